@@ -157,15 +157,6 @@ func (as Accounts) SoFar(taken Accounts) Accounts {
 	return own
 }
 
-// soFar calls SoFar on the accounts that session reads.
-func soFar(taken Accounts, session func() (Accounts, error)) (Accounts, error) {
-	own, err := session()
-	if err != nil || taken == nil {
-		return own, err
-	}
-	return own.SoFar(taken), nil
-}
-
 // Minus returns the accounts minus before, source by source.
 func (as Accounts) Minus(before Accounts) Accounts {
 	rest := as.sized(len(before))
@@ -182,31 +173,6 @@ func (as Accounts) Plus(more Accounts) Accounts {
 		sums[i].add(more[i])
 	}
 	return sums
-}
-
-// refuse counts packets as lost that an output took but that did not reach its disk.
-func (as Accounts) refuse(taken Accounts) Accounts {
-	own := as.sized(len(taken))
-	for i, t := range taken {
-		own[i].Captured -= t.Captured
-		own[i].Bytes -= t.Bytes
-		own[i].Lost += t.Captured
-		own[i].NotTaken += t.Captured
-	}
-	return own
-}
-
-// passedOver returns the accounts of an output that took only some of the packets that the session
-// captured, because it was asked not to take more. The others count as not sampled.
-func (as Accounts) passedOver(taken Accounts) Accounts {
-	own := as.Delivered(taken)
-	for i := range own {
-		refused := own[i].NotTaken - as[i].NotTaken
-		own[i].NotSampled += refused
-		own[i].Lost -= refused
-		own[i].NotTaken -= refused
-	}
-	return own
 }
 
 // A programAccount is what the programs in the kernel counted for a source. Its Captured, Bytes and

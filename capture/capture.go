@@ -2,10 +2,10 @@
 // files, with an exact account of the packets that are missing from them.
 //
 // [Open] attaches a program that lets every packet pass and sends a copy to user space, and returns
-// a [Session]. [Session.Run] moves these copies, in the order of their time stamps, into outputs
-// such as a [File], which writes pcapng and pcap files; [Session.Packets] hands them to a range
-// loop instead. The kernel detaches the program when the session or the process ends, even if the
-// process is killed.
+// a [Session]. [Session.Run] moves these copies, in the order of their time stamps, into outputs:
+// files (package file), connections (package stream), memory until something happens (package
+// recorder), or any other [Output]. [Session.Packets] hands them to a range loop instead. The
+// kernel detaches the program when the session or the process ends, even if the process is killed.
 //
 // Loss is a number, never an error: see [Account].
 //
@@ -13,7 +13,7 @@
 // CAP_PERFMON. Tracing a running program also needs CAP_SYS_ADMIN, and so does TransportPerf where
 // kernel.perf_event_paranoid is 3, as in Debian. Promiscuous mode needs CAP_NET_RAW. After Open has
 // returned, a Session needs none of them; but without CAP_SYS_ADMIN it may not notice some of the
-// causes that make it blind: see ErrBlind. CaptureInfo and the pcap format use
+// causes that make it blind: see ErrBlind. Packet.CaptureInfo uses
 // github.com/gopacket/gopacket. Names may still change until version 1 of the module.
 package capture
 

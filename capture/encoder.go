@@ -51,7 +51,7 @@ func NewEncoder(d *Description, o EncoderOptions) *Encoder {
 // of capture files are described later: see Description.More.
 func (e *Encoder) Header(b []byte) []byte {
 	if e.d.files != nil {
-		return newCopyEncoder(e.d.files, e.options.Application).mergedHeader(b)
+		return newCopier(e.d.files, e.options.Application).mergedHeader(b)
 	}
 	b = pcapng.AppendSection(b, &pcapng.Section{
 		Hardware:    e.d.Hardware,

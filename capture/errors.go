@@ -3,7 +3,6 @@ package capture
 import (
 	"errors"
 
-	"github.com/xdpcap/xdpcap/internal/outfile"
 	"github.com/xdpcap/xdpcap/internal/support"
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
@@ -52,11 +51,6 @@ var (
 	// does not notice when the last program that calls a hook map goes away, and it reports a
 	// traced program as gone when its dispatcher is replaced.
 	ErrBlind = errors.New("the hook no longer sees packets")
-	// ErrNameTaken means that the next file of a Rotation with NoOverwrite would have the name of
-	// an existing file.
-	ErrNameTaken = outfile.ErrNameTaken
-	// ErrNoReader means that a file is a FIFO that nobody has opened for reading.
-	ErrNoReader = outfile.ErrNoReader
 	// ErrEnough is what an output returns when it has as many packets as it was asked for. It ends
 	// the session without an error.
 	ErrEnough = errors.New("the output has as much as requested")

@@ -8,6 +8,7 @@ import (
 	"os/signal"
 
 	"github.com/xdpcap/xdpcap/capture"
+	"github.com/xdpcap/xdpcap/capture/file"
 )
 
 // Capture the first 128 bytes of every packet on eth0 into a file until Ctrl-C.
@@ -22,7 +23,7 @@ func Example() {
 }
 
 func captureInto(ctx context.Context, path, iface string) (capture.Account, error) {
-	f, err := capture.OpenFile(path, capture.WriterOptions{Application: "example"})
+	f, err := file.Open(path, file.Options{Application: "example"})
 	if err != nil {
 		return capture.Account{}, err
 	}

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"encoding/binary"
-	"errors"
 	"fmt"
 	"io"
 	"testing"
@@ -12,25 +11,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/xdpcap/xdpcap/internal/pcapng"
+	"github.com/xdpcap/xdpcap/internal/testfile"
 )
-
-// captureFile is a pcapng file of an interface for each name, with packets of the interfaces in
-// turn, which begin with their number. Packet n has the time first + n*step.
-func captureFile(packets int, first, step int, names ...string) []byte {
-	b := pcapng.AppendSection(nil, &pcapng.Section{Application: "test"})
-	for i := range packets {
-		if i < len(names) { // each is described before its first packet
-			b = pcapng.AppendInterface(b, &pcapng.Interface{Name: names[i], LinkType: pcapng.Ethernet, SnapLen: 128})
-		}
-		data := make([]byte, 60+i%1000)
-		binary.LittleEndian.PutUint64(data, uint64(first+i*step))
-		b = pcapng.AppendPacket(b, &pcapng.Packet{
-			Interface: uint32(i % len(names)), Time: uint64(first + i*step), Data: data, WireLen: 2000, ID: uint64(i), Fields: pcapng.HasID,
-			Verdict: uint32(Drop), Flags: pcapng.Inbound,
-		})
-	}
-	return pcapng.AppendStatistics(b, &pcapng.Statistics{Received: 7, Delivered: uint64(packets)})
-}
 
 func inputOf(t testing.TB, o FileInputOptions, files ...[]byte) *FileInput {
 	t.Helper()
@@ -50,7 +32,7 @@ func inputOf(t testing.TB, o FileInputOptions, files ...[]byte) *FileInput {
 // meanwhile, and come in the order of their times. Nothing is allocated for them.
 func TestFileInputPackets(t *testing.T) {
 	const each = 3000
-	in := inputOf(t, FileInputOptions{}, captureFile(each, 0, 2, "a", "b"), captureFile(each, 1, 2, "c"))
+	in := inputOf(t, FileInputOptions{}, testfile.Numbered(each, 0, 2, "a", "b"), testfile.Numbered(each, 1, 2, "c"))
 	packets := make([]Packet, 100)
 	want := 0
 	for {
@@ -74,7 +56,7 @@ func TestFileInputPackets(t *testing.T) {
 	if s, ok := in.Statistics(0); !ok || *s.Seen != 7 || *s.Captured != each {
 		t.Errorf("statistics %+v", s)
 	}
-	in = inputOf(t, FileInputOptions{}, captureFile(20*groupSize, 0, 1, "a"))
+	in = inputOf(t, FileInputOptions{}, testfile.Numbered(20*groupSize, 0, 1, "a"))
 	in.Read(packets, nil)
 	if n := testing.AllocsPerRun(10, func() { in.Read(packets, nil) }); n > 0 {
 		t.Errorf("%v allocations for %d packets", n, groupSize)
@@ -125,7 +107,7 @@ func (g *grown) Write(packets []Packet) error {
 // number of packets that are asked for.
 func TestFileInputAccounts(t *testing.T) {
 	o := FileInputOptions{Match: func(s *Source, p *Packet) bool { return p.ID%2 == 0 && s.IsEthernet() }, Count: 6}
-	in := inputOf(t, o, captureFile(9, 0, 10, "eth0", "eth0@egress", "eth1:prog@fexit"), captureFile(9, 5, 10, ""))
+	in := inputOf(t, o, testfile.Numbered(9, 0, 10, "eth0", "eth0@egress", "eth1:prog@fexit"), testfile.Numbered(9, 5, 10, ""))
 	g := &grown{}
 	accounts, err := Run(context.Background(), in, g)
 	if err != nil {
@@ -169,7 +151,7 @@ func (e *endless) Read(b []byte) (int, error) {
 // What was read of a file that is cut off is handed over before the error.
 func TestFileInputWaits(t *testing.T) {
 	var in *FileInput
-	file := captureFile(3, 0, 1, "eth0")
+	file := testfile.Numbered(3, 0, 1, "eth0")
 	waiting := &endless{file: bytes.NewReader(file[:len(file)-10]), then: func() { in.Stop() }}
 	in, err := NewFileInput([]InputFile{{Name: "live", In: waiting, Waits: true}}, FileInputOptions{})
 	if err != nil {
@@ -199,7 +181,7 @@ func (c canceled) Read(b []byte) (int, error) {
 // A context that is done ends an input and calls Stop, in any order: either way the end was asked
 // for.
 func TestFileInputCanceled(t *testing.T) {
-	in, err := NewFileInput([]InputFile{{Name: "live", In: canceled{bytes.NewReader(captureFile(3, 0, 1, "eth0"))}, Waits: true}}, FileInputOptions{})
+	in, err := NewFileInput([]InputFile{{Name: "live", In: canceled{bytes.NewReader(testfile.Numbered(3, 0, 1, "eth0"))}, Waits: true}}, FileInputOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -218,25 +200,6 @@ func (f *flushCount) Flush() error {
 	f.n++
 	return nil
 }
-
-// An output that fails ends the reading, and the packets that it has not taken are its losses.
-func TestFileInputOutputFails(t *testing.T) {
-	in := inputOf(t, FileInputOptions{}, captureFile(1000, 0, 1, "eth0"))
-	w := NewWriter(failing{}, WriterOptions{Format: PCAP})
-	accounts, err := Run(context.Background(), in, w)
-	if !errors.Is(err, errNoDisk) {
-		t.Error(err)
-	}
-	if a := accounts[0][0]; a.Captured != 0 || a.NotTaken != a.Seen || a.Lost != a.Seen {
-		t.Errorf("%+v", a)
-	}
-}
-
-type failing struct{}
-
-var errNoDisk = errors.New("no disk")
-
-func (failing) Write([]byte) (int, error) { return 0, errNoDisk }
 
 // An outlet in a file keeps its name, also for an output that remembers it: the number of a name
 // that was forgotten is never another one's.

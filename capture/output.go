@@ -64,14 +64,6 @@ func (d *Description) IsLive() bool { return d.files == nil }
 // Notice calls Options.Notice, if it is not nil.
 func (d *Description) Notice(err error) { d.Options.notice(err) }
 
-// more returns the sources from an index on that were added since Begin.
-func (d *Description) more(from int) []Source {
-	if d.More == nil {
-		return nil
-	}
-	return d.More(from)
-}
-
 // Description describes the session.
 func (s *Session) Description() Description {
 	options := s.options

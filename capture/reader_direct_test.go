@@ -65,41 +65,68 @@ func mixedRings(seed uint64, shared int, limit uint64) *reader {
 	return r
 }
 
-// What a Writer takes right out of the rings is, to the byte, what it gets by groups, and so are
+// A batchOutput is a DirectOutput that keeps its blocks in memory.
+type batchOutput struct {
+	memory
+	enc    *Encoder
+	blocks []byte
+	ends   []BlockEnd
+	batch  Batch
+	direct int // packets that came directly
+}
+
+func newBatchOutput() *batchOutput {
+	d := describeTwo()
+	return &batchOutput{enc: NewEncoder(&d, EncoderOptions{}), batch: Batch{Blocks: make([]byte, 0, 32<<10), Ends: make([]BlockEnd, 0, 200)}}
+}
+
+func (o *batchOutput) Write(packets []Packet) error {
+	for i := range packets {
+		p := &packets[i]
+		o.blocks = o.enc.Append(o.blocks, p)
+		o.ends = append(o.ends, BlockEnd{int64(len(o.blocks)), p.Time, uint32(len(p.Data)), uint32(p.Source)})
+	}
+	return nil
+}
+
+func (o *batchOutput) WriteDirect(take func(*Encoder, *Batch) int) error {
+	b := o.batch
+	b.Start = int64(len(o.blocks))
+	o.direct += take(o.enc, &b)
+	o.blocks, o.ends = append(o.blocks, b.Blocks...), append(o.ends, b.Ends...)
+	return nil
+}
+
+// What an output takes right out of the rings is, to the byte, what it gets by groups, and so are
 // the accounts: whatever is in the rings, and wherever the capture ends.
 func TestDirect(t *testing.T) {
 	taken := 0
 	for seed := range uint64(60) {
 		limit := map[bool]uint64{true: 300, false: 0}[seed%5 == 0]
-		var files [2]bytes.Buffer
+		var outputs [2]*batchOutput
 		var counts [2]Accounts
-		for i := range files {
+		for i := range outputs {
 			r := mixedRings(seed, int(1+seed%4), limit)
 			r.merge.gather()
-			w := testWriter(&files[i], WriterOptions{})
+			out := newBatchOutput()
 			packets := make([]Packet, groupSize)
 			for r.merge.isReady() {
 				if i == 0 {
-					n, err := directTo([]Output{w}).take(r)
-					if err != nil {
-						t.Fatal(err)
-					}
-					taken += n
+					out.WriteDirect(r.writePlain)
 				}
-				if err := w.Write(packets[:r.take(packets)]); err != nil {
-					t.Fatal(err)
-				}
+				out.Write(packets[:r.take(packets)])
 			}
-			if err := w.queue.end(); err != nil {
-				t.Fatal(err)
-			}
-			counts[i] = r.ledger.counts
+			taken += out.direct
+			outputs[i], counts[i] = out, r.ledger.counts
 			if r.taken.Load() != counts[i].Total().Captured {
 				t.Errorf("seed %d: %d packets were handed on, of %+v", seed, r.taken.Load(), counts[i])
 			}
 		}
-		if !bytes.Equal(files[0].Bytes(), files[1].Bytes()) {
-			t.Errorf("seed %d: the files differ, of %d and %d bytes", seed, files[0].Len(), files[1].Len())
+		if !bytes.Equal(outputs[0].blocks, outputs[1].blocks) {
+			t.Errorf("seed %d: the blocks differ, of %d and %d bytes", seed, len(outputs[0].blocks), len(outputs[1].blocks))
+		}
+		if diff := cmp.Diff(outputs[1].ends, outputs[0].ends); diff != "" {
+			t.Errorf("seed %d: %s", seed, diff)
 		}
 		if diff := cmp.Diff(counts[1], counts[0]); diff != "" {
 			t.Errorf("seed %d: %s", seed, diff)
@@ -110,17 +137,19 @@ func TestDirect(t *testing.T) {
 	}
 }
 
-// Only a Writer of pcapng that is the only output takes packets right out of the rings.
-func TestDirectTo(t *testing.T) {
-	ng, lines := testWriter(new(bytes.Buffer), WriterOptions{}), testWriter(new(bytes.Buffer), WriterOptions{Format: JSON})
+// Only the only output of a session takes packets right out of the rings.
+func TestDirectly(t *testing.T) {
+	out := newBatchOutput()
 	for i, test := range []struct {
+		from    Input
 		outputs []Output
-		want    *Writer
+		want    bool
 	}{
-		{[]Output{ng}, ng}, {[]Output{&File{writer: ng}}, ng}, {[]Output{ng, lines}, nil}, {[]Output{lines}, nil}, {[]Output{new(memory)}, nil}, {nil, nil},
+		{new(Session), []Output{out}, true}, {new(Session), []Output{out, new(memory)}, false}, {new(Session), []Output{new(memory)}, false},
+		{new(Session), nil, false}, {new(FileInput), []Output{out}, false},
 	} {
-		if got := directTo(test.outputs); got != test.want {
-			t.Errorf("%d: another output than expected", i)
+		if got, _ := directly(test.from, test.outputs); (got != nil) != test.want {
+			t.Errorf("%d: taken directly: %v", i, got)
 		}
 	}
 }

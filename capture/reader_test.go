@@ -2,14 +2,8 @@ package capture
 
 import (
 	"bytes"
-	"fmt"
-	"io"
 	"math"
-	"os"
 	"testing"
-	"time"
-
-	"golang.org/x/sys/unix"
 )
 
 // filledRings is a reader of shared rings that are full: a packet in each of them in turn.
@@ -64,72 +58,19 @@ func (f *filledRings) refill() {
 	f.clock.last = 0
 }
 
-// BenchmarkReadRings measures the time of the process for a packet, also that of the goroutine that
-// writes, from rings of 8 MiB that are full to /dev/null and to a file in memory.
-func BenchmarkReadRings(b *testing.B) {
-	for _, rings := range []int{1, 2} {
-		for _, size := range []int{60, 1500} {
-			for _, to := range []string{"/dev/null", "/dev/shm"} {
-				b.Run(fmt.Sprintf("%d/%dB%s", rings, size, to), func(b *testing.B) { benchReadRings(b, rings, size, to) })
-			}
-		}
-	}
-}
-
-func benchReadRings(b *testing.B, rings, size int, to string) {
-	f := fillRings(rings, 8<<20, size)
-	out, err := os.OpenFile(to, os.O_WRONLY, 0)
-	if to == "/dev/shm" {
-		out, err = os.CreateTemp(to, "xdpcap")
-	}
-	if err != nil {
-		b.Fatal(err)
-	}
-	defer out.Close()
-	if to == "/dev/shm" {
-		defer os.Remove(out.Name())
-	}
-	w := testWriter(out, WriterOptions{})
-	var spent, took, least time.Duration
-	n := 0
-	for n < b.N {
-		f.refill()
-		f.merge.gather()
-		before, began := cpuTime(), time.Now()
-		got := f.drain(b, w, true)
-		w.Flush()
-		for added, written, _ := w.backlog(); written < added; _, written, _ = w.backlog() {
-			time.Sleep(10 * time.Microsecond)
-		}
-		took += time.Since(began)
-		lap := cpuTime() - before
-		spent += lap
-		if per := lap / time.Duration(got); least == 0 || per < least {
-			least = per
-		}
-		n += got
-		if got != f.packets {
-			b.Fatalf("%d packets of %d", got, f.packets)
-		}
-		if to == "/dev/shm" {
-			out.Seek(0, io.SeekStart)
-		}
-	}
-	b.ReportMetric(float64(spent.Nanoseconds())/float64(n), "cpu-ns/packet")
-	b.ReportMetric(float64(least.Nanoseconds()), "least-ns/packet")
-	b.ReportMetric(float64(n)/took.Seconds()/1e6, "Mpps")
-}
-
 // drain writes all that is in the rings, and returns how many packets there were.
-func (f *filledRings) drain(tb testing.TB, w *Writer, direct bool) (n int) {
+func (f *filledRings) drain(tb testing.TB, w DirectOutput, direct bool) (n int) {
 	packets := make([]Packet, groupSize)
 	for f.merge.isReady() {
 		if direct {
-			got, err := w.take(&f.reader)
+			err := w.WriteDirect(func(e *Encoder, into *Batch) int {
+				got := f.writePlain(e, into)
+				n += got
+				return got
+			})
 			if err != nil {
 				tb.Fatal(err)
 			}
-			n += got
 		}
 		got := f.take(packets)
 		if err := w.Write(packets[:got]); err != nil {
@@ -138,11 +79,4 @@ func (f *filledRings) drain(tb testing.TB, w *Writer, direct bool) (n int) {
 		n += got
 	}
 	return n
-}
-
-// cpuTime is what the process has used.
-func cpuTime() time.Duration {
-	var u unix.Rusage
-	unix.Getrusage(unix.RUSAGE_SELF, &u)
-	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }

@@ -106,10 +106,10 @@ func write(from Input, outputs []Output, packets []Packet) (err error) {
 			from.Stop()
 		}
 	}
-	session, direct := directly(from, outputs)
+	direct, take := directly(from, outputs)
 	for {
 		if direct != nil {
-			if _, err := direct.take(&session.reader); err != nil {
+			if err := direct.WriteDirect(take); err != nil {
 				return err
 			}
 		}

@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/xdpcap/xdpcap/capture"
+	"github.com/xdpcap/xdpcap/capture/file"
 	"github.com/xdpcap/xdpcap/internal/testnet"
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
@@ -143,7 +144,7 @@ func TestRunOutputRefuses(t *testing.T) {
 	pair, sender := newPair(t)
 	s := open(t, pair, capture.Options{})
 	sendSeen(t, sender, s, 10)
-	first, never := &outputLog{room: 1000}, capture.NewWriter(io.Discard, capture.WriterOptions{})
+	first, never := &outputLog{room: 1000}, file.NewWriter(io.Discard, file.Options{})
 	accounts, err := s.Run(t.Context(), first, &outputLog{refuses: true}, never)
 	if !errors.Is(err, errNoRoom) {
 		t.Errorf("the error is %v", err)

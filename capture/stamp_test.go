@@ -1,10 +1,7 @@
 package capture
 
 import (
-	"bytes"
 	"errors"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -12,7 +9,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/xdpcap/xdpcap/internal/clock"
-	"github.com/xdpcap/xdpcap/internal/pcapng"
 	"github.com/xdpcap/xdpcap/internal/testnet"
 )
 
@@ -131,84 +127,6 @@ func TestAdapterStamps(t *testing.T) {
 			}
 		})
 	}
-}
-
-// Files begin and end by the host's time, whatever the card's stamps are, and say what they have.
-func TestAdapterRotation(t *testing.T) {
-	stamps := make([]time.Duration, 300)
-	for i := range stamps {
-		stamps[i] = time.Duration(i%50)*time.Minute + 1
-	}
-	const apart = time.Hour / 100
-	s, first := stampedSession(t, Options{Stamp: AdapterUnsyncedStamp}, apart, stamps)
-	s.Stop()
-	dir := t.TempDir()
-	var paths []string
-	f, err := OpenFiles(Rotation{
-		Period:   time.Hour,
-		Origin:   time.Unix(0, first+s.reader.clock.Offset),
-		Path:     func(p Place) string { return filepath.Join(dir, p.Began.UTC().Format("150405.000")+".pcapng") },
-		Finished: func(path string) { paths = append(paths, path) },
-	}, WriterOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
-	if _, err := s.Run(t.Context(), f); err != nil {
-		t.Fatal(err)
-	}
-	var counts []int
-	for _, path := range paths {
-		raw, err := os.ReadFile(path)
-		if err != nil {
-			t.Fatal(err)
-		}
-		all := hashedPackets(t, raw)
-		for i, at := range all {
-			n := len(counts)*100 + i
-			if want := first + int64(n)*int64(apart) + ahead + int64(stamps[n]); at != want {
-				t.Errorf("packet %d is stamped %d, want %d", n, at, want)
-			}
-		}
-		counts = append(counts, len(all))
-		for _, want := range []string{
-			"eth9: the card was asked for timestamp\n",
-			"time stamps: adapter_unsynced; packets without a stamp from the card have the host's; packets are in the order of the host's stamps, so stamps may step back\n",
-		} {
-			if !bytes.Contains(raw, []byte(want)) {
-				t.Errorf("%s does not say %q", path, want)
-			}
-		}
-	}
-	if diff := cmp.Diff([]int{100, 100, 100}, counts); diff != "" {
-		t.Errorf("packets of the files: %s", diff)
-	}
-}
-
-// hashedPackets returns the stamps of the packets of a file that have a hash.
-func hashedPackets(t *testing.T, raw []byte) (stamps []int64) {
-	t.Helper()
-	for len(raw) > 0 {
-		length, _, err := pcapng.BlockLength(raw, false)
-		if err != nil {
-			t.Fatal(err)
-		}
-		b, err := pcapng.ParseBlock(raw[:length], false)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if b.Type == pcapng.TypePacket {
-			var p pcapng.Packet
-			if err := pcapng.ParsePacket(b, 0, &p); err != nil {
-				t.Fatal(err)
-			}
-			if p.Fields&pcapng.HasHash != 0 {
-				stamps = append(stamps, int64(p.Time))
-			}
-		}
-		raw = raw[length:]
-	}
-	return stamps
 }
 
 // What a clock says is told, and a clock that cannot be compared any more is a notice, once.

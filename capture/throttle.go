@@ -20,17 +20,18 @@ type throttle struct {
 	told    bool // a notice said that not all packets are kept
 
 	mu      sync.Mutex
-	outputs []backlogged
+	outputs []Backlogged
 
 	ending     sync.Once
 	quit, done chan struct{}
 }
 
-// A backlogged output has a queue of packets that wait to be written.
-type backlogged interface {
-	// backlog returns how many bytes were added to the queue so far, how many of them were written,
+// A Backlogged output has a queue of packets that wait to be written. The rate of a session with
+// Options.Adaptive follows how the queue fills up.
+type Backlogged interface {
+	// Backlog returns how many bytes were added to the queue so far, how many of them were written,
 	// and how many may wait. Any goroutine may call it between Begin and End.
-	backlog() (added, written, limit int64)
+	Backlog() (added, written, limit int64)
 }
 
 func (s *Session) startThrottle() {
@@ -45,7 +46,7 @@ func (t *throttle) watch(outputs []Output) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for _, out := range outputs {
-		if b, ok := out.(backlogged); ok {
+		if b, ok := out.(Backlogged); ok {
 			t.outputs = append(t.outputs, b)
 		}
 	}
@@ -71,7 +72,7 @@ func (t *throttle) run() {
 // end makes the goroutine end, and does not wait for it.
 func (t *throttle) end() { t.ending.Do(func() { close(t.quit) }) }
 
-// close joins the goroutine. After it, backlog is no longer called.
+// close joins the goroutine. After it, Backlog is no longer called.
 func (t *throttle) close() {
 	t.end()
 	<-t.done
@@ -120,7 +121,7 @@ func (t *throttle) read() (w workload, err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for _, out := range t.outputs {
-		added, written, limit := out.backlog()
+		added, written, limit := out.Backlog()
 		w.queues = append(w.queues, newQueueWork(added, written, limit))
 	}
 	return w, nil

@@ -8,6 +8,9 @@ import (
 	"github.com/xdpcap/xdpcap/internal/estimate"
 )
 
+// mostQueued is how many bytes an output holds in its queue in these tests, as a File does.
+const mostQueued = 1 << 30
+
 // A simulation is an adaptive session with one output, by a clock of its own. Its reader takes a
 // microsecond for each packet.
 type simulation struct {
@@ -73,7 +76,7 @@ func (s *simulation) step() {
 func (s *simulation) write(most float64) {
 	for most > 0 && s.added > s.written {
 		if s.writing == 0 {
-			s.writing, s.done = min(chunkSize, s.added-s.written), 0
+			s.writing, s.done = min(writeSize, s.added-s.written), 0
 		}
 		now := min(most, s.writing-s.done)
 		most, s.done = most-now, s.done+now
@@ -109,15 +112,15 @@ func TestThrottleDisks(t *testing.T) {
 		mean  float64 // bytes per second that it writes
 		limit int64   // of the queue
 	}{
-		{"no limit", steady(1e6 * megabyte), 1e6 * megabyte, maxQueue},
-		{"100 MB/s", steady(100 * megabyte), 100 * megabyte, maxQueue},
-		{"100 MB/s, stalls of 0.3 s", pausing(100*megabyte, 3*second/10, 2*second), 85 * megabyte, maxQueue},
-		{"100 MB/s, stalls of 1 s", pausing(100*megabyte, second, 5*second), 80 * megabyte, maxQueue},
-		{"100 MB/s, many stalls of 1 s", pausing(100*megabyte, second, 2*second), 50 * megabyte, maxQueue},
-		{"30 MB/s, stalls of 1 s", pausing(30*megabyte, second, 4*second), 22.5 * megabyte, maxQueue},
-		{"2 MB/s", steady(2 * megabyte), 2 * megabyte, maxQueue},
-		{"1 MB/s", steady(megabyte), megabyte, maxQueue},
-		{"2 MB/s, stalls of 1 s", pausing(2*megabyte, second, 5*second), 1.6 * megabyte, maxQueue},
+		{"no limit", steady(1e6 * megabyte), 1e6 * megabyte, mostQueued},
+		{"100 MB/s", steady(100 * megabyte), 100 * megabyte, mostQueued},
+		{"100 MB/s, stalls of 0.3 s", pausing(100*megabyte, 3*second/10, 2*second), 85 * megabyte, mostQueued},
+		{"100 MB/s, stalls of 1 s", pausing(100*megabyte, second, 5*second), 80 * megabyte, mostQueued},
+		{"100 MB/s, many stalls of 1 s", pausing(100*megabyte, second, 2*second), 50 * megabyte, mostQueued},
+		{"30 MB/s, stalls of 1 s", pausing(30*megabyte, second, 4*second), 22.5 * megabyte, mostQueued},
+		{"2 MB/s", steady(2 * megabyte), 2 * megabyte, mostQueued},
+		{"1 MB/s", steady(megabyte), megabyte, mostQueued},
+		{"2 MB/s, stalls of 1 s", pausing(2*megabyte, second, 5*second), 1.6 * megabyte, mostQueued},
 		{"1 MB/s, a queue of 32 MiB", steady(megabyte), megabyte, 32 << 20},
 		{"30 MB/s, stalls of 1 s, a queue of 64 MiB", pausing(30*megabyte, second, 4*second), 22.5 * megabyte, 64 << 20},
 	} {
@@ -152,17 +155,17 @@ func TestThrottleStall(t *testing.T) {
 		limit          int64
 		most           uint32 // the rate may grow so many times
 	}{
-		{"0.3 s", 150_000, 100 * megabyte, 10 * second, 3 * second / 10, maxQueue, 1},
-		{"1 s", 150_000, 100 * megabyte, 10 * second, second, maxQueue, 1},
-		{"1 s, soon after the beginning", 150_000, 100 * megabyte, second / 10, second, maxQueue, 2},
-		{"1 s, at the beginning", 150_000, 100 * megabyte, 0, second, maxQueue, 2},
+		{"0.3 s", 150_000, 100 * megabyte, 10 * second, 3 * second / 10, mostQueued, 1},
+		{"1 s", 150_000, 100 * megabyte, 10 * second, second, mostQueued, 1},
+		{"1 s, soon after the beginning", 150_000, 100 * megabyte, second / 10, second, mostQueued, 2},
+		{"1 s, at the beginning", 150_000, 100 * megabyte, 0, second, mostQueued, 2},
 		{"1 s, which just fills the queue", 150_000, 100 * megabyte, 10 * second, second, 82 * megabyte, 2},
 		{"1 s, for which the queue is too small", 150_000, 100 * megabyte, 10 * second, second, 2 << 20, 2},
-		{"1 s, where more comes than can be kept", 1_000_000, 100 * megabyte, 20 * second, second, maxQueue, 2},
-		{"1 s, where much more comes", 10_000_000, 100 * megabyte, 20 * second, second, maxQueue, 2},
-		{"1 s, of a slow disk", 150_000, 2 * megabyte, 60 * second, second, maxQueue, 2},
-		{"10 s", 150_000, 100 * megabyte, 10 * second, 10 * second, maxQueue, 400},
-		{"60 s", 150_000, 100 * megabyte, 10 * second, 60 * second, maxQueue, 400},
+		{"1 s, where more comes than can be kept", 1_000_000, 100 * megabyte, 20 * second, second, mostQueued, 2},
+		{"1 s, where much more comes", 10_000_000, 100 * megabyte, 20 * second, second, mostQueued, 2},
+		{"1 s, of a slow disk", 150_000, 2 * megabyte, 60 * second, second, mostQueued, 2},
+		{"10 s", 150_000, 100 * megabyte, 10 * second, 10 * second, mostQueued, 400},
+		{"60 s", 150_000, 100 * megabyte, 10 * second, 60 * second, mostQueued, 400},
 		{"10 s, a queue of 2 MiB", 150_000, 100 * megabyte, 10 * second, 10 * second, 2 << 20, 400},
 	} {
 		end := test.begin + test.stall
@@ -199,7 +202,7 @@ func TestThrottleBounds(t *testing.T) {
 	inside, most := 0, uint32(0)
 	for run := range runs {
 		random := rand.New(rand.NewPCG(uint64(run), 1))
-		s := newSimulation(maxQueue, 3000, func(now time.Duration) float64 {
+		s := newSimulation(mostQueued, 3000, func(now time.Duration) float64 {
 			if now > 5*time.Second && now < 12*time.Second || now > 15*time.Second && now < 16*time.Second {
 				return 0
 			}

@@ -20,6 +20,8 @@ const (
 	// An output or a reader that has done nothing for this time stalls, and its past work does not
 	// tell how fast it is.
 	silentTime = time.Second
+	// writeSize is about how many bytes an output writes at a time.
+	writeSize = 256 << 10
 	// trendTime is the time over which a queue's growth is measured.
 	trendTime = time.Second / 2
 )
@@ -162,10 +164,10 @@ func (h history) ofQueue(i int, in float64) (s strain) {
 	written := float64(q.written) / average.elapsed.Seconds()
 	if h.hasWaited(i, 2, 2*throttleInterval) {
 		// At least one chunk counts as room, so that a long stall does not raise oneIn without end.
-		room := float64(max(q.limit-q.waiting, chunkSize))
+		room := float64(max(q.limit-q.waiting, writeSize))
 		s.passing = in / (written + room/fullTime.Seconds())
 	}
-	if q.waiting >= q.limit/16 || grown > q.limit/256+2*chunkSize {
+	if q.waiting >= q.limit/16 || grown > q.limit/256+2*writeSize {
 		s.calm = 1
 	}
 	if h.hasWaited(i, 8, stallTime) && !h.isSilent(i) {

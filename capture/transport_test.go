@@ -1,7 +1,6 @@
 package capture
 
 import (
-	"bytes"
 	"slices"
 	"strings"
 	"testing"
@@ -56,11 +55,7 @@ func TestTransportKinds(t *testing.T) {
 
 	d := describeTwo()
 	d.Options = o
-	var out bytes.Buffer
-	w := NewWriter(&out, WriterOptions{Format: PCAPNG})
-	w.Begin(d)
-	w.End(make(Accounts, 2))
-	if !strings.Contains(out.String(), "transport: mail, ") {
-		t.Errorf("the file does not name the transport: %q", out.String())
+	if header := string(NewEncoder(&d, EncoderOptions{}).Header(nil)); !strings.Contains(header, "transport: mail, ") {
+		t.Errorf("the file does not name the transport: %q", header)
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/xdpcap/xdpcap/capture"
+	"github.com/xdpcap/xdpcap/capture/file"
 	"github.com/xdpcap/xdpcap/internal/amount"
 	"github.com/xdpcap/xdpcap/internal/machine"
 )
@@ -33,7 +34,7 @@ type Options struct {
 	// by the goroutine of the Recorder's methods, but by one goroutine at a time. The first file's
 	// Rotation.Keep, Left, MaxBytes and MinFree apply to the files of all recordings together.
 	// Without Keep, the session ends before these limits are exceeded.
-	Open func() (file *capture.File, name string, err error)
+	Open func() (opened *file.File, name string, err error)
 
 	// Done, if not nil, is called with each recording when its file is complete. A goroutine of the
 	// recorder calls it; it must return without waiting for anything.
@@ -53,7 +54,7 @@ type Options struct {
 // disk. A recording that has to wait for several earlier ones loses its oldest packets if their
 // memory is needed. If new packets come faster than the current file takes them, Write waits for
 // it. While files are written, the queues of up to two files take memory besides that for packets:
-// see [capture.Writer].
+// see [file.Writer].
 //
 // A Recorder belongs to one goroutine, except Trigger and Overwritten.
 type Recorder struct {
@@ -79,7 +80,7 @@ type Recorder struct {
 
 	overwritten atomic.Pointer[[]atomic.Uint64] // by source; nil before Begin
 
-	keeper  *capture.Keeper       // of all files; belongs to write
+	keeper  *file.Keeper          // of all files; belongs to write
 	notice  func(error)           // for the keeper
 	failure atomic.Pointer[error] // the first error of a file
 	taken   capture.Accounts      // Captured and Bytes in the files; belongs to write until ended

@@ -17,6 +17,7 @@ import (
 	"github.com/gopacket/gopacket/pcapgo"
 
 	"github.com/xdpcap/xdpcap/capture"
+	"github.com/xdpcap/xdpcap/capture/file"
 	"github.com/xdpcap/xdpcap/internal/testnet"
 )
 
@@ -28,9 +29,9 @@ type recorderTest struct {
 	mu       sync.Mutex
 	done     []Recording
 	opened   int
-	hold     chan struct{}    // what Open waits for; nil = nothing
-	rotation capture.Rotation // of each file
-	packets  uint64           // that were written
+	hold     chan struct{} // what Open waits for; nil = nothing
+	rotation file.Rotation // of each file
+	packets  uint64        // that were written
 	dataSize int
 }
 
@@ -39,14 +40,14 @@ const testPackets = 100 // bytes of each
 func newRecorderTest(t *testing.T, o Options) *recorderTest {
 	t.Helper()
 	r := &recorderTest{t: t, dir: t.TempDir(), dataSize: testPackets}
-	o.Open = func() (*capture.File, string, error) {
+	o.Open = func() (*file.File, string, error) {
 		if r.hold != nil {
 			<-r.hold
 		}
 		r.opened++
 		rotation, path := r.rotation, r.path(r.opened)
-		rotation.Path = func(capture.Place) string { return path }
-		file, err := capture.OpenFiles(rotation, capture.WriterOptions{})
+		rotation.Path = func(file.Place) string { return path }
+		file, err := file.OpenSeries(rotation, file.Options{})
 		return file, path, err
 	}
 	o.Done = func(done Recording) {
@@ -284,12 +285,12 @@ func TestRecorderInterval(t *testing.T) {
 // may be, the session ends, and what comes then is not recorded instead of lost.
 func TestRecorderLimits(t *testing.T) {
 	for _, test := range []struct {
-		rotation capture.Rotation
+		rotation file.Rotation
 		left     []int // of the files
 	}{
-		{capture.Rotation{Keep: 2}, []int{3, 4}},
-		{capture.Rotation{Keep: 9, MaxBytes: 40_000}, []int{3, 4}},
-		{capture.Rotation{MaxBytes: 40_000}, []int{1, 2, 3}},
+		{file.Rotation{Keep: 2}, []int{3, 4}},
+		{file.Rotation{Keep: 9, MaxBytes: 40_000}, []int{3, 4}},
+		{file.Rotation{MaxBytes: 40_000}, []int{1, 2, 3}},
 	} {
 		r := newRecorderTest(t, Options{Size: MinSize})
 		r.rotation = test.rotation
@@ -398,7 +399,7 @@ func TestFacts(t *testing.T) {
 // An error of a file ends the session, and its packets count as not taken.
 func TestRecorderError(t *testing.T) {
 	r := newRecorderTest(t, Options{Size: MinSize, Triggers: []Trigger{firesAt(100)}})
-	r.options.Open = func() (*capture.File, string, error) { return nil, "", errors.New("no disk") }
+	r.options.Open = func() (*file.File, string, error) { return nil, "", errors.New("no disk") }
 	for i := range uint64(200) {
 		r.Write([]capture.Packet{{Facts: &capture.Facts{ID: i, Time: int64(i)}, Data: make([]byte, testPackets)}})
 	}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/xdpcap/xdpcap/capture"
+	"github.com/xdpcap/xdpcap/capture/file"
 )
 
 // A Recording is a file that a recorder has written.
@@ -46,7 +47,7 @@ func (r *Recorder) write() {
 // A written is a recording that was given to its file.
 type written struct {
 	*recording
-	file  *capture.File    // nil if it could not be opened
+	file  *file.File       // nil if it could not be opened
 	given capture.Accounts // the accounts of its packets
 	err   error
 }

@@ -9,29 +9,14 @@ import (
 	"testing"
 
 	"github.com/xdpcap/xdpcap/capture"
-	"github.com/xdpcap/xdpcap/internal/pcapng"
+	"github.com/xdpcap/xdpcap/internal/testfile"
 )
-
-// numberedFile is a capture file with packets of several sizes that begin with their numbers. They
-// come from these interfaces in turn, and each is described before its first packet.
-func numberedFile(packets int, names ...string) []byte {
-	b := pcapng.AppendSection(nil, &pcapng.Section{Application: "test"})
-	for i := range packets {
-		if i < len(names) {
-			b = pcapng.AppendInterface(b, &pcapng.Interface{Name: names[i], LinkType: pcapng.Ethernet, SnapLen: 128})
-		}
-		data := make([]byte, 60+i%1000)
-		binary.LittleEndian.PutUint64(data, uint64(i))
-		b = pcapng.AppendPacket(b, &pcapng.Packet{Interface: uint32(i % len(names)), Time: uint64(i), Data: data, WireLen: 2000})
-	}
-	return b
-}
 
 // Files wait for the clients of a Server: who comes late and reads slowly has all packets, and the
 // interfaces that were described before he came.
 func TestFileInputServed(t *testing.T) {
 	const packets = 60_000 // which are several times as much as the log has
-	file := numberedFile(packets, "a", "b")
+	file := testfile.Numbered(packets, 0, 1, "a", "b")
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)

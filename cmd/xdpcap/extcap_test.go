@@ -18,6 +18,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/xdpcap/xdpcap/capture"
+	"github.com/xdpcap/xdpcap/capture/file"
 	"github.com/xdpcap/xdpcap/internal/cli"
 	"github.com/xdpcap/xdpcap/internal/testnet"
 )
@@ -494,8 +495,8 @@ func TestWiresharkProfile(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	file := tempFile(t)
-	f, err := capture.OpenFile(file, capture.WriterOptions{})
+	path := tempFile(t)
+	f, err := file.Open(path, file.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -515,7 +516,7 @@ func TestWiresharkProfile(t *testing.T) {
 	}
 
 	shown := func(args ...string) []string {
-		cmd := w.tshark(append([]string{"-C", "xdpcap", "-nr", file}, args...)...)
+		cmd := w.tshark(append([]string{"-C", "xdpcap", "-nr", path}, args...)...)
 		cmd.Env = append(cmd.Env, "COLORTERM=truecolor")
 		lines, err := cmd.Output()
 		if err != nil {

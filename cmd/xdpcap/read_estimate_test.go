@@ -14,6 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/xdpcap/xdpcap/capture"
+	"github.com/xdpcap/xdpcap/capture/file"
 	"github.com/xdpcap/xdpcap/internal/pcapng"
 	"github.com/xdpcap/xdpcap/internal/testnet"
 )
@@ -30,13 +31,13 @@ func statsOf(t *testing.T, file string) (r readReport) {
 // writeWeights writes packets of 100 bytes with these weights, and returns the file.
 func writeWeights(t *testing.T, o capture.Options, dropped uint64, weights map[capture.Verdict][]uint32) string {
 	t.Helper()
-	file := tempFile(t)
-	f, err := os.Create(file)
+	path := tempFile(t)
+	f, err := os.Create(path)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer f.Close()
-	out := capture.NewWriter(f, capture.WriterOptions{})
+	out := file.NewWriter(f, file.Options{})
 	o.SnapLen = 65535
 	if err := out.Begin(capture.Description{Sources: []capture.Source{exitSource}, Options: o, Started: time.Unix(1700000000, 0)}); err != nil {
 		t.Fatal(err)
@@ -52,7 +53,7 @@ func writeWeights(t *testing.T, o capture.Options, dropped uint64, weights map[c
 	if _, err := out.End(make(capture.Accounts, 1)); err != nil {
 		t.Fatal(err)
 	}
-	return file
+	return path
 }
 
 // A comment with many parts takes time and memory in proportion to its length, not to its square:
@@ -138,7 +139,7 @@ func TestReadEstimates(t *testing.T) {
 // rate of those with one.
 func TestReadEstimatesUnknownVerdicts(t *testing.T) {
 	var b bytes.Buffer
-	out := capture.NewWriter(&b, capture.WriterOptions{})
+	out := file.NewWriter(&b, file.Options{})
 	o := capture.Options{SnapLen: 65535, SampleVerdicts: map[capture.Verdict]uint32{capture.Pass: 100, capture.Aborted: 1}}
 	if err := out.Begin(capture.Description{Sources: []capture.Source{entrySource, exitSource}, Options: o, Started: time.Unix(1700000000, 0)}); err != nil {
 		t.Fatal(err)

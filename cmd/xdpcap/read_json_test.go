@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/xdpcap/xdpcap/capture"
+	"github.com/xdpcap/xdpcap/capture/file"
 	"github.com/xdpcap/xdpcap/internal/pcapng"
 )
 
@@ -22,22 +23,22 @@ func TestReadJSONAsLive(t *testing.T) {
 		"egress":         {plainSource, {Name: "eth0", Hook: capture.Egress}},
 		"hook map":       {{Name: "/sys/fs/bpf/map", Hook: capture.TailCall}},
 	} {
-		file := writeSample(t, sources...)
+		sample := writeSample(t, sources...)
 		var live bytes.Buffer
-		file.writeTo(t, capture.NewWriter(&live, capture.WriterOptions{Format: capture.JSON}))
+		sample.writeTo(t, file.NewWriter(&live, file.Options{Format: file.JSON}))
 		want := live.String()
-		if diff := cmp.Diff(want, mustRead(t, "--format", "json", file.path)); diff != "" {
+		if diff := cmp.Diff(want, mustRead(t, "--format", "json", sample.path)); diff != "" {
 			t.Errorf("%s: the capture's lines (-) and those of read (+): %s", name, diff)
 		}
 		if name != "two" {
 			continue
 		}
-		if diff := cmp.Diff(want, mustRead(t, "--format", "json", "-w", "-", file.path)); diff != "" {
+		if diff := cmp.Diff(want, mustRead(t, "--format", "json", "-w", "-", sample.path)); diff != "" {
 			t.Errorf("-w -: %s", diff)
 		}
 		for _, suffix := range []string{".json", ".jsonl.zst", ".json.gz"} {
 			out := tempFile(t) + suffix
-			mustRead(t, "-w", out, file.path)
+			mustRead(t, "-w", out, sample.path)
 			var text bytes.Buffer
 			if err := unpack(t, &text, readBytes(t, out)); err != nil {
 				t.Fatal(err)
@@ -46,7 +47,7 @@ func TestReadJSONAsLive(t *testing.T) {
 				t.Errorf("%s: %s", suffix, diff)
 			}
 		}
-		lines := strings.Count(mustRead(t, "--format", "json", file.path, "tcp"), `"protocol":"tcp"`)
+		lines := strings.Count(mustRead(t, "--format", "json", sample.path, "tcp"), `"protocol":"tcp"`)
 		if all := strings.Count(want, `"protocol":"tcp"`); lines == 0 || lines > all {
 			t.Errorf("%d lines about TCP of %d", lines, all)
 		}

@@ -18,6 +18,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/xdpcap/xdpcap/capture"
+	"github.com/xdpcap/xdpcap/capture/file"
 	"github.com/xdpcap/xdpcap/internal/dissect"
 	"github.com/xdpcap/xdpcap/internal/headers"
 	"github.com/xdpcap/xdpcap/internal/lines"
@@ -76,7 +77,7 @@ func writeSample(t *testing.T, sources ...capture.Source) writtenFile {
 		w.packets = append(w.packets, p)
 	}
 	var b bytes.Buffer
-	out := capture.NewWriter(&b, capture.WriterOptions{Application: "xdpcap", CommandLine: "xdpcap -i eth0"})
+	out := file.NewWriter(&b, file.Options{Application: "xdpcap", CommandLine: "xdpcap -i eth0"})
 	w.writeTo(t, out)
 	if err := os.WriteFile(w.path, b.Bytes(), 0o600); err != nil {
 		t.Fatal(err)

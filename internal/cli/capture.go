@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/xdpcap/xdpcap/capture"
+	"github.com/xdpcap/xdpcap/capture/file"
 	"github.com/xdpcap/xdpcap/internal/cli/filters"
 	"github.com/xdpcap/xdpcap/internal/cli/frame"
 	"github.com/xdpcap/xdpcap/internal/cli/interfaces"
@@ -253,7 +254,7 @@ func (o *captureOptions) check(given func(flag string) bool) (err error) {
 	if err := o.ReadTargets(given); err != nil {
 		return err
 	}
-	o.lines = given("format") && o.Format == capture.JSON.String() && len(o.Writes) == 0
+	o.lines = given("format") && o.Format == file.JSON.String() && len(o.Writes) == 0
 	switch {
 	case len(o.interfaces) == 0 && o.hookMap == "":
 		return withoutInterface(o.filter.Words)

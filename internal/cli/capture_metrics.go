@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/xdpcap/xdpcap/capture"
+	"github.com/xdpcap/xdpcap/capture/file"
 	"github.com/xdpcap/xdpcap/capture/stream"
 	"github.com/xdpcap/xdpcap/internal/cli/outputs"
 	"github.com/xdpcap/xdpcap/internal/metrics"
@@ -22,7 +23,7 @@ type captureReading struct {
 func (r *captureRun) read() (c captureReading, err error) {
 	c.fileSize = -1
 	for _, d := range r.Opened {
-		if f, ok := d.(*capture.File); ok {
+		if f, ok := d.(*file.File); ok {
 			c.fileSize = max(c.fileSize, 0) + f.Size()
 		}
 		if server, ok := d.(interface{ Account() stream.ServerAccount }); ok {

@@ -10,7 +10,7 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/sys/unix"
 
-	"github.com/xdpcap/xdpcap/capture"
+	"github.com/xdpcap/xdpcap/capture/file"
 	"github.com/xdpcap/xdpcap/internal/cli/frame"
 	"github.com/xdpcap/xdpcap/internal/cli/sandbox"
 	"github.com/xdpcap/xdpcap/internal/escape"
@@ -57,7 +57,7 @@ const fifoPatience = 30 * time.Second
 
 // openFifo opens the fifo when Wireshark reads from it. It creates no file, and a signal can end
 // the wait.
-func openFifo(ctx context.Context, path string, o capture.WriterOptions, by *sandbox.Options) (*capture.File, error) {
+func openFifo(ctx context.Context, path string, o file.Options, by *sandbox.Options) (*file.File, error) {
 	o.Name = path
 	for deadline := time.Now().Add(fifoPatience); ; {
 		var f *os.File
@@ -67,7 +67,7 @@ func openFifo(ctx context.Context, path string, o capture.WriterOptions, by *san
 		})
 		switch {
 		case err == nil:
-			return capture.NewFile(f, o)
+			return file.New(f, o)
 		case !errors.Is(err, unix.ENXIO):
 			return nil, fmt.Errorf("--fifo: %w", err)
 		case time.Now().After(deadline):

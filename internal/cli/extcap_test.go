@@ -10,7 +10,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/xdpcap/xdpcap/capture"
+	"github.com/xdpcap/xdpcap/capture/file"
 	"github.com/xdpcap/xdpcap/internal/cli/sandbox"
 	"github.com/xdpcap/xdpcap/internal/testnet"
 )
@@ -25,7 +25,7 @@ func TestExtcapNoReader(t *testing.T) {
 	}
 	ended := make(chan error, 1)
 	go func() {
-		_, err := openFifo(ctx, path, capture.WriterOptions{}, new(sandbox.Options))
+		_, err := openFifo(ctx, path, file.Options{}, new(sandbox.Options))
 		ended <- err
 	}()
 	select {
@@ -37,7 +37,7 @@ func TestExtcapNoReader(t *testing.T) {
 	if err := <-ended; !errors.Is(err, unix.EPIPE) {
 		t.Errorf("%v", err)
 	}
-	if _, err := openFifo(t.Context(), path+"2", capture.WriterOptions{}, new(sandbox.Options)); !errors.Is(err, os.ErrNotExist) {
+	if _, err := openFifo(t.Context(), path+"2", file.Options{}, new(sandbox.Options)); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("a fifo that is not there: %v", err)
 	}
 }

@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/xdpcap/xdpcap/capture"
+	"github.com/xdpcap/xdpcap/capture/file"
 	"github.com/xdpcap/xdpcap/capture/recorder"
 	"github.com/xdpcap/xdpcap/internal/cli/frame"
 	"github.com/xdpcap/xdpcap/internal/cli/outputs"
@@ -29,7 +30,7 @@ type recorderOptions struct {
 	words []string // --trigger
 
 	interval time.Duration // between triggers
-	limits   capture.Rotation
+	limits   file.Rotation
 
 	triggers     []recorder.Trigger
 	needsVerdict bool // a trigger needs the verdict of packets
@@ -128,11 +129,11 @@ func (r *captureRun) openRecorder() (err error) {
 		Interval: r.o.recorder.interval,
 		Triggers: r.o.recorder.triggers,
 		AtEnd:    r.o.recorder.atEnd,
-		Open: func() (*capture.File, string, error) {
+		Open: func() (*file.File, string, error) {
 			name, options := names(), r.writer(r.o.File())
 			options.StatisticsInterval = 0 // the statistics of a recording are about its own packets, which are written at once
 			series := limits
-			series.Path = func(capture.Place) string { return name }
+			series.Path = func(file.Place) string { return name }
 			file, err := outputs.OpenFile(name, &series, true, options)
 			outputs.RecordTo(file)
 			return file, name, err

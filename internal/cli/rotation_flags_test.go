@@ -12,7 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/spf13/cobra"
 
-	"github.com/xdpcap/xdpcap/capture"
+	"github.com/xdpcap/xdpcap/capture/file"
 	"github.com/xdpcap/xdpcap/internal/cli/outputs"
 	"github.com/xdpcap/xdpcap/internal/testnet"
 )
@@ -59,7 +59,7 @@ func TestRotationNames(t *testing.T) {
 		}
 		var got []string
 		for i := range test.want {
-			got = append(got, o.Series.Path(capture.Place{Number: i, InPeriod: i, Period: began, Began: began}))
+			got = append(got, o.Series.Path(file.Place{Number: i, InPeriod: i, Period: began, Began: began}))
 		}
 		if !slices.Equal(got, test.want) {
 			t.Errorf("%s: %v, want %v", test.line, got, test.want)
@@ -72,20 +72,20 @@ func TestRotationLimits(t *testing.T) {
 	testnet.SkipEmulated(t)
 	for _, test := range []struct {
 		line string
-		want capture.Rotation // without its functions, Origin and what is 0
+		want file.Rotation // without its functions, Origin and what is 0
 	}{
-		{"-C 2", capture.Rotation{Size: 2_000_000}},
-		{"-C 2M -W 9", capture.Rotation{Size: 2 << 20, Keep: 9}},
-		{"-G 60 -w %T", capture.Rotation{Period: time.Minute}},
-		{"-G 1h -W 9 -w %T", capture.Rotation{Period: time.Hour, Files: 9}},
-		{"-G 60 -C 1 -W 9 -w %T", capture.Rotation{Period: time.Minute, Size: 1_000_000}},
-		{"-b filesize:5 -b files:7", capture.Rotation{Size: 5000, Keep: 7}},
-		{"-b filesize:5M", capture.Rotation{Size: 5 << 20}},
-		{"-C 5MiB", capture.Rotation{Size: 5 << 20}},
-		{"-b duration:0.5 -b packets:9 -a files:3", capture.Rotation{Period: 500 * time.Millisecond, Packets: 9, Files: 3}},
-		{"-a filesize:5", capture.Rotation{Size: 5000, Files: 1}},
-		{"-b files:2 -b interval:60 -a filesize:5", capture.Rotation{Period: time.Minute, Size: 5000, Keep: 2}},
-		{"--max-bytes 3000000000 --min-free 10G --atomic", capture.Rotation{MaxBytes: 3e9, MinFree: 10 << 30, Atomic: true}},
+		{"-C 2", file.Rotation{Size: 2_000_000}},
+		{"-C 2M -W 9", file.Rotation{Size: 2 << 20, Keep: 9}},
+		{"-G 60 -w %T", file.Rotation{Period: time.Minute}},
+		{"-G 1h -W 9 -w %T", file.Rotation{Period: time.Hour, Files: 9}},
+		{"-G 60 -C 1 -W 9 -w %T", file.Rotation{Period: time.Minute, Size: 1_000_000}},
+		{"-b filesize:5 -b files:7", file.Rotation{Size: 5000, Keep: 7}},
+		{"-b filesize:5M", file.Rotation{Size: 5 << 20}},
+		{"-C 5MiB", file.Rotation{Size: 5 << 20}},
+		{"-b duration:0.5 -b packets:9 -a files:3", file.Rotation{Period: 500 * time.Millisecond, Packets: 9, Files: 3}},
+		{"-a filesize:5", file.Rotation{Size: 5000, Files: 1}},
+		{"-b files:2 -b interval:60 -a filesize:5", file.Rotation{Period: time.Minute, Size: 5000, Keep: 2}},
+		{"--max-bytes 3000000000 --min-free 10G --atomic", file.Rotation{MaxBytes: 3e9, MinFree: 10 << 30, Atomic: true}},
 	} {
 		if !strings.Contains(test.line, "-w") {
 			test.line += " -w out"
@@ -179,7 +179,7 @@ func TestAdoptLargestNumber(t *testing.T) {
 	}
 	o.Adopt()
 	began := time.Date(2026, 11, 22, 14, 5, 9, 0, time.Local)
-	if name := o.Series.Path(capture.Place{Began: began}); name != "x_00008_20261122140509.pcapng" || len(o.Series.Left) != 1 {
+	if name := o.Series.Path(file.Place{Began: began}); name != "x_00008_20261122140509.pcapng" || len(o.Series.Left) != 1 {
 		t.Errorf("the next file is %s after %v", name, o.Series.Left)
 	}
 	if paths, after := outputs.EarlierRecordings("x.pcapng"); after != 3 || len(paths) != 1 {

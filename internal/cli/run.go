@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/xdpcap/xdpcap/capture"
+	"github.com/xdpcap/xdpcap/capture/file"
 	"github.com/xdpcap/xdpcap/capture/recorder"
 	"github.com/xdpcap/xdpcap/filter"
 	"github.com/xdpcap/xdpcap/internal/cli/frame"
@@ -75,7 +76,7 @@ type captureRun struct {
 	accounts []capture.Accounts // of the outputs, at the end
 	outputs.Destinations
 	printed   *printing.Output // nil where no packets are printed
-	jsonLines *capture.File    // prints packets as lines of JSON; nil = as text
+	jsonLines *file.File       // prints packets as lines of JSON; nil = as text
 	notices   *notices.Notices
 
 	companions companions
@@ -118,8 +119,8 @@ func (r *captureRun) run(cmd *cobra.Command) (err error) {
 			return fmt.Errorf("print packets: %w", err)
 		}
 		if r.o.lines {
-			options := capture.WriterOptions{Format: capture.JSON, Name: frame.StdoutName, Immediate: r.o.Unbuffer}
-			if r.jsonLines, err = capture.NewFile(os.Stdout, options); err != nil {
+			options := file.Options{Format: file.JSON, Name: frame.StdoutName, Immediate: r.o.Unbuffer}
+			if r.jsonLines, err = file.New(os.Stdout, options); err != nil {
 				return err
 			}
 		}
@@ -343,7 +344,7 @@ func (r *captureRun) writeCompanions() {
 }
 
 // writer returns the options for writing a file. The counters are in its statistics.
-func (r *captureRun) writer(t *outputs.Target) capture.WriterOptions {
+func (r *captureRun) writer(t *outputs.Target) file.Options {
 	w := r.o.Writer(t)
 	if !r.o.companions.isNone() {
 		w.StatisticsInterval = r.o.SFlow.CounterInterval

@@ -6,6 +6,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/xdpcap/xdpcap/capture"
+	"github.com/xdpcap/xdpcap/capture/file"
 	"github.com/xdpcap/xdpcap/filter"
 	"github.com/xdpcap/xdpcap/internal/capfile"
 	"github.com/xdpcap/xdpcap/internal/meter"
@@ -23,7 +24,7 @@ var remedies = []struct {
 }{
 	{kind: unix.EMFILE, words: "raise the limit of open files (ulimit -n 1024)"},
 	{kind: xdp.ErrHidden, words: "start again, and add --no-sandbox to survive the exchange of a dispatcher"},
-	{kind: capture.ErrNameTaken, words: "omit --no-overwrite to write over it", join: ", or "},
+	{kind: file.ErrNameTaken, words: "omit --no-overwrite to write over it", join: ", or "},
 	{kind: capture.ErrBlind, words: "start again to capture what runs there now"},
 	{kind: meter.ErrNotCounting, words: "start again when it does, or add --listen, with which xdpcap waits for it", join: "; "},
 	{kind: xdp.ErrNoNative, words: "--xdp-mode generic works with every driver, at a lower rate", join: "; "},

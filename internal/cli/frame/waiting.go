@@ -10,7 +10,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/xdpcap/xdpcap/capture"
+	"github.com/xdpcap/xdpcap/capture/file"
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
@@ -19,7 +19,7 @@ import (
 func AwaitReader(ctx context.Context, open func() error) error {
 	for {
 		err := open()
-		if !errors.Is(err, capture.ErrNoReader) {
+		if !errors.Is(err, file.ErrNoReader) {
 			return err
 		}
 		select {

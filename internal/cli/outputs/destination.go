@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"github.com/xdpcap/xdpcap/capture"
+	"github.com/xdpcap/xdpcap/capture/file"
 	"github.com/xdpcap/xdpcap/internal/cli/frame"
 	"github.com/xdpcap/xdpcap/internal/outfile"
 )
@@ -49,8 +50,8 @@ type Target struct {
 	Name string   // as -w has it
 	URL  *url.URL // nil = a file
 
-	Format      capture.Format // of a file
-	Compression capture.Compression
+	Format      file.Format // of a file
+	Compression file.Compression
 }
 
 func (t *Target) IsStdout() bool { return t.URL == nil && frame.IsStdout(t.Name) }
@@ -73,7 +74,7 @@ func parseTarget(text string) (Target, error) {
 			return t, fmt.Errorf("-w %s: it is a directory: name a file in it: -w %sout.pcapng", text, text)
 		}
 		if !frame.IsStdout(text) {
-			t.Format, t.Compression = capture.FormatByName(text)
+			t.Format, t.Compression = file.FormatByName(text)
 		}
 		return t, nil
 	}
@@ -91,9 +92,9 @@ func parseTarget(text string) (Target, error) {
 // ReadTargets reads the value of every -w. --format applies to the file of a single -w. With
 // several, it applies to those whose names do not show their format.
 func (o *Options) ReadTargets(given func(flag string) bool) error {
-	format, err := capture.PCAPNG, error(nil)
+	format, err := file.PCAPNG, error(nil)
 	if given("format") {
-		if format, err = capture.ParseFormat(o.Format); err != nil {
+		if format, err = file.ParseFormat(o.Format); err != nil {
 			return fmt.Errorf("--format: %w", err)
 		}
 	}
@@ -109,7 +110,7 @@ func (o *Options) ReadTargets(given func(flag string) bool) error {
 		if err != nil {
 			return err
 		}
-		if given("format") && (len(o.Writes) == 1 || !t.IsFile() || !capture.HasFormatName(text)) {
+		if given("format") && (len(o.Writes) == 1 || !t.IsFile() || !file.HasFormatName(text)) {
 			t.Format = format
 		}
 		o.Targets = append(o.Targets, t)

@@ -9,7 +9,7 @@ import (
 
 	"golang.org/x/term"
 
-	"github.com/xdpcap/xdpcap/capture"
+	"github.com/xdpcap/xdpcap/capture/file"
 	"github.com/xdpcap/xdpcap/internal/cli/frame"
 	"github.com/xdpcap/xdpcap/internal/outfile"
 )
@@ -17,23 +17,23 @@ import (
 // OpenFile opens what -w names before anything is attached, so that nothing is attached if the
 // path cannot be written. series is nil for one file. An existing file is overwritten, unless
 // noOverwrite forbids it.
-func OpenFile(path string, series *capture.Rotation, noOverwrite bool, o capture.WriterOptions) (*capture.File, error) {
+func OpenFile(path string, series *file.Rotation, noOverwrite bool, o file.Options) (*file.File, error) {
 	if frame.IsStdout(path) {
 		if err := checkTakesFile(path); err != nil {
 			return nil, err
 		}
 		o.Name = frame.StdoutName
-		f, err := capture.NewFile(os.Stdout, o)
+		f, err := file.New(os.Stdout, o)
 		if input := (InputError{}); errors.As(err, &input) {
 			return nil, InputError{Path: path}
 		}
 		return f, err
 	}
 	if series == nil {
-		series = &capture.Rotation{Path: func(capture.Place) string { return path }}
+		series = &file.Rotation{Path: func(file.Place) string { return path }}
 	}
 	series.NoOverwrite = noOverwrite
-	f, err := capture.OpenFiles(*series, o)
+	f, err := file.OpenSeries(*series, o)
 	if input := (InputError{}); errors.As(err, &input) {
 		return nil, InputError{Path: path}
 	}
@@ -53,26 +53,26 @@ func (e InputError) Error() string {
 
 // openFile opens a file that -w names, or the first file of a series. It also checks that the
 // further files can be made.
-func (d *Destinations) openFile(ctx context.Context, t *Target) (file *capture.File, err error) {
+func (d *Destinations) openFile(ctx context.Context, t *Target) (opened *file.File, err error) {
 	o, flags := d.Writer(t), d.Flags
 	box := &flags.Sandbox
-	var series *capture.Rotation
+	var series *file.Rotation
 	if t.Name == flags.Write && flags.Series != nil {
 		series = flags.Series
 		series.NoOverwrite = flags.Rotate.noOverwrite
 		o.Owners = box.Opener().Trust(t.Name).Owners
-		if err := box.Try(func() error { return capture.TryFiles(*series, o) }); err != nil {
+		if err := box.Try(func() error { return file.TrySeries(*series, o) }); err != nil {
 			return nil, fmt.Errorf("-w: %w", err)
 		}
 	}
 	err = box.Opener().Open(t.Name, func(trust outfile.Trust) error {
 		o.Owners, o.NoLinks = trust.Owners, trust.NoLinks
 		return frame.AwaitReader(ctx, func() error {
-			file, err = OpenFile(t.Name, series, flags.Rotate.noOverwrite, o)
+			opened, err = OpenFile(t.Name, series, flags.Rotate.noOverwrite, o)
 			return err
 		})
 	})
-	return file, err
+	return opened, err
 }
 
 // checkTakesFile refuses to write a capture file to a terminal, or to a closed standard output.
@@ -90,7 +90,7 @@ func checkTakesFile(path string) error {
 // progress is what the outputs have taken, which shows whether an ending makes progress.
 type progress struct {
 	destinations atomic.Pointer[[]destination] // nil before they are open
-	recorded     atomic.Pointer[capture.File]  // the recorder's last file; nil = none
+	recorded     atomic.Pointer[file.File]     // the recorder's last file; nil = none
 }
 
 var written progress
@@ -112,4 +112,4 @@ func (p *progress) bytes() int64 {
 func Taken() int64 { return written.bytes() }
 
 // RecordTo makes a file of a recorder the one that counts for taken.
-func RecordTo(f *capture.File) { written.recorded.Store(f) }
+func RecordTo(f *file.File) { written.recorded.Store(f) }

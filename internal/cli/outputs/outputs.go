@@ -16,7 +16,7 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"github.com/xdpcap/xdpcap/capture"
+	"github.com/xdpcap/xdpcap/capture/file"
 	"github.com/xdpcap/xdpcap/internal/cli/finished"
 	"github.com/xdpcap/xdpcap/internal/cli/frame"
 	"github.com/xdpcap/xdpcap/internal/cli/sandbox"
@@ -40,7 +40,7 @@ type Options struct {
 	Unnamed  bool // omit the command line from files
 
 	Rotate  rotationOptions
-	Series  *capture.Rotation // nil = one file
+	Series  *file.Rotation // nil = one file
 	SFlow   sflowOptions
 	Live    liveOptions
 	Sandbox sandbox.Options
@@ -82,8 +82,8 @@ func (o *Options) commandLine() string {
 }
 
 // Writer returns the options for writing a file.
-func (o *Options) Writer(t *Target) capture.WriterOptions {
-	return capture.WriterOptions{
+func (o *Options) Writer(t *Target) file.Options {
+	return file.Options{
 		Format:      t.Format,
 		Compression: t.Compression,
 		Application: "xdpcap " + version.String(),
@@ -95,7 +95,7 @@ func (o *Options) Writer(t *Target) capture.WriterOptions {
 // Destinations are the outputs for packets, and what is done with finished files.
 type Destinations struct {
 	Flags  *Options
-	Writer func(*Target) capture.WriterOptions
+	Writer func(*Target) file.Options
 	Notice func(error) // does not wait
 
 	Opened   []destination

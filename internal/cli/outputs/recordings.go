@@ -8,26 +8,26 @@ import (
 	"regexp"
 	"strings"
 
-	"github.com/xdpcap/xdpcap/capture"
+	"github.com/xdpcap/xdpcap/capture/file"
 )
 
 // Recordings is what the flags about several files ask for where each trigger of a recorder makes a
 // File. given tells which flags were set.
-func (o *Options) Recordings(given func(flag string) bool) (limits capture.Rotation, err error) {
+func (o *Options) Recordings(given func(flag string) bool) (limits file.Rotation, err error) {
 	if flag := givenRotation(func(flag string) bool { return given(flag) && !limitsRecordings[flag] }); flag != "" {
 		return limits, fmt.Errorf("%s and --ring: each trigger makes a file: choose one", flag)
 	}
 	if err := o.Rotate.checkFileCount(given); err != nil {
 		return limits, err
 	}
-	var stop capture.Rotation
+	var stop file.Rotation
 	if err := o.autostop(&stop); err != nil {
 		return limits, err
 	}
 	if stop.Files > 0 || stop.Size > 0 {
 		return limits, errors.New("-a files, -a filesize and --ring: each trigger makes a file: choose one")
 	}
-	return capture.Rotation{Keep: int(o.Rotate.files), MaxBytes: o.Rotate.maxBytes.Bytes, MinFree: o.Rotate.minFree.Bytes}, nil
+	return file.Rotation{Keep: int(o.Rotate.files), MaxBytes: o.Rotate.maxBytes.Bytes, MinFree: o.Rotate.minFree.Bytes}, nil
 }
 
 // splitRecording takes a path apart. The number of a recording goes between stem and suffix.

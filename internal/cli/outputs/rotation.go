@@ -11,7 +11,7 @@ import (
 	"github.com/ncruces/go-strftime"
 	"github.com/spf13/pflag"
 
-	"github.com/xdpcap/xdpcap/capture"
+	"github.com/xdpcap/xdpcap/capture/file"
 	"github.com/xdpcap/xdpcap/internal/cli/frame"
 	"github.com/xdpcap/xdpcap/internal/outfile"
 )
@@ -71,10 +71,10 @@ func givenRotation(given func(flag string) bool) string {
 
 // Rotation is the rotation that the flags ask for; nil = one plain file. given says which flags
 // were set.
-func (o *Options) Rotation(given func(flag string) bool) (*capture.Rotation, error) {
+func (o *Options) Rotation(given func(flag string) bool) (*file.Rotation, error) {
 	r := &o.Rotate
 	asked := givenRotation(given)
-	rotation := &capture.Rotation{
+	rotation := &file.Rotation{
 		Size:     r.size.Bytes,
 		Period:   r.Every,
 		MaxBytes: r.maxBytes.Bytes,
@@ -171,7 +171,7 @@ func (r *rotationOptions) checkFileCount(given func(flag string) bool) error {
 }
 
 // Name sets the names of the files, and with tcpdump's flags their number.
-func (o *Options) name(rotation *capture.Rotation) {
+func (o *Options) name(rotation *file.Rotation) {
 	r := &o.Rotate
 	switch {
 	case len(r.begins) > 0:
@@ -191,9 +191,9 @@ func (o *Options) name(rotation *capture.Rotation) {
 // tcpdumpName returns tcpdump's names: with -G a time, and with -C a number from 0 on, with as many
 // digits as -W needs. Without -W the number 0 is omitted. A number comes before .gz or .zst, as
 // with tcpdump -z gzip.
-func (r *rotationOptions) tcpdumpName(path string) func(capture.Place) string {
+func (r *rotationOptions) tcpdumpName(path string) func(file.Place) string {
 	digits := r.digits()
-	return func(p capture.Place) string {
+	return func(p file.Place) string {
 		name := path
 		if r.Every > 0 {
 			name = strftime.Format(path, p.Period.Local())
@@ -212,7 +212,7 @@ func (r *rotationOptions) tcpdumpName(path string) func(capture.Place) string {
 
 // FirstName is how the first file is called that begins now.
 func (r *rotationOptions) FirstName(path string) string {
-	return r.tcpdumpName(path)(capture.Place{Period: time.Now()})
+	return r.tcpdumpName(path)(file.Place{Period: time.Now()})
 }
 
 // hasTime says whether the name of a file changes with the time.
@@ -243,15 +243,15 @@ func (r *rotationOptions) Lasting(path string) string {
 }
 
 // dumpcapName returns dumpcap's names: a number from 1 on and a time before the suffix.
-func (r *rotationOptions) dumpcapName(path string) func(capture.Place) string {
+func (r *rotationOptions) dumpcapName(path string) func(file.Place) string {
 	stem, format, compression := outfile.SplitName(path)
-	return func(p capture.Place) string {
+	return func(p file.Place) string {
 		return fmt.Sprintf("%s_%05d_%s%s%s", stem, r.firstNumber+p.Number+1, p.Began.Local().Format("20060102150405"), format, compression)
 	}
 }
 
 // autostop reads -a.
-func (o *Options) autostop(rotation *capture.Rotation) error {
+func (o *Options) autostop(rotation *file.Rotation) error {
 	for _, text := range o.Rotate.ends {
 		c, err := frame.ParseCriterion("-a", text, map[string]string{
 			"duration": "seconds", "filesize": "kB", "files": "files", "packets": "packets",
@@ -281,7 +281,7 @@ func (o *Options) autostop(rotation *capture.Rotation) error {
 }
 
 // ringBuffer reads -b.
-func (r *rotationOptions) ringBuffer(rotation *capture.Rotation) error {
+func (r *rotationOptions) ringBuffer(rotation *file.Rotation) error {
 	for _, text := range r.begins {
 		c, err := frame.ParseCriterion("-b", text, map[string]string{
 			"duration": "seconds", "interval": "seconds", "filesize": "kB", "files": "files", "packets": "packets",

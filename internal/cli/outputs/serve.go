@@ -10,7 +10,7 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"github.com/xdpcap/xdpcap/capture"
+	"github.com/xdpcap/xdpcap/capture/file"
 	"github.com/xdpcap/xdpcap/capture/stream"
 	"github.com/xdpcap/xdpcap/internal/cli/frame"
 	"github.com/xdpcap/xdpcap/internal/localsocket"
@@ -43,12 +43,12 @@ type liveServer struct {
 }
 
 // streamOf are the options of a stream that says what a file says.
-func streamOf(w capture.WriterOptions) stream.Options {
+func streamOf(w file.Options) stream.Options {
 	return stream.Options{Application: w.Application, CommandLine: w.CommandLine, Comments: w.Comments, Immediate: w.Immediate}
 }
 
 // OpenServer listens before anything is attached, and before the process becomes another user.
-func openServer(o *liveOptions, w capture.WriterOptions) (*liveServer, string, error) {
+func openServer(o *liveOptions, w file.Options) (*liveServer, string, error) {
 	config, err := o.TLS.config()
 	if err != nil {
 		return nil, "", err

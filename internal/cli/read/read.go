@@ -7,7 +7,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"github.com/xdpcap/xdpcap/capture"
+	"github.com/xdpcap/xdpcap/capture/file"
 	"github.com/xdpcap/xdpcap/internal/cli/filters"
 	"github.com/xdpcap/xdpcap/internal/cli/frame"
 	"github.com/xdpcap/xdpcap/internal/cli/outputs"
@@ -133,7 +133,7 @@ func (o *Options) check(given func(flag string) bool) (err error) {
 	if err := o.ReadTargets(given); err != nil {
 		return err
 	}
-	o.lines = given("format") && o.Format == capture.JSON.String() && (len(o.Writes) == 0 || o.WritesStdout())
+	o.lines = given("format") && o.Format == file.JSON.String() && (len(o.Writes) == 0 || o.WritesStdout())
 	prints := o.Print || o.json || o.stats
 	switch {
 	case o.WritesStdout() && prints:

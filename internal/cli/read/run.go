@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/xdpcap/xdpcap/capture"
+	"github.com/xdpcap/xdpcap/capture/file"
 	"github.com/xdpcap/xdpcap/internal/cli/frame"
 	"github.com/xdpcap/xdpcap/internal/cli/outputs"
 	"github.com/xdpcap/xdpcap/internal/cli/printing"
@@ -115,8 +116,8 @@ func (r *readRun) matches(s *capture.Source, p *capture.Packet) bool {
 }
 
 // writer returns the options for writing what -w names.
-func (r *readRun) writer(t *outputs.Target) capture.WriterOptions {
-	return capture.WriterOptions{
+func (r *readRun) writer(t *outputs.Target) file.Options {
+	return file.Options{
 		Format: t.Format, Compression: t.Compression, Application: "xdpcap " + version.String(),
 		Refuse: func(file os.FileInfo) error {
 			if r.inputs.has(file) {
@@ -161,7 +162,7 @@ func (r *readRun) enterSandbox() error {
 func (r *readRun) leaveEmpty(ctx context.Context, err error) error {
 	var files []capture.Output
 	for _, d := range r.Opened {
-		if f, ok := d.(*capture.File); ok && (err == nil || f.IsNew()) {
+		if f, ok := d.(*file.File); ok && (err == nil || f.IsNew()) {
 			files = append(files, f)
 		} else {
 			d.Close()
@@ -192,11 +193,11 @@ func (r *readRun) allOutputs(in *capture.FileInput) (all []capture.Output, err e
 		r.stats.Input = in
 		all = append(all, r.decode(&printing.Output{Output: r.stats}))
 	case o.json || o.lines:
-		options := capture.WriterOptions{Format: capture.JSON, Name: frame.StdoutName}
+		options := file.Options{Format: file.JSON, Name: frame.StdoutName}
 		if o.json {
 			options.MoreJSON = lines.NewObjects(in, o.printing.Format(false), len(o.files) > 1).Append
 		}
-		lines, err := capture.NewFile(os.Stdout, options)
+		lines, err := file.New(os.Stdout, options)
 		if err != nil {
 			return nil, err
 		}
@@ -212,7 +213,7 @@ func (r *readRun) allOutputs(in *capture.FileInput) (all []capture.Output, err e
 
 // isJSON says whether a -w is a file of lines of JSON.
 func (r *readRun) isJSON(name string) bool {
-	return slices.ContainsFunc(r.o.Targets, func(t outputs.Target) bool { return t.Name == name && t.URL == nil && t.Format == capture.JSON })
+	return slices.ContainsFunc(r.o.Targets, func(t outputs.Target) bool { return t.Name == name && t.URL == nil && t.Format == file.JSON })
 }
 
 // decode wraps an output to count the packets that it cannot decode. All outputs get the same

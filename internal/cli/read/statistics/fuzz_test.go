@@ -9,6 +9,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/xdpcap/xdpcap/capture"
+	"github.com/xdpcap/xdpcap/capture/file"
 	"github.com/xdpcap/xdpcap/internal/lines"
 )
 
@@ -37,14 +38,14 @@ func FuzzReadSinks(f *testing.F) {
 				summary.Input = in
 				return []capture.Output{
 					lines.NewPrinter(&text, "", func() error { return nil }, format),
-					capture.NewWriter(&objects, capture.WriterOptions{Format: capture.JSON, MoreJSON: lines.NewObjects(in, format, true).Append}),
-					capture.NewWriter(&jsonLines, capture.WriterOptions{Format: capture.JSON}),
-					capture.NewWriter(io.Discard, capture.WriterOptions{Format: capture.PCAPNG}),
+					file.NewWriter(&objects, file.Options{Format: file.JSON, MoreJSON: lines.NewObjects(in, format, true).Append}),
+					file.NewWriter(&jsonLines, file.Options{Format: file.JSON}),
+					file.NewWriter(io.Discard, file.Options{Format: file.PCAPNG}),
 					summary,
 				}
 			})
 			read(merged, func(in *capture.FileInput) []capture.Output { // a pcap file has one link type
-				return []capture.Output{capture.NewWriter(io.Discard, capture.WriterOptions{Format: capture.PCAP})}
+				return []capture.Output{file.NewWriter(io.Discard, file.Options{Format: file.PCAP})}
 			})
 		}
 		for _, b := range [][]byte{objects.Bytes(), jsonLines.Bytes(), stats.Bytes()} {

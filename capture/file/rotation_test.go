@@ -1,4 +1,4 @@
-package capture
+package file
 
 import (
 	"bytes"
@@ -19,6 +19,7 @@ import (
 	"github.com/klauspost/compress/zstd"
 	"golang.org/x/sys/unix"
 
+	"github.com/xdpcap/xdpcap/capture"
 	"github.com/xdpcap/xdpcap/internal/testnet"
 )
 
@@ -114,7 +115,7 @@ func readBack(t *testing.T, path string) []byte {
 
 // writeSeries writes packets, one each millisecond, to a series, and returns the paths of its
 // files in the order in which they were finished.
-func writeSeries(t *testing.T, r Rotation, name string, packets int) (paths []string, own Accounts, err error) {
+func writeSeries(t *testing.T, r Rotation, name string, packets int) (paths []string, own capture.Accounts, err error) {
 	t.Helper()
 	dir := t.TempDir()
 	if r.Path == nil {
@@ -127,17 +128,17 @@ func writeSeries(t *testing.T, r Rotation, name string, packets int) (paths []st
 		paths = append(paths, path)
 	}
 	format, compression := FormatByName(name)
-	f, err := OpenFiles(r, WriterOptions{Format: format, Compression: compression})
+	f, err := OpenSeries(r, Options{Format: format, Compression: compression})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer f.Close()
 	d := describeTwo()
-	session := make(Accounts, 2)
-	d.Accounts = func() (Accounts, error) { // in this one every other packet was lost in a ring
+	session := make(capture.Accounts, 2)
+	d.Accounts = func() (capture.Accounts, error) { // in this one every other packet was lost in a ring
 		mu.Lock()
 		defer mu.Unlock()
-		return Accounts{{Lost: uint64(len(paths)), FilteredOut: 5}, {}}, nil
+		return capture.Accounts{{Lost: uint64(len(paths)), FilteredOut: 5}, {}}, nil
 	}
 	if err := f.Begin(d); err != nil {
 		t.Fatal(err)
@@ -149,7 +150,7 @@ func writeSeries(t *testing.T, r Rotation, name string, packets int) (paths []st
 		p.Time = start + int64(i)*int64(time.Millisecond)
 		session[p.Source].Captured++
 		session[p.Source].Bytes += uint64(len(p.Data))
-		if failed = f.Write([]Packet{*p}); failed != nil {
+		if failed = f.Write([]capture.Packet{*p}); failed != nil {
 			break
 		}
 		if i%100 == 99 {
@@ -164,7 +165,7 @@ func writeSeries(t *testing.T, r Rotation, name string, packets int) (paths []st
 		a.Seen = a.FilteredOut + a.NotSampled + a.Lost + a.Invalid + a.Captured
 	}
 	own, err = f.End(session)
-	if err == nil && !errors.Is(failed, ErrEnough) {
+	if err == nil && !errors.Is(failed, capture.ErrEnough) {
 		err = failed
 	}
 	for _, a := range own {
@@ -323,7 +324,7 @@ func TestSeriesAdopts(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	locked, err := OpenFile(filepath.Join(dir, "locked"), WriterOptions{})
+	locked, err := Open(filepath.Join(dir, "locked"), Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -337,7 +338,7 @@ func TestSeriesAdopts(t *testing.T) {
 	} {
 		path := filepath.Join(dir, fmt.Sprintf("new%d", step.rotation.Keep))
 		step.rotation.Left, step.rotation.Path = left, func(Place) string { return path }
-		f, err := OpenFiles(step.rotation, WriterOptions{})
+		f, err := OpenSeries(step.rotation, Options{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -380,7 +381,7 @@ func TestSeriesCannotRemove(t *testing.T) {
 			begin := func() {
 				d := describeTwo()
 				d.Options.Notice = func(err error) { notices = append(notices, err.Error()) }
-				f, err := OpenFiles(Rotation{Packets: 1e6, Keep: 2, Left: left, Path: func(Place) string { return filepath.Join(dir, "new") }}, WriterOptions{})
+				f, err := OpenSeries(Rotation{Packets: 1e6, Keep: 2, Left: left, Path: func(Place) string { return filepath.Join(dir, "new") }}, Options{})
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -473,7 +474,7 @@ func TestSeriesNextFails(t *testing.T) {
 	}
 	for _, r := range []Rotation{{Size: 1}, {Atomic: true}} {
 		r.Path = func(Place) string { return os.DevNull }
-		if f, err := OpenFiles(r, WriterOptions{}); err == nil || !strings.Contains(err.Error(), "not a regular file") {
+		if f, err := OpenSeries(r, Options{}); err == nil || !strings.Contains(err.Error(), "not a regular file") {
 			t.Errorf("%+v: %v", f, err)
 		}
 	}
@@ -485,7 +486,7 @@ func TestSeriesDiskFails(t *testing.T) {
 	dir := testnet.MustFailingDisk(t)
 	path := func(p Place) string { return filepath.Join(dir, fmt.Sprintf("%d.pcapng", p.Number)) }
 	var told []string
-	f, err := OpenFiles(Rotation{Packets: 50, Atomic: true, Path: path, Finished: func(path string) { told = append(told, path) }}, WriterOptions{})
+	f, err := OpenSeries(Rotation{Packets: 50, Atomic: true, Path: path, Finished: func(path string) { told = append(told, path) }}, Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -494,12 +495,12 @@ func TestSeriesDiskFails(t *testing.T) {
 		t.Fatal(err)
 	}
 	const packets = 100
-	session := make(Accounts, 2)
+	session := make(capture.Accounts, 2)
 	p := testPacket(0)
 	p.Data = make([]byte, 60_000)
 	p.WireLen = uint32(len(p.Data))
 	for range packets {
-		f.Write([]Packet{*p}) // what is wrong is also returned by End
+		f.Write([]capture.Packet{*p}) // what is wrong is also returned by End
 		session[p.Source].Seen++
 		session[p.Source].Captured++
 		session[p.Source].Bytes += uint64(len(p.Data))
@@ -527,16 +528,16 @@ func TestSeriesDiskFails(t *testing.T) {
 func TestSeriesAtomicNames(t *testing.T) {
 	dir := t.TempDir()
 	path := func(p Place) string { return filepath.Join(dir, fmt.Sprintf("%d.pcapng", p.Number)) }
-	f, err := OpenFiles(Rotation{Packets: 10, Atomic: true, Path: path}, WriterOptions{})
+	f, err := OpenSeries(Rotation{Packets: 10, Atomic: true, Path: path}, Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	if err := f.Begin(describeTwo()); err != nil {
 		t.Fatal(err)
 	}
-	defer f.End(make(Accounts, 2)) // which waits for the goroutine that writes
+	defer f.End(make(capture.Accounts, 2)) // which waits for the goroutine that writes
 	for i := range 15 {
-		if err := f.Write([]Packet{*testPacket(i)}); err != nil {
+		if err := f.Write([]capture.Packet{*testPacket(i)}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -559,7 +560,7 @@ func TestPeriodWaits(t *testing.T) {
 	if err := os.Mkdir(t.Name(), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	f, err := OpenFiles(Rotation{Path: path, Period: period, Origin: begin}, WriterOptions{})
+	f, err := OpenSeries(Rotation{Path: path, Period: period, Origin: begin}, Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -578,13 +579,13 @@ func TestPeriodWaits(t *testing.T) {
 	flushUntil("the period to be long over", func() bool { return time.Since(begin) > 2*period })
 	p := testPacket(0)
 	p.Time = begin.Add(period / 2).UnixNano()
-	if err := f.Write([]Packet{*p}); err != nil {
+	if err := f.Write([]capture.Packet{*p}); err != nil {
 		t.Fatal(err)
 	}
 	later := begin.Add(period + time.Millisecond)
 	settled.Store(&later)
 	flushUntil("the second file", func() bool { _, err := os.Stat(path(Place{Number: 1})); return err == nil })
-	if _, err := f.End(make(Accounts, 2)); err != nil {
+	if _, err := f.End(make(capture.Accounts, 2)); err != nil {
 		t.Fatal(err)
 	}
 	if n := countPackets(PCAPNG, readBack(t, path(Place{}))); n != 1 {

@@ -1,4 +1,4 @@
-package capture
+package file
 
 import (
 	"errors"
@@ -8,18 +8,14 @@ import (
 	"slices"
 	"time"
 
-	"github.com/xdpcap/xdpcap/internal/amount"
+	"github.com/xdpcap/xdpcap/capture"
 )
 
-// Bytes reserved per source for its closing statistics. commentRoom is added if they have comments,
-// and is enough unless these are very long.
-const (
-	trailerRoom = 1 << 10
-	commentRoom = 16 << 10
-)
+// settleInterval is how soon it is looked again whether all packets of a period have come.
+const settleInterval = 50 * time.Millisecond
 
 // write writes blocks to the current file and to those that follow. The queue calls it.
-func (f *File) write(blocks []byte, packets []blockEnd) error {
+func (f *File) write(blocks []byte, packets []capture.BlockEnd) error {
 	for f.err == nil && len(packets) > 0 {
 		if f.present == nil {
 			blocks, packets, f.err = f.await(blocks, packets)
@@ -31,7 +27,7 @@ func (f *File) write(blocks []byte, packets []blockEnd) error {
 			continue
 		}
 		first := packetsBegin(blocks, packets)
-		f.written = packets[n-1].end
+		f.written = packets[n-1].End
 		bytes := f.written - first
 		f.err = f.present.write(blocks[:bytes], packets[:n])
 		if f.err == nil {
@@ -47,15 +43,15 @@ func (f *File) write(blocks []byte, packets []blockEnd) error {
 
 // await opens the first file when the first packet has come. Blocks before that packet are kept for
 // the beginning of the file. It returns the blocks and packets that remain to be written.
-func (f *File) await(blocks []byte, packets []blockEnd) ([]byte, []blockEnd, error) {
+func (f *File) await(blocks []byte, packets []capture.BlockEnd) ([]byte, []capture.BlockEnd, error) {
 	first := packetsBegin(blocks, packets)
 	for i := range packets {
-		if !packets[i].isPacket() {
+		if !isPacket(&packets[i]) {
 			continue
 		}
 		before := blocks[:0]
 		if i > 0 {
-			f.written = packets[i-1].end
+			f.written = packets[i-1].End
 			before = blocks[:f.written-first]
 		}
 		if err := f.keepHeader(before, packets[:i]); err != nil {
@@ -63,7 +59,7 @@ func (f *File) await(blocks []byte, packets []blockEnd) ([]byte, []blockEnd, err
 		}
 		header := f.header
 		f.header = slices.Concat(header, f.before)
-		at := time.Unix(0, packets[i].time)
+		at := time.Unix(0, packets[i].Time)
 		if f.rotation.FromFirst {
 			f.rotation.Origin = at.Truncate(time.Second)
 		}
@@ -71,7 +67,7 @@ func (f *File) await(blocks []byte, packets []blockEnd) ([]byte, []blockEnd, err
 		f.header, f.before = header, nil
 		return blocks[len(before):], packets[i:], err
 	}
-	f.written = packets[len(packets)-1].end
+	f.written = packets[len(packets)-1].End
 	return nil, nil, f.keepHeader(blocks, packets)
 }
 
@@ -80,22 +76,22 @@ func (f *File) await(blocks []byte, packets []blockEnd) ([]byte, []blockEnd, err
 const maxKept = 16 << 20
 
 // keepHeader keeps those of the blocks with which later files of the series begin.
-func (f *File) keepHeader(blocks []byte, packets []blockEnd) error {
-	if f.description.files == nil || f.rotation.isSingle() {
+func (f *File) keepHeader(blocks []byte, packets []capture.BlockEnd) error {
+	if f.description.IsLive() || f.rotation.isSingle() {
 		return nil
 	}
 	first := packetsBegin(blocks, packets)
 	begins := first
 	for i := range packets {
 		p := &packets[i]
-		block := blocks[begins-first : p.end-first]
-		begins = p.end
+		block := blocks[begins-first : p.End-first]
+		begins = p.End
 		switch {
-		case p.source == headBlock:
+		case p.Source == headBlock:
 			f.header = slices.Clone(block)
-		case p.source == headMore:
+		case p.Source == headMore:
 			f.header = append(f.header, block...)
-		case !p.isPacket() && f.present == nil:
+		case !isPacket(p) && f.present == nil:
 			f.before = append(f.before, block...)
 		}
 	}
@@ -106,16 +102,16 @@ func (f *File) keepHeader(blocks []byte, packets []blockEnd) error {
 }
 
 // packetsBegin is the position in the queue at which the blocks of these packets begin.
-func packetsBegin(blocks []byte, packets []blockEnd) int64 {
+func packetsBegin(blocks []byte, packets []capture.BlockEnd) int64 {
 	if len(packets) == 0 {
 		return 0
 	}
-	return packets[len(packets)-1].end - int64(len(blocks))
+	return packets[len(packets)-1].End - int64(len(blocks))
 }
 
 // fitting returns how many of the packets belong in the current file. If none does, a new file
 // begins at the time at.
-func (f *File) fitting(blocks []byte, packets []blockEnd) (n int, at time.Time) {
+func (f *File) fitting(blocks []byte, packets []capture.BlockEnd) (n int, at time.Time) {
 	r, p := &f.rotation, f.present
 	if r.isSingle() {
 		return len(packets), at
@@ -126,13 +122,13 @@ func (f *File) fitting(blocks []byte, packets []blockEnd) (n int, at time.Time) 
 	}
 	begins, count := packetsBegin(blocks, packets), p.packets
 	for i := range packets {
-		if packets[i].isPacket() {
-			if stamp := packets[i].time; stamp >= until || f.isFull(begins, count) {
+		if isPacket(&packets[i]) {
+			if stamp := packets[i].Time; stamp >= until || f.isFull(begins, count) {
 				return i, time.Unix(0, stamp)
 			}
 			count++
 		}
-		begins = packets[i].end
+		begins = packets[i].End
 	}
 	return len(packets), at
 }
@@ -175,7 +171,7 @@ func (f *File) tend(idle bool) error {
 		f.wakeAt(f.rotation.until(f.place))
 	case now.Before(until):
 	case settled.Before(until):
-		f.wakeAt(now.Add(flushInterval))
+		f.wakeAt(now.Add(settleInterval))
 	default:
 		f.err = f.rotate(settled)
 	}
@@ -250,17 +246,17 @@ func (f *File) stopTimer() {
 
 // complete ends the current file and queues it for the finisher. account turns what the file took
 // into its accounts. It returns the file's first error.
-func (f *File) complete(account func(taken Accounts) Accounts) error {
+func (f *File) complete(account func(taken capture.Accounts) capture.Accounts) error {
 	p := f.present
 	if err := p.check(); p.isSpoiled() {
 		f.mu.Lock()
 		f.present = nil
 		f.mu.Unlock()
-		p.stream.taken = make(Accounts, len(p.stream.taken))
+		p.stream.taken = make(capture.Accounts, len(p.stream.taken))
 		f.keeper.finish(p, nil)
 		return errors.Join(err, p.file.Close())
 	}
-	var own Accounts
+	var own capture.Accounts
 	err := p.stream.end(func() []byte {
 		own = account(p.stream.taken)
 		return f.statistics(own)
@@ -282,7 +278,7 @@ func (f *File) complete(account func(taken Accounts) Accounts) error {
 }
 
 // statistics returns the closing statistics of the current file, whose accounts are own.
-func (f *File) statistics(own Accounts) []byte {
+func (f *File) statistics(own capture.Accounts) []byte {
 	s := &statistics{Accounts: own, start: f.place.Began, number: f.place.Number}
 	if f.place.Number == 0 {
 		s.start = f.description.Started
@@ -294,15 +290,17 @@ func (f *File) statistics(own Accounts) []byte {
 }
 
 // lately returns the current file's accounts while the session runs.
-func (f *File) lately(taken Accounts) Accounts { return f.description.lately(f.told, taken) }
+func (f *File) lately(taken capture.Accounts) capture.Accounts {
+	return lately(&f.description, f.told, taken)
+}
 
 // lately returns a file's accounts while the session runs: the session's counters minus before,
 // what earlier files reported. before is nil for the first file. Packets that are in a ring and not
 // yet in a file count as seen only later.
-func (d *Description) lately(before, taken Accounts) Accounts {
-	own := make(Accounts, len(taken))
+func lately(d *capture.Description, before, taken capture.Accounts) capture.Accounts {
+	own := make(capture.Accounts, len(taken))
 	for i, t := range taken {
-		own[i] = Account{Captured: t.Captured, Bytes: t.Bytes, Seen: t.Captured}
+		own[i] = capture.Account{Captured: t.Captured, Bytes: t.Bytes, Seen: t.Captured}
 	}
 	if d.Accounts == nil {
 		return own
@@ -312,7 +310,7 @@ func (d *Description) lately(before, taken Accounts) Accounts {
 		return own // the next file's accounts include it
 	}
 	for i := range own {
-		a, told := &own[i], Account{}
+		a, told := &own[i], capture.Account{}
 		if before != nil {
 			told = before.Of(i)
 		}
@@ -323,38 +321,4 @@ func (d *Description) lately(before, taken Accounts) Accounts {
 		a.Seen = a.FilteredOut + a.NotSampled + a.Lost + a.Captured
 	}
 	return own
-}
-
-// grant returns how many of these bytes may be written to the current file, and an error that says
-// why not all.
-func (f *File) grant(bytes int64) (int64, error) {
-	r := &f.rotation
-	reserve := int64(trailerRoom)
-	if f.writer.options.Comments != nil {
-		reserve += commentRoom
-	}
-	reserve *= int64(len(f.description.Sources))
-	for {
-		room, err := int64(math.MaxInt64), error(nil)
-		if r.MaxBytes > 0 {
-			room = r.MaxBytes - f.keeper.bytes()
-			err = errEnough("all files together have reached their limit of %s", amount.Bytes(r.MaxBytes))
-		}
-		if r.MinFree > 0 {
-			free, failed := f.present.file.Free()
-			if failed != nil {
-				return 0, failed
-			}
-			if free-r.MinFree < room {
-				room = free - r.MinFree
-				err = errEnough("%w", tooFull(f.present.path, free, r.MinFree))
-			}
-		}
-		if room -= reserve; room >= bytes {
-			return bytes, nil
-		}
-		if r.Keep == 0 || !f.keeper.removeOldest() {
-			return max(room, 0), err
-		}
-	}
 }

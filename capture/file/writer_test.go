@@ -1,4 +1,4 @@
-package capture
+package file
 
 import (
 	"bytes"
@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math"
 	"os"
 	"path/filepath"
 	"testing"
@@ -17,18 +16,30 @@ import (
 	"github.com/gopacket/gopacket/pcapgo"
 	"golang.org/x/sys/unix"
 
+	"github.com/xdpcap/xdpcap/capture"
 	"github.com/xdpcap/xdpcap/internal/jsonline"
 	"github.com/xdpcap/xdpcap/internal/testnet"
 )
 
-func describeTwo() Description {
-	return Description{
-		Sources: []Source{{Name: "a"}, {Name: "b"}},
-		Options: Options{SnapLen: MaxSnapLen, Sample: 1, Buffer: DefaultBuffer},
+func describeTwo() capture.Description {
+	return capture.Description{
+		Sources: []capture.Source{{Name: "a"}, {Name: "b"}},
+		Options: capture.Options{SnapLen: capture.MaxSnapLen, Sample: 1, Buffer: capture.DefaultBuffer},
 	}
 }
 
-func testWriter(out io.Writer, o WriterOptions) *Writer {
+// groupSize is how many packets the tests write at a time, as Run does.
+const groupSize = 32
+
+func packetOf(n int, seed byte) []byte {
+	b := make([]byte, n)
+	for i := range b {
+		b[i] = seed + byte(i)
+	}
+	return b
+}
+
+func testWriter(out io.Writer, o Options) *Writer {
 	w := NewWriter(out, o)
 	w.Begin(describeTwo()) // writes nothing yet
 	return w
@@ -51,34 +62,34 @@ func (l *limited) Write(b []byte) (int, error) {
 	return n, nil
 }
 
-func testPacket(i int) *Packet {
+func testPacket(i int) *capture.Packet {
 	data := packetOf(60+i%40, byte(i))
-	return &Packet{Facts: &Facts{WireLen: uint32(len(data)), Time: int64(i), Source: uint16(i % 2)}, Data: data}
+	return &capture.Packet{Facts: &capture.Facts{WireLen: uint32(len(data)), Time: int64(i), Source: uint16(i % 2)}, Data: data}
 }
 
 // Wherever the output ends, the account says exactly how many packets are whole in it.
 func TestWriterAccount(t *testing.T) {
 	for _, format := range []Format{PCAPNG, PCAP, JSON} {
 		var all bytes.Buffer
-		w := testWriter(&all, WriterOptions{Format: format})
+		w := testWriter(&all, Options{Format: format})
 		for i := range 50 {
-			if err := w.Write([]Packet{*testPacket(i)}); err != nil {
+			if err := w.Write([]capture.Packet{*testPacket(i)}); err != nil {
 				t.Fatal(err)
 			}
 		}
-		w.End(make(Accounts, 2))
+		w.End(make(capture.Accounts, 2))
 		step := 7
 		if testnet.Emulated() {
 			step = 71
 		}
 		for room := 0; room <= all.Len(); room += step {
 			out := &limited{room: room}
-			w := testWriter(out, WriterOptions{Format: format, Immediate: room%2 == 0})
-			var read [2]Account
+			w := testWriter(out, Options{Format: format, Immediate: room%2 == 0})
+			var read [2]capture.Account
 			var err error
 			for i := 0; i < 50 && err == nil; i++ {
 				p := testPacket(i)
-				err = w.Write([]Packet{*p})
+				err = w.Write([]capture.Packet{*p})
 				read[p.Source].Captured++
 				read[p.Source].Seen++
 			}
@@ -142,12 +153,12 @@ func TestWriterCuts(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer f.Close()
-	w := testWriter(&halting{File: f, room: 2000}, WriterOptions{})
-	var counters [2]Account
+	w := testWriter(&halting{File: f, room: 2000}, Options{})
+	var counters [2]capture.Account
 	for i := range 50 {
 		p := testPacket(i)
 		counters[p.Source].Captured++
-		w.Write([]Packet{*p})
+		w.Write([]capture.Packet{*p})
 	}
 	if err := w.queue.end(); !errors.Is(err, errNoRoom) {
 		t.Fatal(err)
@@ -235,12 +246,12 @@ func TestWriterMakesRoom(t *testing.T) {
 	for _, size := range []int{60, 300, 1514} {
 		for blocks := 3; blocks < 100; blocks += step {
 			out := &disk{blocks: blocks, greedy: blocks%2 == 0}
-			w := testWriter(out, WriterOptions{Immediate: blocks%3 == 0})
-			var read [2]Account
+			w := testWriter(out, Options{Immediate: blocks%3 == 0})
+			var read [2]capture.Account
 			var err error
 			for i := 0; i < packets && err == nil; i++ {
 				data := packetOf(size+blocks%7, byte(i))
-				err = w.Write([]Packet{{Facts: &Facts{WireLen: uint32(len(data)), Time: int64(i), Source: uint16(i % 2)}, Data: data}})
+				err = w.Write([]capture.Packet{{Facts: &capture.Facts{WireLen: uint32(len(data)), Time: int64(i), Source: uint16(i % 2)}, Data: data}})
 				read[i%2].Captured++
 				read[i%2].Seen++
 			}
@@ -262,7 +273,7 @@ func TestWriterMakesRoom(t *testing.T) {
 
 // checkStatistics checks that a file has an interface statistics block for each source, with this
 // account, and as many packets.
-func checkStatistics(t *testing.T, name string, file []byte, own Accounts) {
+func checkStatistics(t *testing.T, name string, file []byte, own capture.Accounts) {
 	t.Helper()
 	r, err := pcapgo.NewNgReader(bytes.NewReader(file), pcapgo.DefaultNgReaderOptions)
 	if err != nil {
@@ -292,13 +303,13 @@ func checkStatistics(t *testing.T, name string, file []byte, own Accounts) {
 // Where not even the header has room, nothing stands behind it, and the file is empty.
 func TestWriterNoRoomForHeader(t *testing.T) {
 	out := &disk{}
-	w := testWriter(out, WriterOptions{})
-	w.Write([]Packet{*testPacket(0)})
-	own, err := w.End(Accounts{{Seen: 1, Captured: 1}, {}})
+	w := testWriter(out, Options{})
+	w.Write([]capture.Packet{*testPacket(0)})
+	own, err := w.End(capture.Accounts{{Seen: 1, Captured: 1}, {}})
 	if !errors.Is(err, unix.ENOSPC) || out.Len() != 0 {
 		t.Errorf("%d bytes in the file, %v", out.Len(), err)
 	}
-	if diff := cmp.Diff(Accounts{{Seen: 1, Lost: 1, NotTaken: 1}, {}}, own); diff != "" {
+	if diff := cmp.Diff(capture.Accounts{{Seen: 1, Lost: 1, NotTaken: 1}, {}}, own); diff != "" {
 		t.Error(diff)
 	}
 }
@@ -306,12 +317,12 @@ func TestWriterNoRoomForHeader(t *testing.T) {
 // The statistics blocks say what the account says.
 func TestWriterStatistics(t *testing.T) {
 	var out bytes.Buffer
-	w := testWriter(&out, WriterOptions{Application: "xdpcap test"})
-	want := Accounts{{Seen: 10, FilteredOut: 3, Lost: 7}, {Seen: 20, NotSampled: 20}}
+	w := testWriter(&out, Options{Application: "xdpcap test"})
+	want := capture.Accounts{{Seen: 10, FilteredOut: 3, Lost: 7}, {Seen: 20, NotSampled: 20}}
 	if _, err := w.End(want); err != nil {
 		t.Fatal(err)
 	}
-	if err := w.Write([]Packet{*testPacket(0)}); !errors.Is(err, os.ErrClosed) {
+	if err := w.Write([]capture.Packet{*testPacket(0)}); !errors.Is(err, os.ErrClosed) {
 		t.Errorf("Write after Close: %v", err)
 	}
 	r, err := pcapgo.NewNgReader(&out, pcapgo.DefaultNgReaderOptions)
@@ -334,11 +345,11 @@ func TestWriterStatistics(t *testing.T) {
 
 func TestWholeBlocksPerWrite(t *testing.T) {
 	var out blocks
-	w := testWriter(&out, WriterOptions{})
+	w := testWriter(&out, Options{})
 	for i := range 10_000 {
-		w.Write([]Packet{*testPacket(i)})
+		w.Write([]capture.Packet{*testPacket(i)})
 	}
-	w.End(make(Accounts, 2))
+	w.End(make(capture.Accounts, 2))
 	if out.writes < 3 || out.torn > 0 {
 		t.Errorf("%d writes, %d of them not whole blocks", out.writes, out.torn)
 	}
@@ -362,53 +373,30 @@ func (o *blocks) Write(b []byte) (int, error) {
 	return n, nil
 }
 
-// A loop is a reader of a ring in memory, out of which the same packets come again and again.
-type loop struct {
-	reader
-	ring    *perfRing
-	packets []Packet
-}
+// A loop has packets that come again and again.
+type loop struct{ packets []capture.Packet }
 
 func newLoop(size int) *loop { return newLoopOf(packetOf(size, 1)) }
 
 func newLoopOf(packet []byte) *loop {
-	k, c := newFakePerf(1 << 20)
-	for i := uint64(0); k.sample(sampleOf(packet, i), packet); i++ {
+	l := new(loop)
+	for i := range groupSize {
+		facts := &capture.Facts{WireLen: uint32(len(packet)), Time: int64(i), ID: uint64(i)}
+		l.packets = append(l.packets, capture.Packet{Facts: facts, Data: packet})
 	}
-	return &loop{
-		reader: reader{
-			merge:  merge{cursors: []*cursor{c}, horizon: math.MaxUint64},
-			lost:   losses{sources: 1},
-			ledger: newLedger(1, 0),
-		},
-		ring:    c.ring.(*perfRing),
-		packets: make([]Packet, groupSize),
-	}
-}
-
-// next returns some packets.
-func (l *loop) next(tb testing.TB) []Packet {
-	if !l.merge.isReady() {
-		l.ring.limit, l.ring.end, l.ring.tail = 0, 0, 0
-		l.merge.gather()
-	}
-	n, err := l.read(l.packets)
-	if err != nil {
-		tb.Fatal(err)
-	}
-	return l.packets[:n]
+	return l
 }
 
 func TestNoAllocations(t *testing.T) {
 	testnet.SkipEmulated(t)
 	for _, format := range []Format{PCAPNG, PCAP, JSON} {
 		l := newLoopOf(segment())
-		w := testWriter(io.Discard, WriterOptions{Format: format})
+		w := testWriter(io.Discard, Options{Format: format})
 		for range 2_000 { // until the buffers have grown to their final size
-			w.Write(l.next(t))
+			w.Write(l.packets)
 		}
 		n := testing.AllocsPerRun(200, func() {
-			if err := w.Write(l.next(t)); err != nil {
+			if err := w.Write(l.packets); err != nil {
 				t.Fatal(err)
 			}
 		})
@@ -418,8 +406,8 @@ func TestNoAllocations(t *testing.T) {
 	}
 }
 
-// BenchmarkFormats measures the time of a packet in each format, from the ring to /dev/null and, as
-// lines and as lines one by one, to a pipe.
+// BenchmarkFormats measures the time of a packet in each format, to /dev/null and, as lines and as
+// lines one by one, to a pipe.
 func BenchmarkFormats(b *testing.B) {
 	for _, format := range []Format{PCAPNG, PCAP, JSON} {
 		b.Run(format.String(), func(b *testing.B) { benchFormat(b, io.Discard, format) })
@@ -440,10 +428,10 @@ func BenchmarkFormats(b *testing.B) {
 
 func benchFormat(b *testing.B, out io.Writer, format Format) {
 	l := newLoopOf(segment())
-	w := testWriter(out, WriterOptions{Format: format})
+	w := testWriter(out, Options{Format: format})
 	b.ReportAllocs()
 	for n := 0; n < b.N; {
-		packets := l.next(b)
+		packets := l.packets
 		w.Write(packets)
 		n += len(packets)
 	}
@@ -475,35 +463,14 @@ func BenchmarkReadWrite(b *testing.B) {
 	for _, size := range []int{64, 1500} {
 		b.Run(map[int]string{64: "64B", 1500: "1500B"}[size], func(b *testing.B) {
 			l := newLoop(size)
-			w := testWriter(io.Discard, WriterOptions{})
+			w := testWriter(io.Discard, Options{})
 			b.ReportAllocs()
 			b.SetBytes(int64(size))
 			for n := 0; n < b.N; {
-				packets := l.next(b)
+				packets := l.packets
 				w.Write(packets)
 				n += len(packets)
 			}
 		})
-	}
-}
-
-func TestComment(t *testing.T) {
-	d := describeTwo()
-	d.Options.Sample = 100
-	d.Options.Sink = true
-	d.Options.Transport = TransportPerf
-	for i := range d.Sources {
-		d.Sources[i].Mode = Native
-		d.Sources[i].Sampler = Program{ID: 7, Name: "sample_xdp"}
-	}
-	want := `a: XDP program sample_xdp (id 7), native mode
-b: XDP program sample_xdp (id 7), native mode
-sampling: one packet of every 100, at random
-every packet was dropped after sampling
-snapshot length: 131070
-transport: perf, 8 MiB for each CPU
-command line: xdpcap -i a -i b`
-	if diff := cmp.Diff(want, d.comment("xdpcap -i a -i b")); diff != "" {
-		t.Error(diff)
 	}
 }

@@ -1,6 +1,10 @@
-package capture
+package file
 
-import "sync"
+import (
+	"sync"
+
+	"github.com/xdpcap/xdpcap/capture"
+)
 
 // maxUnfinished is how many files may wait to be finished. When there are more, the disk is too
 // slow, and rotation waits for it.
@@ -17,14 +21,14 @@ type finisher struct {
 
 	mu      sync.Mutex
 	err     error
-	refused Accounts // Captured and Bytes of files that did not reach the disk
+	refused capture.Accounts // Captured and Bytes of files that did not reach the disk
 }
 
 func newFinisher(r *Rotation, k *Keeper, sources int) *finisher {
 	f := &finisher{
 		rotation: r,
 		keeper:   k,
-		refused:  make(Accounts, sources),
+		refused:  make(capture.Accounts, sources),
 		parts:    make(chan *part, maxUnfinished),
 		ended:    make(chan struct{}),
 	}

@@ -1,4 +1,4 @@
-package capture
+package file
 
 import (
 	"os"
@@ -9,15 +9,15 @@ import (
 	"github.com/xdpcap/xdpcap/internal/outfile"
 )
 
-// triedNames is how many names of a series TryFiles checks for existing files.
+// triedNames is how many names of a series TrySeries checks for existing files.
 const triedNames = 1000
 
-// TryFiles checks whether the calling thread may create, rename and remove the files of a series,
+// TrySeries checks whether the calling thread may create, rename and remove the files of a series,
 // and overwrite the existing ones among the first 1,000 names. For that it creates a file in the
 // directory of the first one and removes it; existing files stay as they are. A process that will
 // have fewer rights when it begins a later file calls this on a thread that already has only those
 // rights.
-func TryFiles(r Rotation, o WriterOptions) error {
+func TrySeries(r Rotation, o Options) error {
 	now := time.Now().Round(0)
 	place := r.first(now)
 	first := r.Path(place)
@@ -48,6 +48,6 @@ func TryFiles(r Rotation, o WriterOptions) error {
 	}
 }
 
-func (o *WriterOptions) trust() outfile.Trust {
+func (o *Options) trust() outfile.Trust {
 	return outfile.Trust{Owners: o.Owners, NoLinks: o.NoLinks}
 }

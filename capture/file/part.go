@@ -1,8 +1,9 @@
-package capture
+package file
 
 import (
 	"errors"
 
+	"github.com/xdpcap/xdpcap/capture"
 	"github.com/xdpcap/xdpcap/internal/jsonline"
 	"github.com/xdpcap/xdpcap/internal/outfile"
 )
@@ -49,8 +50,8 @@ func (f *File) openPart(path string, own bool) (*part, error) {
 	return f.newPart(path, name, opened), nil
 }
 
-// refuses returns the error with which WriterOptions.Refuse rejects an opened file, or nil.
-func (o *WriterOptions) refuses(file *outfile.File) error {
+// refuses returns the error with which Options.Refuse rejects an opened file, or nil.
+func (o *Options) refuses(file *outfile.File) error {
 	if o.Refuse == nil {
 		return nil
 	}
@@ -77,9 +78,9 @@ func (p *part) check() error {
 func (p *part) isSpoiled() bool { return errors.Is(p.err, outfile.ErrSpoiled) }
 
 // write adds packets.
-func (p *part) write(blocks []byte, packets []blockEnd) error {
+func (p *part) write(blocks []byte, packets []capture.BlockEnd) error {
 	for i := range packets {
-		if packets[i].isPacket() {
+		if isPacket(&packets[i]) {
 			p.packets++
 		}
 	}

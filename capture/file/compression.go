@@ -1,8 +1,9 @@
-package capture
+package file
 
 import (
 	"strings"
 
+	"github.com/xdpcap/xdpcap/capture"
 	"github.com/xdpcap/xdpcap/internal/compress"
 	"github.com/xdpcap/xdpcap/internal/outfile"
 )
@@ -51,7 +52,7 @@ const frameSize = compress.FrameSize
 type frames struct {
 	compress.Packer
 	blocks  []byte
-	packets []blockEnd
+	packets []capture.BlockEnd
 	packed  []byte // reused for each frame
 }
 
@@ -67,7 +68,7 @@ func newFrames(c Compression) *frames {
 }
 
 // add collects blocks and their packets.
-func (f *frames) add(blocks []byte, packets []blockEnd) {
+func (f *frames) add(blocks []byte, packets []capture.BlockEnd) {
 	f.blocks = append(f.blocks, blocks...)
 	f.packets = append(f.packets, packets...)
 }
@@ -77,7 +78,7 @@ func (f *frames) isFull() bool { return len(f.blocks) >= frameSize }
 
 // seal compresses what was collected and returns the frame and its packets. Both are valid until
 // the next call.
-func (f *frames) seal() (packed []byte, packets []blockEnd) {
+func (f *frames) seal() (packed []byte, packets []capture.BlockEnd) {
 	f.packed = f.Pack(f.packed[:0], f.blocks)
 	packets = f.packets
 	f.blocks, f.packets = f.blocks[:0], f.packets[:0]

@@ -1,18 +1,19 @@
-package capture
+package file
 
 import (
 	"cmp"
 	"encoding/binary"
 	"fmt"
 
+	"github.com/xdpcap/xdpcap/capture"
 	"github.com/xdpcap/xdpcap/internal/pcapng"
 )
 
 // pcapEncoder encodes classic pcap with nanoseconds. The format holds only packets, all of one link
 // type.
 type pcapEncoder struct {
-	d       *Description
-	sources []Source
+	d       *capture.Description
+	sources []capture.Source
 
 	// The first packet of a capture file says the link type, so the header is written with it.
 	late     bool
@@ -20,7 +21,7 @@ type pcapEncoder struct {
 	linkType uint16
 }
 
-func newPCAPEncoder(d *Description) *pcapEncoder {
+func newPCAPEncoder(d *capture.Description) *pcapEncoder {
 	return &pcapEncoder{d: d, sources: d.Sources, late: d.More != nil, linkType: pcapng.Ethernet}
 }
 
@@ -47,9 +48,9 @@ func (e *pcapEncoder) begin(b []byte) []byte {
 	return le.AppendUint32(b, uint32(e.linkType))
 }
 
-func (e *pcapEncoder) packets(c *chunk, packets []Packet) (n int, err error) {
+func (e *pcapEncoder) packets(c *chunk, packets []capture.Packet) (n int, err error) {
 	le := binary.LittleEndian
-	for ; n < len(packets) && c.hasRoom(len(packets[n].Data)+MaxOverhead); n++ {
+	for ; n < len(packets) && c.hasRoom(len(packets[n].Data)+capture.MaxOverhead); n++ {
 		p := &packets[n]
 		if e.late {
 			if err := e.check(c, p); err != nil {
@@ -68,8 +69,8 @@ func (e *pcapEncoder) packets(c *chunk, packets []Packet) (n int, err error) {
 }
 
 // check begins the file at the first packet, and rejects packets of another link type.
-func (e *pcapEncoder) check(c *chunk, p *Packet) error {
-	e.sources = append(e.sources, e.d.more(len(e.sources))...)
+func (e *pcapEncoder) check(c *chunk, p *capture.Packet) error {
+	e.sources = append(e.sources, e.d.More(len(e.sources))...)
 	linkType := e.sources[p.Source].LinkType()
 	if !e.begun {
 		e.linkType = linkType
@@ -87,7 +88,7 @@ func (e *pcapEncoder) finish(c *chunk) {
 	if !e.late || e.begun {
 		return
 	}
-	e.sources = e.d.more(0)
+	e.sources = e.d.More(0)
 	if len(e.sources) > 0 {
 		e.linkType = e.sources[0].LinkType()
 	}

@@ -1,4 +1,7 @@
-package capture
+// Package file writes the packets of a capture into files: pcapng, pcap or JSON, compressed or not,
+// into one file or a series of them that ends by size, time or number. A [File] is an Output of
+// package capture that looks after its files; a [Writer] writes into anything.
+package file
 
 import (
 	"cmp"
@@ -8,7 +11,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/xdpcap/xdpcap/internal/capfile"
+	"github.com/xdpcap/xdpcap/capture"
 	"github.com/xdpcap/xdpcap/internal/machine"
 )
 
@@ -38,8 +41,8 @@ func ParseFormat(s string) (Format, error) {
 
 var formatNames = [...]string{"pcapng", "pcap", "json"}
 
-// WriterOptions say how to write. The zero value of each field is its default.
-type WriterOptions struct {
+// Options say how to write. The zero value of each field is its default.
+type Options struct {
 	Format      Format // PCAPNG
 	Compression Compression
 	Name        string // the file's name in errors; "" = none
@@ -53,7 +56,7 @@ type WriterOptions struct {
 
 	// MoreJSON, if not nil, appends keys to the line of a packet in JSON, each as `,"key":value`.
 	// It is called by the goroutine of Write, once for each packet.
-	MoreJSON func(line []byte, p *Packet) []byte
+	MoreJSON func(line []byte, p *capture.Packet) []byte
 
 	// StatisticsInterval is about how often pcapng files get statistics of their packets so far; 0
 	// = only at their end.
@@ -66,7 +69,7 @@ type WriterOptions struct {
 	// Refuse, if not nil, may return an error to reject an opened file before it is changed.
 	Refuse func(os.FileInfo) error
 
-	// Owners are the ids of users who may own an existing regular file or FIFO that OpenFile opens;
+	// Owners are the ids of users who may own an existing regular file or FIFO that Open opens;
 	// nil = anybody. NoLinks rejects a path with a symbolic link in it, and a regular file with
 	// several hard links. Both protect a process that writes where users with fewer rights can
 	// create files.
@@ -84,31 +87,24 @@ type WriterOptions struct {
 // given back within about a second after it was needed, as long as Flush is called. When it is
 // full, Write waits for the file. Packets from complete capture files wait in at most 16 MiB.
 type Writer struct {
-	options WriterOptions
+	options Options
 	enc     encoder
 	queue   *queue // nil before Begin
 	stream  stream
 	started time.Time // when the session began
 	name    string    // the file's name in errors
 	notice  func(error)
+	direct  capture.Batch // what WriteDirect hands over
 }
 
-// An encoder makes the blocks of one file format. Each format is one file, output_NAME.go, and a
-// line in newEncoder.
+// An encoder makes the blocks of one file format. Each format is one file, and a line in
+// newEncoder.
 type encoder interface {
 	header(b []byte) []byte
 	// packets adds packets to a chunk while there is room, and returns how many. An error means
 	// that the format cannot hold the next packet.
-	packets(c *chunk, packets []Packet) (int, error)
+	packets(c *chunk, packets []capture.Packet) (int, error)
 	trailer(b []byte, s *statistics) []byte
-}
-
-// A blockEncoder is an encoder that also copies other blocks than packets from capture files.
-type blockEncoder interface {
-	// block adds a block that is not a packet. It returns false if the chunk has no room for it.
-	block(c *chunk, b *capfile.Block) bool
-	// notices say what was omitted.
-	notices() []error
 }
 
 // A lateEncoder is an encoder that adds something after the last packet. The last chunk has room
@@ -117,11 +113,11 @@ type lateEncoder interface{ finish(c *chunk) }
 
 // statistics are written at the end of a file.
 type statistics struct {
-	Accounts           // of the packets in this file
-	start    time.Time // when counting began
-	session  Accounts  // of the packets in all files of the session so far; nil = no comment
-	since    time.Time // when counting for session began
-	number   int       // index of this file, from 0
+	capture.Accounts                  // of the packets in this file
+	start            time.Time        // when counting began
+	session          capture.Accounts // of the packets in all files of the session so far; nil = no comment
+	since            time.Time        // when counting for session began
+	number           int              // index of this file, from 0
 }
 
 // comment returns a function that says which file of several the numbers of a source belong to; nil
@@ -136,39 +132,39 @@ func (s *statistics) comment() func(source int) string {
 	}
 }
 
-func newEncoder(d *Description, o *WriterOptions) encoder {
+func newEncoder(d *capture.Description, o *Options) encoder {
 	switch o.Format {
 	case PCAP:
 		return newPCAPEncoder(d)
 	case JSON:
 		return newJSONEncoder(d, o)
 	}
-	if d.files != nil {
-		return newCopyEncoder(d.files, o.Application)
+	if copier := capture.NewCopier(d, o.Application); copier != nil {
+		return &copyEncoder{copier}
 	}
 	return newPCAPNGEncoder(d, o)
 }
 
 // NewWriter returns an Output that writes a capture file to out, and does not close it. Errors name
-// the file by WriterOptions.Name.
-func NewWriter(out io.Writer, o WriterOptions) *Writer {
+// the file by Options.Name.
+func NewWriter(out io.Writer, o Options) *Writer {
 	return &Writer{options: o, stream: stream{out: out, name: o.Name, frames: newFrames(o.Compression)}}
 }
 
 // Begin encodes the file's header, which reaches the file after the first Flush.
-func (w *Writer) Begin(d Description) error {
-	w.started, w.name, w.notice = d.Started, w.options.Name, d.Options.notice
+func (w *Writer) Begin(d capture.Description) error {
+	w.started, w.name, w.notice = d.Started, w.options.Name, d.Notice
 	w.enc = newEncoder(&d, &w.options)
 	w.stream.begin(w.enc.header(nil), 0, len(d.Sources))
 	w.stream.tellAt(w.options.StatisticsInterval, func() []byte {
-		return w.enc.trailer(nil, &statistics{Accounts: d.lately(nil, w.stream.taken), start: w.started})
+		return w.enc.trailer(nil, &statistics{Accounts: lately(&d, nil, w.stream.taken), start: w.started})
 	})
 	return w.beginQueue(&w.stream, w.options.Name, &d)
 }
 
 // beginQueue starts the queue that writes blocks to out. If something other than the machine's
 // memory, such as a cgroup, limits how much may wait, a notice says so.
-func (w *Writer) beginQueue(out blockWriter, name string, d *Description) (err error) {
+func (w *Writer) beginQueue(out blockWriter, name string, d *capture.Description) (err error) {
 	wanted := maxQueue
 	if d.Stopped != nil {
 		wanted = fileQueue
@@ -178,18 +174,18 @@ func (w *Writer) beginQueue(out blockWriter, name string, d *Description) (err e
 		return err
 	}
 	if most := w.queue.most(); most < wanted && !available.IsMachines() {
-		d.Options.notice(fmt.Errorf("at most %d MiB of packets may wait for %s, a quarter of the available memory, which is %v",
+		d.Notice(fmt.Errorf("at most %d MiB of packets may wait for %s, a quarter of the available memory, which is %v",
 			most>>20, cmp.Or(name, "the output"), available))
 	}
-	if e, ok := w.enc.(blockEncoder); ok {
-		d.files.onBlocks(func(b *capfile.Block) { w.block(e, b) })
+	if e, ok := w.enc.(*copyEncoder); ok {
+		e.OnBlocks(func(b capture.FileBlock) { w.block(e, b) })
 	}
 	return nil
 }
 
 // block adds a block of a capture file that is not a packet. The next Write returns an error that
 // occurs.
-func (w *Writer) block(e blockEncoder, b *capfile.Block) {
+func (w *Writer) block(e *copyEncoder, b capture.FileBlock) {
 	for w.queue.failure() == nil && !e.block(w.queue.open, b) {
 		if w.queue.next() != nil {
 			return
@@ -204,8 +200,8 @@ func (w *Writer) endQueue() error {
 		e.finish(w.queue.open)
 	}
 	err := w.queue.end()
-	if e, ok := w.enc.(blockEncoder); ok {
-		for _, notice := range e.notices() {
+	if e, ok := w.enc.(*copyEncoder); ok {
+		for _, notice := range e.Omitted() {
 			w.notice(notice)
 		}
 	}
@@ -214,7 +210,7 @@ func (w *Writer) endQueue() error {
 
 // Write adds packets. It keeps no references to them and allocates nothing. Once writing to the
 // file has failed, every call returns that error.
-func (w *Writer) Write(packets []Packet) error {
+func (w *Writer) Write(packets []capture.Packet) error {
 	if err := w.queue.failure(); err != nil {
 		return err
 	}
@@ -246,16 +242,38 @@ func (w *Writer) Flush() error {
 	return w.queue.hand()
 }
 
-func (w *Writer) backlog() (added, written, limit int64) { return w.queue.backlog() }
+// Backlog returns how many bytes were added so far, how many of them were written, and how many may
+// wait. Any goroutine may call it between Begin and End.
+func (w *Writer) Backlog() (added, written, limit int64) { return w.queue.backlog() }
+
+// WriteDirect takes packets directly from the rings, if it writes pcapng: as many as fit into the
+// open chunk.
+func (w *Writer) WriteDirect(take func(*capture.Encoder, *capture.Batch) int) error {
+	e, ok := w.enc.(pcapngEncoder)
+	if !ok {
+		return nil
+	}
+	if err := w.queue.failure(); err != nil {
+		return err
+	}
+	c := w.queue.open
+	w.direct = capture.Batch{Blocks: c.blocks, Ends: c.packets, Start: c.start}
+	n := take(e.Encoder, &w.direct)
+	c.blocks, c.packets = w.direct.Blocks, w.direct.Ends
+	if n > 0 && w.options.Immediate {
+		return w.queue.hand()
+	}
+	return nil
+}
 
 // Size is how many bytes were written to the file.
 func (w *Writer) Size() int64 { return w.stream.size.Load() }
 
 // End waits until everything that was added is written, and adds the final accounts, even after an
 // error if that is still possible. It returns the accounts of the file, and the first error.
-func (w *Writer) End(final Accounts) (Accounts, error) {
+func (w *Writer) End(final capture.Accounts) (capture.Accounts, error) {
 	if w.queue == nil {
-		return final.Delivered(make(Accounts, len(final))), nil
+		return final.Delivered(make(capture.Accounts, len(final))), nil
 	}
 	err := w.endQueue()
 	last := w.stream.end(func() []byte {

@@ -1,6 +1,10 @@
-package capture
+package file
 
-import "math"
+import (
+	"math"
+
+	"github.com/xdpcap/xdpcap/capture"
+)
 
 // minRecent is the minimum number of packets at the end of a file that are remembered. They take
 // more room than the accounts of all sources of a session, and than a few blocks of a disk.
@@ -9,18 +13,10 @@ const minRecent = 256
 // recent are the last packets of a file, in order.
 type recent struct {
 	before  int64 // the position in the file at which the first of them begins
-	packets []blockEnd
+	packets []capture.BlockEnd
 }
 
-// A blockEnd says where a block ends, in the queue or in the file. For a packet's block it also
-// says what the packet adds to the accounts.
-type blockEnd struct {
-	end           int64
-	time          int64 // Packet.Time: files begin and end by it
-	bytes, source uint32
-}
-
-// Values of blockEnd.source for blocks that are not packets.
+// Values of BlockEnd.Source for blocks that are not packets.
 const (
 	headBlock   = math.MaxUint32 - iota // begins the header of the files that follow
 	headMore                            // continues that header
@@ -28,35 +24,35 @@ const (
 	packetLimit                         // sources of packets are below this
 )
 
-func (p *blockEnd) isPacket() bool { return p.source < packetLimit }
+func isPacket(b *capture.BlockEnd) bool { return b.Source < packetLimit }
 
 // add adds packets at the end. Their ends are relative to start. When there are many packets, it
 // drops the first ones. Packets that end at the same position are in one frame, and are dropped
 // together.
-func (r *recent) add(packets []blockEnd, start int64) {
+func (r *recent) add(packets []capture.BlockEnd, start int64) {
 	if n := firstOfLast(packets); n > 0 { // these are enough without the earlier ones
-		r.before = packets[n-1].end - start
+		r.before = packets[n-1].End - start
 		r.packets = r.packets[:0]
 		packets = packets[n:]
 	}
 	for _, p := range packets {
-		p.end -= start
+		p.End -= start
 		r.packets = append(r.packets, p)
 	}
 	if len(r.packets) < 2*minRecent {
 		return
 	}
 	if n := firstOfLast(r.packets); n > 0 {
-		r.before = r.packets[n-1].end
+		r.before = r.packets[n-1].End
 		r.packets = r.packets[:copy(r.packets, r.packets[n:])]
 	}
 }
 
 // firstOfLast returns the index of the first of the last minRecent packets, or of the first packet
 // in the same frame as that one.
-func firstOfLast(packets []blockEnd) int {
+func firstOfLast(packets []capture.BlockEnd) int {
 	n := max(len(packets)-minRecent, 0)
-	for n > 0 && packets[n-1].end == packets[n].end {
+	for n > 0 && packets[n-1].End == packets[n].End {
 		n--
 	}
 	return n
@@ -64,12 +60,12 @@ func firstOfLast(packets []blockEnd) int {
 
 // last returns the fewest packets at the end of a file of this size that take up at least this much
 // room, or all that are remembered, and the size of the file without them.
-func (r *recent) last(size, room int64) (without int64, packets []blockEnd) {
+func (r *recent) last(size, room int64) (without int64, packets []capture.BlockEnd) {
 	n := len(r.packets)
 	for without = size; n > 0 && size-without < room; n-- {
 		without = r.before
 		if n > 1 {
-			without = r.packets[n-2].end
+			without = r.packets[n-2].End
 		}
 	}
 	return without, r.packets[n:]

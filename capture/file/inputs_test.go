@@ -1,8 +1,9 @@
-package capture
+package file
 
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"math/rand/v2"
@@ -18,15 +19,32 @@ import (
 	"github.com/klauspost/compress/gzip"
 	"github.com/klauspost/compress/zstd"
 
+	"github.com/xdpcap/xdpcap/capture"
 	"github.com/xdpcap/xdpcap/internal/pcapng"
+	"github.com/xdpcap/xdpcap/internal/testfile"
 	"github.com/xdpcap/xdpcap/internal/testnet"
 )
 
-// read is what a test compares of packets: their interfaces, times and first bytes.
-func read(t *testing.T, files ...[]byte) (packets []string) {
+// inputOf is an input of these files.
+func inputOf(t testing.TB, o capture.FileInputOptions, files ...[]byte) *capture.FileInput {
 	t.Helper()
-	in := inputOf(t, FileInputOptions{}, files...)
-	buf := make([]Packet, groupSize)
+	var all []capture.InputFile
+	for i, file := range files {
+		all = append(all, capture.InputFile{Name: fmt.Sprint("file", i), In: bytes.NewReader(file)})
+	}
+	in, err := capture.NewFileInput(all, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { in.Close() })
+	return in
+}
+
+// readFiles is what a test compares of packets: their interfaces, times and first bytes.
+func readFiles(t *testing.T, files ...[]byte) (packets []string) {
+	t.Helper()
+	in := inputOf(t, capture.FileInputOptions{}, files...)
+	buf := make([]capture.Packet, groupSize)
 	for {
 		n, err := in.Read(buf, nil)
 		if err == io.EOF {
@@ -47,8 +65,8 @@ func read(t *testing.T, files ...[]byte) (packets []string) {
 func TestFileInputFormats(t *testing.T) {
 	testnet.SkipEmulated(t)
 	const packets, step = 900, 10_000_000 // 9 seconds of packets
-	file := captureFile(packets, 1_700_000_000_500_000_000, step, "a", "b", "c")
-	want := read(t, file)
+	file := testfile.Numbered(packets, 1_700_000_000_500_000_000, step, "a", "b", "c")
+	want := readFiles(t, file)
 	for _, format := range []Format{PCAPNG, PCAP, JSON} {
 		for _, compression := range []Compression{NoCompression, Gzip, Zstd} {
 			for name, r := range map[string]Rotation{
@@ -63,11 +81,11 @@ func TestFileInputFormats(t *testing.T) {
 						return filepath.Join(dir, fmt.Sprintf("%d-%d", p.Period.Unix(), p.Number))
 					}
 					r.Finished = func(path string) { paths = append(paths, path) }
-					f, err := OpenFiles(r, WriterOptions{Format: format, Compression: compression})
+					f, err := OpenSeries(r, Options{Format: format, Compression: compression})
 					if err != nil {
 						t.Fatal(err)
 					}
-					accounts, err := Run(context.Background(), inputOf(t, FileInputOptions{}, file), f)
+					accounts, err := capture.Run(context.Background(), inputOf(t, capture.FileInputOptions{}, file), f)
 					if err != nil || accounts[0].Total().Captured != packets {
 						t.Fatalf("%+v: %v", accounts, err)
 					}
@@ -81,7 +99,7 @@ func TestFileInputFormats(t *testing.T) {
 							got = append(got, strings.Repeat(".", bytes.Count(uncompressed(t, compression, data), []byte("\n"))))
 							continue
 						}
-						own := read(t, data)
+						own := readFiles(t, data)
 						got = append(got, own...)
 						began, _, _ := strings.Cut(filepath.Base(path), "-")
 						checkPeriod(t, &r, began, own)
@@ -152,8 +170,8 @@ func uncompressed(t *testing.T, c Compression, data []byte) []byte {
 // lengths of sections: of those in testdata, also where some of their bytes have changed.
 func TestFileInputCopies(t *testing.T) {
 	testnet.SkipEmulated(t)
-	files := [][]byte{captureFile(100, 0, 1, "a", "b"), slices.Concat(captureFile(9, 0, 1, "a"), captureFile(9, 5, 1, ""))}
-	for _, pattern := range []string{"../cmd/xdpcap/testdata/*.pcapng", "../internal/capfile/testdata/fuzz/*/*", "../internal/cli/read/statistics/testdata/fuzz/FuzzReadSinks/*"} {
+	files := [][]byte{testfile.Numbered(100, 0, 1, "a", "b"), slices.Concat(testfile.Numbered(9, 0, 1, "a"), testfile.Numbered(9, 5, 1, ""))}
+	for _, pattern := range []string{"../../cmd/xdpcap/testdata/*.pcapng", "../../internal/capfile/testdata/fuzz/*/*", "../../internal/cli/read/statistics/testdata/fuzz/FuzzReadSinks/*"} {
 		paths, err := filepath.Glob(pattern)
 		if err != nil || len(paths) == 0 {
 			t.Fatalf("%s: %v", pattern, err)
@@ -192,12 +210,12 @@ func TestFileInputCopies(t *testing.T) {
 		if !pcapng.IsSection(file) {
 			continue
 		}
-		in, err := NewFileInput([]InputFile{{Name: "file", In: bytes.NewReader(file)}}, FileInputOptions{})
+		in, err := capture.NewFileInput([]capture.InputFile{{Name: "file", In: bytes.NewReader(file)}}, capture.FileInputOptions{})
 		if err != nil {
 			continue
 		}
 		var out bytes.Buffer
-		_, damage := Run(context.Background(), in, NewWriter(&out, WriterOptions{}))
+		_, damage := capture.Run(context.Background(), in, NewWriter(&out, Options{}))
 		want := openly(file)
 		if got := out.Bytes(); !bytes.HasPrefix(want, got) || damage == nil && len(got) != len(file) {
 			t.Errorf("%d bytes became %d, %v:\n% x\n% x", len(file), len(got), damage, want, got)
@@ -225,19 +243,21 @@ func openly(file []byte) []byte {
 	return file
 }
 
-// What could not be copied is told in one order.
-func TestCopyNotices(t *testing.T) {
-	e := &copyEncoder{leftOut: make(map[uint32]uint64)}
-	var want []string
-	for typ := range uint32(9) {
-		e.leftOut[typ] = 1
-		want = append(want, fmt.Sprintf("omitted 1 blocks of type %d: xdpcap does not know how to adapt them to a merged file", typ))
+// An output that fails ends the reading, and the packets that it has not taken are its losses.
+func TestFileInputOutputFails(t *testing.T) {
+	in := inputOf(t, capture.FileInputOptions{}, testfile.Numbered(1000, 0, 1, "eth0"))
+	w := NewWriter(failing{}, Options{Format: PCAP})
+	accounts, err := capture.Run(context.Background(), in, w)
+	if !errors.Is(err, errNoDisk) {
+		t.Error(err)
 	}
-	var got []string
-	for _, notice := range e.notices() {
-		got = append(got, notice.Error())
-	}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Error(diff)
+	if a := accounts[0][0]; a.Captured != 0 || a.NotTaken != a.Seen || a.Lost != a.Seen {
+		t.Errorf("%+v", a)
 	}
 }
+
+type failing struct{}
+
+var errNoDisk = errors.New("no disk")
+
+func (failing) Write([]byte) (int, error) { return 0, errNoDisk }

@@ -1,4 +1,4 @@
-package capture
+package file
 
 import (
 	"errors"
@@ -8,13 +8,14 @@ import (
 	"sync"
 	"time"
 
+	"github.com/xdpcap/xdpcap/capture"
 	"github.com/xdpcap/xdpcap/internal/amount"
 	"github.com/xdpcap/xdpcap/internal/outfile"
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
 // A File is an Output that writes a capture file, as a [Writer] does, or a series of them with
-// OpenFiles. It also watches the file: an error ends the session soon after the file was removed,
+// OpenSeries. It also watches the file: an error ends the session soon after the file was removed,
 // renamed, replaced, or changed by another program, or after the reader of a pipe has gone away. If
 // the file is gone or can no longer be read, all its packets count as lost. A File belongs to one
 // goroutine; any goroutine may call Size and Accounts.
@@ -29,13 +30,13 @@ type File struct {
 	begun    bool
 
 	// These belong to the goroutine that writes, from Begin until the queue has ended.
-	description Description
+	description capture.Description
 	header      []byte // that a file begins with
 	before      []byte // blocks before the first packet, until there is a file for them
 	place       Place
-	written     int64    // the position in the queue up to which blocks were written
-	told        Accounts // the sum of the statistics in earlier files
-	err         error    // nothing is written after it; of the kind ErrEnough if a limit was reached
+	written     int64            // the position in the queue up to which blocks were written
+	told        capture.Accounts // the sum of the statistics in earlier files
+	err         error            // nothing is written after it; of the kind ErrEnough if a limit was reached
 	timer       *time.Timer
 	settled     time.Time // what Description.Settled returned at the last call of tend
 	keeper      *Keeper   // one for all files of a recorder
@@ -44,22 +45,22 @@ type File struct {
 	mu      sync.Mutex
 	present *part // the current file; nil when there are enough
 	closed  bool
-	size    int64    // bytes in earlier files
-	taken   Accounts // Captured and Bytes: what reached earlier files
-	own     Accounts // what End returned
+	size    int64            // bytes in earlier files
+	taken   capture.Accounts // Captured and Bytes: what reached earlier files
+	own     capture.Accounts // what End returned
 }
 
-// OpenFile opens the file at a path, or creates it with permissions for its owner only. A regular
+// Open opens the file at a path, or creates it with permissions for its owner only. A regular
 // file is locked against other captures and stays unchanged until Begin empties it. Errors name the
 // file by its path unless the options have another name. A FIFO without a reader is an error of the
 // kind [ErrNoReader].
-func OpenFile(path string, o WriterOptions) (*File, error) {
-	return OpenFiles(Rotation{Path: func(Place) string { return path }}, o)
+func Open(path string, o Options) (*File, error) {
+	return OpenSeries(Rotation{Path: func(Place) string { return path }}, o)
 }
 
-// OpenFiles opens the first file of a series as OpenFile does, unless its name needs the time stamp
+// OpenSeries opens the first file of a series as Open does, unless its name needs the time stamp
 // of the first packet. Errors name each file by its path.
-func OpenFiles(r Rotation, o WriterOptions) (*File, error) {
+func OpenSeries(r Rotation, o Options) (*File, error) {
 	f := &File{writer: NewWriter(nil, o), rotation: r}
 	if r.Stamped {
 		return f, nil
@@ -96,9 +97,9 @@ func tooFull(path string, free, least int64) error {
 	return fmt.Errorf("the disk of %s has only %s free, and %s must stay free", path, amount.Bytes(free), amount.Bytes(least))
 }
 
-// NewFile returns a File that writes to an open one, such as standard output. The open file is not
+// New returns a File that writes to an open one, such as standard output. The open file is not
 // emptied, locked or closed, and it may be removed or renamed.
-func NewFile(f *os.File, o WriterOptions) (*File, error) {
+func New(f *os.File, o Options) (*File, error) {
 	opened, err := outfile.Opened(f, o.Name)
 	if err != nil {
 		return nil, err
@@ -112,7 +113,7 @@ func NewFile(f *os.File, o WriterOptions) (*File, error) {
 }
 
 // Begin empties the file and encodes its header.
-func (f *File) Begin(d Description) error {
+func (f *File) Begin(d capture.Description) error {
 	p := f.present
 	if p != nil {
 		if err := p.file.Begin(); err != nil {
@@ -120,14 +121,14 @@ func (f *File) Begin(d Description) error {
 		}
 	}
 	w := f.writer
-	w.notice = d.Options.notice
+	w.notice = d.Notice
 	w.enc = newEncoder(&d, &w.options)
 	f.description, f.header = d, w.enc.header(nil)
-	f.told = make(Accounts, len(d.Sources))
+	f.told = make(capture.Accounts, len(d.Sources))
 	f.mu.Lock()
-	f.taken = make(Accounts, len(d.Sources))
+	f.taken = make(capture.Accounts, len(d.Sources))
 	f.mu.Unlock()
-	f.finisher = newFinisher(&f.rotation, f.Keeper(d.Options.notice), len(d.Sources))
+	f.finisher = newFinisher(&f.rotation, f.Keeper(d.Notice), len(d.Sources))
 	if p != nil {
 		f.keeper.release(p.path)
 		f.start(p)
@@ -147,7 +148,7 @@ func (f *File) Begin(d Description) error {
 }
 
 // Write adds packets, as Writer.Write does.
-func (f *File) Write(packets []Packet) error { return f.writer.Write(packets) }
+func (f *File) Write(packets []capture.Packet) error { return f.writer.Write(packets) }
 
 // Flush starts to write what was added, as Writer.Flush does. Twice a second it also makes the
 // goroutine that writes check the file.
@@ -155,14 +156,14 @@ func (f *File) Flush() error { return f.writer.Flush() }
 
 // End waits until everything is written, as Writer.End does, and synced to disk, and closes the
 // file.
-func (f *File) End(final Accounts) (own Accounts, err error) {
+func (f *File) End(final capture.Accounts) (own capture.Accounts, err error) {
 	defer func() {
 		f.mu.Lock()
 		f.own = own
 		f.mu.Unlock()
 	}()
 	if !f.begun {
-		return final.Delivered(make(Accounts, len(final))), nil
+		return final.Delivered(make(capture.Accounts, len(final))), nil
 	}
 	f.writer.endQueue()
 	f.stopTimer()
@@ -171,13 +172,13 @@ func (f *File) End(final Accounts) (own Accounts, err error) {
 	}
 	account := final.Delivered
 	err = f.err
-	if errors.Is(err, ErrEnough) {
-		account, err = final.passedOver, nil
+	if errors.Is(err, capture.ErrEnough) {
+		account, err = func(taken capture.Accounts) capture.Accounts { return passedOver(final, taken) }, nil
 	}
 	if p := f.present; p != nil {
 		p.last = true
-		ended := f.complete(func(taken Accounts) Accounts { return account(f.taken.Plus(taken)).Minus(f.told) })
-		if err == nil && !errors.Is(ended, ErrEnough) {
+		ended := f.complete(func(taken capture.Accounts) capture.Accounts { return account(f.taken.Plus(taken)).Minus(f.told) })
+		if err == nil && !errors.Is(ended, capture.ErrEnough) {
 			err = ended
 		}
 		f.finisher.end()
@@ -191,10 +192,10 @@ func (f *File) End(final Accounts) (own Accounts, err error) {
 			err = last
 		}
 	}
-	return account(f.taken).refuse(f.finisher.refused), err
+	return refuse(account(f.taken), f.finisher.refused), err
 }
 
-// Give changes the user and group, by id, of a file that OpenFile or OpenFiles created. A file that
+// Give changes the user and group, by id, of a file that Open or OpenSeries created. A file that
 // existed before stays as it is. Later files of a series belong to whoever this process runs as
 // when it creates them.
 func (f *File) Give(uid, gid int) error {
@@ -204,10 +205,16 @@ func (f *File) Give(uid, gid int) error {
 	return f.present.file.Give(uid, gid)
 }
 
-// IsNew tells whether OpenFile or OpenFiles created the file, or will create it.
+// IsNew tells whether Open or OpenSeries created the file, or will create it.
 func (f *File) IsNew() bool { return f.present == nil || f.present.file.IsNew() }
 
-func (f *File) backlog() (added, written, limit int64) { return f.writer.backlog() }
+// Backlog says how many bytes wait to be written, as Writer.Backlog does.
+func (f *File) Backlog() (added, written, limit int64) { return f.writer.Backlog() }
+
+// WriteDirect takes packets directly from the rings, as Writer.WriteDirect does.
+func (f *File) WriteDirect(take func(*capture.Encoder, *capture.Batch) int) error {
+	return f.writer.WriteDirect(take)
+}
 
 // Keeper returns what makes the file keep within the limits of its Rotation: Keep, Left, MaxBytes
 // and MinFree. Call it before Begin. notice is called once, for the first file that cannot be
@@ -226,7 +233,7 @@ func (f *File) KeepBy(k *Keeper) { f.keeper = k }
 // Enough returns, after End, the error of the kind [ErrEnough] that says which limit of the
 // Rotation was reached; nil = none.
 func (f *File) Enough() error {
-	if errors.Is(f.err, ErrEnough) {
+	if errors.Is(f.err, capture.ErrEnough) {
 		return f.err
 	}
 	return nil
@@ -245,16 +252,20 @@ func (f *File) Size() int64 {
 // Accounts returns the File's accounts so far; session reads those of the session. Packets that
 // have reached a file are Captured; those that wait for it are counted only in Seen. After End it
 // returns what End returned. Any goroutine may call it.
-func (f *File) Accounts(session func() (Accounts, error)) (Accounts, error) {
+func (f *File) Accounts(session func() (capture.Accounts, error)) (capture.Accounts, error) {
 	own, taken := f.takenNow()
 	if own != nil {
 		return own, nil
 	}
-	return soFar(taken, session)
+	own, err := session()
+	if err != nil {
+		return own, err
+	}
+	return own.SoFar(taken), nil
 }
 
 // takenNow returns what has reached the files so far; nil before Begin. own is what End returned.
-func (f *File) takenNow() (own, taken Accounts) {
+func (f *File) takenNow() (own, taken capture.Accounts) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	taken = slices.Clone(f.taken)
@@ -265,7 +276,7 @@ func (f *File) takenNow() (own, taken Accounts) {
 }
 
 // Close closes the file unless End already did; packets not yet written are lost. A file that
-// OpenFile created is removed if it was never begun.
+// Open created is removed if it was never begun.
 func (f *File) Close() (err error) {
 	f.mu.Lock()
 	f.closed = true
@@ -282,4 +293,29 @@ func (f *File) Close() (err error) {
 }
 
 // errEnough returns the error with which a File ends the session because a limit was reached.
-func errEnough(format string, args ...any) error { return xdp.Kind(ErrEnough, format, args...) }
+func errEnough(format string, args ...any) error { return xdp.Kind(capture.ErrEnough, format, args...) }
+
+// refuse counts packets as lost that an output took but that did not reach its disk.
+func refuse(as, taken capture.Accounts) capture.Accounts {
+	own := as.Plus(make(capture.Accounts, len(taken)))
+	for i, t := range taken {
+		own[i].Captured -= t.Captured
+		own[i].Bytes -= t.Bytes
+		own[i].Lost += t.Captured
+		own[i].NotTaken += t.Captured
+	}
+	return own
+}
+
+// passedOver returns the accounts of an output that took only some of the packets that the session
+// captured, because it was asked not to take more. The others count as not sampled.
+func passedOver(as, taken capture.Accounts) capture.Accounts {
+	own := as.Delivered(taken)
+	for i := range own {
+		refused := own[i].NotTaken - as[i].NotTaken
+		own[i].NotSampled += refused
+		own[i].Lost -= refused
+		own[i].NotTaken -= refused
+	}
+	return own
+}

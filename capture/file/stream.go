@@ -1,4 +1,4 @@
-package capture
+package file
 
 import (
 	"io"
@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/xdpcap/xdpcap/capture"
 	"github.com/xdpcap/xdpcap/internal/outfile"
 )
 
@@ -23,9 +24,9 @@ type stream struct {
 	size   atomic.Int64 // bytes written to the file
 	torn   bool         // the file ends with a partial block that could not be removed
 	recent recent
-	mu     sync.Mutex // guards taken
-	taken  Accounts   // Captured and Bytes: what reached the file
-	err    error      // the file's error; nothing is written after it
+	mu     sync.Mutex       // guards taken
+	taken  capture.Accounts // Captured and Bytes: what reached the file
+	err    error            // the file's error; nothing is written after it
 
 	// tell returns the statistics so far. They are written once per interval; 0 = never.
 	tell     func() []byte
@@ -45,7 +46,7 @@ func (s *stream) begin(header []byte, first int64, sources int) {
 	s.begins = header
 	s.start = first - int64(len(header))
 	s.mu.Lock()
-	s.taken = make(Accounts, sources)
+	s.taken = make(capture.Accounts, sources)
 	s.mu.Unlock()
 	if s.frames != nil {
 		s.frames.Begin()
@@ -56,7 +57,7 @@ func (s *stream) begin(header []byte, first int64, sources int) {
 }
 
 // takenNow returns what has reached the file so far; nil before begin. Any goroutine may call it.
-func (s *stream) takenNow() Accounts {
+func (s *stream) takenNow() capture.Accounts {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.Clone(s.taken)
@@ -71,7 +72,7 @@ func (s *stream) tellAt(interval time.Duration, tell func() []byte) {
 // write adds blocks, and counts the packets that the file took. If the file took only part of a
 // block, that part is removed if the file can Seek and Truncate. With compression, blocks and
 // packets are kept until they fill a frame.
-func (s *stream) write(blocks []byte, packets []blockEnd) error {
+func (s *stream) write(blocks []byte, packets []capture.BlockEnd) error {
 	if s.begins != nil {
 		s.writeHeader()
 	}
@@ -110,13 +111,13 @@ func (s *stream) seal() error {
 	packed, packets := s.frames.seal()
 	// A frame's packets are in the file only when the whole frame is.
 	for i := range packets {
-		packets[i].end = s.start + s.size.Load() + int64(len(packed))
+		packets[i].End = s.start + s.size.Load() + int64(len(packed))
 	}
 	return s.put(packed, packets)
 }
 
 // put writes blocks or a frame.
-func (s *stream) put(blocks []byte, packets []blockEnd) error {
+func (s *stream) put(blocks []byte, packets []capture.BlockEnd) error {
 	start := s.size.Load()
 	blocks, packets, ended := s.granted(blocks, packets)
 	n, err := s.out.Write(blocks)
@@ -138,30 +139,30 @@ func (s *stream) put(blocks []byte, packets []blockEnd) error {
 	}
 	arrived := len(packets)
 	if n < len(blocks) {
-		arrived = sort.Search(len(packets), func(i int) bool { return packets[i].end-s.start > end })
+		arrived = sort.Search(len(packets), func(i int) bool { return packets[i].End-s.start > end })
 	}
 	if arrived > 0 {
-		whole = max(whole, packets[arrived-1].end-s.start)
+		whole = max(whole, packets[arrived-1].End-s.start)
 	}
 	s.mu.Lock()
-	s.taken.take(packets[:arrived])
+	count(&s.taken, packets[:arrived])
 	s.mu.Unlock()
 	s.recent.add(packets[:arrived], s.start)
 	s.cut(whole)
 	return s.err
 }
 
-// take counts packets that a file took. It is fast because consecutive packets are mostly of one
+// count counts packets that a file took. It is fast because consecutive packets are mostly of one
 // source.
-func (as *Accounts) take(packets []blockEnd) {
+func count(taken *capture.Accounts, packets []capture.BlockEnd) {
 	for len(packets) > 0 {
 		first, n, bytes := &packets[0], 0, uint64(0)
-		for n < len(packets) && packets[n].source == first.source {
-			bytes += uint64(packets[n].bytes)
+		for n < len(packets) && packets[n].Source == first.Source {
+			bytes += uint64(packets[n].Bytes)
 			n++
 		}
-		if first.isPacket() {
-			a := as.At(int(first.source))
+		if isPacket(first) {
+			a := taken.At(int(first.Source))
 			a.Captured += uint64(n)
 			a.Bytes += bytes
 		}
@@ -170,7 +171,7 @@ func (as *Accounts) take(packets []blockEnd) {
 }
 
 // granted omits the packets that may no longer be written, and returns why.
-func (s *stream) granted(blocks []byte, packets []blockEnd) ([]byte, []blockEnd, error) {
+func (s *stream) granted(blocks []byte, packets []capture.BlockEnd) ([]byte, []capture.BlockEnd, error) {
 	if s.grant == nil || len(packets) == 0 {
 		return blocks, packets, nil
 	}
@@ -179,11 +180,11 @@ func (s *stream) granted(blocks []byte, packets []blockEnd) ([]byte, []blockEnd,
 		return blocks, packets, nil
 	}
 	start := s.size.Load()
-	n := sort.Search(len(packets), func(i int) bool { return packets[i].end-s.start > start+room })
+	n := sort.Search(len(packets), func(i int) bool { return packets[i].End-s.start > start+room })
 	if n == 0 {
 		return nil, nil, ended
 	}
-	return blocks[:packets[n-1].end-s.start-start], packets[:n], ended
+	return blocks[:packets[n-1].End-s.start-start], packets[:n], ended
 }
 
 // tend writes what is kept and the statistics if they are due, and checks the file.
@@ -283,9 +284,9 @@ func (s *stream) takeBack(room int64) bool {
 	}
 	s.mu.Lock()
 	for _, p := range last {
-		if p.isPacket() {
-			s.taken[p.source].Captured--
-			s.taken[p.source].Bytes -= uint64(p.bytes)
+		if isPacket(&p) {
+			s.taken[p.Source].Captured--
+			s.taken[p.Source].Bytes -= uint64(p.Bytes)
 		}
 	}
 	s.mu.Unlock()

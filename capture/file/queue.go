@@ -1,7 +1,6 @@
-package capture
+package file
 
 import (
-	"fmt"
 	"math"
 	"os"
 	"runtime"
@@ -9,9 +8,10 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
-	"unsafe"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/xdpcap/xdpcap/capture"
 )
 
 const (
@@ -67,27 +67,10 @@ type queue struct {
 // After an error it writes nothing more.
 type blockWriter interface {
 	// write writes blocks. packets says where each of them ends; blocks has no others.
-	write(blocks []byte, packets []blockEnd) error
+	write(blocks []byte, packets []capture.BlockEnd) error
 	// tend checks the file. It is called about twice a second, and after wake. idle means that no
 	// blocks wait.
 	tend(idle bool) error
-}
-
-// A chunk is memory for blocks and for the ends of the blocks in the file. The goroutine that
-// encodes appends to its batch, even while what it has published earlier is being written.
-type chunk struct {
-	batch
-	published batch
-	written   batch
-
-	start int64 // where in the file the first block begins
-	mem   []byte
-}
-
-// A batch is a sequence of blocks and the packets in them.
-type batch struct {
-	blocks  []byte
-	packets []blockEnd
 }
 
 // newQueue starts a queue of at most bound bytes. The caller must call end. The goroutine that
@@ -282,48 +265,6 @@ func (q *queue) grow() *chunk {
 	}
 	return c
 }
-
-func newChunk() (*chunk, error) {
-	// All pages of a chunk are allocated at once, which is several times as fast as one by one.
-	const flags = unix.MAP_PRIVATE | unix.MAP_ANONYMOUS | unix.MAP_POPULATE
-	mem, err := unix.Mmap(-1, 0, chunkSize, unix.PROT_READ|unix.PROT_WRITE, flags)
-	if err != nil {
-		return nil, fmt.Errorf("allocate memory for packets that wait to be written: %w", os.NewSyscallError("mmap", err))
-	}
-	return &chunk{mem: mem}, nil
-}
-
-// reset empties a chunk. Its memory holds the ends of the blocks first, and then the blocks.
-func (c *chunk) reset(start int64) {
-	const endsSize = chunkPackets * unsafe.Sizeof(blockEnd{})
-	c.packets = unsafe.Slice((*blockEnd)(unsafe.Pointer(&c.mem[0])), chunkPackets)[:0]
-	c.blocks = c.mem[endsSize:endsSize]
-	c.published, c.written, c.start = batch{}, batch{}, start
-}
-
-// hasRoom tells whether one more packet fits, with a block of at most this many bytes. A chunk
-// without packets takes a block of any size: append then moves blocks to larger memory.
-func (c *chunk) hasRoom(bytes int) bool {
-	return cap(c.blocks)-len(c.blocks) >= bytes && len(c.packets) < cap(c.packets) || len(c.packets) == 0
-}
-
-// noteEnd notes where the packet's block ends, which was just added.
-func (c *chunk) noteEnd(p *Packet) {
-	c.packets = append(c.packets, p.blockEnd(c.end(), len(p.Data)))
-}
-
-// blockEnd returns the entry for a packet's block that ends at this position.
-func (f *Facts) blockEnd(end int64, bytes int) blockEnd {
-	return blockEnd{end: end, time: f.Time, bytes: uint32(bytes), source: uint32(f.Source)}
-}
-
-// noteBlock notes where a block ends that is not a packet and was just added.
-func (c *chunk) noteBlock(kind uint32) {
-	c.packets = append(c.packets, blockEnd{end: c.end(), time: math.MinInt64, source: kind})
-}
-
-// end is the position in the file at which the last block ends.
-func (c *chunk) end() int64 { return c.start + int64(len(c.blocks)) }
 
 // run writes published blocks until the queue is ended.
 func (q *queue) run() {

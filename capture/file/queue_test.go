@@ -1,4 +1,4 @@
-package capture
+package file
 
 import (
 	"bytes"
@@ -13,6 +13,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/xdpcap/xdpcap/capture"
 	"github.com/xdpcap/xdpcap/internal/testnet"
 )
 
@@ -36,9 +37,9 @@ func (s *stalling) Write(b []byte) (int, error) {
 }
 
 // largePacket is a packet of about 1500 bytes.
-func largePacket(i int) *Packet {
+func largePacket(i int) *capture.Packet {
 	data := packetOf(1460+i%40, byte(i))
-	return &Packet{Facts: &Facts{WireLen: uint32(len(data)), Time: int64(i), Source: uint16(i % 2)}, Data: data}
+	return &capture.Packet{Facts: &capture.Facts{WireLen: uint32(len(data)), Time: int64(i), Source: uint16(i % 2)}, Data: data}
 }
 
 func (q *queue) chunks() int {
@@ -54,13 +55,13 @@ func TestQueueStall(t *testing.T) {
 		t.Skip("is the same on every kernel")
 	}
 	const packets = 20_000
-	for _, o := range []WriterOptions{{}, {Format: PCAP}, {Immediate: true}} {
+	for _, o := range []Options{{}, {Format: PCAP}, {Immediate: true}} {
 		out := newStalling()
 		w := testWriter(out, o)
-		var read [2]Account
+		var read [2]capture.Account
 		add := func() {
 			p := largePacket(int(read[0].Captured + read[1].Captured))
-			if err := w.Write([]Packet{*p}); err != nil {
+			if err := w.Write([]capture.Packet{*p}); err != nil {
 				t.Fatal(err)
 			}
 			read[p.Source].Captured++
@@ -79,8 +80,8 @@ func TestQueueStall(t *testing.T) {
 			return w.Flush() == nil && (o.Immediate || w.queue.chunks() <= minChunks)
 		})
 		own, err := w.End(read[:])
-		if err != nil || own.Total() != Accounts(read[:]).Total() {
-			t.Errorf("%+v: the account is %+v of %+v, %v", o, own.Total(), Accounts(read[:]).Total(), err)
+		if err != nil || own.Total() != capture.Accounts(read[:]).Total() {
+			t.Errorf("%+v: the account is %+v of %+v, %v", o, own.Total(), capture.Accounts(read[:]).Total(), err)
 		}
 		if n := countPackets(o.Format, out.Bytes()); n != own.Total().Captured || int64(out.Len()) != w.Size() {
 			t.Errorf("%+v: %d packets and %d bytes in the file, Size %d, account %+v", o, n, out.Len(), w.Size(), own.Total())
@@ -99,8 +100,8 @@ func TestQueueSecond(t *testing.T) {
 		}
 		c.reset(0)
 		d := describeTwo()
-		p := Packet{Facts: &Facts{WireLen: uint32(size), Time: 1, ID: 1}, Data: packetOf(size, 0)}
-		packets, _ := newEncoder(&d, &WriterOptions{}).packets(c, slices.Repeat([]Packet{p}, chunkPackets))
+		p := capture.Packet{Facts: &capture.Facts{WireLen: uint32(size), Time: 1, ID: 1}, Data: packetOf(size, 0)}
+		packets, _ := newEncoder(&d, &Options{}).packets(c, slices.Repeat([]capture.Packet{p}, chunkPackets))
 		if most := packets * queueLimit(maxQueue, 0, math.MaxUint64); most < rate {
 			t.Errorf("%d packets of %d bytes fit into a queue, and %d come in a second", most, size, rate)
 		}
@@ -112,15 +113,15 @@ func TestQueueSecond(t *testing.T) {
 func TestQueueOfFiles(t *testing.T) {
 	for waits, want := range map[bool]int{false: fileQueue, true: maxQueue} {
 		var file bytes.Buffer
-		first := testWriter(&file, WriterOptions{})
-		if _, err := first.End(make(Accounts, 2)); err != nil {
+		first := testWriter(&file, Options{})
+		if _, err := first.End(make(capture.Accounts, 2)); err != nil {
 			t.Fatal(err)
 		}
-		in, err := NewFileInput([]InputFile{{Name: "file", In: &file, Waits: waits}}, FileInputOptions{})
+		in, err := capture.NewFileInput([]capture.InputFile{{Name: "file", In: &file, Waits: waits}}, capture.FileInputOptions{})
 		if err != nil {
 			t.Fatal(err)
 		}
-		w := NewWriter(io.Discard, WriterOptions{})
+		w := NewWriter(io.Discard, Options{})
 		if err := w.Begin(in.Description()); err != nil {
 			t.Fatal(err)
 		}
@@ -152,7 +153,7 @@ func TestQueueFull(t *testing.T) {
 	for _, broken := range []error{nil, errNoRoom} {
 		out := newStalling()
 		out.err = broken
-		w := testWriter(out, WriterOptions{})
+		w := testWriter(out, Options{})
 		w.queue.available = func() uint64 { return 0 } // so that it has the least number of chunks
 		w.queue.limit = minChunks
 		w.queue.available = func() uint64 { return 0 } // else the queue may grow after lookInterval
@@ -161,7 +162,7 @@ func TestQueueFull(t *testing.T) {
 		go func() {
 			var err error
 			for i := 0; i < packets && err == nil; i++ {
-				err = w.Write([]Packet{*largePacket(i)})
+				err = w.Write([]capture.Packet{*largePacket(i)})
 			}
 			written <- err
 		}()
@@ -175,7 +176,7 @@ func TestQueueFull(t *testing.T) {
 		if err := <-written; !errors.Is(err, broken) {
 			t.Errorf("Write returned %v, want %v", err, broken)
 		}
-		own, err := w.End(Accounts{{Seen: packets, Captured: packets}, {}})
+		own, err := w.End(capture.Accounts{{Seen: packets, Captured: packets}, {}})
 		if !errors.Is(err, broken) {
 			t.Errorf("End returned %v, want %v", err, broken)
 		}
@@ -188,14 +189,14 @@ func TestQueueFull(t *testing.T) {
 // A block that is larger than a chunk is written as any other.
 func TestQueueLargeBlock(t *testing.T) {
 	var out bytes.Buffer
-	w := testWriter(&out, WriterOptions{})
+	w := testWriter(&out, Options{})
 	for i, size := range []int{60, 2 * chunkSize, 60} {
 		data := packetOf(size, byte(i))
-		if err := w.Write([]Packet{{Facts: &Facts{WireLen: uint32(size), Time: int64(i)}, Data: data}}); err != nil {
+		if err := w.Write([]capture.Packet{{Facts: &capture.Facts{WireLen: uint32(size), Time: int64(i)}, Data: data}}); err != nil {
 			t.Fatal(err)
 		}
 	}
-	own, err := w.End(Accounts{{Seen: 3, Captured: 3}, {}})
+	own, err := w.End(capture.Accounts{{Seen: 3, Captured: 3}, {}})
 	if err != nil || own[0].Captured != 3 || countPackets(PCAPNG, out.Bytes()) != 3 {
 		t.Errorf("%d packets in the file, account %+v, %v", countPackets(PCAPNG, out.Bytes()), own, err)
 	}
@@ -212,7 +213,7 @@ func TestFileCloseStalled(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer r.Close()
-	o, err := OpenFile(path, WriterOptions{})
+	o, err := Open(path, Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -220,7 +221,7 @@ func TestFileCloseStalled(t *testing.T) {
 		t.Fatal(err)
 	}
 	for i := range 5000 { // more than the pipe takes
-		if err := o.Write([]Packet{*largePacket(i)}); err != nil {
+		if err := o.Write([]capture.Packet{*largePacket(i)}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -238,7 +239,7 @@ func TestFileCloseStalled(t *testing.T) {
 	case <-time.After(20 * time.Second):
 		t.Fatal("Close waits for the reader")
 	}
-	if err := o.Write([]Packet{*largePacket(0)}); err == nil {
+	if err := o.Write([]capture.Packet{*largePacket(0)}); err == nil {
 		t.Error("a closed File takes packets")
 	}
 }
@@ -312,6 +313,6 @@ func TestQueuesShareMemory(t *testing.T) {
 // A stalledWriter writes nothing until its channel is closed.
 type stalledWriter struct{ goOn chan struct{} }
 
-func (w stalledWriter) write([]byte, []blockEnd) error { <-w.goOn; return nil }
+func (w stalledWriter) write([]byte, []capture.BlockEnd) error { <-w.goOn; return nil }
 
 func (w stalledWriter) tend(bool) error { return nil }

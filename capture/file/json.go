@@ -1,20 +1,21 @@
-package capture
+package file
 
 import (
+	"github.com/xdpcap/xdpcap/capture"
 	"github.com/xdpcap/xdpcap/internal/jsonline"
 	"github.com/xdpcap/xdpcap/internal/link"
 )
 
 // jsonEncoder encodes one line of JSON for each packet, and nothing else.
 type jsonEncoder struct {
-	d       *Description
-	sources []Source
+	d       *capture.Description
+	sources []capture.Source
 	lines   *jsonline.Encoder
 	kinds   map[jsonKind]int // for sources of capture files: the index of each kind in lines
 	line    jsonline.Packet
 
-	moreKeys func(line []byte, p *Packet) []byte // nil = none
-	more     []byte                              // of the next packet
+	moreKeys func(line []byte, p *capture.Packet) []byte // nil = none
+	more     []byte                                      // of the next packet
 	hasMore  bool
 }
 
@@ -22,16 +23,16 @@ type jsonEncoder struct {
 // capture file each packet may differ.
 type jsonKind struct {
 	source                                    int
-	direction                                 Direction
+	direction                                 capture.Direction
 	hasDirection, hasQueue, hasID, hasVerdict bool
 }
 
 // maxJSONKinds limits how many kinds are remembered: a file may have any number.
 const maxJSONKinds = 1024
 
-func newJSONEncoder(d *Description, o *WriterOptions) *jsonEncoder {
+func newJSONEncoder(d *capture.Description, o *Options) *jsonEncoder {
 	e := &jsonEncoder{d: d, moreKeys: o.MoreJSON, sources: d.Sources, lines: jsonline.NewEncoder(nil), kinds: make(map[jsonKind]int)}
-	if d.files == nil { // all sources are known, and each has one kind
+	if d.IsLive() { // all sources are known, and each has one kind
 		for i := range d.Sources {
 			s := &d.Sources[i]
 			e.lines.Add(jsonline.Source{
@@ -44,15 +45,17 @@ func newJSONEncoder(d *Description, o *WriterOptions) *jsonEncoder {
 
 func (e *jsonEncoder) header(b []byte) []byte { return b }
 
-func (e *jsonEncoder) packets(c *chunk, packets []Packet) (n int, err error) {
+func (e *jsonEncoder) packets(c *chunk, packets []capture.Packet) (n int, err error) {
 	line := &e.line
-	e.sources = append(e.sources, e.d.more(len(e.sources))...)
+	if e.d.More != nil {
+		e.sources = append(e.sources, e.d.More(len(e.sources))...)
+	}
 	for ; n < len(packets); n++ {
 		p := &packets[n]
 		// The fields are set one by one, because assigning a whole struct would build and then copy
 		// it.
 		line.Source = int(p.Source)
-		if p.file != nil {
+		if !e.d.IsLive() {
 			line.Source = e.kind(p)
 		}
 		if e.moreKeys != nil && !e.hasMore {
@@ -91,7 +94,7 @@ func (e *jsonEncoder) packets(c *chunk, packets []Packet) (n int, err error) {
 }
 
 // kind returns the index of a packet's kind in lines.
-func (e *jsonEncoder) kind(p *Packet) int {
+func (e *jsonEncoder) kind(p *capture.Packet) int {
 	s := &e.sources[p.Source]
 	k := jsonKind{source: int(p.Source)}
 	k.direction, k.hasDirection = s.DirectionOf(p)
@@ -108,12 +111,12 @@ func (e *jsonEncoder) kind(p *Packet) int {
 		source.Direction = k.direction.String()
 	}
 	switch {
-	case s.Hook != UnknownHook:
+	case s.Hook != capture.UnknownHook:
 		source.Hook = s.Hook.String()
 	case k.hasQueue && k.hasVerdict: // receive queues are known only at these hooks
-		source.Hook = TailCall.String()
+		source.Hook = capture.TailCall.String()
 	case k.hasQueue:
-		source.Hook = XDP.String()
+		source.Hook = capture.XDP.String()
 	}
 	if len(e.kinds) == maxJSONKinds {
 		clear(e.kinds)

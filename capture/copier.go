@@ -1,0 +1,203 @@
+package capture
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/xdpcap/xdpcap/internal/capfile"
+	"github.com/xdpcap/xdpcap/internal/pcapng"
+)
+
+// A FileBlock is a block of a capture file that is not a packet, for a [Copier]. It is valid until
+// the function that gets it returns.
+type FileBlock struct{ block *capfile.Block }
+
+// Len is how many bytes a Copier appends for the block at most.
+func (b FileBlock) Len() int { return len(b.block.Raw.Raw) + MaxOverhead }
+
+// A BlockKind says what a Copier has appended for a FileBlock.
+type BlockKind int
+
+const (
+	NoBlock        BlockKind = iota // nothing
+	SectionBlock                    // begins the header that every file has from here on
+	InterfaceBlock                  // continues that header
+	OtherBlock
+)
+
+// A Copier makes pcapng of the packets of capture files, as an [Encoder] does, but copies their
+// blocks with every option in them, even unknown ones. The blocks of a single pcapng file stay
+// unchanged. Several files, and pcap files, become one little-endian section in which interfaces
+// have new numbers. A Copier belongs to one goroutine.
+type Copier struct {
+	in          *FileInput
+	files       []*capfile.File
+	application string
+	plain       bool // there is a single file, and it is pcapng
+	unlimited   bool // see hasManyFiles
+
+	sections map[*capfile.File]int
+	leftOut  map[uint32]uint64 // number of omitted blocks, by type
+	lost     int               // sections whose comments and options are not in the output
+}
+
+// NewCopier returns a Copier for the input that this describes; nil if the input has no files.
+// application is the name and version of the program that writes, for the header.
+func NewCopier(d *Description, application string) *Copier {
+	if d.files == nil {
+		return nil
+	}
+	return newCopier(d.files, application)
+}
+
+func newCopier(in *FileInput, application string) *Copier {
+	return &Copier{
+		in: in, files: in.files, application: application,
+		plain:     len(in.files) == 1 && in.files[0].Format == capfile.PCAPNG,
+		unlimited: in.hasManyFiles(),
+		sections:  make(map[*capfile.File]int), leftOut: make(map[uint32]uint64),
+	}
+}
+
+// OnBlocks makes the input call take with the blocks that are not packets. The goroutine of Write
+// calls it, with each block between the same packets as in its file.
+func (e *Copier) OnBlocks(take func(FileBlock)) {
+	e.in.onBlocks(func(b *capfile.Block) { take(FileBlock{b}) })
+}
+
+// Header appends what a file begins with. A single pcapng file has its own header: its first block.
+func (e *Copier) Header(b []byte) []byte {
+	if e.plain {
+		return b
+	}
+	return e.mergedHeader(b)
+}
+
+// mergedHeader appends the section for packets of all files.
+func (e *Copier) mergedHeader(b []byte) []byte {
+	var names []string
+	var sections []pcapng.Block
+	for _, f := range e.files {
+		if f.Format == capfile.PCAPNG {
+			names, sections = append(names, f.Name), append(sections, f.FirstSection())
+		}
+	}
+	if len(sections) == 0 {
+		return pcapng.AppendSection(b, &pcapng.Section{Application: e.application})
+	}
+	return pcapng.AppendMergedSection(b, names, sections)
+}
+
+// Len is how many bytes Append appends at most.
+func (e *Copier) Len(p *Packet) int { return max(len(p.file.raw.Raw), len(p.Data)+MaxOverhead) }
+
+// Append appends the block of a packet.
+func (e *Copier) Append(b []byte, p *Packet) []byte {
+	f := p.file
+	if e.plain {
+		return append(b, f.raw.Raw...)
+	}
+	if f.raw.Raw != nil {
+		if copied, ok := e.copy(b, f.raw, f.from); ok {
+			return copied
+		}
+	}
+	return e.encode(b, p)
+}
+
+// copy copies a block of an interface with its new number. It returns false if the block has no
+// room for the number.
+func (e *Copier) copy(b []byte, raw pcapng.Block, from *capfile.Interface) ([]byte, bool) {
+	start := len(b)
+	if e.unlimited && raw.Type == pcapng.TypeSimple {
+		return b, false // the number of its bytes is in the snapshot length
+	}
+	b, _ = pcapng.AppendCopy(b, raw)
+	if pcapng.Renumber(b[start:], uint32(from.Number)) {
+		return b, true
+	}
+	return b[:start], false
+}
+
+// encode makes a new block for a packet from a pcap file, or for one whose block has no room for
+// the interface's new number.
+func (e *Copier) encode(b []byte, p *Packet) []byte {
+	f := p.file
+	block := pcapng.Packet{
+		Interface: uint32(p.Source), WireLen: p.WireLen, Time: uint64(f.order), Data: p.Data, Dropped: p.Dropped, ID: p.ID, Queue: p.Queue,
+		Verdict: uint32(p.Verdict), Hash: p.Hash, Flags: f.flags, Fields: f.known,
+	}
+	if f.raw.Raw != nil {
+		block.Time = f.from.Stamp(f.order)
+	}
+	return pcapng.AppendPacket(b, &block)
+}
+
+// AppendBlock appends a block that is not a packet, and returns what it has appended.
+func (e *Copier) AppendBlock(to []byte, from FileBlock) ([]byte, BlockKind) {
+	b, kind, start := from.block, OtherBlock, len(to)
+	switch {
+	case b.Kind == capfile.Described:
+		kind = InterfaceBlock
+	case b.Kind == capfile.Section && e.plain:
+		kind = SectionBlock
+	}
+	switch {
+	case e.plain:
+		to = append(to, b.Raw.Raw...)
+		if b.Kind == capfile.Section {
+			pcapng.EndOpenly(to[start:])
+		}
+	case b.Kind == capfile.Section:
+		if e.sections[b.File]++; e.sections[b.File] > 1 {
+			e.lost++
+		}
+		return to, NoBlock
+	case b.Raw.Raw == nil:
+		to = pcapng.AppendInterface(to, &pcapng.Interface{LinkType: b.Interface.LinkType, SnapLen: e.snapLen(b.Interface.SnapLen)})
+	default:
+		return e.merge(to, b, kind)
+	}
+	return to, kind
+}
+
+// merge copies a block into the one section, or counts it as omitted if that is not possible.
+func (e *Copier) merge(to []byte, b *capfile.Block, kind BlockKind) ([]byte, BlockKind) {
+	copied, start := true, len(to)
+	switch {
+	case b.Kind == capfile.Statistics && b.Interface == nil:
+		copied = false
+	case b.Kind == capfile.Statistics:
+		to, copied = e.copy(to, b.Raw, b.Interface)
+	default:
+		to, copied = pcapng.AppendCopy(to, b.Raw)
+	}
+	if copied && e.unlimited && b.Kind == capfile.Described {
+		pcapng.Unlimit(to[start:])
+	}
+	if !copied {
+		e.leftOut[b.Raw.Type]++
+		return to, NoBlock
+	}
+	return to, kind
+}
+
+// snapLen is the snapshot length to write for that of an interface.
+func (e *Copier) snapLen(of uint32) uint32 {
+	if e.unlimited {
+		return 0
+	}
+	return of
+}
+
+// Omitted says what a merged file cannot have, as notices.
+func (e *Copier) Omitted() (all []error) {
+	if e.lost > 0 {
+		all = append(all, fmt.Errorf("omitted the headers (hardware, OS, application, comments) of %d more sections: a merged file has one section", e.lost))
+	}
+	for _, typ := range slices.Sorted(maps.Keys(e.leftOut)) {
+		all = append(all, fmt.Errorf("omitted %d blocks of type %d: xdpcap does not know how to adapt them to a merged file", e.leftOut[typ], typ))
+	}
+	return all
+}

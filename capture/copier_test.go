@@ -1,0 +1,25 @@
+package capture
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// What could not be copied is told in one order.
+func TestCopyNotices(t *testing.T) {
+	e := &Copier{leftOut: make(map[uint32]uint64)}
+	var want []string
+	for typ := range uint32(9) {
+		e.leftOut[typ] = 1
+		want = append(want, fmt.Sprintf("omitted 1 blocks of type %d: xdpcap does not know how to adapt them to a merged file", typ))
+	}
+	var got []string
+	for _, notice := range e.Omitted() {
+		got = append(got, notice.Error())
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+}

@@ -1,0 +1,36 @@
+package capture
+
+import "testing"
+
+// What the tests of package capture_test use, which also import the packages of the outputs.
+
+var (
+	FillRings      = fillRings
+	StampedSession = stampedSession
+)
+
+// Ahead is by how much the card's clock is ahead in a StampedSession.
+const Ahead = ahead
+
+// AddHookKind adds a kind of hook until the test has ended.
+func AddHookKind(t *testing.T) Hook {
+	added, _ := addHookKind(t)
+	return added
+}
+
+// ClockOffset is what the reader adds to the stamps of the programs.
+func (s *Session) ClockOffset() int64 { return s.reader.clock.Offset }
+
+// Refill puts everything into the rings again.
+func (f *filledRings) Refill() {
+	f.refill()
+	f.merge.gather()
+}
+
+// Packets is how many packets a full ring has.
+func (f *filledRings) Packets() int { return f.packets }
+
+// Drain writes all that is in the rings, and returns how many packets there were.
+func (f *filledRings) Drain(tb testing.TB, w DirectOutput, direct bool) int {
+	return f.drain(tb, w, direct)
+}

@@ -1,0 +1,36 @@
+package file
+
+import "github.com/xdpcap/xdpcap/capture"
+
+// copyEncoder puts the blocks that a Copier makes of capture files into chunks.
+type copyEncoder struct{ *capture.Copier }
+
+func (e *copyEncoder) header(b []byte) []byte { return e.Header(b) }
+
+func (e *copyEncoder) trailer(b []byte, _ *statistics) []byte { return b }
+
+func (e *copyEncoder) packets(c *chunk, packets []capture.Packet) (n int, err error) {
+	for ; n < len(packets) && c.hasRoom(e.Len(&packets[n])); n++ {
+		c.blocks = e.Append(c.blocks, &packets[n])
+		c.noteEnd(&packets[n])
+	}
+	return n, nil
+}
+
+// block adds a block that is not a packet. It returns false if the chunk has no room for it.
+func (e *copyEncoder) block(c *chunk, b capture.FileBlock) bool {
+	if !c.hasRoom(b.Len()) {
+		return false
+	}
+	var kind capture.BlockKind
+	c.blocks, kind = e.AppendBlock(c.blocks, b)
+	switch kind {
+	case capture.SectionBlock:
+		c.noteBlock(headBlock)
+	case capture.InterfaceBlock:
+		c.noteBlock(headMore)
+	case capture.OtherBlock:
+		c.noteBlock(otherBlock)
+	}
+	return true
+}

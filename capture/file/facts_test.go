@@ -1,0 +1,66 @@
+package file
+
+import (
+	"bytes"
+	"fmt"
+	"reflect"
+	"testing"
+
+	"github.com/xdpcap/xdpcap/capture"
+)
+
+// factsOf are facts of which each field has another value. The second packet differs from the first
+// in each of them.
+func factsOf(second bool) (f capture.Facts) {
+	v := reflect.ValueOf(&f).Elem()
+	for i := range v.NumField() {
+		n := uint64(1000 + 10*i)
+		if second {
+			n++
+		}
+		switch field := v.Field(i); {
+		case !v.Type().Field(i).IsExported():
+		case field.CanInt():
+			field.SetInt(int64(n))
+		default:
+			field.SetUint(n)
+		}
+	}
+	f.Source, f.Verdict, f.HashKind = 0, capture.Tx, capture.ToeplitzHash
+	if second {
+		f.Source, f.Verdict, f.HashKind = 1, capture.Redirect, capture.NoHash
+	}
+	return f
+}
+
+// A field of Facts that is added stands in lines of JSON, too.
+func TestFactsInLines(t *testing.T) {
+	line := func(f capture.Facts) string {
+		var out bytes.Buffer
+		w := NewWriter(&out, Options{Format: JSON})
+		d := describeTwo()
+		for i := range d.Sources {
+			d.Sources[i].Hook = capture.Exit
+		}
+		d.OutletName = func(to capture.Outlet) string { return fmt.Sprint("if", to) }
+		w.Begin(d)
+		w.Write([]capture.Packet{{Facts: &f, Data: packetOf(60, 1)}})
+		w.End(make(capture.Accounts, 2))
+		return out.String()
+	}
+	first, second := factsOf(false), factsOf(true)
+	for i, field := range reflect.VisibleFields(reflect.TypeFor[capture.Facts]()) {
+		if !field.IsExported() {
+			continue
+		}
+		one := first
+		if field.Name == "Time" {
+			one.CardTime = 0 // or it would stand in the place of Time
+		}
+		other := one
+		reflect.ValueOf(&other).Elem().Field(i).Set(reflect.ValueOf(second).Field(i))
+		if text := line(one); text == "" || text == line(other) {
+			t.Errorf("the line is the same for another %s: %s", field.Name, text)
+		}
+	}
+}

@@ -1,0 +1,25 @@
+package file
+
+import "github.com/xdpcap/xdpcap/capture"
+
+// pcapngEncoder puts the blocks of an Encoder into chunks.
+type pcapngEncoder struct{ *capture.Encoder }
+
+func newPCAPNGEncoder(d *capture.Description, o *Options) pcapngEncoder {
+	return pcapngEncoder{capture.NewEncoder(d, capture.EncoderOptions{Application: o.Application, CommandLine: o.CommandLine, Comments: o.Comments})}
+}
+
+func (e pcapngEncoder) header(b []byte) []byte { return e.Header(b) }
+
+func (e pcapngEncoder) packets(c *chunk, packets []capture.Packet) (n int, err error) {
+	for ; n < len(packets) && c.hasRoom(len(packets[n].Data)+capture.MaxOverhead); n++ {
+		p := &packets[n]
+		c.blocks = e.Append(c.blocks, p)
+		c.noteEnd(p)
+	}
+	return n, nil
+}
+
+func (e pcapngEncoder) trailer(b []byte, s *statistics) []byte {
+	return e.AppendStatistics(b, s.Accounts, s.start, s.comment())
+}

@@ -1,0 +1,114 @@
+package capture_test
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/xdpcap/xdpcap/capture"
+	"github.com/xdpcap/xdpcap/capture/file"
+	"github.com/xdpcap/xdpcap/internal/pcapng"
+)
+
+// The lines of a file know a kind of hook that is added.
+func TestHookKindInLines(t *testing.T) {
+	added := capture.AddHookKind(t)
+	var out bytes.Buffer
+	w := file.NewWriter(&out, file.Options{Format: file.JSON})
+	w.Begin(capture.Description{Sources: []capture.Source{{Name: "eth0", Hook: added}}})
+	facts := &capture.Facts{WireLen: 60, Queue: 7, Verdict: capture.Drop}
+	w.Write([]capture.Packet{{Facts: facts, Data: make([]byte, 60)}})
+	w.End(make(capture.Accounts, 1))
+	text := out.String()
+	for _, part := range []string{`"interface":"eth0"`, `"hook":"uplink"`, `"direction":"out"`, `"verdict":`} {
+		if !strings.Contains(text, part) {
+			t.Errorf("a line has no %q: %q", part, text)
+		}
+	}
+	if strings.Contains(text, `"queue":`) {
+		t.Errorf("a line has a queue that the hook does not know: %s", text)
+	}
+}
+
+// Files begin and end by the host's time, whatever the card's stamps are, and say what they have.
+func TestAdapterRotation(t *testing.T) {
+	stamps := make([]time.Duration, 300)
+	for i := range stamps {
+		stamps[i] = time.Duration(i%50)*time.Minute + 1
+	}
+	const apart = time.Hour / 100
+	s, first := capture.StampedSession(t, capture.Options{Stamp: capture.AdapterUnsyncedStamp}, apart, stamps)
+	s.Stop()
+	dir := t.TempDir()
+	var paths []string
+	f, err := file.OpenSeries(file.Rotation{
+		Period:   time.Hour,
+		Origin:   time.Unix(0, first+s.ClockOffset()),
+		Path:     func(p file.Place) string { return filepath.Join(dir, p.Began.UTC().Format("150405.000")+".pcapng") },
+		Finished: func(path string) { paths = append(paths, path) },
+	}, file.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	if _, err := s.Run(t.Context(), f); err != nil {
+		t.Fatal(err)
+	}
+	var counts []int
+	for _, path := range paths {
+		raw, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all := hashedPackets(t, raw)
+		for i, at := range all {
+			n := len(counts)*100 + i
+			if want := first + int64(n)*int64(apart) + capture.Ahead + int64(stamps[n]); at != want {
+				t.Errorf("packet %d is stamped %d, want %d", n, at, want)
+			}
+		}
+		counts = append(counts, len(all))
+		for _, want := range []string{
+			"eth9: the card was asked for timestamp\n",
+			"time stamps: adapter_unsynced; packets without a stamp from the card have the host's; packets are in the order of the host's stamps, so stamps may step back\n",
+		} {
+			if !bytes.Contains(raw, []byte(want)) {
+				t.Errorf("%s does not say %q", path, want)
+			}
+		}
+	}
+	if diff := cmp.Diff([]int{100, 100, 100}, counts); diff != "" {
+		t.Errorf("packets of the files: %s", diff)
+	}
+}
+
+// hashedPackets returns the stamps of the packets of a file that have a hash.
+func hashedPackets(t *testing.T, raw []byte) (stamps []int64) {
+	t.Helper()
+	for len(raw) > 0 {
+		length, _, err := pcapng.BlockLength(raw, false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		b, err := pcapng.ParseBlock(raw[:length], false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if b.Type == pcapng.TypePacket {
+			var p pcapng.Packet
+			if err := pcapng.ParsePacket(b, 0, &p); err != nil {
+				t.Fatal(err)
+			}
+			if p.Fields&pcapng.HasHash != 0 {
+				stamps = append(stamps, int64(p.Time))
+			}
+		}
+		raw = raw[length:]
+	}
+	return stamps
+}

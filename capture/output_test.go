@@ -1,0 +1,93 @@
+package capture
+
+import (
+	"math"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/xdpcap/xdpcap/internal/testnet"
+)
+
+func describeTwo() Description {
+	return Description{
+		Sources: []Source{{Name: "a"}, {Name: "b"}},
+		Options: Options{SnapLen: MaxSnapLen, Sample: 1, Buffer: DefaultBuffer},
+	}
+}
+
+func TestComment(t *testing.T) {
+	d := describeTwo()
+	d.Options.Sample = 100
+	d.Options.Sink = true
+	d.Options.Transport = TransportPerf
+	for i := range d.Sources {
+		d.Sources[i].Mode = Native
+		d.Sources[i].Sampler = Program{ID: 7, Name: "sample_xdp"}
+	}
+	want := `a: XDP program sample_xdp (id 7), native mode
+b: XDP program sample_xdp (id 7), native mode
+sampling: one packet of every 100, at random
+every packet was dropped after sampling
+snapshot length: 131070
+transport: perf, 8 MiB for each CPU
+command line: xdpcap -i a -i b`
+	if diff := cmp.Diff(want, d.comment("xdpcap -i a -i b")); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// A loop is a reader of a ring in memory, out of which the same packets come again and again.
+type loop struct {
+	reader
+	ring    *perfRing
+	packets []Packet
+}
+
+func newLoop(size int) *loop { return newLoopOf(packetOf(size, 1)) }
+
+func newLoopOf(packet []byte) *loop {
+	k, c := newFakePerf(1 << 20)
+	for i := uint64(0); k.sample(sampleOf(packet, i), packet); i++ {
+	}
+	return &loop{
+		reader: reader{
+			merge:  merge{cursors: []*cursor{c}, horizon: math.MaxUint64},
+			lost:   losses{sources: 1},
+			ledger: newLedger(1, 0),
+		},
+		ring:    c.ring.(*perfRing),
+		packets: make([]Packet, groupSize),
+	}
+}
+
+// next returns some packets.
+func (l *loop) next(tb testing.TB) []Packet {
+	if !l.merge.isReady() {
+		l.ring.limit, l.ring.end, l.ring.tail = 0, 0, 0
+		l.merge.gather()
+	}
+	n, err := l.read(l.packets)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return l.packets[:n]
+}
+
+// To read a packet and to encode it allocates nothing.
+func TestNoAllocations(t *testing.T) {
+	testnet.SkipEmulated(t)
+	l, d := newLoop(60), describeTwo()
+	e := NewEncoder(&d, EncoderOptions{})
+	blocks := make([]byte, 0, 1<<16)
+	n := testing.AllocsPerRun(200, func() {
+		blocks = blocks[:0]
+		packets := l.next(t)
+		for i := range packets {
+			blocks = e.Append(blocks, &packets[i])
+		}
+	})
+	if n != 0 || len(blocks) == 0 {
+		t.Errorf("%v allocations per %d packets, which have %d bytes", n, groupSize, len(blocks))
+	}
+}

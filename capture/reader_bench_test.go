@@ -1,0 +1,80 @@
+package capture_test
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/xdpcap/xdpcap/capture"
+	"github.com/xdpcap/xdpcap/capture/file"
+)
+
+// BenchmarkReadRings measures the time of the process for a packet, also that of the goroutine that
+// writes, from rings of 8 MiB that are full to /dev/null and to a file in memory.
+func BenchmarkReadRings(b *testing.B) {
+	for _, rings := range []int{1, 2} {
+		for _, size := range []int{60, 1500} {
+			for _, to := range []string{"/dev/null", "/dev/shm"} {
+				b.Run(fmt.Sprintf("%d/%dB%s", rings, size, to), func(b *testing.B) { benchReadRings(b, rings, size, to) })
+			}
+		}
+	}
+}
+
+func benchReadRings(b *testing.B, rings, size int, to string) {
+	f := capture.FillRings(rings, 8<<20, size)
+	out, err := os.OpenFile(to, os.O_WRONLY, 0)
+	if to == "/dev/shm" {
+		out, err = os.CreateTemp(to, "xdpcap")
+	}
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer out.Close()
+	if to == "/dev/shm" {
+		defer os.Remove(out.Name())
+	}
+	w := file.NewWriter(out, file.Options{})
+	d := capture.Description{Sources: make([]capture.Source, 2), Options: capture.Options{SnapLen: capture.MaxSnapLen}}
+	if err := w.Begin(d); err != nil {
+		b.Fatal(err)
+	}
+	var spent, took, least time.Duration
+	n := 0
+	for n < b.N {
+		f.Refill()
+		before, began := cpuTime(), time.Now()
+		got := f.Drain(b, w, true)
+		w.Flush()
+		for added, written, _ := w.Backlog(); written < added; _, written, _ = w.Backlog() {
+			time.Sleep(10 * time.Microsecond)
+		}
+		took += time.Since(began)
+		lap := cpuTime() - before
+		spent += lap
+		if per := lap / time.Duration(got); least == 0 || per < least {
+			least = per
+		}
+		n += got
+		if got != f.Packets() {
+			b.Fatalf("%d packets of %d", got, f.Packets())
+		}
+		if to == "/dev/shm" {
+			out.Seek(0, io.SeekStart)
+		}
+	}
+	b.ReportMetric(float64(spent.Nanoseconds())/float64(n), "cpu-ns/packet")
+	b.ReportMetric(float64(least.Nanoseconds()), "least-ns/packet")
+	b.ReportMetric(float64(n)/took.Seconds()/1e6, "Mpps")
+}
+
+// cpuTime is what the process has used.
+func cpuTime() time.Duration {
+	var u unix.Rusage
+	unix.Getrusage(unix.RUSAGE_SELF, &u)
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+}
