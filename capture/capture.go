@@ -13,8 +13,12 @@
 // CAP_PERFMON. Tracing a running program also needs CAP_SYS_ADMIN, and so does TransportPerf where
 // kernel.perf_event_paranoid is 3, as in Debian. Promiscuous mode needs CAP_NET_RAW. After Open has
 // returned, a Session needs none of them; but without CAP_SYS_ADMIN it may not notice some of the
-// causes that make it blind: see ErrBlind. Packet.CaptureInfo uses
-// github.com/gopacket/gopacket. Names may still change until version 1 of the module.
+// causes that make it blind: see ErrBlind.
+//
+// A program that imports the packages of this module gets the modules that these need, and none
+// that only the command needs, such as cobra or Prometheus's client: Go omits the latter from its
+// go.mod and go.sum. Packet.CaptureInfo uses github.com/gopacket/gopacket. Names may still change
+// until version 1 of the module.
 package capture
 
 import (
