@@ -37,24 +37,7 @@ func (o *captureOptions) checkDirection(given func(flag string) bool) (err error
 	return nil
 }
 
-// printFilter does what -d asks for. -Q decides about inbound and outbound.
+// printFilter does what -d asks for.
 func (o *captureOptions) printFilter(out io.Writer) error {
-	d, err := capture.ParseDirection(strings.ToLower(o.directionName))
-	if err != nil {
-		return fmt.Errorf("-Q: %w", err)
-	}
-	if d != capture.InOut {
-		return o.filter.Print(out, o.snapLen.Bytes, d == capture.Out)
-	}
-	var in, sent strings.Builder
-	errIn := o.filter.Print(&in, o.snapLen.Bytes, false)
-	errSent := o.filter.Print(&sent, o.snapLen.Bytes, true)
-	switch {
-	case errIn != nil && errSent != nil:
-		return errIn
-	case in.String() != sent.String():
-		return errors.New("-d: received and sent packets have different filters here: say -Q in or -Q out")
-	}
-	_, err = io.WriteString(out, in.String())
-	return err
+	return o.filter.PrintFor(out, o.snapLen.Bytes, o.directionName)
 }

@@ -50,7 +50,7 @@ func TestFlagErrors(t *testing.T) {
 		{"-i none0 latancy", `"latancy" is neither a command nor a filter: did you mean xdpcap latency?`},
 		{"interface", `"interface" is neither a command nor a filter: did you mean xdpcap interfaces?`},
 		{"-i none0 -B 1k", fmt.Sprintf("-B: 1024 bytes for each CPU: must be %d KiB to %d MiB, such as -B 8M", capture.MinBuffer>>10, capture.MaxBuffer>>20)},
-		{"count -i none0 udp", "xdpcap count takes no filter: see how many packets match with xdpcap -i NAME --account udp"},
+		{"count lo", `xdpcap count: "lo" is no filter: an interface is given as -i lo; see xdpcap count --help`},
 		{"stats -i none0 tcp port 443", "xdpcap stats takes no filter: see how many packets match with xdpcap -i NAME --account 'tcp port 443'"},
 		{"version", `there is no command "version": say xdpcap --version`},
 		{"merge a b", `there is no command "merge": say xdpcap read -w OUT FILE...`},

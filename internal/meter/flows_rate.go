@@ -21,7 +21,12 @@ type FlowRate struct {
 // TopFlows returns the n flows with the most bytes in the interval, in that order. Flows with equal
 // bytes are ordered by their cumulative bytes.
 func TopFlows(i Interval[ProtocolCounts], n int) []FlowRate {
-	var all []FlowRate
+	all := flowRates(i)
+	slices.SortFunc(all, compareFlows)
+	return all[:min(n, len(all))]
+}
+
+func flowRates(i Interval[ProtocolCounts]) (all []FlowRate) {
 	sums := make(map[flowKey]flowSum)
 	for bucket := range i.Now.buckets() {
 		clear(sums)
@@ -30,17 +35,18 @@ func TopFlows(i Interval[ProtocolCounts], n int) []FlowRate {
 			all = append(all, FlowRate{key.Flow, key.Verdict, NewRate(s.before, s.now, i.Took), s.error, s.now.Bytes - s.before.Bytes})
 		}
 	}
-	slices.SortFunc(all, func(a, b FlowRate) int {
-		return cmp.Or(
-			cmp.Compare(b.lately, a.lately),
-			cmp.Compare(b.Bytes, a.Bytes),
-			a.Flow.Source.Compare(b.Flow.Source),
-			a.Flow.Destination.Compare(b.Flow.Destination),
-			cmp.Compare(a.Flow.Class, b.Flow.Class),
-			cmp.Compare(a.Verdict, b.Verdict),
-		)
-	})
-	return all[:min(n, len(all))]
+	return all
+}
+
+func compareFlows(a, b FlowRate) int {
+	return cmp.Or(
+		cmp.Compare(b.lately, a.lately),
+		cmp.Compare(b.Bytes, a.Bytes),
+		a.Flow.Source.Compare(b.Flow.Source),
+		a.Flow.Destination.Compare(b.Flow.Destination),
+		cmp.Compare(a.Flow.Class, b.Flow.Class),
+		cmp.Compare(a.Verdict, b.Verdict),
+	)
 }
 
 // buckets returns the number of buckets of each CPU.

@@ -64,7 +64,8 @@ type ProtocolsOptions struct {
 
 	// Filter selects the packets to count, before Verdicts does; nil = all. Package filter compiles
 	// it, for packets that are received or, with Sent, sent.
-	Filter []bpf.RawInstruction
+	Filter     []bpf.RawInstruction
+	FilterText string // the filter in words, for String
 
 	// Sizes of tables, for tests.
 	flowBuckets int    // of each CPU, a power of two; 0 = the function flowBuckets
@@ -78,6 +79,7 @@ type Protocols struct {
 	protocolMaps
 	sizes    bool
 	verdicts []xdp.Verdict
+	filter   string
 
 	mu   sync.Mutex // guards the fields below, and the tables from a look until the removal of entries
 	rare rareClasses
@@ -104,7 +106,7 @@ func OpenProtocols(o ProtocolsOptions) (*Protocols, error) {
 }
 
 func newProtocols(o ProtocolsOptions, spec *ebpf.CollectionSpec) *Protocols {
-	p := &Protocols{sizes: o.Sizes, verdicts: o.Verdicts}
+	p := &Protocols{sizes: o.Sizes, verdicts: o.Verdicts, filter: o.FilterText}
 	p.variant = o.Variant
 	p.rare.keep = int(spec.Maps[protocolsMapEthertypes].MaxEntries / 2)
 	return p
@@ -313,11 +315,14 @@ func (p *Protocols) Traced() *xdp.Program {
 }
 
 // String tells where and how it counts: "eth0, XDP native, ultra", or "eth0, tracing lb (id 7),
-// ultra, drop".
+// ultra, drop, tcp port 443".
 func (p *Protocols) String() string {
 	text := fmt.Sprintf("%v, %v", p.attached, p.variant)
 	for _, v := range p.verdicts {
 		text += ", " + v.SlotName()
+	}
+	if p.filter != "" {
+		text += ", " + p.filter
 	}
 	return text
 }

@@ -38,6 +38,13 @@ type Rate struct {
 	BitsPerSecond    float64 // in the interval
 }
 
+func (r *Rate) add(more Rate) {
+	r.Packets += more.Packets
+	r.Bytes += more.Bytes
+	r.PacketsPerSecond += more.PacketsPerSecond
+	r.BitsPerSecond += more.BitsPerSecond
+}
+
 // NewRate compares two snapshots of one tally.
 func NewRate(before, now Tally, took time.Duration) Rate {
 	return Rate{

@@ -12,6 +12,7 @@ import (
 
 	"github.com/xdpcap/xdpcap/capture"
 	"github.com/xdpcap/xdpcap/internal/cli/counters"
+	"github.com/xdpcap/xdpcap/internal/cli/filters"
 	"github.com/xdpcap/xdpcap/internal/cli/frame"
 	"github.com/xdpcap/xdpcap/internal/meter"
 	"github.com/xdpcap/xdpcap/internal/metrics"
@@ -32,26 +33,32 @@ type Options struct {
 
 	verdictNames []string
 	verdicts     []xdp.Verdict
+
+	filter filters.Options
 }
 
 const countHelp = `count counts packets and bytes per protocol: for IPv4 and IPv6 by the upper-layer protocol, after up
 to two VLAN tags and IPv6 extension headers, and for everything else by the EtherType. A program
 that runs on the interface is traced at its entry and stays unchanged; --program chooses one of
 several behind a libxdp dispatcher. Where no program runs, count attaches one that passes every
-packet.
+packet. A filter chooses the packets that are counted, as xdpcap help filter explains it.
 
---flows shows the flows with most bytes, each as it came in and with the verdict that the traced
-program gave its packets. The memory for flows has a fixed size, so a flow may have had more than
-BYTES before it found room there: AT MOST is the most that it can have had. --verdict counts only
-packets with these verdicts, so that they get all of the memory: who is dropped, and how much.
+--flows shows the conversations with most bytes in the last interval, as they came in and with the
+verdict that the traced program gave their packets. FROM sends more than TO. PACKETS and BYTES are
+those of both directions since the start; BIT/S is the rate from FROM to TO, and BACK that of the
+other direction, where packets of it are counted, too. The memory for flows has a fixed size, so a
+conversation may have had more than BYTES before it found room there: AT MOST is the most that it
+can have had. --verdict counts only packets with these verdicts, so that they get all of the memory:
+who is dropped, and how much.
 
 -Q out counts what the interface sends, at egress, as the stack hands it over: a packet that the
 card cuts into segments counts as one. Other tcx or tc programs there see the same packets as
-before. -Q inout counts each direction by itself.`
+before. -Q inout counts each direction by itself, and shows each conversation once.`
 
 const countExamples = `  xdpcap count -i eth0                          a table per second; Ctrl-C prints the totals
   xdpcap count -i eth0 --sizes --flows 10       sizes of packets, and the ten largest flows, too
   xdpcap count -i eth0 --flows 10 --verdict drop    who is dropped by the program that runs there
+  xdpcap count -i eth0 --flows 10 'tcp port 443'    the same of what matches
   xdpcap count -i eth0 -Q inout                 what it sends, too, in a table of its own
   xdpcap count -i eth0 --program balancer       behind a libxdp dispatcher, what reaches this one
   xdpcap count -i eth0 --interval 10s --json    for a script`
@@ -60,12 +67,15 @@ const countExamples = `  xdpcap count -i eth0                          a table p
 func New() *cobra.Command {
 	var o Options
 	cmd := &cobra.Command{
-		Use:     "count -i interface [flags]",
+		Use:     "count -i interface [flags] [filter]",
 		Short:   "Count packets and bytes per protocol, size and flow",
 		Long:    countHelp,
 		Example: countExamples,
-		Args:    frame.NoArguments,
-		RunE:    func(*cobra.Command, []string) error { return runCount(&o) },
+		Args:    frame.FilterArguments,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			o.filter.Words = args
+			return o.run(cmd)
+		},
 	}
 	f := cmd.Flags()
 	frame.AddGroup(f, "Where", o.whereFlags)
@@ -90,10 +100,17 @@ func (o *Options) whatFlags(f *pflag.FlagSet) {
 	f.BoolVar(&o.Sizes, "sizes", false, "also count packets by size")
 	f.IntVar(&o.Flows, "flows", 0, "also show the `N` flows with most bytes; by verdict if a program is traced")
 	f.StringSliceVar(&o.verdictNames, "verdict", nil, "count only packets with these `verdicts` of the traced program: drop,aborted,...")
+	o.filter.Flags(f)
 	f.StringVar(&o.variant, "variant", "percpu", "count by the variant of this `name`: percpu, ultra or naive; all give the same numbers")
 }
 
-func runCount(o *Options) error {
+func (o *Options) run(cmd *cobra.Command) error {
+	if err := o.filter.Read(); err != nil {
+		return err
+	}
+	if o.filter.Dump > 0 {
+		return o.filter.PrintFor(cmd.OutOrStdout(), 0, o.directions)
+	}
 	options, err := o.protocols()
 	if err != nil {
 		return err
@@ -115,6 +132,14 @@ func runCount(o *Options) error {
 // openCount begins to count one direction.
 func openCount(o *Options, d capture.Direction, options meter.ProtocolsOptions, iface string) (*counters.Counters[meter.ProtocolCounts], error) {
 	options.Interface = iface
+	received, sent, err := o.filter.Compile(iface, o.direction)
+	if err != nil {
+		return nil, err
+	}
+	options.Filter, options.FilterText = received, o.filter.String()
+	if d == capture.Out {
+		options.Filter = sent
+	}
 	p, err := meter.OpenProtocols(options)
 	if err != nil {
 		return nil, err
@@ -142,6 +167,9 @@ func (o *Options) protocols() (p meter.ProtocolsOptions, err error) {
 	}
 	if len(o.verdictNames) > 0 {
 		chosen = append(chosen, "--verdict")
+	}
+	if o.filter.String() != "" {
+		chosen = append(chosen, "a filter")
 	}
 	if err := o.CheckInterfaces(o.interfaces, chosen...); err != nil {
 		return p, err
@@ -205,6 +233,9 @@ func countMetrics(o *Options, d capture.Direction, iface string) metrics.Set[met
 	m := metrics.Set[counts]{Labels: map[string]string{"interface": iface, "direction": d.String()}}
 	if len(o.verdictNames) > 0 {
 		m.Labels["verdict"] = strings.Join(o.verdictNames, ",")
+	}
+	if text := o.filter.String(); text != "" {
+		m.Labels["filter"] = text
 	}
 	add := func(name, help string, labels []string, values func(counts, metrics.SendValue)) {
 		m.All = append(m.All, metrics.Metric[counts]{Name: name, Help: help, Labels: labels, Values: values})

@@ -97,6 +97,24 @@ func TestCountTables(t *testing.T) {
 	}
 }
 
+// The conversations of both directions are in the table of the received packets, and only there.
+// The objects have those of their own direction.
+func TestCountConversations(t *testing.T) {
+	o := Options{Flows: 3}
+	back := protocolCounts(1)
+	answer := flowOf(meter.IPv4(6), "192.0.2.2:443", "192.0.2.1:40001")
+	back.Flows = flowsOf(meter.FlowEntry{Flow: answer, Verdict: meter.NoVerdict, Counted: meter.Tally{Packets: 3000, Bytes: 4_000_000}})
+	in := newCountReport(&o, capture.In, "rx0", nil, countertest.IntervalOf(protocolCounts(10), protocolCounts(30)))
+	out := newCountReport(&o, capture.Out, "rx0", nil, countertest.IntervalOf(meter.ProtocolCounts{}, back))
+	other := newCountReport(&o, capture.Out, "rx1", nil, countertest.IntervalOf(meter.ProtocolCounts{}, back))
+	in.Join([]counters.Report{in, out, other})
+	countertest.CheckReport(t, "count-both-in", in)
+	countertest.CheckReport(t, "count-both-out", out)
+	if out.intervals = nil; !out.shownElsewhere || other.shownElsewhere {
+		t.Error("the table of another interface is left out, or that of the sent packets is not")
+	}
+}
+
 func TestCountMetrics(t *testing.T) {
 	for _, perCPU := range []bool{false, true} {
 		o := Options{Sizes: true, Flows: 5, Options: counters.Options{PerCPU: perCPU}}

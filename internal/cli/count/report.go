@@ -19,6 +19,7 @@ type Report struct {
 	Direction string         `json:"direction"`         // in or out
 	Program   string         `json:"program,omitempty"` // where one is traced
 	ProgramID uint32         `json:"program_id,omitempty"`
+	Filter    string         `json:"filter,omitempty"`   // only packets that match it were counted
 	Verdicts  []string       `json:"verdicts,omitempty"` // with --verdict: only packets with these were counted
 	Protocols []ProtocolRate `json:"protocols"`          // most bytes first
 	Total     counters.Rate  `json:"total"`
@@ -26,6 +27,11 @@ type Report struct {
 	Sizes     []sizeRate     `json:"sizes,omitempty"`         // with --sizes
 	Flows     []FlowRate     `json:"flows,omitempty"`         // with --flows: the largest
 	Overflow  *FlowOverflow  `json:"flow_overflow,omitempty"` // with --flows
+
+	// The rows of the table of flows are conversations.
+	flows          int // of --flows
+	intervals      []meter.Interval[meter.ProtocolCounts]
+	shownElsewhere bool // with those of the other direction
 }
 
 // A ProtocolRate is the rate of one protocol.
@@ -51,6 +57,7 @@ func newCountReport(o *Options, d capture.Direction, iface string, traced *xdp.P
 		IntervalKeys: counters.NewIntervalKeys(i),
 		Interface:    iface,
 		Direction:    d.String(),
+		Filter:       o.filter.String(),
 		Protocols:    protocolRates(meter.ClassRates(i)),
 		Total:        counters.NewRate(meter.NewRate(i.Before.Total(), i.Now.Total(), i.Took)),
 	}
@@ -73,6 +80,7 @@ func newCountReport(o *Options, d capture.Direction, iface string, traced *xdp.P
 	if o.Flows > 0 {
 		r.Flows = flowRates(meter.TopFlows(i, o.Flows))
 		r.Overflow = newFlowOverflow(i)
+		r.flows, r.intervals = o.Flows, []meter.Interval[meter.ProtocolCounts]{i}
 	}
 	return r
 }

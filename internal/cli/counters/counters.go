@@ -182,12 +182,16 @@ func closeCounters[S any](all []*Counters[S]) error {
 
 // Block is the table of one interval under its title.
 func (c *Counters[S]) Block(when string, i meter.Interval[S]) []byte {
+	return c.block(when, i, c.NewReport(i))
+}
+
+func (c *Counters[S]) block(when string, i meter.Interval[S], r Report) []byte {
 	var b bytes.Buffer
 	over := fmt.Sprintf("over %.3f s", i.Took.Seconds())
 	if i.Took != i.Elapsed {
 		over = fmt.Sprintf("rates %s, totals over %.3f s", over, i.Elapsed.Seconds())
 	}
 	fmt.Fprintln(&b, frame.Shorten(escape.Text(fmt.Sprintf("%s  %v, %s", when, c, over)), frame.MaxColumns))
-	c.NewReport(i).WriteTable(&b)
+	r.WriteTable(&b)
 	return b.Bytes()
 }

@@ -16,6 +16,19 @@ type Report interface {
 	Object() any            // one object: embed IntervalKeys
 }
 
+// A Joiner is a report that shows more if others of the same interval are printed with it.
+type Joiner interface{ Join(all []Report) }
+
+// joined lets the reports of one interval join each other.
+func joined(all []Report) []Report {
+	for _, one := range all {
+		if j, ok := one.(Joiner); ok {
+			j.Join(all)
+		}
+	}
+	return all
+}
+
 // IntervalKeys are the keys that the JSON objects of all counter commands have.
 type IntervalKeys struct {
 	Time     time.Time `json:"time"`       // end of the interval

@@ -180,8 +180,9 @@ func (r *counterRun[S]) print() error {
 			block = append(block, escape.Text(note)+"\n"...)
 		}
 	}
-	for _, c := range r.counted {
-		block = append(block, c.Block(c.last.End.Format("15:04:05.000"), c.last)...)
+	reports := r.reports(func(c *counted[S]) meter.Interval[S] { return c.last })
+	for i, c := range r.counted {
+		block = append(block, c.block(c.last.End.Format("15:04:05.000"), c.last, reports[i])...)
 		if r.screen == nil {
 			block = append(block, '\n')
 		}
@@ -191,6 +192,14 @@ func (r *counterRun[S]) print() error {
 	}
 	_, err := r.out.Write(block)
 	return frame.ExplainPrint(err)
+}
+
+// reports are those of all counters, each of its interval.
+func (r *counterRun[S]) reports(of func(*counted[S]) meter.Interval[S]) (all []Report) {
+	for _, c := range r.counted {
+		all = append(all, c.NewReport(of(c)))
+	}
+	return joined(all)
 }
 
 func (r *counterRun[S]) printObjects(of func(*counted[S]) meter.Interval[S]) error {
@@ -213,11 +222,12 @@ func (r *counterRun[S]) printTotals() error {
 		return r.printObjects(func(c *counted[S]) meter.Interval[S] { return c.last.Whole() })
 	}
 	var block []byte
+	reports := r.reports(func(c *counted[S]) meter.Interval[S] { return c.last.Whole() })
 	for i, c := range r.counted {
 		if r.screen != nil || i > 0 {
 			block = append(block, '\n')
 		}
-		block = append(block, c.Block("total", c.last.Whole())...)
+		block = append(block, c.block("total", c.last.Whole(), reports[i])...)
 	}
 	_, err := r.out.Write(block)
 	return frame.ExplainPrint(err)

@@ -2,6 +2,7 @@
 package filters
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -10,10 +11,12 @@ import (
 	"github.com/spf13/pflag"
 	"golang.org/x/net/bpf"
 
+	"github.com/xdpcap/xdpcap/capture"
 	"github.com/xdpcap/xdpcap/filter"
 	filterebpf "github.com/xdpcap/xdpcap/filter/ebpf"
 	"github.com/xdpcap/xdpcap/internal/cli/frame"
 	"github.com/xdpcap/xdpcap/internal/matcher"
+	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
 // Options are the flags and arguments that choose packets by their contents.
@@ -129,4 +132,55 @@ func (o *Options) Matchers() (*matcher.All, error) {
 		return nil, nil
 	}
 	return matcher.ForAll(o.Text, filter.Options{VLANAware: o.VLANAware})
+}
+
+// PrintFor is Print for what -Q chooses, which decides about inbound and outbound.
+func (o *Options) PrintFor(out io.Writer, snapLen int64, directions string) error {
+	d, err := capture.ParseDirection(strings.ToLower(directions))
+	if err != nil {
+		return fmt.Errorf("-Q: %w", err)
+	}
+	if d != capture.InOut {
+		return o.Print(out, snapLen, d == capture.Out)
+	}
+	var in, sent strings.Builder
+	errIn := o.Print(&in, snapLen, false)
+	errSent := o.Print(&sent, snapLen, true)
+	switch {
+	case errIn != nil && errSent != nil:
+		return errIn
+	case in.String() != sent.String():
+		return errors.New("-d: received and sent packets have different filters here: say -Q in or -Q out")
+	}
+	_, err = io.WriteString(out, in.String())
+	return err
+}
+
+// String is the expression, or the name of the file with the program; "" = every packet.
+func (o *Options) String() string { return cmp.Or(o.Text, o.ProgramFile) }
+
+// Compile returns the filters for what an interface receives and sends, as a capture in these
+// directions compiles them; nil = every packet.
+func (o *Options) Compile(iface string, d capture.Direction) (received, sent []bpf.RawInstruction, err error) {
+	if o.Program != nil || o.Text == "" {
+		return o.Program, o.Program, nil
+	}
+	ifi, err := xdp.InterfaceByName(iface)
+	if err != nil {
+		return nil, nil, err
+	}
+	of := filter.Options{VLANAware: o.VLANAware, Outbound: d == capture.Out}
+	if of.Netmask, err = ifi.Netmask(); err != nil {
+		return nil, nil, err
+	}
+	if d == capture.InOut {
+		received, sent, err = filter.CompileBoth(o.Text, of)
+	} else {
+		received, err = filter.CompileRaw(o.Text, of)
+		sent = received
+	}
+	if err != nil {
+		return nil, nil, fmt.Errorf("filter expression: %w", err)
+	}
+	return received, sent, nil
 }

@@ -28,6 +28,21 @@ func NoArguments(cmd *cobra.Command, args []string) error {
 	return fmt.Errorf("%s takes no argument %q; see %s --help", cmd.CommandPath(), args[0], cmd.CommandPath())
 }
 
+// FilterArguments refuses an interface among the arguments of a command that takes a filter.
+func FilterArguments(cmd *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return nil
+	}
+	ifi, err := xdp.InterfaceByName(args[0])
+	if err != nil {
+		return nil
+	}
+	if _, err := filter.CompileRaw(strings.Join(args, " "), filter.Options{Netmask: []byte{0, 0, 0, 0}}); err == nil {
+		return nil
+	}
+	return fmt.Errorf("%s: %q is no filter: an interface is given as -i %s; see %[1]s --help", cmd.CommandPath(), args[0], ifi.Name)
+}
+
 // isFilter says whether words are a filter, and not an interface.
 func isFilter(words []string) bool {
 	if _, err := xdp.InterfaceByName(words[0]); err == nil {

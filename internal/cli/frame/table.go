@@ -31,9 +31,17 @@ func (t *Table) Add(cells ...string) {
 	t.rows = append(t.rows, cells)
 }
 
-// Write prints the table.
-func (t *Table) Write(w io.Writer) {
-	var widths []int
+// Width is how many columns the table takes.
+func (t *Table) Width() (columns int) {
+	for i, n := range t.widths() {
+		if columns += n; i > 0 {
+			columns += 2
+		}
+	}
+	return columns
+}
+
+func (t *Table) widths() (widths []int) {
 	for _, row := range t.rows {
 		for i, cell := range row {
 			if i == len(widths) {
@@ -42,6 +50,12 @@ func (t *Table) Write(w io.Writer) {
 			widths[i] = max(widths[i], utf8.RuneCountInString(cell))
 		}
 	}
+	return widths
+}
+
+// Write prints the table.
+func (t *Table) Write(w io.Writer) {
+	widths := t.widths()
 	for _, row := range t.rows {
 		var line strings.Builder
 		for i, cell := range row {
