@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/xdpcap/xdpcap/capture"
+	"github.com/xdpcap/xdpcap/internal/amount"
 )
 
 // settleInterval is how soon it is looked again whether all packets of a period have come.
@@ -185,6 +186,9 @@ func (f *File) rotate(at time.Time) error {
 	}
 	next := f.rotation.next(f.place, at)
 	if n := f.rotation.Files; n > 0 && next.Number >= n {
+		if size := f.rotation.Size; n == 1 && size > 0 {
+			return errEnough("the file has its limit of %s", amount.Bytes(size))
+		}
 		if n == 1 {
 			return errEnough("the limit of 1 file is reached")
 		}

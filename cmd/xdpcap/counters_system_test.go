@@ -430,6 +430,8 @@ func TestCounterErrors(t *testing.T) {
 		{"stats -i busy0 --action drop", []string{"busy0 already runs XDP program count_packets (id ", "omit --action"}},
 		{"stats -i rx0 --interval 1ms", []string{"--interval 1ms: must be at least 10ms"}},
 		{"stats -i rx0 --listen nonsense", []string{"--listen nonsense: ", "like 127.0.0.1:9432"}},
+		{"stats -i rx0 --listen 9432", []string{"--listen 9432: must be HOST:PORT, or :PORT for all addresses of this machine, like 127.0.0.1:9432"}},
+		{"stats -i 1", []string{`interface "1" does not exist: did you mean lo, which has this index?`}},
 		{"stats -i rx0 --xdp-mode fast", []string{`XDP mode "fast"`}},
 		{"stats -i rx0 extra", []string{`xdpcap stats takes no argument "extra": an interface is given as -i extra`}},
 		{"count -i rx0 --variant quick", []string{`variant "quick": must be naive, percpu or ultra`}},

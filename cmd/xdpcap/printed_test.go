@@ -88,6 +88,14 @@ func TestAfterCount(t *testing.T) {
 	}
 }
 
+// A file that ends a capture by its size is named as what it is.
+func TestAfterSize(t *testing.T) {
+	pair := testnet.MustPair(t, testnet.PairOptions{})
+	if _, stderr := printedBy(t, pair, 1000, "-w", tempFile(t), "-a", "filesize:2"); !strings.Contains(stderr, "the file has its limit of 2.0 KiB") {
+		t.Error(stderr)
+	}
+}
+
 // printedBy returns what a capture of so many frames prints on standard output and stderr, until it
 // ends by itself.
 func printedBy(t *testing.T, pair *testnet.Pair, frames uint64, args ...string) (out, stderr string) {

@@ -386,11 +386,11 @@ type packetKeys struct {
 	Line      string   `json:"line"`
 }
 
-// --json has an object per packet with all that is known.
+// --json has an object per packet with all that is known, also together with --format json.
 func TestReadJSON(t *testing.T) {
 	file := writeSample(t, entrySource, exitSource)
 	var got []packetKeys
-	for d := json.NewDecoder(strings.NewReader(mustRead(t, "--json", file.path))); d.More(); {
+	for d := json.NewDecoder(strings.NewReader(mustRead(t, "--json", "--format", "json", file.path))); d.More(); {
 		d.DisallowUnknownFields()
 		var k packetKeys
 		if err := d.Decode(&k); err != nil {
@@ -567,6 +567,7 @@ func TestReadErrors(t *testing.T) {
 		{[]string{"/no/such/file"}, "open /no/such/file: no such file or directory"},
 		{[]string{dir}, dir + " is a directory: name the files in it"},
 		{[]string{os.DevNull}, os.DevNull + " is empty"},
+		{[]string{writeBytes(t, []byte("{\"time\":1}\n"))}, "has lines of JSON, which cannot be read again"},
 		{[]string{os.Args[0]}, "is neither pcapng nor pcap, but begins with the bytes 7f 45 4c 46"},
 		{[]string{file, "tcp", "prt", "80"}, "tcp prt 80\n    ^^^\nsyntax error"},
 		{[]string{file, dir + "/none"}, dir + "/none is neither a file nor a filter"},
@@ -574,7 +575,6 @@ func TestReadErrors(t *testing.T) {
 		{[]string{"-w", file, file}, "-w " + file + ": this file is being read: choose another one"},
 		{[]string{"-w", "-", "--print", file}, "both need standard output"},
 		{[]string{"--stats", "--print", "-w", "x", file}, "omit --print"},
-		{[]string{"--format", "json", "--json", file}, "--format json and the printed text both need standard output"},
 		{[]string{"--format", "snoop", file}, `file format "snoop"`},
 	} {
 		stdout, stderr, status := runRead(t, nil, test.args...)

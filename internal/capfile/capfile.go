@@ -129,6 +129,8 @@ func New(in io.Reader, name string, o Options) (*File, error) {
 		err = f.openPCAPNG()
 	case f.classic.recognise(magic):
 		err = f.openPCAP()
+	case magic[0] == '{':
+		err = xdp.Kind(ErrUnknown, "%s has lines of JSON, which cannot be read again: neither pcapng nor pcap", name)
 	default:
 		err = xdp.Kind(ErrUnknown, "%s is neither pcapng nor pcap, but begins with the bytes % x", name, magic)
 	}

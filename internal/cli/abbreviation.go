@@ -8,6 +8,8 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+
+	"github.com/xdpcap/xdpcap/internal/cli/frame"
 )
 
 // execute runs a command line. Flags may be abbreviated, as getopt_long(3) and so tcpdump allow:
@@ -16,6 +18,7 @@ func execute(args []string) (*cobra.Command, error) {
 	for {
 		root := NewRoot()
 		root.SetArgs(args)
+		frame.MendDescriptions(root, args)
 		cmd, err := root.ExecuteC()
 		short := (*abbreviation)(nil)
 		if !errors.As(err, &short) || !short.expand(args) {

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -223,7 +222,7 @@ func (o *captureOptions) outputFlags(f *pflag.FlagSet) {
 	f.BoolVar(&o.Unnamed, "no-command-line", false, "omit the command line from files and streams, which otherwise have it in their first comment")
 	o.SFlow.Flags(f)
 	frame.ListenVar(f, &o.listen)
-	f.Var(&o.json, "json", "print the closing counts as one JSON object, to stderr or --json=`file`")
+	f.Var(&o.json, "json", "print the report as JSON: one object with the closing counts, to stderr or --json=`file`")
 	f.Lookup("json").NoOptDefVal = onStderr
 }
 
@@ -255,11 +254,12 @@ func (o *captureOptions) check(given func(flag string) bool) (err error) {
 		return err
 	}
 	o.lines = given("format") && o.Format == file.JSON.String() && len(o.Writes) == 0
+	if err := frame.CheckInterfaces(o.interfaces); err != nil {
+		return err
+	}
 	switch {
 	case len(o.interfaces) == 0 && o.hookMap == "":
 		return withoutInterface(o.filter.Words)
-	case len(o.interfaces) == 1 && strings.Contains(o.interfaces[0], ","):
-		return fmt.Errorf("-i %s: give each interface its own -i: -i %s", o.interfaces[0], strings.ReplaceAll(o.interfaces[0], ",", " -i "))
 	case len(o.interfaces) > 0 && o.hookMap != "":
 		return errors.New("-i and --hook: a hook map is captured alone")
 	case o.buffer.Bytes != 0 && (o.buffer.Bytes < capture.MinBuffer || o.buffer.Bytes > capture.MaxBuffer):

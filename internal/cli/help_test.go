@@ -57,7 +57,7 @@ func TestHelpFilter(t *testing.T) {
 func TestHelp(t *testing.T) {
 	testnet.SkipEmulated(t)
 	text := helpOf(t, "--help")
-	for _, title := range []string{"What is sent", "Sizes and times", "Signals", "Exit status", "Settings", "Flags of tcpdump, dumpcap and xdpdump"} {
+	for _, title := range []string{"What is sent", "Sizes and times", "JSON", "Signals", "Exit status", "Settings", "Flags of tcpdump, dumpcap and xdpdump"} {
 		if strings.Count(text, "\n"+title+":\n") != 1 {
 			t.Errorf("the help has no %q", title)
 		}
@@ -121,5 +121,24 @@ func TestHelpBrief(t *testing.T) {
 	}
 	if commands != strings.Join(there, " ") {
 		t.Errorf("-h has the commands %s, and there are %s", commands, strings.Join(there, " "))
+	}
+}
+
+// --json means the same for each command: its report.
+func TestHelpJSON(t *testing.T) {
+	root := NewRoot()
+	found := 0
+	for _, cmd := range append(root.Commands(), root) {
+		f := cmd.Flags().Lookup("json")
+		if f == nil {
+			continue
+		}
+		found++
+		if !strings.Contains(f.Usage, "print the report as JSON: ") {
+			t.Errorf("%s --json: %s", cmd.Name(), f.Usage)
+		}
+	}
+	if found < 8 {
+		t.Errorf("%d commands have --json", found)
 	}
 }

@@ -2,6 +2,7 @@ package metrics
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"log"
@@ -26,6 +27,9 @@ type Exporter struct {
 func Listen(address string) (*Exporter, error) {
 	if address == "" {
 		return nil, nil
+	}
+	if _, _, err := net.SplitHostPort(address); err != nil {
+		return nil, errors.New("must be HOST:PORT, or :PORT for all addresses of this machine, like 127.0.0.1:9432")
 	}
 	l, err := net.Listen("tcp", address)
 	if err != nil {

@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"strconv"
 	"strings"
 
 	"github.com/vishvananda/netlink"
@@ -97,7 +98,9 @@ func InterfaceByName(name string) (Interface, error) {
 	}
 	var names []string
 	for _, l := range links {
-		names = append(names, l.Attrs().Name)
+		if names = append(names, l.Attrs().Name); strconv.Itoa(l.Attrs().Index) == name {
+			return Interface{}, fmt.Errorf("interface %q does not exist: did you mean %s, which has this index?", name, l.Attrs().Name)
+		}
 	}
 	there := strings.Join(names, ", ")
 	if name == "any" {

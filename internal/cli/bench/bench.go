@@ -59,7 +59,7 @@ func New() *cobra.Command {
 		frame.DurationVar(f, &o.duration, "duration", 2*time.Second, "measure for about this `time`, in CPU time")
 	})
 	frame.AddGroup(cmd.Flags(), "Output", func(f *pflag.FlagSet) {
-		f.BoolVar(&o.json, "json", false, "print one JSON object")
+		f.BoolVar(&o.json, "json", false, "print the report as JSON: one object")
 	})
 	cmd.RegisterFlagCompletionFunc("program", frame.CompleteProgram)
 	return cmd

@@ -40,7 +40,7 @@ func (o *Options) timeFlags(f *pflag.FlagSet) {
 }
 
 func (o *Options) outputFlags(f *pflag.FlagSet) {
-	f.BoolVar(&o.JSON, "json", false, "print one JSON object per interval and line")
+	f.BoolVar(&o.JSON, "json", false, "print the report as JSON: one object per interval and line")
 	frame.ListenVar(f, &o.listen)
 	f.BoolVar(&o.PerCPU, "per-cpu", false, "count each CPU by itself")
 	f.BoolVarP(&o.quiet, "quiet", "q", false, "print only the totals, at the end")
@@ -78,7 +78,7 @@ var errNoInterface = errors.New("which interface? -i NAME; xdpcap interfaces lis
 func (o *Options) CheckInterfaces(interfaces []string, given ...string) error {
 	switch {
 	case len(interfaces) > 0:
-		return nil
+		return frame.CheckInterfaces(interfaces)
 	case o.listen == "":
 		return errNoInterface
 	case len(given) > 0:

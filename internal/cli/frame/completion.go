@@ -3,8 +3,10 @@ package frame
 import (
 	"bytes"
 	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 )
 
 // MendBashCompletion changes one line in cobra's completion script for bash. cobra puts a backslash
@@ -24,6 +26,18 @@ func MendBashCompletion(root *cobra.Command) {
 		}
 		_, err = cmd.OutOrStdout().Write(script)
 		return ExplainPrint(err)
+	}
+}
+
+// MendDescriptions takes the marks of a flag's value out of what a shell shows of the flag, if the
+// arguments ask for completions. Only the help reads these marks.
+func MendDescriptions(root *cobra.Command, args []string) {
+	if len(args) == 0 || !strings.HasPrefix(args[0], cobra.ShellCompRequestCmd) {
+		return
+	}
+	for _, cmd := range append(root.Commands(), root) {
+		cmd.Flags().VisitAll(func(f *pflag.Flag) { f.Usage = strings.ReplaceAll(f.Usage, "`", "") })
+		cmd.Short = strings.ReplaceAll(cmd.Short, "`", "")
 	}
 }
 

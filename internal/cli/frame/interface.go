@@ -1,6 +1,10 @@
 package frame
 
-import "errors"
+import (
+	"errors"
+	"fmt"
+	"strings"
+)
 
 // OneInterface is the value of -i for a command that takes one.
 type OneInterface string
@@ -17,6 +21,16 @@ func (i *OneInterface) Set(name string) error {
 func (i *OneInterface) String() string { return string(*i) }
 
 func (i *OneInterface) Type() string { return "interface" }
+
+// CheckInterfaces refuses several interfaces with commas between them.
+func CheckInterfaces(names []string) error {
+	for _, name := range names {
+		if strings.Contains(name, ",") {
+			return fmt.Errorf("-i %s: give each interface its own -i: -i %s", name, strings.ReplaceAll(name, ",", " -i "))
+		}
+	}
+	return nil
+}
 
 // OrDash is the table's cell for a word that may be missing: a dash.
 func OrDash(s string) string {

@@ -31,7 +31,7 @@ func New() *cobra.Command {
 		},
 	}
 	frame.AddGroup(cmd.Flags(), "Output", func(f *pflag.FlagSet) {
-		f.BoolVar(&asJSON, "json", false, "print one JSON array")
+		f.BoolVar(&asJSON, "json", false, "print the report as JSON: one array")
 	})
 	return cmd
 }

@@ -72,7 +72,7 @@ func New() *cobra.Command {
 		f.VarP((*frame.OneInterface)(&name), "interface", "i", "also look at this `interface`")
 	})
 	frame.AddGroup(cmd.Flags(), "Output", func(f *pflag.FlagSet) {
-		f.BoolVar(&asJSON, "json", false, "print one JSON object")
+		f.BoolVar(&asJSON, "json", false, "print the report as JSON: one object")
 	})
 	cmd.RegisterFlagCompletionFunc("interface", frame.CompleteInterface)
 	return cmd

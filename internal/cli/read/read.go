@@ -96,7 +96,7 @@ func New() *cobra.Command {
 	frame.AddGroup(f, "Output", func(f *pflag.FlagSet) {
 		o.FileFlags(f)
 		f.Lookup("format").Usage = "`format` of the file: pcapng, pcap or json, which is printed without -w (default: by the file's suffix, else pcapng)"
-		f.BoolVar(&o.json, "json", false, "print one JSON object per packet, or with --stats one in all")
+		f.BoolVar(&o.json, "json", false, "with --stats, print the report as JSON: one object; without, as --format json, with each packet's printed line")
 		f.BoolVar(&o.stats, "stats", false, "print statistics instead of packets: interfaces, verdicts, flows, and what the files say is missing")
 		o.SFlow.AgentFlag(f)
 	})
@@ -132,6 +132,9 @@ func (o *Options) check(given func(flag string) bool) (err error) {
 	}
 	if err := o.ReadTargets(given); err != nil {
 		return err
+	}
+	if o.json && !o.stats && len(o.Writes) == 0 && o.Format == file.JSON.String() {
+		o.Format = "" // --json is the same, with more keys
 	}
 	o.lines = given("format") && o.Format == file.JSON.String() && (len(o.Writes) == 0 || o.WritesStdout())
 	prints := o.Print || o.json || o.stats
