@@ -92,12 +92,13 @@ const (
 	extraColumns = frame.MaxColumns - 15 - 1 - 9 - 1 - 12 - 1 - 12 - 2
 )
 
-// WriteTable writes a line for each event that can occur, even if it did not.
+// WriteTable writes a line for each case that occurred, and names the events that did not.
 func (r *Report) WriteTable(w io.Writer) {
 	print := func(cells ...any) {
 		fmt.Fprintln(w, strings.TrimRight(frame.Shorten(fmt.Sprintf(monitorLine, cells...), frame.MaxColumns), " "))
 	}
 	print("XDP-event", "CPU:to", "pps", "drop-pps", "extra-info")
+	var none []string
 	for _, event := range r.all {
 		idle := true
 		for _, e := range r.Events {
@@ -110,14 +111,34 @@ func (r *Report) WriteTable(w io.Writer) {
 			}
 		}
 		if idle {
-			print(eventNames[event].table, "total", "0", "0", idleWords[event])
+			none = append(none, strings.TrimSpace(eventNames[event].table+" "+idleWords[event]))
 		}
 	}
+	writeNone(w, none)
 	if r.Missed > 0 {
 		print("missed", "total", "", "", fmt.Sprintf("[%d] too many kinds of events: use -i", r.Missed))
 	}
 	if r.Forgotten > 0 {
 		print("forgotten", "total", "", "", fmt.Sprintf("[%d] of kinds that made room for others: use -i", r.Forgotten))
+	}
+}
+
+// writeNone names events that did not occur, in lines that fit a terminal.
+func writeNone(w io.Writer, names []string) {
+	const indent = "          "
+	line := "none yet: "
+	for i, name := range names {
+		if i < len(names)-1 {
+			name += ","
+		}
+		if len(line)+len(name) > 80 {
+			fmt.Fprintln(w, strings.TrimRight(line, " "))
+			line = indent
+		}
+		line += name + " "
+	}
+	if len(names) > 0 {
+		fmt.Fprintln(w, strings.TrimRight(line, " "))
 	}
 }
 
