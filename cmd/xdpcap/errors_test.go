@@ -80,7 +80,7 @@ func TestErrors(t *testing.T) {
 		{"-i rx0 --format erf", []string{`file format "erf": must be pcapng, pcap or json`}},
 		{"-i rx0 --account -w x.pcapng", []string{"--account keeps no packets"}},
 		{"-i rx0 --account --print", []string{"--account keeps no packets"}},
-		{"-i rx0 --listen nosuch", []string{"--listen nosuch: ", "give the address of this machine"}},
+		{"-i rx0 --listen nosuch", []string{"--listen nosuch: ", "must be HOST:PORT"}},
 		{"-i rx0 -w - --print", []string{"both need standard output"}},
 		{"-i rx0 -P -p", []string{"-P and -p: choose one"}},
 		{"-i rx0 --frobnicate", []string{"unknown flag: --frobnicate; see xdpcap --help"}},
