@@ -1,0 +1,255 @@
+package drops
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/btf"
+	"github.com/cilium/ebpf/link"
+
+	"github.com/xdpcap/xdpcap/internal/support"
+	"github.com/xdpcap/xdpcap/internal/xdp"
+)
+
+//go:generate go tool bpf2go -target bpfel -type cause -type tally stack ../../bpf/drops.c
+
+// A Cause is why and where the network stack throws packets away. Each has its own counter.
+type Cause struct {
+	// Reason is the kernel's name without its prefix: "NO_SOCKET". "NOT_SPECIFIED" means that the
+	// kernel has no reason for this place in its code; before Linux 5.17 every cause has it.
+	Reason string
+
+	// Location is the kernel function that threw the packets away, or its address where the kernel
+	// hides names.
+	Location string
+
+	// Device is the interface that the packets were lost at, "" where that is unknown, in the
+	// network namespace of this inode number, 0 where that is unknown.
+	Device    string
+	Namespace uint32
+}
+
+// A Tally is a number of lost packets.
+type Tally struct {
+	Buffers uint64 // what the kernel threw away: a buffer has several packets if they were joined
+	Packets uint64 // segments of buffers that have several, else buffers
+	Bytes   uint64 // of the buffers, without headers that were already removed
+}
+
+// Add adds another tally.
+func (t *Tally) Add(o Tally) {
+	t.Buffers += o.Buffers
+	t.Packets += o.Packets
+	t.Bytes += o.Bytes
+}
+
+// StackCounts is the result of Stack.Read. The caller owns it.
+type StackCounts struct {
+	Causes map[Cause]Tally
+	Missed uint64 // buffers in none of the causes: there were too many causes, or an interrupt came in between
+}
+
+// A Stack counts the packets that the network stack throws away: between the XDP hook and the
+// sockets, and on the way out. It attaches to a tracepoint and to no interface.
+type Stack struct {
+	iface   *xdp.Interface // nil: all of the machine
+	coll    *ebpf.Collection
+	program *ebpf.Program
+	link    link.Link
+	began   time.Time
+	reasons reasons
+	symbols *symbols
+}
+
+// programOf names the program for each argument list of the tracepoint, without the first argument.
+var programOf = map[string]string{
+	"sk_buff, void":                        stackProgCountUnexplained, // before Linux 5.17
+	"sk_buff, void, skb_drop_reason":       stackProgCountExplained,
+	"sk_buff, void, skb_drop_reason, sock": stackProgCountReceived, // since 6.11
+}
+
+// OpenStack begins to count on one interface, or on all of the machine if it is nil. To one
+// interface belong packets that came in through it, that were lost at it, or that were lost at a
+// device above it such as a VLAN, a bond or a bridge; and those whose device is unknown, where
+// their network namespace is this thread's or unknown. It needs CAP_BPF and CAP_PERFMON, a kernel
+// with BTF, and CAP_SYSLOG for the names of functions.
+func OpenStack(iface *xdp.Interface) (s *Stack, err error) {
+	if err := support.CheckProcess(); err != nil {
+		return nil, err
+	}
+	s = &Stack{iface: iface}
+	defer func() {
+		if err != nil {
+			s.Close()
+		}
+	}()
+	if s.reasons, err = kernelReasons(); err != nil {
+		return nil, err
+	}
+	if s.symbols, err = openSymbols(); err != nil {
+		return nil, err
+	}
+	name, err := programForKernel()
+	if err != nil {
+		return nil, err
+	}
+	spec, err := loadStack()
+	if err != nil {
+		return nil, err
+	}
+	spec.Programs = map[string]*ebpf.ProgramSpec{name: spec.Programs[name]}
+	if iface != nil {
+		constants, err := xdp.Traced(*iface)
+		if err != nil {
+			return nil, err
+		}
+		for variable, value := range constants {
+			if err := spec.Variables[variable].Set(value); err != nil {
+				return nil, fmt.Errorf("set %s: %w", variable, err)
+			}
+		}
+	}
+	if s.coll, err = ebpf.NewCollection(spec); err != nil {
+		return nil, support.ExplainLoad("load the program for the tracepoint skb:kfree_skb", err)
+	}
+	s.program = s.coll.Programs[name]
+	if s.link, err = link.AttachTracing(link.TracingOptions{Program: s.program}); err != nil {
+		return nil, support.ExplainLoad("attach to the tracepoint skb:kfree_skb", err)
+	}
+	s.began = time.Now()
+	return s, nil
+}
+
+// programForKernel returns the program that can read the running kernel's tracepoint.
+func programForKernel() (string, error) {
+	spec, err := btf.LoadKernelSpec()
+	if err != nil {
+		return "", support.ExplainBTF("find the tracepoint skb:kfree_skb in the kernel's BTF", err)
+	}
+	var def *btf.Typedef
+	if err := spec.TypeByName("btf_trace_kfree_skb", &def); err != nil {
+		return "", fmt.Errorf("find the tracepoint skb:kfree_skb in the kernel's BTF: %w", err)
+	}
+	pointer, _ := def.Type.(*btf.Pointer)
+	if pointer == nil {
+		return "", errors.New("the kernel's BTF describes the tracepoint skb:kfree_skb as no pointer")
+	}
+	proto, _ := pointer.Target.(*btf.FuncProto)
+	if proto == nil || len(proto.Params) == 0 {
+		return "", errors.New("the kernel's BTF describes the tracepoint skb:kfree_skb as no function")
+	}
+	var args []string
+	for _, p := range proto.Params[1:] {
+		t := btf.UnderlyingType(p.Type)
+		if to, ok := t.(*btf.Pointer); ok {
+			t = btf.UnderlyingType(to.Target)
+		}
+		name := t.TypeName()
+		if _, ok := t.(*btf.Void); ok {
+			name = "void"
+		}
+		args = append(args, name)
+	}
+	list := strings.Join(args, ", ")
+	name, ok := programOf[list]
+	if !ok {
+		return "", fmt.Errorf("xdpcap does not know the arguments that this kernel's tracepoint skb:kfree_skb has: %s", list)
+	}
+	return name, nil
+}
+
+// Began returns when counting began, by the clocks of time.Now.
+func (s *Stack) Began() time.Time { return s.began }
+
+// Read reads all counters.
+func (s *Stack) Read() (StackCounts, error) {
+	counts := StackCounts{Causes: make(map[Cause]Tally)}
+	var key stackCause
+	var slots []stackTally
+	raw := make(map[stackCause]Tally)
+	all := s.coll.Maps[stackMapCauses].Iterate()
+	for all.Next(&key, &slots) {
+		var sum Tally
+		for _, t := range slots {
+			sum.Add(Tally{t.Buffers, t.Packets, t.Bytes})
+		}
+		raw[key] = sum
+	}
+	if err := all.Err(); err != nil {
+		return StackCounts{}, fmt.Errorf("read the counters of lost packets: %w", err)
+	}
+	locations := make([]uint64, 0, len(raw))
+	for key := range raw {
+		locations = append(locations, key.Location)
+	}
+	names, err := s.symbols.find(locations)
+	if err != nil {
+		return StackCounts{}, err
+	}
+	for key, tally := range raw {
+		c := s.cause(&key, names)
+		tally.Add(counts.Causes[c])
+		counts.Causes[c] = tally
+	}
+	counts.Missed, err = s.missed()
+	return counts, err
+}
+
+// cause gives a counter's key its names.
+func (s *Stack) cause(key *stackCause, names map[uint64]string) Cause {
+	c := Cause{Reason: "NOT_SPECIFIED", Namespace: key.At.Netns, Device: text(key.At.Name[:])}
+	if key.Reason != 0 {
+		c.Reason = s.reasons.name(Reason(key.Reason))
+	}
+	var ok bool
+	if c.Location, ok = names[key.Location]; !ok {
+		c.Location = fmt.Sprintf("%#x", key.Location)
+	}
+	return c
+}
+
+// missed returns how many buffers are in no counter.
+func (s *Stack) missed() (n uint64, err error) {
+	var full []uint64
+	if err := s.coll.Maps[stackMapMissed].Lookup(uint32(0), &full); err != nil {
+		return 0, fmt.Errorf("read how many lost packets were not counted: %w", err)
+	}
+	for _, more := range full {
+		n += more
+	}
+	info, err := s.program.Stats()
+	if err != nil {
+		return 0, fmt.Errorf("read how many lost packets were not counted: %w", err)
+	}
+	return n + info.RecursionMisses, nil
+}
+
+// Close detaches from the tracepoint.
+func (s *Stack) Close() error {
+	var errs []error
+	if s.link != nil {
+		errs = append(errs, s.link.Close())
+	}
+	if s.coll != nil {
+		s.coll.Close()
+	}
+	if s.symbols != nil {
+		errs = append(errs, s.symbols.close())
+	}
+	return errors.Join(errs...)
+}
+
+// text converts a string of C.
+func text(chars []int8) string {
+	b := make([]byte, 0, len(chars))
+	for _, c := range chars {
+		if c == 0 {
+			break
+		}
+		b = append(b, byte(c))
+	}
+	return string(b)
+}
