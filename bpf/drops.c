@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause)
 /*
  * Counts the packets that the kernel throws away after XDP, by what the tracepoint skb:kfree_skb
- * says of them. Owner: Stack in the Go package internal/drops, which loads the one program whose
+ * says of them. Owner: Meter in the Go package internal/drops, which loads the one program whose
  * arguments the running kernel has.
  *
  * A packet is a struct sk_buff here. Packets that reach their end, such as a socket's reader, are

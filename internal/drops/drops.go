@@ -1,5 +1,350 @@
-// Package drops counts the packets that get lost on their way from the network card to a socket, and
-// says where and why, as far as the kernel tells.
+// Package drops counts the packets that get lost on their way from a network card to a socket, and
+// on the way out, and says where and why, as far as the kernel tells.
 //
-// All counters are cumulative since they were opened. Read may be called concurrently.
+// A packet is counted at the stage that lost it, and at no other, though the kernel and drivers
+// often tell one loss twice.
 package drops
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/xdpcap/xdpcap/internal/meter"
+	"github.com/xdpcap/xdpcap/internal/xdp"
+)
+
+// A Stage is a part of a packet's way.
+type Stage int
+
+const (
+	Card   Stage = iota // the card and its driver, before the XDP hook
+	XDP                 // the XDP program, and what it redirects to
+	Stack               // from there to the sockets
+	Socket              // the socket that the packet was for
+	Egress              // the queues on the way out
+)
+
+var stageNames = [...]string{"card", "XDP", "stack", "socket", "egress"}
+
+func (s Stage) String() string { return stageNames[s] }
+
+// A Loss is a cause of loss. Each has its own counter.
+type Loss struct {
+	Stage  Stage
+	Reason string // "NO_SOCKET", "drop", "redirect: network is down", "rx_missed"
+	Where  string // the kernel's function, program, map, queue or interface; "" where nothing is known
+	Device string // where it is another interface than the one that is asked about; "?" = unknown
+}
+
+// Counts is the result of Meter.Read, cumulative since Open. The caller owns it.
+type Counts struct {
+	Losses map[Loss]Tally
+
+	// Harmless has what the kernel reports like losses, though nobody misses these packets: copies
+	// for multicast that nobody has joined, packets for other hosts, and the like.
+	Harmless map[Loss]Tally
+
+	Missed uint64 // losses in neither of them: there were too many causes, or an interrupt came in between
+}
+
+// A Meter counts the losses of one interface, or those of all together. Its methods may be called
+// concurrently, except Close, which is called once, after all others.
+type Meter struct {
+	iface   *xdp.Interface // nil = all
+	stack   *stackMeter
+	events  *meter.Tracepoints
+	card    *card          // nil = all
+	program *meter.Actions // nil: no program, or it cannot be traced
+}
+
+// Open begins to count on an interface, or on all of the machine for "". It attaches to tracepoints
+// and, where the kernel can trace XDP programs, to the exit of the interface's program; never to an
+// interface.
+func Open(name string) (m *Meter, err error) {
+	m = new(Meter)
+	defer func() {
+		if err != nil {
+			m.Close()
+		}
+	}()
+	if name != "" {
+		iface, err := xdp.InterfaceByName(name)
+		if err != nil {
+			return nil, err
+		}
+		m.iface = &iface
+	}
+	if m.events, err = meter.OpenTracepoints(meter.TracepointOptions{Interface: m.iface}); err != nil {
+		return nil, err
+	}
+	if m.iface != nil {
+		if len(m.iface.Programs) > 0 {
+			// Where it cannot be traced, the driver's counters tell.
+			m.program, _ = meter.OpenActions(meter.ActionsOptions{Interface: m.iface.Name, Verdict: xdp.Pass})
+		}
+		if m.card, err = openCard(*m.iface); err != nil {
+			return nil, err
+		}
+	}
+	m.stack, err = openStack(m.iface)
+	return m, err
+}
+
+// String says what is counted.
+func (m *Meter) String() string {
+	if m.iface == nil {
+		return "packets lost on this machine"
+	}
+	return "packets lost at " + m.iface.Name
+}
+
+// Began returns when counting began, by the clocks of time.Now.
+func (m *Meter) Began() time.Time { return m.stack.Began() }
+
+// Read reads all counters.
+func (m *Meter) Read() (Counts, error) {
+	stack, err := m.stack.Read()
+	if err != nil {
+		return Counts{}, err
+	}
+	c := Counts{Losses: make(map[Loss]Tally), Harmless: make(map[Loss]Tally), Missed: stack.Missed}
+	generic := c.addStack(m, stack)
+	failures, err := m.addEvents(&c)
+	if err != nil {
+		return Counts{}, err
+	}
+	return c, m.addCard(&c, failures, generic)
+}
+
+// addStack adds the packets that the stack threw away. It returns those that were thrown away
+// because of the XDP hook: the hook's own counters have those, unless the program runs in generic
+// mode and nothing else counts them.
+func (c *Counts) addStack(m *Meter, s stackCounts) (atHook Tally) {
+	for cause, tally := range s.Causes {
+		l := Loss{Stage: stageOf(cause.Reason), Reason: cause.Reason, Where: cause.Location, Device: cause.Device}
+		if m.iface != nil {
+			switch l.Device {
+			case m.iface.Name:
+				l.Device = ""
+			case "":
+				l.Device = "?"
+			}
+		}
+		switch {
+		case isAtHook(cause):
+			if cause.Location == genericHook && cause.Reason != "XDP" {
+				atHook.Add(tally)
+			}
+		case isHarmless(cause):
+			c.add(c.Harmless, l, tally)
+		default:
+			c.add(c.Losses, l, tally)
+		}
+	}
+	return atHook
+}
+
+func (c *Counts) add(to map[Loss]Tally, l Loss, more Tally) {
+	more.Add(to[l])
+	if more != (Tally{}) {
+		to[l] = more
+	}
+}
+
+// failures are packets that the tracepoints of XDP say were lost.
+type failures struct {
+	aborted, tx, redirects uint64
+}
+
+func (f failures) all() uint64 { return f.aborted + f.tx + f.redirects }
+
+// addEvents adds the losses that the xdp tracepoints tell.
+func (m *Meter) addEvents(c *Counts) (f failures, err error) {
+	events, err := m.events.Read()
+	if err != nil {
+		return f, err
+	}
+	c.Missed += events.Missed + events.Forgotten
+	for e, perCPU := range events.Cases {
+		sum := meter.SumEvents(perCPU)
+		if sum.Drops == 0 {
+			continue
+		}
+		l := Loss{Stage: XDP, Where: mapOf(e)}
+		switch e.Event {
+		case meter.RedirectErr:
+			l.Reason = "redirect: " + errorWords(e.Errno)
+			f.redirects += sum.Drops
+		case meter.Exception:
+			l.Reason = e.Verdict.SlotName()
+			if e.Verdict == xdp.Tx {
+				f.tx += sum.Drops
+			} else {
+				f.aborted += sum.Drops
+			}
+		case meter.DevmapXmit:
+			l.Reason, l.Where = "devmap: "+errorWords(e.Errno), "to "+e.To
+		case meter.BulkTx:
+			l.Reason = "tx: " + errorWords(e.Errno)
+		case meter.CPUMapEnqueue:
+			l.Reason = fmt.Sprintf("cpumap: queue of CPU %d is full", e.ToCPU)
+		case meter.CPUMapKthread:
+			l.Reason = "cpumap: dropped on the other CPU"
+		default:
+			continue
+		}
+		if m.iface == nil {
+			l.Device = e.From
+		}
+		c.add(c.Losses, l, Tally{Buffers: sum.Drops, Packets: sum.Drops})
+	}
+	return f, nil
+}
+
+// addCard adds what the interface and its driver tell, and the packets that the XDP program
+// dropped.
+func (m *Meter) addCard(c *Counts, f failures, generic Tally) error {
+	if m.card == nil {
+		c.add(c.Losses, Loss{Stage: XDP, Reason: xdp.Drop.String(), Where: "generic mode"}, generic)
+		return nil
+	}
+	r, err := m.card.read()
+	if err != nil {
+		return err
+	}
+	packets := func(n uint64) Tally { return Tally{Buffers: n, Packets: n} }
+	c.add(c.Losses, Loss{Stage: Card, Reason: "rx_missed"}, packets(r.noBuffer))
+	c.add(c.Losses, Loss{Stage: Card, Reason: "rx_errors"}, packets(r.corrupt))
+	c.add(c.Losses, Loss{Stage: Egress, Reason: "tx_errors"}, packets(r.unsent))
+
+	kind := driverKinds[m.iface.Driver]
+	within := f.aborted
+	if kind.xdpHasErrors {
+		within = f.all()
+	}
+	dropped := Loss{Stage: XDP, Reason: xdp.Drop.String(), Where: m.programName()}
+	switch {
+	case m.program != nil:
+		counts, err := m.program.Read()
+		if err != nil {
+			return err
+		}
+		total := counts.Total()
+		n := total[xdp.Drop]
+		c.add(c.Losses, dropped, Tally{Buffers: n.Packets, Packets: n.Packets, Bytes: n.Bytes})
+	case generic.Packets > f.aborted:
+		generic.Packets -= f.aborted
+		generic.Buffers -= min(generic.Buffers, f.aborted)
+		c.add(c.Losses, dropped, generic)
+	default:
+		c.add(c.Losses, dropped, packets(less(r.xdpDrops, within)))
+	}
+	return m.addQueues(c, r, f, kind)
+}
+
+// addQueues adds what the driver lost in its receive queues for a cause that it does not tell.
+func (m *Meter) addQueues(c *Counts, r cardReading, f failures, kind driverKind) error {
+	known := uint64(0)
+	if kind.lostHasXDP {
+		known += r.xdpDrops
+	}
+	if kind.lostHasErrors {
+		known += f.redirects + f.tx
+	}
+	for queue, n := range r.queues {
+		explained := min(n, known) // a failure does not tell its queue
+		known -= explained
+		l := Loss{Stage: Card, Reason: "driver", Where: "queue " + queue}
+		c.add(c.Losses, l, Tally{Buffers: n - explained, Packets: n - explained})
+	}
+	return nil
+}
+
+// less is a - b, and 0 while counters that are read one after the other disagree.
+func less(a, b uint64) uint64 { return a - min(a, b) }
+
+// programName names the program that runs, or ran when counting began.
+func (m *Meter) programName() string {
+	if m.program != nil {
+		return m.program.Program().String()
+	}
+	if len(m.iface.Programs) > 0 {
+		return m.iface.Programs[0].String()
+	}
+	return ""
+}
+
+func mapOf(e meter.Case) string {
+	if e.MapID == 0 {
+		return ""
+	}
+	return fmt.Sprintf("map %d", e.MapID)
+}
+
+func errorWords(e unix.Errno) string {
+	if e == 0 {
+		return "no error told"
+	}
+	return e.Error()
+}
+
+// stageOf tells at which stage the stack lost a packet, by the reason.
+func stageOf(reason string) Stage {
+	for _, s := range stagesOfReasons {
+		if strings.HasPrefix(reason, s.prefix) {
+			return s.stage
+		}
+	}
+	return Stack
+}
+
+// stagesOfReasons are the stages of reasons that begin like this.
+var stagesOfReasons = []struct {
+	prefix string
+	stage  Stage
+}{
+	{"SOCKET_", Socket}, {"PROTO_MEM", Socket}, {"TCP_", Socket}, {"UNIX_", Socket},
+	{"QDISC_", Egress}, {"FQ_", Egress}, {"CAKE_", Egress}, {"DUALPI2_", Egress}, {"TC_EGRESS", Egress}, {"BPF_CGROUP_EGRESS", Egress},
+}
+
+// Follow looks whether the interface is still there, and traces the program that runs now.
+func (m *Meter) Follow() (notice string, err error) {
+	if m.program != nil {
+		if notice, err = m.program.Follow(); err != nil && !errors.Is(err, meter.ErrNotCounting) {
+			return notice, err
+		}
+	}
+	more, err := m.events.Follow()
+	if notice == "" {
+		notice = more
+	}
+	return notice, err
+}
+
+// Capabilities returns those that Follow and Close need, by number (capabilities(7)).
+func (m *Meter) Capabilities() []int {
+	needs := m.events.Capabilities()
+	if m.program != nil {
+		needs = append(needs, m.program.Capabilities()...)
+	}
+	return needs
+}
+
+// Close detaches everything.
+func (m *Meter) Close() error {
+	var errs []error
+	if m.stack != nil {
+		errs = append(errs, m.stack.Close())
+	}
+	if m.program != nil {
+		errs = append(errs, m.program.Close())
+	}
+	if m.events != nil {
+		errs = append(errs, m.events.Close())
+	}
+	return errors.Join(errs...)
+}

@@ -46,15 +46,15 @@ func (t *Tally) Add(o Tally) {
 	t.Bytes += o.Bytes
 }
 
-// StackCounts is the result of Stack.Read. The caller owns it.
-type StackCounts struct {
+// stackCounts is the result of stackMeter.Read. The caller owns it.
+type stackCounts struct {
 	Causes map[Cause]Tally
 	Missed uint64 // buffers in none of the causes: there were too many causes, or an interrupt came in between
 }
 
-// A Stack counts the packets that the network stack throws away: between the XDP hook and the
+// A stackMeter counts the packets that the network stack throws away: between the XDP hook and the
 // sockets, and on the way out. It attaches to a tracepoint and to no interface.
-type Stack struct {
+type stackMeter struct {
 	iface   *xdp.Interface // nil: all of the machine
 	coll    *ebpf.Collection
 	program *ebpf.Program
@@ -71,16 +71,16 @@ var programOf = map[string]string{
 	"sk_buff, void, skb_drop_reason, sock": stackProgCountReceived, // since 6.11
 }
 
-// OpenStack begins to count on one interface, or on all of the machine if it is nil. To one
+// openStack begins to count on one interface, or on all of the machine if it is nil. To one
 // interface belong packets that came in through it, that were lost at it, or that were lost at a
 // device above it such as a VLAN, a bond or a bridge; and those whose device is unknown, where
 // their network namespace is this thread's or unknown. It needs CAP_BPF and CAP_PERFMON, a kernel
 // with BTF, and CAP_SYSLOG for the names of functions.
-func OpenStack(iface *xdp.Interface) (s *Stack, err error) {
+func openStack(iface *xdp.Interface) (s *stackMeter, err error) {
 	if err := support.CheckProcess(); err != nil {
 		return nil, err
 	}
-	s = &Stack{iface: iface}
+	s = &stackMeter{iface: iface}
 	defer func() {
 		if err != nil {
 			s.Close()
@@ -162,11 +162,11 @@ func programForKernel() (string, error) {
 }
 
 // Began returns when counting began, by the clocks of time.Now.
-func (s *Stack) Began() time.Time { return s.began }
+func (s *stackMeter) Began() time.Time { return s.began }
 
 // Read reads all counters.
-func (s *Stack) Read() (StackCounts, error) {
-	counts := StackCounts{Causes: make(map[Cause]Tally)}
+func (s *stackMeter) Read() (stackCounts, error) {
+	counts := stackCounts{Causes: make(map[Cause]Tally)}
 	var key stackCause
 	var slots []stackTally
 	raw := make(map[stackCause]Tally)
@@ -179,7 +179,7 @@ func (s *Stack) Read() (StackCounts, error) {
 		raw[key] = sum
 	}
 	if err := all.Err(); err != nil {
-		return StackCounts{}, fmt.Errorf("read the counters of lost packets: %w", err)
+		return stackCounts{}, fmt.Errorf("read the counters of lost packets: %w", err)
 	}
 	locations := make([]uint64, 0, len(raw))
 	for key := range raw {
@@ -187,7 +187,7 @@ func (s *Stack) Read() (StackCounts, error) {
 	}
 	names, err := s.symbols.find(locations)
 	if err != nil {
-		return StackCounts{}, err
+		return stackCounts{}, err
 	}
 	for key, tally := range raw {
 		c := s.cause(&key, names)
@@ -199,20 +199,21 @@ func (s *Stack) Read() (StackCounts, error) {
 }
 
 // cause gives a counter's key its names.
-func (s *Stack) cause(key *stackCause, names map[uint64]string) Cause {
+func (s *stackMeter) cause(key *stackCause, names map[uint64]string) Cause {
 	c := Cause{Reason: "NOT_SPECIFIED", Namespace: key.At.Netns, Device: text(key.At.Name[:])}
 	if key.Reason != 0 {
 		c.Reason = s.reasons.name(Reason(key.Reason))
 	}
-	var ok bool
-	if c.Location, ok = names[key.Location]; !ok {
-		c.Location = fmt.Sprintf("%#x", key.Location)
+	name, ok := names[key.Location]
+	if !ok {
+		name = fmt.Sprintf("%#x", key.Location)
 	}
+	c.Location, _, _ = strings.Cut(name, ".") // the compiler's copies: tcp_rcv.isra.0
 	return c
 }
 
 // missed returns how many buffers are in no counter.
-func (s *Stack) missed() (n uint64, err error) {
+func (s *stackMeter) missed() (n uint64, err error) {
 	var full []uint64
 	if err := s.coll.Maps[stackMapMissed].Lookup(uint32(0), &full); err != nil {
 		return 0, fmt.Errorf("read how many lost packets were not counted: %w", err)
@@ -228,7 +229,7 @@ func (s *Stack) missed() (n uint64, err error) {
 }
 
 // Close detaches from the tracepoint.
-func (s *Stack) Close() error {
+func (s *stackMeter) Close() error {
 	var errs []error
 	if s.link != nil {
 		errs = append(errs, s.link.Close())

@@ -32,14 +32,14 @@ func (n *network) must(err error) {
 }
 
 // open begins to count on the receiving interface.
-func (n *network) open() (s *Stack) {
+func (n *network) open() (s *stackMeter) {
 	n.Helper()
 	n.must(n.Rx.Do(func() error {
 		iface, err := xdp.InterfaceByName(n.RxName)
 		if err != nil {
 			return err
 		}
-		s, err = OpenStack(&iface)
+		s, err = openStack(&iface)
 		return err
 	}))
 	n.Cleanup(func() { s.Close() })
@@ -81,7 +81,7 @@ func (n *network) listen() (port uint16) {
 }
 
 // read returns how many packets were lost for each reason.
-func (n *network) read(s *Stack) map[string]uint64 {
+func (n *network) read(s *stackMeter) map[string]uint64 {
 	n.Helper()
 	counts, err := s.Read()
 	n.must(err)

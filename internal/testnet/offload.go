@@ -3,6 +3,7 @@ package testnet
 import (
 	"fmt"
 	"os"
+	"runtime"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -20,6 +21,22 @@ func setGRO(ifname string) error {
 	value := struct{ cmd, data uint32 }{unix.ETHTOOL_SGRO, 1} // struct ethtool_value
 	if err := askDriver(fd, ifname, unsafe.Pointer(&value)); err != nil {
 		return fmt.Errorf("turn on GRO of %s: %w", ifname, err)
+	}
+	return nil
+}
+
+// askDriver calls an interface's driver with a request of linux/ethtool.h.
+func askDriver(fd int, ifname string, request unsafe.Pointer) error {
+	ifreq := struct { // the part of struct ifreq used, linux/if.h
+		name [unix.IFNAMSIZ]byte
+		data unsafe.Pointer
+		_    [16]byte
+	}{data: request}
+	copy(ifreq.name[:unix.IFNAMSIZ-1], ifname)
+	_, _, errno := unix.Syscall(unix.SYS_IOCTL, uintptr(fd), unix.SIOCETHTOOL, uintptr(unsafe.Pointer(&ifreq)))
+	runtime.KeepAlive(request)
+	if errno != 0 {
+		return errno
 	}
 	return nil
 }

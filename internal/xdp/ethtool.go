@@ -1,6 +1,8 @@
 package xdp
 
 import (
+	"encoding/binary"
+	"fmt"
 	"os"
 	"runtime"
 	"strconv"
@@ -140,4 +142,43 @@ func (ifi *Interface) queueDirectories() (n int) {
 		}
 	}
 	return n
+}
+
+// Names of include/uapi/linux/ethtool.h that package unix lacks.
+const (
+	ethtoolNameSize    = 32 // ETH_GSTRING_LEN
+	ethtoolCounters    = 1  // ETH_SS_STATS
+	ethtoolMaxCounters = 1 << 16
+)
+
+// DriverCounters returns the counters of an interface's driver by their names, as `ethtool -S`
+// prints them. Many drivers of virtual interfaces have none.
+func DriverCounters(name string) (map[string]uint64, error) {
+	e, err := openEthtool(name)
+	if err != nil {
+		return nil, fmt.Errorf("ask the driver of %s for its counters: %w", name, err)
+	}
+	defer e.close()
+	info, err := unix.IoctlGetEthtoolDrvinfo(e.fd, name)
+	if err != nil || info.N_stats == 0 || info.N_stats > ethtoolMaxCounters {
+		return nil, nil // no driver, or one without counters
+	}
+	n := int(info.N_stats)
+	// struct ethtool_gstrings and struct ethtool_stats: a head of 32-bit numbers, then the values.
+	names := make([]byte, 3*4+n*ethtoolNameSize)
+	values := make([]byte, 2*4+n*8)
+	binary.NativeEndian.PutUint32(names[0:], unix.ETHTOOL_GSTRINGS)
+	binary.NativeEndian.PutUint32(names[4:], ethtoolCounters)
+	binary.NativeEndian.PutUint32(names[8:], info.N_stats)
+	binary.NativeEndian.PutUint32(values[0:], unix.ETHTOOL_GSTATS)
+	binary.NativeEndian.PutUint32(values[4:], info.N_stats)
+	if !e.ask(unsafe.Pointer(&names[0])) || !e.ask(unsafe.Pointer(&values[0])) {
+		return nil, fmt.Errorf("the driver of %s does not tell its counters", name)
+	}
+	counters := make(map[string]uint64, n)
+	for i := range n {
+		key := unix.ByteSliceToString(names[3*4+i*ethtoolNameSize:][:ethtoolNameSize])
+		counters[key] = binary.NativeEndian.Uint64(values[2*4+i*8:])
+	}
+	return counters, nil
 }

@@ -1,0 +1,127 @@
+package drops
+
+import (
+	"fmt"
+	"maps"
+	"strings"
+	"testing"
+
+	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/asm"
+	"github.com/cilium/ebpf/link"
+	"github.com/vishvananda/netlink"
+
+	"github.com/xdpcap/xdpcap/internal/xdp"
+)
+
+// attach runs an XDP program on the receiving interface.
+func (n *network) attach(ins asm.Instructions, flags link.XDPAttachFlags) {
+	n.Helper()
+	prog, err := ebpf.NewProgram(&ebpf.ProgramSpec{
+		Name: "loses", Type: ebpf.XDP, License: "GPL", Instructions: append(ins, asm.Return()),
+	})
+	n.must(err)
+	n.Cleanup(func() { prog.Close() })
+	n.must(n.Rx.Do(func() error {
+		l, err := link.AttachXDP(link.XDPOptions{Program: prog, Interface: n.RxIndex, Flags: flags})
+		if err == nil {
+			n.Cleanup(func() { l.Close() })
+		}
+		return err
+	}))
+}
+
+// openMeter begins to count on the receiving interface.
+func (n *network) openMeter() (m *Meter) {
+	n.Helper()
+	n.must(n.Rx.Do(func() (err error) {
+		m, err = Open(n.RxName)
+		return err
+	}))
+	n.Cleanup(func() { m.Close() })
+	return m
+}
+
+// losses returns how many packets were lost, by stage and reason.
+func (n *network) losses(m *Meter) map[string]uint64 {
+	n.Helper()
+	var c Counts
+	n.must(n.Rx.Do(func() (err error) {
+		c, err = m.Read()
+		return err
+	}))
+	found := make(map[string]uint64)
+	for l, tally := range c.Losses {
+		n.Logf("%v %+v %+v", l.Stage, l, tally)
+		found[fmt.Sprint(l.Stage, " ", l.Reason)] += tally.Packets
+	}
+	if c.Missed > 0 {
+		n.Errorf("%d losses are not counted", c.Missed)
+	}
+	return found
+}
+
+// addDown adds an interface that is down, and returns its index.
+func (n *network) addDown() (index int) {
+	n.Helper()
+	n.must(n.Rx.Do(func() error {
+		err := netlink.LinkAdd(&netlink.Veth{LinkAttrs: netlink.LinkAttrs{Name: "down0"}, PeerName: "down1"})
+		if err != nil {
+			return err
+		}
+		down, err := netlink.LinkByName("down0")
+		if err != nil {
+			return err
+		}
+		index = down.Attrs().Index
+		return nil
+	}))
+	return index
+}
+
+// A packet that ends at the XDP hook is counted there, once, though the kernel and the driver say
+// it again elsewhere. One that the program passes is counted where the stack loses it.
+func TestLossAtHook(t *testing.T) {
+	const sent = 40
+	verdict := func(v xdp.Verdict) func(*network) asm.Instructions {
+		return func(*network) asm.Instructions { return asm.Instructions{asm.Mov.Imm(asm.R0, int32(v))} }
+	}
+	for _, program := range []struct {
+		name string
+		make func(*network) asm.Instructions
+		want string
+	}{
+		{"drop", verdict(xdp.Drop), "XDP drop"},
+		{"aborted", verdict(xdp.Aborted), "XDP aborted"},
+		{"unknown", verdict(77), "XDP unknown"},
+		{"pass", verdict(xdp.Pass), "stack NO_SOCKET"},
+		{"redirect", func(n *network) asm.Instructions {
+			return asm.Instructions{
+				asm.Mov.Imm(asm.R1, int32(n.addDown())),
+				asm.Mov.Imm(asm.R2, 0),
+				asm.FnRedirect.Call(),
+			}
+		}, "XDP redirect: "},
+	} {
+		for mode, flags := range map[string]link.XDPAttachFlags{"native": link.XDPDriverMode, "generic": link.XDPGenericMode} {
+			t.Run(program.name+", "+mode, func(t *testing.T) {
+				n := newNetwork(t)
+				n.attach(program.make(n), flags)
+				m := n.openMeter()
+				n.send(9, sent)
+				found := n.losses(m)
+				total := uint64(0)
+				for at := range maps.Keys(found) {
+					if strings.HasPrefix(at, program.want) {
+						total += found[at]
+					} else {
+						t.Errorf("%d packets are lost at %s", found[at], at)
+					}
+				}
+				if total != sent {
+					t.Errorf("%d packets are lost at %s, want %d", total, program.want, sent)
+				}
+			})
+		}
+	}
+}
