@@ -54,11 +54,11 @@ type Counts struct {
 // A Meter counts the losses of one interface, or those of all together. Its methods may be called
 // concurrently, except Close, which is called once, after all others.
 type Meter struct {
-	iface   *xdp.Interface // nil = all
-	stack   *stackMeter
-	events  *meter.Tracepoints
-	card    *card          // nil = all
-	program *meter.Actions // nil: no program, or it cannot be traced
+	iface  *xdp.Interface // nil = all
+	stack  *stackMeter
+	events *meter.Tracepoints
+	card   *card // nil = all
+	hook   *hook // nil = all
 }
 
 // Open begins to count on an interface, or on all of the machine for "". It attaches to tracepoints
@@ -81,16 +81,16 @@ func Open(name string) (m *Meter, err error) {
 	if m.events, err = meter.OpenTracepoints(meter.TracepointOptions{Interface: m.iface}); err != nil {
 		return nil, err
 	}
+	if m.stack, err = openStack(m.iface); err != nil {
+		return nil, err
+	}
 	if m.iface != nil {
-		if len(m.iface.Programs) > 0 {
-			// Where it cannot be traced, the driver's counters tell.
-			m.program, _ = meter.OpenActions(meter.ActionsOptions{Interface: m.iface.Name, Verdict: xdp.Pass})
-		}
 		if m.card, err = openCard(*m.iface); err != nil {
 			return nil, err
 		}
+		m.hook = &hook{name: m.iface.Name}
+		_, err = m.hook.look(m.untraced)
 	}
-	m.stack, err = openStack(m.iface)
 	return m, err
 }
 
@@ -105,19 +105,75 @@ func (m *Meter) String() string {
 // Began returns when counting began, by the clocks of time.Now.
 func (m *Meter) Began() time.Time { return m.stack.Began() }
 
+// A reading has what all sources tell at about one time.
+type reading struct {
+	Counts
+	failures failures    // at the hook
+	card     cardReading // zero for all interfaces together
+	generic  Tally       // thrown away by the hook in generic mode, whatever the reason
+}
+
 // Read reads all counters.
 func (m *Meter) Read() (Counts, error) {
+	r, err := m.read()
+	if err != nil {
+		return Counts{}, err
+	}
+	dropped := Loss{Stage: XDP, Reason: xdp.Drop.String(), Where: "generic mode"}
+	tally := m.dropped(r)
+	if m.hook != nil {
+		if tally, dropped.Where, err = m.hook.read(tally); err != nil {
+			return Counts{}, err
+		}
+	}
+	r.add(r.Losses, dropped, tally)
+	return r.Counts, nil
+}
+
+func (m *Meter) read() (r *reading, err error) {
 	stack, err := m.stack.Read()
 	if err != nil {
-		return Counts{}, err
+		return nil, err
 	}
-	c := Counts{Losses: make(map[Loss]Tally), Harmless: make(map[Loss]Tally), Missed: stack.Missed}
-	generic := c.addStack(m, stack)
-	failures, err := m.addEvents(&c)
+	r = &reading{Counts: Counts{Losses: make(map[Loss]Tally), Harmless: make(map[Loss]Tally), Missed: stack.Missed}}
+	r.generic = r.addStack(m, stack)
+	if r.failures, err = m.addEvents(&r.Counts); err != nil {
+		return nil, err
+	}
+	if m.card != nil {
+		if r.card, err = m.card.read(); err != nil {
+			return nil, err
+		}
+		r.addCard(driverKinds[m.iface.Driver])
+	}
+	return r, nil
+}
+
+// untraced tells what the XDP program has dropped as far as other counters tell.
+func (m *Meter) untraced() (Tally, error) {
+	r, err := m.read()
 	if err != nil {
-		return Counts{}, err
+		return Tally{}, err
 	}
-	return c, m.addCard(&c, failures, generic)
+	return m.dropped(r), nil
+}
+
+// dropped tells the same of a reading. In generic mode the hook throws away what the program
+// dropped and what it aborted. In native mode some drivers count.
+func (m *Meter) dropped(r *reading) Tally {
+	if r.generic.Packets > 0 || m.iface == nil {
+		if r.failures.aborted == 0 {
+			return r.generic
+		}
+		n := less(r.generic.Packets, r.failures.aborted) // and nobody knows how many bytes
+		return Tally{Buffers: n, Packets: n}
+	}
+	within := r.failures.aborted
+	if driverKinds[m.iface.Driver].xdpHasErrors {
+		within = r.failures.all()
+	}
+	n := less(r.card.xdpDrops, within)
+	return Tally{Buffers: n, Packets: n}
 }
 
 // addStack adds the packets that the stack threw away. It returns those that were thrown away
@@ -205,78 +261,29 @@ func (m *Meter) addEvents(c *Counts) (f failures, err error) {
 	return f, nil
 }
 
-// addCard adds what the interface and its driver tell, and the packets that the XDP program
-// dropped.
-func (m *Meter) addCard(c *Counts, f failures, generic Tally) error {
-	if m.card == nil {
-		c.add(c.Losses, Loss{Stage: XDP, Reason: xdp.Drop.String(), Where: "generic mode"}, generic)
-		return nil
-	}
-	r, err := m.card.read()
-	if err != nil {
-		return err
-	}
+// addCard adds what the interface and its driver tell of losses elsewhere than at the hook.
+func (r *reading) addCard(kind driverKind) {
 	packets := func(n uint64) Tally { return Tally{Buffers: n, Packets: n} }
-	c.add(c.Losses, Loss{Stage: Card, Reason: "rx_missed"}, packets(r.noBuffer))
-	c.add(c.Losses, Loss{Stage: Card, Reason: "rx_errors"}, packets(r.corrupt))
-	c.add(c.Losses, Loss{Stage: Egress, Reason: "tx_errors"}, packets(r.unsent))
+	r.add(r.Losses, Loss{Stage: Card, Reason: "rx_missed"}, packets(r.card.noBuffer))
+	r.add(r.Losses, Loss{Stage: Card, Reason: "rx_errors"}, packets(r.card.corrupt))
+	r.add(r.Losses, Loss{Stage: Egress, Reason: "tx_errors"}, packets(r.card.unsent))
 
-	kind := driverKinds[m.iface.Driver]
-	within := f.aborted
-	if kind.xdpHasErrors {
-		within = f.all()
-	}
-	dropped := Loss{Stage: XDP, Reason: xdp.Drop.String(), Where: m.programName()}
-	switch {
-	case m.program != nil:
-		counts, err := m.program.Read()
-		if err != nil {
-			return err
-		}
-		total := counts.Total()
-		n := total[xdp.Drop]
-		c.add(c.Losses, dropped, Tally{Buffers: n.Packets, Packets: n.Packets, Bytes: n.Bytes})
-	case generic.Packets > f.aborted:
-		generic.Packets -= f.aborted
-		generic.Buffers -= min(generic.Buffers, f.aborted)
-		c.add(c.Losses, dropped, generic)
-	default:
-		c.add(c.Losses, dropped, packets(less(r.xdpDrops, within)))
-	}
-	return m.addQueues(c, r, f, kind)
-}
-
-// addQueues adds what the driver lost in its receive queues for a cause that it does not tell.
-func (m *Meter) addQueues(c *Counts, r cardReading, f failures, kind driverKind) error {
 	known := uint64(0)
 	if kind.lostHasXDP {
-		known += r.xdpDrops
+		known += r.card.xdpDrops
 	}
 	if kind.lostHasErrors {
-		known += f.redirects + f.tx
+		known += r.failures.redirects + r.failures.tx
 	}
-	for queue, n := range r.queues {
+	for queue, n := range r.card.queues {
 		explained := min(n, known) // a failure does not tell its queue
 		known -= explained
-		l := Loss{Stage: Card, Reason: "driver", Where: "queue " + queue}
-		c.add(c.Losses, l, Tally{Buffers: n - explained, Packets: n - explained})
+		r.add(r.Losses, Loss{Stage: Card, Reason: "driver", Where: "queue " + queue}, packets(n-explained))
 	}
-	return nil
 }
 
 // less is a - b, and 0 while counters that are read one after the other disagree.
 func less(a, b uint64) uint64 { return a - min(a, b) }
-
-// programName names the program that runs, or ran when counting began.
-func (m *Meter) programName() string {
-	if m.program != nil {
-		return m.program.Program().String()
-	}
-	if len(m.iface.Programs) > 0 {
-		return m.iface.Programs[0].String()
-	}
-	return ""
-}
 
 func mapOf(e meter.Case) string {
 	if e.MapID == 0 {
@@ -311,10 +318,11 @@ var stagesOfReasons = []struct {
 	{"QDISC_", Egress}, {"FQ_", Egress}, {"CAKE_", Egress}, {"DUALPI2_", Egress}, {"TC_EGRESS", Egress}, {"BPF_CGROUP_EGRESS", Egress},
 }
 
-// Follow looks whether the interface is still there, and traces the program that runs now.
+// Follow looks whether the interface is still there, and traces the program that runs now. Call it
+// about once per second, from one goroutine, in the network namespace of Open.
 func (m *Meter) Follow() (notice string, err error) {
-	if m.program != nil {
-		if notice, err = m.program.Follow(); err != nil && !errors.Is(err, meter.ErrNotCounting) {
+	if m.hook != nil {
+		if notice, err = m.hook.look(m.untraced); err != nil {
 			return notice, err
 		}
 	}
@@ -327,21 +335,20 @@ func (m *Meter) Follow() (notice string, err error) {
 
 // Capabilities returns those that Follow and Close need, by number (capabilities(7)).
 func (m *Meter) Capabilities() []int {
-	needs := m.events.Capabilities()
-	if m.program != nil {
-		needs = append(needs, m.program.Capabilities()...)
+	if m.iface == nil {
+		return nil
 	}
-	return needs
+	return []int{unix.CAP_BPF, unix.CAP_PERFMON, unix.CAP_SYS_ADMIN}
 }
 
 // Close detaches everything.
 func (m *Meter) Close() error {
 	var errs []error
+	if m.hook != nil {
+		errs = append(errs, m.hook.close())
+	}
 	if m.stack != nil {
 		errs = append(errs, m.stack.Close())
-	}
-	if m.program != nil {
-		errs = append(errs, m.program.Close())
 	}
 	if m.events != nil {
 		errs = append(errs, m.events.Close())

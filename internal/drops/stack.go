@@ -36,7 +36,7 @@ type Cause struct {
 type Tally struct {
 	Buffers uint64 // what the kernel threw away: a buffer has several packets if they were joined
 	Packets uint64 // segments of buffers that have several, else buffers
-	Bytes   uint64 // of the buffers, without headers that were already removed
+	Bytes   uint64 // of the buffers, without headers that were already removed; 0 = unknown
 }
 
 // Add adds another tally.

@@ -41,6 +41,8 @@ type ActionsOptions struct {
 	// already has a program, because then that program decides.
 	Verdict xdp.Verdict
 	Mode    xdp.Mode // the mode to attach our own program in
+
+	TraceOnly bool // it is an error if the interface has no program: ours is never attached
 }
 
 // Actions counts packets per XDP verdict. Its methods may be called concurrently, except Close,
@@ -71,7 +73,7 @@ func OpenActions(o ActionsOptions) (*Actions, error) {
 	case len(ifi.Programs) > 0 && o.Verdict != xdp.Pass:
 		err = xdp.Kind(ErrProgramDecides, "%s already runs XDP program %v, which decides until it is detached",
 			ifi.Name, ifi.Programs[0])
-	case len(ifi.Programs) > 0 || o.Program != "":
+	case len(ifi.Programs) > 0 || o.Program != "" || o.TraceOnly:
 		err = a.trace(spec, ifi, o.Program)
 	default:
 		err = a.attach(spec, ifi, o)

@@ -1,0 +1,78 @@
+package drops
+
+import (
+	"errors"
+	"sync"
+
+	"github.com/xdpcap/xdpcap/internal/meter"
+	"github.com/xdpcap/xdpcap/internal/xdp"
+)
+
+// A hook counts the packets that an interface's XDP program drops. Where the kernel can trace the
+// program, its exit tells; else the driver's counters and the stack do.
+type hook struct {
+	name string // of the interface
+
+	mu      sync.Mutex
+	program *meter.Actions // nil: no program yet, or it cannot be traced
+	before  Tally          // what was dropped before it was traced
+	runs    string         // the program that runs, or ran last
+	tried   uint32         // id of the program that could not be traced
+}
+
+// look traces the interface's program if there is one that is not traced yet. untraced tells what
+// was dropped so far without that. It is not an error if the program cannot be traced.
+func (h *hook) look(untraced func() (Tally, error)) (notice string, err error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.program != nil {
+		notice, err = h.program.Follow()
+		if errors.Is(err, meter.ErrNotCounting) {
+			return err.Error(), nil
+		}
+		h.runs = h.program.Program().String()
+		return notice, err
+	}
+	iface, err := xdp.InterfaceByName(h.name)
+	if err != nil {
+		return "", err
+	}
+	if len(iface.Programs) == 0 || iface.Programs[0].ID == h.tried {
+		return "", nil
+	}
+	h.runs, h.tried = iface.Programs[0].String(), iface.Programs[0].ID
+	before, err := untraced()
+	if err != nil {
+		return "", err
+	}
+	if a, err := meter.OpenActions(meter.ActionsOptions{Interface: h.name, Verdict: xdp.Pass, TraceOnly: true}); err == nil {
+		h.program, h.before = a, before
+	}
+	return "", nil
+}
+
+// read returns what was dropped, and the program that runs or ran last. untraced is what other
+// counters say.
+func (h *hook) read(untraced Tally) (dropped Tally, program string, err error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.program == nil {
+		return untraced, h.runs, nil
+	}
+	counts, err := h.program.Read()
+	if err != nil {
+		return Tally{}, "", err
+	}
+	total := counts.Total()
+	n := total[xdp.Drop]
+	dropped = h.before
+	dropped.Add(Tally{n.Packets, n.Packets, n.Bytes})
+	return dropped, h.runs, nil
+}
+
+func (h *hook) close() error {
+	if h.program == nil {
+		return nil
+	}
+	return h.program.Close()
+}
