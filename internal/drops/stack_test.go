@@ -262,3 +262,81 @@ func TestStackEgress(t *testing.T) {
 		t.Errorf("%s packets, the queue counts %s: %v", got, counted, found)
 	}
 }
+
+// dial opens a socket on the sending side, to a port of the receiving one.
+func (n *network) dial(port uint16) (conn *net.UDPConn) {
+	n.Helper()
+	n.must(n.Tx.Do(func() (err error) {
+		conn, err = net.DialUDP("udp4", nil, &net.UDPAddr{IP: testnet.RxEndpoint.IPv4, Port: int(port)})
+		return err
+	}))
+	n.Cleanup(func() { conn.Close() })
+	return conn
+}
+
+// write sends datagrams of so many bytes. A closed port may be told by an error of a later call.
+func (n *network) write(conn *net.UDPConn, datagrams, size int) {
+	n.Helper()
+	for range datagrams {
+		if _, err := conn.Write(make([]byte, size)); err != nil {
+			if _, err = conn.Write(make([]byte, size)); err != nil {
+				n.Fatal(err)
+			}
+		}
+	}
+}
+
+// A buffer that holds several packets is counted as several.
+func TestStackSegments(t *testing.T) {
+	n := newNetwork(t)
+	conn := n.dial(9)
+	raw, err := conn.SyscallConn()
+	n.must(err)
+	raw.Control(func(fd uintptr) {
+		n.must(unix.SetsockoptInt(int(fd), unix.IPPROTO_UDP, unix.UDP_SEGMENT, 100))
+	})
+	s := n.open()
+	n.write(conn, 1, 1000)
+	counts, err := s.Read()
+	n.must(err)
+	for c, tally := range counts.Causes {
+		if c.Reason != "NO_SOCKET" || tally.Packets != 10 || tally.Buffers != 1 {
+			t.Errorf("%+v %+v, want one buffer of 10 packets", c, tally)
+		}
+	}
+	if len(counts.Causes) != 1 {
+		t.Errorf("%d causes, want one", len(counts.Causes))
+	}
+}
+
+// A datagram that came in fragments is lost once, and one that is delivered is not lost.
+func TestFragments(t *testing.T) {
+	const sent = 10
+	n := newNetwork(t)
+	port := uint16(0)
+	n.must(n.Rx.Do(func() error {
+		conn, err := net.ListenPacket("udp4", "192.0.2.2:0")
+		if err != nil {
+			return err
+		}
+		n.Cleanup(func() { conn.Close() })
+		port = uint16(conn.LocalAddr().(*net.UDPAddr).Port)
+		go func() {
+			for buf := make([]byte, 10_000); ; {
+				if _, _, err := conn.ReadFrom(buf); err != nil {
+					return
+				}
+			}
+		}()
+		return nil
+	}))
+	m := n.openMeter()
+	n.write(n.dial(port), sent, 4000)
+	if found := n.losses(m); len(found) != 0 {
+		t.Errorf("datagrams that were delivered are lost: %v", found)
+	}
+	n.write(n.dial(9), sent, 4000)
+	if found := n.losses(m); found["stack NO_SOCKET"] != sent || len(found) != 1 {
+		t.Errorf("%v, want %d datagrams", found, sent)
+	}
+}
