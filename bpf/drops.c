@@ -173,9 +173,15 @@ static __always_inline bool is_above(const struct net_device *dev)
 	return false;
 }
 
-/* is_ours tells whether a packet belongs to the interface, or may: that is unknown where `at` is. */
+/*
+ * is_ours tells whether a packet belongs to the interface, or may: it came in somewhere, and `at`
+ * is unknown. Buffers that neither came in nor are to go out are no packets of the network:
+ * messages of netlink, for example.
+ */
 static __always_inline bool is_ours(const struct sk_buff *skb, const struct cause *c)
 {
+	if (!c->incoming && !c->at.ifindex)
+		return false;
 	if (!traced_ifindex)
 		return true;
 	if (c->at.ifindex == traced_ifindex && c->at.netns == traced_netns)

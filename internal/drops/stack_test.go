@@ -2,9 +2,8 @@ package drops
 
 import (
 	"errors"
-	"fmt"
 	"net"
-	"os/exec"
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -59,15 +58,10 @@ func (n *network) send(port uint16, packets int) {
 	}
 }
 
-// run runs a command on the receiving side.
-func (n *network) run(command ...string) {
+// set sets a variable below /proc/sys/net on the receiving side.
+func (n *network) set(variable, value string) {
 	n.Helper()
-	n.must(n.Rx.Do(func() error {
-		if out, err := exec.Command(command[0], command[1:]...).CombinedOutput(); err != nil {
-			return fmt.Errorf("%v: %w: %s", command, err, out)
-		}
-		return nil
-	}))
+	n.must(n.Rx.Do(func() error { return os.WriteFile("/proc/sys/net/"+variable, []byte(value), 0) }))
 }
 
 // listen opens a UDP socket that nobody reads, and that has room for few packets.
@@ -113,7 +107,8 @@ func TestStackReasons(t *testing.T) {
 	const sent = 50
 	n.send(9, sent)
 	n.send(port, sent)
-	n.run("sysctl", "-q", "-w", "net.ipv4.conf.all.rp_filter=1", "net.ipv4.conf.rx0.rp_filter=1")
+	n.set("ipv4/conf/all/rp_filter", "1")
+	n.set("ipv4/conf/rx0/rp_filter", "1")
 	wrong := testnet.TxToRx()
 	wrong.Src.IPv4 = net.IP{198, 51, 100, 1}
 	for range sent {
@@ -237,7 +232,10 @@ func TestStackOthers(t *testing.T) {
 // What a queue on the way out throws away is as many packets as the queue counts.
 func TestStackEgress(t *testing.T) {
 	n := newNetwork(t)
-	n.run("tc", "qdisc", "add", "dev", "rx0", "root", "tbf", "rate", "8kbit", "burst", "2000", "limit", "2000")
+	attributes := netlink.QdiscAttrs{LinkIndex: n.RxIndex, Handle: netlink.MakeHandle(1, 0), Parent: netlink.HANDLE_ROOT}
+	n.must(n.Rx.Do(func() error { // 1000 bytes per second
+		return netlink.QdiscAdd(&netlink.Tbf{QdiscAttrs: attributes, Rate: 1000, Limit: 2000, Buffer: 2_000_000})
+	}))
 	s := n.open()
 	n.must(n.Rx.Do(func() error {
 		conn, err := net.Dial("udp4", "192.0.2.1:9")
@@ -251,15 +249,16 @@ func TestStackEgress(t *testing.T) {
 		return nil
 	}))
 	found := n.read(s)
-	var counted string
+	counted := uint64(0)
 	n.must(n.Rx.Do(func() error {
-		out, err := exec.Command("tc", "-s", "qdisc", "show", "dev", "rx0").Output()
-		_, rest, _ := strings.Cut(string(out), "(dropped ")
-		counted, _, _ = strings.Cut(rest, ",")
+		queues, err := netlink.QdiscList(&netlink.Device{LinkAttrs: netlink.LinkAttrs{Index: n.RxIndex}})
+		for _, q := range queues {
+			counted += uint64(q.Attrs().Statistics.Queue.Drops)
+		}
 		return err
 	}))
-	if got := fmt.Sprint(found["QDISC_DROP"] + found["QDISC_OVERLIMIT"]); got != counted || got == "0" {
-		t.Errorf("%s packets, the queue counts %s: %v", got, counted, found)
+	if got := found["QDISC_DROP"] + found["QDISC_OVERLIMIT"]; got != counted || got == 0 {
+		t.Errorf("%d packets, the queue counts %d: %v", got, counted, found)
 	}
 }
 
