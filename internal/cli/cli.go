@@ -13,6 +13,7 @@ import (
 	"github.com/xdpcap/xdpcap/internal/cli/bench"
 	"github.com/xdpcap/xdpcap/internal/cli/config"
 	"github.com/xdpcap/xdpcap/internal/cli/count"
+	"github.com/xdpcap/xdpcap/internal/cli/drops"
 	"github.com/xdpcap/xdpcap/internal/cli/frame"
 	"github.com/xdpcap/xdpcap/internal/cli/interfaces"
 	"github.com/xdpcap/xdpcap/internal/cli/latency"
@@ -75,7 +76,7 @@ func newRoot(files settings.Files) *cobra.Command {
 	frame.SetUsage(cmd, usageNotes)
 	cmd.SilenceErrors = true
 	cmd.SilenceUsage = true
-	cmd.AddCommand(stats.New(), count.New(), bench.New(), monitor.New(), latency.New(), read.New(), interfaces.New(), probe.New())
+	cmd.AddCommand(stats.New(), count.New(), bench.New(), monitor.New(), latency.New(), drops.New(), read.New(), interfaces.New(), probe.New())
 	for _, c := range append(cmd.Commands(), cmd) {
 		frame.AddGroup(c.Flags(), "Where", frame.NetnsFlag)
 		c.PreRunE = func(c *cobra.Command, _ []string) error {

@@ -102,6 +102,14 @@ func (m *Meter) String() string {
 	return "packets lost at " + m.iface.Name
 }
 
+// Interface returns the interface's main name, "" for all.
+func (m *Meter) Interface() string {
+	if m.iface == nil {
+		return ""
+	}
+	return m.iface.Name
+}
+
 // Began returns when counting began, by the clocks of time.Now.
 func (m *Meter) Began() time.Time { return m.stack.Began() }
 

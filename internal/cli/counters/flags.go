@@ -18,6 +18,7 @@ type Options struct {
 	JSON     bool
 	listen   string // address of the metrics, "" = none
 	PerCPU   bool
+	NoPerCPU bool // set before AddFlags: the command has no --per-cpu
 	quiet    bool
 	Verbose  int
 	Keep     bool // --no-sandbox
@@ -42,7 +43,9 @@ func (o *Options) timeFlags(f *pflag.FlagSet) {
 func (o *Options) outputFlags(f *pflag.FlagSet) {
 	f.BoolVar(&o.JSON, "json", false, "print the report as JSON: one object per interval and line")
 	frame.ListenVar(f, &o.listen)
-	f.BoolVar(&o.PerCPU, "per-cpu", false, "count each CPU by itself")
+	if !o.NoPerCPU {
+		f.BoolVar(&o.PerCPU, "per-cpu", false, "count each CPU by itself")
+	}
 	f.BoolVarP(&o.quiet, "quiet", "q", false, "print only the totals, at the end")
 	f.CountVarP(&o.Verbose, "verbose", "v", "print more about errors")
 }

@@ -1,0 +1,101 @@
+// Package drops is the command drops: where packets get lost, from the card to the socket.
+package drops
+
+import (
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/xdpcap/xdpcap/internal/cli/counters"
+	"github.com/xdpcap/xdpcap/internal/cli/frame"
+	"github.com/xdpcap/xdpcap/internal/drops"
+	"github.com/xdpcap/xdpcap/internal/metrics"
+)
+
+// Options are the flags of the command drops.
+type Options struct {
+	counters.Options
+	interfaces []string
+	harmless   bool
+}
+
+const dropsHelp = `drops counts lost packets from the card to the socket, and on the way out: at the card, at the XDP
+hook, in the network stack, in sockets and in the queues of what is sent. Each packet is counted at
+the one stage that lost it, with the kernel's reason, and the function or program that threw it away.
+Below the table is what to do about it. It attaches nothing to an interface.
+
+With -i, packets count that came in through the interface, or were lost at it or at a device above
+it: a VLAN, a bond, a bridge. DEVICE names that device, and ? stands for packets whose device the
+kernel has forgotten: they may be another interface's. Buffers of GSO and GRO count their segments.`
+
+const dropsExamples = `  xdpcap drops -i eth0                          a table per second; Ctrl-C prints the totals
+  xdpcap drops                                  all interfaces of this machine together
+  xdpcap drops -i eth0 --duration 10 --json -q  one object about ten seconds, for a script
+  xdpcap drops -i eth0 --harmless               also what the kernel throws away and nobody misses
+  xdpcap drops -i eth0 --listen :9432           for Prometheus, too`
+
+// New returns the command.
+func New() *cobra.Command {
+	var o Options
+	o.NoPerCPU = true
+	cmd := &cobra.Command{
+		Use:     "drops [flags]",
+		Short:   "Count lost packets, from the card to the socket",
+		Long:    dropsHelp,
+		Example: dropsExamples,
+		Args:    frame.NoArguments,
+		RunE:    func(*cobra.Command, []string) error { return run(&o) },
+	}
+	f := cmd.Flags()
+	frame.AddGroup(f, "What", o.whatFlags)
+	o.AddFlags(f)
+	cmd.RegisterFlagCompletionFunc("interface", frame.CompleteInterface)
+	return cmd
+}
+
+func (o *Options) whatFlags(f *pflag.FlagSet) {
+	counters.InterfacesVar(f, &o.interfaces, "only packets of this `interface`")
+	f.BoolVar(&o.harmless, "harmless", false, "also show packets that the kernel throws away and nobody misses")
+}
+
+func run(o *Options) error {
+	interfaces := o.interfaces
+	if len(interfaces) == 0 {
+		interfaces = []string{""}
+	}
+	return counters.Run(&o.Options, frame.Guard{}, interfaces, func(iface string) (*counters.Counters[drops.Counts], error) {
+		m, err := drops.Open(iface)
+		if err != nil {
+			return nil, err
+		}
+		return o.Counters(m, m.Interface()), nil
+	})
+}
+
+// Counters are how the command shows and exports what a meter counts on an interface, "" for all.
+func (o *Options) Counters(m counters.Meter[drops.Counts], iface string) *counters.Counters[drops.Counts] {
+	return &counters.Counters[drops.Counts]{
+		Meter:     m,
+		Metrics:   o.metrics(iface),
+		NewReport: func(i interval) counters.Report { return newReport(o, iface, i) },
+	}
+}
+
+func (o *Options) metrics(iface string) metrics.Set[drops.Counts] {
+	set := metrics.Set[drops.Counts]{Labels: make(map[string]string)}
+	if iface != "" {
+		set.Labels["interface"] = iface
+	}
+	set.All = []metrics.Metric[drops.Counts]{{
+		Name: "xdpcap_drops_packets_total", Help: "Lost packets, by the stage that lost them and the reason.",
+		Labels: []string{"stage", "reason", "where", "device"},
+		Values: func(c drops.Counts, send metrics.SendValue) {
+			for l, tally := range c.Losses {
+				send(float64(tally.Packets), l.Stage.String(), l.Reason, l.Where, l.Device)
+			}
+		},
+	}, {
+		Name: "xdpcap_drops_missed_total", Help: "Losses that are in no other metric: there were too many different ones.",
+		Values: func(c drops.Counts, send metrics.SendValue) { send(float64(c.Missed)) },
+	}}
+	return set
+}
