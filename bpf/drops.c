@@ -218,6 +218,8 @@ static __always_inline int thrown_away(const struct sk_buff *skb, __u64 location
 	static const struct tally none;
 	struct tally *sum;
 
+	if (!skb->len)
+		return 0; /* drivers that are being set up test their own code with an empty one */
 	if (!identify(skb->dev, &c.at)) {
 		if (net) {
 			c.at.netns = netns_of(net);

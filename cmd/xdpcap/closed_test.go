@@ -39,6 +39,7 @@ func TestStdoutClosed(t *testing.T) {
 		{"stats --json" + counting, "1<>/dev/null", "xdpcap: print results: standard output is closed, or "},
 		{"count" + counting, ">&-", "xdpcap: print results: standard output is closed, or "},
 		{"monitor" + counting, ">&-", "xdpcap: print results: standard output is closed, or "},
+		{"drops" + counting, ">&-", "xdpcap: print results: standard output is closed, or "},
 		{"monitor --record=1" + counting, ">&-", "xdpcap: print results: standard output is closed, or "},
 		{"latency --builtin" + counting, ">&-", "xdpcap: print results: standard output is closed, or "},
 		{"latency --builtin --events" + counting, ">&-", "xdpcap: print results: standard output is closed, or "},

@@ -124,6 +124,7 @@ func TestDocumentedKeys(t *testing.T) {
 		"count":      {reflect.TypeFor[countReport]()},
 		"monitor":    {reflect.TypeFor[monitorReport]()},
 		"record":     {reflect.TypeFor[recordLine]()},
+		"drops":      {reflect.TypeFor[dropsReport]()},
 		"latency":    {reflect.TypeFor[latencyReport](), reflect.TypeFor[runtimeReport]()},
 		"events":     {reflect.TypeFor[eventLine]()},
 		"bench":      {reflect.TypeFor[programReport]()},
@@ -134,7 +135,7 @@ func TestDocumentedKeys(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := keysOf(types...)
-			if slices.Contains([]string{"stats", "count", "monitor", "latency"}, name) {
+			if slices.Contains([]string{"stats", "count", "monitor", "drops", "latency"}, name) {
 				got = slices.DeleteFunc(got, func(key string) bool { return slices.Contains(common, key) })
 			}
 			slices.Sort(want[name])

@@ -369,7 +369,7 @@ func TestSeveralInterfaces(t *testing.T) {
 	if r := lastObject[statsReport](t, lines[1]); r.Interface != "second0" {
 		t.Errorf("%+v", r)
 	}
-	for _, command := range []string{"count", "latency --builtin", "monitor"} {
+	for _, command := range []string{"count", "latency --builtin", "monitor", "drops"} {
 		p, output := counting(t, pair, append(strings.Fields(command), "-i", "rx0", "-i", "second0", "-c", "1", "--interval", "20ms")...)
 		status, stderr := p.wait()
 		for _, name := range []string{"rx0", "second0"} {
@@ -421,6 +421,8 @@ func TestCounterErrors(t *testing.T) {
 	}{
 		{"stats", []string{"which interface? -i NAME"}},
 		{"count", []string{"which interface? -i NAME"}},
+		{"drops -i nosuch", []string{`interface "nosuch" does not exist; there are: `}},
+		{"drops extra", []string{`xdpcap drops takes no argument "extra": an interface is given as -i extra`}},
 		{"stats -i nosuch", []string{`interface "nosuch" does not exist; there are: `}},
 		{"stats -i rx0 --action explode", []string{`--action "explode": must be pass, drop or abort`}},
 		{"stats -i rx0 --action drop", []string{"--action drop drops packets, and the default route is over rx0", "--yes"}},

@@ -45,6 +45,7 @@ func TestLimits(t *testing.T) {
 		{"no /sys, monitor", surroundings{Hidden: []string{"/sys"}}, []string{"monitor"}, []string{"mount -t sysfs sysfs /sys"}},
 		{"no BTF", surroundings{Hidden: []string{"/sys/kernel"}}, []string{"monitor"},
 			[]string{"/sys/kernel/btf/vmlinux", "use a kernel with CONFIG_DEBUG_INFO_BTF=y"}},
+		{"no /proc, drops", surroundings{Hidden: []string{"/proc"}}, []string{"drops"}, []string{"mount -t proc proc /proc"}},
 		{"no bpf", surroundings{Refused: []uint32{unix.SYS_BPF}}, capture,
 			[]string{"operation not permitted", "a seccomp filter may do it", "allow the system call bpf in the filter"}},
 		{"no bpf, count", surroundings{Refused: []uint32{unix.SYS_BPF}}, []string{"count", "-i", pair.RxName},

@@ -109,7 +109,7 @@ func startCommand(t *testing.T, ns *testnet.Namespace, stdout *os.File, cmd *exe
 
 // isCounter tells whether a word is a command whose --json takes no file.
 func isCounter(word string) bool {
-	return slices.Contains([]string{"stats", "count", "monitor", "latency", "bench", "probe"}, word)
+	return slices.Contains([]string{"stats", "count", "monitor", "drops", "latency", "bench", "probe"}, word)
 }
 
 func (p *process) follow(stderr io.Reader) {

@@ -26,6 +26,7 @@ func TestNamesAreEscaped(t *testing.T) {
 		{[]string{"probe", "-i", name}, "interface " + escaped},
 		{[]string{"stats", "-i", name, "--count", "1", "--interval", "20ms"}, "listening on " + escaped},
 		{[]string{"monitor", "-i", name, "--count", "1", "--interval", "20ms"}, "xdp tracepoints of " + escaped},
+		{[]string{"drops", "-i", name, "--count", "1", "--interval", "20ms"}, "packets lost at " + escaped},
 		{[]string{"-i", name, "--duration", "20ms", "-w", file}, "listening on " + escaped},
 		{[]string{"-i", "nosuch"}, "there are: "},
 		{[]string{"-i", "\x1b[1m"}, `interface "\x1b[1m" does not exist`},

@@ -81,6 +81,7 @@ func TestNetns(t *testing.T) {
 		{"count", "-i", pair.RxName, "-c", "1", "--interval", "20ms"},
 		{"latency", "--builtin", "-i", pair.RxName, "-c", "1", "--interval", "20ms"},
 		{"monitor", "-i", pair.RxName, "-c", "1", "--interval", "20ms"},
+		{"drops", "-i", pair.RxName, "-c", "1", "--interval", "20ms"},
 		{"__complete", "-i", ""},
 	} {
 		out := runInside(t, pair.Tx, command(append([]string{args[0], "--netns", path}, args[1:]...)...))

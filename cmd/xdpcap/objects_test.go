@@ -5,6 +5,7 @@ import (
 	"github.com/xdpcap/xdpcap/internal/cli/bench"
 	"github.com/xdpcap/xdpcap/internal/cli/count"
 	"github.com/xdpcap/xdpcap/internal/cli/counters"
+	"github.com/xdpcap/xdpcap/internal/cli/drops"
 	"github.com/xdpcap/xdpcap/internal/cli/interfaces"
 	"github.com/xdpcap/xdpcap/internal/cli/latency"
 	"github.com/xdpcap/xdpcap/internal/cli/monitor"
@@ -27,6 +28,7 @@ type (
 	flowOverflow  = count.FlowOverflow
 	monitorReport = monitor.Report
 	recordLine    = monitor.RecordLine
+	dropsReport   = drops.Report
 	latencyReport = latency.Report
 	runtimeReport = latency.RuntimeReport
 	eventLine     = latency.EventLine

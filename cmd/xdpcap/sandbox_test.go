@@ -358,6 +358,8 @@ func TestCountersKeep(t *testing.T) {
 		{"latency --kernel-stats -i " + traced.RxName, traced, []int{unix.CAP_SYS_ADMIN}},
 		{"monitor", pair, nil},
 		{"monitor --record", pair, nil},
+		{"drops", pair, nil},
+		{"drops -i " + pair.RxName, pair, []int{unix.CAP_BPF, unix.CAP_PERFMON, unix.CAP_SYS_ADMIN}},
 		{"monitor -i " + pair.RxName, pair, []int{unix.CAP_SYS_ADMIN}},
 		{"monitor --record -i " + pair.RxName, pair, []int{unix.CAP_SYS_ADMIN}},
 		{"monitor --program " + programID(t, target), pair, []int{unix.CAP_SYS_ADMIN}},

@@ -229,6 +229,7 @@ func TestSignalBurst(t *testing.T) {
 		{"stats -i rx0", "total"},
 		{"count -i rx0", "total"},
 		{"monitor", "total"},
+		{"drops -i rx0", "total"},
 		{"monitor --record 10", ""},
 		{"latency -i rx0 --builtin", "total"},
 		{"latency -i rx0 --builtin --events", "rx0"},

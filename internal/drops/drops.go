@@ -64,13 +64,8 @@ type Meter struct {
 // Open begins to count on an interface, or on all of the machine for "". It attaches to tracepoints
 // and, where the kernel can trace XDP programs, to the exit of the interface's program; never to an
 // interface.
-func Open(name string) (m *Meter, err error) {
-	m = new(Meter)
-	defer func() {
-		if err != nil {
-			m.Close()
-		}
-	}()
+func Open(name string) (*Meter, error) {
+	m := new(Meter)
 	if name != "" {
 		iface, err := xdp.InterfaceByName(name)
 		if err != nil {
@@ -78,20 +73,25 @@ func Open(name string) (m *Meter, err error) {
 		}
 		m.iface = &iface
 	}
+	if err := m.open(); err != nil {
+		return nil, errors.Join(err, m.Close())
+	}
+	return m, nil
+}
+
+func (m *Meter) open() (err error) {
 	if m.events, err = meter.OpenTracepoints(meter.TracepointOptions{Interface: m.iface}); err != nil {
-		return nil, err
+		return err
 	}
-	if m.stack, err = openStack(m.iface); err != nil {
-		return nil, err
+	if m.stack, err = openStack(m.iface); err != nil || m.iface == nil {
+		return err
 	}
-	if m.iface != nil {
-		if m.card, err = openCard(*m.iface); err != nil {
-			return nil, err
-		}
-		m.hook = &hook{name: m.iface.Name}
-		_, err = m.hook.look(m.untraced)
+	if m.card, err = openCard(*m.iface); err != nil {
+		return err
 	}
-	return m, err
+	m.hook = &hook{name: m.iface.Name}
+	_, err = m.hook.look(m.untraced)
+	return err
 }
 
 // String says what is counted.

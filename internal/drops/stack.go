@@ -55,7 +55,6 @@ type stackCounts struct {
 // A stackMeter counts the packets that the network stack throws away: between the XDP hook and the
 // sockets, and on the way out. It attaches to a tracepoint and to no interface.
 type stackMeter struct {
-	iface   *xdp.Interface // nil: all of the machine
 	coll    *ebpf.Collection
 	program *ebpf.Program
 	link    link.Link
@@ -76,51 +75,53 @@ var programOf = map[string]string{
 // device above it such as a VLAN, a bond or a bridge; and those whose device is unknown, where
 // their network namespace is this thread's or unknown. It needs CAP_BPF and CAP_PERFMON, a kernel
 // with BTF, and CAP_SYSLOG for the names of functions.
-func openStack(iface *xdp.Interface) (s *stackMeter, err error) {
+func openStack(iface *xdp.Interface) (*stackMeter, error) {
 	if err := support.CheckProcess(); err != nil {
 		return nil, err
 	}
-	s = &stackMeter{iface: iface}
-	defer func() {
-		if err != nil {
-			s.Close()
-		}
-	}()
+	s := new(stackMeter)
+	if err := s.open(iface); err != nil {
+		return nil, errors.Join(err, s.Close())
+	}
+	return s, nil
+}
+
+func (s *stackMeter) open(iface *xdp.Interface) (err error) {
 	if s.reasons, err = kernelReasons(); err != nil {
-		return nil, err
+		return err
 	}
 	if s.symbols, err = openSymbols(); err != nil {
-		return nil, err
+		return err
 	}
 	name, err := programForKernel()
 	if err != nil {
-		return nil, err
+		return err
 	}
 	spec, err := loadStack()
 	if err != nil {
-		return nil, err
+		return err
 	}
 	spec.Programs = map[string]*ebpf.ProgramSpec{name: spec.Programs[name]}
 	if iface != nil {
 		constants, err := xdp.Traced(*iface)
 		if err != nil {
-			return nil, err
+			return err
 		}
 		for variable, value := range constants {
 			if err := spec.Variables[variable].Set(value); err != nil {
-				return nil, fmt.Errorf("set %s: %w", variable, err)
+				return fmt.Errorf("set %s: %w", variable, err)
 			}
 		}
 	}
 	if s.coll, err = ebpf.NewCollection(spec); err != nil {
-		return nil, support.ExplainLoad("load the program for the tracepoint skb:kfree_skb", err)
+		return support.ExplainLoad("load the program for the tracepoint skb:kfree_skb", err)
 	}
 	s.program = s.coll.Programs[name]
 	if s.link, err = link.AttachTracing(link.TracingOptions{Program: s.program}); err != nil {
-		return nil, support.ExplainLoad("attach to the tracepoint skb:kfree_skb", err)
+		return support.ExplainLoad("attach to the tracepoint skb:kfree_skb", err)
 	}
 	s.began = time.Now()
-	return s, nil
+	return nil
 }
 
 // programForKernel returns the program that can read the running kernel's tracepoint.

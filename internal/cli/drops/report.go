@@ -80,8 +80,8 @@ func (r *Report) Object() any { return r }
 
 // The widest cells of the texts: with the numbers, a line has at most 100 columns.
 const (
-	reasonWidth = 26
-	whereWidth  = 28
+	reasonWidth = 25
+	whereWidth  = 21
 )
 
 // WriteTable prints the losses, and what to do about them.
