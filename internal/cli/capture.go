@@ -89,7 +89,8 @@ before the kernel's stack, its firewall and tcpdump see them.
 Many drivers reset the card's queues when an XDP program is attached:
 --xdp-mode generic attaches nothing in the driver.
 
-Commands: bench config count drops interfaces latency man monitor probe read stats
+Commands:
+  bench config count drops interfaces latency man monitor probe read stats
 xdpcap --help has all flags, xdpcap count -h those of count. Also: help filter.
 `
 

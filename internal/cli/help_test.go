@@ -111,8 +111,8 @@ func TestHelpBrief(t *testing.T) {
 		}
 	}
 	text := helpOf(t, "-h")
-	_, commands, _ := strings.Cut(text, "\nCommands: ")
-	commands, _, _ = strings.Cut(commands, "\n")
+	_, commands, _ := strings.Cut(text, "\nCommands:\n")
+	commands, _, _ = strings.Cut(strings.TrimSpace(commands), "\n")
 	var there []string
 	for _, cmd := range root.Commands() {
 		if cmd.Runnable() && !cmd.Hidden && cmd.Name() != "help" && cmd.Name() != "completion" {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/xdpcap/xdpcap/capture"
 	"github.com/xdpcap/xdpcap/internal/cli/count"
+	"github.com/xdpcap/xdpcap/internal/cli/drops"
 	"github.com/xdpcap/xdpcap/internal/cli/latency"
 	"github.com/xdpcap/xdpcap/internal/cli/monitor"
 	"github.com/xdpcap/xdpcap/internal/cli/stats"
@@ -35,6 +36,7 @@ func allMetrics(t *testing.T) map[string]string {
 	typesOf(new(stats.Options).Counters(nil, "rx0").Metrics, types)
 	typesOf((&count.Options{Sizes: true, Flows: 5}).Counters(nil, capture.In, "rx0").Metrics, types)
 	typesOf(new(monitor.Options).Metrics(nil), types)
+	typesOf(new(drops.Options).Counters(nil, "rx0").Metrics, types)
 	typesOf(latency.Traced(nil, "rx0").Metrics, types)
 	typesOf(latency.RuntimeMetrics("rx0"), types)
 	typesOf(captureMetrics(nil, capture.TransportRing, time.Now()), types)
@@ -55,6 +57,8 @@ func TestMetrics(t *testing.T) {
 		"xdpcap_filtered_out_packets_total":       counter,
 		"xdpcap_flow_evicted_bytes_total":         counter,
 		"xdpcap_flow_evictions_total":             counter,
+		"xdpcap_drops_missed_total":               counter,
+		"xdpcap_drops_packets_total":              counter,
 		"xdpcap_flow_missed_bytes":                gauge,
 		"xdpcap_invalid_packets_total":            counter,
 		"xdpcap_latency_lost_total":               counter,

@@ -22,11 +22,11 @@ type harmless struct {
 
 // harmlessCauses were found on Linux 6.1, 6.12 and 6.18.
 var harmlessCauses = []harmless{
-	{"OTHERHOST", ""},                         // for another host: promiscuous mode, or a switch that floods
-	{"NOT_SPECIFIED", "skb_release_data"},     // 6.1: the fragments of a datagram that was delivered
-	{"NOT_SPECIFIED", "ip6_mc_input"},         // multicast that nobody here has joined
-	{"PACKET_SOCK_ERROR", ""},                 // the copy for a packet socket that is full: a capture's
-	{"NOT_SPECIFIED", "packet_rcv"},           // the same before Linux 6.11
+	{"OTHERHOST", ""},                     // for another host: promiscuous mode, or a switch that floods
+	{"NOT_SPECIFIED", "skb_release_data"}, // 6.1: the fragments of a datagram that was delivered
+	{"NOT_SPECIFIED", "ip6_mc_input"},     // multicast that nobody here has joined
+	{"PACKET_SOCK_ERROR", ""},             // the copy for a packet socket that is full: a capture's
+	{"NOT_SPECIFIED", "packet_rcv"},       // the same before Linux 6.11
 	{"NOT_SPECIFIED", "tpacket_rcv"},
 	{"QUEUE_PURGE", ""}, // of a queue that is no more, such as that of a closed socket
 }

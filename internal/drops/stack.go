@@ -32,20 +32,6 @@ type Cause struct {
 	Namespace uint32
 }
 
-// A Tally is a number of lost packets.
-type Tally struct {
-	Buffers uint64 // what the kernel threw away: a buffer has several packets if they were joined
-	Packets uint64 // segments of buffers that have several, else buffers
-	Bytes   uint64 // of the buffers, without headers that were already removed; 0 = unknown
-}
-
-// Add adds another tally.
-func (t *Tally) Add(o Tally) {
-	t.Buffers += o.Buffers
-	t.Packets += o.Packets
-	t.Bytes += o.Bytes
-}
-
 // stackCounts is the result of stackMeter.Read. The caller owns it.
 type stackCounts struct {
 	Causes map[Cause]Tally

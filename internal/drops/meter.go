@@ -1,0 +1,299 @@
+package drops
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/xdpcap/xdpcap/internal/meter"
+	"github.com/xdpcap/xdpcap/internal/xdp"
+)
+
+// A Meter counts the losses of one interface, or those of all together. Its methods may be called
+// concurrently, except Close, which is called once, after all others.
+type Meter struct {
+	iface  *xdp.Interface // nil = all
+	stack  *stackMeter
+	events *meter.Tracepoints
+	card   *card // nil = all
+	hook   *hook // nil = all
+}
+
+// Open begins to count on an interface, or on all of the machine for "". It attaches to tracepoints
+// and, where the kernel can trace XDP programs, to the exit of the interface's program; never to an
+// interface.
+func Open(name string) (*Meter, error) {
+	m := new(Meter)
+	if name != "" {
+		iface, err := xdp.InterfaceByName(name)
+		if err != nil {
+			return nil, err
+		}
+		m.iface = &iface
+	}
+	if err := m.open(); err != nil {
+		return nil, errors.Join(err, m.Close())
+	}
+	return m, nil
+}
+
+func (m *Meter) open() (err error) {
+	if m.events, err = meter.OpenTracepoints(meter.TracepointOptions{Interface: m.iface}); err != nil {
+		return err
+	}
+	if m.stack, err = openStack(m.iface); err != nil || m.iface == nil {
+		return err
+	}
+	if m.card, err = openCard(*m.iface); err != nil {
+		return err
+	}
+	m.hook = &hook{name: m.iface.Name}
+	_, err = m.hook.look(m.untraced)
+	return err
+}
+
+// String says what is counted.
+func (m *Meter) String() string {
+	if m.iface == nil {
+		return "packets lost on this machine"
+	}
+	return "packets lost at " + m.iface.Name
+}
+
+// Interface returns the interface's main name, "" for all.
+func (m *Meter) Interface() string {
+	if m.iface == nil {
+		return ""
+	}
+	return m.iface.Name
+}
+
+// Began returns when counting began, by the clocks of time.Now.
+func (m *Meter) Began() time.Time { return m.stack.Began() }
+
+// A reading has what all sources tell at about one time.
+type reading struct {
+	Counts
+	failures failures    // at the hook
+	card     cardReading // zero for all interfaces together
+	generic  Tally       // thrown away by the hook in generic mode, whatever the reason
+}
+
+// Read reads all counters.
+func (m *Meter) Read() (Counts, error) {
+	r, err := m.read()
+	if err != nil {
+		return Counts{}, err
+	}
+	dropped := Loss{Stage: XDP, Reason: xdp.Drop.String(), Where: "generic mode"}
+	tally := m.dropped(r)
+	if m.hook != nil {
+		if tally, dropped.Where, err = m.hook.read(tally); err != nil {
+			return Counts{}, err
+		}
+	}
+	r.add(r.Losses, dropped, tally)
+	return r.Counts, nil
+}
+
+func (m *Meter) read() (r *reading, err error) {
+	stack, err := m.stack.Read()
+	if err != nil {
+		return nil, err
+	}
+	r = &reading{Counts: Counts{Losses: make(map[Loss]Tally), Harmless: make(map[Loss]Tally), Missed: stack.Missed}}
+	r.generic = r.addStack(m, stack)
+	if r.failures, err = m.addEvents(&r.Counts); err != nil {
+		return nil, err
+	}
+	if m.card != nil {
+		if r.card, err = m.card.read(); err != nil {
+			return nil, err
+		}
+		r.addCard(driverKinds[m.iface.Driver])
+	}
+	return r, nil
+}
+
+// untraced tells what the XDP program has dropped as far as other counters tell.
+func (m *Meter) untraced() (Tally, error) {
+	r, err := m.read()
+	if err != nil {
+		return Tally{}, err
+	}
+	return m.dropped(r), nil
+}
+
+// dropped tells the same of a reading. In generic mode the hook throws away what the program
+// dropped and what it aborted. In native mode some drivers count.
+func (m *Meter) dropped(r *reading) Tally {
+	if r.generic.Packets > 0 || m.iface == nil {
+		if r.failures.aborted == 0 {
+			return r.generic
+		}
+		n := less(r.generic.Packets, r.failures.aborted) // and nobody knows how many bytes
+		return Tally{Buffers: n, Packets: n}
+	}
+	within := r.failures.aborted
+	if driverKinds[m.iface.Driver].xdpHasErrors {
+		within = r.failures.all()
+	}
+	n := less(r.card.xdpDrops, within)
+	return Tally{Buffers: n, Packets: n}
+}
+
+// addStack adds the packets that the stack threw away. It returns those that were thrown away
+// because of the XDP hook: the hook's own counters have those, unless the program runs in generic
+// mode and nothing else counts them.
+func (c *Counts) addStack(m *Meter, s stackCounts) (atHook Tally) {
+	for cause, tally := range s.Causes {
+		l := Loss{Stage: stageOf(cause.Reason), Reason: cause.Reason, Where: cause.Location, Device: cause.Device}
+		if m.iface != nil {
+			switch l.Device {
+			case m.iface.Name:
+				l.Device = ""
+			case "":
+				l.Device = "?"
+			}
+		}
+		switch {
+		case isAtHook(cause):
+			if cause.Location == genericHook && cause.Reason != "XDP" {
+				atHook.Add(tally)
+			}
+		case isHarmless(cause):
+			c.add(c.Harmless, l, tally)
+		default:
+			c.add(c.Losses, l, tally)
+		}
+	}
+	return atHook
+}
+
+// failures are packets that the tracepoints of XDP say were lost.
+type failures struct {
+	aborted, tx, redirects uint64
+}
+
+func (f failures) all() uint64 { return f.aborted + f.tx + f.redirects }
+
+// addEvents adds the losses that the xdp tracepoints tell.
+func (m *Meter) addEvents(c *Counts) (f failures, err error) {
+	events, err := m.events.Read()
+	if err != nil {
+		return f, err
+	}
+	c.Missed += events.Missed + events.Forgotten
+	for e, perCPU := range events.Cases {
+		sum := meter.SumEvents(perCPU)
+		if sum.Drops == 0 {
+			continue
+		}
+		l := Loss{Stage: XDP, Where: mapOf(e)}
+		switch e.Event {
+		case meter.RedirectErr:
+			l.Reason = "redirect: " + errorWords(e.Errno)
+			f.redirects += sum.Drops
+		case meter.Exception:
+			l.Reason = e.Verdict.SlotName()
+			if e.Verdict == xdp.Tx {
+				f.tx += sum.Drops
+			} else {
+				f.aborted += sum.Drops
+			}
+		case meter.DevmapXmit:
+			l.Reason, l.Where = "devmap: "+errorWords(e.Errno), "to "+e.To
+		case meter.BulkTx:
+			l.Reason = "tx: " + errorWords(e.Errno)
+		case meter.CPUMapEnqueue:
+			l.Reason = fmt.Sprintf("cpumap: queue of CPU %d is full", e.ToCPU)
+		case meter.CPUMapKthread:
+			l.Reason = "cpumap: dropped on the other CPU"
+		default:
+			continue
+		}
+		if m.iface == nil {
+			l.Device = e.From
+		}
+		c.add(c.Losses, l, Tally{Buffers: sum.Drops, Packets: sum.Drops})
+	}
+	return f, nil
+}
+
+// addCard adds what the interface and its driver tell of losses elsewhere than at the hook.
+func (r *reading) addCard(kind driverKind) {
+	packets := func(n uint64) Tally { return Tally{Buffers: n, Packets: n} }
+	r.add(r.Losses, Loss{Stage: Card, Reason: "rx_missed"}, packets(r.card.noBuffer))
+	r.add(r.Losses, Loss{Stage: Card, Reason: "rx_errors"}, packets(r.card.corrupt))
+	r.add(r.Losses, Loss{Stage: Egress, Reason: "tx_errors"}, packets(r.card.unsent))
+
+	known := uint64(0)
+	if kind.lostHasXDP {
+		known += r.card.xdpDrops
+	}
+	if kind.lostHasErrors {
+		known += r.failures.redirects + r.failures.tx
+	}
+	for queue, n := range r.card.queues {
+		explained := min(n, known) // a failure does not tell its queue
+		known -= explained
+		r.add(r.Losses, Loss{Stage: Card, Reason: "driver", Where: "queue " + queue}, packets(n-explained))
+	}
+}
+
+// less is a - b, and 0 while counters that are read one after the other disagree.
+func less(a, b uint64) uint64 { return a - min(a, b) }
+
+func mapOf(e meter.Case) string {
+	if e.MapID == 0 {
+		return ""
+	}
+	return fmt.Sprintf("map %d", e.MapID)
+}
+
+func errorWords(e unix.Errno) string {
+	if e == 0 {
+		return "no error told"
+	}
+	return e.Error()
+}
+
+// Follow looks whether the interface is still there, and traces the program that runs now. Call it
+// about once per second, from one goroutine, in the network namespace of Open.
+func (m *Meter) Follow() (notice string, err error) {
+	if m.hook != nil {
+		if notice, err = m.hook.look(m.untraced); err != nil {
+			return notice, err
+		}
+	}
+	more, err := m.events.Follow()
+	if notice == "" {
+		notice = more
+	}
+	return notice, err
+}
+
+// Capabilities returns those that Follow and Close need, by number (capabilities(7)).
+func (m *Meter) Capabilities() []int {
+	if m.iface == nil {
+		return nil
+	}
+	return []int{unix.CAP_BPF, unix.CAP_PERFMON, unix.CAP_SYS_ADMIN}
+}
+
+// Close detaches everything.
+func (m *Meter) Close() error {
+	var errs []error
+	if m.hook != nil {
+		errs = append(errs, m.hook.close())
+	}
+	if m.stack != nil {
+		errs = append(errs, m.stack.Close())
+	}
+	if m.events != nil {
+		errs = append(errs, m.events.Close())
+	}
+	return errors.Join(errs...)
+}
