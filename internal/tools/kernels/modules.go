@@ -15,7 +15,7 @@ import (
 // egress, where kernels without tcx need them. A module that is built into the kernel needs no
 // loading.
 var wanted = []string{"veth", "bridge", "bonding", "team", "vrf", "8021q", "macvlan", "tun", "dummy", "ifb", "vmxnet3",
-	"sch_ingress", "cls_bpf"}
+	"sch_ingress", "sch_tbf", "cls_bpf"}
 
 // A module is the uncompressed file of a kernel module.
 type module struct {
