@@ -200,7 +200,8 @@ func TestStackAbove(t *testing.T) {
 	}
 }
 
-// Packets of other interfaces are not counted, in this namespace or another one with the same index.
+// Packets of other interfaces are not counted, in this namespace or in another one with the same
+// index.
 func TestStackOthers(t *testing.T) {
 	n := newNetwork(t)
 	other := newNetwork(t)
