@@ -8,25 +8,13 @@ import (
 	"testing"
 
 	"github.com/xdpcap/xdpcap/internal/capfile"
+	"github.com/xdpcap/xdpcap/internal/testfile"
 )
 
 // factsOf are facts of which each field has another value, as a packet may have it. The second
 // packet differs from the first in each of them.
 func factsOf(second bool) (f Facts) {
-	v := reflect.ValueOf(&f).Elem()
-	for i := range v.NumField() {
-		n := uint64(1000 + 10*i)
-		if second {
-			n++
-		}
-		switch field := v.Field(i); {
-		case !v.Type().Field(i).IsExported():
-		case field.CanInt():
-			field.SetInt(int64(n))
-		default:
-			field.SetUint(n)
-		}
-	}
+	testfile.Number(&f, second)
 	f.Source, f.Verdict, f.HashKind = 0, Tx, ToeplitzHash
 	if second {
 		f.Source, f.Verdict, f.HashKind = 1, Redirect, NoHash

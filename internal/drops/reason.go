@@ -6,8 +6,6 @@ import (
 	"strings"
 
 	"github.com/cilium/ebpf/btf"
-
-	"github.com/xdpcap/xdpcap/internal/support"
 )
 
 // A Reason is a number of the kernel's enum skb_drop_reason. The upper 16 bits name the subsystem
@@ -39,11 +37,7 @@ var vocabularies = []vocabulary{
 
 // kernelReasons reads the names from the kernel's BTF and that of its modules. A kernel before 5.17
 // has none.
-func kernelReasons() (reasons, error) {
-	spec, err := btf.LoadKernelSpec()
-	if err != nil {
-		return nil, support.ExplainBTF("read the names of drop reasons in the kernel's BTF", err)
-	}
+func kernelReasons(spec *btf.Spec) (reasons, error) {
 	names := make(reasons)
 	if err := names.add(spec, "skb_drop_reason", reasonPrefix); err != nil {
 		return nil, err

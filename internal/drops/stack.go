@@ -10,6 +10,7 @@ import (
 	"github.com/cilium/ebpf/btf"
 	"github.com/cilium/ebpf/link"
 
+	"github.com/xdpcap/xdpcap/internal/meter"
 	"github.com/xdpcap/xdpcap/internal/support"
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
@@ -49,11 +50,12 @@ type stackMeter struct {
 	symbols *symbols
 }
 
-// programOf names the program for each argument list of the tracepoint, without the first argument.
+// programOf has the program that reads each list of arguments which the tracepoint has had, as
+// meter.TracepointArguments writes it.
 var programOf = map[string]string{
-	"sk_buff, void":                        stackProgCountUnexplained, // before Linux 5.17
-	"sk_buff, void, skb_drop_reason":       stackProgCountExplained,
-	"sk_buff, void, skb_drop_reason, sock": stackProgCountReceived, // since 6.11
+	"*sk_buff, *void":                         stackProgCountUnexplained, // before Linux 5.17
+	"*sk_buff, *void, skb_drop_reason":        stackProgCountExplained,
+	"*sk_buff, *void, skb_drop_reason, *sock": stackProgCountReceived, // since 6.11
 }
 
 // openStack begins to count on one interface, or on all of the machine if it is nil. To one
@@ -73,13 +75,17 @@ func openStack(iface *xdp.Interface) (*stackMeter, error) {
 }
 
 func (s *stackMeter) open(iface *xdp.Interface) (err error) {
-	if s.reasons, err = kernelReasons(); err != nil {
+	kernel, err := btf.LoadKernelSpec()
+	if err != nil {
+		return support.ExplainBTF("find the tracepoint skb:kfree_skb and its reasons in the kernel's BTF", err)
+	}
+	if s.reasons, err = kernelReasons(kernel); err != nil {
 		return err
 	}
 	if s.symbols, err = openSymbols(); err != nil {
 		return err
 	}
-	name, err := programForKernel()
+	name, err := programFor(kernel)
 	if err != nil {
 		return err
 	}
@@ -89,14 +95,8 @@ func (s *stackMeter) open(iface *xdp.Interface) (err error) {
 	}
 	spec.Programs = map[string]*ebpf.ProgramSpec{name: spec.Programs[name]}
 	if iface != nil {
-		constants, err := xdp.Traced(*iface)
-		if err != nil {
+		if err := meter.RestrictTo(*iface, spec); err != nil {
 			return err
-		}
-		for variable, value := range constants {
-			if err := spec.Variables[variable].Set(value); err != nil {
-				return fmt.Errorf("set %s: %w", variable, err)
-			}
 		}
 	}
 	if s.coll, err = ebpf.NewCollection(spec); err != nil {
@@ -110,40 +110,15 @@ func (s *stackMeter) open(iface *xdp.Interface) (err error) {
 	return nil
 }
 
-// programForKernel returns the program that can read the running kernel's tracepoint.
-func programForKernel() (string, error) {
-	spec, err := btf.LoadKernelSpec()
+// programFor returns the program that can read this kernel's tracepoint.
+func programFor(kernel *btf.Spec) (string, error) {
+	args, err := meter.TracepointArguments(kernel, "kfree_skb")
 	if err != nil {
-		return "", support.ExplainBTF("find the tracepoint skb:kfree_skb in the kernel's BTF", err)
-	}
-	var def *btf.Typedef
-	if err := spec.TypeByName("btf_trace_kfree_skb", &def); err != nil {
 		return "", fmt.Errorf("find the tracepoint skb:kfree_skb in the kernel's BTF: %w", err)
 	}
-	pointer, _ := def.Type.(*btf.Pointer)
-	if pointer == nil {
-		return "", errors.New("the kernel's BTF describes the tracepoint skb:kfree_skb as no pointer")
-	}
-	proto, _ := pointer.Target.(*btf.FuncProto)
-	if proto == nil || len(proto.Params) == 0 {
-		return "", errors.New("the kernel's BTF describes the tracepoint skb:kfree_skb as no function")
-	}
-	var args []string
-	for _, p := range proto.Params[1:] {
-		t := btf.UnderlyingType(p.Type)
-		if to, ok := t.(*btf.Pointer); ok {
-			t = btf.UnderlyingType(to.Target)
-		}
-		name := t.TypeName()
-		if _, ok := t.(*btf.Void); ok {
-			name = "void"
-		}
-		args = append(args, name)
-	}
-	list := strings.Join(args, ", ")
-	name, ok := programOf[list]
+	name, ok := programOf[args]
 	if !ok {
-		return "", fmt.Errorf("xdpcap does not know the arguments that this kernel's tracepoint skb:kfree_skb has: %s", list)
+		return "", fmt.Errorf("xdpcap does not know the arguments that this kernel's tracepoint skb:kfree_skb has: %s", args)
 	}
 	return name, nil
 }
@@ -187,7 +162,7 @@ func (s *stackMeter) Read() (stackCounts, error) {
 
 // cause gives a counter's key its names.
 func (s *stackMeter) cause(key *stackCause, names map[uint64]string) Cause {
-	c := Cause{Reason: "NOT_SPECIFIED", Namespace: key.At.Netns, Device: text(key.At.Name[:])}
+	c := Cause{Reason: "NOT_SPECIFIED", Namespace: key.At.Netns, Device: meter.Text(key.At.Name[:])}
 	if key.Reason != 0 {
 		c.Reason = s.reasons.name(Reason(key.Reason))
 	}
@@ -228,16 +203,4 @@ func (s *stackMeter) Close() error {
 		errs = append(errs, s.symbols.close())
 	}
 	return errors.Join(errs...)
-}
-
-// text converts a string of C.
-func text(chars []int8) string {
-	b := make([]byte, 0, len(chars))
-	for _, c := range chars {
-		if c == 0 {
-			break
-		}
-		b = append(b, byte(c))
-	}
-	return string(b)
 }

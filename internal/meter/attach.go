@@ -113,7 +113,7 @@ func (t *tracers) attach(to xdp.Program, ifi xdp.Interface) (counts []counting, 
 		return nil, err
 	}
 	defer target.Prog.Close() // the loaded tracers keep their target alive
-	if err := restrictTo(ifi, t.spec); err != nil {
+	if err := RestrictTo(ifi, t.spec); err != nil {
 		return nil, err
 	}
 	for _, name := range t.names {
@@ -139,8 +139,9 @@ func (t *tracers) attachOne(name string, target xdp.Target) (c counting, err err
 	return c, nil
 }
 
-// restrictTo lets the tracing programs of spec look at the packets of this interface only.
-func restrictTo(ifi xdp.Interface, spec *ebpf.CollectionSpec) error {
+// RestrictTo lets the tracing programs of spec, which include bpf/include/traced.h, look at the
+// packets of this interface only.
+func RestrictTo(ifi xdp.Interface, spec *ebpf.CollectionSpec) error {
 	constants, err := xdp.Traced(ifi)
 	if err != nil {
 		return err

@@ -66,7 +66,7 @@ func (l *Latency) probe(spec *ebpf.CollectionSpec, target *ebpf.Program) (probes
 		return nil, err
 	}
 	const loopback = 1 // BPF_PROG_RUN makes packets that came in on this interface
-	if err := restrictTo(xdp.Interface{Index: loopback}, spec); err != nil {
+	if err := RestrictTo(xdp.Interface{Index: loopback}, spec); err != nil {
 		return nil, err
 	}
 	for _, name := range probeNames {

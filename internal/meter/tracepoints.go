@@ -152,7 +152,7 @@ func (t *Tracepoints) restrict(spec *ebpf.CollectionSpec, o TracepointOptions) e
 		tracepointsVarRecordEvents: o.Record,
 	}
 	if o.Interface != nil {
-		if err := restrictTo(*o.Interface, spec); err != nil {
+		if err := RestrictTo(*o.Interface, spec); err != nil {
 			return err
 		}
 	}

@@ -85,7 +85,7 @@ func (t *Tracepoints) Read() (EventCounts, error) {
 	var message [len(tracepointsRecord{}.Message)]int8
 	failed := t.coll.Maps[tracepointsMapMessages].Iterate()
 	for failed.Next(&message, &slots) {
-		c.add(Case{Event: AttachFailed, Message: text(message[:])}, slots)
+		c.add(Case{Event: AttachFailed, Message: Text(message[:])}, slots)
 	}
 	for _, iterator := range []*ebpf.MapIterator{all, failed} {
 		if err := iterator.Err(); err != nil {
@@ -145,8 +145,8 @@ func caseOf(k *tracepointsKey) Case {
 		Event: Event(k.Event),
 		MapID: k.MapId,
 		ToCPU: int(k.ToCpu),
-		From:  text(k.From[:]),
-		To:    text(k.To[:]),
+		From:  Text(k.From[:]),
+		To:    Text(k.To[:]),
 	}
 	switch c.Event {
 	case Exception:
@@ -159,8 +159,8 @@ func caseOf(k *tracepointsKey) Case {
 	return c
 }
 
-// text converts a string of C.
-func text(chars []int8) string {
+// Text converts a string of C, up to the first zero.
+func Text(chars []int8) string {
 	b := make([]byte, 0, len(chars))
 	for _, c := range chars {
 		if c == 0 {

@@ -86,7 +86,7 @@ func kernelTracepoints() (map[string]string, error) {
 	}
 	found := make(map[string]string)
 	for _, p := range tracepoints {
-		args, err := argumentsOf(spec, "btf_trace_"+p.name)
+		args, err := TracepointArguments(spec, p.name)
 		if errors.Is(err, btf.ErrNotFound) {
 			continue
 		}
@@ -98,10 +98,13 @@ func kernelTracepoints() (map[string]string, error) {
 	return found, nil
 }
 
-// argumentsOf lists the arguments without the first, which is for the kernel's own use.
-func argumentsOf(spec *btf.Spec, name string) (string, error) {
+// TracepointArguments lists the types of a tracepoint's arguments in the kernel's BTF, as in
+// "*sk_buff, int", without the first, which is for the kernel's own use. The error is a
+// btf.ErrNotFound if the kernel does not have the tracepoint.
+func TracepointArguments(kernel *btf.Spec, tracepoint string) (string, error) {
+	name := "btf_trace_" + tracepoint
 	var def *btf.Typedef
-	if err := spec.TypeByName(name, &def); err != nil {
+	if err := kernel.TypeByName(name, &def); err != nil {
 		return "", err
 	}
 	pointer, ok := def.Type.(*btf.Pointer)

@@ -75,7 +75,7 @@ func (t *Tracepoints) Next() (Record, error) {
 		Program:  raw.Program,
 		MemoryID: raw.Memory,
 	}
-	rec.Case.Message = text(raw.Message[:])
+	rec.Case.Message = Text(raw.Message[:])
 	if rec.Case.Event == Exception {
 		rec.Verdict = raw.Index
 	} else {
