@@ -42,11 +42,11 @@ func (c *card) state() (s cardState, err error) {
 
 // A cardReading is how the counters rose since openCard.
 type cardReading struct {
-	noBuffer uint64            // packets for which the card had no room
-	corrupt  uint64            // packets with a wrong checksum, length or alignment
-	unsent   uint64            // packets that failed on their way out
-	queues   map[string]uint64 // by receive queue: packets that the driver lost, of all causes
-	xdpDrops uint64            // packets that the driver counts as dropped by XDP; see driverKind
+	noBuffer uint64 // packets for which the card had no room
+	corrupt  uint64 // packets with a wrong checksum, length or alignment
+	unsent   uint64 // packets that failed on their way out
+	lost     uint64 // packets that the driver lost in its receive queues, of all causes
+	xdpDrops uint64 // packets that the driver counts as dropped by XDP; see driverKind
 }
 
 // read returns how the counters rose.
@@ -63,17 +63,16 @@ func (c *card) read() (r cardReading, err error) {
 		rise(before.RxLengthErrors, l.RxLengthErrors)
 	r.unsent = max(rise(before.TxErrors, l.TxErrors), rise(before.TxCarrierErrors, l.TxCarrierErrors)+
 		rise(before.TxAbortedErrors, l.TxAbortedErrors)+rise(before.TxFifoErrors, l.TxFifoErrors))
-	r.queues = make(map[string]uint64)
 	kind := driverKinds[c.iface.Driver]
 	for name, value := range now.driver {
 		n := rise(c.first.driver[name], value)
-		queue, counter, ok := splitQueue(name)
+		counter, ok := counterOfQueue(name)
 		if n == 0 || !ok {
 			continue
 		}
 		switch counter {
 		case kind.lost:
-			r.queues[queue] += n
+			r.lost += n
 		case kind.xdpDrops:
 			r.xdpDrops += n
 		}
@@ -106,13 +105,13 @@ var driverKinds = map[string]driverKind{
 	"virtio_net": {lost: "drops", xdpDrops: "xdp_drops", lostHasXDP: true, xdpHasErrors: true},
 }
 
-// splitQueue takes the name of a receive queue's counter apart: rx_queue_3_drops, or rx3_drops.
-func splitQueue(name string) (queue, counter string, ok bool) {
+// counterOfQueue returns which counter of a receive queue has this name: "drops" for
+// rx_queue_3_drops, or rx3_drops.
+func counterOfQueue(name string) (counter string, ok bool) {
 	rest, ok := strings.CutPrefix(name, "rx")
 	if !ok {
-		return "", "", false
+		return "", false
 	}
-	rest = strings.TrimPrefix(rest, "_queue_")
-	queue, counter, ok = strings.Cut(rest, "_")
-	return queue, counter, ok && queue != "" && strings.Trim(queue, "0123456789") == ""
+	queue, counter, ok := strings.Cut(strings.TrimPrefix(rest, "_queue_"), "_")
+	return counter, ok && queue != "" && strings.Trim(queue, "0123456789") == ""
 }

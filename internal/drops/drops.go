@@ -26,7 +26,7 @@ func (s Stage) String() string { return stageNames[s] }
 type Loss struct {
 	Stage  Stage
 	Reason string // "NO_SOCKET", "drop", "redirect: network is down", "rx_missed"
-	Where  string // the kernel's function, program, map, queue or interface; "" where nothing is known
+	Where  string // the kernel's function, program, map or interface; "" where nothing is known
 	Device string // where it is another interface than the one that is asked about; "?" = unknown
 }
 

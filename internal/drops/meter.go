@@ -236,11 +236,8 @@ func (r *reading) addCard(kind driverKind) {
 	if kind.lostHasErrors {
 		known += r.failures.redirects + r.failures.tx
 	}
-	for queue, n := range r.card.queues {
-		explained := min(n, known) // a failure does not tell its queue
-		known -= explained
-		r.add(r.Losses, Loss{Stage: Card, Reason: "driver", Where: "queue " + queue}, packets(n-explained))
-	}
+	// The queues are added up, because a failure does not tell its queue.
+	r.add(r.Losses, Loss{Stage: Card, Reason: "driver"}, packets(less(r.card.lost, known)))
 }
 
 // less is a - b, and 0 while counters that are read one after the other disagree.

@@ -1,0 +1,29 @@
+package drops
+
+import "testing"
+
+// What a driver lost for no cause that it tells stays in its row when redirects fail later, whichever
+// queue they were of.
+func TestDriverLosses(t *testing.T) {
+	for _, failed := range []uint64{0, 3, 40} {
+		r := &reading{Counts: Counts{Losses: make(map[Loss]Tally)}}
+		r.failures.redirects = failed
+		r.card = cardReading{lost: 5 + failed}
+		r.addCard(driverKinds["veth"])
+		if got := r.Losses[Loss{Stage: Card, Reason: "driver"}].Packets; got != 5 || len(r.Losses) != 1 {
+			t.Errorf("after %d failed redirects: %v", failed, r.Losses)
+		}
+	}
+}
+
+// Counters of receive queues are found by both names that drivers give them.
+func TestCounterOfQueue(t *testing.T) {
+	for name, want := range map[string]string{
+		"rx_queue_3_drops": "drops", "rx12_xdp_drops": "xdp_drops", "rx_queue_0_xdp_tx_errors": "xdp_tx_errors",
+		"tx_queue_0_drops": "", "rx_drops": "", "rx_queue_": "", "peer_ifindex": "",
+	} {
+		if got, ok := counterOfQueue(name); ok != (want != "") || ok && got != want {
+			t.Errorf("%s: %q, %v", name, got, ok)
+		}
+	}
+}
