@@ -84,10 +84,10 @@ func ParseHook(s string) (Hook, error) {
 }
 
 // A hook is where on an interface a session samples packets. Each kind is in its own file,
-// hook_NAME.go, and Options.hooks chooses among them. Each method is called once, in this order,
-// with four exceptions: sources may be called at any time; check is called repeatedly while the
-// hook is attached; another goroutine may call check and detach, one at a time; after an error only
-// detach and close are called.
+// hook_NAME.go, and Options.hooks chooses among them. Each method is called once, and in this
+// order. There are four exceptions: sources may be called at any time. While the hook is attached,
+// check is called again and again. Another goroutine may call check and detach, but only one at a
+// time. After an error, only detach and close are called.
 type hook interface {
 	// sources returns the hook's sources, in the order in which a packet passes them. Their modes
 	// and programs are known once the hook is attached.

@@ -250,9 +250,9 @@ func (r *reader) follow(final int64) {
 	}
 }
 
-// wait sleeps until a ring asks to be read, a timeout has passed, or the session was stopped. at is
-// the alarm that the rings were asked for, and armed the one that they can give. If records are
-// waiting only to become older than young, it sleeps for no longer than that.
+// wait sleeps until a ring asks to be read, a timeout has passed, or the session was stopped. The
+// caller has asked the rings for the alarm `at`, and `armed` is the alarm that they can give. If
+// records wait only until they are older than `young`, it sleeps for no longer than that.
 func (r *reader) wait(at, armed alarm, young time.Duration) error {
 	timeout := flushInterval
 	switch {

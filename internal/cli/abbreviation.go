@@ -52,8 +52,8 @@ func (a *abbreviation) expand(args []string) (found bool) {
 	return found
 }
 
-// unknownFlag guesses the meaning of an unknown flag: it returns err unchanged, as an abbreviation,
-// or with a hint.
+// unknownFlag explains an error about an unknown flag. If the flag abbreviates a known one, the
+// error becomes an *abbreviation. If it resembles one, the error gets a hint. Else it stays.
 func unknownFlag(err error, flags *pflag.FlagSet) error {
 	unknown := (*pflag.NotExistError)(nil)
 	if !errors.As(err, &unknown) || unknown.GetSpecifiedShortnames() != "" {

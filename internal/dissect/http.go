@@ -64,8 +64,8 @@ func httpToken(b []byte, length int) (word string, rest int) {
 	return string(b[:n]), len(b) - end
 }
 
-// textLine appends before and a line of text, and returns the length of the line with its end; 0 if
-// the line is not text, or has no end here.
+// textLine appends the text in `before`, and then the first line of b. It returns the length of
+// that line with its end, or 0 if the line is not text or does not end within b.
 func (d *Dissector) textLine(before string, b []byte, length int) int {
 	for i, c := range b {
 		switch {

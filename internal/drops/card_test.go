@@ -2,8 +2,8 @@ package drops
 
 import "testing"
 
-// What a driver lost for no cause that it tells stays in its row when redirects fail later, whichever
-// queue they were of.
+// What a driver lost for no cause that it tells stays in its row when redirects fail later,
+// whichever queue they were of.
 func TestDriverLosses(t *testing.T) {
 	for _, failed := range []uint64{0, 3, 40} {
 		r := &reading{Counts: Counts{Losses: make(map[Loss]Tally)}}

@@ -40,8 +40,8 @@ func (s *Sum) add(weight, number float64) {
 func (s *Sum) Estimate() float64 { return s.whole + s.total }
 
 // Bounds returns bounds that contain the sum over all packets in at least 95 of 100 captures.
-// weight is the largest possible weight of a packet of this kind, and largest the largest number: a
-// packet with both may have existed without being drawn.
+// Packets of this kind have at most this weight, and at most `largest` to add to the sum: a packet
+// with both may have existed without being drawn, and the upper bound allows for it.
 func (s *Sum) Bounds(weight uint32, largest float64) (low, high float64) {
 	missed := *s
 	if weight > 1 {

@@ -13,9 +13,10 @@ import (
 )
 
 // processor has the features that fentry needs and qemu's default processor lacks. Without erms and
-// fsrm the kernel clears and copies memory by eight bytes at a time: the byte-wise instructions are
-// fast in hardware, but qemu emulates every byte separately. Without la57 page tables have four
-// levels instead of five, which qemu walks for each address that it does not have cached.
+// fsrm the kernel clears and copies memory eight bytes at a time. With them it would use
+// instructions for single bytes, which are fast in hardware, but qemu emulates every byte by
+// itself. Without la57 page tables have four levels instead of five, which qemu walks for each
+// address that it does not have cached.
 const processor = "max,-erms,-fsrm,-la57"
 
 // bootLine skips the kernel's tests of its own ciphers and of its timer: on a busy machine too few
