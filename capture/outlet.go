@@ -83,7 +83,7 @@ func (s *Session) OutletName(to Outlet) string {
 // resolveRedirectInfo puts the BTF id of the kernel's per-CPU variable bpf_redirect_info into the
 // instruction of bpf/include/outlet.h that names it, and sets the constant that says the variable
 // exists. Newer kernels do not have it.
-func resolveRedirectInfo(spec *ebpf.CollectionSpec, program string) error {
+func resolveRedirectInfo(spec *ebpf.CollectionSpec, program string, types *btf.Cache) error {
 	const name, pseudoBTFID = "bpf_redirect_info", asm.R3 // BPF_PSEUDO_BTF_ID of linux/bpf.h
 	instructions := spec.Programs[program].Instructions
 	for i := range instructions {
@@ -91,7 +91,7 @@ func resolveRedirectInfo(spec *ebpf.CollectionSpec, program string) error {
 		if ins.Reference() != name {
 			continue
 		}
-		kernel, err := btf.LoadKernelSpec()
+		kernel, err := types.Kernel()
 		if err != nil {
 			return fmt.Errorf("read the kernel's types: %w", err)
 		}

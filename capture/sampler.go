@@ -184,7 +184,8 @@ func (k *sampler) load(l loading) (program, error) {
 	if err := l.with.join(spec.Programs[name]); err != nil {
 		return program{}, err
 	}
-	if err := resolveRedirectInfo(spec, name); err != nil {
+	types := xdp.KernelTypes()
+	if err := resolveRedirectInfo(spec, name, types); err != nil {
 		return program{}, err
 	}
 	if l.adjust != nil {
@@ -194,13 +195,12 @@ func (k *sampler) load(l loading) (program, error) {
 		return program{}, err
 	}
 	spec.Programs = map[string]*ebpf.ProgramSpec{name: spec.Programs[name]}
-	opts := ebpf.CollectionOptions{MapReplacements: k.maps}
+	opts := ebpf.CollectionOptions{MapReplacements: k.maps, Cache: types}
 	if spec.Programs[name].Type == ebpf.XDP {
-		types, err := kernelTypes()
-		if err != nil {
+		var err error
+		if opts.Programs.KernelTypes, err = withoutModules(types); err != nil {
 			return program{}, err
 		}
-		opts.Programs.KernelTypes = types
 	}
 	coll, err := ebpf.NewCollectionWithOptions(spec, opts)
 	if err != nil {
@@ -210,11 +210,11 @@ func (k *sampler) load(l loading) (program, error) {
 	return program{Program: coll.DetachProgram(name)}, nil
 }
 
-// kernelTypes returns the types of the kernel without its modules, because XDP programs read no
+// withoutModules returns the types of the kernel without its modules, because XDP programs read no
 // type of a module. It is empty if the kernel does not describe its types; the verifier then
 // removes the code that would read them.
-func kernelTypes() (*btf.Spec, error) {
-	types, err := btf.LoadKernelSpec()
+func withoutModules(kernel *btf.Cache) (*btf.Spec, error) {
+	types, err := kernel.Kernel()
 	if !errors.Is(err, ebpf.ErrNotSupported) {
 		return types, err
 	}

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"io"
 	"os"
+	"runtime"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -73,6 +74,7 @@ func open(o Options, hooks []hook, t newTransport) (*Session, error) {
 }
 
 func (s *Session) open(t newTransport) (err error) {
+	defer runtime.KeepAlive(xdp.KernelTypes()) // all programs are loaded with the same
 	s.sources = sourcesOf(s.hooks)
 	if s.sampler, err = newSampler(&s.options, s.sources, len(s.hooks), t(&s.options)); err != nil {
 		return err

@@ -37,7 +37,11 @@ var vocabularies = []vocabulary{
 
 // kernelReasons reads the names from the kernel's BTF and that of its modules. A kernel before 5.17
 // has none.
-func kernelReasons(spec *btf.Spec) (reasons, error) {
+func kernelReasons(types *btf.Cache) (reasons, error) {
+	spec, err := types.Kernel()
+	if err != nil {
+		return nil, err
+	}
 	names := make(reasons)
 	if err := names.add(spec, "skb_drop_reason", reasonPrefix); err != nil {
 		return nil, err
@@ -49,7 +53,7 @@ func kernelReasons(spec *btf.Spec) (reasons, error) {
 		return nil, fmt.Errorf("read the subsystems of drop reasons: %w", err)
 	}
 	for _, v := range vocabularies {
-		module, err := btf.LoadKernelModuleSpec(v.module)
+		module, err := types.Module(v.module)
 		if err != nil {
 			continue // it is not loaded, so it drops nothing
 		}

@@ -75,11 +75,12 @@ func openStack(iface *xdp.Interface) (*stackMeter, error) {
 }
 
 func (s *stackMeter) open(iface *xdp.Interface) (err error) {
-	kernel, err := btf.LoadKernelSpec()
+	types := xdp.KernelTypes()
+	kernel, err := types.Kernel()
 	if err != nil {
 		return support.ExplainBTF("find the tracepoint skb:kfree_skb and its reasons in the kernel's BTF", err)
 	}
-	if s.reasons, err = kernelReasons(kernel); err != nil {
+	if s.reasons, err = kernelReasons(types); err != nil {
 		return err
 	}
 	if s.symbols, err = openSymbols(); err != nil {
@@ -99,7 +100,7 @@ func (s *stackMeter) open(iface *xdp.Interface) (err error) {
 			return err
 		}
 	}
-	if s.coll, err = ebpf.NewCollection(spec); err != nil {
+	if s.coll, err = ebpf.NewCollectionWithOptions(spec, ebpf.CollectionOptions{Cache: types}); err != nil {
 		return support.ExplainLoad("load the program for the tracepoint skb:kfree_skb", err)
 	}
 	s.program = s.coll.Programs[name]

@@ -3,6 +3,7 @@ package meter
 import (
 	"errors"
 	"fmt"
+	"runtime"
 
 	"github.com/cilium/ebpf"
 
@@ -55,6 +56,7 @@ type Actions struct {
 
 // OpenActions starts counting. After an error nothing is left attached.
 func OpenActions(o ActionsOptions) (*Actions, error) {
+	defer runtime.KeepAlive(xdp.KernelTypes()) // all programs are loaded with the same
 	if err := support.CheckProcess(); err != nil {
 		return nil, err
 	}

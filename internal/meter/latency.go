@@ -3,6 +3,7 @@ package meter
 import (
 	"errors"
 	"fmt"
+	"runtime"
 	"time"
 
 	"github.com/cilium/ebpf"
@@ -47,6 +48,7 @@ type Latency struct {
 // program is the name or id of one program if the interface runs several, or the id of a program
 // that runs elsewhere; "" = the program that the interface runs.
 func OpenLatency(iface, program string) (*Latency, error) {
+	defer runtime.KeepAlive(xdp.KernelTypes()) // all programs are loaded with the same
 	if err := support.CheckProcess(); err != nil {
 		return nil, err
 	}
@@ -112,6 +114,7 @@ func (l *Latency) newMap(spec *ebpf.CollectionSpec, name string) (*ebpf.Map, err
 
 // OpenBuiltin attaches our own program, which measures itself, to an interface that runs none.
 func OpenBuiltin(iface string, o BuiltinOptions) (*Latency, error) {
+	defer runtime.KeepAlive(xdp.KernelTypes()) // all programs are loaded with the same
 	if err := support.CheckProcess(); err != nil {
 		return nil, err
 	}

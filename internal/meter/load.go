@@ -38,7 +38,7 @@ func loadProgram(spec *ebpf.CollectionSpec, name string, maps map[string]**ebpf.
 	if err := xdp.Alone(only.Programs[name]); err != nil {
 		return nil, err
 	}
-	c, err := ebpf.NewCollectionWithOptions(only, ebpf.CollectionOptions{MapReplacements: given})
+	c, err := ebpf.NewCollectionWithOptions(only, ebpf.CollectionOptions{MapReplacements: given, Cache: xdp.KernelTypes()})
 	if err != nil {
 		return nil, err
 	}

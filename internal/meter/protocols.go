@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"runtime"
 	"slices"
 	"sync"
 	"time"
@@ -87,6 +88,7 @@ type Protocols struct {
 
 // OpenProtocols starts counting. After an error nothing is left attached.
 func OpenProtocols(o ProtocolsOptions) (*Protocols, error) {
+	defer runtime.KeepAlive(xdp.KernelTypes()) // all programs are loaded with the same
 	if err := support.CheckProcess(); err != nil {
 		return nil, err
 	}

@@ -96,6 +96,7 @@ func OpenTracepoints(o TracepointOptions) (*Tracepoints, error) {
 			return nil, err
 		}
 	}
+	types := xdp.KernelTypes()
 	chosen, err := t.choose(spec, o)
 	if err != nil {
 		return nil, err
@@ -103,7 +104,7 @@ func OpenTracepoints(o TracepointOptions) (*Tracepoints, error) {
 	if err := t.restrict(spec, o); err != nil {
 		return nil, err
 	}
-	if t.coll, err = ebpf.NewCollection(spec); err != nil {
+	if t.coll, err = ebpf.NewCollectionWithOptions(spec, ebpf.CollectionOptions{Cache: types}); err != nil {
 		return nil, support.ExplainLoad("load the programs for the xdp tracepoints", err)
 	}
 	if err := t.begin(chosen, o); err != nil {

@@ -8,6 +8,7 @@ import (
 	"github.com/cilium/ebpf/btf"
 
 	"github.com/xdpcap/xdpcap/internal/support"
+	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
 // A tracepoint is one that some kernels have, and the program in bpf/tracepoints.c that reads it.
@@ -80,7 +81,7 @@ func (p *tracepoint) absence(kernel map[string]string, o TracepointOptions) stri
 
 // kernelTracepoints returns the argument lists of our tracepoints that the running kernel has.
 func kernelTracepoints() (map[string]string, error) {
-	spec, err := btf.LoadKernelSpec()
+	spec, err := xdp.KernelTypes().Kernel()
 	if err != nil {
 		return nil, support.ExplainBTF("find the tracepoints in the kernel's BTF", err)
 	}

@@ -6,7 +6,6 @@ import (
 
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/asm"
-	"github.com/cilium/ebpf/btf"
 
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
@@ -14,7 +13,7 @@ import (
 // TellsRefusals tells whether this kernel gives a message when it refuses to attach an XDP program.
 // Linux 6.6 and later do.
 func TellsRefusals() bool {
-	kernel, err := btf.LoadKernelSpec()
+	kernel, err := kernelTypes.Kernel()
 	if err != nil {
 		return false
 	}

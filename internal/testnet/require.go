@@ -29,6 +29,9 @@ func skip(tb TB, format string, args ...any) {
 	tb.Skipf(format, args...)
 }
 
+// kernelTypes are held, so that the programs of all tests of a package share them.
+var kernelTypes = xdp.KernelTypes()
+
 // RequireRoot skips the test unless it runs as root. With CI=true in the environment it fails
 // instead.
 func RequireRoot(tb TB) {

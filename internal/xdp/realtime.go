@@ -65,7 +65,7 @@ var realtime = sync.OnceValues(func() (*realtimeKernel, error) {
 	if !strings.Contains(unix.ByteSliceToString(name.Version[:]), "PREEMPT_RT") {
 		return nil, nil
 	}
-	types, err := btf.LoadKernelSpec()
+	types, err := KernelTypes().Kernel()
 	if err != nil {
 		return nil, fmt.Errorf("ask this real-time kernel whether packets interrupt each other: %w", err)
 	}

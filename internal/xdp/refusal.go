@@ -7,6 +7,7 @@ import (
 	"runtime"
 	"syscall"
 
+	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/link"
 	"golang.org/x/sys/unix"
 )
@@ -67,7 +68,7 @@ func openListener() (*listener, error) {
 		}
 	}
 	l := &listener{}
-	if err := spec.LoadAndAssign(&l.objects, nil); err != nil {
+	if err := spec.LoadAndAssign(&l.objects, &ebpf.CollectionOptions{Cache: KernelTypes()}); err != nil {
 		return nil, err
 	}
 	l.link, err = link.AttachRawTracepoint(link.RawTracepointOptions{

@@ -1,0 +1,32 @@
+package xdp
+
+import (
+	"sync"
+	"weak"
+
+	"github.com/cilium/ebpf/btf"
+)
+
+// KernelTypes returns the types of the running kernel, for ebpf.CollectionOptions.Cache. Decoding
+// them takes longer than loading a program. So everybody gets the same ones while somebody holds
+// them (runtime.KeepAlive), and then they leave memory. Any goroutine may call it.
+func KernelTypes() *btf.Cache { return kernelTypes.get() }
+
+var kernelTypes sharedTypes
+
+// sharedTypes are types that stay in memory only while somebody holds them.
+type sharedTypes struct {
+	mu    sync.Mutex
+	cache weak.Pointer[btf.Cache]
+}
+
+func (s *sharedTypes) get() *btf.Cache {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if c := s.cache.Value(); c != nil {
+		return c
+	}
+	c := btf.NewCache()
+	s.cache = weak.Make(c)
+	return c
+}
