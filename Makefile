@@ -50,16 +50,16 @@ endif
 # Go ends the tests of a package after 10 minutes. Beside other work on two CPUs they take longer.
 TEST_FLAGS = -count=1 -timeout 60m
 
-# The tests on this machine mostly wait, so those with the race detector run beside the others. They
-# take less time than the others. All packages are installed first, because only one apt can run.
+# The tests on this machine mostly wait, so those with the race detector and the emulated machines run
+# beside them. The latter always have work: URGENT lets the others go first, where root may do that.
+# All packages are installed first, because only one apt can run.
 test: ## run all tests, as root; installs what they need where it is missing
-	@$(call need,$(GENERATE_PACKAGES) $(TEST_PACKAGES) $(HOST_PACKAGES) $(RACE_PACKAGES))
+	@$(call need,$(GENERATE_PACKAGES) $(KERNELS_PACKAGES) $(HOST_PACKAGES) $(RACE_PACKAGES))
 	@$(SUDO) true # asks for the password before two commands need it at once
-	@$(MAKE) --no-print-directory -j2 test-host test-race
-	@$(MAKE) --no-print-directory test-kernels
+	@$(MAKE) --no-print-directory -j3 URGENT='nice -n -5' test-host test-race test-kernels
 
 test-host: build
-	$(SUDO) env PATH="$$PATH" XDPCAP="$(CURDIR)/$(BIN)" CGO_ENABLED=0 CI="$(CI)" $(GO) test $(TEST_FLAGS) ./...
+	$(SUDO) $(URGENT) env PATH="$$PATH" XDPCAP="$(CURDIR)/$(BIN)" CGO_ENABLED=0 CI="$(CI)" $(GO) test $(TEST_FLAGS) ./...
 
 # The packages that start a goroutine, in code or tests: those that can have a data race. Omitted are
 # tools, the system tests (see below), and filter, which starts one only in a slow test.
@@ -71,8 +71,8 @@ RACING = $(shell grep -lE '^[[:space:]]+go [a-zA-Z_.]+[[:punct:]]|\.Go.func' $(G
 # a second before it exits, to find more races: GORACE turns that off.
 test-race: build ## run the tests of the packages that have goroutines with the race detector, as root: it takes gcc
 	@$(call need,$(RACE_PACKAGES) $(TEST_PACKAGES))
-	$(SUDO) env PATH="$$PATH" CGO_ENABLED=1 CI="$(CI)" $(GO) test -race $(TEST_FLAGS) $(RACING)
-	$(SUDO) env PATH="$$PATH" CGO_ENABLED=1 CI="$(CI)" XDPCAP= GORACE=atexit_sleep_ms=0 $(GO) test -race $(TEST_FLAGS) -run 'TestChaos|TestServe|TestSend$$' -skip TestChaos/little_memory ./cmd/xdpcap
+	$(SUDO) $(URGENT) env PATH="$$PATH" CGO_ENABLED=1 CI="$(CI)" $(GO) test -race $(TEST_FLAGS) $(RACING)
+	$(SUDO) $(URGENT) env PATH="$$PATH" CGO_ENABLED=1 CI="$(CI)" XDPCAP= GORACE=atexit_sleep_ms=0 $(GO) test -race $(TEST_FLAGS) -run 'TestChaos|TestServe|TestSend$$' -skip TestChaos/little_memory ./cmd/xdpcap
 
 test-kernels: ## run the tests in Debian's kernels 6.1 and 6.12 under qemu, or in KERNEL=6.1; RUN=TestName narrows it
 	@$(call need,$(KERNELS_PACKAGES))
