@@ -55,8 +55,12 @@ func (p *process) pauseFor(ctx context.Context, f func() error) ([]look, error) 
 		for looks[old+1].at <= last.at-idleTime {
 			old++
 		}
-		if busy := last.cpu - looks[old].cpu; float64(busy) < idlePart*float64(last.at-looks[old].at) {
-			return looks, nil
+		if busy := last.cpu - looks[old].cpu; float64(busy) >= idlePart*float64(last.at-looks[old].at) {
+			continue
+		}
+		// Beside other work it may just be waiting for a CPU.
+		if runs, err := p.runs(); err != nil || !runs {
+			return looks, err
 		}
 	}
 	return nil, errors.Join(ctx.Err(), errors.New("it does not become idle"))

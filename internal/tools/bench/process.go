@@ -1,11 +1,13 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"regexp"
 	"strconv"
 	"strings"
@@ -77,6 +79,28 @@ func (p *process) cpu() (time.Duration, error) {
 		return 0, fmt.Errorf("read its CPU time: %w", err)
 	}
 	return time.Duration(ts.Nano()), nil
+}
+
+// runs tells whether a thread of the process runs, or would if a CPU were free.
+func (p *process) runs() (bool, error) {
+	threads, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", p.cmd.Process.Pid))
+	if err != nil {
+		return false, err
+	}
+	for _, path := range threads {
+		stat, err := os.ReadFile(path)
+		if errors.Is(err, unix.ESRCH) || errors.Is(err, os.ErrNotExist) {
+			continue // it has ended
+		}
+		if err != nil {
+			return false, err
+		}
+		// The state comes after the name, which may contain anything.
+		if rest := stat[bytes.LastIndexByte(stat, ')')+1:]; bytes.HasPrefix(rest, []byte(" R")) {
+			return true, nil
+		}
+	}
+	return false, nil
 }
 
 // counts are xdpcap's own counts of all packets so far.

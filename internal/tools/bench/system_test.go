@@ -2,13 +2,19 @@ package main
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/xdpcap/xdpcap/internal/testnet"
+	"github.com/xdpcap/xdpcap/internal/thread"
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
@@ -49,19 +55,28 @@ func TestCopying(t *testing.T) {
 	}
 }
 
-// A process does nothing while it is paused, and is looked at until it rests.
+// A process does nothing while it is paused, and is looked at until it rests. It does not rest while
+// it waits for its CPU, which somebody else has.
 func TestPauseFor(t *testing.T) {
 	testnet.SkipEmulated(t)
 	testnet.RequireRoot(t)
+	for _, beside := range []time.Duration{0, 100 * time.Millisecond} {
+		t.Run(fmt.Sprintf("beside %v of other work", beside), func(t *testing.T) { testPauseFor(t, beside) })
+	}
+}
+
+func testPauseFor(t *testing.T, beside time.Duration) {
 	pair := testnet.MustPair(t, testnet.PairOptions{})
 	// It is busy until there is a file.
 	path := filepath.Join(t.TempDir(), "file")
 	busy := `echo ready; while [ ! -e ` + path + ` ]; do :; done; echo done; exec sleep 1000`
-	p, err := startProcess(t.Context(), pair.Rx, &tool{args: []string{"sh", "-c", busy}, ready: "ready"}, allCPUs)
+	p, err := startProcess(t.Context(), pair.Rx, &tool{args: []string{"sh", "-c", busy}, ready: "ready"}, toolCPU)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer p.stop()
+	var rival sync.WaitGroup
+	defer rival.Wait()
 	looks, err := p.pauseFor(t.Context(), func() error {
 		before, err := p.cpu()
 		if err != nil {
@@ -73,6 +88,22 @@ func TestPauseFor(t *testing.T) {
 		time.Sleep(50 * time.Millisecond)
 		if after, err := p.cpu(); err != nil || after != before || strings.Contains(p.said.text(), "done") {
 			t.Errorf("CPU time %v while it was paused, %v, said %q", after-before, err, p.said.text())
+		}
+		if beside > 0 {
+			schedule := func(policy uint32) error {
+				return unix.SchedSetAttr(p.cmd.Process.Pid, &unix.SchedAttr{Size: unix.SizeofSchedAttr, Policy: policy}, 0)
+			}
+			if err := schedule(unix.SCHED_IDLE); err != nil {
+				return err
+			}
+			rival.Go(func() {
+				thread.Quiet(1, func() error {
+					for began := time.Now(); time.Since(began) < beside; {
+						runtime.Gosched()
+					}
+					return schedule(unix.SCHED_NORMAL)
+				})
+			})
 		}
 		return nil
 	})
