@@ -178,6 +178,12 @@ func newCapture(o *captureOptions) *cobra.Command {
 	return cmd
 }
 
+// reads tells whether the capture reads files instead, which the command read does.
+func (o *captureOptions) reads() bool { return o.read != nil }
+
+// hears tells whether settings in files and in the environment apply to a flag.
+func (o *captureOptions) hears(f *pflag.Flag) bool { return o.extcap.hears(f) }
+
 func (o *captureOptions) whereFlags(f *pflag.FlagSet) {
 	f.StringArrayVarP(&o.interfaces, "interface", "i", nil, "capture on this `interface`; repeat it for several")
 	f.StringVarP(&o.directionName, "direction", "Q", "in", "take what the interface receives (`in`), what it sends (out), or both (inout)")

@@ -80,10 +80,10 @@ func newRoot(files settings.Files) *cobra.Command {
 	for _, c := range append(cmd.Commands(), cmd) {
 		frame.AddGroup(c.Flags(), "Where", frame.NetnsFlag)
 		c.PreRunE = func(c *cobra.Command, _ []string) error {
-			if c == cmd && o.read != nil {
+			if c == cmd && o.reads() {
 				return nil // the command read applies the settings
 			}
-			err := set.Apply(c, o.extcap.hears)
+			err := set.Apply(c, o.hears)
 			if err == nil {
 				err = frame.EnterNetns(c.Flags())
 			}

@@ -25,23 +25,6 @@ var notes = []frame.Note{
 		"interface = eth0; `xdpcap config --help` says how."},
 }
 
-// sentNote is about the capture of what is sent.
-var sentNote = frame.Note{Title: "What is sent", Text: "-Q out and -Q inout see a packet before the kernel or the card cuts it into segments (GSO): it may " +
-	"have 64 KiB, and -v prints the size of its segments. A checksum that the card will compute is not there yet, and no transmit queue " +
-	"is chosen. What an XDP program sends does not pass there: capture it with --rx-capture exit --verdict tx,redirect."}
-
-// peerNote is about the flags that the help does not list.
-func peerNote() frame.Note {
-	var accepted []string
-	for _, p := range peerFlags {
-		if p.accepted != "" {
-			accepted = append(accepted, p.shortName())
-		}
-	}
-	return frame.Note{Title: "Flags of tcpdump, dumpcap and xdpdump", Text: strings.Join(accepted, " ") +
-		" are accepted, since they change nothing here. All others are refused, with a hint on what to do instead."}
-}
-
 // usageNotes are the notes at the end of the capture's help.
 func usageNotes() string {
 	var b strings.Builder
@@ -54,13 +37,7 @@ func usageNotes() string {
 
 // manualNotes are what the manual says besides the help of the commands.
 func manualNotes() man.Notes {
-	n := man.Notes{All: notes, Capture: []frame.Note{sentNote}, Peers: peerNote().Title}
-	for _, p := range peerFlags {
-		n.PeerFlags = append(n.PeerFlags, man.PeerFlag{
-			Letter: p.letter, Name: p.name, Value: p.value, Accepted: p.accepted != "", Says: p.says(),
-		})
-	}
-	return n
+	return man.Notes{All: notes, Capture: []frame.Note{sentNote}, Peers: peerNote().Title, PeerFlags: peers()}
 }
 
 // wrapped breaks a text into lines of at most width columns, each with an indentation.

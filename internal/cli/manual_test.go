@@ -3,6 +3,7 @@ package cli
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -58,7 +59,8 @@ func TestManual(t *testing.T) {
 				t.Error(warnings)
 			}
 			cmd.LocalFlags().VisitAll(func(f *pflag.Flag) {
-				if _, peers := f.Value.(*peerFlag); f.Hidden && !peers {
+				isPeer := func(p frame.PeerFlag) bool { return f.Name == p.Name || f.Name == p.Letter }
+				if f.Hidden && !slices.ContainsFunc(peers(), isPeer) {
 					return // of extcap, for Wireshark alone
 				}
 				name := " --" + f.Name

@@ -114,3 +114,30 @@ func (p *peerFlag) Set(value string) error {
 func (p *peerFlag) String() string { return "" }
 
 func (p *peerFlag) Type() string { return p.value }
+
+// sentNote is about the capture of what is sent.
+var sentNote = frame.Note{Title: "What is sent", Text: "-Q out and -Q inout see a packet before the kernel or the card cuts it into segments (GSO): it may " +
+	"have 64 KiB, and -v prints the size of its segments. A checksum that the card will compute is not there yet, and no transmit queue " +
+	"is chosen. What an XDP program sends does not pass there: capture it with --rx-capture exit --verdict tx,redirect."}
+
+// peerNote is about the flags that the help does not list.
+func peerNote() frame.Note {
+	var accepted []string
+	for _, p := range peerFlags {
+		if p.accepted != "" {
+			accepted = append(accepted, p.shortName())
+		}
+	}
+	return frame.Note{Title: "Flags of tcpdump, dumpcap and xdpdump", Text: strings.Join(accepted, " ") +
+		" are accepted, since they change nothing here. All others are refused, with a hint on what to do instead."}
+}
+
+// peers are the flags of other tools as the manual has them.
+func peers() (all []frame.PeerFlag) {
+	for _, p := range peerFlags {
+		all = append(all, frame.PeerFlag{
+			Letter: p.letter, Name: p.name, Value: p.value, Accepted: p.accepted != "", Says: p.says(),
+		})
+	}
+	return all
+}

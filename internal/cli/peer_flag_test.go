@@ -36,7 +36,7 @@ var flagsOfPeers = map[string]string{
 // Every flag of tcpdump, dumpcap and xdpdump is known.
 func TestPeersFlagsAreKnown(t *testing.T) {
 	testnet.SkipEmulated(t)
-	f := NewRoot().Flags()
+	f := newCapture(new(captureOptions)).Flags()
 	for tool, flags := range flagsOfPeers {
 		for _, flag := range strings.Fields(flags) {
 			name, long := strings.CutPrefix(flag, "--")
@@ -78,7 +78,7 @@ func TestEveryFlag(t *testing.T) {
 		"format": "pcap", "ring-buffer": "interval:60", "autostop": "packets:7",
 		"trigger": "aborted", "sflow-agent": "192.0.2.1",
 	}
-	NewRoot().Flags().VisitAll(func(f *pflag.Flag) {
+	newCapture(new(captureOptions)).Flags().VisitAll(func(f *pflag.Flag) {
 		if slices.Contains([]string{"help", "version", "netns"}, f.Name) {
 			return // every command has it
 		}

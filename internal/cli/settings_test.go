@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/xdpcap/xdpcap/internal/cli/config"
+	"github.com/xdpcap/xdpcap/internal/cli/frame"
 	"github.com/xdpcap/xdpcap/internal/settings"
 	"github.com/xdpcap/xdpcap/internal/testnet"
 )
@@ -59,7 +60,7 @@ func TestSettings(t *testing.T) {
 		{"in its place", machine, "promiscuous-mode = true\nexpression-file = x", nil, "--hook /x -p tcp",
 			map[string]string{"interface": "[]", "promiscuous-mode": "false", "expression-file": ""}},
 		{"without a value", "", "json = true\nverbose = 2\nquiet = true\n", nil, "",
-			map[string]string{"json": onStderr, "verbose": "2", "quiet": "true"}},
+			map[string]string{"json": frame.StderrFile, "verbose": "2", "quiet": "true"}},
 		{"another command", machine, "", nil, "stats", map[string]string{"interface": "[eth0,eth1]", "per-cpu": "true"}},
 		{"bad value", "", "interface = x\npacket-count = five", nil, "",
 			map[string]string{"error": "/config:2: -c five: must be 0 or a positive whole number (in xdpcap)"}},
@@ -77,7 +78,7 @@ func TestSettings(t *testing.T) {
 		{"a file of counts", "json = /tmp/counts\n", "", nil, "", map[string]string{"json": "/tmp/counts"}},
 		{"a file of counts, in read", "json = /tmp/counts\n", "", nil, "read x", map[string]string{"json": "false"}},
 		{"what a capture prints", "stats = true\nprint = true\njson = true\nformat = pcap\n", "", nil, "",
-			map[string]string{"stats": "true", "print": "true", "json": onStderr, "format": "pcap"}},
+			map[string]string{"stats": "true", "print": "true", "json": frame.StderrFile, "format": "pcap"}},
 		{"what a capture prints, in read", "stats = true\nprint = true\njson = true\nformat = pcap\n", "", nil, "read x",
 			map[string]string{"stats": "false", "print": "false", "json": "false", "format": ""}},
 		{"for no command", "sample = often\n", "", nil, "",
@@ -95,7 +96,7 @@ func TestSettings(t *testing.T) {
 			root := NewRoot()
 			got := make(map[string]string)
 			root.PersistentPreRunE = func(cmd *cobra.Command, _ []string) error {
-				if err := set.Apply(cmd, (&extcapOptions{}).hears); err != nil {
+				if err := set.Apply(cmd, new(captureOptions).hears); err != nil {
 					got["error"] = err.Error()
 				}
 				for name := range test.want {

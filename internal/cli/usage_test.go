@@ -6,10 +6,8 @@ import (
 	"testing"
 	"unicode/utf8"
 
-	"github.com/google/go-cmp/cmp"
 	"github.com/spf13/pflag"
 
-	"github.com/xdpcap/xdpcap/capture"
 	"github.com/xdpcap/xdpcap/internal/cli/frame"
 )
 
@@ -45,28 +43,6 @@ func TestUsage(t *testing.T) {
 			if n := utf8.RuneCountInString(line); n > frame.UsageWidth+1 {
 				t.Errorf("%s: %d columns: %s", command, n, line)
 			}
-		}
-	}
-}
-
-// One packet is "1 packet", as in tcpdump, and a message names an interface without a driver by its
-// name alone.
-func TestCountsOfOne(t *testing.T) {
-	var out bytes.Buffer
-	writeCounts(&out, capture.Account{Seen: 1, Captured: 1})
-	want := "1 packet captured\n1 packet received by filter\n0 packets dropped by kernel\n" +
-		"xdpcap: 1 seen = 0 filtered out + 0 not sampled + 0 lost + 0 invalid + 1 captured\n"
-	if diff := cmp.Diff(want, out.String()); diff != "" {
-		t.Error(diff)
-	}
-	out.Reset()
-	writeCounts(&out, capture.Account{Seen: 3, Captured: 1, Unexplained: 2})
-	if want := " + 1 captured + 2 unexplained\n"; !strings.HasSuffix(out.String(), want) {
-		t.Errorf("%q does not end in %q", out.String(), want)
-	}
-	for _, test := range []struct{ driver, want string }{{"", "lo"}, {"veth", "driver veth of lo"}} {
-		if got := driverOf(capture.Source{Name: "lo", Driver: test.driver}); got != test.want {
-			t.Errorf("%q: %s", test.driver, got)
 		}
 	}
 }

@@ -21,15 +21,7 @@ type Notes struct {
 	Capture []frame.Note // on the capture's own, before them
 
 	Peers     string // the title above the flags of other tools
-	PeerFlags []PeerFlag
-}
-
-// A PeerFlag is a flag of another tool that the capture knows.
-type PeerFlag struct {
-	Letter, Name string // one of them may be ""
-	Value        string // what stands after it; "" = nothing
-	Accepted     bool   // because it changes nothing; otherwise it is refused
-	Says         string // why, or what to do instead
+	PeerFlags []frame.PeerFlag
 }
 
 // New returns the command, whose pages have these notes.
