@@ -74,7 +74,13 @@ func parts(t *testing.T) map[string]*part {
 func TestImports(t *testing.T) {
 	testnet.SkipEmulated(t)
 	all := parts(t)
-	for name, want := range testdoc.List(t, "DESIGN.md", "What the packages of the command line import") {
+	rows := testdoc.List(t, "DESIGN.md", "What the packages of the command line import")
+	for name := range all {
+		if of, ok := strings.CutPrefix(name, "internal/cli/"); ok && rows["cli/"+of] == nil {
+			t.Errorf("DESIGN.md does not say what %s imports", name)
+		}
+	}
+	for name, want := range rows {
 		p := all["internal/"+name]
 		if p == nil {
 			t.Errorf("DESIGN.md names internal/%s, which is not there", name)
