@@ -1,8 +1,8 @@
 package main_test
 
 import (
-	"github.com/xdpcap/xdpcap/internal/cli"
 	"github.com/xdpcap/xdpcap/internal/cli/bench"
+	"github.com/xdpcap/xdpcap/internal/cli/capture"
 	"github.com/xdpcap/xdpcap/internal/cli/count"
 	"github.com/xdpcap/xdpcap/internal/cli/counters"
 	"github.com/xdpcap/xdpcap/internal/cli/drops"
@@ -16,12 +16,12 @@ import (
 
 // What --json prints.
 type (
-	AccountKeys   = cli.AccountKeys
-	CompanionKeys = cli.CompanionKeys
+	AccountKeys   = capture.AccountKeys
+	CompanionKeys = capture.CompanionKeys
 	VerdictRates  = stats.VerdictRates
 	EventCase     = monitor.EventCase
-	summary       = cli.Summary
-	sourceSummary = cli.SourceSummary
+	summary       = capture.Summary
+	sourceSummary = capture.SourceSummary
 	outputSummary = outputs.Summary
 	statsReport   = stats.Report
 	countReport   = count.Report

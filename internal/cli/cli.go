@@ -11,6 +11,7 @@ import (
 
 	"github.com/xdpcap/xdpcap/filter"
 	"github.com/xdpcap/xdpcap/internal/cli/bench"
+	"github.com/xdpcap/xdpcap/internal/cli/capture"
 	"github.com/xdpcap/xdpcap/internal/cli/config"
 	"github.com/xdpcap/xdpcap/internal/cli/count"
 	"github.com/xdpcap/xdpcap/internal/cli/drops"
@@ -69,8 +70,8 @@ func NewRoot() *cobra.Command { return newRoot(settings.Files{Machine: "/etc/xdp
 // newRoot returns the capture as NewRoot does, with settings from these files.
 func newRoot(files settings.Files) *cobra.Command {
 	set := &config.Settings{Files: files, NewRoot: func() *cobra.Command { return newRoot(files) }}
-	var o captureOptions
-	cmd := newCapture(&o)
+	var o capture.Options
+	cmd := capture.New(&o)
 	cmd.Version = version.String()
 	cmd.SetVersionTemplate("xdpcap {{.Version}} (" + runtime.Version() + ", " + runtime.GOOS + "/" + runtime.GOARCH + ")\n")
 	frame.SetUsage(cmd, usageNotes)
@@ -80,15 +81,15 @@ func newRoot(files settings.Files) *cobra.Command {
 	for _, c := range append(cmd.Commands(), cmd) {
 		frame.AddGroup(c.Flags(), "Where", frame.NetnsFlag)
 		c.PreRunE = func(c *cobra.Command, _ []string) error {
-			if c == cmd && o.reads() {
+			if c == cmd && o.Reads() {
 				return nil // the command read applies the settings
 			}
-			err := set.Apply(c, o.hears)
+			err := set.Apply(c, o.Hears)
 			if err == nil {
 				err = frame.EnterNetns(c.Flags())
 			}
 			if err != nil && c == cmd {
-				return runCapture(&o, cmd, err)
+				return capture.Run(&o, cmd, err)
 			}
 			return err
 		}
@@ -107,7 +108,7 @@ func newRoot(files settings.Files) *cobra.Command {
 			return err
 		}
 		frame.SetRest(c.Flags(), os.Args[1:])
-		return runCapture(&o, cmd, err)
+		return capture.Run(&o, cmd, err)
 	})
 	return cmd
 }

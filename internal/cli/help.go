@@ -5,6 +5,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/xdpcap/xdpcap/internal/cli/capture"
 	"github.com/xdpcap/xdpcap/internal/cli/frame"
 	"github.com/xdpcap/xdpcap/internal/cli/man"
 )
@@ -28,7 +29,7 @@ var notes = []frame.Note{
 // usageNotes are the notes at the end of the capture's help.
 func usageNotes() string {
 	var b strings.Builder
-	for _, n := range append([]frame.Note{peerNote(), sentNote}, notes...) {
+	for _, n := range append([]frame.Note{capture.PeerNote(), capture.SentNote}, notes...) {
 		b.WriteString("\n\n" + n.Title + ":\n")
 		b.WriteString(wrapped(n.Text, "  ", frame.UsageWidth))
 	}
@@ -37,7 +38,7 @@ func usageNotes() string {
 
 // manualNotes are what the manual says besides the help of the commands.
 func manualNotes() man.Notes {
-	return man.Notes{All: notes, Capture: []frame.Note{sentNote}, Peers: peerNote().Title, PeerFlags: peers()}
+	return man.Notes{All: notes, Capture: []frame.Note{capture.SentNote}, Peers: capture.PeerNote().Title, PeerFlags: capture.Peers()}
 }
 
 // wrapped breaks a text into lines of at most width columns, each with an indentation.

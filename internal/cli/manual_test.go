@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"github.com/xdpcap/xdpcap/internal/cli/capture"
 	"github.com/xdpcap/xdpcap/internal/cli/frame"
 	"github.com/xdpcap/xdpcap/internal/testdoc"
 	"github.com/xdpcap/xdpcap/internal/testnet"
@@ -60,7 +61,7 @@ func TestManual(t *testing.T) {
 			}
 			cmd.LocalFlags().VisitAll(func(f *pflag.Flag) {
 				isPeer := func(p frame.PeerFlag) bool { return f.Name == p.Name || f.Name == p.Letter }
-				if f.Hidden && !slices.ContainsFunc(peers(), isPeer) {
+				if f.Hidden && !slices.ContainsFunc(capture.Peers(), isPeer) {
 					return // of extcap, for Wireshark alone
 				}
 				name := " --" + f.Name

@@ -6,7 +6,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/xdpcap/xdpcap/capture"
+	library "github.com/xdpcap/xdpcap/capture"
+	"github.com/xdpcap/xdpcap/internal/cli/capture"
 	"github.com/xdpcap/xdpcap/internal/cli/count"
 	"github.com/xdpcap/xdpcap/internal/cli/drops"
 	"github.com/xdpcap/xdpcap/internal/cli/latency"
@@ -34,12 +35,12 @@ func allMetrics(t *testing.T) map[string]string {
 	t.Helper()
 	types := make(map[string]string)
 	typesOf(new(stats.Options).Counters(nil, "rx0").Metrics, types)
-	typesOf((&count.Options{Sizes: true, Flows: 5}).Counters(nil, capture.In, "rx0").Metrics, types)
+	typesOf((&count.Options{Sizes: true, Flows: 5}).Counters(nil, library.In, "rx0").Metrics, types)
 	typesOf(new(monitor.Options).Metrics(nil), types)
 	typesOf(new(drops.Options).Counters(nil, "rx0").Metrics, types)
 	typesOf(latency.Traced(nil, "rx0").Metrics, types)
 	typesOf(latency.RuntimeMetrics("rx0"), types)
-	typesOf(captureMetrics(nil, capture.TransportRing, time.Now()), types)
+	typesOf(capture.Metrics(nil, library.TransportRing, time.Now()), types)
 	return types
 }
 

@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/spf13/cobra"
 
+	"github.com/xdpcap/xdpcap/internal/cli/capture"
 	"github.com/xdpcap/xdpcap/internal/cli/config"
 	"github.com/xdpcap/xdpcap/internal/cli/frame"
 	"github.com/xdpcap/xdpcap/internal/settings"
@@ -96,7 +97,7 @@ func TestSettings(t *testing.T) {
 			root := NewRoot()
 			got := make(map[string]string)
 			root.PersistentPreRunE = func(cmd *cobra.Command, _ []string) error {
-				if err := set.Apply(cmd, new(captureOptions).hears); err != nil {
+				if err := set.Apply(cmd, new(capture.Options).Hears); err != nil {
 					got["error"] = err.Error()
 				}
 				for name := range test.want {

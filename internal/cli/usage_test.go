@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"github.com/xdpcap/xdpcap/internal/cli/capture"
 	"github.com/xdpcap/xdpcap/internal/cli/frame"
 )
 
@@ -23,7 +24,7 @@ func TestUsage(t *testing.T) {
 			t.Fatal(err)
 		}
 		found, _, _ := cmd.Find(strings.Fields(command))
-		flags, _, _ := strings.Cut(out.String(), "\n\n"+peerNote().Title)
+		flags, _, _ := strings.Cut(out.String(), "\n\n"+capture.PeerNote().Title)
 		found.LocalFlags().VisitAll(func(f *pflag.Flag) {
 			n, want := strings.Count(flags, " --"+f.Name+" ")+strings.Count(flags, " --"+f.Name+"["), 1
 			if f.Hidden {

@@ -1,0 +1,401 @@
+// Package capture is the command that captures, which has no name: its flags, its run, its counts.
+package capture
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+	"golang.org/x/sys/unix"
+
+	"github.com/xdpcap/xdpcap/capture"
+	"github.com/xdpcap/xdpcap/capture/file"
+	"github.com/xdpcap/xdpcap/internal/cli/filters"
+	"github.com/xdpcap/xdpcap/internal/cli/frame"
+	"github.com/xdpcap/xdpcap/internal/cli/interfaces"
+	"github.com/xdpcap/xdpcap/internal/cli/outputs"
+	"github.com/xdpcap/xdpcap/internal/cli/printing"
+	"github.com/xdpcap/xdpcap/internal/xdp"
+)
+
+// Options are the flags of the default command.
+type Options struct {
+	outputs.Options
+	interfaces []string
+	read       []string // files to read instead of capturing
+
+	filter filters.Options
+
+	snapLen   frame.Size
+	buffer    frame.Size
+	sink, yes bool
+
+	promiscuous, notPromiscuous bool
+
+	hookNames, programs, verdictNames []string
+	filterAt, hookMap, directionName  string
+
+	sample         sampling
+	sampleFlows    uint32
+	first, maxRate uint64
+
+	mode, transportName string
+
+	direction capture.Direction
+	xdpMode   capture.Mode
+	transport capture.Transport
+	hooks     []capture.Hook
+	verdicts  []capture.Verdict
+
+	list     bool
+	json     jsonFlag
+	listen   string // address of the metrics, "" = none
+	account  bool   // keep the account alone
+	lines    bool   // print packets as lines of JSON
+	printing printing.Options
+	extcap   extcapOptions
+	recorder recorderOptions
+	card     cardOptions
+
+	companions companionOptions
+}
+
+const captureHelp = `xdpcap captures packets at the XDP hook: as they come from the network driver, before the
+kernel's stack, its firewall and tcpdump see them. It copies packets and lets them pass. A host's
+own XDP programs stay attached and unchanged.
+
+Where no XDP program runs, xdpcap attaches one of its own. Many drivers then reset the queues of the
+card, and some take the link down for a second. --xdp-mode generic attaches nothing in the driver.`
+
+// captureBrief is what -h prints.
+const captureBrief = `xdpcap captures packets at the XDP hook: as they come from the network driver,
+before the kernel's stack, its firewall and tcpdump see them.
+
+  xdpcap interfaces                    list the interfaces
+  xdpcap probe -i eth0                 what is possible on this one
+  xdpcap -i eth0 'tcp port 443'        print what matches, a line each
+  xdpcap -i eth0 -w out.pcapng         into a file for Wireshark; Ctrl-C ends it
+  xdpcap -i eth0 --verdict drop        what the XDP program there drops
+  xdpcap count -i eth0 --flows 10      who sends most
+  xdpcap read out.pcapng               print a file
+
+  -Q in|out|inout                      received packets (default), sent, or both
+  -c N, --duration 10s                 end after N packets, or a time
+  -s 128, --sample 1000                the first 128 bytes; one packet of 1000
+  -w FILE.pcapng|pcap|json[.gz|.zst]   write a file in the format of its name
+  -v -e -x -X -A -t                    how lines look, as in tcpdump
+
+Many drivers reset the card's queues when an XDP program is attached:
+--xdp-mode generic attaches nothing in the driver.
+
+Commands:
+  bench config count drops interfaces latency man monitor probe read stats
+xdpcap --help has all flags, xdpcap count -h those of count. Also: help filter.
+`
+
+const captureExamples = `  xdpcap -i eth0                                print packets, one line each
+  xdpcap -i eth0 -w out.pcapng                  into a file for Wireshark; Ctrl-C ends it
+  xdpcap -i eth0 -w - | tcpdump -nr -           into another program
+  xdpcap -i eth0 'tcp port 443 and not host 192.0.2.1'
+                                                only what matches, chosen in the kernel
+  xdpcap -i eth0 --verdict drop                 what the XDP program that runs there drops
+  xdpcap -i eth0 -s 128 -c 1000 -w heads.pcapng the first 128 bytes of 1000 packets
+  xdpcap -i eth0 --account --listen :9432       how many packets there are, for Prometheus
+  xdpcap -i eth0 -w out.pcapng --count --flows 10
+                                                also count all of them, by protocol and flow
+  xdpcap -i eth0 --sample 1000 --duration 1m -w sample.pcapng
+                                                one packet of 1000, for a minute
+  xdpcap -i eth0 --sample drop=1,pass=1000 -w drops.pcapng
+                                                all that is dropped, and one of 1000 that pass
+  xdpcap -i eth0 --sample auto -w all.pcapng    as many packets as can be kept without a loss
+  xdpcap -i eth0 -G 3600 -W 24 -w %F_%H.pcapng.zst
+                                                a day, a compressed file for each hour
+  xdpcap -i eth0 -C 100 -W 50 --min-free 10G -w ring.pcapng
+                                                the last 50 files of 100 MB, fewer on a full disk
+  xdpcap -i eth0 --ring 256M --trigger aborted --post 5s -w crash.pcapng
+                                                what came before and after an exception`
+
+// New returns the command, which fills in its flags.
+func New(o *Options) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:         "xdpcap [flags] [filter]",
+		Short:       "Capture packets at the XDP hook",
+		Long:        captureHelp,
+		Example:     captureExamples,
+		Annotations: map[string]string{frame.BriefKey: captureBrief},
+		Args:        cobra.ArbitraryArgs,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if o.extcap.asked() {
+				return o.answer(cmd)
+			}
+			if o.list && o.json.given && o.json.file != onStderr {
+				return errors.New("-D prints to standard output: its --json takes no file")
+			}
+			if o.list {
+				return interfaces.Print(cmd.OutOrStdout(), o.json.given)
+			}
+			if o.card.listStamps {
+				return printStampTypes(cmd.OutOrStdout(), o.interfaces)
+			}
+			if o.read != nil {
+				return readInstead(cmd, o.read, args)
+			}
+			o.filter.Words = args
+			if o.filter.Dump == 0 {
+				return Run(o, cmd, nil)
+			}
+			if err := o.readFilter(cmd); err != nil {
+				return err
+			}
+			return o.printFilter(cmd.OutOrStdout())
+		},
+	}
+	f := cmd.Flags()
+	f.SetNormalizeFunc(otherNames)
+	frame.AddGroup(f, "Where", o.whereFlags)
+	frame.AddGroup(f, "Which packets", o.packetFlags)
+	frame.AddGroup(f, "How much", o.amountFlags)
+	frame.AddGroup(f, "Counters beside the packets", o.companions.flags)
+	frame.AddGroup(f, "Output", o.outputFlags)
+	frame.AddGroup(f, "Long captures", o.Rotate.Flags)
+	frame.AddGroup(f, "Flight recorder", o.recorder.flags)
+	frame.AddGroup(f, "Live streams", o.Live.Flags)
+	frame.AddGroup(f, "Lines", o.printing.Flags)
+	frame.AddGroup(f, "Privileges", o.Sandbox.Flags)
+	addPeerFlags(f)
+	o.extcap.flags(f)
+
+	cmd.RegisterFlagCompletionFunc("interface", frame.CompleteInterface)
+	cmd.RegisterFlagCompletionFunc("format", cobra.FixedCompletions([]string{"pcapng", "pcap", "json"}, cobra.ShellCompDirectiveNoFileComp))
+	cmd.RegisterFlagCompletionFunc("direction", cobra.FixedCompletions([]string{"in", "out", "inout"}, cobra.ShellCompDirectiveNoFileComp))
+	o.card.complete(cmd)
+	cmd.RegisterFlagCompletionFunc("rx-capture", frame.CompleteList("entry", "exit"))
+	cmd.RegisterFlagCompletionFunc("verdict", frame.CompleteList(xdp.VerdictNames()...))
+	cmd.RegisterFlagCompletionFunc("program", frame.CompleteProgram)
+	cmd.RegisterFlagCompletionFunc("filter-at", cobra.FixedCompletions([]string{"entry", "exit"}, cobra.ShellCompDirectiveNoFileComp))
+	cmd.RegisterFlagCompletionFunc("transport", cobra.FixedCompletions(transportNames(), cobra.ShellCompDirectiveNoFileComp))
+	cmd.RegisterFlagCompletionFunc("xdp-mode", cobra.FixedCompletions([]string{"auto", "native", "generic"}, cobra.ShellCompDirectiveNoFileComp))
+	return cmd
+}
+
+// Reads tells whether the capture reads files instead, which the command read does.
+func (o *Options) Reads() bool { return o.read != nil }
+
+// Hears tells whether settings in files and in the environment apply to a flag.
+func (o *Options) Hears(f *pflag.Flag) bool { return o.extcap.hears(f) }
+
+func (o *Options) whereFlags(f *pflag.FlagSet) {
+	f.StringArrayVarP(&o.interfaces, "interface", "i", nil, "capture on this `interface`; repeat it for several")
+	f.StringVarP(&o.directionName, "direction", "Q", "in", "take what the interface receives (`in`), what it sends (out), or both (inout)")
+	f.StringSliceVar(&o.programs, "program", nil, "where several programs run, trace this one: `NAME`, id or all; also the id of one in a devmap or cpumap")
+	f.StringSliceVar(&o.hookNames, "rx-capture", nil, "where an XDP program runs, take packets as they enter it (`entry`, the default), as they leave it (exit), or both (entry,exit)")
+	frame.NameVar(f, &o.hookMap, "hook", "", "instead of -i: capture from the XDP program that calls the hook map pinned at this `path`")
+	frame.ModeVar(f, &o.mode)
+	f.BoolVarP(&o.promiscuous, "promiscuous-mode", "P", false, "also let in packets for other MAC addresses, as --sink does by default")
+	f.BoolVarP(&o.notPromiscuous, "no-promiscuous-mode", "p", false, "no promiscuous mode, even with --sink")
+	f.BoolVar(&o.sink, "sink", false, "drop every packet after sampling: for interfaces that receive only copies (SPAN, TAP)")
+	f.BoolVar(&o.yes, "yes", false, "allow --sink even if it cuts off this machine")
+	f.StringArrayVarP(&o.read, "read-file", "r", nil, "read this `file` instead of capturing, like xdpcap read")
+	f.BoolVarP(&o.list, "list-interfaces", "D", false, "list the interfaces, like xdpcap interfaces")
+}
+
+func (o *Options) packetFlags(f *pflag.FlagSet) {
+	f.StringSliceVar(&o.verdictNames, "verdict", nil, "keep only packets to which the XDP program gives these `verdicts`: drop,aborted,tx,redirect,pass, or numbers")
+	f.StringVar(&o.filterAt, "filter-at", "entry", "filter packets as they enter the XDP program (`entry`), or as they leave it (exit)")
+	o.filter.Flags(f)
+	o.card.vlanFlag(f)
+}
+
+func (o *Options) amountFlags(f *pflag.FlagSet) {
+	o.buffer = frame.Size{Unit: 1 << 10}
+	o.snapLen = frame.Size{Unit: 1}
+	f.VarP(&o.snapLen, "snapshot-length", "s", "keep this many `bytes` of each packet; 0 keeps as many as possible: "+longestPackets())
+	f.Uint64VarP(&o.Count, "packet-count", "c", 0, "end after this many `packets`")
+	frame.DurationVar(f, &o.Duration, "duration", 0, "end after this `time`: 10s or just 10, 5m, 1h")
+	f.Uint32Var(&o.sampleFlows, "sample-flows", 1, "keep all packets of one flow in `N`")
+	f.Uint64Var(&o.first, "first", 0, "keep the first `N` packets of each flow")
+	o.sample = sampling{oneIn: 1}
+	f.Var(&o.sample, "sample", "keep one packet of every `N`, chosen at random in the kernel; drop=1,pass=1000 gives each verdict its own N; auto raises N only as far as it must to lose none")
+	f.Uint64Var(&o.maxRate, "max-rate", 0, "keep at most this many `packets` per second")
+	f.StringVar(&o.transportName, "transport", "", "take packets from the kernel by the transport of this `name`: "+aboutTransports())
+	f.VarP(&o.buffer, "buffer-size", "B", "size of each CPU's ring buffer, in `KiB` or with a suffix: 8M (default 8M)")
+}
+
+func (o *Options) outputFlags(f *pflag.FlagSet) {
+	o.FileFlags(f)
+	o.card.stampFlags(f)
+	f.BoolVarP(&o.Unbuffer, "packet-buffered", "U", false, "hand over each packet at once; costs CPU time")
+	f.BoolVar(&o.account, "account", false, "only count what becomes of packets: neither print nor write them")
+	f.BoolVar(&o.Unnamed, "no-command-line", false, "omit the command line from files and streams, which otherwise have it in their first comment")
+	o.SFlow.Flags(f)
+	frame.ListenVar(f, &o.listen)
+	f.Var(&o.json, "json", "print the report as JSON: one object with the closing counts, to stderr or --json=`file`")
+	f.Lookup("json").NoOptDefVal = onStderr
+}
+
+// readFilter finds the filter, and refuses words that were not meant as a filter.
+func (o *Options) readFilter(root *cobra.Command) error {
+	if err := o.filter.Read(); err != nil {
+		return err
+	}
+	return frame.CheckCommand(root, o.filter.Words, o.filter.Text)
+}
+
+// otherNames also finds flags by names that the help does not list: xdpdump's, and those that
+// people type.
+func otherNames(_ *pflag.FlagSet, name string) pflag.NormalizedName {
+	switch name {
+	case "promiscuous":
+		name = "promiscuous-mode"
+	case "program-names":
+		name = "program"
+	case "snaplen":
+		name = "snapshot-length"
+	}
+	return pflag.NormalizedName(name)
+}
+
+// check finds mistakes in the flags before anything is touched. given says which flags were set.
+func (o *Options) check(given func(flag string) bool) (err error) {
+	if err := o.ReadTargets(given); err != nil {
+		return err
+	}
+	o.lines = given("format") && o.Format == file.JSON.String() && len(o.Writes) == 0
+	if err := frame.CheckInterfaces(o.interfaces); err != nil {
+		return err
+	}
+	switch {
+	case len(o.interfaces) == 0 && o.hookMap == "":
+		return withoutInterface(o.filter.Words)
+	case len(o.interfaces) > 0 && o.hookMap != "":
+		return errors.New("-i and --hook: a hook map is captured alone")
+	case o.buffer.Bytes != 0 && (o.buffer.Bytes < capture.MinBuffer || o.buffer.Bytes > capture.MaxBuffer):
+		return fmt.Errorf("-B: %d bytes for each CPU: must be %d KiB to %d MiB, such as -B 8M", o.buffer.Bytes, capture.MinBuffer>>10, capture.MaxBuffer>>20)
+	case o.Count == 0 && given("packet-count"):
+		return errors.New("-c 0: must be at least 1")
+	case o.sampleFlows == 0:
+		return errors.New("--sample-flows 0: must be at least 1, which is every flow")
+	case o.first == 0 && given("first"):
+		return errors.New("--first 0: must be at least 1")
+	case o.maxRate == 0 && given("max-rate"):
+		return errors.New("--max-rate 0: must be at least 1")
+	case o.promiscuous && o.notPromiscuous:
+		return errors.New("-P and -p: choose one")
+	case o.account && (len(o.Writes) > 0 || o.Print || o.Live.Serve != ""):
+		return errors.New("--account keeps no packets: omit -w, --serve and --print, or --account")
+	case o.Live.TLS.Asked() && (o.Live.Serve == "" || o.Live.IsLocal()) && !o.WritesTo("tcp"):
+		return errors.New("--tls-cert, --tls-key and --tls-ca: nothing is sent: add --serve HOST:PORT or -w tcp://HOST:PORT")
+	case o.Print && o.WritesStdout():
+		return errors.New("--print and -w - both need standard output: write to a file, or do not print")
+	case o.json.descriptor() == unix.Stdout && (o.Print || o.WritesStdout() || len(o.Writes) == 0 && o.Live.Serve == "" && !o.account):
+		return fmt.Errorf("--json=%s and the packets both need standard output: write one of them to a file", o.json.file)
+	}
+	if err := o.checkSampling(given); err != nil {
+		return err
+	}
+	if err := o.checkRecorder(given); err != nil {
+		return err
+	}
+	if err := o.checkSFlow(given); err != nil {
+		return err
+	}
+	if err := o.card.check(given); err != nil {
+		return err
+	}
+	if err := o.checkCompanions(); err != nil {
+		return err
+	}
+	if o.xdpMode, err = capture.ParseMode(o.mode); err != nil {
+		return fmt.Errorf("--xdp-mode: %w", err)
+	}
+	if err := o.checkDirection(given); err != nil {
+		return err
+	}
+	// Only an exit has a verdict, or a packet as it leaves the program.
+	if (given("verdict") || o.sample.verdicts != nil || o.filterAt == "exit" || o.recorder.needsVerdict) && !given("rx-capture") && o.hookMap == "" {
+		o.hookNames = []string{"exit"}
+	}
+	for _, name := range o.hookNames {
+		h, err := capture.ParseHook(name)
+		if err != nil {
+			return fmt.Errorf("--rx-capture: %w", err)
+		}
+		if !slices.Contains(o.hooks, h) {
+			o.hooks = append(o.hooks, h)
+		}
+	}
+	if o.recorder.needsVerdict && o.hookMap == "" && !slices.Contains(o.hooks, capture.Exit) {
+		return errors.New("--trigger: only packets that leave a program have a verdict: add --rx-capture exit")
+	}
+	slices.Sort(o.hooks) // the order in which a packet passes them
+	for _, name := range o.verdictNames {
+		v, err := capture.ParseVerdict(name)
+		if err != nil {
+			return fmt.Errorf("--verdict: %w", err)
+		}
+		o.verdicts = append(o.verdicts, v)
+	}
+	if o.filterAt != "entry" && o.filterAt != "exit" {
+		return fmt.Errorf("--filter-at %s: must be entry or exit", o.filterAt)
+	}
+	if given("transport") {
+		if o.transport, err = capture.ParseTransport(o.transportName); err != nil {
+			return fmt.Errorf("--transport: %w", err)
+		}
+	}
+	if !given("ring") { // the files of a recorder are no series
+		o.Series, err = o.Rotation(given)
+	}
+	if err == nil && o.Series != nil && o.Rotate.PrintFiles && o.json.descriptor() == unix.Stdout {
+		return fmt.Errorf("--print-files and --json=%s both need standard output: choose another file", o.json.file)
+	}
+	return err
+}
+
+func (o *Options) session() capture.Options {
+	return capture.Options{
+		Interfaces: o.interfaces,
+		Direction:  o.direction,
+		Mode:       o.xdpMode,
+		HookMap:    o.hookMap,
+
+		Hooks:        o.hooks,
+		Targets:      o.programs,
+		Verdicts:     o.verdicts,
+		FilterAtExit: o.filterAt == "exit",
+
+		Filter:        o.filter.Text,
+		VLANAware:     o.filter.VLANAware,
+		FilterProgram: o.filter.Program,
+		Stamp:         o.card.stamp,
+		VLANRestore:   o.card.restore,
+		Hash:          o.printing.Verbose > 0,
+		SnapLen:       int(o.snapLen.Bytes),
+		Count:         o.Count,
+		SampleFlows:   o.sampleFlows,
+		First:         o.first,
+		Sample:        o.sample.oneIn,
+		MaxRate:       o.maxRate,
+
+		SampleVerdicts: o.sample.verdicts,
+		Adaptive:       o.sample.auto,
+
+		Sink:        o.sink,
+		Promiscuous: o.promiscuity(),
+		Transport:   o.transport,
+		Buffer:      int(o.buffer.Bytes),
+		Immediate:   o.Unbuffer,
+	}
+}
+
+func (o *Options) promiscuity() capture.Promiscuity {
+	switch {
+	case o.promiscuous:
+		return capture.PromiscuousOn
+	case o.notPromiscuous:
+		return capture.PromiscuousOff
+	}
+	return capture.PromiscuousAuto
+}

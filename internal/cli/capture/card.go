@@ -1,0 +1,135 @@
+package capture
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/xdpcap/xdpcap/capture"
+	"github.com/xdpcap/xdpcap/internal/cli/frame"
+	"github.com/xdpcap/xdpcap/internal/escape"
+)
+
+// cardOptions are the flags for what network cards know about packets.
+type cardOptions struct {
+	stampName   string
+	listStamps  bool
+	vlanRestore bool
+
+	stamp   capture.Stamp
+	restore capture.VLANRestore
+}
+
+func (o *cardOptions) stampFlags(f *pflag.FlagSet) {
+	f.StringVarP(&o.stampName, "time-stamp-type", "j", "host", "give packets time stamps of this `type`: host, host_lowprec (the host's, read once for all packets that come together, which is faster), adapter (the card's, converted to the system's clock) or adapter_unsynced (the card's, unchanged)")
+	f.BoolVarP(&o.listStamps, "list-time-stamp-types", "J", false, "list the types that -j can have on -i")
+}
+
+func (o *cardOptions) vlanFlag(f *pflag.FlagSet) {
+	f.BoolVar(&o.vlanRestore, "vlan-restore", true, "put back the VLAN tags that the card takes off packets, where its driver reports them")
+}
+
+func (o *cardOptions) complete(cmd *cobra.Command) {
+	types := []string{capture.HostStamp.String(), capture.HostLowprecStamp.String(), capture.AdapterStamp.String(), capture.AdapterUnsyncedStamp.String()}
+	cmd.RegisterFlagCompletionFunc("time-stamp-type", cobra.FixedCompletions(types, cobra.ShellCompDirectiveNoFileComp))
+}
+
+func (o *cardOptions) check(given func(flag string) bool) (err error) {
+	if o.stamp, err = capture.ParseStamp(o.stampName); err != nil {
+		return fmt.Errorf("-j: %w", err)
+	}
+	if o.stamp.IsCards() {
+		if err := frame.ForOwnRights("-j " + o.stampName); err != nil {
+			return err
+		}
+	}
+	switch {
+	case !o.vlanRestore:
+		o.restore = capture.VLANRestoreOff
+	case given("vlan-restore"):
+		o.restore = capture.VLANRestoreOn
+	}
+	return nil
+}
+
+// stampTypes describe the types as tcpdump does.
+var stampTypes = map[capture.Stamp]string{
+	capture.HostStamp:            "Host",
+	capture.HostLowprecStamp:     "Host, low precision",
+	capture.AdapterStamp:         "Adapter",
+	capture.AdapterUnsyncedStamp: "Adapter, not synced with system time",
+}
+
+// printStampTypes is -J.
+func printStampTypes(out io.Writer, interfaces []string) error {
+	if len(interfaces) == 0 {
+		return errors.New("-J: which interface? -i NAME; xdpcap interfaces lists them")
+	}
+	var b strings.Builder
+	for _, name := range interfaces {
+		types, err := capture.StampTypes(name)
+		if err != nil {
+			return err
+		}
+		fmt.Fprintf(&b, "Time stamp types for %s (use option -j to set):\n", escape.Text(name))
+		for _, t := range types {
+			fmt.Fprintf(&b, "  %v (%s)\n", t, stampTypes[t])
+		}
+	}
+	_, err := io.WriteString(out, b.String())
+	return frame.ExplainPrint(err)
+}
+
+// announceCards prints, with -v, what the cards are asked for.
+func announceCards(out io.Writer, session *capture.Session) {
+	for _, src := range session.Sources() {
+		switch {
+		case src.Hook != capture.XDP:
+		case src.Asked == nil:
+			frame.Say(out, "%s: the card is asked for nothing: xdpcap probe -i %s shows what its driver has", src.Name, src.Name)
+		default:
+			frame.Say(out, "%s: the card is asked for %s", src.Name, strings.Join(src.Asked, ", "))
+		}
+	}
+	writeClocks(out, session)
+}
+
+// writeClocks prints how far off the clocks are by which cards stamp packets.
+func writeClocks(out io.Writer, session *capture.Session) {
+	sources := session.Sources()
+	for i, clock := range session.CardClocks() {
+		if clock != nil {
+			frame.Say(out, "%s: %v", sources[i].Name, clock)
+		}
+	}
+}
+
+// writeStamps prints at the end how many packets have no stamp from the card, and how far off its
+// clock is.
+func writeStamps(out io.Writer, session *capture.Session, accounts capture.Accounts) {
+	for i, src := range session.Sources() {
+		if n := accounts[i].Unstamped; n > 0 {
+			frame.Say(out, "%s: the card gave no time stamp for %s, which have the host's", src.Name, frame.Packets(n))
+		}
+	}
+	writeClocks(out, session)
+}
+
+// clockKeys is a card's clock as --json prints it.
+type clockKeys struct {
+	Name   string  `json:"name"`
+	Ahead  int64   `json:"ahead_ns"`
+	Within int64   `json:"within_ns"`
+	Gains  float64 `json:"gains_ns_per_s"`
+}
+
+func newClockKeys(c *capture.CardClock) *clockKeys {
+	if c == nil {
+		return nil
+	}
+	return &clockKeys{Name: c.Name, Ahead: c.Ahead.Nanoseconds(), Within: c.Within.Nanoseconds(), Gains: c.Faster * 1e9}
+}

@@ -1,0 +1,13 @@
+package capture
+
+import (
+	"io"
+	"testing"
+)
+
+// Without an interface there is no card to ask for its types.
+func TestListStampTypesOfNone(t *testing.T) {
+	if err := printStampTypes(io.Discard, nil); err == nil {
+		t.Error("no interface is no error")
+	}
+}

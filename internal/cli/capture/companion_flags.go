@@ -1,0 +1,82 @@
+package capture
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/spf13/pflag"
+
+	"github.com/xdpcap/xdpcap/internal/cli/count"
+	"github.com/xdpcap/xdpcap/internal/cli/frame"
+)
+
+// companionOptions are the flags for what a capture counts beside the packets.
+type companionOptions struct {
+	stats, latency bool
+	count          countFlag
+	protocols      count.Options // sizes and flows
+}
+
+func (o *companionOptions) flags(f *pflag.FlagSet) {
+	f.BoolVar(&o.stats, "stats", false, "count packets and bytes per verdict of the XDP program that runs there, like xdpcap stats")
+	f.Var(&o.count, "count", "count packets and bytes per protocol, like xdpcap count")
+	f.Lookup("count").NoOptDefVal = "true"
+	f.BoolVar(&o.protocols.Sizes, "sizes", false, "also count packets by size; implies --count")
+	f.IntVar(&o.protocols.Flows, "flows", 0, "also show the `N` flows with most bytes; implies --count")
+	f.BoolVar(&o.latency, "latency", false, "measure how long the XDP program that runs there takes, per verdict, like xdpcap latency")
+}
+
+// counts says whether protocols are counted.
+func (o *companionOptions) counts() bool {
+	return bool(o.count) || o.protocols.Sizes || o.protocols.Flows > 0
+}
+
+// flagOfTraced is the flag that counts something which only a traced program has.
+func (o *companionOptions) flagOfTraced() string {
+	if o.stats {
+		return "--stats"
+	}
+	return "--latency"
+}
+
+func (o *companionOptions) isNone() bool { return !o.counts() && !o.stats && !o.latency }
+
+// checkCompanions finds mistakes in the flags.
+func (c *Options) checkCompanions() error {
+	o := &c.companions
+	if o.protocols.Flows < 0 {
+		return fmt.Errorf("--flows %d: must be 0 or more", o.protocols.Flows)
+	}
+	if o.count && len(c.filter.Words) > 0 && strings.Trim(c.filter.Words[0], "0123456789") == "" {
+		return fmt.Errorf("--count %s: %w", c.filter.Words[0], errCountsProtocols)
+	}
+	if !o.isNone() && c.hookMap != "" {
+		return errors.New("--stats, --count, --sizes, --flows and --latency count what an interface receives or sends, but a hook map " +
+			"has only what its owner hands over: omit them, or count beside the capture: xdpcap count -i NAME")
+	}
+	return nil
+}
+
+const errCountsProtocols = frame.Refusal("it takes no number, because it counts packets per protocol; to end after a number of packets, use -c")
+
+// A countFlag is the value of --count. It refuses a number, because in other commands --count takes
+// one and ends them.
+type countFlag bool
+
+func (c *countFlag) String() string {
+	if *c {
+		return "true"
+	}
+	return "false"
+}
+func (c *countFlag) Type() string { return "bool" }
+
+func (c *countFlag) Set(s string) error {
+	if !slices.Contains([]string{"true", "false"}, s) {
+		return errCountsProtocols
+	}
+	*c = s == "true"
+	return nil
+}

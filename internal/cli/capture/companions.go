@@ -1,0 +1,247 @@
+package capture
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/xdpcap/xdpcap/capture"
+	"github.com/xdpcap/xdpcap/internal/cli/count"
+	"github.com/xdpcap/xdpcap/internal/cli/counters"
+	"github.com/xdpcap/xdpcap/internal/cli/latency"
+	"github.com/xdpcap/xdpcap/internal/cli/stats"
+	"github.com/xdpcap/xdpcap/internal/meter"
+	"github.com/xdpcap/xdpcap/internal/metrics"
+	"github.com/xdpcap/xdpcap/internal/xdp"
+)
+
+// companions are the counters of a capture: programs of internal/meter that run within those of the
+// capture, for each packet that these see. After Open its methods may be called concurrently.
+type companions struct {
+	options *companionOptions
+	began   time.Time // when the capture began
+	places  []string  // names of interfaces with a direction, where packets are counted
+	exits   map[string]capture.Companions
+	all     []companion
+}
+
+// A companion is one kind of counters on one interface and direction.
+type companion interface {
+	// report has everything since began.
+	report(began time.Time) (r counters.Report, table []byte, err error)
+	// isAbout says whether the statistics of this source in a file contain the counters.
+	isAbout(src capture.Source, all []capture.Source) bool
+	collector() prometheus.Collector
+	Follow() (notice string, err error)
+	Close() error
+}
+
+// join opens the counters for a source and returns their programs, as capture.Options.Companions.
+func (c *companions) join(src capture.Source) (with capture.Companions, err error) {
+	if src.Hook == capture.Exit {
+		return c.exits[src.Name], nil
+	}
+	at := placeOf(src)
+	if slices.Contains(c.places, at) {
+		return with, fmt.Errorf("%s: several programs are traced there, but a counter is for one of them: choose it with --program", src.Name)
+	}
+	c.places = append(c.places, at)
+	o := c.options
+	if (o.stats || o.latency) && src.Hook == capture.XDP {
+		return with, fmt.Errorf("%s: %s runs no XDP program, and only a program gives verdicts: omit %[1]s, or "+
+			"start the program before the capture", o.flagOfTraced(), src.Name)
+	}
+	var exit capture.Companions
+	if o.counts() {
+		if err := c.joinCount(src, &with, &exit); err != nil {
+			return with, err
+		}
+	}
+	if src.Hook == capture.Entry {
+		err = c.joinTraced(src, &with, &exit)
+		c.exits[src.Name] = exit
+	}
+	return with, err
+}
+
+// placeOf names the interface and the direction of a source.
+func placeOf(src capture.Source) string { return src.Name + " " + src.Direction().String() }
+
+// joinCount opens the counters of protocols.
+func (c *companions) joinCount(src capture.Source, with, exit *capture.Companions) error {
+	o, d := &c.options.protocols, src.Direction()
+	p, first, last, err := meter.EmbedProtocols(meter.ProtocolsOptions{
+		Interface: src.Name, Sizes: o.Sizes, Flows: o.Flows > 0, Sent: d == capture.Out,
+	}, xdp.Program(src.Target))
+	if err != nil {
+		return err
+	}
+	with.First = append(with.First, first)
+	if last != nil {
+		exit.Last = append(exit.Last, last)
+	}
+	c.all = append(c.all, &companionOf[meter.ProtocolCounts]{src, o.Counters(p, d, src.Name)})
+	return nil
+}
+
+// joinTraced opens the counters that need a traced program. They count at its exit.
+func (c *companions) joinTraced(src capture.Source, with, exit *capture.Companions) error {
+	program := xdp.Program(src.Target)
+	src.Hook = capture.Exit
+	if c.options.stats {
+		a, counts, err := meter.EmbedActions(src.Name, program)
+		if err != nil {
+			return err
+		}
+		exit.Last = append(exit.Last, counts)
+		c.all = append(c.all, &companionOf[meter.ActionCounts]{src, new(stats.Options).Counters(a, src.Name)})
+	}
+	if c.options.latency {
+		m, enters, exits, err := meter.EmbedLatency(src.Name, program)
+		if err != nil {
+			return err
+		}
+		with.Last, exit.First = append(with.Last, enters), append(exit.First, exits)
+		c.all = append(c.all, &companionOf[meter.LatencyCounts]{src, latency.Traced(m, src.Name)})
+	}
+	return nil
+}
+
+// A companionOf has counters of one type at a source.
+type companionOf[S any] struct {
+	source capture.Source
+	*counters.Counters[S]
+}
+
+// String is the title of the counters' table.
+func (c *companionOf[S]) String() string {
+	if c.source.Hook == capture.Exit {
+		return fmt.Sprintf("%s, XDP program %v", c.source.Name, c.source.Target)
+	}
+	return fmt.Sprintf("%s, %s", c.source.Name, map[capture.Direction]string{capture.In: "received", capture.Out: "sent"}[c.source.Direction()])
+}
+
+func (c *companionOf[S]) report(began time.Time) (counters.Report, []byte, error) {
+	now, err := c.Read()
+	if err != nil {
+		return nil, nil, err
+	}
+	end := time.Now()
+	i := meter.Interval[S]{}.Next(now, end, end.Sub(began)).Whole()
+	shown := counters.Counters[S]{Meter: titled[S]{c.Meter, c.String()}, NewReport: c.NewReport}
+	return c.NewReport(i), shown.Block("total", i), nil
+}
+
+// A titled meter replaces a meter's title.
+type titled[S any] struct {
+	counters.Meter[S]
+	title string
+}
+
+func (t titled[S]) String() string { return t.title }
+
+func (c *companionOf[S]) collector() prometheus.Collector {
+	return metrics.NewCollector(c.Read, c.Metrics)
+}
+
+// isAbout is true for the source where the packets are counted. If that source is not captured, it
+// is true for the other one of the same interface and direction.
+func (c *companionOf[S]) isAbout(src capture.Source, all []capture.Source) bool {
+	if placeOf(src) != placeOf(c.source) {
+		return false
+	}
+	return src.Hook == c.source.Hook ||
+		!slices.ContainsFunc(all, func(s capture.Source) bool { return s.Name == c.source.Name && s.Hook == c.source.Hook })
+}
+
+// companionReports are the reports of all counters, as objects and as tables.
+type companionReports struct {
+	CompanionKeys
+	tables [][]byte
+}
+
+// reports reads all counters.
+func (c *companions) reports() (all companionReports, err error) {
+	for _, one := range c.all {
+		r, table, err := one.report(c.began)
+		if err != nil {
+			return all, err
+		}
+		all.add(r)
+		all.tables = append(all.tables, table)
+	}
+	return all, nil
+}
+
+// CompanionKeys are the counters in a capture's object: an object for each interface and direction,
+// with the keys of the command.
+type CompanionKeys struct {
+	Stats   []*stats.Report   `json:"stats,omitempty"`
+	Count   []*count.Report   `json:"count,omitempty"`
+	Latency []*latency.Report `json:"latency,omitempty"`
+}
+
+func (k *CompanionKeys) add(r counters.Report) {
+	switch r := r.(type) {
+	case *stats.Report:
+		k.Stats = append(k.Stats, r)
+	case *count.Report:
+		k.Count = append(k.Count, r)
+	case *latency.Report:
+		k.Latency = append(k.Latency, r)
+	}
+}
+
+// maxComment is about the longest comment that a block of a file can have.
+const maxComment = 1<<16 - 64
+
+// comments are the counters in a file's statistics of a source: the object of --json for each kind.
+// An object that is too long for a comment omits protocols and flows.
+func (c *companions) comments(src capture.Source, all []capture.Source) (comments []string) {
+	for _, one := range c.all {
+		if !one.isAbout(src, all) {
+			continue
+		}
+		r, _, err := one.report(c.began)
+		if err != nil {
+			continue // the end of the capture reports the error
+		}
+		var k CompanionKeys
+		k.add(r)
+		text, err := json.Marshal(k)
+		if long, ok := r.(*count.Report); ok && len(text) > maxComment {
+			long.Protocols, long.Flows = []count.ProtocolRate{}, nil
+			text, err = json.Marshal(k)
+		}
+		if err == nil {
+			comments = append(comments, string(text))
+		}
+	}
+	return comments
+}
+
+func (c *companions) collectors() (list []prometheus.Collector) {
+	for _, one := range c.all {
+		list = append(list, one.collector())
+	}
+	return list
+}
+
+// follow makes room in the counters' tables. Call it about once a second.
+func (c *companions) follow() (err error) {
+	for _, one := range c.all {
+		_, failed := one.Follow()
+		err = errors.Join(err, failed)
+	}
+	return err
+}
+
+func (c *companions) close() {
+	for _, one := range c.all {
+		one.Close()
+	}
+}

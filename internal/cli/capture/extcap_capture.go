@@ -1,0 +1,82 @@
+package capture
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/sys/unix"
+
+	"github.com/xdpcap/xdpcap/capture/file"
+	"github.com/xdpcap/xdpcap/internal/cli/frame"
+	"github.com/xdpcap/xdpcap/internal/cli/sandbox"
+	"github.com/xdpcap/xdpcap/internal/escape"
+	"github.com/xdpcap/xdpcap/internal/outfile"
+	"github.com/xdpcap/xdpcap/internal/support"
+)
+
+// captureForWireshark captures into Wireshark's fifo until Wireshark closes it or sends SIGTERM.
+// When the capture has ended, Wireshark shows everything on stderr as an error, so only errors and
+// losses are printed there.
+func (o *Options) captureForWireshark(cmd *cobra.Command) error {
+	if o.extcap.fifo == "" {
+		return errors.New("--capture: --fifo is missing, the fifo that Wireshark reads packets from")
+	}
+	o.filter.Words = nil
+	if text := o.extcap.filter(); text != "" {
+		o.filter.Words, o.filter.File, o.filter.ProgramFile = []string{text}, "", ""
+	}
+	var others []error
+	for _, err := range frame.Joined(Run(o, cmd, nil)) {
+		if err != nil && !errors.Is(err, unix.EPIPE) { // EPIPE is the normal end: Wireshark has closed the fifo
+			others = append(others, o.explainToWireshark(err))
+		}
+	}
+	return errors.Join(others...)
+}
+
+// explainToWireshark adds to an error how to get the privileges when Wireshark runs xdpcap.
+func (o *Options) explainToWireshark(err error) error {
+	if !errors.Is(err, support.ErrPrivileges) {
+		return err
+	}
+	path, failed := os.Executable()
+	if failed != nil {
+		path = "FILE"
+	}
+	return fmt.Errorf("%w; Wireshark runs xdpcap (FILE is %s) as you: as with dumpcap, give the privileges to a group, "+
+		"with sudo chgrp wireshark FILE, chmod 750 FILE, and that setcap; or capture as root and read from a pipe: "+
+		"ssh HOST sudo xdpcap -i %s -w - | wireshark -k -i -", err, escape.ShellWord(path), escape.ShellWord(o.interfaces[0]))
+}
+
+// fifoPatience is how long Wireshark may take to read from its fifo.
+const fifoPatience = 30 * time.Second
+
+// openFifo opens the fifo when Wireshark reads from it. It creates no file, and a signal can end
+// the wait.
+func openFifo(ctx context.Context, path string, o file.Options, by *sandbox.Options) (*file.File, error) {
+	o.Name = path
+	for deadline := time.Now().Add(fifoPatience); ; {
+		var f *os.File
+		err := by.Opener().Open(path, func(t outfile.Trust) (err error) {
+			f, err = t.OpenPipe(path)
+			return err
+		})
+		switch {
+		case err == nil:
+			return file.New(f, o)
+		case !errors.Is(err, unix.ENXIO):
+			return nil, fmt.Errorf("--fifo: %w", err)
+		case time.Now().After(deadline):
+			return nil, fmt.Errorf("--fifo: open %s: nobody has read from it for %v", path, fifoPatience)
+		}
+		select {
+		case <-ctx.Done():
+			return nil, fmt.Errorf("--fifo: open %s: nobody read from it: %w", path, unix.EPIPE)
+		case <-time.After(10 * time.Millisecond):
+		}
+	}
+}

@@ -1,0 +1,123 @@
+package capture
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/xdpcap/xdpcap/internal/cli/frame"
+	"github.com/xdpcap/xdpcap/internal/outfile"
+)
+
+// A jsonFlag is the value of the capture's --json: the file for its objects.
+type jsonFlag struct {
+	given bool
+	file  string
+
+	opened *outfile.File // nil for a descriptor
+	begun  bool
+}
+
+// onStderr is the file of --json without a value.
+const onStderr = frame.StderrFile
+
+func (f *jsonFlag) String() string { return f.file }
+func (f *jsonFlag) Type() string   { return "file" }
+
+func (f *jsonFlag) Set(file string) error {
+	if file == "" {
+		return errors.New("must be a file, or be omitted for standard error")
+	}
+	*f = jsonFlag{given: true, file: file}
+	return nil
+}
+
+// descriptor returns the number of the process's descriptor that the file names, or -1.
+func (f *jsonFlag) descriptor() int {
+	switch f.file {
+	case "/dev/stdout":
+		return unix.Stdout
+	case onStderr:
+		return unix.Stderr
+	}
+	digits, ok := strings.CutPrefix(f.file, "/dev/fd/")
+	if fd, err := strconv.ParseUint(digits, 10, 31); ok && err == nil {
+		return int(fd)
+	}
+	return -1
+}
+
+// path is the path of the file that open opens; "" for a descriptor.
+func (f *jsonFlag) path() string {
+	if f.descriptor() >= 0 {
+		return ""
+	}
+	return f.file
+}
+
+// open returns stderr itself if the objects go there. A descriptor is used directly: opening it
+// again by its name would empty the file behind it, and is impossible for a socket. A file is
+// opened by a function of the sandbox, and stays unchanged until begin is called.
+func (f *jsonFlag) open(by func(path string, open func(outfile.Trust) error) error) (*frame.Console, error) {
+	fd := f.descriptor()
+	if fd == unix.Stderr {
+		return frame.Stderr, nil
+	}
+	if fd < 0 {
+		err := by(f.file, func(t outfile.Trust) (err error) {
+			return frame.AwaitReader(frame.Signalled, func() error {
+				f.opened, err = outfile.Open(f.file, outfile.Options{Trust: t})
+				return err
+			})
+		})
+		if err != nil {
+			return nil, fmt.Errorf("--json: %w", err)
+		}
+		return frame.NewConsole(f.opened), nil
+	}
+	// Descriptors that this process has opened itself have FD_CLOEXEC: they are not the caller's.
+	flags, err := unix.FcntlInt(uintptr(fd), unix.F_GETFD, 0)
+	if err != nil || flags&unix.FD_CLOEXEC != 0 || fd == unix.Stdout && frame.IsStdoutClosed() {
+		return nil, fmt.Errorf("--json=%s: xdpcap was started without this descriptor", f.file)
+	}
+	mode, err := unix.FcntlInt(uintptr(fd), unix.F_GETFL, 0)
+	if err != nil || mode&unix.O_ACCMODE == unix.O_RDONLY {
+		return nil, fmt.Errorf("--json=%s: the descriptor is open for reading only", f.file)
+	}
+	unix.CloseOnExec(fd) // else the commands of -z would keep it open, and its reader would wait for its end
+	return frame.NewConsole(os.NewFile(uintptr(fd), f.file)), nil
+}
+
+// begin empties a file before the first object is written to it.
+func (f *jsonFlag) begin() error {
+	if f.opened == nil || f.begun {
+		return nil
+	}
+	f.begun = true
+	if err := f.opened.Begin(); err != nil {
+		return fmt.Errorf("--json=%s: %w", f.file, err)
+	}
+	return nil
+}
+
+// Give makes a file that open has made belong to another user and group.
+func (f *jsonFlag) Give(uid, gid int) error {
+	if f.opened == nil {
+		return nil
+	}
+	return f.opened.Give(uid, gid)
+}
+
+// explain returns the error of a faulty filter, or a better one if the filter's first word was
+// meant as the file of --json. The file must come after an equals sign, because a filter may follow
+// --json.
+func (f *jsonFlag) explain(words []string, faulty error) error {
+	if f.file != onStderr || len(words) == 0 || !strings.ContainsAny(words[0], "/.") {
+		return faulty
+	}
+	return fmt.Errorf("%s is no filter: to write the counts to a file say --json=%s", words[0], words[0])
+}

@@ -1,0 +1,143 @@
+package capture
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/xdpcap/xdpcap/capture"
+	"github.com/xdpcap/xdpcap/capture/file"
+	"github.com/xdpcap/xdpcap/capture/stream"
+	"github.com/xdpcap/xdpcap/internal/cli/outputs"
+	"github.com/xdpcap/xdpcap/internal/metrics"
+)
+
+// A captureReading is the answer to a scrape of a capture.
+type captureReading struct {
+	accounts capture.Accounts
+	fileSize int64                 // bytes of all files together; -1 = there is no file
+	clients  *stream.ServerAccount // of --serve; nil = there is none
+	outputs  []outputs.Summary     // as at the end
+}
+
+// read is called by scrapes while the session runs, and while it ends.
+func (r *captureRun) read() (c captureReading, err error) {
+	c.fileSize = -1
+	for _, d := range r.Opened {
+		if f, ok := d.(*file.File); ok {
+			c.fileSize = max(c.fileSize, 0) + f.Size()
+		}
+		if server, ok := d.(interface{ Account() stream.ServerAccount }); ok {
+			a := server.Account()
+			c.clients = &a
+		}
+	}
+	all, err := r.accountsNow()
+	if err != nil {
+		return c, err
+	}
+	c.accounts, c.outputs = all[0], r.outputSummaries(all)
+	if r.recorder != nil {
+		for i, n := range r.recorder.Overwritten() {
+			c.accounts[i].NotRecorded = n
+		}
+	}
+	return c, nil
+}
+
+// Metrics has a counter for each number of an account, labelled by its source, and metrics
+// about the whole capture.
+func Metrics(sources []capture.Source, transport capture.Transport, started time.Time) metrics.Set[captureReading] {
+	var m metrics.Set[captureReading]
+	for _, number := range []struct {
+		name, help string
+		of         func(capture.Account) uint64
+	}{
+		{"seen_packets", "Packets that reached the hook.", func(a capture.Account) uint64 { return a.Seen }},
+		{"filtered_out_packets", "Packets that the filter did not match.", func(a capture.Account) uint64 { return a.FilteredOut }},
+		{"not_sampled_packets", "Packets that sampling passed over, or that came after -c was reached.", func(a capture.Account) uint64 { return a.NotSampled }},
+		{"not_recorded_packets", "Packets that a recorder had in memory and overwrote before it wrote them.", func(a capture.Account) uint64 { return a.NotRecorded }},
+		{"lost_packets", "Packets that found their ring full, or that the output did not take.", func(a capture.Account) uint64 { return a.Lost }},
+		{"not_taken_packets", "Those of the lost packets that the output did not take.", func(a capture.Account) uint64 { return a.NotTaken }},
+		{"invalid_packets", "Packets whose record arrived damaged.", func(a capture.Account) uint64 { return a.Invalid }},
+		{"captured_packets", "Packets that were captured.", func(a capture.Account) uint64 { return a.Captured }},
+		{"captured_bytes", "Bytes of the captured packets, after -s.", func(a capture.Account) uint64 { return a.Bytes }},
+	} {
+		m.All = append(m.All, metrics.Metric[captureReading]{
+			Name:   "xdpcap_" + number.name + "_total",
+			Help:   number.help,
+			Labels: []string{"interface", "hook", "program", "program_id"},
+			Values: func(c captureReading, send metrics.SendValue) {
+				for i, src := range sources {
+					send(float64(number.of(c.accounts[i])), src.Name, src.Hook.String(), src.Target.Name, programNumber(src.Target))
+				}
+			},
+		})
+	}
+	m.All = append(m.All,
+		metrics.Metric[captureReading]{
+			Name:  "xdpcap_output_file_bytes",
+			Help:  "Size in bytes of the file that packets are written to, or of all files of a rotation that still exist; missing without a file.",
+			Gauge: true,
+			Values: func(c captureReading, send metrics.SendValue) {
+				if c.fileSize >= 0 {
+					send(float64(c.fileSize))
+				}
+			},
+		},
+		metrics.Metric[captureReading]{
+			Name:   "xdpcap_capture_start_time_seconds",
+			Help:   "When the capture began, in seconds since the Unix epoch.",
+			Gauge:  true,
+			Values: func(_ captureReading, send metrics.SendValue) { send(float64(started.UnixNano()) / 1e9) },
+		},
+		metrics.Metric[captureReading]{
+			Name:   "xdpcap_capture_info",
+			Help:   "How packets come from the kernel; the value is always 1.",
+			Gauge:  true,
+			Labels: []string{"transport"},
+			Values: func(_ captureReading, send metrics.SendValue) { send(1, transport.String()) },
+		})
+	m.All = append(m.All, outputMetrics()...)
+	m.All = append(m.All, clientMetrics()...)
+	return m
+}
+
+// outputMetrics are about each of several outputs.
+func outputMetrics() (all []metrics.Metric[captureReading]) {
+	for _, number := range []struct {
+		name, help string
+		of         func(*outputs.Summary) uint64
+	}{
+		{"captured_packets", "Packets that each of several outputs has taken.", func(s *outputs.Summary) uint64 { return s.Captured }},
+		{"captured_bytes", "Bytes of the packets that each of several outputs has taken, after -s.", func(s *outputs.Summary) uint64 { return s.Bytes }},
+		{"not_taken_packets", "Packets that each of several outputs did not take.", func(s *outputs.Summary) uint64 { return s.NotTaken }},
+	} {
+		all = append(all, metrics.Metric[captureReading]{
+			Name:   "xdpcap_output_" + number.name + "_total",
+			Help:   number.help,
+			Labels: []string{"output"},
+			Values: func(c captureReading, send metrics.SendValue) {
+				for i := range c.outputs {
+					send(float64(number.of(&c.outputs[i])), c.outputs[i].Output)
+				}
+			},
+		})
+	}
+	return all
+}
+
+// programNumber is empty where no program is traced.
+func programNumber(p capture.Program) string {
+	if p.ID == 0 {
+		return ""
+	}
+	return fmt.Sprint(p.ID)
+}
+
+// accountOnly is an output that takes every packet and keeps none.
+type accountOnly struct{}
+
+func (accountOnly) Begin(capture.Description) error                      { return nil }
+func (accountOnly) Write([]capture.Packet) error                         { return nil }
+func (accountOnly) Flush() error                                         { return nil }
+func (accountOnly) End(final capture.Accounts) (capture.Accounts, error) { return final, nil }

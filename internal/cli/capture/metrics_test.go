@@ -1,0 +1,60 @@
+package capture
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/xdpcap/xdpcap/capture"
+	"github.com/xdpcap/xdpcap/capture/stream"
+	"github.com/xdpcap/xdpcap/internal/cli/counters/countertest"
+	"github.com/xdpcap/xdpcap/internal/cli/outputs"
+)
+
+var twoSources = []capture.Source{
+	{Name: "rx0", Hook: capture.XDP},
+	{Name: "rx1", Hook: capture.Exit, Target: capture.Program{ID: 7, Name: "firewall"}},
+}
+
+// Each source has its own numbers, under its own labels. A capture without a file has no size of a
+// file.
+func TestCaptureMetrics(t *testing.T) {
+	one := capture.Account{Seen: 21, FilteredOut: 1, NotSampled: 2, NotRecorded: 1, Lost: 3, NotTaken: 1, Invalid: 5, Captured: 10, Bytes: 640}
+	began := time.Unix(1700000000, 500_000_000)
+	m := Metrics(twoSources, capture.TransportRing, began)
+	r := captureReading{accounts: capture.Accounts{one, {Seen: 4}}, fileSize: 1234, clients: &stream.ServerAccount{Connected: 2, Clients: 70, Refused: 6, Lost: 99},
+		outputs: []outputs.Summary{{Output: "a", Captured: 10, Bytes: 640, NotTaken: 1}, {Output: "tcp://b:1", Captured: 9, Bytes: 576, NotTaken: 2}}}
+	text := countertest.Scraped(t, r, m)
+	for _, want := range []string{
+		`xdpcap_capture_info{transport="ring"} 1`,
+		`xdpcap_capture_start_time_seconds{} 1.7000000005e+09`,
+		`xdpcap_output_file_bytes{} 1234`,
+		`xdpcap_connected_clients{} 2`,
+		`xdpcap_clients_total{} 70`,
+		`xdpcap_clients_refused_total{} 6`,
+		`xdpcap_clients_lost_packets_total{} 99`,
+		`xdpcap_output_captured_packets_total{output="a"} 10`,
+		`xdpcap_output_captured_packets_total{output="tcp://b:1"} 9`,
+		`xdpcap_output_captured_bytes_total{output="tcp://b:1"} 576`,
+		`xdpcap_output_not_taken_packets_total{output="tcp://b:1"} 2`,
+		`xdpcap_seen_packets_total{hook="xdp",interface="rx0",program="",program_id=""} 21`,
+		`xdpcap_seen_packets_total{hook="exit",interface="rx1",program="firewall",program_id="7"} 4`,
+		`xdpcap_filtered_out_packets_total{hook="xdp",interface="rx0",program="",program_id=""} 1`,
+		`xdpcap_not_sampled_packets_total{hook="xdp",interface="rx0",program="",program_id=""} 2`,
+		`xdpcap_not_recorded_packets_total{hook="xdp",interface="rx0",program="",program_id=""} 1`,
+		`xdpcap_lost_packets_total{hook="xdp",interface="rx0",program="",program_id=""} 3`,
+		`xdpcap_not_taken_packets_total{hook="xdp",interface="rx0",program="",program_id=""} 1`,
+		`xdpcap_invalid_packets_total{hook="xdp",interface="rx0",program="",program_id=""} 5`,
+		`xdpcap_captured_packets_total{hook="xdp",interface="rx0",program="",program_id=""} 10`,
+		`xdpcap_captured_bytes_total{hook="xdp",interface="rx0",program="",program_id=""} 640`,
+	} {
+		if !strings.Contains(text, want+"\n") {
+			t.Errorf("no %s in\n%s", want, text)
+		}
+	}
+	countertest.CheckMetrics(t, r, m)
+	r.fileSize, r.clients = -1, nil
+	if text := countertest.Scraped(t, r, m); strings.Contains(text, "xdpcap_output_file_bytes") || strings.Contains(text, "xdpcap_clients") {
+		t.Errorf("no file has a size, or no server clients:\n%s", text)
+	}
+}

@@ -1,0 +1,242 @@
+package capture
+
+import (
+	"cmp"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/xdpcap/xdpcap/internal/cli/frame"
+	"github.com/xdpcap/xdpcap/internal/cli/read"
+	"github.com/xdpcap/xdpcap/internal/testnet"
+)
+
+// flagsOfPeers are the flags of three tools, by their manuals: tcpdump 4.99, dumpcap 4.0 and
+// xdpdump 1.3. Not here are -h, --help and --version, which every command has.
+var flagsOfPeers = map[string]string{
+	"tcpdump": "-A -b -B --buffer-size -c --count -C -d -D --list-interfaces -e -E -f -F -G -H " +
+		"-i --interface -I --monitor-mode --immediate-mode -j --time-stamp-type -J --list-time-stamp-types " +
+		"--time-stamp-precision --micro --nano -K --dont-verify-checksums -l -L --list-data-link-types -m -M -n -N " +
+		"-# --number -O --no-optimize -p --no-promiscuous-mode --print -Q --direction -q -r " +
+		"-S --absolute-tcp-sequence-numbers -s --snapshot-length -T -t -u -U --packet-buffered -v -V -w -W -x -X " +
+		"-y --linktype -z -Z --relinquish-privileges",
+	"dumpcap": "-i --interface --ifname --ifdescr -f -s --snapshot-length -p --no-promiscuous-mode -I --monitor-mode " +
+		"-B --buffer-size -y --linktype --time-stamp-type -D --list-interfaces -L --list-data-link-types " +
+		"--list-time-stamp-types -d -k -S -M -c -a --autostop -w -g -b --ring-buffer -n -P --capture-comment --temp-dir " +
+		"--log-level --log-fatal --log-domains --log-debug --log-noisy --log-file -N -C -t -q -v",
+	"xdpdump": "--rx-capture -D --list-interfaces --load-xdp-mode --load-xdp-program -i --interface --perf-wakeup " +
+		"-p --program-names -P --promiscuous-mode -s --snapshot-length --use-pcap -w --write -x --hex -v --verbose",
+}
+
+// Every flag of tcpdump, dumpcap and xdpdump is known.
+func TestPeersFlagsAreKnown(t *testing.T) {
+	testnet.SkipEmulated(t)
+	f := New(new(Options)).Flags()
+	for tool, flags := range flagsOfPeers {
+		for _, flag := range strings.Fields(flags) {
+			name, long := strings.CutPrefix(flag, "--")
+			if long && f.Lookup(name) == nil || !long && f.ShorthandLookup(flag[1:]) == nil {
+				t.Errorf("%s of %s is unknown", flag, tool)
+			}
+		}
+	}
+}
+
+// tryLine returns the error that a capture with this command line finds before it touches anything.
+func tryLine(args ...string) error {
+	var o Options
+	cmd := New(&o)
+	cmd.SilenceErrors, cmd.SilenceUsage = true, true
+	cmd.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return frame.ExplainFlag(err, "xdpcap --help") })
+	cmd.RunE = func(_ *cobra.Command, words []string) error {
+		o.filter.Words = words
+		if o.read != nil {
+			_, err := readLine(read.New(), cmd.Flags(), o.read, words)
+			return err
+		}
+		if err := o.readFilter(cmd); err != nil || o.list || o.filter.Dump > 0 {
+			return err
+		}
+		return o.check(cmd.Flags().Changed)
+	}
+	cmd.SetArgs(args)
+	return cmd.Execute()
+}
+
+// Every flag of the capture can be given: it works, is accepted, or is refused in one line.
+func TestEveryFlag(t *testing.T) {
+	testnet.SkipEmulated(t)
+	values := map[string]string{ // by flag or type
+		"name": "x", "size": "1M", "uint64": "1", "time": "1s", "stringSlice": "x", "stringArray": "none0",
+		"expression-file": os.DevNull, "filter-file": writeFile(t, "1\n6 0 0 65535\n"), "rx-capture": "exit", "verdict": "drop",
+		"direction": "in", "transport": "auto", "linktype": "EN10MB", "precision": "nano",
+		"format": "pcap", "ring-buffer": "interval:60", "autostop": "packets:7",
+		"trigger": "aborted", "sflow-agent": "192.0.2.1",
+	}
+	New(new(Options)).Flags().VisitAll(func(f *pflag.Flag) {
+		if slices.Contains([]string{"help", "version", "netns"}, f.Name) {
+			return // every command has it
+		}
+		args := []string{"--" + f.Name}
+		if f.NoOptDefVal == "" {
+			value, ok := values[f.Name]
+			if !ok {
+				value = cmp.Or(values[f.Value.Type()], f.DefValue)
+			}
+			args = append(args, value)
+		}
+		switch f.Name {
+		case "interface", "hook", "list-interfaces", "read-file":
+		case "ebpf":
+			args = append(args, "-d")
+		case "rotate-seconds":
+			args = append(args, "-i", "none0", "-w", "%T")
+		case "file-size", "ring-buffer", "max-bytes", "min-free", "atomic", "postrotate-command", "print-files", "ring":
+			args = append(args, "-i", "none0", "-w", "out")
+		case "trigger", "trigger-interval", "post":
+			args = append(args, "-i", "none0", "-w", "out", "--ring", "1M")
+		case "counter-interval", "sflow-agent":
+			args = append(args, "-i", "none0", "-w", "sflow://127.0.0.1")
+		case "tls-cert", "tls-key", "tls-ca":
+			args = append(args, "-i", "none0", "--serve", "127.0.0.1:0")
+		case "file-count":
+			args = append(args, "-i", "none0", "-w", "out", "-C", "1")
+		default:
+			args = append([]string{"-i", "none0"}, args...)
+		}
+		err := tryLine(args...)
+		p, ok := f.Value.(*peerFlag)
+		switch {
+		case !ok || p.accepted != "":
+			if err != nil {
+				t.Errorf("%q: %v", args, err)
+			}
+		case err == nil || err.Error() != frame.FlagName(f)+": "+p.instead || len(err.Error()) > frame.UsageWidth:
+			t.Errorf("%q: %v, want one line with %q", args, err, p.instead)
+		}
+	})
+}
+
+// writeFile makes a file of this text.
+func writeFile(t *testing.T, text string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// A flag of another tool refuses all values except those that change nothing here.
+func TestPeerFlagValues(t *testing.T) {
+	testnet.SkipEmulated(t)
+	for _, test := range []struct{ args, want string }{
+		{"-i none0 -y en10mb --time-stamp-precision=nano", ""},
+		{"-i none0 -lnf tcp", ""},
+		{"-i none0 --program-names x --load-xdp-program", ""},
+		{"-i none0 -y RAW", "-y: XDP sees Ethernet frames only: say -y EN10MB"},
+		{"-i none0 -y", "-y needs a value: -y linktype; see xdpcap --help"},
+		{"-nlSKvvr f -w g tcp", ""},
+		{"-r f -i none0", "-i does not work with -r: omit it; see xdpcap read --help"},
+		{"-r", "-r needs a value: -r file; see xdpcap --help"},
+	} {
+		got := ""
+		if err := tryLine(strings.Fields(test.args)...); err != nil {
+			got = err.Error()
+		}
+		if got != test.want {
+			t.Errorf("%s: %s, want %s", test.args, got, test.want)
+		}
+	}
+}
+
+// The most common command lines of tcpdump work, or print in one line what to do.
+func TestTcpdumpLines(t *testing.T) {
+	testnet.SkipEmulated(t)
+	for _, test := range []struct {
+		args []string
+		want string // in the error; "" = it works
+	}{
+		{line("-i eth0"), ""},
+		{line("-n -i eth0"), ""},
+		{line("-ni eth0"), ""},
+		{line("-nn -i eth0"), ""},
+		{line("-i eth0 -c 10"), ""},
+		{line("-i eth0 -c10 -nn"), ""},
+		{line("-D"), ""},
+		{line("--list-interfaces"), ""},
+		{line("-i eth0 -w file.pcap"), ""},
+		{line("-i eth0 -w - -U"), ""},
+		{line("-i eth0 -s 0 -w file.pcap"), ""},
+		{line("-i eth0 -s0 -w file.pcap port 80"), ""},
+		{line("-i eth0 -s 65535 -w file.pcap"), ""},
+		{line("-i eth0 -s 262144 -w file.pcap"), ""},
+		{line("-i eth0 -l port 53"), ""},
+		{line("-lni eth0 udp port 53"), ""},
+		{line("-i eth0 -v icmp"), ""},
+		{line("-nnvvS -i eth0"), ""},
+		{line("-nnvvvS -s 1500 -c1 -i eth0 icmp[0] == 8"), ""},
+		{line("-i eth0 -q"), ""},
+		{line("-p -i eth0"), ""},
+		{line("-i eth0 -K -n"), ""},
+		{line("-i eth0 -N -S"), ""},
+		{line("-i eth0 host 192.0.2.1"), ""},
+		{line("-i eth0 src 192.0.2.1 and dst port 80"), ""},
+		{line("-i eth0 net 192.0.2.0/24"), ""},
+		{line("-i eth0 portrange 21-23"), ""},
+		{line("-i eth0 tcp[tcpflags] & (tcp-syn|tcp-fin) != 0 and not src and dst net 192.0.2.0/24"), ""},
+		{line("-i eth0 tcp[13] & 2 != 0"), ""},
+		{line("-i eth0 vlan 100 and port 80"), ""},
+		{line("-i eth0 ether proto 0x88cc"), ""},
+		{line("-i eth0 -B 4096 -w file.pcap"), ""},
+		{line("-i eth0 -F filter.txt"), "filter.txt: no such file"},
+		{line("-i eth0 -d tcp port 80"), ""},
+		{line("-i eth0 -ddd ip6"), ""},
+		{line("-i eth0 --immediate-mode"), ""},
+		{line("-i eth0 -Q in"), ""},
+		{line("-i eth0 -Q out"), ""},
+		{line("-i eth0 -Q inout"), ""},
+		{line("-i eth0 -y EN10MB"), ""},
+		{line("-i eth0 -Z root -w file.pcap"), ""},
+		{line("-n port 53"), "-i NAME"},
+		{line("-r file.pcap"), ""},
+		{line("-nn -r file.pcap tcp port 80"), ""},
+		{line("-i eth0 -C 100 -W 10 -w file.pcap"), ""},
+		{line("-i eth0 -G 3600 -w %F.pcap"), ""},
+		{line("-i eth0 -w file.pcap -z gzip"), ""},
+		{line("-I -i wlan0"), "tcpdump -I"},
+	} {
+		err := tryLine(test.args...)
+		switch {
+		case test.want == "" && err != nil:
+			t.Errorf("%q: %v", test.args, err)
+		case test.want != "" && (err == nil || !strings.Contains(err.Error(), test.want) || strings.Contains(err.Error(), "\n")):
+			t.Errorf("%q: %v, want %q in one line", test.args, err, test.want)
+		}
+	}
+}
+
+// line is a command line as a shell hands it over: the filter may be several words.
+func line(text string) []string { return strings.Fields(text) }
+
+// No two rows of the table are about the same flag.
+func TestPeerFlagsOnce(t *testing.T) {
+	testnet.SkipEmulated(t)
+	var seen []string
+	for _, p := range peerFlags {
+		for _, name := range []string{p.letter, p.name} {
+			if name != "" && slices.Contains(seen, name) {
+				t.Errorf("%s has two rows", name)
+			}
+			seen = append(seen, name)
+		}
+		if p.accepted == "" && p.instead == "" || p.accepted != "" && (p.takes == nil) != (p.instead == "") {
+			t.Errorf("-%s --%s: %+v is neither accepted nor refused", p.letter, p.name, p)
+		}
+	}
+}

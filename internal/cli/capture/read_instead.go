@@ -1,0 +1,57 @@
+package capture
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/xdpcap/xdpcap/internal/cli/frame"
+)
+
+// readInstead runs read for a command line of the capture that has -r, as tcpdump's users type it.
+func readInstead(cmd *cobra.Command, files, words []string) error {
+	read, _, err := cmd.Root().Find([]string{"read"})
+	if err != nil {
+		return err
+	}
+	args, err := readLine(read, cmd.Flags(), files, words)
+	if err != nil {
+		return err
+	}
+	if err := read.ParseFlags(args); err != nil {
+		return err
+	}
+	if err := read.PreRunE(read, nil); err != nil {
+		return err
+	}
+	return read.RunE(read, read.Flags().Args())
+}
+
+// isSlice says whether a flag may be repeated, each time with one value.
+func isSlice(v pflag.Value) bool {
+	_, ok := v.(pflag.SliceValue)
+	return ok && v.Type() != "stringSlice"
+}
+
+// readLine returns the arguments of read that mean the same as these flags of the capture.
+func readLine(read *cobra.Command, given *pflag.FlagSet, files, words []string) (args []string, err error) {
+	given.Visit(func(f *pflag.Flag) {
+		peer, ok := f.Value.(*peerFlag)
+		switch {
+		case f.Name == "read-file" || ok && peer.accepted != "":
+		case read.Flags().Lookup(f.Name) == nil:
+			err = fmt.Errorf("%s does not work with -r: omit it; see xdpcap read --help", frame.FlagName(f))
+		case f.Name == "json":
+			args = append(args, "--json")
+		case isSlice(f.Value):
+			for _, value := range f.Value.(pflag.SliceValue).GetSlice() {
+				args = append(args, "--"+f.Name+"="+value)
+			}
+		default:
+			args = append(args, "--"+f.Name+"="+f.Value.String())
+		}
+	})
+	return slices.Concat(args, files, []string{"--"}, words), err
+}

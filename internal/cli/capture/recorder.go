@@ -1,0 +1,197 @@
+package capture
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/pflag"
+	"golang.org/x/sys/unix"
+
+	"github.com/xdpcap/xdpcap/capture"
+	"github.com/xdpcap/xdpcap/capture/file"
+	"github.com/xdpcap/xdpcap/capture/recorder"
+	"github.com/xdpcap/xdpcap/internal/cli/frame"
+	"github.com/xdpcap/xdpcap/internal/cli/outputs"
+	"github.com/xdpcap/xdpcap/internal/outfile"
+	"github.com/xdpcap/xdpcap/internal/trigger"
+)
+
+// recorderOptions are the flags of the flight recorder (--ring).
+type recorderOptions struct {
+	size  frame.Size
+	ahead time.Duration
+	post  time.Duration
+	words []string // --trigger
+
+	interval time.Duration // between triggers
+	limits   file.Rotation
+
+	triggers     []recorder.Trigger
+	needsVerdict bool // a trigger needs the verdict of packets
+	atEnd        bool
+}
+
+func (o *recorderOptions) flags(f *pflag.FlagSet) {
+	o.size = frame.Size{Unit: 1}
+	f.Var((*ringFlag)(o), "ring", "keep the last packets in memory of this `size` (256M), those of the last seconds (10s), or both (10s,1G); write them to -w at a --trigger, or on SIGUSR2")
+	f.StringArrayVar(&o.words, "trigger", nil, "make --ring write when this happens: aborted or another verdict, lost, drop>1000/s or the like, end, or a packet that matches a `filter`; repeat --trigger for several")
+	frame.DurationVar(f, &o.interval, "trigger-interval", time.Second, "after a trigger, only count further triggers for this `time`")
+	frame.DurationVar(f, &o.post, "post", 0, "also write the packets that come within this `time` after a trigger")
+}
+
+// A ringFlag is the value of --ring: a size, or a time, or both with a comma between them.
+type ringFlag recorderOptions
+
+// timedRing is the memory for packets where --ring has a time alone.
+const timedRing = 256 << 20
+
+func (o *ringFlag) Set(text string) error {
+	memory := frame.Size{Unit: 1}
+	first, second, both := strings.Cut(text, ",")
+	var ahead time.Duration
+	if strings.HasSuffix(first, "s") {
+		if err := (*frame.Duration)(&ahead).Set(first); err != nil {
+			return err
+		}
+		if first = second; !both {
+			first = strconv.Itoa(timedRing)
+		}
+		both = false
+	}
+	if err := memory.Set(first); err != nil || both {
+		return errors.New("must be a size of memory, 256M, or a time in seconds, 10s, or both: 10s,256M")
+	}
+	o.size, o.ahead = memory, ahead
+	return nil
+}
+
+func (o *ringFlag) String() string { return o.size.String() }
+func (o *ringFlag) Type() string   { return "size" }
+
+// checkRecorder finds mistakes in the flags. given says which flags were set.
+func (c *Options) checkRecorder(given func(flag string) bool) error {
+	o, write := &c.recorder, c.Write
+	switch {
+	case !given("ring") && given("trigger"):
+		return errors.New("--trigger: nothing is kept in memory: add --ring SIZE")
+	case !given("ring") && given("post"):
+		return errors.New("--post: nothing is kept in memory: add --ring SIZE")
+	case !given("ring") && given("trigger-interval"):
+		return errors.New("--trigger-interval: nothing is kept in memory: add --ring SIZE")
+	case !given("ring"):
+		return nil
+	case o.size.Bytes < recorder.MinSize:
+		return fmt.Errorf("--ring %s: must be at least %dM", o.size.String(), recorder.MinSize>>20)
+	case write == "" || frame.IsStdout(write):
+		return errors.New("--ring: each trigger makes a file: add -w FILE, for FILE-1, FILE-2 and so on")
+	case len(c.Files()) > 1:
+		return fmt.Errorf("--ring: -w names %d files: choose one, for FILE-1, FILE-2 and so on", len(c.Files()))
+	}
+	var err error
+	if o.limits, err = c.Recordings(given); err != nil {
+		return err
+	}
+	for _, text := range o.words {
+		if strings.TrimSpace(text) == "end" {
+			o.atEnd = true
+			continue
+		}
+		t, needsVerdict, err := trigger.Parse(text, c.filter.VLANAware)
+		if err != nil {
+			return fmt.Errorf("--trigger: %w", err)
+		}
+		o.triggers = append(o.triggers, t)
+		o.needsVerdict = o.needsVerdict || needsVerdict
+	}
+	return nil
+}
+
+// openRecorder makes the recorder, and checks that it will be able to create files.
+func (r *captureRun) openRecorder() (err error) {
+	if err := r.o.Sandbox.Try(func() error { return outfile.TryDirectory(filepath.Dir(r.o.Write)) }); err != nil {
+		return fmt.Errorf("-w: %w", err)
+	}
+	limits, after := r.o.recorder.limits, 0
+	if limits.Keep > 0 {
+		limits.Left, after = outputs.EarlierRecordings(r.o.Write)
+	}
+	names := outputs.FileNames(r.o.Write, after)
+	r.recorder, err = recorder.New(recorder.Options{
+		Size:     int(r.o.recorder.size.Bytes),
+		Ahead:    r.o.recorder.ahead,
+		Post:     r.o.recorder.post,
+		Interval: r.o.recorder.interval,
+		Triggers: r.o.recorder.triggers,
+		AtEnd:    r.o.recorder.atEnd,
+		Open: func() (*file.File, string, error) {
+			name, options := names(), r.writer(r.o.File())
+			options.StatisticsInterval = 0 // the statistics of a recording are about its own packets, which are written at once
+			series := limits
+			series.Path = func(file.Place) string { return name }
+			file, err := outputs.OpenFile(name, &series, true, options)
+			outputs.RecordTo(file)
+			return file, name, err
+		},
+		Done: func(done recorder.Recording) { r.notices.Add(recorded{done}) },
+	})
+	if err != nil {
+		return fmt.Errorf("--ring: %w", err)
+	}
+	if len(r.o.recorder.words) == 0 {
+		r.notices.Add(fmt.Errorf("--ring without --trigger: only a signal makes a recording: kill -USR2 %d", os.Getpid()))
+	}
+	return nil
+}
+
+// A recorded is the notice about a recording.
+type recorded struct{ recorder.Recording }
+
+func (r recorded) Error() string {
+	further := ""
+	if r.Further > 0 {
+		further = fmt.Sprintf(", and %d more triggers while they were written", r.Further)
+	}
+	return fmt.Sprintf("%s: %s recorded because of: %s, at %s%s",
+		r.File, frame.Packets(r.Packets), r.Trigger, r.Time.Format(time.RFC3339Nano), further)
+}
+
+// A recorderOutput is the recorder as one of the capture's outputs.
+type recorderOutput struct{ *recorder.Recorder }
+
+// Accounts are those of the session: packets that are or were in memory count as captured, because
+// only the end shows which ones were recorded.
+func (r recorderOutput) Accounts(session func() (capture.Accounts, error)) (capture.Accounts, error) {
+	return session()
+}
+
+// Summarize adds the numbers of recordings and further triggers.
+func (r recorderOutput) Summarize(s *outputs.Summary) {
+	recordings, passedOver := r.Recordings()
+	s.Recordings, s.TriggersPassedOver = &recordings, passedOver
+}
+
+// triggerBySignal lets SIGUSR2 trigger the recorder until the returned function is called.
+func (r *captureRun) triggerBySignal() (stop func()) {
+	asked, done := make(chan os.Signal, 1), make(chan struct{})
+	signal.Notify(asked, unix.SIGUSR2)
+	go func() {
+		for {
+			select {
+			case <-asked:
+				r.recorder.Trigger("SIGUSR2")
+			case <-done:
+				return
+			}
+		}
+	}()
+	return func() {
+		signal.Stop(asked)
+		close(done)
+	}
+}

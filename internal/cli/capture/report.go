@@ -1,0 +1,214 @@
+package capture
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"slices"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/xdpcap/xdpcap/capture"
+	"github.com/xdpcap/xdpcap/internal/amount"
+	"github.com/xdpcap/xdpcap/internal/cli/counters"
+	"github.com/xdpcap/xdpcap/internal/cli/frame"
+	"github.com/xdpcap/xdpcap/internal/cli/outputs"
+	"github.com/xdpcap/xdpcap/internal/cli/sandbox"
+)
+
+// announce says on stderr that packets are being captured, and how.
+func announce(out io.Writer, sources []capture.Source, o capture.Options, privileges *sandbox.Options, verbose bool) {
+	for _, src := range sources {
+		switch {
+		case src.Hook == capture.TailCall:
+			frame.Say(out, "the hook map's owner calls %s before it returns", src.Sampler.Name)
+		case src.Hook.Traces():
+			frame.Say(out, "%s: XDP program %s stays, and is traced at its %s", src.Name, src.Target, src.Hook)
+		case src.Mode == capture.Generic && o.Mode == capture.Auto:
+			frame.Say(out, "%s has no native XDP: using generic mode, in the kernel's stack", driverOf(src))
+		}
+	}
+	if verbose {
+		for _, src := range sources {
+			if src.Attached != "" {
+				frame.Say(out, "%s: sent packets are seen by %s", src.Name, src.Attached)
+			}
+		}
+		frame.Say(out, "transport %v, %d KiB for each CPU", o.Transport, o.Buffer>>10)
+		frame.Say(out, "privileges: %v", privileges)
+	}
+	frame.Say(out, "listening on %s, %s, link-type EN10MB (Ethernet), snapshot length %d bytes",
+		labels(sources), modes(sources), o.SnapLen)
+}
+
+// driverOf names the driver of an interface, or only the interface if it has no driver, like
+// loopback.
+func driverOf(src capture.Source) string {
+	if src.Driver == "" {
+		return src.Name
+	}
+	return "driver " + src.Driver + " of " + src.Name
+}
+
+func labels(sources []capture.Source) string {
+	var labels []string
+	for _, src := range sources {
+		labels = append(labels, src.Label())
+	}
+	return strings.Join(labels, ",")
+}
+
+// modes lists the different ways of capturing the sources: XDP native, generic, entry or exit, and
+// egress.
+func modes(sources []capture.Source) string {
+	var all, xdp []string
+	for _, src := range sources {
+		mode := src.Mode.String()
+		if src.Hook != capture.XDP {
+			mode = src.Hook.String()
+		}
+		if src.Hook != capture.Egress && !slices.Contains(xdp, mode) {
+			xdp = append(xdp, mode)
+		}
+	}
+	if xdp != nil {
+		all = append(all, "XDP "+strings.Join(xdp, ","))
+	}
+	if slices.ContainsFunc(sources, func(s capture.Source) bool { return s.Hook == capture.Egress }) {
+		all = append(all, capture.Egress.String())
+	}
+	return strings.Join(all, " and ")
+}
+
+// writeCounts prints tcpdump's three lines and the whole account.
+func writeCounts(out io.Writer, a capture.Account) {
+	fmt.Fprintf(out, "%s captured\n%s received by filter\n%s dropped by kernel\n",
+		frame.Packets(a.Captured), frame.Packets(a.Matched()), frame.Packets(a.Dropped()))
+	frame.Say(out, "%s", a.Equation())
+	if a.NotRecorded > 0 {
+		frame.Say(out, "%d of the packets not sampled were in memory and not recorded", a.NotRecorded)
+	}
+	if a.NotTaken > 0 {
+		frame.Say(out, "%d of the lost packets were not taken by the output", a.NotTaken)
+	}
+}
+
+const liveInterval = time.Second
+
+// A reporter says that packets are being captured, answers SIGUSR1 with the counts, prints the
+// session's notices and, if live, keeps a line of counts on the terminal. All of that is done by
+// a goroutine of its own, so that packets never wait for somebody to read stderr.
+type reporter struct {
+	*captureRun
+	live  *frame.Terminal // nil: no live line
+	shown bool            // a live line stands on the terminal
+
+	stop, finished chan struct{}
+}
+
+func (r *reporter) start() {
+	r.stop, r.finished = make(chan struct{}), make(chan struct{})
+	asked := make(chan os.Signal, 1)
+	signal.Notify(asked, unix.SIGUSR1)
+	go func() {
+		defer close(r.finished)
+		defer signal.Stop(asked)
+		if r.exporter != nil {
+			frame.Say(r.text, "%v", r.exporter)
+		}
+		if r.o.printing.Verbose > 0 {
+			announceCards(r.text, r.session)
+		}
+		for _, out := range r.Outputs {
+			if text := out.Invitation(); text != "" {
+				frame.Say(r.text, "%s", text)
+			}
+		}
+		announce(r.text, r.session.Sources(), r.session.Options(), &r.o.Sandbox, r.o.printing.Verbose > 0)
+		r.report(asked)
+	}()
+}
+
+// end waits for the goroutine, so that it prints nothing afterwards.
+func (r *reporter) end() {
+	close(r.stop)
+	<-r.finished
+}
+
+func (r *reporter) report(asked <-chan os.Signal) {
+	var tick <-chan time.Time
+	if r.live != nil {
+		ticker := time.NewTicker(liveInterval)
+		defer ticker.Stop()
+		tick = ticker.C
+	}
+	look := time.NewTicker(counters.LookInterval)
+	defer look.Stop()
+	var before uint64
+	for {
+		select {
+		case <-r.stop:
+			for len(r.notices.Come) > 0 {
+				r.note(<-r.notices.Come)
+			}
+			r.clear()
+			return
+		case <-asked:
+			r.clear()
+			r.printCounts()
+		case err := <-r.notices.Come:
+			r.clear()
+			r.note(err)
+		case <-look.C:
+			if err := r.companions.follow(); err != nil {
+				r.clear()
+				r.note(err)
+			}
+		case <-tick:
+			if all, err := r.accountsNow(); err == nil {
+				a := all[0].Total()
+				r.show(liveLine(a, a.Captured-before, outputs.SizeOf(r.Opened)))
+				before = a.Captured
+			}
+		}
+	}
+}
+
+// show replaces the live line. The terminal of a job in the background is the shell's: nothing is
+// shown there, and nothing cleared.
+func (r *reporter) show(line string) {
+	if r.shown = r.live.IsOurs(); r.shown {
+		fmt.Fprintf(r.text, "\r%s\x1b[K", line)
+	}
+}
+
+// clear removes the live line.
+func (r *reporter) clear() {
+	if r.shown && r.live.IsOurs() {
+		fmt.Fprint(r.text, "\r\x1b[K")
+	}
+	r.shown = false
+}
+
+// note prints a notice and keeps it for the object of --json, unless there were many like it.
+func (r *reporter) note(err error) {
+	out, text := r.text, frame.WithRemedy(err.Error(), err)
+	if loss := (*capture.Loss)(nil); errors.As(err, &loss) {
+		text += "; " + lossRemedy(loss, r.session.Options(), r.prints())
+		if r.losses != nil {
+			out = r.losses
+		}
+	}
+	if told, ok := r.notices.Fold(text); ok {
+		frame.Say(out, "%s", told)
+	}
+}
+
+func liveLine(a capture.Account, lately uint64, size int64) string {
+	return fmt.Sprintf("xdpcap: %d seen, %d captured, %d lost, %spkt/s, %s written",
+		a.Seen, a.Captured, a.Lost, frame.Scaled(float64(lately)/liveInterval.Seconds()), amount.Bytes(size))
+}

@@ -1,0 +1,400 @@
+package capture
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"time"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/sys/unix"
+
+	"github.com/xdpcap/xdpcap/capture"
+	"github.com/xdpcap/xdpcap/capture/file"
+	"github.com/xdpcap/xdpcap/capture/recorder"
+	"github.com/xdpcap/xdpcap/filter"
+	"github.com/xdpcap/xdpcap/internal/cli/frame"
+	"github.com/xdpcap/xdpcap/internal/cli/outputs"
+	"github.com/xdpcap/xdpcap/internal/cli/printing"
+	"github.com/xdpcap/xdpcap/internal/cli/sandbox"
+	"github.com/xdpcap/xdpcap/internal/lines"
+	"github.com/xdpcap/xdpcap/internal/metrics"
+	"github.com/xdpcap/xdpcap/internal/notices"
+	"github.com/xdpcap/xdpcap/internal/outfile"
+	"github.com/xdpcap/xdpcap/internal/privilege"
+)
+
+// Run is the default command, from its flags to its closing lines or object. If mistake is
+// not nil, the flags were wrong, and it ends at once with this error.
+func Run(o *Options, cmd *cobra.Command, mistake error) (err error) {
+	r := &captureRun{o: o, text: frame.Stderr, notices: notices.New()}
+	r.Destinations = outputs.Destinations{Flags: &o.Options, Writer: r.writer, Notice: r.notices.Add}
+	if err := o.json.conflict(o); err != nil {
+		return errors.Join(mistake, err)
+	}
+	if o.json.given && o.json.descriptor() == unix.Stderr {
+		r.text = io.Discard
+	}
+	if o.extcap.capture {
+		r.text, r.losses = io.Discard, frame.Stderr
+	}
+	if err = mistake; err == nil {
+		err = r.run(cmd)
+	}
+	if o.json.given && !r.opening {
+		// The mistake may be in the flags that choose the user, so the file is opened with the
+		// current rights.
+		err = errors.Join(err, r.openObjects(o.Sandbox.Opener().OpenDirect))
+	}
+	if r.objects == nil {
+		return err
+	}
+	if faulty := new(filter.Error); errors.As(err, &faulty) {
+		err = o.json.explain(o.filter.Words, err)
+	}
+	if failed := r.printSummary(r.accounts, err); failed != nil {
+		return errors.Join(err, failed)
+	}
+	return err
+}
+
+// A captureRun is one capture from its flags to its closing lines or object.
+type captureRun struct {
+	o       *Options
+	text    io.Writer      // for messages: stderr, or nothing where the objects of --json go there
+	losses  io.Writer      // for the notice of a loss; nil where text has it
+	objects *frame.Console // nil without --json, and before it is open
+	opening bool           // whether that was tried
+
+	exporter *metrics.Exporter // nil without --listen
+	session  *capture.Session  // nil until the capture has begun
+	started  time.Time
+	recorder *recorder.Recorder // writes files instead of -w; nil without --ring
+	accounts []capture.Accounts // of the outputs, at the end
+	outputs.Destinations
+	printed   *printing.Output // nil where no packets are printed
+	jsonLines *file.File       // prints packets as lines of JSON; nil = as text
+	notices   *notices.Notices
+
+	companions companions
+	counted    companionReports // the counters at the end, or at the last SIGUSR1
+}
+
+// run sets the accounts, unless the capture could not begin.
+func (r *captureRun) run(cmd *cobra.Command) (err error) {
+	if err := r.o.readFilter(cmd); err != nil {
+		return err
+	}
+	if err := r.o.check(cmd.Flags().Changed); err != nil {
+		return err
+	}
+	if err := r.plan(); err != nil {
+		return err
+	}
+	g := frame.Guard{Interfaces: r.o.interfaces, Yes: r.o.yes}
+	if r.o.sink {
+		g.Flag = "--sink"
+	}
+	ctx, err := frame.Begin(g)
+	if err != nil {
+		return err
+	}
+	r.companions = companions{options: &r.o.companions, exits: make(map[string]capture.Companions)}
+	defer r.companions.close() // runs after everything that reads them
+	if r.exporter, err = metrics.Listen(r.o.listen); err != nil {
+		return fmt.Errorf("--listen %s: %w", r.o.listen, err)
+	}
+	defer r.exporter.Close()
+	defer r.closeOutputs()
+	opening, opened := frame.ForDuration(ctx, r.o.Duration) // the reader of a FIFO may never come
+	err = r.openOutputs(opening)
+	if opened(); err != nil {
+		return err
+	}
+	if r.prints() {
+		if err := frame.CheckNotClosed("packets", "-w /dev/null"); err != nil {
+			return fmt.Errorf("print packets: %w", err)
+		}
+		if r.o.lines {
+			options := file.Options{Format: file.JSON, Name: frame.StdoutName, Immediate: r.o.Unbuffer}
+			if r.jsonLines, err = file.New(os.Stdout, options); err != nil {
+				return err
+			}
+		}
+	}
+	if r.o.Rotate.PrintFiles {
+		if err := frame.CheckNotClosed("names", ">/dev/null"); err != nil {
+			return fmt.Errorf("--print-files: %w", err)
+		}
+	}
+	if r.recorder != nil {
+		defer r.triggerBySignal()()
+	}
+	options := r.o.session()
+	options.Notice = func(err error) {
+		if !errors.Is(err, printing.ErrReaderGone) {
+			r.notices.Add(err)
+		}
+	}
+	if !r.o.companions.isNone() {
+		options.Companions = r.companions.join
+	}
+	if r.session, err = capture.Open(options); err != nil {
+		return err
+	}
+	defer r.session.Close()
+	r.started = time.Now()
+	r.companions.began = r.started
+	if err := r.enterSandbox(); err != nil {
+		return err
+	}
+	if err := r.o.json.begin(); err != nil {
+		return err
+	}
+	own := metrics.NewCollector(r.read, Metrics(r.session.Sources(), r.session.Options().Transport, r.started))
+	r.exporter.Serve(metrics.NewRegistry(append(r.companions.collectors(), own)...))
+	return r.follow(ctx)
+}
+
+// laterFile is outputOptions.laterFile, which also knows the files of a recorder.
+func (o *Options) laterFile() string {
+	if o.recorder.size.Bytes > 0 {
+		return o.Rotate.Lasting(o.Write)
+	}
+	return o.Options.LaterFile()
+}
+
+// plan chooses the user that the capture becomes, and opens the file of --json as that user.
+func (r *captureRun) plan() error {
+	files := append(r.o.MadeFiles(), r.o.json.path())
+	if err := r.o.Sandbox.Plan(r.o.laterFile(), files...); err != nil || !r.o.json.given {
+		return err
+	}
+	return r.openObjects(r.o.Sandbox.Opener().Open)
+}
+
+// openObjects opens the file of --json, with a function of an outfile.Opener.
+func (r *captureRun) openObjects(by func(path string, open func(outfile.Trust) error) error) (err error) {
+	r.opening = true
+	r.objects, err = r.o.json.open(by)
+	return err
+}
+
+// openOutputs opens the outputs.
+func (r *captureRun) openOutputs(ctx context.Context) error {
+	if r.o.extcap.capture {
+		fifo, err := openFifo(ctx, r.o.extcap.fifo, r.writer(&outputs.Target{}), &r.o.Sandbox)
+		if err == nil {
+			r.Add(r.o.extcap.fifo, fifo)
+		}
+		return err
+	}
+	output := os.Stderr
+	if r.text != frame.Stderr {
+		output = nil // stderr has only JSON objects and errors
+	}
+	if err := r.WatchFiles(output); err != nil {
+		return err
+	}
+	r.o.Adopt()
+	for i := range r.o.Targets {
+		t := &r.o.Targets[i]
+		if r.o.recorder.size.Bytes > 0 && t.IsFile() {
+			if err := r.openRecorder(); err != nil {
+				return err
+			}
+			r.Outputs = append(r.Outputs, outputs.Named{Live: recorderOutput{r.recorder}, Name: t.Name})
+			continue
+		}
+		d, err := r.OpenTarget(ctx, t)
+		if err != nil {
+			return err
+		}
+		r.Add(t.Name, d)
+	}
+	return r.OpenServer()
+}
+
+// closeOutputs releases what End has not released, or what was never begun.
+func (r *captureRun) closeOutputs() {
+	r.Destinations.Close()
+	if r.recorder != nil {
+		r.recorder.Close()
+	}
+}
+
+// enterSandbox gives up privileges: everything is attached and open, and no packet has been looked
+// at.
+func (r *captureRun) enterSandbox() error {
+	if r.session.SetCards() {
+		r.o.Sandbox.KeepNetAdmin("put back how the card stamps packets")
+	}
+	made := append(r.Givers(), &r.o.json)
+	perf := r.session.Options().Transport.OpensPerf()
+	for _, src := range r.session.Sources() {
+		if src.NetAdmin {
+			r.o.Sandbox.KeepNetAdmin("remove the filter of clsact")
+		}
+		perf = perf || src.Target.ID != 0 // tracers use perf for packets in several buffers
+	}
+	if box := r.o.Sandbox.Box(); box != nil {
+		r.o.sandboxNeeds(box)
+		if perf {
+			box.Work = append(box.Work, privilege.Tracing) // the ring of a CPU that comes online
+		}
+	}
+	return r.o.Sandbox.Enter(made...)
+}
+
+// follow captures until the session ends, and prints the closing lines.
+func (r *captureRun) follow(ctx context.Context) (err error) {
+	reporter := r.reporter()
+	reporter.start()
+	ctx, cancel := frame.ForDuration(ctx, r.o.Duration)
+	defer cancel()
+	all, err := r.session.Run(ctx, r.allOutputs()...)
+	reporter.end() // the files are whole before it waits for a reader of stderr
+	r.accounts = all
+	counting := r.count()
+	if r.objects == nil {
+		r.writeAccounts(r.accounts)
+	}
+	if r.Finished != nil {
+		r.Finished.Wait(reporter.note)
+	}
+	if n := r.notices.Left(); n > 0 {
+		frame.Say(r.text, "%d more notices were omitted, because there were many like them", n)
+	}
+	return errors.Join(err, counting)
+}
+
+// printCounts prints the counts so far.
+func (r *captureRun) printCounts() {
+	all, err := r.accountsNow()
+	err = errors.Join(err, r.count())
+	switch {
+	case err != nil:
+	case r.objects != nil:
+		r.printSummary(all, nil)
+	default:
+		r.writeAccounts(all)
+	}
+}
+
+// writeAccounts prints the accounts of the outputs.
+func (r *captureRun) writeAccounts(all []capture.Accounts) {
+	total := all[0].Total()
+	writeCounts(r.text, total)
+	if why := r.afterEnd(&total); why != "" {
+		frame.Say(r.text, "the %s not sampled came after %s", frame.Packets(total.NotSampled), why)
+	}
+	writeStamps(r.text, r.session, all[0])
+	r.writeOutputs(all)
+	r.writeCompanions()
+}
+
+// afterEnd returns why the capture ended, if all packets that were not sampled came after that; ""
+// = sampling passed over some.
+func (r *captureRun) afterEnd(a *capture.Account) string {
+	o := r.o
+	samples := o.sampleFlows > 1 || o.first > 0 || o.maxRate > 0 || o.sample.oneIn > 1 || o.sample.verdicts != nil ||
+		o.sample.auto || o.recorder.size.Bytes > 0
+	switch {
+	case samples || a.NotSampled == 0:
+		return ""
+	case r.printed != nil && r.printed.Gone:
+		return "the reader of standard output ended"
+	case o.Count > 0 && a.Captured >= o.Count:
+		return cmp.Or(o.Counted, "-c") + " was reached"
+	}
+	return ""
+}
+
+// accountsNow returns the accounts of the outputs so far. An output that prints packets, or only
+// counts them, has the accounts of the session.
+func (r *captureRun) accountsNow() (all []capture.Accounts, err error) {
+	for _, out := range r.Outputs {
+		own, err := out.Accounts(r.session.Accounts)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, own)
+	}
+	if all == nil {
+		own, err := r.session.Accounts()
+		return []capture.Accounts{own}, err
+	}
+	return all, nil
+}
+
+// count reads the counters beside the packets.
+func (r *captureRun) count() (err error) {
+	r.counted, err = r.companions.reports()
+	return err
+}
+
+// writeCompanions prints what count has read.
+func (r *captureRun) writeCompanions() {
+	for _, table := range r.counted.tables {
+		fmt.Fprintf(r.text, "\n%s", table)
+	}
+}
+
+// writer returns the options for writing a file. The counters are in its statistics.
+func (r *captureRun) writer(t *outputs.Target) file.Options {
+	w := r.o.Writer(t)
+	if !r.o.companions.isNone() {
+		w.StatisticsInterval = r.o.SFlow.CounterInterval
+		w.Comments = func(source int) []string {
+			all := r.session.Sources()
+			return r.companions.comments(all[source], all)
+		}
+	}
+	return w
+}
+
+// allOutputs are all outputs for packets: first those that -w names, in that order.
+func (r *captureRun) allOutputs() (outputs []capture.Output) {
+	for _, out := range r.Outputs {
+		outputs = append(outputs, out.Live)
+	}
+	switch {
+	case r.o.account:
+		outputs = append(outputs, accountOnly{})
+	case r.prints() && r.o.lines:
+		r.printed = &printing.Output{Output: r.jsonLines}
+		outputs = append(outputs, r.printed)
+	case r.prints():
+		r.printed = &printing.Output{Output: lines.NewPrinter(frame.Stdout{}, frame.StdoutName, frame.CheckStdout, r.o.printing.Format(printing.Colored(os.Stdout)))}
+		outputs = append(outputs, r.printed)
+	}
+	return outputs
+}
+
+// prints says whether the packets are printed.
+func (r *captureRun) prints() bool {
+	return r.o.Print || len(r.Outputs) == 0 && !r.o.account
+}
+
+// reporter makes the reporter. It keeps a live line of counts on a terminal that has no other
+// output.
+func (r *captureRun) reporter() *reporter {
+	rep := &reporter{captureRun: r}
+	if len(r.Opened) > 0 && !r.o.printing.Quiet && !r.o.Print && r.text == frame.Stderr {
+		rep.live = frame.NewTerminal(os.Stderr)
+	}
+	return rep
+}
+
+// sandboxNeeds permits what the capture does later: reading the kernel's files, and what its
+// outputs need.
+func (c *Options) sandboxNeeds(box *privilege.Sandbox) {
+	box.Work, box.Readable = []privilege.Work{privilege.BPF}, sandbox.KernelFiles
+	if c.listen != "" {
+		box.Work = append(box.Work, privilege.Accepting)
+	}
+	c.OutputNeeds(box)
+}

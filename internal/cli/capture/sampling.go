@@ -1,0 +1,101 @@
+package capture
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/xdpcap/xdpcap/capture"
+	"github.com/xdpcap/xdpcap/capture/file"
+	"github.com/xdpcap/xdpcap/internal/xdp"
+)
+
+// A sampling is the value of --sample: it keeps one packet of so many.
+type sampling struct {
+	oneIn    uint32 // of all packets
+	auto     bool   // N is only as large as it must be to lose none
+	verdicts map[capture.Verdict]uint32
+}
+
+// Set reads N, auto or a list of VERDICT=N. checkSampling refuses an N of 0.
+func (s *sampling) Set(text string) error {
+	if text == "auto" {
+		*s = sampling{oneIn: 1, auto: true}
+		return nil
+	}
+	if !strings.Contains(text, "=") {
+		n, err := parseOneIn(text)
+		*s = sampling{oneIn: n}
+		return err
+	}
+	verdicts := make(map[capture.Verdict]uint32)
+	for _, part := range strings.Split(text, ",") {
+		name, number, _ := strings.Cut(part, "=")
+		v, err := capture.ParseVerdict(name)
+		if err != nil || v > capture.Redirect {
+			return fmt.Errorf("%q: must be a verdict and a number, as in drop=1,pass=1000; verdicts are %s", part, strings.Join(xdp.VerdictNames(), ", "))
+		}
+		if _, ok := verdicts[v]; ok {
+			return fmt.Errorf("%v has two numbers", v)
+		}
+		if verdicts[v], err = parseOneIn(number); err != nil {
+			return fmt.Errorf("%q: %w", part, err)
+		}
+	}
+	*s = sampling{oneIn: 1, verdicts: verdicts}
+	return nil
+}
+
+func parseOneIn(text string) (uint32, error) {
+	n, err := strconv.ParseUint(text, 10, 32)
+	switch {
+	case errors.Is(err, strconv.ErrRange):
+		return 0, errors.New("is too large a number")
+	case err != nil:
+		return 0, errors.New("must be 0 or a positive whole number")
+	}
+	return uint32(n), nil
+}
+
+func (s *sampling) String() string {
+	if s.auto {
+		return "auto"
+	}
+	var parts []string
+	for _, v := range slices.Sorted(maps.Keys(s.verdicts)) {
+		parts = append(parts, fmt.Sprintf("%v=%d", v, s.verdicts[v]))
+	}
+	if parts != nil {
+		return strings.Join(parts, ",")
+	}
+	return strconv.FormatUint(uint64(s.oneIn), 10)
+}
+
+func (s *sampling) Type() string { return "sampling" }
+
+// checkSampling finds mistakes in the flags. given says which flags were set.
+func (o *Options) checkSampling(given func(flag string) bool) error {
+	s := &o.sample
+	for _, v := range slices.Sorted(maps.Keys(s.verdicts)) {
+		if s.verdicts[v] == 0 {
+			return fmt.Errorf("--sample %v=0: must be at least 1, which is every packet; to leave out a verdict, use --verdict", v)
+		}
+	}
+	switch {
+	case s.oneIn == 0:
+		return errors.New("--sample 0: must be at least 1, which is every packet")
+	case s.verdicts == nil && !s.auto:
+		return nil
+	case s.verdicts != nil && given("rx-capture") && !slices.Equal(o.hookNames, []string{"exit"}):
+		return fmt.Errorf("--sample %s and --rx-capture %s: packets are chosen at the entry, before they have a verdict: say --rx-capture exit", s, strings.Join(o.hookNames, ","))
+	}
+	for i := range o.Targets {
+		if t := &o.Targets[i]; t.URL == nil && t.Format == file.PCAP {
+			return fmt.Errorf("--sample %s and -w %s: a pcap file cannot record how many packets each one stands for: write pcapng", s, t.Name)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,139 @@
+package capture
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/xdpcap/xdpcap/capture"
+	"github.com/xdpcap/xdpcap/internal/cli/frame"
+	"github.com/xdpcap/xdpcap/internal/cli/outputs"
+)
+
+// A Summary is what --json prints at the end and at SIGUSR1. docs/json.md documents its keys.
+type Summary struct {
+	AccountKeys                   // of all sources together
+	Duration    float64           `json:"duration_s"`
+	Transport   string            `json:"transport,omitempty"`
+	Interfaces  []SourceSummary   `json:"interfaces"`
+	Outputs     []outputs.Summary `json:"outputs,omitempty"` // where there are several
+	CompanionKeys
+	Notices        []string `json:"notices,omitempty"`
+	NoticesOmitted uint64   `json:"notices_omitted,omitempty"` // because there were many like them
+	Error          string   `json:"error,omitempty"`
+}
+
+// SourceSummary is one source with its own account.
+type SourceSummary struct {
+	Interface string `json:"interface"` // or the hook map's path
+	Hook      string `json:"hook"`
+	Mode      string `json:"mode,omitempty"` // at the hooks xdp and egress
+	Program   string `json:"program,omitempty"`
+	ProgramID uint32 `json:"program_id,omitempty"`
+
+	Clock *clockKeys `json:"clock,omitempty"` // the card's
+	AccountKeys
+}
+
+// outputSummaries are the summaries of several outputs, or of a single one that has more than its
+// account. Without accounts there are none.
+func (r *captureRun) outputSummaries(accounts []capture.Accounts) (all []outputs.Summary) {
+	if accounts == nil {
+		return nil
+	}
+	for i, out := range r.Outputs {
+		a := accounts[i].Total()
+		s, more := out.Summary(&a)
+		if more || len(r.Outputs) > 1 {
+			all = append(all, s)
+		}
+	}
+	return all
+}
+
+// writeOutputs prints what each of several outputs has taken.
+func (r *captureRun) writeOutputs(accounts []capture.Accounts) {
+	for _, s := range r.outputSummaries(accounts) {
+		frame.Say(r.text, "%s", s)
+	}
+}
+
+// AccountKeys are the keys of an account.
+type AccountKeys struct {
+	Seen        uint64 `json:"seen"`
+	FilteredOut uint64 `json:"filtered_out"`
+	NotSampled  uint64 `json:"not_sampled"`
+	NotRecorded uint64 `json:"not_recorded"`
+	Lost        uint64 `json:"lost"`
+	NotTaken    uint64 `json:"not_taken"`
+	Invalid     uint64 `json:"invalid"`
+	Captured    uint64 `json:"captured"`
+	Bytes       uint64 `json:"bytes"`
+	Unstamped   uint64 `json:"unstamped,omitempty"`
+	Unexplained int64  `json:"unexplained,omitempty"`
+}
+
+func newAccountKeys(a capture.Account) AccountKeys {
+	return AccountKeys{
+		Seen:        a.Seen,
+		FilteredOut: a.FilteredOut,
+		NotSampled:  a.NotSampled,
+		NotRecorded: a.NotRecorded,
+		Lost:        a.Lost,
+		NotTaken:    a.NotTaken,
+		Invalid:     a.Invalid,
+		Captured:    a.Captured,
+		Bytes:       a.Bytes,
+		Unstamped:   a.Unstamped,
+		Unexplained: a.Unexplained,
+	}
+}
+
+func newSourceSummary(src *capture.Source, a capture.Account) SourceSummary {
+	s := SourceSummary{Interface: src.Name, Hook: src.Hook.String(), AccountKeys: newAccountKeys(a)}
+	switch src.Hook {
+	case capture.XDP:
+		s.Mode = src.Mode.String()
+	case capture.Egress:
+		s.Mode = src.Attached
+	}
+	s.Program, s.ProgramID = src.Target.Name, src.Target.ID
+	return s
+}
+
+// printSummary prints the object of --json, with the accounts of the outputs. Without accounts all
+// its numbers are 0.
+func (r *captureRun) printSummary(all []capture.Accounts, failed error) error {
+	var accounts capture.Accounts
+	if len(all) > 0 {
+		accounts = all[0]
+	}
+	s := Summary{Interfaces: []SourceSummary{}, Outputs: r.outputSummaries(all), Notices: r.notices.Texts, NoticesOmitted: r.notices.Left()}
+	if r.session != nil {
+		s.Duration = time.Since(r.started).Seconds()
+		s.Transport = r.session.Options().Transport.String()
+		clocks := r.session.CardClocks()
+		for i, src := range r.session.Sources() {
+			var own capture.Account
+			if i < len(accounts) {
+				own = accounts[i]
+			}
+			one := newSourceSummary(&src, own)
+			one.Clock = newClockKeys(clocks[i])
+			s.Interfaces = append(s.Interfaces, one)
+		}
+	}
+	s.AccountKeys = newAccountKeys(accounts.Total())
+	s.CompanionKeys = r.counted.CompanionKeys
+	if failed != nil {
+		s.Error = strings.Join(frame.Messages(failed), "; ")
+	}
+	if err := r.o.json.begin(); err != nil {
+		return err
+	}
+	if err := json.NewEncoder(r.objects).Encode(s); err != nil {
+		return fmt.Errorf("--json=%s: %w", r.o.json.file, err)
+	}
+	return nil
+}

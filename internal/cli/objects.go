@@ -1,7 +1,0 @@
-package cli
-
-// The objects that --json prints, for packages that decode them.
-type (
-	Summary       = summary
-	SourceSummary = sourceSummary
-)
