@@ -12,6 +12,7 @@ import (
 
 	"github.com/xdpcap/xdpcap/capture"
 	"github.com/xdpcap/xdpcap/capture/file"
+	"github.com/xdpcap/xdpcap/internal/cli/extcap"
 	"github.com/xdpcap/xdpcap/internal/cli/filters"
 	"github.com/xdpcap/xdpcap/internal/cli/frame"
 	"github.com/xdpcap/xdpcap/internal/cli/interfaces"
@@ -55,7 +56,7 @@ type Options struct {
 	account  bool   // keep the account alone
 	lines    bool   // print packets as lines of JSON
 	printing printing.Options
-	extcap   extcapOptions
+	extcap   extcap.Options
 	recorder recorderOptions
 	card     cardOptions
 
@@ -127,8 +128,8 @@ func New(o *Options) *cobra.Command {
 		Annotations: map[string]string{frame.BriefKey: captureBrief},
 		Args:        cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if o.extcap.asked() {
-				return o.answer(cmd)
+			if o.extcap.Asked() {
+				return o.answerWireshark(cmd)
 			}
 			if o.list && o.json.given && o.json.file != onStderr {
 				return errors.New("-D prints to standard output: its --json takes no file")
@@ -165,7 +166,7 @@ func New(o *Options) *cobra.Command {
 	frame.AddGroup(f, "Lines", o.printing.Flags)
 	frame.AddGroup(f, "Privileges", o.Sandbox.Flags)
 	addPeerFlags(f)
-	o.extcap.flags(f)
+	o.extcap.Flags(f)
 
 	cmd.RegisterFlagCompletionFunc("interface", frame.CompleteInterface)
 	cmd.RegisterFlagCompletionFunc("format", cobra.FixedCompletions([]string{"pcapng", "pcap", "json"}, cobra.ShellCompDirectiveNoFileComp))
@@ -184,7 +185,19 @@ func New(o *Options) *cobra.Command {
 func (o *Options) Reads() bool { return o.read != nil }
 
 // Hears tells whether settings in files and in the environment apply to a flag.
-func (o *Options) Hears(f *pflag.Flag) bool { return o.extcap.hears(f) }
+func (o *Options) Hears(f *pflag.Flag) bool { return o.extcap.Hears(f) }
+
+// answerWireshark answers one call of Wireshark. A capture for it has the filter that Wireshark
+// has, or else the one that the settings name.
+func (o *Options) answerWireshark(cmd *cobra.Command) error {
+	return o.extcap.Answer(cmd.OutOrStdout(), cmd.Flags(), func(ifname, filter string) error {
+		o.interfaces, o.filter.Words = []string{ifname}, nil
+		if filter != "" {
+			o.filter.Words, o.filter.File, o.filter.ProgramFile = []string{filter}, "", ""
+		}
+		return Run(o, cmd, nil)
+	})
+}
 
 func (o *Options) whereFlags(f *pflag.FlagSet) {
 	f.StringArrayVarP(&o.interfaces, "interface", "i", nil, "capture on this `interface`; repeat it for several")

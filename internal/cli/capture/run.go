@@ -38,7 +38,7 @@ func Run(o *Options, cmd *cobra.Command, mistake error) (err error) {
 	if o.json.given && o.json.descriptor() == unix.Stderr {
 		r.text = io.Discard
 	}
-	if o.extcap.capture {
+	if o.extcap.Captures {
 		r.text, r.losses = io.Discard, frame.Stderr
 	}
 	if err = mistake; err == nil {
@@ -185,10 +185,10 @@ func (r *captureRun) openObjects(by func(path string, open func(outfile.Trust) e
 
 // openOutputs opens the outputs.
 func (r *captureRun) openOutputs(ctx context.Context) error {
-	if r.o.extcap.capture {
-		fifo, err := openFifo(ctx, r.o.extcap.fifo, r.writer(&outputs.Target{}), &r.o.Sandbox)
+	if r.o.extcap.Captures {
+		fifo, err := r.o.extcap.OpenFifo(ctx, r.writer(&outputs.Target{}), &r.o.Sandbox)
 		if err == nil {
-			r.Add(r.o.extcap.fifo, fifo)
+			r.Add(r.o.extcap.Fifo, fifo)
 		}
 		return err
 	}

@@ -1,4 +1,4 @@
-package capture
+package extcap
 
 import (
 	"context"
@@ -7,7 +7,6 @@ import (
 	"os"
 	"time"
 
-	"github.com/spf13/cobra"
 	"golang.org/x/sys/unix"
 
 	"github.com/xdpcap/xdpcap/capture/file"
@@ -18,28 +17,24 @@ import (
 	"github.com/xdpcap/xdpcap/internal/support"
 )
 
-// captureForWireshark captures into Wireshark's fifo until Wireshark closes it or sends SIGTERM.
+// capture runs the capture of an interface until Wireshark closes the fifo or sends SIGTERM.
 // When the capture has ended, Wireshark shows everything on stderr as an error, so only errors and
 // losses are printed there.
-func (o *Options) captureForWireshark(cmd *cobra.Command) error {
-	if o.extcap.fifo == "" {
+func (o *Options) capture(run func() error, ifname string) error {
+	if o.Fifo == "" {
 		return errors.New("--capture: --fifo is missing, the fifo that Wireshark reads packets from")
 	}
-	o.filter.Words = nil
-	if text := o.extcap.filter(); text != "" {
-		o.filter.Words, o.filter.File, o.filter.ProgramFile = []string{text}, "", ""
-	}
 	var others []error
-	for _, err := range frame.Joined(Run(o, cmd, nil)) {
+	for _, err := range frame.Joined(run()) {
 		if err != nil && !errors.Is(err, unix.EPIPE) { // EPIPE is the normal end: Wireshark has closed the fifo
-			others = append(others, o.explainToWireshark(err))
+			others = append(others, explain(err, ifname))
 		}
 	}
 	return errors.Join(others...)
 }
 
-// explainToWireshark adds to an error how to get the privileges when Wireshark runs xdpcap.
-func (o *Options) explainToWireshark(err error) error {
+// explain adds to an error how to get the privileges when Wireshark runs xdpcap.
+func explain(err error, ifname string) error {
 	if !errors.Is(err, support.ErrPrivileges) {
 		return err
 	}
@@ -49,16 +44,17 @@ func (o *Options) explainToWireshark(err error) error {
 	}
 	return fmt.Errorf("%w; Wireshark runs xdpcap (FILE is %s) as you: as with dumpcap, give the privileges to a group, "+
 		"with sudo chgrp wireshark FILE, chmod 750 FILE, and that setcap; or capture as root and read from a pipe: "+
-		"ssh HOST sudo xdpcap -i %s -w - | wireshark -k -i -", err, escape.ShellWord(path), escape.ShellWord(o.interfaces[0]))
+		"ssh HOST sudo xdpcap -i %s -w - | wireshark -k -i -", err, escape.ShellWord(path), escape.ShellWord(ifname))
 }
 
 // fifoPatience is how long Wireshark may take to read from its fifo.
 const fifoPatience = 30 * time.Second
 
-// openFifo opens the fifo when Wireshark reads from it. It creates no file, and a signal can end
-// the wait.
-func openFifo(ctx context.Context, path string, o file.Options, by *sandbox.Options) (*file.File, error) {
-	o.Name = path
+// OpenFifo opens the fifo when Wireshark reads from it. It creates no file, and the end of the
+// context ends the wait.
+func (o *Options) OpenFifo(ctx context.Context, w file.Options, by *sandbox.Options) (*file.File, error) {
+	path := o.Fifo
+	w.Name = path
 	for deadline := time.Now().Add(fifoPatience); ; {
 		var f *os.File
 		err := by.Opener().Open(path, func(t outfile.Trust) (err error) {
@@ -67,7 +63,7 @@ func openFifo(ctx context.Context, path string, o file.Options, by *sandbox.Opti
 		})
 		switch {
 		case err == nil:
-			return file.New(f, o)
+			return file.New(f, w)
 		case !errors.Is(err, unix.ENXIO):
 			return nil, fmt.Errorf("--fifo: %w", err)
 		case time.Now().After(deadline):

@@ -1,4 +1,4 @@
-package capture
+package extcap
 
 import (
 	"fmt"
@@ -8,45 +8,46 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"github.com/xdpcap/xdpcap/capture"
 	"github.com/xdpcap/xdpcap/internal/cli/frame"
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
-// An extcapSetting is a flag of the capture that can be set at an interface in Wireshark. Group and
+// A setting is a flag of the capture that can be set at an interface in Wireshark. Group and
 // tooltip are the flag's own.
-type extcapSetting struct {
+type setting struct {
 	flag, display string
 	kind          string // in Wireshark's words
-	values        func(ifname string) ([]extcapValue, error)
+	values        func(ifname string) ([]value, error)
 	attributes    string
 }
 
-// An extcapValue is a value that a setting can have. The first one is the default. The word ""
+// A value is a value that a setting can have. The first one is the default. The word ""
 // means that the flag is omitted.
-type extcapValue struct{ word, display string }
+type value struct{ word, display string }
 
-// extcapSettings are in the order in which Wireshark shows them.
-var extcapSettings = []extcapSetting{
+// settings are in the order in which Wireshark shows them.
+var settings = []setting{
 	{flag: "rx-capture", display: "Where an XDP program runs", kind: "selector", values: oneOf(
-		extcapValue{"", "packets that enter it"},
-		extcapValue{"exit", "packets that leave it, with their verdict"},
-		extcapValue{"entry,exit", "both"})},
+		value{"", "packets that enter it"},
+		value{"exit", "packets that leave it, with their verdict"},
+		value{"entry,exit", "both"})},
 	{flag: "program", display: "Program", kind: "selector", values: runningPrograms, attributes: "{reload=true}{placeholder=Look again}"},
 	{flag: "xdp-mode", display: "XDP mode", kind: "selector", values: oneOf(
-		extcapValue{"", "native, or generic where the driver has none"},
-		extcapValue{"native", "native"},
-		extcapValue{"generic", "generic"})},
+		value{"", "native, or generic where the driver has none"},
+		value{"native", "native"},
+		value{"generic", "generic"})},
 	{flag: "promiscuous-mode", display: "Promiscuous mode", kind: "boolflag"},
 	{flag: "direction", display: "Direction", kind: "selector", values: oneOf(
-		extcapValue{"", "received packets"},
-		extcapValue{"out", "sent packets"},
-		extcapValue{"inout", "both"})},
+		value{"", "received packets"},
+		value{"out", "sent packets"},
+		value{"inout", "both"})},
 
 	{flag: "extcap-capture-filter", display: "Filter", kind: "string", attributes: "{placeholder=every packet}"},
 	{flag: "vlan-aware", display: "Filter also after VLAN tags", kind: "boolflag"},
 	{flag: "filter-at", display: "The filter sees packets", kind: "selector", values: oneOf(
-		extcapValue{"", "as they enter the program"},
-		extcapValue{"exit", "as they leave the program"})},
+		value{"", "as they enter the program"},
+		value{"exit", "as they leave the program"})},
 	{flag: "verdict", display: "Only these verdicts", kind: "multicheck", values: verdictValues},
 
 	{flag: "snapshot-length", display: "Bytes of each packet", kind: "unsigned"},
@@ -58,32 +59,32 @@ var extcapSettings = []extcapSetting{
 	{flag: "buffer-size", display: "Ring of each CPU", kind: "string", attributes: "{placeholder=8M}"},
 }
 
-// extcapFilterGroup is the group for the filter, because its flag is in no group of the help.
-const extcapFilterGroup = "Which packets"
+// filterGroup is the group for the filter, because its flag is in no group of the help.
+const filterGroup = "Which packets"
 
-func oneOf(values ...extcapValue) func(string) ([]extcapValue, error) {
-	return func(string) ([]extcapValue, error) { return values, nil }
+func oneOf(values ...value) func(string) ([]value, error) {
+	return func(string) ([]value, error) { return values, nil }
 }
 
-func transportValues(string) ([]extcapValue, error) {
-	values := []extcapValue{{"", "the default"}}
-	for _, name := range transportNames() {
-		values = append(values, extcapValue{name, name})
+func transportValues(string) ([]value, error) {
+	values := []value{{"", "the default"}}
+	for _, t := range append(capture.Transports(), capture.TransportAuto) {
+		values = append(values, value{t.String(), t.String()})
 	}
 	return values, nil
 }
 
-func verdictValues(string) (values []extcapValue, _ error) {
+func verdictValues(string) (values []value, _ error) {
 	for _, name := range xdp.VerdictNames() {
-		values = append(values, extcapValue{name, name})
+		values = append(values, value{name, name})
 	}
 	return values, nil
 }
 
 // runningPrograms are the programs that can be traced at an interface. A program that shares its
 // name with another is chosen by its id.
-func runningPrograms(ifname string) ([]extcapValue, error) {
-	values := []extcapValue{{"", "the one that runs there"}, {"all", "all that a dispatcher calls"}}
+func runningPrograms(ifname string) ([]value, error) {
+	values := []value{{"", "the one that runs there"}, {"all", "all that a dispatcher calls"}}
 	ifi, err := xdp.InterfaceByName(ifname)
 	if err != nil {
 		return nil, err
@@ -93,18 +94,18 @@ func runningPrograms(ifname string) ([]extcapValue, error) {
 		return nil, err
 	}
 	for _, p := range running {
-		values = append(values, extcapValue{strconv.FormatUint(uint64(p.ID), 10), p.String()})
+		values = append(values, value{strconv.FormatUint(uint64(p.ID), 10), p.String()})
 	}
 	return values, nil
 }
 
 // listSettings prints the settings of an interface, or the values of one setting that Wireshark
 // wants to read again.
-func (x *extcapOptions) listSettings(out io.Writer, flags *pflag.FlagSet, ifname string) error {
-	for number, s := range extcapSettings {
-		if x.reload == "" {
+func (o *Options) listSettings(out io.Writer, flags *pflag.FlagSet, ifname string) error {
+	for number, s := range settings {
+		if o.reload == "" {
 			s.print(out, number, flags.Lookup(s.flag))
-		} else if strings.TrimLeft(x.reload, "-") != s.flag {
+		} else if strings.TrimLeft(o.reload, "-") != s.flag {
 			continue
 		}
 		if err := s.printValues(out, number, ifname); err != nil {
@@ -114,17 +115,17 @@ func (x *extcapOptions) listSettings(out io.Writer, flags *pflag.FlagSet, ifname
 	return nil
 }
 
-func (s *extcapSetting) print(out io.Writer, number int, flag *pflag.Flag) {
+func (s *setting) print(out io.Writer, number int, flag *pflag.Flag) {
 	_, tooltip := pflag.UnquoteUsage(flag)
-	group := extcapFilterGroup
+	group := filterGroup
 	if titles := flag.Annotations[frame.GroupKey]; titles != nil {
 		group = titles[0]
 	}
 	fmt.Fprintf(out, "arg {number=%d}{call=--%s}{display=%s}{tooltip=%s}{type=%s}{group=%s}%s\n",
-		number, s.flag, s.display, extcapText(tooltip), s.kind, group, s.attributes)
+		number, s.flag, s.display, text(tooltip), s.kind, group, s.attributes)
 }
 
-func (s *extcapSetting) printValues(out io.Writer, number int, ifname string) error {
+func (s *setting) printValues(out io.Writer, number int, ifname string) error {
 	if s.values == nil {
 		return nil
 	}
@@ -134,7 +135,7 @@ func (s *extcapSetting) printValues(out io.Writer, number int, ifname string) er
 	}
 	for i, v := range values {
 		isDefault := i == 0 && s.kind == "selector"
-		fmt.Fprintf(out, "value {arg=%d}{value=%s}{display=%s}{default=%t}\n", number, v.word, extcapText(v.display), isDefault)
+		fmt.Fprintf(out, "value {arg=%d}{value=%s}{display=%s}{default=%t}\n", number, v.word, text(v.display), isDefault)
 	}
 	return nil
 }

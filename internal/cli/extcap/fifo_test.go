@@ -1,4 +1,4 @@
-package capture
+package extcap
 
 import (
 	"context"
@@ -25,7 +25,7 @@ func TestExtcapNoReader(t *testing.T) {
 	}
 	ended := make(chan error, 1)
 	go func() {
-		_, err := openFifo(ctx, path, file.Options{}, new(sandbox.Options))
+		_, err := (&Options{Fifo: path}).OpenFifo(ctx, file.Options{}, new(sandbox.Options))
 		ended <- err
 	}()
 	select {
@@ -37,7 +37,7 @@ func TestExtcapNoReader(t *testing.T) {
 	if err := <-ended; !errors.Is(err, unix.EPIPE) {
 		t.Errorf("%v", err)
 	}
-	if _, err := openFifo(t.Context(), path+"2", file.Options{}, new(sandbox.Options)); !errors.Is(err, os.ErrNotExist) {
+	if _, err := (&Options{Fifo: path + "2"}).OpenFifo(t.Context(), file.Options{}, new(sandbox.Options)); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("a fifo that is not there: %v", err)
 	}
 }

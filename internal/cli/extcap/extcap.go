@@ -1,0 +1,170 @@
+// Package extcap answers Wireshark, which calls xdpcap as a program in its extcap directory, as
+// extcap(4) describes. Wireshark asks for the interfaces, for their link types and for their
+// settings, and then lets the program capture into a fifo. The settings are the capture's own
+// flags. So such a call is a command line of the capture, with other names for -i, -w and the
+// filter.
+package extcap
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/spf13/pflag"
+
+	"github.com/xdpcap/xdpcap/filter"
+	"github.com/xdpcap/xdpcap/internal/cli/frame"
+	"github.com/xdpcap/xdpcap/internal/escape"
+	"github.com/xdpcap/xdpcap/internal/version"
+	"github.com/xdpcap/xdpcap/internal/xdp"
+)
+
+// Options are the flags with which Wireshark calls. The help does not list them.
+type Options struct {
+	Captures bool   // this call captures
+	Fifo     string // where the packets go, if it captures
+
+	interfaces, dlts, config bool
+
+	ifname  string   // Wireshark's name for the interface
+	filters []string // from Wireshark's field for the capture filter, and from the interface's settings
+	reload  string   // the setting whose values Wireshark asks for again
+
+	version    bool
+	controlIn  string // for a toolbar, which xdpcap does not have
+	controlOut string
+}
+
+// prefix begins our interfaces' names in Wireshark, because plain names such as eth0 are
+// dumpcap's.
+const prefix = "xdpcap-"
+
+// Flags defines the flags.
+func (o *Options) Flags(f *pflag.FlagSet) {
+	own := pflag.NewFlagSet("extcap", pflag.ContinueOnError)
+	own.BoolVar(&o.interfaces, "extcap-interfaces", false, "list the interfaces for Wireshark")
+	own.BoolVar(&o.dlts, "extcap-dlts", false, "list an interface's link types for Wireshark")
+	own.BoolVar(&o.config, "extcap-config", false, "list what can be set at an interface for Wireshark")
+	own.StringVar(&o.reload, "extcap-reload-option", "", "list the values of this `setting` alone")
+	own.StringVar(&o.ifname, "extcap-interface", "", "the `interface` that Wireshark asks about")
+	own.StringArrayVar(&o.filters, "extcap-capture-filter", nil,
+		"a `filter` for this interface: a packet must match it and Wireshark's capture filter")
+	own.BoolVar(&o.Captures, "capture", false, "capture for Wireshark")
+	frame.NameVar(own, &o.Fifo, "fifo", "", "write packets to this `fifo`")
+	own.StringVar(&o.controlIn, "extcap-control-in", "", "read a toolbar's commands from this `fifo`")
+	own.StringVar(&o.controlOut, "extcap-control-out", "", "write a toolbar's state to this `fifo`")
+	own.Var((*callerVersion)(&o.version), "extcap-version", "the `version` of Wireshark that asks")
+	own.Lookup("extcap-version").NoOptDefVal = "unknown"
+	own.VisitAll(func(flag *pflag.Flag) {
+		flag.Hidden = true
+		f.AddFlag(flag)
+	})
+}
+
+// A callerVersion is true once Wireshark has given its version. Nothing depends on the version
+// itself.
+type callerVersion bool
+
+func (v *callerVersion) Set(string) error { *v = true; return nil }
+func (v *callerVersion) String() string   { return "" }
+func (v *callerVersion) Type() string     { return "version" }
+
+// Asked says whether Wireshark is the caller.
+func (o *Options) Asked() bool {
+	return o.interfaces || o.dlts || o.config || o.Captures || o.version || o.ifname != "" || len(o.filters) > 0
+}
+
+// Hears says whether the capture takes settings for a flag. Under Wireshark, settings about files,
+// streams and printing do not apply, because Wireshark names the interface, reads one fifo and ends
+// the capture. Settings that choose packets do apply.
+func (o *Options) Hears(f *pflag.Flag) bool {
+	if !o.Asked() {
+		return true
+	}
+	switch f.Annotations[frame.GroupKey][0] {
+	case "Long captures", "Flight recorder", "Live streams":
+		return false
+	case "Output":
+		return f.Name == "packet-buffered" || f.Name == "time-stamp-type" || f.Name == "no-command-line"
+	}
+	return f.Name != "interface" && f.Name != "hook"
+}
+
+// Answer answers one call of Wireshark on out. flags are the capture's. capture runs the capture of
+// an interface, with the filter that Wireshark has, or without one if that is "".
+func (o *Options) Answer(out io.Writer, flags *pflag.FlagSet, capture func(ifname, filter string) error) error {
+	if o.ifname == "" && (o.interfaces || o.version) {
+		return o.listInterfaces(out)
+	}
+	if o.ifname == "" {
+		return errors.New("--extcap-interface is missing: xdpcap --extcap-interfaces lists them")
+	}
+	ifname := strings.TrimPrefix(o.ifname, prefix)
+	switch {
+	case o.interfaces:
+		return o.listInterfaces(out)
+	case o.dlts:
+		fmt.Fprintln(out, "dlt {number=1}{name=EN10MB}{display=Ethernet}")
+		return nil
+	case o.config:
+		return o.listSettings(out, flags, ifname)
+	case o.Captures:
+		return o.capture(func() error { return capture(ifname, o.filter()) }, ifname)
+	case len(o.filters) > 0:
+		return o.checkFilters(out)
+	}
+	return errors.New("--extcap-interface: nothing is asked about it: add --extcap-dlts, --extcap-config, --extcap-capture-filter or --capture")
+}
+
+// listInterfaces prints a line about xdpcap, and one about each interface that can be captured.
+func (o *Options) listInterfaces(out io.Writer) error {
+	fmt.Fprintf(out, "extcap {version=%s}{help=https://github.com/xdpcap/xdpcap}\n", text(version.String()))
+	if !o.interfaces {
+		return nil
+	}
+	ifis, err := xdp.Interfaces()
+	if err != nil {
+		return err
+	}
+	for _, ifi := range ifis {
+		if reason, remedy := ifi.Obstacle(); reason != "" && remedy == "" || text(ifi.Name) != ifi.Name {
+			continue
+		}
+		at := "XDP"
+		if len(ifi.Programs) > 0 {
+			at += " program " + ifi.Programs[0].String()
+		}
+		fmt.Fprintf(out, "interface {value=%s%s}{display=xdpcap: %s (%s)}\n", prefix, ifi.Name, ifi.Name, text(at))
+	}
+	return nil
+}
+
+// text makes a text fit for Wireshark's grammar, which cannot quote braces.
+func text(s string) string {
+	return strings.NewReplacer("{", "(", "}", ")").Replace(escape.Text(s))
+}
+
+// filter is one expression for all filters together.
+func (o *Options) filter() string {
+	given := slices.DeleteFunc(slices.Clone(o.filters), func(f string) bool { return strings.TrimSpace(f) == "" })
+	if len(given) == 1 {
+		return given[0]
+	}
+	var all []string
+	for _, f := range given {
+		all = append(all, "("+f+")")
+	}
+	return strings.Join(all, " and ")
+}
+
+// checkFilters prints what is wrong with the filter, or nothing. Wireshark calls it after each
+// typed letter and shows the first line, but only if the exit status is 0.
+func (o *Options) checkFilters(out io.Writer) error {
+	_, err := filter.CompileRaw(o.filter(), filter.Options{Netmask: []byte{0, 0, 0, 0}})
+	if err != nil {
+		fmt.Fprintln(out, frame.WithRemedy(err.Error(), err))
+	}
+	return nil
+}
