@@ -3,15 +3,11 @@ package capture
 
 import (
 	"errors"
-	"fmt"
-	"slices"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
-	"golang.org/x/sys/unix"
 
 	"github.com/xdpcap/xdpcap/capture"
-	"github.com/xdpcap/xdpcap/capture/file"
 	"github.com/xdpcap/xdpcap/internal/cli/extcap"
 	"github.com/xdpcap/xdpcap/internal/cli/filters"
 	"github.com/xdpcap/xdpcap/internal/cli/frame"
@@ -268,147 +264,4 @@ func otherNames(_ *pflag.FlagSet, name string) pflag.NormalizedName {
 		name = "snapshot-length"
 	}
 	return pflag.NormalizedName(name)
-}
-
-// check finds mistakes in the flags before anything is touched. given says which flags were set.
-func (o *Options) check(given func(flag string) bool) (err error) {
-	if err := o.ReadTargets(given); err != nil {
-		return err
-	}
-	o.lines = given("format") && o.Format == file.JSON.String() && len(o.Writes) == 0
-	if err := frame.CheckInterfaces(o.interfaces); err != nil {
-		return err
-	}
-	switch {
-	case len(o.interfaces) == 0 && o.hookMap == "":
-		return withoutInterface(o.filter.Words)
-	case len(o.interfaces) > 0 && o.hookMap != "":
-		return errors.New("-i and --hook: a hook map is captured alone")
-	case o.buffer.Bytes != 0 && (o.buffer.Bytes < capture.MinBuffer || o.buffer.Bytes > capture.MaxBuffer):
-		return fmt.Errorf("-B: %d bytes for each CPU: must be %d KiB to %d MiB, such as -B 8M", o.buffer.Bytes, capture.MinBuffer>>10, capture.MaxBuffer>>20)
-	case o.Count == 0 && given("packet-count"):
-		return errors.New("-c 0: must be at least 1")
-	case o.sampleFlows == 0:
-		return errors.New("--sample-flows 0: must be at least 1, which is every flow")
-	case o.first == 0 && given("first"):
-		return errors.New("--first 0: must be at least 1")
-	case o.maxRate == 0 && given("max-rate"):
-		return errors.New("--max-rate 0: must be at least 1")
-	case o.promiscuous && o.notPromiscuous:
-		return errors.New("-P and -p: choose one")
-	case o.account && (len(o.Writes) > 0 || o.Print || o.Live.Serve != ""):
-		return errors.New("--account keeps no packets: omit -w, --serve and --print, or --account")
-	case o.Live.TLS.Asked() && (o.Live.Serve == "" || o.Live.IsLocal()) && !o.WritesTo("tcp"):
-		return errors.New("--tls-cert, --tls-key and --tls-ca: nothing is sent: add --serve HOST:PORT or -w tcp://HOST:PORT")
-	case o.Print && o.WritesStdout():
-		return errors.New("--print and -w - both need standard output: write to a file, or do not print")
-	case o.json.descriptor() == unix.Stdout && (o.Print || o.WritesStdout() || len(o.Writes) == 0 && o.Live.Serve == "" && !o.account):
-		return fmt.Errorf("--json=%s and the packets both need standard output: write one of them to a file", o.json.file)
-	}
-	if err := o.checkSampling(given); err != nil {
-		return err
-	}
-	if err := o.checkRecorder(given); err != nil {
-		return err
-	}
-	if err := o.checkSFlow(given); err != nil {
-		return err
-	}
-	if err := o.card.check(given); err != nil {
-		return err
-	}
-	if err := o.checkCompanions(); err != nil {
-		return err
-	}
-	if o.xdpMode, err = capture.ParseMode(o.mode); err != nil {
-		return fmt.Errorf("--xdp-mode: %w", err)
-	}
-	if err := o.checkDirection(given); err != nil {
-		return err
-	}
-	// Only an exit has a verdict, or a packet as it leaves the program.
-	if (given("verdict") || o.sample.verdicts != nil || o.filterAt == "exit" || o.recorder.needsVerdict) && !given("rx-capture") && o.hookMap == "" {
-		o.hookNames = []string{"exit"}
-	}
-	for _, name := range o.hookNames {
-		h, err := capture.ParseHook(name)
-		if err != nil {
-			return fmt.Errorf("--rx-capture: %w", err)
-		}
-		if !slices.Contains(o.hooks, h) {
-			o.hooks = append(o.hooks, h)
-		}
-	}
-	if o.recorder.needsVerdict && o.hookMap == "" && !slices.Contains(o.hooks, capture.Exit) {
-		return errors.New("--trigger: only packets that leave a program have a verdict: add --rx-capture exit")
-	}
-	slices.Sort(o.hooks) // the order in which a packet passes them
-	for _, name := range o.verdictNames {
-		v, err := capture.ParseVerdict(name)
-		if err != nil {
-			return fmt.Errorf("--verdict: %w", err)
-		}
-		o.verdicts = append(o.verdicts, v)
-	}
-	if o.filterAt != "entry" && o.filterAt != "exit" {
-		return fmt.Errorf("--filter-at %s: must be entry or exit", o.filterAt)
-	}
-	if given("transport") {
-		if o.transport, err = capture.ParseTransport(o.transportName); err != nil {
-			return fmt.Errorf("--transport: %w", err)
-		}
-	}
-	if !given("ring") { // the files of a recorder are no series
-		o.Series, err = o.Rotation(given)
-	}
-	if err == nil && o.Series != nil && o.Rotate.PrintFiles && o.json.descriptor() == unix.Stdout {
-		return fmt.Errorf("--print-files and --json=%s both need standard output: choose another file", o.json.file)
-	}
-	return err
-}
-
-func (o *Options) session() capture.Options {
-	return capture.Options{
-		Interfaces: o.interfaces,
-		Direction:  o.direction,
-		Mode:       o.xdpMode,
-		HookMap:    o.hookMap,
-
-		Hooks:        o.hooks,
-		Targets:      o.programs,
-		Verdicts:     o.verdicts,
-		FilterAtExit: o.filterAt == "exit",
-
-		Filter:        o.filter.Text,
-		VLANAware:     o.filter.VLANAware,
-		FilterProgram: o.filter.Program,
-		Stamp:         o.card.stamp,
-		VLANRestore:   o.card.restore,
-		Hash:          o.printing.Verbose > 0,
-		SnapLen:       int(o.snapLen.Bytes),
-		Count:         o.Count,
-		SampleFlows:   o.sampleFlows,
-		First:         o.first,
-		Sample:        o.sample.oneIn,
-		MaxRate:       o.maxRate,
-
-		SampleVerdicts: o.sample.verdicts,
-		Adaptive:       o.sample.auto,
-
-		Sink:        o.sink,
-		Promiscuous: o.promiscuity(),
-		Transport:   o.transport,
-		Buffer:      int(o.buffer.Bytes),
-		Immediate:   o.Unbuffer,
-	}
-}
-
-func (o *Options) promiscuity() capture.Promiscuity {
-	switch {
-	case o.promiscuous:
-		return capture.PromiscuousOn
-	case o.notPromiscuous:
-		return capture.PromiscuousOff
-	}
-	return capture.PromiscuousAuto
 }

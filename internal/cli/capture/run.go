@@ -1,7 +1,6 @@
 package capture
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -20,7 +19,6 @@ import (
 	"github.com/xdpcap/xdpcap/internal/cli/outputs"
 	"github.com/xdpcap/xdpcap/internal/cli/printing"
 	"github.com/xdpcap/xdpcap/internal/cli/sandbox"
-	"github.com/xdpcap/xdpcap/internal/lines"
 	"github.com/xdpcap/xdpcap/internal/metrics"
 	"github.com/xdpcap/xdpcap/internal/notices"
 	"github.com/xdpcap/xdpcap/internal/outfile"
@@ -183,49 +181,6 @@ func (r *captureRun) openObjects(by func(path string, open func(outfile.Trust) e
 	return err
 }
 
-// openOutputs opens the outputs.
-func (r *captureRun) openOutputs(ctx context.Context) error {
-	if r.o.extcap.Captures {
-		fifo, err := r.o.extcap.OpenFifo(ctx, r.writer(&outputs.Target{}), &r.o.Sandbox)
-		if err == nil {
-			r.Add(r.o.extcap.Fifo, fifo)
-		}
-		return err
-	}
-	output := os.Stderr
-	if r.text != frame.Stderr {
-		output = nil // stderr has only JSON objects and errors
-	}
-	if err := r.WatchFiles(output); err != nil {
-		return err
-	}
-	r.o.Adopt()
-	for i := range r.o.Targets {
-		t := &r.o.Targets[i]
-		if r.o.recorder.size.Bytes > 0 && t.IsFile() {
-			if err := r.openRecorder(); err != nil {
-				return err
-			}
-			r.Outputs = append(r.Outputs, outputs.Named{Live: recorderOutput{r.recorder}, Name: t.Name})
-			continue
-		}
-		d, err := r.OpenTarget(ctx, t)
-		if err != nil {
-			return err
-		}
-		r.Add(t.Name, d)
-	}
-	return r.OpenServer()
-}
-
-// closeOutputs releases what End has not released, or what was never begun.
-func (r *captureRun) closeOutputs() {
-	r.Destinations.Close()
-	if r.recorder != nil {
-		r.recorder.Close()
-	}
-}
-
 // enterSandbox gives up privileges: everything is attached and open, and no packet has been looked
 // at.
 func (r *captureRun) enterSandbox() error {
@@ -269,114 +224,6 @@ func (r *captureRun) follow(ctx context.Context) (err error) {
 		frame.Say(r.text, "%d more notices were omitted, because there were many like them", n)
 	}
 	return errors.Join(err, counting)
-}
-
-// printCounts prints the counts so far.
-func (r *captureRun) printCounts() {
-	all, err := r.accountsNow()
-	err = errors.Join(err, r.count())
-	switch {
-	case err != nil:
-	case r.objects != nil:
-		r.printSummary(all, nil)
-	default:
-		r.writeAccounts(all)
-	}
-}
-
-// writeAccounts prints the accounts of the outputs.
-func (r *captureRun) writeAccounts(all []capture.Accounts) {
-	total := all[0].Total()
-	writeCounts(r.text, total)
-	if why := r.afterEnd(&total); why != "" {
-		frame.Say(r.text, "the %s not sampled came after %s", frame.Packets(total.NotSampled), why)
-	}
-	writeStamps(r.text, r.session, all[0])
-	r.writeOutputs(all)
-	r.writeCompanions()
-}
-
-// afterEnd returns why the capture ended, if all packets that were not sampled came after that; ""
-// = sampling passed over some.
-func (r *captureRun) afterEnd(a *capture.Account) string {
-	o := r.o
-	samples := o.sampleFlows > 1 || o.first > 0 || o.maxRate > 0 || o.sample.oneIn > 1 || o.sample.verdicts != nil ||
-		o.sample.auto || o.recorder.size.Bytes > 0
-	switch {
-	case samples || a.NotSampled == 0:
-		return ""
-	case r.printed != nil && r.printed.Gone:
-		return "the reader of standard output ended"
-	case o.Count > 0 && a.Captured >= o.Count:
-		return cmp.Or(o.Counted, "-c") + " was reached"
-	}
-	return ""
-}
-
-// accountsNow returns the accounts of the outputs so far. An output that prints packets, or only
-// counts them, has the accounts of the session.
-func (r *captureRun) accountsNow() (all []capture.Accounts, err error) {
-	for _, out := range r.Outputs {
-		own, err := out.Accounts(r.session.Accounts)
-		if err != nil {
-			return nil, err
-		}
-		all = append(all, own)
-	}
-	if all == nil {
-		own, err := r.session.Accounts()
-		return []capture.Accounts{own}, err
-	}
-	return all, nil
-}
-
-// count reads the counters beside the packets.
-func (r *captureRun) count() (err error) {
-	r.counted, err = r.companions.reports()
-	return err
-}
-
-// writeCompanions prints what count has read.
-func (r *captureRun) writeCompanions() {
-	for _, table := range r.counted.tables {
-		fmt.Fprintf(r.text, "\n%s", table)
-	}
-}
-
-// writer returns the options for writing a file. The counters are in its statistics.
-func (r *captureRun) writer(t *outputs.Target) file.Options {
-	w := r.o.Writer(t)
-	if !r.o.companions.isNone() {
-		w.StatisticsInterval = r.o.SFlow.CounterInterval
-		w.Comments = func(source int) []string {
-			all := r.session.Sources()
-			return r.companions.comments(all[source], all)
-		}
-	}
-	return w
-}
-
-// allOutputs are all outputs for packets: first those that -w names, in that order.
-func (r *captureRun) allOutputs() (outputs []capture.Output) {
-	for _, out := range r.Outputs {
-		outputs = append(outputs, out.Live)
-	}
-	switch {
-	case r.o.account:
-		outputs = append(outputs, accountOnly{})
-	case r.prints() && r.o.lines:
-		r.printed = &printing.Output{Output: r.jsonLines}
-		outputs = append(outputs, r.printed)
-	case r.prints():
-		r.printed = &printing.Output{Output: lines.NewPrinter(frame.Stdout{}, frame.StdoutName, frame.CheckStdout, r.o.printing.Format(printing.Colored(os.Stdout)))}
-		outputs = append(outputs, r.printed)
-	}
-	return outputs
-}
-
-// prints says whether the packets are printed.
-func (r *captureRun) prints() bool {
-	return r.o.Print || len(r.Outputs) == 0 && !r.o.account
 }
 
 // reporter makes the reporter. It keeps a live line of counts on a terminal that has no other

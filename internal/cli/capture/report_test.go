@@ -42,3 +42,7 @@ func TestCountsOfOne(t *testing.T) {
 		}
 	}
 }
+
+func longestAccount() capture.Account {
+	return capture.Account{Seen: 999_999_999_999, Captured: 999_999_999_999, Lost: 999_999}
+}

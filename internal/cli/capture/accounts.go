@@ -1,0 +1,82 @@
+package capture
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+
+	"github.com/xdpcap/xdpcap/capture"
+	"github.com/xdpcap/xdpcap/internal/cli/frame"
+)
+
+// printCounts prints the counts so far.
+func (r *captureRun) printCounts() {
+	all, err := r.accountsNow()
+	err = errors.Join(err, r.count())
+	switch {
+	case err != nil:
+	case r.objects != nil:
+		r.printSummary(all, nil)
+	default:
+		r.writeAccounts(all)
+	}
+}
+
+// writeAccounts prints the accounts of the outputs.
+func (r *captureRun) writeAccounts(all []capture.Accounts) {
+	total := all[0].Total()
+	writeCounts(r.text, total)
+	if why := r.afterEnd(&total); why != "" {
+		frame.Say(r.text, "the %s not sampled came after %s", frame.Packets(total.NotSampled), why)
+	}
+	writeStamps(r.text, r.session, all[0])
+	r.writeOutputs(all)
+	r.writeCompanions()
+}
+
+// afterEnd returns why the capture ended, if all packets that were not sampled came after that; ""
+// = sampling passed over some.
+func (r *captureRun) afterEnd(a *capture.Account) string {
+	o := r.o
+	samples := o.sampleFlows > 1 || o.first > 0 || o.maxRate > 0 || o.sample.oneIn > 1 || o.sample.verdicts != nil ||
+		o.sample.auto || o.recorder.size.Bytes > 0
+	switch {
+	case samples || a.NotSampled == 0:
+		return ""
+	case r.printed != nil && r.printed.Gone:
+		return "the reader of standard output ended"
+	case o.Count > 0 && a.Captured >= o.Count:
+		return cmp.Or(o.Counted, "-c") + " was reached"
+	}
+	return ""
+}
+
+// accountsNow returns the accounts of the outputs so far. An output that prints packets, or only
+// counts them, has the accounts of the session.
+func (r *captureRun) accountsNow() (all []capture.Accounts, err error) {
+	for _, out := range r.Outputs {
+		own, err := out.Accounts(r.session.Accounts)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, own)
+	}
+	if all == nil {
+		own, err := r.session.Accounts()
+		return []capture.Accounts{own}, err
+	}
+	return all, nil
+}
+
+// count reads the counters beside the packets.
+func (r *captureRun) count() (err error) {
+	r.counted, err = r.companions.reports()
+	return err
+}
+
+// writeCompanions prints what count has read.
+func (r *captureRun) writeCompanions() {
+	for _, table := range r.counted.tables {
+		fmt.Fprintf(r.text, "\n%s", table)
+	}
+}

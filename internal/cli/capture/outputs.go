@@ -1,0 +1,92 @@
+package capture
+
+import (
+	"context"
+	"os"
+
+	"github.com/xdpcap/xdpcap/capture"
+	"github.com/xdpcap/xdpcap/capture/file"
+	"github.com/xdpcap/xdpcap/internal/cli/frame"
+	"github.com/xdpcap/xdpcap/internal/cli/outputs"
+	"github.com/xdpcap/xdpcap/internal/cli/printing"
+	"github.com/xdpcap/xdpcap/internal/lines"
+)
+
+// openOutputs opens the outputs.
+func (r *captureRun) openOutputs(ctx context.Context) error {
+	if r.o.extcap.Captures {
+		fifo, err := r.o.extcap.OpenFifo(ctx, r.writer(&outputs.Target{}), &r.o.Sandbox)
+		if err == nil {
+			r.Add(r.o.extcap.Fifo, fifo)
+		}
+		return err
+	}
+	output := os.Stderr
+	if r.text != frame.Stderr {
+		output = nil // stderr has only JSON objects and errors
+	}
+	if err := r.WatchFiles(output); err != nil {
+		return err
+	}
+	r.o.Adopt()
+	for i := range r.o.Targets {
+		t := &r.o.Targets[i]
+		if r.o.recorder.size.Bytes > 0 && t.IsFile() {
+			if err := r.openRecorder(); err != nil {
+				return err
+			}
+			r.Outputs = append(r.Outputs, outputs.Named{Live: recorderOutput{r.recorder}, Name: t.Name})
+			continue
+		}
+		d, err := r.OpenTarget(ctx, t)
+		if err != nil {
+			return err
+		}
+		r.Add(t.Name, d)
+	}
+	return r.OpenServer()
+}
+
+// closeOutputs releases what End has not released, or what was never begun.
+func (r *captureRun) closeOutputs() {
+	r.Destinations.Close()
+	if r.recorder != nil {
+		r.recorder.Close()
+	}
+}
+
+// writer returns the options for writing a file. The counters are in its statistics.
+func (r *captureRun) writer(t *outputs.Target) file.Options {
+	w := r.o.Writer(t)
+	if !r.o.companions.isNone() {
+		w.StatisticsInterval = r.o.SFlow.CounterInterval
+		w.Comments = func(source int) []string {
+			all := r.session.Sources()
+			return r.companions.comments(all[source], all)
+		}
+	}
+	return w
+}
+
+// allOutputs are all outputs for packets: first those that -w names, in that order.
+func (r *captureRun) allOutputs() (outputs []capture.Output) {
+	for _, out := range r.Outputs {
+		outputs = append(outputs, out.Live)
+	}
+	switch {
+	case r.o.account:
+		outputs = append(outputs, accountOnly{})
+	case r.prints() && r.o.lines:
+		r.printed = &printing.Output{Output: r.jsonLines}
+		outputs = append(outputs, r.printed)
+	case r.prints():
+		r.printed = &printing.Output{Output: lines.NewPrinter(frame.Stdout{}, frame.StdoutName, frame.CheckStdout, r.o.printing.Format(printing.Colored(os.Stdout)))}
+		outputs = append(outputs, r.printed)
+	}
+	return outputs
+}
+
+// prints says whether the packets are printed.
+func (r *captureRun) prints() bool {
+	return r.o.Print || len(r.Outputs) == 0 && !r.o.account
+}
