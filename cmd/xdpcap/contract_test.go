@@ -131,7 +131,7 @@ func TestDocumentedKeys(t *testing.T) {
 		"read":       {reflect.TypeFor[packetKeys]()},
 		"read-stats": {reflect.TypeFor[readReport]()},
 		"interfaces": {reflect.TypeFor[interfaceKeys]()},
-		"probe":      {reflect.TypeFor[support.Report](), reflect.TypeFor[support.Check]()},
+		"probe":      {reflect.TypeFor[probeReport](), reflect.TypeFor[support.Check]()},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := keysOf(types...)

@@ -10,6 +10,7 @@ import (
 	"github.com/xdpcap/xdpcap/internal/cli/latency"
 	"github.com/xdpcap/xdpcap/internal/cli/monitor"
 	"github.com/xdpcap/xdpcap/internal/cli/outputs"
+	probecli "github.com/xdpcap/xdpcap/internal/cli/probe"
 	readstats "github.com/xdpcap/xdpcap/internal/cli/read/statistics"
 	"github.com/xdpcap/xdpcap/internal/cli/stats"
 )
@@ -35,6 +36,7 @@ type (
 	programReport = bench.Report
 	readReport    = readstats.Report
 	interfaceKeys = interfaces.Keys
+	probeReport   = probecli.Report
 	intervalKeys  = counters.IntervalKeys
 	rate          = counters.Rate
 	flowRate      = count.FlowRate

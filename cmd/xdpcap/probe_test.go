@@ -36,7 +36,7 @@ type probeJSON struct {
 			Traceable struct{ Answer, Reason string }
 		}
 	}
-	Features map[string]struct{ Answer, Reason string }
+	Features, Drops map[string]struct{ Answer, Reason string }
 }
 
 func TestProbe(t *testing.T) {
@@ -55,6 +55,11 @@ func TestProbe(t *testing.T) {
 	if !free.CanCapture || free.Interface.Program != nil || free.Features["capture_generic"].Answer != "yes" ||
 		free.Features["capture_sent"].Answer != "yes" || !strings.HasPrefix(free.Features["capture_sent"].Reason, "by ") {
 		t.Errorf("without a program: %s", stdout)
+	}
+	for _, stage := range []string{"card", "xdp", "stack", "af_xdp", "egress"} {
+		if c := free.Drops[stage]; c.Answer != "yes" || c.Reason == "" {
+			t.Errorf("lost packets, %s: %+v", stage, c)
+		}
 	}
 	checkDetached(t, pair)
 

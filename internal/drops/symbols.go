@@ -30,6 +30,23 @@ func openSymbols() (*symbols, error) {
 
 func (s *symbols) close() error { return s.file.Close() }
 
+// symbolsHidden tells whether the kernel shows this process all functions at address 0.
+func symbolsHidden() bool {
+	f, err := os.Open("/proc/kallsyms")
+	if err != nil {
+		return true
+	}
+	defer f.Close()
+	lines := bufio.NewScanner(f)
+	for lines.Scan() {
+		address, kind, _, ok := parseSymbol(lines.Bytes())
+		if ok && (kind == 't' || kind == 'T') {
+			return address == 0
+		}
+	}
+	return true
+}
+
 // find returns the name of the function at each address. An address without a name is omitted:
 // where the kernel hides addresses, all are.
 func (s *symbols) find(addresses []uint64) (map[uint64]string, error) {

@@ -41,9 +41,8 @@ func (r *Report) features(l limits) Checks {
 	if l.calls {
 		load = all("", load, k.Get("jit"))
 	}
-	trace := all("", rights, k.Get("btf"), k.Get("jit"), k.Get("fentry"), k.Get("fexit"), k.Get("trampolines"))
-	target := all("", r.openPrograms(), r.target())
-	beside := all(FeatureBeside, trace, k.Get("tracing_helpers"), rings, target, r.port())
+	trace := r.Tracing()
+	beside := all(FeatureBeside, trace, k.Get("tracing_helpers"), rings, r.port())
 	vacant := r.vacant(beside)
 	return Checks{
 		all(FeatureNative, load, r.port(), vacant, r.native()),
@@ -53,12 +52,19 @@ func (r *Report) features(l limits) Checks {
 		r.sent(rings),
 		all(FeatureFilter, rights, k.Get("xdp"), k.Get("isa_v3")),
 		all(FeatureFlows, rights, k.Get("xdp"), k.Get("lru_hash"), k.Get("xdp_helpers")),
-		r.meters(all("", trace, target)),
-		r.latency(all("", trace, target)),
+		r.meters(trace),
+		r.latency(trace),
 		all(FeatureMonitor, rights, k.Get("btf"), k.Get("tp_btf")),
 		perf,
 		ring,
 	}
+}
+
+// Tracing checks whether the interface's XDP program can be traced, or any if it runs none.
+func (r *Report) Tracing() Check {
+	k := r.Kernel.Checks
+	return all("", r.rights(), k.Get("btf"), k.Get("jit"), k.Get("fentry"), k.Get("fexit"), k.Get("trampolines"),
+		r.openPrograms(), r.target())
 }
 
 // sent checks whether packets that the interface sends can be captured. The reason of a yes says

@@ -22,6 +22,7 @@ var capabilities = []struct {
 	{"CAP_SYS_ADMIN", unix.CAP_SYS_ADMIN},
 	{"CAP_NET_RAW", unix.CAP_NET_RAW},
 	{"CAP_IPC_LOCK", unix.CAP_IPC_LOCK},
+	{"CAP_SYSLOG", unix.CAP_SYSLOG},
 }
 
 // grant says how to get missing capabilities.

@@ -14,6 +14,7 @@ import (
 
 	"github.com/xdpcap/xdpcap/capture"
 	"github.com/xdpcap/xdpcap/internal/cli/frame"
+	"github.com/xdpcap/xdpcap/internal/drops"
 	"github.com/xdpcap/xdpcap/internal/escape"
 	"github.com/xdpcap/xdpcap/internal/support"
 )
@@ -40,7 +41,15 @@ interface, which may trace the program that runs there.
                 null = none; program: null = none, else id, name, mode and the check traceable
   features      checks: capture_native, capture_generic, capture_beside_program, hook,
                 capture_sent, filter, sample_flows, stats_count, latency, monitor,
-                transport_perf, transport_ring`
+                transport_perf, transport_ring
+  drops         whether drops sees lost packets, and by what; checks: card, xdp, stack (with
+                sockets), af_xdp, egress (queues on the way out)`
+
+// A Report is what kernel, driver and user allow, and which stages of drops are seen.
+type Report struct {
+	*support.Report
+	Drops support.Checks `json:"drops"`
+}
 
 // New makes the command.
 func New() *cobra.Command {
@@ -53,11 +62,12 @@ func New() *cobra.Command {
 		Example: "  xdpcap probe\n  xdpcap probe -i eth0 --json | jq .features",
 		Args:    frame.NoArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			r, err := support.Probe(support.ProbeOptions{Interface: name, Ring: capture.DefaultBuffer, LeastRing: capture.MinBuffer})
+			told, err := support.Probe(support.ProbeOptions{Interface: name, Ring: capture.DefaultBuffer, LeastRing: capture.MinBuffer})
 			if err != nil {
 				return err
 			}
-			frame.AddRemedies(r)
+			frame.AddRemedies(told)
+			r := &Report{told, drops.Visible(told)}
 			write := writeProbe
 			if asJSON {
 				write = writeProbeJSON
@@ -65,7 +75,7 @@ func New() *cobra.Command {
 			if err := write(cmd.OutOrStdout(), r); err != nil {
 				return err
 			}
-			return captureError(r)
+			return captureError(told)
 		},
 	}
 	frame.AddGroup(cmd.Flags(), "Where", func(f *pflag.FlagSet) {
@@ -101,7 +111,7 @@ func because(c support.Check) string {
 	return c.Reason + ": " + c.Remedy
 }
 
-func writeProbeJSON(w io.Writer, r *support.Report) error {
+func writeProbeJSON(w io.Writer, r *Report) error {
 	e := json.NewEncoder(w)
 	e.SetEscapeHTML(false)
 	e.SetIndent("", "  ")
@@ -163,7 +173,7 @@ func (t *probeTable) row(label, answer, words string) {
 	t.WriteString(strings.TrimRight(line, " ") + "\n")
 }
 
-func writeProbe(w io.Writer, r *support.Report) error {
+func writeProbe(w io.Writer, r *Report) error {
 	t := &probeTable{said: make(map[string]string)}
 	writeProbeKernel(t, r.Kernel)
 	writeProbePrivileges(t, r.Privileges)
@@ -187,6 +197,16 @@ func writeProbe(w io.Writer, r *support.Report) error {
 	}
 	for _, transport := range capture.Transports() {
 		t.check("transport "+transport.String(), r.Features.Get(support.TransportPrefix+transport.String()))
+	}
+	t.section("lost packets that drops sees")
+	for _, c := range []struct{ label, key string }{
+		{"card", "card"},
+		{"XDP", "xdp"},
+		{"stack and sockets", "stack"},
+		{"AF_XDP sockets", "af_xdp"},
+		{"queues on the way out", "egress"},
+	} {
+		t.check(c.label, r.Drops.Get(c.key))
 	}
 	_, err := io.WriteString(w, t.String())
 	return err

@@ -14,13 +14,13 @@ import (
 	"github.com/xdpcap/xdpcap/internal/support"
 )
 
-func fixedReport() *support.Report {
+func fixedReport() *Report {
 	on, off, limit, paranoid, clock := true, false, uint64(8<<20), 3, "/dev/ptp0"
 	refused := support.Check{Key: "fentry", Answer: support.No, Reason: "this kernel refuses fentry and fexit programs " +
 		"(operation not permitted) despite the capabilities", Remedy: "use another kernel; --hook works without them"}
 	beside := refused
 	beside.Key = support.FeatureBeside
-	return &support.Report{
+	told := &support.Report{
 		Kernel:     support.Kernel{Release: "6.1.0", Machine: "x86_64", Checks: support.Checks{{Key: "btf", Answer: support.Yes}, refused}},
 		Privileges: support.Privileges{Held: []string{"CAP_BPF"}, Missing: []string{"CAP_NET_ADMIN"}, Memlock: &limit, Paranoid: &paranoid, Landlock: 7},
 		Interface: &support.Interface{Name: "eth0", Driver: "veth", Type: "ether", Up: true, MTU: 1500, LRO: &off, VLAN: &on,
@@ -28,6 +28,7 @@ func fixedReport() *support.Report {
 			Program: &support.AttachedProgram{ID: 7, Name: "firewall", Mode: "native", Traceable: refused}},
 		Features: support.Checks{{Key: support.FeatureNative, Answer: support.Yes}, beside},
 	}
+	return &Report{told, support.Checks{{Key: "card", Answer: support.Yes, Reason: "by the driver"}, {Key: "af_xdp", Answer: support.No, Reason: "no sockets"}}}
 }
 
 func TestProbeTable(t *testing.T) {
@@ -63,7 +64,7 @@ func TestProbeKeys(t *testing.T) {
 		of   any
 		want string
 	}{
-		{got, "can_capture features interface kernel privileges"},
+		{got, "can_capture drops features interface kernel privileges"},
 		{got["kernel"], "checks machine release"},
 		{got["privileges"], "held landlock_abi memlock_bytes missing perf_event_paranoid user_namespace"},
 		{got["interface"], "driver lro metadata_kfuncs mtu name native_xdp program ptp_clock rx_queues rx_vlan_offload type up xdp_frags"},

@@ -1,0 +1,90 @@
+package drops
+
+import (
+	"github.com/cilium/ebpf/btf"
+
+	"github.com/xdpcap/xdpcap/internal/support"
+	"github.com/xdpcap/xdpcap/internal/xdp"
+)
+
+// Visible tells for each stage whether a Meter sees its losses here, and why not. The reason of a
+// yes says by what it sees them, or what is missing. The keys are card, xdp, stack (with sockets),
+// af_xdp and egress. r is of the interface, or of the whole machine. Nothing is attached.
+func Visible(r *support.Report) support.Checks {
+	checks := support.Checks{
+		visibleCard(r.Interface),
+		visibleHook(r.Interface, r.Tracing()),
+		{}, {Answer: support.Yes, Reason: "as failed redirects to their map"}, {},
+	}
+	checks[2], checks[4] = visibleStack()
+	// All counting begins at tracepoints, so without them no stage is seen.
+	tracepoints := r.Features.Get(support.FeatureMonitor)
+	for i, key := range []string{"card", "xdp", "stack", "af_xdp", "egress"} {
+		if tracepoints.Answer != support.Yes {
+			checks[i] = tracepoints
+		}
+		checks[i].Key = key
+	}
+	return checks
+}
+
+func visibleCard(iface *support.Interface) support.Check {
+	switch {
+	case iface == nil:
+		return support.Check{Reason: "depends on the interface and its driver"}
+	case driverKinds[iface.Driver] != driverKind{}:
+		return support.Check{Answer: support.Yes, Reason: "by the interface's statistics and the driver's own"}
+	}
+	return support.Check{Answer: support.Yes, Reason: "by the interface's statistics; ethtool -S " + iface.Name + " may have more"}
+}
+
+func visibleHook(iface *support.Interface, tracing support.Check) support.Check {
+	const without = "failures only, since no program can be traced: "
+	switch {
+	case tracing.Answer == support.Yes:
+		return support.Check{Answer: support.Yes, Reason: "at the program's exit"}
+	case iface != nil && iface.Program != nil && iface.Program.Mode == xdp.Generic.String():
+		return support.Check{Answer: support.Yes, Reason: "by what the stack throws away after the program"}
+	case iface != nil && driverKinds[iface.Driver].xdpDrops != "":
+		return support.Check{Answer: support.Yes, Reason: "by the driver's counters"}
+	}
+	tracing.Reason = without + tracing.Reason
+	return tracing
+}
+
+// visibleStack looks at what the kernel tells of packets that the stack and the queues on the way
+// out throw away.
+func visibleStack() (stack, egress support.Check) {
+	kernel, err := btf.LoadKernelSpec()
+	if err == nil {
+		_, err = programFor(kernel)
+	}
+	var names reasons
+	if err == nil {
+		names, err = kernelReasons(kernel)
+	}
+	if err != nil {
+		c := support.Check{Answer: support.No, Reason: err.Error()}
+		return c, c
+	}
+	return seenBy(names, symbolsHidden())
+}
+
+// seenBy tells the same of a kernel with these reasons.
+func seenBy(names reasons, hidden bool) (stack, egress support.Check) {
+	stack = support.Check{Answer: support.Yes, Reason: "by reason and function"}
+	switch {
+	case len(names) == 0:
+		stack.Reason = "by function; the kernel gives reasons since 5.17"
+	case hidden:
+		stack.Reason = "by reason; the kernel hides the names of functions"
+		stack.Remedy = "it takes CAP_SYSLOG, and kernel.kptr_restrict of at most 1"
+	}
+	egress = support.Check{Answer: support.No, Reason: "counted with the stack's: the kernel tells queues apart since 5.18"}
+	for _, name := range names {
+		if stageOf(name) == Egress {
+			return stack, stack
+		}
+	}
+	return stack, egress
+}
