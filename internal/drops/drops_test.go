@@ -1,6 +1,7 @@
 package drops
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"strings"
@@ -123,5 +124,29 @@ func TestLossAtHook(t *testing.T) {
 				}
 			})
 		}
+	}
+}
+
+// An interface that gets another name is counted on, and a program that it runs later is found.
+// Once it is deleted, Follow says so.
+func TestRenamed(t *testing.T) {
+	const sent = 30
+	n := newNetwork(t)
+	m := n.openMeter()
+	follow := func() error { return n.Rx.Do(func() error { _, err := m.Follow(); return err }) }
+	rx := &netlink.Device{LinkAttrs: netlink.LinkAttrs{Index: n.RxIndex}}
+	n.must(n.Rx.Do(func() error {
+		return errors.Join(netlink.LinkSetDown(rx), netlink.LinkSetName(rx, "renamed0"), netlink.LinkSetUp(rx))
+	}))
+	n.must(follow())
+	n.attach(asm.Instructions{asm.Mov.Imm(asm.R0, int32(xdp.Drop))}, link.XDPDriverMode)
+	n.must(follow())
+	n.send(9, sent)
+	if found := n.losses(m); found["XDP drop"] != sent || len(found) != 1 {
+		t.Errorf("%v, want %d packets that XDP dropped", found, sent)
+	}
+	n.must(n.Rx.Do(func() error { return netlink.LinkDel(rx) }))
+	if err := follow(); !errors.Is(err, xdp.ErrGone) || !strings.Contains(err.Error(), "rx0") {
+		t.Errorf("once it is deleted: %v", err)
 	}
 }

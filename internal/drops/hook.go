@@ -2,6 +2,7 @@ package drops
 
 import (
 	"errors"
+	"fmt"
 	"sync"
 
 	"github.com/xdpcap/xdpcap/internal/meter"
@@ -11,13 +12,23 @@ import (
 // A hook counts the packets that an interface's XDP program drops. Where the kernel can trace the
 // program, its exit tells; else the driver's counters and the stack do.
 type hook struct {
-	name string // of the interface
+	iface xdp.Interface // as it was when counting began
+	watch *xdp.HookWatch
 
 	mu      sync.Mutex
 	program *meter.Actions // nil: no program yet, or it cannot be traced
 	before  Tally          // what was dropped before it was traced
 	runs    string         // the program that runs, or ran last
 	tried   uint32         // id of the program that could not be traced
+}
+
+// openHook begins to count at an interface in the calling thread's network namespace.
+func openHook(iface xdp.Interface) (*hook, error) {
+	watch, err := xdp.WatchHook(iface.Index)
+	if err != nil {
+		return nil, err
+	}
+	return &hook{iface: iface, watch: watch}, nil
 }
 
 // look traces the interface's program if there is one that is not traced yet. untraced tells what
@@ -33,19 +44,19 @@ func (h *hook) look(untraced func() (Tally, error)) (notice string, err error) {
 		h.runs = h.program.Program().String()
 		return notice, err
 	}
-	iface, err := xdp.InterfaceByName(h.name)
+	now, err := h.watch.Look()
 	if err != nil {
-		return "", err
+		return "", fmt.Errorf("%s: %w", h.iface.Name, err)
 	}
-	if len(iface.Programs) == 0 || iface.Programs[0].ID == h.tried {
+	if now.Program == 0 || now.Program == h.tried {
 		return "", nil
 	}
-	h.runs, h.tried = iface.Programs[0].String(), iface.Programs[0].ID
+	h.runs, h.tried = now.Of(h.iface).Programs[0].String(), now.Program
 	before, err := untraced()
 	if err != nil {
 		return "", err
 	}
-	if a, err := meter.OpenActions(meter.ActionsOptions{Interface: h.name, Verdict: xdp.Pass, TraceOnly: true}); err == nil {
+	if a, err := meter.OpenActions(meter.ActionsOptions{Interface: now.Name, Verdict: xdp.Pass, TraceOnly: true}); err == nil {
 		h.program, h.before = a, before
 	}
 	return "", nil
@@ -71,6 +82,7 @@ func (h *hook) read(untraced Tally) (dropped Tally, program string, err error) {
 }
 
 func (h *hook) close() error {
+	h.watch.Close()
 	if h.program == nil {
 		return nil
 	}

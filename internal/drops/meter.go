@@ -49,7 +49,9 @@ func (m *Meter) open() (err error) {
 	if m.card, err = openCard(*m.iface); err != nil {
 		return err
 	}
-	m.hook = &hook{name: m.iface.Name}
+	if m.hook, err = openHook(*m.iface); err != nil {
+		return err
+	}
 	_, err = m.hook.look(m.untraced)
 	return err
 }
