@@ -38,9 +38,10 @@ enum event {
 /* Fields that an event does not have are zero. */
 struct key {
 	__u32 event;
-	__u32 code;   /* errno, slot of the verdict, or enum xdp_mem_type */
-	__u32 map_id; /* of the cpumap, or of the map that a redirect went through */
-	__u32 to_cpu;
+	__u32 code;	/* errno, slot of the verdict, or enum xdp_mem_type */
+	__u32 map_id;	/* of the cpumap, or of the map that a redirect went through */
+	__u16 map_type; /* enum bpf_map_type of the map that a redirect failed at */
+	__u16 to_cpu;
 	char from[NAME_SIZE]; /* the device that received, connected or, in a bulk, sent */
 	char to[NAME_SIZE];   /* the device that a devmap sends to */
 };
@@ -261,7 +262,8 @@ static __always_inline void note(const struct key *key, const struct count *coun
 }
 
 static __always_inline int redirect(__u32 event, const struct net_device *dev,
-				    const struct bpf_prog *prog, int err, __u32 map_id, __u32 index)
+				    const struct bpf_prog *prog, int err, int map_type,
+				    __u32 map_id, __u32 index)
 {
 	if (!is_traced(dev) || !is_program(prog))
 		return 0;
@@ -271,6 +273,7 @@ static __always_inline int redirect(__u32 event, const struct net_device *dev,
 
 	/* The kernel passes INT_MAX if there is no map. */
 	key.map_id = map_id == 0x7fffffff ? 0 : map_id;
+	key.map_type = err ? map_type : 0;
 	copy_name(key.from, dev);
 	note(&key, &count, &d);
 	return 0;
@@ -280,14 +283,14 @@ SEC("tp_btf/xdp_redirect")
 int BPF_PROG(trace_redirect, const struct net_device *dev, const struct bpf_prog *prog,
 	     const void *target, int err, int map_type, __u32 map_id, __u32 index)
 {
-	return redirect(REDIRECT, dev, prog, err, map_id, index);
+	return redirect(REDIRECT, dev, prog, err, map_type, map_id, index);
 }
 
 SEC("tp_btf/xdp_redirect_err")
 int BPF_PROG(trace_redirect_err, const struct net_device *dev, const struct bpf_prog *prog,
 	     const void *target, int err, int map_type, __u32 map_id, __u32 index)
 {
-	return redirect(REDIRECT_ERR, dev, prog, err, map_id, index);
+	return redirect(REDIRECT_ERR, dev, prog, err, map_type, map_id, index);
 }
 
 /* Kernels that also have the next two tracepoints report each redirect through one of the four. */
@@ -295,14 +298,14 @@ SEC("tp_btf/xdp_redirect_map")
 int BPF_PROG(trace_redirect_map, const struct net_device *dev, const struct bpf_prog *prog,
 	     const void *target, int err, int map_type, __u32 map_id, __u32 index)
 {
-	return redirect(REDIRECT, dev, prog, err, map_id, index);
+	return redirect(REDIRECT, dev, prog, err, map_type, map_id, index);
 }
 
 SEC("tp_btf/xdp_redirect_map_err")
 int BPF_PROG(trace_redirect_map_err, const struct net_device *dev, const struct bpf_prog *prog,
 	     const void *target, int err, int map_type, __u32 map_id, __u32 index)
 {
-	return redirect(REDIRECT_ERR, dev, prog, err, map_id, index);
+	return redirect(REDIRECT_ERR, dev, prog, err, map_type, map_id, index);
 }
 
 SEC("tp_btf/xdp_exception")

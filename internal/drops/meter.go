@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/cilium/ebpf"
 	"golang.org/x/sys/unix"
 
 	"github.com/xdpcap/xdpcap/internal/meter"
@@ -14,11 +15,12 @@ import (
 // A Meter counts the losses of one interface, or those of all together. Its methods may be called
 // concurrently, except Close, which is called once, after all others.
 type Meter struct {
-	iface  *xdp.Interface // nil = all
-	stack  *stackMeter
-	events *meter.Tracepoints
-	card   *card // nil = all
-	hook   *hook // nil = all
+	iface   *xdp.Interface // nil = all
+	stack   *stackMeter
+	events  *meter.Tracepoints
+	sockets *sockets
+	card    *card // nil = all
+	hook    *hook // nil = all
 }
 
 // Open begins to count on an interface, or on all of the machine for "". It attaches to tracepoints
@@ -43,6 +45,7 @@ func (m *Meter) open() (err error) {
 	if m.events, err = meter.OpenTracepoints(meter.TracepointOptions{Interface: m.iface}); err != nil {
 		return err
 	}
+	m.sockets = openSockets(m.iface)
 	if m.stack, err = openStack(m.iface); err != nil || m.iface == nil {
 		return err
 	}
@@ -188,6 +191,7 @@ func (m *Meter) addEvents(c *Counts) (f failures, err error) {
 		return f, err
 	}
 	c.Missed += events.Missed + events.Forgotten
+	toSockets := make(map[Loss]uint64)
 	for e, perCPU := range events.Cases {
 		sum := meter.SumEvents(perCPU)
 		if sum.Drops == 0 {
@@ -198,6 +202,11 @@ func (m *Meter) addEvents(c *Counts) (f failures, err error) {
 		case meter.RedirectErr:
 			l.Reason = "redirect: " + errorWords(e.Errno)
 			f.redirects += sum.Drops
+			if reason, ok := socketReasons[e.Errno]; ok && e.MapType == ebpf.XSKMap {
+				l.Reason, l.Device = reason, m.deviceOf(e)
+				toSockets[l] += sum.Drops
+				continue
+			}
 		case meter.Exception:
 			l.Reason = e.Verdict.SlotName()
 			if e.Verdict == xdp.Tx {
@@ -216,12 +225,19 @@ func (m *Meter) addEvents(c *Counts) (f failures, err error) {
 		default:
 			continue
 		}
-		if m.iface == nil {
-			l.Device = e.From
-		}
+		l.Device = m.deviceOf(e)
 		c.add(c.Losses, l, Tally{Buffers: sum.Drops, Packets: sum.Drops})
 	}
+	c.addSockets(m, toSockets)
 	return f, nil
+}
+
+// deviceOf is Loss.Device of an event.
+func (m *Meter) deviceOf(e meter.Case) string {
+	if m.iface == nil {
+		return e.From
+	}
+	return ""
 }
 
 // addCard adds what the interface and its driver tell of losses elsewhere than at the hook.

@@ -2,6 +2,7 @@ package drops
 
 import (
 	"github.com/cilium/ebpf/btf"
+	"github.com/vishvananda/netlink"
 
 	"github.com/xdpcap/xdpcap/internal/support"
 	"github.com/xdpcap/xdpcap/internal/xdp"
@@ -14,7 +15,7 @@ func Visible(r *support.Report) support.Checks {
 	checks := support.Checks{
 		visibleCard(r.Interface),
 		visibleHook(r.Interface, r.Tracing()),
-		{}, {Answer: support.Yes, Reason: "as failed redirects to their map"}, {},
+		{}, visibleSockets(), {},
 	}
 	checks[2], checks[4] = visibleStack()
 	// All counting begins at tracepoints, so without them no stage is seen.
@@ -50,6 +51,15 @@ func visibleHook(iface *support.Interface, tracing support.Check) support.Check 
 	}
 	tracing.Reason = without + tracing.Reason
 	return tracing
+}
+
+// visibleSockets tells by what the losses of AF_XDP sockets are seen.
+func visibleSockets() support.Check {
+	c := support.Check{Answer: support.Yes, Reason: "by their statistics, per queue"}
+	if _, err := netlink.SocketDiagXDP(); err != nil {
+		c.Reason = "by failed redirects; the kernel lacks CONFIG_XDP_SOCKETS_DIAG, which tells queues"
+	}
+	return c
 }
 
 // visibleStack looks at what the kernel tells of packets that the stack and the queues on the way

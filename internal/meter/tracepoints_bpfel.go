@@ -42,13 +42,14 @@ const (
 )
 
 type tracepointsKey struct {
-	_     structs.HostLayout
-	Event uint32
-	Code  uint32
-	MapId uint32
-	ToCpu uint32
-	From  [16]int8
-	To    [16]int8
+	_       structs.HostLayout
+	Event   uint32
+	Code    uint32
+	MapId   uint32
+	MapType uint16
+	ToCpu   uint16
+	From    [16]int8
+	To      [16]int8
 }
 
 type tracepointsLoss struct {

@@ -14,14 +14,15 @@ import (
 // have are zero.
 type Case struct {
 	Event   Event
-	Errno   unix.Errno  // RedirectErr, DevmapXmit and BulkTx; 0 = none
-	Verdict xdp.Verdict // Exception; xdp.UnknownVerdict stands for all unknown ones
-	Memory  MemoryType  // MemConnect, MemDisconnect, MemReturnFailed
-	MapID   uint32      // CPUMapEnqueue, CPUMapKthread; Redirect and RedirectErr through a map
-	ToCPU   int         // CPUMapEnqueue
-	From    string      // interface that received the packet, that sends it (BulkTx) or that connects (MemConnect)
-	To      string      // interface: DevmapXmit
-	Message string      // AttachFailed: the kernel's message, cut after 103 bytes
+	Errno   unix.Errno   // RedirectErr, DevmapXmit and BulkTx; 0 = none
+	Verdict xdp.Verdict  // Exception; xdp.UnknownVerdict stands for all unknown ones
+	Memory  MemoryType   // MemConnect, MemDisconnect, MemReturnFailed
+	MapID   uint32       // CPUMapEnqueue, CPUMapKthread; Redirect and RedirectErr through a map
+	MapType ebpf.MapType // RedirectErr through a map
+	ToCPU   int          // CPUMapEnqueue
+	From    string       // interface that received the packet, that sends it (BulkTx) or that connects (MemConnect)
+	To      string       // interface: DevmapXmit
+	Message string       // AttachFailed: the kernel's message, cut after 103 bytes
 }
 
 // An EventCount counts the events of one Case, cumulative since Open.
@@ -142,11 +143,12 @@ func countOf(c *tracepointsCount) EventCount {
 
 func caseOf(k *tracepointsKey) Case {
 	c := Case{
-		Event: Event(k.Event),
-		MapID: k.MapId,
-		ToCPU: int(k.ToCpu),
-		From:  Text(k.From[:]),
-		To:    Text(k.To[:]),
+		Event:   Event(k.Event),
+		MapID:   k.MapId,
+		MapType: ebpf.MapType(k.MapType),
+		ToCPU:   int(k.ToCpu),
+		From:    Text(k.From[:]),
+		To:      Text(k.To[:]),
 	}
 	switch c.Event {
 	case Exception:

@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 )
 
@@ -16,6 +17,9 @@ import (
 // loading.
 var wanted = []string{"veth", "bridge", "bonding", "team", "vrf", "8021q", "macvlan", "tun", "dummy", "ifb", "vmxnet3",
 	"sch_ingress", "sch_tbf", "cls_bpf"}
+
+// optional are modules that only some of the kernels have.
+var optional = []string{"xsk_diag"}
 
 // A module is the uncompressed file of a kernel module.
 type module struct {
@@ -48,7 +52,7 @@ func (k kernel) modules() ([]module, error) {
 		return nil, err
 	}
 	var loaded []module
-	done := builtin
+	done, wanted := builtin, slices.Clone(wanted)
 	var add func(name string) error
 	add = func(name string) error {
 		if done[name] {
@@ -70,6 +74,11 @@ func (k kernel) modules() ([]module, error) {
 		}
 		loaded = append(loaded, module{name, data})
 		return nil
+	}
+	for _, name := range optional {
+		if _, ok := files[name]; ok {
+			wanted = append(wanted, name)
+		}
 	}
 	for _, name := range wanted {
 		if err := add(name); err != nil {
