@@ -7,9 +7,7 @@ import (
 	"os"
 	"time"
 
-	"github.com/xdpcap/xdpcap/internal/clock"
 	"github.com/xdpcap/xdpcap/internal/testnet"
-	"github.com/xdpcap/xdpcap/internal/thread"
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
@@ -169,7 +167,7 @@ func (l *lab) drainings(ctx context.Context, programs []*program, dir string) (a
 			})
 		}
 		if d.what == wholeName {
-			add(nil, copyingName, d, "", func(all *laps) error { return copyDrain(d, d.path(dir), l.runs, all) })
+			add(nil, copyingName, d, "", func(all *laps) error { return l.copyDrain(d, d.path(dir), all) })
 		}
 	}
 	for _, t := range named(others(), tcpdumpName, dumpcapName) {
@@ -277,65 +275,4 @@ func (l *lab) drainOther(ctx context.Context, t *tool, d *drainage, all *laps) (
 	}
 	all.all = append(all.all, lap{packets: int(captured), cpu: spent(looks), looks: looks})
 	return nil
-}
-
-// copyDrain measures the least that a reader of filled rings does: a thread copies the bytes of a
-// block of the file out of each record, and writes them. The rate counts only the longer of the two
-// steps, as if two threads did them.
-func copyDrain(d *drainage, path string, runs int, all *laps) error {
-	out, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE, 0o600)
-	if err != nil {
-		return err
-	}
-	defer out.Close()
-	if d.to != nowhere {
-		defer os.Remove(path)
-	}
-	record, block := recordSize(d.size), blockSize(d.size)
-	rings := make([][]byte, d.rings)
-	for i := range rings {
-		rings[i] = make([]byte, d.ringSize())
-	}
-	chunk := make([]byte, 256<<10)
-	return thread.Quiet(0, func() error {
-		for run := range runs {
-			for _, ring := range rings {
-				for i := range ring {
-					ring[i] = byte(i + run)
-				}
-			}
-			before, err := clock.ThreadTime()
-			if err != nil {
-				return err
-			}
-			began, n, writing := time.Now(), 0, time.Duration(0)
-			write := func() error {
-				start := time.Now()
-				_, err := out.Write(chunk[:n])
-				writing += time.Since(start)
-				n = 0
-				return err
-			}
-			for at := 0; at < d.perRing()*record; at += record {
-				for _, ring := range rings {
-					if n+block > len(chunk) {
-						if err := write(); err != nil {
-							return err
-						}
-					}
-					n += copy(chunk[n:n+block], ring[at:])
-				}
-			}
-			if err := write(); err != nil {
-				return err
-			}
-			took := time.Since(began)
-			after, err := clock.ThreadTime()
-			if err != nil {
-				return err
-			}
-			all.all = append(all.all, lap{packets: d.rings * d.perRing(), cpu: after - before, took: max(writing, took-writing)})
-		}
-		return nil
-	})
 }

@@ -144,7 +144,7 @@ func TestCopyDrain(t *testing.T) {
 	} {
 		path := d.path(t.TempDir())
 		var all laps
-		err := copyDrain(&d, path, 2, &all)
+		err := (&lab{runs: 2}).copyDrain(&d, path, &all)
 		if cpu, _, rate := all.figures(); err != nil || len(all.all) != 2 || cpu <= 0 || rate <= 0 {
 			t.Errorf("%+v: %v ns, %v packets/s, %v", d, cpu, rate, err)
 		}
