@@ -1,7 +1,6 @@
 package drops
 
 import (
-	"github.com/cilium/ebpf/btf"
 	"github.com/vishvananda/netlink"
 
 	"github.com/xdpcap/xdpcap/internal/support"
@@ -65,13 +64,14 @@ func visibleSockets() support.Check {
 // visibleStack looks at what the kernel tells of packets that the stack and the queues on the way
 // out throw away.
 func visibleStack() (stack, egress support.Check) {
-	kernel, err := btf.LoadKernelSpec()
+	types := xdp.KernelTypes()
+	kernel, err := types.Kernel()
 	if err == nil {
 		_, err = programFor(kernel)
 	}
 	var names reasons
 	if err == nil {
-		names, err = kernelReasons(kernel)
+		names, err = kernelReasons(types)
 	}
 	if err != nil {
 		c := support.Check{Answer: support.No, Reason: err.Error()}
