@@ -103,6 +103,26 @@ func TestImports(t *testing.T) {
 	}
 }
 
+// Commands are handed what they print to: only the command line itself names the standard streams.
+func TestCommandsPrintToWhatTheyAreHanded(t *testing.T) {
+	testnet.SkipEmulated(t)
+	root := filepath.Join("..", "..", "internal", "cli")
+	stream := regexp.MustCompile(`\bos\.Std(out|err)\b`)
+	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") || path == filepath.Join(root, "cli.go") {
+			return err
+		}
+		text, err := os.ReadFile(path)
+		if found := stream.Find(text); found != nil {
+			t.Errorf("%s has %s: print to the process that the command was handed", path, found)
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
 // No package has more than 40 files. One still has more, and must hardly grow.
 func TestPackageSizes(t *testing.T) {
 	testnet.SkipEmulated(t)

@@ -14,9 +14,9 @@ import (
 
 // execute runs a command line. Flags may be abbreviated, as getopt_long(3) and so tcpdump allow:
 // --dur means --duration, because no other flag begins like that.
-func execute(args []string) (*cobra.Command, error) {
+func execute(p *frame.Process, args []string) (*cobra.Command, error) {
 	for {
-		root := NewRoot()
+		root := newRoot(p, machineFiles)
 		root.SetArgs(args)
 		frame.MendDescriptions(root, args)
 		cmd, err := root.ExecuteC()

@@ -20,7 +20,6 @@ import (
 	"github.com/xdpcap/xdpcap/internal/cli/latency"
 	"github.com/xdpcap/xdpcap/internal/cli/man"
 	"github.com/xdpcap/xdpcap/internal/cli/monitor"
-	"github.com/xdpcap/xdpcap/internal/cli/outputs"
 	"github.com/xdpcap/xdpcap/internal/cli/probe"
 	"github.com/xdpcap/xdpcap/internal/cli/read"
 	"github.com/xdpcap/xdpcap/internal/cli/stats"
@@ -33,22 +32,23 @@ import (
 // lines, one of which points to the mistake. It is called once in a process: it catches signals and
 // limits memory and threads.
 func Main(args []string) int {
-	frame.CatchSignals(outputs.Taken)
+	p := frame.NewProcess(os.Stdout, os.Stderr)
+	p.CatchSignals()
 	limitHeap()
 	if err := limitThreads(); err != nil {
-		frame.Say(frame.Stderr, "%v", err)
+		frame.Say(p.Stderr, "%v", err)
 		return 1
 	}
-	cmd, err := execute(args)
+	cmd, err := execute(p, args)
 	if err == nil {
 		return 0
 	}
 	if faulty := new(filter.Error); errors.As(err, &faulty) {
-		fmt.Fprintf(frame.Stderr, "xdpcap: filter expression:\n%s\n", frame.WithRemedy(faulty.Caret(), faulty))
+		fmt.Fprintf(p.Stderr, "xdpcap: filter expression:\n%s\n", frame.WithRemedy(faulty.Caret(), faulty))
 		return 1
 	}
 	for _, message := range frame.Messages(err) {
-		frame.Say(frame.Stderr, "%s", message)
+		frame.Say(p.Stderr, "%s", message)
 	}
 	// An error of the verifier prints its whole log with %+v, and a summary with %v.
 	var detailed interface {
@@ -58,26 +58,31 @@ func Main(args []string) int {
 	verbose, _ := cmd.Flags().GetCount("verbose") // 0 for a command that has no such flag
 	if verbose > 0 && errors.As(err, &detailed) {
 		// A pager may take its time to read all of it, and nothing is attached any more.
-		fmt.Fprintf(os.Stderr, "%+v\n", detailed)
+		fmt.Fprintf(p.Stderr.File(), "%+v\n", detailed)
 	}
 	return 1
 }
 
 // NewRoot returns the command for captures, which has all other commands as children, with all
 // flags.
-func NewRoot() *cobra.Command { return newRoot(settings.Files{Machine: "/etc/xdpcap.conf"}) }
+func NewRoot() *cobra.Command {
+	return newRoot(frame.NewProcess(os.Stdout, os.Stderr), machineFiles)
+}
 
-// newRoot returns the capture as NewRoot does, with settings from these files.
-func newRoot(files settings.Files) *cobra.Command {
-	set := &config.Settings{Files: files, NewRoot: func() *cobra.Command { return newRoot(files) }}
+// machineFiles are where settings are, besides those of the user.
+var machineFiles = settings.Files{Machine: "/etc/xdpcap.conf"}
+
+// newRoot returns the capture as NewRoot does, for a process, with settings from these files.
+func newRoot(p *frame.Process, files settings.Files) *cobra.Command {
+	set := &config.Settings{Process: p, Files: files, NewRoot: func() *cobra.Command { return newRoot(p, files) }}
 	var o capture.Options
-	cmd := capture.New(&o)
+	cmd := capture.New(p, &o)
 	cmd.Version = version.String()
 	cmd.SetVersionTemplate("xdpcap {{.Version}} (" + runtime.Version() + ", " + runtime.GOOS + "/" + runtime.GOARCH + ")\n")
 	frame.SetUsage(cmd, usageNotes)
 	cmd.SilenceErrors = true
 	cmd.SilenceUsage = true
-	cmd.AddCommand(stats.New(), count.New(), bench.New(), monitor.New(), latency.New(), drops.New(), read.New(), interfaces.New(), probe.New())
+	cmd.AddCommand(stats.New(p), count.New(p), bench.New(p), monitor.New(p), latency.New(p), drops.New(p), read.New(p), interfaces.New(), probe.New(p))
 	for _, c := range append(cmd.Commands(), cmd) {
 		frame.AddGroup(c.Flags(), "Where", frame.NetnsFlag)
 		c.PreRunE = func(c *cobra.Command, _ []string) error {
@@ -86,7 +91,7 @@ func newRoot(files settings.Files) *cobra.Command {
 			}
 			err := set.Apply(c, o.Hears)
 			if err == nil {
-				err = frame.EnterNetns(c.Flags())
+				err = p.EnterNetns(c.Flags())
 			}
 			if err != nil && c == cmd {
 				return capture.Run(&o, cmd, err)

@@ -2,10 +2,12 @@ package cli
 
 import (
 	"fmt"
+	"os"
 	"strings"
 	"testing"
 
 	"github.com/xdpcap/xdpcap/capture"
+	"github.com/xdpcap/xdpcap/internal/cli/frame"
 	"github.com/xdpcap/xdpcap/internal/testnet"
 )
 
@@ -77,7 +79,7 @@ func TestAbbreviatedFlags(t *testing.T) {
 		{"--snaplen 9z", "-s 9z: must be a number, which may end in k, M or G; see xdpcap --help"},
 		{"--interf none0 tcp --dur -- --dur", `--duration --: must be a time above zero: 10 or 10s for ten seconds, 200ms, 5m, 1h30m; see xdpcap --help`},
 	} {
-		if _, err := execute(strings.Fields(test.args)); err == nil || err.Error() != test.want {
+		if _, err := execute(frame.NewProcess(os.Stdout, os.Stderr), strings.Fields(test.args)); err == nil || err.Error() != test.want {
 			t.Errorf("%s: %v, want\n%s", test.args, err, test.want)
 		}
 	}

@@ -131,7 +131,7 @@ func TestConfig(t *testing.T) {
 	testnet.SkipEmulated(t)
 	run := func(files settings.Files) (string, error) {
 		var out bytes.Buffer
-		root := newRoot(files)
+		root := newRoot(frame.NewProcess(os.Stdout, os.Stderr), files)
 		root.SetOut(&out)
 		root.SetArgs([]string{"config"})
 		err := root.Execute()

@@ -20,6 +20,7 @@ import (
 
 // Options are the flags of the command bench.
 type Options struct {
+	process  *frame.Process
 	program  string
 	packets  string
 	yes      bool
@@ -44,8 +45,8 @@ const benchExamples = `  xdpcap bench --program lb --packets out.pcapng --yes   
   xdpcap bench --program 17 --yes                         short packets of TCP and UDP`
 
 // New returns the command.
-func New() *cobra.Command {
-	var o Options
+func New(p *frame.Process) *cobra.Command {
+	o := Options{process: p}
 	cmd := &cobra.Command{
 		Use:     "bench --program NAME [flags]",
 		Short:   "Measure an XDP program on packets of a capture",
@@ -61,7 +62,7 @@ func New() *cobra.Command {
 	frame.AddGroup(cmd.Flags(), "Output", func(f *pflag.FlagSet) {
 		f.BoolVar(&o.json, "json", false, "print the report as JSON: one object")
 	})
-	cmd.RegisterFlagCompletionFunc("program", frame.CompleteProgram)
+	cmd.RegisterFlagCompletionFunc("program", p.CompleteProgram)
 	return cmd
 }
 
@@ -104,7 +105,7 @@ func (o *Options) measure() (*Report, error) {
 	if err != nil {
 		return nil, err
 	}
-	ctx, err := frame.Begin(frame.Guard{})
+	ctx, err := o.process.Begin(frame.Guard{})
 	if err != nil {
 		return nil, err
 	}
@@ -116,7 +117,7 @@ func (o *Options) measure() (*Report, error) {
 		return nil, fmt.Errorf("--program runs %v on packets as if they had come in: none is sent, but the program's maps change, and "+
 			"whoever reads them counts these packets as real; add --yes to do it anyway", p)
 	}
-	frame.Say(frame.Stderr, "measuring %v on CPU %d for %v and longer", p, cpu, o.duration)
+	frame.Say(o.process.Stderr, "measuring %v on CPU %d for %v and longer", p, cpu, o.duration)
 	b, err := meter.BenchProgram(ctx, meter.ProgramBenchOptions{Program: p, Packets: packets.Data, CPU: cpu, Duration: o.duration})
 	if err != nil {
 		return nil, err
@@ -143,7 +144,7 @@ func (o *Options) readPackets() (*meter.BenchPackets, error) {
 	if o.packets == "" {
 		return &meter.BenchPackets{}, nil
 	}
-	f, err := frame.OpenWaiting(o.packets)
+	f, err := frame.OpenWaiting(o.process.Signalled(), o.packets)
 	if err != nil {
 		return nil, fmt.Errorf("--packets: %w", err)
 	}

@@ -3,11 +3,13 @@ package bench
 import (
 	"bytes"
 	"encoding/json"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/xdpcap/xdpcap/internal/cli/counters/countertest"
+	"github.com/xdpcap/xdpcap/internal/cli/frame"
 	"github.com/xdpcap/xdpcap/internal/meter"
 	"github.com/xdpcap/xdpcap/internal/testnet"
 	"github.com/xdpcap/xdpcap/internal/xdp"
@@ -48,7 +50,7 @@ func TestBenchFlags(t *testing.T) {
 		"--program lb --packets " + missing: "--packets: open " + missing + ": no such file",
 		"--program lb --packets bench.go":   "--packets bench.go: it is neither pcapng nor pcap",
 	} {
-		root := New()
+		root := New(frame.NewProcess(os.Stdout, os.Stderr))
 		root.SetArgs(strings.Fields(args))
 		root.SetOut(&bytes.Buffer{})
 		root.SilenceErrors, root.SilenceUsage = true, true

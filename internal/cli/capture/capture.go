@@ -115,7 +115,8 @@ const captureExamples = `  xdpcap -i eth0                                print p
                                                 what came before and after an exception`
 
 // New returns the command, which fills in its flags.
-func New(o *Options) *cobra.Command {
+func New(p *frame.Process, o *Options) *cobra.Command {
+	o.Process = p
 	cmd := &cobra.Command{
 		Use:         "xdpcap [flags] [filter]",
 		Short:       "Capture packets at the XDP hook",
@@ -164,13 +165,13 @@ func New(o *Options) *cobra.Command {
 	addPeerFlags(f)
 	o.extcap.Flags(f)
 
-	cmd.RegisterFlagCompletionFunc("interface", frame.CompleteInterface)
+	cmd.RegisterFlagCompletionFunc("interface", p.CompleteInterface)
 	cmd.RegisterFlagCompletionFunc("format", cobra.FixedCompletions([]string{"pcapng", "pcap", "json"}, cobra.ShellCompDirectiveNoFileComp))
 	cmd.RegisterFlagCompletionFunc("direction", cobra.FixedCompletions([]string{"in", "out", "inout"}, cobra.ShellCompDirectiveNoFileComp))
 	o.card.complete(cmd)
 	cmd.RegisterFlagCompletionFunc("rx-capture", frame.CompleteList("entry", "exit"))
 	cmd.RegisterFlagCompletionFunc("verdict", frame.CompleteList(xdp.VerdictNames()...))
-	cmd.RegisterFlagCompletionFunc("program", frame.CompleteProgram)
+	cmd.RegisterFlagCompletionFunc("program", p.CompleteProgram)
 	cmd.RegisterFlagCompletionFunc("filter-at", cobra.FixedCompletions([]string{"entry", "exit"}, cobra.ShellCompDirectiveNoFileComp))
 	cmd.RegisterFlagCompletionFunc("transport", cobra.FixedCompletions(transportNames(), cobra.ShellCompDirectiveNoFileComp))
 	cmd.RegisterFlagCompletionFunc("xdp-mode", cobra.FixedCompletions([]string{"auto", "native", "generic"}, cobra.ShellCompDirectiveNoFileComp))
@@ -246,7 +247,7 @@ func (o *Options) outputFlags(f *pflag.FlagSet) {
 
 // readFilter finds the filter, and refuses words that were not meant as a filter.
 func (o *Options) readFilter(root *cobra.Command) error {
-	if err := o.filter.Read(); err != nil {
+	if err := o.filter.Read(o.Process.Signalled()); err != nil {
 		return err
 	}
 	return frame.CheckCommand(root, o.filter.Words, o.filter.Text)

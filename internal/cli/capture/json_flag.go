@@ -62,14 +62,14 @@ func (f *jsonFlag) path() string {
 // open returns stderr itself if the objects go there. A descriptor is used directly: opening it
 // again by its name would empty the file behind it, and is impossible for a socket. A file is
 // opened by a function of the sandbox, and stays unchanged until begin is called.
-func (f *jsonFlag) open(by func(path string, open func(outfile.Trust) error) error) (*frame.Console, error) {
+func (f *jsonFlag) open(p *frame.Process, by func(path string, open func(outfile.Trust) error) error) (*frame.Console, error) {
 	fd := f.descriptor()
 	if fd == unix.Stderr {
-		return frame.Stderr, nil
+		return p.Stderr, nil
 	}
 	if fd < 0 {
 		err := by(f.file, func(t outfile.Trust) (err error) {
-			return frame.AwaitReader(frame.Signalled, func() error {
+			return frame.AwaitReader(p.Signalled(), func() error {
 				f.opened, err = outfile.Open(f.file, outfile.Options{Trust: t})
 				return err
 			})

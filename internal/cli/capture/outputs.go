@@ -2,7 +2,6 @@ package capture
 
 import (
 	"context"
-	"os"
 
 	"github.com/xdpcap/xdpcap/capture"
 	"github.com/xdpcap/xdpcap/capture/file"
@@ -21,8 +20,8 @@ func (r *captureRun) openOutputs(ctx context.Context) error {
 		}
 		return err
 	}
-	output := os.Stderr
-	if r.text != frame.Stderr {
+	output := r.o.Process.Stderr.File()
+	if r.text != r.o.Process.Stderr {
 		output = nil // stderr has only JSON objects and errors
 	}
 	if err := r.WatchFiles(output); err != nil {
@@ -80,7 +79,8 @@ func (r *captureRun) allOutputs() (outputs []capture.Output) {
 		r.printed = &printing.Output{Output: r.jsonLines}
 		outputs = append(outputs, r.printed)
 	case r.prints():
-		r.printed = &printing.Output{Output: lines.NewPrinter(frame.Stdout{}, frame.StdoutName, frame.CheckStdout, r.o.printing.Format(printing.Colored(os.Stdout)))}
+		out := r.o.Process.Stdout
+		r.printed = &printing.Output{Output: lines.NewPrinter(out, frame.StdoutName, out.Check, r.o.printing.Format(printing.Colored(out.File)))}
 		outputs = append(outputs, r.printed)
 	}
 	return outputs

@@ -33,10 +33,13 @@ var flagsOfPeers = map[string]string{
 		"-p --program-names -P --promiscuous-mode -s --snapshot-length --use-pcap -w --write -x --hex -v --verbose",
 }
 
+// newCommand returns the capture of this process.
+func newCommand(o *Options) *cobra.Command { return New(frame.NewProcess(os.Stdout, os.Stderr), o) }
+
 // Every flag of tcpdump, dumpcap and xdpdump is known.
 func TestPeersFlagsAreKnown(t *testing.T) {
 	testnet.SkipEmulated(t)
-	f := New(new(Options)).Flags()
+	f := newCommand(new(Options)).Flags()
 	for tool, flags := range flagsOfPeers {
 		for _, flag := range strings.Fields(flags) {
 			name, long := strings.CutPrefix(flag, "--")
@@ -50,13 +53,13 @@ func TestPeersFlagsAreKnown(t *testing.T) {
 // tryLine returns the error that a capture with this command line finds before it touches anything.
 func tryLine(args ...string) error {
 	var o Options
-	cmd := New(&o)
+	cmd := newCommand(&o)
 	cmd.SilenceErrors, cmd.SilenceUsage = true, true
 	cmd.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return frame.ExplainFlag(err, "xdpcap --help") })
 	cmd.RunE = func(_ *cobra.Command, words []string) error {
 		o.filter.Words = words
 		if o.read != nil {
-			_, err := readLine(read.New(), cmd.Flags(), o.read, words)
+			_, err := readLine(read.New(o.Process), cmd.Flags(), o.read, words)
 			return err
 		}
 		if err := o.readFilter(cmd); err != nil || o.list || o.filter.Dump > 0 {
@@ -78,7 +81,7 @@ func TestEveryFlag(t *testing.T) {
 		"format": "pcap", "ring-buffer": "interval:60", "autostop": "packets:7",
 		"trigger": "aborted", "sflow-agent": "192.0.2.1",
 	}
-	New(new(Options)).Flags().VisitAll(func(f *pflag.Flag) {
+	newCommand(new(Options)).Flags().VisitAll(func(f *pflag.Flag) {
 		if slices.Contains([]string{"help", "version", "netns"}, f.Name) {
 			return // every command has it
 		}

@@ -32,7 +32,7 @@ func TestPrintFlags(t *testing.T) {
 		"-enqttXvvi eth": {LinkLevel: true, Quiet: true, Time: dissect.UnixTime, Dump: dissect.HexASCIIDump, Verbose: 2},
 	} {
 		var o Options
-		if err := New(&o).ParseFlags(strings.Fields(line)); err != nil {
+		if err := newCommand(&o).ParseFlags(strings.Fields(line)); err != nil {
 			t.Errorf("%s: %v", line, err)
 		}
 		if diff := cmp.Diff(want, o.printing.Format(false).Options); diff != "" {

@@ -134,8 +134,8 @@ func (r *captureRun) openRecorder() (err error) {
 			options.StatisticsInterval = 0 // the statistics of a recording are about its own packets, which are written at once
 			series := limits
 			series.Path = func(file.Place) string { return name }
-			file, err := outputs.OpenFile(name, &series, true, options)
-			outputs.RecordTo(file)
+			file, err := r.OpenFile(name, &series, true, options)
+			r.RecordTo(file)
 			return file, name, err
 		},
 		Done: func(done recorder.Recording) { r.notices.Add(recorded{done}) },

@@ -21,7 +21,7 @@ import (
 func rotationOf(t *testing.T, text string) (*Options, error) {
 	t.Helper()
 	var o Options
-	cmd := New(&o)
+	cmd := newCommand(&o)
 	cmd.SilenceErrors, cmd.SilenceUsage = true, true
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error { return o.check(cmd.Flags().Changed) }
 	cmd.SetArgs(append([]string{"-i", "none0"}, line(text)...))

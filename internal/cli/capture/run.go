@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -28,7 +27,7 @@ import (
 // Run is the default command, from its flags to its closing lines or object. If mistake is
 // not nil, the flags were wrong, and it ends at once with this error.
 func Run(o *Options, cmd *cobra.Command, mistake error) (err error) {
-	r := &captureRun{o: o, text: frame.Stderr, notices: notices.New()}
+	r := &captureRun{o: o, text: o.Process.Stderr, notices: notices.New()}
 	r.Destinations = outputs.Destinations{Flags: &o.Options, Writer: r.writer, Notice: r.notices.Add}
 	if err := o.json.conflict(o); err != nil {
 		return errors.Join(mistake, err)
@@ -37,7 +36,7 @@ func Run(o *Options, cmd *cobra.Command, mistake error) (err error) {
 		r.text = io.Discard
 	}
 	if o.extcap.Captures {
-		r.text, r.losses = io.Discard, frame.Stderr
+		r.text, r.losses = io.Discard, o.Process.Stderr
 	}
 	if err = mistake; err == nil {
 		err = r.run(cmd)
@@ -96,7 +95,7 @@ func (r *captureRun) run(cmd *cobra.Command) (err error) {
 	if r.o.sink {
 		g.Flag = "--sink"
 	}
-	ctx, err := frame.Begin(g)
+	ctx, err := r.o.Process.Begin(g)
 	if err != nil {
 		return err
 	}
@@ -118,7 +117,7 @@ func (r *captureRun) run(cmd *cobra.Command) (err error) {
 		}
 		if r.o.lines {
 			options := file.Options{Format: file.JSON, Name: frame.StdoutName, Immediate: r.o.Unbuffer}
-			if r.jsonLines, err = file.New(os.Stdout, options); err != nil {
+			if r.jsonLines, err = file.New(r.o.Process.Stdout.File, options); err != nil {
 				return err
 			}
 		}
@@ -157,7 +156,7 @@ func (r *captureRun) run(cmd *cobra.Command) (err error) {
 	return r.follow(ctx)
 }
 
-// laterFile is outputOptions.laterFile, which also knows the files of a recorder.
+// laterFile is LaterFile of the outputs, which also knows the files of a recorder.
 func (o *Options) laterFile() string {
 	if o.recorder.size.Bytes > 0 {
 		return o.Rotate.Lasting(o.Write)
@@ -177,7 +176,7 @@ func (r *captureRun) plan() error {
 // openObjects opens the file of --json, with a function of an outfile.Opener.
 func (r *captureRun) openObjects(by func(path string, open func(outfile.Trust) error) error) (err error) {
 	r.opening = true
-	r.objects, err = r.o.json.open(by)
+	r.objects, err = r.o.json.open(r.o.Process, by)
 	return err
 }
 
@@ -230,8 +229,8 @@ func (r *captureRun) follow(ctx context.Context) (err error) {
 // output.
 func (r *captureRun) reporter() *reporter {
 	rep := &reporter{captureRun: r}
-	if len(r.Opened) > 0 && !r.o.printing.Quiet && !r.o.Print && r.text == frame.Stderr {
-		rep.live = frame.NewTerminal(os.Stderr)
+	if len(r.Opened) > 0 && !r.o.printing.Quiet && !r.o.Print && r.text == r.o.Process.Stderr {
+		rep.live = frame.NewTerminal(r.o.Process.Stderr.File())
 	}
 	return rep
 }

@@ -15,7 +15,7 @@ import (
 // is probed.
 func TestTransports(t *testing.T) {
 	testnet.SkipEmulated(t)
-	root := New(new(Options))
+	root := newCommand(new(Options))
 	complete, _ := root.GetFlagCompletionFunc("transport")
 	names, _ := complete(root, nil, "")
 	var wireshark strings.Builder

@@ -42,7 +42,7 @@ func (s *Settings) Apply(cmd *cobra.Command, hears func(*pflag.Flag) bool) error
 	if err != nil {
 		return err
 	}
-	tellUntrusted(cmd, notices)
+	s.tellUntrusted(cmd, notices)
 	given := make(map[string]bool)
 	cmd.Flags().Visit(func(f *pflag.Flag) { given[f.Name] = true })
 	for _, pair := range [][2]string{{"interface", "hook"}, {"promiscuous-mode", "no-promiscuous-mode"}, {"expression-file", "filter-file"}} {
@@ -67,14 +67,14 @@ func (s *Settings) Apply(cmd *cobra.Command, hears func(*pflag.Flag) bool) error
 }
 
 // tellUntrusted prints the notices, unless stderr has objects alone, or is shown by Wireshark.
-func tellUntrusted(cmd *cobra.Command, notices []string) {
+func (s *Settings) tellUntrusted(cmd *cobra.Command, notices []string) {
 	for _, flag := range []string{"json", "extcap-interfaces", "extcap-config", "extcap-dlts", "capture"} {
 		if f := cmd.Flags().Lookup(flag); f != nil && f.Changed && (flag != "json" || f.Value.String() == frame.StderrFile) {
 			return
 		}
 	}
 	for _, notice := range notices {
-		frame.Say(frame.Stderr, "%s", notice)
+		frame.Say(s.Process.Stderr, "%s", notice)
 	}
 }
 

@@ -37,6 +37,7 @@ a file in /etc. A binary that has capabilities which its caller lacks reads only
 
 // Settings are where flags are set besides on the command line, and the commands that have them.
 type Settings struct {
+	Process *frame.Process
 	Files   settings.Files
 	NewRoot func() *cobra.Command // makes all commands anew, to try values with
 }
@@ -54,7 +55,7 @@ func (s *Settings) New() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			tellUntrusted(cmd, notices)
+			s.tellUntrusted(cmd, notices)
 			return s.write(cmd.OutOrStdout(), all)
 		},
 	}

@@ -64,8 +64,9 @@ const countExamples = `  xdpcap count -i eth0                          a table p
   xdpcap count -i eth0 --interval 10s --json    for a script`
 
 // New returns the command.
-func New() *cobra.Command {
+func New(p *frame.Process) *cobra.Command {
 	var o Options
+	o.Process = p
 	cmd := &cobra.Command{
 		Use:     "count -i interface [flags] [filter]",
 		Short:   "Count packets and bytes per protocol, size and flow",
@@ -81,8 +82,8 @@ func New() *cobra.Command {
 	frame.AddGroup(f, "Where", o.whereFlags)
 	frame.AddGroup(f, "What", o.whatFlags)
 	o.AddFlags(f)
-	cmd.RegisterFlagCompletionFunc("interface", frame.CompleteInterface)
-	cmd.RegisterFlagCompletionFunc("program", frame.CompleteProgram)
+	cmd.RegisterFlagCompletionFunc("interface", p.CompleteInterface)
+	cmd.RegisterFlagCompletionFunc("program", p.CompleteProgram)
 	cmd.RegisterFlagCompletionFunc("direction", cobra.FixedCompletions([]string{"in", "out", "inout"}, cobra.ShellCompDirectiveNoFileComp))
 	cmd.RegisterFlagCompletionFunc("verdict", frame.CompleteList(countVerdicts()...))
 	cmd.RegisterFlagCompletionFunc("variant", cobra.FixedCompletions([]string{"ultra", "percpu", "naive"}, cobra.ShellCompDirectiveNoFileComp))
@@ -105,7 +106,7 @@ func (o *Options) whatFlags(f *pflag.FlagSet) {
 }
 
 func (o *Options) run(cmd *cobra.Command) error {
-	if err := o.filter.Read(); err != nil {
+	if err := o.filter.Read(o.Process.Signalled()); err != nil {
 		return err
 	}
 	if o.filter.Dump > 0 {

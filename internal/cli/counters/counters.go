@@ -6,7 +6,6 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"os"
 	"slices"
 	"time"
 
@@ -59,7 +58,7 @@ func Run[S any](o *Options, g frame.Guard, interfaces []string, open ...Opener[S
 	if err := o.check(); err != nil {
 		return err
 	}
-	ctx, err := frame.Begin(g)
+	ctx, err := o.Process.Begin(g)
 	if err != nil {
 		return err
 	}
@@ -88,12 +87,12 @@ func Run[S any](o *Options, g frame.Guard, interfaces []string, open ...Opener[S
 	registry := metrics.NewRegistry(collectors(all)...)
 	exp.Serve(registry)
 	defer exp.Close() // runs before the counters are closed, because a scrape reads them
-	r := &counterRun[S]{o: o, counted: newCounted(all...), out: os.Stdout, messages: frame.Stderr, screen: frame.NewScreen(os.Stdout)}
+	r := &counterRun[S]{o: o, counted: newCounted(all...), out: o.Process.Stdout.File, messages: o.Process.Stderr, screen: frame.NewScreen(o.Process.Stdout.File)}
 	if exp != nil {
 		r.tell(exp.String())
 	}
 	for _, c := range all {
-		frame.Say(frame.Stderr, "listening on %v", c)
+		frame.Say(o.Process.Stderr, "listening on %v", c)
 	}
 	if len(interfaces) == 0 {
 		r.discovery = newDiscovery(registry, open...)

@@ -12,6 +12,7 @@ import (
 
 // Options are the flags that all counter commands have.
 type Options struct {
+	Process  *frame.Process
 	interval time.Duration
 	count    uint64        // intervals; 0 = until a signal
 	Duration time.Duration // 0 = until a signal

@@ -34,8 +34,9 @@ const dropsExamples = `  xdpcap drops -i eth0                          a table p
   xdpcap drops -i eth0 --listen :9432           for Prometheus, too`
 
 // New returns the command.
-func New() *cobra.Command {
+func New(p *frame.Process) *cobra.Command {
 	var o Options
+	o.Process = p
 	o.NoPerCPU = true
 	cmd := &cobra.Command{
 		Use:     "drops [flags]",
@@ -48,7 +49,7 @@ func New() *cobra.Command {
 	f := cmd.Flags()
 	frame.AddGroup(f, "What", o.whatFlags)
 	o.AddFlags(f)
-	cmd.RegisterFlagCompletionFunc("interface", frame.CompleteInterface)
+	cmd.RegisterFlagCompletionFunc("interface", p.CompleteInterface)
 	return cmd
 }
 

@@ -3,6 +3,7 @@ package filters
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -42,8 +43,9 @@ func (o *Options) Flags(f *pflag.FlagSet) {
 	f.BoolVar(&o.ebpf, "ebpf", false, "with -d, print the eBPF that the filter becomes")
 }
 
-// Read finds the expression or program in arguments and files.
-func (o *Options) Read() error {
+// Read finds the expression or program in arguments and files. The end of the context ends the
+// wait for a file that is a pipe.
+func (o *Options) Read(ctx context.Context) error {
 	var from []string
 	if len(o.Words) > 0 {
 		from = append(from, "on the command line")
@@ -62,13 +64,13 @@ func (o *Options) Read() error {
 	case o.ebpf && o.Dump == 0:
 		return errors.New("--ebpf goes with -d")
 	case o.File != "":
-		text, err := frame.ReadInput(o.File)
+		text, err := frame.ReadInput(ctx, o.File)
 		if err != nil {
 			return fmt.Errorf("-F: read the filter expression: %w", err)
 		}
 		o.Text = strings.TrimSpace(withoutComments(string(text)))
 	case o.ProgramFile != "":
-		text, err := frame.ReadInput(o.ProgramFile)
+		text, err := frame.ReadInput(ctx, o.ProgramFile)
 		if err != nil {
 			return fmt.Errorf("--filter-file: read the filter program: %w", err)
 		}

@@ -23,6 +23,8 @@ const commandPatience = time.Minute
 // Files announces each finished file: it prints its name to standard output, and runs a command
 // with it. Neither makes the capture wait.
 type Files struct {
+	process *frame.Process
+
 	path   string    // of the command; "" = none
 	name   string    // of the command, as -z names it
 	output io.Writer // of the command; nil = discarded
@@ -53,8 +55,8 @@ func (t *tally) left() int { return t.asked - t.ended }
 const maxNames = 10_000
 
 // New looks the command up before anything is captured.
-func New(command string, output *os.File, note func(error)) (*Files, error) {
-	f := &Files{name: command, note: note, running: make(chan struct{}, runtime.NumCPU())}
+func New(p *frame.Process, command string, output *os.File, note func(error)) (*Files, error) {
+	f := &Files{process: p, name: command, note: note, running: make(chan struct{}, runtime.NumCPU())}
 	f.prints.what, f.commands.what = "--print-files", "-z "+command
 	if output != nil {
 		f.output = output
@@ -91,7 +93,7 @@ func (f *Files) Print(file string) {
 			text := f.names[0] + "\n"
 			f.names = f.names[1:]
 			f.mu.Unlock()
-			_, err := io.WriteString(frame.Stdout{}, text)
+			_, err := io.WriteString(f.process.Stdout, text)
 			f.mu.Lock()
 			if err == nil {
 				f.prints.ended++
@@ -195,7 +197,7 @@ func (f *Files) await(over <-chan struct{}, note func(error)) {
 		select {
 		case <-over:
 			return
-		case <-frame.Hurried:
+		case <-f.process.Hurried():
 			return
 		case <-limit:
 			return

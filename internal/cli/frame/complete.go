@@ -11,16 +11,16 @@ import (
 )
 
 // interfacesOf are the interfaces that a command sees: with --netns those of that namespace.
-func interfacesOf(cmd *cobra.Command) ([]xdp.Interface, error) {
-	if err := EnterNetns(cmd.Flags()); err != nil {
+func (p *Process) interfacesOf(cmd *cobra.Command) ([]xdp.Interface, error) {
+	if err := p.EnterNetns(cmd.Flags()); err != nil {
 		return nil, err
 	}
 	return xdp.Interfaces()
 }
 
 // CompleteInterface offers the interfaces that the command sees.
-func CompleteInterface(cmd *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
-	ifis, err := interfacesOf(cmd)
+func (p *Process) CompleteInterface(cmd *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
+	ifis, err := p.interfacesOf(cmd)
 	if err != nil {
 		return nil, cobra.ShellCompDirectiveError
 	}
@@ -50,8 +50,8 @@ func inList(words []string, typed string) (complete []string) {
 }
 
 // CompleteProgram offers the programs that run on the interfaces of -i, or on all.
-func CompleteProgram(cmd *cobra.Command, _ []string, typed string) ([]string, cobra.ShellCompDirective) {
-	ifis, err := interfacesOf(cmd)
+func (p *Process) CompleteProgram(cmd *cobra.Command, _ []string, typed string) ([]string, cobra.ShellCompDirective) {
+	ifis, err := p.interfacesOf(cmd)
 	if err != nil {
 		return nil, cobra.ShellCompDirectiveError
 	}
@@ -65,10 +65,10 @@ func CompleteProgram(cmd *cobra.Command, _ []string, typed string) ([]string, co
 		if err != nil {
 			return nil, cobra.ShellCompDirectiveError
 		}
-		for _, p := range running {
-			word := p.Name
+		for _, program := range running {
+			word := program.Name
 			if word == "" || slices.Contains(words, word) {
-				word = strconv.FormatUint(uint64(p.ID), 10)
+				word = strconv.FormatUint(uint64(program.ID), 10)
 			}
 			words = append(words, word)
 		}

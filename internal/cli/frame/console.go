@@ -9,9 +9,6 @@ import (
 	"time"
 )
 
-// Stderr is where every command prints everything except its output.
-var Stderr = NewConsole(os.Stderr)
-
 // A Console prints to a stream that perhaps nobody reads. It waits a limited time until a text is
 // taken. After that it does not wait again until that text has been taken, because a full pipe or a
 // stopped terminal must not delay a command or its end. Any goroutine may call Write.
@@ -26,6 +23,12 @@ type Console struct {
 // NewConsole returns a Console that prints to out, and waits at most two seconds until a text is
 // taken.
 func NewConsole(out io.Writer) *Console { return &Console{out: out, limit: 2 * time.Second} }
+
+// File is the file that the Console prints to; nil = it prints to something else.
+func (c *Console) File() *os.File {
+	f, _ := c.out.(*os.File)
+	return f
+}
 
 var errUnread = errors.New("nobody reads it")
 

@@ -20,7 +20,7 @@ func ExplainFlag(err error, help string) error {
 	return fmt.Errorf("%w; see %s", InPlainWords(err), help)
 }
 
-// InPlainWords is explainFlag without the command that shows the flags.
+// InPlainWords is ExplainFlag without the command that shows the flags.
 func InPlainWords(err error) error {
 	var (
 		invalid *pflag.InvalidValueError

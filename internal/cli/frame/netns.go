@@ -24,7 +24,7 @@ func NetnsFlag(f *pflag.FlagSet) {
 // setns(2) moves one thread, and goroutines run on any. So the process executes itself again from
 // the thread that was moved, and finds itself there the second time. Its mount namespace stays the
 // caller's: files are opened there. It is called before anything else is opened or attached.
-func EnterNetns(f *pflag.FlagSet) error {
+func (p *Process) EnterNetns(f *pflag.FlagSet) error {
 	flag := f.Lookup("netns")
 	if flag == nil || !flag.Changed {
 		return nil
@@ -53,7 +53,7 @@ func EnterNetns(f *pflag.FlagSet) error {
 	case err != nil:
 		return fmt.Errorf("--netns %s: enter it: %w", name, err)
 	}
-	return fmt.Errorf("--netns %s: start again in it: %w", name, executeAgain())
+	return fmt.Errorf("--netns %s: start again in it: %w", name, p.executeAgain())
 }
 
 // openNetns finds a namespace by its name, a process in it, or its path. As with ip(8), a name
@@ -83,8 +83,8 @@ func openNetns(name string) (netns.NsHandle, error) {
 // executeAgain replaces the process by a new one with the same program and arguments. It returns
 // only if that fails. From here on a signal to end kills the process, since nothing is attached
 // yet.
-func executeAgain() error {
-	letSignalsKill()
+func (p *Process) executeAgain() error {
+	p.letSignalsKill()
 	path, err := os.Executable()
 	if err == nil {
 		err = unix.Exec(path, os.Args, os.Environ())

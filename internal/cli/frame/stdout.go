@@ -50,25 +50,22 @@ const StderrFile = "/dev/stderr"
 // StdoutName is how messages call standard output.
 const StdoutName = "standard output"
 
-// printedBytes is the number of bytes that were written through Stdout.
-var printedBytes atomic.Int64
-
-// PrintedSoFar is the number of bytes of printed packets that standard output has taken.
-func PrintedSoFar() int64 { return printedBytes.Load() }
-
 // A Stdout is standard output where packets are printed to it.
-type Stdout struct{}
+type Stdout struct {
+	File  *os.File
+	taken atomic.Int64 // bytes that were written through Write
+}
 
 // Write counts the bytes that are taken, which shows whether an ending makes progress.
-func (Stdout) Write(b []byte) (int, error) {
-	n, err := os.Stdout.Write(b)
-	printedBytes.Add(int64(n))
+func (s *Stdout) Write(b []byte) (int, error) {
+	n, err := s.File.Write(b)
+	s.taken.Add(int64(n))
 	return n, err
 }
 
-// CheckStdout finds out that the reader of a pipe has gone, even if nothing is printed.
-func CheckStdout() error {
-	if outfile.ReaderGone(os.Stdout) {
+// Check finds out that the reader of a pipe has gone, even if nothing is printed.
+func (s *Stdout) Check() error {
+	if outfile.ReaderGone(s.File) {
 		return unix.EPIPE
 	}
 	return nil

@@ -35,25 +35,25 @@ func OpenInput(name string) (*os.File, error) {
 	return os.OpenFile(name, os.O_RDONLY|unix.O_NONBLOCK, 0)
 }
 
-// OpenWaiting opens a file, or standard input for -, whose reading ends with the first signal to
-// end. The caller closes it.
-func OpenWaiting(name string) (io.ReadCloser, error) {
+// OpenWaiting opens a file, or standard input for -, whose reading ends with the context. The
+// caller closes it.
+func OpenWaiting(ctx context.Context, name string) (io.ReadCloser, error) {
 	if name == "-" {
-		return io.NopCloser(&waitingInput{File: os.Stdin, ctx: Signalled}), nil
+		return io.NopCloser(&waitingInput{File: os.Stdin, ctx: ctx}), nil
 	}
 	f, err := OpenInput(name)
 	if err != nil {
 		return nil, err
 	}
-	return &waitingInput{File: f, ctx: Signalled}, nil
+	return &waitingInput{File: f, ctx: ctx}, nil
 }
 
 // maxInput is the most that ReadInput reads, in bytes, because a device or a pipe may never end.
 const maxInput = 1 << 20
 
 // ReadInput reads a file as OpenWaiting opens it, of at most a MiB.
-func ReadInput(name string) ([]byte, error) {
-	f, err := OpenWaiting(name)
+func ReadInput(ctx context.Context, name string) ([]byte, error) {
+	f, err := OpenWaiting(ctx, name)
 	if err != nil {
 		return nil, err
 	}

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"sync"
 	"time"
 
@@ -22,11 +21,11 @@ func runEvents(o *Options) error {
 	if err := frame.CheckPrints(); err != nil {
 		return err
 	}
-	ctx, err := frame.Begin(o.dropGuard())
+	ctx, err := o.Process.Begin(o.dropGuard())
 	if err != nil {
 		return err
 	}
-	lines := newEventLines(os.Stdout, o.JSON)
+	lines := newEventLines(o.Process.Stdout.File, o.JSON)
 	l, err := openBuiltin(o, o.interfaces[0], lines.print)
 	if err != nil {
 		return err
@@ -34,7 +33,7 @@ func runEvents(o *Options) error {
 	if err := sandbox.EnterCounters(o.Keep, false, l.Capabilities()); err != nil {
 		return errors.Join(err, l.Close())
 	}
-	frame.Say(frame.Stderr, "listening on %v", l)
+	frame.Say(o.Process.Stderr, "listening on %v", l)
 	ctx, cancel := frame.ForDuration(ctx, o.Duration)
 	defer cancel()
 	err = lines.follow(ctx.Done(), l)
@@ -49,7 +48,7 @@ func runEvents(o *Options) error {
 	}
 	if readErr == nil && !o.JSON {
 		var start meter.Interval[meter.LatencyCounts]
-		newLatencyReport(l, start.Next(last, end, end.Sub(l.Began()))).WriteTable(frame.Stderr)
+		newLatencyReport(l, start.Next(last, end, end.Sub(l.Began()))).WriteTable(o.Process.Stderr)
 	}
 	if err == nil {
 		err = readErr

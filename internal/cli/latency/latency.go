@@ -48,8 +48,9 @@ const latencyExamples = `  xdpcap latency -i eth0                        the pro
   xdpcap latency -i veth0 --builtin --events    a line for each packet`
 
 // New returns the command.
-func New() *cobra.Command {
+func New(p *frame.Process) *cobra.Command {
 	var o Options
+	o.Process = p
 	cmd := &cobra.Command{
 		Use:     "latency -i interface [flags]",
 		Short:   "Measure how long the XDP program runs, per verdict",
@@ -67,8 +68,8 @@ func New() *cobra.Command {
 	frame.AddGroup(f, "Where", o.whereFlags)
 	frame.AddGroup(f, "How it measures", o.methodFlags)
 	o.AddFlags(f)
-	cmd.RegisterFlagCompletionFunc("interface", frame.CompleteInterface)
-	cmd.RegisterFlagCompletionFunc("program", frame.CompleteProgram)
+	cmd.RegisterFlagCompletionFunc("interface", p.CompleteInterface)
+	cmd.RegisterFlagCompletionFunc("program", p.CompleteProgram)
 	return cmd
 }
 
@@ -129,7 +130,9 @@ func (o *Options) checkLatency(given func(flag string) bool) error {
 func runLatency(o *Options) error {
 	switch {
 	case o.kernelStats:
-		return counters.Run(&o.Options, frame.Guard{}, o.interfaces, openRuntime)
+		return counters.Run(&o.Options, frame.Guard{}, o.interfaces, func(iface string) (*counters.Counters[meter.RuntimeCounts], error) {
+			return openRuntime(o, iface)
+		})
 	case o.events:
 		return runEvents(o)
 	}
@@ -193,11 +196,11 @@ func openTraced(o *Options, iface string) (*latency, error) {
 	l := &latency{Latency: m, method: byTrace, perCPU: o.PerCPU}
 	cost, err := meter.MeasureProbeCost()
 	if err != nil {
-		frame.Say(frame.Stderr, "measuring by fentry and fexit; the cost of the probes is not known: %v", err)
+		frame.Say(o.Process.Stderr, "measuring by fentry and fexit; the cost of the probes is not known: %v", err)
 		return l, nil
 	}
 	l.cost = &cost
-	frame.Say(frame.Stderr, "measuring by fentry and fexit: the probes add %v to each packet, and measure %v for a program that "+
+	frame.Say(o.Process.Stderr, "measuring by fentry and fexit: the probes add %v to each packet, and measure %v for a program that "+
 		"does nothing", cost.Added, cost.Floor)
 	return l, nil
 }
@@ -212,17 +215,17 @@ func openBuiltin(o *Options, iface string, event func(meter.Measurement)) (*late
 	if err != nil {
 		return nil, err
 	}
-	frame.Say(frame.Stderr, "measuring with the built-in program, from its entry to its verdict; it drops %g %% of the packets", o.drop)
+	frame.Say(o.Process.Stderr, "measuring with the built-in program, from its entry to its verdict; it drops %g %% of the packets", o.drop)
 	return &latency{Latency: m, method: byBuiltin, perCPU: o.PerCPU}, nil
 }
 
 // openRuntime reads the kernel's own counters.
-func openRuntime(iface string) (*counters.Counters[meter.RuntimeCounts], error) {
+func openRuntime(o *Options, iface string) (*counters.Counters[meter.RuntimeCounts], error) {
 	m, err := meter.OpenRuntime(iface)
 	if err != nil {
 		return nil, err
 	}
-	frame.Say(frame.Stderr, "measuring by the kernel's run-time counters: the mean of all verdicts, no percentiles")
+	frame.Say(o.Process.Stderr, "measuring by the kernel's run-time counters: the mean of all verdicts, no percentiles")
 	return &counters.Counters[meter.RuntimeCounts]{
 		Meter:     m,
 		Metrics:   RuntimeMetrics(m.Interface().Name),

@@ -45,8 +45,9 @@ const monitorExamples = `  xdpcap monitor                                all eve
   xdpcap monitor --listen :9432 --json          for Prometheus and a script`
 
 // New returns the command.
-func New() *cobra.Command {
+func New(p *frame.Process) *cobra.Command {
 	var o Options
+	o.Process = p
 	cmd := &cobra.Command{
 		Use:     "monitor [flags]",
 		Short:   "Count the events of the kernel's xdp tracepoints",
@@ -64,8 +65,8 @@ func New() *cobra.Command {
 	frame.AddGroup(f, "Which events", o.eventFlags)
 	o.AddFlags(f)
 	f.Lookup("verbose").Usage = "name the tracepoints that are not counted, and why; print more about errors"
-	cmd.RegisterFlagCompletionFunc("interface", frame.CompleteInterface)
-	cmd.RegisterFlagCompletionFunc("program", frame.CompleteProgram)
+	cmd.RegisterFlagCompletionFunc("interface", p.CompleteInterface)
+	cmd.RegisterFlagCompletionFunc("program", p.CompleteProgram)
 	return cmd
 }
 
@@ -118,7 +119,7 @@ func openMonitor(o *Options, iface string) (*monitor, error) {
 		return nil, err
 	}
 	if o.Verbose > 0 {
-		m.nameAbsent(frame.Stderr)
+		m.nameAbsent(o.Process.Stderr)
 	}
 	return m, nil
 }

@@ -63,7 +63,7 @@ func runRecord(o *Options, given func(flag string) bool) (err error) {
 	if err := frame.CheckPrints(); err != nil {
 		return err
 	}
-	ctx, err := frame.Begin(frame.Guard{})
+	ctx, err := o.Process.Begin(frame.Guard{})
 	if err != nil {
 		return err
 	}
@@ -86,13 +86,13 @@ func runRecord(o *Options, given func(flag string) bool) (err error) {
 	ctx, cancel := frame.ForDuration(ctx, o.Duration)
 	defer cancel()
 	defer context.AfterFunc(ctx, func() { m.Stop() })()
-	frame.Say(frame.Stderr, "listening on %v", m)
-	if err := m.record(os.Stdout, o.record.events); err != nil {
+	frame.Say(o.Process.Stderr, "listening on %v", m)
+	if err := m.record(o.Process.Stdout.File, o.record.events); err != nil {
 		return err
 	}
 	c, err := m.Read()
 	if err == nil && c.Lost > 0 {
-		frame.Say(frame.Stderr, "%d events were lost, because they came too fast to print: restrict them with -i or --program", c.Lost)
+		frame.Say(o.Process.Stderr, "%d events were lost, because they came too fast to print: restrict them with -i or --program", c.Lost)
 	}
 	return err
 }

@@ -17,13 +17,13 @@ import (
 // OpenFile opens what -w names before anything is attached, so that nothing is attached if the
 // path cannot be written. series is nil for one file. An existing file is overwritten, unless
 // noOverwrite forbids it.
-func OpenFile(path string, series *file.Rotation, noOverwrite bool, o file.Options) (*file.File, error) {
+func (d *Destinations) OpenFile(path string, series *file.Rotation, noOverwrite bool, o file.Options) (*file.File, error) {
 	if frame.IsStdout(path) {
-		if err := checkTakesFile(path); err != nil {
+		if err := checkTakesFile(path, d.Flags.Process.Stdout.File); err != nil {
 			return nil, err
 		}
 		o.Name = frame.StdoutName
-		f, err := file.New(os.Stdout, o)
+		f, err := file.New(d.Flags.Process.Stdout.File, o)
 		if input := (InputError{}); errors.As(err, &input) {
 			return nil, InputError{Path: path}
 		}
@@ -68,7 +68,7 @@ func (d *Destinations) openFile(ctx context.Context, t *Target) (opened *file.Fi
 	err = box.Opener().Open(t.Name, func(trust outfile.Trust) error {
 		o.Owners, o.NoLinks = trust.Owners, trust.NoLinks
 		return frame.AwaitReader(ctx, func() error {
-			opened, err = OpenFile(t.Name, series, flags.Rotate.noOverwrite, o)
+			opened, err = d.OpenFile(t.Name, series, flags.Rotate.noOverwrite, o)
 			return err
 		})
 	})
@@ -77,8 +77,8 @@ func (d *Destinations) openFile(ctx context.Context, t *Target) (opened *file.Fi
 
 // checkTakesFile refuses to write a capture file to a terminal, or to a closed standard output.
 // path is the value of -w.
-func checkTakesFile(path string) error {
-	if term.IsTerminal(int(os.Stdout.Fd())) {
+func checkTakesFile(path string, stdout *os.File) error {
+	if term.IsTerminal(int(stdout.Fd())) {
 		return fmt.Errorf("-w %s: standard output is a terminal; pipe it into a program, or omit -w to see packets", path)
 	}
 	if err := frame.CheckNotClosed("packets", "-w /dev/null"); err != nil {
@@ -93,13 +93,10 @@ type progress struct {
 	recorded     atomic.Pointer[file.File]     // the recorder's last file; nil = none
 }
 
-var written progress
-
 // bytes is the number of bytes that all outputs together have taken.
-func (p *progress) bytes() int64 {
-	n := frame.PrintedSoFar()
+func (p *progress) bytes() (n int64) {
 	if all := p.destinations.Load(); all != nil {
-		n += SizeOf(*all)
+		n = SizeOf(*all)
 	}
 	if f := p.recorded.Load(); f != nil {
 		n += f.Size()
@@ -107,9 +104,8 @@ func (p *progress) bytes() int64 {
 	return n
 }
 
-// Taken is how many bytes all outputs of this process have taken, by which an ending is seen to go
-// on. Any goroutine may call it.
-func Taken() int64 { return written.bytes() }
-
-// RecordTo makes a file of a recorder the one that counts for taken.
-func RecordTo(f *file.File) { written.recorded.Store(f) }
+// RecordTo makes a file the one that a recorder writes now.
+func (d *Destinations) RecordTo(f *file.File) {
+	d.taken.recorded.Store(f)
+	d.Flags.Process.CountTaken(d.taken.bytes)
+}

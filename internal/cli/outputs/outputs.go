@@ -28,6 +28,8 @@ import (
 
 // Options are the flags of capture and read for the places that packets go to.
 type Options struct {
+	Process *frame.Process // set by the command that has the flags
+
 	Writes   frame.NameList
 	Targets  []Target // the outputs that -w names
 	Write    string   // the -w to which the flags about files apply: a file with a name, else "-"
@@ -101,6 +103,7 @@ type Destinations struct {
 	Opened   []destination
 	Outputs  []Named         // including the recorder, in the order of -w
 	Finished *finished.Files // nil if nothing is done with finished files
+	taken    progress        // so far
 }
 
 // OpenTarget opens what a -w names.
@@ -121,7 +124,7 @@ func (d *Destinations) OpenServer() error {
 	if live.Serve == "" {
 		return nil
 	}
-	server, name, err := openServer(live, d.Writer(&Target{}))
+	server, name, err := openServer(d.Flags.Process.Signalled(), live, d.Writer(&Target{}))
 	if err != nil {
 		return err
 	}
@@ -137,7 +140,8 @@ func (d *Destinations) Add(name string, opened destination) {
 	d.Opened = append(d.Opened, opened)
 	d.Outputs = append(d.Outputs, Named{opened, name})
 	all := slices.Clone(d.Opened)
-	written.destinations.Store(&all)
+	d.taken.destinations.Store(&all)
+	d.Flags.Process.CountTaken(d.taken.bytes)
 }
 
 // Givers are what is given to whom the process becomes.
@@ -167,7 +171,7 @@ func (d *Destinations) WatchFiles(output *os.File) (err error) {
 		return nil
 	}
 	err = d.Flags.Sandbox.As(func() (err error) {
-		d.Finished, err = finished.New(rotate.command, output, d.Notice)
+		d.Finished, err = finished.New(d.Flags.Process, rotate.command, output, d.Notice)
 		return err
 	})
 	if err != nil {

@@ -48,8 +48,8 @@ func streamOf(w file.Options) stream.Options {
 }
 
 // OpenServer listens before anything is attached, and before the process becomes another user.
-func openServer(o *liveOptions, w file.Options) (*liveServer, string, error) {
-	config, err := o.TLS.config()
+func openServer(ctx context.Context, o *liveOptions, w file.Options) (*liveServer, string, error) {
+	config, err := o.TLS.config(ctx)
 	if err != nil {
 		return nil, "", err
 	}
@@ -95,11 +95,11 @@ func (s *liveServer) Summarize(o *Summary) {
 }
 
 // streamAddress returns the HOST:PORT of a URL, and the configuration of TLS; nil = no TLS.
-func streamAddress(u *url.URL, o *TLSOptions) (address string, config *tls.Config, err error) {
+func streamAddress(ctx context.Context, u *url.URL, o *TLSOptions) (address string, config *tls.Config, err error) {
 	if _, _, err := net.SplitHostPort(u.Host); err != nil || u.Path != "" && u.Path != "/" || u.User != nil || u.RawQuery != "" {
 		return "", nil, errors.New("must be tcp://HOST:PORT")
 	}
-	config, err = o.config()
+	config, err = o.config(ctx)
 	return u.Host, config, err
 }
 
@@ -108,7 +108,7 @@ func DialStream(ctx context.Context, u *url.URL, o *TLSOptions) (net.Conn, error
 	if path, ok := localsocket.Path(u.String()); ok {
 		return new(net.Dialer).DialContext(ctx, "unix", path)
 	}
-	address, config, err := streamAddress(u, o)
+	address, config, err := streamAddress(ctx, u, o)
 	switch {
 	case err != nil:
 		return nil, err
@@ -120,7 +120,7 @@ func DialStream(ctx context.Context, u *url.URL, o *TLSOptions) (net.Conn, error
 
 // openSender connects to what -w tcp://HOST:PORT names.
 func openSender(u *url.URL, o *Options, notice func(error)) (destination, error) {
-	address, config, err := streamAddress(u, &o.Live.TLS)
+	address, config, err := streamAddress(o.Process.Signalled(), u, &o.Live.TLS)
 	if err != nil {
 		return nil, err
 	}

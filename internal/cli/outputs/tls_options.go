@@ -1,6 +1,7 @@
 package outputs
 
 import (
+	"context"
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
@@ -23,8 +24,9 @@ func (o *TLSOptions) flags(f *pflag.FlagSet) {
 // Asked says whether a flag asks for TLS.
 func (o *TLSOptions) Asked() bool { return o.cert != "" || o.key != "" || o.ca != "" }
 
-// config reads the files. It returns nil if no flag asks for TLS.
-func (o *TLSOptions) config() (*tls.Config, error) {
+// config reads the files. It returns nil if no flag asks for TLS. The end of the context ends the
+// wait for a file that is a pipe.
+func (o *TLSOptions) config(ctx context.Context) (*tls.Config, error) {
 	if !o.Asked() {
 		return nil, nil
 	}
@@ -33,7 +35,7 @@ func (o *TLSOptions) config() (*tls.Config, error) {
 		return nil, errors.New("--tls-cert and --tls-key: one needs the other")
 	}
 	if o.cert != "" {
-		pair, err := loadKeyPair(o.cert, o.key)
+		pair, err := loadKeyPair(ctx, o.cert, o.key)
 		if err != nil {
 			return nil, fmt.Errorf("--tls-cert %s, --tls-key %s: %w", o.cert, o.key, err)
 		}
@@ -42,7 +44,7 @@ func (o *TLSOptions) config() (*tls.Config, error) {
 	if o.ca == "" {
 		return c, nil
 	}
-	text, err := frame.ReadInput(o.ca)
+	text, err := frame.ReadInput(ctx, o.ca)
 	if err != nil {
 		return nil, fmt.Errorf("--tls-ca: %w", err)
 	}
@@ -54,14 +56,13 @@ func (o *TLSOptions) config() (*tls.Config, error) {
 	return c, nil
 }
 
-// loadKeyPair reads certificates and the key of the first one. If a file is a pipe, a signal ends
-// the wait for it.
-func loadKeyPair(cert, key string) (tls.Certificate, error) {
-	certText, err := frame.ReadInput(cert)
+// loadKeyPair reads certificates and the key of the first one.
+func loadKeyPair(ctx context.Context, cert, key string) (tls.Certificate, error) {
+	certText, err := frame.ReadInput(ctx, cert)
 	if err != nil {
 		return tls.Certificate{}, err
 	}
-	keyText, err := frame.ReadInput(key)
+	keyText, err := frame.ReadInput(ctx, key)
 	if err != nil {
 		return tls.Certificate{}, err
 	}

@@ -52,7 +52,7 @@ type Report struct {
 }
 
 // New makes the command.
-func New() *cobra.Command {
+func New(p *frame.Process) *cobra.Command {
 	var name string
 	var asJSON bool
 	cmd := &cobra.Command{
@@ -84,7 +84,7 @@ func New() *cobra.Command {
 	frame.AddGroup(cmd.Flags(), "Output", func(f *pflag.FlagSet) {
 		f.BoolVar(&asJSON, "json", false, "print the report as JSON: one object")
 	})
-	cmd.RegisterFlagCompletionFunc("interface", frame.CompleteInterface)
+	cmd.RegisterFlagCompletionFunc("interface", p.CompleteInterface)
 	return cmd
 }
 

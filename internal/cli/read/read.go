@@ -74,8 +74,9 @@ xdpcap read --help says all of it.
 `
 
 // New returns the command.
-func New() *cobra.Command {
+func New(p *frame.Process) *cobra.Command {
 	var o Options
+	o.Process = p
 	cmd := &cobra.Command{
 		Use:         "read [flags] FILE... [filter]",
 		Short:       "Print, filter and merge capture files",
@@ -166,7 +167,7 @@ func (o *Options) check(given func(flag string) bool) (err error) {
 
 // run executes the command.
 func (o *Options) run(cmd *cobra.Command) error {
-	if err := o.filter.Read(); err != nil {
+	if err := o.filter.Read(o.Process.Signalled()); err != nil {
 		return err
 	}
 	if o.filter.Dump > 0 {
@@ -179,7 +180,7 @@ func (o *Options) run(cmd *cobra.Command) error {
 	if err != nil {
 		return explainWords(err, o.filter.Words)
 	}
-	ctx, err := frame.Begin(frame.Guard{})
+	ctx, err := o.Process.Begin(frame.Guard{})
 	if err != nil {
 		return err
 	}

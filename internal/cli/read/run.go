@@ -67,7 +67,7 @@ func (r *readRun) run(ctx context.Context) error {
 		r.Finished.Wait(r.tell)
 	}
 	for _, notice := range r.noticed {
-		frame.Say(frame.Stderr, "%s", notice)
+		frame.Say(r.o.Process.Stderr, "%s", notice)
 	}
 	return errors.Join(append([]error{lasting(err)}, r.unknown()...)...)
 }
@@ -76,7 +76,7 @@ func (r *readRun) run(ctx context.Context) error {
 func (r *readRun) tell(err error) {
 	r.telling.Lock()
 	defer r.telling.Unlock()
-	frame.Say(frame.Stderr, "%s", frame.WithRemedy(err.Error(), err))
+	frame.Say(r.o.Process.Stderr, "%s", frame.WithRemedy(err.Error(), err))
 }
 
 // unlessEnded omits the error that a signal came before the format of an input was known.
@@ -98,7 +98,7 @@ func (r *readRun) options() capture.FileInputOptions {
 		o.Match = r.matches
 	}
 	if r.o.stats {
-		r.stats = statistics.New(frame.Stdout{}, r.o.json)
+		r.stats = statistics.New(r.o.Process.Stdout, r.o.json)
 		o.Section = r.stats.Section
 	}
 	return o
@@ -130,7 +130,7 @@ func (r *readRun) writer(t *outputs.Target) file.Options {
 
 // openOutputs opens the outputs. Nothing is written before the first packet.
 func (r *readRun) openOutputs(ctx context.Context) error {
-	if err := r.WatchFiles(os.Stderr); err != nil {
+	if err := r.WatchFiles(r.o.Process.Stderr.File()); err != nil {
 		return err
 	}
 	r.o.Adopt()
@@ -180,7 +180,7 @@ func (r *readRun) allOutputs(in *capture.FileInput) (all []capture.Output, err e
 	o := r.o
 	for _, out := range r.Outputs {
 		if text := out.Invitation(); text != "" {
-			frame.Say(frame.Stderr, "%s", text)
+			frame.Say(r.o.Process.Stderr, "%s", text)
 		}
 		if r.isJSON(out.Name) {
 			all = append(all, r.decode(out.Live))
@@ -197,7 +197,7 @@ func (r *readRun) allOutputs(in *capture.FileInput) (all []capture.Output, err e
 		if o.json {
 			options.MoreJSON = lines.NewObjects(in, o.printing.Format(false), len(o.files) > 1).Append
 		}
-		lines, err := file.New(os.Stdout, options)
+		lines, err := file.New(o.Process.Stdout.File, options)
 		if err != nil {
 			return nil, err
 		}
@@ -206,7 +206,9 @@ func (r *readRun) allOutputs(in *capture.FileInput) (all []capture.Output, err e
 		}
 		all = append(all, r.decode(&printing.Output{Output: lines}))
 	case len(r.Outputs) == 0 || o.Print:
-		all = append(all, r.decode(&printing.Output{Output: lines.NewPrinter(frame.Stdout{}, frame.StdoutName, frame.CheckStdout, o.printing.Format(printing.Colored(os.Stdout)))}))
+		out := o.Process.Stdout
+		printer := lines.NewPrinter(out, frame.StdoutName, out.Check, o.printing.Format(printing.Colored(out.File)))
+		all = append(all, r.decode(&printing.Output{Output: printer}))
 	}
 	return all, nil
 }

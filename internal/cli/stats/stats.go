@@ -40,8 +40,9 @@ const statsExamples = `  xdpcap stats -i eth0                          a table p
   xdpcap stats -q --listen :9432                for Prometheus alone, on all interfaces`
 
 // New returns the command.
-func New() *cobra.Command {
+func New(p *frame.Process) *cobra.Command {
 	var o Options
+	o.Process = p
 	cmd := &cobra.Command{
 		Use:     "stats -i interface [flags]",
 		Short:   "Count packets and bytes per XDP verdict",
@@ -54,8 +55,8 @@ func New() *cobra.Command {
 	frame.AddGroup(f, "Where", o.whereFlags)
 	frame.AddGroup(f, "What", o.whatFlags)
 	o.AddFlags(f)
-	cmd.RegisterFlagCompletionFunc("interface", frame.CompleteInterface)
-	cmd.RegisterFlagCompletionFunc("program", frame.CompleteProgram)
+	cmd.RegisterFlagCompletionFunc("interface", p.CompleteInterface)
+	cmd.RegisterFlagCompletionFunc("program", p.CompleteProgram)
 	cmd.RegisterFlagCompletionFunc("action", cobra.FixedCompletions([]string{"pass", "drop", "abort"}, cobra.ShellCompDirectiveNoFileComp))
 	return cmd
 }
