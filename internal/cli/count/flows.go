@@ -136,7 +136,7 @@ func (r *Report) conversationTable(w io.Writer) {
 }
 
 func endpointOf(a netip.AddrPort, room int) string {
-	return Endpoint(a.Addr().String(), a.Port(), room)
+	return frame.Endpoint(a.Addr().String(), a.Port(), room)
 }
 
 // Join shows the conversations of both directions of an interface in the table of the received
@@ -149,12 +149,4 @@ func (r *Report) Join(all []counters.Report) {
 			other.shownElsewhere = true
 		}
 	}
-}
-
-// Endpoint is an address with its port. An IPv6 address that is too long for the room is cut.
-func Endpoint(addr string, port uint16, room int) string {
-	if a, err := netip.ParseAddr(addr); err == nil && port != 0 {
-		addr = netip.AddrPortFrom(a, port).String()
-	}
-	return frame.ShortenMiddle(addr, room)
 }

@@ -7,7 +7,6 @@ import (
 	"slices"
 
 	"github.com/xdpcap/xdpcap/capture"
-	"github.com/xdpcap/xdpcap/internal/cli/count"
 	"github.com/xdpcap/xdpcap/internal/cli/counters"
 	"github.com/xdpcap/xdpcap/internal/cli/frame"
 	"github.com/xdpcap/xdpcap/internal/escape"
@@ -147,7 +146,7 @@ func (r *Report) estimateFlows(t *frame.Table) {
 	t.Add("FLOW", "FROM", "TO", "BYTES", "AT LEAST", "AT MOST")
 	for _, f := range r.Flows {
 		e := f.Estimate
-		t.Add(f.Protocol, count.Endpoint(f.Source, f.SourcePort, room), count.Endpoint(f.Destination, f.DestinationPort, room),
+		t.Add(f.Protocol, frame.Endpoint(f.Source, f.SourcePort, room), frame.Endpoint(f.Destination, f.DestinationPort, room),
 			frame.Scaled(float64(e.Bytes)), frame.Scaled(float64(e.BytesLow)), frame.Scaled(float64(e.BytesHigh)))
 	}
 }

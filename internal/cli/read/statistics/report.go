@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/xdpcap/xdpcap/capture"
-	"github.com/xdpcap/xdpcap/internal/cli/count"
 	"github.com/xdpcap/xdpcap/internal/cli/counters"
 	"github.com/xdpcap/xdpcap/internal/cli/frame"
 )
@@ -166,7 +165,7 @@ func (r *Report) flowTable(w io.Writer) {
 	}
 	t.Add("FLOW", "FROM", "TO", "BYTES", "BIT/S")
 	for _, f := range r.Flows {
-		t.Add(f.Protocol, count.Endpoint(f.Source, f.SourcePort, 34), count.Endpoint(f.Destination, f.DestinationPort, 34), frame.Scaled(float64(f.Bytes)), frame.Scaled(f.BPS))
+		t.Add(f.Protocol, frame.Endpoint(f.Source, f.SourcePort, 34), frame.Endpoint(f.Destination, f.DestinationPort, 34), frame.Scaled(float64(f.Bytes)), frame.Scaled(f.BPS))
 	}
 	t.Write(w)
 	r.overflowLine(w)
