@@ -1,6 +1,7 @@
 package meter
 
 import (
+	"iter"
 	"math/bits"
 	"time"
 )
@@ -36,6 +37,21 @@ func (h *Histogram) Ranges(steps int) (ranges []Range) {
 		}
 	}
 	return ranges
+}
+
+// Buckets yields every bucket that has runs, in order. Runs longer than MaxBucket are in the last
+// one.
+func (h *Histogram) Buckets() iter.Seq[Range] {
+	return func(yield func(Range) bool) {
+		for i, n := range h.buckets {
+			if n == 0 {
+				continue
+			}
+			if from, to := bucketBounds(i); !yield(Range{from, to, n}) {
+				return
+			}
+		}
+	}
 }
 
 // FewRanges returns Ranges with the most steps (up to 8) that still give at most `most` ranges.

@@ -39,10 +39,6 @@ type (
 	SendTimes func(h *meter.Histogram, labels ...string)
 )
 
-// The buckets of exported histograms are powers of two from 32 ns to 17 ms. There are few of them,
-// because each bucket of each verdict is a series that Prometheus has to store.
-const firstBucketBits, lastBucketBits = 5, 24
-
 // scrapeAge is how old the reading may be that a scrape is answered from, so that many scrapes do
 // not cost more than ten readings per second.
 const scrapeAge = 100 * time.Millisecond
@@ -152,14 +148,4 @@ func labelValues(values []string) []string {
 		escaped[i] = labelValue(v)
 	}
 	return escaped
-}
-
-func newHistogram(d *prometheus.Desc, h *meter.Histogram, labels []string) (prometheus.Metric, error) {
-	buckets := make(map[float64]uint64)
-	for b := firstBucketBits; b <= lastBucketBits; b++ {
-		// A bucket of Prometheus includes its bound, but Below counts only times below it. Times
-		// are whole nanoseconds, so the bound is one nanosecond less.
-		buckets[float64(uint64(1)<<b-1)/1e9] = h.Below(time.Duration(1) << b)
-	}
-	return prometheus.NewConstHistogram(d, h.Count, h.Sum.Seconds(), buckets, labels...)
 }

@@ -26,8 +26,9 @@ type Report struct {
 	Floor     *time.Duration      `json:"probes_floor_ns,omitempty"` // measured for a program that does nothing
 	Verdicts  map[string]runTimes `json:"verdicts"`                  // by name; only verdicts that occurred
 	Total     runTimes            `json:"total"`
-	CPUs      []cpuRunTimes       `json:"cpus,omitempty"` // with --per-cpu; only CPUs that ran the program
-	Histogram []timeRange         `json:"histogram"`      // of all verdicts; without empty ranges
+	CPUs      []cpuRunTimes       `json:"cpus,omitempty"`     // with --per-cpu; only CPUs that ran the program
+	Histogram []timeRange         `json:"histogram"`          // of all verdicts; without empty ranges
+	Lately    []timeRange         `json:"interval_histogram"` // the same, of the interval alone
 
 	// Lost is how many measurements of builtin did not get through the ring. The counters here
 	// include them.
@@ -94,7 +95,8 @@ func newLatencyReport(l *latency, i meter.Interval[meter.LatencyCounts]) *Report
 // count fills in the interval and what was measured.
 func (r *Report) count(i meter.Interval[meter.LatencyCounts], perCPU bool) {
 	rates := meter.NewLatencyRates(i)
-	lately := meter.NewLatencyRates(meter.Interval[meter.LatencyCounts]{Now: i.Now.Since(&i.Before), Took: i.Took})
+	since := i.Now.Since(&i.Before)
+	lately := meter.NewLatencyRates(meter.Interval[meter.LatencyCounts]{Now: since, Took: i.Took})
 	r.first = i.Before.Total().Count == 0
 	r.IntervalKeys = counters.NewIntervalKeys(i)
 	r.Lost = i.Now.Lost
@@ -113,12 +115,21 @@ func (r *Report) count(i meter.Interval[meter.LatencyCounts], perCPU bool) {
 			}
 		}
 	}
-	r.Histogram = []timeRange{} // never null in JSON
-	for _, one := range r.total.Ranges(jsonSteps) {
+	r.Histogram = newTimeRanges(&r.total)
+	added := since.Total()
+	r.Lately = newTimeRanges(&added)
+}
+
+// newTimeRanges returns the ranges of a histogram that have runs. It is never nil, which JSON would
+// show as null.
+func newTimeRanges(h *meter.Histogram) []timeRange {
+	ranges := []timeRange{}
+	for _, one := range h.Ranges(jsonSteps) {
 		if one.Runs > 0 {
-			r.Histogram = append(r.Histogram, timeRange(one))
+			ranges = append(ranges, timeRange(one))
 		}
 	}
+	return ranges
 }
 
 // jsonSteps is how many ranges JSON has in each power of two.
