@@ -1,11 +1,8 @@
 package file
 
 import (
-	"strings"
-
 	"github.com/xdpcap/xdpcap/capture"
 	"github.com/xdpcap/xdpcap/internal/compress"
-	"github.com/xdpcap/xdpcap/internal/outfile"
 )
 
 // A Compression is how a capture file is compressed.
@@ -16,32 +13,6 @@ const (
 	Gzip                      // RFC 1952, in members of at most some 256 KiB of blocks
 	Zstd                      // RFC 8878, in frames of at most some 256 KiB of blocks
 )
-
-// FormatByName returns the format and the compression by the suffixes of a file's name: .pcap,
-// .json or .jsonl, anything else is pcapng; then .gz or .zst.
-func FormatByName(path string) (Format, Compression) {
-	_, format, compression := outfile.SplitName(path)
-	f, c := PCAPNG, NoCompression
-	switch strings.ToLower(format) {
-	case ".pcap":
-		f = PCAP
-	case ".json", ".jsonl":
-		f = JSON
-	}
-	switch strings.ToLower(compression) {
-	case ".gz":
-		c = Gzip
-	case ".zst":
-		c = Zstd
-	}
-	return f, c
-}
-
-// HasFormatName tells whether a file's name has a format suffix that FormatByName knows.
-func HasFormatName(path string) bool {
-	_, format, _ := outfile.SplitName(path)
-	return format != ""
-}
 
 // frameSize is about how many bytes of blocks are compressed together. If the process is killed,
 // the file can be read up to the last whole frame.

@@ -122,7 +122,7 @@ func (f *File) Begin(d capture.Description) error {
 	}
 	w := f.writer
 	w.notice = d.Notice
-	w.enc = newEncoder(&d, &w.options)
+	w.enc = w.options.Format.kind().open(&d, &w.options)
 	f.description, f.header = d, w.enc.header(nil)
 	f.told = make(capture.Accounts, len(d.Sources))
 	f.mu.Lock()

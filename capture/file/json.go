@@ -6,6 +6,15 @@ import (
 	"github.com/xdpcap/xdpcap/internal/link"
 )
 
+var asJSON = formatKind{
+	name:       "json",
+	about:      "a line for each packet",
+	suffixes:   []string{".json", ".jsonl"},
+	isText:     true,
+	hasWeights: true,
+	open:       func(d *capture.Description, o *Options) encoder { return newJSONEncoder(d, o) },
+}
+
 // jsonEncoder encodes one line of JSON for each packet, and nothing else.
 type jsonEncoder struct {
 	d       *capture.Description

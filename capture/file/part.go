@@ -26,7 +26,7 @@ func (f *File) newPart(path, name string, file *outfile.File) *part {
 	p := &part{file: file, path: path}
 	s := &p.stream
 	s.out, s.name, s.frames, s.check = file, name, f.writer.stream.frames, p.check
-	if f.writer.options.Format == JSON && s.frames == nil && !file.IsRegular() {
+	if f.writer.options.Format.IsText() && s.frames == nil && !file.IsRegular() {
 		s.out = jsonline.PipeWriter{Out: file}
 	}
 	return p

@@ -9,6 +9,12 @@ import (
 	"github.com/xdpcap/xdpcap/internal/pcapng"
 )
 
+var asPCAP = formatKind{
+	name:     "pcap",
+	suffixes: []string{".pcap"},
+	open:     func(d *capture.Description, _ *Options) encoder { return newPCAPEncoder(d) },
+}
+
 // pcapEncoder encodes classic pcap with nanoseconds. The format holds only packets, all of one link
 // type.
 type pcapEncoder struct {

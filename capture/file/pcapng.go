@@ -2,6 +2,21 @@ package file
 
 import "github.com/xdpcap/xdpcap/capture"
 
+var asPCAPNG = formatKind{
+	name:       "pcapng",
+	suffixes:   []string{".pcapng"},
+	hasWeights: true,
+	open:       openPCAPNG,
+}
+
+// openPCAPNG returns the encoder for a session, or the one that copies the blocks of capture files.
+func openPCAPNG(d *capture.Description, o *Options) encoder {
+	if copier := capture.NewCopier(d, o.Application); copier != nil {
+		return &copyEncoder{copier}
+	}
+	return newPCAPNGEncoder(d, o)
+}
+
 // pcapngEncoder puts the blocks of an Encoder into chunks.
 type pcapngEncoder struct{ *capture.Encoder }
 

@@ -101,7 +101,7 @@ func TestQueueSecond(t *testing.T) {
 		c.reset(0)
 		d := describeTwo()
 		p := capture.Packet{Facts: &capture.Facts{WireLen: uint32(size), Time: 1, ID: 1}, Data: packetOf(size, 0)}
-		packets, _ := newEncoder(&d, &Options{}).packets(c, slices.Repeat([]capture.Packet{p}, chunkPackets))
+		packets, _ := asPCAPNG.open(&d, &Options{}).packets(c, slices.Repeat([]capture.Packet{p}, chunkPackets))
 		if most := packets * queueLimit(maxQueue, 0, math.MaxUint64); most < rate {
 			t.Errorf("%d packets of %d bytes fit into a queue, and %d come in a second", most, size, rate)
 		}

@@ -8,38 +8,11 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"slices"
 	"time"
 
 	"github.com/xdpcap/xdpcap/capture"
 	"github.com/xdpcap/xdpcap/internal/machine"
 )
-
-// A Format is a capture file format.
-type Format int
-
-const (
-	PCAPNG Format = iota // draft-ietf-opsawg-pcapng: packets with interfaces, queues, ids, losses and the account
-	PCAP                 // the classic format, with nanoseconds: only packets
-	JSON                 // a line for each packet, with its decoded headers instead of its bytes
-)
-
-func (f Format) String() string {
-	if f < 0 || int(f) >= len(formatNames) {
-		return fmt.Sprintf("format %d", int(f))
-	}
-	return formatNames[f]
-}
-
-// ParseFormat reads a format's name: "pcapng", "pcap" or "json".
-func ParseFormat(s string) (Format, error) {
-	if at := slices.Index(formatNames[:], s); at >= 0 {
-		return Format(at), nil
-	}
-	return 0, fmt.Errorf("file format %q: must be pcapng, pcap or json", s)
-}
-
-var formatNames = [...]string{"pcapng", "pcap", "json"}
 
 // Options say how to write. The zero value of each field is its default.
 type Options struct {
@@ -97,8 +70,7 @@ type Writer struct {
 	direct  capture.Batch // what WriteDirect hands over
 }
 
-// An encoder makes the blocks of one file format. Each format is one file, and a line in
-// newEncoder.
+// An encoder makes the blocks of one file format: that of the formatKind which opens it.
 type encoder interface {
 	header(b []byte) []byte
 	// packets adds packets to a chunk while there is room, and returns how many. An error means
@@ -132,19 +104,6 @@ func (s *statistics) comment() func(source int) string {
 	}
 }
 
-func newEncoder(d *capture.Description, o *Options) encoder {
-	switch o.Format {
-	case PCAP:
-		return newPCAPEncoder(d)
-	case JSON:
-		return newJSONEncoder(d, o)
-	}
-	if copier := capture.NewCopier(d, o.Application); copier != nil {
-		return &copyEncoder{copier}
-	}
-	return newPCAPNGEncoder(d, o)
-}
-
 // NewWriter returns an Output that writes a capture file to out, and does not close it. Errors name
 // the file by Options.Name.
 func NewWriter(out io.Writer, o Options) *Writer {
@@ -154,7 +113,7 @@ func NewWriter(out io.Writer, o Options) *Writer {
 // Begin encodes the file's header, which reaches the file after the first Flush.
 func (w *Writer) Begin(d capture.Description) error {
 	w.started, w.name, w.notice = d.Started, w.options.Name, d.Notice
-	w.enc = newEncoder(&d, &w.options)
+	w.enc = w.options.Format.kind().open(&d, &w.options)
 	w.stream.begin(w.enc.header(nil), 0, len(d.Sources))
 	w.stream.tellAt(w.options.StatisticsInterval, func() []byte {
 		return w.enc.trailer(nil, &statistics{Accounts: lately(&d, nil, w.stream.taken), start: w.started})

@@ -3,6 +3,7 @@ package capture
 
 import (
 	"errors"
+	"fmt"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -66,7 +67,7 @@ own XDP programs stay attached and unchanged.
 Where no XDP program runs, xdpcap attaches one of its own. Many drivers then reset the queues of the
 card, and some take the link down for a second. --xdp-mode generic attaches nothing in the driver.`
 
-// captureBrief is what -h prints.
+// captureBrief is what -h prints, with the names of the formats.
 const captureBrief = `xdpcap captures packets at the XDP hook: as they come from the network driver,
 before the kernel's stack, its firewall and tcpdump see them.
 
@@ -81,7 +82,7 @@ before the kernel's stack, its firewall and tcpdump see them.
   -Q in|out|inout                      received packets (default), sent, or both
   -c N, --duration 10s                 end after N packets, or a time
   -s 128, --sample 1000                the first 128 bytes; one packet of 1000
-  -w FILE.pcapng|pcap|json[.gz|.zst]   write a file in the format of its name
+  -w FILE.%s[.gz|.zst]   write a file in the format of its name
   -v -e -x -X -A -t                    how lines look, as in tcpdump
 
 Many drivers reset the card's queues when an XDP program is attached:
@@ -122,7 +123,7 @@ func New(p *frame.Process, o *Options) *cobra.Command {
 		Short:       "Capture packets at the XDP hook",
 		Long:        captureHelp,
 		Example:     captureExamples,
-		Annotations: map[string]string{frame.BriefKey: captureBrief},
+		Annotations: map[string]string{frame.BriefKey: fmt.Sprintf(captureBrief, outputs.FormatChoice())},
 		Args:        cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if o.extcap.Asked() {
@@ -166,7 +167,7 @@ func New(p *frame.Process, o *Options) *cobra.Command {
 	o.extcap.Flags(f)
 
 	cmd.RegisterFlagCompletionFunc("interface", p.CompleteInterface)
-	cmd.RegisterFlagCompletionFunc("format", cobra.FixedCompletions([]string{"pcapng", "pcap", "json"}, cobra.ShellCompDirectiveNoFileComp))
+	outputs.CompleteFormat(cmd)
 	cmd.RegisterFlagCompletionFunc("direction", cobra.FixedCompletions([]string{"in", "out", "inout"}, cobra.ShellCompDirectiveNoFileComp))
 	o.card.complete(cmd)
 	cmd.RegisterFlagCompletionFunc("rx-capture", frame.CompleteList("entry", "exit"))

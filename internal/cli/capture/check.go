@@ -8,7 +8,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/xdpcap/xdpcap/capture"
-	"github.com/xdpcap/xdpcap/capture/file"
 	"github.com/xdpcap/xdpcap/internal/cli/frame"
 )
 
@@ -17,7 +16,8 @@ func (o *Options) check(given func(flag string) bool) (err error) {
 	if err := o.ReadTargets(given); err != nil {
 		return err
 	}
-	o.lines = given("format") && o.Format == file.JSON.String() && len(o.Writes) == 0
+	_, text := o.Text()
+	o.lines = text && len(o.Writes) == 0
 	if err := frame.CheckInterfaces(o.interfaces); err != nil {
 		return err
 	}

@@ -116,7 +116,8 @@ func (r *captureRun) run(cmd *cobra.Command) (err error) {
 			return fmt.Errorf("print packets: %w", err)
 		}
 		if r.o.lines {
-			options := file.Options{Format: file.JSON, Name: frame.StdoutName, Immediate: r.o.Unbuffer}
+			format, _ := r.o.Text()
+			options := file.Options{Format: format, Name: frame.StdoutName, Immediate: r.o.Unbuffer}
 			if r.jsonLines, err = file.New(r.o.Process.Stdout.File, options); err != nil {
 				return err
 			}

@@ -9,7 +9,6 @@ import (
 	"strings"
 
 	"github.com/xdpcap/xdpcap/capture"
-	"github.com/xdpcap/xdpcap/capture/file"
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
@@ -93,8 +92,8 @@ func (o *Options) checkSampling(given func(flag string) bool) error {
 		return fmt.Errorf("--sample %s and --rx-capture %s: packets are chosen at the entry, before they have a verdict: say --rx-capture exit", s, strings.Join(o.hookNames, ","))
 	}
 	for i := range o.Targets {
-		if t := &o.Targets[i]; t.URL == nil && t.Format == file.PCAP {
-			return fmt.Errorf("--sample %s and -w %s: a pcap file cannot record how many packets each one stands for: write pcapng", s, t.Name)
+		if t := &o.Targets[i]; t.URL == nil && !t.Format.HasWeights() {
+			return fmt.Errorf("--sample %s and -w %s: a %v file cannot record how many packets each one stands for: write pcapng", s, t.Name, t.Format)
 		}
 	}
 	return nil

@@ -10,7 +10,7 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/xdpcap/xdpcap/internal/outfile"
+	"github.com/xdpcap/xdpcap/capture/file"
 )
 
 // A leftFile is a file that an earlier run of a ring of files has left.
@@ -82,13 +82,13 @@ func (o *Options) Adopt() {
 
 // dumpcapPattern matches dumpcap's names of the files for a -w of this name.
 func dumpcapPattern(name string) string {
-	stem, format, compression := outfile.SplitName(name)
+	stem, format, compression := file.SplitName(name)
 	return regexp.QuoteMeta(stem) + `_(\d{5,})_\d{14}` + regexp.QuoteMeta(format+compression)
 }
 
 // tcpdumpPattern matches tcpdump's names, with a number of these digits.
 func tcpdumpPattern(name, digits string) string {
-	stem, format, compression := outfile.SplitName(name)
+	stem, format, compression := file.SplitName(name)
 	return regexp.QuoteMeta(stem+format) + "(" + digits + ")" + regexp.QuoteMeta(compression)
 }
 

@@ -14,7 +14,6 @@ import (
 	"github.com/xdpcap/xdpcap/capture"
 	"github.com/xdpcap/xdpcap/capture/file"
 	"github.com/xdpcap/xdpcap/internal/cli/frame"
-	"github.com/xdpcap/xdpcap/internal/outfile"
 )
 
 // A destination is an output that -w names. It is opened before anything is attached.
@@ -134,7 +133,7 @@ var wordSuffix = regexp.MustCompile(`^\.[A-Za-z][A-Za-z0-9]*$`)
 // checkSuffix refuses a name that promises another format than the file would have. chosen says
 // that --format was given.
 func checkSuffix(path string, chosen bool) error {
-	stem, format, _ := outfile.SplitName(path)
+	stem, format, _ := file.SplitName(path)
 	suffix := filepath.Ext(stem)
 	at, err := os.Stat(path)
 	switch {
@@ -146,7 +145,7 @@ func checkSuffix(path string, chosen bool) error {
 	case chosen || slices.Contains(captureSuffixes, strings.ToLower(suffix)) || !wordSuffix.MatchString(suffix):
 		return nil
 	}
-	return fmt.Errorf("-w %s: no format has the suffix %s: say .pcapng, .pcap, .json or .jsonl, or --format with one of these", path, suffix)
+	return fmt.Errorf("-w %s: no format has the suffix %s: say %s, or --format with one of these", path, suffix, suffixChoice())
 }
 
 // File is the target to which the flags about files apply. These flags are refused if -w names

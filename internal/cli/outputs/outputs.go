@@ -51,7 +51,7 @@ type Options struct {
 // FileFlags defines the flags about files.
 func (o *Options) FileFlags(f *pflag.FlagSet) {
 	f.VarP(&o.Writes, "write", "w", "write packets to this `file` instead of printing them; - is standard output, sflow://HOST a collector of sFlow samples, tcp://HOST:PORT a program that reads pcapng; repeat -w for several")
-	f.StringVar(&o.Format, "format", "", "`format` of the file: pcapng, pcap, or json, a line for each packet (default: by the file's suffix, else pcapng; .gz or .zst after that compresses)")
+	f.StringVar(&o.Format, "format", "", formatUsage())
 	f.BoolVar(&o.Print, "print", false, "also print packets while writing a file")
 }
 

@@ -13,7 +13,6 @@ import (
 
 	"github.com/xdpcap/xdpcap/capture/file"
 	"github.com/xdpcap/xdpcap/internal/cli/frame"
-	"github.com/xdpcap/xdpcap/internal/outfile"
 )
 
 // rotationOptions are the flags about several files: -C, -G, -W and -z are tcpdump's, -a and -b
@@ -109,7 +108,7 @@ func (o *Options) Rotation(given func(flag string) bool) (*file.Rotation, error)
 	case r.Every%time.Second != 0:
 		return nil, fmt.Errorf("-G %v: must be whole seconds", r.Every)
 	case r.Every > 0 && rotation.Files != 1 && (r.files != 1 || r.size.Bytes > 0) && !hasTime(o.Write):
-		stem, format, compression := outfile.SplitName(o.Write)
+		stem, format, compression := file.SplitName(o.Write)
 		return nil, fmt.Errorf("-G %v: -w %s has no time in it, so each file would overwrite the one before: "+
 			"say -w %s_%%F_%%T%s%s, or -b duration:%.0f instead of -G, which numbers the files",
 			r.Every, o.Write, stem, format, compression, r.Every.Seconds())
@@ -148,7 +147,7 @@ func (r *rotationOptions) checkCompressor(path string) error {
 		return nil
 	}
 	instead := "omit -z"
-	if _, _, compression := outfile.SplitName(path); compression == "" {
+	if _, _, compression := file.SplitName(path); compression == "" {
 		better := suffix
 		if better != ".gz" {
 			better = ".zst"
@@ -205,7 +204,7 @@ func (r *rotationOptions) tcpdumpName(path string) func(file.Place) string {
 		if r.size.Bytes == 0 || n == 0 && digits == 0 {
 			return name
 		}
-		stem, format, compression := outfile.SplitName(name)
+		stem, format, compression := file.SplitName(name)
 		return fmt.Sprintf("%s%s%0*d%s", stem, format, digits, n, compression)
 	}
 }
@@ -244,7 +243,7 @@ func (r *rotationOptions) Lasting(path string) string {
 
 // dumpcapName returns dumpcap's names: a number from 1 on and a time before the suffix.
 func (r *rotationOptions) dumpcapName(path string) func(file.Place) string {
-	stem, format, compression := outfile.SplitName(path)
+	stem, format, compression := file.SplitName(path)
 	return func(p file.Place) string {
 		return fmt.Sprintf("%s_%05d_%s%s%s", stem, r.firstNumber+p.Number+1, p.Began.Local().Format("20060102150405"), format, compression)
 	}

@@ -3,6 +3,7 @@ package read
 
 import (
 	"errors"
+	"fmt"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -51,7 +52,7 @@ const readExamples = `  xdpcap read out.pcapng                        print it
                                                 a live stream as lines for other programs
   ssh host sudo xdpcap -i eth0 -w - | xdpcap read -`
 
-// readBrief is what -h prints.
+// readBrief is what -h prints, with the names of the formats.
 const readBrief = `Print, filter and merge capture files: pcapng and pcap, also .gz and .zst.
 
   xdpcap read out.pcapng               print it, a line for each packet
@@ -65,7 +66,7 @@ const readBrief = `Print, filter and merge capture files: pcapng and pcap, also 
 
   -c N                                 end after N packets
   -F FILE, --vlan-aware                the filter, and what it sees behind tags
-  -w FILE.pcapng|pcap|json[.gz|.zst]   write a file in the format of its name
+  -w FILE.%s[.gz|.zst]   write a file in the format of its name
   -C 100M, -G 3600, -b, -a             several files
   --serve :19000                       to whoever connects
   -v -e -x -X -A -t -#                 how lines look, as in tcpdump
@@ -82,7 +83,7 @@ func New(p *frame.Process) *cobra.Command {
 		Short:       "Print, filter and merge capture files",
 		Long:        readHelp,
 		Example:     readExamples,
-		Annotations: map[string]string{frame.BriefKey: readBrief},
+		Annotations: map[string]string{frame.BriefKey: fmt.Sprintf(readBrief, outputs.FormatChoice())},
 		Args:        cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			o.files, o.filter.Words = splitArguments(args, cmd.ArgsLenAtDash())
@@ -96,7 +97,7 @@ func New(p *frame.Process) *cobra.Command {
 	})
 	frame.AddGroup(f, "Output", func(f *pflag.FlagSet) {
 		o.FileFlags(f)
-		f.Lookup("format").Usage = "`format` of the file: pcapng, pcap or json, which is printed without -w (default: by the file's suffix, else pcapng)"
+		f.Lookup("format").Usage = outputs.PrintedFormatUsage()
 		f.BoolVar(&o.json, "json", false, "with --stats, print the report as JSON: one object; without, as --format json, with each packet's printed line")
 		f.BoolVar(&o.stats, "stats", false, "print statistics instead of packets: interfaces, verdicts, flows, and what the files say is missing")
 		o.SFlow.AgentFlag(f)
@@ -117,7 +118,7 @@ func New(p *frame.Process) *cobra.Command {
 	for _, name := range []string{"packet-count", "serve"} {
 		f.Lookup(name).Annotations[frame.TypedKey] = []string{"true"}
 	}
-	cmd.RegisterFlagCompletionFunc("format", cobra.FixedCompletions([]string{"pcapng", "pcap", "json"}, cobra.ShellCompDirectiveNoFileComp))
+	outputs.CompleteFormat(cmd)
 	return cmd
 }
 
@@ -137,7 +138,8 @@ func (o *Options) check(given func(flag string) bool) (err error) {
 	if o.json && !o.stats && len(o.Writes) == 0 && o.Format == file.JSON.String() {
 		o.Format = "" // --json is the same, with more keys
 	}
-	o.lines = given("format") && o.Format == file.JSON.String() && (len(o.Writes) == 0 || o.WritesStdout())
+	_, text := o.Text()
+	o.lines = text && (len(o.Writes) == 0 || o.WritesStdout())
 	prints := o.Print || o.json || o.stats
 	switch {
 	case o.WritesStdout() && prints:

@@ -182,7 +182,7 @@ func (r *readRun) allOutputs(in *capture.FileInput) (all []capture.Output, err e
 		if text := out.Invitation(); text != "" {
 			frame.Say(r.o.Process.Stderr, "%s", text)
 		}
-		if r.isJSON(out.Name) {
+		if r.isText(out.Name) {
 			all = append(all, r.decode(out.Live))
 		} else {
 			all = append(all, out.Live)
@@ -194,6 +194,9 @@ func (r *readRun) allOutputs(in *capture.FileInput) (all []capture.Output, err e
 		all = append(all, r.decode(&printing.Output{Output: r.stats}))
 	case o.json || o.lines:
 		options := file.Options{Format: file.JSON, Name: frame.StdoutName}
+		if o.lines {
+			options.Format, _ = o.Text()
+		}
 		if o.json {
 			options.MoreJSON = lines.NewObjects(in, o.printing.Format(false), len(o.files) > 1).Append
 		}
@@ -213,9 +216,9 @@ func (r *readRun) allOutputs(in *capture.FileInput) (all []capture.Output, err e
 	return all, nil
 }
 
-// isJSON says whether a -w is a file of lines of JSON.
-func (r *readRun) isJSON(name string) bool {
-	return slices.ContainsFunc(r.o.Targets, func(t outputs.Target) bool { return t.Name == name && t.URL == nil && t.Format == file.JSON })
+// isText says whether a -w is a file with a line of text for each packet.
+func (r *readRun) isText(name string) bool {
+	return slices.ContainsFunc(r.o.Targets, func(t outputs.Target) bool { return t.Name == name && t.URL == nil && t.Format.IsText() })
 }
 
 // decode wraps an output to count the packets that it cannot decode. All outputs get the same
