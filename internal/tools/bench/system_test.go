@@ -55,8 +55,8 @@ func TestCopying(t *testing.T) {
 	}
 }
 
-// A process does nothing while it is paused, and is looked at until it rests. It does not rest while
-// it waits for its CPU, which somebody else has.
+// A process does nothing while it is paused, and is looked at until it rests. It does not rest
+// while it waits for its CPU, which somebody else has.
 func TestPauseFor(t *testing.T) {
 	testnet.SkipEmulated(t)
 	testnet.RequireRoot(t)
