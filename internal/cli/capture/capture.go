@@ -166,16 +166,9 @@ func New(p *frame.Process, o *Options) *cobra.Command {
 	addPeerFlags(f)
 	o.extcap.Flags(f)
 
+	frame.CompleteWords(cmd)
 	cmd.RegisterFlagCompletionFunc("interface", p.CompleteInterface)
-	outputs.CompleteFormat(cmd)
-	cmd.RegisterFlagCompletionFunc("direction", cobra.FixedCompletions([]string{"in", "out", "inout"}, cobra.ShellCompDirectiveNoFileComp))
-	o.card.complete(cmd)
-	cmd.RegisterFlagCompletionFunc("rx-capture", frame.CompleteList("entry", "exit"))
-	cmd.RegisterFlagCompletionFunc("verdict", frame.CompleteList(xdp.VerdictNames()...))
 	cmd.RegisterFlagCompletionFunc("program", p.CompleteProgram)
-	cmd.RegisterFlagCompletionFunc("filter-at", cobra.FixedCompletions([]string{"entry", "exit"}, cobra.ShellCompDirectiveNoFileComp))
-	cmd.RegisterFlagCompletionFunc("transport", cobra.FixedCompletions(transportNames(), cobra.ShellCompDirectiveNoFileComp))
-	cmd.RegisterFlagCompletionFunc("xdp-mode", cobra.FixedCompletions([]string{"auto", "native", "generic"}, cobra.ShellCompDirectiveNoFileComp))
 	return cmd
 }
 
@@ -200,8 +193,10 @@ func (o *Options) answerWireshark(cmd *cobra.Command) error {
 func (o *Options) whereFlags(f *pflag.FlagSet) {
 	f.StringArrayVarP(&o.interfaces, "interface", "i", nil, "capture on this `interface`; repeat it for several")
 	f.StringVarP(&o.directionName, "direction", "Q", "in", "take what the interface receives (`in`), what it sends (out), or both (inout)")
+	frame.TakesWords(f, "direction", "in", "out", "inout")
 	f.StringSliceVar(&o.programs, "program", nil, "where several programs run, trace this one: `NAME`, id or all; also the id of one in a devmap or cpumap")
 	f.StringSliceVar(&o.hookNames, "rx-capture", nil, "where an XDP program runs, take packets as they enter it (`entry`, the default), as they leave it (exit), or both (entry,exit)")
+	frame.TakesList(f, "rx-capture", "entry", "exit")
 	frame.NameVar(f, &o.hookMap, "hook", "", "instead of -i: capture from the XDP program that calls the hook map pinned at this `path`")
 	frame.ModeVar(f, &o.mode)
 	f.BoolVarP(&o.promiscuous, "promiscuous-mode", "P", false, "also let in packets for other MAC addresses, as --sink does by default")
@@ -214,7 +209,9 @@ func (o *Options) whereFlags(f *pflag.FlagSet) {
 
 func (o *Options) packetFlags(f *pflag.FlagSet) {
 	f.StringSliceVar(&o.verdictNames, "verdict", nil, "keep only packets to which the XDP program gives these `verdicts`: drop,aborted,tx,redirect,pass, or numbers")
+	frame.TakesList(f, "verdict", xdp.VerdictNames()...)
 	f.StringVar(&o.filterAt, "filter-at", "entry", "filter packets as they enter the XDP program (`entry`), or as they leave it (exit)")
+	frame.TakesWords(f, "filter-at", "entry", "exit")
 	o.filter.Flags(f)
 	o.card.vlanFlag(f)
 }
@@ -231,6 +228,7 @@ func (o *Options) amountFlags(f *pflag.FlagSet) {
 	f.Var(&o.sample, "sample", "keep one packet of every `N`, chosen at random in the kernel; drop=1,pass=1000 gives each verdict its own N; auto raises N only as far as it must to lose none")
 	f.Uint64Var(&o.maxRate, "max-rate", 0, "keep at most this many `packets` per second")
 	f.StringVar(&o.transportName, "transport", "", "take packets from the kernel by the transport of this `name`: "+aboutTransports())
+	frame.TakesWords(f, "transport", transportNames()...)
 	f.VarP(&o.buffer, "buffer-size", "B", "size of each CPU's ring buffer, in `KiB` or with a suffix: 8M (default 8M)")
 }
 

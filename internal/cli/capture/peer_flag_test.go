@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -69,6 +70,39 @@ func tryLine(args ...string) error {
 	}
 	cmd.SetArgs(args)
 	return cmd.Execute()
+}
+
+// A flag that takes certain words takes each of them and no other, and Wireshark shows no other.
+func TestEveryWord(t *testing.T) {
+	testnet.SkipEmulated(t)
+	root := newCommand(new(Options))
+	root.Flags().VisitAll(func(f *pflag.Flag) {
+		words := frame.WordsOf(f)
+		if words == nil {
+			return
+		}
+		for _, word := range words {
+			if err := tryLine("-i", "none0", "--"+f.Name, word); err != nil {
+				t.Errorf("--%s %s: %v", f.Name, word, err)
+			}
+		}
+		if err := tryLine("-i", "none0", "--"+f.Name, "none"); err == nil {
+			t.Errorf("--%s none: it is taken", f.Name)
+		}
+		var dialog strings.Builder
+		root.SetOut(&dialog)
+		root.SetArgs([]string{"--extcap-interface", "xdpcap-lo", "--extcap-config", "--extcap-reload-option", f.Name})
+		if err := root.Execute(); err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range regexp.MustCompile(`\{value=([^}]+)\}`).FindAllStringSubmatch(dialog.String(), -1) {
+			for _, word := range strings.Split(m[1], ",") {
+				if !slices.Contains(words, word) {
+					t.Errorf("Wireshark shows %s for --%s, which takes %v", word, f.Name, words)
+				}
+			}
+		}
+	})
 }
 
 // Every flag of the capture can be given: it works, is accepted, or is refused in one line.

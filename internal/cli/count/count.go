@@ -82,17 +82,16 @@ func New(p *frame.Process) *cobra.Command {
 	frame.AddGroup(f, "Where", o.whereFlags)
 	frame.AddGroup(f, "What", o.whatFlags)
 	o.AddFlags(f)
+	frame.CompleteWords(cmd)
 	cmd.RegisterFlagCompletionFunc("interface", p.CompleteInterface)
 	cmd.RegisterFlagCompletionFunc("program", p.CompleteProgram)
-	cmd.RegisterFlagCompletionFunc("direction", cobra.FixedCompletions([]string{"in", "out", "inout"}, cobra.ShellCompDirectiveNoFileComp))
-	cmd.RegisterFlagCompletionFunc("verdict", frame.CompleteList(countVerdicts()...))
-	cmd.RegisterFlagCompletionFunc("variant", cobra.FixedCompletions([]string{"ultra", "percpu", "naive"}, cobra.ShellCompDirectiveNoFileComp))
 	return cmd
 }
 
 func (o *Options) whereFlags(f *pflag.FlagSet) {
 	counters.InterfacesVar(f, &o.interfaces, "count on this `interface` (default with --listen: on all)")
 	f.StringVarP(&o.directions, "direction", "Q", "in", "take what the interface receives (`in`), what it sends (out), or both (inout)")
+	frame.TakesWords(f, "direction", "in", "out", "inout")
 	counters.ProgramVar(f, &o.program)
 	frame.ModeVar(f, &o.mode)
 }
@@ -101,8 +100,10 @@ func (o *Options) whatFlags(f *pflag.FlagSet) {
 	f.BoolVar(&o.Sizes, "sizes", false, "also count packets by size")
 	f.IntVar(&o.Flows, "flows", 0, "also show the `N` flows with most bytes; by verdict if a program is traced")
 	f.StringSliceVar(&o.verdictNames, "verdict", nil, "count only packets with these `verdicts` of the traced program: drop,aborted,...")
+	frame.TakesList(f, "verdict", countVerdicts()...)
 	o.filter.Flags(f)
 	f.StringVar(&o.variant, "variant", "percpu", "count by the variant of this `name`: percpu, ultra or naive; all give the same numbers")
+	frame.TakesWords(f, "variant", "ultra", "percpu", "naive")
 }
 
 func (o *Options) run(cmd *cobra.Command) error {

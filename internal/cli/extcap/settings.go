@@ -8,7 +8,6 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"github.com/xdpcap/xdpcap/capture"
 	"github.com/xdpcap/xdpcap/internal/cli/frame"
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
@@ -18,12 +17,12 @@ import (
 type setting struct {
 	flag, display string
 	kind          string // in Wireshark's words
-	values        func(ifname string) ([]value, error)
+	values        func(flag *pflag.Flag, ifname string) ([]value, error)
 	attributes    string
 }
 
-// A value is a value that a setting can have. The first one is the default. The word ""
-// means that the flag is omitted.
+// A value is a value that a setting can have. The first one is the default. The word "" means that
+// the flag is omitted.
 type value struct{ word, display string }
 
 // settings are in the order in which Wireshark shows them.
@@ -48,42 +47,41 @@ var settings = []setting{
 	{flag: "filter-at", display: "The filter sees packets", kind: "selector", values: oneOf(
 		value{"", "as they enter the program"},
 		value{"exit", "as they leave the program"})},
-	{flag: "verdict", display: "Only these verdicts", kind: "multicheck", values: verdictValues},
+	{flag: "verdict", display: "Only these verdicts", kind: "multicheck", values: words},
 
 	{flag: "snapshot-length", display: "Bytes of each packet", kind: "unsigned"},
 	{flag: "sample", display: "One packet of every", kind: "string", attributes: "{placeholder=1}"},
 	{flag: "sample-flows", display: "One flow of every", kind: "unsigned"},
 	{flag: "first", display: "First packets of each flow", kind: "unsigned"},
 	{flag: "max-rate", display: "Packets per second, at most", kind: "unsigned"},
-	{flag: "transport", display: "Transport", kind: "selector", values: transportValues},
+	{flag: "transport", display: "Transport", kind: "selector", values: defaultOrWords},
 	{flag: "buffer-size", display: "Ring of each CPU", kind: "string", attributes: "{placeholder=8M}"},
 }
 
 // filterGroup is the group for the filter, because its flag is in no group of the help.
 const filterGroup = "Which packets"
 
-func oneOf(values ...value) func(string) ([]value, error) {
-	return func(string) ([]value, error) { return values, nil }
+func oneOf(values ...value) func(*pflag.Flag, string) ([]value, error) {
+	return func(*pflag.Flag, string) ([]value, error) { return values, nil }
 }
 
-func transportValues(string) ([]value, error) {
-	values := []value{{"", "the default"}}
-	for _, t := range append(capture.Transports(), capture.TransportAuto) {
-		values = append(values, value{t.String(), t.String()})
+// words are those that the flag takes.
+func words(flag *pflag.Flag, _ string) (values []value, _ error) {
+	for _, word := range frame.WordsOf(flag) {
+		values = append(values, value{word, word})
 	}
 	return values, nil
 }
 
-func verdictValues(string) (values []value, _ error) {
-	for _, name := range xdp.VerdictNames() {
-		values = append(values, value{name, name})
-	}
-	return values, nil
+// defaultOrWords are the same, after what comes without the flag.
+func defaultOrWords(flag *pflag.Flag, ifname string) ([]value, error) {
+	values, err := words(flag, ifname)
+	return append([]value{{"", "the default"}}, values...), err
 }
 
 // runningPrograms are the programs that can be traced at an interface. A program that shares its
 // name with another is chosen by its id.
-func runningPrograms(ifname string) ([]value, error) {
+func runningPrograms(_ *pflag.Flag, ifname string) ([]value, error) {
 	values := []value{{"", "the one that runs there"}, {"all", "all that a dispatcher calls"}}
 	ifi, err := xdp.InterfaceByName(ifname)
 	if err != nil {
@@ -108,7 +106,7 @@ func (o *Options) listSettings(out io.Writer, flags *pflag.FlagSet, ifname strin
 		} else if strings.TrimLeft(o.reload, "-") != s.flag {
 			continue
 		}
-		if err := s.printValues(out, number, ifname); err != nil {
+		if err := s.printValues(out, number, flags.Lookup(s.flag), ifname); err != nil {
 			return err
 		}
 	}
@@ -125,11 +123,11 @@ func (s *setting) print(out io.Writer, number int, flag *pflag.Flag) {
 		number, s.flag, s.display, text(tooltip), s.kind, group, s.attributes)
 }
 
-func (s *setting) printValues(out io.Writer, number int, ifname string) error {
+func (s *setting) printValues(out io.Writer, number int, flag *pflag.Flag, ifname string) error {
 	if s.values == nil {
 		return nil
 	}
-	values, err := s.values(ifname)
+	values, err := s.values(flag, ifname)
 	if err != nil {
 		return err
 	}

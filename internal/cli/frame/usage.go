@@ -34,7 +34,7 @@ func AddGroup(all *pflag.FlagSet, title string, define func(f *pflag.FlagSet)) {
 	f.SortFlags, all.SortFlags = false, false
 	define(f)
 	f.VisitAll(func(flag *pflag.Flag) {
-		flag.Annotations = map[string][]string{GroupKey: {title}}
+		annotate(flag, GroupKey, title)
 		all.AddFlag(flag)
 	})
 }

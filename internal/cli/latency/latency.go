@@ -68,6 +68,7 @@ func New(p *frame.Process) *cobra.Command {
 	frame.AddGroup(f, "Where", o.whereFlags)
 	frame.AddGroup(f, "How it measures", o.methodFlags)
 	o.AddFlags(f)
+	frame.CompleteWords(cmd)
 	cmd.RegisterFlagCompletionFunc("interface", p.CompleteInterface)
 	cmd.RegisterFlagCompletionFunc("program", p.CompleteProgram)
 	return cmd
@@ -82,6 +83,7 @@ func (o *Options) methodFlags(f *pflag.FlagSet) {
 	f.BoolVar(&o.kernelStats, "kernel-stats", false, "show the mean from the kernel's counters, which are switched on meanwhile")
 	f.BoolVar(&o.builtin, "builtin", false, "attach a program that measures itself")
 	f.StringVar(&o.mode, "xdp-mode", "auto", "with --builtin, attach in this `mode`: native (in the driver), generic (in the stack), or auto")
+	frame.TakesWords(f, "xdp-mode", "auto", "native", "generic")
 	f.Float64Var(&o.drop, "drop", 0, "with --builtin, drop this many `percent` of the packets, at random")
 	f.BoolVar(&o.yes, "yes", false, "allow --drop even if it disturbs this machine")
 	f.BoolVar(&o.events, "events", false, "with --builtin, print each measurement as a line instead of tables")

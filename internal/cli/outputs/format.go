@@ -3,8 +3,6 @@ package outputs
 import (
 	"strings"
 
-	"github.com/spf13/cobra"
-
 	"github.com/xdpcap/xdpcap/capture/file"
 )
 
@@ -58,11 +56,6 @@ func suffixChoice() string {
 func either(words []string, or string) string {
 	last := len(words) - 1
 	return strings.Join(words[:last], ", ") + or + words[last]
-}
-
-// CompleteFormat completes --format of a command.
-func CompleteFormat(cmd *cobra.Command) {
-	cmd.RegisterFlagCompletionFunc("format", cobra.FixedCompletions(formatNames(), cobra.ShellCompDirectiveNoFileComp))
 }
 
 // Text is the format of --format if it has lines of text, which may be printed.

@@ -52,6 +52,7 @@ type Options struct {
 func (o *Options) FileFlags(f *pflag.FlagSet) {
 	f.VarP(&o.Writes, "write", "w", "write packets to this `file` instead of printing them; - is standard output, sflow://HOST a collector of sFlow samples, tcp://HOST:PORT a program that reads pcapng; repeat -w for several")
 	f.StringVar(&o.Format, "format", "", formatUsage())
+	frame.TakesWords(f, "format", formatNames()...)
 	f.BoolVar(&o.Print, "print", false, "also print packets while writing a file")
 }
 

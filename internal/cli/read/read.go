@@ -118,7 +118,7 @@ func New(p *frame.Process) *cobra.Command {
 	for _, name := range []string{"packet-count", "serve"} {
 		f.Lookup(name).Annotations[frame.TypedKey] = []string{"true"}
 	}
-	outputs.CompleteFormat(cmd)
+	frame.CompleteWords(cmd)
 	return cmd
 }
 

@@ -55,9 +55,9 @@ func New(p *frame.Process) *cobra.Command {
 	frame.AddGroup(f, "Where", o.whereFlags)
 	frame.AddGroup(f, "What", o.whatFlags)
 	o.AddFlags(f)
+	frame.CompleteWords(cmd)
 	cmd.RegisterFlagCompletionFunc("interface", p.CompleteInterface)
 	cmd.RegisterFlagCompletionFunc("program", p.CompleteProgram)
-	cmd.RegisterFlagCompletionFunc("action", cobra.FixedCompletions([]string{"pass", "drop", "abort"}, cobra.ShellCompDirectiveNoFileComp))
 	return cmd
 }
 
@@ -65,6 +65,7 @@ func (o *Options) whereFlags(f *pflag.FlagSet) {
 	counters.InterfacesVar(f, &o.interfaces, "count on this `interface` (default with --listen: on all)")
 	counters.ProgramVar(f, &o.program)
 	f.StringVar(&o.action, "action", "pass", "where no program runs, give packets this `verdict`: pass, drop or abort")
+	frame.TakesWords(f, "action", "pass", "drop", "abort")
 	f.BoolVar(&o.yes, "yes", false, "allow --action even if it cuts off this machine")
 	frame.ModeVar(f, &o.mode)
 	f.VarP(verdictDirection{}, "direction", "Q", "what is received, `in`")
