@@ -88,8 +88,11 @@ struct skb_shared_info {
 };
 #pragma clang attribute pop
 
-/* The inodes of namespaces are the smallest free numbers from here on. */
-#define FIRST_NETNS 0xf0000000
+/*
+ * The inodes of namespaces are the smallest free numbers from 0xf0000000 on; since Linux 6.18 that
+ * of the machine's first network namespace is 0xeffffff9.
+ */
+#define FIRST_NETNS 0xeffffff9
 #define LAST_NETNS  0xf00fffff
 
 /*
