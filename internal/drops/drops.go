@@ -27,7 +27,7 @@ type Loss struct {
 	Stage  Stage
 	Reason string // "NO_SOCKET", "drop", "redirect: network is down", "rx_missed"
 	Where  string // the kernel's function, program, map or interface; "" where nothing is known
-	Device string // where it is another interface than the one that is asked about; "?" = unknown
+	Device string // where it is another interface than the one that is asked about; "?" = unknown, "gone" = of former ones
 }
 
 // Counts is the result of Meter.Read, cumulative since Open. The caller owns it.
@@ -37,6 +37,9 @@ type Counts struct {
 	// Harmless has what the kernel reports like losses, though nobody misses these packets: copies
 	// for multicast that nobody has joined, packets for other hosts, and the like.
 	Harmless map[Loss]Tally
+
+	// Softnet tells of the whole machine, whichever interface is asked about.
+	Softnet Softnet
 
 	Missed uint64 // losses in neither of them: there were too many causes, or an interrupt came in between
 }

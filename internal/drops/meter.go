@@ -19,6 +19,7 @@ type Meter struct {
 	stack   *stackMeter
 	events  *meter.Tracepoints
 	sockets *sockets
+	softnet *softnet
 	card    *card // nil = all
 	hook    *hook // nil = all
 }
@@ -45,7 +46,7 @@ func (m *Meter) open() (err error) {
 	if m.events, err = meter.OpenTracepoints(meter.TracepointOptions{Interface: m.iface}); err != nil {
 		return err
 	}
-	m.sockets = openSockets(m.iface)
+	m.sockets, m.softnet = openSockets(m.iface), openSoftnet()
 	if m.stack, err = openStack(m.iface); err != nil || m.iface == nil {
 		return err
 	}
@@ -113,6 +114,7 @@ func (m *Meter) read() (r *reading, err error) {
 	if r.failures, err = m.addEvents(&r.Counts); err != nil {
 		return nil, err
 	}
+	r.Softnet = m.softnet.read()
 	if m.card != nil {
 		if r.card, err = m.card.read(); err != nil {
 			return nil, err
@@ -283,6 +285,9 @@ func (m *Meter) Follow() (notice string, err error) {
 			return notice, err
 		}
 	}
+	if err := m.stack.forget(time.Now()); err != nil {
+		return notice, err
+	}
 	more, err := m.events.Follow()
 	if notice == "" {
 		notice = more
@@ -306,6 +311,9 @@ func (m *Meter) Close() error {
 	}
 	if m.stack != nil {
 		errs = append(errs, m.stack.Close())
+	}
+	if m.softnet != nil {
+		m.softnet.close()
 	}
 	if m.events != nil {
 		errs = append(errs, m.events.Close())

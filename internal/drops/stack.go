@@ -3,7 +3,9 @@ package drops
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/cilium/ebpf"
@@ -42,13 +44,25 @@ type stackCounts struct {
 // A stackMeter counts the packets that the network stack throws away: between the XDP hook and the
 // sockets, and on the way out. It attaches to a tracepoint and to no interface.
 type stackMeter struct {
+	ifindex uint32 // of the interface, 0 = all
 	coll    *ebpf.Collection
 	program *ebpf.Program
 	link    link.Link
 	began   time.Time
 	reasons reasons
 	symbols *symbols
+
+	mu     sync.Mutex // guards the fields below, and the table from a look until the removal of entries
+	aging  meter.Aging[stackCause]
+	former map[stackCause]Tally // of entries that were removed, without interfaces
 }
+
+// keptCauses is how many causes keep their entry however quiet they are. The table has room for
+// eight times as many, so that those of the last minute always fit.
+const keptCauses = 1024
+
+// gone is the name of interfaces whose entries were removed.
+const gone = "gone"
 
 // programOf has the program that reads each list of arguments which the tracepoint has had, as
 // meter.TracepointArguments writes it.
@@ -67,7 +81,10 @@ func openStack(iface *xdp.Interface) (*stackMeter, error) {
 	if err := support.CheckProcess(); err != nil {
 		return nil, err
 	}
-	s := new(stackMeter)
+	s := &stackMeter{aging: meter.Aging[stackCause]{Keep: keptCauses}, former: make(map[stackCause]Tally)}
+	if iface != nil {
+		s.ifindex = uint32(iface.Index)
+	}
 	if err := s.open(iface); err != nil {
 		return nil, errors.Join(err, s.Close())
 	}
@@ -130,16 +147,14 @@ func (s *stackMeter) Began() time.Time { return s.began }
 // Read reads all counters.
 func (s *stackMeter) Read() (stackCounts, error) {
 	counts := stackCounts{Causes: make(map[Cause]Tally)}
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	var key stackCause
 	var slots []stackTally
-	raw := make(map[stackCause]Tally)
+	raw := maps.Clone(s.former)
 	all := s.coll.Maps[stackMapCauses].Iterate()
 	for all.Next(&key, &slots) {
-		var sum Tally
-		for _, t := range slots {
-			sum.Add(Tally{t.Buffers, t.Packets, t.Bytes})
-		}
-		raw[key] = sum
+		raw[key] = sumOf(slots)
 	}
 	if err := all.Err(); err != nil {
 		return stackCounts{}, fmt.Errorf("read the counters of lost packets: %w", err)
@@ -159,6 +174,38 @@ func (s *stackMeter) Read() (stackCounts, error) {
 	}
 	counts.Missed, err = s.missed()
 	return counts, err
+}
+
+func sumOf(slots []stackTally) (sum Tally) {
+	for _, t := range slots {
+		sum.Add(Tally{t.Buffers, t.Packets, t.Bytes})
+	}
+	return sum
+}
+
+// forget removes causes from the table when it is time to: they name interfaces, and those of
+// containers come and go. What they counted stays, under the same reason and function, without the
+// interface. A packet that comes at this very moment, the first in a minute, may not be counted.
+func (s *stackMeter) forget(now time.Time) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	err := meter.Forget(&s.aging, now, s.coll.Maps[stackMapCauses], ebpf.MustPossibleCPU(),
+		func(c stackCause, slots []stackTally) (uint64, bool) {
+			return sumOf(slots).Buffers, c.At.Ifindex == 0 || c.At.Ifindex != s.ifindex
+		},
+		func(c stackCause, slots []stackTally) {
+			c.Incoming, c.At.Ifindex, c.At.Netns, c.At.Name = 0, 0, 0, [len(c.At.Name)]int8{}
+			for i := range gone {
+				c.At.Name[i] = int8(gone[i])
+			}
+			sum := sumOf(slots)
+			sum.Add(s.former[c])
+			s.former[c] = sum
+		})
+	if err != nil {
+		return fmt.Errorf("make room for counters of lost packets: %w", err)
+	}
+	return nil
 }
 
 // cause gives a counter's key its names.

@@ -14,11 +14,11 @@ const (
 	quietTime     = time.Minute      // an entry whose count stays the same for so long may be forgotten
 )
 
-// aging decides which entries of a table of counters to remove, so that new ones find room. Packets
+// Aging decides which entries of a table of counters to remove, so that new ones find room. Packets
 // and interfaces bring the names and numbers that the entries are for, and nothing else ever
-// removes one.
-type aging[K comparable] struct {
-	keep   int // this many entries may stay, however quiet
+// removes one. One goroutine uses it at a time.
+type Aging[K comparable] struct {
+	Keep   int // this many entries may stay, however quiet
 	looked time.Time
 	seen   map[K]sighting
 }
@@ -29,11 +29,12 @@ type sighting struct {
 	since time.Time
 }
 
-// forget removes old entries from a table with the given slots per key, if the last look is long
-// enough ago. count returns what an entry has counted, and false if the entry must stay. taken is
-// called with the values of each removed entry.
-func forget[K comparable, V any](a *aging[K], now time.Time, table *ebpf.Map, slots int,
-	count func(K, []V) (uint64, bool), taken func([]V)) error {
+// Forget removes entries from a table with the given slots per key: those that have counted nothing
+// for a minute, as many as there are more than Aging.Keep, the smallest first. It does nothing if
+// it was called within the last 10 seconds. count returns what an entry has counted, and false if
+// the entry must stay. taken is called with each removed entry.
+func Forget[K comparable, V any](a *Aging[K], now time.Time, table *ebpf.Map, slots int,
+	count func(K, []V) (uint64, bool), taken func(K, []V)) error {
 	if !a.isDue(now) {
 		return nil
 	}
@@ -59,17 +60,17 @@ func forget[K comparable, V any](a *aging[K], now time.Time, table *ebpf.Map, sl
 		if err != nil {
 			return err
 		}
-		taken(values)
+		taken(key, values)
 	}
 	return nil
 }
 
 // isDue tells whether it is time to look at the table.
-func (a *aging[K]) isDue(now time.Time) bool { return now.Sub(a.looked) >= agingInterval }
+func (a *Aging[K]) isDue(now time.Time) bool { return now.Sub(a.looked) >= agingInterval }
 
 // look takes the counts of all entries and returns the keys to remove: the quiet entries with the
-// smallest counts, until `keep` entries are left.
-func (a *aging[K]) look(now time.Time, table map[K]uint64) (forget []K) {
+// smallest counts, until Keep entries are left.
+func (a *Aging[K]) look(now time.Time, table map[K]uint64) (forget []K) {
 	a.looked = now
 	before := a.seen
 	a.seen = make(map[K]sighting, len(table))
@@ -84,7 +85,7 @@ func (a *aging[K]) look(now time.Time, table map[K]uint64) (forget []K) {
 			quiet = append(quiet, key)
 		}
 	}
-	excess := min(len(table)-a.keep, len(quiet))
+	excess := min(len(table)-a.Keep, len(quiet))
 	if excess <= 0 {
 		return nil
 	}

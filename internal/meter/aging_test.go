@@ -9,7 +9,7 @@ import (
 // Only quiet entries are forgotten, the smallest first, and only as many as exceed the limit.
 func TestAging(t *testing.T) {
 	start := time.Now()
-	a := aging[string]{keep: 2}
+	a := Aging[string]{Keep: 2}
 	look := func(after time.Duration, table map[string]uint64, want ...string) {
 		t.Helper()
 		got := a.look(start.Add(after), table)

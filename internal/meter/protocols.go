@@ -110,7 +110,7 @@ func OpenProtocols(o ProtocolsOptions) (*Protocols, error) {
 func newProtocols(o ProtocolsOptions, spec *ebpf.CollectionSpec) *Protocols {
 	p := &Protocols{sizes: o.Sizes, verdicts: o.Verdicts, filter: o.FilterText}
 	p.variant = o.Variant
-	p.rare.keep = int(spec.Maps[protocolsMapEthertypes].MaxEntries / 2)
+	p.rare.aging.Keep = int(spec.Maps[protocolsMapEthertypes].MaxEntries / 2)
 	return p
 }
 

@@ -14,7 +14,7 @@ import (
 // make room, and those that come when enough others have a class. From then on their packets count
 // as noRoom. Only one goroutine may use it at a time.
 type rareClasses struct {
-	aging[Class]
+	aging    Aging[Class]
 	tallies  []Tally            // of the removed ones, by CPU; naive has one for all CPUs
 	numbered map[Class]struct{} // EtherTypes without a name that have a class of their own
 }
@@ -80,9 +80,9 @@ func (r *rareClasses) forget(m *protocolMaps, now time.Time) error {
 	if m.variant == Naive {
 		table, slots = m.naive, 1
 	}
-	return forget(&r.aging, now, table, slots, func(class Class, perCPU []protocolsTally) (uint64, bool) {
+	return Forget(&r.aging, now, table, slots, func(class Class, perCPU []protocolsTally) (uint64, bool) {
 		return sum(perCPU).Packets, class >= EtherType(0)
-	}, func(perCPU []protocolsTally) {
+	}, func(_ Class, perCPU []protocolsTally) {
 		if r.tallies == nil {
 			r.tallies = make([]Tally, slots)
 		}

@@ -312,7 +312,7 @@ func TestEtherTypesMakeRoom(t *testing.T) {
 			const first, second, third, fourth = 0x9200, 0x9201, 0x9202, 0x9203
 			b := newCountBench(t, ProtocolsOptions{Variant: v, etherTypes: 4}) // naive has one entry for noRoom
 			send := func(etherType uint16, packets uint32) { b.run(ether(etherType, make([]byte, 46)), packets) }
-			rare := rareClasses{aging: aging[Class]{keep: 2}}
+			rare := rareClasses{aging: Aging[Class]{Keep: 2}}
 			start := time.Now()
 			forget := func(after time.Duration) {
 				t.Helper()

@@ -72,7 +72,7 @@ type Tracepoints struct {
 	places      []*place
 
 	mu        sync.Mutex // guards the fields below, and the table from a look until the removal of entries
-	aging     aging[tracepointsKey]
+	aging     Aging[tracepointsKey]
 	forgotten uint64 // EventCounts.Forgotten
 }
 
@@ -87,7 +87,7 @@ func OpenTracepoints(o TracepointOptions) (*Tracepoints, error) {
 		return nil, err
 	}
 	t := &Tracepoints{
-		aging:       aging[tracepointsKey]{keep: keptCases},
+		aging:       Aging[tracepointsKey]{Keep: keptCases},
 		ofInterface: o.Interface != nil,
 		selector:    o.Program,
 	}

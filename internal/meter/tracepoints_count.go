@@ -119,9 +119,9 @@ func (t *Tracepoints) forget(now time.Time) error {
 		}
 		return n
 	}
-	err := forget(&t.aging, now, t.coll.Maps[tracepointsMapCounts], ebpf.MustPossibleCPU(),
+	err := Forget(&t.aging, now, t.coll.Maps[tracepointsMapCounts], ebpf.MustPossibleCPU(),
 		func(_ tracepointsKey, slots []tracepointsCount) (uint64, bool) { return events(slots), true },
-		func(slots []tracepointsCount) { t.forgotten += events(slots) })
+		func(_ tracepointsKey, slots []tracepointsCount) { t.forgotten += events(slots) })
 	if err != nil {
 		return fmt.Errorf("make room for counters of the xdp tracepoints: %w", err)
 	}

@@ -23,6 +23,7 @@ func TestTable(t *testing.T) {
 		},
 		Harmless: map[drops.Loss]drops.Tally{{Stage: drops.Stack, Reason: "OTHERHOST"}: {Buffers: 9, Packets: 9}},
 		Missed:   4,
+		Softnet:  drops.Softnet{Full: 1e11, Squeezed: 1e11},
 	}
 	i := interval{Now: now, Took: time.Second, Elapsed: time.Second}
 	var b strings.Builder
@@ -32,7 +33,8 @@ func TestTable(t *testing.T) {
 			t.Errorf("%d columns: %s", len([]rune(line))-1, line)
 		}
 	}
-	order := []string{"STAGE", "XDP", "IP_RPFILTER", "NO_SOCKET", "socket", "egress", "total", "harmless", "missed", "IP_RPFILTER: ", "NO_SOCKET: "}
+	order := []string{"STAGE", "XDP", "IP_RPFILTER", "NO_SOCKET", "socket", "egress", "total", "harmless", "missed", "IP_RPFILTER: ", "NO_SOCKET: ",
+		"netdev_max_backlog", "netdev_budget"}
 	rest := b.String()
 	for _, words := range order {
 		_, after, found := strings.Cut(rest, words)
@@ -42,7 +44,7 @@ func TestTable(t *testing.T) {
 		rest = after
 	}
 	r := newReport(new(Options), "eth0", i)
-	if r.Total.Packets != 1e11+14 || len(r.Losses) != 5 || r.Harmless != nil {
+	if r.Total.Packets != 1e11+14 || len(r.Losses) != 5 || r.Harmless != nil || r.Softnet != (Softnet{1e11, 1e11}) {
 		t.Errorf("%+v", r)
 	}
 }

@@ -24,6 +24,13 @@ type Report struct {
 	Total     counters.Rate `json:"total"`              // of the losses
 	Harmless  []Loss        `json:"harmless,omitempty"` // with --harmless
 	Missed    uint64        `json:"missed"`             // losses beyond the largest number of causes
+	Softnet   Softnet       `json:"softnet"`
+}
+
+// Softnet is what all CPUs of the machine tell together, since the start.
+type Softnet struct {
+	Full     uint64 `json:"backlog_full"`
+	Squeezed uint64 `json:"time_squeeze"`
 }
 
 // A Loss is a cause of loss, and its packets.
@@ -43,6 +50,7 @@ func newReport(o *Options, iface string, i interval) *Report {
 		Interface:    iface,
 		Losses:       rates(i.Before.Losses, i.Now.Losses, i.Took),
 		Missed:       i.Now.Missed,
+		Softnet:      Softnet(i.Now.Softnet),
 	}
 	if o.harmless {
 		r.Harmless = rates(i.Before.Harmless, i.Now.Harmless, i.Took)
@@ -112,5 +120,11 @@ func (r *Report) WriteTable(w io.Writer) {
 		if text := adviceFor(reason); text != "" {
 			fmt.Fprintln(w, frame.Shorten(reason+": "+text, frame.MaxColumns))
 		}
+	}
+	if n := r.Softnet.Full; n > 0 {
+		fmt.Fprintf(w, "softnet, all interfaces: queue of a CPU full %d times: net.core.netdev_max_backlog, RPS\n", n)
+	}
+	if n := r.Softnet.Squeezed; n > 0 {
+		fmt.Fprintf(w, "softnet, all interfaces: out of time with packets left %d times: net.core.netdev_budget\n", n)
 	}
 }
