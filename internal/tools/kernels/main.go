@@ -4,8 +4,8 @@
 //
 //	kernels [-run REGEXP] [6.1 6.12 ...]
 //
-// A package takes part if its tests import internal/testnet. It runs from the
-// root of the module, keeps what it made in bin, and needs no root.
+// A package takes part if its tests import internal/testnet, and not only for SkipEmulated. It
+// runs from the root of the module, keeps what it made in bin, and needs no root.
 package main
 
 import (

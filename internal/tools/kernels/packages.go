@@ -6,7 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 )
@@ -56,17 +58,49 @@ func (p goPackage) testsImport(path string) bool {
 	return slices.Contains(p.TestImports, path) || slices.Contains(p.XTestImports, path)
 }
 
+// readTests returns the source of the tests of a package.
+func (p goPackage) readTests() ([]byte, error) {
+	var all []byte
+	for _, name := range slices.Concat(p.TestGoFiles, p.XTestGoFiles) {
+		text, err := os.ReadFile(filepath.Join(p.Dir, name))
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, text...)
+	}
+	return all, nil
+}
+
+var useOfTestnet = regexp.MustCompile(`\btestnet\.([A-Z]\w*)`)
+
+// onlySkips says whether the source of tests uses testnet only to leave tests out on the emulated
+// machines.
+func onlySkips(tests []byte) bool {
+	uses := useOfTestnet.FindAllSubmatch(tests, -1)
+	return len(uses) > 0 && !slices.ContainsFunc(uses, func(use [][]byte) bool { return string(use[1]) != "SkipEmulated" })
+}
+
 // needKernel chooses the packages whose tests need a kernel: those that import testnet, with which
-// such tests skip themselves, send packets and recognize the emulated machine. Tests that import
-// ebpf and not testnet are an error, because the verifiers of the other kernels would never see
-// their programs.
-func needKernel(all []goPackage) (chosen []goPackage, err error) {
+// such tests skip themselves, send packets and recognize the emulated machine. It leaves out those
+// that only skip tests there: their binaries would take the guest's memory, and none of their tests
+// has another result there. Tests that import ebpf and not testnet are an error, because the
+// verifiers of the other kernels would never see their programs. read returns the source of the
+// tests of a package.
+func needKernel(all []goPackage, read func(goPackage) ([]byte, error)) (chosen []goPackage, err error) {
 	var forgotten []string
 	for _, p := range all {
 		switch {
 		case !p.hasTests():
-		case p.ImportPath == testnetPath || p.testsImport(testnetPath):
+		case p.ImportPath == testnetPath:
 			chosen = append(chosen, p)
+		case p.testsImport(testnetPath):
+			tests, err := read(p)
+			if err != nil {
+				return nil, err
+			}
+			if !onlySkips(tests) {
+				chosen = append(chosen, p)
+			}
 		case p.testsImport(ebpfPath):
 			forgotten = append(forgotten, p.relative)
 		}

@@ -20,6 +20,17 @@ const packageList = `
 {"Dir": "/m/internal/tools/demo", "ImportPath": "github.com/xdpcap/xdpcap/internal/tools/demo"}
 `
 
+// readTests returns what tests of these packages contain.
+func readTests(p goPackage) ([]byte, error) {
+	switch p.relative {
+	case "text":
+		return []byte("func TestText(t *testing.T) {\n\ttestnet.SkipEmulated(t)\n}\n"), nil
+	case "both":
+		return []byte("testnet.SkipEmulated(t)\ntestnet.MustPair(t)\n"), nil
+	}
+	return []byte("testnet.MustPair(t)\n"), nil
+}
+
 func TestNeedKernel(t *testing.T) {
 	for _, test := range []struct {
 		name, more string // more packages
@@ -29,6 +40,16 @@ func TestNeedKernel(t *testing.T) {
 		{
 			name: "those that use testnet",
 			want: []string{"internal/testnet", "internal/meter", "internal/xdp"},
+		},
+		{
+			name: "what is left out on the emulated machines needs no kernel",
+			more: `{"Dir": "/m/text", "ImportPath": "x/text", "TestGoFiles": ["a_test.go"], "TestImports": ["github.com/xdpcap/xdpcap/internal/testnet"]}`,
+			want: []string{"internal/testnet", "internal/meter", "internal/xdp"},
+		},
+		{
+			name: "but all tests run where one needs a kernel",
+			more: `{"Dir": "/m/both", "ImportPath": "x/both", "TestGoFiles": ["a_test.go"], "TestImports": ["github.com/xdpcap/xdpcap/internal/testnet"]}`,
+			want: []string{"internal/testnet", "internal/meter", "internal/xdp", "both"},
 		},
 		{
 			name: "assembling instructions needs no kernel",
@@ -51,7 +72,7 @@ func TestNeedKernel(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			chosen, err := needKernel(all)
+			chosen, err := needKernel(all, readTests)
 			checkError(t, test.err, err)
 			var got []string
 			for _, p := range chosen {
@@ -65,7 +86,7 @@ func TestNeedKernel(t *testing.T) {
 }
 
 func TestNeedKernelFindsNone(t *testing.T) {
-	_, err := needKernel([]goPackage{{relative: "filter", TestGoFiles: []string{"a_test.go"}}})
+	_, err := needKernel([]goPackage{{relative: "filter", TestGoFiles: []string{"a_test.go"}}}, readTests)
 	checkError(t, "no package's tests import", err)
 }
 

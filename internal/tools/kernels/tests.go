@@ -37,7 +37,7 @@ func buildTests(ctx context.Context, dir string) ([]test, error) {
 	if err != nil {
 		return nil, err
 	}
-	chosen, err := needKernel(all)
+	chosen, err := needKernel(all, goPackage.readTests)
 	if err != nil {
 		return nil, err
 	}
