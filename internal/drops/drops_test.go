@@ -3,7 +3,6 @@ package drops
 import (
 	"errors"
 	"fmt"
-	"maps"
 	"strings"
 	"testing"
 
@@ -12,6 +11,7 @@ import (
 	"github.com/cilium/ebpf/link"
 	"github.com/vishvananda/netlink"
 
+	"github.com/xdpcap/xdpcap/internal/testnet"
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
@@ -86,47 +86,68 @@ func (n *network) addDown() (index int) {
 // A packet that ends at the XDP hook is counted there, once, though the kernel and the driver say
 // it again elsewhere. One that the program passes is counted where the stack loses it.
 func TestLossAtHook(t *testing.T) {
-	const sent = 40
-	verdict := func(v xdp.Verdict) func(*network) asm.Instructions {
-		return func(*network) asm.Instructions { return asm.Instructions{asm.Mov.Imm(asm.R0, int32(v))} }
-	}
-	for _, program := range []struct {
-		name string
-		make func(*network) asm.Instructions
-		want string
-	}{
-		{"drop", verdict(xdp.Drop), "XDP drop"},
-		{"aborted", verdict(xdp.Aborted), "XDP aborted"},
-		{"unknown", verdict(77), "XDP unknown"},
-		{"pass", verdict(xdp.Pass), "stack NO_SOCKET"},
-		{"redirect", func(n *network) asm.Instructions {
-			return asm.Instructions{
-				asm.Mov.Imm(asm.R1, int32(n.addDown())),
-				asm.Mov.Imm(asm.R2, 0),
-				asm.FnRedirect.Call(),
-			}
-		}, "XDP redirect: "},
-	} {
+	for _, program := range losingPrograms {
 		for mode, flags := range map[string]link.XDPAttachFlags{"native": link.XDPDriverMode, "generic": link.XDPGenericMode} {
-			t.Run(program.name+", "+mode, func(t *testing.T) {
-				n := newNetwork(t)
-				n.attach(program.make(n), flags)
-				m := n.openMeter()
-				n.send(9, sent)
-				found := n.losses(m)
-				total := uint64(0)
-				for at := range maps.Keys(found) {
-					if strings.HasPrefix(at, program.want) {
-						total += found[at]
-					} else {
-						t.Errorf("%d packets are lost at %s", found[at], at)
-					}
-				}
-				if total != sent {
-					t.Errorf("%d packets are lost at %s, want %d", total, program.want, sent)
-				}
-			})
+			t.Run(program.name+", "+mode, func(t *testing.T) { newNetwork(t).loseAtHook(program, flags) })
 		}
+	}
+}
+
+// The same holds of cards whose driver is virtio_net.
+func TestLossAtHookOfCards(t *testing.T) {
+	for _, program := range losingPrograms {
+		t.Run(program.name, func(t *testing.T) { newCards(t).loseAtHook(program, link.XDPDriverMode) })
+	}
+}
+
+// A losingProgram is an XDP program, with the stage and reason at which its packets are lost.
+type losingProgram struct {
+	name string
+	make func(*network) asm.Instructions
+	want string
+}
+
+var losingPrograms = []losingProgram{
+	{"drop", verdict(xdp.Drop), "XDP drop"},
+	{"aborted", verdict(xdp.Aborted), "XDP aborted"},
+	{"unknown", verdict(77), "XDP unknown"},
+	{"pass", verdict(xdp.Pass), "stack NO_SOCKET"},
+	{"redirect", func(n *network) asm.Instructions {
+		return asm.Instructions{
+			asm.Mov.Imm(asm.R1, int32(n.addDown())),
+			asm.Mov.Imm(asm.R2, 0),
+			asm.FnRedirect.Call(),
+		}
+	}, "XDP redirect: "},
+}
+
+func verdict(v xdp.Verdict) func(*network) asm.Instructions {
+	return func(*network) asm.Instructions { return asm.Instructions{asm.Mov.Imm(asm.R0, int32(v))} }
+}
+
+// loseAtHook loses packets, and checks that each is counted once, at the right stage.
+func (n *network) loseAtHook(program losingProgram, flags link.XDPAttachFlags) {
+	const sent = 40
+	n.Helper()
+	n.attach(program.make(n), flags)
+	m := n.openMeter()
+	n.send(9, sent)
+	var found map[string]uint64
+	total := uint64(0)
+	testnet.WaitFor(n, "all packets to be lost", func() bool {
+		found, total = n.losses(m), 0
+		for _, packets := range found {
+			total += packets
+		}
+		return total >= sent
+	})
+	for at, packets := range found {
+		if !strings.HasPrefix(at, program.want) {
+			n.Errorf("%d packets are lost at %s", packets, at)
+		}
+	}
+	if total != sent {
+		n.Errorf("%d packets are lost, want %d at %s", total, sent, program.want)
 	}
 }
 

@@ -111,14 +111,17 @@ func (m *Meter) read() (r *reading, err error) {
 	}
 	r = &reading{Counts: Counts{Losses: make(map[Loss]Tally), Harmless: make(map[Loss]Tally), Missed: stack.Missed}}
 	r.generic = r.addStack(m, stack)
-	if r.failures, err = m.addEvents(&r.Counts); err != nil {
-		return nil, err
-	}
 	r.Softnet = m.softnet.read()
+	// The events come last: where they are subtracted from others, they must not be older.
 	if m.card != nil {
 		if r.card, err = m.card.read(); err != nil {
 			return nil, err
 		}
+	}
+	if r.failures, err = m.addEvents(&r.Counts); err != nil {
+		return nil, err
+	}
+	if m.card != nil {
 		r.addCard(driverKinds[m.iface.Driver])
 	}
 	return r, nil

@@ -30,6 +30,13 @@ func newNetwork(t *testing.T) *network {
 	return &network{t, pair, testnet.MustSender(t, pair)}
 }
 
+// newCards is newNetwork with network cards in place of a veth pair.
+func newCards(t *testing.T) *network {
+	t.Helper()
+	pair := testnet.MustCards(t, testnet.PairOptions{Addresses: true})
+	return &network{t, pair, testnet.MustSender(t, pair)}
+}
+
 func (n *network) must(err error) {
 	n.Helper()
 	if err != nil {

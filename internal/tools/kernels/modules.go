@@ -12,10 +12,11 @@ import (
 	"strings"
 )
 
-// wanted are the modules of the interfaces that tests make, of the guest's own interface, and of
+// wanted are the modules of the interfaces that tests make, of the guest's own interfaces, and of
 // egress, where kernels without tcx need them. A module that is built into the kernel needs no
 // loading.
 var wanted = []string{"veth", "bridge", "bonding", "team", "vrf", "8021q", "macvlan", "tun", "dummy", "ifb", "vmxnet3",
+	"virtio_pci", "virtio_net",
 	"sch_ingress", "sch_tbf", "cls_bpf"}
 
 // optional are modules that only some of the kernels have.

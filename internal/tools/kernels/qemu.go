@@ -20,8 +20,9 @@ import (
 const processor = "max,-erms,-fsrm,-la57"
 
 // bootLine skips the kernel's tests of its own ciphers and of its timer: on a busy machine too few
-// ticks come while it counts them, and the kernel gives up.
-const bootLine = "console=ttyS0 quiet panic=-1 cryptomgr.notests no_timer_check"
+// ticks come while it counts them, and the kernel gives up. The tests lie in a ramfs: a tmpfs would
+// have room for half of the memory that the initramfs leaves, which is not enough for what it has.
+const bootLine = "console=ttyS0 quiet panic=-1 cryptomgr.notests no_timer_check rootfstype=ramfs"
 
 // command returns the command that runs the guest. There are two processors because tests send on
 // one and read on the other. One thread emulates both in turns. With a thread each, 6.12 once
@@ -30,13 +31,16 @@ const bootLine = "console=ttyS0 quiet panic=-1 cryptomgr.notests no_timer_check"
 //
 // The network device is connected to a hub without another port. It is there for its driver, which
 // has page pools and XDP since Linux 6.6. The interfaces that tests make, such as veth, have no
-// page pools that the tracepoints see.
+// page pools that the tracepoints see. Two more devices are connected to each other by a second
+// hub: testnet.MustCards makes a pair of them, for XDP in the driver of a card.
 func command(ctx context.Context, image, initramfs, console string) *exec.Cmd {
 	return exec.CommandContext(ctx, "qemu-system-x86_64",
 		"-accel", "tcg,thread=single", "-cpu", processor, "-smp", "2", "-m", "1536",
 		"-nodefaults", "-no-user-config", "-no-reboot", "-display", "none",
 		"-kernel", image, "-initrd", initramfs, "-append", bootLine,
 		"-netdev", "hubport,id=nobody,hubid=0", "-device", "vmxnet3,netdev=nobody,romfile=",
+		"-netdev", "hubport,id=left,hubid=1", "-device", "virtio-net-pci,netdev=left,romfile=",
+		"-netdev", "hubport,id=right,hubid=1", "-device", "virtio-net-pci,netdev=right,romfile=",
 		"-serial", "file:"+console, "-serial", "stdio")
 }
 
