@@ -19,6 +19,7 @@ type card struct {
 type cardState struct {
 	link   netlink.LinkStatistics64
 	driver map[string]uint64 // as `ethtool -S` names them
+	queues map[uint32]queueDrops
 }
 
 // openCard notes the counters as they are now.
@@ -36,6 +37,7 @@ func (c *card) state() (s cardState, err error) {
 	if all := l.Attrs().Statistics; all != nil {
 		s.link = netlink.LinkStatistics64(*all)
 	}
+	s.queues = readQueues(c.iface.Index)
 	s.driver, err = xdp.DriverCounters(l.Attrs().Name)
 	return s, err
 }
@@ -47,6 +49,8 @@ type cardReading struct {
 	unsent   uint64 // packets that failed on their way out
 	lost     uint64 // packets that the driver lost in its receive queues, of all causes
 	xdpDrops uint64 // packets that the driver counts as dropped by XDP; see driverKind
+
+	queues map[uint32]queueDrops // by receive queue; nil where the driver does not tell
 }
 
 // read returns how the counters rose.
@@ -55,6 +59,11 @@ func (c *card) read() (r cardReading, err error) {
 	if err != nil {
 		return r, err
 	}
+	return c.since(now), nil
+}
+
+// since is how the counters rose to these.
+func (c *card) since(now cardState) (r cardReading) {
 	l, before := now.link, c.first.link
 	// Several drivers tell one loss in two or three of these, so the largest counts.
 	r.noBuffer = max(rise(before.RxMissedErrors, l.RxMissedErrors), rise(before.RxFifoErrors, l.RxFifoErrors),
@@ -63,6 +72,14 @@ func (c *card) read() (r cardReading, err error) {
 		rise(before.RxLengthErrors, l.RxLengthErrors)
 	r.unsent = max(rise(before.TxErrors, l.TxErrors), rise(before.TxCarrierErrors, l.TxCarrierErrors)+
 		rise(before.TxAbortedErrors, l.TxAbortedErrors)+rise(before.TxFifoErrors, l.TxFifoErrors))
+	for queue, drops := range now.queues {
+		if r.queues == nil {
+			r.queues = make(map[uint32]queueDrops)
+		}
+		r.queues[queue] = drops.since(c.first.queues[queue])
+		// The link's statistics have these, too.
+		r.noBuffer = less(r.noBuffer, r.queues[queue].all)
+	}
 	kind := driverKinds[c.iface.Driver]
 	for name, value := range now.driver {
 		n := rise(c.first.driver[name], value)
@@ -77,7 +94,7 @@ func (c *card) read() (r cardReading, err error) {
 			r.xdpDrops += n
 		}
 	}
-	return r, nil
+	return r
 }
 
 // rise is how much a counter rose. A counter that fell was set to zero in between, as some drivers

@@ -249,6 +249,11 @@ func (m *Meter) deviceOf(e meter.Case) string {
 func (r *reading) addCard(kind driverKind) {
 	packets := func(n uint64) Tally { return Tally{Buffers: n, Packets: n} }
 	r.add(r.Losses, Loss{Stage: Card, Reason: "rx_missed"}, packets(r.card.noBuffer))
+	for queue, drops := range r.card.queues {
+		at := fmt.Sprintf("queue %d", queue)
+		r.add(r.Losses, Loss{Stage: Card, Reason: "rx_missed", Where: at}, packets(drops.overruns))
+		r.add(r.Losses, Loss{Stage: Card, Reason: "rx_hw_drops", Where: at}, packets(less(drops.all, drops.overruns)))
+	}
 	r.add(r.Losses, Loss{Stage: Card, Reason: "rx_errors"}, packets(r.card.corrupt))
 	r.add(r.Losses, Loss{Stage: Egress, Reason: "tx_errors"}, packets(r.card.unsent))
 

@@ -2,6 +2,7 @@ package support
 
 import (
 	"encoding/binary"
+	"syscall"
 
 	"github.com/vishvananda/netlink"
 	"github.com/vishvananda/netlink/nl"
@@ -37,28 +38,11 @@ type netdevFeatures struct {
 
 // askNetdev asks the kernel for the features of an interface's driver.
 func askNetdev(ifindex int) (f netdevFeatures) {
-	family, err := netlink.GenlFamilyGet("netdev")
+	answers, err := AskNetdev(netdevCmdDevGet, 0, nl.NewRtAttr(netdevAttrIfindex, nl.Uint32Attr(uint32(ifindex))))
 	if err != nil {
 		return f
 	}
-	req := nl.NewNetlinkRequest(int(family.ID), 0)
-	// The header is a struct genlmsghdr. nl.Genlmsg cannot be used: it is two bytes too short, so
-	// that the reserved field would be sent from the memory after it, and this family refuses
-	// anything but zeros there.
-	header := []byte{netdevCmdDevGet, 1, 0, 0}
-	req.AddRawData(append(header, nl.NewRtAttr(netdevAttrIfindex, nl.Uint32Attr(uint32(ifindex))).Serialize()...))
-	answers, err := req.Execute(unix.NETLINK_GENERIC, 0)
-	if err != nil {
-		return f
-	}
-	for _, answer := range answers {
-		if len(answer) < nl.SizeofGenlmsg {
-			continue
-		}
-		attrs, err := nl.ParseRouteAttr(answer[nl.SizeofGenlmsg:])
-		if err != nil {
-			return f
-		}
+	for _, attrs := range answers {
 		for _, a := range attrs {
 			if len(a.Value) < 8 {
 				continue
@@ -73,6 +57,40 @@ func askNetdev(ifindex int) (f netdevFeatures) {
 		}
 	}
 	return f
+}
+
+// AskNetdev sends a command of the netlink family "netdev", include/uapi/linux/netdev.h, with flags
+// of netlink(7). It returns the attributes of each answer. The error is a unix.Errno where the
+// kernel refuses: ENOENT without the family (before 6.3), EOPNOTSUPP without the command.
+func AskNetdev(command byte, flags int, attrs ...*nl.RtAttr) (answers [][]syscall.NetlinkRouteAttr, err error) {
+	family, err := netlink.GenlFamilyGet("netdev")
+	if err != nil {
+		return nil, err
+	}
+	req := nl.NewNetlinkRequest(int(family.ID), flags)
+	// The header is a struct genlmsghdr. nl.Genlmsg cannot be used: it is two bytes too short, so
+	// that the reserved field would be sent from the memory after it, and this family refuses
+	// anything but zeros there.
+	data := []byte{command, 1, 0, 0}
+	for _, a := range attrs {
+		data = append(data, a.Serialize()...)
+	}
+	req.AddRawData(data)
+	messages, err := req.Execute(unix.NETLINK_GENERIC, 0)
+	if err != nil {
+		return nil, err
+	}
+	for _, m := range messages {
+		if len(m) < nl.SizeofGenlmsg {
+			continue
+		}
+		attrs, err := nl.ParseRouteAttr(m[nl.SizeofGenlmsg:])
+		if err != nil {
+			return nil, err
+		}
+		answers = append(answers, attrs)
+	}
+	return answers, nil
 }
 
 // Metadata are the names of the metadata that the interface's driver gives to XDP programs bound to

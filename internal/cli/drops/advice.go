@@ -6,6 +6,7 @@ import "strings"
 // counts.
 var advice = []struct{ reason, text string }{
 	{"rx_missed", "the card has no room: ethtool -G NIC rx N, more queues (ethtool -L), spread their IRQs"},
+	{"rx_hw_drops", "the card gave them up: its filters and limits (ethtool -n NIC, ethtool -S NIC)"},
 	{"rx_errors", "packets come in damaged: check cable, transceiver and MTU (ethtool -S NIC)"},
 	{"driver", "the driver gave them up, mostly for want of memory: see ethtool -S and dmesg"},
 	{"tx_errors", "the card did not send them: see ethtool -S and the link"},
