@@ -54,7 +54,7 @@ func (n *network) losses(m *Meter) map[string]uint64 {
 	found := make(map[string]uint64)
 	for l, tally := range c.Losses {
 		n.Logf("%v %+v %+v", l.Stage, l, tally)
-		if isStrange(l.Reason) {
+		if isStrange(l.Reason, l.Where) {
 			continue
 		}
 		found[fmt.Sprint(l.Stage, " ", l.Reason)] += tally.Packets

@@ -126,7 +126,7 @@ func TestSockets(t *testing.T) {
 					}))
 					got := make(map[Loss]uint64)
 					for l, tally := range c.Losses {
-						if isStrange(l.Reason) {
+						if isStrange(l.Reason, l.Where) {
 							continue
 						}
 						got[l] = tally.Packets

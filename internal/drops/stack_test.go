@@ -88,9 +88,12 @@ func (n *network) listen() (port uint16) {
 	return port
 }
 
-// isStrange tells whether packets were lost for a reason that no test here makes: they are TCP's of
-// other processes of this machine, where the kernel does not say the namespace.
-func isStrange(reason string) bool { return strings.HasPrefix(reason, "TCP_") }
+// isStrange tells whether packets were lost for a reason or in a function that no test here makes
+// lose any: they are TCP's of other processes of this machine, where the kernel does not say the
+// namespace.
+func isStrange(reason, location string) bool {
+	return strings.HasPrefix(reason, "TCP_") || strings.HasPrefix(location, "tcp_")
+}
 
 // read returns how many packets were lost for each reason.
 func (n *network) read(s *stackMeter) map[string]uint64 {
@@ -100,7 +103,7 @@ func (n *network) read(s *stackMeter) map[string]uint64 {
 	found := make(map[string]uint64)
 	for c, tally := range counts.Causes {
 		n.Logf("%+v %+v", c, tally)
-		if isStrange(c.Reason) {
+		if isStrange(c.Reason, c.Location) {
 			continue
 		}
 		found[c.Reason] += tally.Packets
@@ -316,6 +319,9 @@ func TestStackSegments(t *testing.T) {
 	counts, err := s.Read()
 	n.must(err)
 	for c, tally := range counts.Causes {
+		if isStrange(c.Reason, c.Location) {
+			continue
+		}
 		if c.Reason != "NO_SOCKET" || tally.Packets != 10 || tally.Buffers != 1 {
 			t.Errorf("%+v %+v, want one buffer of 10 packets", c, tally)
 		}
@@ -421,6 +427,9 @@ func TestStackForgets(t *testing.T) {
 		counts, err := s.Read()
 		n.must(err)
 		for c, tally := range counts.Causes {
+			if isStrange(c.Reason, c.Location) {
+				continue
+			}
 			total.Add(tally)
 			if c.Device == gone {
 				causes++

@@ -33,7 +33,7 @@ func TestRedirectToDownDevice(t *testing.T) {
 			devmap := n.newMap(&ebpf.MapSpec{Type: ebpf.DevMap, KeySize: 4, ValueSize: 4, MaxEntries: 1})
 			n.put(devmap, uint32(down))
 			n.attach(redirectThrough(devmap))
-			want.MapID = mapID(t, devmap)
+			want.MapID, want.MapType = mapID(t, devmap), ebpf.DevMap
 		} else {
 			n.attach(redirectTo(down))
 		}
