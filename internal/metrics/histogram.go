@@ -51,8 +51,11 @@ func newHistogram(d *prometheus.Desc, h *meter.Histogram, labels []string) (prom
 	if err != nil {
 		return nil, err
 	}
+	// Without a threshold Prometheus would take a histogram without runs for a classic one, and
+	// with it all that have the same name.
 	zero, fine := nativeBuckets(h)
-	native, err := prometheus.NewConstNativeHistogram(d, h.Count, h.Sum.Seconds(), fine, nil, zero, nativeSchema, 0, time.Time{}, labels...)
+	native, err := prometheus.NewConstNativeHistogram(d, h.Count, h.Sum.Seconds(), fine, nil, zero, nativeSchema,
+		prometheus.DefNativeHistogramZeroThreshold, time.Time{}, labels...)
 	return histogram{classic, native}, err
 }
 

@@ -54,6 +54,9 @@ func TestNativeHistogram(t *testing.T) {
 	if h.GetSampleCount() != uint64(len(all)) || h.GetZeroCount() != 2 || h.GetSchema() != 3 || len(h.Bucket) != lastBucketBits-firstBucketBits+1 {
 		t.Errorf("%v", h)
 	}
+	if h.GetZeroThreshold() == 0 {
+		t.Error("Prometheus takes it for a classic histogram while there are no runs")
+	}
 	counts, total := nativeCounts(h), int64(0)
 	for _, n := range counts {
 		total += n
@@ -81,7 +84,7 @@ func TestHistogramFormats(t *testing.T) {
 		{"text", "text/plain", `xdpcap_fake_seconds_bucket{le="3.1e-08"} 1`, []time.Duration{5, 100}},
 		{"protobuf", "application/vnd.google.protobuf;proto=io.prometheus.client.MetricFamily;encoding=text", "positive_delta:1", []time.Duration{5, 100}},
 		{"empty", "text/plain", "xdpcap_fake_seconds_count 0", nil},
-		{"empty, protobuf", "application/vnd.google.protobuf;proto=io.prometheus.client.MetricFamily;encoding=text", "positive_span:{", nil},
+		{"empty, protobuf", "application/vnd.google.protobuf;proto=io.prometheus.client.MetricFamily;encoding=text", "zero_threshold:", nil},
 	} {
 		e, err := Listen("127.0.0.1:0")
 		if err != nil {
