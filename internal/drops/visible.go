@@ -11,8 +11,12 @@ import (
 // yes says by what it sees them, or what is missing. The keys are card, xdp, stack (with sockets),
 // af_xdp and egress. r is of the interface, or of the whole machine. Nothing is attached.
 func Visible(r *support.Report) support.Checks {
+	var queues map[uint32]queueDrops
+	if r.Interface != nil {
+		queues = readQueues(r.Interface.Index)
+	}
 	checks := support.Checks{
-		visibleCard(r.Interface),
+		visibleCard(r.Interface, queues),
 		visibleHook(r.Interface, r.Tracing()),
 		{}, visibleSockets(), {},
 	}
@@ -28,10 +32,12 @@ func Visible(r *support.Report) support.Checks {
 	return checks
 }
 
-func visibleCard(iface *support.Interface) support.Check {
+func visibleCard(iface *support.Interface, queues map[uint32]queueDrops) support.Check {
 	switch {
 	case iface == nil:
 		return support.Check{Reason: "depends on the interface and its driver"}
+	case len(queues) > 0:
+		return support.Check{Answer: support.Yes, Reason: "by the interface's statistics, and per queue by the card's"}
 	case driverKinds[iface.Driver] != driverKind{}:
 		return support.Check{Answer: support.Yes, Reason: "by the interface's statistics and the driver's own"}
 	}

@@ -22,9 +22,10 @@ func TestVisible(t *testing.T) {
 		name      string
 		got, want support.Check
 	}{
-		{"card, no interface", visibleCard(nil), support.Check{Reason: "depends on the interface and its driver"}},
-		{"card, known driver", visibleCard(veth), yes("by the interface's statistics and the driver's own")},
-		{"card, other driver", visibleCard(nic), yes("by the interface's statistics; ethtool -S eth0 may have more")},
+		{"card, no interface", visibleCard(nil, nil), support.Check{Reason: "depends on the interface and its driver"}},
+		{"card, known driver", visibleCard(veth, nil), yes("by the interface's statistics and the driver's own")},
+		{"card, queues", visibleCard(nic, map[uint32]queueDrops{0: {}}), yes("by the interface's statistics, and per queue by the card's")},
+		{"card, other driver", visibleCard(nic, nil), yes("by the interface's statistics; ethtool -S eth0 may have more")},
 		{"XDP, traced", visibleHook(nic, able), yes("at the program's exit")},
 		{"XDP, generic", visibleHook(generic, unable), yes("by what the stack throws away after the program")},
 		{"XDP, known driver", visibleHook(veth, unable), yes("by the driver's counters")},

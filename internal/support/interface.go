@@ -9,6 +9,7 @@ import (
 
 // An Interface is what a network interface and its driver offer for XDP.
 type Interface struct {
+	Index   int              `json:"-"`
 	Name    string           `json:"name"`
 	Driver  string           `json:"driver"` // "" = none
 	Type    string           `json:"type"`   // link-layer type: "ether", ...
@@ -37,6 +38,7 @@ type AttachedProgram struct {
 func probeInterface(ifi xdp.Interface) *Interface {
 	told := askNetdev(ifi.Index)
 	c := &Interface{
+		Index:  ifi.Index,
 		Name:   ifi.Name,
 		Driver: ifi.Driver,
 		Type:   ifi.Type,
