@@ -3,9 +3,9 @@
  * Samples packets at the XDP hook. Owner: the Go package capture.
  *
  * The programs here run as XDP programs of their own, by fentry and fexit on a program that is
- * already running, or at egress. Each of them is a source of packets and has its own account.
- * Every packet of a source leaves through exactly one of the account's counters. When no program
- * runs, this holds for each account:
+ * already running, at egress, or where the stack throws packets away. Each of them is a source of
+ *packets and has its own account. Every packet of a source leaves through exactly one of the
+ *account's counters. When no program runs, this holds for each account:
  *
  *	seen = filtered_out + not_sampled + lost + sampled
  *
@@ -22,6 +22,7 @@
 
 #include "include/card.h"
 #include "include/filter.h"
+#include "include/frame.h"
 #include "include/outlet.h"
 #include "include/packet.h"
 #include "include/record.h"
@@ -377,6 +378,11 @@ static __always_inline __u32 length_to_filter(void *ctx, enum context context)
 		return 0;
 	if (context == SKB)
 		return sent_length(ctx);
+	if (context == LOST) {
+		const struct lost *lost = ctx;
+
+		return whole_length(lost) + (lost->is_tagged ? TAG_BYTES : 0);
+	}
 	return context == XDP_MD ? received_length(ctx) : length_of(ctx);
 }
 
@@ -409,7 +415,7 @@ static __always_inline __u64 stamp(struct ring *ring, enum context context,
 	if (stamping == EVERY_TICK)
 		return bpf_ktime_get_coarse_ns();
 	if (stamping == EVERY_POLL && ring)
-		return poll_time(ring, context == XDP_BUFF);
+		return poll_time(ring, context == XDP_BUFF || context == LOST);
 	if (stamping == EVERY_UNSTAMPED && ring)
 		return poll_time(ring, !facts->card_time);
 	return bpf_ktime_get_ns();
@@ -437,15 +443,27 @@ static __always_inline bool copy(void *ctx, enum context context, void *to, __u6
 		return copy_packet(ctx, to, length);
 	if (context == SKB)
 		return copy_sent(ctx, to, length);
+	if (context == LOST)
+		return copy_lost(ctx, to, length, MAX_COPY);
 	struct xdp_buff *xdp = ctx;
 
 	asm volatile("" : "+r"(length));
 	return length <= MAX_COPY && !bpf_probe_read_kernel(to, length, xdp->data);
 }
 
+/* in_one_piece is how many bytes of a lost packet a program can copy by itself. */
+static __always_inline __u64 in_one_piece(const struct lost *lost)
+{
+	__u64 length = lost->made + lost->linear;
+
+	return length < MAX_COPY ? length : MAX_COPY;
+}
+
 /* is_for_ring tells whether a ring can carry the record: a tracer can copy only one buffer. */
 static __always_inline bool is_for_ring(void *ctx, enum context context, __u64 length)
 {
+	if (context == LOST)
+		return length <= in_one_piece(ctx);
 	if (context != XDP_BUFF)
 		return true;
 	struct xdp_buff *xdp = ctx;
@@ -475,7 +493,33 @@ static __always_inline bool send_by_ring(void *ctx, enum context context,
 	return true;
 }
 
-/* emit sends a record of a packet, and counts it. */
+static __always_inline bool send_record_by_perf(void *ctx, enum context context,
+						const struct account *account,
+						const struct facts *known, __u64 length)
+{
+	/* Only tracers have both kinds of rings: see is_for_ring. */
+	bool both = (context == XDP_BUFF || context == LOST) && ring_size, sent;
+	struct ring *shown = both ? show_other(account->cpu) : NULL;
+
+	if (length > PERF_MAX_SAMPLE_SIZE)
+		length = PERF_MAX_SAMPLE_SIZE;
+	if (context == LOST) {
+		struct lost *lost = ctx;
+
+		complete(&lost->scratch->facts, account, length, stamp(shown, context, known));
+		sent = !send_lost_by_perf(lost, length);
+	} else {
+		struct facts facts = *known;
+
+		complete(&facts, account, length, stamp(shown, context, known));
+		sent = !send_by_perf(ctx, context == XDP_BUFF, &facts, sizeof(facts), length);
+	}
+	if (shown)
+		hide_other(shown);
+	return sent;
+}
+
+/* emit sends a record of a packet, and counts it. The facts of a lost packet are in its scratch. */
 static __always_inline void emit(void *ctx, enum context context, struct account *account,
 				 const struct facts *known)
 {
@@ -483,21 +527,12 @@ static __always_inline void emit(void *ctx, enum context context, struct account
 	__u64 length = known->wire_len < snaplen ? known->wire_len : snaplen;
 	bool sent;
 
-	if (ring_size && is_for_ring(ctx, context, length)) {
+	if (context == LOST && ring_size && !perf_beside && length > in_one_piece(ctx))
+		length = in_one_piece(ctx);
+	if (ring_size && is_for_ring(ctx, context, length))
 		sent = send_by_ring(ctx, context, account, known, length);
-	} else {
-		/* Only tracers have both kinds of rings: see is_for_ring. */
-		bool both = context == XDP_BUFF && ring_size;
-		struct ring *shown = both ? show_other(account->cpu) : NULL;
-		struct facts facts = *known;
-
-		if (length > PERF_MAX_SAMPLE_SIZE)
-			length = PERF_MAX_SAMPLE_SIZE;
-		complete(&facts, account, length, stamp(shown, context, known));
-		sent = !send_by_perf(ctx, context == XDP_BUFF, &facts, sizeof(facts), length);
-		if (shown)
-			hide_other(shown);
-	}
+	else
+		sent = send_record_by_perf(ctx, context, account, known, length);
 	if (sent) {
 		account->sampled++;
 		return;
@@ -802,6 +837,76 @@ int sample_egress(struct __sk_buff *skb)
 		sample_sent(skb, account);
 	}
 	return TC_ACT_UNSPEC;
+}
+
+/* A program that looks for a flow's addresses reads no more than this. */
+#define FLOW_BYTES (MAX_OFFSET + 64)
+
+/* The namespace is that of `net` where nothing better is known. */
+static __always_inline int sample_lost(struct sk_buff *skb, __u64 location, __u32 reason,
+				       const struct net *net)
+{
+	__u32 index = source;
+	struct account *account = find_account();
+	struct lost lost = { .skb = skb, .scratch = bpf_map_lookup_elem(&scratches, &index) };
+	struct place at = {};
+
+	/* Drivers that are being set up test their own code with an empty packet. */
+	if (!account || !lost.scratch || !skb->len || is_no_loss(location, reason))
+		return 0;
+	find_place(skb, net, &at);
+	/* Where the kernel has forgotten all but the index, another namespace may have it, too. */
+	if (!at.netns && skb->skb_iif != (int)traced_ifindex)
+		return 0;
+	if (!is_ours(skb, &at))
+		return 0;
+	account->seen++;
+	if (!is_reason_wanted(reason)) {
+		account->filtered_out++;
+		return 0;
+	}
+	find_frame(&lost, is_ethernet(skb, &at));
+	if (choosing_flows && (!filtering || reach < FLOW_BYTES))
+		copy_lost_head(&lost, FLOW_BYTES);
+	else if (filtering)
+		copy_lost_head(&lost, reach);
+	if (!is_to_be_sent(account, decide(&lost, LOST, account, NO_VERDICT)))
+		return 0;
+	struct facts *facts = &lost.scratch->facts;
+
+	*facts = (struct facts){
+		.wire_len = whole_length(&lost),
+		.verdict = NO_VERDICT,
+		.id = make_id(account->cpu, account->seen),
+		.gso_size = gso_size_of(skb),
+		.location = location,
+		.reason = reason,
+	};
+	if (lost.is_tagged) {
+		facts->tag_protocol = skb->vlan_proto;
+		facts->tag = skb->vlan_tci;
+	}
+	emit(&lost, LOST, account, facts);
+	return 0;
+}
+
+/* capture loads the one of these two whose arguments the running kernel's tracepoint has. */
+SEC("tp_btf/kfree_skb")
+int BPF_PROG(sample_explained, struct sk_buff *skb, void *location, __u32 reason)
+{
+	return sample_lost(skb, (__u64)location, reason, NULL);
+}
+
+/*
+ * Since Linux 6.11. rx_sk is NULL for most packets, but some kernels let a program read it without
+ * a check, and then crash.
+ */
+SEC("tp_btf/kfree_skb")
+int BPF_PROG(sample_received, struct sk_buff *skb, void *location, __u32 reason,
+	     const struct sock *rx_sk)
+{
+	return sample_lost(skb, (__u64)location, reason,
+			   rx_sk ? BPF_CORE_READ(rx_sk, __sk_common.skc_net.net) : NULL);
 }
 
 /*

@@ -29,7 +29,7 @@ import (
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
-//go:generate go tool bpf2go -target bpfel -type ring -type account -type class -type flow -type head_limit sampler ../bpf/sampler.c
+//go:generate go tool bpf2go -target bpfel -type ring -type account -type class -type flow -type head_limit -type lost_limit sampler ../bpf/sampler.c
 
 // MaxSnapLen is the largest snaplen that any transport can carry, in bytes. [Transport.MaxSnapLen]
 // is that of one transport.
@@ -69,6 +69,15 @@ type Options struct {
 	// Verdicts, at most 16, keep only packets with one of these verdicts; other packets are
 	// FilteredOut. They work at Exit and TailCall.
 	Verdicts []Verdict
+
+	// StackDrops, in place of the packets at the XDP hook, captures those of the interfaces that
+	// the network stack throws away later, received or to be sent, with the reason and the location
+	// in the kernel: see Facts.Location. A packet belongs to an interface if it came in there, was
+	// to go out there, or was lost at a device above, such as a VLAN. What an XDP program drops,
+	// and what nobody misses, such as packets for other hosts, is none of them and is not Seen.
+	// Reasons, at most 64, are names such as NO_SOCKET: other packets are FilteredOut.
+	StackDrops bool
+	Reasons    []string
 
 	// FilterAtExit applies the filter to packets as they leave the traced program, instead of as
 	// they enter it. At a hook map the filter always sees packets as they leave.
@@ -216,7 +225,14 @@ func newSource(ifi xdp.Interface, hook Hook) Source {
 // HasVerdict tells whether the source's packets have a verdict.
 func (s *Source) HasVerdict() bool { return s.Hook.kind().hasVerdict }
 
-// Direction is In or Out: whether the source's packets were received or sent.
+// HasDirection tells whether it is known that all of the source's packets were received, or sent.
+func (s *Source) HasDirection() bool { return !s.Hook.kind().anyWay }
+
+// InFragments tells whether packets in fragments may come through perf's rings also where the
+// transport is TransportRing.
+func (s *Source) InFragments() bool { return s.Hook.kind().inFragments }
+
+// Direction is In or Out: whether the source's packets were received or sent; see HasDirection.
 func (s *Source) Direction() Direction { return s.Hook.kind().direction }
 
 // HasQueue tells whether the queue of the source's packets is known. At egress it is not: the

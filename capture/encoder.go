@@ -32,17 +32,21 @@ type Encoder struct {
 	sources []*pcapng.Template
 	block   pcapng.Packet // for packets that are not plain; reused for each
 	outlet  outletCache
+	cause   causeCache
 }
 
 // NewEncoder returns an Encoder of the packets of an input that this describes.
 func NewEncoder(d *Description, o EncoderOptions) *Encoder {
 	e := &Encoder{d: *d, options: o}
 	for i, src := range d.Sources {
-		direction := uint32(pcapng.Inbound)
-		if src.Direction() == Out {
+		direction, mac := uint32(pcapng.Inbound), src.MAC
+		switch {
+		case !src.HasDirection():
+			direction, mac = 0, nil // it is not known which address is the interface's
+		case src.Direction() == Out:
 			direction = pcapng.Outbound
 		}
-		e.sources = append(e.sources, pcapng.NewTemplate(uint32(i), src.HasQueue(), src.HasVerdict(), direction, src.MAC))
+		e.sources = append(e.sources, pcapng.NewTemplate(uint32(i), src.HasQueue(), src.HasVerdict(), direction, mac))
 	}
 	return e
 }
@@ -138,7 +142,7 @@ func (e *Encoder) append(b []byte, f *Facts, data []byte) []byte {
 
 // isPlain tells whether a packet has only the facts that most packets have.
 func (f *Facts) isPlain() bool {
-	return f.Dropped|uint64(f.ClockSetBack)|uint64(f.HashKind|HashKind(f.GSOSize|f.RunTime)|HashKind(f.To)) == 0 && f.Weight <= 1
+	return f.Dropped|uint64(f.ClockSetBack)|uint64(f.HashKind|HashKind(f.GSOSize|f.RunTime)|HashKind(f.To)|HashKind(f.Reason))|uint64(f.Location) == 0 && f.Weight <= 1
 }
 
 // fill makes the block of a packet that is not plain. It reuses e.block, to allocate nothing per
@@ -156,6 +160,9 @@ func (e *Encoder) fill(f *Facts, data []byte) *pcapng.Packet {
 	if f.To != 0 && e.d.OutletName != nil {
 		b.Outlet = e.outlet.of(f.To, e.d.OutletName)
 	}
+	if (f.Location != 0 || f.Reason != 0) && e.d.ReasonName != nil {
+		b.Reason, b.Location = e.cause.of(f, &e.d)
+	}
 	return b
 }
 
@@ -170,6 +177,21 @@ func (c *outletCache) of(to Outlet, name func(Outlet) string) []byte {
 		*c = outletCache{to, []byte(name(to))}
 	}
 	return c.name
+}
+
+// A causeCache has the names of the last cause of loss.
+type causeCache struct {
+	why              Reason
+	at               Location
+	reason, location []byte
+}
+
+func (c *causeCache) of(f *Facts, d *Description) (reason, location []byte) {
+	if c.why != f.Reason || c.at != f.Location || c.reason == nil {
+		reason, location := d.CauseNames(f)
+		*c = causeCache{f.Reason, f.Location, []byte(reason), []byte(location)}
+	}
+	return c.reason, c.location
 }
 
 // AppendStatistics appends the statistics of the sources that have an account in own, which counts

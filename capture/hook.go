@@ -20,6 +20,7 @@ const (
 	Exit                    // packets as they leave it, with its verdict, by fexit
 	TailCall                // packets that a program passes to its hook map, with the verdict it is about to return
 	Egress                  // packets that the stack sends, before they reach a queue of the interface
+	StackDrop               // packets that the network stack throws away, with reason and location
 	UnknownHook             // of an interface in a capture file that does not name it
 )
 
@@ -31,6 +32,10 @@ type hookKind struct {
 	hasVerdict bool // its packets have a verdict
 	hasQueue   bool // the interface's queue of a packet is known
 	traces     bool // it traces a running program, Source.Target
+	// inFragments: packets may be in fragments, which a program cannot copy by itself.
+	inFragments bool
+	// anyWay: the packets were received, or were to be sent, and that is not known.
+	anyWay bool
 	// suffix ends the label of a source, so that a file shows the interface's hook; "" = none.
 	suffix string
 	// sentence says what samples the source's packets, for a comment in a file.
@@ -44,6 +49,7 @@ var hookKinds = []*hookKind{
 	Exit:        &atExit,
 	TailCall:    &atTailCall,
 	Egress:      &atEgress,
+	StackDrop:   &atDrop,
 	UnknownHook: &unknownHook,
 }
 

@@ -35,7 +35,7 @@ func TestHookKinds(t *testing.T) {
 	if h, err := ParseHook("uplink"); err == nil {
 		t.Errorf("%v can be asked for, where it traces no program", h)
 	}
-	for _, h := range []Hook{XDP, TailCall, Egress, UnknownHook, added} {
+	for _, h := range []Hook{XDP, TailCall, Egress, StackDrop, UnknownHook, added} {
 		if err := (&Options{Hooks: []Hook{h}}).checkHooks(); err == nil {
 			t.Errorf("Options.Hooks may have %v", h)
 		}

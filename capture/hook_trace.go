@@ -13,8 +13,8 @@ import (
 )
 
 var (
-	atEntry = hookKind{name: "entry", hasQueue: true, traces: true, suffix: "@fentry", sentence: tracing}
-	atExit  = hookKind{name: "exit", hasVerdict: true, hasQueue: true, traces: true, suffix: "@fexit", sentence: tracing}
+	atEntry = hookKind{name: "entry", hasQueue: true, traces: true, inFragments: true, suffix: "@fentry", sentence: tracing}
+	atExit  = hookKind{name: "exit", hasVerdict: true, hasQueue: true, traces: true, inFragments: true, suffix: "@fexit", sentence: tracing}
 )
 
 func tracing(s *Source) string {

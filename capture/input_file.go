@@ -68,7 +68,9 @@ type FileInput struct {
 	sources    []Source
 	indexes    map[interfaceName]int
 	statistics map[int]saidStatistics
-	outlets    outletNames
+	outlets    learnedNames[Outlet]
+	reasons    learnedNames[Reason]
+	locations  learnedNames[Location]
 	takers     []func(*capfile.Block)
 
 	packets [groupSize]filePacket
@@ -141,8 +143,8 @@ func (in *FileInput) Description() Description {
 		Options:    Options{SnapLen: noSnapLen, Notice: in.options.Notice},
 		Started:    in.started,
 		Accounts:   in.Accounts,
-		OutletName: in.outlets.name,
-		files:      in,
+		OutletName: in.outlets.name, ReasonName: in.reasons.name, LocationName: in.locations.name,
+		files: in,
 	}
 	if !in.live {
 		d.Stopped = in.stopped
@@ -163,6 +165,8 @@ func (in *FileInput) SourcesFrom(from int) []Source { return in.sources[min(from
 func (in *FileInput) Read(packets []Packet, idle func()) (n int, err error) {
 	in.idle = idle
 	in.outlets.shrink()
+	in.reasons.shrink()
+	in.locations.shrink()
 	packets = packets[:min(len(packets), len(in.packets))]
 	for n < len(packets) && in.err == nil {
 		if in.pending != nil {
@@ -213,13 +217,16 @@ func (in *FileInput) packet(p *Packet, f *filePacket, b *capfile.Block) bool {
 	f.Source, f.WireLen, f.Verdict, f.Time = uint16(source), b.Packet.WireLen, Verdict(b.Packet.Verdict), b.Time
 	f.ID, f.Dropped, f.Queue = b.Packet.ID, b.Packet.Dropped, b.Packet.Queue
 	f.Weight, f.GSOSize, f.RunTime, f.ClockSetBack = b.Packet.Weight, b.Packet.GSOSize, b.Packet.RunTime, b.Packet.SetBack
-	f.Hash, f.HashKind, f.To = 0, NoHash, 0
+	f.Hash, f.HashKind, f.To, f.Reason, f.Location = 0, NoHash, 0, 0, 0
 	f.raw, f.from, f.order, f.flags, f.known = b.Raw, b.Interface, b.Order(), b.Packet.Flags, b.Packet.Fields
 	if f.known&pcapng.HasHash != 0 {
 		f.Hash, f.HashKind = b.Packet.Hash, ToeplitzHash
 	}
 	if b.Packet.Outlet != nil {
 		f.To = in.outlets.learn(b.Packet.Outlet)
+	}
+	if b.Packet.Reason != nil {
+		f.Reason, f.Location = in.reasons.learn(b.Packet.Reason), in.locations.learn(b.Packet.Location)
 	}
 	p.Facts, p.Data, p.file = &f.Facts, b.Packet.Data, f
 	a := &in.counts[source]

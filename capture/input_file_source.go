@@ -98,7 +98,7 @@ func (s *Source) knows(p *Packet, what pcapng.Fields, live bool) bool {
 // DirectionOf returns whether one of the source's packets was received or sent, if that is known.
 func (s *Source) DirectionOf(p *Packet) (d Direction, known bool) {
 	if p.file == nil {
-		return s.Direction(), true
+		return s.Direction(), s.HasDirection()
 	}
 	switch p.file.flags & pcapng.DirectionMask {
 	case pcapng.Inbound:
@@ -122,42 +122,43 @@ func (p *Packet) Comments() []string {
 	return p.file.raw.Comments()
 }
 
-// outletNames numbers the outlets in capture files, which have names but no indexes.
-type outletNames struct {
+// learnedNames numbers the outlets, reasons or locations in capture files, which have names but no
+// numbers.
+type learnedNames[N ~uint32 | ~uint64] struct {
 	names []string
-	known map[string]Outlet
-	first Outlet // one less than the number of the first name
+	known map[string]N
+	first N // one less than the number of the first name
 }
 
-// maxOutletNames limits how many names are remembered: a file may have any number.
-const maxOutletNames = 4 * groupSize
+// maxLearned limits how many names are remembered: a file may have any number.
+const maxLearned = 4 * groupSize
 
 // shrink forgets the names if they are too many. The caller calls it when no packet refers to them.
 // Their numbers are not used again, because an output may remember a number's name.
-func (o *outletNames) shrink() {
-	if len(o.names) > maxOutletNames {
-		o.first += Outlet(len(o.names))
-		o.names, o.known = nil, nil
+func (l *learnedNames[N]) shrink() {
+	if len(l.names) > maxLearned {
+		l.first += N(len(l.names))
+		l.names, l.known = nil, nil
 	}
 }
 
-// learn returns the outlet for a name, and adds it if it is new.
-func (o *outletNames) learn(name []byte) Outlet {
-	if to := o.known[string(name)]; to != 0 {
-		return to
+// learn returns the number of a name, and adds it if it is new.
+func (l *learnedNames[N]) learn(name []byte) N {
+	if n := l.known[string(name)]; n != 0 {
+		return n
 	}
-	if o.known == nil {
-		o.known = make(map[string]Outlet)
+	if l.known == nil {
+		l.known = make(map[string]N)
 	}
-	o.names = append(o.names, string(name))
-	to := o.first + Outlet(len(o.names))
-	o.known[o.names[len(o.names)-1]] = to
-	return to
+	l.names = append(l.names, string(name))
+	n := l.first + N(len(l.names))
+	l.known[l.names[len(l.names)-1]] = n
+	return n
 }
 
-func (o *outletNames) name(to Outlet) string {
-	if n := int(to) - int(o.first); n > 0 && n <= len(o.names) {
-		return o.names[n-1]
+func (l *learnedNames[N]) name(n N) string {
+	if i := int(n) - int(l.first); i > 0 && i <= len(l.names) {
+		return l.names[i-1]
 	}
 	return ""
 }

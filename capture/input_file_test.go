@@ -207,7 +207,7 @@ func TestFileInputOutlets(t *testing.T) {
 	b := pcapng.AppendSection(nil, &pcapng.Section{})
 	b = pcapng.AppendInterface(b, &pcapng.Interface{Name: "eth0", LinkType: pcapng.Ethernet})
 	var want []string
-	for i := range 6 * maxOutletNames {
+	for i := range 6 * maxLearned {
 		name := "first"
 		if i > 0 && i%2 == 0 {
 			name = fmt.Sprint("if", i)
@@ -234,7 +234,7 @@ func TestFileInputOutlets(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
 	}
-	if n := len(in.outlets.names); n > maxOutletNames+groupSize {
+	if n := len(in.outlets.names); n > maxLearned+groupSize {
 		t.Errorf("%d names are remembered", n)
 	}
 }

@@ -52,10 +52,10 @@ func TestEnough(t *testing.T) {
 		want      int
 	}{
 		{TransportPerf, 1000, 1, 2 * MinBuffer},
-		{TransportPerf, 64, 780, 2 * MinBuffer},
-		{TransportPerf, 64, 781, 4 * MinBuffer},
+		{TransportPerf, 64, 712, 2 * MinBuffer},
+		{TransportPerf, 64, 713, 4 * MinBuffer},
 		{TransportPerf, 1000, 1 << 40, 0},
-		{TransportRing, 64, 780, 2 * MinBuffer},
+		{TransportRing, 64, 712, 2 * MinBuffer},
 		{TransportRing, 64, 1 << 22, 0},
 	} {
 		o := &Options{Buffer: MinBuffer, Transport: test.transport}

@@ -20,7 +20,7 @@ const maxVerdicts = int(samplerLimitMAX_VERDICTS)
 // withDefaults checks the options and fills in the defaults.
 func (o Options) withDefaults() (Options, error) {
 	for _, check := range []func(*Options) error{
-		(*Options).checkPoints, (*Options).checkDirection, (*Options).checkHooks, (*Options).checkSampling, (*Options).checkRings,
+		(*Options).checkPoints, (*Options).checkDirection, (*Options).checkHooks, (*Options).checkStackDrops, (*Options).checkSampling, (*Options).checkRings,
 		(*Options).checkSnapLen,
 	} {
 		if err := check(&o); err != nil {
@@ -65,6 +65,25 @@ func (o *Options) checkHooks() error {
 	case o.FilterAtExit && o.HookMap == "" && (!exits || len(o.Hooks) > 1):
 		return xdp.Kind(ErrNeedsExit, "a filter at the exit needs exits alone, without entries")
 	}
+	return nil
+}
+
+// checkStackDrops rejects options about packets at the XDP hook where those that the stack throws
+// away are captured, and the other way round.
+func (o *Options) checkStackDrops() error {
+	switch {
+	case !o.StackDrops && len(o.Reasons) > 0:
+		return errors.New("only packets that the stack throws away have reasons")
+	case !o.StackDrops:
+		return nil
+	case o.HookMap != "" || o.Direction != In || len(o.Hooks) > 0 || len(o.Targets) > 0 || len(o.Verdicts) > 0 || o.FilterAtExit ||
+		o.SampleVerdicts != nil || o.Mode != Auto || o.Sink || o.Promiscuous == PromiscuousOn || o.Stamp.IsCards():
+		return errors.New("packets that the stack throws away pass no XDP program: directions, hooks, programs, verdicts, modes, " +
+			"a sink, promiscuous mode and a card's stamps are for packets at an interface")
+	case o.Companions != nil:
+		return errors.New("packets that the stack throws away have no companions")
+	}
+	o.Reasons = slices.Clone(o.Reasons)
 	return nil
 }
 

@@ -44,6 +44,10 @@ type Description struct {
 	// OutletName is Session.OutletName; nil = no packet has a To.
 	OutletName func(Outlet) string
 
+	// ReasonName and LocationName are those of Session; nil = no packet has a Reason.
+	ReasonName   func(Reason) string
+	LocationName func(Location) string
+
 	// Accounts returns the accounts so far, as Session.Accounts does; nil = not known.
 	Accounts func() (Accounts, error)
 
@@ -64,21 +68,31 @@ func (d *Description) IsLive() bool { return d.files == nil }
 // Notice calls Options.Notice, if it is not nil.
 func (d *Description) Notice(err error) { d.Options.notice(err) }
 
+// CauseNames returns the names of why and where a packet was thrown away; "" for other packets.
+func (d *Description) CauseNames(f *Facts) (reason, location string) {
+	if f.Location == 0 && f.Reason == 0 || d.ReasonName == nil || d.LocationName == nil {
+		return "", ""
+	}
+	return d.ReasonName(f.Reason), d.LocationName(f.Location)
+}
+
 // Description describes the session.
 func (s *Session) Description() Description {
 	options := s.options
 	options.Notice = s.notice // which lets one goroutine at a time call Options.Notice
 	return Description{
-		Sources:    s.Sources(),
-		Options:    options,
-		Started:    s.started,
-		Hardware:   machine.CPU(),
-		OS:         machine.Kernel(),
-		Clocks:     s.CardClocks(),
-		Stamps:     s.sampler.worth,
-		Accounts:   s.Accounts,
-		OutletName: s.OutletName,
-		Settled:    func() time.Time { return time.Unix(0, s.reader.settled.Load()) },
+		Sources:      s.Sources(),
+		Options:      options,
+		Started:      s.started,
+		Hardware:     machine.CPU(),
+		OS:           machine.Kernel(),
+		Clocks:       s.CardClocks(),
+		Stamps:       s.sampler.worth,
+		Accounts:     s.Accounts,
+		OutletName:   s.OutletName,
+		ReasonName:   s.ReasonName,
+		LocationName: s.LocationName,
+		Settled:      func() time.Time { return time.Unix(0, s.reader.settled.Load()) },
 	}
 }
 
@@ -98,6 +112,9 @@ func (d *Description) comment(commandLine string) string {
 	b.WriteString(SamplingComment + d.Options.sampling() + "\n")
 	if len(d.Options.Verdicts) > 0 {
 		fmt.Fprintf(&b, "only packets with the verdict %v at the exit\n", d.Options.Verdicts)
+	}
+	if len(d.Options.Reasons) > 0 {
+		fmt.Fprintf(&b, "only packets that were thrown away for %s\n", strings.Join(d.Options.Reasons, ", "))
 	}
 	if d.Options.Sink {
 		b.WriteString("every packet was dropped after sampling\n")

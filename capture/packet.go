@@ -42,6 +42,10 @@ type Facts struct {
 	// Only then can Time be less than that of an earlier packet.
 	ClockSetBack time.Duration
 
+	// Location and Reason, at StackDrop, say where and why the kernel threw the packet away;
+	// [Session.LocationName] and [Session.ReasonName] return their names. 0 elsewhere.
+	Location Location
+
 	// Weight is how many packets this one represents: it was chosen at random as one of this many,
 	// by Sample, SampleVerdicts or Adaptive. 0 = not known, because First or MaxRate also skip
 	// packets. Packets that SampleFlows skips are not counted in it.
@@ -66,10 +70,22 @@ type Facts struct {
 	// 50 ns that the kernel needs to call the tracers; 0 = not known.
 	RunTime uint32
 
+	Reason Reason // see Location
+
+	unused uint32
+
 	// The packet's bytes follow in memory. restoreTag puts a stripped VLAN tag back into them. Then
 	// these two fields are overwritten by bytes of the packet.
 	tagProtocol, tag uint16
 }
+
+// A Reason is why the kernel has thrown a packet away: a number of its enum skb_drop_reason, which
+// differs between kernels. [Session.ReasonName] returns its name.
+type Reason uint32
+
+// A Location is where the kernel has thrown a packet away: an address within the function.
+// [Session.LocationName] returns the function's name. 0 = the packet was not thrown away.
+type Location uint64
 
 // Len is how many bytes of the packet follow its Facts in memory, in a ring's record or as SetLen
 // has noted.

@@ -7,6 +7,8 @@ import (
 	"math"
 	"sync/atomic"
 	"time"
+
+	"github.com/xdpcap/xdpcap/internal/lost"
 )
 
 const (
@@ -52,6 +54,7 @@ type reader struct {
 	taken atomic.Uint64
 
 	outlets outlets
+	words   *lost.Words // nil = no source has lost packets
 
 	// settled is the stamp up to which all packets were handed over, in ns since the Unix epoch.
 	settled atomic.Int64
@@ -143,7 +146,7 @@ func (r *reader) took(n int) {
 // finish turns the facts that the program wrote into those that users see.
 func (r *reader) finish(f *Facts) {
 	f.Time = r.clock.stamp(uint64(f.Time))
-	if f.Dropped|uint64(f.To) != 0 || r.hasMore || r.clock.setBack != 0 {
+	if f.Dropped|uint64(f.To)|uint64(f.Location) != 0 || r.hasMore || r.clock.setBack != 0 {
 		r.finishMore(f)
 	}
 }
@@ -164,6 +167,9 @@ func (r *reader) finishMore(f *Facts) {
 	}
 	if f.To != 0 {
 		r.outlets.learn(f.To)
+	}
+	if f.Location != 0 && r.words != nil {
+		r.words.Learn(uint64(f.Location))
 	}
 }
 

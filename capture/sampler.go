@@ -6,6 +6,7 @@ import (
 	"maps"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	"github.com/cilium/ebpf"
@@ -55,6 +56,11 @@ func newSampler(o *Options, sources []Source, hooks int, t transport) (*sampler,
 	spec.Maps[samplerMapPassages].MaxEntries = uint32(hooks)
 	if o.First == 0 {
 		spec.Maps[samplerMapFlows].MaxEntries = 1 // it is not used, and would be large
+	}
+	if slices.ContainsFunc(sources, func(s Source) bool { return s.Hook == StackDrop }) {
+		spec.Maps[samplerMapScratches].MaxEntries = uint32(len(sources))
+	} else {
+		delete(spec.Maps, samplerMapScratches) // it is not used, and would be large
 	}
 	if err := t.prepare(spec, sources); err != nil {
 		return nil, errors.Join(err, t.close())

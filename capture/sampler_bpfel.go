@@ -80,7 +80,7 @@ const (
 	samplerLimitID_HOOK_SHIFT        samplerLimit = 40
 	samplerLimitID_CPU_SHIFT         samplerLimit = 52
 	samplerLimitCOOKIE               samplerLimit = 30832
-	samplerLimitPERF_MAX_SAMPLE_SIZE samplerLimit = 65428
+	samplerLimitPERF_MAX_SAMPLE_SIZE samplerLimit = 65412
 	samplerLimitRING_MAX_SAMPLE_SIZE samplerLimit = 131070
 	samplerLimitRING_RECORDS_AT      samplerLimit = 128
 	samplerLimitTIME_SHIFT           samplerLimit = 4
@@ -89,6 +89,21 @@ const (
 	samplerLimitMAX_HOOKS            samplerLimit = 4096
 	samplerLimitTO_OTHER_NETNS       samplerLimit = 2147483648
 )
+
+type samplerLostLimit uint32
+
+const (
+	samplerLostLimitMAX_NO_LOSSES samplerLostLimit = 48
+	samplerLostLimitMAX_REASONS   samplerLostLimit = 64
+)
+
+type samplerNoLoss struct {
+	_      structs.HostLayout
+	From   uint64
+	To     uint64
+	Reason uint32
+	Unused uint32
+}
 
 type samplerPassage struct {
 	_        structs.HostLayout
@@ -109,6 +124,45 @@ type samplerRing struct {
 	Tail      uint64
 	WakeAt    uint64
 	UnusedToo [6]uint64
+}
+
+type samplerScratch struct {
+	_     structs.HostLayout
+	Facts struct {
+		_            structs.HostLayout
+		Cookie       uint16
+		Source       uint16
+		Length       uint32
+		WireLen      uint32
+		Verdict      uint32
+		Time         uint64
+		Id           uint64
+		Dropped      uint64
+		CardTime     uint64
+		ClockSetBack uint64
+		Location     uint64
+		Weight       uint32
+		Queue        uint32
+		Hash         uint32
+		HashKind     uint32
+		GsoSize      uint32
+		To           uint32
+		RunTime      uint32
+		Reason       uint32
+		Unused       uint32
+		TagProtocol  uint16
+		Tag          uint16
+	}
+	Before [4096]uint8
+	Head   samplerHead
+	Made   struct {
+		_        structs.HostLayout
+		H_dest   [6]uint8
+		H_source [6]uint8
+		H_proto  uint16
+	}
+	Room [2]uint8
+	_    [4]byte
 }
 
 type samplerStamping uint32
@@ -134,11 +188,14 @@ const (
 	samplerMapRates             = "rates"
 	samplerMapRings             = "rings"
 	samplerMapSamples           = "samples"
+	samplerMapScratches         = "scratches"
 	samplerProgEndPoll          = "end_poll"
 	samplerProgSampleCard       = "sample_card"
 	samplerProgSampleEgress     = "sample_egress"
+	samplerProgSampleExplained  = "sample_explained"
 	samplerProgSampleFentry     = "sample_fentry"
 	samplerProgSampleFexit      = "sample_fexit"
+	samplerProgSampleReceived   = "sample_received"
 	samplerProgSampleXdp        = "sample_xdp"
 	samplerVarAccompanied       = "accompanied"
 	samplerVarAskingHash        = "asking_hash"
@@ -155,10 +212,16 @@ const (
 	samplerVarHeadLimitType     = "head_limit_type"
 	samplerVarHook              = "hook"
 	samplerVarKeepFlowsBelow    = "keep_flows_below"
+	samplerVarLostLimitType     = "lost_limit_type"
+	samplerVarNoLossCount       = "no_loss_count"
+	samplerVarNoLosses          = "no_losses"
 	samplerVarOneIn             = "one_in"
 	samplerVarOneInOf           = "one_in_of"
 	samplerVarPacketCost        = "packet_cost"
+	samplerVarPerfBeside        = "perf_beside"
 	samplerVarReach             = "reach"
+	samplerVarReasonCount       = "reason_count"
+	samplerVarReasons           = "reasons"
 	samplerVarRecordingEntry    = "recording_entry"
 	samplerVarRecordingExit     = "recording_exit"
 	samplerVarRedirectInfoInCpu = "redirect_info_in_cpu"
@@ -219,28 +282,31 @@ type samplerSpecs struct {
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type samplerProgramSpecs struct {
-	EndPoll      *ebpf.ProgramSpec `ebpf:"end_poll"`
-	SampleCard   *ebpf.ProgramSpec `ebpf:"sample_card"`
-	SampleEgress *ebpf.ProgramSpec `ebpf:"sample_egress"`
-	SampleFentry *ebpf.ProgramSpec `ebpf:"sample_fentry"`
-	SampleFexit  *ebpf.ProgramSpec `ebpf:"sample_fexit"`
-	SampleXdp    *ebpf.ProgramSpec `ebpf:"sample_xdp"`
+	EndPoll         *ebpf.ProgramSpec `ebpf:"end_poll"`
+	SampleCard      *ebpf.ProgramSpec `ebpf:"sample_card"`
+	SampleEgress    *ebpf.ProgramSpec `ebpf:"sample_egress"`
+	SampleExplained *ebpf.ProgramSpec `ebpf:"sample_explained"`
+	SampleFentry    *ebpf.ProgramSpec `ebpf:"sample_fentry"`
+	SampleFexit     *ebpf.ProgramSpec `ebpf:"sample_fexit"`
+	SampleReceived  *ebpf.ProgramSpec `ebpf:"sample_received"`
+	SampleXdp       *ebpf.ProgramSpec `ebpf:"sample_xdp"`
 }
 
 // samplerMapSpecs contains maps before they are loaded into the kernel.
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type samplerMapSpecs struct {
-	Accounts *ebpf.MapSpec `ebpf:"accounts"`
-	Bucket   *ebpf.MapSpec `ebpf:"bucket"`
-	Closed   *ebpf.MapSpec `ebpf:"closed"`
-	Doorbell *ebpf.MapSpec `ebpf:"doorbell"`
-	Flows    *ebpf.MapSpec `ebpf:"flows"`
-	Heads    *ebpf.MapSpec `ebpf:"heads"`
-	Passages *ebpf.MapSpec `ebpf:"passages"`
-	Rates    *ebpf.MapSpec `ebpf:"rates"`
-	Rings    *ebpf.MapSpec `ebpf:"rings"`
-	Samples  *ebpf.MapSpec `ebpf:"samples"`
+	Accounts  *ebpf.MapSpec `ebpf:"accounts"`
+	Bucket    *ebpf.MapSpec `ebpf:"bucket"`
+	Closed    *ebpf.MapSpec `ebpf:"closed"`
+	Doorbell  *ebpf.MapSpec `ebpf:"doorbell"`
+	Flows     *ebpf.MapSpec `ebpf:"flows"`
+	Heads     *ebpf.MapSpec `ebpf:"heads"`
+	Passages  *ebpf.MapSpec `ebpf:"passages"`
+	Rates     *ebpf.MapSpec `ebpf:"rates"`
+	Rings     *ebpf.MapSpec `ebpf:"rings"`
+	Samples   *ebpf.MapSpec `ebpf:"samples"`
+	Scratches *ebpf.MapSpec `ebpf:"scratches"`
 }
 
 // samplerVariableSpecs contains global variables before they are loaded into the kernel.
@@ -262,10 +328,16 @@ type samplerVariableSpecs struct {
 	HeadLimitType     *ebpf.VariableSpec `ebpf:"head_limit_type"`
 	Hook              *ebpf.VariableSpec `ebpf:"hook"`
 	KeepFlowsBelow    *ebpf.VariableSpec `ebpf:"keep_flows_below"`
+	LostLimitType     *ebpf.VariableSpec `ebpf:"lost_limit_type"`
+	NoLossCount       *ebpf.VariableSpec `ebpf:"no_loss_count"`
+	NoLosses          *ebpf.VariableSpec `ebpf:"no_losses"`
 	OneIn             *ebpf.VariableSpec `ebpf:"one_in"`
 	OneInOf           *ebpf.VariableSpec `ebpf:"one_in_of"`
 	PacketCost        *ebpf.VariableSpec `ebpf:"packet_cost"`
+	PerfBeside        *ebpf.VariableSpec `ebpf:"perf_beside"`
 	Reach             *ebpf.VariableSpec `ebpf:"reach"`
+	ReasonCount       *ebpf.VariableSpec `ebpf:"reason_count"`
+	Reasons           *ebpf.VariableSpec `ebpf:"reasons"`
 	RecordingEntry    *ebpf.VariableSpec `ebpf:"recording_entry"`
 	RecordingExit     *ebpf.VariableSpec `ebpf:"recording_exit"`
 	RedirectInfoInCpu *ebpf.VariableSpec `ebpf:"redirect_info_in_cpu"`
@@ -304,16 +376,17 @@ func (o *samplerObjects) Close() error {
 //
 // It can be passed to loadSamplerObjects or ebpf.CollectionSpec.LoadAndAssign.
 type samplerMaps struct {
-	Accounts *ebpf.Map `ebpf:"accounts"`
-	Bucket   *ebpf.Map `ebpf:"bucket"`
-	Closed   *ebpf.Map `ebpf:"closed"`
-	Doorbell *ebpf.Map `ebpf:"doorbell"`
-	Flows    *ebpf.Map `ebpf:"flows"`
-	Heads    *ebpf.Map `ebpf:"heads"`
-	Passages *ebpf.Map `ebpf:"passages"`
-	Rates    *ebpf.Map `ebpf:"rates"`
-	Rings    *ebpf.Map `ebpf:"rings"`
-	Samples  *ebpf.Map `ebpf:"samples"`
+	Accounts  *ebpf.Map `ebpf:"accounts"`
+	Bucket    *ebpf.Map `ebpf:"bucket"`
+	Closed    *ebpf.Map `ebpf:"closed"`
+	Doorbell  *ebpf.Map `ebpf:"doorbell"`
+	Flows     *ebpf.Map `ebpf:"flows"`
+	Heads     *ebpf.Map `ebpf:"heads"`
+	Passages  *ebpf.Map `ebpf:"passages"`
+	Rates     *ebpf.Map `ebpf:"rates"`
+	Rings     *ebpf.Map `ebpf:"rings"`
+	Samples   *ebpf.Map `ebpf:"samples"`
+	Scratches *ebpf.Map `ebpf:"scratches"`
 }
 
 func (m *samplerMaps) Close() error {
@@ -328,6 +401,7 @@ func (m *samplerMaps) Close() error {
 		m.Rates,
 		m.Rings,
 		m.Samples,
+		m.Scratches,
 	)
 }
 
@@ -350,10 +424,16 @@ type samplerVariables struct {
 	HeadLimitType     *ebpf.Variable `ebpf:"head_limit_type"`
 	Hook              *ebpf.Variable `ebpf:"hook"`
 	KeepFlowsBelow    *ebpf.Variable `ebpf:"keep_flows_below"`
+	LostLimitType     *ebpf.Variable `ebpf:"lost_limit_type"`
+	NoLossCount       *ebpf.Variable `ebpf:"no_loss_count"`
+	NoLosses          *ebpf.Variable `ebpf:"no_losses"`
 	OneIn             *ebpf.Variable `ebpf:"one_in"`
 	OneInOf           *ebpf.Variable `ebpf:"one_in_of"`
 	PacketCost        *ebpf.Variable `ebpf:"packet_cost"`
+	PerfBeside        *ebpf.Variable `ebpf:"perf_beside"`
 	Reach             *ebpf.Variable `ebpf:"reach"`
+	ReasonCount       *ebpf.Variable `ebpf:"reason_count"`
+	Reasons           *ebpf.Variable `ebpf:"reasons"`
 	RecordingEntry    *ebpf.Variable `ebpf:"recording_entry"`
 	RecordingExit     *ebpf.Variable `ebpf:"recording_exit"`
 	RedirectInfoInCpu *ebpf.Variable `ebpf:"redirect_info_in_cpu"`
@@ -376,12 +456,14 @@ type samplerVariables struct {
 //
 // It can be passed to loadSamplerObjects or ebpf.CollectionSpec.LoadAndAssign.
 type samplerPrograms struct {
-	EndPoll      *ebpf.Program `ebpf:"end_poll"`
-	SampleCard   *ebpf.Program `ebpf:"sample_card"`
-	SampleEgress *ebpf.Program `ebpf:"sample_egress"`
-	SampleFentry *ebpf.Program `ebpf:"sample_fentry"`
-	SampleFexit  *ebpf.Program `ebpf:"sample_fexit"`
-	SampleXdp    *ebpf.Program `ebpf:"sample_xdp"`
+	EndPoll         *ebpf.Program `ebpf:"end_poll"`
+	SampleCard      *ebpf.Program `ebpf:"sample_card"`
+	SampleEgress    *ebpf.Program `ebpf:"sample_egress"`
+	SampleExplained *ebpf.Program `ebpf:"sample_explained"`
+	SampleFentry    *ebpf.Program `ebpf:"sample_fentry"`
+	SampleFexit     *ebpf.Program `ebpf:"sample_fexit"`
+	SampleReceived  *ebpf.Program `ebpf:"sample_received"`
+	SampleXdp       *ebpf.Program `ebpf:"sample_xdp"`
 }
 
 func (p *samplerPrograms) Close() error {
@@ -389,8 +471,10 @@ func (p *samplerPrograms) Close() error {
 		p.EndPoll,
 		p.SampleCard,
 		p.SampleEgress,
+		p.SampleExplained,
 		p.SampleFentry,
 		p.SampleFexit,
+		p.SampleReceived,
 		p.SampleXdp,
 	)
 }

@@ -140,6 +140,11 @@ func (s *Session) openReader() (err error) {
 			return err
 		}
 	}
+	for _, h := range s.hooks {
+		if drop, ok := h.(*dropHook); ok {
+			r.words = drop.words
+		}
+	}
 	return r.addRings()
 }
 

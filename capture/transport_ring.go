@@ -69,7 +69,7 @@ func newRingTransport(o *Options) transport {
 const fragmentsBuffer = 1 << 20
 
 func (t *ringTransport) prepare(spec *ebpf.CollectionSpec, sources []Source) error {
-	if !slices.ContainsFunc(sources, func(s Source) bool { return s.Hook.Traces() }) {
+	if !slices.ContainsFunc(sources, func(s Source) bool { return s.InFragments() }) {
 		t.fragments = nil
 	}
 	t.fitFragments()
@@ -82,6 +82,9 @@ func (t *ringTransport) prepare(spec *ebpf.CollectionSpec, sources []Source) err
 	if err := spec.Variables[samplerVarStoresInOrder].Set(t.inOrder); err != nil {
 		return fmt.Errorf("set %s: %w", samplerVarStoresInOrder, err)
 	}
+	if err := spec.Variables[samplerVarPerfBeside].Set(t.fragments != nil); err != nil {
+		return fmt.Errorf("set %s: %w", samplerVarPerfBeside, err)
+	}
 	return nil
 }
 
@@ -92,7 +95,7 @@ func (t *ringTransport) fitFragments() {
 	}
 	fits, err := support.FitPerfRings(t.fragments.size, MinBuffer)
 	if err != nil {
-		t.notice(fmt.Errorf("perf's rings are not available: %w: packets in several buffers are lost at traced programs", err))
+		t.notice(fmt.Errorf("perf's rings are not available: %w: packets in several buffers are lost at traced programs, and truncated where the stack throws them away", err))
 		t.fragments = nil
 		return
 	}

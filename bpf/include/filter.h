@@ -146,6 +146,11 @@ static __always_inline bool is_match(void *ctx, enum context context, __u32 wire
 
 	if (context == XDP_MD)
 		return filter(ctx, wire_len);
+	if (context == LOST) {
+		const struct lost *lost = ctx;
+
+		return filter_head((void *)lost->head, wire_len, lost->head_length);
+	}
 	struct head *head = context == SKB ? copy_sent_head(ctx, &length) : copy_head(ctx, &length);
 
 	return head && filter_head(head, wire_len, length);

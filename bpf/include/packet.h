@@ -16,6 +16,7 @@
 #include <bpf/bpf_endian.h>
 #include <bpf/bpf_helpers.h>
 
+#include "lost.h"
 #include "traced.h"
 
 #define MAX_TAGS       2    /* VLAN tags that are skipped */
@@ -58,6 +59,7 @@ enum context {
 	XDP_MD,	  /* of an XDP program */
 	XDP_BUFF, /* of fentry and fexit: bytes must be copied to be read */
 	SKB,	  /* struct __sk_buff, of a program at egress */
+	LOST,	  /* struct lost, which has a copy of the packet's beginning */
 };
 
 /*
@@ -90,10 +92,15 @@ static __always_inline const void *sent_bytes_at(struct __sk_buff *skb, __u64 at
 	return bpf_skb_load_bytes(skb, at, copy, size) ? NULL : copy;
 }
 
+static __always_inline const void *lost_bytes_at(const struct lost *lost, __u64 at, __u64 size)
+{
+	return at + size <= lost->head_length ? lost->head + at : NULL;
+}
+
 /*
  * bytes_at returns where `size` bytes at offset `at` can be read, in the packet or in `copy`, or
  * NULL if the packet ends before. The first of several buffers may be empty: then the kernel
- * copies the bytes, but not for tracers. A VLAN tag beside the packet is ignored.
+ * copies the bytes, but not for tracers. A VLAN tag beside the packet is ignored, except for LOST.
  */
 static __always_inline const void *bytes_at(const struct packet *p, __u64 at, void *copy,
 					    __u64 size)
@@ -105,6 +112,8 @@ static __always_inline const void *bytes_at(const struct packet *p, __u64 at, vo
 		return traced_bytes_at(p->ctx, at, copy, size);
 	if (p->context == SKB)
 		return sent_bytes_at(p->ctx, at, copy, size);
+	if (p->context == LOST)
+		return lost_bytes_at(p->ctx, at, size);
 
 	/*
 	 * The address is loaded again for each header. If it were kept, the verifier would check
@@ -265,7 +274,7 @@ __noinline int find_skb_layers(struct __sk_buff *ctx, struct layers *l)
 
 static __always_inline void find_layers(const struct packet *p, struct layers *l)
 {
-	if (p->context == XDP_BUFF)
+	if (p->context == XDP_BUFF || p->context == LOST)
 		walk(p, l);
 	else if (p->context == SKB)
 		find_skb_layers(p->ctx, l);

@@ -26,6 +26,7 @@ struct facts {
 	__u64 dropped;	 /* account.lost so far; in capture since the previous packet */
 	__u64 card_time; /* when the card received it, by the card's clock in ns; 0 = unknown */
 	__u64 clock_set_back; /* by how many ns before this packet; only capture sets it */
+	__u64 location;	      /* of a lost packet: address within the function that threw it away */
 	__u32 weight;	      /* it was drawn at random from this many packets */
 	__u32 queue;	      /* receive queue */
 	__u32 hash;	      /* over the packet's addresses */
@@ -33,6 +34,8 @@ struct facts {
 	__u32 gso_size;	      /* bytes of data per segment; 0 = the packet will not be segmented */
 	__u32 to;	      /* the interface that sends it, see enum limit; 0 = unknown */
 	__u32 run_time;	      /* of the traced program, in ns; 0 = unknown: see note_entered */
+	__u32 reason;	      /* of a lost packet: enum skb_drop_reason */
+	__u32 unused;
 	/*
 	 * A VLAN tag that is kept beside the packet; both are 0 if there is none. They are last,
 	 * because the addresses move to here when capture puts the tag back.
@@ -40,7 +43,7 @@ struct facts {
 	__be16 tag_protocol;
 	__u16 tag;
 };
-_Static_assert(sizeof(struct facts) == 88, "capture and the programs agree on the size");
+_Static_assert(sizeof(struct facts) == 104, "capture and the programs agree on the size");
 
 /*
  * Where the parts of a packet id begin: the CPU in the upper 12 bits, then 12 bits for the hook,

@@ -45,7 +45,7 @@ func newJSONEncoder(d *capture.Description, o *Options) *jsonEncoder {
 		for i := range d.Sources {
 			s := &d.Sources[i]
 			e.lines.Add(jsonline.Source{
-				Interface: s.Name, Direction: s.Direction().String(), Hook: s.Hook.String(), Program: s.Target.Name, NoQueue: !s.HasQueue(),
+				Interface: s.Name, Direction: directionOf(s), Hook: s.Hook.String(), Program: s.Target.Name, NoQueue: !s.HasQueue(),
 			})
 		}
 	}
@@ -86,6 +86,7 @@ func (e *jsonEncoder) packets(c *chunk, packets []capture.Packet) (n int, err er
 		if p.To != 0 && e.d.OutletName != nil {
 			line.To = e.d.OutletName(p.To)
 		}
+		line.Reason, line.Location = e.d.CauseNames(p.Facts)
 		line.Dropped = p.Dropped
 		line.GSOSize = int(p.GSOSize)
 		line.RunTime = p.RunTime
@@ -100,6 +101,14 @@ func (e *jsonEncoder) packets(c *chunk, packets []capture.Packet) (n int, err er
 		c.noteEnd(p)
 	}
 	return n, nil
+}
+
+// directionOf is "" if the source's packets may go either way.
+func directionOf(s *capture.Source) string {
+	if !s.HasDirection() {
+		return ""
+	}
+	return s.Direction().String()
 }
 
 // kind returns the index of a packet's kind in lines.

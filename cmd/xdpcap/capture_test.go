@@ -355,7 +355,7 @@ func TestJumbo(t *testing.T) {
 			t.Fatal(err)
 		}
 		status, stderr := p.wait()
-		notice := "xdpcap: snapshot length 262144: packets are truncated to 65428 bytes, the most that a record can hold\n"
+		notice := "xdpcap: snapshot length 262144: packets are truncated to 65412 bytes, the most that a record can hold\n"
 		if status != 0 || strings.Count(stderr, notice) != test.notices {
 			t.Errorf("exit status %d: %s", status, stderr)
 		}

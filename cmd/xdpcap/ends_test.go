@@ -121,7 +121,7 @@ func TestClosingLines(t *testing.T) {
 	pair := testnet.MustPair(t, testnet.PairOptions{})
 	p := listening(t, pair.Rx, nil, "-i", pair.RxName, "-w", os.DevNull)
 	testnet.Generate(t, pair, testnet.GeneratorOptions{Frame: testnet.UDPFrame(64, 0), Count: 300, Rate: 10_000})
-	want := "xdpcap: listening on rx0, XDP native, link-type EN10MB (Ethernet), snapshot length 65428 bytes\n" +
+	want := "xdpcap: listening on rx0, XDP native, link-type EN10MB (Ethernet), snapshot length 65412 bytes\n" +
 		"300 packets captured\n300 packets received by filter\n0 packets dropped by kernel\n" +
 		"xdpcap: 300 seen = 0 filtered out + 0 not sampled + 0 lost + 0 invalid + 300 captured\n"
 	if got := p.interrupt(); got != want {

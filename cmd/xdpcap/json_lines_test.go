@@ -155,7 +155,7 @@ func TestDocumentedLineKeys(t *testing.T) {
 	frame := append([]byte{}, testnet.UDPFrame(80, 0)...)
 	frame[23] = 6 // TCP
 	frame = append(frame[:12:12], append([]byte{0x81, 0, 0, 1}, frame[12:]...)...)
-	line := jsonline.NewEncoder(source).Append(nil, &jsonline.Packet{Data: frame, Verdict: "tx", To: "eth1", GSOSize: 1, Weight: 2, HashBy: "card", SetBack: 1, RunTime: 1})
+	line := jsonline.NewEncoder(source).Append(nil, &jsonline.Packet{Data: frame, Verdict: "tx", To: "eth1", GSOSize: 1, Weight: 2, HashBy: "card", SetBack: 1, RunTime: 1, Reason: "NO_SOCKET", Location: "tcp_v4_rcv"})
 	var keys map[string]any
 	if err := json.Unmarshal(line, &keys); err != nil {
 		t.Fatal(err)

@@ -372,6 +372,8 @@ type packetKeys struct {
 	Weight    uint32    `json:"weight"`
 	GSOSize   uint32    `json:"gso_size"`
 	RunTime   uint32    `json:"run_time_ns"`
+	Reason    string    `json:"reason"`
+	Location  string    `json:"location"`
 	Hash      string    `json:"hash"`
 	HashBy    string    `json:"hash_by"`
 	SetBack   int64     `json:"clock_set_back_ns"`

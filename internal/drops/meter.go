@@ -8,6 +8,7 @@ import (
 	"github.com/cilium/ebpf"
 	"golang.org/x/sys/unix"
 
+	"github.com/xdpcap/xdpcap/internal/lost"
 	"github.com/xdpcap/xdpcap/internal/meter"
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
@@ -169,11 +170,11 @@ func (c *Counts) addStack(m *Meter, s stackCounts) (atHook Tally) {
 			}
 		}
 		switch {
-		case isAtHook(cause):
-			if cause.Location == genericHook && cause.Reason != "XDP" {
+		case lost.IsAtHook(cause.Reason, cause.Location):
+			if cause.Location == lost.GenericHook && cause.Reason != "XDP" {
 				atHook.Add(tally)
 			}
-		case isHarmless(cause):
+		case lost.IsHarmless(cause.Reason, cause.Location):
 			c.add(c.Harmless, l, tally)
 		default:
 			c.add(c.Losses, l, tally)

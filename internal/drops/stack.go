@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"strings"
 	"sync"
 	"time"
 
@@ -12,6 +11,7 @@ import (
 	"github.com/cilium/ebpf/btf"
 	"github.com/cilium/ebpf/link"
 
+	"github.com/xdpcap/xdpcap/internal/lost"
 	"github.com/xdpcap/xdpcap/internal/meter"
 	"github.com/xdpcap/xdpcap/internal/support"
 	"github.com/xdpcap/xdpcap/internal/xdp"
@@ -49,8 +49,8 @@ type stackMeter struct {
 	program *ebpf.Program
 	link    link.Link
 	began   time.Time
-	reasons reasons
-	symbols *symbols
+	reasons lost.Reasons
+	symbols *lost.Symbols
 
 	mu     sync.Mutex // guards the fields below, and the table from a look until the removal of entries
 	aging  meter.Aging[stackCause]
@@ -65,7 +65,7 @@ const keptCauses = 1024
 const gone = "gone"
 
 // programOf has the program that reads each list of arguments which the tracepoint has had, as
-// meter.TracepointArguments writes it.
+// support.TracepointArguments writes it.
 var programOf = map[string]string{
 	"*sk_buff, *void":                         stackProgCountUnexplained, // before Linux 5.17
 	"*sk_buff, *void, skb_drop_reason":        stackProgCountExplained,
@@ -97,10 +97,10 @@ func (s *stackMeter) open(iface *xdp.Interface) (err error) {
 	if err != nil {
 		return support.ExplainBTF("find the tracepoint skb:kfree_skb and its reasons in the kernel's BTF", err)
 	}
-	if s.reasons, err = kernelReasons(types); err != nil {
+	if s.reasons, err = lost.KernelReasons(types); err != nil {
 		return err
 	}
-	if s.symbols, err = openSymbols(); err != nil {
+	if s.symbols, err = lost.OpenSymbols(); err != nil {
 		return err
 	}
 	name, err := programFor(kernel)
@@ -130,7 +130,7 @@ func (s *stackMeter) open(iface *xdp.Interface) (err error) {
 
 // programFor returns the program that can read this kernel's tracepoint.
 func programFor(kernel *btf.Spec) (string, error) {
-	args, err := meter.TracepointArguments(kernel, "kfree_skb")
+	args, err := support.TracepointArguments(kernel, "kfree_skb")
 	if err != nil {
 		return "", fmt.Errorf("find the tracepoint skb:kfree_skb in the kernel's BTF: %w", err)
 	}
@@ -163,7 +163,7 @@ func (s *stackMeter) Read() (stackCounts, error) {
 	for key := range raw {
 		locations = append(locations, key.Location)
 	}
-	names, err := s.symbols.find(locations)
+	names, err := s.symbols.Find(locations)
 	if err != nil {
 		return stackCounts{}, err
 	}
@@ -212,13 +212,12 @@ func (s *stackMeter) forget(now time.Time) error {
 func (s *stackMeter) cause(key *stackCause, names map[uint64]string) Cause {
 	c := Cause{Reason: "NOT_SPECIFIED", Namespace: key.At.Netns, Device: meter.Text(key.At.Name[:])}
 	if key.Reason != 0 {
-		c.Reason = s.reasons.name(Reason(key.Reason))
+		c.Reason = s.reasons.Name(lost.Reason(key.Reason))
 	}
-	name, ok := names[key.Location]
-	if !ok {
-		name = fmt.Sprintf("%#x", key.Location)
+	var ok bool
+	if c.Location, ok = names[key.Location]; !ok {
+		c.Location = fmt.Sprintf("%#x", key.Location)
 	}
-	c.Location, _, _ = strings.Cut(name, ".") // the compiler's copies: tcp_rcv.isra.0
 	return c
 }
 
@@ -248,7 +247,7 @@ func (s *stackMeter) Close() error {
 		s.coll.Close()
 	}
 	if s.symbols != nil {
-		errs = append(errs, s.symbols.close())
+		errs = append(errs, s.symbols.Close())
 	}
 	return errors.Join(errs...)
 }

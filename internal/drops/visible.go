@@ -3,6 +3,7 @@ package drops
 import (
 	"github.com/vishvananda/netlink"
 
+	"github.com/xdpcap/xdpcap/internal/lost"
 	"github.com/xdpcap/xdpcap/internal/support"
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
@@ -75,19 +76,19 @@ func visibleStack() (stack, egress support.Check) {
 	if err == nil {
 		_, err = programFor(kernel)
 	}
-	var names reasons
+	var names lost.Reasons
 	if err == nil {
-		names, err = kernelReasons(types)
+		names, err = lost.KernelReasons(types)
 	}
 	if err != nil {
 		c := support.Check{Answer: support.No, Reason: err.Error()}
 		return c, c
 	}
-	return seenBy(names, symbolsHidden())
+	return seenBy(names, lost.SymbolsHidden())
 }
 
 // seenBy tells the same of a kernel with these reasons.
-func seenBy(names reasons, hidden bool) (stack, egress support.Check) {
+func seenBy(names lost.Reasons, hidden bool) (stack, egress support.Check) {
 	stack = support.Check{Answer: support.Yes, Reason: "by reason and function"}
 	switch {
 	case len(names) == 0:

@@ -6,6 +6,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/xdpcap/xdpcap/internal/lost"
 	"github.com/xdpcap/xdpcap/internal/support"
 	"github.com/xdpcap/xdpcap/internal/testnet"
 )
@@ -38,13 +39,13 @@ func TestVisible(t *testing.T) {
 	}
 	for _, test := range []struct {
 		name          string
-		names         reasons
+		names         lost.Reasons
 		hidden        bool
 		stack, egress string
 	}{
-		{"all", reasons{1: "NO_SOCKET", 2: "QDISC_DROP"}, false, "yes: by reason and function", "yes: by reason and function"},
-		{"no symbols", reasons{1: "NO_SOCKET", 2: "QDISC_DROP"}, true, "yes: by reason; the kernel hides", "yes: by reason; the kernel hides"},
-		{"no reason for queues", reasons{1: "NO_SOCKET"}, false, "yes: by reason and function", "no: counted with the stack's"},
+		{"all", lost.Reasons{1: "NO_SOCKET", 2: "QDISC_DROP"}, false, "yes: by reason and function", "yes: by reason and function"},
+		{"no symbols", lost.Reasons{1: "NO_SOCKET", 2: "QDISC_DROP"}, true, "yes: by reason; the kernel hides", "yes: by reason; the kernel hides"},
+		{"no reason for queues", lost.Reasons{1: "NO_SOCKET"}, false, "yes: by reason and function", "no: counted with the stack's"},
 		{"no reasons", nil, false, "yes: by function; the kernel gives", "no: counted with the stack's"},
 	} {
 		stack, egress := seenBy(test.names, test.hidden)

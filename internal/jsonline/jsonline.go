@@ -38,6 +38,8 @@ type Packet struct {
 	Hash    uint32
 	HashBy  string        // who computed the hash; "" = none
 	SetBack time.Duration // by how much the wall clock was set back before it
+
+	Reason, Location string // why and where it was thrown away; "" = it was not
 }
 
 // An Encoder belongs to one goroutine.
@@ -52,11 +54,14 @@ type Encoder struct {
 	to       string // the last Packet.To, which mostly repeats
 	quotedTo []byte // the key and that value as JSON
 
+	reason, location string // the same for the last Packet.Reason and Packet.Location
+	quotedCause      []byte
+
 	h headers.Headers
 }
 
 // maxKeys bounds the bytes of a line besides those of its source's text.
-const maxKeys = 1024
+const maxKeys = 1536
 
 // NewEncoder returns an encoder for packets of these sources.
 func NewEncoder(sources []Source) *Encoder {
@@ -99,6 +104,16 @@ func (e *Encoder) outlet(to string) []byte {
 	return e.quotedTo
 }
 
+// cause returns the keys and the values of Packet.Reason and Packet.Location.
+func (e *Encoder) cause(reason, location string) []byte {
+	if reason != e.reason || location != e.location {
+		e.reason, e.location = reason, location
+		e.quotedCause = appendText(e.quotedCause[:0], `,"reason":`, reason)
+		e.quotedCause = appendText(e.quotedCause, `,"location":`, location)
+	}
+	return e.quotedCause
+}
+
 // MaxLine is an upper bound of the length of a line, in bytes.
 func (e *Encoder) MaxLine() int { return e.overall }
 
@@ -125,6 +140,9 @@ func (e *Encoder) Append(dst []byte, p *Packet) []byte {
 	}
 	if p.To != "" {
 		b = append(b, e.outlet(p.To)...)
+	}
+	if p.Reason != "" {
+		b = append(b, e.cause(p.Reason, p.Location)...)
 	}
 	if p.GSOSize != 0 {
 		b = appendNumber(b, `,"gso_size":`, uint64(p.GSOSize))

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"math"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -32,9 +33,9 @@ func TestLines(t *testing.T) {
 		packet Packet
 		want   string
 	}{
-		{"tcp", Packet{Data: tagged, WireLen: 1500, Time: 1_790_000_000_000_000_001, Source: 1, Verdict: "tx", To: "eth\"1", Queue: 3, ID: math.MaxUint64, Dropped: 5, Weight: 1000, GSOSize: 1448, RunTime: 250},
+		{"tcp", Packet{Data: tagged, WireLen: 1500, Time: 1_790_000_000_000_000_001, Source: 1, Verdict: "tx", To: "eth\"1", Queue: 3, ID: math.MaxUint64, Dropped: 5, Weight: 1000, GSOSize: 1448, RunTime: 250, Reason: "NO_SOCKET", Location: "tcp_v4_rcv"},
 			`{"time":"2026-09-21T14:13:20.000000001Z","interface":"/sys/fs/bpf/\"a\"\n` + `\ufffd` + `","direction":"in","hook":"exit","program":"balancer",` +
-				`"verdict":"tx","queue":3,"id":18446744073709551615,"lost_before":5,"length":1500,"captured":62,"weight":1000,"to":"eth\"1","gso_size":1448,"run_time_ns":250,` +
+				`"verdict":"tx","queue":3,"id":18446744073709551615,"lost_before":5,"length":1500,"captured":62,"weight":1000,"to":"eth\"1","reason":"NO_SOCKET","location":"tcp_v4_rcv","gso_size":1448,"run_time_ns":250,` +
 				`"source_mac":"02:00:00:00:00:0a","destination_mac":"02:00:00:00:00:fe","vlans":[100,7],"family":"ipv4","protocol":"tcp","source":"192.0.2.1","source_port":443,` +
 				`"destination":"198.51.100.2","destination_port":12345,"tcp_flags":["syn","ack"],"community_id":"1:AoQee0n+by81nmtojrQZ1FLO0d0="}`},
 		{"fragment", Packet{Data: fragment, WireLen: 54, Weight: 1, Time: 1_790_000_000_999_999_999},
@@ -106,7 +107,7 @@ func FuzzAppend(f *testing.F) {
 	f.Add(append(v6, bytes.Repeat([]byte{0xab, 0xcd}, 60)...), int64(-1), uint64(7))
 	e := NewEncoder(sources)
 	f.Fuzz(func(t *testing.T, frame []byte, ns int64, n uint64) {
-		p := Packet{Data: frame, Time: ns, WireLen: int(n >> 1), Queue: uint32(n), ID: n, Dropped: n, Source: int(n & 1), Verdict: "redirect", To: "eth1", GSOSize: int(n >> 1), Weight: uint32(n)}
+		p := Packet{Data: frame, Time: ns, WireLen: int(n >> 1), Queue: uint32(n), ID: n, Dropped: n, Source: int(n & 1), Verdict: "redirect", To: "eth1", GSOSize: int(n >> 1), Weight: uint32(n), Reason: strings.Repeat("R", 160), Location: strings.Repeat("l", 160)}
 		line := e.Append(nil, &p)
 		if !json.Valid(line) || bytes.IndexByte(line, '\n') != len(line)-1 || len(line) > e.MaxLine() {
 			t.Errorf("%d bytes, at most %d: %s", len(line), e.MaxLine(), line)

@@ -35,10 +35,11 @@ type packetLines struct {
 	origin    []byte // of the last packet
 
 	outletName func(capture.Outlet) string // nil = no packet has one
+	causeNames func(*capture.Facts) (reason, location string)
 }
 
 func newPacketLines(d *capture.Description, f Format) *packetLines {
-	l := &packetLines{more: d.More, format: f, dissector: dissect.New(f.Options), outletName: d.OutletName}
+	l := &packetLines{more: d.More, format: f, dissector: dissect.New(f.Options), outletName: d.OutletName, causeNames: d.CauseNames}
 	l.add(d.Sources)
 	return l
 }
@@ -95,7 +96,8 @@ func (l *packetLines) append(dst []byte, p *capture.Packet) []byte {
 	if decided {
 		o.verdict, o.known = verdict, o.known|pcapng.HasVerdict
 	}
-	if l.several || decided {
+	o.reason, o.location = l.causeNames(p.Facts)
+	if l.several || decided || o.reason != "" {
 		o.label = l.labels[p.Source]
 	}
 	if p.To != 0 && l.format.Verbose > 0 && l.outletName != nil {
@@ -129,11 +131,14 @@ type packetOrigin struct {
 	weight      uint32 // packets that it stands for; only for -v
 	hash        uint32
 	soft        bool          // the hash is software's
+	reason      string        // why it was thrown away; "" = it was not
+	location    string        // the kernel's function that did so
 	known       pcapng.Fields // which of queue, id, verdict and hash
 	to          string        // the interface that the verdict sends it out of, "" = not known; only for -v
 }
 
-// appendOrigin says where a packet comes from, as far as that is not evident: source and verdict.
+// appendOrigin says where a packet comes from, as far as that is not evident: source and verdict,
+// or why it was thrown away and where.
 // With -v it says what else is known: where the verdict sends the packet, receive queue, packet id,
 // what was lost before the packet, how many packets it stands for, how large the segments are that
 // it is to be cut into, and how long the traced program ran.
@@ -149,6 +154,9 @@ func (f *Format) appendOrigin(b []byte, o *packetOrigin) []byte {
 		} else {
 			b = fmt.Appendf(b, "[%s]", name)
 		}
+	}
+	if o.reason != "" {
+		b = fmt.Appendf(b, "[%s %s]", escape.Text(o.reason), escape.Text(o.location))
 	}
 	if f.Verbose == 0 {
 		return b

@@ -45,10 +45,18 @@ func TestPacketOrigin(t *testing.T) {
 			`eth0:prog@exit[REDIRECT to out\x1b7] (queue 0, id 0) `},
 		{"where it is sent to, without -v", []capture.Source{exit}, Format{}, capture.Packet{Facts: &capture.Facts{Verdict: capture.Redirect, To: 7}},
 			"eth0:prog@exit[REDIRECT] "},
+		{"thrown away", []capture.Source{{Name: "eth0", Hook: capture.StackDrop}}, verbose, capture.Packet{Facts: &capture.Facts{ID: 5, Reason: 3, Location: 9}},
+			`eth0@drop[REASON\x1b3 function_9] (id 5) `},
 	}
 	for _, tt := range tests {
 		tt.packet.Time, tt.packet.WireLen = time.Unix(1700000000, 1000).UnixNano(), 60
-		got := string(newPacketLines(&capture.Description{Sources: tt.sources, OutletName: func(to capture.Outlet) string { return fmt.Sprintf("out\x1b%d", to) }}, tt.format).append(nil, &tt.packet))
+		d := capture.Description{
+			Sources:      tt.sources,
+			OutletName:   func(to capture.Outlet) string { return fmt.Sprintf("out\x1b%d", to) },
+			ReasonName:   func(r capture.Reason) string { return fmt.Sprintf("REASON\x1b%d", r) },
+			LocationName: func(l capture.Location) string { return fmt.Sprintf("function_%d", l) },
+		}
+		got := string(newPacketLines(&d, tt.format).append(nil, &tt.packet))
 		stamp := time.Unix(1700000000, 1000).Local().Format("15:04:05.000000 ")
 		got, found := strings.CutPrefix(got, stamp)
 		if !found || !strings.HasPrefix(got, tt.want+" [|ether]") {

@@ -14,6 +14,10 @@ type Remarks struct {
 	Outlet  []byte        // interface through which Verdict, tx or redirect, sends it; nil = omitted
 	GSOSize uint32        // the most bytes of data in a segment; 0 = omitted
 	RunTime uint32        // how long the program that decided about it ran, in ns; 0 = omitted
+
+	// Reason is why the network stack threw the packet away, and Location the kernel's function
+	// that did so, at most maxCause bytes long; a nil Reason = omitted.
+	Reason, Location []byte
 }
 
 // The words of remarks. Each remark is a comment of its own. The value comes after the first part.
@@ -22,7 +26,11 @@ const (
 	weightWord              = "weight "
 	gsoWord                 = "GSO size "
 	runWord, runEnd         = "the program ran ", " ns"
+	causeWord, locationWord = "thrown away: ", " in "
 )
+
+// maxCause bounds what parse takes for a reason or a location, in bytes.
+const maxCause = 160
 
 // outletWords come before an outlet. The index is the verdict; "" = a verdict without an outlet.
 var outletWords = [...]string{3: "tx to ", 4: "redirect to "}
@@ -56,12 +64,17 @@ func (r *Remarks) append(b []byte, verdict uint32) []byte {
 			return append(strconv.AppendUint(append(b, runWord...), uint64(r.RunTime), 10), runEnd...)
 		})
 	}
+	if r.Reason != nil {
+		b = appendComment(b, func(b []byte) []byte {
+			return append(append(append(append(b, causeWord...), r.Reason...), locationWord...), r.Location...)
+		})
+	}
 	return b
 }
 
 // isEmpty tells whether there is no remark, which is so for most packets.
 func (r *Remarks) isEmpty() bool {
-	return r.SetBack == 0 && r.Weight <= 1 && r.Outlet == nil && r.GSOSize|r.RunTime == 0
+	return r.SetBack == 0 && r.Weight <= 1 && r.Outlet == nil && r.GSOSize|r.RunTime == 0 && r.Reason == nil
 }
 
 // appendComment appends an opt_comment with a short text that is never truncated.
@@ -75,7 +88,7 @@ func appendComment(b []byte, text func([]byte) []byte) []byte {
 
 // parse reads the remark in a comment, unless an earlier comment had the same remark: comments that
 // people add to a packet come after the remarks. For an outlet it returns the verdict that sends
-// the packet there; Outlet then refers to the comment's bytes.
+// the packet there. Outlet, Reason and Location then refer to the comment's bytes.
 func (r *Remarks) parse(comment []byte) (verdict uint32) {
 	if number, ok := bytes.CutPrefix(comment, []byte(weightWord)); ok {
 		if n := parseUint(number); n > 0 && r.Weight == 0 {
@@ -93,6 +106,11 @@ func (r *Remarks) parse(comment []byte) (verdict uint32) {
 			r.SetBack = max(back, 0)
 		}
 	}
+	if text, ok := bytes.CutPrefix(comment, []byte(causeWord)); ok && r.Reason == nil {
+		if at := bytes.LastIndex(text, []byte(locationWord)); at > 0 && isName(text[:at]) && isName(text[at+len(locationWord):]) {
+			r.Reason, r.Location = text[:at], text[at+len(locationWord):]
+		}
+	}
 	for v, word := range outletWords {
 		if to, ok := bytes.CutPrefix(comment, []byte(word)); ok && word != "" && r.Outlet == nil {
 			r.Outlet = to
@@ -100,6 +118,16 @@ func (r *Remarks) parse(comment []byte) (verdict uint32) {
 		}
 	}
 	return 0
+}
+
+// isName tells whether a reason or a location can be one of the kernel's.
+func isName(text []byte) bool {
+	for _, c := range text {
+		if (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') && (c < '0' || c > '9') && !bytes.Contains([]byte("_.$ "), []byte{c}) {
+			return false
+		}
+	}
+	return len(text) > 0 && len(text) <= maxCause
 }
 
 // parseUint reads a 32-bit number; 0 if there is none.

@@ -1,6 +1,7 @@
 package pcapng
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -13,6 +14,10 @@ func TestRemarks(t *testing.T) {
 	added := []string{ // each time by a person after the capture
 		"redirect to eth1", "redirect to the other team", "tx to nobody", "GSO size 1448", "GSO size 9000",
 		"the wall clock was set back by 1s before this packet", "the wall clock was set back by 2s before this packet",
+	}
+	causes := []string{
+		"thrown away: ", "thrown away:  in ", "thrown away: NO_SOCKET", "thrown away: NO_SOCKET in ", "thrown away: NO\"SOCKET in f", "thrown away: " + strings.Repeat("R", 161) + " in f",
+		"thrown away: NO_SOCKET in 0xffffffff81000000", "thrown away: OTHER in g",
 	}
 	for _, test := range []struct {
 		packet   Packet
@@ -31,6 +36,9 @@ func TestRemarks(t *testing.T) {
 			[]string{"weight 4294967296", "weight 0", "weight -1", "weight ", "weights 5", "weight 7", "weight 8"}, Remarks{Weight: 7}},
 		{Packet{Comments: []string{"the wall clock was set back by -5s before this packet"}}, []string{"the wall clock was set back by -5s before this packet"}, Remarks{}},
 		{Packet{Verdict: 4, Fields: HasVerdict, Comments: added}, added, Remarks{Outlet: []byte("eth1"), GSOSize: 1448, SetBack: time.Second}},
+		{Packet{Remarks: Remarks{Reason: []byte("reason 7 of subsystem 3"), Location: []byte("tcp_v4_rcv")}}, []string{"thrown away: reason 7 of subsystem 3 in tcp_v4_rcv"},
+			Remarks{Reason: []byte("reason 7 of subsystem 3"), Location: []byte("tcp_v4_rcv")}},
+		{Packet{Comments: causes}, causes, Remarks{Reason: []byte("NO_SOCKET"), Location: []byte("0xffffffff81000000")}},
 	} {
 		raw := AppendPacket(nil, &test.packet)
 		block, err := ParseBlock(raw, false)

@@ -41,6 +41,8 @@ type Options struct {
 
 	mode, transportName string
 
+	drops stackDropOptions
+
 	direction capture.Direction
 	xdpMode   capture.Mode
 	transport capture.Transport
@@ -99,6 +101,7 @@ const captureExamples = `  xdpcap -i eth0                                print p
   xdpcap -i eth0 'tcp port 443 and not host 192.0.2.1'
                                                 only what matches, chosen in the kernel
   xdpcap -i eth0 --verdict drop                 what the XDP program that runs there drops
+  xdpcap -i eth0 --drops -w lost.pcapng         what the stack throws away, and why
   xdpcap -i eth0 -s 128 -c 1000 -w heads.pcapng the first 128 bytes of 1000 packets
   xdpcap -i eth0 --account --listen :9432       how many packets there are, for Prometheus
   xdpcap -i eth0 -w out.pcapng --count --flows 10
@@ -168,6 +171,7 @@ func New(p *frame.Process, o *Options) *cobra.Command {
 
 	frame.CompleteWords(cmd)
 	cmd.RegisterFlagCompletionFunc("interface", p.CompleteInterface)
+	o.drops.complete(cmd)
 	cmd.RegisterFlagCompletionFunc("program", p.CompleteProgram)
 	return cmd
 }
@@ -210,6 +214,7 @@ func (o *Options) whereFlags(f *pflag.FlagSet) {
 func (o *Options) packetFlags(f *pflag.FlagSet) {
 	f.StringSliceVar(&o.verdictNames, "verdict", nil, "keep only packets to which the XDP program gives these `verdicts`: drop,aborted,tx,redirect,pass, or numbers")
 	frame.TakesList(f, "verdict", xdp.VerdictNames()...)
+	o.drops.flags(f)
 	f.StringVar(&o.filterAt, "filter-at", "entry", "filter packets as they enter the XDP program (`entry`), or as they leave it (exit)")
 	frame.TakesWords(f, "filter-at", "entry", "exit")
 	o.filter.Flags(f)

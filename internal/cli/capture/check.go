@@ -68,6 +68,9 @@ func (o *Options) check(given func(flag string) bool) (err error) {
 	if err := o.checkDirection(given); err != nil {
 		return err
 	}
+	if err := o.checkStackDrops(given); err != nil {
+		return err
+	}
 	// Only an exit has a verdict, or a packet as it leaves the program.
 	if (given("verdict") || o.sample.verdicts != nil || o.filterAt == "exit" || o.recorder.needsVerdict) && !given("rx-capture") && o.hookMap == "" {
 		o.hookNames = []string{"exit"}

@@ -62,8 +62,8 @@ func labels(sources []capture.Source) string {
 	return strings.Join(labels, ",")
 }
 
-// modes lists the different ways of capturing the sources: XDP native, generic, entry or exit, and
-// egress.
+// modes lists the different ways of capturing the sources: XDP native, generic, entry or exit,
+// egress, and what the stack throws away.
 func modes(sources []capture.Source) string {
 	var all, xdp []string
 	for _, src := range sources {
@@ -71,7 +71,7 @@ func modes(sources []capture.Source) string {
 		if src.Hook != capture.XDP {
 			mode = src.Hook.String()
 		}
-		if src.Hook != capture.Egress && !slices.Contains(xdp, mode) {
+		if src.Hook != capture.Egress && src.Hook != capture.StackDrop && !slices.Contains(xdp, mode) {
 			xdp = append(xdp, mode)
 		}
 	}
@@ -80,6 +80,9 @@ func modes(sources []capture.Source) string {
 	}
 	if slices.ContainsFunc(sources, func(s capture.Source) bool { return s.Hook == capture.Egress }) {
 		all = append(all, capture.Egress.String())
+	}
+	if slices.ContainsFunc(sources, func(s capture.Source) bool { return s.Hook == capture.StackDrop }) {
+		all = append(all, "what the stack throws away")
 	}
 	return strings.Join(all, " and ")
 }

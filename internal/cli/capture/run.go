@@ -193,7 +193,7 @@ func (r *captureRun) enterSandbox() error {
 		if src.NetAdmin {
 			r.o.Sandbox.KeepNetAdmin("remove the filter of clsact")
 		}
-		perf = perf || src.Target.ID != 0 // tracers use perf for packets in several buffers
+		perf = perf || src.InFragments()
 	}
 	if box := r.o.Sandbox.Box(); box != nil {
 		r.o.sandboxNeeds(box)

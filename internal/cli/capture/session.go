@@ -15,6 +15,9 @@ func (o *Options) session() capture.Options {
 		Verdicts:     o.verdicts,
 		FilterAtExit: o.filterAt == "exit",
 
+		StackDrops: o.drops.on,
+		Reasons:    o.drops.reasons,
+
 		Filter:        o.filter.Text,
 		VLANAware:     o.filter.VLANAware,
 		FilterProgram: o.filter.Program,

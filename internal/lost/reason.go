@@ -1,8 +1,11 @@
-package drops
+// Package lost knows what the kernel tells of the packets that it throws away: the names of its
+// reasons and functions, and which of them are losses.
+package lost
 
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/cilium/ebpf/btf"
@@ -15,8 +18,8 @@ type Reason uint32
 // subsystem is the number of what declares the reason.
 func (r Reason) subsystem() uint32 { return uint32(r) >> 16 }
 
-// reasons are the names of the running kernel's reasons.
-type reasons map[Reason]string
+// Reasons are the names of the running kernel's reasons.
+type Reasons map[Reason]string
 
 const (
 	reasonPrefix    = "SKB_DROP_REASON_"
@@ -35,14 +38,14 @@ var vocabularies = []vocabulary{
 	{"OPENVSWITCH", "openvswitch", "ovs_drop_reason", "OVS_DROP_"},
 }
 
-// kernelReasons reads the names from the kernel's BTF and that of its modules. A kernel before 5.17
+// KernelReasons reads the names from the kernel's BTF and that of its modules. A kernel before 5.17
 // has none.
-func kernelReasons(types *btf.Cache) (reasons, error) {
+func KernelReasons(types *btf.Cache) (Reasons, error) {
 	spec, err := types.Kernel()
 	if err != nil {
 		return nil, err
 	}
-	names := make(reasons)
+	names := make(Reasons)
 	if err := names.add(spec, "skb_drop_reason", reasonPrefix); err != nil {
 		return nil, err
 	}
@@ -67,7 +70,7 @@ func kernelReasons(types *btf.Cache) (reasons, error) {
 }
 
 // add adds the values of an enum of the core. It is not an error if there is no such enum.
-func (n reasons) add(spec *btf.Spec, enum, prefix string) error {
+func (n Reasons) add(spec *btf.Spec, enum, prefix string) error {
 	var declared *btf.Enum
 	if err := spec.TypeByName(enum, &declared); errors.Is(err, btf.ErrNotFound) {
 		return nil
@@ -81,7 +84,7 @@ func (n reasons) add(spec *btf.Spec, enum, prefix string) error {
 }
 
 // addOf adds the values of a module's enum that belong to this subsystem.
-func (n reasons) addOf(spec *btf.Spec, v vocabulary, subsystem uint32) {
+func (n Reasons) addOf(spec *btf.Spec, v vocabulary, subsystem uint32) {
 	var declared *btf.Enum
 	if spec.TypeByName(v.enum, &declared) != nil {
 		return
@@ -93,9 +96,9 @@ func (n reasons) addOf(spec *btf.Spec, v vocabulary, subsystem uint32) {
 	}
 }
 
-// name returns a reason as the kernel declares it, without the common prefix: NO_SOCKET. Reasons
+// Name returns a reason as the kernel declares it, without the common prefix: NO_SOCKET. Reasons
 // that have no name are numbers with their subsystem's.
-func (n reasons) name(r Reason) string {
+func (n Reasons) Name(r Reason) string {
 	if name, ok := n[r]; ok {
 		return name
 	}
@@ -103,4 +106,59 @@ func (n reasons) name(r Reason) string {
 		return fmt.Sprintf("reason %d of subsystem %d", uint32(r)&0xffff, s)
 	}
 	return fmt.Sprintf("reason %d", uint32(r))
+}
+
+// Names returns the names, in alphabetical order, without those of modules' subsystems.
+func (n Reasons) Names() (names []string) {
+	for r, name := range n {
+		if r.subsystem() == 0 && r != 0 {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
+// Parse finds a reason by its name, with or without the kernel's prefix, in lower or upper case.
+// Subsystems may have reasons of the same name.
+func (n Reasons) Parse(name string) (all []Reason, err error) {
+	wanted := strings.TrimPrefix(strings.ToUpper(strings.TrimSpace(name)), reasonPrefix)
+	nearest := ""
+	for r, known := range n {
+		if known == wanted {
+			all = append(all, r)
+		}
+		if d, least := distance(wanted, known), distance(wanted, nearest); d < least || d == least && known < nearest {
+			nearest = known
+		}
+	}
+	switch {
+	case len(all) > 0:
+		slices.Sort(all)
+		return all, nil
+	case nearest != "" && distance(wanted, nearest) <= 1+len(wanted)/3:
+		return nil, fmt.Errorf("reason %q: this kernel has none of that name: did you mean %s?", name, nearest)
+	}
+	return nil, fmt.Errorf("reason %q: this kernel has none of that name; the kernel's include/net/dropreason-core.h has them, without SKB_DROP_REASON_", name)
+}
+
+// distance is how many letters must be changed, added or removed to make b of a.
+func distance(a, b string) int {
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		diagonal := row[0]
+		row[0] = i + 1
+		for j := range len(b) {
+			cost := diagonal
+			if a[i] != b[j] {
+				cost++
+			}
+			diagonal = row[j+1]
+			row[j+1] = min(cost, row[j]+1, diagonal+1)
+		}
+	}
+	return row[len(b)]
 }

@@ -1,0 +1,216 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
+/*
+ * The bytes of a packet that the stack throws away, and which of such packets are none that anybody
+ * misses. Everything here needs a struct lost with its skb and scratch set.
+ */
+#ifndef FRAME_H
+#define FRAME_H
+
+#include <linux/bpf.h>
+#include <linux/if_ether.h>
+#include <stdbool.h>
+#include <bpf/bpf_core_read.h>
+#include <bpf/bpf_helpers.h>
+
+#include "filter.h"
+#include "lost.h"
+#include "record.h"
+
+enum lost_limit {
+	MAX_NO_LOSSES = 48, /* entries of no_losses */
+	MAX_REASONS = 64,   /* most reasons that can be selected */
+};
+enum lost_limit *const lost_limit_type; /* keeps the type in BTF, for bpf2go */
+
+/*
+ * Room for one packet. Each source has its own: programs of other sources may interrupt one outside
+ * of softirqs, but the kernel never lets a program of a tracepoint interrupt itself. The order
+ * matters: facts and the bytes after them are sent as they are here, and the verifier wants room
+ * after each array for the copies that it thinks are possible.
+ */
+struct scratch {
+	struct facts facts;
+	__u8 before[HEAD_BYTES];
+	struct head head;
+	struct ethhdr made;
+	__u8 room[2];
+};
+
+/* capture sets max_entries to the number of sources. */
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct scratch);
+} scratches SEC(".maps");
+
+/*
+ * Packets that the kernel throws away for this reason within these addresses are no losses, or they
+ * were lost at the XDP hook before; they do not count as seen.
+ */
+struct no_loss {
+	__u64 from, to; /* `to` is the first address after them */
+	__u32 reason;
+	__u32 unused;
+};
+
+volatile const struct no_loss no_losses[MAX_NO_LOSSES] = {};
+volatile const __u32 no_loss_count = 0;
+
+/* Packets with one of the first reason_count reasons are kept; without any, all are. */
+volatile const __u32 reasons[MAX_REASONS] = {};
+volatile const __u32 reason_count = 0;
+
+/* Whether there are perf's rings beside shared ones, for packets in fragments. */
+volatile const bool perf_beside = false;
+
+/* is_no_loss is not inlined, for the same reason as is_above. */
+__noinline int is_no_loss(__u64 location, __u32 reason)
+{
+	for (int i = 0; i < MAX_NO_LOSSES; i++) {
+		if (i >= (int)no_loss_count)
+			break;
+		if (no_losses[i].reason == reason && location >= no_losses[i].from &&
+		    location < no_losses[i].to)
+			return true;
+	}
+	return false;
+}
+
+static __always_inline bool is_reason_wanted(__u32 reason)
+{
+	if (!reason_count)
+		return true;
+	for (int i = 0; i < MAX_REASONS; i++) {
+		if (i < (int)reason_count && reasons[i] == reason)
+			return true;
+	}
+	return false;
+}
+
+static __always_inline bool has_tag(const struct sk_buff *skb)
+{
+	const struct sk_buff___flagged *flagged = (const void *)skb;
+
+	if (bpf_core_field_exists(flagged->vlan_present))
+		return BPF_CORE_READ_BITFIELD_PROBED(flagged, vlan_present);
+	return skb->vlan_proto || skb->vlan_tci;
+}
+
+#define ARPHRD_ETHER	1
+#define ARPHRD_LOOPBACK 772
+
+/* is_ethernet is also true if the device is unknown: most have Ethernet headers. */
+static __always_inline bool is_ethernet(const struct sk_buff *skb, const struct place *at)
+{
+	if (!at->ifindex)
+		return true;
+	__u16 type = BPF_CORE_READ((const struct net_device___type *)skb->dev, type);
+
+	return type == ARPHRD_ETHER || type == ARPHRD_LOOPBACK;
+}
+
+#define NO_HEADER 0xffff /* in sk_buff.mac_header */
+
+/*
+ * find_frame finds the Ethernet header. The stack leaves mac_header where a packet came in, and
+ * sets it when a packet goes to a queue of a device; a packet that this host made has none until
+ * then. Where it is not at least a header's length before skb->data, or at skb->data and that
+ * before the network header, it is of another device, or of a tunnel.
+ */
+static __always_inline void find_frame(struct lost *p, bool is_ethernet)
+{
+	const struct sk_buff *skb = p->skb;
+	/* Read by a helper, these are numbers to the verifier, which does not let pointers differ.
+	 */
+	__u64 data = (__u64)BPF_CORE_READ(skb, data);
+	__u64 mac = (__u64)BPF_CORE_READ(skb, head) + skb->mac_header;
+	__u64 before = data - mac;
+	bool is_whole =
+		before ? before >= ETH_HLEN : skb->network_header >= skb->mac_header + ETH_HLEN;
+
+	p->is_tagged = has_tag(skb);
+	p->linear = skb->len - skb->data_len;
+	if (is_ethernet && skb->mac_header != NO_HEADER && before <= HEAD_BYTES && is_whole) {
+		p->from = (void *)mac;
+		p->before = before;
+		p->linear += before;
+		return;
+	}
+	__builtin_memset(&p->scratch->made, 0, sizeof(p->scratch->made));
+	p->scratch->made.h_proto = skb->protocol;
+	p->from = (void *)data;
+	p->before = p->made = ETH_HLEN;
+}
+
+/* whole_length is without a tag that is kept beside the packet. */
+static __always_inline __u32 whole_length(const struct lost *p)
+{
+	return p->skb->len + p->before;
+}
+
+/* copy_piece copies 1 to mask + 1 bytes. */
+static __always_inline bool copy_piece(void *to, const void *from, __u64 length, const __u64 mask)
+{
+	asm volatile("" : "+r"(length));
+	length = ((length - 1) & mask) + 1;
+	return !bpf_probe_read_kernel(to, length, from);
+}
+
+/*
+ * copy_lost copies the first bytes of the frame, at least one and at most mask + 1, of those that
+ * are in one piece. There is room for mask + 1 bytes after the header that is made.
+ */
+static __always_inline bool copy_lost(const struct lost *p, void *to, __u64 length,
+				      const __u64 mask)
+{
+	if (p->made) {
+		__u64 first = length < ETH_HLEN ? length : ETH_HLEN;
+
+		if (!copy_piece(to, &p->scratch->made, first, 15))
+			return false;
+		if (length <= ETH_HLEN)
+			return true;
+		to += ETH_HLEN;
+		length -= ETH_HLEN;
+	}
+	return copy_piece(to, p->from, length, mask);
+}
+
+/* copy_lost_head copies the frame's beginning, at most `most` bytes, and puts its tag back. */
+static __always_inline void copy_lost_head(struct lost *p, __u32 most)
+{
+	struct head *head = &p->scratch->head;
+	__u64 n = p->made + p->linear;
+
+	p->head = head->bytes;
+	if (n > most)
+		n = most;
+	if (!n || !copy_lost(p, head->bytes + (p->is_tagged ? TAG_BYTES : 0), n, HEAD_BYTES - 1))
+		return;
+	if (p->is_tagged) {
+		put_tag_back(head, p->skb->vlan_proto, p->skb->vlan_tci);
+		n += TAG_BYTES;
+	}
+	p->head_length = n > most ? most : n;
+}
+
+/*
+ * send_lost_by_perf sends scratch->facts and `length` bytes of the frame. The kernel appends them
+ * from skb->data on, with those in fragments; those before it are copied.
+ */
+static __always_inline long send_lost_by_perf(struct lost *p, __u64 length)
+{
+	struct scratch *s = p->scratch;
+	__u64 before = p->before < length ? p->before : length;
+	__u64 rest = length - before;
+
+	if (before && !copy_lost(p, s->before, before, HEAD_BYTES - 1))
+		return -1;
+	asm volatile("" : "+r"(before));
+	before &= 2 * HEAD_BYTES - 1;
+	return bpf_skb_output(p->skb, &samples, BPF_F_CURRENT_CPU | rest << 32, s,
+			      sizeof(s->facts) + before);
+}
+
+#endif

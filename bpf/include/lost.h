@@ -1,0 +1,235 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
+/*
+ * The packets that the kernel throws away, as the tracepoint skb:kfree_skb shows them: where one
+ * was lost, and whether it belongs to the interface in traced.h.
+ */
+#ifndef LOST_H
+#define LOST_H
+
+#include <linux/bpf.h>
+#include <stdbool.h>
+#include <bpf/bpf_core_read.h>
+#include <bpf/bpf_helpers.h>
+
+#include "traced.h"
+
+#define NAME_SIZE 16 /* IFNAMSIZ */
+
+/* The interface that a packet was lost at; zero where that is unknown. */
+struct place {
+	__u32 ifindex;
+	__u32 netns; /* inode of the network namespace */
+	char name[NAME_SIZE];
+};
+
+/* The fields of the kernel's types that are read, in addition to those in traced.h. */
+#pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
+struct net_device___lower {
+	struct {
+		struct list_head lower; /* of struct netdev_adjacent */
+	} adj_list;
+	char name[NAME_SIZE];
+};
+struct sock_common {
+	possible_net_t skc_net;
+};
+struct sock {
+	struct sock_common __sk_common;
+};
+struct dst_entry {
+	struct net_device *dev;
+};
+struct sk_buff {
+	struct net_device *dev;
+	unsigned int len, data_len; /* all bytes from `data` on, and those that are in fragments */
+	int skb_iif;
+	unsigned long _skb_refdst;
+	unsigned int end; /* an offset from head on every 64-bit kernel */
+	unsigned char *head, *data;
+	__u16 mac_header, network_header; /* offsets from head */
+	__be16 protocol;
+	__be16 vlan_proto;
+	__u16 vlan_tci;
+};
+struct sk_buff___flagged { /* before Linux 6.2 */
+	__u8 vlan_present : 1;
+};
+struct net_device___type {
+	unsigned short type;
+};
+struct skb_shared_info {
+	unsigned short gso_size;
+	unsigned short gso_segs;
+};
+#pragma clang attribute pop
+
+/*
+ * A packet that is thrown away, as a frame: from its Ethernet header on, which the stack has mostly
+ * removed from the packet but not from memory. A packet without one gets one that is made.
+ */
+struct lost {
+	struct sk_buff *skb;
+	struct scratch *scratch;
+	const void *from; /* the frame's bytes in one piece, after the header that is made */
+	__u32 linear;	  /* how many there are; the rest of the packet is in fragments */
+	__u32 before;	  /* bytes of the frame before skb->data, with the header that is made */
+	__u32 made;	  /* bytes of the header that is made; 0 = the packet has its own */
+	bool is_tagged;	  /* a VLAN tag is kept beside the packet */
+	const __u8 *head; /* a copy of the frame's beginning, with the tag */
+	__u32 head_length;
+};
+
+/*
+ * The inodes of namespaces are the smallest free numbers from 0xf0000000 on; since Linux 6.18 that
+ * of the machine's first network namespace is 0xeffffff9.
+ */
+#define FIRST_NETNS 0xeffffff9
+#define LAST_NETNS  0xf00fffff
+
+/*
+ * Most significant bit of an address of the kernel. skb->dev shares its memory with what UDP
+ * (dev_scratch) and TCP (rbnode) keep there while a packet waits in a socket's queue.
+ */
+#define IS_KERNEL(p) ((long)(p) < 0)
+
+static __always_inline __u32 netns_of(const struct net *net)
+{
+	__u32 netns = BPF_CORE_READ(net, ns.inum);
+
+	return netns >= FIRST_NETNS && netns <= LAST_NETNS ? netns : 0;
+}
+
+/* identify tells whether dev is a device, and not something else that stands in its place. */
+static __always_inline bool identify(const struct net_device *dev, struct place *at)
+{
+	if (!IS_KERNEL(dev))
+		return false;
+	__u32 ifindex = BPF_CORE_READ(dev, ifindex);
+	__u32 netns = netns_of(BPF_CORE_READ(dev, nd_net.net));
+
+	if (!netns || !ifindex)
+		return false;
+	at->ifindex = ifindex;
+	at->netns = netns;
+	bpf_probe_read_kernel_str(at->name, NAME_SIZE,
+				  ((const struct net_device___lower *)dev)->name);
+	return true;
+}
+
+static __always_inline bool is_interface(const struct net_device *dev)
+{
+	return BPF_CORE_READ(dev, ifindex) == traced_ifindex &&
+	       BPF_CORE_READ(dev, nd_net.net, ns.inum) == traced_netns;
+}
+
+/* How many devices directly below a device are checked, for example the slaves of a bond. */
+#define MAX_LOWER 8
+
+/* lower_of returns the next device below `dev` after `*at`, NULL after the last one. */
+static __always_inline const struct net_device *lower_of(const struct net_device *dev,
+							 const struct list_head **at)
+{
+	const struct list_head *list = &((const struct net_device___lower *)dev)->adj_list.lower;
+	const struct netdev_adjacent *lower;
+
+	*at = BPF_CORE_READ(*at ? *at : list, next);
+	if (*at == list || !*at)
+		return NULL;
+	lower = (void *)*at - bpf_core_field_offset(struct netdev_adjacent, list);
+	return BPF_CORE_READ(lower, dev);
+}
+
+/*
+ * is_above tells whether the interface is below this device: a VLAN on it, its bond or its bridge,
+ * and a VLAN on one of those. It takes the device's address as a number and is not inlined, so that
+ * the verifier checks it once, and not for each path to it.
+ */
+__noinline int is_above(__u64 address)
+{
+	const struct net_device *dev = (void *)address;
+	const struct list_head *at = NULL;
+
+	for (int i = 0; i < MAX_LOWER; i++) {
+		const struct list_head *below = NULL;
+		const struct net_device *lower = lower_of(dev, &at);
+
+		if (!lower)
+			return false;
+		if (is_interface(lower))
+			return true;
+		for (int j = 0; j < MAX_LOWER; j++) {
+			const struct net_device *second = lower_of(lower, &below);
+
+			if (!second)
+				break;
+			if (is_interface(second))
+				return true;
+		}
+	}
+	return false;
+}
+
+/*
+ * is_ours tells whether a packet belongs to the interface, or may: it came in somewhere, and `at`
+ * is unknown. Buffers that neither came in nor are to go out are no packets of the network:
+ * messages of netlink, for example.
+ */
+static __always_inline bool is_ours(const struct sk_buff *skb, const struct place *at)
+{
+	__u32 incoming = skb->skb_iif;
+
+	if (!incoming && !at->ifindex)
+		return false;
+	if (!traced_ifindex)
+		return true;
+	if (at->ifindex == traced_ifindex && at->netns == traced_netns)
+		return true;
+	if (incoming == traced_ifindex && at->netns == traced_netns)
+		return true;
+	if (at->ifindex)
+		return is_above((__u64)BPF_CORE_READ(skb, dev));
+	return !at->netns || at->netns == traced_netns;
+}
+
+/* find_place fills in `at`. The namespace is that of `net` where nothing better is known. */
+static __always_inline void find_place(const struct sk_buff *skb, const struct net *net,
+				       struct place *at)
+{
+	if (identify(skb->dev, at))
+		return;
+	if (net) {
+		at->netns = netns_of(net);
+		return;
+	}
+	const struct dst_entry *dst = (const void *)(skb->_skb_refdst & ~1UL);
+	const struct net_device *out = dst ? BPF_CORE_READ(dst, dev) : NULL;
+
+	if (out)
+		at->netns = netns_of(BPF_CORE_READ(out, nd_net.net));
+}
+
+static __always_inline __u32 gso_size_of(const struct sk_buff *skb)
+{
+	const struct skb_shared_info *info = (const void *)(skb->head + skb->end);
+
+	return BPF_CORE_READ(info, gso_size);
+}
+
+/*
+ * segments_of counts as the kernel's own counters of drops do: a buffer of GSO or GRO holds several
+ * packets. Where who made the buffer did not count them, the size tells.
+ */
+static __always_inline __u32 segments_of(const struct sk_buff *skb)
+{
+	const struct skb_shared_info *info = (const void *)(skb->head + skb->end);
+	__u32 size = gso_size_of(skb);
+	__u32 segments = BPF_CORE_READ(info, gso_segs);
+
+	if (!size)
+		return 1;
+	if (!segments)
+		segments = (skb->len + size - 1) / size;
+	return segments;
+}
+
+#endif

@@ -1,0 +1,194 @@
+package capture
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+
+	"github.com/cilium/ebpf/btf"
+	"github.com/cilium/ebpf/link"
+
+	"github.com/xdpcap/xdpcap/internal/lost"
+	"github.com/xdpcap/xdpcap/internal/support"
+	"github.com/xdpcap/xdpcap/internal/xdp"
+)
+
+var atDrop = hookKind{
+	name:        "drop",
+	suffix:      "@drop",
+	anyWay:      true,
+	inFragments: true,
+	sentence: func(s *Source) string {
+		return fmt.Sprintf("program %s where the network stack throws away packets of the interface", s.Sampler)
+	},
+}
+
+// A dropHook is a program at the tracepoint by which the kernel tells of the packets that it throws
+// away. It is attached to no interface.
+type dropHook struct {
+	ifi     xdp.Interface
+	filter  packetFilter
+	reasons []lost.Reason // the chosen ones; nil = all
+	types   *btf.Cache    // the kernel's; nil once the program is loaded, because they are large
+	words   *lost.Words
+	notice  func(error)
+
+	source  Source
+	program program
+	watch   *xdp.HookWatch
+}
+
+// maxReasons bounds Options.Reasons, because each packet's reason is compared with all of them.
+const maxReasons = int(samplerLostLimitMAX_REASONS)
+
+func newDropHook(p point, o *Options) (h *dropHook, err error) {
+	h = &dropHook{ifi: p.ifi, source: newSource(p.ifi, StackDrop), notice: o.notice}
+	if h.filter, err = p.filter.copied(); err != nil {
+		return h, err
+	}
+	h.types = xdp.KernelTypes()
+	if h.words, err = lost.OpenWords(h.types); err != nil {
+		return h, support.ExplainBTF("find the kernel's reasons for throwing packets away in its BTF", err)
+	}
+	if len(p.ifi.Programs) > 0 {
+		o.notice(fmt.Errorf("%s runs XDP program %s: what that drops is not among the packets that the stack throws away", p.ifi.Name, p.ifi.Programs[0]))
+	}
+	for _, name := range o.Reasons {
+		numbers, err := h.words.Reasons.Parse(name)
+		if err != nil {
+			return h, err
+		}
+		h.reasons = append(h.reasons, numbers...)
+	}
+	if len(h.reasons) > maxReasons {
+		return h, fmt.Errorf("%d reasons to keep: must be at most %d", len(h.reasons), maxReasons)
+	}
+	return h, nil
+}
+
+// Reasons returns the names of all reasons for which this kernel throws packets away.
+func Reasons() ([]string, error) {
+	reasons, err := lost.KernelReasons(xdp.KernelTypes())
+	return reasons.Names(), err
+}
+
+func (h *dropHook) sources() []Source { return []Source{h.source} }
+
+// programsOfDrops has the program that reads each list of arguments which the tracepoint has had
+// since the kernel gives a reason, as support.TracepointArguments writes it.
+var programsOfDrops = map[string]string{
+	"*sk_buff, *void, skb_drop_reason":        samplerProgSampleExplained,
+	"*sk_buff, *void, skb_drop_reason, *sock": samplerProgSampleReceived, // since 6.11
+}
+
+func (h *dropHook) load(k *sampler, first, index uint32) (err error) {
+	defer func() { h.types = nil }()
+	kernel, err := h.types.Kernel()
+	if err != nil {
+		return err
+	}
+	args, err := support.TracepointArguments(kernel, "kfree_skb")
+	if err != nil {
+		return fmt.Errorf("find the tracepoint skb:kfree_skb in the kernel's BTF: %w", err)
+	}
+	name, ok := programsOfDrops[args]
+	if !ok {
+		return fmt.Errorf("this kernel gives no reasons for what it throws away, which Linux does since 5.17: the tracepoint skb:kfree_skb has the arguments %s", args)
+	}
+	own, err := xdp.Traced(h.ifi)
+	if err != nil {
+		return err
+	}
+	chosen, err := h.chosen()
+	if err != nil {
+		return err
+	}
+	maps.Copy(own, chosen)
+	own[samplerVarSource], own[samplerVarHook] = first, index
+	if h.program, err = k.load(loading{name: name, filter: h.filter, own: own}); err != nil {
+		return support.ExplainLoad("load the program for the tracepoint skb:kfree_skb", err)
+	}
+	h.source.Sampler, err = h.program.info()
+	return err
+}
+
+// chosen are the constants that say which packets are losses, and which of them to keep.
+func (h *dropHook) chosen() (constants, error) {
+	causes, err := lost.NoLosses(h.words.Reasons, h.words.Symbols)
+	if err != nil {
+		return nil, err
+	}
+	var list [samplerLostLimitMAX_NO_LOSSES]samplerNoLoss
+	if len(causes) > len(list) {
+		return nil, fmt.Errorf("%d causes that are no losses: must be at most %d", len(causes), len(list))
+	}
+	for i, c := range causes {
+		list[i] = samplerNoLoss{From: c.From, To: c.To, Reason: uint32(c.Reason)}
+	}
+	var reasons [maxReasons]uint32
+	for i, r := range h.reasons {
+		reasons[i] = uint32(r)
+	}
+	return constants{
+		samplerVarNoLosses:    list,
+		samplerVarNoLossCount: uint32(len(causes)),
+		samplerVarReasons:     reasons,
+		samplerVarReasonCount: uint32(len(h.reasons)),
+	}, nil
+}
+
+func (h *dropHook) attach() (err error) {
+	if h.watch, err = xdp.WatchHook(h.ifi.Index); err != nil {
+		return err
+	}
+	h.program.link, err = link.AttachTracing(link.TracingOptions{Program: h.program.Program})
+	if err != nil {
+		return support.ExplainLoad("attach to the tracepoint skb:kfree_skb", err)
+	}
+	return nil
+}
+
+func (h *dropHook) check() error { return h.watch.CheckExists() }
+
+// detach tells of packets that the program did not see: an interrupt may throw packets away on a
+// CPU on which the program is at work, and the kernel does not run it twice there.
+func (h *dropHook) detach() error {
+	isAttached := h.program.link != nil
+	err := h.program.detach()
+	if !isAttached {
+		return err
+	}
+	stats, failed := h.program.Stats()
+	if failed == nil && stats.RecursionMisses > 0 {
+		h.notice(fmt.Errorf("%d packets that the machine threw away were not looked at, because they interrupted the program that looks at them", stats.RecursionMisses))
+	}
+	return errors.Join(err, failed)
+}
+
+func (h *dropHook) close() error {
+	if h.watch != nil {
+		h.watch.Close()
+	}
+	if h.words == nil {
+		return nil
+	}
+	return errors.Join(h.words.Close(), h.program.close())
+}
+
+// ReasonName returns the kernel's name of a reason without its prefix, such as NO_SOCKET. Any
+// goroutine may call it, even after the session has ended.
+func (s *Session) ReasonName(r Reason) string {
+	if w := s.reader.words; w != nil {
+		return w.Reasons.Name(lost.Reason(r))
+	}
+	return fmt.Sprintf("reason %d", uint32(r))
+}
+
+// LocationName returns the name of the kernel's function, or the address in hexadecimal if the
+// kernel hides names. Any goroutine may call it, even after the session has ended.
+func (s *Session) LocationName(at Location) string {
+	if w := s.reader.words; w != nil {
+		return w.Function(uint64(at))
+	}
+	return fmt.Sprintf("%#x", uint64(at))
+}

@@ -1,0 +1,410 @@
+package capture_test
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/binary"
+	"fmt"
+	"net"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/asm"
+	"github.com/cilium/ebpf/link"
+	gocmp "github.com/google/go-cmp/cmp"
+	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
+
+	"github.com/xdpcap/xdpcap/capture"
+	"github.com/xdpcap/xdpcap/internal/testnet"
+	"github.com/xdpcap/xdpcap/internal/xdp"
+)
+
+// A dropTest is a pair whose receiving side loses packets, and a session that captures those.
+type dropTest struct {
+	*testing.T
+	*testnet.Pair
+	sender  *testnet.Sender
+	session *capture.Session
+	sent    uint64 // frames that frame has made
+}
+
+func newDropTest(t *testing.T) *dropTest {
+	t.Helper()
+	pair := testnet.MustPair(t, testnet.PairOptions{Addresses: true})
+	return &dropTest{T: t, Pair: pair, sender: testnet.MustSender(t, pair)}
+}
+
+// begin begins a session. It filters out packets of other tests' namespaces, because the kernel
+// forgets where some packets come from.
+func (d *dropTest) begin(o capture.Options) {
+	d.Helper()
+	o.StackDrops, o.Filter = true, cmp.Or(o.Filter, "udp and (net 192.0.2.0/24 or src 198.51.100.1)")
+	d.session = open(d.T, d.Pair, o)
+}
+
+func (d *dropTest) must(err error) {
+	d.Helper()
+	if err != nil {
+		d.Fatal(err)
+	}
+}
+
+// onRx runs a function on the receiving side.
+func (d *dropTest) onRx(do func() error) {
+	d.Helper()
+	d.must(d.Rx.Do(do))
+}
+
+// set sets a variable below /proc/sys/net on the receiving side.
+func (d *dropTest) set(variable, value string) {
+	d.Helper()
+	d.onRx(func() error { return os.WriteFile("/proc/sys/net/"+variable, []byte(value), 0) })
+}
+
+// frame makes a frame to a UDP port that differs from every other one.
+func (d *dropTest) frame(from testnet.Path, port uint16) []byte {
+	d.sent++
+	payload := bytes.Repeat([]byte{byte(d.sent)}, 100)
+	binary.BigEndian.PutUint64(payload, d.sent)
+	return from.UDP(1000, port, payload)
+}
+
+// send sends so many frames, and returns them.
+func (d *dropTest) send(from testnet.Path, port uint16, n int) (frames [][]byte) {
+	d.Helper()
+	for range n {
+		frames = append(frames, d.frame(from, port))
+		d.must(d.sender.Send(frames[len(frames)-1]))
+	}
+	return frames
+}
+
+// listen opens a UDP socket that has room for few packets.
+func (d *dropTest) listen() (conn *net.UDPConn, port uint16) {
+	d.Helper()
+	d.onRx(func() error {
+		listening, err := net.ListenPacket("udp4", "192.0.2.2:0")
+		if err != nil {
+			return err
+		}
+		d.Cleanup(func() { listening.Close() })
+		conn = listening.(*net.UDPConn)
+		port = uint16(conn.LocalAddr().(*net.UDPAddr).Port)
+		return conn.SetReadBuffer(1)
+	})
+	return conn, port
+}
+
+// A thrownAway packet is a copy.
+type thrownAway struct {
+	cause   string // reason and location
+	data    []byte
+	wireLen uint32
+	gsoSize uint32
+}
+
+// end ends the session once it has seen so many packets of the test, of which so many are filtered
+// out, and returns the packets in their order.
+func (d *dropTest) end(seen, out uint64) (packets []thrownAway, account capture.Account) {
+	d.Helper()
+	testnet.WaitFor(d, fmt.Sprintf("%d lost packets", seen), func() bool {
+		accounts, err := d.session.Accounts()
+		d.must(err)
+		return accounts[0].Matched() >= seen-out && accounts[0].FilteredOut >= out
+	})
+	d.session.Stop()
+	description := d.session.Description()
+	for p, err := range d.session.Packets(d.Context()) {
+		d.must(err)
+		reason, location := description.CauseNames(p.Facts)
+		packets = append(packets, thrownAway{reason + " " + location, bytes.Clone(p.Data), p.WireLen, p.GSOSize})
+	}
+	accounts, err := d.session.Accounts()
+	d.must(err)
+	account = accounts[0]
+	if a := account; a.Seen != a.FilteredOut+a.NotSampled+a.Lost+a.Invalid+a.Captured || a.Matched() != seen-out || a.Captured != uint64(len(packets)) {
+		d.Errorf("%d packets in hand, of %d: %+v", len(packets), seen, a)
+	}
+	account.Seen, account.FilteredOut = seen, out // without those of other tests
+	return packets, account
+}
+
+// Each packet that the stack throws away is captured once, with its reason and all of its bytes;
+// packets that arrive are not.
+func TestStackDrops(t *testing.T) {
+	eachTransport(t, func(t *testing.T, transport capture.Transport) {
+		const n = 20
+		d := newDropTest(t)
+		full, port := d.listen()
+		d.begin(capture.Options{Transport: transport})
+		want := make(map[string]string) // reasons by frames
+		for _, f := range d.send(testnet.TxToRx(), 9, n) {
+			want[string(f)] = "NO_SOCKET"
+		}
+		for _, f := range d.send(testnet.TxToRx(), port, n) {
+			want[string(f)] = "SOCKET_RCVBUFF"
+		}
+		d.set("ipv4/conf/all/rp_filter", "1")
+		d.set("ipv4/conf/rx0/rp_filter", "1")
+		wrong := testnet.TxToRx()
+		wrong.Src.IPv4 = net.IP{198, 51, 100, 1}
+		for _, f := range d.send(wrong, port, n) {
+			want[string(f)] = "IP_RPFILTER"
+		}
+		other := testnet.TxToRx()
+		other.Dst.MAC = net.HardwareAddr{2, 0, 0, 0, 0, 0x77}
+		d.send(other, 9, n) // nobody misses these
+
+		// What the socket has took its place, and is not lost.
+		arrived := 0
+		for buffer := make([]byte, 200); ; arrived++ {
+			full.SetReadDeadline(time.Now().Add(100 * time.Millisecond))
+			got, err := full.Read(buffer)
+			if err != nil {
+				break
+			}
+			for f := range want {
+				if strings.HasSuffix(f, string(buffer[:got])) {
+					delete(want, f)
+				}
+			}
+		}
+		if arrived == 0 || arrived == n {
+			t.Errorf("%d of %d packets to the full socket have arrived", arrived, n)
+		}
+		packets, _ := d.end(uint64(len(want)), 0)
+		got := make(map[string]string)
+		for _, p := range packets {
+			reason, location, _ := strings.Cut(p.cause, " ")
+			if location == "" || strings.HasPrefix(location, "0x") || int(p.wireLen) != len(p.data) {
+				t.Errorf("%s: %d bytes of %d", p.cause, len(p.data), p.wireLen)
+			}
+			if got[string(p.data)] != "" {
+				t.Errorf("%s: twice", p.cause)
+			}
+			got[string(p.data)] = reason
+		}
+		if diff := gocmp.Diff(want, got); diff != "" {
+			t.Error(diff)
+		}
+	})
+}
+
+// Filter, reasons, sampling, a limit of bytes and one of packets count what they pass over.
+func TestStackDropsChosen(t *testing.T) {
+	const n = 30
+	for i, test := range []struct {
+		name    string
+		options capture.Options
+		want    capture.Account // Bytes: of one packet
+	}{
+		{"filter", capture.Options{Filter: "udp dst port 9 and ether[12:2] = 0x800"}, capture.Account{Seen: 2 * n, FilteredOut: n, Captured: n, Bytes: 142}},
+		{"length", capture.Options{Filter: "greater 143"}, capture.Account{Seen: 2 * n, FilteredOut: 2 * n}},
+		{"reasons", capture.Options{Reasons: []string{"ip_rpfilter", "SKB_DROP_REASON_NO_SOCKET"}}, capture.Account{Seen: 2 * n, Captured: 2 * n, Bytes: 142}},
+		{"other reasons", capture.Options{Reasons: []string{"TCP_CSUM"}}, capture.Account{Seen: 2 * n, FilteredOut: 2 * n}},
+		{"sample", capture.Options{Sample: 10}, capture.Account{Seen: 2 * n, NotSampled: 54, Captured: 6, Bytes: 142}},
+		{"flows", capture.Options{First: 1, SnapLen: 20}, capture.Account{Seen: 2 * n, NotSampled: 58, Captured: 2, Bytes: 20}},
+		{"count", capture.Options{Count: 7, SnapLen: 1}, capture.Account{Seen: 2 * n, NotSampled: 53, Captured: 7, Bytes: 1}},
+	} {
+		if !testnet.Shared(i) {
+			continue
+		}
+		t.Run(test.name, func(t *testing.T) {
+			eachTransport(t, func(t *testing.T, transport capture.Transport) {
+				d := newDropTest(t)
+				options, want := test.options, test.want
+				options.Transport = transport
+				d.begin(options)
+				d.send(testnet.TxToRx(), 9, n)
+				d.send(testnet.TxToRx(), 10, n)
+				packets, account := d.end(2*n, want.FilteredOut)
+				for _, p := range packets {
+					if len(p.data) != int(want.Bytes) || p.wireLen != 142 {
+						t.Errorf("%d bytes of %d", len(p.data), p.wireLen)
+					}
+				}
+				want.Bytes *= want.Captured
+				if test.name == "sample" { // each CPU draws of its own packets
+					account.NotSampled, account.Captured = account.NotSampled+account.Captured-6, 6
+					account.Bytes = want.Bytes
+				}
+				if diff := gocmp.Diff(want, account); diff != "" {
+					t.Error(diff)
+				}
+			})
+		})
+	}
+}
+
+// What an XDP program drops, or fails to redirect, is no packet that the stack throws away.
+func TestStackDropsAfterXDP(t *testing.T) {
+	for mode, flags := range map[string]link.XDPAttachFlags{"native": link.XDPDriverMode, "generic": link.XDPGenericMode} {
+		for _, verdict := range []xdp.Verdict{xdp.Drop, xdp.Aborted, xdp.Redirect} {
+			t.Run(fmt.Sprint(mode, " ", verdict), func(t *testing.T) {
+				d := newDropTest(t)
+				d.begin(capture.Options{})
+				drop, err := ebpf.NewProgram(&ebpf.ProgramSpec{
+					Name: "loses", Type: ebpf.XDP, License: "GPL",
+					Instructions: asm.Instructions{asm.Mov.Imm(asm.R0, int32(verdict)), asm.Return()},
+				})
+				d.must(err)
+				defer drop.Close()
+				var attached link.Link
+				d.onRx(func() (err error) {
+					attached, err = link.AttachXDP(link.XDPOptions{Program: drop, Interface: d.RxIndex, Flags: flags})
+					return err
+				})
+				d.send(testnet.TxToRx(), 9, 20)
+				d.must(attached.Close())
+				last := d.send(testnet.TxToRx(), 9, 1)
+				packets, _ := d.end(1, 0)
+				if len(packets) != 1 || !bytes.Equal(packets[0].data, last[0]) {
+					t.Errorf("%d packets", len(packets))
+				}
+			})
+		}
+	}
+}
+
+// A packet in fragments is whole, and has the size of its segments. What came in several fragments
+// of IP is put together.
+func TestStackDropsFragments(t *testing.T) {
+	eachTransport(t, func(t *testing.T, transport capture.Transport) {
+		d := newDropTest(t)
+		d.begin(capture.Options{Transport: transport})
+		payload := make([]byte, 20_000)
+		for i := range payload {
+			payload[i] = byte(i * i >> 3)
+		}
+		d.must(d.Tx.Do(func() error {
+			conn, err := net.DialUDP("udp4", nil, &net.UDPAddr{IP: testnet.RxEndpoint.IPv4, Port: 9})
+			if err != nil {
+				return err
+			}
+			defer conn.Close()
+			raw, err := conn.SyscallConn()
+			if err != nil {
+				return err
+			}
+			raw.Control(func(fd uintptr) {
+				err = unix.SetsockoptInt(int(fd), unix.IPPROTO_UDP, unix.UDP_SEGMENT, 1000)
+			})
+			if err != nil {
+				return err
+			}
+			_, err = conn.Write(payload)
+			return err
+		}))
+		d.must(d.Tx.Do(func() error {
+			conn, err := net.DialUDP("udp4", nil, &net.UDPAddr{IP: testnet.RxEndpoint.IPv4, Port: 9})
+			if err != nil {
+				return err
+			}
+			defer conn.Close()
+			_, err = conn.Write(payload)
+			return err
+		}))
+		packets, _ := d.end(2, 0)
+		for i, gsoSize := range []uint32{1000, 0} {
+			if i >= len(packets) {
+				break
+			}
+			p := packets[i]
+			if p.gsoSize != gsoSize || len(p.data) != 14+20+8+len(payload) || int(p.wireLen) != len(p.data) || !bytes.HasSuffix(p.data, payload) {
+				t.Errorf("%s: %d bytes of %d, segments of %d", p.cause, len(p.data), p.wireLen, p.gsoSize)
+			}
+		}
+	})
+}
+
+// A packet that has no Ethernet header yet gets one, with zero addresses and its protocol.
+func TestStackDropsWithoutHeader(t *testing.T) {
+	eachTransport(t, func(t *testing.T, transport capture.Transport) {
+		const n = 10
+		d := newDropTest(t)
+		d.set("ipv4/neigh/rx0/unres_qlen_bytes", "1") // of a neighbour that does not answer yet
+		d.begin(capture.Options{Transport: transport, Filter: "ip dst 192.0.2.77 and udp port 9", Reasons: []string{"NEIGH_QUEUEFULL"}})
+		d.onRx(func() error {
+			conn, err := net.Dial("udp4", "192.0.2.77:9")
+			if err != nil {
+				return err
+			}
+			defer conn.Close()
+			for i := range n {
+				if _, err := conn.Write([]byte(fmt.Sprint("packet ", i))); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+		packets, _ := d.end(n-1, 0)
+		for i, p := range packets {
+			header := append(make([]byte, 12), 8, 0, 0x45)
+			if !bytes.HasPrefix(p.data, header) || !bytes.HasSuffix(p.data, []byte(fmt.Sprint("packet ", i))) || len(p.data) != 14+20+8+8 {
+				t.Errorf("%s: %x", p.cause, p.data)
+			}
+		}
+		if len(packets) != n-1 {
+			t.Errorf("%d packets, want %d", len(packets), n-1)
+		}
+	})
+}
+
+// A VLAN tag that is kept beside a packet is put back, also for the filter.
+func TestStackDropsTagged(t *testing.T) {
+	eachTransport(t, func(t *testing.T, transport capture.Transport) {
+		d := newDropTest(t)
+		shot, err := ebpf.NewProgram(&ebpf.ProgramSpec{
+			Name: "shoots", Type: ebpf.SchedCLS, License: "GPL",
+			Instructions: asm.Instructions{asm.Mov.Imm(asm.R0, 2 /* TC_ACT_SHOT */), asm.Return()},
+		})
+		d.must(err)
+		defer shot.Close()
+		d.onRx(func() error {
+			clsact := &netlink.Clsact{QdiscAttrs: netlink.QdiscAttrs{LinkIndex: d.RxIndex, Handle: netlink.MakeHandle(0xffff, 0), Parent: netlink.HANDLE_CLSACT}}
+			return cmp.Or(netlink.QdiscAdd(clsact), netlink.FilterAdd(&netlink.BpfFilter{
+				FilterAttrs: netlink.FilterAttrs{LinkIndex: d.RxIndex, Parent: netlink.HANDLE_MIN_INGRESS, Handle: 1, Priority: 1, Protocol: unix.ETH_P_ALL},
+				Fd:          shot.FD(), Name: "shoots", DirectAction: true,
+			}))
+		})
+		d.begin(capture.Options{Transport: transport, Filter: "vlan 7 and udp port 9 and greater 146"})
+		tagged := testnet.VLAN(d.frame(testnet.TxToRx(), 9), 7)
+		d.must(d.sender.Send(tagged))
+		packets, _ := d.end(1, 0)
+		if len(packets) != 1 || !bytes.Equal(packets[0].data, tagged) || int(packets[0].wireLen) != len(tagged) {
+			t.Errorf("%x, want %x", packets, tagged)
+		}
+	})
+}
+
+// Reasons that the kernel does not have, and options for packets at an interface, are refused.
+func TestStackDropsRefused(t *testing.T) {
+	pair := testnet.MustPair(t, testnet.PairOptions{})
+	for _, test := range []struct {
+		options capture.Options
+		want    string
+	}{
+		{capture.Options{StackDrops: true, Reasons: []string{"NO_SOKET"}}, `reason "NO_SOKET": this kernel has none of that name: did you mean NO_SOCKET?`},
+		{capture.Options{StackDrops: true, Reasons: []string{""}}, `reason "": this kernel has none of that name`},
+		{capture.Options{StackDrops: true, Reasons: []string{"quux-norf-thud"}}, `reason "quux-norf-thud": this kernel has none of that name`},
+		{capture.Options{Reasons: []string{"NO_SOCKET"}}, "only packets that the stack throws away have reasons"},
+		{capture.Options{StackDrops: true, Direction: capture.Out}, "pass no XDP program"},
+		{capture.Options{StackDrops: true, Sink: true}, "pass no XDP program"},
+	} {
+		test.options.Interfaces = []string{pair.RxName}
+		err := pair.Rx.Do(func() error {
+			s, err := capture.Open(test.options)
+			if err == nil {
+				s.Close()
+			}
+			return err
+		})
+		if err == nil || !strings.Contains(err.Error(), test.want) {
+			t.Errorf("%v, want %q", err, test.want)
+		}
+	}
+}

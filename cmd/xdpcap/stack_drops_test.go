@@ -1,0 +1,155 @@
+package main_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/gopacket/gopacket/pcapgo"
+
+	"github.com/xdpcap/xdpcap/internal/testnet"
+)
+
+// Packets that the stack throws away have their reason and their function in lines, in JSON, in the
+// file and in what is read of it, also in the sandbox.
+func TestStackDrops(t *testing.T) {
+	pair := testnet.MustPair(t, testnet.PairOptions{Addresses: true})
+	for _, transport := range []string{"perf", "ring"} {
+		t.Run(transport, func(t *testing.T) {
+			dir := t.TempDir()
+			file, objects := filepath.Join(dir, "out.pcapng"), filepath.Join(dir, "out.json")
+			lines, err := os.Create(filepath.Join(dir, "lines"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer lines.Close()
+			p := listening(t, pair.Rx, lines, "-i", pair.RxName, "--drops", "-w", file, "-w", objects, "--print", "--json", "--transport", transport, "udp")
+			if name := attached(t, pair); name != "" {
+				t.Errorf("%s is attached", name)
+			}
+			sendClosed(t, pair, 9, 10, 11)
+			if s := account(t, p.interrupt()); s.Captured != 3 || s.Seen != s.FilteredOut+3 {
+				t.Fatalf("summary %+v", s)
+			}
+
+			text := func(path string) string {
+				b, err := os.ReadFile(path)
+				if err != nil {
+					t.Fatal(err)
+				}
+				return string(b)
+			}
+			const label = " rx0@drop[NO_SOCKET __udp4_lib_rcv] IP "
+			printed := map[string]string{"printed": text(lines.Name())}
+			if !testnet.Emulated() {
+				copied := filepath.Join(dir, "copied.pcapng")
+				mustRead(t, "-q", "-w", copied, file)
+				printed["read"], printed["copied"] = mustRead(t, file), mustRead(t, copied)
+			}
+			for where, lines := range printed {
+				if strings.Count(lines, label) != 3 || strings.Count(lines, "\n") != 3 {
+					t.Errorf("%s: %s", where, lines)
+				}
+			}
+			described := map[string]string{"written": text(objects)}
+			if !testnet.Emulated() {
+				described["read"] = mustRead(t, "--format", "json", file)
+			}
+			for where, lines := range described {
+				n := 0
+				for line := range strings.Lines(lines) {
+					var l struct{ Interface, Hook, Direction, Reason, Location string }
+					if err := json.Unmarshal([]byte(line), &l); err != nil {
+						t.Fatal(err)
+					}
+					if got := fmt.Sprint(l); got != "{rx0 drop  NO_SOCKET __udp4_lib_rcv}" {
+						t.Errorf("%s: %s", where, got)
+					}
+					n++
+				}
+				if n != 3 {
+					t.Errorf("%s: %d packets, want 3", where, n)
+				}
+			}
+			f, err := os.Open(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer f.Close()
+			r, err := pcapgo.NewNgReader(f, pcapgo.DefaultNgReaderOptions)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for range 3 {
+				_, _, options, err := r.ReadPacketDataWithOptions()
+				if got := fmt.Sprint(options.Comments); err != nil || got != "[thrown away: NO_SOCKET in __udp4_lib_rcv]" {
+					t.Errorf("%s, %v", got, err)
+				}
+			}
+		})
+	}
+}
+
+// sendClosed sends a packet to each of these UDP ports, where nobody listens.
+func sendClosed(t *testing.T, pair *testnet.Pair, ports ...uint16) {
+	t.Helper()
+	sender := testnet.MustSender(t, pair)
+	for _, port := range ports {
+		if err := sender.Send(testnet.TxToRx().UDP(1000, port, []byte("payload"))); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// The flight recorder keeps why a packet was thrown away.
+func TestStackDropsRecorded(t *testing.T) {
+	skipEmulated(t)
+	pair := testnet.MustPair(t, testnet.PairOptions{Addresses: true})
+	file := tempFile(t)
+	p := listening(t, pair.Rx, nil, "-i", pair.RxName, "--drops", "--ring", "1M", "-w", file, "--trigger", "udp port 10")
+	sendClosed(t, pair, 9, 10)
+	written := strings.TrimSuffix(file, filepath.Ext(file)) + "-1" + filepath.Ext(file)
+	waitForFile(t, p, written)
+	p.interrupt()
+	if lines := mustRead(t, written, "udp"); strings.Count(lines, "@drop[NO_SOCKET __udp4_lib_rcv]") != 2 {
+		t.Error(lines)
+	}
+}
+
+// Flags that make no sense together are refused in one line, and so is a reason that the kernel
+// does not have.
+func TestStackDropsMistakes(t *testing.T) {
+	skipEmulated(t)
+	for _, test := range []struct{ args, want string }{
+		{"--reason NO_SOCKET", "--reason: only packets that the stack throws away have a reason: add --drops"},
+		{"--drops --reason no_soket", `reason "no_soket": this kernel has none of that name: did you mean NO_SOCKET?`},
+		{"--drops --reason=", "--reason: the list is empty"},
+		{"--drops -Q out", "--drops and --direction: this flag is for packets at the interface, not for those that the stack throws away: omit it, or --drops"},
+		{"--drops --sink", "--drops and --sink: this flag is for packets at the interface"},
+		{"--drops --verdict drop", "--drops and --verdict: this flag is for packets at the interface"},
+		{"--drops --stats", "--drops and --stats: this flag is for packets at the interface"},
+		{"--drops --sample drop=1", "--sample drop=1"},
+		{"--drops -j adapter", "--drops and -j adapter: the stack does not know the card's stamps"},
+		{"--drops -w sflow://127.0.0.1", "--drops and -w sflow://: sFlow's samples are of packets that an interface receives or sends"},
+		{"--drops --ring 1M -w x --trigger drop", "--drops and --trigger: packets that the stack throws away have no verdict"},
+	} {
+		cmd := command(append([]string{"-i", "lo"}, strings.Fields(test.args)...)...)
+		out, err := cmd.CombinedOutput()
+		if err == nil || !strings.Contains(string(out), test.want) || !strings.HasPrefix(string(out), "xdpcap: ") || strings.Count(string(out), "\n") != 1 {
+			t.Errorf("%s: %v: %s", test.args, err, out)
+		}
+	}
+}
+
+// A user without the capabilities gets one line that says which are missing.
+func TestStackDropsRefused(t *testing.T) {
+	skipEmulated(t)
+	pair := testnet.MustPair(t, testnet.PairOptions{})
+	out, err := runIn(t, pair.Rx, as(command().Path, nil, "-i", pair.RxName, "--drops", "-c", "1"))
+	if err == nil || strings.Count(err.Error(), "xdpcap: ") != 1 || !strings.Contains(err.Error(), "missing privileges: CAP_BPF, ") {
+		t.Errorf("%v: %s", err, out)
+	}
+}

@@ -1,0 +1,66 @@
+package capture
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/xdpcap/xdpcap/capture"
+	"github.com/xdpcap/xdpcap/internal/cli/frame"
+	"github.com/xdpcap/xdpcap/internal/cli/outputs"
+)
+
+// stackDropOptions are the flags for packets that the network stack throws away.
+type stackDropOptions struct {
+	on      bool
+	reasons []string
+}
+
+func (o *stackDropOptions) flags(f *pflag.FlagSet) {
+	f.BoolVar(&o.on, "drops", false, "instead of what the interface receives: take the packets that the network stack throws away later, with the kernel's reason and function")
+	f.StringSliceVar(&o.reasons, "reason", nil, "with --drops: keep only packets that are thrown away for these `reasons`: NO_SOCKET,SOCKET_RCVBUFF")
+}
+
+func (o *stackDropOptions) complete(cmd *cobra.Command) {
+	cmd.RegisterFlagCompletionFunc("reason", func(cmd *cobra.Command, args []string, word string) ([]string, cobra.ShellCompDirective) {
+		names, err := capture.Reasons()
+		if err != nil {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		return frame.CompleteList(names...)(cmd, args, word)
+	})
+}
+
+// elsewhere are flags about packets at the hooks of an interface, which have no effect on packets
+// that the stack throws away.
+var elsewhere = []string{"direction", "hook", "sink", "rx-capture", "program", "verdict", "filter-at", "xdp-mode", "promiscuous-mode", "vlan-restore",
+	"stats", "count", "sizes", "flows", "latency"}
+
+// checkStackDrops refuses flags that do not go with --drops.
+func (o *Options) checkStackDrops(given func(flag string) bool) error {
+	if !o.drops.on {
+		if given("reason") {
+			return errors.New("--reason: only packets that the stack throws away have a reason: add --drops")
+		}
+		return nil
+	}
+	if i := slices.IndexFunc(elsewhere, given); i >= 0 {
+		return fmt.Errorf("--drops and --%s: this flag is for packets at the interface, not for those that the stack throws away: omit it, or --drops", elsewhere[i])
+	}
+	switch {
+	case given("reason") && len(o.drops.reasons) == 0:
+		return errors.New("--reason: the list is empty")
+	case o.sample.verdicts != nil:
+		return fmt.Errorf("--drops and --sample %s: packets that the stack throws away have no verdict", &o.sample)
+	case o.recorder.needsVerdict:
+		return errors.New("--drops and --trigger: packets that the stack throws away have no verdict")
+	case o.card.stamp.IsCards():
+		return fmt.Errorf("--drops and -j %v: the stack does not know the card's stamps", o.card.stamp)
+	case o.WritesTo(outputs.SFlowScheme):
+		return errors.New("--drops and -w sflow://: sFlow's samples are of packets that an interface receives or sends")
+	}
+	return nil
+}

@@ -1,0 +1,81 @@
+package lost
+
+import (
+	"maps"
+	"slices"
+)
+
+// GenericHook is the function in which the kernel throws a packet away that an XDP program in
+// generic mode did not pass.
+const GenericHook = "do_xdp_generic"
+
+// atHook are the functions that throw a packet's buffer away after an XDP program, or a failed
+// redirect, has ended the packet: that is counted at the hook.
+var atHook = []string{GenericHook, "netif_receive_generic_xdp", "veth_xdp_rcv_skb", "veth_xdp_rcv_one", "veth_poll", "veth_xdp_rcv"}
+
+// IsAtHook tells whether a packet that was thrown away for a reason in a function had already been
+// lost at the XDP hook.
+func IsAtHook(reason, function string) bool {
+	return (reason == "XDP" || reason == "NOT_SPECIFIED") && slices.Contains(atHook, function)
+}
+
+// A harmless cause is one that the kernel reports like a loss, though nobody misses the packet.
+type harmless struct {
+	reason   string
+	function string // "" = any
+}
+
+// harmlessCauses were found on Linux 6.1, 6.12 and 6.18.
+var harmlessCauses = []harmless{
+	{"OTHERHOST", ""},                     // for another host: promiscuous mode, or a switch that floods
+	{"NOT_SPECIFIED", "skb_release_data"}, // 6.1: the fragments of a datagram that was delivered
+	{"NOT_SPECIFIED", "ip6_mc_input"},     // multicast that nobody here has joined
+	{"PACKET_SOCK_ERROR", ""},             // the copy for a packet socket that is full: a capture's
+	{"NOT_SPECIFIED", "packet_rcv"},       // the same before Linux 6.11
+	{"NOT_SPECIFIED", "tpacket_rcv"},
+	{"QUEUE_PURGE", ""}, // of a queue that is no more, such as that of a closed socket
+}
+
+// IsHarmless tells whether nobody misses packets that were thrown away for a reason in a function.
+func IsHarmless(reason, function string) bool {
+	return slices.ContainsFunc(harmlessCauses, func(h harmless) bool {
+		return h.reason == reason && (h.function == "" || h.function == function)
+	})
+}
+
+// A NoLoss says which packets are no losses of the stack: those that are thrown away for a reason
+// between two addresses, the second of which is the first one after them.
+type NoLoss struct {
+	Reason   Reason
+	From, To uint64
+}
+
+// NoLosses are all causes for which IsHarmless or IsAtHook is true, in the numbers of the running
+// kernel. Where the kernel hides the addresses of functions, only those are known that do not
+// depend on the function.
+func NoLosses(names Reasons, symbols *Symbols) (all []NoLoss, err error) {
+	causes := slices.Clone(harmlessCauses)
+	for _, function := range atHook {
+		causes = append(causes, harmless{"XDP", function}, harmless{"NOT_SPECIFIED", function})
+	}
+	functions := make(map[string][]Range)
+	for _, c := range causes {
+		functions[c.function] = nil
+	}
+	delete(functions, "")
+	if err := symbols.ranges(functions); err != nil {
+		return nil, err
+	}
+	functions[""] = []Range{{0, ^uint64(0)}}
+	for _, c := range causes {
+		for _, reason := range slices.Sorted(maps.Keys(names)) {
+			if names[reason] != c.reason {
+				continue
+			}
+			for _, r := range functions[c.function] {
+				all = append(all, NoLoss{reason, r.From, r.To})
+			}
+		}
+	}
+	return all, nil
+}

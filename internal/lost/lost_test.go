@@ -1,0 +1,90 @@
+package lost
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// A list is /proc/kallsyms.
+type list struct{ *bytes.Reader }
+
+func (list) Close() error { return nil }
+
+func symbolsOf(text string) *Symbols {
+	return &Symbols{file: list{bytes.NewReader([]byte(text))}, known: make(map[uint64]string)}
+}
+
+var _ io.ReadSeekCloser = list{}
+
+const functions = `0000000000000000 A percpu
+ffffffff81000000 T start
+ffffffff81000100 t veth_poll.part.0
+ffffffff81000200 D data
+ffffffff81000300 T ip_rcv
+ffffffff81000300 T ip_rcv_alias
+ffffffff81000400 T last
+ffffffffc0000100 t ip6_mc_input	[ipv6]
+ffffffffc0000200 t after	[ipv6]
+ffffffff81000180 t veth_poll	[veth]
+`
+
+// Addresses have the name of the function that they are in, without what the compiler appends.
+func TestSymbols(t *testing.T) {
+	s := symbolsOf(functions)
+	got := ""
+	for _, address := range []uint64{0xffffffff81000100, 0xffffffff8100017f, 0xffffffff81000180, 0xffffffff810003ff, 0xffffffffc00001ff, 0xffffffff80000000} {
+		got += s.Name(address) + " "
+	}
+	if want := "veth_poll veth_poll veth_poll ip_rcv_alias ip6_mc_input 0xffffffff80000000 "; got != want {
+		t.Errorf("%s, want %s", got, want)
+	}
+}
+
+// What is no loss by its function is so within that function's addresses, in all of its parts;
+// other causes are so anywhere.
+func TestNoLosses(t *testing.T) {
+	names := Reasons{2: "NOT_SPECIFIED", 5: "OTHERHOST", 6: "NO_SOCKET", 7: "XDP", 7<<16 + 1: "OTHERHOST"}
+	want := []NoLoss{
+		{5, 0, ^uint64(0)}, {7<<16 + 1, 0, ^uint64(0)},
+		{2, 0xffffffffc0000100, 0xffffffffc0000200},
+		{7, 0xffffffff81000100, 0xffffffff81000180}, {7, 0xffffffff81000180, 0xffffffff81000300},
+		{2, 0xffffffff81000100, 0xffffffff81000180}, {2, 0xffffffff81000180, 0xffffffff81000300},
+	}
+	got, err := NoLosses(names, symbolsOf(functions))
+	if diff := cmp.Diff(want, got); err != nil || diff != "" {
+		t.Error(err, diff)
+	}
+	hidden := "0000000000000000 T veth_poll\n0000000000000000 T ip6_mc_input\n"
+	got, err = NoLosses(names, symbolsOf(hidden))
+	if diff := cmp.Diff(want[:2], got); err != nil || diff != "" {
+		t.Errorf("where addresses are hidden: %v %s", err, diff)
+	}
+}
+
+// A reason is found by its name, and the nearest one is named where there is none.
+func TestParseReason(t *testing.T) {
+	names := Reasons{0: "SKB_NOT_DROPPED_YET", 2: "NOT_SPECIFIED", 3: "NO_SOCKET", 9: "TCP_CSUM", 3<<16 + 1: "TCP_CSUM"}
+	for _, test := range []struct{ name, want string }{
+		{"NO_SOCKET", "[3] <nil>"},
+		{" no_socket", "[3] <nil>"},
+		{"SKB_DROP_REASON_NO_SOCKET", "[3] <nil>"},
+		{"TCP_CSUM", "[9 196609] <nil>"},
+		{"tcp_sum", `[] reason "tcp_sum": this kernel has none of that name: did you mean TCP_CSUM?`},
+		{"", `[] reason "": this kernel has none of that name; the kernel's include/net/dropreason-core.h has them, without SKB_DROP_REASON_`},
+	} {
+		numbers, err := names.Parse(test.name)
+		if got := fmt.Sprint(numbers, err); got != test.want {
+			t.Errorf("%q: %s, want %s", test.name, got, test.want)
+		}
+	}
+	if diff := cmp.Diff([]string{"NOT_SPECIFIED", "NO_SOCKET", "TCP_CSUM"}, names.Names()); diff != "" {
+		t.Error(diff)
+	}
+	if got := names.Name(4) + ", " + names.Name(5<<16+7); got != "reason 4, reason 7 of subsystem 5" {
+		t.Error(got)
+	}
+}

@@ -1,0 +1,164 @@
+package lost
+
+import (
+	"bufio"
+	"bytes"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+)
+
+// Symbols finds the kernel's functions by address. The kernel shows addresses to whoever had
+// CAP_SYSLOG when the file was opened. Concurrent calls are allowed.
+type Symbols struct {
+	mu    sync.Mutex
+	file  io.ReadSeekCloser
+	known map[uint64]string
+}
+
+// OpenSymbols opens the kernel's list of functions. They are read when a name is asked for.
+func OpenSymbols() (*Symbols, error) {
+	f, err := os.Open("/proc/kallsyms")
+	if err != nil {
+		return nil, fmt.Errorf("open the kernel's list of functions: %w", err)
+	}
+	return &Symbols{file: f, known: make(map[uint64]string)}, nil
+}
+
+// SymbolsHidden tells whether the kernel shows this process all functions at address 0.
+func SymbolsHidden() bool {
+	f, err := os.Open("/proc/kallsyms")
+	if err != nil {
+		return true
+	}
+	defer f.Close()
+	lines := bufio.NewScanner(f)
+	for lines.Scan() {
+		address, kind, _, ok := parseSymbol(lines.Bytes())
+		if ok && (kind == 't' || kind == 'T') {
+			return address == 0
+		}
+	}
+	return true
+}
+
+// Close closes the list.
+func (s *Symbols) Close() error { return s.file.Close() }
+
+// Find returns the name of the function at each address, without what the compiler appends to the
+// name of a copy, as in tcp_rcv.isra.0. An address without a name is omitted. Where the kernel
+// hides addresses, all are.
+func (s *Symbols) Find(addresses []uint64) (map[uint64]string, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var unknown []uint64
+	for _, a := range addresses {
+		if _, ok := s.known[a]; !ok {
+			unknown = append(unknown, a)
+		}
+	}
+	if len(unknown) > 0 {
+		if err := s.read(unknown); err != nil {
+			return nil, fmt.Errorf("read the kernel's list of functions: %w", err)
+		}
+	}
+	names := make(map[uint64]string, len(addresses))
+	for _, a := range addresses {
+		if name := s.known[a]; name != "" {
+			names[a] = name
+		}
+	}
+	return names, nil
+}
+
+// read looks for the last function at or before each address. The list is ordered within the
+// kernel and within each module only.
+func (s *Symbols) read(addresses []uint64) error {
+	slices.Sort(addresses)
+	addresses = slices.Compact(addresses)
+	best := make([]uint64, len(addresses))
+	names := make([]string, len(addresses))
+	err := s.each(func(address uint64, name []byte) {
+		first, _ := slices.BinarySearch(addresses, address)
+		for i := first; i < len(addresses) && best[i] <= address; i++ {
+			best[i], names[i] = address, string(name)
+		}
+	})
+	for i, a := range addresses {
+		s.known[a], _, _ = strings.Cut(names[i], ".")
+	}
+	return err
+}
+
+// Name returns the name of the function at an address, or the address in hexadecimal.
+func (s *Symbols) Name(address uint64) string {
+	names, err := s.Find([]uint64{address})
+	if name := names[address]; err == nil && name != "" {
+		return name
+	}
+	return fmt.Sprintf("%#x", address)
+}
+
+// A Range is the addresses of a function; To is the first one after them.
+type Range struct{ From, To uint64 }
+
+// ranges adds the addresses of the functions that are the map's keys. The compiler may have split a
+// function into several, or copied it, and then each part has its own range. A function that the
+// kernel does not have, or whose address it hides, has none.
+func (s *Symbols) ranges(functions map[string][]Range) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var all []uint64
+	starts := make(map[uint64]string)
+	err := s.each(func(address uint64, name []byte) {
+		all = append(all, address)
+		name, _, _ = bytes.Cut(name, []byte("."))
+		if _, wanted := functions[string(name)]; wanted {
+			starts[address] = string(name)
+		}
+	})
+	if err != nil {
+		return fmt.Errorf("read the kernel's list of functions: %w", err)
+	}
+	slices.Sort(all)
+	all = slices.Compact(all)
+	for i, start := range all {
+		if name, ok := starts[start]; ok && i+1 < len(all) {
+			functions[name] = append(functions[name], Range{start, all[i+1]})
+		}
+	}
+	return nil
+}
+
+// each calls a function for all functions whose addresses are shown.
+func (s *Symbols) each(do func(address uint64, name []byte)) error {
+	if _, err := s.file.Seek(0, io.SeekStart); err != nil {
+		return err
+	}
+	lines := bufio.NewScanner(s.file)
+	for lines.Scan() {
+		address, kind, name, ok := parseSymbol(lines.Bytes())
+		if ok && address != 0 && bytes.ContainsRune([]byte("tTwW"), rune(kind)) {
+			do(address, name)
+		}
+	}
+	return lines.Err()
+}
+
+// parseSymbol parses a line: "ffffffff81234560 T kfree_skb	[module]".
+func parseSymbol(line []byte) (address uint64, kind byte, name []byte, ok bool) {
+	hex, rest, found := bytes.Cut(line, []byte(" "))
+	if !found || len(rest) < 3 || rest[1] != ' ' {
+		return 0, 0, nil, false
+	}
+	address, err := strconv.ParseUint(string(hex), 16, 64)
+	if err != nil {
+		return 0, 0, nil, false
+	}
+	name, _, _ = bytes.Cut(rest[2:], []byte("\t"))
+	return address, rest[0], name, true
+}

@@ -1,0 +1,70 @@
+package lost
+
+import (
+	"fmt"
+	"maps"
+	"sync/atomic"
+
+	"github.com/cilium/ebpf/btf"
+)
+
+// Words has the names of reasons and of functions, for packets that come one after the other. The
+// name of a function is looked up when Learn first gets an address in it.
+type Words struct {
+	Reasons Reasons
+	Symbols *Symbols
+	// The map is never changed, only replaced by a larger one, because Function reads it
+	// concurrently.
+	known atomic.Pointer[map[uint64]string]
+	last  uint64 // the last address learned
+}
+
+// OpenWords reads the kernel's reasons, and opens its list of functions.
+func OpenWords(types *btf.Cache) (w *Words, err error) {
+	w = new(Words)
+	if w.Reasons, err = KernelReasons(types); err != nil {
+		return nil, err
+	}
+	if w.Symbols, err = OpenSymbols(); err != nil {
+		return nil, err
+	}
+	return w, nil
+}
+
+// longestName bounds the name of a function in bytes: it must have room in a comment.
+const longestName = 128
+
+// Learn looks up the function at an address, unless it did so before. It belongs to one goroutine,
+// and costs next to nothing where the address is that of the call before.
+func (w *Words) Learn(address uint64) {
+	if address == w.last {
+		return
+	}
+	w.last = address
+	var known map[uint64]string
+	if all := w.known.Load(); all != nil {
+		known = *all
+	}
+	if _, ok := known[address]; ok {
+		return
+	}
+	name := w.Symbols.Name(address)
+	larger := map[uint64]string{address: name[:min(len(name), longestName)]}
+	maps.Copy(larger, known)
+	w.known.Store(&larger)
+}
+
+// Function returns the name of the function at an address that was learned; of another address, and
+// where the kernel hides names, the address in hexadecimal. Any goroutine may call it, even after
+// Close.
+func (w *Words) Function(address uint64) string {
+	if known := w.known.Load(); known != nil {
+		if name, ok := (*known)[address]; ok {
+			return name
+		}
+	}
+	return fmt.Sprintf("%#x", address)
+}
+
+// Close closes the list of functions.
+func (w *Words) Close() error { return w.Symbols.Close() }
