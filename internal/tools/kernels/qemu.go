@@ -29,13 +29,16 @@ const bootLine = "console=ttyS0 quiet panic=-1 cryptomgr.notests no_timer_check 
 // panicked in bpf_dispatcher_xdp_func while both processors ran BPF_PROG_RUN, which patches that
 // code: probably one ran into what the other was patching.
 //
+// The kernel unpacks the initramfs into at most half of the memory, which must have room for all
+// test binaries.
+//
 // The network device is connected to a hub without another port. It is there for its driver, which
 // has page pools and XDP since Linux 6.6. The interfaces that tests make, such as veth, have no
 // page pools that the tracepoints see. Two more devices are connected to each other by a second
 // hub: testnet.MustCards makes a pair of them, for XDP in the driver of a card.
 func command(ctx context.Context, image, initramfs, console string) *exec.Cmd {
 	return exec.CommandContext(ctx, "qemu-system-x86_64",
-		"-accel", "tcg,thread=single", "-cpu", processor, "-smp", "2", "-m", "1536",
+		"-accel", "tcg,thread=single", "-cpu", processor, "-smp", "2", "-m", "2048",
 		"-nodefaults", "-no-user-config", "-no-reboot", "-display", "none",
 		"-kernel", image, "-initrd", initramfs, "-append", bootLine,
 		"-netdev", "hubport,id=nobody,hubid=0", "-device", "vmxnet3,netdev=nobody,romfile=",
