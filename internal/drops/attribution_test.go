@@ -16,13 +16,8 @@ import (
 // lossesWith returns how many packets were lost for a reason, by the device that the meter names.
 func (n *network) lossesWith(m *Meter, reason string) map[string]uint64 {
 	n.Helper()
-	var c Counts
-	n.must(n.Rx.Do(func() (err error) {
-		c, err = m.Read()
-		return err
-	}))
 	found := make(map[string]uint64)
-	for l, tally := range c.Losses {
+	for l, tally := range n.counts(m).Losses {
 		n.Logf("%v %+v %+v", l.Stage, l, tally)
 		if l.Reason == reason {
 			found[l.Device] += tally.Packets

@@ -43,14 +43,21 @@ func (n *network) openMeter() (m *Meter) {
 	return m
 }
 
-// losses returns how many packets were lost, by stage and reason.
-func (n *network) losses(m *Meter) map[string]uint64 {
+// counts reads what was lost of the packets that were sent so far.
+func (n *network) counts(m *Meter) (c Counts) {
 	n.Helper()
-	var c Counts
+	testnet.WaitHandled(n)
 	n.must(n.Rx.Do(func() (err error) {
 		c, err = m.Read()
 		return err
 	}))
+	return c
+}
+
+// losses returns how many packets were lost, by stage and reason.
+func (n *network) losses(m *Meter) map[string]uint64 {
+	n.Helper()
+	c := n.counts(m)
 	found := make(map[string]uint64)
 	for l, tally := range c.Losses {
 		n.Logf("%v %+v %+v", l.Stage, l, tally)

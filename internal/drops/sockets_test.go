@@ -119,13 +119,8 @@ func TestSockets(t *testing.T) {
 					return nil
 				}))
 				for range 2 { // the second time nothing is new
-					var c Counts
-					n.must(n.Rx.Do(func() (err error) {
-						c, err = m.Read()
-						return err
-					}))
 					got := make(map[Loss]uint64)
-					for l, tally := range c.Losses {
+					for l, tally := range n.counts(m).Losses {
 						if isStrange(l.Reason, l.Where) {
 							continue
 						}

@@ -98,6 +98,7 @@ func isStrange(reason, location string) bool {
 // read returns how many packets were lost for each reason.
 func (n *network) read(s *stackMeter) map[string]uint64 {
 	n.Helper()
+	testnet.WaitHandled(n)
 	counts, err := s.Read()
 	n.must(err)
 	found := make(map[string]uint64)
@@ -316,6 +317,7 @@ func TestStackSegments(t *testing.T) {
 	})
 	s := n.open()
 	n.write(conn, 1, 1000)
+	testnet.WaitHandled(n)
 	counts, err := s.Read()
 	n.must(err)
 	for c, tally := range counts.Causes {
@@ -390,6 +392,7 @@ func TestStackFirstNamespace(t *testing.T) {
 		conn.Write([]byte("nobody is there"))
 		conn.Close()
 	}
+	testnet.WaitHandled(t)
 	counts, err := s.Read()
 	if err != nil {
 		t.Fatal(err)
