@@ -6,35 +6,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/xdpcap/xdpcap/internal/clock"
 	"github.com/xdpcap/xdpcap/internal/testnet"
 )
-
-func TestClockIsTrue(t *testing.T) {
-	c, err := newWallClock()
-	if err != nil {
-		t.Fatal(err)
-	}
-	for range 100 {
-		before := time.Now().UnixNano()
-		mono, err := clock.Monotonic()
-		if err != nil {
-			t.Fatal(err)
-		}
-		after := time.Now().UnixNano()
-		const slack = int64(time.Millisecond)
-		if got := c.stamp(uint64(mono)); got < before-slack || got > after+slack {
-			t.Errorf("stamp %d, the wall clock said %d to %d", got, before, after)
-		}
-	}
-}
-
-func TestClockNeverGoesBack(t *testing.T) {
-	c := wallClock{Wall: clock.Wall{Offset: 1000}}
-	if a, b := c.stamp(500), c.stamp(400); a != 1500 || b != 1500 {
-		t.Errorf("stamps %d, %d", a, b)
-	}
-}
 
 // Where the wall clock is set, the packets of before have the time of before, and the next one has
 // the new time. If it is set back, that packet says so, and so does a notice.

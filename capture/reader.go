@@ -8,6 +8,9 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/xdpcap/xdpcap/capture/internal/poller"
+	"github.com/xdpcap/xdpcap/capture/internal/throttle"
+	"github.com/xdpcap/xdpcap/internal/clock"
 	"github.com/xdpcap/xdpcap/internal/lost"
 )
 
@@ -41,14 +44,14 @@ type reader struct {
 	merge     merge
 	cards     []card // by source; nil = no card is asked
 	lost      losses
-	clock     wallClock
+	clock     clock.Stamper
 	ledger    *ledger
-	poller    *poller
-	immediate bool  // Options.Immediate
-	snapLen   int   // Options.SnapLen
-	weighted  bool  // Options.hasWeights
-	hasMore   bool  // finishMore is needed for all packets: cards are asked, or weights are unknown
-	rest      *rest // measures how long the reader sleeps; nil = not needed
+	poller    *poller.Poller
+	immediate bool           // Options.Immediate
+	snapLen   int            // Options.SnapLen
+	weighted  bool           // Options.hasWeights
+	hasMore   bool           // finishMore is needed for all packets: cards are asked, or weights are unknown
+	rest      *throttle.Rest // measures how long the reader sleeps; nil = not needed
 
 	// taken is how many packets were handed over so far. Any goroutine may read it.
 	taken atomic.Uint64
@@ -100,7 +103,7 @@ func (r *reader) addRings() error {
 	err = errors.Join(err, errors.Join(r.merge.drop()...))
 	for _, ring := range rings {
 		r.merge.cursors = append(r.merge.cursors, newCursor(ring))
-		if added := r.poller.add(ring.fd()); err == nil {
+		if added := r.poller.Add(ring.fd()); err == nil {
 			err = added
 		}
 	}
@@ -145,16 +148,16 @@ func (r *reader) took(n int) {
 
 // finish turns the facts that the program wrote into those that users see.
 func (r *reader) finish(f *Facts) {
-	f.Time = r.clock.stamp(uint64(f.Time))
-	if f.Dropped|uint64(f.To)|uint64(f.Location) != 0 || r.hasMore || r.clock.setBack != 0 {
+	f.Time = r.clock.Stamp(uint64(f.Time))
+	if f.Dropped|uint64(f.To)|uint64(f.Location) != 0 || r.hasMore || r.clock.SetBack != 0 {
 		r.finishMore(f)
 	}
 }
 
 // finishMore is the part of finish that few packets need.
 func (r *reader) finishMore(f *Facts) {
-	if r.clock.setBack != 0 {
-		f.ClockSetBack, r.clock.setBack = r.clock.setBack, 0
+	if r.clock.SetBack != 0 {
+		f.ClockSetBack, r.clock.SetBack = r.clock.SetBack, 0
 	}
 	if f.Dropped != 0 {
 		f.Dropped = r.lost.since(f)
@@ -251,7 +254,7 @@ func (r *reader) follow(final int64) {
 		time.Sleep(settleTime)
 		return
 	}
-	if back := r.clock.follow(); back != nil {
+	if back := r.clock.Follow(); back != nil {
 		r.notice(back)
 	}
 }
@@ -272,10 +275,10 @@ func (r *reader) wait(at, armed alarm, young time.Duration) error {
 	r.laps.lap(reading)
 	defer r.laps.lap(waiting)
 	if r.rest != nil {
-		r.rest.begin()
-		defer r.rest.end()
+		r.rest.Begin()
+		defer r.rest.End()
 	}
-	return r.poller.wait(timeout)
+	return r.poller.Wait(timeout)
 }
 
 // end closes the ledger with a last reading of the programs' counters.

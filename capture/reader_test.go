@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"math"
 	"testing"
+
+	"github.com/xdpcap/xdpcap/internal/clock"
 )
 
 // filledRings is a reader of shared rings that are full: a packet in each of them in turn.
@@ -55,7 +57,7 @@ func (f *filledRings) refill() {
 		r.shared.Tail, r.shared.Head = 0, f.head
 		r.limit, r.end, r.tail, r.head = 0, 0, 0, 0
 	}
-	f.clock.last = 0
+	f.clock = clock.Stamper{Wall: f.clock.Wall}
 }
 
 // drain writes all that is in the rings, and returns how many packets there were.

@@ -158,11 +158,11 @@ func (s *Session) Read(packets []Packet, idle func()) (int, error) {
 
 // regulate adapts the rate of an adaptive session to how its outputs keep up.
 func (s *Session) regulate(outputs []Output) (end func()) {
-	if s.throttle == nil {
+	if s.regulator == nil {
 		return func() {}
 	}
-	s.throttle.watch(outputs)
-	return s.throttle.close
+	s.regulator.watch(outputs)
+	return s.regulator.close
 }
 
 // Packets returns the session's packets, each valid until the next one, until ctx is done or

@@ -13,6 +13,7 @@ import (
 	"github.com/cilium/ebpf/btf"
 	"github.com/cilium/ebpf/link"
 
+	"github.com/xdpcap/xdpcap/capture/internal/barrier"
 	filterebpf "github.com/xdpcap/xdpcap/filter/ebpf"
 	"github.com/xdpcap/xdpcap/internal/clock"
 	"github.com/xdpcap/xdpcap/internal/support"
@@ -26,7 +27,7 @@ type sampler struct {
 	transport transport
 	spec      *ebpf.CollectionSpec
 	maps      map[string]*ebpf.Map // by their names in bpf/sampler.c
-	barrier   barrier
+	barrier   barrier.Barrier
 	flowSeed  uint64 // random for each session, the same on all its interfaces
 	closes    bool   // there are tracers, which accept no new packets once the map `closed` is set
 	stamping  samplerStamping
@@ -68,7 +69,7 @@ func newSampler(o *Options, sources []Source, hooks int, t transport) (*sampler,
 	if err := k.makeMaps(); err != nil {
 		return nil, errors.Join(err, k.close())
 	}
-	if k.barrier, err = newBarrier(); err != nil {
+	if k.barrier, err = barrier.New(); err != nil {
 		return nil, errors.Join(err, k.close())
 	}
 	if err := k.chooseStamping(); err != nil {
@@ -313,13 +314,13 @@ func (k *sampler) letOut() error {
 	if err := k.maps[samplerMapClosed].Put(uint32(0), uint32(1)); err != nil {
 		return fmt.Errorf("let no more packets into the traced programs: %w", err)
 	}
-	return k.barrier.wait()
+	return k.barrier.Wait()
 }
 
 // close releases the maps and the transport. The hooks close the programs, and the reader closes
 // the rings.
 func (k *sampler) close() error {
-	errs := []error{k.barrier.close(), k.transport.close()}
+	errs := []error{k.barrier.Close(), k.transport.close()}
 	if k.polls != nil {
 		errs = append(errs, k.polls.Close())
 	}

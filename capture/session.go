@@ -10,6 +10,9 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/xdpcap/xdpcap/capture/internal/poller"
+	"github.com/xdpcap/xdpcap/capture/internal/throttle"
+	"github.com/xdpcap/xdpcap/internal/clock"
 	"github.com/xdpcap/xdpcap/internal/support"
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
@@ -22,14 +25,14 @@ type Session struct {
 	started time.Time
 	sampler *sampler
 	hooks   []hook
-	poller  *poller
+	poller  *poller.Poller
 	ledger  *ledger
 	reader  reader
 	watch   *watch
 	laps    laps
 	loss    *lossWatch
 
-	throttle *throttle // nil unless the session is adaptive; it has no loss watch then
+	regulator *regulator // nil unless the session is adaptive; it has no loss watch then
 
 	stop     sync.Once
 	hooking  sync.Mutex  // held while hooks are checked, and while they are detached
@@ -98,7 +101,7 @@ func (s *Session) open(t newTransport) (err error) {
 		return err
 	}
 	if s.options.Adaptive {
-		s.startThrottle()
+		s.startRegulator()
 	} else {
 		s.startLossWatch()
 	}
@@ -126,12 +129,12 @@ func (s *Session) openReader() (err error) {
 	}
 	r.hasMore = r.hasMore || r.cards != nil
 	if s.options.Adaptive {
-		r.rest = new(rest)
+		r.rest = new(throttle.Rest)
 	}
-	if r.clock, err = newWallClock(); err != nil {
+	if r.clock, err = clock.NewStamper(); err != nil {
 		return err
 	}
-	if s.poller, err = newPoller(); err != nil {
+	if s.poller, err = poller.New(); err != nil {
 		return err
 	}
 	r.poller = s.poller
@@ -200,17 +203,17 @@ func (s *Session) Stop() {
 		}
 		s.fail(detachHooks(s.hooks))
 		if s.sampler != nil {
-			s.fail(s.sampler.barrier.wait())
+			s.fail(s.sampler.barrier.Wait())
 		}
 		s.detached.Store(true)
 		if s.loss != nil {
 			s.loss.end()
 		}
-		if s.throttle != nil {
-			s.throttle.end()
+		if s.regulator != nil {
+			s.regulator.end()
 		}
 		if s.poller != nil {
-			s.poller.wake()
+			s.poller.Wake()
 		}
 	})
 }
@@ -230,8 +233,8 @@ func (s *Session) Close() error {
 	if s.loss != nil {
 		s.loss.close()
 	}
-	if s.throttle != nil {
-		s.throttle.close()
+	if s.regulator != nil {
+		s.regulator.close()
 	}
 	if names := s.reader.outlets.interfaces; names != nil {
 		names.Close()
@@ -242,7 +245,7 @@ func (s *Session) Close() error {
 		errs = append(errs, s.sampler.close())
 	}
 	if s.poller != nil {
-		errs = append(errs, s.poller.close())
+		errs = append(errs, s.poller.Close())
 	}
 	s.hooks, s.poller, s.watch, s.loss, s.reader.err = nil, nil, nil, nil, os.ErrClosed
 	return errors.Join(errs...)

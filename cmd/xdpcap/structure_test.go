@@ -127,7 +127,7 @@ func TestCommandsPrintToWhatTheyAreHanded(t *testing.T) {
 // its hooks and transports is a file.
 func TestPackageSizes(t *testing.T) {
 	testnet.SkipEmulated(t)
-	most := map[string]int{"capture": 49}
+	most := map[string]int{"capture": 43}
 	for name, p := range parts(t) {
 		if n := max(40, most[name]); len(p.files) > n {
 			t.Errorf("%s has %d files, and may have %d: find the second noun in it, and make that a package", name, len(p.files), n)

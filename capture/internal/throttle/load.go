@@ -1,4 +1,4 @@
-package capture
+package throttle
 
 import (
 	"slices"
@@ -31,12 +31,18 @@ type workload struct {
 	at      time.Time
 	elapsed time.Duration // the time between the two; only in a difference
 
-	pool   uint64 // packets that passed the filter, from which samples are drawn
-	kept   uint64 // packets drawn from the pool
-	lost   uint64 // part of kept: packets that found no room in a ring
-	taken  uint64 // packets that the reader has handed over
+	pool, kept, lost, taken uint64 // as in Counters
+
 	rested time.Duration
 	queues []queueWork
+}
+
+func newWorkload(c *Counters) workload {
+	w := workload{at: c.At, pool: c.Pool, kept: c.Kept, lost: c.Lost, taken: c.Taken, rested: c.Rested}
+	for _, q := range c.Queues {
+		w.queues = append(w.queues, newQueueWork(q))
+	}
+	return w
 }
 
 // queueWork is what an output's queue has handled, in bytes.
@@ -47,8 +53,8 @@ type queueWork struct{ added, written, waiting, limit int64 }
 // much already takes a slow disk a minute or two.
 const autoQueue = 256 << 20
 
-func newQueueWork(added, written, limit int64) queueWork {
-	return queueWork{added, written, added - written, min(limit, autoQueue)}
+func newQueueWork(q Queue) queueWork {
+	return queueWork{q.Added, q.Written, q.Added - q.Written, min(q.Limit, autoQueue)}
 }
 
 // since returns the work done since an earlier time.
@@ -110,11 +116,11 @@ func (h history) ago(d time.Duration) (*workload, bool) {
 
 // strain returns how overloaded the session is. It has kept one packet of oneIn since the look
 // before the latest one. There must be at least two looks.
-func (h history) strain(o *Options, oneIn uint32) (s strain) {
+func (h history) strain(o Options, oneIn uint32) (s strain) {
 	now := &h[len(h)-1]
 	tick := now.since(&h[len(h)-2])
 	rate := float64(tick.kept)
-	if o.SampleFlows <= 1 && o.First == 0 { // only then is this exact
+	if !o.Skips { // only then is this exact
 		rate = float64(tick.pool) / float64(oneIn)
 	}
 	rate /= tick.elapsed.Seconds()
@@ -162,7 +168,7 @@ func (h history) ofQueue(i int, in float64) (s strain) {
 	before, _ := h.ago(trendTime)
 	grown := q.waiting - before.queue(i).waiting
 	written := float64(q.written) / average.elapsed.Seconds()
-	if h.hasWaited(i, 2, 2*throttleInterval) {
+	if h.hasWaited(i, 2, 2*Interval) {
 		// At least one chunk counts as room, so that a long stall does not raise oneIn without end.
 		room := float64(max(q.limit-q.waiting, writeSize))
 		s.passing = in / (written + room/fullTime.Seconds())

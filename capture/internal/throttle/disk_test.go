@@ -1,4 +1,4 @@
-package capture
+package throttle
 
 import (
 	"math/rand/v2"
@@ -11,6 +11,9 @@ import (
 // mostQueued is how many bytes an output holds in its queue in these tests, as a File does.
 const mostQueued = 1 << 30
 
+// ringSize is how many bytes the ring holds, as by default.
+const ringSize = 8 << 20
+
 // A simulation is an adaptive session with one output, by a clock of its own. Its reader takes a
 // microsecond for each packet.
 type simulation struct {
@@ -20,9 +23,8 @@ type simulation struct {
 	limit   float64                         // bytes that may wait in the queue
 	draw    func(packets float64) float64   // how many of the packets that come are kept
 
-	now     time.Duration
-	pace    pace
-	history history
+	now      time.Duration
+	throttle *Throttle
 
 	pool, kept, taken, lost float64
 	ring, added, written    float64 // bytes
@@ -33,22 +35,21 @@ type simulation struct {
 const simulationStep = 10 * time.Millisecond
 
 func newSimulation(limit int64, packets float64, disk func(time.Duration) float64) *simulation {
-	s := &simulation{disk: disk, packets: packets, size: 540, limit: float64(limit), pace: newPace()}
-	s.draw = func(packets float64) float64 { return packets / float64(s.pace.oneIn) }
-	s.history.add(s.workload())
+	s := &simulation{disk: disk, packets: packets, size: 540, limit: float64(limit), throttle: New(Options{})}
+	s.draw = func(packets float64) float64 { return packets / float64(s.throttle.Rate()) }
+	s.throttle.history = history{newWorkload(s.counters())} // which has the time of this clock
 	return s
 }
 
-func (s *simulation) workload() workload {
-	added, written := int64(s.added), int64(s.written)
-	return workload{
-		at:     time.Time{}.Add(time.Hour + s.now),
-		pool:   uint64(s.pool),
-		kept:   uint64(s.kept),
-		lost:   uint64(s.lost),
-		taken:  uint64(s.taken),
-		rested: s.rested,
-		queues: []queueWork{newQueueWork(added, written, int64(s.limit))},
+func (s *simulation) counters() *Counters {
+	return &Counters{
+		At:     time.Time{}.Add(time.Hour + s.now),
+		Pool:   uint64(s.pool),
+		Kept:   uint64(s.kept),
+		Lost:   uint64(s.lost),
+		Taken:  uint64(s.taken),
+		Rested: s.rested,
+		Queues: []Queue{{Added: int64(s.added), Written: int64(s.written), Limit: int64(s.limit)}},
 	}
 }
 
@@ -57,7 +58,7 @@ func (s *simulation) step() {
 	s.now += simulationStep
 	come := s.packets * simulationStep.Seconds()
 	kept := s.draw(come)
-	fit := min(kept, (DefaultBuffer-s.ring)/s.size)
+	fit := min(kept, (ringSize-s.ring)/s.size)
 	s.pool, s.kept, s.lost, s.ring = s.pool+come, s.kept+kept, s.lost+kept-fit, s.ring+fit*s.size
 
 	moved := min(s.ring, s.limit-(s.added-s.written))
@@ -66,9 +67,8 @@ func (s *simulation) step() {
 		s.rested += simulationStep - min(time.Duration(moved/s.size)*time.Microsecond, simulationStep)
 	}
 	s.write(s.disk(s.now) * simulationStep.Seconds())
-	if s.now%throttleInterval == 0 {
-		s.history.add(s.workload())
-		s.pace.follow(s.history.strain(&Options{}, s.pace.oneIn))
+	if s.now%Interval == 0 {
+		s.throttle.Follow(s.counters())
 	}
 }
 
@@ -129,10 +129,10 @@ func TestThrottleDisks(t *testing.T) {
 			for s.now < 6*second {
 				s.step()
 			}
-			before, low, high := s.lost, s.pace.oneIn, s.pace.oneIn
+			before, low, high := s.lost, s.throttle.Rate(), s.throttle.Rate()
 			for s.now < time.Minute {
 				s.step()
-				low, high = min(low, s.pace.oneIn), max(high, s.pace.oneIn)
+				low, high = min(low, s.throttle.Rate()), max(high, s.throttle.Rate())
 			}
 			ideal := max(packets*s.size/test.mean, packets/1e6/busyTarget, 1)
 			if float64(low) < ideal/4 || float64(high) > ideal*4 || s.lost-before >= 1 {
@@ -178,14 +178,14 @@ func TestThrottleStall(t *testing.T) {
 		before, high := uint32(1), uint32(1)
 		for s.now < end+3*second {
 			s.step()
-			switch n := s.pace.oneIn; {
+			switch n := s.throttle.Rate(); {
 			case s.now > test.begin:
 				high = max(high, n)
 			case s.now > test.begin-10*second:
 				before = max(before, n)
 			}
 		}
-		after := s.pace.oneIn
+		after := s.throttle.Rate()
 		if high > before*test.most {
 			t.Errorf("%s: one of %d was kept before, and one of %d at most since then", test.name, before, high)
 		}
@@ -217,8 +217,8 @@ func TestThrottleBounds(t *testing.T) {
 				if came++; came%share == 0 {
 					ours++
 				}
-				if left == 0 || s.pace.oneIn < weight {
-					weight, left = s.pace.oneIn, s.pace.oneIn
+				if left == 0 || s.throttle.Rate() < weight {
+					weight, left = s.throttle.Rate(), s.throttle.Rate()
 					keptAt = random.Uint32N(weight)
 				}
 				if left--; left == keptAt {

@@ -1,4 +1,4 @@
-package capture
+package throttle
 
 import (
 	"math"
@@ -43,7 +43,7 @@ func TestStrain(t *testing.T) {
 			}
 			h.add(w)
 		}
-		got := h.strain(&Options{MaxRate: test.maxRate}, 10)
+		got := h.strain(Options{MaxRate: test.maxRate}, 10)
 		near := func(a, b float64) bool { return math.Abs(a-b) < 0.01 }
 		if !near(got.lasting, test.want.lasting) || !near(got.passing, test.want.passing) || !near(got.calm, test.want.calm) {
 			t.Errorf("%s: %+.2f, want %+v", test.name, got, test.want)
@@ -83,7 +83,7 @@ func TestPace(t *testing.T) {
 
 // A rest counts the sleep that lasts, and its total never decreases, whoever asks when.
 func TestRest(t *testing.T) {
-	r := new(rest)
+	r := new(Rest)
 	stop := make(chan struct{})
 	slept := make(chan struct{})
 	go func() {
@@ -93,14 +93,14 @@ func TestRest(t *testing.T) {
 			case <-stop:
 				return
 			default:
-				r.begin()
-				r.end()
+				r.Begin()
+				r.End()
 			}
 		}
 	}()
 	last := time.Duration(0)
 	for begin := time.Now(); time.Since(begin) < 50*time.Millisecond; {
-		now := r.total()
+		now := r.Total()
 		if now < last {
 			t.Errorf("slept %v, and before that %v", now, last)
 			break
@@ -109,11 +109,11 @@ func TestRest(t *testing.T) {
 	}
 	close(stop)
 	<-slept
-	r.begin()
-	for before := r.total(); r.total() == before; {
+	r.Begin()
+	for before := r.Total(); r.Total() == before; {
 	}
-	r.end()
-	if before := r.total(); r.total() != before {
+	r.End()
+	if before := r.Total(); r.Total() != before {
 		t.Error("it goes on to sleep")
 	}
 }

@@ -1,4 +1,5 @@
-package capture
+// Package poller lets a goroutine sleep until a ring asks to be read.
+package poller
 
 import (
 	"errors"
@@ -8,38 +9,39 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A poller sleeps until there is something to read. Its methods belong to one goroutine, except
-// wake.
-type poller struct {
+// A Poller sleeps until there is something to read. Its methods belong to one goroutine, except
+// Wake.
+type Poller struct {
 	epoll int
-	event int // an eventfd that wake writes to
+	event int // an eventfd that Wake writes to
 }
 
-func newPoller() (*poller, error) {
-	p := &poller{epoll: -1, event: -1}
+// New returns a Poller of no rings.
+func New() (*Poller, error) {
+	p := &Poller{epoll: -1, event: -1}
 	if err := p.open(); err != nil {
-		p.close()
+		p.Close()
 		return nil, err
 	}
 	return p, nil
 }
 
-func (p *poller) open() (err error) {
+func (p *Poller) open() (err error) {
 	if p.epoll, err = unix.EpollCreate1(unix.EPOLL_CLOEXEC); err != nil {
 		return fmt.Errorf("make an epoll instance to wait for the rings: %w", err)
 	}
 	if p.event, err = unix.Eventfd(0, unix.EFD_CLOEXEC|unix.EFD_NONBLOCK); err != nil {
 		return fmt.Errorf("make an eventfd to end waiting for the rings: %w", err)
 	}
-	return p.add(p.event)
+	return p.Add(p.event)
 }
 
-// add makes wait return when a descriptor becomes readable. It ignores -1.
-func (p *poller) add(fd int) error {
+// Add makes Wait return when a descriptor becomes readable. It ignores -1.
+func (p *Poller) Add(fd int) error {
 	if fd < 0 {
 		return nil
 	}
-	// Edge-triggered, because nobody reads the eventfd: one call of wake ends one wait.
+	// Edge-triggered, because nobody reads the eventfd: one call of Wake ends one Wait.
 	event := unix.EpollEvent{Events: unix.EPOLLIN | unix.EPOLLET, Fd: int32(fd)}
 	if err := unix.EpollCtl(p.epoll, unix.EPOLL_CTL_ADD, fd, &event); err != nil {
 		return fmt.Errorf("add a ring to the epoll instance: %w", err)
@@ -47,8 +49,8 @@ func (p *poller) add(fd int) error {
 	return nil
 }
 
-// wait sleeps until a ring asks to be read, wake was called, or the timeout has passed.
-func (p *poller) wait(timeout time.Duration) error {
+// Wait sleeps until a ring asks to be read, Wake was called, or the timeout has passed.
+func (p *Poller) Wait(timeout time.Duration) error {
 	var events [8]unix.EpollEvent
 	_, err := unix.EpollWait(p.epoll, events[:], int(timeout.Milliseconds()))
 	if err != nil && !errors.Is(err, unix.EINTR) {
@@ -57,13 +59,14 @@ func (p *poller) wait(timeout time.Duration) error {
 	return nil
 }
 
-// wake ends the current wait, or the next one. Any goroutine may call it until close.
-func (p *poller) wake() {
+// Wake ends the current Wait, or the next one. Any goroutine may call it until Close.
+func (p *Poller) Wake() {
 	one := [8]byte{1}
 	unix.Write(p.event, one[:])
 }
 
-func (p *poller) close() error {
+// Close releases the descriptors. It does not close the rings.
+func (p *Poller) Close() error {
 	var errs []error
 	for _, fd := range []int{p.epoll, p.event} {
 		if fd >= 0 {

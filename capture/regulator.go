@@ -1,0 +1,128 @@
+package capture
+
+import (
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/cilium/ebpf"
+
+	"github.com/xdpcap/xdpcap/capture/internal/throttle"
+)
+
+// A regulator makes an adaptive session keep as many packets as its reader, its rings and its
+// outputs can take: it tells a Throttle what they have done, and the programs the rate. It has its
+// own goroutine.
+type regulator struct {
+	session  *Session
+	throttle *throttle.Throttle
+	told     bool // a notice said that not all packets are kept
+
+	mu      sync.Mutex
+	outputs []Backlogged
+
+	ending     sync.Once
+	quit, done chan struct{}
+}
+
+// A Backlogged output has a queue of packets that wait to be written. The rate of a session with
+// Options.Adaptive follows how the queue fills up.
+type Backlogged interface {
+	// Backlog returns how many bytes were added to the queue so far, how many of them were written,
+	// and how many may wait. Any goroutine may call it between Begin and End.
+	Backlog() (added, written, limit int64)
+}
+
+func (s *Session) startRegulator() {
+	o := &s.options
+	s.regulator = &regulator{
+		session:  s,
+		throttle: throttle.New(throttle.Options{MaxRate: o.MaxRate, Skips: o.SampleFlows > 1 || o.First > 0}),
+		quit:     make(chan struct{}), done: make(chan struct{}),
+	}
+	go s.regulator.run()
+}
+
+// watch adds the outputs. They must have begun.
+func (r *regulator) watch(outputs []Output) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, out := range outputs {
+		if b, ok := out.(Backlogged); ok {
+			r.outputs = append(r.outputs, b)
+		}
+	}
+}
+
+func (r *regulator) run() {
+	defer close(r.done)
+	ticker := time.NewTicker(throttle.Interval)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-r.quit:
+			return
+		case <-ticker.C:
+			if err := r.look(); err != nil {
+				r.session.notice(fmt.Errorf("the sampling rate stays at one packet of %d: %w", r.throttle.Rate(), err))
+				return
+			}
+		}
+	}
+}
+
+// end makes the goroutine end, and does not wait for it.
+func (r *regulator) end() { r.ending.Do(func() { close(r.quit) }) }
+
+// close joins the goroutine. After it, Backlog is no longer called.
+func (r *regulator) close() {
+	r.end()
+	<-r.done
+}
+
+// look reads the counters, and changes the rate of the programs if that follows from them.
+func (r *regulator) look() error {
+	now, err := r.read()
+	if err != nil {
+		return err
+	}
+	if !r.throttle.Follow(&now) {
+		return nil
+	}
+	oneIn := r.throttle.Rate()
+	if err := r.session.sampler.maps[samplerMapRates].Update(uint32(0), oneIn, ebpf.UpdateAny); err != nil {
+		return fmt.Errorf("change the sampling rate: %w", err)
+	}
+	if !r.told {
+		r.told = true
+		r.session.notice(fmt.Errorf("more packets come than can be kept: keeping one of %d from now on, or as many as there is room for; each records how many packets it represents", oneIn))
+	}
+	return nil
+}
+
+func (r *regulator) read() (c throttle.Counters, err error) {
+	s := r.session
+	c.At, c.Rested, c.Taken = time.Now(), s.reader.rest.Total(), s.reader.taken.Load()
+	for i := range s.sources {
+		perCPU, err := s.sampler.perCPU(i)
+		if err != nil {
+			return c, err
+		}
+		for _, a := range perCPU {
+			if a.Sampled == 0 {
+				continue // it may have no ring yet, and no rate helps against that
+			}
+			// The kernel copies the counters one after the other while packets come.
+			c.Pool += a.Seen - min(a.Seen, a.FilteredOut)
+			c.Kept += a.Sampled + a.Lost
+			c.Lost += a.Lost
+		}
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, out := range r.outputs {
+		added, written, limit := out.Backlog()
+		c.Queues = append(c.Queues, throttle.Queue{Added: added, Written: written, Limit: limit})
+	}
+	return c, nil
+}
