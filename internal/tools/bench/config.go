@@ -90,8 +90,8 @@ const (
 	ringPart  = 0.4
 	// mostRepeat is the most packets at a time if they do not fill a ring.
 	mostRepeat = 500_000
-	// recordBytes is the most that a record has besides the packet.
-	recordBytes = 96
+	// recordBytes is the most that a record has besides the packet: a packet is padded to 8 bytes.
+	recordBytes = recordExtra + 7
 )
 
 // repeatFor returns how many packets fill a part of a ring.

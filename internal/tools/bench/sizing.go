@@ -5,15 +5,19 @@ import (
 	"io"
 	"math"
 	"strings"
+	"unsafe"
 
+	"github.com/xdpcap/xdpcap/capture"
 	"github.com/xdpcap/xdpcap/internal/testnet"
 )
+
+// recordExtra is how many bytes a record has besides the packet: the ring's header and the facts.
+const recordExtra = 8 + int(unsafe.Sizeof(capture.Facts{}))
 
 // Assumptions that were not measured. docs/sizing.md gives the reasons.
 const (
 	fullCPU     = 0.8   // the part of a CPU that may be used: load is never even
 	pause       = 0.05  // seconds that a reader may be kept from its rings
-	recordExtra = 88    // bytes of a record besides the packet: struct facts
 	blockExtra  = 64    // bytes of a packet's block in the file besides the packet
 	frameGap    = 20    // bytes on the wire around a frame: preamble and gap
 	mostCPUs    = 64    // that a card spreads its packets over

@@ -22,9 +22,9 @@ func TestNeeds(t *testing.T) {
 		{"added CPUs, sampled", s.needs(10, 64, sampledPart).added, pps * 5e-9 / 0.8},
 		{"reader", s.needs(10, 64, 1).reader, pps * 40e-9},
 		{"reader, sampled", s.needs(10, 64, sampledPart).reader, pps * 40e-12},
-		{"rings", s.needs(10, 64, 1).rings, pps * (64 + 88) * 0.05},
+		{"rings", s.needs(10, 64, 1).rings, pps * float64(64+recordExtra) * 0.05},
 		{"output", s.needs(10, 64, 1).output, pps * (60 + 64)},
-		{"memory", s.needs(10, 64, 1).memory, pps * 2 * (64 + 88 + 60 + 64)},
+		{"memory", s.needs(10, 64, 1).memory, pps * 2 * float64(64+recordExtra+60+64)},
 	} {
 		if math.Abs(test.got-test.want) > 1e-6*test.want {
 			t.Errorf("%s: %g, want %g", test.name, test.got, test.want)
