@@ -55,52 +55,67 @@ func newJSONEncoder(d *capture.Description, o *Options) *jsonEncoder {
 func (e *jsonEncoder) header(b []byte) []byte { return b }
 
 func (e *jsonEncoder) packets(c *chunk, packets []capture.Packet) (n int, err error) {
-	line := &e.line
-	if e.d.More != nil {
-		e.sources = append(e.sources, e.d.More(len(e.sources))...)
-	}
+	e.look()
 	for ; n < len(packets); n++ {
 		p := &packets[n]
-		// The fields are set one by one, because assigning a whole struct would build and then copy
-		// it.
-		line.Source = int(p.Source)
-		if !e.d.IsLive() {
-			line.Source = e.kind(p)
-		}
-		if e.moreKeys != nil && !e.hasMore {
-			e.more, e.hasMore = e.moreKeys(e.more[:0], p), true
-		}
+		e.prepare(p)
 		if !c.hasRoom(e.lines.MaxLine() + len(e.more)) {
 			break
 		}
-		line.Time = p.Stamp()
-		line.Data = p.Data
-		line.WireLen = int(p.WireLen)
-		line.Queue = p.Queue
-		line.ID = p.ID
-		line.Verdict = ""
-		line.To = ""
-		if verdict, known := e.sources[p.Source].VerdictOf(p); known {
-			line.Verdict = verdict.String()
-		}
-		if p.To != 0 && e.d.OutletName != nil {
-			line.To = e.d.OutletName(p.To)
-		}
-		line.Reason, line.Location = e.d.CauseNames(p.Facts)
-		line.Dropped = p.Dropped
-		line.GSOSize = int(p.GSOSize)
-		line.RunTime = p.RunTime
-		line.Weight = p.Weight
-		line.Hash, line.HashBy = p.Hash, p.HashKind.String()
-		line.SetBack = p.ClockSetBack
-		c.blocks = e.lines.Append(c.blocks, line)
-		if e.hasMore {
-			c.blocks = append(append(c.blocks[:len(c.blocks)-len("}\n")], e.more...), "}\n"...)
-			e.hasMore = false
-		}
+		c.blocks = e.append(c.blocks, p)
 		c.noteEnd(p)
 	}
 	return n, nil
+}
+
+// look adds the sources that there are by now.
+func (e *jsonEncoder) look() {
+	if e.d.More != nil {
+		e.sources = append(e.sources, e.d.More(len(e.sources))...)
+	}
+}
+
+// prepare finds out what the packet's line needs before it is known how long it may be.
+func (e *jsonEncoder) prepare(p *capture.Packet) {
+	e.line.Source = int(p.Source)
+	if !e.d.IsLive() {
+		e.line.Source = e.kind(p)
+	}
+	if e.moreKeys != nil && !e.hasMore {
+		e.more, e.hasMore = e.moreKeys(e.more[:0], p), true
+	}
+}
+
+// append appends the line of the packet that was prepared.
+func (e *jsonEncoder) append(b []byte, p *capture.Packet) []byte {
+	// The fields are set one by one, because assigning a whole struct would build and then copy it.
+	line := &e.line
+	line.Time = p.Stamp()
+	line.Data = p.Data
+	line.WireLen = int(p.WireLen)
+	line.Queue = p.Queue
+	line.ID = p.ID
+	line.Verdict = ""
+	line.To = ""
+	if verdict, known := e.sources[p.Source].VerdictOf(p); known {
+		line.Verdict = verdict.String()
+	}
+	if p.To != 0 && e.d.OutletName != nil {
+		line.To = e.d.OutletName(p.To)
+	}
+	line.Reason, line.Location = e.d.CauseNames(p.Facts)
+	line.Dropped = p.Dropped
+	line.GSOSize = int(p.GSOSize)
+	line.RunTime = p.RunTime
+	line.Weight = p.Weight
+	line.Hash, line.HashBy = p.Hash, p.HashKind.String()
+	line.SetBack = p.ClockSetBack
+	b = e.lines.Append(b, line)
+	if e.hasMore {
+		b = append(append(b[:len(b)-len("}\n")], e.more...), "}\n"...)
+		e.hasMore = false
+	}
+	return b
 }
 
 // directionOf is "" if the source's packets may go either way.
@@ -146,3 +161,20 @@ func (e *jsonEncoder) kind(p *capture.Packet) int {
 }
 
 func (e *jsonEncoder) trailer(b []byte, _ *statistics) []byte { return b }
+
+// JSONLines makes the lines of a file in JSON one by one, for an output that puts packets into
+// objects of its own. It belongs to one goroutine.
+type JSONLines struct{ e *jsonEncoder }
+
+// NewJSONLines returns the lines of packets from what d describes. more, if not nil, is
+// [Options.MoreJSON].
+func NewJSONLines(d capture.Description, more func(line []byte, p *capture.Packet) []byte) *JSONLines {
+	return &JSONLines{newJSONEncoder(&d, &Options{MoreJSON: more})}
+}
+
+// Append appends a packet's line and a newline.
+func (l *JSONLines) Append(dst []byte, p *capture.Packet) []byte {
+	l.e.look()
+	l.e.prepare(p)
+	return l.e.append(dst, p)
+}

@@ -129,6 +129,7 @@ func TestDocumentedKeys(t *testing.T) {
 		"events":     {reflect.TypeFor[eventLine]()},
 		"bench":      {reflect.TypeFor[programReport]()},
 		"read":       {reflect.TypeFor[packetKeys]()},
+		"follow":     {reflect.TypeFor[followKeys]()},
 		"read-stats": {reflect.TypeFor[readReport]()},
 		"interfaces": {reflect.TypeFor[interfaceKeys]()},
 		"probe":      {reflect.TypeFor[probeReport](), reflect.TypeFor[support.Check]()},

@@ -39,6 +39,10 @@ type Headers struct {
 	// fragment, so that all fragments look alike.
 	Fragment bool
 	Rest     []byte // the protocol's header and what follows; its memory is the frame's
+
+	// IP begins with the IP header, and Piece, for a fragment, with what follows IP's headers: for
+	// IPv6 with the fragment header. Their memory is the frame's. nil = there is none.
+	IP, Piece []byte
 }
 
 // Parse reads the headers of an Ethernet frame. It returns false if they end before the EtherType.
@@ -85,10 +89,10 @@ func (h *Headers) ipv4(b []byte) {
 	if len(b) < 20 || b[0]>>4 != 4 {
 		return
 	}
-	h.Family, h.Protocol = 4, b[9]
+	h.Family, h.Protocol, h.IP = 4, b[9], b
 	h.Source, h.Destination = netip.AddrFrom4([4]byte(b[12:16])), netip.AddrFrom4([4]byte(b[16:20]))
 	if binary.BigEndian.Uint16(b[6:])&0x3fff != 0 { // more fragments follow, or this is not the first
-		h.Fragment = true
+		h.Fragment, h.Piece = true, b[min(len(b), int(b[0]&0xf)*4):]
 		return
 	}
 	h.Rest = b[min(len(b), int(b[0]&0xf)*4):]
@@ -98,7 +102,7 @@ func (h *Headers) ipv6(b []byte) {
 	if len(b) < 40 || b[0]>>4 != 6 {
 		return
 	}
-	h.Family = 6
+	h.Family, h.IP = 6, b
 	h.Source, h.Destination = netip.AddrFrom16([16]byte(b[8:24])), netip.AddrFrom16([16]byte(b[24:40]))
 	const hopByHop, routing, fragment, authentication, destination = 0, 43, 44, 51, 60
 	next, rest := b[6], b[40:]
@@ -110,7 +114,7 @@ func (h *Headers) ipv6(b []byte) {
 			n = 8 + int(rest[1])*4
 		case fragment:
 			if n = 8; binary.BigEndian.Uint16(rest[2:])&0xfff9 != 0 {
-				h.Fragment = true
+				h.Fragment, h.Piece = true, rest
 				n = len(rest) // in a fragment no header follows
 			}
 		default:

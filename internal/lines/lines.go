@@ -84,6 +84,13 @@ func Label(s *capture.Source) string {
 
 // Append appends a packet's line to dst, with the newline at its end.
 func (l *packetLines) append(dst []byte, p *capture.Packet) []byte {
+	l.origin = l.appendFrom(l.origin[:0], p)
+	return l.appendPlain(dst, p, l.origin)
+}
+
+// appendFrom appends where a packet comes from, as far as that is not evident, and what is known of
+// it there.
+func (l *packetLines) appendFrom(dst []byte, p *capture.Packet) []byte {
 	s := &l.sources[p.Source]
 	o := packetOrigin{queue: p.Queue, id: p.ID, dropped: p.Dropped, gsoSize: int(p.GSOSize), runTime: p.RunTime, weight: p.Weight}
 	if _, known := s.IDOf(p); known {
@@ -106,8 +113,7 @@ func (l *packetLines) append(dst []byte, p *capture.Packet) []byte {
 	if p.HashKind != capture.NoHash {
 		o.hash, o.soft, o.known = p.Hash, p.HashKind == capture.SoftwareHash, o.known|pcapng.HasHash
 	}
-	l.origin = l.format.appendOrigin(l.origin[:0], &o)
-	return l.appendPlain(dst, p, l.origin)
+	return l.format.appendOrigin(dst, &o)
 }
 
 // appendPlain appends a packet's line with this origin.

@@ -21,6 +21,7 @@ type Options struct {
 	filter   filters.Options
 	json     bool
 	stats    bool
+	follow   bool
 	printing printing.Options
 
 	files []string
@@ -40,7 +41,14 @@ filter removes any doubt. If a file is called like a word of filters, write ./tc
 of pcapng are copied unchanged, also those that xdpcap does not know. --format json, or a name that
 ends in .json or .jsonl, makes the same lines as in a capture, and can also print them. A file that
 was cut off, as when a capture was killed, is read up to its last whole block; read then says so and
-exits with status 1.`
+exits with status 1.
+
+--follow prints each packet once, with every place where this host saw it in one second: how long
+after the first, and with which verdict. So a capture of two interfaces (-i eth0 -i eth1 -Q inout)
+shows how long the host takes to forward a packet, and which it does not forward. Entry and exit of
+a program are joined by the packet's id, other places by what stays the same on the way: addresses,
+ports, IPv4's id, TCP's sequence numbers and the data. What fits several packets is called ambiguous
+and not joined. A packet whose addresses NAT or a tunnel changes is seen as two.`
 
 const readExamples = `  xdpcap read out.pcapng                        print it
   xdpcap read eth0.pcapng eth1.pcap.zst 'tcp port 443 and not host 192.0.2.1'
@@ -48,6 +56,7 @@ const readExamples = `  xdpcap read out.pcapng                        print it
   xdpcap read -c 100 -w first.pcapng out.pcapng the first 100 packets, with all that is known
   xdpcap read --stats out.pcapng                the account, gaps, verdicts, flows and rates
   xdpcap read --json out.pcapng | jq -r 'select(.verdict == "drop") | .line'
+  xdpcap read --follow out.pcapng 'port 53'     the way of each packet through this host
   xdpcap read --format json tcp://127.0.0.1:19000 | jq .community_id
                                                 a live stream as lines for other programs
   ssh host sudo xdpcap -i eth0 -w - | xdpcap read -`
@@ -61,6 +70,7 @@ const readBrief = `Print, filter and merge capture files: pcapng and pcap, also 
   xdpcap read -c 100 -w first.pcapng out.pcapng
   xdpcap read -w both.pcapng eth0.pcapng eth1.pcapng
   xdpcap read --stats out.pcapng       how much, of what, and what is missing
+  xdpcap read --follow out.pcapng      the way of each packet through the host
   xdpcap read --format json out.pcapng packets as lines of JSON
   ssh host sudo xdpcap -i eth0 -w - | xdpcap read -
 
@@ -98,8 +108,9 @@ func New(p *frame.Process) *cobra.Command {
 	frame.AddGroup(f, "Output", func(f *pflag.FlagSet) {
 		o.FileFlags(f)
 		f.Lookup("format").Usage = outputs.PrintedFormatUsage()
-		f.BoolVar(&o.json, "json", false, "with --stats, print the report as JSON: one object; without, as --format json, with each packet's printed line")
+		f.BoolVar(&o.json, "json", false, "with --stats, print the report as JSON: one object; with --follow, an object for each packet; without, as --format json, with each packet's printed line")
 		f.BoolVar(&o.stats, "stats", false, "print statistics instead of packets: interfaces, verdicts, flows, and what the files say is missing")
+		f.BoolVar(&o.follow, "follow", false, "print each packet once, with the places where it was seen and the times between")
 		o.SFlow.AgentFlag(f)
 	})
 	frame.AddGroup(f, "Long captures", o.Rotate.Flags)
@@ -131,6 +142,10 @@ func (o *Options) check(given func(flag string) bool) (err error) {
 		return errors.New("-c 0: must be at least 1")
 	case o.Print && o.stats:
 		return errors.New("--stats is printed instead of packets: omit --print")
+	case o.follow:
+		if err := o.checkFollow(); err != nil {
+			return err
+		}
 	}
 	if err := o.ReadTargets(given); err != nil {
 		return err

@@ -89,7 +89,7 @@ func unlessEnded(ctx context.Context, err error) error {
 
 // options are the options for reading.
 func (r *readRun) options() capture.FileInputOptions {
-	o := capture.FileInputOptions{Count: r.o.Count, Memory: r.memory, Notice: func(err error) {
+	o := capture.FileInputOptions{Count: r.o.packetsRead(), Memory: r.memory, Notice: func(err error) {
 		if !errors.Is(err, printing.ErrReaderGone) {
 			r.noticed = append(r.noticed, err.Error())
 		}
@@ -192,6 +192,12 @@ func (r *readRun) allOutputs(in *capture.FileInput) (all []capture.Output, err e
 	case o.stats:
 		r.stats.Input = in
 		all = append(all, r.decode(&printing.Output{Output: r.stats}))
+	case o.follow:
+		out := &printing.Output{Output: newFollowing(o, in)}
+		if o.json { // as below
+			return append(all, out), nil
+		}
+		all = append(all, r.decode(out))
 	case o.json || o.lines:
 		options := file.Options{Format: file.JSON, Name: frame.StdoutName}
 		if o.lines {

@@ -1,0 +1,189 @@
+package read
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strconv"
+
+	"github.com/xdpcap/xdpcap/capture"
+	"github.com/xdpcap/xdpcap/capture/file"
+	"github.com/xdpcap/xdpcap/internal/cli/frame"
+	"github.com/xdpcap/xdpcap/internal/cli/printing"
+	"github.com/xdpcap/xdpcap/internal/follow"
+	"github.com/xdpcap/xdpcap/internal/lines"
+)
+
+// checkFollow refuses what --follow cannot do.
+func (o *Options) checkFollow() error {
+	switch {
+	case o.stats:
+		return errors.New("--follow and --stats are both printed instead of packets: choose one")
+	case len(o.Writes) > 0:
+		return errors.New("--follow prints where each packet was seen, and a file has no room for that: omit -w, and redirect what is printed")
+	case o.Live.Serve != "":
+		return errors.New("--follow prints where each packet was seen, and a stream has no room for that: omit --serve")
+	case o.Format != "" && (!o.json || o.Format != file.JSON.String()):
+		return errors.New("--follow has no lines of --format " + o.Format + ": omit it; --json prints an object for each packet")
+	}
+	return nil
+}
+
+// packetsRead is after how many packets of the files the reading ends. With --follow, -c counts
+// packets that were followed instead.
+func (o *Options) packetsRead() uint64 {
+	if o.follow {
+		return 0
+	}
+	return o.Count
+}
+
+// following is an output that prints each packet once, with the places where it was seen.
+type following struct {
+	o       *Options
+	in      *capture.FileInput
+	notice  func(error)
+	sources []capture.Source
+	table   *follow.Table
+	words   *lines.Follower
+	objects *file.JSONLines // nil without --json
+
+	text    []byte // not printed yet
+	printed uint64 // packets, with those in text
+}
+
+const followText = 64 << 10 // bytes of text that are collected at most
+
+func newFollowing(o *Options, in *capture.FileInput) *following {
+	f := &following{o: o, in: in}
+	f.table = follow.New(f.left)
+	return f
+}
+
+// Begin is capture.Output's.
+func (f *following) Begin(d capture.Description) error {
+	f.notice = d.Notice
+	format := f.o.printing.Format(!f.o.json && printing.Colored(f.o.Process.Stdout.File))
+	f.words = lines.NewFollower(d, format)
+	if f.o.json {
+		f.objects = file.NewJSONLines(d, lines.NewObjects(f.in, format, len(f.o.files) > 1).Append)
+	}
+	return nil
+}
+
+// Write is capture.Output's.
+func (f *following) Write(packets []capture.Packet) error {
+	f.sources = append(f.sources, f.in.SourcesFrom(len(f.sources))...)
+	for i := range packets {
+		p := &packets[i]
+		r := f.table.Add(&f.sources[p.Source], p)
+		r.Place = f.words.Place(p)
+		switch {
+		case f.objects != nil:
+			r.Text = f.objects.Append(nil, p)
+		case r.First:
+			r.Text = f.words.AppendLine(nil, p)
+		default:
+			r.Text = f.words.Origin(p)
+		}
+	}
+	if len(f.text) >= followText {
+		return f.print()
+	}
+	return nil
+}
+
+// left adds a packet to the text. After -c packets it ends the reading.
+func (f *following) left(w *follow.Way) {
+	if f.isFull() {
+		return
+	}
+	f.printed++
+	if f.objects != nil {
+		f.text = appendObject(f.text, w)
+	} else {
+		f.text = appendWay(f.text, w)
+	}
+	if f.isFull() {
+		f.in.Stop()
+	}
+}
+
+func (f *following) isFull() bool { return f.o.Count > 0 && f.printed >= f.o.Count }
+
+// Flush is capture.Output's.
+func (f *following) Flush() error {
+	if err := f.print(); err != nil {
+		return err
+	}
+	return frame.ExplainPrint(f.o.Process.Stdout.Check())
+}
+
+func (f *following) print() error {
+	_, err := f.o.Process.Stdout.Write(f.text)
+	f.text = f.text[:0]
+	return frame.ExplainPrint(err)
+}
+
+// End prints the packets whose way may not be over yet.
+func (f *following) End(final capture.Accounts) (capture.Accounts, error) {
+	f.table.Close()
+	if n := f.table.Early(); n > 0 {
+		f.notice(fmt.Errorf("followed %s for less than %v, because more than %d records came in that time: choose fewer by a filter",
+			frame.Packets(n), follow.Window, follow.MaxRecords))
+	}
+	return final, f.print()
+}
+
+// appendWay appends the line of a packet where it was seen first, and a line for each further
+// place, with the time since the first.
+func appendWay(b []byte, w *follow.Way) []byte {
+	first := w.Records[0]
+	b = append(b, first.Text...)
+	if w.Fits > 0 {
+		b = fmt.Appendf(b, "%15s fits %d packets\n", "ambiguous:", w.Fits)
+	}
+	for _, r := range w.Records[1:] {
+		b = fmt.Appendf(b, "%15s %s", fmt.Sprintf("%+.3f us", float64(r.Time-first.Time)/1e3), r.Text)
+		switch {
+		case r.Holds(first):
+			b = fmt.Appendf(b, " in a packet of %d bytes", r.WireLen)
+		case first.Holds(r):
+			b = fmt.Appendf(b, " %d bytes of it", r.WireLen)
+		}
+		b = append(b, '\n')
+	}
+	for _, r := range w.Unclear {
+		b = fmt.Appendf(b, "%15s %s\n", "ambiguous:", r.Place)
+	}
+	return b
+}
+
+// appendObject appends a packet's object of JSON, on a line.
+func appendObject(b []byte, w *follow.Way) []byte {
+	first := w.Records[0]
+	b = append(b, `{"records":[`...)
+	for i, r := range w.Records {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = append(b, bytes.TrimSuffix(r.Text, []byte("}\n"))...)
+		b = append(strconv.AppendInt(append(b, `,"after_ns":`...), r.Time-first.Time, 10), '}')
+	}
+	b = append(b, ']')
+	if w.Fits > 0 {
+		b = strconv.AppendInt(append(b, `,"fits":`...), int64(w.Fits), 10)
+	}
+	if len(w.Unclear) > 0 {
+		var places []string
+		for _, r := range w.Unclear {
+			places = append(places, r.Place)
+		}
+		list, err := json.Marshal(places)
+		if err == nil { // always: texts can be written
+			b = append(append(b, `,"ambiguous_at":`...), list...)
+		}
+	}
+	return append(b, "}\n"...)
+}

@@ -1,0 +1,262 @@
+package follow
+
+import "slices"
+
+// An index finds the ways that a record fits. A way is in a bucket for each of its keys. No step
+// takes longer because there are many ways with the same key.
+type index struct {
+	buckets map[key]*bucket
+	regions map[region][]*bucket
+	taken   map[spot]int // how many ways of the spot's bucket take it
+	found   []found      // memory for find
+}
+
+// A bucket has the ways with one key.
+type bucket struct {
+	key     key
+	ways    []*Way // in the order in which they came; nil = it has left
+	first   int    // index of the first that has not left
+	live    int
+	vague   []*Record // those that fit several ways: the last one of each place
+	regions []region  // in which it is found; nil = one of them is full
+}
+
+// A spot is a place at which a way of a bucket has a record. A large packet may have several at one
+// place, of its parts: start tells them apart.
+type spot struct {
+	bucket *bucket
+	place  uint32
+	start  uint32
+}
+
+// A region is a part of a flow's sequence numbers, by which buckets with TCP data are found.
+type region struct {
+	flow   uint64
+	number uint16
+}
+
+const (
+	regionBits = 16 // of a sequence number, within a region
+
+	// maxBuckets bounds how long it takes to look through a region. Further segments in it are
+	// found only by records with exactly the same data.
+	maxBuckets = 1024
+
+	maxVague = 16 // places of a bucket with records that fit several ways
+)
+
+// found are ways that a record fits: those of a bucket that do not have the record's spot.
+type found struct {
+	bucket *bucket
+	ways   int
+}
+
+func newIndex() index {
+	return index{buckets: make(map[key]*bucket), regions: make(map[region][]*bucket), taken: make(map[spot]int)}
+}
+
+// spot is where a record is, for the ways of a bucket.
+func (b *bucket) spot(r *Record) spot {
+	switch {
+	case b.key.kind == byID:
+		return spot{b, r.at, 0}
+	case b.key.kind == bySequence && b.key != r.content && b.key.holds(&r.content):
+		return spot{b, r.program, r.content.start}
+	}
+	return spot{b, r.program, b.key.start}
+}
+
+// find returns the ways that a record fits by a key of it, until the next call.
+func (x *index) find(k *key, r *Record) []found {
+	x.found = x.found[:0]
+	switch k.kind {
+	case byNothing:
+	case bySequence:
+		first, last := k.regions()
+		for n := first; ; n++ {
+			for _, b := range x.regions[region{k.flow, n}] {
+				// A bucket is in all regions that it reaches into, and is looked at once.
+				if from, _ := b.key.regions(); (from == n || n == first) && (k.holds(&b.key) || b.key.holds(k)) {
+					x.check(b, r)
+				}
+			}
+			if n == last {
+				break
+			}
+		}
+		if b := x.buckets[*k]; b != nil && len(b.regions) == 0 {
+			x.check(b, r) // its regions were full
+		}
+	default:
+		if b := x.buckets[*k]; b != nil {
+			x.check(b, r)
+		}
+	}
+	return x.found
+}
+
+// regions are the first and the last region that data reach into.
+func (k *key) regions() (first, last uint16) {
+	return uint16(k.start >> regionBits), uint16((k.end - 1) >> regionBits)
+}
+
+// check notes the ways of a bucket that do not have the record's spot.
+func (x *index) check(b *bucket, r *Record) {
+	if n := b.live - x.taken[b.spot(r)]; n > 0 {
+		x.found = append(x.found, found{b, n})
+	}
+}
+
+// areParts tells whether a record belongs to all ways that it fits: it fits one, or each of them is
+// another part of its data.
+func areParts(all []found) bool {
+	for _, f := range all {
+		if f.ways > 1 {
+			return false
+		}
+	}
+	if len(all) < 2 {
+		return true
+	}
+	slices.SortFunc(all, func(a, b found) int { return int(int32(a.bucket.key.start - b.bucket.key.start)) })
+	for i, f := range all[1:] {
+		if int32(f.bucket.key.start-all[i].bucket.key.end) < 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// way returns the newest way of a bucket that does not have the record's spot. nil = the record has
+// just extended it, found by another of its keys.
+func (x *index) way(b *bucket, r *Record) *Way {
+	s := b.spot(r)
+	for _, w := range slices.Backward(b.ways[b.first:]) {
+		if w != nil && !slices.Contains(w.spots, s) {
+			return w
+		}
+	}
+	return nil
+}
+
+// add adds a way to the bucket of a key.
+func (x *index) add(w *Way, k *key) {
+	if k.kind == byNothing {
+		return
+	}
+	b := x.buckets[*k]
+	if b == nil {
+		b = &bucket{key: *k}
+		x.buckets[*k] = b
+		x.addRegions(b)
+	}
+	if slices.Contains(w.buckets, b) {
+		return
+	}
+	b.ways, b.live = append(b.ways, w), b.live+1
+	w.buckets = append(w.buckets, b)
+	for _, r := range w.Records {
+		x.take(w, b.spot(r))
+	}
+}
+
+// addRegions makes a bucket with TCP data be found by what holds it, or is a part of it.
+func (x *index) addRegions(b *bucket) {
+	if b.key.kind != bySequence {
+		return
+	}
+	first, last := b.key.regions()
+	for n := first; ; n++ {
+		at := region{b.key.flow, n}
+		if len(x.regions[at]) == maxBuckets {
+			b.regions = nil
+			return
+		}
+		b.regions = append(b.regions, at)
+		if n == last {
+			break
+		}
+	}
+	for _, at := range b.regions {
+		x.regions[at] = append(x.regions[at], b)
+	}
+}
+
+// extend adds a record to a way.
+func (x *index) extend(w *Way, r *Record) {
+	w.Records = append(w.Records, r)
+	for _, b := range w.buckets {
+		x.take(w, b.spot(r))
+	}
+}
+
+// take notes that a way has a spot.
+func (x *index) take(w *Way, s spot) {
+	if !slices.Contains(w.spots, s) {
+		w.spots = append(w.spots, s)
+		x.taken[s]++
+	}
+}
+
+// remove takes a way out of all buckets.
+func (x *index) remove(w *Way) {
+	for _, s := range w.spots {
+		if x.taken[s]--; x.taken[s] == 0 {
+			delete(x.taken, s)
+		}
+	}
+	for _, b := range w.buckets {
+		b.remove(w)
+		if b.live > 0 {
+			continue
+		}
+		delete(x.buckets, b.key)
+		for _, at := range b.regions {
+			all := x.regions[at]
+			all = slices.Delete(all, slices.Index(all, b), slices.Index(all, b)+1)
+			if x.regions[at] = all; len(all) == 0 {
+				delete(x.regions, at)
+			}
+		}
+	}
+	w.buckets, w.spots = nil, nil
+}
+
+// remove takes a way out of the bucket. It is mostly the first.
+func (b *bucket) remove(w *Way) {
+	b.ways[b.first+slices.Index(b.ways[b.first:], w)] = nil
+	b.live--
+	for b.first < len(b.ways) && b.ways[b.first] == nil {
+		b.first++
+	}
+	if b.first > len(b.ways)/2 {
+		b.ways = append([]*Way(nil), b.ways[b.first:]...)
+		b.first = 0
+	}
+}
+
+// addUnclear notes a record that fits several ways.
+func (b *bucket) addUnclear(r *Record) {
+	s := b.spot(r)
+	for i, other := range b.vague {
+		if b.spot(other) == s {
+			b.vague[i] = r
+			return
+		}
+	}
+	if len(b.vague) < maxVague {
+		b.vague = append(b.vague, r)
+	}
+}
+
+// unclear returns the records that fit a way and others, at places where it has none.
+func (x *index) unclear(w *Way) (all []*Record) {
+	for _, b := range w.buckets {
+		for _, r := range b.vague {
+			if r.Time >= w.Records[0].Time && !slices.Contains(w.spots, b.spot(r)) && !slices.Contains(all, r) {
+				all = append(all, r)
+			}
+		}
+	}
+	return all
+}

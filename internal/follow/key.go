@@ -1,0 +1,198 @@
+package follow
+
+import (
+	"encoding/binary"
+	"hash/maphash"
+
+	"github.com/xdpcap/xdpcap/capture"
+	"github.com/xdpcap/xdpcap/internal/headers"
+	"github.com/xdpcap/xdpcap/internal/link"
+)
+
+// A key is what records of one packet have in common. Two records with the same key are of one
+// packet, or of packets that look alike.
+type key struct {
+	kind kind
+	ipID uint16 // of IPv4's header; 0 = none
+
+	// A TCP segment with data has the numbers from start to the one before end; SYN and FIN count.
+	start, end uint32
+
+	flow    uint64 // a hash of addresses, protocol and ports; byID: of the file, interface and program
+	content uint64 // a hash of what follows IP's headers, without its checksum; byID: the id
+}
+
+// A kind says by what records are joined.
+type kind uint8
+
+const (
+	byNothing  kind = iota // the record is joined to no other
+	byID                   // the packet id, at entry and exit of a program
+	byContent              // what the path does not change
+	bySequence             // the same, of TCP data: a larger packet holds several smaller ones
+)
+
+// holds tells whether a packet of data has all of another one's, as when GRO has merged it. The id
+// of a merged packet is that of its first part. Those of the others are the same, or count up.
+func (k *key) holds(part *key) bool {
+	offset, length := part.start-k.start, part.end-part.start
+	return k.kind == bySequence && part.kind == bySequence && k.flow == part.flow &&
+		uint64(offset)+uint64(length) <= uint64(k.end-k.start) && uint32(part.ipID-k.ipID) <= offset
+}
+
+// A keyMaker makes the keys of records. It belongs to one goroutine.
+type keyMaker struct {
+	hash maphash.Hash // its seed is drawn, so that no file can choose packets with the same hash
+	h    headers.Headers
+}
+
+const (
+	maxSequence = 1 << 20 // bytes of the largest TCP segment with data; BIG TCP's are half of that
+
+	// frameHeader is the most bytes that the headers before IP's may have when the beginning of a
+	// packet is compared: Ethernet's, and two tags.
+	frameHeader = 22
+)
+
+// id is the key of a packet id. Only tracers give a packet the same id at two hooks.
+func (m *keyMaker) id(s *capture.Source, p *capture.Packet) (k key) {
+	id, known := s.IDOf(p)
+	if !known || !s.Hook.Traces() {
+		return k
+	}
+	m.hash.Reset()
+	for _, text := range []string{s.File, s.Name, s.Target.Name} {
+		m.hash.WriteString(text)
+		m.hash.WriteByte(0)
+	}
+	return key{kind: byID, flow: m.hash.Sum64(), content: id}
+}
+
+// content is the key of what a packet has in it. A packet that is not IP has none, and one that
+// was cut too short for it.
+func (m *keyMaker) content(s *capture.Source, p *capture.Packet) (k key) {
+	h := &m.h
+	if !headers.ParseLink(link.Of(s.LinkType()), p.Data, h) || h.Family == 0 {
+		return k
+	}
+	body := h.Rest
+	if h.Fragment {
+		body = h.Piece
+	}
+	total := ipLength(h, p)
+	header := len(h.IP) - len(body)
+	length := total - header // on the wire
+	if length < 0 {
+		return k
+	}
+	body = body[:min(len(body), length)] // without the frame's padding
+	k = key{kind: byContent, flow: m.flow(h)}
+	if h.Family == 4 {
+		k.ipID = binary.BigEndian.Uint16(h.IP[4:])
+	}
+	if h.Protocol == headers.TCP && !h.Fragment {
+		return m.tcp(k, body, length)
+	}
+	same := body[:min(len(body), max(comparable(s, p, total)-header, 0))]
+	if len(same) == 0 && length > 0 && k.ipID == 0 {
+		return key{} // all packets of the flow would be the same
+	}
+	m.hash.Reset()
+	m.number(uint64(length))
+	m.withoutChecksum(h, same)
+	if h.Fragment && h.Family == 4 {
+		m.number(uint64(binary.BigEndian.Uint16(h.IP[6:]) & 0x3fff)) // its position, and whether it is the last
+	}
+	k.content = m.hash.Sum64()
+	return k
+}
+
+// tcp completes the key of a TCP segment. An empty one is known by its header alone.
+func (m *keyMaker) tcp(k key, segment []byte, length int) key {
+	if len(segment) < 20 {
+		return key{}
+	}
+	size := int(segment[12]>>4) * 4
+	length -= size
+	if size < 20 || length < 0 {
+		return key{}
+	}
+	const fin, syn = 1, 2
+	for _, flag := range []byte{fin, syn} {
+		if segment[13]&flag != 0 {
+			length++
+		}
+	}
+	switch {
+	case length > maxSequence:
+		return key{}
+	case length > 0:
+		k.kind, k.start = bySequence, binary.BigEndian.Uint32(segment[4:])
+		k.end = k.start + uint32(length)
+		return k
+	}
+	m.hash.Reset()
+	m.withoutChecksum(&m.h, segment[:20])
+	k.content = m.hash.Sum64()
+	return k
+}
+
+// ipLength is how many bytes the IP packet had. A header has no number for more than 64 KiB.
+func ipLength(h *headers.Headers, p *capture.Packet) int {
+	n, fixed := int(binary.BigEndian.Uint16(h.IP[2:])), 0
+	if h.Family == 6 {
+		n, fixed = int(binary.BigEndian.Uint16(h.IP[4:])), 40
+	}
+	if n == 0 {
+		return max(int(p.WireLen), len(p.Data)) - (len(p.Data) - len(h.IP))
+	}
+	return n + fixed
+}
+
+// comparable is how many bytes of an IP packet can be compared at all places. Where a snapshot
+// length cuts packets, a tag more or less in front of IP's header moves the cut.
+func comparable(s *capture.Source, p *capture.Packet, length int) int {
+	if s.SnapLen > 0 {
+		length = min(length, int(s.SnapLen)-frameHeader)
+	}
+	if len(p.Data) < int(p.WireLen) {
+		length = min(length, len(p.Data)-frameHeader)
+	}
+	return length
+}
+
+// flow is the hash of addresses, protocol and ports.
+func (m *keyMaker) flow(h *headers.Headers) uint64 {
+	source, destination := h.Source.As16(), h.Destination.As16()
+	from, to := h.Ports()
+	m.hash.Reset()
+	m.hash.Write(source[:])
+	m.hash.Write(destination[:])
+	m.number(uint64(h.Family)<<40 | uint64(h.Protocol)<<32 | uint64(from)<<16 | uint64(to))
+	return m.hash.Sum64()
+}
+
+func (m *keyMaker) number(n uint64) {
+	var b [8]byte
+	binary.BigEndian.PutUint64(b[:], n)
+	m.hash.Write(b[:])
+}
+
+// withoutChecksum adds bytes after IP's headers to the hash, but not a checksum that a card or the
+// stack may still have to compute.
+func (m *keyMaker) withoutChecksum(h *headers.Headers, b []byte) {
+	at := 0
+	switch h.Protocol {
+	case headers.TCP:
+		at = 16
+	case headers.UDP, headers.UDPLite:
+		at = 6
+	case headers.ICMP, headers.ICMPv6:
+		at = 2
+	}
+	if at > 0 && !h.Fragment {
+		m.hash.Write(b[:min(at, len(b))])
+		b = b[min(at+2, len(b)):]
+	}
+	m.hash.Write(b)
+}
