@@ -20,7 +20,7 @@ const MinSize = 1 << 20
 
 // Options say what a [Recorder] keeps and when it writes.
 type Options struct {
-	Size     int           // bytes of memory for packets, MinSize or more; each packet takes 88 more than its own bytes
+	Size     int           // bytes of memory for packets, MinSize or more; each packet takes 104 more than its own bytes
 	Ahead    time.Duration // how long before its trigger a recording begins at most; 0 = as the memory allows
 	Post     time.Duration // how long a recording continues after its trigger
 	Triggers []Trigger
