@@ -107,7 +107,7 @@ func TestSharedRingShort(t *testing.T) {
 // A ring asks for its reader when a quarter of it is filled, or at a record. Where that has
 // happened already, it says so. That a record was asked for can be counted on from the second time.
 func TestSharedRingArm(t *testing.T) {
-	packet := packetOf(200, 1) // 288 bytes with its facts
+	packet := packetOf(200, 1) // 304 bytes with its facts
 	for at, want := range map[alarm]uint64{onPart: 1024, onRecord: 1} {
 		k, c := newFakeProgram(4096)
 		r := c.ring.(*sharedRing)
