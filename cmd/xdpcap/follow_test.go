@@ -17,7 +17,6 @@ import (
 
 	"github.com/xdpcap/xdpcap/internal/pcapng"
 	"github.com/xdpcap/xdpcap/internal/testnet"
-	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
 // followKeys is a packet as read --follow --json prints it.
@@ -198,8 +197,13 @@ func TestFollowForwarded(t *testing.T) {
 func TestFollowTraced(t *testing.T) {
 	testnet.RequireFentry(t)
 	r, file := newRouter(t), tempFile(t)
-	for _, pair := range []*testnet.Pair{r.in, r.out} {
-		testnet.MustReceiver(t, pair, xdp.Pass, testnet.ReceiverOptions{})
+	target, err := testnet.AttachTarget(r.in.Rx, "a", testnet.Hooked)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer target.Close()
+	if err := target.AttachAlso(r.in.Rx, "b"); err != nil {
+		t.Fatal(err)
 	}
 	p := listening(t, r.in.Rx, nil, "-i", "a", "-i", "b", "--rx-capture", "entry,exit", "-Q", "inout", "-w", file)
 	const packets = 10

@@ -220,6 +220,8 @@ func TestSegments(t *testing.T) {
 	for _, first := range []uint32{1000, 0xffff - 100, 0xffff_ff00} {
 		s1, s2, s3 := segment(first, 7, 100), segment(first+100, 8, 100), segment(first+200, 9, 60)
 		all := segment(first, 7, 260)
+		fin, last := testPacket{ipID: 8, seq: first + 100, flags: 17}, segment(first, 7, 100)
+		last.flags |= 1
 		for _, test := range []struct {
 			name   string
 			places string
@@ -240,6 +242,7 @@ func TestSegments(t *testing.T) {
 			{"they overlap", "ab", []testPacket{s1, segment(first+50, 7, 100)}, "a b"},
 			{"next to each other", "ab", []testPacket{s1, s2}, "a b"},
 			{"another connection", "ab", []testPacket{s1, {port: 9, ipID: 7, seq: first, data: all.data}}, "a b"},
+			{"merged with the end", "aab", []testPacket{s1, fin, last}, "ab+ ab+"},
 			{"its id counts down", "aab", []testPacket{s1, segment(first+100, 6, 100), all}, "ab+ a"},
 		} {
 			if got := followed(at(test.places, test.seen...)...); got != test.want {

@@ -85,7 +85,6 @@ func (m *keyMaker) content(s *capture.Source, p *capture.Packet) (k key) {
 	if length < 0 {
 		return k
 	}
-	body = body[:min(len(body), length)] // without the frame's padding
 	k = key{kind: byContent, flow: m.flow(h)}
 	if h.Family == 4 {
 		k.ipID = binary.BigEndian.Uint16(h.IP[4:])
@@ -149,8 +148,9 @@ func ipLength(h *headers.Headers, p *capture.Packet) int {
 	return n + fixed
 }
 
-// comparable is how many bytes of an IP packet can be compared at all places. Where a snapshot
-// length cuts packets, a tag more or less in front of IP's header moves the cut.
+// comparable is how many bytes of an IP packet can be compared at all places: not the padding of a
+// frame after it. Where a snapshot length cuts packets, a tag more or less in front of IP's header
+// moves the cut.
 func comparable(s *capture.Source, p *capture.Packet, length int) int {
 	if s.SnapLen > 0 {
 		length = min(length, int(s.SnapLen)-frameHeader)
