@@ -205,7 +205,7 @@ type Source struct {
 	// names in the files that are read, from 1.
 	File     string // the file's name; "" = the source is live
 	SnapLen  uint32 // bytes kept of each packet; 0 = no limit. A live source has it in Options
-	position int    // among the interfaces of its section
+	Position int    // among the interfaces of its section, from 0
 	link     uint16 // LinkType, with 0 and Ethernet exchanged
 }
 

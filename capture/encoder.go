@@ -54,8 +54,8 @@ func NewEncoder(d *Description, o EncoderOptions) *Encoder {
 // Header appends the section's header and, for a live input, the descriptions of its sources. Those
 // of capture files are described later: see Description.More.
 func (e *Encoder) Header(b []byte) []byte {
-	if e.d.files != nil {
-		return newCopier(e.d.files, e.options.Application).mergedHeader(b)
+	if e.d.Files != nil {
+		return e.d.Files.AppendHeader(b, e.options.Application)
 	}
 	b = pcapng.AppendSection(b, &pcapng.Section{
 		Hardware:    e.d.Hardware,
@@ -86,7 +86,7 @@ func (e *Encoder) Describe(b []byte, src *Source) []byte {
 	}
 	if src.File != "" {
 		i.Description, i.SnapLen = "", src.SnapLen
-		if e.d.files.hasManyFiles() {
+		if e.d.Files != nil && e.d.Files.HasMany() {
 			i.SnapLen = 0
 		}
 		if src.Name == "" {
@@ -117,7 +117,7 @@ func filterInstructions(program []bpf.RawInstruction) (all []pcapng.Instruction)
 // Append appends the block of a packet. It takes at most MaxOverhead bytes more than the packet's
 // own, and allocates nothing if b has room for that.
 func (e *Encoder) Append(b []byte, p *Packet) []byte {
-	if p.file == nil {
+	if p.Stored == nil {
 		return e.append(b, p.Facts, p.Data)
 	}
 	return e.appendRead(b, p)
@@ -127,7 +127,7 @@ func (e *Encoder) Append(b []byte, p *Packet) []byte {
 func (e *Encoder) appendRead(b []byte, p *Packet) []byte {
 	return pcapng.AppendPacket(b, &pcapng.Packet{
 		Interface: uint32(p.Source), Time: uint64(p.Time), WireLen: p.WireLen, Data: p.Data, Dropped: p.Dropped, ID: p.ID, Queue: p.Queue,
-		Verdict: uint32(p.Verdict), Hash: p.Hash, Flags: p.file.flags, Fields: p.file.known, Comments: p.Comments(),
+		Verdict: uint32(p.Verdict), Hash: p.Hash, Flags: p.Stored.Flags, Fields: p.Stored.fields(p.HashKind), Comments: p.Comments(),
 	})
 }
 

@@ -27,8 +27,8 @@ func TestHookKinds(t *testing.T) {
 		t.Errorf("a file does not know the hook: %q", text)
 	}
 
-	s := Source{Name: "eth0@uplink"}
-	if s.parseLabel(); s.Name != "eth0" || s.Hook != added || s.Label() != "eth0@uplink" {
+	s := ParseLabel("eth0@uplink")
+	if s.Name != "eth0" || s.Hook != added || s.Label() != "eth0@uplink" {
 		t.Errorf("the interface in a file is %s at %v, with the label %s", s.Name, s.Hook, s.Label())
 	}
 

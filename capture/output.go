@@ -59,11 +59,11 @@ type Description struct {
 	// may wait in Write, because packets that wait in a file are not lost; nil = they are.
 	Stopped <-chan struct{}
 
-	files *FileInput // the input; nil = the session is live
+	Files Files // the capture files that the input reads; nil = packets are captured live
 }
 
 // IsLive tells whether packets are captured live rather than read from capture files.
-func (d *Description) IsLive() bool { return d.files == nil }
+func (d *Description) IsLive() bool { return d.Files == nil }
 
 // Notice calls Options.Notice, if it is not nil.
 func (d *Description) Notice(err error) { d.Options.notice(err) }

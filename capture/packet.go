@@ -13,7 +13,7 @@ type Packet struct {
 	*Facts        // never nil
 	Data   []byte // from the Ethernet header on, cut to the snapshot length
 
-	file *filePacket // what else a capture file says about it; nil = it is live
+	Stored *Stored // what else a capture file says of it; nil = it is live
 }
 
 // Facts are what is known about a packet. Their memory layout is that of struct facts in

@@ -146,7 +146,7 @@ func TestDirectly(t *testing.T) {
 		want    bool
 	}{
 		{new(Session), []Output{out}, true}, {new(Session), []Output{out, new(memory)}, false}, {new(Session), []Output{new(memory)}, false},
-		{new(Session), nil, false}, {new(FileInput), []Output{out}, false},
+		{new(Session), nil, false}, {struct{ Input }{new(Session)}, []Output{out}, false},
 	} {
 		if got, _ := directly(test.from, test.outputs); (got != nil) != test.want {
 			t.Errorf("%d: taken directly: %v", i, got)

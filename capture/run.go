@@ -7,8 +7,8 @@ import (
 	"iter"
 )
 
-// An Input is where [Run] takes packets from: a live [Session] or a [FileInput]. Run calls it from
-// one goroutine. Any goroutine may call Stop and Accounts; Close is called last.
+// An Input is where [Run] takes packets from: a live [Session], or capture files (package file).
+// Run calls it from one goroutine. Any goroutine may call Stop and Accounts; Close is called last.
 type Input interface {
 	// Description describes the input to the outputs. Run asks for it before the first Read.
 	Description() Description

@@ -3,7 +3,7 @@ package file
 import "github.com/xdpcap/xdpcap/capture"
 
 // copyEncoder puts the blocks that a Copier makes of capture files into chunks.
-type copyEncoder struct{ *capture.Copier }
+type copyEncoder struct{ *Copier }
 
 func (e *copyEncoder) header(b []byte) []byte { return e.Header(b) }
 
@@ -18,18 +18,18 @@ func (e *copyEncoder) packets(c *chunk, packets []capture.Packet) (n int, err er
 }
 
 // block adds a block that is not a packet. It returns false if the chunk has no room for it.
-func (e *copyEncoder) block(c *chunk, b capture.FileBlock) bool {
+func (e *copyEncoder) block(c *chunk, b Block) bool {
 	if !c.hasRoom(b.Len()) {
 		return false
 	}
-	var kind capture.BlockKind
+	var kind BlockKind
 	c.blocks, kind = e.AppendBlock(c.blocks, b)
 	switch kind {
-	case capture.SectionBlock:
+	case SectionBlock:
 		c.noteBlock(headBlock)
-	case capture.InterfaceBlock:
+	case InterfaceBlock:
 		c.noteBlock(headMore)
-	case capture.OtherBlock:
+	case OtherBlock:
 		c.noteBlock(otherBlock)
 	}
 	return true

@@ -26,13 +26,13 @@ import (
 )
 
 // inputOf is an input of these files.
-func inputOf(t testing.TB, o capture.FileInputOptions, files ...[]byte) *capture.FileInput {
+func inputOf(t testing.TB, o InputOptions, files ...[]byte) *Input {
 	t.Helper()
-	var all []capture.InputFile
+	var all []InputFile
 	for i, file := range files {
-		all = append(all, capture.InputFile{Name: fmt.Sprint("file", i), In: bytes.NewReader(file)})
+		all = append(all, InputFile{Name: fmt.Sprint("file", i), In: bytes.NewReader(file)})
 	}
-	in, err := capture.NewFileInput(all, o)
+	in, err := NewInput(all, o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -43,7 +43,7 @@ func inputOf(t testing.TB, o capture.FileInputOptions, files ...[]byte) *capture
 // readFiles is what a test compares of packets: their interfaces, times and first bytes.
 func readFiles(t *testing.T, files ...[]byte) (packets []string) {
 	t.Helper()
-	in := inputOf(t, capture.FileInputOptions{}, files...)
+	in := inputOf(t, InputOptions{}, files...)
 	buf := make([]capture.Packet, groupSize)
 	for {
 		n, err := in.Read(buf, nil)
@@ -62,7 +62,7 @@ func readFiles(t *testing.T, files ...[]byte) (packets []string) {
 // Every format, compressed or not, takes the packets of files, into one file or into several, which
 // end by size, by number or by the time of their packets. Each can be read by itself, and together
 // they have all packets.
-func TestFileInputFormats(t *testing.T) {
+func TestInputFormats(t *testing.T) {
 	testnet.SkipEmulated(t)
 	const packets, step = 900, 10_000_000 // 9 seconds of packets
 	file := testfile.Numbered(packets, 1_700_000_000_500_000_000, step, "a", "b", "c")
@@ -85,7 +85,7 @@ func TestFileInputFormats(t *testing.T) {
 					if err != nil {
 						t.Fatal(err)
 					}
-					accounts, err := capture.Run(context.Background(), inputOf(t, capture.FileInputOptions{}, file), f)
+					accounts, err := capture.Run(context.Background(), inputOf(t, InputOptions{}, file), f)
 					if err != nil || accounts[0].Total().Captured != packets {
 						t.Fatalf("%+v: %v", accounts, err)
 					}
@@ -168,7 +168,7 @@ func uncompressed(t *testing.T, c Compression, data []byte) []byte {
 
 // Of one pcapng file without a filter every byte is copied up to where it is damaged, but for the
 // lengths of sections: of those in testdata, also where some of their bytes have changed.
-func TestFileInputCopies(t *testing.T) {
+func TestInputCopies(t *testing.T) {
 	testnet.SkipEmulated(t)
 	files := [][]byte{testfile.Numbered(100, 0, 1, "a", "b"), slices.Concat(testfile.Numbered(9, 0, 1, "a"), testfile.Numbered(9, 5, 1, ""))}
 	for _, pattern := range []string{"../../cmd/xdpcap/testdata/*.pcapng", "../../internal/capfile/testdata/fuzz/*/*", "../../internal/cli/read/statistics/testdata/fuzz/FuzzReadSinks/*"} {
@@ -210,7 +210,7 @@ func TestFileInputCopies(t *testing.T) {
 		if !pcapng.IsSection(file) {
 			continue
 		}
-		in, err := capture.NewFileInput([]capture.InputFile{{Name: "file", In: bytes.NewReader(file)}}, capture.FileInputOptions{})
+		in, err := NewInput([]InputFile{{Name: "file", In: bytes.NewReader(file)}}, InputOptions{})
 		if err != nil {
 			continue
 		}
@@ -244,8 +244,8 @@ func openly(file []byte) []byte {
 }
 
 // An output that fails ends the reading, and the packets that it has not taken are its losses.
-func TestFileInputOutputFails(t *testing.T) {
-	in := inputOf(t, capture.FileInputOptions{}, testfile.Numbered(1000, 0, 1, "eth0"))
+func TestInputOutputFails(t *testing.T) {
+	in := inputOf(t, InputOptions{}, testfile.Numbered(1000, 0, 1, "eth0"))
 	w := NewWriter(failing{}, Options{Format: PCAP})
 	accounts, err := capture.Run(context.Background(), in, w)
 	if !errors.Is(err, errNoDisk) {

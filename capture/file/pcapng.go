@@ -11,7 +11,7 @@ var asPCAPNG = formatKind{
 
 // openPCAPNG returns the encoder for a session, or the one that copies the blocks of capture files.
 func openPCAPNG(d *capture.Description, o *Options) encoder {
-	if copier := capture.NewCopier(d, o.Application); copier != nil {
+	if copier := NewCopier(d, o.Application); copier != nil {
 		return &copyEncoder{copier}
 	}
 	return newPCAPNGEncoder(d, o)

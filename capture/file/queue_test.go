@@ -117,7 +117,7 @@ func TestQueueOfFiles(t *testing.T) {
 		if _, err := first.End(make(capture.Accounts, 2)); err != nil {
 			t.Fatal(err)
 		}
-		in, err := capture.NewFileInput([]capture.InputFile{{Name: "file", In: &file, Waits: waits}}, capture.FileInputOptions{})
+		in, err := NewInput([]InputFile{{Name: "file", In: &file, Waits: waits}}, InputOptions{})
 		if err != nil {
 			t.Fatal(err)
 		}

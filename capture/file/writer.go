@@ -1,6 +1,7 @@
 // Package file writes the packets of a capture into files: pcapng, pcap or JSON, compressed or not,
 // into one file or a series of them that ends by size, time or number. A [File] is an Output of
-// package capture that looks after its files; a [Writer] writes into anything.
+// package capture that looks after its files; a [Writer] writes into anything. An [Input] reads
+// capture files again.
 package file
 
 import (
@@ -137,14 +138,14 @@ func (w *Writer) beginQueue(out blockWriter, name string, d *capture.Description
 			most>>20, cmp.Or(name, "the output"), available))
 	}
 	if e, ok := w.enc.(*copyEncoder); ok {
-		e.OnBlocks(func(b capture.FileBlock) { w.block(e, b) })
+		e.OnBlocks(func(b Block) { w.block(e, b) })
 	}
 	return nil
 }
 
 // block adds a block of a capture file that is not a packet. The next Write returns an error that
 // occurs.
-func (w *Writer) block(e *copyEncoder, b capture.FileBlock) {
+func (w *Writer) block(e *copyEncoder, b Block) {
 	for w.queue.failure() == nil && !e.block(w.queue.open, b) {
 		if w.queue.next() != nil {
 			return

@@ -28,9 +28,6 @@ func describeTwo() capture.Description {
 	}
 }
 
-// groupSize is how many packets the tests write at a time, as Run does.
-const groupSize = 32
-
 func packetOf(n int, seed byte) []byte {
 	b := make([]byte, n)
 	for i := range b {

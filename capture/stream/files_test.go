@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/xdpcap/xdpcap/capture"
+	"github.com/xdpcap/xdpcap/capture/file"
 	"github.com/xdpcap/xdpcap/internal/testfile"
 )
 
@@ -16,7 +17,7 @@ import (
 // interfaces that were described before he came.
 func TestFileInputServed(t *testing.T) {
 	const packets = 60_000 // which are several times as much as the log has
-	file := testfile.Numbered(packets, 0, 1, "a", "b")
+	stored := testfile.Numbered(packets, 0, 1, "a", "b")
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -26,7 +27,7 @@ func TestFileInputServed(t *testing.T) {
 		accounts []capture.Accounts
 		err      error
 	}
-	from, err := capture.NewFileInput([]capture.InputFile{{Name: "file", In: bytes.NewReader(file)}}, capture.FileInputOptions{})
+	from, err := file.NewInput([]file.InputFile{{Name: "file", In: bytes.NewReader(stored)}}, file.InputOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -40,7 +41,7 @@ func TestFileInputServed(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer conn.Close()
-	in, err := capture.NewFileInput([]capture.InputFile{{Name: "tcp", In: conn, Waits: true}}, capture.FileInputOptions{})
+	in, err := file.NewInput([]file.InputFile{{Name: "tcp", In: conn, Waits: true}}, file.InputOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}

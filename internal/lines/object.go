@@ -18,7 +18,7 @@ type Objects struct {
 }
 
 // NewObjects returns what adds keys to the lines about an input's packets.
-func NewObjects(in *capture.FileInput, f Format, files bool) *Objects {
+func NewObjects(in capture.Input, f Format, files bool) *Objects {
 	f.Number, f.Time = false, dissect.NoTime
 	d := in.Description()
 	return &Objects{lines: newPacketLines(&d, f), files: files}

@@ -42,7 +42,7 @@ func (o *Options) packetsRead() uint64 {
 // following is an output that prints each packet once, with the places where it was seen.
 type following struct {
 	o       *Options
-	in      *capture.FileInput
+	in      *file.Input
 	notice  func(error)
 	sources []capture.Source
 	table   *follow.Table
@@ -55,7 +55,7 @@ type following struct {
 
 const followText = 64 << 10 // bytes of text that are collected at most
 
-func newFollowing(o *Options, in *capture.FileInput) *following {
+func newFollowing(o *Options, in *file.Input) *following {
 	f := &following{o: o, in: in}
 	f.table = follow.New(f.left)
 	return f

@@ -12,7 +12,7 @@ import (
 
 	"golang.org/x/term"
 
-	"github.com/xdpcap/xdpcap/capture"
+	"github.com/xdpcap/xdpcap/capture/file"
 	"github.com/xdpcap/xdpcap/internal/cli/frame"
 	"github.com/xdpcap/xdpcap/internal/cli/outputs"
 	"github.com/xdpcap/xdpcap/internal/localsocket"
@@ -22,7 +22,7 @@ import (
 type readInputs struct {
 	ctx   context.Context
 	tls   *outputs.TLSOptions
-	files []capture.InputFile
+	files []file.InputFile
 	opens []*os.File
 	conns []net.Conn
 }
@@ -42,26 +42,26 @@ func (in *readInputs) add(name string) error {
 	if url := streamURL(name); url != nil {
 		return in.addStream(url)
 	}
-	file, err := os.Stdin, error(nil)
+	f, err := os.Stdin, error(nil)
 	if name == "-" {
 		name = "standard input"
-		if term.IsTerminal(int(file.Fd())) {
+		if term.IsTerminal(int(f.Fd())) {
 			return errors.New("standard input is a terminal: pipe a capture into xdpcap read -")
 		}
-	} else if file, err = frame.OpenInput(name); err != nil {
+	} else if f, err = frame.OpenInput(name); err != nil {
 		return err
 	}
-	in.opens = append(in.opens, file)
-	info, err := file.Stat()
+	in.opens = append(in.opens, f)
+	info, err := f.Stat()
 	if err != nil {
 		return err
 	}
 	if info.IsDir() {
 		return fmt.Errorf("%s is a directory: name the files in it", name)
 	}
-	input := capture.InputFile{Name: name, In: file}
+	input := file.InputFile{Name: name, In: f}
 	if !info.Mode().IsRegular() {
-		input.In, input.Waits = frame.Waiting(in.ctx, file), true
+		input.In, input.Waits = frame.Waiting(in.ctx, f), true
 	}
 	in.files = append(in.files, input)
 	return nil
@@ -91,7 +91,7 @@ func (in *readInputs) addStream(u *url.URL) error {
 		return fmt.Errorf("read %s: %w", u, err)
 	}
 	in.conns = append(in.conns, conn)
-	in.files = append(in.files, capture.InputFile{Name: u.String(), In: &liveInput{conn, in.ctx}, Waits: true})
+	in.files = append(in.files, file.InputFile{Name: u.String(), In: &liveInput{conn, in.ctx}, Waits: true})
 	return nil
 }
 

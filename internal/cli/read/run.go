@@ -54,7 +54,7 @@ func (r *readRun) run(ctx context.Context) error {
 	if err := r.enterSandbox(); err != nil {
 		return err
 	}
-	in, err := capture.NewFileInput(r.inputs.files, r.options())
+	in, err := file.NewInput(r.inputs.files, r.options())
 	if err != nil || ctx.Err() != nil {
 		return r.leaveEmpty(ctx, unlessEnded(ctx, err))
 	}
@@ -88,8 +88,8 @@ func unlessEnded(ctx context.Context, err error) error {
 }
 
 // options are the options for reading.
-func (r *readRun) options() capture.FileInputOptions {
-	o := capture.FileInputOptions{Count: r.o.packetsRead(), Memory: r.memory, Notice: func(err error) {
+func (r *readRun) options() file.InputOptions {
+	o := file.InputOptions{Count: r.o.packetsRead(), Memory: r.memory, Notice: func(err error) {
 		if !errors.Is(err, printing.ErrReaderGone) {
 			r.noticed = append(r.noticed, err.Error())
 		}
@@ -168,7 +168,7 @@ func (r *readRun) leaveEmpty(ctx context.Context, err error) error {
 			d.Close()
 		}
 	}
-	none, failed := capture.NewFileInput(nil, capture.FileInputOptions{Memory: r.memory})
+	none, failed := file.NewInput(nil, file.InputOptions{Memory: r.memory})
 	if failed == nil {
 		_, failed = capture.Run(context.WithoutCancel(ctx), none, files...)
 	}
@@ -176,7 +176,7 @@ func (r *readRun) leaveEmpty(ctx context.Context, err error) error {
 }
 
 // allOutputs are all outputs for packets: first those that -w names, in that order.
-func (r *readRun) allOutputs(in *capture.FileInput) (all []capture.Output, err error) {
+func (r *readRun) allOutputs(in *file.Input) (all []capture.Output, err error) {
 	o := r.o
 	for _, out := range r.Outputs {
 		if text := out.Invitation(); text != "" {

@@ -22,18 +22,18 @@ func FuzzReadSinks(f *testing.F) {
 		if verbose {
 			format.Verbose = 3
 		}
-		read := func(merged bool, outputs func(*capture.FileInput) []capture.Output) {
-			files := []capture.InputFile{{Name: "tcp://host:1", In: bytes.NewReader(data)}}
+		read := func(merged bool, outputs func(*file.Input) []capture.Output) {
+			files := []file.InputFile{{Name: "tcp://host:1", In: bytes.NewReader(data)}}
 			if merged {
-				files = append(files, capture.InputFile{Name: "b", In: bytes.NewReader(data)})
+				files = append(files, file.InputFile{Name: "b", In: bytes.NewReader(data)})
 			}
-			in, err := capture.NewFileInput(files, capture.FileInputOptions{})
+			in, err := file.NewInput(files, file.InputOptions{})
 			if err == nil {
 				capture.Run(context.Background(), in, outputs(in)...) // what is damaged is an error
 			}
 		}
 		for _, merged := range []bool{false, true} {
-			read(merged, func(in *capture.FileInput) []capture.Output {
+			read(merged, func(in *file.Input) []capture.Output {
 				summary := New(&stats, true)
 				summary.Input = in
 				return []capture.Output{
@@ -44,7 +44,7 @@ func FuzzReadSinks(f *testing.F) {
 					summary,
 				}
 			})
-			read(merged, func(in *capture.FileInput) []capture.Output { // a pcap file has one link type
+			read(merged, func(in *file.Input) []capture.Output { // a pcap file has one link type
 				return []capture.Output{file.NewWriter(io.Discard, file.Options{Format: file.PCAP})}
 			})
 		}

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/xdpcap/xdpcap/capture"
+	"github.com/xdpcap/xdpcap/capture/file"
 	"github.com/xdpcap/xdpcap/internal/cli/counters"
 	"github.com/xdpcap/xdpcap/internal/cli/frame"
 )
@@ -55,11 +55,11 @@ type fileAccount struct {
 }
 
 // newFileAccount adds up the statistics of several files. It is nil if there are none.
-func newFileAccount(all []capture.FileStatistics) *fileAccount {
+func newFileAccount(all []file.InterfaceStatistics) *fileAccount {
 	if len(all) == 0 {
 		return nil
 	}
-	sum := func(of func(*capture.FileStatistics) *uint64) *uint64 {
+	sum := func(of func(*file.InterfaceStatistics) *uint64) *uint64 {
 		total := uint64(0)
 		for i := range all {
 			n := of(&all[i])
@@ -70,12 +70,12 @@ func newFileAccount(all []capture.FileStatistics) *fileAccount {
 		}
 		return &total
 	}
-	matched := sum(func(s *capture.FileStatistics) *uint64 { return s.Matched })
-	dropped := sum(func(s *capture.FileStatistics) *uint64 { return s.Dropped })
+	matched := sum(func(s *file.InterfaceStatistics) *uint64 { return s.Matched })
+	dropped := sum(func(s *file.InterfaceStatistics) *uint64 { return s.Dropped })
 	a := &fileAccount{
-		Seen:     sum(func(s *capture.FileStatistics) *uint64 { return s.Seen }),
-		Lost:     sum(func(s *capture.FileStatistics) *uint64 { return s.Lost }),
-		Captured: sum(func(s *capture.FileStatistics) *uint64 { return s.Captured }),
+		Seen:     sum(func(s *file.InterfaceStatistics) *uint64 { return s.Seen }),
+		Lost:     sum(func(s *file.InterfaceStatistics) *uint64 { return s.Lost }),
+		Captured: sum(func(s *file.InterfaceStatistics) *uint64 { return s.Captured }),
 	}
 	a.FilteredOut, a.NotTaken = difference(a.Seen, matched), difference(a.Lost, dropped)
 	a.NotSampled = difference(difference(matched, a.Lost), a.Captured)

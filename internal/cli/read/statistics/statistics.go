@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/xdpcap/xdpcap/capture"
+	"github.com/xdpcap/xdpcap/capture/file"
 	"github.com/xdpcap/xdpcap/internal/cli/counters"
 	"github.com/xdpcap/xdpcap/internal/cli/frame"
 	"github.com/xdpcap/xdpcap/internal/escape"
@@ -30,7 +31,7 @@ const (
 type Statistics struct {
 	out     io.Writer
 	json    bool
-	Input   *capture.FileInput // to be set before the first packet
+	Input   *file.Input // to be set before the first packet
 	sources []capture.Source
 	tallies []*interfaceTally // by source
 
@@ -64,7 +65,7 @@ type interfaceTally struct {
 	source     capture.Source
 	label      string // printable
 	gaps, lost uint64
-	statistics []capture.FileStatistics // of the interfaces in files
+	statistics []file.InterfaceStatistics // of the interfaces in files
 }
 
 // New returns an output that prints its report to out, as text or as one JSON object.

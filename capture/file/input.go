@@ -1,4 +1,4 @@
-package capture
+package file
 
 import (
 	"context"
@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/xdpcap/xdpcap/capture"
 	"github.com/xdpcap/xdpcap/internal/capfile"
 	"github.com/xdpcap/xdpcap/internal/machine"
 	"github.com/xdpcap/xdpcap/internal/pcapng"
@@ -27,11 +28,11 @@ type InputFile struct {
 	Waits bool
 }
 
-// FileInputOptions say how to read capture files. The zero value of each field is its default.
-type FileInputOptions struct {
+// InputOptions say how to read capture files. The zero value of each field is its default.
+type InputOptions struct {
 	// Match selects packets: if it returns false, the packet is FilteredOut; nil = all match. It is
 	// called by the goroutine of Read.
-	Match func(*Source, *Packet) bool
+	Match func(*capture.Source, *capture.Packet) bool
 	Count uint64 // end after this many packets that match; 0 = no limit
 
 	// Section, if not nil, is called with the comments of each pcapng section when it begins. It is
@@ -40,15 +41,15 @@ type FileInputOptions struct {
 
 	// Memory is how many bytes of memory are available. A process in a sandbox can no longer find
 	// that out, so it sets this first. Decompression takes at most a quarter of it, and at most 1
-	// GiB. 0 = NewFileInput asks the kernel.
+	// GiB. 0 = NewInput asks the kernel.
 	Memory uint64
 
-	// Notice, if not nil, is called with problems that do not end the reading, as Options.Notice
-	// is.
+	// Notice, if not nil, is called with problems that do not end the reading, as
+	// capture.Options.Notice is.
 	Notice func(error)
 }
 
-// A FileInput is an Input of capture files. It merges the packets of several files by time: the
+// An Input is a capture.Input of capture files. It merges the packets of several files by time: the
 // next packet is the earliest of each file's next packets, so packets that are out of order within
 // a file stay so. Its sources are the interfaces of the files. At Begin only those are known that
 // the files have described by then: see Description.More.
@@ -57,25 +58,25 @@ type FileInputOptions struct {
 // returns the errors of all. The memory used depends neither on the length of the files nor on the
 // lengths that a damaged file claims, and nothing is allocated per packet. All methods but Stop and
 // Accounts belong to one goroutine.
-type FileInput struct {
-	options FileInputOptions
+type Input struct {
+	options InputOptions
 	files   []*capfile.File
 	merge   *capfile.Merge
 	memory  *capfile.Memory
 	live    bool // a file waits for packets
 	started time.Time
 
-	sources    []Source
+	sources    []capture.Source
 	indexes    map[interfaceName]int
 	statistics map[int]saidStatistics
-	outlets    learnedNames[Outlet]
-	reasons    learnedNames[Reason]
-	locations  learnedNames[Location]
+	outlets    learnedNames[capture.Outlet]
+	reasons    learnedNames[capture.Reason]
+	locations  learnedNames[capture.Location]
 	takers     []func(*capfile.Block)
 
-	packets [groupSize]filePacket
+	packets [groupSize]storedPacket
 	pending *capfile.Block // a block other than a packet, after the packets that Read has returned
-	counts  Accounts
+	counts  capture.Accounts
 	changed []int // sources whose latest counts are not published yet
 	taken   uint64
 	idle    func()
@@ -86,25 +87,33 @@ type FileInput struct {
 	ended    atomic.Bool // stopped is closed
 
 	mu        sync.Mutex
-	published Accounts
+	published capture.Accounts
 }
 
-// A filePacket is what a file says about a packet besides its bytes.
-type filePacket struct {
-	Facts
+// A storedPacket is what a file says about a packet besides its bytes.
+type storedPacket struct {
+	capture.Facts
+	capture.Stored
 	raw   pcapng.Block // as in the file; Raw is nil for a pcap file
 	from  *capfile.Interface
 	order int64 // the packet's time or, if it has none, the previous packet's
-	flags uint32
 	known pcapng.Fields
 }
 
-// NewFileInput starts to read the files. It never closes them.
-func NewFileInput(files []InputFile, o FileInputOptions) (*FileInput, error) {
+// Comments implements [capture.StoredBlock].
+func (p *storedPacket) Comments() []string {
+	if p.raw.Raw == nil {
+		return nil
+	}
+	return p.raw.Comments()
+}
+
+// NewInput starts to read the files. It never closes them.
+func NewInput(files []InputFile, o InputOptions) (*Input, error) {
 	if o.Memory == 0 {
 		o.Memory = machine.AvailableMemory().Bytes
 	}
-	in := &FileInput{
+	in := &Input{
 		options: o, started: time.Now(), stopped: make(chan struct{}),
 		memory:  capfile.NewMemory(o.Memory),
 		indexes: make(map[interfaceName]int), statistics: make(map[int]saidStatistics),
@@ -121,11 +130,14 @@ func NewFileInput(files []InputFile, o FileInputOptions) (*FileInput, error) {
 		in.files = append(in.files, f)
 	}
 	in.merge = capfile.NewMerge(in.files)
+	for i := range in.packets {
+		in.packets[i].Block = &in.packets[i]
+	}
 	return in, nil
 }
 
 // wait is called before each read of a file with InputFile.Waits.
-func (in *FileInput) wait() error {
+func (in *Input) wait() error {
 	if in.ended.Load() {
 		return io.EOF
 	}
@@ -136,15 +148,15 @@ func (in *FileInput) wait() error {
 }
 
 // Description describes the files.
-func (in *FileInput) Description() Description {
-	d := Description{
+func (in *Input) Description() capture.Description {
+	d := capture.Description{
 		Sources:    in.Sources(),
 		More:       in.SourcesFrom,
-		Options:    Options{SnapLen: noSnapLen, Notice: in.options.Notice},
+		Options:    capture.Options{SnapLen: noSnapLen, Notice: in.options.Notice},
 		Started:    in.started,
 		Accounts:   in.Accounts,
 		OutletName: in.outlets.name, ReasonName: in.reasons.name, LocationName: in.locations.name,
-		files: in,
+		Files: in,
 	}
 	if !in.live {
 		d.Stopped = in.stopped
@@ -152,17 +164,22 @@ func (in *FileInput) Description() Description {
 	return d
 }
 
+// groupSize is how many packets Read returns at most: as many as [capture.Run] takes at a time.
+const groupSize = 32
+
 // noSnapLen is tcpdump's default snapshot length, used where there is no limit.
 const noSnapLen = 262144
 
 // Sources are the interfaces that were described so far.
-func (in *FileInput) Sources() []Source { return slices.Clone(in.sources) }
+func (in *Input) Sources() []capture.Source { return slices.Clone(in.sources) }
 
 // SourcesFrom returns the sources from an index on.
-func (in *FileInput) SourcesFrom(from int) []Source { return in.sources[min(from, len(in.sources)):] }
+func (in *Input) SourcesFrom(from int) []capture.Source {
+	return in.sources[min(from, len(in.sources)):]
+}
 
-// Read implements [Input].
-func (in *FileInput) Read(packets []Packet, idle func()) (n int, err error) {
+// Read implements [capture.Input].
+func (in *Input) Read(packets []capture.Packet, idle func()) (n int, err error) {
 	in.idle = idle
 	in.outlets.shrink()
 	in.reasons.shrink()
@@ -198,7 +215,7 @@ func (in *FileInput) Read(packets []Packet, idle func()) (n int, err error) {
 	return n, nil
 }
 
-func (in *FileInput) next() (*capfile.Block, error) {
+func (in *Input) next() (*capfile.Block, error) {
 	if in.ended.Load() {
 		return nil, io.EOF
 	}
@@ -210,17 +227,19 @@ func (in *FileInput) next() (*capfile.Block, error) {
 }
 
 // packet fills in a packet from a block. It returns false if the packet does not match.
-func (in *FileInput) packet(p *Packet, f *filePacket, b *capfile.Block) bool {
+func (in *Input) packet(p *capture.Packet, f *storedPacket, b *capfile.Block) bool {
 	source := b.Interface.Number
 	// The fields are set one by one, because assigning a whole struct would build and then copy it.
 	// The other fields stay 0.
-	f.Source, f.WireLen, f.Verdict, f.Time = uint16(source), b.Packet.WireLen, Verdict(b.Packet.Verdict), b.Time
+	f.Source, f.WireLen, f.Verdict, f.Time = uint16(source), b.Packet.WireLen, capture.Verdict(b.Packet.Verdict), b.Time
 	f.ID, f.Dropped, f.Queue = b.Packet.ID, b.Packet.Dropped, b.Packet.Queue
 	f.Weight, f.GSOSize, f.RunTime, f.ClockSetBack = b.Packet.Weight, b.Packet.GSOSize, b.Packet.RunTime, b.Packet.SetBack
-	f.Hash, f.HashKind, f.To, f.Reason, f.Location = 0, NoHash, 0, 0, 0
-	f.raw, f.from, f.order, f.flags, f.known = b.Raw, b.Interface, b.Order(), b.Packet.Flags, b.Packet.Fields
+	f.Hash, f.HashKind, f.To, f.Reason, f.Location = 0, capture.NoHash, 0, 0, 0
+	f.raw, f.from, f.order, f.known = b.Raw, b.Interface, b.Order(), b.Packet.Fields
+	f.HasVerdict, f.HasQueue, f.HasID = f.known&pcapng.HasVerdict != 0, f.known&pcapng.HasQueue != 0, f.known&pcapng.HasID != 0
+	f.NoTime, f.Flags = b.Raw.Raw != nil && b.Raw.Type == pcapng.TypeSimple, b.Packet.Flags
 	if f.known&pcapng.HasHash != 0 {
-		f.Hash, f.HashKind = b.Packet.Hash, ToeplitzHash
+		f.Hash, f.HashKind = b.Packet.Hash, capture.ToeplitzHash
 	}
 	if b.Packet.Outlet != nil {
 		f.To = in.outlets.learn(b.Packet.Outlet)
@@ -228,7 +247,7 @@ func (in *FileInput) packet(p *Packet, f *filePacket, b *capfile.Block) bool {
 	if b.Packet.Reason != nil {
 		f.Reason, f.Location = in.reasons.learn(b.Packet.Reason), in.locations.learn(b.Packet.Location)
 	}
-	p.Facts, p.Data, p.file = &f.Facts, b.Packet.Data, f
+	p.Facts, p.Data, p.Stored = &f.Facts, b.Packet.Data, &f.Stored
 	a := &in.counts[source]
 	a.Seen++
 	if n := len(in.changed); n == 0 || in.changed[n-1] != source {
@@ -247,7 +266,7 @@ func (in *FileInput) packet(p *Packet, f *filePacket, b *capfile.Block) bool {
 }
 
 // take handles a block that is not a packet.
-func (in *FileInput) take(b *capfile.Block) {
+func (in *Input) take(b *capfile.Block) {
 	switch b.Kind {
 	case capfile.Section:
 		if in.options.Section != nil {
@@ -273,10 +292,13 @@ var errTooManyInterfaces = errors.New("the files have more than 65536 interfaces
 
 // onBlocks registers a function for blocks that are not packets. The goroutine of Read calls it at
 // their position among the packets.
-func (in *FileInput) onBlocks(take func(*capfile.Block)) { in.takers = append(in.takers, take) }
+func (in *Input) onBlocks(take func(*capfile.Block)) { in.takers = append(in.takers, take) }
+
+// HasMany implements [capture.Files].
+func (in *Input) HasMany() bool { return len(in.files) > 1 }
 
 // change notes that the counts of a source must be published.
-func (in *FileInput) change(source int) {
+func (in *Input) change(source int) {
 	if len(in.changed) == maxChanged {
 		in.publish(0)
 	}
@@ -288,11 +310,11 @@ const maxChanged = 1024
 
 // publish copies changed counts to where Accounts reads them, and returns n. A file may have very
 // many interfaces, so it does not copy all counts.
-func (in *FileInput) publish(n int) int {
+func (in *Input) publish(n int) int {
 	in.mu.Lock()
 	defer in.mu.Unlock()
 	for len(in.published) < len(in.counts) {
-		in.published = append(in.published, Account{})
+		in.published = append(in.published, capture.Account{})
 	}
 	for _, source := range in.changed {
 		in.published[source] = in.counts[source]
@@ -302,14 +324,14 @@ func (in *FileInput) publish(n int) int {
 }
 
 // Accounts returns the accounts of the interfaces so far. Seen counts the packets that were read.
-func (in *FileInput) Accounts() (Accounts, error) {
+func (in *Input) Accounts() (capture.Accounts, error) {
 	in.mu.Lock()
 	defer in.mu.Unlock()
 	return slices.Clone(in.published), nil
 }
 
 // Stop ends the reading.
-func (in *FileInput) Stop() {
+func (in *Input) Stop() {
 	in.stopping.Do(func() {
 		in.ended.Store(true)
 		close(in.stopped)
@@ -317,7 +339,7 @@ func (in *FileInput) Stop() {
 }
 
 // Close frees the resources of decompression. It does not close the files.
-func (in *FileInput) Close() error {
+func (in *Input) Close() error {
 	in.Stop()
 	for _, f := range in.files {
 		f.Close()

@@ -1,4 +1,4 @@
-package capture
+package file
 
 import (
 	"bytes"
@@ -10,30 +10,17 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/xdpcap/xdpcap/capture"
 	"github.com/xdpcap/xdpcap/internal/pcapng"
 	"github.com/xdpcap/xdpcap/internal/testfile"
 )
 
-func inputOf(t testing.TB, o FileInputOptions, files ...[]byte) *FileInput {
-	t.Helper()
-	var all []InputFile
-	for i, file := range files {
-		all = append(all, InputFile{Name: fmt.Sprint("file", i), In: bytes.NewReader(file)})
-	}
-	in, err := NewFileInput(all, o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { in.Close() })
-	return in
-}
-
 // Packets stay as they are until the next Read, also where the windows of files have to be read on
 // meanwhile, and come in the order of their times. Nothing is allocated for them.
-func TestFileInputPackets(t *testing.T) {
+func TestInputPackets(t *testing.T) {
 	const each = 3000
-	in := inputOf(t, FileInputOptions{}, testfile.Numbered(each, 0, 2, "a", "b"), testfile.Numbered(each, 1, 2, "c"))
-	packets := make([]Packet, 100)
+	in := inputOf(t, InputOptions{}, testfile.Numbered(each, 0, 2, "a", "b"), testfile.Numbered(each, 1, 2, "c"))
+	packets := make([]capture.Packet, 100)
 	want := 0
 	for {
 		n, err := in.Read(packets, nil)
@@ -56,7 +43,7 @@ func TestFileInputPackets(t *testing.T) {
 	if s, ok := in.Statistics(0); !ok || *s.Seen != 7 || *s.Captured != each {
 		t.Errorf("statistics %+v", s)
 	}
-	in = inputOf(t, FileInputOptions{}, testfile.Numbered(20*groupSize, 0, 1, "a"))
+	in = inputOf(t, InputOptions{}, testfile.Numbered(20*groupSize, 0, 1, "a"))
 	in.Read(packets, nil)
 	if n := testing.AllocsPerRun(10, func() { in.Read(packets, nil) }); n > 0 {
 		t.Errorf("%v allocations for %d packets", n, groupSize)
@@ -66,7 +53,7 @@ func TestFileInputPackets(t *testing.T) {
 // grown is an output that notes the sources, as they are when their first packets come.
 type grown struct {
 	outputs
-	more   func(int) []Source
+	more   func(int) []capture.Source
 	labels []string
 	counts map[string]int
 }
@@ -74,17 +61,17 @@ type grown struct {
 // outputs are the methods of an Output that a test does not need.
 type outputs struct{}
 
-func (outputs) Begin(Description) error              { return nil }
-func (outputs) Write([]Packet) error                 { return nil }
-func (outputs) Flush() error                         { return nil }
-func (outputs) End(final Accounts) (Accounts, error) { return final, nil }
+func (outputs) Begin(capture.Description) error                      { return nil }
+func (outputs) Write([]capture.Packet) error                         { return nil }
+func (outputs) Flush() error                                         { return nil }
+func (outputs) End(final capture.Accounts) (capture.Accounts, error) { return final, nil }
 
-func (g *grown) Begin(d Description) error {
+func (g *grown) Begin(d capture.Description) error {
 	g.more, g.counts = d.More, make(map[string]int)
 	return nil
 }
 
-func (g *grown) Write(packets []Packet) error {
+func (g *grown) Write(packets []capture.Packet) error {
 	for _, s := range g.more(len(g.labels)) {
 		g.labels = append(g.labels, s.Label())
 	}
@@ -96,7 +83,7 @@ func (g *grown) Write(packets []Packet) error {
 		id, known := s.IDOf(p)
 		_, verdict := s.VerdictOf(p)
 		direction, directed := s.DirectionOf(p)
-		if queue || !known || id != p.ID || verdict || !directed || direction != In {
+		if queue || !known || id != p.ID || verdict || !directed || direction != capture.In {
 			return fmt.Errorf("what is known of packet %d", p.ID)
 		}
 	}
@@ -105,18 +92,18 @@ func (g *grown) Write(packets []Packet) error {
 
 // Sources are added as files describe them, and the account of each adds up, with a filter and a
 // number of packets that are asked for.
-func TestFileInputAccounts(t *testing.T) {
-	o := FileInputOptions{Match: func(s *Source, p *Packet) bool { return p.ID%2 == 0 && s.IsEthernet() }, Count: 6}
+func TestInputAccounts(t *testing.T) {
+	o := InputOptions{Match: func(s *capture.Source, p *capture.Packet) bool { return p.ID%2 == 0 && s.IsEthernet() }, Count: 6}
 	in := inputOf(t, o, testfile.Numbered(9, 0, 10, "eth0", "eth0@egress", "eth1:prog@fexit"), testfile.Numbered(9, 5, 10, ""))
 	g := &grown{}
-	accounts, err := Run(context.Background(), in, g)
+	accounts, err := capture.Run(context.Background(), in, g)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff([]string{"eth0", "file1", "eth0@egress", "eth1:prog@fexit"}, g.labels); diff != "" {
 		t.Error(diff)
 	}
-	want := Accounts{
+	want := capture.Accounts{
 		{Seen: 2, FilteredOut: 1, Captured: 1, Bytes: 60}, {Seen: 5, FilteredOut: 2, Captured: 3, Bytes: 60 + 62 + 64},
 		{Seen: 2, FilteredOut: 1, Captured: 1, Bytes: 64}, {Seen: 1, Captured: 1, Bytes: 62},
 	}
@@ -124,7 +111,7 @@ func TestFileInputAccounts(t *testing.T) {
 		t.Error(diff)
 	}
 	sources := in.Sources()
-	if s := sources[3]; s.Name != "eth1" || s.Target.Name != "prog" || s.Hook != Exit || s.SnapLen != 128 || s.Index != 3 || sources[2].Index != 1 {
+	if s := sources[3]; s.Name != "eth1" || s.Target.Name != "prog" || s.Hook != capture.Exit || s.SnapLen != 128 || s.Index != 3 || sources[2].Index != 1 {
 		t.Errorf("%+v", s)
 	}
 }
@@ -149,21 +136,21 @@ func (e *endless) Read(b []byte) (int, error) {
 
 // While a file has nothing yet, outputs are flushed again and again, and Stop ends the reading.
 // What was read of a file that is cut off is handed over before the error.
-func TestFileInputWaits(t *testing.T) {
-	var in *FileInput
+func TestInputWaits(t *testing.T) {
+	var in *Input
 	file := testfile.Numbered(3, 0, 1, "eth0")
 	waiting := &endless{file: bytes.NewReader(file[:len(file)-10]), then: func() { in.Stop() }}
-	in, err := NewFileInput([]InputFile{{Name: "live", In: waiting, Waits: true}}, FileInputOptions{})
+	in, err := NewInput([]InputFile{{Name: "live", In: waiting, Waits: true}}, InputOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	flushes := &flushCount{}
-	accounts, err := Run(context.Background(), in, flushes)
+	accounts, err := capture.Run(context.Background(), in, flushes)
 	if err != nil || accounts[0][0].Captured != 3 || flushes.n < 3 {
 		t.Errorf("%+v, %d flushes: %v", accounts, flushes.n, err)
 	}
-	in = inputOf(t, FileInputOptions{}, file[:len(file)-10])
-	if accounts, err = Run(context.Background(), in, flushes); err == nil || accounts[0][0].Captured != 3 {
+	in = inputOf(t, InputOptions{}, file[:len(file)-10])
+	if accounts, err = capture.Run(context.Background(), in, flushes); err == nil || accounts[0][0].Captured != 3 {
 		t.Errorf("%+v, %v", accounts, err)
 	}
 }
@@ -180,12 +167,12 @@ func (c canceled) Read(b []byte) (int, error) {
 
 // A context that is done ends an input and calls Stop, in any order: either way the end was asked
 // for.
-func TestFileInputCanceled(t *testing.T) {
-	in, err := NewFileInput([]InputFile{{Name: "live", In: canceled{bytes.NewReader(testfile.Numbered(3, 0, 1, "eth0"))}, Waits: true}}, FileInputOptions{})
+func TestInputCanceled(t *testing.T) {
+	in, err := NewInput([]InputFile{{Name: "live", In: canceled{bytes.NewReader(testfile.Numbered(3, 0, 1, "eth0"))}, Waits: true}}, InputOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	accounts, err := Run(context.Background(), in, &flushCount{})
+	accounts, err := capture.Run(context.Background(), in, &flushCount{})
 	if err != nil || accounts[0][0].Captured != 3 {
 		t.Errorf("%+v: %v", accounts, err)
 	}
@@ -203,7 +190,7 @@ func (f *flushCount) Flush() error {
 
 // An outlet in a file keeps its name, also for an output that remembers it: the number of a name
 // that was forgotten is never another one's.
-func TestFileInputOutlets(t *testing.T) {
+func TestInputOutlets(t *testing.T) {
 	b := pcapng.AppendSection(nil, &pcapng.Section{})
 	b = pcapng.AppendInterface(b, &pcapng.Interface{Name: "eth0", LinkType: pcapng.Ethernet})
 	var want []string
@@ -213,12 +200,12 @@ func TestFileInputOutlets(t *testing.T) {
 			name = fmt.Sprint("if", i)
 		}
 		want = append(want, name)
-		b = pcapng.AppendPacket(b, &pcapng.Packet{Data: make([]byte, 60), WireLen: 60, Verdict: uint32(Redirect), Fields: pcapng.HasVerdict, Remarks: pcapng.Remarks{Outlet: []byte(name)}})
+		b = pcapng.AppendPacket(b, &pcapng.Packet{Data: make([]byte, 60), WireLen: 60, Verdict: uint32(capture.Redirect), Fields: pcapng.HasVerdict, Remarks: pcapng.Remarks{Outlet: []byte(name)}})
 	}
-	in := inputOf(t, FileInputOptions{}, b)
-	var remembered outletCache
+	in := inputOf(t, InputOptions{}, b)
+	numbers := make(map[capture.Outlet]string)
 	var got []string
-	buf := make([]Packet, groupSize)
+	buf := make([]capture.Packet, groupSize)
 	for {
 		n, err := in.Read(buf, nil)
 		if err == io.EOF {
@@ -228,7 +215,12 @@ func TestFileInputOutlets(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, p := range buf[:n] {
-			got = append(got, string(remembered.of(p.To, in.Description().OutletName)))
+			name := in.Description().OutletName(p.To)
+			if before, ok := numbers[p.To]; ok && before != name {
+				t.Fatalf("outlet %d is %q, and was %q", p.To, name, before)
+			}
+			numbers[p.To] = name
+			got = append(got, name)
 		}
 	}
 	if diff := cmp.Diff(want, got); diff != "" {

@@ -1,22 +1,23 @@
-package capture
+package file
 
 import (
 	"fmt"
 	"maps"
 	"slices"
 
+	"github.com/xdpcap/xdpcap/capture"
 	"github.com/xdpcap/xdpcap/internal/capfile"
 	"github.com/xdpcap/xdpcap/internal/pcapng"
 )
 
-// A FileBlock is a block of a capture file that is not a packet, for a [Copier]. It is valid until
-// the function that gets it returns.
-type FileBlock struct{ block *capfile.Block }
+// A Block is a block of a capture file that is not a packet, for a [Copier]. It is valid until the
+// function that gets it returns.
+type Block struct{ block *capfile.Block }
 
 // Len is how many bytes a Copier appends for the block at most.
-func (b FileBlock) Len() int { return len(b.block.Raw.Raw) + MaxOverhead }
+func (b Block) Len() int { return len(b.block.Raw.Raw) + capture.MaxOverhead }
 
-// A BlockKind says what a Copier has appended for a FileBlock.
+// A BlockKind says what a Copier has appended for a Block.
 type BlockKind int
 
 const (
@@ -26,44 +27,40 @@ const (
 	OtherBlock
 )
 
-// A Copier makes pcapng of the packets of capture files, as an [Encoder] does, but copies their
+// A Copier makes pcapng of the packets of an [Input], as a [capture.Encoder] does, but copies their
 // blocks with every option in them, even unknown ones. The blocks of a single pcapng file stay
 // unchanged. Several files, and pcap files, become one little-endian section in which interfaces
 // have new numbers. A Copier belongs to one goroutine.
 type Copier struct {
-	in          *FileInput
-	files       []*capfile.File
+	in          *Input
 	application string
 	plain       bool // there is a single file, and it is pcapng
-	unlimited   bool // see hasManyFiles
+	unlimited   bool // see capture.Files
 
 	sections map[*capfile.File]int
 	leftOut  map[uint32]uint64 // number of omitted blocks, by type
 	lost     int               // sections whose comments and options are not in the output
 }
 
-// NewCopier returns a Copier for the input that this describes; nil if the input has no files.
+// NewCopier returns a Copier for the input that this describes; nil if it is not an [Input].
 // application is the name and version of the program that writes, for the header.
-func NewCopier(d *Description, application string) *Copier {
-	if d.files == nil {
+func NewCopier(d *capture.Description, application string) *Copier {
+	in, _ := d.Files.(*Input)
+	if in == nil {
 		return nil
 	}
-	return newCopier(d.files, application)
-}
-
-func newCopier(in *FileInput, application string) *Copier {
 	return &Copier{
-		in: in, files: in.files, application: application,
+		in: in, application: application,
 		plain:     len(in.files) == 1 && in.files[0].Format == capfile.PCAPNG,
-		unlimited: in.hasManyFiles(),
+		unlimited: in.HasMany(),
 		sections:  make(map[*capfile.File]int), leftOut: make(map[uint32]uint64),
 	}
 }
 
 // OnBlocks makes the input call take with the blocks that are not packets. The goroutine of Write
 // calls it, with each block between the same packets as in its file.
-func (e *Copier) OnBlocks(take func(FileBlock)) {
-	e.in.onBlocks(func(b *capfile.Block) { take(FileBlock{b}) })
+func (e *Copier) OnBlocks(take func(Block)) {
+	e.in.onBlocks(func(b *capfile.Block) { take(Block{b}) })
 }
 
 // Header appends what a file begins with. A single pcapng file has its own header: its first block.
@@ -71,30 +68,35 @@ func (e *Copier) Header(b []byte) []byte {
 	if e.plain {
 		return b
 	}
-	return e.mergedHeader(b)
+	return e.in.AppendHeader(b, e.application)
 }
 
-// mergedHeader appends the section for packets of all files.
-func (e *Copier) mergedHeader(b []byte) []byte {
+// AppendHeader implements [capture.Files].
+func (in *Input) AppendHeader(b []byte, application string) []byte {
 	var names []string
 	var sections []pcapng.Block
-	for _, f := range e.files {
+	for _, f := range in.files {
 		if f.Format == capfile.PCAPNG {
 			names, sections = append(names, f.Name), append(sections, f.FirstSection())
 		}
 	}
 	if len(sections) == 0 {
-		return pcapng.AppendSection(b, &pcapng.Section{Application: e.application})
+		return pcapng.AppendSection(b, &pcapng.Section{Application: application})
 	}
 	return pcapng.AppendMergedSection(b, names, sections)
 }
 
+// stored is what the input keeps of a packet.
+func stored(p *capture.Packet) *storedPacket { return p.Stored.Block.(*storedPacket) }
+
 // Len is how many bytes Append appends at most.
-func (e *Copier) Len(p *Packet) int { return max(len(p.file.raw.Raw), len(p.Data)+MaxOverhead) }
+func (e *Copier) Len(p *capture.Packet) int {
+	return max(len(stored(p).raw.Raw), len(p.Data)+capture.MaxOverhead)
+}
 
 // Append appends the block of a packet.
-func (e *Copier) Append(b []byte, p *Packet) []byte {
-	f := p.file
+func (e *Copier) Append(b []byte, p *capture.Packet) []byte {
+	f := stored(p)
 	if e.plain {
 		return append(b, f.raw.Raw...)
 	}
@@ -122,11 +124,11 @@ func (e *Copier) copy(b []byte, raw pcapng.Block, from *capfile.Interface) ([]by
 
 // encode makes a new block for a packet from a pcap file, or for one whose block has no room for
 // the interface's new number.
-func (e *Copier) encode(b []byte, p *Packet) []byte {
-	f := p.file
+func (e *Copier) encode(b []byte, p *capture.Packet) []byte {
+	f := stored(p)
 	block := pcapng.Packet{
 		Interface: uint32(p.Source), WireLen: p.WireLen, Time: uint64(f.order), Data: p.Data, Dropped: p.Dropped, ID: p.ID, Queue: p.Queue,
-		Verdict: uint32(p.Verdict), Hash: p.Hash, Flags: f.flags, Fields: f.known,
+		Verdict: uint32(p.Verdict), Hash: p.Hash, Flags: f.Flags, Fields: f.known,
 	}
 	if f.raw.Raw != nil {
 		block.Time = f.from.Stamp(f.order)
@@ -135,7 +137,7 @@ func (e *Copier) encode(b []byte, p *Packet) []byte {
 }
 
 // AppendBlock appends a block that is not a packet, and returns what it has appended.
-func (e *Copier) AppendBlock(to []byte, from FileBlock) ([]byte, BlockKind) {
+func (e *Copier) AppendBlock(to []byte, from Block) ([]byte, BlockKind) {
 	b, kind, start := from.block, OtherBlock, len(to)
 	switch {
 	case b.Kind == capfile.Described:

@@ -1,15 +1,16 @@
-package capture
+package file
 
 import (
 	"fmt"
 	"io"
 	"testing"
 
+	"github.com/xdpcap/xdpcap/capture"
 	"github.com/xdpcap/xdpcap/internal/pcapng"
 )
 
-// BenchmarkFileInput reads what the encoder writes of packets from the exit of a program.
-func BenchmarkFileInput(b *testing.B) {
+// BenchmarkInput reads what the encoder writes of packets from the exit of a program.
+func BenchmarkInput(b *testing.B) {
 	for _, size := range []int{64, 1500} {
 		file := pcapng.AppendSection(nil, &pcapng.Section{})
 		file = pcapng.AppendInterface(file, &pcapng.Interface{Name: "eth0", LinkType: pcapng.Ethernet})
@@ -23,9 +24,9 @@ func BenchmarkFileInput(b *testing.B) {
 		b.Run(fmt.Sprint(size), func(b *testing.B) {
 			b.ReportAllocs()
 			b.SetBytes(int64(size))
-			buf := make([]Packet, groupSize)
+			buf := make([]capture.Packet, groupSize)
 			for n := 0; n < b.N; {
-				in := inputOf(b, FileInputOptions{Memory: 1 << 30}, file)
+				in := inputOf(b, InputOptions{Memory: 1 << 30}, file)
 				for {
 					got, err := in.Read(buf, nil)
 					n += got

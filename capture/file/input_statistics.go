@@ -1,10 +1,10 @@
-package capture
+package file
 
 import "github.com/xdpcap/xdpcap/internal/pcapng"
 
-// FileStatistics are an interface's statistics in a file. A number that the file does not have is
-// nil.
-type FileStatistics struct {
+// InterfaceStatistics are an interface's statistics in a file. A number that the file does not have
+// is nil.
+type InterfaceStatistics struct {
 	Seen     *uint64 // packets that the interface received
 	Matched  *uint64 // packets that the filter accepted
 	Lost     *uint64 // packets that found no room, or that an output did not take
@@ -13,7 +13,7 @@ type FileStatistics struct {
 }
 
 // Statistics returns the latest statistics that the files have of a source, an index into Sources.
-func (in *FileInput) Statistics(source int) (s FileStatistics, ok bool) {
+func (in *Input) Statistics(source int) (s InterfaceStatistics, ok bool) {
 	said, ok := in.statistics[source]
 	if ok {
 		s = said.numbers()
@@ -28,7 +28,7 @@ type saidStatistics struct {
 }
 
 // numbers returns the statistics that the block has.
-func (b *saidStatistics) numbers() (s FileStatistics) {
+func (b *saidStatistics) numbers() (s InterfaceStatistics) {
 	for _, n := range []struct {
 		to    **uint64
 		has   pcapng.Counters

@@ -1,0 +1,89 @@
+package capture
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/xdpcap/xdpcap/internal/pcapng"
+)
+
+// storedFiles is what an Input in another module says of the files that it reads.
+type storedFiles struct{ many bool }
+
+func (f storedFiles) AppendHeader(b []byte, application string) []byte {
+	return append(b, "the header of "+application...)
+}
+
+func (f storedFiles) HasMany() bool { return f.many }
+
+// storedComments is a block with comments.
+type storedComments []string
+
+func (c storedComments) Comments() []string { return c }
+
+// Methods and an Encoder take from an Input of any module what its files have of a packet, and
+// nothing else.
+func TestStored(t *testing.T) {
+	d := Description{Sources: []Source{ParseLabel("eth0:prog@fexit")}, Files: storedFiles{}}
+	d.Sources[0].File = "a.pcapng"
+	e := NewEncoder(&d, EncoderOptions{Application: "me"})
+	if got := string(e.Header(nil)); got != "the header of me" || d.IsLive() {
+		t.Errorf("the header is %q", got)
+	}
+	facts := Facts{Verdict: Drop, Queue: 3, ID: 4, Hash: 5, HashKind: ToeplitzHash, WireLen: 60, Time: 6}
+	for _, test := range []struct {
+		stored *Stored
+		want   pcapng.Packet
+	}{
+		{&Stored{}, pcapng.Packet{Fields: pcapng.HasHash}},
+		{&Stored{HasVerdict: true}, pcapng.Packet{Verdict: uint32(Drop), Fields: pcapng.HasHash | pcapng.HasVerdict}},
+		{&Stored{HasQueue: true, Flags: pcapng.Outbound}, pcapng.Packet{Queue: 3, Flags: pcapng.Outbound, Fields: pcapng.HasHash | pcapng.HasQueue}},
+		{&Stored{HasID: true, NoTime: true, Flags: pcapng.Inbound, Block: storedComments{"one"}},
+			pcapng.Packet{ID: 4, Flags: pcapng.Inbound, Fields: pcapng.HasHash | pcapng.HasID}},
+	} {
+		p := Packet{Facts: &facts, Data: make([]byte, 60), Stored: test.stored}
+		s := &d.Sources[0]
+		_, verdict := s.VerdictOf(&p)
+		_, queue := s.QueueOf(&p)
+		_, id := s.IDOf(&p)
+		if verdict != test.stored.HasVerdict || queue != test.stored.HasQueue || id != test.stored.HasID || p.HasTime() == test.stored.NoTime {
+			t.Errorf("%+v: verdict %v, queue %v, id %v, time %v", test.stored, verdict, queue, id, p.HasTime())
+		}
+		direction, known := s.DirectionOf(&p)
+		if known != (test.stored.Flags != 0) || known && (direction == Out) != (test.stored.Flags == pcapng.Outbound) {
+			t.Errorf("%+v: direction %v, %v", test.stored, direction, known)
+		}
+		block, err := pcapng.ParseBlock(e.Append(nil, &p), false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got pcapng.Packet
+		if err := pcapng.ParsePacket(block, 0, &got); err != nil {
+			t.Fatal(err)
+		}
+		test.want.Time, test.want.WireLen, test.want.Data, test.want.Hash = 6, 60, p.Data, 5
+		if diff := cmp.Diff(test.want, got); diff != "" {
+			t.Errorf("%+v: %s", test.stored, diff)
+		}
+		if diff := cmp.Diff(p.Comments(), block.Comments()); diff != "" {
+			t.Errorf("%+v: %s", test.stored, diff)
+		}
+	}
+}
+
+// The snapshot length of an interface is in the file of one input file only.
+func TestStoredSnapLen(t *testing.T) {
+	for many, want := range map[bool]uint32{false: 96, true: 0} {
+		d := Description{Files: storedFiles{many}}
+		src := Source{Name: "eth0", File: "a", SnapLen: 96}
+		src.SetLinkType(113)
+		block, err := pcapng.ParseBlock(NewEncoder(&d, EncoderOptions{}).Describe(nil, &src), false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if i, _ := pcapng.ParseInterface(block); i.SnapLen != want || i.LinkType != 113 || src.LinkType() != 113 || src.IsEthernet() {
+			t.Errorf("several files: %v: %+v", many, i)
+		}
+	}
+}
