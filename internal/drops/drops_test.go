@@ -61,7 +61,7 @@ func (n *network) losses(m *Meter) map[string]uint64 {
 	found := make(map[string]uint64)
 	for l, tally := range c.Losses {
 		n.Logf("%v %+v %+v", l.Stage, l, tally)
-		if isStrange(l.Reason, l.Where) {
+		if isStrange(l.Reason, l.Where) || l.Device == "?" {
 			continue
 		}
 		found[fmt.Sprint(l.Stage, " ", l.Reason)] += tally.Packets
