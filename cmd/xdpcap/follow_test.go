@@ -196,9 +196,6 @@ func TestFollowForwarded(t *testing.T) {
 // verdict, to where the host sends it.
 func TestFollowTraced(t *testing.T) {
 	testnet.RequireFentry(t)
-	// On the emulated 6.1 the records at egress were not joined to those of the program, and the
-	// reason is not known yet.
-	testnet.LeaveTo(t, "6.12")
 	r, file := newRouter(t), tempFile(t)
 	target, err := testnet.AttachTarget(r.in.Rx, "a", testnet.Hooked)
 	if err != nil {
