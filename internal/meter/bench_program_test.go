@@ -134,7 +134,8 @@ func TestBenchProgramOwnPackets(t *testing.T) {
 	if c := b.Total; c.Packets != len(commonPackets()) || c.Changed > 0 || c.Repeated != c.Packets || c != b.Verdicts[xdp.Pass] {
 		t.Errorf("%+v", c)
 	}
-	if c := b.Total; !testnet.Emulated() && (c.Ns <= 0 || c.OnceNs <= 0) { // where times say nothing
+	// The times of an empty program are subtracted. On a busy machine the result can be negative.
+	if c := b.Total; !testnet.Emulated() && (c.Ns == 0 || c.OnceNs == 0) { // where times say nothing
 		t.Errorf("%+v", c)
 	}
 	t.Logf("%+v", b.Total)
