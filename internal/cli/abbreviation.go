@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/xdpcap/xdpcap/internal/cli/frame"
+	"github.com/xdpcap/xdpcap/internal/spelling"
 )
 
 // execute runs a command line. Flags may be abbreviated, as getopt_long(3) and so tcpdump allow:
@@ -68,7 +69,7 @@ func unknownFlag(err error, flags *pflag.FlagSet) error {
 		case strings.HasPrefix(f.Name, given):
 			begins = append(begins, "--"+f.Name)
 		default:
-			if d := editDistance(given, f.Name); !f.Hidden && d < distance {
+			if d := spelling.Distance(given, f.Name); !f.Hidden && d < distance {
 				near, distance = f.Name, d
 			}
 		}
@@ -84,26 +85,4 @@ func unknownFlag(err error, flags *pflag.FlagSet) error {
 		return fmt.Errorf("unknown flag: --%s: did you mean --%s?", given, near)
 	}
 	return err
-}
-
-// editDistance is the number of letters to insert, omit or replace to turn a into b (Levenshtein's
-// distance).
-func editDistance(a, b string) int {
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		diagonal := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			replaced := diagonal
-			if a[i] != b[j] {
-				replaced++
-			}
-			diagonal = row[j+1]
-			row[j+1] = min(replaced, row[j]+1, row[j+1]+1)
-		}
-	}
-	return row[len(b)]
 }

@@ -9,6 +9,8 @@ import (
 	"strings"
 
 	"github.com/cilium/ebpf/btf"
+
+	"github.com/xdpcap/xdpcap/internal/spelling"
 )
 
 // A Reason is a number of the kernel's enum skb_drop_reason. The upper 16 bits name the subsystem
@@ -123,42 +125,21 @@ func (n Reasons) Names() (names []string) {
 // Subsystems may have reasons of the same name.
 func (n Reasons) Parse(name string) (all []Reason, err error) {
 	wanted := strings.TrimPrefix(strings.ToUpper(strings.TrimSpace(name)), reasonPrefix)
-	nearest := ""
+	nearest, least := "", len(wanted)
 	for r, known := range n {
 		if known == wanted {
 			all = append(all, r)
 		}
-		if d, least := distance(wanted, known), distance(wanted, nearest); d < least || d == least && known < nearest {
-			nearest = known
+		if d := spelling.Distance(wanted, known); d < least || d == least && known < nearest {
+			nearest, least = known, d
 		}
 	}
 	switch {
 	case len(all) > 0:
 		slices.Sort(all)
 		return all, nil
-	case nearest != "" && distance(wanted, nearest) <= 1+len(wanted)/3:
+	case nearest != "" && least <= 1+len(wanted)/3:
 		return nil, fmt.Errorf("reason %q: this kernel has none of that name: did you mean %s?", name, nearest)
 	}
 	return nil, fmt.Errorf("reason %q: this kernel has none of that name; the kernel's include/net/dropreason-core.h has them, without SKB_DROP_REASON_", name)
-}
-
-// distance is how many letters must be changed, added or removed to make b of a.
-func distance(a, b string) int {
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		diagonal := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			cost := diagonal
-			if a[i] != b[j] {
-				cost++
-			}
-			diagonal = row[j+1]
-			row[j+1] = min(cost, row[j]+1, diagonal+1)
-		}
-	}
-	return row[len(b)]
 }
