@@ -8,9 +8,9 @@ import (
 	"strings"
 )
 
-// Softnet is what the CPUs tell of packets that wait for them, since Open. It is of all interfaces
-// of the machine, so it is in no sum: a packet that finds a CPU's queue full is also lost for the
-// reason CPU_BACKLOG.
+// Softnet is what the CPUs say, since Open, about packets of all interfaces that wait for them. It
+// is in no sum, because these packets are counted elsewhere: one that finds a CPU's queue full is
+// lost for the reason CPU_BACKLOG.
 type Softnet struct {
 	Full     uint64 // packets that found the queue (backlog) of a CPU full
 	Squeezed uint64 // how often a CPU had to leave packets for later, because its time or budget was over
@@ -39,8 +39,8 @@ func (s *softnet) read() Softnet {
 	return Softnet{less(now.Full, s.first.Full), less(now.Squeezed, s.first.Squeezed)}
 }
 
-// sum adds up the lines, of which each CPU has one. The second number is the full queues, the third
-// the squeezed times; they are hexadecimal.
+// sum adds up the lines of all CPUs. The second number of a line is Softnet.Full and the third is
+// Softnet.Squeezed, both in hexadecimal.
 func (s *softnet) sum() (all Softnet) {
 	lines := bufio.NewScanner(io.NewSectionReader(s.file, 0, 1<<20))
 	for lines.Scan() {

@@ -183,9 +183,10 @@ func sumOf(slots []stackTally) (sum Tally) {
 	return sum
 }
 
-// forget removes causes from the table when it is time to: they name interfaces, and those of
-// containers come and go. What they counted stays, under the same reason and function, without the
-// interface. A packet that comes at this very moment, the first in a minute, may not be counted.
+// forget makes room in the table of causes, which name interfaces: those of containers come and go.
+// Nothing is subtracted: what a removed cause has counted is added to a cause with the same reason
+// and function, and without an interface. A packet that comes at this very moment, the first in a
+// minute, may not be counted.
 func (s *stackMeter) forget(now time.Time) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

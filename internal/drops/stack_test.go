@@ -88,9 +88,9 @@ func (n *network) listen() (port uint16) {
 	return port
 }
 
-// isStrange tells whether packets were lost for a reason or in a function that no test here makes
-// lose any: they are of other processes of this machine, where the kernel does not say the
-// namespace. Those are TCP's, and what a UDP socket still had when it was closed.
+// isStrange tells whether other processes lost these packets. Of some packets the kernel does not
+// say the namespace, so a test also sees those. They are TCP's, which no test here sends, and what
+// a UDP socket still held when it was closed.
 func isStrange(reason, location string) bool {
 	return strings.HasPrefix(reason, "TCP_") || strings.HasPrefix(location, "tcp_") || location == "udp_destruct_common"
 }

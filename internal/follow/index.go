@@ -127,8 +127,8 @@ func areParts(all []found) bool {
 	return true
 }
 
-// way returns the newest way of a bucket that does not have the record's spot. nil = the record has
-// just extended it, found by another of its keys.
+// way returns the newest way of a bucket that has no record at this record's spot. It returns nil
+// if there is none: the record has just joined the last one, which another of its keys has found.
 func (x *index) way(b *bucket, r *Record) *Way {
 	s := b.spot(r)
 	for _, w := range slices.Backward(b.ways[b.first:]) {

@@ -148,9 +148,9 @@ func ipLength(h *headers.Headers, p *capture.Packet) int {
 	return n + fixed
 }
 
-// comparable is how many bytes of an IP packet can be compared at all places: not the padding of a
-// frame after it. Where a snapshot length cuts packets, a tag more or less in front of IP's header
-// moves the cut.
+// comparable is how many bytes of an IP packet every place has of it. The padding of a frame does
+// not count. Where a snapshot length cuts the packet, a place at which it has more VLAN tags has
+// fewer bytes of IP: frameHeader leaves room for them.
 func comparable(s *capture.Source, p *capture.Packet, length int) int {
 	if s.SnapLen > 0 {
 		length = min(length, int(s.SnapLen)-frameHeader)

@@ -143,11 +143,11 @@ type packetOrigin struct {
 	to          string        // the interface that the verdict sends it out of, "" = not known; only for -v
 }
 
-// appendOrigin says where a packet comes from, as far as that is not evident: source and verdict,
-// or why it was thrown away and where.
-// With -v it says what else is known: where the verdict sends the packet, receive queue, packet id,
-// what was lost before the packet, how many packets it stands for, how large the segments are that
-// it is to be cut into, and how long the traced program ran.
+// appendOrigin says where a packet comes from: its source and verdict, or why and where it was
+// thrown away. It omits what is the same for all packets. With -v it says what else is known:
+// where the verdict sends the packet, receive queue, packet id, what was lost before the packet,
+// how many packets it stands for, how large the segments are that it is to be cut into, and how
+// long the traced program ran.
 func (f *Format) appendOrigin(b []byte, o *packetOrigin) []byte {
 	b = append(b, o.label...)
 	if o.known&pcapng.HasVerdict != 0 {

@@ -42,8 +42,8 @@ func nativeCounts(h *dto.Histogram) map[int]int64 {
 	return counts
 }
 
-// Every time is in the native bucket whose bounds it is between, give or take the width of our own
-// buckets; and the classic buckets are there as well.
+// Every time is in the native bucket for it, or in the next one where our own bucket reaches into
+// both. The classic buckets are there as well.
 func TestNativeHistogram(t *testing.T) {
 	all := []time.Duration{0, 0, 1, 2, 33, 100, 101, 1500, 20 * time.Millisecond, 3 * time.Second}
 	families, err := NewRegistry(times(all...)).Gather()
