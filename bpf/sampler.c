@@ -4,8 +4,8 @@
  *
  * The programs here run as XDP programs of their own, by fentry and fexit on a program that is
  * already running, at egress, or where the stack throws packets away. Each of them is a source of
- *packets and has its own account. Every packet of a source leaves through exactly one of the
- *account's counters. When no program runs, this holds for each account:
+ * packets and has its own account. Every packet of a source leaves through exactly one of the
+ * account's counters. When no program runs, this holds for each account:
  *
  *	seen = filtered_out + not_sampled + lost + sampled
  *

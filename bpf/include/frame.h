@@ -121,8 +121,8 @@ static __always_inline bool is_ethernet(const struct sk_buff *skb, const struct 
 static __always_inline void find_frame(struct lost *p, bool is_ethernet)
 {
 	const struct sk_buff *skb = p->skb;
-	/* Read by a helper, these are numbers to the verifier, which does not let pointers differ.
-	 */
+	/* The verifier refuses to subtract pointers of the kernel. */
+	/* What a helper reads is a number to it. */
 	__u64 data = (__u64)BPF_CORE_READ(skb, data);
 	__u64 mac = (__u64)BPF_CORE_READ(skb, head) + skb->mac_header;
 	__u64 before = data - mac;
