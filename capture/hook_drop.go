@@ -48,22 +48,36 @@ func newDropHook(p point, o *Options) (h *dropHook, err error) {
 	}
 	h.types = xdp.KernelTypes()
 	if h.words, err = lost.OpenWords(h.types); err != nil {
-		return h, support.ExplainBTF("find the kernel's reasons for throwing packets away in its BTF", err)
+		return h, support.ExplainBTF(findReasons, err)
 	}
 	if len(p.ifi.Programs) > 0 {
 		o.notice(fmt.Errorf("%s runs XDP program %s: what that drops is not among the packets that the stack throws away", p.ifi.Name, p.ifi.Programs[0]))
 	}
-	for _, name := range o.Reasons {
-		numbers, err := h.words.Reasons.Parse(name)
-		if err != nil {
-			return h, err
-		}
-		h.reasons = append(h.reasons, numbers...)
+	if h.reasons, err = h.words.Reasons.ParseAll(o.Reasons); err != nil {
+		return h, err
 	}
 	if len(h.reasons) > maxReasons {
 		return h, fmt.Errorf("%d reasons to keep: must be at most %d", len(h.reasons), maxReasons)
 	}
 	return h, nil
+}
+
+const findReasons = "find the kernel's reasons for throwing packets away in its BTF"
+
+// ParseReasons returns the numbers that this kernel's reasons of these names have. A name such as
+// NO_SOCKET may be in lower case, and may have the kernel's prefix. An error names what is spelled
+// almost like an unknown name.
+func ParseReasons(names ...string) ([]Reason, error) {
+	known, err := lost.KernelReasons(xdp.KernelTypes())
+	if err != nil {
+		return nil, support.ExplainBTF(findReasons, err)
+	}
+	parsed, err := known.ParseAll(names)
+	numbers := make([]Reason, len(parsed))
+	for i, r := range parsed {
+		numbers[i] = Reason(r)
+	}
+	return numbers, err
 }
 
 // Reasons returns the names of all reasons for which this kernel throws packets away.

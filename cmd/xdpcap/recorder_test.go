@@ -221,7 +221,7 @@ func TestRecorderMistakes(t *testing.T) {
 		{"--trigger drop -w x", "--trigger: nothing is kept in memory: add --ring SIZE"},
 		{"--post 3 -w x", "--post: nothing is kept in memory: add --ring SIZE"},
 		{"--ring 1M -w x --trigger drop>5", "--trigger: drop>5: a rate is a number of packets per second: drop>1000/s"},
-		{"--ring 1M -w x --trigger nonsense", `--trigger: "nonsense" is none of these: a verdict, lost, either of them as drop>1000/s, end, or a filter: `},
+		{"--ring 1M -w x --trigger nonsense", `--trigger: "nonsense" is none of these: a verdict, lost, reason:NAME, any of them as drop>1000/s, end, or a filter: `},
 		{"--ring 1M -w x --trigger drop --rx-capture entry", "--trigger: only packets that leave a program have a verdict: add --rx-capture exit"},
 		{"--ring 1M -w x -W 0", "-W 0: must be at least 1"},
 		{"--ring 1M -w x -a files:3", "-a files, -a filesize and --ring: each trigger makes a file: choose one"},

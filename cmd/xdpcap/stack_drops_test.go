@@ -108,14 +108,24 @@ func sendClosed(t *testing.T, pair *testnet.Pair, ports ...uint16) {
 func TestStackDropsRecorded(t *testing.T) {
 	skipEmulated(t)
 	pair := testnet.MustPair(t, testnet.PairOptions{Addresses: true})
-	file := tempFile(t)
-	p := listening(t, pair.Rx, nil, "-i", pair.RxName, "--drops", "--ring", "1M", "-w", file, "--trigger", "udp port 10")
-	sendClosed(t, pair, 9, 10)
-	written := strings.TrimSuffix(file, filepath.Ext(file)) + "-1" + filepath.Ext(file)
-	waitForFile(t, p, written)
-	p.interrupt()
-	if lines := mustRead(t, written, "udp"); strings.Count(lines, "@drop[NO_SOCKET __udp4_lib_rcv]") != 2 {
-		t.Error(lines)
+	for _, test := range []struct {
+		trigger string
+		want    int // packets for NO_SOCKET in the file
+	}{
+		{"udp port 10", 2},
+		{"reason:NO_SOCKET", 1},
+		{"reason:tcp_csum,no_socket>1/s", 2},
+	} {
+		file := tempFile(t)
+		p := listening(t, pair.Rx, nil, "-i", pair.RxName, "--drops", "--ring", "1M", "-w", file, "--trigger", test.trigger, "udp")
+		sendClosed(t, pair, 9, 10)
+		written := strings.TrimSuffix(file, filepath.Ext(file)) + "-1" + filepath.Ext(file)
+		said := waitForFile(t, p, written)
+		p.interrupt()
+		lines := mustRead(t, written)
+		if strings.Count(lines, "@drop[NO_SOCKET __udp4_lib_rcv]") != test.want || !strings.Contains(said, "recorded because of: "+test.trigger+", at ") {
+			t.Errorf("%s: %s: %s", test.trigger, said, lines)
+		}
 	}
 }
 
@@ -134,6 +144,8 @@ func TestStackDropsMistakes(t *testing.T) {
 		{"--drops --sample drop=1", "--sample drop=1"},
 		{"--drops -j adapter", "--drops and -j adapter: the stack does not know the card's stamps"},
 		{"--drops -w sflow://127.0.0.1", "--drops and -w sflow://: sFlow's samples are of packets that an interface receives or sends"},
+		{"--ring 1M -w x --trigger reason:NO_SOCKET", "--trigger: only packets that the stack throws away have a reason: add --drops"},
+		{"--drops --ring 1M -w x --trigger reason:no_soket>5/s", `--trigger: reason:no_soket>5/s: reason "no_soket": this kernel has none of that name: did you mean NO_SOCKET?`},
 		{"--drops --ring 1M -w x --trigger drop", "--drops and --trigger: packets that the stack throws away have no verdict"},
 	} {
 		cmd := command(append([]string{"-i", "lo"}, strings.Fields(test.args)...)...)

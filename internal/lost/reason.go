@@ -121,6 +121,18 @@ func (n Reasons) Names() (names []string) {
 	return names
 }
 
+// ParseAll finds the reasons of several names.
+func (n Reasons) ParseAll(names []string) (all []Reason, err error) {
+	for _, name := range names {
+		numbers, err := n.Parse(name)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, numbers...)
+	}
+	return all, nil
+}
+
 // Parse finds a reason by its name, with or without the kernel's prefix, in lower or upper case.
 // Subsystems may have reasons of the same name.
 func (n Reasons) Parse(name string) (all []Reason, err error) {

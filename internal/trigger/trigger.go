@@ -4,7 +4,7 @@ package trigger
 import (
 	"errors"
 	"fmt"
-	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -16,53 +16,76 @@ import (
 )
 
 // Help is what --trigger takes.
-const Help = "a verdict, lost, either of them as drop>1000/s, end, or a filter"
+const Help = "a verdict, lost, reason:NAME, any of them as drop>1000/s, end, or a filter"
 
-// rateTrigger is the form of a trigger that fires when something happens too often.
-var rateTrigger = regexp.MustCompile(`^\s*(\w+)\s*>\s*(.*?)\s*$`)
+// A Need is what packets must have before a trigger can fire.
+type Need int
 
-// Parse reads a trigger that looks at packets. It needs verdicts if it is about one.
-func Parse(text string, vlanAware bool) (t recorder.Trigger, needsVerdict bool, err error) {
+const (
+	Nothing Need = iota
+	Verdict      // which only packets have that leave a program
+	Reason       // which only packets have that the stack throws away
+)
+
+// reasons is what a trigger about the kernel's reasons begins with.
+const reasons = "reason:"
+
+// Parse reads a trigger that looks at packets. The names of reasons are those of this kernel.
+func Parse(text string, vlanAware bool) (t recorder.Trigger, need Need, err error) {
 	if strings.TrimSpace(text) == "" {
-		return t, false, fmt.Errorf("%q is none of these: %s", text, Help) // as a filter it is every packet
+		return t, Nothing, fmt.Errorf("%q is none of these: %s", text, Help) // as a filter it is every packet
 	}
 	t.Name = text
-	what, rate := strings.TrimSpace(text), ""
-	if m := rateTrigger.FindStringSubmatch(text); m != nil {
-		what, rate = m[1], m[2]
-	}
-	var count func(*capture.Packet) uint64 // how often it happened with a packet
-	if v, failed := capture.ParseVerdict(what); failed == nil {
-		needsVerdict = true
-		count = func(p *capture.Packet) uint64 {
-			if p.Verdict == v {
-				return 1
-			}
-			return 0
-		}
-	} else if what == "lost" {
-		count = func(p *capture.Packet) uint64 { return p.Dropped }
-	}
+	what, rate, hasRate := strings.Cut(text, ">")
+	count, need, err := counter(strings.TrimSpace(what))
 	switch {
-	case count != nil && rate != "":
-		limit, err := parseRate(rate)
+	case err != nil:
+		return t, Nothing, fmt.Errorf("%s: %w", text, err)
+	case count != nil && hasRate:
+		limit, err := parseRate(strings.TrimSpace(rate))
 		if err != nil {
-			return t, false, fmt.Errorf("%s: %w", text, err)
+			return t, Nothing, fmt.Errorf("%s: %w", text, err)
 		}
 		t.Fires = (&rateWindow{limit: limit, count: count}).fires
-		return t, needsVerdict, nil
+		return t, need, nil
 	case count != nil:
 		t.Fires = func(p *capture.Packet, _ *capture.Source) bool { return count(p) > 0 }
-		return t, needsVerdict, nil
+		return t, need, nil
 	}
 	match, err := matcher.New(text, filter.Options{Netmask: []byte{0, 0, 0, 0}, VLANAware: vlanAware})
 	if err != nil {
-		return t, false, fmt.Errorf("%q is none of these: %s: %v", text, Help, err)
+		return t, Nothing, fmt.Errorf("%q is none of these: %s: %v", text, Help, err)
 	}
 	t.Fires = func(p *capture.Packet, from *capture.Source) bool {
 		return match.Takes(p.Data, p.WireLen, from.Direction() == capture.Out)
 	}
-	return t, false, nil
+	return t, Nothing, nil
+}
+
+// counter returns what counts how often it happened with a packet: a verdict, a loss or one of some
+// reasons. It returns nil if the text is none of these.
+func counter(text string) (count func(*capture.Packet) uint64, need Need, err error) {
+	if text == "lost" {
+		return func(p *capture.Packet) uint64 { return p.Dropped }, Nothing, nil
+	}
+	if names, ok := strings.CutPrefix(text, reasons); ok {
+		wanted, err := capture.ParseReasons(strings.Split(names, ",")...)
+		return once(func(p *capture.Packet) bool { return slices.Contains(wanted, p.Reason) }), Reason, err
+	}
+	if v, err := capture.ParseVerdict(text); err == nil {
+		return once(func(p *capture.Packet) bool { return p.Verdict == v }), Verdict, nil
+	}
+	return nil, Nothing, nil
+}
+
+// once counts a packet for which something is true.
+func once(is func(*capture.Packet) bool) func(*capture.Packet) uint64 {
+	return func(p *capture.Packet) uint64 {
+		if is(p) {
+			return 1
+		}
+		return 0
+	}
 }
 
 // parseRate reads a number of packets per second: 1000/s.

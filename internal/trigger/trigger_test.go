@@ -9,9 +9,9 @@ import (
 
 // A rate is that of the last second, and fires once until it has fallen.
 func TestRateWindow(t *testing.T) {
-	trigger, needsVerdict, err := Parse("drop>3/s", false)
-	if err != nil || !needsVerdict {
-		t.Fatalf("%v, %v", needsVerdict, err)
+	trigger, need, err := Parse("drop>3/s", false)
+	if err != nil || need != Verdict {
+		t.Fatalf("%v, %v", need, err)
 	}
 	p, from := capture.Packet{Facts: new(capture.Facts)}, new(capture.Source)
 	at := func(ms int64, v capture.Verdict) bool {
@@ -62,6 +62,51 @@ func TestTriggerOutbound(t *testing.T) {
 		}
 		if got := trigger.Fires(&capture.Packet{Facts: &capture.Facts{WireLen: 64}, Data: make([]byte, 64)}, &from); got != sent {
 			t.Errorf("fires: %v for a packet that was sent: %v", got, sent)
+		}
+	}
+}
+
+// The reasons of a trigger are the kernel's, and any of them counts.
+func TestTriggerReasons(t *testing.T) {
+	numbers, err := capture.ParseReasons("NO_SOCKET", "SOCKET_RCVBUFF", "TCP_CSUM")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, test := range []struct {
+		text string
+		want [3]bool // with a packet for each reason, one after the other
+	}{
+		{"reason:NO_SOCKET", [3]bool{true, false, false}},
+		{"reason: no_socket , SKB_DROP_REASON_SOCKET_RCVBUFF", [3]bool{true, true, false}},
+		{"reason:NO_SOCKET,SOCKET_RCVBUFF > 1/s", [3]bool{false, true, false}},
+		{"reason:TCP_CSUM>0/s", [3]bool{false, false, true}},
+	} {
+		trigger, need, err := Parse(test.text, false)
+		if err != nil || need != Reason || trigger.Name != test.text {
+			t.Fatalf("%+v, %v, %v", trigger, need, err)
+		}
+		for i, r := range numbers {
+			p := capture.Packet{Facts: &capture.Facts{Reason: r}}
+			if got := trigger.Fires(&p, new(capture.Source)); got != test.want[i] {
+				t.Errorf("%s: fires at packet %d: %v", test.text, i, got)
+			}
+		}
+	}
+}
+
+// A trigger with a mistake is refused, and is no filter.
+func TestTriggerMistakes(t *testing.T) {
+	const rate = ": a rate is a number of packets per second: drop>1000/s"
+	for _, test := range []struct{ text, want string }{
+		{"reason:NO_SOKET", `reason:NO_SOKET: reason "NO_SOKET": this kernel has none of that name: did you mean NO_SOCKET?`},
+		{"reason:NO_SOCKET,TCP_CSUN>5/s", `did you mean TCP_CSUM?`},
+		{"reason:", `reason "": this kernel has none of that name`},
+		{"reason:NO_SOCKET>", rate},
+		{"lost>", rate},
+		{"drop>=5/s", rate},
+	} {
+		if _, _, err := Parse(test.text, false); err == nil || !strings.Contains(err.Error(), test.want) {
+			t.Errorf("%s: %v, want %s", test.text, err, test.want)
 		}
 	}
 }

@@ -34,13 +34,14 @@ type recorderOptions struct {
 
 	triggers     []recorder.Trigger
 	needsVerdict bool // a trigger needs the verdict of packets
+	needsReason  bool // one needs the reason for which packets were thrown away
 	atEnd        bool
 }
 
 func (o *recorderOptions) flags(f *pflag.FlagSet) {
 	o.size = frame.Size{Unit: 1}
 	f.Var((*ringFlag)(o), "ring", "keep the last packets in memory of this `size` (256M), those of the last seconds (10s), or both (10s,1G); write them to -w at a --trigger, or on SIGUSR2")
-	f.StringArrayVar(&o.words, "trigger", nil, "make --ring write when this happens: aborted or another verdict, lost, drop>1000/s or the like, end, or a packet that matches a `filter`; repeat --trigger for several")
+	f.StringArrayVar(&o.words, "trigger", nil, "make --ring write when this happens: aborted or another verdict, lost, reason:NO_SOCKET with --drops, any of them as drop>1000/s, end, or a packet that matches a `filter`; repeat --trigger for several")
 	frame.DurationVar(f, &o.interval, "trigger-interval", time.Second, "after a trigger, only count further triggers for this `time`")
 	frame.DurationVar(f, &o.post, "post", 0, "also write the packets that come within this `time` after a trigger")
 }
@@ -102,12 +103,13 @@ func (c *Options) checkRecorder(given func(flag string) bool) error {
 			o.atEnd = true
 			continue
 		}
-		t, needsVerdict, err := trigger.Parse(text, c.filter.VLANAware)
+		t, need, err := trigger.Parse(text, c.filter.VLANAware)
 		if err != nil {
 			return fmt.Errorf("--trigger: %w", err)
 		}
 		o.triggers = append(o.triggers, t)
-		o.needsVerdict = o.needsVerdict || needsVerdict
+		o.needsVerdict = o.needsVerdict || need == trigger.Verdict
+		o.needsReason = o.needsReason || need == trigger.Reason
 	}
 	return nil
 }

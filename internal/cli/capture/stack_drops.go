@@ -42,8 +42,11 @@ var elsewhere = []string{"direction", "hook", "sink", "rx-capture", "program", "
 // checkStackDrops refuses flags that do not go with --drops.
 func (o *Options) checkStackDrops(given func(flag string) bool) error {
 	if !o.drops.on {
-		if given("reason") {
+		switch {
+		case given("reason"):
 			return errors.New("--reason: only packets that the stack throws away have a reason: add --drops")
+		case o.recorder.needsReason:
+			return errors.New("--trigger: only packets that the stack throws away have a reason: add --drops")
 		}
 		return nil
 	}
