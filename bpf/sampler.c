@@ -147,6 +147,9 @@ volatile const __u64 packet_cost = 0;
 volatile const __u32 verdicts[MAX_VERDICTS] = {};
 volatile const __u32 verdict_count = 0;
 
+/* At an exit, packets are kept for which the traced program ran at least so many ns; 0 = all. */
+volatile const __u32 slower_than = 0;
+
 /* Whether there are companions. */
 volatile const bool accompanied = false;
 
@@ -563,6 +566,12 @@ static __always_inline bool is_wanted(__u32 returned)
 	return false;
 }
 
+/* The first comparison lets the verifier remove the second one where every run time is wanted. */
+static __always_inline bool is_slow_enough(__u32 run_time)
+{
+	return !slower_than || run_time >= slower_than;
+}
+
 static __always_inline void sample_packet(struct xdp_md *ctx, struct account *account,
 					  __u32 returned)
 {
@@ -765,7 +774,7 @@ static __always_inline void sample_exit(struct xdp_buff *xdp, struct passage *pa
 	passage->decision = UNDECIDED;
 	if (decision == KEEP) {
 		run_time = run_time_of(passage);
-		if (!is_wanted(returned))
+		if (!is_slow_enough(run_time) || !is_wanted(returned))
 			decision = FILTERED_OUT;
 		else if (!recording_entry)
 			decision = decide(xdp, XDP_BUFF, account, returned);

@@ -23,6 +23,7 @@ package capture
 
 import (
 	"net"
+	"time"
 
 	"golang.org/x/net/bpf"
 
@@ -50,7 +51,7 @@ type Options struct {
 	// Direction says which packets of the interfaces are captured. Sent packets are captured at
 	// egress, as the stack hands them over: before segmentation and before checksums are filled in.
 	// Packets that an XDP program sends do not pass egress. Sent packets have no verdict and no
-	// queue, so Verdicts select only among received ones.
+	// queue, so Verdicts and SlowerThan select only among received ones.
 	Direction Direction // In
 
 	// HookMap, in place of Interfaces, is the path of a pinned program array with a slot for each
@@ -69,6 +70,10 @@ type Options struct {
 	// Verdicts, at most 16, keep only packets with one of these verdicts; other packets are
 	// FilteredOut. They work at Exit and TailCall.
 	Verdicts []Verdict
+
+	// SlowerThan, at most MaxRunTime, keeps only packets for which the traced program ran at least
+	// so long: see Facts.RunTime. Other packets are FilteredOut. It works at Exit. 0 = all packets.
+	SlowerThan time.Duration
 
 	// StackDrops, in place of the packets at the XDP hook, captures those of the interfaces that
 	// the network stack throws away later, received or to be sent, with the reason and the location
@@ -120,10 +125,10 @@ type Options struct {
 	SnapLen int
 	Count   uint64 // end after this many packets; 0 = no limit
 
-	// The following options sample, in the kernel, the packets that Filter and Verdicts keep.
-	// Packets that one of them skips are NotSampled. Where both Entry and Exit are recorded, the
-	// decision at the entry holds for the exit; where only exits are, it is made about the packet
-	// as it leaves. The options combine, in this order. A flow is both directions of a
+	// The following options sample, in the kernel, the packets that Filter, Verdicts and SlowerThan
+	// keep. Packets that one of them skips are NotSampled. Where both Entry and Exit are recorded,
+	// the decision at the entry holds for the exit; where only exits are, it is made about the
+	// packet as it leaves. The options combine, in this order. A flow is both directions of a
 	// conversation: IP addresses, protocol and ports inside up to two VLAN tags, without ports for
 	// fragments; MAC addresses for what is not IP. First counts separately at each interface and
 	// program, and remembers the 131,072 most recently active flows. MaxRate is for all CPUs

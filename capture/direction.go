@@ -43,9 +43,9 @@ func (o *Options) checkDirection() error {
 	if o.Direction != Out {
 		return nil
 	}
-	if len(o.Hooks) > 0 || len(o.Targets) > 0 || len(o.Verdicts) > 0 || o.FilterAtExit || o.Mode != Auto || o.Sink ||
+	if len(o.Hooks) > 0 || len(o.Targets) > 0 || len(o.Verdicts) > 0 || o.SlowerThan != 0 || o.FilterAtExit || o.Mode != Auto || o.Sink ||
 		o.Promiscuous == PromiscuousOn {
-		return errors.New("sent packets pass no XDP program: hooks, programs, verdicts, modes, " +
+		return errors.New("sent packets pass no XDP program: hooks, programs, verdicts, run times, modes, " +
 			"a sink and promiscuous mode are for received packets")
 	}
 	return nil

@@ -46,6 +46,9 @@ func (o *Options) checkPoints() error {
 	if o.HookMap != "" && o.Companions != nil {
 		return errors.New("a hook map has no companions: it sees the packets that its owner passes to it, of any interface")
 	}
+	if o.HookMap != "" && o.SlowerThan != 0 {
+		return errors.New("a hook map has no run times: its programs do not see when the program that calls them begins")
+	}
 	if o.HookMap != "" && (len(o.Interfaces) > 0 || len(o.Hooks) > 0 || len(o.Targets) > 0 || o.Sink || o.Mode != Auto) {
 		return errors.New("a hook map is captured alone: omit interfaces, hooks, programs, modes and a sink")
 	}
@@ -60,8 +63,12 @@ func (o *Options) checkHooks() error {
 		return fmt.Errorf("%d verdicts to keep: must be at most %d", len(o.Verdicts), maxVerdicts)
 	case slices.ContainsFunc(o.Hooks, func(h Hook) bool { return !h.Traces() }):
 		return errors.New("hooks: must be Entry or Exit")
+	case o.SlowerThan < 0 || o.SlowerThan > MaxRunTime:
+		return fmt.Errorf("packets for which the program ran at least %v: must be 0 to %v", o.SlowerThan, MaxRunTime)
 	case len(o.Verdicts) > 0 && o.HookMap == "" && !exits:
 		return xdp.Kind(ErrNeedsExit, "verdicts are known only at a program's exit")
+	case o.SlowerThan > 0 && !exits:
+		return xdp.Kind(ErrNeedsExit, "run times are known only at a program's exit")
 	case o.FilterAtExit && o.HookMap == "" && (!exits || len(o.Hooks) > 1):
 		return xdp.Kind(ErrNeedsExit, "a filter at the exit needs exits alone, without entries")
 	}
@@ -76,9 +83,9 @@ func (o *Options) checkStackDrops() error {
 		return errors.New("only packets that the stack throws away have reasons")
 	case !o.StackDrops:
 		return nil
-	case o.HookMap != "" || o.Direction != In || len(o.Hooks) > 0 || len(o.Targets) > 0 || len(o.Verdicts) > 0 || o.FilterAtExit ||
+	case o.HookMap != "" || o.Direction != In || len(o.Hooks) > 0 || len(o.Targets) > 0 || len(o.Verdicts) > 0 || o.SlowerThan != 0 || o.FilterAtExit ||
 		o.SampleVerdicts != nil || o.Mode != Auto || o.Sink || o.Promiscuous == PromiscuousOn || o.Stamp.IsCards():
-		return errors.New("packets that the stack throws away pass no XDP program: directions, hooks, programs, verdicts, modes, " +
+		return errors.New("packets that the stack throws away pass no XDP program: directions, hooks, programs, verdicts, run times, modes, " +
 			"a sink, promiscuous mode and a card's stamps are for packets at an interface")
 	case o.Companions != nil:
 		return errors.New("packets that the stack throws away have no companions")

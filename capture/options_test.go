@@ -4,6 +4,7 @@ import (
 	"errors"
 	"os"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -70,5 +71,40 @@ func TestSharedMemory(t *testing.T) {
 	m := ringMemory{cpus: 2, each: sharedMemory, available: machine.Memory{Bytes: 4 * 2 * DefaultBuffer}}
 	if got := m.affordable(DefaultBuffer); got != DefaultBuffer/2 {
 		t.Errorf("rings of %d bytes fit", got)
+	}
+}
+
+// Run times are measured at exits alone, and no longer than a record has room for.
+func TestSlowerThanOptions(t *testing.T) {
+	const no, needsExit, ok = "another error", "ErrNeedsExit", "no error"
+	for _, test := range []struct {
+		name string
+		o    Options
+		want string
+	}{
+		{"exits", Options{Hooks: []Hook{Exit}, SlowerThan: MaxRunTime}, ok},
+		{"entries and exits", Options{Hooks: []Hook{Exit, Entry}, Direction: InOut, SlowerThan: 1}, ok},
+		{"no exit", Options{Hooks: []Hook{Entry}, SlowerThan: 1}, needsExit},
+		{"no program", Options{SlowerThan: 1}, needsExit},
+		{"lost packets", Options{StackDrops: true, SlowerThan: time.Microsecond}, needsExit},
+		{"sent packets", Options{Direction: Out, SlowerThan: 1}, no},
+		{"negative", Options{Hooks: []Hook{Exit}, SlowerThan: -1}, no},
+		{"too long", Options{Hooks: []Hook{Exit}, SlowerThan: MaxRunTime + 1}, no},
+		{"hook map", Options{HookMap: "/none", SlowerThan: 1}, no},
+	} {
+		if test.o.HookMap == "" {
+			test.o.Interfaces = []string{"unused"}
+		}
+		_, err := test.o.withDefaults()
+		got := no
+		switch {
+		case err == nil:
+			got = ok
+		case errors.Is(err, ErrNeedsExit):
+			got = needsExit
+		}
+		if got != test.want {
+			t.Errorf("%s: %v, want %s", test.name, err, test.want)
+		}
 	}
 }

@@ -113,6 +113,9 @@ func (d *Description) comment(commandLine string) string {
 	if len(d.Options.Verdicts) > 0 {
 		fmt.Fprintf(&b, "only packets with the verdict %v at the exit\n", d.Options.Verdicts)
 	}
+	if d.Options.SlowerThan > 0 {
+		fmt.Fprintf(&b, "only packets for which the program ran at least %d ns at the exit\n", d.Options.SlowerThan.Nanoseconds())
+	}
 	if len(d.Options.Reasons) > 0 {
 		fmt.Fprintf(&b, "only packets that were thrown away for %s\n", strings.Join(d.Options.Reasons, ", "))
 	}

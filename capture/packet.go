@@ -1,6 +1,7 @@
 package capture
 
 import (
+	"math"
 	"time"
 
 	"github.com/gopacket/gopacket"
@@ -67,7 +68,7 @@ type Facts struct {
 	To Outlet
 
 	// RunTime, at Exit, is how long the traced program ran for the packet, in ns. It includes some
-	// 50 ns that the kernel needs to call the tracers; 0 = not known.
+	// 50 ns that the kernel needs to call the tracers; 0 = not known. See MaxRunTime.
 	RunTime uint32
 
 	Reason Reason // see Location
@@ -86,6 +87,9 @@ type Reason uint32
 // A Location is where the kernel has thrown a packet away: an address within the function.
 // [Session.LocationName] returns the function's name. 0 = the packet was not thrown away.
 type Location uint64
+
+// MaxRunTime is the longest Facts.RunTime. A packet for which the program ran longer has it, too.
+const MaxRunTime = math.MaxUint32 * time.Nanosecond
 
 // Len is how many bytes of the packet follow its Facts in memory, in a ring's record or as SetLen
 // has noted.

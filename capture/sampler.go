@@ -251,6 +251,7 @@ func (k *sampler) constants(f packetFilter) constants {
 		samplerVarPacketCost:       packetCost(o.bucketRate()),
 		samplerVarVerdicts:         verdictList(o.Verdicts),
 		samplerVarVerdictCount:     uint32(len(o.Verdicts)),
+		samplerVarSlowerThan:       uint32(o.SlowerThan),
 	}
 }
 

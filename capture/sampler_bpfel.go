@@ -228,6 +228,7 @@ const (
 	samplerVarRingSize          = "ring_size"
 	samplerVarRingType          = "ring_type"
 	samplerVarSendingTx         = "sending_tx"
+	samplerVarSlowerThan        = "slower_than"
 	samplerVarSnaplen           = "snaplen"
 	samplerVarSource            = "source"
 	samplerVarStamping          = "stamping"
@@ -344,6 +345,7 @@ type samplerVariableSpecs struct {
 	RingSize          *ebpf.VariableSpec `ebpf:"ring_size"`
 	RingType          *ebpf.VariableSpec `ebpf:"ring_type"`
 	SendingTx         *ebpf.VariableSpec `ebpf:"sending_tx"`
+	SlowerThan        *ebpf.VariableSpec `ebpf:"slower_than"`
 	Snaplen           *ebpf.VariableSpec `ebpf:"snaplen"`
 	Source            *ebpf.VariableSpec `ebpf:"source"`
 	Stamping          *ebpf.VariableSpec `ebpf:"stamping"`
@@ -440,6 +442,7 @@ type samplerVariables struct {
 	RingSize          *ebpf.Variable `ebpf:"ring_size"`
 	RingType          *ebpf.Variable `ebpf:"ring_type"`
 	SendingTx         *ebpf.Variable `ebpf:"sending_tx"`
+	SlowerThan        *ebpf.Variable `ebpf:"slower_than"`
 	Snaplen           *ebpf.Variable `ebpf:"snaplen"`
 	Source            *ebpf.Variable `ebpf:"source"`
 	Stamping          *ebpf.Variable `ebpf:"stamping"`

@@ -3,7 +3,8 @@
  * A host's own XDP programs, for tests of the capture beside one. Owner: internal/testnet.
  *
  * The verdict depends on the UDP destination port. rewriting_target_program also changes what it
- * passes: it sets another source MAC address and inserts a VLAN tag.
+ * passes: it sets another source MAC address and inserts a VLAN tag. slow_target takes its time for
+ * packets from one UDP port.
  */
 #include "../bpf/include/build.h"
 #include <linux/bpf.h>
@@ -22,7 +23,10 @@ enum port {
 	ABORT_PORT = 10,
 	TX_PORT = 11,
 	UNKNOWN_PORT = 12,
+	SLOW_PORT = 13, /* a source port */
 };
+
+#define SLOW_NS 2000000 /* SlowTime in Go */
 
 /* NoVerdict in Go: a number that the kernel knows no verdict for. */
 #define NO_VERDICT 77
@@ -53,7 +57,7 @@ static __always_inline int count(int verdict)
 	return verdict;
 }
 
-static __always_inline int judge(struct xdp_md *ctx)
+static __always_inline struct udphdr *find_udp(struct xdp_md *ctx)
 {
 	void *data = (void *)(long)ctx->data, *end = (void *)(long)ctx->data_end;
 	struct ethhdr *eth = data;
@@ -62,6 +66,15 @@ static __always_inline int judge(struct xdp_md *ctx)
 
 	if ((void *)(udp + 1) > end || eth->h_proto != bpf_htons(ETH_P_IP) ||
 	    ip->protocol != IPPROTO_UDP)
+		return NULL;
+	return udp;
+}
+
+static __always_inline int judge(struct xdp_md *ctx)
+{
+	struct udphdr *udp = find_udp(ctx);
+
+	if (!udp)
 		return XDP_PASS;
 	switch (bpf_ntohs(udp->dest)) {
 	case DROP_PORT:
@@ -166,6 +179,22 @@ int waiting_target(struct xdp_md *ctx)
 		__sync_fetch_and_add(begun, 1);
 	bpf_loop(100, wait_longer, NULL, 0);
 	return count(XDP_PASS);
+}
+
+static int take_time(__u32 round, __u64 *until) { return bpf_ktime_get_ns() >= *until; }
+
+/* Runs for at least SLOW_NS, by the kernel's clock, for a packet from SLOW_PORT. */
+SEC("xdp.frags")
+int slow_target(struct xdp_md *ctx)
+{
+	struct udphdr *udp = find_udp(ctx);
+
+	if (udp && udp->source == bpf_htons(SLOW_PORT)) {
+		__u64 until = bpf_ktime_get_ns() + SLOW_NS;
+
+		bpf_loop(1 << 20, take_time, &until, 0);
+	}
+	return count(judge(ctx));
 }
 
 char _license[] SEC("license") = "Dual BSD/GPL";

@@ -742,14 +742,16 @@ func TestEgressLeaves(t *testing.T) {
 func TestDirectionFlags(t *testing.T) {
 	skipEmulated(t)
 	for args, want := range map[string]string{
-		"-Q both":                            `-Q: direction "both": must be in, out or inout`,
-		"-Q out --sink":                      "-Q out and --sink: this flag is for received packets",
-		"-Q out --verdict drop":              "-Q out and --verdict",
-		"-Q out --xdp-mode native":           "-Q out and --xdp-mode",
-		"-Q out -P":                          "-Q out and --promiscuous-mode",
-		"-Q out --ring 1M -w f --trigger tx": "-Q out and --trigger",
-		"-Q out inbound":                     "expression rejects all packets",
-		"-Q inout inbound and outbound":      "expression rejects all packets",
+		"-Q both":                                    `-Q: direction "both": must be in, out or inout`,
+		"-Q out --sink":                              "-Q out and --sink: this flag is for received packets",
+		"-Q out --verdict drop":                      "-Q out and --verdict",
+		"-Q out --slower-than 5us":                   "-Q out and --slower-than",
+		"-Q out --xdp-mode native":                   "-Q out and --xdp-mode",
+		"-Q out -P":                                  "-Q out and --promiscuous-mode",
+		"-Q out --ring 1M -w f --trigger tx":         "-Q out and --trigger: sent packets have no verdict",
+		"-Q out --ring 1M -w f --trigger slower:5us": "-Q out and --trigger: sent packets have no run time",
+		"-Q out inbound":                             "expression rejects all packets",
+		"-Q inout inbound and outbound":              "expression rejects all packets",
 	} {
 		pair := append([]string{"-i", "lo"}, strings.Fields(args)...)
 		cmd := command(pair...)

@@ -140,6 +140,7 @@ func TestStackDropsMistakes(t *testing.T) {
 		{"--drops -Q out", "--drops and --direction: this flag is for packets at the interface, not for those that the stack throws away: omit it, or --drops"},
 		{"--drops --sink", "--drops and --sink: this flag is for packets at the interface"},
 		{"--drops --verdict drop", "--drops and --verdict: this flag is for packets at the interface"},
+		{"--drops --slower-than 5us", "--drops and --slower-than: this flag is for packets at the interface"},
 		{"--drops --stats", "--drops and --stats: this flag is for packets at the interface"},
 		{"--drops --sample drop=1", "--sample drop=1"},
 		{"--drops -j adapter", "--drops and -j adapter: the stack does not know the card's stamps"},
@@ -147,6 +148,7 @@ func TestStackDropsMistakes(t *testing.T) {
 		{"--ring 1M -w x --trigger reason:NO_SOCKET", "--trigger: only packets that the stack throws away have a reason: add --drops"},
 		{"--drops --ring 1M -w x --trigger reason:no_soket>5/s", `--trigger: reason:no_soket>5/s: reason "no_soket": this kernel has none of that name: did you mean NO_SOCKET?`},
 		{"--drops --ring 1M -w x --trigger drop", "--drops and --trigger: packets that the stack throws away have no verdict"},
+		{"--drops --ring 1M -w x --trigger slower:5us", "--drops and --trigger: packets that the stack throws away have no run time"},
 	} {
 		cmd := command(append([]string{"-i", "lo"}, strings.Fields(test.args)...)...)
 		out, err := cmd.CombinedOutput()

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"time"
 
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/asm"
@@ -21,6 +22,13 @@ const (
 	UnknownPort = 12 // for NoVerdict
 )
 
+// SlowPort is the UDP source port of packets for which a Target of the kind Slow runs at least
+// SlowTime, by the kernel's clock.
+const (
+	SlowPort = 13
+	SlowTime = 2 * time.Millisecond
+)
+
 // NoVerdict is what a Target returns for UnknownPort: a number that is not one of the kernel's
 // verdicts.
 const NoVerdict xdp.Verdict = 77
@@ -33,6 +41,7 @@ const (
 	Hooked      TargetKind = targetProgHookedTarget           // calls its hook map before it returns
 	HookedFrags TargetKind = targetProgHookedTargetFrags      // the same, for packets in several buffers
 	Waiting     TargetKind = targetProgWaitingTarget          // keeps packets until OpenGate
+	Slow        TargetKind = targetProgSlowTarget             // takes SlowTime for packets from SlowPort
 	InDevmap    TargetKind = targetProgDevmapTarget           // for AttachInDevmap
 	InCPUMap    TargetKind = targetProgCpumapTarget           // for AttachInCPUMap
 )

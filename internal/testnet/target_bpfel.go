@@ -24,6 +24,7 @@ const (
 	targetProgHookedTarget           = "hooked_target"
 	targetProgHookedTargetFrags      = "hooked_target_frags"
 	targetProgRewritingTargetProgram = "rewriting_target_program"
+	targetProgSlowTarget             = "slow_target"
 	targetProgWaitingTarget          = "waiting_target"
 )
 
@@ -74,6 +75,7 @@ type targetProgramSpecs struct {
 	HookedTarget           *ebpf.ProgramSpec `ebpf:"hooked_target"`
 	HookedTargetFrags      *ebpf.ProgramSpec `ebpf:"hooked_target_frags"`
 	RewritingTargetProgram *ebpf.ProgramSpec `ebpf:"rewriting_target_program"`
+	SlowTarget             *ebpf.ProgramSpec `ebpf:"slow_target"`
 	WaitingTarget          *ebpf.ProgramSpec `ebpf:"waiting_target"`
 }
 
@@ -140,6 +142,7 @@ type targetPrograms struct {
 	HookedTarget           *ebpf.Program `ebpf:"hooked_target"`
 	HookedTargetFrags      *ebpf.Program `ebpf:"hooked_target_frags"`
 	RewritingTargetProgram *ebpf.Program `ebpf:"rewriting_target_program"`
+	SlowTarget             *ebpf.Program `ebpf:"slow_target"`
 	WaitingTarget          *ebpf.Program `ebpf:"waiting_target"`
 }
 
@@ -150,6 +153,7 @@ func (p *targetPrograms) Close() error {
 		p.HookedTarget,
 		p.HookedTargetFrags,
 		p.RewritingTargetProgram,
+		p.SlowTarget,
 		p.WaitingTarget,
 	)
 }

@@ -16,7 +16,7 @@ import (
 )
 
 // Help is what --trigger takes.
-const Help = "a verdict, lost, reason:NAME, any of them as drop>1000/s, end, or a filter"
+const Help = "a verdict, slower:5us, lost, reason:NAME, any of them as drop>1000/s, end, or a filter"
 
 // A Need is what packets must have before a trigger can fire.
 type Need int
@@ -24,11 +24,19 @@ type Need int
 const (
 	Nothing Need = iota
 	Verdict      // which only packets have that leave a program
+	RunTime      // which only packets have that leave a traced program, and these have a verdict, too
 	Reason       // which only packets have that the stack throws away
 )
 
-// reasons is what a trigger about the kernel's reasons begins with.
-const reasons = "reason:"
+func (n Need) String() string {
+	return [...]string{"nothing", "verdict", "run time", "reason"}[n]
+}
+
+// What triggers about a traced program's run time and about the kernel's reasons begin with.
+const (
+	slower  = "slower:"
+	reasons = "reason:"
+)
 
 // Parse reads a trigger that looks at packets. The names of reasons are those of this kernel.
 func Parse(text string, vlanAware bool) (t recorder.Trigger, need Need, err error) {
@@ -62,8 +70,8 @@ func Parse(text string, vlanAware bool) (t recorder.Trigger, need Need, err erro
 	return t, Nothing, nil
 }
 
-// counter returns what counts how often it happened with a packet: a verdict, a loss or one of some
-// reasons. It returns nil if the text is none of these.
+// counter returns what counts how often it happened with a packet: a verdict, a loss, a long run
+// or one of some reasons. It returns nil if the text is none of these.
 func counter(text string) (count func(*capture.Packet) uint64, need Need, err error) {
 	if text == "lost" {
 		return func(p *capture.Packet) uint64 { return p.Dropped }, Nothing, nil
@@ -71,6 +79,13 @@ func counter(text string) (count func(*capture.Packet) uint64, need Need, err er
 	if names, ok := strings.CutPrefix(text, reasons); ok {
 		wanted, err := capture.ParseReasons(strings.Split(names, ",")...)
 		return once(func(p *capture.Packet) bool { return slices.Contains(wanted, p.Reason) }), Reason, err
+	}
+	if atLeast, ok := strings.CutPrefix(text, slower); ok {
+		d, err := time.ParseDuration(strings.TrimSpace(atLeast))
+		if err != nil || d <= 0 || d > capture.MaxRunTime {
+			return nil, Nothing, fmt.Errorf("the time must be above zero and at most %v, with its unit: slower:5us", capture.MaxRunTime)
+		}
+		return once(func(p *capture.Packet) bool { return p.RunTime >= uint32(d) }), RunTime, nil
 	}
 	if v, err := capture.ParseVerdict(text); err == nil {
 		return once(func(p *capture.Packet) bool { return p.Verdict == v }), Verdict, nil

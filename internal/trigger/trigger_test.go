@@ -1,6 +1,7 @@
 package trigger
 
 import (
+	"math"
 	"strings"
 	"testing"
 
@@ -37,6 +38,44 @@ func TestRateWindow(t *testing.T) {
 	}
 	if n := testing.AllocsPerRun(100, func() { at(200, capture.Drop) }); n > 0 {
 		t.Errorf("%v allocations", n)
+	}
+}
+
+// A run time fires from its limit on, and a rate of such packets after so many within a second.
+func TestTriggerSlower(t *testing.T) {
+	p, from := capture.Packet{Facts: new(capture.Facts)}, new(capture.Source)
+	for _, test := range []struct {
+		text  string
+		times []uint32 // of packets, in ns
+		fires int      // the first packet that fires; -1 = none
+	}{
+		{"slower:5us", []uint32{0, 4999, 5000}, 2},
+		{" slower:4.999us ", []uint32{0, 4999}, 1},
+		{"slower:1ns", []uint32{0, 0}, -1},
+		{"slower:4.294967295s", []uint32{math.MaxUint32 - 1, math.MaxUint32}, 1},
+		{"slower:5us>1/s", []uint32{5000, 4999, 5000}, 2},
+		{"slower:5us > 2/s", []uint32{5000, 4999, 5000}, -1},
+	} {
+		trigger, need, err := Parse(test.text, false)
+		if err != nil || need != RunTime || trigger.Name != test.text {
+			t.Errorf("%s: %v, %v", test.text, need, err)
+			continue
+		}
+		for i, ran := range test.times {
+			p.RunTime = ran
+			if got := trigger.Fires(&p, from); got != (i == test.fires) {
+				t.Errorf("%s: fires: %v for the packet %d, of %d ns", test.text, got, i, ran)
+			}
+		}
+	}
+	for _, text := range []string{"slower:0", "slower:-5us", "slower:5", "slower:", "slower:4.3s", "slower:soon>5/s"} {
+		want := text + ": the time must be above zero and at most 4.294967295s, with its unit: slower:5us"
+		if _, _, err := Parse(text, false); err == nil || err.Error() != want {
+			t.Errorf("%s: %v", text, err)
+		}
+	}
+	if _, _, err := Parse("slower:5us>5", false); err == nil || err.Error() != "slower:5us>5: a rate is a number of packets per second: drop>1000/s" {
+		t.Error(err)
 	}
 }
 

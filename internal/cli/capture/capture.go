@@ -4,6 +4,7 @@ package capture
 import (
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -34,6 +35,7 @@ type Options struct {
 
 	hookNames, programs, verdictNames []string
 	filterAt, hookMap, directionName  string
+	slowerThan                        time.Duration
 
 	sample         sampling
 	sampleFlows    uint32
@@ -101,6 +103,7 @@ const captureExamples = `  xdpcap -i eth0                                print p
   xdpcap -i eth0 'tcp port 443 and not host 192.0.2.1'
                                                 only what matches, chosen in the kernel
   xdpcap -i eth0 --verdict drop                 what the XDP program that runs there drops
+  xdpcap -i eth0 --slower-than 5us -v           packets for which that program ran so long
   xdpcap -i eth0 --drops -w lost.pcapng         what the stack throws away, and why
   xdpcap -i eth0 -s 128 -c 1000 -w heads.pcapng the first 128 bytes of 1000 packets
   xdpcap -i eth0 --account --listen :9432       how many packets there are, for Prometheus
@@ -214,6 +217,7 @@ func (o *Options) whereFlags(f *pflag.FlagSet) {
 func (o *Options) packetFlags(f *pflag.FlagSet) {
 	f.StringSliceVar(&o.verdictNames, "verdict", nil, "keep only packets to which the XDP program gives these `verdicts`: drop,aborted,tx,redirect,pass, or numbers")
 	frame.TakesList(f, "verdict", xdp.VerdictNames()...)
+	frame.DurationVar(f, &o.slowerThan, "slower-than", 0, "keep only packets for which the XDP program ran at least this `time`: 5us")
 	o.drops.flags(f)
 	f.StringVar(&o.filterAt, "filter-at", "entry", "filter packets as they enter the XDP program (`entry`), or as they leave it (exit)")
 	frame.TakesWords(f, "filter-at", "entry", "exit")

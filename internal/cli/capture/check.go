@@ -9,6 +9,7 @@ import (
 
 	"github.com/xdpcap/xdpcap/capture"
 	"github.com/xdpcap/xdpcap/internal/cli/frame"
+	"github.com/xdpcap/xdpcap/internal/trigger"
 )
 
 // check finds mistakes in the flags before anything is touched. given says which flags were set.
@@ -71,23 +72,9 @@ func (o *Options) check(given func(flag string) bool) (err error) {
 	if err := o.checkStackDrops(given); err != nil {
 		return err
 	}
-	// Only an exit has a verdict, or a packet as it leaves the program.
-	if (given("verdict") || o.sample.verdicts != nil || o.filterAt == "exit" || o.recorder.needsVerdict) && !given("rx-capture") && o.hookMap == "" {
-		o.hookNames = []string{"exit"}
+	if err := o.checkHooks(given); err != nil {
+		return err
 	}
-	for _, name := range o.hookNames {
-		h, err := capture.ParseHook(name)
-		if err != nil {
-			return fmt.Errorf("--rx-capture: %w", err)
-		}
-		if !slices.Contains(o.hooks, h) {
-			o.hooks = append(o.hooks, h)
-		}
-	}
-	if o.recorder.needsVerdict && o.hookMap == "" && !slices.Contains(o.hooks, capture.Exit) {
-		return errors.New("--trigger: only packets that leave a program have a verdict: add --rx-capture exit")
-	}
-	slices.Sort(o.hooks) // the order in which a packet passes them
 	for _, name := range o.verdictNames {
 		v, err := capture.ParseVerdict(name)
 		if err != nil {
@@ -110,4 +97,38 @@ func (o *Options) check(given func(flag string) bool) (err error) {
 		return fmt.Errorf("--print-files and --json=%s both need standard output: choose another file", o.json.file)
 	}
 	return err
+}
+
+// checkHooks reads --rx-capture, and refuses what is not known at these hooks.
+func (o *Options) checkHooks(given func(flag string) bool) error {
+	// Only an exit has a verdict and a run time, or a packet as it leaves the program.
+	if (given("verdict") || given("slower-than") || o.sample.verdicts != nil || o.filterAt == "exit" || o.recorder.atExit != trigger.Nothing) &&
+		!given("rx-capture") && o.hookMap == "" {
+		o.hookNames = []string{"exit"}
+	}
+	for _, name := range o.hookNames {
+		h, err := capture.ParseHook(name)
+		if err != nil {
+			return fmt.Errorf("--rx-capture: %w", err)
+		}
+		if !slices.Contains(o.hooks, h) {
+			o.hooks = append(o.hooks, h)
+		}
+	}
+	slices.Sort(o.hooks) // the order in which a packet passes them
+	exits := slices.Contains(o.hooks, capture.Exit)
+	const noRunTime = "a hook map has no run times: trace the program that calls it, with -i"
+	switch {
+	case o.slowerThan > capture.MaxRunTime:
+		return fmt.Errorf("--slower-than %v: must be at most %v: give it a unit, as in 5us", o.slowerThan, capture.MaxRunTime)
+	case given("slower-than") && o.hookMap != "":
+		return errors.New("--slower-than and --hook: " + noRunTime)
+	case given("slower-than") && !exits:
+		return errors.New("--slower-than: only packets that leave a program have a run time: add --rx-capture exit")
+	case o.recorder.atExit == trigger.RunTime && o.hookMap != "":
+		return errors.New("--trigger slower and --hook: " + noRunTime)
+	case o.recorder.atExit != trigger.Nothing && o.hookMap == "" && !exits:
+		return fmt.Errorf("--trigger: only packets that leave a program have a %v: add --rx-capture exit", o.recorder.atExit)
+	}
+	return nil
 }

@@ -1,18 +1,18 @@
 package capture
 
 import (
-	"errors"
 	"fmt"
 	"io"
 	"slices"
 	"strings"
 
 	"github.com/xdpcap/xdpcap/capture"
+	"github.com/xdpcap/xdpcap/internal/trigger"
 )
 
 // receiving are flags about received packets, which have no effect if only sent packets are
 // captured.
-var receiving = []string{"sink", "rx-capture", "program", "verdict", "filter-at", "xdp-mode", "promiscuous-mode", "stats", "latency"}
+var receiving = []string{"sink", "rx-capture", "program", "verdict", "slower-than", "filter-at", "xdp-mode", "promiscuous-mode", "stats", "latency"}
 
 // checkDirection reads -Q, and refuses flags that do not go with it.
 func (o *Options) checkDirection(given func(flag string) bool) (err error) {
@@ -31,8 +31,8 @@ func (o *Options) checkDirection(given func(flag string) bool) (err error) {
 	if o.sample.verdicts != nil {
 		return fmt.Errorf("-Q out and --sample %s: sent packets have no verdict: say -Q inout for those of received packets", &o.sample)
 	}
-	if o.recorder.needsVerdict {
-		return errors.New("-Q out and --trigger: sent packets have no verdict: say -Q inout for those of received packets")
+	if o.recorder.atExit != trigger.Nothing {
+		return fmt.Errorf("-Q out and --trigger: sent packets have no %v: say -Q inout for those of received packets", o.recorder.atExit)
 	}
 	return nil
 }

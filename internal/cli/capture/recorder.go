@@ -32,16 +32,16 @@ type recorderOptions struct {
 	interval time.Duration // between triggers
 	limits   file.Rotation
 
-	triggers     []recorder.Trigger
-	needsVerdict bool // a trigger needs the verdict of packets
-	needsReason  bool // one needs the reason for which packets were thrown away
-	atEnd        bool
+	triggers    []recorder.Trigger
+	atExit      trigger.Need // what the triggers must know of packets that leave a program
+	needsReason bool         // one must know the reason for which packets were thrown away
+	atEnd       bool
 }
 
 func (o *recorderOptions) flags(f *pflag.FlagSet) {
 	o.size = frame.Size{Unit: 1}
 	f.Var((*ringFlag)(o), "ring", "keep the last packets in memory of this `size` (256M), those of the last seconds (10s), or both (10s,1G); write them to -w at a --trigger, or on SIGUSR2")
-	f.StringArrayVar(&o.words, "trigger", nil, "make --ring write when this happens: aborted or another verdict, lost, reason:NO_SOCKET with --drops, any of them as drop>1000/s, end, or a packet that matches a `filter`; repeat --trigger for several")
+	f.StringArrayVar(&o.words, "trigger", nil, "make --ring write when this happens: aborted or another verdict, slower:5us (the XDP program ran at least so long), lost, reason:NO_SOCKET with --drops, any of them as drop>1000/s, end, or a packet that matches a `filter`; repeat --trigger for several")
 	frame.DurationVar(f, &o.interval, "trigger-interval", time.Second, "after a trigger, only count further triggers for this `time`")
 	frame.DurationVar(f, &o.post, "post", 0, "also write the packets that come within this `time` after a trigger")
 }
@@ -108,8 +108,11 @@ func (c *Options) checkRecorder(given func(flag string) bool) error {
 			return fmt.Errorf("--trigger: %w", err)
 		}
 		o.triggers = append(o.triggers, t)
-		o.needsVerdict = o.needsVerdict || need == trigger.Verdict
-		o.needsReason = o.needsReason || need == trigger.Reason
+		if need == trigger.Reason {
+			o.needsReason = true
+		} else {
+			o.atExit = max(o.atExit, need)
+		}
 	}
 	return nil
 }

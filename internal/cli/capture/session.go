@@ -13,6 +13,7 @@ func (o *Options) session() capture.Options {
 		Hooks:        o.hooks,
 		Targets:      o.programs,
 		Verdicts:     o.verdicts,
+		SlowerThan:   o.slowerThan,
 		FilterAtExit: o.filterAt == "exit",
 
 		StackDrops: o.drops.on,

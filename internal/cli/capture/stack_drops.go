@@ -11,6 +11,7 @@ import (
 	"github.com/xdpcap/xdpcap/capture"
 	"github.com/xdpcap/xdpcap/internal/cli/frame"
 	"github.com/xdpcap/xdpcap/internal/cli/outputs"
+	"github.com/xdpcap/xdpcap/internal/trigger"
 )
 
 // stackDropOptions are the flags for packets that the network stack throws away.
@@ -36,7 +37,7 @@ func (o *stackDropOptions) complete(cmd *cobra.Command) {
 
 // elsewhere are flags about packets at the hooks of an interface, which have no effect on packets
 // that the stack throws away.
-var elsewhere = []string{"direction", "hook", "sink", "rx-capture", "program", "verdict", "filter-at", "xdp-mode", "promiscuous-mode", "vlan-restore",
+var elsewhere = []string{"direction", "hook", "sink", "rx-capture", "program", "verdict", "slower-than", "filter-at", "xdp-mode", "promiscuous-mode", "vlan-restore",
 	"stats", "count", "sizes", "flows", "latency"}
 
 // checkStackDrops refuses flags that do not go with --drops.
@@ -58,8 +59,8 @@ func (o *Options) checkStackDrops(given func(flag string) bool) error {
 		return errors.New("--reason: the list is empty")
 	case o.sample.verdicts != nil:
 		return fmt.Errorf("--drops and --sample %s: packets that the stack throws away have no verdict", &o.sample)
-	case o.recorder.needsVerdict:
-		return errors.New("--drops and --trigger: packets that the stack throws away have no verdict")
+	case o.recorder.atExit != trigger.Nothing:
+		return fmt.Errorf("--drops and --trigger: packets that the stack throws away have no %v", o.recorder.atExit)
 	case o.card.stamp.IsCards():
 		return fmt.Errorf("--drops and -j %v: the stack does not know the card's stamps", o.card.stamp)
 	case o.WritesTo(outputs.SFlowScheme):

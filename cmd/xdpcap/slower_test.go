@@ -1,0 +1,156 @@
+package main_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/xdpcap/xdpcap/internal/testnet"
+)
+
+// slowFrames are packets for which a target of the kind Slow runs long, to each port of a round,
+// with packets between them for which it does not.
+func slowFrames() (frames [][]byte) {
+	for _, a := range answers {
+		for _, from := range []uint16{1000, testnet.SlowPort, 1000} {
+			frames = append(frames, testnet.TxToRx().UDP(from, a.port, []byte("payload")))
+		}
+	}
+	return frames
+}
+
+// readPackets returns what read --json says of each packet in a file.
+func readPackets(t *testing.T, file string) (all []packetKeys) {
+	t.Helper()
+	for d := json.NewDecoder(strings.NewReader(mustRead(t, "--json", file))); d.More(); {
+		var k packetKeys
+		if err := d.Decode(&k); err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, k)
+	}
+	return all
+}
+
+// --slower-than keeps each exit for which the program ran at least so long, and no other. It counts
+// with the filter: sampling is among those that are left. A packet for which the program should run
+// for a moment may take long on a busy machine, and is rightly kept then.
+func TestSlowerThan(t *testing.T) {
+	testnet.RequireFentry(t)
+	pair := testnet.MustPair(t, testnet.PairOptions{})
+	attachTarget(t, pair, testnet.Slow)
+	least := uint32(testnet.SlowTime)
+	i := 0
+	for _, test := range []struct {
+		args    string
+		want    []uint16 // ports of slow packets that are kept
+		sampled bool     // of these, as many as sampling leaves
+	}{
+		{"", []uint16{9, 10, 11, 12, 53, 443}, false},
+		{"--rx-capture entry,exit", []uint16{9, 10, 11, 12, 53, 443}, false},
+		{"--verdict drop,pass", []uint16{9, 53, 443}, false},
+		{"--verdict tx udp port 11 or udp port 9", []uint16{11}, false},
+		{"--filter-at exit udp port 10", []uint16{10}, false},
+		{"-Q inout", []uint16{9, 10, 11, 12, 53, 443}, false},
+		{"--sample 2", nil, true},
+		{"--max-rate 1", nil, true},
+	} {
+		for _, transport := range []string{"perf", "ring"} {
+			if i++; !testnet.Shared(i) {
+				continue
+			}
+			t.Run(test.args+" "+transport, func(t *testing.T) {
+				file := tempFile(t)
+				args := append(strings.Fields(test.args), "--slower-than", testnet.SlowTime.String(), "--transport", transport)
+				p := listening(t, pair.Rx, nil, append([]string{"-i", pair.RxName, "-w", file, "--json"}, args...)...)
+				frames := slowFrames()
+				testnet.Send(t, pair, frames...)
+				sentOut := uint64(0)
+				if strings.Contains(test.args, "inout") {
+					sendBack(t, pair, testnet.TxToRx().Reverse().UDP(1000, 53, nil))
+					sentOut = 1
+				}
+				s := account(t, p.interrupt())
+
+				var ports []uint16
+				exits, others := uint64(0), uint64(0)
+				for _, k := range readPackets(t, file) {
+					if k.Hook != "exit" {
+						others++
+						if k.RunTime != 0 {
+							t.Errorf("a packet at the hook %s has a run time: %+v", k.Hook, k)
+						}
+						continue
+					}
+					exits++
+					if k.RunTime < least {
+						t.Errorf("the program ran %d ns for a packet that was kept", k.RunTime)
+					}
+					if k.SourcePort == testnet.SlowPort {
+						ports = append(ports, k.DestinationPort)
+					}
+				}
+				for _, own := range s.Interfaces {
+					n := uint64(len(frames))
+					switch own.Hook {
+					case "entry":
+						if own.Seen != n || own.Captured != n || others != n {
+							t.Errorf("the entry's account: %+v, %d in the file", own.AccountKeys, others)
+						}
+					case "exit":
+						if own.Seen != n || own.Lost != 0 || own.Captured != exits || own.FilteredOut == 0 {
+							t.Errorf("the exit's account: %+v, %d in the file", own.AccountKeys, exits)
+						}
+						if slow := uint64(len(answers)); test.sampled && (own.NotSampled+own.Captured < slow || own.NotSampled == 0 || own.Captured == 0) ||
+							!test.sampled && own.NotSampled != 0 {
+							t.Errorf("the exit's account: %+v, of %d slow packets", own.AccountKeys, slow)
+						}
+					case "egress":
+						if own.Seen != sentOut || own.Captured != sentOut || others != sentOut {
+							t.Errorf("the account of sent packets: %+v", own.AccountKeys)
+						}
+					}
+				}
+				if !test.sampled {
+					if diff := cmp.Diff(test.want, ports); diff != "" {
+						t.Errorf("the slow packets: %s", diff)
+					}
+				}
+				if said := strings.Count(mustRead(t, "-v", file), ", ran "); uint64(said) != exits {
+					t.Errorf("%d lines have a run time, want %d", said, exits)
+				}
+				written, err := os.ReadFile(file)
+				if want := fmt.Sprintf("only packets for which the program ran at least %d ns at the exit", least); err != nil || !strings.Contains(string(written), want) {
+					t.Errorf("the file does not say %q: %v", want, err)
+				}
+			})
+		}
+	}
+}
+
+// The recorder writes when the program has run so long for a packet. That packet is the last one.
+func TestSlowerTrigger(t *testing.T) {
+	testnet.RequireFentry(t)
+	pair := testnet.MustPair(t, testnet.PairOptions{})
+	attachTarget(t, pair, testnet.Slow)
+	file := tempFile(t)
+	trigger := "slower:" + testnet.SlowTime.String()
+	p := listening(t, pair.Rx, nil, "-i", pair.RxName, "-w", file, "--ring", "1M", "--trigger", trigger, "--json")
+	fast, slow := testnet.TxToRx().UDP(1000, 53, nil), testnet.TxToRx().UDP(testnet.SlowPort, 53, nil)
+	testnet.Send(t, pair, fast, fast, slow, fast)
+	first := strings.Replace(file, ".pcapng", "-1.pcapng", 1)
+	if said := waitForFile(t, p, first); !strings.Contains(said, "recorded because of: "+trigger+", at ") {
+		t.Errorf("said: %s", said)
+	}
+	p.interrupt()
+	packets := readPackets(t, first)
+	fired := slices.IndexFunc(packets, func(k packetKeys) bool { return k.RunTime >= uint32(testnet.SlowTime) })
+	if fired < 0 || fired != len(packets)-1 {
+		t.Errorf("packet %d fired, of %+v", fired, packets)
+	}
+}
