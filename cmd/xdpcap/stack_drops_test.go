@@ -1,13 +1,16 @@
 package main_test
 
 import (
+	"encoding/binary"
 	"encoding/json"
 	"fmt"
+	"net"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	"github.com/gopacket/gopacket/pcapgo"
 
 	"github.com/xdpcap/xdpcap/internal/testnet"
@@ -129,6 +132,78 @@ func TestStackDropsRecorded(t *testing.T) {
 	}
 }
 
+// A collector of sFlow gets each packet that the stack throws away, with the reason of sFlow's list
+// that is the kernel's, and the kernel's own words. It gets the same from the file.
+func TestStackDropsSFlow(t *testing.T) {
+	skipEmulated(t)
+	pair := testnet.MustPair(t, testnet.PairOptions{Addresses: true})
+	err := pair.Rx.Do(func() error { return os.WriteFile("/proc/sys/net/ipv4/ip_forward", []byte("1"), 0) })
+	if err != nil {
+		t.Fatal(err)
+	}
+	closed, onward, martian := testnet.TxToRx(), testnet.TxToRx(), testnet.TxToRx()
+	onward.Dst.IPv4 = net.IP{192, 0, 2, 77}
+	martian.Src.IPv4 = net.IP{127, 0, 0, 1}
+	frames := [][]byte{
+		closed.UDP(1000, 9, make([]byte, 100)),
+		lastHop(onward.UDP(1000, 9, make([]byte, 200))),
+		martian.UDP(1000, 9, make([]byte, 300)),
+	}
+	live, later := listenSFlow(t, pair.Rx), listenSFlow(t, pair.Rx)
+	file := tempFile(t)
+	p := listening(t, pair.Rx, nil, "-i", pair.RxName, "--drops", "-w", "sflow://"+live.address, "-w", file, "--json", "udp and dst net 192.0.2.0/24")
+	sender := testnet.MustSender(t, pair)
+	for _, f := range frames {
+		if err := sender.Send(f); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s := account(t, p.interrupt())
+	if s.Captured != 3 || s.Seen != s.FilteredOut+3 || s.Outputs[0].Captured != 3 || s.Outputs[0].SFlow.DiscardedSamples != 3 || s.Outputs[0].SFlow.FlowSamples != 0 {
+		t.Errorf("summary %+v, outputs %+v", s.AccountKeys, s.Outputs)
+	}
+	if out, err := runIn(t, pair.Rx, command("read", "-q", "-w", "sflow://"+later.address, file)); err != nil {
+		t.Errorf("%v: %s", err, out)
+	}
+	index := interfaceIndex(t, pair)
+	for name, got := range map[string][]sflowDatagram{"live": live.read(t), "read": later.read(t)} {
+		if flows := samplesOf(got, flowSample); len(flows) != 0 {
+			t.Errorf("%s: %d flow samples", name, len(flows))
+		}
+		discards := samplesOf(got, discardedSample)
+		for i, want := range []sflowSample{
+			{reason: 3, texts: "__udp4_lib_rcv NO_SOCKET"},
+			{reason: 257, texts: "ip_forward IP_INHDR"},
+			{reason: 256},
+		} {
+			if i >= len(discards) {
+				t.Fatalf("%s: %d discarded packets", name, len(discards))
+			}
+			want.kind, want.sequence, want.counters = discardedSample, uint32(i+1), map[uint32]int{}
+			want.header, want.frameLength, want.stripped = frames[i][:128], uint32(len(frames[i])+4), 4
+			if want.sourceIndex = index; name == "read" { // which does not know this machine's interfaces
+				want.sourceIndex = discards[i].sourceIndex
+			}
+			if want.texts == "" { // which depends on the kernel
+				want.texts = discards[i].texts
+			}
+			if diff := cmp.Diff(want, discards[i], cmp.AllowUnexported(sflowSample{})); diff != "" {
+				t.Errorf("%s: discarded packet %d (-want +got):\n%s", name, i, diff)
+			}
+		}
+	}
+}
+
+// lastHop makes a frame of IPv4 with a TTL of 64 one that must not be forwarded.
+func lastHop(frame []byte) []byte {
+	const ttl, sum = 14 + 8, 14 + 10
+	less := frame[ttl] - 1
+	frame[ttl] = 1
+	corrected := uint32(binary.BigEndian.Uint16(frame[sum:])) + uint32(less)<<8
+	binary.BigEndian.PutUint16(frame[sum:], uint16(corrected+corrected>>16))
+	return frame
+}
+
 // Flags that make no sense together are refused in one line, and so is a reason that the kernel
 // does not have.
 func TestStackDropsMistakes(t *testing.T) {
@@ -144,7 +219,6 @@ func TestStackDropsMistakes(t *testing.T) {
 		{"--drops --stats", "--drops and --stats: this flag is for packets at the interface"},
 		{"--drops --sample drop=1", "--sample drop=1"},
 		{"--drops -j adapter", "--drops and -j adapter: the stack does not know the card's stamps"},
-		{"--drops -w sflow://127.0.0.1", "--drops and -w sflow://: sFlow's samples are of packets that an interface receives or sends"},
 		{"--ring 1M -w x --trigger reason:NO_SOCKET", "--trigger: only packets that the stack throws away have a reason: add --drops"},
 		{"--drops --ring 1M -w x --trigger reason:no_soket>5/s", `--trigger: reason:no_soket>5/s: reason "no_soket": this kernel has none of that name: did you mean NO_SOCKET?`},
 		{"--drops --ring 1M -w x --trigger drop", "--drops and --trigger: packets that the stack throws away have no verdict"},

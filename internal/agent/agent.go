@@ -39,7 +39,8 @@ type Options struct {
 // that its socket does not take count as not taken. An absent collector is not an error.
 //
 // A packet has one flow sample: if several hooks of an interface see it, such as entry and exit,
-// only the first one makes a sample. All exits make notifications of discarded packets.
+// only the first one makes a sample. All exits make notifications of discarded packets. A packet
+// that the stack throws away has a notification alone.
 //
 // An Agent belongs to one goroutine, except Counts, Size and Accounts.
 type Agent struct {
@@ -50,6 +51,7 @@ type Agent struct {
 	passed    uint64 // packets that were skipped because they are not Ethernet frames
 
 	description capture.Description
+	causeNames  func(*capture.Facts) (reason, location string) // the description's
 	sources     []source
 	sampled     map[direction]bool
 	known       map[int]*dataSource // by index
@@ -89,6 +91,7 @@ func Open(o Options) (*Agent, error) {
 // Begin starts the goroutines that look for the collector's address and read counters.
 func (a *Agent) Begin(d capture.Description) error {
 	a.description, a.sampled, a.known = d, make(map[direction]bool), make(map[int]*dataSource)
+	a.causeNames = a.description.CauseNames
 	a.add(d.Sources)
 	a.immediate = d.Options.Immediate
 	a.accounts, a.started = d.Accounts, time.Now()
@@ -197,9 +200,9 @@ func (a *Agent) sample(p *capture.Packet) {
 		s.waiting++
 		a.counts.flows.Add(1)
 	}
-	if v, known := s.VerdictOf(p); s.discards && known && (v == capture.Drop || v == capture.Aborted) {
+	if s.isDiscarded(p) {
 		d := a.specialFor(len(packet.Data) + sflow.MaxDiscard)
-		d.addDiscard(int(p.Source), s.discard(p, packet), p.Weight)
+		d.addDiscard(int(p.Source), s.discard(p, packet, a.causeNames), p.Weight)
 		a.counts.discards.Add(1)
 		if !s.flows {
 			in = d

@@ -3,8 +3,10 @@ package agent
 import (
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"net"
 	"net/netip"
+	"strings"
 	"testing"
 	"time"
 
@@ -313,6 +315,57 @@ func TestUnnoticed(t *testing.T) {
 	}
 }
 
+// A packet that the stack throws away has a notification with the kernel's reason, and no flow
+// sample: those are of the packets that the interface receives. The notifications tell of the
+// packets that were not drawn.
+func TestStackDrops(t *testing.T) {
+	conn := listen(t)
+	d := description()
+	d.Sources = append([]capture.Source{{Name: "a", Hook: capture.StackDrop, Index: 7}}, d.Sources...)
+	d.Options.Sample = 10
+	d.ReasonName = func(r capture.Reason) string { return []string{"NOT_SPECIFIED", "NO_SOCKET", "NEW"}[r] }
+	d.LocationName = func(at capture.Location) string { return fmt.Sprint("function", at) }
+	a := begun(t, Options{Collector: conn.LocalAddr().String()}, d)
+	data := make([]byte, 60)
+	for reason := range capture.Reason(3) {
+		a.Write([]capture.Packet{{Facts: &capture.Facts{Reason: reason, Location: capture.Location(reason + 1), WireLen: 60}, Data: data}})
+	}
+	a.Write([]capture.Packet{{Facts: &capture.Facts{Source: 1, WireLen: 60}, Data: data}})
+	final := capture.Accounts{{Seen: 30, NotSampled: 27, Captured: 3}, {Seen: 10, NotSampled: 9, Captured: 1}, {}, {}, {}}
+	accounts, err := a.End(final)
+	if err != nil || accounts[0] != (capture.Account{Seen: 30, NotSampled: 27, Captured: 3, Bytes: 180}) || accounts[1].Captured != 1 {
+		t.Errorf("accounts %+v, %v", accounts, err)
+	}
+	if c := a.Counts(); c.Flows != 1 || c.Discards != 3 {
+		t.Errorf("counts %+v", c)
+	}
+	if kinds, _ := receive(t, conn); !cmp.Equal(kinds, []uint32{3}) {
+		t.Errorf("samples %v before those of discarded packets", kinds)
+	}
+	b := make([]byte, 1500)
+	n, err := conn.Read(b)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got [][5]uint32 // sequence, source, drops, input, reason
+	for at := 28; at < n; at += 8 + int(binary.BigEndian.Uint32(b[at+4:])) {
+		var f [5]uint32
+		for i, field := range []int{8, 16, 20, 24, 32} {
+			f[i] = binary.BigEndian.Uint32(b[at+field:])
+		}
+		got = append(got, f)
+	}
+	want := [][5]uint32{{1, 7, 9, 0, 256}, {2, 7, 18, 0, 3}, {3, 7, 27, 0, 256}}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("notifications: %s", diff)
+	}
+	for _, text := range []string{"\x09function1", "\x0dNOT_SPECIFIED", "\x09function2", "\x09NO_SOCKET", "\x09function3", "\x03NEW"} {
+		if !strings.Contains(string(b[:n]), text) {
+			t.Errorf("%q is not in the datagram", text)
+		}
+	}
+}
+
 // When the collector's name means another address, datagrams go there.
 func TestTurn(t *testing.T) {
 	first, second := listen(t), listen(t)
@@ -397,8 +450,15 @@ func TestNoAllocations(t *testing.T) {
 	conn := listen(t)
 	d := description()
 	d.Accounts = func() (capture.Accounts, error) { return nil, errors.ErrUnsupported }
+	d.Sources = append(d.Sources, capture.Source{Name: "b", Hook: capture.StackDrop, Index: 9})
+	d.ReasonName = func(capture.Reason) string { return "NO_SOCKET" }
+	d.LocationName = func(capture.Location) string { return "__udp4_lib_rcv" }
 	a := begun(t, Options{Collector: conn.LocalAddr().String()}, d)
-	packets := []capture.Packet{{Facts: &capture.Facts{WireLen: 200}, Data: make([]byte, 200)}, {Facts: &capture.Facts{WireLen: 200, Source: 2, Verdict: capture.Drop}, Data: make([]byte, 200)}}
+	var packets []capture.Packet
+	for _, facts := range []capture.Facts{{}, {Source: 2, Verdict: capture.Drop}, {Source: 4, Location: 1}} {
+		facts.WireLen = 200
+		packets = append(packets, capture.Packet{Facts: &facts, Data: make([]byte, 200)})
+	}
 	for range 1_000 { // until all datagrams' buffers have grown to their final size
 		a.Write(packets)
 	}

@@ -39,7 +39,8 @@ type direction struct {
 }
 
 // add adds sources. Only the first source of each direction of an interface makes flow samples,
-// because a packet must have only one.
+// because a packet must have only one. A source of packets that the stack throws away makes none: a
+// flow sample is of a packet that an interface receives or sends.
 func (a *Agent) add(sources []capture.Source) {
 	for i := range sources {
 		s := &sources[i]
@@ -50,7 +51,7 @@ func (a *Agent) add(sources []capture.Source) {
 		own := source{
 			Source:   s,
 			data:     a.known[s.Index],
-			flows:    !a.sampled[at],
+			flows:    !a.sampled[at] && s.Hook != capture.StackDrop,
 			discards: s.HasVerdict() || s.Hook == capture.UnknownHook,
 			scale:    newScale(&a.description.Options),
 		}
@@ -59,7 +60,7 @@ func (a *Agent) add(sources []capture.Source) {
 		}
 		own.rate = own.scale.nominal
 		a.sources = append(a.sources, own)
-		a.sampled[at] = true
+		a.sampled[at] = a.sampled[at] || own.flows
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -137,21 +138,33 @@ func (s *source) output(p *capture.Packet) sflow.Interface {
 	return sflow.Interface{}
 }
 
-func (s *source) discard(p *capture.Packet, packet sflow.Packet) sflow.Discard {
-	s.data.discardNumber++
-	verdict := "XDP_DROP"
-	if p.Verdict == capture.Aborted {
-		verdict = "XDP_ABORTED"
+// isDiscarded tells whether a packet was discarded by the stack, or by an XDP program.
+func (s *source) isDiscarded(p *capture.Packet) bool {
+	if s.Hook == capture.StackDrop {
+		return true
 	}
-	return sflow.Discard{
+	v, known := s.VerdictOf(p)
+	return s.discards && known && (v == capture.Drop || v == capture.Aborted)
+}
+
+// discard is the notification of a packet that was discarded. names are CauseNames of the session.
+func (s *source) discard(p *capture.Packet, packet sflow.Packet, names func(*capture.Facts) (reason, location string)) sflow.Discard {
+	s.data.discardNumber++
+	d := sflow.Discard{
 		Sequence: s.data.discardNumber,
 		Source:   s.data.id,
-		Input:    uint32(s.Index),
-		Reason:   sflow.ReasonXDP,
 		Packet:   packet,
-		Function: s.Target.Name,
-		Linux:    verdict,
 	}
+	if s.Hook == capture.StackDrop { // the packet may have been on its way in, or on its way out
+		d.Linux, d.Function = names(p.Facts)
+		d.Reason = sflow.ReasonOf(d.Linux, d.Function)
+		return d
+	}
+	d.Input, d.Reason, d.Function, d.Linux = uint32(s.Index), sflow.ReasonXDP, s.Target.Name, "XDP_DROP"
+	if p.Verdict == capture.Aborted {
+		d.Linux = "XDP_ABORTED"
+	}
+	return d
 }
 
 // lookInterval is the shortest time between readings of the accounts, because each needs a system

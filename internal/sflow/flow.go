@@ -89,15 +89,6 @@ func SetSampling(flow []byte, s Sampling) {
 	be.PutUint32(at[8:], s.Drops)
 }
 
-// A Reason says why a packet was discarded.
-type Reason uint32
-
-// Reasons from sFlow.org's list.
-const (
-	ReasonUnknown Reason = 256
-	ReasonXDP     Reason = 367 // by an XDP program
-)
-
 // A Discard is a discarded packet's notification.
 type Discard struct {
 	Sequence uint32 // of the source's notifications

@@ -3,10 +3,14 @@ package sflow
 import (
 	"encoding/hex"
 	"net/netip"
+	"slices"
 	"strings"
 	"testing"
 
+	"github.com/cilium/ebpf/btf"
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/xdpcap/xdpcap/internal/lost"
 )
 
 // unhex reads hexadecimal digits with blanks between them and comments from # to the end of the
@@ -176,9 +180,58 @@ func TestNoAllocations(t *testing.T) {
 	n := testing.AllocsPerRun(100, func() {
 		b = AppendHeader(b[:0], &Header{Agent: netip.AddrFrom4([4]byte{192, 0, 2, 1})})
 		b = AppendFlow(b, &flow)
+		discard.Reason = ReasonOf("NO_SOCKET", "__udp4_lib_rcv")
 		b = AppendDiscard(b, &discard)
 	})
 	if n != 0 {
 		t.Errorf("%v allocations", n)
+	}
+}
+
+// The table of reasons is ordered by number, and each reason of the kernel is in it once, by a name
+// that the kernel has. The newest of them has come with Linux 6.17.
+func TestReasons(t *testing.T) {
+	names, err := lost.KernelReasons(btf.NewCache())
+	if err != nil {
+		t.Fatal(err)
+	}
+	known := names.Names()
+	isOld := !slices.Contains(known, "DUALPI2_STEP_DROP")
+	seen := make(map[string]bool)
+	for i, e := range equivalents {
+		if i > 0 && e.reason <= equivalents[i-1].reason || e.name == "" || seen[e.name] {
+			t.Errorf("%d %s comes after %d %s", e.reason, e.name, equivalents[max(i, 1)-1].reason, equivalents[max(i, 1)-1].name)
+		}
+		seen[e.name] = true
+		for _, linux := range strings.Fields(e.linux) {
+			if seen[linux] {
+				t.Errorf("%s is there twice", linux)
+			}
+			seen[linux] = true
+			if !isOld && !slices.Contains(known, linux) {
+				t.Errorf("the kernel has no reason %s", linux)
+			}
+			if got := ReasonOf(linux, "any_function"); got != e.reason {
+				t.Errorf("%s is %d, want %d", linux, got, e.reason)
+			}
+		}
+	}
+	for _, tt := range []struct {
+		linux, function string
+		want            Reason
+	}{
+		{"NO_SOCKET", "__udp4_lib_rcv", 3},
+		{"IP_INHDR", "ip_rcv_core", 275},
+		{"IP_INHDR", "ip_forward", 257},
+		{"IP_INHDR", "ip6_forward", 257},
+		{"NETFILTER_DROP", "nf_hook_slow", 258},
+		{"SOCKET_RCVBUFF", "udp_queue_rcv_one_skb", 259},
+		{"NOT_SPECIFIED", "ip_forward", 256},
+		{"reason 3 of subsystem 2", "", 256},
+		{"", "", 256},
+	} {
+		if got := ReasonOf(tt.linux, tt.function); got != tt.want {
+			t.Errorf("%s in %s is %d, want %d", tt.linux, tt.function, got, tt.want)
+		}
 	}
 }

@@ -10,7 +10,6 @@ import (
 
 	"github.com/xdpcap/xdpcap/capture"
 	"github.com/xdpcap/xdpcap/internal/cli/frame"
-	"github.com/xdpcap/xdpcap/internal/cli/outputs"
 	"github.com/xdpcap/xdpcap/internal/trigger"
 )
 
@@ -63,8 +62,6 @@ func (o *Options) checkStackDrops(given func(flag string) bool) error {
 		return fmt.Errorf("--drops and --trigger: packets that the stack throws away have no %v", o.recorder.atExit)
 	case o.card.stamp.IsCards():
 		return fmt.Errorf("--drops and -j %v: the stack does not know the card's stamps", o.card.stamp)
-	case o.WritesTo(outputs.SFlowScheme):
-		return errors.New("--drops and -w sflow://: sFlow's samples are of packets that an interface receives or sends")
 	}
 	return nil
 }
