@@ -20,6 +20,9 @@ import (
 
 // captureCost measures xdpcap's own program while xdpcap runs and reads what the program sends.
 func (l *lab) captureCost(ctx context.Context, p *program, c *config, transport string) (result []float64, err error) {
+	if c.place == atStack {
+		return l.stackCost(ctx, p, c, transport)
+	}
 	s := &subject{base: l.empty.Program(), frame: testnet.UDPFrame(c.size, 0), repeat: repeatFor(c.size, c)}
 	args := []string{"-i", rxName}
 	verdict := xdp.Drop

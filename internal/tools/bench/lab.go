@@ -62,8 +62,13 @@ func (l *lab) runProgram(p *ebpf.Program, cpu int, frame, context []byte, repeat
 	if context != nil {
 		opts.Context = context
 	}
+	return timeRuns(p, cpu, l.pair.Rx, opts, ready)
+}
+
+// timeRuns runs a program in a namespace and returns the thread's CPU time per run in ns.
+func timeRuns(p *ebpf.Program, cpu int, in *testnet.Namespace, opts *ebpf.RunOptions, ready func()) (ns float64, err error) {
 	err = thread.Quiet(cpu, func() error {
-		return l.pair.Rx.Do(func() error {
+		return in.Do(func() error {
 			ready()
 			before, err := clock.ThreadTime()
 			if err != nil {
@@ -73,7 +78,7 @@ func (l *lab) runProgram(p *ebpf.Program, cpu int, frame, context []byte, repeat
 				return err
 			}
 			after, err := clock.ThreadTime()
-			ns = float64(after-before) / float64(repeat)
+			ns = float64(after-before) / float64(opts.Repeat)
 			return err
 		})
 	})

@@ -174,7 +174,8 @@ func (l *lane) toolCPUs() string {
 type network struct {
 	*lane
 	drop, pass *lane
-	receivers  []*testnet.Receiver
+
+	dropping, passing *testnet.Receiver // the programs of these two
 }
 
 func newNetwork(opts networkOptions) (n *network, err error) {
@@ -189,23 +190,19 @@ func newNetwork(opts networkOptions) (n *network, err error) {
 			return n, err
 		}
 	}
-	for _, bare := range []struct {
-		*lane
-		verdict xdp.Verdict
-	}{{n.drop, xdp.Drop}, {n.pass, xdp.Pass}} {
-		r, err := testnet.AttachReceiver(bare.pair.Rx, rxName, bare.verdict, testnet.ReceiverOptions{})
-		if err != nil {
-			return n, err
-		}
-		n.receivers = append(n.receivers, r)
+	if n.dropping, err = testnet.AttachReceiver(n.drop.pair.Rx, rxName, xdp.Drop, testnet.ReceiverOptions{}); err != nil {
+		return n, err
 	}
-	return n, nil
+	n.passing, err = testnet.AttachReceiver(n.pass.pair.Rx, rxName, xdp.Pass, testnet.ReceiverOptions{})
+	return n, err
 }
 
 func (n *network) close() error {
 	var errs []error
-	for _, r := range n.receivers {
-		errs = append(errs, r.Close())
+	for _, r := range []*testnet.Receiver{n.dropping, n.passing} {
+		if r != nil {
+			errs = append(errs, r.Close())
+		}
 	}
 	for _, l := range []*lane{n.lane, n.drop, n.pass} {
 		if l != nil {

@@ -14,6 +14,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/xdpcap/xdpcap/capture"
 	"github.com/xdpcap/xdpcap/internal/testnet"
 	"github.com/xdpcap/xdpcap/internal/thread"
 	"github.com/xdpcap/xdpcap/internal/xdp"
@@ -169,5 +170,79 @@ func TestProgramCost(t *testing.T) {
 	}
 	if counted, err := l.countCost(t.Context()); err != nil || len(counted) != l.runs {
 		t.Errorf("to count costs %v ns, %v", counted, err)
+	}
+}
+
+// The stack throws the packets away whose cost is measured, one by one, and none of the others.
+func TestStackFrames(t *testing.T) {
+	testnet.RequireLiveFrames(t)
+	l, err := newLab(networkOptions{cpus: 1}, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.close()
+	const frames = 500
+	for _, test := range []struct {
+		name  string
+		frame []byte
+		want  uint64
+	}{
+		{"thrown away", thrownAwayFrame(testnet.MinFrame), frames},
+		{"not thrown away", consumedFrame(), 0},
+	} {
+		var s *capture.Session
+		err := l.pass.pair.Rx.Do(func() (err error) {
+			s, err = capture.Open(capture.Options{Interfaces: []string{rxName}, StackDrops: true})
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ns, err := l.passToStack(test.frame, frames/2, 2)
+		if err != nil || len(ns) != 2 || slices.Min(ns) <= 0 {
+			t.Errorf("%s: %v ns, %v", test.name, ns, err)
+		}
+		accounts, err := s.Accounts()
+		if err != nil || accounts[0].Seen != test.want {
+			t.Errorf("%s: %+v of %d, %v", test.name, accounts, frames, err)
+		}
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// What --drops costs is measured for each transport, and costs something where packets are thrown
+// away.
+func TestStackCost(t *testing.T) {
+	testnet.SkipEmulated(t)
+	testnet.RequireLiveFrames(t)
+	path := os.Getenv("XDPCAP")
+	if path == "" {
+		t.Skip("measures bin/xdpcap: make test builds it")
+	}
+	p, err := newProgram(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l, err := newLab(networkOptions{cpus: 1}, stackRuns)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.close()
+	for _, c := range configs {
+		if c.place != atStack {
+			continue
+		}
+		for _, transport := range transports {
+			all, err := l.captureCost(t.Context(), p, &c, transport)
+			if err != nil || len(all) != stackRuns || c.kept > 0 && slices.Max(all) <= 0 {
+				t.Errorf("%s, %s: %v ns, %v", c.what, transport, all, err)
+			}
+			t.Logf("%s, %s: %.0f ns", c.what, transport, all)
+		}
+	}
+	if _, err := l.captureCost(t.Context(), &program{path: path, help: "none"}, &config{place: atStack}, perf); err == nil {
+		t.Error("an xdpcap without --drops was measured")
 	}
 }

@@ -162,7 +162,8 @@ func (r *Report) printCosts(out io.Writer) {
 	fmt.Fprint(out, `
 kernel: CPU time of xdpcap's own program by BPF_PROG_RUN over an empty program, while xdpcap reads
     what it sends; nothing was lost. At the hook XDP with --sink, unless it says otherwise; at a
-    program, over that program without xdpcap.
+    program, over that program without xdpcap. With --drops, CPU time of XDP_PASS and the stack over
+    the same without xdpcap, for packets that the stack throws away, and for others.
 traffic: the rate of unpaced traffic with --sink, over XDP_DROP's. *: some of it was lost.
 reader CPU: per captured packet, of that traffic.
 `)
