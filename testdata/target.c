@@ -181,7 +181,10 @@ int waiting_target(struct xdp_md *ctx)
 	return count(XDP_PASS);
 }
 
-static int take_time(__u32 round, __u64 *until) { return bpf_ktime_get_ns() >= *until; }
+static int take_time(__u32 round, __u64 *until)
+{
+	return bpf_ktime_get_ns() >= *until;
+}
 
 /* Runs for at least SLOW_NS, by the kernel's clock, for a packet from SLOW_PORT. */
 SEC("xdp.frags")
