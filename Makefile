@@ -51,7 +51,8 @@ endif
 TEST_FLAGS = -count=1 -timeout 60m
 
 # The tests on this machine mostly wait, so those with the race detector and the emulated machines run
-# beside them. The latter always have work: URGENT lets the others go first, where root may do that.
+# beside them. URGENT lets them all go before what else the computer does, where root may do that: or
+# the emulated machines, which always have work, would take twice as long beside two busy processes.
 # All packages are installed first, because only one apt can run.
 test: ## run all tests, as root; installs what they need where it is missing
 	@$(call need,$(GENERATE_PACKAGES) $(KERNELS_PACKAGES) $(HOST_PACKAGES) $(RACE_PACKAGES))
@@ -77,7 +78,7 @@ test-race: build ## run the tests of the packages that have goroutines with the 
 test-kernels: ## run the tests in Debian's kernels 6.1 and 6.12 under qemu, or in KERNEL=6.1; RUN=TestName narrows it
 	@$(call need,$(KERNELS_PACKAGES))
 	$(GO) build -o bin/kernels ./internal/tools/kernels
-	bin/kernels -run '$(RUN)' $(KERNEL)
+	$(URGENT) bin/kernels -run '$(RUN)' $(KERNEL)
 
 lint: ## gofmt, vet, staticcheck, clang-format, and generated code equal to the committed
 	@$(call need,$(GENERATE_PACKAGES))
