@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -80,31 +79,29 @@ func testPauseFor(t *testing.T, beside time.Duration) {
 	var rival sync.WaitGroup
 	defer rival.Wait()
 	looks, err := p.pauseFor(t.Context(), func() error {
-		before, err := p.cpu()
-		if err != nil {
-			return err
-		}
-		if err := os.WriteFile(path, nil, 0o600); err != nil {
-			return err
-		}
-		time.Sleep(50 * time.Millisecond)
-		if after, err := p.cpu(); err != nil || after != before || strings.Contains(p.said.text(), "done") {
-			t.Errorf("CPU time %v while it was paused, %v, said %q", after-before, err, p.said.text())
-		}
-		if beside > 0 {
-			schedule := func(policy uint32) error {
-				return unix.SchedSetAttr(p.cmd.Process.Pid, &unix.SchedAttr{Size: unix.SizeofSchedAttr, Policy: policy}, 0)
-			}
-			if err := schedule(unix.SCHED_IDLE); err != nil {
+		if beside == 0 {
+			if err := os.WriteFile(path, nil, 0o600); err != nil {
 				return err
 			}
+		}
+		// The kernel says that a process has stopped just before it leaves its CPU, and a busy
+		// machine may come in between.
+		var before time.Duration
+		testnet.WaitFor(t, "50 ms in which the process does not run", func() bool {
+			var err error
+			before, err = p.cpu()
+			time.Sleep(50 * time.Millisecond)
+			after, failed := p.cpu()
+			return err == nil && failed == nil && after == before
+		})
+		if strings.Contains(p.said.text(), "done") {
+			t.Errorf("said %q while it was paused", p.said.text())
+		}
+		if beside > 0 {
 			rival.Go(func() {
-				thread.Quiet(1, func() error {
-					for began := time.Now(); time.Since(began) < beside; {
-						runtime.Gosched()
-					}
-					return schedule(unix.SCHED_NORMAL)
-				})
+				if err := thread.Quiet(1, func() error { return takeCPU(p, before, beside, path) }); err != nil {
+					t.Error(err)
+				}
 			})
 		}
 		return nil
@@ -112,9 +109,34 @@ func testPauseFor(t *testing.T, beside time.Duration) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if last := looks[len(looks)-1]; last.cpu <= 0 || last.at < idleTime || !strings.Contains(p.said.text(), "done") {
-		t.Errorf("%+v, said %q", last, p.said.text())
+	if runs, err := p.runs(); runs || err != nil {
+		t.Errorf("it still runs, %v", err)
 	}
+	if last := looks[len(looks)-1]; last.cpu <= 0 || last.at < idleTime {
+		t.Errorf("%+v", last)
+	}
+	testnet.WaitFor(t, "its last word", func() bool { return strings.Contains(p.said.text(), "done") })
+}
+
+// takeCPU takes the CPU away from a process for some time, once that has run again, and then lets
+// it find its file.
+func takeCPU(p *process, before, beside time.Duration, path string) error {
+	for now := before; now == before; {
+		time.Sleep(lookTime)
+		var err error
+		if now, err = p.cpu(); err != nil {
+			return err
+		}
+	}
+	schedule := func(policy uint32) error {
+		return unix.SchedSetAttr(p.cmd.Process.Pid, &unix.SchedAttr{Size: unix.SizeofSchedAttr, Policy: policy}, 0)
+	}
+	if err := schedule(unix.SCHED_IDLE); err != nil {
+		return err
+	}
+	for began := time.Now(); time.Since(began) < beside; { // runtime.Gosched would leave the CPU
+	}
+	return errors.Join(schedule(unix.SCHED_NORMAL), os.WriteFile(path, nil, 0o600))
 }
 
 // A pipe is taken to its end, and nothing of it for a second.
