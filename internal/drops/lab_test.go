@@ -1,0 +1,274 @@
+package drops
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"net"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/asm"
+	"github.com/cilium/ebpf/link"
+	"github.com/google/go-cmp/cmp"
+	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
+
+	"github.com/xdpcap/xdpcap/internal/testnet"
+	"github.com/xdpcap/xdpcap/internal/xdp"
+)
+
+// UDP ports of the lab, by what becomes of a packet there.
+const (
+	dropPort = 7001 + iota
+	abortPort
+	downPort    // redirected to an interface that is down
+	missingPort // redirected by a map without an entry
+	closedPort  // no socket has it
+)
+
+// A lab is a network that loses packets at every stage: in the XDP program, before the sockets, at
+// a full socket, and in the queue of an interface that packets are forwarded to.
+type lab struct {
+	*network
+	out  *testnet.Pair // packets are forwarded to its Tx, whose queue is slow
+	open *net.UDPConn  // has room for all packets
+	full uint16        // the port of a socket that has room for few packets
+}
+
+func newLab(n *network) *lab {
+	n.Helper()
+	l := &lab{network: n, full: n.listen()}
+	l.out = testnet.MustPair(n, testnet.PairOptions{Tx: n.Rx, TxName: "out0", RxName: "far0"})
+	n.set("ipv4/ip_forward", "1")
+	n.set("ipv4/conf/"+n.RxName+"/rp_filter", "1")
+	n.must(n.Rx.Do(func() error {
+		conn, err := net.ListenPacket("udp4", testnet.RxEndpoint.IPv4.String()+":0")
+		if err != nil {
+			return err
+		}
+		n.Cleanup(func() { conn.Close() })
+		l.open = conn.(*net.UDPConn)
+		address, err := netlink.ParseAddr("198.51.100.1/24")
+		if err != nil {
+			return err
+		}
+		root := netlink.QdiscAttrs{LinkIndex: l.out.TxIndex, Handle: netlink.MakeHandle(1, 0), Parent: netlink.HANDLE_ROOT}
+		return errors.Join(netlink.AddrAdd(l.slow(), address),
+			netlink.NeighSet(&netlink.Neigh{LinkIndex: l.out.TxIndex, IP: beyond, HardwareAddr: testnet.TxEndpoint.MAC, State: netlink.NUD_PERMANENT}),
+			netlink.QdiscAdd(&netlink.Tbf{QdiscAttrs: root, Rate: 1000, Limit: 2000, Buffer: 60_000_000}))
+	}))
+	return l
+}
+
+// beyond is a host behind the slow interface.
+var beyond = net.IP{198, 51, 100, 2}
+
+// slow is the interface that packets are forwarded to.
+func (l *lab) slow() netlink.Link {
+	return &netlink.Device{LinkAttrs: netlink.LinkAttrs{Index: l.out.TxIndex}}
+}
+
+// program is an XDP program that loses packets to some ports, and passes all others.
+func (l *lab) program() asm.Instructions {
+	l.Helper()
+	targets, err := ebpf.NewMap(&ebpf.MapSpec{Name: "targets", Type: ebpf.DevMap, KeySize: 4, ValueSize: 4, MaxEntries: 4})
+	l.must(err)
+	l.Cleanup(func() { targets.Close() })
+	const portAt = 14 + 20 + 2 // Ethernet and IPv4 without options
+	swapped := func(port uint16) int32 { return int32(port<<8 | port>>8) }
+	return asm.Instructions{
+		asm.LoadMem(asm.R2, asm.R1, 0, asm.Word),
+		asm.LoadMem(asm.R3, asm.R1, 4, asm.Word),
+		asm.Mov.Reg(asm.R4, asm.R2),
+		asm.Add.Imm(asm.R4, portAt+2),
+		asm.JGT.Reg(asm.R4, asm.R3, "pass"),
+		asm.LoadMem(asm.R5, asm.R2, portAt, asm.Half),
+		asm.JEq.Imm(asm.R5, swapped(dropPort), "drop"),
+		asm.JEq.Imm(asm.R5, swapped(abortPort), "abort"),
+		asm.JEq.Imm(asm.R5, swapped(downPort), "down"),
+		asm.JEq.Imm(asm.R5, swapped(missingPort), "missing"),
+		asm.Mov.Imm(asm.R0, int32(xdp.Pass)).WithSymbol("pass"),
+		asm.Return(),
+		asm.Mov.Imm(asm.R0, int32(xdp.Drop)).WithSymbol("drop"),
+		asm.Return(),
+		asm.Mov.Imm(asm.R0, int32(xdp.Aborted)).WithSymbol("abort"),
+		asm.Return(),
+		asm.Mov.Imm(asm.R1, int32(l.addDown())).WithSymbol("down"),
+		asm.Mov.Imm(asm.R2, 0),
+		asm.FnRedirect.Call(),
+		asm.Return(),
+		asm.LoadMapPtr(asm.R1, targets.FD()).WithSymbol("missing"),
+		asm.Mov.Imm(asm.R2, 1),
+		asm.Mov.Imm(asm.R3, int32(xdp.Aborted)), // what it returns without an entry
+		asm.FnRedirectMap.Call(),
+	}
+}
+
+// sendAll sends so many packets to every place, and returns the sum.
+func (l *lab) sendAll(each int) (sent uint64) {
+	l.Helper()
+	open := uint16(l.open.LocalAddr().(*net.UDPAddr).Port)
+	away, strange := testnet.TxToRx(), testnet.TxToRx()
+	away.Dst.IPv4 = beyond
+	strange.Src.IPv4 = net.IP{203, 0, 113, 1} // of no network that is behind this interface
+	for range each {
+		for _, port := range []uint16{dropPort, abortPort, downPort, missingPort, closedPort, open, l.full} {
+			l.must(l.sender.Send(testnet.TxToRx().UDP(1000, port, make([]byte, 400))))
+			sent++
+		}
+		for _, path := range []testnet.Path{away, strange} {
+			l.must(l.sender.Send(path.UDP(1000, open, make([]byte, 400))))
+			sent++
+		}
+	}
+	return sent
+}
+
+// received takes everything out of a socket, and returns how many packets that were.
+func (l *lab) received(conn *net.UDPConn) (packets uint64) {
+	l.Helper()
+	raw, err := conn.SyscallConn()
+	l.must(err)
+	l.must(raw.Control(func(fd uintptr) {
+		for buf := make([]byte, 1500); ; packets++ {
+			if _, _, err := unix.Recvfrom(int(fd), buf, unix.MSG_DONTWAIT); err != nil {
+				return
+			}
+		}
+	}))
+	return packets
+}
+
+// queue returns how many packets the slow interface's queue has sent or holds, and how many it has
+// dropped: what `tc -s qdisc` prints.
+func (l *lab) queue() (forwarded, dropped uint64) {
+	l.Helper()
+	l.must(l.Rx.Do(func() error {
+		queues, err := netlink.QdiscList(l.slow())
+		for _, q := range queues {
+			s := q.Attrs().Statistics
+			forwarded += uint64(s.Basic.Packets) + uint64(s.Queue.Qlen)
+			dropped += uint64(s.Queue.Drops)
+		}
+		return err
+	}))
+	return forwarded, dropped
+}
+
+// kernelCounters returns the receiving side's counters of protocols, as `nstat -a` names them.
+func (l *lab) kernelCounters() map[string]uint64 {
+	l.Helper()
+	all := make(map[string]uint64)
+	l.must(l.Rx.Do(func() error {
+		for _, path := range []string{"/proc/thread-self/net/snmp", "/proc/thread-self/net/netstat"} {
+			text, err := os.ReadFile(path)
+			if err != nil {
+				return err
+			}
+			lines := strings.Split(string(text), "\n")
+			for i := 0; i+1 < len(lines); i += 2 { // a line of names, and one of values
+				names, values := strings.Fields(lines[i]), strings.Fields(lines[i+1])
+				for j := 1; j < len(names); j++ {
+					n, _ := strconv.ParseUint(values[j], 10, 64) // Tcp's MaxConn is -1
+					all[strings.TrimSuffix(names[0], ":")+names[j]] = n
+				}
+			}
+		}
+		return nil
+	}))
+	return all
+}
+
+// driverCounters returns the sums of the driver's counters over all receive queues.
+func (l *lab) driverCounters() map[string]uint64 {
+	l.Helper()
+	sums := make(map[string]uint64)
+	l.must(l.Rx.Do(func() error {
+		all, err := xdp.DriverCounters(l.RxName)
+		for name, n := range all {
+			if counter, ok := counterOfQueue(name); ok {
+				sums[counter] += n
+			}
+		}
+		return err
+	}))
+	return sums
+}
+
+// Packets that get lost at every stage at once are each counted at one, and the sum is what was
+// sent less what arrived. The kernel's own counters say the same.
+func TestLab(t *testing.T) {
+	for mode, flags := range map[string]link.XDPAttachFlags{"native": link.XDPDriverMode, "generic": link.XDPGenericMode} {
+		t.Run(mode, func(t *testing.T) {
+			l := newLab(newNetwork(t))
+			var driver map[string]uint64
+			if flags == link.XDPDriverMode {
+				driver = map[string]uint64{"xdp_drops": 3 * labPackets, "drops": labPackets}
+			}
+			l.check(flags, driver)
+		})
+	}
+}
+
+// The same holds of cards whose driver is virtio_net.
+func TestLabOfCards(t *testing.T) {
+	newLab(newCards(t)).check(link.XDPDriverMode, map[string]uint64{"xdp_drops": 4 * labPackets, "drops": 4 * labPackets})
+}
+
+// labPackets is how many packets are sent to each place of a lab.
+const labPackets = 40
+
+// check loses packets everywhere. driver is by how much the driver's counters must rise.
+func (l *lab) check(flags link.XDPAttachFlags, driver map[string]uint64) {
+	l.Helper()
+	l.attach(l.program(), flags)
+	counters, counts := l.kernelCounters(), l.driverCounters()
+	m := l.openMeter()
+	sent := l.sendAll(labPackets)
+
+	found := l.losses(m)
+	arrived := l.received(l.open)
+	forwarded, dropped := l.queue()
+	after := l.kernelCounters()
+	rose := func(name string) uint64 { return after[name] - counters[name] }
+	full := rose("UdpRcvbufErrors")
+	if full == 0 || full >= labPackets || dropped == 0 || forwarded == 0 {
+		l.Fatalf("%d of %d packets found no room in the socket, and %d in the queue, which took %d", full, labPackets, dropped, forwarded)
+	}
+
+	total, egress, redirect := uint64(0), uint64(0), uint64(0)
+	for at, packets := range maps.Clone(found) {
+		total += packets
+		switch { // whose reasons differ between kernels
+		case strings.HasPrefix(at, "egress QDISC_"):
+			egress += packets
+			delete(found, at)
+		case strings.HasPrefix(at, "XDP redirect: "):
+			redirect += packets
+			delete(found, at)
+		}
+	}
+	want := map[string]uint64{
+		"XDP drop": labPackets, "XDP aborted": 2 * labPackets, "stack NO_SOCKET": rose("UdpNoPorts"),
+		"stack IP_RPFILTER": rose("TcpExtIPReversePathFilter"), "socket SOCKET_RCVBUFF": full,
+	}
+	if diff := cmp.Diff(want, found); diff != "" || redirect != labPackets || egress != dropped {
+		l.Errorf("%d failed redirects, want %d; %d at the queue, which has dropped %d; others: %s", redirect, labPackets, egress, dropped, diff)
+	}
+	arrived += labPackets - full + forwarded
+	if total != sent-arrived {
+		l.Errorf("%d packets are lost, but %d were sent, and %d have arrived", total, sent, arrived)
+	}
+	now := l.driverCounters()
+	for _, name := range slices.Sorted(maps.Keys(driver)) {
+		if got := now[name] - counts[name]; got != driver[name] {
+			l.Errorf("the driver's counter %s rose by %d, want %d", name, got, driver[name])
+		}
+	}
+	l.Log(fmt.Sprint(counts, now))
+}
