@@ -3,12 +3,10 @@ package drops
 import (
 	"errors"
 	"net"
-	"os"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/vishvananda/netlink"
-	"golang.org/x/sys/unix"
 
 	"github.com/xdpcap/xdpcap/internal/testnet"
 )
@@ -113,37 +111,21 @@ func TestLossOfForwarded(t *testing.T) {
 	}
 }
 
-// What is lost behind a bond is counted for the interface that received it, with the bond's name.
-func TestLossBehindBond(t *testing.T) {
+// What is lost at a device above is counted for the interface that received it, with the name of
+// the device.
+func TestLossAbove(t *testing.T) {
 	const sent = 30
-	n := newNetwork(t)
-	other := testnet.MustPair(t, testnet.PairOptions{Rx: n.Rx, TxName: "tx1", RxName: "rx1"})
-	if err := n.Rx.Do(func() error {
-		probe := netlink.NewLinkBond(netlink.LinkAttrs{Name: "probe0"})
-		return errors.Join(netlink.LinkAdd(probe), netlink.LinkDel(probe))
-	}); errors.Is(err, unix.EOPNOTSUPP) && !testnet.Emulated() {
-		t.Skip("this kernel has no bonds")
-	}
-	testnet.MustBond(t, "bond0", n.Pair, other)
-	n.must(n.Rx.Do(func() error {
-		link, err := netlink.LinkByName("bond0")
-		if err != nil {
-			return err
-		}
-		address, err := netlink.ParseAddr(testnet.RxEndpoint.IPv4.String() + "/24")
-		if err != nil {
-			return err
-		}
-		rx := &netlink.Device{LinkAttrs: netlink.LinkAttrs{Index: n.RxIndex}}
-		if err := netlink.AddrDel(rx, address); err != nil && !errors.Is(err, unix.EADDRNOTAVAIL) {
-			return err
-		}
-		return errors.Join(netlink.AddrAdd(link, address), netlink.LinkSetHardwareAddr(link, testnet.RxEndpoint.MAC),
-			os.WriteFile("/proc/sys/net/ipv4/conf/bond0/rp_filter", []byte("0"), 0))
-	}))
-	m := n.openMeter()
-	n.send(9, sent)
-	if diff := cmp.Diff(map[string]uint64{"bond0": sent}, n.lossesWith(m, "NO_SOCKET")); diff != "" {
-		t.Error(diff)
+	for _, upper := range testnet.Uppers {
+		t.Run(upper.Name, func(t *testing.T) {
+			n := newNetwork(t)
+			name := upper.MustAdd(t, n.Pair)
+			m := n.openMeter()
+			for range sent {
+				n.must(n.sender.Send(upper.Frame(testnet.TxToRx().UDP(1000, 9, make([]byte, 100)))))
+			}
+			if diff := cmp.Diff(map[string]uint64{name: sent}, n.lossesWith(m, "NO_SOCKET")); diff != "" {
+				t.Error(diff)
+			}
+		})
 	}
 }

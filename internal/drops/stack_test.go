@@ -1,10 +1,8 @@
 package drops
 
 import (
-	"errors"
 	"net"
 	"os"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -140,83 +138,6 @@ func TestStackReasons(t *testing.T) {
 	}
 	if full := found["SOCKET_RCVBUFF"]; full == 0 || full >= sent {
 		t.Errorf("%d packets to a full socket, of %d", full, sent)
-	}
-}
-
-// add adds an interface above or beside the receiving one, and sets it up. The kernels of `make
-// test-kernels` have every kind of interface.
-func (n *network) add(l netlink.Link) (index int) {
-	n.Helper()
-	n.must(n.Rx.Do(func() error {
-		err := netlink.LinkAdd(l)
-		if errors.Is(err, unix.EOPNOTSUPP) && !testnet.Emulated() {
-			n.Skipf("this kernel has no interfaces of type %s", l.Type())
-		}
-		if err != nil {
-			return err
-		}
-		made, err := netlink.LinkByName(l.Attrs().Name)
-		if err != nil {
-			return err
-		}
-		index = made.Attrs().Index
-		return netlink.LinkSetUp(made)
-	}))
-	return index
-}
-
-// moveAddress gives the receiving side's addresses to another interface.
-func (n *network) moveAddress(index int) {
-	n.Helper()
-	n.must(n.Rx.Do(func() error {
-		address, err := netlink.ParseAddr("192.0.2.2/24")
-		if err != nil {
-			return err
-		}
-		rx, to := &netlink.Device{LinkAttrs: netlink.LinkAttrs{Index: n.RxIndex}}, &netlink.Device{LinkAttrs: netlink.LinkAttrs{Index: index}}
-		return errors.Join(netlink.AddrDel(rx, address), netlink.AddrAdd(to, address), netlink.LinkSetHardwareAddr(to, testnet.RxEndpoint.MAC))
-	}))
-}
-
-// A packet is counted for the interface whichever device above it the stack loses it at.
-func TestStackAbove(t *testing.T) {
-	const sent = 30
-	tagged := func(b []byte) []byte { return testnet.VLAN(b, 7) }
-	bridge := func(n *network) int {
-		index := n.add(&netlink.Bridge{LinkAttrs: netlink.LinkAttrs{Name: "br0"}})
-		n.must(n.Rx.Do(func() error {
-			return netlink.LinkSetMasterByIndex(&netlink.Device{LinkAttrs: netlink.LinkAttrs{Index: n.RxIndex}}, index)
-		}))
-		return index
-	}
-	vlan := func(n *network, parent int) int {
-		return n.add(&netlink.Vlan{LinkAttrs: netlink.LinkAttrs{Name: "vlan7", ParentIndex: parent}, VlanId: 7})
-	}
-	for name, above := range map[string]struct {
-		make  func(*network) (index int)
-		frame func([]byte) []byte
-	}{
-		"VLAN":   {func(n *network) int { return vlan(n, n.RxIndex) }, tagged},
-		"bridge": {bridge, slices.Clone[[]byte]},
-		"VLAN on a bridge": {func(n *network) int {
-			br := bridge(n)
-			n.must(n.Rx.Do(func() error { // or its address changes with the ports
-				return netlink.LinkSetHardwareAddr(&netlink.Device{LinkAttrs: netlink.LinkAttrs{Index: br}}, testnet.RxEndpoint.MAC)
-			}))
-			return vlan(n, br)
-		}, tagged},
-	} {
-		t.Run(name, func(t *testing.T) {
-			n := newNetwork(t)
-			n.moveAddress(above.make(n))
-			s := n.open()
-			for range sent {
-				n.must(n.sender.Send(above.frame(testnet.TxToRx().UDP(1000, 9, make([]byte, 100)))))
-			}
-			if found := n.read(s); found["NO_SOCKET"] != sent {
-				t.Errorf("%d packets are counted, want %d", found["NO_SOCKET"], sent)
-			}
-		})
 	}
 }
 
