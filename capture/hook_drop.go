@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"strconv"
 
 	"github.com/cilium/ebpf/btf"
 	"github.com/cilium/ebpf/link"
@@ -41,6 +42,27 @@ type dropHook struct {
 // maxReasons bounds Options.Reasons, because each packet's reason is compared with all of them.
 const maxReasons = int(samplerLostLimitMAX_REASONS)
 
+// newDropHooks returns the hook at an interface for what the stack throws away, and, if an XDP
+// program runs there and can be traced, one for what that drops. A program that is attached later
+// is not traced. What XDP drops has none of Options.Reasons.
+func newDropHooks(p point, o *Options) (hooks []hook, err error) {
+	h, err := newDropHook(p, o)
+	hooks = []hook{h}
+	if err != nil || len(p.ifi.Programs) == 0 || len(o.Reasons) > 0 {
+		return hooks, err
+	}
+	program := p.ifi.Programs[0]
+	if err := support.TryProgram(program.ID); err != nil {
+		o.notice(fmt.Errorf("what XDP program %v of %s drops is not captured: %w", program, p.ifi.Name, err))
+		return hooks, nil
+	}
+	exits := *o
+	exits.Hooks, exits.Targets = []Hook{Exit}, []string{strconv.FormatUint(uint64(program.ID), 10)}
+	traced, err := newTraceHooks(p, &exits)
+	o.Verdicts = []Verdict{Aborted, Drop} // only programs at an exit look at these
+	return append(traced, hooks...), err
+}
+
 func newDropHook(p point, o *Options) (h *dropHook, err error) {
 	h = &dropHook{ifi: p.ifi, source: newSource(p.ifi, StackDrop), notice: o.notice}
 	if h.filter, err = p.filter.copied(); err != nil {
@@ -49,9 +71,6 @@ func newDropHook(p point, o *Options) (h *dropHook, err error) {
 	h.types = xdp.KernelTypes()
 	if h.words, err = lost.OpenWords(h.types); err != nil {
 		return h, support.ExplainBTF(findReasons, err)
-	}
-	if len(p.ifi.Programs) > 0 {
-		o.notice(fmt.Errorf("%s runs XDP program %s: what that drops is not among the packets that the stack throws away", p.ifi.Name, p.ifi.Programs[0]))
 	}
 	if h.reasons, err = h.words.Reasons.ParseAll(o.Reasons); err != nil {
 		return h, err

@@ -34,7 +34,11 @@ type dropTest struct {
 
 func newDropTest(t *testing.T) *dropTest {
 	t.Helper()
-	pair := testnet.MustPair(t, testnet.PairOptions{Addresses: true})
+	return newDropTestOf(t, testnet.MustPair(t, testnet.PairOptions{Addresses: true}))
+}
+
+func newDropTestOf(t *testing.T, pair *testnet.Pair) *dropTest {
+	t.Helper()
 	return &dropTest{T: t, Pair: pair, sender: testnet.MustSender(t, pair)}
 }
 

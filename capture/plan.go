@@ -53,8 +53,7 @@ func (o *Options) hooks(points []point) (hooks []hook, err error) {
 // hooksAt chooses the hooks at one point: those for received packets come first.
 func (o *Options) hooksAt(p point) (hooks []hook, err error) {
 	if o.StackDrops {
-		h, err := newDropHook(p, o)
-		return []hook{h}, err
+		return newDropHooks(p, o)
 	}
 	if o.Direction != Out {
 		if hooks, err = o.receivingHooks(p); err != nil {

@@ -96,6 +96,39 @@ func TestStackDrops(t *testing.T) {
 	}
 }
 
+// What the interface's XDP program drops is printed and counted beside what the stack throws away,
+// each with its own label.
+func TestStackDropsTraced(t *testing.T) {
+	testnet.RequireFentry(t)
+	pair := testnet.MustPair(t, testnet.PairOptions{Addresses: true})
+	target, err := testnet.AttachTarget(pair.Rx, pair.RxName, testnet.Hooked)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer target.Close()
+	file, objects := tempFile(t), filepath.Join(t.TempDir(), "out.json")
+	p := listening(t, pair.Rx, nil, "-i", pair.RxName, "--drops", "-w", file, "-w", objects, "--json", "udp")
+	sendClosed(t, pair, testnet.DropPort, testnet.AbortPort, 99, 100)
+	if s := account(t, p.interrupt()); s.Captured != 4 || s.Seen != s.FilteredOut+4 {
+		t.Errorf("summary %+v", s)
+	}
+	text, err := os.ReadFile(objects)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := make(map[string]int)
+	for line := range strings.Lines(string(text)) {
+		var l struct{ Hook, Verdict, Reason string }
+		if err := json.Unmarshal([]byte(line), &l); err != nil {
+			t.Fatal(err)
+		}
+		got[fmt.Sprint(l)]++
+	}
+	if diff := cmp.Diff(map[string]int{"{exit drop }": 1, "{exit aborted }": 1, "{drop  NO_SOCKET}": 2}, got); diff != "" {
+		t.Error(diff)
+	}
+}
+
 // sendClosed sends a packet to each of these UDP ports, where nobody listens.
 func sendClosed(t *testing.T, pair *testnet.Pair, ports ...uint16) {
 	t.Helper()

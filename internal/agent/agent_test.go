@@ -467,6 +467,17 @@ func TestNoAllocations(t *testing.T) {
 	}
 }
 
+// With --drops, what an XDP program drops has a notification alone, too.
+func TestDropsOfProgram(t *testing.T) {
+	d := description()
+	d.Options.StackDrops = true
+	a := begun(t, Options{Collector: listen(t).LocalAddr().String()}, d)
+	a.Write([]capture.Packet{{Facts: &capture.Facts{Source: 2, Verdict: capture.Drop, WireLen: 60}, Data: make([]byte, 60)}})
+	if c := a.Counts(); c.Flows != 0 || c.Discards != 1 {
+		t.Errorf("counts %+v", c)
+	}
+}
+
 func BenchmarkWrite(b *testing.B) {
 	conn := listen(b)
 	a := begun(b, Options{Collector: conn.LocalAddr().String()}, description())

@@ -39,8 +39,8 @@ type direction struct {
 }
 
 // add adds sources. Only the first source of each direction of an interface makes flow samples,
-// because a packet must have only one. A source of packets that the stack throws away makes none: a
-// flow sample is of a packet that an interface receives or sends.
+// because a packet must have only one. Sources of packets that get lost make none: a flow sample is
+// of a packet that an interface receives or sends.
 func (a *Agent) add(sources []capture.Source) {
 	for i := range sources {
 		s := &sources[i]
@@ -51,7 +51,7 @@ func (a *Agent) add(sources []capture.Source) {
 		own := source{
 			Source:   s,
 			data:     a.known[s.Index],
-			flows:    !a.sampled[at] && s.Hook != capture.StackDrop,
+			flows:    !a.sampled[at] && s.Hook != capture.StackDrop && !a.description.Options.StackDrops,
 			discards: s.HasVerdict() || s.Hook == capture.UnknownHook,
 			scale:    newScale(&a.description.Options),
 		}

@@ -67,7 +67,7 @@ func traceable(p xdp.Program, mode xdp.Mode) Check {
 	if mode == xdp.Offload {
 		return no(key, "it runs on the network card, out of the kernel's sight", "")
 	}
-	return tracingCheck(key, tryProgram(p.ID))
+	return tracingCheck(key, TryProgram(p.ID))
 }
 
 const tellsSince = "the kernel tells since 6.3"

@@ -43,10 +43,10 @@ func probeTracing(target *ebpf.Program) Checks {
 	return checks
 }
 
-// tryProgram finds out whether an XDP program of another process can be traced. The error is an
+// TryProgram finds out whether an XDP program of another process can be traced. The error is an
 // *xdp.TracingError, or an xdp.ErrNoSuchProgram. It loads tracers but attaches none, so that the
 // program is not touched.
-func tryProgram(id uint32) error {
+func TryProgram(id uint32) error {
 	target, err := xdp.OpenTarget(id)
 	if err != nil {
 		return err

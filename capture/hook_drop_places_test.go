@@ -1,0 +1,120 @@
+package capture_test
+
+import (
+	"bytes"
+	"fmt"
+	"strings"
+	"testing"
+
+	gocmp "github.com/google/go-cmp/cmp"
+
+	"github.com/xdpcap/xdpcap/capture"
+	"github.com/xdpcap/xdpcap/internal/testnet"
+	"github.com/xdpcap/xdpcap/internal/xdp"
+)
+
+// What an XDP program drops and what the stack throws away are in one order, each with its own
+// account; packets that the program passes and that arrive are in neither. A program that cannot be
+// traced is named in a notice.
+func TestStackDropsOfProgram(t *testing.T) {
+	const each = 20
+	untraced := testnet.ProbeFentry() != nil || xdp.CheckTracing() != nil
+	eachTransport(t, func(t *testing.T, transport capture.Transport) {
+		d := newDropTest(t)
+		target, err := testnet.AttachTarget(d.Rx, d.RxName, testnet.Hooked)
+		d.must(err)
+		defer target.Close()
+		open, port := d.listen()
+		d.must(open.SetReadBuffer(1 << 20))
+		var notices []string
+		d.begin(capture.Options{Transport: transport, Notice: func(err error) { notices = append(notices, err.Error()) }})
+		if untraced {
+			if len(notices) != 1 || !strings.HasPrefix(notices[0], "what XDP program hooked_target (id ") || len(d.session.Sources()) != 1 {
+				t.Errorf("notices %q, sources %v", notices, d.session.Sources())
+			}
+			return
+		}
+		for range each {
+			for _, at := range []uint16{testnet.DropPort, testnet.AbortPort, 99, port} {
+				d.send(testnet.TxToRx(), at, 1)
+			}
+		}
+		testnet.WaitFor(t, "all lost packets", func() bool {
+			accounts, err := d.session.Accounts()
+			d.must(err)
+			return accounts[0].Matched() == 2*each && accounts[1].Matched() == each
+		})
+		d.session.Stop()
+		description := d.session.Description()
+		got, last := make(map[string]int), int64(0)
+		for p, err := range d.session.Packets(t.Context()) {
+			d.must(err)
+			cause, _ := description.CauseNames(p.Facts)
+			if verdict, known := description.Sources[p.Source].VerdictOf(p); known {
+				cause = fmt.Sprint(verdict)
+			}
+			got[cause]++
+			if p.Time < last {
+				t.Errorf("a packet of %v comes after one of %v", p.Time, last)
+			}
+			last = p.Time
+		}
+		if diff := gocmp.Diff(map[string]int{"drop": each, "aborted": each, "NO_SOCKET": each}, got); diff != "" {
+			t.Error(diff)
+		}
+		accounts, err := d.session.Accounts()
+		d.must(err)
+		for i, lost := range []uint64{2 * each, each} { // the answers to ARP pass the program, too
+			if a := accounts[i]; a.Captured != lost || a.Seen != a.FilteredOut+lost {
+				t.Errorf("%s: %+v, want %d captured", d.session.Sources()[i].Label(), a, lost)
+			}
+		}
+		if len(notices) > 0 {
+			t.Errorf("notices %q", notices)
+		}
+	})
+}
+
+// What is lost at a device above the interface is captured as the device had it: without the tag
+// that a VLAN has taken.
+func TestStackDropsAbove(t *testing.T) {
+	for _, upper := range testnet.Uppers {
+		t.Run(upper.Name, func(t *testing.T) {
+			d := newDropTest(t)
+			upper.MustAdd(t, d.Pair)
+			d.expectAll(upper.Frame, testnet.TxToRx().UDP)
+		})
+	}
+}
+
+// The same holds of IPv6, and of network cards.
+func TestStackDropsIPv6(t *testing.T) {
+	d := newDropTestOf(t, testnet.MustPair(t, testnet.PairOptions{IPv6: true}))
+	d.expectAll(bytes.Clone, testnet.TxToRx().UDPv6)
+}
+
+func TestStackDropsOfCards(t *testing.T) {
+	d := newDropTestOf(t, testnet.MustCards(t, testnet.PairOptions{Addresses: true}))
+	d.expectAll(bytes.Clone, testnet.TxToRx().UDP)
+}
+
+// expectAll sends packets to a closed port, and expects each of them once.
+func (d *dropTest) expectAll(onWire func([]byte) []byte, packet func(from, to uint16, payload []byte) []byte) {
+	const n = 20
+	d.Helper()
+	d.begin(capture.Options{Filter: "udp dst port 9999", Reasons: []string{"NO_SOCKET"}})
+	want := make(map[string]int)
+	for i := range n {
+		b := packet(1000, 9999, bytes.Repeat([]byte{byte(i)}, 100))
+		want[string(b)]++
+		d.must(d.sender.Send(onWire(b)))
+	}
+	got := make(map[string]int)
+	packets, _ := d.end(n, 0)
+	for _, p := range packets {
+		got[string(p.data)]++
+	}
+	if diff := gocmp.Diff(want, got); diff != "" {
+		d.Error(diff)
+	}
+}
