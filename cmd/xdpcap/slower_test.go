@@ -1,6 +1,7 @@
 package main_test
 
 import (
+	"encoding/binary"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -24,15 +25,41 @@ func slowFrames() (frames [][]byte) {
 	return frames
 }
 
-// readPackets returns what read --json says of each packet in a file.
-func readPackets(t *testing.T, file string) (all []packetKeys) {
+// A slowPacket is a packet in a file: where it was seen, and how long the target ran for it.
+type slowPacket struct {
+	hook     string // "" = sent
+	from, to uint16
+	ran      uint32 // ns; 0 = the file does not say
+}
+
+func readSlow(t *testing.T, file string) (all []slowPacket) {
 	t.Helper()
-	for d := json.NewDecoder(strings.NewReader(mustRead(t, "--json", file))); d.More(); {
+	for _, rec := range readTraced(t, file) {
+		p := slowPacket{hook: rec.hook, from: binary.BigEndian.Uint16(rec.data[34:]), to: binary.BigEndian.Uint16(rec.data[36:])}
+		for _, comment := range rec.comments {
+			fmt.Sscanf(comment, "the program ran %d ns", &p.ran)
+		}
+		all = append(all, p)
+	}
+	return all
+}
+
+// readRunTimes returns the run times of the packets in a file of JSON that have one.
+func readRunTimes(t *testing.T, file string) (all []uint32) {
+	t.Helper()
+	f, err := os.Open(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	for d := json.NewDecoder(f); d.More(); {
 		var k packetKeys
 		if err := d.Decode(&k); err != nil {
 			t.Fatal(err)
 		}
-		all = append(all, k)
+		if k.RunTime > 0 {
+			all = append(all, k.RunTime)
+		}
 	}
 	return all
 }
@@ -65,9 +92,9 @@ func TestSlowerThan(t *testing.T) {
 				continue
 			}
 			t.Run(test.args+" "+transport, func(t *testing.T) {
-				file := tempFile(t)
+				file, lines := tempFile(t), newPipe(t)
 				args := append(strings.Fields(test.args), "--slower-than", testnet.SlowTime.String(), "--transport", transport)
-				p := listening(t, pair.Rx, nil, append([]string{"-i", pair.RxName, "-w", file, "--json"}, args...)...)
+				p := listening(t, pair.Rx, lines.in, append([]string{"-i", pair.RxName, "-w", file, "-w", file + ".json", "--print", "-v", "--json"}, args...)...)
 				frames := slowFrames()
 				testnet.Send(t, pair, frames...)
 				sentOut := uint64(0)
@@ -78,21 +105,21 @@ func TestSlowerThan(t *testing.T) {
 				s := account(t, p.interrupt())
 
 				var ports []uint16
+				var times []uint32
 				exits, others := uint64(0), uint64(0)
-				for _, k := range readPackets(t, file) {
-					if k.Hook != "exit" {
-						others++
-						if k.RunTime != 0 {
-							t.Errorf("a packet at the hook %s has a run time: %+v", k.Hook, k)
+				for _, p := range readSlow(t, file) {
+					if p.hook != "fexit" {
+						if others++; p.ran != 0 {
+							t.Errorf("a packet that does not leave the program has a run time: %+v", p)
 						}
 						continue
 					}
 					exits++
-					if k.RunTime < least {
-						t.Errorf("the program ran %d ns for a packet that was kept", k.RunTime)
+					if times = append(times, p.ran); p.ran < least {
+						t.Errorf("the program ran %d ns for a packet that was kept", p.ran)
 					}
-					if k.SourcePort == testnet.SlowPort {
-						ports = append(ports, k.DestinationPort)
+					if p.from == testnet.SlowPort {
+						ports = append(ports, p.to)
 					}
 				}
 				for _, own := range s.Interfaces {
@@ -121,8 +148,13 @@ func TestSlowerThan(t *testing.T) {
 						t.Errorf("the slow packets: %s", diff)
 					}
 				}
-				if said := strings.Count(mustRead(t, "-v", file), ", ran "); uint64(said) != exits {
-					t.Errorf("%d lines have a run time, want %d", said, exits)
+				if diff := cmp.Diff(times, readRunTimes(t, file+".json")); diff != "" {
+					t.Errorf("the run times in JSON: %s", diff)
+				}
+				for _, ran := range times {
+					if want := fmt.Sprintf(", ran %d ns", ran); !strings.Contains(lines.read(t), want) {
+						t.Errorf("the lines do not say %q:\n%s", want, lines.read(t))
+					}
 				}
 				written, err := os.ReadFile(file)
 				if want := fmt.Sprintf("only packets for which the program ran at least %d ns at the exit", least); err != nil || !strings.Contains(string(written), want) {
@@ -148,8 +180,8 @@ func TestSlowerTrigger(t *testing.T) {
 		t.Errorf("said: %s", said)
 	}
 	p.interrupt()
-	packets := readPackets(t, first)
-	fired := slices.IndexFunc(packets, func(k packetKeys) bool { return k.RunTime >= uint32(testnet.SlowTime) })
+	packets := readSlow(t, first)
+	fired := slices.IndexFunc(packets, func(p slowPacket) bool { return p.ran >= uint32(testnet.SlowTime) })
 	if fired < 0 || fired != len(packets)-1 {
 		t.Errorf("packet %d fired, of %+v", fired, packets)
 	}
