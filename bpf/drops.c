@@ -14,7 +14,9 @@
 #include <bpf/bpf_core_read.h>
 #include <bpf/bpf_tracing.h>
 
+#include "include/flows.h"
 #include "include/lost.h"
+#include "include/no_loss.h"
 
 struct cause {
 	__u64 location; /* the return address within the function that threw the packet away */
@@ -23,7 +25,7 @@ struct cause {
 	struct place at;
 };
 
-struct tally {
+struct loss {
 	__u64 buffers; /* struct sk_buff */
 	__u64 packets; /* of buffers that hold several segments, each */
 	__u64 bytes;
@@ -37,7 +39,7 @@ struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_HASH);
 	__uint(max_entries, 8192);
 	__type(key, struct cause);
-	__type(value, struct tally);
+	__type(value, struct loss);
 } causes SEC(".maps");
 
 /* Buffers that found `causes` full. */
@@ -48,13 +50,83 @@ struct {
 	__type(value, __u64);
 } missed SEC(".maps");
 
+/* Whether the flows of losses are counted, too. */
+volatile const bool with_flows = false;
+
+#define HEADER_BYTES 128 /* of the IP header on, from which the flow is read */
+
+/* The verifier wants room for a header at MAX_OFFSET. */
+struct headers {
+	__u8 bytes[MAX_OFFSET + HEADER_BYTES];
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct headers);
+} headers SEC(".maps");
+
+/*
+ * copy_headers copies the packet from its IP header on. The stack notes where that is when it
+ * receives or makes a packet. Until then, network_header is 0 and the data begin with the header.
+ */
+static __always_inline bool copy_headers(const struct sk_buff *skb, struct lost *p)
+{
+	__u32 zero = 0;
+	struct headers *copy = bpf_map_lookup_elem(&headers, &zero);
+	/* The verifier refuses to subtract pointers of the kernel. */
+	__u64 data = (__u64)BPF_CORE_READ(skb, data), from = data;
+	__u64 end = data + skb->len - skb->data_len;
+
+	if (skb->network_header)
+		from = (__u64)BPF_CORE_READ(skb, head) + skb->network_header;
+	if (!copy || from >= end)
+		return false;
+	p->head = copy->bytes;
+	p->head_length = end - from < HEADER_BYTES ? end - from : HEADER_BYTES;
+	return copy_piece(copy->bytes, (void *)from, p->head_length, HEADER_BYTES - 1);
+}
+
+/* add_lost_flow is not inlined, so that the verifier checks it only once. */
+__noinline int add_lost_flow(const struct flow *f, __u32 reason, __u64 packets, __u64 bytes)
+{
+	if (f)
+		add_to_flow(f, reason, (struct tally){ .packets = packets, .bytes = bytes },
+			    packets);
+	return 0;
+}
+
+/* count_lost_flow counts a packet of IP by flow and reason. */
+static __always_inline void count_lost_flow(const struct sk_buff *skb, __u32 reason, __u64 packets)
+{
+	struct lost lost = {};
+	struct packet p = { .context = LOST, .ctx = &lost };
+	struct layers l = { .class = TRUNCATED };
+	struct flow f;
+
+	if (!copy_headers(skb, &lost))
+		return;
+	__u8 version = lost.head[0] >> 4;
+
+	if (skb->protocol == bpf_htons(ETH_P_IP) && version == 4)
+		find_ipv4_layers(&p, &l);
+	else if (skb->protocol == bpf_htons(ETH_P_IPV6) && version == 6)
+		find_ipv6_layers(&p, &l);
+	if (l.class >= TRUNCATED)
+		return;
+	read_flow(&p, &l, &f);
+	add_lost_flow(&f, reason, packets, skb->len);
+}
+
 /* thrown_away counts a packet. The namespace is that of `net` where nothing better is known. */
 static __always_inline int thrown_away(const struct sk_buff *skb, __u64 location, __u32 reason,
 				       const struct net *net)
 {
 	struct cause c = { .location = location, .reason = reason, .incoming = skb->skb_iif };
-	static const struct tally none;
-	struct tally *sum;
+	static const struct loss none;
+	struct loss *sum;
+	__u64 packets;
 
 	if (!skb->len)
 		return 0; /* drivers that are being set up test their own code with an empty one */
@@ -74,9 +146,12 @@ static __always_inline int thrown_away(const struct sk_buff *skb, __u64 location
 			(*n)++;
 		return 0;
 	}
+	packets = segments_of(skb);
 	sum->buffers++;
-	sum->packets += segments_of(skb);
+	sum->packets += packets;
 	sum->bytes += skb->len;
+	if (with_flows && !is_no_loss(location, reason))
+		count_lost_flow(skb, reason, packets);
 	return 0;
 }
 

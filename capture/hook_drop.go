@@ -147,27 +147,16 @@ func (h *dropHook) load(k *sampler, first, index uint32) (err error) {
 
 // chosen are the constants that say which packets are losses, and which of them to keep.
 func (h *dropHook) chosen() (constants, error) {
-	causes, err := lost.NoLosses(h.words.Reasons, h.words.Symbols)
+	all, err := lost.Constants(h.words.Reasons, h.words.Symbols)
 	if err != nil {
 		return nil, err
-	}
-	var list [samplerLostLimitMAX_NO_LOSSES]samplerNoLoss
-	if len(causes) > len(list) {
-		return nil, fmt.Errorf("%d causes that are no losses: must be at most %d", len(causes), len(list))
-	}
-	for i, c := range causes {
-		list[i] = samplerNoLoss{From: c.From, To: c.To, Reason: uint32(c.Reason)}
 	}
 	var reasons [maxReasons]uint32
 	for i, r := range h.reasons {
 		reasons[i] = uint32(r)
 	}
-	return constants{
-		samplerVarNoLosses:    list,
-		samplerVarNoLossCount: uint32(len(causes)),
-		samplerVarReasons:     reasons,
-		samplerVarReasonCount: uint32(len(h.reasons)),
-	}, nil
+	all[samplerVarReasons], all[samplerVarReasonCount] = reasons, uint32(len(h.reasons))
+	return all, nil
 }
 
 func (h *dropHook) attach() (err error) {

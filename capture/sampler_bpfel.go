@@ -93,8 +93,7 @@ const (
 type samplerLostLimit uint32
 
 const (
-	samplerLostLimitMAX_NO_LOSSES samplerLostLimit = 48
-	samplerLostLimitMAX_REASONS   samplerLostLimit = 64
+	samplerLostLimitMAX_REASONS samplerLostLimit = 64
 )
 
 type samplerNoLoss struct {

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * The table of flows: packets and bytes of the flows with the most traffic, by verdict, in memory
- * of a fixed size. Each CPU has its own table of buckets with WAYS entries; a hash of flow and
- * verdict chooses the bucket. A flow without an entry takes that of the flow with the least
- * traffic in its bucket, as in "space saving" (Metwally and others, 2005).
+ * The table of flows: packets and bytes of the flows with the most traffic, by verdict or another
+ * label, in memory of a fixed size. Each CPU has its own table of buckets with WAYS entries; a hash
+ * of flow and label chooses the bucket. A flow without an entry takes that of the flow with the
+ * least traffic in its bucket, as in "space saving" (Metwally and others, 2005).
  *
  * The counts of a flow are exact since it got its entry. What it may have had before is bounded:
  * when a flow loses its entry, `missed` of its bucket rises to at least what that flow can have
@@ -30,7 +30,7 @@
 
 struct flow_entry {
 	struct flow flow;
-	__u32 verdict; /* a slot of enum verdict, or WITHOUT_VERDICT */
+	__u32 label; /* a slot of enum verdict, WITHOUT_VERDICT, or why the packets were lost */
 	__u32 unused;
 	struct tally counted; /* since the flow got this entry */
 	struct tally error;   /* the most that it may have had before */
@@ -41,11 +41,11 @@ struct flow_entry {
  * not touch the entries of other flows.
  */
 struct flow_bucket {
-	__u64 version;	     /* odd while an entry changes its flow */
-	__u64 halved;	     /* last time that the traffic was halved, in 2^HALVING_TIME jiffies */
-	struct tally missed; /* the most that a flow without an entry here may have had */
-	__u32 tags[WAYS];    /* hashes of the flows; 0: no flow had this entry yet */
-	__u64 traffic[WAYS]; /* recent bytes; the entry with the fewest is taken; not for reports */
+	__u64 version;	      /* odd while an entry changes its flow */
+	__u64 halved;	      /* last time that the traffic was halved, in 2^HALVING_TIME jiffies */
+	struct tally missed;  /* the most that a flow without an entry here may have had */
+	__u32 tags[WAYS];     /* hashes of the flows; 0: no flow had this entry yet */
+	__u64 traffic[WAYS];  /* recent bytes, or lost packets; the entry with the least is taken */
 	struct tally evicted; /* packets counted in entries that other flows took */
 	__u64 evictions;
 	__u64 unused;
@@ -54,11 +54,11 @@ struct flow_bucket {
 _Static_assert(sizeof(struct flow_bucket) == 800, "three cache lines and a half, and the entries");
 
 /*
- * flow_buckets for each CPU, one CPU after the other; Protocols sets max_entries. It is not a
+ * flow_buckets for each CPU, one CPU after the other; meter.SizeFlows sets max_entries. It is not a
  * per-CPU map, because those cannot be mapped into the memory of the reader. The reader uses
  * `version` to read entries that do not change their flow meanwhile. No atomics, as in per-CPU
  * maps: neither XDP programs, nor their tracers, nor programs at egress interrupt each other on
- * one CPU.
+ * one CPU, and a tracepoint's program does not interrupt itself.
  */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
@@ -75,7 +75,7 @@ volatile const __u64 flow_seeds[SEEDS] = {}; /* random, so that nobody can aim a
  * hash_flow is the upper half of a multilinear hash (Lemire and Kaser 2014, "multilinear-HM"): two
  * different flows have the same value with a probability of 2^-32 over the seeds.
  */
-static __always_inline __u32 hash_flow(const struct flow *f, __u32 verdict)
+static __always_inline __u32 hash_flow(const struct flow *f, __u32 label)
 {
 	const __u64 *words = (const __u64 *)f;
 	__u64 sum = flow_seeds[SEEDS - 1];
@@ -85,19 +85,19 @@ static __always_inline __u32 hash_flow(const struct flow *f, __u32 verdict)
 		       (flow_seeds[2 * i + 1] + (words[i] >> 32));
 	/* The class of IP has 9 bits. */
 	sum += (flow_seeds[8] + (__u32)words[4]) *
-	       (flow_seeds[9] + (words[4] >> 32) + ((__u64)verdict << 16));
+	       (flow_seeds[9] + (words[4] >> 32) + ((__u64)label << 16));
 	return sum >> 32;
 }
 
 static __always_inline bool is_entry_of(const struct flow_entry *e, const struct flow *f,
-					__u32 verdict)
+					__u32 label)
 {
 	const __u64 *a = (const __u64 *)&e->flow, *b = (const __u64 *)f;
 
 	for (int i = 0; i < (int)(sizeof(*f) / sizeof(*a)); i++)
 		if (a[i] != b[i])
 			return false;
-	return e->verdict == verdict;
+	return e->label == label;
 }
 
 /*
@@ -128,9 +128,9 @@ static __always_inline void raise(struct tally *missed, const struct flow_entry 
 		missed->bytes = bytes;
 }
 
-/* take_entry gives the entry with the least traffic to a flow, and counts its packet. */
-static __always_inline void take_entry(struct flow_bucket *b, const struct flow *f, __u32 verdict,
-				       __u32 tag, __u64 bytes)
+/* take_entry gives the entry with the least traffic to a flow, and counts its packets. */
+static __always_inline void take_entry(struct flow_bucket *b, const struct flow *f, __u32 label,
+				       __u32 tag, struct tally more, __u64 traffic)
 {
 	__u32 least = 0;
 
@@ -151,34 +151,40 @@ static __always_inline void take_entry(struct flow_bucket *b, const struct flow 
 		b->evicted.bytes += e->counted.bytes;
 	}
 	e->flow = *f;
-	e->verdict = verdict;
-	e->counted = (struct tally){ .packets = 1, .bytes = bytes };
+	e->label = label;
+	e->counted = more;
 	e->error = b->missed;
 	b->tags[least] = tag;
-	b->traffic[least] += bytes;
+	b->traffic[least] += traffic;
 	__sync_lock_test_and_set(&b->version, b->version + 1);
+}
+
+/* add_to_flow counts packets. Traffic is what decides which flows keep their entries. */
+static __always_inline void add_to_flow(const struct flow *f, __u32 label, struct tally more,
+					__u64 traffic)
+{
+	__u32 tag = hash_flow(f, label) | TAKEN;
+	__u32 at = bpf_get_smp_processor_id() * flow_buckets + (tag & (flow_buckets - 1));
+	struct flow_bucket *b = bpf_map_lookup_elem(&flows, &at);
+
+	if (!b)
+		return;
+	for (int i = 0; i < WAYS; i++) {
+		if (b->tags[i] != tag || !is_entry_of(&b->entries[i], f, label))
+			continue;
+		b->traffic[i] += traffic;
+		b->entries[i].counted.packets += more.packets;
+		b->entries[i].counted.bytes += more.bytes;
+		return;
+	}
+	take_entry(b, f, label, tag, more, traffic);
 }
 
 /* add_flow counts a packet. It is not inlined, so that the verifier checks it only once. */
 __noinline int add_flow(const struct flow *f, __u32 verdict, __u64 bytes)
 {
-	if (!f)
-		return 0;
-
-	__u32 tag = hash_flow(f, verdict) | TAKEN;
-	__u32 at = bpf_get_smp_processor_id() * flow_buckets + (tag & (flow_buckets - 1));
-	struct flow_bucket *b = bpf_map_lookup_elem(&flows, &at);
-
-	if (!b)
-		return 0;
-	for (int i = 0; i < WAYS; i++) {
-		if (b->tags[i] != tag || !is_entry_of(&b->entries[i], f, verdict))
-			continue;
-		b->traffic[i] += bytes;
-		add(&b->entries[i].counted, bytes);
-		return 0;
-	}
-	take_entry(b, f, verdict, tag, bytes);
+	if (f)
+		add_to_flow(f, verdict, (struct tally){ .packets = 1, .bytes = bytes }, bytes);
 	return 0;
 }
 

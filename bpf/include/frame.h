@@ -14,11 +14,11 @@
 
 #include "filter.h"
 #include "lost.h"
+#include "no_loss.h"
 #include "record.h"
 
 enum lost_limit {
-	MAX_NO_LOSSES = 48, /* entries of no_losses */
-	MAX_REASONS = 64,   /* most reasons that can be selected */
+	MAX_REASONS = 64, /* most reasons that can be selected */
 };
 enum lost_limit *const lost_limit_type; /* keeps the type in BTF, for bpf2go */
 
@@ -44,38 +44,12 @@ struct {
 	__type(value, struct scratch);
 } scratches SEC(".maps");
 
-/*
- * Packets that the kernel throws away for this reason within these addresses are no losses, or they
- * were lost at the XDP hook before; they do not count as seen.
- */
-struct no_loss {
-	__u64 from, to; /* `to` is the first address after them */
-	__u32 reason;
-	__u32 unused;
-};
-
-volatile const struct no_loss no_losses[MAX_NO_LOSSES] = {};
-volatile const __u32 no_loss_count = 0;
-
 /* Packets with one of the first reason_count reasons are kept; without any, all are. */
 volatile const __u32 reasons[MAX_REASONS] = {};
 volatile const __u32 reason_count = 0;
 
 /* Whether there are perf's rings beside shared ones, for packets in fragments. */
 volatile const bool perf_beside = false;
-
-/* is_no_loss is not inlined, for the same reason as is_above. */
-__noinline int is_no_loss(__u64 location, __u32 reason)
-{
-	for (int i = 0; i < MAX_NO_LOSSES; i++) {
-		if (i >= (int)no_loss_count)
-			break;
-		if (no_losses[i].reason == reason && location >= no_losses[i].from &&
-		    location < no_losses[i].to)
-			return true;
-	}
-	return false;
-}
 
 static __always_inline bool is_reason_wanted(__u32 reason)
 {
@@ -147,14 +121,6 @@ static __always_inline void find_frame(struct lost *p, bool is_ethernet)
 static __always_inline __u32 whole_length(const struct lost *p)
 {
 	return p->skb->len + p->before;
-}
-
-/* copy_piece copies 1 to mask + 1 bytes. */
-static __always_inline bool copy_piece(void *to, const void *from, __u64 length, const __u64 mask)
-{
-	asm volatile("" : "+r"(length));
-	length = ((length - 1) & mask) + 1;
-	return !bpf_probe_read_kernel(to, length, from);
 }
 
 /*

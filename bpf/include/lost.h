@@ -232,4 +232,12 @@ static __always_inline __u32 segments_of(const struct sk_buff *skb)
 	return segments;
 }
 
+/* copy_piece copies 1 to mask + 1 bytes. */
+static __always_inline bool copy_piece(void *to, const void *from, __u64 length, const __u64 mask)
+{
+	asm volatile("" : "+r"(length));
+	length = ((length - 1) & mask) + 1;
+	return !bpf_probe_read_kernel(to, length, from);
+}
+
 #endif

@@ -1,6 +1,7 @@
 package main_test
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -12,7 +13,7 @@ import (
 // sandbox as well, and attaches nothing to the interface.
 func TestDrops(t *testing.T) {
 	pair := testnet.MustPair(t, testnet.PairOptions{Addresses: true})
-	p, output := counting(t, pair, "drops", "-i", "rx0", "--interval", "100ms", "--json")
+	p, output := counting(t, pair, "drops", "-i", "rx0", "--interval", "100ms", "--flows", "1", "--json")
 	sender := testnet.MustSender(t, pair)
 	closed := testnet.TxToRx().UDP(1000, 9, make([]byte, 100))
 	send := func(packets int) {
@@ -41,5 +42,24 @@ func TestDrops(t *testing.T) {
 	}
 	if found["XDP drop"] != 20 || found["stack NO_SOCKET"] != 40 || r.Total.Packets != 60 || r.Interface != "rx0" || r.Missed != 0 {
 		t.Errorf("%v of %+v", found, r)
+	}
+	text := ""
+	for _, f := range r.Flows {
+		text += fmt.Sprintf("%s %s %s:%d %s:%d %d+%d, ", f.Stage, f.Reason, f.Source, f.SourcePort, f.Destination, f.DestinationPort, f.Packets, f.ErrorPackets)
+	}
+	for _, o := range r.Other {
+		text += fmt.Sprintf("%s %d, ", o.Stage, o.Packets)
+	}
+	if want := "stack NO_SOCKET 192.0.2.1:1000 192.0.2.2:9 40+0, XDP 20, stack 0, "; text != want || r.Overflow == nil || r.Overflow.Flows != 0 {
+		t.Errorf("flows: %s, want %s %+v", text, want, r.Overflow)
+	}
+}
+
+// A number of flows that makes no sense is refused in one line.
+func TestDropsMistakes(t *testing.T) {
+	skipEmulated(t)
+	out, err := command("drops", "--flows", "-1").CombinedOutput()
+	if want := "xdpcap: --flows -1: must be 0 or more\n"; err == nil || string(out) != want {
+		t.Errorf("%v: %s, want %s", err, out, want)
 	}
 }

@@ -26,7 +26,7 @@ type (
 	outputSummary = outputs.Summary
 	statsReport   = stats.Report
 	countReport   = count.Report
-	flowOverflow  = count.FlowOverflow
+	flowOverflow  = counters.FlowOverflow
 	monitorReport = monitor.Report
 	recordLine    = monitor.RecordLine
 	dropsReport   = drops.Report

@@ -148,7 +148,7 @@ func TestConfig(t *testing.T) {
 	out, err = run(files)
 	want := [][]string{
 		{"FLAG", "VALUE", "FROM", "COMMANDS"},
-		{"flows", "10", paths[0] + ":3", "count", "xdpcap"},
+		{"flows", "10", paths[0] + ":3", "count", "drops", "xdpcap"},
 		{"interface", `\x1b[1m`, paths[1] + ":1", "count", "drops", "latency", "monitor", "probe", "stats", "xdpcap"},
 		{"quiet", "true", paths[0] + ":2", "count", "drops", "latency", "monitor", "read", "stats", "xdpcap"},
 		{"sample", "auto", paths[0] + ":4", "xdpcap"},

@@ -79,7 +79,7 @@ func TestLossOfForwarded(t *testing.T) {
 	in := n.openMeter()
 	var outward *Meter
 	n.must(n.Rx.Do(func() (err error) {
-		outward, err = Open("out0")
+		outward, err = Open(Options{Interface: "out0"})
 		return err
 	}))
 	t.Cleanup(func() { outward.Close() })

@@ -38,6 +38,8 @@ type Counts struct {
 	// for multicast that nobody has joined, packets for other hosts, and the like.
 	Harmless map[Loss]Tally
 
+	Flows FlowCounts // see TopFlows; zero unless asked for
+
 	// Softnet tells of the whole machine, whichever interface is asked about.
 	Softnet Softnet
 

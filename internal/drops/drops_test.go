@@ -36,7 +36,7 @@ func (n *network) attach(ins asm.Instructions, flags link.XDPAttachFlags) {
 func (n *network) openMeter() (m *Meter) {
 	n.Helper()
 	n.must(n.Rx.Do(func() (err error) {
-		m, err = Open(n.RxName)
+		m, err = Open(Options{Interface: n.RxName, Flows: true})
 		return err
 	}))
 	n.Cleanup(func() { m.Close() })

@@ -25,30 +25,37 @@ type Meter struct {
 	hook    *hook // nil = all
 }
 
-// Open begins to count on an interface, or on all of the machine for "". It attaches to tracepoints
-// and, where the kernel can trace XDP programs, to the exit of the interface's program; never to an
-// interface.
-func Open(name string) (*Meter, error) {
+// Options say what to count.
+type Options struct {
+	Interface string // "" = all of the machine together
+	Flows     bool   // also count flows: TopFlows
+
+	flowBuckets int // of each CPU, a power of two, for tests; 0 = as meter.SizeFlows has it
+}
+
+// Open begins to count. It attaches to tracepoints and, where the kernel can trace XDP programs, to
+// the exit of the interface's program; never to an interface.
+func Open(o Options) (*Meter, error) {
 	m := new(Meter)
-	if name != "" {
-		iface, err := xdp.InterfaceByName(name)
+	if o.Interface != "" {
+		iface, err := xdp.InterfaceByName(o.Interface)
 		if err != nil {
 			return nil, err
 		}
 		m.iface = &iface
 	}
-	if err := m.open(); err != nil {
+	if err := m.open(o); err != nil {
 		return nil, errors.Join(err, m.Close())
 	}
 	return m, nil
 }
 
-func (m *Meter) open() (err error) {
+func (m *Meter) open(o Options) (err error) {
 	if m.events, err = meter.OpenTracepoints(meter.TracepointOptions{Interface: m.iface}); err != nil {
 		return err
 	}
 	m.sockets, m.softnet = openSockets(m.iface), openSoftnet()
-	if m.stack, err = openStack(m.iface); err != nil || m.iface == nil {
+	if m.stack, err = openStack(m.iface, o); err != nil || m.iface == nil {
 		return err
 	}
 	if m.card, err = openCard(*m.iface); err != nil {
@@ -110,7 +117,7 @@ func (m *Meter) read() (r *reading, err error) {
 	if err != nil {
 		return nil, err
 	}
-	r = &reading{Counts: Counts{Losses: make(map[Loss]Tally), Harmless: make(map[Loss]Tally), Missed: stack.Missed}}
+	r = &reading{Counts: Counts{Losses: make(map[Loss]Tally), Harmless: make(map[Loss]Tally), Flows: stack.Flows, Missed: stack.Missed}}
 	r.generic = r.addStack(m, stack)
 	r.Softnet = m.softnet.read()
 	// The events come last: where they are subtracted from others, they must not be older.

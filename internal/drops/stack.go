@@ -17,7 +17,7 @@ import (
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
-//go:generate go tool bpf2go -target bpfel -type cause -type tally stack ../../bpf/drops.c
+//go:generate go tool bpf2go -target bpfel -type cause -type loss stack ../../bpf/drops.c
 
 // A Cause is why and where the network stack throws packets away. Each has its own counter.
 type Cause struct {
@@ -38,7 +38,8 @@ type Cause struct {
 // stackCounts is the result of stackMeter.Read. The caller owns it.
 type stackCounts struct {
 	Causes map[Cause]Tally
-	Missed uint64 // buffers in none of the causes: there were too many causes, or an interrupt came in between
+	Flows  FlowCounts // of losses; zero unless asked for
+	Missed uint64     // buffers in none of the causes: there were too many causes, or an interrupt came in between
 }
 
 // A stackMeter counts the packets that the network stack throws away: between the XDP hook and the
@@ -51,6 +52,7 @@ type stackMeter struct {
 	began   time.Time
 	reasons lost.Reasons
 	symbols *lost.Symbols
+	flows   meter.FlowTable
 
 	mu     sync.Mutex // guards the fields below, and the table from a look until the removal of entries
 	aging  meter.Aging[stackCause]
@@ -77,7 +79,7 @@ var programOf = map[string]string{
 // device above it such as a VLAN, a bond or a bridge; and those whose device is unknown, where
 // their network namespace is this thread's or unknown. It needs CAP_BPF and CAP_PERFMON, a kernel
 // with BTF, and CAP_SYSLOG for the names of functions.
-func openStack(iface *xdp.Interface) (*stackMeter, error) {
+func openStack(iface *xdp.Interface, o Options) (*stackMeter, error) {
 	if err := support.CheckProcess(); err != nil {
 		return nil, err
 	}
@@ -85,13 +87,13 @@ func openStack(iface *xdp.Interface) (*stackMeter, error) {
 	if iface != nil {
 		s.ifindex = uint32(iface.Index)
 	}
-	if err := s.open(iface); err != nil {
+	if err := s.open(iface, o); err != nil {
 		return nil, errors.Join(err, s.Close())
 	}
 	return s, nil
 }
 
-func (s *stackMeter) open(iface *xdp.Interface) (err error) {
+func (s *stackMeter) open(iface *xdp.Interface, o Options) (err error) {
 	types := xdp.KernelTypes()
 	kernel, err := types.Kernel()
 	if err != nil {
@@ -117,10 +119,20 @@ func (s *stackMeter) open(iface *xdp.Interface) (err error) {
 			return err
 		}
 	}
+	if o.Flows {
+		if err := s.describeFlows(spec, o.flowBuckets); err != nil {
+			return err
+		}
+	}
 	if s.coll, err = ebpf.NewCollectionWithOptions(spec, ebpf.CollectionOptions{Cache: types}); err != nil {
 		return support.ExplainLoad("load the program for the tracepoint skb:kfree_skb", err)
 	}
 	s.program = s.coll.Programs[name]
+	if o.Flows {
+		if s.flows, err = meter.OpenFlowTable(s.coll.Maps[stackMapFlows]); err != nil {
+			return err
+		}
+	}
 	if s.link, err = link.AttachTracing(link.TracingOptions{Program: s.program}); err != nil {
 		return support.ExplainLoad("attach to the tracepoint skb:kfree_skb", err)
 	}
@@ -146,11 +158,17 @@ func (s *stackMeter) Began() time.Time { return s.began }
 
 // Read reads all counters.
 func (s *stackMeter) Read() (stackCounts, error) {
-	counts := stackCounts{Causes: make(map[Cause]Tally)}
+	counts := stackCounts{Causes: make(map[Cause]Tally), Flows: FlowCounts{reasons: s.reasons}}
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	// The flows come first: the program counts a packet by its cause before it counts its flow, so
+	// the flows never have more packets than the causes.
+	var err error
+	if counts.Flows.FlowCounts, err = s.flows.Read(); err != nil {
+		return stackCounts{}, fmt.Errorf("read the flows of lost packets: %w", err)
+	}
 	var key stackCause
-	var slots []stackTally
+	var slots []stackLoss
 	raw := maps.Clone(s.former)
 	all := s.coll.Maps[stackMapCauses].Iterate()
 	for all.Next(&key, &slots) {
@@ -176,7 +194,7 @@ func (s *stackMeter) Read() (stackCounts, error) {
 	return counts, err
 }
 
-func sumOf(slots []stackTally) (sum Tally) {
+func sumOf(slots []stackLoss) (sum Tally) {
 	for _, t := range slots {
 		sum.Add(Tally{t.Buffers, t.Packets, t.Bytes})
 	}
@@ -191,10 +209,10 @@ func (s *stackMeter) forget(now time.Time) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	err := meter.Forget(&s.aging, now, s.coll.Maps[stackMapCauses], ebpf.MustPossibleCPU(),
-		func(c stackCause, slots []stackTally) (uint64, bool) {
+		func(c stackCause, slots []stackLoss) (uint64, bool) {
 			return sumOf(slots).Buffers, c.At.Ifindex == 0 || c.At.Ifindex != s.ifindex
 		},
-		func(c stackCause, slots []stackTally) {
+		func(c stackCause, slots []stackLoss) {
 			c.Incoming, c.At.Ifindex, c.At.Netns, c.At.Name = 0, 0, 0, [len(c.At.Name)]int8{}
 			for i := range gone {
 				c.At.Name[i] = int8(gone[i])
@@ -211,15 +229,20 @@ func (s *stackMeter) forget(now time.Time) error {
 
 // cause gives a counter's key its names.
 func (s *stackMeter) cause(key *stackCause, names map[uint64]string) Cause {
-	c := Cause{Reason: "NOT_SPECIFIED", Namespace: key.At.Netns, Device: meter.Text(key.At.Name[:])}
-	if key.Reason != 0 {
-		c.Reason = s.reasons.Name(lost.Reason(key.Reason))
-	}
+	c := Cause{Reason: reasonName(s.reasons, lost.Reason(key.Reason)), Namespace: key.At.Netns, Device: meter.Text(key.At.Name[:])}
 	var ok bool
 	if c.Location, ok = names[key.Location]; !ok {
 		c.Location = fmt.Sprintf("%#x", key.Location)
 	}
 	return c
+}
+
+// reasonName names a reason as Cause does.
+func reasonName(names lost.Reasons, r lost.Reason) string {
+	if r == 0 {
+		return "NOT_SPECIFIED"
+	}
+	return names.Name(r)
 }
 
 // missed returns how many buffers are in no counter.
@@ -244,6 +267,7 @@ func (s *stackMeter) Close() error {
 	if s.link != nil {
 		errs = append(errs, s.link.Close())
 	}
+	errs = append(errs, s.flows.Close())
 	if s.coll != nil {
 		s.coll.Close()
 	}

@@ -26,11 +26,67 @@ type stackCause struct {
 	}
 }
 
-type stackTally struct {
+type stackFlowBucket struct {
+	_       structs.HostLayout
+	Version uint64
+	Halved  uint64
+	Missed  struct {
+		_       structs.HostLayout
+		Packets uint64
+		Bytes   uint64
+	}
+	Tags    [8]uint32
+	Traffic [8]uint64
+	Evicted struct {
+		_       structs.HostLayout
+		Packets uint64
+		Bytes   uint64
+	}
+	Evictions uint64
+	Unused    uint64
+	Entries   [8]struct {
+		_    structs.HostLayout
+		Flow struct {
+			_               structs.HostLayout
+			Source          [2]uint64
+			Destination     [2]uint64
+			SourcePort      uint16
+			DestinationPort uint16
+			Class           uint32
+		}
+		Label   uint32
+		Unused  uint32
+		Counted struct {
+			_       structs.HostLayout
+			Packets uint64
+			Bytes   uint64
+		}
+		Error struct {
+			_       structs.HostLayout
+			Packets uint64
+			Bytes   uint64
+		}
+	}
+}
+
+type stackHeaders struct {
+	_     structs.HostLayout
+	Bytes [1152]uint8
+}
+
+type stackLoss struct {
 	_       structs.HostLayout
 	Buffers uint64
 	Packets uint64
 	Bytes   uint64
+}
+
+type stackNoLoss struct {
+	_      structs.HostLayout
+	From   uint64
+	To     uint64
+	Reason uint32
+	Unused uint32
 }
 
 // Names of all BPF objects in the ELF.
@@ -38,13 +94,21 @@ type stackTally struct {
 // Used for safe lookups in a Collection or CollectionSpec.
 const (
 	stackMapCauses            = "causes"
+	stackMapFlows             = "flows"
+	stackMapHeaders           = "headers"
 	stackMapMissed            = "missed"
 	stackProgCountExplained   = "count_explained"
 	stackProgCountReceived    = "count_received"
 	stackProgCountUnexplained = "count_unexplained"
+	stackVarClassType         = "class_type"
+	stackVarFlowBuckets       = "flow_buckets"
+	stackVarFlowSeeds         = "flow_seeds"
+	stackVarNoLossCount       = "no_loss_count"
+	stackVarNoLosses          = "no_losses"
 	stackVarTracedIfindex     = "traced_ifindex"
 	stackVarTracedLower       = "traced_lower"
 	stackVarTracedNetns       = "traced_netns"
+	stackVarWithFlows         = "with_flows"
 )
 
 // loadStack returns the embedded CollectionSpec for stack.
@@ -98,17 +162,25 @@ type stackProgramSpecs struct {
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type stackMapSpecs struct {
-	Causes *ebpf.MapSpec `ebpf:"causes"`
-	Missed *ebpf.MapSpec `ebpf:"missed"`
+	Causes  *ebpf.MapSpec `ebpf:"causes"`
+	Flows   *ebpf.MapSpec `ebpf:"flows"`
+	Headers *ebpf.MapSpec `ebpf:"headers"`
+	Missed  *ebpf.MapSpec `ebpf:"missed"`
 }
 
 // stackVariableSpecs contains global variables before they are loaded into the kernel.
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type stackVariableSpecs struct {
+	ClassType     *ebpf.VariableSpec `ebpf:"class_type"`
+	FlowBuckets   *ebpf.VariableSpec `ebpf:"flow_buckets"`
+	FlowSeeds     *ebpf.VariableSpec `ebpf:"flow_seeds"`
+	NoLossCount   *ebpf.VariableSpec `ebpf:"no_loss_count"`
+	NoLosses      *ebpf.VariableSpec `ebpf:"no_losses"`
 	TracedIfindex *ebpf.VariableSpec `ebpf:"traced_ifindex"`
 	TracedLower   *ebpf.VariableSpec `ebpf:"traced_lower"`
 	TracedNetns   *ebpf.VariableSpec `ebpf:"traced_netns"`
+	WithFlows     *ebpf.VariableSpec `ebpf:"with_flows"`
 }
 
 // stackObjects contains all objects after they have been loaded into the kernel.
@@ -131,13 +203,17 @@ func (o *stackObjects) Close() error {
 //
 // It can be passed to loadStackObjects or ebpf.CollectionSpec.LoadAndAssign.
 type stackMaps struct {
-	Causes *ebpf.Map `ebpf:"causes"`
-	Missed *ebpf.Map `ebpf:"missed"`
+	Causes  *ebpf.Map `ebpf:"causes"`
+	Flows   *ebpf.Map `ebpf:"flows"`
+	Headers *ebpf.Map `ebpf:"headers"`
+	Missed  *ebpf.Map `ebpf:"missed"`
 }
 
 func (m *stackMaps) Close() error {
 	return _StackClose(
 		m.Causes,
+		m.Flows,
+		m.Headers,
 		m.Missed,
 	)
 }
@@ -146,9 +222,15 @@ func (m *stackMaps) Close() error {
 //
 // It can be passed to loadStackObjects or ebpf.CollectionSpec.LoadAndAssign.
 type stackVariables struct {
+	ClassType     *ebpf.Variable `ebpf:"class_type"`
+	FlowBuckets   *ebpf.Variable `ebpf:"flow_buckets"`
+	FlowSeeds     *ebpf.Variable `ebpf:"flow_seeds"`
+	NoLossCount   *ebpf.Variable `ebpf:"no_loss_count"`
+	NoLosses      *ebpf.Variable `ebpf:"no_losses"`
 	TracedIfindex *ebpf.Variable `ebpf:"traced_ifindex"`
 	TracedLower   *ebpf.Variable `ebpf:"traced_lower"`
 	TracedNetns   *ebpf.Variable `ebpf:"traced_netns"`
+	WithFlows     *ebpf.Variable `ebpf:"with_flows"`
 }
 
 // stackPrograms contains all programs after they have been loaded into the kernel.

@@ -50,7 +50,7 @@ func (n *network) open() (s *stackMeter) {
 		if err != nil {
 			return err
 		}
-		s, err = openStack(&iface)
+		s, err = openStack(&iface, Options{})
 		return err
 	}))
 	n.Cleanup(func() { s.Close() })
@@ -295,7 +295,7 @@ func TestStackFirstNamespace(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := openStack(&lo)
+	s, err := openStack(&lo, Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -337,14 +337,14 @@ func TestStackForgets(t *testing.T) {
 	s := n.open()
 	n.must(s.link.Close()) // only what is put into the table counts
 	table := s.coll.Maps[stackMapCauses]
-	slots := make([]stackTally, ebpf.MustPossibleCPU())
+	slots := make([]stackLoss, ebpf.MustPossibleCPU())
 	for i := range entries {
 		c := stackCause{Location: uint64(i % 3), Reason: 1, Incoming: uint32(i)}
 		c.At.Netns, c.At.Ifindex = 1, uint32(1_000_000+i)
 		if i < own {
 			c.At.Ifindex = uint32(n.RxIndex)
 		}
-		slots[0] = stackTally{Buffers: 1, Packets: 2, Bytes: 100}
+		slots[0] = stackLoss{Buffers: 1, Packets: 2, Bytes: 100}
 		n.must(table.Put(&c, slots))
 	}
 	sum := func() (total Tally, causes int) {

@@ -1,6 +1,7 @@
 package lost
 
 import (
+	"fmt"
 	"maps"
 	"slices"
 )
@@ -44,10 +45,28 @@ func IsHarmless(reason, function string) bool {
 }
 
 // A NoLoss says which packets are no losses of the stack: those that are thrown away for a reason
-// between two addresses, the second of which is the first one after them.
+// between two addresses, the second of which is the first one after them. Its memory layout is that
+// of struct no_loss in bpf/include/no_loss.h.
 type NoLoss struct {
-	Reason   Reason
 	From, To uint64
+	Reason   Reason
+	_        uint32
+}
+
+// MaxNoLosses is how many of them a program has room for.
+const MaxNoLosses = 48
+
+// Constants are the values of the constants in bpf/include/no_loss.h, by their names: NoLosses.
+func Constants(names Reasons, symbols *Symbols) (map[string]any, error) {
+	causes, err := NoLosses(names, symbols)
+	if err != nil {
+		return nil, err
+	}
+	var list [MaxNoLosses]NoLoss
+	if n := copy(list[:], causes); n < len(causes) {
+		return nil, fmt.Errorf("%d causes that are no losses: must be at most %d", len(causes), n)
+	}
+	return map[string]any{"no_losses": list, "no_loss_count": uint32(len(causes))}, nil
 }
 
 // NoLosses are all causes for which IsHarmless or IsAtHook is true, in the numbers of the running
@@ -73,7 +92,7 @@ func NoLosses(names Reasons, symbols *Symbols) (all []NoLoss, err error) {
 				continue
 			}
 			for _, r := range functions[c.function] {
-				all = append(all, NoLoss{reason, r.From, r.To})
+				all = append(all, NoLoss{From: r.From, To: r.To, Reason: reason})
 			}
 		}
 	}

@@ -49,10 +49,10 @@ func TestSymbols(t *testing.T) {
 func TestNoLosses(t *testing.T) {
 	names := Reasons{2: "NOT_SPECIFIED", 5: "OTHERHOST", 6: "NO_SOCKET", 7: "XDP", 7<<16 + 1: "OTHERHOST"}
 	want := []NoLoss{
-		{5, 0, ^uint64(0)}, {7<<16 + 1, 0, ^uint64(0)},
-		{2, 0xffffffffc0000100, 0xffffffffc0000200},
-		{7, 0xffffffff81000100, 0xffffffff81000180}, {7, 0xffffffff81000180, 0xffffffff81000300},
-		{2, 0xffffffff81000100, 0xffffffff81000180}, {2, 0xffffffff81000180, 0xffffffff81000300},
+		{To: ^uint64(0), Reason: 5}, {To: ^uint64(0), Reason: 7<<16 + 1},
+		{From: 0xffffffffc0000100, To: 0xffffffffc0000200, Reason: 2},
+		{From: 0xffffffff81000100, To: 0xffffffff81000180, Reason: 7}, {From: 0xffffffff81000180, To: 0xffffffff81000300, Reason: 7},
+		{From: 0xffffffff81000100, To: 0xffffffff81000180, Reason: 2}, {From: 0xffffffff81000180, To: 0xffffffff81000300, Reason: 2},
 	}
 	got, err := NoLosses(names, symbolsOf(functions))
 	if diff := cmp.Diff(want, got); err != nil || diff != "" {

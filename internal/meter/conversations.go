@@ -19,7 +19,7 @@ type Conversation struct {
 func TopConversations(n int, intervals ...Interval[ProtocolCounts]) []Conversation {
 	var flows []FlowRate
 	for _, i := range intervals {
-		flows = append(flows, flowRates(i)...)
+		flows = append(flows, FlowRates(FlowsOf(i))...)
 	}
 	giveVerdicts(flows)
 	// The direction with more bytes comes first, and decides which one that of the row is.

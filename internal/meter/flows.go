@@ -1,6 +1,7 @@
 package meter
 
 import (
+	"cmp"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -32,7 +33,7 @@ const NoVerdict = xdp.Verdict(xdp.VerdictSlots)
 // flow had at least the packets and bytes in Counted, and at most those of Error in addition.
 type FlowEntry struct {
 	Flow    Flow
-	Verdict xdp.Verdict // xdp.UnknownVerdict for numbers that the kernel does not know; or NoVerdict
+	Verdict xdp.Verdict // xdp.UnknownVerdict for numbers that the kernel does not know; or NoVerdict; of lost packets the lost.Reason
 	Counted Tally       // exact, since the flow got the entry
 	Error   Tally       // the most that it may have had before; constant while the flow has the entry
 }
@@ -49,6 +50,12 @@ type FlowOverflow struct {
 	Flows uint64 // times that a flow lost its entry to another one
 	Tally        // what these flows counted while they had their entries
 	Most  Tally  // a flow without an entry on any CPU had at most these packets and bytes
+}
+
+// FlowCounts is the result of FlowTable.Read, cumulative. The caller owns it.
+type FlowCounts struct {
+	Flows    [][]FlowBucket // by CPU, then by bucket; nil = flows are not counted
+	Overflow FlowOverflow
 }
 
 // Flow tables have flowEntries entries, divided among the CPUs. No CPU has fewer than
@@ -69,8 +76,15 @@ func flowBuckets(cpus int) int {
 	return 1 << (bits.Len(uint(entries/flowWays)) - 1)
 }
 
-// describeFlows sizes the table to `buckets` for each CPU, a power of two.
-func describeFlows(spec *ebpf.CollectionSpec, cpus, buckets int) error {
+// SizeFlows sizes the table of flows of a program that includes bpf/include/flows.h, and chooses
+// which flow is in which bucket. buckets is how many each CPU has, a power of two; 0 = so many that
+// a CPU's table fits into its cache.
+func SizeFlows(spec *ebpf.CollectionSpec, buckets int) error {
+	cpus, err := ebpf.PossibleCPU()
+	if err != nil {
+		return err
+	}
+	buckets = cmp.Or(buckets, flowBuckets(cpus))
 	spec.Maps[protocolsMapFlows].MaxEntries = uint32(cpus * buckets)
 	seeds := make([]uint64, spec.Variables[protocolsVarFlowSeeds].Size()/8)
 	for i := range seeds {
@@ -84,34 +98,40 @@ func describeFlows(spec *ebpf.CollectionSpec, cpus, buckets int) error {
 	return nil
 }
 
-// A flowTable is the memory of the map `flows`, which the kernel's programs write to.
-type flowTable struct {
+// A FlowTable is the memory of a map `flows`, which the kernel's programs write to. The zero value
+// counts nothing.
+type FlowTable struct {
 	mem           []byte // nil: flows are not counted
 	cpus, buckets int
 }
 
 const bucketSize = int(unsafe.Sizeof(protocolsFlowBucket{}))
 
-func mapFlows(m *ebpf.Map, cpus int) (t flowTable, err error) {
-	t.cpus, t.buckets = cpus, int(m.MaxEntries())/cpus
+// OpenFlowTable maps a table that SizeFlows has sized.
+func OpenFlowTable(m *ebpf.Map) (t FlowTable, err error) {
+	if t.cpus, err = ebpf.PossibleCPU(); err != nil {
+		return t, err
+	}
+	t.buckets = int(m.MaxEntries()) / t.cpus
 	size := (t.cpus*t.buckets*bucketSize + os.Getpagesize() - 1) &^ (os.Getpagesize() - 1)
 	if t.mem, err = unix.Mmap(m.FD(), 0, size, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED); err != nil {
-		return t, fmt.Errorf("map the tables of flows of %d CPUs into memory: %w", cpus, os.NewSyscallError("mmap", err))
+		return t, fmt.Errorf("map the tables of flows of %d CPUs into memory: %w", t.cpus, os.NewSyscallError("mmap", err))
 	}
 	return t, nil
 }
 
-func (t *flowTable) close() error {
+// Close releases the memory. Nothing else may be called then.
+func (t *FlowTable) Close() error {
 	if t.mem == nil {
 		return nil
 	}
 	return unix.Munmap(t.mem)
 }
 
-// read returns the buckets, by CPU, and the overflow.
-func (t *flowTable) read() ([][]FlowBucket, FlowOverflow, error) {
+// Read reads all entries. It may be called concurrently.
+func (t *FlowTable) Read() (FlowCounts, error) {
 	if t.mem == nil {
-		return nil, FlowOverflow{}, nil
+		return FlowCounts{}, nil
 	}
 	var o FlowOverflow
 	most := make([]Tally, t.buckets)
@@ -121,7 +141,7 @@ func (t *flowTable) read() ([][]FlowBucket, FlowOverflow, error) {
 		for b := range t.buckets {
 			var read protocolsFlowBucket
 			if err := t.readBucket(cpu*t.buckets+b, &read); err != nil {
-				return nil, o, err
+				return FlowCounts{}, err
 			}
 			byCPU[cpu][b] = newFlowBucket(&read)
 			o.Flows += read.Evictions
@@ -133,14 +153,14 @@ func (t *flowTable) read() ([][]FlowBucket, FlowOverflow, error) {
 		o.Most.Packets = max(o.Most.Packets, t.Packets)
 		o.Most.Bytes = max(o.Most.Bytes, t.Bytes)
 	}
-	return byCPU, o, nil
+	return FlowCounts{byCPU, o}, nil
 }
 
 var errBusyBucket = errors.New("an entry of the table of flows keeps changing")
 
 // readBucket copies a bucket while none of its entries changes its flow. The counters in it may
 // rise meanwhile.
-func (t *flowTable) readBucket(i int, into *protocolsFlowBucket) error {
+func (t *FlowTable) readBucket(i int, into *protocolsFlowBucket) error {
 	shared := (*protocolsFlowBucket)(unsafe.Pointer(&t.mem[i*bucketSize]))
 	for range 1 << 20 {
 		before := atomic.LoadUint64(&shared.Version)
@@ -163,7 +183,7 @@ func newFlowBucket(read *protocolsFlowBucket) FlowBucket {
 			break // entries are filled in order
 		}
 		e := &read.Entries[i]
-		b.Entries = append(b.Entries, FlowEntry{newFlow(e.Flow), xdp.Verdict(e.Verdict), tallyOf(e.Counted), tallyOf(e.Error)})
+		b.Entries = append(b.Entries, FlowEntry{newFlow(e.Flow), xdp.Verdict(e.Label), tallyOf(e.Counted), tallyOf(e.Error)})
 	}
 	return b
 }

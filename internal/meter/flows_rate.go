@@ -21,12 +21,18 @@ type FlowRate struct {
 // TopFlows returns the n flows with the most bytes in the interval, in that order. Flows with equal
 // bytes are ordered by their cumulative bytes.
 func TopFlows(i Interval[ProtocolCounts], n int) []FlowRate {
-	all := flowRates(i)
+	all := FlowRates(FlowsOf(i))
 	slices.SortFunc(all, compareFlows)
 	return all[:min(n, len(all))]
 }
 
-func flowRates(i Interval[ProtocolCounts]) (all []FlowRate) {
+// FlowsOf returns the flows of an interval.
+func FlowsOf(i Interval[ProtocolCounts]) Interval[FlowCounts] {
+	return Interval[FlowCounts]{Before: i.Before.FlowCounts, Now: i.Now.FlowCounts, Took: i.Took}
+}
+
+// FlowRates returns all flows that have an entry, in no order.
+func FlowRates(i Interval[FlowCounts]) (all []FlowRate) {
 	sums := make(map[flowKey]flowSum)
 	for bucket := range i.Now.buckets() {
 		clear(sums)
@@ -50,7 +56,7 @@ func compareFlows(a, b FlowRate) int {
 }
 
 // buckets returns the number of buckets of each CPU.
-func (c ProtocolCounts) buckets() int {
+func (c FlowCounts) buckets() int {
 	if len(c.Flows) == 0 {
 		return 0
 	}
@@ -70,7 +76,7 @@ type flowSum struct {
 
 // sumFlows adds up the entries of all CPUs in a bucket. If a flow has no entry on a CPU, that CPU
 // may have counted the flow in Missed.
-func sumFlows(i Interval[ProtocolCounts], bucket int, sums map[flowKey]flowSum) {
+func sumFlows(i Interval[FlowCounts], bucket int, sums map[flowKey]flowSum) {
 	var missed Tally
 	for _, buckets := range i.Now.Flows {
 		missed.Add(buckets[bucket].Missed)
@@ -95,7 +101,7 @@ func sumFlows(i Interval[ProtocolCounts], bucket int, sums map[flowKey]flowSum) 
 // countedBefore returns what an earlier snapshot had counted for the same entry. That is nothing if
 // the flow did not have the entry then, or lost it and got it back; in the second case Error
 // differs, because it includes the lost count.
-func countedBefore(before ProtocolCounts, cpu, bucket, place int, now *FlowEntry) Tally {
+func countedBefore(before FlowCounts, cpu, bucket, place int, now *FlowEntry) Tally {
 	if cpu >= len(before.Flows) || place >= len(before.Flows[cpu][bucket].Entries) {
 		return Tally{}
 	}

@@ -1,7 +1,6 @@
 package meter
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"runtime"
@@ -182,11 +181,7 @@ func protocolsSpec(o ProtocolsOptions) (*ebpf.CollectionSpec, error) {
 	}
 	if o.Flows {
 		extras |= protocolsExtraWITH_FLOWS
-		cpus, err := ebpf.PossibleCPU()
-		if err != nil {
-			return nil, err
-		}
-		if err := describeFlows(spec, cpus, cmp.Or(o.flowBuckets, flowBuckets(cpus))); err != nil {
+		if err := SizeFlows(spec, o.flowBuckets); err != nil {
 			return nil, err
 		}
 	}
@@ -220,7 +215,7 @@ func protocolsSpec(o ProtocolsOptions) (*ebpf.CollectionSpec, error) {
 type protocolMaps struct {
 	variant                                                       Variant
 	naive, percpu, ultra, ethertypes, size, flow, passages, heads *ebpf.Map
-	flows                                                         flowTable
+	flows                                                         FlowTable
 }
 
 // named are the maps by their names in protocols.c.
@@ -262,20 +257,15 @@ func (m *protocolMaps) prepare() error {
 	return nil
 }
 
-func (m *protocolMaps) mapFlows() error {
-	if m.flows.mem != nil || m.flow.MaxEntries() == 1 {
-		return nil
+func (m *protocolMaps) mapFlows() (err error) {
+	if m.flows.mem == nil && m.flow.MaxEntries() > 1 {
+		m.flows, err = OpenFlowTable(m.flow)
 	}
-	cpus, err := ebpf.PossibleCPU()
-	if err != nil {
-		return err
-	}
-	m.flows, err = mapFlows(m.flow, cpus)
 	return err
 }
 
 func (m *protocolMaps) close() error {
-	errs := []error{m.flows.close()}
+	errs := []error{m.flows.Close()}
 	for _, one := range []*ebpf.Map{m.naive, m.percpu, m.ultra, m.ethertypes, m.size, m.flow, m.passages, m.heads} {
 		errs = append(errs, one.Close()) // Close accepts a nil map
 	}

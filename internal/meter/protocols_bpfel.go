@@ -56,7 +56,7 @@ type protocolsFlowBucket struct {
 type protocolsFlowEntry struct {
 	_       structs.HostLayout
 	Flow    protocolsFlow
-	Verdict uint32
+	Label   uint32
 	Unused  uint32
 	Counted protocolsTally
 	Error   protocolsTally

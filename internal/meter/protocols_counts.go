@@ -8,9 +8,7 @@ type ProtocolCounts struct {
 
 	Sizes [protocolsLimitSIZES]Tally // see SizeNames; zero unless asked for
 
-	// Flows are the tables of flows: by CPU, then by bucket. nil unless asked for.
-	Flows    [][]FlowBucket
-	Overflow FlowOverflow
+	FlowCounts // zero unless asked for
 }
 
 // SizeNames are the ranges of packet sizes that are counted separately, in bytes as XDP sees

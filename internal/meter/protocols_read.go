@@ -20,7 +20,7 @@ func (m *protocolMaps) read(sizes bool) (c ProtocolCounts, err error) {
 			c.Sizes[i] = sum(perCPU)
 		}
 	}
-	c.Flows, c.Overflow, err = m.flows.read()
+	c.FlowCounts, err = m.flows.Read()
 	return c, err
 }
 

@@ -39,12 +39,14 @@ func protocolCounts(scale uint64) meter.ProtocolCounts {
 			meter.EtherType(0x88b5): two(2),
 			meter.Truncated:         two(1),
 		},
-		Flows: flowsOf(
-			meter.FlowEntry{Flow: oldFlow, Verdict: meter.NoVerdict, Counted: tally(10)},
-			meter.FlowEntry{Flow: wideFlow, Verdict: meter.NoVerdict, Counted: tally(2000)},
-			meter.FlowEntry{Flow: quietFlow, Verdict: meter.NoVerdict, Counted: meter.Tally{Packets: 5, Bytes: 500}},
-		),
-		Overflow: meter.FlowOverflow{Flows: 2 * scale, Tally: tally(4), Most: tally(1)},
+		FlowCounts: meter.FlowCounts{
+			Flows: flowsOf(
+				meter.FlowEntry{Flow: oldFlow, Verdict: meter.NoVerdict, Counted: tally(10)},
+				meter.FlowEntry{Flow: wideFlow, Verdict: meter.NoVerdict, Counted: tally(2000)},
+				meter.FlowEntry{Flow: quietFlow, Verdict: meter.NoVerdict, Counted: meter.Tally{Packets: 5, Bytes: 500}},
+			),
+			Overflow: meter.FlowOverflow{Flows: 2 * scale, Tally: tally(4), Most: tally(1)},
+		},
 	}
 	for i := range c.Sizes {
 		c.Sizes[i] = tally(uint64(i) * 10)

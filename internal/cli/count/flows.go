@@ -1,7 +1,6 @@
 package count
 
 import (
-	"fmt"
 	"io"
 	"net/netip"
 	"slices"
@@ -15,51 +14,21 @@ import (
 // FlowRate has the packets of a flow that got the same verdict. The flow had at least these since
 // the beginning, and at most those of the error in addition.
 type FlowRate struct {
-	Family          string `json:"family"`
-	Protocol        string `json:"protocol"`
-	Source          string `json:"source"`
-	SourcePort      uint16 `json:"source_port"` // 0 = none
-	Destination     string `json:"destination"`
-	DestinationPort uint16 `json:"destination_port"`
-	Verdict         string `json:"verdict,omitempty"` // where a program is traced
+	counters.Flow
+	Verdict string `json:"verdict,omitempty"` // where a program is traced
 	counters.Rate
 	ErrorPackets uint64 `json:"error_packets"`
 	ErrorBytes   uint64 `json:"error_bytes"`
-}
-
-// FlowOverflow is what the kernel's tables of flows could not keep: flows that had to make room for
-// others, with their packets until then. A flow that is in no table had at most MostPackets and
-// MostBytes.
-type FlowOverflow struct {
-	Flows uint64 `json:"flows"`
-	counters.Rate
-	MostPackets uint64 `json:"most_packets"`
-	MostBytes   uint64 `json:"most_bytes"`
-}
-
-func newFlowOverflow(i meter.Interval[meter.ProtocolCounts]) *FlowOverflow {
-	now := i.Now.Overflow
-	return &FlowOverflow{
-		Flows:       now.Flows,
-		Rate:        counters.NewRate(meter.NewRate(i.Before.Overflow.Tally, now.Tally, i.Took)),
-		MostPackets: now.Most.Packets,
-		MostBytes:   now.Most.Bytes,
-	}
 }
 
 func flowRates(flows []meter.FlowRate) []FlowRate {
 	rates := []FlowRate{}
 	for _, f := range flows {
 		r := FlowRate{
-			Family:          f.Flow.Class.Family(),
-			Protocol:        f.Flow.Class.Protocol(),
-			Source:          f.Flow.Source.Addr().String(),
-			SourcePort:      f.Flow.Source.Port(),
-			Destination:     f.Flow.Destination.Addr().String(),
-			DestinationPort: f.Flow.Destination.Port(),
-			Rate:            counters.NewRate(f.Rate),
-			ErrorPackets:    f.Error.Packets,
-			ErrorBytes:      f.Error.Bytes,
+			Flow:         counters.NewFlow(f.Flow),
+			Rate:         counters.NewRate(f.Rate),
+			ErrorPackets: f.Error.Packets,
+			ErrorBytes:   f.Error.Bytes,
 		}
 		if f.Verdict != meter.NoVerdict {
 			r.Verdict = f.Verdict.SlotName()
@@ -78,10 +47,7 @@ func (r *Report) flowTable(w io.Writer) {
 	if !r.shownElsewhere {
 		r.conversationTable(w)
 	}
-	if o := r.Overflow; o.Flows > 0 {
-		fmt.Fprintf(w, "%d flows with %d packets, %d bytes made room for others\n", o.Flows, o.Packets, o.Bytes)
-		fmt.Fprintf(w, "a flow that is in no table had at most %d packets and %d bytes\n", o.MostPackets, o.MostBytes)
-	}
+	r.Overflow.Write(w)
 }
 
 func (r *Report) conversationTable(w io.Writer) {

@@ -15,18 +15,18 @@ import (
 // Report is what count prints: as a table, or with --json as this object.
 type Report struct {
 	counters.IntervalKeys
-	Interface string         `json:"interface"`
-	Direction string         `json:"direction"`         // in or out
-	Program   string         `json:"program,omitempty"` // where one is traced
-	ProgramID uint32         `json:"program_id,omitempty"`
-	Filter    string         `json:"filter,omitempty"`   // only packets that match it were counted
-	Verdicts  []string       `json:"verdicts,omitempty"` // with --verdict: only packets with these were counted
-	Protocols []ProtocolRate `json:"protocols"`          // most bytes first
-	Total     counters.Rate  `json:"total"`
-	CPUs      []countCPU     `json:"cpus,omitempty"`          // with --per-cpu
-	Sizes     []sizeRate     `json:"sizes,omitempty"`         // with --sizes
-	Flows     []FlowRate     `json:"flows,omitempty"`         // with --flows: the largest
-	Overflow  *FlowOverflow  `json:"flow_overflow,omitempty"` // with --flows
+	Interface string                 `json:"interface"`
+	Direction string                 `json:"direction"`         // in or out
+	Program   string                 `json:"program,omitempty"` // where one is traced
+	ProgramID uint32                 `json:"program_id,omitempty"`
+	Filter    string                 `json:"filter,omitempty"`   // only packets that match it were counted
+	Verdicts  []string               `json:"verdicts,omitempty"` // with --verdict: only packets with these were counted
+	Protocols []ProtocolRate         `json:"protocols"`          // most bytes first
+	Total     counters.Rate          `json:"total"`
+	CPUs      []countCPU             `json:"cpus,omitempty"`          // with --per-cpu
+	Sizes     []sizeRate             `json:"sizes,omitempty"`         // with --sizes
+	Flows     []FlowRate             `json:"flows,omitempty"`         // with --flows: the largest
+	Overflow  *counters.FlowOverflow `json:"flow_overflow,omitempty"` // with --flows
 
 	// The rows of the table of flows are conversations.
 	flows          int // of --flows
@@ -79,7 +79,7 @@ func newCountReport(o *Options, d capture.Direction, iface string, traced *xdp.P
 	}
 	if o.Flows > 0 {
 		r.Flows = flowRates(meter.TopFlows(i, o.Flows))
-		r.Overflow = newFlowOverflow(i)
+		r.Overflow = counters.NewFlowOverflow(meter.FlowsOf(i))
 		r.flows, r.intervals = o.Flows, []meter.Interval[meter.ProtocolCounts]{i}
 	}
 	return r

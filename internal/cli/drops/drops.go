@@ -2,6 +2,8 @@
 package drops
 
 import (
+	"fmt"
+
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
@@ -16,6 +18,7 @@ type Options struct {
 	counters.Options
 	interfaces []string
 	harmless   bool
+	flows      int
 }
 
 const dropsHelp = `drops counts lost packets from the card to the socket, and on the way out: at the card, at the XDP
@@ -25,11 +28,16 @@ Below the table is what to do about it. It attaches nothing to an interface.
 
 With -i, packets count that came in through the interface, or were lost at it or at a device above
 it: a VLAN, a bond, a bridge. DEVICE names that device, and ? stands for packets whose device the
-kernel has forgotten: they may be another interface's. Buffers of GSO and GRO count their segments.`
+kernel has forgotten: they may be another interface's. Buffers of GSO and GRO count their segments.
+
+--flows shows the flows that lost most packets in the network stack, in sockets and on the way out,
+and in the row other what else each stage lost. The memory for flows has a fixed size, so a flow may
+have to make room: AT MOST is what it can have lost, where that differs.`
 
 const dropsExamples = `  xdpcap drops -i eth0                          a table per second; Ctrl-C prints the totals
   xdpcap drops                                  all interfaces of this machine together
   xdpcap drops -i eth0 --duration 10 --json -q  one object about ten seconds, for a script
+  xdpcap drops -i eth0 --flows 10               the ten flows with most losses of each stage, too
   xdpcap drops -i eth0 --harmless               also what the kernel throws away and nobody misses
   xdpcap drops -i eth0 --listen :9432           for Prometheus, too`
 
@@ -55,16 +63,20 @@ func New(p *frame.Process) *cobra.Command {
 
 func (o *Options) whatFlags(f *pflag.FlagSet) {
 	counters.InterfacesVar(f, &o.interfaces, "only packets of this `interface`")
+	f.IntVar(&o.flows, "flows", 0, "also show the `N` flows with most losses of each stage, by reason")
 	f.BoolVar(&o.harmless, "harmless", false, "also show packets that the kernel throws away and nobody misses")
 }
 
 func run(o *Options) error {
+	if o.flows < 0 {
+		return fmt.Errorf("--flows %d: must be 0 or more", o.flows)
+	}
 	interfaces := o.interfaces
 	if len(interfaces) == 0 {
 		interfaces = []string{""}
 	}
 	return counters.Run(&o.Options, frame.Guard{}, interfaces, func(iface string) (*counters.Counters[drops.Counts], error) {
-		m, err := drops.Open(iface)
+		m, err := drops.Open(drops.Options{Interface: iface, Flows: o.flows > 0})
 		if err != nil {
 			return nil, err
 		}
@@ -81,6 +93,7 @@ func (o *Options) Counters(m counters.Meter[drops.Counts], iface string) *counte
 	}
 }
 
+// metrics omits flows, because Prometheus would keep the labels of every flow for ever.
 func (o *Options) metrics(iface string) metrics.Set[drops.Counts] {
 	set := metrics.Set[drops.Counts]{Labels: make(map[string]string)}
 	if iface != "" {

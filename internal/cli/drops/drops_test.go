@@ -1,12 +1,14 @@
 package drops
 
 import (
+	"net/netip"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/xdpcap/xdpcap/internal/cli/frame"
 	"github.com/xdpcap/xdpcap/internal/drops"
+	"github.com/xdpcap/xdpcap/internal/meter"
 )
 
 // The table has the losses by stage, the largest first, their sum and what to do, and never a line
@@ -46,6 +48,69 @@ func TestTable(t *testing.T) {
 	r := newReport(new(Options), "eth0", i)
 	if r.Total.Packets != 1e11+14 || len(r.Losses) != 5 || r.Harmless != nil || r.Softnet != (Softnet{1e11, 1e11}) {
 		t.Errorf("%+v", r)
+	}
+}
+
+// The table of flows has the largest of each stage and the other losses of each stage, so that its
+// packets are the total, and never a line that is too long.
+func TestFlowTable(t *testing.T) {
+	wide := meter.Flow{
+		Class:       meter.IPv6(58),
+		Source:      netip.MustParseAddrPort("[2001:db8:1111:2222:3333:4444:5555:6666]:65535"),
+		Destination: netip.MustParseAddrPort("[2001:db8:1111:2222:3333:4444:5555:7777]:65535"),
+	}
+	short := meter.Flow{Class: meter.IPv4(17), Source: netip.MustParseAddrPort("192.0.2.1:1000"), Destination: netip.MustParseAddrPort("192.0.2.2:9")}
+	counts := func(packets uint64, e ...meter.FlowEntry) (c drops.Counts) {
+		c.Losses = map[drops.Loss]drops.Tally{
+			{Stage: drops.Stack, Reason: "NOT_SPECIFIED", Where: "ip_rcv"}: {Packets: packets, Bytes: packets},
+			{Stage: drops.XDP, Reason: "drop"}:                             {Packets: 3},
+		}
+		c.Flows.Flows = [][]meter.FlowBucket{{{Entries: e}}}
+		return c
+	}
+	entry := func(f meter.Flow, packets, most uint64) meter.FlowEntry {
+		return meter.FlowEntry{Flow: f, Counted: meter.Tally{Packets: packets, Bytes: packets}, Error: meter.Tally{Packets: most, Bytes: most}}
+	}
+	for _, test := range []struct {
+		name string
+		now  drops.Counts
+		want string // of the table of flows
+	}{
+		{"exact", counts(50, entry(short, 40, 0)), `
+STAGE  FLOW   FROM            TO           REASON         PACKETS  PACKETS/S
+XDP    other                                                    3         3
+stack  udp    192.0.2.1:1000  192.0.2.2:9  NOT_SPECIFIED       40        40
+stack  other                                                   10        10
+`},
+		{"bounded", counts(50, entry(short, 40, 5)), `
+STAGE  FLOW   FROM            TO           REASON         PACKETS  AT MOST  PACKETS/S
+XDP    other                                                    3                  3
+stack  udp    192.0.2.1:1000  192.0.2.2:9  NOT_SPECIFIED       40      45         40
+stack  other                                                   10                 10
+`},
+		{"wide", counts(1e15, entry(wide, 1e15-1, 1e15)), ""},
+	} {
+		var b strings.Builder
+		r := newReport(&Options{flows: 2}, "eth0", interval{Now: test.now, Took: time.Second, Elapsed: time.Second})
+		r.WriteTable(&b)
+		for line := range strings.Lines(b.String()) {
+			if len([]rune(line)) > frame.MaxColumns+1 {
+				t.Errorf("%s: %d columns: %s", test.name, len([]rune(line))-1, line)
+			}
+		}
+		if !strings.Contains(b.String(), test.want) {
+			t.Errorf("%s:\n%s\nwant\n%s", test.name, b.String(), test.want)
+		}
+		sum := uint64(0)
+		for _, f := range r.Flows {
+			sum += f.Packets
+		}
+		for _, o := range r.Other {
+			sum += o.Packets
+		}
+		if sum != r.Total.Packets {
+			t.Errorf("%s: %d packets of flows and others, %d in all", test.name, sum, r.Total.Packets)
+		}
 	}
 }
 

@@ -23,8 +23,12 @@ type Report struct {
 	Losses    []Loss        `json:"losses"`             // by stage, the largest first
 	Total     counters.Rate `json:"total"`              // of the losses
 	Harmless  []Loss        `json:"harmless,omitempty"` // with --harmless
+	Flows     []FlowLoss    `json:"flows,omitempty"`    // with --flows: by stage, the largest first
+	Other     []StageRate   `json:"other,omitempty"`    // with --flows: what a stage lost besides
 	Missed    uint64        `json:"missed"`             // losses beyond the largest number of causes
 	Softnet   Softnet       `json:"softnet"`
+
+	Overflow *counters.FlowOverflow `json:"flow_overflow,omitempty"` // with --flows
 }
 
 // Softnet is what all CPUs of the machine tell together, since the start.
@@ -54,6 +58,9 @@ func newReport(o *Options, iface string, i interval) *Report {
 	}
 	if o.harmless {
 		r.Harmless = rates(i.Before.Harmless, i.Now.Harmless, i.Took)
+	}
+	if o.flows > 0 {
+		r.addFlows(i, o.flows)
 	}
 	var before, now meter.Tally
 	for l, tally := range i.Now.Losses {
@@ -112,6 +119,7 @@ func (r *Report) WriteTable(w io.Writer) {
 		t.Add("missed", "too many causes: use -i", "", "", fmt.Sprint(r.Missed))
 	}
 	t.Write(w)
+	r.flowTable(w)
 	reasons := make(map[string]bool)
 	for _, l := range r.Losses {
 		reasons[l.Reason] = true

@@ -1,0 +1,103 @@
+package drops
+
+import (
+	"fmt"
+	"io"
+	"slices"
+
+	"github.com/xdpcap/xdpcap/internal/cli/counters"
+	"github.com/xdpcap/xdpcap/internal/cli/frame"
+	"github.com/xdpcap/xdpcap/internal/drops"
+	"github.com/xdpcap/xdpcap/internal/meter"
+)
+
+// A FlowLoss has the packets of a flow that were lost for a reason. The flow lost at least these
+// since the beginning, and at most those of the error in addition.
+type FlowLoss struct {
+	Stage  string `json:"stage"`
+	Reason string `json:"reason"`
+	counters.Flow
+	counters.Rate
+	ErrorPackets uint64 `json:"error_packets"`
+	ErrorBytes   uint64 `json:"error_bytes"`
+}
+
+// A StageRate is what a stage has lost that is in no FlowLoss of the report.
+type StageRate struct {
+	Stage string `json:"stage"`
+	counters.Rate
+}
+
+// addFlows adds the n flows with the most losses of each stage.
+func (r *Report) addFlows(i interval, n int) {
+	for _, s := range drops.TopFlows(i, n) {
+		for _, f := range s.Top {
+			r.Flows = append(r.Flows, FlowLoss{
+				Stage:        s.Stage.String(),
+				Reason:       f.Reason,
+				Flow:         counters.NewFlow(f.Flow),
+				Rate:         counters.NewRate(f.Rate),
+				ErrorPackets: f.Error.Packets,
+				ErrorBytes:   f.Error.Bytes,
+			})
+		}
+		r.Other = append(r.Other, StageRate{s.Stage.String(), counters.NewRate(s.Other)})
+	}
+	r.Overflow = counters.NewFlowOverflow(meter.Interval[meter.FlowCounts]{
+		Before: i.Before.Flows.FlowCounts, Now: i.Now.Flows.FlowCounts, Took: i.Took,
+	})
+}
+
+// flowReasonWidth is the widest reason in the table of flows, which leaves room for addresses.
+const flowReasonWidth = 16
+
+// flowTable has a row for each flow, and one for the other losses of each stage: together they are
+// the total. There is a column for the bounds if they differ.
+func (r *Report) flowTable(w io.Writer) {
+	if r.Overflow == nil {
+		return
+	}
+	bounded := slices.ContainsFunc(r.Flows, func(f FlowLoss) bool { return f.ErrorPackets > 0 })
+	numbers := func(packets, most, perSecond string) []string {
+		if !bounded {
+			return []string{packets, perSecond}
+		}
+		return []string{packets, most, perSecond}
+	}
+	type row struct {
+		stage, protocol, reason string
+		flow                    *FlowLoss
+		numbers                 []string
+	}
+	rows := []row{{"STAGE", "FLOW", "REASON", nil, numbers("PACKETS", "AT MOST", "PACKETS/S")}}
+	flows := r.Flows
+	for _, other := range r.Other {
+		for len(flows) > 0 && flows[0].Stage == other.Stage {
+			f := &flows[0]
+			flows = flows[1:]
+			rows = append(rows, row{f.Stage, f.Protocol, frame.Shorten(f.Reason, flowReasonWidth), f,
+				numbers(fmt.Sprint(f.Packets), frame.Scaled(float64(f.Packets)+float64(f.ErrorPackets)), frame.Scaled(f.PPS))})
+		}
+		rows = append(rows, row{other.Stage, "other", "", nil, numbers(fmt.Sprint(other.Packets), "", frame.Scaled(other.PPS))})
+	}
+	var fixed frame.Table // all cells but the addresses
+	for _, one := range rows {
+		fixed.Add(append([]string{one.stage, one.protocol, one.reason}, one.numbers...)...)
+	}
+	const gaps = 2 * 2 // before the two addresses
+	room := (frame.MaxColumns - gaps - fixed.Width()) / 2
+	t := frame.Table{Left: 4}
+	for i, one := range rows {
+		from, to := "", ""
+		switch {
+		case i == 0:
+			from, to = "FROM", "TO"
+		case one.flow != nil:
+			from = frame.Endpoint(one.flow.Source, one.flow.SourcePort, room)
+			to = frame.Endpoint(one.flow.Destination, one.flow.DestinationPort, room)
+		}
+		t.Add(append([]string{one.stage, one.protocol, from, to, one.reason}, one.numbers...)...)
+	}
+	t.Write(w)
+	r.Overflow.Write(w)
+}

@@ -1,0 +1,109 @@
+package drops
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/cilium/ebpf"
+
+	"github.com/xdpcap/xdpcap/internal/lost"
+	"github.com/xdpcap/xdpcap/internal/meter"
+)
+
+// FlowCounts are the flows of what the stack threw away and somebody misses, by the reason. Their
+// bytes are those of Tally.
+type FlowCounts struct {
+	meter.FlowCounts
+	reasons lost.Reasons // the names of what is FlowEntry.Verdict here
+}
+
+// A FlowLoss has the packets of one direction of a conversation that were lost for a reason. The
+// flow had at least those in Rate, and at most those of Error in addition.
+type FlowLoss struct {
+	Reason string // as in Loss
+	Flow   meter.Flow
+	meter.Rate
+	Error meter.Tally
+}
+
+// StageFlows are the flows with the most losses of a stage.
+type StageFlows struct {
+	Stage Stage
+	Top   []FlowLoss // the flow with the most packets first
+	Other meter.Rate // the stage's losses that are in none of Top
+}
+
+// TopFlows returns, for each stage that lost packets, the n flows with the most losses, and all its
+// other losses as a sum. Top is empty for the card and the XDP hook, whose packets no program of
+// ours sees. Flows must have been asked for.
+func TopFlows(i meter.Interval[Counts], n int) (all []StageFlows) {
+	top := make(map[Stage][]FlowLoss)
+	flows := meter.Interval[meter.FlowCounts]{Before: i.Before.Flows.FlowCounts, Now: i.Now.Flows.FlowCounts, Took: i.Took}
+	for _, f := range meter.FlowRates(flows) {
+		reason := reasonName(i.Now.Flows.reasons, lost.Reason(f.Verdict))
+		stage := stageOf(reason)
+		top[stage] = append(top[stage], FlowLoss{reason, f.Flow, f.Rate, f.Error})
+	}
+	before, now := stageTotals(i.Before), stageTotals(i.Now)
+	for stage := range Stage(len(stageNames)) {
+		if now[stage] == (meter.Tally{}) {
+			continue
+		}
+		flows := top[stage]
+		slices.SortFunc(flows, compareLosses)
+		s := StageFlows{Stage: stage, Top: flows[:min(n, len(flows))]}
+		wasOther, other := before[stage], now[stage]
+		for _, f := range s.Top {
+			subtract(&other, f.Packets, f.Bytes)
+			subtract(&wasOther, less(f.Packets, lately(f.PacketsPerSecond, i.Took)), less(f.Bytes, lately(f.BitsPerSecond/8, i.Took)))
+		}
+		s.Other = meter.NewRate(wasOther, other, i.Took)
+		all = append(all, s)
+	}
+	return all
+}
+
+// lately is how much a counter with this rate has risen in an interval.
+func lately(perSecond float64, took time.Duration) uint64 {
+	return uint64(math.Round(perSecond * took.Seconds()))
+}
+
+func subtract(t *meter.Tally, packets, bytes uint64) {
+	t.Packets, t.Bytes = less(t.Packets, packets), less(t.Bytes, bytes)
+}
+
+func compareLosses(a, b FlowLoss) int {
+	return cmp.Or(
+		cmp.Compare(b.Packets, a.Packets),
+		cmp.Compare(b.Bytes, a.Bytes),
+		a.Flow.Source.Compare(b.Flow.Source),
+		a.Flow.Destination.Compare(b.Flow.Destination),
+		cmp.Compare(a.Flow.Class, b.Flow.Class),
+		cmp.Compare(a.Reason, b.Reason),
+	)
+}
+
+func stageTotals(c Counts) (totals [len(stageNames)]meter.Tally) {
+	for l, tally := range c.Losses {
+		totals[l.Stage].Add(meter.Tally{Packets: tally.Packets, Bytes: tally.Bytes})
+	}
+	return totals
+}
+
+// describeFlows makes the program count flows, of what is a loss alone.
+func (s *stackMeter) describeFlows(spec *ebpf.CollectionSpec, buckets int) error {
+	constants, err := lost.Constants(s.reasons, s.symbols)
+	if err != nil {
+		return err
+	}
+	constants[stackVarWithFlows] = true
+	for name, value := range constants {
+		if err := spec.Variables[name].Set(value); err != nil {
+			return fmt.Errorf("set %s: %w", name, err)
+		}
+	}
+	return meter.SizeFlows(spec, buckets)
+}
