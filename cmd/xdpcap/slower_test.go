@@ -72,8 +72,7 @@ func TestSlowerThan(t *testing.T) {
 	pair := testnet.MustPair(t, testnet.PairOptions{})
 	attachTarget(t, pair, testnet.Slow)
 	least := uint32(testnet.SlowTime)
-	i := 0
-	for _, test := range []struct {
+	for i, test := range []struct {
 		args    string
 		want    []uint16 // ports of slow packets that are kept
 		sampled bool     // of these, as many as sampling leaves
@@ -87,8 +86,8 @@ func TestSlowerThan(t *testing.T) {
 		{"--sample 2", nil, true},
 		{"--max-rate 1", nil, true},
 	} {
-		for _, transport := range []string{"perf", "ring"} {
-			if i++; !testnet.Shared(i) {
+		for j, transport := range []string{"perf", "ring"} {
+			if !testnet.Shared(i + j) {
 				continue
 			}
 			t.Run(test.args+" "+transport, func(t *testing.T) {
