@@ -2,10 +2,10 @@ package file
 
 import (
 	"cmp"
-	"encoding/binary"
 	"fmt"
 
 	"github.com/xdpcap/xdpcap/capture"
+	"github.com/xdpcap/xdpcap/internal/pcap"
 	"github.com/xdpcap/xdpcap/internal/pcapng"
 )
 
@@ -40,22 +40,14 @@ func (e *pcapEncoder) header(b []byte) []byte {
 
 // begin appends the file's header.
 func (e *pcapEncoder) begin(b []byte) []byte {
-	const magicNano = 0xa1b23c4d
 	snapLen := uint32(0)
 	for i := range e.sources {
 		snapLen = max(snapLen, cmp.Or(e.sources[i].SnapLen, uint32(e.d.Options.SnapLen)))
 	}
-	le := binary.LittleEndian
-	b = le.AppendUint32(b, magicNano)
-	b = le.AppendUint16(b, 2)
-	b = le.AppendUint16(b, 4)
-	b = le.AppendUint64(b, 0) // time zone and accuracy, which are not used
-	b = le.AppendUint32(b, cmp.Or(snapLen, uint32(e.d.Options.SnapLen)))
-	return le.AppendUint32(b, uint32(e.linkType))
+	return pcap.AppendHeader(b, pcap.Nanoseconds, cmp.Or(snapLen, uint32(e.d.Options.SnapLen)), e.linkType)
 }
 
 func (e *pcapEncoder) packets(c *chunk, packets []capture.Packet) (n int, err error) {
-	le := binary.LittleEndian
 	for ; n < len(packets) && c.hasRoom(len(packets[n].Data)+capture.MaxOverhead); n++ {
 		p := &packets[n]
 		if e.late {
@@ -63,12 +55,7 @@ func (e *pcapEncoder) packets(c *chunk, packets []capture.Packet) (n int, err er
 				return n, err
 			}
 		}
-		at := uint64(max(p.Stamp(), 0))
-		c.blocks = le.AppendUint32(c.blocks, uint32(at/1e9))
-		c.blocks = le.AppendUint32(c.blocks, uint32(at%1e9))
-		c.blocks = le.AppendUint32(c.blocks, uint32(len(p.Data)))
-		c.blocks = le.AppendUint32(c.blocks, p.WireLen)
-		c.blocks = append(c.blocks, p.Data...)
+		c.blocks = pcap.AppendPacket(c.blocks, pcap.Nanoseconds, p.Stamp(), p.WireLen, p.Data)
 		c.noteEnd(p)
 	}
 	return n, nil

@@ -2,6 +2,7 @@ package stream
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"sync"
 	"sync/atomic"
@@ -9,6 +10,8 @@ import (
 
 	"github.com/xdpcap/xdpcap/capture"
 	"github.com/xdpcap/xdpcap/internal/machine"
+	"github.com/xdpcap/xdpcap/internal/pcap"
+	"github.com/xdpcap/xdpcap/internal/pcapng"
 )
 
 const (
@@ -18,10 +21,10 @@ const (
 	encodeBatch = 256 << 10
 )
 
-// A feed sends pcapng to any number of clients, to each from the moment it joins. It does not wait
-// for slow clients: a client that falls behind by more than the log's length loses the oldest
-// blocks, and its stream has the count. Its methods begin, write, flush and end belong to the
-// session's goroutine, and serve to one goroutine for each client.
+// A feed sends pcapng or pcap to any number of clients, to each from the moment it joins. It does
+// not wait for slow clients: a client that falls behind by more than the log's length loses the
+// oldest blocks, and a stream of pcapng has the count. Its methods begin, write, flush and end
+// belong to the session's goroutine, and serve to one goroutine for each client.
 type feed struct {
 	options     Options
 	patience    time.Duration // how long the end waits for clients
@@ -52,7 +55,7 @@ func newFeed(o Options, patience time.Duration) *feed {
 	return &feed{options: o, patience: patience, ended: make(chan struct{}), took: make(chan struct{}, 1), clients: make(map[*feedClient]struct{})}
 }
 
-func (f *feed) begin(d capture.Description) {
+func (f *feed) begin(d capture.Description) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.description = d
@@ -60,14 +63,32 @@ func (f *feed) begin(d capture.Description) {
 		Application: f.options.Application, CommandLine: f.options.CommandLine, Comments: f.options.Comments,
 	})
 	f.header = f.enc.Header(nil)
+	if f.options.PCAP {
+		f.header = pcap.AppendHeader(nil, pcap.Microseconds, uint32(d.Options.SnapLen), pcapng.Ethernet)
+	}
 	f.taken = make(capture.Accounts, len(d.Sources))
 	f.log = newFeedLog(logSize(machine.AvailableMemory().Bytes), len(d.Sources))
+	f.log.asPCAP = f.options.PCAP
+	return f.check(d.Sources)
+}
+
+// check refuses sources whose packets a stream of pcap cannot have beside those of others.
+func (f *feed) check(sources []capture.Source) error {
+	for i := range sources {
+		if s := &sources[i]; f.options.PCAP && !s.IsEthernet() {
+			return fmt.Errorf("a stream of pcap has packets of one link type, %s, and those of %s have %s: send pcapng",
+				pcapng.LinkTypeName(pcapng.Ethernet), s.Label(), pcapng.LinkTypeName(s.LinkType()))
+		}
+	}
+	return nil
 }
 
 // write adds packets to the log. It allocates nothing for a packet.
-func (f *feed) write(packets []capture.Packet) {
+func (f *feed) write(packets []capture.Packet) error {
 	if f.description.More != nil {
-		f.describe()
+		if err := f.describe(); err != nil {
+			return err
+		}
 		f.await(f.log.size() / 2)
 	}
 	for f.some.Load() && len(packets) > 0 {
@@ -80,6 +101,7 @@ func (f *feed) write(packets []capture.Packet) {
 	if f.untold >= feedBatch || f.options.Immediate {
 		f.flush()
 	}
+	return nil
 }
 
 // encode makes blocks of the first packets, at most a little more than encodeBatch bytes, and
@@ -95,11 +117,16 @@ func (f *feed) encode(packets []capture.Packet) (n int) {
 }
 
 // describe adds the sources that were found in capture files since the last call.
-func (f *feed) describe() {
-	for _, src := range f.description.More(f.sources) {
-		f.sources++
-		f.log.describe(f.enc.Describe(nil, &src))
+func (f *feed) describe() error {
+	found := f.description.More(f.sources)
+	if err := f.check(found); err != nil {
+		return err
 	}
+	for i := range found {
+		f.sources++
+		f.log.describe(f.enc.Describe(nil, &found[i]))
+	}
+	return nil
 }
 
 // await waits until a client has joined and no client has more than `most` bytes left to take. It

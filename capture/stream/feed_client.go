@@ -67,8 +67,7 @@ func (f *feed) serve(c *feedClient) (err error) {
 			continue
 		}
 		if ended {
-			last := f.log.describeRest(c.feedCursor, nil)
-			if err := f.send(c, f.enc.AppendStatistics(last, f.statistics(c), c.joins, nil), nil); err != nil {
+			if err := f.send(c, f.trailer(c), nil); err != nil {
 				return err
 			}
 			return c.conn.finish(f.endsAt)
@@ -84,6 +83,14 @@ func (f *feed) serve(c *feedClient) (err error) {
 			return net.ErrClosed
 		}
 	}
+}
+
+// trailer is what a client's stream ends with.
+func (f *feed) trailer(c *feedClient) []byte {
+	if f.options.PCAP {
+		return nil
+	}
+	return f.enc.AppendStatistics(f.log.describeRest(c.feedCursor, nil), f.statistics(c), c.joins, nil)
 }
 
 // send writes bytes that contain these packets, within feedPatience or, at the end, until endsAt.

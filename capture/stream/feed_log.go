@@ -6,6 +6,7 @@ import (
 	"sync"
 
 	"github.com/xdpcap/xdpcap/capture"
+	"github.com/xdpcap/xdpcap/internal/pcap"
 	"github.com/xdpcap/xdpcap/internal/pcapng"
 )
 
@@ -30,6 +31,7 @@ type feedLog struct {
 	gone       []uint64 // blocks before tail, by source
 	skipped    []uint64 // packets that came while there was no client, by source
 	interfaces [][]byte // descriptions of sources that the stream's header lacks
+	asPCAP     bool     // take returns packets of pcap, and no descriptions
 }
 
 func newFeedLog(size, sources int) *feedLog {
@@ -178,10 +180,7 @@ func (l *feedLog) waiting(c *feedCursor, source int) uint64 {
 func (l *feedLog) describeRest(c *feedCursor, dst []byte) []byte {
 	l.mu.RLock()
 	defer l.mu.RUnlock()
-	for ; c.described < len(l.interfaces); c.described++ {
-		dst = append(dst, l.interfaces[c.described]...)
-	}
-	return dst
+	return l.appendInterfaces(c, dst)
 }
 
 // take appends the next whole blocks to dst, as many as fit into limit bytes, and at least one if
@@ -210,21 +209,35 @@ func (l *feedLog) take(c *feedCursor, dst []byte, limit int) []byte {
 			break
 		}
 		i := pcapng.PacketInterface(block)
-		for ; c.described < len(l.interfaces); c.described++ {
-			dst = append(dst, l.interfaces[c.described]...)
-		}
-		if more := c.pending[i]; more > 0 {
-			dst = pcapng.AppendDropped(dst, block, more)
-			c.pending[i] = 0
-		} else {
-			dst = append(dst, block...)
-		}
+		dst = l.appendBlock(c, dst, block, i)
 		p := sent{end: int64(len(dst)), source: i, bytes: uint32(pcapng.PacketSize(block))}
 		c.batch = append(c.batch, p)
 		c.passed[i]++
 		c.given[i].Captured++
 		c.given[i].Bytes += uint64(p.bytes)
 		c.at = next
+	}
+	return dst
+}
+
+// appendBlock appends what the client gets of a block, whose packet is of source i.
+func (l *feedLog) appendBlock(c *feedCursor, dst, block []byte, i uint32) []byte {
+	more := c.pending[i]
+	c.pending[i] = 0
+	if l.asPCAP {
+		return pcap.AppendPacket(dst, pcap.Microseconds, int64(pcapng.PacketTime(block)), pcapng.PacketWireLen(block), pcapng.PacketData(block))
+	}
+	dst = l.appendInterfaces(c, dst)
+	if more > 0 {
+		return pcapng.AppendDropped(dst, block, more)
+	}
+	return append(dst, block...)
+}
+
+// appendInterfaces appends the interfaces that the client does not know yet.
+func (l *feedLog) appendInterfaces(c *feedCursor, dst []byte) []byte {
+	for ; c.described < len(l.interfaces); c.described++ {
+		dst = append(dst, l.interfaces[c.described]...)
 	}
 	return dst
 }

@@ -82,7 +82,9 @@ func (s *Sender) connect(ctx context.Context) (*feedConn, error) {
 
 // Begin starts sending.
 func (s *Sender) Begin(d capture.Description) error {
-	s.feed.begin(d)
+	if err := s.feed.begin(d); err != nil {
+		return err
+	}
 	s.begun = true
 	ctx, cancel := context.WithCancel(context.Background())
 	s.stop = cancel
@@ -157,8 +159,7 @@ func (s *Sender) hasEnded() bool {
 
 // Write queues packets and does not wait.
 func (s *Sender) Write(packets []capture.Packet) error {
-	s.feed.write(packets)
-	return nil
+	return s.feed.write(packets)
 }
 
 // Flush starts sending the packets that were not sent yet.

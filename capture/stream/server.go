@@ -53,7 +53,9 @@ func NewServer(l net.Listener, config *tls.Config, o Options) *Server {
 
 // Begin starts accepting clients.
 func (s *Server) Begin(d capture.Description) error {
-	s.feed.begin(d)
+	if err := s.feed.begin(d); err != nil {
+		return err
+	}
 	s.begun = true
 	s.accepts.Go(s.accept)
 	return nil
@@ -121,8 +123,7 @@ func (s *Server) refuse(conn *feedConn) {
 
 // Write queues packets for the clients. It does not wait for them.
 func (s *Server) Write(packets []capture.Packet) error {
-	s.feed.write(packets)
-	return nil
+	return s.feed.write(packets)
 }
 
 // Flush starts sending the packets that the clients were not sent yet.

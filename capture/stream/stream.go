@@ -1,10 +1,15 @@
-// Package stream sends the packets of a capture over TCP, as pcapng that other programs read while
-// it lasts. A [Server] serves clients that connect to it; a [Sender] connects to a peer. Both are
-// Outputs of package capture, and neither makes a live session wait for whoever reads slowly.
+// Package stream sends the packets of a capture over TCP, as pcapng or pcap that other programs
+// read while it lasts. A [Server] serves clients that connect to it; a [Sender] connects to a peer.
+// Both are Outputs of package capture, and neither makes a live session wait for whoever reads
+// slowly.
 package stream
 
 // Options say how to send. The zero value of each field is its default.
 type Options struct {
+	// PCAP sends classic pcap with microseconds in place of pcapng, for programs that read no
+	// other. It has only Ethernet packets: no losses, and nothing of the next three fields.
+	PCAP bool
+
 	Application string // name and version of the program that sends, for the stream's header
 	CommandLine string // for the comment in the header
 

@@ -5,6 +5,7 @@ import (
 	"crypto/elliptic"
 	"crypto/rand"
 	"crypto/x509"
+	"encoding/binary"
 	"encoding/json"
 	"encoding/pem"
 	"errors"
@@ -95,6 +96,48 @@ func TestServe(t *testing.T) {
 		at := slices.Index(inFile, got[0])
 		if at < 0 || !slices.Equal(got, inFile[at:at+100]) {
 			t.Errorf("%s got other packets than the file has: %v", who, got)
+		}
+	}
+}
+
+// Programs that read classic pcap alone get it: tshark, and one as Arkime's reader is, which takes
+// stamps of microseconds, whole packets, and a whole header before the first one.
+func TestServePCAP(t *testing.T) {
+	skipEmulated(t)
+	testnet.Require(t, "tshark")
+	pair := testnet.MustPair(t, testnet.PairOptions{})
+	p := listening(t, pair.Rx, nil, "-i", pair.RxName, "--max-rate", "1000", "--serve", ":0", "--format", "pcap")
+	defer trickle(t, pair)()
+	address := served(t, p)
+	live, err := runIn(t, pair.Rx, exec.Command("tshark", "-l", "-n", "-i", "TCP@"+address, "-c", "100", "-T", "fields", "-e", "frame.len"))
+	if err != nil || len(strings.Fields(live)) != 100 {
+		t.Errorf("tshark: %v: %s", err, live)
+	}
+	var conn net.Conn
+	if err := pair.Rx.Do(func() (err error) {
+		conn, err = net.Dial("tcp", address)
+		return err
+	}); err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	conn.SetReadDeadline(time.Now().Add(testnet.Patience))
+	header := make([]byte, 24)
+	if _, err := io.ReadFull(conn, header); err != nil || binary.LittleEndian.Uint32(header) != 0xa1b2c3d4 || header[20] != 1 {
+		t.Fatalf("header %x, %v", header, err)
+	}
+	for range 100 {
+		record, data := make([]byte, 16), make([]byte, 1<<16)
+		if _, err := io.ReadFull(conn, record); err != nil {
+			t.Fatal(err)
+		}
+		le := binary.LittleEndian
+		seconds, micro, captured, length := le.Uint32(record), le.Uint32(record[4:]), le.Uint32(record[8:]), le.Uint32(record[12:])
+		if since := time.Since(time.Unix(int64(seconds), int64(micro)*1000)); captured != length || length > 1<<16 || micro >= 1e6 || since < 0 || since > time.Minute {
+			t.Fatalf("record %x", record)
+		}
+		if _, err := io.ReadFull(conn, data[:captured]); err != nil {
+			t.Fatal(err)
 		}
 	}
 }

@@ -6,6 +6,15 @@ func PacketInterface(block []byte) uint32 { return le.Uint32(block[8:]) }
 // PacketSize returns how many bytes of its packet a block made by AppendPacket has.
 func PacketSize(block []byte) int { return int(le.Uint32(block[20:])) }
 
+// PacketData returns the bytes of the packet that a block made by AppendPacket has.
+func PacketData(block []byte) []byte { return block[28:][:PacketSize(block)] }
+
+// PacketWireLen returns the WireLen of a block made by AppendPacket.
+func PacketWireLen(block []byte) uint32 { return le.Uint32(block[24:]) }
+
+// PacketTime returns the Time of a block made by AppendPacket.
+func PacketTime(block []byte) uint64 { return timeOf(block[12:], false) }
+
 // AppendDropped appends a block made by AppendPacket with any of the Fields, and increases its
 // count of packets lost before it by more.
 func AppendDropped(dst, block []byte, more uint64) []byte {

@@ -92,9 +92,12 @@ func (o *Options) checkSampling(given func(flag string) bool) error {
 		return fmt.Errorf("--sample %s and --rx-capture %s: packets are chosen at the entry, before they have a verdict: say --rx-capture exit", s, strings.Join(o.hookNames, ","))
 	}
 	for i := range o.Targets {
-		if t := &o.Targets[i]; t.URL == nil && !t.Format.HasWeights() {
-			return fmt.Errorf("--sample %s and -w %s: a %v file cannot record how many packets each one stands for: write pcapng", s, t.Name, t.Format)
+		if t := &o.Targets[i]; !t.HasWeights() {
+			return fmt.Errorf("--sample %s and -w %s: a %v %s cannot record how many packets each one stands for: write pcapng", s, t.Name, t.Format, t.Kind())
 		}
+	}
+	if o.Live.Serve != "" && !o.Live.Format.HasWeights() {
+		return fmt.Errorf("--sample %s and --serve: a %v stream cannot record how many packets each one stands for: omit --format", s, o.Live.Format)
 	}
 	return nil
 }

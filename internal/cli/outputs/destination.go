@@ -39,7 +39,7 @@ type Live interface {
 
 // schemes are the kinds of output that a URL names, with the functions that open them. A kind is a
 // row here, and a file of its own. notice takes notices, and does not wait.
-var schemes = map[string]func(u *url.URL, o *Options, notice func(error)) (destination, error){
+var schemes = map[string]func(t *Target, o *Options, notice func(error)) (destination, error){
 	SFlowScheme: openSFlow,
 	"tcp":       openSender,
 }
@@ -49,8 +49,21 @@ type Target struct {
 	Name string   // as -w has it
 	URL  *url.URL // nil = a file
 
-	Format      file.Format // of a file
+	Format      file.Format // of a file or stream
 	Compression file.Compression
+}
+
+// HasWeights tells whether the target can say for each packet how many it stands for.
+func (t *Target) HasWeights() bool {
+	return t.URL != nil && t.URL.Scheme == SFlowScheme || t.Format.HasWeights()
+}
+
+// Kind says what the target is, for messages.
+func (t *Target) Kind() string {
+	if t.URL != nil {
+		return "stream"
+	}
+	return "file"
 }
 
 func (t *Target) IsStdout() bool { return t.URL == nil && frame.IsStdout(t.Name) }
@@ -89,7 +102,7 @@ func parseTarget(text string) (Target, error) {
 }
 
 // ReadTargets reads the value of every -w. --format applies to the file of a single -w. With
-// several, it applies to those whose names do not show their format.
+// several, it applies to those whose names do not show their format. It applies to streams, too.
 func (o *Options) ReadTargets(given func(flag string) bool) error {
 	format, err := file.PCAPNG, error(nil)
 	if given("format") {
@@ -97,6 +110,7 @@ func (o *Options) ReadTargets(given func(flag string) bool) error {
 			return fmt.Errorf("--format: %w", err)
 		}
 	}
+	o.Live.Format = format
 	o.Targets, o.Write = nil, ""
 	for i, text := range o.Writes {
 		if slices.Contains(o.Writes[:i], text) {
@@ -113,6 +127,9 @@ func (o *Options) ReadTargets(given func(flag string) bool) error {
 			t.Format = format
 		}
 		o.Targets = append(o.Targets, t)
+	}
+	if format.IsText() && (o.Live.Serve != "" || o.WritesTo("tcp")) {
+		return fmt.Errorf("--format %v: packets are sent as pcapng or pcap: omit it, or choose one of these", format)
 	}
 	for _, named := range []func(*Target) bool{(*Target).IsStdout, (*Target).IsFile} {
 		for i := range o.Targets {

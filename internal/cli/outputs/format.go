@@ -24,7 +24,7 @@ func formatUsage() string {
 		}
 		all = append(all, text)
 	}
-	return "`format` of the file: " + either(all, ", or ") + " (default: by the file's suffix, else pcapng; .gz or .zst after that compresses)"
+	return "`format` of the file or stream: " + either(all, ", or ") + " (default: by the file's suffix, else pcapng; .gz or .zst after that compresses)"
 }
 
 // PrintedFormatUsage is the help of --format where it prints what may be printed.
@@ -37,7 +37,7 @@ func PrintedFormatUsage() string {
 		}
 		all = append(all, text)
 	}
-	return "`format` of the file: " + either(all, " or ") + " (default: by the file's suffix, else pcapng)"
+	return "`format` of the file or stream: " + either(all, " or ") + " (default: by the file's suffix, else pcapng)"
 }
 
 // FormatChoice are the formats in the example of a name: pcapng|pcap|json.

@@ -50,7 +50,7 @@ type Options struct {
 
 // FileFlags defines the flags about files.
 func (o *Options) FileFlags(f *pflag.FlagSet) {
-	f.VarP(&o.Writes, "write", "w", "write packets to this `file` instead of printing them; - is standard output, sflow://HOST a collector of sFlow samples, tcp://HOST:PORT a program that reads pcapng; repeat -w for several")
+	f.VarP(&o.Writes, "write", "w", "write packets to this `file` instead of printing them; - is standard output, sflow://HOST a collector of sFlow samples, tcp://HOST:PORT a program that reads pcapng, or with --format pcap the classic format; repeat -w for several")
 	f.StringVar(&o.Format, "format", "", formatUsage())
 	frame.TakesWords(f, "format", formatNames()...)
 	f.BoolVar(&o.Print, "print", false, "also print packets while writing a file")
@@ -112,7 +112,7 @@ func (d *Destinations) OpenTarget(ctx context.Context, t *Target) (destination, 
 	if t.URL == nil {
 		return d.openFile(ctx, t)
 	}
-	opened, err := schemes[t.URL.Scheme](t.URL, d.Flags, d.Notice)
+	opened, err := schemes[t.URL.Scheme](t, d.Flags, d.Notice)
 	if err != nil {
 		return nil, fmt.Errorf("-w %s: %w", t.Name, err)
 	}
@@ -125,7 +125,7 @@ func (d *Destinations) OpenServer() error {
 	if live.Serve == "" {
 		return nil
 	}
-	server, name, err := openServer(d.Flags.Process.Signalled(), live, d.Writer(&Target{}))
+	server, name, err := openServer(d.Flags.Process.Signalled(), live, d.Writer(&Target{Format: live.Format}))
 	if err != nil {
 		return err
 	}

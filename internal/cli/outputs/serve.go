@@ -18,13 +18,14 @@ import (
 
 // liveOptions are the flags for live streams of packets over TCP.
 type liveOptions struct {
-	Serve string // address, "" = none
-	TLS   TLSOptions
+	Serve  string      // address, "" = none
+	Format file.Format // of the packets that are sent
+	TLS    TLSOptions
 }
 
 // Flags defines them.
 func (o *liveOptions) Flags(f *pflag.FlagSet) {
-	frame.NameVar(f, &o.Serve, "serve", "", "send packets to every client that connects to this `address`, such as wireshark -i TCP@HOST:PORT; :PORT is 127.0.0.1:PORT, unix:PATH is a socket for its owner alone; without TLS, whoever can reach the address gets all packets")
+	frame.NameVar(f, &o.Serve, "serve", "", "send packets to every client that connects to this `address`, such as wireshark -i TCP@HOST:PORT; --format pcap is for those that read no pcapng; :PORT is 127.0.0.1:PORT, unix:PATH is a socket for its owner alone; without TLS, whoever can reach the address gets all packets")
 	o.TLS.flags(f)
 }
 
@@ -44,7 +45,7 @@ type liveServer struct {
 
 // streamOf are the options of a stream that says what a file says.
 func streamOf(w file.Options) stream.Options {
-	return stream.Options{Application: w.Application, CommandLine: w.CommandLine, Comments: w.Comments, Immediate: w.Immediate}
+	return stream.Options{PCAP: w.Format == file.PCAP, Application: w.Application, CommandLine: w.CommandLine, Comments: w.Comments, Immediate: w.Immediate}
 }
 
 // OpenServer listens before anything is attached, and before the process becomes another user.
@@ -119,12 +120,12 @@ func DialStream(ctx context.Context, u *url.URL, o *TLSOptions) (net.Conn, error
 }
 
 // openSender connects to what -w tcp://HOST:PORT names.
-func openSender(u *url.URL, o *Options, notice func(error)) (destination, error) {
-	address, config, err := streamAddress(o.Process.Signalled(), u, &o.Live.TLS)
+func openSender(t *Target, o *Options, notice func(error)) (destination, error) {
+	address, config, err := streamAddress(o.Process.Signalled(), t.URL, &o.Live.TLS)
 	if err != nil {
 		return nil, err
 	}
-	s, err := stream.NewSender(address, config, notice, streamOf(o.Writer(&Target{})))
+	s, err := stream.NewSender(address, config, notice, streamOf(o.Writer(t)))
 	if err != nil {
 		return nil, err
 	}

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
-	"net/url"
 	"strconv"
 	"strings"
 	"time"
@@ -65,7 +64,8 @@ func (o *sflowOptions) ReadAgent() error {
 type sflowOutput struct{ *agent.Agent }
 
 // openSFlow finds the collector of a -w sflow://HOST[:PORT].
-func openSFlow(u *url.URL, o *Options, notice func(error)) (destination, error) {
+func openSFlow(t *Target, o *Options, notice func(error)) (destination, error) {
+	u := t.URL
 	if u.Hostname() == "" || u.User != nil || strings.Trim(u.Path, "/") != "" || u.RawQuery != "" || u.Fragment != "" {
 		return nil, fmt.Errorf("must be sflow://HOST or sflow://HOST:PORT, with [] around an IPv6 address")
 	}
