@@ -25,6 +25,7 @@
 #include "include/frame.h"
 #include "include/outlet.h"
 #include "include/packet.h"
+#include "include/reason.h"
 #include "include/record.h"
 #include "include/traced.h"
 #include "include/verdict.h"
@@ -673,6 +674,7 @@ static __always_inline void emit_traced(struct xdp_buff *xdp, struct account *ac
 		.queue = xdp->rxq->queue_index,
 		.to = find_outlet(xdp, returned),
 		.run_time = run_time,
+		.reason = given_reason(returned),
 	};
 
 	emit(xdp, XDP_BUFF, account, &facts);

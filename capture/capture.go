@@ -86,6 +86,12 @@ type Options struct {
 	StackDrops bool
 	Reasons    []string
 
+	// ReasonMap is the per-CPU array into which the traced program writes why it drops a packet:
+	// the path where it is pinned, with a slash in it, its id or its name. Its values have 32 bits.
+	// Packets at Exit with the verdict Drop or Aborted then have a Facts.Reason. With several
+	// Targets, a name may be that of a map of each. Hooks must have Exit.
+	ReasonMap string
+
 	// FilterAtExit applies the filter to packets as they leave the traced program, instead of as
 	// they enter it. At a hook map the filter always sees packets as they leave.
 	FilterAtExit bool
@@ -190,10 +196,11 @@ type Options struct {
 type Source struct {
 	Name    string // of the interface, or the hook map's path
 	Hook    Hook
-	Mode    Mode     // at XDP: where the kernel runs the sampling program
-	Sampler Program  // the program that samples
-	Asked   []string // what it asks the card for: timestamp, hash, vlan_tag; nil = nothing
-	Target  Program  // at Entry and Exit: the traced program
+	Mode    Mode           // at XDP: where the kernel runs the sampling program
+	Sampler Program        // the program that samples
+	Asked   []string       // what it asks the card for: timestamp, hash, vlan_tag; nil = nothing
+	Target  Program        // at Entry and Exit: the traced program
+	reasons *xdp.ReasonMap // at Exit: the target's, closed; nil = they are not read
 
 	// Attached is, at Egress, how the sampling program is attached: "tcx", or "clsact" with the
 	// number of other filters that run before it, if any. NetAdmin says that detaching needs

@@ -179,17 +179,18 @@ func (c *outletCache) of(to Outlet, name func(Outlet) string) []byte {
 	return c.name
 }
 
-// A causeCache has the names of the last cause of loss.
+// A causeCache has the names of the last cause of loss. They depend on the source, too.
 type causeCache struct {
+	source           uint16
 	why              Reason
 	at               Location
 	reason, location []byte
 }
 
 func (c *causeCache) of(f *Facts, d *Description) (reason, location []byte) {
-	if c.why != f.Reason || c.at != f.Location || c.reason == nil {
+	if c.source != f.Source || c.why != f.Reason || c.at != f.Location || c.reason == nil {
 		reason, location := d.CauseNames(f)
-		*c = causeCache{f.Reason, f.Location, []byte(reason), []byte(location)}
+		*c = causeCache{f.Source, f.Reason, f.Location, []byte(reason), []byte(location)}
 	}
 	return c.reason, c.location
 }

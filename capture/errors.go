@@ -22,8 +22,8 @@ var (
 	ErrSeveralPrograms = xdp.ErrSeveralPrograms
 	// ErrOtherProgram means that an interface does not run the program that Options.Targets names.
 	ErrOtherProgram = xdp.ErrOtherProgram
-	// ErrNeedsExit means that Options.Verdicts, Options.SlowerThan or Options.FilterAtExit is set
-	// without Exit in Options.Hooks.
+	// ErrNeedsExit means that Options.Verdicts, Options.SlowerThan, Options.ReasonMap or
+	// Options.FilterAtExit is set without Exit in Options.Hooks.
 	ErrNeedsExit = errors.New("needs the exit of a traced program")
 	// ErrTraced means that Options.Sink or Options.Mode is set where a running program is traced.
 	ErrTraced = errors.New("not possible where a program is traced")

@@ -197,13 +197,17 @@ func (h *dropHook) close() error {
 	return errors.Join(h.words.Close(), h.program.close())
 }
 
-// ReasonName returns the kernel's name of a reason without its prefix, such as NO_SOCKET. Any
+// ReasonName returns the name of a packet's reason: at StackDrop the kernel's without its prefix,
+// such as NO_SOCKET, and at Exit that of the traced program, or the number if it has no name. Any
 // goroutine may call it, even after the session has ended.
-func (s *Session) ReasonName(r Reason) string {
-	if w := s.reader.words; w != nil {
-		return w.Reasons.Name(lost.Reason(r))
+func (s *Session) ReasonName(f *Facts) string {
+	if m := s.sources[f.Source].reasons; m != nil {
+		return m.Reason(uint32(f.Reason))
 	}
-	return fmt.Sprintf("reason %d", uint32(r))
+	if w := s.reader.words; w != nil {
+		return w.Reasons.Name(lost.Reason(f.Reason))
+	}
+	return fmt.Sprintf("reason %d", uint32(f.Reason))
 }
 
 // LocationName returns the name of the kernel's function, or the address in hexadecimal if the

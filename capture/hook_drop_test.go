@@ -395,7 +395,7 @@ func TestStackDropsRefused(t *testing.T) {
 		{capture.Options{StackDrops: true, Reasons: []string{"NO_SOKET"}}, `reason "NO_SOKET": this kernel has none of that name: did you mean NO_SOCKET?`},
 		{capture.Options{StackDrops: true, Reasons: []string{""}}, `reason "": this kernel has none of that name`},
 		{capture.Options{StackDrops: true, Reasons: []string{"quux-norf-thud"}}, `reason "quux-norf-thud": this kernel has none of that name`},
-		{capture.Options{Reasons: []string{"NO_SOCKET"}}, "only packets that the stack throws away have reasons"},
+		{capture.Options{Reasons: []string{"NO_SOCKET"}}, "Reasons choose among the packets that the stack throws away"},
 		{capture.Options{StackDrops: true, Direction: capture.Out}, "pass no XDP program"},
 		{capture.Options{StackDrops: true, Sink: true}, "pass no XDP program"},
 	} {

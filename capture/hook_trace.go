@@ -29,6 +29,8 @@ type traceHook struct {
 	filter packetFilter
 	atExit bool // Options.FilterAtExit
 
+	reasonMap string // Options.ReasonMap
+
 	// fentry decides which packets are recorded at entry and exit, so it is loaded even if only
 	// exits are recorded.
 	fentry, fexit program
@@ -56,7 +58,7 @@ func newTraceHooks(p point, o *Options) (hooks []hook, err error) {
 		return nil, err
 	}
 	for _, target := range targets {
-		h := &traceHook{ifi: p.ifi, target: target, traced: traced, filter: filter, atExit: o.FilterAtExit}
+		h := &traceHook{ifi: p.ifi, target: target, traced: traced, filter: filter, atExit: o.FilterAtExit, reasonMap: o.ReasonMap}
 		if len(o.Hooks) == 0 || slices.Contains(o.Hooks, Entry) {
 			h.entry = h.newSource(p.ifi, Entry)
 		}
@@ -100,7 +102,8 @@ func (h *traceHook) load(k *sampler, first, index uint32) (err error) {
 		return err
 	}
 	k.closes = true
-	if h.fentry, err = h.loadTracer(k, samplerProgSampleFentry, filters[0], entry, first, index, nil); err != nil {
+	l := loading{name: samplerProgSampleFentry, filter: filters[0], with: entry}
+	if h.fentry, err = h.loadTracer(k, l, first, index); err != nil {
 		return err
 	}
 	if h.entry != nil {
@@ -111,11 +114,25 @@ func (h *traceHook) load(k *sampler, first, index uint32) (err error) {
 	if h.exit == nil && exit.isNone() {
 		return nil
 	}
-	fexit := constants{samplerVarSendingTx: h.runsAtInterface()}
 	if h.exit != nil && h.entry != nil {
 		first++
 	}
-	if h.fexit, err = h.loadTracer(k, samplerProgSampleFexit, filters[1], exit, first, index, fexit); err != nil || h.exit == nil {
+	l = loading{
+		name: samplerProgSampleFexit, filter: filters[1], with: exit,
+		own: constants{samplerVarSendingTx: h.runsAtInterface()},
+	}
+	if h.exit == nil {
+		h.fexit, err = h.loadTracer(k, l, first, index)
+		return err
+	}
+	if h.reasonMap != "" {
+		if h.exit.reasons, err = xdp.OpenReasonMap(h.reasonMap, h.target); err != nil {
+			return err
+		}
+		defer h.exit.reasons.Close() // the loaded tracer holds a reference of its own
+		l.reasons = h.exit.reasons
+	}
+	if h.fexit, err = h.loadTracer(k, l, first, index); err != nil {
 		return err
 	}
 	h.exit.Sampler, err = h.fexit.info()
@@ -127,7 +144,7 @@ func (h *traceHook) companions(k *sampler, at Hook) (Companions, error) {
 	return k.companions(h.newSource(h.ifi, at))
 }
 
-func (h *traceHook) loadTracer(k *sampler, name string, f packetFilter, with Companions, source, index uint32, more constants) (program, error) {
+func (h *traceHook) loadTracer(k *sampler, l loading, source, index uint32) (program, error) {
 	own := constants{
 		samplerVarSource:         source,
 		samplerVarHook:           index,
@@ -135,11 +152,13 @@ func (h *traceHook) loadTracer(k *sampler, name string, f packetFilter, with Com
 		samplerVarRecordingExit:  h.exit != nil,
 	}
 	maps.Copy(own, h.traced)
-	maps.Copy(own, more)
-	p, err := k.load(loading{name: name, filter: f, with: with, own: own, adjust: func(spec *ebpf.ProgramSpec) {
+	maps.Copy(own, l.own)
+	l.own = own
+	l.adjust = func(spec *ebpf.ProgramSpec) {
 		spec.AttachTarget = h.target.Prog
 		spec.AttachTo = h.target.Function
-	}})
+	}
+	p, err := k.load(l)
 	if err != nil {
 		return p, support.ExplainTracer(err, h.target.Program)
 	}

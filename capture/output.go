@@ -45,7 +45,7 @@ type Description struct {
 	OutletName func(Outlet) string
 
 	// ReasonName and LocationName are those of Session; nil = no packet has a Reason.
-	ReasonName   func(Reason) string
+	ReasonName   func(*Facts) string
 	LocationName func(Location) string
 
 	// Accounts returns the accounts so far, as Session.Accounts does; nil = not known.
@@ -68,12 +68,16 @@ func (d *Description) IsLive() bool { return d.Files == nil }
 // Notice calls Options.Notice, if it is not nil.
 func (d *Description) Notice(err error) { d.Options.notice(err) }
 
-// CauseNames returns the names of why and where a packet was thrown away; "" for other packets.
+// CauseNames returns the names of why and where a packet was thrown away; "" for other packets. One
+// that a traced program dropped has no location.
 func (d *Description) CauseNames(f *Facts) (reason, location string) {
 	if f.Location == 0 && f.Reason == 0 || d.ReasonName == nil || d.LocationName == nil {
 		return "", ""
 	}
-	return d.ReasonName(f.Reason), d.LocationName(f.Location)
+	if f.Location != 0 {
+		location = d.LocationName(f.Location)
+	}
+	return d.ReasonName(f), location
 }
 
 // Description describes the session.
@@ -115,6 +119,9 @@ func (d *Description) comment(commandLine string) string {
 	}
 	if d.Options.SlowerThan > 0 {
 		fmt.Fprintf(&b, "only packets for which the program ran at least %d ns at the exit\n", d.Options.SlowerThan.Nanoseconds())
+	}
+	if d.Options.ReasonMap != "" {
+		fmt.Fprintf(&b, "reasons of dropped packets: as the XDP program writes them into the map %s\n", d.Options.ReasonMap)
 	}
 	if len(d.Options.Reasons) > 0 {
 		fmt.Fprintf(&b, "only packets that were thrown away for %s\n", strings.Join(d.Options.Reasons, ", "))

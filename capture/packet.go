@@ -44,7 +44,8 @@ type Facts struct {
 	ClockSetBack time.Duration
 
 	// Location and Reason, at StackDrop, say where and why the kernel threw the packet away;
-	// [Session.LocationName] and [Session.ReasonName] return their names. 0 elsewhere.
+	// [Session.LocationName] and [Session.ReasonName] return their names. At Exit, Reason says why
+	// the program dropped it, if it does: see Options.ReasonMap. 0 elsewhere.
 	Location Location
 
 	// Weight is how many packets this one represents: it was chosen at random as one of this many,
@@ -80,12 +81,13 @@ type Facts struct {
 	tagProtocol, tag uint16
 }
 
-// A Reason is why the kernel has thrown a packet away: a number of its enum skb_drop_reason, which
-// differs between kernels. [Session.ReasonName] returns its name.
+// A Reason is why a packet was thrown away: by the kernel, a number of its enum skb_drop_reason,
+// which differs between kernels, and by a traced program, a number of that program's own.
+// [Session.ReasonName] returns its name.
 type Reason uint32
 
 // A Location is where the kernel has thrown a packet away: an address within the function.
-// [Session.LocationName] returns the function's name. 0 = the packet was not thrown away.
+// [Session.LocationName] returns the function's name. 0 = the kernel has not thrown it away.
 type Location uint64
 
 // MaxRunTime is the longest Facts.RunTime. A packet for which the program ran longer has it, too.

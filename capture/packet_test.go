@@ -52,7 +52,7 @@ func TestFactsInFiles(t *testing.T) {
 			d.Sources[i].Hook = Exit
 		}
 		d.OutletName = func(to Outlet) string { return fmt.Sprint("if", to) }
-		d.ReasonName = func(r Reason) string { return fmt.Sprint("REASON_", uint32(r)) }
+		d.ReasonName = func(f *Facts) string { return fmt.Sprint("REASON_", uint32(f.Reason)) }
 		d.LocationName = func(l Location) string { return fmt.Sprint("function_", uint64(l)) }
 		e := NewEncoder(&d, EncoderOptions{})
 		written := e.Append(e.Header(nil), &Packet{Facts: &f, Data: packetOf(60, 1)})

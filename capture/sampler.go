@@ -169,6 +169,8 @@ type loading struct {
 	with   Companions
 	own    constants               // in addition to those of the options and of the filter
 	adjust func(*ebpf.ProgramSpec) // changes the specification; nil = no change
+
+	reasons *xdp.ReasonMap // from which it reads why packets are dropped; nil = it does not
 }
 
 // load loads one program.
@@ -177,6 +179,7 @@ func (k *sampler) load(l loading) (program, error) {
 	spec := k.spec.Copy()
 	values := k.constants(f)
 	values[samplerVarAccompanied] = !l.with.isNone()
+	values[samplerVarReadingReasons] = l.reasons != nil
 	maps.Copy(values, l.own)
 	for name, value := range values {
 		if err := spec.Variables[name].Set(value); err != nil {
@@ -203,6 +206,11 @@ func (k *sampler) load(l loading) (program, error) {
 	}
 	spec.Programs = map[string]*ebpf.ProgramSpec{name: spec.Programs[name]}
 	opts := ebpf.CollectionOptions{MapReplacements: k.maps, Cache: types}
+	if l.reasons != nil {
+		l.reasons.ReplaceIn(spec.Maps[samplerMapGivenReasons])
+		opts.MapReplacements = maps.Clone(k.maps)
+		opts.MapReplacements[samplerMapGivenReasons] = l.reasons.Map
+	}
 	if spec.Programs[name].Type == ebpf.XDP {
 		var err error
 		if opts.Programs.KernelTypes, err = withoutModules(types); err != nil {

@@ -182,6 +182,7 @@ const (
 	samplerMapClosed            = "closed"
 	samplerMapDoorbell          = "doorbell"
 	samplerMapFlows             = "flows"
+	samplerMapGivenReasons      = "given_reasons"
 	samplerMapHeads             = "heads"
 	samplerMapPassages          = "passages"
 	samplerMapRates             = "rates"
@@ -219,6 +220,7 @@ const (
 	samplerVarPacketCost        = "packet_cost"
 	samplerVarPerfBeside        = "perf_beside"
 	samplerVarReach             = "reach"
+	samplerVarReadingReasons    = "reading_reasons"
 	samplerVarReasonCount       = "reason_count"
 	samplerVarReasons           = "reasons"
 	samplerVarRecordingEntry    = "recording_entry"
@@ -296,17 +298,18 @@ type samplerProgramSpecs struct {
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type samplerMapSpecs struct {
-	Accounts  *ebpf.MapSpec `ebpf:"accounts"`
-	Bucket    *ebpf.MapSpec `ebpf:"bucket"`
-	Closed    *ebpf.MapSpec `ebpf:"closed"`
-	Doorbell  *ebpf.MapSpec `ebpf:"doorbell"`
-	Flows     *ebpf.MapSpec `ebpf:"flows"`
-	Heads     *ebpf.MapSpec `ebpf:"heads"`
-	Passages  *ebpf.MapSpec `ebpf:"passages"`
-	Rates     *ebpf.MapSpec `ebpf:"rates"`
-	Rings     *ebpf.MapSpec `ebpf:"rings"`
-	Samples   *ebpf.MapSpec `ebpf:"samples"`
-	Scratches *ebpf.MapSpec `ebpf:"scratches"`
+	Accounts     *ebpf.MapSpec `ebpf:"accounts"`
+	Bucket       *ebpf.MapSpec `ebpf:"bucket"`
+	Closed       *ebpf.MapSpec `ebpf:"closed"`
+	Doorbell     *ebpf.MapSpec `ebpf:"doorbell"`
+	Flows        *ebpf.MapSpec `ebpf:"flows"`
+	GivenReasons *ebpf.MapSpec `ebpf:"given_reasons"`
+	Heads        *ebpf.MapSpec `ebpf:"heads"`
+	Passages     *ebpf.MapSpec `ebpf:"passages"`
+	Rates        *ebpf.MapSpec `ebpf:"rates"`
+	Rings        *ebpf.MapSpec `ebpf:"rings"`
+	Samples      *ebpf.MapSpec `ebpf:"samples"`
+	Scratches    *ebpf.MapSpec `ebpf:"scratches"`
 }
 
 // samplerVariableSpecs contains global variables before they are loaded into the kernel.
@@ -336,6 +339,7 @@ type samplerVariableSpecs struct {
 	PacketCost        *ebpf.VariableSpec `ebpf:"packet_cost"`
 	PerfBeside        *ebpf.VariableSpec `ebpf:"perf_beside"`
 	Reach             *ebpf.VariableSpec `ebpf:"reach"`
+	ReadingReasons    *ebpf.VariableSpec `ebpf:"reading_reasons"`
 	ReasonCount       *ebpf.VariableSpec `ebpf:"reason_count"`
 	Reasons           *ebpf.VariableSpec `ebpf:"reasons"`
 	RecordingEntry    *ebpf.VariableSpec `ebpf:"recording_entry"`
@@ -377,17 +381,18 @@ func (o *samplerObjects) Close() error {
 //
 // It can be passed to loadSamplerObjects or ebpf.CollectionSpec.LoadAndAssign.
 type samplerMaps struct {
-	Accounts  *ebpf.Map `ebpf:"accounts"`
-	Bucket    *ebpf.Map `ebpf:"bucket"`
-	Closed    *ebpf.Map `ebpf:"closed"`
-	Doorbell  *ebpf.Map `ebpf:"doorbell"`
-	Flows     *ebpf.Map `ebpf:"flows"`
-	Heads     *ebpf.Map `ebpf:"heads"`
-	Passages  *ebpf.Map `ebpf:"passages"`
-	Rates     *ebpf.Map `ebpf:"rates"`
-	Rings     *ebpf.Map `ebpf:"rings"`
-	Samples   *ebpf.Map `ebpf:"samples"`
-	Scratches *ebpf.Map `ebpf:"scratches"`
+	Accounts     *ebpf.Map `ebpf:"accounts"`
+	Bucket       *ebpf.Map `ebpf:"bucket"`
+	Closed       *ebpf.Map `ebpf:"closed"`
+	Doorbell     *ebpf.Map `ebpf:"doorbell"`
+	Flows        *ebpf.Map `ebpf:"flows"`
+	GivenReasons *ebpf.Map `ebpf:"given_reasons"`
+	Heads        *ebpf.Map `ebpf:"heads"`
+	Passages     *ebpf.Map `ebpf:"passages"`
+	Rates        *ebpf.Map `ebpf:"rates"`
+	Rings        *ebpf.Map `ebpf:"rings"`
+	Samples      *ebpf.Map `ebpf:"samples"`
+	Scratches    *ebpf.Map `ebpf:"scratches"`
 }
 
 func (m *samplerMaps) Close() error {
@@ -397,6 +402,7 @@ func (m *samplerMaps) Close() error {
 		m.Closed,
 		m.Doorbell,
 		m.Flows,
+		m.GivenReasons,
 		m.Heads,
 		m.Passages,
 		m.Rates,
@@ -433,6 +439,7 @@ type samplerVariables struct {
 	PacketCost        *ebpf.Variable `ebpf:"packet_cost"`
 	PerfBeside        *ebpf.Variable `ebpf:"perf_beside"`
 	Reach             *ebpf.Variable `ebpf:"reach"`
+	ReadingReasons    *ebpf.Variable `ebpf:"reading_reasons"`
 	ReasonCount       *ebpf.Variable `ebpf:"reason_count"`
 	Reasons           *ebpf.Variable `ebpf:"reasons"`
 	RecordingEntry    *ebpf.Variable `ebpf:"recording_entry"`

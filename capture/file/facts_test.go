@@ -31,7 +31,7 @@ func TestFactsInLines(t *testing.T) {
 			d.Sources[i].Hook = capture.Exit
 		}
 		d.OutletName = func(to capture.Outlet) string { return fmt.Sprint("if", to) }
-		d.ReasonName = func(r capture.Reason) string { return fmt.Sprint("REASON_", uint32(r)) }
+		d.ReasonName = func(f *capture.Facts) string { return fmt.Sprint("REASON_", uint32(f.Reason)) }
 		d.LocationName = func(l capture.Location) string { return fmt.Sprint("function_", uint64(l)) }
 		w.Begin(d)
 		w.Write([]capture.Packet{{Facts: &f, Data: packetOf(60, 1)}})

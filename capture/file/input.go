@@ -155,7 +155,7 @@ func (in *Input) Description() capture.Description {
 		Options:    capture.Options{SnapLen: noSnapLen, Notice: in.options.Notice},
 		Started:    in.started,
 		Accounts:   in.Accounts,
-		OutletName: in.outlets.name, ReasonName: in.reasons.name, LocationName: in.locations.name,
+		OutletName: in.outlets.name, ReasonName: func(f *capture.Facts) string { return in.reasons.name(f.Reason) }, LocationName: in.locations.name,
 		Files: in,
 	}
 	if !in.live {

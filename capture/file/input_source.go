@@ -48,8 +48,11 @@ func (l *learnedNames[N]) shrink() {
 	}
 }
 
-// learn returns the number of a name, and adds it if it is new.
+// learn returns the number of a name, and adds it if it is new. No name, nil, is 0.
 func (l *learnedNames[N]) learn(name []byte) N {
+	if name == nil {
+		return 0
+	}
 	if n := l.known[string(name)]; n != 0 {
 		return n
 	}

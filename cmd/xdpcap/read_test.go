@@ -74,6 +74,9 @@ func writeSample(t *testing.T, sources ...capture.Source) writtenFile {
 		if sources[p.Source].Hook == capture.Exit && (p.Verdict == capture.Tx || p.Verdict == capture.Redirect) {
 			p.To = capture.Outlet(i % 5)
 		}
+		if sources[p.Source].Hook == capture.Exit && (p.Verdict == capture.Drop || p.Verdict == capture.Aborted) {
+			p.Reason = capture.Reason(i % 3)
+		}
 		w.packets = append(w.packets, p)
 	}
 	var b bytes.Buffer
@@ -85,12 +88,15 @@ func writeSample(t *testing.T, sources ...capture.Source) writtenFile {
 	return w
 }
 
-func outletName(to capture.Outlet) string { return fmt.Sprintf("out\x1b%d", to) }
+func outletName(to capture.Outlet) string  { return fmt.Sprintf("out\x1b%d", to) }
+func reasonName(f *capture.Facts) string   { return fmt.Sprintf("REASON_%d", f.Reason) }
+func locationName(capture.Location) string { return "nowhere" }
 
 func (w *writtenFile) writeTo(t *testing.T, out capture.Output) {
 	t.Helper()
 	if err := out.Begin(capture.Description{
-		Sources: w.sources, Options: capture.Options{SnapLen: 65535}, Started: time.Unix(1699999999, 0), OutletName: outletName,
+		Sources: w.sources, Options: capture.Options{SnapLen: 65535}, Started: time.Unix(1699999999, 0),
+		OutletName: outletName, ReasonName: reasonName, LocationName: locationName,
 	}); err != nil {
 		t.Fatal(err)
 	}
@@ -406,15 +412,18 @@ func TestReadJSON(t *testing.T) {
 	}
 	for i, p := range file.packets {
 		k := got[i]
-		verdict, hook, to := "", "entry", ""
+		verdict, hook, to, reason := "", "entry", "", ""
 		if p.Source == 1 {
 			verdict, hook = p.Verdict.String(), "exit"
 		}
 		if p.To != 0 {
 			to = outletName(p.To)
 		}
+		if p.Reason != 0 {
+			reason = reasonName(p.Facts)
+		}
 		if k.Number != uint64(i+1) || k.Time.UnixNano() != p.Time || k.Interface != "eth0" || k.Program != "prog" || k.Hook != hook ||
-			k.Verdict != verdict || k.To != to || *k.Queue != p.Queue || *k.ID != p.ID || k.Lost != p.Dropped || int(k.Length) != int(p.WireLen) ||
+			k.Verdict != verdict || k.To != to || k.Reason != reason || k.Location != "" || *k.Queue != p.Queue || *k.ID != p.ID || k.Lost != p.Dropped || int(k.Length) != int(p.WireLen) ||
 			k.Captured != len(p.Data) || !strings.HasSuffix(lines[i], " "+k.Line) || k.File != "" {
 			t.Errorf("packet %d %+v: %+v", i, p, k)
 		}

@@ -242,7 +242,7 @@ func lastHop(frame []byte) []byte {
 func TestStackDropsMistakes(t *testing.T) {
 	skipEmulated(t)
 	for _, test := range []struct{ args, want string }{
-		{"--reason NO_SOCKET", "--reason: only packets that the stack throws away have a reason: add --drops"},
+		{"--reason NO_SOCKET", "--reason chooses among the packets that the stack throws away: add --drops"},
 		{"--drops --reason no_soket", `reason "no_soket": this kernel has none of that name: did you mean NO_SOCKET?`},
 		{"--drops --reason=", "--reason: the list is empty"},
 		{"--drops -Q out", "--drops and --direction: this flag is for packets at the interface, not for those that the stack throws away: omit it, or --drops"},
@@ -252,7 +252,7 @@ func TestStackDropsMistakes(t *testing.T) {
 		{"--drops --stats", "--drops and --stats: this flag is for packets at the interface"},
 		{"--drops --sample drop=1", "--sample drop=1"},
 		{"--drops -j adapter", "--drops and -j adapter: the stack does not know the card's stamps"},
-		{"--ring 1M -w x --trigger reason:NO_SOCKET", "--trigger: only packets that the stack throws away have a reason: add --drops"},
+		{"--ring 1M -w x --trigger reason:NO_SOCKET", "--trigger reason is about packets that the stack throws away: add --drops"},
 		{"--drops --ring 1M -w x --trigger reason:no_soket>5/s", `--trigger: reason:no_soket>5/s: reason "no_soket": this kernel has none of that name: did you mean NO_SOCKET?`},
 		{"--drops --ring 1M -w x --trigger drop", "--drops and --trigger: packets that the stack throws away have no verdict"},
 		{"--drops --ring 1M -w x --trigger slower:5us", "--drops and --trigger: packets that the stack throws away have no run time"},

@@ -323,7 +323,7 @@ func TestStackDrops(t *testing.T) {
 	d := description()
 	d.Sources = append([]capture.Source{{Name: "a", Hook: capture.StackDrop, Index: 7}}, d.Sources...)
 	d.Options.Sample = 10
-	d.ReasonName = func(r capture.Reason) string { return []string{"NOT_SPECIFIED", "NO_SOCKET", "NEW"}[r] }
+	d.ReasonName = func(f *capture.Facts) string { return []string{"NOT_SPECIFIED", "NO_SOCKET", "NEW"}[f.Reason] }
 	d.LocationName = func(at capture.Location) string { return fmt.Sprint("function", at) }
 	a := begun(t, Options{Collector: conn.LocalAddr().String()}, d)
 	data := make([]byte, 60)
@@ -451,7 +451,7 @@ func TestNoAllocations(t *testing.T) {
 	d := description()
 	d.Accounts = func() (capture.Accounts, error) { return nil, errors.ErrUnsupported }
 	d.Sources = append(d.Sources, capture.Source{Name: "b", Hook: capture.StackDrop, Index: 9})
-	d.ReasonName = func(capture.Reason) string { return "NO_SOCKET" }
+	d.ReasonName = func(*capture.Facts) string { return "NO_SOCKET" }
 	d.LocationName = func(capture.Location) string { return "__udp4_lib_rcv" }
 	a := begun(t, Options{Collector: conn.LocalAddr().String()}, d)
 	var packets []capture.Packet

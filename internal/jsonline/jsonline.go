@@ -39,7 +39,8 @@ type Packet struct {
 	HashBy  string        // who computed the hash; "" = none
 	SetBack time.Duration // by how much the wall clock was set back before it
 
-	Reason, Location string // why and where it was thrown away; "" = it was not
+	// Why it was thrown away, and where the kernel did so; "" = it was not, or by a program.
+	Reason, Location string
 }
 
 // An Encoder belongs to one goroutine.
@@ -109,7 +110,9 @@ func (e *Encoder) cause(reason, location string) []byte {
 	if reason != e.reason || location != e.location {
 		e.reason, e.location = reason, location
 		e.quotedCause = appendText(e.quotedCause[:0], `,"reason":`, reason)
-		e.quotedCause = appendText(e.quotedCause, `,"location":`, location)
+		if location != "" {
+			e.quotedCause = appendText(e.quotedCause, `,"location":`, location)
+		}
 	}
 	return e.quotedCause
 }

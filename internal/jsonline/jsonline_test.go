@@ -49,6 +49,9 @@ func TestLines(t *testing.T) {
 		{"sent", Packet{Data: tcp[:5], Source: 2},
 			`{"time":"1970-01-01T00:00:00.000000000Z","interface":"eth0","direction":"out","hook":"egress",` +
 				`"id":0,"lost_before":0,"length":0,"captured":5}`},
+		{"dropped by a program", Packet{Data: tcp[:5], Source: 1, Verdict: "drop", Reason: "NO_BACKEND"},
+			`{"time":"1970-01-01T00:00:00.000000000Z","interface":"/sys/fs/bpf/\"a\"\n` + `\ufffd` + `","direction":"in","hook":"exit","program":"balancer",` +
+				`"verdict":"drop","queue":0,"id":0,"lost_before":0,"length":0,"captured":5,"reason":"NO_BACKEND"}`},
 		{"cut", Packet{Data: tcp[:5]},
 			`{"time":"1970-01-01T00:00:00.000000000Z","interface":"eth0","direction":"in","hook":"xdp",` +
 				`"queue":0,"id":0,"lost_before":0,"length":0,"captured":5}`},

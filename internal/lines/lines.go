@@ -137,17 +137,17 @@ type packetOrigin struct {
 	weight      uint32 // packets that it stands for; only for -v
 	hash        uint32
 	soft        bool          // the hash is software's
-	reason      string        // why it was thrown away; "" = it was not
-	location    string        // the kernel's function that did so
+	reason      string        // why it was thrown away; "" = it was not, or the program does not say
+	location    string        // the kernel's function that did so; "" = the program did
 	known       pcapng.Fields // which of queue, id, verdict and hash
 	to          string        // the interface that the verdict sends it out of, "" = not known; only for -v
 }
 
-// appendOrigin says where a packet comes from: its source and verdict, or why and where it was
-// thrown away. It omits what is the same for all packets. With -v it says what else is known:
-// where the verdict sends the packet, receive queue, packet id, what was lost before the packet,
-// how many packets it stands for, how large the segments are that it is to be cut into, and how
-// long the traced program ran.
+// appendOrigin says where a packet comes from: its source and verdict, and why it was dropped, or
+// why and where it was thrown away. It omits what is the same for all packets. With -v it says what
+// else is known: where the verdict sends the packet, receive queue, packet id, what was lost before
+// the packet, how many packets it stands for, how large the segments are that it is to be cut into,
+// and how long the traced program ran.
 func (f *Format) appendOrigin(b []byte, o *packetOrigin) []byte {
 	b = append(b, o.label...)
 	if o.known&pcapng.HasVerdict != 0 {
@@ -155,13 +155,16 @@ func (f *Format) appendOrigin(b []byte, o *packetOrigin) []byte {
 		if o.to != "" {
 			name += " to " + escape.Text(o.to)
 		}
+		if o.reason != "" && o.location == "" {
+			name += " " + escape.Text(o.reason)
+		}
 		if f.Color && code != "" {
 			b = fmt.Appendf(b, "\x1b[%sm[%s]\x1b[0m", code, name)
 		} else {
 			b = fmt.Appendf(b, "[%s]", name)
 		}
 	}
-	if o.reason != "" {
+	if o.location != "" {
 		b = fmt.Appendf(b, "[%s %s]", escape.Text(o.reason), escape.Text(o.location))
 	}
 	if f.Verbose == 0 {

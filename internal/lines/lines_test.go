@@ -45,6 +45,10 @@ func TestPacketOrigin(t *testing.T) {
 			`eth0:prog@exit[REDIRECT to out\x1b7] (queue 0, id 0) `},
 		{"where it is sent to, without -v", []capture.Source{exit}, Format{}, capture.Packet{Facts: &capture.Facts{Verdict: capture.Redirect, To: 7}},
 			"eth0:prog@exit[REDIRECT] "},
+		{"dropped for a reason", []capture.Source{exit}, Format{}, capture.Packet{Facts: &capture.Facts{Verdict: capture.Drop, Reason: 3}},
+			`eth0:prog@exit[DROP REASON\x1b3] `},
+		{"dropped for a reason, in colour", []capture.Source{exit}, Format{Color: true}, capture.Packet{Facts: &capture.Facts{Verdict: capture.Drop, Reason: 3}},
+			"eth0:prog@exit\x1b[31m[DROP REASON\\x1b3]\x1b[0m "},
 		{"thrown away", []capture.Source{{Name: "eth0", Hook: capture.StackDrop}}, verbose, capture.Packet{Facts: &capture.Facts{ID: 5, Reason: 3, Location: 9}},
 			`eth0@drop[REASON\x1b3 function_9] (id 5) `},
 	}
@@ -53,7 +57,7 @@ func TestPacketOrigin(t *testing.T) {
 		d := capture.Description{
 			Sources:      tt.sources,
 			OutletName:   func(to capture.Outlet) string { return fmt.Sprintf("out\x1b%d", to) },
-			ReasonName:   func(r capture.Reason) string { return fmt.Sprintf("REASON\x1b%d", r) },
+			ReasonName:   func(f *capture.Facts) string { return fmt.Sprintf("REASON\x1b%d", f.Reason) },
 			LocationName: func(l capture.Location) string { return fmt.Sprintf("function_%d", l) },
 		}
 		got := string(newPacketLines(&d, tt.format).append(nil, &tt.packet))

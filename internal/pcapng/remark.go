@@ -16,7 +16,8 @@ type Remarks struct {
 	RunTime uint32        // how long the program that decided about it ran, in ns; 0 = omitted
 
 	// Reason is why the network stack threw the packet away, and Location the kernel's function
-	// that did so, at most maxCause bytes long; a nil Reason = omitted.
+	// that did so, at most maxCause bytes long; a nil Reason = omitted. Without a Location, Reason
+	// is why the program that decided about the packet dropped it.
 	Reason, Location []byte
 }
 
@@ -27,6 +28,7 @@ const (
 	gsoWord                 = "GSO size "
 	runWord, runEnd         = "the program ran ", " ns"
 	causeWord, locationWord = "thrown away: ", " in "
+	reasonWord              = "the program's reason: "
 )
 
 // maxCause bounds what parse takes for a reason or a location, in bytes.
@@ -64,7 +66,9 @@ func (r *Remarks) append(b []byte, verdict uint32) []byte {
 			return append(strconv.AppendUint(append(b, runWord...), uint64(r.RunTime), 10), runEnd...)
 		})
 	}
-	if r.Reason != nil {
+	if r.Reason != nil && len(r.Location) == 0 {
+		b = appendComment(b, func(b []byte) []byte { return append(append(b, reasonWord...), r.Reason...) })
+	} else if r.Reason != nil {
 		b = appendComment(b, func(b []byte) []byte {
 			return append(append(append(append(b, causeWord...), r.Reason...), locationWord...), r.Location...)
 		})
@@ -110,6 +114,8 @@ func (r *Remarks) parse(comment []byte) (verdict uint32) {
 		if at := bytes.LastIndex(text, []byte(locationWord)); at > 0 && isName(text[:at]) && isName(text[at+len(locationWord):]) {
 			r.Reason, r.Location = text[:at], text[at+len(locationWord):]
 		}
+	} else if text, ok := bytes.CutPrefix(comment, []byte(reasonWord)); ok && r.Reason == nil && isName(text) {
+		r.Reason = text
 	}
 	for v, word := range outletWords {
 		if to, ok := bytes.CutPrefix(comment, []byte(word)); ok && word != "" && r.Outlet == nil {
@@ -120,7 +126,7 @@ func (r *Remarks) parse(comment []byte) (verdict uint32) {
 	return 0
 }
 
-// isName tells whether a reason or a location can be one of the kernel's.
+// isName tells whether a text can be a reason or a location.
 func isName(text []byte) bool {
 	for _, c := range text {
 		if (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') && (c < '0' || c > '9') && !bytes.Contains([]byte("_.$ "), []byte{c}) {

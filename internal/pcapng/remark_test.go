@@ -19,6 +19,7 @@ func TestRemarks(t *testing.T) {
 		"thrown away: ", "thrown away:  in ", "thrown away: NO_SOCKET", "thrown away: NO_SOCKET in ", "thrown away: NO\"SOCKET in f", "thrown away: " + strings.Repeat("R", 161) + " in f",
 		"thrown away: NO_SOCKET in 0xffffffff81000000", "thrown away: OTHER in g",
 	}
+	reasons := []string{"the program's reason: ", "the program's reason: NO\"BACKEND", "the program's reason: " + strings.Repeat("R", 161), "the program's reason: 77", "the program's reason: OTHER", "thrown away: OTHER in g"}
 	for _, test := range []struct {
 		packet   Packet
 		comments []string
@@ -38,6 +39,8 @@ func TestRemarks(t *testing.T) {
 		{Packet{Verdict: 4, Fields: HasVerdict, Comments: added}, added, Remarks{Outlet: []byte("eth1"), GSOSize: 1448, SetBack: time.Second}},
 		{Packet{Remarks: Remarks{Reason: []byte("reason 7 of subsystem 3"), Location: []byte("tcp_v4_rcv")}}, []string{"thrown away: reason 7 of subsystem 3 in tcp_v4_rcv"},
 			Remarks{Reason: []byte("reason 7 of subsystem 3"), Location: []byte("tcp_v4_rcv")}},
+		{Packet{Verdict: 1, Fields: HasVerdict, Remarks: Remarks{Reason: []byte("REASON_BLOCKED")}}, []string{"the program's reason: REASON_BLOCKED"}, Remarks{Reason: []byte("REASON_BLOCKED")}},
+		{Packet{Comments: reasons}, reasons, Remarks{Reason: []byte("77")}},
 		{Packet{Comments: causes}, causes, Remarks{Reason: []byte("NO_SOCKET"), Location: []byte("0xffffffff81000000")}},
 	} {
 		raw := AppendPacket(nil, &test.packet)

@@ -36,6 +36,7 @@ type Options struct {
 	hookNames, programs, verdictNames []string
 	filterAt, hookMap, directionName  string
 	slowerThan                        time.Duration
+	reasonMap                         string
 
 	sample         sampling
 	sampleFlows    uint32
@@ -218,6 +219,7 @@ func (o *Options) packetFlags(f *pflag.FlagSet) {
 	f.StringSliceVar(&o.verdictNames, "verdict", nil, "keep only packets to which the XDP program gives these `verdicts`: drop,aborted,tx,redirect,pass, or numbers")
 	frame.TakesList(f, "verdict", xdp.VerdictNames()...)
 	frame.DurationVar(f, &o.slowerThan, "slower-than", 0, "keep only packets for which the XDP program ran at least this `time`: 5us")
+	frame.ReasonMapVar(f, &o.reasonMap)
 	o.drops.flags(f)
 	f.StringVar(&o.filterAt, "filter-at", "entry", "filter packets as they enter the XDP program (`entry`), or as they leave it (exit)")
 	frame.TakesWords(f, "filter-at", "entry", "exit")

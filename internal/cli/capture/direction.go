@@ -12,7 +12,7 @@ import (
 
 // receiving are flags about received packets, which have no effect if only sent packets are
 // captured.
-var receiving = []string{"sink", "rx-capture", "program", "verdict", "slower-than", "filter-at", "xdp-mode", "promiscuous-mode", "stats", "latency"}
+var receiving = []string{"sink", "rx-capture", "program", "verdict", "slower-than", "reason-map", "filter-at", "xdp-mode", "promiscuous-mode", "stats", "latency"}
 
 // checkDirection reads -Q, and refuses flags that do not go with it.
 func (o *Options) checkDirection(given func(flag string) bool) (err error) {

@@ -14,6 +14,7 @@ func (o *Options) session() capture.Options {
 		Targets:      o.programs,
 		Verdicts:     o.verdicts,
 		SlowerThan:   o.slowerThan,
+		ReasonMap:    o.reasonMap,
 		FilterAtExit: o.filterAt == "exit",
 
 		StackDrops: o.drops.on,

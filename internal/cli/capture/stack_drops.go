@@ -36,7 +36,7 @@ func (o *stackDropOptions) complete(cmd *cobra.Command) {
 
 // elsewhere are flags about packets at the hooks of an interface, which have no effect on packets
 // that the stack throws away.
-var elsewhere = []string{"direction", "hook", "sink", "rx-capture", "program", "verdict", "slower-than", "filter-at", "xdp-mode", "promiscuous-mode", "vlan-restore",
+var elsewhere = []string{"direction", "hook", "sink", "rx-capture", "program", "verdict", "slower-than", "reason-map", "filter-at", "xdp-mode", "promiscuous-mode", "vlan-restore",
 	"stats", "count", "sizes", "flows", "latency"}
 
 // checkStackDrops refuses flags that do not go with --drops.
@@ -44,9 +44,9 @@ func (o *Options) checkStackDrops(given func(flag string) bool) error {
 	if !o.drops.on {
 		switch {
 		case given("reason"):
-			return errors.New("--reason: only packets that the stack throws away have a reason: add --drops")
+			return errors.New("--reason chooses among the packets that the stack throws away: add --drops")
 		case o.recorder.needsReason:
-			return errors.New("--trigger: only packets that the stack throws away have a reason: add --drops")
+			return errors.New("--trigger reason is about packets that the stack throws away: add --drops")
 		}
 		return nil
 	}

@@ -30,7 +30,7 @@ var remedies = []struct {
 	{kind: xdp.ErrNoNative, words: "--xdp-mode generic works with every driver, at a lower rate", join: "; "},
 	{kind: xdp.ErrNotAll, words: "name it with -i, and repeat -i for several", join: "; "},
 	{kind: xdp.ErrNotAttachable, words: "see `xdpcap interfaces`", join: "; "},
-	{kind: xdp.ErrNoProgram, words: "omit --rx-capture, --program, --verdict and --slower-than to capture at its XDP hook"},
+	{kind: xdp.ErrNoProgram, words: "omit --rx-capture, --program, --verdict, --slower-than and --reason-map to capture at its XDP hook"},
 	{kind: xdp.ErrSeveralPrograms, words: "choose with --program NAME, ID or all"},
 	{kind: xdp.ErrOtherProgram, words: "--program also takes the id of one that runs elsewhere"},
 	{kind: xdp.ErrReplaced, words: "trace that one, with --program and its id"},

@@ -1,0 +1,140 @@
+package main_test
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/xdpcap/xdpcap/internal/testnet"
+)
+
+// reasoned has the ports of packets for a Reasoner, with what a line says of each: only what it
+// drops has a reason, also after a packet that had one.
+var reasoned = []struct {
+	port          uint16
+	verdict, name string
+}{
+	{53, "pass", ""}, {testnet.BlockedPort, "drop", "REASON_BLOCKED"}, {53, "pass", ""}, {testnet.NoBackendPort, "aborted", "REASON_NO_BACKEND"},
+	{testnet.NumberPort + 7, "drop", "1007"}, {testnet.SilentPort, "drop", ""}, {testnet.BlockedPort, "drop", "REASON_BLOCKED"},
+}
+
+func attachReasoner(t *testing.T, pair *testnet.Pair) *testnet.Reasoner {
+	t.Helper()
+	r, err := testnet.AttachReasoner(pair)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { r.Close() })
+	return r
+}
+
+func sendReasoned(t *testing.T, pair *testnet.Pair) {
+	t.Helper()
+	var frames [][]byte
+	for _, r := range reasoned {
+		frames = append(frames, testnet.TxToRx().UDP(1000, r.port, []byte("payload")))
+	}
+	testnet.Send(t, pair, frames...)
+}
+
+// What a program says of a packet that it drops is in lines, in JSON and in the file, also in the
+// sandbox. TestReadJSON and TestReadPrintsAsLive read such a file.
+func TestReasonMap(t *testing.T) {
+	testnet.RequireFentry(t)
+	pair := testnet.MustPair(t, testnet.PairOptions{})
+	attachReasoner(t, pair)
+	for _, transport := range []string{"perf", "ring"} {
+		t.Run(transport, func(t *testing.T) {
+			dir := t.TempDir()
+			file, objects := filepath.Join(dir, "out.pcapng"), filepath.Join(dir, "out.json")
+			lines, err := os.Create(filepath.Join(dir, "lines"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer lines.Close()
+			p := listening(t, pair.Rx, lines, "-i", pair.RxName, "--reason-map", "reasons", "-w", file, "-w", objects, "--print", "--json", "--transport", transport, "--first", "1000", "udp")
+			sendReasoned(t, pair)
+			if s := account(t, p.interrupt()); s.Captured != uint64(len(reasoned)) {
+				t.Fatalf("summary %+v", s)
+			}
+			printed, err := os.ReadFile(lines.Name())
+			if err != nil {
+				t.Fatal(err)
+			}
+			written, err := os.ReadFile(objects)
+			if err != nil {
+				t.Fatal(err)
+			}
+			texts, described := slices.Collect(strings.Lines(string(printed))), slices.Collect(strings.Lines(string(written)))
+			if len(texts) != len(reasoned) || len(described) != len(reasoned) {
+				t.Fatalf("%s\n%s", printed, written)
+			}
+			for i, r := range reasoned {
+				words := strings.TrimSpace(strings.ToUpper(r.verdict) + " " + r.name)
+				if want := " rx0:reasoning_target@exit[" + words + "] IP "; !strings.Contains(texts[i], want) {
+					t.Errorf("%s, want %s", texts[i], want)
+				}
+				var l struct {
+					Verdict, Reason string
+					Location        *string
+				}
+				if err := json.Unmarshal([]byte(described[i]), &l); err != nil {
+					t.Fatal(err)
+				}
+				if l.Verdict != r.verdict || l.Reason != r.name || l.Location != nil {
+					t.Error(described[i])
+				}
+			}
+			for i, p := range readTraced(t, file) {
+				said := slices.DeleteFunc(p.comments, func(c string) bool { return !strings.HasPrefix(c, "the program's reason: ") })
+				var want []string
+				if name := reasoned[i].name; name != "" {
+					want = []string{"the program's reason: " + name}
+				}
+				if !slices.Equal(said, want) {
+					t.Errorf("comments %q, want %q", said, want)
+				}
+			}
+		})
+	}
+}
+
+// A mistake is one line, and nothing stays attached.
+func TestReasonMapMistakes(t *testing.T) {
+	testnet.RequireFentry(t)
+	testnet.LeaveTo(t, "6.12")
+	pair := testnet.MustPair(t, testnet.PairOptions{})
+	attachReasoner(t, pair)
+	for args, want := range map[string]string{
+		"--reason-map nosuch":       "xdpcap: no BPF map is named nosuch: XDP program reasoning_target (id ",
+		"--reason-map 4000000000":   "xdpcap: there is no BPF map with the id 4000000000\n",
+		"--reason-map /no/such/map": "xdpcap: open the map /no/such/map: it does not exist: ",
+	} {
+		status, stderr := start(t, pair.Rx, nil, append(strings.Fields(args), "-i", pair.RxName)...).wait()
+		if status == 0 || !strings.HasPrefix(stderr, want) || strings.Count(stderr, "\n") != 1 {
+			t.Errorf("%s: exit status %d: %s", args, status, stderr)
+		}
+	}
+}
+
+// Flags that make no sense with --reason-map are refused before anything is attached.
+func TestReasonMapFlags(t *testing.T) {
+	skipEmulated(t)
+	pair := testnet.MustPair(t, testnet.PairOptions{})
+	for args, want := range map[string]string{
+		"-i rx0 --reason-map=":                           `xdpcap: --reason-map "": must not be empty; `,
+		"-i rx0 --reason-map reasons":                    "xdpcap: rx0 runs no XDP program that could be traced: omit --rx-capture, --program, --verdict, --slower-than and --reason-map to capture at its XDP hook\n",
+		"-i rx0 --reason-map reasons --rx-capture entry": "xdpcap: --reason-map: only packets that leave a program have its reason: add --rx-capture exit\n",
+		"--hook /sys/fs/bpf/none --reason-map reasons":   "xdpcap: --reason-map and --hook: a hook map has no reasons: trace the program that calls it, with -i\n",
+		"-i rx0 --reason-map reasons -Q out":             "xdpcap: -Q out and --reason-map: this flag is for received packets: ",
+		"-i rx0 --reason-map reasons --drops":            "xdpcap: --drops and --reason-map: this flag is for packets at the interface, ",
+	} {
+		status, stderr := start(t, pair.Rx, nil, strings.Fields(args)...).wait()
+		if status == 0 || !strings.HasPrefix(stderr, want) || strings.Count(stderr, "\n") != 1 {
+			t.Errorf("%s: exit status %d: %s", args, status, stderr)
+		}
+	}
+}

@@ -1,0 +1,259 @@
+package xdp
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"unsafe"
+
+	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/btf"
+	"golang.org/x/sys/unix"
+)
+
+// A ReasonMap is where an XDP program says why it drops a packet: a per-CPU array in whose first
+// entry it writes a number of 32 bits before it returns the verdict. 0 is no reason.
+type ReasonMap struct {
+	*ebpf.Map
+	id    ebpf.MapID
+	name  string // as the kernel has it, which truncates it
+	names map[uint32]string
+}
+
+// OpenReasonMap opens the map into which a program writes its reasons. It is given by the path
+// where it is pinned, which has a slash, by its id or by its name. A name is looked for among the
+// maps that the program uses, and then among all on the machine. The caller closes the map.
+func OpenReasonMap(which string, by Target) (*ReasonMap, error) {
+	program, err := by.Prog.Info()
+	if err != nil {
+		return nil, explainOpen(by.ID, err)
+	}
+	used, _ := program.MapIDs() // all kernels that can trace return them
+	m, err := findReasonMap(which, by.Program, used)
+	if err != nil {
+		return nil, err
+	}
+	if err := m.check(by.Program, used); err != nil {
+		return nil, errors.Join(err, m.Close())
+	}
+	if m.names, err = enumNames(m.Map); err != nil {
+		return nil, errors.Join(fmt.Errorf("read the BTF of %v: %w", m, err), m.Close())
+	}
+	return m, nil
+}
+
+func findReasonMap(which string, by Program, used []ebpf.MapID) (*ReasonMap, error) {
+	if strings.Contains(which, "/") {
+		m, err := ebpf.LoadPinnedMap(which, nil)
+		if err != nil {
+			return nil, fmt.Errorf("open the map %s: %w", which, explainPin(which, err))
+		}
+		return identifyMap(m)
+	}
+	if id, err := strconv.ParseUint(which, 10, 32); err == nil {
+		m, err := openMap(ebpf.MapID(id))
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil, fmt.Errorf("there is no BPF map with the id %d", id)
+		}
+		return m, err
+	}
+	m, err := namedMap(which, used)
+	if m != nil || err != nil {
+		return m, err
+	}
+	all, err := allMaps()
+	if err != nil {
+		return nil, err
+	}
+	m, err = namedMap(which, all)
+	if m == nil && err == nil {
+		err = fmt.Errorf("no BPF map is named %s: %s", which, describeMaps(by, used))
+	}
+	return m, err
+}
+
+// namedMap opens the one of these maps that has a name; nil = none has. Several are an error.
+func namedMap(name string, ids []ebpf.MapID) (*ReasonMap, error) {
+	name = name[:min(len(name), unix.BPF_OBJ_NAME_LEN-1)]
+	var found []*ReasonMap
+	for _, id := range ids {
+		m, err := openMap(id)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue // it was removed meanwhile
+		}
+		if err != nil {
+			closeMaps(found)
+			return nil, err
+		}
+		if m.name != name {
+			m.Close()
+			continue
+		}
+		found = append(found, m)
+	}
+	switch len(found) {
+	case 0:
+		return nil, nil
+	case 1:
+		return found[0], nil
+	}
+	defer closeMaps(found)
+	var texts []string
+	for _, m := range found {
+		texts = append(texts, fmt.Sprint(m.id))
+	}
+	return nil, fmt.Errorf("%d BPF maps are named %s: give the id of one: %s", len(found), name, strings.Join(texts, ", "))
+}
+
+func closeMaps(all []*ReasonMap) {
+	for _, m := range all {
+		m.Close()
+	}
+}
+
+// describeMaps names the maps that a program uses.
+func describeMaps(by Program, used []ebpf.MapID) string {
+	var names []string
+	for _, id := range used {
+		if m, err := openMap(id); err == nil {
+			names = append(names, m.name)
+			m.Close()
+		}
+	}
+	if names == nil {
+		return fmt.Sprintf("XDP program %s uses no maps", by)
+	}
+	return fmt.Sprintf("XDP program %s uses %s", by, strings.Join(names, ", "))
+}
+
+// openMap opens a map by its id. The error is an fs.ErrNotExist if there is none.
+func openMap(id ebpf.MapID) (*ReasonMap, error) {
+	m, err := ebpf.NewMapFromID(id)
+	if err != nil {
+		return nil, fmt.Errorf("open BPF map %d: %w", id, err)
+	}
+	return identifyMap(m)
+}
+
+// identifyMap takes over the map, and closes it after an error.
+func identifyMap(m *ebpf.Map) (*ReasonMap, error) {
+	info, err := m.Info()
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("look at a BPF map: %w", err), m.Close())
+	}
+	id, _ := info.ID()
+	return &ReasonMap{Map: m, id: id, name: info.Name}, nil
+}
+
+func allMaps() (ids []ebpf.MapID, err error) {
+	for id := ebpf.MapID(0); ; {
+		if id, err = ebpf.MapGetNextID(id); errors.Is(err, fs.ErrNotExist) {
+			return ids, nil
+		}
+		if err != nil {
+			return nil, fmt.Errorf("list the BPF maps: %w", err)
+		}
+		ids = append(ids, id)
+	}
+}
+
+// check returns an error if the program writes no reasons into the map. A program may do so through
+// one that it calls: by a tail call, or as the dispatcher of libxdp.
+func (m *ReasonMap) check(by Program, used []ebpf.MapID) error {
+	if m.Type() != ebpf.PerCPUArray || m.ValueSize() != 4 {
+		return fmt.Errorf("%v is a map of the type %s whose values have %d bytes: reasons are read from a PerCPUArray whose values have 4",
+			m, m.Type(), m.ValueSize())
+	}
+	if slices.Contains(used, m.id) || by.Name == dispatcher || slices.ContainsFunc(used, holdsPrograms) {
+		return nil
+	}
+	return fmt.Errorf("XDP program %s does not use %v, so it writes no reasons there: %s", by, m, describeMaps(by, used))
+}
+
+func holdsPrograms(id ebpf.MapID) bool {
+	m, err := ebpf.NewMapFromID(id)
+	if err != nil {
+		return false
+	}
+	defer m.Close()
+	return m.Type() == ebpf.ProgramArray
+}
+
+// longestReason bounds the name of a reason in bytes: it must have room in a comment.
+const longestReason = 128
+
+// enumNames returns the names of a map's values, if their type is an enum; nil = it is not, or is
+// not known.
+func enumNames(m *ebpf.Map) (map[uint32]string, error) {
+	types, value, err := typeOfValue(m)
+	if err != nil || types == 0 || value == 0 {
+		return nil, err
+	}
+	handle, err := btf.NewHandleFromID(types)
+	if err != nil {
+		return nil, err
+	}
+	defer handle.Close()
+	spec, err := handle.Spec(nil)
+	if err != nil {
+		return nil, err
+	}
+	typ, err := spec.TypeByID(value)
+	if err != nil {
+		return nil, err
+	}
+	enum, ok := btf.As[*btf.Enum](typ)
+	if !ok {
+		return nil, nil
+	}
+	names := make(map[uint32]string)
+	for _, v := range slices.Backward(enum.Values) { // of several names for a value the first counts
+		names[uint32(v.Value)] = v.Name[:min(len(v.Name), longestReason)]
+	}
+	return names, nil
+}
+
+// typeOfValue asks the kernel for the BTF of a map, and for its value's type in that. Both are 0 if
+// the map has none.
+func typeOfValue(m *ebpf.Map) (types btf.ID, value btf.TypeID, err error) {
+	var info struct { // the beginning of struct bpf_map_info in linux/bpf.h
+		_            [64]byte
+		btf, _, kind uint32 // btf_id, btf_key_type_id, btf_value_type_id
+		_            uint32
+	}
+	attr := struct { // of union bpf_attr
+		fd, length uint32
+		info       unsafe.Pointer
+	}{uint32(m.FD()), uint32(unsafe.Sizeof(info)), unsafe.Pointer(&info)}
+	_, _, errno := unix.Syscall(unix.SYS_BPF, unix.BPF_OBJ_GET_INFO_BY_FD, uintptr(unsafe.Pointer(&attr)), unsafe.Sizeof(attr))
+	runtime.KeepAlive(m)
+	if errno != 0 {
+		return 0, 0, fmt.Errorf("ask for the type of its values: %w", errno)
+	}
+	return btf.ID(info.btf), btf.TypeID(info.kind), nil
+}
+
+// String names the map, with its id.
+func (m *ReasonMap) String() string { return fmt.Sprintf("map %s (id %d)", m.name, m.id) }
+
+// Name is the map's name, truncated as the kernel does it.
+func (m *ReasonMap) Name() string { return m.name }
+
+// Reason returns the name of a number that the program writes, as its enum has it, or else the
+// number. Any goroutine may call it, even after Close.
+func (m *ReasonMap) Reason(number uint32) string {
+	if name, ok := m.names[number]; ok {
+		return name
+	}
+	return strconv.FormatUint(uint64(number), 10)
+}
+
+// ReplaceIn makes the specification of a program's own map that of m, so that m can be used in its
+// place.
+func (m *ReasonMap) ReplaceIn(spec *ebpf.MapSpec) {
+	spec.MaxEntries, spec.Flags = m.MaxEntries(), m.Flags()
+}
