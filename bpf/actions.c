@@ -9,6 +9,7 @@
 #include <stdbool.h>
 #include <bpf/bpf_helpers.h>
 
+#include "include/reason.h"
 #include "include/traced.h"
 #include "include/verdict.h"
 
@@ -26,6 +27,24 @@ struct {
 	__type(value, struct tally);
 } xdp_stats_map SEC(".maps");
 
+/* What was dropped for one reason. */
+struct cause {
+	__u32 reason;
+	__u16 verdict;
+	__u16 is_rest; /* all reasons for which the table has no room */
+};
+
+/*
+ * Packets that a traced program has dropped, by their cause, if reasons are read; Actions sets
+ * max_entries. It also makes the entry of the rest for each verdict, so that no packet is omitted.
+ */
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_HASH);
+	__uint(max_entries, 1);
+	__type(key, struct cause);
+	__type(value, struct tally);
+} causes SEC(".maps");
+
 /* How many queues are counted separately, from queue 0 on. */
 volatile const __u32 queues = 0;
 
@@ -35,6 +54,31 @@ static __always_inline void record_action(__u32 returned, __u32 queue, __u64 byt
 	__u32 slot = row * VERDICT_SLOTS + slot_of(returned);
 	struct tally *tally = bpf_map_lookup_elem(&xdp_stats_map, &slot);
 
+	if (tally)
+		add(tally, bytes);
+}
+
+static __always_inline struct tally *find_cause(const struct cause *cause)
+{
+	struct tally *tally = bpf_map_lookup_elem(&causes, cause), none = {};
+
+	if (tally)
+		return tally;
+	/* Fails if the table is full, or if another CPU has made the entry since the look-up. */
+	bpf_map_update_elem(&causes, cause, &none, BPF_NOEXIST);
+	return bpf_map_lookup_elem(&causes, cause);
+}
+
+static __always_inline void record_reason(__u32 returned, __u64 bytes)
+{
+	struct cause cause = { .reason = given_reason(returned), .verdict = returned };
+	struct tally *tally = find_cause(&cause);
+
+	if (!tally) {
+		cause.reason = 0;
+		cause.is_rest = 1;
+		tally = bpf_map_lookup_elem(&causes, &cause);
+	}
 	if (tally)
 		add(tally, bytes);
 }
@@ -72,8 +116,11 @@ int count_exit(__u64 *args)
 {
 	struct xdp_buff *xdp = (void *)args[0];
 
-	if (is_from_traced(xdp))
-		record_action(args[1], xdp->rxq->queue_index, length_of(xdp));
+	if (!is_from_traced(xdp))
+		return 0;
+	record_action(args[1], xdp->rxq->queue_index, length_of(xdp));
+	if (reading_reasons && is_dropped(args[1]))
+		record_reason(args[1], length_of(xdp));
 	return 0;
 }
 

@@ -2,11 +2,14 @@ package main_test
 
 import (
 	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/google/go-cmp/cmp"
 
 	"github.com/xdpcap/xdpcap/internal/testnet"
 )
@@ -102,6 +105,49 @@ func TestReasonMap(t *testing.T) {
 	}
 }
 
+// stats counts by reason: in the table, in the object and for Prometheus. A pin and an id name the
+// map, too.
+func TestStatsByReason(t *testing.T) {
+	testnet.RequireFentry(t)
+	pair := testnet.MustPair(t, testnet.PairOptions{})
+	r := attachReasoner(t, pair)
+	info, err := r.Reasons().Info()
+	if err != nil {
+		t.Fatal(err)
+	}
+	id, _ := info.ID()
+	pin := pinHook(t, r.Reasons())
+	p, output := counting(t, pair, "stats", "-i", pair.RxName, "--by", "reason", "--reason-map", fmt.Sprint(id), "--json", "--interval", "1h")
+	table, printed := counting(t, pair, "stats", "-i", pair.RxName, "--reason-map", pin, "--interval", "1h", "--listen", "127.0.0.1:0")
+	sendReasoned(t, pair)
+	scraped := scrape(t, pair, metricsURL(t, table))
+	p.interrupt()
+	table.interrupt()
+
+	type row struct {
+		Reason, Verdict string
+		Packets         uint64
+	}
+	want := []row{{"REASON_BLOCKED", "drop", 2}, {"none", "drop", 1}, {"1007", "drop", 1}, {"REASON_NO_BACKEND", "aborted", 1}}
+	var got []row
+	for _, r := range lastObject[statsReport](t, output()).Reasons {
+		got = append(got, row{r.Reason, r.Verdict, r.Packets})
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+	for _, r := range want {
+		if series := fmt.Sprintf("xdpcap_reason_packets_total{interface=\"rx0\",reason=%q,verdict=%q} %d\n", r.Reason, r.Verdict, r.Packets); !strings.Contains(scraped, series) {
+			t.Errorf("no %s in %s", series, scraped)
+		}
+		if fields := []string{r.Reason, r.Verdict, fmt.Sprint(r.Packets)}; !slices.ContainsFunc(strings.Split(printed(), "\n"), func(line string) bool {
+			return slices.Equal(strings.Fields(line)[:min(3, len(strings.Fields(line)))], fields)
+		}) {
+			t.Errorf("no %v in %s", fields, printed())
+		}
+	}
+}
+
 // A mistake is one line, and nothing stays attached.
 func TestReasonMapMistakes(t *testing.T) {
 	testnet.RequireFentry(t)
@@ -109,9 +155,11 @@ func TestReasonMapMistakes(t *testing.T) {
 	pair := testnet.MustPair(t, testnet.PairOptions{})
 	attachReasoner(t, pair)
 	for args, want := range map[string]string{
-		"--reason-map nosuch":       "xdpcap: no BPF map is named nosuch: XDP program reasoning_target (id ",
-		"--reason-map 4000000000":   "xdpcap: there is no BPF map with the id 4000000000\n",
-		"--reason-map /no/such/map": "xdpcap: open the map /no/such/map: it does not exist: ",
+		"--reason-map nosuch":                               "xdpcap: no BPF map is named nosuch: XDP program reasoning_target (id ",
+		"--reason-map 4000000000":                           "xdpcap: there is no BPF map with the id 4000000000\n",
+		"--reason-map /no/such/map":                         "xdpcap: open the map /no/such/map: it does not exist: ",
+		"stats --by reason --reason-map nosuch":             "xdpcap: no BPF map is named nosuch: XDP program reasoning_target (id ",
+		"stats --by verdict --reason-map nosuch --action x": "xdpcap: --action ",
 	} {
 		status, stderr := start(t, pair.Rx, nil, append(strings.Fields(args), "-i", pair.RxName)...).wait()
 		if status == 0 || !strings.HasPrefix(stderr, want) || strings.Count(stderr, "\n") != 1 {
@@ -125,12 +173,16 @@ func TestReasonMapFlags(t *testing.T) {
 	skipEmulated(t)
 	pair := testnet.MustPair(t, testnet.PairOptions{})
 	for args, want := range map[string]string{
-		"-i rx0 --reason-map=":                           `xdpcap: --reason-map "": must not be empty; `,
-		"-i rx0 --reason-map reasons":                    "xdpcap: rx0 runs no XDP program that could be traced: omit --rx-capture, --program, --verdict, --slower-than and --reason-map to capture at its XDP hook\n",
-		"-i rx0 --reason-map reasons --rx-capture entry": "xdpcap: --reason-map: only packets that leave a program have its reason: add --rx-capture exit\n",
-		"--hook /sys/fs/bpf/none --reason-map reasons":   "xdpcap: --reason-map and --hook: a hook map has no reasons: trace the program that calls it, with -i\n",
-		"-i rx0 --reason-map reasons -Q out":             "xdpcap: -Q out and --reason-map: this flag is for received packets: ",
-		"-i rx0 --reason-map reasons --drops":            "xdpcap: --drops and --reason-map: this flag is for packets at the interface, ",
+		"-i rx0 --reason-map=":                            `xdpcap: --reason-map "": must not be empty; `,
+		"-i rx0 --reason-map reasons":                     "xdpcap: rx0 runs no XDP program that could be traced: omit --rx-capture, --program, --verdict, --slower-than and --reason-map to capture at its XDP hook\n",
+		"-i rx0 --reason-map reasons --rx-capture entry":  "xdpcap: --reason-map: only packets that leave a program have its reason: add --rx-capture exit\n",
+		"--hook /sys/fs/bpf/none --reason-map reasons":    "xdpcap: --reason-map and --hook: a hook map has no reasons: trace the program that calls it, with -i\n",
+		"-i rx0 --reason-map reasons -Q out":              "xdpcap: -Q out and --reason-map: this flag is for received packets: ",
+		"-i rx0 --reason-map reasons --drops":             "xdpcap: --drops and --reason-map: this flag is for packets at the interface, ",
+		"stats -i rx0 --by reason":                        "xdpcap: --by reason: name the map into which the program writes its reasons: add --reason-map\n",
+		"stats -i rx0 --by cause":                         "xdpcap: --by cause: must be verdict or reason\n",
+		"stats -i rx0 --reason-map reasons":               "xdpcap: rx0 runs no XDP program, and only a program gives reasons: omit --reason-map\n",
+		"stats --listen 127.0.0.1:0 --reason-map reasons": "xdpcap: --reason-map needs a named interface: add -i NAME\n",
 	} {
 		status, stderr := start(t, pair.Rx, nil, strings.Fields(args)...).wait()
 		if status == 0 || !strings.HasPrefix(stderr, want) || strings.Count(stderr, "\n") != 1 {

@@ -76,6 +76,7 @@ func TestMetrics(t *testing.T) {
 		"xdpcap_program_runs_total":               counter,
 		"xdpcap_protocol_bytes_total":             counter,
 		"xdpcap_protocol_packets_total":           counter,
+		"xdpcap_reason_packets_total":             counter,
 		"xdpcap_seen_packets_total":               counter,
 		"xdpcap_size_bytes_total":                 counter,
 		"xdpcap_size_packets_total":               counter,

@@ -1,9 +1,11 @@
 package meter
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"runtime"
+	"sync/atomic"
 
 	"github.com/cilium/ebpf"
 
@@ -11,7 +13,7 @@ import (
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
-//go:generate go tool bpf2go -target bpfel -type tally actions ../../bpf/actions.c
+//go:generate go tool bpf2go -target bpfel -type tally -type cause actions ../../bpf/actions.c
 
 // VerdictTallies are the packets of each verdict. The last entry is xdp.UnknownVerdict.
 type VerdictTallies [xdp.VerdictSlots]Tally
@@ -44,6 +46,10 @@ type ActionsOptions struct {
 	Mode    xdp.Mode // the mode to attach our own program in
 
 	TraceOnly bool // it is an error if the interface has no program: ours is never attached
+
+	// ReasonMap also counts what the traced program drops by the reason that it gives: "" = not.
+	// See xdp.OpenReasonMap. If another program replaces it, its map of the same name is read.
+	ReasonMap string
 }
 
 // Actions counts packets per XDP verdict. Its methods may be called concurrently, except Close,
@@ -52,7 +58,16 @@ type Actions struct {
 	*attachment
 	tallies *ebpf.Map
 	queues  int
+
+	reasonMap string // as in ActionsOptions
+	causes    *ebpf.Map
+	given     *ebpf.Map // the map of reasons; one of ours if none are read
+	// reasons has the names of what is in causes, which Follow may replace; nil = none are read.
+	reasons atomic.Pointer[xdp.ReasonMap]
 }
+
+// maxCauses is how many pairs of a verdict and a reason are counted separately, the rests included.
+const maxCauses = 1024
 
 // OpenActions starts counting. After an error nothing is left attached.
 func OpenActions(o ActionsOptions) (*Actions, error) {
@@ -64,7 +79,7 @@ func OpenActions(o ActionsOptions) (*Actions, error) {
 	if err != nil {
 		return nil, err
 	}
-	a := &Actions{queues: o.Queues}
+	a := &Actions{queues: o.Queues, reasonMap: o.ReasonMap}
 	spec, err := a.spec()
 	if err != nil {
 		return nil, err
@@ -75,13 +90,15 @@ func OpenActions(o ActionsOptions) (*Actions, error) {
 	case len(ifi.Programs) > 0 && o.Verdict != xdp.Pass:
 		err = xdp.Kind(ErrProgramDecides, "%s already runs XDP program %v, which decides until it is detached",
 			ifi.Name, ifi.Programs[0])
+	case o.ReasonMap != "" && len(ifi.Programs) == 0 && o.Program == "":
+		err = xdp.Kind(ErrNoReason, "%s runs no XDP program, and only a program gives reasons", ifi.Name)
 	case len(ifi.Programs) > 0 || o.Program != "" || o.TraceOnly:
 		err = a.trace(spec, ifi, o.Program)
 	default:
 		err = a.attach(spec, ifi, o)
 	}
 	if err != nil {
-		return nil, errors.Join(err, a.tallies.Close()) // Close accepts a nil map
+		return nil, errors.Join(err, a.closeMaps())
 	}
 	return a, nil
 }
@@ -95,6 +112,9 @@ func (a *Actions) spec() (*ebpf.CollectionSpec, error) {
 		return nil, fmt.Errorf("set %s: %w", actionsVarQueues, err)
 	}
 	spec.Maps[actionsMapXdpStatsMap].MaxEntries = uint32((a.queues + 1) * xdp.VerdictSlots)
+	if a.reasonMap != "" {
+		spec.Maps[actionsMapCauses].MaxEntries = maxCauses
+	}
 	return spec, nil
 }
 
@@ -118,33 +138,81 @@ func (a *Actions) attach(spec *ebpf.CollectionSpec, ifi xdp.Interface, o Actions
 }
 
 func (a *Actions) trace(spec *ebpf.CollectionSpec, ifi xdp.Interface, selector string) (err error) {
-	a.attachment, err = trace(ifi, selector, tracers{
+	t := tracers{
 		spec:    spec,
 		names:   []string{actionsProgCountExit},
 		load:    func(name string) (*ebpf.Program, error) { return a.load(spec, name) },
 		refused: ErrNotCountable,
-	})
+	}
+	if a.reasonMap != "" {
+		t.prepare = func(target xdp.Target) error { return a.readReasons(spec, target) }
+	}
+	a.attachment, err = trace(ifi, selector, t)
 	return err
 }
 
-// load loads one program, and creates the map that it counts in.
+// readReasons lets the next program that is loaded read the reasons of a target.
+func (a *Actions) readReasons(spec *ebpf.CollectionSpec, target xdp.Target) error {
+	m, err := xdp.OpenReasonMap(a.reasonMap, target)
+	if err != nil {
+		return err
+	}
+	a.given.Close() // Close accepts a nil map
+	a.given, a.reasonMap = m.Map, cmp.Or(m.Name(), a.reasonMap)
+	a.reasons.Store(m)
+	m.ReplaceIn(spec.Maps[actionsMapGivenReasons])
+	return spec.Variables[actionsVarReadingReasons].Set(true)
+}
+
+// load loads one program, and creates the maps that it counts in.
 func (a *Actions) load(spec *ebpf.CollectionSpec, name string) (*ebpf.Program, error) {
-	return loadProgram(spec, name, a.named())
+	prog, err := loadProgram(spec, name, a.named())
+	if err != nil || a.reasonMap == "" {
+		return prog, err
+	}
+	for _, v := range dropping {
+		rest := actionsCause{Verdict: uint16(v), IsRest: 1}
+		err := a.causes.Update(rest, make([]actionsTally, ebpf.MustPossibleCPU()), ebpf.UpdateNoExist)
+		if err != nil && !errors.Is(err, ebpf.ErrKeyExist) {
+			prog.Close()
+			return nil, fmt.Errorf("make room for counting reasons: %w", err)
+		}
+	}
+	return prog, nil
 }
 
-// named returns the map by its name in actions.c.
+// dropping are the verdicts for which a program may give a reason.
+var dropping = []xdp.Verdict{xdp.Aborted, xdp.Drop}
+
+// named returns the maps by their names in actions.c.
 func (a *Actions) named() map[string]**ebpf.Map {
-	return map[string]**ebpf.Map{actionsMapXdpStatsMap: &a.tallies}
+	return map[string]**ebpf.Map{actionsMapXdpStatsMap: &a.tallies, actionsMapCauses: &a.causes, actionsMapGivenReasons: &a.given}
 }
 
-// ActionCounts are the packets per verdict, by queue and then by CPU. The last entry holds all
-// queues that are not counted separately. nil means no packets.
-type ActionCounts [][]VerdictTallies
+// ActionCounts are the packets per verdict and, with ActionsOptions.ReasonMap, per reason. The zero
+// value means no packets.
+type ActionCounts struct {
+	// Queues are by queue and then by CPU. The last entry holds all queues that are not counted
+	// separately.
+	Queues [][]VerdictTallies
+
+	// Reasons are of all queues and CPUs. They have every packet with the verdict Aborted or Drop.
+	Reasons map[VerdictReason]Tally
+}
+
+// A VerdictReason is a verdict with the reason that the program has given for it.
+type VerdictReason struct {
+	Verdict xdp.Verdict
+	Reason  string // its name or number; "" = none was given; OtherReasons
+}
+
+// OtherReasons has the packets of all reasons for which there was no room.
+const OtherReasons = "others"
 
 // Queue returns one queue's packets on all CPUs; none if the queue does not exist.
 func (c ActionCounts) Queue(queue int) (sum VerdictTallies) {
-	if queue < len(c) {
-		for _, v := range c[queue] {
+	if queue < len(c.Queues) {
+		for _, v := range c.Queues[queue] {
 			sum.Add(v)
 		}
 	}
@@ -153,7 +221,7 @@ func (c ActionCounts) Queue(queue int) (sum VerdictTallies) {
 
 // CPU returns one CPU's packets of all queues; none if the CPU does not exist.
 func (c ActionCounts) CPU(cpu int) (sum VerdictTallies) {
-	for _, q := range c {
+	for _, q := range c.Queues {
 		if cpu < len(q) {
 			sum.Add(q[cpu])
 		}
@@ -163,38 +231,77 @@ func (c ActionCounts) CPU(cpu int) (sum VerdictTallies) {
 
 // CPUs returns the number of possible CPUs.
 func (c ActionCounts) CPUs() int {
-	if len(c) == 0 {
+	if len(c.Queues) == 0 {
 		return 0
 	}
-	return len(c[0])
+	return len(c.Queues[0])
 }
 
 // Total returns the packets of all queues and CPUs.
 func (c ActionCounts) Total() (sum VerdictTallies) {
-	for q := range c {
+	for q := range c.Queues {
 		sum.Add(c.Queue(q))
 	}
 	return sum
 }
 
 // Read returns the counters, cumulative since OpenActions.
-func (a *Actions) Read() (ActionCounts, error) {
+func (a *Actions) Read() (c ActionCounts, err error) {
+	if c.Reasons, err = a.readCauses(); err != nil {
+		return c, fmt.Errorf("read the reasons counted for %s: %w", a.ifi.Name, err)
+	}
 	slots, err := readArray[actionsTally](a.tallies)
 	if err != nil {
-		return nil, fmt.Errorf("read the counters of %s: %w", a.ifi.Name, err)
+		return c, fmt.Errorf("read the counters of %s: %w", a.ifi.Name, err)
 	}
-	counts := make(ActionCounts, a.queues+1)
+	c.Queues = make([][]VerdictTallies, a.queues+1)
 	for slot, perCPU := range slots {
 		q, verdict := slot/xdp.VerdictSlots, slot%xdp.VerdictSlots
-		if counts[q] == nil {
-			counts[q] = make([]VerdictTallies, len(perCPU))
+		if c.Queues[q] == nil {
+			c.Queues[q] = make([]VerdictTallies, len(perCPU))
 		}
 		for cpu, t := range perCPU {
-			counts[q][cpu][verdict] = Tally{t.Packets, t.Bytes}
+			c.Queues[q][cpu][verdict] = Tally{t.Packets, t.Bytes}
 		}
 	}
-	return counts, nil
+	return c, nil
+}
+
+// readCauses returns the packets by reason; nil = no reasons are read.
+func (a *Actions) readCauses() (map[VerdictReason]Tally, error) {
+	names := a.reasons.Load()
+	if names == nil {
+		return nil, nil
+	}
+	counted := make(map[VerdictReason]Tally)
+	var key actionsCause
+	var perCPU []actionsTally
+	entries := a.causes.Iterate()
+	for entries.Next(&key, &perCPU) {
+		var sum Tally
+		for _, t := range perCPU {
+			sum.Add(Tally{t.Packets, t.Bytes})
+		}
+		if sum.Packets == 0 {
+			continue
+		}
+		r := VerdictReason{Verdict: xdp.Verdict(key.Verdict)}
+		switch {
+		case key.IsRest != 0:
+			r.Reason = OtherReasons
+		case key.Reason != 0:
+			r.Reason = names.Reason(key.Reason)
+		}
+		sum.Add(counted[r])
+		counted[r] = sum
+	}
+	return counted, entries.Err()
 }
 
 // Close detaches the program and releases the counters.
-func (a *Actions) Close() error { return errors.Join(a.attachment.close(), a.tallies.Close()) }
+func (a *Actions) Close() error { return errors.Join(a.attachment.close(), a.closeMaps()) }
+
+// closeMaps accepts maps that are nil.
+func (a *Actions) closeMaps() error {
+	return errors.Join(a.tallies.Close(), a.causes.Close(), a.given.Close())
+}

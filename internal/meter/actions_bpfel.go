@@ -13,6 +13,13 @@ import (
 	"github.com/cilium/ebpf"
 )
 
+type actionsCause struct {
+	_       structs.HostLayout
+	Reason  uint32
+	Verdict uint16
+	IsRest  uint16
+}
+
 type actionsTally struct {
 	_       structs.HostLayout
 	Packets uint64
@@ -23,16 +30,19 @@ type actionsTally struct {
 //
 // Used for safe lookups in a Collection or CollectionSpec.
 const (
-	actionsMapXdpStatsMap   = "xdp_stats_map"
-	actionsProgCountExit    = "count_exit"
-	actionsProgXdpAbortFunc = "xdp_abort_func"
-	actionsProgXdpDropFunc  = "xdp_drop_func"
-	actionsProgXdpPassFunc  = "xdp_pass_func"
-	actionsVarQueues        = "queues"
-	actionsVarTracedIfindex = "traced_ifindex"
-	actionsVarTracedLower   = "traced_lower"
-	actionsVarTracedNetns   = "traced_netns"
-	actionsVarVerdictType   = "verdict_type"
+	actionsMapCauses         = "causes"
+	actionsMapGivenReasons   = "given_reasons"
+	actionsMapXdpStatsMap    = "xdp_stats_map"
+	actionsProgCountExit     = "count_exit"
+	actionsProgXdpAbortFunc  = "xdp_abort_func"
+	actionsProgXdpDropFunc   = "xdp_drop_func"
+	actionsProgXdpPassFunc   = "xdp_pass_func"
+	actionsVarQueues         = "queues"
+	actionsVarReadingReasons = "reading_reasons"
+	actionsVarTracedIfindex  = "traced_ifindex"
+	actionsVarTracedLower    = "traced_lower"
+	actionsVarTracedNetns    = "traced_netns"
+	actionsVarVerdictType    = "verdict_type"
 )
 
 // loadActions returns the embedded CollectionSpec for actions.
@@ -87,18 +97,21 @@ type actionsProgramSpecs struct {
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type actionsMapSpecs struct {
-	XdpStatsMap *ebpf.MapSpec `ebpf:"xdp_stats_map"`
+	Causes       *ebpf.MapSpec `ebpf:"causes"`
+	GivenReasons *ebpf.MapSpec `ebpf:"given_reasons"`
+	XdpStatsMap  *ebpf.MapSpec `ebpf:"xdp_stats_map"`
 }
 
 // actionsVariableSpecs contains global variables before they are loaded into the kernel.
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type actionsVariableSpecs struct {
-	Queues        *ebpf.VariableSpec `ebpf:"queues"`
-	TracedIfindex *ebpf.VariableSpec `ebpf:"traced_ifindex"`
-	TracedLower   *ebpf.VariableSpec `ebpf:"traced_lower"`
-	TracedNetns   *ebpf.VariableSpec `ebpf:"traced_netns"`
-	VerdictType   *ebpf.VariableSpec `ebpf:"verdict_type"`
+	Queues         *ebpf.VariableSpec `ebpf:"queues"`
+	ReadingReasons *ebpf.VariableSpec `ebpf:"reading_reasons"`
+	TracedIfindex  *ebpf.VariableSpec `ebpf:"traced_ifindex"`
+	TracedLower    *ebpf.VariableSpec `ebpf:"traced_lower"`
+	TracedNetns    *ebpf.VariableSpec `ebpf:"traced_netns"`
+	VerdictType    *ebpf.VariableSpec `ebpf:"verdict_type"`
 }
 
 // actionsObjects contains all objects after they have been loaded into the kernel.
@@ -121,11 +134,15 @@ func (o *actionsObjects) Close() error {
 //
 // It can be passed to loadActionsObjects or ebpf.CollectionSpec.LoadAndAssign.
 type actionsMaps struct {
-	XdpStatsMap *ebpf.Map `ebpf:"xdp_stats_map"`
+	Causes       *ebpf.Map `ebpf:"causes"`
+	GivenReasons *ebpf.Map `ebpf:"given_reasons"`
+	XdpStatsMap  *ebpf.Map `ebpf:"xdp_stats_map"`
 }
 
 func (m *actionsMaps) Close() error {
 	return _ActionsClose(
+		m.Causes,
+		m.GivenReasons,
 		m.XdpStatsMap,
 	)
 }
@@ -134,11 +151,12 @@ func (m *actionsMaps) Close() error {
 //
 // It can be passed to loadActionsObjects or ebpf.CollectionSpec.LoadAndAssign.
 type actionsVariables struct {
-	Queues        *ebpf.Variable `ebpf:"queues"`
-	TracedIfindex *ebpf.Variable `ebpf:"traced_ifindex"`
-	TracedLower   *ebpf.Variable `ebpf:"traced_lower"`
-	TracedNetns   *ebpf.Variable `ebpf:"traced_netns"`
-	VerdictType   *ebpf.Variable `ebpf:"verdict_type"`
+	Queues         *ebpf.Variable `ebpf:"queues"`
+	ReadingReasons *ebpf.Variable `ebpf:"reading_reasons"`
+	TracedIfindex  *ebpf.Variable `ebpf:"traced_ifindex"`
+	TracedLower    *ebpf.Variable `ebpf:"traced_lower"`
+	TracedNetns    *ebpf.Variable `ebpf:"traced_netns"`
+	VerdictType    *ebpf.Variable `ebpf:"verdict_type"`
 }
 
 // actionsPrograms contains all programs after they have been loaded into the kernel.

@@ -25,7 +25,7 @@ func newActionBench(t *testing.T, queues int, name string) (*Actions, *ebpf.Prog
 	}
 	t.Cleanup(func() {
 		prog.Close()
-		a.tallies.Close()
+		a.closeMaps()
 	})
 	return a, prog
 }
@@ -77,8 +77,8 @@ func TestActionQueues(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if len(got) != test.queues+1 {
-			t.Errorf("%d queues", len(got))
+		if len(got.Queues) != test.queues+1 {
+			t.Errorf("%d queues", len(got.Queues))
 		}
 		var want VerdictTallies
 		want[xdp.Pass] = Tally{1, 60}

@@ -66,6 +66,7 @@ func attach(ifi xdp.Interface, prog *ebpf.Program, mode xdp.Mode) (*attachment, 
 type tracers struct {
 	spec    *ebpf.CollectionSpec
 	names   []string                                 // in the order of attaching, which is also that of detaching
+	prepare func(target xdp.Target) error            // before load, for each program to trace; nil = nothing
 	load    func(name string) (*ebpf.Program, error) // once spec names the program to trace
 	refused error                                    // the kind of error if a program cannot be traced
 }
@@ -115,6 +116,11 @@ func (t *tracers) attach(to xdp.Program, ifi xdp.Interface) (counts []counting, 
 	defer target.Prog.Close() // the loaded tracers keep their target alive
 	if err := RestrictTo(ifi, t.spec); err != nil {
 		return nil, err
+	}
+	if t.prepare != nil {
+		if err := t.prepare(target); err != nil {
+			return nil, err
+		}
 	}
 	for _, name := range t.names {
 		c, err := t.attachOne(name, target)

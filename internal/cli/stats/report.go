@@ -1,7 +1,10 @@
 package stats
 
 import (
+	"cmp"
 	"io"
+	"maps"
+	"slices"
 	"strconv"
 	"time"
 
@@ -15,8 +18,9 @@ type Report struct {
 	counters.IntervalKeys
 	Interface string `json:"interface"`
 	VerdictRates
-	Queues []queueRates `json:"queues,omitempty"` // with --per-queue
-	CPUs   []cpuRates   `json:"cpus,omitempty"`   // with --per-cpu
+	Reasons []reasonRate `json:"reasons,omitempty"` // with --by reason
+	Queues  []queueRates `json:"queues,omitempty"`  // with --per-queue
+	CPUs    []cpuRates   `json:"cpus,omitempty"`    // with --per-cpu
 }
 
 // VerdictRates are the rates of each verdict, and of all together.
@@ -24,6 +28,16 @@ type VerdictRates struct {
 	Verdicts map[string]counters.Rate `json:"verdicts"` // by name
 	Total    counters.Rate            `json:"total"`
 }
+
+// A reasonRate is what was dropped for a reason that the program has given.
+type reasonRate struct {
+	Reason  string `json:"reason"` // noReason = it has given none
+	Verdict string `json:"verdict"`
+	counters.Rate
+}
+
+// noReason stands for packets for which the program gave no reason.
+const noReason = "none"
 
 type queueRates struct {
 	Queue string `json:"queue"`
@@ -38,12 +52,16 @@ type cpuRates struct {
 func newStatsReport(o *Options, iface string, i meter.Interval[meter.ActionCounts]) *Report {
 	r := &Report{IntervalKeys: counters.NewIntervalKeys(i), Interface: iface}
 	r.VerdictRates = newVerdictRates(i.Before.Total(), i.Now.Total(), i.Took)
+	for _, key := range sortedReasons(i.Now.Reasons) {
+		rate := meter.NewRate(i.Before.Reasons[key], i.Now.Reasons[key], i.Took)
+		r.Reasons = append(r.Reasons, reasonRate{nameOf(key), counters.VerdictName(int(key.Verdict)), counters.NewRate(rate)})
+	}
 	if o.perQueue {
-		for q := range i.Now {
+		for q := range i.Now.Queues {
 			v := newVerdictRates(i.Before.Queue(q), i.Now.Queue(q), i.Took)
 			// The last one is for packets of queues beyond those that the driver named. It is shown
 			// only if there are such packets.
-			if q < len(i.Now)-1 || v.Total.Packets > 0 {
+			if q < len(i.Now.Queues)-1 || v.Total.Packets > 0 {
 				r.Queues = append(r.Queues, queueRates{queueName(i.Now, q), v})
 			}
 		}
@@ -57,6 +75,15 @@ func newStatsReport(o *Options, iface string, i meter.Interval[meter.ActionCount
 	return r
 }
 
+// sortedReasons are the reasons with most packets first.
+func sortedReasons(counted map[meter.VerdictReason]meter.Tally) []meter.VerdictReason {
+	return slices.SortedFunc(maps.Keys(counted), func(a, b meter.VerdictReason) int {
+		return cmp.Or(cmp.Compare(counted[b].Packets, counted[a].Packets), cmp.Compare(a.Reason, b.Reason), cmp.Compare(a.Verdict, b.Verdict))
+	})
+}
+
+func nameOf(r meter.VerdictReason) string { return cmp.Or(r.Reason, noReason) }
+
 func newVerdictRates(before, now meter.VerdictTallies, took time.Duration) VerdictRates {
 	v := VerdictRates{
 		Verdicts: make(map[string]counters.Rate),
@@ -69,7 +96,7 @@ func newVerdictRates(before, now meter.VerdictTallies, took time.Duration) Verdi
 }
 
 func queueName(c meter.ActionCounts, queue int) string {
-	if queue == len(c)-1 {
+	if queue == len(c.Queues)-1 {
 		return "other"
 	}
 	return strconv.Itoa(queue)
@@ -87,6 +114,13 @@ func (r *Report) WriteTable(w io.Writer) {
 	}
 	t.Add(r.Total.Row("total")...)
 	t.Write(w)
+	if r.Reasons != nil {
+		t := newSubTable("REASON")
+		for _, reason := range r.Reasons {
+			t.Add(reason.Row(reason.Reason, reason.Verdict)...)
+		}
+		t.Write(w)
+	}
 	if r.Queues != nil {
 		t := newSubTable("QUEUE")
 		for _, q := range r.Queues {

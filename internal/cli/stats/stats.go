@@ -2,6 +2,7 @@
 package stats
 
 import (
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -26,6 +27,8 @@ type Options struct {
 	yes        bool
 	perQueue   bool
 	mode       string
+	by         string
+	reasonMap  string
 }
 
 const statsHelp = `stats counts packets and bytes per XDP verdict. A program that runs on the interface is counted at
@@ -36,6 +39,7 @@ the programs behind it.`
 const statsExamples = `  xdpcap stats -i eth0                          a table per second; Ctrl-C prints the totals
   xdpcap stats -i eth0 --count 10 --json        ten objects for a script
   xdpcap stats -i eth0 --program firewall       behind a libxdp dispatcher, what this one returns
+  xdpcap stats -i eth0 --reason-map reasons     also why it drops, as it writes into this map
   xdpcap stats -i eth0 --listen :9432           for Prometheus, too
   xdpcap stats -q --listen :9432                for Prometheus alone, on all interfaces`
 
@@ -74,6 +78,21 @@ func (o *Options) whereFlags(f *pflag.FlagSet) {
 
 func (o *Options) whatFlags(f *pflag.FlagSet) {
 	f.BoolVar(&o.perQueue, "per-queue", false, "count each receive queue by itself")
+	frame.NameVar(f, &o.by, "by", "", "count by `verdict` alone (the default), or what is dropped also by the reason that the program gives (reason)")
+	frame.TakesWords(f, "by", "verdict", "reason")
+	frame.ReasonMapVar(f, &o.reasonMap)
+}
+
+// checkReasons finds mistakes in the flags about reasons. --by verdict leaves --reason-map without
+// effect, because that may be a setting.
+func (o *Options) checkReasons() error {
+	switch {
+	case o.by != "" && o.by != "verdict" && o.by != "reason":
+		return fmt.Errorf("--by %s: must be verdict or reason", o.by)
+	case o.by == "reason" && o.reasonMap == "":
+		return errors.New("--by reason: name the map into which the program writes its reasons: add --reason-map")
+	}
+	return nil
 }
 
 func runStats(o *Options) error {
@@ -124,6 +143,13 @@ func (o *Options) actions() (a meter.ActionsOptions, err error) {
 	}
 	if o.program != "" {
 		chosen = append(chosen, "--program")
+	}
+	if err := o.checkReasons(); err != nil {
+		return a, err
+	}
+	if o.by != "verdict" && o.reasonMap != "" {
+		a.ReasonMap = o.reasonMap
+		chosen = append(chosen, "--reason-map")
 	}
 	if err := o.CheckInterfaces(o.interfaces, chosen...); err != nil {
 		return a, err
@@ -176,6 +202,16 @@ func statsMetrics(o *Options, iface string) metrics.Set[meter.ActionCounts] {
 				Labels: labels,
 				Values: values(func(t meter.Tally) uint64 { return t.Bytes }),
 			},
+			{
+				Name:   "xdpcap_reason_packets_total",
+				Help:   "Packets that the XDP program dropped, by the reason that it gave.",
+				Labels: []string{"verdict", "reason"},
+				Values: func(c meter.ActionCounts, send metrics.SendValue) {
+					for r, t := range c.Reasons {
+						send(float64(t.Packets), counters.VerdictName(int(r.Verdict)), nameOf(r))
+					}
+				},
+			},
 		},
 	}
 }
@@ -199,12 +235,12 @@ func (o *Options) eachTally(c meter.ActionCounts, send func(t meter.Tally, label
 			verdicts(c.CPU(cpu), strconv.Itoa(cpu))
 		}
 	case !o.PerCPU:
-		for q := range c {
+		for q := range c.Queues {
 			verdicts(c.Queue(q), queueName(c, q))
 		}
 	default:
-		for q := range c {
-			for cpu, v := range c[q] {
+		for q := range c.Queues {
+			for cpu, v := range c.Queues[q] {
 				verdicts(v, queueName(c, q), strconv.Itoa(cpu))
 			}
 		}

@@ -10,23 +10,38 @@ import (
 )
 
 func actionCounts(scale uint64) meter.ActionCounts {
-	c := make(meter.ActionCounts, 3) // two queues and the one for all others
-	for q := range c {
-		c[q] = make([]meter.VerdictTallies, 2)
-		for cpu := range c[q] {
-			for v := range c[q][cpu] {
+	c := meter.ActionCounts{Queues: make([][]meter.VerdictTallies, 3)} // two queues and the one for all others
+	for q := range c.Queues {
+		c.Queues[q] = make([]meter.VerdictTallies, 2)
+		for cpu := range c.Queues[q] {
+			for v := range c.Queues[q][cpu] {
 				n := scale * uint64(v+10*cpu+100*q)
-				c[q][cpu][v] = meter.Tally{Packets: n, Bytes: 64 * n}
+				c.Queues[q][cpu][v] = meter.Tally{Packets: n, Bytes: 64 * n}
 			}
 		}
 	}
 	return c
 }
 
+// withReasons adds the reasons that a program gave for half of what it dropped.
+func withReasons(c meter.ActionCounts) meter.ActionCounts {
+	half := func(v xdp.Verdict) meter.Tally {
+		t := c.Total()[v]
+		return meter.Tally{Packets: t.Packets / 2, Bytes: t.Bytes / 2}
+	}
+	c.Reasons = map[meter.VerdictReason]meter.Tally{
+		{Verdict: xdp.Drop, Reason: "REASON_BLOCKED"}:      half(xdp.Drop),
+		{Verdict: xdp.Drop}:                                half(xdp.Drop),
+		{Verdict: xdp.Aborted, Reason: "77"}:               half(xdp.Aborted),
+		{Verdict: xdp.Aborted, Reason: meter.OtherReasons}: half(xdp.Aborted),
+	}
+	return c
+}
+
 func widestActions() meter.ActionCounts {
-	c := meter.ActionCounts{make([]meter.VerdictTallies, 100)}
-	for cpu := range c[0] {
-		c[0][cpu][xdp.UnknownVerdict] = meter.Tally{Packets: countertest.Most / 100, Bytes: countertest.Most / 100}
+	c := meter.ActionCounts{Queues: [][]meter.VerdictTallies{make([]meter.VerdictTallies, 100)}}
+	for cpu := range c.Queues[0] {
+		c.Queues[0][cpu][xdp.UnknownVerdict] = meter.Tally{Packets: countertest.Most / 100, Bytes: countertest.Most / 100}
 	}
 	return c
 }
@@ -39,8 +54,9 @@ func TestStatsTables(t *testing.T) {
 	}{
 		{"stats", countertest.IntervalOf(actionCounts(1000), actionCounts(1_500_000)), Options{}},
 		{"stats-all", countertest.IntervalOf(actionCounts(1), actionCounts(3)), Options{perQueue: true, Options: counters.Options{PerCPU: true}}},
-		{"stats-nothing", countertest.IntervalOf[meter.ActionCounts](nil, nil), Options{perQueue: true, Options: counters.Options{PerCPU: true}}},
-		{"stats-widest", countertest.IntervalOf(nil, widestActions()), Options{Options: counters.Options{PerCPU: true}}},
+		{"stats-reasons", countertest.IntervalOf(withReasons(actionCounts(1)), withReasons(actionCounts(3))), Options{}},
+		{"stats-nothing", countertest.IntervalOf(meter.ActionCounts{}, meter.ActionCounts{}), Options{perQueue: true, Options: counters.Options{PerCPU: true}}},
+		{"stats-widest", countertest.IntervalOf(meter.ActionCounts{}, widestActions()), Options{Options: counters.Options{PerCPU: true}}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			r := newStatsReport(&test.o, "rx0", test.interval)
@@ -77,8 +93,8 @@ func TestMetricValues(t *testing.T) {
 // Queues and CPUs that have seen no packet are not exported.
 func TestMetricsWithoutZeros(t *testing.T) {
 	const cpus = 64
-	c := meter.ActionCounts{make([]meter.VerdictTallies, cpus), make([]meter.VerdictTallies, cpus), make([]meter.VerdictTallies, cpus)}
-	c[1][3][xdp.Drop] = meter.Tally{Packets: 1, Bytes: 64}
+	c := meter.ActionCounts{Queues: [][]meter.VerdictTallies{make([]meter.VerdictTallies, cpus), make([]meter.VerdictTallies, cpus), make([]meter.VerdictTallies, cpus)}}
+	c.Queues[1][3][xdp.Drop] = meter.Tally{Packets: 1, Bytes: 64}
 	for _, perCPU := range []bool{false, true} {
 		for _, perQueue := range []bool{false, true} {
 			o := Options{perQueue: perQueue, Options: counters.Options{PerCPU: perCPU}}
@@ -116,6 +132,6 @@ func TestStatsMetrics(t *testing.T) {
 	for _, o := range []Options{
 		{}, {perQueue: true}, {Options: counters.Options{PerCPU: true}}, {perQueue: true, Options: counters.Options{PerCPU: true}},
 	} {
-		countertest.CheckMetrics(t, actionCounts(2), statsMetrics(&o, "rx0"))
+		countertest.CheckMetrics(t, withReasons(actionCounts(2)), statsMetrics(&o, "rx0"))
 	}
 }
