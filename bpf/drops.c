@@ -119,6 +119,15 @@ static __always_inline void count_lost_flow(const struct sk_buff *skb, __u32 rea
 	add_lost_flow(&f, reason, packets, skb->len);
 }
 
+/*
+ * is_unclear tells of a packet that may be another interface's: the kernel has forgotten all but
+ * the index of the one that it came in on. Go has the same rule for what it counts (isUnclear).
+ */
+static __always_inline bool is_unclear(const struct cause *c)
+{
+	return traced_ifindex && !c->at.netns && c->incoming != traced_ifindex;
+}
+
 /* thrown_away counts a packet. The namespace is that of `net` where nothing better is known. */
 static __always_inline int thrown_away(const struct sk_buff *skb, __u64 location, __u32 reason,
 				       const struct net *net)
@@ -150,7 +159,7 @@ static __always_inline int thrown_away(const struct sk_buff *skb, __u64 location
 	sum->buffers++;
 	sum->packets += packets;
 	sum->bytes += skb->len;
-	if (with_flows && !is_no_loss(location, reason))
+	if (with_flows && !is_unclear(&c) && !is_no_loss(location, reason))
 		count_lost_flow(skb, reason, packets);
 	return 0;
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/vishvananda/netlink"
 
+	"github.com/xdpcap/xdpcap/internal/meter"
 	"github.com/xdpcap/xdpcap/internal/testnet"
 )
 
@@ -127,5 +128,47 @@ func TestLossAbove(t *testing.T) {
 				t.Error(diff)
 			}
 		})
+	}
+}
+
+// Of what a socket still has when it is closed, the kernel knows neither device nor namespace. It
+// is lost at the interface that it came in on; for another one it is unclear, and in no total.
+func TestLossWithoutDevice(t *testing.T) {
+	const sent = 3
+	n := newNetwork(t)
+	conn := n.openSocket()
+	m := n.openMeter()
+	var other *Meter
+	n.must(n.Rx.Do(func() error { // with an index that no interface of another test has
+		err := netlink.LinkAdd(&netlink.Veth{LinkAttrs: netlink.LinkAttrs{Name: "beside0", Index: 471_100}, PeerName: "beside1"})
+		if err != nil {
+			return err
+		}
+		other, err = Open(Options{Interface: "beside0", Flows: true})
+		return err
+	}))
+	t.Cleanup(func() { other.Close() })
+	port := uint16(conn.LocalAddr().(*net.UDPAddr).Port)
+	n.send(port, sent)
+	testnet.WaitHandled(t)
+	n.must(conn.Close())
+
+	closed := func(losses map[Loss]Tally) (packets uint64) {
+		for l, tally := range losses {
+			if l.Where == "udp_destruct_common" && l.Device == "?" {
+				packets += tally.Packets
+			}
+		}
+		return packets
+	}
+	testnet.WaitFor(t, "the socket to be gone", func() bool { return closed(n.counts(m).Losses) >= sent })
+	others := n.counts(other)
+	if closed(others.Losses) != 0 || closed(others.Unclear) < sent { // other tests' may be among them
+		t.Errorf("of another interface: %+v, unclear %+v", others.Losses, others.Unclear)
+	}
+	for _, f := range meter.FlowRates(meter.Interval[meter.FlowCounts]{Now: others.Flows.FlowCounts}) {
+		if f.Flow.Destination.Port() == port {
+			t.Errorf("in the flows of another interface: %+v", f)
+		}
 	}
 }

@@ -38,6 +38,10 @@ type Counts struct {
 	// for multicast that nobody has joined, packets for other hosts, and the like.
 	Harmless map[Loss]Tally
 
+	// Unclear has losses that may be another interface's than the one that is asked about: of these
+	// packets the kernel has forgotten all but the index of another one, on which they came in.
+	Unclear map[Loss]Tally
+
 	Flows FlowCounts // see TopFlows; zero unless asked for
 
 	// Softnet tells of the whole machine, whichever interface is asked about.

@@ -117,7 +117,7 @@ func (m *Meter) read() (r *reading, err error) {
 	if err != nil {
 		return nil, err
 	}
-	r = &reading{Counts: Counts{Losses: make(map[Loss]Tally), Harmless: make(map[Loss]Tally), Flows: stack.Flows, Missed: stack.Missed}}
+	r = &reading{Counts: Counts{Losses: make(map[Loss]Tally), Harmless: make(map[Loss]Tally), Unclear: make(map[Loss]Tally), Flows: stack.Flows, Missed: stack.Missed}}
 	r.generic = r.addStack(m, stack)
 	r.Softnet = m.softnet.read()
 	// The events come last: where they are subtracted from others, they must not be older.
@@ -183,6 +183,8 @@ func (c *Counts) addStack(m *Meter, s stackCounts) (atHook Tally) {
 			}
 		case lost.IsHarmless(cause.Reason, cause.Location):
 			c.add(c.Harmless, l, tally)
+		case cause.Unclear:
+			c.add(c.Unclear, l, tally)
 		default:
 			c.add(c.Losses, l, tally)
 		}

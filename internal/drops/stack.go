@@ -33,6 +33,10 @@ type Cause struct {
 	// network namespace of this inode number, 0 where that is unknown.
 	Device    string
 	Namespace uint32
+
+	// Unclear packets may be another interface's than the one that is asked about: neither device
+	// nor namespace is known, and they came in through an interface with another index.
+	Unclear bool
 }
 
 // stackCounts is the result of stackMeter.Read. The caller owns it.
@@ -213,7 +217,11 @@ func (s *stackMeter) forget(now time.Time) error {
 			return sumOf(slots).Buffers, c.At.Ifindex == 0 || c.At.Ifindex != s.ifindex
 		},
 		func(c stackCause, slots []stackLoss) {
-			c.Incoming, c.At.Ifindex, c.At.Netns, c.At.Name = 0, 0, 0, [len(c.At.Name)]int8{}
+			incoming := s.ifindex
+			if s.isUnclear(&c) { // and stays so
+				incoming = 0
+			}
+			c.Incoming, c.At.Ifindex, c.At.Netns, c.At.Name = incoming, 0, 0, [len(c.At.Name)]int8{}
 			for i := range gone {
 				c.At.Name[i] = int8(gone[i])
 			}
@@ -230,11 +238,17 @@ func (s *stackMeter) forget(now time.Time) error {
 // cause gives a counter's key its names.
 func (s *stackMeter) cause(key *stackCause, names map[uint64]string) Cause {
 	c := Cause{Reason: reasonName(s.reasons, lost.Reason(key.Reason)), Namespace: key.At.Netns, Device: meter.Text(key.At.Name[:])}
+	c.Unclear = s.isUnclear(key)
 	var ok bool
 	if c.Location, ok = names[key.Location]; !ok {
 		c.Location = fmt.Sprintf("%#x", key.Location)
 	}
 	return c
+}
+
+// isUnclear tells of Cause.Unclear. The program counts no flows of these packets.
+func (s *stackMeter) isUnclear(key *stackCause) bool {
+	return s.ifindex != 0 && key.At.Netns == 0 && key.Incoming != s.ifindex
 }
 
 // reasonName names a reason as Cause does.

@@ -71,19 +71,23 @@ func (n *network) set(variable, value string) {
 	n.must(n.Rx.Do(func() error { return os.WriteFile("/proc/sys/net/"+variable, []byte(value), 0) }))
 }
 
+// openSocket opens a UDP socket of the receiving side.
+func (n *network) openSocket() (conn *net.UDPConn) {
+	n.Helper()
+	n.must(n.Rx.Do(func() (err error) {
+		conn, err = net.ListenUDP("udp4", &net.UDPAddr{IP: testnet.RxEndpoint.IPv4})
+		return err
+	}))
+	n.Cleanup(func() { conn.Close() })
+	return conn
+}
+
 // listen opens a UDP socket that nobody reads, and that has room for few packets.
 func (n *network) listen() (port uint16) {
 	n.Helper()
-	n.must(n.Rx.Do(func() error {
-		conn, err := net.ListenPacket("udp4", "192.0.2.2:0")
-		if err != nil {
-			return err
-		}
-		n.Cleanup(func() { conn.Close() })
-		port = uint16(conn.LocalAddr().(*net.UDPAddr).Port)
-		return conn.(*net.UDPConn).SetReadBuffer(1)
-	}))
-	return port
+	conn := n.openSocket()
+	n.must(conn.SetReadBuffer(1))
+	return uint16(conn.LocalAddr().(*net.UDPAddr).Port)
 }
 
 // isStrange tells whether other processes lost these packets. Of some packets the kernel does not

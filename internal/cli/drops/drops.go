@@ -28,7 +28,9 @@ Below the table is what to do about it. It attaches nothing to an interface.
 
 With -i, packets count that came in through the interface, or were lost at it or at a device above
 it: a VLAN, a bond, a bridge. DEVICE names that device, and ? stands for packets whose device the
-kernel has forgotten: they may be another interface's. Buffers of GSO and GRO count their segments.
+kernel has forgotten: they may be another interface's. Where it has forgotten the network namespace,
+too, and the packet came in elsewhere, the row is called unclear and is in no total. Buffers of GSO
+and GRO count their segments.
 
 --flows shows the flows that lost most packets in the network stack, in sockets and on the way out,
 and in the row other what else each stage lost. The memory for flows has a fixed size, so a flow may

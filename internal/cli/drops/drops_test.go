@@ -24,6 +24,7 @@ func TestTable(t *testing.T) {
 			{Stage: drops.Egress, Reason: "redirect: " + long, Where: long, Device: "123456789"}: {Buffers: 1, Packets: 1},
 		},
 		Harmless: map[drops.Loss]drops.Tally{{Stage: drops.Stack, Reason: "OTHERHOST"}: {Buffers: 9, Packets: 9}},
+		Unclear:  map[drops.Loss]drops.Tally{{Stage: drops.Socket, Reason: "SOCKET_RCVBUFF", Device: "?"}: {Buffers: 2, Packets: 2}},
 		Missed:   4,
 		Softnet:  drops.Softnet{Full: 1e11, Squeezed: 1e11},
 	}
@@ -35,7 +36,7 @@ func TestTable(t *testing.T) {
 			t.Errorf("%d columns: %s", len([]rune(line))-1, line)
 		}
 	}
-	order := []string{"STAGE", "XDP", "IP_RPFILTER", "NO_SOCKET", "socket", "egress", "total", "harmless", "missed", "IP_RPFILTER: ", "NO_SOCKET: ",
+	order := []string{"STAGE", "XDP", "IP_RPFILTER", "NO_SOCKET", "socket", "egress", "total", "unclear", "harmless", "missed", "IP_RPFILTER: ", "NO_SOCKET: ",
 		"netdev_max_backlog", "netdev_budget"}
 	rest := b.String()
 	for _, words := range order {

@@ -23,6 +23,7 @@ type Report struct {
 	Losses    []Loss        `json:"losses"`             // by stage, the largest first
 	Total     counters.Rate `json:"total"`              // of the losses
 	Harmless  []Loss        `json:"harmless,omitempty"` // with --harmless
+	Unclear   []Loss        `json:"unclear,omitempty"`  // may be another interface's, and are in no total
 	Flows     []FlowLoss    `json:"flows,omitempty"`    // with --flows: by stage, the largest first
 	Other     []StageRate   `json:"other,omitempty"`    // with --flows: what a stage lost besides
 	Missed    uint64        `json:"missed"`             // losses beyond the largest number of causes
@@ -53,6 +54,7 @@ func newReport(o *Options, iface string, i interval) *Report {
 		IntervalKeys: counters.NewIntervalKeys(i),
 		Interface:    iface,
 		Losses:       rates(i.Before.Losses, i.Now.Losses, i.Took),
+		Unclear:      rates(i.Before.Unclear, i.Now.Unclear, i.Took),
 		Missed:       i.Now.Missed,
 		Softnet:      Softnet(i.Now.Softnet),
 	}
@@ -112,6 +114,9 @@ func (r *Report) WriteTable(w io.Writer) {
 		add(l.Stage, l)
 	}
 	t.Add("total", "", "", "", fmt.Sprint(r.Total.Packets), frame.Scaled(r.Total.PPS))
+	for _, l := range r.Unclear {
+		add("unclear", l)
+	}
 	for _, l := range r.Harmless {
 		add("harmless", l)
 	}
