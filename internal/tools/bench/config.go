@@ -69,8 +69,8 @@ var configs = []config{
 	{what: onePassName, size: testnet.MinFrame, kept: 1, args: []string{"--count", "--sizes", "--flows", "10"}},
 	{what: "the same at an exit, --stats --latency", size: testnet.MinFrame, kept: 1, place: atExit,
 		args: []string{"--count", "--sizes", "--flows", "10", "--stats", "--latency"}},
-	{what: "--drops: thrown away", size: testnet.MinFrame, kept: 1, place: atStack},
-	{what: "--drops: not thrown away", size: testnet.MinFrame, kept: 0, place: atStack},
+	{what: "--drops: thrown away", size: testnet.MinFrame, kept: 1, place: atStack, args: []string{"--reason", thrownAwayFor}},
+	{what: "--drops: not thrown away", size: testnet.MinFrame, kept: 0, place: atStack, args: []string{"--reason", thrownAwayFor}},
 }
 
 // counterConfigs are the counter commands whose programs are measured; what is the command, with

@@ -214,7 +214,7 @@ func TestStackFrames(t *testing.T) {
 	} {
 		var s *capture.Session
 		err := l.pass.pair.Rx.Do(func() (err error) {
-			s, err = capture.Open(capture.Options{Interfaces: []string{rxName}, StackDrops: true})
+			s, err = capture.Open(capture.Options{Interfaces: []string{rxName}, StackDrops: true, Reasons: []string{thrownAwayFor}})
 			return err
 		})
 		if err != nil {
@@ -225,7 +225,7 @@ func TestStackFrames(t *testing.T) {
 			t.Errorf("%s: %v ns, %v", test.name, ns, err)
 		}
 		accounts, err := s.Accounts()
-		if err != nil || accounts[0].Seen != test.want {
+		if err != nil || len(accounts) != 1 || accounts[0].Seen != test.want || accounts[0].FilteredOut != 0 {
 			t.Errorf("%s: %+v of %d, %v", test.name, accounts, frames, err)
 		}
 		if err := s.Close(); err != nil {
