@@ -89,7 +89,7 @@ type Options struct {
 	// ReasonMap is the per-CPU array into which the traced program writes why it drops a packet:
 	// the path where it is pinned, with a slash in it, its id or its name. Its values have 32 bits.
 	// Packets at Exit with the verdict Drop or Aborted then have a Facts.Reason. With several
-	// Targets, a name may be that of a map of each. Hooks must have Exit.
+	// Targets, a name may be that of a map of each. Hooks must have Exit, unless StackDrops is set.
 	ReasonMap string
 
 	// FilterAtExit applies the filter to packets as they leave the traced program, instead of as

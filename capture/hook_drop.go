@@ -48,11 +48,16 @@ const maxReasons = int(samplerLostLimitMAX_REASONS)
 func newDropHooks(p point, o *Options) (hooks []hook, err error) {
 	h, err := newDropHook(p, o)
 	hooks = []hook{h}
-	if err != nil || len(p.ifi.Programs) == 0 || len(o.Reasons) > 0 {
+	if err != nil || len(p.ifi.Programs) == 0 && o.ReasonMap == "" || len(o.Reasons) > 0 {
 		return hooks, err
 	}
+	if len(p.ifi.Programs) == 0 {
+		return hooks, xdp.Kind(xdp.ErrNoReason, "%s runs no XDP program, and only a program gives reasons", p.ifi.Name)
+	}
 	program := p.ifi.Programs[0]
-	if err := support.TryProgram(program.ID); err != nil {
+	if err := support.TryProgram(program.ID); err != nil && o.ReasonMap != "" {
+		return hooks, fmt.Errorf("read why XDP program %v of %s drops: %w", program, p.ifi.Name, err)
+	} else if err != nil {
 		o.notice(fmt.Errorf("what XDP program %v of %s drops is not captured: %w", program, p.ifi.Name, err))
 		return hooks, nil
 	}

@@ -69,7 +69,7 @@ func (o *Options) checkHooks() error {
 		return xdp.Kind(ErrNeedsExit, "verdicts are known only at a program's exit")
 	case o.SlowerThan > 0 && !exits:
 		return xdp.Kind(ErrNeedsExit, "run times are known only at a program's exit")
-	case o.ReasonMap != "" && !exits:
+	case o.ReasonMap != "" && !exits && !o.StackDrops:
 		return xdp.Kind(ErrNeedsExit, "the reasons of a program are known only at its exit")
 	case o.FilterAtExit && o.HookMap == "" && (!exits || len(o.Hooks) > 1):
 		return xdp.Kind(ErrNeedsExit, "a filter at the exit needs exits alone, without entries")
@@ -85,10 +85,12 @@ func (o *Options) checkStackDrops() error {
 		return errors.New("Reasons choose among the packets that the stack throws away")
 	case !o.StackDrops:
 		return nil
-	case o.HookMap != "" || o.Direction != In || len(o.Hooks) > 0 || len(o.Targets) > 0 || len(o.Verdicts) > 0 || o.SlowerThan != 0 || o.ReasonMap != "" || o.FilterAtExit ||
+	case o.HookMap != "" || o.Direction != In || len(o.Hooks) > 0 || len(o.Targets) > 0 || len(o.Verdicts) > 0 || o.SlowerThan != 0 || o.FilterAtExit ||
 		o.SampleVerdicts != nil || o.Mode != Auto || o.Sink || o.Promiscuous == PromiscuousOn || o.Stamp.IsCards():
-		return errors.New("packets that the stack throws away pass no XDP program: directions, hooks, programs, verdicts, run times, reason maps, modes, " +
+		return errors.New("packets that the stack throws away pass no XDP program: directions, hooks, programs, verdicts, run times, modes, " +
 			"a sink, promiscuous mode and a card's stamps are for packets at an interface")
+	case o.ReasonMap != "" && len(o.Reasons) > 0:
+		return errors.New("Reasons keep no packet of an XDP program, so there is none whose reason could be read from a map")
 	case o.Companions != nil:
 		return errors.New("packets that the stack throws away have no companions")
 	}

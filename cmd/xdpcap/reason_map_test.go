@@ -148,6 +148,36 @@ func TestStatsByReason(t *testing.T) {
 	}
 }
 
+// With --drops, what the program drops has the program's reason, and what the stack throws away the
+// kernel's.
+func TestReasonMapOfDrops(t *testing.T) {
+	testnet.RequireFentry(t)
+	pair := testnet.MustPair(t, testnet.PairOptions{Addresses: true})
+	attachReasoner(t, pair)
+	objects := filepath.Join(t.TempDir(), "out.json")
+	p := listening(t, pair.Rx, nil, "-i", pair.RxName, "--drops", "--reason-map", "reasons", "-w", objects, "--json", "udp")
+	sendClosed(t, pair, 99, testnet.BlockedPort, 100, testnet.NoBackendPort)
+	if s := account(t, p.interrupt()); s.Captured != 4 {
+		t.Errorf("summary %+v", s)
+	}
+	text, err := os.ReadFile(objects)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := make(map[string]int)
+	for line := range strings.Lines(string(text)) {
+		var l struct{ Hook, Verdict, Reason, Location string }
+		if err := json.Unmarshal([]byte(line), &l); err != nil {
+			t.Fatal(err)
+		}
+		got[fmt.Sprint(l)]++
+	}
+	want := map[string]int{"{exit drop REASON_BLOCKED }": 1, "{exit aborted REASON_NO_BACKEND }": 1, "{drop  NO_SOCKET __udp4_lib_rcv}": 2}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+}
+
 // A mistake is one line, and nothing stays attached.
 func TestReasonMapMistakes(t *testing.T) {
 	testnet.RequireFentry(t)
@@ -173,16 +203,17 @@ func TestReasonMapFlags(t *testing.T) {
 	skipEmulated(t)
 	pair := testnet.MustPair(t, testnet.PairOptions{})
 	for args, want := range map[string]string{
-		"-i rx0 --reason-map=":                            `xdpcap: --reason-map "": must not be empty; `,
-		"-i rx0 --reason-map reasons":                     "xdpcap: rx0 runs no XDP program that could be traced: omit --rx-capture, --program, --verdict, --slower-than and --reason-map to capture at its XDP hook\n",
-		"-i rx0 --reason-map reasons --rx-capture entry":  "xdpcap: --reason-map: only packets that leave a program have its reason: add --rx-capture exit\n",
-		"--hook /sys/fs/bpf/none --reason-map reasons":    "xdpcap: --reason-map and --hook: a hook map has no reasons: trace the program that calls it, with -i\n",
-		"-i rx0 --reason-map reasons -Q out":              "xdpcap: -Q out and --reason-map: this flag is for received packets: ",
-		"-i rx0 --reason-map reasons --drops":             "xdpcap: --drops and --reason-map: this flag is for packets at the interface, ",
-		"stats -i rx0 --by reason":                        "xdpcap: --by reason: name the map into which the program writes its reasons: add --reason-map\n",
-		"stats -i rx0 --by cause":                         "xdpcap: --by cause: must be verdict or reason\n",
-		"stats -i rx0 --reason-map reasons":               "xdpcap: rx0 runs no XDP program, and only a program gives reasons: omit --reason-map\n",
-		"stats --listen 127.0.0.1:0 --reason-map reasons": "xdpcap: --reason-map needs a named interface: add -i NAME\n",
+		"-i rx0 --reason-map=":                             `xdpcap: --reason-map "": must not be empty; `,
+		"-i rx0 --reason-map reasons":                      "xdpcap: rx0 runs no XDP program that could be traced: omit --rx-capture, --program, --verdict, --slower-than and --reason-map to capture at its XDP hook\n",
+		"-i rx0 --reason-map reasons --rx-capture entry":   "xdpcap: --reason-map: only packets that leave a program have its reason: add --rx-capture exit\n",
+		"--hook /sys/fs/bpf/none --reason-map reasons":     "xdpcap: --reason-map and --hook: a hook map has no reasons: trace the program that calls it, with -i\n",
+		"-i rx0 --reason-map reasons -Q out":               "xdpcap: -Q out and --reason-map: this flag is for received packets: ",
+		"-i rx0 --reason-map reasons --drops --reason XDP": "xdpcap: --reason and --reason-map: --reason keeps no packet that an XDP program drops: omit one of them\n",
+		"-i rx0 --reason-map reasons --drops":              "xdpcap: rx0 runs no XDP program, and only a program gives reasons: omit --reason-map\n",
+		"stats -i rx0 --by reason":                         "xdpcap: --by reason: name the map into which the program writes its reasons: add --reason-map\n",
+		"stats -i rx0 --by cause":                          "xdpcap: --by cause: must be verdict or reason\n",
+		"stats -i rx0 --reason-map reasons":                "xdpcap: rx0 runs no XDP program, and only a program gives reasons: omit --reason-map\n",
+		"stats --listen 127.0.0.1:0 --reason-map reasons":  "xdpcap: --reason-map needs a named interface: add -i NAME\n",
 	} {
 		status, stderr := start(t, pair.Rx, nil, strings.Fields(args)...).wait()
 		if status == 0 || !strings.HasPrefix(stderr, want) || strings.Count(stderr, "\n") != 1 {

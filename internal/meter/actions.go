@@ -48,7 +48,8 @@ type ActionsOptions struct {
 	TraceOnly bool // it is an error if the interface has no program: ours is never attached
 
 	// ReasonMap also counts what the traced program drops by the reason that it gives: "" = not.
-	// See xdp.OpenReasonMap. If another program replaces it, its map of the same name is read.
+	// See xdp.OpenReasonMap. The error is an xdp.ErrNoReason if no program runs. If another program
+	// replaces the traced one, its map of the same name is read.
 	ReasonMap string
 }
 
@@ -91,7 +92,7 @@ func OpenActions(o ActionsOptions) (*Actions, error) {
 		err = xdp.Kind(ErrProgramDecides, "%s already runs XDP program %v, which decides until it is detached",
 			ifi.Name, ifi.Programs[0])
 	case o.ReasonMap != "" && len(ifi.Programs) == 0 && o.Program == "":
-		err = xdp.Kind(ErrNoReason, "%s runs no XDP program, and only a program gives reasons", ifi.Name)
+		err = xdp.Kind(xdp.ErrNoReason, "%s runs no XDP program, and only a program gives reasons", ifi.Name)
 	case len(ifi.Programs) > 0 || o.Program != "" || o.TraceOnly:
 		err = a.trace(spec, ifi, o.Program)
 	default:

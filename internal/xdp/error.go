@@ -20,6 +20,7 @@ var (
 	ErrNoSuchProgram    = errors.New("no such XDP program is loaded")
 	ErrReplaced         = errors.New("another program has replaced the XDP program")
 	ErrHidden           = errors.New("this process may not look behind an XDP dispatcher")
+	ErrNoReason         = errors.New("no XDP program gives reasons")
 	ErrGone             = errors.New("the interface has left the network namespace")
 )
 

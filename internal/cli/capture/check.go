@@ -102,7 +102,7 @@ func (o *Options) check(given func(flag string) bool) (err error) {
 // checkHooks reads --rx-capture, and refuses what is not known at these hooks.
 func (o *Options) checkHooks(given func(flag string) bool) error {
 	// Only an exit has a verdict, a reason and a run time, or a packet as it leaves the program.
-	if (given("verdict") || given("slower-than") || given("reason-map") || o.sample.verdicts != nil || o.filterAt == "exit" || o.recorder.atExit != trigger.Nothing) &&
+	if (given("verdict") || given("slower-than") || given("reason-map") && !o.drops.on || o.sample.verdicts != nil || o.filterAt == "exit" || o.recorder.atExit != trigger.Nothing) &&
 		!given("rx-capture") && o.hookMap == "" {
 		o.hookNames = []string{"exit"}
 	}
@@ -127,7 +127,7 @@ func (o *Options) checkHooks(given func(flag string) bool) error {
 		return errors.New("--slower-than: only packets that leave a program have a run time: add --rx-capture exit")
 	case given("reason-map") && o.hookMap != "":
 		return errors.New("--reason-map and --hook: a hook map has no reasons: trace the program that calls it, with -i")
-	case given("reason-map") && !exits:
+	case given("reason-map") && !exits && !o.drops.on:
 		return errors.New("--reason-map: only packets that leave a program have its reason: add --rx-capture exit")
 	case o.recorder.atExit == trigger.RunTime && o.hookMap != "":
 		return errors.New("--trigger slower and --hook: " + noRunTime)

@@ -36,7 +36,7 @@ func (o *stackDropOptions) complete(cmd *cobra.Command) {
 
 // elsewhere are flags about packets at the hooks of an interface, which have no effect on packets
 // that the stack throws away.
-var elsewhere = []string{"direction", "hook", "sink", "rx-capture", "program", "verdict", "slower-than", "reason-map", "filter-at", "xdp-mode", "promiscuous-mode", "vlan-restore",
+var elsewhere = []string{"direction", "hook", "sink", "rx-capture", "program", "verdict", "slower-than", "filter-at", "xdp-mode", "promiscuous-mode", "vlan-restore",
 	"stats", "count", "sizes", "flows", "latency"}
 
 // checkStackDrops refuses flags that do not go with --drops.
@@ -56,6 +56,8 @@ func (o *Options) checkStackDrops(given func(flag string) bool) error {
 	switch {
 	case given("reason") && len(o.drops.reasons) == 0:
 		return errors.New("--reason: the list is empty")
+	case given("reason") && given("reason-map"):
+		return errors.New("--reason and --reason-map: --reason keeps no packet that an XDP program drops: omit one of them")
 	case o.sample.verdicts != nil:
 		return fmt.Errorf("--drops and --sample %s: packets that the stack throws away have no verdict", &o.sample)
 	case o.recorder.atExit != trigger.Nothing:

@@ -52,7 +52,7 @@ var remedies = []struct {
 	{kind: meter.ErrNotCountable, words: "detach that program, so that xdpcap attaches its own", join: "; or "},
 	{kind: meter.ErrProgramDecides, words: "omit --action to count its verdicts"},
 	{kind: meter.ErrNoVerdict, words: "omit --verdict"},
-	{kind: meter.ErrNoReason, words: "omit --reason-map"},
+	{kind: xdp.ErrNoReason, words: "omit --reason-map"},
 	{kind: capfile.ErrMemory, words: "read fewer files at a time, or unpack them first with zstd -d"},
 	{kind: filter.ErrUnsupported, words: "compile it elsewhere with tcpdump -ddd and pass the output with --filter-file", join: ", or "},
 	{kind: filter.ErrInterface, words: "choose the interface with -i", join: ", and "},
