@@ -813,6 +813,44 @@ int BPF_PROG(sample_fexit, struct xdp_buff *xdp, int returned)
 	return 0;
 }
 
+/* The kernel throws the packet away after it has returned this error. */
+static __always_inline int sample_failed(void *ctx, struct xdp_buff *xdp, int error)
+{
+	struct account *account;
+
+	if (!error || !is_from_traced(xdp))
+		return 0;
+	account = find_account();
+	if (!account)
+		return 0;
+	account->seen++;
+	if (!is_to_be_sent(account, decide(xdp, XDP_BUFF, account, XDP_REDIRECT)))
+		return 0;
+	struct facts facts = {
+		.wire_len = length_of(xdp),
+		.verdict = XDP_REDIRECT,
+		.id = make_id(account->cpu, account->seen),
+		.queue = xdp->rxq->queue_index,
+		.location = bpf_get_func_ip(ctx),
+		.reason = -error,
+	};
+
+	emit(xdp, XDP_BUFF, account, &facts);
+	return 0;
+}
+
+SEC("fexit/xdp_do_redirect")
+int BPF_PROG(sample_redirect, void *dev, struct xdp_buff *xdp, void *prog, int error)
+{
+	return sample_failed(ctx, xdp, error);
+}
+
+SEC("fexit/xdp_do_generic_redirect")
+int BPF_PROG(sample_generic, void *dev, void *skb, struct xdp_buff *xdp, void *prog, int error)
+{
+	return sample_failed(ctx, xdp, error);
+}
+
 /* The queue of a packet is not known at egress, because it is chosen later. */
 static __always_inline void sample_sent(struct __sk_buff *skb, struct account *account)
 {

@@ -77,12 +77,13 @@ type Options struct {
 
 	// StackDrops, in place of the packets at the XDP hook, captures those of the interfaces that
 	// get lost: those that the network stack throws away, received or to be sent, with the reason
-	// and the location in the kernel (see Facts.Location), and those that an XDP program drops or
-	// aborts, which is a source of its own. A packet belongs to an interface if it came in there,
-	// was to go out there, or was lost at a device above, such as a VLAN. Where an XDP program
-	// cannot be traced, a notice says so. What nobody misses, such as packets for other hosts, is
-	// not Seen. Reasons, at most 64, are names such as NO_SOCKET: other packets are FilteredOut,
-	// and no program is traced, because XDP gives no reasons.
+	// and the location in the kernel (see Facts.Location), and, as sources of their own, those that
+	// an XDP program drops or aborts, and those that the kernel fails to redirect for it. A packet
+	// belongs to an interface if it came in there, was to go out there, or was lost at a device
+	// above, such as a VLAN. Where an XDP program cannot be traced, a notice says so. What nobody
+	// misses, such as packets for other hosts, is not Seen. Reasons, at most 64, are names such as
+	// NO_SOCKET: other packets are FilteredOut, and no program is traced, because XDP gives no
+	// reasons.
 	StackDrops bool
 	Reasons    []string
 

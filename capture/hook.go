@@ -15,13 +15,14 @@ import (
 type Hook int
 
 const (
-	XDP         Hook = iota // at the XDP hook, by the session's own program, if no other runs there
-	Entry                   // packets as they enter a running XDP program, by fentry
-	Exit                    // packets as they leave it, with its verdict, by fexit
-	TailCall                // packets that a program passes to its hook map, with the verdict it is about to return
-	Egress                  // packets that the stack sends, before they reach a queue of the interface
-	StackDrop               // packets that the network stack throws away, with reason and location
-	UnknownHook             // of an interface in a capture file that does not name it
+	XDP            Hook = iota // at the XDP hook, by the session's own program, if no other runs there
+	Entry                      // packets as they enter a running XDP program, by fentry
+	Exit                       // packets as they leave it, with its verdict, by fexit
+	TailCall                   // packets that a program passes to its hook map, with the verdict it is about to return
+	Egress                     // packets that the stack sends, before they reach a queue of the interface
+	StackDrop                  // packets that the network stack throws away, with reason and location
+	FailedRedirect             // packets that the kernel fails to redirect for an XDP program, with the error
+	UnknownHook                // of an interface in a capture file that does not name it
 )
 
 // A hookKind has the properties that all sources of a Hook share. Each hook's own file declares
@@ -36,6 +37,8 @@ type hookKind struct {
 	inFragments bool
 	// anyWay: the packets were received, or were to be sent, and that is not known.
 	anyWay bool
+	// loses: its packets get lost there.
+	loses bool
 	// suffix ends the label of a source, so that a file shows the interface's hook; "" = none.
 	suffix string
 	// sentence says what samples the source's packets, for a comment in a file.
@@ -44,13 +47,14 @@ type hookKind struct {
 
 // hookKinds are the kinds by their Hook.
 var hookKinds = []*hookKind{
-	XDP:         &atXDP,
-	Entry:       &atEntry,
-	Exit:        &atExit,
-	TailCall:    &atTailCall,
-	Egress:      &atEgress,
-	StackDrop:   &atDrop,
-	UnknownHook: &unknownHook,
+	XDP:            &atXDP,
+	Entry:          &atEntry,
+	Exit:           &atExit,
+	TailCall:       &atTailCall,
+	Egress:         &atEgress,
+	StackDrop:      &atDrop,
+	FailedRedirect: &atRedirect,
+	UnknownHook:    &unknownHook,
 }
 
 // unknownHook is for packets in a file that does not name their hook. They may still have a verdict
@@ -78,6 +82,10 @@ func (h Hook) String() string {
 // Traces tells whether the hook traces somebody else's program, as Entry and Exit do. That program
 // is the source's Target.
 func (h Hook) Traces() bool { return h.kind().traces }
+
+// Loses tells whether the packets of the hook get lost there, as those of StackDrop and
+// FailedRedirect do.
+func (h Hook) Loses() bool { return h.kind().loses }
 
 // ParseHook reads the name of a hook that a user can choose: "entry" or "exit".
 func ParseHook(s string) (Hook, error) {

@@ -1,13 +1,16 @@
 package capture
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"maps"
+	"slices"
 	"strconv"
 
 	"github.com/cilium/ebpf/btf"
 	"github.com/cilium/ebpf/link"
+	"golang.org/x/sys/unix"
 
 	"github.com/xdpcap/xdpcap/internal/lost"
 	"github.com/xdpcap/xdpcap/internal/support"
@@ -19,6 +22,7 @@ var atDrop = hookKind{
 	suffix:      "@drop",
 	anyWay:      true,
 	inFragments: true,
+	loses:       true,
 	sentence: func(s *Source) string {
 		return fmt.Sprintf("program %s where the network stack throws away packets of the interface", s.Sampler)
 	},
@@ -43,8 +47,9 @@ type dropHook struct {
 const maxReasons = int(samplerLostLimitMAX_REASONS)
 
 // newDropHooks returns the hook at an interface for what the stack throws away, and, if an XDP
-// program runs there and can be traced, one for what that drops. A program that is attached later
-// is not traced. What XDP drops has none of Options.Reasons.
+// program runs there and can be traced, one for what that drops, and one for what the kernel fails
+// to redirect. A program that is attached later is not traced. What gets lost at XDP has none of
+// Options.Reasons.
 func newDropHooks(p point, o *Options) (hooks []hook, err error) {
 	h, err := newDropHook(p, o)
 	hooks = []hook{h}
@@ -64,8 +69,12 @@ func newDropHooks(p point, o *Options) (hooks []hook, err error) {
 	exits := *o
 	exits.Hooks, exits.Targets = []Hook{Exit}, []string{strconv.FormatUint(uint64(program.ID), 10)}
 	traced, err := newTraceHooks(p, &exits)
+	if err != nil {
+		return append(hooks, traced...), err
+	}
 	o.Verdicts = []Verdict{Aborted, Drop} // only programs at an exit look at these
-	return append(traced, hooks...), err
+	failed, err := newRedirectHook(p)
+	return slices.Concat(traced, []hook{failed}, hooks), err
 }
 
 func newDropHook(p point, o *Options) (h *dropHook, err error) {
@@ -203,11 +212,15 @@ func (h *dropHook) close() error {
 }
 
 // ReasonName returns the name of a packet's reason: at StackDrop the kernel's without its prefix,
-// such as NO_SOCKET, and at Exit that of the traced program, or the number if it has no name. Any
-// goroutine may call it, even after the session has ended.
+// such as NO_SOCKET, at FailedRedirect that of the error, such as ENETDOWN, and at Exit that of the
+// traced program, or the number if it has no name. Any goroutine may call it, even after the
+// session has ended.
 func (s *Session) ReasonName(f *Facts) string {
 	if m := s.sources[f.Source].reasons; m != nil {
 		return m.Reason(uint32(f.Reason))
+	}
+	if s.sources[f.Source].Hook == FailedRedirect {
+		return cmp.Or(unix.ErrnoName(unix.Errno(f.Reason)), fmt.Sprintf("error %d", uint32(f.Reason)))
 	}
 	if w := s.reader.words; w != nil {
 		return w.Reasons.Name(lost.Reason(f.Reason))

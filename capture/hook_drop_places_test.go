@@ -6,6 +6,10 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/asm"
+	"github.com/cilium/ebpf/btf"
+	"github.com/cilium/ebpf/link"
 	gocmp "github.com/google/go-cmp/cmp"
 
 	"github.com/xdpcap/xdpcap/capture"
@@ -42,7 +46,7 @@ func TestStackDropsOfProgram(t *testing.T) {
 		testnet.WaitFor(t, "all lost packets", func() bool {
 			accounts, err := d.session.Accounts()
 			d.must(err)
-			return accounts[0].Matched() == 2*each && accounts[1].Matched() == each
+			return accounts[0].Matched() == 2*each && accounts[2].Matched() == each
 		})
 		d.session.Stop()
 		description := d.session.Description()
@@ -64,7 +68,7 @@ func TestStackDropsOfProgram(t *testing.T) {
 		}
 		accounts, err := d.session.Accounts()
 		d.must(err)
-		for i, lost := range []uint64{2 * each, each} { // the answers to ARP pass the program, too
+		for i, lost := range []uint64{2 * each, 0, each} { // the answers to ARP pass the program, too
 			if a := accounts[i]; a.Captured != lost || a.Seen != a.FilteredOut+lost {
 				t.Errorf("%s: %+v, want %d captured", d.session.Sources()[i].Label(), a, lost)
 			}
@@ -73,6 +77,88 @@ func TestStackDropsOfProgram(t *testing.T) {
 			t.Errorf("notices %q", notices)
 		}
 	})
+}
+
+// A packet that the kernel fails to redirect is captured with the error and the function, in native
+// and in generic mode; those that the program passes are not.
+func TestStackDropsRedirect(t *testing.T) {
+	testnet.RequireFentry(t)
+	const n = 20
+	for mode, flags := range map[string]link.XDPAttachFlags{"native": link.XDPDriverMode, "generic": link.XDPGenericMode} {
+		t.Run(mode, func(t *testing.T) {
+			d := newDropTest(t)
+			var attached link.Link
+			d.onRx(func() (err error) {
+				prog, err := ebpf.NewProgram(&ebpf.ProgramSpec{Name: "redirects", Type: ebpf.XDP, License: "GPL", Instructions: redirecting(1 << 30)})
+				if err != nil {
+					return err
+				}
+				defer prog.Close()
+				attached, err = link.AttachXDP(link.XDPOptions{Program: prog, Interface: d.RxIndex, Flags: flags})
+				return err
+			})
+			defer attached.Close()
+			d.begin(capture.Options{})
+			want := make(map[string]int)
+			for _, frame := range d.send(testnet.TxToRx(), testnet.DropPort, n) {
+				want[string(frame)]++
+			}
+			d.send(testnet.TxToRx(), 99, n)
+			testnet.WaitFor(t, "all lost packets", func() bool {
+				accounts, err := d.session.Accounts()
+				d.must(err)
+				return accounts[1].Matched() == n && accounts[2].Matched() == n
+			})
+			d.session.Stop()
+			description := d.session.Description()
+			for p, err := range d.session.Packets(t.Context()) {
+				d.must(err)
+				src := &description.Sources[p.Source]
+				if src.Hook != capture.FailedRedirect {
+					continue
+				}
+				reason, location := description.CauseNames(p.Facts)
+				if verdict, known := src.VerdictOf(p); !known || verdict != capture.Redirect || reason != "EINVAL" || !strings.HasPrefix(location, "xdp_do_") {
+					t.Errorf("%v for %s in %s", verdict, reason, location)
+				}
+				want[string(p.Data)]--
+			}
+			for frame, left := range want {
+				if left != 0 {
+					t.Errorf("%d of %x were not captured", left, frame)
+				}
+			}
+			accounts, err := d.session.Accounts()
+			d.must(err)
+			if a := accounts[1]; a.Seen != n || a.Captured != n {
+				t.Errorf("account %+v", a)
+			}
+		})
+	}
+}
+
+// redirecting is a program that redirects UDP packets to DropPort to an interface, and passes all
+// others. It has a function's type, so that it can be traced.
+func redirecting(ifindex int32) asm.Instructions {
+	main := &btf.Func{Name: "redirects", Linkage: btf.GlobalFunc, Type: &btf.FuncProto{
+		Return: &btf.Int{Name: "int", Size: 4, Encoding: btf.Signed},
+		Params: []btf.FuncParam{{Name: "ctx", Type: &btf.Pointer{Target: &btf.Struct{Name: "xdp_md"}}}},
+	}}
+	const portAt = 14 + 20 + 2 // Ethernet and IPv4 without options
+	return asm.Instructions{
+		btf.WithFuncMetadata(asm.LoadMem(asm.R2, asm.R1, 0, asm.Word), main),
+		asm.LoadMem(asm.R3, asm.R1, 4, asm.Word),
+		asm.Mov.Imm(asm.R0, int32(xdp.Pass)),
+		asm.Mov.Reg(asm.R4, asm.R2),
+		asm.Add.Imm(asm.R4, portAt+2),
+		asm.JGT.Reg(asm.R4, asm.R3, "out"),
+		asm.LoadMem(asm.R5, asm.R2, portAt, asm.Half),
+		asm.JNE.Imm(asm.R5, testnet.DropPort<<8, "out"),
+		asm.Mov.Imm(asm.R1, ifindex),
+		asm.Mov.Imm(asm.R2, 0),
+		asm.FnRedirect.Call(),
+		asm.Return().WithSymbol("out"),
+	}
 }
 
 // What is lost at a device above the interface is captured as the device had it: without the tag

@@ -45,7 +45,8 @@ type Facts struct {
 
 	// Location and Reason, at StackDrop, say where and why the kernel threw the packet away;
 	// [Session.LocationName] and [Session.ReasonName] return their names. At Exit, Reason says why
-	// the program dropped it, if it does: see Options.ReasonMap. 0 elsewhere.
+	// the program dropped it, if it does: see Options.ReasonMap. At FailedRedirect, Reason is the
+	// number of an error, and Location is in the function that has returned it. 0 elsewhere.
 	Location Location
 
 	// Weight is how many packets this one represents: it was chosen at random as one of this many,

@@ -195,7 +195,9 @@ const (
 	samplerProgSampleExplained  = "sample_explained"
 	samplerProgSampleFentry     = "sample_fentry"
 	samplerProgSampleFexit      = "sample_fexit"
+	samplerProgSampleGeneric    = "sample_generic"
 	samplerProgSampleReceived   = "sample_received"
+	samplerProgSampleRedirect   = "sample_redirect"
 	samplerProgSampleXdp        = "sample_xdp"
 	samplerVarAccompanied       = "accompanied"
 	samplerVarAskingHash        = "asking_hash"
@@ -290,7 +292,9 @@ type samplerProgramSpecs struct {
 	SampleExplained *ebpf.ProgramSpec `ebpf:"sample_explained"`
 	SampleFentry    *ebpf.ProgramSpec `ebpf:"sample_fentry"`
 	SampleFexit     *ebpf.ProgramSpec `ebpf:"sample_fexit"`
+	SampleGeneric   *ebpf.ProgramSpec `ebpf:"sample_generic"`
 	SampleReceived  *ebpf.ProgramSpec `ebpf:"sample_received"`
+	SampleRedirect  *ebpf.ProgramSpec `ebpf:"sample_redirect"`
 	SampleXdp       *ebpf.ProgramSpec `ebpf:"sample_xdp"`
 }
 
@@ -471,7 +475,9 @@ type samplerPrograms struct {
 	SampleExplained *ebpf.Program `ebpf:"sample_explained"`
 	SampleFentry    *ebpf.Program `ebpf:"sample_fentry"`
 	SampleFexit     *ebpf.Program `ebpf:"sample_fexit"`
+	SampleGeneric   *ebpf.Program `ebpf:"sample_generic"`
 	SampleReceived  *ebpf.Program `ebpf:"sample_received"`
+	SampleRedirect  *ebpf.Program `ebpf:"sample_redirect"`
 	SampleXdp       *ebpf.Program `ebpf:"sample_xdp"`
 }
 
@@ -483,7 +489,9 @@ func (p *samplerPrograms) Close() error {
 		p.SampleExplained,
 		p.SampleFentry,
 		p.SampleFexit,
+		p.SampleGeneric,
 		p.SampleReceived,
+		p.SampleRedirect,
 		p.SampleXdp,
 	)
 }

@@ -51,7 +51,7 @@ func (a *Agent) add(sources []capture.Source) {
 		own := source{
 			Source:   s,
 			data:     a.known[s.Index],
-			flows:    !a.sampled[at] && s.Hook != capture.StackDrop && !a.description.Options.StackDrops,
+			flows:    !a.sampled[at] && !s.Hook.Loses() && !a.description.Options.StackDrops,
 			discards: s.HasVerdict() || s.Hook == capture.UnknownHook,
 			scale:    newScale(&a.description.Options),
 		}
@@ -138,9 +138,9 @@ func (s *source) output(p *capture.Packet) sflow.Interface {
 	return sflow.Interface{}
 }
 
-// isDiscarded tells whether a packet was discarded by the stack, or by an XDP program.
+// isDiscarded tells whether a packet was discarded, by the kernel or by an XDP program.
 func (s *source) isDiscarded(p *capture.Packet) bool {
-	if s.Hook == capture.StackDrop {
+	if s.Hook.Loses() {
 		return true
 	}
 	v, known := s.VerdictOf(p)
@@ -155,7 +155,7 @@ func (s *source) discard(p *capture.Packet, packet sflow.Packet, names func(*cap
 		Source:   s.data.id,
 		Packet:   packet,
 	}
-	if s.Hook == capture.StackDrop { // the packet may have been on its way in, or on its way out
+	if s.Hook.Loses() { // the packet may have been on its way in, or on its way out
 		d.Linux, d.Function = names(p.Facts)
 		d.Reason = sflow.ReasonOf(d.Linux, d.Function)
 		return d

@@ -78,7 +78,7 @@ func counter(text string) (count func(*capture.Packet) uint64, need Need, err er
 	}
 	if names, ok := strings.CutPrefix(text, reasons); ok {
 		wanted, err := capture.ParseReasons(strings.Split(names, ",")...)
-		return once(func(p *capture.Packet) bool { return slices.Contains(wanted, p.Reason) }), Reason, err
+		return once(func(p *capture.Packet) bool { return hasKernelReason(p) && slices.Contains(wanted, p.Reason) }), Reason, err
 	}
 	if atLeast, ok := strings.CutPrefix(text, slower); ok {
 		d, err := time.ParseDuration(strings.TrimSpace(atLeast))
@@ -91,6 +91,12 @@ func counter(text string) (count func(*capture.Packet) uint64, need Need, err er
 		return once(func(p *capture.Packet) bool { return p.Verdict == v }), Verdict, nil
 	}
 	return nil, Nothing, nil
+}
+
+// hasKernelReason tells whether the network stack has thrown a packet away. The reason of a packet
+// that got lost at XDP is a number of another kind.
+func hasKernelReason(p *capture.Packet) bool {
+	return p.Location != 0 && p.Verdict != capture.Redirect
 }
 
 // once counts a packet for which something is true.

@@ -125,10 +125,19 @@ func TestTriggerReasons(t *testing.T) {
 			t.Fatalf("%+v, %v, %v", trigger, need, err)
 		}
 		for i, r := range numbers {
-			p := capture.Packet{Facts: &capture.Facts{Reason: r}}
+			p := capture.Packet{Facts: &capture.Facts{Reason: r, Location: 1}}
 			if got := trigger.Fires(&p, new(capture.Source)); got != test.want[i] {
 				t.Errorf("%s: fires at packet %d: %v", test.text, i, got)
 			}
+		}
+	}
+	fires, _, err := Parse("reason:NO_SOCKET", false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, atXDP := range []capture.Facts{{Reason: numbers[0]}, {Reason: numbers[0], Location: 1, Verdict: capture.Redirect}} {
+		if fires.Fires(&capture.Packet{Facts: &atXDP}, nil) {
+			t.Errorf("it fires at %+v, whose reason is of another kind", atXDP)
 		}
 	}
 }
