@@ -306,6 +306,30 @@ static __always_inline bool is_kept_flow(void *ctx, enum context context)
 }
 
 /*
+ * is_kept_lost_flow is is_kept_flow for a packet that was thrown away: the scratch has so many
+ * bytes of its beginning. It is not inlined, for the same reason as is_above.
+ */
+__noinline int is_kept_lost_flow(__u32 head_length)
+{
+	__u32 index = source;
+	struct scratch *scratch = bpf_map_lookup_elem(&scratches, &index);
+
+	if (!scratch)
+		return false;
+	struct lost lost = { .head = scratch->head.bytes, .head_length = head_length };
+
+	return is_kept_flow(&lost, LOST);
+}
+
+/* is_of_kept_flow is is_kept_flow, whatever the context. */
+static __always_inline bool is_of_kept_flow(void *ctx, enum context context)
+{
+	if (context == LOST)
+		return is_kept_lost_flow(((struct lost *)ctx)->head_length);
+	return is_kept_flow(ctx, context);
+}
+
+/*
  * is_drawn keeps exactly one random packet of every `size`, and draws one random number per group
  * instead of one per packet.
  */
@@ -369,7 +393,7 @@ static __always_inline bool is_chosen(struct account *account, __u32 returned)
 static __always_inline bool is_sampled(void *ctx, enum context context, struct account *account,
 				       __u32 returned)
 {
-	if (choosing_flows && !is_kept_flow(ctx, context))
+	if (choosing_flows && !is_of_kept_flow(ctx, context))
 		return false;
 	if (!is_chosen(account, returned))
 		return false;

@@ -33,6 +33,15 @@ var configurations = []struct {
 	{"all of these", true, Options{SnapLen: 96, Filter: "tcp port 443", VLANAware: true, Sample: 10, SampleFlows: 10, First: 10, MaxRate: 1000}},
 }
 
+// What can be asked of the programs for packets that get lost: nothing, and all.
+var lossConfigurations = []struct {
+	name    string
+	options Options
+}{
+	{"every packet", Options{StackDrops: true}},
+	{"all of these", Options{StackDrops: true, SnapLen: 96, Filter: "tcp port 443", VLANAware: true, Sample: 10, SampleFlows: 10, First: 10, MaxRate: 1000}},
+}
+
 // The kernel's verifier walks through every path of a program. How many instructions that takes
 // must not grow unnoticed: a program gets slower, and an older kernel may refuse it.
 func TestInstructions(t *testing.T) {
@@ -41,6 +50,7 @@ func TestInstructions(t *testing.T) {
 	var table instructionTable
 	for _, transport := range transports {
 		table.addAll(t, pair, transport, nil)
+		table.addLosses(t, pair, transport)
 	}
 	if xdp.CheckTracing() == nil && (testnet.Emulated() || testnet.ProbeFentry() == nil) {
 		target, err := testnet.AttachTarget(pair.Rx, pair.RxName, testnet.Rewriting)
@@ -54,6 +64,7 @@ func TestInstructions(t *testing.T) {
 			}
 			table.addAll(t, pair, transport, []Hook{Entry, Exit})
 			table.addAll(t, pair, transport, []Hook{Exit})
+			table.addLosses(t, pair, transport)
 		}
 	}
 
@@ -136,6 +147,29 @@ func (table *instructionTable) addAll(t *testing.T, pair *testnet.Pair, transpor
 			case *traceHook:
 				table.add(t, fmt.Sprintf("%v, fentry for %v, %s", transport, hooks, c.name), h.fentry)
 				table.add(t, fmt.Sprintf("%v, fexit for %v, %s", transport, hooks, c.name), h.fexit)
+			}
+		})
+	}
+}
+
+// addLosses adds the programs for packets that get lost: where the interface runs no XDP program,
+// those of the stack, else those of failed redirects.
+func (table *instructionTable) addLosses(t *testing.T, pair *testnet.Pair, transport Transport) {
+	t.Helper()
+	for _, c := range lossConfigurations {
+		o := c.options
+		o.Interfaces, o.Transport = []string{pair.RxName}, transport
+		runsProgram := false
+		withHooks(t, pair, o, func(h hook) {
+			switch h := h.(type) {
+			case *redirectHook:
+				runsProgram = true
+				table.add(t, fmt.Sprintf("%v, redirect, %s", transport, c.name), h.programs[0])
+				table.add(t, fmt.Sprintf("%v, generic redirect, %s", transport, c.name), h.programs[1])
+			case *dropHook:
+				if !runsProgram {
+					table.add(t, fmt.Sprintf("%v, drop, %s", transport, c.name), h.program)
+				}
 			}
 		})
 	}
