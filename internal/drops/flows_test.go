@@ -126,7 +126,7 @@ func TestFlowsOfLosses(t *testing.T) {
 		fmt.Sprint("socket SOCKET_RCVBUFF udp 192.0.2.1:1000 192.0.2.2:", full):           totals["SOCKET_RCVBUFF"],
 		"egress udp 192.0.2.2:77 192.0.2.1:9":                                             dropped,
 	}
-	for key := range found { // answers of the receiving side find the queue full, too, and its reason depends on the kernel
+	for _, key := range slices.Sorted(maps.Keys(found)) { // answers of the receiving side find the queue full, too, and its reason depends on the kernel
 		words := strings.Fields(key)
 		if words[0] == "egress" {
 			found[fmt.Sprint("egress ", strings.Join(words[2:], " "))] = found[key]
