@@ -34,7 +34,8 @@ var harmlessCauses = []harmless{
 	{"PACKET_SOCK_ERROR", ""},             // the copy for a packet socket that is full: a capture's
 	{"NOT_SPECIFIED", "packet_rcv"},       // the same before Linux 6.11
 	{"NOT_SPECIFIED", "tpacket_rcv"},
-	{"QUEUE_PURGE", ""}, // of a queue that is no more, such as that of a closed socket
+	{"QUEUE_PURGE", ""},                  // of a queue that is no more, such as that of a closed socket
+	{"NOT_SPECIFIED", "skb_queue_purge"}, // the same on 6.1
 }
 
 // IsHarmless tells whether nobody misses packets that were thrown away for a reason in a function.
