@@ -34,13 +34,17 @@ func TestDrops(t *testing.T) {
 	p.interrupt()
 	r := lastObject[dropsReport](t, output())
 	found := make(map[string]uint64)
+	strange := uint64(0) // in sockets of other tests that were closed: of these the kernel knows no namespace
 	for _, l := range r.Losses {
+		if l.Where == "udp_destruct_common" {
+			strange += l.Packets
+		}
 		found[l.Stage+" "+l.Reason] += l.Packets
 		if l.Stage == "stack" && !strings.Contains(l.Where, "udp") {
 			t.Errorf("%s was lost in %q", l.Reason, l.Where)
 		}
 	}
-	if found["XDP drop"] != 20 || found["stack NO_SOCKET"] != 40 || r.Total.Packets != 60 || r.Interface != "rx0" || r.Missed != 0 {
+	if found["XDP drop"] != 20 || found["stack NO_SOCKET"] != 40 || r.Total.Packets != 60+strange || r.Interface != "rx0" || r.Missed != 0 {
 		t.Errorf("%v of %+v", found, r)
 	}
 	text := ""
@@ -50,7 +54,7 @@ func TestDrops(t *testing.T) {
 	for _, o := range r.Other {
 		text += fmt.Sprintf("%s %d, ", o.Stage, o.Packets)
 	}
-	if want := "stack NO_SOCKET 192.0.2.1:1000 192.0.2.2:9 40+0, XDP 20, stack 0, "; text != want || r.Overflow == nil || r.Overflow.Flows != 0 {
+	if want := fmt.Sprintf("stack NO_SOCKET 192.0.2.1:1000 192.0.2.2:9 40+0, XDP 20, stack %d, ", strange); text != want || r.Overflow == nil || r.Overflow.Flows != 0 {
 		t.Errorf("flows: %s, want %s %+v", text, want, r.Overflow)
 	}
 }
