@@ -19,7 +19,7 @@ type EncoderOptions struct {
 	CommandLine string // for the comment in the header
 
 	// Comments, if not nil, returns comments for a source's statistics, each shorter than 64 KiB.
-	// source is an index into Session.Sources.
+	// source is an index into Session.Sources. Where packets are anonymized they are omitted.
 	Comments func(source int) []string
 }
 
@@ -54,7 +54,7 @@ func NewEncoder(d *Description, o EncoderOptions) *Encoder {
 // Header appends the section's header and, for a live input, the descriptions of its sources. Those
 // of capture files are described later: see Description.More.
 func (e *Encoder) Header(b []byte) []byte {
-	if e.d.Files != nil {
+	if e.d.Files != nil && e.d.Anonymized == "" {
 		return e.d.Files.AppendHeader(b, e.options.Application)
 	}
 	b = pcapng.AppendSection(b, &pcapng.Section{
@@ -63,8 +63,10 @@ func (e *Encoder) Header(b []byte) []byte {
 		Application: e.options.Application,
 		Comment:     e.d.comment(e.options.CommandLine),
 	})
-	for i := range e.d.Sources {
-		b = e.Describe(b, &e.d.Sources[i])
+	if e.d.IsLive() {
+		for i := range e.d.Sources {
+			b = e.Describe(b, &e.d.Sources[i])
+		}
 	}
 	return b
 }
@@ -123,8 +125,14 @@ func (e *Encoder) Append(b []byte, p *Packet) []byte {
 	return e.appendRead(b, p)
 }
 
-// appendRead appends a packet of a capture file. Its comments keep what no option can say.
+// appendRead appends a packet of a capture file. Its comments keep what no option can say; without
+// its block they are made of its Facts.
 func (e *Encoder) appendRead(b []byte, p *Packet) []byte {
+	if p.Stored.Block == nil {
+		block := e.fill(p.Facts, p.Data)
+		block.Interface, block.Flags, block.Fields = uint32(p.Source), p.Stored.Flags, p.Stored.fields(p.HashKind)
+		return pcapng.AppendPacket(b, block)
+	}
 	return pcapng.AppendPacket(b, &pcapng.Packet{
 		Interface: uint32(p.Source), Time: uint64(p.Time), WireLen: p.WireLen, Data: p.Data, Dropped: p.Dropped, ID: p.ID, Queue: p.Queue,
 		Verdict: uint32(p.Verdict), Hash: p.Hash, Flags: p.Stored.Flags, Fields: p.Stored.fields(p.HashKind), Comments: p.Comments(),
@@ -205,7 +213,7 @@ func (e *Encoder) AppendStatistics(b []byte, own Accounts, start time.Time, comm
 	now := uint64(time.Now().UnixNano())
 	for i, a := range own {
 		comments := []string{comment(i)}
-		if e.options.Comments != nil {
+		if e.options.Comments != nil && e.d.Anonymized == "" {
 			comments = append(comments, e.options.Comments(i)...)
 		}
 		b = pcapng.AppendStatistics(b, &pcapng.Statistics{

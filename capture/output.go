@@ -36,6 +36,11 @@ type Description struct {
 	Stamps   string       // the accuracy of HostLowprecStamp's stamps, in words; "" = another Stamp
 	Recorded string       // why and when a recorder wrote the file; "" = none did
 
+	// Anonymized says how addresses were replaced in packets and Sources, and what was omitted; "" =
+	// nothing was. An Encoder then writes it into the header, and neither the command line nor
+	// comments of capture files.
+	Anonymized string
+
 	// More returns the sources from an index on. Capture files describe their sources one by one:
 	// one that is not in Sources is in More when its first packet comes. Only the goroutine of
 	// Begin and Write may call it; nil = Sources has all.
@@ -100,9 +105,19 @@ func (s *Session) Description() Description {
 	}
 }
 
+// AnonymizedComment begins the line of a file's comment that says how addresses were replaced.
+const AnonymizedComment = "anonymized: "
+
 // comment names the programs, the sampling and the command line.
 func (d *Description) comment(commandLine string) string {
 	var b strings.Builder
+	if d.Anonymized != "" {
+		fmt.Fprintf(&b, "%s%s\n", AnonymizedComment, d.Anonymized)
+		commandLine = ""
+	}
+	if !d.IsLive() {
+		return strings.TrimSuffix(b.String(), "\n")
+	}
 	for _, src := range d.Sources {
 		fmt.Fprintf(&b, "%s: %s\n", src.Label(), src.Hook.kind().sentence(&src))
 	}

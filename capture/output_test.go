@@ -1,6 +1,7 @@
 package capture
 
 import (
+	"io"
 	"math"
 	"testing"
 
@@ -91,3 +92,32 @@ func TestNoAllocations(t *testing.T) {
 		t.Errorf("%v allocations per %d packets, which have %d bytes", n, groupSize, len(blocks))
 	}
 }
+
+// A wrapped input still watches how its outputs keep up.
+func TestWrappedInputIsRegulated(t *testing.T) {
+	in := &watchedInput{ended: io.EOF}
+	if _, err := Run(t.Context(), wrappedInput{wrappedInput{in}}); err != nil || in.watched != 1 || in.unwatched != 1 {
+		t.Errorf("watched %d times, and no longer %d times: %v", in.watched, in.unwatched, err)
+	}
+}
+
+type wrappedInput struct{ Input }
+
+func (w wrappedInput) Unwrap() Input { return w.Input }
+
+// A watchedInput counts how often its outputs are watched. It has no packets.
+type watchedInput struct {
+	ended              error
+	watched, unwatched int
+}
+
+func (w *watchedInput) regulate([]Output) func() {
+	w.watched++
+	return func() { w.unwatched++ }
+}
+
+func (w *watchedInput) Description() Description           { return Description{} }
+func (w *watchedInput) Read([]Packet, func()) (int, error) { return 0, w.ended }
+func (w *watchedInput) Accounts() (Accounts, error)        { return nil, nil }
+func (w *watchedInput) Stop()                              {}
+func (w *watchedInput) Close() error                       { return nil }

@@ -7,7 +7,8 @@ import (
 	"iter"
 )
 
-// An Input is where [Run] takes packets from: a live [Session], or capture files (package file).
+// An Input is where [Run] takes packets from: a live [Session], or capture files (package file). One
+// that wraps another, to change its packets, returns that by Unwrap() Input.
 // Run calls it from one goroutine. Any goroutine may call Stop and Accounts; Close is called last.
 type Input interface {
 	// Description describes the input to the outputs. Run asks for it before the first Read.
@@ -31,6 +32,22 @@ type Input interface {
 	Close() error
 }
 
+// A wrapper is an Input that hands over what another one does, changed.
+type wrapper interface {
+	Unwrap() Input
+}
+
+// innermost returns the input that others wrap.
+func innermost(in Input) Input {
+	for {
+		w, ok := in.(wrapper)
+		if !ok {
+			return in
+		}
+		in = w.Unwrap()
+	}
+}
+
 // A regulated input watches how its outputs keep up, from when they have begun until end returns.
 type regulated interface {
 	regulate(outputs []Output) (end func())
@@ -51,7 +68,7 @@ func Run(ctx context.Context, from Input, outputs ...Output) ([]Accounts, error)
 	begun, failed := begin(description, outputs)
 	packets := make([]Packet, groupSize)
 	if failed == nil {
-		if r, ok := from.(regulated); ok {
+		if r, ok := innermost(from).(regulated); ok {
 			unregulate = r.regulate(outputs)
 		}
 		failed = write(from, outputs, packets)

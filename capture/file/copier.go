@@ -1,6 +1,7 @@
 package file
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -30,12 +31,16 @@ const (
 // A Copier makes pcapng of the packets of an [Input], as a [capture.Encoder] does, but copies their
 // blocks with every option in them, even unknown ones. The blocks of a single pcapng file stay
 // unchanged. Several files, and pcap files, become one little-endian section in which interfaces
-// have new numbers. A Copier belongs to one goroutine.
+// have new numbers. Where the packets were anonymized it copies nothing, but makes blocks of what is
+// known: packets, interfaces and the numbers of their statistics. A Copier belongs to one goroutine.
 type Copier struct {
 	in          *Input
 	application string
 	plain       bool // there is a single file, and it is pcapng
 	unlimited   bool // see capture.Files
+
+	encoder *capture.Encoder                // of packets that were anonymized; nil = they are as in the files
+	more    func(from int) []capture.Source // their sources
 
 	sections map[*capfile.File]int
 	leftOut  map[uint32]uint64 // number of omitted blocks, by type
@@ -49,12 +54,16 @@ func NewCopier(d *capture.Description, application string) *Copier {
 	if in == nil {
 		return nil
 	}
-	return &Copier{
+	e := &Copier{
 		in: in, application: application,
-		plain:     len(in.files) == 1 && in.files[0].Format == capfile.PCAPNG,
+		plain:     len(in.files) == 1 && in.files[0].Format == capfile.PCAPNG && d.Anonymized == "",
 		unlimited: in.HasMany(),
 		sections:  make(map[*capfile.File]int), leftOut: make(map[uint32]uint64),
 	}
+	if d.Anonymized != "" {
+		e.encoder, e.more = capture.NewEncoder(d, capture.EncoderOptions{Application: application}), d.More
+	}
+	return e
 }
 
 // OnBlocks makes the input call take with the blocks that are not packets. The goroutine of Write
@@ -65,8 +74,11 @@ func (e *Copier) OnBlocks(take func(Block)) {
 
 // Header appends what a file begins with. A single pcapng file has its own header: its first block.
 func (e *Copier) Header(b []byte) []byte {
-	if e.plain {
+	switch {
+	case e.plain:
 		return b
+	case e.encoder != nil:
+		return e.encoder.Header(b)
 	}
 	return e.in.AppendHeader(b, e.application)
 }
@@ -91,11 +103,17 @@ func stored(p *capture.Packet) *storedPacket { return p.Stored.Block.(*storedPac
 
 // Len is how many bytes Append appends at most.
 func (e *Copier) Len(p *capture.Packet) int {
+	if e.encoder != nil {
+		return len(p.Data) + capture.MaxOverhead
+	}
 	return max(len(stored(p).raw.Raw), len(p.Data)+capture.MaxOverhead)
 }
 
 // Append appends the block of a packet.
 func (e *Copier) Append(b []byte, p *capture.Packet) []byte {
+	if e.encoder != nil {
+		return e.encoder.Append(b, p)
+	}
 	f := stored(p)
 	if e.plain {
 		return append(b, f.raw.Raw...)
@@ -146,6 +164,8 @@ func (e *Copier) AppendBlock(to []byte, from Block) ([]byte, BlockKind) {
 		kind = SectionBlock
 	}
 	switch {
+	case e.encoder != nil:
+		return e.describe(to, b, kind)
 	case e.plain:
 		to = append(to, b.Raw.Raw...)
 		if b.Kind == capfile.Section {
@@ -162,6 +182,24 @@ func (e *Copier) AppendBlock(to []byte, from Block) ([]byte, BlockKind) {
 		return e.merge(to, b, kind)
 	}
 	return to, kind
+}
+
+// describe makes a block of what is known about an interface whose packets were anonymized, and
+// omits all others.
+func (e *Copier) describe(to []byte, b *capfile.Block, kind BlockKind) ([]byte, BlockKind) {
+	switch {
+	case b.Kind == capfile.Section:
+	case b.Kind == capfile.Described:
+		src := e.more(b.Interface.Number)[0]
+		return e.encoder.Describe(to, &src), kind
+	case b.Kind == capfile.Statistics && b.Interface != nil && b.Known != 0:
+		s := b.Statistics
+		s.Interface, s.Known = uint32(b.Interface.Number), b.Known
+		return pcapng.AppendStatistics(to, &s), kind
+	default:
+		e.leftOut[b.Raw.Type]++
+	}
+	return to, NoBlock
 }
 
 // merge copies a block into the one section, or counts it as omitted if that is not possible.
@@ -193,8 +231,15 @@ func (e *Copier) snapLen(of uint32) uint32 {
 	return of
 }
 
-// Omitted says what a merged file cannot have, as notices.
+// Omitted says what a merged or anonymized file cannot have, as notices.
 func (e *Copier) Omitted() (all []error) {
+	if e.encoder != nil {
+		all = append(all, errors.New("omitted the comments of the files that were read, and all options that may have an address"))
+		for _, typ := range slices.Sorted(maps.Keys(e.leftOut)) {
+			all = append(all, fmt.Errorf("omitted %d blocks of type %d: they may have addresses", e.leftOut[typ], typ))
+		}
+		return all
+	}
 	if e.lost > 0 {
 		all = append(all, fmt.Errorf("omitted the headers (hardware, OS, application, comments) of %d more sections: a merged file has one section", e.lost))
 	}

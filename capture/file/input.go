@@ -231,7 +231,7 @@ func (in *Input) packet(p *capture.Packet, f *storedPacket, b *capfile.Block) bo
 	source := b.Interface.Number
 	// The fields are set one by one, because assigning a whole struct would build and then copy it.
 	// The other fields stay 0.
-	f.Source, f.WireLen, f.Verdict, f.Time = uint16(source), b.Packet.WireLen, capture.Verdict(b.Packet.Verdict), b.Time
+	f.Source, f.WireLen, f.Verdict, f.Time = uint16(source), b.Packet.WireLen, capture.Verdict(b.Packet.Verdict), b.Order()
 	f.ID, f.Dropped, f.Queue = b.Packet.ID, b.Packet.Dropped, b.Packet.Queue
 	f.Weight, f.GSOSize, f.RunTime, f.ClockSetBack = b.Packet.Weight, b.Packet.GSOSize, b.Packet.RunTime, b.Packet.SetBack
 	f.Hash, f.HashKind, f.To, f.Reason, f.Location = 0, capture.NoHash, 0, 0, 0

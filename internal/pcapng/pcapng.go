@@ -170,8 +170,8 @@ func AppendPacket(b []byte, p *Packet) []byte {
 	return finish(b, start, options)
 }
 
-// Statistics is an Interface Statistics Block. The counters are cumulative from Start. All of them
-// are written, even those that are 0.
+// Statistics is an Interface Statistics Block. The counters are cumulative from Start. All that are
+// Known are written, even those that are 0.
 type Statistics struct {
 	Interface uint32 // position of the interface in the section
 	Time      uint64 // when the counters were read, ns since the Unix epoch
@@ -183,6 +183,7 @@ type Statistics struct {
 	OSDropped uint64 // isb_osdrop: part of Dropped: packets lost on the way to this program
 	Delivered uint64 // isb_usrdeliv: packets this program got
 
+	Known    Counters // the counters that are written; 0 = all
 	Comments []string // an opt_comment for each; empty ones are omitted
 }
 
@@ -202,10 +203,20 @@ func AppendStatistics(b []byte, s *Statistics) []byte {
 	if s.End != 0 {
 		b = appendTime(le.AppendUint32(b, isbEndTime|8<<16), s.End)
 	}
-	b = appendOption64(b, isbIfRecv, s.Received)
-	b = appendOption64(b, isbIfDrop, s.Dropped)
-	b = appendOption64(b, isbFilterAccept, s.Accepted)
-	b = appendOption64(b, isbOSDrop, s.OSDropped)
-	b = appendOption64(b, isbUsrDeliv, s.Delivered)
+	for _, c := range [...]struct {
+		has   Counters
+		code  uint16
+		value uint64
+	}{
+		{HasReceived, isbIfRecv, s.Received},
+		{HasDropped, isbIfDrop, s.Dropped},
+		{HasAccepted, isbFilterAccept, s.Accepted},
+		{HasOSDropped, isbOSDrop, s.OSDropped},
+		{HasDelivered, isbUsrDeliv, s.Delivered},
+	} {
+		if s.Known == 0 || s.Known&c.has != 0 {
+			b = appendOption64(b, c.code, c.value)
+		}
+	}
 	return finish(b, start, options)
 }
