@@ -36,8 +36,8 @@ type Description struct {
 	Stamps   string       // the accuracy of HostLowprecStamp's stamps, in words; "" = another Stamp
 	Recorded string       // why and when a recorder wrote the file; "" = none did
 
-	// Anonymized says how addresses were replaced in packets and Sources, and what was omitted; "" =
-	// nothing was. An Encoder then writes it into the header, and neither the command line nor
+	// Anonymized says how addresses were replaced in packets and Sources, and what was omitted;
+	// "" = nothing was. An Encoder writes it into the header, and then neither the command line nor
 	// comments of capture files.
 	Anonymized string
 

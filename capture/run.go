@@ -7,8 +7,8 @@ import (
 	"iter"
 )
 
-// An Input is where [Run] takes packets from: a live [Session], or capture files (package file). One
-// that wraps another, to change its packets, returns that by Unwrap() Input.
+// An Input is where [Run] takes packets from: a live [Session], or capture files (package file).
+// One that wraps another, to change its packets, returns that by Unwrap() Input.
 // Run calls it from one goroutine. Any goroutine may call Stop and Accounts; Close is called last.
 type Input interface {
 	// Description describes the input to the outputs. Run asks for it before the first Read.

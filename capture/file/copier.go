@@ -31,8 +31,9 @@ const (
 // A Copier makes pcapng of the packets of an [Input], as a [capture.Encoder] does, but copies their
 // blocks with every option in them, even unknown ones. The blocks of a single pcapng file stay
 // unchanged. Several files, and pcap files, become one little-endian section in which interfaces
-// have new numbers. Where the packets were anonymized it copies nothing, but makes blocks of what is
-// known: packets, interfaces and the numbers of their statistics. A Copier belongs to one goroutine.
+// have new numbers. Where the packets were anonymized it copies nothing, but makes blocks of what
+// is known: packets, interfaces and the numbers of their statistics. A Copier belongs to one
+// goroutine.
 type Copier struct {
 	in          *Input
 	application string

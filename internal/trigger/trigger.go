@@ -26,10 +26,11 @@ const (
 	Verdict      // which only packets have that leave a program
 	RunTime      // which only packets have that leave a traced program, and these have a verdict, too
 	Reason       // which only packets have that the stack throws away
+	Bytes        // which a filter looks at
 )
 
 func (n Need) String() string {
-	return [...]string{"nothing", "verdict", "run time", "reason"}[n]
+	return [...]string{"nothing", "verdict", "run time", "reason", "bytes"}[n]
 }
 
 // What triggers about a traced program's run time and about the kernel's reasons begin with.
@@ -67,7 +68,7 @@ func Parse(text string, vlanAware bool) (t recorder.Trigger, need Need, err erro
 	t.Fires = func(p *capture.Packet, from *capture.Source) bool {
 		return match.Takes(p.Data, p.WireLen, from.Direction() == capture.Out)
 	}
-	return t, Nothing, nil
+	return t, Bytes, nil
 }
 
 // counter returns what counts how often it happened with a packet: a verdict, a loss, a long run

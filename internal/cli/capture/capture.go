@@ -119,6 +119,8 @@ const captureExamples = `  xdpcap -i eth0                                print p
                                                 a day, a compressed file for each hour
   xdpcap -i eth0 -C 100 -W 50 --min-free 10G -w ring.pcapng
                                                 the last 50 files of 100 MB, fewer on a full disk
+  xdpcap -i eth0 --anonymize key -w ticket.pcapng
+                                                without addresses and payloads, to be shared
   xdpcap -i eth0 --ring 256M --trigger aborted --post 5s -w crash.pcapng
                                                 what came before and after an exception`
 

@@ -108,9 +108,14 @@ func (c *Options) checkRecorder(given func(flag string) bool) error {
 			return fmt.Errorf("--trigger: %w", err)
 		}
 		o.triggers = append(o.triggers, t)
-		if need == trigger.Reason {
+		switch need {
+		case trigger.Reason:
 			o.needsReason = true
-		} else {
+		case trigger.Bytes:
+			if c.Anonymizes() {
+				return fmt.Errorf("--trigger %q and --anonymize: the recorder never sees a packet as it was, and a file says what triggered it: choose a trigger that is no filter", text)
+			}
+		default:
 			o.atExit = max(o.atExit, need)
 		}
 	}

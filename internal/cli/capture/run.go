@@ -88,6 +88,9 @@ func (r *captureRun) run(cmd *cobra.Command) (err error) {
 	if err := r.o.check(cmd.Flags().Changed); err != nil {
 		return err
 	}
+	if err := r.o.ReadKey(); err != nil {
+		return err
+	}
 	if err := r.plan(); err != nil {
 		return err
 	}
@@ -210,7 +213,7 @@ func (r *captureRun) follow(ctx context.Context) (err error) {
 	reporter.start()
 	ctx, cancel := frame.ForDuration(ctx, r.o.Duration)
 	defer cancel()
-	all, err := r.session.Run(ctx, r.allOutputs()...)
+	all, err := capture.Run(ctx, r.o.Anonymized(r.session), r.allOutputs()...)
 	reporter.end() // the files are whole before it waits for a reader of stderr
 	r.accounts = all
 	counting := r.count()

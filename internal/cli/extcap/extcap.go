@@ -87,7 +87,7 @@ func (o *Options) Hears(f *pflag.Flag) bool {
 	case "Long captures", "Flight recorder", "Live streams":
 		return false
 	case "Output":
-		return f.Name == "packet-buffered" || f.Name == "time-stamp-type" || f.Name == "no-command-line"
+		return slices.Contains([]string{"packet-buffered", "time-stamp-type", "no-command-line", "anonymize"}, f.Name)
 	}
 	return f.Name != "interface" && f.Name != "hook"
 }

@@ -138,7 +138,7 @@ func (o *Options) ReadTargets(given func(flag string) bool) error {
 			}
 		}
 	}
-	return nil
+	return o.checkAnonymize()
 }
 
 // otherSuffixes end the names of other programs' compressed files and archives.

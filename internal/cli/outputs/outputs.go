@@ -46,6 +46,8 @@ type Options struct {
 	SFlow   sflowOptions
 	Live    liveOptions
 	Sandbox sandbox.Options
+
+	anonymize anonymizeOptions
 }
 
 // FileFlags defines the flags about files.
@@ -54,6 +56,7 @@ func (o *Options) FileFlags(f *pflag.FlagSet) {
 	f.StringVar(&o.Format, "format", "", formatUsage())
 	frame.TakesWords(f, "format", formatNames()...)
 	f.BoolVar(&o.Print, "print", false, "also print packets while writing a file")
+	frame.NameVar(f, &o.anonymize.file, "anonymize", "", "replace the addresses in all packets that are written, printed or sent, by the 32 random bytes in this `file`, and cut what follows the headers: for files that may be shared")
 }
 
 // LaterFile is a file beside which further ones are created once packets come: those of a series.

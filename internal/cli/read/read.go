@@ -43,6 +43,12 @@ ends in .json or .jsonl, makes the same lines as in a capture, and can also prin
 was cut off, as when a capture was killed, is read up to its last whole block; read then says so and
 exits with status 1.
 
+--anonymize maps all IP and MAC addresses by the key in a file, 32 bytes or 64 hexadecimal digits
+that only its owner may read (head -c 32 /dev/urandom > key; chmod 600 key). Addresses with a common
+prefix keep one, checksums stay as right as they were, and the same key maps alike in every file.
+Headers that are understood stay, also in tunnels and ICMP errors. Everything after the last of them
+is cut, and so are comments, filters and blocks of other kinds.
+
 --follow prints each packet once, with every place where this host saw it in one second: how long
 after the first, and with which verdict. So a capture of two interfaces (-i eth0 -i eth1 -Q inout)
 shows how long the host takes to forward a packet, and which it does not forward. Entry and exit of
@@ -54,6 +60,8 @@ const readExamples = `  xdpcap read out.pcapng                        print it
   xdpcap read eth0.pcapng eth1.pcap.zst 'tcp port 443 and not host 192.0.2.1'
                                                 two files by time, what matches
   xdpcap read -c 100 -w first.pcapng out.pcapng the first 100 packets, with all that is known
+  xdpcap read --anonymize key -w ticket.pcapng out.pcapng
+                                                without addresses and payloads, to be shared
   xdpcap read --stats out.pcapng                the account, gaps, verdicts, flows and rates
   xdpcap read --json out.pcapng | jq -r 'select(.verdict == "drop") | .line'
   xdpcap read --follow out.pcapng 'port 53'     the way of each packet through this host
@@ -142,6 +150,8 @@ func (o *Options) check(given func(flag string) bool) (err error) {
 		return errors.New("-c 0: must be at least 1")
 	case o.Print && o.stats:
 		return errors.New("--stats is printed instead of packets: omit --print")
+	case o.Anonymizes() && (o.stats || o.follow):
+		return errors.New("--anonymize is for packets, and --stats and --follow are about those in the file: write them with -w, and read that")
 	case o.follow:
 		if err := o.checkFollow(); err != nil {
 			return err
@@ -191,6 +201,9 @@ func (o *Options) run(cmd *cobra.Command) error {
 		return o.filter.Print(cmd.OutOrStdout(), 0, false)
 	}
 	if err := o.check(cmd.Flags().Changed); err != nil {
+		return err
+	}
+	if err := o.ReadKey(); err != nil {
 		return err
 	}
 	match, err := o.filter.Matchers()

@@ -59,9 +59,10 @@ func (r *readRun) run(ctx context.Context) error {
 		return r.leaveEmpty(ctx, unlessEnded(ctx, err))
 	}
 	defer in.Close()
-	outputs, err := r.allOutputs(in)
+	from := r.o.Anonymized(in)
+	outputs, err := r.allOutputs(in, from)
 	if err == nil {
-		_, err = capture.Run(ctx, in, outputs...)
+		_, err = capture.Run(ctx, from, outputs...)
 	}
 	if r.Finished != nil {
 		r.Finished.Wait(r.tell)
@@ -175,8 +176,9 @@ func (r *readRun) leaveEmpty(ctx context.Context, err error) error {
 	return errors.Join(err, lasting(failed))
 }
 
-// allOutputs are all outputs for packets: first those that -w names, in that order.
-func (r *readRun) allOutputs(in *file.Input) (all []capture.Output, err error) {
+// allOutputs are all outputs for packets: first those that -w names, in that order. They get the
+// packets of from: those of the files, or anonymized ones.
+func (r *readRun) allOutputs(in *file.Input, from capture.Input) (all []capture.Output, err error) {
 	o := r.o
 	for _, out := range r.Outputs {
 		if text := out.Invitation(); text != "" {
@@ -204,7 +206,7 @@ func (r *readRun) allOutputs(in *file.Input) (all []capture.Output, err error) {
 			options.Format, _ = o.Text()
 		}
 		if o.json {
-			options.MoreJSON = lines.NewObjects(in, o.printing.Format(false), len(o.files) > 1).Append
+			options.MoreJSON = lines.NewObjects(from, o.printing.Format(false), len(o.files) > 1).Append
 		}
 		lines, err := file.New(o.Process.Stdout.File, options)
 		if err != nil {

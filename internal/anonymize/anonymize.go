@@ -1,0 +1,154 @@
+// Package anonymize makes packets that may be shown to others: with other addresses, and without
+// what was said. An [Input] does so between any input and its outputs, which therefore never see a
+// packet as it was.
+//
+// Headers that are understood are kept, with their addresses mapped by a [Mapper] and their
+// checksums as right as they were: Ethernet, VLAN tags, MPLS, PPPoE, Linux's cooked headers, ARP,
+// IPv4, IPv6 with its options and fragments, TCP, UDP, ICMP, ICMPv6 with neighbour discovery, IGMP,
+// GRE, VXLAN, Geneve, IP in IP, and the packets that ICMP errors quote; of SCTP the common header,
+// of ESP the first 8 bytes. Everything after the last of them is cut, and so is what follows the IP
+// header of a fragment that is not the first. Options that may have an address are overwritten by
+// zeros. The length on the wire stays.
+package anonymize
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/xdpcap/xdpcap/capture"
+	"github.com/xdpcap/xdpcap/internal/link"
+)
+
+// An Input is an input whose packets and descriptions have other addresses. It belongs to the
+// goroutine of the input that it wraps.
+type Input struct {
+	capture.Input
+	description capture.Description
+	mapper      *Mapper
+	rewriter    *Rewriter
+	sources     []capture.Source
+	packets     []packet // memory for those that Read has returned
+}
+
+// A packet is the memory of an anonymized packet.
+type packet struct {
+	facts  capture.Facts
+	stored capture.Stored
+	data   [MaxHeaders]byte
+}
+
+// NewInput wraps an input. The mapping is that of the key.
+func NewInput(from capture.Input, key *Key) *Input {
+	mapper := NewMapper(key)
+	in := &Input{Input: from, mapper: mapper, rewriter: NewRewriter(mapper)}
+	in.describe(key)
+	return in
+}
+
+// Unwrap returns the input whose packets these are.
+func (in *Input) Unwrap() capture.Input { return in.Input }
+
+// Description describes the input without addresses: they are mapped, or what may have one is
+// omitted.
+func (in *Input) Description() capture.Description { return in.description }
+
+func (in *Input) describe(key *Key) {
+	d := in.Input.Description()
+	d.Anonymized = fmt.Sprintf("addresses of IPv4 and IPv6 are mapped by Crypto-PAn (AES-128, the key's fingerprint is %s), and MAC addresses alike; "+
+		"what follows the last header that is understood was cut; comments, filters and the command line are omitted", key.Fingerprint())
+	d.Options.Filter, d.Options.FilterProgram = "", nil
+	if more := d.More; more != nil {
+		d.More = func(from int) []capture.Source { return in.withoutAddresses(from, more(from)) }
+	}
+	d.Sources = in.withoutAddresses(0, d.Sources)
+	in.sources = d.Sources
+	if name := d.OutletName; name != nil {
+		d.OutletName = func(o capture.Outlet) string { return withoutAddress(name(o), "interface") }
+	}
+	if name := d.ReasonName; name != nil {
+		d.ReasonName = func(f *capture.Facts) string { return withoutAddress(name(f), "reason") }
+	}
+	if name := d.LocationName; name != nil {
+		d.LocationName = func(l capture.Location) string { return withoutAddress(name(l), "function") }
+	}
+	in.description = d
+}
+
+// withoutAddresses returns copies of sources, the first of which has this index.
+func (in *Input) withoutAddresses(from int, sources []capture.Source) []capture.Source {
+	all := make([]capture.Source, len(sources))
+	for i, s := range sources {
+		s.Alias = ""
+		s.Name = withoutAddress(s.Name, fmt.Sprintf("interface%d", from+i))
+		s.File = withoutAddress(s.File, fmt.Sprintf("file%d", from+i))
+		if s.MAC != nil {
+			s.MAC = append(s.MAC[:0:0], s.MAC...)
+			if in.rewriteMAC(s.MAC); len(s.MAC) != 6 {
+				s.MAC = nil
+			}
+		}
+		all[i] = s
+	}
+	return all
+}
+
+func (in *Input) rewriteMAC(mac []byte) {
+	if len(mac) == 6 {
+		in.mapper.Address(mac)
+	}
+}
+
+// withoutAddress returns a name, or another one in place of a name that has an address in it: that
+// of a card (enx001122334455), or of a remote interface.
+func withoutAddress(name, instead string) string {
+	const ofMAC, ofIPv4, ofIPv6 = 12, 3, 2 // hexadecimal digits in a row, dots, colons
+	digits, dots, separators := 0, 0, 0
+	for i := range len(name) {
+		switch c := name[i]; {
+		case strings.IndexByte("0123456789abcdefABCDEF", c) >= 0:
+			if digits++; digits == ofMAC {
+				return instead
+			}
+			continue
+		case c == '.':
+			dots++
+		case c == ':' || c == '-':
+			separators++
+		default:
+			dots, separators = 0, 0
+		}
+		if digits = 0; dots == ofIPv4 || separators == ofIPv6 {
+			return instead
+		}
+	}
+	return name
+}
+
+// Read implements [capture.Input]. The packets have memory of their own.
+func (in *Input) Read(packets []capture.Packet, idle func()) (int, error) {
+	n, err := in.Input.Read(packets, idle)
+	for len(in.packets) < n {
+		in.packets = append(in.packets, packet{})
+	}
+	for i := range packets[:n] {
+		in.rewrite(&packets[i], &in.packets[i])
+	}
+	return n, err
+}
+
+// rewrite makes p the anonymized packet, in this memory.
+func (in *Input) rewrite(p *capture.Packet, to *packet) {
+	if int(p.Source) >= len(in.sources) {
+		in.sources = append(in.sources, in.description.More(len(in.sources))...)
+	}
+	kept := in.rewriter.Rewrite(&to.data, link.Of(in.sources[p.Source].LinkType()), p.Data, int(p.WireLen))
+	to.facts = *p.Facts
+	to.facts.Hash, to.facts.HashKind = 0, capture.NoHash // it is one of the addresses
+	to.facts.SetLen(kept)
+	p.Facts, p.Data = &to.facts, to.data[:kept:kept]
+	if p.Stored != nil {
+		to.stored = *p.Stored
+		to.stored.Block = nil // it has the packet as it was
+		p.Stored = &to.stored
+	}
+}

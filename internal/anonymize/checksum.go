@@ -1,0 +1,106 @@
+package anonymize
+
+import "encoding/binary"
+
+// maxSums is how many checksums of a packet are understood. What follows another one is cut.
+const maxSums = 24
+
+// A checksum is one of the Internet's (RFC 1071) in a packet.
+type checksum struct {
+	field    int // where it is
+	from, to int // what it covers
+
+	// The addresses of the pseudo-header that it also covers; 0 = it covers none.
+	addresses, size int
+
+	// Of TCP and UDP: what the pseudo-header has besides, by which a checksum is recognised that
+	// the card is yet to complete.
+	rest uint32
+
+	isUDP bool // 0 means that there is none, and 0xffff is written for 0
+}
+
+// add notes a checksum that what is rewritten changes. It returns false if there are too many.
+func (r *Rewriter) add(s checksum) bool {
+	if r.count == len(r.sums) {
+		return false
+	}
+	r.sums[r.count] = s
+	r.count++
+	return true
+}
+
+// fix updates a checksum by what has changed in the bytes that it covers (RFC 1624), so that it is
+// as right or wrong as it was. What comes after the bytes that are kept has not changed.
+func (r *Rewriter) fix(s *checksum, kept int) {
+	if s.field+2 > kept {
+		return
+	}
+	old := r.u16(s.field)
+	switch {
+	case s.isUDP && old == 0:
+		return
+	case s.size > 0 && old == r.pseudo(r.old, s) && !r.isRight(s):
+		// A checksum of the pseudo-header alone: the card is to add the rest. By an update as
+		// below, the old addresses' sum would be left in it.
+		binary.BigEndian.PutUint16(r.new[s.field:], r.pseudo(r.new, s))
+		return
+	}
+	sum := uint32(^old) + r.changes(s.from, min(s.to, kept)) + r.changes(s.addresses, s.addresses+s.size)
+	sum16 := ^fold(sum)
+	if s.isUDP && sum16 == 0 {
+		sum16 = 0xffff
+	}
+	binary.BigEndian.PutUint16(r.new[s.field:], sum16)
+}
+
+// changes is what has changed from an offset to another, as a sum to add to a checksum's
+// complement.
+func (r *Rewriter) changes(from, to int) (sum uint32) {
+	for i := from; i < to; i += 2 {
+		before, after := word(r.old[i:to]), word(r.new[i:to])
+		if before != after {
+			sum += uint32(^before) + uint32(after)
+		}
+	}
+	return sum
+}
+
+// pseudo is the sum of the pseudo-header with the addresses that are in b, not complemented.
+func (r *Rewriter) pseudo(b []byte, s *checksum) uint16 {
+	return fold(uint32(sumOf(b[s.addresses:s.addresses+s.size])) + s.rest)
+}
+
+// isRight tells whether a checksum of the captured packet is right. It is not if the packet is
+// truncated.
+func (r *Rewriter) isRight(s *checksum) bool {
+	if s.to > len(r.packet) {
+		return false
+	}
+	return fold(uint32(r.pseudo(r.old, s))+uint32(sumOf(r.packet[s.from:s.to]))) == 0xffff
+}
+
+// sumOf is the sum of 16-bit words, with the carry added.
+func sumOf(b []byte) uint16 {
+	sum := uint64(0)
+	for ; len(b) >= 2; b = b[2:] {
+		sum += uint64(binary.BigEndian.Uint16(b))
+	}
+	if len(b) > 0 {
+		sum += uint64(b[0]) << 8
+	}
+	return fold(uint32(sum>>16) + uint32(sum&0xffff))
+}
+
+// word is the 16-bit word at the beginning of b, which may end after one byte of it.
+func word(b []byte) uint16 {
+	if len(b) == 1 {
+		return uint16(b[0]) << 8
+	}
+	return binary.BigEndian.Uint16(b)
+}
+
+func fold(sum uint32) uint16 {
+	sum = sum>>16 + sum&0xffff
+	return uint16(sum>>16 + sum)
+}

@@ -1,0 +1,51 @@
+package outputs
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/xdpcap/xdpcap/capture"
+	"github.com/xdpcap/xdpcap/internal/anonymize"
+)
+
+// anonymizeOptions say by which key addresses are replaced.
+type anonymizeOptions struct {
+	file string         // "" = they are not
+	key  *anonymize.Key // nil before ReadKey
+}
+
+// Anonymizes says whether the addresses of packets are replaced.
+func (o *Options) Anonymizes() bool { return o.anonymize.file != "" }
+
+// checkAnonymize refuses an output that tells addresses by itself.
+func (o *Options) checkAnonymize() error {
+	if o.Anonymizes() && o.WritesTo(SFlowScheme) {
+		return errors.New("--anonymize and -w sflow://: every datagram has this host's own address: write a file, or omit --anonymize")
+	}
+	return nil
+}
+
+// ReadKey reads the key of --anonymize. It is called before anything is attached, and before the
+// process becomes another user.
+func (o *Options) ReadKey() (err error) {
+	if !o.Anonymizes() {
+		return nil
+	}
+	o.anonymize.key, err = anonymize.ReadKey(o.anonymize.file)
+	switch {
+	case errors.Is(err, anonymize.ErrShared):
+		return fmt.Errorf("--anonymize: %w: chmod 600 %s", err, o.anonymize.file)
+	case err != nil:
+		return fmt.Errorf("--anonymize: %w; head -c 32 /dev/urandom makes a key", err)
+	}
+	return nil
+}
+
+// Anonymized returns what all outputs get their packets from: the input or, with --anonymize, one
+// that has its packets with other addresses.
+func (o *Options) Anonymized(in capture.Input) capture.Input {
+	if o.anonymize.key == nil {
+		return in
+	}
+	return anonymize.NewInput(in, o.anonymize.key)
+}
