@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"runtime"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -213,6 +214,9 @@ func (r *captureRun) follow(ctx context.Context) (err error) {
 	reporter.start()
 	ctx, cancel := frame.ForDuration(ctx, r.o.Duration)
 	defer cancel()
+	if r.takesTurns() {
+		runtime.GOMAXPROCS(1)
+	}
 	all, err := capture.Run(ctx, r.o.Anonymized(r.session), r.allOutputs()...)
 	reporter.end() // the files are whole before it waits for a reader of stderr
 	r.accounts = all
@@ -227,6 +231,18 @@ func (r *captureRun) follow(ctx context.Context) (err error) {
 		frame.Say(r.text, "%d more notices were omitted, because there were many like them", n)
 	}
 	return errors.Join(err, counting)
+}
+
+// takesTurns says whether all that the capture does is to read the rings and to write one file
+// without compression. Both take less time in turn, on one CPU, whose cache still has what was read
+// last. With more, Go would wake another thread for each chunk. When a write takes long, Go's
+// runtime continues with the reading in another thread.
+func (r *captureRun) takesTurns() bool {
+	if len(r.o.Targets) != 1 || len(r.Outputs) != 1 || r.prints() || r.recorder != nil || r.exporter != nil || !r.o.companions.isNone() {
+		return false
+	}
+	t := &r.o.Targets[0]
+	return t.URL == nil && t.Compression == file.NoCompression
 }
 
 // reporter makes the reporter. It keeps a live line of counts on a terminal that has no other
