@@ -293,12 +293,12 @@ func TestAnonymizeRefuses(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, test := range []struct{ args, want string }{
-		{"-i lo --anonymize " + key + " --flows 3", "--flows and --anonymize: "},
-		{"-i lo --anonymize " + key + " -w sflow://127.0.0.1", "--anonymize and -w sflow://: "},
-		{"-i lo --anonymize " + key + " --ring 1M -w x.pcapng --trigger tcp", `--trigger "tcp" and --anonymize: `},
-		{"-i lo --anonymize " + open, "its mode is 0640: chmod 600 " + open},
-		{"-i lo --anonymize /nowhere/key", "no such file"},
-		{"-i lo --anonymize " + in, "64 hexadecimal digits; head -c 32 /dev/urandom makes a key"},
+		{"-i lo --duration 1s --anonymize " + key + " --flows 3", "--flows and --anonymize: "},
+		{"-i lo --duration 1s --anonymize " + key + " -w sflow://127.0.0.1", "--anonymize and -w sflow://: "},
+		{"-i lo --duration 1s --anonymize " + key + " --ring 1M -w x.pcapng --trigger tcp", `--trigger "tcp" and --anonymize: `},
+		{"-i lo --duration 1s --anonymize " + open, "its mode is 0640: chmod 600 " + open},
+		{"-i lo --duration 1s --anonymize /nowhere/key", "no such file"},
+		{"-i lo --duration 1s --anonymize " + in, "64 hexadecimal digits; head -c 32 /dev/urandom makes a key"},
 		{"read --stats --anonymize " + key + " " + in, "--stats and --follow"},
 		{"read --follow --anonymize " + key + " " + in, "--stats and --follow"},
 		{"read -w sflow://127.0.0.1 --anonymize " + key + " " + in, "--anonymize and -w sflow://: "},

@@ -130,12 +130,12 @@ func (g *generator) ipv6() stack {
 	}
 	if g.one(8) { // segments
 		ip.NextHeader = layers.IPProtocolIPv6Routing
-		b := append([]byte{17, 2, 4, 0, 0, 0, 0, 0}, g.ip6()...)
+		b := append([]byte{59, 2, 4, 0, 0, 0, 0, 0}, g.ip6()...)
 		return stack{ip, gopacket.Payload(append(b, g.data()...))}
 	}
 	if g.one(8) { // a home address
 		ip.NextHeader = layers.IPProtocolIPv6Destination
-		b := append([]byte{17, 2, 1, 2, 0, 0, 201, 16}, g.ip6()...)
+		b := append([]byte{59, 2, 1, 2, 0, 0, 201, 16}, g.ip6()...)
 		return stack{ip, gopacket.Payload(append(b, g.data()...))}
 	}
 	var rest stack

@@ -98,7 +98,7 @@ func checkSame(t *testing.T, seed uint64, before, after gopacket.Packet, seen ma
 				continue
 			}
 		case *layers.ICMPv6:
-			if l.TypeCode.Type() != 1 {
+			if l.TypeCode.Type() != 1 || len(payload) < 4 {
 				continue
 			}
 			payload, other, first = payload[4:], other[4:], layers.LayerTypeIPv6

@@ -230,3 +230,16 @@ func BenchmarkParsePacket(b *testing.B) {
 		})
 	}
 }
+
+// Statistics have the counters that are known, and all where nothing is said.
+func TestKnownStatistics(t *testing.T) {
+	for _, known := range []Counters{HasReceived, HasDropped | HasDelivered, HasAccepted | HasOSDropped} {
+		b, err := ParseBlock(AppendStatistics(nil, &Statistics{Received: 1, Accepted: 2, Dropped: 3, OSDropped: 4, Delivered: 5, Known: known}), false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, got := ParseStatistics(b); got != known {
+			t.Errorf("the block has the counters %b, want %b", got, known)
+		}
+	}
+}
