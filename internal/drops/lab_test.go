@@ -231,6 +231,16 @@ func (l *lab) check(flags link.XDPAttachFlags, driver map[string]uint64) {
 	m := l.openMeter()
 	sent := l.sendAll(labPackets)
 
+	// Between cards packets take a while: those of five places reach IP, those of four end at XDP.
+	testnet.WaitFor(l, "all packets to come", func() bool {
+		atXDP := uint64(0)
+		for loss, tally := range l.counts(m).Losses {
+			if loss.Stage == XDP {
+				atXDP += tally.Packets
+			}
+		}
+		return atXDP >= 4*labPackets && l.kernelCounters()["IpInReceives"]-counters["IpInReceives"] >= 5*labPackets
+	})
 	found := l.losses(m)
 	arrived := l.received(l.open)
 	forwarded, dropped := l.queue()
