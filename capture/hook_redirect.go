@@ -20,7 +20,7 @@ var atRedirect = hookKind{
 	},
 }
 
-// A redirectHook is programs at the exits of the two functions by which the kernel redirects
+// A redirectHook has programs at the exits of the two functions by which the kernel redirects
 // packets, in native and in generic mode. They run for the packets of all interfaces, and see those
 // of one interface for which the function returns an error. A packet that the target accepts and
 // loses later, such as in a bulk, is not seen.
@@ -41,12 +41,12 @@ func newRedirectHook(p point) (*redirectHook, error) {
 func (h *redirectHook) sources() []Source { return []Source{h.source} }
 
 func (h *redirectHook) load(k *sampler, first, index uint32) (err error) {
+	own, err := xdp.Traced(h.ifi)
+	if err != nil {
+		return err
+	}
+	own[samplerVarSource], own[samplerVarHook] = first, index
 	for i, name := range []string{samplerProgSampleRedirect, samplerProgSampleGeneric} {
-		own, err := xdp.Traced(h.ifi)
-		if err != nil {
-			return err
-		}
-		own[samplerVarSource], own[samplerVarHook] = first, index
 		if h.programs[i], err = k.load(loading{name: name, filter: h.filter, own: own}); err != nil {
 			return support.ExplainLoad("load the program that sees failed redirects", err)
 		}

@@ -79,9 +79,7 @@ func compareLosses(a, b FlowLoss) int {
 	return cmp.Or(
 		cmp.Compare(b.Packets, a.Packets),
 		cmp.Compare(b.Bytes, a.Bytes),
-		a.Flow.Source.Compare(b.Flow.Source),
-		a.Flow.Destination.Compare(b.Flow.Destination),
-		cmp.Compare(a.Flow.Class, b.Flow.Class),
+		a.Flow.Compare(b.Flow),
 		cmp.Compare(a.Reason, b.Reason),
 	)
 }

@@ -148,9 +148,10 @@ func ipLength(h *headers.Headers, p *capture.Packet) int {
 	return n + fixed
 }
 
-// comparable is how many bytes of an IP packet every place has of it. The padding of a frame does
-// not count. Where a snapshot length cuts the packet, a place at which it has more VLAN tags has
-// fewer bytes of IP: frameHeader leaves room for them.
+// comparable returns how many of an IP packet's bytes are in every record of it, so that records of
+// different places can be compared. The padding of a frame does not count. Where the snapshot
+// length cuts the packet, a record with more VLAN tags has fewer bytes of IP: frameHeader allows
+// for that.
 func comparable(s *capture.Source, p *capture.Packet, length int) int {
 	if s.SnapLen > 0 {
 		length = min(length, int(s.SnapLen)-frameHeader)

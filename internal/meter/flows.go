@@ -26,6 +26,15 @@ type Flow struct {
 	Source, Destination netip.AddrPort
 }
 
+// Compare orders flows by source, destination and class.
+func (f Flow) Compare(other Flow) int {
+	return cmp.Or(
+		f.Source.Compare(other.Source),
+		f.Destination.Compare(other.Destination),
+		cmp.Compare(f.Class, other.Class),
+	)
+}
+
 // NoVerdict is the verdict of packets if no program is traced.
 const NoVerdict = xdp.Verdict(xdp.VerdictSlots)
 

@@ -48,9 +48,7 @@ func compareFlows(a, b FlowRate) int {
 	return cmp.Or(
 		cmp.Compare(b.lately, a.lately),
 		cmp.Compare(b.Bytes, a.Bytes),
-		a.Flow.Source.Compare(b.Flow.Source),
-		a.Flow.Destination.Compare(b.Flow.Destination),
-		cmp.Compare(a.Flow.Class, b.Flow.Class),
+		a.Flow.Compare(b.Flow),
 		cmp.Compare(a.Verdict, b.Verdict),
 	)
 }

@@ -3,6 +3,7 @@ package statistics
 import (
 	"net/netip"
 
+	"github.com/xdpcap/xdpcap/internal/cli/counters"
 	"github.com/xdpcap/xdpcap/internal/headers"
 	"github.com/xdpcap/xdpcap/internal/link"
 	"github.com/xdpcap/xdpcap/internal/meter"
@@ -20,14 +21,7 @@ type FlowKeys struct {
 }
 
 func newFlowKeys(f meter.Flow) FlowKeys {
-	return FlowKeys{
-		Family:          f.Class.Family(),
-		Protocol:        f.Class.Protocol(),
-		Source:          f.Source.Addr().String(),
-		SourcePort:      f.Source.Port(),
-		Destination:     f.Destination.Addr().String(),
-		DestinationPort: f.Destination.Port(),
-	}
+	return FlowKeys(counters.NewFlow(f)) // which has none of them missing
 }
 
 // packetFlow finds the flow of a packet: its IP addresses after any VLAN tags, the protocol after
