@@ -27,15 +27,19 @@ func linkAt(t *testing.T, pair *testnet.Pair) link.Link {
 	if err != nil || len(ifi.Programs) != 1 {
 		t.Fatalf("%s runs %v, %v", pair.RxName, ifi.Programs, err)
 	}
-	links := new(link.Iterator)
-	defer links.Close()
-	for links.Next() {
-		if info, err := links.Link.Info(); err == nil && info.XDP() != nil && uint32(info.Program) == ifi.Programs[0].ID {
-			return links.Take()
+	var found link.Link
+	testnet.WaitFor(t, "the link that holds "+ifi.Programs[0].String(), func() bool {
+		links := new(link.Iterator) // ends early at a link that another process is making or taking down
+		defer links.Close()
+		for links.Next() {
+			if info, err := links.Link.Info(); err == nil && info.XDP() != nil && uint32(info.Program) == ifi.Programs[0].ID {
+				found = links.Take()
+				return true
+			}
 		}
-	}
-	t.Fatalf("no link holds %v: %v", ifi.Programs[0], links.Err())
-	return nil
+		return false
+	})
+	return found
 }
 
 func detachLink(t *testing.T, pair *testnet.Pair) {

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"math"
 	"net"
 	"net/http"
 	"os"
@@ -58,20 +59,21 @@ func lastObject[T any](t *testing.T, output string) (last T) {
 
 const million = 1_000_000
 
-// stats prints exactly what was sent. SIGINT ends it with the totals, and nothing stays attached.
+// stats prints exactly what has arrived. SIGINT ends it with the totals, and nothing stays
+// attached.
 func TestStatsMillion(t *testing.T) {
 	notEmulated(t)
 	for action, verdict := range map[string]string{"pass": "pass", "drop": "drop", "abort": "aborted"} {
 		t.Run(action, func(t *testing.T) {
 			pair := testnet.MustPair(t, testnet.PairOptions{})
 			p, output := counting(t, pair, "stats", "-i", "rx0", "--action", action, "--interval", "100ms", "--json", "--per-cpu", "--per-queue")
-			testnet.Generate(t, pair, testnet.GeneratorOptions{Frame: testnet.UDPFrame(100, 0), Count: million})
+			_, arrived := testnet.Generate(t, pair, testnet.GeneratorOptions{Frame: testnet.UDPFrame(100, 0), Count: million})
 			p.interrupt()
 			r := lastObject[statsReport](t, output())
 			for name, v := range r.Verdicts {
 				want := rate{Packets: 0}
 				if name == verdict {
-					want = rate{Packets: million, Bytes: 100 * million}
+					want = rate{Packets: arrived, Bytes: 100 * arrived}
 				}
 				if v.Packets != want.Packets || v.Bytes != want.Bytes {
 					t.Errorf("%s: %+v, want %+v", name, v, want)
@@ -81,8 +83,8 @@ func TestStatsMillion(t *testing.T) {
 			for _, c := range r.CPUs {
 				cpus += c.Verdicts[verdict].Packets
 			}
-			if q := r.Queues[0].Verdicts[verdict].Packets; q != million || cpus != million || r.Total.Packets != million {
-				t.Errorf("queue 0 %d, CPUs %d, total %d", q, cpus, r.Total.Packets)
+			if q := r.Queues[0].Verdicts[verdict].Packets; q != arrived || cpus != arrived || r.Total.Packets != arrived {
+				t.Errorf("queue 0 %d, CPUs %d, total %d of %d", q, cpus, r.Total.Packets, arrived)
 			}
 			checkDetached(t, pair)
 		})
@@ -94,17 +96,18 @@ func TestStatsRates(t *testing.T) {
 	notEmulated(t)
 	pair := testnet.MustPair(t, testnet.PairOptions{})
 	p, output := counting(t, pair, "stats", "-i", "rx0", "--action", "drop", "--interval", "50ms", "--json")
-	testnet.Generate(t, pair, testnet.GeneratorOptions{Frame: testnet.UDPFrame(60, 0), Count: 100_000, Rate: 200_000})
+	_, arrived := testnet.Generate(t, pair, testnet.GeneratorOptions{Frame: testnet.UDPFrame(60, 0), Count: 100_000, Rate: 200_000})
+	// On a busy machine all packets may come in one interval; those without packets count as well.
+	testnet.WaitFor(t, "a few intervals", func() bool { return strings.Count(output(), "\n") >= 5 })
 	p.interrupt()
-	sum, bits, lines := 0.0, 0.0, 0
+	sum, bits, want := 0.0, 0.0, float64(arrived)
 	for line := range strings.Lines(output()) {
 		r := lastObject[statsReport](t, line)
 		sum += r.Total.PPS * r.Interval
 		bits += r.Total.BPS * r.Interval
-		lines++
 	}
-	if sum < 99_999 || sum > 100_001 || bits < 8*60*99_999 || bits > 8*60*100_001 || lines < 5 {
-		t.Errorf("%v packets, %v bits in %d intervals", sum, bits, lines)
+	if math.Abs(sum-want) > 1 || math.Abs(bits-8*60*want) > 8*60 {
+		t.Errorf("%v packets, %v bits, want %v packets of 60 bytes", sum, bits, want)
 	}
 }
 
@@ -114,18 +117,18 @@ func TestCountMillion(t *testing.T) {
 		t.Run(variant, func(t *testing.T) {
 			pair := testnet.MustPair(t, testnet.PairOptions{})
 			p, output := counting(t, pair, "count", "-i", "rx0", "--variant", variant, "--interval", "100ms", "--json", "--sizes", "--flows", "5")
-			testnet.Generate(t, pair, testnet.GeneratorOptions{Frame: testnet.UDPFrame(200, 0), Count: million / 2, Flows: 10})
-			testnet.Generate(t, pair, testnet.GeneratorOptions{Frame: testnet.TxToRx().TCPv6(testnet.Segment{SrcPort: 1, DstPort: 2, Ack: 1}), Raw: true, Count: million / 2})
+			_, udp := testnet.Generate(t, pair, testnet.GeneratorOptions{Frame: testnet.UDPFrame(200, 0), Count: million / 2, Flows: 10})
+			_, tcp := testnet.Generate(t, pair, testnet.GeneratorOptions{Frame: testnet.TxToRx().TCPv6(testnet.Segment{SrcPort: 1, DstPort: 2, Ack: 1}), Raw: true, Count: million / 2})
 			p.interrupt()
 			r := lastObject[countReport](t, output())
 			got := fmt.Sprint(len(r.Protocols), r.Total.Packets, r.Total.Bytes)
 			for _, p := range r.Protocols {
 				got += fmt.Sprintf(" %s/%s:%d,%d", p.Family, p.Protocol, p.Packets, p.Bytes)
 			}
-			if want := "2 1000000 137000000 ipv4/udp:500000,100000000 ipv6/tcp:500000,37000000"; got != want {
+			if want := fmt.Sprintf("2 %d %d ipv4/udp:%d,%d ipv6/tcp:%d,%d", udp+tcp, 200*udp+74*tcp, udp, 200*udp, tcp, 74*tcp); got != want {
 				t.Errorf("%s, want %s", got, want)
 			}
-			if r.Sizes[1].Packets != million/2 || r.Sizes[2].Packets != million/2 {
+			if r.Sizes[1].Packets != tcp || r.Sizes[2].Packets != udp {
 				t.Errorf("sizes %+v", r.Sizes)
 			}
 			if len(r.Flows) != 5 || *r.Overflow != (flowOverflow{}) {
@@ -194,18 +197,20 @@ func TestScrapeBesideReader(t *testing.T) {
 	p, output := counting(t, pair, "stats", "-i", "rx0", "--action", "drop", "--interval", "50ms", "--listen", "127.0.0.1:0")
 	_, after, _ := strings.Cut(p.said(), "metrics at ")
 	url, _, _ := strings.Cut(after, "\n")
+	packets := uint64(0)
 	for range 3 {
-		testnet.Generate(t, pair, testnet.GeneratorOptions{Frame: testnet.UDPFrame(100, 0), Count: 1000})
+		_, arrived := testnet.Generate(t, pair, testnet.GeneratorOptions{Frame: testnet.UDPFrame(100, 0), Count: 1000})
+		packets += arrived
 		scrape(t, pair, url)
 	}
 	var text string
 	testnet.WaitFor(t, "a reading after the last packet", func() bool { // scrapes share readings
 		text = scrape(t, pair, url)
-		return strings.Contains(text, " 3000\n")
+		return strings.Contains(text, fmt.Sprintf(" %d\n", packets))
 	})
 	for _, want := range []string{
-		`xdpcap_verdict_packets_total{interface="rx0",verdict="drop"} 3000`,
-		`xdpcap_verdict_bytes_total{interface="rx0",verdict="drop"} 300000`,
+		fmt.Sprintf(`xdpcap_verdict_packets_total{interface="rx0",verdict="drop"} %d`+"\n", packets),
+		fmt.Sprintf(`xdpcap_verdict_bytes_total{interface="rx0",verdict="drop"} %d`+"\n", 100*packets),
 		`# TYPE xdpcap_verdict_packets_total counter`,
 	} {
 		if !strings.Contains(text, want) {
@@ -214,7 +219,7 @@ func TestScrapeBesideReader(t *testing.T) {
 	}
 	p.interrupt()
 	_, total, ok := strings.Cut(output(), "total  rx0, XDP native, over ")
-	if !ok || !strings.Contains(strings.Join(strings.Fields(total), " "), "drop 3000 300000 ") {
+	if !ok || !strings.Contains(strings.Join(strings.Fields(total), " "), fmt.Sprintf("drop %d %d ", packets, 100*packets)) {
 		t.Errorf("%s", output())
 	}
 }

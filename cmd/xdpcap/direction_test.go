@@ -35,7 +35,7 @@ func startTcpdump(t *testing.T, pair *testnet.Pair) (end func() []record) {
 	t.Helper()
 	testnet.Require(t, "tcpdump")
 	file := filepath.Join(t.TempDir(), "tcpdump.pcap")
-	cmd := exec.Command("tcpdump", "-i", pair.RxName, "-w", file, "-s", "0", "--immediate-mode", "-U", "-Z", "root", "-B", "8192")
+	cmd := exec.Command("tcpdump", "-i", pair.RxName, "-w", file, "-s", "0", "--immediate-mode", "-U", "-Z", "root", "-B", "16384") // room for 256 packets
 	stderr, err := cmd.StderrPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -675,33 +675,28 @@ func TestKilledAtEgress(t *testing.T) {
 	}
 }
 
-// detachEgress takes the capture's program off as somebody else would.
+// detachEgress takes the capture's program off as somebody else would. It is the only one there.
 func detachEgress(t *testing.T, pair *testnet.Pair) {
 	t.Helper()
-	links := new(link.Iterator)
-	defer links.Close()
-	for links.Next() {
-		info, err := links.Link.Info()
-		if err != nil || info.TCX() == nil || int(info.TCX().Ifindex) != pair.RxIndex {
-			continue
-		}
-		if prog, err := ebpf.NewProgramFromID(info.Program); err == nil {
-			name := prog.String()
-			prog.Close()
-			if !strings.Contains(name, "sample_egress") {
-				continue
-			}
-		}
-		if err := links.Link.Detach(); err != nil {
-			t.Fatal(err)
-		}
-		return
-	}
 	err := pair.Rx.Do(func() error {
-		return netlink.QdiscDel(&netlink.GenericQdisc{
-			QdiscAttrs: netlink.QdiscAttrs{LinkIndex: pair.RxIndex, Handle: netlink.MakeHandle(0xffff, 0), Parent: netlink.HANDLE_CLSACT},
-			QdiscType:  "clsact",
-		})
+		// Others have interfaces of the same index, in other namespaces.
+		attached, err := link.QueryPrograms(link.QueryOptions{Target: pair.RxIndex, Attach: ebpf.AttachTCXEgress})
+		if err != nil || len(attached.Programs) == 0 { // before Linux 6.6
+			return netlink.QdiscDel(&netlink.GenericQdisc{
+				QdiscAttrs: netlink.QdiscAttrs{LinkIndex: pair.RxIndex, Handle: netlink.MakeHandle(0xffff, 0), Parent: netlink.HANDLE_CLSACT},
+				QdiscType:  "clsact",
+			})
+		}
+		id, ok := attached.Programs[0].LinkID()
+		if !ok {
+			return errors.New("the program is attached without a link")
+		}
+		l, err := link.NewFromID(id)
+		if err != nil {
+			return err
+		}
+		defer l.Close()
+		return l.Detach()
 	})
 	if err != nil {
 		t.Fatal(err)

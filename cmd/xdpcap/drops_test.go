@@ -2,8 +2,11 @@ package main_test
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
+
+	"github.com/vishvananda/netlink"
 
 	"github.com/xdpcap/xdpcap/internal/testnet"
 	"github.com/xdpcap/xdpcap/internal/xdp"
@@ -13,15 +16,21 @@ import (
 // sandbox as well, and attaches nothing to the interface.
 func TestDrops(t *testing.T) {
 	pair := testnet.MustPair(t, testnet.PairOptions{Addresses: true})
+	// The receiving side answers with ICMP errors, and does not ask for the address of the other
+	// one: XDP would drop the reply, too.
+	err := pair.Rx.Do(func() error {
+		return netlink.NeighSet(&netlink.Neigh{
+			LinkIndex: pair.RxIndex, State: netlink.NUD_PERMANENT, IP: testnet.TxEndpoint.IPv4, HardwareAddr: testnet.TxEndpoint.MAC,
+		})
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
 	p, output := counting(t, pair, "drops", "-i", "rx0", "--interval", "100ms", "--flows", "1", "--json")
-	sender := testnet.MustSender(t, pair)
 	closed := testnet.TxToRx().UDP(1000, 9, make([]byte, 100))
 	send := func(packets int) {
-		for range packets {
-			if err := sender.Send(closed); err != nil {
-				t.Fatal(err)
-			}
-		}
+		testnet.Send(t, pair, slices.Repeat([][]byte{closed}, packets)...)
+		testnet.WaitHandled(t)
 	}
 	send(30)
 	if name := attached(t, pair); name != "" {

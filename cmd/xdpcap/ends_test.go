@@ -27,7 +27,8 @@ func checkDetached(t *testing.T, pair *testnet.Pair) {
 	}
 }
 
-// trickle sends frames, a hundred at a time, until the returned function is called.
+// trickle sends frames, ten thousand a second at most, until the returned function is called. A
+// capture that a busy machine leaves without a CPU for a second or two loses none of them.
 func trickle(t *testing.T, pair *testnet.Pair) (stop func()) {
 	t.Helper()
 	sender := testnet.MustSender(t, pair)
@@ -39,7 +40,7 @@ func trickle(t *testing.T, pair *testnet.Pair) (stop func()) {
 			case <-quit:
 				return
 			default:
-				if seq%100 == 0 {
+				if seq%10 == 0 {
 					time.Sleep(time.Millisecond)
 				}
 				sender.Send(testnet.UDPFrame(200, seq)) // fails while the interface is down
@@ -98,14 +99,18 @@ func TestCountAndDuration(t *testing.T) {
 	pair := testnet.MustPair(t, testnet.PairOptions{})
 	defer trickle(t, pair)()
 	for _, args := range [][]string{{"-c", "50"}, {"--duration", "300ms"}} {
-		file := tempFile(t)
-		p := listening(t, pair.Rx, nil, append(args, "-i", pair.RxName, "-w", file, "--json")...)
-		status, stderr := p.wait()
-		s := account(t, stderr)
-		records, _ := readFile(t, file)
-		if status != 0 || uint64(len(records)) != s.Captured || s.Captured == 0 {
-			t.Errorf("%v: exit status %d, %d packets, %s", args, status, len(records), stderr)
-		}
+		var s summary
+		testnet.WaitFor(t, "a capture that sees packets", func() bool { // on a busy machine none may come in 300 ms
+			file := tempFile(t)
+			p := listening(t, pair.Rx, nil, append(args, "-i", pair.RxName, "-w", file, "--json")...)
+			status, stderr := p.wait()
+			s = account(t, stderr)
+			records, _ := readFile(t, file)
+			if status != 0 || uint64(len(records)) != s.Captured {
+				t.Errorf("%v: exit status %d, %d packets, %s", args, status, len(records), stderr)
+			}
+			return s.Captured > 0
+		})
 		if args[0] == "-c" && s.Captured != 50 {
 			t.Errorf("-c 50: %d captured", s.Captured)
 		}
@@ -120,10 +125,10 @@ func TestCountAndDuration(t *testing.T) {
 func TestClosingLines(t *testing.T) {
 	pair := testnet.MustPair(t, testnet.PairOptions{})
 	p := listening(t, pair.Rx, nil, "-i", pair.RxName, "-w", os.DevNull)
-	testnet.Generate(t, pair, testnet.GeneratorOptions{Frame: testnet.UDPFrame(64, 0), Count: 300, Rate: 10_000})
+	_, n := testnet.Generate(t, pair, testnet.GeneratorOptions{Frame: testnet.UDPFrame(64, 0), Count: 300, Rate: 10_000})
 	want := "xdpcap: listening on rx0, XDP native, link-type EN10MB (Ethernet), snapshot length 65412 bytes\n" +
-		"300 packets captured\n300 packets received by filter\n0 packets dropped by kernel\n" +
-		"xdpcap: 300 seen = 0 filtered out + 0 not sampled + 0 lost + 0 invalid + 300 captured\n"
+		fmt.Sprintf("%[1]d packets captured\n%[1]d packets received by filter\n0 packets dropped by kernel\n"+
+			"xdpcap: %[1]d seen = 0 filtered out + 0 not sampled + 0 lost + 0 invalid + %[1]d captured\n", n)
 	if got := p.interrupt(); got != want {
 		t.Errorf("stderr:\n%swant:\n%s", got, want)
 	}
@@ -135,14 +140,14 @@ func TestSIGUSR1(t *testing.T) {
 	pair := testnet.MustPair(t, testnet.PairOptions{})
 	for _, args := range [][]string{{}, {"--json"}} {
 		p := listening(t, pair.Rx, nil, append([]string{"-i", pair.RxName, "-w", os.DevNull}, args...)...)
-		testnet.Generate(t, pair, testnet.GeneratorOptions{Frame: testnet.UDPFrame(64, 0), Count: 300, Rate: 10_000})
+		_, arrived := testnet.Generate(t, pair, testnet.GeneratorOptions{Frame: testnet.UDPFrame(64, 0), Count: 300, Rate: 10_000})
 		p.cmd.Process.Signal(syscall.SIGUSR1)
 		testnet.WaitFor(t, "the counts", func() bool {
 			if len(args) > 0 {
 				all := summaries(t, p.said())
-				return len(all) == 1 && all[0].Seen == 300
+				return len(all) == 1 && all[0].Seen == arrived
 			}
-			return strings.Contains(p.said(), "xdpcap: 300 seen = ")
+			return strings.Contains(p.said(), fmt.Sprintf("xdpcap: %d seen = ", arrived))
 		})
 		stderr := p.interrupt()
 		if text := strings.Contains(stderr, " seen = "); text != (len(args) == 0) {
@@ -155,15 +160,15 @@ func TestInterfaceDeleted(t *testing.T) {
 	pair := testnet.MustPair(t, testnet.PairOptions{})
 	file := tempFile(t)
 	p := listening(t, pair.Rx, nil, "-i", pair.RxName, "-w", file, "--json")
-	testnet.Generate(t, pair, testnet.GeneratorOptions{Frame: testnet.UDPFrame(64, 0), Count: 300})
+	_, arrived := testnet.Generate(t, pair, testnet.GeneratorOptions{Frame: testnet.UDPFrame(64, 0), Count: 300})
 	inRx(t, pair, netlink.LinkDel)
 	status, stderr := p.wait()
 	if status != 1 || !strings.Contains(stderr, "xdpcap: interface rx0 was deleted or moved to another network namespace\n") {
 		t.Errorf("exit status %d: %s", status, stderr)
 	}
 	records, _ := readFile(t, file)
-	if s := account(t, stderr); s.Captured != 300 || len(records) != 300 {
-		t.Errorf("%d packets in the file, summary %+v", len(records), s)
+	if s := account(t, stderr); s.Captured != arrived || uint64(len(records)) != arrived {
+		t.Errorf("%d packets in the file of %d, summary %+v", len(records), arrived, s)
 	}
 }
 
@@ -171,14 +176,13 @@ func TestInterfaceDownAndUp(t *testing.T) {
 	pair := testnet.MustPair(t, testnet.PairOptions{})
 	file := tempFile(t)
 	p := listening(t, pair.Rx, nil, "-i", pair.RxName, "-w", file, "--json")
-	testnet.Generate(t, pair, testnet.GeneratorOptions{Frame: testnet.UDPFrame(64, 0), Count: 300})
+	_, before := testnet.Generate(t, pair, testnet.GeneratorOptions{Frame: testnet.UDPFrame(64, 0), Count: 300})
 	inRx(t, pair, netlink.LinkSetDown)
 	inRx(t, pair, netlink.LinkSetUp)
 	defer trickle(t, pair)()
-	size := int64(300 * 100)
-	testnet.WaitFor(t, "packets after the interface is up again", func() bool { return fileSize(file) > size+10_000 })
-	if s := account(t, p.interrupt()); s.Captured <= 300 {
-		t.Errorf("summary %+v", s)
+	testnet.WaitFor(t, "packets after the interface is up again", func() bool { return packetBlocks(t, file) > int(before) })
+	if s := account(t, p.interrupt()); s.Captured <= before {
+		t.Errorf("%d packets before, summary %+v", before, s)
 	}
 }
 

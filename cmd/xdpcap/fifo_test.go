@@ -134,7 +134,7 @@ func TestCommandHangs(t *testing.T) {
 		t.Fatal(err)
 	}
 	p := listening(t, pair.Rx, nil, "-i", pair.RxName, "-w", tempFile(t), "-C", "100k", "-z", script, "--json")
-	testnet.Generate(t, pair, testnet.GeneratorOptions{Frame: testnet.UDPFrame(1000, 0), Count: 1000})
+	_, arrived := testnet.Generate(t, pair, testnet.GeneratorOptions{Frame: testnet.UDPFrame(1000, 0), Count: 1000})
 	p.cmd.Process.Signal(os.Interrupt)
 	testnet.WaitFor(t, "the waiting", func() bool { return strings.Contains(p.said(), "to end, for a minute at most") })
 	testnet.WaitFor(t, "the end", func() bool { // of the second in which a signal counts as the first
@@ -148,7 +148,7 @@ func TestCommandHangs(t *testing.T) {
 	})
 	_, stderr := p.wait()
 	s := account(t, stderr)
-	if s.Captured != 1000 || !strings.Contains(stderr, " have not ended, and go on by themselves; for ") || !strings.Contains(strings.Join(s.Notices, "\n"), "files none was started") {
+	if s.Captured != arrived || !strings.Contains(stderr, " have not ended, and go on by themselves; for ") || !strings.Contains(strings.Join(s.Notices, "\n"), "files none was started") {
 		t.Errorf("%s", stderr)
 	}
 }
@@ -184,9 +184,9 @@ func TestPrintFilesUnread(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			p := listening(t, pair.Rx, test.out, "-i", pair.RxName, "-w", tempFile(t), "-C", "100k", "--print-files", "--json")
-			testnet.Generate(t, pair, testnet.GeneratorOptions{Frame: testnet.UDPFrame(1000, 0), Count: 1000})
+			_, arrived := testnet.Generate(t, pair, testnet.GeneratorOptions{Frame: testnet.UDPFrame(1000, 0), Count: 1000})
 			stderr := p.interrupt()
-			if s := account(t, stderr); s.Captured != 1000 || !strings.Contains(stderr, test.said) || strings.Contains(stderr, "-z ") {
+			if s := account(t, stderr); s.Captured != arrived || !strings.Contains(stderr, test.said) || strings.Contains(stderr, "-z ") {
 				t.Errorf("%s", stderr)
 			}
 		})

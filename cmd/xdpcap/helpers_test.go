@@ -20,13 +20,21 @@ func skipEmulated(t *testing.T) {
 
 func stopProcess(t *testing.T, p *process) {
 	t.Helper()
-	if err := p.cmd.Process.Signal(syscall.SIGSTOP); err != nil {
-		t.Fatal(err)
+	if !tryStopProcess(t, p) {
+		t.Fatalf("xdpcap %v ended: %s", p.cmd.Args[1:], p.said())
 	}
+}
+
+// tryStopProcess is false if the process has ended by itself.
+func tryStopProcess(t *testing.T, p *process) (stopped bool) {
+	t.Helper()
+	p.cmd.Process.Signal(syscall.SIGSTOP)
 	testnet.WaitFor(t, "the process to stop", func() bool {
 		stat, err := os.ReadFile("/proc/" + strconv.Itoa(p.cmd.Process.Pid) + "/stat")
-		return err == nil && strings.Contains(string(stat), ") T ")
+		stopped = err == nil && strings.Contains(string(stat), ") T ")
+		return stopped || err != nil || strings.Contains(string(stat), ") Z ")
 	})
+	return stopped
 }
 
 func continueProcess(t *testing.T, p *process) {
@@ -52,6 +60,7 @@ func listenIP(t *testing.T, pair *testnet.Pair) func() int64 {
 		t.Fatal(err)
 	}
 	return func() (n int64) {
+		testnet.WaitHandled(t) // the driver has counted packets before the stack gets them
 		defer unix.Close(fd)
 		buf := make([]byte, 2048)
 		for {

@@ -43,24 +43,19 @@ func testCPUComesOnline(t *testing.T, lost bool, args ...string) {
 	if err := os.WriteFile(cpu1, []byte("1"), 0); err != nil {
 		t.Fatal(err)
 	}
-	send := func(n uint64) {
-		t.Helper()
-		if err := thread.Quiet(1, func() error { return sender.Send(testnet.UDPFrame(64, n)) }); err != nil {
-			t.Fatal(err)
-		}
-	}
+	send := func() { sendOnCPU1(t, pair, sender, 1) }
 	if lost {
 		const notice = "packets on a CPU that has come online are lost: this process may no longer open perf events (CPU 1); " +
 			"--transport ring does without perf events"
 		testnet.WaitFor(t, "the notice", func() bool { return strings.Contains(p.said(), notice) })
-		send(1)
+		send()
 		if s := account(t, p.interrupt()); s.Captured != 1 || s.Lost != 1 {
 			t.Errorf("summary %+v", s)
 		}
 		return
 	}
 	testnet.WaitFor(t, "a packet on the CPU that has come online", func() bool {
-		send(1)
+		send()
 		for _, packet := range readTraced(t, file) {
 			if packet.id>>52 == 1 {
 				return true
@@ -72,6 +67,17 @@ func testCPUComesOnline(t *testing.T, lost bool, args ...string) {
 	if s := account(t, p.interrupt()); s.Captured < 2 || s.Invalid != 0 {
 		t.Errorf("summary %+v", s)
 	}
+}
+
+// sendOnCPU1 sends a frame on that CPU, and waits until it has arrived: a busy kernel receives it
+// later.
+func sendOnCPU1(t *testing.T, pair *testnet.Pair, sender *testnet.Sender, number uint64) {
+	t.Helper()
+	before := testnet.MustStats(t, pair)
+	if err := thread.Quiet(1, func() error { return sender.Send(testnet.UDPFrame(64, number)) }); err != nil {
+		t.Fatal(err)
+	}
+	testnet.WaitArrived(t, pair, before, 1)
 }
 
 // If a CPU goes and comes back between two checks of the rings, which are a second apart, all of
@@ -93,9 +99,7 @@ func TestCPUGoesAndComesBack(t *testing.T) {
 			send := func(n int) {
 				t.Helper()
 				for range n {
-					if err := thread.Quiet(1, func() error { return sender.Send(testnet.UDPFrame(64, sent)) }); err != nil {
-						t.Fatal(err)
-					}
+					sendOnCPU1(t, pair, sender, sent)
 					sent++
 				}
 			}

@@ -80,11 +80,8 @@ func TestLatencyEvents(t *testing.T) {
 
 	out = newPipe(t)
 	p = listening(t, pair.Rx, out.in, "latency", "-i", pair.RxName, "--builtin", "--drop", "100", "--events")
-	sender := testnet.MustSender(t, pair)
 	for i := range uint64(3) {
-		if err := sender.Send(testnet.UDPFrame(100, i)); err != nil {
-			t.Fatal(err)
-		}
+		testnet.Send(t, pair, testnet.UDPFrame(100, i))
 	}
 	stderr := p.interrupt()
 	if text := out.read(t); strings.Count(text, " drop ") != 3 || strings.Count(text, " ns\n") != 3 {

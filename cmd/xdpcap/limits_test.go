@@ -142,11 +142,10 @@ func TestCapabilities(t *testing.T) {
 			setParanoid(t, test.paranoid)
 			summary := directoryFor(t, somebody) + "/summary.json"
 			args := append(strings.Fields(test.args), "-i", pair.RxName, "-w", os.DevNull, "--json="+summary)
-			p := startCommand(t, pair.Rx, nil, test.given.command(t, args...))
-			works, probed := probeIn(t, pair, test.given)
-			if !works {
+			if works, probed := probeIn(t, pair, test.given); !works {
 				t.Errorf("probe says no: %s", probed)
 			}
+			p := startCommand(t, pair.Rx, nil, test.given.command(t, args...))
 			if test.transport == "" {
 				status, stderr := p.wait()
 				oneLine(t, status, stderr, test.says...)

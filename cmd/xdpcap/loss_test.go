@@ -1,6 +1,7 @@
 package main_test
 
 import (
+	"context"
 	"os"
 	"regexp"
 	"strings"
@@ -18,13 +19,13 @@ var lossLine = regexp.MustCompile(`(?m)^xdpcap: rx0: \d+ of \d+ packets lost wit
 func TestLossIsSaid(t *testing.T) {
 	skipEmulated(t)
 	pair := testnet.MustPair(t, testnet.PairOptions{})
-	flood := testnet.GeneratorOptions{Frame: testnet.UDPFrame(1000, 0), Count: 400_000, Rate: 200_000}
+	g := testnet.MustGenerator(t, pair)
 
 	// A process that was stopped for a moment takes its time to read what came meanwhile, and no
 	// more is lost then.
 	p := listening(t, pair.Rx, nil, "-i", pair.RxName, "-w", os.DevNull, "-B", "256k", "--json")
 	stopProcess(t, p)
-	testnet.Generate(t, pair, testnet.GeneratorOptions{Frame: flood.Frame, Count: 1000})
+	testnet.Generate(t, pair, testnet.GeneratorOptions{Frame: testnet.UDPFrame(1000, 0), Count: 1000})
 	continueProcess(t, p)
 	said := waitForLoss(t, p)
 	if !regexp.MustCompile(` of 1000 bytes on average: more came at once than a ring of 256 KiB holds; ` +
@@ -40,8 +41,18 @@ func TestLossIsSaid(t *testing.T) {
 	lines, hurry := slowReader(t)
 	p = listening(t, pair.Rx, lines, "-i", pair.RxName, "-v")
 	begun := time.Now()
-	testnet.Generate(t, pair, flood)
+	// The cause is measured after the first loss, and until then packets must come.
+	ctx, stop := context.WithCancel(t.Context())
+	flooded := make(chan error, 1)
+	go func() {
+		_, err := g.Run(ctx, testnet.GeneratorOptions{Frame: testnet.UDPFrame(1000, 0), Rate: 200_000})
+		flooded <- err
+	}()
 	said = waitForLoss(t, p)
+	stop()
+	if err := <-flooded; err != nil {
+		t.Fatal(err)
+	}
 	hurry()
 	t.Logf("%v after the beginning: %s", time.Since(begun), said)
 	if !regexp.MustCompile(`: the output is always busy, and only \d+ % of packets find room; what helps: ` +

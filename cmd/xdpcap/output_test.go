@@ -33,7 +33,10 @@ func TestReaderGoesAway(t *testing.T) {
 		if _, err := io.ReadFull(r, make([]byte, 100)); err != nil {
 			t.Fatal(err)
 		}
+		stopProcess(t, p) // so that packets wait when it notices, even if no more come
+		testnet.Send(t, pair, testnet.UDPFrame(64, 0))
 		r.Close()
+		continueProcess(t, p)
 		status, stderr := p.wait()
 		if status != 1 || !strings.Contains(stderr, "standard output: its reader has gone away") {
 			t.Errorf("%v: exit status %d: %s", args, status, stderr)
@@ -106,17 +109,22 @@ func TestDiskFull(t *testing.T) {
 		{"/dev/full", []string{"-w", "/dev/full"}},
 		{"standard output", nil},
 	} {
-		p := start(t, pair.Rx, full, append(test.args, "-i", pair.RxName, "--json")...)
-		status, stderr := p.wait()
-		if status != 1 || !strings.Contains(stderr, "xdpcap: write packets to "+test.name+": no space left on device\n") {
-			t.Errorf("exit status %d: %s", status, stderr)
-		}
-		want := "write packets to " + test.name + ": no space left on device"
-		s := account(t, stderr)
-		if s.Captured != 0 || s.Bytes != 0 || s.Lost == 0 || s.NotTaken != s.Lost || s.Error != want {
-			t.Errorf("%s: summary %+v", test.name, s)
-		}
-		checkDetached(t, pair)
+		// On a busy machine a capture may end before the first packet comes.
+		testnet.WaitFor(t, "a capture that has seen packets", func() bool {
+			p := start(t, pair.Rx, full, append(test.args, "-i", pair.RxName, "--json")...)
+			status, stderr := p.wait()
+			if status != 1 || !strings.Contains(stderr, "xdpcap: write packets to "+test.name+": no space left on device\n") {
+				t.Errorf("exit status %d: %s", status, stderr)
+			}
+			want := "write packets to " + test.name + ": no space left on device"
+			s := account(t, stderr)
+			// On a busy machine the rings may have filled up, too.
+			if s.Captured != 0 || s.Bytes != 0 || s.NotTaken == 0 != (s.Seen == 0) || s.Lost != s.Seen || s.Error != want {
+				t.Errorf("%s: summary %+v", test.name, s)
+			}
+			checkDetached(t, pair)
+			return s.Seen > 0
+		})
 	}
 }
 
@@ -190,8 +198,9 @@ func checkCutShort(t *testing.T, file, stderr string) {
 func TestOutputStalls(t *testing.T) {
 	skipEmulated(t)
 	pair := testnet.MustPair(t, testnet.PairOptions{})
-	// The ring has room for what comes in a second, as a busy machine may leave xdpcap waiting.
-	const frames, rate, ring = 20_000, 10_000.0, "16M"
+	// The ring has room for what is sent at a time, however long a busy machine leaves xdpcap
+	// waiting, and not for what is sent while nobody reads.
+	const frames, times, rate, ring = 8_000, 3, 20_000.0, "16M"
 	r, w, err := os.Pipe()
 	if err != nil {
 		t.Fatal(err)
@@ -203,11 +212,14 @@ func TestOutputStalls(t *testing.T) {
 	copied, done := &bytes.Buffer{}, make(chan error, 1)
 	var arrived uint64
 	for range 2 {
-		// Nobody reads meanwhile. The frames take more room than there is in the ring.
-		_, n := testnet.Generate(t, pair, testnet.GeneratorOptions{Frame: testnet.UDPFrame(1500, 0), Count: frames, Rate: rate})
-		arrived += n
-		testnet.WaitFor(t, "the packets to leave the ring", func() bool { return memory(t, p)-before > int64(n*1500) })
-		size := copied.Len() + int(n*1500)
+		var waiting uint64
+		for range times {
+			_, n := testnet.Generate(t, pair, testnet.GeneratorOptions{Frame: testnet.UDPFrame(1500, 0), Count: frames, Rate: rate})
+			waiting += n
+			testnet.WaitFor(t, "the packets to leave the ring", func() bool { return memory(t, p)-before > int64(waiting*1500) })
+		}
+		arrived += waiting
+		size := copied.Len() + int(waiting*1500)
 		for copied.Len() < size {
 			r.SetReadDeadline(time.Now().Add(testnet.Patience))
 			if _, err := io.CopyN(copied, r, 1<<16); err != nil {
@@ -293,7 +305,8 @@ func TestFileTampered(t *testing.T) {
 			coming = false
 			s := account(t, stderr)
 			if test.kept == "-" {
-				if s.Captured != 0 || s.NotTaken != s.Seen {
+				// On a busy machine the rings may have filled up, too.
+				if s.Captured != 0 || s.NotTaken == 0 || s.Lost != s.Seen {
 					t.Errorf("summary %+v", s)
 				}
 				return
@@ -311,13 +324,13 @@ func TestTwoCaptures(t *testing.T) {
 	pair := testnet.MustPair(t, testnet.PairOptions{})
 	file := tempFile(t)
 	p := listening(t, pair.Rx, nil, "-i", pair.RxName, "-w", file, "--json")
-	testnet.Generate(t, pair, testnet.GeneratorOptions{Frame: testnet.UDPFrame(64, 0), Count: 300, Rate: 10_000})
+	_, arrived := testnet.Generate(t, pair, testnet.GeneratorOptions{Frame: testnet.UDPFrame(64, 0), Count: 300, Rate: 10_000})
 	status, stderr := start(t, pair.Rx, nil, "-i", pair.RxName, "-w", file).wait()
 	if status != 1 || !strings.Contains(stderr, fmt.Sprintf("-w: lock %s: another program is writing to it", file)) {
 		t.Errorf("exit status %d: %s", status, stderr)
 	}
 	s := account(t, p.interrupt())
-	if records, _ := readFile(t, file); s.Captured != 300 || len(records) != 300 {
-		t.Errorf("%d packets in the file, summary %+v", len(records), s)
+	if records, _ := readFile(t, file); s.Captured != arrived || uint64(len(records)) != arrived {
+		t.Errorf("%d packets of %d in the file, summary %+v", len(records), arrived, s)
 	}
 }

@@ -74,6 +74,7 @@ func TestPromiscuousForbidden(t *testing.T) {
 
 	p := startWithout(t, unix.CAP_NET_RAW, pair.Rx, "--sink", "-i", pair.RxName, "-i", second.RxName, "-w", os.DevNull, "--json")
 	testnet.WaitFor(t, "the notice", func() bool { return strings.Contains(p.said(), cause) })
+	p.listening()
 	testnet.Send(t, pair, testnet.UDPFrame(64, 0))
 	stderr = p.interrupt()
 	const notice = "rx0 may ignore packets for other MAC addresses: set it to promiscuous mode: " + cause

@@ -138,13 +138,26 @@ func TestReadServes(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer cmd.Process.Kill()
-	testnet.WaitFor(t, "the socket", func() bool { _, err := os.Stat(socket); return err == nil })
+	testnet.WaitFor(t, "the socket", func() bool { return accepts(t, socket) })
 	if diff := cmp.Diff(mustRead(t, "-v", file), mustRead(t, "-v", "unix:"+socket)); diff != "" {
 		t.Error(diff)
 	}
 	if err := cmd.Wait(); err != nil {
 		t.Errorf("%v: %s", err, &stderr)
 	}
+}
+
+// accepts tells whether a process accepts connections at a socket in the file system. The socket is
+// there a moment before that.
+func accepts(t *testing.T, socket string) bool {
+	t.Helper()
+	const acceptCon = "00010000" // the flag of sockets that listen
+	for line := range strings.Lines(contents(t, "/proc/net/unix")) {
+		if f := strings.Fields(line); f[3] == acceptCon && f[len(f)-1] == socket {
+			return true
+		}
+	}
+	return false
 }
 
 // A collector gets the packets of several files as one stream, in which is what a merged file has.

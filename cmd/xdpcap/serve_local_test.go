@@ -28,6 +28,10 @@ func TestServeLocal(t *testing.T) {
 	status, stderr := start(t, pair.Rx, nil, "-i", "lo", "--serve", "unix:"+path).wait()
 	oneLine(t, status, stderr, "--serve unix:"+path+": another process listens there: ")
 	stop()
+	testnet.WaitFor(t, "the other process's look to be counted", func() bool {
+		clients := countsOf(t, p, 0).Outputs[0].Clients
+		return clients != nil && *clients == 2
+	})
 	s := account(t, p.interrupt())
 	if len(s.Outputs) != 1 || s.Outputs[0].Clients == nil || *s.Outputs[0].Clients != 2 || s.Lost != 0 { // the other process has looked, too
 		t.Errorf("summary %+v", s)

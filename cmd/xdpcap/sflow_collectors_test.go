@@ -12,7 +12,9 @@ import (
 )
 
 // Other programs decode flow samples, counters and discarded packets as they were sent: goflow2 and
-// sfacctd receive them, and tshark reads what a collector of this test has received.
+// sfacctd receive them, and tshark reads what a collector of this test has received. sfacctd knows
+// no discarded packets, and finds nothing after one in a datagram: it gets all flow samples, since
+// these come in others.
 func TestSFlowCollectors(t *testing.T) {
 	skipEmulated(t)
 	pair := testnet.MustPair(t, testnet.PairOptions{})

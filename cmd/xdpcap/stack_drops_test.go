@@ -129,7 +129,8 @@ func TestStackDropsTraced(t *testing.T) {
 	}
 }
 
-// sendClosed sends a packet to each of these UDP ports, where nobody listens.
+// sendClosed sends a packet to each of these UDP ports, where nobody listens, and waits until the
+// stack has thrown them away.
 func sendClosed(t *testing.T, pair *testnet.Pair, ports ...uint16) {
 	t.Helper()
 	sender := testnet.MustSender(t, pair)
@@ -138,6 +139,7 @@ func sendClosed(t *testing.T, pair *testnet.Pair, ports ...uint16) {
 			t.Fatal(err)
 		}
 	}
+	testnet.WaitHandled(t)
 }
 
 // The flight recorder keeps why a packet was thrown away.
@@ -191,6 +193,7 @@ func TestStackDropsSFlow(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	testnet.WaitHandled(t)
 	s := account(t, p.interrupt())
 	if s.Captured != 3 || s.Seen != s.FilteredOut+3 || s.Outputs[0].Captured != 3 || s.Outputs[0].SFlow.DiscardedSamples != 3 || s.Outputs[0].SFlow.FlowSamples != 0 {
 		t.Errorf("summary %+v, outputs %+v", s.AccountKeys, s.Outputs)

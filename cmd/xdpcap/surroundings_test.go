@@ -26,6 +26,8 @@ type surroundings struct {
 	Ahead int
 	// Hidden are directories in which it finds nothing.
 	Hidden []string
+	// Run is the directory that it finds at /run; "" = the machine's.
+	Run string
 	// Refused are system calls that a seccomp filter answers with EPERM.
 	Refused []uint32
 	// Limits are its resource limits, by their numbers.
@@ -103,7 +105,7 @@ func enterSurroundings() error {
 			return err
 		}
 	}
-	if err := hide(s.Hidden); err != nil {
+	if err := remount(&s); err != nil {
 		return err
 	}
 	if err := refuse(s.Refused); err != nil {
@@ -118,9 +120,10 @@ func enterSurroundings() error {
 	return syscall.Exec(xdpcap, os.Args, os.Environ())
 }
 
-// hide mounts an empty file system over each directory, in a mount namespace of this thread.
-func hide(directories []string) error {
-	if directories == nil {
+// remount mounts an empty file system over each hidden directory, and another directory over /run,
+// in a mount namespace of this thread.
+func remount(s *surroundings) error {
+	if s.Hidden == nil && s.Run == "" {
 		return nil
 	}
 	if err := unix.Unshare(unix.CLONE_FS | unix.CLONE_NEWNS); err != nil {
@@ -129,10 +132,16 @@ func hide(directories []string) error {
 	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
 		return fmt.Errorf("keep mounts in the namespace: %w", err)
 	}
-	for _, d := range directories {
+	for _, d := range s.Hidden {
 		if err := unix.Mount("empty", d, "tmpfs", 0, ""); err != nil {
 			return fmt.Errorf("hide %s: %w", d, err)
 		}
+	}
+	if s.Run == "" {
+		return nil
+	}
+	if err := unix.Mount(s.Run, "/run", "", unix.MS_BIND|unix.MS_REC, ""); err != nil {
+		return fmt.Errorf("mount %s at /run: %w", s.Run, err)
 	}
 	return nil
 }

@@ -51,6 +51,7 @@ func traceMapProgram(t *testing.T, pair, out *testnet.Pair, target *testnet.Targ
 	testnet.WaitFor(t, "the program in the map to run", func() bool { return verdicts(t, target) == want })
 
 	n := uint64(len(frames))
+	countsOf(t, p, 2*n) // the program counts before its exit is traced
 	if s := account(t, p.interrupt()); s.Seen != 2*n || s.Captured != 2*n {
 		t.Errorf("summary %+v", s)
 	}

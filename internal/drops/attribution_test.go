@@ -89,6 +89,7 @@ func TestLossOfForwarded(t *testing.T) {
 	for range sent {
 		n.must(n.sender.Send(path.UDP(1000, 9, make([]byte, 500))))
 	}
+	testnet.WaitHandled(n)
 	dropped := uint64(0)
 	n.must(n.Rx.Do(func() error {
 		queues, err := netlink.QdiscList(card)

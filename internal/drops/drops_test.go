@@ -169,6 +169,7 @@ func TestRenamed(t *testing.T) {
 	n.must(n.Rx.Do(func() error {
 		return errors.Join(netlink.LinkSetDown(rx), netlink.LinkSetName(rx, "renamed0"), netlink.LinkSetUp(rx))
 	}))
+	testnet.WaitUp(t, n.Pair)
 	n.must(follow())
 	n.attach(asm.Instructions{asm.Mov.Imm(asm.R0, int32(xdp.Drop))}, link.XDPDriverMode)
 	n.must(follow())

@@ -77,6 +77,7 @@ func TestFlowsOfLosses(t *testing.T) {
 	const sent = 30
 	pair := testnet.MustPair(t, testnet.PairOptions{Addresses: true, IPv6: true})
 	n := &network{t, pair, testnet.MustSender(t, pair)}
+	n.meet() // ARP's answers would find the slow queue full of others
 	full := n.listen()
 	n.must(n.Rx.Do(func() error { // 1000 bytes per second
 		queue := netlink.QdiscAttrs{LinkIndex: n.RxIndex, Handle: netlink.MakeHandle(1, 0), Parent: netlink.HANDLE_ROOT}
@@ -157,6 +158,7 @@ func TestFlowsOfNoLosses(t *testing.T) {
 				n.must(n.sender.Send(other.UDP(1000, 9, make([]byte, 100))))
 			}
 			n.send(10, 1) // so that the stage is there
+			testnet.WaitHandled(n)
 			n.attach(verdict(xdp.Drop)(n), flags)
 			n.must(n.Rx.Do(func() error { _, err := m.Follow(); return err }))
 			n.send(9, sent)
@@ -193,6 +195,7 @@ func TestFlowsWithoutRoom(t *testing.T) {
 		for range 10 {
 			n.send(9, 1)
 		}
+		testnet.WaitHandled(n) // the kernel's queue has room for 1000 packets of all interfaces
 	}
 	c := n.counts(m)
 	if c.Flows.Overflow.Flows == 0 || c.Flows.Overflow.Most.Packets == 0 {

@@ -109,7 +109,8 @@ func (l *lab) program() asm.Instructions {
 	}
 }
 
-// sendAll sends so many packets to every place, and returns the sum.
+// sendAll sends so many packets to every place, and returns the sum. It waits between them, because
+// the queue of Rx has room for 256 packets only.
 func (l *lab) sendAll(each int) (sent uint64) {
 	l.Helper()
 	open := uint16(l.open.LocalAddr().(*net.UDPAddr).Port)
@@ -125,6 +126,7 @@ func (l *lab) sendAll(each int) (sent uint64) {
 			l.must(l.sender.Send(path.UDP(1000, open, make([]byte, 400))))
 			sent++
 		}
+		testnet.WaitHandled(l)
 	}
 	return sent
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 
+	"github.com/xdpcap/xdpcap/internal/testnet"
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
@@ -106,6 +107,7 @@ func TestSockets(t *testing.T) {
 				n := newNetwork(t)
 				id := n.toSocket(n.socket(test.frames), flags)
 				n.send(9, before) // is not counted
+				testnet.WaitHandled(n)
 				m := n.openMeter()
 				n.send(9, sent)
 				want := test.want

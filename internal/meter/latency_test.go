@@ -270,7 +270,8 @@ func TestRuntime(t *testing.T) {
 	var readers [2]*Runtime
 	for i := range readers {
 		readers[i] = openIn(t, n.pair.Rx, func() (*Runtime, error) { return OpenRuntime(n.pair.RxName) })
-		n.send(frames) // only the first one is there for the first of these
+		// Only the first one is there for the first of these.
+		testnet.Send(t, n.pair, slices.Repeat([][]byte{testnet.UDPFrame(testnet.MinFrame, 0)}, frames)...)
 	}
 	for i, r := range readers {
 		defer r.Close()

@@ -16,9 +16,6 @@ import (
 // A packet for another CPU counts when it is queued and when it is taken. Those of another
 // program's cpumap do not count.
 func TestCPUMap(t *testing.T) {
-	if testnet.Emulated() {
-		t.Skip("an emulated machine polls several frames at once, and they are one event")
-	}
 	n := newNetwork(t)
 	cpumap := n.newCPUMap(nil)
 	n.attach(redirectThrough(cpumap))

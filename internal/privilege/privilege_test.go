@@ -171,7 +171,10 @@ func threads() (lines []string, err error) {
 	}
 	for _, file := range files {
 		own, err := threadIdentity(file)
-		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ESRCH) {
+			continue // the thread has ended
+		}
+		if err != nil {
 			return nil, err
 		}
 		lines = append(lines, own...)

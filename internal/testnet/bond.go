@@ -19,23 +19,9 @@ func MustBond(tb TB, name string, pairs ...*Pair) {
 		return pairs[0].Rx.Do(func() error { return netlink.LinkDel(&netlink.Bond{LinkAttrs: netlink.LinkAttrs{Name: name}}) })
 	})
 	for _, p := range pairs {
-		for _, end := range []struct {
-			ns   *Namespace
-			name string
-		}{{p.Tx, p.TxName}, {p.Rx, p.RxName}, {p.Rx, name}} {
-			WaitFor(tb, end.name+" to be up again", func() (up bool) {
-				err := end.ns.Do(func() error {
-					link, err := netlink.LinkByName(end.name)
-					up = err == nil && link.Attrs().OperState == netlink.OperUp
-					return err
-				})
-				if err != nil {
-					tb.Fatalf("%v", err)
-				}
-				return up
-			})
-		}
+		WaitUp(tb, p)
 	}
+	waitUp(tb, pairs[0].Rx, func() (netlink.Link, error) { return netlink.LinkByName(name) })
 }
 
 // makeBond runs inside the namespace.

@@ -2,7 +2,14 @@ package testnet
 
 import (
 	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
 	"time"
+
+	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
 
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
@@ -100,6 +107,34 @@ func MustStats(tb TB, p *Pair) PairStats {
 	return s
 }
 
+// WaitUp waits until both ends of a pair can send again, after one of them was down. Before that,
+// the kernel drops what they send, and gives no error.
+func WaitUp(tb TB, p *Pair) {
+	tb.Helper()
+	for _, end := range []struct {
+		ns    *Namespace
+		index int
+	}{{p.Tx, p.TxIndex}, {p.Rx, p.RxIndex}} {
+		waitUp(tb, end.ns, func() (netlink.Link, error) { return netlink.LinkByIndex(end.index) })
+	}
+}
+
+// waitUp waits until an interface of a namespace is up.
+func waitUp(tb TB, ns *Namespace, find func() (netlink.Link, error)) {
+	tb.Helper()
+	WaitFor(tb, "an interface to be up again", func() (up bool) {
+		err := ns.Do(func() error {
+			link, err := find()
+			up = err == nil && link.Attrs().OperState == netlink.OperUp
+			return err
+		})
+		if err != nil {
+			tb.Fatalf("%v", err)
+		}
+		return up
+	})
+}
+
 // WaitArrived waits until sent more frames than before have been delivered to Rx or dropped, and
 // returns how many were delivered. XDP programs saw exactly these. Under load, and on emulated
 // machines, fewer may be delivered than were sent.
@@ -114,23 +149,25 @@ func WaitArrived(tb TB, p *Pair, before PairStats, sent uint64) (delivered uint6
 	return now.Delivered - before.Delivered
 }
 
-// Send sends frames with one system call each, and waits until they have arrived. It ends the test
-// if a frame found Rx's ring full, because no test sends that many.
+// Send sends frames with one system call each, and waits until they have arrived. It sends some at
+// a time, so that Rx's ring has room for them even if nothing takes them out meanwhile.
 func Send(tb TB, p *Pair, frames ...[]byte) {
 	tb.Helper()
-	before := MustStats(tb, p)
 	s, err := p.sender()
 	if err != nil {
 		tb.Fatalf("%v", err)
 	}
-	for _, f := range frames {
-		if err := s.Send(f); err != nil {
-			tb.Fatalf("%v", err)
+	for some := range slices.Chunk(frames, 100) {
+		before := MustStats(tb, p)
+		for _, f := range some {
+			if err := s.Send(f); err != nil {
+				tb.Fatalf("%v", err)
+			}
 		}
-	}
-	sent := uint64(len(frames))
-	if delivered := WaitArrived(tb, p, before, sent); delivered != sent {
-		tb.Fatalf("of %d frames %d arrived", sent, delivered)
+		sent := uint64(len(some))
+		if delivered := WaitArrived(tb, p, before, sent); delivered != sent {
+			tb.Fatalf("of %d frames %d arrived", sent, delivered)
+		}
 	}
 }
 
@@ -162,4 +199,20 @@ func Generate(tb TB, p *Pair, opts GeneratorOptions) (r Result, delivered uint64
 		tb.Fatalf("sent %d of %d frames in %v", r.Sent, opts.Count, limit)
 	}
 	return r, WaitArrived(tb, p, before, r.Sent)
+}
+
+// MountAt gives a namespace a path, as ip netns and container runtimes do, until the test ends.
+func (ns *Namespace) MountAt(tb TB, path string) {
+	tb.Helper()
+	err := os.MkdirAll(filepath.Dir(path), 0o755)
+	if err == nil {
+		err = os.WriteFile(path, nil, 0o600)
+	}
+	if err == nil {
+		err = unix.Mount(fmt.Sprintf("/proc/self/fd/%d", int(ns.handle)), path, "", unix.MS_BIND, "")
+	}
+	if err != nil {
+		tb.Fatalf("mount a network namespace at %s: %v", path, err)
+	}
+	tb.Cleanup(func() { unix.Unmount(path, unix.MNT_DETACH) })
 }

@@ -2,21 +2,29 @@ package testnet
 
 import (
 	"bytes"
+	"fmt"
 	"os"
 	"path/filepath"
-	"strings"
 	"sync"
+
+	"github.com/xdpcap/xdpcap/internal/thread"
 )
 
 // WaitHandled waits until the kernel has handled everything that was sent before, at most Patience.
 // Usually it does so before the system call that sends returns. On a busy machine a thread of each
 // CPU does it, ksoftirqd, which sleeps when nothing is left. It waits for nothing where this
 // process cannot see these threads.
+//
+// What network cards receive is handled in interrupts, on any CPU, and some time after it was sent.
+// Of that, WaitHandled waits for what has already begun.
 func WaitHandled(tb TB) {
 	tb.Helper()
-	for _, thread := range softirqThreads() {
+	for cpu, directory := range softirqThreads() {
+		// A thread gets the CPU when an interrupt there has done its work or left it to ksoftirqd.
+		// A CPU that this process may not use gives an error.
+		_ = thread.Quiet(cpu, func() error { return nil })
 		WaitFor(tb, "the kernel to handle what was sent", func() bool {
-			stat, err := os.ReadFile(filepath.Join(thread, "stat"))
+			stat, err := os.ReadFile(filepath.Join(directory, "stat"))
 			if err != nil {
 				tb.Fatalf("look at ksoftirqd: %v", err)
 			}
@@ -26,12 +34,15 @@ func WaitHandled(tb TB) {
 	}
 }
 
-// softirqThreads are the directories below /proc of the threads ksoftirqd.
-var softirqThreads = sync.OnceValue(func() (found []string) {
+// softirqThreads are the directories below /proc of the threads ksoftirqd, by their CPUs.
+var softirqThreads = sync.OnceValue(func() map[int]string {
+	found := make(map[int]string)
 	names, _ := filepath.Glob("/proc/[0-9]*/comm")
 	for _, path := range names {
-		if name, err := os.ReadFile(path); err == nil && strings.HasPrefix(string(name), "ksoftirqd/") {
-			found = append(found, filepath.Dir(path))
+		name, err := os.ReadFile(path)
+		var cpu int
+		if _, no := fmt.Sscanf(string(name), "ksoftirqd/%d", &cpu); err == nil && no == nil {
+			found[cpu] = filepath.Dir(path)
 		}
 	}
 	return found

@@ -1,6 +1,7 @@
 package xdp_test
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -47,6 +48,27 @@ func idOf(t *testing.T, m *ebpf.Map) string {
 	}
 	id, _ := info.ID()
 	return fmt.Sprint(id)
+}
+
+// goneMap returns the id of a map that is gone.
+func goneMap(t *testing.T, spec ebpf.MapSpec) (id string) {
+	t.Helper()
+	m := newNamedMap(t, spec)
+	info, err := m.Info()
+	if err != nil {
+		t.Fatal(err)
+	}
+	number, _ := info.ID()
+	m.Close()
+	// Another process that looks at all maps may have it open for a moment.
+	testnet.WaitFor(t, "the map to be gone", func() bool {
+		held, err := ebpf.NewMapFromID(number)
+		if err == nil {
+			held.Close()
+		}
+		return errors.Is(err, os.ErrNotExist)
+	})
+	return fmt.Sprint(number)
 }
 
 // A map is found by its pin, its id and its name, and its enum names the reasons. Where several
@@ -113,9 +135,7 @@ func TestReasonMapErrors(t *testing.T) {
 	first, second := newNamedMap(t, unused), newNamedMap(t, unused)
 	program := fmt.Sprintf("XDP program reasoning_target (id %d)", target.ID)
 	uses := program + " uses reasons"
-	closed := newNamedMap(t, array)
-	gone := idOf(t, closed)
-	closed.Close()
+	gone := goneMap(t, array)
 	for _, test := range []struct{ which, want string }{
 		{"/no/such/map", "open the map /no/such/map: it does not exist: the program that has it must pin it there"},
 		{file, "open the map " + file + ": it is not a pinned map, nor in a BPF file system"},
