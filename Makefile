@@ -21,6 +21,7 @@ GENERATE_PACKAGES := clang-19 llvm-19 clang-format-19 libbpf-dev
 RACE_PACKAGES     := gcc libc6-dev
 TEST_PACKAGES     := tcpdump tshark iproute2 groff-base
 KERNELS_PACKAGES  := $(TEST_PACKAGES) qemu-system-x86 xz-utils debian-archive-keyring
+ARM64_PACKAGES    := qemu-system-arm
 BENCH_PACKAGES    := $(TEST_PACKAGES) xdp-tools netsniff-ng
 HOST_PACKAGES     := prometheus systemd pmacct jq libcap2-bin
 
@@ -75,8 +76,8 @@ test-race: build ## run the tests of the packages that have goroutines with the 
 	$(SUDO) $(URGENT) env PATH="$$PATH" CGO_ENABLED=1 CI="$(CI)" $(GO) test -race $(TEST_FLAGS) $(RACING)
 	$(SUDO) $(URGENT) env PATH="$$PATH" CGO_ENABLED=1 CI="$(CI)" XDPCAP= GORACE=atexit_sleep_ms=0 $(GO) test -race $(TEST_FLAGS) -run 'TestChaos|TestServe|TestSend$$' -skip TestChaos/little_memory ./cmd/xdpcap
 
-test-kernels: ## run the tests in Debian's kernels 6.1 and 6.12 under qemu, or in KERNEL=6.1; RUN=TestName narrows it
-	@$(call need,$(KERNELS_PACKAGES))
+test-kernels: ## run the tests in Debian's kernels 6.1 and 6.12 under qemu, or in KERNEL=arm64; RUN=TestName narrows it
+	@$(call need,$(KERNELS_PACKAGES) $(if $(filter arm64,$(KERNEL)),$(ARM64_PACKAGES)))
 	$(GO) build -o bin/kernels ./internal/tools/kernels
 	$(URGENT) bin/kernels -run '$(RUN)' $(KERNEL)
 

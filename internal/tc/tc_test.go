@@ -435,7 +435,7 @@ func TestKilled(t *testing.T) {
 		running := startChild(t, p, kind, "wait")
 		both := []string{"clsact", "1 3 78646302 xdpcap:clsact", "1 3 78646301 xdpcap:clsact"}
 		if kind == tc.TCX {
-			both = []string{"tcx child", "tcx child"}
+			both = []string{"tcx " + childName, "tcx " + childName}
 		}
 		expectState(t, "two run", p, both...)
 		before := childPrograms(t)
@@ -502,13 +502,13 @@ func TestCloseBesideCopy(t *testing.T) {
 	requireKind(t, tc.TCX)
 	p := testnet.MustPair(t, testnet.PairOptions{})
 	a := mustAttach(t, p, tc.TCX, mustCounter(t, "ours", next))
-	held := newestLink(t)
+	held := tcxLink(t, p)
 	defer held.Close()
 	mustClose(t, a)
 	expectState(t, "closed", p)
 }
 
-// childPrograms counts the loaded programs of children: no other package's tests have some.
+// childPrograms counts the loaded programs of children.
 func childPrograms(t *testing.T) (n int) {
 	t.Helper()
 	for id := ebpf.ProgramID(0); ; {
@@ -544,7 +544,7 @@ func TestCheck(t *testing.T) {
 		a := mustAttach(t, p, kind, mustCounter(t, "ours", next))
 		want := "at the egress of tx0: somebody has detached the tcx link"
 		if kind == tc.TCX {
-			detachLink(t)
+			detachLink(t, p)
 		} else {
 			want = "at the egress of tx0: somebody has removed the filter, or the qdisc clsact"
 			if err := p.Tx.Do(func() error {
@@ -577,30 +577,35 @@ func TestCheck(t *testing.T) {
 	})
 }
 
-// detachLink does what `bpftool link detach` does to the newest link of the type tcx.
-func detachLink(t *testing.T) {
+// detachLink does what `bpftool link detach` does to the only tcx link of the sending side.
+func detachLink(t *testing.T, p *testnet.Pair) {
 	t.Helper()
-	newest := newestLink(t)
-	defer newest.Close()
-	if err := newest.Detach(); err != nil {
+	l := tcxLink(t, p)
+	defer l.Close()
+	if err := l.Detach(); err != nil {
 		t.Fatal(err)
 	}
 }
 
-// newestLink opens the newest link of the type tcx.
-func newestLink(t *testing.T) (newest link.Link) {
+// tcxLink opens the only tcx link of the sending side. Other tests make and close links meanwhile.
+func tcxLink(t *testing.T, p *testnet.Pair) (l link.Link) {
 	t.Helper()
-	links := new(link.Iterator)
-	defer links.Close()
-	for links.Next() {
-		if info, err := links.Link.Info(); err == nil && info.Type == link.TCXType {
-			newest = links.Take()
+	err := p.Tx.Do(func() error {
+		found, err := link.QueryPrograms(link.QueryOptions{Target: p.TxIndex, Attach: ebpf.AttachTCXEgress})
+		if err != nil {
+			return err
 		}
+		if n := len(found.Programs); n != 1 {
+			return fmt.Errorf("%d tcx programs, want one", n)
+		}
+		id, _ := found.Programs[0].LinkID()
+		l, err = link.NewFromID(id)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
 	}
-	if newest == nil {
-		t.Fatal("there is no tcx link")
-	}
-	return newest
+	return l
 }
 
 // A child is this test binary as another process.
@@ -610,16 +615,17 @@ type child struct {
 	stdout *bufio.Reader
 }
 
-// childName is that of a child's program.
-const childName = "child"
+// childName is that of a child's program. Those of another run of the tests have another one.
+var childName = fmt.Sprintf("child%d", os.Getpid())
 
-// childVariable makes a process a child; it has the kind and the task.
+// childVariable makes a process a child; it has the kind, the task, and the names of the interface
+// and the program.
 const childVariable = "XDPCAP_TEST_EGRESS"
 
 func startChild(t *testing.T, p *testnet.Pair, kind tc.Kind, task string) *child {
 	t.Helper()
 	c := &child{cmd: exec.Command("/proc/self/exe")}
-	c.cmd.Env = append(os.Environ(), fmt.Sprintf("%s=%d %s %s", childVariable, kind, task, p.TxName))
+	c.cmd.Env = append(os.Environ(), fmt.Sprintf("%s=%d %s %s %s", childVariable, kind, task, p.TxName, childName))
 	stdin, err := c.cmd.StdinPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -670,15 +676,15 @@ func TestMain(m *testing.M) {
 
 func runChild(task string) error {
 	var kind tc.Kind
-	var name, ifname string
-	if _, err := fmt.Sscan(task, &kind, &name, &ifname); err != nil {
+	var name, ifname, program string
+	if _, err := fmt.Sscan(task, &kind, &name, &ifname, &program); err != nil {
 		return err
 	}
 	ifi, err := xdp.InterfaceByName(ifname)
 	if err != nil {
 		return err
 	}
-	c, err := newCounter(childName, next)
+	c, err := newCounter(program, next)
 	if err != nil {
 		return err
 	}

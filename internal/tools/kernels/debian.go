@@ -18,6 +18,7 @@ type kernel struct {
 	suite   string
 	name    string // of the package
 	extra   bool   // tested on request only
+	arch    *architecture
 }
 
 // The kernels come from the suites' security updates: their lists are short, and users are told to
@@ -25,13 +26,14 @@ type kernel struct {
 // packets of several buffers nor live frames, which came with 5.18. The real-time kernels have the
 // same versions.
 var kernels = []kernel{
-	{"6.1", "bookworm-security", "linux-image-cloud-amd64", false},
-	{"6.12", "bookworm-security", "linux-image-6.12-cloud-amd64", false},
-	{"5.10", "bullseye-security", "linux-image-cloud-amd64", true},
-	{"newest", "trixie-backports", "linux-image-cloud-amd64", true},
-	{"6.1-rt", "bookworm-security", "linux-image-rt-amd64", true},
-	{"6.12-rt", "bookworm-security", "linux-image-6.12-rt-amd64", true},
-	{"newest-rt", "trixie-backports", "linux-image-rt-amd64", true},
+	{"6.1", "bookworm-security", "linux-image-cloud-amd64", false, architectureOf("amd64")},
+	{"6.12", "bookworm-security", "linux-image-6.12-cloud-amd64", false, architectureOf("amd64")},
+	{"5.10", "bullseye-security", "linux-image-cloud-amd64", true, architectureOf("amd64")},
+	{"newest", "trixie-backports", "linux-image-cloud-amd64", true, architectureOf("amd64")},
+	{"6.1-rt", "bookworm-security", "linux-image-rt-amd64", true, architectureOf("amd64")},
+	{"6.12-rt", "bookworm-security", "linux-image-6.12-rt-amd64", true, architectureOf("amd64")},
+	{"newest-rt", "trixie-backports", "linux-image-rt-amd64", true, architectureOf("amd64")},
+	{"arm64", "bookworm-security", "linux-image-6.12-cloud-arm64", true, architectureOf("arm64")},
 }
 
 // choose returns the kernels of these versions, or without versions those that are always tested.
@@ -74,23 +76,33 @@ func (k kernel) image() (string, error) {
 // get downloads the package and unpacks it without installing it, unless an
 // earlier run did.
 func (k kernel) get(ctx context.Context) error {
-	if _, err := os.Stat(k.root()); err == nil {
+	return unpackOnce(ctx, k.root(), k.arch, k.suite, func(a *apt) error {
+		names, err := a.parts(k.name)
+		if err != nil {
+			return err
+		}
+		slices.Sort(names)
+		_, err = a.run("apt-get", append([]string{"--quiet", "download"}, slices.Compact(names)...)...)
+		return err
+	})
+}
+
+// unpackOnce makes a directory of the packages of a suite that download places into apt's
+// directory, unless an earlier run did.
+func unpackOnce(ctx context.Context, root string, arch *architecture, suite string, download func(*apt) error) error {
+	if _, err := os.Stat(root); err == nil {
 		return nil
 	}
-	dir, err := filepath.Abs(k.dir())
+	dir, err := filepath.Abs(filepath.Dir(root))
 	if err != nil {
 		return err
 	}
-	a, err := newApt(ctx, filepath.Join(dir, "apt"), k.suite)
+	a, err := newApt(ctx, filepath.Join(dir, "apt"), arch, suite)
 	if err != nil {
 		return err
 	}
 	defer os.RemoveAll(a.dir)
-	names, err := a.parts(k.name)
-	if err != nil {
-		return err
-	}
-	if _, err := a.run("apt-get", append([]string{"--quiet", "download"}, names...)...); err != nil {
+	if err := download(a); err != nil {
 		return err
 	}
 	packages, err := filepath.Glob(filepath.Join(a.dir, "*.deb"))
@@ -103,19 +115,20 @@ func (k kernel) get(ctx context.Context) error {
 			return err
 		}
 	}
-	return os.Rename(unpacked, k.root())
+	return os.Rename(unpacked, root)
 }
 
 // apt runs apt with one suite as its only source and with separate state, so that the machine's
 // stays unchanged. It uses the machine's other settings, a proxy for example.
 type apt struct {
-	ctx context.Context
-	dir string
+	ctx  context.Context
+	dir  string
+	arch *architecture
 }
 
 const keyring = "/usr/share/keyrings/debian-archive-keyring.gpg"
 
-func newApt(ctx context.Context, dir, suite string) (*apt, error) {
+func newApt(ctx context.Context, dir string, arch *architecture, suite string) (*apt, error) {
 	mirror, err := mirrorOf(ctx, suite)
 	if err != nil {
 		return nil, err
@@ -123,11 +136,11 @@ func newApt(ctx context.Context, dir, suite string) (*apt, error) {
 	if err := os.MkdirAll(filepath.Join(dir, "lists/partial"), 0o755); err != nil {
 		return nil, err
 	}
-	line := fmt.Sprintf("deb [arch=amd64 signed-by=%s] %s %s main\n", keyring, mirror, suite)
+	line := fmt.Sprintf("deb [arch=%s signed-by=%s] %s %s main\n", arch.name, keyring, mirror, suite)
 	if err := os.WriteFile(filepath.Join(dir, "sources.list"), []byte(line), 0o644); err != nil {
 		return nil, err
 	}
-	a := &apt{ctx, dir}
+	a := &apt{ctx, dir, arch}
 	_, err = a.run("apt-get", "--quiet", "--error-on=any", "update")
 	return a, err
 }
@@ -160,6 +173,7 @@ func (a *apt) run(name string, args ...string) (string, error) {
 			"-o", "Dir::State::Lists=" + filepath.Join(a.dir, "lists"),
 			"-o", "Dir::Cache::PkgCache=", "-o", "Dir::Cache::SrcPkgCache=",
 			"-o", "Acquire::Languages=none",
+			"-o", "APT::Architecture=" + a.arch.name,
 			"-o", "APT::Sandbox::User=root", // apt's own user may not be allowed to enter the directory
 		}, args...)
 	}
@@ -168,11 +182,12 @@ func (a *apt) run(name string, args ...string) (string, error) {
 
 var (
 	depends = regexp.MustCompile(`(?m)^Depends:.*`)
-	part    = regexp.MustCompile(`\blinux-(image|binary|modules)-[^\s,]*\d[^\s,]*`)
+	part    = regexp.MustCompile(`\blinux-(image|base|binary|modules)-[^\s,]*\d[^\s,]*`)
 )
 
-// parts returns the package and its dependencies among the kernel's packages: an image, which may
-// itself depend on a binary and modules, as in 7.2.
+// parts returns the package and its dependencies among the kernel's packages, some of them more
+// than once: an image, which may itself depend on a binary, modules, and the list of what is built
+// in, as in 7.3.
 func (a *apt) parts(name string) ([]string, error) {
 	out, err := a.run("apt-cache", "show", "--no-all-versions", name)
 	if err != nil {

@@ -16,7 +16,7 @@ func TestChoose(t *testing.T) {
 		{name: "none: the supported ones", want: []string{"6.1", "6.12"}},
 		{name: "one", versions: []string{"6.12"}, want: []string{"6.12"}},
 		{name: "on request only", versions: []string{"newest", "5.10"}, want: []string{"newest", "5.10"}},
-		{name: "unknown", versions: []string{"6.1", "6.13"}, err: `kernel "6.13": must be one of [6.1 6.12 5.10 newest 6.1-rt 6.12-rt newest-rt]`},
+		{name: "unknown", versions: []string{"6.1", "6.13"}, err: `kernel "6.13": must be one of [6.1 6.12 5.10 newest 6.1-rt 6.12-rt newest-rt arm64]`},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			chosen, err := choose(test.versions)
@@ -36,10 +36,10 @@ func TestChoose(t *testing.T) {
 func TestKernelParts(t *testing.T) {
 	const shown = `Package: linux-image-cloud-amd64
 Version: 6.12.5-1
-Depends: linux-binary-6.12.5-cloud-amd64 (= 6.12.5-1), linux-modules-6.12.5-cloud-amd64, initramfs-tools | dracut, linux-base (>= 4.3~)
+Depends: linux-binary-6.12.5-cloud-amd64 (= 6.12.5-1), linux-modules-6.12.5-cloud-amd64, linux-base-6.12.5-cloud-amd64, initramfs-tools | dracut, linux-base (>= 4.3~)
 Recommends: linux-image-9.9-other
 `
-	want := []string{"linux-binary-6.12.5-cloud-amd64", "linux-modules-6.12.5-cloud-amd64"}
+	want := []string{"linux-binary-6.12.5-cloud-amd64", "linux-modules-6.12.5-cloud-amd64", "linux-base-6.12.5-cloud-amd64"}
 	if diff := cmp.Diff(want, partsIn(shown)); diff != "" {
 		t.Error(diff)
 	}

@@ -15,10 +15,6 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// reportPort carries the output of the tests, divided by marks. It is not the console, so that the
-// kernel's messages do not get in between.
-const reportPort = "/dev/ttyS1"
-
 // A mark is at the start of a line, followed by a value.
 const (
 	markKernel  = "## kernel "  // its release
@@ -93,8 +89,10 @@ func runPlan() error {
 	return unix.IoctlSetInt(int(port.Fd()), unix.TCSBRK, 1)
 }
 
-// openPort opens the port and sets it up to send bytes unchanged.
+// openPort opens the port that carries the output of the tests, divided by marks, and sets it up to
+// send bytes unchanged. It is not the console, so that the kernel's messages do not get in between.
 func openPort() (*os.File, error) {
+	reportPort := architectureOf(runtime.GOARCH).report
 	port, err := os.OpenFile(reportPort, os.O_WRONLY|unix.O_NOCTTY, 0)
 	if err != nil {
 		return nil, err

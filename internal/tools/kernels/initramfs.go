@@ -8,9 +8,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
-	"os/exec"
 	"path/filepath"
-	"regexp"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -34,11 +32,7 @@ func writeInitramfs(path string, k kernel, p plan) (err error) {
 	buffer := bufio.NewWriter(file)
 	c := &cpio{w: buffer, dirs: make(map[string]bool)}
 
-	self, err := os.Executable()
-	if err != nil {
-		return err
-	}
-	c.addFile("init", self)
+	c.addFile("init", filepath.Join(k.arch.testDir(), initProgram))
 	c.add("dev/console", unix.S_IFCHR|0o600, unix.Mkdev(5, 1), nil)
 	modules, err := k.modules()
 	if err != nil {
@@ -47,11 +41,11 @@ func writeInitramfs(path string, k kernel, p plan) (err error) {
 	for i, m := range modules {
 		c.add(fmt.Sprintf("%s/%02d-%s", moduleDir, i, m.name), unix.S_IFREG|0o644, 0, m.data)
 	}
-	if err := c.addTools(); err != nil {
+	if err := c.addTools(k.arch); err != nil {
 		return err
 	}
 	c.add("etc/passwd", unix.S_IFREG|0o644, 0, []byte(passwd))
-	c.addFile("bin/"+xdpcap, filepath.Join(testDir, xdpcap))
+	c.addFile("bin/"+xdpcap, filepath.Join(k.arch.testDir(), xdpcap))
 	c.addTree(sourceDir+"/testdata", "testdata")
 	for i := range p.Tests {
 		t := &p.Tests[i]
@@ -108,34 +102,30 @@ func (c *cpio) addFile(name, path string) {
 	c.add(name, unix.S_IFREG|uint32(info.Mode().Perm()), 0, data)
 }
 
-// tools are the programs that tests call, as installed on this machine.
-var tools = []string{"ip", "tcpdump", "capinfos", "tshark", "dumpcap"}
-
 // passwd contains the user tcpdump, which Debian's tcpdump switches to.
 const passwd = `root:x:0:0::/:/bin/sh
 nobody:x:65534:65534::/:/bin/sh
 tcpdump:x:100:100::/:/bin/sh
 `
 
-var libraryPath = regexp.MustCompile(`/\S+`)
-
-// addTools adds the tools with the libraries that they need.
-func (c *cpio) addTools() error {
+// addTools adds the tools that tests call, with the libraries that they need.
+func (c *cpio) addTools(arch *architecture) error {
+	root := arch.toolsRoot()
 	added := make(map[string]bool)
 	for _, tool := range tools {
-		path, err := exec.LookPath(tool)
+		path, err := findTool(root, tool)
 		if err != nil {
 			return err
 		}
 		c.addFile("bin/"+tool, path)
-		libraries, err := exec.Command("ldd", path).Output()
+		libraries, err := arch.libraries(root, path)
 		if err != nil {
-			return fmt.Errorf("ldd %s: %w", path, err)
+			return err
 		}
-		for _, lib := range libraryPath.FindAllString(string(libraries), -1) {
+		for _, lib := range libraries {
 			if !added[lib] {
 				added[lib] = true
-				c.addFile(lib[1:], lib)
+				c.addFile(lib[1:], filepath.Join(root, lib))
 			}
 		}
 	}

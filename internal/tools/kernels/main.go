@@ -2,7 +2,7 @@
 // boots each under qemu's software emulation, from an initramfs that holds the
 // test binaries and, as /init, this program itself.
 //
-//	kernels [-run REGEXP] [6.1 6.12 ...]
+//	kernels [-run REGEXP] [6.1 6.12 arm64 ...]
 //
 // A package takes part if its tests import internal/testnet, and not only for SkipEmulated. It
 // runs from the root of the module, keeps what it made in bin, and needs no root.
@@ -29,16 +29,13 @@ import (
 // the output of the console and of the tests.
 const workDir = "bin/linux"
 
-// testDir has what is tested, the same for all kernels.
-var testDir = filepath.Join(workDir, "tests")
-
 func main() {
 	if os.Getpid() == 1 {
 		guestMain()
 		return
 	}
 	run := flag.String("run", "", "run only the tests that match `REGEXP`")
-	limit := flag.Duration("timeout", 25*time.Minute, "time for one kernel, boot and tests")
+	limit := flag.Duration("timeout", 40*time.Minute, "time for one kernel, boot and tests")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
@@ -56,9 +53,17 @@ func testKernels(ctx context.Context, versions []string, run string, limit time.
 	if err != nil {
 		return err
 	}
-	tests, err := buildTests(ctx, testDir)
-	if err != nil {
-		return err
+	tests := make(map[*architecture][]test)
+	for _, k := range kernels {
+		if tests[k.arch] != nil {
+			continue
+		}
+		if tests[k.arch], err = buildTests(ctx, k.arch, run); err != nil {
+			return err
+		}
+		if err := k.arch.getTools(ctx); err != nil {
+			return err
+		}
 	}
 	// An emulated machine keeps one of our processors busy, so two kernels take no longer than one.
 	// The report of each is printed when it is complete.
@@ -71,7 +76,7 @@ func testKernels(ctx context.Context, versions []string, run string, limit time.
 			running <- struct{}{}
 			defer func() { <-running }()
 			var out bytes.Buffer
-			if err := k.test(ctx, plan{Kernel: k.version, Run: run, Tests: tests}, limit, &out); err != nil {
+			if err := k.test(ctx, plan{Kernel: k.version, Run: run, Tests: tests[k.arch]}, limit, &out); err != nil {
 				errs[i] = fmt.Errorf("kernel %s: %w", k.version, err)
 			}
 			printing.Lock()

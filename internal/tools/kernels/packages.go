@@ -114,3 +114,31 @@ func needKernel(all []goPackage, read func(goPackage) ([]byte, error)) (chosen [
 	}
 	return chosen, nil
 }
+
+var testFunction = regexp.MustCompile(`(?m)^func ((?:Test|Fuzz|Example)\w*)\(`)
+
+// selected chooses the packages that have a test whose name matches run, as go test -run takes it:
+// the others would only be built, and take the guest's memory. With a slash run selects subtests as
+// well, and all packages are chosen. read returns the source of the tests of a package.
+func selected(all []goPackage, run string, read func(goPackage) ([]byte, error)) (chosen []goPackage, err error) {
+	if strings.Contains(run, "/") {
+		return all, nil
+	}
+	names, err := regexp.Compile(run)
+	if err != nil {
+		return nil, fmt.Errorf("-run: %w", err)
+	}
+	for _, p := range all {
+		tests, err := read(p)
+		if err != nil {
+			return nil, err
+		}
+		if slices.ContainsFunc(testFunction.FindAllSubmatch(tests, -1), func(m [][]byte) bool { return names.Match(m[1]) }) {
+			chosen = append(chosen, p)
+		}
+	}
+	if len(chosen) == 0 {
+		return nil, fmt.Errorf("no test that needs a kernel matches -run %q", run)
+	}
+	return chosen, nil
+}

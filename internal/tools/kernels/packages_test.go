@@ -90,6 +90,38 @@ func TestNeedKernelFindsNone(t *testing.T) {
 	checkError(t, "no package's tests import", err)
 }
 
+func TestSelected(t *testing.T) {
+	sources := map[string]string{
+		"capture": "func TestRing(t *testing.T) {\n}\n\nfunc TestRingShort(t *testing.T) {\n\tTestPods()\n}\n",
+		"filter":  "func FuzzFilter(f *testing.F) {\n}\n",
+		"pods":    "func TestPods(t *testing.T) {\n}\n\nfunc names() {\n}\n",
+	}
+	all := []goPackage{{relative: "capture"}, {relative: "filter"}, {relative: "pods"}}
+	for _, test := range []struct {
+		run  string
+		want []string
+		err  string
+	}{
+		{run: "", want: []string{"capture", "filter", "pods"}},
+		{run: "Ring", want: []string{"capture"}},
+		{run: "^Test(RingShort|Pods)$", want: []string{"capture", "pods"}},
+		{run: "Filter", want: []string{"filter"}},
+		{run: "TestRing/perf", want: []string{"capture", "filter", "pods"}},
+		{run: "names|Rung", err: `no test that needs a kernel matches -run "names|Rung"`},
+		{run: "(", err: "-run: error parsing regexp"},
+	} {
+		chosen, err := selected(all, test.run, func(p goPackage) ([]byte, error) { return []byte(sources[p.relative]), nil })
+		checkError(t, test.err, err)
+		var got []string
+		for _, p := range chosen {
+			got = append(got, p.relative)
+		}
+		if diff := cmp.Diff(test.want, got); diff != "" {
+			t.Errorf("%q: %s", test.run, diff)
+		}
+	}
+}
+
 func TestParsePackagesRefuses(t *testing.T) {
 	_, err := parsePackages(`{"Dir": `, "/m")
 	checkError(t, "read the list of packages", err)

@@ -8,26 +8,21 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 )
 
-// processor has the features that fentry needs and qemu's default processor lacks. Without erms and
-// fsrm the kernel clears and copies memory eight bytes at a time. With them it would use
-// instructions for single bytes, which are fast in hardware, but qemu emulates every byte by
-// itself. Without la57 page tables have four levels instead of five, which qemu walks for each
-// address that it does not have cached.
-const processor = "max,-erms,-fsrm,-la57"
-
 // bootLine skips the kernel's tests of its own ciphers and of its timer: on a busy machine too few
 // ticks come while it counts them, and the kernel gives up. The tests lie in a ramfs: a tmpfs would
 // have room for half of the memory that the initramfs leaves, which is not enough for what it has.
-const bootLine = "console=ttyS0 quiet panic=-1 cryptomgr.notests no_timer_check rootfstype=ramfs"
+const bootLine = "quiet panic=-1 cryptomgr.notests no_timer_check rootfstype=ramfs"
 
-// command returns the command that runs the guest. There are two processors because tests send on
-// one and read on the other. One thread emulates both in turns. With a thread each, 6.12 once
-// panicked in bpf_dispatcher_xdp_func while both processors ran BPF_PROG_RUN, which patches that
-// code: probably one ran into what the other was patching.
+// consoleFile is the kernel's console, in the directory of the kernel, where qemu runs.
+const consoleFile = "console.log"
+
+// command returns the command that runs the guest, with absolute paths. There are two processors
+// because tests send on one and read on the other.
 //
 // The kernel unpacks the initramfs into at most half of the memory, which must have room for all
 // test binaries.
@@ -36,15 +31,14 @@ const bootLine = "console=ttyS0 quiet panic=-1 cryptomgr.notests no_timer_check 
 // has page pools and XDP since Linux 6.6. The interfaces that tests make, such as veth, have no
 // page pools that the tracepoints see. Two more devices are connected to each other by a second
 // hub: testnet.MustCards makes a pair of them, for XDP in the driver of a card.
-func command(ctx context.Context, image, initramfs, console string) *exec.Cmd {
-	return exec.CommandContext(ctx, "qemu-system-x86_64",
-		"-accel", "tcg,thread=single", "-cpu", processor, "-smp", "2", "-m", "2048",
+func (a *architecture) command(ctx context.Context, image, initramfs string) *exec.Cmd {
+	return exec.CommandContext(ctx, a.emulator, slices.Concat(a.processor, []string{
+		"-smp", "2", "-m", "2048",
 		"-nodefaults", "-no-user-config", "-no-reboot", "-display", "none",
-		"-kernel", image, "-initrd", initramfs, "-append", bootLine,
+		"-kernel", image, "-initrd", initramfs, "-append", "console=" + a.console + " " + bootLine,
 		"-netdev", "hubport,id=nobody,hubid=0", "-device", "vmxnet3,netdev=nobody,romfile=",
 		"-netdev", "hubport,id=left,hubid=1", "-device", "virtio-net-pci,netdev=left,romfile=",
-		"-netdev", "hubport,id=right,hubid=1", "-device", "virtio-net-pci,netdev=right,romfile=",
-		"-serial", "file:"+console, "-serial", "stdio")
+		"-netdev", "hubport,id=right,hubid=1", "-device", "virtio-net-pci,netdev=right,romfile="}, a.ports)...)
 }
 
 // boot runs the guest to its end. It prints a line per package, and the whole output of those that
@@ -54,8 +48,15 @@ func boot(ctx context.Context, k kernel, initramfs string, out io.Writer) error 
 	if err != nil {
 		return err
 	}
-	console := filepath.Join(k.dir(), "console.log")
-	cmd := command(ctx, image, initramfs, console)
+	if image, err = filepath.Abs(image); err != nil {
+		return err
+	}
+	if initramfs, err = filepath.Abs(initramfs); err != nil {
+		return err
+	}
+	console := filepath.Join(k.dir(), consoleFile)
+	cmd := k.arch.command(ctx, image, initramfs)
+	cmd.Dir = k.dir()
 	var stderr strings.Builder
 	cmd.Stderr = &stderr
 	stdout, err := cmd.StdoutPipe()

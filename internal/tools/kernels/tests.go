@@ -23,12 +23,21 @@ type test struct {
 // xdpcap is the program itself, which the tests of cmd/xdpcap run.
 const xdpcap = "xdpcap"
 
-// buildTests builds xdpcap, and the test binaries of the packages that need a kernel.
-func buildTests(ctx context.Context, dir string) ([]test, error) {
+// initProgram is this program, as the guest's /init.
+const initProgram = "init"
+
+// testDir has what is tested, the same for all kernels of an architecture.
+func (a *architecture) testDir() string { return filepath.Join(workDir, "tests-"+a.name) }
+
+// buildTests builds xdpcap, the test binaries of the packages that need a kernel and have tests
+// that run selects, and the init that runs them.
+func buildTests(ctx context.Context, arch *architecture, run string) ([]test, error) {
+	dir := arch.testDir()
 	if err := os.RemoveAll(dir); err != nil {
 		return nil, err
 	}
 	os.Setenv("CGO_ENABLED", "0") // the guest has no C library
+	os.Setenv("GOARCH", arch.name)
 	root, err := os.Getwd()
 	if err != nil {
 		return nil, err
@@ -41,9 +50,14 @@ func buildTests(ctx context.Context, dir string) ([]test, error) {
 	if err != nil {
 		return nil, err
 	}
-	// Stripped of what only a debugger reads, because they are copied into the guest's memory.
-	if _, err := output(ctx, "", "go", "build", "-ldflags=-s -w", "-o", filepath.Join(dir, xdpcap), "./cmd/xdpcap"); err != nil {
+	if chosen, err = selected(chosen, run, goPackage.readTests); err != nil {
 		return nil, err
+	}
+	// Stripped of what only a debugger reads, because they are copied into the guest's memory.
+	for name, pkg := range map[string]string{xdpcap: "./cmd/xdpcap", initProgram: "./internal/tools/kernels"} {
+		if _, err := output(ctx, "", "go", "build", "-ldflags=-s -w", "-o", filepath.Join(dir, name), pkg); err != nil {
+			return nil, err
+		}
 	}
 	var tests []test
 	for _, p := range chosen {
