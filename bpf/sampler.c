@@ -23,6 +23,7 @@
 #include "include/card.h"
 #include "include/filter.h"
 #include "include/frame.h"
+#include "include/headers.h"
 #include "include/outlet.h"
 #include "include/packet.h"
 #include "include/reason.h"
@@ -125,6 +126,9 @@ struct {
 volatile const __u32 source = 0; /* index into accounts */
 volatile const __u32 hook = 0;	 /* which hook of the session: also an index into passages */
 volatile const enum limit snaplen = PERF_MAX_SAMPLE_SIZE;
+/* Whether packets are cut after their headers, and how many bytes after these are kept. */
+volatile const bool cutting_payload = false;
+volatile const __u32 payload_kept = 0;
 volatile const __u32 verdict = XDP_PASS;
 volatile const enum stamping stamping = EVERY_PACKET;
 /* One of this many packets is kept; 0 = not all of them have the same rate. */
@@ -285,16 +289,43 @@ static __always_inline __u32 hash_flow(const struct flow *f, __u64 seed)
 	return h >> 32;
 }
 
+/*
+ * find_lost_layers finds the headers of a packet that was thrown away: the scratch has so many
+ * bytes of its beginning. It is not inlined, for the same reason as is_above.
+ */
+__noinline int find_lost_layers(__u32 head_length, struct layers *l)
+{
+	__u32 index = source;
+	struct scratch *scratch = bpf_map_lookup_elem(&scratches, &index);
+
+	if (!scratch || !l)
+		return 0;
+	struct lost lost = { .head = scratch->head.bytes, .head_length = head_length };
+	struct packet p = { .context = LOST, .ctx = &lost };
+
+	walk(&p, l);
+	return 0;
+}
+
+/* find_headers is find_layers, whatever the context. */
+static __always_inline void find_headers(const struct packet *p, struct layers *l)
+{
+	if (p->context == LOST)
+		find_lost_layers(((struct lost *)p->ctx)->head_length, l);
+	else
+		find_layers(p, l);
+}
+
 static __always_inline bool is_kept_flow(void *ctx, enum context context)
 {
 	struct packet p = { .context = context, .ctx = ctx };
 	struct flow_at_hook at = { .hook = hook };
 	struct flow *f = &at.flow;
-	struct layers l;
+	struct layers l = {};
 
-	find_layers(&p, &l);
+	find_headers(&p, &l);
 	if (l.is_fragment && l.class < TRUNCATED) {
-		l.transport = 0;
+		l.has_transport = false;
 		if (l.class >= V6)
 			l.class = V6 + IPPROTO_FRAGMENT;
 	}
@@ -547,12 +578,51 @@ static __always_inline bool send_record_by_perf(void *ctx, enum context context,
 	return sent;
 }
 
+/*
+ * length_of_headers is how many bytes are kept of a packet whose payload is cut. A tag of a lost
+ * packet is in the copy of its beginning, but not yet in the packet.
+ */
+static __always_inline __u64 length_of_headers(void *ctx, enum context context)
+{
+	struct packet p = { .context = context, .ctx = ctx };
+	struct layers l = {};
+
+	find_headers(&p, &l);
+	__u64 length = headers_end(&p, &l);
+
+	if (context == LOST && ((struct lost *)ctx)->is_tagged)
+		length -= TAG_BYTES;
+	return length + payload_kept;
+}
+
+/* traced_length_of_headers is not inlined, so that copies of headers have a stack of their own. */
+static __noinline __u64 traced_length_of_headers(struct xdp_buff *xdp)
+{
+	return length_of_headers(xdp, XDP_BUFF);
+}
+
+/* length_to_keep is how many bytes of a packet a record has, if they can be copied. */
+static __always_inline __u64 length_to_keep(void *ctx, enum context context, __u32 wire_len)
+{
+	/* The kernel refuses to send more bytes than the packet has. */
+	__u64 length = wire_len < snaplen ? wire_len : snaplen;
+
+	if (!cutting_payload)
+		return length;
+	__u64 most = 0;
+
+	if (context == XDP_BUFF)
+		most = traced_length_of_headers(ctx);
+	else
+		most = length_of_headers(ctx, context);
+	return length < most ? length : most;
+}
+
 /* emit sends a record of a packet, and counts it. The facts of a lost packet are in its scratch. */
 static __always_inline void emit(void *ctx, enum context context, struct account *account,
 				 const struct facts *known)
 {
-	/* The kernel refuses to send more bytes than the packet has. */
-	__u64 length = known->wire_len < snaplen ? known->wire_len : snaplen;
+	__u64 length = length_to_keep(ctx, context, known->wire_len);
 	bool sent;
 
 	if (context == LOST && ring_size && !perf_beside && length > in_one_piece(ctx))
@@ -912,8 +982,8 @@ int sample_egress(struct __sk_buff *skb)
 	return TC_ACT_UNSPEC;
 }
 
-/* A program that looks for a flow's addresses reads no more than this. */
-#define FLOW_BYTES (MAX_OFFSET + 64)
+/* A program that looks for headers reads no more than this. */
+#define HEADERS_BYTES (MAX_OFFSET + 64)
 
 /* The namespace is that of `net` where nothing better is known. */
 static __always_inline int sample_lost(struct sk_buff *skb, __u64 location, __u32 reason,
@@ -939,8 +1009,8 @@ static __always_inline int sample_lost(struct sk_buff *skb, __u64 location, __u3
 		return 0;
 	}
 	find_frame(&lost, is_ethernet(skb, &at));
-	if (choosing_flows && (!filtering || reach < FLOW_BYTES))
-		copy_lost_head(&lost, FLOW_BYTES);
+	if ((choosing_flows || cutting_payload) && (!filtering || reach < HEADERS_BYTES))
+		copy_lost_head(&lost, HEADERS_BYTES);
 	else if (filtering)
 		copy_lost_head(&lost, reach);
 	if (!is_to_be_sent(account, decide(&lost, LOST, account, NO_VERDICT)))

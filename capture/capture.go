@@ -132,7 +132,16 @@ type Options struct {
 	// SnapLen is how many bytes of each packet are kept. 0 means the transport's MaxSnapLen. A
 	// larger value is lowered to that, with a Notice.
 	SnapLen int
-	Count   uint64 // end after this many packets; 0 = no limit
+
+	// HeadersOnly also cuts each packet in the kernel, so that only the first Payload bytes of its
+	// payload get here. These are headers: Ethernet's with up to two VLAN tags, ARP, IPv4's, IPv6's
+	// with its extension headers, and after those the one of TCP, UDP, UDP-Lite, ICMP, ICMPv6,
+	// IGMP, SCTP, DCCP, GRE or ESP. Where a header cannot be read, it counts as a short one. A VLAN
+	// tag that is put back does not count.
+	HeadersOnly bool
+	Payload     int // bytes; needs HeadersOnly
+
+	Count uint64 // end after this many packets; 0 = no limit
 
 	// The following options sample, in the kernel, the packets that Filter, Verdicts and SlowerThan
 	// keep. Packets that one of them skips are NotSampled. Where both Entry and Exit are recorded,

@@ -45,6 +45,8 @@ func testCard(t *testing.T, transport capture.Transport) {
 		{"whole", capture.Options{}, tagged},
 		{"cut in the tag", capture.Options{SnapLen: 14}, tagged[:14]},
 		{"cut before the tag", capture.Options{SnapLen: 10}, tagged[:10]},
+		{"headers", capture.Options{HeadersOnly: true}, tagged[:58]},
+		{"headers and payload", capture.Options{HeadersOnly: true, Payload: 2, Filter: "vlan 5"}, tagged[:60]},
 		{"switched off", capture.Options{VLANRestore: capture.VLANRestoreOff}, frame},
 		{"vlan", capture.Options{Filter: "vlan 5"}, tagged},
 		{"another vlan", capture.Options{Filter: "vlan 6"}, nil},

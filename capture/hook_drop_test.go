@@ -9,7 +9,6 @@ import (
 	"os"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/asm"
@@ -103,6 +102,27 @@ func (d *dropTest) listen() (conn *net.UDPConn, port uint16) {
 	return conn, port
 }
 
+// waiting returns what is in a socket, and leaves it there.
+func (d *dropTest) waiting(in *net.UDPConn) (payloads [][]byte) {
+	d.Helper()
+	socket, err := in.SyscallConn()
+	d.must(err)
+	var failed error
+	d.must(socket.Control(func(fd uintptr) {
+		// Each look begins where the one before has ended.
+		for failed = unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_PEEK_OFF, 0); failed == nil; {
+			payload, n := make([]byte, 200), 0
+			if n, _, failed = unix.Recvfrom(int(fd), payload, unix.MSG_PEEK|unix.MSG_DONTWAIT); failed == nil {
+				payloads = append(payloads, payload[:n])
+			}
+		}
+	}))
+	if failed != unix.EAGAIN {
+		d.Fatal(failed)
+	}
+	return payloads
+}
+
 // A thrownAway packet is a copy.
 type thrownAway struct {
 	cause   string // reason and location
@@ -111,15 +131,22 @@ type thrownAway struct {
 	gsoSize uint32
 }
 
-// end ends the session once it has seen so many packets of the test, of which so many are filtered
-// out, and returns the packets in their order.
-func (d *dropTest) end(seen, out uint64) (packets []thrownAway, account capture.Account) {
+// await waits until the session has seen so many packets of the test, of which so many are filtered
+// out.
+func (d *dropTest) await(seen, out uint64) {
 	d.Helper()
 	testnet.WaitFor(d, fmt.Sprintf("%d lost packets", seen), func() bool {
 		accounts, err := d.session.Accounts()
 		d.must(err)
 		return accounts[0].Matched() >= seen-out && accounts[0].FilteredOut >= out
 	})
+}
+
+// end ends the session once it has seen so many packets of the test, of which so many are filtered
+// out, and returns the packets in their order.
+func (d *dropTest) end(seen, out uint64) (packets []thrownAway, account capture.Account) {
+	d.Helper()
+	d.await(seen, out)
 	d.session.Stop()
 	description := d.session.Description()
 	for p, err := range d.session.Packets(d.Context()) {
@@ -163,22 +190,24 @@ func TestStackDrops(t *testing.T) {
 		other.Dst.MAC = net.HardwareAddr{2, 0, 0, 0, 0, 0x77}
 		d.send(other, 9, n) // nobody misses these
 
-		// What the socket has took its place, and is not lost.
-		arrived := 0
-		for buffer := make([]byte, 200); ; arrived++ {
-			full.SetReadDeadline(time.Now().Add(100 * time.Millisecond))
-			got, err := full.Read(buffer)
-			if err != nil {
-				break
-			}
+		// What the socket has is not lost. It is left there, or it would make room for packets that
+		// the kernel has yet to handle.
+		var arrived [][]byte
+		testnet.WaitFor(t, "all packets to be lost or in the socket", func() bool {
+			arrived = d.waiting(full)
+			accounts, err := d.session.Accounts()
+			d.must(err)
+			return accounts[0].Matched()+uint64(len(arrived)) == uint64(len(want))
+		})
+		for _, payload := range arrived {
 			for f := range want {
-				if strings.HasSuffix(f, string(buffer[:got])) {
+				if strings.HasSuffix(f, string(payload)) {
 					delete(want, f)
 				}
 			}
 		}
-		if arrived == 0 || arrived == n {
-			t.Errorf("%d of %d packets to the full socket have arrived", arrived, n)
+		if len(arrived) == 0 || len(arrived) == n {
+			t.Errorf("%d of %d packets to the full socket have arrived", len(arrived), n)
 		}
 		packets, _ := d.end(uint64(len(want)), 0)
 		got := make(map[string]string)
@@ -212,6 +241,9 @@ func TestStackDropsChosen(t *testing.T) {
 		{"other reasons", capture.Options{Reasons: []string{"TCP_CSUM"}}, capture.Account{Seen: 2 * n, FilteredOut: 2 * n}},
 		{"sample", capture.Options{Sample: 10}, capture.Account{Seen: 2 * n, NotSampled: 54, Captured: 6, Bytes: 142}},
 		{"flows", capture.Options{First: 1, SnapLen: 20}, capture.Account{Seen: 2 * n, NotSampled: 58, Captured: 2, Bytes: 20}},
+		// The filter reads less of a packet than its headers.
+		{"headers", capture.Options{HeadersOnly: true, Filter: "ip[9] = 17"}, capture.Account{Seen: 2 * n, Captured: 2 * n, Bytes: 42}},
+		{"headers and payload", capture.Options{HeadersOnly: true, Payload: 5, First: 1}, capture.Account{Seen: 2 * n, NotSampled: 58, Captured: 2, Bytes: 47}},
 		{"count", capture.Options{Count: 7, SnapLen: 1}, capture.Account{Seen: 2 * n, NotSampled: 53, Captured: 7, Bytes: 1}},
 	} {
 		if !testnet.Shared(i) {
@@ -251,9 +283,23 @@ func TestStackDropsAfterXDP(t *testing.T) {
 			t.Run(fmt.Sprint(mode, " ", verdict), func(t *testing.T) {
 				d := newDropTest(t)
 				d.begin(capture.Options{})
+				counter, err := ebpf.NewMap(&ebpf.MapSpec{Type: ebpf.Array, KeySize: 4, ValueSize: 8, MaxEntries: 1})
+				d.must(err)
+				defer counter.Close()
 				drop, err := ebpf.NewProgram(&ebpf.ProgramSpec{
 					Name: "loses", Type: ebpf.XDP, License: "GPL",
-					Instructions: asm.Instructions{asm.Mov.Imm(asm.R0, int32(verdict)), asm.Return()},
+					Instructions: asm.Instructions{
+						asm.StoreImm(asm.RFP, -4, 0, asm.Word),
+						asm.Mov.Reg(asm.R2, asm.RFP),
+						asm.Add.Imm(asm.R2, -4),
+						asm.LoadMapPtr(asm.R1, counter.FD()),
+						asm.FnMapLookupElem.Call(),
+						asm.JEq.Imm(asm.R0, 0, "out"),
+						asm.Mov.Imm(asm.R1, 1),
+						asm.StoreXAdd(asm.R0, asm.R1, asm.DWord),
+						asm.Mov.Imm(asm.R0, int32(verdict)).WithSymbol("out"),
+						asm.Return(),
+					},
 				})
 				d.must(err)
 				defer drop.Close()
@@ -263,6 +309,11 @@ func TestStackDropsAfterXDP(t *testing.T) {
 					return err
 				})
 				d.send(testnet.TxToRx(), 9, 20)
+				testnet.WaitFor(t, "the program to lose the packets", func() bool {
+					var n uint64
+					d.must(counter.Lookup(uint32(0), &n))
+					return n == 20
+				})
 				d.must(attached.Close())
 				last := d.send(testnet.TxToRx(), 9, 1)
 				packets, _ := d.end(1, 0)
@@ -275,54 +326,67 @@ func TestStackDropsAfterXDP(t *testing.T) {
 }
 
 // A packet in fragments is whole, and has the size of its segments. What came in several fragments
-// of IP is put together.
+// of IP is put together. Where only headers are wanted, it ends after them and the payload.
 func TestStackDropsFragments(t *testing.T) {
 	eachTransport(t, func(t *testing.T, transport capture.Transport) {
-		d := newDropTest(t)
-		d.begin(capture.Options{Transport: transport})
-		payload := make([]byte, 20_000)
-		for i := range payload {
-			payload[i] = byte(i * i >> 3)
-		}
-		d.must(d.Tx.Do(func() error {
-			conn, err := net.DialUDP("udp4", nil, &net.UDPAddr{IP: testnet.RxEndpoint.IPv4, Port: 9})
-			if err != nil {
-				return err
-			}
-			defer conn.Close()
-			raw, err := conn.SyscallConn()
-			if err != nil {
-				return err
-			}
-			raw.Control(func(fd uintptr) {
-				err = unix.SetsockoptInt(int(fd), unix.IPPROTO_UDP, unix.UDP_SEGMENT, 1000)
-			})
-			if err != nil {
-				return err
-			}
-			_, err = conn.Write(payload)
-			return err
-		}))
-		d.must(d.Tx.Do(func() error {
-			conn, err := net.DialUDP("udp4", nil, &net.UDPAddr{IP: testnet.RxEndpoint.IPv4, Port: 9})
-			if err != nil {
-				return err
-			}
-			defer conn.Close()
-			_, err = conn.Write(payload)
-			return err
-		}))
-		packets, _ := d.end(2, 0)
-		for i, gsoSize := range []uint32{1000, 0} {
-			if i >= len(packets) {
-				break
-			}
-			p := packets[i]
-			if p.gsoSize != gsoSize || len(p.data) != 14+20+8+len(payload) || int(p.wireLen) != len(p.data) || !bytes.HasSuffix(p.data, payload) {
-				t.Errorf("%s: %d bytes of %d, segments of %d", p.cause, len(p.data), p.wireLen, p.gsoSize)
-			}
+		for _, o := range []capture.Options{{}, {HeadersOnly: true}, {HeadersOnly: true, Payload: 15_000}} {
+			testStackDropsFragments(t, transport, o)
 		}
 	})
+}
+
+func testStackDropsFragments(t *testing.T, transport capture.Transport, o capture.Options) {
+	t.Helper()
+	d := newDropTest(t)
+	o.Transport = transport
+	d.begin(o)
+	payload := make([]byte, 20_000)
+	for i := range payload {
+		payload[i] = byte(i * i >> 3)
+	}
+	d.must(d.Tx.Do(func() error {
+		conn, err := net.DialUDP("udp4", nil, &net.UDPAddr{IP: testnet.RxEndpoint.IPv4, Port: 9})
+		if err != nil {
+			return err
+		}
+		defer conn.Close()
+		raw, err := conn.SyscallConn()
+		if err != nil {
+			return err
+		}
+		raw.Control(func(fd uintptr) {
+			err = unix.SetsockoptInt(int(fd), unix.IPPROTO_UDP, unix.UDP_SEGMENT, 1000)
+		})
+		if err != nil {
+			return err
+		}
+		_, err = conn.Write(payload)
+		return err
+	}))
+	d.await(1, 0) // another CPU may handle the next one sooner
+	d.must(d.Tx.Do(func() error {
+		conn, err := net.DialUDP("udp4", nil, &net.UDPAddr{IP: testnet.RxEndpoint.IPv4, Port: 9})
+		if err != nil {
+			return err
+		}
+		defer conn.Close()
+		_, err = conn.Write(payload)
+		return err
+	}))
+	packets, _ := d.end(2, 0)
+	want := payload
+	if o.HeadersOnly {
+		want = payload[:o.Payload]
+	}
+	for i, gsoSize := range []uint32{1000, 0} {
+		if i >= len(packets) {
+			break
+		}
+		p := packets[i]
+		if p.gsoSize != gsoSize || int(p.wireLen) != 42+len(payload) || len(p.data) != 42+len(want) || !bytes.HasSuffix(p.data, want) {
+			t.Errorf("%s: %d bytes of %d, segments of %d", p.cause, len(p.data), p.wireLen, p.gsoSize)
+		}
+	}
 }
 
 // A packet that has no Ethernet header yet gets one, with zero addresses and its protocol.
@@ -358,7 +422,8 @@ func TestStackDropsWithoutHeader(t *testing.T) {
 	})
 }
 
-// A VLAN tag that is kept beside a packet is put back, also for the filter.
+// A VLAN tag that is kept beside a packet is put back, also for the filter, and where the packet is
+// cut after its headers.
 func TestStackDropsTagged(t *testing.T) {
 	eachTransport(t, func(t *testing.T, transport capture.Transport) {
 		d := newDropTest(t)
@@ -381,6 +446,12 @@ func TestStackDropsTagged(t *testing.T) {
 		packets, _ := d.end(1, 0)
 		if len(packets) != 1 || !bytes.Equal(packets[0].data, tagged) || int(packets[0].wireLen) != len(tagged) {
 			t.Errorf("%x, want %x", packets, tagged)
+		}
+		d.begin(capture.Options{Transport: transport, Filter: "vlan 7 and udp port 9 and greater 146", HeadersOnly: true, Payload: 7})
+		d.must(d.sender.Send(tagged))
+		packets, _ = d.end(1, 0)
+		if len(packets) != 1 || !bytes.Equal(packets[0].data, tagged[:14+4+20+8+7]) || int(packets[0].wireLen) != len(tagged) {
+			t.Errorf("%x, want the beginning of %x", packets, tagged)
 		}
 	})
 }

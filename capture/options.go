@@ -144,7 +144,8 @@ func (o *Options) bucketRate() uint64 {
 	return o.MaxRate
 }
 
-// checkSnapLen fills in the snapshot length, and lowers one that is too long to the maximum.
+// checkSnapLen fills in the snapshot length, and lowers one that is too long to the maximum. No
+// packet has more payload than that.
 func (o *Options) checkSnapLen() error {
 	// A record that takes more than half of its ring would rarely find room.
 	most := min(o.Transport.MaxSnapLen(), o.Buffer/2)
@@ -157,6 +158,13 @@ func (o *Options) checkSnapLen() error {
 	case o.SnapLen == 0:
 		o.SnapLen = most
 	}
+	switch {
+	case o.Payload < 0:
+		return fmt.Errorf("%d bytes of payload after the headers: must be at least 0", o.Payload)
+	case o.Payload > 0 && !o.HeadersOnly:
+		return fmt.Errorf("%d bytes of payload after the headers: packets are not cut there without HeadersOnly", o.Payload)
+	}
+	o.Payload = min(o.Payload, o.SnapLen)
 	return nil
 }
 

@@ -145,6 +145,9 @@ func (d *Description) comment(commandLine string) string {
 		b.WriteString("every packet was dropped after sampling\n")
 	}
 	fmt.Fprintf(&b, "snapshot length: %d\n", d.Options.SnapLen)
+	if d.Options.HeadersOnly {
+		fmt.Fprintf(&b, "packets were cut in the kernel, %d bytes after the end of their headers\n", d.Options.Payload)
+	}
 	fmt.Fprintf(&b, "transport: %v, %s for each CPU", d.Options.Transport, kibibytes(d.Options.Buffer))
 	if commandLine != "" {
 		fmt.Fprintf(&b, "\ncommand line: %s", commandLine)

@@ -245,6 +245,8 @@ func (k *sampler) constants(f packetFilter) constants {
 	o := k.options
 	return constants{
 		samplerVarSnaplen:          uint32(o.SnapLen),
+		samplerVarCuttingPayload:   o.HeadersOnly,
+		samplerVarPayloadKept:      uint32(o.Payload),
 		samplerVarStamping:         uint32(k.stamping),
 		samplerVarFiltering:        f.bodies != nil,
 		samplerVarFilteringLength:  f.length,

@@ -205,6 +205,7 @@ const (
 	samplerVarAskingTime        = "asking_time"
 	samplerVarChoosingFlows     = "choosing_flows"
 	samplerVarClassType         = "class_type"
+	samplerVarCuttingPayload    = "cutting_payload"
 	samplerVarDrawingByVerdict  = "drawing_by_verdict"
 	samplerVarFactsType         = "facts_type"
 	samplerVarFiltering         = "filtering"
@@ -220,6 +221,7 @@ const (
 	samplerVarOneIn             = "one_in"
 	samplerVarOneInOf           = "one_in_of"
 	samplerVarPacketCost        = "packet_cost"
+	samplerVarPayloadKept       = "payload_kept"
 	samplerVarPerfBeside        = "perf_beside"
 	samplerVarReach             = "reach"
 	samplerVarReadingReasons    = "reading_reasons"
@@ -326,6 +328,7 @@ type samplerVariableSpecs struct {
 	AskingTime        *ebpf.VariableSpec `ebpf:"asking_time"`
 	ChoosingFlows     *ebpf.VariableSpec `ebpf:"choosing_flows"`
 	ClassType         *ebpf.VariableSpec `ebpf:"class_type"`
+	CuttingPayload    *ebpf.VariableSpec `ebpf:"cutting_payload"`
 	DrawingByVerdict  *ebpf.VariableSpec `ebpf:"drawing_by_verdict"`
 	FactsType         *ebpf.VariableSpec `ebpf:"facts_type"`
 	Filtering         *ebpf.VariableSpec `ebpf:"filtering"`
@@ -341,6 +344,7 @@ type samplerVariableSpecs struct {
 	OneIn             *ebpf.VariableSpec `ebpf:"one_in"`
 	OneInOf           *ebpf.VariableSpec `ebpf:"one_in_of"`
 	PacketCost        *ebpf.VariableSpec `ebpf:"packet_cost"`
+	PayloadKept       *ebpf.VariableSpec `ebpf:"payload_kept"`
 	PerfBeside        *ebpf.VariableSpec `ebpf:"perf_beside"`
 	Reach             *ebpf.VariableSpec `ebpf:"reach"`
 	ReadingReasons    *ebpf.VariableSpec `ebpf:"reading_reasons"`
@@ -426,6 +430,7 @@ type samplerVariables struct {
 	AskingTime        *ebpf.Variable `ebpf:"asking_time"`
 	ChoosingFlows     *ebpf.Variable `ebpf:"choosing_flows"`
 	ClassType         *ebpf.Variable `ebpf:"class_type"`
+	CuttingPayload    *ebpf.Variable `ebpf:"cutting_payload"`
 	DrawingByVerdict  *ebpf.Variable `ebpf:"drawing_by_verdict"`
 	FactsType         *ebpf.Variable `ebpf:"facts_type"`
 	Filtering         *ebpf.Variable `ebpf:"filtering"`
@@ -441,6 +446,7 @@ type samplerVariables struct {
 	OneIn             *ebpf.Variable `ebpf:"one_in"`
 	OneInOf           *ebpf.Variable `ebpf:"one_in_of"`
 	PacketCost        *ebpf.Variable `ebpf:"packet_cost"`
+	PayloadKept       *ebpf.Variable `ebpf:"payload_kept"`
 	PerfBeside        *ebpf.Variable `ebpf:"perf_beside"`
 	Reach             *ebpf.Variable `ebpf:"reach"`
 	ReadingReasons    *ebpf.Variable `ebpf:"reading_reasons"`

@@ -38,11 +38,16 @@ enum class {
 
 enum class *const class_type; /* keeps the type in BTF, for bpf2go */
 
-/* Where the headers are, in bytes from the packet's beginning. */
+/*
+ * Where the headers are, in bytes from the packet's beginning. `end` is where the headers end that
+ * were found; the last of them may be truncated. If there is a transport header, it begins there.
+ * Later fragments have none.
+ */
 struct layers {
 	__u32 class;
 	__u32 network;
-	__u32 transport; /* 0 if not known, and in later fragments, which have none */
+	__u32 end;
+	bool has_transport;
 	bool is_fragment;
 };
 
@@ -127,6 +132,14 @@ static __always_inline const void *bytes_at(const struct packet *p, __u64 at, vo
 	return bpf_xdp_load_bytes(p->ctx, at, copy, size) ? NULL : copy;
 }
 
+/* header_at is bytes_at for the next header, which has at least `size` bytes. */
+static __always_inline const void *header_at(const struct packet *p, struct layers *l, __u64 at,
+					     void *copy, __u64 size)
+{
+	l->end = at + size;
+	return bytes_at(p, at, copy, size);
+}
+
 static __always_inline bool is_tag(__be16 type)
 {
 	return type == bpf_htons(ETH_P_8021Q) || type == bpf_htons(ETH_P_8021AD);
@@ -172,7 +185,7 @@ struct extension {
 static __always_inline void find_ipv6_layers(const struct packet *p, struct layers *l)
 {
 	struct ipv6hdr ip_copy;
-	const struct ipv6hdr *ip = bytes_at(p, l->network, &ip_copy, sizeof(ip_copy));
+	const struct ipv6hdr *ip = header_at(p, l, l->network, &ip_copy, sizeof(ip_copy));
 	__u64 at = l->network + sizeof(ip_copy);
 	bool is_first = true;
 
@@ -183,7 +196,7 @@ static __always_inline void find_ipv6_layers(const struct packet *p, struct laye
 	/* The bytes after the header of a later fragment are data, not headers. */
 	for (int i = 0; i < MAX_EXTENSIONS && is_first && is_extension(protocol); i++) {
 		struct extension copy;
-		const struct extension *e = bytes_at(p, at, &copy, sizeof(copy));
+		const struct extension *e = header_at(p, l, at, &copy, sizeof(copy));
 
 		if (!e)
 			return;
@@ -201,21 +214,23 @@ static __always_inline void find_ipv6_layers(const struct packet *p, struct laye
 		protocol = e->next;
 	}
 	l->class = V6 + protocol;
-	if (is_first)
-		l->transport = at;
+	l->end = at;
+	l->has_transport = is_first;
 }
 
 static __always_inline void find_ipv4_layers(const struct packet *p, struct layers *l)
 {
 	struct iphdr copy;
-	const struct iphdr *ip = bytes_at(p, l->network, &copy, sizeof(copy));
+	const struct iphdr *ip = header_at(p, l, l->network, &copy, sizeof(copy));
 
 	if (!ip)
 		return;
 	l->class = V4 + ip->protocol;
 	l->is_fragment = ip->frag_off & bpf_htons(0x3fff); /* the position, and "more fragments" */
-	if (!(ip->frag_off & bpf_htons(0x1fff)) && ip->ihl >= sizeof(copy) / 4)
-		l->transport = l->network + ip->ihl * 4;
+	if (ip->ihl < sizeof(copy) / 4)
+		return;
+	l->end = l->network + ip->ihl * 4;
+	l->has_transport = !(ip->frag_off & bpf_htons(0x1fff));
 }
 
 static __always_inline void walk(const struct packet *p, struct layers *l)
@@ -224,16 +239,17 @@ static __always_inline void walk(const struct packet *p, struct layers *l)
 		__be16 id, type;
 	} copy;
 	__u64 at = 2 * ETH_ALEN;
-	const __be16 *found = bytes_at(p, at, &copy, sizeof(*found));
 
 	*l = (struct layers){ .class = TRUNCATED };
+	const __be16 *found = header_at(p, l, at, &copy, sizeof(*found));
+
 	if (!found)
 		return;
 	__be16 type = *found;
 
 	at += sizeof(type);
 	for (int i = 0; i < MAX_TAGS && is_tag(type); i++) {
-		const struct tag *tag = bytes_at(p, at, &copy, sizeof(copy));
+		const struct tag *tag = header_at(p, l, at, &copy, sizeof(copy));
 
 		if (!tag)
 			return;
@@ -322,9 +338,9 @@ static __always_inline void read_flow(const struct packet *p, const struct layer
 		read_addresses(p, l->network + 12, 4, f);
 	else
 		read_addresses(p, l->network + 8, 16, f);
-	if (!l->transport || !has_ports(l->class))
+	if (!l->has_transport || !has_ports(l->class))
 		return;
-	const __be16 *ports = bytes_at(p, l->transport, copy, sizeof(copy));
+	const __be16 *ports = bytes_at(p, l->end, copy, sizeof(copy));
 
 	if (ports) {
 		f->source_port = ports[0];

@@ -211,6 +211,34 @@ func TestKeysOfCutPackets(t *testing.T) {
 	}
 }
 
+// Records that were cut after their headers are joined like whole ones, although a tag makes one of
+// them longer.
+func TestKeysOfHeaders(t *testing.T) {
+	places := []capture.Source{{Name: "a", SnapLen: 65412}, {Name: "b", SnapLen: 65412}}
+	for _, v6 := range []bool{false, true} {
+		packet := testPacket{v6: v6, protocol: 17, data: strings.Repeat("0123456789", 10)}
+		longer := packet
+		longer.data += "0"
+		for _, test := range []struct {
+			second testPacket
+			want   int
+		}{{packet, 1}, {longer, 2}} {
+			n := 0
+			table := New(func(*Way) { n++ })
+			test.second.tags = []byte{5}
+			for i, p := range []testPacket{packet, test.second} {
+				frame := p.frame()
+				table.Add(&places[i], &capture.Packet{
+					Facts: &capture.Facts{Source: uint16(i), WireLen: uint32(len(frame))}, Data: frame[:len(frame)-len(p.data)],
+				})
+			}
+			if table.Close(); n != test.want {
+				t.Errorf("IPv6 %v: %d ways, want %d", v6, n, test.want)
+			}
+		}
+	}
+}
+
 // Segments that GRO has merged are followed into the larger packet, and a packet that is cut into
 // its parts, also where the sequence numbers start again.
 func TestSegments(t *testing.T) {

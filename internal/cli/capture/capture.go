@@ -27,7 +27,7 @@ type Options struct {
 
 	filter filters.Options
 
-	snapLen   frame.Size
+	snapLen   snapshotLength
 	buffer    frame.Size
 	sink, yes bool
 
@@ -107,6 +107,8 @@ const captureExamples = `  xdpcap -i eth0                                print p
   xdpcap -i eth0 --slower-than 5us -v           packets for which that program ran so long
   xdpcap -i eth0 --drops -w lost.pcapng         what the stack throws away, and why
   xdpcap -i eth0 -s 128 -c 1000 -w heads.pcapng the first 128 bytes of 1000 packets
+  xdpcap -i eth0 -s headers -w headers.pcapng   no payload, which never leaves the kernel
+  xdpcap --pod default/web-1                    what a Kubernetes pod of this host receives
   xdpcap -i eth0 --account --listen :9432       how many packets there are, for Prometheus
   xdpcap -i eth0 -w out.pcapng --count --flows 10
                                                 also count all of them, by protocol and flow
@@ -231,8 +233,8 @@ func (o *Options) packetFlags(f *pflag.FlagSet) {
 
 func (o *Options) amountFlags(f *pflag.FlagSet) {
 	o.buffer = frame.Size{Unit: 1 << 10}
-	o.snapLen = frame.Size{Unit: 1}
-	f.VarP(&o.snapLen, "snapshot-length", "s", "keep this many `bytes` of each packet; 0 keeps as many as possible: "+longestPackets())
+	f.VarP(&o.snapLen, "snapshot-length", "s", "keep this many `bytes` of each packet; headers keeps its headers without the payload, headers+64 also 64 bytes of that; 0 keeps as many as possible: "+longestPackets())
+	frame.TakesWords(f, "snapshot-length", headersWord)
 	f.Uint64VarP(&o.Count, "packet-count", "c", 0, "end after this many `packets`")
 	frame.DurationVar(f, &o.Duration, "duration", 0, "end after this `time`: 10s or just 10, 5m, 1h")
 	f.Uint32Var(&o.sampleFlows, "sample-flows", 1, "keep all packets of one flow in `N`")

@@ -41,8 +41,16 @@ func announce(out io.Writer, sources []capture.Source, o capture.Options, privil
 		frame.Say(out, "transport %v, %d KiB for each CPU", o.Transport, o.Buffer>>10)
 		frame.Say(out, "privileges: %v", privileges)
 	}
-	frame.Say(out, "listening on %s, %s, link-type EN10MB (Ethernet), snapshot length %d bytes",
-		labels(sources), modes(sources), o.SnapLen)
+	frame.Say(out, "listening on %s, %s, link-type EN10MB (Ethernet), snapshot length %s",
+		labels(sources), modes(sources), lengthOf(o))
+}
+
+// lengthOf tells how much of each packet is kept.
+func lengthOf(o capture.Options) string {
+	if !o.HeadersOnly {
+		return fmt.Sprint(o.SnapLen, " bytes")
+	}
+	return (&snapshotLength{headers: true, payload: int64(o.Payload)}).String()
 }
 
 // driverOf names the driver of an interface, or only the interface if it has no driver, like

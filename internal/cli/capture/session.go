@@ -27,6 +27,8 @@ func (o *Options) session() capture.Options {
 		VLANRestore:   o.card.restore,
 		Hash:          o.printing.Verbose > 0,
 		SnapLen:       int(o.snapLen.Bytes),
+		HeadersOnly:   o.snapLen.headers,
+		Payload:       int(o.snapLen.payload),
 		Count:         o.Count,
 		SampleFlows:   o.sampleFlows,
 		First:         o.first,

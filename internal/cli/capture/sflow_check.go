@@ -29,9 +29,12 @@ func (c *Options) checkSFlow(given func(flag string) bool) error {
 			return err
 		}
 	}
-	if given("snapshot-length") {
+	switch {
+	case c.snapLen.headers:
+		o.Header = agent.DefaultHeader + int(c.snapLen.payload)
+	case given("snapshot-length"):
 		o.Header = int(c.snapLen.Bytes)
-	} else if !c.Print && !slices.ContainsFunc(c.Targets, func(t outputs.Target) bool { return !isSFlow(t) }) {
+	case !c.Print && !slices.ContainsFunc(c.Targets, func(t outputs.Target) bool { return !isSFlow(t) }):
 		c.snapLen.Bytes = agent.DefaultHeader
 	}
 	return nil

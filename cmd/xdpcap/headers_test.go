@@ -1,0 +1,126 @@
+package main_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/gopacket/gopacket/pcapgo"
+
+	"github.com/xdpcap/xdpcap/internal/testnet"
+)
+
+// With -s headers+4 no output has more than 4 bytes of any packet's payload: files, lines of JSON,
+// streams and samples of sFlow. The length on the wire stays, the account adds up, and the file
+// says what was done, also the one that read makes of it.
+func TestHeadersOutputs(t *testing.T) {
+	skipEmulated(t)
+	for _, transport := range []string{"perf", "ring"} {
+		t.Run(transport, func(t *testing.T) { testHeadersOutputs(t, transport) })
+	}
+}
+
+func testHeadersOutputs(t *testing.T, transport string) {
+	const kept = 4
+	path, payload := testnet.TxToRx(), []byte("this is a secret")
+	secret := payload[kept:]
+	frames := [][]byte{
+		path.TCP(testnet.Segment{SrcPort: 1000, DstPort: 80, Payload: payload}), path.UDP(1000, 53, payload),
+		path.UDPv6(1000, 53, payload), testnet.VLAN(path.UDP(1000, 53, payload), 5),
+	}
+	var want [][]byte
+	bytesKept := uint64(0)
+	for i, end := range []int{54, 42, 62, 46} {
+		want = append(want, frames[i][:end+kept])
+		bytesKept += uint64(end + kept)
+	}
+	pair := testnet.MustPair(t, testnet.PairOptions{})
+	collector := listenSFlow(t, pair.Rx)
+	dir := t.TempDir()
+	one, two, three := filepath.Join(dir, "out.pcapng"), filepath.Join(dir, "out.pcap"), filepath.Join(dir, "out.json")
+	p := listening(t, pair.Rx, nil, "-i", pair.RxName, "-s", fmt.Sprint("headers+", kept), "--transport", transport, "-w", one, "-w", two, "-w", three,
+		"-w", "sflow://"+collector.address, "--serve", ":0", "--json")
+	if text := fmt.Sprintf("snapshot length headers+%d\n", kept); !strings.Contains(p.said(), text) {
+		t.Errorf("no %q in %s", text, p.said())
+	}
+	var client net.Conn
+	if err := pair.Rx.Do(func() (err error) { client, err = net.Dial("tcp", served(t, p)); return err }); err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close()
+	streamed := make([]byte, 4)
+	if _, err := io.ReadFull(client, streamed); err != nil { // from now on it gets every packet
+		t.Fatal(err)
+	}
+	testnet.Send(t, pair, frames...)
+	if s := account(t, p.interrupt()); s.Captured != uint64(len(frames)) || s.Bytes != bytesKept {
+		t.Errorf("summary %+v", s)
+	}
+	rest, err := io.ReadAll(client)
+	if err != nil {
+		t.Fatal(err)
+	}
+	streamed = append(streamed, rest...)
+
+	check := func(where string, i, length int, data []byte) {
+		if i >= len(want) || length != len(frames[i]) || !bytes.Equal(data, want[i]) {
+			t.Errorf("%s: packet %d: %d bytes of %d", where, i, len(data), length)
+		}
+	}
+	records, r := readFile(t, one)
+	for i, record := range records {
+		check(one, i, record.ci.Length, record.data)
+	}
+	if len(records) != len(frames) {
+		t.Errorf("%s has %d packets", one, len(records))
+	}
+	done := fmt.Sprintf("packets were cut in the kernel, %d bytes after the end of their headers\n", kept)
+	if comment := r.SectionInfo().Comment; !strings.Contains(comment, done) {
+		t.Errorf("no %q in %s", done, comment)
+	}
+	classic := readBytes(t, two)
+	old, err := pcapgo.NewReader(bytes.NewReader(classic))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range frames {
+		data, ci, err := old.ReadPacketData()
+		if err != nil {
+			t.Fatal(err)
+		}
+		check(two, i, ci.Length, data)
+	}
+	lines := readBytes(t, three)
+	for i, line := range bytes.Split(bytes.TrimSpace(lines), []byte("\n")) {
+		var l jsonLine
+		if err := json.Unmarshal(line, &l); err != nil || i >= len(want) || l.Length != len(frames[i]) || l.Captured != len(want[i]) {
+			t.Errorf("%v: %s", err, line)
+		}
+	}
+	samples := collector.wait(t, flowSample, len(frames))
+	for i, s := range samples {
+		check("sFlow", i, int(s.frameLength)-4, s.header)
+	}
+	if len(samples) != len(frames) {
+		t.Errorf("%d samples of sFlow", len(samples))
+	}
+	read := filepath.Join(dir, "read.pcapng")
+	mustRead(t, "-w", read, one)
+	for name, data := range map[string][]byte{one: readBytes(t, one), two: classic, three: lines, "the stream": streamed, read: readBytes(t, read)} {
+		if bytes.Contains(data, secret) {
+			t.Errorf("%s has the payload", name)
+		}
+		if isPCAPNG := name != two && name != three; isPCAPNG && !bytes.Contains(data, []byte(done)) {
+			t.Errorf("%s does not say that packets were cut", name)
+		}
+	}
+	out := outputOf(t, "tshark", "-r", one, "-Y", "tcp", "-T", "fields", "-E", "separator=|", "-e", "frame.cap_len", "-e", "frame.len", "-e", "ip.hdr_len", "-e", "tcp.hdr_len")
+	if want := fmt.Sprintf("%d|%d|20|20\n", 14+20+20+kept, len(frames[0])); out != want {
+		t.Errorf("tshark reads %q, want %q", out, want)
+	}
+}

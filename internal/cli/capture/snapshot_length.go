@@ -1,0 +1,48 @@
+package capture
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/xdpcap/xdpcap/internal/cli/frame"
+)
+
+// headersWord is the value of -s for packets without their payload. After it may be a plus and a
+// number of bytes.
+const headersWord = "headers"
+
+// A snapshotLength is the value of -s: how many bytes of each packet are kept, or that packets are
+// cut after their headers.
+type snapshotLength struct {
+	frame.Size       // 0 = as many as possible
+	headers    bool  // cut after the headers
+	payload    int64 // bytes that are kept after the headers
+}
+
+// Set and String are pflag.Value's, with Size's Type.
+func (s *snapshotLength) Set(text string) error {
+	number := frame.Size{Unit: 1}
+	payload, more := strings.CutPrefix(text, headersWord+"+")
+	switch {
+	case text == headersWord:
+		*s = snapshotLength{headers: true}
+	case more && number.Set(payload) == nil:
+		*s = snapshotLength{headers: true, payload: number.Bytes}
+	case !more && number.Set(text) == nil:
+		*s = snapshotLength{Size: number}
+	default:
+		return errors.New("must be a number, which may end in k, M or G, or headers, or headers+64")
+	}
+	return nil
+}
+
+func (s *snapshotLength) String() string {
+	switch {
+	case s.headers && s.payload > 0:
+		return fmt.Sprintf("%s+%d", headersWord, s.payload)
+	case s.headers:
+		return headersWord
+	}
+	return s.Size.String()
+}
