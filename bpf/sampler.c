@@ -123,8 +123,9 @@ struct {
 } passages SEC(".maps");
 
 /* capture sets these before it loads a program. The verifier removes the code that is off. */
-volatile const __u32 source = 0; /* index into accounts */
-volatile const __u32 hook = 0;	 /* which hook of the session: also an index into passages */
+volatile const __u32 source = 0;  /* index into accounts */
+volatile const __u32 hook = 0;	  /* which hook of the session: also an index into passages */
+volatile const __u32 arrival = 0; /* differs between programs that have one `hook` in turn */
 volatile const enum limit snaplen = PERF_MAX_SAMPLE_SIZE;
 /* Whether packets are cut after their headers, and how many bytes after these are kept. */
 volatile const bool cutting_payload = false;
@@ -319,7 +320,7 @@ static __always_inline void find_headers(const struct packet *p, struct layers *
 static __always_inline bool is_kept_flow(void *ctx, enum context context)
 {
 	struct packet p = { .context = context, .ctx = ctx };
-	struct flow_at_hook at = { .hook = hook };
+	struct flow_at_hook at = { .hook = (__u64)arrival << 32 | hook };
 	struct flow *f = &at.flow;
 	struct layers l = {};
 

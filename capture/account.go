@@ -202,6 +202,13 @@ func newLedger(sources int, limit uint64) *ledger {
 	return &ledger{limit: limit, counts: make(Accounts, sources), published: make(Accounts, sources)}
 }
 
+// grow makes room for sources that have come.
+func (l *ledger) grow(sources int) {
+	if more := sources - len(l.counts); more > 0 {
+		l.counts = append(l.counts, make(Accounts, more)...)
+	}
+}
+
 // take counts a record that passed the check. It returns whether to hand over the packet: false
 // once the limit is reached.
 func (l *ledger) take(source, bytes int) bool {
@@ -229,14 +236,22 @@ func (l *ledger) reject(source int) {
 	if source >= len(l.counts) {
 		source = 0
 	}
-	l.counts[source].Invalid++
+	l.counts.At(source).Invalid++
 }
 
 // publish makes the counts visible to accounts.
 func (l *ledger) publish() {
 	l.mu.Lock()
-	copy(l.published, l.counts)
+	l.published = append(l.published[:0], l.counts...)
 	l.mu.Unlock()
+}
+
+// read returns how many records of a source the reader has taken out of the rings.
+func (l *ledger) read(source int) uint64 {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	a := l.published.Of(source)
+	return a.Captured + a.NotSampled
 }
 
 // close makes the accounts final. Every record that a program sent was taken, or is invalid, or is
@@ -252,7 +267,7 @@ func (l *ledger) close(programs []programAccount) {
 	missing := make([]uint64, len(programs)) // records that are neither taken nor invalid
 	stray := uint64(0)                       // invalid records that their sources did not send
 	for i, p := range programs {
-		a, c := &l.final[i], l.published[i]
+		a, c := &l.final[i], l.published.Of(i)
 		missing[i] = p.sent - min(p.sent, c.Captured+c.NotSampled)
 		own := min(c.Invalid, missing[i])
 		a.Invalid, missing[i] = own, missing[i]-own
@@ -265,7 +280,9 @@ func (l *ledger) close(programs []programAccount) {
 		a.Invalid += found
 		a.Lost += missing[i] - found
 	}
-	l.final[0].Invalid += stray
+	if stray > 0 {
+		l.final.At(0).Invalid += stray
+	}
 	for i := range l.final {
 		a := &l.final[i]
 		a.Unexplained = int64(a.Seen - a.Explained())
@@ -298,7 +315,7 @@ func (l *ledger) join(programs []programAccount) Accounts {
 	sums := make(Accounts, len(programs))
 	for i, p := range programs {
 		sums[i] = p.Account
-		sums[i].add(l.published[i])
+		sums[i].add(l.published.Of(i))
 	}
 	return sums
 }

@@ -30,7 +30,7 @@ import (
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
-//go:generate go tool bpf2go -target bpfel -type ring -type account -type class -type flow -type head_limit -type lost_limit sampler ../bpf/sampler.c
+//go:generate go tool bpf2go -target bpfel -type ring -type account -type passage -type class -type flow -type head_limit -type lost_limit sampler ../bpf/sampler.c
 
 // MaxSnapLen is the largest snaplen that any transport can carry, in bytes. [Transport.MaxSnapLen]
 // is that of one transport.
@@ -47,6 +47,15 @@ const (
 type Options struct {
 	Interfaces []string // names in the calling thread's network namespace; at least one
 	Mode       Mode     // Auto
+
+	// Patterns, beside Interfaces or in their place, are patterns of names as path.Match has them:
+	// "veth*", or "*" for all. The session captures on each interface that is up and has such a
+	// name, also on those that come up later, until it goes. Except are patterns of names to omit.
+	// An interface that has come is a source of its own, also if one of this name was there before:
+	// see Description.More and Left. A session has at most 1024 programs attached at a time, and
+	// 65,535 sources in all. It keeps using the rights that Open needs. HookMap, StackDrops, Sink,
+	// Promiscuous, Companions and a card's stamps are for Interfaces alone.
+	Patterns, Except []string
 
 	// Direction says which packets of the interfaces are captured. Sent packets are captured at
 	// egress, as the stack hands them over: before segmentation and before checksums are filled in.
@@ -217,6 +226,10 @@ type Source struct {
 	// CAP_NET_ADMIN, as with clsact.
 	Attached string
 	NetAdmin bool
+
+	// Arrival counts the interfaces that Options.Patterns have found so far. Sources of one
+	// interface with different Arrivals were there one after the other. 0 = without Patterns.
+	Arrival uint32
 
 	// The properties of the interface, which are all zero for a hook map.
 	Index  int              // in its network namespace

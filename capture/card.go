@@ -152,23 +152,6 @@ type card struct {
 	hashes HashKind // what they are, where there are any
 }
 
-// cardsOf returns the sources' cards, in the order of the session; nil if none is asked.
-func cardsOf(hooks []hook) (cards []card) {
-	isAsked := false
-	for _, h := range hooks {
-		own := make([]card, len(h.sources()))
-		if asking, ok := h.(interface{ card() card }); ok {
-			own[0] = asking.card()
-			isAsked = isAsked || own[0] != card{}
-		}
-		cards = append(cards, own...)
-	}
-	if !isAsked {
-		return nil
-	}
-	return cards
-}
-
 // finish turns the card's raw time and hash of a packet into Facts.CardTime and Facts.HashKind. The
 // caller has already set Time; offset is the difference of Time's clock to CLOCK_MONOTONIC. It
 // returns false for a packet that should have the card's stamp and has none.

@@ -38,21 +38,40 @@ type Encoder struct {
 // NewEncoder returns an Encoder of the packets of an input that this describes.
 func NewEncoder(d *Description, o EncoderOptions) *Encoder {
 	e := &Encoder{d: *d, options: o}
-	for i, src := range d.Sources {
-		direction, mac := uint32(pcapng.Inbound), src.MAC
-		switch {
-		case !src.HasDirection():
-			direction, mac = 0, nil // it is not known which address is the interface's
-		case src.Direction() == Out:
-			direction = pcapng.Outbound
-		}
-		e.sources = append(e.sources, pcapng.NewTemplate(uint32(i), src.HasQueue(), src.HasVerdict(), direction, mac))
+	for i := range d.Sources {
+		e.know(&d.Sources[i])
 	}
 	return e
 }
 
-// Header appends the section's header and, for a live input, the descriptions of its sources. Those
-// of capture files are described later: see Description.More.
+// know prepares the blocks of a source's packets.
+func (e *Encoder) know(src *Source) {
+	direction, mac := uint32(pcapng.Inbound), src.MAC
+	switch {
+	case !src.HasDirection():
+		direction, mac = 0, nil // it is not known which address is the interface's
+	case src.Direction() == Out:
+		direction = pcapng.Outbound
+	}
+	e.sources = append(e.sources, pcapng.NewTemplate(uint32(len(e.sources)), src.HasQueue(), src.HasVerdict(), direction, mac))
+}
+
+// Coming returns the sources of a session that have come since the last call, or since the
+// description was made. Their descriptions belong into the stream, by Describe, before their
+// packets.
+func (e *Encoder) Coming() []Source {
+	if e.d.More == nil || !e.d.IsLive() {
+		return nil
+	}
+	come := e.d.More(len(e.sources))
+	for i := range come {
+		e.know(&come[i])
+	}
+	return come
+}
+
+// Header appends the section's header and, for a live input, the descriptions of its sources and
+// the names of addresses. Sources of capture files are described later: see Description.More.
 func (e *Encoder) Header(b []byte) []byte {
 	if e.d.Files != nil && e.d.Anonymized == "" {
 		return e.d.Files.AppendHeader(b, e.options.Application)
@@ -87,7 +106,7 @@ func (e *Encoder) Describe(b []byte, src *Source) []byte {
 		SnapLen:     uint32(e.d.Options.SnapLen),
 	}
 	if src.File != "" {
-		i.Description, i.SnapLen = "", src.SnapLen
+		i.SnapLen = src.SnapLen
 		if e.d.Files != nil && e.d.Files.HasMany() {
 			i.SnapLen = 0
 		}
@@ -207,27 +226,32 @@ func (c *causeCache) of(f *Facts, d *Description) (reason, location []byte) {
 // since start. comment, if not nil, returns a comment for a source's statistics; without it, there
 // is one for an account that does not add up.
 func (e *Encoder) AppendStatistics(b []byte, own Accounts, start time.Time, comment func(source int) string) []byte {
-	if comment == nil {
-		comment = func(source int) string { return own[source].unexplained() }
-	}
-	now := uint64(time.Now().UnixNano())
-	for i, a := range own {
-		comments := []string{comment(i)}
-		if e.options.Comments != nil && e.d.Anonymized == "" {
-			comments = append(comments, e.options.Comments(i)...)
-		}
-		b = pcapng.AppendStatistics(b, &pcapng.Statistics{
-			Interface: uint32(i),
-			Time:      now,
-			Start:     uint64(start.UnixNano()),
-			End:       now,
-			Received:  a.Seen,
-			Accepted:  a.Matched(),
-			Dropped:   a.Lost,
-			OSDropped: a.Dropped(),
-			Delivered: a.Captured,
-			Comments:  comments,
-		})
+	for i := range own {
+		b = e.AppendStatisticsOf(b, i, own[i], start, comment)
 	}
 	return b
+}
+
+// AppendStatisticsOf appends the statistics of one source, as AppendStatistics does.
+func (e *Encoder) AppendStatisticsOf(b []byte, source int, own Account, start time.Time, comment func(source int) string) []byte {
+	comments := []string{own.unexplained()}
+	if comment != nil {
+		comments[0] = comment(source)
+	}
+	if e.options.Comments != nil && e.d.Anonymized == "" {
+		comments = append(comments, e.options.Comments(source)...)
+	}
+	now := uint64(time.Now().UnixNano())
+	return pcapng.AppendStatistics(b, &pcapng.Statistics{
+		Interface: uint32(source),
+		Time:      now,
+		Start:     uint64(start.UnixNano()),
+		End:       now,
+		Received:  own.Seen,
+		Accepted:  own.Matched(),
+		Dropped:   own.Lost,
+		OSDropped: own.Dropped(),
+		Delivered: own.Captured,
+		Comments:  comments,
+	})
 }

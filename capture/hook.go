@@ -120,14 +120,6 @@ type hook interface {
 	close() error
 }
 
-// sourcesOf returns the hooks' sources in the order of the session.
-func sourcesOf(hooks []hook) (sources []Source) {
-	for _, h := range hooks {
-		sources = append(sources, h.sources()...)
-	}
-	return sources
-}
-
 // attachHooks starts sampling at all hooks. After an error some of them are attached.
 func attachHooks(hooks []hook) error {
 	for _, h := range hooks {

@@ -216,10 +216,11 @@ func (h *dropHook) close() error {
 // traced program, or the number if it has no name. Any goroutine may call it, even after the
 // session has ended.
 func (s *Session) ReasonName(f *Facts) string {
-	if m := s.sources[f.Source].reasons; m != nil {
-		return m.Reason(uint32(f.Reason))
+	src := s.roster.source(int(f.Source))
+	if src.reasons != nil {
+		return src.reasons.Reason(uint32(f.Reason))
 	}
-	if s.sources[f.Source].Hook == FailedRedirect {
+	if src.Hook == FailedRedirect {
 		return cmp.Or(unix.ErrnoName(unix.Errno(f.Reason)), fmt.Sprintf("error %d", uint32(f.Reason)))
 	}
 	if w := s.reader.words; w != nil {

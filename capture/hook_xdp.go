@@ -34,6 +34,9 @@ type xdpHook struct {
 
 func newXDPHook(p point, o *Options, q question) (*xdpHook, error) {
 	h := &xdpHook{ifi: p.ifi, mode: o.Mode, verdict: Pass, asks: q, source: newSource(p.ifi, XDP)}
+	if o.follows() && o.Mode == Auto && p.ifi.Driver == "bonding" {
+		h.mode = Generic // in native mode the program would run in the bond's devices, which have their own
+	}
 	if o.Sink {
 		h.verdict = Drop
 	}

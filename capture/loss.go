@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/cilium/ebpf"
+
+	"github.com/xdpcap/xdpcap/capture/internal/laps"
 )
 
 // lossInterval is how often a session checks whether it has begun to lose packets. When it has, it
@@ -144,22 +146,24 @@ func (w *lossWatch) look(last bool) bool {
 	case now.lost == 0: // nothing lost, or only on CPUs that have no ring any more
 		if w.before = now; w.began != nil {
 			w.began = nil
-			s.laps.end()
+			s.laps.End()
 		}
 		return false
 	case w.began == nil && !last:
 		w.began = &now
-		s.laps.begin()
+		s.laps.Begin()
 		return false
 	}
-	spent := s.laps.end()
+	spent := s.laps.End()
 	if w.began != nil && now.at.Sub(w.began.at) < lossInterval/2 {
 		w.began = nil // the session has ended, and the time was too short to tell the cause
 	}
 	l := newLoss(w.before, w.began, now, spent)
 	for i, lost := range now.sources {
 		if lost > 0 {
-			l.Sources = append(l.Sources, s.sources[i])
+			if src, ok := s.roster.at(i); ok {
+				l.Sources = append(l.Sources, src)
+			}
 		}
 	}
 	l.Buffer = s.options.Buffer
@@ -181,7 +185,7 @@ func (w *lossWatch) look(last bool) bool {
 
 // newLoss compares three readings: the last one without a loss, the first one with a loss, and the
 // one after the laps. began is nil if the session ended before the laps could tell.
-func newLoss(before lossReading, began *lossReading, now lossReading, spent laptimes) *Loss {
+func newLoss(before lossReading, began *lossReading, now lossReading, spent laps.Times) *Loss {
 	l := &Loss{
 		Lost:    now.lost,
 		Wanted:  now.wanted - before.wanted,
@@ -193,13 +197,13 @@ func newLoss(before lossReading, began *lossReading, now lossReading, spent lapt
 	}
 	l.Rate = max(rate(before, *began), rate(*began, now))
 	lost, wanted := now.lost-began.lost, now.wanted-began.wanted
-	idle := spent[waiting].Seconds() / now.at.Sub(began.at).Seconds()
+	idle := spent[laps.Waiting].Seconds() / now.at.Sub(began.at).Seconds()
 	room := 1 - float64(lost)/float64(wanted)
 	switch {
 	case lost == 0:
 	case idle > 0.05:
 		l.Cause, l.Idle = SmallRings, idle
-	case spent[reading] > spent[writing]:
+	case spent[laps.Reading] > spent[laps.Writing]:
 		l.Cause, l.Room = SlowReader, room
 	default:
 		l.Cause, l.Room = SlowOutput, room
@@ -235,14 +239,14 @@ type lossReading struct {
 	lost    uint64
 	wanted  uint64   // lost, or in a ring
 	worst   uint64   // lost on the CPU with the most losses
-	sources []uint64 // lost, by source
+	sources []uint64 // lost, by the slots of the sources
 }
 
 func (w *lossWatch) read() (lossReading, error) {
 	r := lossReading{at: time.Now()}
 	rings := w.session.ringNumbers() // before the counters, so that a loss in between counts as before the new ring
 	var cpus []samplerAccount
-	for i := range w.session.sources {
+	for i := range w.session.roster.used() {
 		perCPU, err := w.session.sampler.perCPU(i)
 		if err != nil {
 			return r, err

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -22,86 +23,108 @@ func TestLoss(t *testing.T) {
 		{"the output held up until the notice", capture.SlowOutput},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			pair, sender := newPair(t)
-			notices := make(chan error, 10)
-			s := open(t, pair, capture.Options{
-				Buffer: capture.MinBuffer,
-				Notice: func(err error) { notices <- err },
-			})
-			goOn := make(chan struct{})
-			out := &outputLog{room: 1 << 30, onWrite: func() { <-goOn }}
-			ctx, cancel := context.WithCancel(t.Context())
-			defer cancel()
-			accounts := make(chan []capture.Accounts, 1)
-			go func() {
-				all, err := s.Run(ctx, out)
-				if err != nil {
-					t.Error(err)
-				}
-				accounts <- all
-			}()
-
-			const size = 1400
-			var notice error
-			lost := func() uint64 {
-				accounts, err := s.Accounts()
-				if err != nil {
-					t.Fatal(err)
-				}
-				return accounts.Total().Lost
-			}
-			released := false
-			testnet.WaitFor(t, "the notice", func() bool {
-				switch {
-				case test.want == capture.SlowOutput, lost() == 0:
-					if err := sender.Send(testnet.UDPFrame(size, 0)); err != nil {
-						t.Fatal(err)
-					}
-				case !released:
-					close(goOn)
-					released = true
-				}
-				select {
-				case notice = <-notices:
-					return true
-				default:
-					return false
-				}
-			})
-			if !released {
-				close(goOn)
-			}
-			var loss *capture.Loss
-			if !errors.As(notice, &loss) {
-				t.Fatalf("the notice is %v", notice)
-			}
-			t.Log(loss)
-			if loss.Cause != test.want {
-				t.Errorf("the cause is %d, want %d", loss.Cause, test.want)
-			}
-			if loss.Lost == 0 || loss.Lost > lost() || loss.Wanted <= loss.Lost || loss.Elapsed <= 0 || loss.Rate <= 0 {
-				t.Errorf("figures %+v; %d lost", loss, lost())
-			}
-			if len(loss.Sources) != 1 || loss.Sources[0].Name != pair.RxName || loss.Buffer != capture.MinBuffer {
-				t.Errorf("figures %+v", loss)
-			}
-			cancel()
-			final := (<-accounts)[0].Total()
-			if test.want == capture.Burst {
-				if diff := cmp.Diff([]uint64{final.Lost, size}, []uint64{loss.Lost, uint64(loss.Size)}); diff != "" {
-					t.Errorf("lost packets and their size: %s", diff)
-				}
-				if loss.Enough < capture.MinBuffer+int(loss.Lost)*size {
-					t.Errorf("%d bytes are said to be enough", loss.Enough)
-				}
-			}
-			select {
-			case second := <-notices:
-				t.Errorf("a second notice: %v", second)
-			default:
-			}
+			testnet.WaitFor(t, "a loss in a second that has other packets", func() bool { return testLoss(t, test.want) })
 		})
 	}
+}
+
+// testLoss tells whether packets came all the time, as they must for a loss that goes on, and the
+// last of those that found room in the same second as the first that found none. A busy machine may
+// hold up this process for longer than the session measures.
+func testLoss(t *testing.T, want capture.LossCause) bool {
+	t.Helper()
+	pair, sender := newPair(t)
+	notices := make(chan error, 10)
+	s := open(t, pair, capture.Options{
+		Buffer: capture.MinBuffer,
+		Notice: func(err error) { notices <- err },
+	})
+	goOn := make(chan struct{})
+	out := &outputLog{room: 1 << 30, onWrite: func() { <-goOn }}
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	accounts := make(chan []capture.Accounts, 1)
+	go func() {
+		all, err := s.Run(ctx, out)
+		if err != nil {
+			t.Error(err)
+		}
+		accounts <- all
+	}()
+
+	const size = 1400
+	var notice error
+	var sent uint64
+	total := func() capture.Account {
+		accounts, err := s.Accounts()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return accounts.Total()
+	}
+	released := false
+	last, pause := time.Now(), time.Duration(0)
+	testnet.WaitFor(t, "the notice", func() bool {
+		now := total()
+		switch {
+		case want == capture.SlowOutput, now.Lost == 0 && now.Seen == sent: // or more are lost later
+			if err := sender.Send(testnet.UDPFrame(size, 0)); err != nil {
+				t.Fatal(err)
+			}
+			sent++
+		case !released && now.Lost > 0:
+			close(goOn)
+			released = true
+		}
+		last, pause = time.Now(), max(pause, time.Since(last))
+		select {
+		case notice = <-notices:
+			return true
+		default:
+			return false
+		}
+	})
+	if !released {
+		close(goOn)
+	}
+	var loss *capture.Loss
+	if !errors.As(notice, &loss) {
+		t.Fatalf("the notice is %v", notice)
+	}
+	t.Log(loss)
+	heldUp := want == capture.SlowOutput && loss.Cause != want && pause > 100*time.Millisecond
+	// The session measures by the second, and one may end right before the first loss.
+	apart := want == capture.Burst && loss.Lost == 1 && loss.Wanted == 1
+	if heldUp || apart {
+		cancel()
+		<-accounts
+		return false
+	}
+	if loss.Cause != want {
+		t.Errorf("the cause is %d, want %d", loss.Cause, want)
+	}
+	if loss.Lost == 0 || loss.Lost > total().Lost || loss.Wanted <= loss.Lost || loss.Elapsed <= 0 || loss.Rate <= 0 {
+		t.Errorf("figures %+v; %d lost", loss, total().Lost)
+	}
+	if len(loss.Sources) != 1 || loss.Sources[0].Name != pair.RxName || loss.Buffer != capture.MinBuffer {
+		t.Errorf("figures %+v", loss)
+	}
+	cancel()
+	final := (<-accounts)[0].Total()
+	if want == capture.Burst {
+		if diff := cmp.Diff([]uint64{final.Lost, size}, []uint64{loss.Lost, uint64(loss.Size)}); diff != "" {
+			t.Errorf("lost packets and their size: %s", diff)
+		}
+		if loss.Enough < capture.MinBuffer+int(loss.Lost)*size {
+			t.Errorf("%d bytes are said to be enough", loss.Enough)
+		}
+	}
+	select {
+	case second := <-notices:
+		t.Errorf("a second notice: %v", second)
+	default:
+	}
+	return true
 }
 
 // A loss right before the session ends is told, too.
@@ -112,11 +135,13 @@ func TestLossAtEnd(t *testing.T) {
 		Buffer: capture.MinBuffer,
 		Notice: func(err error) { notices = append(notices, err) },
 	})
-	for range 200 {
+	testnet.WaitFor(t, "a loss", func() bool {
 		if err := sender.Send(testnet.UDPFrame(1400, 0)); err != nil {
 			t.Fatal(err)
 		}
-	}
+		accounts, err := s.Accounts()
+		return err != nil || accounts.Total().Lost > 0
+	})
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	accounts, err := s.Run(ctx, &outputLog{room: 1000})

@@ -136,7 +136,7 @@ func TestMergeRejects(t *testing.T) {
 	bad.Source, bad.cookie = 1, 0
 	k.sample(bad, packet)
 	k.sample(sampleOf(packet, 2), packet)
-	r := &reader{merge: merge{cursors: []*cursor{c}, horizon: math.MaxUint64}, lost: losses{sources: 2}, ledger: newLedger(2, 0)}
+	r := &reader{merge: merge{cursors: []*cursor{c}, horizon: math.MaxUint64}, lost: losses{slots: 2}, ledger: newLedger(2, 0)}
 	r.merge.gather()
 	packets := make([]Packet, groupSize)
 	if n := r.take(packets); n != 1 || packets[0].Time != 2 || r.merge.isReady() {

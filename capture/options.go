@@ -4,7 +4,9 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"path"
 	"slices"
+	"strings"
 
 	"github.com/xdpcap/xdpcap/internal/machine"
 	"github.com/xdpcap/xdpcap/internal/xdp"
@@ -20,7 +22,7 @@ const maxVerdicts = int(samplerLimitMAX_VERDICTS)
 // withDefaults checks the options and fills in the defaults.
 func (o Options) withDefaults() (Options, error) {
 	for _, check := range []func(*Options) error{
-		(*Options).checkPoints, (*Options).checkDirection, (*Options).checkHooks, (*Options).checkStackDrops, (*Options).checkSampling, (*Options).checkRings,
+		(*Options).checkPoints, (*Options).checkPatterns, (*Options).checkDirection, (*Options).checkHooks, (*Options).checkStackDrops, (*Options).checkSampling, (*Options).checkRings,
 		(*Options).checkSnapLen,
 	} {
 		if err := check(&o); err != nil {
@@ -37,7 +39,7 @@ func (o *Options) checkPoints() error {
 	if o.Stamp < HostStamp || o.Stamp > AdapterUnsyncedStamp {
 		return fmt.Errorf("%v: no such type of time stamps", o.Stamp)
 	}
-	if len(o.Interfaces) == 0 && o.HookMap == "" {
+	if len(o.Interfaces) == 0 && o.HookMap == "" && !o.follows() {
 		return errors.New("no interface to capture on")
 	}
 	if o.HookMap != "" && o.Promiscuous == PromiscuousOn {
@@ -51,6 +53,47 @@ func (o *Options) checkPoints() error {
 	}
 	if o.HookMap != "" && (len(o.Interfaces) > 0 || len(o.Hooks) > 0 || len(o.Targets) > 0 || o.Sink || o.Mode != Auto) {
 		return errors.New("a hook map is captured alone: omit interfaces, hooks, programs, modes and a sink")
+	}
+	return nil
+}
+
+// follows tells whether interfaces come and go during the session.
+func (o *Options) follows() bool { return len(o.Patterns) > 0 }
+
+// followed names the interfaces that may come.
+func (o *Options) followed() string {
+	text := strings.Join(o.Patterns, ", ")
+	if len(o.Except) > 0 {
+		text += " except " + strings.Join(o.Except, ", ")
+	}
+	return text
+}
+
+// isFollowed tells whether an interface with this name is to be captured when it comes.
+func (o *Options) isFollowed(name string) bool {
+	matches := func(pattern string) bool {
+		ok, _ := path.Match(pattern, name)
+		return ok
+	}
+	return slices.Contains(o.Interfaces, name) || slices.ContainsFunc(o.Patterns, matches) && !slices.ContainsFunc(o.Except, matches)
+}
+
+// checkPatterns rejects what has no meaning where interfaces come and go.
+func (o *Options) checkPatterns() error {
+	o.Patterns, o.Except = slices.Clone(o.Patterns), slices.Clone(o.Except)
+	for _, pattern := range slices.Concat(o.Patterns, o.Except) {
+		if _, err := path.Match(pattern, ""); err != nil {
+			return fmt.Errorf("pattern of interfaces %q: %w", pattern, err)
+		}
+	}
+	switch {
+	case !o.follows() && len(o.Except) > 0:
+		return errors.New("there are no Patterns, so there is nothing that Except could omit")
+	case !o.follows():
+		return nil
+	case o.HookMap != "" || o.StackDrops || o.Sink || o.Promiscuous == PromiscuousOn || o.Companions != nil || o.Stamp.IsCards():
+		return errors.New("interfaces that are found by Patterns cannot be captured from a hook map, with a sink, with companions, " +
+			"in promiscuous mode, with a card's stamps, or where the stack throws packets away: name the interfaces")
 	}
 	return nil
 }

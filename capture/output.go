@@ -41,10 +41,15 @@ type Description struct {
 	// comments of capture files.
 	Anonymized string
 
-	// More returns the sources from an index on. Capture files describe their sources one by one:
-	// one that is not in Sources is in More when its first packet comes. Only the goroutine of
-	// Begin and Write may call it; nil = Sources has all.
+	// More returns the sources from an index on. Capture files describe their sources one by one,
+	// and interfaces may come during a session: one that is not in Sources is in More when its
+	// first packet comes. Only the goroutine of Begin and Write may call it; nil = Sources has all.
 	More func(from int) []Source
+
+	// Left returns the sources of a session whose interfaces have gone, in the order in which they
+	// went, from an index of that order on. Their accounts in Accounts are final. Any goroutine may
+	// call it; nil = none goes.
+	Left func(from int) []int
 
 	// OutletName is Session.OutletName; nil = no packet has a To.
 	OutletName func(Outlet) string
@@ -89,7 +94,7 @@ func (d *Description) CauseNames(f *Facts) (reason, location string) {
 func (s *Session) Description() Description {
 	options := s.options
 	options.Notice = s.notice // which lets one goroutine at a time call Options.Notice
-	return Description{
+	d := Description{
 		Sources:      s.Sources(),
 		Options:      options,
 		Started:      s.started,
@@ -103,6 +108,10 @@ func (s *Session) Description() Description {
 		LocationName: s.LocationName,
 		Settled:      func() time.Time { return time.Unix(0, s.reader.settled.Load()) },
 	}
+	if options.follows() {
+		d.More, d.Left = s.roster.sources, s.Left
+	}
+	return d
 }
 
 // AnonymizedComment begins the line of a file's comment that says how addresses were replaced.
@@ -120,6 +129,9 @@ func (d *Description) comment(commandLine string) string {
 	}
 	for _, src := range d.Sources {
 		fmt.Fprintf(&b, "%s: %s\n", src.Label(), src.Hook.kind().sentence(&src))
+	}
+	if d.Options.follows() {
+		fmt.Fprintf(&b, "interfaces as they come and go: %s\n", d.Options.followed())
 	}
 	d.commentCards(&b)
 	if d.Stamps != "" {

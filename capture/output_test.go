@@ -3,6 +3,7 @@ package capture
 import (
 	"io"
 	"math"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -36,6 +37,11 @@ command line: xdpcap -i a -i b`
 	if diff := cmp.Diff(want, d.comment("xdpcap -i a -i b")); diff != "" {
 		t.Error(diff)
 	}
+	d.Options.HeadersOnly, d.Options.Payload = true, 64
+	want = strings.Replace(want, "131070\n", "131070\npackets were cut in the kernel, 64 bytes after the end of their headers\n", 1)
+	if diff := cmp.Diff(want, d.comment("xdpcap -i a -i b")); diff != "" {
+		t.Error(diff)
+	}
 }
 
 // A loop is a reader of a ring in memory, out of which the same packets come again and again.
@@ -54,7 +60,7 @@ func newLoopOf(packet []byte) *loop {
 	return &loop{
 		reader: reader{
 			merge:  merge{cursors: []*cursor{c}, horizon: math.MaxUint64},
-			lost:   losses{sources: 1},
+			lost:   losses{slots: 1},
 			ledger: newLedger(1, 0),
 		},
 		ring:    c.ring.(*perfRing),

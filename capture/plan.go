@@ -15,6 +15,9 @@ type point struct {
 
 // points looks up the interfaces and compiles the filter for each.
 func (o *Options) points() (points []point, err error) {
+	if o.follows() {
+		return nil, nil // they come one by one
+	}
 	if o.HookMap != "" {
 		points = []point{{ifi: xdp.Interface{Name: o.HookMap}}}
 	}

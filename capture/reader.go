@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/xdpcap/xdpcap/capture/internal/laps"
 	"github.com/xdpcap/xdpcap/capture/internal/poller"
 	"github.com/xdpcap/xdpcap/capture/internal/throttle"
 	"github.com/xdpcap/xdpcap/internal/clock"
@@ -42,6 +43,7 @@ type reader struct {
 	transport transport
 	looked    int64 // when the transport was last asked for rings, in CLOCK_MONOTONIC ns
 	merge     merge
+	roster    *roster
 	cards     []card // by source; nil = no card is asked
 	lost      losses
 	clock     clock.Stamper
@@ -50,7 +52,8 @@ type reader struct {
 	immediate bool           // Options.Immediate
 	snapLen   int            // Options.SnapLen
 	weighted  bool           // Options.hasWeights
-	hasMore   bool           // finishMore is needed for all packets: cards are asked, or weights are unknown
+	hasMore   bool           // finishMore is needed for all packets: cards are asked, weights are unknown, or follows
+	follows   bool           // Options.follows
 	rest      *throttle.Rest // measures how long the reader sleeps; nil = not needed
 
 	// taken is how many packets were handed over so far. Any goroutine may read it.
@@ -72,10 +75,8 @@ type reader struct {
 	stop func()
 	// notice is Options.Notice.
 	notice func(error)
-	// label names a source.
-	label func(source int) string
 	// laps measures how the reader's goroutine spends its time.
-	laps *laps
+	laps *laps.Laps
 	// idle, if not nil, is called when all available packets have been taken, and after each sleep.
 	idle func()
 
@@ -117,18 +118,19 @@ func (r *reader) take(packets []Packet) (n int) {
 	ledger := r.ledger
 	for i := range found {
 		p := &found[i]
-		if !p.isOf(len(ledger.counts)) {
-			ledger.reject(p.named())
+		source, ok := r.sourceOf(p.named())
+		if !ok || p.Data == nil {
+			ledger.reject(source)
 			continue
 		}
 		f := p.Facts
 		if f.tagProtocol != 0 {
 			p.restoreTag(r.snapLen)
 		}
-		if !ledger.take(int(f.Source), len(p.Data)) {
+		if !ledger.take(source, len(p.Data)) {
 			continue
 		}
-		r.finish(f)
+		r.finish(f, source)
 		if n != i {
 			packets[n] = *p
 		}
@@ -146,22 +148,51 @@ func (r *reader) took(n int) {
 	}
 }
 
+// sourceOf returns the source that has a slot, by which the program names it in a record. It is
+// false if no program can have that slot.
+func (r *reader) sourceOf(slot int) (source int, ok bool) {
+	if r.follows {
+		return r.tenantOf(slot)
+	}
+	return slot, slot < len(r.ledger.counts)
+}
+
+// tenantOf is sourceOf where interfaces come and go.
+func (r *reader) tenantOf(slot int) (source int, ok bool) {
+	if source, ok = r.roster.tenant(slot); !ok {
+		return 0, false
+	}
+	if source >= len(r.ledger.counts) {
+		r.meet()
+	}
+	return source, true
+}
+
+// meet takes notice of sources that have come.
+func (r *reader) meet() {
+	if size := int(r.roster.size.Load()); size > len(r.ledger.counts) {
+		r.cards = r.roster.cards()
+		r.ledger.grow(size)
+	}
+}
+
 // finish turns the facts that the program wrote into those that users see.
-func (r *reader) finish(f *Facts) {
+func (r *reader) finish(f *Facts, source int) {
 	f.Time = r.clock.Stamp(uint64(f.Time))
 	if f.Dropped|uint64(f.To)|uint64(f.Location) != 0 || r.hasMore || r.clock.SetBack != 0 {
-		r.finishMore(f)
+		r.finishMore(f, source)
 	}
 }
 
 // finishMore is the part of finish that few packets need.
-func (r *reader) finishMore(f *Facts) {
+func (r *reader) finishMore(f *Facts, source int) {
 	if r.clock.SetBack != 0 {
 		f.ClockSetBack, r.clock.SetBack = r.clock.SetBack, 0
 	}
 	if f.Dropped != 0 {
 		f.Dropped = r.lost.since(f)
 	}
+	f.Source = uint16(source)
 	if !r.weighted {
 		f.Weight = 0
 	}
@@ -181,6 +212,9 @@ func (r *reader) finishMore(f *Facts) {
 // each look at the rings costs as much as many packets. If a whole wait has brought nothing, the
 // first packet ends the next wait, if the rings support that.
 func (r *reader) round() error {
+	if r.follows {
+		r.meet()
+	}
 	r.ledger.publish()
 	r.merge.release()
 	r.settle()
@@ -190,9 +224,9 @@ func (r *reader) round() error {
 	}
 	for waited := r.immediate; !r.complete; {
 		if r.idle != nil {
-			r.laps.lap(reading)
+			r.laps.Lap(laps.Reading)
 			r.idle()
-			r.laps.lap(writing)
+			r.laps.Lap(laps.Writing)
 		}
 		// This is read before the rings, so that gather below finds everything that the programs
 		// sent. A record that comes later is from a program that could not be detached.
@@ -272,8 +306,8 @@ func (r *reader) wait(at, armed alarm, young time.Duration) error {
 	case armed == onRecord:
 		timeout = idleInterval
 	}
-	r.laps.lap(reading)
-	defer r.laps.lap(waiting)
+	r.laps.Lap(laps.Reading)
+	defer r.laps.Lap(laps.Waiting)
 	if r.rest != nil {
 		r.rest.Begin()
 		defer r.rest.End()
@@ -290,7 +324,8 @@ func (r *reader) end() error {
 	r.ledger.close(programs)
 	for i, a := range r.ledger.final {
 		if a.Unexplained != 0 {
-			r.notice(fmt.Errorf("%s: the account does not add up, which is a bug of xdpcap or of the kernel: %s", r.label(i), a.Equation()))
+			src := r.roster.source(i)
+			r.notice(fmt.Errorf("%s: the account does not add up, which is a bug of xdpcap or of the kernel: %s", src.Label(), a.Equation()))
 		}
 	}
 	return io.EOF

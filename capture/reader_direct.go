@@ -23,7 +23,8 @@ func (r *reader) writePlain(e *Encoder, into *Batch) (n int) {
 			f := ring.facts(end)
 			size := (uint64(factsSize) + uint64(f.length) + 7) &^ 7
 			first.stamp = f.stamp()
-			if !f.isSent() || size > head-end || f.tagProtocol != 0 || int(f.Source) >= len(e.sources) {
+			source, ok := r.sourceOf(int(f.Source))
+			if !f.isSent() || size > head-end || f.tagProtocol != 0 || !ok || source >= len(e.sources) {
 				isRare = true
 				break
 			}
@@ -35,8 +36,8 @@ func (r *reader) writePlain(e *Encoder, into *Batch) (n int) {
 				isRare = true
 				break
 			}
-			ledger.take(int(f.Source), len(data))
-			r.finish(f)
+			ledger.take(source, len(data))
+			r.finish(f, source)
 			blocks = e.append(blocks, f, data)
 			ends = append(ends, BlockEnd{
 				End: into.Start + int64(len(blocks)), Time: f.Time, Bytes: uint32(len(data)), Source: uint32(f.Source),

@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/xdpcap/xdpcap/capture/internal/laps"
 )
 
 // mixedRings is a reader of rings with all that can be in them, the same for the same seed: packets
@@ -15,12 +17,12 @@ func mixedRings(seed uint64, shared int, limit uint64) *reader {
 	random := rand.New(rand.NewPCG(seed, 0))
 	r := &reader{
 		merge:    merge{horizon: math.MaxUint64},
-		lost:     losses{sources: 2},
+		lost:     losses{slots: 2},
 		ledger:   newLedger(2, limit),
 		snapLen:  1500,
 		weighted: seed%3 != 0,
 		hasMore:  seed%3 == 0,
-		laps:     new(laps),
+		laps:     new(laps.Laps),
 		stop:     func() {},
 	}
 	var puts []func(Facts, []byte) bool

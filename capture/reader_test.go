@@ -5,6 +5,7 @@ import (
 	"math"
 	"testing"
 
+	"github.com/xdpcap/xdpcap/capture/internal/laps"
 	"github.com/xdpcap/xdpcap/internal/clock"
 )
 
@@ -20,11 +21,11 @@ type filledRings struct {
 func fillRings(rings, size, packet int) *filledRings {
 	f := &filledRings{reader: reader{
 		merge:    merge{horizon: math.MaxUint64},
-		lost:     losses{sources: 2},
+		lost:     losses{slots: 2},
 		ledger:   newLedger(2, 0),
 		weighted: true,
 		snapLen:  MaxSnapLen,
-		laps:     new(laps),
+		laps:     new(laps.Laps),
 	}}
 	var programs []*fakeProgram
 	for range rings {

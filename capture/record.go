@@ -36,10 +36,7 @@ func (p *Packet) decode(raw []byte) {
 	p.Data = raw[factsSize:end]
 }
 
-// isOf tells whether the record is valid in a session with this many sources.
-func (p *Packet) isOf(sources int) bool { return p.Data != nil && int(p.Source) < sources }
-
-// named is the source that the record names, or 0.
+// named is the slot that the record names, or 0.
 func (p *Packet) named() int {
 	if p.Facts == nil {
 		return 0
@@ -70,16 +67,16 @@ func (p *Packet) restoreTag(snapLen int) {
 	p.Data = data[:min(len(data), snapLen)]
 }
 
-// losses holds what the last record of each CPU and source said about lost packets. It is not kept
-// by ring, because a CPU may have several rings, at once or one after the other.
+// losses holds what the last record of each CPU and slot said about lost packets. It is not kept by
+// ring, because a CPU may have several rings, at once or one after the other.
 type losses struct {
-	sources int
-	byCPU   [][]uint64
+	slots int
+	byCPU [][]uint64
 }
 
 // since returns how many packets of a packet's source were lost on its CPU since the previous
-// packet. Its argument still has the program's cumulative count in Dropped. Call it once for each
-// packet, in the order of time.
+// packet. Its argument still has the slot in Source, and the program's cumulative count in Dropped.
+// Call it once for each packet, in the order of time.
 func (l *losses) since(f *Facts) uint64 {
 	cpu := int(f.ID >> samplerLimitID_CPU_SHIFT)
 	if cpu >= len(l.byCPU) {
@@ -94,6 +91,6 @@ func (l *losses) since(f *Facts) uint64 {
 // add adds a CPU.
 func (l *losses) add(cpu int) {
 	for cpu >= len(l.byCPU) {
-		l.byCPU = append(l.byCPU, make([]uint64, l.sources))
+		l.byCPU = append(l.byCPU, make([]uint64, l.slots))
 	}
 }

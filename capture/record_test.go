@@ -128,7 +128,7 @@ func TestPerfRingUnchanged(t *testing.T) {
 // A damaged record whose losses are less than those before it changes nothing: the next one counts
 // from the most that there were.
 func TestLosses(t *testing.T) {
-	l := losses{sources: 2}
+	l := losses{slots: 2}
 	var got []uint64
 	for _, lost := range []uint64{0, 5, 5, 3, 7} {
 		got = append(got, l.since(&Facts{Source: 1, Dropped: lost}))

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"io"
 	"iter"
+
+	"github.com/xdpcap/xdpcap/capture/internal/laps"
 )
 
 // An Input is where [Run] takes packets from: a live [Session], or capture files (package file).
@@ -162,14 +164,14 @@ func (s *Session) Run(ctx context.Context, outputs ...Output) ([]Accounts, error
 // Read implements [Input]. Packets that are on their way when the session is stopped are returned
 // before io.EOF. It allocates nothing.
 func (s *Session) Read(packets []Packet, idle func()) (int, error) {
-	s.laps.lap(writing)
+	s.laps.Lap(laps.Writing)
 	s.reader.idle = idle
 	n, err := s.reader.read(packets)
 	s.reader.idle = nil
 	if err != nil {
 		return 0, s.ended()
 	}
-	s.laps.lap(reading)
+	s.laps.Lap(laps.Reading)
 	return n, nil
 }
 

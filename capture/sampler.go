@@ -6,7 +6,6 @@ import (
 	"maps"
 	"math"
 	"math/rand/v2"
-	"slices"
 	"time"
 
 	"github.com/cilium/ebpf"
@@ -23,7 +22,7 @@ import (
 // A sampler loads the programs of bpf/sampler.c for a session, and holds the maps that they share.
 type sampler struct {
 	options   *Options
-	sources   []Source
+	roster    *roster
 	transport transport
 	spec      *ebpf.CollectionSpec
 	maps      map[string]*ebpf.Map // by their names in bpf/sampler.c
@@ -31,13 +30,14 @@ type sampler struct {
 	flowSeed  uint64 // random for each session, the same on all its interfaces
 	closes    bool   // there are tracers, which accept no new packets once the map `closed` is set
 	stamping  samplerStamping
+	arrival   uint32    // differs between interfaces that come one after the other
 	worth     string    // what HostLowprecStamp's stamps are, in words; "" = another Stamp
 	polls     link.Link // the program that tells when a NAPI poll ends; nil = none
 }
 
-// newSampler creates the maps for a session with these sources and this many hooks. It takes over
-// the transport.
-func newSampler(o *Options, sources []Source, hooks int, t transport) (*sampler, error) {
+// newSampler creates the maps for a session with these sources. It takes over the transport.
+func newSampler(o *Options, r *roster, t transport) (*sampler, error) {
+	slots, hooks := r.arrays()
 	if most := int(samplerLimitMAX_HOOKS); hooks > most {
 		return nil, fmt.Errorf("capture at %d interfaces and programs: must be at most %d", hooks, most)
 	}
@@ -47,23 +47,25 @@ func newSampler(o *Options, sources []Source, hooks int, t transport) (*sampler,
 	}
 	k := &sampler{
 		options:   o,
-		sources:   sources,
+		roster:    r,
 		transport: t,
 		spec:      spec,
 		maps:      make(map[string]*ebpf.Map),
 		flowSeed:  rand.Uint64(),
 	}
-	spec.Maps[samplerMapAccounts].MaxEntries = uint32(len(sources))
+	spec.Maps[samplerMapAccounts].MaxEntries = uint32(slots)
 	spec.Maps[samplerMapPassages].MaxEntries = uint32(hooks)
 	if o.First == 0 {
 		spec.Maps[samplerMapFlows].MaxEntries = 1 // it is not used, and would be large
 	}
-	if slices.ContainsFunc(sources, func(s Source) bool { return s.Hook == StackDrop }) {
-		spec.Maps[samplerMapScratches].MaxEntries = uint32(len(sources))
+	if r.has(func(s *Source) bool { return s.Hook == StackDrop }) {
+		spec.Maps[samplerMapScratches].MaxEntries = uint32(slots)
 	} else {
 		delete(spec.Maps, samplerMapScratches) // it is not used, and would be large
 	}
-	if err := t.prepare(spec, sources); err != nil {
+	// An interface that comes later may run a program, which is then traced.
+	fragments := o.follows() && o.Direction != Out || r.has((*Source).InFragments)
+	if err := t.prepare(spec, fragments); err != nil {
 		return nil, errors.Join(err, t.close())
 	}
 	if err := k.makeMaps(); err != nil {
@@ -122,9 +124,10 @@ func (k *sampler) openAccounts() error {
 		perCPU[cpu].Cpu = uint64(cpu)
 		perCPU[cpu].Weight = uint64(k.options.Sample)
 	}
-	for i := range k.sources {
+	slots, _ := k.roster.arrays()
+	for i := range slots {
 		if err := k.maps[samplerMapAccounts].Put(uint32(i), perCPU); err != nil {
-			return fmt.Errorf("open the accounts of %s: %w", k.sources[i].Label(), err)
+			return fmt.Errorf("open the account of slot %d: %w", i, err)
 		}
 	}
 	return nil
@@ -257,6 +260,7 @@ func (k *sampler) constants(f packetFilter) constants {
 		samplerVarChoosingFlows:    o.SampleFlows > 1 || o.First > 0,
 		samplerVarKeepFlowsBelow:   keepBelow(o.SampleFlows),
 		samplerVarFlowSeed:         k.flowSeed,
+		samplerVarArrival:          k.arrival,
 		samplerVarFirstPackets:     o.First,
 		samplerVarPacketCost:       packetCost(o.bucketRate()),
 		samplerVarVerdicts:         verdictList(o.Verdicts),
@@ -286,30 +290,26 @@ func verdictList(verdicts []Verdict) (list [maxVerdicts]uint32) {
 }
 
 // accounts reads what the programs counted for each source, summed over the CPUs.
-func (k *sampler) accounts() ([]programAccount, error) {
-	sums := make([]programAccount, len(k.sources))
-	for i := range sums {
-		perCPU, err := k.perCPU(i)
-		if err != nil {
-			return nil, err
-		}
-		sum := &sums[i]
-		for _, a := range perCPU {
-			sum.Seen += a.Seen
-			sum.FilteredOut += a.FilteredOut
-			sum.NotSampled += a.NotSampled
-			sum.Lost += a.Lost
-			sum.Missed += a.Missed
-			sum.sent += a.Sampled
-		}
+func (k *sampler) accounts() ([]programAccount, error) { return k.roster.accounts(k.counted) }
+
+// counted reads what the programs counted in a slot, summed over the CPUs.
+func (k *sampler) counted(slot int) (sum programAccount, err error) {
+	perCPU, err := k.perCPU(slot)
+	for _, a := range perCPU {
+		sum.Seen += a.Seen
+		sum.FilteredOut += a.FilteredOut
+		sum.NotSampled += a.NotSampled
+		sum.Lost += a.Lost
+		sum.Missed += a.Missed
+		sum.sent += a.Sampled
 	}
-	return sums, nil
+	return sum, err
 }
 
-// perCPU reads what the programs counted for a source on each CPU.
-func (k *sampler) perCPU(source int) (perCPU []samplerAccount, err error) {
-	if err := k.maps[samplerMapAccounts].Lookup(uint32(source), &perCPU); err != nil {
-		return nil, fmt.Errorf("read the counters of %s: %w", k.sources[source].Label(), err)
+// perCPU reads what the programs counted in a slot on each CPU. The numbers never decrease.
+func (k *sampler) perCPU(slot int) (perCPU []samplerAccount, err error) {
+	if err := k.maps[samplerMapAccounts].Lookup(uint32(slot), &perCPU); err != nil {
+		return nil, fmt.Errorf("read the programs' counters: %w", err)
 	}
 	return perCPU, nil
 }

@@ -200,6 +200,7 @@ const (
 	samplerProgSampleRedirect   = "sample_redirect"
 	samplerProgSampleXdp        = "sample_xdp"
 	samplerVarAccompanied       = "accompanied"
+	samplerVarArrival           = "arrival"
 	samplerVarAskingHash        = "asking_hash"
 	samplerVarAskingTag         = "asking_tag"
 	samplerVarAskingTime        = "asking_time"
@@ -323,6 +324,7 @@ type samplerMapSpecs struct {
 // It can be passed ebpf.CollectionSpec.Assign.
 type samplerVariableSpecs struct {
 	Accompanied       *ebpf.VariableSpec `ebpf:"accompanied"`
+	Arrival           *ebpf.VariableSpec `ebpf:"arrival"`
 	AskingHash        *ebpf.VariableSpec `ebpf:"asking_hash"`
 	AskingTag         *ebpf.VariableSpec `ebpf:"asking_tag"`
 	AskingTime        *ebpf.VariableSpec `ebpf:"asking_time"`
@@ -425,6 +427,7 @@ func (m *samplerMaps) Close() error {
 // It can be passed to loadSamplerObjects or ebpf.CollectionSpec.LoadAndAssign.
 type samplerVariables struct {
 	Accompanied       *ebpf.Variable `ebpf:"accompanied"`
+	Arrival           *ebpf.Variable `ebpf:"arrival"`
 	AskingHash        *ebpf.Variable `ebpf:"asking_hash"`
 	AskingTag         *ebpf.Variable `ebpf:"asking_tag"`
 	AskingTime        *ebpf.Variable `ebpf:"asking_time"`

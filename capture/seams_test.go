@@ -248,11 +248,11 @@ func TestLossWithoutRing(t *testing.T) {
 		}
 	}
 	// Nor does what a CPU has lost before it is found to have no ring.
-	if w.look(false); w.began == nil || !s.laps.on.Load() {
+	if w.look(false); w.began == nil || !s.laps.IsOn() {
 		t.Error("nothing is measured after a loss")
 	}
 	transport.number = 0
-	if w.look(false); w.began != nil || s.laps.on.Load() {
+	if w.look(false); w.began != nil || s.laps.IsOn() {
 		t.Error("it is measured why a CPU without a ring loses packets")
 	}
 }

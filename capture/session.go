@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/xdpcap/xdpcap/capture/internal/laps"
 	"github.com/xdpcap/xdpcap/capture/internal/poller"
 	"github.com/xdpcap/xdpcap/capture/internal/throttle"
 	"github.com/xdpcap/xdpcap/internal/clock"
@@ -21,7 +22,7 @@ import (
 // the other methods. Close is called last.
 type Session struct {
 	options Options
-	sources []Source
+	roster  *roster
 	started time.Time
 	sampler *sampler
 	hooks   []hook
@@ -29,13 +30,15 @@ type Session struct {
 	ledger  *ledger
 	reader  reader
 	watch   *watch
-	laps    laps
+	laps    laps.Laps
 	loss    *lossWatch
 
 	regulator *regulator // nil unless the session is adaptive; it has no loss watch then
 
+	comings *comings // nil unless interfaces come and go
+
 	stop     sync.Once
-	hooking  sync.Mutex  // held while hooks are checked, and while they are detached
+	hooking  sync.Mutex  // held while hooks are checked, added and detached
 	detached atomic.Bool // all hooks are detached, and no program of the session runs any more
 
 	promiscuous []io.Closer // one for each interface in promiscuous mode
@@ -78,11 +81,11 @@ func open(o Options, hooks []hook, t newTransport) (*Session, error) {
 
 func (s *Session) open(t newTransport) (err error) {
 	defer runtime.KeepAlive(xdp.KernelTypes()) // all programs are loaded with the same
-	s.sources = sourcesOf(s.hooks)
-	if s.sampler, err = newSampler(&s.options, s.sources, len(s.hooks), t(&s.options)); err != nil {
+	s.roster = newRoster(&s.options, s.hooks)
+	if s.sampler, err = newSampler(&s.options, s.roster, t(&s.options)); err != nil {
 		return err
 	}
-	s.ledger = newLedger(len(s.sources), s.options.Count)
+	s.ledger = newLedger(int(s.roster.size.Load()), s.options.Count)
 	if err := s.openReader(); err != nil {
 		return err
 	}
@@ -93,9 +96,14 @@ func (s *Session) open(t newTransport) (err error) {
 	if err := attachHooks(s.hooks); err != nil {
 		return err
 	}
-	s.sources = sourcesOf(s.hooks) // now with modes and programs
+	s.roster.describe(s.hooks)
 	if err := s.setPromiscuous(); err != nil {
 		return err
+	}
+	if s.options.follows() {
+		if err := s.meetFirst(); err != nil {
+			return err
+		}
 	}
 	if err := s.startWatch(); err != nil {
 		return err
@@ -110,21 +118,23 @@ func (s *Session) open(t newTransport) (err error) {
 
 func (s *Session) openReader() (err error) {
 	r := &s.reader
+	slots, _ := s.roster.arrays()
 	*r = reader{
 		transport: s.sampler.transport,
-		cards:     cardsOf(s.hooks),
+		roster:    s.roster,
+		cards:     s.roster.cards(),
 		merge:     merge{ticks: s.sampler.ticks()},
-		lost:      losses{sources: len(s.sources)},
+		lost:      losses{slots: slots},
 		ledger:    s.ledger,
 		immediate: s.options.Immediate,
 		snapLen:   s.options.SnapLen,
 		weighted:  s.options.hasWeights(),
-		hasMore:   !s.options.hasWeights(),
+		hasMore:   !s.options.hasWeights() || s.options.follows(),
+		follows:   s.options.follows(),
 		detached:  &s.detached,
 		programs:  s.sampler.accounts,
 		stop:      s.Stop,
 		notice:    s.notice,
-		label:     func(source int) string { return s.sources[source].Label() },
 		laps:      &s.laps,
 	}
 	r.hasMore = r.hasMore || r.cards != nil
@@ -138,7 +148,7 @@ func (s *Session) openReader() (err error) {
 		return err
 	}
 	r.poller = s.poller
-	if slices.ContainsFunc(s.sources, func(src Source) bool { return src.Hook == Exit }) {
+	if slices.Contains(s.options.Hooks, Exit) && s.options.follows() || s.roster.has(func(src *Source) bool { return src.Hook == Exit }) {
 		if r.outlets.interfaces, err = xdp.OpenNames(); err != nil {
 			return err
 		}
@@ -152,8 +162,13 @@ func (s *Session) openReader() (err error) {
 }
 
 // Sources returns the session's sources: the interfaces in the order of Options.Interfaces, each
-// with its hooks.
-func (s *Session) Sources() []Source { return slices.Clone(s.sources) }
+// with its hooks. Those that Patterns find come after them, as they come, and stay in the list when
+// they have gone. Any goroutine may call it.
+func (s *Session) Sources() []Source { return s.roster.sources(0) }
+
+// Left returns the sources whose interfaces have gone, in the order in which they went, from an
+// index of that order on. Their accounts are final. Any goroutine may call it.
+func (s *Session) Left(from int) []int { return s.roster.leftSince(from) }
 
 // Options returns the options of Open with the defaults filled in.
 func (s *Session) Options() Options { return s.options }
@@ -247,6 +262,9 @@ func (s *Session) Close() error {
 	if s.poller != nil {
 		errs = append(errs, s.poller.Close())
 	}
-	s.hooks, s.poller, s.watch, s.loss, s.reader.err = nil, nil, nil, nil, os.ErrClosed
+	if s.comings != nil {
+		s.comings.close()
+	}
+	s.hooks, s.poller, s.watch, s.loss, s.comings, s.reader.err = nil, nil, nil, nil, nil, os.ErrClosed
 	return errors.Join(errs...)
 }

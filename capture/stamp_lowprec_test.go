@@ -329,7 +329,7 @@ func checkMerged(t *testing.T, s *Session, frames uint64) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Logf("%d packets with %d stamps on %d CPUs and sources, by XDP %v", taken, stamps, len(next), s.sources[0].Mode)
+	t.Logf("%d packets with %d stamps on %d CPUs and sources, by XDP %v", taken, stamps, len(next), s.roster.source(0).Mode)
 	if sent := accounts[0].sent + accounts[1].sent; taken != sent || taken != accounts[0].Seen+accounts[1].Seen || taken < frames/10 {
 		t.Errorf("of %d packets %d came: %+v", frames, taken, accounts)
 	}

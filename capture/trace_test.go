@@ -89,7 +89,7 @@ func TestPacketInsideAtEnd(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer s.Close()
-	copies := linksOf(t, s.sources[0].Sampler.ID, s.sources[1].Sampler.ID)
+	copies := linksOf(t, s.roster.source(0).Sampler.ID, s.roster.source(1).Sampler.ID)
 	if len(copies) != 2 {
 		t.Fatalf("%d tracers are attached", len(copies))
 	}
@@ -131,13 +131,13 @@ func TestPacketInsideAtEnd(t *testing.T) {
 	}
 	for _, p := range m.packets {
 		ran := time.Duration(p.RunTime)
-		if isExit := s.sources[p.Source].Hook == Exit; isExit && ran < atLeast || !isExit && ran != 0 {
-			t.Errorf("at the %v: the program ran %v, and had the packet for %v", s.sources[p.Source].Hook, ran, atLeast)
+		if isExit := s.roster.source(int(p.Source)).Hook == Exit; isExit && ran < atLeast || !isExit && ran != 0 {
+			t.Errorf("at the %v: the program ran %v, and had the packet for %v", s.roster.source(int(p.Source)).Hook, ran, atLeast)
 		}
 	}
 	for i, a := range accounts[0] {
 		if want := (Account{Seen: 1, Captured: 1, Bytes: testnet.MinFrame}); a != want {
-			t.Errorf("the account of the %v: %+v, want %+v", s.sources[i].Hook, a, want)
+			t.Errorf("the account of the %v: %+v, want %+v", s.roster.source(i).Hook, a, want)
 		}
 	}
 }

@@ -45,7 +45,7 @@ type transportKind struct {
 	// none.
 	lighter    Transport
 	opensPerf  bool // a CPU that comes online takes a perf event
-	showsPolls bool // its rings can show the stamp of the current NAPI poll: see stamp_lowprec.go
+	showsPolls bool // its rings can show the stamp of the current NAPI poll: see stamp.go
 }
 
 // transportKinds are the kinds by their Transport.
@@ -131,8 +131,9 @@ func (t Transport) OpensPerf() bool { return t.kind().opensPerf }
 // rings and ringOf. After an error only close is called.
 type transport interface {
 	// prepare sets the sizes of the transport's maps, and the constants that tell the programs
-	// about it, before anything is created.
-	prepare(spec *ebpf.CollectionSpec, sources []Source) error
+	// about it, before anything is created. fragments tells whether there may be programs that
+	// cannot copy all packets by themselves: see Source.InFragments.
+	prepare(spec *ebpf.CollectionSpec, fragments bool) error
 	// open gets the created maps.
 	open(maps map[string]*ebpf.Map) error
 	// rings creates a ring for every CPU that is online and has none, and hands it to the programs.

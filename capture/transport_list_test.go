@@ -21,10 +21,10 @@ func listed(rings ...ring) newTransport {
 
 func (t *listTransport) make(*Options) transport { return t }
 
-func (t *listTransport) prepare(*ebpf.CollectionSpec, []Source) error { return nil }
-func (t *listTransport) open(map[string]*ebpf.Map) error              { return nil }
-func (t *listTransport) ringOf(int) uint32                            { return t.number }
-func (t *listTransport) close() error                                 { return nil }
+func (t *listTransport) prepare(*ebpf.CollectionSpec, bool) error { return nil }
+func (t *listTransport) open(map[string]*ebpf.Map) error          { return nil }
+func (t *listTransport) ringOf(int) uint32                        { return t.number }
+func (t *listTransport) close() error                             { return nil }
 
 func (t *listTransport) rings() ([]ring, error) {
 	if len(t.calls) == 0 {

@@ -115,7 +115,7 @@ func (t *perfTransport) resize(size int) {
 }
 
 // prepare has nothing to do: by default the map of events has one entry for each CPU.
-func (t *perfTransport) prepare(*ebpf.CollectionSpec, []Source) error { return nil }
+func (t *perfTransport) prepare(*ebpf.CollectionSpec, bool) error { return nil }
 
 func (t *perfTransport) open(maps map[string]*ebpf.Map) error {
 	t.events = maps[samplerMapSamples]

@@ -41,7 +41,7 @@ func (c *cursor) advance(sources int) (*Packet, found) {
 	if n, _, _ := c.ring.next(p[:], math.MaxUint64); n == 0 {
 		return nil, nothing
 	}
-	if !p[0].isOf(sources) {
+	if p[0].Data == nil || int(p[0].Source) >= sources {
 		return nil, invalid
 	}
 	return &p[0], valid
@@ -213,7 +213,7 @@ func TestPerfRingDropped(t *testing.T) {
 		s.Source, s.Dropped = at.source, at.lost
 		k.sample(s, packet)
 	}
-	l := losses{sources: 2}
+	l := losses{slots: 2}
 	c.ring.refill()
 	for r, _ := c.advance(2); r != nil; r, _ = c.advance(2) {
 		got = append(got, l.since(r.Facts))

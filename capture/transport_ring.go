@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"os"
 	"runtime"
-	"slices"
 	"time"
 
 	"github.com/cilium/ebpf"
@@ -68,8 +67,8 @@ func newRingTransport(o *Options) transport {
 // fragmentsBuffer is the size of the perf rings for packets in several buffers, in bytes.
 const fragmentsBuffer = 1 << 20
 
-func (t *ringTransport) prepare(spec *ebpf.CollectionSpec, sources []Source) error {
-	if !slices.ContainsFunc(sources, func(s Source) bool { return s.InFragments() }) {
+func (t *ringTransport) prepare(spec *ebpf.CollectionSpec, fragments bool) error {
+	if !fragments {
 		t.fragments = nil
 	}
 	t.fitFragments()

@@ -22,12 +22,25 @@ type watch struct {
 // hook is already blind.
 func (s *Session) startWatch() error {
 	w := &watch{hooks: s.hooks, quit: make(chan struct{}), done: make(chan struct{})}
+	if s.comings != nil {
+		w.hooks = nil // they are checked with their interfaces
+	}
 	if blind := w.look(); len(blind) > 0 {
 		return errors.Join(blind...)
 	}
 	s.watch = w
+	entered := make(chan error, 1)
 	go func() {
 		defer close(w.done)
+		if s.comings != nil {
+			err := s.comings.finder.Enter()
+			entered <- err
+			if err == nil {
+				s.followInterfaces(w.quit)
+			}
+			return
+		}
+		entered <- nil
 		ticker := time.NewTicker(watchInterval)
 		defer ticker.Stop()
 		for {
@@ -40,7 +53,7 @@ func (s *Session) startWatch() error {
 			}
 		}
 	}()
-	return nil
+	return <-entered
 }
 
 // close joins the goroutine.
@@ -73,20 +86,25 @@ func (s *Session) checkHooks() {
 // look returns errors for the hooks that have gone blind since the last call.
 func (w *watch) look() (blind []error) {
 	w.hooks = slices.DeleteFunc(slices.Clone(w.hooks), func(h hook) bool {
-		err := h.check()
-		if err == nil {
-			return false
-		}
-		if name := h.sources()[0].Name; errors.Is(err, ErrInterfaceGone) {
-			err = xdp.Kind(ErrInterfaceGone, "interface %s was deleted or moved to another network namespace", name)
-		} else {
-			err = xdp.Kind(ErrBlind, "%s is no longer captured: %w", name, err)
-		}
+		err := whyBlind(h)
 		// Several hooks have the same error if their interface is gone.
-		if !slices.ContainsFunc(blind, func(other error) bool { return other.Error() == err.Error() }) {
+		if err != nil && !slices.ContainsFunc(blind, func(other error) bool { return other.Error() == err.Error() }) {
 			blind = append(blind, err)
 		}
-		return true
+		return err != nil
 	})
 	return blind
+}
+
+// whyBlind returns why a hook no longer sees its packets, or nil.
+func whyBlind(h hook) error {
+	err := h.check()
+	if err == nil {
+		return nil
+	}
+	name := h.sources()[0].Name
+	if errors.Is(err, ErrInterfaceGone) {
+		return xdp.Kind(ErrInterfaceGone, "interface %s was deleted or moved to another network namespace", name)
+	}
+	return xdp.Kind(ErrBlind, "%s is no longer captured: %w", name, err)
 }

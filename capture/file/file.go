@@ -32,11 +32,13 @@ type File struct {
 	// These belong to the goroutine that writes, from Begin until the queue has ended.
 	description capture.Description
 	header      []byte // that a file begins with
+	sources     int    // that it describes
 	before      []byte // blocks before the first packet, until there is a file for them
 	place       Place
 	written     int64            // the position in the queue up to which blocks were written
 	told        capture.Accounts // the sum of the statistics in earlier files
-	err         error            // nothing is written after it; of the kind ErrEnough if a limit was reached
+	departures  departures
+	err         error // nothing is written after it; of the kind ErrEnough if a limit was reached
 	timer       *time.Timer
 	settled     time.Time // what Description.Settled returned at the last call of tend
 	keeper      *Keeper   // one for all files of a recorder
@@ -123,7 +125,7 @@ func (f *File) Begin(d capture.Description) error {
 	w := f.writer
 	w.notice = d.Notice
 	w.enc = w.options.Format.kind().open(&d, &w.options)
-	f.description, f.header = d, w.enc.header(nil)
+	f.description, f.header, f.sources = d, w.enc.header(nil), len(d.Sources)
 	f.told = make(capture.Accounts, len(d.Sources))
 	f.mu.Lock()
 	f.taken = make(capture.Accounts, len(d.Sources))

@@ -41,15 +41,22 @@ const maxJSONKinds = 1024
 
 func newJSONEncoder(d *capture.Description, o *Options) *jsonEncoder {
 	e := &jsonEncoder{d: d, moreKeys: o.MoreJSON, sources: d.Sources, lines: jsonline.NewEncoder(nil), kinds: make(map[jsonKind]int)}
-	if d.IsLive() { // all sources are known, and each has one kind
-		for i := range d.Sources {
-			s := &d.Sources[i]
-			e.lines.Add(jsonline.Source{
-				Interface: s.Name, Direction: directionOf(s), Hook: s.Hook.String(), Program: s.Target.Name, NoQueue: !s.HasQueue(),
-			})
-		}
-	}
+	e.know(d.Sources)
 	return e
+}
+
+// know prepares the lines of live sources, each of which has one kind.
+func (e *jsonEncoder) know(sources []capture.Source) {
+	if !e.d.IsLive() {
+		return
+	}
+	for i := range sources {
+		s := &sources[i]
+		e.lines.Add(jsonline.Source{
+			Interface: s.Name, Direction: directionOf(s), Hook: s.Hook.String(),
+			Program: s.Target.Name, NoQueue: !s.HasQueue(),
+		})
+	}
 }
 
 func (e *jsonEncoder) header(b []byte) []byte { return b }
@@ -71,7 +78,9 @@ func (e *jsonEncoder) packets(c *chunk, packets []capture.Packet) (n int, err er
 // look adds the sources that there are by now.
 func (e *jsonEncoder) look() {
 	if e.d.More != nil {
-		e.sources = append(e.sources, e.d.More(len(e.sources))...)
+		come := e.d.More(len(e.sources))
+		e.know(come)
+		e.sources = append(e.sources, come...)
 	}
 }
 
@@ -138,7 +147,8 @@ func (e *jsonEncoder) kind(p *capture.Packet) int {
 		return index
 	}
 	source := jsonline.Source{
-		Interface: s.Name, Program: s.Target.Name, NoQueue: !k.hasQueue, NoID: !k.hasID, Link: link.Of(s.LinkType()),
+		Interface: s.Name, Program: s.Target.Name, NoQueue: !k.hasQueue, NoID: !k.hasID,
+		Link: link.Of(s.LinkType()),
 	}
 	if k.hasDirection {
 		source.Direction = k.direction.String()

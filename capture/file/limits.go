@@ -21,7 +21,7 @@ func (f *File) grant(bytes int64) (int64, error) {
 	if f.writer.options.Comments != nil {
 		reserve += commentRoom
 	}
-	reserve *= int64(len(f.description.Sources))
+	reserve *= int64(max(f.sources, len(f.present.stream.taken)))
 	for {
 		room, err := int64(math.MaxInt64), error(nil)
 		if r.MaxBytes > 0 {

@@ -28,7 +28,7 @@ type pcapEncoder struct {
 }
 
 func newPCAPEncoder(d *capture.Description) *pcapEncoder {
-	return &pcapEncoder{d: d, sources: d.Sources, late: d.More != nil, linkType: pcapng.Ethernet}
+	return &pcapEncoder{d: d, sources: d.Sources, late: d.More != nil && !d.IsLive(), linkType: pcapng.Ethernet}
 }
 
 func (e *pcapEncoder) header(b []byte) []byte {

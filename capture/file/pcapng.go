@@ -26,7 +26,19 @@ func newPCAPNGEncoder(d *capture.Description, o *Options) pcapngEncoder {
 
 func (e pcapngEncoder) header(b []byte) []byte { return e.Header(b) }
 
+func (e pcapngEncoder) finish(c *chunk) { e.look(c) }
+
+// look describes the sources that have come.
+func (e pcapngEncoder) look(c *chunk) {
+	come := e.Coming()
+	for i := range come {
+		c.blocks = e.Describe(c.blocks, &come[i])
+		c.noteBlock(headMore)
+	}
+}
+
 func (e pcapngEncoder) packets(c *chunk, packets []capture.Packet) (n int, err error) {
+	e.look(c)
 	for ; n < len(packets) && c.hasRoom(len(packets[n].Data)+capture.MaxOverhead); n++ {
 		p := &packets[n]
 		c.blocks = e.Append(c.blocks, p)
@@ -36,5 +48,10 @@ func (e pcapngEncoder) packets(c *chunk, packets []capture.Packet) (n int, err e
 }
 
 func (e pcapngEncoder) trailer(b []byte, s *statistics) []byte {
-	return e.AppendStatistics(b, s.Accounts, s.start, s.comment())
+	for i, a := range s.Accounts {
+		if s.omit == nil || !s.omit(i) {
+			b = e.AppendStatisticsOf(b, i, a, s.start, s.comment())
+		}
+	}
+	return b
 }

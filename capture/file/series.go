@@ -78,7 +78,7 @@ const maxKept = 16 << 20
 
 // keepHeader keeps those of the blocks with which later files of the series begin.
 func (f *File) keepHeader(blocks []byte, packets []capture.BlockEnd) error {
-	if f.description.IsLive() || f.rotation.isSingle() {
+	if f.description.More == nil || f.rotation.isSingle() {
 		return nil
 	}
 	first := packetsBegin(blocks, packets)
@@ -92,6 +92,9 @@ func (f *File) keepHeader(blocks []byte, packets []capture.BlockEnd) error {
 			f.header = slices.Clone(block)
 		case p.Source == headMore:
 			f.header = append(f.header, block...)
+			if f.description.IsLive() {
+				f.sources++
+			}
 		case !isPacket(p) && f.present == nil:
 			f.before = append(f.before, block...)
 		}
@@ -153,7 +156,11 @@ func (f *File) tend(idle bool) error {
 		return nil // the first packet has not come
 	}
 	// If the file was renamed, it still gets everything that is in the queue.
-	if err := f.present.stream.tend(idle); err != nil {
+	err := f.present.stream.tend(idle)
+	if err == nil {
+		err = f.tellDepartures()
+	}
+	if err != nil {
 		f.err = f.present.stream.err
 		return err
 	}
@@ -226,7 +233,7 @@ func (f *File) open(place Place) error {
 // start begins to write packets to a file.
 func (f *File) start(p *part) {
 	f.keeper.begin(p)
-	p.stream.begin(f.header, f.written, len(f.description.Sources))
+	p.stream.begin(f.header, f.written, f.sources, f.description.IsLive())
 	p.stream.tellAt(f.writer.options.StatisticsInterval, func() []byte { return f.statistics(f.lately(p.stream.taken)) })
 	if f.rotation.MaxBytes > 0 || f.rotation.MinFree > 0 {
 		p.stream.grant = f.grant
@@ -262,7 +269,7 @@ func (f *File) complete(account func(taken capture.Accounts) capture.Accounts) e
 	}
 	var own capture.Accounts
 	err := p.stream.end(func() []byte {
-		own = account(p.stream.taken)
+		own = p.stream.described(account(p.stream.taken))
 		return f.statistics(own)
 	})
 	if own == nil { // the format has no statistics
@@ -283,7 +290,12 @@ func (f *File) complete(account func(taken capture.Accounts) capture.Accounts) e
 
 // statistics returns the closing statistics of the current file, whose accounts are own.
 func (f *File) statistics(own capture.Accounts) []byte {
-	s := &statistics{Accounts: own, start: f.place.Began, number: f.place.Number}
+	return f.statisticsWithout(own, func(source int) bool { return f.departures.told[source] })
+}
+
+// statisticsWithout returns the statistics of the current file without those of some sources.
+func (f *File) statisticsWithout(own capture.Accounts, omit func(source int) bool) []byte {
+	s := &statistics{Accounts: own, start: f.place.Began, number: f.place.Number, omit: omit}
 	if f.place.Number == 0 {
 		s.start = f.description.Started
 	}

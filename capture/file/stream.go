@@ -26,6 +26,7 @@ type stream struct {
 	recent recent
 	mu     sync.Mutex       // guards taken
 	taken  capture.Accounts // Captured and Bytes: what reached the file
+	live   bool             // the file describes as many sources as taken has
 	err    error            // the file's error; nothing is written after it
 
 	// tell returns the statistics so far. They are written once per interval; 0 = never.
@@ -41,9 +42,10 @@ type stream struct {
 }
 
 // begin starts the stream of a new file. first is the position in the queue of the first block
-// after the header.
-func (s *stream) begin(header []byte, first int64, sources int) {
-	s.begins = header
+// after the header, which describes this many sources. In a live capture others are described as
+// they come.
+func (s *stream) begin(header []byte, first int64, sources int, live bool) {
+	s.begins, s.live = header, live
 	s.start = first - int64(len(header))
 	s.mu.Lock()
 	s.taken = make(capture.Accounts, sources)
@@ -61,6 +63,14 @@ func (s *stream) takenNow() capture.Accounts {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.Clone(s.taken)
+}
+
+// described returns the accounts of the sources that the file describes.
+func (s *stream) described(own capture.Accounts) capture.Accounts {
+	if s.live && len(own) > len(s.taken) {
+		return own[:len(s.taken)]
+	}
+	return own
 }
 
 // tellAt makes the stream also write the statistics that tell returns, once per interval; 0 =
@@ -145,16 +155,16 @@ func (s *stream) put(blocks []byte, packets []capture.BlockEnd) error {
 		whole = max(whole, packets[arrived-1].End-s.start)
 	}
 	s.mu.Lock()
-	count(&s.taken, packets[:arrived])
+	count(&s.taken, packets[:arrived], s.live)
 	s.mu.Unlock()
 	s.recent.add(packets[:arrived], s.start)
 	s.cut(whole)
 	return s.err
 }
 
-// count counts packets that a file took. It is fast because consecutive packets are mostly of one
-// source.
-func count(taken *capture.Accounts, packets []capture.BlockEnd) {
+// count counts packets that a file took, and in a live capture the descriptions of sources. It is
+// fast because consecutive packets are mostly of one source.
+func count(taken *capture.Accounts, packets []capture.BlockEnd, live bool) {
 	for len(packets) > 0 {
 		first, n, bytes := &packets[0], 0, uint64(0)
 		for n < len(packets) && packets[n].Source == first.Source {
@@ -165,6 +175,9 @@ func count(taken *capture.Accounts, packets []capture.BlockEnd) {
 			a := taken.At(int(first.Source))
 			a.Captured += uint64(n)
 			a.Bytes += bytes
+		}
+		if live && first.Source == headMore {
+			*taken = append(*taken, make(capture.Accounts, n)...)
 		}
 		packets = packets[n:]
 	}
@@ -287,6 +300,9 @@ func (s *stream) takeBack(room int64) bool {
 		if isPacket(&p) {
 			s.taken[p.Source].Captured--
 			s.taken[p.Source].Bytes -= uint64(p.Bytes)
+		}
+		if s.live && p.Source == headMore {
+			s.taken = s.taken[:len(s.taken)-1] // its packets came after it
 		}
 	}
 	s.mu.Unlock()

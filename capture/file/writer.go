@@ -68,6 +68,7 @@ type Writer struct {
 	started time.Time // when the session began
 	name    string    // the file's name in errors
 	notice  func(error)
+	live    bool          // the packets are captured live
 	direct  capture.Batch // what WriteDirect hands over
 }
 
@@ -91,6 +92,7 @@ type statistics struct {
 	session          capture.Accounts // of the packets in all files of the session so far; nil = no comment
 	since            time.Time        // when counting for session began
 	number           int              // index of this file, from 0
+	omit             func(int) bool   // sources whose statistics are not written; nil = none
 }
 
 // comment returns a function that says which file of several the numbers of a source belong to; nil
@@ -115,7 +117,8 @@ func NewWriter(out io.Writer, o Options) *Writer {
 func (w *Writer) Begin(d capture.Description) error {
 	w.started, w.name, w.notice = d.Started, w.options.Name, d.Notice
 	w.enc = w.options.Format.kind().open(&d, &w.options)
-	w.stream.begin(w.enc.header(nil), 0, len(d.Sources))
+	w.live = d.IsLive()
+	w.stream.begin(w.enc.header(nil), 0, len(d.Sources), w.live)
 	w.stream.tellAt(w.options.StatisticsInterval, func() []byte {
 		return w.enc.trailer(nil, &statistics{Accounts: lately(&d, nil, w.stream.taken), start: w.started})
 	})
@@ -198,6 +201,9 @@ func (w *Writer) Flush() error {
 	if err := w.queue.failure(); err != nil {
 		return err
 	}
+	if e, ok := w.enc.(pcapngEncoder); ok {
+		e.look(w.queue.open)
+	}
 	w.queue.ask()
 	return w.queue.hand()
 }
@@ -237,7 +243,7 @@ func (w *Writer) End(final capture.Accounts) (capture.Accounts, error) {
 	}
 	err := w.endQueue()
 	last := w.stream.end(func() []byte {
-		return w.enc.trailer(nil, &statistics{Accounts: final.Delivered(w.stream.taken), start: w.started})
+		return w.enc.trailer(nil, &statistics{Accounts: w.stream.described(final.Delivered(w.stream.taken)), start: w.started})
 	})
 	if err == nil {
 		err = last

@@ -62,6 +62,8 @@ type Recorder struct {
 	description capture.Description
 	ring        *packetRing
 
+	sources atomic.Pointer[[]capture.Source] // that have come so far; never changed, only replaced
+
 	asked    atomic.Pointer[Recording] // set by Trigger
 	present  *recording                // the recording that still gets packets; nil = none
 	deadline int64                     // when present ends, in nanoseconds since the epoch
@@ -84,7 +86,7 @@ type Recorder struct {
 	notice  func(error)           // for the keeper
 	failure atomic.Pointer[error] // the first error of a file
 	taken   capture.Accounts      // Captured and Bytes in the files; belongs to write until ended
-	refused []uint64              // packets that a file did not take, by source; belongs to write until ended
+	refused capture.Accounts      // NotTaken: packets that a file did not take; belongs to write until ended
 }
 
 // New returns a recorder and allocates its memory. End or Close releases it.
@@ -116,16 +118,34 @@ func (r *Recorder) Recordings() (recordings, passedOver uint64) {
 func (r *Recorder) Begin(d capture.Description) error {
 	r.description, r.notice = d, d.Notice
 	r.description.Options.Notice = nil // or each file would repeat the same notices
-	r.taken, r.refused = make(capture.Accounts, len(d.Sources)), make([]uint64, len(d.Sources))
-	overwritten := make([]atomic.Uint64, len(d.Sources))
-	r.overwritten.Store(&overwritten)
+	r.meet(d.Sources)
 	r.ended = make(chan struct{})
 	go r.write()
 	return nil
 }
 
+// meet adds sources.
+func (r *Recorder) meet(come []capture.Source) {
+	var all []capture.Source
+	if known := r.sources.Load(); known != nil {
+		if all = *known; len(come) == 0 {
+			return
+		}
+	}
+	all = slices.Concat(all, come)
+	r.sources.Store(&all)
+	counts := make([]atomic.Uint64, len(all))
+	for i, n := range r.Overwritten() {
+		counts[i].Store(n)
+	}
+	r.overwritten.Store(&counts)
+}
+
 // Write stores packets in memory, and drops the oldest ones to make room. It allocates nothing.
 func (r *Recorder) Write(packets []capture.Packet) error {
+	if r.description.More != nil {
+		r.meet(r.description.More(len(*r.sources.Load())))
+	}
 	for i := range packets {
 		r.keep(&packets[i])
 		if err := r.look(); err != nil {
@@ -167,7 +187,7 @@ func (r *Recorder) keep(p *capture.Packet) {
 	}
 	r.ring.put(p)
 	for i := range r.options.Triggers {
-		if t := &r.options.Triggers[i]; t.Fires(p, &r.description.Sources[p.Source]) {
+		if t := &r.options.Triggers[i]; t.Fires(p, &(*r.sources.Load())[p.Source]) {
 			r.fireAfterInterval(Recording{Trigger: t.Name, Time: time.Unix(0, p.Time)})
 		}
 	}
@@ -287,12 +307,13 @@ func (r *Recorder) Close() { r.ring.close() }
 func (r *Recorder) accounts(final capture.Accounts) capture.Accounts {
 	own := make(capture.Accounts, len(final))
 	for i, a := range final {
-		left := a.Captured - r.taken[i].Captured - r.refused[i]
+		taken, refused := r.taken.Of(i), r.refused.Of(i).NotTaken
+		left := a.Captured - taken.Captured - refused
 		a.NotSampled += left
 		a.NotRecorded += left
-		a.Lost += r.refused[i]
-		a.NotTaken += r.refused[i]
-		a.Captured, a.Bytes = r.taken[i].Captured, r.taken[i].Bytes
+		a.Lost += refused
+		a.NotTaken += refused
+		a.Captured, a.Bytes = taken.Captured, taken.Bytes
 		own[i] = a
 	}
 	return own

@@ -299,10 +299,11 @@ func TestRecorderLimits(t *testing.T) {
 			r.write(100)
 			r.Trigger("asked")
 			testnet.WaitFor(t, "the recording", func() bool {
-				failed = r.Flush()
 				r.mu.Lock()
-				defer r.mu.Unlock()
-				return failed != nil || len(r.done) == n+1 && r.free.Load()
+				complete := len(r.done) == n+1 && r.free.Load()
+				r.mu.Unlock()
+				failed = r.Flush() // which fails from before the file is complete
+				return failed != nil || complete
 			})
 			if failed != nil {
 				break

@@ -55,7 +55,7 @@ type written struct {
 // writeOne writes a recording to its own file. Even after an error it removes the recording's
 // packets from the ring.
 func (r *Recorder) writeOne(next *recording) written {
-	w := written{recording: next, given: make(capture.Accounts, len(r.description.Sources))}
+	w := written{recording: next, given: make(capture.Accounts, len(*r.sources.Load()))}
 	w.file, w.File, w.err = r.options.Open()
 	if w.err == nil {
 		if r.keeper == nil {
@@ -63,6 +63,10 @@ func (r *Recorder) writeOne(next *recording) written {
 		}
 		w.file.KeepBy(r.keeper)
 		d := r.description
+		d.Sources = *r.sources.Load()
+		if d.More != nil {
+			d.More = func(from int) []capture.Source { return (*r.sources.Load())[from:] }
+		}
 		d.Recorded = fmt.Sprintf("%s, at %s", next.Trigger, next.Time.Format(time.RFC3339Nano))
 		w.err = w.file.Begin(d)
 	}
@@ -71,7 +75,7 @@ func (r *Recorder) writeOne(next *recording) written {
 	var around wrapped
 	for r.hasMore(&w) {
 		r.ring.first(p, &around)
-		a := &w.given[p.Source]
+		a := w.given.At(int(p.Source))
 		a.Captured++
 		a.Bytes += uint64(len(p.Data))
 		a.Lost += p.Dropped
@@ -103,9 +107,10 @@ func (r *Recorder) complete(w written) {
 		w.file.Close() // needed if it was not begun
 	}
 	for i, a := range own {
-		r.taken[i].Captured += a.Captured
-		r.taken[i].Bytes += a.Bytes
-		r.refused[i] += a.NotTaken // the other packets were skipped, because a limit was reached
+		taken := r.taken.At(i)
+		taken.Captured += a.Captured
+		taken.Bytes += a.Bytes
+		r.refused.At(i).NotTaken += a.NotTaken // the other packets were skipped, because a limit was reached
 	}
 	if w.err != nil {
 		r.failure.CompareAndSwap(nil, &w.err)

@@ -116,14 +116,17 @@ func (f *feed) encode(packets []capture.Packet) (n int) {
 	return n
 }
 
-// describe adds the sources that were found in capture files since the last call.
+// describe adds the sources that were found in capture files, or have come, since the last call.
 func (f *feed) describe() error {
-	found := f.description.More(f.sources)
+	found := f.enc.Coming()
+	if !f.description.IsLive() {
+		found = f.description.More(f.sources)
+		f.sources += len(found)
+	}
 	if err := f.check(found); err != nil {
 		return err
 	}
 	for i := range found {
-		f.sources++
 		f.log.describe(f.enc.Describe(nil, &found[i]))
 	}
 	return nil
@@ -182,6 +185,9 @@ func (f *feed) flush() {
 // end gives the clients' goroutines the final accounts and a deadline. The caller waits for them.
 func (f *feed) end(final capture.Accounts) {
 	f.final = final
+	if f.description.More != nil && f.description.IsLive() {
+		f.describe() // the statistics are about those without packets, too
+	}
 	f.mu.Lock()
 	f.endsAt = time.Now().Add(f.patience)
 	for c := range f.clients {

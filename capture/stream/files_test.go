@@ -11,6 +11,7 @@ import (
 	"github.com/xdpcap/xdpcap/capture"
 	"github.com/xdpcap/xdpcap/capture/file"
 	"github.com/xdpcap/xdpcap/internal/testfile"
+	"github.com/xdpcap/xdpcap/internal/testnet"
 )
 
 // Files wait for the clients of a Server: who comes late and reads slowly has all packets, and the
@@ -23,6 +24,7 @@ func TestFileInputServed(t *testing.T) {
 		t.Fatal(err)
 	}
 	server := NewServer(l, nil, Options{})
+	server.feed.patience = testnet.Patience // a busy machine takes longer to read the rest
 	type result struct {
 		accounts []capture.Accounts
 		err      error

@@ -44,8 +44,8 @@ func TestAlternativeNames(t *testing.T) {
 		{[]string{"stats", "-i", long, "--count", "1", "--interval", "20ms"}, "listening on " + pair.RxName + ", XDP native"},
 		{[]string{"-i", short, "-i", pair.RxName}, "interface " + pair.RxName + " is given twice"},
 		{[]string{"-i", strings.Repeat("x", 200)}, "does not exist"},
-		{[]string{"-i", "any"}, "xdpcap: interface any: an XDP program runs for one interface, not for all; there are: lo, "},
-		{[]string{"-i", "any"}, "; name it with -i, and repeat -i for several\n"},
+		{[]string{"count", "-i", "any"}, "xdpcap: interface any: an XDP program runs for one interface, not for all; there are: lo, "},
+		{[]string{"count", "-i", "any"}, "; name it with -i, and repeat -i for several\n"},
 		{[]string{"stats", "-i", "any"}, "interface any: an XDP program runs for one interface"},
 	} {
 		if _, stderr := start(t, pair.Rx, nil, test.args...).wait(); !strings.Contains(stderr, test.want) {

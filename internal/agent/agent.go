@@ -9,6 +9,7 @@ import (
 	"net/netip"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/xdpcap/xdpcap/capture"
@@ -69,10 +70,12 @@ type Agent struct {
 	special  *datagram
 	sequence uint32 // of datagrams
 
-	polled  chan []*sflow.InterfaceCounters
-	numbers map[uint32]uint32  // of counter samples, by the interface's index
-	stop    context.CancelFunc // ends the goroutines; nil before Begin
-	running sync.WaitGroup
+	polled chan []*sflow.InterfaceCounters
+
+	interfaces atomic.Pointer[speeds] // whose counters are polled
+	numbers    map[uint32]uint32      // of counter samples, by the interface's index
+	stop       context.CancelFunc     // ends the goroutines; nil before Begin
+	running    sync.WaitGroup
 }
 
 // Open finds the collector. The caller must call Close unless the Agent has ended.
@@ -105,7 +108,7 @@ func (a *Agent) Begin(d capture.Description) error {
 	ctx, a.stop = context.WithCancel(context.Background())
 	a.running.Go(func() { a.collector.follow(ctx) })
 	if a.options.Interval > 0 && d.IsLive() { // interfaces in capture files are not this machine's
-		a.running.Go(func() { poll(ctx, a.options.Interval, d.Sources, a.polled) })
+		a.running.Go(func() { poll(ctx, a.options.Interval, a.interfaces.Load, a.polled) })
 	}
 	return nil
 }

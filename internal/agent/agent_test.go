@@ -179,6 +179,9 @@ func TestFlush(t *testing.T) {
 	for !a.common.isFull() {
 		a.Write(one)
 	}
+	for i := range a.common.datagrams { // however long the test took
+		a.common.datagrams[i].begun = time.Now().Add(time.Hour)
+	}
 	if a.Flush(); a.Counts().Datagrams != 0 {
 		t.Error("a datagram was sent before it could wait for others")
 	}
@@ -192,8 +195,7 @@ func TestFlush(t *testing.T) {
 		t.Errorf("%d samples in a datagram of %d bytes", len(kinds), length)
 	}
 	for i := range a.common.datagrams {
-		d := a.common.datagrams[i]
-		d.begun = d.begun.Add(-holdTime)
+		a.common.datagrams[i].begun = time.Now().Add(-holdTime)
 	}
 	if a.Flush(); a.common.oldest().samples != 0 || a.sources[0].waiting != 0 {
 		t.Errorf("%d samples still wait", a.sources[0].waiting)
@@ -268,7 +270,8 @@ func TestBounced(t *testing.T) {
 	a := begun(t, Options{Collector: gone.LocalAddr().String()}, description())
 	one := []capture.Packet{{Facts: &capture.Facts{WireLen: 60}, Data: make([]byte, 60)}}
 	a.Write(one)
-	a.sendBegunBefore(time.Now()) // the kernel has the answer before this returns
+	a.sendBegunBefore(time.Now())
+	waitForError(t, a.collector)
 	back, err := net.ListenUDP("udp4", gone.LocalAddr().(*net.UDPAddr))
 	if err != nil {
 		t.Fatal(err)
@@ -280,6 +283,21 @@ func TestBounced(t *testing.T) {
 	receive(t, back)
 	if c := a.Counts(); c.Refused != 1 || c.Datagrams != 2 {
 		t.Errorf("counts %+v", c)
+	}
+}
+
+// waitForError waits until the kernel has an error for the next call, which it does not take.
+func waitForError(t *testing.T, c *collector) {
+	t.Helper()
+	polled := []unix.PollFd{{}}
+	c.raw.Control(func(fd uintptr) {
+		polled[0].Fd = int32(fd)
+		for err := error(unix.EINTR); errors.Is(err, unix.EINTR); {
+			_, err = unix.Poll(polled, 60_000) // ms; errors need not be asked for
+		}
+	})
+	if polled[0].Revents&unix.POLLERR == 0 {
+		t.Fatal("the kernel does not say that a datagram was refused")
 	}
 }
 

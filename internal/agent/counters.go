@@ -7,22 +7,17 @@ import (
 
 	"github.com/vishvananda/netlink"
 
-	"github.com/xdpcap/xdpcap/capture"
 	"github.com/xdpcap/xdpcap/internal/sflow"
 )
 
-// poll reads the counters of the sources' interfaces, at once and then at each interval, until ctx
-// is done. A reading that was not received from out is replaced by the next.
-func poll(ctx context.Context, interval time.Duration, sources []capture.Source, out chan []*sflow.InterfaceCounters) {
-	speeds := make(map[int]uint64)
-	for _, s := range sources {
-		speeds[s.Index] = s.Speed
-	}
+// poll reads the counters of the interfaces, at once and then at each interval, until ctx is done.
+// A reading that was not received from out is replaced by the next.
+func poll(ctx context.Context, interval time.Duration, interfaces func() *speeds, out chan []*sflow.InterfaceCounters) {
 	ticker := time.NewTicker(interval)
 	defer ticker.Stop()
 	for {
 		var read []*sflow.InterfaceCounters
-		for index, speed := range speeds {
+		for index, speed := range *interfaces() {
 			if c := readInterface(index, speed); c != nil {
 				read = append(read, c)
 			}
@@ -39,6 +34,9 @@ func poll(ctx context.Context, interval time.Duration, sources []capture.Source,
 		}
 	}
 }
+
+// speeds are those of interfaces in bit/s, by their indices; 0 = unknown.
+type speeds map[int]uint64
 
 // IANA's numbers for the types of interfaces.
 const ifTypeEthernet, ifTypeLoopback = 6, 24

@@ -34,20 +34,24 @@ type dataSource struct {
 
 // A direction is a direction of an interface's packets.
 type direction struct {
-	index int
-	sent  capture.Direction
+	index   int
+	arrival uint32 // see capture.Source
+	sent    capture.Direction
 }
 
 // add adds sources. Only the first source of each direction of an interface makes flow samples,
 // because a packet must have only one. Sources of packets that get lost make none: a flow sample is
 // of a packet that an interface receives or sends.
 func (a *Agent) add(sources []capture.Source) {
+	if len(sources) == 0 && a.interfaces.Load() != nil {
+		return
+	}
 	for i := range sources {
 		s := &sources[i]
 		if a.known[s.Index] == nil {
 			a.known[s.Index] = &dataSource{id: sflow.Source{Index: uint32(s.Index)}}
 		}
-		at := direction{s.Index, s.Direction()}
+		at := direction{s.Index, s.Arrival, s.Direction()}
 		own := source{
 			Source:   s,
 			data:     a.known[s.Index],
@@ -62,6 +66,11 @@ func (a *Agent) add(sources []capture.Source) {
 		a.sources = append(a.sources, own)
 		a.sampled[at] = a.sampled[at] || own.flows
 	}
+	all := make(speeds)
+	for i := range a.sources {
+		all[a.sources[i].Index] = a.sources[i].Speed
+	}
+	a.interfaces.Store(&all)
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	for len(a.taken) < len(a.sources) {

@@ -40,7 +40,7 @@ func allMetrics(t *testing.T) map[string]string {
 	typesOf(new(drops.Options).Counters(nil, "rx0").Metrics, types)
 	typesOf(latency.Traced(nil, "rx0").Metrics, types)
 	typesOf(latency.RuntimeMetrics("rx0"), types)
-	typesOf(capture.Metrics(nil, library.TransportRing, time.Now()), types)
+	typesOf(capture.Metrics(library.TransportRing, time.Now()), types)
 	return types
 }
 

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 
 	"github.com/vishvananda/netlink"
 	"github.com/vishvananda/netlink/nl"
@@ -49,6 +50,31 @@ func (ifi *Interface) above() (above []device, err error) {
 		}
 	}
 	return above, nil
+}
+
+// Above returns the indices of the interfaces of this namespace that get packets from this one: its
+// bridge or bond, those on top of it, such as VLANs, and those above these.
+func (ifi *Interface) Above() (indices []int, err error) {
+	above, err := ifi.above()
+	for _, d := range above {
+		if !d.elsewhere {
+			indices = append(indices, d.index)
+		}
+	}
+	return indices, err
+}
+
+// obstructed returns an interface above this one that runs an XDP program, if there is one.
+func (ifi *Interface) obstructed() (upper Interface, ok bool) {
+	above, err := ifi.Above()
+	if err != nil {
+		return upper, false
+	}
+	uppers, err := Select(func(index int, _ string) bool { return slices.Contains(above, index) })
+	if i := slices.IndexFunc(uppers, func(u Interface) bool { return len(u.Programs) > 0 }); err == nil && i >= 0 {
+		return uppers[i], true
+	}
+	return upper, false
 }
 
 // devices lists the devices of this namespace, and those of other namespaces that are on top of one

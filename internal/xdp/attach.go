@@ -71,6 +71,11 @@ func isBusy(err error) bool { return errors.Is(err, unix.EBUSY) || errors.Is(err
 // was looked up: a caller that saw one there would not have called Attach.
 func busy(ifi Interface) error {
 	now, err := InterfaceByName(ifi.Name)
+	if err == nil && len(now.Programs) == 0 {
+		if upper, ok := now.obstructed(); ok {
+			return Kind(ErrBelow, "%s is below %s, which runs XDP program %v: the kernel attaches no program below another one", ifi.Name, upper.Name, upper.Programs[0])
+		}
+	}
 	if err != nil || len(now.Programs) == 0 {
 		return Kind(ErrBusy, "%s already runs an XDP program, or did a moment ago: try again", ifi.Name)
 	}

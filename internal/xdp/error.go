@@ -11,6 +11,7 @@ import (
 var (
 	ErrBusy             = errors.New("an XDP program is already attached to the interface")
 	ErrNoNative         = errors.New("the driver does not take the XDP program in native mode")
+	ErrBelow            = errors.New("an interface above it runs an XDP program")
 	ErrNotAll           = errors.New("no XDP program runs for all interfaces together")
 	ErrNotAttachable    = errors.New("no XDP program can be attached to the interface")
 	ErrNoProgram        = errors.New("the interface runs no XDP program")

@@ -50,13 +50,21 @@ func (p Program) String() string {
 
 // Interfaces lists the interfaces of the namespace in the order of their indices.
 func Interfaces() ([]Interface, error) {
+	return Select(func(int, string) bool { return true })
+}
+
+// Select lists the interfaces of the namespace that is accepts, in the order of their indices.
+// Drivers are asked about these alone.
+func Select(is func(index int, name string) bool) (ifis []Interface, err error) {
 	links, err := netlink.LinkList()
-	if err != nil {
+	// While interfaces come and go the list may lack some. Whoever watches looks again.
+	if err != nil && !errors.Is(err, netlink.ErrDumpInterrupted) {
 		return nil, fmt.Errorf("list the network interfaces: %w", err)
 	}
-	ifis := make([]Interface, len(links))
-	for i, l := range links {
-		ifis[i] = describe(l)
+	for _, l := range links {
+		if a := l.Attrs(); is(a.Index, a.Name) {
+			ifis = append(ifis, describe(l))
+		}
 	}
 	return ifis, nil
 }

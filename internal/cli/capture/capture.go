@@ -22,7 +22,8 @@ import (
 // Options are the flags of the default command.
 type Options struct {
 	outputs.Options
-	interfaces []string
+	interfaces []string // names and patterns
+	except     []string // patterns of those to omit
 	read       []string // files to read instead of capturing
 
 	filter filters.Options
@@ -103,12 +104,12 @@ const captureExamples = `  xdpcap -i eth0                                print p
   xdpcap -i eth0 -w - | tcpdump -nr -           into another program
   xdpcap -i eth0 'tcp port 443 and not host 192.0.2.1'
                                                 only what matches, chosen in the kernel
+  xdpcap -i any --except lo 'port 53'           on every interface, also those that come later
   xdpcap -i eth0 --verdict drop                 what the XDP program that runs there drops
   xdpcap -i eth0 --slower-than 5us -v           packets for which that program ran so long
   xdpcap -i eth0 --drops -w lost.pcapng         what the stack throws away, and why
   xdpcap -i eth0 -s 128 -c 1000 -w heads.pcapng the first 128 bytes of 1000 packets
   xdpcap -i eth0 -s headers -w headers.pcapng   no payload, which never leaves the kernel
-  xdpcap --pod default/web-1                    what a Kubernetes pod of this host receives
   xdpcap -i eth0 --account --listen :9432       how many packets there are, for Prometheus
   xdpcap -i eth0 -w out.pcapng --count --flows 10
                                                 also count all of them, by protocol and flow
@@ -178,7 +179,7 @@ func New(p *frame.Process, o *Options) *cobra.Command {
 	o.extcap.Flags(f)
 
 	frame.CompleteWords(cmd)
-	cmd.RegisterFlagCompletionFunc("interface", p.CompleteInterface)
+	cmd.RegisterFlagCompletionFunc("interface", o.completeInterface)
 	o.drops.complete(cmd)
 	cmd.RegisterFlagCompletionFunc("program", p.CompleteProgram)
 	return cmd
@@ -203,7 +204,8 @@ func (o *Options) answerWireshark(cmd *cobra.Command) error {
 }
 
 func (o *Options) whereFlags(f *pflag.FlagSet) {
-	f.StringArrayVarP(&o.interfaces, "interface", "i", nil, "capture on this `interface`; repeat it for several")
+	f.StringArrayVarP(&o.interfaces, "interface", "i", nil, "capture on this `interface`; repeat it for several. any is all that are up, 'veth*' those with such a name, also those that come later. What passes two of them is captured at each")
+	f.StringSliceVar(&o.except, "except", nil, "with -i any or a pattern, omit these `interfaces`: names or patterns, such as lo,docker*")
 	f.StringVarP(&o.directionName, "direction", "Q", "in", "take what the interface receives (`in`), what it sends (out), or both (inout)")
 	frame.TakesWords(f, "direction", "in", "out", "inout")
 	f.StringSliceVar(&o.programs, "program", nil, "where several programs run, trace this one: `NAME`, id or all; also the id of one in a devmap or cpumap")

@@ -108,7 +108,7 @@ func writeClocks(out io.Writer, session *capture.Session) {
 // clock is.
 func writeStamps(out io.Writer, session *capture.Session, accounts capture.Accounts) {
 	for i, src := range session.Sources() {
-		if n := accounts[i].Unstamped; n > 0 {
+		if n := accounts.Of(i).Unstamped; n > 0 {
 			frame.Say(out, "%s: the card gave no time stamp for %s, which have the host's", src.Name, frame.Packets(n))
 		}
 	}

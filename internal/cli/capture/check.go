@@ -72,6 +72,9 @@ func (o *Options) check(given func(flag string) bool) (err error) {
 	if err := o.checkStackDrops(given); err != nil {
 		return err
 	}
+	if err := o.checkPatterns(given); err != nil {
+		return err
+	}
 	if err := o.checkHooks(given); err != nil {
 		return err
 	}

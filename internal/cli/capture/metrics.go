@@ -13,10 +13,49 @@ import (
 
 // A captureReading is the answer to a scrape of a capture.
 type captureReading struct {
-	accounts capture.Accounts
+	series   []sourceSeries
 	fileSize int64                 // bytes of all files together; -1 = there is no file
 	clients  *stream.ServerAccount // of --serve; nil = there is none
 	outputs  []outputs.Summary     // as at the end
+}
+
+// A sourceSeries is the account of a source, under its labels.
+type sourceSeries struct {
+	labels [4]string // the interface, the hook, the program that is traced there, and its id
+	capture.Account
+}
+
+// seriesOf returns the accounts of the sources. Those with the same labels are added up: an
+// interface may have gone and come again. Where none is left with its labels, they are omitted.
+func seriesOf(sources []capture.Source, gone []int, accounts capture.Accounts) (all []sourceSeries) {
+	indices := make(map[[4]string]int)
+	left := make(map[int]bool)
+	for _, i := range gone {
+		left[i] = true
+	}
+	for i := range sources {
+		if !left[i] {
+			indices[labelsOf(&sources[i])] = -1
+		}
+	}
+	for i := range sources {
+		labels := labelsOf(&sources[i])
+		at, ok := indices[labels]
+		switch {
+		case !ok:
+			continue
+		case at < 0:
+			at = len(all)
+			indices[labels], all = at, append(all, sourceSeries{labels: labels})
+		}
+		s := &all[at]
+		s.Account = capture.Accounts{s.Account, accounts.Of(i)}.Total()
+	}
+	return all
+}
+
+func labelsOf(src *capture.Source) [4]string {
+	return [...]string{src.Name, src.Hook.String(), src.Target.Name, programNumber(src.Target)}
 }
 
 // read is called by scrapes while the session runs, and while it ends.
@@ -35,18 +74,18 @@ func (r *captureRun) read() (c captureReading, err error) {
 	if err != nil {
 		return c, err
 	}
-	c.accounts, c.outputs = all[0], r.outputSummaries(all)
-	if r.recorder != nil {
+	if c.outputs = r.outputSummaries(all); r.recorder != nil {
 		for i, n := range r.recorder.Overwritten() {
-			c.accounts[i].NotRecorded = n
+			all[0].At(i).NotRecorded = n
 		}
 	}
+	c.series = seriesOf(r.session.Sources(), r.session.Left(0), all[0])
 	return c, nil
 }
 
 // Metrics has a counter for each number of an account, labelled by its source, and metrics
 // about the whole capture.
-func Metrics(sources []capture.Source, transport capture.Transport, started time.Time) metrics.Set[captureReading] {
+func Metrics(transport capture.Transport, started time.Time) metrics.Set[captureReading] {
 	var m metrics.Set[captureReading]
 	for _, number := range []struct {
 		name, help string
@@ -67,8 +106,8 @@ func Metrics(sources []capture.Source, transport capture.Transport, started time
 			Help:   number.help,
 			Labels: []string{"interface", "hook", "program", "program_id"},
 			Values: func(c captureReading, send metrics.SendValue) {
-				for i, src := range sources {
-					send(float64(number.of(c.accounts[i])), src.Name, src.Hook.String(), src.Target.Name, programNumber(src.Target))
+				for _, s := range c.series {
+					send(float64(number.of(s.Account)), s.labels[:]...)
 				}
 			},
 		})

@@ -1,6 +1,7 @@
 package capture
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -21,8 +22,8 @@ var twoSources = []capture.Source{
 func TestCaptureMetrics(t *testing.T) {
 	one := capture.Account{Seen: 21, FilteredOut: 1, NotSampled: 2, NotRecorded: 1, Lost: 3, NotTaken: 1, Invalid: 5, Captured: 10, Bytes: 640}
 	began := time.Unix(1700000000, 500_000_000)
-	m := Metrics(twoSources, capture.TransportRing, began)
-	r := captureReading{accounts: capture.Accounts{one, {Seen: 4}}, fileSize: 1234, clients: &stream.ServerAccount{Connected: 2, Clients: 70, Refused: 6, Lost: 99},
+	m := Metrics(capture.TransportRing, began)
+	r := captureReading{series: seriesOf(twoSources, nil, capture.Accounts{one, {Seen: 4}}), fileSize: 1234, clients: &stream.ServerAccount{Connected: 2, Clients: 70, Refused: 6, Lost: 99},
 		outputs: []outputs.Summary{{Output: "a", Captured: 10, Bytes: 640, NotTaken: 1}, {Output: "tcp://b:1", Captured: 9, Bytes: 576, NotTaken: 2}}}
 	text := countertest.Scraped(t, r, m)
 	for _, want := range []string{
@@ -56,5 +57,28 @@ func TestCaptureMetrics(t *testing.T) {
 	r.fileSize, r.clients = -1, nil
 	if text := countertest.Scraped(t, r, m); strings.Contains(text, "xdpcap_output_file_bytes") || strings.Contains(text, "xdpcap_clients") {
 		t.Errorf("no file has a size, or no server clients:\n%s", text)
+	}
+}
+
+// An interface that has gone and come again continues its series, and one that stays away ends it.
+func TestSeriesOfComings(t *testing.T) {
+	sources := []capture.Source{{Name: "veth0"}, {Name: "veth1"}, {Name: "veth0"}, {Name: "veth0", Hook: capture.Egress}}
+	accounts := capture.Accounts{{Seen: 1}, {Seen: 10}, {Seen: 100}}
+	for _, test := range []struct {
+		gone []int
+		want string
+	}{
+		{nil, "veth0 xdp 101, veth1 xdp 10, veth0 egress 0, "},
+		{[]int{0}, "veth0 xdp 101, veth1 xdp 10, veth0 egress 0, "},
+		{[]int{0, 1}, "veth0 xdp 101, veth0 egress 0, "},
+		{[]int{1, 0, 2, 3}, ""},
+	} {
+		got := ""
+		for _, s := range seriesOf(sources, test.gone, accounts) {
+			got += fmt.Sprintf("%s %s %d, ", s.labels[0], s.labels[1], s.Seen)
+		}
+		if got != test.want {
+			t.Errorf("without %v: %s, want %s", test.gone, got, test.want)
+		}
 	}
 }

@@ -141,6 +141,8 @@ func TestEveryFlag(t *testing.T) {
 			args = append(args, "-i", "none0", "-w", "sflow://127.0.0.1")
 		case "tls-cert", "tls-key", "tls-ca":
 			args = append(args, "-i", "none0", "--serve", "127.0.0.1:0")
+		case "except":
+			args = append(args, "-i", "any")
 		case "reason":
 			args = append(args, "-i", "none0", "--drops")
 		case "file-count":

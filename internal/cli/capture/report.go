@@ -41,8 +41,15 @@ func announce(out io.Writer, sources []capture.Source, o capture.Options, privil
 		frame.Say(out, "transport %v, %d KiB for each CPU", o.Transport, o.Buffer>>10)
 		frame.Say(out, "privileges: %v", privileges)
 	}
-	frame.Say(out, "listening on %s, %s, link-type EN10MB (Ethernet), snapshot length %s",
-		labels(sources), modes(sources), lengthOf(o))
+	where := labels(sources) + ", " + modes(sources)
+	const later = "interfaces that come later"
+	switch {
+	case len(sources) == 0:
+		where = later
+	case len(o.Patterns) > 0:
+		where += ", and on " + later
+	}
+	frame.Say(out, "listening on %s, link-type EN10MB (Ethernet), snapshot length %s", where, lengthOf(o))
 }
 
 // lengthOf tells how much of each packet is kept.

@@ -156,7 +156,7 @@ func (r *captureRun) run(cmd *cobra.Command) (err error) {
 	if err := r.o.json.begin(); err != nil {
 		return err
 	}
-	own := metrics.NewCollector(r.read, Metrics(r.session.Sources(), r.session.Options().Transport, r.started))
+	own := metrics.NewCollector(r.read, Metrics(r.session.Options().Transport, r.started))
 	r.exporter.Serve(metrics.NewRegistry(append(r.companions.collectors(), own)...))
 	return r.follow(ctx)
 }
@@ -205,6 +205,9 @@ func (r *captureRun) enterSandbox() error {
 			box.Work = append(box.Work, privilege.Tracing) // the ring of a CPU that comes online
 		}
 	}
+	if r.o.follows() {
+		r.o.Sandbox.KeepAttaching()
+	}
 	return r.o.Sandbox.Enter(made...)
 }
 
@@ -238,7 +241,7 @@ func (r *captureRun) follow(ctx context.Context) (err error) {
 // last. With more, Go would wake another thread for each chunk. When a write takes long, Go's
 // runtime continues with the reading in another thread.
 func (r *captureRun) takesTurns() bool {
-	if len(r.o.Targets) != 1 || len(r.Outputs) != 1 || r.prints() || r.recorder != nil || r.exporter != nil || !r.o.companions.isNone() {
+	if len(r.o.Targets) != 1 || len(r.Outputs) != 1 || r.prints() || r.recorder != nil || r.exporter != nil || !r.o.companions.isNone() || r.o.follows() {
 		return false
 	}
 	t := &r.o.Targets[0]

@@ -4,8 +4,11 @@ import "github.com/xdpcap/xdpcap/capture"
 
 // session are the options of the session that the flags ask for.
 func (o *Options) session() capture.Options {
+	names, patterns := o.splitInterfaces()
 	return capture.Options{
-		Interfaces: o.interfaces,
+		Interfaces: names,
+		Patterns:   patterns,
+		Except:     o.except,
 		Direction:  o.direction,
 		Mode:       o.xdpMode,
 		HookMap:    o.hookMap,

@@ -3,6 +3,7 @@ package capture
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -32,6 +33,7 @@ type SourceSummary struct {
 	Program   string `json:"program,omitempty"`
 	ProgramID uint32 `json:"program_id,omitempty"`
 
+	Gone  bool       `json:"gone,omitempty"`  // the interface has gone, and the account is final
 	Clock *clockKeys `json:"clock,omitempty"` // the card's
 	AccountKeys
 }
@@ -113,14 +115,11 @@ func (r *captureRun) printSummary(all []capture.Accounts, failed error) error {
 	if r.session != nil {
 		s.Duration = time.Since(r.started).Seconds()
 		s.Transport = r.session.Options().Transport.String()
-		clocks := r.session.CardClocks()
-		for i, src := range r.session.Sources() {
-			var own capture.Account
-			if i < len(accounts) {
-				own = accounts[i]
-			}
-			one := newSourceSummary(&src, own)
-			one.Clock = newClockKeys(clocks[i])
+		sources := r.session.Sources()
+		clocks, gone := r.session.CardClocks(), r.session.Left(0)
+		for i := range sources {
+			one := newSourceSummary(&sources[i], accounts.Of(i))
+			one.Clock, one.Gone = newClockKeys(clocks[i]), slices.Contains(gone, i)
 			s.Interfaces = append(s.Interfaces, one)
 		}
 	}

@@ -26,6 +26,8 @@ type Options struct {
 	box   *privilege.Sandbox // nil = --no-sandbox
 	owned string             // the directory whose owner the capture becomes; "" = none
 	atEnd []string           // what the capture keeps CAP_NET_ADMIN for
+
+	attaches bool // the capture keeps what it takes to attach
 }
 
 // Flags defines them.
@@ -74,6 +76,20 @@ func directoryOf(file string) string {
 func (o *Options) KeepNetAdmin(toDo string) {
 	if o.box != nil && !slices.Contains(o.atEnd, toDo) {
 		o.box.Keep, o.atEnd = []int{unix.CAP_NET_ADMIN}, append(o.atEnd, toDo)
+	}
+}
+
+// KeepAttaching keeps what it takes to attach to interfaces that come later. It is called when the
+// rest of the box is decided.
+func (o *Options) KeepAttaching() {
+	if o.box == nil {
+		return
+	}
+	o.attaches = true
+	o.box.Keep = []int{unix.CAP_BPF, unix.CAP_PERFMON, unix.CAP_NET_ADMIN, unix.CAP_SYS_ADMIN}
+	o.box.Readable = slices.Compact(slices.Sorted(slices.Values(slices.Concat(o.box.Readable, tracingFiles))))
+	if !slices.Contains(o.box.Work, privilege.Tracing) {
+		o.box.Work = append(o.box.Work, privilege.Tracing)
 	}
 }
 
@@ -147,7 +163,10 @@ func (o *Options) String() string {
 		writes += ", may remove files " + placesOf(o.box.Removable)
 	}
 	capabilities := "no capabilities"
-	if len(o.atEnd) > 0 {
+	switch {
+	case o.attaches:
+		capabilities = "the capabilities to attach to interfaces that come"
+	case len(o.atEnd) > 0:
 		capabilities = "CAP_NET_ADMIN alone, to " + strings.Join(o.atEnd, " and to ")
 	}
 	calls := "; system calls are filtered"

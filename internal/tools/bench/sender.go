@@ -70,7 +70,7 @@ func (s *socketSender) run(ctx context.Context, size int, rate float64) (r testn
 		return r, err
 	}
 	// The driver counts a frame once the receiving side has taken it.
-	for deadline := time.Now().Add(time.Second); ; time.Sleep(time.Millisecond) {
+	for deadline := time.Now().Add(testnet.Patience); ; time.Sleep(time.Millisecond) {
 		now, err := s.pair.Stats()
 		if err != nil {
 			return r, err

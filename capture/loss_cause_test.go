@@ -5,6 +5,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/xdpcap/xdpcap/capture/internal/laps"
 )
 
 // The cause of a loss follows from how it went on, and from what the reader did meanwhile.
@@ -19,18 +21,18 @@ func TestLossCause(t *testing.T) {
 		name  string
 		began *lossReading
 		now   lossReading
-		spent laptimes
+		spent laps.Times
 		want  Loss
 	}{
-		{"over, at once", &began, over, laptimes{reading: half},
+		{"over, at once", &began, over, laps.Times{laps.Reading: half},
 			Loss{Lost: 1000, Wanted: 110_000, Rate: 200_000}},
-		{"goes on, with pauses", &began, on, laptimes{reading: half / 2, writing: half / 4, waiting: half / 4},
+		{"goes on, with pauses", &began, on, laps.Times{laps.Reading: half / 2, laps.Writing: half / 4, laps.Waiting: half / 4},
 			Loss{Lost: 151_000, Wanted: 300_000, Rate: 400_000, Cause: SmallRings, Idle: 0.25}},
-		{"goes on, the reader is busy", &began, on, laptimes{reading: half * 6 / 10, writing: half * 4 / 10},
+		{"goes on, the reader is busy", &began, on, laps.Times{laps.Reading: half * 6 / 10, laps.Writing: half * 4 / 10},
 			Loss{Lost: 151_000, Wanted: 300_000, Rate: 400_000, Cause: SlowReader, Room: 0.25}},
-		{"goes on, the output is busy", &began, on, laptimes{reading: half * 4 / 10, writing: half * 6 / 10},
+		{"goes on, the output is busy", &began, on, laps.Times{laps.Reading: half * 4 / 10, laps.Writing: half * 6 / 10},
 			Loss{Lost: 151_000, Wanted: 300_000, Rate: 400_000, Cause: SlowOutput, Room: 0.25}},
-		{"the session has ended", nil, on, laptimes{},
+		{"the session has ended", nil, on, laps.Times{},
 			Loss{Lost: 151_000, Wanted: 300_000, Rate: 300_000}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -62,28 +64,5 @@ func TestEnough(t *testing.T) {
 		if got := enough(o, test.size, test.lost); got != test.want {
 			t.Errorf("%v: %d packets of %d bytes more than it holds: %d, want %d", test.transport, test.lost, test.size, got, test.want)
 		}
-	}
-}
-
-// Laps count between begin and end, and there what has not ended is writing.
-func TestLaps(t *testing.T) {
-	var l laps
-	l.lap(reading)
-	if l.spent != (laptimes{}) {
-		t.Errorf("measured before the beginning: %v", l.spent)
-	}
-	l.begin()
-	l.last = l.last.Add(-time.Hour)
-	l.lap(waiting)
-	l.last = l.last.Add(-time.Minute)
-	l.lap(reading)
-	l.last = l.last.Add(-time.Second)
-	got := l.end()
-	for o, d := range got {
-		got[o] = d.Round(time.Second)
-	}
-	want := laptimes{waiting: time.Hour, reading: time.Minute, writing: time.Second}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Error(diff)
 	}
 }

@@ -1,0 +1,345 @@
+package capture
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/xdpcap/xdpcap/capture/internal/discovery"
+	"github.com/xdpcap/xdpcap/internal/xdp"
+)
+
+const (
+	// comingPause is the least time between two looks for interfaces that have come.
+	comingPause = 50 * time.Millisecond
+	// refusedFor is after which time a session tries again to capture on an interface. It does so
+	// earlier when the interface runs another program, or none.
+	refusedFor = time.Minute
+)
+
+// comings are the interfaces that a session with Options.Patterns has found.
+type comings struct {
+	finder  *discovery.Discovery
+	all     []*coming
+	refused map[int]refusal // by index
+}
+
+// A coming is an interface that was found, with its hooks.
+type coming struct {
+	ifi     xdp.Interface
+	hooks   []hook
+	numbers []int // of the hooks, in the roster
+	sources []int // in the roster
+	gone    bool  // the hooks are detached
+}
+
+// A refusal is why an interface could not be captured, and its state then.
+type refusal struct {
+	why   string
+	state string
+	at    time.Time
+}
+
+// meetFirst begins to capture on the interfaces that there are. It fails if it cannot on one of
+// Options.Interfaces, or on none.
+func (s *Session) meetFirst() (err error) {
+	o := &s.options
+	if err := o.compile(new(point)); err != nil {
+		return err
+	}
+	s.comings = &comings{refused: make(map[int]refusal)}
+	if s.comings.finder, err = discovery.Open(); err != nil {
+		return err
+	}
+	for _, name := range o.Interfaces {
+		ifi, err := xdp.EthernetInterface(name)
+		if err == nil && s.comings.has(ifi.Index) {
+			err = fmt.Errorf("interface %s is given twice", ifi.Name)
+		}
+		if err == nil {
+			err = s.come(ifi)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	_, found, err := s.comings.finder.Find(s.isWanted)
+	if err != nil {
+		return err
+	}
+	var failed []error
+	for _, ifi := range found {
+		failed = append(failed, s.come(ifi))
+	}
+	none := !slices.ContainsFunc(s.comings.all, func(c *coming) bool { return !c.gone })
+	switch err := errors.Join(failed...); {
+	case none && err != nil:
+		return err
+	case none:
+		s.notice(fmt.Errorf("no interface that is up matches %s: waiting for one", o.followed()))
+	}
+	for i, err := range failed {
+		s.refuse(found[i], err)
+	}
+	s.follow(false) // those that had to go because others came below them come again
+	return nil
+}
+
+// close releases what finds interfaces.
+func (c *comings) close() error {
+	if c.finder == nil {
+		return nil
+	}
+	return c.finder.Close()
+}
+
+// has tells whether an interface is captured.
+func (c *comings) has(index int) bool {
+	return slices.ContainsFunc(c.all, func(c *coming) bool { return !c.gone && c.ifi.Index == index })
+}
+
+// isWanted tells whether an interface is to be captured, and is not yet.
+func (s *Session) isWanted(index int, name string) bool {
+	return s.options.isFollowed(name) && !s.comings.has(index)
+}
+
+// followInterfaces takes notice of interfaces that come and go, until quit is closed.
+func (s *Session) followInterfaces(quit <-chan struct{}) {
+	ticker := time.NewTicker(watchInterval)
+	defer ticker.Stop()
+	changed, rested := s.comings.finder.Changed, (<-chan time.Time)(nil)
+	for {
+		select {
+		case <-quit:
+			return
+		case <-ticker.C:
+			s.follow(true)
+			s.measureClocks()
+		case <-rested:
+			changed, rested = s.comings.finder.Changed, nil
+		case <-changed:
+			s.follow(false)
+			changed, rested = nil, time.After(comingPause)
+		}
+	}
+}
+
+// follow begins to capture on interfaces that have come, and ends it for those that have gone. With
+// `all` it also checks the programs of the others.
+func (s *Session) follow(all bool) {
+	there, found, err := s.comings.finder.Find(s.isWanted)
+	if err != nil {
+		s.notice(err)
+		return
+	}
+	s.whileAttached(func() {
+		s.leave(func(c *coming) error {
+			if !all && there[c.ifi.Index] {
+				return nil
+			}
+			return c.blindness()
+		})
+		s.retire()
+	})
+	for _, ifi := range found {
+		state := fmt.Sprint(ifi.Name, ifi.Mode, ifi.Programs)
+		if before, ok := s.comings.refused[ifi.Index]; ok && before.state == state && time.Since(before.at) < refusedFor {
+			continue
+		}
+		// Stop waits for one interface at most.
+		s.whileAttached(func() { s.comeLate(ifi) })
+	}
+	for index := range s.comings.refused {
+		if !there[index] {
+			delete(s.comings.refused, index)
+		}
+	}
+}
+
+// whileAttached calls do unless the session was stopped. Stop waits until it returns.
+func (s *Session) whileAttached(do func()) {
+	s.hooking.Lock()
+	defer s.hooking.Unlock()
+	if !s.detached.Load() {
+		do()
+	}
+}
+
+// comeLate begins to capture on an interface that has come, and tells that.
+func (s *Session) comeLate(ifi xdp.Interface) {
+	if err := s.come(ifi); err != nil {
+		s.refuse(ifi, err)
+		return
+	}
+	delete(s.comings.refused, ifi.Index)
+	came := s.comings.all[len(s.comings.all)-1]
+	s.notice(fmt.Errorf("%s has come and is captured, too: %s", ifi.Name, s.roster.ways(came.sources)))
+}
+
+// refuse notes why an interface cannot be captured, and gives a notice if it is a new reason.
+func (s *Session) refuse(ifi xdp.Interface, err error) {
+	if err == nil {
+		return
+	}
+	if err.Error() != s.comings.refused[ifi.Index].why {
+		s.notice(fmt.Errorf("%s is not captured: %w", ifi.Name, err))
+	}
+	s.comings.refused[ifi.Index] = refusal{why: err.Error(), state: fmt.Sprint(ifi.Name, ifi.Mode, ifi.Programs), at: time.Now()}
+}
+
+// come begins to capture on an interface. Where programs of the session above it are in the way,
+// because the kernel attaches none below another one, these interfaces have to come again.
+func (s *Session) come(ifi xdp.Interface) error {
+	err := s.comeOnce(ifi)
+	if errors.Is(err, xdp.ErrBelow) && s.clearAbove(ifi) {
+		err = s.comeOnce(ifi)
+	}
+	return err
+}
+
+func (s *Session) comeOnce(ifi xdp.Interface) error {
+	p := point{ifi: ifi}
+	if err := s.options.compile(&p); err != nil {
+		return err
+	}
+	c := &coming{ifi: ifi}
+	var err error
+	if c.hooks, err = s.options.hooksAt(p); err == nil {
+		err = s.loadComing(c)
+	}
+	if err == nil {
+		c.sources, err = s.roster.add(c.hooks, c.numbers, s.sampler.arrival, s.sampler.counted)
+	}
+	switch {
+	case err == nil:
+	case len(c.sources) > 0: // some programs have seen packets
+		c.gone = true
+		s.roster.leave(c.sources)
+		err = errors.Join(err, detachHooks(c.hooks), s.sampler.barrier.Wait())
+	default:
+		s.roster.free(c.numbers)
+		return errors.Join(err, detachHooks(c.hooks), closeHooks(c.hooks))
+	}
+	s.comings.all, s.hooks = append(s.comings.all, c), append(s.hooks, c.hooks...)
+	return err
+}
+
+// loadComing loads the programs for an interface.
+func (s *Session) loadComing(c *coming) error {
+	s.sampler.arrival++
+	for _, h := range c.hooks {
+		number, err := s.roster.reserve()
+		if err != nil {
+			return err
+		}
+		c.numbers = append(c.numbers, number)
+		if err := s.sampler.prepareSlots(number); err != nil {
+			return err
+		}
+		if err := h.load(s.sampler, uint32(number*s.roster.perHook), uint32(number)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// prepareSlots makes a hook's slots ready for another program after the last one there was
+// detached: packets that were in a traced program then have left no decision behind.
+func (k *sampler) prepareSlots(number int) error {
+	var perCPU []samplerPassage
+	if err := k.maps[samplerMapPassages].Lookup(uint32(number), &perCPU); err != nil {
+		return fmt.Errorf("read what the tracers note: %w", err)
+	}
+	for cpu := range perCPU {
+		perCPU[cpu].Decision = 0
+	}
+	if err := k.maps[samplerMapPassages].Put(uint32(number), perCPU); err != nil {
+		return fmt.Errorf("clear what the tracers note: %w", err)
+	}
+	return nil
+}
+
+// clearAbove ends the capture on the interfaces above one, and returns whether there were any. They
+// are found again at the next look, which comes at once.
+func (s *Session) clearAbove(ifi xdp.Interface) bool {
+	above, err := ifi.Above()
+	if err != nil {
+		return false
+	}
+	return s.leave(func(c *coming) error {
+		if !slices.Contains(above, c.ifi.Index) {
+			return nil
+		}
+		s.comings.finder.Notify()
+		return fmt.Errorf("%s is captured anew, because %s has come below it", c.ifi.Name, ifi.Name)
+	})
+}
+
+// blindness returns why an interface is no longer captured, or nil.
+func (c *coming) blindness() error {
+	for _, h := range c.hooks {
+		if err := whyBlind(h); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// leave detaches what is left on interfaces whose capture ends, and returns whether there are any.
+// reason says why it ends; nil = it does not.
+func (s *Session) leave(reason func(*coming) error) bool {
+	left := false
+	for _, c := range s.comings.all {
+		if c.gone {
+			continue
+		}
+		why := reason(c)
+		if why == nil {
+			continue
+		}
+		s.notice(why)
+		// An interface that has gone takes its programs with it.
+		if err := detachHooks(c.hooks); err != nil && !errors.Is(why, ErrInterfaceGone) {
+			s.notice(err)
+		}
+		c.gone, left = true, true
+	}
+	if !left {
+		return false
+	}
+	if err := s.sampler.barrier.Wait(); err != nil {
+		s.notice(err)
+		return true
+	}
+	for _, c := range s.comings.all {
+		if c.gone {
+			s.roster.leave(c.sources)
+		}
+	}
+	return true
+}
+
+// retire closes the programs of interfaces that have gone, and makes their accounts final, once all
+// that they sent was read.
+func (s *Session) retire() {
+	s.comings.all = slices.DeleteFunc(s.comings.all, func(c *coming) bool {
+		if !c.gone {
+			return false
+		}
+		done := true
+		for _, i := range c.sources {
+			retired, err := s.roster.retire(i, s.ledger.read(i), s.sampler.counted)
+			done = done && retired && err == nil
+		}
+		if !done {
+			return false
+		}
+		s.hooks = slices.DeleteFunc(s.hooks, func(h hook) bool { return slices.Contains(c.hooks, h) })
+		if err := closeHooks(c.hooks); err != nil {
+			s.notice(err)
+		}
+		s.roster.free(c.numbers)
+		return true
+	})
+}

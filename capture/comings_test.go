@@ -1,0 +1,232 @@
+package capture_test
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/vishvananda/netlink"
+
+	"github.com/xdpcap/xdpcap/capture"
+	"github.com/xdpcap/xdpcap/capture/file"
+	"github.com/xdpcap/xdpcap/internal/testnet"
+)
+
+// A following is a session with patterns, that writes a file into memory.
+type following struct {
+	*capture.Session
+	t        *testing.T
+	ns       *testnet.Namespace
+	out      bytes.Buffer
+	accounts []capture.Accounts
+	ended    chan error
+	cancel   context.CancelFunc
+
+	mu      sync.Mutex
+	notices []string
+}
+
+func follow(t *testing.T, ns *testnet.Namespace, o capture.Options) *following {
+	t.Helper()
+	f := &following{t: t, ns: ns, ended: make(chan error, 1)}
+	o.Notice = func(err error) {
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		f.notices = append(f.notices, err.Error())
+	}
+	err := ns.Do(func() (err error) {
+		f.Session, err = capture.Open(o)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { f.Close() })
+	ctx, cancel := context.WithCancel(t.Context())
+	f.cancel = cancel
+	go func() {
+		var err error
+		f.accounts, err = f.Run(ctx, file.NewWriter(&f.out, file.Options{}))
+		f.ended <- err
+	}()
+	return f
+}
+
+// end ends the session, and returns the account of its output.
+func (f *following) end() capture.Accounts {
+	f.t.Helper()
+	f.cancel()
+	if err := <-f.ended; err != nil {
+		f.t.Fatal(err)
+	}
+	return f.accounts[0]
+}
+
+// said waits for a notice.
+func (f *following) said(text string) {
+	f.t.Helper()
+	testnet.WaitFor(f.t, "the notice "+text, func() bool {
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		return strings.Contains(strings.Join(f.notices, "\n"), text)
+	})
+}
+
+// come makes a pair whose receiving side is in the namespace, and waits until it is captured.
+func (f *following) come(name string) *testnet.Pair {
+	f.t.Helper()
+	before := len(f.Sources())
+	pair := testnet.MustPair(f.t, testnet.PairOptions{Rx: f.ns, RxName: name})
+	testnet.WaitFor(f.t, name+" to be captured", func() bool { return len(f.Sources()) > before })
+	return pair
+}
+
+// send sends packets, and waits until the programs have seen that many more.
+func (f *following) send(pair *testnet.Pair, n int) {
+	f.t.Helper()
+	before := f.seen()
+	send(f.t, testnet.MustSender(f.t, pair), n)
+	testnet.WaitFor(f.t, "the packets", func() bool { return f.seen() >= before+uint64(n) })
+}
+
+func (f *following) seen() uint64 {
+	f.t.Helper()
+	all, err := f.Accounts()
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	return all.Total().Seen
+}
+
+func (f *following) delete(name string) {
+	f.t.Helper()
+	err := f.ns.Do(func() error {
+		l, err := netlink.LinkByName(name)
+		if err != nil {
+			return err
+		}
+		return netlink.LinkDel(l)
+	})
+	if err != nil {
+		f.t.Fatal(err)
+	}
+}
+
+func newNamespace(t *testing.T) *testnet.Namespace {
+	t.Helper()
+	testnet.RequireRoot(t)
+	ns, err := testnet.NewNamespace()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { ns.Close() })
+	return ns
+}
+
+// Interfaces that match are captured when they come, until they go, each with an exact account. A
+// name that comes again is another source.
+func TestPatterns(t *testing.T) {
+	for _, transport := range capture.Transports() {
+		t.Run(transport.String(), func(t *testing.T) {
+			ns := newNamespace(t)
+			testnet.MustPair(t, testnet.PairOptions{Rx: ns, RxName: "other0"})
+			f := follow(t, ns, capture.Options{Patterns: []string{"veth*", "any?"}, Except: []string{"veth9"}, Transport: transport})
+			f.said("no interface that is up matches veth*, any? except veth9: waiting for one")
+			first := f.come("veth1")
+			f.send(first, 10)
+			testnet.MustPair(t, testnet.PairOptions{Rx: ns, RxName: "veth9"})
+			second := f.come("any1")
+			f.send(second, 20)
+			f.delete("veth1")
+			testnet.WaitFor(t, "the end of veth1", func() bool { return len(f.Left(0)) == 1 })
+			f.said("interface veth1 was deleted")
+			again := f.come("veth1")
+			f.send(again, 5)
+			f.send(second, 1)
+			accounts := f.end()
+			var got []string
+			for i, src := range f.Sources() {
+				a := accounts[i]
+				got = append(got, fmt.Sprintf("%s %d %d: %d seen, %d captured, %d bytes, %d unexplained", src.Name, src.Arrival, src.Index, a.Seen, a.Captured, a.Bytes, a.Unexplained))
+			}
+			want := []string{
+				fmt.Sprintf("veth1 1 %d: 10 seen, 10 captured, 640 bytes, 0 unexplained", first.RxIndex),
+				fmt.Sprintf("any1 2 %d: 21 seen, 21 captured, 1344 bytes, 0 unexplained", second.RxIndex),
+				fmt.Sprintf("veth1 3 %d: 5 seen, 5 captured, 320 bytes, 0 unexplained", again.RxIndex),
+			}
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+			if diff := cmp.Diff([]int{0}, f.Left(0)); diff != "" {
+				t.Errorf("left: %s", diff)
+			}
+		})
+	}
+}
+
+// Packets received and sent are sources of their own, and an interface that is named must be there.
+func TestPatternsBothWays(t *testing.T) {
+	ns := newNamespace(t)
+	pair := testnet.MustPair(t, testnet.PairOptions{Rx: ns, RxName: "named0"})
+	err := ns.Do(func() error {
+		_, err := capture.Open(capture.Options{Interfaces: []string{"absent0"}, Patterns: []string{"veth*"}})
+		return err
+	})
+	if err == nil || !strings.Contains(err.Error(), `interface "absent0" does not exist`) {
+		t.Errorf("error %v", err)
+	}
+	f := follow(t, ns, capture.Options{Interfaces: []string{"named0"}, Patterns: []string{"veth*"}, Direction: capture.InOut})
+	f.send(pair, 3)
+	later := f.come("veth1")
+	f.send(later, 4)
+	f.send(&testnet.Pair{Tx: ns, TxName: "veth1"}, 7)
+	accounts := f.end()
+	var got []string
+	for i, src := range f.Sources() {
+		got = append(got, fmt.Sprintf("%s %d", src.Label(), accounts[i].Captured))
+	}
+	if diff := cmp.Diff([]string{"named0 3", "named0@egress 0", "veth1 4", "veth1@egress 7"}, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+// What has no meaning where interfaces come and go is refused.
+func TestPatternsRefused(t *testing.T) {
+	for _, o := range []capture.Options{
+		{Except: []string{"lo"}, Interfaces: []string{"lo"}},
+		{Patterns: []string{"[a"}},
+		{Patterns: []string{"*"}, Sink: true},
+		{Patterns: []string{"*"}, Promiscuous: capture.PromiscuousOn},
+		{Patterns: []string{"*"}, StackDrops: true},
+		{Patterns: []string{"*"}, Stamp: capture.AdapterStamp},
+		{Patterns: []string{"*"}, Filter: "tcp prot 80"},
+	} {
+		if s, err := capture.Open(o); err == nil {
+			s.Close()
+			t.Errorf("%+v is accepted", o)
+		} else {
+			t.Log(err)
+		}
+	}
+}
+
+// The first packets of a flow are kept at each interface that comes, also where its program has the
+// place of one that has gone.
+func TestPatternsFirst(t *testing.T) {
+	f := follow(t, newNamespace(t), capture.Options{Patterns: []string{"veth*"}, First: 2})
+	for i := range 3 {
+		pair := f.come("veth1")
+		f.send(pair, 5) // of one flow
+		f.delete("veth1")
+		testnet.WaitFor(t, "the end of veth1", func() bool { return len(f.Left(0)) == i+1 })
+	}
+	for i, a := range f.end() {
+		if a.Seen != 5 || a.Captured != 2 || a.NotSampled != 3 {
+			t.Errorf("the time %d: %+v", i+1, a)
+		}
+	}
+}

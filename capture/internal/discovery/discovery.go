@@ -1,0 +1,108 @@
+// Package discovery finds the interfaces of a network namespace whose names somebody wants, as they
+// come and go.
+package discovery
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"runtime"
+
+	"github.com/vishvananda/netns"
+	"golang.org/x/sys/unix"
+
+	"github.com/xdpcap/xdpcap/internal/xdp"
+)
+
+// A Discovery finds interfaces in the network namespace of the thread that opened it. Any goroutine
+// may receive from Changed; the other methods belong to one goroutine at a time.
+type Discovery struct {
+	// Changed receives something after an interface has come, changed or gone, once for all that
+	// happen before somebody receives it.
+	Changed chan struct{}
+
+	events *os.File // a netlink socket
+	done   chan struct{}
+	home   netns.NsHandle
+}
+
+// Open begins to watch the interfaces of the calling thread's network namespace.
+func Open() (*Discovery, error) {
+	d := &Discovery{Changed: make(chan struct{}, 1), done: make(chan struct{})}
+	socket, err := unix.Socket(unix.AF_NETLINK, unix.SOCK_RAW|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, unix.NETLINK_ROUTE)
+	if err != nil {
+		return nil, fmt.Errorf("watch for interfaces that come: %w", os.NewSyscallError("socket", err))
+	}
+	d.events = os.NewFile(uintptr(socket), "netlink")
+	if err := unix.Bind(socket, &unix.SockaddrNetlink{Family: unix.AF_NETLINK, Groups: unix.RTMGRP_LINK}); err != nil {
+		return nil, errors.Join(fmt.Errorf("watch for interfaces that come: %w", os.NewSyscallError("bind", err)), d.events.Close())
+	}
+	if d.home, err = netns.Get(); err != nil {
+		return nil, errors.Join(fmt.Errorf("open the thread's network namespace: %w", err), d.events.Close())
+	}
+	go d.listen()
+	return d, nil
+}
+
+// listen turns messages of the kernel into Changed.
+func (d *Discovery) listen() {
+	defer close(d.done)
+	message := make([]byte, 64<<10)
+	for {
+		// ENOBUFS says that some messages were lost: then something has changed, too.
+		if _, err := d.events.Read(message); err != nil && !errors.Is(err, unix.ENOBUFS) {
+			return
+		}
+		d.Notify()
+	}
+}
+
+// Notify makes Changed receive something. Any goroutine may call it.
+func (d *Discovery) Notify() {
+	select {
+	case d.Changed <- struct{}{}:
+	default:
+	}
+}
+
+// Enter moves the calling goroutine's thread into the network namespace of Open, and keeps the
+// goroutine on that thread. The thread ends with the goroutine.
+func (d *Discovery) Enter() error {
+	runtime.LockOSThread()
+	now, err := netns.Get()
+	if err != nil {
+		return fmt.Errorf("open the thread's network namespace: %w", err)
+	}
+	defer now.Close()
+	if now.Equal(d.home) {
+		return nil
+	}
+	if err := netns.Set(d.home); err != nil {
+		return fmt.Errorf("enter the network namespace of the session: %w", err)
+	}
+	return nil
+}
+
+// Find returns the indices of all interfaces, and those that `wanted` accepts and whose packets can
+// be captured. The caller's thread must be in the namespace.
+func (d *Discovery) Find(wanted func(index int, name string) bool) (all map[int]bool, found []xdp.Interface, err error) {
+	all = make(map[int]bool)
+	found, err = xdp.Select(func(index int, name string) bool {
+		all[index] = true
+		return wanted(index, name)
+	})
+	possible := found[:0]
+	for _, ifi := range found {
+		if obstacle, _ := ifi.Obstacle(); obstacle == "" {
+			possible = append(possible, ifi)
+		}
+	}
+	return all, possible, err
+}
+
+// Close ends Changed.
+func (d *Discovery) Close() error {
+	err := d.events.Close()
+	<-d.done
+	return errors.Join(err, d.home.Close())
+}

@@ -1,0 +1,31 @@
+package laps
+
+import (
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// Laps count between Begin and End, and there what has not ended is Writing.
+func TestLaps(t *testing.T) {
+	var l Laps
+	l.Lap(Reading)
+	if l.spent != (Times{}) {
+		t.Errorf("measured before the beginning: %v", l.spent)
+	}
+	l.Begin()
+	l.last = l.last.Add(-time.Hour)
+	l.Lap(Waiting)
+	l.last = l.last.Add(-time.Minute)
+	l.Lap(Reading)
+	l.last = l.last.Add(-time.Second)
+	got := l.End()
+	for o, d := range got {
+		got[o] = d.Round(time.Second)
+	}
+	want := Times{Waiting: time.Hour, Reading: time.Minute, Writing: time.Second}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+}

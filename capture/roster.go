@@ -1,0 +1,309 @@
+package capture
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+)
+
+// maxComing is how many programs a session can have at a time where interfaces come and go. Each
+// takes an account for every CPU, some 120 bytes.
+const maxComing = 1024
+
+// maxSources is how many sources a session can have, because Facts.Source has 16 bits.
+const maxSources = math.MaxUint16
+
+// A roster lists the sources of a session, in the order in which they came. The programs know a
+// source by its slot, which is an index into their arrays. Where no interface comes or goes, both
+// numbers are the same. Otherwise the arrays have a fixed size, and the slot of a source that has
+// gone is given to another one once all its records were read. Any goroutine may call the methods.
+type roster struct {
+	perHook int             // how many slots a hook has; 0 = no interface comes or goes
+	tenants []atomic.Uint32 // by slot: one more than the index of its source; 0 = it has none
+	size    atomic.Int64    // len(all)
+
+	mu    sync.Mutex
+	taken []bool // by the number of a hook: it is in use
+	hooks int    // without perHook: how many there are
+
+	all   []member
+	left  []int // the sources that have gone and whose accounts are final, in that order
+}
+
+// A member is a source of a roster.
+type member struct {
+	Source
+	card   card
+	slot   int
+	before programAccount  // what was counted in the slot before the source came
+	gone   bool            // no program of it runs any more
+	final  *programAccount // what its program has counted; nil = that may still change, or be read
+}
+
+// newRoster returns a roster of the sources of these hooks, or an empty one where interfaces come
+// and go.
+func newRoster(o *Options, hooks []hook) *roster {
+	r := &roster{hooks: len(hooks)}
+	if !o.follows() {
+		r.all = r.membersOf(hooks)
+		for i := range r.all {
+			r.all[i].slot = i
+		}
+		r.size.Store(int64(len(r.all)))
+		return r
+	}
+	r.perHook = 1
+	if slices.Contains(o.Hooks, Entry) && slices.Contains(o.Hooks, Exit) {
+		r.perHook = 2
+	}
+	r.tenants, r.taken = make([]atomic.Uint32, maxComing*r.perHook), make([]bool, maxComing)
+	return r
+}
+
+// membersOf returns the sources of hooks with their cards.
+func (r *roster) membersOf(hooks []hook) (all []member) {
+	for _, h := range hooks {
+		own := h.sources()
+		for i := range own {
+			m := member{Source: own[i]}
+			if asking, ok := h.(interface{ card() card }); ok && i == 0 {
+				m.card = asking.card()
+			}
+			all = append(all, m)
+		}
+	}
+	return all
+}
+
+// arrays returns how many elements the programs' arrays by slot and by hook have.
+func (r *roster) arrays() (slots, hooks int) {
+	if r.perHook == 0 {
+		return len(r.all), r.hooks
+	}
+	return len(r.tenants), len(r.taken)
+}
+
+// has tells whether there is such a source.
+func (r *roster) has(is func(*Source) bool) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.ContainsFunc(r.all, func(m member) bool { return is(&m.Source) })
+}
+
+// describe takes over what is known of the sources after their hooks were attached: their modes and
+// programs. hooks are those of newRoster.
+func (r *roster) describe(hooks []hook) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for i, m := range r.membersOf(hooks) {
+		r.all[i].Source = m.Source
+	}
+}
+
+// sources returns the sources from an index on.
+func (r *roster) sources(from int) (sources []Source) {
+	if int(r.size.Load()) <= from {
+		return nil
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for i := from; i < len(r.all); i++ {
+		sources = append(sources, r.all[i].Source)
+	}
+	return sources
+}
+
+// source returns one source.
+func (r *roster) source(i int) Source {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.all[i].Source
+}
+
+// ways says how packets of some sources are captured, as lists of labels and modes.
+func (r *roster) ways(sources []int) string {
+	var ways []string
+	for _, i := range sources {
+		src := r.source(i)
+		way := src.Label()
+		if src.Hook == XDP {
+			way = fmt.Sprintf("XDP %v", src.Mode)
+		}
+		ways = append(ways, way)
+	}
+	return strings.Join(ways, ", ")
+}
+
+// cards returns the sources' cards; nil if none is asked.
+func (r *roster) cards() (cards []card) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if !slices.ContainsFunc(r.all, func(m member) bool { return m.card != card{} }) {
+		return nil
+	}
+	for i := range r.all {
+		cards = append(cards, r.all[i].card)
+	}
+	return cards
+}
+
+// used returns how many slots have had a source.
+func (r *roster) used() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	used := 0
+	for i := range r.all {
+		used = max(used, r.all[i].slot+1)
+	}
+	return used
+}
+
+// at returns the source that has a slot.
+func (r *roster) at(slot int) (Source, bool) {
+	if r.perHook == 0 {
+		return r.source(slot), true
+	}
+	if i := r.tenants[slot].Load(); i > 0 {
+		return r.source(int(i - 1)), true
+	}
+	return Source{}, false
+}
+
+// tenant returns the index of the source that has a slot. A program may send records before its
+// source is listed, so it waits for that. It returns false if nobody has the slot.
+func (r *roster) tenant(slot int) (source int, ok bool) {
+	if slot >= len(r.tenants) {
+		return 0, false
+	}
+	i := r.tenants[slot].Load()
+	if i == 0 {
+		r.mu.Lock() // add holds it while it attaches
+		i = r.tenants[slot].Load()
+		r.mu.Unlock()
+	}
+	return int(i) - 1, i > 0
+}
+
+// reserve returns the number of a hook that is not in use.
+func (r *roster) reserve() (number int, err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	number = slices.Index(r.taken, false)
+	switch {
+	case len(r.all) > maxSources-r.perHook*2:
+		return 0, fmt.Errorf("%d interfaces and programs have come, and a session can have no more in all", len(r.all))
+	case number < 0:
+		return 0, fmt.Errorf("%d programs are attached, and a session can have no more at a time", len(r.taken))
+	}
+	r.taken[number] = true
+	return number, nil
+}
+
+// free gives back numbers of hooks that were not added.
+func (r *roster) free(numbers []int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, n := range numbers {
+		r.taken[n] = false
+	}
+}
+
+// add attaches hooks and lists their sources. counted reads what was counted in a slot so far. If
+// no hook could be attached, nothing is listed. After an error, the sources that are listed have
+// gone.
+func (r *roster) add(hooks []hook, numbers []int, arrival uint32, counted func(slot int) (programAccount, error)) (sources []int, err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	var before []programAccount
+	for i, h := range hooks {
+		for j := range h.sources() {
+			a, err := counted(numbers[i]*r.perHook + j)
+			if err != nil {
+				return nil, err
+			}
+			before = append(before, a)
+		}
+	}
+	if err = attachHooks(hooks[:1]); err != nil {
+		return nil, err
+	}
+	err = attachHooks(hooks[1:])
+	for i, h := range hooks {
+		for j, m := range r.membersOf([]hook{h}) {
+			m.slot, m.before, before = numbers[i]*r.perHook+j, before[0], before[1:]
+			m.Arrival, m.gone = arrival, err != nil
+			sources = append(sources, len(r.all))
+			r.all = append(r.all, m)
+			r.size.Store(int64(len(r.all)))
+			r.tenants[m.slot].Store(uint32(len(r.all)))
+		}
+	}
+	return sources, err
+}
+
+// leave notes that no program of some sources runs any more.
+func (r *roster) leave(sources []int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, i := range sources {
+		r.all[i].gone = true
+	}
+}
+
+// retire makes the account of a source final, and gives back its slot, if it has gone and all its
+// records were read: taken is how many.
+func (r *roster) retire(i int, taken uint64, counted func(slot int) (programAccount, error)) (retired bool, err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	m := &r.all[i]
+	if !m.gone || m.final != nil {
+		return m.final != nil, nil
+	}
+	a, err := m.counted(counted)
+	if err != nil || a.sent != taken {
+		return false, err
+	}
+	m.final = &a
+	r.tenants[m.slot].Store(0)
+	r.left = append(r.left, i)
+	return true, nil
+}
+
+// leftSince returns the sources that have gone and whose accounts are final, from an index on.
+func (r *roster) leftSince(from int) []int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.Clone(r.left[min(from, len(r.left)):])
+}
+
+// counted returns what the program of a source has counted: its slot's counters are read by a
+// function, and were not zero when the source came.
+func (m *member) counted(read func(slot int) (programAccount, error)) (programAccount, error) {
+	if m.final != nil {
+		return *m.final, nil
+	}
+	a, err := read(m.slot)
+	if err != nil {
+		return a, fmt.Errorf("read the counters of %s: %w", m.Label(), err)
+	}
+	a.subtract(m.before.Account)
+	a.sent -= m.before.sent
+	return a, nil
+}
+
+// accounts returns what the programs have counted for each source.
+func (r *roster) accounts(counted func(slot int) (programAccount, error)) ([]programAccount, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	all := make([]programAccount, len(r.all))
+	for i := range r.all {
+		var err error
+		if all[i], err = r.all[i].counted(counted); err != nil {
+			return nil, err
+		}
+	}
+	return all, nil
+}

@@ -1,0 +1,139 @@
+package capture
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// A seat is a hook with these sources, which can be attached or not.
+type seat struct {
+	hook
+	names  []string
+	failed error
+}
+
+func (s *seat) sources() (sources []Source) {
+	for _, name := range s.names {
+		sources = append(sources, Source{Name: name})
+	}
+	return sources
+}
+
+func (s *seat) attach() error { return s.failed }
+
+// slotCounters are what the programs have counted in each slot.
+type slotCounters map[int]programAccount
+
+func (c slotCounters) read(slot int) (programAccount, error) { return c[slot], nil }
+
+func (c slotCounters) add(slot int, seen, sent uint64) {
+	a := c[slot]
+	a.Seen, a.sent = a.Seen+seen, a.sent+sent
+	c[slot] = a
+}
+
+// A slot is given to another source when all records of the former one were read. Each source has
+// what was counted in its time.
+func TestRoster(t *testing.T) {
+	r := newRoster(&Options{Patterns: []string{"*"}, Hooks: []Hook{Entry, Exit}}, nil)
+	counts := make(slotCounters)
+	come := func(want int, hooks ...hook) (numbers, sources []int) {
+		t.Helper()
+		for i := range hooks {
+			n, err := r.reserve()
+			if err != nil || n != want+i {
+				t.Fatalf("hook %d has the number %d (%v), want %d", i, n, err, want+i)
+			}
+			numbers = append(numbers, n)
+		}
+		sources, err := r.add(hooks, numbers, 1, counts.read)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return numbers, sources
+	}
+	first, sources := come(0, &seat{names: []string{"a", "a2"}}, &seat{names: []string{"a3"}})
+	if diff := cmp.Diff([]int{0, 1, 2}, sources); diff != "" {
+		t.Error(diff)
+	}
+	come(2, &seat{names: []string{"b"}})
+	for slot, want := range []int{0, 1, 2, -1, 3, -1} {
+		if got, ok := r.tenant(slot); ok != (want >= 0) || got != want {
+			t.Errorf("slot %d is of source %d, %v, want %d", slot, got, ok, want)
+		}
+	}
+	if _, ok := r.tenant(1 << 15); ok {
+		t.Error("a slot that does not exist has a source")
+	}
+	counts.add(0, 10, 7)
+	counts.add(1, 5, 5)
+	if retired, err := r.retire(0, 7, counts.read); retired || err != nil {
+		t.Errorf("retired: %v, %v: its program may still run", retired, err)
+	}
+	r.leave(sources)
+	for i, read := range []uint64{6, 5, 0} {
+		if retired, err := r.retire(i, read, counts.read); retired != (i > 0) || err != nil {
+			t.Errorf("source %d: retired: %v, %v", i, retired, err)
+		}
+	}
+	if retired, _ := r.retire(0, 7, counts.read); !retired {
+		t.Error("source 0 is not retired when all its records were read")
+	}
+	if diff := cmp.Diff([]int{1, 2, 0}, r.leftSince(0)); diff != "" {
+		t.Error(diff)
+	}
+	if diff := cmp.Diff([]int{0}, r.leftSince(2)); diff != "" || len(r.leftSince(3)) > 0 {
+		t.Error(diff)
+	}
+	r.free(first)
+	come(0, &seat{names: []string{"c"}})
+	counts.add(0, 100, 100)
+	counts.add(4, 3, 0)
+	all, err := r.accounts(counts.read)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for i, a := range all {
+		got = append(got, fmt.Sprintf("%s %d %d", r.source(i).Name, a.Seen, a.sent))
+	}
+	if diff := cmp.Diff([]string{"a 10 7", "a2 5 5", "a3 0 0", "b 3 0", "c 100 100"}, got); diff != "" {
+		t.Errorf("seen and sent (-want +got):\n%s", diff)
+	}
+	if src, ok := r.at(0); !ok || src.Name != "c" || r.used() != 5 {
+		t.Errorf("slot 0 is of %s, %d slots were used", src.Name, r.used())
+	}
+}
+
+// An interface where no program can be attached is no source. One where some were is, and has gone.
+func TestRosterFailures(t *testing.T) {
+	r := newRoster(&Options{Patterns: []string{"*"}}, nil)
+	counts := make(slotCounters)
+	refused := errors.New("refused")
+	if sources, err := r.add([]hook{&seat{names: []string{"a"}, failed: refused}}, []int{0}, 1, counts.read); !errors.Is(err, refused) || sources != nil {
+		t.Errorf("sources %v, %v", sources, err)
+	}
+	if _, ok := r.tenant(0); ok || len(r.sources(0)) > 0 {
+		t.Errorf("sources %v", r.sources(0))
+	}
+	sources, err := r.add([]hook{&seat{names: []string{"a"}}, &seat{names: []string{"b"}, failed: refused}}, []int{0, 1}, 1, counts.read)
+	if !errors.Is(err, refused) || len(sources) != 2 {
+		t.Fatalf("sources %v, %v", sources, err)
+	}
+	for _, i := range sources {
+		if retired, err := r.retire(i, 0, counts.read); !retired || err != nil {
+			t.Errorf("source %d: %v, %v", i, retired, err)
+		}
+	}
+	for range maxComing {
+		if _, err = r.reserve(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err = r.reserve(); err == nil {
+		t.Error("there are more numbers than slots")
+	}
+}
