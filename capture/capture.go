@@ -205,6 +205,13 @@ type Options struct {
 	// recorded. Open returns its error. A hook map has no companions.
 	Companions func(Source) (Companions, error)
 
+	// PodOf, if not nil, returns the Kubernetes pod that the interface with this index belongs to;
+	// the zero Pod = none. Open calls it for each source.
+	PodOf func(index int) Pod
+
+	// Names are what readers of pcapng show in place of addresses.
+	Names []Name
+
 	// Notice, if not nil, is called with what a user should know at once although the session
 	// continues. One goroutine at a time calls it, from Open until Run or Close returns. It must
 	// return without waiting for anything.
@@ -237,6 +244,7 @@ type Source struct {
 	Driver string           // as `ethtool -i` names it, or ""
 	MAC    net.HardwareAddr // nil where the link layer has none
 	Speed  uint64           // bit/s; 0 = unknown
+	Pod    Pod              // by Options.PodOf, or as the capture file says; the zero Pod = none
 
 	// The properties of an interface in a capture file. Its Index counts the distinct interface
 	// names in the files that are read, from 1.

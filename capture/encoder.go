@@ -87,7 +87,15 @@ func (e *Encoder) Header(b []byte) []byte {
 			b = e.Describe(b, &e.d.Sources[i])
 		}
 	}
-	return b
+	return pcapng.AppendNames(b, e.names())
+}
+
+// names are the names of addresses, for the header.
+func (e *Encoder) names() (all []pcapng.Name) {
+	for _, n := range e.d.Options.Names {
+		all = append(all, pcapng.Name(n))
+	}
+	return all
 }
 
 // Describe appends the description of a source's interface. A stream has those of all sources, in
@@ -117,13 +125,18 @@ func (e *Encoder) Describe(b []byte, src *Source) []byte {
 	return pcapng.AppendInterface(b, &i)
 }
 
-// description is the if_description: the interface's alias and, for sent packets, the hook.
+// description is the if_description: the interface's alias, its pod and, for sent packets, the
+// hook. Sources of capture files have a pod at most.
 func description(src *Source) string {
-	switch {
-	case src.Direction() != Out:
-		return src.Alias
-	case src.Alias == "":
-		return src.Hook.String()
+	var parts []string
+	if src.Alias != "" {
+		parts = append(parts, src.Alias)
+	}
+	if pod := src.Pod.String(); pod != "" {
+		parts = append(parts, podWord+pod)
+	}
+	if src.File == "" && src.Direction() == Out {
+		parts = append(parts, src.Hook.String())
 	}
 	return src.Alias + ", " + src.Hook.String()
 }

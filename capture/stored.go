@@ -2,6 +2,7 @@ package capture
 
 import (
 	"fmt"
+	"net/netip"
 	"path/filepath"
 	"strings"
 
@@ -137,4 +138,40 @@ func (s *Stored) fields(hash HashKind) (f pcapng.Fields) {
 		}
 	}
 	return f
+}
+
+// A Pod is a Kubernetes pod: containers that share a network namespace.
+type Pod struct{ Namespace, Name string }
+
+// String is the pod's name, namespace/name; "" for the zero Pod.
+func (p Pod) String() string {
+	if p == (Pod{}) {
+		return ""
+	}
+	return p.Namespace + "/" + p.Name
+}
+
+// podWord begins the part of an interface's description that names its pod, and partEnd ends it.
+const (
+	podWord = "pod "
+	partEnd = ", "
+)
+
+// ParsePod finds the pod in the description of an interface as [Encoder.Describe] writes it. It is
+// the zero Pod if none is named.
+func ParsePod(description string) (p Pod) {
+	for part := range strings.SplitSeq(description, partEnd) {
+		rest, ok := strings.CutPrefix(part, podWord)
+		namespace, name, both := strings.Cut(rest, "/")
+		if ok && both && namespace != "" && name != "" && !strings.ContainsAny(rest, " \t\n") {
+			p = Pod{namespace, name}
+		}
+	}
+	return p
+}
+
+// A Name is the name of an address.
+type Name struct {
+	Address netip.Addr
+	Name    string
 }

@@ -1,6 +1,8 @@
 package capture
 
 import (
+	"bytes"
+	"net/netip"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -85,5 +87,52 @@ func TestStoredSnapLen(t *testing.T) {
 		if i, _ := pcapng.ParseInterface(block); i.SnapLen != want || i.LinkType != 113 || src.LinkType() != 113 || src.IsEthernet() {
 			t.Errorf("several files: %v: %+v", many, i)
 		}
+	}
+}
+
+// The description of an interface names its pod, and it is found there again.
+func TestPodsInDescriptions(t *testing.T) {
+	web := Pod{"default", "web-1"}
+	for _, test := range []struct {
+		source Source
+		want   string
+		pod    Pod
+	}{
+		{Source{Name: "eth0"}, "", Pod{}},
+		{Source{Name: "eth0", Alias: "uplink"}, "uplink", Pod{}},
+		{Source{Name: "eth0", Pod: web}, "pod default/web-1", web},
+		{Source{Name: "eth0", Alias: "a, pod b c/d", Pod: web, Hook: Egress}, "a, pod b c/d, pod default/web-1, egress", web},
+		{Source{Name: "eth0", Alias: "pod of mine", Hook: Egress}, "pod of mine, egress", Pod{}},
+		{Source{Name: "eth0", File: "a.pcapng", Alias: "uplink"}, "uplink", Pod{}},
+		{Source{Name: "eth0", File: "a.pcapng", Pod: web, Hook: Egress}, "pod default/web-1", web},
+	} {
+		d := Description{}
+		block, err := pcapng.ParseBlock(NewEncoder(&d, EncoderOptions{}).Describe(nil, &test.source), false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		i, _ := pcapng.ParseInterface(block)
+		if got := ParsePod(i.Description); i.Description != test.want || got != test.pod {
+			t.Errorf("%+v: %q, pod %v", test.source, i.Description, got)
+		}
+	}
+	for _, text := range []string{"pod", "pod /", "pod a/", "pod /b", "pod a b/c", "a/b", "podium a/b"} {
+		if got := ParsePod(text); got != (Pod{}) {
+			t.Errorf("%q: %v", text, got)
+		}
+	}
+}
+
+// Names of addresses stand in the header of a live capture, and in none that is made of files.
+func TestNamesInHeader(t *testing.T) {
+	names := []Name{{netip.MustParseAddr("10.1.0.2"), "default/web-1"}}
+	d := Description{Sources: []Source{{Name: "eth0"}}, Options: Options{Names: names}}
+	block := pcapng.AppendNames(nil, []pcapng.Name{pcapng.Name(names[0])})
+	if header := NewEncoder(&d, EncoderOptions{}).Header(nil); !bytes.HasSuffix(header, block) {
+		t.Errorf("the header ends otherwise: % x", header)
+	}
+	d.Files = storedFiles{}
+	if header := NewEncoder(&d, EncoderOptions{}).Header(nil); bytes.Contains(header, block) {
+		t.Errorf("the header for packets of files has names: % x", header)
 	}
 }

@@ -29,6 +29,7 @@ var attempts = map[string]func(dir string, port int) error{
 	"read a file":        func(dir string, _ int) error { _, err := os.ReadFile(dir + "/secret"); return err },
 	"list a directory":   func(dir string, _ int) error { _, err := os.ReadDir(dir); return err },
 	"read passwords":     func(string, int) error { _, err := os.ReadFile("/etc/shadow"); return err },
+	"look into /run":     func(string, int) error { _, err := os.ReadDir("/run"); return err }, // where names of pods are
 	"read of the kernel": func(string, int) error { _, err := os.ReadFile("/proc/stat"); return err },
 	"make a file":        func(dir string, _ int) error { return os.WriteFile(dir+"/made", nil, 0o600) },
 	"write to a file":    func(dir string, _ int) error { return writeTo(dir + "/secret") },
@@ -166,7 +167,7 @@ func TestInside(t *testing.T) {
 		{"recorder", "-w DIR/out --ring 16M", files},
 		{"local server", "-w DIR/out --serve unix:DIR/socket", []string{"remove a file"}},
 		{"stream", "-w tcp://127.0.0.1:PORT", []string{"connect", "make a socket"}},
-		{"-z", "-w DIR/out -z true", append([]string{"read passwords", "start a program", "connect", "listen", "signal the parent", "make a socket", "use a keyring", "use io_uring"}, files...)},
+		{"-z", "-w DIR/out -z true", append([]string{"read passwords", "look into /run", "start a program", "connect", "listen", "signal the parent", "make a socket", "use a keyring", "use io_uring"}, files...)},
 	} {
 		if !testnet.Shared(i) || test.name == "-z" && testnet.Emulated() { // which has no programs
 			continue

@@ -21,7 +21,11 @@ func TestReadJSONAsLive(t *testing.T) {
 		"two":            {plainSource, {Name: "eth\"1"}},
 		"entry and exit": {entrySource, exitSource},
 		"egress":         {plainSource, {Name: "eth0", Hook: capture.Egress}},
-		"hook map":       {{Name: "/sys/fs/bpf/map", Hook: capture.TailCall}},
+		"pods": {
+			{Name: "veth0", Pod: capture.Pod{Namespace: "default", Name: "web-1"}},
+			{Name: "veth0", Hook: capture.Egress, Alias: "to, pod x/y", Pod: capture.Pod{Namespace: "shop", Name: "db"}},
+		},
+		"hook map": {{Name: "/sys/fs/bpf/map", Hook: capture.TailCall}},
 	} {
 		sample := writeSample(t, sources...)
 		var live bytes.Buffer

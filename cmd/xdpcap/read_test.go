@@ -365,6 +365,8 @@ type packetKeys struct {
 	Time      time.Time `json:"time"`
 	File      string    `json:"file"`
 	Interface string    `json:"interface"`
+	Namespace string    `json:"namespace"`
+	Pod       string    `json:"pod"`
 	Direction string    `json:"direction"`
 	Hook      string    `json:"hook"`
 	Program   string    `json:"program"`

@@ -56,7 +56,7 @@ func (in *Input) describe(key *Key) {
 	d := in.Input.Description()
 	d.Anonymized = fmt.Sprintf("addresses of IPv4 and IPv6 are mapped by Crypto-PAn (AES-128, the key's fingerprint is %s), and MAC addresses alike; "+
 		"what follows the last header that is understood was cut; comments, filters and the command line are omitted", key.Fingerprint())
-	d.Options.Filter, d.Options.FilterProgram = "", nil
+	d.Options.Filter, d.Options.FilterProgram, d.Options.Names = "", nil, nil
 	if more := d.More; more != nil {
 		d.More = func(from int) []capture.Source { return in.withoutAddresses(from, more(from)) }
 	}
@@ -78,7 +78,7 @@ func (in *Input) describe(key *Key) {
 func (in *Input) withoutAddresses(from int, sources []capture.Source) []capture.Source {
 	all := make([]capture.Source, len(sources))
 	for i, s := range sources {
-		s.Alias = ""
+		s.Alias, s.Pod = "", capture.Pod{}
 		s.Name = withoutAddress(s.Name, fmt.Sprintf("interface%d", from+i))
 		s.File = withoutAddress(s.File, fmt.Sprintf("file%d", from+i))
 		if s.MAC != nil {

@@ -6,6 +6,7 @@ import (
 	"io"
 	"math/rand/v2"
 	"net"
+	"net/netip"
 	"strings"
 	"testing"
 
@@ -22,7 +23,9 @@ type given struct {
 
 func (g *given) Description() capture.Description {
 	return capture.Description{
-		Sources: g.sources, Options: capture.Options{Filter: "host 192.0.2.1", SnapLen: 100},
+		Sources: g.sources, Options: capture.Options{
+			Filter: "host 192.0.2.1", SnapLen: 100, Names: []capture.Name{{Address: netip.MustParseAddr("192.0.2.1"), Name: "shop/secret"}},
+		},
 		OutletName: func(capture.Outlet) string { return "enx0a1b2c3d4e5f" },
 	}
 }
@@ -37,7 +40,7 @@ func (g *given) Read(packets []capture.Packet, _ func()) (int, error) {
 
 func newGiven(frames ...[]byte) *given {
 	mac, _ := net.ParseMAC("0a:1b:2c:3d:4e:5f")
-	g := &given{sources: []capture.Source{{Name: "enx0a1b2c3d4e5f", Alias: "to 192.0.2.1", MAC: mac}}}
+	g := &given{sources: []capture.Source{{Name: "enx0a1b2c3d4e5f", Alias: "to 192.0.2.1", MAC: mac, Pod: capture.Pod{Namespace: "shop", Name: "secret"}}}}
 	for _, frame := range frames {
 		g.packets = append(g.packets, capture.Packet{Data: frame, Facts: &capture.Facts{
 			WireLen: uint32(len(frame)), Hash: 7, HashKind: capture.ToeplitzHash, Weight: 5, ID: 9,
@@ -57,7 +60,7 @@ func TestInput(t *testing.T) {
 	in := NewInput(g, key)
 	d := in.Description()
 	if said := fmt.Sprintf("%+v %+v", d.Sources, d.Options); strings.Contains(said, "192.0.2.1") || strings.Contains(strings.ToLower(said), "0a1b2c") ||
-		strings.Contains(said, "0a:1b:2c:3d:4e:5f") {
+		strings.Contains(said, "0a:1b:2c:3d:4e:5f") || strings.Contains(said, "secret") {
 		t.Errorf("the description has an address: %s", said)
 	}
 	if d.OutletName(1) != "interface" || d.Sources[0].MAC == nil || g.sources[0].Alias == "" {

@@ -60,6 +60,7 @@ type Interface struct {
 	Index    int    // within its section
 	Number   int    // among all interfaces of a Merge, from 0 on
 	Name     string // truncated to 256 bytes; "" = the file does not say
+	About    string // its description, truncated to 1024 bytes; "" = the file has none
 	LinkType uint16
 	SnapLen  uint32 // 0 = no limit
 	clock    pcapng.Clock

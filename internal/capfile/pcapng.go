@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/xdpcap/xdpcap/internal/pcapng"
 )
@@ -11,6 +12,7 @@ import (
 const (
 	maxInterfaces = 1 << 16 // in a file: a block of 20 bytes takes a hundred in memory
 	maxName       = 256     // bytes of an interface's name
+	maxAbout      = 1 << 10 // bytes of its description
 )
 
 // openPCAPNG reads the first section header, which Next returns again.
@@ -105,6 +107,7 @@ func (f *File) describe(b *Block) error {
 	i, clock := pcapng.ParseInterface(b.Raw)
 	b.Interface = &Interface{
 		File: f, Index: len(f.interfaces), Name: i.Name[:min(len(i.Name), maxName)],
+		About:    strings.Clone(i.Description[:min(len(i.Description), maxAbout)]), // not what was cut off
 		LinkType: i.LinkType, SnapLen: i.SnapLen, clock: clock,
 	}
 	f.interfaces = append(f.interfaces, b.Interface)

@@ -13,6 +13,8 @@ import (
 // A Source is what all packets of a source have in common. An empty text omits its key.
 type Source struct {
 	Interface string
+	Namespace string // of the Kubernetes pod that the interface belongs to
+	Pod       string // its name
 	Direction string // "in" or "out"
 	Hook      string
 	Program   string    // the traced program
@@ -77,7 +79,8 @@ func NewEncoder(sources []Source) *Encoder {
 func (e *Encoder) Add(s Source) (index int) {
 	text := []byte{'"'} // ends the time
 	for _, key := range []struct{ name, value string }{
-		{`,"interface":`, s.Interface}, {`,"direction":`, s.Direction}, {`,"hook":`, s.Hook}, {`,"program":`, s.Program},
+		{`,"interface":`, s.Interface}, {`,"namespace":`, s.Namespace}, {`,"pod":`, s.Pod},
+		{`,"direction":`, s.Direction}, {`,"hook":`, s.Hook}, {`,"program":`, s.Program},
 	} {
 		if key.value != "" {
 			text = appendText(text, key.name, key.value)

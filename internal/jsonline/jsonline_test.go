@@ -14,6 +14,7 @@ var sources = []Source{
 	{Interface: "eth0", Direction: "in", Hook: "xdp"},
 	{Interface: "/sys/fs/bpf/\"a\"\n\xff", Direction: "in", Hook: "exit", Program: "balancer"},
 	{Interface: "eth0", Direction: "out", Hook: "egress", NoQueue: true},
+	{Interface: "veth0", Namespace: "default", Pod: "web-1", Direction: "in", Hook: "xdp"},
 }
 
 // tcp is a TCP segment from 192.0.2.1:443 to 198.51.100.2:12345.
@@ -49,6 +50,9 @@ func TestLines(t *testing.T) {
 		{"sent", Packet{Data: tcp[:5], Source: 2},
 			`{"time":"1970-01-01T00:00:00.000000000Z","interface":"eth0","direction":"out","hook":"egress",` +
 				`"id":0,"lost_before":0,"length":0,"captured":5}`},
+		{"pod", Packet{Data: tcp[:5], Source: 3},
+			`{"time":"1970-01-01T00:00:00.000000000Z","interface":"veth0","namespace":"default","pod":"web-1","direction":"in","hook":"xdp",` +
+				`"queue":0,"id":0,"lost_before":0,"length":0,"captured":5}`},
 		{"dropped by a program", Packet{Data: tcp[:5], Source: 1, Verdict: "drop", Reason: "NO_BACKEND"},
 			`{"time":"1970-01-01T00:00:00.000000000Z","interface":"/sys/fs/bpf/\"a\"\n` + `\ufffd` + `","direction":"in","hook":"exit","program":"balancer",` +
 				`"verdict":"drop","queue":0,"id":0,"lost_before":0,"length":0,"captured":5,"reason":"NO_BACKEND"}`},

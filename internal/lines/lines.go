@@ -40,6 +40,7 @@ type packetLines struct {
 
 func newPacketLines(d *capture.Description, f Format) *packetLines {
 	l := &packetLines{more: d.More, format: f, dissector: dissect.New(f.Options), outletName: d.OutletName, causeNames: d.CauseNames}
+	l.several = d.IsLive() && d.More != nil // others may come
 	l.add(d.Sources)
 	return l
 }
@@ -74,12 +75,16 @@ func (l *packetLines) look() {
 }
 
 // Label names a source as lines do: eth0, eth0@egress, eth0:program@exit, or the hook map's
-// path.
+// path. The pod of an interface follows: veth0(default/web).
 func Label(s *capture.Source) string {
-	if !s.Hook.Traces() {
-		return s.Label()
+	label := s.Label()
+	if s.Hook.Traces() {
+		label = s.Name + ":" + s.Target.Name + "@" + s.Hook.String()
 	}
-	return s.Name + ":" + s.Target.Name + "@" + s.Hook.String()
+	if pod := s.Pod.String(); pod != "" {
+		label += "(" + pod + ")"
+	}
+	return label
 }
 
 // Append appends a packet's line to dst, with the newline at its end.

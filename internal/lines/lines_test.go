@@ -29,6 +29,10 @@ func TestPacketOrigin(t *testing.T) {
 	}{
 		{"one interface", []capture.Source{eth0}, Format{}, capture.Packet{Facts: &capture.Facts{}}, ""},
 		{"two interfaces", []capture.Source{eth0, eth1}, Format{}, capture.Packet{Facts: &capture.Facts{Source: 1}}, `eth\x1b1 `},
+		{"pods", []capture.Source{eth0, {Name: "veth0", Pod: capture.Pod{Namespace: "default", Name: "web-1"}}}, Format{},
+			capture.Packet{Facts: &capture.Facts{Source: 1}}, "veth0(default/web-1) "},
+		{"one pod", []capture.Source{{Name: "veth0", Pod: capture.Pod{Namespace: "default", Name: "web-1"}}}, Format{},
+			capture.Packet{Facts: &capture.Facts{}}, ""},
 		{"entry alone", []capture.Source{entry}, Format{}, capture.Packet{Facts: &capture.Facts{}}, ""},
 		{"entry and exit, entry", []capture.Source{entry, exit}, Format{}, capture.Packet{Facts: &capture.Facts{}}, "eth0:prog@entry "},
 		{"entry and exit, exit", []capture.Source{entry, exit}, Format{}, capture.Packet{Facts: &capture.Facts{Source: 1, Verdict: capture.Drop}},

@@ -44,6 +44,9 @@ const (
 	epbQueue     = 6
 	epbVerdict   = 7
 
+	nameOfIPv4 = 1 // records, not options
+	nameOfIPv6 = 2
+
 	isbStartTime    = 2
 	isbEndTime      = 3
 	isbIfRecv       = 4

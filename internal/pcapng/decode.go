@@ -232,8 +232,8 @@ func ParseSection(b Block) (s Section) {
 	return s
 }
 
-// ParseInterface reads the link type, the snapshot length and the name of an Interface Description
-// Block, and the Clock of its packets' times.
+// ParseInterface reads the link type, the snapshot length, the name and the description of an
+// Interface Description Block, and the Clock of its packets' times.
 func ParseInterface(b Block) (Interface, Clock) {
 	i := Interface{LinkType: b.u16(8), SnapLen: b.u32(12)}
 	resolution, offset := byte(6), int64(0)
@@ -242,6 +242,8 @@ func ParseInterface(b Block) (Interface, Clock) {
 		switch {
 		case code == ifName:
 			i.Name = string(value)
+		case code == ifDescription:
+			i.Description = string(value)
 		case code == ifTSResol && len(value) == 1:
 			resolution = value[0]
 		case code == ifTSOffset && len(value) == 8:

@@ -6,14 +6,18 @@
 // little-endian. Every time is in nanoseconds since the Unix epoch, and every interface says so in
 // its if_tsresol.
 //
-// A file is a Section, then an Interface for each number used after it, then Packets, then
-// Statistics.
+// A file is a Section, then an Interface for each number used after it, then Names, then Packets,
+// then Statistics.
 //
-// The option codes are from the tables of sections 4.1 (Section), 4.2 (Interface), 4.3 (Packet) and
-// 4.6 (Statistics).
+// The option codes are from the tables of sections 4.1 (Section), 4.2 (Interface), 4.3 (Packet),
+// 4.5 (Names) and 4.6 (Statistics).
 package pcapng
 
-import "net"
+import (
+	"net"
+	"net/netip"
+	"strings"
+)
 
 // Section is a Section Header Block: who wrote the file, and on what. An empty string is omitted.
 // In this block as in the others, strings are UTF-8. A string of more than 65535 bytes is truncated
@@ -91,6 +95,39 @@ func AppendInterface(b []byte, i *Interface) []byte {
 	b = appendString(b, ifOS, i.OS)
 	b = appendString(b, ifHardware, i.Hardware)
 	return finish(b, start, options)
+}
+
+// Name is an entry of a Name Resolution Block: the name that readers show for an address.
+type Name struct {
+	Address netip.Addr // one that is not valid is omitted
+	Name    string     // what follows a zero byte is omitted
+}
+
+// AppendNames appends a Name Resolution Block, unless there are no names.
+func AppendNames(b []byte, names []Name) []byte {
+	start := len(b)
+	b = appendHeader(b, typeNames)
+	records := len(b)
+	for _, n := range names {
+		kind, address := uint32(nameOfIPv4), n.Address.Unmap().AsSlice()
+		switch len(address) {
+		case 0:
+			continue
+		case 16:
+			kind = nameOfIPv6
+		}
+		name, _, _ := strings.Cut(n.Name, "\x00")
+		name = text(name, maxOption-len(address)-1)
+		size := len(address) + len(name) + 1 // with the zero after the name
+		b = le.AppendUint32(b, kind|uint32(size)<<16)
+		b = append(append(append(b, address...), name...), 0)
+		b = pad(b, size)
+	}
+	if len(b) == records {
+		return b[:start]
+	}
+	b = le.AppendUint32(b, 0) // the end of the records
+	return finish(b, start, len(b))
 }
 
 // Fields says which of a Packet's optional fields are known. It is for fields in which 0 has a

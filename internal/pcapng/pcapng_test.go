@@ -3,6 +3,7 @@ package pcapng
 import (
 	"encoding/hex"
 	"net"
+	"net/netip"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -84,6 +85,21 @@ func TestGolden(t *testing.T) {
 			0b00 1100 01 1500 01 02 00080000 0600 00 00 ffffffff 000000
 			0000 0000
 			38000000`},
+		{"names", func(b []byte) []byte {
+			return AppendNames(b, []Name{
+				{netip.MustParseAddr("10.1.0.2"), "a/b"},
+				{netip.Addr{}, "nobody"},
+				{netip.MustParseAddr("2001:db8::1"), "é\x00x"},
+				{netip.MustParseAddr("::ffff:10.1.0.3"), ""},
+			})
+		}, `
+			04000000 40000000
+			0100 0800 0a010002 612f6200
+			0200 1300 20010db8000000000000000000000001 c3a900 00
+			0100 0500 0a010003 00 000000
+			0000 0000
+			40000000`},
+		{"no names", func(b []byte) []byte { return AppendNames(b, []Name{{Name: "a"}}) }, ""},
 		{"packet, bare", func(b []byte) []byte {
 			return AppendPacket(b, &Packet{Interface: 1, Time: 0x1122334455667788, WireLen: 1500, Data: []byte{1, 2, 3, 4}})
 		}, `

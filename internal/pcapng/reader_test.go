@@ -7,6 +7,7 @@ import (
 	"go/token"
 	"io"
 	"net"
+	"net/netip"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -38,8 +39,12 @@ func udpFrame(payload string) []byte {
 	return append(b, payload...)
 }
 
-// sampleFile is a file as xdpcap writes it: entry and exit of the same interface, all options.
-func sampleFile() []byte {
+// sampleNames are names of addresses, for the file that other readers read.
+var sampleNames = []Name{{netip.MustParseAddr("10.0.0.1"), "default/web-1"}, {netip.MustParseAddr("2001:db8::1"), "default/web-1"}}
+
+// sampleFile is a file as xdpcap writes it: entry and exit of the same interface, all options, and
+// names of addresses.
+func sampleFile(names ...Name) []byte {
 	b := AppendSection(nil, &Section{Hardware: "x86_64", OS: "Linux 6.12", Application: "xdpcap test", Comment: "grüße"})
 	for i, name := range []string{"eth0@fentry", "eth0@fexit"} {
 		described := &Interface{
@@ -53,6 +58,7 @@ func sampleFile() []byte {
 		}
 		b = AppendInterface(b, described)
 	}
+	b = AppendNames(b, names)
 	for i, f := range frames {
 		b = AppendPacket(b, &Packet{
 			Interface: 0, Time: sampleTime + uint64(i)*1000, WireLen: uint32(len(f)), Data: f, Flags: Inbound | Unicast,
@@ -75,7 +81,7 @@ func sampleFile() []byte {
 
 // TestGopacket reads everything back with the reader of gopacket that is maintained.
 func TestGopacket(t *testing.T) {
-	r, err := pcapgo.NewNgReader(bytes.NewReader(sampleFile()), pcapgo.NgReaderOptions{})
+	r, err := pcapgo.NewNgReader(bytes.NewReader(sampleFile(sampleNames...)), pcapgo.NgReaderOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -137,7 +143,7 @@ func unexported(p cmp.Path) bool {
 // TestOldGopacket reads our files with the unmaintained original of gopacket, the oldest reader
 // that must still open them.
 func TestOldGopacket(t *testing.T) {
-	r, err := oldpcapgo.NewNgReader(bytes.NewReader(sampleFile()), oldpcapgo.NgReaderOptions{})
+	r, err := oldpcapgo.NewNgReader(bytes.NewReader(sampleFile(sampleNames...)), oldpcapgo.NgReaderOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -173,7 +179,7 @@ func tool(t *testing.T, name string, args ...string) string {
 	}
 	cmd := exec.Command(name, args...)
 	var stderr strings.Builder
-	cmd.Stdin, cmd.Stderr = bytes.NewReader(sampleFile()), &stderr
+	cmd.Stdin, cmd.Stderr = bytes.NewReader(sampleFile(sampleNames...)), &stderr
 	cmd.Env = append(os.Environ(), "TZ=UTC", "LC_ALL=C.UTF-8")
 	out, err := cmd.Output()
 	if err != nil {
@@ -206,6 +212,15 @@ func TestTshark(t *testing.T) {
 	}
 }
 
+// tshark shows the names of addresses that the file has.
+func TestTsharkNames(t *testing.T) {
+	got := tool(t, "tshark", "-r", "-", "-N", "n", "-T", "fields", "-e", "_ws.col.Source", "-e", "ip.src_host", "-e", "ip.dst_host")
+	want := strings.Repeat("default/web-1\tdefault/web-1\t10.0.0.2\n", 4)
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("tshark (-want +got):\n%s", diff)
+	}
+}
+
 // TestTsharkBlocks looks at what tshark shows of the blocks themselves: the options that no packet
 // field has.
 func TestTsharkBlocks(t *testing.T) {
@@ -229,7 +244,7 @@ func TestTsharkBlocks(t *testing.T) {
 func TestCapinfos(t *testing.T) {
 	// capinfos wants a file: it seeks.
 	file := filepath.Join(t.TempDir(), "sample.pcapng")
-	if err := os.WriteFile(file, sampleFile(), 0o600); err != nil {
+	if err := os.WriteFile(file, sampleFile(sampleNames...), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	got := tool(t, "capinfos", "-M", file)

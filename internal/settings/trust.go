@@ -32,7 +32,7 @@ func checkTrust(path string, info fs.FileInfo) error {
 
 // powerful are flags with which whoever sets them has the privileges of whoever starts xdpcap: they
 // start a program, keep privileges, or say with which rights and where it works.
-var powerful = []string{"no-sandbox", "postrotate-command", "relinquish-privileges", "netns"}
+var powerful = []string{"no-sandbox", "postrotate-command", "relinquish-privileges", "netns", "pod"}
 
 func isPowerful(flag string) bool { return slices.Contains(powerful, flag) }
 

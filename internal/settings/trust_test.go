@@ -37,6 +37,7 @@ func TestTrust(t *testing.T) {
 		{"-z", "postrotate-command = gzip", false, 0, 0o600, true, "", "", "", ":1: --postrotate-command can be set"},
 		{"the machine's no-sandbox", "no-sandbox = true\nsnapshot-length = 64", true, 0, 0o600, false, "", "64", "", ""},
 		{"variable", "", false, 0, 0o600, false, "XDPCAP_NETNS", "", "", "XDPCAP_NETNS: --netns can be set"},
+		{"--pod variable", "", false, 0, 0o600, false, "XDPCAP_POD", "", "", "XDPCAP_POD: --pod can be set"},
 		{"-Z variable", "", false, 0, 0o600, false, "XDPCAP_RELINQUISH_PRIVILEGES", "", "", "XDPCAP_RELINQUISH_PRIVILEGES: --relinquish-privileges can be set"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -59,7 +60,7 @@ func TestTrust(t *testing.T) {
 			if test.variable != "" {
 				t.Setenv(test.variable, "1")
 			}
-			all, notices, err := files.Read([]string{"snapshot-length", "no-sandbox", "postrotate-command", "netns", "relinquish-privileges"})
+			all, notices, err := files.Read([]string{"snapshot-length", "no-sandbox", "postrotate-command", "netns", "pod", "relinquish-privileges"})
 			got := ""
 			for _, s := range all {
 				if s.Flag == "snapshot-length" {

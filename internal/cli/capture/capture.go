@@ -110,6 +110,7 @@ const captureExamples = `  xdpcap -i eth0                                print p
   xdpcap -i eth0 --drops -w lost.pcapng         what the stack throws away, and why
   xdpcap -i eth0 -s 128 -c 1000 -w heads.pcapng the first 128 bytes of 1000 packets
   xdpcap -i eth0 -s headers -w headers.pcapng   no payload, which never leaves the kernel
+  xdpcap --pod default/web-1                    what a Kubernetes pod of this host receives
   xdpcap -i eth0 --account --listen :9432       how many packets there are, for Prometheus
   xdpcap -i eth0 -w out.pcapng --count --flows 10
                                                 also count all of them, by protocol and flow
@@ -145,7 +146,7 @@ func New(p *frame.Process, o *Options) *cobra.Command {
 				return errors.New("-D prints to standard output: its --json takes no file")
 			}
 			if o.list {
-				return interfaces.Print(cmd.OutOrStdout(), o.json.given)
+				return interfaces.Print(p, cmd.OutOrStdout(), o.json.given)
 			}
 			if o.card.listStamps {
 				return printStampTypes(cmd.OutOrStdout(), o.interfaces)

@@ -22,6 +22,11 @@ func (o *Options) check(given func(flag string) bool) (err error) {
 	if err := frame.CheckInterfaces(o.interfaces); err != nil {
 		return err
 	}
+	if len(o.interfaces) == 0 && o.hookMap == "" && given("pod") {
+		if o.interfaces, err = podInterfaces(); err != nil {
+			return err
+		}
+	}
 	switch {
 	case len(o.interfaces) == 0 && o.hookMap == "":
 		return withoutInterface(o.filter.Words)

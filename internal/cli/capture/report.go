@@ -72,7 +72,11 @@ func driverOf(src capture.Source) string {
 func labels(sources []capture.Source) string {
 	var labels []string
 	for _, src := range sources {
-		labels = append(labels, src.Label())
+		label := src.Label()
+		if pod := src.Pod.String(); pod != "" {
+			label += " (pod " + pod + ")"
+		}
+		labels = append(labels, label)
 	}
 	return strings.Join(labels, ",")
 }

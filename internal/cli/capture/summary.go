@@ -27,7 +27,9 @@ type Summary struct {
 
 // SourceSummary is one source with its own account.
 type SourceSummary struct {
-	Interface string `json:"interface"` // or the hook map's path
+	Interface string `json:"interface"`           // or the hook map's path
+	Namespace string `json:"namespace,omitempty"` // of the Kubernetes pod that the interface belongs to
+	Pod       string `json:"pod,omitempty"`
 	Hook      string `json:"hook"`
 	Mode      string `json:"mode,omitempty"` // at the hooks xdp and egress
 	Program   string `json:"program,omitempty"`
@@ -93,7 +95,9 @@ func newAccountKeys(a capture.Account) AccountKeys {
 }
 
 func newSourceSummary(src *capture.Source, a capture.Account) SourceSummary {
-	s := SourceSummary{Interface: src.Name, Hook: src.Hook.String(), AccountKeys: newAccountKeys(a)}
+	s := SourceSummary{
+		Interface: src.Name, Namespace: src.Pod.Namespace, Pod: src.Pod.Name, Hook: src.Hook.String(), AccountKeys: newAccountKeys(a),
+	}
 	switch src.Hook {
 	case capture.XDP:
 		s.Mode = src.Mode.String()

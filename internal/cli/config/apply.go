@@ -45,7 +45,7 @@ func (s *Settings) Apply(cmd *cobra.Command, hears func(*pflag.Flag) bool) error
 	s.tellUntrusted(cmd, notices)
 	given := make(map[string]bool)
 	cmd.Flags().Visit(func(f *pflag.Flag) { given[f.Name] = true })
-	for _, pair := range [][2]string{{"interface", "hook"}, {"promiscuous-mode", "no-promiscuous-mode"}, {"expression-file", "filter-file"}} {
+	for _, pair := range [][2]string{{"interface", "hook"}, {"netns", "pod"}, {"promiscuous-mode", "no-promiscuous-mode"}, {"expression-file", "filter-file"}} {
 		either := given[pair[0]] || given[pair[1]] || pair[1] == "filter-file" && cmd.Flags().NArg() > 0
 		given[pair[0]], given[pair[1]] = either, either
 	}

@@ -32,8 +32,9 @@ capture. A value that no command takes is an error. Set a flag without a value t
 XDPCAP_CONFIG=FILE reads that file instead of both; XDPCAP_CONFIG=/dev/null reads none.
 
 Root ignores a file that belongs to another user, or that others may write. --no-sandbox,
---postrotate-command, --relinquish-privileges and --netns can be set only on the command line and in
-a file in /etc. A binary that has capabilities which its caller lacks reads only /etc/xdpcap.conf.`
+--postrotate-command, --relinquish-privileges, --netns and --pod can be set only on the command line
+and in a file in /etc. A binary that has capabilities which its caller lacks reads only
+/etc/xdpcap.conf.`
 
 // Settings are where flags are set besides on the command line, and the commands that have them.
 type Settings struct {

@@ -20,40 +20,57 @@ func NetnsFlag(f *pflag.FlagSet) {
 		"work in this network `namespace`: a name from ip netns, a process id, or a path; needs CAP_SYS_ADMIN")
 }
 
-// EnterNetns makes the whole process work in the network namespace of --netns, if that is given.
-// setns(2) moves one thread, and goroutines run on any. So the process executes itself again from
-// the thread that was moved, and finds itself there the second time. Its mount namespace stays the
-// caller's: files are opened there. It is called before anything else is opened or attached.
+// EnterNetns makes the whole process work in the network namespace of --netns or --pod, if one is
+// given. setns(2) moves one thread, and goroutines run on any. So the process executes itself again
+// from the thread that was moved, and finds itself there the second time. Its mount namespace stays
+// the caller's: files are opened there. It is called before anything else is opened or attached.
 func (p *Process) EnterNetns(f *pflag.FlagSet) error {
-	flag := f.Lookup("netns")
+	flag, open := f.Lookup("netns"), openNetns
+	if pod := f.Lookup("pod"); pod != nil && pod.Changed {
+		if flag.Changed {
+			return errors.New("--netns and --pod: choose one: each says in which network namespace to work")
+		}
+		flag, open = pod, openPod
+	}
 	if flag == nil || !flag.Changed {
 		return nil
 	}
-	name := flag.Value.String()
-	target, err := openNetns(name)
+	if err := p.enter(flag.Value.String(), open); err != nil {
+		return fmt.Errorf("--%s %s: %w", flag.Name, flag.Value, err)
+	}
+	return nil
+}
+
+// enter enters the namespace that open finds by a name.
+func (p *Process) enter(name string, open func(name string) (netns.NsHandle, error)) error {
+	target, err := open(name)
 	if err != nil {
-		return fmt.Errorf("--netns %s: %w", name, err)
+		return err
 	}
 	defer target.Close()
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	own, err := netns.Get()
 	if err != nil {
-		return fmt.Errorf("--netns %s: open this process's own namespace: %w", name, err)
+		return fmt.Errorf("open this process's own namespace: %w", err)
 	}
 	defer own.Close()
 	if own.Equal(target) {
+		p.inheritHome()
 		return nil
 	}
 	switch err := netns.Set(target); {
 	case errors.Is(err, unix.EPERM):
-		return fmt.Errorf("--netns %s: enter it: %w: this needs CAP_SYS_ADMIN", name, err)
+		return fmt.Errorf("enter it: %w: this needs CAP_SYS_ADMIN", err)
 	case errors.Is(err, unix.EINVAL):
-		return fmt.Errorf("--netns %s: this is no network namespace", name)
+		return errors.New("this is no network namespace")
 	case err != nil:
-		return fmt.Errorf("--netns %s: enter it: %w", name, err)
+		return fmt.Errorf("enter it: %w", err)
 	}
-	return fmt.Errorf("--netns %s: start again in it: %w", name, p.executeAgain())
+	if err := bequeathHome(own); err != nil {
+		return err
+	}
+	return fmt.Errorf("start again in it: %w", p.executeAgain())
 }
 
 // openNetns finds a namespace by its name, a process in it, or its path. As with ip(8), a name

@@ -10,6 +10,7 @@ import (
 	"github.com/xdpcap/xdpcap/filter"
 	"github.com/xdpcap/xdpcap/internal/capfile"
 	"github.com/xdpcap/xdpcap/internal/meter"
+	"github.com/xdpcap/xdpcap/internal/pods"
 	"github.com/xdpcap/xdpcap/internal/support"
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
@@ -29,6 +30,8 @@ var remedies = []struct {
 	{kind: meter.ErrNotCounting, words: "start again when it does, or add --listen, with which xdpcap waits for it", join: "; "},
 	{kind: xdp.ErrNoNative, words: "--xdp-mode generic works with every driver, at a lower rate", join: "; "},
 	{kind: xdp.ErrNotAll, words: "name it with -i, and repeat -i for several", join: "; "},
+	{kind: pods.ErrHostNetwork, words: "omit --pod, and name an interface of the host with -i", join: ": "},
+	{kind: pods.ErrNoRuntime, words: "where a runtime keeps them elsewhere, --netns takes the id of one of the pod's processes", join: "; "},
 	{kind: xdp.ErrNotAttachable, words: "see `xdpcap interfaces`", join: "; "},
 	{kind: xdp.ErrNoProgram, words: "omit --rx-capture, --program, --verdict, --slower-than and --reason-map to capture at its XDP hook"},
 	{kind: xdp.ErrSeveralPrograms, words: "choose with --program NAME, ID or all"},

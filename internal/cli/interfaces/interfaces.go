@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net/netip"
+	"slices"
 	"strconv"
 	"strings"
 	"text/tabwriter"
@@ -15,11 +16,12 @@ import (
 
 	"github.com/xdpcap/xdpcap/internal/cli/frame"
 	"github.com/xdpcap/xdpcap/internal/escape"
+	"github.com/xdpcap/xdpcap/internal/pods"
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
 // New makes the command.
-func New() *cobra.Command {
+func New(p *frame.Process) *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use:     "interfaces [--json]",
@@ -27,7 +29,7 @@ func New() *cobra.Command {
 		Example: "  xdpcap interfaces\n  xdpcap interfaces --json | jq '.[] | select(.program)'",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return Print(cmd.OutOrStdout(), asJSON)
+			return Print(p, cmd.OutOrStdout(), asJSON)
 		},
 	}
 	frame.AddGroup(cmd.Flags(), "Output", func(f *pflag.FlagSet) {
@@ -37,7 +39,7 @@ func New() *cobra.Command {
 }
 
 // Print prints the interfaces of this network namespace, as a table or as JSON.
-func Print(out io.Writer, asJSON bool) error {
+func Print(p *frame.Process, out io.Writer, asJSON bool) error {
 	ifis, err := xdp.Interfaces()
 	if err != nil {
 		return err
@@ -46,10 +48,11 @@ func Print(out io.Writer, asJSON bool) error {
 	if err != nil {
 		return err
 	}
+	owners, _ := p.Pods() // as far as this user may see them
 	if asJSON {
-		return writeInterfacesJSON(out, ifis, addresses)
+		return writeInterfacesJSON(out, ifis, addresses, owners)
 	}
-	return writeInterfaces(out, ifis, addresses)
+	return writeInterfaces(out, ifis, addresses, owners)
 }
 
 // Keys is an interface as interfaces --json prints it.
@@ -57,6 +60,8 @@ type Keys struct {
 	Name      string           `json:"name"`
 	Index     int              `json:"index"`
 	Alias     string           `json:"alias,omitempty"`
+	Namespace string           `json:"namespace,omitempty"` // of the Kubernetes pod that it belongs to
+	Pod       string           `json:"pod,omitempty"`
 	Type      string           `json:"type"` // link-layer type: "ether", ...
 	MAC       string           `json:"mac,omitempty"`
 	MTU       int              `json:"mtu"`       // bytes
@@ -75,7 +80,7 @@ type attachedProgram struct {
 	Mode string `json:"mode"`
 }
 
-func writeInterfacesJSON(out io.Writer, ifis []xdp.Interface, addresses map[int][]netip.Prefix) error {
+func writeInterfacesJSON(out io.Writer, ifis []xdp.Interface, addresses map[int][]netip.Prefix, owners *pods.Owners) error {
 	all := []Keys{}
 	for _, ifi := range ifis {
 		keys := Keys{
@@ -92,6 +97,9 @@ func writeInterfacesJSON(out io.Writer, ifis []xdp.Interface, addresses map[int]
 			Speed:     ifi.Speed,
 			RxQueues:  ifi.RxQueues,
 		}
+		if pod := owners.Of(ifi.Index); pod != nil {
+			keys.Namespace, keys.Pod = pod.Namespace, pod.Name
+		}
 		for _, a := range addresses[ifi.Index] {
 			keys.Addresses = append(keys.Addresses, a.String())
 		}
@@ -104,9 +112,20 @@ func writeInterfacesJSON(out io.Writer, ifis []xdp.Interface, addresses map[int]
 	return frame.ExplainPrint(json.NewEncoder(out).Encode(all))
 }
 
-func writeInterfaces(out io.Writer, ifis []xdp.Interface, addresses map[int][]netip.Prefix) error {
+// writeInterfaces prints a table. It has a column for pods only where an interface belongs to one.
+func writeInterfaces(out io.Writer, ifis []xdp.Interface, addresses map[int][]netip.Prefix, owners *pods.Owners) error {
 	t := tabwriter.NewWriter(out, 0, 8, 2, ' ', 0)
-	fmt.Fprintln(t, "NAME\tDRIVER\tMTU\tSTATE\tXDP\tPROGRAM\tID\tADDRESSES")
+	podTitle, podOf := "", func(xdp.Interface) string { return "" }
+	if slices.ContainsFunc(ifis, func(ifi xdp.Interface) bool { return owners.Of(ifi.Index) != nil }) {
+		podTitle = "POD\t"
+		podOf = func(ifi xdp.Interface) string {
+			if pod := owners.Of(ifi.Index); pod != nil {
+				return pod.String() + "\t"
+			}
+			return "-\t"
+		}
+	}
+	fmt.Fprintf(t, "NAME\tDRIVER\tMTU\tSTATE\tXDP\tPROGRAM\tID\t%sADDRESSES\n", podTitle)
 	for _, ifi := range ifis {
 		state := ifi.State
 		if !ifi.Up {
@@ -117,7 +136,8 @@ func writeInterfaces(out io.Writer, ifis []xdp.Interface, addresses map[int][]ne
 			p := ifi.Programs[0]
 			mode, name, id = ifi.Mode.String(), frame.OrDash(p.Name), strconv.FormatUint(uint64(p.ID), 10)
 		}
-		fmt.Fprintf(t, "%s\t%s\t%d\t%s\t%s\t%s\t%s\t%s\n", escape.Text(ifi.Name), frame.OrDash(ifi.Driver), ifi.MTU, state, mode, name, id, distinct(addresses[ifi.Index]))
+		fmt.Fprintf(t, "%s\t%s\t%d\t%s\t%s\t%s\t%s\t%s%s\n", escape.Text(ifi.Name), frame.OrDash(ifi.Driver), ifi.MTU, state, mode, name, id,
+			podOf(ifi), distinct(addresses[ifi.Index]))
 	}
 	return t.Flush()
 }

@@ -1,0 +1,46 @@
+package capture
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/xdpcap/xdpcap/capture"
+	"github.com/xdpcap/xdpcap/internal/pods"
+	"github.com/xdpcap/xdpcap/internal/xdp"
+)
+
+// podInterfaces are the interfaces of the pod whose network namespace this process has entered: all
+// that can be captured but the loopback interface.
+func podInterfaces() (names []string, err error) {
+	ifis, err := xdp.Interfaces()
+	if err != nil {
+		return nil, err
+	}
+	for _, ifi := range ifis {
+		if reason, _ := ifi.Obstacle(); reason == "" && ifi.Type != "loopback" {
+			names = append(names, ifi.Name)
+		}
+	}
+	if names == nil {
+		return nil, errors.New("--pod: the pod has no Ethernet interface that is up: see xdpcap interfaces with the same --pod")
+	}
+	return names, nil
+}
+
+// namePods tells the session the pods of this host. A capture without their names is better than
+// none, so an error is only told with -v.
+func (r *captureRun) namePods(o *capture.Options) {
+	owners, err := r.o.Process.Pods()
+	if err != nil && !errors.Is(err, pods.ErrNoRuntime) && r.o.printing.Verbose > 0 {
+		r.notices.Add(fmt.Errorf("names of pods are missing: %w", err))
+	}
+	o.PodOf = func(index int) capture.Pod {
+		if p := owners.Of(index); p != nil {
+			return capture.Pod{Namespace: p.Namespace, Name: p.Name}
+		}
+		return capture.Pod{}
+	}
+	for _, a := range owners.Addresses() {
+		o.Names = append(o.Names, capture.Name{Address: a.Addr, Name: a.Pod.String()})
+	}
+}

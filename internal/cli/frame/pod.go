@@ -1,0 +1,85 @@
+package frame
+
+import (
+	"fmt"
+	"os"
+	"strconv"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+	"github.com/vishvananda/netns"
+	"golang.org/x/sys/unix"
+
+	"github.com/xdpcap/xdpcap/internal/pods"
+	"github.com/xdpcap/xdpcap/internal/privilege"
+)
+
+// PodFlag defines the flag for the pod that a command works in. without says what the command does
+// without -i.
+func PodFlag(f *pflag.FlagSet, without string) {
+	NameVar(f, new(string), "pod", "",
+		"work in the network namespace of this Kubernetes `pod` of this host: NAMESPACE/NAME"+without+"; needs CAP_SYS_ADMIN")
+}
+
+// openPod finds the network namespace of a pod.
+func openPod(name string) (netns.NsHandle, error) {
+	pod, err := pods.Find(name)
+	if err != nil {
+		return netns.None(), err
+	}
+	return netns.GetFromPath(pod.Netns)
+}
+
+// CompletePod offers the pods of this host that have a network namespace of their own.
+func (p *Process) CompletePod(*cobra.Command, []string, string) (names []string, _ cobra.ShellCompDirective) {
+	all, _ := pods.Read()
+	for _, pod := range all {
+		if pod.Netns != "" {
+			names = append(names, pod.String())
+		}
+	}
+	return names, cobra.ShellCompDirectiveNoFileComp
+}
+
+// Pods finds out which interfaces and addresses belong to the pods of this host. It returns nil
+// where no pods run. It reads files, so it is called before the sandbox is entered.
+func (p *Process) Pods() (*pods.Owners, error) {
+	all, unread := pods.Read()
+	if all == nil {
+		return nil, unread
+	}
+	owners, err := pods.Look(all, p.home)
+	if p.home != nil {
+		p.home.Close()
+		p.home = nil
+	}
+	if err == nil {
+		err = unread
+	}
+	return owners, err
+}
+
+// homeVariable has the number of the open file that is the network namespace which this process has
+// left by executing itself again. From there it sees all pods of the host.
+const homeVariable = "XDPCAP_HOME_NETNS"
+
+// bequeathHome leaves a network namespace open, and named, for the process that is executed next.
+func bequeathHome(home netns.NsHandle) error {
+	if _, err := unix.FcntlInt(uintptr(home), unix.F_SETFD, 0); err != nil {
+		return fmt.Errorf("keep this process's own namespace open: %w", err)
+	}
+	return os.Setenv(homeVariable, strconv.Itoa(int(home)))
+}
+
+// inheritHome takes what bequeathHome has left. A binary with capabilities that its caller lacks
+// takes nothing from the environment.
+func (p *Process) inheritHome() {
+	fd, err := strconv.Atoi(os.Getenv(homeVariable))
+	os.Unsetenv(homeVariable)
+	var s unix.Statfs_t
+	if err != nil || privilege.SecureExecution() || unix.Fstatfs(fd, &s) != nil || s.Type != unix.NSFS_MAGIC {
+		return
+	}
+	unix.CloseOnExec(fd)
+	p.home = os.NewFile(uintptr(fd), "the network namespace that this process has left")
+}

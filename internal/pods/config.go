@@ -1,0 +1,144 @@
+package pods
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// maxConfig limits the size of a configuration. Annotations of a pod take at most 256 KiB; the rest
+// is mostly the environment and the mounts.
+const maxConfig = 8 << 20
+
+// A config is what is read of a container's OCI configuration.
+type config struct {
+	Annotations map[string]string `json:"annotations"`
+	Linux       struct {
+		Namespaces []struct {
+			Type string `json:"type"`
+			Path string `json:"path"`
+		} `json:"namespaces"`
+	} `json:"linux"`
+}
+
+// A sandbox is what holds the namespaces of a pod while its containers come and go.
+type sandbox struct {
+	Pod
+	ended bool // its network namespace is gone
+	made  time.Time
+}
+
+// containerd is containerd from version 1.5 on.
+var containerd = runtime{"containerd", func(c *config) (sandbox, bool) {
+	const prefix = "io.kubernetes.cri."
+	if c.Annotations[prefix+"container-type"] != "sandbox" {
+		return sandbox{}, false
+	}
+	return sandbox{Pod: Pod{Namespace: c.Annotations[prefix+"sandbox-namespace"], Name: c.Annotations[prefix+"sandbox-name"]}}, true
+}}
+
+// crio is CRI-O. The same directory has podman's containers, which have no such annotations.
+var crio = runtime{"CRI-O", func(c *config) (sandbox, bool) {
+	const prefix = "io.kubernetes.cri-o."
+	if c.Annotations[prefix+"ContainerType"] != "sandbox" {
+		return sandbox{}, false
+	}
+	return sandbox{Pod: Pod{Namespace: c.Annotations[prefix+"Namespace"], Name: c.Annotations[prefix+"KubeName"]}}, true
+}}
+
+// netns returns the path of the container's network namespace; "" = it has the host's.
+func (c *config) netns() (string, error) {
+	for _, n := range c.Linux.Namespaces {
+		switch {
+		case n.Type != "network":
+		case !strings.HasPrefix(n.Path, "/"):
+			return "", fmt.Errorf("the path %q of its network namespace does not begin at the root", n.Path)
+		default:
+			return reachable(n.Path), nil
+		}
+	}
+	return "", nil
+}
+
+// reachable is the path itself, or the same below /run where there is no /var/run: both are the
+// same directory on hosts, but an image need not have the link.
+func reachable(path string) string {
+	rest, ok := strings.CutPrefix(path, "/var/run/")
+	if !ok {
+		return path
+	}
+	if _, err := os.Lstat("/var/run"); err == nil {
+		return path
+	}
+	return "/run/" + rest
+}
+
+// read reads the configuration of a container. isPod says whether it is a pod's sandbox.
+func (p *place) read(path string) (s sandbox, isPod bool, err error) {
+	// Neither a fifo nor a device makes it wait.
+	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK|unix.O_NOFOLLOW, 0)
+	if err != nil {
+		return s, false, err
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	switch {
+	case err != nil:
+		return s, false, err
+	case !info.Mode().IsRegular():
+		return s, false, fmt.Errorf("%s: is no regular file", path)
+	case info.Size() > maxConfig:
+		return s, false, fmt.Errorf("%s: has %d bytes, and may have %d", path, info.Size(), maxConfig)
+	}
+	text, err := io.ReadAll(io.LimitReader(f, maxConfig))
+	if err != nil {
+		return s, false, fmt.Errorf("read %s: %w", path, err)
+	}
+	s, isPod, err = p.runtime.parse(text)
+	if err != nil {
+		return s, false, fmt.Errorf("%s: %w", path, err)
+	}
+	s.made, s.ended = info.ModTime(), s.Netns != "" && s.check() != nil
+	return s, isPod, nil
+}
+
+// parse reads an OCI configuration.
+func (r *runtime) parse(text []byte) (s sandbox, isPod bool, err error) {
+	var c config
+	if err := json.Unmarshal(text, &c); err != nil {
+		return s, false, err
+	}
+	if s, isPod = r.of(&c); !isPod {
+		return s, false, nil
+	}
+	if !isName(s.Namespace, maxNamespace) || !isName(s.Name, maxName) {
+		return s, false, errors.New("a pod's sandbox without the names that Kubernetes gives")
+	}
+	s.Netns, err = c.netns()
+	return s, err == nil, err
+}
+
+// The most bytes in the names of namespaces (RFC 1123's labels) and of pods (its subdomains).
+const (
+	maxNamespace = 63
+	maxName      = 253
+)
+
+// isName tells whether Kubernetes gives such names: of small letters, digits, dashes and dots.
+func isName(s string, most int) bool {
+	if s == "" || len(s) > most {
+		return false
+	}
+	for i := range len(s) {
+		if c := s[i]; (c < 'a' || c > 'z') && (c < '0' || c > '9') && c != '-' && c != '.' {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,86 @@
+package pods
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/xdpcap/xdpcap/internal/spelling"
+)
+
+// ErrHostNetwork is the kind of error that a pod has no network namespace of its own.
+var ErrHostNetwork = errors.New("it uses the network of its host")
+
+// Find looks up the pod of this name, namespace/name, on this host. Its network namespace is there.
+// The error for a name that no pod has lists names that may have been meant.
+func Find(name string) (Pod, error) { return find("/", name) }
+
+// find is Find for a host whose files are below root.
+func find(root, name string) (Pod, error) {
+	all, unread := read(root)
+	for _, p := range all {
+		switch {
+		case p.String() != name:
+		case p.Netns == "":
+			return p, ErrHostNetwork
+		default:
+			return p, p.check()
+		}
+	}
+	if all == nil && unread != nil {
+		return Pod{}, unread
+	}
+	err := errors.New("no pod of this name runs on this host" + hint(all, name))
+	if !strings.Contains(name, "/") {
+		err = errors.New("a pod is named by its namespace, too: NAMESPACE/NAME" + hint(all, name))
+	}
+	if unread != nil {
+		err = fmt.Errorf("%w; not all could be read: %w", err, unread)
+	}
+	return Pod{}, err
+}
+
+// maxHints is how many pods a hint names.
+const maxHints = 5
+
+// hint names the pods that somebody may have meant or else, of all, the first.
+func hint(all []Pod, name string) string {
+	var near []string
+	for _, p := range all {
+		if isNear(p, name) {
+			near = append(near, p.String())
+		}
+	}
+	switch {
+	case len(all) == 0:
+		return ": it has none"
+	case near == nil:
+		for _, p := range all {
+			near = append(near, p.String())
+		}
+		return "; there are: " + some(near, ", ")
+	}
+	return ": did you mean " + some(near, " or ") + "?"
+}
+
+// some joins the first names, and says how many more there are.
+func some(names []string, by string) string {
+	text := strings.Join(names[:min(len(names), maxHints)], by)
+	if more := len(names) - maxHints; more > 0 {
+		text += fmt.Sprintf(" (and %d more)", more)
+	}
+	return text
+}
+
+// isNear tells whether somebody may have meant a pod by a name. The namespace may be another one.
+// The name may be that of its deployment, with which the pod's begins, or have a mistyped letter.
+func isNear(p Pod, name string) bool {
+	namespace, pod, ok := strings.Cut(name, "/")
+	if !ok {
+		namespace, pod = "", name
+	}
+	sameSpace := namespace == "" || namespace == p.Namespace
+	return pod == p.Name || sameSpace && pod != "" && strings.HasPrefix(p.Name, pod) ||
+		slices.Contains([]int{1, 2}, spelling.Distance(name, p.String()))
+}

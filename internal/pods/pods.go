@@ -1,0 +1,175 @@
+// Package pods finds the Kubernetes pods of this host: their names, their network namespaces, their
+// addresses, and which interfaces belong to them.
+//
+// It reads what the container runtime keeps on disk while a pod runs, because that needs no right
+// beyond reading files: the OCI configuration of each pod's sandbox, which containerd and CRI-O
+// annotate with the pod's name. It asks neither the API server, which may be what is being
+// debugged, nor the runtime's socket, for which a client of gRPC would be larger than all the rest.
+//
+// All functions may be called concurrently.
+package pods
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// A Pod is a Kubernetes pod of this host, when it was looked up.
+type Pod struct {
+	Namespace, Name string
+
+	// Netns is the path of the pod's network namespace; "" = the pod uses that of its host.
+	Netns string
+}
+
+// String is the pod's name as users of kubectl write it: namespace/name.
+func (p Pod) String() string { return p.Namespace + "/" + p.Name }
+
+// ErrNoRuntime is the kind of error that no container runtime keeps pods on this host, as far as
+// this process sees.
+var ErrNoRuntime = errors.New("no container runtime")
+
+// A runtime is a container runtime of Kubernetes.
+type runtime struct {
+	name string
+	of   func(*config) (sandbox, bool)
+}
+
+// A place is a directory in which a runtime keeps a directory for each container and each pod.
+type place struct {
+	runtime   *runtime
+	directory string
+	file      string // the OCI configuration, below a container's directory
+}
+
+// places are where distributions of Kubernetes have their runtimes keep what they run.
+var places = []place{
+	{&containerd, "/run/containerd/io.containerd.runtime.v2.task/k8s.io", "config.json"},
+	{&containerd, "/run/k3s/containerd/io.containerd.runtime.v2.task/k8s.io", "config.json"}, // also RKE2
+	{&containerd, "/run/k0s/containerd/io.containerd.runtime.v2.task/k8s.io", "config.json"},
+	{&containerd, "/var/snap/microk8s/common/run/containerd/io.containerd.runtime.v2.task/k8s.io", "config.json"},
+	{&crio, "/run/containers/storage/overlay-containers", "userdata/config.json"},
+}
+
+// maxContainers limits how many containers of one runtime are looked at. A kubelet starts 110 pods
+// unless it is told otherwise.
+const maxContainers = 16 << 10
+
+// Read lists the pods of this host, by namespace and name. Where some could not be read, it returns
+// the others and an error. An error of the kind ErrNoRuntime says where it has looked.
+func Read() ([]Pod, error) { return read("/") }
+
+// read is Read for a host whose files are below root.
+func read(root string) ([]Pod, error) {
+	var all []sandbox
+	var errs []error
+	var looked []string
+	found := false
+	for _, p := range places {
+		directory := filepath.Join(root, p.directory)
+		looked = append(looked, directory)
+		names, err := list(directory)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		found = true
+		if err != nil {
+			errs = append(errs, fmt.Errorf("list the pods of %s: %w", p.runtime.name, explain(err)))
+		}
+		for _, name := range names {
+			s, isPod, err := p.read(filepath.Join(directory, name, p.file))
+			switch {
+			case errors.Is(err, fs.ErrNotExist): // it has ended, or is being made
+			case err != nil:
+				errs = append(errs, fmt.Errorf("read a container of %s: %w", p.runtime.name, explain(err)))
+			case isPod:
+				all = append(all, s)
+			}
+		}
+	}
+	if !found {
+		return nil, fmt.Errorf("%w keeps pods here: looked for %s", ErrNoRuntime, strings.Join(looked, ", "))
+	}
+	return distinct(all), firstOf(errs)
+}
+
+// list returns the names in a directory.
+func list(directory string) ([]string, error) {
+	d, err := os.Open(directory)
+	if err != nil {
+		return nil, err
+	}
+	defer d.Close()
+	names, err := d.Readdirnames(maxContainers)
+	if errors.Is(err, io.EOF) { // it is empty
+		err = nil
+	}
+	return names, err
+}
+
+// explain adds who may read what a runtime keeps.
+func explain(err error) error {
+	if errors.Is(err, fs.ErrPermission) {
+		return fmt.Errorf("%w: only root may read it", err)
+	}
+	return err
+}
+
+// firstOf is the first error, with the number of the others.
+func firstOf(errs []error) error {
+	switch len(errs) {
+	case 0:
+		return nil
+	case 1:
+		return errs[0]
+	}
+	return fmt.Errorf("%w, and %d errors like it", errs[0], len(errs)-1)
+}
+
+// distinct returns the pods of sandboxes, each once. A pod that was started again has an old
+// sandbox until that is removed. So one whose namespace is there comes before others, and a newer
+// one before an older one.
+func distinct(all []sandbox) (pods []Pod) {
+	slices.SortStableFunc(all, func(a, b sandbox) int {
+		switch {
+		case a.Namespace != b.Namespace:
+			return cmp.Compare(a.Namespace, b.Namespace)
+		case a.Name != b.Name:
+			return cmp.Compare(a.Name, b.Name)
+		case a.ended != b.ended && b.ended:
+			return -1
+		case a.ended != b.ended:
+			return 1
+		}
+		return b.made.Compare(a.made)
+	})
+	for _, s := range all {
+		if n := len(pods); n == 0 || pods[n-1].Namespace != s.Namespace || pods[n-1].Name != s.Name {
+			pods = append(pods, s.Pod)
+		}
+	}
+	return pods
+}
+
+// check returns an error unless the path of the pod's network namespace leads to a namespace. The
+// path of one that is gone may still be there, as an empty file.
+func (p *Pod) check() error {
+	var s unix.Statfs_t
+	err := unix.Statfs(p.Netns, &s)
+	if err == nil && s.Type != unix.NSFS_MAGIC {
+		err = errors.New("it is no namespace")
+	}
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("the network namespace %s of pod %v cannot be used: %w: the pod has ended, or this is a container without that path", p.Netns, *p, err)
+}

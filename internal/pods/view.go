@@ -1,0 +1,148 @@
+package pods
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+	"os"
+	"slices"
+
+	"github.com/vishvananda/netlink"
+	"github.com/vishvananda/netlink/nl"
+	"github.com/vishvananda/netns"
+	"golang.org/x/sys/unix"
+)
+
+// Ids of network namespaces, besides those that the kernel gives, from 0 on.
+const (
+	noID   = -1 // the namespace has none
+	itself = -2 // the view's own
+)
+
+// A view is what one network namespace sees of the others. It belongs to one goroutine.
+type view struct{ socket *nl.NetlinkSocket }
+
+// openView opens the view of a network namespace; nil = that of the calling thread. For another one
+// it needs CAP_SYS_ADMIN.
+func openView(ns *os.File) (*view, error) {
+	at := netns.None()
+	if ns != nil {
+		at = netns.NsHandle(ns.Fd())
+	}
+	s, err := nl.GetNetlinkSocketAt(at, netns.None(), unix.NETLINK_ROUTE)
+	if err != nil {
+		return nil, fmt.Errorf("open a netlink socket: %w", err)
+	}
+	// Otherwise the kernel does not look at the namespace that is asked for.
+	if err := unix.SetsockoptInt(s.GetFd(), unix.SOL_NETLINK, unix.NETLINK_GET_STRICT_CHK, 1); err != nil {
+		s.Close()
+		return nil, fmt.Errorf("let netlink check what it is asked: %w", err)
+	}
+	return &view{s}, nil
+}
+
+func (v *view) close() { v.socket.Close() }
+
+// ask sends a request and returns the answers. Where interfaces changed meanwhile, an answer may be
+// missing.
+func (v *view) ask(kind, flags int, answer uint16, data ...nl.NetlinkRequestData) ([][]byte, error) {
+	request := nl.NewNetlinkRequest(kind, flags)
+	request.Sockets = map[int]*nl.SocketHandle{unix.NETLINK_ROUTE: {Seq: request.Seq, Socket: v.socket}}
+	for _, d := range data {
+		request.AddData(d)
+	}
+	answers, err := request.Execute(unix.NETLINK_ROUTE, answer)
+	if errors.Is(err, nl.ErrDumpInterrupted) {
+		err = nil
+	}
+	return answers, err
+}
+
+// links returns the id of the network namespace at the other end of each interface that is one end
+// of a pair, by its index. Who asks for that makes the kernel give the namespace an id.
+func (v *view) links() (map[int]int, error) {
+	answers, err := v.ask(unix.RTM_GETLINK, unix.NLM_F_DUMP, unix.RTM_NEWLINK, nl.NewIfInfomsg(unix.AF_UNSPEC))
+	if err != nil {
+		return nil, fmt.Errorf("list the network interfaces: %w", err)
+	}
+	links := make(map[int]int)
+	for _, m := range answers {
+		l, err := netlink.LinkDeserialize(nil, m)
+		if err != nil {
+			return nil, fmt.Errorf("list the network interfaces: %w", err)
+		}
+		if a := l.Attrs(); a.NetNsID >= 0 {
+			links[a.Index] = a.NetNsID
+		}
+	}
+	return links, nil
+}
+
+// id returns the id that the view's namespace has for another one, or noID.
+func (v *view) id(ns *os.File) (int, error) {
+	answers, err := v.ask(unix.RTM_GETNSID, 0, unix.RTM_NEWNSID, nl.NewRtGenMsg(), nl.NewRtAttr(netlink.NETNSA_FD, nl.Uint32Attr(uint32(ns.Fd()))))
+	if err != nil {
+		return noID, fmt.Errorf("ask for the id of the network namespace %s: %w", ns.Name(), err)
+	}
+	for _, m := range answers {
+		for kind, value := range attributes(m, nl.NewRtGenMsg().Len()) {
+			if kind == netlink.NETNSA_NSID && len(value) >= 4 {
+				return int(int32(nl.NativeEndian().Uint32(value))), nil
+			}
+		}
+	}
+	return noID, nil
+}
+
+// addresses returns the addresses in the namespace with this id, without those that are only valid
+// on a link or within the namespace.
+func (v *view) addresses(id int) ([]netip.Addr, error) {
+	var all []netip.Addr
+	for _, family := range []int{unix.AF_INET, unix.AF_INET6} {
+		data := []nl.NetlinkRequestData{nl.NewIfAddrmsg(family)}
+		if id != itself {
+			data = append(data, nl.NewRtAttr(unix.IFA_TARGET_NETNSID, nl.Uint32Attr(uint32(id))))
+		}
+		answers, err := v.ask(unix.RTM_GETADDR, unix.NLM_F_DUMP, unix.RTM_NEWADDR, data...)
+		if err != nil {
+			return nil, fmt.Errorf("list the addresses of a pod: %w", err)
+		}
+		for _, m := range answers {
+			a := address(m)
+			if a.IsGlobalUnicast() && !slices.Contains(all, a) {
+				all = append(all, a)
+			}
+		}
+	}
+	return all, nil
+}
+
+// address reads the address in an answer to RTM_GETADDR: the local one, where a link has two ends.
+func address(m []byte) (a netip.Addr) {
+	for kind, value := range attributes(m, nl.NewIfAddrmsg(unix.AF_UNSPEC).Len()) {
+		if kind == unix.IFA_LOCAL || kind == unix.IFA_ADDRESS && !a.IsValid() {
+			if addr, ok := netip.AddrFromSlice(value); ok {
+				a = addr
+			}
+		}
+	}
+	return a
+}
+
+// attributes are those after the head of a message.
+func attributes(m []byte, head int) func(yield func(kind int, value []byte) bool) {
+	return func(yield func(int, []byte) bool) {
+		if len(m) < head {
+			return
+		}
+		attrs, err := nl.ParseRouteAttr(m[head:])
+		if err != nil {
+			return
+		}
+		for _, a := range attrs {
+			if !yield(int(a.Attr.Type), a.Value) {
+				return
+			}
+		}
+	}
+}
