@@ -23,7 +23,8 @@ TEST_PACKAGES     := tcpdump tshark iproute2 groff-base
 KERNELS_PACKAGES  := $(TEST_PACKAGES) qemu-system-x86 xz-utils debian-archive-keyring
 ARM64_PACKAGES    := qemu-system-arm
 BENCH_PACKAGES    := $(TEST_PACKAGES) xdp-tools netsniff-ng
-HOST_PACKAGES     := prometheus systemd pmacct jq libcap2-bin
+HOST_PACKAGES     := prometheus systemd pmacct jq yq libcap2-bin openssh-client runc skopeo umoci \
+                     golang-github-containers-common clickhouse-server clickhouse-client curl
 
 # How bpf2go compiles each program that a //go:generate line names. bpf/include/build.h looks for MAKE_GENERATE.
 export BPF2GO_CC     := clang-19

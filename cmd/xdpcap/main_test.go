@@ -42,13 +42,14 @@ func TestMain(m *testing.M) {
 		if os.Getenv(tryInside) != "" {
 			go answerInside()
 		}
-		os.Exit(cli.Main(os.Args[1:]))
+		os.Exit(cli.Main(os.Args))
 	}
 	os.Setenv(settingsFileVariable, os.DevNull) // not the files of this machine
 	os.Setenv(strictCalls, "kill")              // the process was killed by a system call that the table does not have
-	// nohup ignores SIGHUP, and what is started inherits that. A signal that is caught here is the
-	// default again in the processes that the tests start.
-	for _, sig := range []os.Signal{unix.SIGHUP, unix.SIGQUIT} {
+	// nohup ignores SIGHUP, a shell without job control SIGINT and SIGQUIT in the background, and
+	// what is started inherits that. A signal that is caught here is the default again in the
+	// processes that the tests start.
+	for _, sig := range []os.Signal{unix.SIGHUP, unix.SIGINT, unix.SIGQUIT} {
 		if signal.Ignored(sig) {
 			signal.Notify(make(chan os.Signal, 1), sig)
 		}
@@ -148,7 +149,11 @@ func (p *process) listening() *process {
 	select {
 	case <-p.ready:
 	case <-p.done:
-		p.t.Fatalf("xdpcap %v ended: %s", p.cmd.Args[1:], p.said())
+		select {
+		case <-p.ready: // it ended before anybody looked
+		default:
+			p.t.Fatalf("xdpcap %v ended: %s", p.cmd.Args[1:], p.said())
+		}
 	case <-time.After(testnet.Patience):
 		p.t.Fatalf("xdpcap %v does not listen: %s", p.cmd.Args[1:], p.said())
 	}

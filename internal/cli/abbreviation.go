@@ -10,14 +10,15 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/xdpcap/xdpcap/internal/cli/frame"
+	"github.com/xdpcap/xdpcap/internal/settings"
 	"github.com/xdpcap/xdpcap/internal/spelling"
 )
 
 // execute runs a command line. Flags may be abbreviated, as getopt_long(3) and so tcpdump allow:
 // --dur means --duration, because no other flag begins like that.
-func execute(p *frame.Process, args []string) (*cobra.Command, error) {
+func execute(p *frame.Process, files settings.Files, args []string) (*cobra.Command, error) {
 	for {
-		root := newRoot(p, machineFiles)
+		root := newRoot(p, files)
 		root.SetArgs(args)
 		frame.MendDescriptions(root, args)
 		cmd, err := root.ExecuteC()

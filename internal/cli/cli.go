@@ -8,6 +8,7 @@ import (
 	"runtime"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/xdpcap/xdpcap/filter"
 	"github.com/xdpcap/xdpcap/internal/cli/bench"
@@ -27,10 +28,10 @@ import (
 	"github.com/xdpcap/xdpcap/internal/version"
 )
 
-// Main runs xdpcap with its arguments, without the name of the program, and returns the exit
-// status. It is 0, or 1 after an error was printed on stderr: in one line, or for a filter in a few
-// lines, one of which points to the mistake. It is called once in a process: it catches signals and
-// limits memory and threads.
+// Main runs xdpcap with the arguments of a process, the first of which is the name by which it was
+// called, and returns the exit status. It is 0, or 1 after an error was printed on stderr: in one
+// line, or for a filter in a few lines, one of which points to the mistake. It is called once in a
+// process: it catches signals and limits memory and threads.
 func Main(args []string) int {
 	p := frame.NewProcess(os.Stdout, os.Stderr)
 	p.CatchSignals()
@@ -39,7 +40,9 @@ func Main(args []string) int {
 		frame.Say(p.Stderr, "%v", err)
 		return 1
 	}
-	cmd, err := execute(p, args)
+	files := machineFiles
+	files.Unset = calledAs(args[0])
+	cmd, err := execute(p, files, args[1:])
 	if err == nil {
 		return 0
 	}
@@ -82,9 +85,17 @@ func newRoot(p *frame.Process, files settings.Files) *cobra.Command {
 	frame.SetUsage(cmd, usageNotes)
 	cmd.SilenceErrors = true
 	cmd.SilenceUsage = true
-	cmd.AddCommand(stats.New(p), count.New(p), bench.New(p), monitor.New(p), latency.New(p), drops.New(p), read.New(p), interfaces.New(), probe.New(p))
+	cmd.AddCommand(stats.New(p), count.New(p), bench.New(p), monitor.New(p), latency.New(p), drops.New(p), read.New(p), interfaces.New(p), probe.New(p))
 	for _, c := range append(cmd.Commands(), cmd) {
 		frame.AddGroup(c.Flags(), "Where", frame.NetnsFlag)
+		if c.Flags().Lookup("interface") != nil || c.Name() == "interfaces" {
+			without := ""
+			if c == cmd {
+				without = "; without -i all its interfaces are captured"
+			}
+			frame.AddGroup(c.Flags(), "Where", func(f *pflag.FlagSet) { frame.PodFlag(f, without) })
+			c.RegisterFlagCompletionFunc("pod", p.CompletePod)
+		}
 		c.PreRunE = func(c *cobra.Command, _ []string) error {
 			if c == cmd && o.Reads() {
 				return nil // the command read applies the settings

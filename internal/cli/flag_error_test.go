@@ -76,10 +76,10 @@ func TestAbbreviatedFlags(t *testing.T) {
 	for _, test := range []struct{ args, want string }{
 		{"--interf none0 --dur=5x", "--duration 5x: must be a time above zero: 10 or 10s for ten seconds, 200ms, 5m, 1h30m; see xdpcap --help"},
 		{"read --packet-c 0 none.pcap", "-c 0: must be at least 1"},
-		{"--snaplen 9z", "-s 9z: must be a number, which may end in k, M or G; see xdpcap --help"},
+		{"--snaplen 9z", "-s 9z: must be a number, which may end in k, M or G, or headers, or headers+64; see xdpcap --help"},
 		{"--interf none0 tcp --dur -- --dur", `--duration --: must be a time above zero: 10 or 10s for ten seconds, 200ms, 5m, 1h30m; see xdpcap --help`},
 	} {
-		if _, err := execute(frame.NewProcess(os.Stdout, os.Stderr), strings.Fields(test.args)); err == nil || err.Error() != test.want {
+		if _, err := execute(frame.NewProcess(os.Stdout, os.Stderr), machineFiles, strings.Fields(test.args)); err == nil || err.Error() != test.want {
 			t.Errorf("%s: %v, want\n%s", test.args, err, test.want)
 		}
 	}

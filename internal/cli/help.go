@@ -23,7 +23,7 @@ var notes = []frame.Note{
 		"SIGUSR2 makes the recorder of --ring write what it has."},
 	{Title: "Exit status", Text: "0 after a signal, -c or --duration; 1 after an error, which says in one line what was tried, why it failed, and what to do."},
 	{Title: "Settings", Text: "Flags can also be set in the environment, XDPCAP_INTERFACE=eth0, and in ~/.config/xdpcap/config or /etc/xdpcap.conf, " +
-		"interface = eth0; `xdpcap config --help` says how."},
+		"interface = eth0; `xdpcap config --help` says how. Under a name that ends in tcpdump, direction = inout and format = pcap are set."},
 }
 
 // usageNotes are the notes at the end of the capture's help.

@@ -18,7 +18,7 @@ import (
 	"github.com/xdpcap/xdpcap/internal/privilege"
 )
 
-// A Setting is the value of a flag that stands in a file or in the environment.
+// A Setting is the value of a flag that does not stand on the command line.
 type Setting struct {
 	Flag, Value string
 	From        string // "/etc/xdpcap.conf:3", or "XDPCAP_INTERFACE"
@@ -26,7 +26,8 @@ type Setting struct {
 
 // Files are the files that have settings.
 type Files struct {
-	Machine string // the path of the file for all users of the machine
+	Machine string    // the path of the file for all users of the machine
+	Unset   []Setting // what is set for flags that neither a file nor the environment sets
 }
 
 // Prefix begins the names of environment variables.
@@ -62,6 +63,7 @@ func (f Files) Read(flags []string) (all []Setting, notices []string, err error)
 		})
 		all = append(all, by...)
 	}
+	all = slices.Clone(f.Unset)
 	for _, file := range f.Paths() {
 		in, err := f.read(file, flags)
 		named := file == os.Getenv(FileVariable)

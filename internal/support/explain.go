@@ -165,7 +165,8 @@ func refuser() refusal {
 		return refusal{"because it is locked down (/sys/kernel/security/lockdown)", ""}
 	case seccompFilter():
 		return refusal{"despite the capabilities: a seccomp filter may do it",
-			"allow the system call CALL in the filter, or run it outside of the container"}
+			"allow the system call CALL in the filter (a container's is set by --security-opt seccomp=, " +
+				"a pod's by seccompProfile), or run it outside of the container"}
 	}
 	return refusal{why: "despite the capabilities"}
 }

@@ -103,7 +103,7 @@ func (r *Report) latency(traced Check) Check {
 
 func (r *Report) rights() Check {
 	if len(r.Privileges.Missing) > 0 {
-		return no("", "missing "+strings.Join(r.Privileges.Missing, ", "), grant)
+		return no("", "missing "+strings.Join(r.Privileges.Missing, ", "), grant())
 	}
 	return yes("")
 }

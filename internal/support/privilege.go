@@ -2,6 +2,7 @@ package support
 
 import (
 	"fmt"
+	"os"
 	"strconv"
 	"strings"
 
@@ -25,9 +26,15 @@ var capabilities = []struct {
 	{"CAP_SYSLOG", unix.CAP_SYSLOG},
 }
 
-// grant says how to get missing capabilities.
-const grant = "run it as root (sudo), or give the binary what it needs: " +
-	"sudo setcap cap_bpf,cap_net_admin,cap_perfmon+ep FILE"
+// grant says how this user gets missing capabilities.
+func grant() string {
+	if os.Geteuid() == 0 {
+		return "root lacks them here, as in a container: add them to it by --cap-add, " +
+			"or in a pod by securityContext.capabilities"
+	}
+	return "run it as root (sudo), or give the binary what it needs: " +
+		"sudo setcap cap_bpf,cap_net_admin,cap_perfmon+ep FILE"
+}
 
 // checkPrivileges returns nil, or an error that names the capabilities that this process lacks to
 // load, attach and read an XDP program. The kernel accepts CAP_SYS_ADMIN instead of CAP_BPF and
@@ -41,7 +48,7 @@ func checkPrivileges() error {
 	if len(missing) == 0 {
 		return nil
 	}
-	return xdp.Kind(ErrPrivileges, "missing privileges: %s; %s", strings.Join(missing, ", "), grant)
+	return xdp.Kind(ErrPrivileges, "missing privileges: %s; %s", strings.Join(missing, ", "), grant())
 }
 
 // heldCapabilities is the effective set of this process: bit n is capability number n.

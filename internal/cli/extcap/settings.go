@@ -49,7 +49,7 @@ var settings = []setting{
 		value{"exit", "as they leave the program"})},
 	{flag: "verdict", display: "Only these verdicts", kind: "multicheck", values: words},
 
-	{flag: "snapshot-length", display: "Bytes of each packet", kind: "unsigned"},
+	{flag: "snapshot-length", display: "Bytes of each packet", kind: "string", attributes: "{placeholder=as many as possible}"},
 	{flag: "sample", display: "One packet of every", kind: "string", attributes: "{placeholder=1}"},
 	{flag: "sample-flows", display: "One flow of every", kind: "unsigned"},
 	{flag: "first", display: "First packets of each flow", kind: "unsigned"},
