@@ -2,10 +2,11 @@ package main_test
 
 import (
 	"encoding/binary"
+	"errors"
 	"net"
 	"net/netip"
 	"strings"
-	"sync"
+	"syscall"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -13,11 +14,12 @@ import (
 	"github.com/xdpcap/xdpcap/internal/testnet"
 )
 
-// An sflowListener is a collector that keeps every datagram.
+// An sflowListener is a collector that keeps every datagram. They wait in its socket until read is
+// called, so that it has all that was sent before.
 type sflowListener struct {
 	address   string // 127.0.0.1:PORT
 	conn      *net.UDPConn
-	mu        sync.Mutex
+	raw       syscall.RawConn
 	datagrams [][]byte
 }
 
@@ -32,41 +34,35 @@ func listenSFlow(t *testing.T, ns *testnet.Namespace) *sflowListener {
 	if err != nil {
 		t.Fatal(err)
 	}
-	raw, err := l.conn.SyscallConn()
-	if err != nil {
+	t.Cleanup(func() { l.conn.Close() })
+	if l.raw, err = l.conn.SyscallConn(); err != nil {
 		t.Fatal(err)
 	}
-	raw.Control(func(fd uintptr) { err = unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_RCVBUFFORCE, 64<<20) })
+	l.raw.Control(func(fd uintptr) { err = unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_RCVBUFFORCE, 64<<20) })
 	if err != nil {
 		t.Fatal(err)
 	}
 	l.address = l.conn.LocalAddr().String()
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		for {
-			b := make([]byte, 1500)
-			n, err := l.conn.Read(b)
-			if err != nil {
-				return
-			}
-			l.mu.Lock()
-			l.datagrams = append(l.datagrams, b[:n])
-			l.mu.Unlock()
-		}
-	}()
-	t.Cleanup(func() {
-		l.conn.Close()
-		<-done
-	})
 	return l
 }
 
 // read decodes the datagrams so far.
 func (l *sflowListener) read(t *testing.T) (all []sflowDatagram) {
 	t.Helper()
-	l.mu.Lock()
-	defer l.mu.Unlock()
+	testnet.WaitHandled(t) // what was sent has reached the socket then
+	var err error
+	l.raw.Control(func(fd uintptr) {
+		for {
+			b, n := make([]byte, 1500), 0
+			if n, _, err = unix.Recvfrom(int(fd), b, unix.MSG_DONTWAIT); err != nil {
+				return
+			}
+			l.datagrams = append(l.datagrams, b[:n])
+		}
+	})
+	if !errors.Is(err, unix.EAGAIN) {
+		t.Fatal(err)
+	}
 	for _, b := range l.datagrams {
 		all = append(all, decodeSFlow(t, b))
 	}

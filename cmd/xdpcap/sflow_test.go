@@ -135,6 +135,8 @@ func TestSFlowDiscards(t *testing.T) {
 			p := listening(t, pair.Rx, nil, "-i", pair.RxName, "--rx-capture", hooks, "-w", "sflow://"+l.address)
 			frames := sendRound(t, pair)
 			stderr := p.interrupt()
+			l.wait(t, discardedSample, 2)
+			l.wait(t, flowSample, len(frames))
 			all := l.read(t)
 			flows, discards := samplesOf(all, flowSample), samplesOf(all, discardedSample)
 			if len(flows) != len(frames) || len(discards) != 2 {

@@ -64,6 +64,26 @@ func List(t *testing.T, name, title string) map[string][]string {
 	return lists
 }
 
+// Block returns the part of an indented block of a text that begins with the line that begins with
+// these words, without the indent. It ends with the block.
+func Block(t *testing.T, name, first string) string {
+	t.Helper()
+	const indent = "    "
+	_, rest, ok := strings.Cut(Read(t, name), "\n"+indent+first)
+	if !ok {
+		t.Fatalf("%s has no indented line that begins with %q", name, first)
+	}
+	var block strings.Builder
+	for line := range strings.Lines(indent + first + rest) {
+		text, indented := strings.CutPrefix(line, indent)
+		if !indented {
+			break
+		}
+		block.WriteString(text)
+	}
+	return block.String()
+}
+
 // A Dashboard is as much of the dashboard in contrib/ as the tests look at.
 type Dashboard struct {
 	Panels []struct {
