@@ -8,6 +8,7 @@ FUZZTIME ?= 10s
 KERNEL   ?=
 RUN      ?=
 SETCAP   ?=
+SINCE    ?=
 VERSION  := $(shell packaging/version.sh)
 SUDO     := $(if $(filter 0,$(shell id -u)),,sudo)
 

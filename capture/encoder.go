@@ -1,6 +1,7 @@
 package capture
 
 import (
+	"strings"
 	"time"
 
 	"golang.org/x/net/bpf"
@@ -138,7 +139,7 @@ func description(src *Source) string {
 	if src.File == "" && src.Direction() == Out {
 		parts = append(parts, src.Hook.String())
 	}
-	return src.Alias + ", " + src.Hook.String()
+	return strings.Join(parts, partEnd)
 }
 
 func filterInstructions(program []bpf.RawInstruction) (all []pcapng.Instruction) {

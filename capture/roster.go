@@ -29,6 +29,7 @@ type roster struct {
 	taken []bool // by the number of a hook: it is in use
 	hooks int    // without perHook: how many there are
 
+	podOf func(index int) Pod // Options.PodOf; nil = none has a pod
 	all   []member
 	left  []int // the sources that have gone and whose accounts are final, in that order
 }
@@ -46,7 +47,7 @@ type member struct {
 // newRoster returns a roster of the sources of these hooks, or an empty one where interfaces come
 // and go.
 func newRoster(o *Options, hooks []hook) *roster {
-	r := &roster{hooks: len(hooks)}
+	r := &roster{hooks: len(hooks), podOf: o.PodOf}
 	if !o.follows() {
 		r.all = r.membersOf(hooks)
 		for i := range r.all {
@@ -63,12 +64,15 @@ func newRoster(o *Options, hooks []hook) *roster {
 	return r
 }
 
-// membersOf returns the sources of hooks with their cards.
+// membersOf returns the sources of hooks with their pods and cards.
 func (r *roster) membersOf(hooks []hook) (all []member) {
 	for _, h := range hooks {
 		own := h.sources()
 		for i := range own {
 			m := member{Source: own[i]}
+			if r.podOf != nil {
+				m.Pod = r.podOf(m.Index)
+			}
 			if asking, ok := h.(interface{ card() card }); ok && i == 0 {
 				m.card = asking.card()
 			}

@@ -5,12 +5,13 @@ export EXTCAPDIR ?= /usr/lib/$(shell uname -m)-linux-gnu/wireshark/extcap
 export ZSHDIR    ?= $(PREFIX)/share/zsh/site-functions
 export GENERATOR := $(CURDIR)/$(BIN)
 STAGE            := bin/stage
-PACKAGES_PACKAGES := mmdebstrap rpm tcpdump iproute2 bash-completion zsh fish tshark
+RELEASE_PACKAGES  := openssh-client
+PACKAGES_PACKAGES := mmdebstrap rpm tcpdump iproute2 bash-completion zsh fish tshark apparmor
 
 # All installed files get the date of the newest version: the same sources give the same packages.
 export SOURCE_DATE_EPOCH := $(shell date -u +%s -d "$$(sed -n 's/^## [0-9.]* (\(.*\))/\1/p' CHANGELOG.md | head -n 1)")
 
-.PHONY: stage install uninstall packages test-packages
+.PHONY: stage install uninstall packages image test-packages apidiff release
 
 stage: build
 	@packaging/stage.sh $(STAGE) $(BIN)
@@ -38,10 +39,13 @@ packages: build ## build .deb and .rpm for amd64 and arm64 in dist/
 	@$(MAKE) --no-print-directory package-arm64 MULTIARCH=aarch64-linux-gnu
 
 package-%:
-	GOARCH=$* $(GO_BUILD) -o bin/package/$*/xdpcap ./cmd/xdpcap
-	bin/package/sbom bin/package/$*/xdpcap $(VERSION) > bin/package/$*/sbom.json
+	$(call binary,bin/package/$*,$*,bin/package/sbom)
 	$(call package,deb,$*,/usr/share/zsh/vendor-completions,/usr/lib/$(MULTIARCH)/wireshark/extcap)
 	$(call package,rpm,$*,/usr/share/zsh/site-functions,/usr/lib64/wireshark/extcap)
+
+# binary builds that of an architecture into a directory, with its bill of materials.
+binary = GOARCH=$(2) $(GO_BUILD) -o $(1)/xdpcap ./cmd/xdpcap && \
+	$(3) $(1)/xdpcap $(VERSION) > $(1)/sbom.json
 
 # package makes one package: its kind, the architecture, and where zsh and Wireshark look there.
 package = PREFIX=/usr ZSHDIR=$(3) EXTCAPDIR=$(4) SBOM=bin/package/$(2)/sbom.json \
@@ -49,6 +53,28 @@ package = PREFIX=/usr ZSHDIR=$(3) EXTCAPDIR=$(4) SBOM=bin/package/$(2)/sbom.json
 	cd packaging && VERSION=$(VERSION) ARCH=$(2) STAGE=../bin/package/$(2)/$(1) \
 	../bin/package/nfpm package -f nfpm.yaml -p $(1) -t ../dist/
 
-test-packages: packages ## install them into clean roots, capture there, remove them; build them twice
+# image has a directory of its own, so that it can be made beside packages.
+IMAGE       ?= dist/xdpcap_$(VERSION)_oci.tar
+IMAGE_BUILD := bin/image
+
+image: ## build a container image for amd64 and arm64, a file in dist/
+	mkdir -p $(IMAGE_BUILD) $(dir $(IMAGE))
+	cd packaging && $(GO) build -o ../$(IMAGE_BUILD)/ ./sbom ./image
+	@$(MAKE) --no-print-directory image-amd64 image-arm64
+	$(IMAGE_BUILD)/image '$(IMAGE)' $(VERSION) amd64=$(IMAGE_BUILD)/amd64/root arm64=$(IMAGE_BUILD)/arm64/root
+
+image-%:
+	$(call binary,$(IMAGE_BUILD)/$*,$*,$(IMAGE_BUILD)/sbom)
+	packaging/image/root.sh $(IMAGE_BUILD)/$*/root $(IMAGE_BUILD)/$*/xdpcap $(IMAGE_BUILD)/$*/sbom.json
+
+test-packages: packages image ## install them into clean roots, capture there, remove them; build them twice
 	@$(call need,$(PACKAGES_PACKAGES))
 	cd packaging && $(SUDO) env PATH="$$PATH" CGO_ENABLED=0 CI="$(CI)" VERSION=$(VERSION) $(GO) test -count=1 -v ./...
+
+apidiff: ## print what changed in the API of the packages since the last tag, or since SINCE=COMMIT
+	cd packaging && $(GO) build -o ../bin/ golang.org/x/exp/cmd/apidiff
+	packaging/apidiff.sh bin/apidiff $(SINCE)
+
+release: ## test and package the version that HEAD is tagged with, into dist/VERSION, signed with RELEASE_KEY=FILE
+	@$(call need,$(RELEASE_PACKAGES))
+	packaging/release.sh

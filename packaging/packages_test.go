@@ -11,13 +11,18 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"runtime"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 )
+
+// accounts are the files that adduser and systemd-sysusers leave beside the lists of users.
+var accounts = []string{"/etc/.pwd.lock", "/etc/group-", "/etc/gshadow-", "/etc/passwd-", "/etc/shadow-", "/etc/subgid-", "/etc/subuid-"}
 
 // run returns what a command prints, and ends the test if it fails.
 func run(t *testing.T, name string, args ...string) string {
@@ -39,7 +44,7 @@ func built(t *testing.T, pattern string) string {
 	return found[0]
 }
 
-// paths lists everything below a root except dpkg's own files.
+// paths lists everything below a root except dpkg's own files and accounts.
 func paths(t *testing.T, root string) (all []string) {
 	t.Helper()
 	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
@@ -50,7 +55,7 @@ func paths(t *testing.T, root string) (all []string) {
 		if slices.Contains([]string{"/proc", "/sys", "/dev", "/tmp", "/var/log", "/var/cache"}, path) {
 			return fs.SkipDir
 		}
-		if !strings.HasPrefix(path, "/var/lib/dpkg/") || strings.Contains(path, "xdpcap") {
+		if !slices.Contains(accounts, path) && (!strings.HasPrefix(path, "/var/lib/dpkg/") || strings.Contains(path, "xdpcap")) {
 			all = append(all, path)
 		}
 		return nil
@@ -61,12 +66,34 @@ func paths(t *testing.T, root string) (all []string) {
 	return all
 }
 
+// cleanDebian makes a Debian with the essential packages and one more.
+func cleanDebian(t *testing.T, include string) (root string) {
+	t.Helper()
+	root = filepath.Join(t.TempDir(), "root")
+	run(t, "mmdebstrap", "--quiet", "--variant=essential", "--include="+include, "bookworm", root)
+	return root
+}
+
+// checkAccount expects that a root has the user and group xdpcap, of the numbers that Debian gives
+// to systems' users, and that nobody can log in as that user.
+func checkAccount(t *testing.T, root string) {
+	t.Helper()
+	user := strings.Split(strings.TrimSpace(run(t, "sh", "-c", "grep ^xdpcap: "+root+"/etc/passwd")), ":")
+	group := strings.Split(run(t, "sh", "-c", "grep ^xdpcap: "+root+"/etc/group"), ":")
+	uid, err := strconv.Atoi(user[2])
+	if err != nil || uid < 100 || uid > 999 || user[3] != group[2] || user[5] != "/nonexistent" || user[6] != "/usr/sbin/nologin" {
+		t.Errorf("the user is %q, its group %q", user, group)
+	}
+	if password := run(t, "sh", "-c", "grep ^xdpcap: "+root+"/etc/shadow"); !strings.HasPrefix(password, "xdpcap:!") && !strings.HasPrefix(password, "xdpcap:*") {
+		t.Errorf("a password lets somebody in: %s", password)
+	}
+}
+
 // The .deb is installed into a clean Debian, captures there with one command, and leaves nothing
-// when it is purged.
+// but its user when it is purged.
 func TestDebian(t *testing.T) {
 	deb := built(t, "*_"+runtime.GOARCH+".deb")
-	root := filepath.Join(t.TempDir(), "root")
-	run(t, "mmdebstrap", "--quiet", "--variant=essential", "bookworm", root)
+	root := cleanDebian(t, "systemd-standalone-sysusers")
 	wants := filepath.Join(root, "etc/systemd/system/multi-user.target.wants")
 	if err := os.MkdirAll(wants, 0o755); err != nil {
 		t.Fatal(err)
@@ -75,6 +102,7 @@ func TestDebian(t *testing.T) {
 
 	run(t, "cp", deb, root+"/tmp/xdpcap.deb")
 	run(t, "chroot", root, "dpkg", "-i", "/tmp/xdpcap.deb")
+	checkAccount(t, root)
 	if version := run(t, "chroot", root, "xdpcap", "--version"); !strings.Contains(version, os.Getenv("VERSION")) {
 		t.Errorf("%s, want %s", version, os.Getenv("VERSION"))
 	}
@@ -98,7 +126,12 @@ func TestDebian(t *testing.T) {
 	if err := os.Symlink("/usr/lib/systemd/system/xdpcap@.service", wants+"/xdpcap@eth0.service"); err != nil {
 		t.Fatal(err)
 	}
+	// The link that aa-complain makes, and what an administrator has added to the profile.
+	for _, name := range []string{"force-complain", "local"} {
+		run(t, "install", "-D", "/dev/null", root+"/etc/apparmor.d/"+name+"/usr.bin.xdpcap")
+	}
 	run(t, "chroot", root, "dpkg", "--purge", "xdpcap")
+	checkAccount(t, root) // who may still own files
 	if diff := cmp.Diff(before, paths(t, root)); diff != "" {
 		t.Errorf("before the installation (-) and after the purge (+): %s", diff)
 	}
@@ -107,8 +140,80 @@ func TestDebian(t *testing.T) {
 	}
 }
 
+// Where Debian has no systemd-sysusers, adduser makes the user, and elsewhere useradd. Installing
+// once more changes nothing.
+func TestUser(t *testing.T) {
+	root := cleanDebian(t, "adduser")
+	run(t, "cp", built(t, "*_"+runtime.GOARCH+".deb"), root+"/tmp/xdpcap.deb")
+	run(t, "cp", "postinstall.sh", root+"/tmp/")
+	var lists []string
+	list := func() { lists = append(lists, run(t, "cat", root+"/etc/passwd", root+"/etc/group")) }
+	for range 2 {
+		run(t, "chroot", root, "dpkg", "-i", "/tmp/xdpcap.deb")
+		checkAccount(t, root)
+		list()
+	}
+	run(t, "chroot", root, "userdel", "xdpcap")
+	for range 2 {
+		run(t, "chroot", root, "sh", "/tmp/postinstall.sh", "1") // as rpm runs it
+		checkAccount(t, root)
+		list()
+	}
+	for _, at := range []int{0, 2} {
+		if diff := cmp.Diff(lists[at], lists[at+1]); diff != "" {
+			t.Errorf("the second installation: %s", diff)
+		}
+	}
+}
+
+// The profile of the .deb is one of the files that dpkg asks about where both sides have changed
+// them, and AppArmor's compiler takes it. It has all capabilities that a capture may need.
+func TestAppArmor(t *testing.T) {
+	const path = "/etc/apparmor.d/usr.bin.xdpcap"
+	root := t.TempDir()
+	run(t, "dpkg-deb", "-R", built(t, "*_"+runtime.GOARCH+".deb"), root)
+	if conffiles, err := os.ReadFile(root + "/DEBIAN/conffiles"); err != nil || string(conffiles) != path+"\n" {
+		t.Errorf("conffiles: %q, %v", conffiles, err)
+	}
+	profile, err := os.ReadFile(root + path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	// --stdout compiles all of it, and leaves the kernel alone, which may have no AppArmor.
+	if compiled := run(t, "apparmor_parser", "--stdout", "--skip-cache", root+path); !strings.Contains(compiled, "xdpcap") {
+		t.Errorf("AppArmor's compiler: %d bytes without the name of the profile", len(compiled))
+	}
+	page, err := os.ReadFile("../docs/privileges.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, m := range regexp.MustCompile(`CAP_([A-Z_]+)`).FindAllStringSubmatch(string(page), -1) {
+		if rule := "\n  capability " + strings.ToLower(m[1]) + ",\n"; !strings.Contains(string(profile), rule) {
+			t.Errorf("docs/privileges.md has %s, and the profile no%s", m[0], rule)
+		}
+	}
+	page, err = os.ReadFile("../docs/kubernetes.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	directories := regexp.MustCompile("(?m)^\\| .* \\| `(/.*)` \\|$").FindAllStringSubmatch(string(page), -1)
+	if len(directories) == 0 {
+		t.Error("docs/kubernetes.md has no directories of container runtimes")
+	}
+	for _, m := range directories {
+		rule := "\n  " + m[1] + "/{,*"
+		if !strings.Contains(strings.ReplaceAll(string(profile), "@{run}", "/run"), rule) {
+			t.Errorf("docs/kubernetes.md has %s, and the profile no%s", m[1], rule)
+		}
+	}
+	// Rules that deny would hold in complain mode as well, and a capture would fail by them.
+	if regexp.MustCompile(`(?m)^\s*(audit )?deny`).Match(profile) || !strings.Contains(string(profile), "\nprofile xdpcap /usr/bin/xdpcap flags=(attach_disconnected,complain,mediate_deleted) {\n") {
+		t.Error("the profile is not one that only complains")
+	}
+}
+
 // The .rpm has the same files as the .deb, except where the distributions differ, and rpm installs
-// and removes it.
+// and removes it. AppArmor's profile is Debian's alone.
 func TestRPM(t *testing.T) {
 	arch := map[string]string{"amd64": "x86_64", "arm64": "aarch64"}[runtime.GOARCH]
 	rpm := built(t, "*."+arch+".rpm")
@@ -123,7 +228,7 @@ func TestRPM(t *testing.T) {
 	}
 	var want, got []string // files alone: each format has rules of its own for directories
 	for name := range strings.Lines(string(list)) {
-		if name = strings.TrimSpace(name); !strings.HasSuffix(name, "/") {
+		if name = strings.TrimSpace(name); !strings.HasSuffix(name, "/") && !strings.Contains(name, "/apparmor.d/") {
 			want = append(want, strings.TrimPrefix(name, "."))
 		}
 	}
@@ -155,7 +260,7 @@ func TestRPM(t *testing.T) {
 	}
 }
 
-// Packages built from the same sources in another directory have the same bytes.
+// Packages and images built from the same sources in another directory have the same bytes.
 func TestReproducible(t *testing.T) {
 	other := t.TempDir()
 	copying := exec.Command("sh", "-c", "git ls-files -z -co --exclude-standard | xargs -0 cp --parents -t "+other)
@@ -163,10 +268,10 @@ func TestReproducible(t *testing.T) {
 	if out, err := copying.CombinedOutput(); err != nil {
 		t.Fatalf("%v %s", err, out)
 	}
-	run(t, "make", "-C", other, "packages", "VERSION="+os.Getenv("VERSION"))
+	run(t, "make", "-C", other, "packages", "image", "VERSION="+os.Getenv("VERSION"))
 	first, second := sums(t, "../dist"), sums(t, other+"/dist")
-	if len(first) != 4 {
-		t.Errorf("%d packages, want 4", len(first))
+	if len(first) != 5 {
+		t.Errorf("%d files, want 4 packages and an image", len(first))
 	}
 	if diff := cmp.Diff(first, second); diff != "" {
 		t.Error(diff)

@@ -32,11 +32,14 @@ sed "s,@BINDIR@,$PREFIX/bin,; s,@DOCDIR@,$doc," packaging/xdpcap@.service > "$ro
 place 0644 "$root/unit" "$PREFIX/lib/systemd/system/xdpcap@.service"
 rm "$root/unit"
 
+place 0644 packaging/xdpcap.sysusers "$PREFIX/lib/sysusers.d/xdpcap.conf"
+
 # All texts, because README.md and the pages link to each other.
 for file in *.md LICENSE $(find docs -type f); do
     place 0644 "$file" "$doc/$file"
 done
 place 0644 packaging/copyright "$doc/copyright"
+place 0644 packaging/release-signers "$doc/release-signers"
 place 0644 packaging/xdpcap.conf.example "$doc/examples/eth0.conf"
 for file in $(cd contrib && find . -type f); do
     place 0644 "contrib/$file" "$doc/examples/$file"

@@ -10,6 +10,7 @@ func (in *Input) describe(i *capfile.Interface) {
 	s := capture.ParseLabel(i.Name)
 	s.File, s.Position, s.SnapLen = i.File.Name, i.Index, i.SnapLen
 	s.SetLinkType(i.LinkType)
+	s.Pod = capture.ParsePod(i.About)
 	name := interfaceName{i.File, s.Name}
 	if s.Name == "" {
 		name.name = s.Label()

@@ -53,7 +53,7 @@ func (e *jsonEncoder) know(sources []capture.Source) {
 	for i := range sources {
 		s := &sources[i]
 		e.lines.Add(jsonline.Source{
-			Interface: s.Name, Direction: directionOf(s), Hook: s.Hook.String(),
+			Interface: s.Name, Namespace: s.Pod.Namespace, Pod: s.Pod.Name, Direction: directionOf(s), Hook: s.Hook.String(),
 			Program: s.Target.Name, NoQueue: !s.HasQueue(),
 		})
 	}
@@ -147,7 +147,7 @@ func (e *jsonEncoder) kind(p *capture.Packet) int {
 		return index
 	}
 	source := jsonline.Source{
-		Interface: s.Name, Program: s.Target.Name, NoQueue: !k.hasQueue, NoID: !k.hasID,
+		Interface: s.Name, Namespace: s.Pod.Namespace, Pod: s.Pod.Name, Program: s.Target.Name, NoQueue: !k.hasQueue, NoID: !k.hasID,
 		Link: link.Of(s.LinkType()),
 	}
 	if k.hasDirection {

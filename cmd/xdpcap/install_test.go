@@ -58,11 +58,13 @@ func TestInstall(t *testing.T) {
 	for _, want := range []string{
 		"/opt/x/bin/xdpcap",
 		"/opt/x/lib/systemd/system/xdpcap@.service",
+		"/opt/x/lib/sysusers.d/xdpcap.conf",
 		"/opt/x/share/bash-completion/completions/xdpcap",
 		"/opt/x/share/doc/xdpcap/CHANGELOG.md",
 		"/opt/x/share/doc/xdpcap/examples/eth0.conf",
 		"/opt/x/share/doc/xdpcap/examples/grafana-xdpcap.json",
 		"/opt/x/share/doc/xdpcap/examples/prometheus-xdpcap.rules.yml",
+		"/opt/x/share/doc/xdpcap/release-signers",
 		"/opt/x/share/man/man7/xdpcap-filter.7.gz",
 		"/opt/x/share/man/man8/xdpcap.8.gz",
 	} {
@@ -132,7 +134,7 @@ func TestUnit(t *testing.T) {
 	// notice their absence.
 	unit := contents(t, instance)
 	for _, line := range []string{
-		"MemoryMax=25%", "TasksMax=2048", "LimitCORE=0", "LimitMEMLOCK=infinity", "Restart=on-failure", "StartLimitIntervalSec=0", "TimeoutStopSec=5min",
+		"MemoryMax=25%", "TasksMax=2048", "LimitCORE=0", "LimitMEMLOCK=infinity", "User=xdpcap", "DynamicUser=yes", "Restart=on-failure", "StartLimitIntervalSec=0", "TimeoutStopSec=5min",
 		"AmbientCapabilities=CAP_BPF CAP_NET_ADMIN CAP_PERFMON", "StateDirectory=xdpcap", "StateDirectoryMode=0750", "UMask=0077",
 		"IPAddressAllow=localhost", "SystemCallErrorNumber=EPERM", "LockPersonality=yes", "MemoryDenyWriteExecute=yes", "KeyringMode=private", "ProtectHostname=yes",
 		"Environment=XDPCAP_CONFIG=/etc/xdpcap/%i.conf",

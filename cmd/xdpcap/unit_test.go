@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -24,7 +25,8 @@ type unitBench struct {
 	unit string
 }
 
-// newUnitBench installs xdpcap with these settings and starts a systemd.
+// newUnitBench installs xdpcap with these settings, without the user that packages make, and starts
+// a systemd.
 func newUnitBench(t *testing.T, settings string) *unitBench {
 	t.Helper()
 	for _, tool := range []string{"systemctl", "unshare", "nsenter"} {
@@ -39,6 +41,12 @@ func newUnitBench(t *testing.T, settings string) *unitBench {
 	makeTarget(t, "install", "PREFIX=/usr", "DESTDIR="+dir+"/installed", "STAGE="+stage)
 	if err := os.WriteFile(dir+"/installed/etc/xdpcap/"+b.pair.RxName+".conf", []byte(settings), 0o644); err != nil {
 		t.Fatal(err)
+	}
+	for _, name := range []string{"passwd", "group"} {
+		others := regexp.MustCompile(`(?m)^xdpcap:.*\n`).ReplaceAllString(contents(t, "/etc/"+name), "")
+		if err := os.WriteFile(dir+"/installed/etc/"+name, []byte(others), 0o644); err != nil {
+			t.Fatal(err)
+		}
 	}
 	cmd := exec.Command("sh", append([]string{"testdata/systemd.sh", dir}, ownCgroups(t)...)...)
 	said, err := os.Create(filepath.Join(dir, "said"))
@@ -115,10 +123,26 @@ func removeCgroup(root string) (err error) {
 	return err
 }
 
+// command returns one that runs beside systemd.
+func (b *unitBench) command(args ...string) *exec.Cmd {
+	return exec.Command("nsenter", append([]string{"-t", b.pid, "-a", "-r", "-w"}, args...)...)
+}
+
 // run runs a command beside systemd and returns what it says.
 func (b *unitBench) run(args ...string) string {
-	out, _ := exec.Command("nsenter", append([]string{"-t", b.pid, "-a", "-r", "-w"}, args...)...).CombinedOutput()
+	out, _ := b.command(args...).CombinedOutput()
 	return string(out)
+}
+
+// user waits for the user xdpcap in a database of users, "files" or "systemd", and returns its
+// number.
+func (b *unitBench) user(database string) (uid int) {
+	b.t.Helper()
+	testnet.WaitFor(b.t, "the user xdpcap in "+database, func() bool {
+		_, err := fmt.Sscanf(b.run("getent", "-s", database, "passwd", "xdpcap"), "xdpcap:x:%d:", &uid)
+		return err == nil
+	})
+	return uid
 }
 
 // systemctl expects that a command succeeds in silence.
@@ -205,4 +229,61 @@ func TestUnitRuns(t *testing.T) {
 	if len(files) != 3 || got != 2*packets {
 		t.Errorf("%d packets in %q, want %d in 3 files", got, files, 2*packets)
 	}
+}
+
+// The unit continues the ring of one that ran as root, first as a dynamic user. A package that is
+// installed while it runs makes the user xdpcap, who gets all these files at the next start.
+func TestUnitUser(t *testing.T) {
+	skipEmulated(t)
+	needBinary(t)
+	b := newUnitBench(t, "write = /var/lib/xdpcap/out.pcapng\nring-buffer = filesize:100000\nring-buffer = files:4\ntransport = ring\n")
+	if out := b.run("sh", "-c", "install -d -m 0700 /var/lib/xdpcap && umask 077 && echo kept >/var/lib/xdpcap/out_00007_20261101000000.pcapng"); out != "" {
+		t.Fatal(out)
+	}
+	var program uint32
+	// check expects that the unit runs as a user to whom so many files belong.
+	check := func(uid, files int) {
+		t.Helper()
+		program = b.listening(program)
+		testnet.WaitFor(t, "a new file", func() bool { return len(b.files()) == files })
+		pid := strings.TrimSpace(b.run("systemctl", "show", "-P", "MainPID", b.unit))
+		for _, name := range append(b.files(), filepath.Dir(b.files()[0]), "/proc/"+b.pid+"/root/proc/"+pid) {
+			if owner := ownerOf(t, name); owner != uid {
+				t.Errorf("%s belongs to %d, want %d", name, owner, uid)
+			}
+		}
+	}
+	b.systemctl("start", b.unit)
+	dynamic := b.user("systemd")
+	check(dynamic, 2)
+
+	script, err := os.Open("../../packaging/postinstall.sh")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer script.Close()
+	install := b.command("sh", "-s")
+	install.Stdin = script
+	if out, err := install.CombinedOutput(); err != nil {
+		t.Fatalf("postinstall.sh: %v: %s", err, out)
+	}
+	static := b.user("files")
+	if static == dynamic {
+		t.Errorf("the user xdpcap has the number of the dynamic one, %d", static)
+	}
+	b.systemctl("restart", b.unit)
+	check(static, 3)
+	b.systemctl("restart", b.unit)
+	check(static, 4)
+	first := b.files()[0]
+	if got := contents(t, first); !strings.HasSuffix(first, "/out_00007_20261101000000.pcapng") || got != "kept\n" {
+		t.Errorf("%s: %q", first, got)
+	}
+	b.systemctl("restart", b.unit)
+	check(static, 4)
+	if next := b.files()[0]; next == first {
+		t.Errorf("%s is in the way of a new file", first)
+	}
+	b.systemctl("stop", b.unit)
+	checkDetached(t, b.pair)
 }

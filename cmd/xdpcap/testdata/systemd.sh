@@ -35,7 +35,7 @@ else
     mount -t cgroup -o memory cgroup sys/fs/cgroup/memory
     mount -t cgroup -o pids cgroup sys/fs/cgroup/pids
 fi
-mount -t tmpfs tmpfs dev
+mount -t tmpfs -o mode=0755 tmpfs dev
 mkdir dev/pts dev/shm dev/mqueue
 mount -t devpts -o newinstance,ptmxmode=0666 devpts dev/pts
 ln -s pts/ptmx dev/ptmx

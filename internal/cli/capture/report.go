@@ -78,7 +78,7 @@ func labels(sources []capture.Source) string {
 		}
 		labels = append(labels, label)
 	}
-	return strings.Join(labels, ",")
+	return someLabels(labels)
 }
 
 // modes lists the different ways of capturing the sources: XDP native, generic, entry or exit,

@@ -144,6 +144,7 @@ func (r *captureRun) run(cmd *cobra.Command) (err error) {
 	if !r.o.companions.isNone() {
 		options.Companions = r.companions.join
 	}
+	r.namePods(&options)
 	if r.session, err = capture.Open(options); err != nil {
 		return err
 	}
