@@ -25,6 +25,8 @@ type roster struct {
 	tenants []atomic.Uint32 // by slot: one more than the index of its source; 0 = it has none
 	size    atomic.Int64    // len(all)
 
+	adding sync.Mutex // held while hooks are attached, until their sources are listed
+
 	mu    sync.Mutex
 	taken []bool // by the number of a hook: it is in use
 	hooks int    // without perHook: how many there are
@@ -184,9 +186,9 @@ func (r *roster) tenant(slot int) (source int, ok bool) {
 	}
 	i := r.tenants[slot].Load()
 	if i == 0 {
-		r.mu.Lock() // add holds it while it attaches
+		r.adding.Lock()
 		i = r.tenants[slot].Load()
-		r.mu.Unlock()
+		r.adding.Unlock()
 	}
 	return int(i) - 1, i > 0
 }
@@ -217,10 +219,11 @@ func (r *roster) free(numbers []int) {
 
 // add attaches hooks and lists their sources. counted reads what was counted in a slot so far. If
 // no hook could be attached, nothing is listed. After an error, the sources that are listed have
-// gone.
+// gone. Only one goroutine at a time may call it. To attach takes some 10 ms, in which the reader
+// and others go on: only who meets a record of such a source waits.
 func (r *roster) add(hooks []hook, numbers []int, arrival uint32, counted func(slot int) (programAccount, error)) (sources []int, err error) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
+	r.adding.Lock()
+	defer r.adding.Unlock()
 	var before []programAccount
 	for i, h := range hooks {
 		for j := range h.sources() {
@@ -235,6 +238,8 @@ func (r *roster) add(hooks []hook, numbers []int, arrival uint32, counted func(s
 		return nil, err
 	}
 	err = attachHooks(hooks[1:])
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	for i, h := range hooks {
 		for j, m := range r.membersOf([]hook{h}) {
 			m.slot, m.before, before = numbers[i]*r.perHook+j, before[0], before[1:]

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 )
@@ -11,8 +12,9 @@ import (
 // A seat is a hook with these sources, which can be attached or not.
 type seat struct {
 	hook
-	names  []string
-	failed error
+	names     []string
+	failed    error
+	attaching func() // nil = nothing happens meanwhile
 }
 
 func (s *seat) sources() (sources []Source) {
@@ -22,7 +24,12 @@ func (s *seat) sources() (sources []Source) {
 	return sources
 }
 
-func (s *seat) attach() error { return s.failed }
+func (s *seat) attach() error {
+	if s.attaching != nil {
+		s.attaching()
+	}
+	return s.failed
+}
 
 // slotCounters are what the programs have counted in each slot.
 type slotCounters map[int]programAccount
@@ -135,5 +142,50 @@ func TestRosterFailures(t *testing.T) {
 	}
 	if _, err = r.reserve(); err == nil {
 		t.Error("there are more numbers than slots")
+	}
+}
+
+// While an interface that comes is attached to, which takes some 10 ms, nobody waits but who meets
+// a record of it.
+func TestRosterWhileAttaching(t *testing.T) {
+	r := newRoster(&Options{Patterns: []string{"*"}}, nil)
+	counts := make(slotCounters)
+	number, err := r.reserve()
+	if err != nil {
+		t.Fatal(err)
+	}
+	begun, goOn, found := make(chan struct{}), make(chan struct{}), make(chan int)
+	added := make(chan error)
+	go func() {
+		_, err := r.add([]hook{&seat{names: []string{"a"}, attaching: func() { close(begun); <-goOn }}}, []int{number}, 1, counts.read)
+		added <- err
+	}()
+	<-begun
+	asked := make(chan struct{})
+	go func() {
+		defer close(asked)
+		r.accounts(counts.read)
+		r.sources(0)
+		r.leftSince(0)
+		r.cards()
+	}()
+	select {
+	case <-asked:
+	case <-time.After(10 * time.Second):
+		t.Error("the reader waits until it is attached")
+	}
+	go func() {
+		source, ok := r.tenant(number)
+		if !ok {
+			source = -1
+		}
+		found <- source
+	}()
+	close(goOn)
+	if err := <-added; err != nil {
+		t.Error(err)
+	}
+	if source := <-found; source != 0 {
+		t.Errorf("its record is of source %d, want 0", source)
 	}
 }
