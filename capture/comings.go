@@ -6,6 +6,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/cilium/ebpf"
+
 	"github.com/xdpcap/xdpcap/capture/internal/discovery"
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
@@ -245,14 +247,28 @@ func (s *Session) loadComing(c *coming) error {
 }
 
 // prepareSlots makes a hook's slots ready for another program after the last one there was
-// detached: packets that were in a traced program then have left no decision behind.
+// detached: packets that were in a traced program then have left no decision behind, packets that
+// it lost are missing before none of the next one's, and the ids of that begin where its own ended,
+// although a traced program and one of ours count them differently.
 func (k *sampler) prepareSlots(number int) error {
+	seen := make([]uint64, ebpf.MustPossibleCPU())
+	for slot := number * k.roster.perHook; slot < (number+1)*k.roster.perHook; slot++ {
+		perCPU, err := k.perCPU(slot)
+		if err != nil {
+			return err
+		}
+		lost := make([]uint64, len(perCPU))
+		for cpu := range perCPU {
+			lost[cpu], seen[cpu] = perCPU[cpu].Lost, max(seen[cpu], perCPU[cpu].Seen)
+		}
+		k.roster.noteLost(slot, lost)
+	}
 	var perCPU []samplerPassage
 	if err := k.maps[samplerMapPassages].Lookup(uint32(number), &perCPU); err != nil {
 		return fmt.Errorf("read what the tracers note: %w", err)
 	}
 	for cpu := range perCPU {
-		perCPU[cpu].Decision = 0
+		perCPU[cpu].Decision, perCPU[cpu].Packets = 0, max(perCPU[cpu].Packets, seen[cpu])
 	}
 	if err := k.maps[samplerMapPassages].Put(uint32(number), perCPU); err != nil {
 		return fmt.Errorf("clear what the tracers note: %w", err)

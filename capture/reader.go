@@ -44,6 +44,7 @@ type reader struct {
 	looked    int64 // when the transport was last asked for rings, in CLOCK_MONOTONIC ns
 	merge     merge
 	roster    *roster
+	met       int    // how many sources of the roster the reader knows, where they come and go
 	cards     []card // by source; nil = no card is asked
 	lost      losses
 	clock     clock.Stamper
@@ -162,7 +163,7 @@ func (r *reader) tenantOf(slot int) (source int, ok bool) {
 	if source, ok = r.roster.tenant(slot); !ok {
 		return 0, false
 	}
-	if source >= len(r.ledger.counts) {
+	if source >= r.met {
 		r.meet()
 	}
 	return source, true
@@ -170,9 +171,11 @@ func (r *reader) tenantOf(slot int) (source int, ok bool) {
 
 // meet takes notice of sources that have come.
 func (r *reader) meet() {
-	if size := int(r.roster.size.Load()); size > len(r.ledger.counts) {
+	if size := int(r.roster.size.Load()); size > r.met {
 		r.cards = r.roster.cards()
+		r.roster.lostBefore(r.met, size, r.lost.begin)
 		r.ledger.grow(size)
+		r.met = size
 	}
 }
 

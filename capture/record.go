@@ -88,6 +88,17 @@ func (l *losses) since(f *Facts) uint64 {
 	return *last - before
 }
 
+// begin notes what programs that had a slot before its present source have lost on each CPU: those
+// packets are missing before none of this source's.
+func (l *losses) begin(slot int, byCPU []uint64) {
+	for cpu, lost := range byCPU {
+		if lost > 0 {
+			l.add(cpu)
+			l.byCPU[cpu][slot] = lost
+		}
+	}
+}
+
 // add adds a CPU.
 func (l *losses) add(cpu int) {
 	for cpu >= len(l.byCPU) {

@@ -31,6 +31,8 @@ type roster struct {
 	taken []bool // by the number of a hook: it is in use
 	hooks int    // without perHook: how many there are
 
+	lost map[int][]uint64 // by slot: what its programs so far had lost on each CPU
+
 	podOf func(index int) Pod // Options.PodOf; nil = none has a pod
 	all   []member
 	left  []int // the sources that have gone and whose accounts are final, in that order
@@ -63,6 +65,7 @@ func newRoster(o *Options, hooks []hook) *roster {
 		r.perHook = 2
 	}
 	r.tenants, r.taken = make([]atomic.Uint32, maxComing*r.perHook), make([]bool, maxComing)
+	r.lost = make(map[int][]uint64)
 	return r
 }
 
@@ -191,6 +194,23 @@ func (r *roster) tenant(slot int) (source int, ok bool) {
 		r.adding.Unlock()
 	}
 	return int(i) - 1, i > 0
+}
+
+// noteLost notes what the programs that had a slot have lost on each CPU. None of them runs.
+func (r *roster) noteLost(slot int, byCPU []uint64) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.lost[slot] = byCPU
+}
+
+// lostBefore calls do for the sources of a range, with what had been lost in their slots on each
+// CPU before they came.
+func (r *roster) lostBefore(from, to int, do func(slot int, byCPU []uint64)) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, m := range r.all[from:to] {
+		do(m.slot, r.lost[m.slot])
+	}
 }
 
 // reserve returns the number of a hook that is not in use.

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/xdpcap/xdpcap/internal/testnet"
 )
 
 // A seat is a hook with these sources, which can be attached or not.
@@ -187,5 +189,73 @@ func TestRosterWhileAttaching(t *testing.T) {
 	}
 	if source := <-found; source != 0 {
 		t.Errorf("its record is of source %d, want 0", source)
+	}
+}
+
+// Where a source has the slot of one that has gone, its first packet does not come after losses of
+// that one, and no packet has the id of one of its packets.
+func TestSlotReused(t *testing.T) {
+	testnet.RequireRoot(t)
+	o, err := Options{Patterns: []string{"*"}}.withDefaults()
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := newRoster(&o, nil)
+	k, err := newSampler(&o, r, o.Transport.kind().open(&o))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer k.close()
+	reader := reader{roster: r, ledger: newLedger(0, 0), lost: losses{slots: maxComing}, follows: true}
+	come := func() {
+		t.Helper()
+		number, err := r.reserve()
+		if err == nil {
+			err = k.prepareSlots(number)
+		}
+		if err == nil {
+			_, err = r.add([]hook{&seat{names: []string{"a"}}}, []int{number}, 1, k.counted)
+		}
+		if err != nil || number != 0 {
+			t.Fatalf("number %d: %v", number, err)
+		}
+	}
+	since := func(cpu, dropped uint64) uint64 {
+		t.Helper()
+		f := Facts{ID: cpu << samplerLimitID_CPU_SHIFT, Dropped: dropped}
+		if _, ok := reader.sourceOf(int(f.Source)); !ok {
+			t.Fatal("nobody has slot 0")
+		}
+		return reader.lost.since(&f)
+	}
+	come()
+	if lost := since(0, 3); lost != 3 {
+		t.Errorf("%d lost before the first packet, want 3", lost)
+	}
+	var accounts []samplerAccount
+	if err := k.maps[samplerMapAccounts].Lookup(uint32(0), &accounts); err != nil {
+		t.Fatal(err)
+	}
+	accounts[0].Seen, accounts[0].Lost = 12, 10
+	if err := k.maps[samplerMapAccounts].Put(uint32(0), accounts); err != nil {
+		t.Fatal(err)
+	}
+	r.leave([]int{0})
+	if retired, err := r.retire(0, 0, k.counted); !retired || err != nil {
+		t.Fatal(err)
+	}
+	r.free([]int{0})
+	come()
+	for i, want := range []uint64{0, 2} {
+		if lost := since(0, 10+2*uint64(i)); lost != want {
+			t.Errorf("%d lost before packet %d of the next source, want %d", lost, i, want)
+		}
+	}
+	var passages []samplerPassage
+	if err := k.maps[samplerMapPassages].Lookup(uint32(0), &passages); err != nil {
+		t.Fatal(err)
+	}
+	if n := passages[0].Packets; n != 12 {
+		t.Errorf("the ids of a traced program begin after %d, want 12", n)
 	}
 }
