@@ -5,12 +5,26 @@ import "slices"
 // departures are the sources of a session whose interfaces have gone. Their statistics are written
 // as soon as the file has all their packets.
 type departures struct {
-	known   int          // how many of Description.Left were taken notice of
-	waiting []int        // those whose packets have not all been written
-	told    map[int]bool // those whose statistics are written
+	known   int              // how many of Description.Left were taken notice of
+	waiting []int            // those whose packets have not all been written, or whose statistics had no room
+	told    map[int]position // where their statistics are
 }
 
-// tellDepartures writes the statistics of sources that have gone.
+// A position is in one of the files of a series.
+type position struct {
+	file int // Place.Number
+	byte int64
+}
+
+// isTold tells whether the statistics of a source are in the files already. They are not if the
+// file was full: then they were taken back, or never written.
+func (f *File) isTold(source int) bool {
+	at, ok := f.departures.told[source]
+	return ok && (at.file < f.place.Number || at.byte <= f.present.stream.size.Load())
+}
+
+// tellDepartures writes the statistics of sources that have gone. Where they have no room, the end
+// of the file makes some.
 func (f *File) tellDepartures() error {
 	d, s := &f.departures, &f.present.stream
 	if f.description.Left == nil || f.description.Accounts == nil {
@@ -27,17 +41,26 @@ func (f *File) tellDepartures() error {
 	}
 	all := f.taken.Plus(s.taken)
 	own := now.Delivered(all).Minus(f.told)
+	isComplete := func(i int) bool { return i < len(s.taken) && all[i].Captured == now[i].Captured }
 	var blocks []byte
+	for _, i := range d.waiting {
+		if isComplete(i) {
+			blocks = append(blocks, f.statisticsWithout(own, func(other int) bool { return other != i })...)
+		}
+	}
+	before := s.size.Load()
+	if err := s.insert(blocks); err != nil || len(blocks) > 0 && s.size.Load() == before {
+		return err
+	}
+	if d.told == nil {
+		d.told = make(map[int]position)
+	}
 	d.waiting = slices.DeleteFunc(d.waiting, func(i int) bool {
-		if i >= len(s.taken) || all[i].Captured != now[i].Captured {
+		if !isComplete(i) {
 			return false
 		}
-		blocks = append(blocks, f.statisticsWithout(own, func(other int) bool { return other != i })...)
-		if d.told == nil {
-			d.told = make(map[int]bool)
-		}
-		d.told[i] = true
+		d.told[i] = position{f.place.Number, s.size.Load()}
 		return true
 	})
-	return s.insert(blocks)
+	return nil
 }

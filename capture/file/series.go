@@ -290,7 +290,7 @@ func (f *File) complete(account func(taken capture.Accounts) capture.Accounts) e
 
 // statistics returns the closing statistics of the current file, whose accounts are own.
 func (f *File) statistics(own capture.Accounts) []byte {
-	return f.statisticsWithout(own, func(source int) bool { return f.departures.told[source] })
+	return f.statisticsWithout(own, f.isTold)
 }
 
 // statisticsWithout returns the statistics of the current file without those of some sources.

@@ -1,0 +1,98 @@
+package file
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"sync/atomic"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/xdpcap/xdpcap/capture"
+	"github.com/xdpcap/xdpcap/internal/outfile"
+	"github.com/xdpcap/xdpcap/internal/testnet"
+)
+
+// A narrow file is on a disk that has room for so many more bytes.
+type narrow struct {
+	*outfile.File
+	room, size int64
+}
+
+func (n *narrow) Write(b []byte) (int, error) {
+	fits := min(int64(len(b)), n.room)
+	written, err := n.File.Write(b[:fits])
+	n.room, n.size = n.room-int64(written), n.size+int64(written)
+	if err == nil && written < len(b) {
+		err = unix.ENOSPC
+	}
+	return written, err
+}
+
+func (n *narrow) Truncate(size int64) error {
+	n.room, n.size = n.room+n.size-size, size
+	return n.File.Truncate(size)
+}
+
+// The statistics of an interface that has gone are in the file, however little room there is for
+// them when it goes and at the end.
+func TestDepartures(t *testing.T) {
+	// run writes a packet of each source, of which the second then goes, and returns how many bytes
+	// the file had before that and at the end.
+	run := func(name string, limit, room int64) (before, size int64) {
+		t.Helper()
+		path := filepath.Join(t.TempDir(), "out.pcapng")
+		f, err := OpenSeries(Rotation{Path: func(Place) string { return path }, MaxBytes: limit}, Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if room > 0 {
+			f.present.stream.out = &narrow{File: f.present.file, room: room}
+		}
+		final := capture.Accounts{{Seen: 1, Captured: 1}, {Seen: 1, Captured: 1}}
+		var gone atomic.Bool
+		var known atomic.Int64
+		d := describeTwo()
+		d.Accounts = func() (capture.Accounts, error) { return final, nil }
+		d.Left = func(from int) []int {
+			known.Store(int64(from))
+			if !gone.Load() || from > 0 {
+				return nil
+			}
+			return []int{1}
+		}
+		if err := f.Begin(d); err != nil {
+			t.Fatal(err)
+		}
+		for source := range uint16(2) {
+			data := packetOf(600, 0)
+			err = errors.Join(err, f.Write([]capture.Packet{{Facts: &capture.Facts{WireLen: 600, Source: source}, Data: data}}))
+		}
+		if err = errors.Join(err, f.Flush()); err != nil {
+			t.Fatal(err)
+		}
+		testnet.WaitFor(t, "the packets", func() bool { return f.present.stream.takenNow().Total().Captured == 2 })
+		before = f.Size()
+		gone.Store(true)
+		testnet.WaitFor(t, "the look at what has gone", func() bool {
+			f.writer.queue.wake()
+			return known.Load() == 1 || f.Flush() != nil
+		})
+		own, err := f.End(final)
+		if err != nil && (room == 0 || !errors.Is(err, unix.ENOSPC)) {
+			t.Errorf("%s: %v", name, err)
+		}
+		data, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		checkStatistics(t, name, data, own)
+		return before, int64(len(data))
+	}
+	before, size := run("unlimited", 0, 0)
+	of1 := (size - before) / 2
+	run("no room within the limit", before+2*trailerRoom+20, 0)
+	run("no room on the disk", 0, before+20)
+	run("no room at the end", 0, before+of1+20)
+}
