@@ -211,20 +211,25 @@ func (s *Session) comeOnce(ifi xdp.Interface) error {
 		err = s.loadComing(c)
 	}
 	if err == nil {
-		c.sources, err = s.roster.add(c.hooks, c.numbers, s.sampler.arrival, s.sampler.counted)
+		c.sources, err = s.roster.add(c.hooks, c.numbers, s.sampler.arrival, s.sampler.counted, s.endHooks)
 	}
 	switch {
 	case err == nil:
 	case len(c.sources) > 0: // some programs have seen packets
 		c.gone = true
 		s.roster.leave(c.sources)
-		err = errors.Join(err, detachHooks(c.hooks), s.sampler.barrier.Wait())
+		err = errors.Join(err, s.endHooks(c.hooks))
 	default:
 		s.roster.free(c.numbers)
 		return errors.Join(err, detachHooks(c.hooks), closeHooks(c.hooks))
 	}
 	s.comings.all, s.hooks = append(s.comings.all, c), append(s.hooks, c.hooks...)
 	return err
+}
+
+// endHooks detaches hooks, and returns when none of their programs runs.
+func (s *Session) endHooks(hooks []hook) error {
+	return errors.Join(detachHooks(hooks), s.sampler.barrier.Wait())
 }
 
 // loadComing loads the programs for an interface.

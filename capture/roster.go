@@ -1,6 +1,7 @@
 package capture
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -237,11 +238,12 @@ func (r *roster) free(numbers []int) {
 	}
 }
 
-// add attaches hooks and lists their sources. counted reads what was counted in a slot so far. If
-// no hook could be attached, nothing is listed. After an error, the sources that are listed have
-// gone. Only one goroutine at a time may call it. To attach takes some 10 ms, in which the reader
+// add attaches hooks and lists their sources. counted reads what was counted in a slot so far. After
+// an error, the sources that are listed have gone. Nothing is listed if the first hook could not be
+// attached: unless it has seen packets, because its interface went right after it was attached. To
+// know that, add calls ended, which detaches it and waits until its program does not run. Only one goroutine at a time may call it. To attach takes some 10 ms, in which the reader
 // and others go on: only who meets a record of such a source waits.
-func (r *roster) add(hooks []hook, numbers []int, arrival uint32, counted func(slot int) (programAccount, error)) (sources []int, err error) {
+func (r *roster) add(hooks []hook, numbers []int, arrival uint32, counted func(slot int) (programAccount, error), ended func([]hook) error) (sources []int, err error) {
 	r.adding.Lock()
 	defer r.adding.Unlock()
 	var before []programAccount
@@ -254,10 +256,11 @@ func (r *roster) add(hooks []hook, numbers []int, arrival uint32, counted func(s
 			before = append(before, a)
 		}
 	}
-	if err = attachHooks(hooks[:1]); err != nil {
-		return nil, err
+	if err = attachHooks(hooks[:1]); err == nil {
+		err = attachHooks(hooks[1:])
+	} else if seen, failed := r.haveSeen(hooks[:1], numbers, before, counted, ended); !seen {
+		return nil, errors.Join(err, failed)
 	}
-	err = attachHooks(hooks[1:])
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for i, h := range hooks {
@@ -271,6 +274,24 @@ func (r *roster) add(hooks []hook, numbers []int, arrival uint32, counted func(s
 		}
 	}
 	return sources, err
+}
+
+// haveSeen ends hooks, and tells whether their programs have seen packets. before is what was
+// counted in their slots before they were attached.
+func (r *roster) haveSeen(hooks []hook, numbers []int, before []programAccount, counted func(slot int) (programAccount, error), ended func([]hook) error) (bool, error) {
+	if err := ended(hooks); err != nil {
+		return false, err
+	}
+	for i, h := range hooks {
+		for j := range h.sources() {
+			now, err := counted(numbers[i]*r.perHook + j)
+			if err != nil || now.Seen != before[0].Seen {
+				return err == nil, err
+			}
+			before = before[1:]
+		}
+	}
+	return false, nil
 }
 
 // leave notes that no program of some sources runs any more.

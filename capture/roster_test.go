@@ -26,6 +26,9 @@ func (s *seat) sources() (sources []Source) {
 	return sources
 }
 
+// noEnd ends seats, which need nothing for it.
+func noEnd([]hook) error { return nil }
+
 func (s *seat) attach() error {
 	if s.attaching != nil {
 		s.attaching()
@@ -58,7 +61,7 @@ func TestRoster(t *testing.T) {
 			}
 			numbers = append(numbers, n)
 		}
-		sources, err := r.add(hooks, numbers, 1, counts.read)
+		sources, err := r.add(hooks, numbers, 1, counts.read, noEnd)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -122,13 +125,13 @@ func TestRosterFailures(t *testing.T) {
 	r := newRoster(&Options{Patterns: []string{"*"}}, nil)
 	counts := make(slotCounters)
 	refused := errors.New("refused")
-	if sources, err := r.add([]hook{&seat{names: []string{"a"}, failed: refused}}, []int{0}, 1, counts.read); !errors.Is(err, refused) || sources != nil {
+	if sources, err := r.add([]hook{&seat{names: []string{"a"}, failed: refused}}, []int{0}, 1, counts.read, noEnd); !errors.Is(err, refused) || sources != nil {
 		t.Errorf("sources %v, %v", sources, err)
 	}
 	if _, ok := r.tenant(0); ok || len(r.sources(0)) > 0 {
 		t.Errorf("sources %v", r.sources(0))
 	}
-	sources, err := r.add([]hook{&seat{names: []string{"a"}}, &seat{names: []string{"b"}, failed: refused}}, []int{0, 1}, 1, counts.read)
+	sources, err := r.add([]hook{&seat{names: []string{"a"}}, &seat{names: []string{"b"}, failed: refused}}, []int{0, 1}, 1, counts.read, noEnd)
 	if !errors.Is(err, refused) || len(sources) != 2 {
 		t.Fatalf("sources %v, %v", sources, err)
 	}
@@ -136,6 +139,17 @@ func TestRosterFailures(t *testing.T) {
 		if retired, err := r.retire(i, 0, counts.read); !retired || err != nil {
 			t.Errorf("source %d: %v, %v", i, retired, err)
 		}
+	}
+	// One that goes right after its program was attached has seen packets, and its records come.
+	brief := &seat{names: []string{"brief"}, failed: refused, attaching: func() { counts.add(3, 2, 1) }}
+	if sources, err = r.add([]hook{brief}, []int{3}, 1, counts.read, noEnd); !errors.Is(err, refused) || len(sources) != 1 {
+		t.Fatalf("sources %v, %v", sources, err)
+	}
+	if source, ok := r.tenant(3); !ok || source != sources[0] {
+		t.Errorf("its record is of source %d, %v", source, ok)
+	}
+	if retired, err := r.retire(sources[0], 1, counts.read); !retired || err != nil {
+		t.Errorf("%v, %v", retired, err)
 	}
 	for range maxComing {
 		if _, err = r.reserve(); err != nil {
@@ -159,7 +173,7 @@ func TestRosterWhileAttaching(t *testing.T) {
 	begun, goOn, found := make(chan struct{}), make(chan struct{}), make(chan int)
 	added := make(chan error)
 	go func() {
-		_, err := r.add([]hook{&seat{names: []string{"a"}, attaching: func() { close(begun); <-goOn }}}, []int{number}, 1, counts.read)
+		_, err := r.add([]hook{&seat{names: []string{"a"}, attaching: func() { close(begun); <-goOn }}}, []int{number}, 1, counts.read, noEnd)
 		added <- err
 	}()
 	<-begun
@@ -214,7 +228,7 @@ func TestSlotReused(t *testing.T) {
 			err = k.prepareSlots(number)
 		}
 		if err == nil {
-			_, err = r.add([]hook{&seat{names: []string{"a"}}}, []int{number}, 1, k.counted)
+			_, err = r.add([]hook{&seat{names: []string{"a"}}}, []int{number}, 1, k.counted, noEnd)
 		}
 		if err != nil || number != 0 {
 			t.Fatalf("number %d: %v", number, err)
