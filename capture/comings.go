@@ -72,7 +72,10 @@ func (s *Session) meetFirst() (err error) {
 	}
 	var failed []error
 	for _, ifi := range found {
-		failed = append(failed, s.come(ifi))
+		if err = s.come(ifi); errors.Is(err, ErrInterfaceGone) {
+			err = nil
+		}
+		failed = append(failed, err)
 	}
 	none := !slices.ContainsFunc(s.comings.all, func(c *coming) bool { return !c.gone })
 	switch err := errors.Join(failed...); {
@@ -179,9 +182,10 @@ func (s *Session) comeLate(ifi xdp.Interface) {
 	s.notice(fmt.Errorf("%s has come and is captured, too: %s", ifi.Name, s.roster.ways(came.sources)))
 }
 
-// refuse notes why an interface cannot be captured, and gives a notice if it is a new reason.
+// refuse notes why an interface cannot be captured, and gives a notice if it is a new reason. That
+// it has gone already is none: nobody asked for it by name.
 func (s *Session) refuse(ifi xdp.Interface, err error) {
-	if err == nil {
+	if err == nil || errors.Is(err, ErrInterfaceGone) {
 		return
 	}
 	if err.Error() != s.comings.refused[ifi.Index].why {
@@ -197,7 +201,21 @@ func (s *Session) come(ifi xdp.Interface) error {
 	if errors.Is(err, xdp.ErrBelow) && s.clearAbove(ifi) {
 		err = s.comeOnce(ifi)
 	}
+	if err != nil && hasGone(ifi.Index) {
+		err = xdp.Kind(ErrInterfaceGone, "interface %s has gone: %w", ifi.Name, err)
+	}
 	return err
+}
+
+// hasGone tells whether an interface has left the namespace. What the kernel says to an attempt to
+// attach to it does not tell.
+func hasGone(index int) bool {
+	w, err := xdp.WatchHook(index)
+	if err != nil {
+		return false
+	}
+	defer w.Close()
+	return errors.Is(w.CheckExists(), ErrInterfaceGone)
 }
 
 func (s *Session) comeOnce(ifi xdp.Interface) error {

@@ -230,3 +230,16 @@ func TestPatternsFirst(t *testing.T) {
 		}
 	}
 }
+
+// Nothing is said of an interface that goes before a program is attached to it. Of many that come
+// and go, some do.
+func TestPatternsTooLate(t *testing.T) {
+	f := follow(t, newNamespace(t), capture.Options{Patterns: []string{"veth*"}})
+	f.ComeTooLate("veth7")
+	f.end()
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if diff := cmp.Diff([]string{"no interface that is up matches veth*: waiting for one"}, f.notices); diff != "" {
+		t.Error(diff)
+	}
+}

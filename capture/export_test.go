@@ -1,6 +1,10 @@
 package capture
 
-import "testing"
+import (
+	"testing"
+
+	"github.com/xdpcap/xdpcap/internal/xdp"
+)
 
 // What the tests of package capture_test use, which also import the packages of the outputs.
 
@@ -33,4 +37,11 @@ func (f *filledRings) Packets() int { return f.packets }
 // Drain writes all that is in the rings, and returns how many packets there were.
 func (f *filledRings) Drain(tb testing.TB, w DirectOutput, direct bool) int {
 	return f.drain(tb, w, direct)
+}
+
+// ComeTooLate is what a session does with an interface that it has found, and that has gone since.
+func (s *Session) ComeTooLate(name string) {
+	s.whileAttached(func() {
+		s.comeLate(xdp.Interface{Index: 1 << 30, Name: name, Type: "ether", Up: true, Driver: "veth", RxQueues: 1})
+	})
 }

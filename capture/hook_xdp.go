@@ -77,7 +77,7 @@ func (h *xdpHook) load(k *sampler, first, index uint32) (err error) {
 			filter: h.filter, with: with, own: asking,
 			adjust: func(spec *ebpf.ProgramSpec) { bind(spec, h.ifi.Index) },
 		})
-		if err != nil && !h.asks.time {
+		if err != nil && !h.asks.time && !hasGone(h.ifi.Index) {
 			k.options.notice(fmt.Errorf("packets of %s come without the card's %s: load the program that asks for it: %w", h.ifi.Name, strings.Join(h.asks.names(), ", "), err))
 			h.asks = question{}
 			delete(h.filter.bodies, headStub)
