@@ -471,3 +471,26 @@ func TestRecorderAhead(t *testing.T) {
 		t.Error(notices)
 	}
 }
+
+// The statistics in a recording are about its packets, also of an interface that has gone before.
+func TestRecorderGone(t *testing.T) {
+	r := newRecorderTest(t, Options{Size: MinSize, Post: time.Hour})
+	r.meet([]capture.Source{{Name: "gone0"}})
+	final := capture.Accounts{{Seen: 1, Captured: 1}, {Seen: 7, FilteredOut: 7}}
+	r.description.Accounts = func() (capture.Accounts, error) { return final, nil }
+	r.description.Left = func(from int) []int { return []int{1}[min(from, 1):] }
+	r.Trigger("test")
+	r.write(1)
+	testnet.WaitFor(t, "the packet in the file", func() bool {
+		info, err := os.Stat(r.path(1))
+		return err == nil && info.Size() > 0
+	})
+	if _, err := r.End(final); err != nil {
+		t.Fatal(err)
+	}
+	_, reader := r.read(1)
+	ifi, err := reader.Interface(1)
+	if err != nil || ifi.Statistics.PacketsReceived != 0 {
+		t.Errorf("statistics %+v, %v: none of its packets is in the recording", ifi.Statistics, err)
+	}
+}

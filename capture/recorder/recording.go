@@ -67,6 +67,7 @@ func (r *Recorder) writeOne(next *recording) written {
 		if d.More != nil {
 			d.More = func(from int) []capture.Source { return (*r.sources.Load())[from:] }
 		}
+		d.Left = nil // it has the statistics of its own packets, at its end
 		d.Recorded = fmt.Sprintf("%s, at %s", next.Trigger, next.Time.Format(time.RFC3339Nano))
 		w.err = w.file.Begin(d)
 	}
