@@ -4,6 +4,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync/atomic"
 	"testing"
 
@@ -95,4 +96,54 @@ func TestDepartures(t *testing.T) {
 	run("no room within the limit", before+2*trailerRoom+20, 0)
 	run("no room on the disk", 0, before+20)
 	run("no room at the end", 0, before+of1+20)
+}
+
+// Of interfaces that have gone nothing takes room but what is written of them.
+func TestDeparturesLimit(t *testing.T) {
+	const interfaces = 60 // which would reserve nearly the whole limit
+	path := filepath.Join(t.TempDir(), "out.pcapng")
+	f, err := OpenSeries(Rotation{Path: func(Place) string { return path }, MaxBytes: (interfaces + 4) * trailerRoom}, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var come, known atomic.Int64
+	final := make(capture.Accounts, 2+interfaces)
+	d := describeTwo()
+	d.More = func(from int) []capture.Source {
+		return make([]capture.Source, 2+int(come.Load())-from)
+	}
+	d.Accounts = func() (capture.Accounts, error) {
+		now := slices.Clone(final)
+		for i := range come.Load() {
+			now[2+i] = capture.Account{Seen: 1, Captured: 1}
+		}
+		return now, nil
+	}
+	d.Left = func(from int) (left []int) {
+		known.Store(int64(from))
+		for i := from; i < int(come.Load()); i++ {
+			left = append(left, 2+i)
+		}
+		return left
+	}
+	if err := f.Begin(d); err != nil {
+		t.Fatal(err)
+	}
+	for i := range int64(interfaces) {
+		come.Store(i + 1)
+		data := packetOf(60, 0)
+		err := f.Write([]capture.Packet{{Facts: &capture.Facts{WireLen: 60, Source: uint16(2 + i)}, Data: data}})
+		if err = errors.Join(err, f.Flush()); err != nil {
+			t.Fatalf("interface %d: %v", i+1, err)
+		}
+		testnet.WaitFor(t, "its statistics", func() bool {
+			f.writer.queue.wake()
+			return known.Load() == i+1 || f.Flush() != nil
+		})
+	}
+	all, _ := d.Accounts()
+	own, err := f.End(all)
+	if err != nil || own.Total().Captured != interfaces {
+		t.Errorf("%d packets, %v", own.Total().Captured, err)
+	}
 }

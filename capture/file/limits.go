@@ -6,8 +6,8 @@ import (
 	"github.com/xdpcap/xdpcap/internal/amount"
 )
 
-// Bytes reserved per source for its closing statistics. commentRoom is added if they have comments,
-// and is enough unless these are very long.
+// Bytes reserved for the closing statistics of each source that does not have them yet. commentRoom
+// is added if they have comments, and is enough unless these are very long.
 const (
 	trailerRoom = 1 << 10
 	commentRoom = 16 << 10
@@ -21,7 +21,7 @@ func (f *File) grant(bytes int64) (int64, error) {
 	if f.writer.options.Comments != nil {
 		reserve += commentRoom
 	}
-	reserve *= int64(max(f.sources, len(f.present.stream.taken)))
+	reserve *= int64(max(f.sources, len(f.present.stream.taken)) - len(f.departures.told))
 	for {
 		room, err := int64(math.MaxInt64), error(nil)
 		if r.MaxBytes > 0 {
