@@ -130,7 +130,7 @@ func (d *Description) comment(commandLine string) string {
 	for _, src := range d.Sources {
 		fmt.Fprintf(&b, "%s: %s\n", src.Label(), src.Hook.kind().sentence(&src))
 	}
-	if d.Options.follows() {
+	if d.Options.follows() && d.Anonymized == "" { // names of interfaces may have a MAC address
 		fmt.Fprintf(&b, "interfaces as they come and go: %s\n", d.Options.followed())
 	}
 	d.commentCards(&b)

@@ -127,3 +127,16 @@ func (w *watchedInput) Read([]Packet, func()) (int, error) { return 0, w.ended }
 func (w *watchedInput) Accounts() (Accounts, error)        { return nil, nil }
 func (w *watchedInput) Stop()                              {}
 func (w *watchedInput) Close() error                       { return nil }
+
+// A file says which interfaces are captured as they come, and an anonymized one does not: their
+// names may have an address.
+func TestPatternsInComment(t *testing.T) {
+	d := Description{Options: Options{Patterns: []string{"veth*"}, Except: []string{"enx0a1b2c3d4e5f"}}}
+	if got := d.comment(""); !strings.Contains(got, "interfaces as they come and go: veth* except enx0a1b2c3d4e5f") {
+		t.Error(got)
+	}
+	d.Anonymized = "addresses are mapped"
+	if got := d.comment(""); strings.Contains(got, "0a1b2c3d4e5f") {
+		t.Error(got)
+	}
+}
