@@ -195,11 +195,16 @@ func (s *Session) refuse(ifi xdp.Interface, err error) {
 }
 
 // come begins to capture on an interface. Where programs of the session above it are in the way,
-// because the kernel attaches none below another one, these interfaces have to come again.
+// because the kernel attaches none below another one, these interfaces have to come again. It would
+// be in vain where somebody else's program is in the way, too.
 func (s *Session) come(ifi xdp.Interface) error {
 	err := s.comeOnce(ifi)
-	if errors.Is(err, xdp.ErrBelow) && s.clearAbove(ifi) {
-		err = s.comeOnce(ifi)
+	if errors.Is(err, xdp.ErrBelow) {
+		if others, ok := s.othersAbove(ifi); ok {
+			err = xdp.Below(ifi, others)
+		} else if s.clearAbove(ifi) {
+			err = s.comeOnce(ifi)
+		}
 	}
 	if err != nil && hasGone(ifi.Index) {
 		err = xdp.Kind(ErrInterfaceGone, "interface %s has gone: %w", ifi.Name, err)
@@ -312,6 +317,28 @@ func (s *Session) clearAbove(ifi xdp.Interface) bool {
 		}
 		s.comings.finder.Notify()
 		return fmt.Errorf("%s is captured anew, because %s has come below it", c.ifi.Name, ifi.Name)
+	})
+}
+
+// othersAbove returns an interface above one that runs somebody else's XDP program, if there is one.
+func (s *Session) othersAbove(ifi xdp.Interface) (others xdp.Interface, ok bool) {
+	above, err := ifi.Above()
+	if err != nil {
+		return others, false
+	}
+	uppers, err := xdp.Select(func(index int, _ string) bool { return slices.Contains(above, index) })
+	if i := slices.IndexFunc(uppers, s.isOthers); err == nil && i >= 0 {
+		return uppers[i], true
+	}
+	return others, false
+}
+
+// isOthers tells whether an interface runs an XDP program that is not the session's own.
+func (s *Session) isOthers(ifi xdp.Interface) bool {
+	return slices.ContainsFunc(ifi.Programs, func(p xdp.Program) bool {
+		return !slices.ContainsFunc(s.hooks, func(h hook) bool {
+			return slices.ContainsFunc(h.sources(), func(src Source) bool { return src.Hook == XDP && src.Sampler.ID == p.ID })
+		})
 	})
 }
 

@@ -3,6 +3,7 @@ package capture_test
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"sync"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
 
 	"github.com/xdpcap/xdpcap/capture"
 	"github.com/xdpcap/xdpcap/capture/file"
@@ -241,5 +243,58 @@ func TestPatternsTooLate(t *testing.T) {
 	defer f.mu.Unlock()
 	if diff := cmp.Diff([]string{"no interface that is up matches veth*: waiting for one"}, f.notices); diff != "" {
 		t.Error(diff)
+	}
+}
+
+// An interface that is below somebody else's program is not captured, and the others above it stay
+// captured: to detach from them would not help.
+func TestPatternsBelowOthers(t *testing.T) {
+	ns := newNamespace(t)
+	pair := testnet.MustPair(t, testnet.PairOptions{Rx: ns, RxName: "below0"})
+	err := ns.Do(func() error {
+		for _, name := range []string{"own0", "others0"} {
+			attrs := netlink.NewLinkAttrs()
+			attrs.Name, attrs.ParentIndex = name, pair.RxIndex
+			above := &netlink.Macvlan{LinkAttrs: attrs, Mode: netlink.MACVLAN_MODE_BRIDGE}
+			if err := errors.Join(netlink.LinkAdd(above), netlink.LinkSetUp(above)); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if errors.Is(err, unix.EOPNOTSUPP) {
+		t.Skip("this kernel has no macvlan")
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	var others *capture.Session
+	err = ns.Do(func() error {
+		others, err = capture.Open(capture.Options{Interfaces: []string{"others0"}})
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer others.Close()
+	f := follow(t, ns, capture.Options{Patterns: []string{"own*", "below*"}})
+	f.said("below0 is not captured: below0 is below others0")
+	testnet.WaitFor(t, "own0 to be captured", func() bool { return len(f.Sources()) == 1 })
+	err = ns.Do(func() error { // it is another try: its state has changed
+		l, err := netlink.LinkByName("below0")
+		if err != nil {
+			return err
+		}
+		return errors.Join(netlink.LinkSetDown(l), netlink.LinkSetName(l, "below1"), netlink.LinkSetUp(l))
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.said("below1 is not captured: below1 is below others0")
+	f.end()
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if text := strings.Join(f.notices, "\n"); strings.Contains(text, "captured anew") || len(f.Sources()) != 1 {
+		t.Errorf("%d sources: %s", len(f.Sources()), text)
 	}
 }

@@ -73,7 +73,7 @@ func busy(ifi Interface) error {
 	now, err := InterfaceByName(ifi.Name)
 	if err == nil && len(now.Programs) == 0 {
 		if upper, ok := now.obstructed(); ok {
-			return Kind(ErrBelow, "%s is below %s, which runs XDP program %v: the kernel attaches no program below another one", ifi.Name, upper.Name, upper.Programs[0])
+			return Below(ifi, upper)
 		}
 	}
 	if err != nil || len(now.Programs) == 0 {
@@ -81,6 +81,11 @@ func busy(ifi Interface) error {
 	}
 	return Kind(ErrBusy, "%s already runs an XDP program, %v, attached just now: try again",
 		ifi.Name, now.Programs[0])
+}
+
+// Below returns the ErrBelow of an interface below another one that runs an XDP program.
+func Below(ifi, upper Interface) error {
+	return Kind(ErrBelow, "%s is below %s, which runs XDP program %v: the kernel attaches no program below another one", ifi.Name, upper.Name, upper.Programs[0])
 }
 
 // refused explains why an interface did not take a program. The kinds differ because generic mode
