@@ -92,11 +92,9 @@ func (d *Description) CauseNames(f *Facts) (reason, location string) {
 
 // Description describes the session.
 func (s *Session) Description() Description {
-	options := s.options
-	options.Notice = s.notice // which lets one goroutine at a time call Options.Notice
 	d := Description{
 		Sources:      s.Sources(),
-		Options:      options,
+		Options:      s.options,
 		Started:      s.started,
 		Hardware:     machine.CPU(),
 		OS:           machine.Kernel(),
@@ -108,7 +106,7 @@ func (s *Session) Description() Description {
 		LocationName: s.LocationName,
 		Settled:      func() time.Time { return time.Unix(0, s.reader.settled.Load()) },
 	}
-	if options.follows() {
+	if s.options.follows() {
 		d.More, d.Left = s.roster.sources, s.Left
 	}
 	return d

@@ -3,6 +3,8 @@ package capture
 import (
 	"errors"
 	"fmt"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -272,4 +274,42 @@ func TestSlotReused(t *testing.T) {
 	if n := passages[0].Packets; n != 12 {
 		t.Errorf("the ids of a traced program begin after %d, want 12", n)
 	}
+}
+
+// Only one goroutine at a time gives a notice, also while programs are loaded for an interface that
+// has come.
+func TestNoticesInTurn(t *testing.T) {
+	testnet.RequireRoot(t)
+	ns, err := testnet.NewNamespace()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ns.Close()
+	var inside atomic.Int32
+	o := Options{Patterns: []string{"none*"}, Notice: func(error) {
+		if inside.Add(1) > 1 {
+			t.Error("two notices at a time")
+		}
+		time.Sleep(time.Millisecond)
+		inside.Add(-1)
+	}}
+	var s *Session
+	err = ns.Do(func() error {
+		s, err = Open(o)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	var all sync.WaitGroup
+	d := s.Description()
+	for _, notice := range []func(error){s.notice, s.sampler.options.notice, d.Notice} {
+		all.Go(func() {
+			for range 10 {
+				notice(errors.ErrUnsupported)
+			}
+		})
+	}
+	all.Wait()
 }

@@ -43,7 +43,7 @@ type Session struct {
 
 	promiscuous []io.Closer // one for each interface in promiscuous mode
 
-	noticing sync.Mutex // held while Options.Notice runs
+	noticing sync.Mutex // held while the Notice that Open was given runs
 
 	mu     sync.Mutex
 	causes []error // what ended the session, and errors of detaching
@@ -73,6 +73,13 @@ func Open(o Options) (*Session, error) {
 // after an error.
 func open(o Options, hooks []hook, t newTransport) (*Session, error) {
 	s := &Session{options: o, hooks: hooks}
+	if o.Notice != nil {
+		s.options.Notice = func(err error) {
+			s.noticing.Lock()
+			defer s.noticing.Unlock()
+			o.Notice(err)
+		}
+	}
 	if err := s.open(t); err != nil {
 		return nil, errors.Join(err, s.Close())
 	}
@@ -196,12 +203,8 @@ func (s *Session) fail(err error) {
 	s.mu.Unlock()
 }
 
-// notice calls Options.Notice, from one goroutine at a time.
-func (s *Session) notice(err error) {
-	s.noticing.Lock()
-	defer s.noticing.Unlock()
-	s.options.notice(err)
-}
+// notice calls Options.Notice. Any goroutine may call it, as all that have the session's options.
+func (s *Session) notice(err error) { s.options.notice(err) }
 
 // Stop detaches from the interfaces and waits about 20 ms, until no sampling program runs any more.
 // Run and Packets then hand over the packets that are still in the rings, and return.
