@@ -6,8 +6,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/cilium/ebpf"
-
 	"github.com/xdpcap/xdpcap/capture/internal/discovery"
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
@@ -162,15 +160,6 @@ func (s *Session) follow(all bool) {
 	}
 }
 
-// whileAttached calls do unless the session was stopped. Stop waits until it returns.
-func (s *Session) whileAttached(do func()) {
-	s.hooking.Lock()
-	defer s.hooking.Unlock()
-	if !s.detached.Load() {
-		do()
-	}
-}
-
 // comeLate begins to capture on an interface that has come, and tells that.
 func (s *Session) comeLate(ifi xdp.Interface) {
 	if err := s.come(ifi); err != nil {
@@ -200,7 +189,7 @@ func (s *Session) refuse(ifi xdp.Interface, err error) {
 func (s *Session) come(ifi xdp.Interface) error {
 	err := s.comeOnce(ifi)
 	if errors.Is(err, xdp.ErrBelow) {
-		if others, ok := s.othersAbove(ifi); ok {
+		if others, ok := ifi.Obstructed(s.isOwn); ok {
 			err = xdp.Below(ifi, others)
 		} else if s.clearAbove(ifi) {
 			err = s.comeOnce(ifi)
@@ -210,17 +199,6 @@ func (s *Session) come(ifi xdp.Interface) error {
 		err = xdp.Kind(ErrInterfaceGone, "interface %s has gone: %w", ifi.Name, err)
 	}
 	return err
-}
-
-// hasGone tells whether an interface has left the namespace. What the kernel says to an attempt to
-// attach to it does not tell.
-func hasGone(index int) bool {
-	w, err := xdp.WatchHook(index)
-	if err != nil {
-		return false
-	}
-	defer w.Close()
-	return errors.Is(w.CheckExists(), ErrInterfaceGone)
 }
 
 func (s *Session) comeOnce(ifi xdp.Interface) error {
@@ -274,36 +252,6 @@ func (s *Session) loadComing(c *coming) error {
 	return nil
 }
 
-// prepareSlots makes a hook's slots ready for another program after the last one there was
-// detached: packets that were in a traced program then have left no decision behind, packets that
-// it lost are missing before none of the next one's, and the ids of that begin where its own ended,
-// although a traced program and one of ours count them differently.
-func (k *sampler) prepareSlots(number int) error {
-	seen := make([]uint64, ebpf.MustPossibleCPU())
-	for slot := number * k.roster.perHook; slot < (number+1)*k.roster.perHook; slot++ {
-		perCPU, err := k.perCPU(slot)
-		if err != nil {
-			return err
-		}
-		lost := make([]uint64, len(perCPU))
-		for cpu := range perCPU {
-			lost[cpu], seen[cpu] = perCPU[cpu].Lost, max(seen[cpu], perCPU[cpu].Seen)
-		}
-		k.roster.noteLost(slot, lost)
-	}
-	var perCPU []samplerPassage
-	if err := k.maps[samplerMapPassages].Lookup(uint32(number), &perCPU); err != nil {
-		return fmt.Errorf("read what the tracers note: %w", err)
-	}
-	for cpu := range perCPU {
-		perCPU[cpu].Decision, perCPU[cpu].Packets = 0, max(perCPU[cpu].Packets, seen[cpu])
-	}
-	if err := k.maps[samplerMapPassages].Put(uint32(number), perCPU); err != nil {
-		return fmt.Errorf("clear what the tracers note: %w", err)
-	}
-	return nil
-}
-
 // clearAbove ends the capture on the interfaces above one, and returns whether there were any. They
 // are found again at the next look, which comes at once.
 func (s *Session) clearAbove(ifi xdp.Interface) bool {
@@ -320,26 +268,9 @@ func (s *Session) clearAbove(ifi xdp.Interface) bool {
 	})
 }
 
-// othersAbove returns an interface above one that runs somebody else's XDP program, if there is one.
-func (s *Session) othersAbove(ifi xdp.Interface) (others xdp.Interface, ok bool) {
-	above, err := ifi.Above()
-	if err != nil {
-		return others, false
-	}
-	uppers, err := xdp.Select(func(index int, _ string) bool { return slices.Contains(above, index) })
-	if i := slices.IndexFunc(uppers, s.isOthers); err == nil && i >= 0 {
-		return uppers[i], true
-	}
-	return others, false
-}
-
-// isOthers tells whether an interface runs an XDP program that is not the session's own.
-func (s *Session) isOthers(ifi xdp.Interface) bool {
-	return slices.ContainsFunc(ifi.Programs, func(p xdp.Program) bool {
-		return !slices.ContainsFunc(s.hooks, func(h hook) bool {
-			return slices.ContainsFunc(h.sources(), func(src Source) bool { return src.Hook == XDP && src.Sampler.ID == p.ID })
-		})
-	})
+// isOwn tells whether an XDP program is the session's own.
+func (s *Session) isOwn(p xdp.Program) bool {
+	return s.roster.has(func(src *Source) bool { return src.Hook == XDP && src.Sampler.ID == p.ID })
 }
 
 // blindness returns why an interface is no longer captured, or nil.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strings"
 
 	"github.com/cilium/ebpf"
 
@@ -173,3 +174,47 @@ func (p *program) detach() error {
 }
 
 func (p *program) close() error { return p.Program.Close() } // Close accepts a nil program
+
+// prepareSlots makes a hook's slots ready for another program after the last one there was
+// detached: packets that were in a traced program then have left no decision behind, packets that
+// it lost are missing before none of the next one's, and the ids of that begin where its own ended,
+// although a traced program and one of ours count them differently.
+func (k *sampler) prepareSlots(number int) error {
+	seen := make([]uint64, ebpf.MustPossibleCPU())
+	for slot := number * k.roster.perHook; slot < (number+1)*k.roster.perHook; slot++ {
+		perCPU, err := k.perCPU(slot)
+		if err != nil {
+			return err
+		}
+		lost := make([]uint64, len(perCPU))
+		for cpu := range perCPU {
+			lost[cpu], seen[cpu] = perCPU[cpu].Lost, max(seen[cpu], perCPU[cpu].Seen)
+		}
+		k.roster.noteLost(slot, lost)
+	}
+	var perCPU []samplerPassage
+	if err := k.maps[samplerMapPassages].Lookup(uint32(number), &perCPU); err != nil {
+		return fmt.Errorf("read what the tracers note: %w", err)
+	}
+	for cpu := range perCPU {
+		perCPU[cpu].Decision, perCPU[cpu].Packets = 0, max(perCPU[cpu].Packets, seen[cpu])
+	}
+	if err := k.maps[samplerMapPassages].Put(uint32(number), perCPU); err != nil {
+		return fmt.Errorf("clear what the tracers note: %w", err)
+	}
+	return nil
+}
+
+// ways says how packets of some sources are captured, as lists of labels and modes.
+func (r *roster) ways(sources []int) string {
+	var ways []string
+	for _, i := range sources {
+		src := r.source(i)
+		way := src.Label()
+		if src.Hook == XDP {
+			way = fmt.Sprintf("XDP %v", src.Mode)
+		}
+		ways = append(ways, way)
+	}
+	return strings.Join(ways, ", ")
+}

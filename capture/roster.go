@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"strings"
 	"sync"
 	"sync/atomic"
 )
@@ -133,20 +132,6 @@ func (r *roster) source(i int) Source {
 	return r.all[i].Source
 }
 
-// ways says how packets of some sources are captured, as lists of labels and modes.
-func (r *roster) ways(sources []int) string {
-	var ways []string
-	for _, i := range sources {
-		src := r.source(i)
-		way := src.Label()
-		if src.Hook == XDP {
-			way = fmt.Sprintf("XDP %v", src.Mode)
-		}
-		ways = append(ways, way)
-	}
-	return strings.Join(ways, ", ")
-}
-
 // cards returns the sources' cards; nil if none is asked.
 func (r *roster) cards() (cards []card) {
 	r.mu.Lock()
@@ -238,11 +223,12 @@ func (r *roster) free(numbers []int) {
 	}
 }
 
-// add attaches hooks and lists their sources. counted reads what was counted in a slot so far. After
-// an error, the sources that are listed have gone. Nothing is listed if the first hook could not be
-// attached: unless it has seen packets, because its interface went right after it was attached. To
-// know that, add calls ended, which detaches it and waits until its program does not run. Only one goroutine at a time may call it. To attach takes some 10 ms, in which the reader
-// and others go on: only who meets a record of such a source waits.
+// add attaches hooks and lists their sources. counted reads what was counted in a slot so far.
+// After an error, the sources that are listed have gone. Nothing is listed if the first hook could
+// not be attached, unless it has seen packets, because its interface went right after it was
+// attached. To know that, add calls ended, which detaches it and waits until its program does not
+// run. To attach takes some 10 ms, in which the reader and others go on: only who meets a record of
+// such a source waits. Only one goroutine at a time may call it.
 func (r *roster) add(hooks []hook, numbers []int, arrival uint32, counted func(slot int) (programAccount, error), ended func([]hook) error) (sources []int, err error) {
 	r.adding.Lock()
 	defer r.adding.Unlock()

@@ -108,3 +108,23 @@ func whyBlind(h hook) error {
 	}
 	return xdp.Kind(ErrBlind, "%s is no longer captured: %w", name, err)
 }
+
+// hasGone tells whether an interface has left the namespace. What the kernel says to an attempt to
+// attach to it does not tell.
+func hasGone(index int) bool {
+	w, err := xdp.WatchHook(index)
+	if err != nil {
+		return false
+	}
+	defer w.Close()
+	return errors.Is(w.CheckExists(), ErrInterfaceGone)
+}
+
+// whileAttached calls do unless the session was stopped. Stop waits until it returns.
+func (s *Session) whileAttached(do func()) {
+	s.hooking.Lock()
+	defer s.hooking.Unlock()
+	if !s.detached.Load() {
+		do()
+	}
+}

@@ -64,17 +64,19 @@ func (ifi *Interface) Above() (indices []int, err error) {
 	return indices, err
 }
 
-// obstructed returns an interface above this one that runs an XDP program, if there is one.
-func (ifi *Interface) obstructed() (upper Interface, ok bool) {
+// Obstructed returns an interface above this one that runs an XDP program which isOwn does not
+// accept, if there is one.
+func (ifi *Interface) Obstructed(isOwn func(Program) bool) (upper Interface, ok bool) {
 	above, err := ifi.Above()
 	if err != nil {
 		return upper, false
 	}
 	uppers, err := Select(func(index int, _ string) bool { return slices.Contains(above, index) })
-	if i := slices.IndexFunc(uppers, func(u Interface) bool { return len(u.Programs) > 0 }); err == nil && i >= 0 {
-		return uppers[i], true
+	i := slices.IndexFunc(uppers, func(u Interface) bool { return len(u.Programs) > 0 && !isOwn(u.Programs[0]) })
+	if err != nil || i < 0 {
+		return upper, false
 	}
-	return upper, false
+	return uppers[i], true
 }
 
 // devices lists the devices of this namespace, and those of other namespaces that are on top of one

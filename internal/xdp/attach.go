@@ -72,7 +72,7 @@ func isBusy(err error) bool { return errors.Is(err, unix.EBUSY) || errors.Is(err
 func busy(ifi Interface) error {
 	now, err := InterfaceByName(ifi.Name)
 	if err == nil && len(now.Programs) == 0 {
-		if upper, ok := now.obstructed(); ok {
+		if upper, ok := now.Obstructed(func(Program) bool { return false }); ok {
 			return Below(ifi, upper)
 		}
 	}
