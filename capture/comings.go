@@ -80,7 +80,7 @@ func (s *Session) meetFirst() (err error) {
 	case none && err != nil:
 		return err
 	case none:
-		s.notice(fmt.Errorf("no interface that is up matches %s: waiting for one", o.followed()))
+		s.notice(fmt.Errorf("no interface among %s is up: waiting for one", o.followed()))
 	}
 	for i, err := range failed {
 		s.refuse(found[i], err)

@@ -137,7 +137,7 @@ func TestPatterns(t *testing.T) {
 			ns := newNamespace(t)
 			testnet.MustPair(t, testnet.PairOptions{Rx: ns, RxName: "other0"})
 			f := follow(t, ns, capture.Options{Patterns: []string{"veth*", "any?"}, Except: []string{"veth9"}, Transport: transport})
-			f.said("no interface that is up matches veth*, any? except veth9: waiting for one")
+			f.said("no interface among veth*, any? except veth9 is up: waiting for one")
 			first := f.come("veth1")
 			f.send(first, 10)
 			testnet.MustPair(t, testnet.PairOptions{Rx: ns, RxName: "veth9"})

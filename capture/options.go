@@ -60,9 +60,12 @@ func (o *Options) checkPoints() error {
 // follows tells whether interfaces come and go during the session.
 func (o *Options) follows() bool { return len(o.Patterns) > 0 }
 
-// followed names the interfaces that may come.
+// followed names the interfaces that may come, for messages and files.
 func (o *Options) followed() string {
 	text := strings.Join(o.Patterns, ", ")
+	if slices.Contains(o.Patterns, "*") {
+		text = "all"
+	}
 	if len(o.Except) > 0 {
 		text += " except " + strings.Join(o.Except, ", ")
 	}

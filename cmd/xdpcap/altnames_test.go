@@ -44,9 +44,9 @@ func TestAlternativeNames(t *testing.T) {
 		{[]string{"stats", "-i", long, "--count", "1", "--interval", "20ms"}, "listening on " + pair.RxName + ", XDP native"},
 		{[]string{"-i", short, "-i", pair.RxName}, "interface " + pair.RxName + " is given twice"},
 		{[]string{"-i", strings.Repeat("x", 200)}, "does not exist"},
-		{[]string{"count", "-i", "any"}, "xdpcap: interface any: an XDP program runs for one interface, not for all; there are: lo, "},
+		{[]string{"count", "-i", "any"}, "xdpcap: interface any: interfaces must be named here; there are: lo, "},
 		{[]string{"count", "-i", "any"}, "; name it with -i, and repeat -i for several\n"},
-		{[]string{"stats", "-i", "any"}, "interface any: an XDP program runs for one interface"},
+		{[]string{"stats", "-i", "any"}, "interface any: interfaces must be named here"},
 	} {
 		if _, stderr := start(t, pair.Rx, nil, test.args...).wait(); !strings.Contains(stderr, test.want) {
 			t.Errorf("%v: %q does not say %q", test.args, stderr, test.want)

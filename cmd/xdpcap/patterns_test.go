@@ -219,13 +219,19 @@ func TestManyInterfaces(t *testing.T) {
 // What is for named interfaces alone is refused with what to do.
 func TestPatternsRefused(t *testing.T) {
 	for _, test := range []struct{ args, want string }{
-		{"-i any --sink", "--sink and a pattern of -i"},
-		{"-i veth* --drops", "--drops and a pattern of -i"},
-		{"-i any -j adapter", "-j adapter and a pattern of -i"},
-		{"-i any -P", "-P and a pattern of -i"},
-		{"-i any --count", "--stats, --count and a pattern of -i"},
-		{"-i lo --except lo", "--except: it omits interfaces that a pattern of -i finds"},
-		{"-i *[a", "pattern of interfaces"},
+		{"-i any --sink", "--sink and -i any: "},
+		{"-i lo -i veth* --drops", "--drops and -i veth*: "},
+		{"-i any -j adapter", "-j adapter and -i any: "},
+		{"-i any -J", "-J and -i any: "},
+		{"-i any -P", "-P and -i any: "},
+		{"-i any --flows 5", "--count and -i any: "},
+		{"-i any --latency", "--latency and -i any: "},
+		{"-i lo --except lo", "--except omits interfaces that -i any or a pattern such as -i 'veth*' finds: add one of these"},
+		{"-i any --except=", "--except: must not be empty"},
+		{"-i any --except lo,,docker0", `--except "": must not be empty`},
+		{"-i any --except a/b", `--except "a/b": no interface has such a name`},
+		{"-i any --except [", `--except "[": a [ or a \ in it is not complete`},
+		{"-i *[a", `-i "*[a": a [ or a \ in it is not complete`},
 	} {
 		out, err := command(strings.Fields(test.args)...).CombinedOutput()
 		if err == nil || !strings.Contains(string(out), test.want) {

@@ -57,7 +57,7 @@ func TestFlagErrors(t *testing.T) {
 		{"version", `there is no command "version": say xdpcap --version`},
 		{"merge a b", `there is no command "merge": say xdpcap read -w OUT FILE...`},
 		{"a.pcapng", "a.pcapng is a file: read it with xdpcap read a.pcapng"},
-		{"tcp", "which interface? -i NAME; xdpcap interfaces lists them"},
+		{"tcp", "which interface? -i NAME, or -i any for all; xdpcap interfaces lists them"},
 		{"stats -i a,b", "-i a,b: give each interface its own -i: -i a -i b"},
 		{"-i a,b", "-i a,b: give each interface its own -i: -i a -i b"},
 		{"count --flows x", "--flows x: must be a whole number; see xdpcap count --help"},

@@ -33,7 +33,7 @@ func find(root, name string) (Pod, error) {
 	}
 	err := errors.New("no pod of this name runs on this host" + hint(all, name))
 	if !strings.Contains(name, "/") {
-		err = errors.New("a pod is named by its namespace, too: NAMESPACE/NAME" + hint(all, name))
+		err = errors.New("must be NAMESPACE/NAME" + hint(all, name))
 	}
 	if unread != nil {
 		err = fmt.Errorf("%w; not all could be read: %w", err, unread)

@@ -22,7 +22,7 @@ func TestFindErrors(t *testing.T) {
 		"defualt/web-1":            none + ": did you mean default/web-1 or shop/web-1?",
 		"nothing/like-it":          none + "; there are: default/db-0, default/web-1, kube-system/kube-proxy-x, shop/agent.node, shop/web-1",
 		"/":                        none + "; there are: default/db-0, default/web-1, kube-system/kube-proxy-x, shop/agent.node, shop/web-1",
-		"web-1":                    "a pod is named by its namespace, too: NAMESPACE/NAME: did you mean default/web-1 or shop/web-1?",
+		"web-1":                    "must be NAMESPACE/NAME: did you mean default/web-1 or shop/web-1?",
 		"kube-system/kube-proxy-x": ErrHostNetwork.Error(),
 		"shop/agent.node":          ErrHostNetwork.Error(),
 		"default/web-1": "the network namespace " + gone + " of pod default/web-1 cannot be used: no such file or directory: " +

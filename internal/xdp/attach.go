@@ -98,5 +98,9 @@ func refused(ifi Interface, mode Mode, err error) error {
 	if errors.Is(err, unix.ENODEV) || errors.Is(err, unix.EPERM) {
 		kind = ErrNotAttachable
 	}
-	return Kind(kind, "attach an XDP program to %s in native mode: driver %s: %w", ifi.Name, ifi.Driver, err)
+	driver := "it has no driver"
+	if ifi.Driver != "" {
+		driver = "driver " + ifi.Driver
+	}
+	return Kind(kind, "attach an XDP program to %s in native mode: %s: %w", ifi.Name, driver, err)
 }

@@ -68,7 +68,7 @@ func TestEthernetInterface(t *testing.T) {
 				"packets without an Ethernet header are not understood",
 			// More may follow: the kernel makes tunnels in new namespaces where it has the modules.
 			"nosuch": `interface "nosuch" does not exist; there are: lo, `,
-			"any":    "interface any: an XDP program runs for one interface, not for all; there are: lo, ",
+			"any":    "interface any: interfaces must be named here; there are: lo, ",
 		} {
 			if _, err := xdp.EthernetInterface(name); err == nil || !strings.HasPrefix(err.Error(), want) {
 				t.Errorf("%s: %v, want %s", name, err, want)

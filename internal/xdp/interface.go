@@ -112,7 +112,7 @@ func InterfaceByName(name string) (Interface, error) {
 	}
 	there := strings.Join(names, ", ")
 	if name == "any" {
-		return Interface{}, Kind(ErrNotAll, "interface any: an XDP program runs for one interface, not for all; there are: %s", there)
+		return Interface{}, Kind(ErrNotAll, "interface any: interfaces must be named here; there are: %s", there)
 	}
 	return Interface{}, fmt.Errorf("interface %q does not exist; there are: %s", name, there)
 }

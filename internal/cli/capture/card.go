@@ -67,6 +67,9 @@ func printStampTypes(out io.Writer, interfaces []string) error {
 	}
 	var b strings.Builder
 	for _, name := range interfaces {
+		if isPattern(name) {
+			return fmt.Errorf("-J and -i %s: each card has its own: name the interfaces, each with its own -i", name)
+		}
 		types, err := capture.StampTypes(name)
 		if err != nil {
 			return err

@@ -41,6 +41,14 @@ func (o *companionOptions) flagOfTraced() string {
 	return "--latency"
 }
 
+// flag is a flag that asks for a counter.
+func (o *companionOptions) flag() string {
+	if o.counts() {
+		return "--count"
+	}
+	return o.flagOfTraced()
+}
+
 func (o *companionOptions) isNone() bool { return !o.counts() && !o.stats && !o.latency }
 
 // checkCompanions finds mistakes in the flags.

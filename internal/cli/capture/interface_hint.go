@@ -24,5 +24,5 @@ func withoutInterface(words []string) error {
 			return fmt.Errorf("%s is a file: read it with xdpcap read %s", words[0], words[0])
 		}
 	}
-	return errors.New("which interface? -i NAME; xdpcap interfaces lists them")
+	return errors.New("which interface? -i NAME, or -i any for all; xdpcap interfaces lists them")
 }

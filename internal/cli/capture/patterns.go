@@ -3,6 +3,8 @@ package capture
 import (
 	"errors"
 	"fmt"
+	"path"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -11,8 +13,8 @@ import (
 // anyInterface is tcpdump's name for all interfaces.
 const anyInterface = "any"
 
-// isPattern tells whether a name that -i was given stands for all interfaces that have such names.
-// A name itself may have a bracket.
+// isPattern tells whether a value of -i stands for all interfaces whose names match it. A name
+// itself may have a bracket.
 func isPattern(name string) bool {
 	_, after, _ := strings.Cut(name, "[")
 	return name == anyInterface || strings.ContainsAny(name, "*?") || strings.Contains(after, "]")
@@ -39,26 +41,56 @@ func (o *Options) follows() bool {
 	return len(patterns) > 0
 }
 
-// checkPatterns refuses what is for interfaces that are named.
+// checkPatterns finds mistakes in patterns, and refuses them with flags that need named interfaces.
 func (o *Options) checkPatterns(given func(flag string) bool) error {
-	if !o.follows() {
+	i := slices.IndexFunc(o.interfaces, isPattern)
+	if i < 0 {
 		if given("except") {
-			return errors.New("--except: it omits interfaces that a pattern of -i finds: add -i any or -i 'veth*'")
+			return errors.New("--except omits interfaces that -i any or a pattern such as -i 'veth*' finds: add one of these")
 		}
 		return nil
 	}
-	const name = ": name the interfaces, each with its own -i"
+	if given("except") && len(o.except) == 0 {
+		return errors.New("--except: must not be empty")
+	}
+	for _, pattern := range o.except {
+		if err := checkPattern(pattern); err != nil {
+			return fmt.Errorf("--except %q: %w", pattern, err)
+		}
+	}
+	for _, pattern := range o.interfaces {
+		if err := checkPattern(pattern); isPattern(pattern) && err != nil {
+			return fmt.Errorf("-i %q: %w", pattern, err)
+		}
+	}
+	refuse := func(flag, why string) error {
+		return fmt.Errorf("%s and -i %s: %s: name the interfaces, each with its own -i", flag, o.interfaces[i], why)
+	}
 	switch {
 	case o.sink:
-		return errors.New("--sink and a pattern of -i: it would cut off interfaces that nobody has named" + name)
+		return refuse("--sink", "it would cut off interfaces that nobody has named")
 	case o.promiscuous:
-		return errors.New("-P and a pattern of -i: as with tcpdump, promiscuous mode is for interfaces that are named" + name)
+		return refuse("-P", "as with tcpdump, promiscuous mode is for interfaces that are named")
 	case o.drops.on:
-		return errors.New("--drops and a pattern of -i: the programs of a lost packet are attached for one interface" + name + ", or see xdpcap drops for all")
+		return fmt.Errorf("%w, or count what is lost at all of them: xdpcap drops",
+			refuse("--drops", "its programs look for lost packets of one interface that is named"))
 	case o.card.stamp.IsCards():
-		return errors.New("-j " + o.card.stampName + " and a pattern of -i: cards have clocks of their own" + name)
+		return refuse("-j "+o.card.stampName, "cards have clocks of their own")
 	case !o.companions.isNone():
-		return errors.New("--stats, --count and a pattern of -i: counters beside the packets are for interfaces that are there from the beginning" + name)
+		return refuse(o.companions.flag(), "counters beside the packets are for interfaces that are there from the beginning")
+	}
+	return nil
+}
+
+// checkPattern finds mistakes in a pattern of names, or a name.
+func checkPattern(pattern string) error {
+	switch _, err := path.Match(pattern, ""); {
+	case pattern == "":
+		return errors.New("must not be empty")
+	case strings.ContainsAny(pattern, " \t/"):
+		return errors.New("no interface has such a name: separate names by commas, without spaces")
+	case err != nil:
+		return errors.New("a [ or a \\ in it is not complete, as in [a-z]")
 	}
 	return nil
 }

@@ -74,8 +74,6 @@ func (o *Options) check() error {
 	return frame.CheckPrints()
 }
 
-var errNoInterface = errors.New("which interface? -i NAME; xdpcap interfaces lists them")
-
 // CheckInterfaces refuses a command without -i, unless it exports its counters: then it counts on
 // all interfaces. Flags that choose a program, or that drop packets, need a named interface; given
 // has those that were given, such as "--program".
@@ -84,9 +82,17 @@ func (o *Options) CheckInterfaces(interfaces []string, given ...string) error {
 	case len(interfaces) > 0:
 		return frame.CheckInterfaces(interfaces)
 	case o.listen == "":
-		return errNoInterface
+		return errors.New("which interface? -i NAME; " + o.Process.ListInterfaces() + " lists them")
 	case len(given) > 0:
 		return fmt.Errorf("%s needs a named interface: add -i NAME", given[0])
 	}
 	return nil
+}
+
+// CheckPod refuses --pod without -i for a command that then counts for the whole machine.
+func (o *Options) CheckPod(f *pflag.FlagSet, interfaces []string) error {
+	if len(interfaces) > 0 || !f.Changed("pod") {
+		return nil
+	}
+	return errors.New("--pod without -i would count for the whole machine: add -i NAME; " + o.Process.ListInterfaces() + " lists the pod's")
 }

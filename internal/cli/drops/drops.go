@@ -54,7 +54,12 @@ func New(p *frame.Process) *cobra.Command {
 		Long:    dropsHelp,
 		Example: dropsExamples,
 		Args:    frame.NoArguments,
-		RunE:    func(*cobra.Command, []string) error { return run(&o) },
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := o.CheckPod(cmd.Flags(), o.interfaces); err != nil {
+				return err
+			}
+			return run(&o)
+		},
 	}
 	f := cmd.Flags()
 	frame.AddGroup(f, "What", o.whatFlags)

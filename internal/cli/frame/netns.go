@@ -35,11 +35,15 @@ func (p *Process) EnterNetns(f *pflag.FlagSet) error {
 	if flag == nil || !flag.Changed {
 		return nil
 	}
+	p.where = fmt.Sprintf(" --%s %s", flag.Name, flag.Value)
 	if err := p.enter(flag.Value.String(), open); err != nil {
 		return fmt.Errorf("--%s %s: %w", flag.Name, flag.Value, err)
 	}
 	return nil
 }
+
+// ListInterfaces is the command that lists the interfaces which this process can name.
+func (p *Process) ListInterfaces() string { return "xdpcap interfaces" + p.where }
 
 // enter enters the namespace that open finds by a name.
 func (p *Process) enter(name string, open func(name string) (netns.NsHandle, error)) error {

@@ -17,6 +17,7 @@ type Process struct {
 	begun       chan struct{} // closed by Begin
 	hurried     chan struct{}
 
+	where  string                       // --netns or --pod with its value, after a space; "" = neither
 	home   *os.File                     // the network namespace that --netns or --pod has left; nil = none
 	caught []os.Signal                  // by CatchSignals
 	taken  atomic.Pointer[func() int64] // by the outputs; nil before they are open

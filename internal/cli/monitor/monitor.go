@@ -55,6 +55,9 @@ func New(p *frame.Process) *cobra.Command {
 		Example: monitorExamples,
 		Args:    o.record.arguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := o.CheckPod(cmd.Flags(), o.interfaces); err != nil {
+				return err
+			}
 			if o.record.given {
 				return runRecord(&o, cmd.Flags().Changed)
 			}
