@@ -291,8 +291,8 @@ static __always_inline __u32 hash_flow(const struct flow *f, __u64 seed)
 }
 
 /*
- * find_lost_layers finds the headers of a packet that was thrown away: the scratch has so many
- * bytes of its beginning. It is not inlined, for the same reason as is_above.
+ * find_lost_layers finds the headers of a packet that was thrown away: the scratch has its first
+ * head_length bytes. It is not inlined, for the same reason as is_above.
  */
 __noinline int find_lost_layers(__u32 head_length, struct layers *l)
 {

@@ -145,8 +145,8 @@ type Options struct {
 	// HeadersOnly also cuts each packet in the kernel, so that only the first Payload bytes of its
 	// payload get here. These are headers: Ethernet's with up to two VLAN tags, ARP, IPv4's, IPv6's
 	// with its extension headers, and after those the one of TCP, UDP, UDP-Lite, ICMP, ICMPv6,
-	// IGMP, SCTP, DCCP, GRE or ESP. Where a header cannot be read, it counts as a short one. A VLAN
-	// tag that is put back does not count.
+	// IGMP, SCTP, DCCP, GRE or ESP. A header that cannot be read counts as the shortest possible. A
+	// VLAN tag that is put back does not count.
 	HeadersOnly bool
 	Payload     int // bytes; needs HeadersOnly
 

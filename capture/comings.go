@@ -13,8 +13,8 @@ import (
 const (
 	// comingPause is the least time between two looks for interfaces that have come.
 	comingPause = 50 * time.Millisecond
-	// refusedFor is after which time a session tries again to capture on an interface. It does so
-	// earlier when the interface runs another program, or none.
+	// refusedFor is the time after which a session tries again to capture on an interface that
+	// could not be captured. It tries earlier if the interface's name, mode or programs change.
 	refusedFor = time.Minute
 )
 
@@ -41,8 +41,8 @@ type refusal struct {
 	at    time.Time
 }
 
-// meetFirst begins to capture on the interfaces that there are. It fails if it cannot on one of
-// Options.Interfaces, or on none.
+// meetFirst begins to capture on the interfaces that exist. It fails if one of Options.Interfaces
+// cannot be captured, or if interfaces match and none of them can.
 func (s *Session) meetFirst() (err error) {
 	o := &s.options
 	if err := o.compile(new(point)); err != nil {
@@ -97,7 +97,7 @@ func (c *comings) close() error {
 	return c.finder.Close()
 }
 
-// has tells whether an interface is captured.
+// has tells whether the interface with this index is captured.
 func (c *comings) has(index int) bool {
 	return slices.ContainsFunc(c.all, func(c *coming) bool { return !c.gone && c.ifi.Index == index })
 }
@@ -183,9 +183,9 @@ func (s *Session) refuse(ifi xdp.Interface, err error) {
 	s.comings.refused[ifi.Index] = refusal{why: err.Error(), state: fmt.Sprint(ifi.Name, ifi.Mode, ifi.Programs), at: time.Now()}
 }
 
-// come begins to capture on an interface. Where programs of the session above it are in the way,
-// because the kernel attaches none below another one, these interfaces have to come again. It would
-// be in vain where somebody else's program is in the way, too.
+// come begins to capture on an interface. The kernel attaches no program below an interface that
+// runs one. If the session itself runs it there, its capture ends there and begins again later. That
+// would be in vain if somebody else runs one there, too.
 func (s *Session) come(ifi xdp.Interface) error {
 	err := s.comeOnce(ifi)
 	if errors.Is(err, xdp.ErrBelow) {
@@ -252,8 +252,8 @@ func (s *Session) loadComing(c *coming) error {
 	return nil
 }
 
-// clearAbove ends the capture on the interfaces above one, and returns whether there were any. They
-// are found again at the next look, which comes at once.
+// clearAbove ends the capture on the interfaces above one, and returns whether there were any. The
+// next look, which follows at once, finds them again.
 func (s *Session) clearAbove(ifi xdp.Interface) bool {
 	above, err := ifi.Above()
 	if err != nil {
@@ -283,8 +283,8 @@ func (c *coming) blindness() error {
 	return nil
 }
 
-// leave detaches what is left on interfaces whose capture ends, and returns whether there are any.
-// reason says why it ends; nil = it does not.
+// leave detaches the programs on interfaces whose capture ends, and returns whether there are any.
+// reason returns why the capture of an interface ends; nil = it goes on.
 func (s *Session) leave(reason func(*coming) error) bool {
 	left := false
 	for _, c := range s.comings.all {

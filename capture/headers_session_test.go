@@ -8,7 +8,7 @@ import (
 	"github.com/xdpcap/xdpcap/internal/testnet"
 )
 
-// At every hook, packets are cut so many bytes after their headers, also a large one whose headers
+// At every hook, packets are cut Payload bytes after their headers, also a large one whose headers
 // are not in one piece where it is sent.
 func TestHeadersOnly(t *testing.T) {
 	for i, test := range []struct {

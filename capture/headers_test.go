@@ -198,8 +198,8 @@ func TestHeadersTable(t *testing.T) {
 	}
 }
 
-// A record ends where the headers of the packet end, or so many bytes after it, and has the length
-// on the wire as before.
+// A record ends where the headers of the packet end, or Payload bytes after it. Its length on the
+// wire is that of the packet.
 func TestProgramHeaders(t *testing.T) {
 	eachTransport(t, func(t *testing.T, transport Transport) {
 		for i, o := range []Options{
@@ -238,7 +238,7 @@ func newHeadersTest(t *testing.T, o Options) *headersTest {
 	return &headersTest{programTest: newProgramTest(t, o), options: o}
 }
 
-// check expects a record that ends after so many bytes and the payload. At egress, BPF_PROG_RUN
+// check expects a record that ends after `end` bytes and the payload. At egress, BPF_PROG_RUN
 // takes only frames in which the header after Ethernet's is whole.
 func (h *headersTest) check(name string, frame []byte, end int) {
 	h.t.Helper()

@@ -131,7 +131,7 @@ type thrownAway struct {
 	gsoSize uint32
 }
 
-// await waits until the session has seen so many packets of the test, of which so many are filtered
+// await waits until the session has seen a number of packets of the test, some of them filtered
 // out.
 func (d *dropTest) await(seen, out uint64) {
 	d.Helper()
@@ -142,8 +142,8 @@ func (d *dropTest) await(seen, out uint64) {
 	})
 }
 
-// end ends the session once it has seen so many packets of the test, of which so many are filtered
-// out, and returns the packets in their order.
+// end ends the session once it has seen a number of packets of the test, some of them filtered out,
+// and returns the packets in their order.
 func (d *dropTest) end(seen, out uint64) (packets []thrownAway, account capture.Account) {
 	d.Helper()
 	d.await(seen, out)

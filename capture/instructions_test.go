@@ -104,8 +104,8 @@ func TestInstructions(t *testing.T) {
 }
 
 // release is the kernel's, up to the second number: 6.1, or 6.1-rt for a real-time kernel, where
-// the programs have some instructions more. Another architecture than amd64 follows: on arm64 the
-// ring's programs and the kernel's structures are others.
+// the programs have some instructions more. If the architecture is not amd64, its name follows: on
+// arm64 the ring's programs and the kernel's structures differ.
 func release() string {
 	fields := strings.Fields(machine.Kernel())
 	numbers := strings.SplitN(fields[1], ".", 3)

@@ -168,7 +168,7 @@ func (r *roster) at(slot int) (Source, bool) {
 }
 
 // tenant returns the index of the source that has a slot. A program may send records before its
-// source is listed, so it waits for that. It returns false if nobody has the slot.
+// source is listed, so it waits for that. It returns false if no source has the slot.
 func (r *roster) tenant(slot int) (source int, ok bool) {
 	if slot >= len(r.tenants) {
 		return 0, false
@@ -206,9 +206,9 @@ func (r *roster) reserve() (number int, err error) {
 	number = slices.Index(r.taken, false)
 	switch {
 	case len(r.all) > maxSources-r.perHook*2:
-		return 0, fmt.Errorf("%d interfaces and programs have come, and a session can have no more in all", len(r.all))
+		return 0, fmt.Errorf("%d interfaces and programs have come, the most that one session can have in all", len(r.all))
 	case number < 0:
-		return 0, fmt.Errorf("%d programs are attached, and a session can have no more at a time", len(r.taken))
+		return 0, fmt.Errorf("%d programs are attached, the most that a session can have at a time", len(r.taken))
 	}
 	r.taken[number] = true
 	return number, nil

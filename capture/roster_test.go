@@ -122,7 +122,8 @@ func TestRoster(t *testing.T) {
 	}
 }
 
-// An interface where no program can be attached is no source. One where some were is, and has gone.
+// An interface to which no program could be attached becomes no source. If at least one was
+// attached before another failed, it is a source that has gone.
 func TestRosterFailures(t *testing.T) {
 	r := newRoster(&Options{Patterns: []string{"*"}}, nil)
 	counts := make(slotCounters)

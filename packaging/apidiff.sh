@@ -1,7 +1,7 @@
 #!/bin/bash
 # apidiff.sh APIDIFF [SINCE]: prints what has changed in the exported names of the module since the
 # commit SINCE, or since the last tag before HEAD. APIDIFF is golang.org/x/exp/cmd/apidiff. It fails
-# where HEAD's own tag promises programs that they still compile and they might not: v0.2.1 after
+# if there are incompatible changes and HEAD's own tag promises that there are none: v0.2.1 after
 # v0.2.0, or v1.3.0 after v1.2.0.
 set -euo pipefail
 apidiff=$(realpath "$1")

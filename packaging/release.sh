@@ -1,8 +1,9 @@
 #!/bin/bash
 # release.sh: makes the release that HEAD is tagged with, in dist/VERSION: packages, images, bills
 # of materials, checksums and their signature. RELEASE_KEY names the file of the SSH key that signs,
-# or of its public half where an agent has the key. It stops at the first step that fails. Files
-# that are not signed stay in dist/unsigned-VERSION, and of an earlier step nothing stays in dist/.
+# or of its public half where an agent has the key. It first empties dist/, and stops at the first
+# step that fails: then nothing is in dist/, or if only the signature is missing, the files are in
+# dist/unsigned-VERSION.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 export CI=true # a skipped test is a failure

@@ -87,7 +87,7 @@ func TestClickHouseMillion(t *testing.T) {
 	}
 }
 
-// writeMillion makes a file of so many packets to so many ports, and returns the sums that
+// writeMillion makes a file of that many packets to that many ports, and returns the sums that
 // TestClickHouseMillion asks for, and those of each flow. The packets are of now and a second after
 // it, so that the query for the last five minutes shows them all.
 func writeMillion(t *testing.T, name string, packets, ports int) (sums []string, flows []flowSum) {
@@ -147,7 +147,7 @@ func TestClickHouseLive(t *testing.T) {
 	skipEmulated(t)
 	for _, test := range []struct {
 		name, command string
-		block         uint64 // so many rows become visible together
+		block         uint64 // how many rows become visible together
 	}{
 		{"pipe", "xdpcap -i eth0 -w - --format json", 1000},
 		{"files", "xdpcap -i eth0 -G 2 --atomic", 1},

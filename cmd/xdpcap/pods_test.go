@@ -236,7 +236,7 @@ func TestPodErrors(t *testing.T) {
 		{[]string{"--pod", "kube-system/kube-proxy"},
 			"--pod kube-system/kube-proxy: it uses the network of its host: omit --pod, and name an interface of the host with -i"},
 		{[]string{"stats", "--pod", "default/ended", "-i", "eth0"},
-			"--pod default/ended: the network namespace /run/netns/cni-2 of pod default/ended cannot be used: it is no namespace: the pod has ended, or this is a container without that path"},
+			"--pod default/ended: the network namespace /run/netns/cni-2 of pod default/ended cannot be used: it is not a namespace: the pod has ended, or this is a container without that path"},
 		{[]string{"--pod", "default/web-1", "--netns", "x"}, "--netns and --pod: choose one: each says in which network namespace to work"},
 		{[]string{"stats", "--pod", "default/web-1"}, "which interface? -i NAME; xdpcap interfaces --pod default/web-1 lists them"},
 		{[]string{"drops", "--pod", "default/web-1"},

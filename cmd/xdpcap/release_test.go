@@ -100,7 +100,7 @@ func (r *releaseTree) files() (all []string) {
 	return all
 }
 
-// A release stops at the first thing that is red, and leaves nothing that looks like a release.
+// A release stops at the first step that fails, and leaves nothing that looks like a release.
 func TestReleaseStops(t *testing.T) {
 	skipEmulated(t)
 	testnet.Require(t, "ssh-keygen")

@@ -121,7 +121,7 @@ func TestSampleAutoMaxRate(t *testing.T) {
 		_, err := g.Run(ctx, testnet.GeneratorOptions{Frame: testnet.UDPFrame(64, 0), Rate: rate})
 		flooded <- err
 	}()
-	// It aims at a part of the packets that come. A second is the time of so many packets: on a
+	// It aims at a part of the packets that come. A second is the time of that many packets: on a
 	// busy machine they come late, and then faster.
 	later := countsOf(t, p, 1)
 	testnet.WaitFor(t, "the rate that was asked for", func() bool {

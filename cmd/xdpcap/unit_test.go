@@ -241,7 +241,7 @@ func TestUnitUser(t *testing.T) {
 		t.Fatal(out)
 	}
 	var program uint32
-	// check expects that the unit runs as a user to whom so many files belong.
+	// check expects that the unit runs as a user who owns that many files.
 	check := func(uid, files int) {
 		t.Helper()
 		program = b.listening(program)

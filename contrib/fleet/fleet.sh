@@ -120,7 +120,7 @@ for server in "${servers[@]}"; do
     query "$server" "$(block 'CREATE TABLE flows_queue')"
 done
 
-# taken waits until both servers are in their group, and have taken so many messages for good. Until
+# taken waits until both servers are in their group, and have taken this many messages for good. Until
 # the group is stable, messages may be taken twice.
 taken() { wait_for sh -c "tail -n 1 '$dir/kafka.log' | grep -qx 'clickhouse: Stable, 2 members, $1 messages taken'"; }
 taken 0
@@ -140,14 +140,14 @@ for i in "${hosts[@]}"; do
 done
 captures=("${pids[@]:began}")
 
-# send sends so many packets from a namespace to an address and a port. They are few enough for all
+# send sends packets from a namespace to an address and a port. They are few enough for all
 # samples to fit into goflow2's receive buffer.
 send() {
     in_ns "$1" bash -c "
         exec 3>/dev/udp/$2/$3
         for ((n = 0; n < $4; n++)); do printf %0400d 0 >&3 2>/dev/null || true; done"
 }
-# drop sends so many packets to the second interface of a host, a hundred at a time: it waits until
+# drop sends packets to the second interface of a host, a hundred at a time: it waits until
 # they have come, because the interface's queue has room for 256.
 drop() {
     for ((sent = 100; sent <= $2; sent += 100)); do

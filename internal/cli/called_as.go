@@ -7,9 +7,9 @@ import (
 	"github.com/xdpcap/xdpcap/internal/settings"
 )
 
-// calledAs returns what is set for a process that was called by this name. A program that starts
-// tcpdump, such as ksniff or Retina, expects what it does without being asked: both directions, and
-// pcap. ksniff calls it static-tcpdump where it copies it to.
+// calledAs returns what is set for a process that was called by this name. Programs that start
+// tcpdump, such as ksniff and Retina, expect its defaults: both directions, and pcap. ksniff copies
+// it into a pod as static-tcpdump.
 func calledAs(name string) []settings.Setting {
 	base := filepath.Base(name)
 	if !strings.HasSuffix(base, "tcpdump") {

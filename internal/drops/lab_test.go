@@ -109,8 +109,8 @@ func (l *lab) program() asm.Instructions {
 	}
 }
 
-// sendAll sends so many packets to every place, and returns the sum. It waits between them, because
-// the queue of Rx has room for 256 packets only.
+// sendAll sends that many packets to every place, and returns the sum. It waits between them,
+// because the queue of Rx has room for 256 packets only.
 func (l *lab) sendAll(each int) (sent uint64) {
 	l.Helper()
 	open := uint16(l.open.LocalAddr().(*net.UDPAddr).Port)

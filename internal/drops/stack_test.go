@@ -236,8 +236,8 @@ func (n *network) dial(port uint16) (conn *net.UDPConn) {
 	return conn
 }
 
-// write sends datagrams of so many bytes. A closed port is told by errors of later calls, which
-// send nothing then.
+// write sends datagrams of that many bytes. If a port is closed, later calls return an error and
+// send nothing.
 func (n *network) write(conn *net.UDPConn, datagrams, size int) {
 	n.Helper()
 	for range datagrams {

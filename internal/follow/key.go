@@ -151,8 +151,8 @@ func ipLength(h *headers.Headers, p *capture.Packet) int {
 // comparable returns how many of an IP packet's bytes are in every record of it, so that records of
 // different places can be compared. The padding of a frame does not count. Where the snapshot
 // length cuts the packet, a record with more VLAN tags has fewer bytes of IP: frameHeader allows
-// for that. One that is shorter than the snapshot length was cut after its headers, as every other
-// record of the packet.
+// for that. A record that is shorter than the snapshot length was cut after its headers, like every
+// other record of the packet.
 func comparable(s *capture.Source, p *capture.Packet, length int) int {
 	if s.SnapLen > 0 {
 		length = min(length, int(s.SnapLen)-frameHeader)

@@ -92,7 +92,7 @@ func (p *place) read(path string) (s sandbox, isPod bool, err error) {
 	case err != nil:
 		return s, false, err
 	case !info.Mode().IsRegular():
-		return s, false, fmt.Errorf("%s: is no regular file", path)
+		return s, false, fmt.Errorf("%s: is not a regular file", path)
 	case info.Size() > maxConfig:
 		return s, false, fmt.Errorf("%s: has %d bytes, and may have %d", path, info.Size(), maxConfig)
 	}
@@ -130,7 +130,8 @@ const (
 	maxName      = 253
 )
 
-// isName tells whether Kubernetes gives such names: of small letters, digits, dashes and dots.
+// isName tells whether a name has only what Kubernetes allows: lower-case letters, digits, dashes
+// and dots.
 func isName(s string, most int) bool {
 	if s == "" || len(s) > most {
 		return false

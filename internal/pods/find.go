@@ -12,8 +12,8 @@ import (
 // ErrHostNetwork is the kind of error that a pod has no network namespace of its own.
 var ErrHostNetwork = errors.New("it uses the network of its host")
 
-// Find looks up the pod of this name, namespace/name, on this host. Its network namespace is there.
-// The error for a name that no pod has lists names that may have been meant.
+// Find looks up the pod of this name, namespace/name, on this host. The network namespace of the
+// pod that it returns exists. The error for a name that no pod has lists names that are similar.
 func Find(name string) (Pod, error) { return find("/", name) }
 
 // find is Find for a host whose files are below root.
@@ -44,7 +44,7 @@ func find(root, name string) (Pod, error) {
 // maxHints is how many pods a hint names.
 const maxHints = 5
 
-// hint names the pods that somebody may have meant or else, of all, the first.
+// hint names the pods that somebody may have meant, or if there are none the first of all.
 func hint(all []Pod, name string) string {
 	var near []string
 	for _, p := range all {

@@ -9,7 +9,7 @@ import (
 	"github.com/xdpcap/xdpcap/internal/testnet"
 )
 
-// A name that no pod has is answered by those that it may mean.
+// The error for a name that no pod has suggests those that may be meant.
 func TestFindErrors(t *testing.T) {
 	testnet.SkipEmulated(t)
 	root := bothRuntimes(t)

@@ -28,9 +28,9 @@ type Address struct {
 // has not.
 //
 // An interface belongs to a pod if it is in the pod's network namespace, or if it is one end of a
-// pair and the other end is there. For that, the kernel tells the ids of other namespaces without
-// any privilege. It tells addresses there to who has CAP_NET_ADMIN. Those of a pod without such a
-// pair, as with ipvlan, macvlan and SR-IOV, are not known outside of the pod.
+// pair and the other end is there. The kernel tells the ids of the namespaces at the other ends
+// without any privilege, and addresses in them only with CAP_NET_ADMIN. Addresses of a pod without
+// such a pair, as with ipvlan, macvlan and SR-IOV, are not known outside of the pod.
 func Look(all []Pod, home *os.File) (*Owners, error) {
 	o := &Owners{byLink: make(map[int]*Pod)}
 	here, err := openView(nil)

@@ -166,7 +166,7 @@ func (p *Pod) check() error {
 	var s unix.Statfs_t
 	err := unix.Statfs(p.Netns, &s)
 	if err == nil && s.Type != unix.NSFS_MAGIC {
-		err = errors.New("it is no namespace")
+		err = errors.New("it is not a namespace")
 	}
 	if err == nil {
 		return nil

@@ -84,7 +84,7 @@ func TestReadStartedAgain(t *testing.T) {
 	}
 }
 
-// Damaged, huge and odd files hide no other pod, and are told.
+// Damaged, huge and odd files do not hide other pods, and are reported.
 func TestReadDamaged(t *testing.T) {
 	testnet.SkipEmulated(t)
 	sandbox := func(annotations, linux string) string {
@@ -129,7 +129,7 @@ func TestReadDamaged(t *testing.T) {
 	}
 }
 
-// What is no file, or not there yet, is passed over, and the number of errors is told.
+// What is not a file, or does not exist yet, is passed over, and the error says how many there are.
 func TestReadOddFiles(t *testing.T) {
 	root := bothRuntimes(t)
 	dir := filepath.Join(root, places[0].directory)
@@ -150,7 +150,7 @@ func TestReadOddFiles(t *testing.T) {
 	}
 }
 
-// Who may not read what a runtime keeps is told so.
+// A user who may not read what a runtime keeps gets an error that says so.
 func TestReadPermission(t *testing.T) {
 	testnet.RequireRoot(t)
 	root := bothRuntimes(t)

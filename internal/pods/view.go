@@ -59,7 +59,7 @@ func (v *view) ask(kind, flags int, answer uint16, data ...nl.NetlinkRequestData
 }
 
 // links returns the id of the network namespace at the other end of each interface that is one end
-// of a pair, by its index. Who asks for that makes the kernel give the namespace an id.
+// of a pair, by its index. Asking makes the kernel give that namespace an id.
 func (v *view) links() (map[int]int, error) {
 	answers, err := v.ask(unix.RTM_GETLINK, unix.NLM_F_DUMP, unix.RTM_NEWLINK, nl.NewIfInfomsg(unix.AF_UNSPEC))
 	if err != nil {

@@ -18,7 +18,7 @@ import (
 	"github.com/xdpcap/xdpcap/internal/privilege"
 )
 
-// A Setting is the value of a flag that does not stand on the command line.
+// A Setting is the value of a flag that was not given on the command line.
 type Setting struct {
 	Flag, Value string
 	From        string // "/etc/xdpcap.conf:3", or "XDPCAP_INTERFACE"

@@ -53,8 +53,8 @@ func Interfaces() ([]Interface, error) {
 	return Select(func(int, string) bool { return true })
 }
 
-// Select lists the interfaces of the namespace that is accepts, in the order of their indices.
-// Drivers are asked about these alone.
+// Select lists the interfaces of the namespace for which `is` returns true, in the order of their
+// indices. Only their drivers are asked.
 func Select(is func(index int, name string) bool) (ifis []Interface, err error) {
 	links, err := netlink.LinkList()
 	// While interfaces come and go the list may lack some. Whoever watches looks again.

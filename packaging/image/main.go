@@ -108,7 +108,7 @@ func imageOf(root, architecture, version string, made time.Time) (v1.Image, erro
 	open := func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(files.Bytes())), nil }
 	layer, err := tarball.LayerFromOpener(open,
 		tarball.WithMediaType(types.OCILayer), tarball.WithCompressionLevel(gzip.BestCompression),
-		tarball.WithCompressedCaching) // or its digest and its bytes would be compressed one after the other
+		tarball.WithCompressedCaching) // compressed once, not for its digest and again for its bytes
 	if err != nil {
 		return nil, err
 	}

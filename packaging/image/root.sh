@@ -9,7 +9,7 @@ cd "$(dirname "$0")/../.."
 rm -rf "$root"
 
 install -D -m 0755 "$binary" "$root/usr/bin/xdpcap"
-# A hard link is a file to whoever copies tcpdump alone into another image.
+# A hard link, because some copy tcpdump alone into another image, where a symbolic link would dangle.
 ln "$root/usr/bin/xdpcap" "$root/usr/bin/tcpdump"
 install -D -m 0644 packaging/copyright "$root/usr/share/doc/xdpcap/copyright"
 install -D -m 0644 "$sbom" "$root/usr/share/doc/xdpcap/sbom.cdx.json"

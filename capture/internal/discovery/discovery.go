@@ -1,5 +1,5 @@
-// Package discovery finds the interfaces of a network namespace whose names somebody wants, as they
-// come and go.
+// Package discovery finds the interfaces of a network namespace whose names a caller accepts, as
+// they come and go.
 package discovery
 
 import (

@@ -1,5 +1,5 @@
-// Kafka is a broker that speaks Kafka's protocol, with one topic, for fleet.sh: a trial of a fleet
-// needs no cluster of its own. Everything that it has been sent is gone when it ends.
+// Kafka is a broker that speaks Kafka's protocol, with one topic, for fleet.sh: so a trial of a
+// fleet needs no cluster. It keeps messages in memory alone.
 //
 //	kafka ADDRESS:PORT TOPIC PARTITIONS GROUP
 //

@@ -79,7 +79,7 @@ before the kernel's stack, its firewall and tcpdump see them.
 
   xdpcap interfaces                    list the interfaces
   xdpcap probe -i eth0                 what is possible on this one
-  xdpcap -i eth0 'tcp port 443'        print what matches, a line each
+  xdpcap -i any 'tcp port 443'         print what matches, on all interfaces
   xdpcap -i eth0 -w out.pcapng         into a file for Wireshark; Ctrl-C ends it
   xdpcap -i eth0 --verdict drop        what the XDP program there drops
   xdpcap count -i eth0 --flows 10      who sends most
@@ -205,7 +205,7 @@ func (o *Options) answerWireshark(cmd *cobra.Command) error {
 }
 
 func (o *Options) whereFlags(f *pflag.FlagSet) {
-	f.StringArrayVarP(&o.interfaces, "interface", "i", nil, "capture on this `interface`; repeat it for several. any is all that are up, 'veth*' those with such a name, also those that come later. What passes two of them is captured at each")
+	f.StringArrayVarP(&o.interfaces, "interface", "i", nil, "capture on this `interface`; repeat it for several. any captures on all that are up, 'veth*' on those whose names match, both also on those that come up later. A packet that passes two of them is captured at each")
 	f.StringSliceVar(&o.except, "except", nil, "with -i any or a pattern, omit these `interfaces`: names or patterns, such as lo,docker*")
 	f.StringVarP(&o.directionName, "direction", "Q", "in", "take what the interface receives (`in`), what it sends (out), or both (inout)")
 	frame.TakesWords(f, "direction", "in", "out", "inout")
@@ -236,7 +236,7 @@ func (o *Options) packetFlags(f *pflag.FlagSet) {
 
 func (o *Options) amountFlags(f *pflag.FlagSet) {
 	o.buffer = frame.Size{Unit: 1 << 10}
-	f.VarP(&o.snapLen, "snapshot-length", "s", "keep this many `bytes` of each packet; headers keeps its headers without the payload, headers+64 also 64 bytes of that; 0 keeps as many as possible: "+longestPackets())
+	f.VarP(&o.snapLen, "snapshot-length", "s", "keep this many `bytes` of each packet; headers keeps its headers without payload, headers+64 also 64 bytes of payload; 0 keeps as many as possible: "+longestPackets())
 	frame.TakesWords(f, "snapshot-length", headersWord)
 	f.Uint64VarP(&o.Count, "packet-count", "c", 0, "end after this many `packets`")
 	frame.DurationVar(f, &o.Duration, "duration", 0, "end after this `time`: 10s or just 10, 5m, 1h")

@@ -25,8 +25,9 @@ type sourceSeries struct {
 	capture.Account
 }
 
-// seriesOf returns the accounts of the sources. Those with the same labels are added up: an
-// interface may have gone and come again. Where none is left with its labels, they are omitted.
+// seriesOf returns the accounts of the sources. Those with the same labels are added up, because an
+// interface may have gone and come again. If all sources with the same labels have gone, they are
+// omitted.
 func seriesOf(sources []capture.Source, gone []int, accounts capture.Accounts) (all []sourceSeries) {
 	indices := make(map[[4]string]int)
 	left := make(map[int]bool)

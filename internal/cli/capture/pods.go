@@ -9,8 +9,8 @@ import (
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
-// podInterfaces are the interfaces of the pod whose network namespace this process has entered: all
-// that can be captured but the loopback interface.
+// podInterfaces returns the interfaces of the pod whose network namespace this process has entered:
+// all that can be captured, except the loopback interface.
 func podInterfaces() (names []string, err error) {
 	ifis, err := xdp.Interfaces()
 	if err != nil {
@@ -28,7 +28,7 @@ func podInterfaces() (names []string, err error) {
 }
 
 // namePods tells the session the pods of this host. A capture without their names is better than
-// none, so an error is only told with -v.
+// none, so an error is only a notice with -v.
 func (r *captureRun) namePods(o *capture.Options) {
 	owners, err := r.o.Process.Pods()
 	if err != nil && !errors.Is(err, pods.ErrNoRuntime) && r.o.printing.Verbose > 0 {

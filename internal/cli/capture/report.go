@@ -52,7 +52,7 @@ func announce(out io.Writer, sources []capture.Source, o capture.Options, privil
 	frame.Say(out, "listening on %s, link-type EN10MB (Ethernet), snapshot length %s", where, lengthOf(o))
 }
 
-// lengthOf tells how much of each packet is kept.
+// lengthOf says how much of each packet is kept.
 func lengthOf(o capture.Options) string {
 	if !o.HeadersOnly {
 		return fmt.Sprint(o.SnapLen, " bytes")

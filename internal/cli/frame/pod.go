@@ -59,8 +59,8 @@ func (p *Process) Pods() (*pods.Owners, error) {
 	return owners, err
 }
 
-// homeVariable has the number of the open file that is the network namespace which this process has
-// left by executing itself again. From there it sees all pods of the host.
+// homeVariable has the number of an open file: the network namespace that this process left when it
+// executed itself again. All pods of the host are visible from there.
 const homeVariable = "XDPCAP_HOME_NETNS"
 
 // bequeathHome leaves a network namespace open, and named, for the process that is executed next.

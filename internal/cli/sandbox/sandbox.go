@@ -79,8 +79,8 @@ func (o *Options) KeepNetAdmin(toDo string) {
 	}
 }
 
-// KeepAttaching keeps what it takes to attach to interfaces that come later. It is called when the
-// rest of the box is decided.
+// KeepAttaching keeps the rights that are needed to attach to interfaces that come later. Call it
+// after everything else about the box is decided.
 func (o *Options) KeepAttaching() {
 	if o.box == nil {
 		return
@@ -165,7 +165,7 @@ func (o *Options) String() string {
 	capabilities := "no capabilities"
 	switch {
 	case o.attaches:
-		capabilities = "the capabilities to attach to interfaces that come"
+		capabilities = "the capabilities to attach to interfaces that come later"
 	case len(o.atEnd) > 0:
 		capabilities = "CAP_NET_ADMIN alone, to " + strings.Join(o.atEnd, " and to ")
 	}
