@@ -240,6 +240,22 @@ func TestPatternsRefused(t *testing.T) {
 	}
 }
 
+// A setting of --except, which is meant for captures with a pattern, does not refuse others.
+func TestPatternsExceptSet(t *testing.T) {
+	for _, test := range []struct{ args, want string }{
+		{"-i none0", `interface "none0" does not exist`},
+		{"-i any --sink", "--sink and -i any: "},
+		{"-i none0 --except lo", "--except omits interfaces"},
+	} {
+		cmd := command(strings.Fields(test.args)...)
+		cmd.Env = append(cmd.Env, "XDPCAP_EXCEPT=lo")
+		out, err := cmd.CombinedOutput()
+		if err == nil || !strings.Contains(string(out), test.want) {
+			t.Errorf("xdpcap %s: %v, %s", test.args, err, out)
+		}
+	}
+}
+
 // A program that is attached to a captured interface, or detached from it, changes how its packets
 // are captured: it is traced, as a source of its own.
 func TestPatternsTraced(t *testing.T) {

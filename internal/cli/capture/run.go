@@ -86,6 +86,7 @@ func (r *captureRun) run(cmd *cobra.Command) (err error) {
 	if err := r.o.readFilter(cmd); err != nil {
 		return err
 	}
+	r.o.forgetExcept(cmd.Flags().Lookup("except"))
 	if err := r.o.check(cmd.Flags().Changed); err != nil {
 		return err
 	}

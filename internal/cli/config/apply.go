@@ -169,7 +169,7 @@ func (values flagSettings) apply(c *cobra.Command) error {
 			return refused(s, c, frame.InPlainWords(err))
 		}
 	}
-	return nil
+	return c.Flags().SetAnnotation(values[0].Flag, frame.SettingKey, []string{values[0].From})
 }
 
 // refused is the error that a command does not take a value.

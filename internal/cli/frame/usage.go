@@ -24,6 +24,10 @@ type PeerFlag struct {
 // meant for another command.
 const TypedKey = "typed"
 
+// SettingKey annotates a flag that was set in a file, in the environment or by the program's name,
+// and not on the command line.
+const SettingKey = "setting"
+
 // GroupKey is the annotation that names a flag's group.
 const GroupKey = "group"
 
