@@ -28,7 +28,7 @@ compare() {
 }
 changes=$(compare)
 broken=$(compare -incompatible)
-echo "The API since $since: ${changes:-unchanged}"
+echo "The API since $since:${changes:+$'\n'}${changes:- unchanged}"
 
 # series prints the versions that must stay compatible: 0.2 for v0.2.1, 1 for v1.2.3.
 series() { echo "$1" | sed -E 's/^v(0\.[0-9]+|[0-9]+).*/\1/'; }

@@ -119,6 +119,7 @@ func TestNetnsErrors(t *testing.T) {
 		{command("-D", "--netns="), `--netns "": must not be empty; see xdpcap --help`},
 		{command("-D", "--netns", "/nosuch"), "--netns /nosuch: no such file or directory"},
 		{command("-D", "--netns", fmt.Sprintf("/proc/%d/ns/uts", pid)), fmt.Sprintf("--netns /proc/%d/ns/uts: this is no network namespace", pid)},
+		{command("--netns", elsewhere), "which interface? -i NAME, or -i any for all; xdpcap interfaces --netns " + elsewhere + " lists them"},
 		{command("stats", "-i", "x", "--netns", "/dev/null"), "--netns /dev/null: this is no network namespace"},
 		{surroundings{Capabilities: []uintptr{unix.CAP_NET_ADMIN, unix.CAP_SYS_PTRACE}}.command(t, "-D", "--netns", elsewhere),
 			"--netns " + elsewhere + ": enter it: operation not permitted: this needs CAP_SYS_ADMIN"},

@@ -29,7 +29,7 @@ func (o *Options) check(given func(flag string) bool) (err error) {
 	}
 	switch {
 	case len(o.interfaces) == 0 && o.hookMap == "":
-		return withoutInterface(o.filter.Words)
+		return withoutInterface(o.filter.Words, o.Process.ListInterfaces())
 	case len(o.interfaces) > 0 && o.hookMap != "":
 		return errors.New("-i and --hook: a hook map is captured alone")
 	case o.buffer.Bytes != 0 && (o.buffer.Bytes < capture.MinBuffer || o.buffer.Bytes > capture.MaxBuffer):

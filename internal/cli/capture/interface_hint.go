@@ -14,8 +14,8 @@ var otherCommands = map[string]string{
 }
 
 // withoutInterface is the error of a capture without an interface, which takes its words for a
-// filter.
-func withoutInterface(words []string) error {
+// filter. list is the command that lists the interfaces.
+func withoutInterface(words []string, list string) error {
 	if len(words) > 0 {
 		if instead := otherCommands[words[0]]; instead != "" {
 			return fmt.Errorf("there is no command %q: say %s", words[0], instead)
@@ -24,5 +24,5 @@ func withoutInterface(words []string) error {
 			return fmt.Errorf("%s is a file: read it with xdpcap read %s", words[0], words[0])
 		}
 	}
-	return errors.New("which interface? -i NAME, or -i any for all; xdpcap interfaces lists them")
+	return errors.New("which interface? -i NAME, or -i any for all; " + list + " lists them")
 }
