@@ -28,9 +28,10 @@ func TestLoss(t *testing.T) {
 	}
 }
 
-// testLoss tells whether packets came all the time, as they must for a loss that goes on, and the
-// last of those that found room in the same second as the first that found none. A busy machine may
-// hold up this process for longer than the session measures.
+// testLoss returns false if the machine was too busy for the test. Packets must come all the time,
+// for a loss that goes on, and the last packet that found room must come in the same second as the
+// first that found none. A busy machine may hold up this process for longer than the session
+// measures.
 func testLoss(t *testing.T, want capture.LossCause) bool {
 	t.Helper()
 	pair, sender := newPair(t)

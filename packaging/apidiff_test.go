@@ -70,7 +70,7 @@ func (r *apiTree) diff(ok bool, since string, want ...string) {
 	}
 }
 
-// What changed since the tag before is told, and a version that must be compatible is.
+// The changes since the tag before are printed, and a version that must stay compatible is checked.
 func TestAPIDiff(t *testing.T) {
 	r := newAPITree(t)
 	r.commit("func Open(name string) {}\n", "")

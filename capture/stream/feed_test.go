@@ -204,8 +204,9 @@ func waitFor(t *testing.T, done func() bool) {
 }
 
 // expire ends the time that the client of this connection has for a batch, and waits until the feed
-// has given it up. It does so again and again: a batch that begins in between has its own time. It
-// begins when the client's kernel is full and nothing is under way, which would arrive uncounted.
+// has given it up. It does so again and again, because a batch that begins in between has a time of
+// its own. It starts when the client's kernel is full and no bytes are on their way, because those
+// would arrive uncounted.
 func (f *feed) expire(t *testing.T, peer net.Conn) {
 	t.Helper()
 	testnet.WaitFor(t, "a client to be given up", func() bool {

@@ -147,7 +147,8 @@ func TestServerHostileTLS(t *testing.T) {
 	before, memory := runtime.NumGoroutine(), heap()
 	hello := clientHello(t)
 	refused := uint64(0)
-	// Those that never end give way to later ones, but for the last ones, whose time ends.
+	// Handshakes that never end are given up when later ones need their place, or when their time
+	// is over.
 	for _, sent := range [][]byte{[]byte("GET / HTTP/1.1\r\n\r\n"), bytes.Repeat([]byte{22, 3, 1, 0x40, 0}, 10_000), hello, hello[:len(hello)/2], hello[:1], nil} {
 		for range 4 * MaxClients {
 			conn := connect(t, s.address, 0)

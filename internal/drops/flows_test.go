@@ -77,7 +77,7 @@ func TestFlowsOfLosses(t *testing.T) {
 	const sent = 30
 	pair := testnet.MustPair(t, testnet.PairOptions{Addresses: true, IPv6: true})
 	n := &network{t, pair, testnet.MustSender(t, pair)}
-	n.meet() // ARP's answers would find the slow queue full of others
+	n.meet() // otherwise answers to ARP would find the slow queue full of other packets
 	full := n.listen()
 	n.must(n.Rx.Do(func() error { // 1000 bytes per second
 		queue := netlink.QdiscAttrs{LinkIndex: n.RxIndex, Handle: netlink.MakeHandle(1, 0), Parent: netlink.HANDLE_ROOT}

@@ -270,7 +270,7 @@ func TestRuntime(t *testing.T) {
 	var readers [2]*Runtime
 	for i := range readers {
 		readers[i] = openIn(t, n.pair.Rx, func() (*Runtime, error) { return OpenRuntime(n.pair.RxName) })
-		// Only the first one is there for the first of these.
+		// The frames of the first round are seen by the first reader alone.
 		testnet.Send(t, n.pair, slices.Repeat([][]byte{testnet.UDPFrame(testnet.MinFrame, 0)}, frames)...)
 	}
 	for i, r := range readers {
