@@ -101,7 +101,7 @@ done
 join clickhouse1 4
 join clickhouse2 5
 
-# ClickHouse looks for this machine's own name with each query, too, and no name server answers here.
+# ClickHouse also looks up this machine's own name with each query, and no name server answers here.
 cat >"$dir/hosts" <<HOSTS
 127.0.0.1 localhost $(hostname)
 10.99.1.1 kafka.example collector.example
@@ -120,8 +120,8 @@ for server in "${servers[@]}"; do
     query "$server" "$(block 'CREATE TABLE flows_queue')"
 done
 
-# taken waits until both servers are in their group, and have taken this many messages for good. Until
-# the group is stable, messages may be taken twice.
+# taken waits until both servers are in their group, and have taken this many messages for good.
+# Until the group is stable, messages may be taken twice.
 taken() { wait_for sh -c "tail -n 1 '$dir/kafka.log' | grep -qx 'clickhouse: Stable, 2 members, $1 messages taken'"; }
 taken 0
 
