@@ -47,7 +47,7 @@ func TestDocumentedFlags(t *testing.T) {
 
 // flagsOfOthers are those of skopeo, kubectl, ksniff and the like, by the pages that name them.
 var flagsOfOthers = map[string][]string{
-	"docs/kubernetes.md": {"all", "custom", "for", "from", "image", "profile", "security-opt", "target", "tcpdump-image", "timeout"},
+	"docs/kubernetes.md": {"all", "custom", "for", "from", "image", "image-pull-policy", "profile", "security-opt", "target", "tcpdump-image", "timeout"},
 }
 
 // The documents name no flag that no command has. One with an underscore is another program's.

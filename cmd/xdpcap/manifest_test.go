@@ -32,6 +32,7 @@ type podSpec struct {
 
 type containerSpec struct {
 	Image           string
+	ImagePullPolicy string
 	Args            []string
 	Ports           []struct{ ContainerPort int }
 	ReadinessProbe  struct{ HTTPGet struct{ Path string } }
@@ -157,6 +158,9 @@ func TestManifests(t *testing.T) {
 	want.AllowPrivilegeEscalation, want.ReadOnlyRootFilesystem = &no, true
 	want.Capabilities.Drop, want.Capabilities.Add = []string{"ALL"}, []string{"BPF", "NET_ADMIN", "PERFMON"}
 	for name, spec := range specs {
+		if spec.ImagePullPolicy != "IfNotPresent" {
+			t.Errorf("%s does not use an image that is on the node alone", name)
+		}
 		if diff := cmp.Diff(want, spec.SecurityContext); diff != "" {
 			t.Errorf("%s: %s", name, diff)
 		}
