@@ -26,6 +26,7 @@ ARM64_PACKAGES    := qemu-system-arm
 BENCH_PACKAGES    := $(TEST_PACKAGES) xdp-tools netsniff-ng
 HOST_PACKAGES     := prometheus systemd pmacct jq yq libcap2-bin openssh-client runc skopeo umoci \
                      golang-github-containers-common clickhouse-server clickhouse-client curl
+KUBERNETES_PACKAGES := etcd-server containerd containernetworking-plugins runc skopeo umoci busybox-static tshark
 
 # How bpf2go compiles each program that a //go:generate line names. bpf/include/build.h looks for MAKE_GENERATE.
 export BPF2GO_CC     := clang-19
@@ -36,7 +37,7 @@ GENERATED = $(shell git ls-files '*_bpfel.go' '*_bpfel.o')
 C_FILES  := $(wildcard bpf/*.c bpf/include/*.h testdata/*.c)
 GO_FILES  = $(filter-out $(GENERATED),$(shell git ls-files '*.go'))
 
-.PHONY: build run test test-host test-race test-kernels lint generate bench fuzz vulncheck man clean help
+.PHONY: build run test test-host test-race test-kernels test-kubernetes lint generate bench fuzz vulncheck man clean help
 
 build: ## build bin/xdpcap, one static binary
 	$(GO_BUILD) -o $(BIN) ./cmd/xdpcap
@@ -83,11 +84,21 @@ test-kernels: ## run the tests in Debian's kernels 6.1 and 6.12 under qemu, or i
 	$(GO) build -o bin/kernels ./internal/tools/kernels
 	$(URGENT) bin/kernels -run '$(RUN)' $(KERNEL)
 
+# The programs of Kubernetes that internal/tools/kubernetes/go.mod pins are built once.
+KUBERNETES := bin/kubernetes/built
+$(KUBERNETES): internal/tools/kubernetes/go.mod
+	cd $(<D) && $(GO) build -trimpath -buildvcs=false -ldflags '-s -w' -o $(CURDIR)/$(@D)/ tool
+	touch $@
+
+test-kubernetes: build $(KUBERNETES) ## test image, manifests and docs/kubernetes.md in a Kubernetes of its own, as root: the first time it builds that for ten minutes
+	@$(call need,$(KUBERNETES_PACKAGES))
+	$(SUDO) env PATH="$$PATH" XDPCAP="$(CURDIR)/$(BIN)" CGO_ENABLED=0 CI="$(CI)" $(GO) test -tags kubernetes -count=1 -timeout 20m -v -run '^TestKubernetes$$' ./cmd/xdpcap
+
 lint: ## gofmt, vet, staticcheck, clang-format, and generated code equal to the committed
 	@$(call need,$(GENERATE_PACKAGES))
 	@out=$$(gofmt -l .); [ -z "$$out" ] || { echo "gofmt would change: $$out"; exit 1; }
-	$(GO) vet ./...
-	$(GO) tool staticcheck ./...
+	$(GO) vet -tags kubernetes ./...
+	$(GO) tool staticcheck -tags kubernetes ./...
 	@$(call forbid,./internal/cli/...,github.com/cilium)
 	@$(call forbid,./internal/pcapng ./internal/sflow,\.)
 	@$(call forbid-deps,./filter,github.com/cilium)
