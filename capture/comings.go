@@ -184,8 +184,8 @@ func (s *Session) refuse(ifi xdp.Interface, err error) {
 }
 
 // come begins to capture on an interface. The kernel attaches no program below an interface that
-// runs one. If the session itself runs it there, its capture ends there and begins again later. That
-// would be in vain if somebody else runs one there, too.
+// runs one. If the session itself runs it there, its capture ends there and begins again later,
+// unless somebody else runs one there, too: then it would be in vain.
 func (s *Session) come(ifi xdp.Interface) error {
 	err := s.comeOnce(ifi)
 	if errors.Is(err, xdp.ErrBelow) {
