@@ -76,7 +76,7 @@ func (s *Session) meetFirst() (err error) {
 		failed = append(failed, err)
 	}
 	none := !slices.ContainsFunc(s.comings.all, func(c *coming) bool { return !c.gone })
-	switch err := errors.Join(failed...); {
+	switch err := oneFor(failed); {
 	case none && err != nil:
 		return err
 	case none:

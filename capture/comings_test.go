@@ -241,7 +241,7 @@ func TestPatternsTooLate(t *testing.T) {
 	f.end()
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if diff := cmp.Diff([]string{"no interface that is up matches veth*: waiting for one"}, f.notices); diff != "" {
+	if diff := cmp.Diff([]string{"no interface among veth* is up: waiting for one"}, f.notices); diff != "" {
 		t.Error(diff)
 	}
 }

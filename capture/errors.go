@@ -2,6 +2,8 @@ package capture
 
 import (
 	"errors"
+	"fmt"
+	"slices"
 
 	"github.com/xdpcap/xdpcap/internal/support"
 	"github.com/xdpcap/xdpcap/internal/xdp"
@@ -55,3 +57,16 @@ var (
 	// the session without an error.
 	ErrEnough = errors.New("the output has as much as requested")
 )
+
+// oneFor returns the first of the errors of all interfaces, because the others are mostly like it and
+// there may be hundreds. It is nil if all of them are.
+func oneFor(errs []error) error {
+	failed := slices.DeleteFunc(slices.Clone(errs), func(err error) bool { return err == nil })
+	switch len(failed) {
+	case 0:
+		return nil
+	case 1:
+		return failed[0]
+	}
+	return fmt.Errorf("none of %d interfaces can be captured: %w", len(failed), failed[0])
+}

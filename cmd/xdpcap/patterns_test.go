@@ -241,6 +241,16 @@ func TestPatternsRefused(t *testing.T) {
 	}
 }
 
+// Where none of many interfaces can be captured, one line says why.
+func TestPatternsNone(t *testing.T) {
+	pair := testnet.MustPair(t, testnet.PairOptions{})
+	testnet.MustPair(t, testnet.PairOptions{Rx: pair.Rx, RxName: "rx1", TxName: "tx1"})
+	out := runInside(t, pair.Rx, command("-i", "rx*", "--verdict", "drop", "--duration", "1"))
+	if !strings.HasPrefix(out, "xdpcap: none of 2 interfaces can be captured: rx") || strings.Count(out, "\n") != 1 {
+		t.Error(out)
+	}
+}
+
 // A setting of --except, which is meant for captures with a pattern, does not refuse others.
 func TestPatternsExceptSet(t *testing.T) {
 	pair := testnet.MustPair(t, testnet.PairOptions{})
