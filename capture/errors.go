@@ -58,8 +58,8 @@ var (
 	ErrEnough = errors.New("the output has as much as requested")
 )
 
-// oneFor returns the first of the errors of all interfaces, because the others are mostly like it and
-// there may be hundreds. It is nil if all of them are.
+// oneFor returns the first of the errors of many interfaces, because the others are mostly like it
+// and there may be hundreds. It is nil if all of them are.
 func oneFor(errs []error) error {
 	failed := slices.DeleteFunc(slices.Clone(errs), func(err error) bool { return err == nil })
 	switch len(failed) {

@@ -49,8 +49,22 @@ type Session struct {
 	causes []error // what ended the session, and errors of detaching
 }
 
+// openTries is how often Open chooses the size of the rings.
+const openTries = 3
+
 // Open attaches to the interfaces and starts capturing. After an error it is attached to none.
-func Open(o Options) (*Session, error) {
+func Open(o Options) (s *Session, err error) {
+	for range openTries {
+		s, err = openOnce(o)
+		// Others of this user may have locked memory after the default size was found to fit.
+		if o.Buffer != 0 || !errors.Is(err, ErrLockedMemory) {
+			break
+		}
+	}
+	return s, err
+}
+
+func openOnce(o Options) (*Session, error) {
 	o, err := o.withDefaults()
 	if err != nil {
 		return nil, err

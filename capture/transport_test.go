@@ -1,9 +1,12 @@
 package capture
 
 import (
+	"errors"
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/xdpcap/xdpcap/internal/testnet"
 )
 
 // A transport that is added to the table is known wherever its kind is asked for: by users, when
@@ -57,5 +60,37 @@ func TestTransportKinds(t *testing.T) {
 	d.Options = o
 	if header := string(NewEncoder(&d, EncoderOptions{}).Header(nil)); !strings.Contains(header, "transport: mail, ") {
 		t.Errorf("the file does not name the transport: %q", header)
+	}
+}
+
+// Another capture may lock memory between the trial of the rings' size and their opening. If the
+// size is the default, it is chosen once more. A size that was asked for is refused at once.
+func TestOpenChoosesRingsAgain(t *testing.T) {
+	testnet.RequireRoot(t)
+	last := transportKinds
+	t.Cleanup(func() { transportKinds = last })
+	fits, refused := 0, 0
+	added := Transport(len(last))
+	transportKinds = append(last[:len(last):len(last)], &transportKind{
+		name: "crowded", maxSnapLen: 1000, maxRing: MinBuffer, memory: perfRings,
+		fit: func(o *Options) error { fits++; o.Buffer = MinBuffer; return nil },
+		open: func(*Options) transport {
+			refused--
+			return &listTransport{calls: []listCall{{err: map[bool]error{true: ErrLockedMemory}[refused >= 0]}}, number: 1}
+		},
+	})
+	pair := testnet.MustPair(t, testnet.PairOptions{})
+	for _, test := range []struct{ buffer, refused, fits int }{{0, 0, 1}, {0, 2, 3}, {0, 9, openTries}, {MinBuffer, 1, 1}} {
+		fits, refused = 0, test.refused
+		err := pair.Rx.Do(func() error {
+			s, err := Open(Options{Interfaces: []string{pair.RxName}, Transport: added, Buffer: test.buffer})
+			if err != nil {
+				return err
+			}
+			return s.Close()
+		})
+		if fits != test.fits || errors.Is(err, ErrLockedMemory) != (test.refused >= test.fits) {
+			t.Errorf("%+v: the size was chosen %d times, %v", test, fits, err)
+		}
 	}
 }
