@@ -1,6 +1,10 @@
 package file
 
-import "slices"
+import (
+	"slices"
+
+	"github.com/xdpcap/xdpcap/internal/pcapng"
+)
 
 // departures are the sources of a session whose interfaces have gone. Their statistics are written
 // as soon as the file has all their packets.
@@ -63,4 +67,38 @@ func (f *File) tellDepartures() error {
 		return true
 	})
 	return nil
+}
+
+// abridge leaves only the name of an interface that has gone in the header of the next file, which
+// has none of its packets. Where interfaces come and go for weeks, their descriptions would
+// otherwise become most of each file.
+func (f *File) abridge() {
+	if _, ok := f.writer.enc.(pcapngEncoder); !ok || len(f.departures.told) == 0 {
+		return
+	}
+	var header []byte
+	source := 0
+	for rest := f.header; len(rest) > 0; {
+		size, _, err := pcapng.BlockLength(rest, false)
+		if err != nil {
+			return
+		}
+		block, err := pcapng.ParseBlock(rest[:size], false)
+		if err != nil {
+			return
+		}
+		rest = rest[size:]
+		if block.Type != pcapng.TypeInterface {
+			header = append(header, block.Raw...)
+			continue
+		}
+		if at, ok := f.departures.told[source]; ok && at.file < f.place.Number {
+			i, _ := pcapng.ParseInterface(block)
+			header = pcapng.AppendInterface(header, &pcapng.Interface{Name: i.Name, LinkType: i.LinkType, SnapLen: i.SnapLen})
+		} else {
+			header = append(header, block.Raw...)
+		}
+		source++
+	}
+	f.header = header
 }

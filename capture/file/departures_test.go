@@ -1,13 +1,17 @@
 package file
 
 import (
+	"bytes"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
 	"sync/atomic"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+	"github.com/gopacket/gopacket/pcapgo"
 	"golang.org/x/sys/unix"
 
 	"github.com/xdpcap/xdpcap/capture"
@@ -145,5 +149,75 @@ func TestDeparturesLimit(t *testing.T) {
 	own, err := f.End(all)
 	if err != nil || own.Total().Captured != interfaces {
 		t.Errorf("%d packets, %v", own.Total().Captured, err)
+	}
+}
+
+// A file that begins after an interface has gone has only its name, in the place by which packets of
+// others name theirs.
+func TestDeparturesInHeader(t *testing.T) {
+	dir := t.TempDir()
+	f, err := OpenSeries(Rotation{Path: func(p Place) string { return filepath.Join(dir, fmt.Sprint(p.Number)) }, Packets: 2}, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	final := capture.Accounts{{Seen: 1, Captured: 1}, {Seen: 2, Captured: 2}}
+	var gone, looked atomic.Bool
+	d := describeTwo()
+	d.Options.Filter = "udp"
+	d.More = func(int) []capture.Source { return nil }
+	d.Accounts = func() (capture.Accounts, error) { return final, nil }
+	d.Left = func(from int) []int {
+		looked.Store(gone.Load() && from > 0)
+		if !gone.Load() || from > 0 {
+			return nil
+		}
+		return []int{0}
+	}
+	if err := f.Begin(d); err != nil {
+		t.Fatal(err)
+	}
+	write := func(source uint16) {
+		t.Helper()
+		data := packetOf(60, 0)
+		err := f.Write([]capture.Packet{{Facts: &capture.Facts{WireLen: 60, Source: source}, Data: data}})
+		if err = errors.Join(err, f.Flush()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write(0)
+	gone.Store(true)
+	testnet.WaitFor(t, "the look at what has gone", func() bool {
+		f.writer.queue.wake()
+		return looked.Load()
+	})
+	write(1)
+	write(1)
+	if _, err := f.End(final); err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for number := range 2 {
+		data, err := os.ReadFile(filepath.Join(dir, fmt.Sprint(number)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		r, err := pcapgo.NewNgReader(bytes.NewReader(data), pcapgo.DefaultNgReaderOptions)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for err == nil {
+			_, _, err = r.ReadPacketData()
+		}
+		for i := range r.NInterfaces() {
+			ifi, err := r.Interface(i)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got = append(got, fmt.Sprintf("%d: %s %q %d of %d", number, ifi.Name, ifi.Filter, ifi.Statistics.PacketsReceived, ifi.SnapLength))
+		}
+	}
+	want := []string{`0: a "udp" 1 of 131070`, `0: b "udp" 1 of 131070`, `1: a "" 0 of 131070`, `1: b "udp" 1 of 131070`}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
 	}
 }

@@ -233,6 +233,7 @@ func (f *File) open(place Place) error {
 // start begins to write packets to a file.
 func (f *File) start(p *part) {
 	f.keeper.begin(p)
+	f.abridge()
 	p.stream.begin(f.header, f.written, f.sources, f.description.IsLive())
 	p.stream.tellAt(f.writer.options.StatisticsInterval, func() []byte { return f.statistics(f.lately(p.stream.taken)) })
 	if f.rotation.MaxBytes > 0 || f.rotation.MinFree > 0 {
