@@ -2,9 +2,8 @@ package capture
 
 import (
 	"errors"
-	"runtime"
-	"strings"
 	"testing"
+	"time"
 
 	"github.com/xdpcap/xdpcap/internal/testnet"
 )
@@ -37,13 +36,33 @@ func TestWatchIsJoined(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	w := s.watch
 	for range 2 {
 		if err := s.Close(); err != nil {
 			t.Error(err)
 		}
 	}
-	stacks := make([]byte, 1<<20)
-	if stacks = stacks[:runtime.Stack(stacks, true)]; strings.Contains(string(stacks), "startWatch") {
-		t.Errorf("it runs on:\n%s", stacks)
+	select {
+	case <-w.done: // the last that the goroutine does
+	default:
+		t.Error("it runs on")
 	}
+}
+
+// close returns only when the goroutine has ended.
+func TestWatchWaits(t *testing.T) {
+	w := &watch{quit: make(chan struct{}), done: make(chan struct{})}
+	returned := make(chan struct{})
+	go func() {
+		w.close()
+		close(returned)
+	}()
+	<-w.quit
+	select {
+	case <-returned:
+		t.Error("it does not wait")
+	case <-time.After(20 * time.Millisecond):
+	}
+	close(w.done)
+	<-returned
 }
