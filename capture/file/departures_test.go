@@ -152,8 +152,8 @@ func TestDeparturesLimit(t *testing.T) {
 	}
 }
 
-// A file that begins after an interface has gone has only its name, in the place by which packets of
-// others name theirs.
+// A file that begins after an interface has gone has only its name, which keeps the place by which
+// packets of others name theirs.
 func TestDeparturesInHeader(t *testing.T) {
 	dir := t.TempDir()
 	f, err := OpenSeries(Rotation{Path: func(p Place) string { return filepath.Join(dir, fmt.Sprint(p.Number)) }, Packets: 2}, Options{})
