@@ -51,7 +51,11 @@ for target in sysinit basic network shutdown; do
     printf '[Unit]\nDefaultDependencies=no\n' >run/units/$target.target
 done
 mkfifo dev/kmsg
-cat dev/kmsg >"$directory/log" &
+# Opened here, because the cat may begin when the log has no path any more. Without a reader of the
+# fifo systemd would wait for one.
+exec 3>"$directory/log"
+cat dev/kmsg >&3 &
+exec 3>&-
 
 pivot_root . mnt
 umount -l /mnt
