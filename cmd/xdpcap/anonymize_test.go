@@ -228,15 +228,7 @@ func TestAnonymizeCapture(t *testing.T) {
 	defer printed.Close()
 	p := listening(t, pair.Rx, printed, "-i", pair.RxName, "--anonymize", key, "-w", one, "-w", two, "-w", three, "--serve", ":0", "--print", "-U", "-v", "-e", "-XX",
 		"--count", "--json", filter)
-	var client net.Conn
-	if err := pair.Rx.Do(func() (err error) { client, err = net.Dial("tcp", served(t, p)); return err }); err != nil {
-		t.Fatal(err)
-	}
-	defer client.Close()
-	streamed := make([]byte, 4)
-	if _, err := io.ReadFull(client, streamed); err != nil { // from now on it gets every packet
-		t.Fatal(err)
-	}
+	client, streamed := join(t, pair, p)
 	testnet.Send(t, pair, frames...)
 	s := account(t, p.interrupt())
 	rest, err := io.ReadAll(client)

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"net"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -48,15 +47,7 @@ func testHeadersOutputs(t *testing.T, transport string) {
 	if text := fmt.Sprintf("snapshot length headers+%d\n", kept); !strings.Contains(p.said(), text) {
 		t.Errorf("no %q in %s", text, p.said())
 	}
-	var client net.Conn
-	if err := pair.Rx.Do(func() (err error) { client, err = net.Dial("tcp", served(t, p)); return err }); err != nil {
-		t.Fatal(err)
-	}
-	defer client.Close()
-	streamed := make([]byte, 4)
-	if _, err := io.ReadFull(client, streamed); err != nil { // from now on it gets every packet
-		t.Fatal(err)
-	}
+	client, streamed := join(t, pair, p)
 	testnet.Send(t, pair, frames...)
 	if s := account(t, p.interrupt()); s.Captured != uint64(len(frames)) || s.Bytes != bytesKept {
 		t.Errorf("summary %+v", s)

@@ -49,6 +49,21 @@ func served(t *testing.T, p *process) string {
 	return m[1]
 }
 
+// join connects a client to a capture with --serve, and returns what it reads first. From then on
+// the client gets every packet.
+func join(t *testing.T, pair *testnet.Pair, p *process) (client net.Conn, first []byte) {
+	t.Helper()
+	if err := pair.Rx.Do(func() (err error) { client, err = net.Dial("tcp", served(t, p)); return err }); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { client.Close() })
+	first = make([]byte, 4)
+	if _, err := io.ReadFull(client, first); err != nil {
+		t.Fatal(err)
+	}
+	return client, first
+}
+
 // While a capture runs, tshark and read get the packets that it writes to its file, from the moment
 // they connect.
 func TestServe(t *testing.T) {
