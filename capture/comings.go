@@ -146,8 +146,7 @@ func (s *Session) follow(all bool) {
 		s.retire()
 	})
 	for _, ifi := range found {
-		state := fmt.Sprint(ifi.Name, ifi.Mode, ifi.Programs)
-		if before, ok := s.comings.refused[ifi.Index]; ok && before.state == state && time.Since(before.at) < refusedFor {
+		if before, ok := s.comings.refused[ifi.Index]; ok && before.state == stateOf(ifi) && time.Since(before.at) < refusedFor {
 			continue
 		}
 		// Stop waits for one interface at most.
@@ -171,8 +170,11 @@ func (s *Session) comeLate(ifi xdp.Interface) {
 	s.notice(fmt.Errorf("%s has come and is captured, too: %s", ifi.Name, s.roster.ways(came.sources)))
 }
 
-// refuse notes why an interface cannot be captured, and gives a notice if it is a new reason. That
-// it has gone already is none: nobody asked for it by name.
+// stateOf is what may make a difference to an interface that could not be captured before.
+func stateOf(ifi xdp.Interface) string { return fmt.Sprint(ifi.Name, ifi.Mode, ifi.Programs) }
+
+// refuse notes why an interface cannot be captured, and gives a notice if it is a new reason. It
+// says nothing of an interface that has gone already, because nobody asked for that by name.
 func (s *Session) refuse(ifi xdp.Interface, err error) {
 	if err == nil || errors.Is(err, ErrInterfaceGone) {
 		return
@@ -180,7 +182,7 @@ func (s *Session) refuse(ifi xdp.Interface, err error) {
 	if err.Error() != s.comings.refused[ifi.Index].why {
 		s.notice(fmt.Errorf("%s is not captured: %w", ifi.Name, err))
 	}
-	s.comings.refused[ifi.Index] = refusal{why: err.Error(), state: fmt.Sprint(ifi.Name, ifi.Mode, ifi.Programs), at: time.Now()}
+	s.comings.refused[ifi.Index] = refusal{why: err.Error(), state: stateOf(ifi), at: time.Now()}
 }
 
 // come begins to capture on an interface. The kernel attaches no program below an interface that

@@ -226,9 +226,9 @@ func (r *roster) free(numbers []int) {
 // add attaches hooks and lists their sources. counted reads what was counted in a slot so far.
 // After an error, the sources that are listed have gone. Nothing is listed if the first hook could
 // not be attached, unless it has seen packets, because its interface went right after it was
-// attached. To know that, add calls ended, which detaches it and waits until its program does not
-// run. To attach takes some 10 ms, in which the reader and others go on: only who meets a record of
-// such a source waits. Only one goroutine at a time may call it.
+// attached. To know that, add calls ended, which detaches it and waits until its program no longer
+// runs. Attaching takes some 10 ms. Meanwhile the reader and others go on, and wait only for the
+// source of a record that is not listed yet. Only one goroutine at a time may call it.
 func (r *roster) add(hooks []hook, numbers []int, arrival uint32, counted func(slot int) (programAccount, error), ended func([]hook) error) (sources []int, err error) {
 	r.adding.Lock()
 	defer r.adding.Unlock()

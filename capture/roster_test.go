@@ -164,8 +164,8 @@ func TestRosterFailures(t *testing.T) {
 	}
 }
 
-// While an interface that comes is attached to, which takes some 10 ms, nobody waits but who meets
-// a record of it.
+// Attaching to an interface that comes takes some 10 ms. Meanwhile a reader waits only if it meets
+// a record of that interface.
 func TestRosterWhileAttaching(t *testing.T) {
 	r := newRoster(&Options{Patterns: []string{"*"}}, nil)
 	counts := make(slotCounters)

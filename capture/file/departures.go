@@ -88,17 +88,15 @@ func (f *File) abridge() {
 			return
 		}
 		rest = rest[size:]
-		if block.Type != pcapng.TypeInterface {
-			header = append(header, block.Raw...)
-			continue
+		kept := block.Raw
+		if block.Type == pcapng.TypeInterface {
+			if at, ok := f.departures.told[source]; ok && at.file < f.place.Number {
+				i, _ := pcapng.ParseInterface(block)
+				kept = pcapng.AppendInterface(nil, &pcapng.Interface{Name: i.Name, LinkType: i.LinkType, SnapLen: i.SnapLen})
+			}
+			source++
 		}
-		if at, ok := f.departures.told[source]; ok && at.file < f.place.Number {
-			i, _ := pcapng.ParseInterface(block)
-			header = pcapng.AppendInterface(header, &pcapng.Interface{Name: i.Name, LinkType: i.LinkType, SnapLen: i.SnapLen})
-		} else {
-			header = append(header, block.Raw...)
-		}
-		source++
+		header = append(header, kept...)
 	}
 	f.header = header
 }
