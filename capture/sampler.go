@@ -6,6 +6,7 @@ import (
 	"maps"
 	"math"
 	"math/rand/v2"
+	"sync"
 	"time"
 
 	"github.com/cilium/ebpf"
@@ -35,16 +36,21 @@ type sampler struct {
 	polls     link.Link // the program that tells when a NAPI poll ends; nil = none
 }
 
+// samplerSpec is what the compiled bpf/sampler.c has. It is read once, and each session changes a
+// copy.
+var samplerSpec = sync.OnceValues(loadSampler)
+
 // newSampler creates the maps for a session with these sources. It takes over the transport.
 func newSampler(o *Options, r *roster, t transport) (*sampler, error) {
 	slots, hooks := r.arrays()
 	if most := int(samplerLimitMAX_HOOKS); hooks > most {
 		return nil, fmt.Errorf("capture at %d interfaces and programs: must be at most %d", hooks, most)
 	}
-	spec, err := loadSampler()
+	spec, err := samplerSpec()
 	if err != nil {
 		return nil, err
 	}
+	spec = spec.Copy()
 	k := &sampler{
 		options:   o,
 		roster:    r,
