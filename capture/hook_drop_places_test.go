@@ -23,7 +23,7 @@ import (
 func TestStackDropsOfProgram(t *testing.T) {
 	const each = 20
 	untraced := testnet.ProbeFentry() != nil || xdp.CheckTracing() != nil
-	eachTransport(t, func(t *testing.T, transport capture.Transport) {
+	sharedTransports(t, func(t *testing.T, transport capture.Transport) {
 		d := newDropTest(t)
 		target, err := testnet.AttachTarget(d.Rx, d.RxName, testnet.Hooked)
 		d.must(err)

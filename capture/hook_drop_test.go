@@ -278,49 +278,53 @@ func TestStackDropsChosen(t *testing.T) {
 
 // What an XDP program drops, or fails to redirect, is no packet that the stack throws away.
 func TestStackDropsAfterXDP(t *testing.T) {
+	d := newDropTest(t)
+	d.begin(capture.Options{})
+	counter, err := ebpf.NewMap(&ebpf.MapSpec{Type: ebpf.Array, KeySize: 4, ValueSize: 8, MaxEntries: 1})
+	d.must(err)
+	defer counter.Close()
+	var stack [][]byte // sent while there was no XDP program
 	for mode, flags := range map[string]link.XDPAttachFlags{"native": link.XDPDriverMode, "generic": link.XDPGenericMode} {
 		for _, verdict := range []xdp.Verdict{xdp.Drop, xdp.Aborted, xdp.Redirect} {
-			t.Run(fmt.Sprint(mode, " ", verdict), func(t *testing.T) {
-				d := newDropTest(t)
-				d.begin(capture.Options{})
-				counter, err := ebpf.NewMap(&ebpf.MapSpec{Type: ebpf.Array, KeySize: 4, ValueSize: 8, MaxEntries: 1})
-				d.must(err)
-				defer counter.Close()
-				drop, err := ebpf.NewProgram(&ebpf.ProgramSpec{
-					Name: "loses", Type: ebpf.XDP, License: "GPL",
-					Instructions: asm.Instructions{
-						asm.StoreImm(asm.RFP, -4, 0, asm.Word),
-						asm.Mov.Reg(asm.R2, asm.RFP),
-						asm.Add.Imm(asm.R2, -4),
-						asm.LoadMapPtr(asm.R1, counter.FD()),
-						asm.FnMapLookupElem.Call(),
-						asm.JEq.Imm(asm.R0, 0, "out"),
-						asm.Mov.Imm(asm.R1, 1),
-						asm.StoreXAdd(asm.R0, asm.R1, asm.DWord),
-						asm.Mov.Imm(asm.R0, int32(verdict)).WithSymbol("out"),
-						asm.Return(),
-					},
-				})
-				d.must(err)
-				defer drop.Close()
-				var attached link.Link
-				d.onRx(func() (err error) {
-					attached, err = link.AttachXDP(link.XDPOptions{Program: drop, Interface: d.RxIndex, Flags: flags})
-					return err
-				})
-				d.send(testnet.TxToRx(), 9, 20)
-				testnet.WaitFor(t, "the program to lose the packets", func() bool {
-					var n uint64
-					d.must(counter.Lookup(uint32(0), &n))
-					return n == 20
-				})
-				d.must(attached.Close())
-				last := d.send(testnet.TxToRx(), 9, 1)
-				packets, _ := d.end(1, 0)
-				if len(packets) != 1 || !bytes.Equal(packets[0].data, last[0]) {
-					t.Errorf("%d packets", len(packets))
-				}
+			d.must(counter.Put(uint32(0), uint64(0)))
+			drop, err := ebpf.NewProgram(&ebpf.ProgramSpec{
+				Name: "loses", Type: ebpf.XDP, License: "GPL",
+				Instructions: asm.Instructions{
+					asm.StoreImm(asm.RFP, -4, 0, asm.Word),
+					asm.Mov.Reg(asm.R2, asm.RFP),
+					asm.Add.Imm(asm.R2, -4),
+					asm.LoadMapPtr(asm.R1, counter.FD()),
+					asm.FnMapLookupElem.Call(),
+					asm.JEq.Imm(asm.R0, 0, "out"),
+					asm.Mov.Imm(asm.R1, 1),
+					asm.StoreXAdd(asm.R0, asm.R1, asm.DWord),
+					asm.Mov.Imm(asm.R0, int32(verdict)).WithSymbol("out"),
+					asm.Return(),
+				},
 			})
+			d.must(err)
+			defer drop.Close()
+			var attached link.Link
+			d.onRx(func() (err error) {
+				attached, err = link.AttachXDP(link.XDPOptions{Program: drop, Interface: d.RxIndex, Flags: flags})
+				return err
+			})
+			d.send(testnet.TxToRx(), 9, 20)
+			testnet.WaitFor(t, fmt.Sprintf("the %s program to lose the packets: %v", mode, verdict), func() bool {
+				var n uint64
+				d.must(counter.Lookup(uint32(0), &n))
+				return n == 20
+			})
+			d.must(attached.Close())
+			stack = append(stack, d.send(testnet.TxToRx(), 9, 1)...)
+			d.await(uint64(len(stack)), 0)
+		}
+	}
+	packets, _ := d.end(uint64(len(stack)), 0)
+	for i, p := range packets {
+		if i >= len(stack) || !bytes.Equal(p.data, stack[i]) {
+			t.Errorf("packet %d: %s: %x, want %x", i, p.cause, packets, stack)
+			break
 		}
 	}
 }
@@ -328,7 +332,7 @@ func TestStackDropsAfterXDP(t *testing.T) {
 // A packet in fragments is whole, and has the size of its segments. What came in several fragments
 // of IP is put together. Where only headers are wanted, it ends after them and the payload.
 func TestStackDropsFragments(t *testing.T) {
-	eachTransport(t, func(t *testing.T, transport capture.Transport) {
+	sharedTransports(t, func(t *testing.T, transport capture.Transport) {
 		for _, o := range []capture.Options{{}, {HeadersOnly: true}, {HeadersOnly: true, Payload: 15_000}} {
 			testStackDropsFragments(t, transport, o)
 		}
@@ -391,7 +395,7 @@ func testStackDropsFragments(t *testing.T, transport capture.Transport, o captur
 
 // A packet that has no Ethernet header yet gets one, with zero addresses and its protocol.
 func TestStackDropsWithoutHeader(t *testing.T) {
-	eachTransport(t, func(t *testing.T, transport capture.Transport) {
+	sharedTransports(t, func(t *testing.T, transport capture.Transport) {
 		const n = 10
 		d := newDropTest(t)
 		d.set("ipv4/neigh/rx0/unres_qlen_bytes", "1") // of a neighbour that does not answer yet
@@ -425,7 +429,7 @@ func TestStackDropsWithoutHeader(t *testing.T) {
 // A VLAN tag that is kept beside a packet is put back, also for the filter, and where the packet is
 // cut after its headers.
 func TestStackDropsTagged(t *testing.T) {
-	eachTransport(t, func(t *testing.T, transport capture.Transport) {
+	sharedTransports(t, func(t *testing.T, transport capture.Transport) {
 		d := newDropTest(t)
 		shot, err := ebpf.NewProgram(&ebpf.ProgramSpec{
 			Name: "shoots", Type: ebpf.SchedCLS, License: "GPL",

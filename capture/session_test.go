@@ -192,8 +192,18 @@ func TestImmediate(t *testing.T) {
 
 // eachTransport runs a test for every kind of transport.
 func eachTransport(t *testing.T, test func(t *testing.T, transport capture.Transport)) {
-	for _, transport := range []capture.Transport{capture.TransportPerf, capture.TransportRing} {
+	for _, transport := range capture.Transports() {
 		t.Run(transport.String(), func(t *testing.T) { test(t, transport) })
+	}
+}
+
+// sharedTransports is eachTransport for a test that takes seconds on an emulated machine, where it
+// runs for one kind of transport.
+func sharedTransports(t *testing.T, test func(t *testing.T, transport capture.Transport)) {
+	for _, transport := range capture.Transports() {
+		if testnet.Shared(int(transport)) {
+			t.Run(transport.String(), func(t *testing.T) { test(t, transport) })
+		}
 	}
 }
 
