@@ -45,7 +45,7 @@ func TestStackDrops(t *testing.T) {
 				}
 				return string(b)
 			}
-			const label = " rx0@drop[NO_SOCKET __udp4_lib_rcv] IP "
+			label := " rx0@drop[NO_SOCKET " + testnet.NoSocketFunction() + "] IP "
 			printed := map[string]string{"printed": text(lines.Name())}
 			if !testnet.Emulated() {
 				copied := filepath.Join(dir, "copied.pcapng")
@@ -68,7 +68,7 @@ func TestStackDrops(t *testing.T) {
 					if err := json.Unmarshal([]byte(line), &l); err != nil {
 						t.Fatal(err)
 					}
-					if got := fmt.Sprint(l); got != "{rx0 drop  NO_SOCKET __udp4_lib_rcv}" {
+					if got := fmt.Sprint(l); got != "{rx0 drop  NO_SOCKET "+testnet.NoSocketFunction()+"}" {
 						t.Errorf("%s: %s", where, got)
 					}
 					n++
@@ -88,7 +88,7 @@ func TestStackDrops(t *testing.T) {
 			}
 			for range 3 {
 				_, _, options, err := r.ReadPacketDataWithOptions()
-				if got := fmt.Sprint(options.Comments); err != nil || got != "[thrown away: NO_SOCKET in __udp4_lib_rcv]" {
+				if got := fmt.Sprint(options.Comments); err != nil || got != "[thrown away: NO_SOCKET in "+testnet.NoSocketFunction()+"]" {
 					t.Errorf("%s, %v", got, err)
 				}
 			}
@@ -161,7 +161,7 @@ func TestStackDropsRecorded(t *testing.T) {
 		said := waitForFile(t, p, written)
 		p.interrupt()
 		lines := mustRead(t, written)
-		if strings.Count(lines, "@drop[NO_SOCKET __udp4_lib_rcv]") != test.want || !strings.Contains(said, "recorded because of: "+test.trigger+", at ") {
+		if strings.Count(lines, "@drop[NO_SOCKET "+testnet.NoSocketFunction()+"]") != test.want || !strings.Contains(said, "recorded because of: "+test.trigger+", at ") {
 			t.Errorf("%s: %s: %s", test.trigger, said, lines)
 		}
 	}
@@ -208,7 +208,7 @@ func TestStackDropsSFlow(t *testing.T) {
 		}
 		discards := samplesOf(got, discardedSample)
 		for i, want := range []sflowSample{
-			{reason: 3, texts: "__udp4_lib_rcv NO_SOCKET"},
+			{reason: 3, texts: testnet.NoSocketFunction() + " NO_SOCKET"},
 			{reason: 257, texts: "ip_forward IP_INHDR"},
 			{reason: 256},
 		} {

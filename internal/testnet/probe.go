@@ -21,6 +21,18 @@ func TellsRefusals() bool {
 	return err == nil
 }
 
+// NoSocketFunction is the kernel's function that throws away a UDP packet over IPv4 for which no
+// socket waits. In newer kernels, such as 7.3, it is part of the only function that calls it.
+func NoSocketFunction() string {
+	const called = "__udp4_lib_rcv"
+	if kernel, err := kernelTypes.Kernel(); err == nil {
+		if _, err := kernel.AnyTypeByName(called); err != nil {
+			return "udp_rcv"
+		}
+	}
+	return called
+}
+
 // ProbeLiveFrames returns an error if BPF_PROG_RUN cannot send live frames here. Kernels older than
 // 5.18 refuse the flag. Needs root.
 func ProbeLiveFrames() error {
