@@ -35,7 +35,7 @@ func main() {
 		return
 	}
 	run := flag.String("run", "", "run only the tests that match `REGEXP`")
-	limit := flag.Duration("timeout", 40*time.Minute, "time for one kernel, boot and tests")
+	limit := flag.Duration("timeout", 60*time.Minute, "time for one kernel, boot and tests")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
