@@ -21,10 +21,11 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// accounts are the files that adduser and systemd-sysusers leave beside the lists of users. A Debian
-// without the package passwd does not have the lists of passwords before either.
+// accounts are the files that adduser and systemd-sysusers leave beside the lists of users. The
+// lists of passwords are among them where the package passwd is not installed.
 var accounts = []string{
-	"/etc/.pwd.lock", "/etc/group-", "/etc/gshadow", "/etc/gshadow-", "/etc/passwd-", "/etc/shadow", "/etc/shadow-", "/etc/subgid-", "/etc/subuid-",
+	"/etc/.pwd.lock", "/etc/group-", "/etc/gshadow", "/etc/gshadow-",
+	"/etc/passwd-", "/etc/shadow", "/etc/shadow-", "/etc/subgid-", "/etc/subuid-",
 }
 
 // run returns what a command prints, and ends the test if it fails.
