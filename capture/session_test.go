@@ -197,8 +197,8 @@ func eachTransport(t *testing.T, test func(t *testing.T, transport capture.Trans
 	}
 }
 
-// sharedTransports is eachTransport for a test that takes seconds on an emulated machine, where it
-// runs for one kind of transport.
+// sharedTransports does the same, but the two kernels that are always emulated run the test for one
+// kind of transport each, because there it takes seconds.
 func sharedTransports(t *testing.T, test func(t *testing.T, transport capture.Transport)) {
 	for _, transport := range capture.Transports() {
 		if testnet.Shared(int(transport)) {

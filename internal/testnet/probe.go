@@ -22,7 +22,8 @@ func TellsRefusals() bool {
 }
 
 // NoSocketFunction is the kernel's function that throws away a UDP packet over IPv4 for which no
-// socket waits. In newer kernels, such as 7.3, it is part of the only function that calls it.
+// socket waits. Newer kernels, such as 7.3, have no function of the first name: its code is in its
+// caller, udp_rcv.
 func NoSocketFunction() string {
 	const called = "__udp4_lib_rcv"
 	if kernel, err := kernelTypes.Kernel(); err == nil {
