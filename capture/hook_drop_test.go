@@ -12,7 +12,6 @@ import (
 
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/asm"
-	"github.com/cilium/ebpf/link"
 	gocmp "github.com/google/go-cmp/cmp"
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
@@ -278,44 +277,22 @@ func TestStackDropsChosen(t *testing.T) {
 
 // What an XDP program drops, or fails to redirect, is no packet that the stack throws away.
 func TestStackDropsAfterXDP(t *testing.T) {
+	const n = 20
 	d := newDropTest(t)
 	d.begin(capture.Options{})
-	counter, err := ebpf.NewMap(&ebpf.MapSpec{Type: ebpf.Array, KeySize: 4, ValueSize: 8, MaxEntries: 1})
-	d.must(err)
-	defer counter.Close()
 	var stack [][]byte // sent while there was no XDP program
-	for mode, flags := range map[string]link.XDPAttachFlags{"native": link.XDPDriverMode, "generic": link.XDPGenericMode} {
+	for _, generic := range []bool{false, true} {
 		for _, verdict := range []xdp.Verdict{xdp.Drop, xdp.Aborted, xdp.Redirect} {
-			d.must(counter.Put(uint32(0), uint64(0)))
-			drop, err := ebpf.NewProgram(&ebpf.ProgramSpec{
-				Name: "loses", Type: ebpf.XDP, License: "GPL",
-				Instructions: asm.Instructions{
-					asm.StoreImm(asm.RFP, -4, 0, asm.Word),
-					asm.Mov.Reg(asm.R2, asm.RFP),
-					asm.Add.Imm(asm.R2, -4),
-					asm.LoadMapPtr(asm.R1, counter.FD()),
-					asm.FnMapLookupElem.Call(),
-					asm.JEq.Imm(asm.R0, 0, "out"),
-					asm.Mov.Imm(asm.R1, 1),
-					asm.StoreXAdd(asm.R0, asm.R1, asm.DWord),
-					asm.Mov.Imm(asm.R0, int32(verdict)).WithSymbol("out"),
-					asm.Return(),
-				},
-			})
+			receiver, err := testnet.AttachReceiver(d.Rx, d.RxName, verdict, testnet.ReceiverOptions{Count: true, Generic: generic})
 			d.must(err)
-			defer drop.Close()
-			var attached link.Link
-			d.onRx(func() (err error) {
-				attached, err = link.AttachXDP(link.XDPOptions{Program: drop, Interface: d.RxIndex, Flags: flags})
-				return err
+			defer receiver.Close()
+			d.send(testnet.TxToRx(), 9, n)
+			testnet.WaitFor(t, fmt.Sprintf("the program to lose the packets: %v, generic %v", verdict, generic), func() bool {
+				total, err := receiver.Total()
+				d.must(err)
+				return total.Packets == n
 			})
-			d.send(testnet.TxToRx(), 9, 20)
-			testnet.WaitFor(t, fmt.Sprintf("the %s program to lose the packets: %v", mode, verdict), func() bool {
-				var n uint64
-				d.must(counter.Lookup(uint32(0), &n))
-				return n == 20
-			})
-			d.must(attached.Close())
+			d.must(receiver.Close())
 			stack = append(stack, d.send(testnet.TxToRx(), 9, 1)...)
 			d.await(uint64(len(stack)), 0)
 		}

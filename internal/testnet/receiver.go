@@ -28,6 +28,8 @@ type ReceiverOptions struct {
 	// reads them: the least that a capture does. Not together with Count. Packets must come on one
 	// CPU only.
 	Copy bool
+
+	Generic bool // in generic mode, not in the driver's
 }
 
 // Receiver is an attached XDP program that returns the same verdict for every packet. The cost of a
@@ -46,7 +48,7 @@ func AttachReceiver(ns *Namespace, ifname string, verdict xdp.Verdict, opts Rece
 	r := &Receiver{}
 	err := r.load(verdict, opts)
 	if err == nil {
-		err = ns.Do(func() error { return r.attach(ifname) })
+		err = ns.Do(func() error { return r.attach(ifname, opts) })
 	}
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("attach receiver to %s: %w", ifname, err), r.Close())
@@ -112,15 +114,19 @@ func (r *Receiver) loadCopying(verdict xdp.Verdict) error {
 	return nil
 }
 
-func (r *Receiver) attach(ifname string) error {
+func (r *Receiver) attach(ifname string, opts ReceiverOptions) error {
 	netif, err := net.InterfaceByName(ifname)
 	if err != nil {
 		return err
 	}
+	flags := link.XDPDriverMode
+	if opts.Generic {
+		flags = link.XDPGenericMode
+	}
 	r.link, err = link.AttachXDP(link.XDPOptions{
 		Program:   r.prog,
 		Interface: netif.Index,
-		Flags:     link.XDPDriverMode,
+		Flags:     flags,
 	})
 	return err
 }
