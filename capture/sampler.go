@@ -36,8 +36,8 @@ type sampler struct {
 	polls     link.Link // the program that tells when a NAPI poll ends; nil = none
 }
 
-// samplerSpec returns the programs and maps of the compiled bpf/sampler.c. A process reads them once,
-// because that takes some 10 ms. Each session changes a copy.
+// samplerSpec returns the programs and maps of the compiled bpf/sampler.c. A process reads them
+// once, because that takes some 10 ms. Each session changes a copy.
 var samplerSpec = sync.OnceValues(loadSampler)
 
 // newSampler creates the maps for a session with these sources. It takes over the transport.
