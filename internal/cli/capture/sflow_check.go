@@ -34,7 +34,7 @@ func (c *Options) checkSFlow(given func(flag string) bool) error {
 		o.Header = agent.DefaultHeader + int(c.snapLen.payload)
 	case given("snapshot-length"):
 		o.Header = int(c.snapLen.Bytes)
-	case !c.Print && !slices.ContainsFunc(c.Targets, func(t outputs.Target) bool { return !isSFlow(t) }):
+	case !c.Print && c.Live.Serve == "" && !slices.ContainsFunc(c.Targets, func(t outputs.Target) bool { return !isSFlow(t) }):
 		c.snapLen.Bytes = agent.DefaultHeader
 	}
 	return nil

@@ -34,6 +34,7 @@ func TestSFlowFlags(t *testing.T) {
 		{"-w sflow://h -s 64", 64, 64},
 		{"-w sflow://h -w out.pcapng", 0, 0},
 		{"-w sflow://h --print", 0, 0},
+		{"-w sflow://h --serve 127.0.0.1:0", 0, 0},
 		{"-w sflow://h -s headers", 0, 128},
 		{"-w sflow://h -s headers+100", 0, 228},
 	} {
