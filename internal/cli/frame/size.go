@@ -16,7 +16,10 @@ type Size struct {
 
 var suffixes = map[byte]int64{'k': 1 << 10, 'm': 1 << 20, 'g': 1 << 30}
 
-// Set, String and Type are pflag.Value's.
+// maxSize leaves room for what is added to a size, such as that of headers.
+const maxSize = math.MaxInt64 - 1<<30
+
+// Set, String and Type are pflag.Value's. Set takes what String returns.
 func (s *Size) Set(text string) error {
 	digits, unit := text, s.Unit
 	short := strings.TrimSuffix(text, "iB")
@@ -26,7 +29,7 @@ func (s *Size) Set(text string) error {
 		}
 	}
 	n, err := strconv.ParseInt(digits, 10, 64)
-	if err != nil || n < 0 || n > math.MaxInt64/max(s.Unit, 1<<30) || strings.HasPrefix(digits, "+") {
+	if err != nil || n < 0 || n > maxSize/unit || strings.HasPrefix(digits, "+") {
 		return fmt.Errorf("must be a number, which may end in k, M or G")
 	}
 	s.Bytes = n * unit
@@ -37,7 +40,12 @@ func (s *Size) String() string {
 	if s.Bytes == 0 || s.Unit == 0 {
 		return ""
 	}
+	if s.Bytes%s.Unit != 0 { // of a number with a suffix
+		return strconv.FormatInt(s.Bytes>>10, 10) + "k"
+	}
 	return strconv.FormatInt(s.Bytes/s.Unit, 10)
 }
 
 func (s *Size) Type() string { return "size" }
+
+func (s *Size) forget() { s.Bytes = 0 }
