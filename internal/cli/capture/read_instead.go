@@ -1,6 +1,7 @@
 package capture
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 
@@ -43,6 +44,8 @@ func readLine(read *cobra.Command, given *pflag.FlagSet, files, words []string) 
 		case f.Name == "read-file" || ok && peer.accepted != "":
 		case read.Flags().Lookup(f.Name) == nil:
 			err = fmt.Errorf("%s does not work with -r: omit it; see xdpcap read --help", frame.FlagName(f))
+		case f.Name == "json" && f.Value.String() != onStderr:
+			err = errors.New("--json=FILE does not work with -r, which prints packets as JSON to standard output: say --json >FILE")
 		case f.Name == "json":
 			args = append(args, "--json")
 		case isSlice(f.Value):
