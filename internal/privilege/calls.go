@@ -98,6 +98,10 @@ func policyOf(work []Work, architecture string) (*seccomp.Policy, error) {
 	// Allows new threads, but no new processes. A filter cannot see the flags of clone3, and
 	// callers of clone3 fall back to clone if it is missing.
 	conditional := []seccomp.NameWithConditions{equal("clone", unix.CLONE_THREAD, seccomp.BitsSet)}
+	if slices.Contains(work, Files) {
+		// Sets nothing, and returns the user whose rights count when a file is opened.
+		conditional = append(conditional, equal("setfsuid", ^uint64(0), seccomp.Equal))
+	}
 	for _, family := range sockets {
 		conditional = append(conditional, equal("socket", family, seccomp.Equal))
 	}

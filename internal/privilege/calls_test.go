@@ -71,18 +71,21 @@ func TestCallArguments(t *testing.T) {
 	all := []Work{Files, BPF, Tracing, Accepting, Sending}
 	for _, test := range []struct {
 		call     string
-		argument uint32
+		argument uint64
 		work     []Work
 		want     seccomp.Action
 	}{
 		{"clone", unix.CLONE_VM | unix.CLONE_THREAD | unix.CLONE_SIGHAND, nil, seccomp.ActionAllow},
-		{"clone", uint32(unix.SIGCHLD), all, seccomp.ActionErrno},
+		{"clone", uint64(unix.SIGCHLD), all, seccomp.ActionErrno},
 		{"clone3", 0, all, seccomp.ActionErrno | seccomp.Action(unix.ENOSYS)},
 		{"socket", unix.AF_UNIX, nil, seccomp.ActionErrno},
 		{"socket", unix.AF_UNIX, []Work{BPF}, seccomp.ActionAllow},
 		{"socket", unix.AF_INET, []Work{Files, BPF, Tracing, Accepting}, seccomp.ActionErrno},
 		{"socket", unix.AF_INET, []Work{Sending}, seccomp.ActionAllow},
 		{"socket", unix.AF_PACKET, all, seccomp.ActionErrno},
+		{"setfsuid", ^uint64(0), nil, seccomp.ActionErrno},
+		{"setfsuid", ^uint64(0), []Work{Files}, seccomp.ActionAllow},
+		{"setfsuid", 0, all, seccomp.ActionErrno},
 		{"openat", 0, nil, seccomp.ActionErrno},
 		{"openat", 0, []Work{Files}, seccomp.ActionAllow},
 	} {
@@ -99,7 +102,7 @@ func TestCallArguments(t *testing.T) {
 			t.Fatal(err)
 		}
 		var data [64]byte // struct seccomp_data; the VM reads its words as the network orders them
-		for at, word := range map[int]uint32{0: uint32(here.SyscallNames[test.call]), 4: uint32(here.ID), 16: test.argument} {
+		for at, word := range map[int]uint32{0: uint32(here.SyscallNames[test.call]), 4: uint32(here.ID), 16: uint32(test.argument), 20: uint32(test.argument >> 32)} {
 			binary.BigEndian.PutUint32(data[at:], word)
 		}
 		got, err := vm.Run(data[:])
