@@ -44,15 +44,17 @@ func (p *Process) CompletePod(*cobra.Command, []string, string) (names []string,
 // Pods finds out which interfaces and addresses belong to the pods of this host. It returns nil
 // where no pods run. It reads files, so it is called before the sandbox is entered.
 func (p *Process) Pods() (*pods.Owners, error) {
+	if p.home != nil {
+		defer func() {
+			p.home.Close()
+			p.home = nil
+		}()
+	}
 	all, unread := pods.Read()
 	if all == nil {
 		return nil, unread
 	}
 	owners, err := pods.Look(all, p.home)
-	if p.home != nil {
-		p.home.Close()
-		p.home = nil
-	}
 	if err == nil {
 		err = unread
 	}
