@@ -251,22 +251,6 @@ func TestPatternsNone(t *testing.T) {
 	}
 }
 
-// A setting of --except, which is meant for captures with a pattern, does not refuse others.
-func TestPatternsExceptSet(t *testing.T) {
-	pair := testnet.MustPair(t, testnet.PairOptions{})
-	for _, test := range []struct{ args, want string }{
-		{"-i none0", `interface "none0" does not exist`},
-		{"-i any --sink", "--sink and -i any: "},
-		{"-i none0 --except lo", "--except omits interfaces"},
-	} {
-		cmd := command(append(strings.Fields(test.args), "--duration", "1")...)
-		cmd.Env = append(cmd.Env, "XDPCAP_EXCEPT=lo")
-		if out := runInside(t, pair.Rx, cmd); !strings.Contains(out, "xdpcap: "+test.want) {
-			t.Errorf("xdpcap %s: %s", test.args, out)
-		}
-	}
-}
-
 // A program that is attached to a captured interface, or detached from it, changes how its packets
 // are captured: it is traced, as a source of its own.
 func TestPatternsTraced(t *testing.T) {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/spf13/pflag"
 	"golang.org/x/sys/unix"
 
 	"github.com/xdpcap/xdpcap/capture"
@@ -12,11 +13,14 @@ import (
 	"github.com/xdpcap/xdpcap/internal/trigger"
 )
 
-// check finds mistakes in the flags before anything is touched. given says which flags were set.
-func (o *Options) check(given func(flag string) bool) (err error) {
+// check finds mistakes in the flags before anything is touched. It forgets settings that have no
+// effect.
+func (o *Options) check(flags *pflag.FlagSet) (err error) {
+	given := flags.Changed
 	if err := o.ReadTargets(given); err != nil {
 		return err
 	}
+	o.forgetSettings(flags)
 	_, text := o.Text()
 	o.lines = text && len(o.Writes) == 0
 	if err := frame.CheckInterfaces(o.interfaces); err != nil {
@@ -46,7 +50,7 @@ func (o *Options) check(given func(flag string) bool) (err error) {
 		return errors.New("-P and -p: choose one")
 	case o.account && (len(o.Writes) > 0 || o.Print || o.Live.Serve != ""):
 		return errors.New("--account keeps no packets: omit -w, --serve and --print, or --account")
-	case o.Live.TLS.Asked() && (o.Live.Serve == "" || o.Live.IsLocal()) && !o.WritesTo("tcp"):
+	case o.Live.TLS.Asked() && !o.sends():
 		return errors.New("--tls-cert, --tls-key and --tls-ca: nothing is sent: add --serve HOST:PORT or -w tcp://HOST:PORT")
 	case o.Print && o.WritesStdout():
 		return errors.New("--print and -w - both need standard output: write to a file, or do not print")

@@ -8,9 +8,6 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
-
-	"github.com/xdpcap/xdpcap/internal/cli/frame"
 )
 
 // anyInterface is tcpdump's name for all interfaces.
@@ -42,14 +39,6 @@ func (o *Options) splitInterfaces() (names, patterns []string) {
 func (o *Options) follows() bool {
 	_, patterns := o.splitInterfaces()
 	return len(patterns) > 0
-}
-
-// forgetExcept forgets an --except that a file or the environment sets, if -i has no pattern: it is
-// meant for captures that have one.
-func (o *Options) forgetExcept(f *pflag.Flag) {
-	if f.Annotations[frame.SettingKey] != nil && !o.follows() {
-		o.except, f.Changed = nil, false
-	}
 }
 
 // checkPatterns finds mistakes in patterns, and refuses them with flags that need named interfaces.

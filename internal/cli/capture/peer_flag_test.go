@@ -66,7 +66,7 @@ func tryLine(args ...string) error {
 		if err := o.readFilter(cmd); err != nil || o.list || o.filter.Dump > 0 {
 			return err
 		}
-		return o.check(cmd.Flags().Changed)
+		return o.check(cmd.Flags())
 	}
 	cmd.SetArgs(args)
 	return cmd.Execute()

@@ -23,7 +23,7 @@ func rotationOf(t *testing.T, text string) (*Options, error) {
 	var o Options
 	cmd := newCommand(&o)
 	cmd.SilenceErrors, cmd.SilenceUsage = true, true
-	cmd.RunE = func(cmd *cobra.Command, _ []string) error { return o.check(cmd.Flags().Changed) }
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error { return o.check(cmd.Flags()) }
 	cmd.SetArgs(append([]string{"-i", "none0"}, line(text)...))
 	return &o, cmd.Execute()
 }
@@ -85,7 +85,7 @@ func TestRotationLimits(t *testing.T) {
 		{"-b duration:0.5 -b packets:9 -a files:3", file.Rotation{Period: 500 * time.Millisecond, Packets: 9, Files: 3}},
 		{"-a filesize:5", file.Rotation{Size: 5000, Files: 1}},
 		{"-b files:2 -b interval:60 -a filesize:5", file.Rotation{Period: time.Minute, Size: 5000, Keep: 2}},
-		{"--max-bytes 3000000000 --min-free 10G --atomic", file.Rotation{MaxBytes: 3e9, MinFree: 10 << 30, Atomic: true}},
+		{"--max-bytes 10000000000 --min-free 10G --atomic", file.Rotation{MaxBytes: 1e10, MinFree: 10 << 30, Atomic: true}},
 	} {
 		if !strings.Contains(test.line, "-w") {
 			test.line += " -w out"

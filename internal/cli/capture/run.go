@@ -86,8 +86,7 @@ func (r *captureRun) run(cmd *cobra.Command) (err error) {
 	if err := r.o.readFilter(cmd); err != nil {
 		return err
 	}
-	r.o.forgetExcept(cmd.Flags().Lookup("except"))
-	if err := r.o.check(cmd.Flags().Changed); err != nil {
+	if err := r.o.check(cmd.Flags()); err != nil {
 		return err
 	}
 	if err := r.o.ReadKey(); err != nil {

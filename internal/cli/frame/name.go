@@ -51,6 +51,8 @@ func (n *name) String() string { return string(*n) }
 
 func (n *name) Type() string { return "name" }
 
+func (n *name) forget() { *n = "" }
+
 // ReasonMapVar defines --reason-map for a command that reads why the traced program drops packets.
 func ReasonMapVar(f *pflag.FlagSet, m *string) {
 	NameVar(f, m, "reason-map", "", "read why the XDP program that runs there drops a packet from this `map`: its name, its id, or the path where it is pinned")

@@ -58,6 +58,12 @@ func New(p *frame.Process) *cobra.Command {
 		Example: latencyExamples,
 		Args:    frame.NoArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if !o.builtin {
+				frame.ForgetSettings(cmd.Flags(), ofBuiltin...)
+			}
+			if o.events {
+				frame.ForgetSettings(cmd.Flags(), counting...)
+			}
 			if err := o.checkLatency(cmd.Flags().Changed); err != nil {
 				return err
 			}
@@ -89,6 +95,13 @@ func (o *Options) methodFlags(f *pflag.FlagSet) {
 	f.BoolVar(&o.events, "events", false, "with --builtin, print each measurement as a line instead of tables")
 }
 
+// ofBuiltin are flags that have no effect without --builtin, and counting those that have none
+// beside --events.
+var (
+	ofBuiltin = []string{"drop", "events", "xdp-mode"}
+	counting  = []string{"interval", "count", "per-cpu", "listen", "quiet"}
+)
+
 // checkLatency finds mistakes in the flags before anything is touched.
 func (o *Options) checkLatency(given func(flag string) bool) error {
 	var chosen []string
@@ -110,7 +123,7 @@ func (o *Options) checkLatency(given func(flag string) bool) error {
 	case !(o.drop >= 0 && o.drop <= 100):
 		return fmt.Errorf("--drop %v: must be 0 to 100 percent", o.drop)
 	}
-	for _, flag := range []string{"drop", "events", "xdp-mode"} {
+	for _, flag := range ofBuiltin {
 		if given(flag) && !o.builtin {
 			return fmt.Errorf("--%s is for the program that --builtin attaches: add --builtin", flag)
 		}
@@ -118,7 +131,7 @@ func (o *Options) checkLatency(given func(flag string) bool) error {
 	if o.events && len(o.interfaces) > 1 {
 		return errors.New("--events prints the measurements of one interface: give one -i")
 	}
-	for _, flag := range []string{"interval", "count", "per-cpu", "listen", "quiet"} {
+	for _, flag := range counting {
 		if given(flag) && o.events {
 			return fmt.Errorf("--events prints single measurements, and --%s is about counters: use one of them", flag)
 		}

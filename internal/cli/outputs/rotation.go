@@ -68,6 +68,22 @@ func givenRotation(given func(flag string) bool) string {
 	return ""
 }
 
+// IdleRotation returns the flags that have no effect: all without a file, -W where nothing says
+// when the next file begins, and for a recorder those that do not limit its recordings.
+func (o *Options) IdleRotation(recorder bool) (names []string) {
+	r := &o.Rotate
+	for _, flag := range rotationFlags {
+		idle := len(o.Files()) == 0 || flag.name == "file-count" && r.size.Bytes == 0 && r.Every == 0
+		if recorder {
+			idle = !limitsRecordings[flag.name]
+		}
+		if idle {
+			names = append(names, flag.name)
+		}
+	}
+	return names
+}
+
 // Rotation is the rotation that the flags ask for; nil = one plain file. given says which flags
 // were set.
 func (o *Options) Rotation(given func(flag string) bool) (*file.Rotation, error) {

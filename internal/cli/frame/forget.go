@@ -1,0 +1,37 @@
+package frame
+
+import (
+	"fmt"
+
+	"github.com/spf13/pflag"
+)
+
+// ForgetSettings makes flags as they are when nothing sets them, unless they were typed. It is for
+// flags that have no effect beside those that were typed, and which are refused when they are typed
+// themselves: whoever set them in a file or in the environment meant other command lines.
+func ForgetSettings(all *pflag.FlagSet, names ...string) {
+	for _, name := range names {
+		f := all.Lookup(name)
+		if f == nil || f.Annotations[SettingKey] == nil {
+			continue
+		}
+		delete(f.Annotations, SettingKey)
+		f.Changed = false
+		if err := forget(f); err != nil {
+			panic(fmt.Sprintf("--%s does not take its own default: %v", name, err)) // TestForgetSettings finds this
+		}
+	}
+}
+
+func forget(f *pflag.Flag) error {
+	switch v := f.Value.(type) {
+	case pflag.SliceValue:
+		return v.Replace(nil)
+	case interface{ forget() }: // its Set refuses the empty text of a value that nobody has set
+		if f.DefValue == "" {
+			v.forget()
+			return nil
+		}
+	}
+	return f.Value.Set(f.DefValue)
+}
