@@ -55,7 +55,7 @@ func named(t *testing.T, pid int) string {
 }
 
 // With --netns a command works in another network namespace than its caller, by name, process id or
-// path. Its file is the caller's.
+// path. Its file is the caller's. It keeps no namespace open, which would stay as long.
 func TestNetns(t *testing.T) {
 	skipEmulated(t)
 	pair := testnet.MustPair(t, testnet.PairOptions{RxName: "inside0"})
@@ -64,6 +64,15 @@ func TestNetns(t *testing.T) {
 	for _, form := range []string{named(t, pid), fmt.Sprint(pid), path} {
 		file := tempFile(t)
 		p := listening(t, pair.Tx, nil, "--netns", form, "-i", pair.RxName, "-w", file, "--json", "-c", "3")
+		fds, err := filepath.Glob(fmt.Sprintf("/proc/%d/fd/*", p.cmd.Process.Pid))
+		if err != nil || len(fds) < 3 {
+			t.Fatalf("%d open files, %v", len(fds), err)
+		}
+		for _, fd := range fds {
+			if to, _ := os.Readlink(fd); strings.HasPrefix(to, "net:[") {
+				t.Errorf("%s: %s is open", form, to)
+			}
+		}
 		for n := range uint64(3) {
 			testnet.Send(t, pair, testnet.UDPFrame(100, n))
 		}

@@ -183,6 +183,8 @@ func TestPeerFlagValues(t *testing.T) {
 		{"-i none0 -y RAW", "-y: XDP sees Ethernet frames only: say -y EN10MB"},
 		{"-i none0 -y", "-y needs a value: -y linktype; see xdpcap --help"},
 		{"-nlSKvvr f -w g tcp", ""},
+		{"-r f --json=g", "--json=FILE does not work with -r, which prints packets as JSON to standard output: say --json >FILE"},
+		{"-r f --json", ""},
 		{"-r f -i none0", "-i does not work with -r: omit it; see xdpcap read --help"},
 		{"-r", "-r needs a value: -r file; see xdpcap --help"},
 	} {
