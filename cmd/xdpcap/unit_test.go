@@ -231,6 +231,26 @@ func TestUnitRuns(t *testing.T) {
 	}
 }
 
+// The unit captures what the network stack throws away, though systemd closes the kernel's list of
+// functions to it.
+func TestUnitDrops(t *testing.T) {
+	skipEmulated(t)
+	needBinary(t)
+	b := newUnitBench(t, "write = /var/lib/xdpcap/out.pcapng\ndrops = true\n")
+	b.systemctl("start", b.unit)
+	testnet.WaitFor(t, "a file that has begun", func() bool {
+		files := b.files()
+		return len(files) == 1 && contents(t, files[0]) != ""
+	})
+	b.systemctl("stop", b.unit)
+	if restarts := b.run("systemctl", "show", "-P", "NRestarts", b.unit); restarts != "0\n" {
+		t.Errorf("systemd has started it again %q times", restarts)
+	}
+	if len(b.files()) != 1 {
+		t.Errorf("it left the files %q", b.files())
+	}
+}
+
 // The unit continues the ring of one that ran as root, first as a dynamic user. A package that is
 // installed while it runs makes the user xdpcap, who gets all these files at the next start.
 func TestUnitUser(t *testing.T) {

@@ -3,8 +3,10 @@ package lost
 import (
 	"bufio"
 	"bytes"
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"slices"
 	"strconv"
@@ -20,14 +22,26 @@ type Symbols struct {
 	known map[uint64]string
 }
 
-// OpenSymbols opens the kernel's list of functions. They are read when a name is asked for.
+// OpenSymbols opens the kernel's list of functions. They are read when a name is asked for. Where
+// the list is closed to this process, as in a unit with ProtectKernelTunables=, no function has a
+// name, as where the kernel hides the addresses.
 func OpenSymbols() (*Symbols, error) {
-	f, err := os.Open("/proc/kallsyms")
-	if err != nil {
+	s := &Symbols{file: closedList{}, known: make(map[uint64]string)}
+	switch f, err := os.Open("/proc/kallsyms"); {
+	case err == nil:
+		s.file = f
+	case !errors.Is(err, fs.ErrPermission):
 		return nil, fmt.Errorf("open the kernel's list of functions: %w", err)
 	}
-	return &Symbols{file: f, known: make(map[uint64]string)}, nil
+	return s, nil
 }
+
+// A closedList is a list of functions that shows none.
+type closedList struct{}
+
+func (closedList) Read([]byte) (int, error)       { return 0, io.EOF }
+func (closedList) Seek(int64, int) (int64, error) { return 0, nil }
+func (closedList) Close() error                   { return nil }
 
 // SymbolsHidden tells whether the kernel shows this process all functions at address 0.
 func SymbolsHidden() bool {
