@@ -3,6 +3,7 @@ package capture
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -14,7 +15,7 @@ const (
 	// comingPause is the least time between two looks for interfaces that have come.
 	comingPause = 50 * time.Millisecond
 	// refusedFor is the time after which a session tries again to capture on an interface that
-	// could not be captured. It tries earlier if the interface's name, mode or programs change.
+	// could not be captured. It tries earlier if the interface's state changes: see stateOf.
 	refusedFor = time.Minute
 )
 
@@ -34,11 +35,11 @@ type coming struct {
 	gone    bool  // the hooks are detached
 }
 
-// A refusal is why an interface could not be captured, and its state then.
+// A refusal is why an interface could not be captured, and what it was like then.
 type refusal struct {
-	why   string
-	state string
-	at    time.Time
+	ifi xdp.Interface
+	why error
+	at  time.Time
 }
 
 // meetFirst begins to capture on the interfaces that exist. It fails if one of Options.Interfaces
@@ -73,8 +74,11 @@ func (s *Session) meetFirst() (err error) {
 		if err = s.come(ifi); errors.Is(err, ErrInterfaceGone) {
 			err = nil
 		}
-		failed = append(failed, err)
+		if failed = append(failed, err); err != nil {
+			s.comings.refused[ifi.Index] = refusal{ifi, err, time.Now()}
+		}
 	}
+	s.follow(false) // those that had to go because others came below them come again
 	none := !slices.ContainsFunc(s.comings.all, func(c *coming) bool { return !c.gone })
 	switch err := oneFor(failed); {
 	case none && err != nil:
@@ -83,9 +87,10 @@ func (s *Session) meetFirst() (err error) {
 		s.notice(fmt.Errorf("no interface among %s is up: waiting for one", o.followed()))
 	}
 	for i, err := range failed {
-		s.refuse(found[i], err)
+		if err != nil {
+			s.notice(notCaptured(found[i], err))
+		}
 	}
-	s.follow(false) // those that had to go because others came below them come again
 	return nil
 }
 
@@ -144,23 +149,20 @@ func (s *Session) follow(all bool) {
 			return c.blindness()
 		})
 		s.retire()
+		maps.DeleteFunc(s.comings.refused, func(index int, _ refusal) bool { return !there[index] })
 	})
 	for _, ifi := range found {
-		if before, ok := s.comings.refused[ifi.Index]; ok && before.state == stateOf(ifi) && time.Since(before.at) < refusedFor {
-			continue
-		}
 		// Stop waits for one interface at most.
 		s.whileAttached(func() { s.comeLate(ifi) })
 	}
-	for index := range s.comings.refused {
-		if !there[index] {
-			delete(s.comings.refused, index)
-		}
-	}
 }
 
-// comeLate begins to capture on an interface that has come, and tells that.
+// comeLate begins to capture on an interface that has come, and tells that. It does nothing if the
+// interface was refused a short time ago.
 func (s *Session) comeLate(ifi xdp.Interface) {
+	if before, stands := s.comings.refusal(ifi); stands && time.Since(before.at) < refusedFor {
+		return
+	}
 	if err := s.come(ifi); err != nil {
 		s.refuse(ifi, err)
 		return
@@ -171,27 +173,42 @@ func (s *Session) comeLate(ifi xdp.Interface) {
 }
 
 // stateOf is what may make a difference to an interface that could not be captured before.
-func stateOf(ifi xdp.Interface) string { return fmt.Sprint(ifi.Name, ifi.Mode, ifi.Programs) }
+func stateOf(ifi xdp.Interface) string {
+	return fmt.Sprint(ifi.Name, ifi.MTU, ifi.Mode, ifi.Programs)
+}
+
+// refusal returns why an interface could not be captured, if its state is still the same.
+func (c *comings) refusal(ifi xdp.Interface) (before refusal, stands bool) {
+	before = c.refused[ifi.Index]
+	return before, before.why != nil && stateOf(before.ifi) == stateOf(ifi)
+}
+
+func notCaptured(ifi xdp.Interface, err error) error {
+	return fmt.Errorf("%s is not captured: %w", ifi.Name, err)
+}
 
 // refuse notes why an interface cannot be captured, and gives a notice if it is a new reason. It
 // says nothing of an interface that has gone already, because nobody asked for that by name.
 func (s *Session) refuse(ifi xdp.Interface, err error) {
-	if err == nil || errors.Is(err, ErrInterfaceGone) {
+	if errors.Is(err, ErrInterfaceGone) {
 		return
 	}
-	if err.Error() != s.comings.refused[ifi.Index].why {
-		s.notice(fmt.Errorf("%s is not captured: %w", ifi.Name, err))
+	if before := s.comings.refused[ifi.Index]; before.why == nil || before.why.Error() != err.Error() {
+		s.notice(notCaptured(ifi, err))
 	}
-	s.comings.refused[ifi.Index] = refusal{why: err.Error(), state: stateOf(ifi), at: time.Now()}
+	s.comings.refused[ifi.Index] = refusal{ifi, err, time.Now()}
 }
 
 // come begins to capture on an interface. The kernel attaches no program below an interface that
 // runs one. If the session itself runs it there, its capture ends there and begins again later,
-// unless somebody else runs one there, too: then it would be in vain.
+// unless that would be in vain: because somebody else runs a program there, too, or because this
+// interface was refused before for another reason, such as its driver's.
 func (s *Session) come(ifi xdp.Interface) error {
 	err := s.comeOnce(ifi)
 	if errors.Is(err, xdp.ErrBelow) {
-		if others, ok := ifi.Obstructed(s.isOwn); ok {
+		if before, stands := s.comings.refusal(ifi); stands && !errors.Is(before.why, xdp.ErrBelow) {
+			err = before.why
+		} else if others, ok := ifi.Obstructed(s.isOwn); ok {
 			err = xdp.Below(ifi, others)
 		} else if s.clearAbove(ifi) {
 			err = s.comeOnce(ifi)
@@ -228,11 +245,6 @@ func (s *Session) comeOnce(ifi xdp.Interface) error {
 	}
 	s.comings.all, s.hooks = append(s.comings.all, c), append(s.hooks, c.hooks...)
 	return err
-}
-
-// endHooks detaches hooks, and returns when none of their programs runs.
-func (s *Session) endHooks(hooks []hook) error {
-	return errors.Join(detachHooks(hooks), s.sampler.barrier.Wait())
 }
 
 // loadComing loads the programs for an interface.
@@ -273,16 +285,6 @@ func (s *Session) clearAbove(ifi xdp.Interface) bool {
 // isOwn tells whether an XDP program is the session's own.
 func (s *Session) isOwn(p xdp.Program) bool {
 	return s.roster.has(func(src *Source) bool { return src.Hook == XDP && src.Sampler.ID == p.ID })
-}
-
-// blindness returns why an interface is no longer captured, or nil.
-func (c *coming) blindness() error {
-	for _, h := range c.hooks {
-		if err := whyBlind(h); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // leave detaches the programs on interfaces whose capture ends, and returns whether there are any.

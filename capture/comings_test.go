@@ -298,3 +298,71 @@ func TestPatternsBelowOthers(t *testing.T) {
 		t.Errorf("%d sources: %s", len(f.Sources()), text)
 	}
 }
+
+// A driver that refuses its interface costs the one above it nothing: the capture there goes on
+// while the interface below is tried again, and Open succeeds with the one above alone.
+func TestPatternsBelowRefused(t *testing.T) {
+	for i, test := range []struct {
+		first, second string
+		want          []string // names and arrivals: each try counts as one
+		anew          int      // how often the bridge's capture ends
+	}{
+		{"br0", "low0", []string{"br0 1", "br0 4", "br1 6", "br2 8"}, 1},
+		{"low0", "br0", []string{"br0 2", "br1 4", "br2 6"}, 0},
+	} {
+		if !testnet.Shared(i) {
+			continue
+		}
+		t.Run(test.first+" first", func(t *testing.T) {
+			ns := newNamespace(t)
+			if err := ns.Do(func() error { return addRefusedPort(test.first, test.second) }); err != nil {
+				t.Fatal(err)
+			}
+			f := follow(t, ns, capture.Options{Patterns: []string{"br*", "low*"}})
+			f.said("low0 is not captured: attach an XDP program to low0 in native mode: driver veth")
+			for _, next := range []string{"br1", "br2"} {
+				f.AgeRefusals()
+				f.come(next) // low0 is tried before it, because its index is lower
+			}
+			f.end()
+			var got []string
+			for _, src := range f.Sources() {
+				got = append(got, fmt.Sprint(src.Name, " ", src.Arrival))
+			}
+			if diff := cmp.Diff(test.want, got); diff != "" {
+				t.Errorf("sources (-want +got):\n%s", diff)
+			}
+			f.mu.Lock()
+			defer f.mu.Unlock()
+			text := strings.Join(f.notices, "\n")
+			if strings.Count(text, "captured anew") != test.anew || strings.Count(text, "low0 is not captured") != 1 {
+				t.Errorf("notices:\n%s", text)
+			}
+		})
+	}
+}
+
+// addRefusedPort makes a bridge br0 and its port low0, one after the other. The port's driver
+// refuses programs, because it has fewer queues than its peer.
+func addRefusedPort(first, second string) error {
+	for _, name := range []string{first, second} {
+		attrs := netlink.NewLinkAttrs()
+		attrs.Name, attrs.NumRxQueues, attrs.NumTxQueues = name, 1, 1
+		var l netlink.Link = &netlink.Bridge{LinkAttrs: attrs}
+		if name == "low0" {
+			l = &netlink.Veth{LinkAttrs: attrs, PeerName: "peer0", PeerNumTxQueues: 4, PeerNumRxQueues: 1}
+		}
+		if err := errors.Join(netlink.LinkAdd(l), netlink.LinkSetUp(l)); err != nil {
+			return err
+		}
+	}
+	port, err := netlink.LinkByName("low0")
+	if err != nil {
+		return err
+	}
+	bridge, err := netlink.LinkByName("br0")
+	if err != nil {
+		return err
+	}
+	return netlink.LinkSetMaster(port, bridge)
+}

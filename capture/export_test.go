@@ -45,3 +45,13 @@ func (s *Session) ComeTooLate(name string) {
 		s.comeLate(xdp.Interface{Index: 1 << 30, Name: name, Type: "ether", Up: true, Driver: "veth", RxQueues: 1})
 	})
 }
+
+// AgeRefusals makes the session try the interfaces again that it could not capture.
+func (s *Session) AgeRefusals() {
+	s.whileAttached(func() {
+		for index, r := range s.comings.refused {
+			r.at = r.at.Add(-refusedFor)
+			s.comings.refused[index] = r
+		}
+	})
+}

@@ -140,6 +140,11 @@ func detachHooks(hooks []hook) error {
 	return errors.Join(errs...)
 }
 
+// endHooks detaches hooks, and returns when none of their programs runs.
+func (s *Session) endHooks(hooks []hook) error {
+	return errors.Join(detachHooks(hooks), s.sampler.barrier.Wait())
+}
+
 func closeHooks(hooks []hook) error {
 	var errs []error
 	for _, h := range hooks {

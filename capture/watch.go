@@ -109,6 +109,16 @@ func whyBlind(h hook) error {
 	return xdp.Kind(ErrBlind, "%s is no longer captured: %w", name, err)
 }
 
+// blindness returns why an interface is no longer captured, or nil.
+func (c *coming) blindness() error {
+	for _, h := range c.hooks {
+		if err := whyBlind(h); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // hasGone tells whether an interface has left the namespace. What the kernel says to an attempt to
 // attach to it does not tell.
 func hasGone(index int) bool {
