@@ -825,9 +825,9 @@ static __always_inline __u32 run_time_of(const struct passage *passage)
 }
 
 /*
- * Not 0 once capture lets no more packets in. When fentry is detached, the kernel skips fexit for
- * packets that are inside the traced program. So capture waits until they are out; otherwise the
- * next packet would leave with a decision about one of them.
+ * Not 0 once capture lets no more packets in. When a tracer is detached, the kernel skips fexit for
+ * packets that are inside the traced program. So at its end capture waits until they are out;
+ * otherwise they would have an entry and no exit.
  */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);

@@ -3,6 +3,8 @@ package capture
 import (
 	"strings"
 	"testing"
+
+	"github.com/google/go-cmp/cmp"
 )
 
 // addHookKind adds a kind of hook until the test has ended.
@@ -43,5 +45,31 @@ func TestHookKinds(t *testing.T) {
 	kind.traces = true
 	if h, err := ParseHook("uplink"); err != nil || h != added || !h.Traces() {
 		t.Errorf("ParseHook = %v, %v", h, err)
+	}
+}
+
+// A recordingCloser notes that it was closed.
+type recordingCloser struct {
+	name   string
+	closed *[]string
+}
+
+func (c recordingCloser) Close() error {
+	*c.closed = append(*c.closed, c.name)
+	return nil
+}
+
+// Of the tracers fexit ends first: alone, it would take a packet for one that entered before.
+func TestTracersEnd(t *testing.T) {
+	var closed []string
+	h := &traceHook{
+		fentry: program{link: recordingCloser{"fentry", &closed}},
+		fexit:  program{link: recordingCloser{"fexit", &closed}},
+	}
+	if err := h.detach(); err != nil {
+		t.Error(err)
+	}
+	if diff := cmp.Diff([]string{"fexit", "fentry"}, closed); diff != "" {
+		t.Error(diff)
 	}
 }

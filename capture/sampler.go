@@ -321,9 +321,8 @@ func (k *sampler) perCPU(slot int) (perCPU []samplerAccount, err error) {
 }
 
 // letOut stops the tracers from accepting new packets, and returns when none is between the entry
-// and the exit of a traced program. This must come before fentry is detached: the kernel then skips
-// fexit for packets that are in the program, so there would be more entries than exits, and the
-// exit of a later packet would be taken for that of an earlier one.
+// and the exit of a traced program. This must come before tracers are detached: the kernel then
+// skips fexit for packets that are in the program, so there would be more entries than exits.
 func (k *sampler) letOut() error {
 	if !k.closes {
 		return nil
