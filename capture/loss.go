@@ -159,11 +159,13 @@ func (w *lossWatch) look(last bool) bool {
 		w.began = nil // the session has ended, and the time was too short to tell the cause
 	}
 	l := newLoss(w.before, w.began, now, spent)
-	for i, lost := range now.sources {
-		if lost > 0 {
-			if src, ok := s.roster.at(i); ok {
-				l.Sources = append(l.Sources, src)
-			}
+	programs, err := s.sampler.accounts()
+	if err != nil {
+		return true
+	}
+	for i, p := range programs {
+		if p.Lost > 0 {
+			l.Sources = append(l.Sources, s.roster.source(i))
 		}
 	}
 	l.Buffer = s.options.Buffer
@@ -235,11 +237,10 @@ func enough(o *Options, size int, packets uint64) int {
 // CPUs without a ring: a CPU that comes online during a session gets its ring a moment later, and
 // no option helps against that loss.
 type lossReading struct {
-	at      time.Time
-	lost    uint64
-	wanted  uint64   // lost, or in a ring
-	worst   uint64   // lost on the CPU with the most losses
-	sources []uint64 // lost, by the slots of the sources
+	at     time.Time
+	lost   uint64
+	wanted uint64 // lost, or in a ring
+	worst  uint64 // lost on the CPU with the most losses
 }
 
 func (w *lossWatch) read() (lossReading, error) {
@@ -254,13 +255,10 @@ func (w *lossWatch) read() (lossReading, error) {
 		if cpus == nil {
 			cpus = make([]samplerAccount, len(perCPU))
 		}
-		var lost uint64
 		for cpu, a := range perCPU {
-			lost += a.Lost
 			cpus[cpu].Lost += a.Lost
 			cpus[cpu].Sampled += a.Sampled
 		}
-		r.sources = append(r.sources, lost)
 	}
 	for cpu, a := range cpus {
 		if rings[cpu] == 0 || rings[cpu] != w.rings[cpu] {

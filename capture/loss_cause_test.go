@@ -1,12 +1,14 @@
 package capture
 
 import (
+	"errors"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/xdpcap/xdpcap/capture/internal/laps"
+	"github.com/xdpcap/xdpcap/internal/testnet"
 )
 
 // The cause of a loss follows from how it went on, and from what the reader did meanwhile.
@@ -64,5 +66,61 @@ func TestEnough(t *testing.T) {
 		if got := enough(o, test.size, test.lost); got != test.want {
 			t.Errorf("%v: %d packets of %d bytes more than it holds: %d, want %d", test.transport, test.lost, test.size, got, test.want)
 		}
+	}
+}
+
+// A loss is of the source that had it, also where it has gone before the notice, and where another
+// one has its slot by then.
+func TestLossOfGone(t *testing.T) {
+	testnet.RequireRoot(t)
+	for name, next := range map[string][]string{"nobody has its slot": nil, "another one has its slot": {"next"}} {
+		t.Run(name, func(t *testing.T) {
+			var loss *Loss
+			o, err := Options{Patterns: []string{"absent*"}, Notice: func(err error) { errors.As(err, &loss) }}.withDefaults()
+			if err != nil {
+				t.Fatal(err)
+			}
+			s, err := open(o, nil, (&listTransport{number: 1}).make)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer s.Close()
+			s.loss.close()
+			w := newLossWatch(s)
+			come := func(name string) {
+				t.Helper()
+				number, err := s.roster.reserve()
+				if err == nil {
+					_, err = s.roster.add([]hook{&seat{names: []string{name}}}, []int{number}, 1, s.sampler.counted, noEnd)
+				}
+				if err != nil || number != 0 {
+					t.Fatalf("number %d: %v", number, err)
+				}
+			}
+			come("gone")
+			perCPU, err := s.sampler.perCPU(0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			perCPU[0].Seen, perCPU[0].Lost = 10, 10
+			if err := s.sampler.maps[samplerMapAccounts].Put(uint32(0), perCPU); err != nil {
+				t.Fatal(err)
+			}
+			w.look(false)
+			s.roster.leave([]int{0})
+			if retired, err := s.roster.retire(0, 0, s.sampler.counted); !retired || err != nil {
+				t.Fatal(err)
+			}
+			s.roster.free([]int{0})
+			for _, name := range next {
+				come(name)
+			}
+			if over := w.look(false); !over || loss == nil {
+				t.Fatal("the loss is not told")
+			}
+			if len(loss.Sources) != 1 || loss.Sources[0].Name != "gone" || loss.Lost != 10 {
+				t.Errorf("%d lost, by %+v", loss.Lost, loss.Sources)
+			}
+		})
 	}
 }

@@ -156,17 +156,6 @@ func (r *roster) used() int {
 	return used
 }
 
-// at returns the source that has a slot.
-func (r *roster) at(slot int) (Source, bool) {
-	if r.perHook == 0 {
-		return r.source(slot), true
-	}
-	if i := r.tenants[slot].Load(); i > 0 {
-		return r.source(int(i - 1)), true
-	}
-	return Source{}, false
-}
-
 // tenant returns the index of the source that has a slot. A program may send records before its
 // source is listed, so it waits for that. It returns false if no source has the slot.
 func (r *roster) tenant(slot int) (source int, ok bool) {

@@ -117,8 +117,8 @@ func TestRoster(t *testing.T) {
 	if diff := cmp.Diff([]string{"a 10 7", "a2 5 5", "a3 0 0", "b 3 0", "c 100 100"}, got); diff != "" {
 		t.Errorf("seen and sent (-want +got):\n%s", diff)
 	}
-	if src, ok := r.at(0); !ok || src.Name != "c" || r.used() != 5 {
-		t.Errorf("slot 0 is of %s, %d slots were used", src.Name, r.used())
+	if source, ok := r.tenant(0); !ok || source != 4 || r.used() != 5 {
+		t.Errorf("slot 0 is of source %d, %d slots were used", source, r.used())
 	}
 }
 
