@@ -198,7 +198,7 @@ func newLoss(before lossReading, began *lossReading, now lossReading, spent laps
 		return l
 	}
 	l.Rate = max(rate(before, *began), rate(*began, now))
-	lost, wanted := now.lost-began.lost, now.wanted-began.wanted
+	lost, wanted := more(began.lost, now.lost), more(began.wanted, now.wanted)
 	idle := spent[laps.Waiting].Seconds() / now.at.Sub(began.at).Seconds()
 	room := 1 - float64(lost)/float64(wanted)
 	switch {
@@ -214,8 +214,12 @@ func newLoss(before lossReading, began *lossReading, now lossReading, spent laps
 }
 
 func rate(from, to lossReading) float64 {
-	return float64(to.wanted-from.wanted) / to.at.Sub(from.at).Seconds()
+	return float64(more(from.wanted, to.wanted)) / to.at.Sub(from.at).Seconds()
 }
+
+// more returns by how much a number has grown; 0 if it is lower than before. It may be lower,
+// because a reading leaves out the losses of a CPU that is offline now.
+func more(from, to uint64) uint64 { return to - min(from, to) }
 
 // enough returns how large each ring must be for this many more packets of this size, or 0 if that
 // is not possible.

@@ -19,6 +19,7 @@ func TestLossCause(t *testing.T) {
 	began := lossReading{at: start.Add(half), wanted: 101_000, lost: 1000}
 	on := lossReading{at: start.Add(2 * half), wanted: 301_000, lost: 151_000}
 	over := lossReading{at: start.Add(2 * half), wanted: 111_000, lost: 1000}
+	offline := lossReading{at: start.Add(2 * half), wanted: 100_500, lost: 10}
 	for _, test := range []struct {
 		name  string
 		began *lossReading
@@ -28,6 +29,8 @@ func TestLossCause(t *testing.T) {
 	}{
 		{"over, at once", &began, over, laps.Times{laps.Reading: half},
 			Loss{Lost: 1000, Wanted: 110_000, Rate: 200_000}},
+		{"the CPU that lost most is offline", &began, offline, laps.Times{laps.Reading: half},
+			Loss{Lost: 10, Wanted: 99_500, Rate: 200_000}},
 		{"goes on, with pauses", &began, on, laps.Times{laps.Reading: half / 2, laps.Writing: half / 4, laps.Waiting: half / 4},
 			Loss{Lost: 151_000, Wanted: 300_000, Rate: 400_000, Cause: SmallRings, Idle: 0.25}},
 		{"goes on, the reader is busy", &began, on, laps.Times{laps.Reading: half * 6 / 10, laps.Writing: half * 4 / 10},
