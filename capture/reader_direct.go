@@ -1,11 +1,14 @@
 package capture
 
+import "github.com/xdpcap/xdpcap/capture/internal/laps"
+
 // writePlain encodes the oldest packets directly from the shared rings, as many as fit into the
 // batch, and returns how many. It reads each packet once, on the way from the ring to the block;
 // the usual way by groups takes three passes and waits for memory in each. It stops at rare cases
 // and leaves them to reader.take: a ring of another kind, a damaged record, a VLAN tag to put back,
-// a full batch, or a full ledger.
+// a full batch, or a full ledger. Its time counts as Reading, because the output only waits for it.
 func (r *reader) writePlain(e *Encoder, into *Batch) (n int) {
+	r.laps.Lap(laps.Writing)
 	m, ledger := &r.merge, r.ledger
 	blocks, ends := into.Blocks, into.Ends
 	for isRare := false; !isRare && m.isReady(); {
@@ -57,6 +60,7 @@ func (r *reader) writePlain(e *Encoder, into *Batch) (n int) {
 	}
 	into.Blocks, into.Ends = blocks, ends
 	r.took(n)
+	r.laps.Lap(laps.Reading)
 	return n
 }
 

@@ -5,6 +5,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -137,6 +138,23 @@ func TestDirect(t *testing.T) {
 	}
 	if taken*60 < 5_000*int(seeds) {
 		t.Errorf("%d packets were taken directly", taken)
+	}
+}
+
+// While packets are taken right out of the rings the goroutine reads, and before that it writes. So
+// the output is not blamed for a reader that is too slow.
+func TestDirectIsReading(t *testing.T) {
+	const wrote = 10 * time.Millisecond
+	r, out := mixedRings(1, 1, 0), newBatchOutput()
+	r.merge.gather()
+	r.laps.Begin()
+	time.Sleep(wrote)
+	began := time.Now()
+	out.WriteDirect(r.writePlain)
+	most := time.Since(began)
+	spent := r.laps.End()
+	if out.direct == 0 || spent[laps.Reading] <= 0 || spent[laps.Reading] > most || spent[laps.Writing] < wrote {
+		t.Errorf("%d packets taken within %v: %v", out.direct, most, spent)
 	}
 }
 
