@@ -248,14 +248,13 @@ func (s *Session) comeOnce(ifi xdp.Interface) error {
 }
 
 // loadComing loads the programs for an interface.
-func (s *Session) loadComing(c *coming) error {
+func (s *Session) loadComing(c *coming) (err error) {
 	s.sampler.arrival++
-	for _, h := range c.hooks {
-		number, err := s.roster.reserve()
-		if err != nil {
-			return err
-		}
-		c.numbers = append(c.numbers, number)
+	if c.numbers, err = s.roster.reserve(c.hooks); err != nil {
+		return err
+	}
+	for i, h := range c.hooks {
+		number := c.numbers[i]
 		if err := s.sampler.prepareSlots(number); err != nil {
 			return err
 		}

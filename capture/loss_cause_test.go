@@ -92,12 +92,13 @@ func TestLossOfGone(t *testing.T) {
 			w := newLossWatch(s)
 			come := func(name string) {
 				t.Helper()
-				number, err := s.roster.reserve()
+				hooks := []hook{&seat{names: []string{name}}}
+				numbers, err := s.roster.reserve(hooks)
 				if err == nil {
-					_, err = s.roster.add([]hook{&seat{names: []string{name}}}, []int{number}, 1, s.sampler.counted, noEnd)
+					_, err = s.roster.add(hooks, numbers, 1, s.sampler.counted, noEnd)
 				}
-				if err != nil || number != 0 {
-					t.Fatalf("number %d: %v", number, err)
+				if err != nil || numbers[0] != 0 {
+					t.Fatalf("numbers %d: %v", numbers, err)
 				}
 			}
 			come("gone")

@@ -188,19 +188,30 @@ func (r *roster) lostBefore(from, to int, do func(slot int, byCPU []uint64)) {
 	}
 }
 
-// reserve returns the number of a hook that is not in use.
-func (r *roster) reserve() (number int, err error) {
+// reserve returns a number that is not in use for each hook of an interface. After an error none is
+// taken.
+func (r *roster) reserve(hooks []hook) (numbers []int, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	number = slices.Index(r.taken, false)
-	switch {
-	case len(r.all) > maxSources-r.perHook*2:
-		return 0, fmt.Errorf("%d interfaces and programs have come, the most that one session can have in all", len(r.all))
-	case number < 0:
-		return 0, fmt.Errorf("%d programs are attached, the most that a session can have at a time", len(r.taken))
+	sources := len(r.all)
+	for _, h := range hooks {
+		sources += len(h.sources())
 	}
-	r.taken[number] = true
-	return number, nil
+	if sources > maxSources {
+		return nil, fmt.Errorf("%d interfaces and programs have come, and a session can have %d in all", len(r.all), maxSources)
+	}
+	for number := 0; number < len(r.taken) && len(numbers) < len(hooks); number++ {
+		if !r.taken[number] {
+			numbers = append(numbers, number)
+		}
+	}
+	if len(numbers) < len(hooks) {
+		return nil, fmt.Errorf("no room for %d more programs: a session can have %d at a time", len(hooks), len(r.taken))
+	}
+	for _, number := range numbers {
+		r.taken[number] = true
+	}
+	return numbers, nil
 }
 
 // free gives back numbers of hooks that were not added.

@@ -56,14 +56,11 @@ func TestRoster(t *testing.T) {
 	counts := make(slotCounters)
 	come := func(want int, hooks ...hook) (numbers, sources []int) {
 		t.Helper()
-		for i := range hooks {
-			n, err := r.reserve()
-			if err != nil || n != want+i {
-				t.Fatalf("hook %d has the number %d (%v), want %d", i, n, err, want+i)
-			}
-			numbers = append(numbers, n)
+		numbers, err := r.reserve(hooks)
+		if err != nil || len(numbers) != len(hooks) || numbers[0] != want {
+			t.Fatalf("%d hooks have the numbers %d (%v), want %d and so on", len(hooks), numbers, err, want)
 		}
-		sources, err := r.add(hooks, numbers, 1, counts.read, noEnd)
+		sources, err = r.add(hooks, numbers, 1, counts.read, noEnd)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -154,13 +151,50 @@ func TestRosterFailures(t *testing.T) {
 	if retired, err := r.retire(sources[0], 1, counts.read); !retired || err != nil {
 		t.Errorf("%v, %v", retired, err)
 	}
-	for range maxComing {
-		if _, err = r.reserve(); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if _, err = r.reserve(); err == nil {
-		t.Error("there are more numbers than slots")
+}
+
+// An interface comes with all its hooks or with none. The index of its last source has 16 bits, and
+// each hook has a slot of its own.
+func TestRosterFull(t *testing.T) {
+	for _, test := range []struct {
+		name        string
+		have, taken int // sources that have come, and hooks that are attached
+		hooks       int
+		sources     int // of each hook
+		want        bool
+	}{
+		{"the last number", 0, maxComing - 1, 1, 1, true},
+		{"one number is left for two hooks", 0, maxComing - 1, 2, 1, false},
+		{"no number is left", 0, maxComing, 1, 1, false},
+		{"the last sources", 65_531, 0, 4, 1, true},
+		{"a source too many", 65_531, 0, 5, 1, false},
+		{"the last sources, at entry and exit", 65_531, 0, 2, 2, true},
+		{"a hook too many, at entry and exit", 65_531, 0, 3, 2, false},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			r := newRoster(&Options{Patterns: []string{"*"}, Hooks: []Hook{Entry, Exit}}, nil)
+			r.all = make([]member, test.have)
+			for i := range test.taken {
+				r.taken[i] = true
+			}
+			var hooks []hook
+			for range test.hooks {
+				hooks = append(hooks, &seat{names: make([]string, test.sources)})
+			}
+			numbers, err := r.reserve(hooks)
+			if (err == nil) != test.want || err == nil && len(numbers) != test.hooks {
+				t.Errorf("numbers %d: %v", numbers, err)
+			}
+			taken := 0
+			for _, is := range r.taken {
+				if is {
+					taken++
+				}
+			}
+			if taken != test.taken+len(numbers) {
+				t.Errorf("%d numbers are taken, of %d hooks", taken, test.taken+len(numbers))
+			}
+		})
 	}
 }
 
@@ -169,14 +203,15 @@ func TestRosterFailures(t *testing.T) {
 func TestRosterWhileAttaching(t *testing.T) {
 	r := newRoster(&Options{Patterns: []string{"*"}}, nil)
 	counts := make(slotCounters)
-	number, err := r.reserve()
+	begun, goOn, found := make(chan struct{}), make(chan struct{}), make(chan int)
+	hooks := []hook{&seat{names: []string{"a"}, attaching: func() { close(begun); <-goOn }}}
+	numbers, err := r.reserve(hooks)
 	if err != nil {
 		t.Fatal(err)
 	}
-	begun, goOn, found := make(chan struct{}), make(chan struct{}), make(chan int)
 	added := make(chan error)
 	go func() {
-		_, err := r.add([]hook{&seat{names: []string{"a"}, attaching: func() { close(begun); <-goOn }}}, []int{number}, 1, counts.read, noEnd)
+		_, err := r.add(hooks, numbers, 1, counts.read, noEnd)
 		added <- err
 	}()
 	<-begun
@@ -194,7 +229,7 @@ func TestRosterWhileAttaching(t *testing.T) {
 		t.Error("the reader waits until it is attached")
 	}
 	go func() {
-		source, ok := r.tenant(number)
+		source, ok := r.tenant(numbers[0])
 		if !ok {
 			source = -1
 		}
@@ -226,15 +261,16 @@ func TestSlotReused(t *testing.T) {
 	reader := reader{roster: r, ledger: newLedger(0, 0), lost: losses{slots: maxComing}, follows: true}
 	come := func() {
 		t.Helper()
-		number, err := r.reserve()
+		hooks := []hook{&seat{names: []string{"a"}}}
+		numbers, err := r.reserve(hooks)
 		if err == nil {
-			err = k.prepareSlots(number)
+			err = k.prepareSlots(numbers[0])
 		}
 		if err == nil {
-			_, err = r.add([]hook{&seat{names: []string{"a"}}}, []int{number}, 1, k.counted, noEnd)
+			_, err = r.add(hooks, numbers, 1, k.counted, noEnd)
 		}
-		if err != nil || number != 0 {
-			t.Fatalf("number %d: %v", number, err)
+		if err != nil || numbers[0] != 0 {
+			t.Fatalf("numbers %d: %v", numbers, err)
 		}
 	}
 	since := func(cpu, dropped uint64) uint64 {
