@@ -137,11 +137,15 @@ func loopbackUp() error {
 	return netlink.LinkSetUp(lo)
 }
 
+// packageLimit ends the tests of a package that hangs, so that they tell where. It is little less
+// than what a kernel has: on a slow and busy machine those of cmd/xdpcap have taken 20 minutes.
+const packageLimit = "50m"
+
 // run runs the test binary in its directory, as go test does.
 func (t test) run(port io.Writer, p plan) {
 	fmt.Fprintf(port, "\n%s%s\n", markPackage, t.Package)
 	dir := filepath.Join("/", sourceDir, t.Package)
-	cmd := exec.Command(filepath.Join(dir, filepath.Base(t.Binary)), "-test.v", "-test.timeout=20m", "-test.run="+p.Run)
+	cmd := exec.Command(filepath.Join(dir, filepath.Base(t.Binary)), "-test.v", "-test.timeout="+packageLimit, "-test.run="+p.Run)
 	cmd.Dir = dir
 	cmd.Env = []string{"HOME=/tmp", "PATH=/bin", "XDPCAP_EMULATED=" + p.Kernel, "XDPCAP=/bin/" + xdpcap}
 	// Output goes through a pipe, because tests must not see a terminal.
