@@ -130,11 +130,42 @@ func TestAppendLine(t *testing.T) {
 
 // FuzzAppendLine gives AppendLine any bytes with any claim about their length. It must not panic,
 // and must write lines of a bounded length that no terminal takes for a command.
+// longJumbogram is an IPv6 jumbogram whose extension headers leave four bytes of what its option
+// says, and in these an authentication header of twelve.
+func longJumbogram() []byte {
+	b := append(make([]byte, 12), 0x86, 0xdd, 0x60, 0, 0, 0, 0, 0, 0, 64)
+	b = append(b, make([]byte, 32)...)
+	b = append(b, 60, 0, 0xc2, 4, 0, 1, 0, 4) // Hop-by-Hop: 65540 bytes
+	for i := range 32 {
+		options, rest := []byte{60, 0xff}, 245
+		if i == 31 {
+			options, rest = []byte{51, 0xfe}, 237
+		}
+		for range 7 { // PadN
+			options = append(append(options, 1, 255), make([]byte, 255)...)
+		}
+		b = append(append(append(b, options...), 1, byte(rest)), make([]byte, rest)...)
+	}
+	return append(b, 58, 1, 0, 0, 1, 2, 3, 4, 5, 6, 7, 8, 128, 0, 0, 0, 0, 0, 0, 0)
+}
+
+// Headers that are longer than the packet says end its line, and nothing after them is read.
+func TestLongJumbogram(t *testing.T) {
+	data := longJumbogram()
+	for verbose := range 3 {
+		line := New(Options{Verbose: verbose}).AppendLine(nil, Packet{Time: stamp(0), Data: data, WireLen: len(data)})
+		if !strings.HasSuffix(string(line), "[|ah]\n") {
+			t.Errorf("-v %d: %s", verbose, line)
+		}
+	}
+}
+
 func FuzzAppendLine(f *testing.F) {
 	for i, p := range append(plainPackets(f), protocolPackets(f)...) {
 		f.Add(p.data, uint16(0), uint8(i))
 		f.Add(p.data[:len(p.data)*3/4], uint16(len(p.data)/4), uint8(i))
 	}
+	f.Add(longJumbogram(), uint16(0), uint8(1))
 	// An option of length 0 must not be printed forever.
 	solicitation := append([]byte{133, 0, 0, 0, 0, 0, 0, 0}, 1, 0, 0, 0, 0, 0, 0, 0)
 	f.Add(frame(f, true, 0x86dd, ip6(58), gopacket.Payload(solicitation)), uint16(0), uint8(1))

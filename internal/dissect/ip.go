@@ -68,6 +68,10 @@ func (d *Dissector) above(proto layers.IPProtocol, b []byte, length int) {
 	if d.ended {
 		return
 	}
+	if length < 0 { // the headers before it say that they are longer than the packet
+		d.truncated()
+		return
+	}
 	four := d.net.version == 4
 	requires := func(version int) {
 		d.addf("[%s requires IPv%d]", lookUp(protocolNames, proto, "unknown"), version)

@@ -114,6 +114,7 @@ func (d *Dissector) ip6Extensions(e extensions, b []byte, length, rest int) {
 					d.truncated()
 					return
 				}
+				b = limit(b, rest)
 			} else if e.payload == 0 {
 				if e.any {
 					d.proto = "ip6"
