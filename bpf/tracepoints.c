@@ -359,8 +359,13 @@ int BPF_PROG(trace_cpumap_enqueue, int map_id, unsigned int processed, unsigned 
 	if (!is_map(map_id))
 		return 0;
 	struct key key = { .event = CPUMAP_ENQUEUE, .map_id = map_id, .to_cpu = to_cpu };
-	/* The kernel counts packets that it had to drop as processed, too. */
-	struct count count = { .events = 1, .packets = processed - drops, .drops = drops };
+	/*
+	 * In native mode the kernel counts packets that it had to drop as processed, too, and in
+	 * generic mode it does not.
+	 */
+	struct count count = { .events = 1,
+			       .packets = processed > drops ? processed - drops : 0,
+			       .drops = drops };
 	struct detail d = {};
 
 	note(&key, &count, &d);

@@ -7,6 +7,7 @@ import (
 
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/asm"
+	"github.com/cilium/ebpf/link"
 	"golang.org/x/sys/unix"
 
 	"github.com/xdpcap/xdpcap/internal/testnet"
@@ -104,14 +105,51 @@ func TestCPUMapVerdicts(t *testing.T) {
 	}
 }
 
+// A packet for another CPU whose queue is full is lost, and not queued. In generic mode the kernel
+// does not count it as processed.
+func TestCPUMapFull(t *testing.T) {
+	n := newNetwork(t)
+	cpumap := n.newCPUMapOf(1, nil)
+	n.prog = n.load(redirectThrough(cpumap), ebpf.AttachXDP)
+	if err := n.pair.Rx.Do(func() error { return n.tryAttach(n.prog, link.XDPGenericMode) }); err != nil {
+		t.Fatal(err)
+	}
+	tp := n.open(TracepointOptions{})
+	onCPU(t, 0, func() error { // a thread that the one that empties the queue does not interrupt
+		policy := func(policy uint32) error {
+			return unix.SchedSetAttr(0, &unix.SchedAttr{Size: unix.SizeofSchedAttr, Policy: policy, Priority: policy}, 0)
+		}
+		if err := policy(unix.SCHED_FIFO); err != nil {
+			return err
+		}
+		for i := range uint64(frames) {
+			if err := n.sender.Send(testnet.UDPFrame(testnet.MinFrame, i)); err != nil {
+				return err
+			}
+		}
+		return policy(unix.SCHED_NORMAL)
+	})
+	full := Case{Event: CPUMapEnqueue, MapID: mapID(t, cpumap)}
+	got := n.wait(tp, func(c map[Case]EventCount) bool { return c[full].Events == frames })[full]
+	if got.Drops == 0 || got.Packets == 0 || got.Packets+got.Drops != frames {
+		t.Errorf("%+v, of %d packets", got, frames)
+	}
+}
+
 // newCPUMap returns a map with one entry: CPU 0, with a program for its packets, or with none if
 // prog is nil.
 func (n *network) newCPUMap(ins asm.Instructions) *ebpf.Map {
 	n.t.Helper()
+	return n.newCPUMapOf(192, ins)
+}
+
+// newCPUMapOf is newCPUMap with a queue for so many packets.
+func (n *network) newCPUMapOf(queue uint32, ins asm.Instructions) *ebpf.Map {
+	n.t.Helper()
 	entry := struct { // struct bpf_cpumap_val of linux/bpf.h
 		Queue   uint32 // its length
 		Program int32
-	}{Queue: 192}
+	}{Queue: queue}
 	if ins != nil {
 		entry.Program = int32(n.load(ins, ebpf.AttachXDPCPUMap).FD())
 	}
