@@ -132,3 +132,17 @@ func TestMetricNames(t *testing.T) {
 		t.Errorf("%d labels of %d names: %v", len(labels), len(names), labels)
 	}
 }
+
+// A packet that was lost with a bulk is told from one that was sent.
+func TestRecordOfOne(t *testing.T) {
+	for _, event := range []meter.Event{meter.DevmapXmit, meter.BulkTx, meter.CPUMapEnqueue} {
+		text := func(c meter.EventCount) string {
+			l := newRecordLine(meter.Record{Case: meter.Case{Event: event}, Count: c})
+			return l.text(event)
+		}
+		sent, lost := text(meter.EventCount{Events: 1, Packets: 1}), text(meter.EventCount{Events: 1, Drops: 1})
+		if strings.Contains(sent, "drops") || !strings.HasSuffix(lost, " packets 0 drops 1") {
+			t.Errorf("sent: %s; lost: %s", sent, lost)
+		}
+	}
+}

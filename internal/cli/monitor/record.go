@@ -174,7 +174,8 @@ func (l *RecordLine) text(event meter.Event) string {
 	if l.MemoryID != 0 {
 		s += fmt.Sprintf(" id %d", l.MemoryID)
 	}
-	if l.Packets+l.Drops > 1 {
+	isBulk := event == meter.DevmapXmit || event == meter.BulkTx || event == meter.CPUMapEnqueue
+	if l.Packets+l.Drops > 1 || l.Drops > 0 && isBulk {
 		s += fmt.Sprintf(" packets %d drops %d", l.Packets, l.Drops)
 	}
 	if l.Program != 0 {
