@@ -29,7 +29,11 @@ func appendHexRows(b, data []byte, ascii bool, indent string) []byte {
 		row := data[:min(16, len(data))]
 		data = data[len(row):]
 		b = append(append(b, indent...), "0x"...)
-		for shift := 12; shift >= 0; shift -= 4 {
+		shift := 12 // four digits, or as many as the offset has
+		for offset>>shift > 15 {
+			shift += 4
+		}
+		for ; shift >= 0; shift -= 4 {
 			b = append(b, hexDigits[offset>>shift&15])
 		}
 		b = append(b, ": "...)
