@@ -27,12 +27,13 @@ func Packets(n uint64) string {
 // ShortenMiddle cuts the middle out of an address that is too long. The network is at its beginning
 // and the port at its end.
 func ShortenMiddle(s string, columns int) string {
-	if len(s) <= columns {
+	all := []rune(s)
+	if len(all) <= columns {
 		return s
 	}
 	if columns < 1 {
 		return ""
 	}
 	kept := (columns - 1) / 2
-	return s[:kept] + "…" + s[len(s)-(columns-1-kept):]
+	return string(all[:kept]) + "…" + string(all[len(all)-(columns-1-kept):])
 }

@@ -24,9 +24,9 @@ func TestTable(t *testing.T) {
 // With any widths there is something to print.
 func TestWidths(t *testing.T) {
 	for _, columns := range []int{-1, 0, 1, 2, 3, 4, 1 << 20} {
-		for _, s := range []string{"", "a", "ab", "abcdef"} {
+		for _, s := range []string{"", "a", "ab", "abcdef", "über"} {
 			for what, short := range map[string]string{"end": Shorten(s, columns), "middle": ShortenMiddle(s, columns)} {
-				if n := utf8.RuneCountInString(short); n > max(columns, 0) || n < min(len(s), columns) {
+				if n := utf8.RuneCountInString(short); n > max(columns, 0) || n < min(utf8.RuneCountInString(s), columns) || !utf8.ValidString(short) {
 					t.Errorf("%q with %d columns, cut at its %s: %q", s, columns, what, short)
 				}
 			}
