@@ -518,7 +518,7 @@ func TestRotationDiskFull(t *testing.T) {
 			for _, f := range files {
 				total += f.size
 			}
-			if free := int64(now.Bavail) * now.Bsize; strings.Contains(test.flags, "min-free") && (free < minFree || free > minFree+3e6) {
+			if free := int64(now.Bavail) * now.Frsize; strings.Contains(test.flags, "min-free") && (free < minFree || free > minFree+3e6) {
 				t.Errorf("%d bytes are free", free)
 			}
 			if strings.Contains(test.flags, "max-bytes") && (total > 5<<20 || total < 3<<20) {

@@ -3,6 +3,7 @@
 package outfile
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"os"
@@ -248,8 +249,12 @@ func (f *File) Free() (int64, error) {
 	if err != nil {
 		return 0, fmt.Errorf("ask for the free space on the disk of %s: %w", f.name, err)
 	}
-	return int64(s.Bavail) * s.Bsize, nil
+	return freeBytes(&s), nil
 }
+
+// freeBytes is how much room a file system has left for users. It counts in fragments, which FUSE
+// may give another size than that of its blocks.
+func freeBytes(s *unix.Statfs_t) int64 { return int64(s.Bavail) * cmp.Or(s.Frsize, s.Bsize) }
 
 // Abandon makes Close remove a file that Open created, as if it was never begun. Call it only if
 // nothing was written to the file.

@@ -346,3 +346,18 @@ func TestNoRoomToOpen(t *testing.T) {
 		says(t, err, "open "+dir+"/second"+test.want)
 	}
 }
+
+// Free space is counted in fragments, where a file system has them, and else in blocks.
+func TestFreeBytes(t *testing.T) {
+	for _, test := range []struct {
+		s    unix.Statfs_t
+		want int64
+	}{
+		{unix.Statfs_t{Bavail: 10, Bsize: 1 << 20, Frsize: 4096}, 40960},
+		{unix.Statfs_t{Bavail: 10, Bsize: 4096}, 40960},
+	} {
+		if got := freeBytes(&test.s); got != test.want {
+			t.Errorf("%+v: %d bytes, want %d", test.s, got, test.want)
+		}
+	}
+}
