@@ -16,9 +16,10 @@ const (
 	// Window is the time in which the records of a packet are joined, from its first one on.
 	Window = time.Second
 
-	// MaxRecords is how many records a Table has at most. When more come within the Window, the
-	// oldest packets leave early.
+	// MaxRecords is how many records a Table has at most, and MaxText how many bytes of text they
+	// have, but for the last one. When more come within the Window, the oldest packets leave early.
 	MaxRecords = 1 << 17
+	MaxText    = 128 << 20
 )
 
 // A Table has the packets to which records may still be joined. Its memory does not depend on how
@@ -29,8 +30,9 @@ type Table struct {
 	places places
 	index  index
 
-	oldest, newest *Way // in the order of their first records
-	records        int  // of all ways
+	oldest, newest *Way    // in the order of their first records
+	records, text  int     // of all ways; text is in bytes
+	last           *Record // whose text is not in there yet
 	now            int64
 	early          uint64
 }
@@ -52,22 +54,36 @@ func (t *Table) Add(s *capture.Source, p *capture.Packet) *Record {
 	if !p.HasTime() {
 		r.Time = t.now
 	}
+	t.weigh()
 	if r.Time < t.now-int64(Window) { // the clock was set back
 		t.Close()
 		t.now = r.Time
 	}
 	t.now = max(t.now, r.Time)
-	for t.oldest != nil && (t.over(t.oldest) || t.records >= MaxRecords) {
+	for t.oldest != nil && (t.over(t.oldest) || t.full()) {
 		t.release()
 	}
+	t.last = r
 	r.id, r.content = t.keys.id(s, p), t.keys.content(s, p)
 	r.at, r.program = t.places.of(s, p, r.id.kind == byID)
 	t.join(r)
 	return r
 }
 
+// weigh adds the text that the caller has given to the last record.
+func (t *Table) weigh() {
+	if t.last != nil {
+		t.text += t.last.ways * len(t.last.Text)
+		t.last = nil
+	}
+}
+
+// full tells whether there is no room for another record.
+func (t *Table) full() bool { return t.records >= MaxRecords || t.text > MaxText }
+
 // Close lets all packets leave.
 func (t *Table) Close() {
+	t.weigh()
 	for t.oldest != nil {
 		t.release()
 	}
@@ -82,10 +98,13 @@ func (t *Table) release() {
 	if t.oldest = w.next; t.oldest == nil {
 		t.newest = nil
 	}
-	if t.records >= MaxRecords && !t.over(w) {
+	if t.full() && !t.over(w) {
 		t.early++
 	}
 	t.records -= len(w.Records)
+	for _, r := range w.Records {
+		t.text -= len(r.Text)
+	}
 	w.Unclear = t.index.unclear(w)
 	t.index.remove(w)
 	t.leave(w)
@@ -115,6 +134,7 @@ func (t *Table) join(r *Record) {
 			continue
 		}
 		t.records++
+		r.ways++
 		t.index.extend(w, r)
 		if r.id.kind == byID {
 			t.index.add(w, &r.id)
@@ -130,7 +150,7 @@ func (t *Table) join(r *Record) {
 
 // begin begins a way with a record that fits none, or that may be one of several.
 func (t *Table) begin(r *Record, fits int) {
-	r.First = true
+	r.First, r.ways = true, 1
 	w := &Way{Records: []*Record{r}, Fits: fits}
 	if t.newest == nil {
 		t.oldest = w

@@ -412,6 +412,34 @@ func TestMillionRecords(t *testing.T) {
 	}
 }
 
+// The text of all records that are kept is bounded, also where they are in several packets.
+func TestTextIsBounded(t *testing.T) {
+	for _, size := range []int{1 << 20, 3 * MaxText} {
+		kept, most, ways := 0, 0, 0
+		table := New(func(w *Way) {
+			ways++
+			for _, r := range w.Records {
+				kept -= len(r.Text)
+			}
+		})
+		for i := range 500 {
+			s := seen{place: 'a', testPacket: testPacket{protocol: 17, ipID: uint16(i), data: fmt.Sprint(i)}}
+			s.add(table).Text = make([]byte, size)
+			kept += size
+			most = max(most, kept)
+			if size > MaxText && i == 3 {
+				break
+			}
+		}
+		if most > MaxText+2*size || table.Early() == 0 {
+			t.Errorf("%d bytes each: %d are kept, %d packets have left early", size, most, table.Early())
+		}
+		if table.Close(); kept != 0 || table.text != 0 || ways == 0 {
+			t.Errorf("%d bytes each: %d are left, the table says %d", size, kept, table.text)
+		}
+	}
+}
+
 // A packet at very many interfaces, as no honest file has it, does not take long.
 func TestManyPlaces(t *testing.T) {
 	longest, sources := 0, make([]capture.Source, 1<<16)

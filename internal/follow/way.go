@@ -37,6 +37,8 @@ type Record struct {
 	Text  []byte
 	Place string
 
+	ways int // that have it
+
 	id, content key
 	at, program uint32 // its place by hook; the same, but one for entry and exit of a program with ids
 }

@@ -130,8 +130,8 @@ func (f *following) print() error {
 func (f *following) End(final capture.Accounts) (capture.Accounts, error) {
 	f.table.Close()
 	if n := f.table.Early(); n > 0 {
-		f.notice(fmt.Errorf("followed %s for less than %v, because more than %d records came in that time: choose fewer by a filter",
-			frame.Packets(n), follow.Window, follow.MaxRecords))
+		f.notice(fmt.Errorf("followed %s for less than %v, because more than %d records, or %d MiB of text, came in that time: choose fewer by a filter",
+			frame.Packets(n), follow.Window, follow.MaxRecords, follow.MaxText>>20))
 	}
 	return final, f.print()
 }
