@@ -51,6 +51,7 @@ struct count {
 	__u64 events;
 	__u64 packets;
 	__u64 drops;
+	__u64 generic;			   /* exceptions: drops that skb:kfree_skb reports, too */
 	__u64 sched;			   /* cpumap: runs that began with a wait for packets */
 	__u64 passed, dropped, redirected; /* cpumap: verdicts of the program in the map's entry */
 };
@@ -148,6 +149,9 @@ struct bpf_prog_aux {
 struct bpf_prog {
 	struct bpf_prog_aux *aux;
 };
+struct net_device___generic {
+	struct bpf_prog *xdp_prog; /* in generic mode */
+};
 struct xdp_mem_info {
 	__u32 type;
 	__u32 id;
@@ -212,6 +216,7 @@ static __always_inline void add_to(void *map, const void *key, const struct coun
 	sum->events++;
 	sum->packets += more->packets;
 	sum->drops += more->drops;
+	sum->generic += more->generic;
 	sum->sched += more->sched;
 	sum->passed += more->passed;
 	sum->dropped += more->dropped;
@@ -308,13 +313,23 @@ int BPF_PROG(trace_redirect_map_err, const struct net_device *dev, const struct 
 	return redirect(REDIRECT_ERR, dev, prog, err, map_type, map_id, index);
 }
 
+/*
+ * is_generic tells whether the packet was lost in generic mode. There the kernel also frees its
+ * buffer by kfree_skb, so that skb:kfree_skb reports the same loss. This is never true of a program
+ * that is native at a tun device, which runs it in both ways.
+ */
+static __always_inline bool is_generic(const struct net_device *dev, const struct bpf_prog *prog)
+{
+	return prog == ((const struct net_device___generic *)dev)->xdp_prog;
+}
+
 SEC("tp_btf/xdp_exception")
 int BPF_PROG(trace_exception, const struct net_device *dev, const struct bpf_prog *prog, __u32 act)
 {
 	if (!is_traced(dev) || !is_program(prog))
 		return 0;
 	struct key key = { .event = EXCEPTION, .code = slot_of(act) };
-	struct count count = { .events = 1, .drops = 1 };
+	struct count count = { .events = 1, .drops = 1, .generic = is_generic(dev, prog) };
 	struct detail d = { .program = prog->aux->id, .index = act };
 
 	copy_name(key.from, dev);

@@ -158,6 +158,38 @@ func (n *network) loseAtHook(program losingProgram, flags link.XDPAttachFlags) {
 	}
 }
 
+// Of all interfaces together, what a native program aborts on one is not taken for what the kernel
+// throws away on another one, where a program drops in generic mode.
+func TestLossAtHooks(t *testing.T) {
+	const sent = 40
+	n := newNetwork(t)
+	pair := testnet.MustPair(t, testnet.PairOptions{Rx: n.Rx, RxName: "aborts0", Addresses: true})
+	native := &network{t, pair, testnet.MustSender(t, pair)}
+	n.attach(verdict(xdp.Drop)(n), link.XDPGenericMode)
+	native.attach(verdict(xdp.Aborted)(native), link.XDPDriverMode)
+	m, err := Open(Options{})
+	n.must(err)
+	t.Cleanup(func() { m.Close() })
+	n.send(9, sent)
+	native.send(9, sent)
+	var aborted, dropped uint64
+	testnet.WaitFor(t, "all packets to be lost", func() bool {
+		aborted, dropped = 0, 0
+		for l, tally := range n.counts(m).Losses {
+			switch {
+			case l.Stage == XDP && l.Reason == "aborted" && l.Device == "aborts0":
+				aborted += tally.Packets
+			case l.Stage == XDP && l.Reason == "drop":
+				dropped += tally.Packets
+			}
+		}
+		return aborted+dropped >= 2*sent
+	})
+	if aborted != sent || dropped < sent { // other tests may drop in generic mode, too
+		t.Errorf("%d packets aborted and %d dropped, want %d each", aborted, dropped, sent)
+	}
+}
+
 // An interface that gets another name is counted on, and a program that it runs later is found.
 // Once it is deleted, Follow says so.
 func TestRenamed(t *testing.T) {

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/cilium/ebpf"
 	"golang.org/x/sys/unix"
 
 	"github.com/xdpcap/xdpcap/internal/lost"
@@ -126,9 +125,11 @@ func (m *Meter) read() (r *reading, err error) {
 			return nil, err
 		}
 	}
-	if r.failures, err = m.addEvents(&r.Counts); err != nil {
+	events, err := m.events.Read()
+	if err != nil {
 		return nil, err
 	}
+	r.failures = r.addEvents(m, events)
 	if m.card != nil {
 		r.addCard(driverKinds[m.iface.Driver])
 	}
@@ -145,13 +146,14 @@ func (m *Meter) untraced() (Tally, error) {
 }
 
 // dropped tells the same of a reading. In generic mode the hook throws away what the program
-// dropped and what it aborted. In native mode some drivers count.
+// dropped and what it aborted, and the tracepoint tells which is aborted in that mode: elsewhere a
+// program may be native, and its packets are not among these. In native mode some drivers count.
 func (m *Meter) dropped(r *reading) Tally {
 	if r.generic.Packets > 0 || m.iface == nil {
-		if r.failures.aborted == 0 {
+		if r.failures.generic == 0 {
 			return r.generic
 		}
-		n := less(r.generic.Packets, r.failures.aborted) // and nobody knows how many bytes
+		n := less(r.generic.Packets, r.failures.generic) // and nobody knows how many bytes
 		return Tally{Buffers: n, Packets: n}
 	}
 	within := r.failures.aborted
@@ -192,69 +194,6 @@ func (c *Counts) addStack(m *Meter, s stackCounts) (atHook Tally) {
 	return atHook
 }
 
-// failures are packets that the tracepoints of XDP say were lost.
-type failures struct {
-	aborted, tx, redirects uint64
-}
-
-func (f failures) all() uint64 { return f.aborted + f.tx + f.redirects }
-
-// addEvents adds the losses that the xdp tracepoints tell.
-func (m *Meter) addEvents(c *Counts) (f failures, err error) {
-	events, err := m.events.Read()
-	if err != nil {
-		return f, err
-	}
-	c.Missed += events.Missed + events.Forgotten
-	toSockets := make(map[Loss]uint64)
-	for e, perCPU := range events.Cases {
-		sum := meter.SumEvents(perCPU)
-		if sum.Drops == 0 {
-			continue
-		}
-		l := Loss{Stage: XDP, Where: mapOf(e)}
-		switch e.Event {
-		case meter.RedirectErr:
-			l.Reason = "redirect: " + errorWords(e.Errno)
-			f.redirects += sum.Drops
-			if reason, ok := socketReasons[e.Errno]; ok && e.MapType == ebpf.XSKMap {
-				l.Reason, l.Device = reason, m.deviceOf(e)
-				toSockets[l] += sum.Drops
-				continue
-			}
-		case meter.Exception:
-			l.Reason = e.Verdict.SlotName()
-			if e.Verdict == xdp.Tx {
-				f.tx += sum.Drops
-			} else {
-				f.aborted += sum.Drops
-			}
-		case meter.DevmapXmit:
-			l.Reason, l.Where = "devmap: "+errorWords(e.Errno), "to "+e.To
-		case meter.BulkTx:
-			l.Reason = "tx: " + errorWords(e.Errno)
-		case meter.CPUMapEnqueue:
-			l.Reason = fmt.Sprintf("cpumap: queue of CPU %d is full", e.ToCPU)
-		case meter.CPUMapKthread:
-			l.Reason = "cpumap: dropped on the other CPU"
-		default:
-			continue
-		}
-		l.Device = m.deviceOf(e)
-		c.add(c.Losses, l, Tally{Buffers: sum.Drops, Packets: sum.Drops})
-	}
-	c.addSockets(m, toSockets)
-	return f, nil
-}
-
-// deviceOf is Loss.Device of an event.
-func (m *Meter) deviceOf(e meter.Case) string {
-	if m.iface == nil {
-		return e.From
-	}
-	return ""
-}
-
 // addCard adds what the interface and its driver tell of losses elsewhere than at the hook.
 func (r *reading) addCard(kind driverKind) {
 	packets := func(n uint64) Tally { return Tally{Buffers: n, Packets: n} }
@@ -280,20 +219,6 @@ func (r *reading) addCard(kind driverKind) {
 
 // less is a - b, and 0 while counters that are read one after the other disagree.
 func less(a, b uint64) uint64 { return a - min(a, b) }
-
-func mapOf(e meter.Case) string {
-	if e.MapID == 0 {
-		return ""
-	}
-	return fmt.Sprintf("map %d", e.MapID)
-}
-
-func errorWords(e unix.Errno) string {
-	if e == 0 {
-		return "no error told"
-	}
-	return e.Error()
-}
 
 // Follow looks whether the interface is still there, and traces the program that runs now. Call it
 // about once per second, from one goroutine, in the network namespace of Open.

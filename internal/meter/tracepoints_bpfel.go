@@ -18,6 +18,7 @@ type tracepointsCount struct {
 	Events     uint64
 	Packets    uint64
 	Drops      uint64
+	Generic    uint64
 	Sched      uint64
 	Passed     uint64
 	Dropped    uint64

@@ -30,6 +30,7 @@ type EventCount struct {
 	Events  uint64 // how often the tracepoint was hit; a bulk of packets is one event
 	Packets uint64 // sent, queued, taken or redirected
 	Drops   uint64 // packets that were lost
+	Generic uint64 // Exception: of Drops, those in generic mode, which skb:kfree_skb reports, too
 
 	// Sched counts the CPUMapKthread bulks for which the thread had slept or let other threads run
 	// first. The others count the verdicts of the program in the map's entry, if it has one.
@@ -41,6 +42,7 @@ func (c *EventCount) Add(d EventCount) {
 	c.Events += d.Events
 	c.Packets += d.Packets
 	c.Drops += d.Drops
+	c.Generic += d.Generic
 	c.Sched += d.Sched
 	c.Passed += d.Passed
 	c.Dropped += d.Dropped
@@ -53,6 +55,7 @@ func (c EventCount) Sub(before EventCount) EventCount {
 		Events:     c.Events - before.Events,
 		Packets:    c.Packets - before.Packets,
 		Drops:      c.Drops - before.Drops,
+		Generic:    c.Generic - before.Generic,
 		Sched:      c.Sched - before.Sched,
 		Passed:     c.Passed - before.Passed,
 		Dropped:    c.Dropped - before.Dropped,
@@ -138,7 +141,7 @@ func (c *EventCounts) add(k Case, slots []tracepointsCount) {
 }
 
 func countOf(c *tracepointsCount) EventCount {
-	return EventCount{c.Events, c.Packets, c.Drops, c.Sched, c.Passed, c.Dropped, c.Redirected}
+	return EventCount{c.Events, c.Packets, c.Drops, c.Generic, c.Sched, c.Passed, c.Dropped, c.Redirected}
 }
 
 func caseOf(k *tracepointsKey) Case {

@@ -23,6 +23,7 @@ type network struct {
 	pair   *testnet.Pair
 	sender *testnet.Sender
 	prog   *ebpf.Program
+	link   link.Link // of what was attached last
 }
 
 func newNetwork(t *testing.T) *network {
@@ -68,8 +69,13 @@ func (n *network) load(ins asm.Instructions, attach ebpf.AttachType) *ebpf.Progr
 
 func (n *network) attach(ins asm.Instructions) {
 	n.t.Helper()
+	n.attachAs(ins, link.XDPDriverMode)
+}
+
+func (n *network) attachAs(ins asm.Instructions, mode link.XDPAttachFlags) {
+	n.t.Helper()
 	n.prog = n.load(ins, ebpf.AttachXDP)
-	if err := n.pair.Rx.Do(func() error { return n.tryAttach(n.prog, link.XDPDriverMode) }); err != nil {
+	if err := n.pair.Rx.Do(func() error { return n.tryAttach(n.prog, mode) }); err != nil {
 		n.t.Fatal(err)
 	}
 }
@@ -77,6 +83,7 @@ func (n *network) attach(ins asm.Instructions) {
 func (n *network) tryAttach(prog *ebpf.Program, flags link.XDPAttachFlags) error {
 	l, err := link.AttachXDP(link.XDPOptions{Program: prog, Interface: n.pair.RxIndex, Flags: flags})
 	if err == nil {
+		n.link = l
 		n.t.Cleanup(func() { l.Close() })
 	}
 	return err

@@ -68,7 +68,8 @@ func TestRedirectThroughDevmap(t *testing.T) {
 	}
 }
 
-// A verdict that does not exist, and aborted, are exceptions, each counted by its verdict.
+// A verdict that does not exist, and aborted, are exceptions, each counted by its verdict. Those in
+// generic mode are told apart, also after the program has changed its mode.
 func TestExceptions(t *testing.T) {
 	for i, test := range []struct {
 		verdict int32
@@ -82,12 +83,17 @@ func TestExceptions(t *testing.T) {
 			continue
 		}
 		n := newNetwork(t)
-		n.attach(verdict(test.verdict))
 		tp := n.open(TracepointOptions{})
+		n.attachAs(verdict(test.verdict), link.XDPGenericMode)
 		n.send(frames)
-		n.expect(tp, map[Case]EventCount{
-			{Event: Exception, Verdict: test.want, From: "rx0"}: {Events: frames, Drops: frames},
-		})
+		exception := Case{Event: Exception, Verdict: test.want, From: "rx0"}
+		n.expect(tp, map[Case]EventCount{exception: {Events: frames, Drops: frames, Generic: frames}})
+		if err := n.link.Close(); err != nil {
+			t.Fatal(err)
+		}
+		n.attach(verdict(test.verdict))
+		n.send(frames)
+		n.expect(tp, map[Case]EventCount{exception: {Events: 2 * frames, Drops: 2 * frames, Generic: frames}})
 	}
 }
 

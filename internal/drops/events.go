@@ -1,0 +1,87 @@
+package drops
+
+import (
+	"fmt"
+
+	"github.com/cilium/ebpf"
+	"golang.org/x/sys/unix"
+
+	"github.com/xdpcap/xdpcap/internal/meter"
+	"github.com/xdpcap/xdpcap/internal/xdp"
+)
+
+// failures are packets that the tracepoints of XDP say were lost.
+type failures struct {
+	aborted, tx, redirects uint64 // in native mode; redirects in both
+	generic                uint64 // aborted in generic mode: the hook threw these packets away, too
+}
+
+// all are those that a driver may count as its drops.
+func (f failures) all() uint64 { return f.aborted + f.tx + f.redirects }
+
+// addEvents adds the losses that the xdp tracepoints tell.
+func (c *Counts) addEvents(m *Meter, events meter.EventCounts) (f failures) {
+	c.Missed += events.Missed + events.Forgotten
+	toSockets := make(map[Loss]uint64)
+	for e, perCPU := range events.Cases {
+		sum := meter.SumEvents(perCPU)
+		if sum.Drops == 0 {
+			continue
+		}
+		l := Loss{Stage: XDP, Where: mapOf(e)}
+		switch e.Event {
+		case meter.RedirectErr:
+			l.Reason = "redirect: " + errorWords(e.Errno)
+			f.redirects += sum.Drops
+			if reason, ok := socketReasons[e.Errno]; ok && e.MapType == ebpf.XSKMap {
+				l.Reason, l.Device = reason, m.deviceOf(e)
+				toSockets[l] += sum.Drops
+				continue
+			}
+		case meter.Exception:
+			l.Reason = e.Verdict.SlotName()
+			if e.Verdict == xdp.Tx {
+				f.tx += sum.Drops
+			} else {
+				f.aborted += less(sum.Drops, sum.Generic)
+				f.generic += sum.Generic
+			}
+		case meter.DevmapXmit:
+			l.Reason, l.Where = "devmap: "+errorWords(e.Errno), "to "+e.To
+		case meter.BulkTx:
+			l.Reason = "tx: " + errorWords(e.Errno)
+		case meter.CPUMapEnqueue:
+			l.Reason = fmt.Sprintf("cpumap: queue of CPU %d is full", e.ToCPU)
+		case meter.CPUMapKthread:
+			l.Reason = "cpumap: dropped on the other CPU"
+		default:
+			continue
+		}
+		l.Device = m.deviceOf(e)
+		c.add(c.Losses, l, Tally{Buffers: sum.Drops, Packets: sum.Drops})
+	}
+	c.addSockets(m, toSockets)
+	return f
+}
+
+// deviceOf is Loss.Device of an event.
+func (m *Meter) deviceOf(e meter.Case) string {
+	if m.iface == nil {
+		return e.From
+	}
+	return ""
+}
+
+func mapOf(e meter.Case) string {
+	if e.MapID == 0 {
+		return ""
+	}
+	return fmt.Sprintf("map %d", e.MapID)
+}
+
+func errorWords(e unix.Errno) string {
+	if e == 0 {
+		return "no error told"
+	}
+	return e.Error()
+}
