@@ -2,6 +2,7 @@ package drops
 
 import (
 	"fmt"
+	"maps"
 
 	"github.com/cilium/ebpf"
 	"golang.org/x/sys/unix"
@@ -21,10 +22,16 @@ func (f failures) all() uint64 { return f.aborted + f.tx + f.redirects }
 
 // addEvents adds the losses that the xdp tracepoints tell.
 func (c *Counts) addEvents(m *Meter, events meter.EventCounts) (f failures) {
-	c.Missed += events.Missed + events.Forgotten
-	toSockets := make(map[Loss]uint64)
+	c.Missed += events.Missed
+	all := make(map[meter.Case]meter.EventCount)
+	maps.Copy(all, events.Former)
 	for e, perCPU := range events.Cases {
 		sum := meter.SumEvents(perCPU)
+		sum.Add(all[e])
+		all[e] = sum
+	}
+	toSockets := make(map[Loss]uint64)
+	for e, sum := range all {
 		if sum.Drops == 0 {
 			continue
 		}

@@ -9,6 +9,7 @@ import (
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 
+	"github.com/xdpcap/xdpcap/internal/meter"
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
@@ -137,14 +138,17 @@ func (c *Counts) addSockets(m *Meter, failed map[Loss]uint64) {
 	}
 }
 
-// take subtracts n packets from the failed redirects with these reasons.
+// take subtracts n packets from the failed redirects with these reasons: from those at the device,
+// and then from those of former interfaces, because the device's may be among these.
 func take(failed map[Loss]uint64, device string, n uint64, reasons ...string) {
-	for _, reason := range reasons {
-		for l, failures := range failed {
-			if l.Reason == reason && l.Device == device {
-				part := min(n, failures)
-				failed[l] -= part
-				n -= part
+	for _, at := range []string{device, meter.Gone} {
+		for _, reason := range reasons {
+			for l, failures := range failed {
+				if l.Reason == reason && l.Device == at {
+					part := min(n, failures)
+					failed[l] -= part
+					n -= part
+				}
 			}
 		}
 	}

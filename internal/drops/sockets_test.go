@@ -14,6 +14,7 @@ import (
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 
+	"github.com/xdpcap/xdpcap/internal/meter"
 	"github.com/xdpcap/xdpcap/internal/testnet"
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
@@ -151,10 +152,16 @@ func TestSocketLosses(t *testing.T) {
 	loss := func(reason, device string) Loss {
 		return Loss{Stage: XDP, Reason: reason, Where: "map 1", Device: device}
 	}
-	failed := map[Loss]uint64{loss(noFrame, ""): 5, loss(unfit, ""): 6, loss(noRoom, ""): 7, loss(noFrame, "eth1"): 8}
+	failed := map[Loss]uint64{
+		loss(noFrame, ""): 5, loss(unfit, ""): 6, loss(noRoom, ""): 7, loss(noFrame, "eth1"): 8,
+		loss(noFrame, meter.Gone): 3, loss(noRoom, meter.Gone): 200,
+	}
 	take(failed, "", 9, noFrame, unfit)
 	take(failed, "", 100, noRoom)
-	want := map[Loss]uint64{loss(noFrame, ""): 0, loss(unfit, ""): 2, loss(noRoom, ""): 0, loss(noFrame, "eth1"): 8}
+	want := map[Loss]uint64{
+		loss(noFrame, ""): 0, loss(unfit, ""): 2, loss(noRoom, ""): 0, loss(noFrame, "eth1"): 8,
+		loss(noFrame, meter.Gone): 3, loss(noRoom, meter.Gone): 107,
+	}
 	if diff := cmp.Diff(want, failed); diff != "" {
 		t.Error(diff)
 	}

@@ -67,9 +67,6 @@ type stackMeter struct {
 // eight times as many, so that those of the last minute always fit.
 const keptCauses = 1024
 
-// gone is the name of interfaces whose entries were removed.
-const gone = "gone"
-
 // programOf has the program that reads each list of arguments which the tracepoint has had, as
 // support.TracepointArguments writes it.
 var programOf = map[string]string{
@@ -222,8 +219,8 @@ func (s *stackMeter) forget(now time.Time) error {
 				incoming = 0
 			}
 			c.Incoming, c.At.Ifindex, c.At.Netns, c.At.Name = incoming, 0, 0, [len(c.At.Name)]int8{}
-			for i := range gone {
-				c.At.Name[i] = int8(gone[i])
+			for i := range meter.Gone {
+				c.At.Name[i] = int8(meter.Gone[i])
 			}
 			sum := sumOf(slots)
 			sum.Add(s.former[c])

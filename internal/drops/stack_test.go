@@ -12,6 +12,7 @@ import (
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 
+	"github.com/xdpcap/xdpcap/internal/meter"
 	"github.com/xdpcap/xdpcap/internal/testnet"
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
@@ -379,7 +380,7 @@ func TestStackForgets(t *testing.T) {
 				continue
 			}
 			total.Add(tally)
-			if c.Device == gone {
+			if c.Device == meter.Gone {
 				causes++
 			}
 		}

@@ -14,6 +14,9 @@ const (
 	quietTime     = time.Minute      // an entry whose count stays the same for so long may be forgotten
 )
 
+// Gone is the name of interfaces whose entries were removed from a table.
+const Gone = "gone"
+
 // Aging decides which entries of a table of counters to remove, so that new ones find room. Packets
 // and interfaces bring the names and numbers that the entries are for, and nothing else ever
 // removes one. One goroutine uses it at a time.

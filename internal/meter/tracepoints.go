@@ -71,9 +71,9 @@ type Tracepoints struct {
 	program     xdp.Program // the one that is counted now, zero = all
 	places      []*place
 
-	mu        sync.Mutex // guards the fields below, and the table from a look until the removal of entries
-	aging     Aging[tracepointsKey]
-	forgotten uint64 // EventCounts.Forgotten
+	mu     sync.Mutex // guards the fields below, and the table from a look until the removal of entries
+	aging  Aging[tracepointsKey]
+	former map[Case]EventCount // EventCounts.Former
 }
 
 // OpenTracepoints attaches to all tracepoints that this kernel has. It needs CAP_BPF and
@@ -88,6 +88,7 @@ func OpenTracepoints(o TracepointOptions) (*Tracepoints, error) {
 	}
 	t := &Tracepoints{
 		aging:       Aging[tracepointsKey]{Keep: keptCases},
+		former:      make(map[Case]EventCount),
 		ofInterface: o.Interface != nil,
 		selector:    o.Program,
 	}

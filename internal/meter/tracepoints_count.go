@@ -2,6 +2,7 @@ package meter
 
 import (
 	"fmt"
+	"maps"
 	"time"
 
 	"github.com/cilium/ebpf"
@@ -68,18 +69,27 @@ type EventCounts struct {
 	Cases  map[Case][]EventCount // by the CPU that hit the tracepoint, for all possible CPUs
 	Missed uint64                // events in none of the cases, because there were too many cases
 
-	// Forgotten counts the events of removed cases. When there are many cases, those without an
-	// event for a minute make room for others. Their events are in none of the cases any more.
-	Forgotten uint64
+	// Former has the cases that were removed, with their sums over the CPUs. When there are many
+	// cases, those without an event for a minute make room for others. Their events are in none of
+	// Cases any more. They have Gone in place of interfaces, and no map's id, so that they are few.
+	Former map[Case]EventCount
 
 	Lost uint64 // records that Next never returns, because the ring was full
+}
+
+// Forgotten returns the events of former cases.
+func (c *EventCounts) Forgotten() (events uint64) {
+	for _, n := range c.Former {
+		events += n.Events
+	}
+	return events
 }
 
 // Read reads all counters.
 func (t *Tracepoints) Read() (EventCounts, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	c := EventCounts{Cases: make(map[Case][]EventCount), Forgotten: t.forgotten}
+	c := EventCounts{Cases: make(map[Case][]EventCount), Former: maps.Clone(t.former)}
 	var key tracepointsKey
 	var slots []tracepointsCount
 	all := t.coll.Maps[tracepointsMapCounts].Iterate()
@@ -112,19 +122,31 @@ func (t *Tracepoints) Read() (EventCounts, error) {
 const keptCases = 1024
 
 // forget removes cases from the table when it is time to. They may name interfaces of containers
-// that are long gone, and each case is several time series for Prometheus.
+// that are long gone, and each case is several time series for Prometheus. What they have counted
+// is added to former cases.
 func (t *Tracepoints) forget(now time.Time) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	events := func(slots []tracepointsCount) (n uint64) {
-		for _, s := range slots {
-			n += s.Events
+	sum := func(slots []tracepointsCount) (all EventCount) {
+		for cpu := range slots {
+			all.Add(countOf(&slots[cpu]))
 		}
-		return n
+		return all
 	}
 	err := Forget(&t.aging, now, t.coll.Maps[tracepointsMapCounts], ebpf.MustPossibleCPU(),
-		func(_ tracepointsKey, slots []tracepointsCount) (uint64, bool) { return events(slots), true },
-		func(_ tracepointsKey, slots []tracepointsCount) { t.forgotten += events(slots) })
+		func(_ tracepointsKey, slots []tracepointsCount) (uint64, bool) { return sum(slots).Events, true },
+		func(key tracepointsKey, slots []tracepointsCount) {
+			c := caseOf(&key)
+			c.MapID = 0
+			for _, name := range []*string{&c.From, &c.To} {
+				if *name != "" {
+					*name = Gone
+				}
+			}
+			all := sum(slots)
+			all.Add(t.former[c])
+			t.former[c] = all
+		})
 	if err != nil {
 		return fmt.Errorf("make room for counters of the xdp tracepoints: %w", err)
 	}

@@ -288,7 +288,8 @@ func TestKernelTracepoints(t *testing.T) {
 	}
 }
 
-// However many interfaces have come and gone, there is room for another one's events.
+// However many interfaces have come and gone, there is room for another one's events. What those
+// that made room have counted stays, without their names.
 func TestCasesMakeRoom(t *testing.T) {
 	testnet.LeaveTo(t, "6.12")
 	n := newNetwork(t)
@@ -296,9 +297,13 @@ func TestCasesMakeRoom(t *testing.T) {
 	tp := n.open(TracepointOptions{})
 	table := tp.coll.Maps[tracepointsMapCounts]
 	slots := make([]tracepointsCount, ebpf.MustPossibleCPU())
-	slots[0].Events = 1
 	for i := range table.MaxEntries() {
-		if err := table.Put(tracepointsKey{Event: uint32(Exception), MapId: i}, slots); err != nil {
+		key := tracepointsKey{Event: uint32(Exception), MapId: i}
+		slots[0] = tracepointsCount{Events: 1, Drops: 1, Generic: uint64(i % 2)}
+		if i%4 == 0 { // the rest has none of these two names
+			key.From[0], key.To[0] = 'a', 'b'
+		}
+		if err := table.Put(key, slots); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -310,19 +315,37 @@ func TestCasesMakeRoom(t *testing.T) {
 		}
 		return c
 	}
+	sum := func(c EventCounts) (all EventCount) {
+		for _, perCPU := range c.Cases {
+			all.Add(SumEvents(perCPU))
+		}
+		for _, former := range c.Former {
+			all.Add(former)
+		}
+		return all
+	}
 	n.send(1)
 	testnet.WaitFor(t, "an event without room", func() bool { return counts().Missed == 1 })
+	want := sum(counts())
 	start := time.Now()
 	for _, after := range []time.Duration{0, quietTime} {
 		if err := tp.forget(start.Add(after)); err != nil {
 			t.Fatal(err)
 		}
 	}
+	if diff := cmp.Diff(want, sum(counts())); diff != "" {
+		t.Errorf("in all, after some made room: %s", diff)
+	}
 	n.send(1)
 	aborted := Case{Event: Exception, From: "rx0"}
 	testnet.WaitFor(t, "an event with room", func() bool { return SumEvents(counts().Cases[aborted]).Events == 1 })
 	c := counts()
-	if want := uint64(table.MaxEntries() - keptCases); len(c.Cases) != keptCases+1 || c.Forgotten != want || c.Missed != 1 {
-		t.Errorf("%d cases, %d events forgotten and %d missed; want %d, %d and 1", len(c.Cases), c.Forgotten, c.Missed, keptCases+1, want)
+	if want := uint64(table.MaxEntries() - keptCases); len(c.Cases) != keptCases+1 || c.Forgotten() != want || c.Missed != 1 {
+		t.Errorf("%d cases, %d events forgotten and %d missed; want %d, %d and 1", len(c.Cases), c.Forgotten(), c.Missed, keptCases+1, want)
+	}
+	for former := range c.Former {
+		if former != (Case{Event: Exception}) && former != (Case{Event: Exception, From: Gone, To: Gone}) {
+			t.Errorf("a former case is %+v", former)
+		}
 	}
 }

@@ -41,7 +41,7 @@ func eventCounts(n uint64) meter.EventCounts {
 		{Event: meter.MemConnect, From: "eth0", Memory: 2}:                                                        event,
 		{Event: meter.MemDisconnect, Memory: 9}:                                                                   event,
 		{Event: meter.AttachFailed, Message: strings.Repeat("interface is already used by too long a name, ", 2)}: event,
-	}, Missed: n - 1, Forgotten: n / 3}
+	}, Missed: n - 1, Former: map[meter.Case]meter.EventCount{{Event: meter.Exception, From: meter.Gone}: {Events: n / 3}}}
 }
 
 // fakeMonitor shows invented counters, as if everything had happened in two seconds.

@@ -55,7 +55,7 @@ func newMonitorReport(m *monitor, i meter.Interval[meter.EventCounts]) *Report {
 		IntervalKeys: counters.NewIntervalKeys(i),
 		Events:       []eventRates{},
 		Missed:       i.Now.Missed,
-		Forgotten:    i.Now.Forgotten,
+		Forgotten:    i.Now.Forgotten(),
 		all:          m.Events(),
 	}
 	if m.iface != nil {
