@@ -10,12 +10,12 @@ import (
 	"github.com/xdpcap/xdpcap/internal/headers"
 )
 
-// rareClasses are EtherTypes that have no class of their own: those removed from their table to
-// make room, and those that come when enough others have a class. From then on their packets count
-// as noRoom. Only one goroutine may use it at a time.
+// rareClasses decides which EtherTypes have a class of their own, also while they are removed from
+// their table to make room. The packets of all others count as noRoom. Only one goroutine may use
+// it at a time.
 type rareClasses struct {
 	aging    Aging[Class]
-	tallies  []Tally            // of the removed ones, by CPU; naive has one for all CPUs
+	removed  map[Class][]Tally  // from the table, by CPU; naive has one for all CPUs
 	numbered map[Class]struct{} // EtherTypes without a name that have a class of their own
 }
 
@@ -29,7 +29,7 @@ const maxNumbered = 64
 func (r *rareClasses) fold(classes map[Class][]Tally) {
 	var others []Class
 	for class := range classes {
-		if _, known := r.numbered[class]; class >= EtherType(0) && !known && !headers.HasEtherTypeName(uint16(class.Number())) {
+		if class >= EtherType(0) && !r.hasClass(class) {
 			others = append(others, class)
 		}
 	}
@@ -50,31 +50,37 @@ func (r *rareClasses) fold(classes map[Class][]Tally) {
 			r.numbered[class] = struct{}{}
 			continue
 		}
-		addTallies(classes, classes[class])
+		addTallies(classes, noRoom, classes[class])
 		delete(classes, class)
 	}
 }
 
-// addTallies adds packets to those of noRoom.
-func addTallies(classes map[Class][]Tally, tallies []Tally) {
+// hasClass tells whether an EtherType has a class of its own, which it then keeps.
+func (r *rareClasses) hasClass(etherType Class) bool {
+	_, numbered := r.numbered[etherType]
+	return numbered || headers.HasEtherTypeName(uint16(etherType.Number()))
+}
+
+// addTallies adds packets to those of a class.
+func addTallies(classes map[Class][]Tally, class Class, tallies []Tally) {
 	sum := make([]Tally, len(tallies))
-	copy(sum, classes[noRoom])
+	copy(sum, classes[class])
 	for cpu, t := range tallies {
 		sum[cpu].Add(t)
 	}
-	classes[noRoom] = sum
+	classes[class] = sum
 }
 
-// addTo adds the packets to the classes of a snapshot.
+// addTo adds what was removed from the table to the classes of a snapshot.
 func (r *rareClasses) addTo(classes map[Class][]Tally) {
-	if r.tallies == nil {
-		return
+	for class, tallies := range r.removed {
+		addTallies(classes, class, tallies)
 	}
-	addTallies(classes, r.tallies)
 }
 
-// forget removes EtherTypes from the table when it is time to. A packet of such an EtherType that
-// comes at this very moment, the first in a minute, may not be counted.
+// forget removes EtherTypes from the table when it is time to. What one has counted stays in its
+// class, or in noRoom's, so that few tallies are kept. A packet of such an EtherType that comes at
+// this very moment, the first in a minute, may not be counted.
 func (r *rareClasses) forget(m *protocolMaps, now time.Time) error {
 	table, slots := m.ethertypes, ebpf.MustPossibleCPU()
 	if m.variant == Naive {
@@ -82,12 +88,17 @@ func (r *rareClasses) forget(m *protocolMaps, now time.Time) error {
 	}
 	return Forget(&r.aging, now, table, slots, func(class Class, perCPU []protocolsTally) (uint64, bool) {
 		return sum(perCPU).Packets, class >= EtherType(0)
-	}, func(_ Class, perCPU []protocolsTally) {
-		if r.tallies == nil {
-			r.tallies = make([]Tally, slots)
+	}, func(class Class, perCPU []protocolsTally) {
+		if !r.hasClass(class) {
+			class = noRoom
 		}
+		if r.removed == nil {
+			r.removed = make(map[Class][]Tally)
+		}
+		tallies := make([]Tally, len(perCPU))
 		for cpu, t := range perCPU {
-			r.tallies[cpu].Add(Tally{t.Packets, t.Bytes})
+			tallies[cpu] = tallyOf(t)
 		}
+		addTallies(r.removed, class, tallies)
 	})
 }
