@@ -52,6 +52,7 @@ struct count {
 	__u64 packets;
 	__u64 drops;
 	__u64 generic;			   /* exceptions: drops that skb:kfree_skb reports, too */
+	__u64 foreign;			   /* the same of packets that another device redirected */
 	__u64 sched;			   /* cpumap: runs that began with a wait for packets */
 	__u64 passed, dropped, redirected; /* cpumap: verdicts of the program in the map's entry */
 };
@@ -149,8 +150,18 @@ struct bpf_prog_aux {
 struct bpf_prog {
 	struct bpf_prog_aux *aux;
 };
-struct net_device___generic {
+struct bpf_xdp_link {
+	struct {
+		struct bpf_prog *prog;
+	} link;
+};
+struct net_device___programs {
+	unsigned int flags;
 	struct bpf_prog *xdp_prog; /* in generic mode */
+	struct {
+		struct bpf_prog *prog; /* without a link */
+		struct bpf_xdp_link *link;
+	} xdp_state[2]; /* by enum bpf_xdp_mode */
 };
 struct xdp_mem_info {
 	__u32 type;
@@ -217,6 +228,7 @@ static __always_inline void add_to(void *map, const void *key, const struct coun
 	sum->packets += more->packets;
 	sum->drops += more->drops;
 	sum->generic += more->generic;
+	sum->foreign += more->foreign;
 	sum->sched += more->sched;
 	sum->passed += more->passed;
 	sum->dropped += more->dropped;
@@ -320,7 +332,26 @@ int BPF_PROG(trace_redirect_map_err, const struct net_device *dev, const struct 
  */
 static __always_inline bool is_generic(const struct net_device *dev, const struct bpf_prog *prog)
 {
-	return prog == ((const struct net_device___generic *)dev)->xdp_prog;
+	return prog == ((const struct net_device___programs *)dev)->xdp_prog;
+}
+
+#define XDP_MODE_DRV 1	   /* enum bpf_xdp_mode */
+#define IFF_SLAVE    0x800 /* <linux/if.h> */
+
+/*
+ * is_foreign tells whether a failed tx is of a packet that another device's program in generic mode
+ * has redirected here: neither the device nor its driver runs the program. A slave's driver may run
+ * that of its bond, which the slave's own state does not name. So this is never true of a slave,
+ * and what is redirected to one counts twice.
+ */
+static __always_inline bool is_foreign(const struct net_device *dev, const struct bpf_prog *prog)
+{
+	const struct net_device___programs *d = (void *)dev;
+	const struct bpf_xdp_link *link = d->xdp_state[XDP_MODE_DRV].link;
+
+	if (d->flags & IFF_SLAVE || is_generic(dev, prog))
+		return false;
+	return prog != (link ? link->link.prog : d->xdp_state[XDP_MODE_DRV].prog);
 }
 
 SEC("tp_btf/xdp_exception")
@@ -329,7 +360,12 @@ int BPF_PROG(trace_exception, const struct net_device *dev, const struct bpf_pro
 	if (!is_traced(dev) || !is_program(prog))
 		return 0;
 	struct key key = { .event = EXCEPTION, .code = slot_of(act) };
-	struct count count = { .events = 1, .drops = 1, .generic = is_generic(dev, prog) };
+	struct count count = {
+		.events = 1,
+		.drops = 1,
+		.generic = is_generic(dev, prog),
+		.foreign = act == XDP_TX && is_foreign(dev, prog),
+	};
 	struct detail d = { .program = prog->aux->id, .index = act };
 
 	copy_name(key.from, dev);

@@ -14,15 +14,17 @@ import (
 // failures are packets that the tracepoints of XDP say were lost.
 type failures struct {
 	aborted, tx, redirects uint64 // in native mode; redirects in both
-	generic                uint64 // aborted in generic mode: the hook threw these packets away, too
+	generic                uint64 // the rest: reading.generic has these packets, too
 }
 
 // all are those that a driver may count as its drops.
 func (f failures) all() uint64 { return f.aborted + f.tx + f.redirects }
 
-// addEvents adds the losses that the xdp tracepoints tell.
-func (c *Counts) addEvents(m *Meter, events meter.EventCounts) (f failures) {
-	c.Missed += events.Missed
+// addEvents adds the losses that the xdp tracepoints tell, except those that are causes of the
+// stack.
+func (r *reading) addEvents(m *Meter, events meter.EventCounts) {
+	f := &r.failures
+	r.Missed += events.Missed
 	all := make(map[meter.Case]meter.EventCount)
 	maps.Copy(all, events.Former)
 	for e, perCPU := range events.Cases {
@@ -47,11 +49,15 @@ func (c *Counts) addEvents(m *Meter, events meter.EventCounts) (f failures) {
 			}
 		case meter.Exception:
 			l.Reason = e.Verdict.SlotName()
-			if e.Verdict == xdp.Tx {
-				f.tx += sum.Drops
+			sum.Drops = less(sum.Drops, sum.Foreign)
+			if e.Verdict == xdp.Tx && r.txApart {
+				sum.Drops, sum.Generic = less(sum.Drops, sum.Generic), 0
+			}
+			f.generic += sum.Generic
+			if native := less(sum.Drops, sum.Generic); e.Verdict == xdp.Tx {
+				f.tx += native
 			} else {
-				f.aborted += less(sum.Drops, sum.Generic)
-				f.generic += sum.Generic
+				f.aborted += native
 			}
 		case meter.DevmapXmit:
 			l.Reason, l.Where = "devmap: "+errorWords(e.Errno), "to "+e.To
@@ -65,10 +71,9 @@ func (c *Counts) addEvents(m *Meter, events meter.EventCounts) (f failures) {
 			continue
 		}
 		l.Device = m.deviceOf(e)
-		c.add(c.Losses, l, Tally{Buffers: sum.Drops, Packets: sum.Drops})
+		r.add(r.Losses, l, Tally{Buffers: sum.Drops, Packets: sum.Drops})
 	}
-	c.addSockets(m, toSockets)
-	return f
+	r.addSockets(m, toSockets)
 }
 
 // deviceOf is Loss.Device of an event.

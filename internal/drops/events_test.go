@@ -7,20 +7,23 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/xdpcap/xdpcap/internal/meter"
+	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
-// addUp returns what is lost in such events, of all interfaces together.
-func addUp(t *testing.T, events meter.EventCounts) (Counts, failures) {
-	t.Helper()
+// addUp reads such causes and events of all interfaces together.
+func addUp(causes map[Cause]Tally, events meter.EventCounts) *reading {
 	m := &Meter{sockets: openSockets(nil)}
-	c := Counts{Losses: make(map[Loss]Tally)}
-	return c, c.addEvents(m, events)
+	r := &reading{Counts: Counts{Losses: make(map[Loss]Tally)}}
+	r.addStack(m, stackCounts{Causes: causes})
+	r.addEvents(m, events)
+	r.add(r.Losses, Loss{Stage: XDP, Reason: "drop"}, m.dropped(r))
+	return r
 }
 
 // What events that made room have lost stays among the losses, and those without losses are none.
 func TestFormerEvents(t *testing.T) {
 	kthread := meter.Case{Event: meter.CPUMapKthread}
-	got, failed := addUp(t, meter.EventCounts{
+	got := addUp(nil, meter.EventCounts{
 		Missed: 3,
 		Cases: map[meter.Case][]meter.EventCount{
 			{Event: meter.DevmapXmit, From: "eth0", To: "eth1"}: {{Events: 9, Packets: 9}, {Events: 1, Drops: 2}},
@@ -39,7 +42,41 @@ func TestFormerEvents(t *testing.T) {
 		{Stage: XDP, Reason: "redirect: network is down", Device: meter.Gone}:               {8, 8, 0},
 		{Stage: XDP, Reason: "cpumap: dropped on the other CPU"}:                            {10, 10, 0},
 	}}
-	if diff := cmp.Diff(want.Losses, got.Losses); diff != "" || got.Missed != want.Missed || failed.redirects != 8 {
-		t.Errorf("%d missed, %d redirects failed, losses: %s", got.Missed, failed.redirects, diff)
+	if diff := cmp.Diff(want.Losses, got.Losses); diff != "" || got.Missed != want.Missed || got.failures.redirects != 8 {
+		t.Errorf("%d missed, %d redirects failed, losses: %s", got.Missed, got.failures.redirects, diff)
+	}
+}
+
+// A packet that cannot be sent in generic mode is counted once, wherever the kernel says that it
+// throws it away. What a driver could not send is another one.
+func TestGenericTx(t *testing.T) {
+	exception := func(v xdp.Verdict) meter.Case {
+		return meter.Case{Event: meter.Exception, From: "eth0", Verdict: v}
+	}
+	events := meter.EventCounts{Cases: map[meter.Case][]meter.EventCount{
+		exception(xdp.Tx):      {{Events: 12, Drops: 12, Generic: 5, Foreign: 4}, {Events: 1, Drops: 1, Generic: 1}},
+		exception(xdp.Aborted): {{Events: 9, Drops: 9, Generic: 2}},
+	}}
+	hook := Cause{Reason: "NOT_SPECIFIED", Location: "do_xdp_generic", Device: "eth0"}
+	apart := Cause{Reason: "NOT_SPECIFIED", Location: "generic_xdp_tx", Device: "eth0"}
+	redirect := Cause{Reason: "NOT_SPECIFIED", Location: "xdp_do_generic_redirect", Device: "eth0"}
+	at := func(c Cause) Loss { return Loss{Stage: Stack, Reason: c.Reason, Where: c.Location, Device: "eth0"} }
+	xdpLoss := func(reason string) Loss { return Loss{Stage: XDP, Reason: reason, Device: "eth0"} }
+	drop := Loss{Stage: XDP, Reason: "drop"}
+	tally := func(n uint64) Tally { return Tally{Buffers: n, Packets: n} }
+	for _, test := range []struct {
+		name   string
+		causes map[Cause]Tally
+		want   map[Loss]Tally
+	}{
+		{"named", map[Cause]Tally{apart: tally(10), hook: tally(2 + 8)},
+			map[Loss]Tally{at(apart): tally(10), xdpLoss("tx"): tally(3), xdpLoss("aborted"): tally(9), drop: tally(8)}},
+		{"by its caller", map[Cause]Tally{redirect: tally(4), hook: tally(6 + 2 + 8)},
+			map[Loss]Tally{at(redirect): tally(4), xdpLoss("tx"): tally(9), xdpLoss("aborted"): tally(9), drop: tally(8)}},
+	} {
+		r := addUp(test.causes, events)
+		if diff := cmp.Diff(test.want, r.Losses); diff != "" || r.failures.tx != 3 || r.failures.aborted != 7 {
+			t.Errorf("%s: %+v in native mode, losses: %s", test.name, r.failures, diff)
+		}
 	}
 }

@@ -92,6 +92,7 @@ type reading struct {
 	failures failures    // at the hook
 	card     cardReading // zero for all interfaces together
 	generic  Tally       // thrown away by the hook in generic mode, whatever the reason
+	txApart  bool        // a failed tx in generic mode is not in generic, but a cause of the stack
 }
 
 // Read reads all counters.
@@ -117,7 +118,7 @@ func (m *Meter) read() (r *reading, err error) {
 		return nil, err
 	}
 	r = &reading{Counts: Counts{Losses: make(map[Loss]Tally), Harmless: make(map[Loss]Tally), Unclear: make(map[Loss]Tally), Flows: stack.Flows, Missed: stack.Missed}}
-	r.generic = r.addStack(m, stack)
+	r.addStack(m, stack)
 	r.Softnet = m.softnet.read()
 	// The events come last: where they are subtracted from others, they must not be older.
 	if m.card != nil {
@@ -129,7 +130,7 @@ func (m *Meter) read() (r *reading, err error) {
 	if err != nil {
 		return nil, err
 	}
-	r.failures = r.addEvents(m, events)
+	r.addEvents(m, events)
 	if m.card != nil {
 		r.addCard(driverKinds[m.iface.Driver])
 	}
@@ -164,10 +165,10 @@ func (m *Meter) dropped(r *reading) Tally {
 	return Tally{Buffers: n, Packets: n}
 }
 
-// addStack adds the packets that the stack threw away. It returns those that were thrown away
-// because of the XDP hook: the hook's own counters have those, unless the program runs in generic
-// mode and nothing else counts them.
-func (c *Counts) addStack(m *Meter, s stackCounts) (atHook Tally) {
+// addStack adds the packets that the stack threw away, except those that it threw away because of
+// the XDP hook: the hook's own counters have those, unless the program runs in generic mode and
+// nothing else counts them.
+func (r *reading) addStack(m *Meter, s stackCounts) {
 	for cause, tally := range s.Causes {
 		l := Loss{Stage: stageOf(cause.Reason), Reason: cause.Reason, Where: cause.Location, Device: cause.Device}
 		if m.iface != nil {
@@ -181,17 +182,17 @@ func (c *Counts) addStack(m *Meter, s stackCounts) (atHook Tally) {
 		switch {
 		case lost.IsAtHook(cause.Reason, cause.Location):
 			if cause.Location == lost.GenericHook && cause.Reason != "XDP" {
-				atHook.Add(tally)
+				r.generic.Add(tally)
 			}
 		case lost.IsHarmless(cause.Reason, cause.Location):
-			c.add(c.Harmless, l, tally)
+			r.add(r.Harmless, l, tally)
 		case cause.Unclear:
-			c.add(c.Unclear, l, tally)
+			r.add(r.Unclear, l, tally)
 		default:
-			c.add(c.Losses, l, tally)
+			r.add(r.Losses, l, tally)
+			r.txApart = r.txApart || cause.Location == lost.GenericTx
 		}
 	}
-	return atHook
 }
 
 // addCard adds what the interface and its driver tell of losses elsewhere than at the hook.

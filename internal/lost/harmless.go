@@ -10,6 +10,11 @@ import (
 // generic mode did not pass.
 const GenericHook = "do_xdp_generic"
 
+// GenericTx is the function in which the kernel throws a packet away that it could not send in
+// generic mode. Where the compiler has made its last call a jump, the kernel names the function
+// that called it: [GenericHook] for the verdict tx, and another one for a redirect.
+const GenericTx = "generic_xdp_tx"
+
 // atHook are the functions that throw a packet's buffer away after an XDP program, or a failed
 // redirect, has ended the packet: that is counted at the hook.
 var atHook = []string{GenericHook, "netif_receive_generic_xdp", "veth_xdp_rcv_skb", "veth_xdp_rcv_one", "veth_poll", "veth_xdp_rcv"}

@@ -19,6 +19,7 @@ type tracepointsCount struct {
 	Packets    uint64
 	Drops      uint64
 	Generic    uint64
+	Foreign    uint64
 	Sched      uint64
 	Passed     uint64
 	Dropped    uint64

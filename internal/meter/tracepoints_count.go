@@ -31,7 +31,10 @@ type EventCount struct {
 	Events  uint64 // how often the tracepoint was hit; a bulk of packets is one event
 	Packets uint64 // sent, queued, taken or redirected
 	Drops   uint64 // packets that were lost
-	Generic uint64 // Exception: of Drops, those in generic mode, which skb:kfree_skb reports, too
+
+	// Of Drops of an Exception, those in generic mode, which skb:kfree_skb reports, too: by the
+	// interface's own program, and by that of another one which has redirected them here.
+	Generic, Foreign uint64
 
 	// Sched counts the CPUMapKthread bulks for which the thread had slept or let other threads run
 	// first. The others count the verdicts of the program in the map's entry, if it has one.
@@ -44,6 +47,7 @@ func (c *EventCount) Add(d EventCount) {
 	c.Packets += d.Packets
 	c.Drops += d.Drops
 	c.Generic += d.Generic
+	c.Foreign += d.Foreign
 	c.Sched += d.Sched
 	c.Passed += d.Passed
 	c.Dropped += d.Dropped
@@ -57,6 +61,7 @@ func (c EventCount) Sub(before EventCount) EventCount {
 		Packets:    c.Packets - before.Packets,
 		Drops:      c.Drops - before.Drops,
 		Generic:    c.Generic - before.Generic,
+		Foreign:    c.Foreign - before.Foreign,
 		Sched:      c.Sched - before.Sched,
 		Passed:     c.Passed - before.Passed,
 		Dropped:    c.Dropped - before.Dropped,
@@ -163,7 +168,7 @@ func (c *EventCounts) add(k Case, slots []tracepointsCount) {
 }
 
 func countOf(c *tracepointsCount) EventCount {
-	return EventCount{c.Events, c.Packets, c.Drops, c.Generic, c.Sched, c.Passed, c.Dropped, c.Redirected}
+	return EventCount{c.Events, c.Packets, c.Drops, c.Generic, c.Foreign, c.Sched, c.Passed, c.Dropped, c.Redirected}
 }
 
 func caseOf(k *tracepointsKey) Case {
