@@ -42,6 +42,9 @@ func (r *reading) addEvents(m *Meter, events meter.EventCounts) {
 		case meter.RedirectErr:
 			l.Reason = "redirect: " + errorWords(e.Errno)
 			f.redirects += sum.Drops
+			if e.MapType == ebpf.CPUMap && e.Errno == unix.ENOSPC {
+				continue // generic mode: CPUMapEnqueue has the same packets, with their CPU
+			}
 			if reason, ok := socketReasons[e.Errno]; ok && e.MapType == ebpf.XSKMap {
 				l.Reason, l.Device = reason, m.deviceOf(e)
 				toSockets[l] += sum.Drops

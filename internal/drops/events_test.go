@@ -3,6 +3,7 @@ package drops
 import (
 	"testing"
 
+	"github.com/cilium/ebpf"
 	"github.com/google/go-cmp/cmp"
 	"golang.org/x/sys/unix"
 
@@ -44,6 +45,24 @@ func TestFormerEvents(t *testing.T) {
 	}}
 	if diff := cmp.Diff(want.Losses, got.Losses); diff != "" || got.Missed != want.Missed || got.failures.redirects != 8 {
 		t.Errorf("%d missed, %d redirects failed, losses: %s", got.Missed, got.failures.redirects, diff)
+	}
+}
+
+// A packet for another CPU whose queue is full is counted once, though in generic mode the kernel
+// tells of it twice.
+func TestFullCPUMap(t *testing.T) {
+	for _, generic := range []bool{false, true} {
+		events := meter.EventCounts{Cases: map[meter.Case][]meter.EventCount{
+			{Event: meter.CPUMapEnqueue, MapID: 7, ToCPU: 3}: {{Events: 9, Packets: 4, Drops: 5}},
+		}}
+		if generic {
+			events.Cases[meter.Case{Event: meter.RedirectErr, From: "eth0", MapID: 7, MapType: ebpf.CPUMap, Errno: unix.ENOSPC}] =
+				[]meter.EventCount{{Events: 5, Drops: 5}}
+		}
+		want := map[Loss]Tally{{Stage: XDP, Reason: "cpumap: queue of CPU 3 is full", Where: "map 7"}: {5, 5, 0}}
+		if diff := cmp.Diff(want, addUp(nil, events).Losses); diff != "" {
+			t.Errorf("in generic mode: %v: %s", generic, diff)
+		}
 	}
 }
 

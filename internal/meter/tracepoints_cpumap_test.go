@@ -130,9 +130,14 @@ func TestCPUMapFull(t *testing.T) {
 		return policy(unix.SCHED_NORMAL)
 	})
 	full := Case{Event: CPUMapEnqueue, MapID: mapID(t, cpumap)}
-	got := n.wait(tp, func(c map[Case]EventCount) bool { return c[full].Events == frames })[full]
+	all := n.wait(tp, func(c map[Case]EventCount) bool { return c[full].Events == frames })
+	got := all[full]
 	if got.Drops == 0 || got.Packets == 0 || got.Packets+got.Drops != frames {
 		t.Errorf("%+v, of %d packets", got, frames)
+	}
+	failed := Case{Event: RedirectErr, From: "rx0", MapID: full.MapID, MapType: ebpf.CPUMap, Errno: unix.ENOSPC}
+	if all[failed].Drops != got.Drops {
+		t.Errorf("%d redirects have failed, want %d: %v", all[failed].Drops, got.Drops, all)
 	}
 }
 
