@@ -27,7 +27,9 @@ func (r *captureRun) openOutputs(ctx context.Context) error {
 	if err := r.WatchFiles(output); err != nil {
 		return err
 	}
-	r.o.Adopt()
+	if err := r.o.Adopt(); err != nil {
+		r.notices.Add(err)
+	}
 	for i := range r.o.Targets {
 		t := &r.o.Targets[i]
 		if r.o.recorder.size.Bytes > 0 && t.IsFile() {

@@ -129,7 +129,10 @@ func (r *captureRun) openRecorder() (err error) {
 	}
 	limits, after := r.o.recorder.limits, 0
 	if limits.Keep > 0 {
-		limits.Left, after = outputs.EarlierRecordings(r.o.Write)
+		var unread error
+		if limits.Left, after, unread = outputs.EarlierRecordings(r.o.Write); unread != nil {
+			r.notices.Add(unread)
+		}
 	}
 	names := outputs.FileNames(r.o.Write, after)
 	r.recorder, err = recorder.New(recorder.Options{

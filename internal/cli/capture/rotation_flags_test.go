@@ -177,12 +177,35 @@ func TestAdoptLargestNumber(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	o.Adopt()
+	if err := o.Adopt(); err != nil {
+		t.Error(err)
+	}
 	began := time.Date(2026, 11, 22, 14, 5, 9, 0, time.Local)
 	if name := o.Series.Path(file.Place{Began: began}); name != "x_00008_20261122140509.pcapng" || len(o.Series.Left) != 1 {
 		t.Errorf("the next file is %s after %v", name, o.Series.Left)
 	}
-	if paths, after := outputs.EarlierRecordings("x.pcapng"); after != 3 || len(paths) != 1 {
+	if paths, after, err := outputs.EarlierRecordings("x.pcapng"); err != nil || after != 3 || len(paths) != 1 {
 		t.Errorf("the next recording is that after %d of %v", after, paths)
+	}
+}
+
+// A ring says when it cannot know the files of its earlier run, which it would remove.
+func TestAdoptUnreadable(t *testing.T) {
+	testnet.SkipEmulated(t)
+	t.Chdir(t.TempDir())
+	if err := os.WriteFile("file", nil, 0o600); err != nil { // in place of a directory that root may not read
+		t.Fatal(err)
+	}
+	for _, line := range []string{"-b packets:1 -b files:9 -w file/x.pcapng", "-C 1 -W 9 -w file/x.pcapng"} {
+		o, err := rotationOf(t, line)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := o.Adopt(); err == nil || !strings.HasPrefix(err.Error(), "files that an earlier run has left are not known") {
+			t.Errorf("%s: %v", line, err)
+		}
+	}
+	if _, _, err := outputs.EarlierRecordings("file/x.pcapng"); err == nil {
+		t.Error("a recorder says nothing")
 	}
 }

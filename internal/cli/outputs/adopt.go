@@ -2,6 +2,7 @@ package outputs
 
 import (
 	"cmp"
+	"fmt"
 	"math"
 	"os"
 	"path/filepath"
@@ -21,11 +22,14 @@ type leftFile struct {
 }
 
 // leftFiles finds the regular files in dir, which is as filepath.Split returns it, whose names
-// match a pattern. The pattern's first group is a number, or empty. The oldest file comes first. If
-// the directory cannot be read, there are none.
-func leftFiles(dir, pattern string) (left []leftFile) {
+// match a pattern. The pattern's first group is a number, or empty. The oldest file comes first. The
+// error is for users: without its earlier files a ring grows by one at each start.
+func leftFiles(dir, pattern string) (left []leftFile, err error) {
 	name := regexp.MustCompile("^" + pattern + "$")
-	entries, _ := os.ReadDir(cmp.Or(dir, "."))
+	entries, err := os.ReadDir(cmp.Or(dir, "."))
+	if err != nil {
+		err = fmt.Errorf("files that an earlier run has left are not known, and stay: %w: make the directory readable", err)
+	}
 	for _, e := range entries {
 		match := name.FindStringSubmatch(e.Name())
 		if match == nil || !e.Type().IsRegular() {
@@ -40,7 +44,7 @@ func leftFiles(dir, pattern string) (left []leftFile) {
 		}
 	}
 	slices.SortFunc(left, func(a, b leftFile) int { return cmp.Or(a.ended.Compare(b.ended), cmp.Compare(a.number, b.number)) })
-	return left
+	return left, err
 }
 
 func pathsOf(files []leftFile) (paths []string) {
@@ -53,31 +57,33 @@ func pathsOf(files []leftFile) (paths []string) {
 // Adopt finds the files that an earlier run of the ring of files has left. They count as files of
 // this run, and the numbers go on after theirs. With tcpdump's names, whose numbers repeat, that is
 // after the newest file. With dumpcap's it is after the highest number, because two runs may begin
-// in the same second.
-func (o *Options) Adopt() {
+// in the same second. After an error, which is no reason to end, it knows of none.
+func (o *Options) Adopt() error {
 	if o.Series == nil || o.Series.Keep == 0 {
-		return
+		return nil
 	}
 	dir, base := filepath.Split(o.Write)
 	if len(o.Rotate.begins) > 0 {
-		left := leftFiles(dir, o.Rotate.unfinished(dumpcapPattern(base)))
+		left, err := leftFiles(dir, o.Rotate.unfinished(dumpcapPattern(base)))
 		for _, f := range left {
 			o.Rotate.firstNumber = max(o.Rotate.firstNumber, f.number)
 		}
 		o.Series.Left = pathsOf(left)
-		return
+		return err
 	}
 	files := int(o.Rotate.files)
 	pattern := tcpdumpPattern(base, `\d{`+strconv.Itoa(o.Rotate.digits())+`}`)
-	left := slices.DeleteFunc(leftFiles(dir, o.Rotate.unfinished(pattern)), func(f leftFile) bool { return f.number >= files })
+	left, err := leftFiles(dir, o.Rotate.unfinished(pattern))
+	left = slices.DeleteFunc(left, func(f leftFile) bool { return f.number >= files })
 	if len(left) == 0 {
-		return
+		return err
 	}
 	next := (left[len(left)-1].number + 1) % files
 	slices.SortStableFunc(left, func(a, b leftFile) int {
 		return cmp.Compare((a.number-next+files)%files, (b.number-next+files)%files)
 	})
 	o.Rotate.firstNumber, o.Series.Left = next, pathsOf(left)
+	return err
 }
 
 // dumpcapPattern matches dumpcap's names of the files for a -w of this name.

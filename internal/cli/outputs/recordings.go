@@ -56,14 +56,14 @@ func FileNames(path string, after int) func() string {
 }
 
 // EarlierRecordings returns the files of earlier recorders, the oldest first, and their largest
-// number.
-func EarlierRecordings(path string) (paths []string, largest int) {
+// number. The error is that of Adopt.
+func EarlierRecordings(path string) (paths []string, largest int, err error) {
 	dir, stem, suffix := splitRecording(path)
-	left := leftFiles(dir, regexp.QuoteMeta(stem)+`-(\d+)`+regexp.QuoteMeta(suffix))
+	left, err := leftFiles(dir, regexp.QuoteMeta(stem)+`-(\d+)`+regexp.QuoteMeta(suffix))
 	for _, f := range left {
 		largest = max(largest, f.number)
 	}
-	return pathsOf(left), largest
+	return pathsOf(left), largest, err
 }
 
 // limitsRecordings are the flags about several files that also apply to a recorder.

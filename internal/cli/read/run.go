@@ -134,7 +134,9 @@ func (r *readRun) openOutputs(ctx context.Context) error {
 	if err := r.WatchFiles(r.o.Process.Stderr.File()); err != nil {
 		return err
 	}
-	r.o.Adopt()
+	if err := r.o.Adopt(); err != nil {
+		r.tell(err)
+	}
 	for i := range r.o.Targets {
 		t := &r.o.Targets[i]
 		if t.IsStdout() && r.o.lines {
