@@ -101,7 +101,7 @@ func label(name string) string {
 // The DaemonSet becomes ready, counts each packet that comes to the node's interface, tells
 // Prometheus where its pod's annotations say, and ends when it is deleted.
 func (c *cluster) testDaemonSet(t *testing.T) {
-	c.shell(t, strings.Join(documented(t, "kubectl apply -f contrib/kubernetes/daemonset.yaml"), "\n"))
+	c.shell(t, strings.Join(documented(t, "kubectl apply -f contrib/kubernetes/namespace.yaml"), "\n"))
 	const pods = "kubectl -n xdpcap get pods -l app.kubernetes.io/name=xdpcap -o jsonpath="
 	address := c.shell(t, pods+`'{.items[0].status.podIP}:{.items[0].metadata.annotations.prometheus\.io/port}'`)
 	c.send(t, "192.0.2.2", testnet.NumberedPort, 500)
