@@ -174,8 +174,13 @@ func TestReleaseIsSigned(t *testing.T) {
 	skipEmulated(t)
 	testnet.Require(t, "ssh-keygen")
 	r := newReleaseTree(t)
+	const old = "bin/linux/newest/root/of an earlier release"
+	r.write(old, "")
 	if said, err := r.run([]string{"RELEASE_KEY=" + r.keys + "/key"}, "packaging/release.sh"); err != nil {
 		t.Fatalf("%v\n%s", err, said)
+	}
+	if _, err := os.Stat(filepath.Join(r.dir, old)); err == nil {
+		t.Error("the kernels of an earlier release are taken for the newest")
 	}
 	want := []string{"0.2.0", "0.2.0/SHA256SUMS", "0.2.0/SHA256SUMS.sig", "0.2.0/xdpcap-0.2.0-amd64.cdx.json",
 		"0.2.0/xdpcap-0.2.0-arm64.cdx.json", "0.2.0/xdpcap_0.2.0_amd64.deb"}
