@@ -28,8 +28,8 @@ ifneq ($(SETCAP),)
 endif
 
 uninstall: stage ## remove what make install has placed, given the same PREFIX and DESTDIR
-	cd $(STAGE) && find . ! -type d -print0 | (cd $(DESTDIR)/ && $(SUDO) xargs -0 rm -f)
-	cd $(STAGE) && find . -depth -type d -name xdpcap -o -depth -type d -path '*/xdpcap/*' | \
+	find $(STAGE) ! -type d -printf '%P\0' | (cd $(DESTDIR)/ && $(SUDO) xargs -0 rm -f)
+	find $(STAGE) -mindepth 1 -depth -type d \( -name xdpcap -o -path '*/xdpcap/*' \) -printf '%P\n' | \
 	    (cd $(DESTDIR)/ && $(SUDO) xargs rmdir --ignore-fail-on-non-empty 2>/dev/null || true)
 
 packages: build ## build .deb and .rpm for amd64 and arm64 in dist/

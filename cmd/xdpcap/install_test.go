@@ -52,7 +52,15 @@ func TestInstall(t *testing.T) {
 	if err := os.WriteFile(other, nil, 0o644); err != nil {
 		t.Fatal(err)
 	}
-	where := []string{"PREFIX=/opt/x", "DESTDIR=" + dest, "STAGE=" + filepath.Join(t.TempDir(), "stage")}
+	root, err := filepath.Abs("../..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	relative, err := filepath.Rel(root, dest)
+	if err != nil {
+		t.Fatal(err)
+	}
+	where := []string{"PREFIX=/opt/x", "DESTDIR=" + relative, "STAGE=" + filepath.Join(t.TempDir(), "stage")}
 	makeTarget(t, "install", where...)
 	files := filesBelow(t, dest)
 	for _, want := range []string{
