@@ -210,6 +210,13 @@ func TestAppArmor(t *testing.T) {
 			t.Errorf("docs/kubernetes.md has %s, and the profile no%s", m[1], rule)
 		}
 	}
+	// What the commands of the pages open as well. A lock on a directory takes w and k.
+	for _, rule := range []string{"/dev/ptp[0-9]* r", "/etc/networks r", "@{sys}/fs/bpf/{,**} rwk", "@{run}/xdpcap/ rwk", "/var/lib/xdpcap/ rwk",
+		"/{tmp,var/tmp,mnt,media,srv,data}/ rwk", "@{HOME}/[^.]** r"} {
+		if !strings.Contains(string(profile), "\n  "+rule+",\n") {
+			t.Errorf("the profile has no rule %s", rule)
+		}
+	}
 	// Rules that deny would hold in complain mode as well, and a capture would fail by them.
 	if regexp.MustCompile(`(?m)^\s*(audit )?deny`).Match(profile) || !strings.Contains(string(profile), "\nprofile xdpcap /usr/bin/xdpcap flags=(attach_disconnected,complain,mediate_deleted) {\n") {
 		t.Error("the profile is not one that only complains")
