@@ -20,12 +20,18 @@ type Keeper struct {
 	notice   func(error)
 
 	mu       sync.Mutex
-	finished sync.Cond  // a file was finished
-	parts    []*part    // being written or waiting to be finished
-	own      []ringFile // finished files of a ring, the oldest first; empty without a ring
-	size     int64      // bytes in finished files that were not removed
-	exceeded bool       // a notice said that a file of the ring could not be removed
+	finished sync.Cond        // a file was finished
+	parts    []*part          // being written or waiting to be finished
+	own      []ringFile       // finished files of a ring, the oldest first; empty without a ring
+	sizes    map[string]int64 // bytes in finished files by path, without a ring; at most maxSizes
+	size     int64            // bytes in finished files that were neither removed nor overwritten
+	exceeded bool             // a notice said that a file of the ring could not be removed
 }
+
+// maxSizes limits the memory for paths. It is more than a day has seconds, because names with a
+// time of the day come again after a day. Of a series with more paths, some files that it
+// overwrites stay in the sum.
+const maxSizes = 100_000
 
 // A ringFile is a finished file of a ring of files.
 type ringFile struct {
@@ -37,7 +43,7 @@ type ringFile struct {
 // that are regular and that nobody writes to, and removes the oldest if there are too many. notice
 // is called once, for the first file that cannot be removed.
 func newKeeper(r *Rotation, notice func(error)) *Keeper {
-	k := &Keeper{keep: r.Keep, maxBytes: r.MaxBytes, notice: notice}
+	k := &Keeper{keep: r.Keep, maxBytes: r.MaxBytes, notice: notice, sizes: make(map[string]int64)}
 	k.finished.L = &k.mu
 	if r.Keep == 0 {
 		return k
@@ -83,7 +89,11 @@ func (k *Keeper) finish(p *part, info os.FileInfo) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.parts = slices.DeleteFunc(k.parts, func(other *part) bool { return other == p })
-	k.size += p.stream.size.Load()
+	size := p.stream.size.Load()
+	k.size += size
+	if k.keep == 0 && len(k.sizes) < maxSizes {
+		k.sizes[p.path] = size
+	}
 	if k.keep > 0 && info != nil {
 		k.own = append(k.own, ringFile{p.path, info})
 		for !p.last && len(k.own) >= k.keep {
@@ -106,6 +116,8 @@ func (k *Keeper) release(path string) (was bool) {
 	for k.isWaiting(func(p *part) bool { return p.path == path }) {
 		k.finished.Wait()
 	}
+	k.size -= k.sizes[path]
+	delete(k.sizes, path)
 	k.own = slices.DeleteFunc(k.own, func(r ringFile) bool {
 		if r.path == path {
 			was = true

@@ -267,6 +267,25 @@ func TestSeriesEnough(t *testing.T) {
 	}
 }
 
+// A file that the series has overwritten does not count in its limit of bytes.
+func TestSeriesOverwritten(t *testing.T) {
+	dir := t.TempDir()
+	turn := func(p Place) string { return filepath.Join(dir, fmt.Sprintf("turn%d", p.Number%2)) }
+	single, own, err := writeSeries(t, Rotation{Packets: 100}, "out.pcapng", 100)
+	if err != nil || own.Total().Captured != 100 {
+		t.Fatalf("account %+v, %v", own.Total(), err)
+	}
+	info, err := os.Stat(single[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	const packets = 5000
+	_, own, err = writeSeries(t, Rotation{Packets: 100, MaxBytes: 4 * info.Size(), Path: turn}, "out.pcapng", packets)
+	if a := own.Total(); err != nil || a.Captured != packets || a.NotSampled != 0 {
+		t.Errorf("account %+v, %v", a, err)
+	}
+}
+
 // A ring keeps so many files, and removes none that it has not made.
 func TestSeriesRing(t *testing.T) {
 	dir := t.TempDir()
