@@ -18,7 +18,7 @@ import (
 // OpenSeries. It also watches the file: an error ends the session soon after the file was removed,
 // renamed, replaced, or changed by another program, or after the reader of a pipe has gone away. If
 // the file is gone or can no longer be read, all its packets count as lost. A File belongs to one
-// goroutine; any goroutine may call Size and Accounts.
+// goroutine; any goroutine may call Size, Kept and Accounts.
 //
 // Each file of a series can be read by itself: it has the header and the statistics of its own
 // packets. Captured in the account that End returns is the sum over all files. The goroutine that
@@ -41,11 +41,11 @@ type File struct {
 	err         error // nothing is written after it; of the kind ErrEnough if a limit was reached
 	timer       *time.Timer
 	settled     time.Time // what Description.Settled returned at the last call of tend
-	keeper      *Keeper   // one for all files of a recorder
 	finisher    *finisher
 
 	mu      sync.Mutex
-	present *part // the current file; nil when there are enough
+	keeper  *Keeper // one for all files of a recorder; does not change after Begin
+	present *part   // the current file; nil when there are enough
 	closed  bool
 	size    int64            // bytes in earlier files
 	taken   capture.Accounts // Captured and Bytes: what reached earlier files
@@ -223,14 +223,18 @@ func (f *File) WriteDirect(take func(*capture.Encoder, *capture.Batch) int) erro
 // removed.
 func (f *File) Keeper(notice func(error)) *Keeper {
 	if f.keeper == nil {
-		f.keeper = newKeeper(&f.rotation, notice)
+		f.KeepBy(newKeeper(&f.rotation, notice))
 	}
 	return f.keeper
 }
 
 // KeepBy makes the limits of another File's Rotation apply to the files of both together. Call it
 // before Begin, with what the other's Keeper returned.
-func (f *File) KeepBy(k *Keeper) { f.keeper = k }
+func (f *File) KeepBy(k *Keeper) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.keeper = k
+}
 
 // Enough returns, after End, the error of the kind [ErrEnough] that says which limit of the
 // Rotation was reached; nil = none.
@@ -241,7 +245,8 @@ func (f *File) Enough() error {
 	return nil
 }
 
-// Size is how many bytes were written to the file, or to all files of the series.
+// Size is how many bytes were written to the file, or to all files of the series, also to those
+// that are no longer there.
 func (f *File) Size() int64 {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -249,6 +254,19 @@ func (f *File) Size() int64 {
 		return f.size
 	}
 	return f.size + f.present.stream.size.Load()
+}
+
+// Kept is how many bytes the files have that are there: without those that the series has removed
+// or overwritten, and with those that its Keeper has taken over. Where several Files share a Keeper
+// it counts the files of all. It is 0 before Begin.
+func (f *File) Kept() int64 {
+	f.mu.Lock()
+	k := f.keeper
+	f.mu.Unlock()
+	if k == nil {
+		return 0
+	}
+	return k.bytes()
 }
 
 // Accounts returns the File's accounts so far; session reads those of the session. Packets that

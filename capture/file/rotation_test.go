@@ -114,7 +114,7 @@ func readBack(t *testing.T, path string) []byte {
 }
 
 // writeSeries writes packets, one each millisecond, to a series, and returns the paths of its
-// files in the order in which they were finished.
+// files in the order in which they were finished. Kept has to say what those have that are there.
 func writeSeries(t *testing.T, r Rotation, name string, packets int) (paths []string, own capture.Accounts, err error) {
 	t.Helper()
 	dir := t.TempDir()
@@ -168,12 +168,25 @@ func writeSeries(t *testing.T, r Rotation, name string, packets int) (paths []st
 	if err == nil && !errors.Is(failed, capture.ErrEnough) {
 		err = failed
 	}
+	if size := sizeOf(paths); err == nil && f.Kept() != size {
+		t.Errorf("%d bytes are said to be in files that have %d", f.Kept(), size)
+	}
 	for _, a := range own {
 		if a.Seen != a.FilteredOut+a.NotSampled+a.Lost+a.Invalid+a.Captured {
 			t.Errorf("the account does not add up: %+v", a)
 		}
 	}
 	return paths, own, err
+}
+
+// sizeOf returns the bytes of those files that exist, of each path once.
+func sizeOf(paths []string) (bytes int64) {
+	for _, path := range slices.Compact(slices.Sorted(slices.Values(paths))) {
+		if info, err := os.Stat(path); err == nil {
+			bytes += info.Size()
+		}
+	}
+	return bytes
 }
 
 // Whatever ends a file, each packet is in one of them, in order.
@@ -275,12 +288,8 @@ func TestSeriesOverwritten(t *testing.T) {
 	if err != nil || own.Total().Captured != 100 {
 		t.Fatalf("account %+v, %v", own.Total(), err)
 	}
-	info, err := os.Stat(single[0])
-	if err != nil {
-		t.Fatal(err)
-	}
 	const packets = 5000
-	_, own, err = writeSeries(t, Rotation{Packets: 100, MaxBytes: 4 * info.Size(), Path: turn}, "out.pcapng", packets)
+	_, own, err = writeSeries(t, Rotation{Packets: 100, MaxBytes: 4 * sizeOf(single), Path: turn}, "out.pcapng", packets)
 	if a := own.Total(); err != nil || a.Captured != packets || a.NotSampled != 0 {
 		t.Errorf("account %+v, %v", a, err)
 	}

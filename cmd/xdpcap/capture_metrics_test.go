@@ -3,6 +3,7 @@ package main_test
 import (
 	"fmt"
 	"os"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
@@ -45,4 +46,30 @@ func TestAccountOnly(t *testing.T) {
 	if info, err := stdout.Stat(); err != nil || info.Size() != 0 {
 		t.Error(info.Size(), "bytes on standard output", err)
 	}
+}
+
+// The files that a ring has removed no longer count in the metric of their size.
+func TestFileMetricOfRing(t *testing.T) {
+	skipEmulated(t)
+	pair := testnet.MustPair(t, testnet.PairOptions{})
+	dir := t.TempDir()
+	p := listening(t, pair.Rx, nil, "-i", "rx0", "-U", "-b", "packets:10", "-b", "files:2", "-w", filepath.Join(dir, "out.pcapng"), "--listen", "127.0.0.1:0")
+	for seq := range uint64(100) {
+		testnet.Send(t, pair, testnet.UDPFrame(100, seq))
+	}
+	testnet.WaitFor(t, "the size of the two files that are left", func() bool {
+		left, err := filepath.Glob(filepath.Join(dir, "out_0*"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		size := int64(0)
+		for _, path := range left {
+			if info, err := os.Stat(path); err == nil {
+				size += info.Size()
+			}
+		}
+		text := scrape(t, pair, metricsURL(t, p))
+		return strings.Contains(text, "} 100\n") && len(left) == 2 && strings.Contains(text, fmt.Sprintf("xdpcap_output_file_bytes %d\n", size))
+	})
+	p.interrupt()
 }

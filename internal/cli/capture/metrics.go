@@ -14,7 +14,7 @@ import (
 // A captureReading is the answer to a scrape of a capture.
 type captureReading struct {
 	series   []sourceSeries
-	fileSize int64                 // bytes of all files together; -1 = there is no file
+	fileSize int64                 // bytes of all files that are there; -1 = there is no file
 	clients  *stream.ServerAccount // of --serve; nil = there is none
 	outputs  []outputs.Summary     // as at the end
 }
@@ -64,7 +64,7 @@ func (r *captureRun) read() (c captureReading, err error) {
 	c.fileSize = -1
 	for _, d := range r.Opened {
 		if f, ok := d.(*file.File); ok {
-			c.fileSize = max(c.fileSize, 0) + f.Size()
+			c.fileSize = max(c.fileSize, 0) + f.Kept()
 		}
 		if server, ok := d.(interface{ Account() stream.ServerAccount }); ok {
 			a := server.Account()
