@@ -189,6 +189,7 @@ func (in *Input) Read(packets []capture.Packet, idle func()) (n int, err error) 
 		if in.pending != nil {
 			in.take(in.pending)
 			in.pending = nil
+			continue // take may have set err
 		}
 		if n > 0 && !in.merge.IsReady() {
 			break

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"io"
 	"testing"
@@ -186,6 +187,28 @@ type flushCount struct {
 func (f *flushCount) Flush() error {
 	f.n++
 	return nil
+}
+
+// An interface too many ends the reading, also where its description comes after a packet and
+// before one of its own.
+func TestInputTooManyInterfaces(t *testing.T) {
+	link := &pcapng.Interface{LinkType: pcapng.Ethernet}
+	packet := func(b []byte, of uint32) []byte {
+		return pcapng.AppendPacket(b, &pcapng.Packet{Interface: of, Data: make([]byte, 60), WireLen: 60})
+	}
+	one := pcapng.AppendInterface(pcapng.AppendSection(nil, &pcapng.Section{}), link)
+	b := pcapng.AppendSection(nil, &pcapng.Section{})
+	for range 1<<16 - 1 {
+		b = pcapng.AppendInterface(b, link)
+	}
+	b = packet(b, 0)
+	b = pcapng.AppendInterface(b, link)
+	b = packet(b, 1<<16-1)
+	in := inputOf(t, InputOptions{}, one, b)
+	accounts, err := capture.Run(context.Background(), in, &flushCount{})
+	if !errors.Is(err, errTooManyInterfaces) || accounts[0].Total().Captured != 1 {
+		t.Errorf("%+v: %v", accounts[0].Total(), err)
+	}
 }
 
 // An outlet in a file keeps its name, also for an output that remembers it: the number of a name
