@@ -57,7 +57,8 @@ struct account {
 
 /*
  * One account for each source; capture sets max_entries before it loads the program. No atomics:
- * each CPU has its own accounts, and programs do not interrupt each other on one CPU (xdp.Alone).
+ * each CPU has its own accounts, and a source's programs do not interrupt each other there
+ * (xdp.Alone).
  */
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
@@ -519,9 +520,21 @@ static __always_inline __u64 in_one_piece(const struct lost *lost)
 	return length < MAX_COPY ? length : MAX_COPY;
 }
 
-/* is_for_ring tells whether a ring can carry the record: a tracer can copy only one buffer. */
-static __always_inline bool is_for_ring(void *ctx, enum context context, __u64 length)
+/* Only tracers have both kinds of rings: see is_for_ring. */
+static __always_inline bool is_tracer(enum context context)
 {
+	return context == XDP_BUFF || context == LOST;
+}
+
+/*
+ * is_for_ring tells whether a ring can carry the record: a tracer can copy only one buffer, and a
+ * ring takes one record at a time.
+ */
+static __always_inline bool is_for_ring(void *ctx, enum context context,
+					const struct account *account, __u64 length)
+{
+	if (is_tracer(context) && interruptible && is_filling(account->cpu))
+		return false;
 	if (context == LOST)
 		return length <= in_one_piece(ctx);
 	if (context != XDP_BUFF)
@@ -557,8 +570,7 @@ static __always_inline bool send_record_by_perf(void *ctx, enum context context,
 						const struct account *account,
 						const struct facts *known, __u64 length)
 {
-	/* Only tracers have both kinds of rings: see is_for_ring. */
-	bool both = (context == XDP_BUFF || context == LOST) && ring_size, sent;
+	bool both = is_tracer(context) && ring_size, sent;
 	struct ring *shown = both ? show_other(account->cpu) : NULL;
 
 	if (length > PERF_MAX_SAMPLE_SIZE)
@@ -628,7 +640,7 @@ static __always_inline void emit(void *ctx, enum context context, struct account
 
 	if (context == LOST && ring_size && !perf_beside && length > in_one_piece(ctx))
 		length = in_one_piece(ctx);
-	if (ring_size && is_for_ring(ctx, context, length))
+	if (ring_size && is_for_ring(ctx, context, account, length))
 		sent = send_by_ring(ctx, context, account, known, length);
 	else
 		sent = send_record_by_perf(ctx, context, account, known, length);
@@ -1054,8 +1066,8 @@ int BPF_PROG(sample_received, struct sk_buff *skb, void *location, __u32 reason,
 }
 
 /*
- * end_poll runs on each CPU after a NAPI poll of any interface: see poll_time. BPF_PROG_RUN makes
- * it possible that a poll interrupts a record; that record may have the current stamp.
+ * end_poll runs on each CPU after a NAPI poll of any interface: see poll_time. A poll may have
+ * interrupted a record (see is_filling), which may have the current stamp.
  */
 SEC("tp_btf/napi_poll")
 int end_poll(void *ctx)

@@ -1,6 +1,7 @@
 package capture
 
 import (
+	"sync/atomic"
 	"testing"
 
 	"github.com/xdpcap/xdpcap/internal/xdp"
@@ -24,6 +25,14 @@ func AddHookKind(t *testing.T) Hook {
 
 // ClockOffset is what the reader adds to the stamps of the programs.
 func (s *Session) ClockOffset() int64 { return s.reader.clock.Offset }
+
+// SetFilling makes the shared rings of a session say whether a record is being written there.
+func (s *Session) SetFilling(filling uint64) {
+	t := s.sampler.transport.(*ringTransport)
+	for cpu := range t.cpus {
+		atomic.StoreUint64(&newSharedRing(t.memory(cpu), t.size).shared.Filling, filling)
+	}
+}
 
 // Refill puts everything into the rings again.
 func (f *filledRings) Refill() {

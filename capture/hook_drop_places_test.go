@@ -79,6 +79,25 @@ func TestStackDropsOfProgram(t *testing.T) {
 	})
 }
 
+// What a program drops while another record of its CPU is being written goes by perf's ring: an
+// interrupt brings packets while the stack throws one away for a process.
+func TestStackDropsOfProgramInterrupted(t *testing.T) {
+	testnet.RequireFentry(t)
+	const n = 20
+	d := newDropTest(t)
+	target, err := testnet.AttachTarget(d.Rx, d.RxName, testnet.Hooked)
+	d.must(err)
+	defer target.Close()
+	d.begin(capture.Options{Transport: capture.TransportRing})
+	d.session.SetFilling(1)
+	d.send(testnet.TxToRx(), testnet.DropPort, n)
+	d.await(n, 0)
+	d.session.SetFilling(0)
+	if packets, account := d.end(n, 0); len(packets) != n || account.Lost != 0 {
+		t.Errorf("%d packets: %+v", len(packets), account)
+	}
+}
+
 // A packet that the kernel fails to redirect is captured with the error and the function, in native
 // and in generic mode, and cut after its headers; those that the program passes are not.
 func TestStackDropsRedirect(t *testing.T) {

@@ -226,6 +226,27 @@ func TestStackDrops(t *testing.T) {
 	})
 }
 
+// A packet that is thrown away while another record of its CPU is being written goes by perf's
+// ring, and comes in its order.
+func TestStackDropsInterrupted(t *testing.T) {
+	const n = 20
+	d := newDropTest(t)
+	d.begin(capture.Options{Transport: capture.TransportRing})
+	d.session.SetFilling(1)
+	want := d.send(testnet.TxToRx(), 9, n)
+	d.await(n, 0)
+	d.session.SetFilling(0)
+	want = append(want, d.send(testnet.TxToRx(), 9, n)...)
+	packets, account := d.end(2*n, 0)
+	var got [][]byte
+	for _, p := range packets {
+		got = append(got, p.data)
+	}
+	if diff := gocmp.Diff(want, got); diff != "" || account.Lost != 0 {
+		t.Errorf("account %+v; %s", account, diff)
+	}
+}
+
 // Filter, reasons, sampling, a limit of bytes and one of packets count what they pass over.
 func TestStackDropsChosen(t *testing.T) {
 	const n = 30

@@ -215,6 +215,7 @@ const (
 	samplerVarFlowSeed          = "flow_seed"
 	samplerVarHeadLimitType     = "head_limit_type"
 	samplerVarHook              = "hook"
+	samplerVarInterruptible     = "interruptible"
 	samplerVarKeepFlowsBelow    = "keep_flows_below"
 	samplerVarLostLimitType     = "lost_limit_type"
 	samplerVarNoLossCount       = "no_loss_count"
@@ -339,6 +340,7 @@ type samplerVariableSpecs struct {
 	FlowSeed          *ebpf.VariableSpec `ebpf:"flow_seed"`
 	HeadLimitType     *ebpf.VariableSpec `ebpf:"head_limit_type"`
 	Hook              *ebpf.VariableSpec `ebpf:"hook"`
+	Interruptible     *ebpf.VariableSpec `ebpf:"interruptible"`
 	KeepFlowsBelow    *ebpf.VariableSpec `ebpf:"keep_flows_below"`
 	LostLimitType     *ebpf.VariableSpec `ebpf:"lost_limit_type"`
 	NoLossCount       *ebpf.VariableSpec `ebpf:"no_loss_count"`
@@ -442,6 +444,7 @@ type samplerVariables struct {
 	FlowSeed          *ebpf.Variable `ebpf:"flow_seed"`
 	HeadLimitType     *ebpf.Variable `ebpf:"head_limit_type"`
 	Hook              *ebpf.Variable `ebpf:"hook"`
+	Interruptible     *ebpf.Variable `ebpf:"interruptible"`
 	KeepFlowsBelow    *ebpf.Variable `ebpf:"keep_flows_below"`
 	LostLimitType     *ebpf.Variable `ebpf:"lost_limit_type"`
 	NoLossCount       *ebpf.Variable `ebpf:"no_loss_count"`

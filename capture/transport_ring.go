@@ -38,9 +38,12 @@ type ringTransport struct {
 	// fragments carries packets in several buffers from tracers; nil if nothing is traced. A tracer
 	// itself can read only the first buffer, but bpf_xdp_output reads all.
 	fragments *perfTransport
-	list      func() []int // returns the online CPUs
-	present   func() int   // returns for how many CPUs to allocate memory
-	inOrder   bool         // CPUs see the stores of another CPU in order
+	// interruptible says that packets may interrupt a tracer while it writes to the shared ring:
+	// where the stack throws packets away, it may do so for a process. fragments carries those, too.
+	interruptible bool
+	list          func() []int // returns the online CPUs
+	present       func() int   // returns for how many CPUs to allocate memory
+	inOrder       bool         // CPUs see the stores of another CPU in order
 
 	tick   time.Duration // of the kernel's clock
 	value  int           // bytes of a CPU's memory
@@ -55,7 +58,7 @@ type ringTransport struct {
 const maxRingSize = 256 << 20
 
 func newRingTransport(o *Options) transport {
-	t := &ringTransport{size: o.Buffer, notice: o.notice, list: machine.OnlineCPUs, present: presentCPUs}
+	t := &ringTransport{size: o.Buffer, notice: o.notice, list: machine.OnlineCPUs, present: presentCPUs, interruptible: o.StackDrops}
 	t.inOrder = runtime.GOARCH == "amd64"
 	// Whether a program is traced is not known yet: prepare drops fragments if none is.
 	fragments := *o
@@ -83,6 +86,9 @@ func (t *ringTransport) prepare(spec *ebpf.CollectionSpec, fragments bool) error
 	}
 	if err := spec.Variables[samplerVarPerfBeside].Set(t.fragments != nil); err != nil {
 		return fmt.Errorf("set %s: %w", samplerVarPerfBeside, err)
+	}
+	if err := spec.Variables[samplerVarInterruptible].Set(t.interruptible && t.fragments != nil); err != nil {
+		return fmt.Errorf("set %s: %w", samplerVarInterruptible, err)
 	}
 	return nil
 }

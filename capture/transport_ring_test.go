@@ -245,7 +245,7 @@ func TestRingExchange(t *testing.T) {
 	}
 }
 
-// A packet that interrupts the program at a record is lost, and counted.
+// A packet that interrupts a program other than a tracer at a record is lost, and counted.
 func TestRingInterrupted(t *testing.T) {
 	p := newProgramTest(t, Options{Transport: TransportRing})
 	_, ring := p.shared(0)

@@ -54,6 +54,11 @@ struct {
 
 /* Bytes of records that a ring holds, a power of two; 0 = records do not go by these rings. */
 volatile const __u64 ring_size = 0;
+/*
+ * Whether programs of this session may interrupt each other at a record, and perf's rings are there
+ * for what interrupts.
+ */
+volatile const bool interruptible = false;
 /* Whether other CPUs see a CPU's stores in order, as on x86: see publish. */
 volatile const bool stores_in_order = false;
 
@@ -69,9 +74,8 @@ static __always_inline struct ring *find_ring(__u32 cpu)
 }
 
 /*
- * reserve returns where to write a record of `size` bytes, or NULL if there is no room. A packet
- * may interrupt a program that BPF_PROG_RUN runs on the same CPU while that program writes a
- * record: reserve then returns NULL, too.
+ * reserve returns where to write a record of `size` bytes, or NULL if there is no room. It returns
+ * NULL, too, while is_filling.
  */
 static __always_inline void *reserve(struct ring *r, __u64 size)
 {
@@ -87,6 +91,18 @@ static __always_inline void *reserve(struct ring *r, __u64 size)
 		return NULL;
 	}
 	return (void *)r + RING_RECORDS + (head & (ring_size - 1));
+}
+
+/*
+ * is_filling tells whether a record of this CPU is being written. A program finds that if it has
+ * interrupted the one that writes it: an interrupt receives packets while the stack throws one away
+ * for a process, or while BPF_PROG_RUN runs a program.
+ */
+static __always_inline bool is_filling(__u32 cpu)
+{
+	volatile struct ring *shared = find_ring(cpu);
+
+	return shared && shared->filling;
 }
 
 /* cancel gives back what reserve returned. */
