@@ -38,8 +38,8 @@ type ringTransport struct {
 	// fragments carries packets in several buffers from tracers; nil if nothing is traced. A tracer
 	// itself can read only the first buffer, but bpf_xdp_output reads all.
 	fragments *perfTransport
-	// interruptible says that packets may interrupt a tracer while it writes to the shared ring:
-	// where the stack throws packets away, it may do so for a process. fragments carries those, too.
+	// interruptible says that packets may interrupt a tracer while it writes to the shared ring,
+	// because the stack may throw a packet away for a process. fragments carries those, too.
 	interruptible bool
 	list          func() []int // returns the online CPUs
 	present       func() int   // returns for how many CPUs to allocate memory

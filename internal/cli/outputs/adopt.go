@@ -22,8 +22,8 @@ type leftFile struct {
 }
 
 // leftFiles finds the regular files in dir, which is as filepath.Split returns it, whose names
-// match a pattern. The pattern's first group is a number, or empty. The oldest file comes first. The
-// error is for users: without its earlier files a ring grows by one at each start.
+// match a pattern. The pattern's first group is a number, or empty. The oldest file comes first.
+// The error is for users: without its earlier files a ring grows by one at each start.
 func leftFiles(dir, pattern string) (left []leftFile, err error) {
 	name := regexp.MustCompile("^" + pattern + "$")
 	entries, err := os.ReadDir(cmp.Or(dir, "."))
