@@ -3,9 +3,13 @@
 package escape
 
 import (
+	"encoding/json"
 	"fmt"
+	"io"
+	"slices"
 	"strconv"
 	"strings"
+	"unicode/utf16"
 	"unicode/utf8"
 )
 
@@ -27,6 +31,43 @@ func Text(s string) string {
 		s = s[n:]
 	}
 	return b.String()
+}
+
+// JSON is marshalled JSON with everything escaped that JSON leaves as it is and a terminal would not
+// print: DEL, and what Text escapes outside of ASCII. The values are the same.
+func JSON(b []byte) []byte {
+	at := slices.IndexFunc(b, func(c byte) bool { return c >= 0x7f })
+	if at < 0 {
+		return b
+	}
+	escaped := append(make([]byte, 0, len(b)+16), b[:at]...)
+	for rest := b[at:]; len(rest) > 0; {
+		r, n := utf8.DecodeRune(rest)
+		switch {
+		case r < 0x7f || r > 0x7f && strconv.IsPrint(r):
+			escaped = append(escaped, rest[:n]...)
+		case r > 0xffff:
+			high, low := utf16.EncodeRune(r)
+			escaped = fmt.Appendf(escaped, `\u%04x\u%04x`, high, low)
+		default:
+			escaped = fmt.Appendf(escaped, `\u%04x`, r)
+		}
+		rest = rest[n:]
+	}
+	return escaped
+}
+
+// NewJSONEncoder is json.NewEncoder, with each value as JSON returns it.
+func NewJSONEncoder(w io.Writer) *json.Encoder { return json.NewEncoder(jsonWriter{w}) }
+
+// A jsonWriter gets each value by one call: json.Encoder says so.
+type jsonWriter struct{ io.Writer }
+
+func (w jsonWriter) Write(b []byte) (int, error) {
+	if _, err := w.Writer.Write(JSON(b)); err != nil {
+		return 0, err
+	}
+	return len(b), nil
 }
 
 // ShellWord is an argument as a shell reads it.

@@ -1,6 +1,8 @@
 package escape
 
 import (
+	"encoding/json"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -18,6 +20,28 @@ func TestText(t *testing.T) {
 	} {
 		if diff := cmp.Diff(want, Text(in)); diff != "" {
 			t.Error(diff)
+		}
+	}
+}
+
+// JSON has nothing that a terminal would not print as it stands, and means the same.
+func TestJSON(t *testing.T) {
+	for in, want := range map[string]string{
+		"eth0":                   `"eth0"`,
+		"ö日😀":                    `"ö日😀"`,
+		"\u009b1m\x7f\u202e":     `"\u009b1m\u007f\u202e"`,
+		"a\U000e0001b\x1b\n\xff": `"a\udb40\udc01b\u001b\n\ufffd"`,
+	} {
+		var b strings.Builder
+		if err := NewJSONEncoder(&b).Encode(in); err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(want+"\n", b.String()); diff != "" {
+			t.Error(diff)
+		}
+		var back string
+		if err := json.Unmarshal([]byte(b.String()), &back); err != nil || back != strings.ToValidUTF8(in, "\ufffd") {
+			t.Errorf("%q is %q again: %v", in, back, err)
 		}
 	}
 }

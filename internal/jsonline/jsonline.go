@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/xdpcap/xdpcap/internal/escape"
 	"github.com/xdpcap/xdpcap/internal/headers"
 	"github.com/xdpcap/xdpcap/internal/link"
 )
@@ -97,7 +98,7 @@ func appendText(b []byte, key, text string) []byte {
 	if err != nil { // never: a string can always be written
 		quoted = []byte(`""`)
 	}
-	return append(append(b, key...), quoted...)
+	return append(append(b, key...), escape.JSON(quoted)...)
 }
 
 // outlet returns the key and the value of Packet.To.

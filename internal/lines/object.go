@@ -2,11 +2,11 @@ package lines
 
 import (
 	"bytes"
-	"encoding/json"
 	"strconv"
 
 	"github.com/xdpcap/xdpcap/capture"
 	"github.com/xdpcap/xdpcap/internal/dissect"
+	"github.com/xdpcap/xdpcap/internal/escape"
 )
 
 // Objects makes what a line of read --json has besides the keys of --format json.
@@ -46,7 +46,7 @@ func (o *Objects) Append(b []byte, p *capture.Packet) []byte {
 // appendJSON appends a text or texts, in which what is no UTF-8 becomes U+FFFD.
 func appendJSON(b []byte, v any) []byte {
 	var text bytes.Buffer
-	encoder := json.NewEncoder(&text)
+	encoder := escape.NewJSONEncoder(&text)
 	encoder.SetEscapeHTML(false)
 	if err := encoder.Encode(v); err != nil { // never: texts can always be written
 		return append(b, "null"...)

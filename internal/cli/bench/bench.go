@@ -3,7 +3,6 @@ package bench
 
 import (
 	"bytes"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -14,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/xdpcap/xdpcap/internal/cli/frame"
+	"github.com/xdpcap/xdpcap/internal/escape"
 	"github.com/xdpcap/xdpcap/internal/meter"
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
@@ -87,7 +87,7 @@ func runBench(out io.Writer, o *Options) error {
 		return err
 	}
 	if o.json {
-		return frame.ExplainPrint(json.NewEncoder(out).Encode(r))
+		return frame.ExplainPrint(escape.NewJSONEncoder(out).Encode(r))
 	}
 	var text bytes.Buffer
 	r.writeTable(&text)
@@ -103,6 +103,9 @@ func (o *Options) measure() (*Report, error) {
 	}
 	packets, err := o.readPackets()
 	if err != nil {
+		return nil, err
+	}
+	if err := frame.ForOwnRights("--program"); err != nil {
 		return nil, err
 	}
 	ctx, err := o.process.Begin(frame.Guard{})

@@ -1,7 +1,6 @@
 package capture
 
 import (
-	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -10,6 +9,7 @@ import (
 	"github.com/xdpcap/xdpcap/capture"
 	"github.com/xdpcap/xdpcap/internal/cli/frame"
 	"github.com/xdpcap/xdpcap/internal/cli/outputs"
+	"github.com/xdpcap/xdpcap/internal/escape"
 )
 
 // A Summary is what --json prints at the end and at SIGUSR1. docs/json.md documents its keys.
@@ -135,7 +135,7 @@ func (r *captureRun) printSummary(all []capture.Accounts, failed error) error {
 	if err := r.o.json.begin(); err != nil {
 		return err
 	}
-	if err := json.NewEncoder(r.objects).Encode(s); err != nil {
+	if err := escape.NewJSONEncoder(r.objects).Encode(s); err != nil {
 		return fmt.Errorf("--json=%s: %w", r.o.json.file, err)
 	}
 	return nil

@@ -2,7 +2,6 @@ package counters
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"io"
 	"time"
@@ -203,7 +202,7 @@ func (r *counterRun[S]) reports(of func(*counted[S]) meter.Interval[S]) (all []R
 }
 
 func (r *counterRun[S]) printObjects(of func(*counted[S]) meter.Interval[S]) error {
-	e := json.NewEncoder(r.out)
+	e := escape.NewJSONEncoder(r.out)
 	for _, c := range r.counted {
 		if err := e.Encode(c.NewReport(of(c)).Object()); err != nil {
 			return frame.ExplainPrint(err)

@@ -2,7 +2,6 @@
 package interfaces
 
 import (
-	"encoding/json"
 	"fmt"
 	"io"
 	"net/netip"
@@ -109,7 +108,7 @@ func writeInterfacesJSON(out io.Writer, ifis []xdp.Interface, addresses map[int]
 		}
 		all = append(all, keys)
 	}
-	return frame.ExplainPrint(json.NewEncoder(out).Encode(all))
+	return frame.ExplainPrint(escape.NewJSONEncoder(out).Encode(all))
 }
 
 // writeInterfaces prints a table. It has a column for pods only where an interface belongs to one.

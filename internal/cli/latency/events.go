@@ -12,6 +12,7 @@ import (
 	"github.com/xdpcap/xdpcap/internal/cli/counters"
 	"github.com/xdpcap/xdpcap/internal/cli/frame"
 	"github.com/xdpcap/xdpcap/internal/cli/sandbox"
+	"github.com/xdpcap/xdpcap/internal/escape"
 	"github.com/xdpcap/xdpcap/internal/meter"
 )
 
@@ -67,7 +68,7 @@ type eventLines struct {
 func newEventLines(w io.Writer, asJSON bool) *eventLines {
 	e := &eventLines{out: bufio.NewWriter(w)}
 	if asJSON {
-		e.json = json.NewEncoder(e.out)
+		e.json = escape.NewJSONEncoder(e.out)
 	}
 	return e
 }

@@ -2,7 +2,6 @@ package monitor
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -109,7 +108,7 @@ func (m *monitor) record(w io.Writer, events uint64) error {
 		}
 		line := newRecordLine(r)
 		if m.o.JSON {
-			err = json.NewEncoder(w).Encode(line)
+			err = escape.NewJSONEncoder(w).Encode(line)
 		} else {
 			_, err = fmt.Fprintln(w, line.text(r.Case.Event))
 		}

@@ -2,7 +2,6 @@
 package probe
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -112,7 +111,7 @@ func because(c support.Check) string {
 }
 
 func writeProbeJSON(w io.Writer, r *Report) error {
-	e := json.NewEncoder(w)
+	e := escape.NewJSONEncoder(w)
 	e.SetEscapeHTML(false)
 	e.SetIndent("", "  ")
 	return e.Encode(r)

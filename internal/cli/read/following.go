@@ -11,6 +11,7 @@ import (
 	"github.com/xdpcap/xdpcap/capture/file"
 	"github.com/xdpcap/xdpcap/internal/cli/frame"
 	"github.com/xdpcap/xdpcap/internal/cli/printing"
+	"github.com/xdpcap/xdpcap/internal/escape"
 	"github.com/xdpcap/xdpcap/internal/follow"
 	"github.com/xdpcap/xdpcap/internal/lines"
 )
@@ -182,7 +183,7 @@ func appendObject(b []byte, w *follow.Way) []byte {
 		}
 		list, err := json.Marshal(places)
 		if err == nil { // always: texts can be written
-			b = append(append(b, `,"ambiguous_at":`...), list...)
+			b = append(append(b, `,"ambiguous_at":`...), escape.JSON(list)...)
 		}
 	}
 	return append(b, "}\n"...)

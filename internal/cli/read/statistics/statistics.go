@@ -5,7 +5,6 @@ package statistics
 import (
 	"bytes"
 	"cmp"
-	"encoding/json"
 	"io"
 	"slices"
 	"time"
@@ -156,7 +155,7 @@ func (s *Statistics) End(final capture.Accounts) (capture.Accounts, error) {
 	r := s.report()
 	var text bytes.Buffer
 	if s.json {
-		if err := json.NewEncoder(&text).Encode(r); err != nil {
+		if err := escape.NewJSONEncoder(&text).Encode(r); err != nil {
 			return final, err
 		}
 	} else {
