@@ -2,7 +2,10 @@ package main_test
 
 import (
 	"bytes"
+	"strings"
 	"testing"
+
+	"github.com/xdpcap/xdpcap/internal/testnet"
 )
 
 // What a shell shows of flags and commands has no marks of the help in it.
@@ -13,5 +16,16 @@ func TestCompletionDescriptions(t *testing.T) {
 		if err != nil || bytes.Contains(out, []byte("`")) || bytes.Count(out, []byte("\t")) < 5 {
 			t.Errorf("%q: %v: %s", args, err, out)
 		}
+	}
+}
+
+// An interface whose name a shell would take for a command is not offered: a container chooses the
+// names of its interfaces.
+func TestCompletionIsTypable(t *testing.T) {
+	skipEmulated(t)
+	pair := testnet.MustPair(t, testnet.PairOptions{RxName: "`id`a"})
+	out := runInside(t, pair.Rx, command("__complete", "probe", "-i", ""))
+	if strings.Contains(out, "`") || !strings.HasPrefix(out, "lo\n") {
+		t.Errorf("%q", out)
 	}
 }

@@ -2,6 +2,7 @@ package main_test
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"os/exec"
@@ -106,6 +107,22 @@ func TestSetcap(t *testing.T) {
 			status, stderr := startCommand(t, pair.Rx, nil, as(binary, member, args...)).wait()
 			oneLine(t, status, stderr, test.want)
 			checkDetached(t, pair)
+		})
+	}
+
+	// With CAP_SYS_ADMIN, too, as --netns and tracing take it.
+	if out, err := exec.Command("setcap", "cap_bpf,cap_net_admin,cap_perfmon,cap_sys_admin+ep", binary).CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	path := fmt.Sprintf("/proc/%d/ns/net", sleeper(t, pair.Rx))
+	for _, test := range []struct{ args, want string }{
+		{"--netns " + path + " -i " + pair.RxName + " -w /tmp/x.pcap -C 1 -z /bin/true", "--netns and -z" + refused},
+		{"--pod default/web -w /tmp/x.pcap -C 1 -z /bin/true", "--pod and -z" + refused},
+		{"bench --program 1 --yes", "--program" + refused},
+	} {
+		t.Run(test.args[:9], func(t *testing.T) {
+			status, stderr := startCommand(t, pair.Tx, nil, as(binary, member, strings.Fields(test.args)...)).wait()
+			oneLine(t, status, stderr, test.want)
 		})
 	}
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/xdpcap/xdpcap/internal/escape"
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
@@ -28,7 +29,14 @@ func (p *Process) CompleteInterface(cmd *cobra.Command, _ []string, _ string) ([
 	for _, ifi := range ifis {
 		names = append(names, ifi.Name)
 	}
-	return names, cobra.ShellCompDirectiveNoFileComp
+	return typable(names), cobra.ShellCompDirectiveNoFileComp
+}
+
+// typable omits words that a shell would not take as they are. Shells put the beginning that several
+// completions share on the command line without quotes, and a container chooses the names of its
+// interfaces and programs.
+func typable(words []string) []string {
+	return slices.DeleteFunc(words, func(word string) bool { return escape.ShellWord(word) != word })
 }
 
 // CompleteList completes the last word of a list with commas. It offers no word twice.
@@ -73,5 +81,5 @@ func (p *Process) CompleteProgram(cmd *cobra.Command, _ []string, typed string) 
 			words = append(words, word)
 		}
 	}
-	return inList(words, typed), cobra.ShellCompDirectiveNoFileComp
+	return inList(typable(words), typed), cobra.ShellCompDirectiveNoFileComp
 }

@@ -12,6 +12,8 @@ import (
 	"github.com/spf13/pflag"
 	"github.com/vishvananda/netns"
 	"golang.org/x/sys/unix"
+
+	"github.com/xdpcap/xdpcap/internal/privilege"
 )
 
 // NetnsFlag defines the flag for the network namespace that a command works in.
@@ -34,6 +36,12 @@ func (p *Process) EnterNetns(f *pflag.FlagSet) error {
 	}
 	if flag == nil || !flag.Changed {
 		return nil
+	}
+	// The commands of -z would run there with the rights of a user who may not enter it.
+	if f.Changed("postrotate-command") {
+		if err := ForOwnRights(fmt.Sprintf("--%s and -z", flag.Name)); err != nil {
+			return err
+		}
 	}
 	p.where = fmt.Sprintf(" --%s %s", flag.Name, flag.Value)
 	if err := p.enter(flag.Value.String(), open); err != nil {
@@ -106,14 +114,26 @@ func openNetns(name string) (netns.NsHandle, error) {
 // yet.
 func (p *Process) executeAgain() error {
 	p.letSignalsKill()
-	path, err := os.Executable()
+	path, err := ownPath(privilege.SecureExecution())
 	if err == nil {
 		err = unix.Exec(path, os.Args, os.Environ())
 	}
-	// The program's path may be out of reach, but its contents are not. Tools then show "exe" as
-	// the process's name.
-	if unix.Exec("/proc/self/exe", os.Args, os.Environ()) != nil {
+	// The program's path may be out of reach, but its contents are not.
+	if unix.Exec(ownContents, os.Args, os.Environ()) != nil {
 		return err
 	}
 	return nil
+}
+
+// ownContents is a path of the program itself. Tools show "exe" as the name of a process that was
+// started by it.
+const ownContents = "/proc/self/exe"
+
+// ownPath returns where the program is. A binary with capabilities that its caller lacks does not
+// go by its name, which may be that of another file by now.
+func ownPath(secure bool) (string, error) {
+	if secure {
+		return ownContents, nil
+	}
+	return os.Executable()
 }
