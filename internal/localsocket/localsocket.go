@@ -33,10 +33,10 @@ const lockPatience = time.Second
 // the socket when it is closed.
 type Listener struct {
 	*net.UnixListener
-	dir   *os.File
-	name  string // in the directory
-	inode uint64
-	once  sync.Once
+	dir  *os.File
+	name string      // in the directory
+	made unix.Stat_t // of the socket
+	once sync.Once
 }
 
 // Listen makes a socket. It takes the place of one that nobody listens on any more, and of
@@ -72,12 +72,10 @@ func Listen(path string) (_ *Listener, err error) {
 	}
 	l.UnixListener = listener.(*net.UnixListener)
 	l.SetUnlinkOnClose(false)
-	info, err := l.stat()
-	if err != nil {
+	if l.made, err = l.stat(); err != nil {
 		listener.Close()
 		return nil, err
 	}
-	l.inode = info.Ino
 	return l, nil
 }
 
@@ -118,9 +116,27 @@ func (l *Listener) removeLeftover(path string) error {
 	return unix.Unlinkat(int(l.dir.Fd()), l.name, 0)
 }
 
-// Give gives the socket to a user.
+// isOwn tells whether this is the socket that Listen has made.
+func (l *Listener) isOwn(info *unix.Stat_t) bool {
+	return info.Mode&unix.S_IFMT == unix.S_IFSOCK && info.Ino == l.made.Ino && info.Dev == l.made.Dev
+}
+
+// Give gives the socket to a user. It changes the owner by a descriptor, because whoever may write
+// in the directory can put a file of somebody else at the name at any moment.
 func (l *Listener) Give(uid, gid int) error {
-	return unix.Fchownat(int(l.dir.Fd()), l.name, uid, gid, unix.AT_SYMLINK_NOFOLLOW)
+	fd, err := unix.Openat(int(l.dir.Fd()), l.name, unix.O_PATH|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(fd)
+	var info unix.Stat_t
+	if err := unix.Fstat(fd, &info); err != nil {
+		return err
+	}
+	if !l.isOwn(&info) {
+		return errors.New("another program has replaced the socket: choose another directory")
+	}
+	return unix.Fchownat(fd, "", uid, gid, unix.AT_EMPTY_PATH)
 }
 
 // Close closes the socket, and removes its file unless another one is there now. Where that is
@@ -128,7 +144,7 @@ func (l *Listener) Give(uid, gid int) error {
 func (l *Listener) Close() error {
 	err := l.UnixListener.Close()
 	l.once.Do(func() {
-		if info, failed := l.stat(); failed == nil && info.Ino == l.inode {
+		if info, failed := l.stat(); failed == nil && l.isOwn(&info) {
 			unix.Unlinkat(int(l.dir.Fd()), l.name, 0)
 		}
 		l.dir.Close()

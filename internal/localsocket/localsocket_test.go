@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/xdpcap/xdpcap/internal/testnet"
 )
 
 // A socket that is closed leaves alone what has its name by then, and none is made while somebody
@@ -48,5 +50,44 @@ func TestListen(t *testing.T) {
 		if err == nil {
 			l.Close()
 		}
+	}
+}
+
+// A socket is given to a user, and nothing else that somebody has put at its name.
+func TestGive(t *testing.T) {
+	testnet.RequireRoot(t)
+	const nobody = 65534
+	for name, replace := range map[string]func(path string) error{
+		"the socket":  nil,
+		"a file":      func(path string) error { return os.WriteFile(path, nil, 0o600) },
+		"a directory": func(path string) error { return os.Mkdir(path, 0o700) },
+		"a hard link": func(path string) error {
+			return errors.Join(os.WriteFile(path+".other", nil, 0o600), os.Link(path+".other", path))
+		},
+		"a symbolic link": func(path string) error { return os.Symlink(path+".old", path) },
+		"another socket":  func(path string) error { return unix.Mknod(path, unix.S_IFSOCK|0o600, 0) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			path := filepath.Join(t.TempDir(), "socket")
+			l, err := Listen(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer l.Close()
+			want := uint32(nobody)
+			if replace != nil {
+				want = 0
+				if err := errors.Join(os.Rename(path, path+".old"), replace(path)); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if err := l.Give(nobody, nobody); (err != nil) != (replace != nil) {
+				t.Errorf("Give: %v", err)
+			}
+			var info unix.Stat_t
+			if err := unix.Lstat(path, &info); err != nil || info.Uid != want {
+				t.Errorf("what has the name belongs to %d, want %d (%v)", info.Uid, want, err)
+			}
+		})
 	}
 }

@@ -86,7 +86,10 @@ func (s *liveServer) Give(uid, gid int) error {
 	if s.local == nil {
 		return nil
 	}
-	return s.local.Give(uid, gid)
+	if err := s.local.Give(uid, gid); err != nil {
+		return fmt.Errorf("--serve unix:%s: %w", s.local.Addr(), err)
+	}
+	return nil
 }
 
 // Summarize adds what became of the clients.
