@@ -142,16 +142,8 @@ func (r *captureRun) openRecorder() (err error) {
 		Interval: r.o.recorder.interval,
 		Triggers: r.o.recorder.triggers,
 		AtEnd:    r.o.recorder.atEnd,
-		Open: func() (*file.File, string, error) {
-			name, options := names(), r.writer(r.o.File())
-			options.StatisticsInterval = 0 // the statistics of a recording are about its own packets, which are written at once
-			series := limits
-			series.Path = func(file.Place) string { return name }
-			file, err := r.OpenFile(name, &series, true, options)
-			r.RecordTo(file)
-			return file, name, err
-		},
-		Done: func(done recorder.Recording) { r.notices.Add(recorded{done}) },
+		Open:     func() (*file.File, string, error) { return r.openRecording(names, limits) },
+		Done:     func(done recorder.Recording) { r.notices.Add(recorded{done}) },
 	})
 	if err != nil {
 		return fmt.Errorf("--ring: %w", err)
@@ -160,6 +152,26 @@ func (r *captureRun) openRecorder() (err error) {
 		r.notices.Add(fmt.Errorf("--ring without --trigger: only a signal makes a recording: kill -USR2 %d", os.Getpid()))
 	}
 	return nil
+}
+
+// openRecording creates the next file of the recorder. Where something else has come to its name
+// since names found that free, it takes the next name: whoever put a FIFO there would get the
+// packets.
+func (r *captureRun) openRecording(names func() string, limits file.Rotation) (*file.File, string, error) {
+	options := r.writer(r.o.File())
+	options.StatisticsInterval = 0 // the statistics of a recording are about its own packets, which are written at once
+	for {
+		name := names()
+		limits.Path = func(file.Place) string { return name }
+		opened, err := r.OpenFile(name, &limits, true, options)
+		switch {
+		case err == nil && !opened.IsNew():
+			opened.Close()
+		case !errors.Is(err, file.ErrNameTaken) && !errors.Is(err, file.ErrNoReader):
+			r.RecordTo(opened)
+			return opened, name, err
+		}
+	}
 }
 
 // A recorded is the notice about a recording.

@@ -1,10 +1,17 @@
 package capture
 
 import (
+	"errors"
+	"io"
+	"os"
 	"path/filepath"
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
+
+	"github.com/xdpcap/xdpcap/capture"
+	"github.com/xdpcap/xdpcap/capture/file"
 	"github.com/xdpcap/xdpcap/internal/cli/frame"
 	"github.com/xdpcap/xdpcap/internal/cli/outputs"
 )
@@ -31,5 +38,66 @@ func TestRing(t *testing.T) {
 		if (err == nil) != (want.size.Bytes > 0) || got.size != want.size || got.ahead != want.ahead {
 			t.Errorf("%q: %+v, %v", text, got, err)
 		}
+	}
+}
+
+// A recording is always a new file: what somebody else puts at its name, after that was found free,
+// stays as it is, and the recording gets the next name.
+func TestRecordingIsNew(t *testing.T) {
+	for name, put := range map[string]func(path string) error{
+		"nothing":                  nil,
+		"a FIFO":                   func(path string) error { return unix.Mkfifo(path, 0o666) },
+		"a FIFO that nobody reads": func(path string) error { return unix.Mkfifo(path, 0o666) },
+		"a file":                   func(path string) error { return os.WriteFile(path, nil, 0o666) },
+		"a link": func(path string) error {
+			return errors.Join(os.WriteFile(path+".other", nil, 0o666), os.Symlink(path+".other", path))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			path := filepath.Join(t.TempDir(), "out")
+			r := &captureRun{o: new(Options)}
+			r.o.Write, r.o.Targets, r.o.Process = path, []outputs.Target{{Name: path}}, new(frame.Process)
+			r.Flags = &r.o.Options
+			free, want := outputs.FileNames(path, 0), path+"-1"
+			if put != nil {
+				want = path + "-2"
+			}
+			var reader *os.File
+			names := func() string {
+				next := free()
+				if next == want {
+					return next
+				}
+				if err := put(next); err != nil {
+					t.Fatal(err)
+				}
+				if name == "a FIFO" {
+					var err error
+					if reader, err = os.OpenFile(next, os.O_RDONLY|unix.O_NONBLOCK, 0); err != nil {
+						t.Fatal(err)
+					}
+				}
+				return next
+			}
+			opened, got, err := r.openRecording(names, file.Rotation{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := opened.Begin(capture.Description{}); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := opened.End(nil); err != nil {
+				t.Error(err)
+			}
+			if info, err := os.Lstat(want); got != want || err != nil || !info.Mode().IsRegular() || info.Size() == 0 {
+				t.Errorf("the recording is %s, %v, %v", got, info, err)
+			}
+			if reader != nil {
+				if read, err := io.ReadAll(reader); len(read) > 0 || err != nil {
+					t.Errorf("the FIFO's reader got %q, %v", read, err)
+				}
+				reader.Close()
+			}
+		})
 	}
 }
