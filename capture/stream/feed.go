@@ -17,7 +17,8 @@ import (
 const (
 	// feedBatch is about how many bytes are sent to a client at once.
 	feedBatch = 64 << 10
-	// encodeBatch is about how many bytes of blocks are added to the log at once.
+	// encodeBatch is at most how many bytes of blocks are added to the log at once, unless one block
+	// is longer.
 	encodeBatch = 256 << 10
 )
 
@@ -67,7 +68,7 @@ func (f *feed) begin(d capture.Description) error {
 		f.header = pcap.AppendHeader(nil, pcap.Microseconds, uint32(d.Options.SnapLen), pcapng.Ethernet)
 	}
 	f.taken = make(capture.Accounts, len(d.Sources))
-	f.log = newFeedLog(logSize(machine.AvailableMemory().Bytes), len(d.Sources))
+	f.log = newFeedLog(logSize(machine.AvailableMemory().Bytes, d.IsLive()), len(d.Sources))
 	f.log.asPCAP = f.options.PCAP
 	return f.check(d.Sources)
 }
@@ -89,10 +90,12 @@ func (f *feed) write(packets []capture.Packet) error {
 		if err := f.describe(); err != nil {
 			return err
 		}
-		f.await(f.log.size() / 2)
+		f.await(f.log.size()) // until a client has joined
 	}
 	for f.some.Load() && len(packets) > 0 {
 		n := f.encode(packets)
+		// Twice, because the rest of the memory may be too short for a block and then stays unused.
+		f.await(max(f.log.size()-2*len(f.blocks), 0))
 		f.log.add(f.blocks, f.ends)
 		f.untold += len(f.blocks)
 		packets = packets[n:]
@@ -104,13 +107,18 @@ func (f *feed) write(packets []capture.Packet) error {
 	return nil
 }
 
-// encode makes blocks of the first packets, at most a little more than encodeBatch bytes, and
+// encode makes blocks of the first packets, at most encodeBatch bytes or one longer block, and
 // returns of how many packets.
 func (f *feed) encode(packets []capture.Packet) (n int) {
 	f.blocks, f.ends = f.blocks[:0], f.ends[:0]
-	for ; n < len(packets) && len(f.blocks) < encodeBatch; n++ {
+	for ; n < len(packets); n++ {
 		p := &packets[n]
+		before := len(f.blocks)
 		f.blocks = f.enc.Append(f.blocks, p)
+		if n > 0 && len(f.blocks) > encodeBatch {
+			f.blocks = f.blocks[:before] // its block is made again for the next batch
+			break
+		}
 		f.ends = append(f.ends, sent{end: int64(len(f.blocks)), source: uint32(p.Source), bytes: uint32(len(p.Data))})
 	}
 	return n

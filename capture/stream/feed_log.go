@@ -13,16 +13,26 @@ import (
 const (
 	// maxLog is the most bytes of blocks that wait for the clients of a feed, all clients together.
 	maxLog = 16 << 20
-	// minLog is the smallest log: it holds a few of the longest blocks.
+	// minLog is the smallest log: it holds a few of the longest blocks of a live capture.
 	minLog = 1 << 20
+	// minFilesLog is the smallest log for capture files: it holds one of the longest blocks, because
+	// their packets need not be lost.
+	minFilesLog = pcapng.MaxBlock + capture.MaxOverhead
 )
 
 // logSize is the size of the log when this many bytes of memory are available.
-func logSize(available uint64) int { return int(max(min(available/8, maxLog), minLog)) }
+func logSize(available uint64, isLive bool) int {
+	least := uint64(minLog)
+	if !isLive {
+		least = minFilesLog
+	}
+	return int(max(min(available/8, maxLog), least))
+}
 
 // A feedLog keeps the latest blocks of a feed, each in one contiguous piece. New blocks overwrite
-// the oldest ones, whether clients have taken them or not, so that adding never waits. One
-// goroutine adds; each client takes at its own feedCursor.
+// the oldest ones, whether clients have taken them or not, so that adding never waits. Of a block
+// that is longer than the log only the header is kept, so that each client counts it as lost in its
+// place. One goroutine adds; each client takes at its own feedCursor.
 type feedLog struct {
 	mu         sync.RWMutex
 	mem        []byte
@@ -72,7 +82,8 @@ func (l *feedLog) written() []uint64 {
 	return all
 }
 
-// add adds blocks of packets. The packets' ends are relative to the first block.
+// add adds blocks of packets. The packets' ends are relative to the first block. It changes the
+// length of a block that is longer than the log.
 func (l *feedLog) add(blocks []byte, packets []sent) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -80,6 +91,10 @@ func (l *feedLog) add(blocks []byte, packets []sent) {
 	for i := range packets {
 		block := blocks[begins:packets[i].end]
 		begins = packets[i].end
+		if len(block) > len(l.mem) {
+			block = block[:pcapng.HeaderSize]
+			binary.LittleEndian.PutUint32(block[4:], pcapng.HeaderSize)
+		}
 		l.makeRoom(len(block))
 		copy(l.mem[l.head%uint64(len(l.mem)):], block)
 		l.head += uint64(len(block))
@@ -205,10 +220,17 @@ func (l *feedLog) take(c *feedCursor, dst []byte, limit int) []byte {
 			c.at = next
 			continue
 		}
+		i := pcapng.PacketInterface(block)
+		if len(block) == pcapng.HeaderSize { // it was longer than the log
+			c.passed[i]++
+			c.pending[i]++
+			c.lost[i].Lost++
+			c.at = next
+			continue
+		}
 		if len(dst) > 0 && len(dst)+len(block) > limit {
 			break
 		}
-		i := pcapng.PacketInterface(block)
 		dst = l.appendBlock(c, dst, block, i)
 		p := sent{end: int64(len(dst)), source: i, bytes: uint32(pcapng.PacketSize(block))}
 		c.batch = append(c.batch, p)

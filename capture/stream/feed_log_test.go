@@ -1,6 +1,7 @@
 package stream
 
 import (
+	"bytes"
 	"math/rand"
 	"net"
 	"slices"
@@ -84,6 +85,44 @@ func TestFeedLog(t *testing.T) {
 	}
 	if readers[0].lost.Total().Lost != 0 || readers[len(readers)-1].lost.Total().Lost == 0 {
 		t.Error("the first reader is to lose nothing, and the last one something")
+	}
+}
+
+// A block that is longer than the log is lost to each client in its place, and the blocks around it
+// are not.
+func TestFeedLogLongBlock(t *testing.T) {
+	feedTest(t)
+	for _, longer := range []int{4, 16, 4096, 100_000} { // than the log
+		l := newFeedLog(4096, 2)
+		takes, joins := l.join(), l.join()
+		add := func(id uint64, source uint32, data int) {
+			block := pcapng.AppendPacket(nil, &pcapng.Packet{Interface: source, Data: make([]byte, data), Fields: pcapng.HasID, ID: id})
+			l.add(block, []sent{{end: int64(len(block)), source: source}})
+		}
+		bare := len(pcapng.AppendPacket(nil, &pcapng.Packet{Fields: pcapng.HasID}))
+		for round := range uint64(200) { // so that all of this lies everywhere in the log
+			add(3*round, 0, 60)
+			add(3*round+1, 1, 4096-bare+longer)
+			add(3*round+2, 0, int(round))
+			before := takes.given.Total().Captured
+			b := l.take(takes, nil, 1<<20)
+			if n := takes.given.Total().Captured - before; n != 2 || !bytes.Equal(pcapng.PacketData(b)[:60], make([]byte, 60)) {
+				t.Fatalf("%d longer, round %d: %d packets", longer, round, n)
+			}
+			if waiting := l.waiting(takes, 1); takes.lost[1].Lost != round+1 || takes.lost[0].Lost != 0 || waiting != 0 {
+				t.Fatalf("%d longer, round %d: %+v lost, %d wait", longer, round, takes.lost, waiting)
+			}
+		}
+		l.take(joins, nil, 1<<20)
+		got, lost := joins.given, joins.lost
+		if got[0].Captured+lost[0].Lost != 400 || got[0].Captured == 0 || got[1].Captured != 0 || lost[1].Lost != 200 || l.lostBy(joins) != lost.Total().Lost {
+			t.Errorf("%d longer: who is late got %+v and lost %+v", longer, got, lost)
+		}
+		add(600, 1, 60)
+		var next pcapng.Packet
+		if block, err := pcapng.ParseBlock(l.take(takes, nil, 1<<20), false); err != nil || pcapng.ParsePacket(block, 0, &next) != nil || next.Dropped != 200 {
+			t.Errorf("%d longer: the next packet is %+v, %v", longer, next, err)
+		}
 	}
 }
 

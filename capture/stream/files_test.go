@@ -10,6 +10,8 @@ import (
 
 	"github.com/xdpcap/xdpcap/capture"
 	"github.com/xdpcap/xdpcap/capture/file"
+	"github.com/xdpcap/xdpcap/internal/pcap"
+	"github.com/xdpcap/xdpcap/internal/pcapng"
 	"github.com/xdpcap/xdpcap/internal/testfile"
 	"github.com/xdpcap/xdpcap/internal/testnet"
 )
@@ -18,18 +20,54 @@ import (
 // interfaces that were described before he came.
 func TestFileInputServed(t *testing.T) {
 	const packets = 60_000 // which are several times as much as the log has
-	stored := testfile.Numbered(packets, 0, 1, "a", "b")
+	next := uint64(0)
+	serveFiles(t, [][]byte{testfile.Numbered(packets, 0, 1, "a", "b")}, Options{}, packets, func(p *capture.Packet, source string) {
+		if got := binary.LittleEndian.Uint64(p.Data); got != next || p.Dropped > 0 || source != "ab"[next%2:next%2+1] {
+			t.Fatalf("packet %d in place of %d, %d dropped", got, next, p.Dropped)
+		}
+		next++
+	})
+}
+
+// A packet of a file may be as long as a block can be, and then it arrives, too.
+func TestFileInputServedLong(t *testing.T) {
+	lengths := []int{600, pcapng.MaxBlock, 601, 602, 603, pcapng.MaxBlock - 1, 604, pcapng.MaxBlock, 605}
+	stored := make([][]byte, 2) // files, so that short and long packets are read together
+	for i := range stored {
+		stored[i] = pcap.AppendHeader(nil, pcap.Microseconds, 0, pcapng.Ethernet)
+	}
+	for i, n := range lengths {
+		in := &stored[i%2]
+		*in = pcap.AppendPacket(*in, pcap.Microseconds, int64(i)*1000, uint32(n), bytes.Repeat([]byte{byte(i)}, n))
+	}
+	next := 0
+	// The stream is of pcap, because their blocks of pcapng are longer than a reader takes.
+	serveFiles(t, stored, Options{PCAP: true}, uint64(len(lengths)), func(p *capture.Packet, _ string) {
+		if n := lengths[next]; len(p.Data) != n || bytes.Count(p.Data, []byte{byte(next)}) != n {
+			t.Fatalf("packet %d has %d bytes, want %d", next, len(p.Data), n)
+		}
+		next++
+	})
+}
+
+// serveFiles serves files to one client, which is to get so many packets, and calls got for each.
+func serveFiles(t *testing.T, stored [][]byte, o Options, packets uint64, got func(p *capture.Packet, source string)) {
+	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	server := NewServer(l, nil, Options{})
+	server := NewServer(l, nil, o)
 	server.feed.patience = testnet.Patience // a busy machine takes longer to read the rest
 	type result struct {
 		accounts []capture.Accounts
 		err      error
 	}
-	from, err := file.NewInput([]file.InputFile{{Name: "file", In: bytes.NewReader(stored)}}, file.InputOptions{})
+	var files []file.InputFile
+	for _, b := range stored {
+		files = append(files, file.InputFile{Name: "file", In: bytes.NewReader(b)})
+	}
+	from, err := file.NewInput(files, file.InputOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -48,7 +86,7 @@ func TestFileInputServed(t *testing.T) {
 		t.Fatal(err)
 	}
 	buf := make([]capture.Packet, groupSize)
-	next := uint64(0)
+	arrived := uint64(0)
 	for {
 		n, err := in.Read(buf, nil)
 		if err == io.EOF {
@@ -57,15 +95,13 @@ func TestFileInputServed(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, p := range buf[:n] {
-			if got := binary.LittleEndian.Uint64(p.Data); got != next || p.Dropped > 0 || in.Sources()[p.Source].Name != "ab"[next%2:next%2+1] {
-				t.Fatalf("packet %d in place of %d, %d dropped", got, next, p.Dropped)
-			}
-			next++
+		arrived += uint64(n)
+		for i := range buf[:n] {
+			got(&buf[i], in.Sources()[buf[i].Source].Name)
 		}
 	}
 	conn.Close()
-	if r := <-ended; next != packets || r.err != nil || r.accounts[0].Total().Captured != packets {
-		t.Errorf("%d packets: %+v", next, r)
+	if r := <-ended; arrived != packets || r.err != nil || r.accounts[0].Total().Captured != packets {
+		t.Errorf("%d packets: %+v", arrived, r)
 	}
 }
