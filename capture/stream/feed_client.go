@@ -95,14 +95,24 @@ func (f *feed) trailer(c *feedClient) []byte {
 
 // send writes bytes that contain these packets, within feedPatience or, at the end, until endsAt.
 func (f *feed) send(c *feedClient, b []byte, packets []sent) error {
+	f.bound(c, time.Now().Add(feedPatience))
+	err := c.send(b, packets)
+	if err == nil {
+		// TLS answers a peer by itself, which may be long after the last packet. If a deadline that
+		// has passed failed the answer, nothing more could be sent.
+		f.bound(c, time.Time{})
+	}
+	return err
+}
+
+// bound sets the deadline of what is written to a client; at the end it is endsAt instead.
+func (f *feed) bound(c *feedClient, by time.Time) {
 	f.mu.Lock()
-	by := f.endsAt
-	if by.IsZero() {
-		by = time.Now().Add(feedPatience)
+	defer f.mu.Unlock()
+	if !f.endsAt.IsZero() {
+		by = f.endsAt
 	}
 	c.conn.SetWriteDeadline(by)
-	f.mu.Unlock()
-	return c.send(b, packets)
 }
 
 // send writes, and remembers which packets are on their way until they have arrived. Without TLS a
