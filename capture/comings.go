@@ -17,6 +17,9 @@ const (
 	// refusedFor is the time after which a session tries again to capture on an interface that
 	// could not be captured. It tries earlier if the interface's state changes: see stateOf.
 	refusedFor = time.Minute
+	// clearedAfter is when it also ends its own capture above for that again: stateOf does not have
+	// all that makes drivers refuse.
+	clearedAfter = time.Hour
 )
 
 // comings are the interfaces that a session with Options.Patterns has found.
@@ -35,11 +38,12 @@ type coming struct {
 	gone    bool  // the hooks are detached
 }
 
-// A refusal is why an interface could not be captured, and what it was like then.
+// A refusal is why an interface could not be captured.
 type refusal struct {
-	ifi xdp.Interface
-	why error
-	at  time.Time
+	ifi   xdp.Interface
+	why   error
+	tried time.Time // to attach
+	at    time.Time // of the last attempt, which may have ended before that
 }
 
 // meetFirst begins to capture on the interfaces that exist. It fails if one of Options.Interfaces
@@ -75,7 +79,7 @@ func (s *Session) meetFirst() (err error) {
 			err = nil
 		}
 		if failed = append(failed, err); err != nil {
-			s.comings.refused[ifi.Index] = refusal{ifi, err, time.Now()}
+			s.comings.refused[ifi.Index] = refusal{ifi, err, time.Now(), time.Now()}
 		}
 	}
 	s.follow(false) // those that had to go because others came below them come again
@@ -88,7 +92,7 @@ func (s *Session) meetFirst() (err error) {
 	}
 	for i, err := range failed {
 		if err != nil {
-			s.notice(notCaptured(found[i], err))
+			s.notice(fmt.Errorf("%s is not captured: %w", found[i].Name, err))
 		}
 	}
 	return nil
@@ -183,30 +187,29 @@ func (c *comings) refusal(ifi xdp.Interface) (before refusal, stands bool) {
 	return before, before.why != nil && stateOf(before.ifi) == stateOf(ifi)
 }
 
-func notCaptured(ifi xdp.Interface, err error) error {
-	return fmt.Errorf("%s is not captured: %w", ifi.Name, err)
-}
-
 // refuse notes why an interface cannot be captured, and gives a notice if it is a new reason. It
 // says nothing of an interface that has gone already, because nobody asked for that by name.
 func (s *Session) refuse(ifi xdp.Interface, err error) {
 	if errors.Is(err, ErrInterfaceGone) {
 		return
 	}
-	if before := s.comings.refused[ifi.Index]; before.why == nil || before.why.Error() != err.Error() {
-		s.notice(notCaptured(ifi, err))
+	before, now := s.comings.refused[ifi.Index], refusal{ifi, err, time.Now(), time.Now()}
+	if before.why == nil || before.why.Error() != err.Error() {
+		s.notice(fmt.Errorf("%s is not captured: %w", ifi.Name, err))
+	} else if errors.Is(err, before.why) { // come has returned it
+		now.tried = before.tried
 	}
-	s.comings.refused[ifi.Index] = refusal{ifi, err, time.Now()}
+	s.comings.refused[ifi.Index] = now
 }
 
 // come begins to capture on an interface. The kernel attaches no program below an interface that
 // runs one. If the session itself runs it there, its capture ends there and begins again later,
-// unless that would be in vain: because somebody else runs a program there, too, or because this
-// interface was refused before for another reason, such as its driver's.
+// unless that would be in vain: because somebody else runs a program there, too, or because the
+// driver of this interface has refused ours within the last hour.
 func (s *Session) come(ifi xdp.Interface) error {
 	err := s.comeOnce(ifi)
 	if errors.Is(err, xdp.ErrBelow) {
-		if before, stands := s.comings.refusal(ifi); stands && !errors.Is(before.why, xdp.ErrBelow) {
+		if before, stands := s.comings.refusal(ifi); stands && errors.Is(before.why, xdp.ErrNoNative) && time.Since(before.tried) < clearedAfter {
 			err = before.why
 		} else if others, ok := ifi.Obstructed(s.isOwn); ok {
 			err = xdp.Below(ifi, others)

@@ -3,6 +3,7 @@ package capture
 import (
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
@@ -55,11 +56,11 @@ func (s *Session) ComeTooLate(name string) {
 	})
 }
 
-// AgeRefusals makes the session try the interfaces again that it could not capture.
-func (s *Session) AgeRefusals() {
+// AgeRefusals makes the session try the interfaces again that it could not capture, as after a time.
+func (s *Session) AgeRefusals(by time.Duration) {
 	s.whileAttached(func() {
 		for index, r := range s.comings.refused {
-			r.at = r.at.Add(-refusedFor)
+			r.at, r.tried = r.at.Add(-by), r.tried.Add(-by)
 			s.comings.refused[index] = r
 		}
 	})
