@@ -17,7 +17,7 @@ import (
 const (
 	// feedBatch is about how many bytes are sent to a client at once.
 	feedBatch = 64 << 10
-	// encodeBatch is at most how many bytes of blocks are added to the log at once, unless one block
+	// encodeBatch is the most bytes of blocks that are added to the log at once, unless one block
 	// is longer.
 	encodeBatch = 256 << 10
 )

@@ -99,9 +99,9 @@ func TestFeedClientKeyUpdate(t *testing.T) {
 	}
 }
 
-// keyUpdate makes a client's first record of TLS 1.3 after the handshake, with TLS_AES_128_GCM_SHA256:
-// a KeyUpdate that asks the peer for one, too (RFC 8446, sections 4.6.3, 5.2 and 7.3). log is what a
-// KeyLogWriter got.
+// keyUpdate makes a client's first record of TLS 1.3 after the handshake, by AES-128-GCM: a
+// KeyUpdate that asks the peer for one, too (RFC 8446, sections 4.6.3, 5.2 and 7.3). log is what
+// a KeyLogWriter got.
 func keyUpdate(t *testing.T, log string) []byte {
 	t.Helper()
 	_, line, _ := strings.Cut(log, "CLIENT_TRAFFIC_SECRET_0 ")

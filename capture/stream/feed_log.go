@@ -15,8 +15,8 @@ const (
 	maxLog = 16 << 20
 	// minLog is the smallest log: it holds a few of the longest blocks of a live capture.
 	minLog = 1 << 20
-	// minFilesLog is the smallest log for capture files: it holds one of the longest blocks, because
-	// their packets need not be lost.
+	// minFilesLog is the smallest log for capture files: it holds one of their longest blocks,
+	// because none of their packets need be lost.
 	minFilesLog = pcapng.MaxBlock + capture.MaxOverhead
 )
 
