@@ -322,7 +322,7 @@ func TestPatternsBelowRefused(t *testing.T) {
 			f := follow(t, ns, capture.Options{Patterns: []string{"br*", "low*"}})
 			f.said("low0 is not captured: attach an XDP program to low0 in native mode: driver veth")
 			for _, next := range []string{"br1", "br2", "br3"} {
-				by := time.Minute // too short to try the driver
+				by := time.Minute  // too short to try the driver
 				if next == "br3" { // by then the driver may take it
 					by = time.Hour
 				}

@@ -100,7 +100,7 @@ func (t *ringTransport) fitFragments() {
 	}
 	fits, err := support.FitPerfRings(t.fragments.size, MinBuffer)
 	if err != nil {
-		t.notice(fmt.Errorf("perf's rings are not available: %w: packets in several buffers are lost at traced programs, and truncated where the stack throws them away", err))
+		t.notice(fmt.Errorf("perf's rings are not available: %w: packets in several buffers are lost at traced programs, and truncated where the stack throws them away; what interrupts another record is lost", err))
 		t.fragments = nil
 		return
 	}

@@ -231,8 +231,8 @@ func TestUnitRuns(t *testing.T) {
 	}
 }
 
-// The unit captures what the network stack throws away, though systemd closes the kernel's list of
-// functions to it.
+// The unit begins to capture what the network stack throws away, though systemd closes the kernel's
+// list of functions to it.
 func TestUnitDrops(t *testing.T) {
 	skipEmulated(t)
 	needBinary(t)

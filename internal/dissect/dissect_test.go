@@ -128,8 +128,6 @@ func TestAppendLine(t *testing.T) {
 	}
 }
 
-// FuzzAppendLine gives AppendLine any bytes with any claim about their length. It must not panic,
-// and must write lines of a bounded length that no terminal takes for a command.
 // longJumbogram is an IPv6 jumbogram whose extension headers leave four bytes of what its option
 // says, and in these an authentication header of twelve.
 func longJumbogram() []byte {
@@ -160,6 +158,8 @@ func TestLongJumbogram(t *testing.T) {
 	}
 }
 
+// FuzzAppendLine gives AppendLine any bytes with any claim about their length. It must not panic,
+// and must write lines of a bounded length that no terminal takes for a command.
 func FuzzAppendLine(f *testing.F) {
 	for i, p := range append(plainPackets(f), protocolPackets(f)...) {
 		f.Add(p.data, uint16(0), uint8(i))

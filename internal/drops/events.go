@@ -32,7 +32,12 @@ func (r *reading) addEvents(m *Meter, events meter.EventCounts) {
 		sum.Add(all[e])
 		all[e] = sum
 	}
-	toSockets := make(map[Loss]uint64)
+	toSockets, full := make(map[Loss]uint64), make(map[uint32]uint64)
+	for e, sum := range all {
+		if e.Event == meter.CPUMapEnqueue {
+			full[e.MapID] += sum.Drops
+		}
+	}
 	for e, sum := range all {
 		if sum.Drops == 0 {
 			continue
@@ -43,7 +48,10 @@ func (r *reading) addEvents(m *Meter, events meter.EventCounts) {
 			l.Reason = "redirect: " + errorWords(e.Errno)
 			f.redirects += sum.Drops
 			if e.MapType == ebpf.CPUMap && e.Errno == unix.ENOSPC {
-				continue // generic mode: CPUMapEnqueue has the same packets, with their CPU
+				// Generic mode: CPUMapEnqueue has the same packets, with their CPU, if it sees the map.
+				known := min(sum.Drops, full[e.MapID])
+				full[e.MapID] -= known
+				sum.Drops -= known
 			}
 			if reason, ok := socketReasons[e.Errno]; ok && e.MapType == ebpf.XSKMap {
 				l.Reason, l.Device = reason, m.deviceOf(e)

@@ -60,6 +60,11 @@ func TestFullCPUMap(t *testing.T) {
 				[]meter.EventCount{{Events: 5, Drops: 5}}
 		}
 		want := map[Loss]Tally{{Stage: XDP, Reason: "cpumap: queue of CPU 3 is full", Where: "map 7"}: {5, 5, 0}}
+		if generic { // the map of another program, such as one behind a dispatcher
+			events.Cases[meter.Case{Event: meter.RedirectErr, From: "eth0", MapID: 8, MapType: ebpf.CPUMap, Errno: unix.ENOSPC}] =
+				[]meter.EventCount{{Events: 2, Drops: 2}}
+			want[Loss{Stage: XDP, Reason: "redirect: no space left on device", Where: "map 8", Device: "eth0"}] = Tally{2, 2, 0}
+		}
 		if diff := cmp.Diff(want, addUp(nil, events).Losses); diff != "" {
 			t.Errorf("in generic mode: %v: %s", generic, diff)
 		}

@@ -28,6 +28,9 @@ func (o *companionOptions) flags(f *pflag.FlagSet) {
 	f.BoolVar(&o.latency, "latency", false, "measure how long the XDP program that runs there takes, per verdict, like xdpcap latency")
 }
 
+// counting are the flags of companionOptions.
+var counting = []string{"stats", "count", "sizes", "flows", "latency"}
+
 // counts says whether protocols are counted.
 func (o *companionOptions) counts() bool {
 	return bool(o.count) || o.protocols.Sizes || o.protocols.Flows > 0

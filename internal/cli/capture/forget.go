@@ -21,7 +21,9 @@ func (o *Options) forgetSettings(flags *pflag.FlagSet) {
 	forget(!o.drops.on, "reason")
 	forget(o.drops.on, elsewhere...) // --direction is one of them
 	forget(strings.EqualFold(o.directionName, "out"), receiving...)
-	forget(o.hookMap != "", "slower-than", "reason-map")
+	forget(o.hookMap != "", "direction", "slower-than", "reason-map")
+	forget(o.hookMap != "" || o.follows(), counting...)
+	forget(o.follows(), "promiscuous-mode")
 	sflow := o.WritesTo(outputs.SFlowScheme)
 	forget(sflow, "first")
 	forget(!sflow, "sflow-agent")

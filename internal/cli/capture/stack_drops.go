@@ -36,8 +36,8 @@ func (o *stackDropOptions) complete(cmd *cobra.Command) {
 
 // elsewhere are flags about packets at the hooks of an interface, which have no effect on packets
 // that the stack throws away.
-var elsewhere = []string{"direction", "hook", "sink", "rx-capture", "program", "verdict", "slower-than", "filter-at", "xdp-mode", "promiscuous-mode", "vlan-restore",
-	"stats", "count", "sizes", "flows", "latency"}
+var elsewhere = append([]string{"direction", "hook", "sink", "rx-capture", "program", "verdict", "slower-than", "filter-at", "xdp-mode",
+	"promiscuous-mode", "vlan-restore"}, counting...)
 
 // checkStackDrops refuses flags that do not go with --drops.
 func (o *Options) checkStackDrops(given func(flag string) bool) error {

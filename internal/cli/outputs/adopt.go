@@ -2,7 +2,9 @@ package outputs
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
+	"io/fs"
 	"math"
 	"os"
 	"path/filepath"
@@ -27,6 +29,9 @@ type leftFile struct {
 func leftFiles(dir, pattern string) (left []leftFile, err error) {
 	name := regexp.MustCompile("^" + pattern + "$")
 	entries, err := os.ReadDir(cmp.Or(dir, "."))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil // what opens the file says so
+	}
 	if err != nil {
 		err = fmt.Errorf("files that an earlier run has left are not known, and stay: %w: make the directory readable", err)
 	}
@@ -57,7 +62,7 @@ func pathsOf(files []leftFile) (paths []string) {
 // Adopt finds the files that an earlier run of the ring of files has left. They count as files of
 // this run, and the numbers go on after theirs. With tcpdump's names, whose numbers repeat, that is
 // after the newest file. With dumpcap's it is after the highest number, because two runs may begin
-// in the same second. After an error, which is no reason to end, it knows of none.
+// in the same second. After an error, which is no reason to end, it may not know all.
 func (o *Options) Adopt() error {
 	if o.Series == nil || o.Series.Keep == 0 {
 		return nil
