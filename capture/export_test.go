@@ -56,7 +56,8 @@ func (s *Session) ComeTooLate(name string) {
 	})
 }
 
-// AgeRefusals makes the session try the interfaces again that it could not capture, as after a time.
+// AgeRefusals makes the session try the interfaces again that it could not capture, as if this time
+// had passed.
 func (s *Session) AgeRefusals(by time.Duration) {
 	s.whileAttached(func() {
 		for index, r := range s.comings.refused {

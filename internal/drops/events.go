@@ -48,7 +48,7 @@ func (r *reading) addEvents(m *Meter, events meter.EventCounts) {
 			l.Reason = "redirect: " + errorWords(e.Errno)
 			f.redirects += sum.Drops
 			if e.MapType == ebpf.CPUMap && e.Errno == unix.ENOSPC {
-				// Generic mode: CPUMapEnqueue has the same packets, with their CPU, if it sees the map.
+				// Generic mode: CPUMapEnqueue has them, too, with their CPU, if it sees the map.
 				known := min(sum.Drops, full[e.MapID])
 				full[e.MapID] -= known
 				sum.Drops -= known

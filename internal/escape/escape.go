@@ -33,8 +33,8 @@ func Text(s string) string {
 	return b.String()
 }
 
-// JSON is marshalled JSON with everything escaped that JSON leaves as it is and a terminal would not
-// print: DEL, and what Text escapes outside of ASCII. The values are the same.
+// JSON is marshalled JSON with everything escaped that JSON leaves as it is and a terminal would
+// not print: DEL, and what Text escapes outside of ASCII. The values are the same.
 func JSON(b []byte) []byte {
 	at := slices.IndexFunc(b, func(c byte) bool { return c >= 0x7f })
 	if at < 0 {

@@ -32,9 +32,9 @@ func (p *Process) CompleteInterface(cmd *cobra.Command, _ []string, _ string) ([
 	return typable(names), cobra.ShellCompDirectiveNoFileComp
 }
 
-// typable omits words that a shell would not take as they are. Shells put the beginning that several
-// completions share on the command line without quotes, and a container chooses the names of its
-// interfaces and programs.
+// typable omits words that a shell would not take as they are. Shells put the beginning that
+// several completions share on the command line without quotes, and a container chooses the names
+// of its interfaces and programs.
 func typable(words []string) []string {
 	return slices.DeleteFunc(words, func(word string) bool { return escape.ShellWord(word) != word })
 }

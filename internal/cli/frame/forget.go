@@ -6,9 +6,9 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// ForgetSettings undoes settings: it gives these flags their defaults, except those that were typed.
-// It is for flags that have no effect beside what was typed, and are refused when they are typed:
-// whoever set them in a file or in the environment meant other command lines.
+// ForgetSettings undoes settings: it gives these flags their defaults, except those that were
+// typed. It is for flags that have no effect beside what was typed, and are refused when they are
+// typed: whoever set them in a file or in the environment meant other command lines.
 func ForgetSettings(all *pflag.FlagSet, names ...string) {
 	for _, name := range names {
 		f := all.Lookup(name)
