@@ -23,6 +23,7 @@ func TestReaderGoesAway(t *testing.T) {
 	skipEmulated(t)
 	pair := testnet.MustPair(t, testnet.PairOptions{})
 	defer trickle(t, pair)()
+	sender := testnet.MustSender(t, pair)
 	for _, args := range [][]string{{"-w", "-"}, {"-w", "-", "--format", "json"}} {
 		r, w, err := os.Pipe()
 		if err != nil {
@@ -34,7 +35,11 @@ func TestReaderGoesAway(t *testing.T) {
 			t.Fatal(err)
 		}
 		stopProcess(t, p) // so that packets wait when it notices, even if no more come
-		testnet.Send(t, pair, testnet.UDPFrame(64, 0))
+		before := testnet.MustStats(t, pair)
+		if err := sender.Send(testnet.UDPFrame(64, 0)); err != nil {
+			t.Fatal(err)
+		}
+		testnet.WaitArrived(t, pair, before, 1) // this one, or those of trickle
 		r.Close()
 		continueProcess(t, p)
 		status, stderr := p.wait()
