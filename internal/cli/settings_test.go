@@ -13,6 +13,7 @@ import (
 
 	"github.com/xdpcap/xdpcap/internal/cli/capture"
 	"github.com/xdpcap/xdpcap/internal/cli/config"
+	"github.com/xdpcap/xdpcap/internal/cli/counters"
 	"github.com/xdpcap/xdpcap/internal/cli/frame"
 	"github.com/xdpcap/xdpcap/internal/settings"
 	"github.com/xdpcap/xdpcap/internal/testnet"
@@ -168,5 +169,35 @@ func TestConfig(t *testing.T) {
 	t.Setenv(settings.FileVariable, "/nosuch")
 	if _, err := run(files); err == nil || err.Error() != "settings: open /nosuch: no such file or directory" {
 		t.Errorf("XDPCAP_CONFIG with a file that is not there: %v", err)
+	}
+}
+
+// The settings that monitor and latency forget have their defaults again.
+func TestForgetSettingsOfCounters(t *testing.T) {
+	testnet.SkipEmulated(t)
+	for _, test := range []struct {
+		command string
+		names   []string
+	}{
+		{"monitor", counters.CountingFlags},
+		{"latency", append([]string{"drop", "events", "xdp-mode"}, counters.CountingFlags...)},
+	} {
+		cmd, _, err := NewRoot().Find([]string{test.command})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, name := range test.names {
+			f := cmd.Flags().Lookup(name)
+			value := map[string]string{"bool": "true", "time": "7s", "name": "x", "string": "generic", "uint64": "7", "float64": "7"}[f.Value.Type()]
+			if err := cmd.Flags().Set(name, value); err != nil || f.Value.String() == f.DefValue {
+				t.Fatalf("%s --%s: it is %s, %v", test.command, name, f.Value, err)
+			}
+			if err := cmd.Flags().SetAnnotation(name, frame.SettingKey, []string{"/etc/xdpcap.conf:1"}); err != nil {
+				t.Fatal(err)
+			}
+			if frame.ForgetSettings(cmd.Flags(), name); f.Changed || f.Value.String() != f.DefValue {
+				t.Errorf("%s --%s: it is %s, the default is %s", test.command, name, f.Value, f.DefValue)
+			}
+		}
 	}
 }

@@ -28,6 +28,10 @@ type Options struct {
 // minInterval bounds the load that reading the counters causes.
 const minInterval = 10 * time.Millisecond
 
+// CountingFlags are flags of AddFlags that have no effect where a command prints single events in
+// place of counters.
+var CountingFlags = []string{"interval", "count", "per-cpu", "listen", "quiet"}
+
 // AddFlags adds these flags to those of a command, as the last groups.
 func (o *Options) AddFlags(f *pflag.FlagSet) {
 	frame.AddGroup(f, "When", o.timeFlags)

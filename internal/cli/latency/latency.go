@@ -62,7 +62,7 @@ func New(p *frame.Process) *cobra.Command {
 				frame.ForgetSettings(cmd.Flags(), ofBuiltin...)
 			}
 			if o.events {
-				frame.ForgetSettings(cmd.Flags(), counting...)
+				frame.ForgetSettings(cmd.Flags(), counters.CountingFlags...)
 			}
 			if err := o.checkLatency(cmd.Flags().Changed); err != nil {
 				return err
@@ -95,12 +95,8 @@ func (o *Options) methodFlags(f *pflag.FlagSet) {
 	f.BoolVar(&o.events, "events", false, "with --builtin, print each measurement as a line instead of tables")
 }
 
-// ofBuiltin are flags that have no effect without --builtin, and counting those that have none
-// beside --events.
-var (
-	ofBuiltin = []string{"drop", "events", "xdp-mode"}
-	counting  = []string{"interval", "count", "per-cpu", "listen", "quiet"}
-)
+// ofBuiltin are flags that have no effect without --builtin.
+var ofBuiltin = []string{"drop", "events", "xdp-mode"}
 
 // checkLatency finds mistakes in the flags before anything is touched.
 func (o *Options) checkLatency(given func(flag string) bool) error {
@@ -131,7 +127,7 @@ func (o *Options) checkLatency(given func(flag string) bool) error {
 	if o.events && len(o.interfaces) > 1 {
 		return errors.New("--events prints the measurements of one interface: give one -i")
 	}
-	for _, flag := range counting {
+	for _, flag := range counters.CountingFlags {
 		if given(flag) && o.events {
 			return fmt.Errorf("--events prints single measurements, and --%s is about counters: use one of them", flag)
 		}

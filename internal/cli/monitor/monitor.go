@@ -59,7 +59,7 @@ func New(p *frame.Process) *cobra.Command {
 				return err
 			}
 			if o.record.given {
-				frame.ForgetSettings(cmd.Flags(), counting...)
+				frame.ForgetSettings(cmd.Flags(), counters.CountingFlags...)
 				return runRecord(&o, cmd.Flags().Changed)
 			}
 			return runMonitor(&o)
@@ -146,15 +146,12 @@ func (m *monitor) String() string {
 	return s
 }
 
-// counting are flags that have no effect on --record.
-var counting = []string{"interval", "count", "per-cpu", "listen", "quiet"}
-
 // checkRecord refuses flags that have no effect on --record.
 func (o *Options) checkRecord(given func(flag string) bool) error {
 	if len(o.interfaces) > 1 {
 		return errors.New("--record prints the events of one interface or of all: give one -i or none")
 	}
-	for _, flag := range counting {
+	for _, flag := range counters.CountingFlags {
 		if given(flag) {
 			return fmt.Errorf("--record prints single events, and --%s is about counters: use one of them", flag)
 		}
