@@ -17,8 +17,8 @@ const (
 	// refusedFor is the time after which a session tries again to capture on an interface that
 	// could not be captured. It tries earlier if the interface's state changes: see stateOf.
 	refusedFor = time.Minute
-	// clearedAfter is when it also ends its own capture above for that again: stateOf does not have
-	// all that makes drivers refuse.
+	// clearedAfter is how long a driver's refusal spares the captures above the interface. After it
+	// one try detaches them again, because stateOf may miss why the driver would accept now.
 	clearedAfter = time.Hour
 )
 
@@ -203,9 +203,9 @@ func (s *Session) refuse(ifi xdp.Interface, err error) {
 }
 
 // come begins to capture on an interface. The kernel attaches no program below an interface that
-// runs one. If the session itself runs it there, its capture ends there and begins again later,
-// unless that would be in vain: because somebody else runs a program there, too, or because the
-// driver of this interface has refused ours within the last hour.
+// runs one. If that one is the session's own, the session ends its capture above, which begins
+// again later. It does not where that cannot help: somebody else runs a program above, too, or the
+// driver has refused ours within clearedAfter.
 func (s *Session) come(ifi xdp.Interface) error {
 	err := s.comeOnce(ifi)
 	if errors.Is(err, xdp.ErrBelow) {

@@ -300,8 +300,8 @@ func TestPatternsBelowOthers(t *testing.T) {
 	}
 }
 
-// A driver that refuses its interface costs the one above it nothing: the capture there goes on
-// while the interface below is tried again, and Open succeeds with the one above alone.
+// Where a driver refuses a program, the interface above it is captured all the same. Tries below do
+// not interrupt that capture, until an hour has passed.
 func TestPatternsBelowRefused(t *testing.T) {
 	for i, test := range []struct {
 		first, second string

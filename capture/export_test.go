@@ -27,7 +27,8 @@ func AddHookKind(t *testing.T) Hook {
 // ClockOffset is what the reader adds to the stamps of the programs.
 func (s *Session) ClockOffset() int64 { return s.reader.clock.Offset }
 
-// SetFilling makes the shared rings of a session say whether a record is being written there.
+// SetFilling marks the shared rings of a session, as programs do while they write a record: 1, and
+// 0 afterwards.
 func (s *Session) SetFilling(filling uint64) {
 	t := s.sampler.transport.(*ringTransport)
 	for cpu := range t.cpus {

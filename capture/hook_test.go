@@ -59,7 +59,8 @@ func (c recordingCloser) Close() error {
 	return nil
 }
 
-// Of the tracers fexit ends first: alone, it would take a packet for one that entered before.
+// fexit is detached before fentry. If it were attached alone, it would record a packet by what
+// fentry had decided about an earlier one.
 func TestTracersEnd(t *testing.T) {
 	var closed []string
 	h := &traceHook{

@@ -197,9 +197,9 @@ func (h *traceHook) check() error {
 	return h.watch.CheckRuns(h.target.At, h.target.Program)
 }
 
-// detach detaches fexit first. The kernel skips fexit for a packet that is in the program then, so
-// what fentry decided about it stays. If fexit alone were attached after that, a later packet would
-// be recorded by that decision.
+// detach detaches fexit first. The kernel skips fexit for a packet that is in the program
+// meanwhile, so what fentry decided about it stays. If fentry went first, fexit would record the
+// next packet by that decision.
 func (h *traceHook) detach() error { return errors.Join(h.fexit.detach(), h.fentry.detach()) }
 
 func (h *traceHook) close() error {

@@ -188,8 +188,8 @@ func (r *roster) lostBefore(from, to int, do func(slot int, byCPU []uint64)) {
 	}
 }
 
-// reserve returns a number that is not in use for each hook of an interface. After an error none is
-// taken.
+// reserve takes a free number for each hook of an interface, and returns them. After an error it
+// has taken none.
 func (r *roster) reserve(hooks []hook) (numbers []int, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -189,8 +189,8 @@ func (f *flushCount) Flush() error {
 	return nil
 }
 
-// An interface too many ends the reading, also where its description comes after a packet and
-// before one of its own.
+// A file with more interfaces than a capture can have ends the reading with an error, also if a
+// packet of the last interface follows its description at once.
 func TestInputTooManyInterfaces(t *testing.T) {
 	link := &pcapng.Interface{LinkType: pcapng.Ethernet}
 	packet := func(b []byte, of uint32) []byte {

@@ -114,7 +114,8 @@ func readBack(t *testing.T, path string) []byte {
 }
 
 // writeSeries writes packets, one each millisecond, to a series, and returns the paths of its
-// files in the order in which they were finished. Kept has to say what those have that are there.
+// files in the order in which they were finished. It checks that Kept is the size of those files
+// that still exist.
 func writeSeries(t *testing.T, r Rotation, name string, packets int) (paths []string, own capture.Accounts, err error) {
 	t.Helper()
 	dir := t.TempDir()

@@ -16,10 +16,10 @@ import (
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
-// addStopping adds an interface that cannot send in generic mode. It is an ifb without room for a
-// second packet: it stops its queue until it has handled the one that it has. A program of tc gives
-// it a copy of each packet that comes in. Before that copy is handled, the packet itself comes in
-// again, at the interface whose index `to` returns.
+// addStopping adds an interface that cannot send in generic mode. It is an ifb whose queue holds
+// one packet, and is stopped until that packet is handled. A tc program sends it a copy of each
+// incoming packet, which stops the queue. Then the packet itself comes in again, at the interface
+// whose index `to` returns, and finds the queue stopped.
 func (n *network) addStopping(name string, to func(stopping int) int) (index int) {
 	n.Helper()
 	n.must(n.Rx.Do(func() error {

@@ -165,9 +165,9 @@ func (m *Meter) dropped(r *reading) Tally {
 	return Tally{Buffers: n, Packets: n}
 }
 
-// addStack adds the packets that the stack threw away, except those that it threw away because of
-// the XDP hook: the hook's own counters have those, unless the program runs in generic mode and
-// nothing else counts them.
+// addStack adds the packets that the stack threw away. Those that it threw away for the XDP hook
+// are not among the losses, because the hook's own counters have them. In generic mode nothing else
+// counts what a program drops, so r.generic gets that.
 func (r *reading) addStack(m *Meter, s stackCounts) {
 	for cause, tally := range s.Causes {
 		l := Loss{Stage: stageOf(cause.Reason), Reason: cause.Reason, Where: cause.Location, Device: cause.Device}

@@ -60,7 +60,8 @@ func JSON(b []byte) []byte {
 // NewJSONEncoder is json.NewEncoder, with each value as JSON returns it.
 func NewJSONEncoder(w io.Writer) *json.Encoder { return json.NewEncoder(jsonWriter{w}) }
 
-// A jsonWriter gets each value by one call: json.Encoder says so.
+// A jsonWriter writes what json.Encoder hands it, which is a whole value by each call, so that no
+// character is in two calls.
 type jsonWriter struct{ io.Writer }
 
 func (w jsonWriter) Write(b []byte) (int, error) {

@@ -78,9 +78,9 @@ func (r *rareClasses) addTo(classes map[Class][]Tally) {
 	}
 }
 
-// forget removes EtherTypes from the table when it is time to. What one has counted stays in its
-// class, or in noRoom's, so that few tallies are kept. A packet of such an EtherType that comes at
-// this very moment, the first in a minute, may not be counted.
+// forget removes EtherTypes from the table when it is time to, and keeps what they have counted: of
+// those with a class of their own in that class, and of all others in noRoom. If a packet of such
+// an EtherType comes at this very moment, as the first in a minute, it may not be counted.
 func (r *rareClasses) forget(m *protocolMaps, now time.Time) error {
 	table, slots := m.ethertypes, ebpf.MustPossibleCPU()
 	if m.variant == Naive {

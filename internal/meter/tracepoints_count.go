@@ -32,8 +32,9 @@ type EventCount struct {
 	Packets uint64 // sent, queued, taken or redirected
 	Drops   uint64 // packets that were lost
 
-	// Of Drops of an Exception, those in generic mode, which skb:kfree_skb reports, too: by the
-	// interface's own program, and by that of another one which has redirected them here.
+	// Generic and Foreign are the Drops of an Exception in generic mode. The kernel reports each of
+	// these a second time, by skb:kfree_skb. Generic counts those of the interface's own program,
+	// and Foreign those that another interface's program has redirected to it.
 	Generic, Foreign uint64
 
 	// Sched counts the CPUMapKthread bulks for which the thread had slept or let other threads run

@@ -154,9 +154,8 @@ func (r *captureRun) openRecorder() (err error) {
 	return nil
 }
 
-// openRecording creates the next file of the recorder. Where something else has come to its name
-// since names found that free, it takes the next name: whoever put a FIFO there would get the
-// packets.
+// openRecording creates the next file of the recorder. If somebody has put something at its name
+// since names looked, it takes the next name, because packets would go to whoever put a FIFO there.
 func (r *captureRun) openRecording(names func() string, limits file.Rotation) (*file.File, string, error) {
 	options := r.writer(r.o.File())
 	options.StatisticsInterval = 0 // the statistics of a recording are about its own packets, which are written at once

@@ -129,8 +129,8 @@ func (p *Process) executeAgain() error {
 // started by it.
 const ownContents = "/proc/self/exe"
 
-// ownPath returns where the program is. A binary with capabilities that its caller lacks does not
-// go by its name, which may be that of another file by now.
+// ownPath returns the path of the program. If the binary has capabilities that its caller lacks
+// (secure), that is ownContents, because the caller may have put another file at the binary's name.
 func ownPath(secure bool) (string, error) {
 	if secure {
 		return ownContents, nil

@@ -68,8 +68,9 @@ func givenRotation(given func(flag string) bool) string {
 	return ""
 }
 
-// IdleRotation returns the flags that have no effect: all without a file, -W where nothing says
-// when the next file begins, and for a recorder those that do not limit its recordings.
+// IdleRotation returns the flags about several files that have no effect. Without a -w FILE these
+// are all, and without -C and -G it is -W. With a recorder these are all that do not limit its
+// recordings.
 func (o *Options) IdleRotation(recorder bool) (names []string) {
 	r := &o.Rotate
 	for _, flag := range rotationFlags {
