@@ -185,6 +185,8 @@ func TestDeparturesInHeader(t *testing.T) {
 		}
 	}
 	write(0)
+	// The look writes the statistics of the interface only if the file has its packet by then.
+	testnet.WaitFor(t, "the packet", func() bool { return f.present.stream.takenNow().Total().Captured == 1 })
 	gone.Store(true)
 	testnet.WaitFor(t, "the look at what has gone", func() bool {
 		f.writer.queue.wake()
