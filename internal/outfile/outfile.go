@@ -204,19 +204,30 @@ func (f *File) Check(size int64) error {
 			return WriteError(f.name, err)
 		}
 	}
-	switch links := now.Sys().(*syscall.Stat_t).Nlink; {
-	case links == 0:
-		return xdp.Kind(ErrSpoiled, "%s was removed or replaced while packets were written to it: they are lost", f.name)
+	switch {
+	case isRemoved(now):
+		return f.removed()
 	case now.Size() != size:
 		return xdp.Kind(ErrSpoiled, "%s was changed by another program while packets were written to it: "+
 			"it has %d bytes instead of %d, and cannot be read", f.name, now.Size(), size)
 	}
 	at, err := os.Stat(f.path)
 	if errors.Is(err, os.ErrNotExist) || err == nil && !os.SameFile(now, at) {
+		// It may have been removed since `now` was read: then it has no other name either.
+		if now, err := f.Stat(); err == nil && isRemoved(now) {
+			return f.removed()
+		}
 		return fmt.Errorf("%s was renamed or replaced: the packets so far are in the renamed file",
 			f.name)
 	}
 	return nil // also if the path cannot be looked up now
+}
+
+// isRemoved tells whether a file has no name left, by which its packets could be read.
+func isRemoved(info os.FileInfo) bool { return info.Sys().(*syscall.Stat_t).Nlink == 0 }
+
+func (f *File) removed() error {
+	return xdp.Kind(ErrSpoiled, "%s was removed or replaced while packets were written to it: they are lost", f.name)
 }
 
 // IsRegular tells whether it is a regular file rather than a pipe, terminal or device.

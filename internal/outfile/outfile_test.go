@@ -163,6 +163,29 @@ func TestCheck(t *testing.T) {
 	}
 }
 
+// A file that is removed while it is checked is never said to be renamed, because nobody would find
+// its packets.
+func TestCheckMeanwhileRemoved(t *testing.T) {
+	for range 300 {
+		path := filepath.Join(t.TempDir(), "out")
+		f := mustOpen(t, path)
+		f.Begin()
+		removed := make(chan error)
+		go func() { removed <- os.Remove(path) }()
+		var err error
+		for err == nil {
+			err = f.Check(0)
+		}
+		if err := <-removed; err != nil {
+			t.Fatal(err)
+		}
+		if !errors.Is(err, ErrSpoiled) {
+			t.Fatal(err)
+		}
+		f.Close()
+	}
+}
+
 // A file that is no longer at its path is not removed there.
 func TestCloseRemovesOwnFileOnly(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "out")
