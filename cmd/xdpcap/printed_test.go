@@ -19,7 +19,7 @@ func TestReaderEnds(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		p := listening(t, pair.Rx, w, append([]string{"-i", pair.RxName}, strings.Fields(flags)...)...)
+		p := listening(t, pair.Rx, w, append([]string{"-i", pair.RxName, "-B", "64M"}, strings.Fields(flags)...)...)
 		w.Close()
 		stop := trickle(t, pair)
 		if _, err := bufio.NewReader(r).ReadString('\n'); err != nil {

@@ -200,7 +200,11 @@ func TestRotation(t *testing.T) {
 	} {
 		t.Run(test.flags+" "+strings.TrimPrefix(test.file, "%"), func(t *testing.T) {
 			dir := t.TempDir()
-			args := append(strings.Fields(test.flags), "-i", pair.RxName, "-w", filepath.Join(dir, test.file), "--json", "--print-files")
+			g := testnet.GeneratorOptions{Frame: testnet.UDPFrame(size, 0), Count: 5000}
+			if test.seconds {
+				g.Rate, g.Count = rate, uint64(rate*trialSeconds())
+			}
+			args := append(strings.Fields(test.flags), "-i", pair.RxName, "-w", filepath.Join(dir, test.file), "--json", "--print-files", "-B", ringFor(g.Count, size))
 			printed, w, err := os.Pipe()
 			if err != nil {
 				t.Fatal(err)
@@ -213,10 +217,6 @@ func TestRotation(t *testing.T) {
 				all, _ := io.ReadAll(printed)
 				told <- string(all)
 			}()
-			g := testnet.GeneratorOptions{Frame: testnet.UDPFrame(size, 0), Count: 5000}
-			if test.seconds {
-				g.Rate, g.Count = rate, uint64(rate*trialSeconds())
-			}
 			testnet.Generate(t, pair, g)
 			var stderr string
 			if strings.Contains(test.flags, "-a ") {
@@ -569,7 +569,7 @@ func TestRotationKilled(t *testing.T) {
 		dir := t.TempDir()
 		file := []string{"out.pcapng.zst", "out.pcapng", "out.pcapng.gz"}[i%3]
 		flags := [][]string{{"-C", "200k"}, {"-C", "1"}, {"-b", "packets:500", "--atomic"}}[i/3%3]
-		p := listening(t, pair.Rx, nil, append(flags, "-i", pair.RxName, "-w", filepath.Join(dir, file))...)
+		p := listening(t, pair.Rx, nil, append(flags, "-i", pair.RxName, "-w", filepath.Join(dir, file), "-B", "64M")...)
 		stop := trickle(t, pair)
 		testnet.WaitFor(t, "files", func() bool {
 			all, _ := os.ReadDir(dir)
