@@ -198,6 +198,16 @@ func TestDirections(t *testing.T) {
 
 func (c conversation) run(t *testing.T) {
 	pair := testnet.MustPair(t, testnet.PairOptions{Addresses: true})
+	// The sending side does not ask for the address of the other one: five seconds after the
+	// conversation it would ask again, which could come after tcpdump has ended.
+	err := pair.Tx.Do(func() error {
+		return netlink.NeighSet(&netlink.Neigh{
+			LinkIndex: pair.TxIndex, State: netlink.NUD_PERMANENT, IP: testnet.RxEndpoint.IPv4, HardwareAddr: testnet.RxEndpoint.MAC,
+		})
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
 	for _, d := range c {
 		d.dir = t.TempDir()
 		args := append([]string{"-i", pair.RxName, "-w", filepath.Join(d.dir, "out.pcapng"), "--json"}, strings.Fields(d.args)...)
