@@ -33,7 +33,8 @@ func holds(p *process, path string) bool {
 	})
 }
 
-// Whatever waits for the other end of a FIFO is ended by the first signal.
+// Whatever waits for the other end of a FIFO is ended by the first signal. That kills what has no CPU
+// for a second after it: then another one is tried.
 func TestFifoWithoutPeer(t *testing.T) {
 	skipEmulated(t)
 	pair := testnet.MustPair(t, testnet.PairOptions{})
@@ -54,10 +55,15 @@ func TestFifoWithoutPeer(t *testing.T) {
 		{"packets", func(fifo, _ string) []string { return []string{"bench", "--program", "none", "--packets", fifo} }, false, 1, "a signal ended the wait for it\n"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			fifo, other := mustFifo(t, "fifo"), tempFile(t)
-			p := start(t, pair.Rx, nil, test.args(fifo, other)...)
-			testnet.WaitFor(t, "the command to come to the FIFO", func() bool { return holds(p, other) || !test.opens && holds(p, fifo) })
-			p.cmd.Process.Signal(os.Interrupt)
+			var p *process
+			testnet.WaitFor(t, "a command that had a CPU", func() bool {
+				fifo, other := mustFifo(t, "fifo"), tempFile(t)
+				p = start(t, pair.Rx, nil, test.args(fifo, other)...)
+				testnet.WaitFor(t, "the command to come to the FIFO", func() bool { return holds(p, other) || !test.opens && holds(p, fifo) })
+				p.cmd.Process.Signal(os.Interrupt)
+				p.wait()
+				return !wasSignalled(p)
+			})
 			if status, stderr := p.wait(); status != test.status || !strings.Contains(stderr, test.said) {
 				t.Errorf("exit status %d: %s", status, stderr)
 			}
