@@ -57,8 +57,8 @@ var chaosStreams = []chaosEnding{
 	}},
 }
 
-// hurried ends a capture, and from then on its slow reader reads at full speed: the capture waits ten
-// seconds for it, and on a busy machine a slow reader needs longer for all that was sent.
+// hurried ends a capture, and from then on its slow reader reads at full speed: the capture waits
+// ten seconds for it, and on a busy machine a slow reader needs longer for all that was sent.
 func hurried(end func(c *chaos)) func(c *chaos) {
 	return func(c *chaos) {
 		end(c)

@@ -80,8 +80,9 @@ func TestSecondSignal(t *testing.T) {
 	}
 }
 
-// However many signals come, an ending that goes on writing takes its time. It may be ended where
-// nothing is taken for a second, because its reader or itself has no CPU: then another one is tried.
+// However many signals come, an ending that goes on writing takes its time. A signal may end it
+// where nothing is taken for a second, because its reader or the capture has no CPU: then another
+// capture is tried.
 func TestSignalsSpareWriting(t *testing.T) {
 	skipEmulated(t)
 	pair := testnet.MustPair(t, testnet.PairOptions{})
