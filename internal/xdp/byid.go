@@ -18,21 +18,28 @@ func OpenProgram(id uint32) (*ebpf.Program, error) {
 	return openSettled(func() (*ebpf.Program, error) { return ebpf.NewProgramFromID(ebpf.ProgramID(id)) })
 }
 
-// settleLimit is how long openSettled tries again.
-const settleLimit = 100 * time.Millisecond
+// openSettled tries for at least settleLimit, and at least settleTries times. On a busy machine a
+// single try may take longer than settleLimit, and the link may have settled meanwhile: only
+// another try shows that.
+const (
+	settleLimit = 100 * time.Millisecond
+	settleTries = 10
+)
 
 // openSettled opens a link or a program by its id. While another process creates or removes it, the
 // kernel returns EAGAIN. So openSettled tries again, and returns an fs.ErrNotExist if nothing
-// changes within settleLimit.
+// changes within settleLimit and settleTries.
 func openSettled[T any](open func() (T, error)) (T, error) {
-	for begin := time.Now(); ; time.Sleep(time.Millisecond) {
+	begin := time.Now()
+	for tries := 1; ; tries++ {
 		opened, err := open()
 		if !errors.Is(err, unix.EAGAIN) {
 			return opened, err
 		}
-		if time.Since(begin) > settleLimit {
+		if tries >= settleTries && time.Since(begin) > settleLimit {
 			return opened, fmt.Errorf("%w: %w", fs.ErrNotExist, err)
 		}
+		time.Sleep(time.Millisecond)
 	}
 }
 
