@@ -3,6 +3,7 @@ package drops
 import (
 	"errors"
 	"fmt"
+	"os"
 	"strings"
 	"testing"
 
@@ -163,7 +164,8 @@ func (n *network) loseAtHook(program losingProgram, flags link.XDPAttachFlags) {
 func TestLossAtHooks(t *testing.T) {
 	const sent = 40
 	n := newNetwork(t)
-	pair := testnet.MustPair(t, testnet.PairOptions{Rx: n.Rx, RxName: "aborts0", Addresses: true})
+	name := fmt.Sprintf("aborts%d", os.Getpid()) // the meter also counts another run of this test
+	pair := testnet.MustPair(t, testnet.PairOptions{Rx: n.Rx, RxName: name, Addresses: true})
 	native := &network{t, pair, testnet.MustSender(t, pair)}
 	n.attach(verdict(xdp.Drop)(n), link.XDPGenericMode)
 	native.attach(verdict(xdp.Aborted)(native), link.XDPDriverMode)
@@ -177,7 +179,7 @@ func TestLossAtHooks(t *testing.T) {
 		aborted, dropped = 0, 0
 		for l, tally := range n.counts(m).Losses {
 			switch {
-			case l.Stage == XDP && l.Reason == "aborted" && l.Device == "aborts0":
+			case l.Stage == XDP && l.Reason == "aborted" && l.Device == name:
 				aborted += tally.Packets
 			case l.Stage == XDP && l.Reason == "drop":
 				dropped += tally.Packets
