@@ -118,26 +118,25 @@ func (l *lane) close() error {
 	return errors.Join(errs...)
 }
 
-// starts is how often send starts traffic before it gives up: on a busy machine a sender may need
-// the time of a whole run to start.
-const starts = 5
-
 // send sends frames for a time at a rate; 0 is as fast as possible. It returns their number and the
-// rate that was reached. It fails if ctx is cancelled.
+// rate that was reached. On a busy machine a sender may need the whole time to start: then send
+// starts once more, for twice the time. It fails if ctx is cancelled.
 func (l *lane) send(ctx context.Context, size int, rate float64, time time.Duration) (sent uint64, real float64, err error) {
-	for range starts {
-		some, real, err := l.sendOnce(ctx, size, rate, time)
+	for least := time / 2; ; time *= 2 {
+		some, real, err := l.sendOnce(ctx, size, rate, time, least)
 		sent += some // the tool captures the frames of a run that is too short, too
 		if err != nil || real > 0 {
 			return sent, real, err
 		}
+		if time > testnet.Patience {
+			return sent, 0, fmt.Errorf("no traffic of %v within %v: the machine is too busy", least, time)
+		}
 	}
-	return sent, 0, fmt.Errorf("no traffic of %v in %d times: the machine is too busy", time/2, starts)
 }
 
-// sendOnce sends from all senders at the same time. The returned rate is 0 if one of them sent for
-// too short a time.
-func (l *lane) sendOnce(ctx context.Context, size int, rate float64, time time.Duration) (sent uint64, real float64, err error) {
+// sendOnce sends from all senders at the same time. The time includes what they need to start. The
+// returned rate is 0 if one of them then sent for less than `least`.
+func (l *lane) sendOnce(ctx context.Context, size int, rate float64, time, least time.Duration) (sent uint64, real float64, err error) {
 	timed, cancel := context.WithTimeout(ctx, time)
 	defer cancel()
 	results := make([]testnet.Result, len(l.senders))
@@ -151,7 +150,7 @@ func (l *lane) sendOnce(ctx context.Context, size int, rate float64, time time.D
 	for _, r := range results {
 		sent += r.Sent
 		real += r.Rate()
-		short = short || r.Elapsed < time/2
+		short = short || r.Elapsed < least
 	}
 	if short {
 		real = 0
