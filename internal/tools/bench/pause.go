@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/xdpcap/xdpcap/internal/testnet"
 )
 
 // A look is the CPU time of a process, and the time of reading it, since it was resumed.
@@ -39,7 +41,7 @@ func (p *process) pauseFor(ctx context.Context, f func() error) ([]look, error) 
 		return nil, err
 	}
 	looks, old := []look{{}}, 0 // old: the last look that is at least idleTime older than the newest
-	for time.Since(began) < 5*time.Second && ctx.Err() == nil {
+	for time.Since(began) < testnet.Patience && ctx.Err() == nil {
 		// Go's own timers may take a millisecond.
 		pause := unix.NsecToTimespec(int64(lookTime))
 		unix.Nanosleep(&pause, nil)
@@ -72,7 +74,7 @@ func (p *process) pause() error {
 	if err := unix.Kill(pid, unix.SIGSTOP); err != nil {
 		return fmt.Errorf("stop it for a while: %w", err)
 	}
-	for deadline := time.Now().Add(5 * time.Second); ; time.Sleep(time.Millisecond) {
+	for deadline := time.Now().Add(testnet.Patience); ; time.Sleep(time.Millisecond) {
 		var stopped unix.Siginfo
 		err := unix.Waitid(unix.P_PID, pid, &stopped, unix.WSTOPPED|unix.WNOHANG, nil)
 		if err != nil && !errors.Is(err, unix.EINTR) || stopped.Signo != 0 {

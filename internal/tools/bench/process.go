@@ -64,7 +64,7 @@ func startProcess(ctx context.Context, ns *testnet.Namespace, t *tool, cpus stri
 	case <-ctx.Done():
 		p.stop()
 		return nil, ctx.Err()
-	case <-time.After(20 * time.Second):
+	case <-time.After(testnet.Patience):
 		p.stop()
 		return nil, fmt.Errorf("does not begin: %s", oneLine(p.said.text()))
 	}
@@ -113,7 +113,7 @@ var countsLine = regexp.MustCompile(
 
 // settle waits until xdpcap has read everything that is in its rings.
 func (p *process) settle(ctx context.Context) (counts, error) {
-	for deadline := time.Now().Add(5 * time.Second); ; {
+	for deadline := time.Now().Add(testnet.Patience); ; {
 		c, err := p.ask(ctx)
 		if err != nil || c.seen == c.taken {
 			return c, err
@@ -129,7 +129,7 @@ func (p *process) settle(ctx context.Context) (counts, error) {
 func (p *process) ask(ctx context.Context) (counts, error) {
 	before := len(p.said.text())
 	p.cmd.Process.Signal(unix.SIGUSR1)
-	for deadline := time.Now().Add(5 * time.Second); ; time.Sleep(time.Millisecond) {
+	for deadline := time.Now().Add(testnet.Patience); ; time.Sleep(time.Millisecond) {
 		if c, ok := parseCounts(p.said.text()[before:]); ok {
 			return c, nil
 		}
