@@ -137,8 +137,8 @@ func loopbackUp() error {
 	return netlink.LinkSetUp(lo)
 }
 
-// packageLimit ends the tests of a package that hangs, so that they tell where. It is little less
-// than what a kernel has: on a slow and busy machine those of cmd/xdpcap have taken 20 minutes.
+// packageLimit ends the tests of a package that hangs, so that they tell where. It is much longer
+// than they need: on a slow and busy machine those of cmd/xdpcap have taken 20 minutes.
 const packageLimit = "50m"
 
 // run runs the test binary in its directory, as go test does.
