@@ -162,9 +162,10 @@ awk '{ line = $$0; gsub(/\t/, "$(1)", line) } line ~ "$(2)" && length(line) > 10
     { print FILENAME ":" FNR ": " length(line) " columns, 100 at the most"; found = 1 } END { exit found }' $(3)
 endef
 
-# need installs the Debian packages that are missing.
+# need installs the Debian packages that are missing. While somebody else installs packages, apt waits
+# for the lock for up to ten minutes.
 define need
 missing=""; for p in $(1); do dpkg-query -W -f '$${Status}' $$p 2>/dev/null | grep -q ' installed' || missing="$$missing $$p"; done; \
 if [ -n "$$missing" ]; then echo "installing:$$missing"; \
-    $(SUDO) apt-get -qq update && $(SUDO) env DEBIAN_FRONTEND=noninteractive apt-get -qq install -y --no-install-recommends $$missing >/dev/null; fi
+    $(SUDO) apt-get -qq update && $(SUDO) env DEBIAN_FRONTEND=noninteractive apt-get -qq -o DPkg::Lock::Timeout=600 install -y --no-install-recommends $$missing >/dev/null; fi
 endef

@@ -69,7 +69,7 @@ image-%:
 
 test-packages: packages image ## install them into clean roots, capture there, remove them; build them twice
 	@$(call need,$(PACKAGES_PACKAGES))
-	cd packaging && $(SUDO) env PATH="$$PATH" CGO_ENABLED=0 CI="$(CI)" VERSION=$(VERSION) $(GO) test -count=1 -v ./...
+	cd packaging && $(SUDO) env PATH="$$PATH" CGO_ENABLED=0 CI="$(CI)" VERSION=$(VERSION) $(GO) test $(TEST_FLAGS) -v ./...
 
 apidiff: ## print what changed in the API of the packages since the last tag, or since SINCE=COMMIT
 	cd packaging && $(GO) build -o ../bin/ golang.org/x/exp/cmd/apidiff
