@@ -28,6 +28,9 @@ enum port {
 
 #define SLOW_NS 2000000 /* SlowTime in Go */
 
+/* It only ends a test that hangs. After some 20 seconds the kernel complains of a stuck CPU. */
+#define WAIT_NS 15000000000ULL
+
 /* NoVerdict in Go: a number that the kernel knows no verdict for. */
 #define NO_VERDICT 77
 
@@ -162,22 +165,26 @@ static int wait_at_gate(__u32 round, void *unused)
 	return !is_open || *(volatile __u64 *)is_open;
 }
 
-static int wait_longer(__u32 round, void *unused)
+static int wait_longer(__u32 round, __u64 *until)
 {
-	bpf_loop(1 << 20, wait_at_gate, NULL, 0);
-	return wait_at_gate(round, unused);
+	bpf_loop(1 << 16, wait_at_gate, NULL, 0);
+	return wait_at_gate(round, NULL) || bpf_ktime_get_ns() >= *until;
 }
 
-/* Keeps a packet until the test opens the gate, or some seconds have passed. */
+/*
+ * Keeps a packet until the test opens the gate, or for WAIT_NS by the kernel's clock. The rounds do
+ * not end it before that: bpf_loop only needs a number of them.
+ */
 SEC("xdp.frags")
 int waiting_target(struct xdp_md *ctx)
 {
 	__u32 begin = 0;
 	__u64 *begun = bpf_map_lookup_elem(&gate, &begin);
+	__u64 until = bpf_ktime_get_ns() + WAIT_NS;
 
 	if (begun)
 		__sync_fetch_and_add(begun, 1);
-	bpf_loop(100, wait_longer, NULL, 0);
+	bpf_loop(1 << 20, wait_longer, &until, 0);
 	return count(XDP_PASS);
 }
 
