@@ -425,7 +425,8 @@ func TestPostrotateCommand(t *testing.T) {
 	pair := testnet.MustPair(t, testnet.PairOptions{})
 	dir := t.TempDir()
 	script := filepath.Join(t.TempDir(), "script")
-	text := "#!/bin/sh\ngrep -q 'SigIgn:.*[02468ace]...$' /proc/self/status || echo ignores signals\nmv \"$1\" \"$1.nice$(nice)\"\n"
+	text := "#!/bin/sh\ngrep -q 'SigIgn:.*[02468ace]...$' /proc/self/status || echo ignores signals\n" +
+		"until [ $(nice) = 19 ]; do sleep 0.01; done\nmv \"$1\" \"$1.nice$(nice)\"\n" // it gets the priority once it runs
 	if err := os.WriteFile(script, []byte(text), 0o700); err != nil {
 		t.Fatal(err)
 	}

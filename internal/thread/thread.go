@@ -37,18 +37,6 @@ func Quiet(cpu int, f func() error, except ...unix.Signal) error {
 	return <-result
 }
 
-// Idle runs f on a thread of its own with the lowest priority, which ends with f. It returns f's
-// error.
-func Idle(f func() error) error {
-	result := make(chan error, 1)
-	go func() {
-		runtime.LockOSThread()                                 // never unlocked, so that the thread ends with the goroutine
-		unix.Setpriority(unix.PRIO_PROCESS, unix.Gettid(), 19) // always allowed
-		result <- f()
-	}()
-	return <-result
-}
-
 // blockSignals blocks all signals for the calling thread, even those of Go's runtime, except for
 // the given ones.
 func blockSignals(except []unix.Signal) error {

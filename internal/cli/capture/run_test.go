@@ -6,6 +6,7 @@ import (
 
 	"github.com/xdpcap/xdpcap/capture/file"
 	"github.com/xdpcap/xdpcap/capture/recorder"
+	"github.com/xdpcap/xdpcap/internal/cli/finished"
 	"github.com/xdpcap/xdpcap/internal/cli/outputs"
 	"github.com/xdpcap/xdpcap/internal/metrics"
 )
@@ -22,6 +23,7 @@ func TestTakesTurns(t *testing.T) {
 		"and --serve": func(r *captureRun) { r.Outputs = append(r.Outputs, outputs.Named{}) },
 		"--print":     func(r *captureRun) { r.o.Print = true },
 		"--ring":      func(r *captureRun) { r.recorder = new(recorder.Recorder) },
+		"-z":          func(r *captureRun) { r.Finished = new(finished.Files) },
 		"--listen":    func(r *captureRun) { r.exporter = new(metrics.Exporter) },
 		"printed":     func(r *captureRun) { r.o.Targets, r.Outputs = nil, nil },
 	} {

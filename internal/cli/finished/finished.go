@@ -13,8 +13,9 @@ import (
 	"syscall"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/xdpcap/xdpcap/internal/cli/frame"
-	"github.com/xdpcap/xdpcap/internal/thread"
 )
 
 // commandPatience is the longest time that the end of a capture waits for the commands of -z.
@@ -133,10 +134,12 @@ func (f *Files) command(file string) error {
 	cmd := exec.Command(f.path, file)
 	cmd.Stdout, cmd.Stderr = f.output, f.output
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	// A process begins with the priority of the thread that starts it.
-	if err := thread.Idle(cmd.Start); err != nil {
+	if err := cmd.Start(); err != nil {
 		return err
 	}
+	// Only now, because a thread of Go's that has this priority while it starts a command would
+	// hold up the reader of packets on a busy machine.
+	unix.Setpriority(unix.PRIO_PGRP, cmd.Process.Pid, 19) // fails at most for a setuid command
 	return cmd.Wait()
 }
 
