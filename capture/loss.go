@@ -121,6 +121,9 @@ func (w *lossWatch) run() {
 			if w.look(false) {
 				return
 			}
+			if w.began != nil { // a look that was late must not shorten the time to tell the cause
+				ticker.Reset(lossInterval)
+			}
 		}
 	}
 }
