@@ -25,7 +25,19 @@ func (t Tasks) String() string {
 // threads alike. Without a limit it is more than any process has.
 func AvailableTasks() Tasks { return availableTasks("/") }
 
+// availableTasks looks until two looks agree: the numbers come from several files, and one look is
+// wrong by one where Go starts a thread meanwhile.
 func availableTasks(root string) Tasks {
+	for before := lookForTasks(root); ; {
+		now := lookForTasks(root)
+		if now == before {
+			return now
+		}
+		before = now
+	}
+}
+
+func lookForTasks(root string) Tasks {
 	least := Tasks{Number: math.MaxUint64}
 	for _, c := range boundedCgroups(root, "pids", (*cgroup).taskLimit, "pids.max", "pids.current") {
 		limit, _ := c.taskLimit()
@@ -38,7 +50,6 @@ func availableTasks(root string) Tasks {
 	if least.bound == "" {
 		return least
 	}
-	// They are counted last, so that a thread which Go has just started is included.
 	own, err := strconv.ParseUint(field(root+"/proc/self/status", "Threads"), 10, 32)
 	if err != nil {
 		own = 1
