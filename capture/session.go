@@ -226,13 +226,13 @@ func (s *Session) Stop() {
 	s.stop.Do(func() {
 		s.hooking.Lock()
 		defer s.hooking.Unlock()
+		if s.sampler != nil {
+			s.fail(s.sampler.letOut())
+		}
 		if s.watch != nil {
 			s.fail(errors.Join(s.watch.look()...)) // hooks that went blind in the last second
 		}
 		s.fail(s.unsetPromiscuous())
-		if s.sampler != nil {
-			s.fail(s.sampler.letOut())
-		}
 		s.fail(detachHooks(s.hooks))
 		if s.sampler != nil {
 			s.fail(s.sampler.barrier.Wait())
