@@ -305,6 +305,13 @@ func TestStackDropsChosen(t *testing.T) {
 func TestStackDropsAfterXDP(t *testing.T) {
 	const n = 20
 	d := newDropTest(t)
+	// The stack answers with ICMP errors, and does not ask for the address of the other side: the
+	// programs would count the reply, too.
+	d.onRx(func() error {
+		return netlink.NeighSet(&netlink.Neigh{
+			LinkIndex: d.RxIndex, State: netlink.NUD_PERMANENT, IP: testnet.TxEndpoint.IPv4, HardwareAddr: testnet.TxEndpoint.MAC,
+		})
+	})
 	d.begin(capture.Options{})
 	var stack [][]byte // sent while there was no XDP program
 	for _, generic := range []bool{false, true} {
