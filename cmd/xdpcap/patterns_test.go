@@ -257,13 +257,15 @@ func TestPatternsTraced(t *testing.T) {
 	testnet.RequireFentry(t)
 	pair := testnet.MustPair(t, testnet.PairOptions{})
 	target := attachTarget(t, pair, testnet.Hooked)
-	p := listening(t, pair.Rx, nil, "-i", "rx*", "-w", "/dev/null", "--json", "-U")
+	file := tempFile(t)
+	p := listening(t, pair.Rx, nil, "-i", "rx*", "-w", file, "--json", "-U")
 	testnet.Send(t, pair, testnet.UDPFrame(100, 0))
 	if err := target.Close(); err != nil {
 		t.Fatal(err)
 	}
 	testnet.WaitFor(t, "a program of its own", func() bool { return strings.Contains(p.said(), "rx0 has come and is captured, too: XDP native") })
 	testnet.Send(t, pair, testnet.UDPFrame(100, 1))
+	testnet.WaitFor(t, "the end of the source that has gone", func() bool { return strings.Contains(blocksOf(t, file), "statistics0") })
 	s := account(t, p.interrupt())
 	var got []string
 	for _, i := range s.Interfaces {

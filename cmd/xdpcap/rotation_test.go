@@ -638,10 +638,13 @@ func TestRotationFlat(t *testing.T) {
 			all, _ := filepath.Glob(filepath.Join(dir, last+"*"))
 			return len(all) == 1 && count("fd") > 0 && len(all) > 0
 		})
+		if i > 0 { // a queue that a slow disk has made longer gives its memory back a second later
+			testnet.WaitFor(t, "the memory to be what it was", func() bool { return memory(t, p) <= used[0]+8<<20 })
+		}
 		descriptors[i], threads[i], used[i] = count("fd"), count("task"), memory(t, p)
 	}
 	t.Logf("descriptors %v, threads %v, bytes %v", descriptors, threads, used)
-	if descriptors[1] > descriptors[0]+maxUnfinishedFiles || threads[1] > threads[0]+4 || used[1] > used[0]+8<<20 {
+	if descriptors[1] > descriptors[0]+maxUnfinishedFiles || threads[1] > threads[0]+4 {
 		t.Errorf("descriptors %v, threads %v, bytes %v", descriptors, threads, used)
 	}
 	s := account(t, p.interrupt())
