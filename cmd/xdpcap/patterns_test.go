@@ -326,8 +326,8 @@ func TestAnyAbove(t *testing.T) {
 			p := listening(t, pair.Rx, nil, "-i", "any", "--except", "lo", "-w", file, "--json", "-U", "--vlan-aware", "udp port 4789")
 			frame := u.Frame(testnet.TxToRx().UDP(1000, 4789, make([]byte, 64)))
 			const packets = 5
-			// Where a bridge has VLANs, three interfaces see each frame, so that the number of packets
-			// in the file does not tell whether the last frame has arrived.
+			// Where a bridge has VLANs, three interfaces see each frame, so that the number of
+			// packets in the file does not tell whether the last frame has arrived.
 			sender := testnet.MustSender(t, pair)
 			for range packets {
 				if err := sender.Send(frame); err != nil {

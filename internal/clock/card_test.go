@@ -56,7 +56,7 @@ func TestCard(t *testing.T) {
 // Any clock can be compared by reading it between two readings of the system's. CLOCK_REALTIME is
 // one whose difference is known.
 func TestCompareBracketed(t *testing.T) {
-	// withMonotonic refuses a comparison of a second ago, and on a busy machine the test may have no
+	// withMonotonic refuses a comparison of a second ago. On a busy machine the test may have no
 	// CPU for that long: then it compares again.
 	var bracketed, converted Comparison
 	var offset int64
