@@ -128,8 +128,12 @@ func (f *Files) Run(file string) {
 	})
 }
 
-// command runs the command with the lowest priority, so that the capture comes first. It has a
-// process group of its own, so that Ctrl-C at the terminal does not end it.
+// HasCommand tells whether a command runs for each file. f may be nil.
+func (f *Files) HasCommand() bool { return f != nil && f.path != "" }
+
+// command runs the command, and gives it the lowest priority once it has started, so that the
+// capture comes first. It has a process group of its own, so that Ctrl-C at the terminal does not
+// end it.
 func (f *Files) command(file string) error {
 	cmd := exec.Command(f.path, file)
 	cmd.Stdout, cmd.Stderr = f.output, f.output
@@ -137,9 +141,10 @@ func (f *Files) command(file string) error {
 	if err := cmd.Start(); err != nil {
 		return err
 	}
-	// Only now, because a thread of Go's that has this priority while it starts a command would
-	// hold up the reader of packets on a busy machine.
-	unix.Setpriority(unix.PRIO_PGRP, cmd.Process.Pid, 19) // fails at most for a setuid command
+	// The priority is set after the start: a thread that starts a command at this priority may wait
+	// a second for a CPU, and the reader of packets waits with it. A command of another user, or
+	// one that has left its group, keeps the normal priority.
+	unix.Setpriority(unix.PRIO_PGRP, cmd.Process.Pid, 19)
 	return cmd.Wait()
 }
 
