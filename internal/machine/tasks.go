@@ -25,16 +25,21 @@ func (t Tasks) String() string {
 // threads alike. Without a limit it is more than any process has.
 func AvailableTasks() Tasks { return availableTasks("/") }
 
-// availableTasks looks until two looks agree: the numbers come from several files, and one look is
-// wrong by one where Go starts a thread meanwhile.
 func availableTasks(root string) Tasks {
-	for before := lookForTasks(root); ; {
-		now := lookForTasks(root)
-		if now == before {
-			return now
+	return agreed(func() Tasks { return lookForTasks(root) })
+}
+
+// agreed reads the numbers until two readings agree, at most twenty times. They come from several
+// files: if Go starts a thread between two of them, one reading is wrong by one.
+func agreed(read func() Tasks) (now Tasks) {
+	before := read()
+	for range 19 {
+		if now = read(); now == before {
+			break
 		}
 		before = now
 	}
+	return now
 }
 
 func lookForTasks(root string) Tasks {

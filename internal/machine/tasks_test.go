@@ -41,3 +41,27 @@ func TestAvailableTasks(t *testing.T) {
 		})
 	}
 }
+
+// Numbers that change while they are read are read again, but not for ever.
+func TestTasksAgreed(t *testing.T) {
+	for _, test := range []struct {
+		numbers []uint64 // the last one is repeated
+		want    uint64
+	}{
+		{[]uint64{11, 10}, 10},
+		{[]uint64{10, 11, 10, 10, 9}, 10},
+		{[]uint64{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22}, 20},
+	} {
+		left := test.numbers
+		got := agreed(func() Tasks {
+			n := left[0]
+			if len(left) > 1 {
+				left = left[1:]
+			}
+			return Tasks{Number: n}
+		})
+		if got.Number != test.want {
+			t.Errorf("%v: %d, want %d", test.numbers, got.Number, test.want)
+		}
+	}
+}
