@@ -152,7 +152,7 @@ func chaosRound(t *testing.T, random *rand.Rand, e chaosEnding) {
 	args := append(append([]string{"-i", c.pair.RxName, "--json=" + summary, "-w"}, write...), e.args...)
 	if e.args == nil {
 		for _, some := range [][]string{{"-s", "96"}, {"-U"}, {"-B", "256k"}, {"--sample", "3"}, {"--max-rate", "1000"}, {"--transport", "ring"}, {"udp"}} {
-			// With a rate, the last page of a full disk may have room for what comes.
+			// At a limited rate too few packets may come to fill the last page of a disk.
 			if random.IntN(4) == 0 && !(e.name == "disk full" && some[0] == "--max-rate") {
 				args = append(args, some...)
 			}

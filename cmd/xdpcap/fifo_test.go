@@ -33,8 +33,7 @@ func holds(p *process, path string) bool {
 	})
 }
 
-// Whatever waits for the other end of a FIFO is ended by the first signal. The signal kills a
-// command that has no CPU for a second after it: then another one is tried.
+// Whatever waits for the other end of a FIFO is ended by the first signal.
 func TestFifoWithoutPeer(t *testing.T) {
 	skipEmulated(t)
 	pair := testnet.MustPair(t, testnet.PairOptions{})
@@ -55,14 +54,12 @@ func TestFifoWithoutPeer(t *testing.T) {
 		{"packets", func(fifo, _ string) []string { return []string{"bench", "--program", "none", "--packets", fifo} }, false, 1, "a signal ended the wait for it\n"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			var p *process
-			testnet.WaitFor(t, "a command that had a CPU", func() bool {
+			p := spared(func() *process {
 				fifo, other := mustFifo(t, "fifo"), tempFile(t)
-				p = start(t, pair.Rx, nil, test.args(fifo, other)...)
+				p := start(t, pair.Rx, nil, test.args(fifo, other)...)
 				testnet.WaitFor(t, "the command to come to the FIFO", func() bool { return holds(p, other) || !test.opens && holds(p, fifo) })
 				p.cmd.Process.Signal(os.Interrupt)
-				p.wait()
-				return !wasSignalled(p)
+				return p
 			})
 			if status, stderr := p.wait(); status != test.status || !strings.Contains(stderr, test.said) {
 				t.Errorf("exit status %d: %s", status, stderr)
@@ -131,8 +128,7 @@ func TestFifoInSeries(t *testing.T) {
 }
 
 // The end of a capture says how many commands go on and how many were never run, and a second
-// signal does not prevent the account. It kills a capture that has no CPU for a second: then
-// another one is tried.
+// signal does not prevent the account.
 func TestCommandHangs(t *testing.T) {
 	skipEmulated(t)
 	pair := testnet.MustPair(t, testnet.PairOptions{})
@@ -140,10 +136,9 @@ func TestCommandHangs(t *testing.T) {
 	if err := os.WriteFile(script, []byte("#!/bin/sh\nexec sleep 30 >/dev/null 2>&1 3>&-\n"), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	var p *process
 	var arrived uint64
-	testnet.WaitFor(t, "a capture that had a CPU", func() bool {
-		p = listening(t, pair.Rx, nil, "-i", pair.RxName, "-w", tempFile(t), "-C", "100k", "-z", script, "--json")
+	p := spared(func() *process {
+		p := listening(t, pair.Rx, nil, "-i", pair.RxName, "-w", tempFile(t), "-C", "100k", "-z", script, "--json")
 		_, arrived = testnet.Generate(t, pair, testnet.GeneratorOptions{Frame: testnet.UDPFrame(1000, 0), Count: 1000})
 		p.cmd.Process.Signal(os.Interrupt)
 		testnet.WaitFor(t, "the waiting", func() bool { return strings.Contains(p.said(), "to end, for a minute at most") })
@@ -156,7 +151,7 @@ func TestCommandHangs(t *testing.T) {
 				return false
 			}
 		})
-		return !wasSignalled(p)
+		return p
 	})
 	_, stderr := p.wait()
 	s := account(t, stderr)

@@ -426,7 +426,7 @@ func TestPostrotateCommand(t *testing.T) {
 	dir := t.TempDir()
 	script := filepath.Join(t.TempDir(), "script")
 	text := "#!/bin/sh\ngrep -q 'SigIgn:.*[02468ace]...$' /proc/self/status || echo ignores signals\n" +
-		"until [ $(nice) = 19 ]; do sleep 0.01; done\nmv \"$1\" \"$1.nice$(nice)\"\n" // it gets the priority once it runs
+		"for i in $(seq 200); do [ $(nice) = 19 ] && break; sleep 0.1; done\nmv \"$1\" \"$1.nice$(nice)\"\n" // it gets its priority once it runs
 	if err := os.WriteFile(script, []byte(text), 0o700); err != nil {
 		t.Fatal(err)
 	}
