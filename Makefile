@@ -162,8 +162,8 @@ awk '{ line = $$0; gsub(/\t/, "$(1)", line) } line ~ "$(2)" && length(line) > 10
     { print FILENAME ":" FNR ": " length(line) " columns, 100 at the most"; found = 1 } END { exit found }' $(3)
 endef
 
-# need installs the Debian packages that are missing. While somebody else installs packages, apt waits
-# for the lock for up to ten minutes.
+# need installs the Debian packages that are missing. It waits up to ten minutes for another program
+# that installs packages.
 define need
 missing=""; for p in $(1); do dpkg-query -W -f '$${Status}' $$p 2>/dev/null | grep -q ' installed' || missing="$$missing $$p"; done; \
 if [ -n "$$missing" ]; then echo "installing:$$missing"; \

@@ -41,9 +41,9 @@ func newDropTestOf(t *testing.T, pair *testnet.Pair) *dropTest {
 	return &dropTest{T: t, Pair: pair, sender: testnet.MustSender(t, pair)}
 }
 
-// begin begins a session. It filters out packets of other tests' namespaces: of what a socket had
-// not read when it was closed, the kernel no longer knows the namespace. Such a socket has a port
-// that the kernel chose. This test sends to ports below 100 and to its own socket.
+// begin begins a session. The kernel does not know any more in which namespace packets are that a
+// closed socket had not read. Those of other tests went to ports that the kernel chose, so the
+// filter passes only ports below 100 and this test's own socket.
 func (d *dropTest) begin(o capture.Options) {
 	d.Helper()
 	own := fmt.Sprintf("udp and (net 192.0.2.0/24 or src 198.51.100.1) and (dst portrange 1-99 or dst port %d)", d.port)

@@ -121,7 +121,7 @@ func (w *lossWatch) run() {
 			if w.look(false) {
 				return
 			}
-			if w.began != nil { // a look that was late must not shorten the time to tell the cause
+			if w.began != nil { // after a late look the next tick would come too soon to tell the cause
 				ticker.Reset(lossInterval)
 			}
 		}

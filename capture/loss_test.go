@@ -23,14 +23,14 @@ func TestLoss(t *testing.T) {
 		{"the output held up until the notice", capture.SlowOutput},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			testnet.WaitFor(t, "a loss in a second that has other packets", func() bool { return testLoss(t, test.want) })
+			testnet.WaitFor(t, "a loss in an interval that has other packets", func() bool { return testLoss(t, test.want) })
 		})
 	}
 }
 
 // testLoss returns false if the machine was too busy for the test. Packets must come all the time,
-// for a loss that goes on, and the last packet that found room must come in the same second as the
-// first that found none. A busy machine may hold up this process for longer than the session
+// for a loss that goes on, and the last packet that found room must come in the same interval as
+// the first that found none. A busy machine may hold up this process for longer than the session
 // measures.
 func testLoss(t *testing.T, want capture.LossCause) bool {
 	t.Helper()
@@ -94,7 +94,7 @@ func testLoss(t *testing.T, want capture.LossCause) bool {
 	}
 	t.Log(loss)
 	heldUp := want == capture.SlowOutput && loss.Cause != want && pause > 100*time.Millisecond
-	// The session measures by the half second, and one may end right before the first loss.
+	// The last packet that found room came before the interval in which the session measured.
 	apart := loss.Wanted == loss.Lost
 	if heldUp || apart {
 		cancel()

@@ -143,6 +143,12 @@ func TestPacketInsideAtEnd(t *testing.T) {
 // looks again where a link that another process makes cannot be opened yet.
 func linksOf(t *testing.T, programs ...uint32) (found []link.Link) {
 	t.Helper()
+	var failed error
+	defer func() {
+		if t.Failed() {
+			t.Logf("links of programs %v: %v", programs, failed)
+		}
+	}()
 	testnet.WaitFor(t, "the links of the programs", func() bool {
 		all := new(link.Iterator)
 		defer all.Close()
@@ -152,7 +158,7 @@ func linksOf(t *testing.T, programs ...uint32) (found []link.Link) {
 				found = append(found, all.Take())
 			}
 		}
-		if len(found) == len(programs) {
+		if failed = all.Err(); len(found) == len(programs) {
 			return true
 		}
 		for _, l := range found {

@@ -28,7 +28,7 @@ enum port {
 
 #define SLOW_NS 2000000 /* SlowTime in Go */
 
-/* It only ends a test that hangs. After some 20 seconds the kernel complains of a stuck CPU. */
+/* Ends the wait of a test that hangs, before the kernel reports a stuck CPU (some 20 seconds). */
 #define WAIT_NS 15000000000ULL
 
 /* NoVerdict in Go: a number that the kernel knows no verdict for. */
@@ -172,8 +172,8 @@ static int wait_longer(__u32 round, __u64 *until)
 }
 
 /*
- * Keeps a packet until the test opens the gate, or for WAIT_NS by the kernel's clock. The rounds do
- * not end it before that: bpf_loop only needs a number of them.
+ * Keeps a packet until the test opens the gate, or for WAIT_NS by the kernel's clock. bpf_loop needs
+ * a limit of rounds, and this one takes longer.
  */
 SEC("xdp.frags")
 int waiting_target(struct xdp_md *ctx)

@@ -315,8 +315,8 @@ func TestSenderLive(t *testing.T) {
 		s.send(t, 1000)
 	}
 	checkNotice(t, s, "the peer reads too slowly; ")
-	// Before the sender reconnects, it notes in its state that the connection has ended. It cannot
-	// while the test holds the lock of that state.
+	// The sender needs s.mu to note that the connection has ended, and reconnects only after that.
+	// The test holds it, so that the sender does not reconnect yet.
 	s.mu.Lock()
 	peer.SetLinger(0)
 	peer.Close()

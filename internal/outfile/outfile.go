@@ -213,7 +213,7 @@ func (f *File) Check(size int64) error {
 	}
 	at, err := os.Stat(f.path)
 	if errors.Is(err, os.ErrNotExist) || err == nil && !os.SameFile(now, at) {
-		// It may have been removed since `now` was read: then it has no other name either.
+		// If it has no name left now, it was removed after `now` was read, and not renamed.
 		if now, err := f.Stat(); err == nil && isRemoved(now) {
 			return f.removed()
 		}

@@ -18,17 +18,16 @@ func OpenProgram(id uint32) (*ebpf.Program, error) {
 	return openSettled(func() (*ebpf.Program, error) { return ebpf.NewProgramFromID(ebpf.ProgramID(id)) })
 }
 
-// openSettled tries for at least settleLimit, and at least settleTries times. On a busy machine a
-// single try may take longer than settleLimit, and the link may have settled meanwhile: only
-// another try shows that.
+// These limit how long openSettled tries: it gives up when both are reached. On a busy machine one
+// try may take longer than settleLimit, so the time alone could end it after a single one.
 const (
 	settleLimit = 100 * time.Millisecond
 	settleTries = 10
 )
 
 // openSettled opens a link or a program by its id. While another process creates or removes it, the
-// kernel returns EAGAIN. So openSettled tries again, and returns an fs.ErrNotExist if nothing
-// changes within settleLimit and settleTries.
+// kernel returns EAGAIN. So openSettled tries again, and returns an fs.ErrNotExist if nothing has
+// changed after settleLimit and settleTries.
 func openSettled[T any](open func() (T, error)) (T, error) {
 	begin := time.Now()
 	for tries := 1; ; tries++ {
