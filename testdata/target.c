@@ -172,8 +172,8 @@ static int wait_longer(__u32 round, __u64 *until)
 }
 
 /*
- * Keeps a packet until the test opens the gate, or for WAIT_NS by the kernel's clock. bpf_loop needs
- * a limit of rounds, and this one takes longer.
+ * Keeps a packet until the test opens the gate, or for WAIT_NS by the kernel's clock. bpf_loop
+ * needs a limit of rounds, and this one takes longer.
  */
 SEC("xdp.frags")
 int waiting_target(struct xdp_md *ctx)
