@@ -203,9 +203,9 @@ func (s *Session) refuse(ifi xdp.Interface, err error) {
 }
 
 // come begins to capture on an interface. The kernel attaches no program below an interface that
-// runs one. If that one is the session's own, the session ends its capture above, which begins
-// again later. It does not where that cannot help: somebody else runs a program above, too, or the
-// driver has refused ours within clearedAfter.
+// runs one. If the program above is the session's own, the session detaches it, and attaches it
+// again later. It leaves its program there if somebody else runs one above, too, or if the driver
+// has refused the one below within clearedAfter: to detach would not help.
 func (s *Session) come(ifi xdp.Interface) error {
 	err := s.comeOnce(ifi)
 	if errors.Is(err, xdp.ErrBelow) {

@@ -300,8 +300,8 @@ func TestPatternsBelowOthers(t *testing.T) {
 	}
 }
 
-// Where a driver refuses a program, the interface above it is captured all the same. Tries below do
-// not interrupt that capture, until an hour has passed.
+// If a driver refuses a program, the interface above it is still captured. When the session tries
+// below again within an hour, that does not interrupt the capture above.
 func TestPatternsBelowRefused(t *testing.T) {
 	for i, test := range []struct {
 		first, second string

@@ -41,9 +41,9 @@ func newDropTestOf(t *testing.T, pair *testnet.Pair) *dropTest {
 	return &dropTest{T: t, Pair: pair, sender: testnet.MustSender(t, pair)}
 }
 
-// begin begins a session. The kernel does not know any more in which namespace packets are that a
-// closed socket had not read. Those of other tests went to ports that the kernel chose, so the
-// filter passes only ports below 100 and this test's own socket.
+// begin begins a session. When a socket is closed, the kernel throws away what it had not read, and
+// cannot tell the namespace of these packets any more. In other tests they went to ports that the
+// kernel chose. So the filter passes only ports below 100, and that of this test's own socket.
 func (d *dropTest) begin(o capture.Options) {
 	d.Helper()
 	own := fmt.Sprintf("udp and (net 192.0.2.0/24 or src 198.51.100.1) and (dst portrange 1-99 or dst port %d)", d.port)
@@ -307,11 +307,7 @@ func TestStackDropsAfterXDP(t *testing.T) {
 	d := newDropTest(t)
 	// The stack answers with ICMP errors, and does not ask for the address of the other side: the
 	// programs would count the reply, too.
-	d.onRx(func() error {
-		return netlink.NeighSet(&netlink.Neigh{
-			LinkIndex: d.RxIndex, State: netlink.NUD_PERMANENT, IP: testnet.TxEndpoint.IPv4, HardwareAddr: testnet.TxEndpoint.MAC,
-		})
-	})
+	testnet.MustKnow(t, d.Rx, d.RxIndex, testnet.TxEndpoint)
 	d.begin(capture.Options{})
 	var stack [][]byte // sent while there was no XDP program
 	for _, generic := range []bool{false, true} {

@@ -173,7 +173,7 @@ static int wait_longer(__u32 round, __u64 *until)
 
 /*
  * Keeps a packet until the test opens the gate, or for WAIT_NS by the kernel's clock. bpf_loop
- * needs a limit of rounds, and this one takes longer.
+ * needs a number of rounds: so many take longer than WAIT_NS.
  */
 SEC("xdp.frags")
 int waiting_target(struct xdp_md *ctx)

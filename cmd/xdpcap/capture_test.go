@@ -27,8 +27,8 @@ type record struct {
 	ci   gopacket.CaptureInfo
 }
 
-// readFile reads a file with the current gopacket, and checks that its predecessor reads the same.
-func readFile(t *testing.T, path string) ([]record, *pcapgo.NgReader) {
+// openFile returns what is in a file, and a reader of its packets.
+func openFile(t *testing.T, path string) ([]byte, *pcapgo.NgReader) {
 	t.Helper()
 	file, err := os.ReadFile(path)
 	if err != nil {
@@ -38,6 +38,24 @@ func readFile(t *testing.T, path string) ([]record, *pcapgo.NgReader) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	return file, r
+}
+
+// recordsOf returns the packets up to the first error: the end, or a block that is not whole yet.
+func recordsOf(r gopacket.PacketDataSource) (records []record) {
+	for {
+		data, ci, err := r.ReadPacketData()
+		if err != nil {
+			return records
+		}
+		records = append(records, record{data, ci})
+	}
+}
+
+// readFile reads a file with the current gopacket, and checks that its predecessor reads the same.
+func readFile(t *testing.T, path string) ([]record, *pcapgo.NgReader) {
+	t.Helper()
+	file, r := openFile(t, path)
 	old, err := oldgo.NewNgReader(bytes.NewReader(file), oldgo.DefaultNgReaderOptions)
 	if err != nil {
 		t.Fatal(err)

@@ -50,7 +50,7 @@ func startTcpdump(t *testing.T, pair *testnet.Pair) (end func() []record) {
 			t.Fatalf("tcpdump: %s, %v", said, err)
 		}
 	}
-	return func() (records []record) {
+	return func() []record {
 		// An interrupt makes tcpdump forget what it has not read yet. Nobody answers the last
 		// packet, which has one of the EtherTypes for experiments.
 		last := slices.Concat(testnet.RxEndpoint.MAC, testnet.TxEndpoint.MAC, []byte{0x88, 0xb5}, make([]byte, 46))
@@ -73,13 +73,7 @@ func startTcpdump(t *testing.T, pair *testnet.Pair) (end func() []record) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for {
-			data, ci, err := r.ReadPacketData()
-			if err != nil {
-				return records
-			}
-			records = append(records, record{data, ci})
-		}
+		return recordsOf(r)
 	}
 }
 
@@ -198,16 +192,9 @@ func TestDirections(t *testing.T) {
 
 func (c conversation) run(t *testing.T) {
 	pair := testnet.MustPair(t, testnet.PairOptions{Addresses: true})
-	// The sending side does not ask for the address of the other one: five seconds after the
-	// conversation it would ask again, which could come after tcpdump has ended.
-	err := pair.Tx.Do(func() error {
-		return netlink.NeighSet(&netlink.Neigh{
-			LinkIndex: pair.TxIndex, State: netlink.NUD_PERMANENT, IP: testnet.RxEndpoint.IPv4, HardwareAddr: testnet.RxEndpoint.MAC,
-		})
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	// The sending side knows the other one's address. Else it would ask for that again five seconds
+	// after the conversation, when tcpdump may have ended.
+	testnet.MustKnow(t, pair.Tx, pair.TxIndex, testnet.RxEndpoint)
 	for _, d := range c {
 		d.dir = t.TempDir()
 		args := append([]string{"-i", pair.RxName, "-w", filepath.Join(d.dir, "out.pcapng"), "--json"}, strings.Fields(d.args)...)

@@ -6,8 +6,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/vishvananda/netlink"
-
 	"github.com/xdpcap/xdpcap/internal/testnet"
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
@@ -18,14 +16,7 @@ func TestDrops(t *testing.T) {
 	pair := testnet.MustPair(t, testnet.PairOptions{Addresses: true})
 	// The receiving side answers with ICMP errors, and does not ask for the address of the other
 	// one: XDP would drop the reply, too.
-	err := pair.Rx.Do(func() error {
-		return netlink.NeighSet(&netlink.Neigh{
-			LinkIndex: pair.RxIndex, State: netlink.NUD_PERMANENT, IP: testnet.TxEndpoint.IPv4, HardwareAddr: testnet.TxEndpoint.MAC,
-		})
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testnet.MustKnow(t, pair.Rx, pair.RxIndex, testnet.TxEndpoint)
 	p, output := counting(t, pair, "drops", "-i", "rx0", "--interval", "100ms", "--flows", "1", "--json")
 	closed := testnet.TxToRx().UDP(1000, 9, make([]byte, 100))
 	send := func(packets int) {

@@ -1,7 +1,6 @@
 package main_test
 
 import (
-	"bytes"
 	"context"
 	"math"
 	"os"
@@ -10,7 +9,6 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/gopacket/gopacket/pcapgo"
 
 	"github.com/xdpcap/xdpcap/internal/testnet"
 )
@@ -76,7 +74,8 @@ func TestMaxRate(t *testing.T) {
 			return false
 		}
 		next += second
-		begin, end := steady(readGrowing(t, file))
+		_, growing := openFile(t, file)
+		begin, end := steady(recordsOf(growing))
 		return end.ci.Timestamp.Sub(begin.ci.Timestamp) >= 2*time.Second
 	})
 	stop()
@@ -96,26 +95,6 @@ func TestMaxRate(t *testing.T) {
 	took := end.ci.Timestamp.Sub(begin.ci.Timestamp)
 	if rate := float64(end.index-begin.index) / took.Seconds(); rate < 950 || rate > 1050 {
 		t.Errorf("%.0f packets per second over %v", rate, took)
-	}
-}
-
-// readGrowing returns the packets of a file that is still written, whose last block may be cut off.
-func readGrowing(t *testing.T, path string) (records []record) {
-	t.Helper()
-	file, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	r, err := pcapgo.NewNgReader(bytes.NewReader(file), pcapgo.DefaultNgReaderOptions)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for {
-		data, ci, err := r.ReadPacketData()
-		if err != nil {
-			return records
-		}
-		records = append(records, record{data, ci})
 	}
 }
 

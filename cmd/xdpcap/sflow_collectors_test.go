@@ -23,7 +23,8 @@ func TestSFlowCollectors(t *testing.T) {
 	collectors := []string{"-w", "sflow://" + l.address}
 	goflow2 := startGoflow2(t, pair, 7001)
 	sfacctd := startSfacctd(t, pair, 7002)
-	// Counters are sent once. If they came again at the end, one collector alone might get them.
+	// Counters are sent once, at the start. If they were sent again when the capture ends, one
+	// collector might get them and the other not.
 	collectors = append(collectors, "-w", "sflow://127.0.0.1:7001", "-w", "sflow://localhost:7002", "--counter-interval", "1h")
 
 	// A program's hook map shows verdicts also where the kernel refuses to trace.

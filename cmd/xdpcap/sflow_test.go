@@ -185,8 +185,8 @@ func TestSFlowCollectorAway(t *testing.T) {
 	skipEmulated(t)
 	pair := testnet.MustPair(t, testnet.PairOptions{})
 	l := listenSFlow(t, pair.Rx)
-	// Nothing listens on port 9 here. The kernel does not choose it for xdpcap's own socket, which
-	// would then be its own collector.
+	// Nothing listens on port 9 here, and the kernel never chooses it as the port that xdpcap sends
+	// from: xdpcap would then send to itself.
 	p := listening(t, pair.Rx, nil, "-i", pair.RxName, "-w", "sflow://127.0.0.1:9", "-w", "sflow://"+l.address, "--json", "-U")
 	for i := range uint64(20) {
 		testnet.Send(t, pair, testnet.UDPFrame(60, i))

@@ -1,7 +1,6 @@
 package main_test
 
 import (
-	"bytes"
 	"fmt"
 	"os"
 	"slices"
@@ -57,14 +56,7 @@ type traced struct {
 
 func readTraced(t *testing.T, path string) []traced {
 	t.Helper()
-	file, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	r, err := pcapgo.NewNgReader(bytes.NewReader(file), pcapgo.DefaultNgReaderOptions)
-	if err != nil {
-		t.Fatal(err)
-	}
+	_, r := openFile(t, path)
 	var all []traced
 	for {
 		data, ci, opts, err := r.ReadPacketDataWithOptions()

@@ -172,7 +172,7 @@ func TestConfig(t *testing.T) {
 	}
 }
 
-// The settings that monitor and latency forget have their defaults again.
+// monitor and latency forget a setting that has no effect, and its flag has the default again.
 func TestForgetSettingsOfCounters(t *testing.T) {
 	testnet.SkipEmulated(t)
 	for _, test := range []struct {

@@ -213,17 +213,8 @@ func TestStackEgress(t *testing.T) {
 // meet tells each side the other's MAC address, so that no packet waits for ARP.
 func (n *network) meet() {
 	n.Helper()
-	for _, end := range []struct {
-		ns    *testnet.Namespace
-		index int
-		peer  testnet.Endpoint
-	}{{n.Tx, n.TxIndex, testnet.RxEndpoint}, {n.Rx, n.RxIndex, testnet.TxEndpoint}} {
-		n.must(end.ns.Do(func() error {
-			return netlink.NeighSet(&netlink.Neigh{
-				LinkIndex: end.index, IP: end.peer.IPv4, HardwareAddr: end.peer.MAC, State: netlink.NUD_PERMANENT,
-			})
-		}))
-	}
+	testnet.MustKnow(n, n.Tx, n.TxIndex, testnet.RxEndpoint)
+	testnet.MustKnow(n, n.Rx, n.RxIndex, testnet.TxEndpoint)
 }
 
 // dial opens a socket on the sending side, to a port of the receiving one.

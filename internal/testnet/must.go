@@ -107,6 +107,18 @@ func MustStats(tb TB, p *Pair) PairStats {
 	return s
 }
 
+// MustKnow tells an interface of a namespace the MAC address of another endpoint's IPv4 address.
+// From then on the kernel does not ask for it by ARP.
+func MustKnow(tb TB, ns *Namespace, index int, other Endpoint) {
+	tb.Helper()
+	err := ns.Do(func() error {
+		return netlink.NeighSet(&netlink.Neigh{LinkIndex: index, State: netlink.NUD_PERMANENT, IP: other.IPv4, HardwareAddr: other.MAC})
+	})
+	if err != nil {
+		tb.Fatalf("%v", err)
+	}
+}
+
 // WaitUp waits until both ends of a pair can send again, after one of them was down. Before that,
 // the kernel drops what they send, and gives no error.
 func WaitUp(tb TB, p *Pair) {

@@ -26,8 +26,8 @@ const (
 )
 
 // openSettled opens a link or a program by its id. While another process creates or removes it, the
-// kernel returns EAGAIN. So openSettled tries again, and returns an fs.ErrNotExist if nothing has
-// changed after settleLimit and settleTries.
+// kernel returns EAGAIN. So openSettled tries again, and returns an fs.ErrNotExist if the kernel
+// still does after settleLimit and settleTries.
 func openSettled[T any](open func() (T, error)) (T, error) {
 	begin := time.Now()
 	for tries := 1; ; tries++ {

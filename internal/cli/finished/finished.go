@@ -141,9 +141,9 @@ func (f *Files) command(file string) error {
 	if err := cmd.Start(); err != nil {
 		return err
 	}
-	// The priority is set after the start: a thread that starts a command at this priority may wait
-	// a second for a CPU, and the reader of packets waits with it. A command of another user, or
-	// one that has left its group, keeps the normal priority.
+	// The priority is set after the start. A thread with this priority may wait a second for a CPU,
+	// and while it starts a command, the reader of packets waits with it. A command that runs as
+	// another user, or has left its group, keeps the normal priority.
 	unix.Setpriority(unix.PRIO_PGRP, cmd.Process.Pid, 19)
 	return cmd.Wait()
 }
