@@ -172,6 +172,12 @@ func (f *File) End(final capture.Accounts) (own capture.Accounts, err error) {
 	if f.place.Period.IsZero() && f.present == nil && f.err == nil { // no packet has come
 		f.err = f.open(f.rotation.first(time.Now().Round(0)))
 	}
+	if f.present != nil && f.err == nil {
+		// MaxBytes or MinFree may refuse what is still kept.
+		if err := f.present.stream.flush(); errors.Is(err, capture.ErrEnough) {
+			f.err = err
+		}
+	}
 	account := final.Delivered
 	err = f.err
 	if errors.Is(err, capture.ErrEnough) {

@@ -201,13 +201,16 @@ func (f *File) rotate(at time.Time) error {
 		}
 		return errEnough("the limit of %d files is reached", n)
 	}
-	if err := f.open(next); err != nil {
+	if err := f.open(next); errors.Is(err, capture.ErrEnough) {
+		return err
+	} else if err != nil {
 		return fmt.Errorf("begin file %d of the capture: %w", next.Number+1, err)
 	}
 	return nil
 }
 
-// open begins the file of the series at a Place.
+// open begins the file of the series at a Place, unless MaxBytes or MinFree leave no room for its
+// header and statistics.
 func (f *File) open(place Place) error {
 	path := f.rotation.Path(place)
 	p, err := f.openPart(path, f.keeper.release(path))
@@ -224,6 +227,13 @@ func (f *File) open(place Place) error {
 	f.place = place
 	if err := p.file.Begin(); err != nil {
 		return err
+	}
+	if _, full := f.grant(int64(len(f.header))); full != nil {
+		f.mu.Lock()
+		f.present = nil
+		f.mu.Unlock()
+		p.file.Abandon()
+		return errors.Join(full, p.file.Close())
 	}
 	f.start(p)
 	f.wakeAt(f.rotation.until(f.place))

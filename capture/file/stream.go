@@ -238,12 +238,17 @@ func (s *stream) insert(blocks []byte) error {
 	return s.put(blocks, nil)
 }
 
+// flush writes what is kept.
+func (s *stream) flush() error {
+	s.write(nil, nil)
+	return s.seal()
+}
+
 // end adds the trailer, even after an error if the file still takes it. If the disk is full,
 // packets at the end of the file are removed to make room, and trailer is called again, because
 // s.taken has changed. It returns the first error.
 func (s *stream) end(trailer func() []byte) error {
-	s.write(nil, nil)
-	err := s.seal()
+	err := s.flush()
 	s.grant = nil
 	// After a partial block, or without the header, a reader could not parse the trailer.
 	for !s.torn && s.size.Load() >= s.header {
