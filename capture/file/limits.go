@@ -13,15 +13,13 @@ const (
 	commentRoom = 16 << 10
 )
 
+// blockRoom is for the rest of the last blocks of two files, which most disks have at 4 KiB.
+const blockRoom = 8 << 10
+
 // grant returns how many of these bytes may be written to the current file, and an error that says
 // why not all.
 func (f *File) grant(bytes int64) (int64, error) {
-	r := &f.rotation
-	reserve := int64(trailerRoom)
-	if f.writer.options.Comments != nil {
-		reserve += commentRoom
-	}
-	reserve *= int64(max(f.sources, len(f.present.stream.taken)) - len(f.departures.told))
+	r, reserve := &f.rotation, f.reserve()
 	for {
 		room, err := int64(math.MaxInt64), error(nil)
 		if r.MaxBytes > 0 {
@@ -44,5 +42,41 @@ func (f *File) grant(bytes int64) (int64, error) {
 		if r.Keep == 0 || !f.keeper.removeOldest() {
 			return max(room, 0), err
 		}
+	}
+}
+
+// reserve is how many bytes are kept free for the closing statistics of the current file.
+func (f *File) reserve() int64 {
+	each := int64(trailerRoom)
+	if f.writer.options.Comments != nil {
+		each += commentRoom
+	}
+	return each * int64(max(f.sources, len(f.present.stream.taken))-len(f.departures.told))
+}
+
+// grantNext returns an error if there is no room for the header and statistics of the next file
+// besides the statistics of the current one. A ring always goes on: where there is no room, its
+// next packets remove the oldest file, which may be the current one.
+func (f *File) grantNext() error {
+	if f.rotation.Keep > 0 {
+		return nil
+	}
+	bytes := int64(len(f.header)) + f.reserve()
+	if f.rotation.MinFree > 0 {
+		bytes += blockRoom
+	}
+	_, full := f.grant(bytes)
+	return full
+}
+
+// allWritten says that Rotation.Files is reached.
+func (f *File) allWritten() error {
+	switch r := &f.rotation; {
+	case r.Files == 1 && r.Size > 0:
+		return errEnough("the file has its limit of %s", amount.Bytes(r.Size))
+	case r.Files == 1:
+		return errEnough("the limit of 1 file is reached")
+	default:
+		return errEnough("the limit of %d files is reached", r.Files)
 	}
 }

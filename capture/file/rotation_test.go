@@ -283,9 +283,33 @@ func TestSeriesEnough(t *testing.T) {
 	}
 }
 
+// What a limit refuses is not sampled, even if it was kept for a frame until the session ended.
+func TestSeriesEnoughAtEnd(t *testing.T) {
+	const packets = 1050
+	for _, name := range []string{"out.pcapng.gz", "out.pcapng.zst"} {
+		whole, _, err := writeSeries(t, Rotation{Packets: 2000}, name, packets)
+		if err != nil {
+			t.Fatal(err)
+		}
+		refused := 0
+		for limit := sizeOf(whole); limit < sizeOf(whole)+4000; limit += 100 {
+			_, own, err := writeSeries(t, Rotation{Packets: 2000, MaxBytes: limit}, name, packets)
+			got := own.Total()
+			if err != nil || got.NotTaken != 0 || got.Captured+got.NotSampled != packets {
+				t.Errorf("%s up to %d bytes: account %+v, %v", name, limit, got, err)
+			}
+			if got.NotSampled > 0 {
+				refused++
+			}
+		}
+		if refused == 0 {
+			t.Errorf("%s: no limit has refused anything", name)
+		}
+	}
+}
+
 // A series leaves as many bytes free as it should, even if a file is full shortly before: already
-// the header of the next file takes a block of the disk. What the limit refuses is not sampled,
-// even if it was kept for a compressed frame until the session ended.
+// the header of the next file takes a block of the disk.
 func TestSeriesLeavesFree(t *testing.T) {
 	testnet.RequireRoot(t)
 	if testnet.Emulated() {
@@ -307,20 +331,20 @@ func TestSeriesLeavesFree(t *testing.T) {
 	for _, name := range []string{"out.pcapng", "out.pcapng.gz", "out.pcapng.zst"} {
 		for most := uint64(130); most < 210; most++ {
 			r := Rotation{Packets: most, MinFree: empty - 64<<10}
-			r.Path = func(p Place) string { return filepath.Join(dir, fmt.Sprintf("%d%s", p.Number, name)) }
+			r.Path = func(p Place) string { return filepath.Join(dir, fmt.Sprint(p.Number, name)) }
 			paths, own, err := writeSeries(t, r, name, 2000)
 			if left := free(); err != nil || own.Total().NotTaken != 0 || left < r.MinFree {
-				t.Errorf("%s of %d packets: %d bytes are free and %d should be; account %+v, %v", name, r.Packets, left, r.MinFree, own.Total(), err)
+				t.Errorf("%s of %d packets: %d bytes are free and %d should be; account %+v, %v", name, most, left, r.MinFree, own.Total(), err)
 			}
-			n := uint64(0)
-			for _, path := range paths {
+			n, there := uint64(0), glob(t, dir)
+			for _, path := range there {
 				n += countPackets(PCAPNG, readBack(t, path))
 				if err := os.Remove(path); err != nil {
 					t.Fatal(err)
 				}
 			}
 			if n != own.Total().Captured {
-				t.Errorf("%s of %d packets: %d packets in %d files, account %+v", name, r.Packets, n, len(paths), own.Total())
+				t.Errorf("%s of %d packets: %d packets in %d files, account %+v", name, most, n, len(there), own.Total())
 			}
 			begun += len(paths)
 		}

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/xdpcap/xdpcap/capture"
-	"github.com/xdpcap/xdpcap/internal/amount"
 )
 
 // settleInterval is how soon it is looked again whether all packets of a period have come.
@@ -186,31 +185,30 @@ func (f *File) tend(idle bool) error {
 	return f.err
 }
 
-// rotate ends the current file and begins the next one, unless Rotation.Files is reached.
+// rotate ends the current file and begins the next one, unless Rotation.Files is reached. If there
+// is no room for the next one, the current file stays open, so that its statistics also have what
+// is then no longer captured.
 func (f *File) rotate(at time.Time) error {
+	next := f.rotation.next(f.place, at)
+	last := f.rotation.Files > 0 && next.Number >= f.rotation.Files
+	if !last {
+		if err := f.grantNext(); err != nil {
+			return err
+		}
+	}
 	if err := f.complete(f.lately); err != nil {
 		return err
 	}
-	next := f.rotation.next(f.place, at)
-	if n := f.rotation.Files; n > 0 && next.Number >= n {
-		if size := f.rotation.Size; n == 1 && size > 0 {
-			return errEnough("the file has its limit of %s", amount.Bytes(size))
-		}
-		if n == 1 {
-			return errEnough("the limit of 1 file is reached")
-		}
-		return errEnough("the limit of %d files is reached", n)
+	if last {
+		return f.allWritten()
 	}
-	if err := f.open(next); errors.Is(err, capture.ErrEnough) {
-		return err
-	} else if err != nil {
+	if err := f.open(next); err != nil {
 		return fmt.Errorf("begin file %d of the capture: %w", next.Number+1, err)
 	}
 	return nil
 }
 
-// open begins the file of the series at a Place, unless MaxBytes or MinFree leave no room for its
-// header and statistics.
+// open begins the file of the series at a Place.
 func (f *File) open(place Place) error {
 	path := f.rotation.Path(place)
 	p, err := f.openPart(path, f.keeper.release(path))
@@ -227,13 +225,6 @@ func (f *File) open(place Place) error {
 	f.place = place
 	if err := p.file.Begin(); err != nil {
 		return err
-	}
-	if _, full := f.grant(int64(len(f.header))); full != nil {
-		f.mu.Lock()
-		f.present = nil
-		f.mu.Unlock()
-		p.file.Abandon()
-		return errors.Join(full, p.file.Close())
 	}
 	f.start(p)
 	f.wakeAt(f.rotation.until(f.place))
