@@ -205,7 +205,7 @@ func (s *Session) refuse(ifi xdp.Interface, err error) {
 // come begins to capture on an interface. The kernel attaches no program below an interface that
 // runs one. If the program above is the session's own, the session detaches it, and attaches it
 // again later. It leaves its program there if somebody else runs one above, too, or if the driver
-// has refused the one below within clearedAfter: to detach would not help.
+// has refused the one below within clearedAfter, because detaching would not help then.
 func (s *Session) come(ifi xdp.Interface) error {
 	err := s.comeOnce(ifi)
 	if errors.Is(err, xdp.ErrBelow) {

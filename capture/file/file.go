@@ -173,7 +173,7 @@ func (f *File) End(final capture.Accounts) (own capture.Accounts, err error) {
 		f.err = f.open(f.rotation.first(time.Now().Round(0)))
 	}
 	if f.present != nil && f.err == nil {
-		// MaxBytes or MinFree may refuse what is still kept.
+		// MaxBytes or MinFree may refuse the last frame, and then its packets are not sampled.
 		if err := f.present.stream.flush(); errors.Is(err, capture.ErrEnough) {
 			f.err = err
 		}

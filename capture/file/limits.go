@@ -13,7 +13,8 @@ const (
 	commentRoom = 16 << 10
 )
 
-// blockRoom is for the rest of the last blocks of two files, which most disks have at 4 KiB.
+// A file takes whole blocks of the disk, mostly of 4 KiB. blockRoom is reserved for what two files
+// do not use of their last blocks.
 const blockRoom = 8 << 10
 
 // grant returns how many of these bytes may be written to the current file, and an error that says
@@ -45,7 +46,7 @@ func (f *File) grant(bytes int64) (int64, error) {
 	}
 }
 
-// reserve is how many bytes are kept free for the closing statistics of the current file.
+// reserve returns how many bytes are kept free for the closing statistics of the current file.
 func (f *File) reserve() int64 {
 	each := int64(trailerRoom)
 	if f.writer.options.Comments != nil {
@@ -69,7 +70,7 @@ func (f *File) grantNext() error {
 	return full
 }
 
-// allWritten says that Rotation.Files is reached.
+// allWritten returns the error of a series that has as many files as Rotation.Files allows.
 func (f *File) allWritten() error {
 	switch r := &f.rotation; {
 	case r.Files == 1 && r.Size > 0:

@@ -283,7 +283,8 @@ func TestSeriesEnough(t *testing.T) {
 	}
 }
 
-// What a limit refuses is not sampled, even if it was kept for a frame until the session ended.
+// Packets that a limit refuses are counted as not sampled. With compression that also holds for
+// packets that are kept for the last frame, and are refused only when the session ends.
 func TestSeriesEnoughAtEnd(t *testing.T) {
 	if testnet.Emulated() {
 		t.Skip("is the same on every kernel")
@@ -311,18 +312,13 @@ func TestSeriesEnoughAtEnd(t *testing.T) {
 	}
 }
 
-// A series leaves as many bytes free as it should, even if a file is full shortly before: already
-// the header of the next file takes a block of the disk.
+// A series leaves MinFree bytes free, even if a file becomes full when hardly more are left. The
+// header of another file would take one more block of the disk.
 func TestSeriesLeavesFree(t *testing.T) {
-	testnet.RequireRoot(t)
 	if testnet.Emulated() {
 		t.Skip("is the same on every kernel")
 	}
-	dir := t.TempDir()
-	if err := unix.Mount("tmpfs", dir, "tmpfs", 0, "size=1m"); err != nil {
-		t.Fatal(err)
-	}
-	defer unix.Unmount(dir, unix.MNT_DETACH)
+	dir := smallDisk(t)
 	free := func() int64 {
 		var s unix.Statfs_t
 		if err := unix.Statfs(dir, &s); err != nil {
@@ -541,15 +537,22 @@ func glob(t *testing.T, dir string) []string {
 	return all
 }
 
+// smallDisk returns a directory that has room for 1 MiB. It needs root.
+func smallDisk(t *testing.T) string {
+	t.Helper()
+	testnet.RequireRoot(t)
+	dir := t.TempDir()
+	if err := unix.Mount("tmpfs", dir, "tmpfs", 0, "size=1m"); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { unix.Unmount(dir, unix.MNT_DETACH) })
+	return dir
+}
+
 // Where a file has no room for its header, none stays that nobody could read.
 func TestSeriesNoRoomToBegin(t *testing.T) {
-	testnet.RequireRoot(t)
 	for _, name := range []string{"out.pcapng", "out.pcapng.zst"} {
-		dir := t.TempDir()
-		if err := unix.Mount("tmpfs", dir, "tmpfs", 0, "size=1m"); err != nil {
-			t.Fatal(err)
-		}
-		defer unix.Unmount(dir, unix.MNT_DETACH)
+		dir := smallDisk(t)
 		path := func(p Place) string {
 			if p.Number == 1 { // the disk becomes full before this file begins
 				if err := os.WriteFile(filepath.Join(dir, "filler"), make([]byte, 2<<20), 0o600); !errors.Is(err, unix.ENOSPC) {

@@ -238,7 +238,8 @@ func (s *stream) insert(blocks []byte) error {
 	return s.put(blocks, nil)
 }
 
-// flush writes what is kept.
+// flush writes the header, if the file does not have it yet, and with compression also the blocks
+// that are kept for the next frame.
 func (s *stream) flush() error {
 	s.write(nil, nil)
 	return s.seal()

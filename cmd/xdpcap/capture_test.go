@@ -27,7 +27,7 @@ type record struct {
 	ci   gopacket.CaptureInfo
 }
 
-// openFile returns what is in a file, and a reader of its packets.
+// openFile returns the bytes of a pcapng file, and a reader of its packets.
 func openFile(t *testing.T, path string) ([]byte, *pcapgo.NgReader) {
 	t.Helper()
 	file, err := os.ReadFile(path)
@@ -52,7 +52,8 @@ func recordsOf(r gopacket.PacketDataSource) (records []record) {
 	}
 }
 
-// readFile reads a file with the current gopacket, and checks that its predecessor reads the same.
+// readFile reads a file with gopacket/gopacket, and checks that google/gopacket, from which that
+// one comes, reads the same packets.
 func readFile(t *testing.T, path string) ([]record, *pcapgo.NgReader) {
 	t.Helper()
 	file, r := openFile(t, path)

@@ -11,7 +11,6 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/gopacket/gopacket/pcapgo"
 
 	"github.com/xdpcap/xdpcap/internal/testnet"
 )
@@ -77,15 +76,7 @@ func TestStackDrops(t *testing.T) {
 					t.Errorf("%s: %d packets, want 3", where, n)
 				}
 			}
-			f, err := os.Open(file)
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer f.Close()
-			r, err := pcapgo.NewNgReader(f, pcapgo.DefaultNgReaderOptions)
-			if err != nil {
-				t.Fatal(err)
-			}
+			_, r := openFile(t, file)
 			for range 3 {
 				_, _, options, err := r.ReadPacketDataWithOptions()
 				if got := fmt.Sprint(options.Comments); err != nil || got != "[thrown away: NO_SOCKET in "+testnet.NoSocketFunction()+"]" {

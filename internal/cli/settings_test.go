@@ -172,7 +172,7 @@ func TestConfig(t *testing.T) {
 	}
 }
 
-// monitor and latency forget a setting that has no effect, and its flag has the default again.
+// If a setting has no effect on monitor or latency, they set its flag back to the default.
 func TestForgetSettingsOfCounters(t *testing.T) {
 	testnet.SkipEmulated(t)
 	for _, test := range []struct {

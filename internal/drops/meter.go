@@ -166,8 +166,8 @@ func (m *Meter) dropped(r *reading) Tally {
 }
 
 // addStack adds the packets that the stack threw away. Those that it threw away for the XDP hook
-// are not among the losses, because the hook's own counters have them. In generic mode no other
-// counter has what a program drops, so it is added to r.generic.
+// are not among the losses, because the hook's own counters have them. In generic mode the hook has
+// no counter for the packets that a program drops, so these are added to r.generic.
 func (r *reading) addStack(m *Meter, s stackCounts) {
 	for cause, tally := range s.Causes {
 		l := Loss{Stage: stageOf(cause.Reason), Reason: cause.Reason, Where: cause.Location, Device: cause.Device}

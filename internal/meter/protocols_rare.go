@@ -78,9 +78,9 @@ func (r *rareClasses) addTo(classes map[Class][]Tally) {
 	}
 }
 
-// forget removes EtherTypes from the table when it is time to, and keeps their counts: an EtherType
-// that has a class of its own keeps them there, and those of all others are added up in noRoom. If
-// a packet of such an EtherType comes at this very moment, as the first in a minute, it may not be
+// forget removes EtherTypes from the table when it is time to, and keeps their counts. If an
+// EtherType has a class of its own, its counts are added to that class, and otherwise to noRoom. A
+// packet of such an EtherType that comes at this very moment, as the first in a minute, may not be
 // counted.
 func (r *rareClasses) forget(m *protocolMaps, now time.Time) error {
 	table, slots := m.ethertypes, ebpf.MustPossibleCPU()

@@ -27,7 +27,7 @@ const (
 
 // openSettled opens a link or a program by its id. While another process creates or removes it, the
 // kernel returns EAGAIN. So openSettled tries again, and returns an fs.ErrNotExist if the kernel
-// still does after settleLimit and settleTries.
+// still returns EAGAIN after settleLimit and settleTries.
 func openSettled[T any](open func() (T, error)) (T, error) {
 	begin := time.Now()
 	for tries := 1; ; tries++ {

@@ -240,8 +240,8 @@ func (r *captureRun) follow(ctx context.Context) (err error) {
 // takesTurns says whether all that the capture does is to read the rings and to write one file
 // without compression. Both take less time in turn, on one CPU, whose cache still has what was read
 // last. With more, Go would wake another thread for each chunk. When a write takes long, Go's
-// runtime continues with the reading in another thread. It cannot while it starts a command, so a
-// capture with -z uses all CPUs.
+// runtime continues with the reading in another thread. It cannot do that while it starts a command
+// for a finished file, so a capture with -z uses all CPUs.
 func (r *captureRun) takesTurns() bool {
 	if len(r.o.Targets) != 1 || len(r.Outputs) != 1 || r.prints() || r.recorder != nil || r.exporter != nil {
 		return false

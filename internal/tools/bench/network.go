@@ -120,8 +120,8 @@ func (l *lane) close() error {
 
 // send sends frames for a time at a rate; 0 is as fast as possible. It returns their number and the
 // rate that was reached. On a busy machine the senders may start so late that they send for less
-// than half of the time. Then send tries again with twice the time, and gives up after more than a
-// minute was not enough. It fails if ctx is cancelled.
+// than half of the time. Then send tries again with twice the time. It fails if even more than a
+// minute was too short, or if ctx is cancelled.
 func (l *lane) send(ctx context.Context, size int, rate float64, time time.Duration) (sent uint64, real float64, err error) {
 	for least := time / 2; ; time *= 2 {
 		some, real, err := l.sendOnce(ctx, size, rate, time, least)
