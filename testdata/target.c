@@ -172,8 +172,8 @@ static int wait_longer(__u32 round, __u64 *until)
 }
 
 /*
- * Keeps a packet until the test opens the gate, or for WAIT_NS by the kernel's clock. bpf_loop ends
- * after a number of rounds, and this number is so large that WAIT_NS is over before.
+ * Keeps a packet until the test opens the gate, or for WAIT_NS by the kernel's clock. bpf_loop
+ * needs a limit of rounds, which is so high that WAIT_NS ends first.
  */
 SEC("xdp.frags")
 int waiting_target(struct xdp_md *ctx)

@@ -173,7 +173,7 @@ func (f *File) End(final capture.Accounts) (own capture.Accounts, err error) {
 		f.err = f.open(f.rotation.first(time.Now().Round(0)))
 	}
 	if f.present != nil && f.err == nil {
-		// MaxBytes or MinFree may refuse the last frame, and then its packets are not sampled.
+		// MaxBytes or MinFree may refuse the last frame. Its packets then count as not sampled.
 		if err := f.present.stream.flush(); errors.Is(err, capture.ErrEnough) {
 			f.err = err
 		}

@@ -13,8 +13,8 @@ const (
 	commentRoom = 16 << 10
 )
 
-// A file takes whole blocks of the disk, mostly of 4 KiB. blockRoom is reserved for what two files
-// do not use of their last blocks.
+// A file takes whole blocks of the disk, mostly of 4 KiB, even if its last block is almost empty.
+// blockRoom is reserved for the last blocks of two files.
 const blockRoom = 8 << 10
 
 // grant returns how many of these bytes may be written to the current file, and an error that says
@@ -56,8 +56,8 @@ func (f *File) reserve() int64 {
 }
 
 // grantNext returns an error if there is no room for the header and statistics of the next file
-// besides the statistics of the current one. A ring always goes on: where there is no room, its
-// next packets remove the oldest file, which may be the current one.
+// besides the statistics of the current one. A ring always goes on: if there is no room, the next
+// packets remove its oldest file, which may be the current one.
 func (f *File) grantNext() error {
 	if f.rotation.Keep > 0 {
 		return nil

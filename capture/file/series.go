@@ -186,8 +186,8 @@ func (f *File) tend(idle bool) error {
 }
 
 // rotate ends the current file and begins the next one, unless Rotation.Files is reached. If
-// MaxBytes or MinFree leaves no room for the next one, it returns an error, and the current file
-// stays open: its closing statistics then also count the packets that came too late.
+// MaxBytes or MinFree leaves no room for the next one, it returns an error and the current file
+// stays open, so that its closing statistics also count the packets that come after the limit.
 func (f *File) rotate(at time.Time) error {
 	next := f.rotation.next(f.place, at)
 	last := f.rotation.Files > 0 && next.Number >= f.rotation.Files

@@ -52,8 +52,8 @@ func recordsOf(r gopacket.PacketDataSource) (records []record) {
 	}
 }
 
-// readFile reads a file with gopacket/gopacket, and checks that google/gopacket, from which that
-// one comes, reads the same packets.
+// readFile reads a file with gopacket/gopacket, and checks that its predecessor, google/gopacket,
+// reads the same packets.
 func readFile(t *testing.T, path string) ([]record, *pcapgo.NgReader) {
 	t.Helper()
 	file, r := openFile(t, path)
