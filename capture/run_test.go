@@ -162,10 +162,7 @@ func TestRunOutputRefuses(t *testing.T) {
 func TestExampleOnFullDisk(t *testing.T) {
 	pair, sender := newPair(t)
 	dir := t.TempDir()
-	if err := unix.Mount("tmpfs", dir, "tmpfs", 0, "size=64k"); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { unix.Unmount(dir, unix.MNT_DETACH) })
+	testnet.MustMount(t, "tmpfs", dir, 0, "size=64k")
 	name := filepath.Join(dir, "out.pcapng")
 	type result struct {
 		account capture.Account

@@ -540,12 +540,8 @@ func glob(t *testing.T, dir string) []string {
 // smallDisk returns a directory that has room for 1 MiB. It needs root.
 func smallDisk(t *testing.T) string {
 	t.Helper()
-	testnet.RequireRoot(t)
 	dir := t.TempDir()
-	if err := unix.Mount("tmpfs", dir, "tmpfs", 0, "size=1m"); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { unix.Unmount(dir, unix.MNT_DETACH) })
+	testnet.MustMount(t, "tmpfs", dir, 0, "size=1m")
 	return dir
 }
 

@@ -29,10 +29,7 @@ func newCgroup(t *testing.T, controller string) cgroup {
 		version, root = 2, "/sys/fs/cgroup"
 		if _, err := os.Stat(root + "/cgroup.controllers"); err != nil {
 			root = t.TempDir()
-			if err := unix.Mount("cgroup2", root, "cgroup2", 0, ""); err != nil {
-				t.Fatal(err)
-			}
-			t.Cleanup(func() { unix.Unmount(root, unix.MNT_DETACH) })
+			testnet.MustMount(t, "cgroup2", root, 0, "")
 		}
 		if err := os.WriteFile(root+"/cgroup.subtree_control", []byte("+"+controller), 0); err != nil {
 			t.Fatal(err)

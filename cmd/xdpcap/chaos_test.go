@@ -358,10 +358,7 @@ func held(do func(c *chaos)) func(c *chaos) {
 // smallDisk makes a file system that fillDisk can fill.
 func smallDisk(t *testing.T) string {
 	dir := directoryFor(t, 0)
-	if err := unix.Mount("tmpfs", dir, "tmpfs", 0, "size=64m,mode=755"); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { unix.Unmount(dir, unix.MNT_DETACH) })
+	testnet.MustMount(t, "tmpfs", dir, 0, "size=64m,mode=755")
 	return dir
 }
 

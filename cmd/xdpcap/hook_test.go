@@ -25,10 +25,7 @@ func pinHook(t *testing.T, hook *ebpf.Map) string {
 func pinHookFor(t *testing.T, hook *ebpf.Map, uid int) string {
 	t.Helper()
 	dir := directoryFor(t, uid)
-	if err := unix.Mount("bpf", dir, "bpf", 0, ""); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { unix.Unmount(dir, unix.MNT_DETACH) })
+	testnet.MustMount(t, "bpf", dir, 0, "")
 	path := filepath.Join(dir, "hook")
 	if err := hook.Pin(path); err != nil {
 		t.Fatal(err)

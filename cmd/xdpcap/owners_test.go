@@ -48,10 +48,7 @@ func (o *ownedPlace) make(t *testing.T) string {
 	t.Helper()
 	dir := directoryFor(t, o.uid)
 	if o.readOnly {
-		if err := unix.Mount("tmpfs", dir, "tmpfs", unix.MS_RDONLY, ""); err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { unix.Unmount(dir, unix.MNT_DETACH) })
+		testnet.MustMount(t, "tmpfs", dir, unix.MS_RDONLY, "")
 		return dir
 	}
 	if err := os.Chmod(dir, o.mode); err != nil {

@@ -7,8 +7,6 @@ import (
 	"strings"
 	"testing"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/xdpcap/xdpcap/internal/testnet"
 )
 
@@ -27,10 +25,7 @@ func TestRotationLocks(t *testing.T) {
 	} {
 		t.Run(test.flags, func(t *testing.T) {
 			dir := t.TempDir()
-			if err := unix.Mount("tmpfs", dir, "tmpfs", 0, "size=64M"); err != nil {
-				t.Fatal(err)
-			}
-			defer unix.Unmount(dir, unix.MNT_DETACH)
+			testnet.MustMount(t, "tmpfs", dir, 0, "size=64M")
 			p := listening(t, pair.Rx, nil, append(strings.Fields(test.flags), "-i", pair.RxName,
 				"-w", filepath.Join(dir, "out.pcapng"), "--json")...)
 			// It does not wait for packets to arrive: a capture that has ended receives none.

@@ -491,10 +491,7 @@ func TestRotationDiskFull(t *testing.T) {
 	} {
 		t.Run(test.flags+" "+test.file, func(t *testing.T) {
 			dir := t.TempDir()
-			if err := unix.Mount("tmpfs", dir, "tmpfs", 0, fmt.Sprintf("size=%d", disk)); err != nil {
-				t.Fatal(err)
-			}
-			defer unix.Unmount(dir, unix.MNT_DETACH)
+			testnet.MustMount(t, "tmpfs", dir, 0, fmt.Sprintf("size=%d", disk))
 			p := listening(t, pair.Rx, nil, append(strings.Fields(test.flags), "-i", pair.RxName, "-w", filepath.Join(dir, test.file), "--json", "-B", ringFor(frames, 1400))...)
 			sendIncompressible(t, pair, 1400, frames)
 			stderr := ""

@@ -353,10 +353,7 @@ func TestNoRoomToOpen(t *testing.T) {
 		{"size=1m", true, ": read-only file system: choose another directory"},
 	} {
 		dir := t.TempDir()
-		if err := unix.Mount("none", dir, "tmpfs", 0, test.options); err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { unix.Unmount(dir, unix.MNT_DETACH) })
+		testnet.MustMount(t, "tmpfs", dir, 0, test.options)
 		if err := os.WriteFile(dir+"/first", nil, 0o600); err != nil { // takes the only inode
 			t.Fatal(err)
 		}

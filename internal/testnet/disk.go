@@ -8,6 +8,18 @@ import (
 	"golang.org/x/sys/unix"
 )
 
+// MustMount mounts a new file system of a kind, such as tmpfs, at a directory until the test ends.
+// It needs root.
+func MustMount(tb TB, kind, dir string, flags uintptr, options string) {
+	tb.Helper()
+	RequireRoot(tb)
+	if err := unix.Mount(kind, dir, kind, flags, options); err != nil {
+		tb.Fatalf("mount a file system of kind %s at %s: %v", kind, dir, err)
+		return
+	}
+	tb.Cleanup(func() { unix.Unmount(dir, unix.MNT_DETACH) })
+}
+
 // MustFailingDisk returns a directory on a disk that accepts 6 MB and then fails to store them:
 // only fsync reports that. It needs root and loop devices, which the emulated machine lacks.
 func MustFailingDisk(tb TB) string {
@@ -17,11 +29,7 @@ func MustFailingDisk(tb TB) string {
 	Require(tb, "mkfs.ext4")
 	// An image on a file system that has less room than the image promises.
 	small, mounted := tb.TempDir(), tb.TempDir()
-	if err := unix.Mount("tmpfs", small, "tmpfs", 0, "size=2m"); err != nil {
-		tb.Fatalf("mount a tmpfs: %v", err)
-		return ""
-	}
-	tb.Cleanup(func() { unix.Unmount(small, unix.MNT_DETACH) })
+	MustMount(tb, "tmpfs", small, 0, "size=2m")
 	image := filepath.Join(small, "image")
 	if err := os.WriteFile(image, nil, 0o600); err != nil {
 		tb.Fatalf("%v", err)

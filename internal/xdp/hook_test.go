@@ -34,10 +34,7 @@ func pinned(t *testing.T, pin interface{ Pin(string) error }) (path string) {
 	t.Helper()
 	testnet.RequireRoot(t)
 	dir := t.TempDir()
-	if err := unix.Mount("bpf", dir, "bpf", 0, ""); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { unix.Unmount(dir, unix.MNT_DETACH) })
+	testnet.MustMount(t, "bpf", dir, 0, "")
 	path = filepath.Join(dir, "hook")
 	if err := pin.Pin(path); err != nil {
 		t.Fatal(err)
