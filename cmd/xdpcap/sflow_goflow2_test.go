@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -96,15 +97,16 @@ type goflow2Sample struct {
 	}
 }
 
-// read returns the samples that goflow2 has written so far.
+// read returns the samples that goflow2 has written so far. Each of its two workers writes a
+// message first and the end of its line afterwards, so a line may hold two messages, and the next
+// one none.
 func (g *goflow2) read(t *testing.T) (all []string) {
 	t.Helper()
 	text, err := os.ReadFile(g.file)
 	if err != nil {
 		t.Fatal(err)
 	}
-	whole := text[:bytes.LastIndexByte(text, '\n')+1]
-	for line := range bytes.Lines(whole) {
+	for messages := json.NewDecoder(bytes.NewReader(text)); ; {
 		var d struct {
 			Message struct {
 				Agent    string `json:"agent-ip"`
@@ -112,8 +114,10 @@ func (g *goflow2) read(t *testing.T) (all []string) {
 				Samples  []goflow2Sample
 			}
 		}
-		if err := json.Unmarshal(line, &d); err != nil {
-			t.Fatalf("%s: %v", line, err)
+		if err := messages.Decode(&d); err == io.EOF || err == io.ErrUnexpectedEOF {
+			break
+		} else if err != nil {
+			t.Fatalf("%s: %v", text, err)
 		}
 		for _, in := range d.Message.Samples {
 			h := in.Header
