@@ -14,7 +14,7 @@ const (
 )
 
 // A file takes whole blocks of the disk, mostly of 4 KiB, even if its last block is almost empty.
-// blockRoom is reserved for the last blocks of two files.
+// blockRoom is reserved for the last blocks of the current file and of the next one.
 const blockRoom = 8 << 10
 
 // grant returns how many of these bytes may be written to the current file, and an error that says
@@ -56,8 +56,8 @@ func (f *File) reserve() int64 {
 }
 
 // grantNext returns an error if there is no room for the header and statistics of the next file
-// besides the statistics of the current one. A ring always goes on: if there is no room, the next
-// packets remove its oldest file, which may be the current one.
+// besides the statistics of the current one. A ring always goes on: if there is no room, it removes
+// its oldest file, which may be the current one, as soon as more packets come.
 func (f *File) grantNext() error {
 	if f.rotation.Keep > 0 {
 		return nil

@@ -98,8 +98,8 @@ type goflow2Sample struct {
 }
 
 // read returns the samples that goflow2 has written so far. Each of its two workers writes a
-// message first and the end of its line afterwards, so a line may hold two messages, and the next
-// one none.
+// message first and the end of its line afterwards, so one line may hold two messages and the next
+// line none.
 func (g *goflow2) read(t *testing.T) (all []string) {
 	t.Helper()
 	text, err := os.ReadFile(g.file)

@@ -8,8 +8,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// MustMount mounts a new file system of a kind, such as tmpfs, at a directory until the test ends.
-// It needs root.
+// MustMount mounts a new file system, of a kind such as tmpfs, at a directory, and unmounts it when
+// the test ends. It needs root.
 func MustMount(tb TB, kind, dir string, flags uintptr, options string) {
 	tb.Helper()
 	RequireRoot(tb)

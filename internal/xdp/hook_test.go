@@ -32,7 +32,6 @@ func loadNamed(t *testing.T, name string) *ebpf.Program {
 // pinned makes a BPF file system and pins what pin pins at a path there.
 func pinned(t *testing.T, pin interface{ Pin(string) error }) (path string) {
 	t.Helper()
-	testnet.RequireRoot(t)
 	dir := t.TempDir()
 	testnet.MustMount(t, "bpf", dir, 0, "")
 	path = filepath.Join(dir, "hook")
