@@ -11,8 +11,7 @@ import (
 //
 //	Seen = FilteredOut + NotSampled + Lost + Invalid + Captured
 //
-// holds exactly; if it ever does not, Unexplained is the difference. Before the end, packets that
-// are still in the rings are counted only in Seen.
+// holds exactly; if it ever does not, Unexplained is the difference. Before the end, Pending is.
 type Account struct {
 	Seen        uint64 // packets that reached the sampling program
 	FilteredOut uint64 // the filter did not match
@@ -44,6 +43,15 @@ func (a Account) Dropped() uint64 { return a.Lost - a.NotTaken }
 // Matched is how many packets the filter accepted.
 func (a Account) Matched() uint64 { return a.Seen - min(a.Seen, a.FilteredOut) }
 
+// Pending is how many packets are on their way while the session runs, in a ring or to an output.
+// They are counted only in Seen. It is 0 once the session has ended.
+func (a Account) Pending() uint64 {
+	if a.Unexplained != 0 {
+		return 0
+	}
+	return a.Seen - min(a.Seen, a.Explained())
+}
+
 // Equation is the account in words, as files and the end of a capture show it.
 func (a Account) Equation() string {
 	text := fmt.Sprintf("%d seen = %d filtered out + %d not sampled + %d lost + %d invalid + %d captured",
@@ -53,6 +61,8 @@ func (a Account) Equation() string {
 		text += fmt.Sprintf(" + %d unexplained", a.Unexplained)
 	case a.Unexplained < 0:
 		text += fmt.Sprintf(" - %d unexplained", -a.Unexplained)
+	case a.Pending() > 0:
+		text += fmt.Sprintf(" + %d pending", a.Pending())
 	}
 	return text
 }
@@ -66,7 +76,7 @@ func (a Account) unexplained() string {
 }
 
 // Explained is how many packets are in the numbers other than Seen.
-func (a *Account) Explained() uint64 {
+func (a Account) Explained() uint64 {
 	return a.FilteredOut + a.NotSampled + a.Lost + a.Invalid + a.Captured
 }
 

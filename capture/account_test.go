@@ -43,6 +43,9 @@ func TestLedger(t *testing.T) {
 		}
 	}
 	compare("before anything was published")
+	if got := want.Total(); got.Pending() != 7 || got.Equation() != "15 seen = 5 filtered out + 1 not sampled + 2 lost + 0 invalid + 0 captured + 7 pending" {
+		t.Errorf("before anything was published: %s", got.Equation())
+	}
 	l.publish()
 	want[0].Captured, want[0].Bytes, want[0].Invalid = 2, 30, 1
 	want[1].Captured, want[1].Bytes, want[1].Invalid, want[1].NotSampled = 1, 30, 1, 1
@@ -52,7 +55,7 @@ func TestLedger(t *testing.T) {
 	want[1].Lost++
 	compare("closed")
 	for i, a := range want {
-		if a.Seen != a.FilteredOut+a.NotSampled+a.Lost+a.Invalid+a.Captured {
+		if a.Seen != a.FilteredOut+a.NotSampled+a.Lost+a.Invalid+a.Captured || a.Pending() != 0 {
 			t.Errorf("source %d does not add up: %+v", i, a)
 		}
 	}

@@ -16,7 +16,7 @@ import (
 
 // While a capture runs, SIGUSR1 and /metrics count as captured what has arrived at each output.
 // That is everything for a file. For a pipe or a stream that nobody reads, it is what the kernel
-// holds.
+// holds. The rest is pending, so that the account adds up.
 func TestLiveAccounts(t *testing.T) {
 	skipEmulated(t)
 	for _, order := range []string{"file pipe stream", "stream file pipe", "pipe stream file"} {
@@ -51,6 +51,9 @@ func TestLiveAccounts(t *testing.T) {
 				s = summaries(t, p.said())[n]
 				if len(s.Outputs) != 4 || s.Outputs[3].Clients == nil || s.Captured != s.Outputs[0].Captured || s.NotTaken != s.Outputs[0].NotTaken {
 					t.Fatalf("outputs %+v of %+v", s.Outputs, s)
+				}
+				if s.Seen != s.FilteredOut+s.NotSampled+s.Lost+s.Invalid+s.Captured+s.Pending || s.Pending != s.Interfaces[0].Pending {
+					t.Fatalf("the account does not add up: %+v", s)
 				}
 				return s, func(kind string) outputSummary {
 					for _, o := range s.Outputs {

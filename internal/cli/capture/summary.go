@@ -75,6 +75,7 @@ type AccountKeys struct {
 	Captured    uint64 `json:"captured"`
 	Bytes       uint64 `json:"bytes"`
 	Unstamped   uint64 `json:"unstamped,omitempty"`
+	Pending     uint64 `json:"pending,omitempty"`
 	Unexplained int64  `json:"unexplained,omitempty"`
 }
 
@@ -90,6 +91,7 @@ func newAccountKeys(a capture.Account) AccountKeys {
 		Captured:    a.Captured,
 		Bytes:       a.Bytes,
 		Unstamped:   a.Unstamped,
+		Pending:     a.Pending(),
 		Unexplained: a.Unexplained,
 	}
 }
