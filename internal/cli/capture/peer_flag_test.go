@@ -250,7 +250,7 @@ func TestTcpdumpLines(t *testing.T) {
 		{line("-r file.pcap"), ""},
 		{line("-nn -r file.pcap tcp port 80"), ""},
 		{line("-i eth0 -C 100 -W 10 -w file.pcap"), ""},
-		{line("-i eth0 -G 3600 -w %F.pcap"), ""},
+		{line("-i eth0 -G 3600 -w %F_%H.pcap"), ""},
 		{line("-i eth0 -w file.pcap -z gzip"), ""},
 		{line("-I -i wlan0"), "tcpdump -I"},
 	} {

@@ -42,10 +42,10 @@ func TestRotationNames(t *testing.T) {
 		{"-C 1 -W 10 -w x.pcap", []string{"x.pcap0", "x.pcap1"}},
 		{"-C 1 -W 11 -w x.pcap", []string{"x.pcap00", "x.pcap01"}},
 		{"-C 1 -W 1 -w x.pcap", []string{"x.pcap", "x.pcap"}},
-		{"-G 100 -w x%H.pcap", []string{"x14.pcap"}},
+		{"-G 3600 -w x%H.pcap", []string{"x14.pcap"}},
 		{"-G 100 -W 5 -w %F_%T.pcap", []string{"2026-11-22_14:05:09.pcap"}},
-		{"-C 1 -G 1000 -w x%H.pcap", []string{"x14.pcap", "x14.pcap1", "x14.pcap2"}},
-		{"-C 1 -G 1000 -W 3 -w x%H.pcap", []string{"x14.pcap0", "x14.pcap1", "x14.pcap2", "x14.pcap0"}},
+		{"-C 1 -G 3600 -w x%H.pcap", []string{"x14.pcap", "x14.pcap1", "x14.pcap2"}},
+		{"-C 1 -G 3600 -W 3 -w x%H.pcap", []string{"x14.pcap0", "x14.pcap1", "x14.pcap2", "x14.pcap0"}},
 		{"-C 1 -w x.pcapng.zst", []string{"x.pcapng.zst", "x.pcapng1.zst"}},
 		{"-C 1 -W 20 -w x.gz", []string{"x00.gz", "x01.gz"}},
 		{"-b packets:1 -w d.x/x.pcapng.gz", []string{"d.x/x_00001_20261122140509.pcapng.gz", "d.x/x_00002_20261122140509.pcapng.gz"}},
@@ -122,6 +122,10 @@ func TestRotationRefused(t *testing.T) {
 		"-G 1.5 -w f": "-G 1.5s: must be whole seconds",
 		"-G 60 -w d/f.pcap.gz": "-G 1m0s: -w d/f.pcap.gz has no time in it, so each file would overwrite the one before: " +
 			"say -w d/f_%F_%T.pcap.gz, or -b duration:60 instead of -G, which numbers the files",
+		"-G 2 -w %F_%H.pcap": "-G 2s: -w %F_%H.pcap can name two files in a row alike, and the second would overwrite the first: " +
+			"say %F_%T in the name, or -b duration:2 instead of -G, which numbers the files",
+		"-G 86400 -w %H":                   "-w %H can name two files in a row alike",
+		"-G 604800 -w %a":                  "-w %a can name two files in a row alike",
 		"-G 60 -C 1 -w 100%%":              "-w 100%% has no time in it",
 		"-G 60 -C 1 -W 1 -w f":             "-w f has no time in it",
 		"-W 5 -w f":                        "-W: nothing says when the next file begins: add -C SIZE or -G SECONDS",
@@ -151,8 +155,8 @@ func TestRotationRefused(t *testing.T) {
 			t.Errorf("%s: %v, want %q in one line", text, err, want)
 		}
 	}
-	for _, text := range []string{"-C 1 -w f -z gzip", "-C 1 -W 5 -w f -z true", "-G 5 -W 5 -w %F -z gzip", "-b packets:1 -w f -z gzip",
-		"-G 60 -W 1 -w f", "-G 60 -w %j", "-G 60 -a files:1 -w f"} {
+	for _, text := range []string{"-C 1 -w f -z gzip", "-C 1 -W 5 -w f -z true", "-G 5 -W 5 -w %T -z gzip", "-b packets:1 -w f -z gzip",
+		"-G 60 -W 1 -w f", "-G 86400 -w %j", "-G 3600 -w %F_%H", "-G 86400 -w %a", "-G 30 -w %s", "-G 60 -a files:1 -w f"} {
 		if _, err := rotationOf(t, text); err != nil {
 			t.Errorf("%s: %v", text, err)
 		}

@@ -129,6 +129,9 @@ func (o *Options) Rotation(given func(flag string) bool) (*file.Rotation, error)
 		return nil, fmt.Errorf("-G %v: -w %s has no time in it, so each file would overwrite the one before: "+
 			"say -w %s_%%F_%%T%s%s, or -b duration:%.0f instead of -G, which numbers the files",
 			r.Every, o.Write, stem, format, compression, r.Every.Seconds())
+	case r.Every > 0 && rotation.Files != 1 && (r.files != 1 || r.size.Bytes > 0) && !changesEach(o.Write, r.Every):
+		return nil, fmt.Errorf("-G %v: -w %s can name two files in a row alike, and the second would overwrite the first: "+
+			"say %%F_%%T in the name, or -b duration:%.0f instead of -G, which numbers the files", r.Every, o.Write, r.Every.Seconds())
 	case given("file-count") && r.size.Bytes == 0 && r.Every == 0:
 		return nil, errors.New("-W: nothing says when the next file begins: add -C SIZE or -G SECONDS")
 	case tcpdumps && len(r.begins) > 0:
@@ -236,6 +239,13 @@ func hasTime(path string) bool {
 	one := time.Date(2001, 2, 3, 4, 5, 6, 0, time.UTC)
 	other := time.Date(2012, 11, 30, 17, 48, 59, 0, time.UTC)
 	return strftime.Format(path, one) != strftime.Format(path, other)
+}
+
+// changesEach says whether each period gives a file another name than the one before, at whatever
+// time it begins. The worst is the first instant of a year, month, week, day, hour and minute.
+func changesEach(path string, period time.Duration) bool {
+	monday := time.Date(2001, 1, 1, 0, 0, 0, 0, time.UTC)
+	return strftime.Format(path, monday) != strftime.Format(path, monday.Add(period))
 }
 
 // digits is the number of digits in tcpdump's numbers; 0 = as many as they need.
