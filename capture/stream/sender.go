@@ -3,10 +3,14 @@ package stream
 import (
 	"context"
 	"crypto/tls"
+	"errors"
+	"fmt"
 	"math/rand/v2"
 	"net"
 	"sync"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/xdpcap/xdpcap/capture"
 )
@@ -60,6 +64,9 @@ func NewSender(address string, config *tls.Config, notice func(error), o Options
 	s.state.connected = true
 	var err error
 	s.conn, err = s.connect(context.Background())
+	if errors.Is(err, unix.ECONNREFUSED) {
+		err = fmt.Errorf("%w: nothing listens there: start the reader before the capture", err)
+	}
 	return s, err
 }
 

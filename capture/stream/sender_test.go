@@ -444,3 +444,18 @@ func TestFeedClientPartOfBatch(t *testing.T) {
 		t.Errorf("of %d bytes %+v has arrived: %v", conn.taken(), c.arrived, err)
 	}
 }
+
+// A peer that is not there yet is said before anything is captured, with what to do.
+func TestSenderRefused(t *testing.T) {
+	feedTest(t)
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	nobody := l.Addr().String()
+	l.Close()
+	_, err = NewSender(nobody, nil, func(error) {}, Options{})
+	if err == nil || !strings.HasSuffix(err.Error(), "connection refused: nothing listens there: start the reader before the capture") {
+		t.Error(err)
+	}
+}

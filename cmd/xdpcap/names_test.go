@@ -32,7 +32,7 @@ func TestNamesAreEscaped(t *testing.T) {
 		{[]string{"-i", "\x1b[1m"}, `interface "\x1b[1m" does not exist`},
 		{[]string{"-i", name, "-w", file + "/x"}, `\x1b[2Ja\nb.pcapng/x: not a directory`},
 		{[]string{"-F", file + "/x"}, `\x1b[2Ja\nb.pcapng/x: not a directory`},
-		{[]string{"-i", name, "-c", "\x1b[1m"}, `-c \x1b[1m: must be 0 or a positive whole number`},
+		{[]string{"-i", name, "-c", "\x1b[1m"}, `-c \x1b[1m: must be a positive whole number`},
 		{[]string{"-i", name, "--\x1b[1m"}, `unknown flag: --\x1b[1m`},
 		{[]string{"-i", name, "tcp", "\x1b[1m"}, "^"},
 	} {

@@ -204,7 +204,7 @@ func TestReasonMapFlags(t *testing.T) {
 	pair := testnet.MustPair(t, testnet.PairOptions{})
 	for args, want := range map[string]string{
 		"-i rx0 --reason-map=":                             `xdpcap: --reason-map "": must not be empty; `,
-		"-i rx0 --reason-map reasons":                      "xdpcap: rx0 runs no XDP program that could be traced: omit --rx-capture, --program, --verdict, --slower-than and --reason-map to capture at its XDP hook\n",
+		"-i rx0 --reason-map reasons":                      "xdpcap: rx0 runs no XDP program that could be traced: omit --rx-capture, --program, --reason-map, and verdicts and run times (--verdict, --slower-than, in --trigger and --sample) to capture at its XDP hook\n",
 		"-i rx0 --reason-map reasons --rx-capture entry":   "xdpcap: --reason-map: only packets that leave a program have its reason: add --rx-capture exit\n",
 		"--hook /sys/fs/bpf/none --reason-map reasons":     "xdpcap: --reason-map and --hook: a hook map has no reasons: trace the program that calls it, with -i\n",
 		"-i rx0 --reason-map reasons -Q out":               "xdpcap: -Q out and --reason-map: this flag is for received packets: ",

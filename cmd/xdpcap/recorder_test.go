@@ -219,6 +219,7 @@ func TestRecorderMistakes(t *testing.T) {
 		{"--ring 64M -w -", "--ring: each trigger makes a file: add -w FILE, for FILE-1, FILE-2 and so on"},
 		{"--ring 1M -w x -C 10", "-C and --ring: each trigger makes a file: choose one"},
 		{"--ring 1M -w x -z gzip", "-z and --ring: each trigger makes a file: choose one"},
+		{"--ring 0 -w x", "--ring 0: must be at least 1M"},
 		{"--ring 10k -w x", "--ring 10240: must be at least 1M"},
 		{"--ring 9000G -w x", "--ring: a recorder of 9216000 MiB would leave less than a quarter of the available memory, which is "},
 		{"--trigger drop -w x", "--trigger: nothing is kept in memory: add --ring SIZE"},

@@ -13,7 +13,7 @@ func TestSettingsOfProcess(t *testing.T) {
 	pair := testnet.MustPair(t, testnet.PairOptions{})
 	for _, test := range []struct{ count, want string }{
 		{"1", "listening on " + pair.RxName},
-		{"x", "xdpcap: XDPCAP_COUNT: -c x: must be 0 or a positive whole number"},
+		{"x", "xdpcap: XDPCAP_COUNT: -c x: must be a positive whole number"},
 	} {
 		cmd := command("stats", "--interval", "20ms")
 		cmd.Env = append(cmd.Env, "XDPCAP_INTERFACE="+pair.RxName, "XDPCAP_COUNT="+test.count)

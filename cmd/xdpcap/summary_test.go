@@ -50,7 +50,7 @@ func TestJSONFailedStart(t *testing.T) {
 		{"-i rx0 tcp port", "syntax error"},
 		{"", "which interface? -i NAME"},
 		{"-i rx0 -c 0", "-c 0: must be at least 1"},
-		{"-i rx0 -c many", "-c many: must be 0 or a positive whole number"},
+		{"-i rx0 -c many", "-c many: must be a positive whole number"},
 	} {
 		for _, to := range []string{onStderr, file} {
 			status, said := start(t, pair.Rx, nil, append(strings.Fields(test.args), "--json="+to)...).wait()

@@ -16,10 +16,10 @@ func TestFlagErrors(t *testing.T) {
 	testnet.SkipEmulated(t)
 	// No interface has these names, so that a command which takes such a value attaches nothing.
 	for _, test := range []struct{ args, want string }{
-		{"-c -5", "-c -5: must be 0 or a positive whole number; see xdpcap --help"},
-		{"-c 1.5", "-c 1.5: must be 0 or a positive whole number; see xdpcap --help"},
+		{"-c -5", "-c -5: must be a positive whole number; see xdpcap --help"},
+		{"-c 1.5", "-c 1.5: must be a positive whole number; see xdpcap --help"},
 		{"-c 99999999999999999999", "-c 99999999999999999999: is too large a number; see xdpcap --help"},
-		{"--sample -1", "--sample -1: must be 0 or a positive whole number; see xdpcap --help"},
+		{"--sample -1", "--sample -1: must be a positive whole number; see xdpcap --help"},
 		{"--sample 4294967296", "--sample 4294967296: is too large a number; see xdpcap --help"},
 		{"--duration x", "--duration x: must be a time above zero: 10 or 10s for ten seconds, 200ms, 5m, 1h30m; see xdpcap --help"},
 		{"--duration -1", "--duration -1: must be a time above zero: 10 or 10s for ten seconds, 200ms, 5m, 1h30m; see xdpcap --help"},
@@ -50,10 +50,13 @@ func TestFlagErrors(t *testing.T) {
 		{"bench fast", `xdpcap bench takes no argument "fast"; see xdpcap bench --help`},
 		{"statss -i none0", `"statss" is neither a command nor a filter: did you mean xdpcap stats?`},
 		{"-i none0 latancy", `"latancy" is neither a command nor a filter: did you mean xdpcap latency?`},
+		{"-i none0 cuont", `"cuont" is neither a command nor a filter: did you mean xdpcap count?`},
+		{"raed", `"raed" is neither a command nor a filter: did you mean xdpcap read?`},
 		{"interface", `"interface" is neither a command nor a filter: did you mean xdpcap interfaces?`},
 		{"-i none0 -B 1k", fmt.Sprintf("-B: 1024 bytes for each CPU: must be %d KiB to %d MiB, such as -B 8M", capture.MinBuffer>>10, capture.MaxBuffer>>20)},
 		{"count lo", `xdpcap count: "lo" is no filter: an interface is given as -i lo; see xdpcap count --help`},
 		{"stats -i none0 tcp port 443", "xdpcap stats takes no filter: see how many packets match with xdpcap -i NAME --account 'tcp port 443'"},
+		{"drops -i none0 udp", "xdpcap drops takes no filter: see the lost packets that match with xdpcap -i NAME --drops udp"},
 		{"version", `there is no command "version": say xdpcap --version`},
 		{"merge a b", `there is no command "merge": say xdpcap read -w OUT FILE...`},
 		{"a.pcapng", "a.pcapng is a file: read it with xdpcap read a.pcapng"},

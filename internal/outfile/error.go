@@ -51,6 +51,12 @@ func explainOpen(path string, err error) error {
 	if errors.Is(err, unix.EROFS) {
 		return fmt.Errorf("%w: choose another directory", err)
 	}
+	if errors.Is(err, unix.ENOENT) {
+		return fmt.Errorf("%w: create its directory first, or choose another", err)
+	}
+	if errors.Is(err, unix.EISDIR) {
+		return fmt.Errorf("%w: name a file in it", err)
+	}
 	return fmt.Errorf("%w: choose a file that this user can write", err)
 }
 

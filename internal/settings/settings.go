@@ -146,6 +146,18 @@ func isNull(info fs.FileInfo) bool {
 	return ok && info.Mode()&fs.ModeCharDevice != 0 && stat.Rdev == unix.Mkdev(1, 3)
 }
 
+// noFlag is the error of a line for a flag that no command has, or whose name is written as on the
+// command line.
+func noFlag(from, name string) error {
+	if long, dashed := strings.CutPrefix(name, "--"); dashed {
+		return fmt.Errorf("%s: %s: write %s, without --", from, name, long)
+	}
+	if strings.HasPrefix(name, "-") || len(name) == 1 {
+		return fmt.Errorf("%s: %s: write the flag's long name, without --", from, name)
+	}
+	return fmt.Errorf("%s: no command has a flag --%s", from, name)
+}
+
 // read reads lines of the form "flag = value". Empty lines, and those that begin with
 // #, are comments.
 func (f Files) read(path string, flags []string) (all []Setting, err error) {
@@ -167,7 +179,7 @@ func (f Files) read(path string, flags []string) (all []Setting, err error) {
 		case !ok:
 			return nil, fmt.Errorf("%s: %q has no =: a line is FLAG = VALUE", from, line)
 		case !slices.Contains(flags, name):
-			return nil, fmt.Errorf("%s: no command has a flag --%s", from, name)
+			return nil, noFlag(from, name)
 		case isPowerful(name) && !f.isOfMachine(path):
 			return nil, powerfulError(name, from)
 		}

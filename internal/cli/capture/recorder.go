@@ -1,6 +1,7 @@
 package capture
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"os"
@@ -88,7 +89,7 @@ func (c *Options) checkRecorder(given func(flag string) bool) error {
 	case !given("ring"):
 		return nil
 	case o.size.Bytes < recorder.MinSize:
-		return fmt.Errorf("--ring %s: must be at least %dM", o.size.String(), recorder.MinSize>>20)
+		return fmt.Errorf("--ring %s: must be at least %dM", cmp.Or(o.size.String(), "0"), recorder.MinSize>>20)
 	case write == "" || frame.IsStdout(write):
 		return errors.New("--ring: each trigger makes a file: add -w FILE, for FILE-1, FILE-2 and so on")
 	case len(c.Files()) > 1:

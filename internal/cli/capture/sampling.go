@@ -54,7 +54,7 @@ func parseOneIn(text string) (uint32, error) {
 	case errors.Is(err, strconv.ErrRange):
 		return 0, errors.New("is too large a number")
 	case err != nil:
-		return 0, errors.New("must be 0 or a positive whole number")
+		return 0, errors.New("must be a positive whole number")
 	}
 	return uint32(n), nil
 }

@@ -29,7 +29,8 @@ A setting applies to every command whose flag takes the value: count = 10 applie
 but not to the capture, whose --count takes no number. The table names these commands; xdpcap is the
 capture. A value that no command takes is an error. Set a flag without a value to true or false, and
 --verbose to a number. Give a flag that may be repeated one line in the file for each value.
-XDPCAP_CONFIG=FILE reads that file instead of both; XDPCAP_CONFIG=/dev/null reads none.
+XDPCAP_CONFIG=FILE reads that file instead of both; XDPCAP_CONFIG=/dev/null reads none. A variable
+that has the name of no flag is ignored: config does not list it.
 
 Root ignores a file that belongs to another user, or that others may write. --no-sandbox,
 --postrotate-command, --relinquish-privileges, --netns and --pod can be set only on the command line

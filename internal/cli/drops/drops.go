@@ -53,7 +53,7 @@ func New(p *frame.Process) *cobra.Command {
 		Short:   "Count lost packets, from the card to the socket",
 		Long:    dropsHelp,
 		Example: dropsExamples,
-		Args:    frame.NoArguments,
+		Args:    frame.NoFilter("see the lost packets that match with xdpcap -i NAME --drops"),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := o.CheckPod(cmd.Flags(), o.interfaces); err != nil {
 				return err

@@ -15,12 +15,20 @@ import (
 // NoArguments refuses the arguments of a command that takes only flags. Its error helps people who
 // give an interface without -i, or a filter.
 func NoArguments(cmd *cobra.Command, args []string) error {
+	return NoFilter("see how many packets match with xdpcap -i NAME --account")(cmd, args)
+}
+
+// NoFilter is NoArguments with the command that takes a filter instead, and what it is for.
+func NoFilter(instead string) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error { return refuseArguments(cmd, args, instead) }
+}
+
+func refuseArguments(cmd *cobra.Command, args []string, instead string) error {
 	switch {
 	case len(args) == 0:
 		return nil
 	case isFilter(args) && cmd.Flags().Lookup("interface") != nil:
-		return fmt.Errorf("%s takes no filter: see how many packets match with xdpcap -i NAME --account %s",
-			cmd.CommandPath(), escape.ShellWord(strings.Join(args, " ")))
+		return fmt.Errorf("%s takes no filter: %s %s", cmd.CommandPath(), instead, escape.ShellWord(strings.Join(args, " ")))
 	case cmd.Flags().Lookup("interface") != nil:
 		return fmt.Errorf("%s takes no argument %q: an interface is given as -i %s; see %s --help",
 			cmd.CommandPath(), args[0], args[0], cmd.CommandPath())
@@ -89,5 +97,20 @@ func MeantBy(root *cobra.Command, word string) string {
 	for _, name := range root.SuggestionsFor(word) {
 		return name
 	}
+	for _, c := range root.Commands() {
+		if c.IsAvailableCommand() && isSwapped(word, c.Name()) {
+			return c.Name()
+		}
+	}
 	return ""
+}
+
+// isSwapped tells whether a word is another one with two neighbouring letters swapped.
+func isSwapped(word, other string) bool {
+	for i := 1; i < len(word); i++ {
+		if word[:i-1]+word[i:i+1]+word[i-1:i]+word[i+1:] == other {
+			return true
+		}
+	}
+	return false
 }

@@ -67,7 +67,7 @@ func expected(e *pflag.InvalidValueError) string {
 		if tooLarge {
 			return "is too large a number"
 		}
-		return "must be 0 or a positive whole number"
+		return "must be a positive whole number"
 	case "int", "count":
 		if tooLarge {
 			return "is too large a number"
