@@ -11,6 +11,8 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/xdpcap/xdpcap/capture"
 	"github.com/xdpcap/xdpcap/internal/testnet"
 )
@@ -448,12 +450,19 @@ func TestFeedClientPartOfBatch(t *testing.T) {
 // A peer that is not there yet is said before anything is captured, with what to do.
 func TestSenderRefused(t *testing.T) {
 	feedTest(t)
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	socket, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
-	nobody := l.Addr().String()
-	l.Close()
+	defer unix.Close(socket)
+	if err := unix.Bind(socket, &unix.SockaddrInet4{Addr: [4]byte{127, 0, 0, 1}}); err != nil { // so that nobody else has the port
+		t.Fatal(err)
+	}
+	bound, err := unix.Getsockname(socket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	nobody := fmt.Sprintf("127.0.0.1:%d", bound.(*unix.SockaddrInet4).Port)
 	_, err = NewSender(nobody, nil, func(error) {}, Options{})
 	if err == nil || !strings.HasSuffix(err.Error(), "connection refused: nothing listens there: start the reader before the capture") {
 		t.Error(err)
