@@ -11,7 +11,8 @@ import (
 //
 //	Seen = FilteredOut + NotSampled + Lost + Invalid + Captured
 //
-// holds exactly; if it ever does not, Unexplained is the difference. Before the end, Pending is.
+// holds exactly; if it ever does not, Unexplained is the difference. Before the end, Seen also
+// counts packets that are on their way: Pending says how many.
 type Account struct {
 	Seen        uint64 // packets that reached the sampling program
 	FilteredOut uint64 // the filter did not match
@@ -43,8 +44,8 @@ func (a Account) Dropped() uint64 { return a.Lost - a.NotTaken }
 // Matched is how many packets the filter accepted.
 func (a Account) Matched() uint64 { return a.Seen - min(a.Seen, a.FilteredOut) }
 
-// Pending is how many packets are on their way while the session runs, in a ring or to an output.
-// They are counted only in Seen. It is 0 once the session has ended.
+// Pending is how many packets are on their way, in a ring or to an output. Of all numbers only Seen
+// counts them. Once the session has ended, no packet is on its way, and Pending is 0.
 func (a Account) Pending() uint64 {
 	if a.Unexplained != 0 {
 		return 0
@@ -52,7 +53,7 @@ func (a Account) Pending() uint64 {
 	return a.Seen - min(a.Seen, a.Explained())
 }
 
-// Equation is the account in words, as files and the end of a capture show it.
+// Equation is the account in words, as files show it, and a capture at SIGUSR1 and at its end.
 func (a Account) Equation() string {
 	text := fmt.Sprintf("%d seen = %d filtered out + %d not sampled + %d lost + %d invalid + %d captured",
 		a.Seen, a.FilteredOut, a.NotSampled, a.Lost, a.Invalid, a.Captured)

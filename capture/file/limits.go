@@ -56,8 +56,8 @@ func (f *File) reserve() int64 {
 }
 
 // grantNext returns an error if there is no room for the header and statistics of the next file
-// besides the statistics of the current one. A ring always goes on: if there is no room, it removes
-// its oldest file, which may be the current one, as soon as more packets come.
+// besides the statistics of the current one. A ring never ends for want of room: when more packets
+// come, it removes its oldest file, which may be the current one.
 func (f *File) grantNext() error {
 	if f.rotation.Keep > 0 {
 		return nil

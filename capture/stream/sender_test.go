@@ -447,7 +447,7 @@ func TestFeedClientPartOfBatch(t *testing.T) {
 	}
 }
 
-// A peer that is not there yet is said before anything is captured, with what to do.
+// If nobody listens at the address, NewSender says so, and what to do, before anything is captured.
 func TestSenderRefused(t *testing.T) {
 	feedTest(t)
 	socket, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)

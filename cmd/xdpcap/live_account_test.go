@@ -16,7 +16,7 @@ import (
 
 // While a capture runs, SIGUSR1 and /metrics count as captured what has arrived at each output.
 // That is everything for a file. For a pipe or a stream that nobody reads, it is what the kernel
-// holds. The rest is pending, so that the account adds up.
+// holds. The account counts all other packets as pending, so it adds up.
 func TestLiveAccounts(t *testing.T) {
 	skipEmulated(t)
 	for _, order := range []string{"file pipe stream", "stream file pipe", "pipe stream file"} {

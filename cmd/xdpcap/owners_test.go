@@ -113,6 +113,9 @@ func TestOwners(t *testing.T) {
 						oneLine(t, status, stderr, dir, map[bool]string{true: "read-only file system", false: "permission denied"}[place.readOnly])
 						if !place.readOnly {
 							oneLine(t, status, stderr, []string{"root without capabilities", "user nobody", "root without capabilities"}[i])
+							if !way.single {
+								oneLine(t, status, stderr, []string{"(--no-sandbox)", "(--no-sandbox without -Z)", "(--no-sandbox)"}[i])
+							}
 						}
 						if left, _ := os.ReadDir(dir); len(left) > 0 {
 							t.Errorf("it has left %v", left)

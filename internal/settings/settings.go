@@ -146,8 +146,8 @@ func isNull(info fs.FileInfo) bool {
 	return ok && info.Mode()&fs.ModeCharDevice != 0 && stat.Rdev == unix.Mkdev(1, 3)
 }
 
-// noFlag is the error of a line for a flag that no command has, or whose name is written as on the
-// command line.
+// noFlag is the error of a line whose name no flag has. People write --count or c, as they do on
+// the command line: the error then asks for the long name.
 func noFlag(from, name string) error {
 	if long, dashed := strings.CutPrefix(name, "--"); dashed {
 		return fmt.Errorf("%s: %s: write %s, without --", from, name, long)

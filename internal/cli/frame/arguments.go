@@ -12,28 +12,26 @@ import (
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
-// NoArguments refuses the arguments of a command that takes only flags. Its error helps people who
-// give an interface without -i, or a filter.
-func NoArguments(cmd *cobra.Command, args []string) error {
-	return NoFilter("see how many packets match with xdpcap -i NAME --account")(cmd, args)
-}
+// NoArguments refuses the arguments of a command that takes only flags. It advises people who give
+// a filter to count the matching packets with a capture.
+var NoArguments = NoFilter("see how many packets match with xdpcap -i NAME --account")
 
-// NoFilter is NoArguments with the command that takes a filter instead, and what it is for.
-func NoFilter(instead string) cobra.PositionalArgs {
-	return func(cmd *cobra.Command, args []string) error { return refuseArguments(cmd, args, instead) }
-}
-
-func refuseArguments(cmd *cobra.Command, args []string, instead string) error {
-	switch {
-	case len(args) == 0:
-		return nil
-	case isFilter(args) && cmd.Flags().Lookup("interface") != nil:
-		return fmt.Errorf("%s takes no filter: %s %s", cmd.CommandPath(), instead, escape.ShellWord(strings.Join(args, " ")))
-	case cmd.Flags().Lookup("interface") != nil:
-		return fmt.Errorf("%s takes no argument %q: an interface is given as -i %s; see %s --help",
-			cmd.CommandPath(), args[0], args[0], cmd.CommandPath())
+// NoFilter refuses the arguments of a command that takes only flags. Its error helps people who
+// give an interface without -i, or a filter. The advice for a filter ends with a command, to which
+// the filter is added.
+func NoFilter(advice string) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		switch {
+		case len(args) == 0:
+			return nil
+		case isFilter(args) && cmd.Flags().Lookup("interface") != nil:
+			return fmt.Errorf("%s takes no filter: %s %s", cmd.CommandPath(), advice, escape.ShellWord(strings.Join(args, " ")))
+		case cmd.Flags().Lookup("interface") != nil:
+			return fmt.Errorf("%s takes no argument %q: an interface is given as -i %s; see %s --help",
+				cmd.CommandPath(), args[0], args[0], cmd.CommandPath())
+		}
+		return fmt.Errorf("%s takes no argument %q; see %s --help", cmd.CommandPath(), args[0], cmd.CommandPath())
 	}
-	return fmt.Errorf("%s takes no argument %q; see %s --help", cmd.CommandPath(), args[0], cmd.CommandPath())
 }
 
 // FilterArguments refuses an interface among the arguments of a command that takes a filter.
@@ -105,7 +103,8 @@ func MeantBy(root *cobra.Command, word string) string {
 	return ""
 }
 
-// isSwapped tells whether a word is another one with two neighbouring letters swapped.
+// isSwapped tells whether a word becomes the other one when two of its neighbouring letters are
+// swapped.
 func isSwapped(word, other string) bool {
 	for i := 1; i < len(word); i++ {
 		if word[:i-1]+word[i:i+1]+word[i-1:i]+word[i+1:] == other {

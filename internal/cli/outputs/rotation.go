@@ -124,14 +124,8 @@ func (o *Options) Rotation(given func(flag string) bool) (*file.Rotation, error)
 		return nil, errors.New("-C 0: must be at least 1, which is a million bytes")
 	case r.Every%time.Second != 0:
 		return nil, fmt.Errorf("-G %v: must be whole seconds", r.Every)
-	case r.Every > 0 && rotation.Files != 1 && (r.files != 1 || r.size.Bytes > 0) && !hasTime(o.Write):
-		stem, format, compression := file.SplitName(o.Write)
-		return nil, fmt.Errorf("-G %v: -w %s has no time in it, so each file would overwrite the one before: "+
-			"say -w %s_%%F_%%T%s%s, or -b duration:%.0f instead of -G, which numbers the files",
-			r.Every, o.Write, stem, format, compression, r.Every.Seconds())
 	case r.Every > 0 && rotation.Files != 1 && (r.files != 1 || r.size.Bytes > 0) && !changesEach(o.Write, r.Every):
-		return nil, fmt.Errorf("-G %v: -w %s can name two files in a row alike, and the second would overwrite the first: "+
-			"say %%F_%%T in the name, or -b duration:%.0f instead of -G, which numbers the files", r.Every, o.Write, r.Every.Seconds())
+		return nil, r.sameNames(o.Write)
 	case given("file-count") && r.size.Bytes == 0 && r.Every == 0:
 		return nil, errors.New("-W: nothing says when the next file begins: add -C SIZE or -G SECONDS")
 	case tcpdumps && len(r.begins) > 0:
@@ -234,6 +228,18 @@ func (r *rotationOptions) FirstName(path string) string {
 	return r.tcpdumpName(path)(file.Place{Period: time.Now()})
 }
 
+// sameNames is the error of a name that files of -G have in common.
+func (r *rotationOptions) sameNames(path string) error {
+	if hasTime(path) {
+		return fmt.Errorf("-G %v: -w %s can name two files in a row alike, and the second would overwrite the first: "+
+			"say %%F_%%T in the name, or -b duration:%.0f instead of -G, which numbers the files", r.Every, path, r.Every.Seconds())
+	}
+	stem, format, compression := file.SplitName(path)
+	return fmt.Errorf("-G %v: -w %s has no time in it, so each file would overwrite the one before: "+
+		"say -w %s_%%F_%%T%s%s, or -b duration:%.0f instead of -G, which numbers the files",
+		r.Every, path, stem, format, compression, r.Every.Seconds())
+}
+
 // hasTime says whether the name of a file changes with the time.
 func hasTime(path string) bool {
 	one := time.Date(2001, 2, 3, 4, 5, 6, 0, time.UTC)
@@ -241,11 +247,13 @@ func hasTime(path string) bool {
 	return strftime.Format(path, one) != strftime.Format(path, other)
 }
 
-// changesEach says whether each period gives a file another name than the one before, at whatever
-// time it begins. The worst is the first instant of a year, month, week, day, hour and minute.
+// changesEach says whether each file has another name than the one before, whenever the first file
+// begins. It compares two files that begin on 1 January 2001, a Monday, at midnight and one period
+// later. A minute, an hour, a day, a week, a month and a year begin at that midnight. So if the
+// finest of these in the name is longer than a period, the second file begins within it, too.
 func changesEach(path string, period time.Duration) bool {
-	monday := time.Date(2001, 1, 1, 0, 0, 0, 0, time.UTC)
-	return strftime.Format(path, monday) != strftime.Format(path, monday.Add(period))
+	midnight := time.Date(2001, 1, 1, 0, 0, 0, 0, time.UTC)
+	return strftime.Format(path, midnight) != strftime.Format(path, midnight.Add(period))
 }
 
 // digits is the number of digits in tcpdump's numbers; 0 = as many as they need.

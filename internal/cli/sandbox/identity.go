@@ -66,12 +66,12 @@ func (o *Options) Try(do func() error) error {
 	if o.box == nil || os.Geteuid() != 0 || !errors.Is(err, fs.ErrPermission) {
 		return err
 	}
-	without := ""
+	instead := "--no-sandbox"
 	if o.user != "" {
-		without = " without -Z"
+		instead += " without -Z"
 	}
 	return fmt.Errorf("as %s: %w: the capture must do this for each further file: choose another directory or user (-Z), "+
-		"or keep root's rights (--no-sandbox%s)", o.who(), err, without)
+		"or keep root's rights (%s)", o.who(), err, instead)
 }
 
 // Opener opens files that are written later, with the rights of the user that the capture becomes.
