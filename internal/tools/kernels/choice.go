@@ -7,74 +7,56 @@ import (
 	"strings"
 )
 
-// A row chooses tests of a package.
-type row struct {
-	pkg   string // its directory
-	tests string // their names, separated by spaces
-}
-
-// A set is which of the chosen tests are run.
-type set struct {
+// A choice is which rows of chosen.go are run, and which of their tests.
+type choice struct {
 	quick bool
 	run   string // a regular expression, as go test -run takes it; "" = all
 }
 
-// rows returns the rows of the set for a kernel.
-func (s set) rows(k kernel) []row {
+func (c choice) rows(k kernel) []row {
+	arm64 := k.arch.name == "arm64"
 	switch {
-	case s.quick && k.arch.name == "arm64":
+	case c.quick && arm64:
 		return quickOnARM64
-	case s.quick:
+	case c.quick:
 		return quick
+	case arm64:
+		return slices.Concat(quickOnARM64, quick, more)
 	}
 	return slices.Concat(quick, more)
 }
 
-// choose returns the tests of the set that a kernel runs, by package in the order of the list.
-func (s set) choose(k kernel) (chosen []test, err error) {
-	top, sub, isSub := strings.Cut(s.run, "/")
+// tests returns what a kernel runs, by package in the order of the rows.
+func (c choice) tests(k kernel) (tests []test, err error) {
+	top, sub, isSub := strings.Cut(c.run, "/")
 	names, err := regexp.Compile(top)
 	if err != nil {
 		return nil, fmt.Errorf("-run: %w", err)
 	}
-	for _, r := range s.rows(k) {
-		i := slices.IndexFunc(chosen, func(t test) bool { return t.Package == r.pkg })
+	for _, r := range c.rows(k) {
+		if r.only != "" && r.only != k.version && !k.extra {
+			continue
+		}
 		for name := range strings.FieldsSeq(r.tests) {
-			if !names.MatchString(name) || leftOut(k, r.pkg, name) {
+			i := slices.IndexFunc(tests, func(t test) bool { return t.Package == r.pkg })
+			if !names.MatchString(name) || i >= 0 && slices.Contains(tests[i].names, name) {
 				continue
 			}
 			if i < 0 {
-				i = len(chosen)
-				chosen = append(chosen, test{Package: r.pkg, Binary: k.arch.binary(r.pkg)})
+				i = len(tests)
+				tests = append(tests, test{Package: r.pkg, Binary: k.arch.binary(r.pkg)})
 			}
-			chosen[i].names = append(chosen[i].names, name)
+			tests[i].names = append(tests[i].names, name)
 		}
 	}
-	if len(chosen) == 0 {
-		return nil, fmt.Errorf("no test that is chosen for kernel %s matches -run %q", k.version, s.run)
+	if len(tests) == 0 {
+		return nil, fmt.Errorf("no test that chosen.go has for kernel %s matches -run %q", k.version, c.run)
 	}
-	for i := range chosen {
-		chosen[i].Run = "^(" + strings.Join(chosen[i].names, "|") + ")$"
+	for i, t := range tests {
+		tests[i].Run = "^(" + strings.Join(t.names, "|") + ")$"
 		if isSub {
-			chosen[i].Run += "/" + sub
+			tests[i].Run += "/" + sub
 		}
 	}
-	return chosen, nil
-}
-
-// leftOut says whether another kernel of those that are always tested runs the test instead.
-func leftOut(k kernel, pkg, name string) bool {
-	if k.extra {
-		return false
-	}
-	for version, rows := range alone {
-		if version != k.version && slices.ContainsFunc(rows, func(r row) bool { return r.has(pkg, name) }) {
-			return true
-		}
-	}
-	return false
-}
-
-func (r row) has(pkg, name string) bool {
-	return r.pkg == pkg && slices.Contains(strings.Fields(r.tests), name)
+	return tests, nil
 }

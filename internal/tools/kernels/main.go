@@ -39,20 +39,20 @@ func main() {
 		guestMain()
 		return
 	}
-	var s set
-	flag.BoolVar(&s.quick, "quick", false, "run only the tests of `make test`")
-	flag.StringVar(&s.run, "run", "", "run only those of the tests that match `REGEXP`")
+	var c choice
+	flag.BoolVar(&c.quick, "quick", false, "run only the tests of `make test`")
+	flag.StringVar(&c.run, "run", "", "run only those of the tests that match `REGEXP`")
 	limit := flag.Duration("timeout", kernelLimit, "time for one kernel, boot and tests")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	if err := testKernels(ctx, flag.Args(), s, *limit); err != nil {
+	if err := testKernels(ctx, flag.Args(), c, *limit); err != nil {
 		fmt.Fprintln(os.Stderr, "kernels:", err)
 		os.Exit(1)
 	}
 }
 
-func testKernels(ctx context.Context, versions []string, s set, limit time.Duration) error {
+func testKernels(ctx context.Context, versions []string, c choice, limit time.Duration) error {
 	kernels, err := choose(versions)
 	if err != nil {
 		return err
@@ -60,7 +60,7 @@ func testKernels(ctx context.Context, versions []string, s set, limit time.Durat
 	tests := make([][]test, len(kernels))
 	packages := make(map[*architecture][]string)
 	for i, k := range kernels {
-		if tests[i], err = s.choose(k); err != nil {
+		if tests[i], err = c.tests(k); err != nil {
 			return err
 		}
 		for _, t := range tests[i] {
