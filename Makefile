@@ -21,7 +21,7 @@ GO_BUILD = $(GO) build -trimpath -buildvcs=false -ldflags '-s -w -X github.com/x
 GENERATE_PACKAGES := clang-19 llvm-19 clang-format-19 libbpf-dev
 RACE_PACKAGES     := gcc libc6-dev
 TEST_PACKAGES     := tcpdump tshark iproute2 groff-base
-KERNELS_PACKAGES  := $(TEST_PACKAGES) qemu-system-x86 kmod xz-utils debian-archive-keyring
+KERNELS_PACKAGES  := qemu-system-x86 kmod xz-utils debian-archive-keyring
 ARM64_PACKAGES    := qemu-system-arm
 BENCH_PACKAGES    := $(TEST_PACKAGES) xdp-tools netsniff-ng
 HOST_PACKAGES     := prometheus systemd pmacct jq yq libcap2-bin openssh-client runc skopeo umoci \
@@ -59,7 +59,7 @@ TEST_FLAGS = -count=1 -timeout 60m
 # the emulated machines, which always have work, would take twice as long beside two busy processes.
 # All packages are installed first, because only one apt can run.
 test: ## run all tests, as root; installs what they need where it is missing
-	@$(call need,$(GENERATE_PACKAGES) $(KERNELS_PACKAGES) $(HOST_PACKAGES) $(RACE_PACKAGES))
+	@$(call need,$(GENERATE_PACKAGES) $(TEST_PACKAGES) $(KERNELS_PACKAGES) $(HOST_PACKAGES) $(RACE_PACKAGES))
 	@$(SUDO) true # asks for the password before two commands need it at once
 	@$(MAKE) --no-print-directory -j3 URGENT='nice -n -5' test-host test-race test-kernels-quick
 

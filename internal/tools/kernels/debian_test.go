@@ -7,6 +7,7 @@ import (
 )
 
 func TestChoose(t *testing.T) {
+	t.Parallel()
 	for _, test := range []struct {
 		name     string
 		versions []string
@@ -32,15 +33,17 @@ func TestChoose(t *testing.T) {
 	}
 }
 
-// partsIn finds the packages of the kernel in the field Depends.
 func TestKernelParts(t *testing.T) {
-	const shown = `Package: linux-image-cloud-amd64
-Version: 6.12.5-1
-Depends: linux-binary-6.12.5-cloud-amd64 (= 6.12.5-1), linux-modules-6.12.5-cloud-amd64, linux-base-6.12.5-cloud-amd64, initramfs-tools | dracut, linux-base (>= 4.3~)
-Recommends: linux-image-9.9-other
+	t.Parallel()
+	const list = `linux-image-6.12-cloud-amd64
+  Depends: linux-binary-6.12.5-cloud-amd64
+linux-binary-6.12.5-cloud-amd64
+ |Depends: <linux-initramfs-tool>
+  Depends: linux-base
+linux-base
 `
-	want := []string{"linux-binary-6.12.5-cloud-amd64", "linux-modules-6.12.5-cloud-amd64", "linux-base-6.12.5-cloud-amd64"}
-	if diff := cmp.Diff(want, partsIn(shown)); diff != "" {
+	want := []string{"linux-image-6.12-cloud-amd64", "linux-binary-6.12.5-cloud-amd64"}
+	if diff := cmp.Diff(want, partsIn(list)); diff != "" {
 		t.Error(diff)
 	}
 }

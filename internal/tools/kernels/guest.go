@@ -74,7 +74,8 @@ func runPlan() error {
 	if err := json.Unmarshal(list, &p); err != nil {
 		return err
 	}
-	port, err := openPort()
+	// Not the console, so that the kernel's messages do not get in between.
+	port, err := os.OpenFile(architectureOf(runtime.GOARCH).report, os.O_WRONLY|unix.O_NOCTTY, 0)
 	if err != nil {
 		return err
 	}
@@ -104,25 +105,6 @@ func text(err error) string {
 		return ""
 	}
 	return err.Error()
-}
-
-// openPort opens the port that carries the events, and sets it up to send bytes unchanged. It is not
-// the console, so that the kernel's messages do not get in between.
-func openPort() (*os.File, error) {
-	reportPort := architectureOf(runtime.GOARCH).report
-	port, err := os.OpenFile(reportPort, os.O_WRONLY|unix.O_NOCTTY, 0)
-	if err != nil {
-		return nil, err
-	}
-	settings, err := unix.IoctlGetTermios(int(port.Fd()), unix.TCGETS)
-	if err == nil {
-		settings.Oflag &^= unix.OPOST
-		err = unix.IoctlSetTermios(int(port.Fd()), unix.TCSETS, settings)
-	}
-	if err != nil {
-		return nil, errors.Join(fmt.Errorf("set up %s: %w", reportPort, err), port.Close())
-	}
-	return port, nil
 }
 
 // loadModules loads the modules in the order of their names, so that each comes after its
@@ -177,7 +159,7 @@ func (t test) run(port *os.File, kernel string) error {
 	cmd := exec.Command(filepath.Join(dir, filepath.Base(t.Binary)),
 		"-test.v=test2json", "-test.timeout="+packageLimit, "-test.parallel="+atOnce, "-test.run="+t.Run)
 	cmd.Dir = dir
-	cmd.Env = []string{"HOME=/tmp", "PATH=/bin", "XDPCAP_EMULATED=" + kernel, "XDPCAP=/bin/" + xdpcap}
+	cmd.Env = []string{"HOME=/tmp", "PATH=/bin:/sbin:/usr/bin:/usr/sbin", "XDPCAP_EMULATED=" + kernel, "XDPCAP=/bin/" + xdpcap}
 	out := struct{ io.Writer }{lines}
 	cmd.Stdout, cmd.Stderr = out, out
 	cmd.WaitDelay = 5 * time.Second // in case a process that the test left behind keeps the pipe open

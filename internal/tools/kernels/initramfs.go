@@ -93,34 +93,20 @@ func (a *archive) add(name string, mode cpio.FileMode, data []byte) {
 	}
 }
 
+// addFile adds a file or a link.
 func (a *archive) addFile(name, path string) {
-	data, err := os.ReadFile(path)
-	info, statErr := os.Stat(path)
-	if err = errors.Join(err, statErr); err != nil {
+	info, err := os.Lstat(path)
+	if err != nil {
 		a.err = errors.Join(a.err, err)
 		return
 	}
-	a.add(name, cpio.TypeReg|cpio.FileMode(info.Mode().Perm()), data)
-}
-
-// addTools adds the tools that tests call, with the libraries that they need.
-func (a *archive) addTools(arch *architecture) error {
-	root := arch.toolsRoot()
-	for _, tool := range tools {
-		path, err := findTool(root, tool)
-		if err != nil {
-			return err
-		}
-		a.addFile("bin/"+tool, path)
-		libraries, err := arch.libraries(root, path)
-		if err != nil {
-			return err
-		}
-		for _, lib := range libraries {
-			a.addFile(lib[1:], filepath.Join(root, lib))
-		}
+	if target, err := os.Readlink(path); err == nil {
+		a.add(name, cpio.TypeSymlink|0o777, []byte(target))
+		return
 	}
-	return nil
+	data, err := os.ReadFile(path)
+	a.err = errors.Join(a.err, err)
+	a.add(name, cpio.TypeReg|cpio.FileMode(info.Mode().Perm()), data)
 }
 
 // addTree adds the files below a directory, which need not exist.
