@@ -68,15 +68,16 @@ Linux 6.12 (6.12.5-cloud): 3 passed, 0 failed, 0 skipped, 60 s with its boot
 			name: "of tests that run at once, what the failed ones print is printed",
 			events: [][]event{modes[:1], stop, ran("capture", "TestModes/drop", "fail", 0, "    modes_test.go:44: lost"),
 				ran("capture", "TestModes", "fail", 0, "--- FAIL: TestModes (0.00s)"), ran("capture", "", "fail", 0, "FAIL"),
-				{{Action: actionExit, Package: "capture", Output: "exit status 1"}}, metered[:1], metered[2:], end},
+				{{Action: actionExit, Package: "capture", Output: "exit status 1"}}, metered, end},
 			want: `
     modes_test.go:44: lost
 --- FAIL: TestModes (0.00s)
 FAIL
 exit status 1
 FAIL  Linux 6.12  capture  0.0s  1 passed, 1 failed, 0 skipped
-ok    Linux 6.12  internal/meter  6.0s  0 passed, 1 failed, 0 skipped
-Linux 6.12 (6.12.5-cloud): 1 passed, 2 failed, 0 skipped, 60 s with its boot
+ok    Linux 6.12  internal/meter  6.0s  1 passed, 0 failed, 0 skipped
+slow on Linux 6.12: internal/meter TestActions: 5.1s
+Linux 6.12 (6.12.5-cloud): 2 passed, 1 failed, 0 skipped, 60 s with its boot
 `,
 			err: "tests of capture failed",
 		},
