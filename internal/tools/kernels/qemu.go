@@ -81,7 +81,8 @@ func boot(ctx context.Context, k kernel, initramfs string, chosen []test, out io
 		return fmt.Errorf("%w\n%sthe end of the report:\n%sthe end of the console, %s:\n%s",
 			err, stderr.String(), r.rest(), console, lastLines(console))
 	}
-	return r.verdict(chosen, k.maySkip(), time.Since(begin))
+	busy := cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()
+	return r.verdict(chosen, k.maySkip(), time.Since(begin), busy)
 }
 
 // lastLines returns the last 40 lines of a file.

@@ -143,7 +143,7 @@ const slowSeconds, mostSlow = 5, 10
 
 // verdict prints the closing lines, and returns an error if a test failed or one of the chosen did
 // not run: it no longer exists, or was skipped and maySkip is false.
-func (r *report) verdict(chosen []test, maySkip bool, took time.Duration) error {
+func (r *report) verdict(chosen []test, maySkip bool, took, busy time.Duration) error {
 	var failed, missing []string
 	var slow []*result
 	for _, t := range r.results {
@@ -160,7 +160,8 @@ func (r *report) verdict(chosen []test, maySkip bool, took time.Duration) error 
 	for _, t := range slow[:min(len(slow), mostSlow)] {
 		fmt.Fprintf(r.out, "slow on Linux %s: %s %s: %.1fs\n", r.version, t.pkg, t.test, t.seconds)
 	}
-	fmt.Fprintf(r.out, "Linux %s (%s): %s, %.0f s with its boot\n", r.version, r.release, r.counts(""), took.Seconds())
+	fmt.Fprintf(r.out, "Linux %s (%s): %s, %.0f s with its boot, %.0f s of a processor\n",
+		r.version, r.release, r.counts(""), took.Seconds(), busy.Seconds())
 	for _, t := range chosen {
 		for _, name := range t.names {
 			if of := r.byName[t.Package+" "+name]; of == nil || of.action == "skip" && !maySkip {

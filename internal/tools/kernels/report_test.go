@@ -61,7 +61,7 @@ ok    Linux 6.12  internal/meter  6.0s  1 passed, 0 failed, 0 skipped
 ok    Linux 6.12  capture  72.0s  2 passed, 0 failed, 0 skipped
 slow on Linux 6.12: capture TestModes: 71.2s
 slow on Linux 6.12: internal/meter TestActions: 5.1s
-Linux 6.12 (6.12.5-cloud): 3 passed, 0 failed, 0 skipped, 60 s with its boot
+Linux 6.12 (6.12.5-cloud): 3 passed, 0 failed, 0 skipped, 60 s with its boot, 40 s of a processor
 `,
 		},
 		{
@@ -77,7 +77,7 @@ exit status 1
 FAIL  Linux 6.12  capture  0.0s  1 passed, 1 failed, 0 skipped
 ok    Linux 6.12  internal/meter  6.0s  1 passed, 0 failed, 0 skipped
 slow on Linux 6.12: internal/meter TestActions: 5.1s
-Linux 6.12 (6.12.5-cloud): 2 passed, 1 failed, 0 skipped, 60 s with its boot
+Linux 6.12 (6.12.5-cloud): 2 passed, 1 failed, 0 skipped, 60 s with its boot, 40 s of a processor
 `,
 			err: "tests of capture failed",
 		},
@@ -91,7 +91,7 @@ panic: no card
 exit status 2
 FAIL  Linux 6.12  capture  0.0s  1 passed, 1 failed, 0 skipped
 slow on Linux 6.12: internal/meter TestActions: 5.1s
-Linux 6.12 (6.12.5-cloud): 2 passed, 1 failed, 0 skipped, 60 s with its boot
+Linux 6.12 (6.12.5-cloud): 2 passed, 1 failed, 0 skipped, 60 s with its boot, 40 s of a processor
 `,
 			err: "tests of capture failed",
 		},
@@ -103,7 +103,7 @@ ok    Linux 6.12  internal/meter  6.0s  1 passed, 0 failed, 0 skipped
 ok    Linux 6.12  capture  72.0s  0 passed, 0 failed, 1 skipped
 skipped on Linux 6.12: capture TestStop: stop_test.go:9: needs a card
 slow on Linux 6.12: internal/meter TestActions: 5.1s
-Linux 6.12 (6.12.5-cloud): 1 passed, 0 failed, 1 skipped, 60 s with its boot
+Linux 6.12 (6.12.5-cloud): 1 passed, 0 failed, 1 skipped, 60 s with its boot, 40 s of a processor
 `,
 			err: "do not exist or were skipped: capture TestStop, capture TestModes",
 		},
@@ -114,7 +114,7 @@ Linux 6.12 (6.12.5-cloud): 1 passed, 0 failed, 1 skipped, 60 s with its boot
 			want: `
 ok    Linux 6.12  capture  72.0s  0 passed, 0 failed, 1 skipped
 skipped on Linux 6.12: capture TestStop: stop_test.go:9: needs a card
-Linux 6.12 (6.12.5-cloud): 0 passed, 0 failed, 1 skipped, 60 s with its boot
+Linux 6.12 (6.12.5-cloud): 0 passed, 0 failed, 1 skipped, 60 s with its boot, 40 s of a processor
 `,
 			err: "do not exist or were skipped: capture TestModes, internal/meter TestActions",
 		},
@@ -128,7 +128,7 @@ Linux 6.12 (6.12.5-cloud): 0 passed, 0 failed, 1 skipped, 60 s with its boot
 			if err := r.complete(); err != nil {
 				t.Errorf("complete: %v", err)
 			}
-			checkError(t, test.err, r.verdict(chosen, test.maySkip, time.Minute))
+			checkError(t, test.err, r.verdict(chosen, test.maySkip, time.Minute, 40*time.Second))
 			if diff := cmp.Diff(test.want[1:], out.String()); diff != "" {
 				t.Error(diff)
 			}
