@@ -10,27 +10,25 @@ type row struct {
 // quick are the tests that `make test` runs in both kernels at once, in less than three minutes: each
 // hook, transport and counter command, the verifier, and the privileges. More than 40 are too many.
 var quick = []row{
-	// What programs return, record and count, packet by packet, by both transports.
+	// What programs return, record and count, and where they are attached.
 	{pkg: "capture", tests: `TestEveryHook TestProgram TestProgramLost TestInstructions TestTransports
 		TestStackDrops`},
 	{pkg: "internal/meter", tests: `TestActions TestProtocols TestBuiltin TestLatencyTraced TestExceptions`},
-	{pkg: "internal/drops", tests: `TestLossAtHook TestStackReasons`},
+	{pkg: "internal/drops", tests: `TestStackReasons`},
 	{pkg: "filter/ebpf", tests: `TestBufferEnds TestReplace`},
-
-	// Where programs are attached.
 	{pkg: "internal/xdp", tests: `TestAttachAuto TestHookMapSlot`},
 	{pkg: "internal/tc", tests: `TestAttachEgress TestKilled`},
-	{pkg: "cmd/xdpcap", tests: ` TestGenericMode TestHookMap TestDirections
-		TestEntryAndExit TestTraceChoices TestTailCall TestNetworkCard`},
+
+	// Captures and tracing.
+	{pkg: "cmd/xdpcap", tests: `TestGenericMode TestNetworkCard TestHookMap TestEntryAndExit TestTailCall`},
 
 	// The counter commands.
-	{pkg: "cmd/xdpcap", tests: `TestCountDirections TestLatencyTrace TestMonitor TestDrops TestStackDrops
-		TestBenchProgramCommand`},
+	{pkg: "cmd/xdpcap", tests: `TestCountDirections TestLatencyTrace TestMonitor TestDrops TestBenchProgramCommand`},
 	{pkg: "cmd/xdpcap", only: "6.1", tests: `TestCounterPrograms`},
 
-	// What a capture may do, and what it has given up.
+	// What a process may do, and what it has given up.
 	{pkg: "internal/privilege", tests: `TestEnter`},
-	{pkg: "cmd/xdpcap", tests: `TestUnprivileged TestUnprivilegedEgress TestCapabilities TestCountersKeepTracing`},
+	{pkg: "cmd/xdpcap", tests: `TestUnprivileged TestUnprivilegedEgress TestCountersKeepTracing`},
 	{pkg: "internal/support", tests: `TestTracingAgrees`},
 }
 
@@ -87,7 +85,7 @@ var more = []row{
 	{pkg: "internal/meter", only: "6.12", tests: `TestCasesMakeRoom TestMemConnect`},
 
 	{pkg: "internal/drops", tests: `TestLossOfIPv6 TestLossOfForwarded TestLossAbove TestLossWithoutDevice
-		TestLossAtHookOfCards TestLossAtHooks TestRenamed TestFullCPUMap TestGenericTx TestFlowsOfLosses
+		TestLossAtHook TestLossAtHookOfCards TestLossAtHooks TestRenamed TestFullCPUMap TestGenericTx TestFlowsOfLosses
 		TestFlowsOfNoLosses TestFlowsWithoutRoom TestHarmless TestLab TestLabOfCards TestQueues TestSockets
 		TestStackOthers TestStackEgress TestStackSegments TestFragments TestStackFirstNamespace TestStackForgets
 		TestVisibleHere`},
@@ -123,7 +121,7 @@ var more = []row{
 		TestHookMapOwnerLeaves TestHookMapErrors TestHookMapInUse TestHookMapVerdictThenSampling TestHookMapOwners TestHookMapElsewhere`},
 
 	// Tracing.
-	{pkg: "cmd/xdpcap", tests: `TestMapPrograms TestPairs TestTraceKilled TestDispatcher TestReplacedMain
+	{pkg: "cmd/xdpcap", tests: `TestMapPrograms TestTraceChoices TestPairs TestTraceKilled TestDispatcher TestReplacedMain
 		TestTraceAnotherXdpcap TestFollowTraced TestOutlet TestSlowerThan TestSlowerTrigger
 		TestReasonMap TestSFlowDiscards`},
 	{pkg: "cmd/xdpcap", only: "6.1", tests: `TestTraceOneOfSeveral TestVerdictThenSampling`},
@@ -135,9 +133,9 @@ var more = []row{
 		TestCompanionsAgree TestCompanionsSeeAll TestCompanionsOfTraced TestCompanionsOfOneProgram`},
 	{pkg: "cmd/xdpcap", only: "6.1", tests: `TestCountersFollow TestCountersInterfaceGone TestMonitorRecord`},
 	{pkg: "cmd/xdpcap", only: "6.12", tests: `TestCountersDispatcherChanges TestMonitorFollows TestSeveralInterfaces`},
-	{pkg: "cmd/xdpcap", tests: `TestReasonMapOfDrops TestStackDropsTraced`},
+	{pkg: "cmd/xdpcap", tests: `TestReasonMapOfDrops TestStackDrops TestStackDropsTraced`},
 
 	// Privileges.
 	{pkg: "cmd/xdpcap", tests: `TestInside TestInsideRead
-	 TestCountersKeepEgress TestLimits TestMissingPrivileges`},
+	 TestCountersKeepEgress TestCapabilities TestLimits TestMissingPrivileges`},
 }
