@@ -23,7 +23,8 @@ var quick = []row{
 	{pkg: "cmd/xdpcap", tests: `TestGenericMode TestNetworkCard TestHookMap TestEntryAndExit TestTailCall`},
 
 	// The counter commands.
-	{pkg: "cmd/xdpcap", tests: `TestCountDirections TestLatencyTrace TestMonitor TestDrops TestBenchProgramCommand`},
+	{pkg: "cmd/xdpcap", tests: `TestCountDirections TestLatencyTrace TestMonitor TestDrops
+		TestBenchProgramCommand`},
 	{pkg: "cmd/xdpcap", only: "6.1", tests: `TestCounterPrograms`},
 
 	// What a process may do, and what it has given up.
@@ -36,15 +37,16 @@ var quick = []row{
 // written and read, what the JIT compiles, tracers, the structures that programs and Go share, and
 // the numbers of the system calls that a capture gives up. `.ci/run` runs them, and a release all.
 var quickOnARM64 = []row{
-	{pkg: "capture", tests: `TestTransports TestSharedRing TestSharedRingInvalid TestSharedRingShort TestSharedRingArm
-		TestSharedRingComplete TestSharedRingPoll TestRingInterrupted TestPerfRing TestPerfRingInvalid
-		TestPerfRingCorruptSize TestPerfRingDropped TestPerfRingSize TestPerfRingUnchanged TestTracedHead
-		TestProgramHeaders TestProgramLost TestProgramSampleFlows TestProgramMaxRate TestProgramFilter
-		TestProgramCombined`},
-	{pkg: "cmd/xdpcap", tests: `TestTwoCPUs TestOverload TestStamps TestEntryAndExit TestTailCall TestUnprivileged`},
+	{pkg: "capture", tests: `TestTransports TestSharedRing TestSharedRingInvalid TestSharedRingShort
+		TestSharedRingArm TestSharedRingComplete TestSharedRingPoll TestRingInterrupted TestPerfRing
+		TestPerfRingInvalid TestPerfRingCorruptSize TestPerfRingDropped TestPerfRingSize
+		TestPerfRingUnchanged TestTracedHead TestProgramHeaders TestProgramLost TestProgramSampleFlows
+		TestProgramMaxRate TestProgramFilter TestProgramCombined`},
+	{pkg: "cmd/xdpcap", tests: `TestTwoCPUs TestOverload TestStamps TestEntryAndExit TestTailCall
+		TestUnprivileged`},
 	{pkg: "filter/ebpf", tests: `TestRandomPrograms TestManyHosts`},
-	{pkg: "internal/meter", tests: `TestActions TestProtocolsAgreeWithGopacket TestProtocolsTrace TestLatencyTraced
-		TestFlowBounds`},
+	{pkg: "internal/meter", tests: `TestActions TestProtocolsAgreeWithGopacket TestProtocolsTrace
+		TestLatencyTraced TestFlowBounds`},
 	{pkg: "internal/privilege", tests: `TestEnter TestCalls TestCallArguments`},
 }
 
@@ -53,89 +55,96 @@ var quickOnARM64 = []row{
 // that are connected, a CPU that goes offline.
 var more = []row{
 	{pkg: "capture", tests: `TestAlarm TestAlarmUnsure TestSilence TestInterrupted TestImmediate TestFilling
-		TestRingAlarm TestRingInterrupted TestRingLateCPU TestRingExchange TestPerfRing TestPerfTransportCPUs
-		TestSharedRing TestTransportAuto TestOpenChoosesRingsAgain TestRingsLater TestRingsGone TestLossWithoutRing
-		TestLossAtEnd TestSecondSession TestBlindFromTheBeginning TestTracersEnd TestTracedHead TestPacketInsideAtEnd`},
-	{pkg: "capture", tests: `TestProgramLongest TestProgramSample TestProgramContext TestProgramFlows TestProgramFirst
-		TestProgramMaxRate TestProgramFilter TestProgramCombined TestProgramHeaders TestProgramHeadersJumbo
-		TestProgramHeadersOfAnything TestHeadersOnly TestHeadersCostNothing TestCompanions`},
+		TestRingAlarm TestRingInterrupted TestRingLateCPU TestRingExchange TestPerfRing
+		TestPerfTransportCPUs TestSharedRing TestTransportAuto TestOpenChoosesRingsAgain TestRingsLater
+		TestRingsGone TestLossWithoutRing TestLossAtEnd TestSecondSession TestBlindFromTheBeginning
+		TestTracersEnd TestTracedHead TestPacketInsideAtEnd`},
+	{pkg: "capture", tests: `TestProgramLongest TestProgramSample TestProgramContext TestProgramFlows
+		TestProgramFirst TestProgramMaxRate TestProgramFilter TestProgramCombined TestProgramHeaders
+		TestProgramHeadersJumbo TestProgramHeadersOfAnything TestHeadersOnly TestHeadersCostNothing
+		TestCompanions`},
 	{pkg: "capture", only: "6.1", tests: `TestProgramSampleFlows`},
 	{pkg: "capture", only: "6.12", tests: `TestProgramFlowsAgreeWithGopacket TestCardHash TestCardUnstamped`},
-	{pkg: "capture", tests: `TestCard TestCardStampsSpareTheClock TestClockIsSet
-		TestLowprecProgram TestLowprecPolls TestLowprecOrder`},
+	{pkg: "capture", tests: `TestCard TestCardStampsSpareTheClock TestClockIsSet TestLowprecProgram
+		TestLowprecPolls TestLowprecOrder`},
 	{pkg: "capture", tests: `TestPatterns TestPatternsBothWays TestPatternsFirst TestPatternsTooLate
 		TestPatternsBelowOthers TestPatternsBelowRefused TestSlotReused`},
-	{pkg: "capture", tests: `TestStackDropsOfProgram TestStackDropsOfProgramInterrupted TestStackDropsRedirect
-		TestStackDropsAbove TestStackDropsIPv6 TestStackDropsOfCards TestStackDropsInterrupted TestStackDropsChosen
-		TestStackDropsAfterXDP TestStackDropsFragments TestStackDropsWithoutHeader TestStackDropsTagged`},
+	{pkg: "capture", tests: `TestStackDropsOfProgram TestStackDropsOfProgramInterrupted
+		TestStackDropsRedirect TestStackDropsAbove TestStackDropsIPv6 TestStackDropsOfCards
+		TestStackDropsInterrupted TestStackDropsChosen TestStackDropsAfterXDP TestStackDropsFragments
+		TestStackDropsWithoutHeader TestStackDropsTagged`},
 
-	{pkg: "filter/ebpf", tests: `FuzzTranslate TestInline TestInlineCalls TestKernel TestRandomPrograms TestLargePacket
-		TestManyHosts TestLongestProgram`},
+	{pkg: "filter/ebpf", tests: `FuzzTranslate TestInline TestInlineCalls TestKernel TestRandomPrograms
+		TestLargePacket TestManyHosts TestLongestProgram`},
 
-	{pkg: "internal/meter", tests: `TestReasons TestActionQueues TestBenchProgram TestBenchProgramChangesLater
-		TestBenchProgramOwnPackets TestBenchProgramRefused TestProtocolsFilter TestProtocolsTraceFilter
-		TestProtocolsAgreeWithGopacket TestFlowBounds TestFlowTraffic TestFlowOverflow TestHotPath TestLongestPath
-		TestBucketsInKernel TestRuntime TestLatencyErrors TestProbeCost TestBuiltinSendsNothing TestTracersLeave
-		TestEtherTypesAreBounded TestSizes TestEtherTypesOverflow TestEtherTypesMakeRoom
-		TestActionsMillion TestActionsTrace TestProtocolsTrace TestProtocolsMillion TestGone`},
+	{pkg: "internal/meter", tests: `TestReasons TestActionQueues TestBenchProgram
+		TestBenchProgramChangesLater TestBenchProgramOwnPackets TestBenchProgramRefused TestProtocolsFilter
+		TestProtocolsTraceFilter TestProtocolsAgreeWithGopacket TestFlowBounds TestFlowTraffic
+		TestFlowOverflow TestHotPath TestLongestPath TestBucketsInKernel TestRuntime TestLatencyErrors
+		TestProbeCost TestBuiltinSendsNothing TestTracersLeave TestEtherTypesAreBounded TestSizes
+		TestEtherTypesOverflow TestEtherTypesMakeRoom TestActionsMillion TestActionsTrace TestProtocolsTrace
+		TestProtocolsMillion TestGone`},
 	{pkg: "internal/meter", tests: `TestCPUMap TestCPUMapVerdicts TestCPUMapFull TestMemDisconnect
-		TestRedirectToDownDevice TestRedirectThroughDevmap TestBulkTx TestAttachFailed TestTracepointsRestricted
-		TestTracepointsPerCPU TestAbsence TestKernelTracepoints`},
+		TestRedirectToDownDevice TestRedirectThroughDevmap TestBulkTx TestAttachFailed
+		TestTracepointsRestricted TestTracepointsPerCPU TestAbsence TestKernelTracepoints`},
 	{pkg: "internal/meter", only: "6.1", tests: `TestRecords`},
 	{pkg: "internal/meter", only: "6.12", tests: `TestCasesMakeRoom TestMemConnect`},
 
 	{pkg: "internal/drops", tests: `TestLossOfIPv6 TestLossOfForwarded TestLossAbove TestLossWithoutDevice
-		TestLossAtHook TestLossAtHookOfCards TestLossAtHooks TestRenamed TestFullCPUMap TestGenericTx TestFlowsOfLosses
-		TestFlowsOfNoLosses TestFlowsWithoutRoom TestHarmless TestLab TestLabOfCards TestQueues TestSockets
-		TestStackOthers TestStackEgress TestStackSegments TestFragments TestStackFirstNamespace TestStackForgets
-		TestVisibleHere`},
+		TestLossAtHook TestLossAtHookOfCards TestLossAtHooks TestRenamed TestFullCPUMap TestGenericTx
+		TestFlowsOfLosses TestFlowsOfNoLosses TestFlowsWithoutRoom TestHarmless TestLab TestLabOfCards
+		TestQueues TestSockets TestStackOthers TestStackEgress TestStackSegments TestFragments
+		TestStackFirstNamespace TestStackForgets TestVisibleHere`},
 	{pkg: "internal/drops", only: "6.12", tests: `TestLossOfGenericTx TestQueuesOfCard`},
 
-	{pkg: "internal/xdp", tests: `TestEthernetInterface TestRefusedByDriver TestRefusedAsUnsupported TestAttachBusy
-		TestCloseBesideCopy TestLinksBeingMade TestQueuesOfAnotherNamespace TestHookMapLock TestHookWatch
-		TestKernelTypes TestExplainHidden TestAlone TestReasonMap TestReasonMapElsewhere TestStub TestTargetArgument
-		TestUse`},
-	{pkg: "internal/tc", tests: `TestExplainRefusal TestHasModule TestKindOfKernel TestBesideTCX TestBesideClsact
-		TestBehindFilter TestQdiscStaysForOthers TestQdiscIngress TestTwoAtATime TestHandlesTaken
-		TestCloseBesideCopy TestWithoutPrivileges TestCheck`},
+	{pkg: "internal/xdp", tests: `TestEthernetInterface TestRefusedByDriver TestRefusedAsUnsupported
+		TestAttachBusy TestCloseBesideCopy TestLinksBeingMade TestQueuesOfAnotherNamespace TestHookMapLock
+		TestHookWatch TestKernelTypes TestExplainHidden TestAlone TestReasonMap TestReasonMapElsewhere
+		TestStub TestTargetArgument TestUse`},
+	{pkg: "internal/tc", tests: `TestExplainRefusal TestHasModule TestKindOfKernel TestBesideTCX
+		TestBesideClsact TestBehindFilter TestQdiscStaysForOthers TestQdiscIngress TestTwoAtATime
+		TestHandlesTaken TestCloseBesideCopy TestWithoutPrivileges TestCheck`},
 	{pkg: "internal/support", tests: `TestAll TestTooManyTracers`},
-	{pkg: "internal/testnet", tests: `TestGeneratorLosesNothing TestGeneratorNumbersRunOn TestGeneratorsOnTwoCPUs
-		TestGeneratorStops TestGeneratorGoesOnAfterSignals TestGeneratorNeedsOnlyGRO TestReceiverCopies TestProbeFentry TestWaitHandled
-		TestPairIndexes TestPairIsSilent TestPairAddressesAreReady`},
+	{pkg: "internal/testnet", tests: `TestGeneratorLosesNothing TestGeneratorNumbersRunOn
+		TestGeneratorsOnTwoCPUs TestGeneratorStops TestGeneratorGoesOnAfterSignals TestGeneratorNeedsOnlyGRO
+		TestReceiverCopies TestProbeFentry TestWaitHandled TestPairIndexes TestPairIsSilent
+		TestPairAddressesAreReady`},
 
 	// Captures.
-	{pkg: "cmd/xdpcap", tests: `TestSample TestTwoCPUs TestOverload TestJumbo TestStamps TestSink TestTwoInterfaces
-		TestCardRefusals TestListStampTypes TestLowprec TestChaos
-		TestInterfaceDeleted TestInterfaceDownAndUp TestKilled TestGenericFallback TestCPUComesOnline
-		TestCPUGoesAndComesBack TestPromiscuous TestFilterSelectsWhatTcpdumpDoes TestVLANAware
-		TestFirst TestFirstOfTwoInterfaces TestSampleFlows TestSampleVerdicts
-		TestStackBesideCapture TestStackBehindTrace TestProbe TestTracingRefused`},
+	{pkg: "cmd/xdpcap", tests: `TestSample TestTwoCPUs TestOverload TestJumbo TestStamps TestSink
+		TestTwoInterfaces TestCardRefusals TestListStampTypes TestLowprec TestChaos TestInterfaceDeleted
+		TestInterfaceDownAndUp TestKilled TestGenericFallback TestCPUComesOnline TestCPUGoesAndComesBack
+		TestPromiscuous TestFilterSelectsWhatTcpdumpDoes TestVLANAware TestFirst TestFirstOfTwoInterfaces
+		TestSampleFlows TestSampleVerdicts TestStackBesideCapture TestStackBehindTrace TestProbe
+		TestTracingRefused`},
 	{pkg: "cmd/xdpcap", only: "6.1", tests: `TestClockIsSet TestPromiscuousForbidden TestSomeInterfacesLeave
 		TestDispatcherChanges`},
-	{pkg: "cmd/xdpcap", only: "6.12", tests: `TestAccountOfEverything TestMaxRate TestMemoryCgroup TestWithoutJIT
-		TestExtcapVerdicts TestCardPackets`},
-	{pkg: "cmd/xdpcap", tests: ` TestSent TestSentTag TestDirectionFilter
+	{pkg: "cmd/xdpcap", only: "6.12", tests: `TestAccountOfEverything TestMaxRate TestMemoryCgroup
+		TestWithoutJIT TestExtcapVerdicts TestCardPackets`},
+	{pkg: "cmd/xdpcap", tests: `TestDirections TestSent TestSentTag TestDirectionFilter
 		TestDirectionsBesideProgram TestKilledAtEgress TestEgressLeaves`},
-	{pkg: "cmd/xdpcap", tests: ` TestAnyAbove TestPatternsTraced
-		TestOwnProgramLeaves TestBlindAtTheEnd TestTracedProgramLeaves TestDispatcherHidden TestHookMapSlotTaken
-		TestHookMapOwnerLeaves TestHookMapErrors TestHookMapInUse TestHookMapVerdictThenSampling TestHookMapOwners TestHookMapElsewhere`},
+	{pkg: "cmd/xdpcap", tests: `TestAnyAbove TestPatternsTraced TestOwnProgramLeaves TestBlindAtTheEnd
+		TestTracedProgramLeaves TestDispatcherHidden TestHookMapSlotTaken TestHookMapOwnerLeaves
+		TestHookMapErrors TestHookMapInUse TestHookMapVerdictThenSampling TestHookMapOwners
+		TestHookMapElsewhere`},
 
 	// Tracing.
-	{pkg: "cmd/xdpcap", tests: `TestMapPrograms TestTraceChoices TestPairs TestTraceKilled TestDispatcher TestReplacedMain
-		TestTraceAnotherXdpcap TestFollowTraced TestOutlet TestSlowerThan TestSlowerTrigger
+	{pkg: "cmd/xdpcap", tests: `TestMapPrograms TestTraceChoices TestPairs TestTraceKilled TestDispatcher
+		TestReplacedMain TestTraceAnotherXdpcap TestFollowTraced TestOutlet TestSlowerThan TestSlowerTrigger
 		TestReasonMap TestSFlowDiscards`},
 	{pkg: "cmd/xdpcap", only: "6.1", tests: `TestTraceOneOfSeveral TestVerdictThenSampling`},
 	{pkg: "cmd/xdpcap", only: "6.12", tests: `TestTraceBond TestDispatcherFirst TestReasonMapMistakes`},
 
 	// Counters and drops.
-	{pkg: "cmd/xdpcap", tests: `TestCountFilter TestFlowVerdicts
-		TestStatsSideBySide TestStatsByReason TestLatencyBuiltin TestLatencyEvents TestLatencyKernelStats
-		TestCompanionsAgree TestCompanionsSeeAll TestCompanionsOfTraced TestCompanionsOfOneProgram`},
+	{pkg: "cmd/xdpcap", tests: `TestCountFilter TestFlowVerdicts TestStatsSideBySide TestStatsByReason
+		TestLatencyBuiltin TestLatencyEvents TestLatencyKernelStats TestCompanionsAgree TestCompanionsSeeAll
+		TestCompanionsOfTraced TestCompanionsOfOneProgram`},
 	{pkg: "cmd/xdpcap", only: "6.1", tests: `TestCountersFollow TestCountersInterfaceGone TestMonitorRecord`},
-	{pkg: "cmd/xdpcap", only: "6.12", tests: `TestCountersDispatcherChanges TestMonitorFollows TestSeveralInterfaces`},
+	{pkg: "cmd/xdpcap", only: "6.12", tests: `TestCountersDispatcherChanges TestMonitorFollows
+		TestSeveralInterfaces`},
 	{pkg: "cmd/xdpcap", tests: `TestReasonMapOfDrops TestStackDrops TestStackDropsTraced`},
 
 	// Privileges.
-	{pkg: "cmd/xdpcap", tests: `TestInside TestInsideRead
-	 TestCountersKeepEgress TestCapabilities TestLimits TestMissingPrivileges`},
+	{pkg: "cmd/xdpcap", tests: `TestInside TestInsideRead TestCountersKeepEgress TestCapabilities TestLimits
+		TestMissingPrivileges`},
 }
