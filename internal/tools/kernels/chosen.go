@@ -64,9 +64,10 @@ var more = []row{
 		TestProgramHeadersJumbo TestProgramHeadersOfAnything TestHeadersOnly TestHeadersCostNothing
 		TestCompanions`},
 	{pkg: "capture", only: "6.1", tests: `TestProgramSampleFlows`},
-	{pkg: "capture", only: "6.12", tests: `TestProgramFlowsAgreeWithGopacket TestCardHash TestCardUnstamped`},
-	{pkg: "capture", tests: `TestCard TestCardStampsSpareTheClock TestClockIsSet TestLowprecProgram
-		TestLowprecPolls TestLowprecOrder`},
+	{pkg: "capture", only: "6.12", tests: `TestProgramFlowsAgreeWithGopacket TestCard TestCardHash
+		TestCardUnstamped`},
+	{pkg: "capture", tests: `TestCardStampsSpareTheClock TestClockIsSet TestLowprecProgram TestLowprecPolls
+		TestLowprecOrder`},
 	{pkg: "capture", tests: `TestPatterns TestPatternsBothWays TestPatternsFirst TestPatternsTooLate
 		TestPatternsBelowOthers TestPatternsBelowRefused TestSlotReused`},
 	{pkg: "capture", tests: `TestStackDropsOfProgram TestStackDropsOfProgramInterrupted
@@ -101,9 +102,10 @@ var more = []row{
 		TestAttachBusy TestCloseBesideCopy TestLinksBeingMade TestQueuesOfAnotherNamespace TestHookMapLock
 		TestHookWatch TestKernelTypes TestExplainHidden TestAlone TestReasonMap TestReasonMapElsewhere
 		TestStub TestTargetArgument TestUse`},
-	{pkg: "internal/tc", tests: `TestExplainRefusal TestHasModule TestKindOfKernel TestBesideTCX
-		TestBesideClsact TestBehindFilter TestQdiscStaysForOthers TestQdiscIngress TestTwoAtATime
-		TestHandlesTaken TestCloseBesideCopy TestWithoutPrivileges TestCheck`},
+	{pkg: "internal/tc", tests: `TestExplainRefusal TestHasModule TestKindOfKernel TestBesideClsact
+		TestBehindFilter TestQdiscStaysForOthers TestQdiscIngress TestTwoAtATime TestHandlesTaken
+		TestWithoutPrivileges TestCheck`},
+	{pkg: "internal/tc", only: "6.12", tests: `TestBesideTCX TestCloseBesideCopy`},
 	{pkg: "internal/support", tests: `TestAll TestTooManyTracers`},
 	{pkg: "internal/testnet", tests: `TestGeneratorLosesNothing TestGeneratorNumbersRunOn
 		TestGeneratorsOnTwoCPUs TestGeneratorStops TestGeneratorGoesOnAfterSignals TestGeneratorNeedsOnlyGRO
