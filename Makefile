@@ -51,8 +51,12 @@ else
 	$(SUDO) $(BIN) -i $(IFACE) -w out.pcapng $(FLAGS)
 endif
 
-# Go ends the tests of a package after 10 minutes. Beside other work on two CPUs they take longer.
-TEST_FLAGS = -count=1 -timeout 60m
+# Tests run beside each other, because most of their time they wait. Go ends the tests of a package after
+# 10 minutes: those of one that hangs.
+TEST_FLAGS = -count=1 -parallel 8
+
+# SYSTEM has the packages of the tests that start xdpcap.
+SYSTEM := ./internal/systest
 
 # The tests on this machine mostly wait, so those with the race detector and the emulated machines run
 # beside them. URGENT lets them all go before what else the computer does, where root may do that: or
@@ -68,16 +72,18 @@ test-host: build
 
 # The packages that start a goroutine, in code or tests: those that can have a data race. Omitted are
 # tools, the system tests (see below), and filter, which starts one only in a slow test.
-RACING = $(shell grep -lE '^[[:space:]]+go [a-zA-Z_.]+[[:punct:]]|\.Go.func' $(GO_FILES) | grep -v '^internal/tools/\|^contrib/\|^cmd/\|^filter/' | xargs -n1 dirname | sort -u | sed 's,^,./,')
+RACING = $(shell grep -lE '^[[:space:]]+go [a-zA-Z_.]+[[:punct:]]|\.Go.func' $(GO_FILES) | grep -v '^internal/tools/\|^internal/systest/\|^contrib/\|^filter/' | xargs -n1 dirname | sort -u | sed 's,^,./,')
 
-# The system tests run the static binary that XDPCAP names. Without XDPCAP they run themselves, so that
-# the race detector also checks the captures of TestChaos and the servers of TestServe. It needs more
-# memory than the 40 MiB that TestChaos/little_memory allows. By default every such process sleeps for
-# a second before it exits, to find more races: GORACE turns that off.
+# The system tests run the binary that XDPCAP names. Here it is one with the race detector, for the
+# captures of TestChaos and the servers of TestServe. It needs more memory than the 40 MiB that
+# TestChaos/little_memory allows. By default every such process sleeps for a second before it exits, to
+# find more races: GORACE turns that off.
 test-race: build ## run the tests of the packages that have goroutines with the race detector, as root: it takes gcc
 	@$(call need,$(RACE_PACKAGES) $(TEST_PACKAGES))
+	CGO_ENABLED=1 $(GO) build -race -o bin/xdpcap-race ./cmd/xdpcap
 	$(SUDO) $(URGENT) env PATH="$$PATH" CGO_ENABLED=1 CI="$(CI)" $(GO) test -race $(TEST_FLAGS) $(RACING)
-	$(SUDO) $(URGENT) env PATH="$$PATH" CGO_ENABLED=1 CI="$(CI)" XDPCAP= GORACE=atexit_sleep_ms=0 $(GO) test -race $(TEST_FLAGS) -run 'TestChaos|TestServe|TestSend$$' -skip TestChaos/little_memory ./cmd/xdpcap
+	$(SUDO) $(URGENT) env PATH="$$PATH" XDPCAP="$(CURDIR)/bin/xdpcap-race" CI="$(CI)" GORACE=atexit_sleep_ms=0 \
+	    $(GO) test $(TEST_FLAGS) -run 'TestChaos|TestServe|TestSend$$' -skip TestChaos/little_memory $(SYSTEM)/chaos $(SYSTEM)/streams
 
 test-kernels: ## run the tests in Debian's kernels 6.1 and 6.12 under qemu, or in KERNEL=arm64; RUN=TestName narrows it
 	@$(call need,$(KERNELS_PACKAGES) $(if $(filter arm64,$(KERNEL)),$(ARM64_PACKAGES)))
@@ -92,7 +98,7 @@ $(KUBERNETES): internal/tools/kubernetes/go.mod
 
 test-kubernetes: build $(KUBERNETES) ## test image, manifests and docs/kubernetes.md in a Kubernetes of its own, as root: the first time it builds that for ten minutes
 	@$(call need,$(KUBERNETES_PACKAGES))
-	$(SUDO) env PATH="$$PATH" XDPCAP="$(CURDIR)/$(BIN)" CGO_ENABLED=0 CI="$(CI)" $(GO) test -tags kubernetes -count=1 -timeout 20m -v -run '^TestKubernetes$$' ./cmd/xdpcap
+	$(SUDO) env PATH="$$PATH" XDPCAP="$(CURDIR)/$(BIN)" CGO_ENABLED=0 CI="$(CI)" $(GO) test -tags kubernetes -count=1 -timeout 20m -v -run '^TestKubernetes$$' $(SYSTEM)/surroundings
 
 lint: ## gofmt, vet, staticcheck, clang-format, and generated code equal to the committed
 	@$(call need,$(GENERATE_PACKAGES))
