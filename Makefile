@@ -21,7 +21,7 @@ GO_BUILD = $(GO) build -trimpath -buildvcs=false -ldflags '-s -w -X github.com/x
 GENERATE_PACKAGES := clang-19 llvm-19 clang-format-19 libbpf-dev
 RACE_PACKAGES     := gcc libc6-dev
 TEST_PACKAGES     := tcpdump tshark iproute2 groff-base
-KERNELS_PACKAGES  := $(TEST_PACKAGES) qemu-system-x86 xz-utils debian-archive-keyring
+KERNELS_PACKAGES  := qemu-system-x86 kmod xz-utils debian-archive-keyring
 ARM64_PACKAGES    := qemu-system-arm
 BENCH_PACKAGES    := $(TEST_PACKAGES) xdp-tools netsniff-ng
 HOST_PACKAGES     := prometheus systemd pmacct jq yq libcap2-bin openssh-client runc skopeo umoci \
@@ -37,7 +37,7 @@ GENERATED = $(shell git ls-files '*_bpfel.go' '*_bpfel.o')
 C_FILES  := $(wildcard bpf/*.c bpf/include/*.h testdata/*.c)
 GO_FILES  = $(filter-out $(GENERATED),$(shell git ls-files '*.go'))
 
-.PHONY: build run test test-host test-race test-kernels test-kubernetes lint generate bench fuzz vulncheck man clean help
+.PHONY: build run test test-host test-race test-kernels test-kernels-quick test-kubernetes lint generate bench fuzz vulncheck man clean help
 
 build: ## build bin/xdpcap, one static binary
 	$(GO_BUILD) -o $(BIN) ./cmd/xdpcap
@@ -63,9 +63,9 @@ SYSTEM := ./internal/systest
 # the emulated machines, which always have work, would take twice as long beside two busy processes.
 # All packages are installed first, because only one apt can run.
 test: ## run all tests, as root; installs what they need where it is missing
-	@$(call need,$(GENERATE_PACKAGES) $(KERNELS_PACKAGES) $(HOST_PACKAGES) $(RACE_PACKAGES))
+	@$(call need,$(GENERATE_PACKAGES) $(TEST_PACKAGES) $(KERNELS_PACKAGES) $(HOST_PACKAGES) $(RACE_PACKAGES))
 	@$(SUDO) true # asks for the password before two commands need it at once
-	@$(MAKE) --no-print-directory -j3 URGENT='nice -n -5' test-host test-race test-kernels
+	@$(MAKE) --no-print-directory -j3 URGENT='nice -n -5' test-host test-race test-kernels-quick
 
 test-host: build
 	$(SUDO) $(URGENT) env PATH="$$PATH" XDPCAP="$(CURDIR)/$(BIN)" CGO_ENABLED=0 CI="$(CI)" $(GO) test $(TEST_FLAGS) ./...
@@ -85,10 +85,14 @@ test-race: build ## run the tests of the packages that have goroutines with the 
 	$(SUDO) $(URGENT) env PATH="$$PATH" XDPCAP="$(CURDIR)/bin/xdpcap-race" CI="$(CI)" GORACE=atexit_sleep_ms=0 \
 	    $(GO) test $(TEST_FLAGS) -run 'TestChaos|TestServe|TestSend$$' -skip TestChaos/little_memory $(SYSTEM)/chaos $(SYSTEM)/streams
 
-test-kernels: ## run the tests in Debian's kernels 6.1 and 6.12 under qemu, or in KERNEL=arm64; RUN=TestName narrows it
+test-kernels: ## run the tests that can differ by kernel in Debian's 6.1 and 6.12 under qemu, or in KERNEL=arm64; RUN=TestName narrows it
 	@$(call need,$(KERNELS_PACKAGES) $(if $(filter arm64,$(KERNEL)),$(ARM64_PACKAGES)))
 	$(GO) build -o bin/kernels ./internal/tools/kernels
-	$(URGENT) bin/kernels -run '$(RUN)' $(KERNEL)
+	$(URGENT) bin/kernels $(QUICK) -run '$(RUN)' $(KERNEL)
+
+# Those of the tests that `make test` runs.
+test-kernels-quick: QUICK := -quick
+test-kernels-quick: test-kernels
 
 # The programs of Kubernetes that internal/tools/kubernetes/go.mod pins are built once.
 KUBERNETES := bin/kubernetes/built

@@ -3,11 +3,11 @@ package main
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 )
@@ -51,6 +51,10 @@ func choose(versions []string) (chosen []kernel, err error) {
 	return chosen, nil
 }
 
+// maySkip tells whether chosen tests may be skipped: where a kernel is tested on request, because it
+// may lack what they need. Those of arm64 has all, being the 6.12 of another architecture.
+func (k kernel) maySkip() bool { return k.extra && k.arch.name != "arm64" }
+
 func known() (versions []string) {
 	for _, k := range kernels {
 		versions = append(versions, k.version)
@@ -73,22 +77,33 @@ func (k kernel) image() (string, error) {
 	return "", fmt.Errorf("no vmlinuz in %s", k.root())
 }
 
-// get downloads the package and unpacks it without installing it, unless an
-// earlier run did.
+// get downloads the packages of the kernel and unpacks them.
 func (k kernel) get(ctx context.Context) error {
 	return unpackOnce(ctx, k.root(), k.arch, k.suite, func(a *apt) error {
-		names, err := a.parts(k.name)
+		// An image may depend on a binary, modules, and the list of what is built in.
+		list, err := a.run("apt-cache", "depends", "--recurse", "--no-recommends", "--no-suggests", "--no-conflicts",
+			"--no-breaks", "--no-replaces", k.name)
 		if err != nil {
 			return err
 		}
-		slices.Sort(names)
-		_, err = a.run("apt-get", append([]string{"--quiet", "download"}, slices.Compact(names)...)...)
+		_, err = a.run("apt-get", append([]string{"--quiet", "download"}, partsIn(list)...)...)
 		return err
 	})
 }
 
+// partsIn returns the packages of a kernel among those that apt-cache lists: each has a line that
+// begins with its name.
+func partsIn(list string) (names []string) {
+	for line := range strings.Lines(list) {
+		if name := strings.TrimSpace(line); strings.HasPrefix(line, "linux-") && name != "linux-base" {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
 // unpackOnce makes a directory of the packages of a suite that download places into apt's
-// directory, unless an earlier run did.
+// directory. Nothing is installed. It does nothing where an earlier run did that.
 func unpackOnce(ctx context.Context, root string, arch *architecture, suite string, download func(*apt) error) error {
 	if _, err := os.Stat(root); err == nil {
 		return nil
@@ -105,15 +120,9 @@ func unpackOnce(ctx context.Context, root string, arch *architecture, suite stri
 	if err := download(a); err != nil {
 		return err
 	}
-	packages, err := filepath.Glob(filepath.Join(a.dir, "*.deb"))
-	if err != nil {
-		return err
-	}
 	unpacked := filepath.Join(a.dir, "root")
-	for _, p := range packages {
-		if _, err := a.run("dpkg-deb", "--extract", p, unpacked); err != nil {
-			return err
-		}
+	if _, err := a.run("find", ".", "-name", "*.deb", "-exec", "dpkg-deb", "--extract", "{}", unpacked, ";"); err != nil {
+		return err
 	}
 	return os.Rename(unpacked, root)
 }
@@ -133,11 +142,14 @@ func newApt(ctx context.Context, dir string, arch *architecture, suite string) (
 	if err != nil {
 		return nil, err
 	}
-	if err := os.MkdirAll(filepath.Join(dir, "lists/partial"), 0o755); err != nil {
-		return nil, err
+	for _, d := range []string{"lists/partial", "archives/partial"} {
+		if err := os.MkdirAll(filepath.Join(dir, d), 0o755); err != nil {
+			return nil, err
+		}
 	}
 	line := fmt.Sprintf("deb [arch=%s signed-by=%s] %s %s main\n", arch.name, keyring, mirror, suite)
-	if err := os.WriteFile(filepath.Join(dir, "sources.list"), []byte(line), 0o644); err != nil {
+	if err := errors.Join(os.WriteFile(filepath.Join(dir, "sources.list"), []byte(line), 0o644),
+		os.WriteFile(filepath.Join(dir, "status"), nil, 0o644)); err != nil {
 		return nil, err
 	}
 	a := &apt{ctx, dir, arch}
@@ -171,6 +183,8 @@ func (a *apt) run(name string, args ...string) (string, error) {
 			"-o", "Dir::Etc::SourceList=" + filepath.Join(a.dir, "sources.list"),
 			"-o", "Dir::Etc::SourceParts=-",
 			"-o", "Dir::State::Lists=" + filepath.Join(a.dir, "lists"),
+			"-o", "Dir::State::status=" + filepath.Join(a.dir, "status"), // nothing is installed
+			"-o", "Dir::Cache::Archives=" + filepath.Join(a.dir, "archives"),
 			"-o", "Dir::Cache::PkgCache=", "-o", "Dir::Cache::SrcPkgCache=",
 			"-o", "Acquire::Languages=none",
 			"-o", "APT::Architecture=" + a.arch.name,
@@ -179,33 +193,6 @@ func (a *apt) run(name string, args ...string) (string, error) {
 	}
 	return output(a.ctx, a.dir, name, args...)
 }
-
-var (
-	depends = regexp.MustCompile(`(?m)^Depends:.*`)
-	part    = regexp.MustCompile(`\blinux-(image|base|binary|modules)-[^\s,]*\d[^\s,]*`)
-)
-
-// parts returns the package and its dependencies among the kernel's packages, some of them more
-// than once: an image, which may itself depend on a binary, modules, and the list of what is built
-// in, as in 7.3.
-func (a *apt) parts(name string) ([]string, error) {
-	out, err := a.run("apt-cache", "show", "--no-all-versions", name)
-	if err != nil {
-		return nil, err
-	}
-	names := []string{name}
-	for _, dependency := range partsIn(out) {
-		more, err := a.parts(dependency)
-		if err != nil {
-			return nil, err
-		}
-		names = append(names, more...)
-	}
-	return names, nil
-}
-
-// partsIn returns the packages of a kernel in the field Depends of what apt-cache shows.
-func partsIn(shown string) []string { return part.FindAllString(depends.FindString(shown), -1) }
 
 // output runs a program and returns what it prints. If it fails, the error has all that it printed.
 func output(ctx context.Context, dir, name string, args ...string) (string, error) {

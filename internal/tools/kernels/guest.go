@@ -15,12 +15,21 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A mark is at the start of a line, followed by a value.
+// An event is a line of what the guest reports. Those of a test have the form of go test -json, since
+// Go's test2json makes them.
+type event struct {
+	Action  string
+	Package string  `json:",omitempty"` // its directory
+	Test    string  `json:",omitempty"`
+	Output  string  `json:",omitempty"`
+	Elapsed float64 `json:",omitempty"` // seconds
+}
+
+// Actions of the guest's own events.
 const (
-	markKernel  = "## kernel "  // its release
-	markPackage = "## package " // its directory; its output follows
-	markEnd     = "## end "     // the test binary's exit status and its run time in seconds
-	markDone    = "## done "    // the guest's own error, empty if there is none
+	actionKernel = "kernel" // Output is the release of the kernel that runs
+	actionExit   = "exit"   // the tests of Package have ended; Output is why not well, Elapsed how long they took
+	actionDone   = "done"   // the guest's last event; Output is its own error
 )
 
 // guestMain is /init, the first process of the guest. It starts all others.
@@ -65,7 +74,8 @@ func runPlan() error {
 	if err := json.Unmarshal(list, &p); err != nil {
 		return err
 	}
-	port, err := openPort()
+	// Not the console, so that the kernel's messages do not get in between.
+	port, err := os.OpenFile(architectureOf(runtime.GOARCH).report, os.O_WRONLY|unix.O_NOCTTY, 0)
 	if err != nil {
 		return err
 	}
@@ -74,38 +84,27 @@ func runPlan() error {
 	if err := unix.Uname(&name); err != nil {
 		return err
 	}
-	fmt.Fprintf(port, "\n%s%s\n", markKernel, unix.ByteSliceToString(name.Release[:]))
+	report := json.NewEncoder(port)
+	report.Encode(event{Action: actionKernel, Output: unix.ByteSliceToString(name.Release[:])})
 	if err = errors.Join(loadModules(), loopbackUp()); err == nil {
 		for _, t := range p.Tests {
-			t.run(port, p)
+			begin := time.Now()
+			err := t.run(port, p.Kernel)
+			report.Encode(event{Action: actionExit, Package: t.Package, Output: text(err), Elapsed: time.Since(begin).Seconds()})
+			runtime.GC()
 		}
 	}
-	fmt.Fprintf(port, "\n%s", markDone)
-	if err != nil {
-		fmt.Fprint(port, err)
-	}
-	fmt.Fprintln(port)
+	report.Encode(event{Action: actionDone, Output: text(err)})
 	// Waits until the port has sent everything, because the rest would be lost at power-off.
 	return unix.IoctlSetInt(int(port.Fd()), unix.TCSBRK, 1)
 }
 
-// openPort opens the port that carries the output of the tests, divided by marks, and sets it up to
-// send bytes unchanged. It is not the console, so that the kernel's messages do not get in between.
-func openPort() (*os.File, error) {
-	reportPort := architectureOf(runtime.GOARCH).report
-	port, err := os.OpenFile(reportPort, os.O_WRONLY|unix.O_NOCTTY, 0)
-	if err != nil {
-		return nil, err
-	}
-	settings, err := unix.IoctlGetTermios(int(port.Fd()), unix.TCGETS)
+// text returns the text of an error, "" for none.
+func text(err error) string {
 	if err == nil {
-		settings.Oflag &^= unix.OPOST
-		err = unix.IoctlSetTermios(int(port.Fd()), unix.TCSETS, settings)
+		return ""
 	}
-	if err != nil {
-		return nil, errors.Join(fmt.Errorf("set up %s: %w", reportPort, err), port.Close())
-	}
-	return port, nil
+	return err.Error()
 }
 
 // loadModules loads the modules in the order of their names, so that each comes after its
@@ -138,27 +137,32 @@ func loopbackUp() error {
 }
 
 // packageLimit ends the tests of a package that hangs, so that they tell where. It is much longer
-// than they need: on a slow and busy machine those of cmd/xdpcap have taken 20 minutes.
+// than they need, because a slow and busy machine takes several times as long.
 const packageLimit = "50m"
 
-// run runs the test binary in its directory, as go test does.
-func (t test) run(port io.Writer, p plan) {
-	fmt.Fprintf(port, "\n%s%s\n", markPackage, t.Package)
+// atOnce is how many tests of a package run at once. They mostly wait, for the other one's processor
+// time too.
+const atOnce = "2"
+
+// run runs the test binary in its directory, as go test does, and writes its events to the port.
+func (t test) run(port *os.File, kernel string) error {
 	dir := filepath.Join("/", sourceDir, t.Package)
-	cmd := exec.Command(filepath.Join(dir, filepath.Base(t.Binary)), "-test.v", "-test.timeout="+packageLimit, "-test.run="+p.Run)
+	convert := exec.Command("/bin/"+test2json, "-p", t.Package)
+	convert.Stdout, convert.Stderr = port, os.Stderr
+	lines, err := convert.StdinPipe()
+	if err != nil {
+		return err
+	}
+	if err := convert.Start(); err != nil {
+		return err
+	}
+	cmd := exec.Command(filepath.Join(dir, filepath.Base(t.Binary)),
+		"-test.v=test2json", "-test.timeout="+packageLimit, "-test.parallel="+atOnce, "-test.run="+t.Run)
 	cmd.Dir = dir
-	cmd.Env = []string{"HOME=/tmp", "PATH=/bin", "XDPCAP_EMULATED=" + p.Kernel, "XDPCAP=/bin/" + xdpcap}
-	// Output goes through a pipe, because tests must not see a terminal.
-	out := struct{ io.Writer }{port}
+	cmd.Env = []string{"HOME=/tmp", "PATH=/bin:/sbin:/usr/bin:/usr/sbin", "XDPCAP_EMULATED=" + kernel, "XDPCAP=/bin/" + xdpcap}
+	out := struct{ io.Writer }{lines}
 	cmd.Stdout, cmd.Stderr = out, out
 	cmd.WaitDelay = 5 * time.Second // in case a process that the test left behind keeps the pipe open
-	begin := time.Now()
-	err := cmd.Run()
-	status := cmd.ProcessState.ExitCode()
-	if err != nil && status <= 0 {
-		fmt.Fprintf(port, "\n%s: %v\n", t.Package, err)
-		status = -1
-	}
-	fmt.Fprintf(port, "\n%s%d %.1f\n", markEnd, status, time.Since(begin).Seconds())
-	runtime.GC()
+	err = cmd.Run()
+	return errors.Join(err, lines.Close(), convert.Wait())
 }

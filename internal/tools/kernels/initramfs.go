@@ -2,16 +2,16 @@ package main
 
 import (
 	"bufio"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
 
-	"golang.org/x/sys/unix"
+	"github.com/cavaliergopher/cpio"
 )
 
 // Where things are in the guest.
@@ -21,128 +21,103 @@ const (
 	sourceDir = "src" // the root of the module, with nothing in it but tests and what they read
 )
 
-// writeInitramfs writes what the kernel starts from: this program as /init, the plan, the kernel's
-// modules, and each test binary in its package's directory, with the testdata of the package.
-func writeInitramfs(path string, k kernel, p plan) (err error) {
-	file, err := os.Create(path)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, file.Close()) }()
-	buffer := bufio.NewWriter(file)
-	c := &cpio{w: buffer, dirs: make(map[string]bool)}
-
-	c.addFile("init", filepath.Join(k.arch.testDir(), initProgram))
-	c.add("dev/console", unix.S_IFCHR|0o600, unix.Mkdev(5, 1), nil)
-	modules, err := k.modules()
-	if err != nil {
-		return err
-	}
-	for i, m := range modules {
-		c.add(fmt.Sprintf("%s/%02d-%s", moduleDir, i, m.name), unix.S_IFREG|0o644, 0, m.data)
-	}
-	if err := c.addTools(k.arch); err != nil {
-		return err
-	}
-	c.add("etc/passwd", unix.S_IFREG|0o644, 0, []byte(passwd))
-	c.addFile("bin/"+xdpcap, filepath.Join(k.arch.testDir(), xdpcap))
-	c.addTree(sourceDir+"/testdata", "testdata")
-	for i := range p.Tests {
-		t := &p.Tests[i]
-		in := filepath.Join(sourceDir, t.Package)
-		c.addTree(in+"/testdata", filepath.Join(t.Package, "testdata"))
-		c.addFile(in+"/"+filepath.Base(t.Binary), t.Binary)
-	}
-	list, err := json.Marshal(p)
-	if err != nil {
-		return err
-	}
-	c.add(planFile, unix.S_IFREG|0o644, 0, list)
-	c.close()
-	return errors.Join(c.err, buffer.Flush())
-}
-
-// cpio writes an archive in the kernel's "newc" format
-// (Documentation/driver-api/early-userspace/buffer-format.rst). err keeps the first error.
-type cpio struct {
-	w     io.Writer
-	err   error
-	dirs  map[string]bool
-	inode int
-}
-
-// add adds a file, and before it the directories above it. Names are relative.
-func (c *cpio) add(name string, mode uint32, device uint64, data []byte) {
-	if dir := filepath.Dir(name); dir != "." && !c.dirs[dir] {
-		c.dirs[dir] = true
-		c.add(dir, unix.S_IFDIR|0o755, 0, nil)
-	}
-	c.inode++
-	c.write(fmt.Appendf(nil, "070701%08x%08x%08x%08x%08x%08x%08x%08x%08x%08x%08x%08x%08x%s\x00",
-		c.inode, mode, 0, 0, 1, 0, len(data), 0, 0, unix.Major(device), unix.Minor(device), len(name)+1, 0, name))
-	c.write(data)
-}
-
-// write pads to a multiple of four bytes, as the format requires after the name and after the data.
-func (c *cpio) write(b []byte) {
-	for _, part := range [][]byte{b, make([]byte, -len(b)&3)} {
-		if c.err == nil {
-			_, c.err = c.w.Write(part)
-		}
-	}
-}
-
-func (c *cpio) addFile(name, path string) {
-	data, err := os.ReadFile(path)
-	info, statErr := os.Stat(path)
-	if err = errors.Join(err, statErr); err != nil {
-		c.err = errors.Join(c.err, err)
-		return
-	}
-	c.add(name, unix.S_IFREG|uint32(info.Mode().Perm()), 0, data)
-}
-
 // passwd contains the user tcpdump, which Debian's tcpdump switches to.
 const passwd = `root:x:0:0::/:/bin/sh
 nobody:x:65534:65534::/:/bin/sh
 tcpdump:x:100:100::/:/bin/sh
 `
 
-// addTools adds the tools that tests call, with the libraries that they need.
-func (c *cpio) addTools(arch *architecture) error {
-	root := arch.toolsRoot()
-	added := make(map[string]bool)
-	for _, tool := range tools {
-		path, err := findTool(root, tool)
-		if err != nil {
-			return err
-		}
-		c.addFile("bin/"+tool, path)
-		libraries, err := arch.libraries(root, path)
-		if err != nil {
-			return err
-		}
-		for _, lib := range libraries {
-			if !added[lib] {
-				added[lib] = true
-				c.addFile(lib[1:], filepath.Join(root, lib))
-			}
-		}
+// writeInitramfs writes what the kernel starts from: this program as /init, the plan, the kernel's
+// modules, and each test binary in its package's directory, with the testdata of the package.
+func writeInitramfs(ctx context.Context, path string, k kernel, p plan) error {
+	file, err := os.Create(path)
+	if err != nil {
+		return err
 	}
-	return nil
+	defer file.Close()
+	buffer := bufio.NewWriter(file)
+	a := &archive{w: cpio.NewWriter(buffer), added: make(map[string]bool)}
+
+	for _, name := range []string{initProgram, "bin/" + xdpcap, "bin/" + test2json} {
+		a.addFile(name, filepath.Join(k.arch.testDir(), filepath.Base(name)))
+	}
+	modules, err := k.modules(ctx)
+	if err != nil {
+		return err
+	}
+	for i, m := range modules {
+		data, err := readModule(m)
+		if err != nil {
+			return fmt.Errorf("read the kernel module %s: %w", m, err)
+		}
+		a.add(fmt.Sprintf("%s/%02d-%s", moduleDir, i, filepath.Base(m)), cpio.TypeReg|0o644, data)
+	}
+	if err := a.addTools(k.arch); err != nil {
+		return err
+	}
+	a.add("etc/passwd", cpio.TypeReg|0o644, []byte(passwd))
+	a.addTree(sourceDir+"/testdata", "testdata")
+	for _, t := range p.Tests {
+		in := filepath.Join(sourceDir, t.Package)
+		a.addTree(in+"/testdata", filepath.Join(t.Package, "testdata"))
+		a.addFile(in+"/"+filepath.Base(t.Binary), t.Binary)
+	}
+	list, err := json.Marshal(p)
+	if err != nil {
+		return err
+	}
+	a.add(planFile, cpio.TypeReg|0o644, list)
+	return errors.Join(a.err, a.w.Close(), buffer.Flush())
+}
+
+// An archive is the initramfs. err keeps the first error.
+type archive struct {
+	w     *cpio.Writer
+	err   error
+	added map[string]bool
+}
+
+// add adds a file, and before it the directories above it, which the kernel does not make by itself.
+// Names are relative. A file that two programs need is added once.
+func (a *archive) add(name string, mode cpio.FileMode, data []byte) {
+	if a.added[name] || a.err != nil {
+		return
+	}
+	a.added[name] = true
+	if dir := filepath.Dir(name); dir != "." {
+		a.add(dir, cpio.TypeDir|0o755, nil)
+	}
+	a.err = errors.Join(a.err, a.w.WriteHeader(&cpio.Header{Name: name, Mode: mode, Size: int64(len(data))}))
+	if a.err == nil && len(data) > 0 {
+		_, a.err = a.w.Write(data)
+	}
+}
+
+// addFile adds a file or a link.
+func (a *archive) addFile(name, path string) {
+	info, err := os.Lstat(path)
+	if err != nil {
+		a.err = errors.Join(a.err, err)
+		return
+	}
+	if target, err := os.Readlink(path); err == nil {
+		a.add(name, cpio.TypeSymlink|0o777, []byte(target))
+		return
+	}
+	data, err := os.ReadFile(path)
+	a.err = errors.Join(a.err, err)
+	a.add(name, cpio.TypeReg|cpio.FileMode(info.Mode().Perm()), data)
 }
 
 // addTree adds the files below a directory, which need not exist.
-func (c *cpio) addTree(name, dir string) {
+func (a *archive) addTree(name, dir string) {
 	err := filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
 		if err == nil && entry.Type().IsRegular() {
-			c.addFile(name+strings.TrimPrefix(path, dir), path)
+			a.addFile(name+strings.TrimPrefix(path, dir), path)
 		}
 		return err
 	})
 	if !errors.Is(err, fs.ErrNotExist) {
-		c.err = errors.Join(c.err, err)
+		a.err = errors.Join(a.err, err)
 	}
 }
-
-func (c *cpio) close() { c.add("TRAILER!!!", 0, 0, nil) }

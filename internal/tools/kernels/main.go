@@ -2,10 +2,10 @@
 // boots each under qemu's software emulation, from an initramfs that holds the
 // test binaries and, as /init, this program itself.
 //
-//	kernels [-run REGEXP] [6.1 6.12 arm64 ...]
+//	kernels [-quick] [-run REGEXP] [6.1 6.12 arm64 ...]
 //
-// A package takes part if its tests import internal/testnet, and not only for SkipEmulated. It
-// runs from the root of the module, keeps what it made in bin, and needs no root.
+// chosen.go lists the tests. It runs from the root of the module, keeps what it made in bin, and
+// needs no root.
 package main
 
 import (
@@ -18,8 +18,8 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
-	"regexp"
 	"runtime"
+	"slices"
 	"sync"
 	"syscall"
 	"time"
@@ -31,7 +31,7 @@ const workDir = "bin/linux"
 
 // kernelLimit ends a machine that hangs outside of a test: the tests of a package end by
 // packageLimit, and say where. It is longer than all packages together take on a slow and busy
-// machine, 40 minutes so far.
+// machine.
 const kernelLimit = 3 * time.Hour
 
 func main() {
@@ -39,34 +39,41 @@ func main() {
 		guestMain()
 		return
 	}
-	run := flag.String("run", "", "run only the tests that match `REGEXP`")
+	var c choice
+	flag.BoolVar(&c.quick, "quick", false, "run only the tests of `make test`")
+	flag.StringVar(&c.run, "run", "", "run only those of the tests that match `REGEXP`")
 	limit := flag.Duration("timeout", kernelLimit, "time for one kernel, boot and tests")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	if err := testKernels(ctx, flag.Args(), *run, *limit); err != nil {
+	if err := testKernels(ctx, flag.Args(), c, *limit); err != nil {
 		fmt.Fprintln(os.Stderr, "kernels:", err)
 		os.Exit(1)
 	}
 }
 
-func testKernels(ctx context.Context, versions []string, run string, limit time.Duration) error {
-	if _, err := regexp.Compile(run); err != nil {
-		return err
-	}
+func testKernels(ctx context.Context, versions []string, c choice, limit time.Duration) error {
 	kernels, err := choose(versions)
 	if err != nil {
 		return err
 	}
-	tests := make(map[*architecture][]test)
-	for _, k := range kernels {
-		if tests[k.arch] != nil {
-			continue
-		}
-		if tests[k.arch], err = buildTests(ctx, k.arch, run); err != nil {
+	tests := make([][]test, len(kernels))
+	packages := make(map[*architecture][]string)
+	for i, k := range kernels {
+		if tests[i], err = c.tests(k); err != nil {
 			return err
 		}
-		if err := k.arch.getTools(ctx); err != nil {
+		for _, t := range tests[i] {
+			if !slices.Contains(packages[k.arch], t.Package) {
+				packages[k.arch] = append(packages[k.arch], t.Package)
+			}
+		}
+	}
+	for arch, list := range packages {
+		if err := arch.build(ctx, list); err != nil {
+			return err
+		}
+		if err := arch.getTools(ctx); err != nil {
 			return err
 		}
 	}
@@ -81,7 +88,7 @@ func testKernels(ctx context.Context, versions []string, run string, limit time.
 			running <- struct{}{}
 			defer func() { <-running }()
 			var out bytes.Buffer
-			if err := k.test(ctx, plan{Kernel: k.version, Run: run, Tests: tests[k.arch]}, limit, &out); err != nil {
+			if err := k.test(ctx, plan{Kernel: k.version, Tests: tests[i]}, limit, &out); err != nil {
 				errs[i] = fmt.Errorf("kernel %s: %w", k.version, err)
 			}
 			printing.Lock()
@@ -99,10 +106,10 @@ func (k kernel) test(ctx context.Context, p plan, limit time.Duration, out io.Wr
 		return err
 	}
 	initramfs := filepath.Join(k.dir(), "initramfs")
-	if err := writeInitramfs(initramfs, k, p); err != nil {
+	if err := writeInitramfs(ctx, initramfs, k, p); err != nil {
 		return fmt.Errorf("write initramfs: %w", err)
 	}
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
-	return boot(ctx, k, initramfs, out)
+	return boot(ctx, k, initramfs, p.Tests, out)
 }

@@ -41,9 +41,8 @@ func (a *architecture) command(ctx context.Context, image, initramfs string) *ex
 		"-netdev", "hubport,id=right,hubid=1", "-device", "virtio-net-pci,netdev=right,romfile="}, a.ports)...)
 }
 
-// boot runs the guest to its end. It prints a line per package, and the whole output of those that
-// failed.
-func boot(ctx context.Context, k kernel, initramfs string, out io.Writer) error {
+// boot runs the guest to its end. It prints a line per package, and the output of tests that failed.
+func boot(ctx context.Context, k kernel, initramfs string, chosen []test, out io.Writer) error {
 	image, err := k.image()
 	if err != nil {
 		return err
@@ -72,8 +71,8 @@ func boot(ctx context.Context, k kernel, initramfs string, out io.Writer) error 
 	if err := cmd.Start(); err != nil {
 		return err
 	}
-	r := newReport(k.version, out)
-	err = r.read(io.TeeReader(stdout, log))
+	r := newReport(k.version, out, log)
+	err = r.read(stdout)
 	err = errors.Join(err, cmd.Wait(), ctx.Err())
 	if err == nil {
 		err = r.complete()
@@ -82,7 +81,8 @@ func boot(ctx context.Context, k kernel, initramfs string, out io.Writer) error 
 		return fmt.Errorf("%w\n%sthe end of the report:\n%sthe end of the console, %s:\n%s",
 			err, stderr.String(), r.rest(), console, lastLines(console))
 	}
-	return r.verdict(time.Since(begin))
+	busy := cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()
+	return r.verdict(chosen, k.maySkip(), time.Since(begin), busy)
 }
 
 // lastLines returns the last 40 lines of a file.

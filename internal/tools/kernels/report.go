@@ -1,8 +1,8 @@
 package main
 
 import (
-	"bufio"
 	"cmp"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -11,123 +11,109 @@ import (
 	"time"
 )
 
-// A report is the output of a guest, read line by line.
+// A report is what a guest reports of its tests.
 type report struct {
 	version string
-	out     io.Writer
-	release string // of the kernel that runs
+	out     io.Writer // what is printed
+	log     io.Writer // all that the tests print
+	release string    // of the kernel that runs
 
-	pkg    string   // the package whose output follows
-	lines  []string // its output so far, or output that belongs to no package
-	counts counts
-	name   string            // the test that prints
-	last   map[string]string // the last line of each test
-	skips  []string          // all skipped tests with their reasons
-	slow   []slowTest
-
-	sum    counts
-	failed []string // packages
-	done   bool
-	err    error // that the guest reported
+	results []*result
+	byName  map[string]*result // a package's name is its directory, a test's the package's, a space and its own
+	done    bool               // the guest got to its end
+	err     error              // that the guest reported
 }
 
-// A slowTest took slowSeconds or more. The slowest ones are named, so that somebody sees what to
-// shorten before `make test` takes too long.
-type slowTest struct {
-	name    string // with its package
-	seconds float64
+// A result is that of a test, a subtest or, with test == "", a package.
+type result struct {
+	pkg, test string
+	action    string // pass, fail or skip; "" while it runs
+	output    []string
+	seconds   float64
 }
 
-const slowSeconds, mostSlow = 5, 10
+func (r *result) isSubtest() bool { return strings.Contains(r.test, "/") }
 
-// counts are those of tests, without subtests.
-type counts struct{ passed, failed, skipped int }
+// isTest tells tests from subtests and packages.
+func (r *result) isTest() bool { return r.test != "" && !r.isSubtest() }
 
-func (c counts) String() string {
-	return fmt.Sprintf("%d passed, %d failed, %d skipped", c.passed, c.failed, c.skipped)
+func newReport(version string, out, log io.Writer) *report {
+	return &report{version: version, out: out, log: log, byName: make(map[string]*result)}
 }
 
-func newReport(version string, out io.Writer) *report {
-	return &report{version: version, out: out, last: make(map[string]string)}
-}
-
+// read reads the events until the guest ends.
 func (r *report) read(from io.Reader) error {
-	lines := bufio.NewScanner(from)
-	lines.Buffer(nil, 1<<20)
-	for lines.Scan() {
-		r.line(strings.TrimSuffix(lines.Text(), "\r"))
+	for d := json.NewDecoder(from); ; {
+		var e event
+		switch err := d.Decode(&e); {
+		case err == io.EOF || err == io.ErrUnexpectedEOF:
+			return nil // complete says whether it was the end
+		case err != nil:
+			return fmt.Errorf("read what the guest reports: %w", err)
+		}
+		r.add(e)
 	}
-	return lines.Err()
 }
 
-func (r *report) line(line string) {
-	if value, ok := strings.CutPrefix(line, markKernel); ok {
-		r.release = value
-	} else if value, ok := strings.CutPrefix(line, markPackage); ok {
-		r.pkg, r.lines, r.counts = value, nil, counts{}
-	} else if value, ok := strings.CutPrefix(line, markEnd); ok {
-		r.endPackage(value)
-	} else if value, ok := strings.CutPrefix(line, markDone); ok {
+func (r *report) add(e event) {
+	io.WriteString(r.log, e.Output)
+	switch e.Action {
+	case actionKernel:
+		r.release = e.Output
+	case actionExit:
+		r.endPackage(e)
+	case actionDone:
 		r.done = true
-		if value != "" {
-			r.err = errors.New(value)
+		if e.Output != "" {
+			r.err = errors.New(e.Output)
 		}
-	} else if line != "" {
-		r.lines = append(r.lines, line)
-		r.testLine(line)
-	}
-}
-
-// testLine evaluates a line of go test -v.
-func (r *report) testLine(line string) {
-	kind, rest, _ := strings.Cut(strings.TrimSpace(line), ": ")
-	sub := strings.HasPrefix(line, " ")
-	name, took, _ := strings.Cut(rest, " ")
-	var seconds float64
-	if _, err := fmt.Sscanf(took, "(%fs)", &seconds); err == nil && !sub && seconds >= slowSeconds {
-		r.slow = append(r.slow, slowTest{r.pkg + " " + name, seconds})
-	}
-	switch kind {
-	case "--- PASS":
-		if !sub {
-			r.counts.passed++
-		}
-	case "--- FAIL":
-		if !sub {
-			r.counts.failed++
-		}
-	case "--- SKIP":
-		if !sub {
-			r.counts.skipped++
-		}
-		r.skips = append(r.skips, fmt.Sprintf("%s %s: %s", r.pkg, name, r.last[name]))
-	default:
-		if f := strings.Fields(line); len(f) == 3 && f[0] == "===" {
-			r.name = f[2]
-		} else {
-			r.last[r.name] = strings.TrimSpace(line)
+	case "output":
+		of := r.of(e.Package, e.Test)
+		of.output = append(of.output, e.Output)
+	case "pass", "fail", "skip":
+		if e.Test != "" { // the package's own result is how its program exits
+			of := r.of(e.Package, e.Test)
+			of.action, of.seconds = e.Action, e.Elapsed
 		}
 	}
 }
 
-// endPackage prints the package's line, as go test does.
-func (r *report) endPackage(value string) {
-	var status int
-	var seconds float64
-	fmt.Sscan(value, &status, &seconds)
+// of returns the result of a test, or of a package if test is "". It makes one where there is none.
+func (r *report) of(pkg, test string) *result {
+	name := strings.TrimSpace(pkg + " " + test)
+	if r.byName[name] == nil {
+		r.byName[name] = &result{pkg: pkg, test: test}
+		r.results = append(r.results, r.byName[name])
+	}
+	return r.byName[name]
+}
+
+// endPackage prints the package's line, as go test does, and before it the output of what failed.
+func (r *report) endPackage(e event) {
+	p := r.of(e.Package, "")
+	p.action, p.seconds = "pass", e.Elapsed
 	verdict := "ok  "
-	if status != 0 {
-		verdict = "FAIL"
-		r.failed = append(r.failed, r.pkg)
-		for _, line := range r.lines {
-			fmt.Fprintln(r.out, line)
+	if e.Output != "" {
+		verdict, p.action = "FAIL", "fail"
+		for _, t := range r.results {
+			if t.pkg == e.Package && (t.action == "fail" || t.action == "") {
+				fmt.Fprint(r.out, strings.Join(t.output, ""))
+			}
+		}
+		fmt.Fprintln(r.out, e.Output)
+	}
+	fmt.Fprintf(r.out, "%s  Linux %s  %s  %.1fs  %s\n", verdict, r.version, e.Package, e.Elapsed, r.counts(e.Package))
+}
+
+// counts says how many tests of a package have had which result, without subtests; "" = of all.
+func (r *report) counts(pkg string) string {
+	of := make(map[string]int)
+	for _, t := range r.results {
+		if t.isTest() && (pkg == "" || t.pkg == pkg) {
+			of[t.action]++
 		}
 	}
-	fmt.Fprintf(r.out, "%s  Linux %s  %s  %.1fs  %v\n", verdict, r.version, r.pkg, seconds, r.counts)
-	r.sum.passed += r.counts.passed
-	r.sum.failed += r.counts.failed
-	r.sum.skipped += r.counts.skipped
-	r.pkg, r.lines = "", nil
+	return fmt.Sprintf("%d passed, %d failed, %d skipped", of["pass"], of["fail"]+of[""], of["skip"])
 }
 
 // complete returns why the guest did not get to its end, nil if it did.
@@ -141,25 +127,64 @@ func (r *report) complete() error {
 	return nil
 }
 
-// rest returns the end of the output since the last package ended.
-func (r *report) rest() string { return tail(r.lines) }
+// rest returns the end of what was printed by tests that have not ended.
+func (r *report) rest() string {
+	var all []string
+	for _, t := range r.results {
+		if t.action == "" {
+			all = append(all, strings.Split(strings.TrimSuffix(strings.Join(t.output, ""), "\n"), "\n")...)
+		}
+	}
+	return tail(all)
+}
 
-// verdict prints the closing lines, and returns an error if a test failed or none was run.
-func (r *report) verdict(took time.Duration) error {
-	slices.Sort(r.skips)
-	for _, s := range r.skips {
-		fmt.Fprintf(r.out, "skipped on Linux %s: %s\n", r.version, s)
+// The slowest tests are named, so that somebody sees what to shorten.
+const slowSeconds, mostSlow = 5, 10
+
+// verdict prints the closing lines, and returns an error if a test failed or one of the chosen did
+// not run: it no longer exists, or was skipped and maySkip is false.
+func (r *report) verdict(chosen []test, maySkip bool, took, busy time.Duration) error {
+	var failed, missing []string
+	var slow []*result
+	for _, t := range r.results {
+		switch {
+		case t.action == "skip":
+			fmt.Fprintf(r.out, "skipped on Linux %s: %s %s: %s\n", r.version, t.pkg, t.test, t.reason())
+		case t.test == "" && t.action != "pass":
+			failed = append(failed, t.pkg)
+		case t.isTest() && t.seconds >= slowSeconds:
+			slow = append(slow, t)
+		}
 	}
-	slices.SortStableFunc(r.slow, func(a, b slowTest) int { return cmp.Compare(b.seconds, a.seconds) })
-	for _, s := range r.slow[:min(len(r.slow), mostSlow)] {
-		fmt.Fprintf(r.out, "slow on Linux %s: %s: %.1fs\n", r.version, s.name, s.seconds)
+	slices.SortStableFunc(slow, func(a, b *result) int { return cmp.Compare(b.seconds, a.seconds) })
+	for _, t := range slow[:min(len(slow), mostSlow)] {
+		fmt.Fprintf(r.out, "slow on Linux %s: %s %s: %.1fs\n", r.version, t.pkg, t.test, t.seconds)
 	}
-	fmt.Fprintf(r.out, "Linux %s (%s): %v, %.0f s with its boot\n", r.version, r.release, r.sum, took.Seconds())
-	if len(r.failed) > 0 {
-		return fmt.Errorf("tests of %s failed", strings.Join(r.failed, ", "))
+	fmt.Fprintf(r.out, "Linux %s (%s): %s, %.0f s with its boot, %.0f s of a processor\n",
+		r.version, r.release, r.counts(""), took.Seconds(), busy.Seconds())
+	for _, t := range chosen {
+		for _, name := range t.names {
+			if of := r.byName[t.Package+" "+name]; of == nil || of.action == "skip" && !maySkip {
+				missing = append(missing, t.Package+" "+name)
+			}
+		}
 	}
-	if r.sum == (counts{}) {
-		return errors.New("no test was run")
+	var errs []error
+	if len(failed) > 0 {
+		errs = append(errs, fmt.Errorf("tests of %s failed", strings.Join(failed, ", ")))
 	}
-	return nil
+	if len(missing) > 0 {
+		errs = append(errs, fmt.Errorf("chosen.go has tests that do not exist or were skipped: %s", strings.Join(missing, ", ")))
+	}
+	return errors.Join(errs...)
+}
+
+// reason returns the last line that a skipped test printed, which is why.
+func (t *result) reason() string {
+	for _, line := range slices.Backward(t.output) {
+		if line = strings.TrimSpace(line); !strings.HasPrefix(line, "=== ") && !strings.HasPrefix(line, "--- ") {
+			return line
+		}
+	}
+	return ""
 }

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"encoding/json"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -8,154 +10,164 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// lines ends each line as the serial port does.
-func lines(l ...string) string { return strings.Join(l, "\r\n") + "\r\n" }
-
-var passing = []string{
-	"", "## kernel 6.12.5-cloud",
-	"", "## package capture",
-	"=== RUN   TestStop",
-	"--- PASS: TestStop (0.10s)",
-	"=== RUN   TestModes",
-	"=== RUN   TestModes/native",
-	"=== RUN   TestModes/offload",
-	"    modes_test.go:7: needs a card",
-	"--- PASS: TestModes (0.10s)",
-	"    --- PASS: TestModes/native (0.05s)",
-	"    --- SKIP: TestModes/offload (0.05s)",
-	"PASS", "", "## end 0 1.5",
+// stream is what the guest sends: lines of JSON that end as the serial port ends them.
+func stream(t *testing.T, events ...event) string {
+	t.Helper()
+	var b strings.Builder
+	for _, e := range events {
+		line, err := json.Marshal(e)
+		if err != nil {
+			t.Fatal(err)
+		}
+		b.Write(line)
+		b.WriteString("\r\n")
+	}
+	return b.String()
 }
 
-var failing = []string{
-	"", "## package internal/meter",
-	"=== RUN   TestActions",
-	"    actions_test.go:44: drop",
-	"--- FAIL: TestActions (0.10s)",
-	"=== RUN   TestPools",
-	"    pools_test.go:88: needs a vmxnet3 device",
-	"--- SKIP: TestPools (0.00s)",
-	"FAIL", "", "## end 1 2.5",
+// ran has the events of a test that printed these lines.
+func ran(pkg, name, action string, seconds float64, output ...string) (events []event) {
+	events = append(events, event{Action: "run", Package: pkg, Test: name})
+	for _, line := range output {
+		events = append(events, event{Action: "output", Package: pkg, Test: name, Output: line + "\n"})
+	}
+	if action != "" {
+		events = append(events, event{Action: action, Package: pkg, Test: name, Elapsed: seconds})
+	}
+	return events
 }
 
 func TestReport(t *testing.T) {
-	done := []string{"", "## done "}
+	t.Parallel()
+	chosen := []test{{Package: "capture", names: []string{"TestStop", "TestModes"}}, {Package: "internal/meter", names: []string{"TestActions"}}}
+	stop := ran("capture", "TestStop", "pass", 0.1, "=== RUN   TestStop", "--- PASS: TestStop (0.10s)")
+	skipped := ran("capture", "TestStop", "skip", 0, "    stop_test.go:9: needs a card", "--- SKIP: TestStop (0.00s)")
+	modes := ran("capture", "TestModes", "pass", 71.24)
+	captured := event{Action: actionExit, Package: "capture", Elapsed: 72}
+	metered := append(ran("internal/meter", "TestActions", "pass", 5.1), event{Action: actionExit, Package: "internal/meter", Elapsed: 6})
+	end := []event{{Action: actionKernel, Output: "6.12.5-cloud"}, {Action: actionDone}}
 	for _, test := range []struct {
-		name  string
-		input [][]string
-		want  []string // what is printed
-		err   string   // a part of the error
+		name    string
+		events  [][]event
+		maySkip bool
+		want    string // what is printed
+		err     string // a part of the error
 	}{
 		{
-			name:  "all passed",
-			input: [][]string{passing, done},
-			want: []string{
-				"ok    Linux 6.12  capture  1.5s  2 passed, 0 failed, 0 skipped",
-				"skipped on Linux 6.12: capture TestModes/offload: modes_test.go:7: needs a card",
-				"Linux 6.12 (6.12.5-cloud): 2 passed, 0 failed, 0 skipped, 60 s with its boot",
-			},
+			name:   "slow tests are named, the slowest first",
+			events: [][]event{metered, stop, modes, {captured}, end},
+			want: `
+ok    Linux 6.12  internal/meter  6.0s  1 passed, 0 failed, 0 skipped
+ok    Linux 6.12  capture  72.0s  2 passed, 0 failed, 0 skipped
+slow on Linux 6.12: capture TestModes: 71.2s
+slow on Linux 6.12: internal/meter TestActions: 5.1s
+Linux 6.12 (6.12.5-cloud): 3 passed, 0 failed, 0 skipped, 60 s with its boot, 40 s of a processor
+`,
 		},
 		{
-			name:  "a failed package's output is printed, the others' is not",
-			input: [][]string{passing, failing, done},
-			want: []string{
-				"ok    Linux 6.12  capture  1.5s  2 passed, 0 failed, 0 skipped",
-				"=== RUN   TestActions",
-				"    actions_test.go:44: drop",
-				"--- FAIL: TestActions (0.10s)",
-				"=== RUN   TestPools",
-				"    pools_test.go:88: needs a vmxnet3 device",
-				"--- SKIP: TestPools (0.00s)",
-				"FAIL",
-				"FAIL  Linux 6.12  internal/meter  2.5s  0 passed, 1 failed, 1 skipped",
-				"skipped on Linux 6.12: capture TestModes/offload: modes_test.go:7: needs a card",
-				"skipped on Linux 6.12: internal/meter TestPools: pools_test.go:88: needs a vmxnet3 device",
-				"Linux 6.12 (6.12.5-cloud): 2 passed, 1 failed, 1 skipped, 60 s with its boot",
-			},
-			err: "tests of internal/meter failed",
-		},
-		{
-			name:  "a package that ended by a signal has failed",
-			input: [][]string{{"## package capture", "=== RUN   TestStop", "--- PASS: TestStop (0.10s)", "## end -1 0.5"}, done},
-			want: []string{
-				"=== RUN   TestStop",
-				"--- PASS: TestStop (0.10s)",
-				"FAIL  Linux 6.12  capture  0.5s  1 passed, 0 failed, 0 skipped",
-				"Linux 6.12 (): 1 passed, 0 failed, 0 skipped, 60 s with its boot",
-			},
+			name: "of tests that run at once, what the failed ones print is printed",
+			events: [][]event{modes[:1], stop, ran("capture", "TestModes/drop", "fail", 0, "    modes_test.go:44: lost"),
+				ran("capture", "TestModes", "fail", 0, "--- FAIL: TestModes (0.00s)"), ran("capture", "", "fail", 0, "FAIL"),
+				{{Action: actionExit, Package: "capture", Output: "exit status 1"}}, metered, end},
+			want: `
+    modes_test.go:44: lost
+--- FAIL: TestModes (0.00s)
+FAIL
+exit status 1
+FAIL  Linux 6.12  capture  0.0s  1 passed, 1 failed, 0 skipped
+ok    Linux 6.12  internal/meter  6.0s  1 passed, 0 failed, 0 skipped
+slow on Linux 6.12: internal/meter TestActions: 5.1s
+Linux 6.12 (6.12.5-cloud): 2 passed, 1 failed, 0 skipped, 60 s with its boot, 40 s of a processor
+`,
 			err: "tests of capture failed",
 		},
 		{
-			name: "what takes long is named, the slowest first, without subtests",
-			input: [][]string{{"## package capture", "--- PASS: TestStop (5.10s)", "    --- PASS: TestStop/all (5.00s)",
-				"--- PASS: TestRun (4.99s)", "--- PASS: TestRing (71.24s)", "PASS", "## end 0 90.5"}, done},
-			want: []string{
-				"ok    Linux 6.12  capture  90.5s  3 passed, 0 failed, 0 skipped",
-				"slow on Linux 6.12: capture TestRing: 71.2s",
-				"slow on Linux 6.12: capture TestStop: 5.1s",
-				"Linux 6.12 (): 3 passed, 0 failed, 0 skipped, 60 s with its boot",
-			},
+			name: "a panic ends a test, which then has no result",
+			events: [][]event{metered, stop, ran("capture", "TestModes", "", 0, "panic: no card"),
+				{{Action: actionExit, Package: "capture", Output: "exit status 2"}}, end},
+			want: `
+ok    Linux 6.12  internal/meter  6.0s  1 passed, 0 failed, 0 skipped
+panic: no card
+exit status 2
+FAIL  Linux 6.12  capture  0.0s  1 passed, 1 failed, 0 skipped
+slow on Linux 6.12: internal/meter TestActions: 5.1s
+Linux 6.12 (6.12.5-cloud): 2 passed, 1 failed, 0 skipped, 60 s with its boot, 40 s of a processor
+`,
+			err: "tests of capture failed",
 		},
 		{
-			name:  "no test matched",
-			input: [][]string{{"## package capture", "PASS", "## end 0 0.5"}, done},
-			want: []string{
-				"ok    Linux 6.12  capture  0.5s  0 passed, 0 failed, 0 skipped",
-				"Linux 6.12 (): 0 passed, 0 failed, 0 skipped, 60 s with its boot",
-			},
-			err: "no test was run",
+			name:   "chosen tests must run: one was skipped, and one was renamed",
+			events: [][]event{metered, skipped, {captured}, end},
+			want: `
+ok    Linux 6.12  internal/meter  6.0s  1 passed, 0 failed, 0 skipped
+ok    Linux 6.12  capture  72.0s  0 passed, 0 failed, 1 skipped
+skipped on Linux 6.12: capture TestStop: stop_test.go:9: needs a card
+slow on Linux 6.12: internal/meter TestActions: 5.1s
+Linux 6.12 (6.12.5-cloud): 1 passed, 0 failed, 1 skipped, 60 s with its boot, 40 s of a processor
+`,
+			err: "do not exist or were skipped: capture TestStop, capture TestModes",
+		},
+		{
+			name:    "a kernel that may lack what a test needs",
+			events:  [][]event{skipped, {captured}, end},
+			maySkip: true,
+			want: `
+ok    Linux 6.12  capture  72.0s  0 passed, 0 failed, 1 skipped
+skipped on Linux 6.12: capture TestStop: stop_test.go:9: needs a card
+Linux 6.12 (6.12.5-cloud): 0 passed, 0 failed, 1 skipped, 60 s with its boot, 40 s of a processor
+`,
+			err: "do not exist or were skipped: capture TestModes, internal/meter TestActions",
 		},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			var out strings.Builder
-			r := newReport("6.12", &out)
-			for _, part := range test.input {
-				if err := r.read(strings.NewReader(lines(part...))); err != nil {
-					t.Fatal(err)
-				}
+			var out, log strings.Builder
+			r := newReport("6.12", &out, &log)
+			if err := r.read(strings.NewReader(stream(t, slices.Concat(test.events...)...))); err != nil {
+				t.Fatal(err)
 			}
 			if err := r.complete(); err != nil {
 				t.Errorf("complete: %v", err)
 			}
-			checkError(t, test.err, r.verdict(time.Minute))
-			if diff := cmp.Diff(strings.Join(test.want, "\n")+"\n", out.String()); diff != "" {
+			checkError(t, test.err, r.verdict(chosen, test.maySkip, time.Minute, 40*time.Second))
+			if diff := cmp.Diff(test.want[1:], out.String()); diff != "" {
 				t.Error(diff)
 			}
 		})
 	}
 }
 
-// A guest that does not say that it is done has failed, and the end of its output is kept.
+// A guest that does not report its end has failed, and the end of its output is kept.
 func TestReportIncomplete(t *testing.T) {
-	for _, test := range []struct {
-		name      string
-		input     []string
-		err, rest string
-	}{
+	t.Parallel()
+	for _, test := range []struct{ input, err, rest string }{
+		{input: "", err: "did not get to its end"},
 		{
-			name: "nothing came",
-			err:  "did not get to its end",
-		},
-		{
-			name:  "it stopped within a package",
-			input: []string{"## package capture", "=== RUN   TestStop"},
+			input: stream(t, ran("capture", "TestStop", "", 0, "=== RUN   TestStop")...) + `{"Action":"out`,
 			err:   "did not get to its end",
 			rest:  "    === RUN   TestStop\n",
 		},
-		{
-			name:  "its own error",
-			input: []string{"## kernel 6.12.5", "## done load modules/00-veth: exec format error"},
-			err:   "load modules/00-veth: exec format error",
-		},
+		{input: stream(t, event{Action: actionDone, Output: "load modules/00-veth: exec format error"}), err: "load modules/00-veth: exec format error"},
 	} {
-		t.Run(test.name, func(t *testing.T) {
-			r := newReport("6.12", &strings.Builder{})
-			if err := r.read(strings.NewReader(lines(test.input...))); err != nil {
-				t.Fatal(err)
-			}
-			checkError(t, test.err, r.complete())
-			if diff := cmp.Diff(test.rest, r.rest()); diff != "" {
-				t.Errorf("rest: %s", diff)
-			}
-		})
+		r := newReport("6.12", &strings.Builder{}, &strings.Builder{})
+		if err := r.read(strings.NewReader(test.input)); err != nil {
+			t.Fatal(err)
+		}
+		checkError(t, test.err, r.complete())
+		if diff := cmp.Diff(test.rest, r.rest()); diff != "" {
+			t.Errorf("%q: rest: %s", test.input, diff)
+		}
+	}
+}
+
+// checkError compares an error with a part of its text, "" for no error.
+func checkError(t *testing.T, want string, err error) {
+	t.Helper()
+	switch {
+	case want == "" && err != nil:
+		t.Errorf("error %v, want none", err)
+	case want != "" && err == nil:
+		t.Errorf("no error, want one with %q", want)
+	case want != "" && !strings.Contains(err.Error(), want):
+		t.Errorf("error %v, want one with %q", err, want)
 	}
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -10,7 +11,6 @@ import (
 // A plan is what the guest has to do; it is /plan.json in the initramfs.
 type plan struct {
 	Kernel string // which of the kernels it is
-	Run    string // regular expression that selects tests by name; "" = all
 	Tests  []test
 }
 
@@ -18,54 +18,50 @@ type plan struct {
 type test struct {
 	Package string // its directory, relative to the root of the module
 	Binary  string
+	Run     string // which tests, as go test -run takes it
+	names   []string
 }
 
-// xdpcap is the program itself, which the tests of cmd/xdpcap run.
-const xdpcap = "xdpcap"
-
-// initProgram is this program, as the guest's /init.
-const initProgram = "init"
+// Programs in the guest: the one that the tests start, Go's that turns what tests print into JSON,
+// and this one, which is the guest's /init.
+const (
+	xdpcap      = "xdpcap"
+	test2json   = "test2json"
+	initProgram = "init"
+)
 
 // testDir has what is tested, the same for all kernels of an architecture.
 func (a *architecture) testDir() string { return filepath.Join(workDir, "tests-"+a.name) }
 
-// buildTests builds xdpcap, the test binaries of the packages that need a kernel and have tests
-// that run selects, and the init that runs them.
-func buildTests(ctx context.Context, arch *architecture, run string) ([]test, error) {
-	dir := arch.testDir()
-	if err := os.RemoveAll(dir); err != nil {
-		return nil, err
+// binary is the path of the test binary of a package.
+func (a *architecture) binary(pkg string) string {
+	return filepath.Join(a.testDir(), strings.ReplaceAll(pkg, "/", "-")+".test")
+}
+
+// build builds the programs of the guest, and the test binaries of these packages.
+func (a *architecture) build(ctx context.Context, packages []string) error {
+	if err := os.RemoveAll(a.testDir()); err != nil {
+		return err
 	}
 	os.Setenv("CGO_ENABLED", "0") // the guest has no C library
-	os.Setenv("GOARCH", arch.name)
-	root, err := os.Getwd()
-	if err != nil {
-		return nil, err
-	}
-	all, err := listPackages(ctx, root)
-	if err != nil {
-		return nil, err
-	}
-	chosen, err := needKernel(all, goPackage.readTests)
-	if err != nil {
-		return nil, err
-	}
-	if chosen, err = selected(chosen, run, goPackage.readTests); err != nil {
-		return nil, err
-	}
+	os.Setenv("GOARCH", a.name)
 	// Stripped of what only a debugger reads, because they are copied into the guest's memory.
-	for name, pkg := range map[string]string{xdpcap: "./cmd/xdpcap", initProgram: "./internal/tools/kernels"} {
-		if _, err := output(ctx, "", "go", "build", "-ldflags=-s -w", "-o", filepath.Join(dir, name), pkg); err != nil {
-			return nil, err
+	build := func(pkg, path string, how ...string) error {
+		_, err := output(ctx, "", "go", append(how, "-ldflags=-s -w", "-o", path, pkg)...)
+		return err
+	}
+	for name, pkg := range map[string]string{xdpcap: "./cmd/xdpcap", test2json: "cmd/test2json", initProgram: "./internal/tools/kernels"} {
+		if err := build(pkg, filepath.Join(a.testDir(), name), "build"); err != nil {
+			return err
 		}
 	}
-	var tests []test
-	for _, p := range chosen {
-		t := test{p.relative, filepath.Join(dir, strings.ReplaceAll(p.relative, "/", "-")+".test")}
-		if _, err := output(ctx, "", "go", "test", "-c", "-ldflags=-s -w", "-o", t.Binary, p.ImportPath); err != nil {
-			return nil, err
+	for _, pkg := range packages {
+		if err := build("./"+pkg, a.binary(pkg), "test", "-c"); err != nil {
+			return err
 		}
-		tests = append(tests, t)
+		if _, err := os.Stat(a.binary(pkg)); err != nil { // go test -c makes none of a package without tests
+			return fmt.Errorf("%s has no tests", pkg)
+		}
 	}
-	return tests, nil
+	return nil
 }

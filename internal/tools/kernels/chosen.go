@@ -1,0 +1,143 @@
+package main
+
+// A row chooses tests of a package.
+type row struct {
+	pkg   string // its directory
+	only  string // "6.1" or "6.12": the other one has the same result, or lacks what the tests need
+	tests string // their names, separated by spaces
+}
+
+// quick are the tests that `make test` runs in both kernels at once, in less than three minutes: each
+// hook, transport and counter command, the verifier, and the privileges. More than 40 are too many.
+var quick = []row{
+	// What programs return, record and count, packet by packet, by both transports.
+	{pkg: "capture", tests: `TestEveryHook TestProgram TestProgramLost TestInstructions TestTransports
+		TestStackDrops`},
+	{pkg: "internal/meter", tests: `TestActions TestProtocols TestBuiltin TestLatencyTraced TestExceptions`},
+	{pkg: "internal/drops", tests: `TestLossAtHook TestStackReasons`},
+	{pkg: "filter/ebpf", tests: `TestBufferEnds TestReplace`},
+
+	// Where programs are attached.
+	{pkg: "internal/xdp", tests: `TestAttachAuto TestHookMapSlot`},
+	{pkg: "internal/tc", tests: `TestAttachEgress TestKilled`},
+	{pkg: "cmd/xdpcap", tests: ` TestGenericMode TestHookMap TestDirections
+		TestEntryAndExit TestTraceChoices TestTailCall TestNetworkCard`},
+
+	// The counter commands.
+	{pkg: "cmd/xdpcap", tests: `TestCountDirections TestLatencyTrace TestMonitor TestDrops TestStackDrops
+		TestBenchProgramCommand`},
+	{pkg: "cmd/xdpcap", only: "6.1", tests: `TestCounterPrograms`},
+
+	// What a capture may do, and what it has given up.
+	{pkg: "internal/privilege", tests: `TestEnter`},
+	{pkg: "cmd/xdpcap", tests: `TestUnprivileged TestUnprivilegedEgress TestCapabilities TestCountersKeepTracing`},
+	{pkg: "internal/support", tests: `TestTracingAgrees`},
+}
+
+// quickOnARM64 are the tests of what depends on the architecture: the order in which a ring is
+// written and read, what the JIT compiles, tracers, the structures that programs and Go share, and
+// the numbers of the system calls that a capture gives up. `.ci/run` runs them, and a release all.
+var quickOnARM64 = []row{
+	{pkg: "capture", tests: `TestTransports TestSharedRing TestSharedRingInvalid TestSharedRingShort TestSharedRingArm
+		TestSharedRingComplete TestSharedRingPoll TestRingInterrupted TestPerfRing TestPerfRingInvalid
+		TestPerfRingCorruptSize TestPerfRingDropped TestPerfRingSize TestPerfRingUnchanged TestTracedHead
+		TestProgramHeaders TestProgramLost TestProgramSampleFlows TestProgramMaxRate TestProgramFilter
+		TestProgramCombined`},
+	{pkg: "cmd/xdpcap", tests: `TestTwoCPUs TestOverload TestStamps TestEntryAndExit TestTailCall TestUnprivileged`},
+	{pkg: "filter/ebpf", tests: `TestRandomPrograms TestManyHosts`},
+	{pkg: "internal/meter", tests: `TestActions TestProtocolsAgreeWithGopacket TestProtocolsTrace TestLatencyTraced
+		TestFlowBounds`},
+	{pkg: "internal/privilege", tests: `TestEnter TestCalls TestCallArguments`},
+}
+
+// more are the tests that `make test-kernels` runs besides those of quick: all others whose result
+// can differ by kernel, and those that need what other machines may lack: fentry, two network cards
+// that are connected, a CPU that goes offline.
+var more = []row{
+	{pkg: "capture", tests: `TestAlarm TestAlarmUnsure TestSilence TestInterrupted TestImmediate TestFilling
+		TestRingAlarm TestRingInterrupted TestRingLateCPU TestRingExchange TestPerfRing TestPerfTransportCPUs
+		TestSharedRing TestTransportAuto TestOpenChoosesRingsAgain TestRingsLater TestRingsGone TestLossWithoutRing
+		TestLossAtEnd TestSecondSession TestBlindFromTheBeginning TestTracersEnd TestTracedHead TestPacketInsideAtEnd`},
+	{pkg: "capture", tests: `TestProgramLongest TestProgramSample TestProgramContext TestProgramFlows TestProgramFirst
+		TestProgramMaxRate TestProgramFilter TestProgramCombined TestProgramHeaders TestProgramHeadersJumbo
+		TestProgramHeadersOfAnything TestHeadersOnly TestHeadersCostNothing TestCompanions`},
+	{pkg: "capture", only: "6.1", tests: `TestProgramSampleFlows`},
+	{pkg: "capture", only: "6.12", tests: `TestProgramFlowsAgreeWithGopacket TestCardHash TestCardUnstamped`},
+	{pkg: "capture", tests: `TestCard TestCardStampsSpareTheClock TestClockIsSet
+		TestLowprecProgram TestLowprecPolls TestLowprecOrder`},
+	{pkg: "capture", tests: `TestPatterns TestPatternsBothWays TestPatternsFirst TestPatternsTooLate
+		TestPatternsBelowOthers TestPatternsBelowRefused TestSlotReused`},
+	{pkg: "capture", tests: `TestStackDropsOfProgram TestStackDropsOfProgramInterrupted TestStackDropsRedirect
+		TestStackDropsAbove TestStackDropsIPv6 TestStackDropsOfCards TestStackDropsInterrupted TestStackDropsChosen
+		TestStackDropsAfterXDP TestStackDropsFragments TestStackDropsWithoutHeader TestStackDropsTagged`},
+
+	{pkg: "filter/ebpf", tests: `FuzzTranslate TestInline TestInlineCalls TestKernel TestRandomPrograms TestLargePacket
+		TestManyHosts TestLongestProgram`},
+
+	{pkg: "internal/meter", tests: `TestReasons TestActionQueues TestBenchProgram TestBenchProgramChangesLater
+		TestBenchProgramOwnPackets TestBenchProgramRefused TestProtocolsFilter TestProtocolsTraceFilter
+		TestProtocolsAgreeWithGopacket TestFlowBounds TestFlowTraffic TestFlowOverflow TestHotPath TestLongestPath
+		TestBucketsInKernel TestRuntime TestLatencyErrors TestProbeCost TestBuiltinSendsNothing TestTracersLeave
+		TestEtherTypesAreBounded TestSizes TestEtherTypesOverflow TestEtherTypesMakeRoom
+		TestActionsMillion TestActionsTrace TestProtocolsTrace TestProtocolsMillion TestGone`},
+	{pkg: "internal/meter", tests: `TestCPUMap TestCPUMapVerdicts TestCPUMapFull TestMemDisconnect
+		TestRedirectToDownDevice TestRedirectThroughDevmap TestBulkTx TestAttachFailed TestTracepointsRestricted
+		TestTracepointsPerCPU TestAbsence TestKernelTracepoints`},
+	{pkg: "internal/meter", only: "6.1", tests: `TestRecords`},
+	{pkg: "internal/meter", only: "6.12", tests: `TestCasesMakeRoom TestMemConnect`},
+
+	{pkg: "internal/drops", tests: `TestLossOfIPv6 TestLossOfForwarded TestLossAbove TestLossWithoutDevice
+		TestLossAtHookOfCards TestLossAtHooks TestRenamed TestFullCPUMap TestGenericTx TestFlowsOfLosses
+		TestFlowsOfNoLosses TestFlowsWithoutRoom TestHarmless TestLab TestLabOfCards TestQueues TestSockets
+		TestStackOthers TestStackEgress TestStackSegments TestFragments TestStackFirstNamespace TestStackForgets
+		TestVisibleHere`},
+	{pkg: "internal/drops", only: "6.12", tests: `TestLossOfGenericTx TestQueuesOfCard`},
+
+	{pkg: "internal/xdp", tests: `TestEthernetInterface TestRefusedByDriver TestRefusedAsUnsupported TestAttachBusy
+		TestCloseBesideCopy TestLinksBeingMade TestQueuesOfAnotherNamespace TestHookMapLock TestHookWatch
+		TestKernelTypes TestExplainHidden TestAlone TestReasonMap TestReasonMapElsewhere TestStub TestTargetArgument
+		TestUse`},
+	{pkg: "internal/tc", tests: `TestExplainRefusal TestHasModule TestKindOfKernel TestBesideTCX TestBesideClsact
+		TestBehindFilter TestQdiscStaysForOthers TestQdiscIngress TestTwoAtATime TestHandlesTaken
+		TestCloseBesideCopy TestWithoutPrivileges TestCheck`},
+	{pkg: "internal/support", tests: `TestAll TestTooManyTracers`},
+	{pkg: "internal/testnet", tests: `TestGeneratorLosesNothing TestGeneratorNumbersRunOn TestGeneratorsOnTwoCPUs
+		TestGeneratorStops TestGeneratorGoesOnAfterSignals TestGeneratorNeedsOnlyGRO TestReceiverCopies TestProbeFentry TestWaitHandled
+		TestPairIndexes TestPairIsSilent TestPairAddressesAreReady`},
+
+	// Captures.
+	{pkg: "cmd/xdpcap", tests: `TestSample TestTwoCPUs TestOverload TestJumbo TestStamps TestSink TestTwoInterfaces
+		TestCardRefusals TestListStampTypes TestLowprec TestChaos
+		TestInterfaceDeleted TestInterfaceDownAndUp TestKilled TestGenericFallback TestCPUComesOnline
+		TestCPUGoesAndComesBack TestPromiscuous TestFilterSelectsWhatTcpdumpDoes TestVLANAware
+		TestFirst TestFirstOfTwoInterfaces TestSampleFlows TestSampleVerdicts
+		TestStackBesideCapture TestStackBehindTrace TestProbe TestTracingRefused`},
+	{pkg: "cmd/xdpcap", only: "6.1", tests: `TestClockIsSet TestPromiscuousForbidden TestSomeInterfacesLeave
+		TestDispatcherChanges`},
+	{pkg: "cmd/xdpcap", only: "6.12", tests: `TestAccountOfEverything TestMaxRate TestMemoryCgroup TestWithoutJIT
+		TestExtcapVerdicts TestCardPackets`},
+	{pkg: "cmd/xdpcap", tests: ` TestSent TestSentTag TestDirectionFilter
+		TestDirectionsBesideProgram TestKilledAtEgress TestEgressLeaves`},
+	{pkg: "cmd/xdpcap", tests: ` TestAnyAbove TestPatternsTraced
+		TestOwnProgramLeaves TestBlindAtTheEnd TestTracedProgramLeaves TestDispatcherHidden TestHookMapSlotTaken
+		TestHookMapOwnerLeaves TestHookMapErrors TestHookMapInUse TestHookMapVerdictThenSampling TestHookMapOwners TestHookMapElsewhere`},
+
+	// Tracing.
+	{pkg: "cmd/xdpcap", tests: `TestMapPrograms TestPairs TestTraceKilled TestDispatcher TestReplacedMain
+		TestTraceAnotherXdpcap TestFollowTraced TestOutlet TestSlowerThan TestSlowerTrigger
+		TestReasonMap TestSFlowDiscards`},
+	{pkg: "cmd/xdpcap", only: "6.1", tests: `TestTraceOneOfSeveral TestVerdictThenSampling`},
+	{pkg: "cmd/xdpcap", only: "6.12", tests: `TestTraceBond TestDispatcherFirst TestReasonMapMistakes`},
+
+	// Counters and drops.
+	{pkg: "cmd/xdpcap", tests: `TestCountFilter TestFlowVerdicts
+		TestStatsSideBySide TestStatsByReason TestLatencyBuiltin TestLatencyEvents TestLatencyKernelStats
+		TestCompanionsAgree TestCompanionsSeeAll TestCompanionsOfTraced TestCompanionsOfOneProgram`},
+	{pkg: "cmd/xdpcap", only: "6.1", tests: `TestCountersFollow TestCountersInterfaceGone TestMonitorRecord`},
+	{pkg: "cmd/xdpcap", only: "6.12", tests: `TestCountersDispatcherChanges TestMonitorFollows TestSeveralInterfaces`},
+	{pkg: "cmd/xdpcap", tests: `TestReasonMapOfDrops TestStackDropsTraced`},
+
+	// Privileges.
+	{pkg: "cmd/xdpcap", tests: `TestInside TestInsideRead
+	 TestCountersKeepEgress TestLimits TestMissingPrivileges`},
+}
