@@ -10,6 +10,7 @@ import (
 )
 
 func TestReadsLength(t *testing.T) {
+	t.Parallel()
 	for expr, want := range map[string]bool{
 		"less 100":              true,
 		"ether[len - 4:2] == 1": true,
@@ -30,6 +31,7 @@ func TestReadsLength(t *testing.T) {
 }
 
 func TestReach(t *testing.T) {
+	t.Parallel()
 	for expr, want := range map[string]int{
 		"ip":                     14,
 		"tcp port 80":            14 + 60 + 4 + 0, // the longest IPv4 header, and the ports

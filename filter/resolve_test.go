@@ -16,6 +16,7 @@ import (
 // transport that is forgotten, an address of the wrong family, and octets of a network on the wrong
 // side.
 func TestResolve(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct{ names, numbers string }{
 		{"host both.example", "host 2001:db8::5 or host 192.0.2.5"},
 		{"ip host both.example", "ip host 192.0.2.5"},
@@ -55,6 +56,7 @@ func TestResolve(t *testing.T) {
 
 // TestNetmask catches a mask whose host part is taken for the network part.
 func TestNetmask(t *testing.T) {
+	t.Parallel()
 	prog, err := CompileRaw("ip broadcast", Options{Netmask: net.CIDRMask(24, 32)})
 	if err != nil {
 		t.Fatal(err)
@@ -69,6 +71,7 @@ func TestNetmask(t *testing.T) {
 
 // TestDirection catches a capture that sees nothing because its filter says inbound.
 func TestDirection(t *testing.T) {
+	t.Parallel()
 	in, err := CompileRaw("inbound and tcp", Options{})
 	if err != nil {
 		t.Fatal(err)

@@ -75,6 +75,7 @@ func TestVLANAware(t *testing.T) {
 // TestVLANNamed catches an expression that is shifted although it names vlan, and so says itself
 // where the tags are.
 func TestVLANNamed(t *testing.T) {
+	t.Parallel()
 	for _, expr := range []string{"vlan", "vlan 5 and tcp", "tcp or (vlan and udp)", "not vlan"} {
 		aware, err := CompileRaw(expr, Options{VLANAware: true})
 		if err != nil {

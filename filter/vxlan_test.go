@@ -14,6 +14,7 @@ import (
 // Debian's is older, so the packets that match are listed here. The inner frame is TCP from
 // 10.0.0.2, port 1234, to 192.168.1.1, port 22, between the addresses that end in 8 and 9.
 func TestVXLAN(t *testing.T) {
+	t.Parallel()
 	inner := filtertest.Frame(filtertest.Eth(9, 8), filtertest.BE(wire.EtherIP),
 		filtertest.IPv4Header(wire.IPTCP, "10.0.0.2", "192.168.1.1", 0, 0, filtertest.PortHeader(1234, 22, 2)))
 	header := func(flags byte, payload []byte) []byte {
@@ -77,6 +78,7 @@ func TestVXLAN(t *testing.T) {
 
 // TestNewNames catches a word of libpcap 1.11 that is not known.
 func TestNewNames(t *testing.T) {
+	t.Parallel()
 	for expr, same := range map[string]string{"ether proto lldp": "ether proto 0x88cc", `ether proto \slow`: "ether proto 0x8809"} {
 		got, err := CompileRaw(expr, Options{})
 		want, _ := CompileRaw(same, Options{})

@@ -90,6 +90,7 @@ func bufferStub(buffer *ebpf.Map) *ebpf.ProgramSpec {
 
 // TestTranslateBufferRefuses checks buffer sizes that a load cannot address.
 func TestTranslateBufferRefuses(t *testing.T) {
+	t.Parallel()
 	for _, size := range []int{0, -1, math.MaxInt16 + 1} {
 		if _, err := TranslateBuffer([]bpf.RawInstruction{{Op: cbpf.RetK, K: 1}}, size); err == nil {
 			t.Errorf("a buffer of %d bytes is taken", size)
@@ -100,6 +101,7 @@ func TestTranslateBufferRefuses(t *testing.T) {
 // TestBufferEnds loads beyond the packet and beyond the buffer. Neither may match, and the verifier
 // must take both programs.
 func TestBufferEnds(t *testing.T) {
+	t.Parallel()
 	testnet.RequireRoot(t)
 	const length = 3000
 	for k, want := range map[uint32]uint32{length - 1: 1, length: 0, bufferSize - 1: 0, bufferSize: 0, 1 << 20: 0} {

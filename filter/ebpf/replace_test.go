@@ -54,6 +54,7 @@ func runSpec(t *testing.T, spec *ebpf.ProgramSpec) uint32 {
 // TestReplace catches a function that is cut short or that swallows its neighbour. There are
 // functions before and after the replaced one, and labels inside it.
 func TestReplace(t *testing.T) {
+	t.Parallel()
 	testnet.RequireRoot(t)
 	body, err := Translate([]bpf.RawInstruction{{Op: cbpf.LdLen}, {Op: cbpf.RetA}})
 	if err != nil {
@@ -85,6 +86,7 @@ func TestReplace(t *testing.T) {
 // TestInline catches jumps with wrong targets, a body placed inside a neighbour, and a function
 // that is still called.
 func TestInline(t *testing.T) {
+	t.Parallel()
 	testnet.RequireRoot(t)
 	for _, test := range []struct {
 		name    string
@@ -121,6 +123,7 @@ func TestInline(t *testing.T) {
 
 // A function that cannot be inlined is called, and one that cannot be called is an error.
 func TestInlineCalls(t *testing.T) {
+	t.Parallel()
 	body, err := Translate([]bpf.RawInstruction{{Op: cbpf.LdLen}, {Op: cbpf.RetA}})
 	if err != nil {
 		t.Fatal(err)

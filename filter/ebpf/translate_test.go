@@ -30,6 +30,7 @@ func cases(tb testing.TB, normal int) int {
 // TestKernel runs compiled expressions in the kernel and in the interpreter. It catches a wrong
 // translation, and code that the verifier refuses.
 func TestKernel(t *testing.T) {
+	t.Parallel()
 	testnet.RequireRoot(t)
 	pkts, corners := filtertest.Truncations(filtertest.Packets(), 5), filtertest.Corners
 	if testnet.Emulated() {
@@ -97,6 +98,7 @@ func randomProgram(r *rand.Rand) []bpf.RawInstruction {
 // TestRandomPrograms covers code that expressions never compile to: unreachable code, shifts by X,
 // loads at any offset, and jumps to one target after checks of different packet lengths.
 func TestRandomPrograms(t *testing.T) {
+	t.Parallel()
 	testnet.RequireRoot(t)
 	pkts := filtertest.Truncations(filtertest.Packets(), 19)[:200]
 	if testnet.Emulated() {
@@ -118,6 +120,7 @@ func TestRandomPrograms(t *testing.T) {
 // TestLargePacket reads just below and just above the largest offset that an instruction can hold,
 // and the verifier's limit.
 func TestLargePacket(t *testing.T) {
+	t.Parallel()
 	testnet.RequireRoot(t)
 	pkt := make([]byte, 3000)
 	for i := range pkt {
@@ -134,6 +137,7 @@ func TestLargePacket(t *testing.T) {
 // TestManyHosts catches jumps that are too far for classic BPF's 8 bits or eBPF's 16, and a program
 // too complex for the verifier.
 func TestManyHosts(t *testing.T) {
+	t.Parallel()
 	testnet.RequireRoot(t)
 	for _, test := range []struct {
 		vlanAware bool
@@ -168,6 +172,7 @@ func TestManyHosts(t *testing.T) {
 
 // TestLongestProgram catches a jump whose offset does not fit.
 func TestLongestProgram(t *testing.T) {
+	t.Parallel()
 	testnet.RequireRoot(t)
 	prog := []bpf.RawInstruction{{Op: cbpf.LdxMsh, K: 14}}
 	for len(prog) < cbpf.MaxInstructions-1 {
@@ -183,6 +188,7 @@ func TestLongestProgram(t *testing.T) {
 // TestTranslateRefuses catches the translation of a load that means something else on a socket than
 // at XDP.
 func TestTranslateRefuses(t *testing.T) {
+	t.Parallel()
 	ret := bpf.RawInstruction{Op: cbpf.RetK, K: 1}
 	for name, ins := range map[string]bpf.RawInstruction{
 		"vlan tag":       {Op: cbpf.LdAbs | cbpf.SizeB, K: 0xfffff000 + 48},

@@ -32,6 +32,7 @@ func blocksOf(t testing.TB, file []byte) (blocks []Block) {
 
 // What the encoder writes, the decoder reads.
 func TestDecode(t *testing.T) {
+	t.Parallel()
 	blocks := blocksOf(t, sampleFile())
 	section := ParseSection(blocks[0])
 	if want := (Section{Hardware: "x86_64", OS: "Linux 6.12", Application: "xdpcap test", Comment: "grüße"}); section != want {
@@ -80,6 +81,7 @@ func bigEndian(t testing.TB, file []byte) (big []byte) {
 
 // A big-endian file is read as a little-endian one is, and its copy is that one.
 func TestBigEndian(t *testing.T) {
+	t.Parallel()
 	little := sampleFile()
 	little = appendNames(little)
 	file := bigEndian(t, little)
@@ -123,6 +125,7 @@ func appendNames(b []byte) []byte {
 }
 
 func TestClock(t *testing.T) {
+	t.Parallel()
 	for _, test := range []struct {
 		resolution byte
 		offset     int64
@@ -167,6 +170,7 @@ func TestClock(t *testing.T) {
 
 // A merged section has the comments of all, and what the others say differently.
 func TestMergedSection(t *testing.T) {
+	t.Parallel()
 	one := blocksOf(t, AppendSection(nil, &Section{Hardware: "a", OS: "b", Application: "c", Comment: "first"}))[0]
 	two := blocksOf(t, bigEndian(t, AppendSection(nil, &Section{Hardware: "x", OS: "b", Application: "c", Comment: "second"})))[0]
 	merged := blocksOf(t, AppendMergedSection(nil, []string{"one", "two", "three"}, []Block{one, two, one}))[0]
@@ -181,6 +185,7 @@ func TestMergedSection(t *testing.T) {
 // The fast way of reading options finds what the way for any options finds, also where they are
 // short, come again, or have lengths of their own.
 func TestParseKnown(t *testing.T) {
+	t.Parallel()
 	random := rand.New(rand.NewPCG(3, 4))
 	for range 20_000 {
 		var b []byte
@@ -233,6 +238,7 @@ func BenchmarkParsePacket(b *testing.B) {
 
 // Statistics have the counters that are known, and all where nothing is said.
 func TestKnownStatistics(t *testing.T) {
+	t.Parallel()
 	for _, known := range []Counters{HasReceived, HasDropped | HasDelivered, HasAccepted | HasOSDropped} {
 		b, err := ParseBlock(AppendStatistics(nil, &Statistics{Received: 1, Accepted: 2, Dropped: 3, OSDropped: 4, Delivered: 5, Known: known}), false)
 		if err != nil {

@@ -31,6 +31,7 @@ func unhex(t testing.TB, s string) []byte {
 
 // TestGolden pins every byte: code, length, padding and order of each option, and the absent ones.
 func TestGolden(t *testing.T) {
+	t.Parallel()
 	tests := []struct {
 		name   string
 		append func(b []byte) []byte
@@ -173,6 +174,7 @@ func TestGolden(t *testing.T) {
 }
 
 func TestText(t *testing.T) {
+	t.Parallel()
 	tests := []struct {
 		name, in string
 		max      int
@@ -196,6 +198,7 @@ func TestText(t *testing.T) {
 // TestLongStrings writes strings whose length does not fit in 16 bits. If they were not cut, a
 // reader would misread every later option.
 func TestLongStrings(t *testing.T) {
+	t.Parallel()
 	long, odd := strings.Repeat("é", 40000), "a"+strings.Repeat("é", 40000)
 	blocks := map[string][]byte{
 		"section":    AppendSection(nil, &Section{Comment: long, Hardware: long, OS: long, Application: long}),
@@ -224,6 +227,7 @@ func TestLongStrings(t *testing.T) {
 }
 
 func TestReception(t *testing.T) {
+	t.Parallel()
 	mac := []byte{2, 0, 0, 0, 0, 1}
 	tests := []struct {
 		name       string
@@ -253,6 +257,7 @@ func fullPacket(size int) *Packet {
 	}
 }
 
+// Allocations are counted for the whole process, so this runs alone.
 func TestAllocs(t *testing.T) {
 	buf := make([]byte, 0, 64<<10)
 	p := fullPacket(61)

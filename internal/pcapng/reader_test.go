@@ -81,6 +81,7 @@ func sampleFile(names ...Name) []byte {
 
 // TestGopacket reads everything back with the reader of gopacket that is maintained.
 func TestGopacket(t *testing.T) {
+	t.Parallel()
 	r, err := pcapgo.NewNgReader(bytes.NewReader(sampleFile(sampleNames...)), pcapgo.NgReaderOptions{})
 	if err != nil {
 		t.Fatal(err)
@@ -143,6 +144,7 @@ func unexported(p cmp.Path) bool {
 // TestOldGopacket reads our files with the unmaintained original of gopacket, the oldest reader
 // that must still open them.
 func TestOldGopacket(t *testing.T) {
+	t.Parallel()
 	r, err := oldpcapgo.NewNgReader(bytes.NewReader(sampleFile(sampleNames...)), oldpcapgo.NgReaderOptions{})
 	if err != nil {
 		t.Fatal(err)
@@ -192,6 +194,7 @@ func tool(t *testing.T, name string, args ...string) string {
 }
 
 func TestTshark(t *testing.T) {
+	t.Parallel()
 	args := []string{"-r", "-", "-T", "fields"}
 	for _, f := range []string{
 		"frame.time_epoch", "frame.interface_name", "frame.interface_description", "frame.interface_queue",
@@ -214,6 +217,7 @@ func TestTshark(t *testing.T) {
 
 // tshark shows the names of addresses that the file has.
 func TestTsharkNames(t *testing.T) {
+	t.Parallel()
 	got := tool(t, "tshark", "-r", "-", "-N", "n", "-T", "fields", "-e", "_ws.col.Source", "-e", "ip.src_host", "-e", "ip.dst_host")
 	want := strings.Repeat("default/web-1\tdefault/web-1\t10.0.0.2\n", 4)
 	if diff := cmp.Diff(want, got); diff != "" {
@@ -224,6 +228,7 @@ func TestTsharkNames(t *testing.T) {
 // TestTsharkBlocks looks at what tshark shows of the blocks themselves: the options that no packet
 // field has.
 func TestTsharkBlocks(t *testing.T) {
+	t.Parallel()
 	got := tool(t, "tshark", "-r", "-", "-X", "read_format:MIME Files Format", "-V")
 	for _, want := range []string{
 		"Interface Name = eth0@fentry", "Interface Description = an interface", "MAC Address = 02:00:00:00:00:01",
@@ -242,6 +247,7 @@ func TestTsharkBlocks(t *testing.T) {
 }
 
 func TestCapinfos(t *testing.T) {
+	t.Parallel()
 	// capinfos wants a file: it seeks.
 	file := filepath.Join(t.TempDir(), "sample.pcapng")
 	if err := os.WriteFile(file, sampleFile(sampleNames...), 0o600); err != nil {
@@ -261,6 +267,7 @@ func TestCapinfos(t *testing.T) {
 }
 
 func TestTcpdump(t *testing.T) {
+	t.Parallel()
 	got := tool(t, "tcpdump", "--nano", "-tttt", "-nr", "-")
 	want := `
 2023-11-14 22:13:20.123456789 IP 10.0.0.1.4000 > 10.0.0.2.5000: UDP, length 5

@@ -10,6 +10,7 @@ import (
 // A template makes the same block as AppendPacket, whatever is copied besides the packet, and
 // leaves alone what is before the block.
 func TestTemplate(t *testing.T) {
+	t.Parallel()
 	mac := []byte{2, 0, 0, 0, 0, 1}
 	beginnings := map[uint32][]byte{
 		Inbound | Unicast:     {2, 0, 0, 0, 0, 1},
@@ -57,6 +58,7 @@ func TestTemplate(t *testing.T) {
 // What is sent to one station is unicast, and without an address of the interface nobody knows what
 // is.
 func TestTemplateFlags(t *testing.T) {
+	t.Parallel()
 	station, zero := []byte{2, 0, 0, 0, 0, 2}, make([]byte, 6) // lo has the address 0
 	for _, test := range []struct {
 		direction uint32

@@ -45,6 +45,7 @@ func checkReceived(tb testing.TB, p *Pair, r *Receiver, sent, size uint64) {
 }
 
 func TestGeneratorLosesNothing(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		name    string
 		size    int
@@ -73,6 +74,7 @@ func TestGeneratorLosesNothing(t *testing.T) {
 }
 
 func TestGeneratorNumbersRunOn(t *testing.T) {
+	t.Parallel()
 	p := MustPair(t, PairOptions{})
 	receiver := MustReceiver(t, p, xdp.Drop, ReceiverOptions{Sequence: true})
 	g := MustGenerator(t, p)
@@ -91,6 +93,7 @@ func TestGeneratorNumbersRunOn(t *testing.T) {
 }
 
 func TestGeneratorsOnTwoCPUs(t *testing.T) {
+	t.Parallel()
 	if runtime.NumCPU() < 2 {
 		skip(t, "needs two CPUs")
 	}
@@ -129,6 +132,7 @@ func TestGeneratorsOnTwoCPUs(t *testing.T) {
 	}
 }
 
+// Runs alone in its package, because it measures rates.
 func TestGeneratorKeepsPace(t *testing.T) {
 	for _, c := range []struct {
 		name  string
@@ -172,6 +176,7 @@ func TestGeneratorKeepsPace(t *testing.T) {
 }
 
 func TestGeneratorStops(t *testing.T) {
+	t.Parallel()
 	for _, rate := range []float64{0, 10, 50e3} {
 		p := MustPair(t, PairOptions{})
 		receiver := MustReceiver(t, p, xdp.Drop, ReceiverOptions{Sequence: true})
@@ -199,7 +204,8 @@ func TestGeneratorStops(t *testing.T) {
 	}
 }
 
-// A signal ends the system call after some of the frames. The rest must follow, and no frame twice.
+// A signal ends the system call after some of the frames. The rest must follow, and no frame twice. It
+// runs alone, because the signals would interrupt the system calls of other tests, too.
 func TestGeneratorGoesOnAfterSignals(t *testing.T) {
 	const count = 50_000
 	p := MustPair(t, PairOptions{})
@@ -233,6 +239,7 @@ func TestGeneratorGoesOnAfterSignals(t *testing.T) {
 }
 
 func TestGeneratorNeedsOnlyGRO(t *testing.T) {
+	t.Parallel()
 	p := MustPair(t, PairOptions{GRO: true})
 	g := MustGenerator(t, p)
 	frame := VLAN(TxToRx().ARPRequest(), 5)
@@ -243,6 +250,7 @@ func TestGeneratorNeedsOnlyGRO(t *testing.T) {
 }
 
 func TestGeneratorRefuses(t *testing.T) {
+	t.Parallel()
 	for name, opts := range map[string]GeneratorOptions{
 		"empty":        {Count: 1},
 		"too large":    {Frame: UDPFrame(MaxFrame, 0), Count: 1},

@@ -51,6 +51,7 @@ func here(tb testing.TB) string {
 }
 
 func TestNamespaceIsolates(t *testing.T) {
+	t.Parallel()
 	RequireRoot(t)
 	host := here(t) // before anything could have left the goroutine elsewhere
 	p := MustPair(t, PairOptions{TxName: "left", RxName: "right"})
@@ -80,6 +81,7 @@ func TestNamespaceIsolates(t *testing.T) {
 }
 
 func TestNamespaceDoRestoresAfterGoexit(t *testing.T) {
+	t.Parallel()
 	RequireRoot(t)
 	host := here(t)
 	ns, err := NewNamespace()
@@ -98,6 +100,7 @@ func TestNamespaceDoRestoresAfterGoexit(t *testing.T) {
 }
 
 func TestNamespaceStart(t *testing.T) {
+	t.Parallel()
 	Require(t, "ip")
 	p := MustPair(t, PairOptions{})
 	var out strings.Builder
@@ -115,6 +118,7 @@ func TestNamespaceStart(t *testing.T) {
 }
 
 func TestPairLeavesNothing(t *testing.T) {
+	t.Parallel()
 	RequireRoot(t)
 	ns, err := NewNamespace()
 	if err != nil {
@@ -143,6 +147,7 @@ func TestPairLeavesNothing(t *testing.T) {
 
 // Ends with the same index can send only after up to a second, before Linux 6.8.
 func TestPairIndexes(t *testing.T) {
+	t.Parallel()
 	first, second := MustPair(t, PairOptions{}), MustPair(t, PairOptions{})
 	for _, p := range []*Pair{first, second} {
 		if p.TxIndex == p.RxIndex {
@@ -155,6 +160,7 @@ func TestPairIndexes(t *testing.T) {
 }
 
 func TestPairIsSilent(t *testing.T) {
+	t.Parallel()
 	p := MustPair(t, PairOptions{})
 	r := MustReceiver(t, p, xdp.Pass, ReceiverOptions{Count: true})
 	err := p.Tx.Do(func() error {
@@ -176,6 +182,7 @@ func TestPairIsSilent(t *testing.T) {
 }
 
 func TestPairAddresses(t *testing.T) {
+	t.Parallel()
 	p := MustPair(t, PairOptions{Addresses: true, IPv6: true})
 	for _, ip := range []net.IP{RxEndpoint.IPv4, RxEndpoint.IPv6} {
 		var rx, tx *net.UDPConn
@@ -209,6 +216,7 @@ func TestPairAddresses(t *testing.T) {
 // Both ends of a new pair answer neighbour solicitations at once. If one did so a moment later, a
 // packet would be delayed by a second or lost.
 func TestPairAddressesAreReady(t *testing.T) {
+	t.Parallel()
 	for range 10 { // without the wait, about every third pair has an end that is late
 		p := MustPair(t, PairOptions{IPv6: true})
 		for _, end := range []struct {
@@ -230,6 +238,7 @@ func TestPairAddressesAreReady(t *testing.T) {
 }
 
 func TestSender(t *testing.T) {
+	t.Parallel()
 	p := MustPair(t, PairOptions{MTU: 9000})
 	r := MustReceiver(t, p, xdp.Drop, ReceiverOptions{Sequence: true})
 	s, err := NewSender(p.Tx, p.TxName)

@@ -22,6 +22,7 @@ func filler(n int) []*graph.Stmt {
 // 255 instructions that a classic jump reaches. It catches an offset that is cut to 8 bits, and one
 // that does not count the jumps after the test.
 func TestFarJumps(t *testing.T) {
+	t.Parallel()
 	for n := 250; n <= 260; n++ {
 		first := func() *graph.Block {
 			return graph.New(cbpf.Jeq, 1, graph.Op(cbpf.LdAbs|cbpf.SizeB, 0))

@@ -10,6 +10,7 @@ import (
 // TestPullUp has the graph that pullUp's comment draws, and one where b also tests v. It catches a
 // test that is not moved, or that is lost when it moves.
 func TestPullUp(t *testing.T) {
+	t.Parallel()
 	port, length := graph.Op(cbpf.LdAbs|cbpf.SizeH, 36), graph.Op(cbpf.LdLen, 0)
 	for _, test := range []struct {
 		name   string

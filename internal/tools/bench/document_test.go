@@ -12,6 +12,7 @@ import (
 )
 
 func TestFill(t *testing.T) {
+	t.Parallel()
 	const before = "Text.\n\n<!-- begin sizing: by hand -->\nold\n<!-- end sizing -->\nMore text.\n"
 	r := testReport()
 	once, err := r.fill(before)
@@ -34,6 +35,7 @@ func TestFill(t *testing.T) {
 
 // The page has tables of files and filled rings too, and what was not measured is missing in them.
 func TestSpeed(t *testing.T) {
+	t.Parallel()
 	var b strings.Builder
 	testReport().printSpeed(&b)
 	for _, want := range []string{
@@ -55,6 +57,7 @@ func TestSpeed(t *testing.T) {
 
 // The figures in the documents are those of docs/speed.json: make bench writes them all.
 func TestDocumentsAreCurrent(t *testing.T) {
+	t.Parallel()
 	if testnet.Emulated() {
 		t.Skip("the emulated machine does not have them")
 	}

@@ -8,6 +8,7 @@ import (
 )
 
 func TestPromises(t *testing.T) {
+	t.Parallel()
 	want := `
        promised                                             limit  measured     bound
 --------------------------------------------------------------------------------------------------
@@ -60,6 +61,7 @@ it, 50 ns, with -j host_lowprec 27 ns; the promise is for a D of 85 ns.
 
 // With an earlier report, each promise has two figures.
 func TestPromisesBefore(t *testing.T) {
+	t.Parallel()
 	r := testReport()
 	r.Before = testReport()
 	r.Before.Costs[4].KernelNs = ns(60)
@@ -72,6 +74,7 @@ func TestPromisesBefore(t *testing.T) {
 
 // Without figures no promise is kept, and none is missed.
 func TestPromisesWithoutFigures(t *testing.T) {
+	t.Parallel()
 	for _, p := range (&Report{}).promises() {
 		if p.verdict() != noFigure {
 			t.Errorf("%s: %s", p.what, p.verdict())
@@ -81,6 +84,7 @@ func TestPromisesWithoutFigures(t *testing.T) {
 
 // If packets were lost at every rate, the promise is missed: that is not a missing figure.
 func TestPromiseAlwaysLost(t *testing.T) {
+	t.Parallel()
 	r := testReport()
 	for i := range r.Frames[1].Rows {
 		if row := &r.Frames[1].Rows[i]; row.Name == sinkName(ring) {

@@ -9,6 +9,7 @@ import (
 const halvings = 7
 
 func TestHighestRate(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		name      string
 		top, true float64
@@ -40,6 +41,7 @@ func TestHighestRate(t *testing.T) {
 
 // If the traffic is slower than asked for, the rate that was reached counts.
 func TestHighestRateIsReal(t *testing.T) {
+	t.Parallel()
 	const most = 1e6
 	got, err := highestRate(4e6, halvings, func(rate float64) (float64, bool, error) {
 		return min(rate, most), true, nil
@@ -50,6 +52,7 @@ func TestHighestRateIsReal(t *testing.T) {
 }
 
 func TestHighestRateStopsAtError(t *testing.T) {
+	t.Parallel()
 	broken := errors.New("broken")
 	tries := 0
 	_, err := highestRate(math.MaxFloat64, halvings, func(float64) (float64, bool, error) {

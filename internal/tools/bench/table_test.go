@@ -9,6 +9,7 @@ import (
 )
 
 func TestTable(t *testing.T) {
+	t.Parallel()
 	want := strings.TrimPrefix(`
 64-byte frames          highest rate       of   times    reader  traffic quartiles    of it   rounds
                         without loss XDP_DROP xdpdump       CPU    keeps           captured lossless
@@ -33,6 +34,7 @@ dumpcap                            -        -       -         -        -        
 }
 
 func TestCosts(t *testing.T) {
+	t.Parallel()
 	var b strings.Builder
 	testReport().printCosts(&b)
 	for _, want := range []string{
@@ -49,6 +51,7 @@ func TestCosts(t *testing.T) {
 
 // What is missing is said with its reason.
 func TestMissing(t *testing.T) {
+	t.Parallel()
 	r := testReport()
 	r.Notes = []string{"no time was left"}
 	var b strings.Builder
@@ -72,6 +75,7 @@ missing figures:
 
 // Files, filled rings and stalls are tables of their own.
 func TestFileTables(t *testing.T) {
+	t.Parallel()
 	r := testReport()
 	var b strings.Builder
 	r.printFiles(&b)
@@ -93,6 +97,7 @@ func TestFileTables(t *testing.T) {
 }
 
 func TestOutputFits(t *testing.T) {
+	t.Parallel()
 	r := testReport()
 	r.Costs[4].Missing = strings.Repeat("a long reason, ", 20)
 	var b strings.Builder
