@@ -89,6 +89,9 @@ func sameAsLibpcap(tb testing.TB, expr string, pkts [][]byte) []bpf.RawInstructi
 	if err := Check(got); err != nil {
 		tb.Errorf("%s: %v", expr, err)
 	}
+	if _, known := bpf.Disassemble(got); !known { // so Compile's callers would get raw instructions
+		tb.Errorf("%s: x/net/bpf does not know all instructions of\n%s", expr, Listing(got))
+	}
 	if slices.Equal(want, got) {
 		return want
 	}

@@ -32,6 +32,8 @@ func TestResolve(t *testing.T) {
 		{`ip proto \gre`, "ip proto 47"},
 		{"proto gre", "proto 47"},
 		{"tcp port web or 22", "tcp port 80 or 22"},
+		{"ether proto lldp", "ether proto 0x88cc"}, // words of libpcap 1.11
+		{`ether proto \slow`, "ether proto 0x8809"},
 	} {
 		got, err := CompileRaw(c.names, Options{Resolver: filtertest.Resolver{}})
 		if err != nil {

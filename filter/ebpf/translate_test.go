@@ -17,12 +17,15 @@ import (
 	"github.com/xdpcap/xdpcap/internal/testnet"
 )
 
-// cases is how many random cases a test has. An emulated machine is slow and runs a thirtieth of
-// them.
+// cases is how many random cases a test has. With -short they are a tenth, and a thirtieth on an
+// emulated machine, which is slow.
 func cases(tb testing.TB, normal int) int {
 	tb.Helper()
-	if testnet.Emulated() {
+	switch {
+	case testnet.Emulated():
 		normal /= 30
+	case testing.Short():
+		normal /= 10
 	}
 	return filtertest.Budget(tb, normal)
 }
@@ -33,8 +36,11 @@ func TestKernel(t *testing.T) {
 	t.Parallel()
 	testnet.RequireRoot(t)
 	pkts, corners := filtertest.Truncations(filtertest.Packets(), 5), filtertest.Corners
-	if testnet.Emulated() {
+	switch {
+	case testnet.Emulated():
 		pkts, corners = filtertest.Packets(), corners[:20]
+	case testing.Short():
+		pkts = filtertest.Truncations(filtertest.Packets(), 23)
 	}
 	corners = append([]string{"vxlan 5 and tcp port 22"}, corners...) // libpcap's tests have no vxlan
 	matches := 0
@@ -148,8 +154,8 @@ func TestManyHosts(t *testing.T) {
 		{true, 300, 14},
 		{true, 60, 4},
 	} {
-		if testnet.Emulated() && test.hosts == 300 {
-			continue // compiling and verifying each takes 10 to 20 seconds there
+		if test.hosts == 300 && (testnet.Emulated() || testing.Short()) {
+			continue // compiling and verifying takes a second each, and 10 to 20 on an emulated machine
 		}
 		start := time.Now()
 		prog, err := filter.CompileRaw(filtertest.ManyHosts(test.hosts), filter.Options{VLANAware: test.vlanAware})
