@@ -226,29 +226,6 @@ func TestLongStrings(t *testing.T) {
 	}
 }
 
-func TestReception(t *testing.T) {
-	t.Parallel()
-	mac := []byte{2, 0, 0, 0, 0, 1}
-	tests := []struct {
-		name       string
-		frame, mac []byte
-		want       uint32
-	}{
-		{"own", []byte{2, 0, 0, 0, 0, 1, 9}, mac, Unicast},
-		{"other", []byte{2, 0, 0, 0, 0, 2, 9}, mac, Promiscuous},
-		{"group", []byte{0x33, 0x33, 0, 0, 0, 1, 9}, mac, Multicast},
-		{"all", []byte{255, 255, 255, 255, 255, 255, 9}, mac, Broadcast},
-		{"cut", []byte{2, 0, 0, 0, 0}, mac, 0},
-		{"no own address", []byte{2, 0, 0, 0, 0, 1, 9}, nil, 0},
-		{"group, no own address", []byte{0x33, 0x33, 0, 0, 0, 1, 9}, nil, Multicast},
-	}
-	for _, tt := range tests {
-		if got := NewTemplate(0, true, false, 0, tt.mac).flagsOf(tt.frame); got != tt.want {
-			t.Errorf("%s: got %#x, want %#x", tt.name, got, tt.want)
-		}
-	}
-}
-
 // fullPacket has every option except a comment.
 func fullPacket(size int) *Packet {
 	return &Packet{

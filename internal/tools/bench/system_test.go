@@ -182,15 +182,22 @@ func TestCopyDrain(t *testing.T) {
 	}
 }
 
-// Programs are run by BPF_PROG_RUN as often as was asked for, and cost something.
-func TestProgramCost(t *testing.T) {
-	t.Parallel()
+// mustLab makes a lab with one CPU, which is closed when the test ends.
+func mustLab(t *testing.T, runs int) *lab {
+	t.Helper()
 	testnet.RequireLiveFrames(t)
-	l, err := newLab(networkOptions{cpus: 1}, 3)
+	l, err := newLab(networkOptions{cpus: 1}, runs)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer l.close()
+	t.Cleanup(func() { l.close() })
+	return l
+}
+
+// Programs are run by BPF_PROG_RUN as often as was asked for, and cost something.
+func TestProgramCost(t *testing.T) {
+	t.Parallel()
+	l := mustLab(t, 3)
 	copied, err := l.copyCost(t.Context(), longSize)
 	if err != nil || len(copied) != l.runs || slices.Max(copied) <= 0 { // beside other work a run can seem to take nothing
 		t.Errorf("to copy costs %v ns, %v", copied, err)
@@ -203,12 +210,7 @@ func TestProgramCost(t *testing.T) {
 // The stack throws the packets away whose cost is measured, one by one, and none of the others.
 func TestStackFrames(t *testing.T) {
 	t.Parallel()
-	testnet.RequireLiveFrames(t)
-	l, err := newLab(networkOptions{cpus: 1}, 1)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.close()
+	l := mustLab(t, 1)
 	const frames = 500
 	for _, test := range []struct {
 		name  string
@@ -244,7 +246,6 @@ func TestStackFrames(t *testing.T) {
 // away.
 func TestStackCost(t *testing.T) {
 	testnet.SkipEmulated(t)
-	testnet.RequireLiveFrames(t)
 	path := os.Getenv("XDPCAP")
 	if path == "" {
 		t.Skip("measures bin/xdpcap: make test builds it")
@@ -253,11 +254,7 @@ func TestStackCost(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	l, err := newLab(networkOptions{cpus: 1}, stackRuns)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.close()
+	l := mustLab(t, stackRuns)
 	for _, c := range configs {
 		if c.place != atStack {
 			continue
