@@ -2,6 +2,7 @@ package ebpf
 
 import (
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"strings"
 	"testing"
@@ -192,7 +193,7 @@ func TestLongestProgram(t *testing.T) {
 }
 
 // TestTranslateRefuses catches the translation of a load that means something else on a socket than
-// at XDP.
+// at XDP, and of one for a buffer that a load cannot address.
 func TestTranslateRefuses(t *testing.T) {
 	t.Parallel()
 	ret := bpf.RawInstruction{Op: cbpf.RetK, K: 1}
@@ -208,6 +209,11 @@ func TestTranslateRefuses(t *testing.T) {
 	}
 	if _, err := Translate(nil); err == nil {
 		t.Error("empty program translated")
+	}
+	for _, size := range []int{0, -1, math.MaxInt16 + 1} {
+		if _, err := TranslateBuffer([]bpf.RawInstruction{ret}, size); err == nil {
+			t.Errorf("a buffer of %d bytes is taken", size)
+		}
 	}
 }
 

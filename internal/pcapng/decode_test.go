@@ -42,19 +42,14 @@ func TestDecode(t *testing.T) {
 	if i.Name != "eth0@fentry" || i.LinkType != Ethernet || i.SnapLen != 96 || clock != NewClock(9, 0) {
 		t.Errorf("%+v %+v", i, clock)
 	}
-	var p Packet
-	if err := ParsePacket(blocks[6], 0, &p); err != nil {
-		t.Fatal(err)
+	packets := make([]Packet, 4)
+	for i := range packets {
+		if err := ParsePacket(blocks[3+i], 0, &packets[i]); err != nil {
+			t.Fatal(err)
+		}
 	}
-	want := Packet{
-		Interface: 1, WireLen: uint32(len(frames[1])) + 1400, Time: sampleTime + 1500, Data: frames[1], ID: 42, Queue: 3, Verdict: 2,
-		Flags: Inbound | Broadcast, Fields: HasQueue | HasID | HasVerdict,
-	}
-	if diff := cmp.Diff(want, p); diff != "" {
+	if diff := cmp.Diff(samplePackets(), packets); diff != "" {
 		t.Error(diff)
-	}
-	if err := ParsePacket(blocks[3], 0, &p); err != nil || p.Hash != 0x11223344 || p.Fields != HasQueue|HasID|HasHash {
-		t.Errorf("%+v, %v", p, err)
 	}
 	s, known := ParseStatistics(blocks[8])
 	wantStatistics := Statistics{

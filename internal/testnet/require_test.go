@@ -30,9 +30,3 @@ func TestRequire(t *testing.T) {
 		}
 	}
 }
-
-func TestProbeFentry(t *testing.T) {
-	t.Parallel()
-	RequireRoot(t)
-	t.Logf("fentry on this kernel: %v", ProbeFentry())
-}
