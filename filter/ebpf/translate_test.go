@@ -4,11 +4,9 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
-	"strings"
 	"testing"
 	"time"
 
-	"github.com/cilium/ebpf"
 	"golang.org/x/net/bpf"
 
 	"github.com/xdpcap/xdpcap/filter"
@@ -213,40 +211,6 @@ func TestTranslateRefuses(t *testing.T) {
 	for _, size := range []int{0, -1, math.MaxInt16 + 1} {
 		if _, err := TranslateBuffer([]bpf.RawInstruction{ret}, size); err == nil {
 			t.Errorf("a buffer of %d bytes is taken", size)
-		}
-	}
-}
-
-// BenchmarkFilter measures programs with a filter and, as "none", one without. The difference is
-// the filter's cost per packet.
-func BenchmarkFilter(b *testing.B) {
-	testnet.RequireRoot(b)
-	pkts := map[string][]byte{
-		"match":   filtertest.Frame(filtertest.Eth(1, 2), filtertest.BE(wire.EtherIP), filtertest.IPv4Header(wire.IPTCP, "1.2.3.4", "10.0.0.1", 0, 0, filtertest.PortHeader(5000, 443, 2))),
-		"nomatch": filtertest.Frame(filtertest.Eth(1, 2), filtertest.BE(wire.EtherIP), filtertest.IPv4Header(wire.IPUDP, "1.2.3.4", "10.0.0.1", 0, 0, filtertest.PortHeader(5000, 443, 2))),
-	}
-	for _, expr := range []string{"none", "tcp port 443", "host 10.0.0.1", "300 hosts"} {
-		text := strings.Replace(expr, "300 hosts", filtertest.ManyHosts(300), 1)
-		for name, pkt := range pkts {
-			b.Run(expr+"/"+name, func(b *testing.B) {
-				p, err := ebpf.NewProgram(stub())
-				if expr != "none" {
-					prog, cerr := filter.CompileRaw(text, filter.Options{})
-					if cerr != nil {
-						b.Fatal(cerr)
-					}
-					p, err = loadFilter(b, prog, Inline), nil
-				}
-				if err != nil {
-					b.Fatal(err)
-				}
-				defer p.Close()
-				_, d, err := p.Benchmark(pkt, b.N, b.ResetTimer)
-				if err != nil {
-					b.Fatal(err)
-				}
-				b.ReportMetric(float64(d.Nanoseconds()), "ns/pkt")
-			})
 		}
 	}
 }

@@ -3,7 +3,6 @@ package pcapng
 import (
 	"bytes"
 	"encoding/binary"
-	"fmt"
 	"math"
 	"math/rand/v2"
 	"testing"
@@ -201,33 +200,6 @@ func TestParseKnown(t *testing.T) {
 		if diff := cmp.Diff(slow, fast); diff != "" {
 			t.Fatalf("% x: %s", b, diff)
 		}
-	}
-}
-
-// BenchmarkParsePacket reads the blocks that BenchmarkAppendPacket writes.
-func BenchmarkParsePacket(b *testing.B) {
-	for _, size := range []int{64, 1500} {
-		b.Run(fmt.Sprint(size), func(b *testing.B) {
-			block := AppendPacket(nil, &Packet{
-				WireLen: uint32(size), Time: sampleTime, Data: make([]byte, size), ID: 42, Queue: 3, Verdict: 2,
-				Flags: Inbound | Broadcast, Fields: HasQueue | HasID | HasVerdict,
-			})
-			b.ReportAllocs()
-			var p Packet
-			for b.Loop() {
-				n, big, err := BlockLength(block, false)
-				if err != nil || n != len(block) {
-					b.Fatal(n, err)
-				}
-				parsed, err := ParseBlock(block, big)
-				if err != nil {
-					b.Fatal(err)
-				}
-				if err := ParsePacket(parsed, 0, &p); err != nil {
-					b.Fatal(err)
-				}
-			}
-		})
 	}
 }
 

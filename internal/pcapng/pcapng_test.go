@@ -226,18 +226,13 @@ func TestLongStrings(t *testing.T) {
 	}
 }
 
-// fullPacket has every option except a comment.
-func fullPacket(size int) *Packet {
-	return &Packet{
-		Interface: 1, Time: 1700000000123456789, WireLen: 1500, Data: make([]byte, size), Flags: Inbound | Unicast,
-		Dropped: 1, ID: 42, Queue: 3, Verdict: 2, Hash: 7, Fields: HasQueue | HasID | HasVerdict | HasHash,
-	}
-}
-
 // Allocations are counted for the whole process, so this runs alone.
 func TestAllocs(t *testing.T) {
 	buf := make([]byte, 0, 64<<10)
-	p := fullPacket(61)
+	p := &Packet{ // every option except a comment
+		Interface: 1, Time: sampleTime, WireLen: 1500, Data: make([]byte, 61), Flags: Inbound | Unicast,
+		Dropped: 1, ID: 42, Queue: 3, Verdict: 2, Hash: 7, Fields: HasQueue | HasID | HasVerdict | HasHash,
+	}
 	mac := []byte{2, 0, 0, 0, 0, 1}
 	source := NewTemplate(1, true, true, Inbound, mac)
 	s, i := &Section{OS: "Linux", Comment: "é"}, &Interface{Name: "eth0", Filter: "tcp", MAC: mac, Speed: 1}
@@ -259,24 +254,5 @@ func TestAllocs(t *testing.T) {
 	}
 	if n := len(AppendPacket(nil, p)); n != len(p.Data)+maxPacketOverhead {
 		t.Errorf("a packet with all options has %d bytes, room was made for %d", n, len(p.Data)+maxPacketOverhead)
-	}
-}
-
-func BenchmarkAppendPacket(b *testing.B) {
-	for name, p := range map[string]*Packet{
-		"64/all":   fullPacket(64),
-		"64/bare":  {Data: make([]byte, 64)},
-		"1500/all": fullPacket(1500),
-	} {
-		b.Run(name, func(b *testing.B) {
-			buf := make([]byte, 0, 64<<10)
-			b.ReportAllocs()
-			for b.Loop() {
-				if cap(buf)-len(buf) < 2048 {
-					buf = buf[:0]
-				}
-				buf = AppendPacket(buf, p)
-			}
-		})
 	}
 }

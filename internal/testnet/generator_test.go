@@ -265,34 +265,3 @@ func TestGeneratorRefuses(t *testing.T) {
 		}
 	}
 }
-
-// BenchmarkGenerator measures the rate without a capture, which limits the rate with one.
-func BenchmarkGenerator(b *testing.B) {
-	for _, c := range []struct {
-		name    string
-		size    int
-		verdict xdp.Verdict
-		opts    ReceiverOptions
-		batch   int
-	}{
-		{"drop/60", 60, xdp.Drop, ReceiverOptions{}, 0},
-		{"drop/1514", 1514, xdp.Drop, ReceiverOptions{}, 0},
-		{"drop-count/60", 60, xdp.Drop, ReceiverOptions{Count: true}, 0},
-		{"pass/60", 60, xdp.Pass, ReceiverOptions{}, 0},
-		{"pass/1514", 1514, xdp.Pass, ReceiverOptions{}, 0},
-		{"drop/60/batch=1", 60, xdp.Drop, ReceiverOptions{}, 1},
-		{"drop/60/batch=16", 60, xdp.Drop, ReceiverOptions{}, 16},
-		{"drop/60/batch=128", 60, xdp.Drop, ReceiverOptions{}, 128},
-		{"drop/60/batch=256", 60, xdp.Drop, ReceiverOptions{}, 256},
-	} {
-		b.Run(c.name, func(b *testing.B) {
-			p := MustPair(b, PairOptions{})
-			MustReceiver(b, p, c.verdict, c.opts)
-			g := MustGenerator(b, p)
-			b.ResetTimer()
-			r := run(b, g, GeneratorOptions{Frame: UDPFrame(c.size, 0), Count: uint64(b.N), Batch: c.batch})
-			b.ReportMetric(r.Rate()/1e6, "Mpps")
-			b.ReportMetric(100*float64(MustStats(b, p).Dropped)/float64(b.N), "%dropped")
-		})
-	}
-}
