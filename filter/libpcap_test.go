@@ -152,6 +152,20 @@ func TestKnown(t *testing.T) {
 	}
 }
 
+// TestFarJumps compares programs with tests whose true exit, false exit, or both are just within and
+// just beyond the 255 instructions that a classic jump reaches. It catches an offset that is cut to
+// 8 bits, and one that does not count the jumps after the test.
+func TestFarJumps(t *testing.T) {
+	t.Parallel()
+	for n := 126; n <= 130; n++ {
+		for _, form := range []string{"MANY", "not (MANY)", "ip and (MANY)", "(len > 5 and ether[9] = 9) or (len <= 5 and (MANY))"} {
+			if prog, differs := sameAsLibpcap(t, strings.ReplaceAll(form, "MANY", manyBytes(n)), nil); prog == nil || differs {
+				t.Errorf("%s with %d tests compiles to another program than libpcap's", form, n)
+			}
+		}
+	}
+}
+
 // TestOpcodes lists instructions that libpcap's compiler never emits. tcpdump cannot read a
 // program, so the expected text is written down here.
 func TestOpcodes(t *testing.T) {
