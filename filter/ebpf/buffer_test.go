@@ -9,8 +9,6 @@ import (
 	"golang.org/x/net/bpf"
 
 	"github.com/xdpcap/xdpcap/filter"
-	"github.com/xdpcap/xdpcap/filter/internal/cbpf"
-	"github.com/xdpcap/xdpcap/internal/testnet"
 )
 
 const bufferSize = 4096
@@ -78,20 +76,5 @@ func bufferStub(buffer *ebpf.Map) *ebpf.ProgramSpec {
 			btf.WithFuncMetadata(asm.Mov.Reg(asm.R0, asm.R2).WithSymbol("filter"), filter),
 			asm.Return(),
 		},
-	}
-}
-
-// TestBufferEnds loads beyond the packet and beyond the buffer. Neither may match, and the verifier
-// must take both programs.
-func TestBufferEnds(t *testing.T) {
-	t.Parallel()
-	testnet.RequireRoot(t)
-	const length = 3000
-	for k, want := range map[uint32]uint32{length - 1: 1, length: 0, bufferSize - 1: 0, bufferSize: 0, 1 << 20: 0} {
-		prog := []bpf.RawInstruction{{Op: cbpf.LdAbs | cbpf.SizeB, K: k}, {Op: cbpf.RetK, K: 1}}
-		got, err := loadBuffer(t, prog).Run(&ebpf.RunOptions{Data: make([]byte, length)})
-		if err != nil || got != want {
-			t.Errorf("byte %d: %d, %v, want %d", k, got, err, want)
-		}
 	}
 }

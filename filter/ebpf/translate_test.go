@@ -122,8 +122,8 @@ func TestRandomPrograms(t *testing.T) {
 	}
 }
 
-// TestLargePacket reads just below and just above the largest offset that an instruction can hold,
-// and the verifier's limit.
+// TestLargePacket reads around the end of the packet, of the buffer of its copy, of the offsets that
+// an instruction can hold, and of what the verifier allows.
 func TestLargePacket(t *testing.T) {
 	t.Parallel()
 	testnet.RequireRoot(t)
@@ -131,7 +131,7 @@ func TestLargePacket(t *testing.T) {
 	for i := range pkt {
 		pkt[i] = byte(i * 7)
 	}
-	for _, at := range []uint32{2990, 2996, 2997, 3000, 0x7ffe, 0x7fff, 0x8000, 0xfffb, 0xfffc, 0x10000, 0xfffffffe} {
+	for _, at := range []uint32{2990, 2996, 2997, 3000, bufferSize - 4, bufferSize - 3, bufferSize, 0x7ffe, 0x7fff, 0x8000, 0xfffb, 0xfffc, 0x10000, 0xfffffffe} {
 		for _, mode := range []uint16{cbpf.ModeABS, cbpf.ModeIND} {
 			prog := []bpf.RawInstruction{{Op: cbpf.LdxImm, K: 1}, {Op: cbpf.ClassLD | mode, K: at}, {Op: cbpf.Or, K: 1}, {Op: cbpf.RetA}}
 			compareKernel(t, fmt.Sprintf("offset %#x", at), prog, [][]byte{pkt, pkt[:2999]})
