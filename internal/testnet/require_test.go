@@ -30,8 +30,3 @@ func TestRequire(t *testing.T) {
 		}
 	}
 }
-
-func TestProbeFentry(t *testing.T) {
-	RequireRoot(t)
-	t.Logf("fentry on this kernel: %v", ProbeFentry())
-}

@@ -20,17 +20,18 @@ var quick = []row{
 	// Where programs are attached.
 	{pkg: "internal/xdp", tests: `TestAttachAuto TestHookMapSlot`},
 	{pkg: "internal/tc", tests: `TestAttachEgress TestKilled`},
-	{pkg: "cmd/xdpcap", tests: ` TestGenericMode TestHookMap TestDirections
-		TestEntryAndExit TestTraceChoices TestTailCall TestNetworkCard`},
+	{pkg: "internal/systest/commandline", tests: `TestGenericMode`},
+	{pkg: "internal/systest/capture", tests: `TestHookMap TestDirections TestNetworkCard`},
+	{pkg: "internal/systest/trace", tests: `TestEntryAndExit TestTraceChoices TestTailCall`},
 
 	// The counter commands.
-	{pkg: "cmd/xdpcap", tests: `TestCountDirections TestLatencyTrace TestMonitor TestDrops TestStackDrops
-		TestBenchProgramCommand`},
-	{pkg: "cmd/xdpcap", only: "6.1", tests: `TestCounterPrograms`},
+	{pkg: "internal/systest/counters", tests: `TestCountDirections TestLatencyTrace TestMonitor TestBenchProgramCommand`},
+	{pkg: "internal/systest/drops", tests: `TestDrops TestStackDrops`},
+	{pkg: "internal/systest/counters", only: "6.1", tests: `TestCounterPrograms`},
 
 	// What a capture may do, and what it has given up.
 	{pkg: "internal/privilege", tests: `TestEnter`},
-	{pkg: "cmd/xdpcap", tests: `TestUnprivileged TestUnprivilegedEgress TestCapabilities TestCountersKeepTracing`},
+	{pkg: "internal/systest/privileges", tests: `TestUnprivileged TestUnprivilegedEgress TestCapabilities TestCountersKeepTracing`},
 	{pkg: "internal/support", tests: `TestTracingAgrees`},
 }
 
@@ -43,7 +44,9 @@ var quickOnARM64 = []row{
 		TestPerfRingCorruptSize TestPerfRingDropped TestPerfRingSize TestPerfRingUnchanged TestTracedHead
 		TestProgramHeaders TestProgramLost TestProgramSampleFlows TestProgramMaxRate TestProgramFilter
 		TestProgramCombined`},
-	{pkg: "cmd/xdpcap", tests: `TestTwoCPUs TestOverload TestStamps TestEntryAndExit TestTailCall TestUnprivileged`},
+	{pkg: "internal/systest/capture", tests: `TestTwoCPUs TestOverload TestStamps`},
+	{pkg: "internal/systest/trace", tests: `TestEntryAndExit TestTailCall`},
+	{pkg: "internal/systest/privileges", tests: `TestUnprivileged`},
 	{pkg: "filter/ebpf", tests: `TestRandomPrograms TestManyHosts`},
 	{pkg: "internal/meter", tests: `TestActions TestProtocolsAgreeWithGopacket TestProtocolsTrace TestLatencyTraced
 		TestFlowBounds`},
@@ -106,38 +109,45 @@ var more = []row{
 		TestPairIndexes TestPairIsSilent TestPairAddressesAreReady`},
 
 	// Captures.
-	{pkg: "cmd/xdpcap", tests: `TestSample TestTwoCPUs TestOverload TestJumbo TestStamps TestSink TestTwoInterfaces
-		TestCardRefusals TestListStampTypes TestLowprec TestChaos
-		TestInterfaceDeleted TestInterfaceDownAndUp TestKilled TestGenericFallback TestCPUComesOnline
+	{pkg: "internal/systest/capture", tests: `TestSample TestTwoCPUs TestOverload TestJumbo TestStamps TestSink TestTwoInterfaces
+		TestCardRefusals TestListStampTypes TestLowprec TestCPUComesOnline
 		TestCPUGoesAndComesBack TestPromiscuous TestFilterSelectsWhatTcpdumpDoes TestVLANAware
-		TestFirst TestFirstOfTwoInterfaces TestSampleFlows TestSampleVerdicts
-		TestStackBesideCapture TestStackBehindTrace TestProbe TestTracingRefused`},
-	{pkg: "cmd/xdpcap", only: "6.1", tests: `TestClockIsSet TestPromiscuousForbidden TestSomeInterfacesLeave
-		TestDispatcherChanges`},
-	{pkg: "cmd/xdpcap", only: "6.12", tests: `TestAccountOfEverything TestMaxRate TestMemoryCgroup TestWithoutJIT
-		TestExtcapVerdicts TestCardPackets`},
-	{pkg: "cmd/xdpcap", tests: ` TestSent TestSentTag TestDirectionFilter
-		TestDirectionsBesideProgram TestKilledAtEgress TestEgressLeaves`},
-	{pkg: "cmd/xdpcap", tests: ` TestAnyAbove TestPatternsTraced
-		TestOwnProgramLeaves TestBlindAtTheEnd TestTracedProgramLeaves TestDispatcherHidden TestHookMapSlotTaken
-		TestHookMapOwnerLeaves TestHookMapErrors TestHookMapInUse TestHookMapVerdictThenSampling TestHookMapOwners TestHookMapElsewhere`},
+		TestFirst TestFirstOfTwoInterfaces TestSampleFlows TestSampleVerdicts`},
+	{pkg: "internal/systest/chaos", tests: `TestChaos`},
+	{pkg: "internal/systest/files", tests: `TestInterfaceDeleted TestInterfaceDownAndUp TestKilled`},
+	{pkg: "internal/systest/commandline", tests: `TestGenericFallback TestProbe TestTracingRefused`},
+	{pkg: "internal/systest/trace", tests: `TestStackBesideCapture TestStackBehindTrace`},
+	{pkg: "internal/systest/capture", only: "6.1", tests: `TestClockIsSet TestPromiscuousForbidden TestSomeInterfacesLeave TestDispatcherChanges`},
+	{pkg: "internal/systest/capture", only: "6.12", tests: `TestAccountOfEverything TestMaxRate TestCardPackets`},
+	{pkg: "internal/systest/files", only: "6.12", tests: `TestMemoryCgroup`},
+	{pkg: "internal/systest/commandline", only: "6.12", tests: `TestWithoutJIT TestExtcapVerdicts`},
+	{pkg: "internal/systest/capture", tests: `TestSent TestSentTag TestDirectionFilter TestDirectionsBesideProgram TestKilledAtEgress
+		TestEgressLeaves`},
+	{pkg: "internal/systest/capture", tests: `TestAnyAbove TestPatternsTraced TestOwnProgramLeaves TestBlindAtTheEnd
+		TestTracedProgramLeaves TestDispatcherHidden TestHookMapSlotTaken TestHookMapOwnerLeaves
+		TestHookMapErrors TestHookMapInUse TestHookMapVerdictThenSampling TestHookMapOwners
+		TestHookMapElsewhere`},
 
 	// Tracing.
-	{pkg: "cmd/xdpcap", tests: `TestMapPrograms TestPairs TestTraceKilled TestDispatcher TestReplacedMain
-		TestTraceAnotherXdpcap TestFollowTraced TestOutlet TestSlowerThan TestSlowerTrigger
-		TestReasonMap TestSFlowDiscards`},
-	{pkg: "cmd/xdpcap", only: "6.1", tests: `TestTraceOneOfSeveral TestVerdictThenSampling`},
-	{pkg: "cmd/xdpcap", only: "6.12", tests: `TestTraceBond TestDispatcherFirst TestReasonMapMistakes`},
+	{pkg: "internal/systest/trace", tests: `TestMapPrograms TestPairs TestTraceKilled TestDispatcher TestReplacedMain
+		TestTraceAnotherXdpcap TestOutlet TestSlowerThan TestSlowerTrigger TestReasonMap`},
+	{pkg: "internal/systest/read", tests: `TestFollowTraced`},
+	{pkg: "internal/systest/streams", tests: `TestSFlowDiscards`},
+	{pkg: "internal/systest/trace", only: "6.1", tests: `TestTraceOneOfSeveral TestVerdictThenSampling`},
+	{pkg: "internal/systest/trace", only: "6.12", tests: `TestTraceBond TestDispatcherFirst TestReasonMapMistakes`},
 
 	// Counters and drops.
-	{pkg: "cmd/xdpcap", tests: `TestCountFilter TestFlowVerdicts
-		TestStatsSideBySide TestStatsByReason TestLatencyBuiltin TestLatencyEvents TestLatencyKernelStats
-		TestCompanionsAgree TestCompanionsSeeAll TestCompanionsOfTraced TestCompanionsOfOneProgram`},
-	{pkg: "cmd/xdpcap", only: "6.1", tests: `TestCountersFollow TestCountersInterfaceGone TestMonitorRecord`},
-	{pkg: "cmd/xdpcap", only: "6.12", tests: `TestCountersDispatcherChanges TestMonitorFollows TestSeveralInterfaces`},
-	{pkg: "cmd/xdpcap", tests: `TestReasonMapOfDrops TestStackDropsTraced`},
+	{pkg: "internal/systest/counters", tests: `TestCountFilter TestFlowVerdicts TestStatsSideBySide TestLatencyBuiltin
+		TestLatencyEvents TestLatencyKernelStats`},
+	{pkg: "internal/systest/trace", tests: `TestStatsByReason`},
+	{pkg: "internal/systest/capture", tests: `TestCompanionsAgree TestCompanionsSeeAll TestCompanionsOfTraced
+		TestCompanionsOfOneProgram`},
+	{pkg: "internal/systest/counters", only: "6.1", tests: `TestCountersFollow TestCountersInterfaceGone TestMonitorRecord`},
+	{pkg: "internal/systest/counters", only: "6.12", tests: `TestCountersDispatcherChanges TestMonitorFollows TestSeveralInterfaces`},
+	{pkg: "internal/systest/trace", tests: `TestReasonMapOfDrops`},
+	{pkg: "internal/systest/drops", tests: `TestStackDropsTraced`},
 
 	// Privileges.
-	{pkg: "cmd/xdpcap", tests: `TestInside TestInsideRead
-	 TestCountersKeepEgress TestLimits TestMissingPrivileges`},
+	{pkg: "internal/systest/privileges", tests: `TestInside TestInsideRead TestCountersKeepEgress TestLimits`},
+	{pkg: "internal/systest/commandline", tests: `TestMissingPrivileges`},
 }
