@@ -12,6 +12,7 @@ var metricNames = regexp.MustCompile(`xdpcap_[a-z0-9_]+`)
 
 // The dashboard has a panel for every exported metric, and none for anything else.
 func TestDashboard(t *testing.T) {
+	t.Parallel()
 	dashboard := testdoc.ReadDashboard(t)
 	exported := allMetrics(t)
 	used := make(map[string]bool)
@@ -42,6 +43,7 @@ func TestDashboard(t *testing.T) {
 
 // docs/metrics.md has every metric that is exported, and no other.
 func TestDocumentedMetrics(t *testing.T) {
+	t.Parallel()
 	documented := make(map[string]bool)
 	exported := allMetrics(t)
 	for _, name := range metricNames.FindAllString(testdoc.Read(t, "docs/metrics.md"), -1) {

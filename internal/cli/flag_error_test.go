@@ -13,6 +13,7 @@ import (
 
 // A value that a flag does not take is refused in plain words, without the names of Go's functions.
 func TestFlagErrors(t *testing.T) {
+	t.Parallel()
 	testnet.SkipEmulated(t)
 	// No interface has these names, so that a command which takes such a value attaches nothing.
 	for _, test := range []struct{ args, want string }{
@@ -75,6 +76,7 @@ func TestFlagErrors(t *testing.T) {
 
 // A flag may be abbreviated if no other flag begins like that, before and after words.
 func TestAbbreviatedFlags(t *testing.T) {
+	t.Parallel()
 	testnet.SkipEmulated(t)
 	for _, test := range []struct{ args, want string }{
 		{"--interf none0 --dur=5x", "--duration 5x: must be a time above zero: 10 or 10s for ten seconds, 200ms, 5m, 1h30m; see xdpcap --help"},

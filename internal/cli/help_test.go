@@ -26,6 +26,7 @@ func helpOf(t *testing.T, args ...string) string {
 
 // The expressions that the help of filters shows can be compiled, and its lines fit a terminal.
 func TestHelpFilter(t *testing.T) {
+	t.Parallel()
 	testnet.SkipEmulated(t)
 	text := helpOf(t, "help", "filter")
 	shown := 0
@@ -55,6 +56,7 @@ func TestHelpFilter(t *testing.T) {
 // The capture's help has the notes about all commands. An unknown topic is an error, which names
 // the one that was probably meant.
 func TestHelp(t *testing.T) {
+	t.Parallel()
 	testnet.SkipEmulated(t)
 	text := helpOf(t, "--help")
 	for _, title := range []string{"What is sent", "Sizes and times", "JSON", "Signals", "Exit status", "Settings", "Flags of tcpdump, dumpcap and xdpdump"} {
@@ -85,6 +87,7 @@ func TestHelp(t *testing.T) {
 // -h fits a screen of 80 columns and 24 lines, and names only existing flags and commands. --help
 // is longer.
 func TestHelpBrief(t *testing.T) {
+	t.Parallel()
 	testnet.SkipEmulated(t)
 	root := NewRoot()
 	for _, cmd := range append(root.Commands(), root) {
@@ -126,6 +129,7 @@ func TestHelpBrief(t *testing.T) {
 
 // --json means the same for each command: its report.
 func TestHelpJSON(t *testing.T) {
+	t.Parallel()
 	root := NewRoot()
 	found := 0
 	for _, cmd := range append(root.Commands(), root) {

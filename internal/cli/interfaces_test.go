@@ -7,6 +7,7 @@ import (
 
 // Without --listen a command needs -i, and so do flags that cannot apply to all interfaces.
 func TestAllInterfacesRefused(t *testing.T) {
+	t.Parallel()
 	const noInterface = "which interface? -i NAME; xdpcap interfaces lists them"
 	for args, want := range map[string]string{
 		"stats":                            noInterface,

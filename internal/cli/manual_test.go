@@ -42,6 +42,7 @@ func writtenPages(t *testing.T) map[string][]byte {
 // Every command has a manual page that groff formats without a warning, and that has all of its
 // flags as they are typed, but for those that only Wireshark types.
 func TestManual(t *testing.T) {
+	t.Parallel()
 	testnet.SkipEmulated(t)
 	root := NewRoot()
 	pages := writtenPages(t)
@@ -96,6 +97,7 @@ func TestManual(t *testing.T) {
 
 // man prints one page, and writes all to where man(1) finds them.
 func TestManCommand(t *testing.T) {
+	t.Parallel()
 	testnet.SkipEmulated(t)
 	if text := helpOf(t, "man", "stats"); !strings.HasPrefix(text, `.TH "XDPCAP\-STATS" "8"`) {
 		t.Errorf("it begins with %.100s", text)

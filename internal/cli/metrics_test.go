@@ -45,6 +45,7 @@ func allMetrics(t *testing.T) map[string]string {
 }
 
 func TestMetrics(t *testing.T) {
+	t.Parallel()
 	const counter, histogram, gauge = "COUNTER", "HISTOGRAM", "GAUGE"
 	want := map[string]string{
 		"xdpcap_capture_info":                     gauge,

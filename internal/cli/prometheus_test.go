@@ -8,6 +8,7 @@ import (
 
 // Every metric that an alert asks for is exported.
 func TestAlertMetrics(t *testing.T) {
+	t.Parallel()
 	text := testdoc.Read(t, "contrib/prometheus-xdpcap.rules.yml")
 	exported := allMetrics(t)
 	for _, name := range metricNames.FindAllString(text, -1) {

@@ -176,6 +176,7 @@ func TestConfig(t *testing.T) {
 
 // If a setting has no effect on monitor or latency, they set its flag back to the default.
 func TestForgetSettingsOfCounters(t *testing.T) {
+	t.Parallel()
 	testnet.SkipEmulated(t)
 	for _, test := range []struct {
 		command string

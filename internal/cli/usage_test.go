@@ -15,6 +15,7 @@ import (
 // The help shows each flag of a command once, in a group, and is not wider than a terminal. It
 // shows no flag that takes no value as if it took one.
 func TestUsage(t *testing.T) {
+	t.Parallel()
 	for _, command := range []string{"", "stats", "count", "latency", "monitor", "bench", "interfaces", "probe", "man"} {
 		var out bytes.Buffer
 		cmd := NewRoot()

@@ -15,6 +15,7 @@ import (
 
 // The words that a flag takes are in its help, and completion offers them.
 func TestFlagWords(t *testing.T) {
+	t.Parallel()
 	testnet.SkipEmulated(t)
 	root := NewRoot()
 	var found []string

@@ -90,6 +90,7 @@ func applicationPackets(t testing.TB) (packets []packet) {
 // TestTcpdumpApplications compares DHCP, NTP and HTTP with tcpdump's lines. With -v those of DHCP
 // and NTP may end before options and keys that are not decoded.
 func TestTcpdumpApplications(t *testing.T) {
+	t.Parallel()
 	packets := applicationPackets(t)
 	for flag, o := range map[string]Options{"-n": {}, "-q": {Quiet: true}, "-e": {LinkLevel: true}} {
 		compareLines(t, packets, 65535, flag, o)

@@ -94,6 +94,7 @@ func text(packets []packet, snaplen int, o Options) string {
 
 // TestTcpdump compares packets with tcpdump's own output.
 func TestTcpdump(t *testing.T) {
+	t.Parallel()
 	packets := append(plainPackets(t), protocolPackets(t)...)
 	for flag, o := range map[string]Options{
 		"-n": {}, "-q": {Quiet: true}, "-e": {LinkLevel: true}, "-v": {Verbose: 1}, "-vv": {Verbose: 2}, "-vvv": {Verbose: 3},
@@ -116,6 +117,7 @@ func TestTcpdump(t *testing.T) {
 // TestTcpdumpCut compares packets that a snaplen has cut. Their lines are tcpdump's, or stop before
 // what tcpdump still shows, with a mark.
 func TestTcpdumpCut(t *testing.T) {
+	t.Parallel()
 	packets := append(plainPackets(t), protocolPackets(t)...)
 	for snaplen := 15; snaplen < 130; snaplen++ {
 		want, got := tcpdump(t, packets, snaplen, "-n"), lines(packets, snaplen, Options{})
@@ -130,6 +132,7 @@ func TestTcpdumpCut(t *testing.T) {
 
 // TestTcpdumpLinks compares packets that begin with another header than Ethernet's, whole and cut.
 func TestTcpdumpLinks(t *testing.T) {
+	t.Parallel()
 	for _, packets := range [][]packet{cookedPackets(t, link.Cooked), cookedPackets(t, link.Cooked2), rawPackets(t)} {
 		for flag, o := range map[string]Options{
 			"-n": {}, "-q": {Quiet: true}, "-e": {LinkLevel: true}, "-eq": {LinkLevel: true, Quiet: true}, "-v": {Verbose: 1},
@@ -163,6 +166,7 @@ var mark = regexp.MustCompile(` \[\|[a-z0-9]+\]\n$`)
 // TestTcpdumpForm compares what stands around the headers: times, numbers, the Ethernet header and
 // the bytes.
 func TestTcpdumpForm(t *testing.T) {
+	t.Parallel()
 	var packets []packet
 	for _, p := range plainPackets(t) {
 		if strings.HasPrefix(p.name, "tcp") || strings.HasPrefix(p.name, "udp") || strings.HasPrefix(p.name, "icmp echo") {

@@ -11,6 +11,7 @@ import (
 
 // Each -w has its own format, and the flags about files apply to the one with a file name.
 func TestTargets(t *testing.T) {
+	t.Parallel()
 	testnet.SkipEmulated(t)
 	for _, test := range []struct {
 		line  string
@@ -55,6 +56,7 @@ func TestTargets(t *testing.T) {
 
 // A file name with a suffix that no format has is refused, unless --format is given.
 func TestSuffixes(t *testing.T) {
+	t.Parallel()
 	testnet.SkipEmulated(t)
 	dir := t.TempDir()
 	for args, want := range map[string]string{

@@ -39,6 +39,7 @@ func newCommand(o *Options) *cobra.Command { return New(frame.NewProcess(os.Stdo
 
 // Every flag of tcpdump, dumpcap and xdpdump is known.
 func TestPeersFlagsAreKnown(t *testing.T) {
+	t.Parallel()
 	testnet.SkipEmulated(t)
 	f := newCommand(new(Options)).Flags()
 	for tool, flags := range flagsOfPeers {
@@ -74,6 +75,7 @@ func tryLine(args ...string) error {
 
 // A flag that takes certain words takes each of them and no other, and Wireshark shows no other.
 func TestEveryWord(t *testing.T) {
+	t.Parallel()
 	testnet.SkipEmulated(t)
 	root := newCommand(new(Options))
 	root.Flags().VisitAll(func(f *pflag.Flag) {
@@ -107,6 +109,7 @@ func TestEveryWord(t *testing.T) {
 
 // Every flag of the capture can be given: it works, is accepted, or is refused in one line.
 func TestEveryFlag(t *testing.T) {
+	t.Parallel()
 	testnet.SkipEmulated(t)
 	values := map[string]string{ // by flag or type
 		"name": "x", "size": "1M", "uint64": "1", "time": "1s", "stringSlice": "x", "stringArray": "none0",
@@ -175,6 +178,7 @@ func writeFile(t *testing.T, text string) string {
 
 // A flag of another tool refuses all values except those that change nothing here.
 func TestPeerFlagValues(t *testing.T) {
+	t.Parallel()
 	testnet.SkipEmulated(t)
 	for _, test := range []struct{ args, want string }{
 		{"-i none0 -y en10mb --time-stamp-precision=nano", ""},
@@ -200,6 +204,7 @@ func TestPeerFlagValues(t *testing.T) {
 
 // The most common command lines of tcpdump work, or print in one line what to do.
 func TestTcpdumpLines(t *testing.T) {
+	t.Parallel()
 	testnet.SkipEmulated(t)
 	for _, test := range []struct {
 		args []string
@@ -269,6 +274,7 @@ func line(text string) []string { return strings.Fields(text) }
 
 // No two rows of the table are about the same flag.
 func TestPeerFlagsOnce(t *testing.T) {
+	t.Parallel()
 	testnet.SkipEmulated(t)
 	var seen []string
 	for _, p := range peerFlags {

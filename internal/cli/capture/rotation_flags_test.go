@@ -31,6 +31,7 @@ func rotationOf(t *testing.T, text string) (*Options, error) {
 // The names are those that tcpdump itself gives for each of these lines. With -b they are
 // dumpcap's.
 func TestRotationNames(t *testing.T) {
+	t.Parallel()
 	testnet.SkipEmulated(t)
 	began := time.Date(2026, 11, 22, 14, 5, 9, 0, time.Local)
 	for _, test := range []struct {
@@ -69,6 +70,7 @@ func TestRotationNames(t *testing.T) {
 
 // The flags become these limits.
 func TestRotationLimits(t *testing.T) {
+	t.Parallel()
 	testnet.SkipEmulated(t)
 	for _, test := range []struct {
 		line string
@@ -112,6 +114,7 @@ func TestRotationLimits(t *testing.T) {
 
 // Flags that make no sense are refused in one line, which says what to do.
 func TestRotationRefused(t *testing.T) {
+	t.Parallel()
 	testnet.SkipEmulated(t)
 	for text, want := range map[string]string{
 		"-C 1":        "-C: there is no file: add -w FILE",

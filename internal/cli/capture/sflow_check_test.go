@@ -9,6 +9,7 @@ import (
 
 // The flags about sFlow, and their impossible values.
 func TestSFlowFlags(t *testing.T) {
+	t.Parallel()
 	testnet.SkipEmulated(t)
 	for _, test := range []struct{ line, want string }{
 		{"-w sflow://h --sflow-agent 192.0.2.1,7", ""},

@@ -14,6 +14,7 @@ import (
 // Every transport of package capture stands in the help, completes, can be chosen in Wireshark, and
 // is probed.
 func TestTransports(t *testing.T) {
+	t.Parallel()
 	testnet.SkipEmulated(t)
 	root := newCommand(new(Options))
 	complete, _ := root.GetFlagCompletionFunc("transport")

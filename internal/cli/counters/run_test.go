@@ -113,6 +113,7 @@ func TestCountersBlocks(t *testing.T) {
 // One object per line, the last one for the interval that the signal cut short, so that nothing is
 // missing.
 func TestCountersJSON(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), 2500*time.Millisecond)
 		defer cancel()
@@ -138,6 +139,7 @@ func TestCountersJSON(t *testing.T) {
 }
 
 func TestCountersError(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		broken := errors.New("broken")
 		if _, err := runFake(t.Context(), Options{interval: time.Second}, &fakeMeter{fail: broken}, nil); !errors.Is(err, broken) {
@@ -149,6 +151,7 @@ func TestCountersError(t *testing.T) {
 // A run notices that the counted program has gone, however long the interval is, and prints the
 // counts until then.
 func TestCountersEnd(t *testing.T) {
+	t.Parallel()
 	gone := errors.New("rx0 is gone")
 	for _, asJSON := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
@@ -174,6 +177,7 @@ func TestCountersEnd(t *testing.T) {
 // If counting ends on one of several interfaces, a message says so at once and again at the end,
 // and the others go on.
 func TestCountersOneEnds(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var messages, out bytes.Buffer
 		var all []*Counters[uint64]
@@ -204,6 +208,7 @@ func TestCountersOneEnds(t *testing.T) {
 // If no program runs any more, a command that exports its counters says so once and waits. Any
 // other command ends.
 func TestCountersWait(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		m := &fakeMeter{began: time.Now()}
 		m.follow = func() (string, error) {
@@ -234,6 +239,7 @@ func TestCountersWait(t *testing.T) {
 
 // Rates are over the time since counting began, which may be some time before the run.
 func TestCountersClock(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		m := &fakeMeter{began: time.Now()}
 		time.Sleep(3 * time.Second)
@@ -246,6 +252,7 @@ func TestCountersClock(t *testing.T) {
 
 // On a terminal the second block is where the first was, cut to the screen in both directions.
 func TestCountersScreen(t *testing.T) {
+	t.Parallel()
 	s := &frame.Screen{Size: func() (int, int, error) { return 10, 4, nil }}
 	block := []byte("0123456789\n0123456789a\n2\n3\n")
 	const want = "0123456789\x1b[K\n012345678…\x1b[K\n… 2 more …\x1b[K\n\x1b[J"
@@ -260,6 +267,7 @@ func TestCountersScreen(t *testing.T) {
 // A job in the background leaves the screen to the shell, and in the foreground begins with a clear
 // one.
 func TestCountersBackground(t *testing.T) {
+	t.Parallel()
 	ours := true
 	s := &frame.Screen{Size: func() (int, int, error) { return 10, 4, nil }, IsOurs: func() bool { return ours }}
 	for _, test := range []struct {
@@ -277,6 +285,7 @@ func TestCountersBackground(t *testing.T) {
 
 // Messages are shown again with the tables, which would hide them.
 func TestCountersNotes(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var messages, out bytes.Buffer
 		m := &fakeMeter{began: time.Now()}
@@ -302,6 +311,7 @@ func TestCountersNotes(t *testing.T) {
 // --duration ends a run after whole intervals, and -q prints only the totals. Both print everything
 // that was counted.
 func TestCountersDuration(t *testing.T) {
+	t.Parallel()
 	for _, test := range []struct {
 		o      Options
 		blocks int
@@ -331,6 +341,7 @@ func TestCountersDuration(t *testing.T) {
 
 // A title is cut, whatever the names in it are.
 func TestTitleWidth(t *testing.T) {
+	t.Parallel()
 	c := (&fakeMeter{name: strings.Repeat("long", 40)}).counters()
 	title, _, _ := strings.Cut(string(c.Block("total", meter.Interval[uint64]{Took: time.Hour})), "\n")
 	if n := utf8.RuneCountInString(title); n != frame.MaxColumns {

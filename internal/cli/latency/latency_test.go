@@ -52,6 +52,7 @@ func fakeLatency(before, now meter.LatencyCounts, cost *meter.ProbeCost) *Report
 }
 
 func TestLatencyTable(t *testing.T) {
+	t.Parallel()
 	lost := observed()
 	lost.Lost = 17
 	perCPU := observed()
@@ -81,6 +82,7 @@ func TestLatencyTable(t *testing.T) {
 
 // The keys are those of docs/json.md.
 func TestLatencyJSON(t *testing.T) {
+	t.Parallel()
 	twice := observed()
 	for v := range twice.Verdicts {
 		again := twice.Verdicts[v]
@@ -100,6 +102,7 @@ func TestLatencyJSON(t *testing.T) {
 
 // A bar has the right length for all numbers.
 func TestBar(t *testing.T) {
+	t.Parallel()
 	const most = countertest.Most
 	for _, test := range []struct {
 		n, most uint64
@@ -115,6 +118,7 @@ func TestBar(t *testing.T) {
 }
 
 func TestLatencyMetrics(t *testing.T) {
+	t.Parallel()
 	countertest.CheckMetrics(t, observed(), latencyMetrics("eth0"))
 	countertest.CheckMetrics(t, meter.RuntimeCounts{Runs: 3}, RuntimeMetrics("eth0"))
 	got := countertest.Scraped(t, observed(), latencyMetrics("eth0"))
@@ -136,6 +140,7 @@ func TestLatencyMetrics(t *testing.T) {
 
 // A snapshot that cannot be read is an error of the scrape, never a zero.
 func TestMetricsError(t *testing.T) {
+	t.Parallel()
 	broken := errors.New("broken")
 	r := metrics.NewRegistry(metrics.NewCollector(func() (meter.RuntimeCounts, error) { return meter.RuntimeCounts{}, broken }, RuntimeMetrics("rx0")))
 	if families, err := r.Gather(); err == nil || !strings.Contains(err.Error(), broken.Error()) || len(families) > 0 {

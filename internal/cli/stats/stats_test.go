@@ -47,6 +47,7 @@ func widestActions() meter.ActionCounts {
 }
 
 func TestStatsTables(t *testing.T) {
+	t.Parallel()
 	for _, test := range []struct {
 		name     string
 		interval meter.Interval[meter.ActionCounts]
@@ -67,6 +68,7 @@ func TestStatsTables(t *testing.T) {
 
 // The sum over all labels is the number of counted packets.
 func TestMetricValues(t *testing.T) {
+	t.Parallel()
 	for _, o := range []Options{
 		{}, {perQueue: true}, {Options: counters.Options{PerCPU: true}}, {perQueue: true, Options: counters.Options{PerCPU: true}},
 	} {
@@ -92,6 +94,7 @@ func TestMetricValues(t *testing.T) {
 
 // Queues and CPUs that have seen no packet are not exported.
 func TestMetricsWithoutZeros(t *testing.T) {
+	t.Parallel()
 	const cpus = 64
 	c := meter.ActionCounts{Queues: [][]meter.VerdictTallies{make([]meter.VerdictTallies, cpus), make([]meter.VerdictTallies, cpus), make([]meter.VerdictTallies, cpus)}}
 	c.Queues[1][3][xdp.Drop] = meter.Tally{Packets: 1, Bytes: 64}
@@ -113,6 +116,7 @@ func TestMetricsWithoutZeros(t *testing.T) {
 
 // --action takes the verdicts' names, as the kernel and others write them, and no number.
 func TestParseAction(t *testing.T) {
+	t.Parallel()
 	for name, want := range map[string]xdp.Verdict{
 		"pass": xdp.Pass, "xdp_pass": xdp.Pass, "drop": xdp.Drop, "XDP_DROP": xdp.Drop, "xdp_drop": xdp.Drop,
 		"abort": xdp.Aborted, "aborted": xdp.Aborted, "xdp_abort": xdp.Aborted, "XDP_ABORTED": xdp.Aborted,
@@ -129,6 +133,7 @@ func TestParseAction(t *testing.T) {
 }
 
 func TestStatsMetrics(t *testing.T) {
+	t.Parallel()
 	for _, o := range []Options{
 		{}, {perQueue: true}, {Options: counters.Options{PerCPU: true}}, {perQueue: true, Options: counters.Options{PerCPU: true}},
 	} {
