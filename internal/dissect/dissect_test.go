@@ -96,8 +96,8 @@ func costlyPackets(t testing.TB) []packet {
 }
 
 // TestCostly bounds what any packet costs in text and in memory; BenchmarkCostly shows the time.
+// It runs alone, because AllocsPerRun counts the allocations of the whole process.
 func TestCostly(t *testing.T) {
-	t.Parallel()
 	for _, o := range []Options{{}, {Verbose: 1}, {Verbose: 3, LinkLevel: true}} {
 		for _, p := range costlyPackets(t) {
 			d := New(o)
@@ -115,21 +115,6 @@ func TestCostly(t *testing.T) {
 // maxLine is how long lines are at most: the text, one value that goes beyond it, and the bytes of
 // what has no format.
 const maxLine = 2*maxText + 2*maxUnknown + maxUnknown/16*70 + 512
-
-// What the caller's slice had before the line stays as it was, and the lines of one Dissector do
-// not depend on each other.
-func TestAppendLine(t *testing.T) {
-	t.Parallel()
-	d := New(Options{})
-	packets := plainPackets(t)
-	for i, p := range packets {
-		before := "what was there "
-		got := string(d.AppendLine([]byte(before), Packet{Time: stamp(i), Data: p.data, WireLen: len(p.data)}))
-		if diff := cmp.Diff(before+string(New(Options{}).AppendLine(nil, Packet{Time: stamp(i), Data: p.data, WireLen: len(p.data)})), got); diff != "" {
-			t.Errorf("%s (-want +got):\n%s", p.name, diff)
-		}
-	}
-}
 
 // longJumbogram is an IPv6 jumbogram whose extension headers leave four bytes of what its option
 // says, and in these an authentication header of twelve.
