@@ -63,7 +63,8 @@ func stamp(i int) time.Time { return time.Unix(1700000000, 1000*int64(i)) }
 
 var lineStart = regexp.MustCompile(`(?m)^(?: *\d+  )?\d\d:\d\d:\d\d\.\d{6} `)
 
-// split divides output into packets: a line that begins with a time, or a number before it, and the indented ones after it.
+// split divides output into packets: a line that begins with a time, or with a number and a time,
+// and the indented ones after it.
 func split(out string) []string {
 	var packets []string
 	at := lineStart.FindAllStringIndex(out, -1)
