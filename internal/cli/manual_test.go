@@ -40,7 +40,8 @@ func writtenPages(t *testing.T) map[string][]byte {
 }
 
 // Every command has a manual page, alone and where man(1) finds it, that groff formats without a
-// warning, and that has all of its flags as they are typed, but for those that only Wireshark types.
+// warning, and that has all of its flags as they are typed, but for those that only Wireshark
+// types.
 func TestManual(t *testing.T) {
 	t.Parallel()
 	testnet.SkipEmulated(t)

@@ -87,8 +87,8 @@ func applicationPackets(t testing.TB) (packets []packet) {
 	return packets
 }
 
-// With -v the lines of DHCP and NTP may end before options and keys that are not decoded. All others
-// are tcpdump's own.
+// With -v the lines of DHCP and NTP may end before options and keys that are not decoded. All
+// others are tcpdump's own.
 func TestTcpdumpApplications(t *testing.T) {
 	t.Parallel()
 	packets := applicationPackets(t)

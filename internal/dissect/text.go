@@ -209,8 +209,8 @@ func (d *Dissector) text(b []byte) {
 // maxUnknown is how many bytes of an unknown format are shown if the user did not ask for bytes.
 const maxUnknown = 2 << 10
 
-// unknown appends bytes of an unknown format, as tcpdump does, unless -x or -X show them, or -q asks
-// for less.
+// unknown appends bytes of an unknown format, as tcpdump does, unless -x or -X show them, or -q
+// asks for less.
 func (d *Dissector) unknown(b []byte) {
 	if d.showsUnknown() {
 		d.hexLines(b)

@@ -181,8 +181,8 @@ func writeFile(t *testing.T, text string) string {
 	return path
 }
 
-// Common command lines of tcpdump and others work, or print in one line what to do. A flag of another
-// tool refuses all values except those that change nothing here.
+// Common command lines of tcpdump and others work, or print in one line what to do. A flag of
+// another tool refuses all values except those that change nothing here.
 func TestPeersLines(t *testing.T) {
 	t.Parallel()
 	testnet.SkipEmulated(t)

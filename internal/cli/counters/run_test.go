@@ -110,8 +110,8 @@ func TestCountersBlocks(t *testing.T) {
 	})
 }
 
-// One object per line, the first one for the time since counting began, which may be before the run,
-// and the last one for the interval that the signal cut short, so that nothing is missing.
+// One object per line, the first one for the time since counting began, which may be before the
+// run, and the last one for the interval that the signal cut short, so that nothing is missing.
 func TestCountersJSON(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
