@@ -65,6 +65,7 @@ func TestFlagErrors(t *testing.T) {
 		{"-i a,b", "-i a,b: give each interface its own -i: -i a -i b"},
 		{"count --flows x", "--flows x: must be a whole number; see xdpcap count --help"},
 		{"stats", noInterface},
+		{"-J", "-J: " + noInterface},
 		{"count", noInterface},
 		{"latency", noInterface},
 		{"stats --listen :0 --action drop", "--action drop needs a named interface: add -i NAME"},
