@@ -101,9 +101,7 @@ func TestLedgerLive(t *testing.T) {
 	got, err := l.accounts(func() ([]programAccount, error) {
 		return []programAccount{{Account{Seen: 4, FilteredOut: 3, NotSampled: 1, Lost: 1}, 1}}, nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	want := Account{Seen: 6, FilteredOut: 3, NotSampled: 1, Lost: 1, Captured: 1, Bytes: 10}
 	if diff := cmp.Diff(Accounts{want}, got); diff != "" {
 		t.Error(diff)

@@ -31,9 +31,7 @@ func TestInterrupted(t *testing.T) {
 					_, err := p.program(0).Run(&ebpf.RunOptions{Data: packet})
 					return err
 				})
-				if err != nil {
-					t.Fatal(err)
-				}
+				must(t, err)
 				a := p.accounts()[0]
 				if a.Seen != runs || a.FilteredOut+a.NotSampled+a.Lost+a.sent != runs {
 					t.Errorf("of %d packets the account has %+v", runs, a)

@@ -64,9 +64,7 @@ func testCard(t *testing.T, transport capture.Transport) {
 			o := test.options
 			o.Transport, o.Immediate, o.Hash = transport, true, true
 			s := open(t, pair, o)
-			if err := sender.Send(frame); err != nil {
-				t.Fatal(err)
-			}
+			must(t, sender.Send(frame))
 			testnet.WaitFor(t, "the packet", func() bool {
 				accounts, err := s.Accounts()
 				return err != nil || accounts.Total().Seen > 0
@@ -103,9 +101,7 @@ func TestCardHash(t *testing.T) {
 	next := reader(t, s)
 	var hashes []uint32
 	for _, port := range []uint16{80, 80, 81} {
-		if err := sender.Send(testnet.TxToRx().UDP(1234, port, []byte("x"))); err != nil {
-			t.Fatal(err)
-		}
+		must(t, sender.Send(testnet.TxToRx().UDP(1234, port, []byte("x"))))
 		p := next()
 		if p.HashKind != capture.SoftwareHash {
 			t.Errorf("a hash of kind %d", p.HashKind)

@@ -5,14 +5,11 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-
-	"github.com/xdpcap/xdpcap/internal/testnet"
 )
 
 // Where the wall clock is set, the packets of before have the time of before, and the next one has
 // the new time. If it is set back, that packet says so, and so does a notice.
 func TestClockIsSet(t *testing.T) {
-	testnet.RequireRoot(t)
 	for _, test := range []struct {
 		name    string
 		forward time.Duration
@@ -23,25 +20,14 @@ func TestClockIsSet(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			r := &clockRing{packets: 3}
 			h := &stillHook{source: Source{Name: "still"}, account: samplerAccount{Seen: 6, Sampled: 6}}
-			var notices []string
-			o, err := Options{Interfaces: []string{"unused"}, Count: 6,
-				Notice: func(err error) { notices = append(notices, err.Error()) }}.withDefaults()
-			if err != nil {
-				t.Fatal(err)
-			}
-			s, err := open(o, []hook{h}, listed(r))
-			if err != nil {
-				t.Fatal(err)
-			}
+			var told []string
+			s := openStill(t, Options{Count: 6, Notice: notices(&told)}, listed(r), h)
 			// The session knows the offset of before.
 			w := &s.reader.clock.Wall
 			truth := w.Offset
 			w.Offset -= int64(test.forward)
 			r.until = w.Until
-			out := new(memory)
-			if _, err := s.Run(t.Context(), out); err != nil {
-				t.Fatal(err)
-			}
+			out, _ := s.run(t)
 			if len(out.packets) != 6 {
 				t.Fatalf("%d packets", len(out.packets))
 			}
@@ -65,7 +51,7 @@ func TestClockIsSet(t *testing.T) {
 			if test.forward < 0 {
 				want = []string{"the wall clock was set back by 1h0m0s, and the times of the packets go back with it"}
 			}
-			if diff := cmp.Diff(want, notices); diff != "" {
+			if diff := cmp.Diff(want, told); diff != "" {
 				t.Error(diff)
 			}
 		})

@@ -41,14 +41,7 @@ func follow(t *testing.T, ns *testnet.Namespace, o capture.Options) *following {
 		defer f.mu.Unlock()
 		f.notices = append(f.notices, err.Error())
 	}
-	err := ns.Do(func() (err error) {
-		f.Session, err = capture.Open(o)
-		return err
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { f.Close() })
+	f.Session = capture.OpenAt(t, ns, o)
 	ctx, cancel := context.WithCancel(t.Context())
 	f.cancel = cancel
 	go func() {
@@ -63,9 +56,7 @@ func follow(t *testing.T, ns *testnet.Namespace, o capture.Options) *following {
 func (f *following) end() capture.Accounts {
 	f.t.Helper()
 	f.cancel()
-	if err := <-f.ended; err != nil {
-		f.t.Fatal(err)
-	}
+	must(f.t, <-f.ended)
 	return f.accounts[0]
 }
 
@@ -99,9 +90,7 @@ func (f *following) send(pair *testnet.Pair, n int) {
 func (f *following) seen() uint64 {
 	f.t.Helper()
 	all, err := f.Accounts()
-	if err != nil {
-		f.t.Fatal(err)
-	}
+	must(f.t, err)
 	return all.Total().Seen
 }
 
@@ -114,18 +103,14 @@ func (f *following) delete(name string) {
 		}
 		return netlink.LinkDel(l)
 	})
-	if err != nil {
-		f.t.Fatal(err)
-	}
+	must(f.t, err)
 }
 
 func newNamespace(t *testing.T) *testnet.Namespace {
 	t.Helper()
 	testnet.RequireRoot(t)
 	ns, err := testnet.NewNamespace()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { ns.Close() })
 	return ns
 }
@@ -266,18 +251,8 @@ func TestPatternsBelowOthers(t *testing.T) {
 	if errors.Is(err, unix.EOPNOTSUPP) {
 		t.Skip("this kernel has no macvlan")
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	var others *capture.Session
-	err = ns.Do(func() error {
-		others, err = capture.Open(capture.Options{Interfaces: []string{"others0"}})
-		return err
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer others.Close()
+	must(t, err)
+	capture.OpenAt(t, ns, capture.Options{Interfaces: []string{"others0"}})
 	f := follow(t, ns, capture.Options{Patterns: []string{"own*", "below*"}})
 	f.said("below0 is not captured: below0 is below others0")
 	testnet.WaitFor(t, "own0 to be captured", func() bool { return len(f.Sources()) == 1 })
@@ -288,9 +263,7 @@ func TestPatternsBelowOthers(t *testing.T) {
 		}
 		return errors.Join(netlink.LinkSetDown(l), netlink.LinkSetName(l, "below1"), netlink.LinkSetUp(l))
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	f.said("below1 is not captured: below1 is below others0")
 	f.end()
 	f.mu.Lock()
@@ -316,9 +289,7 @@ func TestPatternsBelowRefused(t *testing.T) {
 		}
 		t.Run(test.first+" first", func(t *testing.T) {
 			ns := newNamespace(t)
-			if err := ns.Do(func() error { return addRefusedPort(test.first, test.second) }); err != nil {
-				t.Fatal(err)
-			}
+			must(t, ns.Do(func() error { return addRefusedPort(test.first, test.second) }))
 			f := follow(t, ns, capture.Options{Patterns: []string{"br*", "low*"}})
 			f.said("low0 is not captured: attach an XDP program to low0 in native mode: driver veth")
 			for _, next := range []string{"br1", "br2"} {

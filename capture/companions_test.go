@@ -47,9 +47,7 @@ func TestCompanions(t *testing.T) {
 	var counters [2]*ebpf.Map
 	for i := range counters {
 		m, err := ebpf.NewMap(&ebpf.MapSpec{Type: ebpf.Array, KeySize: 4, ValueSize: 8, MaxEntries: 1})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		defer m.Close()
 		counters[i] = m
 	}
@@ -71,9 +69,7 @@ func TestCompanions(t *testing.T) {
 		}
 	}
 	accounts, err := p.sampler.accounts()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for i, a := range accounts {
 		if a.Seen != 5 || a.FilteredOut != 5 {
 			t.Errorf("source %d: %+v", i, a)
@@ -102,9 +98,7 @@ func TestCompanionsRefused(t *testing.T) {
 		"no place": {last, "no such function"},
 	} {
 		spec, err := loadSampler()
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if err := c.with.join(spec.Programs[samplerProgSampleXdp]); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v, want %s", name, err, c.want)
 		}

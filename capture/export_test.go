@@ -13,6 +13,8 @@ import (
 var (
 	FillRings      = fillRings
 	StampedSession = stampedSession
+	Must           = must
+	OpenAt         = openAt
 )
 
 // Ahead is by how much the card's clock is ahead in a StampedSession.
@@ -30,9 +32,8 @@ func (s *Session) ClockOffset() int64 { return s.reader.clock.Offset }
 // SetFilling marks the shared rings of a session, as programs do while they write a record: 1, and
 // 0 afterwards.
 func (s *Session) SetFilling(filling uint64) {
-	t := s.sampler.transport.(*ringTransport)
-	for cpu := range t.cpus {
-		atomic.StoreUint64(&newSharedRing(t.memory(cpu), t.size).shared.Filling, filling)
+	for cpu := range s.sampler.transport.(*ringTransport).cpus {
+		atomic.StoreUint64(&sharedOf(s.sampler, cpu).Filling, filling)
 	}
 }
 

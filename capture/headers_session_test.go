@@ -41,9 +41,7 @@ func testHeadersOnly(t *testing.T, traced bool, o capture.Options, transport cap
 	pair := testnet.MustPair(t, testnet.PairOptions{MTU: 9000})
 	if traced {
 		target, err := testnet.AttachTarget(pair.Rx, pair.RxName, testnet.HookedFrags) // passes every frame
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		defer target.Close()
 	}
 	path, payload := testnet.TxToRx(), bytes.Repeat([]byte{7}, 8000)
@@ -68,11 +66,7 @@ func testHeadersOnly(t *testing.T, traced bool, o capture.Options, transport cap
 		ns, name = pair.Tx, pair.TxName
 	}
 	o.Interfaces, o.Transport = []string{name}, transport
-	var s *capture.Session
-	if err := ns.Do(func() (err error) { s, err = capture.Open(o); return err }); err != nil {
-		t.Fatal(err)
-	}
-	defer s.Close()
+	s := capture.OpenAt(t, ns, o)
 	testnet.Send(t, pair, frames...)
 	// Without a native program, frames have arrived before the kernel has handled them.
 	want := uint64(len(frames) * len(s.Sources()))
@@ -83,9 +77,7 @@ func testHeadersOnly(t *testing.T, traced bool, o capture.Options, transport cap
 	s.Stop()
 	n := 0
 	for p, err := range s.Packets(t.Context()) {
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		n++
 		whole := int(p.WireLen)
 		if want := min(ends[whole]+o.Payload, whole); ends[whole] == 0 || len(p.Data) != want {
@@ -93,9 +85,7 @@ func testHeadersOnly(t *testing.T, traced bool, o capture.Options, transport cap
 		}
 	}
 	accounts, err := s.Accounts()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if a := accounts.Total(); a.Seen != want || a.Captured != want || n != int(want) {
 		t.Errorf("%d packets, %+v", n, a)
 	}

@@ -289,13 +289,9 @@ func TestHeadersCostNothing(t *testing.T) {
 			for want, o := range map[int]Options{0: {}, 2: {HeadersOnly: true}} {
 				o.Transport, o.Direction = transport, d
 				info, err := newProgramTest(t, o).program(0).Info()
-				if err != nil {
-					t.Fatal(err)
-				}
+				must(t, err)
 				instructions, err := info.Instructions()
-				if err != nil {
-					t.Fatal(err)
-				}
+				must(t, err)
 				calls := 0
 				for i := range instructions {
 					if instructions[i].IsFunctionCall() {

@@ -77,9 +77,7 @@ func TestHeldUp(t *testing.T) {
 		t.Skip("one CPU cannot hold up a program and end the session at the same time")
 	}
 	o, err := Options{Interfaces: []string{"unused"}}.withDefaults()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	held := &heldHook{xdpHook: new(xdpHook), t: t, ended: make(chan error, 1)}
 	var accounts []Accounts
 	err = thread.Quiet(0, func() error {
@@ -91,9 +89,7 @@ func TestHeldUp(t *testing.T) {
 		accounts, err = s.Run(t.Context(), new(memory))
 		return err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if err := <-held.ended; err != nil {
 		t.Error(err)
 	}

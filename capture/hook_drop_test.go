@@ -53,9 +53,7 @@ func (d *dropTest) begin(o capture.Options) {
 
 func (d *dropTest) must(err error) {
 	d.Helper()
-	if err != nil {
-		d.Fatal(err)
-	}
+	must(d, err)
 }
 
 // onRx runs a function on the receiving side.

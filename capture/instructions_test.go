@@ -56,9 +56,7 @@ func TestInstructions(t *testing.T) {
 	}
 	if xdp.CheckTracing() == nil && (testnet.Emulated() || testnet.ProbeFentry() == nil) {
 		target, err := testnet.AttachTarget(pair.Rx, pair.RxName, testnet.Rewriting)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		defer target.Close()
 		for i, transport := range transports {
 			if !testnet.Shared(i) {
@@ -76,9 +74,7 @@ func TestInstructions(t *testing.T) {
 		t.Logf("%s has nothing to compare these with:\n%s", path, &table)
 		return
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	want := make(map[string]uint32)
 	for line := range strings.Lines(string(golden)) {
 		var n uint32
@@ -184,9 +180,7 @@ func (table *instructionTable) addLosses(t *testing.T, pair *testnet.Pair, trans
 func (table *instructionTable) add(t *testing.T, name string, p program) {
 	t.Helper()
 	info, err := p.Info()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	n, ok := info.VerifiedInstructions()
 	if !ok {
 		t.Fatalf("%s: the kernel does not tell the number of instructions", name)
@@ -225,7 +219,5 @@ func withHooks(t *testing.T, pair *testnet.Pair, o Options, do func(hook)) {
 		}
 		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 }

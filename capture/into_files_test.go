@@ -52,9 +52,7 @@ func TestAdapterRotation(t *testing.T) {
 		Path:     func(p file.Place) string { return filepath.Join(dir, p.Began.UTC().Format("150405.000")+".pcapng") },
 		Finished: func(path string) { paths = append(paths, path) },
 	}, file.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer f.Close()
 	if _, err := s.Run(t.Context(), f); err != nil {
 		t.Fatal(err)
@@ -62,9 +60,7 @@ func TestAdapterRotation(t *testing.T) {
 	var counts []int
 	for _, path := range paths {
 		raw, err := os.ReadFile(path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		all := hashedPackets(t, raw)
 		for i, at := range all {
 			n := len(counts)*100 + i
@@ -92,18 +88,12 @@ func hashedPackets(t *testing.T, raw []byte) (stamps []int64) {
 	t.Helper()
 	for len(raw) > 0 {
 		length, _, err := pcapng.BlockLength(raw, false)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		b, err := pcapng.ParseBlock(raw[:length], false)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if b.Type == pcapng.TypePacket {
 			var p pcapng.Packet
-			if err := pcapng.ParsePacket(b, 0, &p); err != nil {
-				t.Fatal(err)
-			}
+			must(t, pcapng.ParsePacket(b, 0, &p))
 			if p.Fields&pcapng.HasHash != 0 {
 				stamps = append(stamps, int64(p.Time))
 			}

@@ -8,7 +8,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/xdpcap/xdpcap/capture/internal/laps"
-	"github.com/xdpcap/xdpcap/internal/testnet"
 )
 
 // The cause of a loss follows from how it went on, and from what the reader did meanwhile.
@@ -75,19 +74,11 @@ func TestEnough(t *testing.T) {
 // A loss is of the source that had it, also where it has gone before the notice, and where another
 // one has its slot by then.
 func TestLossOfGone(t *testing.T) {
-	testnet.RequireRoot(t)
 	for name, next := range map[string][]string{"nobody has its slot": nil, "another one has its slot": {"next"}} {
 		t.Run(name, func(t *testing.T) {
 			var loss *Loss
-			o, err := Options{Patterns: []string{"absent*"}, Notice: func(err error) { errors.As(err, &loss) }}.withDefaults()
-			if err != nil {
-				t.Fatal(err)
-			}
-			s, err := open(o, nil, (&listTransport{number: 1}).make)
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer s.Close()
+			o := Options{Patterns: []string{"absent*"}, Notice: func(err error) { errors.As(err, &loss) }}
+			s := openStill(t, o, (&listTransport{number: 1}).make)
 			s.loss.close()
 			w := newLossWatch(s)
 			come := func(name string) {
@@ -103,13 +94,9 @@ func TestLossOfGone(t *testing.T) {
 			}
 			come("gone")
 			perCPU, err := s.sampler.perCPU(0)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			perCPU[0].Seen, perCPU[0].Lost = 10, 10
-			if err := s.sampler.maps[samplerMapAccounts].Put(uint32(0), perCPU); err != nil {
-				t.Fatal(err)
-			}
+			must(t, s.sampler.maps[samplerMapAccounts].Put(uint32(0), perCPU))
 			w.look(false)
 			s.roster.leave([]int{0})
 			if retired, err := s.roster.retire(0, 0, s.sampler.counted); !retired || err != nil {

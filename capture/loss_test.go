@@ -58,9 +58,7 @@ func testLoss(t *testing.T, want capture.LossCause) bool {
 	var sent uint64
 	total := func() capture.Account {
 		accounts, err := s.Accounts()
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		return accounts.Total()
 	}
 	released := false
@@ -69,9 +67,7 @@ func testLoss(t *testing.T, want capture.LossCause) bool {
 		now := total()
 		switch {
 		case want == capture.SlowOutput, now.Lost == 0 && now.Seen == sent: // or more are lost later
-			if err := sender.Send(testnet.UDPFrame(size, 0)); err != nil {
-				t.Fatal(err)
-			}
+			must(t, sender.Send(testnet.UDPFrame(size, 0)))
 			sent++
 		case !released && now.Lost > 0:
 			close(goOn)
@@ -137,18 +133,14 @@ func TestLossAtEnd(t *testing.T) {
 		Notice: func(err error) { notices = append(notices, err) },
 	})
 	testnet.WaitFor(t, "a loss", func() bool {
-		if err := sender.Send(testnet.UDPFrame(1400, 0)); err != nil {
-			t.Fatal(err)
-		}
+		must(t, sender.Send(testnet.UDPFrame(1400, 0)))
 		accounts, err := s.Accounts()
 		return err != nil || accounts.Total().Lost > 0
 	})
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	accounts, err := s.Run(ctx, &outputLog{room: 1000})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	var loss *capture.Loss
 	if len(notices) != 1 || !errors.As(notices[0], &loss) || loss.Lost != accounts[0][0].Lost || loss.Lost == 0 {
 		t.Errorf("notices %v, account %+v", notices, accounts[0])

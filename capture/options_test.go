@@ -48,9 +48,7 @@ func TestFitBuffer(t *testing.T) {
 				}
 				return
 			}
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			if o.Buffer != test.want {
 				t.Errorf("rings of %d bytes, want %d", o.Buffer, test.want)
 			}

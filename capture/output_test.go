@@ -75,9 +75,7 @@ func (l *loop) next(tb testing.TB) []Packet {
 		l.merge.gather()
 	}
 	n, err := l.read(l.packets)
-	if err != nil {
-		tb.Fatal(err)
-	}
+	must(tb, err)
 	return l.packets[:n]
 }
 

@@ -57,17 +57,13 @@ func TestFactsInFiles(t *testing.T) {
 		e := NewEncoder(&d, EncoderOptions{})
 		written := e.Append(e.Header(nil), &Packet{Facts: &f, Data: packetOf(60, 1)})
 		r, err := capfile.New(bytes.NewReader(written), "test", capfile.Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		for {
 			b, err := r.Next()
 			if err == io.EOF {
 				t.Fatal("the file has no packet")
 			}
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			if b.Kind == capfile.Packet {
 				p := b.Packet
 				p.Data = nil

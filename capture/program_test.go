@@ -33,20 +33,14 @@ func newProgramTest(t *testing.T, o Options, changes ...func(transport)) *progra
 	testnet.RequireRoot(t)
 	o.Interfaces = []string{"lo"}
 	o, err := o.withDefaults()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	p := &programTest{t: t}
 	for i, name := range []string{"lo", "other"} {
 		ifi := xdp.Interface{Index: i + 1, Name: name}
 		at := point{ifi: ifi}
-		if err := o.compile(&at); err != nil {
-			t.Fatal(err)
-		}
+		must(t, o.compile(&at))
 		hooks, err := o.hooksAt(at)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		p.hooks = append(p.hooks, hooks...)
 	}
 	made := o.Transport.kind().open(&o)
@@ -57,9 +51,7 @@ func newProgramTest(t *testing.T, o Options, changes ...func(transport)) *progra
 		t.Fatal(err)
 	}
 	t.Cleanup(p.close)
-	if err := p.sampler.loadHooks(p.hooks); err != nil {
-		t.Fatal(err)
-	}
+	must(t, p.sampler.loadHooks(p.hooks))
 	rings, err := p.sampler.transport.rings()
 	for _, r := range rings {
 		p.cursors = append(p.cursors, newCursor(r))
@@ -97,9 +89,7 @@ func (p *programTest) run(source int, packet []byte, n int) (verdict xdp.Verdict
 	p.t.Helper()
 	for range n {
 		v, err := p.program(source).Run(&ebpf.RunOptions{Data: packet})
-		if err != nil {
-			p.t.Fatal(err)
-		}
+		must(p.t, err)
 		verdict = xdp.Verdict(v)
 	}
 	return verdict
@@ -130,9 +120,7 @@ func (p *programTest) samples() (samples []Facts, packets [][]byte) {
 func (p *programTest) accounts() []programAccount {
 	p.t.Helper()
 	accounts, err := p.sampler.accounts()
-	if err != nil {
-		p.t.Fatal(err)
-	}
+	must(p.t, err)
 	return accounts
 }
 
@@ -192,9 +180,7 @@ func testProgram(t *testing.T, transport Transport, d Direction) {
 					length = min(length, limit)
 				}
 				before, err := clock.Monotonic()
-				if err != nil {
-					t.Fatal(err)
-				}
+				must(t, err)
 				if got := b.run(1, packet, 1); got != test.verdict {
 					t.Errorf("%d bytes: verdict %v, want %v", size, got, test.verdict)
 				}
@@ -274,9 +260,7 @@ func TestProgramSample(t *testing.T) {
 			runtime.LockOSThread() // not unlocked: the thread, bound to one CPU, ends here
 			one := unix.CPUSet{}
 			one.Set(0)
-			if err := unix.SchedSetaffinity(0, &one); err != nil {
-				t.Fatal(err)
-			}
+			must(t, unix.SchedSetaffinity(0, &one))
 			b.run(0, packetOf(64, 0), frames)
 			samples, _ := b.samples()
 			want := []programAccount{counted(Account{Seen: frames, NotSampled: frames - frames/uint64(n)}, frames/uint64(n)), {}}
@@ -450,9 +434,7 @@ func TestProgramMaxRate(t *testing.T) {
 	}
 	// The bucket is now as if no packet had come since the machine was started.
 	start = time.Now()
-	if err := b.sampler.maps[samplerMapBucket].Put(uint32(0), uint64(0)); err != nil {
-		t.Fatal(err)
-	}
+	must(t, b.sampler.maps[samplerMapBucket].Put(uint32(0), uint64(0)))
 	b.run(1, packetOf(64, 0), 50) // all sources share the bucket
 	most = 2 + uint64(rate*time.Since(start).Seconds())
 	if a := b.accounts()[1]; a.sent < 2 || a.sent > most || a.NotSampled != 50-a.sent {

@@ -31,18 +31,14 @@ func benchReadRings(b *testing.B, rings, size int, to string) {
 	if to == "/dev/shm" {
 		out, err = os.CreateTemp(to, "xdpcap")
 	}
-	if err != nil {
-		b.Fatal(err)
-	}
+	must(b, err)
 	defer out.Close()
 	if to == "/dev/shm" {
 		defer os.Remove(out.Name())
 	}
 	w := file.NewWriter(out, file.Options{})
 	d := capture.Description{Sources: make([]capture.Source, 2), Options: capture.Options{SnapLen: capture.MaxSnapLen}}
-	if err := w.Begin(d); err != nil {
-		b.Fatal(err)
-	}
+	must(b, w.Begin(d))
 	var spent, took, least time.Duration
 	n := 0
 	for n < b.N {

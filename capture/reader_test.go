@@ -71,14 +71,10 @@ func (f *filledRings) drain(tb testing.TB, w DirectOutput, direct bool) (n int) 
 				n += got
 				return got
 			})
-			if err != nil {
-				tb.Fatal(err)
-			}
+			must(tb, err)
 		}
 		got := f.take(packets)
-		if err := w.Write(packets[:got]); err != nil {
-			tb.Fatal(err)
-		}
+		must(tb, w.Write(packets[:got]))
 		n += got
 	}
 	return n

@@ -45,19 +45,13 @@ func taggedOf(packet []byte, ns uint64) Facts {
 // Facts are struct facts of the programs: each field has the same name, place and size.
 func TestFactsLayout(t *testing.T) {
 	spec, err := loadSampler()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	var inC *btf.Struct
-	if err := spec.Types.TypeByName("facts", &inC); err != nil {
-		t.Fatal(err)
-	}
+	must(t, spec.Types.TypeByName("facts", &inC))
 	var want, got []string
 	for _, m := range inC.Members {
 		size, err := btf.Sizeof(m.Type)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		want = append(want, fmt.Sprintf("%s: %d bytes at %d", strings.ReplaceAll(m.Name, "_", ""), size, m.Offset.Bytes()))
 	}
 	inGo := reflect.TypeFor[Facts]()

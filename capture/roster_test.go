@@ -61,9 +61,7 @@ func TestRoster(t *testing.T) {
 			t.Fatalf("%d hooks have the numbers %d (%v), want %d and so on", len(hooks), numbers, err, want)
 		}
 		sources, err = r.add(hooks, numbers, 1, counts.read, noEnd)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		return numbers, sources
 	}
 	first, sources := come(0, &seat{names: []string{"a", "a2"}}, &seat{names: []string{"a3"}})
@@ -104,9 +102,7 @@ func TestRoster(t *testing.T) {
 	counts.add(0, 100, 100)
 	counts.add(4, 3, 0)
 	all, err := r.accounts(counts.read)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	var got []string
 	for i, a := range all {
 		got = append(got, fmt.Sprintf("%s %d %d", r.source(i).Name, a.Seen, a.sent))
@@ -206,9 +202,7 @@ func TestRosterWhileAttaching(t *testing.T) {
 	begun, goOn, found := make(chan struct{}), make(chan struct{}), make(chan int)
 	hooks := []hook{&seat{names: []string{"a"}, attaching: func() { close(begun); <-goOn }}}
 	numbers, err := r.reserve(hooks)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	added := make(chan error)
 	go func() {
 		_, err := r.add(hooks, numbers, 1, counts.read, noEnd)
@@ -249,14 +243,10 @@ func TestRosterWhileAttaching(t *testing.T) {
 func TestSlotReused(t *testing.T) {
 	testnet.RequireRoot(t)
 	o, err := Options{Patterns: []string{"*"}}.withDefaults()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	r := newRoster(&o, nil)
 	k, err := newSampler(&o, r, o.Transport.kind().open(&o))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer k.close()
 	reader := reader{roster: r, ledger: newLedger(0, 0), lost: losses{slots: maxComing}, follows: true}
 	come := func() {
@@ -286,13 +276,9 @@ func TestSlotReused(t *testing.T) {
 		t.Errorf("%d lost before the first packet, want 3", lost)
 	}
 	var accounts []samplerAccount
-	if err := k.maps[samplerMapAccounts].Lookup(uint32(0), &accounts); err != nil {
-		t.Fatal(err)
-	}
+	must(t, k.maps[samplerMapAccounts].Lookup(uint32(0), &accounts))
 	accounts[0].Seen, accounts[0].Lost = 12, 10
-	if err := k.maps[samplerMapAccounts].Put(uint32(0), accounts); err != nil {
-		t.Fatal(err)
-	}
+	must(t, k.maps[samplerMapAccounts].Put(uint32(0), accounts))
 	r.leave([]int{0})
 	if retired, err := r.retire(0, 0, k.counted); !retired || err != nil {
 		t.Fatal(err)
@@ -305,9 +291,7 @@ func TestSlotReused(t *testing.T) {
 		}
 	}
 	var passages []samplerPassage
-	if err := k.maps[samplerMapPassages].Lookup(uint32(0), &passages); err != nil {
-		t.Fatal(err)
-	}
+	must(t, k.maps[samplerMapPassages].Lookup(uint32(0), &passages))
 	if n := passages[0].Packets; n != 12 {
 		t.Errorf("the ids of a traced program begin after %d, want 12", n)
 	}
@@ -318,9 +302,7 @@ func TestSlotReused(t *testing.T) {
 func TestNoticesInTurn(t *testing.T) {
 	testnet.RequireRoot(t)
 	ns, err := testnet.NewNamespace()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer ns.Close()
 	var inside atomic.Int32
 	o := Options{Patterns: []string{"none*"}, Notice: func(error) {
@@ -330,15 +312,7 @@ func TestNoticesInTurn(t *testing.T) {
 		time.Sleep(time.Millisecond)
 		inside.Add(-1)
 	}}
-	var s *Session
-	err = ns.Do(func() error {
-		s, err = Open(o)
-		return err
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer s.Close()
+	s := openAt(t, ns, o)
 	var all sync.WaitGroup
 	d := s.Description()
 	for _, notice := range []func(error){s.notice, s.sampler.options.notice, d.Notice} {

@@ -195,9 +195,7 @@ func TestExampleOnFullDisk(t *testing.T) {
 		t.Errorf("the error is %v", r.err)
 	}
 	file, err := os.ReadFile(name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if n := countPackets(t, file); n != r.account.Captured || n == 0 {
 		t.Errorf("%d packets are in the file, the account is %+v", n, r.account)
 	}
@@ -216,9 +214,7 @@ func waitAttached(t *testing.T, pair *testnet.Pair) {
 			ifi, err = xdp.InterfaceByName(pair.RxName)
 			return err
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		return len(ifi.Programs) > 0
 	})
 }
@@ -226,9 +222,7 @@ func waitAttached(t *testing.T, pair *testnet.Pair) {
 func countPackets(t *testing.T, file []byte) (n uint64) {
 	t.Helper()
 	r, err := pcapgo.NewNgReader(bytes.NewReader(file), pcapgo.DefaultNgReaderOptions)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for {
 		if _, _, err := r.ReadPacketData(); err == io.EOF {
 			return n

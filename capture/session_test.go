@@ -15,19 +15,12 @@ import (
 	"github.com/xdpcap/xdpcap/internal/testnet"
 )
 
+var must = capture.Must
+
 func open(t *testing.T, pair *testnet.Pair, o capture.Options) *capture.Session {
 	t.Helper()
 	o.Interfaces = []string{pair.RxName}
-	var s *capture.Session
-	err := pair.Rx.Do(func() (err error) {
-		s, err = capture.Open(o)
-		return err
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { s.Close() })
-	return s
+	return capture.OpenAt(t, pair.Rx, o)
 }
 
 func newPair(t *testing.T) (*testnet.Pair, *testnet.Sender) {
@@ -39,9 +32,7 @@ func newPair(t *testing.T) (*testnet.Pair, *testnet.Sender) {
 func send(t *testing.T, sender *testnet.Sender, n int) {
 	t.Helper()
 	for i := range n {
-		if err := sender.Send(testnet.UDPFrame(64, uint64(i))); err != nil {
-			t.Fatal(err)
-		}
+		must(t, sender.Send(testnet.UDPFrame(64, uint64(i))))
 	}
 }
 
@@ -52,9 +43,7 @@ func sendSeen(t *testing.T, sender *testnet.Sender, s *capture.Session, n int) {
 	send(t, sender, n)
 	testnet.WaitFor(t, "the program to see the packets", func() bool {
 		accounts, err := s.Accounts()
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		return accounts.Total().Seen >= uint64(n)
 	})
 }
@@ -67,9 +56,7 @@ func reader(t *testing.T, s *capture.Session) func() *capture.Packet {
 	return func() *capture.Packet {
 		t.Helper()
 		p, err, ok := next()
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if !ok {
 			return nil
 		}
@@ -131,9 +118,7 @@ func TestCount(t *testing.T) {
 	sendSeen(t, sender, s, 100)
 	n := 0
 	for _, err := range s.Packets(t.Context()) {
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		n++
 	}
 	if n != 10 {
@@ -151,9 +136,7 @@ func TestPacketsContext(t *testing.T) {
 	cancel()
 	n := 0
 	for _, err := range s.Packets(ctx) {
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		n++
 	}
 	if n != 20 {
@@ -216,9 +199,7 @@ func testFilling(t *testing.T, transport capture.Transport) {
 	next := reader(t, open(t, pair, capture.Options{Buffer: capture.MinBuffer, Transport: transport}))
 	fill := func() {
 		for n := range 40 {
-			if err := sender.Send(testnet.UDPFrame(1500, uint64(n))); err != nil {
-				t.Fatal(err)
-			}
+			must(t, sender.Send(testnet.UDPFrame(1500, uint64(n))))
 		}
 		for range 40 {
 			if next() == nil {

@@ -47,9 +47,7 @@ func TestSharedRingPoll(t *testing.T) {
 // Stamps of ticks are final up to the last one that was over, at a time that never steps back.
 func TestTicks(t *testing.T) {
 	now, err := clock.Monotonic()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if got := (*ticks)(nil).before(now); got != now {
 		t.Errorf("without ticks: %d, want %d", got, now)
 	}
@@ -73,14 +71,10 @@ func TestTicks(t *testing.T) {
 // than two ticks.
 func TestLowprecProgram(t *testing.T) {
 	tick, err := clock.Tick()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	ticked := func() int64 {
 		last, err := clock.LastTick()
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		return last
 	}
 	for transport, stamping := range map[Transport]samplerStamping{
@@ -96,16 +90,12 @@ func TestLowprecProgram(t *testing.T) {
 			}
 			const frames = 10_000
 			before, err := clock.Monotonic()
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			err = thread.Quiet(0, func() error {
 				_, err := p.program(0).Run(&ebpf.RunOptions{Data: packetOf(64, 0), Repeat: frames})
 				return err
 			})
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			after, _ := clock.Monotonic()
 			samples, _ := p.samples()
 			var stamps []int64
@@ -137,15 +127,11 @@ func TestLowprecPolls(t *testing.T) {
 	sender := testnet.MustSender(t, pair)
 	s := openLowprec(t, pair.Rx, Options{Interfaces: []string{pair.RxName}, Immediate: true})
 	tick, err := clock.Tick()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	// The clock ticks between the two packets of some tries, and one poll takes both of others.
 	testnet.WaitFor(t, "two packets that came within one tick and have two stamps", func() bool {
 		before, err := clock.Monotonic()
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		var begun, ended int64
 		err = thread.Quiet(0, func() error {
 			begun, _ = clock.LastTick()
@@ -153,16 +139,12 @@ func TestLowprecPolls(t *testing.T) {
 			ended, _ = clock.LastTick()
 			return err
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		var stamps []int64
 		for len(stamps) < 2 {
 			var packets [2]Packet
 			n, err := s.reader.read(packets[:])
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			for _, p := range packets[:n] {
 				stamps = append(stamps, p.Time-s.reader.clock.Offset)
 			}
@@ -178,21 +160,13 @@ func TestLowprecPolls(t *testing.T) {
 }
 
 // openLowprec opens a session with the stamps of polls.
-func openLowprec(t *testing.T, ns *testnet.Namespace, o Options) (s *Session) {
+func openLowprec(t *testing.T, ns *testnet.Namespace, o Options) *Session {
 	t.Helper()
 	o.Stamp, o.Notice = HostLowprecStamp, func(err error) { t.Error(err) }
 	if o.Transport == TransportDefault {
 		o.Transport = TransportRing
 	}
-	err := ns.Do(func() (err error) {
-		s, err = Open(o)
-		return err
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { s.Close() })
-	return s
+	return openAt(t, ns, o)
 }
 
 // Two CPUs receive as fast as frames can be sent. All come out of the merge by their time, and
@@ -260,9 +234,7 @@ func floods(t *testing.T, tap bool) (ns *testnet.Namespace, senders []func(frame
 func floodTaps(t *testing.T) (ns *testnet.Namespace, senders []func(frames uint64) error) {
 	t.Helper()
 	ns, err := testnet.NewNamespace()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { ns.Close() })
 	for cpu := range 2 {
 		tap := &netlink.Tuntap{
@@ -282,9 +254,7 @@ func floodTaps(t *testing.T) (ns *testnet.Namespace, senders []func(frames uint6
 			}
 			return netlink.LinkSetUp(tap)
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		t.Cleanup(func() { tap.Fds[0].Close() })
 		senders = append(senders, func(frames uint64) error {
 			return thread.Quiet(cpu, func() error {
@@ -334,9 +304,7 @@ func checkMerged(t *testing.T, s *Session, frames uint64) {
 		}
 	}
 	accounts, err := s.sampler.accounts()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Logf("%d packets with %d stamps on %d CPUs and sources, by XDP %v", taken, stamps, len(next), s.roster.source(0).Mode)
 	if sent := accounts[0].sent + accounts[1].sent; taken != sent || taken != accounts[0].Seen+accounts[1].Seen || taken < frames/10 {
 		t.Errorf("of %d packets %d came: %+v", frames, taken, accounts)

@@ -57,13 +57,9 @@ func TestStored(t *testing.T) {
 			t.Errorf("%+v: direction %v, %v", test.stored, direction, known)
 		}
 		block, err := pcapng.ParseBlock(e.Append(nil, &p), false)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		var got pcapng.Packet
-		if err := pcapng.ParsePacket(block, 0, &got); err != nil {
-			t.Fatal(err)
-		}
+		must(t, pcapng.ParsePacket(block, 0, &got))
 		test.want.Time, test.want.WireLen, test.want.Data, test.want.Hash = 6, 60, p.Data, 5
 		if diff := cmp.Diff(test.want, got); diff != "" {
 			t.Errorf("%+v: %s", test.stored, diff)
@@ -81,9 +77,7 @@ func TestStoredSnapLen(t *testing.T) {
 		src := Source{Name: "eth0", File: "a", SnapLen: 96}
 		src.SetLinkType(113)
 		block, err := pcapng.ParseBlock(NewEncoder(&d, EncoderOptions{}).Describe(nil, &src), false)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if i, _ := pcapng.ParseInterface(block); i.SnapLen != want || i.LinkType != 113 || src.LinkType() != 113 || src.IsEthernet() {
 			t.Errorf("several files: %v: %+v", many, i)
 		}
@@ -108,9 +102,7 @@ func TestPodsInDescriptions(t *testing.T) {
 	} {
 		d := Description{}
 		block, err := pcapng.ParseBlock(NewEncoder(&d, EncoderOptions{}).Describe(nil, &test.source), false)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		i, _ := pcapng.ParseInterface(block)
 		if got := ParsePod(i.Description); i.Description != test.want || got != test.pod {
 			t.Errorf("%+v: %q, pod %v", test.source, i.Description, got)

@@ -178,10 +178,9 @@ func TestSharedRingComplete(t *testing.T) {
 	})
 }
 
-// shared returns the transport of a programTest, and the ring of a CPU.
-func (p *programTest) shared(cpu int) (*ringTransport, *samplerRing) {
-	t := p.sampler.transport.(*ringTransport)
-	return t, (*samplerRing)(unsafe.Pointer(&t.memory(cpu)[0]))
+// sharedOf is the shared ring of a CPU.
+func sharedOf(k *sampler, cpu int) *samplerRing {
+	return (*samplerRing)(unsafe.Pointer(&k.transport.(*ringTransport).memory(cpu)[0]))
 }
 
 // runOn is run on one CPU.
@@ -191,9 +190,7 @@ func (p *programTest) runOn(cpu, source int, packet []byte, n int) {
 		p.run(source, packet, n)
 		return nil
 	})
-	if err != nil {
-		p.t.Fatal(err)
-	}
+	must(p.t, err)
 }
 
 // rings counts how often the doorbell was rung.
@@ -206,7 +203,7 @@ func (p *programTest) rings() uint64 {
 // there when it was asked, because it may have looked before it could see that.
 func TestRingAlarm(t *testing.T) {
 	p := newProgramTest(t, Options{Transport: TransportRing})
-	_, ring := p.shared(0)
+	ring := sharedOf(p.sampler, 0)
 	const record = uint64(factsSize + 64)
 	var rang []uint64
 	for _, wakeAt := range []uint64{
@@ -233,13 +230,9 @@ func TestRingExchange(t *testing.T) {
 		t.Errorf("the records %+v", samples)
 	}
 	info, err := p.program(1).Info()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	insns, err := info.Instructions()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if !slices.ContainsFunc(insns, func(i asm.Instruction) bool { return i.OpCode.AtomicOp() == asm.Xchg.OpCode(asm.DWord).AtomicOp() }) {
 		t.Error("the program has no exchange")
 	}
@@ -248,7 +241,7 @@ func TestRingExchange(t *testing.T) {
 // A packet that interrupts a program other than a tracer at a record is lost, and counted.
 func TestRingInterrupted(t *testing.T) {
 	p := newProgramTest(t, Options{Transport: TransportRing})
-	_, ring := p.shared(0)
+	ring := sharedOf(p.sampler, 0)
 	ring.Filling = 1
 	p.runOn(0, 1, packetOf(60, 1), 3)
 	ring.Filling = 0

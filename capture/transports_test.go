@@ -125,13 +125,7 @@ func (f *flood) run(o capture.Options, frames uint64) {
 	for _, pair := range f.pairs {
 		o.Interfaces = append(o.Interfaces, pair.RxName)
 	}
-	err := f.pairs[0].Rx.Do(func() (err error) {
-		f.session, err = capture.Open(o)
-		return err
-	})
-	if err != nil {
-		f.t.Fatal(err)
-	}
+	f.session = capture.OpenAt(f.t, f.pairs[0].Rx, o)
 	f.out = newFrameChecker(f, len(f.session.Sources()))
 	ctx, cancel := context.WithCancel(f.t.Context())
 	defer cancel()
@@ -295,9 +289,7 @@ func (f *flood) check(accounts capture.Accounts) {
 
 func (f *flood) must(err error) {
 	f.t.Helper()
-	if err != nil {
-		f.t.Fatal(err)
-	}
+	must(f.t, err)
 }
 
 // A frameChecker is an output that checks every packet of a flood, and stalls at random.
