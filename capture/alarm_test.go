@@ -5,8 +5,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/xdpcap/xdpcap/internal/testnet"
 )
 
@@ -31,9 +29,7 @@ func TestAlarm(t *testing.T) {
 	ring := &alarmRing{later: [][]byte{recordOf(sampleOf(packet, 1), packet)}}
 	openStill(t, Options{Count: 1}, listed(ring), hookWithOne()).run(t)
 	want := []alarm{onPart, onRecord, onRecord, onPart}
-	if diff := cmp.Diff(want, ring.asked); diff != "" {
-		t.Error(diff)
-	}
+	same(t, want, ring.asked)
 }
 
 // A deafRing gets a record at the very moment when it is first asked to tell of one, and does not.

@@ -3,8 +3,6 @@ package capture
 import (
 	"testing"
 	"time"
-
-	"github.com/google/go-cmp/cmp"
 )
 
 // Where the wall clock is set, the packets of before have the time of before, and the next one has
@@ -51,9 +49,7 @@ func TestClockIsSet(t *testing.T) {
 			if test.forward < 0 {
 				want = []string{"the wall clock was set back by 1h0m0s, and the times of the packets go back with it"}
 			}
-			if diff := cmp.Diff(want, told); diff != "" {
-				t.Error(diff)
-			}
+			same(t, want, told)
 		})
 	}
 }

@@ -10,7 +10,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 
@@ -146,12 +145,8 @@ func TestPatterns(t *testing.T) {
 				fmt.Sprintf("any1 2 %d: 21 seen, 21 captured, 1344 bytes, 0 unexplained", second.RxIndex),
 				fmt.Sprintf("veth1 3 %d: 5 seen, 5 captured, 320 bytes, 0 unexplained", again.RxIndex),
 			}
-			if diff := cmp.Diff(want, got); diff != "" {
-				t.Errorf("(-want +got):\n%s", diff)
-			}
-			if diff := cmp.Diff([]int{0}, f.Left(0)); diff != "" {
-				t.Errorf("left: %s", diff)
-			}
+			same(t, want, got)
+			same(t, []int{0}, f.Left(0), "left")
 		})
 	}
 }
@@ -177,9 +172,7 @@ func TestPatternsBothWays(t *testing.T) {
 	for i, src := range f.Sources() {
 		got = append(got, fmt.Sprintf("%s %d", src.Label(), accounts[i].Captured))
 	}
-	if diff := cmp.Diff([]string{"named0 3", "named0@egress 0", "veth1 4", "veth1@egress 7"}, got); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
-	}
+	same(t, []string{"named0 3", "named0@egress 0", "veth1 4", "veth1@egress 7"}, got)
 }
 
 // What has no meaning where interfaces come and go is refused.
@@ -227,9 +220,7 @@ func TestPatternsTooLate(t *testing.T) {
 	f.end()
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if diff := cmp.Diff([]string{"no interface among veth* is up: waiting for one"}, f.notices); diff != "" {
-		t.Error(diff)
-	}
+	same(t, []string{"no interface among veth* is up: waiting for one"}, f.notices)
 }
 
 // An interface that is below somebody else's program is not captured, and the others above it stay
@@ -303,9 +294,7 @@ func TestPatternsBelowRefused(t *testing.T) {
 			for _, src := range f.Sources() {
 				got = append(got, fmt.Sprint(src.Name, " ", src.Arrival))
 			}
-			if diff := cmp.Diff(test.want, got); diff != "" {
-				t.Errorf("sources (-want +got):\n%s", diff)
-			}
+			same(t, test.want, got, "sources")
 			f.mu.Lock()
 			defer f.mu.Unlock()
 			text := strings.Join(f.notices, "\n")

@@ -14,6 +14,7 @@ var (
 	FillRings      = fillRings
 	StampedSession = stampedSession
 	Must           = must
+	Same           = same
 	OpenAt         = openAt
 )
 

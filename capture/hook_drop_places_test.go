@@ -10,7 +10,6 @@ import (
 	"github.com/cilium/ebpf/asm"
 	"github.com/cilium/ebpf/btf"
 	"github.com/cilium/ebpf/link"
-	gocmp "github.com/google/go-cmp/cmp"
 
 	"github.com/xdpcap/xdpcap/capture"
 	"github.com/xdpcap/xdpcap/internal/testnet"
@@ -63,9 +62,7 @@ func TestStackDropsOfProgram(t *testing.T) {
 			}
 			last = p.Time
 		}
-		if diff := gocmp.Diff(map[string]int{"drop": each, "aborted": each, "NO_SOCKET": each}, got); diff != "" {
-			t.Error(diff)
-		}
+		same(t, map[string]int{"drop": each, "aborted": each, "NO_SOCKET": each}, got)
 		accounts, err := d.session.Accounts()
 		d.must(err)
 		for i, lost := range []uint64{2 * each, 0, each} { // the answers to ARP pass the program, too
@@ -219,7 +216,5 @@ func (d *dropTest) expectAll(onWire func([]byte) []byte, packet func(from, to ui
 	for _, p := range packets {
 		got[string(p.data)]++
 	}
-	if diff := gocmp.Diff(want, got); diff != "" {
-		d.Error(diff)
-	}
+	same(d, want, got)
 }

@@ -222,9 +222,7 @@ func TestStackDrops(t *testing.T) {
 			}
 			got[string(p.data)] = reason
 		}
-		if diff := gocmp.Diff(want, got); diff != "" {
-			t.Error(diff)
-		}
+		same(t, want, got)
 	})
 }
 
@@ -291,9 +289,7 @@ func TestStackDropsChosen(t *testing.T) {
 					account.NotSampled, account.Captured = account.NotSampled+account.Captured-6, 6
 					account.Bytes = want.Bytes
 				}
-				if diff := gocmp.Diff(want, account); diff != "" {
-					t.Error(diff)
-				}
+				same(t, want, account)
 			})
 		})
 	}

@@ -3,8 +3,6 @@ package capture
 import (
 	"strings"
 	"testing"
-
-	"github.com/google/go-cmp/cmp"
 )
 
 // addHookKind adds a kind of hook until the test has ended.
@@ -70,7 +68,5 @@ func TestTracersEnd(t *testing.T) {
 	if err := h.detach(); err != nil {
 		t.Error(err)
 	}
-	if diff := cmp.Diff([]string{"fexit", "fentry"}, closed); diff != "" {
-		t.Error(diff)
-	}
+	same(t, []string{"fexit", "fentry"}, closed)
 }

@@ -8,8 +8,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/xdpcap/xdpcap/capture"
 	"github.com/xdpcap/xdpcap/capture/file"
 	"github.com/xdpcap/xdpcap/internal/pcapng"
@@ -78,9 +76,7 @@ func TestAdapterRotation(t *testing.T) {
 			}
 		}
 	}
-	if diff := cmp.Diff([]int{100, 100, 100}, counts); diff != "" {
-		t.Errorf("packets of the files: %s", diff)
-	}
+	same(t, []int{100, 100, 100}, counts, "packets of the files")
 }
 
 // hashedPackets returns the stamps of the packets of a file that have a hash.

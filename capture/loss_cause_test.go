@@ -5,8 +5,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/xdpcap/xdpcap/capture/internal/laps"
 )
 
@@ -41,9 +39,7 @@ func TestLossCause(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			test.want.Elapsed = 2 * half
-			if diff := cmp.Diff(&test.want, newLoss(before, test.began, test.now, test.spent)); diff != "" {
-				t.Error(diff)
-			}
+			same(t, &test.want, newLoss(before, test.began, test.now, test.spent))
 		})
 	}
 }

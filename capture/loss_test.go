@@ -6,8 +6,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/xdpcap/xdpcap/capture"
 	"github.com/xdpcap/xdpcap/internal/testnet"
 )
@@ -109,9 +107,7 @@ func testLoss(t *testing.T, want capture.LossCause) bool {
 	cancel()
 	final := (<-accounts)[0].Total()
 	if want == capture.Burst {
-		if diff := cmp.Diff([]uint64{final.Lost, size}, []uint64{loss.Lost, uint64(loss.Size)}); diff != "" {
-			t.Errorf("lost packets and their size: %s", diff)
-		}
+		same(t, []uint64{final.Lost, size}, []uint64{loss.Lost, uint64(loss.Size)}, "lost packets and their size")
 		if loss.Enough < capture.MinBuffer+int(loss.Lost)*size {
 			t.Errorf("%d bytes are said to be enough", loss.Enough)
 		}

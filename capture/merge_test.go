@@ -6,8 +6,6 @@ import (
 	"slices"
 	"testing"
 	"time"
-
-	"github.com/google/go-cmp/cmp"
 )
 
 // stamps takes all records that are ready, so many at a time at most, and returns their stamps.
@@ -41,9 +39,7 @@ func TestMerge(t *testing.T) {
 	m.horizon = math.MaxUint64
 	m.gather()
 	got := m.stamps(groupSize)
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Error(diff)
-	}
+	same(t, want, got)
 }
 
 // Only what is older than the horizon is ready, also when a ring that was empty gets older records.
@@ -65,9 +61,7 @@ func TestMergeHorizon(t *testing.T) {
 	take()
 	m.horizon = 25
 	take()
-	if diff := cmp.Diff([]uint64{10, 20}, got); diff != "" {
-		t.Error(diff)
-	}
+	same(t, []uint64{10, 20}, got)
 }
 
 // While a program is held up between the stamp of a record and its place in a ring, what other CPUs
@@ -142,7 +136,5 @@ func TestMergeRejects(t *testing.T) {
 	if n := r.take(packets); n != 1 || packets[0].Time != 2 || r.merge.isReady() {
 		t.Errorf("%d packets, the first %+v", n, packets[0].Facts)
 	}
-	if diff := cmp.Diff(Accounts{{Captured: 1, Bytes: 60}, {Invalid: 1}}, r.ledger.counts); diff != "" {
-		t.Error(diff)
-	}
+	same(t, Accounts{{Captured: 1, Bytes: 60}, {Invalid: 1}}, r.ledger.counts)
 }

@@ -1,7 +1,10 @@
 package capture
 
 import (
+	"fmt"
 	"testing"
+
+	"github.com/google/go-cmp/cmp"
 
 	"github.com/xdpcap/xdpcap/internal/testnet"
 )
@@ -57,4 +60,16 @@ func (s *Session) run(t *testing.T) (*memory, Accounts) {
 // notices returns a Notice that notes the text of each of its calls.
 func notices(into *[]string) func(error) {
 	return func(err error) { *into = append(*into, err.Error()) }
+}
+
+// same fails the test if two values differ. about, if it is given, is a format and its arguments.
+func same(tb testing.TB, want, got any, about ...any) {
+	tb.Helper()
+	if diff := cmp.Diff(want, got, cmp.AllowUnexported(programAccount{})); diff != "" {
+		text := ""
+		if len(about) > 0 {
+			text = fmt.Sprintf(about[0].(string), about[1:]...) + " "
+		}
+		tb.Errorf("%s(-want +got):\n%s", text, diff)
+	}
 }

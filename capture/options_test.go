@@ -6,8 +6,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/xdpcap/xdpcap/internal/machine"
 )
 
@@ -52,9 +50,7 @@ func TestFitBuffer(t *testing.T) {
 			if o.Buffer != test.want {
 				t.Errorf("rings of %d bytes, want %d", o.Buffer, test.want)
 			}
-			if diff := cmp.Diff(test.notice, notice); diff != "" {
-				t.Errorf("the notice: %s", diff)
-			}
+			same(t, test.notice, notice, "the notice")
 		})
 	}
 }

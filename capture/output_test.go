@@ -6,8 +6,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/xdpcap/xdpcap/internal/testnet"
 )
 
@@ -34,14 +32,10 @@ every packet was dropped after sampling
 snapshot length: 131070
 transport: perf, 8 MiB for each CPU
 command line: xdpcap -i a -i b`
-	if diff := cmp.Diff(want, d.comment("xdpcap -i a -i b")); diff != "" {
-		t.Error(diff)
-	}
+	same(t, want, d.comment("xdpcap -i a -i b"))
 	d.Options.HeadersOnly, d.Options.Payload = true, 64
 	want = strings.Replace(want, "131070\n", "131070\npackets were cut in the kernel, 64 bytes after the end of their headers\n", 1)
-	if diff := cmp.Diff(want, d.comment("xdpcap -i a -i b")); diff != "" {
-		t.Error(diff)
-	}
+	same(t, want, d.comment("xdpcap -i a -i b"))
 }
 
 // A loop is a reader of a ring in memory, out of which the same packets come again and again.

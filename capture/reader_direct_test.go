@@ -7,8 +7,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/xdpcap/xdpcap/capture/internal/laps"
 	"github.com/xdpcap/xdpcap/internal/testnet"
 )
@@ -129,12 +127,8 @@ func TestDirect(t *testing.T) {
 		if !bytes.Equal(outputs[0].blocks, outputs[1].blocks) {
 			t.Errorf("seed %d: the blocks differ, of %d and %d bytes", seed, len(outputs[0].blocks), len(outputs[1].blocks))
 		}
-		if diff := cmp.Diff(outputs[1].ends, outputs[0].ends); diff != "" {
-			t.Errorf("seed %d: %s", seed, diff)
-		}
-		if diff := cmp.Diff(counts[1], counts[0]); diff != "" {
-			t.Errorf("seed %d: %s", seed, diff)
-		}
+		same(t, outputs[1].ends, outputs[0].ends, "seed %d", seed)
+		same(t, counts[1], counts[0], "seed %d", seed)
 	}
 	if taken*60 < 5_000*int(seeds) {
 		t.Errorf("%d packets were taken directly", taken)

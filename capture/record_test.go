@@ -132,9 +132,7 @@ func TestLosses(t *testing.T) {
 	} {
 		got = append(got, l.since(&other))
 	}
-	if diff := cmp.Diff([]uint64{0, 5, 0, 0, 2, 4, 6, 1}, got); diff != "" {
-		t.Error(diff)
-	}
+	same(t, []uint64{0, 5, 0, 0, 2, 4, 6, 1}, got)
 }
 
 // The decoder takes exactly what the program can have sent.

@@ -65,9 +65,7 @@ func TestRoster(t *testing.T) {
 		return numbers, sources
 	}
 	first, sources := come(0, &seat{names: []string{"a", "a2"}}, &seat{names: []string{"a3"}})
-	if diff := cmp.Diff([]int{0, 1, 2}, sources); diff != "" {
-		t.Error(diff)
-	}
+	same(t, []int{0, 1, 2}, sources)
 	come(2, &seat{names: []string{"b"}})
 	for slot, want := range []int{0, 1, 2, -1, 3, -1} {
 		if got, ok := r.tenant(slot); ok != (want >= 0) || got != want {
@@ -91,9 +89,7 @@ func TestRoster(t *testing.T) {
 	if retired, _ := r.retire(0, 7, counts.read); !retired {
 		t.Error("source 0 is not retired when all its records were read")
 	}
-	if diff := cmp.Diff([]int{1, 2, 0}, r.leftSince(0)); diff != "" {
-		t.Error(diff)
-	}
+	same(t, []int{1, 2, 0}, r.leftSince(0))
 	if diff := cmp.Diff([]int{0}, r.leftSince(2)); diff != "" || len(r.leftSince(3)) > 0 {
 		t.Error(diff)
 	}
@@ -107,9 +103,7 @@ func TestRoster(t *testing.T) {
 	for i, a := range all {
 		got = append(got, fmt.Sprintf("%s %d %d", r.source(i).Name, a.Seen, a.sent))
 	}
-	if diff := cmp.Diff([]string{"a 10 7", "a2 5 5", "a3 0 0", "b 3 0", "c 100 100"}, got); diff != "" {
-		t.Errorf("seen and sent (-want +got):\n%s", diff)
-	}
+	same(t, []string{"a 10 7", "a2 5 5", "a3 0 0", "b 3 0", "c 100 100"}, got, "seen and sent")
 	if source, ok := r.tenant(0); !ok || source != 4 || r.used() != 5 {
 		t.Errorf("slot 0 is of source %d, %d slots were used", source, r.used())
 	}

@@ -10,7 +10,6 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	"github.com/gopacket/gopacket/pcapgo"
 	"golang.org/x/sys/unix"
 
@@ -101,12 +100,8 @@ func TestRun(t *testing.T) {
 		t.Errorf("the calls: %v", out.calls)
 	}
 	want := capture.Accounts{{Seen: 10, Captured: 10, Bytes: 640}}
-	if diff := cmp.Diff([]capture.Accounts{want, want}, accounts); diff != "" {
-		t.Errorf("the outputs' accounts: %s", diff)
-	}
-	if diff := cmp.Diff(want, out.accounts); diff != "" {
-		t.Errorf("the final accounts: %s", diff)
-	}
+	same(t, []capture.Accounts{want, want}, accounts, "the outputs' accounts")
+	same(t, want, out.accounts, "the final accounts")
 	checkAccount(t, s, want[0])
 	if _, err := s.Run(t.Context()); !errors.Is(err, os.ErrClosed) {
 		t.Errorf("Run after Run: %v", err)
@@ -128,9 +123,7 @@ func TestRunOutputFails(t *testing.T) {
 		{{Seen: 10, Captured: 10, Bytes: 640}},
 		{{Seen: 10, Lost: 7, Captured: 3, Bytes: 640}},
 	}
-	if diff := cmp.Diff(want, accounts); diff != "" {
-		t.Error(diff)
-	}
+	same(t, want, accounts)
 	for name, out := range map[string]*outputLog{"whole": whole, "failing": failing} {
 		if last := out.calls[len(out.calls)-1]; last != "end" {
 			t.Errorf("the last call of the %s output is %s", name, last)
@@ -150,12 +143,8 @@ func TestRunOutputRefuses(t *testing.T) {
 		t.Errorf("the error is %v", err)
 	}
 	lost := capture.Accounts{{Seen: 10, Lost: 10, NotTaken: 10}}
-	if diff := cmp.Diff(lost, accounts[2]); diff != "" {
-		t.Errorf("the account of the output that was not begun: %s", diff)
-	}
-	if diff := cmp.Diff([]string{"begin", "end"}, first.calls); diff != "" {
-		t.Errorf("the calls of the first output: %s", diff)
-	}
+	same(t, lost, accounts[2], "the account of the output that was not begun")
+	same(t, []string{"begin", "end"}, first.calls, "the calls of the first output")
 }
 
 // The package's example prints the account of what is in the file, also when the disk is full.

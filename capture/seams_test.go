@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/xdpcap/xdpcap/capture/internal/poller"
 	"github.com/xdpcap/xdpcap/internal/clock"
 )
@@ -33,17 +31,11 @@ func TestSeams(t *testing.T) {
 	for _, p := range out.packets {
 		ids = append(ids, p.ID)
 	}
-	if diff := cmp.Diff([]uint64{10, 20, 30, 40}, ids); diff != "" {
-		t.Errorf("the packets' order: %s", diff)
-	}
+	same(t, []uint64{10, 20, 30, 40}, ids, "the packets' order")
 	want := Accounts{{Seen: 10, Lost: 6, Invalid: 1, Captured: 3, Bytes: 180}, {Seen: 1, Captured: 1, Bytes: 60}}
-	if diff := cmp.Diff(want, account); diff != "" {
-		t.Errorf("the account: %s", diff)
-	}
+	same(t, want, account, "the account")
 	for _, h := range []*stillHook{first, second} {
-		if diff := cmp.Diff([]string{"load", "attach", "detach", "close"}, h.calls); diff != "" {
-			t.Errorf("hook %s: %s", h.source.Name, diff)
-		}
+		same(t, []string{"load", "attach", "detach", "close"}, h.calls, "hook %s", h.source.Name)
 	}
 	if name := out.description.Sources[1].Sampler.Name; name != "still" {
 		t.Errorf("the description says that %q samples", name)
@@ -96,18 +88,14 @@ func TestFaultyRing(t *testing.T) {
 			s := openStill(t, Options{Notice: notices(&told)}, listed(&listRing{records: test.records}), hooks...)
 			s.Stop()
 			out, account := s.run(t)
-			if diff := cmp.Diff(test.want, account); diff != "" {
-				t.Error(diff)
-			}
+			same(t, test.want, account)
 			for i, a := range test.want {
 				if a.Unexplained != 0 {
 					unexplained = append(unexplained, fmt.Sprintf(
 						"source%d: the account does not add up, which is a bug of xdpcap or of the kernel: %s", i, a.Equation()))
 				}
 			}
-			if diff := cmp.Diff(unexplained, told); diff != "" {
-				t.Errorf("notices: %s", diff)
-			}
+			same(t, unexplained, told, "notices")
 			for _, p := range out.packets {
 				if p.Dropped > 2 {
 					t.Errorf("a packet with %d losses before it", p.Dropped)
@@ -132,9 +120,7 @@ func TestRingsLater(t *testing.T) {
 		t.Errorf("the account %+v, want %+v; the ring was closed: %v", account[0], want, later.closed)
 	}
 	want := []string{"packets on a CPU that has come online are lost: no ring for CPU 7"}
-	if diff := cmp.Diff(want, told); diff != "" {
-		t.Errorf("notices: %s", diff)
-	}
+	same(t, want, told, "notices")
 }
 
 // The ring of a CPU that has gone is read to its end and given back. The others stay.

@@ -9,13 +9,14 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/xdpcap/xdpcap/capture"
 	"github.com/xdpcap/xdpcap/internal/testnet"
 )
 
-var must = capture.Must
+var (
+	must = capture.Must
+	same = capture.Same
+)
 
 func open(t *testing.T, pair *testnet.Pair, o capture.Options) *capture.Session {
 	t.Helper()
@@ -70,9 +71,7 @@ func checkAccount(t *testing.T, s *capture.Session, want capture.Account) {
 	if err != nil {
 		t.Error(err)
 	}
-	if diff := cmp.Diff(capture.Accounts{want}, got); diff != "" {
-		t.Error(diff)
-	}
+	same(t, capture.Accounts{want}, got)
 }
 
 // Stop, called by another goroutine while a loop waits for packets, loses nothing of what was
@@ -89,9 +88,7 @@ func TestStop(t *testing.T) {
 			t.Fatalf("the session ended at packet %d", i)
 		}
 		seq, _ := testnet.Sequence(p.Data)
-		if diff := cmp.Diff([]uint64{uint64(i), 64, 0}, []uint64{seq, uint64(p.WireLen), p.Dropped}); diff != "" {
-			t.Errorf("packet %d: number, length and losses: %s", i, diff)
-		}
+		same(t, []uint64{uint64(i), 64, 0}, []uint64{seq, uint64(p.WireLen), p.Dropped}, "packet %d: number, length and losses", i)
 	}
 	if p := next(); p != nil {
 		t.Errorf("a packet after the end: %+v", p)

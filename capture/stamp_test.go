@@ -6,8 +6,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/xdpcap/xdpcap/internal/clock"
 )
 
@@ -108,13 +106,9 @@ func TestAdapterStamps(t *testing.T) {
 					t.Errorf("packet %d: its own time is %d", i, own)
 				}
 			}
-			if diff := cmp.Diff(test.want, got); diff != "" {
-				t.Error(diff)
-			}
+			same(t, test.want, got)
 			want := Accounts{{Seen: 5, Captured: 5, Bytes: 300, Unstamped: test.unstamped}}
-			if diff := cmp.Diff(want, account); diff != "" {
-				t.Error(diff)
-			}
+			same(t, want, account)
 		})
 	}
 }
@@ -143,7 +137,5 @@ func TestCardClocks(t *testing.T) {
 		s.measureClocks()
 	}
 	want := []string{"the card's clock cannot be compared again, and its stamps use the last comparison: compare /dev/ptp9 with the system's clock: asleep"}
-	if diff := cmp.Diff(want, told); diff != "" {
-		t.Error(diff)
-	}
+	same(t, want, told)
 }

@@ -5,8 +5,6 @@ import (
 	"net/netip"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/xdpcap/xdpcap/internal/pcapng"
 )
 
@@ -61,12 +59,8 @@ func TestStored(t *testing.T) {
 		var got pcapng.Packet
 		must(t, pcapng.ParsePacket(block, 0, &got))
 		test.want.Time, test.want.WireLen, test.want.Data, test.want.Hash = 6, 60, p.Data, 5
-		if diff := cmp.Diff(test.want, got); diff != "" {
-			t.Errorf("%+v: %s", test.stored, diff)
-		}
-		if diff := cmp.Diff(p.Comments(), block.Comments()); diff != "" {
-			t.Errorf("%+v: %s", test.stored, diff)
-		}
+		same(t, test.want, got, "%+v", test.stored)
+		same(t, p.Comments(), block.Comments(), "%+v", test.stored)
 	}
 }
 

@@ -9,7 +9,6 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	"golang.org/x/sys/unix"
 )
 
@@ -218,9 +217,7 @@ func TestPerfRingDropped(t *testing.T) {
 	for r, _ := c.advance(2); r != nil; r, _ = c.advance(2) {
 		got = append(got, l.since(r.Facts))
 	}
-	if diff := cmp.Diff([]uint64{0, 3, 5, 0, 1<<40 - 3}, got); diff != "" {
-		t.Error(diff)
-	}
+	same(t, []uint64{0, 3, 5, 0, 1<<40 - 3}, got)
 }
 
 func TestPerfRingSize(t *testing.T) {
