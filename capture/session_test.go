@@ -211,34 +211,6 @@ func testFilling(t *testing.T, transport capture.Transport) {
 	untilQuick(t, fill)
 }
 
-// While a session runs, its accounts may be asked for by anyone.
-func TestAccountsWhileRunning(t *testing.T) {
-	pair, sender := newPair(t)
-	s := open(t, pair, capture.Options{})
-	sendSeen(t, sender, s, 50)
-	next := reader(t, s)
-	for range 50 {
-		next()
-	}
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		for range 100 {
-			accounts, err := s.Accounts()
-			if err != nil {
-				t.Error(err)
-				return
-			}
-			if seen := accounts.Total().Seen; seen != 50 {
-				t.Errorf("%d seen", seen)
-				return
-			}
-		}
-	}()
-	<-done
-	s.Stop()
-}
-
 // A second session on the same interface samples the first one's program, or says why it cannot.
 // Either way the first goes on.
 func TestSecondSession(t *testing.T) {
