@@ -65,10 +65,7 @@ func testCard(t *testing.T, transport capture.Transport) {
 			o.Transport, o.Immediate, o.Hash = transport, true, true
 			s := open(t, pair, o)
 			must(t, sender.Send(frame))
-			testnet.WaitFor(t, "the packet", func() bool {
-				accounts, err := s.Accounts()
-				return err != nil || accounts.Total().Seen > 0
-			})
+			testnet.WaitFor(t, "the packet", func() bool { return total(t, s).Seen > 0 })
 			s.Stop()
 			asked := "hash vlan_tag"
 			if o.VLANRestore == capture.VLANRestoreOff {

@@ -88,9 +88,7 @@ func (f *following) send(pair *testnet.Pair, n int) {
 
 func (f *following) seen() uint64 {
 	f.t.Helper()
-	all, err := f.Accounts()
-	must(f.t, err)
-	return all.Total().Seen
+	return total(f.t, f.Session).Seen
 }
 
 func (f *following) delete(name string) {

@@ -70,10 +70,7 @@ func testHeadersOnly(t *testing.T, traced bool, o capture.Options, transport cap
 	testnet.Send(t, pair, frames...)
 	// Without a native program, frames have arrived before the kernel has handled them.
 	want := uint64(len(frames) * len(s.Sources()))
-	testnet.WaitFor(t, "the programs to see the frames", func() bool {
-		accounts, err := s.Accounts()
-		return err != nil || accounts.Total().Seen >= want
-	})
+	testnet.WaitFor(t, "the programs to see the frames", func() bool { return total(t, s).Seen >= want })
 	s.Stop()
 	n := 0
 	for p, err := range s.Packets(t.Context()) {
@@ -84,9 +81,7 @@ func testHeadersOnly(t *testing.T, traced bool, o capture.Options, transport cap
 			t.Errorf("%d bytes of %d, want %d", len(p.Data), whole, want)
 		}
 	}
-	accounts, err := s.Accounts()
-	must(t, err)
-	if a := accounts.Total(); a.Seen != want || a.Captured != want || n != int(want) {
+	if a := total(t, s); a.Seen != want || a.Captured != want || n != int(want) {
 		t.Errorf("%d packets, %+v", n, a)
 	}
 }

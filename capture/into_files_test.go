@@ -10,7 +10,6 @@ import (
 
 	"github.com/xdpcap/xdpcap/capture"
 	"github.com/xdpcap/xdpcap/capture/file"
-	"github.com/xdpcap/xdpcap/internal/pcapng"
 )
 
 // The lines of a file know a kind of hook that is added.
@@ -59,7 +58,7 @@ func TestAdapterRotation(t *testing.T) {
 	for _, path := range paths {
 		raw, err := os.ReadFile(path)
 		must(t, err)
-		all := hashedPackets(t, raw)
+		all := stampsIn(t, raw)
 		for i, at := range all {
 			n := len(counts)*100 + i
 			if want := first + int64(n)*int64(apart) + capture.Ahead + int64(stamps[n]); at != want {
@@ -77,24 +76,4 @@ func TestAdapterRotation(t *testing.T) {
 		}
 	}
 	same(t, []int{100, 100, 100}, counts, "packets of the files")
-}
-
-// hashedPackets returns the stamps of the packets of a file that have a hash.
-func hashedPackets(t *testing.T, raw []byte) (stamps []int64) {
-	t.Helper()
-	for len(raw) > 0 {
-		length, _, err := pcapng.BlockLength(raw, false)
-		must(t, err)
-		b, err := pcapng.ParseBlock(raw[:length], false)
-		must(t, err)
-		if b.Type == pcapng.TypePacket {
-			var p pcapng.Packet
-			must(t, pcapng.ParsePacket(b, 0, &p))
-			if p.Fields&pcapng.HasHash != 0 {
-				stamps = append(stamps, int64(p.Time))
-			}
-		}
-		raw = raw[length:]
-	}
-	return stamps
 }

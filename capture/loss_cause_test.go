@@ -67,6 +67,86 @@ func TestEnough(t *testing.T) {
 	}
 }
 
+// A heldUp session loses packets while its output has the first one in hand.
+type heldUp struct {
+	*Session
+	memory
+	hook          *stillHook
+	told          chan *Loss
+	held, release chan struct{}
+	ended         chan error
+}
+
+func holdUp(t *testing.T) *heldUp {
+	t.Helper()
+	u := &heldUp{
+		hook: hookWithOne(),
+		told: make(chan *Loss, 10),
+		held: make(chan struct{}), release: make(chan struct{}),
+		ended: make(chan error, 1),
+	}
+	packet := packetOf(60, 1)
+	ring := &listRing{records: [][]byte{recordOf(sampleOf(packet, 1), packet)}}
+	u.Session = openStill(t, Options{Buffer: MinBuffer, Notice: func(err error) {
+		var loss *Loss
+		errors.As(err, &loss)
+		u.told <- loss
+	}}, listed(ring), u.hook)
+	go func() {
+		_, err := u.Run(t.Context(), u)
+		u.ended <- err
+	}()
+	<-u.held
+	return u
+}
+
+func (u *heldUp) Write([]Packet) error {
+	close(u.held)
+	<-u.release
+	return nil
+}
+
+// count sets what the programs have counted.
+func (u *heldUp) count(t *testing.T, lost, sampled uint64) {
+	t.Helper()
+	u.hook.account = samplerAccount{Seen: lost + sampled, Lost: lost, Sampled: sampled}
+	must(t, u.hook.attach())
+}
+
+// end ends the session, and expects this loss, without its times, and no other one.
+func (u *heldUp) end(t *testing.T, want *Loss) {
+	t.Helper()
+	got := <-u.told
+	close(u.release)
+	u.Stop()
+	must(t, <-u.ended)
+	if got.Elapsed <= 0 || got.Rate <= 0 || len(got.Sources) != 1 || len(u.told) > 0 {
+		t.Errorf("%v; %d other losses", got, len(u.told))
+	}
+	got.Elapsed, got.Rate, got.Sources, want.Buffer = 0, 0, nil, MinBuffer
+	same(t, want, got)
+}
+
+// The first loss is told once, while the session runs.
+func TestLoss(t *testing.T) {
+	u := holdUp(t)
+	u.count(t, 1000, 1)
+	u.end(t, &Loss{Lost: 1000, Wanted: 1001, Size: 60, Cause: Burst, Enough: 2 * MinBuffer})
+}
+
+// A loss that goes on while the output has the packets is the output's.
+func TestLossOfOutput(t *testing.T) {
+	u := holdUp(t)
+	u.loss.close() // it looks by the clock
+	w := newLossWatch(u.Session)
+	u.count(t, 1000, 1)
+	w.look(false)
+	w.began.at = w.began.at.Add(-lossInterval)
+	u.count(t, 3000, 2001)
+	w.look(false)
+	u.end(t, &Loss{Lost: 3000, Wanted: 5001, Size: 60, Cause: SlowOutput, Room: 0.5})
+}
+
 // A loss is of the source that had it, also where it has gone before the notice, and where another
 // one has its slot by then.
 func TestLossOfGone(t *testing.T) {

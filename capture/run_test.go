@@ -185,7 +185,7 @@ func TestExampleOnFullDisk(t *testing.T) {
 	}
 	file, err := os.ReadFile(name)
 	must(t, err)
-	if n := countPackets(t, file); n != r.account.Captured || n == 0 {
+	if n := uint64(len(stampsIn(t, file))); n != r.account.Captured || n == 0 {
 		t.Errorf("%d packets are in the file, the account is %+v", n, r.account)
 	}
 	a := r.account
@@ -208,16 +208,17 @@ func waitAttached(t *testing.T, pair *testnet.Pair) {
 	})
 }
 
-func countPackets(t *testing.T, file []byte) (n uint64) {
+// stampsIn are those of the packets in a file, in ns since the Unix epoch.
+func stampsIn(t *testing.T, file []byte) (stamps []int64) {
 	t.Helper()
 	r, err := pcapgo.NewNgReader(bytes.NewReader(file), pcapgo.DefaultNgReaderOptions)
 	must(t, err)
 	for {
-		if _, _, err := r.ReadPacketData(); err == io.EOF {
-			return n
-		} else if err != nil {
-			t.Fatalf("after %d packets: %v", n, err)
+		_, info, err := r.ReadPacketData()
+		if err == io.EOF {
+			return stamps
 		}
-		n++
+		must(t, err)
+		stamps = append(stamps, info.Timestamp.UnixNano())
 	}
 }

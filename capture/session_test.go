@@ -42,11 +42,7 @@ func send(t *testing.T, sender *testnet.Sender, n int) {
 func sendSeen(t *testing.T, sender *testnet.Sender, s *capture.Session, n int) {
 	t.Helper()
 	send(t, sender, n)
-	testnet.WaitFor(t, "the program to see the packets", func() bool {
-		accounts, err := s.Accounts()
-		must(t, err)
-		return accounts.Total().Seen >= uint64(n)
-	})
+	testnet.WaitFor(t, "the program to see the packets", func() bool { return total(t, s).Seen >= uint64(n) })
 }
 
 // reader returns a function that waits for the session's next packet; nil = there is none.
@@ -65,79 +61,64 @@ func reader(t *testing.T, s *capture.Session) func() *capture.Packet {
 	}
 }
 
+// total is the account of a session's sources, taken together.
+func total(t *testing.T, s *capture.Session) capture.Account {
+	t.Helper()
+	accounts, err := s.Accounts()
+	must(t, err)
+	return accounts.Total()
+}
+
 func checkAccount(t *testing.T, s *capture.Session, want capture.Account) {
 	t.Helper()
 	got, err := s.Accounts()
-	if err != nil {
-		t.Error(err)
-	}
+	must(t, err)
 	same(t, capture.Accounts{want}, got)
 }
 
-// Stop, called by another goroutine while a loop waits for packets, loses nothing of what was
-// captured before.
-func TestStop(t *testing.T) {
-	pair, sender := newPair(t)
-	s := open(t, pair, capture.Options{})
-	sendSeen(t, sender, s, 100)
-	next := reader(t, s)
-	go s.Stop()
-	for i := range 100 {
-		p := next()
-		if p == nil {
-			t.Fatalf("the session ended at packet %d", i)
-		}
-		seq, _ := testnet.Sequence(p.Data)
-		same(t, []uint64{uint64(i), 64, 0}, []uint64{seq, uint64(p.WireLen), p.Dropped}, "packet %d: number, length and losses", i)
-	}
-	if p := next(); p != nil {
-		t.Errorf("a packet after the end: %+v", p)
-	}
-	want := capture.Account{Seen: 100, Captured: 100, Bytes: 6400}
-	checkAccount(t, s, want)
-	for range 2 {
-		if err := s.Close(); err != nil {
-			t.Error(err)
-		}
-	}
-	for _, err := range s.Packets(t.Context()) {
-		if !errors.Is(err, os.ErrClosed) {
-			t.Errorf("packets of a closed session: %v", err)
-		}
-	}
-	checkAccount(t, s, want)
-}
-
-// After Count packets the session ends by itself, and what came on top of them is accounted for.
-func TestCount(t *testing.T) {
-	pair, sender := newPair(t)
-	s := open(t, pair, capture.Options{Count: 10})
-	sendSeen(t, sender, s, 100)
-	n := 0
-	for _, err := range s.Packets(t.Context()) {
-		must(t, err)
-		n++
-	}
-	if n != 10 {
-		t.Errorf("%d packets", n)
-	}
-	checkAccount(t, s, capture.Account{Seen: 100, NotSampled: 90, Captured: 10, Bytes: 640})
-}
-
-// A done context ends a loop over packets, after those that were on their way.
-func TestPacketsContext(t *testing.T) {
-	pair, sender := newPair(t)
-	s := open(t, pair, capture.Options{})
-	sendSeen(t, sender, s, 20)
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	n := 0
-	for _, err := range s.Packets(ctx) {
-		must(t, err)
-		n++
-	}
-	if n != 20 {
-		t.Errorf("%d packets", n)
+// A session ends when another goroutine stops it, when the context of a loop over its packets is
+// done, and after Count packets. What was captured before is not lost, and what came on top of Count
+// is accounted for.
+func TestEnds(t *testing.T) {
+	all := capture.Account{Seen: 100, Captured: 100, Bytes: 6400}
+	for _, test := range []struct {
+		name  string
+		count uint64
+		end   func(s *capture.Session, cancel func())
+		want  capture.Account
+	}{
+		{"stopped", 0, func(s *capture.Session, _ func()) { go s.Stop() }, all},
+		{"context done", 0, func(_ *capture.Session, cancel func()) { cancel() }, all},
+		{"count", 10, func(*capture.Session, func()) {}, capture.Account{Seen: 100, NotSampled: 90, Captured: 10, Bytes: 640}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			pair, sender := newPair(t)
+			s := open(t, pair, capture.Options{Count: test.count})
+			sendSeen(t, sender, s, 100)
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			test.end(s, cancel)
+			n := uint64(0)
+			for p, err := range s.Packets(ctx) {
+				must(t, err)
+				seq, _ := testnet.Sequence(p.Data)
+				same(t, []uint64{n, 64, 0}, []uint64{seq, uint64(p.WireLen), p.Dropped}, "packet %d: number, length and losses", n)
+				n++
+			}
+			if n != test.want.Captured {
+				t.Errorf("%d packets", n)
+			}
+			checkAccount(t, s, test.want)
+			for range 2 {
+				must(t, s.Close())
+			}
+			for _, err := range s.Packets(t.Context()) {
+				if !errors.Is(err, os.ErrClosed) {
+					t.Errorf("packets of a closed session: %v", err)
+				}
+			}
+			checkAccount(t, s, test.want)
+		})
 	}
 }
 
