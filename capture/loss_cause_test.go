@@ -131,7 +131,7 @@ func (u *heldUp) end(t *testing.T, want *Loss) {
 func TestLoss(t *testing.T) {
 	u := holdUp(t)
 	u.count(t, 1000, 1)
-	u.end(t, &Loss{Lost: 1000, Wanted: 1001, Size: 60, Cause: Burst, Enough: 2 * MinBuffer})
+	u.end(t, &Loss{Lost: 1000, Wanted: 1001, Cause: Burst})
 }
 
 // A loss that goes on while the output has the packets is the output's.
@@ -144,7 +144,7 @@ func TestLossOfOutput(t *testing.T) {
 	w.began.at = w.began.at.Add(-lossInterval)
 	u.count(t, 3000, 2001)
 	w.look(false)
-	u.end(t, &Loss{Lost: 3000, Wanted: 5001, Size: 60, Cause: SlowOutput, Room: 0.5})
+	u.end(t, &Loss{Lost: 3000, Wanted: 5001, Cause: SlowOutput, Room: 0.5})
 }
 
 // A loss is of the source that had it, also where it has gone before the notice, and where another

@@ -32,4 +32,7 @@ func TestLossAtEnd(t *testing.T) {
 	if len(loss.Sources) != 1 || loss.Sources[0].Name != pair.RxName || loss.Wanted < loss.Lost || loss.Rate <= 0 {
 		t.Errorf("figures %+v", loss)
 	}
+	if loss.Size != size || loss.Enough < capture.MinBuffer+int(loss.Lost)*size {
+		t.Errorf("%d bytes are said to be enough for packets of %d bytes", loss.Enough, loss.Size)
+	}
 }
