@@ -67,11 +67,12 @@ func TestEnough(t *testing.T) {
 	}
 }
 
-// A heldUp session loses packets while its output has the first one in hand.
+// A heldUp session loses packets while its output has the second one in hand.
 type heldUp struct {
 	*Session
 	memory
 	hook          *stillHook
+	ring          *listRing
 	told          chan *Loss
 	held, release chan struct{}
 	ended         chan error
@@ -85,13 +86,12 @@ func holdUp(t *testing.T) *heldUp {
 		held: make(chan struct{}), release: make(chan struct{}),
 		ended: make(chan error, 1),
 	}
-	packet := packetOf(60, 1)
-	ring := &listRing{records: [][]byte{recordOf(sampleOf(packet, 1), packet)}}
+	u.ring = &listRing{records: [][]byte{u.record()}}
 	u.Session = openStill(t, Options{Buffer: MinBuffer, Notice: func(err error) {
 		var loss *Loss
 		errors.As(err, &loss)
 		u.told <- loss
-	}}, listed(ring), u.hook)
+	}}, listed(u.ring), u.hook)
 	go func() {
 		_, err := u.Run(t.Context(), u)
 		u.ended <- err
@@ -100,10 +100,19 @@ func holdUp(t *testing.T) *heldUp {
 	return u
 }
 
-func (u *heldUp) Write([]Packet) error {
-	close(u.held)
-	<-u.release
-	return nil
+func (u *heldUp) record() []byte {
+	packet := packetOf(60, 1)
+	return recordOf(sampleOf(packet, 1), packet)
+}
+
+func (u *heldUp) Write(packets []Packet) error {
+	if len(u.packets) == 0 {
+		u.ring.records = [][]byte{u.record()}
+	} else {
+		close(u.held)
+		<-u.release
+	}
+	return u.memory.Write(packets)
 }
 
 // count sets what the programs have counted.
@@ -130,8 +139,8 @@ func (u *heldUp) end(t *testing.T, want *Loss) {
 // The first loss is told once, while the session runs.
 func TestLoss(t *testing.T) {
 	u := holdUp(t)
-	u.count(t, 1000, 1)
-	u.end(t, &Loss{Lost: 1000, Wanted: 1001, Cause: Burst})
+	u.count(t, 1000, 2)
+	u.end(t, &Loss{Lost: 1000, Wanted: 1002, Size: 60, Cause: Burst, Enough: 2 * MinBuffer})
 }
 
 // A loss that goes on while the output has the packets is the output's.
@@ -139,12 +148,12 @@ func TestLossOfOutput(t *testing.T) {
 	u := holdUp(t)
 	u.loss.close() // it looks by the clock
 	w := newLossWatch(u.Session)
-	u.count(t, 1000, 1)
+	u.count(t, 1000, 2)
 	w.look(false)
 	w.began.at = w.began.at.Add(-lossInterval)
-	u.count(t, 3000, 2001)
+	u.count(t, 3000, 2002)
 	w.look(false)
-	u.end(t, &Loss{Lost: 3000, Wanted: 5001, Cause: SlowOutput, Room: 0.5})
+	u.end(t, &Loss{Lost: 3000, Wanted: 5002, Size: 60, Cause: SlowOutput, Room: 0.5})
 }
 
 // A loss is of the source that had it, also where it has gone before the notice, and where another

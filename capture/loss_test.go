@@ -16,9 +16,8 @@ func TestLossAtEnd(t *testing.T) {
 		Buffer: capture.MinBuffer,
 		Notice: func(err error) { notices = append(notices, err) },
 	})
-	const size = 1400
 	testnet.WaitFor(t, "a loss", func() bool {
-		must(t, sender.Send(testnet.UDPFrame(size, 0)))
+		must(t, sender.Send(testnet.UDPFrame(1400, 0)))
 		return total(t, s).Lost > 0
 	})
 	s.Stop()
@@ -31,8 +30,5 @@ func TestLossAtEnd(t *testing.T) {
 	}
 	if len(loss.Sources) != 1 || loss.Sources[0].Name != pair.RxName || loss.Wanted < loss.Lost || loss.Rate <= 0 {
 		t.Errorf("figures %+v", loss)
-	}
-	if loss.Size != size || loss.Enough < capture.MinBuffer+int(loss.Lost)*size {
-		t.Errorf("%d bytes are said to be enough for packets of %d bytes", loss.Enough, loss.Size)
 	}
 }
