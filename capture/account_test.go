@@ -7,6 +7,7 @@ import (
 // The counts of the programs and of the reader add up to an exact account, whatever became of the
 // records.
 func TestLedger(t *testing.T) {
+	t.Parallel()
 	l := newLedger(2, 3)
 	for _, bytes := range []int{10, 20} {
 		if !l.take(0, bytes) {
@@ -60,6 +61,7 @@ func TestLedger(t *testing.T) {
 // What the programs have counted as seen stays as it is: where the rest does not add up to it, the
 // difference is told, in numbers and in words.
 func TestLedgerUnexplained(t *testing.T) {
+	t.Parallel()
 	l := newLedger(3, 0)
 	l.take(0, 10)
 	l.take(1, 10)
@@ -89,6 +91,7 @@ func TestLedgerUnexplained(t *testing.T) {
 // While programs run, the kernel copies seen before the numbers that come after it. No number of
 // such an account is below 0, and each packet in it was seen.
 func TestLedgerLive(t *testing.T) {
+	t.Parallel()
 	l := newLedger(1, 0)
 	l.take(0, 10)
 	l.publish()
@@ -104,6 +107,7 @@ func TestLedgerLive(t *testing.T) {
 }
 
 func TestAccountsDelivered(t *testing.T) {
+	t.Parallel()
 	final := Accounts{{Seen: 10, Lost: 1, Captured: 9, Bytes: 900}, {Seen: 5, FilteredOut: 5}}
 	got := final.Delivered(Accounts{{Captured: 7, Bytes: 700}, {}})
 	want := Accounts{{Seen: 10, Lost: 3, NotTaken: 2, Captured: 7, Bytes: 700}, {Seen: 5, FilteredOut: 5}}
@@ -113,6 +117,7 @@ func TestAccountsDelivered(t *testing.T) {
 
 // Every number of an account is added and subtracted.
 func TestAccountArithmetic(t *testing.T) {
+	t.Parallel()
 	ones := Accounts{{1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1}}
 	same(t, Accounts{{2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2}}, ones.Plus(ones))
 	same(t, Accounts{{}}, ones.Minus(ones))

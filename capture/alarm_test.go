@@ -25,6 +25,7 @@ func (r *alarmRing) arm(at alarm) alarm {
 // A wait that brings nothing is followed by one that the next packet ends, and a wait that brings
 // packets by one in which they collect.
 func TestAlarm(t *testing.T) {
+	t.Parallel()
 	packet := packetOf(60, 1)
 	ring := &alarmRing{later: [][]byte{recordOf(sampleOf(packet, 1), packet)}}
 	openStill(t, Options{Count: 1}, listed(ring), hookWithOne()).run(t)
@@ -50,6 +51,7 @@ func (r *deafRing) arm(at alarm) alarm {
 // A record that nothing wakes the reader for, because it came when the ring was asked to tell of
 // it, is read soon all the same.
 func TestAlarmUnsure(t *testing.T) {
+	t.Parallel()
 	packet := packetOf(60, 1)
 	const tries = 20 // a busy machine may make some of them slow
 	for range tries {
@@ -66,6 +68,7 @@ func TestAlarmUnsure(t *testing.T) {
 
 // The first packet after silence wakes the reader, which would look by itself after 250 ms.
 func TestSilence(t *testing.T) {
+	t.Parallel()
 	pair := testnet.MustPair(t, testnet.PairOptions{})
 	sender := testnet.MustSender(t, pair)
 	s := openAt(t, pair.Rx, Options{Interfaces: []string{pair.RxName}, Transport: TransportRing})

@@ -11,6 +11,7 @@ import (
 // Packets that interrupt each other on a CPU, as on a real-time kernel, are all in the account, and
 // their records are whole.
 func TestInterrupted(t *testing.T) {
+	t.Parallel()
 	packet := packetOf(200, 1)
 	for i, transport := range []Transport{TransportPerf, TransportRing} {
 		for j, test := range []struct {

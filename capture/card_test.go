@@ -24,8 +24,12 @@ func tellsCard(t *testing.T, pair *testnet.Pair) (tells bool) {
 // A VLAN tag that is beside the packet is put back, the filter sees it, and the hash and the tag
 // are those of the sender's side.
 func TestCard(t *testing.T) {
+	t.Parallel()
 	for _, transport := range []capture.Transport{capture.TransportPerf, capture.TransportRing} {
-		t.Run(transport.String(), func(t *testing.T) { testCard(t, transport) })
+		t.Run(transport.String(), func(t *testing.T) {
+			t.Parallel()
+			testCard(t, transport)
+		})
 	}
 }
 
@@ -97,6 +101,7 @@ func testCard(t *testing.T, transport capture.Transport) {
 
 // The card's stamps are missing on veth: each packet has the host's and is counted.
 func TestCardUnstamped(t *testing.T) {
+	t.Parallel()
 	pair, sender := newPair(t)
 	if !tellsCard(t, pair) {
 		t.Skip("this kernel's veth tells XDP programs no time stamps")

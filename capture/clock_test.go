@@ -8,6 +8,7 @@ import (
 // Where the wall clock is set, the packets of before have the time of before, and the next one has
 // the new time. If it is set back, that packet says so, and so does a notice.
 func TestClockIsSet(t *testing.T) {
+	t.Parallel()
 	for _, test := range []struct {
 		name    string
 		forward time.Duration
@@ -16,6 +17,7 @@ func TestClockIsSet(t *testing.T) {
 		{"back", -time.Hour},
 	} {
 		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
 			r := &clockRing{packets: 3}
 			h := &stillHook{source: Source{Name: "still"}, account: samplerAccount{Seen: 6, Sampled: 6}}
 			var told []string

@@ -115,8 +115,10 @@ func newNamespace(t *testing.T) *testnet.Namespace {
 // Interfaces that match are captured when they come, until they go, each with an exact account. A
 // name that comes again is another source.
 func TestPatterns(t *testing.T) {
+	t.Parallel()
 	for _, transport := range capture.Transports() {
 		t.Run(transport.String(), func(t *testing.T) {
+			t.Parallel()
 			ns := newNamespace(t)
 			testnet.MustPair(t, testnet.PairOptions{Rx: ns, RxName: "other0"})
 			f := follow(t, ns, capture.Options{Patterns: []string{"veth*", "any?"}, Except: []string{"veth9"}, Transport: transport})
@@ -151,6 +153,7 @@ func TestPatterns(t *testing.T) {
 
 // Packets received and sent are sources of their own, and an interface that is named must be there.
 func TestPatternsBothWays(t *testing.T) {
+	t.Parallel()
 	ns := newNamespace(t)
 	pair := testnet.MustPair(t, testnet.PairOptions{Rx: ns, RxName: "named0"})
 	err := ns.Do(func() error {
@@ -175,6 +178,7 @@ func TestPatternsBothWays(t *testing.T) {
 
 // What has no meaning where interfaces come and go is refused.
 func TestPatternsRefused(t *testing.T) {
+	t.Parallel()
 	for _, o := range []capture.Options{
 		{Except: []string{"lo"}, Interfaces: []string{"lo"}},
 		{Patterns: []string{"[a"}},
@@ -196,6 +200,7 @@ func TestPatternsRefused(t *testing.T) {
 // The first packets of a flow are kept at each interface that comes, also where its program has the
 // place of one that has gone.
 func TestPatternsFirst(t *testing.T) {
+	t.Parallel()
 	f := follow(t, newNamespace(t), capture.Options{Patterns: []string{"veth*"}, First: 2})
 	for i := range 3 {
 		pair := f.come("veth1")
@@ -213,6 +218,7 @@ func TestPatternsFirst(t *testing.T) {
 // Nothing is said of an interface that goes before a program is attached to it. Of many that come
 // and go, some do.
 func TestPatternsTooLate(t *testing.T) {
+	t.Parallel()
 	f := follow(t, newNamespace(t), capture.Options{Patterns: []string{"veth*"}})
 	f.ComeTooLate("veth7")
 	f.end()
@@ -224,6 +230,7 @@ func TestPatternsTooLate(t *testing.T) {
 // An interface that is below somebody else's program is not captured, and the others above it stay
 // captured: to detach from them would not help.
 func TestPatternsBelowOthers(t *testing.T) {
+	t.Parallel()
 	ns := newNamespace(t)
 	pair := testnet.MustPair(t, testnet.PairOptions{Rx: ns, RxName: "below0"})
 	err := ns.Do(func() error {
@@ -265,6 +272,7 @@ func TestPatternsBelowOthers(t *testing.T) {
 // If a driver refuses a program, the interface above it is still captured. When the session tries
 // below again within an hour, that does not interrupt the capture above.
 func TestPatternsBelowRefused(t *testing.T) {
+	t.Parallel()
 	for i, test := range []struct {
 		first, second string
 		want          []string // names and arrivals: each try counts as one
@@ -277,6 +285,7 @@ func TestPatternsBelowRefused(t *testing.T) {
 			continue
 		}
 		t.Run(test.first+" first", func(t *testing.T) {
+			t.Parallel()
 			ns := newNamespace(t)
 			must(t, ns.Do(func() error { return addRefusedPort(test.first, test.second) }))
 			f := follow(t, ns, capture.Options{Patterns: []string{"br*", "low*"}})

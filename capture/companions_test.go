@@ -43,6 +43,7 @@ func counting(counter *ebpf.Map) *ebpf.ProgramSpec {
 // Two companions that have functions and labels of the same names run for every packet, also for
 // those that the filter leaves out, and change nothing about them.
 func TestCompanions(t *testing.T) {
+	t.Parallel()
 	testnet.RequireRoot(t)
 	var counters [2]*ebpf.Map
 	for i := range counters {
@@ -79,6 +80,7 @@ func TestCompanions(t *testing.T) {
 
 // What cannot be a companion is refused before it is loaded.
 func TestCompanionsRefused(t *testing.T) {
+	t.Parallel()
 	program := func(change func(*ebpf.ProgramSpec)) Companions {
 		spec := &ebpf.ProgramSpec{Name: "p", Type: ebpf.XDP, Instructions: asm.Instructions{asm.Mov.Imm(asm.R0, 0).WithSymbol("p"), asm.Return()}}
 		change(spec)

@@ -11,6 +11,7 @@ import (
 // At every hook, packets are cut Payload bytes after their headers, also a large one whose headers
 // are not in one piece where it is sent.
 func TestHeadersOnly(t *testing.T) {
+	t.Parallel()
 	for i, test := range []struct {
 		name    string
 		traced  bool
@@ -25,6 +26,7 @@ func TestHeadersOnly(t *testing.T) {
 		{"traced, flows", true, capture.Options{Hooks: []capture.Hook{capture.Entry}, HeadersOnly: true, First: 5, Filter: "ip or ip6 or vlan"}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
 			if test.traced {
 				testnet.RequireFentry(t)
 			}

@@ -178,6 +178,7 @@ func withExtension(kind, next byte, rest ...byte) []byte {
 // A record ends where the headers of the packet end, or Payload bytes after it. Its length on the
 // wire is that of the packet.
 func TestProgramHeaders(t *testing.T) {
+	t.Parallel()
 	eachTransport(t, func(t *testing.T, transport Transport) {
 		for i, o := range []Options{
 			{HeadersOnly: true},
@@ -194,6 +195,7 @@ func TestProgramHeaders(t *testing.T) {
 			}
 			o.Transport = transport
 			t.Run(fmt.Sprintf("%d bytes of payload, %v, snaplen %d", o.Payload, o.Direction, o.SnapLen), func(t *testing.T) {
+				t.Parallel()
 				h := newHeadersTest(t, o)
 				for _, test := range headersTable {
 					h.check(test.name, test.frame, test.end)
@@ -252,6 +254,7 @@ func (h *headersTest) account() {
 // Without HeadersOnly the verifier removes the search for headers: the program then calls no other
 // function, and with HeadersOnly the two that find where headers end.
 func TestHeadersCostNothing(t *testing.T) {
+	t.Parallel()
 	eachTransport(t, func(t *testing.T, transport Transport) {
 		for _, d := range []Direction{In, Out} {
 			for want, o := range map[int]Options{0: {}, 2: {HeadersOnly: true}} {
@@ -272,6 +275,7 @@ func TestHeadersCostNothing(t *testing.T) {
 
 // Whatever is in a packet, it is cut where the reference cuts it, and never after its end.
 func TestProgramHeadersOfAnything(t *testing.T) {
+	t.Parallel()
 	seed := rand.Uint64()
 	t.Logf("the seed is %d", seed)
 	random := rand.New(rand.NewPCG(seed, 0))

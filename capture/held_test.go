@@ -71,6 +71,7 @@ func slowFilter() asm.Instructions {
 
 // A packet that a program still works on when the session ends is in the account, and is captured.
 func TestHeldUp(t *testing.T) {
+	t.Parallel()
 	testnet.SkipEmulated(t)
 	testnet.RequireRoot(t)
 	if runtime.NumCPU() < 2 {

@@ -20,6 +20,7 @@ import (
 // account; packets that the program passes and that arrive are in neither. A program that cannot be
 // traced is named in a notice.
 func TestStackDropsOfProgram(t *testing.T) {
+	t.Parallel()
 	const each = 20
 	untraced := testnet.ProbeFentry() != nil || xdp.CheckTracing() != nil
 	sharedTransports(t, func(t *testing.T, transport capture.Transport) {
@@ -79,6 +80,7 @@ func TestStackDropsOfProgram(t *testing.T) {
 // What a program drops while another record of its CPU is being written goes by perf's ring: an
 // interrupt brings packets while the stack throws one away for a process.
 func TestStackDropsOfProgramInterrupted(t *testing.T) {
+	t.Parallel()
 	testnet.RequireFentry(t)
 	const n = 20
 	d := newDropTest(t)
@@ -98,10 +100,12 @@ func TestStackDropsOfProgramInterrupted(t *testing.T) {
 // A packet that the kernel fails to redirect is captured with the error and the function, in native
 // and in generic mode, and cut after its headers; those that the program passes are not.
 func TestStackDropsRedirect(t *testing.T) {
+	t.Parallel()
 	testnet.RequireFentry(t)
 	const n = 20
 	for mode, flags := range map[string]link.XDPAttachFlags{"native": link.XDPDriverMode, "generic": link.XDPGenericMode} {
 		t.Run(mode, func(t *testing.T) {
+			t.Parallel()
 			d := newDropTest(t)
 			var attached link.Link
 			d.onRx(func() (err error) {
@@ -180,8 +184,10 @@ func redirecting(ifindex int32) asm.Instructions {
 // What is lost at a device above the interface is captured as the device had it: without the tag
 // that a VLAN has taken.
 func TestStackDropsAbove(t *testing.T) {
+	t.Parallel()
 	for _, upper := range testnet.Uppers {
 		t.Run(upper.Name, func(t *testing.T) {
+			t.Parallel()
 			d := newDropTest(t)
 			upper.MustAdd(t, d.Pair)
 			d.expectAll(upper.Frame, testnet.TxToRx().UDP)
@@ -191,11 +197,13 @@ func TestStackDropsAbove(t *testing.T) {
 
 // The same holds of IPv6, and of network cards.
 func TestStackDropsIPv6(t *testing.T) {
+	t.Parallel()
 	d := newDropTestOf(t, testnet.MustPair(t, testnet.PairOptions{IPv6: true}))
 	d.expectAll(bytes.Clone, testnet.TxToRx().UDPv6)
 }
 
 func TestStackDropsOfCards(t *testing.T) {
+	t.Parallel()
 	d := newDropTestOf(t, testnet.MustCards(t, testnet.PairOptions{Addresses: true}))
 	d.expectAll(bytes.Clone, testnet.TxToRx().UDP)
 }

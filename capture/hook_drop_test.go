@@ -168,6 +168,7 @@ func (d *dropTest) end(seen, out uint64) (packets []thrownAway, account capture.
 // Each packet that the stack throws away is captured once, with its reason and all of its bytes;
 // packets that arrive are not.
 func TestStackDrops(t *testing.T) {
+	t.Parallel()
 	eachTransport(t, func(t *testing.T, transport capture.Transport) {
 		const n = 20
 		d := newDropTest(t)
@@ -229,6 +230,7 @@ func TestStackDrops(t *testing.T) {
 // A packet that is thrown away while another record of its CPU is being written goes by perf's
 // ring, and comes in its order.
 func TestStackDropsInterrupted(t *testing.T) {
+	t.Parallel()
 	const n = 20
 	d := newDropTest(t)
 	d.begin(capture.Options{Transport: capture.TransportRing})
@@ -249,6 +251,7 @@ func TestStackDropsInterrupted(t *testing.T) {
 
 // Filter, reasons, sampling, a limit of bytes and one of packets count what they pass over.
 func TestStackDropsChosen(t *testing.T) {
+	t.Parallel()
 	const n = 30
 	noSocket := []string{"NO_SOCKET"} // for filters that packets of other tests pass: see begin
 	for i, test := range []struct {
@@ -271,6 +274,7 @@ func TestStackDropsChosen(t *testing.T) {
 			continue
 		}
 		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
 			eachTransport(t, func(t *testing.T, transport capture.Transport) {
 				d := newDropTest(t)
 				options, want := test.options, test.want
@@ -297,6 +301,7 @@ func TestStackDropsChosen(t *testing.T) {
 
 // What an XDP program drops, or fails to redirect, is no packet that the stack throws away.
 func TestStackDropsAfterXDP(t *testing.T) {
+	t.Parallel()
 	const n = 20
 	d := newDropTest(t)
 	// The stack answers with ICMP errors, and does not ask for the address of the other side: the
@@ -332,6 +337,7 @@ func TestStackDropsAfterXDP(t *testing.T) {
 // A packet in fragments is whole, and has the size of its segments. What came in several fragments
 // of IP is put together. Where only headers are wanted, it ends after them and the payload.
 func TestStackDropsFragments(t *testing.T) {
+	t.Parallel()
 	sharedTransports(t, func(t *testing.T, transport capture.Transport) {
 		for _, o := range []capture.Options{{}, {HeadersOnly: true}, {HeadersOnly: true, Payload: 15_000}} {
 			testStackDropsFragments(t, transport, o)
@@ -395,6 +401,7 @@ func testStackDropsFragments(t *testing.T, transport capture.Transport, o captur
 
 // A packet that has no Ethernet header yet gets one, with zero addresses and its protocol.
 func TestStackDropsWithoutHeader(t *testing.T) {
+	t.Parallel()
 	sharedTransports(t, func(t *testing.T, transport capture.Transport) {
 		const n = 10
 		d := newDropTest(t)
@@ -429,6 +436,7 @@ func TestStackDropsWithoutHeader(t *testing.T) {
 // A VLAN tag that is kept beside a packet is put back, also for the filter, and where the packet is
 // cut after its headers.
 func TestStackDropsTagged(t *testing.T) {
+	t.Parallel()
 	sharedTransports(t, func(t *testing.T, transport capture.Transport) {
 		d := newDropTest(t)
 		shot, err := ebpf.NewProgram(&ebpf.ProgramSpec{
@@ -462,6 +470,7 @@ func TestStackDropsTagged(t *testing.T) {
 
 // Reasons that the kernel does not have, and options for packets at an interface, are refused.
 func TestStackDropsRefused(t *testing.T) {
+	t.Parallel()
 	pair := testnet.MustPair(t, testnet.PairOptions{})
 	for _, test := range []struct {
 		options capture.Options

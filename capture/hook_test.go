@@ -60,6 +60,7 @@ func (c recordingCloser) Close() error {
 // fexit is detached before fentry. If it were attached alone, it would record a packet by what
 // fentry had decided about an earlier one.
 func TestTracersEnd(t *testing.T) {
+	t.Parallel()
 	var closed []string
 	h := &traceHook{
 		fentry: program{link: recordingCloser{"fentry", &closed}},

@@ -47,6 +47,7 @@ var lossConfigurations = []struct {
 // The kernel's verifier walks through every path of a program. How many instructions that takes
 // must not grow unnoticed: a program gets slower, and an older kernel may refuse it.
 func TestInstructions(t *testing.T) {
+	t.Parallel()
 	pair := testnet.MustPair(t, testnet.PairOptions{})
 	transports := []Transport{TransportPerf, TransportRing}
 	var table instructionTable

@@ -34,6 +34,7 @@ func TestHookKindInLines(t *testing.T) {
 
 // Files begin and end by the host's time, whatever the card's stamps are, and say what they have.
 func TestAdapterRotation(t *testing.T) {
+	t.Parallel()
 	stamps := make([]time.Duration, 300)
 	for i := range stamps {
 		stamps[i] = time.Duration(i%50)*time.Minute + 1

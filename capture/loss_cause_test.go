@@ -10,6 +10,7 @@ import (
 
 // The cause of a loss follows from how it went on, and from what the reader did meanwhile.
 func TestLossCause(t *testing.T) {
+	t.Parallel()
 	const half = lossInterval
 	start := time.Now()
 	before := lossReading{at: start, wanted: 1000}
@@ -47,6 +48,7 @@ func TestLossCause(t *testing.T) {
 // A ring that is enough has room for what was lost besides what it held, and is one that can be
 // had.
 func TestEnough(t *testing.T) {
+	t.Parallel()
 	for _, test := range []struct {
 		transport Transport
 		size      int
@@ -138,13 +140,15 @@ func (u *heldUp) end(t *testing.T, want *Loss) {
 
 // The first loss is told once, while the session runs.
 func TestLoss(t *testing.T) {
+	t.Parallel()
 	u := holdUp(t)
 	u.count(t, 1000, 2)
-	u.end(t, &Loss{Lost: 1000, Wanted: 1002, Size: 60, Cause: Burst, Enough: 2 * MinBuffer})
+	u.end(t, &Loss{Lost: 1000, Wanted: 1002, Size: 60, Cause: Burst, Enough: 4 * MinBuffer})
 }
 
 // A loss that goes on while the output has the packets is the output's.
 func TestLossOfOutput(t *testing.T) {
+	t.Parallel()
 	u := holdUp(t)
 	u.loss.close() // it looks by the clock
 	w := newLossWatch(u.Session)
@@ -159,8 +163,10 @@ func TestLossOfOutput(t *testing.T) {
 // A loss is of the source that had it, also where it has gone before the notice, and where another
 // one has its slot by then.
 func TestLossOfGone(t *testing.T) {
+	t.Parallel()
 	for name, next := range map[string][]string{"nobody has its slot": nil, "another one has its slot": {"next"}} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			var loss *Loss
 			o := Options{Patterns: []string{"absent*"}, Notice: func(err error) { errors.As(err, &loss) }}
 			s := openStill(t, o, (&listTransport{number: 1}).make)

@@ -10,6 +10,7 @@ import (
 
 // A loss right before the session ends is told, too.
 func TestLossAtEnd(t *testing.T) {
+	t.Parallel()
 	pair, sender := newPair(t)
 	var notices []error
 	s := open(t, pair, capture.Options{

@@ -21,6 +21,7 @@ func (m *merge) stamps(most int) (all []uint64) {
 
 // The records of many rings come out in the order of their stamps, and none is missing.
 func TestMerge(t *testing.T) {
+	t.Parallel()
 	random := rand.New(rand.NewPCG(3, 4))
 	m := merge{}
 	var want []uint64
@@ -44,6 +45,7 @@ func TestMerge(t *testing.T) {
 
 // Only what is older than the horizon is ready, also when a ring that was empty gets older records.
 func TestMergeHorizon(t *testing.T) {
+	t.Parallel()
 	early, onEarly := newFakePerf(4096)
 	late, onLate := newFakePerf(4096)
 	m := merge{cursors: []*cursor{onEarly, onLate}, horizon: 15}
@@ -68,6 +70,7 @@ func TestMergeHorizon(t *testing.T) {
 // have sent since then waits, so that all stamps stay as they are. It waits neither for longer than
 // holdTime nor until a ring is full.
 func TestMergeHeld(t *testing.T) {
+	t.Parallel()
 	packet := packetOf(60, 0)
 	const ms = uint64(time.Millisecond)
 	for _, test := range []struct {
@@ -109,6 +112,7 @@ func TestMergeHeld(t *testing.T) {
 
 // The rings of perf beside shared ones, whose records these show, hold nothing back.
 func TestMergePrompt(t *testing.T) {
+	t.Parallel()
 	_, onShared := newFakeProgram(4096)
 	_, onPerf := newFakePerf(4096)
 	m := merge{cursors: []*cursor{onShared, onPerf}}
@@ -124,6 +128,7 @@ func TestMergePrompt(t *testing.T) {
 
 // A damaged record is rejected once, and what follows is not held up.
 func TestMergeRejects(t *testing.T) {
+	t.Parallel()
 	k, c := newFakePerf(4096)
 	packet := packetOf(60, 1)
 	bad := sampleOf(packet, 1)

@@ -12,6 +12,7 @@ import (
 // The rings, with what each takes besides its records, take at most a quarter of the available
 // memory. Those that nobody has asked for are made smaller. Those that somebody has are refused.
 func TestFitBuffer(t *testing.T) {
+	t.Parallel()
 	perfPage := os.Getpagesize()
 	for _, test := range []struct {
 		name      string
@@ -57,6 +58,7 @@ func TestFitBuffer(t *testing.T) {
 
 // What comes after the records of a shared ring counts, too: as much as a record can have.
 func TestSharedMemory(t *testing.T) {
+	t.Parallel()
 	for _, size := range []int{MinBuffer, DefaultBuffer} {
 		if got, least := sharedMemory(size), size+maxRingRecord; got < least || got%os.Getpagesize() != 0 {
 			t.Errorf("a ring of %d bytes takes %d, want %d or more, in whole pages", size, got, least)
@@ -70,6 +72,7 @@ func TestSharedMemory(t *testing.T) {
 
 // Run times are measured at exits alone, and no longer than a record has room for.
 func TestSlowerThanOptions(t *testing.T) {
+	t.Parallel()
 	const no, needsExit, ok = "another error", "ErrNeedsExit", "no error"
 	for _, test := range []struct {
 		name string

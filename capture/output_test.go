@@ -17,6 +17,7 @@ func describeTwo() Description {
 }
 
 func TestComment(t *testing.T) {
+	t.Parallel()
 	d := describeTwo()
 	d.Options.Sample = 100
 	d.Options.Sink = true
@@ -93,6 +94,7 @@ func TestNoAllocations(t *testing.T) {
 
 // A wrapped input still watches how its outputs keep up.
 func TestWrappedInputIsRegulated(t *testing.T) {
+	t.Parallel()
 	in := &watchedInput{ended: io.EOF}
 	if _, err := Run(t.Context(), wrappedInput{wrappedInput{in}}); err != nil || in.watched != 1 || in.unwatched != 1 {
 		t.Errorf("watched %d times, and no longer %d times: %v", in.watched, in.unwatched, err)
@@ -123,6 +125,7 @@ func (w *watchedInput) Close() error                       { return nil }
 // A file says which interfaces are captured as they come, and an anonymized one does not: their
 // names may have an address.
 func TestPatternsInComment(t *testing.T) {
+	t.Parallel()
 	d := Description{Options: Options{Patterns: []string{"veth*"}, Except: []string{"enx0a1b2c3d4e5f"}}}
 	if got := d.comment(""); !strings.Contains(got, "interfaces as they come and go: veth* except enx0a1b2c3d4e5f") {
 		t.Error(got)

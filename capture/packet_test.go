@@ -46,6 +46,7 @@ func changedFacts(t *testing.T, check func(name string, one, other Facts)) {
 
 // A field of Facts that is added stands in pcapng, too, and what is read of a file tells of it.
 func TestFactsInFiles(t *testing.T) {
+	t.Parallel()
 	decoded := func(f Facts) string {
 		d := describeTwo()
 		for i := range d.Sources {

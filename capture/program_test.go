@@ -142,18 +142,25 @@ func (p *programTest) expect(want ...programAccount) {
 // counted is the account of a program that saw packets and sent records of some.
 func counted(a Account, sent uint64) programAccount { return programAccount{a, sent} }
 
-// eachTransport runs a test for every kind of transport.
+// eachTransport runs a test for every kind of transport, side by side.
 func eachTransport(t *testing.T, test func(t *testing.T, transport Transport)) {
 	for _, transport := range Transports() {
-		t.Run(transport.String(), func(t *testing.T) { test(t, transport) })
+		t.Run(transport.String(), func(t *testing.T) {
+			t.Parallel()
+			test(t, transport)
+		})
 	}
 }
 
 // For each packet the program returns this verdict, sends this record and counts exactly this.
 func TestProgram(t *testing.T) {
+	t.Parallel()
 	eachTransport(t, func(t *testing.T, transport Transport) {
 		for _, d := range []Direction{In, Out} {
-			t.Run(d.String(), func(t *testing.T) { testProgram(t, transport, d) })
+			t.Run(d.String(), func(t *testing.T) {
+				t.Parallel()
+				testProgram(t, transport, d)
+			})
 		}
 	})
 }
@@ -179,6 +186,7 @@ func testProgram(t *testing.T, transport Transport, d Direction) {
 			continue
 		}
 		t.Run(fmt.Sprintf("snaplen %d, sink %v", test.options.SnapLen, test.options.Sink), func(t *testing.T) {
+			t.Parallel()
 			if test.options.Transport, test.options.Direction = transport, d; d == Out {
 				test.verdict = next
 			}
@@ -225,6 +233,7 @@ func testProgram(t *testing.T, transport Transport, d Direction) {
 // The longest record that the transport takes gets through. Of perf, one byte more vanishes without
 // any error, as the comment in transport_perf.h says.
 func TestProgramLongest(t *testing.T) {
+	t.Parallel()
 	eachTransport(t, func(t *testing.T, transport Transport) {
 		b := newProgramTest(t, Options{Transport: transport})
 		// BPF_PROG_RUN takes no packet of more than 17 pages besides its beginning.
@@ -245,6 +254,7 @@ func TestProgramLongest(t *testing.T) {
 // Packets that find the ring full are lost, and counted by the program; the next record says how
 // many.
 func TestProgramLost(t *testing.T) {
+	t.Parallel()
 	eachTransport(t, func(t *testing.T, transport Transport) {
 		b := newProgramTest(t, Options{Buffer: MinBuffer, Transport: transport})
 		const frames = 10_000
@@ -261,8 +271,10 @@ func TestProgramLost(t *testing.T) {
 // Of every n packets in a row on a CPU exactly one is kept, and each of the n places is equally
 // likely.
 func TestProgramSample(t *testing.T) {
+	t.Parallel()
 	for _, n := range []uint32{2, 10, 1000} {
 		t.Run(fmt.Sprint(n), func(t *testing.T) {
+			t.Parallel()
 			const frames = 10_000
 			b := newProgramTest(t, Options{Sample: n})
 			runtime.LockOSThread() // not unlocked: the thread, bound to one CPU, ends here
@@ -298,6 +310,7 @@ func ethernet(etherType uint16, payload ...byte) []byte {
 
 // Options.SampleFlows keeps whole flows, the same ones in both directions, and one in N of them.
 func TestProgramSampleFlows(t *testing.T) {
+	t.Parallel()
 	testnet.LeaveTo(t, "6.1")
 	b := newProgramTest(t, Options{SampleFlows: 10})
 	out := testnet.TxToRx()
@@ -328,6 +341,7 @@ func TestProgramSampleFlows(t *testing.T) {
 
 // A flow that comes to two hooks is counted at each by itself.
 func TestProgramFirst(t *testing.T) {
+	t.Parallel()
 	b := newProgramTest(t, Options{First: 3})
 	for port := range uint16(5) {
 		b.run(0, testnet.TxToRx().UDP(1000+port, 53, nil), 10)
@@ -338,6 +352,7 @@ func TestProgramFirst(t *testing.T) {
 
 // The token bucket has tokens for one packet at the start, and for one second's packets at most.
 func TestProgramMaxRate(t *testing.T) {
+	t.Parallel()
 	const rate = 2
 	start := time.Now()
 	b := newProgramTest(t, Options{MaxRate: rate})
@@ -359,6 +374,7 @@ func TestProgramMaxRate(t *testing.T) {
 
 // A packet that the filter does not match is counted as FilteredOut and nowhere else.
 func TestProgramFilter(t *testing.T) {
+	t.Parallel()
 	b := newProgramTest(t, Options{Filter: "udp dst port 53 and len < 100", First: 1})
 	out := testnet.TxToRx()
 	for _, packet := range [][]byte{

@@ -102,6 +102,7 @@ func (o *batchOutput) WriteDirect(take func(*Encoder, *Batch) int) error {
 // What an output takes right out of the rings is, to the byte, what it gets by groups, and so are
 // the accounts: whatever is in the rings, and wherever the capture ends.
 func TestDirect(t *testing.T) {
+	t.Parallel()
 	taken, seeds := 0, testnet.Volume(60)
 	for seed := range seeds {
 		limit := map[bool]uint64{true: 300, false: 0}[seed%5 == 0]
@@ -138,6 +139,7 @@ func TestDirect(t *testing.T) {
 // While packets are taken right out of the rings the goroutine reads, and before that it writes. So
 // the output is not blamed for a reader that is too slow.
 func TestDirectIsReading(t *testing.T) {
+	t.Parallel()
 	const wrote = 10 * time.Millisecond
 	r, out := mixedRings(1, 1, 0), newBatchOutput()
 	r.merge.gather()
@@ -154,6 +156,7 @@ func TestDirectIsReading(t *testing.T) {
 
 // Only the only output of a session takes packets right out of the rings.
 func TestDirectly(t *testing.T) {
+	t.Parallel()
 	out := newBatchOutput()
 	for i, test := range []struct {
 		from    Input

@@ -44,6 +44,7 @@ func taggedOf(packet []byte, ns uint64) Facts {
 
 // Facts are struct facts of the programs: each field has the same name, place and size.
 func TestFactsLayout(t *testing.T) {
+	t.Parallel()
 	spec, err := loadSampler()
 	must(t, err)
 	var inC *btf.Struct
@@ -65,6 +66,7 @@ func TestFactsLayout(t *testing.T) {
 
 // A tag beside the packet comes back to its place, and no more than the snapshot length is kept.
 func TestRestoreTag(t *testing.T) {
+	t.Parallel()
 	whole := packetOf(60, 1)
 	tagged := append(append([]byte(nil), whole[:12]...), 0x88, 0xa8, 0x20, 0x05)
 	tagged = append(tagged, whole[12:]...)
@@ -93,6 +95,7 @@ func TestRestoreTag(t *testing.T) {
 
 // What is in perf's rings is changed in copies, and the packets of a group stay apart.
 func TestPerfRingUnchanged(t *testing.T) {
+	t.Parallel()
 	k, c := newFakePerf(1 << 17)
 	packet := packetOf(60, 1)
 	for range groupSize {
@@ -122,6 +125,7 @@ func TestPerfRingUnchanged(t *testing.T) {
 // A damaged record whose losses are less than those before it changes nothing: the next one counts
 // from the most that there were.
 func TestLosses(t *testing.T) {
+	t.Parallel()
 	l := losses{slots: 2}
 	var got []uint64
 	for _, lost := range []uint64{0, 5, 5, 3, 7} {

@@ -52,6 +52,7 @@ func (c slotCounters) add(slot int, seen, sent uint64) {
 // A slot is given to another source when all records of the former one were read. Each source has
 // what was counted in its time.
 func TestRoster(t *testing.T) {
+	t.Parallel()
 	r := newRoster(&Options{Patterns: []string{"*"}, Hooks: []Hook{Entry, Exit}}, nil)
 	counts := make(slotCounters)
 	come := func(want int, hooks ...hook) (numbers, sources []int) {
@@ -112,6 +113,7 @@ func TestRoster(t *testing.T) {
 // An interface to which no program could be attached becomes no source. If at least one was
 // attached before another failed, it is a source that has gone.
 func TestRosterFailures(t *testing.T) {
+	t.Parallel()
 	r := newRoster(&Options{Patterns: []string{"*"}}, nil)
 	counts := make(slotCounters)
 	refused := errors.New("refused")
@@ -146,6 +148,7 @@ func TestRosterFailures(t *testing.T) {
 // An interface comes with all its hooks or with none. The index of its last source has 16 bits, and
 // each hook has a slot of its own.
 func TestRosterFull(t *testing.T) {
+	t.Parallel()
 	for _, test := range []struct {
 		name        string
 		have, taken int // sources that have come, and hooks that are attached
@@ -191,6 +194,7 @@ func TestRosterFull(t *testing.T) {
 // Attaching to an interface that comes takes some 10 ms. Meanwhile a reader waits only if it meets
 // a record of that interface.
 func TestRosterWhileAttaching(t *testing.T) {
+	t.Parallel()
 	r := newRoster(&Options{Patterns: []string{"*"}}, nil)
 	counts := make(slotCounters)
 	begun, goOn, found := make(chan struct{}), make(chan struct{}), make(chan int)
@@ -235,6 +239,7 @@ func TestRosterWhileAttaching(t *testing.T) {
 // Where a source has the slot of one that has gone, its first packet does not come after losses of
 // that one, and no packet has the id of one of its packets.
 func TestSlotReused(t *testing.T) {
+	t.Parallel()
 	testnet.RequireRoot(t)
 	o, err := Options{Patterns: []string{"*"}}.withDefaults()
 	must(t, err)
@@ -294,6 +299,7 @@ func TestSlotReused(t *testing.T) {
 // Only one goroutine at a time gives a notice, also while programs are loaded for an interface that
 // has come.
 func TestNoticesInTurn(t *testing.T) {
+	t.Parallel()
 	testnet.RequireRoot(t)
 	ns, err := testnet.NewNamespace()
 	must(t, err)

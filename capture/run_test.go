@@ -80,6 +80,7 @@ func (o *outputLog) End(final capture.Accounts) (capture.Accounts, error) {
 
 // Run flushes when there is nothing to read, and ends every output with the final accounts.
 func TestRun(t *testing.T) {
+	t.Parallel()
 	pair, sender := newPair(t)
 	s := open(t, pair, capture.Options{})
 	sendSeen(t, sender, s, 10)
@@ -111,6 +112,7 @@ func TestRun(t *testing.T) {
 // An output that fails ends the session. End is called on every output, and each has an exact
 // account of its own.
 func TestRunOutputFails(t *testing.T) {
+	t.Parallel()
 	pair, sender := newPair(t)
 	s := open(t, pair, capture.Options{})
 	sendSeen(t, sender, s, 10)
@@ -134,6 +136,7 @@ func TestRunOutputFails(t *testing.T) {
 // An output that cannot begin ends the session. Only the outputs that were begun are ended; the
 // others have lost everything.
 func TestRunOutputRefuses(t *testing.T) {
+	t.Parallel()
 	pair, sender := newPair(t)
 	s := open(t, pair, capture.Options{})
 	sendSeen(t, sender, s, 10)
@@ -149,6 +152,7 @@ func TestRunOutputRefuses(t *testing.T) {
 
 // The package's example prints the account of what is in the file, also when the disk is full.
 func TestExampleOnFullDisk(t *testing.T) {
+	t.Parallel()
 	pair, sender := newPair(t)
 	dir := t.TempDir()
 	testnet.MustMount(t, "tmpfs", dir, 0, "size=64k")

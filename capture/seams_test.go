@@ -12,6 +12,7 @@ import (
 // A session works with a transport, a hook and an output that only this test has, so a new kind of
 // each needs no change in the rest of the package.
 func TestSeams(t *testing.T) {
+	t.Parallel()
 	packet := packetOf(60, 1)
 	recordAt := func(ns uint64, source uint16) []byte {
 		s := sampleOf(packet, ns)
@@ -50,6 +51,7 @@ func TestSeams(t *testing.T) {
 // Whatever a ring holds, each account adds up or says by how much it does not, which is a notice,
 // and no count falls below 0.
 func TestFaultyRing(t *testing.T) {
+	t.Parallel()
 	packet := packetOf(60, 1)
 	damaged := func(change func(*Facts)) []byte {
 		s := sampleOf(packet, 10)
@@ -79,6 +81,7 @@ func TestFaultyRing(t *testing.T) {
 			Accounts{{Seen: 1, Captured: 1, Bytes: 60}, {Seen: 2, Captured: 2, Bytes: 120}}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
 			var hooks []hook
 			for i, sent := range test.sent {
 				source := Source{Name: fmt.Sprint("source", i)}
@@ -108,6 +111,7 @@ func TestFaultyRing(t *testing.T) {
 // The ring of a CPU that comes online while the session runs is read, too. For one that can have no
 // ring, a notice says what becomes of its packets.
 func TestRingsLater(t *testing.T) {
+	t.Parallel()
 	packet := packetOf(60, 1)
 	now, err := clock.Monotonic()
 	must(t, err)
@@ -125,6 +129,7 @@ func TestRingsLater(t *testing.T) {
 
 // The ring of a CPU that has gone is read to its end and given back. The others stay.
 func TestRingsGone(t *testing.T) {
+	t.Parallel()
 	packet := packetOf(60, 1)
 	record := func(ns uint64) []byte { return recordOf(sampleOf(packet, ns), packet) }
 	gone, stays := &listRing{records: [][]byte{record(1), record(2)}}, &listRing{}
@@ -148,6 +153,7 @@ func TestRingsGone(t *testing.T) {
 // What a CPU without a ring loses says nothing about the size of the rings: before it gets its
 // first one, and after it was offline.
 func TestLossWithoutRing(t *testing.T) {
+	t.Parallel()
 	h := &stillHook{account: samplerAccount{Seen: 10, Sampled: 10}}
 	transport := &listTransport{number: 1}
 	s := openStill(t, Options{}, transport.make, h)

@@ -80,6 +80,7 @@ func checkAccount(t *testing.T, s *capture.Session, want capture.Account) {
 // done, and after Count packets. What was captured before is not lost, and what came on top of Count
 // is accounted for.
 func TestEnds(t *testing.T) {
+	t.Parallel()
 	all := capture.Account{Seen: 100, Captured: 100, Bytes: 6400}
 	for _, test := range []struct {
 		name  string
@@ -92,6 +93,7 @@ func TestEnds(t *testing.T) {
 		{"count", 10, func(*capture.Session, func()) {}, capture.Account{Seen: 100, NotSampled: 90, Captured: 10, Bytes: 640}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
 			pair, sender := newPair(t)
 			s := open(t, pair, capture.Options{Count: test.count})
 			sendSeen(t, sender, s, 100)
@@ -139,6 +141,7 @@ func untilQuick(t *testing.T, f func()) {
 
 // Immediate hands a packet over without waiting for more or for the flush.
 func TestImmediate(t *testing.T) {
+	t.Parallel()
 	eachTransport(t, func(t *testing.T, transport capture.Transport) {
 		pair, sender := newPair(t)
 		next := reader(t, open(t, pair, capture.Options{Immediate: true, Transport: transport}))
@@ -151,10 +154,13 @@ func TestImmediate(t *testing.T) {
 	})
 }
 
-// eachTransport runs a test for every kind of transport.
+// eachTransport runs a test for every kind of transport, side by side.
 func eachTransport(t *testing.T, test func(t *testing.T, transport capture.Transport)) {
 	for _, transport := range capture.Transports() {
-		t.Run(transport.String(), func(t *testing.T) { test(t, transport) })
+		t.Run(transport.String(), func(t *testing.T) {
+			t.Parallel()
+			test(t, transport)
+		})
 	}
 }
 
@@ -163,14 +169,20 @@ func eachTransport(t *testing.T, test func(t *testing.T, transport capture.Trans
 func sharedTransports(t *testing.T, test func(t *testing.T, transport capture.Transport)) {
 	for _, transport := range capture.Transports() {
 		if testnet.Shared(int(transport)) {
-			t.Run(transport.String(), func(t *testing.T) { test(t, transport) })
+			t.Run(transport.String(), func(t *testing.T) {
+				t.Parallel()
+				test(t, transport)
+			})
 		}
 	}
 }
 
 // A ring that has woken its reader is read as soon as the order of its records is final, because it
 // may be full before long.
-func TestFilling(t *testing.T) { eachTransport(t, testFilling) }
+func TestFilling(t *testing.T) {
+	t.Parallel()
+	eachTransport(t, testFilling)
+}
 
 func testFilling(t *testing.T, transport capture.Transport) {
 	pair, sender := newPair(t)
@@ -195,6 +207,7 @@ func testFilling(t *testing.T, transport capture.Transport) {
 // A second session on the same interface samples the first one's program, or says why it cannot.
 // Either way the first goes on.
 func TestSecondSession(t *testing.T) {
+	t.Parallel()
 	pair, sender := newPair(t)
 	s := open(t, pair, capture.Options{})
 	err := pair.Rx.Do(func() error {

@@ -13,6 +13,7 @@ import (
 // The host's clock is read for a packet that the card has not stamped. One that the card has
 // stamped has the host's stamp of the packet before it, while the poll and the tick last.
 func TestCardStampsSpareTheClock(t *testing.T) {
+	t.Parallel()
 	p := newProgramTest(t, Options{Transport: TransportRing, Buffer: 16 << 20})
 	p.sampler.options.Stamp = AdapterUnsyncedStamp
 	must(t, p.sampler.chooseStamping())

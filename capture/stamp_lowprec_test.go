@@ -21,6 +21,7 @@ import (
 // While a poll shows its stamp the order is final up to that, because more records may get it; not
 // any more when the kernel's clock has ticked since.
 func TestSharedRingPoll(t *testing.T) {
+	t.Parallel()
 	k, c := newFakeProgram(4096)
 	r := c.ring.(*sharedRing)
 	const now, poll = int64(time.Second), int64(999 * time.Millisecond)
@@ -46,6 +47,7 @@ func TestSharedRingPoll(t *testing.T) {
 
 // Stamps of ticks are final up to the last one that was over, at a time that never steps back.
 func TestTicks(t *testing.T) {
+	t.Parallel()
 	now, err := clock.Monotonic()
 	must(t, err)
 	if got := (*ticks)(nil).before(now); got != now {
@@ -70,6 +72,7 @@ func TestTicks(t *testing.T) {
 // In a burst on one CPU many packets have the same stamp, by either transport, and each is younger
 // than two ticks.
 func TestLowprecProgram(t *testing.T) {
+	t.Parallel()
 	tick, err := clock.Tick()
 	must(t, err)
 	ticked := func() int64 {
@@ -82,6 +85,7 @@ func TestLowprecProgram(t *testing.T) {
 		TransportPerf: samplerStampingEVERY_TICK,
 	} {
 		t.Run(transport.String(), func(t *testing.T) {
+			t.Parallel()
 			var told []error
 			p := newProgramTest(t, Options{Transport: transport, Stamp: HostLowprecStamp, Buffer: 16 << 20,
 				Notice: func(err error) { told = append(told, err) }})
@@ -123,6 +127,7 @@ func TestLowprecProgram(t *testing.T) {
 
 // When a poll has ended, the next one has a stamp of its own, however soon it comes.
 func TestLowprecPolls(t *testing.T) {
+	t.Parallel()
 	pair := testnet.MustPair(t, testnet.PairOptions{})
 	sender := testnet.MustSender(t, pair)
 	s := openLowprec(t, pair.Rx, Options{Interfaces: []string{pair.RxName}, Immediate: true})
@@ -172,6 +177,7 @@ func openLowprec(t *testing.T, ns *testnet.Namespace, o Options) *Session {
 // Two CPUs receive as fast as frames can be sent. All come out of the merge by their time, and
 // those of a CPU in their order.
 func TestLowprecOrder(t *testing.T) {
+	t.Parallel()
 	frames := testnet.Volume(200_000)
 	for i, test := range []struct {
 		name string

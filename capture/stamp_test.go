@@ -67,6 +67,7 @@ func stampedSession(t *testing.T, o Options, apart time.Duration, stamps []time.
 // The card's stamps are brought to the wall clock or left as they are. Those that are missing or
 // far off are the host's, and counted. The order stays that of the host's.
 func TestAdapterStamps(t *testing.T) {
+	t.Parallel()
 	const us, ms = time.Microsecond, time.Millisecond
 	stamps := []time.Duration{-5 * us, -3 * ms, 0, -2 * us, 3 * time.Second}
 	for _, test := range []struct {
@@ -81,6 +82,7 @@ func TestAdapterStamps(t *testing.T) {
 		{"unsynced", Options{Stamp: AdapterUnsyncedStamp}, []time.Duration{-5 * us, -2 * ms, 2 * ms, 3*ms - 2*us, 3*time.Second + 4*ms}, 1},
 	} {
 		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
 			s, first := stampedSession(t, test.options, ms, stamps)
 			s.Stop()
 			out, account := s.run(t)
@@ -115,6 +117,7 @@ func TestAdapterStamps(t *testing.T) {
 
 // What a clock says is told, and a clock that cannot be compared any more is a notice, once.
 func TestCardClocks(t *testing.T) {
+	t.Parallel()
 	var told []string
 	s, _ := stampedSession(t, Options{Stamp: AdapterStamp, Notice: notices(&told)}, 0, nil)
 	clocks := s.CardClocks()

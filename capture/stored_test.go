@@ -25,6 +25,7 @@ func (c storedComments) Comments() []string { return c }
 // Methods and an Encoder take from an Input of any module what its files have of a packet, and
 // nothing else.
 func TestStored(t *testing.T) {
+	t.Parallel()
 	d := Description{Sources: []Source{ParseLabel("eth0:prog@fexit")}, Files: storedFiles{}}
 	d.Sources[0].File = "a.pcapng"
 	e := NewEncoder(&d, EncoderOptions{Application: "me"})
@@ -66,6 +67,7 @@ func TestStored(t *testing.T) {
 
 // The snapshot length of an interface is in the file of one input file only.
 func TestStoredSnapLen(t *testing.T) {
+	t.Parallel()
 	for many, want := range map[bool]uint32{false: 96, true: 0} {
 		d := Description{Files: storedFiles{many}}
 		src := Source{Name: "eth0", File: "a", SnapLen: 96}
@@ -80,6 +82,7 @@ func TestStoredSnapLen(t *testing.T) {
 
 // The description of an interface names its pod, and it is found there again.
 func TestPodsInDescriptions(t *testing.T) {
+	t.Parallel()
 	web := Pod{"default", "web-1"}
 	for _, test := range []struct {
 		source Source
@@ -111,6 +114,7 @@ func TestPodsInDescriptions(t *testing.T) {
 
 // Names of addresses stand in the header of a live capture, and in none that is made of files.
 func TestNamesInHeader(t *testing.T) {
+	t.Parallel()
 	names := []Name{{netip.MustParseAddr("10.1.0.2"), "default/web-1"}}
 	d := Description{Sources: []Source{{Name: "eth0"}}, Options: Options{Names: names}}
 	block := pcapng.AppendNames(nil, []pcapng.Name{pcapng.Name(names[0])})

@@ -14,6 +14,7 @@ import (
 // A tracer copies as many bytes of a packet as its filter may ask for: none, where the filter asks
 // for the length alone.
 func TestTracedHead(t *testing.T) {
+	t.Parallel()
 	testnet.RequireFentry(t)
 	pair := testnet.MustPair(t, testnet.PairOptions{})
 	target, err := testnet.AttachTarget(pair.Rx, pair.RxName, testnet.Rewriting)
@@ -58,6 +59,7 @@ func TestTracedHead(t *testing.T) {
 // other packet leaves in its place. Nothing is counted after that, also where another process keeps
 // the tracers attached for a moment.
 func TestPacketInsideAtEnd(t *testing.T) {
+	t.Parallel()
 	testnet.RequireFentry(t)
 	pair := testnet.MustPair(t, testnet.PairOptions{})
 	target, err := testnet.AttachTarget(pair.Rx, pair.RxName, testnet.Waiting)

@@ -89,6 +89,7 @@ func rawSample(s Facts, packet []byte) []byte {
 // Records of all lengths come out as they went in, however they lie across the end of the ring, and
 // the packets in the reader's hands are never overwritten.
 func TestPerfRing(t *testing.T) {
+	t.Parallel()
 	k, c := newFakePerf(4096)
 	checkRing(t, c.ring, k.sample, func() { k.put(unix.PERF_RECORD_LOST, make([]byte, 16)) })
 	if k.meta.Data_tail != k.meta.Data_head {
@@ -150,6 +151,7 @@ func checkRing(t *testing.T, r ring, put func(Facts, []byte) bool, between func(
 
 // A broken record is counted and passed over; what follows is read.
 func TestPerfRingInvalid(t *testing.T) {
+	t.Parallel()
 	packet := packetOf(60, 1)
 	good := sampleOf(packet, 1)
 	other := func(change func(*Facts)) Facts {
@@ -183,6 +185,7 @@ func TestPerfRingInvalid(t *testing.T) {
 // After a record that claims to be longer than what is there, the reader skips the rest of the
 // round and does not crash.
 func TestPerfRingCorruptSize(t *testing.T) {
+	t.Parallel()
 	for _, size := range []uint16{0, 7, 200, math.MaxUint16} {
 		k, c := newFakePerf(4096)
 		packet := packetOf(60, 1)
@@ -203,6 +206,7 @@ func TestPerfRingCorruptSize(t *testing.T) {
 // A CPU that was offline for a while gets a new ring, because the kernel has taken the first ring's
 // event away.
 func TestPerfTransportCPUs(t *testing.T) {
+	t.Parallel()
 	p := newProgramTest(t, Options{Buffer: MinBuffer})
 	if len(p.cursors) < 2 {
 		t.Skip("a CPU that comes and goes needs another one beside it")

@@ -47,6 +47,7 @@ func (k *fakeProgram) sample(s Facts, packet []byte) bool { return k.put(recordO
 // Records of all lengths come out as they went in, also those that go on behind the end of the
 // ring, and the packets in the reader's hands are never overwritten.
 func TestSharedRing(t *testing.T) {
+	t.Parallel()
 	k, c := newFakeProgram(4096)
 	checkRing(t, c.ring, k.sample, func() {})
 	if k.shared.Tail != k.shared.Head {
@@ -57,6 +58,7 @@ func TestSharedRing(t *testing.T) {
 // A record that fails the check is passed over. Behind one whose length cannot be, nothing is read
 // until the program has written more.
 func TestSharedRingInvalid(t *testing.T) {
+	t.Parallel()
 	packet := packetOf(60, 1)
 	good := sampleOf(packet, 1)
 	for _, test := range []struct {
@@ -92,6 +94,7 @@ func TestSharedRingInvalid(t *testing.T) {
 // A packet that is shorter than what pcapng.Template copies at once has memory for that: the
 // shortest frames have 60 bytes at XDP.
 func TestSharedRingShort(t *testing.T) {
+	t.Parallel()
 	k, c := newFakeProgram(4096)
 	packet := packetOf(60, 1)
 	k.sample(sampleOf(packet, 1), packet)
@@ -106,6 +109,7 @@ func TestSharedRingShort(t *testing.T) {
 // A ring asks for its reader when a quarter of it is filled, or at a record. Where that has
 // happened already, it says so. That a record was asked for can be counted on from the second time.
 func TestSharedRingArm(t *testing.T) {
+	t.Parallel()
 	packet := packetOf(200, 1) // 304 bytes with its facts
 	for at, want := range map[alarm]uint64{onPart: 1024, onRecord: 1} {
 		k, c := newFakeProgram(4096)
@@ -138,6 +142,7 @@ func TestSharedRingArm(t *testing.T) {
 // A ring is complete but for what comes now, unless a record is being written: then it is as
 // complete as when a look last found none, or one that had been begun later.
 func TestSharedRingComplete(t *testing.T) {
+	t.Parallel()
 	k, c := newFakeProgram(4096)
 	r := c.ring.(*sharedRing)
 	at := func(when string, now, want time.Duration) {
@@ -201,6 +206,7 @@ func (p *programTest) rings() uint64 {
 // The program rings once for each place that it is asked to ring at. It also rings where it had got
 // there when it was asked, because it may have looked before it could see that.
 func TestRingAlarm(t *testing.T) {
+	t.Parallel()
 	p := newProgramTest(t, Options{Transport: TransportRing})
 	ring := sharedOf(p.sampler, 0)
 	const record = uint64(factsSize + 64)
@@ -221,6 +227,7 @@ func TestRingAlarm(t *testing.T) {
 
 // Where other CPUs do not see the stores of one in their order, head is moved by an exchange.
 func TestRingExchange(t *testing.T) {
+	t.Parallel()
 	p := newProgramTest(t, Options{Transport: TransportRing}, func(t transport) { t.(*ringTransport).inOrder = false })
 	packet := packetOf(64, 1)
 	p.run(1, packet, 3)
@@ -235,6 +242,7 @@ func TestRingExchange(t *testing.T) {
 
 // A packet that interrupts a program other than a tracer at a record is lost, and counted.
 func TestRingInterrupted(t *testing.T) {
+	t.Parallel()
 	p := newProgramTest(t, Options{Transport: TransportRing})
 	ring := sharedOf(p.sampler, 0)
 	ring.Filling = 1
@@ -251,6 +259,7 @@ func TestRingInterrupted(t *testing.T) {
 // On a CPU that was not there when the rings were made, packets are lost, and counted. It is named
 // once.
 func TestRingLateCPU(t *testing.T) {
+	t.Parallel()
 	testnet.RequireRoot(t)
 	p := newProgramTest(t, Options{Transport: TransportRing, Filter: "greater 100"}, func(t transport) {
 		t.(*ringTransport).present = func() int { return 1 }
@@ -275,6 +284,7 @@ func TestRingLateCPU(t *testing.T) {
 
 // TransportAuto becomes what can be had.
 func TestTransportAuto(t *testing.T) {
+	t.Parallel()
 	testnet.RequireRoot(t)
 	for buffer, want := range map[int]Transport{0: TransportRing, 2 * maxRingSize: TransportPerf} {
 		if buffer != 0 && testnet.Emulated() {

@@ -46,6 +46,7 @@ func environment(t *testing.T, name string, otherwise uint64) uint64 {
 // captured is in order and as it was sent, and what is missing is counted: in the account, and in
 // the packets behind each gap.
 func TestTransports(t *testing.T) {
+	t.Parallel()
 	frames := environment(t, transportFrames, 300_000)
 	if testnet.Emulated() {
 		frames = 50_000
