@@ -179,6 +179,9 @@ func openLowprec(t *testing.T, ns *testnet.Namespace, o Options) *Session {
 func TestLowprecOrder(t *testing.T) {
 	t.Parallel()
 	frames := testnet.Volume(200_000)
+	if testing.Short() {
+		frames = 20_000
+	}
 	for i, test := range []struct {
 		name string
 		mode Mode

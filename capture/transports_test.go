@@ -48,7 +48,7 @@ func environment(t *testing.T, name string, otherwise uint64) uint64 {
 func TestTransports(t *testing.T) {
 	t.Parallel()
 	frames := environment(t, transportFrames, 300_000)
-	if testnet.Emulated() {
+	if testnet.Emulated() || testing.Short() {
 		frames = 50_000
 	}
 	seed := environment(t, transportSeed, uint64(time.Now().UnixNano()))
