@@ -63,10 +63,15 @@ func (f *following) end() capture.Accounts {
 func (f *following) said(text string) {
 	f.t.Helper()
 	testnet.WaitFor(f.t, "the notice "+text, func() bool {
-		f.mu.Lock()
-		defer f.mu.Unlock()
-		return strings.Contains(strings.Join(f.notices, "\n"), text)
+		return strings.Contains(f.text(), text)
 	})
+}
+
+// text has the notices so far, each in a line.
+func (f *following) text() string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return strings.Join(f.notices, "\n")
 }
 
 // come makes a pair whose receiving side is in the namespace, and waits until it is captured.
@@ -93,14 +98,13 @@ func (f *following) seen() uint64 {
 
 func (f *following) delete(name string) {
 	f.t.Helper()
-	err := f.ns.Do(func() error {
+	must(f.t, f.ns.Do(func() error {
 		l, err := netlink.LinkByName(name)
 		if err != nil {
 			return err
 		}
 		return netlink.LinkDel(l)
-	})
-	must(f.t, err)
+	}))
 }
 
 func newNamespace(t *testing.T) *testnet.Namespace {
@@ -222,9 +226,7 @@ func TestPatternsTooLate(t *testing.T) {
 	f := follow(t, newNamespace(t), capture.Options{Patterns: []string{"veth*"}})
 	f.ComeTooLate("veth7")
 	f.end()
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	same(t, []string{"no interface among veth* is up: waiting for one"}, f.notices)
+	same(t, "no interface among veth* is up: waiting for one", f.text())
 }
 
 // An interface that is below somebody else's program is not captured, and the others above it stay
@@ -262,9 +264,7 @@ func TestPatternsBelowOthers(t *testing.T) {
 	must(t, err)
 	f.said("below1 is not captured: below1 is below others0")
 	f.end()
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if text := strings.Join(f.notices, "\n"); strings.Contains(text, "captured anew") || len(f.Sources()) != 1 {
+	if text := f.text(); strings.Contains(text, "captured anew") || len(f.Sources()) != 1 {
 		t.Errorf("%d sources: %s", len(f.Sources()), text)
 	}
 }
@@ -302,9 +302,7 @@ func TestPatternsBelowRefused(t *testing.T) {
 				got = append(got, fmt.Sprint(src.Name, " ", src.Arrival))
 			}
 			same(t, test.want, got, "sources")
-			f.mu.Lock()
-			defer f.mu.Unlock()
-			text := strings.Join(f.notices, "\n")
+			text := f.text()
 			if strings.Count(text, "captured anew") != test.anew || strings.Count(text, "low0 is not captured") != 1 {
 				t.Errorf("notices:\n%s", text)
 			}

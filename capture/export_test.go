@@ -38,20 +38,6 @@ func (s *Session) SetFilling(filling uint64) {
 	}
 }
 
-// Refill puts everything into the rings again.
-func (f *filledRings) Refill() {
-	f.refill()
-	f.merge.gather()
-}
-
-// Packets is how many packets a full ring has.
-func (f *filledRings) Packets() int { return f.packets }
-
-// Drain writes all that is in the rings, and returns how many packets there were.
-func (f *filledRings) Drain(tb testing.TB, w DirectOutput, direct bool) int {
-	return f.drain(tb, w, direct)
-}
-
 // ComeTooLate is what a session does with an interface that it has found, and that has gone since.
 func (s *Session) ComeTooLate(name string) {
 	s.whileAttached(func() {

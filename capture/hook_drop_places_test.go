@@ -44,8 +44,7 @@ func TestStackDropsOfProgram(t *testing.T) {
 			}
 		}
 		testnet.WaitFor(t, "all lost packets", func() bool {
-			accounts, err := d.session.Accounts()
-			d.must(err)
+			accounts := d.accounts()
 			return accounts[0].Matched() == 2*each && accounts[2].Matched() == each
 		})
 		d.session.Stop()
@@ -64,8 +63,7 @@ func TestStackDropsOfProgram(t *testing.T) {
 			last = p.Time
 		}
 		same(t, map[string]int{"drop": each, "aborted": each, "NO_SOCKET": each}, got)
-		accounts, err := d.session.Accounts()
-		d.must(err)
+		accounts := d.accounts()
 		for i, lost := range []uint64{2 * each, 0, each} { // the answers to ARP pass the program, too
 			if a := accounts[i]; a.Captured != lost || a.Seen != a.FilteredOut+lost {
 				t.Errorf("%s: %+v, want %d captured", d.session.Sources()[i].Label(), a, lost)
@@ -125,8 +123,7 @@ func TestStackDropsRedirect(t *testing.T) {
 			}
 			d.send(testnet.TxToRx(), 99, n)
 			testnet.WaitFor(t, "all lost packets", func() bool {
-				accounts, err := d.session.Accounts()
-				d.must(err)
+				accounts := d.accounts()
 				return accounts[1].Matched() == n && accounts[2].Matched() == n
 			})
 			d.session.Stop()
@@ -148,9 +145,7 @@ func TestStackDropsRedirect(t *testing.T) {
 					t.Errorf("%d of %x were not captured", left, frame)
 				}
 			}
-			accounts, err := d.session.Accounts()
-			d.must(err)
-			if a := accounts[1]; a.Seen != n || a.Captured != n {
+			if a := d.accounts()[1]; a.Seen != n || a.Captured != n {
 				t.Errorf("account %+v", a)
 			}
 		})

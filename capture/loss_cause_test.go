@@ -172,30 +172,12 @@ func TestLossOfGone(t *testing.T) {
 			s := openStill(t, o, (&listTransport{number: 1}).make)
 			s.loss.close()
 			w := newLossWatch(s)
-			come := func(name string) {
-				t.Helper()
-				hooks := []hook{&seat{names: []string{name}}}
-				numbers, err := s.roster.reserve(hooks)
-				if err == nil {
-					_, err = s.roster.add(hooks, numbers, 1, s.sampler.counted, noEnd)
-				}
-				if err != nil || numbers[0] != 0 {
-					t.Fatalf("numbers %d: %v", numbers, err)
-				}
-			}
-			come("gone")
-			perCPU, err := s.sampler.perCPU(0)
-			must(t, err)
-			perCPU[0].Seen, perCPU[0].Lost = 10, 10
-			must(t, s.sampler.maps[samplerMapAccounts].Put(uint32(0), perCPU))
+			s.sampler.comeFirst(t, "gone")
+			s.sampler.countFirst(t, samplerAccount{Seen: 10, Lost: 10})
 			w.look(false)
-			s.roster.leave([]int{0})
-			if retired, err := s.roster.retire(0, 0, s.sampler.counted); !retired || err != nil {
-				t.Fatal(err)
-			}
-			s.roster.free([]int{0})
+			s.sampler.goFirst(t)
 			for _, name := range next {
-				come(name)
+				s.sampler.comeFirst(t, name)
 			}
 			if over := w.look(false); !over || loss == nil {
 				t.Fatal("the loss is not told")

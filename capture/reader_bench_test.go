@@ -44,7 +44,7 @@ func benchReadRings(b *testing.B, rings, size int, to string) {
 	for n < b.N {
 		f.Refill()
 		before, began := cpuTime(), time.Now()
-		got := f.Drain(b, w, true)
+		got := f.Drain(b, w)
 		w.Flush()
 		for added, written, _ := w.Backlog(); written < added; _, written, _ = w.Backlog() {
 			time.Sleep(10 * time.Microsecond)
@@ -56,8 +56,8 @@ func benchReadRings(b *testing.B, rings, size int, to string) {
 			least = per
 		}
 		n += got
-		if got != f.Packets() {
-			b.Fatalf("%d packets of %d", got, f.Packets())
+		if got != f.Packets {
+			b.Fatalf("%d packets of %d", got, f.Packets)
 		}
 		if to == "/dev/shm" {
 			out.Seek(0, io.SeekStart)

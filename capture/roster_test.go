@@ -236,6 +236,39 @@ func TestRosterWhileAttaching(t *testing.T) {
 	}
 }
 
+// comeFirst makes a source of this name come, which has slot 0.
+func (k *sampler) comeFirst(t *testing.T, name string) {
+	t.Helper()
+	hooks := []hook{&seat{names: []string{name}}}
+	numbers, err := k.roster.reserve(hooks)
+	must(t, err)
+	if numbers[0] != 0 {
+		t.Fatalf("numbers %d", numbers)
+	}
+	must(t, k.prepareSlots(0))
+	_, err = k.roster.add(hooks, numbers, 1, k.counted, noEnd)
+	must(t, err)
+}
+
+// countFirst sets what the program in slot 0 has counted on the first CPU.
+func (k *sampler) countFirst(t *testing.T, a samplerAccount) {
+	t.Helper()
+	perCPU, err := k.perCPU(0)
+	must(t, err)
+	perCPU[0] = a
+	must(t, k.maps[samplerMapAccounts].Put(uint32(0), perCPU))
+}
+
+// goFirst makes the source in slot 0 go.
+func (k *sampler) goFirst(t *testing.T) {
+	t.Helper()
+	k.roster.leave([]int{0})
+	if retired, err := k.roster.retire(0, 0, k.counted); !retired || err != nil {
+		t.Fatal(err)
+	}
+	k.roster.free([]int{0})
+}
+
 // Where a source has the slot of one that has gone, its first packet does not come after losses of
 // that one, and no packet has the id of one of its packets.
 func TestSlotReused(t *testing.T) {
@@ -248,20 +281,6 @@ func TestSlotReused(t *testing.T) {
 	must(t, err)
 	defer k.close()
 	reader := reader{roster: r, ledger: newLedger(0, 0), lost: losses{slots: maxComing}, follows: true}
-	come := func() {
-		t.Helper()
-		hooks := []hook{&seat{names: []string{"a"}}}
-		numbers, err := r.reserve(hooks)
-		if err == nil {
-			err = k.prepareSlots(numbers[0])
-		}
-		if err == nil {
-			_, err = r.add(hooks, numbers, 1, k.counted, noEnd)
-		}
-		if err != nil || numbers[0] != 0 {
-			t.Fatalf("numbers %d: %v", numbers, err)
-		}
-	}
 	since := func(cpu, dropped uint64) uint64 {
 		t.Helper()
 		f := Facts{ID: cpu << samplerLimitID_CPU_SHIFT, Dropped: dropped}
@@ -270,20 +289,13 @@ func TestSlotReused(t *testing.T) {
 		}
 		return reader.lost.since(&f)
 	}
-	come()
+	k.comeFirst(t, "a")
 	if lost := since(0, 3); lost != 3 {
 		t.Errorf("%d lost before the first packet, want 3", lost)
 	}
-	var accounts []samplerAccount
-	must(t, k.maps[samplerMapAccounts].Lookup(uint32(0), &accounts))
-	accounts[0].Seen, accounts[0].Lost = 12, 10
-	must(t, k.maps[samplerMapAccounts].Put(uint32(0), accounts))
-	r.leave([]int{0})
-	if retired, err := r.retire(0, 0, k.counted); !retired || err != nil {
-		t.Fatal(err)
-	}
-	r.free([]int{0})
-	come()
+	k.countFirst(t, samplerAccount{Seen: 12, Lost: 10})
+	k.goFirst(t)
+	k.comeFirst(t, "a")
 	for i, want := range []uint64{0, 2} {
 		if lost := since(0, 10+2*uint64(i)); lost != want {
 			t.Errorf("%d lost before packet %d of the next source, want %d", lost, i, want)

@@ -16,7 +16,6 @@ import (
 	"github.com/xdpcap/xdpcap/capture"
 	"github.com/xdpcap/xdpcap/capture/file"
 	"github.com/xdpcap/xdpcap/internal/testnet"
-	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
 // An outputLog is an output that takes a number of packets and then fails. It notes how it is
@@ -170,7 +169,6 @@ func TestExampleOnFullDisk(t *testing.T) {
 		})
 		results <- r
 	}()
-	waitAttached(t, pair)
 	// The device refuses a frame while its queue is full, and while the program is detached.
 	var r result
 	for ended := false; !ended; {
@@ -196,20 +194,6 @@ func TestExampleOnFullDisk(t *testing.T) {
 	if sum := a.FilteredOut + a.NotSampled + a.Lost + a.Invalid + a.Captured; a.Seen != sum {
 		t.Errorf("the account does not add up: %d seen, %d in all: %+v", a.Seen, sum, a)
 	}
-}
-
-// waitAttached waits until an XDP program is attached to the receiving interface.
-func waitAttached(t *testing.T, pair *testnet.Pair) {
-	t.Helper()
-	testnet.WaitFor(t, "a program to be attached", func() bool {
-		var ifi xdp.Interface
-		err := pair.Rx.Do(func() (err error) {
-			ifi, err = xdp.InterfaceByName(pair.RxName)
-			return err
-		})
-		must(t, err)
-		return len(ifi.Programs) > 0
-	})
 }
 
 // stampsIn are those of the packets in a file, in ns since the Unix epoch.

@@ -65,16 +65,22 @@ func TestStored(t *testing.T) {
 	}
 }
 
+// described is the description of a source as it stands in a file.
+func described(t *testing.T, d Description, s *Source) pcapng.Interface {
+	t.Helper()
+	block, err := pcapng.ParseBlock(NewEncoder(&d, EncoderOptions{}).Describe(nil, s), false)
+	must(t, err)
+	i, _ := pcapng.ParseInterface(block)
+	return i
+}
+
 // The snapshot length of an interface is in the file of one input file only.
 func TestStoredSnapLen(t *testing.T) {
 	t.Parallel()
 	for many, want := range map[bool]uint32{false: 96, true: 0} {
-		d := Description{Files: storedFiles{many}}
 		src := Source{Name: "eth0", File: "a", SnapLen: 96}
 		src.SetLinkType(113)
-		block, err := pcapng.ParseBlock(NewEncoder(&d, EncoderOptions{}).Describe(nil, &src), false)
-		must(t, err)
-		if i, _ := pcapng.ParseInterface(block); i.SnapLen != want || i.LinkType != 113 || src.LinkType() != 113 || src.IsEthernet() {
+		if i := described(t, Description{Files: storedFiles{many}}, &src); i.SnapLen != want || i.LinkType != 113 || src.LinkType() != 113 || src.IsEthernet() {
 			t.Errorf("several files: %v: %+v", many, i)
 		}
 	}
@@ -97,10 +103,7 @@ func TestPodsInDescriptions(t *testing.T) {
 		{Source{Name: "eth0", File: "a.pcapng", Alias: "uplink"}, "uplink", Pod{}},
 		{Source{Name: "eth0", File: "a.pcapng", Pod: web, Hook: Egress}, "pod default/web-1", web},
 	} {
-		d := Description{}
-		block, err := pcapng.ParseBlock(NewEncoder(&d, EncoderOptions{}).Describe(nil, &test.source), false)
-		must(t, err)
-		i, _ := pcapng.ParseInterface(block)
+		i := described(t, Description{}, &test.source)
 		if got := ParsePod(i.Description); i.Description != test.want || got != test.pod {
 			t.Errorf("%+v: %q, pod %v", test.source, i.Description, got)
 		}

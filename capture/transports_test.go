@@ -300,9 +300,9 @@ type frameChecker struct {
 	random  *rand.Rand
 	packets atomic.Uint64 // so far
 	sources []captured
-	last    map[place]arrived
-	time    int64  // of the last packet
-	late    uint64 // packets that were given the time of the one before
+	last    map[place]arrived // by CPU and source, whose packets are in the order of their numbers
+	time    int64             // of the last packet
+	late    uint64            // packets that were given the time of the one before
 	want    []byte
 }
 
