@@ -25,12 +25,7 @@ func tellsCard(t *testing.T, pair *testnet.Pair) (tells bool) {
 // are those of the sender's side.
 func TestCard(t *testing.T) {
 	t.Parallel()
-	for _, transport := range []capture.Transport{capture.TransportPerf, capture.TransportRing} {
-		t.Run(transport.String(), func(t *testing.T) {
-			t.Parallel()
-			testCard(t, transport)
-		})
-	}
+	eachTransport(t, testCard)
 }
 
 func testCard(t *testing.T, transport capture.Transport) {

@@ -18,7 +18,7 @@ func TestClockIsSet(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
-			r := &clockRing{packets: 3}
+			r := new(listRing)
 			h := &stillHook{source: Source{Name: "still"}, account: samplerAccount{Seen: 6, Sampled: 6}}
 			var told []string
 			s := openStill(t, Options{Count: 6, Notice: notices(&told)}, listed(r), h)
@@ -26,7 +26,12 @@ func TestClockIsSet(t *testing.T) {
 			w := &s.reader.clock.Wall
 			truth := w.Offset
 			w.Offset -= int64(test.forward)
-			r.until = w.Until
+			packet := packetOf(60, 1)
+			for i := range int64(6) { // three packets from before the time at which it is read again, and three from after it
+				f := sampleOf(packet, uint64(w.Until+i-2))
+				f.ID = uint64(f.Time)
+				r.records = append(r.records, recordOf(f, packet))
+			}
 			out, _ := s.run(t)
 			if len(out.packets) != 6 {
 				t.Fatalf("%d packets", len(out.packets))
@@ -53,26 +58,5 @@ func TestClockIsSet(t *testing.T) {
 			}
 			same(t, want, told)
 		})
-	}
-}
-
-// A clockRing has packets from before a time, and as many from after it. The packets' ids are their
-// times.
-type clockRing struct {
-	listRing
-	packets int
-	until   int64 // CLOCK_MONOTONIC ns
-}
-
-func (r *clockRing) refill() {
-	if r.packets > 0 {
-		for i := range int64(2 * r.packets) {
-			ns := uint64(r.until + i - int64(r.packets-1))
-			packet := packetOf(60, 1)
-			s := sampleOf(packet, ns)
-			s.ID = ns
-			r.records = append(r.records, recordOf(s, packet))
-		}
-		r.packets = 0
 	}
 }

@@ -120,39 +120,36 @@ func newNamespace(t *testing.T) *testnet.Namespace {
 // name that comes again is another source.
 func TestPatterns(t *testing.T) {
 	t.Parallel()
-	for _, transport := range capture.Transports() {
-		t.Run(transport.String(), func(t *testing.T) {
-			t.Parallel()
-			ns := newNamespace(t)
-			testnet.MustPair(t, testnet.PairOptions{Rx: ns, RxName: "other0"})
-			f := follow(t, ns, capture.Options{Patterns: []string{"veth*", "any?"}, Except: []string{"veth9"}, Transport: transport})
-			f.said("no interface among veth*, any? except veth9 is up: waiting for one")
-			first := f.come("veth1")
-			f.send(first, 10)
-			testnet.MustPair(t, testnet.PairOptions{Rx: ns, RxName: "veth9"})
-			second := f.come("any1")
-			f.send(second, 20)
-			f.delete("veth1")
-			testnet.WaitFor(t, "the end of veth1", func() bool { return len(f.Left(0)) == 1 })
-			f.said("interface veth1 was deleted")
-			again := f.come("veth1")
-			f.send(again, 5)
-			f.send(second, 1)
-			accounts := f.end()
-			var got []string
-			for i, src := range f.Sources() {
-				a := accounts[i]
-				got = append(got, fmt.Sprintf("%s %d %d: %d seen, %d captured, %d bytes, %d unexplained", src.Name, src.Arrival, src.Index, a.Seen, a.Captured, a.Bytes, a.Unexplained))
-			}
-			want := []string{
-				fmt.Sprintf("veth1 1 %d: 10 seen, 10 captured, 640 bytes, 0 unexplained", first.RxIndex),
-				fmt.Sprintf("any1 2 %d: 21 seen, 21 captured, 1344 bytes, 0 unexplained", second.RxIndex),
-				fmt.Sprintf("veth1 3 %d: 5 seen, 5 captured, 320 bytes, 0 unexplained", again.RxIndex),
-			}
-			same(t, want, got)
-			same(t, []int{0}, f.Left(0), "left")
-		})
-	}
+	eachTransport(t, func(t *testing.T, transport capture.Transport) {
+		ns := newNamespace(t)
+		testnet.MustPair(t, testnet.PairOptions{Rx: ns, RxName: "other0"})
+		f := follow(t, ns, capture.Options{Patterns: []string{"veth*", "any?"}, Except: []string{"veth9"}, Transport: transport})
+		f.said("no interface among veth*, any? except veth9 is up: waiting for one")
+		first := f.come("veth1")
+		f.send(first, 10)
+		testnet.MustPair(t, testnet.PairOptions{Rx: ns, RxName: "veth9"})
+		second := f.come("any1")
+		f.send(second, 20)
+		f.delete("veth1")
+		testnet.WaitFor(t, "the end of veth1", func() bool { return len(f.Left(0)) == 1 })
+		f.said("interface veth1 was deleted")
+		again := f.come("veth1")
+		f.send(again, 5)
+		f.send(second, 1)
+		accounts := f.end()
+		var got []string
+		for i, src := range f.Sources() {
+			a := accounts[i]
+			got = append(got, fmt.Sprintf("%s %d %d: %d seen, %d captured, %d bytes, %d unexplained", src.Name, src.Arrival, src.Index, a.Seen, a.Captured, a.Bytes, a.Unexplained))
+		}
+		want := []string{
+			fmt.Sprintf("veth1 1 %d: 10 seen, 10 captured, 640 bytes, 0 unexplained", first.RxIndex),
+			fmt.Sprintf("any1 2 %d: 21 seen, 21 captured, 1344 bytes, 0 unexplained", second.RxIndex),
+			fmt.Sprintf("veth1 3 %d: 5 seen, 5 captured, 320 bytes, 0 unexplained", again.RxIndex),
+		}
+		same(t, want, got)
+		same(t, []int{0}, f.Left(0), "left")
+	})
 }
 
 // Packets received and sent are sources of their own, and an interface that is named must be there.

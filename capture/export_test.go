@@ -16,6 +16,7 @@ var (
 	Must           = must
 	Same           = same
 	OpenAt         = openAt
+	EachTransport  = eachTransport
 )
 
 // Ahead is by how much the card's clock is ahead in a StampedSession.

@@ -16,6 +16,8 @@ import (
 var (
 	must = capture.Must
 	same = capture.Same
+
+	eachTransport = capture.EachTransport
 )
 
 func open(t *testing.T, pair *testnet.Pair, o capture.Options) *capture.Session {
@@ -154,17 +156,7 @@ func TestImmediate(t *testing.T) {
 	})
 }
 
-// eachTransport runs a test for every kind of transport, side by side.
-func eachTransport(t *testing.T, test func(t *testing.T, transport capture.Transport)) {
-	for _, transport := range capture.Transports() {
-		t.Run(transport.String(), func(t *testing.T) {
-			t.Parallel()
-			test(t, transport)
-		})
-	}
-}
-
-// sharedTransports does the same, but the two kernels that are always emulated run the test for one
+// sharedTransports is eachTransport, but the two kernels that are always emulated run the test for one
 // kind of transport each, because there it takes seconds.
 func sharedTransports(t *testing.T, test func(t *testing.T, transport capture.Transport)) {
 	for _, transport := range capture.Transports() {

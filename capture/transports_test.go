@@ -18,9 +18,6 @@ import (
 	"github.com/xdpcap/xdpcap/internal/thread"
 )
 
-// transports are the ways in which packets come from the kernel. All of them pass the same test.
-var transports = []capture.Transport{capture.TransportPerf, capture.TransportRing}
-
 // How many frames TestTransports sends through each transport, and the seed of a run that failed,
 // which its log names.
 const (
@@ -53,7 +50,7 @@ func TestTransports(t *testing.T) {
 	}
 	seed := environment(t, transportSeed, uint64(time.Now().UnixNano()))
 	t.Logf("%s=%d repeats the sizes and stalls", transportSeed, seed)
-	for i, transport := range transports {
+	for i, transport := range capture.Transports() {
 		for j, test := range []struct {
 			name    string
 			traced  bool
@@ -78,7 +75,7 @@ func TestTransports(t *testing.T) {
 					o.Hooks = []capture.Hook{capture.Entry, capture.Exit}
 					for _, pair := range flood.pairs {
 						target, err := testnet.AttachTarget(pair.Rx, pair.RxName, testnet.HookedFrags) // passes every frame
-						flood.must(err)
+						must(t, err)
 						defer target.Close()
 					}
 				}
@@ -144,15 +141,14 @@ func (f *flood) run(o capture.Options, frames uint64) {
 	// that there is room.
 	for cpu := range floodCPUs {
 		for i := range f.pairs {
-			f.must(thread.Quiet(cpu, func() error { return f.sendOn(i, 1) }))
+			must(f.t, thread.Quiet(cpu, func() error { return f.sendOn(i, 1) }))
 			f.settle()
 		}
 	}
 	cancel()
 	r := <-f.ended
-	f.must(r.err)
-	total := r.accounts[0].Total()
-	f.t.Logf("%d frames in %v, %d too late: %+v", frames, took.Round(time.Millisecond), f.out.late, total)
+	must(f.t, r.err)
+	f.t.Logf("%d frames in %v, %d too late: %+v", frames, took.Round(time.Millisecond), f.out.late, r.accounts[0].Total())
 	f.check(r.accounts[0])
 }
 
@@ -231,9 +227,7 @@ func (f *flood) settle() {
 			f.t.Fatalf("the session has ended: %v", r.err)
 		default:
 		}
-		accounts, err := f.session.Accounts()
-		f.must(err)
-		a := accounts.Total()
+		a := total(f.t, f.session)
 		return a.Seen == f.seen() && a.Seen == a.Lost+f.out.packets.Load()
 	})
 }
@@ -288,11 +282,6 @@ func (f *flood) check(accounts capture.Accounts) {
 	}
 }
 
-func (f *flood) must(err error) {
-	f.t.Helper()
-	must(f.t, err)
-}
-
 // A frameChecker is an output that checks every packet of a flood, and stalls at random.
 type frameChecker struct {
 	flood   *flood
@@ -300,9 +289,9 @@ type frameChecker struct {
 	random  *rand.Rand
 	packets atomic.Uint64 // so far
 	sources []captured
-	last    map[place]arrived // by CPU and source, whose packets are in the order of their numbers
-	time    int64             // of the last packet
-	late    uint64            // packets that were given the time of the one before
+	last    map[place]arrived
+	time    int64  // of the last packet
+	late    uint64 // packets that were given the time of the one before
 	want    []byte
 }
 
