@@ -19,6 +19,8 @@ func addHookKind(t *testing.T) (Hook, *hookKind) {
 
 // A kind of hook that is added to the table is known to labels, files and lines, and what is read
 // of a file has it.
+//
+// It is not parallel, because it changes the list of all kinds.
 func TestHookKinds(t *testing.T) {
 	added, kind := addHookKind(t)
 	d := describeTwo()

@@ -13,6 +13,8 @@ import (
 )
 
 // The lines of a file know a kind of hook that is added.
+//
+// It is not parallel, because it changes the list of all kinds.
 func TestHookKindInLines(t *testing.T) {
 	added := capture.AddHookKind(t)
 	var out bytes.Buffer

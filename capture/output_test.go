@@ -75,6 +75,8 @@ func (l *loop) next(tb testing.TB) []Packet {
 }
 
 // To read a packet and to encode it allocates nothing.
+//
+// It is not parallel, because testing.AllocsPerRun counts those of the whole process.
 func TestNoAllocations(t *testing.T) {
 	testnet.SkipEmulated(t)
 	l, d := newLoop(60), describeTwo()
