@@ -27,7 +27,8 @@ func TestClockIsSet(t *testing.T) {
 			truth := w.Offset
 			w.Offset -= int64(test.forward)
 			packet := packetOf(60, 1)
-			for i := range int64(6) { // three packets from before the time at which it is read again, and three from after it
+			// Three packets are from before the time at which the offset is read again.
+			for i := range int64(6) {
 				f := sampleOf(packet, uint64(w.Until+i-2))
 				f.ID = uint64(f.Time)
 				r.records = append(r.records, recordOf(f, packet))

@@ -79,8 +79,8 @@ func checkAccount(t *testing.T, s *capture.Session, want capture.Account) {
 }
 
 // A session ends when another goroutine stops it, when the context of a loop over its packets is
-// done, and after Count packets. What was captured before is not lost, and what came on top of Count
-// is accounted for.
+// done, and after Count packets. What was captured before is not lost, and what came on top of
+// Count is accounted for.
 func TestEnds(t *testing.T) {
 	t.Parallel()
 	all := capture.Account{Seen: 100, Captured: 100, Bytes: 6400}
