@@ -43,6 +43,7 @@ func (n *narrow) Truncate(size int64) error {
 // The statistics of an interface that has gone are in the file, however little room there is for
 // them when it goes and at the end.
 func TestDepartures(t *testing.T) {
+	t.Parallel()
 	// run writes a packet of each source, of which the second then goes, and returns how many bytes
 	// the file had before that and at the end.
 	run := func(name string, limit, room int64) (before, size int64) {
@@ -104,6 +105,7 @@ func TestDepartures(t *testing.T) {
 
 // Of interfaces that have gone nothing takes room but what is written of them.
 func TestDeparturesLimit(t *testing.T) {
+	t.Parallel()
 	const interfaces = 60 // which would reserve nearly the whole limit
 	path := filepath.Join(t.TempDir(), "out.pcapng")
 	f, err := OpenSeries(Rotation{Path: func(Place) string { return path }, MaxBytes: (interfaces + 4) * trailerRoom}, Options{})
@@ -155,6 +157,7 @@ func TestDeparturesLimit(t *testing.T) {
 // A file that begins after an interface has gone has only its name, which keeps the place by which
 // packets of others name theirs.
 func TestDeparturesInHeader(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	f, err := OpenSeries(Rotation{Path: func(p Place) string { return filepath.Join(dir, fmt.Sprint(p.Number)) }, Packets: 2}, Options{})
 	if err != nil {

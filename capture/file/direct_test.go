@@ -12,6 +12,7 @@ import (
 // What a Writer or File of pcapng is given directly is in the file as if it came by Write. Other
 // formats take nothing directly.
 func TestWriteDirect(t *testing.T) {
+	t.Parallel()
 	var packets []capture.Packet
 	for i := range 5000 { // of which a chunk cannot hold all
 		packets = append(packets, *testPacket(i))

@@ -94,6 +94,7 @@ func (g *grown) Write(packets []capture.Packet) error {
 // Sources are added as files describe them, and the account of each adds up, with a filter and a
 // number of packets that are asked for.
 func TestInputAccounts(t *testing.T) {
+	t.Parallel()
 	o := InputOptions{Match: func(s *capture.Source, p *capture.Packet) bool { return p.ID%2 == 0 && s.IsEthernet() }, Count: 6}
 	in := inputOf(t, o, testfile.Numbered(9, 0, 10, "eth0", "eth0@egress", "eth1:prog@fexit"), testfile.Numbered(9, 5, 10, ""))
 	g := &grown{}
@@ -138,6 +139,7 @@ func (e *endless) Read(b []byte) (int, error) {
 // While a file has nothing yet, outputs are flushed again and again, and Stop ends the reading.
 // What was read of a file that is cut off is handed over before the error.
 func TestInputWaits(t *testing.T) {
+	t.Parallel()
 	var in *Input
 	file := testfile.Numbered(3, 0, 1, "eth0")
 	waiting := &endless{file: bytes.NewReader(file[:len(file)-10]), then: func() { in.Stop() }}
@@ -169,6 +171,7 @@ func (c canceled) Read(b []byte) (int, error) {
 // A context that is done ends an input and calls Stop, in any order: either way the end was asked
 // for.
 func TestInputCanceled(t *testing.T) {
+	t.Parallel()
 	in, err := NewInput([]InputFile{{Name: "live", In: canceled{bytes.NewReader(testfile.Numbered(3, 0, 1, "eth0"))}, Waits: true}}, InputOptions{})
 	if err != nil {
 		t.Fatal(err)
@@ -192,6 +195,7 @@ func (f *flushCount) Flush() error {
 // A file with more interfaces than a capture can have ends the reading with an error, also if a
 // packet of the last interface follows its description at once.
 func TestInputTooManyInterfaces(t *testing.T) {
+	t.Parallel()
 	link := &pcapng.Interface{LinkType: pcapng.Ethernet}
 	packet := func(b []byte, of uint32) []byte {
 		return pcapng.AppendPacket(b, &pcapng.Packet{Interface: of, Data: make([]byte, 60), WireLen: 60})
@@ -214,6 +218,7 @@ func TestInputTooManyInterfaces(t *testing.T) {
 // An outlet in a file keeps its name, also for an output that remembers it: the number of a name
 // that was forgotten is never another one's.
 func TestInputOutlets(t *testing.T) {
+	t.Parallel()
 	b := pcapng.AppendSection(nil, &pcapng.Section{})
 	b = pcapng.AppendInterface(b, &pcapng.Interface{Name: "eth0", LinkType: pcapng.Ethernet})
 	var want []string

@@ -63,6 +63,7 @@ func readFiles(t *testing.T, files ...[]byte) (packets []string) {
 // end by size, by number or by the time of their packets. Each can be read by itself, and together
 // they have all packets.
 func TestInputFormats(t *testing.T) {
+	t.Parallel()
 	testnet.SkipEmulated(t)
 	const packets, step = 900, 10_000_000 // 9 seconds of packets
 	file := testfile.Numbered(packets, 1_700_000_000_500_000_000, step, "a", "b", "c")
@@ -75,6 +76,7 @@ func TestInputFormats(t *testing.T) {
 				"both":   {Period: 2 * time.Second, Packets: 90, Stamped: true, FromFirst: true},
 			} {
 				t.Run(fmt.Sprint(format, " ", compression, " ", name), func(t *testing.T) {
+					t.Parallel()
 					dir := t.TempDir()
 					var paths []string
 					r.Path = func(p Place) string {
@@ -169,6 +171,7 @@ func uncompressed(t *testing.T, c Compression, data []byte) []byte {
 // Of one pcapng file without a filter every byte is copied up to where it is damaged, but for the
 // lengths of sections: of those in testdata, also where some of their bytes have changed.
 func TestInputCopies(t *testing.T) {
+	t.Parallel()
 	testnet.SkipEmulated(t)
 	files := [][]byte{testfile.Numbered(100, 0, 1, "a", "b"), slices.Concat(testfile.Numbered(9, 0, 1, "a"), testfile.Numbered(9, 5, 1, ""))}
 	for _, pattern := range []string{"../../cmd/xdpcap/testdata/*.pcapng", "../../internal/capfile/testdata/fuzz/*/*", "../../internal/cli/read/statistics/testdata/fuzz/FuzzReadSinks/*"} {
@@ -245,6 +248,7 @@ func openly(file []byte) []byte {
 
 // An output that fails ends the reading, and the packets that it has not taken are its losses.
 func TestInputOutputFails(t *testing.T) {
+	t.Parallel()
 	in := inputOf(t, InputOptions{}, testfile.Numbered(1000, 0, 1, "eth0"))
 	w := NewWriter(failing{}, Options{Format: PCAP})
 	accounts, err := capture.Run(context.Background(), in, w)

@@ -51,6 +51,7 @@ func (q *queue) chunks() int {
 // While an output stalls, packets wait in memory, which is given back afterwards. The file has all
 // of them, in their order.
 func TestQueueStall(t *testing.T) {
+	t.Parallel()
 	if testnet.Emulated() {
 		t.Skip("is the same on every kernel")
 	}
@@ -93,6 +94,7 @@ func TestQueueStall(t *testing.T) {
 // With enough memory, a queue takes what comes in a second that the output stalls, at the rates
 // that the capture is made for.
 func TestQueueSecond(t *testing.T) {
+	t.Parallel()
 	for size, rate := range map[int]int{64: 1_500_000, 1500: 300_000} {
 		c, err := newChunk()
 		if err != nil {
@@ -111,6 +113,7 @@ func TestQueueSecond(t *testing.T) {
 
 // Packets of capture files wait there, and not in memory, unless a file grows meanwhile.
 func TestQueueOfFiles(t *testing.T) {
+	t.Parallel()
 	for waits, want := range map[bool]int{false: fileQueue, true: maxQueue} {
 		var file bytes.Buffer
 		first := testWriter(&file, Options{})
@@ -150,6 +153,7 @@ func checkOrder(t *testing.T, format Format, file []byte) {
 
 // A full queue makes Write wait, and loses nothing. An error of the output ends the waiting.
 func TestQueueFull(t *testing.T) {
+	t.Parallel()
 	for _, broken := range []error{nil, errNoRoom} {
 		out := newStalling()
 		out.err = broken
@@ -188,6 +192,7 @@ func TestQueueFull(t *testing.T) {
 
 // A block that is larger than a chunk is written as any other.
 func TestQueueLargeBlock(t *testing.T) {
+	t.Parallel()
 	var out bytes.Buffer
 	w := testWriter(&out, Options{})
 	for i, size := range []int{60, 2 * chunkSize, 60} {
@@ -204,6 +209,7 @@ func TestQueueLargeBlock(t *testing.T) {
 
 // A File that is closed before its end does not wait for a reader that has stopped reading.
 func TestFileCloseStalled(t *testing.T) {
+	t.Parallel()
 	path := filepath.Join(t.TempDir(), "fifo")
 	if err := unix.Mkfifo(path, 0o600); err != nil {
 		t.Fatal(err)
@@ -246,6 +252,7 @@ func TestFileCloseStalled(t *testing.T) {
 
 // A queue may have a quarter of what it has and what is available together.
 func TestQueueLimit(t *testing.T) {
+	t.Parallel()
 	for _, test := range []struct {
 		has, available uint64
 		want           int
@@ -267,6 +274,7 @@ func TestQueueLimit(t *testing.T) {
 // Queues that grow at the same time share what there is, and leave some of it: each looks while it
 // grows at what the others have left.
 func TestQueuesShareMemory(t *testing.T) {
+	t.Parallel()
 	const all = 64 << 20
 	var queues []*queue
 	has := func() (sum uint64) {

@@ -30,6 +30,7 @@ func at(hour, minute, second int) time.Time {
 
 // A series that begins at 12:00:07 goes through these places when its files begin at these times.
 func TestRotationNext(t *testing.T) {
+	t.Parallel()
 	for _, test := range []struct {
 		name     string
 		rotation Rotation
@@ -194,6 +195,7 @@ func sizeOf(paths []string) (bytes int64) {
 
 // Whatever ends a file, each packet is in one of them, in order.
 func TestSeries(t *testing.T) {
+	t.Parallel()
 	if testnet.Emulated() {
 		t.Skip("is the same on every kernel")
 	}
@@ -211,6 +213,7 @@ func TestSeries(t *testing.T) {
 			{"all", Rotation{Size: 100_000, Packets: 900, Period: 1500 * time.Millisecond, Atomic: true}, 0},
 		} {
 			t.Run(name+" "+test.name, func(t *testing.T) {
+				t.Parallel()
 				paths, own, err := writeSeries(t, test.rotation, name, packets)
 				if err != nil || own.Total().Captured != packets || own.Total().Lost != 2000 {
 					t.Errorf("account %+v, %v", own.Total(), err)
@@ -254,6 +257,7 @@ func TestSeries(t *testing.T) {
 
 // A series that is asked to end refuses packets that are then not sampled, instead of lost.
 func TestSeriesEnough(t *testing.T) {
+	t.Parallel()
 	for _, test := range []struct {
 		rotation Rotation
 		captured uint64
@@ -286,6 +290,7 @@ func TestSeriesEnough(t *testing.T) {
 // Packets that a limit refuses are counted as not sampled. With compression that also holds for
 // packets that are kept for the last frame, and are refused only when the session ends.
 func TestSeriesEnoughAtEnd(t *testing.T) {
+	t.Parallel()
 	if testnet.Emulated() {
 		t.Skip("is the same on every kernel")
 	}
@@ -315,6 +320,7 @@ func TestSeriesEnoughAtEnd(t *testing.T) {
 // A series leaves MinFree bytes free, even if a file becomes full when hardly more are left. The
 // header of another file would take one more block of the disk.
 func TestSeriesLeavesFree(t *testing.T) {
+	t.Parallel()
 	if testnet.Emulated() {
 		t.Skip("is the same on every kernel")
 	}
@@ -355,6 +361,7 @@ func TestSeriesLeavesFree(t *testing.T) {
 
 // A file that the series has overwritten does not count in its limit of bytes.
 func TestSeriesOverwritten(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	turn := func(p Place) string { return filepath.Join(dir, fmt.Sprintf("turn%d", p.Number%2)) }
 	single, own, err := writeSeries(t, Rotation{Packets: 100}, "out.pcapng", 100)
@@ -370,6 +377,7 @@ func TestSeriesOverwritten(t *testing.T) {
 
 // A ring keeps so many files, and removes none that it has not made.
 func TestSeriesRing(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	other := filepath.Join(dir, "other")
 	path := func(p Place) string { return filepath.Join(dir, fmt.Sprintf("%03d.pcapng", p.Number)) }
@@ -399,6 +407,7 @@ func TestSeriesRing(t *testing.T) {
 // A ring takes over what an earlier run has left, as long as it is a regular file that nobody
 // writes to.
 func TestSeriesAdopts(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	var left, kept []string
 	for _, name := range []string{"1", "2", "locked", "link", "directory", "3", "gone"} {
@@ -467,6 +476,7 @@ func TestSeriesAdopts(t *testing.T) {
 
 // A file that a ring cannot remove, or of which it cannot be seen whether it may, is told of once.
 func TestSeriesCannotRemove(t *testing.T) {
+	t.Parallel()
 	for _, test := range []struct{ name, said string }{{"removed", ": remove "}, {"opened", ": open "}} {
 		t.Run(test.name, func(t *testing.T) {
 			dir := t.TempDir()
@@ -547,6 +557,7 @@ func smallDisk(t *testing.T) string {
 
 // Where a file has no room for its header, none stays that nobody could read.
 func TestSeriesNoRoomToBegin(t *testing.T) {
+	t.Parallel()
 	for _, name := range []string{"out.pcapng", "out.pcapng.zst"} {
 		dir := smallDisk(t)
 		path := func(p Place) string {
@@ -570,6 +581,7 @@ func TestSeriesNoRoomToBegin(t *testing.T) {
 // A directory that has gone, or a name that is taken by something else, ends the session with an
 // error, and what the files before have is theirs.
 func TestSeriesNextFails(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	path := func(p Place) string { return filepath.Join(dir, strings.Repeat("none/", p.Number/2), "out") }
 	paths, own, err := writeSeries(t, Rotation{Packets: 100, Path: func(p Place) string { return path(p) + fmt.Sprint(p.Number) }}, "out.pcapng", 5000)
@@ -587,6 +599,7 @@ func TestSeriesNextFails(t *testing.T) {
 // A file that its disk did not keep has neither its name, nor is it told of, nor are its packets
 // captured.
 func TestSeriesDiskFails(t *testing.T) {
+	t.Parallel()
 	dir := testnet.MustFailingDisk(t)
 	path := func(p Place) string { return filepath.Join(dir, fmt.Sprintf("%d.pcapng", p.Number)) }
 	var told []string
@@ -630,6 +643,7 @@ func TestSeriesDiskFails(t *testing.T) {
 
 // Files that are complete are finished while packets go on, and not all at once.
 func TestSeriesAtomicNames(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	path := func(p Place) string { return filepath.Join(dir, fmt.Sprintf("%d.pcapng", p.Number)) }
 	f, err := OpenSeries(Rotation{Packets: 10, Atomic: true, Path: path}, Options{})
@@ -657,12 +671,10 @@ func TestSeriesAtomicNames(t *testing.T) {
 // A period does not end before all packets that were stamped in it have been handed over, however
 // long that takes.
 func TestPeriodWaits(t *testing.T) {
+	t.Parallel()
 	const period = 300 * time.Millisecond
-	path := func(p Place) string { return fmt.Sprintf("%s/%d", t.Name(), p.Number) }
-	t.Chdir(t.TempDir())
-	if err := os.Mkdir(t.Name(), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	dir := t.TempDir()
+	path := func(p Place) string { return filepath.Join(dir, fmt.Sprint(p.Number)) }
 	f, err := OpenSeries(Rotation{Path: path, Period: period, Origin: time.Now()}, Options{})
 	if err != nil {
 		t.Fatal(err)

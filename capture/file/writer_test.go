@@ -66,6 +66,7 @@ func testPacket(i int) *capture.Packet {
 
 // Wherever the output ends, the account says exactly how many packets are whole in it.
 func TestWriterAccount(t *testing.T) {
+	t.Parallel()
 	for _, format := range []Format{PCAPNG, PCAP, JSON} {
 		var all bytes.Buffer
 		w := testWriter(&all, Options{Format: format})
@@ -145,6 +146,7 @@ func forPackets(format Format, file []byte, do func(ns int64)) error {
 
 // A file that takes half a block is cut back to whole ones.
 func TestWriterCuts(t *testing.T) {
+	t.Parallel()
 	f, err := os.Create(filepath.Join(t.TempDir(), "out.pcapng"))
 	if err != nil {
 		t.Fatal(err)
@@ -235,6 +237,7 @@ func (d *disk) Truncate(size int64) error {
 // Wherever a disk ends, the file ends with its statistics, and the packets that were taken back for
 // them are lost in the account.
 func TestWriterMakesRoom(t *testing.T) {
+	t.Parallel()
 	const packets = 3000 // more than a Writer remembers
 	step := 1
 	if testnet.Emulated() {
@@ -299,6 +302,7 @@ func checkStatistics(t *testing.T, name string, file []byte, own capture.Account
 
 // Where not even the header has room, nothing stands behind it, and the file is empty.
 func TestWriterNoRoomForHeader(t *testing.T) {
+	t.Parallel()
 	out := &disk{}
 	w := testWriter(out, Options{})
 	w.Write([]capture.Packet{*testPacket(0)})
@@ -313,6 +317,7 @@ func TestWriterNoRoomForHeader(t *testing.T) {
 
 // The statistics blocks say what the account says.
 func TestWriterStatistics(t *testing.T) {
+	t.Parallel()
 	var out bytes.Buffer
 	w := testWriter(&out, Options{Application: "xdpcap test"})
 	want := capture.Accounts{{Seen: 10, FilteredOut: 3, Lost: 7}, {Seen: 20, NotSampled: 20}}
@@ -341,6 +346,7 @@ func TestWriterStatistics(t *testing.T) {
 }
 
 func TestWholeBlocksPerWrite(t *testing.T) {
+	t.Parallel()
 	var out blocks
 	w := testWriter(&out, Options{})
 	for i := range 10_000 {

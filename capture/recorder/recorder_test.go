@@ -179,11 +179,13 @@ func firesAt(numbers ...uint64) Trigger {
 // A file has as many packets up to the one that has fired the trigger as fit into the memory, and
 // those of the time after it. What does not follow is in no file; what comes twice is in one.
 func TestRecorder(t *testing.T) {
+	t.Parallel()
 	testnet.SkipEmulated(t)
 	const size = 1 << 20
 	kept := uint64(size / room(testPackets))
 	for _, post := range []uint64{0, 1, 7000} { // packets, a microsecond each
 		t.Run(fmt.Sprint(post), func(t *testing.T) {
+			t.Parallel()
 			r := newRecorderTest(t, Options{Size: size, Post: time.Duration(post) * time.Microsecond, Triggers: []Trigger{firesAt(40_000, 40_000+post, 50_000)}})
 			r.write(47_500)
 			r.waitFor(1)
@@ -205,6 +207,7 @@ func TestRecorder(t *testing.T) {
 
 // What is overwritten before it was written is counted at once.
 func TestRecorderOverwritten(t *testing.T) {
+	t.Parallel()
 	r := newRecorderTest(t, Options{Size: MinSize})
 	if n := r.Overwritten(); n[0] != 0 {
 		t.Errorf("%d packets are overwritten before the first one", n)
@@ -220,6 +223,7 @@ func TestRecorderOverwritten(t *testing.T) {
 // What Trigger asks for is written also while no packets come, and what is in memory at the end
 // where that is asked for. Without a trigger nothing is written.
 func TestRecorderAsked(t *testing.T) {
+	t.Parallel()
 	testnet.SkipEmulated(t)
 	for _, atEnd := range []bool{false, true} {
 		r := newRecorderTest(t, Options{Size: MinSize, AtEnd: atEnd})
@@ -251,6 +255,7 @@ func TestRecorderAsked(t *testing.T) {
 // While a file is not opened, nothing that is to be written is overwritten: Write waits. Recordings
 // that come meanwhile wait, too.
 func TestRecorderSlowFile(t *testing.T) {
+	t.Parallel()
 	r := newRecorderTest(t, Options{Size: MinSize, Post: time.Hour, Triggers: []Trigger{firesAt(9000)}})
 	r.hold = make(chan struct{})
 	blocked := make(chan struct{})
@@ -271,6 +276,7 @@ func TestRecorderSlowFile(t *testing.T) {
 
 // Triggers that come too soon after the one before make no file, and are counted.
 func TestRecorderInterval(t *testing.T) {
+	t.Parallel()
 	r := newRecorderTest(t, Options{Size: MinSize, Interval: 50 * time.Microsecond, Triggers: []Trigger{firesAt(10, 20, 61, 100, 111, 112)}})
 	r.write(150)
 	r.Trigger("asked") // does not wait
@@ -284,6 +290,7 @@ func TestRecorderInterval(t *testing.T) {
 // The files of all recordings together keep within the limits: the oldest is removed or, where none
 // may be, the session ends, and what comes then is not recorded instead of lost.
 func TestRecorderLimits(t *testing.T) {
+	t.Parallel()
 	for _, test := range []struct {
 		rotation file.Rotation
 		left     []int // of the files
@@ -335,6 +342,7 @@ func TestRecorderLimits(t *testing.T) {
 
 // Packets of all lengths wrap around the end of the memory, and all that is known of them is kept.
 func TestPacketRing(t *testing.T) {
+	t.Parallel()
 	ring, err := newPacketRing(MinSize)
 	if err != nil {
 		t.Fatal(err)
@@ -371,6 +379,7 @@ func TestPacketRing(t *testing.T) {
 
 // Every field of Facts is kept.
 func TestFacts(t *testing.T) {
+	t.Parallel()
 	ring, err := newPacketRing(MinSize)
 	if err != nil {
 		t.Fatal(err)
@@ -399,6 +408,7 @@ func TestFacts(t *testing.T) {
 
 // An error of a file ends the session, and its packets count as not taken.
 func TestRecorderError(t *testing.T) {
+	t.Parallel()
 	r := newRecorderTest(t, Options{Size: MinSize, Triggers: []Trigger{firesAt(100)}})
 	r.options.Open = func() (*file.File, string, error) { return nil, "", errors.New("no disk") }
 	for i := range uint64(200) {
@@ -446,6 +456,7 @@ func BenchmarkRecorder(b *testing.B) {
 // With Ahead a recording begins no longer before its trigger than that, whoever triggers it. Where
 // the memory is too small for it, that is told once.
 func TestRecorderAhead(t *testing.T) {
+	t.Parallel()
 	r := newRecorderTest(t, Options{Size: MinSize, Ahead: 100 * time.Microsecond, Triggers: []Trigger{firesAt(3000)}})
 	var notices []error
 	r.notice = func(err error) { notices = append(notices, err) }
@@ -474,6 +485,7 @@ func TestRecorderAhead(t *testing.T) {
 
 // The statistics in a recording are about its packets, also of an interface that has gone before.
 func TestRecorderGone(t *testing.T) {
+	t.Parallel()
 	r := newRecorderTest(t, Options{Size: MinSize, Post: time.Hour})
 	r.meet([]capture.Source{{Name: "gone0"}})
 	final := capture.Accounts{{Seen: 1, Captured: 1}, {Seen: 7, FilteredOut: 7}}

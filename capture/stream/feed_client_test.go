@@ -46,6 +46,7 @@ func (c *lateConn) pass() {
 // A client may ask for new TLS keys long after the last packet, and gets the next one all the same.
 // The deadline of the end stays.
 func TestFeedClientKeyUpdate(t *testing.T) {
+	t.Parallel()
 	feedTest(t)
 	web := httptest.NewTLSServer(nil) // has a certificate
 	web.Close()

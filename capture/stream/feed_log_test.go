@@ -14,6 +14,7 @@ import (
 // Whatever sizes blocks have and however slow clients are, each of them gets whole blocks in their
 // order, and the drop counts say exactly what is missing.
 func TestFeedLog(t *testing.T) {
+	t.Parallel()
 	feedTest(t)
 	random := rand.New(rand.NewSource(1))
 	const sources = 3
@@ -91,6 +92,7 @@ func TestFeedLog(t *testing.T) {
 // A block that is longer than the log is lost to each client in its place, and the blocks around it
 // are not.
 func TestFeedLogLongBlock(t *testing.T) {
+	t.Parallel()
 	feedTest(t)
 	for _, longer := range []int{4, 16, 4096, 100_000} { // than the log
 		l := newFeedLog(4096, 2)
@@ -129,6 +131,7 @@ func TestFeedLogLongBlock(t *testing.T) {
 // What waits for a client may still arrive, also of a source that was described after the client
 // had joined.
 func TestFeedClientLateSources(t *testing.T) {
+	t.Parallel()
 	feedTest(t)
 	here, there := net.Pipe()
 	defer here.Close()

@@ -246,6 +246,7 @@ func (s *testServer) losing() (clients int) {
 // Of 50 clients ten read nothing while packets come. The others get every packet; these ten are
 // told what they lost, in their drop counts and statistics.
 func TestServerStalls(t *testing.T) {
+	t.Parallel()
 	feedTest(t)
 	s := newTestServer(t, 256<<10, nil)
 	var readers []*feedReader

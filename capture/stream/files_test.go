@@ -19,6 +19,7 @@ import (
 // Files wait for the clients of a Server: who comes late and reads slowly has all packets, and the
 // interfaces that were described before he came.
 func TestFileInputServed(t *testing.T) {
+	t.Parallel()
 	const packets = 60_000 // which are several times as much as the log has
 	next := uint64(0)
 	serveFiles(t, [][]byte{testfile.Numbered(packets, 0, 1, "a", "b")}, Options{}, packets, func(p *capture.Packet, source string) {
@@ -31,6 +32,7 @@ func TestFileInputServed(t *testing.T) {
 
 // A packet of a file may be as long as a block can be, and then it arrives, too.
 func TestFileInputServedLong(t *testing.T) {
+	t.Parallel()
 	lengths := []int{600, pcapng.MaxBlock, 601, 602, 603, pcapng.MaxBlock - 1, 604, pcapng.MaxBlock, 605}
 	stored := make([][]byte, 2) // files, so that short and long packets are read together
 	for i := range stored {

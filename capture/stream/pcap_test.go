@@ -21,6 +21,7 @@ import (
 // A client of a stream of pcap gets a header and packets, and nothing else, also from several
 // interfaces.
 func TestServerPCAP(t *testing.T) {
+	t.Parallel()
 	feedTest(t)
 	const packets = 60_000 // which are several times as much as the log has
 	stored := testfile.Numbered(packets, 0, 1, "a", "b")
@@ -80,6 +81,7 @@ func TestServerPCAP(t *testing.T) {
 
 // A client that is too slow loses whole packets, so that its stream can be read on.
 func TestFeedLogPCAP(t *testing.T) {
+	t.Parallel()
 	feedTest(t)
 	l := newFeedLog(4096, 1)
 	l.asPCAP = true
@@ -110,6 +112,7 @@ func TestFeedLogPCAP(t *testing.T) {
 
 // Packets of another link type are refused, when the session begins or when they come.
 func TestPCAPLinkType(t *testing.T) {
+	t.Parallel()
 	feedTest(t)
 	wlan := pcapng.AppendSection(nil, &pcapng.Section{})
 	wlan = pcapng.AppendInterface(wlan, &pcapng.Interface{Name: "wlan0", LinkType: 105})

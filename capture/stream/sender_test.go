@@ -178,6 +178,7 @@ func (s *testSender) checkArrived(t *testing.T, a capture.Account, received uint
 // Whatever the other end of a Sender does, the account has as captured what its kernel has got, and
 // not what was lost in the one here.
 func TestSenderAccount(t *testing.T) {
+	t.Parallel()
 	feedTest(t)
 	for _, secure := range []bool{false, true} {
 		for name, test := range map[string]func(*testing.T, *testSender, *net.TCPConn, net.Conn){
@@ -243,6 +244,7 @@ func TestSenderAccount(t *testing.T) {
 			},
 		} {
 			t.Run(fmt.Sprintf("%s, TLS %v", name, secure), func(t *testing.T) {
+				t.Parallel()
 				s, socket, conn := newTestSender(t, secure)
 				test(t, s, socket, conn)
 			})
@@ -294,6 +296,7 @@ func checkNotice(t *testing.T, s *testSender, words string) {
 // While a session runs, the account of a Sender says what was lost: no number ever falls, and a
 // notice says it.
 func TestSenderLive(t *testing.T) {
+	t.Parallel()
 	s, peer, _ := newTestSender(t, false)
 	received := s.stand(t, peer)
 	var before capture.Account
@@ -346,6 +349,7 @@ func TestSenderLive(t *testing.T) {
 
 // Notices of a connection that never lasts, and of a reader that is always too slow, become rare.
 func TestSenderTeller(t *testing.T) {
+	t.Parallel()
 	feedTest(t)
 	began := time.Unix(1e9, 0)
 	for _, test := range []struct {
@@ -402,6 +406,7 @@ func TestSenderTeller(t *testing.T) {
 
 // A Sender that cannot connect, or whose connections do not last, tries more and more rarely.
 func TestSenderBacksOff(t *testing.T) {
+	t.Parallel()
 	feedTest(t)
 	pause, total := firstRedial, time.Duration(0)
 	for range 20 {
@@ -423,6 +428,7 @@ func TestSenderBacksOff(t *testing.T) {
 // With TLS, packets of a batch that was not taken as a whole have not arrived: nobody can read a
 // part of a record.
 func TestFeedClientPartOfBatch(t *testing.T) {
+	t.Parallel()
 	feedTest(t)
 	web := httptest.NewTLSServer(nil) // has a certificate
 	web.Close()
@@ -449,6 +455,7 @@ func TestFeedClientPartOfBatch(t *testing.T) {
 
 // If nobody listens at the address, NewSender says so, and what to do, before anything is captured.
 func TestSenderRefused(t *testing.T) {
+	t.Parallel()
 	feedTest(t)
 	socket, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {

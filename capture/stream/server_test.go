@@ -93,6 +93,7 @@ func TestServerHostile(t *testing.T) {
 // A client that goes while nothing comes is noticed, and then nothing is encoded any more. One that
 // only sends nothing more stays.
 func TestServerClientGoes(t *testing.T) {
+	t.Parallel()
 	feedTest(t)
 	s := newTestServer(t, 64<<10, nil)
 	goes, stays := connect(t, s.address, 0), connect(t, s.address, 0)
@@ -206,6 +207,7 @@ func TestServerHostileTLS(t *testing.T) {
 // A client that has sent something gets everything all the same, however late it reads. One that
 // has not read by the end has lost what its kernel did not get.
 func TestServerTail(t *testing.T) {
+	t.Parallel()
 	s := newTestServer(t, 8<<20, nil)
 	late, never := newFeedReader(t, s.address, 0), connect(t, s.address, 0)
 	testnet.WaitFor(t, "the clients to join", func() bool { return s.Account().Connected == 2 })
@@ -267,6 +269,7 @@ func packetsIn(t *testing.T, conn io.Reader) (packets uint64) {
 // Strangers who begin TLS handshakes and never end them keep nobody out, and are bounded, also one
 // address by itself.
 func TestServerHandshakes(t *testing.T) {
+	t.Parallel()
 	feedTest(t)
 	web := httptest.NewTLSServer(nil) // has a certificate
 	defer web.Close()

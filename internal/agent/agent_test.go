@@ -76,6 +76,7 @@ func receive(t testing.TB, conn *net.UDPConn) (kinds []uint32, length int) {
 // discarded, in datagrams that are no longer than they may be, however long the packet is. Packets
 // that make none are taken, too.
 func TestSamples(t *testing.T) {
+	t.Parallel()
 	conn := listen(t)
 	a := begun(t, Options{Collector: conn.LocalAddr().String(), Header: 9000}, description())
 	data := make([]byte, 9000)
@@ -114,6 +115,7 @@ func TestSamples(t *testing.T) {
 // Both directions of an interface are one data source: its samples are numbered together, and the
 // pool is that of both. What was sent has an interface where it goes, and none where it came in.
 func TestDirections(t *testing.T) {
+	t.Parallel()
 	conn := listen(t)
 	a := begun(t, Options{Collector: conn.LocalAddr().String()}, description())
 	for _, source := range []int{2, 3} {
@@ -143,6 +145,7 @@ func TestDirections(t *testing.T) {
 
 // A flow sample says where a packet goes, as far as that is known.
 func TestOutput(t *testing.T) {
+	t.Parallel()
 	d := description()
 	a := Agent{description: d, sampled: make(map[direction]bool), known: make(map[int]*dataSource)}
 	a.add(d.Sources)
@@ -173,6 +176,7 @@ func TestOutput(t *testing.T) {
 
 // Samples do not wait for others for long, and many of them fill a datagram.
 func TestFlush(t *testing.T) {
+	t.Parallel()
 	conn := listen(t)
 	a := begun(t, Options{Collector: conn.LocalAddr().String()}, description())
 	one := []capture.Packet{{Facts: &capture.Facts{WireLen: 200}, Data: make([]byte, 200)}}
@@ -207,6 +211,7 @@ func TestFlush(t *testing.T) {
 
 // What the socket does not take is lost, and counted as refused and in the drops of later samples.
 func TestNotTaken(t *testing.T) {
+	t.Parallel()
 	var notices []error
 	a := begun(t, Options{Collector: listen(t).LocalAddr().String(), Notice: func(err error) { notices = append(notices, err) }}, description())
 	a.collector.write = func(uintptr) bool {
@@ -236,6 +241,7 @@ func TestNotTaken(t *testing.T) {
 
 // A notification that the socket does not take is counted in the next one of its source.
 func TestDiscardsNotTaken(t *testing.T) {
+	t.Parallel()
 	conn := listen(t)
 	a := begun(t, Options{Collector: conn.LocalAddr().String()}, description())
 	dropped := []capture.Packet{{Facts: &capture.Facts{Source: 1, Verdict: capture.Drop, WireLen: 60}, Data: make([]byte, 60)}}
@@ -265,6 +271,7 @@ func TestDiscardsNotTaken(t *testing.T) {
 
 // A datagram that finds out that one before it was refused is sent all the same.
 func TestBounced(t *testing.T) {
+	t.Parallel()
 	// The agent sends from 127.0.0.1, whose port may be this one. On the same address it would then
 	// be the collector itself, and nothing would be refused.
 	gone, err := net.ListenUDP("udp4", &net.UDPAddr{IP: net.IPv4(127, 0, 0, 2)})
@@ -309,6 +316,7 @@ func waitForError(t *testing.T, c *collector) {
 // A discarded packet's notification says how many there are not, because one in 10 is drawn, and
 // because some of these were lost. What still waits at the end is sent.
 func TestUnnoticed(t *testing.T) {
+	t.Parallel()
 	conn := listen(t)
 	d := description()
 	d.Options.Sample = 10
@@ -342,6 +350,7 @@ func TestUnnoticed(t *testing.T) {
 // sample: those are of the packets that the interface receives. The notifications tell of the
 // packets that were not drawn.
 func TestStackDrops(t *testing.T) {
+	t.Parallel()
 	conn := listen(t)
 	d := description()
 	d.Sources = append([]capture.Source{{Name: "a", Hook: capture.StackDrop, Index: 7}}, d.Sources...)
@@ -391,6 +400,7 @@ func TestStackDrops(t *testing.T) {
 
 // When the collector's name means another address, datagrams go there.
 func TestTurn(t *testing.T) {
+	t.Parallel()
 	first, second := listen(t), listen(t)
 	a, err := Open(Options{Collector: first.LocalAddr().String()})
 	if err != nil {
@@ -413,6 +423,7 @@ func TestTurn(t *testing.T) {
 
 // The agent's address is that towards the collector, or what was asked for.
 func TestAddress(t *testing.T) {
+	t.Parallel()
 	collector := listen(t).LocalAddr().String()
 	for _, tt := range []struct{ asked, want netip.Addr }{
 		{netip.Addr{}, netip.MustParseAddr("127.0.0.1")},
@@ -427,6 +438,7 @@ func TestAddress(t *testing.T) {
 
 // By IPv6, too, and the agent's address is one.
 func TestIPv6(t *testing.T) {
+	t.Parallel()
 	conn, err := net.ListenUDP("udp6", &net.UDPAddr{IP: net.IPv6loopback})
 	if err != nil {
 		t.Skipf("no IPv6 here: %v", err)
@@ -450,6 +462,7 @@ func TestIPv6(t *testing.T) {
 
 // The counters of an interface are sent, and those of one that does not exist are not.
 func TestCounters(t *testing.T) {
+	t.Parallel()
 	conn := listen(t)
 	lo, err := net.InterfaceByName("lo")
 	if err != nil {
@@ -492,6 +505,7 @@ func TestNoAllocations(t *testing.T) {
 
 // With --drops, what an XDP program drops has a notification alone, too.
 func TestDropsOfProgram(t *testing.T) {
+	t.Parallel()
 	d := description()
 	d.Options.StackDrops = true
 	a := begun(t, Options{Collector: listen(t).LocalAddr().String()}, d)

@@ -50,6 +50,7 @@ func says(t *testing.T, err error, words ...string) {
 
 // An older file is emptied by Begin and not before, and a new one is removed unless it was begun.
 func TestBegin(t *testing.T) {
+	t.Parallel()
 	older, made := filepath.Join(t.TempDir(), "older"), filepath.Join(t.TempDir(), "made")
 	mustWrite(t, older, "precious")
 	for _, path := range []string{older, made} {
@@ -81,6 +82,7 @@ func TestBegin(t *testing.T) {
 
 // A second Open of the same file is refused, under whatever name, and leaves the file alone.
 func TestLock(t *testing.T) {
+	t.Parallel()
 	path := filepath.Join(t.TempDir(), "out")
 	f := mustOpen(t, path)
 	f.Begin()
@@ -108,6 +110,7 @@ func TestLock(t *testing.T) {
 
 // Check finds what others do to the file.
 func TestCheck(t *testing.T) {
+	t.Parallel()
 	for _, test := range []struct {
 		name    string
 		do      func(path string) error
@@ -166,6 +169,7 @@ func TestCheck(t *testing.T) {
 // A file that is removed while it is checked is never said to be renamed, because nobody would find
 // its packets.
 func TestCheckMeanwhileRemoved(t *testing.T) {
+	t.Parallel()
 	for range 300 {
 		path := filepath.Join(t.TempDir(), "out")
 		f := mustOpen(t, path)
@@ -188,6 +192,7 @@ func TestCheckMeanwhileRemoved(t *testing.T) {
 
 // A file that is no longer at its path is not removed there.
 func TestCloseRemovesOwnFileOnly(t *testing.T) {
+	t.Parallel()
 	path := filepath.Join(t.TempDir(), "out")
 	f := mustOpen(t, path)
 	if err := os.Remove(path); err != nil {
@@ -202,6 +207,7 @@ func TestCloseRemovesOwnFileOnly(t *testing.T) {
 
 // A symbolic link to nothing is named as such, and nothing is made at its other end.
 func TestDanglingLink(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	target, link := filepath.Join(dir, "target"), filepath.Join(dir, "link")
 	if err := os.Symlink(target, link); err != nil {
@@ -270,6 +276,7 @@ func TestSticky(t *testing.T) {
 
 // What is to be written on a disk that fails shows in Finish only.
 func TestFinishDiskFails(t *testing.T) {
+	t.Parallel()
 	path := filepath.Join(testnet.MustFailingDisk(t), "out")
 	f := mustOpen(t, path)
 	defer f.Close()
@@ -286,6 +293,7 @@ func TestFinishDiskFails(t *testing.T) {
 // A pipe's reader that goes away is noticed also when nothing is written. What is not a regular
 // file is neither locked nor emptied.
 func TestPipe(t *testing.T) {
+	t.Parallel()
 	path := filepath.Join(t.TempDir(), "pipe")
 	if err := unix.Mkfifo(path, 0o600); err != nil {
 		t.Fatal(err)
@@ -316,6 +324,7 @@ func TestPipe(t *testing.T) {
 
 // A file that somebody else has opened is theirs: it may be removed, or have more in it.
 func TestOpened(t *testing.T) {
+	t.Parallel()
 	path := filepath.Join(t.TempDir(), "out")
 	mustWrite(t, path, "before ")
 	theirs, err := os.OpenFile(path, os.O_WRONLY|os.O_APPEND, 0)
@@ -343,6 +352,7 @@ func TestOpened(t *testing.T) {
 
 // Where no file can be made, the error says what helps: room, or another directory.
 func TestNoRoomToOpen(t *testing.T) {
+	t.Parallel()
 	testnet.RequireRoot(t)
 	for _, test := range []struct {
 		options  string
@@ -369,6 +379,7 @@ func TestNoRoomToOpen(t *testing.T) {
 
 // Free space is counted in fragments, where a file system has them, and else in blocks.
 func TestFreeBytes(t *testing.T) {
+	t.Parallel()
 	for _, test := range []struct {
 		s    unix.Statfs_t
 		want int64

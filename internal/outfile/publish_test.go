@@ -12,6 +12,7 @@ import (
 // Of two files, of which one will replace the other, whoever comes second is refused, and leaves
 // nothing behind.
 func TestRivals(t *testing.T) {
+	t.Parallel()
 	for _, test := range []struct{ first, second Options }{
 		{Options{}, Options{Atomic: true}},
 		{Options{Atomic: true}, Options{}},
@@ -42,6 +43,7 @@ func TestRivals(t *testing.T) {
 
 // With New nothing that is there is written over, also not what came while the file was written.
 func TestNew(t *testing.T) {
+	t.Parallel()
 	path := filepath.Join(t.TempDir(), "out")
 	for _, there := range []string{path, path + Partial} {
 		mustWrite(t, there, "earlier")
@@ -70,6 +72,7 @@ func TestNew(t *testing.T) {
 
 // Where there must be a regular file, a FIFO that nobody reads from is refused and not waited for.
 func TestRegular(t *testing.T) {
+	t.Parallel()
 	path := filepath.Join(t.TempDir(), "out")
 	if err := unix.Mkfifo(path, 0o600); err != nil {
 		t.Fatal(err)

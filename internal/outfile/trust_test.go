@@ -15,6 +15,7 @@ import (
 // A Trust without links opens what is at the path itself, makes what is not there, and goes by no
 // link, wherever in the path it stands.
 func TestTrustNoLinks(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	file, second := filepath.Join(dir, "file"), filepath.Join(dir, "second")
 	mustWrite(t, file, "text")
@@ -72,6 +73,7 @@ func TestTrustNoLinks(t *testing.T) {
 
 // A Trust with owners opens no file of another user, but devices of anybody.
 func TestTrustOwners(t *testing.T) {
+	t.Parallel()
 	testnet.RequireRoot(t)
 	path := filepath.Join(t.TempDir(), "file")
 	mustWrite(t, path, "text")
@@ -95,6 +97,7 @@ func TestTrustOwners(t *testing.T) {
 
 // To try a directory leaves nothing there, also where it fails.
 func TestTryDirectory(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	if err := TryDirectory(dir); err != nil {
 		t.Error(err)
@@ -107,6 +110,7 @@ func TestTryDirectory(t *testing.T) {
 
 // To try a file changes neither it nor what is in its place.
 func TestTryFile(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	file, empty := filepath.Join(dir, "file"), filepath.Join(dir, "empty")
 	mustWrite(t, file, "text")

@@ -34,6 +34,7 @@ func bothRuntimes(t *testing.T) (root string) {
 
 // The pods of all runtimes are there, each once, with their network namespaces, but no containers.
 func TestRead(t *testing.T) {
+	t.Parallel()
 	got, err := read(bothRuntimes(t))
 	want := []Pod{
 		{"default", "db-0", gone},
@@ -49,6 +50,7 @@ func TestRead(t *testing.T) {
 
 // Without a runtime the error says which directories were looked for.
 func TestReadNoRuntime(t *testing.T) {
+	t.Parallel()
 	root := t.TempDir()
 	all, err := read(root)
 	if !errors.Is(err, ErrNoRuntime) || all != nil {
@@ -69,6 +71,7 @@ func TestReadNoRuntime(t *testing.T) {
 
 // Of the sandboxes of a pod that was started again, the newest counts.
 func TestReadStartedAgain(t *testing.T) {
+	t.Parallel()
 	root := t.TempDir()
 	for i, id := range []string{"b", "c", "a"} {
 		podstest.Containerd(t, root, "run/containerd", podstest.Pod{Namespace: "default", Name: "web", ID: id, Netns: gone + id})
@@ -86,6 +89,7 @@ func TestReadStartedAgain(t *testing.T) {
 
 // Damaged, huge and odd files do not hide other pods, and are reported.
 func TestReadDamaged(t *testing.T) {
+	t.Parallel()
 	testnet.SkipEmulated(t)
 	sandbox := func(annotations, linux string) string {
 		return `{"annotations":{"io.kubernetes.cri.container-type":"sandbox"` + annotations + `},"linux":` + linux + `}`
@@ -131,6 +135,7 @@ func TestReadDamaged(t *testing.T) {
 
 // What is not a file, or does not exist yet, is passed over, and the error says how many there are.
 func TestReadOddFiles(t *testing.T) {
+	t.Parallel()
 	root := bothRuntimes(t)
 	dir := filepath.Join(root, places[0].directory)
 	for _, sub := range []string{"being-made", "1/config.json", "2/config.json"} {
@@ -152,6 +157,7 @@ func TestReadOddFiles(t *testing.T) {
 
 // A user who may not read what a runtime keeps gets an error that says so.
 func TestReadPermission(t *testing.T) {
+	t.Parallel()
 	testnet.RequireRoot(t)
 	root := bothRuntimes(t)
 	for dir := root; dir != os.TempDir() && dir != "/"; dir = filepath.Dir(dir) {

@@ -15,6 +15,7 @@ import (
 // The table of system calls is one for each architecture that there are packages for, has no name
 // that none of them knows, and names nothing twice.
 func TestCalls(t *testing.T) {
+	t.Parallel()
 	works := []Work{Files, BPF, Tracing, Accepting, Sending}
 	for _, architecture := range []string{"amd64", "arm64"} {
 		for _, work := range append([][]Work{nil, works}, []Work{Files, BPF}, []Work{BPF, Tracing, Accepting}) {
@@ -64,6 +65,7 @@ func TestCalls(t *testing.T) {
 // Where a call's first argument decides, threads are made and no processes, and sockets of the
 // process's work alone.
 func TestCallArguments(t *testing.T) {
+	t.Parallel()
 	here, err := arch.GetInfo("")
 	if err != nil {
 		t.Fatal(err)

@@ -84,6 +84,7 @@ func TestMayWrite(t *testing.T) {
 // In As a file is made and a link followed as the user, and the thread is as before then, also
 // where the call fails.
 func TestAs(t *testing.T) {
+	t.Parallel()
 	testnet.RequireRoot(t)
 	dir := place(t, 1234)
 	secret, link := dir+"/secret", dir+"/inside/link"

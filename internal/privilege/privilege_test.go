@@ -227,6 +227,7 @@ const nobody = 65534
 // All threads lose everything but what the sandbox has, and so do the processes that are started
 // in it.
 func TestEnter(t *testing.T) {
+	t.Parallel()
 	testnet.RequireRoot(t)
 	if LandlockABI() == 0 {
 		t.Skip("this kernel has no Landlock")

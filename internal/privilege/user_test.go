@@ -49,6 +49,7 @@ func TestCaller(t *testing.T) {
 }
 
 func TestOwner(t *testing.T) {
+	t.Parallel()
 	testnet.RequireRoot(t)
 	dir := t.TempDir()
 	for _, test := range []struct {
@@ -73,6 +74,7 @@ func TestOwner(t *testing.T) {
 }
 
 func TestLookUp(t *testing.T) {
+	t.Parallel()
 	if u, err := LookUp("root"); err != nil || u.UID != 0 || u.GID != 0 {
 		t.Errorf("root is %v, %v", u, err)
 	}
