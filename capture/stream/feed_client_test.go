@@ -10,7 +10,6 @@ import (
 	"encoding/hex"
 	"io"
 	"net"
-	"net/http/httptest"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -48,8 +47,6 @@ func (c *lateConn) pass() {
 func TestFeedClientKeyUpdate(t *testing.T) {
 	t.Parallel()
 	feedTest(t)
-	web := httptest.NewTLSServer(nil) // has a certificate
-	web.Close()
 	here, there := net.Pipe()
 	defer here.Close()
 	defer there.Close()
@@ -59,7 +56,8 @@ func TestFeedClientKeyUpdate(t *testing.T) {
 	peer := tls.Client(there, &tls.Config{InsecureSkipVerify: true, KeyLogWriter: &keys})
 	shaken := make(chan error, 1)
 	go func() { shaken <- peer.Handshake() }()
-	config := &tls.Config{Certificates: web.TLS.Certificates, MinVersion: tls.VersionTLS13, SessionTicketsDisabled: true}
+	config := withCertificate()
+	config.SessionTicketsDisabled = true
 	if err := conn.secure(t.Context(), tls.Server(conn.socket, config)); err != nil {
 		t.Fatal(err)
 	}

@@ -2,6 +2,7 @@ package stream
 
 import (
 	"bytes"
+	"encoding/binary"
 	"math/rand"
 	"net"
 	"slices"
@@ -149,5 +150,36 @@ func TestFeedClientLateSources(t *testing.T) {
 	arrived, open := c.progress(l)
 	if want := []uint64{0, 3}; !slices.Equal(open, want) || arrived.Total() != (capture.Account{}) {
 		t.Errorf("%+v have arrived and %v wait, want %v", arrived, open, want)
+	}
+}
+
+// A client that is too slow loses whole packets, so that its stream can be read on.
+func TestFeedLogPCAP(t *testing.T) {
+	t.Parallel()
+	feedTest(t)
+	l := newFeedLog(4096, 1)
+	l.asPCAP = true
+	c := l.join()
+	var packet []byte
+	for i := range uint64(200) {
+		data := binary.BigEndian.AppendUint64(nil, i)
+		packet = pcapng.AppendPacket(packet[:0], &pcapng.Packet{Time: i * 1000, WireLen: 100, Data: data})
+		l.add(packet, []sent{{end: int64(len(packet)), bytes: 8}})
+	}
+	got := l.take(c, nil, 1<<20)
+	const size = 16 + 8
+	if n := uint64(len(got) / size); n == 0 || n == 200 || len(got)%size != 0 || c.lost.Total().Lost != 200-n {
+		t.Fatalf("%d bytes, %+v", len(got), c.lost)
+	}
+	for i := 200 - uint64(len(got)/size); i < 200; i++ {
+		record := got[:size]
+		got = got[size:]
+		le := binary.LittleEndian
+		if le.Uint32(record[4:]) != uint32(i) || le.Uint32(record[8:]) != 8 || le.Uint32(record[12:]) != 100 || binary.BigEndian.Uint64(record[16:]) != i {
+			t.Fatalf("packet %d: %x", i, record)
+		}
+	}
+	if rest := l.describeRest(c, nil); len(rest) > 0 {
+		t.Errorf("%d bytes at the end", len(rest))
 	}
 }

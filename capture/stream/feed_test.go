@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io"
 	"net"
+	"net/http/httptest"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -51,22 +52,36 @@ type testServer struct {
 	written atomic.Uint64 // packets
 }
 
-// newTestServer begins a server, with TLS if there is a configuration for it.
-func newTestServer(t *testing.T, logSize int, config *tls.Config) *testServer {
-	t.Helper()
-	return newPatientServer(t, logSize, config, handshakePatience)
-}
-
-// newPatientServer is newTestServer with this time for a TLS handshake. It is an argument, since a
-// server that has begun reads it in goroutines of its own.
-func newPatientServer(t *testing.T, logSize int, config *tls.Config, patience time.Duration) *testServer {
+// listen listens on a port of loopback.
+func listen(t *testing.T) net.Listener {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	address := l.Addr().String()
-	s := &testServer{Server: NewServer(l, config, Options{}), address: address, sent: make(capture.Accounts, 2)}
+	t.Cleanup(func() { l.Close() })
+	return l
+}
+
+// withCertificate is a configuration of TLS for the side that is connected to, and anyCertificate
+// one for the other side.
+func withCertificate() *tls.Config {
+	web := httptest.NewTLSServer(nil)
+	defer web.Close()
+	return &tls.Config{Certificates: web.TLS.Certificates, MinVersion: tls.VersionTLS13}
+}
+
+var anyCertificate = &tls.Config{InsecureSkipVerify: true, MinVersion: tls.VersionTLS13}
+
+// newTestServer begins a server. A TLS handshake may take `patience`; 0 = no TLS.
+func newTestServer(t *testing.T, logSize int, patience time.Duration) *testServer {
+	t.Helper()
+	l := listen(t)
+	var config *tls.Config
+	if patience > 0 {
+		config = withCertificate()
+	}
+	s := &testServer{Server: NewServer(l, config, Options{}), address: l.Addr().String(), sent: make(capture.Accounts, 2)}
 	s.patience = patience
 	d := describeTwo()
 	d.Accounts = func() (capture.Accounts, error) {
@@ -248,7 +263,7 @@ func (s *testServer) losing() (clients int) {
 func TestServerStalls(t *testing.T) {
 	t.Parallel()
 	feedTest(t)
-	s := newTestServer(t, 256<<10, nil)
+	s := newTestServer(t, 256<<10, 0)
 	var readers []*feedReader
 	for i := range 50 {
 		buffer := 0

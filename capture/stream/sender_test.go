@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"net"
-	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
@@ -31,18 +30,11 @@ type testSender struct {
 // newTestSender begins a sender, and returns the other end of its first connection.
 func newTestSender(t *testing.T, secure bool) (*testSender, *net.TCPConn, net.Conn) {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { l.Close() })
+	l := listen(t)
 	s := &testSender{listener: l.(*net.TCPListener), notices: make(chan error, 100), sent: make(capture.Accounts, 2)}
 	var config *tls.Config
 	if secure {
-		web := httptest.NewTLSServer(nil) // has a certificate
-		web.Close()
-		s.secure = &tls.Config{Certificates: web.TLS.Certificates, MinVersion: tls.VersionTLS13}
-		config = &tls.Config{InsecureSkipVerify: true, MinVersion: tls.VersionTLS13}
+		s.secure, config = withCertificate(), anyCertificate
 	}
 	type end struct {
 		socket *net.TCPConn
@@ -53,6 +45,7 @@ func newTestSender(t *testing.T, secure bool) (*testSender, *net.TCPConn, net.Co
 		socket, conn := s.accept(t)
 		accepted <- end{socket, conn}
 	}()
+	var err error
 	if s.Sender, err = NewSender(l.Addr().String(), config, func(err error) { s.notices <- err }, Options{}); err != nil {
 		t.Fatal(err)
 	}
@@ -430,17 +423,17 @@ func TestSenderBacksOff(t *testing.T) {
 func TestFeedClientPartOfBatch(t *testing.T) {
 	t.Parallel()
 	feedTest(t)
-	web := httptest.NewTLSServer(nil) // has a certificate
-	web.Close()
+	config := withCertificate()
+	config.SessionTicketsDisabled = true
 	here, there := net.Pipe()
 	go func() {
 		defer there.Close()
-		if tls.Server(there, &tls.Config{Certificates: web.TLS.Certificates, SessionTicketsDisabled: true}).Handshake() == nil {
+		if tls.Server(there, config).Handshake() == nil {
 			io.ReadFull(there, make([]byte, 30_000))
 		}
 	}()
 	conn := newFeedConn(here)
-	if err := conn.secure(t.Context(), tls.Client(conn.socket, &tls.Config{InsecureSkipVerify: true})); err != nil {
+	if err := conn.secure(t.Context(), tls.Client(conn.socket, anyCertificate)); err != nil {
 		t.Fatal(err)
 	}
 	var packets []sent
