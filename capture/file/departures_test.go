@@ -1,7 +1,6 @@
 package file
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"os"
@@ -11,7 +10,6 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/gopacket/gopacket/pcapgo"
 	"golang.org/x/sys/unix"
 
 	"github.com/xdpcap/xdpcap/capture"
@@ -49,10 +47,7 @@ func TestDepartures(t *testing.T) {
 	run := func(name string, limit, room int64) (before, size int64) {
 		t.Helper()
 		path := filepath.Join(t.TempDir(), "out.pcapng")
-		f, err := OpenSeries(Rotation{Path: func(Place) string { return path }, MaxBytes: limit}, Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		f := mustSeries(t, Rotation{Path: func(Place) string { return path }, MaxBytes: limit})
 		if room > 0 {
 			f.present.stream.out = &narrow{File: f.present.file, room: room}
 		}
@@ -68,16 +63,8 @@ func TestDepartures(t *testing.T) {
 			}
 			return []int{1}
 		}
-		if err := f.Begin(d); err != nil {
-			t.Fatal(err)
-		}
-		for source := range uint16(2) {
-			data := packetOf(600, 0)
-			err = errors.Join(err, f.Write([]capture.Packet{{Facts: &capture.Facts{WireLen: 600, Source: source}, Data: data}}))
-		}
-		if err = errors.Join(err, f.Flush()); err != nil {
-			t.Fatal(err)
-		}
+		mustBegin(t, f, d)
+		mustWrite(t, f, packetFrom(0, 600), packetFrom(1, 600))
 		testnet.WaitFor(t, "the packets", func() bool { return f.present.stream.takenNow().Total().Captured == 2 })
 		before = f.Size()
 		gone.Store(true)
@@ -108,10 +95,7 @@ func TestDeparturesLimit(t *testing.T) {
 	t.Parallel()
 	const interfaces = 60 // which would reserve nearly the whole limit
 	path := filepath.Join(t.TempDir(), "out.pcapng")
-	f, err := OpenSeries(Rotation{Path: func(Place) string { return path }, MaxBytes: (interfaces + 4) * trailerRoom}, Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	f := mustSeries(t, Rotation{Path: func(Place) string { return path }, MaxBytes: (interfaces + 4) * trailerRoom})
 	var come, known atomic.Int64
 	final := make(capture.Accounts, 2+interfaces)
 	d := describeTwo()
@@ -132,16 +116,10 @@ func TestDeparturesLimit(t *testing.T) {
 		}
 		return left
 	}
-	if err := f.Begin(d); err != nil {
-		t.Fatal(err)
-	}
+	mustBegin(t, f, d)
 	for i := range int64(interfaces) {
 		come.Store(i + 1)
-		data := packetOf(60, 0)
-		err := f.Write([]capture.Packet{{Facts: &capture.Facts{WireLen: 60, Source: uint16(2 + i)}, Data: data}})
-		if err = errors.Join(err, f.Flush()); err != nil {
-			t.Fatalf("interface %d: %v", i+1, err)
-		}
+		mustWrite(t, f, packetFrom(uint16(2+i), 60))
 		testnet.WaitFor(t, "its statistics", func() bool {
 			f.writer.queue.wake()
 			return known.Load() == i+1 || f.Flush() != nil
@@ -159,10 +137,7 @@ func TestDeparturesLimit(t *testing.T) {
 func TestDeparturesInHeader(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	f, err := OpenSeries(Rotation{Path: func(p Place) string { return filepath.Join(dir, fmt.Sprint(p.Number)) }, Packets: 2}, Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	f := mustSeries(t, Rotation{Path: func(p Place) string { return filepath.Join(dir, fmt.Sprint(p.Number)) }, Packets: 2})
 	final := capture.Accounts{{Seen: 1, Captured: 1}, {Seen: 2, Captured: 2}}
 	var gone, looked atomic.Bool
 	d := describeTwo()
@@ -176,18 +151,8 @@ func TestDeparturesInHeader(t *testing.T) {
 		}
 		return []int{0}
 	}
-	if err := f.Begin(d); err != nil {
-		t.Fatal(err)
-	}
-	write := func(source uint16) {
-		t.Helper()
-		data := packetOf(60, 0)
-		err := f.Write([]capture.Packet{{Facts: &capture.Facts{WireLen: 60, Source: source}, Data: data}})
-		if err = errors.Join(err, f.Flush()); err != nil {
-			t.Fatal(err)
-		}
-	}
-	write(0)
+	mustBegin(t, f, d)
+	mustWrite(t, f, packetFrom(0, 60))
 	// The look writes the statistics of the interface only if the file has its packet by then.
 	testnet.WaitFor(t, "the packet", func() bool { return f.present.stream.takenNow().Total().Captured == 1 })
 	gone.Store(true)
@@ -195,8 +160,7 @@ func TestDeparturesInHeader(t *testing.T) {
 		f.writer.queue.wake()
 		return looked.Load()
 	})
-	write(1)
-	write(1)
+	mustWrite(t, f, packetFrom(1, 60), packetFrom(1, 60))
 	if _, err := f.End(final); err != nil {
 		t.Fatal(err)
 	}
@@ -206,13 +170,7 @@ func TestDeparturesInHeader(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		r, err := pcapgo.NewNgReader(bytes.NewReader(data), pcapgo.DefaultNgReaderOptions)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for err == nil {
-			_, _, err = r.ReadPacketData()
-		}
+		r, _ := mustRead(t, fmt.Sprint("file ", number), data)
 		for i := range r.NInterfaces() {
 			ifi, err := r.Interface(i)
 			if err != nil {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -83,35 +84,44 @@ func TestRotationNext(t *testing.T) {
 	}
 }
 
-// readBack returns what a capture file of this name has in it, without compression.
-func readBack(t *testing.T, path string) []byte {
+func rawFile(t *testing.T, path string) []byte {
 	t.Helper()
 	raw, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)
 	}
-	var plain bytes.Buffer
-	switch _, c := FormatByName(path); c {
-	case Gzip:
-		r, failed := gzip.NewReader(bytes.NewReader(raw))
-		if failed != nil {
-			t.Fatal(failed)
-		}
-		_, err = plain.ReadFrom(r)
-	case Zstd:
-		r, failed := zstd.NewReader(bytes.NewReader(raw), zstd.WithDecoderConcurrency(1))
-		if failed != nil {
-			t.Fatal(failed)
-		}
-		defer r.Close()
-		_, err = plain.ReadFrom(r)
-	default:
+	return raw
+}
+
+// readBack returns what a file has in it, without compression.
+func readBack(t *testing.T, path string, c Compression) []byte {
+	t.Helper()
+	raw := rawFile(t, path)
+	if c == NoCompression {
 		return raw
 	}
+	open := func(b []byte) (io.Reader, error) { return gzip.NewReader(bytes.NewReader(b)) }
+	if c == Zstd {
+		open = func(b []byte) (io.Reader, error) {
+			return zstd.NewReader(bytes.NewReader(b), zstd.WithDecoderConcurrency(1))
+		}
+	}
+	r, err := open(raw)
+	if err != nil {
+		t.Fatalf("%s: %v", path, err)
+	}
+	plain, err := io.ReadAll(r)
 	if err != nil {
 		t.Errorf("%s: %v", path, err)
 	}
-	return plain.Bytes()
+	return plain
+}
+
+// packetsIn returns how many packets a file has, by its name.
+func packetsIn(t *testing.T, path string) uint64 {
+	t.Helper()
+	format, c := FormatByName(path)
+	return countPackets(format, readBack(t, path, c))
 }
 
 // writeSeries writes packets, one each millisecond, to a series, and returns the paths of its
@@ -221,12 +231,12 @@ func TestSeries(t *testing.T) {
 				if !slices.IsSorted(paths) || test.files > 0 && len(paths) != test.files || test.files == 0 && len(paths) < 2 {
 					t.Errorf("want %d files: %v", test.files, paths)
 				}
-				format, _ := FormatByName(name)
+				format, compression := FormatByName(name)
 				last, n := int64(0), uint64(0)
 				for _, path := range paths {
 					first := int64(0)
 					in := uint64(0)
-					if err := forPackets(format, readBack(t, path), func(ns int64) {
+					if err := forPackets(format, readBack(t, path, compression), func(ns int64) {
 						if last != 0 && ns-last != int64(time.Millisecond) {
 							t.Errorf("%s: packet %d is %v behind the one before", path, n, time.Duration(ns-last))
 						}
@@ -278,7 +288,7 @@ func TestSeriesEnough(t *testing.T) {
 					t.Fatal(err)
 				}
 				size += info.Size()
-				n += countPackets(PCAPNG, readBack(t, path))
+				n += packetsIn(t, path)
 			}
 			if n != got.Captured || test.rotation.MaxBytes > 0 && size > test.rotation.MaxBytes {
 				t.Errorf("%+v: %d packets and %d bytes in the files, account %+v", test.rotation, n, size, got)
@@ -343,7 +353,7 @@ func TestSeriesLeavesFree(t *testing.T) {
 			}
 			n, there := uint64(0), glob(t, dir)
 			for _, path := range there {
-				n += countPackets(PCAPNG, readBack(t, path))
+				n += packetsIn(t, path)
 				if err := os.Remove(path); err != nil {
 					t.Fatal(err)
 				}
@@ -388,8 +398,7 @@ func TestSeriesRing(t *testing.T) {
 	if err != nil || own.Total().Captured != 1000 || len(paths) != 10 {
 		t.Errorf("%v, account %+v, %v", paths, own.Total(), err)
 	}
-	left, err := filepath.Glob(filepath.Join(dir, "*"))
-	if want := append(paths[7:], other); err != nil || !slices.Equal(left, want) {
+	if left, want := glob(t, dir), append(paths[7:], other); !slices.Equal(left, want) {
 		t.Errorf("files %v, want %v", left, want)
 	}
 	// Two names that are used in turn.
@@ -398,7 +407,7 @@ func TestSeriesRing(t *testing.T) {
 		t.Errorf("account %+v, %v", own.Total(), err)
 	}
 	for i := range 2 {
-		if n := countPackets(PCAPNG, readBack(t, filepath.Join(dir, fmt.Sprintf("turn%d", i)))); n != 100 {
+		if n := packetsIn(t, filepath.Join(dir, fmt.Sprintf("turn%d", i))); n != 100 {
 			t.Errorf("file %d has %d packets", i, n)
 		}
 	}
@@ -448,19 +457,13 @@ func TestSeriesAdopts(t *testing.T) {
 	} {
 		path := filepath.Join(dir, fmt.Sprintf("new%d", step.rotation.Keep))
 		step.rotation.Left, step.rotation.Path = left, func(Place) string { return path }
-		f, err := OpenSeries(step.rotation, Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer f.Close()
+		f := mustSeries(t, step.rotation)
 		if _, err := os.Stat(left[1]); err != nil {
 			t.Errorf("something was removed before the session began: %v", err)
 		}
 		d := describeTwo()
 		d.Options.Notice = func(err error) { t.Errorf("%+v: %v", step.rotation, err) }
-		if err := f.Begin(d); err != nil {
-			t.Fatal(err)
-		}
+		mustBegin(t, f, d)
 		want := append(slices.Clone(kept), path)
 		for _, name := range step.stay {
 			want = append(want, filepath.Join(dir, name))
@@ -492,14 +495,7 @@ func TestSeriesCannotRemove(t *testing.T) {
 			begin := func() {
 				d := describeTwo()
 				d.Options.Notice = func(err error) { notices = append(notices, err.Error()) }
-				f, err := OpenSeries(Rotation{Packets: 1e6, Keep: 2, Left: left, Path: func(Place) string { return filepath.Join(dir, "new") }}, Options{})
-				if err != nil {
-					t.Fatal(err)
-				}
-				defer f.Close()
-				if err := f.Begin(d); err != nil {
-					t.Fatal(err)
-				}
+				mustBegin(t, mustSeries(t, Rotation{Packets: 1e6, Keep: 2, Left: left, Path: func(Place) string { return filepath.Join(dir, "new") }}), d)
 			}
 			if test.name == "removed" {
 				for _, path := range left { // what is mounted on cannot be removed
@@ -603,14 +599,8 @@ func TestSeriesDiskFails(t *testing.T) {
 	dir := testnet.MustFailingDisk(t)
 	path := func(p Place) string { return filepath.Join(dir, fmt.Sprintf("%d.pcapng", p.Number)) }
 	var told []string
-	f, err := OpenSeries(Rotation{Packets: 50, Atomic: true, Path: path, Finished: func(path string) { told = append(told, path) }}, Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
-	if err := f.Begin(describeTwo()); err != nil {
-		t.Fatal(err)
-	}
+	f := mustSeries(t, Rotation{Packets: 50, Atomic: true, Path: path, Finished: func(path string) { told = append(told, path) }})
+	mustBegin(t, f, describeTwo())
 	const packets = 100
 	session := make(capture.Accounts, 2)
 	p := testPacket(0)
@@ -628,7 +618,7 @@ func TestSeriesDiskFails(t *testing.T) {
 	}
 	published := uint64(0)
 	for _, path := range told {
-		published += countPackets(PCAPNG, readBack(t, path))
+		published += packetsIn(t, path)
 	}
 	a := own.Total()
 	if a.Captured != published || a.NotTaken != packets-published || a.Lost != a.NotTaken || published == packets || a.Bytes != a.Captured*60_000 {
@@ -646,25 +636,14 @@ func TestSeriesAtomicNames(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	path := func(p Place) string { return filepath.Join(dir, fmt.Sprintf("%d.pcapng", p.Number)) }
-	f, err := OpenSeries(Rotation{Packets: 10, Atomic: true, Path: path}, Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := f.Begin(describeTwo()); err != nil {
-		t.Fatal(err)
-	}
+	f := mustSeries(t, Rotation{Packets: 10, Atomic: true, Path: path})
+	mustBegin(t, f, describeTwo())
 	defer f.End(make(capture.Accounts, 2)) // which waits for the goroutine that writes
 	for i := range 15 {
-		if err := f.Write([]capture.Packet{*testPacket(i)}); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if err := f.Flush(); err != nil {
-		t.Fatal(err)
+		mustWrite(t, f, testPacket(i))
 	}
 	testnet.WaitFor(t, "the first file", func() bool {
-		all, err := filepath.Glob(filepath.Join(dir, "*"))
-		return err == nil && slices.Equal(all, []string{filepath.Join(dir, "0.pcapng"), filepath.Join(dir, "1.pcapng.partial")})
+		return slices.Equal(glob(t, dir), []string{filepath.Join(dir, "0.pcapng"), filepath.Join(dir, "1.pcapng.partial")})
 	})
 }
 
@@ -675,19 +654,13 @@ func TestPeriodWaits(t *testing.T) {
 	const period = 300 * time.Millisecond
 	dir := t.TempDir()
 	path := func(p Place) string { return filepath.Join(dir, fmt.Sprint(p.Number)) }
-	f, err := OpenSeries(Rotation{Path: path, Period: period, Origin: time.Now()}, Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
+	f := mustSeries(t, Rotation{Path: path, Period: period, Origin: time.Now()})
 	begin := f.place.Period // on a busy machine, periods may have passed since Origin
 	var settled atomic.Pointer[time.Time]
 	settled.Store(&begin)
 	d := describeTwo()
 	d.Settled = func() time.Time { return *settled.Load() }
-	if err := f.Begin(d); err != nil {
-		t.Fatal(err)
-	}
+	mustBegin(t, f, d)
 	flushUntil := func(what string, done func() bool) {
 		t.Helper()
 		testnet.WaitFor(t, what, func() bool { return f.Flush() != nil || done() })
@@ -695,17 +668,14 @@ func TestPeriodWaits(t *testing.T) {
 	flushUntil("the period to be long over", func() bool { return time.Since(begin) > 2*period })
 	p := testPacket(0)
 	p.Time = begin.Add(period / 2).UnixNano()
-	// Without the flush the file could end before the packet leaves the encoder.
-	if err := errors.Join(f.Write([]capture.Packet{*p}), f.Flush()); err != nil {
-		t.Fatal(err)
-	}
+	mustWrite(t, f, p) // with its flush, since the file could end before the packet leaves the encoder
 	later := begin.Add(period + time.Millisecond)
 	settled.Store(&later)
 	flushUntil("the second file", func() bool { _, err := os.Stat(path(Place{Number: 1})); return err == nil })
 	if _, err := f.End(make(capture.Accounts, 2)); err != nil {
 		t.Fatal(err)
 	}
-	if n := countPackets(PCAPNG, readBack(t, path(Place{}))); n != 1 {
+	if n := packetsIn(t, path(Place{})); n != 1 {
 		t.Errorf("the first file has %d packets", n)
 	}
 }
