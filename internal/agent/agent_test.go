@@ -52,24 +52,50 @@ func begun(t testing.TB, o Options, d capture.Description) *Agent {
 	return a
 }
 
-// receive returns the types of the samples in the next datagram, and how long that is.
-func receive(t testing.TB, conn *net.UDPConn) (kinds []uint32, length int) {
+// receive returns the next datagram, and of each of its samples the words at these places, of which
+// the first is its type.
+func receive(t testing.TB, conn *net.UDPConn, places ...int) (samples [][]uint32, datagram []byte) {
 	t.Helper()
 	b := make([]byte, 1<<16)
 	n, err := conn.Read(b)
 	if err != nil {
 		t.Fatal(err)
 	}
-	samples := binary.BigEndian.Uint32(b[24:])
 	at := 28
-	for range samples {
-		kinds = append(kinds, binary.BigEndian.Uint32(b[at:]))
+	for range binary.BigEndian.Uint32(b[24:]) {
+		var words []uint32
+		for _, place := range places {
+			words = append(words, binary.BigEndian.Uint32(b[at+place:]))
+		}
+		samples = append(samples, words)
 		at += 8 + int(binary.BigEndian.Uint32(b[at+4:]))
 	}
 	if at != n {
 		t.Errorf("%d bytes of samples in a datagram of %d", at, n)
 	}
-	return kinds, n
+	return samples, b[:n]
+}
+
+// packetOf is a packet of this size.
+func packetOf(size int, facts capture.Facts) []capture.Packet {
+	facts.WireLen = uint32(size)
+	return []capture.Packet{{Facts: &facts, Data: make([]byte, size)}}
+}
+
+// deliver writes a packet, and sends what waits.
+func (a *Agent) deliver(packet []capture.Packet) {
+	a.Write(packet)
+	a.sendBegunBefore(time.Now())
+}
+
+// stall makes the socket take nothing until accept is called.
+func (a *Agent) stall() (accept func()) {
+	write := a.collector.write
+	a.collector.write = func(uintptr) bool {
+		a.collector.err = unix.ENOBUFS
+		return true
+	}
+	return func() { a.collector.write = write }
 }
 
 // A packet makes a flow sample where its source is to be sampled, and a notification where it was
@@ -79,20 +105,18 @@ func TestSamples(t *testing.T) {
 	t.Parallel()
 	conn := listen(t)
 	a := begun(t, Options{Collector: conn.LocalAddr().String(), Header: 9000}, description())
-	data := make([]byte, 9000)
 	for _, tt := range []struct {
 		name            string
-		packet          capture.Packet
+		facts           capture.Facts
 		common, special uint32 // samples
 	}{
-		{"entry", capture.Packet{Facts: &capture.Facts{Source: 0, Verdict: capture.Drop}}, 1, 0},
-		{"exit with an entry, passed", capture.Packet{Facts: &capture.Facts{Source: 1, Verdict: capture.Pass}}, 0, 0},
-		{"exit with an entry, dropped", capture.Packet{Facts: &capture.Facts{Source: 1, Verdict: capture.Drop}}, 0, 1},
-		{"exit alone, passed", capture.Packet{Facts: &capture.Facts{Source: 2, Verdict: capture.Pass}}, 1, 0},
-		{"exit alone, aborted", capture.Packet{Facts: &capture.Facts{Source: 2, Verdict: capture.Aborted}}, 1, 1},
+		{"entry", capture.Facts{Source: 0, Verdict: capture.Drop}, 1, 0},
+		{"exit with an entry, passed", capture.Facts{Source: 1, Verdict: capture.Pass}, 0, 0},
+		{"exit with an entry, dropped", capture.Facts{Source: 1, Verdict: capture.Drop}, 0, 1},
+		{"exit alone, passed", capture.Facts{Source: 2, Verdict: capture.Pass}, 1, 0},
+		{"exit alone, aborted", capture.Facts{Source: 2, Verdict: capture.Aborted}, 1, 1},
 	} {
-		tt.packet.Data, tt.packet.WireLen = data, uint32(len(data))
-		if err := a.Write([]capture.Packet{tt.packet}); err != nil {
+		if err := a.Write(packetOf(9000, tt.facts)); err != nil {
 			t.Fatal(err)
 		}
 		if a.common.oldest().samples != tt.common || a.special.samples != tt.special {
@@ -100,8 +124,8 @@ func TestSamples(t *testing.T) {
 		}
 		a.sendBegunBefore(time.Now())
 		for range tt.common + tt.special {
-			if kinds, length := receive(t, conn); len(kinds) != 1 || length > maxDatagram || length < maxDatagram*3/4 {
-				t.Errorf("%s: samples %v in a datagram of %d bytes", tt.name, kinds, length)
+			if samples, b := receive(t, conn, 0); len(samples) != 1 || len(b) > maxDatagram || len(b) < maxDatagram*3/4 {
+				t.Errorf("%s: samples %v in a datagram of %d bytes", tt.name, samples, len(b))
 			}
 		}
 	}
@@ -119,25 +143,14 @@ func TestDirections(t *testing.T) {
 	conn := listen(t)
 	a := begun(t, Options{Collector: conn.LocalAddr().String()}, description())
 	for _, source := range []int{2, 3} {
-		a.Write([]capture.Packet{{Facts: &capture.Facts{Source: uint16(source), Verdict: capture.Tx, WireLen: 60}, Data: make([]byte, 60)}})
+		a.Write(packetOf(60, capture.Facts{Source: uint16(source), Verdict: capture.Tx}))
 	}
 	if _, err := a.End(capture.Accounts{{}, {}, {Seen: 4, Lost: 3, Captured: 1}, {Seen: 1, Captured: 1}}); err != nil {
 		t.Fatal(err)
 	}
-	b := make([]byte, 1500)
-	n, err := conn.Read(b)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var got [][8]uint32 // sequence, source, rate, pool, drops, input, output
-	for at := 28; at < n; at += 8 + int(binary.BigEndian.Uint32(b[at+4:])) {
-		var f [8]uint32
-		for i, field := range []int{8, 12, 16, 20, 24, 28, 36, 44} {
-			f[i] = binary.BigEndian.Uint32(b[at+field:])
-		}
-		got = append(got, f)
-	}
-	want := [][8]uint32{{1, 0, 9, 4, 5, 3, 9, 9}, {2, 0, 9, 1, 5, 3, 0, 9}}
+	// Sequence, source, rate, pool, drops, input, output.
+	got, _ := receive(t, conn, 8, 12, 16, 20, 24, 28, 36, 44)
+	want := [][]uint32{{1, 0, 9, 4, 5, 3, 9, 9}, {2, 0, 9, 1, 5, 3, 0, 9}}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("flow samples: %s", diff)
 	}
@@ -156,20 +169,20 @@ func TestOutput(t *testing.T) {
 	}
 	for _, tt := range []struct {
 		source int
-		packet capture.Packet
+		facts  capture.Facts
 		want   sflow.Interface
 	}{
-		{0, capture.Packet{Facts: &capture.Facts{}}, sflow.Interface{}},
-		{2, capture.Packet{Facts: &capture.Facts{Verdict: capture.Aborted}}, sflow.Interface{Format: sflow.IsDiscard, Value: uint32(sflow.ReasonXDP)}},
-		{2, capture.Packet{Facts: &capture.Facts{Verdict: capture.Pass}}, sflow.Interface{}},
-		{2, capture.Packet{Facts: &capture.Facts{Verdict: capture.Tx}}, sflow.Interface{Value: 9}},
-		{2, capture.Packet{Facts: &capture.Facts{Verdict: capture.Redirect}}, sflow.Interface{}},
-		{2, capture.Packet{Facts: &capture.Facts{Verdict: capture.Redirect, To: 4}}, sflow.Interface{Value: 4}},
-		{2, capture.Packet{Facts: &capture.Facts{Verdict: capture.Redirect, To: elsewhere}}, sflow.Interface{}},
-		{3, capture.Packet{Facts: &capture.Facts{}}, sflow.Interface{Value: 9}},
+		{0, capture.Facts{}, sflow.Interface{}},
+		{2, capture.Facts{Verdict: capture.Aborted}, sflow.Interface{Format: sflow.IsDiscard, Value: uint32(sflow.ReasonXDP)}},
+		{2, capture.Facts{Verdict: capture.Pass}, sflow.Interface{}},
+		{2, capture.Facts{Verdict: capture.Tx}, sflow.Interface{Value: 9}},
+		{2, capture.Facts{Verdict: capture.Redirect}, sflow.Interface{}},
+		{2, capture.Facts{Verdict: capture.Redirect, To: 4}, sflow.Interface{Value: 4}},
+		{2, capture.Facts{Verdict: capture.Redirect, To: elsewhere}, sflow.Interface{}},
+		{3, capture.Facts{}, sflow.Interface{Value: 9}},
 	} {
-		if got := sources[tt.source].output(&tt.packet); got != tt.want {
-			t.Errorf("source %d, %+v: %+v, want %+v", tt.source, tt.packet, got, tt.want)
+		if got := sources[tt.source].output(&capture.Packet{Facts: &tt.facts}); got != tt.want {
+			t.Errorf("source %d, %+v: %+v, want %+v", tt.source, tt.facts, got, tt.want)
 		}
 	}
 }
@@ -179,7 +192,7 @@ func TestFlush(t *testing.T) {
 	t.Parallel()
 	conn := listen(t)
 	a := begun(t, Options{Collector: conn.LocalAddr().String()}, description())
-	one := []capture.Packet{{Facts: &capture.Facts{WireLen: 200}, Data: make([]byte, 200)}}
+	one := packetOf(200, capture.Facts{})
 	for !a.common.isFull() {
 		a.Write(one)
 	}
@@ -195,8 +208,8 @@ func TestFlush(t *testing.T) {
 	if n := a.Counts().Datagrams; n == 0 || n > 2 {
 		t.Errorf("%d datagrams were sent, because others come", n)
 	}
-	if kinds, length := receive(t, conn); len(kinds) < 6 || length > maxDatagram {
-		t.Errorf("%d samples in a datagram of %d bytes", len(kinds), length)
+	if samples, b := receive(t, conn); len(samples) < 6 || len(b) > maxDatagram {
+		t.Errorf("%d samples in a datagram of %d bytes", len(samples), len(b))
 	}
 	for i := range a.common.datagrams {
 		a.common.datagrams[i].begun = time.Now().Add(-holdTime)
@@ -214,13 +227,9 @@ func TestNotTaken(t *testing.T) {
 	t.Parallel()
 	var notices []error
 	a := begun(t, Options{Collector: listen(t).LocalAddr().String(), Notice: func(err error) { notices = append(notices, err) }}, description())
-	a.collector.write = func(uintptr) bool {
-		a.collector.err = unix.ENOBUFS
-		return true
-	}
+	a.stall()
 	for range 3 {
-		a.Write([]capture.Packet{{Facts: &capture.Facts{WireLen: 60}, Data: make([]byte, 60)}})
-		a.sendBegunBefore(time.Now())
+		a.deliver(packetOf(60, capture.Facts{}))
 	}
 	live, err := a.Accounts(func() (capture.Accounts, error) { return capture.Accounts{{Seen: 3, Captured: 3}, {}, {}, {}}, nil })
 	if want := (capture.Account{Seen: 3, Lost: 3, NotTaken: 3}); err != nil || live[0] != want {
@@ -229,7 +238,7 @@ func TestNotTaken(t *testing.T) {
 	if a.sources[0].refused != 3 || len(notices) != 1 || !errors.Is(notices[0], unix.ENOBUFS) {
 		t.Errorf("%d refused, notices %v", a.sources[0].refused, notices)
 	}
-	a.Write([]capture.Packet{{Facts: &capture.Facts{WireLen: 60}, Data: make([]byte, 60)}})
+	a.Write(packetOf(60, capture.Facts{}))
 	accounts, err := a.End(capture.Accounts{{Seen: 4, Captured: 4}, {}, {}, {}})
 	if err != nil || accounts[0].NotTaken != 4 || accounts[0].Captured != 0 || a.Counts().Refused != 4 || a.Counts().Datagrams != 0 {
 		t.Errorf("accounts %+v, counts %+v, %v", accounts[0], a.Counts(), err)
@@ -244,25 +253,15 @@ func TestDiscardsNotTaken(t *testing.T) {
 	t.Parallel()
 	conn := listen(t)
 	a := begun(t, Options{Collector: conn.LocalAddr().String()}, description())
-	dropped := []capture.Packet{{Facts: &capture.Facts{Source: 1, Verdict: capture.Drop, WireLen: 60}, Data: make([]byte, 60)}}
-	write := a.collector.write
-	a.collector.write = func(uintptr) bool {
-		a.collector.err = unix.ENOBUFS
-		return true
-	}
+	dropped := packetOf(60, capture.Facts{Source: 1, Verdict: capture.Drop})
+	accept := a.stall()
 	for range 3 {
-		a.Write(dropped)
-		a.sendBegunBefore(time.Now())
+		a.deliver(dropped)
 	}
-	a.collector.write = write
-	a.Write(dropped)
-	a.sendBegunBefore(time.Now())
-	b := make([]byte, 1500)
-	if _, err := conn.Read(b); err != nil {
-		t.Fatal(err)
-	}
-	if drops := binary.BigEndian.Uint32(b[28+20:]); drops != 3 {
-		t.Errorf("the notification says that there were none for %d packets before it, want 3", drops)
+	accept()
+	a.deliver(dropped)
+	if got, _ := receive(t, conn, 20); !cmp.Equal(got, [][]uint32{{3}}) {
+		t.Errorf("the notification says that there were none for %v packets before it, want 3", got)
 	}
 	if _, err := a.End(capture.Accounts{{}, {Seen: 4, Captured: 4}, {}, {}}); err != nil {
 		t.Error(err)
@@ -280,9 +279,7 @@ func TestBounced(t *testing.T) {
 	}
 	gone.Close()
 	a := begun(t, Options{Collector: gone.LocalAddr().String()}, description())
-	one := []capture.Packet{{Facts: &capture.Facts{WireLen: 60}, Data: make([]byte, 60)}}
-	a.Write(one)
-	a.sendBegunBefore(time.Now())
+	a.deliver(packetOf(60, capture.Facts{}))
 	waitForError(t, a.collector)
 	back, err := net.ListenUDP("udp4", gone.LocalAddr().(*net.UDPAddr))
 	if err != nil {
@@ -290,8 +287,7 @@ func TestBounced(t *testing.T) {
 	}
 	defer back.Close()
 	back.SetReadDeadline(time.Now().Add(10 * time.Second))
-	a.Write(one)
-	a.sendBegunBefore(time.Now())
+	a.deliver(packetOf(60, capture.Facts{}))
 	receive(t, back)
 	if c := a.Counts(); c.Refused != 1 || c.Datagrams != 2 {
 		t.Errorf("counts %+v", c)
@@ -323,22 +319,14 @@ func TestUnnoticed(t *testing.T) {
 	final := capture.Accounts{{}, {Seen: 50, NotSampled: 45, Lost: 3, Captured: 2}, {Seen: 20, NotSampled: 18, Captured: 2}, {}}
 	a := begun(t, Options{Collector: conn.LocalAddr().String()}, d)
 	for _, source := range []int{1, 1, 2, 2} {
-		a.Write([]capture.Packet{{Facts: &capture.Facts{Source: uint16(source), Verdict: capture.Drop, WireLen: 60}, Data: make([]byte, 60)}})
+		a.Write(packetOf(60, capture.Facts{Source: uint16(source), Verdict: capture.Drop}))
 	}
 	if accounts, err := a.End(final); err != nil || accounts.Total().Captured != 4 {
 		t.Errorf("accounts %+v, %v", accounts, err)
 	}
 	receive(t, conn) // the flow samples of source 2
-	b := make([]byte, 1500)
-	n, err := conn.Read(b)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var drops []uint32
-	for at := 28; at < n; at += 8 + int(binary.BigEndian.Uint32(b[at+4:])) {
-		drops = append(drops, binary.BigEndian.Uint32(b[at+20:]))
-	}
-	if diff := cmp.Diff([]uint32{24, 48, 9, 18}, drops); diff != "" {
+	drops, _ := receive(t, conn, 20)
+	if diff := cmp.Diff([][]uint32{{24}, {48}, {9}, {18}}, drops); diff != "" {
 		t.Errorf("packets without a notification: %s", diff)
 	}
 	if a.sources[1].waiting != 0 {
@@ -358,11 +346,10 @@ func TestStackDrops(t *testing.T) {
 	d.ReasonName = func(f *capture.Facts) string { return []string{"NOT_SPECIFIED", "NO_SOCKET", "NEW"}[f.Reason] }
 	d.LocationName = func(at capture.Location) string { return fmt.Sprint("function", at) }
 	a := begun(t, Options{Collector: conn.LocalAddr().String()}, d)
-	data := make([]byte, 60)
 	for reason := range capture.Reason(3) {
-		a.Write([]capture.Packet{{Facts: &capture.Facts{Reason: reason, Location: capture.Location(reason + 1), WireLen: 60}, Data: data}})
+		a.Write(packetOf(60, capture.Facts{Reason: reason, Location: capture.Location(reason + 1)}))
 	}
-	a.Write([]capture.Packet{{Facts: &capture.Facts{Source: 1, WireLen: 60}, Data: data}})
+	a.Write(packetOf(60, capture.Facts{Source: 1}))
 	final := capture.Accounts{{Seen: 30, NotSampled: 27, Captured: 3}, {Seen: 10, NotSampled: 9, Captured: 1}, {}, {}, {}}
 	accounts, err := a.End(final)
 	if err != nil || accounts[0] != (capture.Account{Seen: 30, NotSampled: 27, Captured: 3, Bytes: 180}) || accounts[1].Captured != 1 {
@@ -371,28 +358,16 @@ func TestStackDrops(t *testing.T) {
 	if c := a.Counts(); c.Flows != 1 || c.Discards != 3 {
 		t.Errorf("counts %+v", c)
 	}
-	if kinds, _ := receive(t, conn); !cmp.Equal(kinds, []uint32{3}) {
+	if kinds, _ := receive(t, conn, 0); !cmp.Equal(kinds, [][]uint32{{3}}) {
 		t.Errorf("samples %v before those of discarded packets", kinds)
 	}
-	b := make([]byte, 1500)
-	n, err := conn.Read(b)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var got [][5]uint32 // sequence, source, drops, input, reason
-	for at := 28; at < n; at += 8 + int(binary.BigEndian.Uint32(b[at+4:])) {
-		var f [5]uint32
-		for i, field := range []int{8, 16, 20, 24, 32} {
-			f[i] = binary.BigEndian.Uint32(b[at+field:])
-		}
-		got = append(got, f)
-	}
-	want := [][5]uint32{{1, 7, 9, 0, 256}, {2, 7, 18, 0, 3}, {3, 7, 27, 0, 256}}
+	got, b := receive(t, conn, 8, 16, 20, 24, 32) // sequence, source, drops, input, reason
+	want := [][]uint32{{1, 7, 9, 0, 256}, {2, 7, 18, 0, 3}, {3, 7, 27, 0, 256}}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("notifications: %s", diff)
 	}
 	for _, text := range []string{"\x09function1", "\x0dNOT_SPECIFIED", "\x09function2", "\x09NO_SOCKET", "\x09function3", "\x03NEW"} {
-		if !strings.Contains(string(b[:n]), text) {
+		if !strings.Contains(string(b), text) {
 			t.Errorf("%q is not in the datagram", text)
 		}
 	}
@@ -416,8 +391,7 @@ func TestTurn(t *testing.T) {
 		}
 		time.Sleep(time.Millisecond)
 	}
-	a.Write([]capture.Packet{{Facts: &capture.Facts{WireLen: 60}, Data: make([]byte, 60)}})
-	a.sendBegunBefore(time.Now())
+	a.deliver(packetOf(60, capture.Facts{}))
 	receive(t, second)
 }
 
@@ -446,8 +420,7 @@ func TestIPv6(t *testing.T) {
 	defer conn.Close()
 	conn.SetReadDeadline(time.Now().Add(10 * time.Second))
 	a := begun(t, Options{Collector: conn.LocalAddr().String()}, description())
-	a.Write([]capture.Packet{{Facts: &capture.Facts{WireLen: 60}, Data: make([]byte, 60)}})
-	a.sendBegunBefore(time.Now())
+	a.deliver(packetOf(60, capture.Facts{}))
 	b := make([]byte, 1500)
 	n, err := conn.Read(b)
 	if err != nil {
@@ -474,14 +447,15 @@ func TestCounters(t *testing.T) {
 	read := <-a.polled
 	a.addCounters(read)
 	a.sendBegunBefore(time.Now())
-	if kinds, _ := receive(t, conn); len(kinds) != 1 || len(read) != 1 {
-		t.Fatalf("samples %v of %d interfaces", kinds, len(read))
+	if samples, _ := receive(t, conn); len(samples) != 1 || len(read) != 1 {
+		t.Fatalf("%d samples of %d interfaces", len(samples), len(read))
 	}
 	if c := read[0]; c.Index != uint32(lo.Index) || c.Type != ifTypeLoopback || !c.Up || !c.Running {
 		t.Errorf("counters of lo: %+v", c)
 	}
 }
 
+// Serial, as everything that counts allocations must be.
 func TestNoAllocations(t *testing.T) {
 	conn := listen(t)
 	d := description()
@@ -492,8 +466,7 @@ func TestNoAllocations(t *testing.T) {
 	a := begun(t, Options{Collector: conn.LocalAddr().String()}, d)
 	var packets []capture.Packet
 	for _, facts := range []capture.Facts{{}, {Source: 2, Verdict: capture.Drop}, {Source: 4, Location: 1}} {
-		facts.WireLen = 200
-		packets = append(packets, capture.Packet{Facts: &facts, Data: make([]byte, 200)})
+		packets = append(packets, packetOf(200, facts)...)
 	}
 	for range 1_000 { // until all datagrams' buffers have grown to their final size
 		a.Write(packets)
@@ -509,7 +482,7 @@ func TestDropsOfProgram(t *testing.T) {
 	d := description()
 	d.Options.StackDrops = true
 	a := begun(t, Options{Collector: listen(t).LocalAddr().String()}, d)
-	a.Write([]capture.Packet{{Facts: &capture.Facts{Source: 2, Verdict: capture.Drop, WireLen: 60}, Data: make([]byte, 60)}})
+	a.Write(packetOf(60, capture.Facts{Source: 2, Verdict: capture.Drop}))
 	if c := a.Counts(); c.Flows != 0 || c.Discards != 1 {
 		t.Errorf("counts %+v", c)
 	}
