@@ -185,7 +185,7 @@ func TestSenderAccount(t *testing.T) {
 					return info.Unacked == 0 && info.Notsent_bytes == 0
 				})
 				s.send(t, 20_000)
-				readAll(t, s, conn, 20_001)
+				finishReading(t, s, conn, 20_001, 20_001)
 			},
 			"has closed its side": func(t *testing.T, s *testSender, socket *net.TCPConn, conn net.Conn) {
 				if err := conn.(interface{ CloseWrite() error }).CloseWrite(); err != nil {
@@ -193,7 +193,7 @@ func TestSenderAccount(t *testing.T) {
 				}
 				socket.CloseWrite()
 				s.send(t, 20_000)
-				readAll(t, s, conn, 20_000)
+				finishReading(t, s, conn, 20_000, 20_000)
 			},
 			"stops reading": func(t *testing.T, s *testSender, socket *net.TCPConn, conn net.Conn) {
 				s.feed.patience = 300 * time.Millisecond
@@ -243,12 +243,6 @@ func TestSenderAccount(t *testing.T) {
 			})
 		}
 	}
-}
-
-// readAll ends a sender, while its reader gets everything.
-func readAll(t *testing.T, s *testSender, conn net.Conn, packets uint64) {
-	t.Helper()
-	finishReading(t, s, conn, packets, packets)
 }
 
 // finishReading ends a sender, while its last reader gets so many packets of all that are captured.

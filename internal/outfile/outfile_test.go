@@ -12,9 +12,9 @@ import (
 	"github.com/xdpcap/xdpcap/internal/testnet"
 )
 
-func mustOpen(t *testing.T, path string) *File {
+func mustOpen(t *testing.T, path string, o Options) *File {
 	t.Helper()
-	f, err := Open(path, Options{})
+	f, err := Open(path, o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -54,7 +54,7 @@ func TestBegin(t *testing.T) {
 	older, made := filepath.Join(t.TempDir(), "older"), filepath.Join(t.TempDir(), "made")
 	mustWrite(t, older, "precious")
 	for _, path := range []string{older, made} {
-		mustOpen(t, path).Close()
+		mustOpen(t, path, Options{}).Close()
 	}
 	if got := content(t, older); got != "precious" {
 		t.Errorf("the older file is %q now", got)
@@ -63,7 +63,7 @@ func TestBegin(t *testing.T) {
 		t.Errorf("the file that was made is still there: %v", err)
 	}
 	for _, path := range []string{older, made} {
-		f := mustOpen(t, path)
+		f := mustOpen(t, path, Options{})
 		if err := f.Begin(); err != nil {
 			t.Error(err)
 		}
@@ -84,7 +84,7 @@ func TestBegin(t *testing.T) {
 func TestLock(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "out")
-	f := mustOpen(t, path)
+	f := mustOpen(t, path, Options{})
 	f.Begin()
 	f.Write([]byte("first"))
 	link := path + ".link"
@@ -105,7 +105,7 @@ func TestLock(t *testing.T) {
 	}
 	defer unix.Close(inherited)
 	f.Close()
-	mustOpen(t, path)
+	mustOpen(t, path, Options{})
 }
 
 // Check finds what others do to the file.
@@ -140,7 +140,7 @@ func TestCheck(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "out")
-			f := mustOpen(t, path)
+			f := mustOpen(t, path, Options{})
 			f.Begin()
 			f.Write([]byte("packets"))
 			if err := f.Check(7); err != nil {
@@ -172,7 +172,7 @@ func TestCheckMeanwhileRemoved(t *testing.T) {
 	t.Parallel()
 	for range 300 {
 		path := filepath.Join(t.TempDir(), "out")
-		f := mustOpen(t, path)
+		f := mustOpen(t, path, Options{})
 		f.Begin()
 		removed := make(chan error)
 		go func() { removed <- os.Remove(path) }()
@@ -194,7 +194,7 @@ func TestCheckMeanwhileRemoved(t *testing.T) {
 func TestCloseRemovesOwnFileOnly(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "out")
-	f := mustOpen(t, path)
+	f := mustOpen(t, path, Options{})
 	if err := os.Remove(path); err != nil {
 		t.Fatal(err)
 	}
@@ -219,14 +219,14 @@ func TestDanglingLink(t *testing.T) {
 		t.Error("the target was made")
 	}
 	mustWrite(t, target, "")
-	f := mustOpen(t, link)
+	f := mustOpen(t, link, Options{})
 	if err := errors.Join(f.Begin(), f.Check(0)); err != nil {
 		t.Error(err)
 	}
 }
 
 // Other people's files and pipes in a directory like /tmp are refused as the kernel's protection
-// asks for.
+// asks for. Serial: it may change that protection in a machine of its own.
 func TestSticky(t *testing.T) {
 	testnet.RequireRoot(t)
 	dir := t.TempDir()
@@ -278,7 +278,7 @@ func TestSticky(t *testing.T) {
 func TestFinishDiskFails(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(testnet.MustFailingDisk(t), "out")
-	f := mustOpen(t, path)
+	f := mustOpen(t, path, Options{})
 	defer f.Close()
 	if err := f.Begin(); err != nil {
 		t.Fatal(err)
@@ -302,7 +302,7 @@ func TestPipe(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	f, second := mustOpen(t, path), mustOpen(t, path)
+	f, second := mustOpen(t, path, Options{}), mustOpen(t, path, Options{})
 	if err := errors.Join(f.Begin(), f.Check(5), second.Begin()); err != nil {
 		t.Error(err)
 	}
@@ -316,7 +316,7 @@ func TestPipe(t *testing.T) {
 		}
 		says(t, err, path+": its reader has gone away")
 	}
-	null := mustOpen(t, os.DevNull)
+	null := mustOpen(t, os.DevNull, Options{})
 	if err := errors.Join(null.Begin(), null.Finish(5)); err != nil {
 		t.Error(err)
 	}

@@ -19,12 +19,9 @@ func TestRivals(t *testing.T) {
 		{Options{Atomic: true}, Options{Atomic: true}},
 	} {
 		path := filepath.Join(t.TempDir(), "out")
-		first, err := Open(path, test.first)
-		if err != nil {
-			t.Fatal(err)
-		}
+		first := mustOpen(t, path, test.first)
 		first.Begin()
-		_, err = Open(path, test.second)
+		_, err := Open(path, test.second)
 		says(t, err, "another program is writing to")
 		if all, _ := filepath.Glob(path + "*"); len(all) != 1 {
 			t.Errorf("first %+v, second %+v: files %v", test.first, test.second, all)
@@ -32,12 +29,7 @@ func TestRivals(t *testing.T) {
 		if err := errors.Join(first.Publish(), first.Close()); err != nil {
 			t.Error(err)
 		}
-		second, err := Open(path, test.second)
-		if err != nil {
-			t.Errorf("after the first has ended: %v", err)
-			continue
-		}
-		second.Close()
+		mustOpen(t, path, test.second)
 	}
 }
 
@@ -56,11 +48,7 @@ func TestNew(t *testing.T) {
 		}
 		os.Remove(there)
 	}
-	f, err := Open(path, Options{New: true, Atomic: true})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
+	f := mustOpen(t, path, Options{New: true, Atomic: true})
 	f.Begin()
 	mustWrite(t, path, "meanwhile")
 	says(t, f.rename(), "file exists")

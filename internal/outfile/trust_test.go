@@ -19,18 +19,14 @@ func TestTrustNoLinks(t *testing.T) {
 	dir := t.TempDir()
 	file, second := filepath.Join(dir, "file"), filepath.Join(dir, "second")
 	mustWrite(t, file, "text")
-	for _, err := range []error{
+	mustWrite(t, second, "text")
+	if err := errors.Join(
 		os.Symlink(file, filepath.Join(dir, "link")),
 		os.Symlink(dir, filepath.Join(dir, "directory")),
 		os.Mkdir(filepath.Join(dir, "below"), 0o700),
 		unix.Mkfifo(filepath.Join(dir, "fifo"), 0o600),
-	} {
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
-	mustWrite(t, second, "text")
-	if err := os.Link(second, filepath.Join(dir, "below/name")); err != nil {
+		os.Link(second, filepath.Join(dir, "below/name")),
+	); err != nil {
 		t.Fatal(err)
 	}
 	reader, err := os.OpenFile(filepath.Join(dir, "fifo"), os.O_RDONLY|unix.O_NONBLOCK, 0)
@@ -86,12 +82,7 @@ func TestTrustOwners(t *testing.T) {
 		t.Errorf("the error %v is of another kind", err)
 	}
 	for path, owners := range map[string][]int{path: {0, 1234}, os.DevNull: {1234}} {
-		f, err := Open(path, Options{Trust: Trust{Owners: owners}})
-		if err != nil {
-			t.Errorf("%s: %v", path, err)
-			continue
-		}
-		f.Close()
+		mustOpen(t, path, Options{Trust: Trust{Owners: owners}})
 	}
 }
 

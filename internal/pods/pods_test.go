@@ -94,6 +94,15 @@ func TestReadDamaged(t *testing.T) {
 	sandbox := func(annotations, linux string) string {
 		return `{"annotations":{"io.kubernetes.cri.container-type":"sandbox"` + annotations + `},"linux":` + linux + `}`
 	}
+	root := bothRuntimes(t)
+	whole, err := read(root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(root, places[0].directory, "0123", "config.json")
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		t.Fatal(err)
+	}
 	const names = `,"io.kubernetes.cri.sandbox-namespace":"default","io.kubernetes.cri.sandbox-name":"x"`
 	for name, test := range map[string]struct{ text, want string }{
 		"empty":             {"", "unexpected end of JSON input"},
@@ -110,15 +119,6 @@ func TestReadDamaged(t *testing.T) {
 		"too large":         {sandbox(names, "{}") + strings.Repeat(" ", maxConfig), "has 8388"},
 		"of nobody":         {`{"annotations":{"a":"b"}}`, ""},
 	} {
-		root := bothRuntimes(t)
-		whole, err := read(root)
-		if err != nil {
-			t.Fatal(err)
-		}
-		path := filepath.Join(root, places[0].directory, "0123", "config.json")
-		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-			t.Fatal(err)
-		}
 		if err := os.WriteFile(path, []byte(test.text), 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -138,13 +138,10 @@ func TestReadOddFiles(t *testing.T) {
 	t.Parallel()
 	root := bothRuntimes(t)
 	dir := filepath.Join(root, places[0].directory)
-	for _, sub := range []string{"being-made", "1/config.json", "2/config.json"} {
+	for _, sub := range []string{"being-made", "1/config.json", "2/config.json", "3"} {
 		if err := os.MkdirAll(filepath.Join(dir, sub), 0o700); err != nil {
 			t.Fatal(err)
 		}
-	}
-	if err := os.MkdirAll(filepath.Join(dir, "3"), 0o700); err != nil {
-		t.Fatal(err)
 	}
 	if err := os.Symlink("/etc/passwd", filepath.Join(dir, "3/config.json")); err != nil {
 		t.Fatal(err)

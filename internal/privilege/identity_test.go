@@ -15,7 +15,8 @@ import (
 )
 
 // What a process may write in its sandbox is what the kernel lets it write there, and to ask
-// changes nothing. Root without capabilities is a user like others.
+// changes nothing. Root without capabilities is a user like others. Serial: it compares what all
+// threads of the process are.
 func TestMayWrite(t *testing.T) {
 	testnet.RequireRoot(t)
 	somebody := &User{Name: "somebody", UID: 1234, GID: 1235, Groups: []int{1236}}

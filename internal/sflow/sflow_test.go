@@ -179,6 +179,7 @@ func TestLengths(t *testing.T) {
 	}
 }
 
+// Serial, as everything that counts allocations must be.
 func TestNoAllocations(t *testing.T) {
 	b, discard := make([]byte, 0, 4096), discard
 	n := testing.AllocsPerRun(100, func() {

@@ -8,7 +8,8 @@ import (
 	"github.com/xdpcap/xdpcap/capture"
 )
 
-// A rate is that of the last second, and fires once until it has fallen.
+// A rate is that of the last second, and fires once until it has fallen. Serial, because it counts
+// allocations.
 func TestRateWindow(t *testing.T) {
 	trigger, need, err := Parse("drop>3/s", false)
 	if err != nil || need != Verdict {
