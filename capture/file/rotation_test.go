@@ -342,9 +342,13 @@ func TestSeriesLeavesFree(t *testing.T) {
 		}
 		return int64(s.Bavail) * s.Frsize
 	}
+	step := uint64(1)
+	if testing.Short() {
+		step = 10
+	}
 	empty, begun := free(), 0
 	for _, name := range []string{"out.pcapng", "out.pcapng.gz", "out.pcapng.zst"} {
-		for most := uint64(130); most < 210; most++ {
+		for most := uint64(130); most < 210; most += step {
 			r := Rotation{Packets: most, MinFree: empty - 64<<10}
 			r.Path = func(p Place) string { return filepath.Join(dir, fmt.Sprint(p.Number, name)) }
 			paths, own, err := writeSeries(t, r, name, 2000)
@@ -364,8 +368,8 @@ func TestSeriesLeavesFree(t *testing.T) {
 			begun += len(paths)
 		}
 	}
-	if begun < 3*80*2 {
-		t.Errorf("240 series have %d files", begun)
+	if series := 3 * 80 / int(step); begun < 2*series {
+		t.Errorf("%d series have %d files", series, begun)
 	}
 }
 

@@ -129,7 +129,7 @@ func TestWriterAccount(t *testing.T) {
 		}
 		w.End(make(capture.Accounts, 2))
 		step := 7
-		if testnet.Emulated() {
+		if testnet.Emulated() || testing.Short() {
 			step = 71
 		}
 		for room := 0; room <= all.Len(); room += step {
