@@ -63,7 +63,7 @@ func TestDepartures(t *testing.T) {
 			}
 			return []int{1}
 		}
-		mustBegin(t, f, d)
+		must(t, f.Begin(d))
 		mustWrite(t, f, packetFrom(0, 600), packetFrom(1, 600))
 		testnet.WaitFor(t, "the packets", func() bool { return f.present.stream.takenNow().Total().Captured == 2 })
 		before = f.Size()
@@ -77,9 +77,7 @@ func TestDepartures(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 		data, err := os.ReadFile(path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		checkStatistics(t, name, data, own)
 		return before, int64(len(data))
 	}
@@ -116,7 +114,7 @@ func TestDeparturesLimit(t *testing.T) {
 		}
 		return left
 	}
-	mustBegin(t, f, d)
+	must(t, f.Begin(d))
 	for i := range int64(interfaces) {
 		come.Store(i + 1)
 		mustWrite(t, f, packetFrom(uint16(2+i), 60))
@@ -151,7 +149,7 @@ func TestDeparturesInHeader(t *testing.T) {
 		}
 		return []int{0}
 	}
-	mustBegin(t, f, d)
+	must(t, f.Begin(d))
 	mustWrite(t, f, packetFrom(0, 60))
 	// The look writes the statistics of the interface only if the file has its packet by then.
 	testnet.WaitFor(t, "the packet", func() bool { return f.present.stream.takenNow().Total().Captured == 1 })
@@ -167,15 +165,11 @@ func TestDeparturesInHeader(t *testing.T) {
 	var got []string
 	for number := range 2 {
 		data, err := os.ReadFile(filepath.Join(dir, fmt.Sprint(number)))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		r, _ := mustRead(t, fmt.Sprint("file ", number), data)
 		for i := range r.NInterfaces() {
 			ifi, err := r.Interface(i)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			got = append(got, fmt.Sprintf("%d: %s %q %d of %d", number, ifi.Name, ifi.Filter, ifi.Statistics.PacketsReceived, ifi.SnapLength))
 		}
 	}

@@ -37,19 +37,13 @@ func TestWriteDirect(t *testing.T) {
 						direct += n
 						return n
 					})
-					if err != nil {
-						t.Fatal(err)
-					}
+					must(t, err)
 				}
 				n := min(len(rest), groupSize)
-				if err := w.Write(rest[:n]); err != nil {
-					t.Fatal(err)
-				}
+				must(t, w.Write(rest[:n]))
 				rest = rest[n:]
 			}
-			if err := w.queue.end(); err != nil {
-				t.Fatal(err)
-			}
+			must(t, w.queue.end())
 			accounts[i] = w.stream.taken
 		}
 		if !bytes.Equal(files[0].Bytes(), files[1].Bytes()) {

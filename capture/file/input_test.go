@@ -100,9 +100,7 @@ func TestInputAccounts(t *testing.T) {
 	in := inputOf(t, o, testfile.Numbered(9, 0, 10, "eth0", "eth0@egress", "eth1:prog@fexit"), testfile.Numbered(9, 5, 10, ""))
 	g := &grown{}
 	accounts, err := capture.Run(context.Background(), in, g)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if diff := cmp.Diff([]string{"eth0", "file1", "eth0@egress", "eth1:prog@fexit"}, g.labels); diff != "" {
 		t.Error(diff)
 	}
@@ -154,9 +152,7 @@ func TestInputWaits(t *testing.T) {
 			return nil
 		}}
 		in, err := NewInput([]InputFile{{Name: "live", In: waiting, Waits: true}}, InputOptions{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		flushes := &flushCount{}
 		accounts, err := capture.Run(context.Background(), in, flushes)
 		if err != nil || accounts[0][0].Captured != 3 || flushes.n < 3 {
@@ -226,9 +222,7 @@ func TestInputOutlets(t *testing.T) {
 		if err == io.EOF {
 			break
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		for _, p := range buf[:n] {
 			name := in.Description().OutletName(p.To)
 			if before, ok := numbers[p.To]; ok && before != name {

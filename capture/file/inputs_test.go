@@ -31,9 +31,7 @@ func inputOf(t testing.TB, o InputOptions, files ...[]byte) *Input {
 		all = append(all, InputFile{Name: fmt.Sprint("file", i), In: bytes.NewReader(file)})
 	}
 	in, err := NewInput(all, o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { in.Close() })
 	return in
 }
@@ -48,9 +46,7 @@ func readFiles(t *testing.T, files ...[]byte) (packets []string) {
 		if err == io.EOF {
 			return packets
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		for _, p := range buf[:n] {
 			packets = append(packets, fmt.Sprintf("%s %d %x", in.Sources()[p.Source].Name, p.Time, p.Data[:8]))
 		}
@@ -82,9 +78,7 @@ func TestInputFormats(t *testing.T) {
 					}
 					r.Finished = func(path string) { paths = append(paths, path) }
 					f, err := OpenSeries(r, Options{Format: format, Compression: compression})
-					if err != nil {
-						t.Fatal(err)
-					}
+					must(t, err)
 					accounts, err := capture.Run(context.Background(), inputOf(t, InputOptions{}, file), f)
 					if err != nil || accounts[0].Total().Captured != packets {
 						t.Fatalf("%+v: %v", accounts, err)
@@ -154,15 +148,11 @@ func TestInputCopies(t *testing.T) {
 		}
 		for _, path := range paths {
 			data, err := os.ReadFile(path)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			for line := range strings.Lines(string(data)) {
 				if quoted, ok := strings.CutPrefix(strings.TrimSpace(line), "[]byte("); ok {
 					text, err := strconv.Unquote(strings.TrimSuffix(quoted, ")"))
-					if err != nil {
-						t.Fatal(err)
-					}
+					must(t, err)
 					data = []byte(text)
 				}
 			}

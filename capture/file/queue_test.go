@@ -62,9 +62,7 @@ func TestQueueStall(t *testing.T) {
 		var read [2]capture.Account
 		add := func() {
 			p := largePacket(int(read[0].Captured + read[1].Captured))
-			if err := w.Write([]capture.Packet{*p}); err != nil {
-				t.Fatal(err)
-			}
+			must(t, w.Write([]capture.Packet{*p}))
 			read[p.Source].Captured++
 			read[p.Source].Seen++
 			read[p.Source].Bytes += uint64(len(p.Data))
@@ -97,9 +95,7 @@ func TestQueueSecond(t *testing.T) {
 	t.Parallel()
 	for size, rate := range map[int]int{64: 1_500_000, 1500: 300_000} {
 		c, err := newChunk()
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		c.reset(0)
 		d := describeTwo()
 		p := capture.Packet{Facts: &capture.Facts{WireLen: uint32(size), Time: 1, ID: 1}, Data: packetOf(size, 0)}
@@ -121,13 +117,9 @@ func TestQueueOfFiles(t *testing.T) {
 			t.Fatal(err)
 		}
 		in, err := NewInput([]InputFile{{Name: "file", In: &file, Waits: waits}}, InputOptions{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		w := NewWriter(io.Discard, Options{})
-		if err := w.Begin(in.Description()); err != nil {
-			t.Fatal(err)
-		}
+		must(t, w.Begin(in.Description()))
 		if w.queue.bound != want {
 			t.Errorf("a file that waits for more: %v: up to %d bytes wait to be written, want %d", waits, w.queue.bound, want)
 		}
@@ -197,9 +189,7 @@ func TestQueueLargeBlock(t *testing.T) {
 	w := testWriter(&out, Options{})
 	for i, size := range []int{60, 2 * chunkSize, 60} {
 		data := packetOf(size, byte(i))
-		if err := w.Write([]capture.Packet{{Facts: &capture.Facts{WireLen: uint32(size), Time: int64(i)}, Data: data}}); err != nil {
-			t.Fatal(err)
-		}
+		must(t, w.Write([]capture.Packet{{Facts: &capture.Facts{WireLen: uint32(size), Time: int64(i)}, Data: data}}))
 	}
 	own, err := w.End(capture.Accounts{{Seen: 3, Captured: 3}, {}})
 	if err != nil || own[0].Captured != 3 || countPackets(PCAPNG, out.Bytes()) != 3 {
@@ -211,29 +201,17 @@ func TestQueueLargeBlock(t *testing.T) {
 func TestFileCloseStalled(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "fifo")
-	if err := unix.Mkfifo(path, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, unix.Mkfifo(path, 0o600))
 	r, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer r.Close()
 	o, err := Open(path, Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := o.Begin(describeTwo()); err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
+	must(t, o.Begin(describeTwo()))
 	for i := range 5000 { // more than the pipe takes
-		if err := o.Write([]capture.Packet{*largePacket(i)}); err != nil {
-			t.Fatal(err)
-		}
+		must(t, o.Write([]capture.Packet{*largePacket(i)}))
 	}
-	if err := o.Flush(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, o.Flush())
 	testnet.WaitFor(t, "the pipe to be full", func() bool {
 		n, err := unix.IoctlGetInt(int(r.Fd()), unix.TIOCINQ)
 		return err != nil || n > 0
@@ -286,9 +264,7 @@ func TestQueuesShareMemory(t *testing.T) {
 	stalled := make(chan struct{})
 	for range 6 {
 		q, err := newQueue(stalledWriter{stalled}, maxQueue, func() uint64 { return all - has() })
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		defer q.end()
 		q.open.blocks = append(q.open.blocks, 0) // it waits to be written, so that no chunk becomes free
 		q.hand()

@@ -87,9 +87,7 @@ func TestRotationNext(t *testing.T) {
 func rawFile(t *testing.T, path string) []byte {
 	t.Helper()
 	raw, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return raw
 }
 
@@ -141,9 +139,7 @@ func writeSeries(t *testing.T, r Rotation, name string, packets int) (paths []st
 	}
 	format, compression := FormatByName(name)
 	f, err := OpenSeries(r, Options{Format: format, Compression: compression})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer f.Close()
 	d := describeTwo()
 	// No period is ever settled, so that the stamps alone end files, however slowly packets come.
@@ -154,9 +150,7 @@ func writeSeries(t *testing.T, r Rotation, name string, packets int) (paths []st
 		defer mu.Unlock()
 		return capture.Accounts{{Lost: uint64(len(paths)), FilteredOut: 5}, {}}, nil
 	}
-	if err := f.Begin(d); err != nil {
-		t.Fatal(err)
-	}
+	must(t, f.Begin(d))
 	start := time.Now().UnixNano()
 	var failed error
 	for i := range packets {
@@ -284,9 +278,7 @@ func TestSeriesEnough(t *testing.T) {
 			size, n := int64(0), uint64(0)
 			for _, path := range paths {
 				info, err := os.Stat(path)
-				if err != nil {
-					t.Fatal(err)
-				}
+				must(t, err)
 				size += info.Size()
 				n += packetsIn(t, path)
 			}
@@ -307,9 +299,7 @@ func TestSeriesEnoughAtEnd(t *testing.T) {
 	const packets = 1050
 	for _, name := range []string{"out.pcapng.gz", "out.pcapng.zst"} {
 		whole, _, err := writeSeries(t, Rotation{Packets: 2000}, name, packets)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		refused := 0
 		for limit := sizeOf(whole); limit < sizeOf(whole)+4000; limit += 100 {
 			_, own, err := writeSeries(t, Rotation{Packets: 2000, MaxBytes: limit}, name, packets)
@@ -337,9 +327,7 @@ func TestSeriesLeavesFree(t *testing.T) {
 	dir := smallDisk(t)
 	free := func() int64 {
 		var s unix.Statfs_t
-		if err := unix.Statfs(dir, &s); err != nil {
-			t.Fatal(err)
-		}
+		must(t, unix.Statfs(dir, &s))
 		return int64(s.Bavail) * s.Frsize
 	}
 	step := uint64(1)
@@ -358,9 +346,7 @@ func TestSeriesLeavesFree(t *testing.T) {
 			n, there := uint64(0), glob(t, dir)
 			for _, path := range there {
 				n += packetsIn(t, path)
-				if err := os.Remove(path); err != nil {
-					t.Fatal(err)
-				}
+				must(t, os.Remove(path))
 			}
 			if n != own.Total().Captured {
 				t.Errorf("%s of %d packets: %d packets in %d files, account %+v", name, most, n, len(there), own.Total())
@@ -395,9 +381,7 @@ func TestSeriesRing(t *testing.T) {
 	dir := t.TempDir()
 	other := filepath.Join(dir, "other")
 	path := func(p Place) string { return filepath.Join(dir, fmt.Sprintf("%03d.pcapng", p.Number)) }
-	if err := os.WriteFile(other, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(other, nil, 0o600))
 	paths, own, err := writeSeries(t, Rotation{Packets: 100, Keep: 3, Path: path}, "out.pcapng", 1000)
 	if err != nil || own.Total().Captured != 1000 || len(paths) != 10 {
 		t.Errorf("%v, account %+v, %v", paths, own.Total(), err)
@@ -429,9 +413,7 @@ func TestSeriesAdopts(t *testing.T) {
 		case "gone":
 			continue
 		case "directory":
-			if err := os.Mkdir(path, 0o700); err != nil {
-				t.Fatal(err)
-			}
+			must(t, os.Mkdir(path, 0o700))
 			kept = append(kept, path)
 			continue
 		case "link":
@@ -443,14 +425,10 @@ func TestSeriesAdopts(t *testing.T) {
 		case "locked":
 			kept = append(kept, path)
 		}
-		if err := os.WriteFile(path, make([]byte, 1000), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(path, make([]byte, 1000), 0o600))
 	}
 	locked, err := Open(filepath.Join(dir, "locked"), Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer locked.Close()
 	for _, step := range []struct {
 		rotation Rotation
@@ -467,7 +445,7 @@ func TestSeriesAdopts(t *testing.T) {
 		}
 		d := describeTwo()
 		d.Options.Notice = func(err error) { t.Errorf("%+v: %v", step.rotation, err) }
-		mustBegin(t, f, d)
+		must(t, f.Begin(d))
 		want := append(slices.Clone(kept), path)
 		for _, name := range step.stay {
 			want = append(want, filepath.Join(dir, name))
@@ -490,22 +468,18 @@ func TestSeriesCannotRemove(t *testing.T) {
 			var left []string
 			for i := range 3 {
 				path := filepath.Join(dir, fmt.Sprint("left", i))
-				if err := os.WriteFile(path, []byte("left"), 0o600); err != nil {
-					t.Fatal(err)
-				}
+				must(t, os.WriteFile(path, []byte("left"), 0o600))
 				left = append(left, path)
 			}
 			var notices []string
 			begin := func() {
 				d := describeTwo()
 				d.Options.Notice = func(err error) { notices = append(notices, err.Error()) }
-				mustBegin(t, mustSeries(t, Rotation{Packets: 1e6, Keep: 2, Left: left, Path: func(Place) string { return filepath.Join(dir, "new") }}), d)
+				must(t, mustSeries(t, Rotation{Packets: 1e6, Keep: 2, Left: left, Path: func(Place) string { return filepath.Join(dir, "new") }}).Begin(d))
 			}
 			if test.name == "removed" {
 				for _, path := range left { // what is mounted on cannot be removed
-					if err := unix.Mount(path, path, "", unix.MS_BIND, ""); err != nil {
-						t.Fatal(err)
-					}
+					must(t, unix.Mount(path, path, "", unix.MS_BIND, ""))
 					defer unix.Unmount(path, unix.MNT_DETACH)
 				}
 				begin()
@@ -527,9 +501,7 @@ func TestSeriesCannotRemove(t *testing.T) {
 func mustAsNobody(t *testing.T, dir string, do func()) {
 	t.Helper()
 	const nobody = 65534
-	if err := errors.Join(os.Chmod(filepath.Dir(dir), 0o755), os.Chmod(dir, 0o777|os.ModeSticky)); err != nil {
-		t.Fatal(err)
-	}
+	must(t, errors.Join(os.Chmod(filepath.Dir(dir), 0o755), os.Chmod(dir, 0o777|os.ModeSticky)))
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	unix.SetfsuidRetUid(nobody) // which also takes the capabilities about files
@@ -541,9 +513,7 @@ func mustAsNobody(t *testing.T, dir string, do func()) {
 func glob(t *testing.T, dir string) []string {
 	t.Helper()
 	all, err := filepath.Glob(filepath.Join(dir, "*"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return all
 }
 
@@ -604,7 +574,7 @@ func TestSeriesDiskFails(t *testing.T) {
 	path := func(p Place) string { return filepath.Join(dir, fmt.Sprintf("%d.pcapng", p.Number)) }
 	var told []string
 	f := mustSeries(t, Rotation{Packets: 50, Atomic: true, Path: path, Finished: func(path string) { told = append(told, path) }})
-	mustBegin(t, f, describeTwo())
+	must(t, f.Begin(describeTwo()))
 	const packets = 100
 	session := make(capture.Accounts, 2)
 	p := testPacket(0)
@@ -641,7 +611,7 @@ func TestSeriesAtomicNames(t *testing.T) {
 	dir := t.TempDir()
 	path := func(p Place) string { return filepath.Join(dir, fmt.Sprintf("%d.pcapng", p.Number)) }
 	f := mustSeries(t, Rotation{Packets: 10, Atomic: true, Path: path})
-	mustBegin(t, f, describeTwo())
+	must(t, f.Begin(describeTwo()))
 	defer f.End(make(capture.Accounts, 2)) // which waits for the goroutine that writes
 	for i := range 15 {
 		mustWrite(t, f, testPacket(i))
@@ -664,7 +634,7 @@ func TestPeriodWaits(t *testing.T) {
 	settled.Store(&begin)
 	d := describeTwo()
 	d.Settled = func() time.Time { return *settled.Load() }
-	mustBegin(t, f, d)
+	must(t, f.Begin(d))
 	flushUntil := func(what string, done func() bool) {
 		t.Helper()
 		testnet.WaitFor(t, what, func() bool { return f.Flush() != nil || done() })

@@ -20,6 +20,14 @@ import (
 	"github.com/xdpcap/xdpcap/internal/testnet"
 )
 
+// must ends a test at an error.
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
 func describeTwo() capture.Description {
 	return capture.Description{
 		Sources: []capture.Source{{Name: "a"}, {Name: "b"}},
@@ -62,31 +70,18 @@ func (l *limited) Write(b []byte) (int, error) {
 func mustSeries(t *testing.T, r Rotation) *File {
 	t.Helper()
 	f, err := OpenSeries(r, Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { f.Close() })
 	return f
-}
-
-func mustBegin(t *testing.T, f *File, d capture.Description) {
-	t.Helper()
-	if err := f.Begin(d); err != nil {
-		t.Fatal(err)
-	}
 }
 
 // mustWrite hands packets to the goroutine that writes.
 func mustWrite(t *testing.T, f *File, packets ...*capture.Packet) {
 	t.Helper()
 	for _, p := range packets {
-		if err := f.Write([]capture.Packet{*p}); err != nil {
-			t.Fatal(err)
-		}
+		must(t, f.Write([]capture.Packet{*p}))
 	}
-	if err := f.Flush(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, f.Flush())
 }
 
 // mustRead reads a pcapng file to its end, and returns how many packets each interface has.
@@ -123,9 +118,7 @@ func TestWriterAccount(t *testing.T) {
 		var all bytes.Buffer
 		w := testWriter(&all, Options{Format: format})
 		for i := range 50 {
-			if err := w.Write([]capture.Packet{*testPacket(i)}); err != nil {
-				t.Fatal(err)
-			}
+			must(t, w.Write([]capture.Packet{*testPacket(i)}))
 		}
 		w.End(make(capture.Accounts, 2))
 		step := 7
@@ -373,9 +366,7 @@ func TestNoAllocations(t *testing.T) {
 			w.Write(packets)
 		}
 		n := testing.AllocsPerRun(200, func() {
-			if err := w.Write(packets); err != nil {
-				t.Fatal(err)
-			}
+			must(t, w.Write(packets))
 		})
 		if n != 0 {
 			t.Errorf("format %d: %v allocations per %d packets", format, n, groupSize)
@@ -392,9 +383,7 @@ func BenchmarkFormats(b *testing.B) {
 	b.Run("pcapng, 1500 bytes", func(b *testing.B) { benchFormat(b, io.Discard, PCAPNG, groupOf(packetOf(1500, 1))) })
 	piped := func(b *testing.B, writer func(io.Writer) io.Writer) {
 		r, w, err := os.Pipe()
-		if err != nil {
-			b.Fatal(err)
-		}
+		must(b, err)
 		go io.Copy(io.Discard, r)
 		benchFormat(b, writer(w), JSON, groupOf(segment()))
 		w.Close()

@@ -33,17 +33,11 @@ func TestFeedLog(t *testing.T) {
 		b := l.take(r.feedCursor, nil, limit)
 		for n := 0; n < len(b); {
 			size, _, err := pcapng.BlockLength(b[n:], false)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			block, err := pcapng.ParseBlock(b[n:n+size], false)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			var p pcapng.Packet
-			if err := pcapng.ParsePacket(block, 0, &p); err != nil {
-				t.Fatal(err)
-			}
+			must(t, pcapng.ParsePacket(block, 0, &p))
 			i := p.Interface
 			if p.ID <= r.last[i] {
 				t.Fatalf("packet %d behind packet %d", p.ID, r.last[i])

@@ -22,6 +22,14 @@ import (
 	"github.com/xdpcap/xdpcap/internal/testnet"
 )
 
+// must ends a test at an error.
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
 // feedTest skips a test of what is the same on every kernel.
 func feedTest(t *testing.T) {
 	t.Helper()
@@ -56,9 +64,7 @@ type testServer struct {
 func listen(t *testing.T) net.Listener {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { l.Close() })
 	return l
 }
@@ -89,9 +95,7 @@ func newTestServer(t *testing.T, logSize int, patience time.Duration) *testServe
 		defer s.mu.Unlock()
 		return slices.Clone(s.sent), nil
 	}
-	if err := s.Begin(d); err != nil {
-		t.Fatal(err)
-	}
+	must(t, s.Begin(d))
 	s.feed.mu.Lock()
 	s.feed.log = newFeedLog(logSize, 2)
 	s.feed.mu.Unlock()
@@ -115,9 +119,7 @@ func (s *testServer) send(t *testing.T) {
 		a.Bytes += 200
 	}
 	s.mu.Unlock()
-	if err := errors.Join(s.Write(s.group), s.Flush()); err != nil {
-		t.Fatal(err)
-	}
+	must(t, errors.Join(s.Write(s.group), s.Flush()))
 	s.written.Store(s.next)
 }
 
@@ -140,9 +142,7 @@ func connect(t *testing.T, address string, buffer int) net.Conn {
 		return c.Control(func(fd uintptr) { unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_RCVBUF, buffer) })
 	}}
 	conn, err := d.Dial("tcp", address)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { conn.Close() })
 	return conn
 }
@@ -297,9 +297,7 @@ func TestServerStalls(t *testing.T) {
 		close(r.hold)
 	}
 	// All of it has arrived before the end, so that nothing but statistics are sent then.
-	if err := s.Flush(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, s.Flush())
 	testnet.WaitFor(t, "all clients to get the rest", func() bool {
 		_, open := s.standing()
 		return open == 0
@@ -311,9 +309,7 @@ func TestServerStalls(t *testing.T) {
 	}
 	var lost uint64
 	for i, r := range readers {
-		if err := <-r.ended; err != nil {
-			t.Fatal(err)
-		}
+		must(t, <-r.ended)
 		got := r.got.Load()
 		received, dropped := r.statistics[0].PacketsReceived+r.statistics[1].PacketsReceived, r.statistics[0].PacketsDropped+r.statistics[1].PacketsDropped
 		if got+dropped != s.next || received != s.next || r.dropped.Load() > dropped || i >= 10 && dropped != 0 || i < 10 && r.dropped.Load() == 0 {

@@ -67,9 +67,7 @@ func TestServerPCAP(t *testing.T) {
 	again := mustInput(t, file.InputFile{Name: "file", In: bytes.NewReader(stored)})
 	serveFiles(t, Options{PCAP: true}, inLog, func(conn net.Conn) (packets int) {
 		r, err := pcapgo.NewReader(conn)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		want := make([]capture.Packet, 1)
 		for ; ; packets++ {
 			data, info, err := r.ReadPacketData()
@@ -120,9 +118,7 @@ func serveFiles(t *testing.T, o Options, packets int, read func(net.Conn) int, s
 func mustInput(t *testing.T, files ...file.InputFile) *file.Input {
 	t.Helper()
 	in, err := file.NewInput(files, file.InputOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return in
 }
 
@@ -137,9 +133,7 @@ func readPackets(t *testing.T, got func(p *capture.Packet, source string)) func(
 			if err == io.EOF {
 				return packets
 			}
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			packets += n
 			for i := range buf[:n] {
 				got(&buf[i], in.Sources()[buf[i].Source].Name)

@@ -49,9 +49,7 @@ func newTestSender(t *testing.T, secure bool) (*testSender, *net.TCPConn, net.Co
 	if s.Sender, err = NewSender(l.Addr().String(), config, func(err error) { s.notices <- err }, Options{}); err != nil {
 		t.Fatal(err)
 	}
-	if err := s.Begin(describeTwo()); err != nil {
-		t.Fatal(err)
-	}
+	must(t, s.Begin(describeTwo()))
 	data := make([]byte, 200)
 	for i := range groupSize {
 		s.group = append(s.group, capture.Packet{Facts: &capture.Facts{WireLen: 200, Source: uint16(i % 2), ID: 1}, Data: data})
@@ -88,13 +86,9 @@ func (s *testSender) send(t *testing.T, packets int) {
 		a.Seen++
 		a.Captured++
 		a.Bytes += 200
-		if err := s.Write([]capture.Packet{*p}); err != nil {
-			t.Fatal(err)
-		}
+		must(t, s.Write([]capture.Packet{*p}))
 	}
-	if err := s.Flush(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, s.Flush())
 }
 
 // stand sends until the kernels of both sides are full and nothing is under way, and returns how
@@ -127,9 +121,7 @@ func (s *testSender) stand(t *testing.T, peer *net.TCPConn) (received uint64) {
 func (s *testSender) now(t *testing.T) capture.Account {
 	t.Helper()
 	own, err := s.Accounts(func() (capture.Accounts, error) { return append(capture.Accounts{}, s.sent...), nil })
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return own.Total()
 }
 
@@ -188,9 +180,7 @@ func TestSenderAccount(t *testing.T) {
 				finishReading(t, s, conn, 20_001, 20_001)
 			},
 			"has closed its side": func(t *testing.T, s *testSender, socket *net.TCPConn, conn net.Conn) {
-				if err := conn.(interface{ CloseWrite() error }).CloseWrite(); err != nil {
-					t.Fatal(err)
-				}
+				must(t, conn.(interface{ CloseWrite() error }).CloseWrite())
 				socket.CloseWrite()
 				s.send(t, 20_000)
 				finishReading(t, s, conn, 20_000, 20_000)
@@ -427,9 +417,7 @@ func TestFeedClientPartOfBatch(t *testing.T) {
 		}
 	}()
 	conn := newFeedConn(here)
-	if err := conn.secure(t.Context(), tls.Client(conn.socket, anyCertificate)); err != nil {
-		t.Fatal(err)
-	}
+	must(t, conn.secure(t.Context(), tls.Client(conn.socket, anyCertificate)))
 	var packets []sent
 	for i := range 60 {
 		packets = append(packets, sent{end: int64(i+1) * 1000, bytes: 900})
@@ -445,17 +433,13 @@ func TestSenderRefused(t *testing.T) {
 	t.Parallel()
 	feedTest(t)
 	socket, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer unix.Close(socket)
 	if err := unix.Bind(socket, &unix.SockaddrInet4{Addr: [4]byte{127, 0, 0, 1}}); err != nil { // so that nobody else has the port
 		t.Fatal(err)
 	}
 	bound, err := unix.Getsockname(socket)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	nobody := fmt.Sprintf("127.0.0.1:%d", bound.(*unix.SockaddrInet4).Port)
 	_, err = NewSender(nobody, nil, func(error) {}, Options{})
 	if err == nil || !strings.HasSuffix(err.Error(), "connection refused: nothing listens there: start the reader before the capture") {

@@ -52,9 +52,7 @@ func TestServerHostile(t *testing.T) {
 	}
 	for i := range connections {
 		conn, err := net.Dial("tcp", s.address)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		switch i % 4 {
 		case 0:
 			conn.Close()
@@ -114,9 +112,7 @@ func TestServerClientGoes(t *testing.T) {
 	s := newTestServer(t, 64<<10, 0)
 	goes, stays := connect(t, s.address, 0), connect(t, s.address, 0)
 	testnet.WaitFor(t, "the clients to join", func() bool { return s.Account().Connected == 2 })
-	if err := stays.(*net.TCPConn).CloseWrite(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, stays.(*net.TCPConn).CloseWrite())
 	goes.(*net.TCPConn).SetLinger(0)
 	goes.Close()
 	testnet.WaitFor(t, "one client to leave", func() bool { return s.Account().Connected == 1 })
@@ -186,9 +182,7 @@ func TestServerHostileTLS(t *testing.T) {
 	// At the end neither a handshake is waited for nor who takes nothing, not even the word of TLS
 	// that this is the end.
 	standing := tls.Client(connect(t, s.address, 64<<10), anyCertificate)
-	if err := standing.Handshake(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, standing.Handshake())
 	testnet.WaitFor(t, "the third client to join", func() bool { return s.Account().Connected == 3 })
 	for s.Account().Lost == 0 {
 		s.send(t)
@@ -285,9 +279,7 @@ func TestServerHandshakes(t *testing.T) {
 	from := func(address string) net.Conn {
 		d := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(address)}}
 		conn, err := d.Dial("tcp", s.address)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		t.Cleanup(func() { conn.Close() })
 		return conn
 	}
@@ -311,9 +303,7 @@ func TestServerHandshakes(t *testing.T) {
 	}
 	for range MaxClients {
 		conn := tls.Client(connect(t, s.address, 0), anyCertificate)
-		if err := conn.Handshake(); err != nil {
-			t.Fatal(err)
-		}
+		must(t, conn.Handshake())
 	}
 	testnet.WaitFor(t, "as many clients as there are places", func() bool { return s.Account().Connected == MaxClients })
 	if n := s.shaking.count(); n == 0 || n > maxHandshakes {
@@ -331,8 +321,6 @@ func clientHello(t *testing.T) []byte {
 	}()
 	hello := make([]byte, 4096)
 	n, err := there.Read(hello)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return hello[:n]
 }

@@ -17,13 +17,19 @@ import (
 	"github.com/xdpcap/xdpcap/internal/sflow"
 )
 
+// must ends a test at an error.
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
 // listen is a collector on loopback.
 func listen(t testing.TB) *net.UDPConn {
 	t.Helper()
 	conn, err := net.ListenUDP("udp4", &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1)})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { conn.Close() })
 	conn.SetReadDeadline(time.Now().Add(10 * time.Second)) // for tests that fail
 	return conn
@@ -42,13 +48,9 @@ func description() capture.Description {
 func begun(t testing.TB, o Options, d capture.Description) *Agent {
 	t.Helper()
 	a, err := Open(o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { a.Close() })
-	if err := a.Begin(d); err != nil {
-		t.Fatal(err)
-	}
+	must(t, a.Begin(d))
 	return a
 }
 
@@ -58,9 +60,7 @@ func receive(t testing.TB, conn *net.UDPConn, places ...int) (samples [][]uint32
 	t.Helper()
 	b := make([]byte, 1<<16)
 	n, err := conn.Read(b)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	at := 28
 	for range binary.BigEndian.Uint32(b[24:]) {
 		var words []uint32
@@ -116,9 +116,7 @@ func TestSamples(t *testing.T) {
 		{"exit alone, passed", capture.Facts{Source: 2, Verdict: capture.Pass}, 1, 0},
 		{"exit alone, aborted", capture.Facts{Source: 2, Verdict: capture.Aborted}, 1, 1},
 	} {
-		if err := a.Write(packetOf(9000, tt.facts)); err != nil {
-			t.Fatal(err)
-		}
+		must(t, a.Write(packetOf(9000, tt.facts)))
 		if a.common.oldest().samples != tt.common || a.special.samples != tt.special {
 			t.Errorf("%s: %d and %d samples, want %d and %d", tt.name, a.common.oldest().samples, a.special.samples, tt.common, tt.special)
 		}
@@ -274,17 +272,13 @@ func TestBounced(t *testing.T) {
 	// The agent sends from 127.0.0.1, whose port may be this one. On the same address it would then
 	// be the collector itself, and nothing would be refused.
 	gone, err := net.ListenUDP("udp4", &net.UDPAddr{IP: net.IPv4(127, 0, 0, 2)})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	gone.Close()
 	a := begun(t, Options{Collector: gone.LocalAddr().String()}, description())
 	a.deliver(packetOf(60, capture.Facts{}))
 	waitForError(t, a.collector)
 	back, err := net.ListenUDP("udp4", gone.LocalAddr().(*net.UDPAddr))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer back.Close()
 	back.SetReadDeadline(time.Now().Add(10 * time.Second))
 	a.deliver(packetOf(60, capture.Facts{}))
@@ -378,9 +372,7 @@ func TestTurn(t *testing.T) {
 	t.Parallel()
 	first, second := listen(t), listen(t)
 	a, err := Open(Options{Collector: first.LocalAddr().String()})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer a.Close()
 	a.collector.address = second.LocalAddr().String()
 	a.Begin(description())
@@ -423,9 +415,7 @@ func TestIPv6(t *testing.T) {
 	a.deliver(packetOf(60, capture.Facts{}))
 	b := make([]byte, 1500)
 	n, err := conn.Read(b)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	agent, _ := netip.AddrFromSlice(b[8:24])
 	samples, length := binary.BigEndian.Uint32(b[36:]), binary.BigEndian.Uint32(b[44:])
 	if agent != netip.IPv6Loopback() || samples != 1 || n != 48+int(length) || a.collector.longest != maxDatagram {
@@ -438,9 +428,7 @@ func TestCounters(t *testing.T) {
 	t.Parallel()
 	conn := listen(t)
 	lo, err := net.InterfaceByName("lo")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	d := description()
 	d.Sources[0].Index, d.Sources[1].Index, d.Sources[2].Index, d.Sources[3].Index = lo.Index, lo.Index, 1<<30, 1<<30
 	a := begun(t, Options{Collector: conn.LocalAddr().String(), Interval: time.Hour}, d)

@@ -21,9 +21,7 @@ func TestOpener(t *testing.T) {
 	t.Parallel()
 	testnet.RequireRoot(t)
 	dir := t.TempDir()
-	if err := os.Chown(dir, 1235, 1235); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Chown(dir, 1235, 1235))
 	const (
 		may = iota // the kernel lets the user open the file
 		mayNot

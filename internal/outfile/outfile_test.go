@@ -12,29 +12,31 @@ import (
 	"github.com/xdpcap/xdpcap/internal/testnet"
 )
 
-func mustOpen(t *testing.T, path string, o Options) *File {
+// must ends a test at an error.
+func must(t testing.TB, err error) {
 	t.Helper()
-	f, err := Open(path, o)
 	if err != nil {
 		t.Fatal(err)
 	}
+}
+
+func mustOpen(t *testing.T, path string, o Options) *File {
+	t.Helper()
+	f, err := Open(path, o)
+	must(t, err)
 	t.Cleanup(func() { f.Close() })
 	return f
 }
 
 func mustWrite(t *testing.T, path, text string) {
 	t.Helper()
-	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(path, []byte(text), 0o600))
 }
 
 func content(t *testing.T, path string) string {
 	t.Helper()
 	b, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return string(b)
 }
 
@@ -88,9 +90,7 @@ func TestLock(t *testing.T) {
 	f.Begin()
 	f.Write([]byte("first"))
 	link := path + ".link"
-	if err := os.Link(path, link); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Link(path, link))
 	for _, name := range []string{path, link} {
 		_, err := Open(name, Options{})
 		says(t, err, "lock "+name+": another program is writing to it")
@@ -100,9 +100,7 @@ func TestLock(t *testing.T) {
 	}
 	// A child that was forked has a copy of the descriptor until it executes its program.
 	inherited, err := unix.FcntlInt(f.Fd(), unix.F_DUPFD_CLOEXEC, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer unix.Close(inherited)
 	f.Close()
 	mustOpen(t, path, Options{})
@@ -146,9 +144,7 @@ func TestCheck(t *testing.T) {
 			if err := f.Check(7); err != nil {
 				t.Error(err)
 			}
-			if err := test.do(path); err != nil {
-				t.Fatal(err)
-			}
+			must(t, test.do(path))
 			// What is written afterwards does not make the file whole again.
 			f.Write([]byte("more"))
 			for _, err := range []error{f.Check(11), f.Finish(11)} {
@@ -180,9 +176,7 @@ func TestCheckMeanwhileRemoved(t *testing.T) {
 		for err == nil {
 			err = f.Check(0)
 		}
-		if err := <-removed; err != nil {
-			t.Fatal(err)
-		}
+		must(t, <-removed)
 		if !errors.Is(err, ErrSpoiled) {
 			t.Fatal(err)
 		}
@@ -195,9 +189,7 @@ func TestCloseRemovesOwnFileOnly(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "out")
 	f := mustOpen(t, path, Options{})
-	if err := os.Remove(path); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Remove(path))
 	mustWrite(t, path, "somebody else's")
 	f.Close()
 	if got := content(t, path); got != "somebody else's" {
@@ -210,9 +202,7 @@ func TestDanglingLink(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	target, link := filepath.Join(dir, "target"), filepath.Join(dir, "link")
-	if err := os.Symlink(target, link); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Symlink(target, link))
 	_, err := Open(link, Options{})
 	says(t, err, link+": it is a symbolic link to "+target+", which does not exist")
 	if _, err := os.Stat(target); err == nil {
@@ -230,9 +220,7 @@ func TestDanglingLink(t *testing.T) {
 func TestSticky(t *testing.T) {
 	testnet.RequireRoot(t)
 	dir := t.TempDir()
-	if err := os.Chmod(dir, 0o777|os.ModeSticky); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Chmod(dir, 0o777|os.ModeSticky))
 	for sysctl, mk := range map[string]func(path string) error{
 		"protected_regular": func(path string) error { return os.WriteFile(path, nil, 0o666) },
 		"protected_fifos":   func(path string) error { return unix.Mkfifo(path, 0o666) },
@@ -246,20 +234,14 @@ func TestSticky(t *testing.T) {
 				defer mustWrite(t, setting, before)
 			}
 			path := filepath.Join(dir, sysctl)
-			if err := mk(path); err != nil {
-				t.Fatal(err)
-			}
-			if err := os.Chown(path, 65534, 65534); err != nil {
-				t.Fatal(err)
-			}
+			must(t, mk(path))
+			must(t, os.Chown(path, 65534, 65534))
 			if !isProtected(path) {
 				t.Error("the file is not seen as one that the kernel protects")
 			}
 			// A pipe whose reader is there is opened without waiting.
 			reader, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK, 0)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			defer reader.Close()
 			f, err := Open(path, Options{})
 			if strings.TrimSpace(content(t, setting)) == "0" {
@@ -280,9 +262,7 @@ func TestFinishDiskFails(t *testing.T) {
 	path := filepath.Join(testnet.MustFailingDisk(t), "out")
 	f := mustOpen(t, path, Options{})
 	defer f.Close()
-	if err := f.Begin(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, f.Begin())
 	const size = 6 << 20
 	if n, err := f.Write(make([]byte, size)); n != size || err != nil {
 		t.Fatalf("wrote %d: %v", n, err)
@@ -295,13 +275,9 @@ func TestFinishDiskFails(t *testing.T) {
 func TestPipe(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "pipe")
-	if err := unix.Mkfifo(path, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, unix.Mkfifo(path, 0o600))
 	reader, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	f, second := mustOpen(t, path, Options{}), mustOpen(t, path, Options{})
 	if err := errors.Join(f.Begin(), f.Check(5), second.Begin()); err != nil {
 		t.Error(err)
@@ -328,14 +304,10 @@ func TestOpened(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "out")
 	mustWrite(t, path, "before ")
 	theirs, err := os.OpenFile(path, os.O_WRONLY|os.O_APPEND, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer theirs.Close()
 	f, err := Opened(theirs, "standard output")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	f.Begin()
 	f.Write([]byte("packets"))
 	if got := content(t, path); got != "before packets" {
@@ -368,9 +340,7 @@ func TestNoRoomToOpen(t *testing.T) {
 			t.Fatal(err)
 		}
 		if test.readOnly {
-			if err := unix.Mount("none", dir, "", unix.MS_REMOUNT|unix.MS_RDONLY, test.options); err != nil {
-				t.Fatal(err)
-			}
+			must(t, unix.Mount("none", dir, "", unix.MS_REMOUNT|unix.MS_RDONLY, test.options))
 		}
 		_, err := Open(dir+"/second", Options{})
 		says(t, err, "open "+dir+"/second"+test.want)

@@ -62,18 +62,14 @@ func TestNew(t *testing.T) {
 func TestRegular(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "out")
-	if err := unix.Mkfifo(path, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, unix.Mkfifo(path, 0o600))
 	_, err := Open(path, Options{Regular: true})
 	says(t, err, "open "+path+": it is not a regular file")
 	if _, err := Open(path, Options{}); !errors.Is(err, ErrNoReader) {
 		t.Errorf("no ErrNoReader: %v", err)
 	}
 	reader, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer reader.Close()
 	_, err = Open(path, Options{Regular: true})
 	says(t, err, "open "+path+": it is not a regular file")

@@ -30,9 +30,7 @@ func TestTrustNoLinks(t *testing.T) {
 		t.Fatal(err)
 	}
 	reader, err := os.OpenFile(filepath.Join(dir, "fifo"), os.O_RDONLY|unix.O_NONBLOCK, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer reader.Close()
 	for name, want := range map[string]string{
 		"file": "", "new": "", "fifo": "",
@@ -73,9 +71,7 @@ func TestTrustOwners(t *testing.T) {
 	testnet.RequireRoot(t)
 	path := filepath.Join(t.TempDir(), "file")
 	mustWrite(t, path, "text")
-	if err := os.Chown(path, 1234, 1234); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Chown(path, 1234, 1234))
 	_, err := Open(path, Options{Trust: Trust{Owners: []int{0, 1235}}})
 	says(t, err, "it belongs to another user, with id 1234")
 	if !errors.Is(err, ErrUntrusted) {
@@ -105,9 +101,7 @@ func TestTryFile(t *testing.T) {
 	dir := t.TempDir()
 	file, empty := filepath.Join(dir, "file"), filepath.Join(dir, "empty")
 	mustWrite(t, file, "text")
-	if err := os.Mkdir(empty, 0o700); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Mkdir(empty, 0o700))
 	for _, o := range []Options{{}, {Atomic: true}} {
 		for _, path := range []string{file, filepath.Join(dir, "missing")} {
 			if err := TryFile(path, o); err != nil {
