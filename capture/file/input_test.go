@@ -136,8 +136,8 @@ func (e *endless) Read(b []byte) (int, error) {
 }
 
 // While a file has nothing yet, outputs are flushed again and again. A context that is done ends an
-// input and calls Stop, in any order: either way the end was asked for. What was read of a file that
-// is cut off is handed over before the error.
+// input and calls Stop, in any order: either way the end was asked for. What was read of a file
+// that is cut off is handed over before the error.
 func TestInputWaits(t *testing.T) {
 	t.Parallel()
 	file := testfile.Numbered(3, 0, 1, "eth0")

@@ -136,9 +136,9 @@ func TestServerClientGoes(t *testing.T) {
 	}
 }
 
-// Connections whose TLS handshake does not end are closed when there are too many. They take no client's
-// place: who was there before gets every packet, and who comes meanwhile, too. Serial: it measures
-// the memory and the goroutines of the process.
+// Connections whose TLS handshake does not end are closed when there are too many. They take no
+// client's place: who was there before gets every packet, and who comes meanwhile, too. Serial: it
+// measures the memory and the goroutines of the process.
 func TestServerHostileTLS(t *testing.T) {
 	feedTest(t)
 	s := newTestServer(t, 1<<20, time.Hour) // TestServerHandshakeTimeout is about a shorter time

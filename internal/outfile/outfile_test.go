@@ -256,8 +256,8 @@ func TestSticky(t *testing.T) {
 	}
 }
 
-// What is to be written on a disk that fails shows in Finish only. Serial: it starts programs, which
-// have for a moment the descriptors that other tests close, such as the reader's of TestPipe.
+// What is to be written on a disk that fails shows in Finish only. Serial: it starts programs,
+// which have for a moment the descriptors that other tests close, such as the reader's of TestPipe.
 func TestFinishDiskFails(t *testing.T) {
 	path := filepath.Join(testnet.MustFailingDisk(t), "out")
 	f := mustOpen(t, path, Options{})
