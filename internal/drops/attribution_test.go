@@ -28,6 +28,7 @@ func (n *network) lossesWith(m *Meter, reason string) map[string]uint64 {
 // Packets of IPv6 are lost at the same stages as those of IPv4, at the interface that received
 // them.
 func TestLossOfIPv6(t *testing.T) {
+	t.Parallel()
 	const sent = 30
 	pair := testnet.MustPair(t, testnet.PairOptions{IPv6: true})
 	n := &network{t, pair, testnet.MustSender(t, pair)}
@@ -61,6 +62,7 @@ func TestLossOfIPv6(t *testing.T) {
 // A packet that comes in through one interface and is lost at the queue of another is counted once
 // for each of the two that is asked about, as often as the queue counts it.
 func TestLossOfForwarded(t *testing.T) {
+	t.Parallel()
 	const sent = 50
 	n := newNetwork(t)
 	out := testnet.MustPair(t, testnet.PairOptions{Tx: n.Rx, TxName: "out0", RxName: "far0"})
@@ -116,6 +118,7 @@ func TestLossOfForwarded(t *testing.T) {
 // What is lost at a device above is counted for the interface that received it, with the name of
 // the device.
 func TestLossAbove(t *testing.T) {
+	t.Parallel()
 	const sent = 30
 	for _, upper := range testnet.Uppers {
 		t.Run(upper.Name, func(t *testing.T) {
@@ -135,6 +138,7 @@ func TestLossAbove(t *testing.T) {
 // Of what a socket still has when it is closed, the kernel knows neither device nor namespace. It
 // is lost at the interface that it came in on; for another one it is unclear, and in no total.
 func TestLossWithoutDevice(t *testing.T) {
+	t.Parallel()
 	const sent = 3
 	n := newNetwork(t)
 	conn := n.openSocket()

@@ -94,6 +94,7 @@ func (n *network) addDown() (index int) {
 // A packet that ends at the XDP hook is counted there, once, though the kernel and the driver say
 // it again elsewhere. One that the program passes is counted where the stack loses it.
 func TestLossAtHook(t *testing.T) {
+	t.Parallel()
 	for _, program := range losingPrograms {
 		for mode, flags := range map[string]link.XDPAttachFlags{"native": link.XDPDriverMode, "generic": link.XDPGenericMode} {
 			t.Run(program.name+", "+mode, func(t *testing.T) { newNetwork(t).loseAtHook(program, flags) })
@@ -162,6 +163,7 @@ func (n *network) loseAtHook(program losingProgram, flags link.XDPAttachFlags) {
 // Of all interfaces together, what a native program aborts on one is not taken for what the kernel
 // throws away on another one, where a program drops in generic mode.
 func TestLossAtHooks(t *testing.T) {
+	t.Parallel()
 	const sent = 40
 	n := newNetwork(t)
 	name := fmt.Sprintf("aborts%d", os.Getpid()) // the meter also counts another run of this test
@@ -195,6 +197,7 @@ func TestLossAtHooks(t *testing.T) {
 // An interface that gets another name is counted on, and a program that it runs later is found.
 // Once it is deleted, Follow says so.
 func TestRenamed(t *testing.T) {
+	t.Parallel()
 	const sent = 30
 	n := newNetwork(t)
 	m := n.openMeter()

@@ -74,6 +74,7 @@ func addressOf(ip net.IP) netip.Addr {
 // Each flow has its losses, by stage and reason: of IPv4 and IPv6, in segments, at a socket and on
 // the way out.
 func TestFlowsOfLosses(t *testing.T) {
+	t.Parallel()
 	const sent = 30
 	pair := testnet.MustPair(t, testnet.PairOptions{Addresses: true, IPv6: true})
 	n := &network{t, pair, testnet.MustSender(t, pair)}
@@ -147,6 +148,7 @@ func TestFlowsOfLosses(t *testing.T) {
 
 // What XDP throws away, and what nobody misses, is in no flow, also where the stack frees it.
 func TestFlowsOfNoLosses(t *testing.T) {
+	t.Parallel()
 	const sent = 20
 	for mode, flags := range map[string]link.XDPAttachFlags{"native": link.XDPDriverMode, "generic": link.XDPGenericMode} {
 		t.Run(mode, func(t *testing.T) {
@@ -180,6 +182,7 @@ func TestFlowsOfNoLosses(t *testing.T) {
 // With more flows than there is room for, each has at least what is counted and at most the error
 // besides, and what made room is among the other losses.
 func TestFlowsWithoutRoom(t *testing.T) {
+	t.Parallel()
 	const flows, rounds = 200, 3
 	n := newNetwork(t)
 	var m *Meter
@@ -227,6 +230,7 @@ func TestFlowsWithoutRoom(t *testing.T) {
 // The largest flows of a stage come first, and the rate of its other losses is that of the stage
 // without theirs.
 func TestTopFlows(t *testing.T) {
+	t.Parallel()
 	flow := func(port uint16) meter.Flow {
 		return meter.Flow{Class: meter.IPv4(17), Source: netip.AddrPortFrom(netip.AddrFrom4([4]byte{192, 0, 2, 1}), port), Destination: netip.MustParseAddrPort("192.0.2.2:9")}
 	}

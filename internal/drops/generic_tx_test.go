@@ -60,6 +60,7 @@ func (n *network) addStopping(name string, to func(stopping int) int) (index int
 // What cannot be sent in generic mode is counted once, though the kernel reports it twice: that the
 // verdict tx failed, and that the packet was thrown away.
 func TestLossOfGenericTx(t *testing.T) {
+	t.Parallel()
 	const sent, name = 30, "stops0"
 	testnet.LeaveTo(t, "6.12") // it needs tcx
 	for _, test := range []struct {

@@ -14,6 +14,7 @@ import (
 // Each cause that is no loss is brought about, on every kernel: what the kernel reports then is in
 // Harmless, and in none of the losses.
 func TestHarmless(t *testing.T) {
+	t.Parallel()
 	for _, test := range []struct {
 		name  string
 		do    func(*network)

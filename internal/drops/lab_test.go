@@ -205,6 +205,7 @@ func (l *lab) driverCounters() map[string]uint64 {
 // Packets that get lost at every stage at once are each counted at one, and the sum is what was
 // sent less what arrived. The kernel's own counters say the same.
 func TestLab(t *testing.T) {
+	t.Parallel()
 	for mode, flags := range map[string]link.XDPAttachFlags{"native": link.XDPDriverMode, "generic": link.XDPGenericMode} {
 		t.Run(mode, func(t *testing.T) {
 			l := newLab(newNetwork(t))

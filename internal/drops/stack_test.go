@@ -125,6 +125,7 @@ func (n *network) read(s *stackMeter) map[string]uint64 {
 // Packets that the stack throws away are counted by the kernel's reason, once each; those that
 // arrive are not.
 func TestStackReasons(t *testing.T) {
+	t.Parallel()
 	n := newNetwork(t)
 	port := n.listen()
 	s := n.open()
@@ -150,6 +151,7 @@ func TestStackReasons(t *testing.T) {
 // Packets of other interfaces are not counted, in this namespace or in another one with the same
 // index.
 func TestStackOthers(t *testing.T) {
+	t.Parallel()
 	n := newNetwork(t)
 	other := newNetwork(t)
 	if n.RxIndex != other.RxIndex {
@@ -179,6 +181,7 @@ func TestStackOthers(t *testing.T) {
 
 // What a queue on the way out throws away is as many packets as the queue counts.
 func TestStackEgress(t *testing.T) {
+	t.Parallel()
 	n := newNetwork(t)
 	attributes := netlink.QdiscAttrs{LinkIndex: n.RxIndex, Handle: netlink.MakeHandle(1, 0), Parent: netlink.HANDLE_ROOT}
 	n.must(n.Rx.Do(func() error { // 1000 bytes per second
@@ -243,6 +246,7 @@ func (n *network) write(conn *net.UDPConn, datagrams, size int) {
 
 // A buffer that holds several packets is counted as several.
 func TestStackSegments(t *testing.T) {
+	t.Parallel()
 	n := newNetwork(t)
 	conn := n.dial(9)
 	raw, err := conn.SyscallConn()
@@ -272,6 +276,7 @@ func TestStackSegments(t *testing.T) {
 
 // A datagram that came in fragments is lost once, and one that is delivered is not lost.
 func TestFragments(t *testing.T) {
+	t.Parallel()
 	const sent = 10
 	n := newNetwork(t)
 	port := uint16(0)
@@ -305,6 +310,7 @@ func TestFragments(t *testing.T) {
 // In the machine's first network namespace, too, the interface is known. Its inode is a special one
 // since Linux 6.18.
 func TestStackFirstNamespace(t *testing.T) {
+	t.Parallel()
 	testnet.RequireRoot(t)
 	const sent = 10
 	lo, err := xdp.InterfaceByName("lo")
@@ -348,6 +354,7 @@ func TestStackFirstNamespace(t *testing.T) {
 // Causes that have counted nothing for a minute make room for others. What they counted stays, by
 // reason and function; and those of the interface that is asked about keep their entry.
 func TestStackForgets(t *testing.T) {
+	t.Parallel()
 	const entries, own = 3000, 40
 	n := newNetwork(t)
 	s := n.open()

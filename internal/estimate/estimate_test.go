@@ -96,6 +96,7 @@ func capture(random *rand.Rand, all []packet, kept *[2]Sum) {
 // for flows of few packets and of many, their packets and their bytes. Where groups rarely have two
 // packets of a flow, the bounds are hardly wider than they have to be.
 func TestBounds(t *testing.T) {
+	t.Parallel()
 	for number, d := range designs {
 		for _, expected := range []float64{5, 20, 100} { // packets of the flow that are drawn
 			for _, share := range []float64{0.05, 0.5} {
@@ -154,6 +155,7 @@ func simulate(t *testing.T, name string, random *rand.Rand, d *design, sequences
 
 // Where every packet was kept there is nothing to estimate.
 func TestWhole(t *testing.T) {
+	t.Parallel()
 	var s Sum
 	s.Add(1, 60)
 	s.Add(0, 40)

@@ -15,6 +15,7 @@ import (
 // those of reasons without room under the rest. The program that takes its place writes into a map
 // of its own.
 func TestReasons(t *testing.T) {
+	t.Parallel()
 	testnet.RequireFentry(t)
 	pair := testnet.MustPair(t, testnet.PairOptions{})
 	first := mustReasoner(t, pair)
@@ -70,13 +71,9 @@ func TestReasons(t *testing.T) {
 	check()
 
 	second, err := testnet.NewReasoner()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer second.Close()
-	if err := first.ReplaceBy(second); err != nil {
-		t.Fatal(err)
-	}
+	must(t, first.ReplaceBy(second))
 	inNamespace(t, pair.Rx, func() error {
 		if notice, err := a.Follow(); err != nil || !strings.Contains(notice, " instead of reasoning_target") {
 			return fmt.Errorf("%q, %w", notice, err)
@@ -93,9 +90,7 @@ func TestReasons(t *testing.T) {
 func mustReasoner(t *testing.T, pair *testnet.Pair) *testnet.Reasoner {
 	t.Helper()
 	r, err := testnet.AttachReasoner(pair)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { r.Close() })
 	return r
 }

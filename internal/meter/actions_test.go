@@ -16,9 +16,7 @@ func newActionBench(t *testing.T, queues int, name string) (*Actions, *ebpf.Prog
 	testnet.RequireRoot(t)
 	a := &Actions{queues: queues}
 	spec, err := a.spec()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	prog, err := a.load(spec, name)
 	if err != nil {
 		t.Fatalf("%+v", err)
@@ -32,6 +30,7 @@ func newActionBench(t *testing.T, queues int, name string) (*Actions, *ebpf.Prog
 
 // Each program returns its verdict and changes exactly the counter of that verdict.
 func TestActions(t *testing.T) {
+	t.Parallel()
 	for _, test := range []struct {
 		program string
 		verdict xdp.Verdict
@@ -49,9 +48,7 @@ func TestActions(t *testing.T) {
 				}
 				want[test.verdict].Add(Tally{3, 3 * uint64(size)})
 				got, err := a.Read()
-				if err != nil {
-					t.Fatal(err)
-				}
+				must(t, err)
 				if diff := cmp.Diff(want, got.Total()); diff != "" {
 					t.Error(diff)
 				}
@@ -62,6 +59,7 @@ func TestActions(t *testing.T) {
 
 // A queue is counted separately, or together with others if it is not among the first ones.
 func TestActionQueues(t *testing.T) {
+	t.Parallel()
 	for _, test := range []struct {
 		queues, slot int
 	}{{0, 0}, {1, 0}, {3, 0}} {
@@ -74,9 +72,7 @@ func TestActionQueues(t *testing.T) {
 			t.Fatal(err)
 		}
 		got, err := a.Read()
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if len(got.Queues) != test.queues+1 {
 			t.Errorf("%d queues", len(got.Queues))
 		}

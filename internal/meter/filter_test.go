@@ -17,14 +17,13 @@ var filters = []string{"tcp port 443", "vlan and udp or arp", "greater 100", "le
 func mustCompile(t *testing.T, text string) []bpf.RawInstruction {
 	t.Helper()
 	program, err := filter.CompileRaw(text, filter.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return program
 }
 
 // Only the packets that the filter takes are counted, by class, size and flow, received or sent.
 func TestProtocolsFilter(t *testing.T) {
+	t.Parallel()
 	for _, sent := range []bool{false, true} {
 		for _, text := range filters {
 			program := mustCompile(t, text)
@@ -64,6 +63,7 @@ func TestProtocolsFilter(t *testing.T) {
 
 // The same of a program that is traced, at its entry and, with flows, at its exit.
 func TestProtocolsTraceFilter(t *testing.T) {
+	t.Parallel()
 	testnet.RequireFentry(t)
 	testnet.RequireLiveFrames(t)
 	for i, text := range filters {

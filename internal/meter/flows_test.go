@@ -81,6 +81,7 @@ func (s *flowSender) send(flow uint32, size int) {
 // The tables tell the truth about each flow, however many flows there are, in any order and size of
 // packets, and however many readers watch.
 func TestFlowBounds(t *testing.T) {
+	t.Parallel()
 	random := rand.New(rand.NewPCG(1, 2))
 	zipf := rand.NewZipf(random, 1.1, 1, 1<<16)
 	size := func() int { return []int{60, 60, 576, 1500}[random.IntN(4)] }
@@ -137,9 +138,7 @@ func TestFlowBounds(t *testing.T) {
 					}
 					return nil
 				})
-				if err != nil {
-					t.Fatal(err)
-				}
+				must(t, err)
 				checkFlows(t, b.counts(), s.truth)
 			}
 			for _, hot := range test.hot {
@@ -159,6 +158,7 @@ func TestFlowBounds(t *testing.T) {
 // A flow that ended long ago does not keep its entry for ever: its traffic is halved now and then,
 // until a newer flow gets the entry.
 func TestFlowTraffic(t *testing.T) {
+	t.Parallel()
 	for _, test := range []struct {
 		old  uint64 // how many halvings ago the first flows were
 		kept bool
@@ -184,9 +184,7 @@ func TestFlowTraffic(t *testing.T) {
 			}
 			return nil
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		c := b.counts()
 		checkFlows(t, c, s.truth)
 		kept := false
@@ -203,6 +201,7 @@ func TestFlowTraffic(t *testing.T) {
 // Many more flows than the tables have entries come in while a reader reads all the time: every
 // reading is true of the packets until then, and the last one is exact.
 func TestFlowOverflow(t *testing.T) {
+	t.Parallel()
 	testnet.RequireLiveFrames(t)
 	pair := testnet.MustPair(t, testnet.PairOptions{})
 	var p *Protocols

@@ -24,6 +24,7 @@ func classOf(h testnet.Headers) Class {
 // Class and flow of every packet equal what gopacket decodes, also for packets cut at any length,
 // received or sent.
 func TestProtocolsAgreeWithGopacket(t *testing.T) {
+	t.Parallel()
 	for _, sent := range []bool{false, true} {
 		t.Run(fmt.Sprintf("sent=%v", sent), func(t *testing.T) { checkAgainstGopacket(t, sent) })
 	}

@@ -19,6 +19,7 @@ import (
 
 // The buckets follow each other without a gap, and none is wider than 1/32 of its lower bound.
 func TestBuckets(t *testing.T) {
+	t.Parallel()
 	var next time.Duration
 	for i := range buckets {
 		from, to := bucketBounds(i)
@@ -45,27 +46,21 @@ func newReplayer(t *testing.T) (l *Latency, replay func(d time.Duration, v uint3
 	t.Helper()
 	testnet.RequireRoot(t)
 	spec, err := loadLatency()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	l = &Latency{}
 	t.Cleanup(func() { l.Close() })
 	if l.histograms, err = l.newMap(spec, latencyMapHistograms); err != nil {
 		t.Fatal(err)
 	}
 	prog, err := loadProgram(spec, latencyProgReplay, map[string]**ebpf.Map{latencyMapHistograms: &l.histograms})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { prog.Close() })
 	var in [16]byte
 	return l, func(d time.Duration, v uint32) int {
 		binary.LittleEndian.PutUint64(in[:], uint64(d))
 		binary.LittleEndian.PutUint64(in[8:], uint64(v))
 		bucket, err := prog.Run(&ebpf.RunOptions{Context: in[:]})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		return int(bucket)
 	}
 }
@@ -73,6 +68,7 @@ func newReplayer(t *testing.T) (l *Latency, replay func(d time.Duration, v uint3
 // A histogram that is read while the program counts a run is consistent: its count is the sum of
 // its buckets, and its bounds fit them.
 func TestHistogramHalfWritten(t *testing.T) {
+	t.Parallel()
 	inBucket := func(slot latencyHistogram, times ...time.Duration) *latencyHistogram {
 		for _, d := range times {
 			slot.Buckets[bucketOf(d)]++
@@ -105,6 +101,7 @@ func TestHistogramHalfWritten(t *testing.T) {
 
 // bucket_of in C puts each value into the bucket that bucketOf in Go names.
 func TestBucketsInKernel(t *testing.T) {
+	t.Parallel()
 	_, replay := newReplayer(t)
 	check := func(d time.Duration) {
 		if got := replay(d, 0); got != bucketOf(d) {
@@ -125,6 +122,7 @@ func TestBucketsInKernel(t *testing.T) {
 // Percentiles of known distributions, counted in the kernel, are within 3 % of the true ones.
 // Count, sum, minimum and maximum are exact.
 func TestQuantiles(t *testing.T) {
+	t.Parallel()
 	r := rand.New(rand.NewPCG(1, 2))
 	for name, draw := range map[string]func() float64{
 		"constant":    func() float64 { return 1000 },
@@ -144,9 +142,7 @@ func TestQuantiles(t *testing.T) {
 			}
 			slices.Sort(values)
 			c, err := l.Read()
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			h := c.Total()
 			if h.Count != 5000 {
 				t.Errorf("count %d, want 5000", h.Count)
@@ -190,6 +186,7 @@ func TestQuantiles(t *testing.T) {
 }
 
 func TestEmptyHistogram(t *testing.T) {
+	t.Parallel()
 	var h Histogram
 	if got := h.Quantile(0.5); got != 0 {
 		t.Errorf("median %v", got)
@@ -205,6 +202,7 @@ func TestEmptyHistogram(t *testing.T) {
 // Our own program measures each packet once, drops the share that it was told to drop, and each
 // measurement is either given to Event or counted as lost.
 func TestBuiltin(t *testing.T) {
+	t.Parallel()
 	for _, drop := range []float64{0, 0.3, 1} {
 		n := newNetwork(t)
 		var events, dropped atomic.Uint64
@@ -227,9 +225,7 @@ func TestBuiltin(t *testing.T) {
 			c, err = l.Read()
 			return err
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if err := l.Close(); err != nil {
 			t.Error(err)
 		}
@@ -265,6 +261,7 @@ func TestBuiltin(t *testing.T) {
 
 // Runtime reads the counters of the attached program, from the time when Runtime was opened.
 func TestRuntime(t *testing.T) {
+	t.Parallel()
 	n := newNetwork(t)
 	n.attach(verdict(int32(xdp.Drop)))
 	var readers [2]*Runtime
@@ -281,9 +278,7 @@ func TestRuntime(t *testing.T) {
 			return err
 		})
 		want := uint64(frames * (2 - i))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if c.Runs != want {
 			t.Errorf("%d runs, want %d", c.Runs, want)
 		}
@@ -299,6 +294,7 @@ func TestRuntime(t *testing.T) {
 // Programs that cannot be measured are refused with the cause and a remedy, and nothing is left
 // attached.
 func TestLatencyErrors(t *testing.T) {
+	t.Parallel()
 	n := newNetwork(t)
 	for name, open := range map[string]func() error{
 		"rx0 runs no XDP program": func() error { _, err := OpenLatency("rx0", ""); return err },
@@ -325,6 +321,7 @@ func TestLatencyErrors(t *testing.T) {
 
 // Each run of somebody else's program is measured, by its verdict.
 func TestLatencyTraced(t *testing.T) {
+	t.Parallel()
 	testnet.RequireFentry(t)
 	n := newNetwork(t)
 	testnet.MustReceiver(t, n.pair, xdp.Drop, testnet.ReceiverOptions{Count: true})
@@ -340,9 +337,7 @@ func TestLatencyTraced(t *testing.T) {
 			c, err = l.Read()
 			return err
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		h, total := c.Verdict(xdp.Drop), c.Total()
 		if h.Count != sent {
 			t.Errorf("%d runs with the verdict drop, want %d", h.Count, sent)
@@ -363,9 +358,7 @@ func TestLatencyTraced(t *testing.T) {
 func TestProbeCost(t *testing.T) {
 	testnet.RequireFentry(t)
 	cost, err := MeasureProbeCost()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Logf("%+v", cost)
 	if cost.Added <= 0 || cost.Floor <= 0 || cost.Floor > cost.Added || cost.Added > time.Millisecond {
 		t.Errorf("cost %+v", cost)
@@ -379,14 +372,13 @@ func openIn[T any](t *testing.T, ns *testnet.Namespace, open func() (T, error)) 
 		v, err = open()
 		return err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return v
 }
 
 // Without Event no measurement is sent, and so none is lost.
 func TestBuiltinSendsNothing(t *testing.T) {
+	t.Parallel()
 	n := newNetwork(t)
 	l := openIn(t, n.pair.Rx, func() (*Latency, error) { return OpenBuiltin(n.pair.RxName, BuiltinOptions{}) })
 	defer l.Close()
@@ -399,6 +391,7 @@ func TestBuiltinSendsNothing(t *testing.T) {
 
 // When the measurements can no longer be read, Follow returns the error at once.
 func TestBuiltinRingFails(t *testing.T) {
+	t.Parallel()
 	n := newNetwork(t)
 	l := openIn(t, n.pair.Rx, func() (*Latency, error) {
 		return OpenBuiltin(n.pair.RxName, BuiltinOptions{Event: func(Measurement) {}})

@@ -32,9 +32,7 @@ func newCountBench(t *testing.T, o ProtocolsOptions) *countBench {
 	t.Helper()
 	testnet.RequireRoot(t)
 	spec, err := protocolsSpec(o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	b := &countBench{t: t, maps: protocolMaps{variant: o.Variant}, verdict: xdp.Pass}
 	if o.Sent {
 		b.verdict = math.MaxUint32 // -1
@@ -65,9 +63,7 @@ func runExactly(t *testing.T, prog *ebpf.Program, packet []byte, repeat uint32) 
 		verdict = xdp.Verdict(got)
 		return err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return verdict
 }
 
@@ -87,9 +83,7 @@ func isRunnable(packet []byte) bool {
 func (b *countBench) counts() ProtocolCounts {
 	b.t.Helper()
 	c, err := b.maps.read(true)
-	if err != nil {
-		b.t.Fatal(err)
-	}
+	must(b.t, err)
 	return c
 }
 
@@ -218,6 +212,7 @@ var equalAddrs = cmpopts.EquateComparable(netip.AddrPort{}, Flow{})
 // A packet is counted in exactly one class, and on request in one size and one flow. All variants
 // count the same, of packets that are received and of those that are sent.
 func TestProtocols(t *testing.T) {
+	t.Parallel()
 	options := []ProtocolsOptions{{Variant: Naive, Sent: true}, {Variant: PerCPU, Sent: true}, {Variant: Ultra, Sent: true}}
 	for _, v := range Variants {
 		options = append(options, ProtocolsOptions{Variant: v})
@@ -270,6 +265,7 @@ func addTo[K comparable](m map[K]Tally, key K, t Tally) {
 }
 
 func TestSizes(t *testing.T) {
+	t.Parallel()
 	b := newCountBench(t, ProtocolsOptions{Sizes: true})
 	var want [7]Tally
 	for _, test := range []struct{ bytes, slot int }{
@@ -286,6 +282,7 @@ func TestSizes(t *testing.T) {
 
 // EtherTypes beyond the table's size share a slot: no packet is lost.
 func TestEtherTypesOverflow(t *testing.T) {
+	t.Parallel()
 	for _, v := range Variants {
 		t.Run(v.String(), func(t *testing.T) {
 			b := newCountBench(t, ProtocolsOptions{Variant: v, etherTypes: 4})
@@ -308,6 +305,7 @@ func TestEtherTypesOverflow(t *testing.T) {
 // one with the fewest packets goes first, and its packets still count: in its class if it has one,
 // from where it goes on when it comes again.
 func TestEtherTypesMakeRoom(t *testing.T) {
+	t.Parallel()
 	for _, v := range Variants {
 		t.Run(v.String(), func(t *testing.T) {
 			const first, second, third, fourth = 0x9200, 0x9201, 0x9202, 0x9203
@@ -317,9 +315,7 @@ func TestEtherTypesMakeRoom(t *testing.T) {
 			start := time.Now()
 			forget := func(after time.Duration) {
 				t.Helper()
-				if err := rare.forget(&b.maps, start.Add(after)); err != nil {
-					t.Fatal(err)
-				}
+				must(t, rare.forget(&b.maps, start.Add(after)))
 			}
 			check := func(want map[Class]uint64) {
 				t.Helper()

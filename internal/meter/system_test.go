@@ -12,11 +12,17 @@ import (
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
+// must ends the test if there is an error.
+func must(tb testing.TB, err error) {
+	tb.Helper()
+	if err != nil {
+		tb.Fatalf("%+v", err)
+	}
+}
+
 func inNamespace(t *testing.T, ns *testnet.Namespace, f func() error) {
 	t.Helper()
-	if err := ns.Do(f); err != nil {
-		t.Fatal(err)
-	}
+	must(t, ns.Do(f))
 }
 
 func read[S any](t *testing.T, pair *testnet.Pair, reader func() (S, error)) (s S) {
@@ -30,6 +36,7 @@ func read[S any](t *testing.T, pair *testnet.Pair, reader func() (S, error)) (s 
 
 // A million frames are all counted, with their bytes and the right verdict, even while others read.
 func TestActionsMillion(t *testing.T) {
+	t.Parallel()
 	testnet.RequireLiveFrames(t)
 	for _, verdict := range []xdp.Verdict{xdp.Drop, xdp.Aborted, xdp.Pass} {
 		t.Run(verdict.String(), func(t *testing.T) {
@@ -90,6 +97,7 @@ func TestActionsMillion(t *testing.T) {
 
 // fexit counts the verdicts of somebody else's program, which keeps its packets and verdicts.
 func TestActionsTrace(t *testing.T) {
+	t.Parallel()
 	testnet.RequireFentry(t)
 	testnet.RequireLiveFrames(t)
 	for i, test := range []struct {
@@ -119,9 +127,7 @@ func TestActionsTrace(t *testing.T) {
 				Frame: testnet.UDPFrame(size, 0), Count: testnet.Volume(1_000_000),
 			})
 			c, err := traced.Total()
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			if c.Packets != delivered {
 				t.Errorf("the traced program saw %d packets of %d", c.Packets, delivered)
 			}
@@ -139,6 +145,7 @@ func TestActionsTrace(t *testing.T) {
 // A tracing program counts the same as our own program, for every packet of the table that can be
 // sent.
 func TestProtocolsTrace(t *testing.T) {
+	t.Parallel()
 	testnet.RequireFentry(t)
 	testnet.RequireLiveFrames(t)
 	for i, v := range Variants {
@@ -184,6 +191,7 @@ func TestProtocolsTrace(t *testing.T) {
 
 // All variants count a million frames of several protocols exactly as they were sent.
 func TestProtocolsMillion(t *testing.T) {
+	t.Parallel()
 	testnet.RequireLiveFrames(t)
 	for i, v := range Variants {
 		if !testnet.Shared(i) {
@@ -230,6 +238,7 @@ func TestProtocolsMillion(t *testing.T) {
 
 // When our own program has left the interface, Follow says so, and the counters stay readable.
 func TestGone(t *testing.T) {
+	t.Parallel()
 	testnet.RequireLiveFrames(t)
 	pair := testnet.MustPair(t, testnet.PairOptions{})
 	var a *Actions

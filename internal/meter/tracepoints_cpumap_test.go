@@ -17,6 +17,7 @@ import (
 // A packet for another CPU counts when it is queued and when it is taken. Those of another
 // program's cpumap do not count.
 func TestCPUMap(t *testing.T) {
+	t.Parallel()
 	n := newNetwork(t)
 	cpumap := n.newCPUMap(nil)
 	n.attach(redirectThrough(cpumap))
@@ -41,6 +42,7 @@ func TestCPUMap(t *testing.T) {
 // A cpumap's entry may have its own program. Its verdicts are counted where the packets are taken,
 // and its redirects have their own events, for the interface that the packets came from.
 func TestCPUMapVerdicts(t *testing.T) {
+	t.Parallel()
 	for i, test := range []struct {
 		name     string
 		program  func(n *network) asm.Instructions
@@ -108,12 +110,11 @@ func TestCPUMapVerdicts(t *testing.T) {
 // A packet for another CPU whose queue is full is lost, and not queued. In generic mode the kernel
 // does not count it as processed.
 func TestCPUMapFull(t *testing.T) {
+	t.Parallel()
 	n := newNetwork(t)
 	cpumap := n.newCPUMapOf(1, nil)
 	n.prog = n.load(redirectThrough(cpumap), ebpf.AttachXDP)
-	if err := n.pair.Rx.Do(func() error { return n.tryAttach(n.prog, link.XDPGenericMode) }); err != nil {
-		t.Fatal(err)
-	}
+	must(t, n.pair.Rx.Do(func() error { return n.tryAttach(n.prog, link.XDPGenericMode) }))
 	tp := n.open(TracepointOptions{})
 	onCPU(t, 0, func() error { // a thread that the one that empties the queue does not interrupt
 		policy := func(policy uint32) error {

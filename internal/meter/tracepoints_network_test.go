@@ -60,9 +60,7 @@ func (n *network) load(ins asm.Instructions, attach ebpf.AttachType) *ebpf.Progr
 		Instructions: append(ins, asm.Return()),
 		License:      "Dual BSD/GPL",
 	})
-	if err != nil {
-		n.t.Fatal(err)
-	}
+	must(n.t, err)
 	n.t.Cleanup(func() { prog.Close() })
 	return prog
 }
@@ -75,9 +73,7 @@ func (n *network) attach(ins asm.Instructions) {
 func (n *network) attachAs(ins asm.Instructions, mode link.XDPAttachFlags) {
 	n.t.Helper()
 	n.prog = n.load(ins, ebpf.AttachXDP)
-	if err := n.pair.Rx.Do(func() error { return n.tryAttach(n.prog, mode) }); err != nil {
-		n.t.Fatal(err)
-	}
+	must(n.t, n.pair.Rx.Do(func() error { return n.tryAttach(n.prog, mode) }))
 }
 
 func (n *network) tryAttach(prog *ebpf.Program, flags link.XDPAttachFlags) error {
@@ -91,9 +87,7 @@ func (n *network) tryAttach(prog *ebpf.Program, flags link.XDPAttachFlags) error
 
 func (n *network) programID() uint32 {
 	info, err := n.prog.Info()
-	if err != nil {
-		n.t.Fatal(err)
-	}
+	must(n.t, err)
 	id, _ := info.ID()
 	return uint32(id)
 }
@@ -106,9 +100,7 @@ func (n *network) open(o TracepointOptions) *Tracepoints {
 		o.Interface = &ifi
 		return err
 	})
-	if err != nil {
-		n.t.Fatal(err)
-	}
+	must(n.t, err)
 	return n.openAll(o)
 }
 
@@ -120,9 +112,7 @@ func (n *network) openAll(o TracepointOptions) *Tracepoints {
 		tp, err = OpenTracepoints(o)
 		return err
 	})
-	if err != nil {
-		n.t.Fatal(err)
-	}
+	must(n.t, err)
 	n.t.Cleanup(func() { tp.Close() })
 	return tp
 }
@@ -143,9 +133,7 @@ func (n *network) has(e Event, tracepoint string) bool {
 func (n *network) totals(tp *Tracepoints) map[Case]EventCount {
 	n.t.Helper()
 	c, err := tp.Read()
-	if err != nil {
-		n.t.Fatal(err)
-	}
+	must(n.t, err)
 	if c.Missed > 0 || c.Lost > 0 {
 		n.t.Errorf("missed %d, lost %d", c.Missed, c.Lost)
 	}
@@ -230,9 +218,7 @@ func (n *network) addVeth(name string, up bool) (index int) {
 		}
 		return nil
 	})
-	if err != nil {
-		n.t.Fatal(err)
-	}
+	must(n.t, err)
 	return index
 }
 
@@ -240,18 +226,14 @@ func (n *network) addVeth(name string, up bool) (index int) {
 func (n *network) gro(name string) {
 	n.t.Helper()
 	r, err := testnet.AttachReceiver(n.pair.Rx, name, xdp.Drop, testnet.ReceiverOptions{})
-	if err != nil {
-		n.t.Fatal(err)
-	}
+	must(n.t, err)
 	n.t.Cleanup(func() { r.Close() })
 }
 
 func (n *network) newMap(spec *ebpf.MapSpec) *ebpf.Map {
 	n.t.Helper()
 	m, err := ebpf.NewMap(spec)
-	if err != nil {
-		n.t.Fatal(err)
-	}
+	must(n.t, err)
 	n.t.Cleanup(func() { m.Close() })
 	return m
 }
@@ -259,17 +241,13 @@ func (n *network) newMap(spec *ebpf.MapSpec) *ebpf.Map {
 // put sets the only entry of a map.
 func (n *network) put(m *ebpf.Map, value any) {
 	n.t.Helper()
-	if err := n.pair.Rx.Do(func() error { return m.Put(uint32(0), value) }); err != nil {
-		n.t.Fatal(err)
-	}
+	must(n.t, n.pair.Rx.Do(func() error { return m.Put(uint32(0), value) }))
 }
 
 func mapID(t *testing.T, m *ebpf.Map) uint32 {
 	t.Helper()
 	info, err := m.Info()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	id, _ := info.ID()
 	return uint32(id)
 }
@@ -296,7 +274,5 @@ func redirectThrough(m *ebpf.Map) asm.Instructions {
 // onCPU runs f on one CPU, and ends the test if f fails.
 func onCPU(t *testing.T, cpu int, f func() error) {
 	t.Helper()
-	if err := thread.Quiet(cpu, f); err != nil {
-		t.Fatal(err)
-	}
+	must(t, thread.Quiet(cpu, f))
 }

@@ -9,6 +9,7 @@ import (
 )
 
 func TestAnswerString(t *testing.T) {
+	t.Parallel()
 	for answer, want := range map[Answer]string{Unknown: "unknown", No: "no", Yes: "yes", Yes + 1: "3", -1: "-1"} {
 		if got := answer.String(); got != want {
 			t.Errorf("answer %d is called %q, want %q", int(answer), got, want)
@@ -17,6 +18,7 @@ func TestAnswerString(t *testing.T) {
 }
 
 func TestAll(t *testing.T) {
+	t.Parallel()
 	late := Check{Key: "lru_hash", Answer: No, Reason: "late", Remedy: "wait", Kind: ErrOccupied}
 	for _, test := range []struct {
 		name  string
@@ -40,6 +42,7 @@ func TestAll(t *testing.T) {
 }
 
 func TestChecksJSON(t *testing.T) {
+	t.Parallel()
 	got, err := json.Marshal(Checks{yes("b"), no("a", "why", "what"), {Key: "c", Answer: No, Kind: ErrOccupied}})
 	if err != nil {
 		t.Fatal(err)

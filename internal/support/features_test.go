@@ -27,6 +27,7 @@ func ableReport() *Report {
 
 // Each table entry takes one thing away; every feature that it does not name must still be there.
 func TestFeatures(t *testing.T) {
+	t.Parallel()
 	lacks := func(key string) func(*Report, *limits) {
 		return func(r *Report, _ *limits) {
 			for i := range r.Kernel.Checks {
@@ -158,6 +159,7 @@ func TestFeatures(t *testing.T) {
 
 // The keys that the kernel's report has are those that features ask for.
 func TestKernelKeys(t *testing.T) {
+	t.Parallel()
 	k, err := probeKernel()
 	if err != nil {
 		t.Fatal(err)

@@ -12,6 +12,7 @@ import (
 func told(bits uint64) netdevFeatures { return netdevFeatures{xdp: &bits} }
 
 func TestNativeXDP(t *testing.T) {
+	t.Parallel()
 	const key = "native_xdp"
 	runs := []xdp.Program{{ID: 7}}
 	for _, test := range []struct {
@@ -41,6 +42,7 @@ func TestNativeXDP(t *testing.T) {
 }
 
 func TestFragments(t *testing.T) {
+	t.Parallel()
 	const key = "xdp_frags"
 	for _, test := range []struct {
 		name string
@@ -64,6 +66,7 @@ func TestFragments(t *testing.T) {
 }
 
 func TestKfuncs(t *testing.T) {
+	t.Parallel()
 	some, none := uint64(5), uint64(0)
 	for _, test := range []struct {
 		name string
@@ -81,6 +84,7 @@ func TestKfuncs(t *testing.T) {
 }
 
 func TestTraceableOffload(t *testing.T) {
+	t.Parallel()
 	want := no("traceable", "it runs on the network card, out of the kernel's sight", "")
 	if diff := cmp.Diff(want, traceable(xdp.Program{ID: 7}, xdp.Offload), cmpopts.EquateErrors()); diff != "" {
 		t.Error(diff)

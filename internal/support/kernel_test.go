@@ -12,6 +12,7 @@ import (
 )
 
 func TestJudgeLoad(t *testing.T) {
+	t.Parallel()
 	refused := refuser()
 	const key, what, needs = "lru_hash", "maps that forget (LRU)", "Linux 4.10 or newer"
 	few := []string{"CAP_BPF", "CAP_PERFMON"}
@@ -43,6 +44,7 @@ func TestJudgeLoad(t *testing.T) {
 }
 
 func TestCheckHelpers(t *testing.T) {
+	t.Parallel()
 	helpers := []helper{{asm.FnXdpOutput, "first", "5.6"}, {asm.FnProbeReadKernel, "second", "5.5"}}
 	for _, test := range []struct {
 		name string

@@ -3,6 +3,7 @@ package support
 import "testing"
 
 func TestHasBPFFS(t *testing.T) {
+	t.Parallel()
 	for _, test := range []struct {
 		name, mounts string
 		want         bool

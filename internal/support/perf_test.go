@@ -14,6 +14,7 @@ import (
 // A refused perf event has different causes, of which the setting of the kernel is named with the
 // capability that suffices with it.
 func TestJudgePerf(t *testing.T) {
+	t.Parallel()
 	const (
 		key  = "perf_event"
 		held = 1<<unix.CAP_BPF | 1<<unix.CAP_NET_ADMIN | 1<<unix.CAP_PERFMON

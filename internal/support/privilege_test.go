@@ -8,6 +8,7 @@ import (
 )
 
 func TestMissingCapabilities(t *testing.T) {
+	t.Parallel()
 	for _, test := range []struct {
 		name string
 		held []int

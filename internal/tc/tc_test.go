@@ -53,13 +53,19 @@ func newCounter(name string, verdict int32) (counter, error) {
 	return counter{prog, counts}, err
 }
 
+// must ends the test if there is an error.
+func must(tb testing.TB, err error) {
+	tb.Helper()
+	if err != nil {
+		tb.Fatalf("%+v", err)
+	}
+}
+
 func mustCounter(t *testing.T, name string, verdict int32) counter {
 	t.Helper()
 	testnet.RequireRoot(t)
 	c, err := newCounter(name, verdict)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { c.Close(); c.counts.Close() })
 	return c
 }
@@ -67,9 +73,7 @@ func mustCounter(t *testing.T, name string, verdict int32) counter {
 func (c counter) expect(t *testing.T, when string, want uint64) {
 	t.Helper()
 	var got uint64
-	if err := c.counts.Lookup(uint32(0), &got); err != nil {
-		t.Fatal(err)
-	}
+	must(t, c.counts.Lookup(uint32(0), &got))
 	if got != want {
 		t.Errorf("%s: counted %d packets, want %d", when, got, want)
 	}
@@ -92,12 +96,8 @@ func requireKind(t *testing.T, kind tc.Kind) {
 	if errors.Is(err, tc.ErrNoEgress) || errors.Is(err, ebpf.ErrNotSupported) {
 		t.Skipf("needs %v: %v", kind, err)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := a.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
+	must(t, a.Close())
 }
 
 // attach attaches to the sending side of a pair.
@@ -116,9 +116,7 @@ func attach(p *testnet.Pair, kind tc.Kind, c counter) (a *tc.Attachment, err err
 func mustAttach(t *testing.T, p *testnet.Pair, kind tc.Kind, c counter) *tc.Attachment {
 	t.Helper()
 	a, err := attach(p, kind, c)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return a
 }
 
@@ -176,9 +174,7 @@ func state(t *testing.T, p *testnet.Pair) (lines []string) {
 		}
 		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return lines
 }
 
@@ -217,13 +213,12 @@ func addFilter(t *testing.T, p *testnet.Pair, c counter, priority uint16, protoc
 			Fd: c.FD(), Name: "theirs", DirectAction: true,
 		})
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 }
 
 // Every packet that is sent is seen, while attached and no longer. Nothing is left.
 func TestAttachEgress(t *testing.T) {
+	t.Parallel()
 	forKinds(t, func(t *testing.T, kind tc.Kind) {
 		p := testnet.MustPair(t, testnet.PairOptions{})
 		c := mustCounter(t, "ours", next)
@@ -242,6 +237,7 @@ func TestAttachEgress(t *testing.T) {
 
 // The kernel's newest kind is taken, which can be known before.
 func TestKindOfKernel(t *testing.T) {
+	t.Parallel()
 	p := testnet.MustPair(t, testnet.PairOptions{})
 	want := tc.TCX
 	if errors.Is(func() error {
@@ -279,6 +275,7 @@ func TestKindOfKernel(t *testing.T) {
 // Programs of others at tcx, first and last, stay where they are and see what they saw. Ours comes
 // before them, so it also sees what they drop.
 func TestBesideTCX(t *testing.T) {
+	t.Parallel()
 	forKinds(t, func(t *testing.T, kind tc.Kind) {
 		requireKind(t, tc.TCX)
 		p := testnet.MustPair(t, testnet.PairOptions{})
@@ -295,9 +292,7 @@ func TestBesideTCX(t *testing.T) {
 				}
 				return err
 			})
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 		}
 		send(t, p, 1)
 		a := mustAttach(t, p, kind, ours)
@@ -320,6 +315,7 @@ func TestBesideTCX(t *testing.T) {
 
 // Filters of others at clsact stay where they are and see what they saw, and so does the qdisc.
 func TestBesideClsact(t *testing.T) {
+	t.Parallel()
 	forKinds(t, func(t *testing.T, kind tc.Kind) {
 		requireKind(t, tc.Clsact)
 		p := testnet.MustPair(t, testnet.PairOptions{})
@@ -350,6 +346,7 @@ func TestBesideClsact(t *testing.T) {
 // A filter that has the first priority, and with which ours cannot share it, comes before, which is
 // said.
 func TestBehindFilter(t *testing.T) {
+	t.Parallel()
 	requireKind(t, tc.Clsact)
 	p := testnet.MustPair(t, testnet.PairOptions{})
 	theirs, ours := mustCounter(t, "theirs", next), mustCounter(t, "ours", next)
@@ -367,6 +364,7 @@ func TestBehindFilter(t *testing.T) {
 
 // The qdisc that we made stays where somebody else has put a filter in.
 func TestQdiscStaysForOthers(t *testing.T) {
+	t.Parallel()
 	requireKind(t, tc.Clsact)
 	p := testnet.MustPair(t, testnet.PairOptions{})
 	a := mustAttach(t, p, tc.Clsact, mustCounter(t, "ours", next))
@@ -377,6 +375,7 @@ func TestQdiscStaysForOthers(t *testing.T) {
 
 // The qdisc ingress is in the place of clsact: CheckQdisc and AttachEgress both report that.
 func TestQdiscIngress(t *testing.T) {
+	t.Parallel()
 	requireKind(t, tc.Clsact)
 	p := testnet.MustPair(t, testnet.PairOptions{})
 	const want = "the qdisc ingress is in the place of clsact, which can do the same: replace it by clsact, and move its filters there"
@@ -393,9 +392,7 @@ func TestQdiscIngress(t *testing.T) {
 		}
 		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if _, err := attach(p, tc.Clsact, mustCounter(t, "ours", next)); err == nil ||
 		err.Error() != "attach a program at the egress of tx0 by clsact: "+want {
 		t.Errorf("%v, want %s", err, want)
@@ -406,6 +403,7 @@ func TestQdiscIngress(t *testing.T) {
 // Several captures on one interface work side by side, and the last one takes everything away, in
 // whichever order they end.
 func TestTwoAtATime(t *testing.T) {
+	t.Parallel()
 	forKinds(t, func(t *testing.T, kind tc.Kind) {
 		for _, lastEndsFirst := range []bool{false, true} {
 			p := testnet.MustPair(t, testnet.PairOptions{})
@@ -429,6 +427,7 @@ func TestTwoAtATime(t *testing.T) {
 // the program with its maps. The next start removes the filter, but not that of a capture that
 // runs; the last one removes the qdisc that the killed one has made.
 func TestKilled(t *testing.T) {
+	t.Parallel()
 	forKinds(t, func(t *testing.T, kind tc.Kind) {
 		p := testnet.MustPair(t, testnet.PairOptions{})
 		killed := startChild(t, p, kind, "wait")
@@ -463,6 +462,7 @@ func TestKilled(t *testing.T) {
 // Any process in the network namespace can take the names by which captures claim their handles. A
 // capture takes another handle then, and what it leaves when it is killed is removed as ever.
 func TestHandlesTaken(t *testing.T) {
+	t.Parallel()
 	requireKind(t, tc.Clsact)
 	p := testnet.MustPair(t, testnet.PairOptions{})
 	err := p.Tx.Do(func() error {
@@ -478,9 +478,7 @@ func TestHandlesTaken(t *testing.T) {
 		}
 		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	startChild(t, p, tc.Clsact, "wait").kill(t)
 	if left := state(t, p); len(left) != 2 {
 		t.Errorf("after the kill: %v", left)
@@ -499,6 +497,7 @@ func TestHandlesTaken(t *testing.T) {
 // A program ends with its Attachment, also where another process has a copy of the link for a
 // moment, as a child has before it executes another program.
 func TestCloseBesideCopy(t *testing.T) {
+	t.Parallel()
 	requireKind(t, tc.TCX)
 	p := testnet.MustPair(t, testnet.PairOptions{})
 	a := mustAttach(t, p, tc.TCX, mustCounter(t, "ours", next))
@@ -516,9 +515,7 @@ func childPrograms(t *testing.T) (n int) {
 		if errors.Is(err, os.ErrNotExist) {
 			return n
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if id = next; programName(id) == childName {
 			n++
 		}
@@ -527,6 +524,7 @@ func childPrograms(t *testing.T) (n int) {
 
 // A process that has given up all other privileges can look after its program and detach it.
 func TestWithoutPrivileges(t *testing.T) {
+	t.Parallel()
 	forKinds(t, func(t *testing.T, kind tc.Kind) {
 		p := testnet.MustPair(t, testnet.PairOptions{})
 		child := startChild(t, p, kind, "sandbox")
@@ -539,6 +537,7 @@ func TestWithoutPrivileges(t *testing.T) {
 
 // A program that somebody has detached is missed, and so is the interface.
 func TestCheck(t *testing.T) {
+	t.Parallel()
 	forKinds(t, func(t *testing.T, kind tc.Kind) {
 		p := testnet.MustPair(t, testnet.PairOptions{})
 		a := mustAttach(t, p, kind, mustCounter(t, "ours", next))
@@ -582,9 +581,7 @@ func detachLink(t *testing.T, p *testnet.Pair) {
 	t.Helper()
 	l := tcxLink(t, p)
 	defer l.Close()
-	if err := l.Detach(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, l.Detach())
 }
 
 // tcxLink opens the only tcx link of the sending side. Other tests make and close links meanwhile.
@@ -602,9 +599,7 @@ func tcxLink(t *testing.T, p *testnet.Pair) (l link.Link) {
 		l, err = link.NewFromID(id)
 		return err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return l
 }
 
@@ -627,17 +622,11 @@ func startChild(t *testing.T, p *testnet.Pair, kind tc.Kind, task string) *child
 	c := &child{cmd: exec.Command("/proc/self/exe")}
 	c.cmd.Env = append(os.Environ(), fmt.Sprintf("%s=%d %s %s %s", childVariable, kind, task, p.TxName, childName))
 	stdin, err := c.cmd.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	stdout, err := c.cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	c.stdin, c.stdout = stdin, bufio.NewReader(stdout)
-	if err := p.Tx.Start(c.cmd); err != nil {
-		t.Fatal(err)
-	}
+	must(t, p.Tx.Start(c.cmd))
 	t.Cleanup(func() { c.cmd.Process.Kill(); c.cmd.Wait() })
 	if line, err := c.stdout.ReadString('\n'); line != "attached\n" {
 		t.Fatalf("the child says %q: %v", line, err)
@@ -647,9 +636,7 @@ func startChild(t *testing.T, p *testnet.Pair, kind tc.Kind, task string) *child
 
 func (c *child) kill(t *testing.T) {
 	t.Helper()
-	if err := c.cmd.Process.Kill(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, c.cmd.Process.Kill())
 	c.cmd.Wait()
 }
 

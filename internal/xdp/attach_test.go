@@ -14,15 +14,21 @@ import (
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
+// must ends the test if there is an error.
+func must(tb testing.TB, err error) {
+	tb.Helper()
+	if err != nil {
+		tb.Fatalf("%+v", err)
+	}
+}
+
 // inNamespace makes a veth pair in a namespace of its own, and runs f there with one end that has
 // one receive queue.
 func inNamespace(t *testing.T, peerQueues int, f func(ifi xdp.Interface) error) {
 	t.Helper()
 	testnet.RequireRoot(t)
 	ns, err := testnet.NewNamespace()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { ns.Close() })
 	err = ns.Do(func() error {
 		a := netlink.NewLinkAttrs()
@@ -45,12 +51,11 @@ func inNamespace(t *testing.T, peerQueues int, f func(ifi xdp.Interface) error) 
 		}
 		return f(ifi)
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 }
 
 func TestEthernetInterface(t *testing.T) {
+	t.Parallel()
 	inNamespace(t, 1, func(ifi xdp.Interface) error {
 		l, err := netlink.LinkByName(ifi.Name)
 		if err == nil {
@@ -81,6 +86,7 @@ func TestEthernetInterface(t *testing.T) {
 // The error of a driver that refuses native mode has the driver's own words where the kernel tells
 // them. Generic mode is not taken instead, and nothing stays attached.
 func TestRefusedByDriver(t *testing.T) {
+	t.Parallel()
 	words := ""
 	if testnet.TellsRefusals() {
 		words = ": veth: XDP expects number of rx queues not less than peer tx queues"
@@ -92,6 +98,7 @@ func TestRefusedByDriver(t *testing.T) {
 
 // A driver with native XDP may answer that an operation is not supported, like one without.
 func TestRefusedAsUnsupported(t *testing.T) {
+	t.Parallel()
 	inNamespace(t, 1, func(xdp.Interface) error {
 		bond := netlink.NewLinkBond(netlink.LinkAttrs{Name: "bond0"})
 		bond.Mode = netlink.BOND_MODE_BROADCAST // in this mode the bond takes no XDP program
@@ -134,6 +141,7 @@ func expectRefusal(t *testing.T, ifi xdp.Interface, want string) error {
 
 // Only a driver without native XDP is given generic mode without having been asked.
 func TestAttachAuto(t *testing.T) {
+	t.Parallel()
 	prog := loadNamed(t, "auto")
 	inNamespace(t, 1, func(veth xdp.Interface) error {
 		bridge := &netlink.Bridge{LinkAttrs: netlink.LinkAttrs{Name: "bridge0"}}
@@ -171,6 +179,7 @@ func nothingAttached(t *testing.T, ifi xdp.Interface) error {
 
 // An interface that runs a program is left alone, and the error names that program.
 func TestAttachBusy(t *testing.T) {
+	t.Parallel()
 	first, other := loadNamed(t, "first"), loadNamed(t, "other")
 	inNamespace(t, 1, func(ifi xdp.Interface) error {
 		for _, mode := range []xdp.Mode{xdp.Native, xdp.Generic} {
@@ -200,6 +209,7 @@ func TestAttachBusy(t *testing.T) {
 // A program ends with its link, also where another process has a copy of the link for a moment, as
 // a child has before it executes another program.
 func TestCloseBesideCopy(t *testing.T) {
+	t.Parallel()
 	inNamespace(t, 1, func(ifi xdp.Interface) error {
 		l, _, err := xdp.Attach(loadPassing(t), ifi, xdp.Native)
 		if err != nil {

@@ -16,6 +16,7 @@ import (
 // A link that another process is making has an id, but cannot be opened yet: the kernel says
 // EAGAIN. Whoever goes through all links passes it over.
 func TestLinksBeingMade(t *testing.T) {
+	t.Parallel()
 	pair := testnet.MustPair(t, testnet.PairOptions{})
 	prog := loadPassing(t)
 	done := make(chan error)
@@ -57,9 +58,7 @@ func loadPassing(t *testing.T) *ebpf.Program {
 		Type:         ebpf.XDP,
 		Instructions: asm.Instructions{asm.Mov.Imm(asm.R0, int32(xdp.Pass)), asm.Return()},
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { prog.Close() })
 	return prog
 }

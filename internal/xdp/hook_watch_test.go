@@ -14,6 +14,7 @@ import (
 // A watch sees a program come, be replaced and go, and sees the interface under a new name, from a
 // thread in another namespace. It says so when the interface is deleted.
 func TestHookWatch(t *testing.T) {
+	t.Parallel()
 	first, second := loadNamed(t, "first"), loadNamed(t, "second")
 	var watch *xdp.HookWatch
 	var l link.Link
@@ -69,8 +70,6 @@ func TestHookWatch(t *testing.T) {
 func mustIdentify(t *testing.T, prog *ebpf.Program) uint32 {
 	t.Helper()
 	p, err := xdp.Identify(prog)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return p.ID
 }

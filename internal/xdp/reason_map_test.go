@@ -19,23 +19,17 @@ func newReasoner(t *testing.T) (r *testnet.Reasoner, target xdp.Target) {
 	t.Helper()
 	testnet.RequireRoot(t)
 	r, err := testnet.NewReasoner()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { r.Close() })
 	own, err := xdp.Identify(r.Program())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return r, xdp.Target{Program: own, Prog: r.Program()}
 }
 
 func newNamedMap(t *testing.T, spec ebpf.MapSpec) *ebpf.Map {
 	t.Helper()
 	m, err := ebpf.NewMap(&spec)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { m.Close() })
 	return m
 }
@@ -43,9 +37,7 @@ func newNamedMap(t *testing.T, spec ebpf.MapSpec) *ebpf.Map {
 func idOf(t *testing.T, m *ebpf.Map) string {
 	t.Helper()
 	info, err := m.Info()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	id, _ := info.ID()
 	return fmt.Sprint(id)
 }
@@ -55,9 +47,7 @@ func goneMap(t *testing.T, spec ebpf.MapSpec) (id string) {
 	t.Helper()
 	m := newNamedMap(t, spec)
 	info, err := m.Info()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	number, _ := info.ID()
 	m.Close()
 	// Another process that looks at all maps may have it open for a moment.
@@ -74,6 +64,7 @@ func goneMap(t *testing.T, spec ebpf.MapSpec) (id string) {
 // A map is found by its pin, its id and its name, and its enum names the reasons. Where several
 // maps have the name, it is the one that the program uses.
 func TestReasonMap(t *testing.T) {
+	t.Parallel()
 	r, target := newReasoner(t)
 	other, _ := newReasoner(t)
 	for _, which := range []string{pinned(t, r.Reasons()), idOf(t, r.Reasons()), "reasons"} {
@@ -97,22 +88,17 @@ func TestReasonMap(t *testing.T) {
 // A map whose values are no enum has numbers, and a program that calls others need not use the map
 // itself.
 func TestReasonMapElsewhere(t *testing.T) {
+	t.Parallel()
 	testnet.RequireRoot(t)
 	hooked, err := testnet.NewTarget(testnet.Hooked)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer hooked.Close()
 	own, err := xdp.Identify(hooked.Program())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	name := fmt.Sprintf("why%d_truncated_by_the_kernel", os.Getpid())
 	newNamedMap(t, ebpf.MapSpec{Name: name, Type: ebpf.PerCPUArray, KeySize: 4, ValueSize: 4, MaxEntries: 3})
 	m, err := xdp.OpenReasonMap(name, xdp.Target{Program: own, Prog: hooked.Program()})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer m.Close()
 	spec := ebpf.MapSpec{Type: ebpf.PerCPUArray, KeySize: 4, ValueSize: 4, MaxEntries: 1}
 	m.ReplaceIn(&spec)
@@ -123,11 +109,10 @@ func TestReasonMapElsewhere(t *testing.T) {
 
 // What is no map of reasons is refused with a line that says why.
 func TestReasonMapErrors(t *testing.T) {
+	t.Parallel()
 	r, target := newReasoner(t)
 	file := filepath.Join(t.TempDir(), "file")
-	if err := os.WriteFile(file, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(file, nil, 0o600))
 	twice, array, wide, unused := fmt.Sprintf("two%d", os.Getpid()), ebpf.MapSpec{Name: "array", Type: ebpf.Array, KeySize: 4, ValueSize: 4, MaxEntries: 1},
 		ebpf.MapSpec{Name: "wide", Type: ebpf.PerCPUArray, KeySize: 4, ValueSize: 8, MaxEntries: 1},
 		ebpf.MapSpec{Name: "unused", Type: ebpf.PerCPUArray, KeySize: 4, ValueSize: 4, MaxEntries: 1}
@@ -162,9 +147,7 @@ func TestReasonMapLeavesNothing(t *testing.T) {
 	_, target := newReasoner(t)
 	open := func() int {
 		all, err := os.ReadDir("/proc/self/fd")
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		return len(all)
 	}
 	array := newNamedMap(t, ebpf.MapSpec{Type: ebpf.Array, KeySize: 4, ValueSize: 4, MaxEntries: 1})

@@ -11,6 +11,7 @@ import (
 
 // What the kernel says EAGAIN of is looked at again, and is not there where that does not change.
 func TestOpenSettled(t *testing.T) {
+	t.Parallel()
 	for _, test := range []struct {
 		name    string
 		answers []error // the last one is repeated

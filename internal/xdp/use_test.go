@@ -79,6 +79,7 @@ func (b *builder) defaultRoute(l netlink.Link, table int) {
 // were above it is no reason: the other end of a veth pair, and what is on a device with the same
 // index in another namespace.
 func TestUse(t *testing.T) {
+	t.Parallel()
 	const noIPv6 = "an interface that receives only copies needs no IPv6: sysctl net.ipv6.conf."
 	for _, test := range []struct {
 		name           string
