@@ -1,7 +1,6 @@
 package meter
 
 import (
-	"fmt"
 	"strings"
 	"testing"
 
@@ -19,12 +18,7 @@ func TestReasons(t *testing.T) {
 	testnet.RequireFentry(t)
 	pair := testnet.MustPair(t, testnet.PairOptions{})
 	first := mustReasoner(t, pair)
-	var a *Actions
-	inNamespace(t, pair.Rx, func() (err error) {
-		a, err = OpenActions(ActionsOptions{Interface: pair.RxName, Verdict: xdp.Pass, ReasonMap: "reasons"})
-		return err
-	})
-	defer a.Close()
+	a := openActions(t, pair, ActionsOptions{Verdict: xdp.Pass, ReasonMap: "reasons"})
 	send := func(ports ...uint16) {
 		t.Helper()
 		var frames [][]byte
@@ -74,12 +68,9 @@ func TestReasons(t *testing.T) {
 	must(t, err)
 	defer second.Close()
 	must(t, first.ReplaceBy(second))
-	inNamespace(t, pair.Rx, func() error {
-		if notice, err := a.Follow(); err != nil || !strings.Contains(notice, " instead of reasoning_target") {
-			return fmt.Errorf("%q, %w", notice, err)
-		}
-		return nil
-	})
+	if notice := read(t, pair, a.Follow); !strings.Contains(notice, " instead of reasoning_target") {
+		t.Errorf("%q", notice)
+	}
 	send(testnet.BlockedPort)
 	if got := read(t, pair, a.Read).Reasons[VerdictReason{xdp.Drop, "REASON_BLOCKED"}]; got != tally(4) {
 		t.Errorf("%+v after the program was replaced, want 4 packets", got)

@@ -3,6 +3,7 @@ package meter
 import (
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -144,18 +145,6 @@ func TestQuantiles(t *testing.T) {
 			c, err := l.Read()
 			must(t, err)
 			h := c.Total()
-			if h.Count != 5000 {
-				t.Errorf("count %d, want 5000", h.Count)
-			}
-			if h.Sum != sum {
-				t.Errorf("sum %d, want %d", h.Sum, sum)
-			}
-			if h.Min != values[0] {
-				t.Errorf("min %d, want %d", h.Min, values[0])
-			}
-			if h.Max != values[4999] {
-				t.Errorf("max %d, want %d", h.Max, values[4999])
-			}
 			var cpus Histogram
 			for i := range c.CPUs {
 				cpus.Add(&c.CPUs[i])
@@ -163,12 +152,22 @@ func TestQuantiles(t *testing.T) {
 			if cpus != h {
 				t.Errorf("the CPUs' sum differs from the total: %d values of %d", cpus.Count, h.Count)
 			}
-			if got, want := len(c.CPUs), ebpf.MustPossibleCPU(); got != want {
-				t.Errorf("%d CPUs, want %d", got, want)
-			}
-			// 5 and 6 are no verdicts.
-			if n := c.Verdict(xdp.UnknownVerdict).Count; n != 5000/7*2 {
-				t.Errorf("%d unknown", n)
+			below, _ := slices.BinarySearch(values, 1024)
+			for _, test := range []struct {
+				what      string
+				got, want uint64
+			}{
+				{"count", h.Count, 5000},
+				{"sum", uint64(h.Sum), uint64(sum)},
+				{"min", uint64(h.Min), uint64(values[0])},
+				{"max", uint64(h.Max), uint64(values[4999])},
+				{"CPUs", uint64(len(c.CPUs)), uint64(ebpf.MustPossibleCPU())},
+				{"unknown", c.Verdict(xdp.UnknownVerdict).Count, 5000 / 7 * 2}, // 5 and 6 are no verdicts
+				{"below 1024 ns", h.Below(1024), uint64(below)},
+			} {
+				if test.got != test.want {
+					t.Errorf("%s: %d, want %d", test.what, test.got, test.want)
+				}
 			}
 			for _, q := range []float64{0, 0.01, 0.5, 0.9, 0.99, 0.999, 1} {
 				want := values[max(int(math.Ceil(q*5000))-1, 0)]
@@ -177,10 +176,6 @@ func TestQuantiles(t *testing.T) {
 					t.Errorf("quantile %v is %d, want %d", q, got, want)
 				}
 			}
-			below := h.Below(1024)
-			if want, _ := slices.BinarySearch(values, 1024); below != uint64(want) {
-				t.Errorf("%d below 1024 ns, want %d", below, want)
-			}
 		})
 	}
 }
@@ -188,14 +183,8 @@ func TestQuantiles(t *testing.T) {
 func TestEmptyHistogram(t *testing.T) {
 	t.Parallel()
 	var h Histogram
-	if got := h.Quantile(0.5); got != 0 {
-		t.Errorf("median %v", got)
-	}
-	if got := h.Mean(); got != 0 {
-		t.Errorf("mean %v", got)
-	}
-	if got := h.Below(time.Second); got != 0 {
-		t.Errorf("%d below a second", got)
+	if median, mean, below := h.Quantile(0.5), h.Mean(), h.Below(time.Second); median != 0 || mean != 0 || below != 0 {
+		t.Errorf("median %v, mean %v, %d below a second", median, mean, below)
 	}
 }
 
@@ -204,58 +193,49 @@ func TestEmptyHistogram(t *testing.T) {
 func TestBuiltin(t *testing.T) {
 	t.Parallel()
 	for _, drop := range []float64{0, 0.3, 1} {
-		n := newNetwork(t)
-		var events, dropped atomic.Uint64
-		var strange atomic.Pointer[Measurement]
-		began := time.Now()
-		l := openIn(t, n.pair.Rx, func() (*Latency, error) {
-			return OpenBuiltin(n.pair.RxName, BuiltinOptions{Drop: drop, Event: func(m Measurement) {
-				events.Add(1)
-				if m.Verdict == xdp.Drop {
-					dropped.Add(1)
-				}
-				if m.Took <= 0 || m.Took > testnet.Patience || m.Time.Sub(began).Abs() > testnet.Patience || (m.Verdict != xdp.Drop && m.Verdict != xdp.Pass) {
-					strange.Store(&m)
-				}
-			}})
+		t.Run(fmt.Sprint(drop), func(t *testing.T) {
+			t.Parallel()
+			n := newNetwork(t)
+			var events, dropped atomic.Uint64
+			var strange atomic.Pointer[Measurement]
+			began := time.Now()
+			l := read(t, n.pair, func() (*Latency, error) {
+				return OpenBuiltin(n.pair.RxName, BuiltinOptions{Drop: drop, Event: func(m Measurement) {
+					events.Add(1)
+					if m.Verdict == xdp.Drop {
+						dropped.Add(1)
+					}
+					if m.Took <= 0 || m.Took > testnet.Patience || m.Time.Sub(began).Abs() > testnet.Patience || (m.Verdict != xdp.Drop && m.Verdict != xdp.Pass) {
+						strange.Store(&m)
+					}
+				}})
+			})
+			_, sent := testnet.Generate(t, n.pair, testnet.GeneratorOptions{Frame: testnet.UDPFrame(testnet.MinFrame, 0), Count: volume(100_000), CPU: -1})
+			c := read(t, n.pair, l.Read)
+			if err := l.Close(); err != nil {
+				t.Error(err)
+			}
+			total, drops, passed := c.Total(), c.Verdict(xdp.Drop).Count, c.Verdict(xdp.Pass).Count
+			if total.Count != sent || drops+passed != sent {
+				t.Errorf("%d runs, %d dropped and %d passed, want %d", total.Count, drops, passed, sent)
+			}
+			sigma := math.Sqrt(float64(sent) * drop * (1 - drop))
+			if math.Abs(float64(drops)-float64(sent)*drop) > 5*sigma {
+				t.Errorf("%d dropped, want %v within %v", drops, float64(sent)*drop, 5*sigma)
+			}
+			if events.Load()+c.Lost != sent || events.Load() == 0 {
+				t.Errorf("%d measurements handed over and %d lost, want %d together", events.Load(), c.Lost, sent)
+			}
+			if c.Lost == 0 && dropped.Load() != drops {
+				t.Errorf("%d dropped, and as measured %d", drops, dropped.Load())
+			}
+			if m := strange.Load(); m != nil {
+				t.Errorf("measured %+v", *m)
+			}
+			if total.Min <= 0 || total.Min > total.Quantile(0.5) || total.Quantile(0.5) > total.Max || total.Sum < total.Min*time.Duration(sent) {
+				t.Errorf("min %v, median %v, max %v, sum %v", total.Min, total.Quantile(0.5), total.Max, total.Sum)
+			}
 		})
-		_, sent := testnet.Generate(t, n.pair, testnet.GeneratorOptions{Frame: testnet.UDPFrame(testnet.MinFrame, 0), Count: testnet.Volume(100_000), CPU: -1})
-		var c LatencyCounts
-		err := n.pair.Rx.Do(func() (err error) {
-			c, err = l.Read()
-			return err
-		})
-		must(t, err)
-		if err := l.Close(); err != nil {
-			t.Error(err)
-		}
-		total := c.Total()
-		drops := c.Verdict(xdp.Drop).Count
-		if total.Count != sent {
-			t.Errorf("%d runs, want %d", total.Count, sent)
-		}
-		if passed := c.Verdict(xdp.Pass).Count; drops+passed != sent {
-			t.Errorf("%d dropped and %d passed, want %d together", drops, passed, sent)
-		}
-		sigma := math.Sqrt(float64(sent) * drop * (1 - drop))
-		if math.Abs(float64(drops)-float64(sent)*drop) > 5*sigma {
-			t.Errorf("%d dropped, want %v within %v", drops, float64(sent)*drop, 5*sigma)
-		}
-		if events.Load()+c.Lost != sent {
-			t.Errorf("%d measurements handed over and %d lost, want %d together", events.Load(), c.Lost, sent)
-		}
-		if events.Load() == 0 {
-			t.Error("no measurement was handed over")
-		}
-		if c.Lost == 0 && dropped.Load() != drops {
-			t.Errorf("%d dropped, and as measured %d", drops, dropped.Load())
-		}
-		if m := strange.Load(); m != nil {
-			t.Errorf("measured %+v", *m)
-		}
-		if total.Min <= 0 || total.Min > total.Quantile(0.5) || total.Quantile(0.5) > total.Max || total.Sum < total.Min*time.Duration(sent) {
-			t.Errorf("min %v, median %v, max %v, sum %v", total.Min, total.Quantile(0.5), total.Max, total.Sum)
-		}
 	}
 }
 
@@ -271,22 +251,9 @@ func TestRuntime(t *testing.T) {
 		testnet.Send(t, n.pair, slices.Repeat([][]byte{testnet.UDPFrame(testnet.MinFrame, 0)}, frames)...)
 	}
 	for i, r := range readers {
-		defer r.Close()
-		var c RuntimeCounts
-		err := n.pair.Rx.Do(func() (err error) {
-			c, err = r.Read()
-			return err
-		})
-		want := uint64(frames * (2 - i))
-		must(t, err)
-		if c.Runs != want {
-			t.Errorf("%d runs, want %d", c.Runs, want)
-		}
-		if c.Time <= 0 {
-			t.Errorf("they took %v", c.Time)
-		}
-		if got, want := c.Mean(RuntimeCounts{}), c.Time/time.Duration(want); got != want {
-			t.Errorf("mean %v, want %v", got, want)
+		c, want := read(t, n.pair, r.Read), uint64(frames*(2-i))
+		if c.Runs != want || c.Time <= 0 || c.Mean(RuntimeCounts{}) != c.Time/time.Duration(want) {
+			t.Errorf("%+v with a mean of %v, want %d runs", c, c.Mean(RuntimeCounts{}), want)
 		}
 	}
 }
@@ -331,30 +298,19 @@ func TestLatencyTraced(t *testing.T) {
 	}
 	_, sent := testnet.Generate(t, n.pair, testnet.GeneratorOptions{Frame: testnet.UDPFrame(testnet.MinFrame, 0), Count: 20_000, CPU: -1})
 	for _, l := range readers {
-		defer l.Close()
-		var c LatencyCounts
-		err := n.pair.Rx.Do(func() (err error) {
-			c, err = l.Read()
-			return err
-		})
-		must(t, err)
+		c := read(t, n.pair, l.Read)
 		h, total := c.Verdict(xdp.Drop), c.Total()
-		if h.Count != sent {
-			t.Errorf("%d runs with the verdict drop, want %d", h.Count, sent)
+		if h.Count != sent || total.Count != sent {
+			t.Errorf("%d runs with the verdict drop, %d in all, want %d", h.Count, total.Count, sent)
 		}
-		if total.Count != sent {
-			t.Errorf("%d runs, want %d", total.Count, sent)
-		}
-		if h.Min <= 0 {
-			t.Errorf("the shortest run took %v", h.Min)
-		}
-		if h.Max < h.Quantile(0.999) {
-			t.Errorf("the longest run took %v, one in a thousand %v", h.Max, h.Quantile(0.999))
+		if h.Min <= 0 || h.Max < h.Quantile(0.999) {
+			t.Errorf("the shortest run took %v, the longest %v, one in a thousand %v", h.Min, h.Max, h.Quantile(0.999))
 		}
 	}
 }
 
-// The cost of the probes is more than nothing, and less than an interrupt takes.
+// The cost of the probes is more than nothing, and less than an interrupt takes. This test is not
+// parallel, because it measures times.
 func TestProbeCost(t *testing.T) {
 	testnet.RequireFentry(t)
 	cost, err := MeasureProbeCost()
@@ -365,23 +321,11 @@ func TestProbeCost(t *testing.T) {
 	}
 }
 
-// openIn opens something in a namespace, and closes it at the end of the test.
-func openIn[T any](t *testing.T, ns *testnet.Namespace, open func() (T, error)) (v T) {
-	t.Helper()
-	err := ns.Do(func() (err error) {
-		v, err = open()
-		return err
-	})
-	must(t, err)
-	return v
-}
-
 // Without Event no measurement is sent, and so none is lost.
 func TestBuiltinSendsNothing(t *testing.T) {
 	t.Parallel()
 	n := newNetwork(t)
 	l := openIn(t, n.pair.Rx, func() (*Latency, error) { return OpenBuiltin(n.pair.RxName, BuiltinOptions{}) })
-	defer l.Close()
 	testnet.Send(t, n.pair, testnet.UDPFrame(100, 0), testnet.UDPFrame(100, 1))
 	c, err := l.Read()
 	if total := c.Total(); err != nil || total.Count != 2 || c.Lost != 0 || l.ring != nil {
@@ -393,7 +337,7 @@ func TestBuiltinSendsNothing(t *testing.T) {
 func TestBuiltinRingFails(t *testing.T) {
 	t.Parallel()
 	n := newNetwork(t)
-	l := openIn(t, n.pair.Rx, func() (*Latency, error) {
+	l := read(t, n.pair, func() (*Latency, error) {
 		return OpenBuiltin(n.pair.RxName, BuiltinOptions{Event: func(Measurement) {}})
 	})
 	if _, err := l.Follow(); err != nil {

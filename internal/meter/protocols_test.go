@@ -13,7 +13,9 @@ import (
 	"github.com/cilium/ebpf"
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
+	"golang.org/x/net/bpf"
 
+	"github.com/xdpcap/xdpcap/filter"
 	"github.com/xdpcap/xdpcap/internal/testnet"
 	"github.com/xdpcap/xdpcap/internal/thread"
 	"github.com/xdpcap/xdpcap/internal/xdp"
@@ -47,23 +49,27 @@ func newCountBench(t *testing.T, o ProtocolsOptions) *countBench {
 	return b
 }
 
-func (b *countBench) run(packet []byte, repeat uint32) {
+func (b *countBench) run(packet []byte, times int) {
 	b.t.Helper()
-	if verdict := runExactly(b.t, b.prog, packet, repeat); verdict != b.verdict {
+	if verdict := runExactly(b.t, b.prog, packet, times); verdict != b.verdict {
 		b.t.Fatal(verdict)
 	}
 }
 
 // runExactly runs prog on a thread without signals, because prog.Run starts again after a signal,
-// and packets would be counted twice.
-func runExactly(t *testing.T, prog *ebpf.Program, packet []byte, repeat uint32) (verdict xdp.Verdict) {
+// and packets would be counted twice. Each packet is a call: for more at once the kernel takes 10 ms.
+func runExactly(t *testing.T, prog *ebpf.Program, packet []byte, times int) (verdict xdp.Verdict) {
 	t.Helper()
-	err := thread.Quiet(thread.AnyCPU, func() error {
-		got, err := prog.Run(&ebpf.RunOptions{Data: packet, Repeat: repeat})
-		verdict = xdp.Verdict(got)
-		return err
-	})
-	must(t, err)
+	must(t, thread.Quiet(thread.AnyCPU, func() error {
+		for range times {
+			got, err := prog.Run(&ebpf.RunOptions{Data: packet, Repeat: 1})
+			if err != nil {
+				return err
+			}
+			verdict = xdp.Verdict(got)
+		}
+		return nil
+	}))
 	return verdict
 }
 
@@ -159,14 +165,16 @@ func addr6(port uint16, last byte) netip.AddrPort {
 	return netip.AddrPortFrom(netip.MustParseAddr(fmt.Sprintf("2001:db8::%x", last)), port)
 }
 
-// protocolTable has packets with the class, size and flow of each.
-var protocolTable = []struct {
+// A protocolPacket is a packet with its class, size and flow.
+type protocolPacket struct {
 	name   string
 	packet []byte
 	class  Class
 	size   int   // index into SizeNames
 	flow   *Flow // nil: not IP
-}{
+}
+
+var protocolTable = []protocolPacket{
 	{"TCP", tcp4, IPv4(6), 0, &Flow{IPv4(6), addr4(40001, 1), addr4(443, 2)}},
 	{"UDP", udp4, IPv4(17), 1, &Flow{IPv4(17), addr4(9999, 1), addr4(9999, 2)}},
 	{"ICMP", txRx.ICMPEcho(false, 1), IPv4(1), 1, &Flow{IPv4(1), addr4(0, 1), addr4(0, 2)}},
@@ -209,59 +217,120 @@ var protocolTable = []struct {
 
 var equalAddrs = cmpopts.EquateComparable(netip.AddrPort{}, Flow{})
 
-// A packet is counted in exactly one class, and on request in one size and one flow. All variants
-// count the same, of packets that are received and of those that are sent.
-func TestProtocols(t *testing.T) {
-	t.Parallel()
-	options := []ProtocolsOptions{{Variant: Naive, Sent: true}, {Variant: PerCPU, Sent: true}, {Variant: Ultra, Sent: true}}
-	for _, v := range Variants {
-		options = append(options, ProtocolsOptions{Variant: v})
-	}
-	for i, o := range options {
-		if !testnet.Shared(i) {
-			continue
-		}
-		t.Run(o.program(), func(t *testing.T) {
-			plain := newCountBench(t, o)
-			o.Sizes, o.Flows, o.flowBuckets = true, true, 256
-			all := newCountBench(t, o)
-			classes, flows := make(map[string]Tally), make(map[Flow]Tally)
-			var sizes, none [protocolsLimitSIZES]Tally
-			for _, test := range protocolTable {
-				if o.Sent && !isRunnable(test.packet) {
-					continue
-				}
-				plain.run(test.packet, 3)
-				all.run(test.packet, 3)
-				tally := Tally{3, 3 * uint64(len(test.packet))}
-				addTo(classes, test.class.String(), tally)
-				sizes[test.size].Add(tally)
-				if test.flow != nil {
-					addTo(flows, *test.flow, tally)
-				}
-				for name, got := range map[string]ProtocolCounts{"plain": plain.counts(), "all": all.counts()} {
-					if diff := cmp.Diff(classes, byClass(got)); diff != "" {
-						t.Fatalf("%s, %s: %s", test.name, name, diff)
-					}
-				}
-				if got := plain.counts(); got.Sizes != none || len(got.Flows) > 0 {
-					t.Fatalf("%s: nobody asked for %v %v", test.name, got.Sizes, got.Flows)
-				}
-				got := all.counts()
-				if diff := cmp.Diff(sizes, got.Sizes); diff != "" {
-					t.Fatalf("%s: sizes: %s", test.name, diff)
-				}
-				if diff := cmp.Diff(flows, exactFlows(t, got, NoVerdict), equalAddrs); diff != "" {
-					t.Fatalf("%s: flows: %s", test.name, diff)
-				}
-			}
-		})
-	}
+// filters read headers, the packet's length, and nothing at all.
+var filters = []string{"tcp port 443", "vlan and udp or arp", "greater 100", "less 0", "ip6"}
+
+func mustCompile(t *testing.T, text string) []bpf.RawInstruction {
+	t.Helper()
+	program, err := filter.CompileRaw(text, filter.Options{})
+	must(t, err)
+	return program
 }
 
 func addTo[K comparable](m map[K]Tally, key K, t Tally) {
 	t.Add(m[key])
 	m[key] = t
+}
+
+// A truth is what a meter must count.
+type truth struct {
+	filter  []bpf.RawInstruction
+	classes map[string]Tally
+	flows   map[Flow]Tally
+	sizes   [protocolsLimitSIZES]Tally
+}
+
+func newTruth(filter []bpf.RawInstruction) *truth {
+	return &truth{filter: filter, classes: make(map[string]Tally), flows: make(map[Flow]Tally)}
+}
+
+// add adds packets that the meter has seen, unless the filter does not take them.
+func (w *truth) add(p protocolPacket, packets uint64) {
+	if w.filter != nil && filter.Run(w.filter, p.packet, uint32(len(p.packet))) == 0 {
+		return
+	}
+	tally := Tally{packets, packets * uint64(len(p.packet))}
+	addTo(w.classes, p.class.String(), tally)
+	w.sizes[p.size].Add(tally)
+	if p.flow != nil {
+		addTo(w.flows, *p.flow, tally)
+	}
+}
+
+func (w *truth) checkClasses(t *testing.T, what string, got ProtocolCounts) {
+	t.Helper()
+	if diff := cmp.Diff(w.classes, byClass(got)); diff != "" {
+		t.Fatalf("%s: classes: %s", what, diff)
+	}
+}
+
+func (w *truth) checkFlows(t *testing.T, what string, got ProtocolCounts, verdict xdp.Verdict) {
+	t.Helper()
+	if diff := cmp.Diff(w.flows, exactFlows(t, got, verdict), equalAddrs); diff != "" {
+		t.Fatalf("%s: flows: %s", what, diff)
+	}
+}
+
+func (w *truth) checkSizes(t *testing.T, what string, got ProtocolCounts) {
+	t.Helper()
+	if diff := cmp.Diff(w.sizes, got.Sizes); diff != "" {
+		t.Fatalf("%s: sizes: %s", what, diff)
+	}
+}
+
+// A packet is counted in exactly one class, and on request in one size and one flow, unless a
+// filter does not take it. All variants count the same, of packets that are received and of those
+// that are sent.
+func TestProtocols(t *testing.T) {
+	t.Parallel()
+	type row struct {
+		variant Variant
+		filter  string
+		sent    bool
+	}
+	var rows []row
+	for _, sent := range []bool{true, false} {
+		for _, v := range Variants {
+			rows = append(rows, row{variant: v, sent: sent})
+		}
+		for _, text := range filters {
+			rows = append(rows, row{filter: text, sent: sent})
+		}
+	}
+	for i, row := range rows {
+		if !testnet.Shared(i) {
+			continue
+		}
+		t.Run(fmt.Sprintf("%+v", row), func(t *testing.T) {
+			t.Parallel()
+			o := ProtocolsOptions{Variant: row.variant, Sent: row.sent}
+			if row.filter != "" {
+				o.Filter = mustCompile(t, row.filter)
+			}
+			want := newTruth(o.Filter)
+			plain := newCountBench(t, o)
+			o.Sizes, o.Flows, o.flowBuckets = true, true, 256
+			all := newCountBench(t, o)
+			for i, p := range protocolTable {
+				if o.Sent && !isRunnable(p.packet) {
+					continue
+				}
+				n := i + 1 // another number of each, so that no two mistakes look like none
+				plain.run(p.packet, n)
+				all.run(p.packet, n)
+				want.add(p, uint64(n))
+			}
+			got := plain.counts()
+			want.checkClasses(t, "plain", got)
+			if got.Sizes != [protocolsLimitSIZES]Tally{} || len(got.Flows) > 0 {
+				t.Errorf("nobody asked for %v %v", got.Sizes, got.Flows)
+			}
+			got = all.counts()
+			want.checkClasses(t, "all", got)
+			want.checkSizes(t, "all", got)
+			want.checkFlows(t, "all", got, NoVerdict)
+		})
+	}
 }
 
 func TestSizes(t *testing.T) {
@@ -310,7 +379,7 @@ func TestEtherTypesMakeRoom(t *testing.T) {
 		t.Run(v.String(), func(t *testing.T) {
 			const first, second, third, fourth = 0x9200, 0x9201, 0x9202, 0x9203
 			b := newCountBench(t, ProtocolsOptions{Variant: v, etherTypes: 4}) // naive has one entry for noRoom
-			send := func(etherType uint16, packets uint32) { b.run(ether(etherType, make([]byte, 46)), packets) }
+			send := func(etherType uint16, packets int) { b.run(ether(etherType, make([]byte, 46)), packets) }
 			rare := rareClasses{aging: Aging[Class]{Keep: 2}}
 			start := time.Now()
 			forget := func(after time.Duration) {

@@ -95,26 +95,18 @@ func (n *network) programID() uint32 {
 // open opens tracepoints for the network's receiving interface.
 func (n *network) open(o TracepointOptions) *Tracepoints {
 	n.t.Helper()
-	err := n.pair.Rx.Do(func() error {
+	must(n.t, n.pair.Rx.Do(func() error {
 		ifi, err := xdp.InterfaceByName(n.pair.RxName)
 		o.Interface = &ifi
 		return err
-	})
-	must(n.t, err)
+	}))
 	return n.openAll(o)
 }
 
 // openAll opens tracepoints in the receiving namespace, with the options unchanged.
 func (n *network) openAll(o TracepointOptions) *Tracepoints {
 	n.t.Helper()
-	var tp *Tracepoints
-	err := n.pair.Rx.Do(func() (err error) {
-		tp, err = OpenTracepoints(o)
-		return err
-	})
-	must(n.t, err)
-	n.t.Cleanup(func() { tp.Close() })
-	return tp
+	return openIn(n.t, n.pair.Rx, func() (*Tracepoints, error) { return OpenTracepoints(o) })
 }
 
 // has says whether this kernel has the event. If not, its tracepoint must be named as absent.
@@ -139,11 +131,7 @@ func (n *network) totals(tp *Tracepoints) map[Case]EventCount {
 	}
 	totals := make(map[Case]EventCount)
 	for k, slots := range c.Cases {
-		var sum EventCount
-		for _, s := range slots {
-			sum.Add(s)
-		}
-		totals[k] = sum
+		totals[k] = SumEvents(slots)
 	}
 	return totals
 }
@@ -198,7 +186,7 @@ func (n *network) expect(tp *Tracepoints, want map[Case]EventCount) {
 // addVeth adds a pair, name and name+"p", to the receiving namespace.
 func (n *network) addVeth(name string, up bool) (index int) {
 	n.t.Helper()
-	err := n.pair.Rx.Do(func() error {
+	must(n.t, n.pair.Rx.Do(func() error {
 		a := netlink.NewLinkAttrs()
 		a.Name = name
 		if err := netlink.LinkAdd(&netlink.Veth{LinkAttrs: a, PeerName: name + "p"}); err != nil {
@@ -217,8 +205,24 @@ func (n *network) addVeth(name string, up bool) (index int) {
 			}
 		}
 		return nil
-	})
-	must(n.t, err)
+	}))
+	return index
+}
+
+// addDown adds an interface that is down. Its peer could take packets: where it cannot, newer
+// kernels refuse them before they look whether the interface is up.
+func (n *network) addDown() (index int) {
+	n.t.Helper()
+	index = n.addVeth("down0", false)
+	n.gro("down0p")
+	return index
+}
+
+// addOut adds an interface, out0, whose peer takes what is redirected to it.
+func (n *network) addOut() (index int) {
+	n.t.Helper()
+	index = n.addVeth("out0", true)
+	n.gro("out0p")
 	return index
 }
 
@@ -242,6 +246,14 @@ func (n *network) newMap(spec *ebpf.MapSpec) *ebpf.Map {
 func (n *network) put(m *ebpf.Map, value any) {
 	n.t.Helper()
 	must(n.t, n.pair.Rx.Do(func() error { return m.Put(uint32(0), value) }))
+}
+
+// newDevmap returns a map whose only entry is an interface.
+func (n *network) newDevmap(ifindex int) *ebpf.Map {
+	n.t.Helper()
+	m := n.newMap(&ebpf.MapSpec{Type: ebpf.DevMap, KeySize: 4, ValueSize: 4, MaxEntries: 1})
+	n.put(m, uint32(ifindex))
+	return m
 }
 
 func mapID(t *testing.T, m *ebpf.Map) uint32 {

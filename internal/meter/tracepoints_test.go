@@ -27,12 +27,10 @@ func TestRedirectToDownDevice(t *testing.T) {
 	t.Parallel()
 	for _, byMap := range []bool{false, true} {
 		n := newNetwork(t)
-		down := n.addVeth("down0", false)
-		n.gro("down0p") // or newer kernels refuse it before they look whether it is up
+		down := n.addDown()
 		want := Case{Event: RedirectErr, Errno: unix.ENETDOWN, From: "rx0"}
 		if byMap {
-			devmap := n.newMap(&ebpf.MapSpec{Type: ebpf.DevMap, KeySize: 4, ValueSize: 4, MaxEntries: 1})
-			n.put(devmap, uint32(down))
+			devmap := n.newDevmap(down)
 			n.attach(redirectThrough(devmap))
 			want.MapID, want.MapType = mapID(t, devmap), ebpf.DevMap
 		} else {
@@ -49,10 +47,7 @@ func TestRedirectToDownDevice(t *testing.T) {
 func TestRedirectThroughDevmap(t *testing.T) {
 	t.Parallel()
 	n := newNetwork(t)
-	out := n.addVeth("out0", true)
-	n.gro("out0p") // or the peer does not take what is redirected to it
-	devmap := n.newMap(&ebpf.MapSpec{Type: ebpf.DevMap, KeySize: 4, ValueSize: 4, MaxEntries: 1})
-	n.put(devmap, uint32(out))
+	devmap := n.newDevmap(n.addOut())
 	n.attach(redirectThrough(devmap))
 	quiet := n.open(TracepointOptions{})
 	tp := n.open(TracepointOptions{Redirects: true})
@@ -217,8 +212,7 @@ func TestRecords(t *testing.T) {
 	t.Parallel()
 	testnet.LeaveTo(t, "6.1")
 	n := newNetwork(t)
-	down := n.addVeth("down0", false)
-	n.gro("down0p") // or newer kernels refuse it before they look whether it is up
+	down := n.addDown()
 	n.attach(redirectTo(down))
 	tp := n.open(TracepointOptions{Record: true})
 	before := time.Now()
