@@ -1,7 +1,6 @@
 package drops
 
 import (
-	"errors"
 	"net"
 	"testing"
 
@@ -25,60 +24,13 @@ func (n *network) lossesWith(m *Meter, reason string) map[string]uint64 {
 	return found
 }
 
-// Packets of IPv6 are lost at the same stages as those of IPv4, at the interface that received
-// them.
-func TestLossOfIPv6(t *testing.T) {
-	t.Parallel()
-	const sent = 30
-	pair := testnet.MustPair(t, testnet.PairOptions{IPv6: true})
-	n := &network{t, pair, testnet.MustSender(t, pair)}
-	port := uint16(0)
-	n.must(n.Rx.Do(func() error { // nobody reads it, and it has room for few packets
-		conn, err := net.ListenPacket("udp6", "["+testnet.RxEndpoint.IPv6.String()+"]:0")
-		if err != nil {
-			return err
-		}
-		n.Cleanup(func() { conn.Close() })
-		port = uint16(conn.LocalAddr().(*net.UDPAddr).Port)
-		return conn.(*net.UDPConn).SetReadBuffer(1)
-	}))
-	m := n.openMeter()
-	for range sent {
-		n.must(n.sender.Send(testnet.TxToRx().UDPv6(1000, 9, make([]byte, 100))))
-		n.must(n.sender.Send(testnet.TxToRx().UDPv6(1000, port, make([]byte, 100))))
-	}
-	if diff := cmp.Diff(map[string]uint64{"": sent}, n.lossesWith(m, "NO_SOCKET")); diff != "" {
-		t.Error(diff)
-	}
-	full := uint64(0)
-	for _, packets := range n.lossesWith(m, "SOCKET_RCVBUFF") {
-		full += packets
-	}
-	if full == 0 || full >= sent {
-		t.Errorf("%d packets to a full socket, of %d", full, sent)
-	}
-}
-
 // A packet that comes in through one interface and is lost at the queue of another is counted once
 // for each of the two that is asked about, as often as the queue counts it.
 func TestLossOfForwarded(t *testing.T) {
 	t.Parallel()
 	const sent = 50
 	n := newNetwork(t)
-	out := testnet.MustPair(t, testnet.PairOptions{Tx: n.Rx, TxName: "out0", RxName: "far0"})
-	to := net.IP{198, 51, 100, 2}
-	n.set("ipv4/ip_forward", "1")
-	card := &netlink.Device{LinkAttrs: netlink.LinkAttrs{Index: out.TxIndex}}
-	n.must(n.Rx.Do(func() error {
-		address, err := netlink.ParseAddr("198.51.100.1/24")
-		if err != nil {
-			return err
-		}
-		root := netlink.QdiscAttrs{LinkIndex: out.TxIndex, Handle: netlink.MakeHandle(1, 0), Parent: netlink.HANDLE_ROOT}
-		return errors.Join(netlink.AddrAdd(card, address),
-			netlink.NeighSet(&netlink.Neigh{LinkIndex: out.TxIndex, IP: to, HardwareAddr: testnet.TxEndpoint.MAC, State: netlink.NUD_PERMANENT}),
-			netlink.QdiscAdd(&netlink.Tbf{QdiscAttrs: root, Rate: 1000, Limit: 2000, Buffer: 2_000_000}))
-	}))
+	out := n.forward(2_000_000)
 	in := n.openMeter()
 	var outward *Meter
 	n.must(n.Rx.Do(func() (err error) {
@@ -87,19 +39,12 @@ func TestLossOfForwarded(t *testing.T) {
 	}))
 	t.Cleanup(func() { outward.Close() })
 	path := testnet.TxToRx()
-	path.Dst.IPv4 = to
+	path.Dst.IPv4 = beyond
 	for range sent {
 		n.must(n.sender.Send(path.UDP(1000, 9, make([]byte, 500))))
 	}
 	testnet.WaitHandled(n)
-	dropped := uint64(0)
-	n.must(n.Rx.Do(func() error {
-		queues, err := netlink.QdiscList(card)
-		for _, q := range queues {
-			dropped += uint64(q.Attrs().Statistics.Queue.Drops)
-		}
-		return err
-	}))
+	_, dropped := n.queue(out.TxIndex)
 	if dropped == 0 {
 		t.Fatal("the queue has dropped none")
 	}
@@ -122,6 +67,7 @@ func TestLossAbove(t *testing.T) {
 	const sent = 30
 	for _, upper := range testnet.Uppers {
 		t.Run(upper.Name, func(t *testing.T) {
+			t.Parallel()
 			n := newNetwork(t)
 			name := upper.MustAdd(t, n.Pair)
 			m := n.openMeter()

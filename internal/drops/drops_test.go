@@ -66,6 +66,9 @@ func (n *network) losses(m *Meter) map[string]uint64 {
 			continue
 		}
 		found[fmt.Sprint(l.Stage, " ", l.Reason)] += tally.Packets
+		if l.Stage >= Stack && (l.Where == "" || strings.HasPrefix(l.Where, "0x")) {
+			n.Errorf("%s was lost in function %q", l.Reason, l.Where)
+		}
 	}
 	if c.Missed > 0 {
 		n.Errorf("%d losses are not counted", c.Missed)
@@ -97,12 +100,16 @@ func TestLossAtHook(t *testing.T) {
 	t.Parallel()
 	for _, program := range losingPrograms {
 		for mode, flags := range map[string]link.XDPAttachFlags{"native": link.XDPDriverMode, "generic": link.XDPGenericMode} {
-			t.Run(program.name+", "+mode, func(t *testing.T) { newNetwork(t).loseAtHook(program, flags) })
+			t.Run(program.name+", "+mode, func(t *testing.T) {
+				t.Parallel()
+				newNetwork(t).loseAtHook(program, flags)
+			})
 		}
 	}
 }
 
-// The same holds of cards whose driver is virtio_net.
+// The same holds of cards whose driver is virtio_net. The machine has one pair of them, so tests of
+// cards are not parallel.
 func TestLossAtHookOfCards(t *testing.T) {
 	for _, program := range losingPrograms {
 		t.Run(program.name, func(t *testing.T) { newCards(t).loseAtHook(program, link.XDPDriverMode) })
@@ -167,8 +174,7 @@ func TestLossAtHooks(t *testing.T) {
 	const sent = 40
 	n := newNetwork(t)
 	name := fmt.Sprintf("aborts%d", os.Getpid()) // the meter also counts another run of this test
-	pair := testnet.MustPair(t, testnet.PairOptions{Rx: n.Rx, RxName: name, Addresses: true})
-	native := &network{t, pair, testnet.MustSender(t, pair)}
+	native := newNetworkOf(t, testnet.PairOptions{Rx: n.Rx, RxName: name, Addresses: true})
 	n.attach(verdict(xdp.Drop)(n), link.XDPGenericMode)
 	native.attach(verdict(xdp.Aborted)(native), link.XDPDriverMode)
 	m, err := Open(Options{})

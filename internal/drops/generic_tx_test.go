@@ -72,6 +72,7 @@ func TestLossOfGenericTx(t *testing.T) {
 		{"redirect", true, []string{"stack NOT_SPECIFIED"}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
 			n := newNetwork(t)
 			n.meet() // or it sends and gets ARP
 			at := &network{t, testnet.MustPair(t, testnet.PairOptions{Rx: n.Rx, RxName: "beside0"}), nil}

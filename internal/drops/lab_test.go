@@ -1,7 +1,6 @@
 package drops
 
 import (
-	"errors"
 	"fmt"
 	"maps"
 	"net"
@@ -15,7 +14,6 @@ import (
 	"github.com/cilium/ebpf/asm"
 	"github.com/cilium/ebpf/link"
 	"github.com/google/go-cmp/cmp"
-	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 
 	"github.com/xdpcap/xdpcap/internal/testnet"
@@ -42,35 +40,9 @@ type lab struct {
 
 func newLab(n *network) *lab {
 	n.Helper()
-	l := &lab{network: n, full: n.listen()}
-	l.out = testnet.MustPair(n, testnet.PairOptions{Tx: n.Rx, TxName: "out0", RxName: "far0"})
-	n.set("ipv4/ip_forward", "1")
-	n.set("ipv4/conf/"+n.RxName+"/rp_filter", "1")
-	n.must(n.Rx.Do(func() error {
-		conn, err := net.ListenPacket("udp4", testnet.RxEndpoint.IPv4.String()+":0")
-		if err != nil {
-			return err
-		}
-		n.Cleanup(func() { conn.Close() })
-		l.open = conn.(*net.UDPConn)
-		address, err := netlink.ParseAddr("198.51.100.1/24")
-		if err != nil {
-			return err
-		}
-		root := netlink.QdiscAttrs{LinkIndex: l.out.TxIndex, Handle: netlink.MakeHandle(1, 0), Parent: netlink.HANDLE_ROOT}
-		return errors.Join(netlink.AddrAdd(l.slow(), address),
-			netlink.NeighSet(&netlink.Neigh{LinkIndex: l.out.TxIndex, IP: beyond, HardwareAddr: testnet.TxEndpoint.MAC, State: netlink.NUD_PERMANENT}),
-			netlink.QdiscAdd(&netlink.Tbf{QdiscAttrs: root, Rate: 1000, Limit: 2000, Buffer: 60_000_000}))
-	}))
-	return l
-}
-
-// beyond is a host behind the slow interface.
-var beyond = net.IP{198, 51, 100, 2}
-
-// slow is the interface that packets are forwarded to.
-func (l *lab) slow() netlink.Link {
-	return &netlink.Device{LinkAttrs: netlink.LinkAttrs{Index: l.out.TxIndex}}
+	out := n.forward(60_000_000)
+	n.set("ipv4/conf/"+n.RxName+"/rp_filter", "1") // after ip_forward, which sets it back
+	return &lab{n, out, n.openSocket(), n.listen(testnet.RxEndpoint.IPv4)}
 }
 
 // program is an XDP program that loses packets to some ports, and passes all others.
@@ -113,7 +85,7 @@ func (l *lab) program() asm.Instructions {
 // because the queue of Rx has room for 256 packets only.
 func (l *lab) sendAll(each int) (sent uint64) {
 	l.Helper()
-	open := uint16(l.open.LocalAddr().(*net.UDPAddr).Port)
+	open := portOf(l.open)
 	away, strange := testnet.TxToRx(), testnet.TxToRx()
 	away.Dst.IPv4 = beyond
 	strange.Src.IPv4 = net.IP{203, 0, 113, 1} // of no network that is behind this interface
@@ -144,22 +116,6 @@ func (l *lab) received(conn *net.UDPConn) (packets uint64) {
 		}
 	}))
 	return packets
-}
-
-// queue returns how many packets the slow interface's queue has sent or holds, and how many it has
-// dropped: what `tc -s qdisc` prints.
-func (l *lab) queue() (forwarded, dropped uint64) {
-	l.Helper()
-	l.must(l.Rx.Do(func() error {
-		queues, err := netlink.QdiscList(l.slow())
-		for _, q := range queues {
-			s := q.Attrs().Statistics
-			forwarded += uint64(s.Basic.Packets) + uint64(s.Queue.Qlen)
-			dropped += uint64(s.Queue.Drops)
-		}
-		return err
-	}))
-	return forwarded, dropped
 }
 
 // kernelCounters returns the receiving side's counters of protocols, as `nstat -a` names them.
@@ -208,6 +164,7 @@ func TestLab(t *testing.T) {
 	t.Parallel()
 	for mode, flags := range map[string]link.XDPAttachFlags{"native": link.XDPDriverMode, "generic": link.XDPGenericMode} {
 		t.Run(mode, func(t *testing.T) {
+			t.Parallel()
 			l := newLab(newNetwork(t))
 			var driver map[string]uint64
 			if flags == link.XDPDriverMode {
@@ -246,7 +203,7 @@ func (l *lab) check(flags link.XDPAttachFlags, driver map[string]uint64) {
 	})
 	found := l.losses(m)
 	arrived := l.received(l.open)
-	forwarded, dropped := l.queue()
+	forwarded, dropped := l.queue(l.out.TxIndex)
 	after := l.kernelCounters()
 	rose := func(name string) uint64 { return after[name] - counters[name] }
 	full := rose("UdpRcvbufErrors")

@@ -106,6 +106,7 @@ func TestSockets(t *testing.T) {
 	} {
 		for mode, flags := range map[string]link.XDPAttachFlags{"native": link.XDPDriverMode, "generic": link.XDPGenericMode} {
 			t.Run(test.name+", "+mode, func(t *testing.T) {
+				t.Parallel()
 				n := newNetwork(t)
 				id := n.toSocket(n.socket(test.frames), flags)
 				n.send(9, before) // is not counted
