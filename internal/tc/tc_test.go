@@ -7,6 +7,8 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/cilium/ebpf"
@@ -83,6 +85,7 @@ func (c counter) expect(t *testing.T, when string, want uint64) {
 func forKinds(t *testing.T, f func(t *testing.T, kind tc.Kind)) {
 	for _, kind := range []tc.Kind{tc.TCX, tc.Clsact} {
 		t.Run(kind.String(), func(t *testing.T) {
+			t.Parallel()
 			requireKind(t, kind)
 			f(t, kind)
 		})
@@ -91,13 +94,37 @@ func forKinds(t *testing.T, f func(t *testing.T, kind tc.Kind)) {
 
 func requireKind(t *testing.T, kind tc.Kind) {
 	t.Helper()
-	p := testnet.MustPair(t, testnet.PairOptions{})
-	a, err := attach(p, kind, mustCounter(t, "trial", next))
-	if errors.Is(err, tc.ErrNoEgress) || errors.Is(err, ebpf.ErrNotSupported) {
+	testnet.RequireRoot(t)
+	if err := lacks[kind](); errors.Is(err, tc.ErrNoEgress) || errors.Is(err, ebpf.ErrNotSupported) {
 		t.Skipf("needs %v: %v", kind, err)
+	} else if err != nil {
+		t.Fatal(err)
 	}
-	must(t, err)
-	must(t, a.Close())
+}
+
+// lacks has, for each kind, why this kernel does not have it.
+var lacks = map[tc.Kind]func() error{
+	tc.TCX:    sync.OnceValue(func() error { return try(tc.TCX) }),
+	tc.Clsact: sync.OnceValue(func() error { return try(tc.Clsact) }),
+}
+
+func try(kind tc.Kind) error {
+	p, err := testnet.NewPair(testnet.PairOptions{})
+	if err != nil {
+		return err
+	}
+	defer p.Close()
+	c, err := newCounter("trial", next)
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	defer c.counts.Close()
+	a, err := attach(p, kind, c)
+	if err != nil {
+		return err
+	}
+	return a.Close()
 }
 
 // attach attaches to the sending side of a pair.
@@ -141,7 +168,7 @@ func send(t *testing.T, p *testnet.Pair, n int) {
 // state is what `tc` shows of the sending side: its qdisc clsact, filters and tcx programs.
 func state(t *testing.T, p *testnet.Pair) (lines []string) {
 	t.Helper()
-	err := p.Tx.Do(func() error {
+	must(t, p.Tx.Do(func() error {
 		l, err := netlink.LinkByName(p.TxName)
 		if err != nil {
 			return err
@@ -173,8 +200,7 @@ func state(t *testing.T, p *testnet.Pair) (lines []string) {
 			lines = append(lines, "tcx "+programName(one.ID))
 		}
 		return nil
-	})
-	must(t, err)
+	}))
 	return lines
 }
 
@@ -198,12 +224,17 @@ func expectState(t *testing.T, when string, p *testnet.Pair, want ...string) {
 	}
 }
 
+// clsact is the qdisc of the sending side.
+func clsact(p *testnet.Pair) *netlink.Clsact {
+	return &netlink.Clsact{QdiscAttrs: netlink.QdiscAttrs{
+		LinkIndex: p.TxIndex, Handle: netlink.MakeHandle(0xffff, 0), Parent: netlink.HANDLE_CLSACT}}
+}
+
 // addFilter does as somebody else would, and makes the qdisc where it is not there.
 func addFilter(t *testing.T, p *testnet.Pair, c counter, priority uint16, protocol uint16) {
 	t.Helper()
-	err := p.Tx.Do(func() error {
-		err := netlink.QdiscAdd(&netlink.Clsact{QdiscAttrs: netlink.QdiscAttrs{
-			LinkIndex: p.TxIndex, Handle: netlink.MakeHandle(0xffff, 0), Parent: netlink.HANDLE_CLSACT}})
+	must(t, p.Tx.Do(func() error {
+		err := netlink.QdiscAdd(clsact(p))
 		if err != nil && !errors.Is(err, unix.EEXIST) {
 			return err
 		}
@@ -212,8 +243,7 @@ func addFilter(t *testing.T, p *testnet.Pair, c counter, priority uint16, protoc
 				Priority: priority, Handle: 1, Protocol: protocol},
 			Fd: c.FD(), Name: "theirs", DirectAction: true,
 		})
-	})
-	must(t, err)
+	}))
 }
 
 // Every packet that is sent is seen, while attached and no longer. Nothing is left.
@@ -240,16 +270,10 @@ func TestKindOfKernel(t *testing.T) {
 	t.Parallel()
 	p := testnet.MustPair(t, testnet.PairOptions{})
 	want := tc.TCX
-	if errors.Is(func() error {
-		a, err := attach(p, tc.TCX, mustCounter(t, "trial", next))
-		if err == nil {
-			err = a.Close()
-		}
-		return err
-	}(), ebpf.ErrNotSupported) {
+	if errors.Is(lacks[tc.TCX](), ebpf.ErrNotSupported) {
 		want = tc.Clsact
 	}
-	err := p.Tx.Do(func() error {
+	must(t, p.Tx.Do(func() error {
 		ifi, err := xdp.InterfaceByName(p.TxName)
 		if err != nil {
 			return err
@@ -266,10 +290,7 @@ func TestKindOfKernel(t *testing.T) {
 			t.Errorf("attached by %v, found %v, want %v", a.Kind(), found, want)
 		}
 		return a.Close()
-	})
-	if err != nil {
-		t.Error(err)
-	}
+	}))
 }
 
 // Programs of others at tcx, first and last, stay where they are and see what they saw. Ours comes
@@ -284,15 +305,14 @@ func TestBesideTCX(t *testing.T) {
 			counter
 			anchor link.Anchor
 		}{{last, link.Tail()}, {first, link.Head()}} {
-			err := p.Tx.Do(func() error {
+			must(t, p.Tx.Do(func() error {
 				l, err := link.AttachTCX(link.TCXOptions{Interface: p.TxIndex, Program: other.Program,
 					Attach: ebpf.AttachTCXEgress, Anchor: other.anchor})
 				if err == nil {
 					t.Cleanup(func() { l.Close() })
 				}
 				return err
-			})
-			must(t, err)
+			}))
 		}
 		send(t, p, 1)
 		a := mustAttach(t, p, kind, ours)
@@ -379,7 +399,7 @@ func TestQdiscIngress(t *testing.T) {
 	requireKind(t, tc.Clsact)
 	p := testnet.MustPair(t, testnet.PairOptions{})
 	const want = "the qdisc ingress is in the place of clsact, which can do the same: replace it by clsact, and move its filters there"
-	err := p.Tx.Do(func() error {
+	must(t, p.Tx.Do(func() error {
 		if err := tc.CheckQdisc(p.TxIndex); err != nil {
 			t.Errorf("without: %v", err)
 		}
@@ -391,8 +411,7 @@ func TestQdiscIngress(t *testing.T) {
 			t.Errorf("%v, want %s", err, want)
 		}
 		return nil
-	})
-	must(t, err)
+	}))
 	if _, err := attach(p, tc.Clsact, mustCounter(t, "ours", next)); err == nil ||
 		err.Error() != "attach a program at the egress of tx0 by clsact: "+want {
 		t.Errorf("%v, want %s", err, want)
@@ -434,12 +453,11 @@ func TestKilled(t *testing.T) {
 		running := startChild(t, p, kind, "wait")
 		both := []string{"clsact", "1 3 78646302 xdpcap:clsact", "1 3 78646301 xdpcap:clsact"}
 		if kind == tc.TCX {
-			both = []string{"tcx " + childName, "tcx " + childName}
+			both = []string{"tcx " + running.program, "tcx " + killed.program}
 		}
 		expectState(t, "two run", p, both...)
-		before := childPrograms(t)
 		killed.kill(t)
-		testnet.WaitFor(t, "the program to be removed", func() bool { return childPrograms(t) < before })
+		testnet.WaitFor(t, "the program to be removed", func() bool { return !isLoaded(t, killed.program) })
 		if kind == tc.TCX {
 			// The kernel detaches when it closes the file of the killed process.
 			testnet.WaitFor(t, "the program to be detached", func() bool { return len(state(t, p)) == 1 })
@@ -465,7 +483,7 @@ func TestHandlesTaken(t *testing.T) {
 	t.Parallel()
 	requireKind(t, tc.Clsact)
 	p := testnet.MustPair(t, testnet.PairOptions{})
-	err := p.Tx.Do(func() error {
+	must(t, p.Tx.Do(func() error {
 		for handle := 0x78646301; handle <= 0x786463ff; handle++ {
 			fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
 			if err != nil {
@@ -477,8 +495,7 @@ func TestHandlesTaken(t *testing.T) {
 			}
 		}
 		return nil
-	})
-	must(t, err)
+	}))
 	startChild(t, p, tc.Clsact, "wait").kill(t)
 	if left := state(t, p); len(left) != 2 {
 		t.Errorf("after the kill: %v", left)
@@ -507,17 +524,17 @@ func TestCloseBesideCopy(t *testing.T) {
 	expectState(t, "closed", p)
 }
 
-// childPrograms counts the loaded programs of children.
-func childPrograms(t *testing.T) (n int) {
+// isLoaded tells whether a program of this name is loaded.
+func isLoaded(t *testing.T, name string) bool {
 	t.Helper()
 	for id := ebpf.ProgramID(0); ; {
 		next, err := ebpf.ProgramGetNextID(id)
 		if errors.Is(err, os.ErrNotExist) {
-			return n
+			return false
 		}
 		must(t, err)
-		if id = next; programName(id) == childName {
-			n++
+		if id = next; programName(id) == name {
+			return true
 		}
 	}
 }
@@ -546,12 +563,7 @@ func TestCheck(t *testing.T) {
 			detachLink(t, p)
 		} else {
 			want = "at the egress of tx0: somebody has removed the filter, or the qdisc clsact"
-			if err := p.Tx.Do(func() error {
-				return netlink.QdiscDel(&netlink.Clsact{QdiscAttrs: netlink.QdiscAttrs{
-					LinkIndex: p.TxIndex, Handle: netlink.MakeHandle(0xffff, 0), Parent: netlink.HANDLE_CLSACT}})
-			}); err != nil {
-				t.Fatal(err)
-			}
+			must(t, p.Tx.Do(func() error { return netlink.QdiscDel(clsact(p)) }))
 		}
 		if err := a.Check(); err == nil || err.Error() != want {
 			t.Errorf("%v, want %s", err, want)
@@ -562,11 +574,9 @@ func TestCheck(t *testing.T) {
 
 		gone := testnet.MustPair(t, testnet.PairOptions{TxName: "gone"})
 		a = mustAttach(t, gone, kind, mustCounter(t, "ours", next))
-		if err := gone.Tx.Do(func() error {
+		must(t, gone.Tx.Do(func() error {
 			return netlink.LinkDel(&netlink.Veth{LinkAttrs: netlink.LinkAttrs{Name: "gone"}})
-		}); err != nil {
-			t.Fatal(err)
-		}
+		}))
 		if err := a.Check(); !errors.Is(err, xdp.ErrGone) {
 			t.Errorf("%v, want an ErrGone", err)
 		}
@@ -587,7 +597,7 @@ func detachLink(t *testing.T, p *testnet.Pair) {
 // tcxLink opens the only tcx link of the sending side. Other tests make and close links meanwhile.
 func tcxLink(t *testing.T, p *testnet.Pair) (l link.Link) {
 	t.Helper()
-	err := p.Tx.Do(func() error {
+	must(t, p.Tx.Do(func() error {
 		found, err := link.QueryPrograms(link.QueryOptions{Target: p.TxIndex, Attach: ebpf.AttachTCXEgress})
 		if err != nil {
 			return err
@@ -598,20 +608,19 @@ func tcxLink(t *testing.T, p *testnet.Pair) (l link.Link) {
 		id, _ := found.Programs[0].LinkID()
 		l, err = link.NewFromID(id)
 		return err
-	})
-	must(t, err)
+	}))
 	return l
 }
 
 // A child is this test binary as another process.
 type child struct {
-	cmd    *exec.Cmd
-	stdin  io.Closer
-	stdout *bufio.Reader
+	cmd     *exec.Cmd
+	stdin   io.Closer
+	stdout  *bufio.Reader
+	program string // a name that no other program on this machine has
 }
 
-// childName is that of a child's program. Those of another run of the tests have another one.
-var childName = fmt.Sprintf("child%d", os.Getpid())
+var children atomic.Uint32
 
 // childVariable makes a process a child; it has the kind, the task, and the names of the interface
 // and the program.
@@ -619,8 +628,8 @@ const childVariable = "XDPCAP_TEST_EGRESS"
 
 func startChild(t *testing.T, p *testnet.Pair, kind tc.Kind, task string) *child {
 	t.Helper()
-	c := &child{cmd: exec.Command("/proc/self/exe")}
-	c.cmd.Env = append(os.Environ(), fmt.Sprintf("%s=%d %s %s %s", childVariable, kind, task, p.TxName, childName))
+	c := &child{cmd: exec.Command("/proc/self/exe"), program: fmt.Sprintf("%d_%d", os.Getpid(), children.Add(1))}
+	c.cmd.Env = append(os.Environ(), fmt.Sprintf("%s=%d %s %s %s", childVariable, kind, task, p.TxName, c.program))
 	stdin, err := c.cmd.StdinPipe()
 	must(t, err)
 	stdout, err := c.cmd.StdoutPipe()

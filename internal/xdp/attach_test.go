@@ -30,7 +30,7 @@ func inNamespace(t *testing.T, peerQueues int, f func(ifi xdp.Interface) error) 
 	ns, err := testnet.NewNamespace()
 	must(t, err)
 	t.Cleanup(func() { ns.Close() })
-	err = ns.Do(func() error {
+	must(t, ns.Do(func() error {
 		a := netlink.NewLinkAttrs()
 		a.Name, a.NumRxQueues, a.NumTxQueues = "veth0", 1, 1
 		if err := netlink.LinkAdd(&netlink.Veth{LinkAttrs: a, PeerName: "peer0", PeerNumTxQueues: uint32(peerQueues), PeerNumRxQueues: 1}); err != nil {
@@ -50,8 +50,7 @@ func inNamespace(t *testing.T, peerQueues int, f func(ifi xdp.Interface) error) 
 			return err
 		}
 		return f(ifi)
-	})
-	must(t, err)
+	}))
 }
 
 func TestEthernetInterface(t *testing.T) {
