@@ -49,12 +49,7 @@ func TestExplainTracing(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			e := test.given.explainTracing(fmt.Errorf("load: %w", test.err))
-			if e.Reason != test.reason {
-				t.Errorf("reason %q, want %q", e.Reason, test.reason)
-			}
-			if e.Remedy != test.remedy {
-				t.Errorf("remedy %q, want %q", e.Remedy, test.remedy)
-			}
+			expect(t, "reason, remedy", []string{test.reason, test.remedy}, []string{e.Reason, e.Remedy})
 			if e.Kind != test.kind {
 				t.Errorf("kind %v, want %v", e.Kind, test.kind)
 			}

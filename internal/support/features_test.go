@@ -6,8 +6,6 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-	"github.com/google/go-cmp/cmp/cmpopts"
 	"golang.org/x/sys/unix"
 )
 
@@ -147,12 +145,8 @@ func TestFeatures(t *testing.T) {
 				c.Key = key
 				want = append(want, c)
 			}
-			if diff := cmp.Diff(want, r.Features, cmpopts.EquateErrors()); diff != "" {
-				t.Error(diff)
-			}
-			if r.CanCapture != test.capture {
-				t.Errorf("capture is possible: %v, want %v", r.CanCapture, test.capture)
-			}
+			expect(t, "features", want, r.Features)
+			expect(t, "a capture is possible", test.capture, r.CanCapture)
 		})
 	}
 }
@@ -168,7 +162,5 @@ func TestKernelKeys(t *testing.T) {
 	for _, c := range k.Checks {
 		got = append(got, c.Key)
 	}
-	if diff := cmp.Diff(kernelKeys, got); diff != "" {
-		t.Error(diff)
-	}
+	expect(t, "keys", kernelKeys, got)
 }

@@ -3,9 +3,6 @@ package support
 import (
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-	"github.com/google/go-cmp/cmp/cmpopts"
-
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
@@ -33,11 +30,7 @@ func TestNativeXDP(t *testing.T) {
 		{"veth", xdp.Interface{Name: "veth0", Driver: "veth"}, told(netdevXDPActRxSG),
 			no(key, "the peer has more tx queues than this has rx queues, or it has no peer", "ethtool -L veth0 rx N")},
 	} {
-		t.Run(test.name, func(t *testing.T) {
-			if diff := cmp.Diff(test.want, nativeXDP(test.ifi, test.told), cmpopts.EquateErrors()); diff != "" {
-				t.Error(diff)
-			}
-		})
+		expect(t, test.name, test.want, nativeXDP(test.ifi, test.told))
 	}
 }
 
@@ -56,12 +49,7 @@ func TestFragments(t *testing.T) {
 			"ip link set dev eth0 mtu 1500", ErrLargeMTU}},
 		{"not needed", 3000, told(netdevXDPActBasic), no(key, "not needed with this MTU", "")},
 	} {
-		t.Run(test.name, func(t *testing.T) {
-			got := fragments(xdp.Interface{Name: "eth0", MTU: test.mtu}, test.told)
-			if diff := cmp.Diff(test.want, got, cmpopts.EquateErrors()); diff != "" {
-				t.Error(diff)
-			}
-		})
+		expect(t, test.name, test.want, fragments(xdp.Interface{Name: "eth0", MTU: test.mtu}, test.told))
 	}
 }
 
@@ -77,16 +65,12 @@ func TestKfuncs(t *testing.T) {
 		{"none", &none, []string{}},
 		{"some", &some, []string{"timestamp", "vlan_tag"}},
 	} {
-		if diff := cmp.Diff(test.want, netdevFeatures{metadata: test.bits}.kfuncs()); diff != "" {
-			t.Errorf("%s: %s", test.name, diff)
-		}
+		expect(t, test.name, test.want, netdevFeatures{metadata: test.bits}.kfuncs())
 	}
 }
 
 func TestTraceableOffload(t *testing.T) {
 	t.Parallel()
 	want := no("traceable", "it runs on the network card, out of the kernel's sight", "")
-	if diff := cmp.Diff(want, traceable(xdp.Program{ID: 7}, xdp.Offload), cmpopts.EquateErrors()); diff != "" {
-		t.Error(diff)
-	}
+	expect(t, "offload", want, traceable(xdp.Program{ID: 7}, xdp.Offload))
 }

@@ -3,7 +3,6 @@ package support
 import (
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	"golang.org/x/sys/unix"
 )
 
@@ -25,8 +24,6 @@ func TestMissingCapabilities(t *testing.T) {
 		for _, bit := range test.held {
 			held |= 1 << bit
 		}
-		if diff := cmp.Diff(test.want, missingCapabilities(held)); diff != "" {
-			t.Errorf("%s: %s", test.name, diff)
-		}
+		expect(t, test.name, test.want, missingCapabilities(held))
 	}
 }

@@ -5,8 +5,6 @@ import (
 	"net"
 	"testing"
 
-	"github.com/cilium/ebpf"
-	"github.com/cilium/ebpf/asm"
 	"github.com/cilium/ebpf/link"
 
 	"github.com/xdpcap/xdpcap/internal/testnet"
@@ -18,7 +16,7 @@ import (
 func TestLinksBeingMade(t *testing.T) {
 	t.Parallel()
 	pair := testnet.MustPair(t, testnet.PairOptions{})
-	prog := loadPassing(t)
+	prog := loadNamed(t, "passing")
 	done := make(chan error)
 	go func() {
 		done <- pair.Rx.Do(func() error {
@@ -50,15 +48,4 @@ func TestLinksBeingMade(t *testing.T) {
 		default:
 		}
 	}
-}
-
-func loadPassing(t *testing.T) *ebpf.Program {
-	t.Helper()
-	prog, err := ebpf.NewProgram(&ebpf.ProgramSpec{
-		Type:         ebpf.XDP,
-		Instructions: asm.Instructions{asm.Mov.Imm(asm.R0, int32(xdp.Pass)), asm.Return()},
-	})
-	must(t, err)
-	t.Cleanup(func() { prog.Close() })
-	return prog
 }

@@ -8,7 +8,6 @@ import (
 	"testing"
 
 	"github.com/cilium/ebpf"
-	"github.com/cilium/ebpf/asm"
 	"golang.org/x/sys/unix"
 
 	"github.com/xdpcap/xdpcap/internal/testnet"
@@ -17,14 +16,16 @@ import (
 
 func loadNamed(t *testing.T, name string) *ebpf.Program {
 	t.Helper()
-	prog, err := ebpf.NewProgram(&ebpf.ProgramSpec{
-		Name:         name,
-		Type:         ebpf.XDP,
-		Instructions: asm.Instructions{asm.Mov.Imm(asm.R0, int32(xdp.Pass)), asm.Return()},
-	})
+	return returning(t, ebpf.ProgramSpec{Name: name, Type: ebpf.XDP}, int32(xdp.Pass))
+}
+
+func newMap(t *testing.T, spec ebpf.MapSpec) *ebpf.Map {
+	t.Helper()
+	testnet.RequireRoot(t)
+	m, err := ebpf.NewMap(&spec)
 	must(t, err)
-	t.Cleanup(func() { prog.Close() })
-	return prog
+	t.Cleanup(func() { m.Close() })
+	return m
 }
 
 // pinned makes a BPF file system and pins what pin pins at a path there.
@@ -39,11 +40,7 @@ func pinned(t *testing.T, pin interface{ Pin(string) error }) (path string) {
 
 func newProgramArray(t *testing.T, slots uint32) *ebpf.Map {
 	t.Helper()
-	testnet.RequireRoot(t)
-	m, err := ebpf.NewMap(&ebpf.MapSpec{Type: ebpf.ProgramArray, KeySize: 4, ValueSize: 4, MaxEntries: slots})
-	must(t, err)
-	t.Cleanup(func() { m.Close() })
-	return m
+	return newMap(t, ebpf.MapSpec{Type: ebpf.ProgramArray, KeySize: 4, ValueSize: 4, MaxEntries: slots})
 }
 
 func openHookMap(t *testing.T, path string) *xdp.HookMap {

@@ -16,9 +16,7 @@ import (
 func TestAlone(t *testing.T) {
 	t.Parallel()
 	testnet.RequireRoot(t)
-	counts, err := ebpf.NewMap(&ebpf.MapSpec{Type: ebpf.Array, KeySize: 4, ValueSize: 8, MaxEntries: 1})
-	must(t, err)
-	defer counts.Close()
+	counts := newMap(t, ebpf.MapSpec{Type: ebpf.Array, KeySize: 4, ValueSize: 8, MaxEntries: 1})
 	main := &btf.Func{
 		Name: "count_slowly", Linkage: btf.GlobalFunc,
 		Type: &btf.FuncProto{

@@ -26,14 +26,6 @@ func newReasoner(t *testing.T) (r *testnet.Reasoner, target xdp.Target) {
 	return r, xdp.Target{Program: own, Prog: r.Program()}
 }
 
-func newNamedMap(t *testing.T, spec ebpf.MapSpec) *ebpf.Map {
-	t.Helper()
-	m, err := ebpf.NewMap(&spec)
-	must(t, err)
-	t.Cleanup(func() { m.Close() })
-	return m
-}
-
 func idOf(t *testing.T, m *ebpf.Map) string {
 	t.Helper()
 	info, err := m.Info()
@@ -45,7 +37,7 @@ func idOf(t *testing.T, m *ebpf.Map) string {
 // goneMap returns the id of a map that is gone.
 func goneMap(t *testing.T, spec ebpf.MapSpec) (id string) {
 	t.Helper()
-	m := newNamedMap(t, spec)
+	m := newMap(t, spec)
 	info, err := m.Info()
 	must(t, err)
 	number, _ := info.ID()
@@ -96,7 +88,7 @@ func TestReasonMapElsewhere(t *testing.T) {
 	own, err := xdp.Identify(hooked.Program())
 	must(t, err)
 	name := fmt.Sprintf("why%d_truncated_by_the_kernel", os.Getpid())
-	newNamedMap(t, ebpf.MapSpec{Name: name, Type: ebpf.PerCPUArray, KeySize: 4, ValueSize: 4, MaxEntries: 3})
+	newMap(t, ebpf.MapSpec{Name: name, Type: ebpf.PerCPUArray, KeySize: 4, ValueSize: 4, MaxEntries: 3})
 	m, err := xdp.OpenReasonMap(name, xdp.Target{Program: own, Prog: hooked.Program()})
 	must(t, err)
 	defer m.Close()
@@ -117,7 +109,7 @@ func TestReasonMapErrors(t *testing.T) {
 		ebpf.MapSpec{Name: "wide", Type: ebpf.PerCPUArray, KeySize: 4, ValueSize: 8, MaxEntries: 1},
 		ebpf.MapSpec{Name: "unused", Type: ebpf.PerCPUArray, KeySize: 4, ValueSize: 4, MaxEntries: 1}
 	unused.Name = twice
-	first, second := newNamedMap(t, unused), newNamedMap(t, unused)
+	first, second := newMap(t, unused), newMap(t, unused)
 	program := fmt.Sprintf("XDP program reasoning_target (id %d)", target.ID)
 	uses := program + " uses reasons"
 	gone := goneMap(t, array)
@@ -128,8 +120,8 @@ func TestReasonMapErrors(t *testing.T) {
 		{gone, "there is no BPF map with the id " + gone},
 		{"no_such_map_" + twice, "no BPF map is named no_such_map_" + twice + ": " + uses},
 		{twice, "2 BPF maps are named " + twice + ": give the id of one: " + idOf(t, first) + ", " + idOf(t, second)},
-		{idOf(t, newNamedMap(t, array)), " is a map of the type Array whose values have 4 bytes: reasons are read from a PerCPUArray whose values have 4"},
-		{idOf(t, newNamedMap(t, wide)), " is a map of the type PerCPUArray whose values have 8 bytes: reasons are read from a PerCPUArray whose values have 4"},
+		{idOf(t, newMap(t, array)), " is a map of the type Array whose values have 4 bytes: reasons are read from a PerCPUArray whose values have 4"},
+		{idOf(t, newMap(t, wide)), " is a map of the type PerCPUArray whose values have 8 bytes: reasons are read from a PerCPUArray whose values have 4"},
 		{idOf(t, first), program + " does not use map " + twice + " (id " + idOf(t, first) + "), so it writes no reasons there: " + uses},
 	} {
 		m, err := xdp.OpenReasonMap(test.which, target)
@@ -150,7 +142,7 @@ func TestReasonMapLeavesNothing(t *testing.T) {
 		must(t, err)
 		return len(all)
 	}
-	array := newNamedMap(t, ebpf.MapSpec{Type: ebpf.Array, KeySize: 4, ValueSize: 4, MaxEntries: 1})
+	array := newMap(t, ebpf.MapSpec{Type: ebpf.Array, KeySize: 4, ValueSize: 4, MaxEntries: 1})
 	which := []string{"reasons", "no_such_map", idOf(t, array)}
 	before := -1
 	for range 2 { // the first time, this process keeps what it then uses again
