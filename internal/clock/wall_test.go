@@ -10,17 +10,24 @@ func TestOffset(t *testing.T) {
 	t.Parallel()
 	offset, measured, err := Offset()
 	must(t, err)
-	before := time.Now().UnixNano()
-	now, err := Monotonic()
-	must(t, err)
-	after := time.Now().UnixNano()
-	const slack = int64(time.Millisecond)
-	if got := now + offset; got < before-slack || got > after+slack {
-		t.Errorf("time %d, the wall clock said %d to %d", got, before, after)
-	}
+	now := checkNow(t, func(mono int64) int64 { return mono + offset })
 	if measured > now {
 		t.Errorf("measured at %d, and it is %d", measured, now)
 	}
+}
+
+// checkNow checks that convert makes the time of day from the monotonic clock, which it returns.
+func checkNow(t *testing.T, convert func(mono int64) int64) (mono int64) {
+	t.Helper()
+	before := time.Now().UnixNano()
+	mono, err := Monotonic()
+	must(t, err)
+	after := time.Now().UnixNano()
+	const slack = int64(time.Millisecond)
+	if got := convert(mono); got < before-slack || got > after+slack {
+		t.Errorf("time %d, the wall clock said %d to %d", got, before, after)
+	}
+	return mono
 }
 
 // An offset that was measured badly is corrected at once. Another one, because the wall clock was
