@@ -1,7 +1,6 @@
 package drops
 
 import (
-	"net"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -11,53 +10,17 @@ import (
 	"github.com/xdpcap/xdpcap/internal/testnet"
 )
 
-// lossesWith returns how many packets were lost for a reason, by the device that the meter names.
-func (n *network) lossesWith(m *Meter, reason string) map[string]uint64 {
+// lossesBy returns how many packets were lost for a reason, by the device that the meter names.
+func (n *network) lossesBy(m *Meter, isReason func(reason string) bool) map[string]uint64 {
 	n.Helper()
 	found := make(map[string]uint64)
 	for l, tally := range n.counts(m).Losses {
 		n.Logf("%v %+v %+v", l.Stage, l, tally)
-		if l.Reason == reason {
+		if isReason(l.Reason) {
 			found[l.Device] += tally.Packets
 		}
 	}
 	return found
-}
-
-// A packet that comes in through one interface and is lost at the queue of another is counted once
-// for each of the two that is asked about, as often as the queue counts it.
-func TestLossOfForwarded(t *testing.T) {
-	t.Parallel()
-	const sent = 50
-	n := newNetwork(t)
-	out := n.forward(2_000_000)
-	in := n.openMeter()
-	var outward *Meter
-	n.must(n.Rx.Do(func() (err error) {
-		outward, err = Open(Options{Interface: "out0"})
-		return err
-	}))
-	t.Cleanup(func() { outward.Close() })
-	path := testnet.TxToRx()
-	path.Dst.IPv4 = beyond
-	for range sent {
-		n.must(n.sender.Send(path.UDP(1000, 9, make([]byte, 500))))
-	}
-	testnet.WaitHandled(n)
-	_, dropped := n.queue(out.TxIndex)
-	if dropped == 0 {
-		t.Fatal("the queue has dropped none")
-	}
-	reason := "QDISC_DROP"
-	if len(n.lossesWith(in, reason)) == 0 {
-		reason = "QDISC_OVERLIMIT"
-	}
-	if diff := cmp.Diff(map[string]uint64{"out0": dropped}, n.lossesWith(in, reason)); diff != "" {
-		t.Errorf("of the interface that received: %s", diff)
-	}
-	if diff := cmp.Diff(map[string]uint64{"": dropped}, n.lossesWith(outward, reason)); diff != "" {
-		t.Errorf("of the interface that sends: %s", diff)
-	}
 }
 
 // What is lost at a device above is counted for the interface that received it, with the name of
@@ -74,7 +37,7 @@ func TestLossAbove(t *testing.T) {
 			for range sent {
 				n.must(n.sender.Send(upper.Frame(testnet.TxToRx().UDP(1000, 9, make([]byte, 100)))))
 			}
-			if diff := cmp.Diff(map[string]uint64{name: sent}, n.lossesWith(m, "NO_SOCKET")); diff != "" {
+			if diff := cmp.Diff(map[string]uint64{name: sent}, n.lossesBy(m, func(reason string) bool { return reason == "NO_SOCKET" })); diff != "" {
 				t.Error(diff)
 			}
 		})
@@ -89,17 +52,11 @@ func TestLossWithoutDevice(t *testing.T) {
 	n := newNetwork(t)
 	conn := n.openSocket()
 	m := n.openMeter()
-	var other *Meter
 	n.must(n.Rx.Do(func() error { // with an index that no interface of another test has
-		err := netlink.LinkAdd(&netlink.Veth{LinkAttrs: netlink.LinkAttrs{Name: "beside0", Index: 471_100}, PeerName: "beside1"})
-		if err != nil {
-			return err
-		}
-		other, err = Open(Options{Interface: "beside0", Flows: true})
-		return err
+		return netlink.LinkAdd(&netlink.Veth{LinkAttrs: netlink.LinkAttrs{Name: "beside0", Index: 471_100}, PeerName: "beside1"})
 	}))
-	t.Cleanup(func() { other.Close() })
-	port := uint16(conn.LocalAddr().(*net.UDPAddr).Port)
+	other := n.openMeterOf(Options{Interface: "beside0", Flows: true})
+	port := portOf(conn)
 	n.send(port, sent)
 	testnet.WaitHandled(t)
 	n.must(conn.Close())

@@ -171,7 +171,7 @@ func TestFlowsOfNoLosses(t *testing.T) {
 			}
 			n.send(10, 1) // so that the stage is there
 			testnet.WaitHandled(n)
-			n.attach(verdict(xdp.Drop)(n), flags)
+			n.attach(verdict(xdp.Drop), flags)
 			n.must(n.Rx.Do(func() error { _, err := m.Follow(); return err }))
 			n.send(9, sent)
 			var c Counts
@@ -195,12 +195,7 @@ func TestFlowsWithoutRoom(t *testing.T) {
 	t.Parallel()
 	const flows, rounds = 200, 3
 	n := newNetwork(t)
-	var m *Meter
-	n.must(n.Rx.Do(func() (err error) {
-		m, err = Open(Options{Interface: n.RxName, Flows: true, flowBuckets: 1})
-		return err
-	}))
-	t.Cleanup(func() { m.Close() })
+	m := n.openMeterOf(Options{Interface: n.RxName, Flows: true, flowBuckets: 1})
 	for range rounds {
 		for port := range uint16(flows) {
 			n.must(n.sender.Send(testnet.TxToRx().UDP(2000+port, 9, nil)))

@@ -82,7 +82,7 @@ func TestLossOfGenericTx(t *testing.T) {
 				}
 				return at.RxIndex
 			})
-			program := verdict(xdp.Tx)(n)
+			program := verdict(xdp.Tx)
 			if test.redirect {
 				program = asm.Instructions{asm.Mov.Imm(asm.R1, int32(stopping)), asm.Mov.Imm(asm.R2, 0), asm.FnRedirect.Call()}
 			}

@@ -24,6 +24,7 @@ import (
 const (
 	dropPort = 7001 + iota
 	abortPort
+	unknownPort // a verdict that does not exist
 	downPort    // redirected to an interface that is down
 	missingPort // redirected by a map without an entry
 	closedPort  // no socket has it
@@ -62,6 +63,7 @@ func (l *lab) program() asm.Instructions {
 		asm.LoadMem(asm.R5, asm.R2, portAt, asm.Half),
 		asm.JEq.Imm(asm.R5, swapped(dropPort), "drop"),
 		asm.JEq.Imm(asm.R5, swapped(abortPort), "abort"),
+		asm.JEq.Imm(asm.R5, swapped(unknownPort), "unknown"),
 		asm.JEq.Imm(asm.R5, swapped(downPort), "down"),
 		asm.JEq.Imm(asm.R5, swapped(missingPort), "missing"),
 		asm.Mov.Imm(asm.R0, int32(xdp.Pass)).WithSymbol("pass"),
@@ -69,6 +71,8 @@ func (l *lab) program() asm.Instructions {
 		asm.Mov.Imm(asm.R0, int32(xdp.Drop)).WithSymbol("drop"),
 		asm.Return(),
 		asm.Mov.Imm(asm.R0, int32(xdp.Aborted)).WithSymbol("abort"),
+		asm.Return(),
+		asm.Mov.Imm(asm.R0, 77).WithSymbol("unknown"),
 		asm.Return(),
 		asm.Mov.Imm(asm.R1, int32(l.addDown())).WithSymbol("down"),
 		asm.Mov.Imm(asm.R2, 0),
@@ -90,7 +94,7 @@ func (l *lab) sendAll(each int) (sent uint64) {
 	away.Dst.IPv4 = beyond
 	strange.Src.IPv4 = net.IP{203, 0, 113, 1} // of no network that is behind this interface
 	for range each {
-		for _, port := range []uint16{dropPort, abortPort, downPort, missingPort, closedPort, open, l.full} {
+		for _, port := range []uint16{dropPort, abortPort, unknownPort, downPort, missingPort, closedPort, open, l.full} {
 			l.must(l.sender.Send(testnet.TxToRx().UDP(1000, port, make([]byte, 400))))
 			sent++
 		}
@@ -159,7 +163,8 @@ func (l *lab) driverCounters() map[string]uint64 {
 }
 
 // Packets that get lost at every stage at once are each counted at one, and the sum is what was
-// sent less what arrived. The kernel's own counters say the same.
+// sent less what arrived. The kernel's own counters say the same. What is lost at the queue of
+// another interface counts once for each of the two that is asked about.
 func TestLab(t *testing.T) {
 	t.Parallel()
 	for mode, flags := range map[string]link.XDPAttachFlags{"native": link.XDPDriverMode, "generic": link.XDPGenericMode} {
@@ -168,16 +173,17 @@ func TestLab(t *testing.T) {
 			l := newLab(newNetwork(t))
 			var driver map[string]uint64
 			if flags == link.XDPDriverMode {
-				driver = map[string]uint64{"xdp_drops": 3 * labPackets, "drops": labPackets}
+				driver = map[string]uint64{"xdp_drops": 4 * labPackets, "drops": labPackets}
 			}
 			l.check(flags, driver)
 		})
 	}
 }
 
-// The same holds of cards whose driver is virtio_net.
+// The same holds of cards whose driver is virtio_net. The machine has one pair of them, so tests of
+// cards are not parallel.
 func TestLabOfCards(t *testing.T) {
-	newLab(newCards(t)).check(link.XDPDriverMode, map[string]uint64{"xdp_drops": 4 * labPackets, "drops": 4 * labPackets})
+	newLab(newCards(t)).check(link.XDPDriverMode, map[string]uint64{"xdp_drops": 5 * labPackets, "drops": 5 * labPackets})
 }
 
 // labPackets is how many packets are sent to each place of a lab.
@@ -188,10 +194,10 @@ func (l *lab) check(flags link.XDPAttachFlags, driver map[string]uint64) {
 	l.Helper()
 	l.attach(l.program(), flags)
 	counters, counts := l.kernelCounters(), l.driverCounters()
-	m := l.openMeter()
+	m, outward := l.openMeter(), l.openMeterOf(Options{Interface: l.out.TxName})
 	sent := l.sendAll(labPackets)
 
-	// Between cards packets take a while: those of five places reach IP, those of four end at XDP.
+	// Between cards packets take a while: those of five places reach IP, those of five end at XDP.
 	testnet.WaitFor(l, "all packets to come", func() bool {
 		atXDP := uint64(0)
 		for loss, tally := range l.counts(m).Losses {
@@ -199,7 +205,7 @@ func (l *lab) check(flags link.XDPAttachFlags, driver map[string]uint64) {
 				atXDP += tally.Packets
 			}
 		}
-		return atXDP >= 4*labPackets && l.kernelCounters()["IpInReceives"]-counters["IpInReceives"] >= 5*labPackets
+		return atXDP >= 5*labPackets && l.kernelCounters()["IpInReceives"]-counters["IpInReceives"] >= 5*labPackets
 	})
 	found := l.losses(m)
 	arrived := l.received(l.open)
@@ -224,11 +230,20 @@ func (l *lab) check(flags link.XDPAttachFlags, driver map[string]uint64) {
 		}
 	}
 	want := map[string]uint64{
-		"XDP drop": labPackets, "XDP aborted": 2 * labPackets, "stack NO_SOCKET": rose("UdpNoPorts"),
+		"XDP drop": labPackets, "XDP aborted": 2 * labPackets, "XDP unknown": labPackets, "stack NO_SOCKET": rose("UdpNoPorts"),
 		"stack IP_RPFILTER": rose("TcpExtIPReversePathFilter"), "socket SOCKET_RCVBUFF": full,
 	}
 	if diff := cmp.Diff(want, found); diff != "" || redirect != labPackets || egress != dropped {
 		l.Errorf("%d failed redirects, want %d; %d at the queue, which has dropped %d; others: %s", redirect, labPackets, egress, dropped, diff)
+	}
+	isQueue := func(reason string) bool { return strings.HasPrefix(reason, "QDISC_") }
+	want = map[string]uint64{l.out.TxName: dropped}
+	if diff := cmp.Diff(want, l.lossesBy(m, isQueue)); diff != "" {
+		l.Errorf("at the queue, of the interface that received: %s", diff)
+	}
+	want = map[string]uint64{"": dropped}
+	if diff := cmp.Diff(want, l.lossesBy(outward, isQueue)); diff != "" {
+		l.Errorf("at the queue, of the interface that sends: %s", diff)
 	}
 	arrived += labPackets - full + forwarded
 	if total != sent-arrived {
