@@ -148,16 +148,14 @@ func TestBenchProgramRefused(t *testing.T) {
 // captureOf writes packets to a capture. With cut, each packet had one byte more on the wire.
 func captureOf(t testing.TB, format string, link layers.LinkType, cut bool, packets ...[]byte) []byte {
 	var b bytes.Buffer
-	var write func(gopacket.CaptureInfo, []byte) error
-	flush := func() error { return nil }
+	pcap := pcapgo.NewWriter(&b)
+	write, flush := pcap.WritePacket, func() error { return nil }
 	if format == "pcap" {
-		w := pcapgo.NewWriter(&b)
-		must(t, w.WriteFileHeader(1<<18, link))
-		write = w.WritePacket
+		must(t, pcap.WriteFileHeader(1<<18, link))
 	} else {
-		w, err := pcapgo.NewNgWriter(&b, link)
+		ng, err := pcapgo.NewNgWriter(&b, link)
 		must(t, err)
-		write, flush = w.WritePacket, w.Flush
+		write, flush = ng.WritePacket, ng.Flush
 	}
 	for _, p := range packets {
 		info := gopacket.CaptureInfo{Timestamp: time.Unix(1, 0), CaptureLength: len(p), Length: len(p)}

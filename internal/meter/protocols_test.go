@@ -13,9 +13,7 @@ import (
 	"github.com/cilium/ebpf"
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
-	"golang.org/x/net/bpf"
 
-	"github.com/xdpcap/xdpcap/filter"
 	"github.com/xdpcap/xdpcap/internal/testnet"
 	"github.com/xdpcap/xdpcap/internal/thread"
 	"github.com/xdpcap/xdpcap/internal/xdp"
@@ -215,68 +213,16 @@ var protocolTable = []protocolPacket{
 	{"several buffers", testnet.UDPFrame(9014, 0), IPv4(17), 6, &Flow{IPv4(17), addr4(9999, 1), addr4(9999, 2)}},
 }
 
+func init() { // at the bounds of the sizes
+	for _, at := range []struct{ bytes, size int }{
+		{64, 0}, {65, 1}, {127, 1}, {128, 2}, {255, 2}, {256, 3}, {511, 3}, {512, 4}, {1023, 4}, {1024, 5}, {1518, 5}, {1519, 6},
+	} {
+		packet := ether(0x0806, make([]byte, at.bytes-14))
+		protocolTable = append(protocolTable, protocolPacket{"ARP", packet, EtherType(0x0806), at.size, nil})
+	}
+}
+
 var equalAddrs = cmpopts.EquateComparable(netip.AddrPort{}, Flow{})
-
-// filters read headers, the packet's length, and nothing at all.
-var filters = []string{"tcp port 443", "vlan and udp or arp", "greater 100", "less 0", "ip6"}
-
-func mustCompile(t *testing.T, text string) []bpf.RawInstruction {
-	t.Helper()
-	program, err := filter.CompileRaw(text, filter.Options{})
-	must(t, err)
-	return program
-}
-
-func addTo[K comparable](m map[K]Tally, key K, t Tally) {
-	t.Add(m[key])
-	m[key] = t
-}
-
-// A truth is what a meter must count.
-type truth struct {
-	filter  []bpf.RawInstruction
-	classes map[string]Tally
-	flows   map[Flow]Tally
-	sizes   [protocolsLimitSIZES]Tally
-}
-
-func newTruth(filter []bpf.RawInstruction) *truth {
-	return &truth{filter: filter, classes: make(map[string]Tally), flows: make(map[Flow]Tally)}
-}
-
-// add adds packets that the meter has seen, unless the filter does not take them.
-func (w *truth) add(p protocolPacket, packets uint64) {
-	if w.filter != nil && filter.Run(w.filter, p.packet, uint32(len(p.packet))) == 0 {
-		return
-	}
-	tally := Tally{packets, packets * uint64(len(p.packet))}
-	addTo(w.classes, p.class.String(), tally)
-	w.sizes[p.size].Add(tally)
-	if p.flow != nil {
-		addTo(w.flows, *p.flow, tally)
-	}
-}
-
-func (w *truth) checkClasses(t *testing.T, what string, got ProtocolCounts) {
-	t.Helper()
-	if diff := cmp.Diff(w.classes, byClass(got)); diff != "" {
-		t.Fatalf("%s: classes: %s", what, diff)
-	}
-}
-
-func (w *truth) checkFlows(t *testing.T, what string, got ProtocolCounts, verdict xdp.Verdict) {
-	t.Helper()
-	if diff := cmp.Diff(w.flows, exactFlows(t, got, verdict), equalAddrs); diff != "" {
-		t.Fatalf("%s: flows: %s", what, diff)
-	}
-}
-
-func (w *truth) checkSizes(t *testing.T, what string, got ProtocolCounts) {
-	t.Helper()
-	if diff := cmp.Diff(w.sizes, got.Sizes); diff != "" {
-		t.Fatalf("%s: sizes: %s", what, diff)
-	}
-}
 
 // A packet is counted in exactly one class, and on request in one size and one flow, unless a
 // filter does not take it. All variants count the same, of packets that are received and of those
@@ -333,46 +279,9 @@ func TestProtocols(t *testing.T) {
 	}
 }
 
-func TestSizes(t *testing.T) {
-	t.Parallel()
-	b := newCountBench(t, ProtocolsOptions{Sizes: true})
-	var want [7]Tally
-	for _, test := range []struct{ bytes, slot int }{
-		{14, 0}, {64, 0}, {65, 1}, {127, 1}, {128, 2}, {255, 2}, {256, 3}, {511, 3}, {512, 4}, {1023, 4},
-		{1024, 5}, {1518, 5}, {1519, 6},
-	} {
-		b.run(ether(0x0806, make([]byte, test.bytes-14)), 1)
-		want[test.slot].Add(Tally{1, uint64(test.bytes)})
-		if diff := cmp.Diff(want, b.counts().Sizes); diff != "" {
-			t.Errorf("%d bytes: %s", test.bytes, diff)
-		}
-	}
-}
-
-// EtherTypes beyond the table's size share a slot: no packet is lost.
-func TestEtherTypesOverflow(t *testing.T) {
-	t.Parallel()
-	for _, v := range Variants {
-		t.Run(v.String(), func(t *testing.T) {
-			b := newCountBench(t, ProtocolsOptions{Variant: v, etherTypes: 4})
-			const types = 8
-			for i := range types {
-				b.run(ether(uint16(0x9200+i), make([]byte, 46)), 2)
-			}
-			c := b.counts()
-			if want := (Tally{2 * types, 2 * types * 60}); c.Total() != want {
-				t.Errorf("total %v, want %v", c.Total(), want)
-			}
-			if n := c.Class(noRoom).Packets; n < 2 {
-				t.Errorf("%d packets without room, want 2 or more", n)
-			}
-		})
-	}
-}
-
 // An EtherType that has not come for a minute makes room for others when the table gets full. The
 // one with the fewest packets goes first, and its packets still count: in its class if it has one,
-// from where it goes on when it comes again.
+// from where it goes on when it comes again. Those beyond the table's size share a slot.
 func TestEtherTypesMakeRoom(t *testing.T) {
 	t.Parallel()
 	for _, v := range Variants {
@@ -414,6 +323,16 @@ func TestEtherTypesMakeRoom(t *testing.T) {
 			send(second, 1)
 			want[EtherType(second)]++
 			check(want)
+			const more = 8
+			for i := range uint16(more) {
+				send(0x9300+i, 1)
+			}
+			c := b.counts()
+			without := c.Class(noRoom).Packets
+			rare.addTo(c.Classes)
+			if total := c.Total().Packets; total != 6+5+2+1+more || without < 2 {
+				t.Errorf("%d packets, %d of them without room", total, without)
+			}
 		})
 	}
 }

@@ -22,23 +22,46 @@ const frames = 10
 
 // A redirect to an interface that is down fails with the error that the kernel gives, and is
 // counted for the interface where the program runs: once per frame, with the map if it went through
-// one.
+// one. Records of single events have details that the counters leave out.
 func TestRedirectToDownDevice(t *testing.T) {
 	t.Parallel()
 	for _, byMap := range []bool{false, true} {
 		n := newNetwork(t)
 		down := n.addDown()
-		want := Case{Event: RedirectErr, Errno: unix.ENETDOWN, From: "rx0"}
+		want := Record{Case: Case{Event: RedirectErr, Errno: unix.ENETDOWN, From: "rx0"}, Count: EventCount{Events: 1, Drops: 1}}
 		if byMap {
 			devmap := n.newDevmap(down)
 			n.attach(redirectThrough(devmap))
-			want.MapID, want.MapType = mapID(t, devmap), ebpf.DevMap
+			want.Case.MapID, want.Case.MapType = mapID(t, devmap), ebpf.DevMap
 		} else {
 			n.attach(redirectTo(down))
+			want.Index = uint32(down)
 		}
-		tp := n.open(TracepointOptions{})
+		want.Program = n.programID()
+		tp, records := n.open(TracepointOptions{}), n.open(TracepointOptions{Record: true})
+		before := time.Now()
 		n.send(frames)
-		n.expect(tp, map[Case]EventCount{want: {Events: frames, Drops: frames}})
+		n.expect(tp, map[Case]EventCount{want.Case: {Events: frames, Drops: frames}})
+		for range frames {
+			r, err := records.Next()
+			must(t, err)
+			if d := r.Time.Sub(before); d < -time.Millisecond || d > testnet.Patience {
+				t.Errorf("time stamp off by %v", d)
+			}
+			r.Time, r.CPU = time.Time{}, 0
+			if diff := cmp.Diff(want, r); diff != "" {
+				t.Error(diff)
+			}
+		}
+		ended := make(chan error)
+		go func() {
+			_, err := records.Next()
+			ended <- err
+		}()
+		records.Stop()
+		if err := <-ended; !errors.Is(err, os.ErrClosed) {
+			t.Error(err)
+		}
 	}
 }
 
@@ -204,44 +227,6 @@ func TestTracepointsPerCPU(t *testing.T) {
 		if diff := cmp.Diff(want, c.Cases[aborted]); diff != "" {
 			t.Error(diff)
 		}
-	}
-}
-
-// Single events have details that the counters leave out.
-func TestRecords(t *testing.T) {
-	t.Parallel()
-	testnet.LeaveTo(t, "6.1")
-	n := newNetwork(t)
-	down := n.addDown()
-	n.attach(redirectTo(down))
-	tp := n.open(TracepointOptions{Record: true})
-	before := time.Now()
-	n.send(frames)
-	for range frames {
-		r, err := tp.Next()
-		must(t, err)
-		if d := r.Time.Sub(before); d < -time.Millisecond || d > testnet.Patience {
-			t.Errorf("time stamp off by %v", d)
-		}
-		r.Time, r.CPU = time.Time{}, 0
-		want := Record{
-			Case:    Case{Event: RedirectErr, Errno: unix.ENETDOWN, From: "rx0"},
-			Count:   EventCount{Events: 1, Drops: 1},
-			Program: n.programID(),
-			Index:   uint32(down),
-		}
-		if diff := cmp.Diff(want, r); diff != "" {
-			t.Error(diff)
-		}
-	}
-	ended := make(chan error)
-	go func() {
-		_, err := tp.Next()
-		ended <- err
-	}()
-	tp.Stop()
-	if err := <-ended; !errors.Is(err, os.ErrClosed) {
-		t.Error(err)
 	}
 }
 
