@@ -98,14 +98,10 @@ func TestFlowsOfLosses(t *testing.T) {
 	dropped := uint64(0)
 	n.must(n.Rx.Do(func() error {
 		conn, err := net.DialUDP("udp4", &net.UDPAddr{IP: testnet.RxEndpoint.IPv4, Port: 77}, &net.UDPAddr{IP: testnet.TxEndpoint.IPv4, Port: 9})
-		if err != nil {
-			return err
-		}
+		must(t, err)
 		defer conn.Close()
 		raw, err := conn.SyscallConn()
-		if err != nil {
-			return err
-		}
+		must(t, err)
 		raw.Control(func(fd uintptr) { err = unix.SetsockoptInt(int(fd), unix.IPPROTO_IP, unix.IP_RECVERR, 1) }) // or nobody hears of a full queue
 		for range 50 {
 			if _, err := conn.Write(make([]byte, 500)); errors.Is(err, unix.ENOBUFS) {

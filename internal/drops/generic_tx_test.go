@@ -24,13 +24,9 @@ func (n *network) addStopping(name string, to func(stopping int) int) (index int
 	n.Helper()
 	n.must(n.Rx.Do(func() error {
 		ifb := &netlink.Ifb{LinkAttrs: netlink.LinkAttrs{Name: name, TxQLen: 1}}
-		if err := netlink.LinkAdd(ifb); err != nil {
-			return err
-		}
+		n.must(netlink.LinkAdd(ifb))
 		index = ifb.Index
-		if err := netlink.LinkSetTxQLen(ifb, 0); err != nil {
-			return err
-		}
+		n.must(netlink.LinkSetTxQLen(ifb, 0))
 		return netlink.LinkSetUp(ifb)
 	}))
 	prog, err := ebpf.NewProgram(&ebpf.ProgramSpec{

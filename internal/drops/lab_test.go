@@ -129,9 +129,7 @@ func (l *lab) kernelCounters() map[string]uint64 {
 	l.must(l.Rx.Do(func() error {
 		for _, path := range []string{"/proc/thread-self/net/snmp", "/proc/thread-self/net/netstat"} {
 			text, err := os.ReadFile(path)
-			if err != nil {
-				return err
-			}
+			l.must(err)
 			lines := strings.Split(string(text), "\n")
 			for i := 0; i+1 < len(lines); i += 2 { // a line of names, and one of values
 				names, values := strings.Fields(lines[i]), strings.Fields(lines[i+1])

@@ -60,9 +60,7 @@ func (n *network) open() (s *stackMeter) {
 	n.Helper()
 	n.must(n.Rx.Do(func() error {
 		iface, err := xdp.InterfaceByName(n.RxName)
-		if err != nil {
-			return err
-		}
+		n.must(err)
 		s, err = openStack(&iface, Options{})
 		return err
 	}))
@@ -145,9 +143,7 @@ func (n *network) forward(buffer uint32) (out *testnet.Pair) {
 	n.set("ipv4/ip_forward", "1")
 	n.must(n.Rx.Do(func() error {
 		address, err := netlink.ParseAddr("198.51.100.1/24")
-		if err != nil {
-			return err
-		}
+		n.must(err)
 		return errors.Join(netlink.AddrAdd(&netlink.Device{LinkAttrs: netlink.LinkAttrs{Index: out.TxIndex}}, address),
 			netlink.NeighSet(&netlink.Neigh{LinkIndex: out.TxIndex, IP: beyond, HardwareAddr: testnet.TxEndpoint.MAC, State: netlink.NUD_PERMANENT}))
 	}))
@@ -198,9 +194,7 @@ func TestStackOthers(t *testing.T) {
 	other.send(9, 30)
 	n.must(n.Rx.Do(func() error { // through the loopback interface
 		conn, err := net.Dial("udp4", "127.0.0.1:9")
-		if err != nil {
-			return err
-		}
+		must(t, err)
 		defer conn.Close()
 		for range 10 {
 			conn.Write([]byte("nobody is there")) // or is refused

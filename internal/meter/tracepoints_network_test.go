@@ -189,19 +189,13 @@ func (n *network) addVeth(name string, up bool) (index int) {
 	must(n.t, n.pair.Rx.Do(func() error {
 		a := netlink.NewLinkAttrs()
 		a.Name = name
-		if err := netlink.LinkAdd(&netlink.Veth{LinkAttrs: a, PeerName: name + "p"}); err != nil {
-			return err
-		}
+		must(n.t, netlink.LinkAdd(&netlink.Veth{LinkAttrs: a, PeerName: name + "p"}))
 		for _, end := range []string{name + "p", name} {
 			l, err := netlink.LinkByName(end)
-			if err != nil {
-				return err
-			}
+			must(n.t, err)
 			index = l.Attrs().Index
 			if up {
-				if err := netlink.LinkSetUp(l); err != nil {
-					return err
-				}
+				must(n.t, netlink.LinkSetUp(l))
 			}
 		}
 		return nil

@@ -170,13 +170,9 @@ func state(t *testing.T, p *testnet.Pair) (lines []string) {
 	t.Helper()
 	must(t, p.Tx.Do(func() error {
 		l, err := netlink.LinkByName(p.TxName)
-		if err != nil {
-			return err
-		}
+		must(t, err)
 		qdiscs, err := netlink.QdiscList(l)
-		if err != nil {
-			return err
-		}
+		must(t, err)
 		for _, q := range qdiscs {
 			if q.Attrs().Parent == netlink.HANDLE_CLSACT {
 				lines = append(lines, q.Type())
@@ -184,9 +180,7 @@ func state(t *testing.T, p *testnet.Pair) (lines []string) {
 		}
 		for _, parent := range []uint32{netlink.HANDLE_MIN_INGRESS, netlink.HANDLE_MIN_EGRESS} {
 			filters, err := netlink.FilterList(l, parent)
-			if err != nil {
-				return err
-			}
+			must(t, err)
 			for _, f := range filters {
 				b := f.(*netlink.BpfFilter)
 				lines = append(lines, fmt.Sprintf("%v %d %x %s", b.Priority, b.Protocol, b.Handle, b.Name))
@@ -275,13 +269,9 @@ func TestKindOfKernel(t *testing.T) {
 	}
 	must(t, p.Tx.Do(func() error {
 		ifi, err := xdp.InterfaceByName(p.TxName)
-		if err != nil {
-			return err
-		}
+		must(t, err)
 		a, err := tc.AttachEgress(mustCounter(t, "ours", next).Program, ifi)
-		if err != nil {
-			return err
-		}
+		must(t, err)
 		found, err := tc.Find(mustCounter(t, "ours", next).Program)
 		if err != nil {
 			t.Error(err)
@@ -486,13 +476,9 @@ func TestHandlesTaken(t *testing.T) {
 	must(t, p.Tx.Do(func() error {
 		for handle := 0x78646301; handle <= 0x786463ff; handle++ {
 			fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
-			if err != nil {
-				return err
-			}
+			must(t, err)
 			t.Cleanup(func() { unix.Close(fd) })
-			if err := unix.Bind(fd, &unix.SockaddrUnix{Name: fmt.Sprintf("@xdpcap/egress/%d/%x", p.TxIndex, handle)}); err != nil {
-				return err
-			}
+			must(t, unix.Bind(fd, &unix.SockaddrUnix{Name: fmt.Sprintf("@xdpcap/egress/%d/%x", p.TxIndex, handle)}))
 		}
 		return nil
 	}))
@@ -599,9 +585,7 @@ func tcxLink(t *testing.T, p *testnet.Pair) (l link.Link) {
 	t.Helper()
 	must(t, p.Tx.Do(func() error {
 		found, err := link.QueryPrograms(link.QueryOptions{Target: p.TxIndex, Attach: ebpf.AttachTCXEgress})
-		if err != nil {
-			return err
-		}
+		must(t, err)
 		if n := len(found.Programs); n != 1 {
 			return fmt.Errorf("%d tcx programs, want one", n)
 		}

@@ -33,22 +33,16 @@ func inNamespace(t *testing.T, peerQueues int, f func(ifi xdp.Interface) error) 
 	must(t, ns.Do(func() error {
 		a := netlink.NewLinkAttrs()
 		a.Name, a.NumRxQueues, a.NumTxQueues = "veth0", 1, 1
-		if err := netlink.LinkAdd(&netlink.Veth{LinkAttrs: a, PeerName: "peer0", PeerNumTxQueues: uint32(peerQueues), PeerNumRxQueues: 1}); err != nil {
-			return err
-		}
+		must(t, netlink.LinkAdd(&netlink.Veth{LinkAttrs: a, PeerName: "peer0", PeerNumTxQueues: uint32(peerQueues), PeerNumRxQueues: 1}))
 		for _, name := range []string{"veth0", "peer0"} {
 			l, err := netlink.LinkByName(name)
 			if err == nil {
 				err = netlink.LinkSetUp(l)
 			}
-			if err != nil {
-				return err
-			}
+			must(t, err)
 		}
 		ifi, err := xdp.EthernetInterface("veth0")
-		if err != nil {
-			return err
-		}
+		must(t, err)
 		return f(ifi)
 	}))
 }
@@ -63,9 +57,7 @@ func TestEthernetInterface(t *testing.T) {
 		if err == nil {
 			err = netlink.LinkAdd(&netlink.Tuntap{LinkAttrs: netlink.LinkAttrs{Name: "tun0"}, Mode: netlink.TUNTAP_MODE_TUN})
 		}
-		if err != nil {
-			return err
-		}
+		must(t, err)
 		for name, want := range map[string]string{
 			"veth0": "veth0 is down: ip link set dev veth0 up",
 			"tun0": `tun0 is not an Ethernet interface (its link type is "none"): ` +
@@ -108,13 +100,9 @@ func TestRefusedAsUnsupported(t *testing.T) {
 		if err == nil {
 			err = netlink.LinkSetUp(bond)
 		}
-		if err != nil {
-			return err
-		}
+		must(t, err)
 		ifi, err := xdp.EthernetInterface("bond0")
-		if err != nil {
-			return err
-		}
+		must(t, err)
 		return expectRefusal(t, ifi, "attach an XDP program to bond0 in native mode: driver bonding: operation not supported")
 	})
 }
@@ -144,24 +132,16 @@ func TestAttachAuto(t *testing.T) {
 	prog := loadNamed(t, "auto")
 	inNamespace(t, 1, func(veth xdp.Interface) error {
 		bridge := &netlink.Bridge{LinkAttrs: netlink.LinkAttrs{Name: "bridge0"}}
-		if err := errors.Join(netlink.LinkAdd(bridge), netlink.LinkSetUp(bridge)); err != nil {
-			return err
-		}
+		must(t, errors.Join(netlink.LinkAdd(bridge), netlink.LinkSetUp(bridge)))
 		for name, want := range map[string]xdp.Mode{"veth0": xdp.Native, "bridge0": xdp.Generic} {
 			ifi, err := xdp.EthernetInterface(name)
-			if err != nil {
-				return err
-			}
+			must(t, err)
 			l, got, err := xdp.Attach(prog, ifi, xdp.Auto)
-			if err != nil {
-				return err
-			}
+			must(t, err)
 			if got != want {
 				t.Errorf("%s: mode %v, want %v", name, got, want)
 			}
-			if err := l.Close(); err != nil {
-				return err
-			}
+			must(t, l.Close())
 		}
 		return nil
 	})
@@ -183,9 +163,7 @@ func TestAttachBusy(t *testing.T) {
 	inNamespace(t, 1, func(ifi xdp.Interface) error {
 		for _, mode := range []xdp.Mode{xdp.Native, xdp.Generic} {
 			l, got, err := xdp.Attach(first, ifi, mode)
-			if err != nil {
-				return err
-			}
+			must(t, err)
 			if got != mode {
 				t.Errorf("it runs in mode %v, want %v", got, mode)
 			}
@@ -197,9 +175,7 @@ func TestAttachBusy(t *testing.T) {
 					t.Errorf("mode %v beside %v: %v", second, mode, err)
 				}
 			}
-			if err := l.Close(); err != nil {
-				return err
-			}
+			must(t, l.Close())
 		}
 		return nothingAttached(t, ifi)
 	})
@@ -211,21 +187,13 @@ func TestCloseBesideCopy(t *testing.T) {
 	t.Parallel()
 	inNamespace(t, 1, func(ifi xdp.Interface) error {
 		l, _, err := xdp.Attach(loadNamed(t, "passing"), ifi, xdp.Native)
-		if err != nil {
-			return err
-		}
+		must(t, err)
 		info, err := l.Info()
-		if err != nil {
-			return err
-		}
+		must(t, err)
 		held, err := link.NewFromID(info.ID)
-		if err != nil {
-			return err
-		}
+		must(t, err)
 		defer held.Close()
-		if err := l.Close(); err != nil {
-			return err
-		}
+		must(t, l.Close())
 		return nothingAttached(t, ifi)
 	})
 }

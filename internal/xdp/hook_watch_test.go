@@ -43,22 +43,14 @@ func TestHookWatch(t *testing.T) {
 			return err
 		}
 		expect("attached", "veth0", mustIdentify(t, first))
-		if err := l.Update(second); err != nil {
-			return err
-		}
+		must(t, l.Update(second))
 		expect("replaced", "veth0", mustIdentify(t, second))
 		veth, err := netlink.LinkByName("veth0")
-		if err != nil {
-			return err
-		}
+		must(t, err)
 		// Before 6.2, only an interface that is down can be renamed.
-		if err := errors.Join(netlink.LinkSetDown(veth), netlink.LinkSetName(veth, "renamed0")); err != nil {
-			return err
-		}
+		must(t, errors.Join(netlink.LinkSetDown(veth), netlink.LinkSetName(veth, "renamed0")))
 		expect("renamed", "renamed0", mustIdentify(t, second))
-		if err := l.Close(); err != nil {
-			return err
-		}
+		must(t, l.Close())
 		expect("detached", "renamed0", 0)
 		return netlink.LinkDel(veth)
 	})

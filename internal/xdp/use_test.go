@@ -181,13 +181,9 @@ func TestUse(t *testing.T) {
 			t.Parallel()
 			inNamespace(t, 1, func(ifi xdp.Interface) error {
 				veth0, err := netlink.LinkByName(ifi.Name)
-				if err != nil {
-					return err
-				}
+				must(t, err)
 				other, err := testnet.NewNamespace()
-				if err != nil {
-					return err
-				}
+				must(t, err)
 				defer other.Close()
 				b := &builder{veth0: veth0, other: other}
 				test.build(b)
