@@ -18,6 +18,7 @@ func (f *fakeTB) Fatalf(string, ...any) { f.failed = true }
 func TestRequire(t *testing.T) {
 	const missing = "no-such-program-anywhere"
 	t.Setenv("XDPCAP_EMULATED", "")
+	t.Setenv("XDPCAP_CHECK", "")
 	for ci, want := range map[string]fakeTB{"": {skipped: true}, "true": {failed: true}} {
 		t.Setenv("CI", ci)
 		var got fakeTB
