@@ -10,28 +10,27 @@ type row struct {
 // quick are the tests that `make test` runs in both kernels at once, in less than three minutes: each
 // hook, transport and counter command, the verifier, and the privileges. More than 40 are too many.
 var quick = []row{
-	// What programs return, record and count, packet by packet, by both transports.
-	{pkg: "capture", tests: `TestEveryHook TestProgram TestProgramLost TestInstructions TestTransports
-		TestStackDrops`},
+	// What programs return, record and count, and where they are attached.
+	{pkg: "capture", tests: `TestEveryHook TestProgram TestProgramLost TestInstructions TestTransports TestStackDrops`},
 	{pkg: "internal/meter", tests: `TestActions TestProtocols TestBuiltin TestLatencyTraced TestExceptions`},
 	{pkg: "internal/drops", tests: `TestLab`},
 	{pkg: "filter/ebpf", tests: `TestInlineCalls TestReplace`},
-
-	// Where programs are attached.
 	{pkg: "internal/xdp", tests: `TestAttachAuto TestHookMapSlot`},
 	{pkg: "internal/tc", tests: `TestAttachEgress TestKilled`},
+
+	// Captures and tracing.
 	{pkg: "internal/systest/commandline", tests: `TestGenericMode`},
-	{pkg: "internal/systest/capture", tests: `TestHookMap TestDirections TestNetworkCard`},
-	{pkg: "internal/systest/trace", tests: `TestEntryAndExit TestTraceChoices TestTailCall`},
+	{pkg: "internal/systest/capture", tests: `TestNetworkCard TestHookMap`},
+	{pkg: "internal/systest/trace", tests: `TestEntryAndExit TestTailCall`},
 
 	// The counter commands.
 	{pkg: "internal/systest/counters", tests: `TestCountDirections TestLatencyTrace TestMonitor TestBenchProgramCommand`},
-	{pkg: "internal/systest/drops", tests: `TestDrops TestStackDrops`},
+	{pkg: "internal/systest/drops", tests: `TestDrops`},
 	{pkg: "internal/systest/counters", only: "6.1", tests: `TestCounterPrograms`},
 
-	// What a capture may do, and what it has given up.
+	// What a process may do, and what it has given up.
 	{pkg: "internal/privilege", tests: `TestEnter`},
-	{pkg: "internal/systest/privileges", tests: `TestUnprivileged TestUnprivilegedEgress TestCapabilities TestCountersKeepTracing`},
+	{pkg: "internal/systest/privileges", tests: `TestUnprivileged TestUnprivilegedEgress TestCountersKeepTracing`},
 	{pkg: "internal/support", tests: `TestTracingAgrees`},
 }
 
@@ -39,10 +38,11 @@ var quick = []row{
 // written and read, what the JIT compiles, tracers, the structures that programs and Go share, and
 // the numbers of the system calls that a capture gives up. `.ci/run` runs them, and a release all.
 var quickOnARM64 = []row{
-	{pkg: "capture", tests: `TestTransports TestSharedRing TestSharedRingInvalid TestSharedRingShort TestSharedRingArm
-		TestSharedRingComplete TestSharedRingPoll TestRingInterrupted TestPerfRing TestPerfRingInvalid
-		TestPerfRingCorruptSize TestPerfRingUnchanged TestTracedHead
-		TestProgramHeaders TestProgramLost TestProgramSampleFlows TestProgramMaxRate TestProgramFilter`},
+	{pkg: "capture", tests: `TestTransports TestSharedRing TestSharedRingInvalid TestSharedRingShort
+		TestSharedRingArm TestSharedRingComplete TestSharedRingPoll TestRingInterrupted
+		TestPerfRing TestPerfRingInvalid TestPerfRingCorruptSize TestPerfRingUnchanged
+		TestTracedHead TestProgramHeaders TestProgramLost TestProgramSampleFlows
+		TestProgramMaxRate TestProgramFilter`},
 	{pkg: "internal/systest/capture", tests: `TestTwoCPUs TestOverload TestStamps`},
 	{pkg: "internal/systest/trace", tests: `TestEntryAndExit TestTailCall`},
 	{pkg: "internal/systest/privileges", tests: `TestUnprivileged`},
@@ -57,53 +57,57 @@ var quickOnARM64 = []row{
 // that are connected, a CPU that goes offline.
 var more = []row{
 	{pkg: "capture", tests: `TestAlarm TestAlarmUnsure TestSilence TestInterrupted TestImmediate TestFilling
-		TestRingAlarm TestRingInterrupted TestRingLateCPU TestRingExchange TestPerfRing TestPerfTransportCPUs
-		TestSharedRing TestTransportAuto TestOpenChoosesRingsAgain TestRingsLater TestRingsGone TestLossWithoutRing
-		TestLossAtEnd TestSecondSession TestBlindFromTheBeginning TestTracersEnd TestTracedHead TestPacketInsideAtEnd`},
+		TestRingAlarm TestRingInterrupted TestRingLateCPU TestRingExchange TestPerfRing
+		TestPerfTransportCPUs TestSharedRing TestTransportAuto TestOpenChoosesRingsAgain
+		TestRingsLater TestRingsGone TestLossWithoutRing TestLossAtEnd TestSecondSession
+		TestBlindFromTheBeginning TestTracersEnd TestTracedHead TestPacketInsideAtEnd`},
 	{pkg: "capture", tests: `TestProgramLongest TestProgramSample TestProgramFirst TestProgramMaxRate
-		TestProgramFilter TestProgramHeaders
-		TestProgramHeadersOfAnything TestHeadersOnly TestHeadersCostNothing TestCompanions`},
+		TestProgramFilter TestProgramHeaders TestProgramHeadersOfAnything TestHeadersOnly
+		TestHeadersCostNothing TestCompanions`},
 	{pkg: "capture", only: "6.1", tests: `TestProgramSampleFlows`},
 	{pkg: "capture", only: "6.12", tests: `TestProgramFlowsAgreeWithGopacket TestCardUnstamped`},
-	{pkg: "capture", tests: `TestCard TestCardStampsSpareTheClock TestClockIsSet
-		TestLowprecProgram TestLowprecPolls TestLowprecOrder`},
+	{pkg: "capture", tests: `TestCard TestCardStampsSpareTheClock TestClockIsSet TestLowprecProgram TestLowprecPolls
+		TestLowprecOrder`},
 	{pkg: "capture", tests: `TestPatterns TestPatternsBothWays TestPatternsFirst TestPatternsTooLate
 		TestPatternsBelowOthers TestPatternsBelowRefused TestSlotReused`},
 	{pkg: "capture", tests: `TestStackDropsOfProgram TestStackDropsOfProgramInterrupted TestStackDropsRedirect
-		TestStackDropsAbove TestStackDropsIPv6 TestStackDropsOfCards TestStackDropsInterrupted TestStackDropsChosen
-		TestStackDropsAfterXDP TestStackDropsFragments TestStackDropsWithoutHeader TestStackDropsTagged`},
+		TestStackDropsAbove TestStackDropsIPv6 TestStackDropsOfCards TestStackDropsInterrupted
+		TestStackDropsChosen TestStackDropsAfterXDP TestStackDropsFragments
+		TestStackDropsWithoutHeader TestStackDropsTagged`},
 
-	{pkg: "filter/ebpf", tests: `FuzzTranslate TestInline TestKernel TestRandomPrograms TestLargePacket
-		TestManyHosts TestLongestProgram`},
+	{pkg: "filter/ebpf", tests: `FuzzTranslate TestInline TestKernel TestRandomPrograms TestLargePacket TestManyHosts
+		TestLongestProgram`},
 
 	{pkg: "internal/meter", tests: `TestReasons TestActionQueues TestBenchProgram TestBenchProgramChangesLater
-		TestBenchProgramOwnPackets TestBenchProgramRefused
-		TestProtocolsAgreeWithGopacket TestFlowBounds TestFlowTraffic TestFlowOverflow TestHotPath TestLongestPath
-		TestBucketsInKernel TestRuntime TestLatencyErrors TestProbeCost TestBuiltinSendsNothing TestTracersLeave
-		TestEtherTypesAreBounded TestEtherTypesMakeRoom
-		TestActionsMillion TestActionsTrace TestProtocolsTrace TestProtocolsMillion TestGone`},
-	{pkg: "internal/meter", tests: `TestCPUMap TestCPUMapVerdicts TestCPUMapFull TestMemDisconnect
-		TestRedirectToDownDevice TestRedirectThroughDevmap TestBulkTx TestAttachFailed TestTracepointsRestricted
+		TestBenchProgramOwnPackets TestBenchProgramRefused TestProtocolsAgreeWithGopacket
+		TestFlowBounds TestFlowTraffic TestFlowOverflow TestHotPath TestLongestPath
+		TestBucketsInKernel TestRuntime TestLatencyErrors TestProbeCost TestBuiltinSendsNothing
+		TestTracersLeave TestEtherTypesAreBounded TestEtherTypesMakeRoom TestActionsMillion
+		TestActionsTrace TestProtocolsTrace TestProtocolsMillion TestGone`},
+	{pkg: "internal/meter", tests: `TestCPUMap TestCPUMapVerdicts TestCPUMapFull TestMemDisconnect TestRedirectToDownDevice
+		TestRedirectThroughDevmap TestBulkTx TestAttachFailed TestTracepointsRestricted
 		TestTracepointsPerCPU TestAbsence TestKernelTracepoints`},
+
 	{pkg: "internal/meter", only: "6.12", tests: `TestCasesMakeRoom TestMemConnect`},
 
-	{pkg: "internal/drops", tests: `TestLossAbove TestLossWithoutDevice TestLossAtHooks TestRenamed TestFullCPUMap TestGenericTx TestFlowsOfLosses
-		TestFlowsOfNoLosses TestFlowsWithoutRoom TestHarmless TestLabOfCards TestQueues TestSockets
-		TestStackOthers TestFragments TestStackFirstNamespace TestStackForgets
-		TestVisibleHere`},
+	{pkg: "internal/drops", tests: `TestLossAbove TestLossWithoutDevice TestLossAtHooks TestRenamed TestFullCPUMap
+		TestGenericTx TestFlowsOfLosses TestFlowsOfNoLosses TestFlowsWithoutRoom TestHarmless
+		TestLabOfCards TestQueues TestSockets TestStackOthers TestFragments
+		TestStackFirstNamespace TestStackForgets TestVisibleHere`},
 	{pkg: "internal/drops", only: "6.12", tests: `TestLossOfGenericTx TestQueuesOfCard`},
 
 	{pkg: "internal/xdp", tests: `TestEthernetInterface TestRefusedByDriver TestRefusedAsUnsupported TestAttachBusy
-		TestCloseBesideCopy TestLinksBeingMade TestQueuesOfAnotherNamespace TestHookMapLock TestHookWatch
-		TestKernelTypes TestExplainHidden TestAlone TestReasonMap TestReasonMapElsewhere TestStub TestTargetArgument
-		TestUse`},
+		TestCloseBesideCopy TestLinksBeingMade TestQueuesOfAnotherNamespace TestHookMapLock
+		TestHookWatch TestKernelTypes TestExplainHidden TestAlone TestReasonMap
+		TestReasonMapElsewhere TestStub TestTargetArgument TestUse`},
 	{pkg: "internal/tc", tests: `TestExplainRefusal TestHasModule TestKindOfKernel TestBesideTCX TestBesideClsact
-		TestBehindFilter TestQdiscStaysForOthers TestQdiscIngress TestTwoAtATime TestHandlesTaken
-		TestCloseBesideCopy TestWithoutPrivileges TestCheck`},
+		TestBehindFilter TestQdiscStaysForOthers TestQdiscIngress TestTwoAtATime
+		TestHandlesTaken TestCloseBesideCopy TestWithoutPrivileges TestCheck`},
 	{pkg: "internal/support", tests: `TestAll TestTooManyTracers`},
 	{pkg: "internal/testnet", tests: `TestGeneratorLosesNothing TestGeneratorNumbersRunOn TestGeneratorsOnTwoCPUs
-		TestGeneratorStops TestGeneratorGoesOnAfterSignals TestGeneratorNeedsOnlyGRO TestReceiverCopies TestWaitHandled
-		TestPairIndexes TestPairIsSilent TestPairAddressesAreReady`},
+		TestGeneratorStops TestGeneratorGoesOnAfterSignals TestGeneratorNeedsOnlyGRO
+		TestReceiverCopies TestWaitHandled TestPairIndexes TestPairIsSilent
+		TestPairAddressesAreReady`},
 
 	// Captures.
 	{pkg: "internal/systest/capture", tests: `TestSample TestTwoCPUs TestOverload TestJumbo TestStamps TestSink TestTwoInterfaces
@@ -118,16 +122,17 @@ var more = []row{
 	{pkg: "internal/systest/capture", only: "6.12", tests: `TestAccountOfEverything TestMaxRate TestCardPackets`},
 	{pkg: "internal/systest/files", only: "6.12", tests: `TestMemoryCgroup`},
 	{pkg: "internal/systest/commandline", only: "6.12", tests: `TestWithoutJIT TestExtcapVerdicts`},
-	{pkg: "internal/systest/capture", tests: `TestSent TestSentTag TestDirectionFilter TestDirectionsBesideProgram TestKilledAtEgress
-		TestEgressLeaves`},
+	{pkg: "internal/systest/capture", tests: `TestDirections TestSent TestSentTag TestDirectionFilter TestDirectionsBesideProgram
+		TestKilledAtEgress TestEgressLeaves`},
 	{pkg: "internal/systest/capture", tests: `TestAnyAbove TestPatternsTraced TestOwnProgramLeaves TestBlindAtTheEnd
 		TestTracedProgramLeaves TestDispatcherHidden TestHookMapSlotTaken TestHookMapOwnerLeaves
 		TestHookMapErrors TestHookMapInUse TestHookMapVerdictThenSampling TestHookMapOwners
 		TestHookMapElsewhere`},
 
 	// Tracing.
-	{pkg: "internal/systest/trace", tests: `TestMapPrograms TestPairs TestTraceKilled TestDispatcher TestReplacedMain
-		TestTraceAnotherXdpcap TestOutlet TestSlowerThan TestSlowerTrigger TestReasonMap`},
+	{pkg: "internal/systest/trace", tests: `TestMapPrograms TestTraceChoices TestPairs TestTraceKilled TestDispatcher
+		TestReplacedMain TestTraceAnotherXdpcap TestOutlet TestSlowerThan TestSlowerTrigger
+		TestReasonMap`},
 	{pkg: "internal/systest/read", tests: `TestFollowTraced`},
 	{pkg: "internal/systest/streams", tests: `TestSFlowDiscards`},
 	{pkg: "internal/systest/trace", only: "6.1", tests: `TestTraceOneOfSeveral TestVerdictThenSampling`},
@@ -142,9 +147,9 @@ var more = []row{
 	{pkg: "internal/systest/counters", only: "6.1", tests: `TestCountersFollow TestCountersInterfaceGone TestMonitorRecord`},
 	{pkg: "internal/systest/counters", only: "6.12", tests: `TestCountersDispatcherChanges TestMonitorFollows TestSeveralInterfaces`},
 	{pkg: "internal/systest/trace", tests: `TestReasonMapOfDrops`},
-	{pkg: "internal/systest/drops", tests: `TestStackDropsTraced`},
+	{pkg: "internal/systest/drops", tests: `TestStackDrops TestStackDropsTraced`},
 
 	// Privileges.
-	{pkg: "internal/systest/privileges", tests: `TestInside TestInsideRead TestCountersKeepEgress TestLimits`},
+	{pkg: "internal/systest/privileges", tests: `TestInside TestInsideRead TestCountersKeepEgress TestCapabilities TestLimits`},
 	{pkg: "internal/systest/commandline", tests: `TestMissingPrivileges`},
 }
