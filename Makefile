@@ -24,7 +24,8 @@ TEST_PACKAGES     := tcpdump tshark iproute2 groff-base
 KERNELS_PACKAGES  := qemu-system-x86 kmod xz-utils debian-archive-keyring
 ARM64_PACKAGES    := qemu-system-arm
 BENCH_PACKAGES    := $(TEST_PACKAGES) xdp-tools netsniff-ng
-HOST_PACKAGES     := prometheus systemd pmacct jq yq libcap2-bin openssh-client runc skopeo umoci \
+HOST_PACKAGES     := $(RACE_PACKAGES) jq libcap2-bin
+SURROUNDINGS_PACKAGES := prometheus systemd pmacct jq yq libcap2-bin openssh-client runc skopeo umoci \
                      golang-github-containers-common clickhouse-server clickhouse-client curl
 KUBERNETES_PACKAGES := etcd-server containerd containernetworking-plugins runc skopeo umoci busybox-static tshark
 
@@ -37,7 +38,7 @@ GENERATED = $(shell git ls-files '*_bpfel.go' '*_bpfel.o')
 C_FILES  := $(wildcard bpf/*.c bpf/include/*.h testdata/*.c)
 GO_FILES  = $(filter-out $(GENERATED),$(shell git ls-files '*.go'))
 
-.PHONY: build run test test-host test-race test-kernels test-kernels-quick test-kubernetes lint generate bench fuzz vulncheck man clean help
+.PHONY: build run check test test-host test-surroundings test-race test-kernels test-kernels-quick test-kubernetes lint generate bench fuzz vulncheck man clean help
 
 build: ## build bin/xdpcap, one static binary
 	$(GO_BUILD) -o $(BIN) ./cmd/xdpcap
@@ -51,33 +52,51 @@ else
 	$(SUDO) $(BIN) -i $(IFACE) -w out.pcapng $(FLAGS)
 endif
 
-# Go ends the tests of a package after 10 minutes. Beside other work on two CPUs they take longer.
-TEST_FLAGS = -count=1 -timeout 60m
+# Tests run beside each other, because most of their time they wait. `make check` and `make lint` vet.
+# Go ends the tests of a package after 10 minutes: those of one that hangs.
+TEST_FLAGS = -count=1 -parallel 8 -vet=off
 
-# The tests on this machine mostly wait, so those with the race detector and the emulated machines run
-# beside them. URGENT lets them all go before what else the computer does, where root may do that: or
-# the emulated machines, which always have work, would take twice as long beside two busy processes.
-# All packages are installed first, because only one apt can run.
-test: ## run all tests, as root; installs what they need where it is missing
-	@$(call need,$(GENERATE_PACKAGES) $(TEST_PACKAGES) $(KERNELS_PACKAGES) $(HOST_PACKAGES) $(RACE_PACKAGES))
+# SYSTEM has the packages of the tests that start xdpcap. Those of SURROUNDINGS also start what users
+# put beside it, and have a target of their own.
+SYSTEM       := ./internal/systest
+SURROUNDINGS := $(SYSTEM)/surroundings
+
+# run_tests runs tests as root, with the binary (1). URGENT lets them go before what else the computer
+# does, where root may do that: or they would take twice as long beside two busy processes.
+run_tests = $(SUDO) $(URGENT) env PATH="$$PATH" XDPCAP="$(CURDIR)/$(1)" CGO_ENABLED=0 CI="$(CI)" $(GO) test $(TEST_FLAGS)
+URGENT    = nice -n -5
+
+# XDPCAP_CHECK leaves out what needs root or a tool. Results are kept: only what has changed runs again.
+check: ## gofmt, vet, and the tests that need neither root nor tools: after each change, it takes a minute
+	@$(call formatted)
+	$(GO) vet ./...
+	XDPCAP_CHECK=1 $(GO) test -short -vet=off $$($(GO) list ./... | grep -vE '/internal/(systest|tc|lost|support|tools/kernels)')
+
+test: ## run the tests of this machine, and a choice of them in two kernels, as root; installs what they need
+	@$(call need,$(TEST_PACKAGES) $(KERNELS_PACKAGES) $(HOST_PACKAGES))
 	@$(SUDO) true # asks for the password before two commands need it at once
-	@$(MAKE) --no-print-directory -j3 URGENT='nice -n -5' test-host test-race test-kernels-quick
+	@$(MAKE) --no-print-directory -j2 test-host test-kernels-quick
 
 test-host: build
-	$(SUDO) $(URGENT) env PATH="$$PATH" XDPCAP="$(CURDIR)/$(BIN)" CGO_ENABLED=0 CI="$(CI)" $(GO) test $(TEST_FLAGS) ./...
+	$(call run_tests,$(BIN)) $$($(GO) list ./... | grep -v /surroundings)
+
+test-surroundings: build ## test it with what users put beside it: collectors, ClickHouse, Prometheus, systemd, runc, make install
+	@$(call need,$(TEST_PACKAGES) $(SURROUNDINGS_PACKAGES))
+	$(call run_tests,$(BIN)) $(SURROUNDINGS)
 
 # The packages that start a goroutine, in code or tests: those that can have a data race. Omitted are
-# tools, the system tests (see below), and filter, which starts one only in a slow test.
-RACING = $(shell grep -lE '^[[:space:]]+go [a-zA-Z_.]+[[:punct:]]|\.Go.func' $(GO_FILES) | grep -v '^internal/tools/\|^contrib/\|^cmd/\|^filter/' | xargs -n1 dirname | sort -u | sed 's,^,./,')
+# tools and the system tests (see below).
+RACING = $(shell grep -lE '^[[:space:]]+go [a-zA-Z_.]+[[:punct:]]|\.Go.func' $(GO_FILES) | grep -v '^internal/tools/\|^internal/systest/\|^contrib/' | xargs -n1 dirname | sort -u | sed 's,^,./,')
 
-# The system tests run the static binary that XDPCAP names. Without XDPCAP they run themselves, so that
-# the race detector also checks the captures of TestChaos and the servers of TestServe. It needs more
-# memory than the 40 MiB that TestChaos/little_memory allows. By default every such process sleeps for
-# a second before it exits, to find more races: GORACE turns that off.
+# The system tests run the binary that XDPCAP names. Here it is one with the race detector, for the
+# captures of TestChaos and the servers of TestServe. It needs more memory than the 40 MiB that
+# TestChaos/little_memory allows. By default every such process sleeps for a second before it exits, to
+# find more races: GORACE turns that off.
 test-race: build ## run the tests of the packages that have goroutines with the race detector, as root: it takes gcc
 	@$(call need,$(RACE_PACKAGES) $(TEST_PACKAGES))
-	$(SUDO) $(URGENT) env PATH="$$PATH" CGO_ENABLED=1 CI="$(CI)" $(GO) test -race $(TEST_FLAGS) $(RACING)
-	$(SUDO) $(URGENT) env PATH="$$PATH" CGO_ENABLED=1 CI="$(CI)" XDPCAP= GORACE=atexit_sleep_ms=0 $(GO) test -race $(TEST_FLAGS) -run 'TestChaos|TestServe|TestSend$$' -skip TestChaos/little_memory ./cmd/xdpcap
+	CGO_ENABLED=1 $(GO) build -race -o bin/xdpcap-race ./cmd/xdpcap
+	$(SUDO) $(URGENT) env PATH="$$PATH" CGO_ENABLED=1 CI="$(CI)" $(GO) test -race -short $(TEST_FLAGS) $(RACING)
+	GORACE=atexit_sleep_ms=0 $(call run_tests,bin/xdpcap-race) -short -run 'TestChaos|TestServe|TestSend$$' -skip TestChaos/little_memory $(SYSTEM)/chaos $(SYSTEM)/streams
 
 test-kernels: ## run the tests that can differ by kernel in Debian's 6.1 and 6.12 under qemu, or in KERNEL=arm64; RUN=TestName narrows it
 	@$(call need,$(KERNELS_PACKAGES) $(if $(filter arm64,$(KERNEL)),$(ARM64_PACKAGES)))
@@ -96,11 +115,11 @@ $(KUBERNETES): internal/tools/kubernetes/go.mod
 
 test-kubernetes: build $(KUBERNETES) ## test image, manifests and docs/kubernetes.md in a Kubernetes of its own, as root: the first time it builds that for ten minutes
 	@$(call need,$(KUBERNETES_PACKAGES))
-	$(SUDO) env PATH="$$PATH" XDPCAP="$(CURDIR)/$(BIN)" CGO_ENABLED=0 CI="$(CI)" $(GO) test -tags kubernetes -count=1 -timeout 20m -v -run '^TestKubernetes$$' ./cmd/xdpcap
+	$(SUDO) env PATH="$$PATH" XDPCAP="$(CURDIR)/$(BIN)" CGO_ENABLED=0 CI="$(CI)" $(GO) test -tags kubernetes -count=1 -timeout 20m -v -run '^TestKubernetes$$' $(SYSTEM)/surroundings
 
 lint: ## gofmt, vet, staticcheck, clang-format, and generated code equal to the committed
 	@$(call need,$(GENERATE_PACKAGES))
-	@out=$$(gofmt -l .); [ -z "$$out" ] || { echo "gofmt would change: $$out"; exit 1; }
+	@$(call formatted)
 	$(GO) vet -tags kubernetes ./...
 	$(GO) tool staticcheck -tags kubernetes ./...
 	@$(call forbid,./internal/cli/...,github.com/cilium)
@@ -164,6 +183,10 @@ endef
 define narrow
 awk '{ line = $$0; gsub(/\t/, "$(1)", line) } line ~ "$(2)" && length(line) > 100 \
     { print FILENAME ":" FNR ": " length(line) " columns, 100 at the most"; found = 1 } END { exit found }' $(3)
+endef
+
+define formatted
+out=$$(gofmt -l .); [ -z "$$out" ] || { echo "gofmt would change: $$out"; exit 1; }
 endef
 
 # need installs the Debian packages that are missing. It waits up to ten minutes for another program

@@ -2,13 +2,12 @@ package capture
 
 import (
 	"testing"
-
-	"github.com/google/go-cmp/cmp"
 )
 
 // The counts of the programs and of the reader add up to an exact account, whatever became of the
 // records.
 func TestLedger(t *testing.T) {
+	t.Parallel()
 	l := newLedger(2, 3)
 	for _, bytes := range []int{10, 20} {
 		if !l.take(0, bytes) {
@@ -38,9 +37,7 @@ func TestLedger(t *testing.T) {
 		if err != nil {
 			t.Error(err)
 		}
-		if diff := cmp.Diff(want, got); diff != "" {
-			t.Errorf("%s: %s", when, diff)
-		}
+		same(t, want, got, "%s", when)
 	}
 	compare("before anything was published")
 	if got := want.Total(); got.Pending() != 7 || got.Equation() != "15 seen = 5 filtered out + 1 not sampled + 2 lost + 0 invalid + 0 captured + 7 pending" {
@@ -64,6 +61,7 @@ func TestLedger(t *testing.T) {
 // What the programs have counted as seen stays as it is: where the rest does not add up to it, the
 // difference is told, in numbers and in words.
 func TestLedgerUnexplained(t *testing.T) {
+	t.Parallel()
 	l := newLedger(3, 0)
 	l.take(0, 10)
 	l.take(1, 10)
@@ -81,9 +79,7 @@ func TestLedgerUnexplained(t *testing.T) {
 	for _, a := range l.final {
 		got = append(got, a.Equation())
 	}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Error(diff)
-	}
+	same(t, want, got)
 	if got := []string{l.final[0].unexplained(), l.final[2].unexplained()}; got[0] != want[0] || got[1] != "" {
 		t.Errorf("the comments of a file's statistics: %q", got)
 	}
@@ -95,43 +91,34 @@ func TestLedgerUnexplained(t *testing.T) {
 // While programs run, the kernel copies seen before the numbers that come after it. No number of
 // such an account is below 0, and each packet in it was seen.
 func TestLedgerLive(t *testing.T) {
+	t.Parallel()
 	l := newLedger(1, 0)
 	l.take(0, 10)
 	l.publish()
 	got, err := l.accounts(func() ([]programAccount, error) {
 		return []programAccount{{Account{Seen: 4, FilteredOut: 3, NotSampled: 1, Lost: 1}, 1}}, nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	want := Account{Seen: 6, FilteredOut: 3, NotSampled: 1, Lost: 1, Captured: 1, Bytes: 10}
-	if diff := cmp.Diff(Accounts{want}, got); diff != "" {
-		t.Error(diff)
-	}
+	same(t, Accounts{want}, got)
 	if n := (Account{Seen: 4, FilteredOut: 5}).Matched(); n != 0 {
 		t.Errorf("of 4 packets of which 5 were filtered out %d matched", n)
 	}
 }
 
 func TestAccountsDelivered(t *testing.T) {
+	t.Parallel()
 	final := Accounts{{Seen: 10, Lost: 1, Captured: 9, Bytes: 900}, {Seen: 5, FilteredOut: 5}}
 	got := final.Delivered(Accounts{{Captured: 7, Bytes: 700}, {}})
 	want := Accounts{{Seen: 10, Lost: 3, NotTaken: 2, Captured: 7, Bytes: 700}, {Seen: 5, FilteredOut: 5}}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Error(diff)
-	}
-	if diff := cmp.Diff(Account{Seen: 15, FilteredOut: 5, Lost: 3, NotTaken: 2, Captured: 7, Bytes: 700}, got.Total()); diff != "" {
-		t.Errorf("the total: %s", diff)
-	}
+	same(t, want, got)
+	same(t, Account{Seen: 15, FilteredOut: 5, Lost: 3, NotTaken: 2, Captured: 7, Bytes: 700}, got.Total(), "the total")
 }
 
 // Every number of an account is added and subtracted.
 func TestAccountArithmetic(t *testing.T) {
+	t.Parallel()
 	ones := Accounts{{1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1}}
-	if diff := cmp.Diff(Accounts{{2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2}}, ones.Plus(ones)); diff != "" {
-		t.Error(diff)
-	}
-	if diff := cmp.Diff(Accounts{{}}, ones.Minus(ones)); diff != "" {
-		t.Error(diff)
-	}
+	same(t, Accounts{{2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2}}, ones.Plus(ones))
+	same(t, Accounts{{}}, ones.Minus(ones))
 }

@@ -1,13 +1,9 @@
 package capture
 
 import (
-	"context"
 	"sync/atomic"
 	"testing"
 	"time"
-	"unsafe"
-
-	"github.com/google/go-cmp/cmp"
 
 	"github.com/xdpcap/xdpcap/internal/testnet"
 )
@@ -29,24 +25,12 @@ func (r *alarmRing) arm(at alarm) alarm {
 // A wait that brings nothing is followed by one that the next packet ends, and a wait that brings
 // packets by one in which they collect.
 func TestAlarm(t *testing.T) {
-	testnet.RequireRoot(t)
+	t.Parallel()
 	packet := packetOf(60, 1)
 	ring := &alarmRing{later: [][]byte{recordOf(sampleOf(packet, 1), packet)}}
-	o, err := Options{Interfaces: []string{"unused"}, Count: 1}.withDefaults()
-	if err != nil {
-		t.Fatal(err)
-	}
-	s, err := open(o, []hook{&stillHook{account: samplerAccount{Seen: 1, Sampled: 1}}}, listed(ring))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := s.Run(t.Context(), new(memory)); err != nil {
-		t.Fatal(err)
-	}
+	openStill(t, Options{Count: 1}, listed(ring), hookWithOne()).run(t)
 	want := []alarm{onPart, onRecord, onRecord, onPart}
-	if diff := cmp.Diff(want, ring.asked); diff != "" {
-		t.Error(diff)
-	}
+	same(t, want, ring.asked)
 }
 
 // A deafRing gets a record at the very moment when it is first asked to tell of one, and does not.
@@ -64,41 +48,18 @@ func (r *deafRing) arm(at alarm) alarm {
 	return at
 }
 
-// A timedMemory notes when packets came, and ends the session.
-type timedMemory struct {
-	memory
-	at  time.Time
-	end context.CancelFunc
-}
-
-func (m *timedMemory) Write(packets []Packet) error {
-	m.at = time.Now()
-	m.end()
-	return m.memory.Write(packets)
-}
-
 // A record that nothing wakes the reader for, because it came when the ring was asked to tell of
 // it, is read soon all the same.
 func TestAlarmUnsure(t *testing.T) {
-	testnet.RequireRoot(t)
+	t.Parallel()
 	packet := packetOf(60, 1)
-	o, err := Options{Interfaces: []string{"unused"}}.withDefaults()
-	if err != nil {
-		t.Fatal(err)
-	}
 	const tries = 20 // a busy machine may make some of them slow
 	for range tries {
 		ring := &deafRing{record: recordOf(sampleOf(packet, 1), packet)}
-		s, err := open(o, []hook{&stillHook{account: samplerAccount{Seen: 1, Sampled: 1}}}, listed(ring))
-		if err != nil {
-			t.Fatal(err)
-		}
-		ctx, end := context.WithCancel(t.Context())
-		m := &timedMemory{end: end}
-		if _, err := s.Run(ctx, m); err != nil { // it returns later, because the end waits for the kernel
-			t.Fatal(err)
-		}
-		if m.at.Sub(ring.at) < flushInterval/2 {
+		s := openStill(t, Options{}, listed(ring), hookWithOne())
+		_, err := s.reader.read(make([]Packet, 1))
+		must(t, err)
+		if time.Since(ring.at) < flushInterval/2 {
 			return
 		}
 	}
@@ -107,17 +68,10 @@ func TestAlarmUnsure(t *testing.T) {
 
 // The first packet after silence wakes the reader, which would look by itself after 250 ms.
 func TestSilence(t *testing.T) {
+	t.Parallel()
 	pair := testnet.MustPair(t, testnet.PairOptions{})
 	sender := testnet.MustSender(t, pair)
-	var s *Session
-	err := pair.Rx.Do(func() (err error) {
-		s, err = Open(Options{Interfaces: []string{pair.RxName}, Transport: TransportRing})
-		return err
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer s.Close()
+	s := openAt(t, pair.Rx, Options{Interfaces: []string{pair.RxName}, Transport: TransportRing})
 	came := make(chan struct{})
 	go func() {
 		defer close(came)
@@ -125,10 +79,9 @@ func TestSilence(t *testing.T) {
 			came <- struct{}{}
 		}
 	}()
-	rings := s.sampler.transport.(*ringTransport)
 	isArmed := func() bool {
-		for cpu := range rings.cpus {
-			ring := (*samplerRing)(unsafe.Pointer(&rings.memory(cpu)[0]))
+		for cpu := range s.sampler.transport.(*ringTransport).cpus {
+			ring := sharedOf(s.sampler, cpu)
 			if atomic.LoadUint64(&ring.WakeAt) != atomic.LoadUint64(&ring.Head)+1 {
 				return false
 			}
@@ -148,9 +101,7 @@ func TestSilence(t *testing.T) {
 			return !since.IsZero() && time.Since(since) > 10*settleTime
 		})
 		before := time.Now()
-		if err := sender.Send(testnet.UDPFrame(64, uint64(quick))); err != nil {
-			t.Fatal(err)
-		}
+		must(t, sender.Send(testnet.UDPFrame(64, uint64(quick))))
 		<-came
 		if time.Since(before) < flushInterval/2 {
 			break

@@ -11,6 +11,7 @@ import (
 // Packets that interrupt each other on a CPU, as on a real-time kernel, are all in the account, and
 // their records are whole.
 func TestInterrupted(t *testing.T) {
+	t.Parallel()
 	packet := packetOf(200, 1)
 	for i, transport := range []Transport{TransportPerf, TransportRing} {
 		for j, test := range []struct {
@@ -31,9 +32,7 @@ func TestInterrupted(t *testing.T) {
 					_, err := p.program(0).Run(&ebpf.RunOptions{Data: packet})
 					return err
 				})
-				if err != nil {
-					t.Fatal(err)
-				}
+				must(t, err)
 				a := p.accounts()[0]
 				if a.Seen != runs || a.FilteredOut+a.NotSampled+a.Lost+a.sent != runs {
 					t.Errorf("of %d packets the account has %+v", runs, a)

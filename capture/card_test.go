@@ -24,9 +24,8 @@ func tellsCard(t *testing.T, pair *testnet.Pair) (tells bool) {
 // A VLAN tag that is beside the packet is put back, the filter sees it, and the hash and the tag
 // are those of the sender's side.
 func TestCard(t *testing.T) {
-	for _, transport := range []capture.Transport{capture.TransportPerf, capture.TransportRing} {
-		t.Run(transport.String(), func(t *testing.T) { testCard(t, transport) })
-	}
+	t.Parallel()
+	eachTransport(t, testCard)
 }
 
 func testCard(t *testing.T, transport capture.Transport) {
@@ -64,14 +63,16 @@ func testCard(t *testing.T, transport capture.Transport) {
 			o := test.options
 			o.Transport, o.Immediate, o.Hash = transport, true, true
 			s := open(t, pair, o)
-			if err := sender.Send(frame); err != nil {
-				t.Fatal(err)
-			}
-			testnet.WaitFor(t, "the packet", func() bool {
-				accounts, err := s.Accounts()
-				return err != nil || accounts.Total().Seen > 0
-			})
+			must(t, sender.Send(frame))
+			testnet.WaitFor(t, "the packet", func() bool { return total(t, s).Seen > 0 })
 			s.Stop()
+			asked := "hash vlan_tag"
+			if o.VLANRestore == capture.VLANRestoreOff {
+				asked = "hash"
+			}
+			if got := strings.Join(s.Sources()[0].Asked, " "); got != asked {
+				t.Errorf("the card was asked for %q, want %q", got, asked)
+			}
 			p := reader(t, s)()
 			if p == nil || test.want == nil {
 				if p != nil || test.want != nil {
@@ -93,35 +94,9 @@ func testCard(t *testing.T, transport capture.Transport) {
 	}
 }
 
-// Both directions of a flow have one hash here, and another flow has another one.
-func TestCardHash(t *testing.T) {
-	pair, sender := newPair(t)
-	if !tellsCard(t, pair) {
-		t.Skip("this kernel's veth tells XDP programs no hashes")
-	}
-	s := open(t, pair, capture.Options{Hash: true, Immediate: true})
-	next := reader(t, s)
-	var hashes []uint32
-	for _, port := range []uint16{80, 80, 81} {
-		if err := sender.Send(testnet.TxToRx().UDP(1234, port, []byte("x"))); err != nil {
-			t.Fatal(err)
-		}
-		p := next()
-		if p.HashKind != capture.SoftwareHash {
-			t.Errorf("a hash of kind %d", p.HashKind)
-		}
-		hashes = append(hashes, p.Hash)
-	}
-	if hashes[0] != hashes[1] || hashes[0] == hashes[2] {
-		t.Errorf("hashes %#x", hashes)
-	}
-	if asked := s.Sources()[0].Asked; strings.Join(asked, " ") != "hash vlan_tag" {
-		t.Errorf("the card was asked for %q", asked)
-	}
-}
-
 // The card's stamps are missing on veth: each packet has the host's and is counted.
 func TestCardUnstamped(t *testing.T) {
+	t.Parallel()
 	pair, sender := newPair(t)
 	if !tellsCard(t, pair) {
 		t.Skip("this kernel's veth tells XDP programs no time stamps")

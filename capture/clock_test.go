@@ -3,16 +3,12 @@ package capture
 import (
 	"testing"
 	"time"
-
-	"github.com/google/go-cmp/cmp"
-
-	"github.com/xdpcap/xdpcap/internal/testnet"
 )
 
 // Where the wall clock is set, the packets of before have the time of before, and the next one has
 // the new time. If it is set back, that packet says so, and so does a notice.
 func TestClockIsSet(t *testing.T) {
-	testnet.RequireRoot(t)
+	t.Parallel()
 	for _, test := range []struct {
 		name    string
 		forward time.Duration
@@ -21,27 +17,23 @@ func TestClockIsSet(t *testing.T) {
 		{"back", -time.Hour},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			r := &clockRing{packets: 3}
+			t.Parallel()
+			r := new(listRing)
 			h := &stillHook{source: Source{Name: "still"}, account: samplerAccount{Seen: 6, Sampled: 6}}
-			var notices []string
-			o, err := Options{Interfaces: []string{"unused"}, Count: 6,
-				Notice: func(err error) { notices = append(notices, err.Error()) }}.withDefaults()
-			if err != nil {
-				t.Fatal(err)
-			}
-			s, err := open(o, []hook{h}, listed(r))
-			if err != nil {
-				t.Fatal(err)
-			}
+			var told []string
+			s := openStill(t, Options{Count: 6, Notice: notices(&told)}, listed(r), h)
 			// The session knows the offset of before.
 			w := &s.reader.clock.Wall
 			truth := w.Offset
 			w.Offset -= int64(test.forward)
-			r.until = w.Until
-			out := new(memory)
-			if _, err := s.Run(t.Context(), out); err != nil {
-				t.Fatal(err)
+			packet := packetOf(60, 1)
+			// Three packets are from before the time at which the offset is read again.
+			for i := range int64(6) {
+				f := sampleOf(packet, uint64(w.Until+i-2))
+				f.ID = uint64(f.Time)
+				r.records = append(r.records, recordOf(f, packet))
 			}
+			out, _ := s.run(t)
 			if len(out.packets) != 6 {
 				t.Fatalf("%d packets", len(out.packets))
 			}
@@ -65,30 +57,7 @@ func TestClockIsSet(t *testing.T) {
 			if test.forward < 0 {
 				want = []string{"the wall clock was set back by 1h0m0s, and the times of the packets go back with it"}
 			}
-			if diff := cmp.Diff(want, notices); diff != "" {
-				t.Error(diff)
-			}
+			same(t, want, told)
 		})
-	}
-}
-
-// A clockRing has packets from before a time, and as many from after it. The packets' ids are their
-// times.
-type clockRing struct {
-	listRing
-	packets int
-	until   int64 // CLOCK_MONOTONIC ns
-}
-
-func (r *clockRing) refill() {
-	if r.packets > 0 {
-		for i := range int64(2 * r.packets) {
-			ns := uint64(r.until + i - int64(r.packets-1))
-			packet := packetOf(60, 1)
-			s := sampleOf(packet, ns)
-			s.ID = ns
-			r.records = append(r.records, recordOf(s, packet))
-		}
-		r.packets = 0
 	}
 }

@@ -10,7 +10,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 
@@ -41,14 +40,7 @@ func follow(t *testing.T, ns *testnet.Namespace, o capture.Options) *following {
 		defer f.mu.Unlock()
 		f.notices = append(f.notices, err.Error())
 	}
-	err := ns.Do(func() (err error) {
-		f.Session, err = capture.Open(o)
-		return err
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { f.Close() })
+	f.Session = capture.OpenAt(t, ns, o)
 	ctx, cancel := context.WithCancel(t.Context())
 	f.cancel = cancel
 	go func() {
@@ -63,9 +55,7 @@ func follow(t *testing.T, ns *testnet.Namespace, o capture.Options) *following {
 func (f *following) end() capture.Accounts {
 	f.t.Helper()
 	f.cancel()
-	if err := <-f.ended; err != nil {
-		f.t.Fatal(err)
-	}
+	must(f.t, <-f.ended)
 	return f.accounts[0]
 }
 
@@ -73,10 +63,15 @@ func (f *following) end() capture.Accounts {
 func (f *following) said(text string) {
 	f.t.Helper()
 	testnet.WaitFor(f.t, "the notice "+text, func() bool {
-		f.mu.Lock()
-		defer f.mu.Unlock()
-		return strings.Contains(strings.Join(f.notices, "\n"), text)
+		return strings.Contains(f.text(), text)
 	})
+}
+
+// text has the notices so far, each in a line.
+func (f *following) text() string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return strings.Join(f.notices, "\n")
 }
 
 // come makes a pair whose receiving side is in the namespace, and waits until it is captured.
@@ -98,34 +93,25 @@ func (f *following) send(pair *testnet.Pair, n int) {
 
 func (f *following) seen() uint64 {
 	f.t.Helper()
-	all, err := f.Accounts()
-	if err != nil {
-		f.t.Fatal(err)
-	}
-	return all.Total().Seen
+	return total(f.t, f.Session).Seen
 }
 
 func (f *following) delete(name string) {
 	f.t.Helper()
-	err := f.ns.Do(func() error {
+	must(f.t, f.ns.Do(func() error {
 		l, err := netlink.LinkByName(name)
 		if err != nil {
 			return err
 		}
 		return netlink.LinkDel(l)
-	})
-	if err != nil {
-		f.t.Fatal(err)
-	}
+	}))
 }
 
 func newNamespace(t *testing.T) *testnet.Namespace {
 	t.Helper()
 	testnet.RequireRoot(t)
 	ns, err := testnet.NewNamespace()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { ns.Close() })
 	return ns
 }
@@ -133,46 +119,42 @@ func newNamespace(t *testing.T) *testnet.Namespace {
 // Interfaces that match are captured when they come, until they go, each with an exact account. A
 // name that comes again is another source.
 func TestPatterns(t *testing.T) {
-	for _, transport := range capture.Transports() {
-		t.Run(transport.String(), func(t *testing.T) {
-			ns := newNamespace(t)
-			testnet.MustPair(t, testnet.PairOptions{Rx: ns, RxName: "other0"})
-			f := follow(t, ns, capture.Options{Patterns: []string{"veth*", "any?"}, Except: []string{"veth9"}, Transport: transport})
-			f.said("no interface among veth*, any? except veth9 is up: waiting for one")
-			first := f.come("veth1")
-			f.send(first, 10)
-			testnet.MustPair(t, testnet.PairOptions{Rx: ns, RxName: "veth9"})
-			second := f.come("any1")
-			f.send(second, 20)
-			f.delete("veth1")
-			testnet.WaitFor(t, "the end of veth1", func() bool { return len(f.Left(0)) == 1 })
-			f.said("interface veth1 was deleted")
-			again := f.come("veth1")
-			f.send(again, 5)
-			f.send(second, 1)
-			accounts := f.end()
-			var got []string
-			for i, src := range f.Sources() {
-				a := accounts[i]
-				got = append(got, fmt.Sprintf("%s %d %d: %d seen, %d captured, %d bytes, %d unexplained", src.Name, src.Arrival, src.Index, a.Seen, a.Captured, a.Bytes, a.Unexplained))
-			}
-			want := []string{
-				fmt.Sprintf("veth1 1 %d: 10 seen, 10 captured, 640 bytes, 0 unexplained", first.RxIndex),
-				fmt.Sprintf("any1 2 %d: 21 seen, 21 captured, 1344 bytes, 0 unexplained", second.RxIndex),
-				fmt.Sprintf("veth1 3 %d: 5 seen, 5 captured, 320 bytes, 0 unexplained", again.RxIndex),
-			}
-			if diff := cmp.Diff(want, got); diff != "" {
-				t.Errorf("(-want +got):\n%s", diff)
-			}
-			if diff := cmp.Diff([]int{0}, f.Left(0)); diff != "" {
-				t.Errorf("left: %s", diff)
-			}
-		})
-	}
+	t.Parallel()
+	eachTransport(t, func(t *testing.T, transport capture.Transport) {
+		ns := newNamespace(t)
+		testnet.MustPair(t, testnet.PairOptions{Rx: ns, RxName: "other0"})
+		f := follow(t, ns, capture.Options{Patterns: []string{"veth*", "any?"}, Except: []string{"veth9"}, Transport: transport})
+		f.said("no interface among veth*, any? except veth9 is up: waiting for one")
+		first := f.come("veth1")
+		f.send(first, 10)
+		testnet.MustPair(t, testnet.PairOptions{Rx: ns, RxName: "veth9"})
+		second := f.come("any1")
+		f.send(second, 20)
+		f.delete("veth1")
+		testnet.WaitFor(t, "the end of veth1", func() bool { return len(f.Left(0)) == 1 })
+		f.said("interface veth1 was deleted")
+		again := f.come("veth1")
+		f.send(again, 5)
+		f.send(second, 1)
+		accounts := f.end()
+		var got []string
+		for i, src := range f.Sources() {
+			a := accounts[i]
+			got = append(got, fmt.Sprintf("%s %d %d: %d seen, %d captured, %d bytes, %d unexplained", src.Name, src.Arrival, src.Index, a.Seen, a.Captured, a.Bytes, a.Unexplained))
+		}
+		want := []string{
+			fmt.Sprintf("veth1 1 %d: 10 seen, 10 captured, 640 bytes, 0 unexplained", first.RxIndex),
+			fmt.Sprintf("any1 2 %d: 21 seen, 21 captured, 1344 bytes, 0 unexplained", second.RxIndex),
+			fmt.Sprintf("veth1 3 %d: 5 seen, 5 captured, 320 bytes, 0 unexplained", again.RxIndex),
+		}
+		same(t, want, got)
+		same(t, []int{0}, f.Left(0), "left")
+	})
 }
 
 // Packets received and sent are sources of their own, and an interface that is named must be there.
 func TestPatternsBothWays(t *testing.T) {
+	t.Parallel()
 	ns := newNamespace(t)
 	pair := testnet.MustPair(t, testnet.PairOptions{Rx: ns, RxName: "named0"})
 	err := ns.Do(func() error {
@@ -192,13 +174,12 @@ func TestPatternsBothWays(t *testing.T) {
 	for i, src := range f.Sources() {
 		got = append(got, fmt.Sprintf("%s %d", src.Label(), accounts[i].Captured))
 	}
-	if diff := cmp.Diff([]string{"named0 3", "named0@egress 0", "veth1 4", "veth1@egress 7"}, got); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
-	}
+	same(t, []string{"named0 3", "named0@egress 0", "veth1 4", "veth1@egress 7"}, got)
 }
 
 // What has no meaning where interfaces come and go is refused.
 func TestPatternsRefused(t *testing.T) {
+	t.Parallel()
 	for _, o := range []capture.Options{
 		{Except: []string{"lo"}, Interfaces: []string{"lo"}},
 		{Patterns: []string{"[a"}},
@@ -220,6 +201,7 @@ func TestPatternsRefused(t *testing.T) {
 // The first packets of a flow are kept at each interface that comes, also where its program has the
 // place of one that has gone.
 func TestPatternsFirst(t *testing.T) {
+	t.Parallel()
 	f := follow(t, newNamespace(t), capture.Options{Patterns: []string{"veth*"}, First: 2})
 	for i := range 3 {
 		pair := f.come("veth1")
@@ -237,19 +219,17 @@ func TestPatternsFirst(t *testing.T) {
 // Nothing is said of an interface that goes before a program is attached to it. Of many that come
 // and go, some do.
 func TestPatternsTooLate(t *testing.T) {
+	t.Parallel()
 	f := follow(t, newNamespace(t), capture.Options{Patterns: []string{"veth*"}})
 	f.ComeTooLate("veth7")
 	f.end()
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if diff := cmp.Diff([]string{"no interface among veth* is up: waiting for one"}, f.notices); diff != "" {
-		t.Error(diff)
-	}
+	same(t, "no interface among veth* is up: waiting for one", f.text())
 }
 
 // An interface that is below somebody else's program is not captured, and the others above it stay
 // captured: to detach from them would not help.
 func TestPatternsBelowOthers(t *testing.T) {
+	t.Parallel()
 	ns := newNamespace(t)
 	pair := testnet.MustPair(t, testnet.PairOptions{Rx: ns, RxName: "below0"})
 	err := ns.Do(func() error {
@@ -266,18 +246,8 @@ func TestPatternsBelowOthers(t *testing.T) {
 	if errors.Is(err, unix.EOPNOTSUPP) {
 		t.Skip("this kernel has no macvlan")
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	var others *capture.Session
-	err = ns.Do(func() error {
-		others, err = capture.Open(capture.Options{Interfaces: []string{"others0"}})
-		return err
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer others.Close()
+	must(t, err)
+	capture.OpenAt(t, ns, capture.Options{Interfaces: []string{"others0"}})
 	f := follow(t, ns, capture.Options{Patterns: []string{"own*", "below*"}})
 	f.said("below0 is not captured: below0 is below others0")
 	testnet.WaitFor(t, "own0 to be captured", func() bool { return len(f.Sources()) == 1 })
@@ -288,14 +258,10 @@ func TestPatternsBelowOthers(t *testing.T) {
 		}
 		return errors.Join(netlink.LinkSetDown(l), netlink.LinkSetName(l, "below1"), netlink.LinkSetUp(l))
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	f.said("below1 is not captured: below1 is below others0")
 	f.end()
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if text := strings.Join(f.notices, "\n"); strings.Contains(text, "captured anew") || len(f.Sources()) != 1 {
+	if text := f.text(); strings.Contains(text, "captured anew") || len(f.Sources()) != 1 {
 		t.Errorf("%d sources: %s", len(f.Sources()), text)
 	}
 }
@@ -303,6 +269,7 @@ func TestPatternsBelowOthers(t *testing.T) {
 // If a driver refuses a program, the interface above it is still captured. When the session tries
 // below again within an hour, that does not interrupt the capture above.
 func TestPatternsBelowRefused(t *testing.T) {
+	t.Parallel()
 	for i, test := range []struct {
 		first, second string
 		want          []string // names and arrivals: each try counts as one
@@ -315,10 +282,9 @@ func TestPatternsBelowRefused(t *testing.T) {
 			continue
 		}
 		t.Run(test.first+" first", func(t *testing.T) {
+			t.Parallel()
 			ns := newNamespace(t)
-			if err := ns.Do(func() error { return addRefusedPort(test.first, test.second) }); err != nil {
-				t.Fatal(err)
-			}
+			must(t, ns.Do(func() error { return addRefusedPort(test.first, test.second) }))
 			f := follow(t, ns, capture.Options{Patterns: []string{"br*", "low*"}})
 			f.said("low0 is not captured: attach an XDP program to low0 in native mode: driver veth")
 			for _, next := range []string{"br1", "br2"} {
@@ -332,12 +298,8 @@ func TestPatternsBelowRefused(t *testing.T) {
 			for _, src := range f.Sources() {
 				got = append(got, fmt.Sprint(src.Name, " ", src.Arrival))
 			}
-			if diff := cmp.Diff(test.want, got); diff != "" {
-				t.Errorf("sources (-want +got):\n%s", diff)
-			}
-			f.mu.Lock()
-			defer f.mu.Unlock()
-			text := strings.Join(f.notices, "\n")
+			same(t, test.want, got, "sources")
+			text := f.text()
 			if strings.Count(text, "captured anew") != test.anew || strings.Count(text, "low0 is not captured") != 1 {
 				t.Errorf("notices:\n%s", text)
 			}

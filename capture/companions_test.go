@@ -43,13 +43,12 @@ func counting(counter *ebpf.Map) *ebpf.ProgramSpec {
 // Two companions that have functions and labels of the same names run for every packet, also for
 // those that the filter leaves out, and change nothing about them.
 func TestCompanions(t *testing.T) {
+	t.Parallel()
 	testnet.RequireRoot(t)
 	var counters [2]*ebpf.Map
 	for i := range counters {
 		m, err := ebpf.NewMap(&ebpf.MapSpec{Type: ebpf.Array, KeySize: 4, ValueSize: 8, MaxEntries: 1})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		defer m.Close()
 		counters[i] = m
 	}
@@ -71,9 +70,7 @@ func TestCompanions(t *testing.T) {
 		}
 	}
 	accounts, err := p.sampler.accounts()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for i, a := range accounts {
 		if a.Seen != 5 || a.FilteredOut != 5 {
 			t.Errorf("source %d: %+v", i, a)
@@ -83,6 +80,7 @@ func TestCompanions(t *testing.T) {
 
 // What cannot be a companion is refused before it is loaded.
 func TestCompanionsRefused(t *testing.T) {
+	t.Parallel()
 	program := func(change func(*ebpf.ProgramSpec)) Companions {
 		spec := &ebpf.ProgramSpec{Name: "p", Type: ebpf.XDP, Instructions: asm.Instructions{asm.Mov.Imm(asm.R0, 0).WithSymbol("p"), asm.Return()}}
 		change(spec)
@@ -102,9 +100,7 @@ func TestCompanionsRefused(t *testing.T) {
 		"no place": {last, "no such function"},
 	} {
 		spec, err := loadSampler()
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if err := c.with.join(spec.Programs[samplerProgSampleXdp]); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v, want %s", name, err, c.want)
 		}

@@ -13,6 +13,10 @@ import (
 var (
 	FillRings      = fillRings
 	StampedSession = stampedSession
+	Must           = must
+	Same           = same
+	OpenAt         = openAt
+	EachTransport  = eachTransport
 )
 
 // Ahead is by how much the card's clock is ahead in a StampedSession.
@@ -30,24 +34,9 @@ func (s *Session) ClockOffset() int64 { return s.reader.clock.Offset }
 // SetFilling marks the shared rings of a session, as programs do while they write a record: 1, and
 // 0 afterwards.
 func (s *Session) SetFilling(filling uint64) {
-	t := s.sampler.transport.(*ringTransport)
-	for cpu := range t.cpus {
-		atomic.StoreUint64(&newSharedRing(t.memory(cpu), t.size).shared.Filling, filling)
+	for cpu := range s.sampler.transport.(*ringTransport).cpus {
+		atomic.StoreUint64(&sharedOf(s.sampler, cpu).Filling, filling)
 	}
-}
-
-// Refill puts everything into the rings again.
-func (f *filledRings) Refill() {
-	f.refill()
-	f.merge.gather()
-}
-
-// Packets is how many packets a full ring has.
-func (f *filledRings) Packets() int { return f.packets }
-
-// Drain writes all that is in the rings, and returns how many packets there were.
-func (f *filledRings) Drain(tb testing.TB, w DirectOutput, direct bool) int {
-	return f.drain(tb, w, direct)
 }
 
 // ComeTooLate is what a session does with an interface that it has found, and that has gone since.

@@ -11,6 +11,7 @@ import (
 // At every hook, packets are cut Payload bytes after their headers, also a large one whose headers
 // are not in one piece where it is sent.
 func TestHeadersOnly(t *testing.T) {
+	t.Parallel()
 	for i, test := range []struct {
 		name    string
 		traced  bool
@@ -25,6 +26,7 @@ func TestHeadersOnly(t *testing.T) {
 		{"traced, flows", true, capture.Options{Hooks: []capture.Hook{capture.Entry}, HeadersOnly: true, First: 5, Filter: "ip or ip6 or vlan"}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
 			if test.traced {
 				testnet.RequireFentry(t)
 			}
@@ -41,9 +43,7 @@ func testHeadersOnly(t *testing.T, traced bool, o capture.Options, transport cap
 	pair := testnet.MustPair(t, testnet.PairOptions{MTU: 9000})
 	if traced {
 		target, err := testnet.AttachTarget(pair.Rx, pair.RxName, testnet.HookedFrags) // passes every frame
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		defer target.Close()
 	}
 	path, payload := testnet.TxToRx(), bytes.Repeat([]byte{7}, 8000)
@@ -68,35 +68,22 @@ func testHeadersOnly(t *testing.T, traced bool, o capture.Options, transport cap
 		ns, name = pair.Tx, pair.TxName
 	}
 	o.Interfaces, o.Transport = []string{name}, transport
-	var s *capture.Session
-	if err := ns.Do(func() (err error) { s, err = capture.Open(o); return err }); err != nil {
-		t.Fatal(err)
-	}
-	defer s.Close()
+	s := capture.OpenAt(t, ns, o)
 	testnet.Send(t, pair, frames...)
 	// Without a native program, frames have arrived before the kernel has handled them.
 	want := uint64(len(frames) * len(s.Sources()))
-	testnet.WaitFor(t, "the programs to see the frames", func() bool {
-		accounts, err := s.Accounts()
-		return err != nil || accounts.Total().Seen >= want
-	})
+	testnet.WaitFor(t, "the programs to see the frames", func() bool { return total(t, s).Seen >= want })
 	s.Stop()
 	n := 0
 	for p, err := range s.Packets(t.Context()) {
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		n++
 		whole := int(p.WireLen)
 		if want := min(ends[whole]+o.Payload, whole); ends[whole] == 0 || len(p.Data) != want {
 			t.Errorf("%d bytes of %d, want %d", len(p.Data), whole, want)
 		}
 	}
-	accounts, err := s.Accounts()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if a := accounts.Total(); a.Seen != want || a.Captured != want || n != int(want) {
+	if a := total(t, s); a.Seen != want || a.Captured != want || n != int(want) {
 		t.Errorf("%d packets, %+v", n, a)
 	}
 }

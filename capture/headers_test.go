@@ -8,7 +8,6 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/xdpcap/xdpcap/internal/headers"
 	"github.com/xdpcap/xdpcap/internal/testnet"
 )
 
@@ -145,6 +144,7 @@ var headersTable = []struct {
 	{"truncated before TCP's size", tcpWithOptions(20)[:44], 44},
 	{"truncated IPv4", testnet.TxToRx().UDP(1, 2, nil)[:30], 30},
 	{"truncated tag", testnet.VLAN(testnet.TxToRx().UDP(1, 2, nil), 5)[:16], 16},
+	{"several buffers", testnet.TxToRx().UDP(1, 2, bytes.Repeat([]byte{7}, 8900)), 42},
 	{"nothing but Ethernet", testnet.TxToRx().UDP(1, 2, nil)[:14], 14},
 }
 
@@ -175,38 +175,17 @@ func withExtension(kind, next byte, rest ...byte) []byte {
 	return slices.Concat(frame[:54], extension, frame[54:])
 }
 
-// The table has the same ends as the reference that the programs are compared with, and as package
-// headers where that knows the headers.
-func TestHeadersTable(t *testing.T) {
-	testnet.SkipEmulated(t)
-	for _, test := range headersTable {
-		if got := min(headersEnd(test.frame), len(test.frame)); got != test.end {
-			t.Errorf("%s: the reference ends after %d bytes, want %d", test.name, got, test.end)
-		}
-	}
-	for _, h := range testnet.HeaderTable() {
-		var parsed headers.Headers
-		headers.Parse(h.Frame, &parsed)
-		if parsed.Family == 0 || parsed.Fragment || parsed.Protocol == 135 {
-			continue // package headers stops before the mobility header
-		}
-		begin := len(h.Frame) - len(parsed.Rest)
-		has := func(at, n int) bool { return at+n <= len(h.Frame) }
-		if got, want := headersEnd(h.Frame), begin+transportSize(parsed.Protocol, begin, h.Frame, has); got != want {
-			t.Errorf("%s: the reference ends after %d bytes, want %d", h.Name, got, want)
-		}
-	}
-}
-
 // A record ends where the headers of the packet end, or Payload bytes after it. Its length on the
 // wire is that of the packet.
 func TestProgramHeaders(t *testing.T) {
+	t.Parallel()
 	eachTransport(t, func(t *testing.T, transport Transport) {
 		for i, o := range []Options{
 			{HeadersOnly: true},
 			{HeadersOnly: true, Direction: Out},
 			{HeadersOnly: true, Payload: 64},
 			{HeadersOnly: true, Payload: 64, Direction: Out},
+			{HeadersOnly: true, Payload: 8000},
 			{HeadersOnly: true, Payload: 1 << 40},
 			{HeadersOnly: true, Payload: 3, SnapLen: 50},
 			{HeadersOnly: true, SampleFlows: 1, First: 1000, Filter: "greater 1"},
@@ -216,6 +195,7 @@ func TestProgramHeaders(t *testing.T) {
 			}
 			o.Transport = transport
 			t.Run(fmt.Sprintf("%d bytes of payload, %v, snaplen %d", o.Payload, o.Direction, o.SnapLen), func(t *testing.T) {
+				t.Parallel()
 				h := newHeadersTest(t, o)
 				for _, test := range headersTable {
 					h.check(test.name, test.frame, test.end)
@@ -239,10 +219,10 @@ func newHeadersTest(t *testing.T, o Options) *headersTest {
 }
 
 // check expects a record that ends after `end` bytes and the payload. At egress, BPF_PROG_RUN
-// takes only frames in which the header after Ethernet's is whole.
+// takes no frames of several buffers, and only those in which the header after Ethernet's is whole.
 func (h *headersTest) check(name string, frame []byte, end int) {
 	h.t.Helper()
-	if h.options.Direction == Out && len(frame) < max(15, headersEnd(frame[:14])) {
+	if h.options.Direction == Out && (len(frame) > maxSent || len(frame) < max(15, headersEnd(frame[:14]))) {
 		return
 	}
 	want := min(len(frame), end+min(h.options.Payload, MaxSnapLen))
@@ -271,34 +251,17 @@ func (h *headersTest) account() {
 	}
 }
 
-// A packet in several buffers is cut like any other.
-func TestProgramHeadersJumbo(t *testing.T) {
-	frame := testnet.TxToRx().UDP(1, 2, bytes.Repeat([]byte{7}, 8900))
-	eachTransport(t, func(t *testing.T, transport Transport) {
-		for _, payload := range []int{0, 100, 8000, 9000} {
-			newHeadersTest(t, Options{HeadersOnly: true, Payload: payload, Transport: transport}).check("jumbo", frame, 42)
-		}
-	})
-}
-
 // Without HeadersOnly the verifier removes the search for headers: the program then calls no other
 // function, and with HeadersOnly the two that find where headers end.
 func TestHeadersCostNothing(t *testing.T) {
+	t.Parallel()
 	eachTransport(t, func(t *testing.T, transport Transport) {
 		for _, d := range []Direction{In, Out} {
 			for want, o := range map[int]Options{0: {}, 2: {HeadersOnly: true}} {
 				o.Transport, o.Direction = transport, d
-				info, err := newProgramTest(t, o).program(0).Info()
-				if err != nil {
-					t.Fatal(err)
-				}
-				instructions, err := info.Instructions()
-				if err != nil {
-					t.Fatal(err)
-				}
 				calls := 0
-				for i := range instructions {
-					if instructions[i].IsFunctionCall() {
+				for _, i := range newProgramTest(t, o).instructions(0) {
+					if i.IsFunctionCall() {
 						calls++
 					}
 				}
@@ -312,6 +275,7 @@ func TestHeadersCostNothing(t *testing.T) {
 
 // Whatever is in a packet, it is cut where the reference cuts it, and never after its end.
 func TestProgramHeadersOfAnything(t *testing.T) {
+	t.Parallel()
 	seed := rand.Uint64()
 	t.Logf("the seed is %d", seed)
 	random := rand.New(rand.NewPCG(seed, 0))

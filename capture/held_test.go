@@ -71,15 +71,14 @@ func slowFilter() asm.Instructions {
 
 // A packet that a program still works on when the session ends is in the account, and is captured.
 func TestHeldUp(t *testing.T) {
+	t.Parallel()
 	testnet.SkipEmulated(t)
 	testnet.RequireRoot(t)
 	if runtime.NumCPU() < 2 {
 		t.Skip("one CPU cannot hold up a program and end the session at the same time")
 	}
 	o, err := Options{Interfaces: []string{"unused"}}.withDefaults()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	held := &heldHook{xdpHook: new(xdpHook), t: t, ended: make(chan error, 1)}
 	var accounts []Accounts
 	err = thread.Quiet(0, func() error {
@@ -91,9 +90,7 @@ func TestHeldUp(t *testing.T) {
 		accounts, err = s.Run(t.Context(), new(memory))
 		return err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if err := <-held.ended; err != nil {
 		t.Error(err)
 	}

@@ -10,7 +10,6 @@ import (
 	"github.com/cilium/ebpf/asm"
 	"github.com/cilium/ebpf/btf"
 	"github.com/cilium/ebpf/link"
-	gocmp "github.com/google/go-cmp/cmp"
 
 	"github.com/xdpcap/xdpcap/capture"
 	"github.com/xdpcap/xdpcap/internal/testnet"
@@ -21,6 +20,7 @@ import (
 // account; packets that the program passes and that arrive are in neither. A program that cannot be
 // traced is named in a notice.
 func TestStackDropsOfProgram(t *testing.T) {
+	t.Parallel()
 	const each = 20
 	untraced := testnet.ProbeFentry() != nil || xdp.CheckTracing() != nil
 	sharedTransports(t, func(t *testing.T, transport capture.Transport) {
@@ -44,8 +44,7 @@ func TestStackDropsOfProgram(t *testing.T) {
 			}
 		}
 		testnet.WaitFor(t, "all lost packets", func() bool {
-			accounts, err := d.session.Accounts()
-			d.must(err)
+			accounts := d.accounts()
 			return accounts[0].Matched() == 2*each && accounts[2].Matched() == each
 		})
 		d.session.Stop()
@@ -63,11 +62,8 @@ func TestStackDropsOfProgram(t *testing.T) {
 			}
 			last = p.Time
 		}
-		if diff := gocmp.Diff(map[string]int{"drop": each, "aborted": each, "NO_SOCKET": each}, got); diff != "" {
-			t.Error(diff)
-		}
-		accounts, err := d.session.Accounts()
-		d.must(err)
+		same(t, map[string]int{"drop": each, "aborted": each, "NO_SOCKET": each}, got)
+		accounts := d.accounts()
 		for i, lost := range []uint64{2 * each, 0, each} { // the answers to ARP pass the program, too
 			if a := accounts[i]; a.Captured != lost || a.Seen != a.FilteredOut+lost {
 				t.Errorf("%s: %+v, want %d captured", d.session.Sources()[i].Label(), a, lost)
@@ -82,6 +78,7 @@ func TestStackDropsOfProgram(t *testing.T) {
 // What a program drops while another record of its CPU is being written goes by perf's ring: an
 // interrupt brings packets while the stack throws one away for a process.
 func TestStackDropsOfProgramInterrupted(t *testing.T) {
+	t.Parallel()
 	testnet.RequireFentry(t)
 	const n = 20
 	d := newDropTest(t)
@@ -101,10 +98,12 @@ func TestStackDropsOfProgramInterrupted(t *testing.T) {
 // A packet that the kernel fails to redirect is captured with the error and the function, in native
 // and in generic mode, and cut after its headers; those that the program passes are not.
 func TestStackDropsRedirect(t *testing.T) {
+	t.Parallel()
 	testnet.RequireFentry(t)
 	const n = 20
 	for mode, flags := range map[string]link.XDPAttachFlags{"native": link.XDPDriverMode, "generic": link.XDPGenericMode} {
 		t.Run(mode, func(t *testing.T) {
+			t.Parallel()
 			d := newDropTest(t)
 			var attached link.Link
 			d.onRx(func() (err error) {
@@ -124,8 +123,7 @@ func TestStackDropsRedirect(t *testing.T) {
 			}
 			d.send(testnet.TxToRx(), 99, n)
 			testnet.WaitFor(t, "all lost packets", func() bool {
-				accounts, err := d.session.Accounts()
-				d.must(err)
+				accounts := d.accounts()
 				return accounts[1].Matched() == n && accounts[2].Matched() == n
 			})
 			d.session.Stop()
@@ -147,9 +145,7 @@ func TestStackDropsRedirect(t *testing.T) {
 					t.Errorf("%d of %x were not captured", left, frame)
 				}
 			}
-			accounts, err := d.session.Accounts()
-			d.must(err)
-			if a := accounts[1]; a.Seen != n || a.Captured != n {
+			if a := d.accounts()[1]; a.Seen != n || a.Captured != n {
 				t.Errorf("account %+v", a)
 			}
 		})
@@ -183,8 +179,10 @@ func redirecting(ifindex int32) asm.Instructions {
 // What is lost at a device above the interface is captured as the device had it: without the tag
 // that a VLAN has taken.
 func TestStackDropsAbove(t *testing.T) {
+	t.Parallel()
 	for _, upper := range testnet.Uppers {
 		t.Run(upper.Name, func(t *testing.T) {
+			t.Parallel()
 			d := newDropTest(t)
 			upper.MustAdd(t, d.Pair)
 			d.expectAll(upper.Frame, testnet.TxToRx().UDP)
@@ -194,11 +192,13 @@ func TestStackDropsAbove(t *testing.T) {
 
 // The same holds of IPv6, and of network cards.
 func TestStackDropsIPv6(t *testing.T) {
+	t.Parallel()
 	d := newDropTestOf(t, testnet.MustPair(t, testnet.PairOptions{IPv6: true}))
 	d.expectAll(bytes.Clone, testnet.TxToRx().UDPv6)
 }
 
 func TestStackDropsOfCards(t *testing.T) {
+	t.Parallel()
 	d := newDropTestOf(t, testnet.MustCards(t, testnet.PairOptions{Addresses: true}))
 	d.expectAll(bytes.Clone, testnet.TxToRx().UDP)
 }
@@ -219,7 +219,5 @@ func (d *dropTest) expectAll(onWire func([]byte) []byte, packet func(from, to ui
 	for _, p := range packets {
 		got[string(p.data)]++
 	}
-	if diff := gocmp.Diff(want, got); diff != "" {
-		d.Error(diff)
-	}
+	same(d, want, got)
 }

@@ -53,9 +53,7 @@ func (d *dropTest) begin(o capture.Options) {
 
 func (d *dropTest) must(err error) {
 	d.Helper()
-	if err != nil {
-		d.Fatal(err)
-	}
+	must(d, err)
 }
 
 // onRx runs a function on the receiving side.
@@ -126,6 +124,14 @@ func (d *dropTest) waiting(in *net.UDPConn) (payloads [][]byte) {
 	return payloads
 }
 
+// accounts are those of the session's sources.
+func (d *dropTest) accounts() capture.Accounts {
+	d.Helper()
+	all, err := d.session.Accounts()
+	d.must(err)
+	return all
+}
+
 // A thrownAway packet is a copy.
 type thrownAway struct {
 	cause   string // reason and location
@@ -139,9 +145,8 @@ type thrownAway struct {
 func (d *dropTest) await(seen, out uint64) {
 	d.Helper()
 	testnet.WaitFor(d, fmt.Sprintf("%d lost packets", seen), func() bool {
-		accounts, err := d.session.Accounts()
-		d.must(err)
-		return accounts[0].Matched() >= seen-out && accounts[0].FilteredOut >= out
+		a := d.accounts()[0]
+		return a.Matched() >= seen-out && a.FilteredOut >= out
 	})
 }
 
@@ -157,9 +162,7 @@ func (d *dropTest) end(seen, out uint64) (packets []thrownAway, account capture.
 		reason, location := description.CauseNames(p.Facts)
 		packets = append(packets, thrownAway{reason + " " + location, bytes.Clone(p.Data), p.WireLen, p.GSOSize})
 	}
-	accounts, err := d.session.Accounts()
-	d.must(err)
-	account = accounts[0]
+	account = d.accounts()[0]
 	if a := account; a.Seen != a.FilteredOut+a.NotSampled+a.Lost+a.Invalid+a.Captured || a.Matched() != seen-out || a.Captured != uint64(len(packets)) {
 		d.Errorf("%d packets in hand, of %d: %+v", len(packets), seen, a)
 	}
@@ -170,6 +173,7 @@ func (d *dropTest) end(seen, out uint64) (packets []thrownAway, account capture.
 // Each packet that the stack throws away is captured once, with its reason and all of its bytes;
 // packets that arrive are not.
 func TestStackDrops(t *testing.T) {
+	t.Parallel()
 	eachTransport(t, func(t *testing.T, transport capture.Transport) {
 		const n = 20
 		d := newDropTest(t)
@@ -198,9 +202,7 @@ func TestStackDrops(t *testing.T) {
 		var arrived [][]byte
 		testnet.WaitFor(t, "all packets to be lost or in the socket", func() bool {
 			arrived = d.waiting(full)
-			accounts, err := d.session.Accounts()
-			d.must(err)
-			return accounts[0].Matched()+uint64(len(arrived)) == uint64(len(want))
+			return d.accounts()[0].Matched()+uint64(len(arrived)) == uint64(len(want))
 		})
 		for _, payload := range arrived {
 			for f := range want {
@@ -224,15 +226,14 @@ func TestStackDrops(t *testing.T) {
 			}
 			got[string(p.data)] = reason
 		}
-		if diff := gocmp.Diff(want, got); diff != "" {
-			t.Error(diff)
-		}
+		same(t, want, got)
 	})
 }
 
 // A packet that is thrown away while another record of its CPU is being written goes by perf's
 // ring, and comes in its order.
 func TestStackDropsInterrupted(t *testing.T) {
+	t.Parallel()
 	const n = 20
 	d := newDropTest(t)
 	d.begin(capture.Options{Transport: capture.TransportRing})
@@ -253,6 +254,7 @@ func TestStackDropsInterrupted(t *testing.T) {
 
 // Filter, reasons, sampling, a limit of bytes and one of packets count what they pass over.
 func TestStackDropsChosen(t *testing.T) {
+	t.Parallel()
 	const n = 30
 	noSocket := []string{"NO_SOCKET"} // for filters that packets of other tests pass: see begin
 	for i, test := range []struct {
@@ -275,6 +277,7 @@ func TestStackDropsChosen(t *testing.T) {
 			continue
 		}
 		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
 			eachTransport(t, func(t *testing.T, transport capture.Transport) {
 				d := newDropTest(t)
 				options, want := test.options, test.want
@@ -293,9 +296,7 @@ func TestStackDropsChosen(t *testing.T) {
 					account.NotSampled, account.Captured = account.NotSampled+account.Captured-6, 6
 					account.Bytes = want.Bytes
 				}
-				if diff := gocmp.Diff(want, account); diff != "" {
-					t.Error(diff)
-				}
+				same(t, want, account)
 			})
 		})
 	}
@@ -303,6 +304,7 @@ func TestStackDropsChosen(t *testing.T) {
 
 // What an XDP program drops, or fails to redirect, is no packet that the stack throws away.
 func TestStackDropsAfterXDP(t *testing.T) {
+	t.Parallel()
 	const n = 20
 	d := newDropTest(t)
 	// The stack answers with ICMP errors, and does not ask for the address of the other side: the
@@ -338,6 +340,7 @@ func TestStackDropsAfterXDP(t *testing.T) {
 // A packet in fragments is whole, and has the size of its segments. What came in several fragments
 // of IP is put together. Where only headers are wanted, it ends after them and the payload.
 func TestStackDropsFragments(t *testing.T) {
+	t.Parallel()
 	sharedTransports(t, func(t *testing.T, transport capture.Transport) {
 		for _, o := range []capture.Options{{}, {HeadersOnly: true}, {HeadersOnly: true, Payload: 15_000}} {
 			testStackDropsFragments(t, transport, o)
@@ -354,35 +357,9 @@ func testStackDropsFragments(t *testing.T, transport capture.Transport, o captur
 	for i := range payload {
 		payload[i] = byte(i * i >> 3)
 	}
-	d.must(d.Tx.Do(func() error {
-		conn, err := net.DialUDP("udp4", nil, &net.UDPAddr{IP: testnet.RxEndpoint.IPv4, Port: 9})
-		if err != nil {
-			return err
-		}
-		defer conn.Close()
-		raw, err := conn.SyscallConn()
-		if err != nil {
-			return err
-		}
-		raw.Control(func(fd uintptr) {
-			err = unix.SetsockoptInt(int(fd), unix.IPPROTO_UDP, unix.UDP_SEGMENT, 1000)
-		})
-		if err != nil {
-			return err
-		}
-		_, err = conn.Write(payload)
-		return err
-	}))
+	d.sendUDP(payload, 1000)
 	d.await(1, 0) // another CPU may handle the next one sooner
-	d.must(d.Tx.Do(func() error {
-		conn, err := net.DialUDP("udp4", nil, &net.UDPAddr{IP: testnet.RxEndpoint.IPv4, Port: 9})
-		if err != nil {
-			return err
-		}
-		defer conn.Close()
-		_, err = conn.Write(payload)
-		return err
-	}))
+	d.sendUDP(payload, 0)
 	packets, _ := d.end(2, 0)
 	want := payload
 	if o.HeadersOnly {
@@ -399,8 +376,33 @@ func testStackDropsFragments(t *testing.T, transport capture.Transport, o captur
 	}
 }
 
+// sendUDP sends a payload by a socket, in segments of this size; 0 = in fragments of IP.
+func (d *dropTest) sendUDP(payload []byte, segment int) {
+	d.Helper()
+	d.must(d.Tx.Do(func() error {
+		conn, err := net.DialUDP("udp4", nil, &net.UDPAddr{IP: testnet.RxEndpoint.IPv4, Port: 9})
+		if err != nil {
+			return err
+		}
+		defer conn.Close()
+		raw, err := conn.SyscallConn()
+		if err != nil {
+			return err
+		}
+		raw.Control(func(fd uintptr) {
+			err = unix.SetsockoptInt(int(fd), unix.IPPROTO_UDP, unix.UDP_SEGMENT, segment)
+		})
+		if err != nil {
+			return err
+		}
+		_, err = conn.Write(payload)
+		return err
+	}))
+}
+
 // A packet that has no Ethernet header yet gets one, with zero addresses and its protocol.
 func TestStackDropsWithoutHeader(t *testing.T) {
+	t.Parallel()
 	sharedTransports(t, func(t *testing.T, transport capture.Transport) {
 		const n = 10
 		d := newDropTest(t)
@@ -435,6 +437,7 @@ func TestStackDropsWithoutHeader(t *testing.T) {
 // A VLAN tag that is kept beside a packet is put back, also for the filter, and where the packet is
 // cut after its headers.
 func TestStackDropsTagged(t *testing.T) {
+	t.Parallel()
 	sharedTransports(t, func(t *testing.T, transport capture.Transport) {
 		d := newDropTest(t)
 		shot, err := ebpf.NewProgram(&ebpf.ProgramSpec{
@@ -450,24 +453,28 @@ func TestStackDropsTagged(t *testing.T) {
 				Fd:          shot.FD(), Name: "shoots", DirectAction: true,
 			}))
 		})
-		d.begin(capture.Options{Transport: transport, Filter: "vlan 7 and udp port 9 and greater 146"})
 		tagged := testnet.VLAN(d.frame(testnet.TxToRx(), 9), 7)
-		d.must(d.sender.Send(tagged))
-		packets, _ := d.end(1, 0)
-		if len(packets) != 1 || !bytes.Equal(packets[0].data, tagged) || int(packets[0].wireLen) != len(tagged) {
-			t.Errorf("%x, want %x", packets, tagged)
-		}
-		d.begin(capture.Options{Transport: transport, Filter: "vlan 7 and udp port 9 and greater 146", HeadersOnly: true, Payload: 7})
-		d.must(d.sender.Send(tagged))
-		packets, _ = d.end(1, 0)
-		if len(packets) != 1 || !bytes.Equal(packets[0].data, tagged[:14+4+20+8+7]) || int(packets[0].wireLen) != len(tagged) {
-			t.Errorf("%x, want the beginning of %x", packets, tagged)
+		for _, test := range []struct {
+			options capture.Options
+			want    []byte
+		}{
+			{capture.Options{}, tagged},
+			{capture.Options{HeadersOnly: true, Payload: 7}, tagged[:14+4+20+8+7]},
+		} {
+			test.options.Transport, test.options.Filter = transport, "vlan 7 and udp port 9 and greater 146"
+			d.begin(test.options)
+			d.must(d.sender.Send(tagged))
+			packets, _ := d.end(1, 0)
+			if len(packets) != 1 || !bytes.Equal(packets[0].data, test.want) || int(packets[0].wireLen) != len(tagged) {
+				t.Errorf("%x, want %x", packets, test.want)
+			}
 		}
 	})
 }
 
 // Reasons that the kernel does not have, and options for packets at an interface, are refused.
 func TestStackDropsRefused(t *testing.T) {
+	t.Parallel()
 	pair := testnet.MustPair(t, testnet.PairOptions{})
 	for _, test := range []struct {
 		options capture.Options

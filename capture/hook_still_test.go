@@ -13,6 +13,9 @@ type stillHook struct {
 	index   uint32
 }
 
+// hookWithOne is a stillHook that one packet came to.
+func hookWithOne() *stillHook { return &stillHook{account: samplerAccount{Seen: 1, Sampled: 1}} }
+
 func (h *stillHook) sources() []Source { return []Source{h.source} }
 
 func (h *stillHook) load(k *sampler, first, _ uint32) error {

@@ -3,8 +3,6 @@ package capture
 import (
 	"strings"
 	"testing"
-
-	"github.com/google/go-cmp/cmp"
 )
 
 // addHookKind adds a kind of hook until the test has ended.
@@ -21,6 +19,8 @@ func addHookKind(t *testing.T) (Hook, *hookKind) {
 
 // A kind of hook that is added to the table is known to labels, files and lines, and what is read
 // of a file has it.
+//
+// It is not parallel, because it changes the list of all kinds.
 func TestHookKinds(t *testing.T) {
 	added, kind := addHookKind(t)
 	d := describeTwo()
@@ -62,6 +62,7 @@ func (c recordingCloser) Close() error {
 // fexit is detached before fentry. If it were attached alone, it would record a packet by what
 // fentry had decided about an earlier one.
 func TestTracersEnd(t *testing.T) {
+	t.Parallel()
 	var closed []string
 	h := &traceHook{
 		fentry: program{link: recordingCloser{"fentry", &closed}},
@@ -70,7 +71,5 @@ func TestTracersEnd(t *testing.T) {
 	if err := h.detach(); err != nil {
 		t.Error(err)
 	}
-	if diff := cmp.Diff([]string{"fexit", "fentry"}, closed); diff != "" {
-		t.Error(diff)
-	}
+	same(t, []string{"fexit", "fentry"}, closed)
 }

@@ -4,8 +4,11 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"runtime"
+	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -47,18 +50,17 @@ var lossConfigurations = []struct {
 // The kernel's verifier walks through every path of a program. How many instructions that takes
 // must not grow unnoticed: a program gets slower, and an older kernel may refuse it.
 func TestInstructions(t *testing.T) {
+	t.Parallel()
 	pair := testnet.MustPair(t, testnet.PairOptions{})
 	transports := []Transport{TransportPerf, TransportRing}
-	var table instructionTable
+	table := make(instructionTable)
 	for _, transport := range transports {
 		table.addAll(t, pair, transport, nil)
 		table.addLosses(t, pair, transport)
 	}
 	if xdp.CheckTracing() == nil && (testnet.Emulated() || testnet.ProbeFentry() == nil) {
 		target, err := testnet.AttachTarget(pair.Rx, pair.RxName, testnet.Rewriting)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		defer target.Close()
 		for i, transport := range transports {
 			if !testnet.Shared(i) {
@@ -73,33 +75,29 @@ func TestInstructions(t *testing.T) {
 	path := "testdata/instructions-" + release() + ".txt"
 	golden, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
-		t.Logf("%s has nothing to compare these with:\n%s", path, &table)
+		t.Logf("%s has nothing to compare these with:\n%s", path, table)
 		return
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	want := make(map[string]uint32)
+	must(t, err)
+	allowed := make(instructionTable)
 	for line := range strings.Lines(string(golden)) {
-		var n uint32
 		name, number, _ := strings.Cut(line, ": ")
-		if _, err := fmt.Sscan(number, &n); err != nil {
-			t.Fatalf("%s: %q: %v", path, line, err)
-		}
-		want[name] = n
+		n, err := strconv.ParseUint(strings.TrimSpace(number), 10, 32)
+		must(t, err)
+		allowed[name] = uint32(n)
 	}
-	for _, got := range table {
-		most := want[got.name] * 105 / 100
-		delete(want, got.name)
-		if got.instructions > most {
-			t.Errorf("%s: %d instructions, %s allows %d", got.name, got.instructions, path, most)
+	for name, n := range table {
+		if most := allowed[name] * 105 / 100; n > most {
+			t.Errorf("%s: %d instructions, %s allows %d", name, n, path, most)
 		}
 	}
-	for name := range want {
-		t.Errorf("%s: no such program, but %s has it", name, path)
+	for name := range allowed {
+		if _, ok := table[name]; !ok {
+			t.Errorf("%s: no such program, but %s has it", name, path)
+		}
 	}
 	if t.Failed() {
-		t.Logf("if that is to be, write this into capture/%s:\n%s", path, &table)
+		t.Logf("if that is to be, write this into capture/%s:\n%s", path, table)
 	}
 }
 
@@ -119,25 +117,20 @@ func release() string {
 	return numbers[0] + "." + numbers[1] + suffix
 }
 
-// An instructionTable has the number of verified instructions of programs.
-type instructionTable []verifiedProgram
+// An instructionTable has the number of verified instructions of programs, by their names.
+type instructionTable map[string]uint32
 
-type verifiedProgram struct {
-	name         string
-	instructions uint32
-}
-
-func (table *instructionTable) String() string {
+func (table instructionTable) String() string {
 	var b strings.Builder
-	for _, p := range *table {
-		fmt.Fprintf(&b, "%s: %d\n", p.name, p.instructions)
+	for _, name := range slices.Sorted(maps.Keys(table)) {
+		fmt.Fprintf(&b, "%s: %d\n", name, table[name])
 	}
 	return b.String()
 }
 
 // addAll adds the programs of every configuration for a transport, at these hooks of the pair's
 // interface; nil = at its XDP hook.
-func (table *instructionTable) addAll(t *testing.T, pair *testnet.Pair, transport Transport, hooks []Hook) {
+func (table instructionTable) addAll(t *testing.T, pair *testnet.Pair, transport Transport, hooks []Hook) {
 	t.Helper()
 	for _, c := range configurations {
 		if hooks != nil && !c.traced {
@@ -160,7 +153,7 @@ func (table *instructionTable) addAll(t *testing.T, pair *testnet.Pair, transpor
 
 // addLosses adds the programs for packets that get lost: where the interface runs no XDP program,
 // those of the stack, else those of failed redirects.
-func (table *instructionTable) addLosses(t *testing.T, pair *testnet.Pair, transport Transport) {
+func (table instructionTable) addLosses(t *testing.T, pair *testnet.Pair, transport Transport) {
 	t.Helper()
 	for _, c := range lossConfigurations {
 		o := c.options
@@ -181,17 +174,15 @@ func (table *instructionTable) addLosses(t *testing.T, pair *testnet.Pair, trans
 	}
 }
 
-func (table *instructionTable) add(t *testing.T, name string, p program) {
+func (table instructionTable) add(t *testing.T, name string, p program) {
 	t.Helper()
 	info, err := p.Info()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	n, ok := info.VerifiedInstructions()
 	if !ok {
 		t.Fatalf("%s: the kernel does not tell the number of instructions", name)
 	}
-	*table = append(*table, verifiedProgram{name, n})
+	table[name] = n
 }
 
 // withHooks calls do for each hook of a session whose programs are loaded, and not attached. All of
@@ -225,7 +216,5 @@ func withHooks(t *testing.T, pair *testnet.Pair, o Options, do func(hook)) {
 		}
 		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 }

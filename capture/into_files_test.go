@@ -8,14 +8,13 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/xdpcap/xdpcap/capture"
 	"github.com/xdpcap/xdpcap/capture/file"
-	"github.com/xdpcap/xdpcap/internal/pcapng"
 )
 
 // The lines of a file know a kind of hook that is added.
+//
+// It is not parallel, because it changes the list of all kinds.
 func TestHookKindInLines(t *testing.T) {
 	added := capture.AddHookKind(t)
 	var out bytes.Buffer
@@ -37,6 +36,7 @@ func TestHookKindInLines(t *testing.T) {
 
 // Files begin and end by the host's time, whatever the card's stamps are, and say what they have.
 func TestAdapterRotation(t *testing.T) {
+	t.Parallel()
 	stamps := make([]time.Duration, 300)
 	for i := range stamps {
 		stamps[i] = time.Duration(i%50)*time.Minute + 1
@@ -52,9 +52,7 @@ func TestAdapterRotation(t *testing.T) {
 		Path:     func(p file.Place) string { return filepath.Join(dir, p.Began.UTC().Format("150405.000")+".pcapng") },
 		Finished: func(path string) { paths = append(paths, path) },
 	}, file.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer f.Close()
 	if _, err := s.Run(t.Context(), f); err != nil {
 		t.Fatal(err)
@@ -62,10 +60,8 @@ func TestAdapterRotation(t *testing.T) {
 	var counts []int
 	for _, path := range paths {
 		raw, err := os.ReadFile(path)
-		if err != nil {
-			t.Fatal(err)
-		}
-		all := hashedPackets(t, raw)
+		must(t, err)
+		all := stampsIn(t, raw)
 		for i, at := range all {
 			n := len(counts)*100 + i
 			if want := first + int64(n)*int64(apart) + capture.Ahead + int64(stamps[n]); at != want {
@@ -82,33 +78,5 @@ func TestAdapterRotation(t *testing.T) {
 			}
 		}
 	}
-	if diff := cmp.Diff([]int{100, 100, 100}, counts); diff != "" {
-		t.Errorf("packets of the files: %s", diff)
-	}
-}
-
-// hashedPackets returns the stamps of the packets of a file that have a hash.
-func hashedPackets(t *testing.T, raw []byte) (stamps []int64) {
-	t.Helper()
-	for len(raw) > 0 {
-		length, _, err := pcapng.BlockLength(raw, false)
-		if err != nil {
-			t.Fatal(err)
-		}
-		b, err := pcapng.ParseBlock(raw[:length], false)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if b.Type == pcapng.TypePacket {
-			var p pcapng.Packet
-			if err := pcapng.ParsePacket(b, 0, &p); err != nil {
-				t.Fatal(err)
-			}
-			if p.Fields&pcapng.HasHash != 0 {
-				stamps = append(stamps, int64(p.Time))
-			}
-		}
-		raw = raw[length:]
-	}
-	return stamps
+	same(t, []int{100, 100, 100}, counts, "packets of the files")
 }

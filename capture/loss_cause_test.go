@@ -5,14 +5,12 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/xdpcap/xdpcap/capture/internal/laps"
-	"github.com/xdpcap/xdpcap/internal/testnet"
 )
 
 // The cause of a loss follows from how it went on, and from what the reader did meanwhile.
 func TestLossCause(t *testing.T) {
+	t.Parallel()
 	const half = lossInterval
 	start := time.Now()
 	before := lossReading{at: start, wanted: 1000}
@@ -42,9 +40,7 @@ func TestLossCause(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			test.want.Elapsed = 2 * half
-			if diff := cmp.Diff(&test.want, newLoss(before, test.began, test.now, test.spent)); diff != "" {
-				t.Error(diff)
-			}
+			same(t, &test.want, newLoss(before, test.began, test.now, test.spent))
 		})
 	}
 }
@@ -52,6 +48,7 @@ func TestLossCause(t *testing.T) {
 // A ring that is enough has room for what was lost besides what it held, and is one that can be
 // had.
 func TestEnough(t *testing.T) {
+	t.Parallel()
 	for _, test := range []struct {
 		transport Transport
 		size      int
@@ -72,52 +69,115 @@ func TestEnough(t *testing.T) {
 	}
 }
 
+// A heldUp session loses packets while its output has the second one in hand.
+type heldUp struct {
+	*Session
+	memory
+	hook          *stillHook
+	ring          *listRing
+	told          chan *Loss
+	held, release chan struct{}
+	ended         chan error
+}
+
+func holdUp(t *testing.T) *heldUp {
+	t.Helper()
+	u := &heldUp{
+		hook: hookWithOne(),
+		told: make(chan *Loss, 10),
+		held: make(chan struct{}), release: make(chan struct{}),
+		ended: make(chan error, 1),
+	}
+	u.ring = &listRing{records: [][]byte{u.record()}}
+	u.Session = openStill(t, Options{Buffer: MinBuffer, Notice: func(err error) {
+		var loss *Loss
+		errors.As(err, &loss)
+		u.told <- loss
+	}}, listed(u.ring), u.hook)
+	go func() {
+		_, err := u.Run(t.Context(), u)
+		u.ended <- err
+	}()
+	<-u.held
+	return u
+}
+
+func (u *heldUp) record() []byte {
+	packet := packetOf(60, 1)
+	return recordOf(sampleOf(packet, 1), packet)
+}
+
+func (u *heldUp) Write(packets []Packet) error {
+	if len(u.packets) == 0 {
+		u.ring.records = [][]byte{u.record()}
+	} else {
+		close(u.held)
+		<-u.release
+	}
+	return u.memory.Write(packets)
+}
+
+// count sets what the programs have counted.
+func (u *heldUp) count(t *testing.T, lost, sampled uint64) {
+	t.Helper()
+	u.hook.account = samplerAccount{Seen: lost + sampled, Lost: lost, Sampled: sampled}
+	must(t, u.hook.attach())
+}
+
+// end ends the session, and expects this loss, without its times, and no other one.
+func (u *heldUp) end(t *testing.T, want *Loss) {
+	t.Helper()
+	got := <-u.told
+	close(u.release)
+	u.Stop()
+	must(t, <-u.ended)
+	if got.Elapsed <= 0 || got.Rate <= 0 || len(got.Sources) != 1 || len(u.told) > 0 {
+		t.Errorf("%v; %d other losses", got, len(u.told))
+	}
+	got.Elapsed, got.Rate, got.Sources, want.Buffer = 0, 0, nil, MinBuffer
+	same(t, want, got)
+}
+
+// The first loss is told once, while the session runs.
+func TestLoss(t *testing.T) {
+	t.Parallel()
+	u := holdUp(t)
+	u.count(t, 1000, 2)
+	u.end(t, &Loss{Lost: 1000, Wanted: 1002, Size: 60, Cause: Burst, Enough: 4 * MinBuffer})
+}
+
+// A loss that goes on while the output has the packets is the output's.
+func TestLossOfOutput(t *testing.T) {
+	t.Parallel()
+	u := holdUp(t)
+	u.loss.close() // it looks by the clock
+	w := newLossWatch(u.Session)
+	u.count(t, 1000, 2)
+	w.look(false)
+	w.began.at = w.began.at.Add(-lossInterval)
+	u.count(t, 3000, 2002)
+	w.look(false)
+	u.end(t, &Loss{Lost: 3000, Wanted: 5002, Size: 60, Cause: SlowOutput, Room: 0.5})
+}
+
 // A loss is of the source that had it, also where it has gone before the notice, and where another
 // one has its slot by then.
 func TestLossOfGone(t *testing.T) {
-	testnet.RequireRoot(t)
+	t.Parallel()
 	for name, next := range map[string][]string{"nobody has its slot": nil, "another one has its slot": {"next"}} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			var loss *Loss
-			o, err := Options{Patterns: []string{"absent*"}, Notice: func(err error) { errors.As(err, &loss) }}.withDefaults()
-			if err != nil {
-				t.Fatal(err)
-			}
-			s, err := open(o, nil, (&listTransport{number: 1}).make)
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer s.Close()
+			o := Options{Patterns: []string{"absent*"}, Notice: func(err error) { errors.As(err, &loss) }}
+			s := openStill(t, o, (&listTransport{number: 1}).make)
 			s.loss.close()
 			w := newLossWatch(s)
-			come := func(name string) {
-				t.Helper()
-				hooks := []hook{&seat{names: []string{name}}}
-				numbers, err := s.roster.reserve(hooks)
-				if err == nil {
-					_, err = s.roster.add(hooks, numbers, 1, s.sampler.counted, noEnd)
-				}
-				if err != nil || numbers[0] != 0 {
-					t.Fatalf("numbers %d: %v", numbers, err)
-				}
-			}
-			come("gone")
-			perCPU, err := s.sampler.perCPU(0)
-			if err != nil {
-				t.Fatal(err)
-			}
-			perCPU[0].Seen, perCPU[0].Lost = 10, 10
-			if err := s.sampler.maps[samplerMapAccounts].Put(uint32(0), perCPU); err != nil {
-				t.Fatal(err)
-			}
+			s.sampler.comeFirst(t, "gone")
+			s.sampler.countFirst(t, samplerAccount{Seen: 10, Lost: 10})
 			w.look(false)
-			s.roster.leave([]int{0})
-			if retired, err := s.roster.retire(0, 0, s.sampler.counted); !retired || err != nil {
-				t.Fatal(err)
-			}
-			s.roster.free([]int{0})
+			s.sampler.goFirst(t)
 			for _, name := range next {
-				come(name)
+				s.sampler.comeFirst(t, name)
 			}
 			if over := w.look(false); !over || loss == nil {
 				t.Fatal("the loss is not told")

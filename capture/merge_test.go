@@ -6,8 +6,6 @@ import (
 	"slices"
 	"testing"
 	"time"
-
-	"github.com/google/go-cmp/cmp"
 )
 
 // stamps takes all records that are ready, so many at a time at most, and returns their stamps.
@@ -23,6 +21,7 @@ func (m *merge) stamps(most int) (all []uint64) {
 
 // The records of many rings come out in the order of their stamps, and none is missing.
 func TestMerge(t *testing.T) {
+	t.Parallel()
 	random := rand.New(rand.NewPCG(3, 4))
 	m := merge{}
 	var want []uint64
@@ -41,13 +40,12 @@ func TestMerge(t *testing.T) {
 	m.horizon = math.MaxUint64
 	m.gather()
 	got := m.stamps(groupSize)
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Error(diff)
-	}
+	same(t, want, got)
 }
 
 // Only what is older than the horizon is ready, also when a ring that was empty gets older records.
 func TestMergeHorizon(t *testing.T) {
+	t.Parallel()
 	early, onEarly := newFakePerf(4096)
 	late, onLate := newFakePerf(4096)
 	m := merge{cursors: []*cursor{onEarly, onLate}, horizon: 15}
@@ -65,15 +63,14 @@ func TestMergeHorizon(t *testing.T) {
 	take()
 	m.horizon = 25
 	take()
-	if diff := cmp.Diff([]uint64{10, 20}, got); diff != "" {
-		t.Error(diff)
-	}
+	same(t, []uint64{10, 20}, got)
 }
 
 // While a program is held up between the stamp of a record and its place in a ring, what other CPUs
 // have sent since then waits, so that all stamps stay as they are. It waits neither for longer than
 // holdTime nor until a ring is full.
 func TestMergeHeld(t *testing.T) {
+	t.Parallel()
 	packet := packetOf(60, 0)
 	const ms = uint64(time.Millisecond)
 	for _, test := range []struct {
@@ -115,6 +112,7 @@ func TestMergeHeld(t *testing.T) {
 
 // The rings of perf beside shared ones, whose records these show, hold nothing back.
 func TestMergePrompt(t *testing.T) {
+	t.Parallel()
 	_, onShared := newFakeProgram(4096)
 	_, onPerf := newFakePerf(4096)
 	m := merge{cursors: []*cursor{onShared, onPerf}}
@@ -130,6 +128,7 @@ func TestMergePrompt(t *testing.T) {
 
 // A damaged record is rejected once, and what follows is not held up.
 func TestMergeRejects(t *testing.T) {
+	t.Parallel()
 	k, c := newFakePerf(4096)
 	packet := packetOf(60, 1)
 	bad := sampleOf(packet, 1)
@@ -142,7 +141,5 @@ func TestMergeRejects(t *testing.T) {
 	if n := r.take(packets); n != 1 || packets[0].Time != 2 || r.merge.isReady() {
 		t.Errorf("%d packets, the first %+v", n, packets[0].Facts)
 	}
-	if diff := cmp.Diff(Accounts{{Captured: 1, Bytes: 60}, {Invalid: 1}}, r.ledger.counts); diff != "" {
-		t.Error(diff)
-	}
+	same(t, Accounts{{Captured: 1, Bytes: 60}, {Invalid: 1}}, r.ledger.counts)
 }

@@ -6,14 +6,13 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/xdpcap/xdpcap/internal/machine"
 )
 
 // The rings, with what each takes besides its records, take at most a quarter of the available
 // memory. Those that nobody has asked for are made smaller. Those that somebody has are refused.
 func TestFitBuffer(t *testing.T) {
+	t.Parallel()
 	perfPage := os.Getpagesize()
 	for _, test := range []struct {
 		name      string
@@ -48,21 +47,18 @@ func TestFitBuffer(t *testing.T) {
 				}
 				return
 			}
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			if o.Buffer != test.want {
 				t.Errorf("rings of %d bytes, want %d", o.Buffer, test.want)
 			}
-			if diff := cmp.Diff(test.notice, notice); diff != "" {
-				t.Errorf("the notice: %s", diff)
-			}
+			same(t, test.notice, notice, "the notice")
 		})
 	}
 }
 
 // What comes after the records of a shared ring counts, too: as much as a record can have.
 func TestSharedMemory(t *testing.T) {
+	t.Parallel()
 	for _, size := range []int{MinBuffer, DefaultBuffer} {
 		if got, least := sharedMemory(size), size+maxRingRecord; got < least || got%os.Getpagesize() != 0 {
 			t.Errorf("a ring of %d bytes takes %d, want %d or more, in whole pages", size, got, least)
@@ -76,6 +72,7 @@ func TestSharedMemory(t *testing.T) {
 
 // Run times are measured at exits alone, and no longer than a record has room for.
 func TestSlowerThanOptions(t *testing.T) {
+	t.Parallel()
 	const no, needsExit, ok = "another error", "ErrNeedsExit", "no error"
 	for _, test := range []struct {
 		name string

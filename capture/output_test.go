@@ -6,8 +6,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/xdpcap/xdpcap/internal/testnet"
 )
 
@@ -19,6 +17,7 @@ func describeTwo() Description {
 }
 
 func TestComment(t *testing.T) {
+	t.Parallel()
 	d := describeTwo()
 	d.Options.Sample = 100
 	d.Options.Sink = true
@@ -34,14 +33,10 @@ every packet was dropped after sampling
 snapshot length: 131070
 transport: perf, 8 MiB for each CPU
 command line: xdpcap -i a -i b`
-	if diff := cmp.Diff(want, d.comment("xdpcap -i a -i b")); diff != "" {
-		t.Error(diff)
-	}
+	same(t, want, d.comment("xdpcap -i a -i b"))
 	d.Options.HeadersOnly, d.Options.Payload = true, 64
 	want = strings.Replace(want, "131070\n", "131070\npackets were cut in the kernel, 64 bytes after the end of their headers\n", 1)
-	if diff := cmp.Diff(want, d.comment("xdpcap -i a -i b")); diff != "" {
-		t.Error(diff)
-	}
+	same(t, want, d.comment("xdpcap -i a -i b"))
 }
 
 // A loop is a reader of a ring in memory, out of which the same packets come again and again.
@@ -75,13 +70,13 @@ func (l *loop) next(tb testing.TB) []Packet {
 		l.merge.gather()
 	}
 	n, err := l.read(l.packets)
-	if err != nil {
-		tb.Fatal(err)
-	}
+	must(tb, err)
 	return l.packets[:n]
 }
 
 // To read a packet and to encode it allocates nothing.
+//
+// It is not parallel, because testing.AllocsPerRun counts those of the whole process.
 func TestNoAllocations(t *testing.T) {
 	testnet.SkipEmulated(t)
 	l, d := newLoop(60), describeTwo()
@@ -101,6 +96,7 @@ func TestNoAllocations(t *testing.T) {
 
 // A wrapped input still watches how its outputs keep up.
 func TestWrappedInputIsRegulated(t *testing.T) {
+	t.Parallel()
 	in := &watchedInput{ended: io.EOF}
 	if _, err := Run(t.Context(), wrappedInput{wrappedInput{in}}); err != nil || in.watched != 1 || in.unwatched != 1 {
 		t.Errorf("watched %d times, and no longer %d times: %v", in.watched, in.unwatched, err)
@@ -131,6 +127,7 @@ func (w *watchedInput) Close() error                       { return nil }
 // A file says which interfaces are captured as they come, and an anonymized one does not: their
 // names may have an address.
 func TestPatternsInComment(t *testing.T) {
+	t.Parallel()
 	d := Description{Options: Options{Patterns: []string{"veth*"}, Except: []string{"enx0a1b2c3d4e5f"}}}
 	if got := d.comment(""); !strings.Contains(got, "interfaces as they come and go: veth* except enx0a1b2c3d4e5f") {
 		t.Error(got)

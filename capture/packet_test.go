@@ -46,6 +46,7 @@ func changedFacts(t *testing.T, check func(name string, one, other Facts)) {
 
 // A field of Facts that is added stands in pcapng, too, and what is read of a file tells of it.
 func TestFactsInFiles(t *testing.T) {
+	t.Parallel()
 	decoded := func(f Facts) string {
 		d := describeTwo()
 		for i := range d.Sources {
@@ -57,17 +58,13 @@ func TestFactsInFiles(t *testing.T) {
 		e := NewEncoder(&d, EncoderOptions{})
 		written := e.Append(e.Header(nil), &Packet{Facts: &f, Data: packetOf(60, 1)})
 		r, err := capfile.New(bytes.NewReader(written), "test", capfile.Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		for {
 			b, err := r.Next()
 			if err == io.EOF {
 				t.Fatal("the file has no packet")
 			}
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			if b.Kind == capfile.Packet {
 				p := b.Packet
 				p.Data = nil

@@ -7,8 +7,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/xdpcap/xdpcap/capture/internal/laps"
 	"github.com/xdpcap/xdpcap/internal/testnet"
 )
@@ -104,6 +102,7 @@ func (o *batchOutput) WriteDirect(take func(*Encoder, *Batch) int) error {
 // What an output takes right out of the rings is, to the byte, what it gets by groups, and so are
 // the accounts: whatever is in the rings, and wherever the capture ends.
 func TestDirect(t *testing.T) {
+	t.Parallel()
 	taken, seeds := 0, testnet.Volume(60)
 	for seed := range seeds {
 		limit := map[bool]uint64{true: 300, false: 0}[seed%5 == 0]
@@ -129,12 +128,8 @@ func TestDirect(t *testing.T) {
 		if !bytes.Equal(outputs[0].blocks, outputs[1].blocks) {
 			t.Errorf("seed %d: the blocks differ, of %d and %d bytes", seed, len(outputs[0].blocks), len(outputs[1].blocks))
 		}
-		if diff := cmp.Diff(outputs[1].ends, outputs[0].ends); diff != "" {
-			t.Errorf("seed %d: %s", seed, diff)
-		}
-		if diff := cmp.Diff(counts[1], counts[0]); diff != "" {
-			t.Errorf("seed %d: %s", seed, diff)
-		}
+		same(t, outputs[1].ends, outputs[0].ends, "seed %d", seed)
+		same(t, counts[1], counts[0], "seed %d", seed)
 	}
 	if taken*60 < 5_000*int(seeds) {
 		t.Errorf("%d packets were taken directly", taken)
@@ -144,6 +139,7 @@ func TestDirect(t *testing.T) {
 // While packets are taken right out of the rings the goroutine reads, and before that it writes. So
 // the output is not blamed for a reader that is too slow.
 func TestDirectIsReading(t *testing.T) {
+	t.Parallel()
 	const wrote = 10 * time.Millisecond
 	r, out := mixedRings(1, 1, 0), newBatchOutput()
 	r.merge.gather()
@@ -160,6 +156,7 @@ func TestDirectIsReading(t *testing.T) {
 
 // Only the only output of a session takes packets right out of the rings.
 func TestDirectly(t *testing.T) {
+	t.Parallel()
 	out := newBatchOutput()
 	for i, test := range []struct {
 		from    Input

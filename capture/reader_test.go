@@ -15,7 +15,7 @@ type filledRings struct {
 	rings   []*sharedRing
 	full    [][]byte // what was in them, as the reader changes it
 	head    uint64
-	packets int
+	Packets int // in all full rings
 }
 
 func fillRings(rings, size, packet int) *filledRings {
@@ -36,14 +36,14 @@ func fillRings(rings, size, packet int) *filledRings {
 	}
 	data := packetOf(packet, 1)
 	for {
-		s := sampleOf(data, uint64(1000+10*f.packets))
-		s.ID = uint64(f.packets%rings)<<samplerLimitID_CPU_SHIFT | uint64(f.packets)
-		if !programs[f.packets%rings].sample(s, data) {
+		s := sampleOf(data, uint64(1000+10*f.Packets))
+		s.ID = uint64(f.Packets%rings)<<samplerLimitID_CPU_SHIFT | uint64(f.Packets)
+		if !programs[f.Packets%rings].sample(s, data) {
 			break
 		}
-		f.packets++
+		f.Packets++
 	}
-	f.packets -= f.packets % rings
+	f.Packets -= f.Packets % rings
 	f.head = programs[rings-1].shared.Head
 	for _, k := range programs {
 		f.full = append(f.full, bytes.Clone(k.data))
@@ -51,34 +51,28 @@ func fillRings(rings, size, packet int) *filledRings {
 	return f
 }
 
-// refill puts everything into the rings again.
-func (f *filledRings) refill() {
+// Refill puts everything into the rings again.
+func (f *filledRings) Refill() {
 	for i, r := range f.rings {
 		copy(r.data, f.full[i])
 		r.shared.Tail, r.shared.Head = 0, f.head
 		r.limit, r.end, r.tail, r.head = 0, 0, 0, 0
 	}
 	f.clock = clock.Stamper{Wall: f.clock.Wall}
+	f.merge.gather()
 }
 
-// drain writes all that is in the rings, and returns how many packets there were.
-func (f *filledRings) drain(tb testing.TB, w DirectOutput, direct bool) (n int) {
+// Drain writes all that is in the rings, and returns how many packets there were.
+func (f *filledRings) Drain(tb testing.TB, w DirectOutput) (n int) {
 	packets := make([]Packet, groupSize)
 	for f.merge.isReady() {
-		if direct {
-			err := w.WriteDirect(func(e *Encoder, into *Batch) int {
-				got := f.writePlain(e, into)
-				n += got
-				return got
-			})
-			if err != nil {
-				tb.Fatal(err)
-			}
-		}
+		must(tb, w.WriteDirect(func(e *Encoder, into *Batch) int {
+			got := f.writePlain(e, into)
+			n += got
+			return got
+		}))
 		got := f.take(packets)
-		if err := w.Write(packets[:got]); err != nil {
-			tb.Fatal(err)
-		}
+		must(tb, w.Write(packets[:got]))
 		n += got
 	}
 	return n

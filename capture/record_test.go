@@ -44,20 +44,15 @@ func taggedOf(packet []byte, ns uint64) Facts {
 
 // Facts are struct facts of the programs: each field has the same name, place and size.
 func TestFactsLayout(t *testing.T) {
+	t.Parallel()
 	spec, err := loadSampler()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	var inC *btf.Struct
-	if err := spec.Types.TypeByName("facts", &inC); err != nil {
-		t.Fatal(err)
-	}
+	must(t, spec.Types.TypeByName("facts", &inC))
 	var want, got []string
 	for _, m := range inC.Members {
 		size, err := btf.Sizeof(m.Type)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		want = append(want, fmt.Sprintf("%s: %d bytes at %d", strings.ReplaceAll(m.Name, "_", ""), size, m.Offset.Bytes()))
 	}
 	inGo := reflect.TypeFor[Facts]()
@@ -71,6 +66,7 @@ func TestFactsLayout(t *testing.T) {
 
 // A tag beside the packet comes back to its place, and no more than the snapshot length is kept.
 func TestRestoreTag(t *testing.T) {
+	t.Parallel()
 	whole := packetOf(60, 1)
 	tagged := append(append([]byte(nil), whole[:12]...), 0x88, 0xa8, 0x20, 0x05)
 	tagged = append(tagged, whole[12:]...)
@@ -99,6 +95,7 @@ func TestRestoreTag(t *testing.T) {
 
 // What is in perf's rings is changed in copies, and the packets of a group stay apart.
 func TestPerfRingUnchanged(t *testing.T) {
+	t.Parallel()
 	k, c := newFakePerf(1 << 17)
 	packet := packetOf(60, 1)
 	for range groupSize {
@@ -128,6 +125,7 @@ func TestPerfRingUnchanged(t *testing.T) {
 // A damaged record whose losses are less than those before it changes nothing: the next one counts
 // from the most that there were.
 func TestLosses(t *testing.T) {
+	t.Parallel()
 	l := losses{slots: 2}
 	var got []uint64
 	for _, lost := range []uint64{0, 5, 5, 3, 7} {
@@ -138,9 +136,7 @@ func TestLosses(t *testing.T) {
 	} {
 		got = append(got, l.since(&other))
 	}
-	if diff := cmp.Diff([]uint64{0, 5, 0, 0, 2, 4, 6, 1}, got); diff != "" {
-		t.Error(diff)
-	}
+	same(t, []uint64{0, 5, 0, 0, 2, 4, 6, 1}, got)
 }
 
 // The decoder takes exactly what the program can have sent.

@@ -52,6 +52,7 @@ func (c slotCounters) add(slot int, seen, sent uint64) {
 // A slot is given to another source when all records of the former one were read. Each source has
 // what was counted in its time.
 func TestRoster(t *testing.T) {
+	t.Parallel()
 	r := newRoster(&Options{Patterns: []string{"*"}, Hooks: []Hook{Entry, Exit}}, nil)
 	counts := make(slotCounters)
 	come := func(want int, hooks ...hook) (numbers, sources []int) {
@@ -61,15 +62,11 @@ func TestRoster(t *testing.T) {
 			t.Fatalf("%d hooks have the numbers %d (%v), want %d and so on", len(hooks), numbers, err, want)
 		}
 		sources, err = r.add(hooks, numbers, 1, counts.read, noEnd)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		return numbers, sources
 	}
 	first, sources := come(0, &seat{names: []string{"a", "a2"}}, &seat{names: []string{"a3"}})
-	if diff := cmp.Diff([]int{0, 1, 2}, sources); diff != "" {
-		t.Error(diff)
-	}
+	same(t, []int{0, 1, 2}, sources)
 	come(2, &seat{names: []string{"b"}})
 	for slot, want := range []int{0, 1, 2, -1, 3, -1} {
 		if got, ok := r.tenant(slot); ok != (want >= 0) || got != want {
@@ -93,9 +90,7 @@ func TestRoster(t *testing.T) {
 	if retired, _ := r.retire(0, 7, counts.read); !retired {
 		t.Error("source 0 is not retired when all its records were read")
 	}
-	if diff := cmp.Diff([]int{1, 2, 0}, r.leftSince(0)); diff != "" {
-		t.Error(diff)
-	}
+	same(t, []int{1, 2, 0}, r.leftSince(0))
 	if diff := cmp.Diff([]int{0}, r.leftSince(2)); diff != "" || len(r.leftSince(3)) > 0 {
 		t.Error(diff)
 	}
@@ -104,16 +99,12 @@ func TestRoster(t *testing.T) {
 	counts.add(0, 100, 100)
 	counts.add(4, 3, 0)
 	all, err := r.accounts(counts.read)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	var got []string
 	for i, a := range all {
 		got = append(got, fmt.Sprintf("%s %d %d", r.source(i).Name, a.Seen, a.sent))
 	}
-	if diff := cmp.Diff([]string{"a 10 7", "a2 5 5", "a3 0 0", "b 3 0", "c 100 100"}, got); diff != "" {
-		t.Errorf("seen and sent (-want +got):\n%s", diff)
-	}
+	same(t, []string{"a 10 7", "a2 5 5", "a3 0 0", "b 3 0", "c 100 100"}, got, "seen and sent")
 	if source, ok := r.tenant(0); !ok || source != 4 || r.used() != 5 {
 		t.Errorf("slot 0 is of source %d, %d slots were used", source, r.used())
 	}
@@ -122,6 +113,7 @@ func TestRoster(t *testing.T) {
 // An interface to which no program could be attached becomes no source. If at least one was
 // attached before another failed, it is a source that has gone.
 func TestRosterFailures(t *testing.T) {
+	t.Parallel()
 	r := newRoster(&Options{Patterns: []string{"*"}}, nil)
 	counts := make(slotCounters)
 	refused := errors.New("refused")
@@ -156,6 +148,7 @@ func TestRosterFailures(t *testing.T) {
 // An interface comes with all its hooks or with none. The index of its last source has 16 bits, and
 // each hook has a slot of its own.
 func TestRosterFull(t *testing.T) {
+	t.Parallel()
 	for _, test := range []struct {
 		name        string
 		have, taken int // sources that have come, and hooks that are attached
@@ -201,14 +194,13 @@ func TestRosterFull(t *testing.T) {
 // Attaching to an interface that comes takes some 10 ms. Meanwhile a reader waits only if it meets
 // a record of that interface.
 func TestRosterWhileAttaching(t *testing.T) {
+	t.Parallel()
 	r := newRoster(&Options{Patterns: []string{"*"}}, nil)
 	counts := make(slotCounters)
 	begun, goOn, found := make(chan struct{}), make(chan struct{}), make(chan int)
 	hooks := []hook{&seat{names: []string{"a"}, attaching: func() { close(begun); <-goOn }}}
 	numbers, err := r.reserve(hooks)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	added := make(chan error)
 	go func() {
 		_, err := r.add(hooks, numbers, 1, counts.read, noEnd)
@@ -244,35 +236,51 @@ func TestRosterWhileAttaching(t *testing.T) {
 	}
 }
 
+// comeFirst makes a source of this name come, which has slot 0.
+func (k *sampler) comeFirst(t *testing.T, name string) {
+	t.Helper()
+	hooks := []hook{&seat{names: []string{name}}}
+	numbers, err := k.roster.reserve(hooks)
+	must(t, err)
+	if numbers[0] != 0 {
+		t.Fatalf("numbers %d", numbers)
+	}
+	must(t, k.prepareSlots(0))
+	_, err = k.roster.add(hooks, numbers, 1, k.counted, noEnd)
+	must(t, err)
+}
+
+// countFirst sets what the program in slot 0 has counted on the first CPU.
+func (k *sampler) countFirst(t *testing.T, a samplerAccount) {
+	t.Helper()
+	perCPU, err := k.perCPU(0)
+	must(t, err)
+	perCPU[0] = a
+	must(t, k.maps[samplerMapAccounts].Put(uint32(0), perCPU))
+}
+
+// goFirst makes the source in slot 0 go.
+func (k *sampler) goFirst(t *testing.T) {
+	t.Helper()
+	k.roster.leave([]int{0})
+	if retired, err := k.roster.retire(0, 0, k.counted); !retired || err != nil {
+		t.Fatal(err)
+	}
+	k.roster.free([]int{0})
+}
+
 // Where a source has the slot of one that has gone, its first packet does not come after losses of
 // that one, and no packet has the id of one of its packets.
 func TestSlotReused(t *testing.T) {
+	t.Parallel()
 	testnet.RequireRoot(t)
 	o, err := Options{Patterns: []string{"*"}}.withDefaults()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	r := newRoster(&o, nil)
 	k, err := newSampler(&o, r, o.Transport.kind().open(&o))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer k.close()
 	reader := reader{roster: r, ledger: newLedger(0, 0), lost: losses{slots: maxComing}, follows: true}
-	come := func() {
-		t.Helper()
-		hooks := []hook{&seat{names: []string{"a"}}}
-		numbers, err := r.reserve(hooks)
-		if err == nil {
-			err = k.prepareSlots(numbers[0])
-		}
-		if err == nil {
-			_, err = r.add(hooks, numbers, 1, k.counted, noEnd)
-		}
-		if err != nil || numbers[0] != 0 {
-			t.Fatalf("numbers %d: %v", numbers, err)
-		}
-	}
 	since := func(cpu, dropped uint64) uint64 {
 		t.Helper()
 		f := Facts{ID: cpu << samplerLimitID_CPU_SHIFT, Dropped: dropped}
@@ -281,33 +289,20 @@ func TestSlotReused(t *testing.T) {
 		}
 		return reader.lost.since(&f)
 	}
-	come()
+	k.comeFirst(t, "a")
 	if lost := since(0, 3); lost != 3 {
 		t.Errorf("%d lost before the first packet, want 3", lost)
 	}
-	var accounts []samplerAccount
-	if err := k.maps[samplerMapAccounts].Lookup(uint32(0), &accounts); err != nil {
-		t.Fatal(err)
-	}
-	accounts[0].Seen, accounts[0].Lost = 12, 10
-	if err := k.maps[samplerMapAccounts].Put(uint32(0), accounts); err != nil {
-		t.Fatal(err)
-	}
-	r.leave([]int{0})
-	if retired, err := r.retire(0, 0, k.counted); !retired || err != nil {
-		t.Fatal(err)
-	}
-	r.free([]int{0})
-	come()
+	k.countFirst(t, samplerAccount{Seen: 12, Lost: 10})
+	k.goFirst(t)
+	k.comeFirst(t, "a")
 	for i, want := range []uint64{0, 2} {
 		if lost := since(0, 10+2*uint64(i)); lost != want {
 			t.Errorf("%d lost before packet %d of the next source, want %d", lost, i, want)
 		}
 	}
 	var passages []samplerPassage
-	if err := k.maps[samplerMapPassages].Lookup(uint32(0), &passages); err != nil {
-		t.Fatal(err)
-	}
+	must(t, k.maps[samplerMapPassages].Lookup(uint32(0), &passages))
 	if n := passages[0].Packets; n != 12 {
 		t.Errorf("the ids of a traced program begin after %d, want 12", n)
 	}
@@ -316,11 +311,10 @@ func TestSlotReused(t *testing.T) {
 // Only one goroutine at a time gives a notice, also while programs are loaded for an interface that
 // has come.
 func TestNoticesInTurn(t *testing.T) {
+	t.Parallel()
 	testnet.RequireRoot(t)
 	ns, err := testnet.NewNamespace()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer ns.Close()
 	var inside atomic.Int32
 	o := Options{Patterns: []string{"none*"}, Notice: func(error) {
@@ -330,15 +324,7 @@ func TestNoticesInTurn(t *testing.T) {
 		time.Sleep(time.Millisecond)
 		inside.Add(-1)
 	}}
-	var s *Session
-	err = ns.Do(func() error {
-		s, err = Open(o)
-		return err
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer s.Close()
+	s := openAt(t, ns, o)
 	var all sync.WaitGroup
 	d := s.Description()
 	for _, notice := range []func(error){s.notice, s.sampler.options.notice, d.Notice} {

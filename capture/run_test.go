@@ -10,14 +10,12 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	"github.com/gopacket/gopacket/pcapgo"
 	"golang.org/x/sys/unix"
 
 	"github.com/xdpcap/xdpcap/capture"
 	"github.com/xdpcap/xdpcap/capture/file"
 	"github.com/xdpcap/xdpcap/internal/testnet"
-	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
 // An outputLog is an output that takes a number of packets and then fails. It notes how it is
@@ -81,6 +79,7 @@ func (o *outputLog) End(final capture.Accounts) (capture.Accounts, error) {
 
 // Run flushes when there is nothing to read, and ends every output with the final accounts.
 func TestRun(t *testing.T) {
+	t.Parallel()
 	pair, sender := newPair(t)
 	s := open(t, pair, capture.Options{})
 	sendSeen(t, sender, s, 10)
@@ -101,12 +100,8 @@ func TestRun(t *testing.T) {
 		t.Errorf("the calls: %v", out.calls)
 	}
 	want := capture.Accounts{{Seen: 10, Captured: 10, Bytes: 640}}
-	if diff := cmp.Diff([]capture.Accounts{want, want}, accounts); diff != "" {
-		t.Errorf("the outputs' accounts: %s", diff)
-	}
-	if diff := cmp.Diff(want, out.accounts); diff != "" {
-		t.Errorf("the final accounts: %s", diff)
-	}
+	same(t, []capture.Accounts{want, want}, accounts, "the outputs' accounts")
+	same(t, want, out.accounts, "the final accounts")
 	checkAccount(t, s, want[0])
 	if _, err := s.Run(t.Context()); !errors.Is(err, os.ErrClosed) {
 		t.Errorf("Run after Run: %v", err)
@@ -116,6 +111,7 @@ func TestRun(t *testing.T) {
 // An output that fails ends the session. End is called on every output, and each has an exact
 // account of its own.
 func TestRunOutputFails(t *testing.T) {
+	t.Parallel()
 	pair, sender := newPair(t)
 	s := open(t, pair, capture.Options{})
 	sendSeen(t, sender, s, 10)
@@ -128,9 +124,7 @@ func TestRunOutputFails(t *testing.T) {
 		{{Seen: 10, Captured: 10, Bytes: 640}},
 		{{Seen: 10, Lost: 7, Captured: 3, Bytes: 640}},
 	}
-	if diff := cmp.Diff(want, accounts); diff != "" {
-		t.Error(diff)
-	}
+	same(t, want, accounts)
 	for name, out := range map[string]*outputLog{"whole": whole, "failing": failing} {
 		if last := out.calls[len(out.calls)-1]; last != "end" {
 			t.Errorf("the last call of the %s output is %s", name, last)
@@ -141,6 +135,7 @@ func TestRunOutputFails(t *testing.T) {
 // An output that cannot begin ends the session. Only the outputs that were begun are ended; the
 // others have lost everything.
 func TestRunOutputRefuses(t *testing.T) {
+	t.Parallel()
 	pair, sender := newPair(t)
 	s := open(t, pair, capture.Options{})
 	sendSeen(t, sender, s, 10)
@@ -150,16 +145,13 @@ func TestRunOutputRefuses(t *testing.T) {
 		t.Errorf("the error is %v", err)
 	}
 	lost := capture.Accounts{{Seen: 10, Lost: 10, NotTaken: 10}}
-	if diff := cmp.Diff(lost, accounts[2]); diff != "" {
-		t.Errorf("the account of the output that was not begun: %s", diff)
-	}
-	if diff := cmp.Diff([]string{"begin", "end"}, first.calls); diff != "" {
-		t.Errorf("the calls of the first output: %s", diff)
-	}
+	same(t, lost, accounts[2], "the account of the output that was not begun")
+	same(t, []string{"begin", "end"}, first.calls, "the calls of the first output")
 }
 
 // The package's example prints the account of what is in the file, also when the disk is full.
 func TestExampleOnFullDisk(t *testing.T) {
+	t.Parallel()
 	pair, sender := newPair(t)
 	dir := t.TempDir()
 	testnet.MustMount(t, "tmpfs", dir, 0, "size=64k")
@@ -177,7 +169,6 @@ func TestExampleOnFullDisk(t *testing.T) {
 		})
 		results <- r
 	}()
-	waitAttached(t, pair)
 	// The device refuses a frame while its queue is full, and while the program is detached.
 	var r result
 	for ended := false; !ended; {
@@ -195,10 +186,8 @@ func TestExampleOnFullDisk(t *testing.T) {
 		t.Errorf("the error is %v", r.err)
 	}
 	file, err := os.ReadFile(name)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if n := countPackets(t, file); n != r.account.Captured || n == 0 {
+	must(t, err)
+	if n := uint64(len(stampsIn(t, file))); n != r.account.Captured || n == 0 {
 		t.Errorf("%d packets are in the file, the account is %+v", n, r.account)
 	}
 	a := r.account
@@ -207,34 +196,17 @@ func TestExampleOnFullDisk(t *testing.T) {
 	}
 }
 
-// waitAttached waits until an XDP program is attached to the receiving interface.
-func waitAttached(t *testing.T, pair *testnet.Pair) {
-	t.Helper()
-	testnet.WaitFor(t, "a program to be attached", func() bool {
-		var ifi xdp.Interface
-		err := pair.Rx.Do(func() (err error) {
-			ifi, err = xdp.InterfaceByName(pair.RxName)
-			return err
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
-		return len(ifi.Programs) > 0
-	})
-}
-
-func countPackets(t *testing.T, file []byte) (n uint64) {
+// stampsIn are those of the packets in a file, in ns since the Unix epoch.
+func stampsIn(t *testing.T, file []byte) (stamps []int64) {
 	t.Helper()
 	r, err := pcapgo.NewNgReader(bytes.NewReader(file), pcapgo.DefaultNgReaderOptions)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for {
-		if _, _, err := r.ReadPacketData(); err == io.EOF {
-			return n
-		} else if err != nil {
-			t.Fatalf("after %d packets: %v", n, err)
+		_, info, err := r.ReadPacketData()
+		if err == io.EOF {
+			return stamps
 		}
-		n++
+		must(t, err)
+		stamps = append(stamps, info.Timestamp.UnixNano())
 	}
 }

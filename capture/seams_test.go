@@ -1,22 +1,18 @@
 package capture
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/xdpcap/xdpcap/capture/internal/poller"
 	"github.com/xdpcap/xdpcap/internal/clock"
-	"github.com/xdpcap/xdpcap/internal/testnet"
 )
 
 // A session works with a transport, a hook and an output that only this test has, so a new kind of
 // each needs no change in the rest of the package.
 func TestSeams(t *testing.T) {
-	testnet.RequireRoot(t)
+	t.Parallel()
 	packet := packetOf(60, 1)
 	recordAt := func(ns uint64, source uint16) []byte {
 		s := sampleOf(packet, ns)
@@ -29,36 +25,18 @@ func TestSeams(t *testing.T) {
 	}
 	first := &stillHook{source: Source{Name: "first"}, account: samplerAccount{Seen: 10, Lost: 6, Sampled: 4}}
 	second := &stillHook{source: Source{Name: "second"}, account: samplerAccount{Seen: 1, Sampled: 1}}
-	o, err := Options{Interfaces: []string{"unused"}}.withDefaults()
-	if err != nil {
-		t.Fatal(err)
-	}
-	s, err := open(o, []hook{first, second}, listed(rings[0], rings[1]))
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	out := new(memory)
-	accounts, err := s.Run(ctx, out)
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := openStill(t, Options{}, listed(rings[0], rings[1]), first, second)
+	s.Stop()
+	out, account := s.run(t)
 	var ids []uint64
 	for _, p := range out.packets {
 		ids = append(ids, p.ID)
 	}
-	if diff := cmp.Diff([]uint64{10, 20, 30, 40}, ids); diff != "" {
-		t.Errorf("the packets' order: %s", diff)
-	}
+	same(t, []uint64{10, 20, 30, 40}, ids, "the packets' order")
 	want := Accounts{{Seen: 10, Lost: 6, Invalid: 1, Captured: 3, Bytes: 180}, {Seen: 1, Captured: 1, Bytes: 60}}
-	if diff := cmp.Diff([]Accounts{want}, accounts); diff != "" {
-		t.Errorf("the account: %s", diff)
-	}
+	same(t, want, account, "the account")
 	for _, h := range []*stillHook{first, second} {
-		if diff := cmp.Diff([]string{"load", "attach", "detach", "close"}, h.calls); diff != "" {
-			t.Errorf("hook %s: %s", h.source.Name, diff)
-		}
+		same(t, []string{"load", "attach", "detach", "close"}, h.calls, "hook %s", h.source.Name)
 	}
 	if name := out.description.Sources[1].Sampler.Name; name != "still" {
 		t.Errorf("the description says that %q samples", name)
@@ -73,7 +51,7 @@ func TestSeams(t *testing.T) {
 // Whatever a ring holds, each account adds up or says by how much it does not, which is a notice,
 // and no count falls below 0.
 func TestFaultyRing(t *testing.T) {
-	testnet.RequireRoot(t)
+	t.Parallel()
 	packet := packetOf(60, 1)
 	damaged := func(change func(*Facts)) []byte {
 		s := sampleOf(packet, 10)
@@ -102,42 +80,24 @@ func TestFaultyRing(t *testing.T) {
 		{"losses decrease", [2]uint64{1, 2}, [][]byte{good, other, damaged(func(s *Facts) { s.Source, s.Dropped = 1, 1 })},
 			Accounts{{Seen: 1, Captured: 1, Bytes: 60}, {Seen: 2, Captured: 2, Bytes: 120}}},
 	} {
-		t.Run(test.name, func(t *testing.T) {
+		t.Run(test.name, func(t *testing.T) { // one after the other, because a session changes records
 			var hooks []hook
 			for i, sent := range test.sent {
 				source := Source{Name: fmt.Sprint("source", i)}
 				hooks = append(hooks, &stillHook{source: source, account: samplerAccount{Seen: sent, Sampled: sent}})
 			}
-			var notices, unexplained []string
-			o, err := Options{
-				Interfaces: []string{"unused"},
-				Notice:     func(err error) { notices = append(notices, err.Error()) },
-			}.withDefaults()
-			if err != nil {
-				t.Fatal(err)
-			}
-			s, err := open(o, hooks, listed(&listRing{records: test.records}))
-			if err != nil {
-				t.Fatal(err)
-			}
+			var told, unexplained []string
+			s := openStill(t, Options{Notice: notices(&told)}, listed(&listRing{records: test.records}), hooks...)
 			s.Stop()
-			out := new(memory)
-			accounts, err := s.Run(t.Context(), out)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if diff := cmp.Diff(test.want, accounts[0]); diff != "" {
-				t.Error(diff)
-			}
+			out, account := s.run(t)
+			same(t, test.want, account)
 			for i, a := range test.want {
 				if a.Unexplained != 0 {
 					unexplained = append(unexplained, fmt.Sprintf(
 						"source%d: the account does not add up, which is a bug of xdpcap or of the kernel: %s", i, a.Equation()))
 				}
 			}
-			if diff := cmp.Diff(unexplained, notices); diff != "" {
-				t.Errorf("notices: %s", diff)
-			}
+			same(t, unexplained, told, "notices")
 			for _, p := range out.packets {
 				if p.Dropped > 2 {
 					t.Errorf("a packet with %d losses before it", p.Dropped)
@@ -150,55 +110,34 @@ func TestFaultyRing(t *testing.T) {
 // The ring of a CPU that comes online while the session runs is read, too. For one that can have no
 // ring, a notice says what becomes of its packets.
 func TestRingsLater(t *testing.T) {
-	testnet.RequireRoot(t)
+	t.Parallel()
 	packet := packetOf(60, 1)
 	now, err := clock.Monotonic()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	later := &listRing{records: [][]byte{recordOf(sampleOf(packet, uint64(now)), packet)}}
 	rings := &listTransport{calls: []listCall{{}, {[]ring{later}, errors.New("no ring for CPU 7")}}}
-	var notices []string
-	o, err := Options{
-		Interfaces: []string{"unused"},
-		Count:      1,
-		Notice:     func(err error) { notices = append(notices, err.Error()) },
-	}.withDefaults()
-	if err != nil {
-		t.Fatal(err)
-	}
-	s, err := open(o, []hook{&stillHook{account: samplerAccount{Seen: 1, Sampled: 1}}}, rings.make)
-	if err != nil {
-		t.Fatal(err)
-	}
-	accounts, err := s.Run(t.Context(), new(memory))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if want := (Account{Seen: 1, Captured: 1, Bytes: 60}); accounts[0][0] != want || !later.closed {
-		t.Errorf("the account %+v, want %+v; the ring was closed: %v", accounts[0][0], want, later.closed)
+	var told []string
+	s := openStill(t, Options{Count: 1, Notice: notices(&told)}, rings.make, hookWithOne())
+	_, account := s.run(t)
+	if want := (Account{Seen: 1, Captured: 1, Bytes: 60}); account[0] != want || !later.closed {
+		t.Errorf("the account %+v, want %+v; the ring was closed: %v", account[0], want, later.closed)
 	}
 	want := []string{"packets on a CPU that has come online are lost: no ring for CPU 7"}
-	if diff := cmp.Diff(want, notices); diff != "" {
-		t.Errorf("notices: %s", diff)
-	}
+	same(t, want, told, "notices")
 }
 
 // The ring of a CPU that has gone is read to its end and given back. The others stay.
 func TestRingsGone(t *testing.T) {
+	t.Parallel()
 	packet := packetOf(60, 1)
 	record := func(ns uint64) []byte { return recordOf(sampleOf(packet, ns), packet) }
 	gone, stays := &listRing{records: [][]byte{record(1), record(2)}}, &listRing{}
 	m := merge{horizon: 10}
 	r := &reader{transport: &listTransport{calls: []listCall{{rings: []ring{gone, stays}}}}, merge: m, poller: new(poller.Poller)}
-	if err := r.addRings(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, r.addRings())
 	gone.gone = true
 	for _, want := range []int{2, 1, 0} { // records that are left before each look at the rings
-		if err := r.addRings(); err != nil {
-			t.Fatal(err)
-		}
+		must(t, r.addRings())
 		r.merge.gather()
 		if ready := r.merge.isReady(); ready != (want > 0) || gone.closed != (want == 0) {
 			t.Fatalf("%d records are left: ready %v, closed %v", want, ready, gone.closed)
@@ -213,18 +152,10 @@ func TestRingsGone(t *testing.T) {
 // What a CPU without a ring loses says nothing about the size of the rings: before it gets its
 // first one, and after it was offline.
 func TestLossWithoutRing(t *testing.T) {
-	testnet.RequireRoot(t)
-	o, err := Options{Interfaces: []string{"unused"}}.withDefaults()
-	if err != nil {
-		t.Fatal(err)
-	}
+	t.Parallel()
 	h := &stillHook{account: samplerAccount{Seen: 10, Sampled: 10}}
 	transport := &listTransport{number: 1}
-	s, err := open(o, []hook{h}, transport.make)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer s.Close()
+	s := openStill(t, Options{}, transport.make, h)
 	s.loss.close()
 	w := newLossWatch(s)
 	for _, step := range []struct {
@@ -239,9 +170,7 @@ func TestLossWithoutRing(t *testing.T) {
 	} {
 		transport.number = step.ring
 		h.account.Lost = step.lost
-		if err := h.attach(); err != nil {
-			t.Fatal(err)
-		}
+		must(t, h.attach())
 		now, err := w.read()
 		if err != nil || now.lost != step.want {
 			t.Errorf("ring %d, %d lost: read %d, want %d; %v", step.ring, step.lost, now.lost, step.want, err)

@@ -9,25 +9,21 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/xdpcap/xdpcap/capture"
 	"github.com/xdpcap/xdpcap/internal/testnet"
+)
+
+var (
+	must = capture.Must
+	same = capture.Same
+
+	eachTransport = capture.EachTransport
 )
 
 func open(t *testing.T, pair *testnet.Pair, o capture.Options) *capture.Session {
 	t.Helper()
 	o.Interfaces = []string{pair.RxName}
-	var s *capture.Session
-	err := pair.Rx.Do(func() (err error) {
-		s, err = capture.Open(o)
-		return err
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { s.Close() })
-	return s
+	return capture.OpenAt(t, pair.Rx, o)
 }
 
 func newPair(t *testing.T) (*testnet.Pair, *testnet.Sender) {
@@ -39,9 +35,7 @@ func newPair(t *testing.T) (*testnet.Pair, *testnet.Sender) {
 func send(t *testing.T, sender *testnet.Sender, n int) {
 	t.Helper()
 	for i := range n {
-		if err := sender.Send(testnet.UDPFrame(64, uint64(i))); err != nil {
-			t.Fatal(err)
-		}
+		must(t, sender.Send(testnet.UDPFrame(64, uint64(i))))
 	}
 }
 
@@ -50,13 +44,7 @@ func send(t *testing.T, sender *testnet.Sender, n int) {
 func sendSeen(t *testing.T, sender *testnet.Sender, s *capture.Session, n int) {
 	t.Helper()
 	send(t, sender, n)
-	testnet.WaitFor(t, "the program to see the packets", func() bool {
-		accounts, err := s.Accounts()
-		if err != nil {
-			t.Fatal(err)
-		}
-		return accounts.Total().Seen >= uint64(n)
-	})
+	testnet.WaitFor(t, "the program to see the packets", func() bool { return total(t, s).Seen >= uint64(n) })
 }
 
 // reader returns a function that waits for the session's next packet; nil = there is none.
@@ -67,9 +55,7 @@ func reader(t *testing.T, s *capture.Session) func() *capture.Packet {
 	return func() *capture.Packet {
 		t.Helper()
 		p, err, ok := next()
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if !ok {
 			return nil
 		}
@@ -77,87 +63,66 @@ func reader(t *testing.T, s *capture.Session) func() *capture.Packet {
 	}
 }
 
+// total is the account of a session's sources, taken together.
+func total(t *testing.T, s *capture.Session) capture.Account {
+	t.Helper()
+	accounts, err := s.Accounts()
+	must(t, err)
+	return accounts.Total()
+}
+
 func checkAccount(t *testing.T, s *capture.Session, want capture.Account) {
 	t.Helper()
 	got, err := s.Accounts()
-	if err != nil {
-		t.Error(err)
-	}
-	if diff := cmp.Diff(capture.Accounts{want}, got); diff != "" {
-		t.Error(diff)
-	}
+	must(t, err)
+	same(t, capture.Accounts{want}, got)
 }
 
-// Stop, called by another goroutine while a loop waits for packets, loses nothing of what was
-// captured before.
-func TestStop(t *testing.T) {
-	pair, sender := newPair(t)
-	s := open(t, pair, capture.Options{})
-	sendSeen(t, sender, s, 100)
-	next := reader(t, s)
-	go s.Stop()
-	for i := range 100 {
-		p := next()
-		if p == nil {
-			t.Fatalf("the session ended at packet %d", i)
-		}
-		seq, _ := testnet.Sequence(p.Data)
-		if diff := cmp.Diff([]uint64{uint64(i), 64, 0}, []uint64{seq, uint64(p.WireLen), p.Dropped}); diff != "" {
-			t.Errorf("packet %d: number, length and losses: %s", i, diff)
-		}
-	}
-	if p := next(); p != nil {
-		t.Errorf("a packet after the end: %+v", p)
-	}
-	want := capture.Account{Seen: 100, Captured: 100, Bytes: 6400}
-	checkAccount(t, s, want)
-	for range 2 {
-		if err := s.Close(); err != nil {
-			t.Error(err)
-		}
-	}
-	for _, err := range s.Packets(t.Context()) {
-		if !errors.Is(err, os.ErrClosed) {
-			t.Errorf("packets of a closed session: %v", err)
-		}
-	}
-	checkAccount(t, s, want)
-}
-
-// After Count packets the session ends by itself, and what came on top of them is accounted for.
-func TestCount(t *testing.T) {
-	pair, sender := newPair(t)
-	s := open(t, pair, capture.Options{Count: 10})
-	sendSeen(t, sender, s, 100)
-	n := 0
-	for _, err := range s.Packets(t.Context()) {
-		if err != nil {
-			t.Fatal(err)
-		}
-		n++
-	}
-	if n != 10 {
-		t.Errorf("%d packets", n)
-	}
-	checkAccount(t, s, capture.Account{Seen: 100, NotSampled: 90, Captured: 10, Bytes: 640})
-}
-
-// A done context ends a loop over packets, after those that were on their way.
-func TestPacketsContext(t *testing.T) {
-	pair, sender := newPair(t)
-	s := open(t, pair, capture.Options{})
-	sendSeen(t, sender, s, 20)
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	n := 0
-	for _, err := range s.Packets(ctx) {
-		if err != nil {
-			t.Fatal(err)
-		}
-		n++
-	}
-	if n != 20 {
-		t.Errorf("%d packets", n)
+// A session ends when another goroutine stops it, when the context of a loop over its packets is
+// done, and after Count packets. What was captured before is not lost, and what came on top of
+// Count is accounted for.
+func TestEnds(t *testing.T) {
+	t.Parallel()
+	all := capture.Account{Seen: 100, Captured: 100, Bytes: 6400}
+	for _, test := range []struct {
+		name  string
+		count uint64
+		end   func(s *capture.Session, cancel func())
+		want  capture.Account
+	}{
+		{"stopped", 0, func(s *capture.Session, _ func()) { go s.Stop() }, all},
+		{"context done", 0, func(_ *capture.Session, cancel func()) { cancel() }, all},
+		{"count", 10, func(*capture.Session, func()) {}, capture.Account{Seen: 100, NotSampled: 90, Captured: 10, Bytes: 640}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			pair, sender := newPair(t)
+			s := open(t, pair, capture.Options{Count: test.count})
+			sendSeen(t, sender, s, 100)
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			test.end(s, cancel)
+			n := uint64(0)
+			for p, err := range s.Packets(ctx) {
+				must(t, err)
+				seq, _ := testnet.Sequence(p.Data)
+				same(t, []uint64{n, 64, 0}, []uint64{seq, uint64(p.WireLen), p.Dropped}, "packet %d: number, length and losses", n)
+				n++
+			}
+			if n != test.want.Captured {
+				t.Errorf("%d packets", n)
+			}
+			checkAccount(t, s, test.want)
+			for range 2 {
+				must(t, s.Close())
+			}
+			for _, err := range s.Packets(t.Context()) {
+				if !errors.Is(err, os.ErrClosed) {
+					t.Errorf("packets of a closed session: %v", err)
+				}
+			}
+			checkAccount(t, s, test.want)
+		})
 	}
 }
 
@@ -178,6 +143,7 @@ func untilQuick(t *testing.T, f func()) {
 
 // Immediate hands a packet over without waiting for more or for the flush.
 func TestImmediate(t *testing.T) {
+	t.Parallel()
 	eachTransport(t, func(t *testing.T, transport capture.Transport) {
 		pair, sender := newPair(t)
 		next := reader(t, open(t, pair, capture.Options{Immediate: true, Transport: transport}))
@@ -190,35 +156,32 @@ func TestImmediate(t *testing.T) {
 	})
 }
 
-// eachTransport runs a test for every kind of transport.
-func eachTransport(t *testing.T, test func(t *testing.T, transport capture.Transport)) {
-	for _, transport := range capture.Transports() {
-		t.Run(transport.String(), func(t *testing.T) { test(t, transport) })
-	}
-}
-
-// sharedTransports does the same, but the two kernels that are always emulated run the test for one
+// sharedTransports is eachTransport, but the two kernels that are always emulated run the test for one
 // kind of transport each, because there it takes seconds.
 func sharedTransports(t *testing.T, test func(t *testing.T, transport capture.Transport)) {
 	for _, transport := range capture.Transports() {
 		if testnet.Shared(int(transport)) {
-			t.Run(transport.String(), func(t *testing.T) { test(t, transport) })
+			t.Run(transport.String(), func(t *testing.T) {
+				t.Parallel()
+				test(t, transport)
+			})
 		}
 	}
 }
 
 // A ring that has woken its reader is read as soon as the order of its records is final, because it
 // may be full before long.
-func TestFilling(t *testing.T) { eachTransport(t, testFilling) }
+func TestFilling(t *testing.T) {
+	t.Parallel()
+	eachTransport(t, testFilling)
+}
 
 func testFilling(t *testing.T, transport capture.Transport) {
 	pair, sender := newPair(t)
 	next := reader(t, open(t, pair, capture.Options{Buffer: capture.MinBuffer, Transport: transport}))
 	fill := func() {
 		for n := range 40 {
-			if err := sender.Send(testnet.UDPFrame(1500, uint64(n))); err != nil {
-				t.Fatal(err)
-			}
+			must(t, sender.Send(testnet.UDPFrame(1500, uint64(n))))
 		}
 		for range 40 {
 			if next() == nil {
@@ -233,37 +196,10 @@ func testFilling(t *testing.T, transport capture.Transport) {
 	untilQuick(t, fill)
 }
 
-// While a session runs, its accounts may be asked for by anyone.
-func TestAccountsWhileRunning(t *testing.T) {
-	pair, sender := newPair(t)
-	s := open(t, pair, capture.Options{})
-	sendSeen(t, sender, s, 50)
-	next := reader(t, s)
-	for range 50 {
-		next()
-	}
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		for range 100 {
-			accounts, err := s.Accounts()
-			if err != nil {
-				t.Error(err)
-				return
-			}
-			if seen := accounts.Total().Seen; seen != 50 {
-				t.Errorf("%d seen", seen)
-				return
-			}
-		}
-	}()
-	<-done
-	s.Stop()
-}
-
 // A second session on the same interface samples the first one's program, or says why it cannot.
 // Either way the first goes on.
 func TestSecondSession(t *testing.T) {
+	t.Parallel()
 	pair, sender := newPair(t)
 	s := open(t, pair, capture.Options{})
 	err := pair.Rx.Do(func() error {

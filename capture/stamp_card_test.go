@@ -13,20 +13,17 @@ import (
 // The host's clock is read for a packet that the card has not stamped. One that the card has
 // stamped has the host's stamp of the packet before it, while the poll and the tick last.
 func TestCardStampsSpareTheClock(t *testing.T) {
+	t.Parallel()
 	p := newProgramTest(t, Options{Transport: TransportRing, Buffer: 16 << 20})
 	p.sampler.options.Stamp = AdapterUnsyncedStamp
-	if err := p.sampler.chooseStamping(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, p.sampler.chooseStamping())
 	const packets = 10_000
 	program := loadCardStamps(t, p)
 	err := thread.Quiet(0, func() error {
 		_, err := program.Run(&ebpf.RunOptions{Data: packetOf(64, 0), Repeat: packets})
 		return err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	samples, _ := p.samples()
 	if len(samples) < packets {
 		t.Fatalf("%d records of %d packets", len(samples), packets)
@@ -82,9 +79,7 @@ func loadCardStamps(t *testing.T, p *programTest) *ebpf.Program {
 			})
 		}
 	}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { loaded.close() })
 	return loaded.Program
 }

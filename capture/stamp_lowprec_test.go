@@ -21,6 +21,7 @@ import (
 // While a poll shows its stamp the order is final up to that, because more records may get it; not
 // any more when the kernel's clock has ticked since.
 func TestSharedRingPoll(t *testing.T) {
+	t.Parallel()
 	k, c := newFakeProgram(4096)
 	r := c.ring.(*sharedRing)
 	const now, poll = int64(time.Second), int64(999 * time.Millisecond)
@@ -46,10 +47,9 @@ func TestSharedRingPoll(t *testing.T) {
 
 // Stamps of ticks are final up to the last one that was over, at a time that never steps back.
 func TestTicks(t *testing.T) {
+	t.Parallel()
 	now, err := clock.Monotonic()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if got := (*ticks)(nil).before(now); got != now {
 		t.Errorf("without ticks: %d, want %d", got, now)
 	}
@@ -72,15 +72,12 @@ func TestTicks(t *testing.T) {
 // In a burst on one CPU many packets have the same stamp, by either transport, and each is younger
 // than two ticks.
 func TestLowprecProgram(t *testing.T) {
+	t.Parallel()
 	tick, err := clock.Tick()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	ticked := func() int64 {
 		last, err := clock.LastTick()
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		return last
 	}
 	for transport, stamping := range map[Transport]samplerStamping{
@@ -88,6 +85,7 @@ func TestLowprecProgram(t *testing.T) {
 		TransportPerf: samplerStampingEVERY_TICK,
 	} {
 		t.Run(transport.String(), func(t *testing.T) {
+			t.Parallel()
 			var told []error
 			p := newProgramTest(t, Options{Transport: transport, Stamp: HostLowprecStamp, Buffer: 16 << 20,
 				Notice: func(err error) { told = append(told, err) }})
@@ -96,16 +94,12 @@ func TestLowprecProgram(t *testing.T) {
 			}
 			const frames = 10_000
 			before, err := clock.Monotonic()
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			err = thread.Quiet(0, func() error {
 				_, err := p.program(0).Run(&ebpf.RunOptions{Data: packetOf(64, 0), Repeat: frames})
 				return err
 			})
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			after, _ := clock.Monotonic()
 			samples, _ := p.samples()
 			var stamps []int64
@@ -133,19 +127,16 @@ func TestLowprecProgram(t *testing.T) {
 
 // When a poll has ended, the next one has a stamp of its own, however soon it comes.
 func TestLowprecPolls(t *testing.T) {
+	t.Parallel()
 	pair := testnet.MustPair(t, testnet.PairOptions{})
 	sender := testnet.MustSender(t, pair)
 	s := openLowprec(t, pair.Rx, Options{Interfaces: []string{pair.RxName}, Immediate: true})
 	tick, err := clock.Tick()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	// The clock ticks between the two packets of some tries, and one poll takes both of others.
 	testnet.WaitFor(t, "two packets that came within one tick and have two stamps", func() bool {
 		before, err := clock.Monotonic()
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		var begun, ended int64
 		err = thread.Quiet(0, func() error {
 			begun, _ = clock.LastTick()
@@ -153,16 +144,12 @@ func TestLowprecPolls(t *testing.T) {
 			ended, _ = clock.LastTick()
 			return err
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		var stamps []int64
 		for len(stamps) < 2 {
 			var packets [2]Packet
 			n, err := s.reader.read(packets[:])
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			for _, p := range packets[:n] {
 				stamps = append(stamps, p.Time-s.reader.clock.Offset)
 			}
@@ -178,27 +165,23 @@ func TestLowprecPolls(t *testing.T) {
 }
 
 // openLowprec opens a session with the stamps of polls.
-func openLowprec(t *testing.T, ns *testnet.Namespace, o Options) (s *Session) {
+func openLowprec(t *testing.T, ns *testnet.Namespace, o Options) *Session {
 	t.Helper()
 	o.Stamp, o.Notice = HostLowprecStamp, func(err error) { t.Error(err) }
 	if o.Transport == TransportDefault {
 		o.Transport = TransportRing
 	}
-	err := ns.Do(func() (err error) {
-		s, err = Open(o)
-		return err
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { s.Close() })
-	return s
+	return openAt(t, ns, o)
 }
 
 // Two CPUs receive as fast as frames can be sent. All come out of the merge by their time, and
 // those of a CPU in their order.
 func TestLowprecOrder(t *testing.T) {
+	t.Parallel()
 	frames := testnet.Volume(200_000)
+	if testing.Short() {
+		frames = 20_000
+	}
 	for i, test := range []struct {
 		name string
 		mode Mode
@@ -260,9 +243,7 @@ func floods(t *testing.T, tap bool) (ns *testnet.Namespace, senders []func(frame
 func floodTaps(t *testing.T) (ns *testnet.Namespace, senders []func(frames uint64) error) {
 	t.Helper()
 	ns, err := testnet.NewNamespace()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { ns.Close() })
 	for cpu := range 2 {
 		tap := &netlink.Tuntap{
@@ -282,9 +263,7 @@ func floodTaps(t *testing.T) (ns *testnet.Namespace, senders []func(frames uint6
 			}
 			return netlink.LinkSetUp(tap)
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		t.Cleanup(func() { tap.Fds[0].Close() })
 		senders = append(senders, func(frames uint64) error {
 			return thread.Quiet(cpu, func() error {
@@ -334,9 +313,7 @@ func checkMerged(t *testing.T, s *Session, frames uint64) {
 		}
 	}
 	accounts, err := s.sampler.accounts()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Logf("%d packets with %d stamps on %d CPUs and sources, by XDP %v", taken, stamps, len(next), s.roster.source(0).Mode)
 	if sent := accounts[0].sent + accounts[1].sent; taken != sent || taken != accounts[0].Seen+accounts[1].Seen || taken < frames/10 {
 		t.Errorf("of %d packets %d came: %+v", frames, taken, accounts)

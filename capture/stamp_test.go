@@ -6,10 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/xdpcap/xdpcap/internal/clock"
-	"github.com/xdpcap/xdpcap/internal/testnet"
 )
 
 // A stampedHook is a stillHook at a card that stamps packets.
@@ -33,9 +30,7 @@ func fakeCard(t *testing.T, times int) *clock.Card {
 		now, err := clock.Monotonic()
 		return clock.Comparison{Card: now + ahead, Monotonic: now, Within: time.Microsecond}, err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return c
 }
 
@@ -43,11 +38,8 @@ func fakeCard(t *testing.T, times int) *clock.Card {
 // time; 0 = none. The packets' own times are so long after each other.
 func stampedSession(t *testing.T, o Options, apart time.Duration, stamps []time.Duration) (s *Session, first int64) {
 	t.Helper()
-	testnet.RequireRoot(t)
 	now, err := clock.Monotonic()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	first = now
 	ring := new(listRing)
 	packet := packetOf(60, 1)
@@ -69,19 +61,13 @@ func stampedSession(t *testing.T, o Options, apart time.Duration, stamps []time.
 	}
 	n := uint64(len(stamps))
 	h := &stampedHook{&stillHook{source: Source{Name: "eth9", Asked: []string{"timestamp"}}, account: samplerAccount{Seen: n, Sampled: n}}, own}
-	o.Interfaces = []string{"unused"}
-	if o, err = o.withDefaults(); err != nil {
-		t.Fatal(err)
-	}
-	if s, err = open(o, []hook{h}, listed(ring)); err != nil {
-		t.Fatal(err)
-	}
-	return s, first
+	return openStill(t, o, listed(ring), h), first
 }
 
 // The card's stamps are brought to the wall clock or left as they are. Those that are missing or
 // far off are the host's, and counted. The order stays that of the host's.
 func TestAdapterStamps(t *testing.T) {
+	t.Parallel()
 	const us, ms = time.Microsecond, time.Millisecond
 	stamps := []time.Duration{-5 * us, -3 * ms, 0, -2 * us, 3 * time.Second}
 	for _, test := range []struct {
@@ -96,12 +82,12 @@ func TestAdapterStamps(t *testing.T) {
 		{"unsynced", Options{Stamp: AdapterUnsyncedStamp}, []time.Duration{-5 * us, -2 * ms, 2 * ms, 3*ms - 2*us, 3*time.Second + 4*ms}, 1},
 	} {
 		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
 			s, first := stampedSession(t, test.options, ms, stamps)
 			s.Stop()
-			out := new(memory)
-			accounts, err := s.Run(t.Context(), out)
-			if err != nil || len(out.packets) == 0 {
-				t.Fatalf("%d packets, %v", len(out.packets), err)
+			out, account := s.run(t)
+			if len(out.packets) == 0 {
+				t.Fatal("no packets")
 			}
 			// The session compares the clocks again and again, with results that differ by some ns.
 			offset := out.packets[0].Time - first
@@ -122,27 +108,21 @@ func TestAdapterStamps(t *testing.T) {
 					t.Errorf("packet %d: its own time is %d", i, own)
 				}
 			}
-			if diff := cmp.Diff(test.want, got); diff != "" {
-				t.Error(diff)
-			}
+			same(t, test.want, got)
 			want := Accounts{{Seen: 5, Captured: 5, Bytes: 300, Unstamped: test.unstamped}}
-			if diff := cmp.Diff(want, accounts[0]); diff != "" {
-				t.Error(diff)
-			}
+			same(t, want, account)
 		})
 	}
 }
 
 // What a clock says is told, and a clock that cannot be compared any more is a notice, once.
 func TestCardClocks(t *testing.T) {
-	var notices []string
-	s, _ := stampedSession(t, Options{Stamp: AdapterStamp, Notice: func(err error) { notices = append(notices, err.Error()) }}, 0, nil)
-	defer s.Close()
+	t.Parallel()
+	var told []string
+	s, _ := stampedSession(t, Options{Stamp: AdapterStamp, Notice: notices(&told)}, 0, nil)
 	clocks := s.CardClocks()
 	offset, _, err := clock.Offset()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if wrong := (clocks[0].Ahead - time.Duration(ahead-offset)).Abs(); clocks[0].Name != "/dev/ptp9" || wrong > time.Millisecond {
 		t.Errorf("%+v", clocks[0])
 	}
@@ -160,7 +140,5 @@ func TestCardClocks(t *testing.T) {
 		s.measureClocks()
 	}
 	want := []string{"the card's clock cannot be compared again, and its stamps use the last comparison: compare /dev/ptp9 with the system's clock: asleep"}
-	if diff := cmp.Diff(want, notices); diff != "" {
-		t.Error(diff)
-	}
+	same(t, want, told)
 }

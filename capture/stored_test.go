@@ -5,8 +5,6 @@ import (
 	"net/netip"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/xdpcap/xdpcap/internal/pcapng"
 )
 
@@ -27,6 +25,7 @@ func (c storedComments) Comments() []string { return c }
 // Methods and an Encoder take from an Input of any module what its files have of a packet, and
 // nothing else.
 func TestStored(t *testing.T) {
+	t.Parallel()
 	d := Description{Sources: []Source{ParseLabel("eth0:prog@fexit")}, Files: storedFiles{}}
 	d.Sources[0].File = "a.pcapng"
 	e := NewEncoder(&d, EncoderOptions{Application: "me"})
@@ -57,34 +56,31 @@ func TestStored(t *testing.T) {
 			t.Errorf("%+v: direction %v, %v", test.stored, direction, known)
 		}
 		block, err := pcapng.ParseBlock(e.Append(nil, &p), false)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		var got pcapng.Packet
-		if err := pcapng.ParsePacket(block, 0, &got); err != nil {
-			t.Fatal(err)
-		}
+		must(t, pcapng.ParsePacket(block, 0, &got))
 		test.want.Time, test.want.WireLen, test.want.Data, test.want.Hash = 6, 60, p.Data, 5
-		if diff := cmp.Diff(test.want, got); diff != "" {
-			t.Errorf("%+v: %s", test.stored, diff)
-		}
-		if diff := cmp.Diff(p.Comments(), block.Comments()); diff != "" {
-			t.Errorf("%+v: %s", test.stored, diff)
-		}
+		same(t, test.want, got, "%+v", test.stored)
+		same(t, p.Comments(), block.Comments(), "%+v", test.stored)
 	}
+}
+
+// described is the description of a source as it stands in a file.
+func described(t *testing.T, d Description, s *Source) pcapng.Interface {
+	t.Helper()
+	block, err := pcapng.ParseBlock(NewEncoder(&d, EncoderOptions{}).Describe(nil, s), false)
+	must(t, err)
+	i, _ := pcapng.ParseInterface(block)
+	return i
 }
 
 // The snapshot length of an interface is in the file of one input file only.
 func TestStoredSnapLen(t *testing.T) {
+	t.Parallel()
 	for many, want := range map[bool]uint32{false: 96, true: 0} {
-		d := Description{Files: storedFiles{many}}
 		src := Source{Name: "eth0", File: "a", SnapLen: 96}
 		src.SetLinkType(113)
-		block, err := pcapng.ParseBlock(NewEncoder(&d, EncoderOptions{}).Describe(nil, &src), false)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if i, _ := pcapng.ParseInterface(block); i.SnapLen != want || i.LinkType != 113 || src.LinkType() != 113 || src.IsEthernet() {
+		if i := described(t, Description{Files: storedFiles{many}}, &src); i.SnapLen != want || i.LinkType != 113 || src.LinkType() != 113 || src.IsEthernet() {
 			t.Errorf("several files: %v: %+v", many, i)
 		}
 	}
@@ -92,6 +88,7 @@ func TestStoredSnapLen(t *testing.T) {
 
 // The description of an interface names its pod, and it is found there again.
 func TestPodsInDescriptions(t *testing.T) {
+	t.Parallel()
 	web := Pod{"default", "web-1"}
 	for _, test := range []struct {
 		source Source
@@ -106,12 +103,7 @@ func TestPodsInDescriptions(t *testing.T) {
 		{Source{Name: "eth0", File: "a.pcapng", Alias: "uplink"}, "uplink", Pod{}},
 		{Source{Name: "eth0", File: "a.pcapng", Pod: web, Hook: Egress}, "pod default/web-1", web},
 	} {
-		d := Description{}
-		block, err := pcapng.ParseBlock(NewEncoder(&d, EncoderOptions{}).Describe(nil, &test.source), false)
-		if err != nil {
-			t.Fatal(err)
-		}
-		i, _ := pcapng.ParseInterface(block)
+		i := described(t, Description{}, &test.source)
 		if got := ParsePod(i.Description); i.Description != test.want || got != test.pod {
 			t.Errorf("%+v: %q, pod %v", test.source, i.Description, got)
 		}
@@ -125,6 +117,7 @@ func TestPodsInDescriptions(t *testing.T) {
 
 // Names of addresses stand in the header of a live capture, and in none that is made of files.
 func TestNamesInHeader(t *testing.T) {
+	t.Parallel()
 	names := []Name{{netip.MustParseAddr("10.1.0.2"), "default/web-1"}}
 	d := Description{Sources: []Source{{Name: "eth0"}}, Options: Options{Names: names}}
 	block := pcapng.AppendNames(nil, []pcapng.Name{pcapng.Name(names[0])})

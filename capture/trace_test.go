@@ -14,12 +14,11 @@ import (
 // A tracer copies as many bytes of a packet as its filter may ask for: none, where the filter asks
 // for the length alone.
 func TestTracedHead(t *testing.T) {
+	t.Parallel()
 	testnet.RequireFentry(t)
 	pair := testnet.MustPair(t, testnet.PairOptions{})
 	target, err := testnet.AttachTarget(pair.Rx, pair.RxName, testnet.Rewriting)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer target.Close()
 	frame := testnet.TxToRx().UDP(1000, 53, slices.Repeat([]byte{0xff}, 40))
 	for _, test := range []struct {
@@ -34,21 +33,11 @@ func TestTracedHead(t *testing.T) {
 		{"ip[2:2] = 68", 18, true},
 	} {
 		t.Run(test.filter, func(t *testing.T) {
-			var s *Session
-			err := pair.Rx.Do(func() (err error) {
-				s, err = Open(Options{Interfaces: []string{pair.RxName}, Filter: test.filter})
-				return err
-			})
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer s.Close()
+			s := openAt(t, pair.Rx, Options{Interfaces: []string{pair.RxName}, Filter: test.filter})
 			testnet.Send(t, pair, frame)
 			s.Stop()
 			var heads []samplerHead
-			if err := s.sampler.maps[samplerMapHeads].Lookup(uint32(0), &heads); err != nil {
-				t.Fatal(err)
-			}
+			must(t, s.sampler.maps[samplerMapHeads].Lookup(uint32(0), &heads))
 			var copied []byte // by the CPU that the packet came to
 			for _, head := range heads {
 				if b := bytes.TrimRight(head.Bytes[:], "\x00"); len(b) > 0 {
@@ -58,11 +47,8 @@ func TestTracedHead(t *testing.T) {
 			if want := bytes.TrimRight(frame[:test.copied], "\x00"); !bytes.Equal(copied, want) {
 				t.Errorf("%d bytes were copied, want %d", len(copied), test.copied)
 			}
-			accounts, err := s.Run(t.Context(), new(memory))
-			if err != nil {
-				t.Fatal(err)
-			}
-			if a := accounts[0][0]; a.Seen != 1 || (a.Captured == 1) != test.match {
+			_, account := s.run(t)
+			if a := account[0]; a.Seen != 1 || (a.Captured == 1) != test.match {
 				t.Errorf("the account: %+v", a)
 			}
 		})
@@ -73,22 +59,13 @@ func TestTracedHead(t *testing.T) {
 // other packet leaves in its place. Nothing is counted after that, also where another process keeps
 // the tracers attached for a moment.
 func TestPacketInsideAtEnd(t *testing.T) {
+	t.Parallel()
 	testnet.RequireFentry(t)
 	pair := testnet.MustPair(t, testnet.PairOptions{})
 	target, err := testnet.AttachTarget(pair.Rx, pair.RxName, testnet.Waiting)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer target.Close()
-	var s *Session
-	err = pair.Rx.Do(func() (err error) {
-		s, err = Open(Options{Interfaces: []string{pair.RxName}, Hooks: []Hook{Entry, Exit}})
-		return err
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer s.Close()
+	s := openAt(t, pair.Rx, Options{Interfaces: []string{pair.RxName}, Hooks: []Hook{Entry, Exit}})
 	copies := linksOf(t, s.roster.source(0).Sampler.ID, s.roster.source(1).Sampler.ID)
 	sent := make(chan struct{})
 	go func() {
@@ -111,9 +88,7 @@ func TestPacketInsideAtEnd(t *testing.T) {
 		return closed == 1 || err != nil
 	})
 	atLeast := time.Since(inside)
-	if err := target.OpenGate(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, target.OpenGate())
 	<-sent
 	<-stopped
 	testnet.Send(t, pair, testnet.UDPFrame(testnet.MinFrame, 1))
@@ -121,18 +96,14 @@ func TestPacketInsideAtEnd(t *testing.T) {
 		l.Close()
 	}
 	testnet.Send(t, pair, testnet.UDPFrame(testnet.MinFrame, 2))
-	var m memory
-	accounts, err := s.Run(t.Context(), &m)
-	if err != nil {
-		t.Fatal(err)
-	}
+	m, account := s.run(t)
 	for _, p := range m.packets {
 		ran := time.Duration(p.RunTime)
 		if isExit := s.roster.source(int(p.Source)).Hook == Exit; isExit && ran < atLeast || !isExit && ran != 0 {
 			t.Errorf("at the %v: the program ran %v, and had the packet for %v", s.roster.source(int(p.Source)).Hook, ran, atLeast)
 		}
 	}
-	for i, a := range accounts[0] {
+	for i, a := range account {
 		if want := (Account{Seen: 1, Captured: 1, Bytes: testnet.MinFrame}); a != want {
 			t.Errorf("the account of the %v: %+v, want %+v", s.roster.source(i).Hook, a, want)
 		}

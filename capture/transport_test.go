@@ -11,6 +11,8 @@ import (
 
 // A transport that is added to the table is known wherever its kind is asked for: by users, when
 // rings are chosen, in files, and in advice about a loss.
+//
+// It is not parallel, because it changes the list of all kinds.
 func TestTransportKinds(t *testing.T) {
 	last := transportKinds
 	t.Cleanup(func() { transportKinds = last })
@@ -65,6 +67,8 @@ func TestTransportKinds(t *testing.T) {
 
 // Another capture may lock memory between the trial of the rings' size and their opening. If the
 // size is the default, it is chosen once more. A size that was asked for is refused at once.
+//
+// It is not parallel, because it changes the list of all kinds.
 func TestOpenChoosesRingsAgain(t *testing.T) {
 	testnet.RequireRoot(t)
 	last := transportKinds

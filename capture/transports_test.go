@@ -18,9 +18,6 @@ import (
 	"github.com/xdpcap/xdpcap/internal/thread"
 )
 
-// transports are the ways in which packets come from the kernel. All of them pass the same test.
-var transports = []capture.Transport{capture.TransportPerf, capture.TransportRing}
-
 // How many frames TestTransports sends through each transport, and the seed of a run that failed,
 // which its log names.
 const (
@@ -46,13 +43,14 @@ func environment(t *testing.T, name string, otherwise uint64) uint64 {
 // captured is in order and as it was sent, and what is missing is counted: in the account, and in
 // the packets behind each gap.
 func TestTransports(t *testing.T) {
+	t.Parallel()
 	frames := environment(t, transportFrames, 300_000)
-	if testnet.Emulated() {
+	if testnet.Emulated() || testing.Short() {
 		frames = 50_000
 	}
 	seed := environment(t, transportSeed, uint64(time.Now().UnixNano()))
 	t.Logf("%s=%d repeats the sizes and stalls", transportSeed, seed)
-	for i, transport := range transports {
+	for i, transport := range capture.Transports() {
 		for j, test := range []struct {
 			name    string
 			traced  bool
@@ -77,7 +75,7 @@ func TestTransports(t *testing.T) {
 					o.Hooks = []capture.Hook{capture.Entry, capture.Exit}
 					for _, pair := range flood.pairs {
 						target, err := testnet.AttachTarget(pair.Rx, pair.RxName, testnet.HookedFrags) // passes every frame
-						flood.must(err)
+						must(t, err)
 						defer target.Close()
 					}
 				}
@@ -125,13 +123,7 @@ func (f *flood) run(o capture.Options, frames uint64) {
 	for _, pair := range f.pairs {
 		o.Interfaces = append(o.Interfaces, pair.RxName)
 	}
-	err := f.pairs[0].Rx.Do(func() (err error) {
-		f.session, err = capture.Open(o)
-		return err
-	})
-	if err != nil {
-		f.t.Fatal(err)
-	}
+	f.session = capture.OpenAt(f.t, f.pairs[0].Rx, o)
 	f.out = newFrameChecker(f, len(f.session.Sources()))
 	ctx, cancel := context.WithCancel(f.t.Context())
 	defer cancel()
@@ -149,15 +141,14 @@ func (f *flood) run(o capture.Options, frames uint64) {
 	// that there is room.
 	for cpu := range floodCPUs {
 		for i := range f.pairs {
-			f.must(thread.Quiet(cpu, func() error { return f.sendOn(i, 1) }))
+			must(f.t, thread.Quiet(cpu, func() error { return f.sendOn(i, 1) }))
 			f.settle()
 		}
 	}
 	cancel()
 	r := <-f.ended
-	f.must(r.err)
-	total := r.accounts[0].Total()
-	f.t.Logf("%d frames in %v, %d too late: %+v", frames, took.Round(time.Millisecond), f.out.late, total)
+	must(f.t, r.err)
+	f.t.Logf("%d frames in %v, %d too late: %+v", frames, took.Round(time.Millisecond), f.out.late, r.accounts[0].Total())
 	f.check(r.accounts[0])
 }
 
@@ -236,9 +227,7 @@ func (f *flood) settle() {
 			f.t.Fatalf("the session has ended: %v", r.err)
 		default:
 		}
-		accounts, err := f.session.Accounts()
-		f.must(err)
-		a := accounts.Total()
+		a := total(f.t, f.session)
 		return a.Seen == f.seen() && a.Seen == a.Lost+f.out.packets.Load()
 	})
 }
@@ -290,13 +279,6 @@ func (f *flood) check(accounts capture.Accounts) {
 	}
 	if n := len(f.out.last); n < floodCPUs*len(accounts) {
 		f.t.Errorf("packets of %d CPUs and sources", n)
-	}
-}
-
-func (f *flood) must(err error) {
-	f.t.Helper()
-	if err != nil {
-		f.t.Fatal(err)
 	}
 }
 

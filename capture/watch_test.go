@@ -3,25 +3,14 @@ package capture
 import (
 	"errors"
 	"testing"
-	"time"
-
-	"github.com/xdpcap/xdpcap/internal/testnet"
+	"testing/synctest"
 )
-
-func openStill(t *testing.T, hooks ...hook) (*Session, error) {
-	t.Helper()
-	testnet.RequireRoot(t)
-	o, err := Options{Interfaces: []string{"unused"}}.withDefaults()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return open(o, hooks, listed())
-}
 
 // A hook that is blind at once is an error of Open, which detaches the others.
 func TestBlindFromTheBeginning(t *testing.T) {
+	t.Parallel()
 	seeing := &stillHook{source: Source{Name: "seeing"}}
-	_, err := openStill(t, seeing, &stillHook{source: Source{Name: "blind"}, blind: errors.New("its program has gone")})
+	_, err := tryStill(t, Options{}, listed(), seeing, &stillHook{source: Source{Name: "blind"}, blind: errors.New("its program has gone")})
 	if want := "blind is no longer captured: its program has gone"; !errors.Is(err, ErrBlind) || err.Error() != want {
 		t.Errorf("%v, want %s", err, want)
 	}
@@ -32,16 +21,10 @@ func TestBlindFromTheBeginning(t *testing.T) {
 
 // Close ends the goroutine that checks the hooks.
 func TestWatchIsJoined(t *testing.T) {
-	s, err := openStill(t, &stillHook{source: Source{Name: "still"}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	t.Parallel()
+	s := openStill(t, Options{}, listed(), &stillHook{source: Source{Name: "still"}})
 	w := s.watch
-	for range 2 {
-		if err := s.Close(); err != nil {
-			t.Error(err)
-		}
-	}
+	must(t, s.Close())
 	select {
 	case <-w.done: // the last that the goroutine does
 	default:
@@ -51,18 +34,18 @@ func TestWatchIsJoined(t *testing.T) {
 
 // close returns only when the goroutine has ended.
 func TestWatchWaits(t *testing.T) {
-	w := &watch{quit: make(chan struct{}), done: make(chan struct{})}
-	returned := make(chan struct{})
-	go func() {
-		w.close()
-		close(returned)
-	}()
-	<-w.quit
-	select {
-	case <-returned:
-		t.Error("it does not wait")
-	case <-time.After(20 * time.Millisecond):
-	}
-	close(w.done)
-	<-returned
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := &watch{quit: make(chan struct{}), done: make(chan struct{})}
+		returned := false
+		go func() {
+			w.close()
+			returned = true
+		}()
+		<-w.quit
+		if synctest.Wait(); returned {
+			t.Error("it does not wait")
+		}
+		close(w.done)
+	})
 }

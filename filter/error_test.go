@@ -14,6 +14,7 @@ import (
 // TestCaret shows what users read. It catches an underline under the wrong word and a hint that is
 // gone.
 func TestCaret(t *testing.T) {
+	t.Parallel()
 	for _, want := range []string{
 		`tcp prot 80
     ^^^^
@@ -113,6 +114,7 @@ unexpected character`,
 
 // TestCaretControl catches an underline that a tab, a newline or a multi-byte character moves.
 func TestCaretControl(t *testing.T) {
+	t.Parallel()
 	e := &Error{Text: "ip\tand\nfü $", Pos: strings.Index("ip\tand\nfü $", "$"), Word: "$", Message: "m"}
 	if diff := cmp.Diff("ip and fü $\n          ^\nm", e.Caret()); diff != "" {
 		t.Error(diff)
@@ -126,6 +128,7 @@ func TestCaretControl(t *testing.T) {
 // TestCaretWindow catches an error that repeats a whole long expression, and an underline under the
 // wrong word of it.
 func TestCaretWindow(t *testing.T) {
+	t.Parallel()
 	long := strings.Repeat("ip or ", 1e5)
 	for name, e := range map[string]*Error{
 		"start":      {Text: "prt 80 or " + long + "ip", Word: "prt"},
@@ -152,17 +155,10 @@ func TestCaretWindow(t *testing.T) {
 	}
 }
 
-func TestErrorLine(t *testing.T) {
-	_, err := Compile("tcp prot 80", Options{})
-	want := `syntax error (at "prot", byte 4): put a word like host, net or port before it`
-	if err == nil || err.Error() != want {
-		t.Errorf("got %v, want %s", err, want)
-	}
-}
-
 // TestKinds catches an error with a missing or a wrong kind, and an error whose text repeats that
 // of its kind.
 func TestKinds(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		expr string
 		want error
@@ -186,6 +182,7 @@ func TestKinds(t *testing.T) {
 
 // TestNesting catches a stack overflow, which no recover stops.
 func TestNesting(t *testing.T) {
+	t.Parallel()
 	for _, open := range []string{"(", "not ", "-", "ip[", "vlan ("} {
 		if _, err := Compile(strings.Repeat(open, 2e4), Options{}); err == nil {
 			t.Errorf("%q accepted", open)
@@ -197,17 +194,10 @@ func TestNesting(t *testing.T) {
 }
 
 func TestOptions(t *testing.T) {
+	t.Parallel()
 	for name, o := range map[string]Options{"negative": {SnapLen: -1}, "huge": {SnapLen: 1 << 40}, "mask": {Netmask: make([]byte, 16)}} {
 		if _, err := Compile("ip", o); err == nil {
 			t.Errorf("%s: accepted", name)
 		}
-	}
-	prog, err := CompileRaw("ip", Options{SnapLen: 96})
-	if err != nil {
-		t.Fatal(err)
-	}
-	want := "(000) ldh      [12]\n(001) jeq      #0x800           jt 2\tjf 3\n(002) ret      #96\n(003) ret      #0\n"
-	if diff := cmp.Diff(want, Listing(prog)); diff != "" {
-		t.Error(diff)
 	}
 }

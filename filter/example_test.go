@@ -47,10 +47,12 @@ func ExampleError_Caret() {
 	var e *filter.Error
 	if errors.As(err, &e) {
 		fmt.Println(e.Caret())
+		fmt.Println(e)
 	}
 	// Output:
 	// tcp prot 443
 	//     ^^^^
 	// syntax error
 	// put a word like host, net or port before it
+	// syntax error (at "prot", byte 4): put a word like host, net or port before it
 }

@@ -1,62 +1,118 @@
 package filter
 
 import (
-	"bytes"
+	"bufio"
 	"errors"
+	"fmt"
+	"io"
 	"os"
 	"os/exec"
+	"path/filepath"
+	"regexp"
 	"strings"
+	"sync"
 	"testing"
 
 	"golang.org/x/net/bpf"
 )
 
-// needTcpdump skips a test if tcpdump is not installed. On CI that is a failure, because nothing
-// else compares the compiler with libpcap.
-func needTcpdump(tb testing.TB) {
-	tb.Helper()
-	if _, err := exec.LookPath("tcpdump"); err != nil {
-		if os.Getenv("CI") != "" {
-			tb.Fatalf("CI needs tcpdump: %v", err)
-		}
-		tb.Skipf("libpcap is asked through tcpdump: %v", err)
-	}
+// The link types that expressions are compiled for, as libpcap's DLT numbers.
+const (
+	ethernet = 1
+	rawIP    = 12
+	cooked   = 113
+	cooked2  = 276
+)
+
+// An oracle is a process of testdata/oracle.c, which compiles expressions with tcpdump's libpcap.
+type oracle struct {
+	mu  sync.Mutex
+	in  io.Writer
+	out *bufio.Reader
 }
 
-// libpcap compiles an expression with tcpdump. format is -d, -dd or -ddd. The error is what libpcap
-// says when it refuses the expression.
-func libpcap(tb testing.TB, format, expr string) (string, error) {
-	tb.Helper()
-	return libpcapOn(tb, "EN10MB", format, expr)
-}
+// theOracle serves all tests of the package. It ends with them, at the end of its input.
+var theOracle = sync.OnceValues(startOracle)
 
-// libpcapOn is libpcap for packets of a link type, by tcpdump's name.
-func libpcapOn(tb testing.TB, linkType, format, expr string) (string, error) {
-	tb.Helper()
-	cmd := exec.Command("tcpdump", "-y", linkType, "-s", "262144", format, "--", expr)
-	var out, msg bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &out, &msg
-	err := cmd.Run()
-	var exit *exec.ExitError
-	if errors.As(err, &exit) && exit.ExitCode() == 1 {
-		return "", errors.New(strings.TrimSpace(msg.String()))
-	}
+func startOracle() (*oracle, error) {
+	tcpdump, err := exec.LookPath("tcpdump")
 	if err != nil {
-		tb.Fatalf("tcpdump %q: %v: %s", expr, err, &msg)
+		return nil, err
 	}
-	return out.String(), nil
+	libraries, err := exec.Command("ldd", tcpdump).Output()
+	if err != nil {
+		return nil, fmt.Errorf("ldd %s: %w", tcpdump, err)
+	}
+	library := regexp.MustCompile(`/\S*libpcap\.so\S*`).Find(libraries)
+	if library == nil {
+		return nil, fmt.Errorf("%s has no library libpcap:\n%s", tcpdump, libraries)
+	}
+	dir, err := os.MkdirTemp("", "oracle")
+	if err != nil {
+		return nil, err
+	}
+	defer os.RemoveAll(dir)
+	program := filepath.Join(dir, "oracle")
+	if said, err := exec.Command("cc", "-o", program, "testdata/oracle.c", string(library)).CombinedOutput(); err != nil {
+		return nil, fmt.Errorf("cc: %w\n%s", err, said)
+	}
+	cmd := exec.Command(program)
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		return nil, err
+	}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		return nil, err
+	}
+	return &oracle{in: in, out: bufio.NewReader(out)}, cmd.Start()
+}
+
+// needLibpcap skips a test if libpcap cannot be asked. On CI that is a failure, because nothing
+// else compares the compiler with libpcap.
+func needLibpcap(tb testing.TB) *oracle {
+	tb.Helper()
+	o, err := theOracle()
+	if err != nil {
+		if os.Getenv("CI") != "" {
+			tb.Fatalf("CI needs tcpdump and a C compiler: %v", err)
+		}
+		tb.Skipf("a C program asks tcpdump's libpcap: %v", err)
+	}
+	return o
+}
+
+// libpcap compiles an expression for packets of a link type, and prints the program as tcpdump does
+// with the option -d, -dd or -ddd. The error is what libpcap says when it refuses the expression.
+func libpcap(tb testing.TB, linkType int, option, expr string) (string, error) {
+	tb.Helper()
+	o := needLibpcap(tb)
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if _, err := fmt.Fprintf(o.in, "%d\x00%s\x00%s\x00", linkType, option[1:], expr); err != nil {
+		tb.Fatalf("asking libpcap about %q: %v", expr, err)
+	}
+	answer, err := o.out.ReadString(0)
+	if err != nil {
+		tb.Fatalf("libpcap does not answer to %q: %v", expr, err)
+	}
+	text := strings.TrimSuffix(answer[1:], "\x00")
+	if answer[0] == 'e' {
+		return "", errors.New(text)
+	}
+	return text, nil
 }
 
 // libpcapProgram is the program that libpcap makes of an expression.
 func libpcapProgram(tb testing.TB, expr string) ([]bpf.RawInstruction, error) {
 	tb.Helper()
-	text, err := libpcap(tb, "-ddd", expr)
+	text, err := libpcap(tb, ethernet, "-ddd", expr)
 	if err != nil {
 		return nil, err
 	}
 	prog, err := ParseRaw(text)
 	if err != nil {
-		tb.Fatalf("ParseRaw of tcpdump -ddd %q: %v", expr, err)
+		tb.Fatalf("ParseRaw of libpcap's program of %q: %v", expr, err)
 	}
 	return prog, nil
 }

@@ -8,10 +8,10 @@ import (
 	"golang.org/x/net/bpf"
 
 	"github.com/xdpcap/xdpcap/filter/internal/cbpf"
-	"github.com/xdpcap/xdpcap/filter/internal/filtertest"
 )
 
 func TestParseRaw(t *testing.T) {
+	t.Parallel()
 	want := []bpf.RawInstruction{{Op: 40, K: 12}, {Op: 21, Jf: 1, K: 2048}, {Op: 6, K: 262144}, {Op: 6}}
 	for name, text := range map[string]string{
 		"tcpdump": "4\n40 0 0 12\n21 0 1 2048\n6 0 0 262144\n6 0 0 0\n",
@@ -47,6 +47,7 @@ func TestParseRaw(t *testing.T) {
 
 // TestCheck checks one program for each reason for which the kernel refuses one.
 func TestCheck(t *testing.T) {
+	t.Parallel()
 	for want, ins := range map[string]bpf.RawInstruction{
 		"unknown opcode 0xff":     {Op: 0xff},
 		"unknown opcode 0x8":      {Op: cbpf.ClassLD | cbpf.SizeH}, // ldh #k
@@ -68,35 +69,5 @@ func TestCheck(t *testing.T) {
 	}
 	if err := Check(make([]bpf.RawInstruction, MaxInstructions+1)); err == nil {
 		t.Error("4097 instructions accepted")
-	}
-}
-
-// TestRoundTrip catches a program that changes when it is printed and read by ParseRaw, or when it
-// goes through x/net/bpf.
-func TestRoundTrip(t *testing.T) {
-	for seed, left := uint64(3e6), 200; left > 0; seed++ {
-		expr := filtertest.NewGrammar(seed).Expression(2)
-		prog, err := Compile(expr, Options{Netmask: filtertest.AnyMask})
-		if err != nil {
-			continue
-		}
-		left--
-		raw, err := bpf.Assemble(prog)
-		if err != nil {
-			t.Fatalf("%s: %v", expr, err)
-		}
-		again, err := ParseRaw(Decimal(raw))
-		if diff := cmp.Diff(raw, again); err != nil || diff != "" {
-			t.Errorf("%s: %v\n%s", expr, err, diff)
-		}
-		want, _ := CompileRaw(expr, Options{Netmask: filtertest.AnyMask})
-		for i := range want {
-			if want[i].Op == cbpf.Tax { // libpcap leaves a number there that means nothing
-				want[i].K = 0
-			}
-		}
-		if diff := cmp.Diff(want, raw); diff != "" {
-			t.Errorf("%s: %s", expr, diff)
-		}
 	}
 }

@@ -16,6 +16,7 @@ import (
 // transport that is forgotten, an address of the wrong family, and octets of a network on the wrong
 // side.
 func TestResolve(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct{ names, numbers string }{
 		{"host both.example", "host 2001:db8::5 or host 192.0.2.5"},
 		{"ip host both.example", "ip host 192.0.2.5"},
@@ -31,6 +32,8 @@ func TestResolve(t *testing.T) {
 		{`ip proto \gre`, "ip proto 47"},
 		{"proto gre", "proto 47"},
 		{"tcp port web or 22", "tcp port 80 or 22"},
+		{"ether proto lldp", "ether proto 0x88cc"}, // words of libpcap 1.11
+		{`ether proto \slow`, "ether proto 0x8809"},
 	} {
 		got, err := CompileRaw(c.names, Options{Resolver: filtertest.Resolver{}})
 		if err != nil {
@@ -55,6 +58,7 @@ func TestResolve(t *testing.T) {
 
 // TestNetmask catches a mask whose host part is taken for the network part.
 func TestNetmask(t *testing.T) {
+	t.Parallel()
 	prog, err := CompileRaw("ip broadcast", Options{Netmask: net.CIDRMask(24, 32)})
 	if err != nil {
 		t.Fatal(err)
@@ -69,6 +73,7 @@ func TestNetmask(t *testing.T) {
 
 // TestDirection catches a capture that sees nothing because its filter says inbound.
 func TestDirection(t *testing.T) {
+	t.Parallel()
 	in, err := CompileRaw("inbound and tcp", Options{})
 	if err != nil {
 		t.Fatal(err)

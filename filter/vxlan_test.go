@@ -14,6 +14,7 @@ import (
 // Debian's is older, so the packets that match are listed here. The inner frame is TCP from
 // 10.0.0.2, port 1234, to 192.168.1.1, port 22, between the addresses that end in 8 and 9.
 func TestVXLAN(t *testing.T) {
+	t.Parallel()
 	inner := filtertest.Frame(filtertest.Eth(9, 8), filtertest.BE(wire.EtherIP),
 		filtertest.IPv4Header(wire.IPTCP, "10.0.0.2", "192.168.1.1", 0, 0, filtertest.PortHeader(1234, 22, 2)))
 	header := func(flags byte, payload []byte) []byte {
@@ -24,17 +25,20 @@ func TestVXLAN(t *testing.T) {
 			filtertest.IPv4Header(wire.IPUDP, "1.2.3.4", "10.0.0.1", 0, options, payload))
 	}
 	vlan := filtertest.Frame(inner[:12], filtertest.VLANTag(wire.Ether8021Q, 7), inner[12:])
-	packets := map[string][]byte{
-		"plain":   inner,
-		"v4":      v4(0, header(8, inner)),
-		"options": v4(8, header(8, inner)),
-		"v6": filtertest.Frame(filtertest.Eth(2, 1), filtertest.BE(wire.EtherIP6),
-			filtertest.IPv6Header(wire.IPUDP, "2001:db8::1", "fe80::1", header(8, inner))),
-		"vlan inside": v4(0, header(8, vlan)),
-		"vlan around": filtertest.Frame(v4(0, nil)[:12], filtertest.VLANTag(wire.Ether8021Q, 5), v4(0, header(8, inner))[12:]),
-		"nested":      v4(0, header(8, v4(0, header(8, inner)))),
-		"no number":   v4(0, header(0, inner)),
-		"short":       v4(0, header(8, inner[:14])),
+	packets := []struct {
+		name string
+		data []byte
+	}{
+		{"plain", inner},
+		{"v4", v4(0, header(8, inner))},
+		{"options", v4(8, header(8, inner))},
+		{"v6", filtertest.Frame(filtertest.Eth(2, 1), filtertest.BE(wire.EtherIP6),
+			filtertest.IPv6Header(wire.IPUDP, "2001:db8::1", "fe80::1", header(8, inner)))},
+		{"vlan inside", v4(0, header(8, vlan))},
+		{"vlan around", filtertest.Frame(v4(0, nil)[:12], filtertest.VLANTag(wire.Ether8021Q, 5), v4(0, header(8, inner))[12:])},
+		{"nested", v4(0, header(8, v4(0, header(8, inner))))},
+		{"no number", v4(0, header(0, inner))},
+		{"short", v4(0, header(8, inner[:14]))},
 	}
 	for expr, want := range map[string][]string{
 		"vxlan":                           {"v4", "options", "v6", "vlan inside", "nested", "short"},
@@ -58,30 +62,17 @@ func TestVXLAN(t *testing.T) {
 			t.Errorf("%s: %v", expr, err)
 			continue
 		}
-		got, all := map[string]bool{}, map[string]bool{}
-		for name, p := range packets {
-			got[name] = cbpf.Interpret(prog, p, uint32(len(p))) != 0
-			all[name] = false
+		var got []string
+		for _, p := range packets {
+			if cbpf.Interpret(prog, p.data, uint32(len(p.data))) != 0 {
+				got = append(got, p.name)
+			}
 		}
-		for _, name := range want {
-			all[name] = true
-		}
-		if diff := cmp.Diff(all, got); diff != "" {
+		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", expr, diff)
 		}
 	}
 	if _, err := Compile("vxlan 16777216", Options{}); err == nil {
 		t.Error("a number of 25 bits is accepted")
-	}
-}
-
-// TestNewNames catches a word of libpcap 1.11 that is not known.
-func TestNewNames(t *testing.T) {
-	for expr, same := range map[string]string{"ether proto lldp": "ether proto 0x88cc", `ether proto \slow`: "ether proto 0x8809"} {
-		got, err := CompileRaw(expr, Options{})
-		want, _ := CompileRaw(same, Options{})
-		if diff := cmp.Diff(want, got); diff != "" || err != nil {
-			t.Errorf("%s: %v\n%s", expr, err, diff)
-		}
 	}
 }

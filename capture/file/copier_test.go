@@ -9,6 +9,7 @@ import (
 
 // What could not be copied is told in one order.
 func TestCopyNotices(t *testing.T) {
+	t.Parallel()
 	e := &Copier{leftOut: make(map[uint32]uint64)}
 	var want []string
 	for typ := range uint32(9) {

@@ -1,7 +1,6 @@
 package file
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"os"
@@ -11,7 +10,6 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/gopacket/gopacket/pcapgo"
 	"golang.org/x/sys/unix"
 
 	"github.com/xdpcap/xdpcap/capture"
@@ -43,15 +41,13 @@ func (n *narrow) Truncate(size int64) error {
 // The statistics of an interface that has gone are in the file, however little room there is for
 // them when it goes and at the end.
 func TestDepartures(t *testing.T) {
+	t.Parallel()
 	// run writes a packet of each source, of which the second then goes, and returns how many bytes
 	// the file had before that and at the end.
 	run := func(name string, limit, room int64) (before, size int64) {
 		t.Helper()
 		path := filepath.Join(t.TempDir(), "out.pcapng")
-		f, err := OpenSeries(Rotation{Path: func(Place) string { return path }, MaxBytes: limit}, Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		f := mustSeries(t, Rotation{Path: func(Place) string { return path }, MaxBytes: limit})
 		if room > 0 {
 			f.present.stream.out = &narrow{File: f.present.file, room: room}
 		}
@@ -67,16 +63,8 @@ func TestDepartures(t *testing.T) {
 			}
 			return []int{1}
 		}
-		if err := f.Begin(d); err != nil {
-			t.Fatal(err)
-		}
-		for source := range uint16(2) {
-			data := packetOf(600, 0)
-			err = errors.Join(err, f.Write([]capture.Packet{{Facts: &capture.Facts{WireLen: 600, Source: source}, Data: data}}))
-		}
-		if err = errors.Join(err, f.Flush()); err != nil {
-			t.Fatal(err)
-		}
+		must(t, f.Begin(d))
+		mustWrite(t, f, packetFrom(0, 600), packetFrom(1, 600))
 		testnet.WaitFor(t, "the packets", func() bool { return f.present.stream.takenNow().Total().Captured == 2 })
 		before = f.Size()
 		gone.Store(true)
@@ -89,9 +77,7 @@ func TestDepartures(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 		data, err := os.ReadFile(path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		checkStatistics(t, name, data, own)
 		return before, int64(len(data))
 	}
@@ -104,12 +90,10 @@ func TestDepartures(t *testing.T) {
 
 // Of interfaces that have gone nothing takes room but what is written of them.
 func TestDeparturesLimit(t *testing.T) {
+	t.Parallel()
 	const interfaces = 60 // which would reserve nearly the whole limit
 	path := filepath.Join(t.TempDir(), "out.pcapng")
-	f, err := OpenSeries(Rotation{Path: func(Place) string { return path }, MaxBytes: (interfaces + 4) * trailerRoom}, Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	f := mustSeries(t, Rotation{Path: func(Place) string { return path }, MaxBytes: (interfaces + 4) * trailerRoom})
 	var come, known atomic.Int64
 	final := make(capture.Accounts, 2+interfaces)
 	d := describeTwo()
@@ -130,16 +114,10 @@ func TestDeparturesLimit(t *testing.T) {
 		}
 		return left
 	}
-	if err := f.Begin(d); err != nil {
-		t.Fatal(err)
-	}
+	must(t, f.Begin(d))
 	for i := range int64(interfaces) {
 		come.Store(i + 1)
-		data := packetOf(60, 0)
-		err := f.Write([]capture.Packet{{Facts: &capture.Facts{WireLen: 60, Source: uint16(2 + i)}, Data: data}})
-		if err = errors.Join(err, f.Flush()); err != nil {
-			t.Fatalf("interface %d: %v", i+1, err)
-		}
+		mustWrite(t, f, packetFrom(uint16(2+i), 60))
 		testnet.WaitFor(t, "its statistics", func() bool {
 			f.writer.queue.wake()
 			return known.Load() == i+1 || f.Flush() != nil
@@ -155,11 +133,9 @@ func TestDeparturesLimit(t *testing.T) {
 // A file that begins after an interface has gone has only its name, which keeps the place by which
 // packets of others name theirs.
 func TestDeparturesInHeader(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
-	f, err := OpenSeries(Rotation{Path: func(p Place) string { return filepath.Join(dir, fmt.Sprint(p.Number)) }, Packets: 2}, Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	f := mustSeries(t, Rotation{Path: func(p Place) string { return filepath.Join(dir, fmt.Sprint(p.Number)) }, Packets: 2})
 	final := capture.Accounts{{Seen: 1, Captured: 1}, {Seen: 2, Captured: 2}}
 	var gone, looked atomic.Bool
 	d := describeTwo()
@@ -173,18 +149,8 @@ func TestDeparturesInHeader(t *testing.T) {
 		}
 		return []int{0}
 	}
-	if err := f.Begin(d); err != nil {
-		t.Fatal(err)
-	}
-	write := func(source uint16) {
-		t.Helper()
-		data := packetOf(60, 0)
-		err := f.Write([]capture.Packet{{Facts: &capture.Facts{WireLen: 60, Source: source}, Data: data}})
-		if err = errors.Join(err, f.Flush()); err != nil {
-			t.Fatal(err)
-		}
-	}
-	write(0)
+	must(t, f.Begin(d))
+	mustWrite(t, f, packetFrom(0, 60))
 	// The look writes the statistics of the interface only if the file has its packet by then.
 	testnet.WaitFor(t, "the packet", func() bool { return f.present.stream.takenNow().Total().Captured == 1 })
 	gone.Store(true)
@@ -192,29 +158,18 @@ func TestDeparturesInHeader(t *testing.T) {
 		f.writer.queue.wake()
 		return looked.Load()
 	})
-	write(1)
-	write(1)
+	mustWrite(t, f, packetFrom(1, 60), packetFrom(1, 60))
 	if _, err := f.End(final); err != nil {
 		t.Fatal(err)
 	}
 	var got []string
 	for number := range 2 {
 		data, err := os.ReadFile(filepath.Join(dir, fmt.Sprint(number)))
-		if err != nil {
-			t.Fatal(err)
-		}
-		r, err := pcapgo.NewNgReader(bytes.NewReader(data), pcapgo.DefaultNgReaderOptions)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for err == nil {
-			_, _, err = r.ReadPacketData()
-		}
+		must(t, err)
+		r, _ := mustRead(t, fmt.Sprint("file ", number), data)
 		for i := range r.NInterfaces() {
 			ifi, err := r.Interface(i)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			got = append(got, fmt.Sprintf("%d: %s %q %d of %d", number, ifi.Name, ifi.Filter, ifi.Statistics.PacketsReceived, ifi.SnapLength))
 		}
 	}

@@ -12,6 +12,7 @@ import (
 // What a Writer or File of pcapng is given directly is in the file as if it came by Write. Other
 // formats take nothing directly.
 func TestWriteDirect(t *testing.T) {
+	t.Parallel()
 	var packets []capture.Packet
 	for i := range 5000 { // of which a chunk cannot hold all
 		packets = append(packets, *testPacket(i))
@@ -36,19 +37,13 @@ func TestWriteDirect(t *testing.T) {
 						direct += n
 						return n
 					})
-					if err != nil {
-						t.Fatal(err)
-					}
+					must(t, err)
 				}
 				n := min(len(rest), groupSize)
-				if err := w.Write(rest[:n]); err != nil {
-					t.Fatal(err)
-				}
+				must(t, w.Write(rest[:n]))
 				rest = rest[n:]
 			}
-			if err := w.queue.end(); err != nil {
-				t.Fatal(err)
-			}
+			must(t, w.queue.end())
 			accounts[i] = w.stream.taken
 		}
 		if !bytes.Equal(files[0].Bytes(), files[1].Bytes()) {

@@ -23,6 +23,7 @@ func factsOf(second bool) (f capture.Facts) {
 
 // A field of Facts that is added stands in lines of JSON, too.
 func TestFactsInLines(t *testing.T) {
+	t.Parallel()
 	line := func(f capture.Facts) string {
 		var out bytes.Buffer
 		w := NewWriter(&out, Options{Format: JSON})

@@ -19,7 +19,7 @@ import (
 
 // What is known of formats stands once, in their formatKinds: a format that is added is written and
 // found by its name, and it is in the help, the completion, the settings and the errors of both
-// commands that write files.
+// commands that write files. Serial: it changes the formats and the environment of the process.
 func TestAddedFormat(t *testing.T) {
 	testnet.SkipEmulated(t)
 	t.Setenv(settings.FileVariable, os.DevNull)

@@ -17,7 +17,8 @@ import (
 )
 
 // Packets stay as they are until the next Read, also where the windows of files have to be read on
-// meanwhile, and come in the order of their times. Nothing is allocated for them.
+// meanwhile, and come in the order of their times. Nothing is allocated for them; to count that the
+// test is serial.
 func TestInputPackets(t *testing.T) {
 	const each = 3000
 	in := inputOf(t, InputOptions{}, testfile.Numbered(each, 0, 2, "a", "b"), testfile.Numbered(each, 1, 2, "c"))
@@ -94,13 +95,12 @@ func (g *grown) Write(packets []capture.Packet) error {
 // Sources are added as files describe them, and the account of each adds up, with a filter and a
 // number of packets that are asked for.
 func TestInputAccounts(t *testing.T) {
+	t.Parallel()
 	o := InputOptions{Match: func(s *capture.Source, p *capture.Packet) bool { return p.ID%2 == 0 && s.IsEthernet() }, Count: 6}
 	in := inputOf(t, o, testfile.Numbered(9, 0, 10, "eth0", "eth0@egress", "eth1:prog@fexit"), testfile.Numbered(9, 5, 10, ""))
 	g := &grown{}
 	accounts, err := capture.Run(context.Background(), in, g)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if diff := cmp.Diff([]string{"eth0", "file1", "eth0@egress", "eth1:prog@fexit"}, g.labels); diff != "" {
 		t.Error(diff)
 	}
@@ -118,11 +118,11 @@ func TestInputAccounts(t *testing.T) {
 }
 
 // endless is an input that returns a file, then nothing and no error until it has done so twice,
-// and then calls a function each time.
+// and then what a function returns.
 type endless struct {
 	file  io.Reader
 	empty int
-	then  func()
+	then  func() error
 }
 
 func (e *endless) Read(b []byte) (int, error) {
@@ -130,52 +130,38 @@ func (e *endless) Read(b []byte) (int, error) {
 		return n, nil
 	}
 	if e.empty++; e.empty > 2 {
-		e.then()
+		return 0, e.then()
 	}
 	return 0, nil
 }
 
-// While a file has nothing yet, outputs are flushed again and again, and Stop ends the reading.
-// What was read of a file that is cut off is handed over before the error.
+// While a file has nothing yet, outputs are flushed again and again. A context that is done ends an
+// input and calls Stop, in any order: either way the end was asked for. What was read of a file
+// that is cut off is handed over before the error.
 func TestInputWaits(t *testing.T) {
-	var in *Input
+	t.Parallel()
 	file := testfile.Numbered(3, 0, 1, "eth0")
-	waiting := &endless{file: bytes.NewReader(file[:len(file)-10]), then: func() { in.Stop() }}
-	in, err := NewInput([]InputFile{{Name: "live", In: waiting, Waits: true}}, InputOptions{})
-	if err != nil {
-		t.Fatal(err)
+	file = file[:len(file)-10]
+	for _, canceled := range []bool{false, true} {
+		var in *Input
+		waiting := &endless{file: bytes.NewReader(file), then: func() error {
+			if canceled {
+				return fmt.Errorf("a signal ended the wait: %w", context.Canceled)
+			}
+			in.Stop()
+			return nil
+		}}
+		in, err := NewInput([]InputFile{{Name: "live", In: waiting, Waits: true}}, InputOptions{})
+		must(t, err)
+		flushes := &flushCount{}
+		accounts, err := capture.Run(context.Background(), in, flushes)
+		if err != nil || accounts[0][0].Captured != 3 || flushes.n < 3 {
+			t.Errorf("canceled: %v: %+v, %d flushes: %v", canceled, accounts, flushes.n, err)
+		}
 	}
-	flushes := &flushCount{}
-	accounts, err := capture.Run(context.Background(), in, flushes)
-	if err != nil || accounts[0][0].Captured != 3 || flushes.n < 3 {
-		t.Errorf("%+v, %d flushes: %v", accounts, flushes.n, err)
-	}
-	in = inputOf(t, InputOptions{}, file[:len(file)-10])
-	if accounts, err = capture.Run(context.Background(), in, flushes); err == nil || accounts[0][0].Captured != 3 {
+	accounts, err := capture.Run(context.Background(), inputOf(t, InputOptions{}, file), &flushCount{})
+	if err == nil || accounts[0][0].Captured != 3 {
 		t.Errorf("%+v, %v", accounts, err)
-	}
-}
-
-// canceled is an input whose wait a context has ended, before anybody has called Stop.
-type canceled struct{ file io.Reader }
-
-func (c canceled) Read(b []byte) (int, error) {
-	if n, _ := c.file.Read(b); n > 0 {
-		return n, nil
-	}
-	return 0, fmt.Errorf("a signal ended the wait: %w", context.Canceled)
-}
-
-// A context that is done ends an input and calls Stop, in any order: either way the end was asked
-// for.
-func TestInputCanceled(t *testing.T) {
-	in, err := NewInput([]InputFile{{Name: "live", In: canceled{bytes.NewReader(testfile.Numbered(3, 0, 1, "eth0"))}, Waits: true}}, InputOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	accounts, err := capture.Run(context.Background(), in, &flushCount{})
-	if err != nil || accounts[0][0].Captured != 3 {
-		t.Errorf("%+v: %v", accounts, err)
 	}
 }
 
@@ -192,6 +178,7 @@ func (f *flushCount) Flush() error {
 // A file with more interfaces than a capture can have ends the reading with an error, also if a
 // packet of the last interface follows its description at once.
 func TestInputTooManyInterfaces(t *testing.T) {
+	t.Parallel()
 	link := &pcapng.Interface{LinkType: pcapng.Ethernet}
 	packet := func(b []byte, of uint32) []byte {
 		return pcapng.AppendPacket(b, &pcapng.Packet{Interface: of, Data: make([]byte, 60), WireLen: 60})
@@ -214,6 +201,7 @@ func TestInputTooManyInterfaces(t *testing.T) {
 // An outlet in a file keeps its name, also for an output that remembers it: the number of a name
 // that was forgotten is never another one's.
 func TestInputOutlets(t *testing.T) {
+	t.Parallel()
 	b := pcapng.AppendSection(nil, &pcapng.Section{})
 	b = pcapng.AppendInterface(b, &pcapng.Interface{Name: "eth0", LinkType: pcapng.Ethernet})
 	var want []string
@@ -234,9 +222,7 @@ func TestInputOutlets(t *testing.T) {
 		if err == io.EOF {
 			break
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		for _, p := range buf[:n] {
 			name := in.Description().OutletName(p.To)
 			if before, ok := numbers[p.To]; ok && before != name {

@@ -7,6 +7,7 @@ import (
 )
 
 func TestSplitName(t *testing.T) {
+	t.Parallel()
 	for path, want := range map[string][3]string{
 		"out":                     {"out", "", ""},
 		"out.pcap":                {"out", ".pcap", ""},

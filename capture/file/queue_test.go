@@ -51,6 +51,7 @@ func (q *queue) chunks() int {
 // While an output stalls, packets wait in memory, which is given back afterwards. The file has all
 // of them, in their order.
 func TestQueueStall(t *testing.T) {
+	t.Parallel()
 	if testnet.Emulated() {
 		t.Skip("is the same on every kernel")
 	}
@@ -61,9 +62,7 @@ func TestQueueStall(t *testing.T) {
 		var read [2]capture.Account
 		add := func() {
 			p := largePacket(int(read[0].Captured + read[1].Captured))
-			if err := w.Write([]capture.Packet{*p}); err != nil {
-				t.Fatal(err)
-			}
+			must(t, w.Write([]capture.Packet{*p}))
 			read[p.Source].Captured++
 			read[p.Source].Seen++
 			read[p.Source].Bytes += uint64(len(p.Data))
@@ -93,11 +92,10 @@ func TestQueueStall(t *testing.T) {
 // With enough memory, a queue takes what comes in a second that the output stalls, at the rates
 // that the capture is made for.
 func TestQueueSecond(t *testing.T) {
+	t.Parallel()
 	for size, rate := range map[int]int{64: 1_500_000, 1500: 300_000} {
 		c, err := newChunk()
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		c.reset(0)
 		d := describeTwo()
 		p := capture.Packet{Facts: &capture.Facts{WireLen: uint32(size), Time: 1, ID: 1}, Data: packetOf(size, 0)}
@@ -111,6 +109,7 @@ func TestQueueSecond(t *testing.T) {
 
 // Packets of capture files wait there, and not in memory, unless a file grows meanwhile.
 func TestQueueOfFiles(t *testing.T) {
+	t.Parallel()
 	for waits, want := range map[bool]int{false: fileQueue, true: maxQueue} {
 		var file bytes.Buffer
 		first := testWriter(&file, Options{})
@@ -118,13 +117,9 @@ func TestQueueOfFiles(t *testing.T) {
 			t.Fatal(err)
 		}
 		in, err := NewInput([]InputFile{{Name: "file", In: &file, Waits: waits}}, InputOptions{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		w := NewWriter(io.Discard, Options{})
-		if err := w.Begin(in.Description()); err != nil {
-			t.Fatal(err)
-		}
+		must(t, w.Begin(in.Description()))
 		if w.queue.bound != want {
 			t.Errorf("a file that waits for more: %v: up to %d bytes wait to be written, want %d", waits, w.queue.bound, want)
 		}
@@ -150,6 +145,7 @@ func checkOrder(t *testing.T, format Format, file []byte) {
 
 // A full queue makes Write wait, and loses nothing. An error of the output ends the waiting.
 func TestQueueFull(t *testing.T) {
+	t.Parallel()
 	for _, broken := range []error{nil, errNoRoom} {
 		out := newStalling()
 		out.err = broken
@@ -188,13 +184,12 @@ func TestQueueFull(t *testing.T) {
 
 // A block that is larger than a chunk is written as any other.
 func TestQueueLargeBlock(t *testing.T) {
+	t.Parallel()
 	var out bytes.Buffer
 	w := testWriter(&out, Options{})
 	for i, size := range []int{60, 2 * chunkSize, 60} {
 		data := packetOf(size, byte(i))
-		if err := w.Write([]capture.Packet{{Facts: &capture.Facts{WireLen: uint32(size), Time: int64(i)}, Data: data}}); err != nil {
-			t.Fatal(err)
-		}
+		must(t, w.Write([]capture.Packet{{Facts: &capture.Facts{WireLen: uint32(size), Time: int64(i)}, Data: data}}))
 	}
 	own, err := w.End(capture.Accounts{{Seen: 3, Captured: 3}, {}})
 	if err != nil || own[0].Captured != 3 || countPackets(PCAPNG, out.Bytes()) != 3 {
@@ -204,30 +199,19 @@ func TestQueueLargeBlock(t *testing.T) {
 
 // A File that is closed before its end does not wait for a reader that has stopped reading.
 func TestFileCloseStalled(t *testing.T) {
+	t.Parallel()
 	path := filepath.Join(t.TempDir(), "fifo")
-	if err := unix.Mkfifo(path, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, unix.Mkfifo(path, 0o600))
 	r, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer r.Close()
 	o, err := Open(path, Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := o.Begin(describeTwo()); err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
+	must(t, o.Begin(describeTwo()))
 	for i := range 5000 { // more than the pipe takes
-		if err := o.Write([]capture.Packet{*largePacket(i)}); err != nil {
-			t.Fatal(err)
-		}
+		must(t, o.Write([]capture.Packet{*largePacket(i)}))
 	}
-	if err := o.Flush(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, o.Flush())
 	testnet.WaitFor(t, "the pipe to be full", func() bool {
 		n, err := unix.IoctlGetInt(int(r.Fd()), unix.TIOCINQ)
 		return err != nil || n > 0
@@ -246,6 +230,7 @@ func TestFileCloseStalled(t *testing.T) {
 
 // A queue may have a quarter of what it has and what is available together.
 func TestQueueLimit(t *testing.T) {
+	t.Parallel()
 	for _, test := range []struct {
 		has, available uint64
 		want           int
@@ -267,6 +252,7 @@ func TestQueueLimit(t *testing.T) {
 // Queues that grow at the same time share what there is, and leave some of it: each looks while it
 // grows at what the others have left.
 func TestQueuesShareMemory(t *testing.T) {
+	t.Parallel()
 	const all = 64 << 20
 	var queues []*queue
 	has := func() (sum uint64) {
@@ -278,9 +264,7 @@ func TestQueuesShareMemory(t *testing.T) {
 	stalled := make(chan struct{})
 	for range 6 {
 		q, err := newQueue(stalledWriter{stalled}, maxQueue, func() uint64 { return all - has() })
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		defer q.end()
 		q.open.blocks = append(q.open.blocks, 0) // it waits to be written, so that no chunk becomes free
 		q.hand()

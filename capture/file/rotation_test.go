@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -30,6 +31,7 @@ func at(hour, minute, second int) time.Time {
 
 // A series that begins at 12:00:07 goes through these places when its files begin at these times.
 func TestRotationNext(t *testing.T) {
+	t.Parallel()
 	for _, test := range []struct {
 		name     string
 		rotation Rotation
@@ -82,35 +84,42 @@ func TestRotationNext(t *testing.T) {
 	}
 }
 
-// readBack returns what a capture file of this name has in it, without compression.
-func readBack(t *testing.T, path string) []byte {
+func rawFile(t *testing.T, path string) []byte {
 	t.Helper()
 	raw, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var plain bytes.Buffer
-	switch _, c := FormatByName(path); c {
-	case Gzip:
-		r, failed := gzip.NewReader(bytes.NewReader(raw))
-		if failed != nil {
-			t.Fatal(failed)
-		}
-		_, err = plain.ReadFrom(r)
-	case Zstd:
-		r, failed := zstd.NewReader(bytes.NewReader(raw), zstd.WithDecoderConcurrency(1))
-		if failed != nil {
-			t.Fatal(failed)
-		}
-		defer r.Close()
-		_, err = plain.ReadFrom(r)
-	default:
+	must(t, err)
+	return raw
+}
+
+// readBack returns what a file has in it, without compression.
+func readBack(t *testing.T, path string, c Compression) []byte {
+	t.Helper()
+	raw := rawFile(t, path)
+	if c == NoCompression {
 		return raw
 	}
+	open := func(b []byte) (io.Reader, error) { return gzip.NewReader(bytes.NewReader(b)) }
+	if c == Zstd {
+		open = func(b []byte) (io.Reader, error) {
+			return zstd.NewReader(bytes.NewReader(b), zstd.WithDecoderConcurrency(1))
+		}
+	}
+	r, err := open(raw)
+	if err != nil {
+		t.Fatalf("%s: %v", path, err)
+	}
+	plain, err := io.ReadAll(r)
 	if err != nil {
 		t.Errorf("%s: %v", path, err)
 	}
-	return plain.Bytes()
+	return plain
+}
+
+// packetsIn returns how many packets a file has, by its name.
+func packetsIn(t *testing.T, path string) uint64 {
+	t.Helper()
+	format, c := FormatByName(path)
+	return countPackets(format, readBack(t, path, c))
 }
 
 // writeSeries writes packets, one each millisecond, to a series, and returns the paths of its
@@ -130,9 +139,7 @@ func writeSeries(t *testing.T, r Rotation, name string, packets int) (paths []st
 	}
 	format, compression := FormatByName(name)
 	f, err := OpenSeries(r, Options{Format: format, Compression: compression})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer f.Close()
 	d := describeTwo()
 	// No period is ever settled, so that the stamps alone end files, however slowly packets come.
@@ -143,9 +150,7 @@ func writeSeries(t *testing.T, r Rotation, name string, packets int) (paths []st
 		defer mu.Unlock()
 		return capture.Accounts{{Lost: uint64(len(paths)), FilteredOut: 5}, {}}, nil
 	}
-	if err := f.Begin(d); err != nil {
-		t.Fatal(err)
-	}
+	must(t, f.Begin(d))
 	start := time.Now().UnixNano()
 	var failed error
 	for i := range packets {
@@ -194,6 +199,7 @@ func sizeOf(paths []string) (bytes int64) {
 
 // Whatever ends a file, each packet is in one of them, in order.
 func TestSeries(t *testing.T) {
+	t.Parallel()
 	if testnet.Emulated() {
 		t.Skip("is the same on every kernel")
 	}
@@ -211,6 +217,7 @@ func TestSeries(t *testing.T) {
 			{"all", Rotation{Size: 100_000, Packets: 900, Period: 1500 * time.Millisecond, Atomic: true}, 0},
 		} {
 			t.Run(name+" "+test.name, func(t *testing.T) {
+				t.Parallel()
 				paths, own, err := writeSeries(t, test.rotation, name, packets)
 				if err != nil || own.Total().Captured != packets || own.Total().Lost != 2000 {
 					t.Errorf("account %+v, %v", own.Total(), err)
@@ -218,12 +225,12 @@ func TestSeries(t *testing.T) {
 				if !slices.IsSorted(paths) || test.files > 0 && len(paths) != test.files || test.files == 0 && len(paths) < 2 {
 					t.Errorf("want %d files: %v", test.files, paths)
 				}
-				format, _ := FormatByName(name)
+				format, compression := FormatByName(name)
 				last, n := int64(0), uint64(0)
 				for _, path := range paths {
 					first := int64(0)
 					in := uint64(0)
-					if err := forPackets(format, readBack(t, path), func(ns int64) {
+					if err := forPackets(format, readBack(t, path, compression), func(ns int64) {
 						if last != 0 && ns-last != int64(time.Millisecond) {
 							t.Errorf("%s: packet %d is %v behind the one before", path, n, time.Duration(ns-last))
 						}
@@ -254,6 +261,7 @@ func TestSeries(t *testing.T) {
 
 // A series that is asked to end refuses packets that are then not sampled, instead of lost.
 func TestSeriesEnough(t *testing.T) {
+	t.Parallel()
 	for _, test := range []struct {
 		rotation Rotation
 		captured uint64
@@ -270,11 +278,9 @@ func TestSeriesEnough(t *testing.T) {
 			size, n := int64(0), uint64(0)
 			for _, path := range paths {
 				info, err := os.Stat(path)
-				if err != nil {
-					t.Fatal(err)
-				}
+				must(t, err)
 				size += info.Size()
-				n += countPackets(PCAPNG, readBack(t, path))
+				n += packetsIn(t, path)
 			}
 			if n != got.Captured || test.rotation.MaxBytes > 0 && size > test.rotation.MaxBytes {
 				t.Errorf("%+v: %d packets and %d bytes in the files, account %+v", test.rotation, n, size, got)
@@ -286,15 +292,14 @@ func TestSeriesEnough(t *testing.T) {
 // Packets that a limit refuses are counted as not sampled. With compression that also holds for
 // packets that are kept for the last frame, and are refused only when the session ends.
 func TestSeriesEnoughAtEnd(t *testing.T) {
+	t.Parallel()
 	if testnet.Emulated() {
 		t.Skip("is the same on every kernel")
 	}
 	const packets = 1050
 	for _, name := range []string{"out.pcapng.gz", "out.pcapng.zst"} {
 		whole, _, err := writeSeries(t, Rotation{Packets: 2000}, name, packets)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		refused := 0
 		for limit := sizeOf(whole); limit < sizeOf(whole)+4000; limit += 100 {
 			_, own, err := writeSeries(t, Rotation{Packets: 2000, MaxBytes: limit}, name, packets)
@@ -315,20 +320,23 @@ func TestSeriesEnoughAtEnd(t *testing.T) {
 // A series leaves MinFree bytes free, even if a file becomes full when hardly more are left. The
 // header of another file would take one more block of the disk.
 func TestSeriesLeavesFree(t *testing.T) {
+	t.Parallel()
 	if testnet.Emulated() {
 		t.Skip("is the same on every kernel")
 	}
 	dir := smallDisk(t)
 	free := func() int64 {
 		var s unix.Statfs_t
-		if err := unix.Statfs(dir, &s); err != nil {
-			t.Fatal(err)
-		}
+		must(t, unix.Statfs(dir, &s))
 		return int64(s.Bavail) * s.Frsize
+	}
+	step := uint64(1)
+	if testing.Short() {
+		step = 10
 	}
 	empty, begun := free(), 0
 	for _, name := range []string{"out.pcapng", "out.pcapng.gz", "out.pcapng.zst"} {
-		for most := uint64(130); most < 210; most++ {
+		for most := uint64(130); most < 210; most += step {
 			r := Rotation{Packets: most, MinFree: empty - 64<<10}
 			r.Path = func(p Place) string { return filepath.Join(dir, fmt.Sprint(p.Number, name)) }
 			paths, own, err := writeSeries(t, r, name, 2000)
@@ -337,10 +345,8 @@ func TestSeriesLeavesFree(t *testing.T) {
 			}
 			n, there := uint64(0), glob(t, dir)
 			for _, path := range there {
-				n += countPackets(PCAPNG, readBack(t, path))
-				if err := os.Remove(path); err != nil {
-					t.Fatal(err)
-				}
+				n += packetsIn(t, path)
+				must(t, os.Remove(path))
 			}
 			if n != own.Total().Captured {
 				t.Errorf("%s of %d packets: %d packets in %d files, account %+v", name, most, n, len(there), own.Total())
@@ -348,13 +354,14 @@ func TestSeriesLeavesFree(t *testing.T) {
 			begun += len(paths)
 		}
 	}
-	if begun < 3*80*2 {
-		t.Errorf("240 series have %d files", begun)
+	if series := 3 * 80 / int(step); begun < 2*series {
+		t.Errorf("%d series have %d files", series, begun)
 	}
 }
 
 // A file that the series has overwritten does not count in its limit of bytes.
 func TestSeriesOverwritten(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	turn := func(p Place) string { return filepath.Join(dir, fmt.Sprintf("turn%d", p.Number%2)) }
 	single, own, err := writeSeries(t, Rotation{Packets: 100}, "out.pcapng", 100)
@@ -370,18 +377,16 @@ func TestSeriesOverwritten(t *testing.T) {
 
 // A ring keeps so many files, and removes none that it has not made.
 func TestSeriesRing(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	other := filepath.Join(dir, "other")
 	path := func(p Place) string { return filepath.Join(dir, fmt.Sprintf("%03d.pcapng", p.Number)) }
-	if err := os.WriteFile(other, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(other, nil, 0o600))
 	paths, own, err := writeSeries(t, Rotation{Packets: 100, Keep: 3, Path: path}, "out.pcapng", 1000)
 	if err != nil || own.Total().Captured != 1000 || len(paths) != 10 {
 		t.Errorf("%v, account %+v, %v", paths, own.Total(), err)
 	}
-	left, err := filepath.Glob(filepath.Join(dir, "*"))
-	if want := append(paths[7:], other); err != nil || !slices.Equal(left, want) {
+	if left, want := glob(t, dir), append(paths[7:], other); !slices.Equal(left, want) {
 		t.Errorf("files %v, want %v", left, want)
 	}
 	// Two names that are used in turn.
@@ -390,7 +395,7 @@ func TestSeriesRing(t *testing.T) {
 		t.Errorf("account %+v, %v", own.Total(), err)
 	}
 	for i := range 2 {
-		if n := countPackets(PCAPNG, readBack(t, filepath.Join(dir, fmt.Sprintf("turn%d", i)))); n != 100 {
+		if n := packetsIn(t, filepath.Join(dir, fmt.Sprintf("turn%d", i))); n != 100 {
 			t.Errorf("file %d has %d packets", i, n)
 		}
 	}
@@ -399,6 +404,7 @@ func TestSeriesRing(t *testing.T) {
 // A ring takes over what an earlier run has left, as long as it is a regular file that nobody
 // writes to.
 func TestSeriesAdopts(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	var left, kept []string
 	for _, name := range []string{"1", "2", "locked", "link", "directory", "3", "gone"} {
@@ -407,9 +413,7 @@ func TestSeriesAdopts(t *testing.T) {
 		case "gone":
 			continue
 		case "directory":
-			if err := os.Mkdir(path, 0o700); err != nil {
-				t.Fatal(err)
-			}
+			must(t, os.Mkdir(path, 0o700))
 			kept = append(kept, path)
 			continue
 		case "link":
@@ -421,14 +425,10 @@ func TestSeriesAdopts(t *testing.T) {
 		case "locked":
 			kept = append(kept, path)
 		}
-		if err := os.WriteFile(path, make([]byte, 1000), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(path, make([]byte, 1000), 0o600))
 	}
 	locked, err := Open(filepath.Join(dir, "locked"), Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer locked.Close()
 	for _, step := range []struct {
 		rotation Rotation
@@ -439,19 +439,13 @@ func TestSeriesAdopts(t *testing.T) {
 	} {
 		path := filepath.Join(dir, fmt.Sprintf("new%d", step.rotation.Keep))
 		step.rotation.Left, step.rotation.Path = left, func(Place) string { return path }
-		f, err := OpenSeries(step.rotation, Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer f.Close()
+		f := mustSeries(t, step.rotation)
 		if _, err := os.Stat(left[1]); err != nil {
 			t.Errorf("something was removed before the session began: %v", err)
 		}
 		d := describeTwo()
 		d.Options.Notice = func(err error) { t.Errorf("%+v: %v", step.rotation, err) }
-		if err := f.Begin(d); err != nil {
-			t.Fatal(err)
-		}
+		must(t, f.Begin(d))
 		want := append(slices.Clone(kept), path)
 		for _, name := range step.stay {
 			want = append(want, filepath.Join(dir, name))
@@ -467,35 +461,25 @@ func TestSeriesAdopts(t *testing.T) {
 
 // A file that a ring cannot remove, or of which it cannot be seen whether it may, is told of once.
 func TestSeriesCannotRemove(t *testing.T) {
+	t.Parallel()
 	for _, test := range []struct{ name, said string }{{"removed", ": remove "}, {"opened", ": open "}} {
 		t.Run(test.name, func(t *testing.T) {
 			dir := t.TempDir()
 			var left []string
 			for i := range 3 {
 				path := filepath.Join(dir, fmt.Sprint("left", i))
-				if err := os.WriteFile(path, []byte("left"), 0o600); err != nil {
-					t.Fatal(err)
-				}
+				must(t, os.WriteFile(path, []byte("left"), 0o600))
 				left = append(left, path)
 			}
 			var notices []string
 			begin := func() {
 				d := describeTwo()
 				d.Options.Notice = func(err error) { notices = append(notices, err.Error()) }
-				f, err := OpenSeries(Rotation{Packets: 1e6, Keep: 2, Left: left, Path: func(Place) string { return filepath.Join(dir, "new") }}, Options{})
-				if err != nil {
-					t.Fatal(err)
-				}
-				defer f.Close()
-				if err := f.Begin(d); err != nil {
-					t.Fatal(err)
-				}
+				must(t, mustSeries(t, Rotation{Packets: 1e6, Keep: 2, Left: left, Path: func(Place) string { return filepath.Join(dir, "new") }}).Begin(d))
 			}
 			if test.name == "removed" {
 				for _, path := range left { // what is mounted on cannot be removed
-					if err := unix.Mount(path, path, "", unix.MS_BIND, ""); err != nil {
-						t.Fatal(err)
-					}
+					must(t, unix.Mount(path, path, "", unix.MS_BIND, ""))
 					defer unix.Unmount(path, unix.MNT_DETACH)
 				}
 				begin()
@@ -517,9 +501,7 @@ func TestSeriesCannotRemove(t *testing.T) {
 func mustAsNobody(t *testing.T, dir string, do func()) {
 	t.Helper()
 	const nobody = 65534
-	if err := errors.Join(os.Chmod(filepath.Dir(dir), 0o755), os.Chmod(dir, 0o777|os.ModeSticky)); err != nil {
-		t.Fatal(err)
-	}
+	must(t, errors.Join(os.Chmod(filepath.Dir(dir), 0o755), os.Chmod(dir, 0o777|os.ModeSticky)))
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	unix.SetfsuidRetUid(nobody) // which also takes the capabilities about files
@@ -531,9 +513,7 @@ func mustAsNobody(t *testing.T, dir string, do func()) {
 func glob(t *testing.T, dir string) []string {
 	t.Helper()
 	all, err := filepath.Glob(filepath.Join(dir, "*"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return all
 }
 
@@ -547,6 +527,7 @@ func smallDisk(t *testing.T) string {
 
 // Where a file has no room for its header, none stays that nobody could read.
 func TestSeriesNoRoomToBegin(t *testing.T) {
+	t.Parallel()
 	for _, name := range []string{"out.pcapng", "out.pcapng.zst"} {
 		dir := smallDisk(t)
 		path := func(p Place) string {
@@ -570,6 +551,7 @@ func TestSeriesNoRoomToBegin(t *testing.T) {
 // A directory that has gone, or a name that is taken by something else, ends the session with an
 // error, and what the files before have is theirs.
 func TestSeriesNextFails(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	path := func(p Place) string { return filepath.Join(dir, strings.Repeat("none/", p.Number/2), "out") }
 	paths, own, err := writeSeries(t, Rotation{Packets: 100, Path: func(p Place) string { return path(p) + fmt.Sprint(p.Number) }}, "out.pcapng", 5000)
@@ -587,17 +569,12 @@ func TestSeriesNextFails(t *testing.T) {
 // A file that its disk did not keep has neither its name, nor is it told of, nor are its packets
 // captured.
 func TestSeriesDiskFails(t *testing.T) {
+	t.Parallel()
 	dir := testnet.MustFailingDisk(t)
 	path := func(p Place) string { return filepath.Join(dir, fmt.Sprintf("%d.pcapng", p.Number)) }
 	var told []string
-	f, err := OpenSeries(Rotation{Packets: 50, Atomic: true, Path: path, Finished: func(path string) { told = append(told, path) }}, Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
-	if err := f.Begin(describeTwo()); err != nil {
-		t.Fatal(err)
-	}
+	f := mustSeries(t, Rotation{Packets: 50, Atomic: true, Path: path, Finished: func(path string) { told = append(told, path) }})
+	must(t, f.Begin(describeTwo()))
 	const packets = 100
 	session := make(capture.Accounts, 2)
 	p := testPacket(0)
@@ -615,7 +592,7 @@ func TestSeriesDiskFails(t *testing.T) {
 	}
 	published := uint64(0)
 	for _, path := range told {
-		published += countPackets(PCAPNG, readBack(t, path))
+		published += packetsIn(t, path)
 	}
 	a := own.Total()
 	if a.Captured != published || a.NotTaken != packets-published || a.Lost != a.NotTaken || published == packets || a.Bytes != a.Captured*60_000 {
@@ -630,52 +607,34 @@ func TestSeriesDiskFails(t *testing.T) {
 
 // Files that are complete are finished while packets go on, and not all at once.
 func TestSeriesAtomicNames(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	path := func(p Place) string { return filepath.Join(dir, fmt.Sprintf("%d.pcapng", p.Number)) }
-	f, err := OpenSeries(Rotation{Packets: 10, Atomic: true, Path: path}, Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := f.Begin(describeTwo()); err != nil {
-		t.Fatal(err)
-	}
+	f := mustSeries(t, Rotation{Packets: 10, Atomic: true, Path: path})
+	must(t, f.Begin(describeTwo()))
 	defer f.End(make(capture.Accounts, 2)) // which waits for the goroutine that writes
 	for i := range 15 {
-		if err := f.Write([]capture.Packet{*testPacket(i)}); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if err := f.Flush(); err != nil {
-		t.Fatal(err)
+		mustWrite(t, f, testPacket(i))
 	}
 	testnet.WaitFor(t, "the first file", func() bool {
-		all, err := filepath.Glob(filepath.Join(dir, "*"))
-		return err == nil && slices.Equal(all, []string{filepath.Join(dir, "0.pcapng"), filepath.Join(dir, "1.pcapng.partial")})
+		return slices.Equal(glob(t, dir), []string{filepath.Join(dir, "0.pcapng"), filepath.Join(dir, "1.pcapng.partial")})
 	})
 }
 
 // A period does not end before all packets that were stamped in it have been handed over, however
 // long that takes.
 func TestPeriodWaits(t *testing.T) {
+	t.Parallel()
 	const period = 300 * time.Millisecond
-	path := func(p Place) string { return fmt.Sprintf("%s/%d", t.Name(), p.Number) }
-	t.Chdir(t.TempDir())
-	if err := os.Mkdir(t.Name(), 0o700); err != nil {
-		t.Fatal(err)
-	}
-	f, err := OpenSeries(Rotation{Path: path, Period: period, Origin: time.Now()}, Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
+	dir := t.TempDir()
+	path := func(p Place) string { return filepath.Join(dir, fmt.Sprint(p.Number)) }
+	f := mustSeries(t, Rotation{Path: path, Period: period, Origin: time.Now()})
 	begin := f.place.Period // on a busy machine, periods may have passed since Origin
 	var settled atomic.Pointer[time.Time]
 	settled.Store(&begin)
 	d := describeTwo()
 	d.Settled = func() time.Time { return *settled.Load() }
-	if err := f.Begin(d); err != nil {
-		t.Fatal(err)
-	}
+	must(t, f.Begin(d))
 	flushUntil := func(what string, done func() bool) {
 		t.Helper()
 		testnet.WaitFor(t, what, func() bool { return f.Flush() != nil || done() })
@@ -683,17 +642,14 @@ func TestPeriodWaits(t *testing.T) {
 	flushUntil("the period to be long over", func() bool { return time.Since(begin) > 2*period })
 	p := testPacket(0)
 	p.Time = begin.Add(period / 2).UnixNano()
-	// Without the flush the file could end before the packet leaves the encoder.
-	if err := errors.Join(f.Write([]capture.Packet{*p}), f.Flush()); err != nil {
-		t.Fatal(err)
-	}
+	mustWrite(t, f, p) // with its flush, since the file could end before the packet leaves the encoder
 	later := begin.Add(period + time.Millisecond)
 	settled.Store(&later)
 	flushUntil("the second file", func() bool { _, err := os.Stat(path(Place{Number: 1})); return err == nil })
 	if _, err := f.End(make(capture.Accounts, 2)); err != nil {
 		t.Fatal(err)
 	}
-	if n := countPackets(PCAPNG, readBack(t, path(Place{}))); n != 1 {
+	if n := packetsIn(t, path(Place{})); n != 1 {
 		t.Errorf("the first file has %d packets", n)
 	}
 }

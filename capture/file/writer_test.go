@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"path/filepath"
 	"testing"
 	"time"
 
@@ -20,6 +19,14 @@ import (
 	"github.com/xdpcap/xdpcap/internal/jsonline"
 	"github.com/xdpcap/xdpcap/internal/testnet"
 )
+
+// must ends a test at an error.
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
 
 func describeTwo() capture.Description {
 	return capture.Description{
@@ -59,6 +66,46 @@ func (l *limited) Write(b []byte) (int, error) {
 	return n, nil
 }
 
+// mustSeries opens a series of pcapng files.
+func mustSeries(t *testing.T, r Rotation) *File {
+	t.Helper()
+	f, err := OpenSeries(r, Options{})
+	must(t, err)
+	t.Cleanup(func() { f.Close() })
+	return f
+}
+
+// mustWrite hands packets to the goroutine that writes.
+func mustWrite(t *testing.T, f *File, packets ...*capture.Packet) {
+	t.Helper()
+	for _, p := range packets {
+		must(t, f.Write([]capture.Packet{*p}))
+	}
+	must(t, f.Flush())
+}
+
+// mustRead reads a pcapng file to its end, and returns how many packets each interface has.
+func mustRead(t *testing.T, name string, file []byte) (r *pcapgo.NgReader, packets map[int]uint64) {
+	t.Helper()
+	r, err := pcapgo.NewNgReader(bytes.NewReader(file), pcapgo.DefaultNgReaderOptions)
+	packets = make(map[int]uint64)
+	for err == nil {
+		var ci gopacket.CaptureInfo
+		if _, ci, err = r.ReadPacketData(); err == nil {
+			packets[ci.InterfaceIndex]++
+		}
+	}
+	if err != io.EOF {
+		t.Fatalf("%s: after %v packets: %v", name, packets, err)
+	}
+	return r, packets
+}
+
+// packetFrom is a packet of a source.
+func packetFrom(source uint16, size int) *capture.Packet {
+	return &capture.Packet{Facts: &capture.Facts{WireLen: uint32(size), Source: source}, Data: packetOf(size, 0)}
+}
+
 func testPacket(i int) *capture.Packet {
 	data := packetOf(60+i%40, byte(i))
 	return &capture.Packet{Facts: &capture.Facts{WireLen: uint32(len(data)), Time: int64(i), Source: uint16(i % 2)}, Data: data}
@@ -66,17 +113,16 @@ func testPacket(i int) *capture.Packet {
 
 // Wherever the output ends, the account says exactly how many packets are whole in it.
 func TestWriterAccount(t *testing.T) {
+	t.Parallel()
 	for _, format := range []Format{PCAPNG, PCAP, JSON} {
 		var all bytes.Buffer
 		w := testWriter(&all, Options{Format: format})
 		for i := range 50 {
-			if err := w.Write([]capture.Packet{*testPacket(i)}); err != nil {
-				t.Fatal(err)
-			}
+			must(t, w.Write([]capture.Packet{*testPacket(i)}))
 		}
 		w.End(make(capture.Accounts, 2))
 		step := 7
-		if testnet.Emulated() {
+		if testnet.Emulated() || testing.Short() {
 			step = 71
 		}
 		for room := 0; room <= all.Len(); room += step {
@@ -143,63 +189,6 @@ func forPackets(format Format, file []byte, do func(ns int64)) error {
 	return err
 }
 
-// A file that takes half a block is cut back to whole ones.
-func TestWriterCuts(t *testing.T) {
-	f, err := os.Create(filepath.Join(t.TempDir(), "out.pcapng"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
-	w := testWriter(&halting{File: f, room: 2000}, Options{})
-	var counters [2]capture.Account
-	for i := range 50 {
-		p := testPacket(i)
-		counters[p.Source].Captured++
-		w.Write([]capture.Packet{*p})
-	}
-	if err := w.queue.end(); !errors.Is(err, errNoRoom) {
-		t.Fatal(err)
-	}
-	file, err := os.ReadFile(f.Name())
-	if err != nil {
-		t.Fatal(err)
-	}
-	r, err := pcapgo.NewNgReader(bytes.NewReader(file), pcapgo.DefaultNgReaderOptions)
-	if err != nil {
-		t.Fatal(err)
-	}
-	n := 0
-	for {
-		if _, _, err := r.ReadPacketData(); err == io.EOF {
-			break
-		} else if err != nil {
-			t.Fatalf("after %d packets: %v", n, err)
-		}
-		n++
-	}
-	if n == 0 || int64(len(file)) != w.Size() {
-		t.Errorf("%d packets and %d bytes in the file, Size %d", n, len(file), w.Size())
-	}
-	if accounts, _ := w.End(counters[:]); accounts.Total().Captured != uint64(n) {
-		t.Errorf("%d packets in the file, the account says %d", n, accounts.Total().Captured)
-	}
-}
-
-// halting is a file on a disk that fills up.
-type halting struct {
-	*os.File
-	room int
-}
-
-func (h *halting) Write(b []byte) (int, error) {
-	n, err := h.File.Write(b[:min(len(b), h.room)])
-	h.room -= n
-	if err == nil && n < len(b) {
-		err = errNoRoom
-	}
-	return n, err
-}
-
 // A disk is a file on a file system that has room for so many more blocks. Blocks that the file
 // gives back are taken by somebody else where that one is greedy.
 type disk struct {
@@ -235,6 +224,7 @@ func (d *disk) Truncate(size int64) error {
 // Wherever a disk ends, the file ends with its statistics, and the packets that were taken back for
 // them are lost in the account.
 func TestWriterMakesRoom(t *testing.T) {
+	t.Parallel()
 	const packets = 3000 // more than a Writer remembers
 	step := 1
 	if testnet.Emulated() {
@@ -272,20 +262,7 @@ func TestWriterMakesRoom(t *testing.T) {
 // account, and as many packets.
 func checkStatistics(t *testing.T, name string, file []byte, own capture.Accounts) {
 	t.Helper()
-	r, err := pcapgo.NewNgReader(bytes.NewReader(file), pcapgo.DefaultNgReaderOptions)
-	if err != nil {
-		t.Fatalf("%s: %v", name, err)
-	}
-	packets := make([]uint64, len(own))
-	for {
-		_, ci, err := r.ReadPacketData()
-		if err == io.EOF {
-			break
-		} else if err != nil {
-			t.Fatalf("%s: after %v packets: %v", name, packets, err)
-		}
-		packets[ci.InterfaceIndex]++
-	}
+	r, packets := mustRead(t, name, file)
 	for i, a := range own {
 		ifi, err := r.Interface(i)
 		if err != nil || ifi.Statistics.PacketsReceived != a.Seen {
@@ -299,6 +276,7 @@ func checkStatistics(t *testing.T, name string, file []byte, own capture.Account
 
 // Where not even the header has room, nothing stands behind it, and the file is empty.
 func TestWriterNoRoomForHeader(t *testing.T) {
+	t.Parallel()
 	out := &disk{}
 	w := testWriter(out, Options{})
 	w.Write([]capture.Packet{*testPacket(0)})
@@ -313,6 +291,7 @@ func TestWriterNoRoomForHeader(t *testing.T) {
 
 // The statistics blocks say what the account says.
 func TestWriterStatistics(t *testing.T) {
+	t.Parallel()
 	var out bytes.Buffer
 	w := testWriter(&out, Options{Application: "xdpcap test"})
 	want := capture.Accounts{{Seen: 10, FilteredOut: 3, Lost: 7}, {Seen: 20, NotSampled: 20}}
@@ -322,12 +301,9 @@ func TestWriterStatistics(t *testing.T) {
 	if err := w.Write([]capture.Packet{*testPacket(0)}); !errors.Is(err, os.ErrClosed) {
 		t.Errorf("Write after Close: %v", err)
 	}
-	r, err := pcapgo.NewNgReader(&out, pcapgo.DefaultNgReaderOptions)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, _, err := r.ReadPacketData(); err != io.EOF {
-		t.Fatal(err)
+	r, packets := mustRead(t, "a file without packets", out.Bytes())
+	if len(packets) > 0 {
+		t.Errorf("there are %v packets", packets)
 	}
 	for i, c := range want {
 		ifi, err := r.Interface(i)
@@ -341,6 +317,7 @@ func TestWriterStatistics(t *testing.T) {
 }
 
 func TestWholeBlocksPerWrite(t *testing.T) {
+	t.Parallel()
 	var out blocks
 	w := testWriter(&out, Options{})
 	for i := range 10_000 {
@@ -370,32 +347,26 @@ func (o *blocks) Write(b []byte) (int, error) {
 	return n, nil
 }
 
-// A loop has packets that come again and again.
-type loop struct{ packets []capture.Packet }
-
-func newLoop(size int) *loop { return newLoopOf(packetOf(size, 1)) }
-
-func newLoopOf(packet []byte) *loop {
-	l := new(loop)
+// groupOf is a group of packets with this data.
+func groupOf(data []byte) (packets []capture.Packet) {
 	for i := range groupSize {
-		facts := &capture.Facts{WireLen: uint32(len(packet)), Time: int64(i), ID: uint64(i)}
-		l.packets = append(l.packets, capture.Packet{Facts: facts, Data: packet})
+		facts := &capture.Facts{WireLen: uint32(len(data)), Time: int64(i), ID: uint64(i)}
+		packets = append(packets, capture.Packet{Facts: facts, Data: data})
 	}
-	return l
+	return packets
 }
 
+// Serial, as everything that counts allocations must be.
 func TestNoAllocations(t *testing.T) {
 	testnet.SkipEmulated(t)
 	for _, format := range []Format{PCAPNG, PCAP, JSON} {
-		l := newLoopOf(segment())
+		packets := groupOf(segment())
 		w := testWriter(io.Discard, Options{Format: format})
 		for range 2_000 { // until the buffers have grown to their final size
-			w.Write(l.packets)
+			w.Write(packets)
 		}
 		n := testing.AllocsPerRun(200, func() {
-			if err := w.Write(l.packets); err != nil {
-				t.Fatal(err)
-			}
+			must(t, w.Write(packets))
 		})
 		if n != 0 {
 			t.Errorf("format %d: %v allocations per %d packets", format, n, groupSize)
@@ -407,15 +378,14 @@ func TestNoAllocations(t *testing.T) {
 // lines one by one, to a pipe.
 func BenchmarkFormats(b *testing.B) {
 	for _, format := range []Format{PCAPNG, PCAP, JSON} {
-		b.Run(format.String(), func(b *testing.B) { benchFormat(b, io.Discard, format) })
+		b.Run(format.String(), func(b *testing.B) { benchFormat(b, io.Discard, format, groupOf(segment())) })
 	}
+	b.Run("pcapng, 1500 bytes", func(b *testing.B) { benchFormat(b, io.Discard, PCAPNG, groupOf(packetOf(1500, 1))) })
 	piped := func(b *testing.B, writer func(io.Writer) io.Writer) {
 		r, w, err := os.Pipe()
-		if err != nil {
-			b.Fatal(err)
-		}
+		must(b, err)
 		go io.Copy(io.Discard, r)
-		benchFormat(b, writer(w), JSON)
+		benchFormat(b, writer(w), JSON, groupOf(segment()))
 		w.Close()
 	}
 	b.Run("pipe", func(b *testing.B) { piped(b, func(w io.Writer) io.Writer { return jsonline.PipeWriter{Out: w} }) })
@@ -423,12 +393,10 @@ func BenchmarkFormats(b *testing.B) {
 	b.Run("pipe, as it comes", func(b *testing.B) { piped(b, func(w io.Writer) io.Writer { return w }) })
 }
 
-func benchFormat(b *testing.B, out io.Writer, format Format) {
-	l := newLoopOf(segment())
+func benchFormat(b *testing.B, out io.Writer, format Format, packets []capture.Packet) {
 	w := testWriter(out, Options{Format: format})
 	b.ReportAllocs()
 	for n := 0; n < b.N; {
-		packets := l.packets
 		w.Write(packets)
 		n += len(packets)
 	}
@@ -453,21 +421,4 @@ func (w eachLine) Write(b []byte) (n int, err error) {
 		n += len(line)
 	}
 	return n, nil
-}
-
-// BenchmarkReadWrite measures the time of a packet.
-func BenchmarkReadWrite(b *testing.B) {
-	for _, size := range []int{64, 1500} {
-		b.Run(map[int]string{64: "64B", 1500: "1500B"}[size], func(b *testing.B) {
-			l := newLoop(size)
-			w := testWriter(io.Discard, Options{})
-			b.ReportAllocs()
-			b.SetBytes(int64(size))
-			for n := 0; n < b.N; {
-				packets := l.packets
-				w.Write(packets)
-				n += len(packets)
-			}
-		})
-	}
 }

@@ -10,7 +10,6 @@ import (
 	"encoding/hex"
 	"io"
 	"net"
-	"net/http/httptest"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -46,9 +45,8 @@ func (c *lateConn) pass() {
 // A client may ask for new TLS keys long after the last packet, and gets the next one all the same.
 // The deadline of the end stays.
 func TestFeedClientKeyUpdate(t *testing.T) {
+	t.Parallel()
 	feedTest(t)
-	web := httptest.NewTLSServer(nil) // has a certificate
-	web.Close()
 	here, there := net.Pipe()
 	defer here.Close()
 	defer there.Close()
@@ -58,13 +56,10 @@ func TestFeedClientKeyUpdate(t *testing.T) {
 	peer := tls.Client(there, &tls.Config{InsecureSkipVerify: true, KeyLogWriter: &keys})
 	shaken := make(chan error, 1)
 	go func() { shaken <- peer.Handshake() }()
-	config := &tls.Config{Certificates: web.TLS.Certificates, MinVersion: tls.VersionTLS13, SessionTicketsDisabled: true}
-	if err := conn.secure(t.Context(), tls.Server(conn.socket, config)); err != nil {
-		t.Fatal(err)
-	}
-	if err := <-shaken; err != nil {
-		t.Fatal(err)
-	}
+	config := withCertificate()
+	config.SessionTicketsDisabled = true
+	must(t, conn.secure(t.Context(), tls.Server(conn.socket, config)))
+	must(t, <-shaken)
 	if suite := peer.ConnectionState().CipherSuite; suite != tls.TLS_AES_128_GCM_SHA256 {
 		t.Skipf("makes records of AES-128-GCM, not of %s", tls.CipherSuiteName(suite))
 	}
@@ -77,9 +72,7 @@ func TestFeedClientKeyUpdate(t *testing.T) {
 	conn.listen()
 	defer conn.close()
 	f, c := newFeed(Options{}, testnet.Patience), newFeedClient(conn, 1)
-	if err := f.send(c, []byte("first"), nil); err != nil {
-		t.Fatal(err)
-	}
+	must(t, f.send(c, []byte("first"), nil))
 	socket.pass()
 	before := socket.writes.Load()
 	if _, err := there.Write(keyUpdate(t, keys.String())); err != nil {
@@ -108,26 +101,18 @@ func keyUpdate(t *testing.T, log string) []byte {
 	line, _, _ = strings.Cut(line, "\n")
 	_, digits, _ := strings.Cut(line, " ")
 	secret, err := hex.DecodeString(digits)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	expand := func(label string, n int) []byte {
 		label = "tls13 " + label
 		info := append([]byte{0, byte(n), byte(len(label))}, label+"\x00"...)
 		b, err := hkdf.Expand(sha256.New, secret, string(info), n)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		return b
 	}
 	block, err := aes.NewCipher(expand("key", 16))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	seal, err := cipher.NewGCM(block)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	message := []byte{24, 0, 0, 1, 1, 22} // key_update, its length, update_requested; of a handshake
 	head := []byte{23, 3, 3, 0, byte(len(message) + seal.Overhead())}
 	return seal.Seal(head, expand("iv", 12), message, head) // the first record's nonce is the iv

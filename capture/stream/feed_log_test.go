@@ -2,6 +2,7 @@ package stream
 
 import (
 	"bytes"
+	"encoding/binary"
 	"math/rand"
 	"net"
 	"slices"
@@ -14,6 +15,7 @@ import (
 // Whatever sizes blocks have and however slow clients are, each of them gets whole blocks in their
 // order, and the drop counts say exactly what is missing.
 func TestFeedLog(t *testing.T) {
+	t.Parallel()
 	feedTest(t)
 	random := rand.New(rand.NewSource(1))
 	const sources = 3
@@ -31,17 +33,11 @@ func TestFeedLog(t *testing.T) {
 		b := l.take(r.feedCursor, nil, limit)
 		for n := 0; n < len(b); {
 			size, _, err := pcapng.BlockLength(b[n:], false)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			block, err := pcapng.ParseBlock(b[n:n+size], false)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			var p pcapng.Packet
-			if err := pcapng.ParsePacket(block, 0, &p); err != nil {
-				t.Fatal(err)
-			}
+			must(t, pcapng.ParsePacket(block, 0, &p))
 			i := p.Interface
 			if p.ID <= r.last[i] {
 				t.Fatalf("packet %d behind packet %d", p.ID, r.last[i])
@@ -91,6 +87,7 @@ func TestFeedLog(t *testing.T) {
 // A block that is longer than the log is lost to each client in its place, and the blocks around it
 // are not.
 func TestFeedLogLongBlock(t *testing.T) {
+	t.Parallel()
 	feedTest(t)
 	for _, longer := range []int{4, 16, 4096, 100_000} { // than the log
 		l := newFeedLog(4096, 2)
@@ -129,6 +126,7 @@ func TestFeedLogLongBlock(t *testing.T) {
 // What waits for a client may still arrive, also of a source that was described after the client
 // had joined.
 func TestFeedClientLateSources(t *testing.T) {
+	t.Parallel()
 	feedTest(t)
 	here, there := net.Pipe()
 	defer here.Close()
@@ -146,5 +144,36 @@ func TestFeedClientLateSources(t *testing.T) {
 	arrived, open := c.progress(l)
 	if want := []uint64{0, 3}; !slices.Equal(open, want) || arrived.Total() != (capture.Account{}) {
 		t.Errorf("%+v have arrived and %v wait, want %v", arrived, open, want)
+	}
+}
+
+// A client that is too slow loses whole packets, so that its stream can be read on.
+func TestFeedLogPCAP(t *testing.T) {
+	t.Parallel()
+	feedTest(t)
+	l := newFeedLog(4096, 1)
+	l.asPCAP = true
+	c := l.join()
+	var packet []byte
+	for i := range uint64(200) {
+		data := binary.BigEndian.AppendUint64(nil, i)
+		packet = pcapng.AppendPacket(packet[:0], &pcapng.Packet{Time: i * 1000, WireLen: 100, Data: data})
+		l.add(packet, []sent{{end: int64(len(packet)), bytes: 8}})
+	}
+	got := l.take(c, nil, 1<<20)
+	const size = 16 + 8
+	if n := uint64(len(got) / size); n == 0 || n == 200 || len(got)%size != 0 || c.lost.Total().Lost != 200-n {
+		t.Fatalf("%d bytes, %+v", len(got), c.lost)
+	}
+	for i := 200 - uint64(len(got)/size); i < 200; i++ {
+		record := got[:size]
+		got = got[size:]
+		le := binary.LittleEndian
+		if le.Uint32(record[4:]) != uint32(i) || le.Uint32(record[8:]) != 8 || le.Uint32(record[12:]) != 100 || binary.BigEndian.Uint64(record[16:]) != i {
+			t.Fatalf("packet %d: %x", i, record)
+		}
+	}
+	if rest := l.describeRest(c, nil); len(rest) > 0 {
+		t.Errorf("%d bytes at the end", len(rest))
 	}
 }

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"net"
-	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
@@ -31,18 +30,11 @@ type testSender struct {
 // newTestSender begins a sender, and returns the other end of its first connection.
 func newTestSender(t *testing.T, secure bool) (*testSender, *net.TCPConn, net.Conn) {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { l.Close() })
+	l := listen(t)
 	s := &testSender{listener: l.(*net.TCPListener), notices: make(chan error, 100), sent: make(capture.Accounts, 2)}
 	var config *tls.Config
 	if secure {
-		web := httptest.NewTLSServer(nil) // has a certificate
-		web.Close()
-		s.secure = &tls.Config{Certificates: web.TLS.Certificates, MinVersion: tls.VersionTLS13}
-		config = &tls.Config{InsecureSkipVerify: true, MinVersion: tls.VersionTLS13}
+		s.secure, config = withCertificate(), anyCertificate
 	}
 	type end struct {
 		socket *net.TCPConn
@@ -53,12 +45,11 @@ func newTestSender(t *testing.T, secure bool) (*testSender, *net.TCPConn, net.Co
 		socket, conn := s.accept(t)
 		accepted <- end{socket, conn}
 	}()
+	var err error
 	if s.Sender, err = NewSender(l.Addr().String(), config, func(err error) { s.notices <- err }, Options{}); err != nil {
 		t.Fatal(err)
 	}
-	if err := s.Begin(describeTwo()); err != nil {
-		t.Fatal(err)
-	}
+	must(t, s.Begin(describeTwo()))
 	data := make([]byte, 200)
 	for i := range groupSize {
 		s.group = append(s.group, capture.Packet{Facts: &capture.Facts{WireLen: 200, Source: uint16(i % 2), ID: 1}, Data: data})
@@ -95,13 +86,9 @@ func (s *testSender) send(t *testing.T, packets int) {
 		a.Seen++
 		a.Captured++
 		a.Bytes += 200
-		if err := s.Write([]capture.Packet{*p}); err != nil {
-			t.Fatal(err)
-		}
+		must(t, s.Write([]capture.Packet{*p}))
 	}
-	if err := s.Flush(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, s.Flush())
 }
 
 // stand sends until the kernels of both sides are full and nothing is under way, and returns how
@@ -134,9 +121,7 @@ func (s *testSender) stand(t *testing.T, peer *net.TCPConn) (received uint64) {
 func (s *testSender) now(t *testing.T) capture.Account {
 	t.Helper()
 	own, err := s.Accounts(func() (capture.Accounts, error) { return append(capture.Accounts{}, s.sent...), nil })
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return own.Total()
 }
 
@@ -178,6 +163,7 @@ func (s *testSender) checkArrived(t *testing.T, a capture.Account, received uint
 // Whatever the other end of a Sender does, the account has as captured what its kernel has got, and
 // not what was lost in the one here.
 func TestSenderAccount(t *testing.T) {
+	t.Parallel()
 	feedTest(t)
 	for _, secure := range []bool{false, true} {
 		for name, test := range map[string]func(*testing.T, *testSender, *net.TCPConn, net.Conn){
@@ -191,15 +177,13 @@ func TestSenderAccount(t *testing.T) {
 					return info.Unacked == 0 && info.Notsent_bytes == 0
 				})
 				s.send(t, 20_000)
-				readAll(t, s, conn, 20_001)
+				finishReading(t, s, conn, 20_001, 20_001)
 			},
 			"has closed its side": func(t *testing.T, s *testSender, socket *net.TCPConn, conn net.Conn) {
-				if err := conn.(interface{ CloseWrite() error }).CloseWrite(); err != nil {
-					t.Fatal(err)
-				}
+				must(t, conn.(interface{ CloseWrite() error }).CloseWrite())
 				socket.CloseWrite()
 				s.send(t, 20_000)
-				readAll(t, s, conn, 20_000)
+				finishReading(t, s, conn, 20_000, 20_000)
 			},
 			"stops reading": func(t *testing.T, s *testSender, socket *net.TCPConn, conn net.Conn) {
 				s.feed.patience = 300 * time.Millisecond
@@ -243,17 +227,12 @@ func TestSenderAccount(t *testing.T) {
 			},
 		} {
 			t.Run(fmt.Sprintf("%s, TLS %v", name, secure), func(t *testing.T) {
+				t.Parallel()
 				s, socket, conn := newTestSender(t, secure)
 				test(t, s, socket, conn)
 			})
 		}
 	}
-}
-
-// readAll ends a sender, while its reader gets everything.
-func readAll(t *testing.T, s *testSender, conn net.Conn, packets uint64) {
-	t.Helper()
-	finishReading(t, s, conn, packets, packets)
 }
 
 // finishReading ends a sender, while its last reader gets so many packets of all that are captured.
@@ -294,6 +273,7 @@ func checkNotice(t *testing.T, s *testSender, words string) {
 // While a session runs, the account of a Sender says what was lost: no number ever falls, and a
 // notice says it.
 func TestSenderLive(t *testing.T) {
+	t.Parallel()
 	s, peer, _ := newTestSender(t, false)
 	received := s.stand(t, peer)
 	var before capture.Account
@@ -346,6 +326,7 @@ func TestSenderLive(t *testing.T) {
 
 // Notices of a connection that never lasts, and of a reader that is always too slow, become rare.
 func TestSenderTeller(t *testing.T) {
+	t.Parallel()
 	feedTest(t)
 	began := time.Unix(1e9, 0)
 	for _, test := range []struct {
@@ -402,6 +383,7 @@ func TestSenderTeller(t *testing.T) {
 
 // A Sender that cannot connect, or whose connections do not last, tries more and more rarely.
 func TestSenderBacksOff(t *testing.T) {
+	t.Parallel()
 	feedTest(t)
 	pause, total := firstRedial, time.Duration(0)
 	for range 20 {
@@ -423,20 +405,19 @@ func TestSenderBacksOff(t *testing.T) {
 // With TLS, packets of a batch that was not taken as a whole have not arrived: nobody can read a
 // part of a record.
 func TestFeedClientPartOfBatch(t *testing.T) {
+	t.Parallel()
 	feedTest(t)
-	web := httptest.NewTLSServer(nil) // has a certificate
-	web.Close()
+	config := withCertificate()
+	config.SessionTicketsDisabled = true
 	here, there := net.Pipe()
 	go func() {
 		defer there.Close()
-		if tls.Server(there, &tls.Config{Certificates: web.TLS.Certificates, SessionTicketsDisabled: true}).Handshake() == nil {
+		if tls.Server(there, config).Handshake() == nil {
 			io.ReadFull(there, make([]byte, 30_000))
 		}
 	}()
 	conn := newFeedConn(here)
-	if err := conn.secure(t.Context(), tls.Client(conn.socket, &tls.Config{InsecureSkipVerify: true})); err != nil {
-		t.Fatal(err)
-	}
+	must(t, conn.secure(t.Context(), tls.Client(conn.socket, anyCertificate)))
 	var packets []sent
 	for i := range 60 {
 		packets = append(packets, sent{end: int64(i+1) * 1000, bytes: 900})
@@ -449,19 +430,16 @@ func TestFeedClientPartOfBatch(t *testing.T) {
 
 // If nobody listens at the address, NewSender says so, and what to do, before anything is captured.
 func TestSenderRefused(t *testing.T) {
+	t.Parallel()
 	feedTest(t)
 	socket, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer unix.Close(socket)
 	if err := unix.Bind(socket, &unix.SockaddrInet4{Addr: [4]byte{127, 0, 0, 1}}); err != nil { // so that nobody else has the port
 		t.Fatal(err)
 	}
 	bound, err := unix.Getsockname(socket)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	nobody := fmt.Sprintf("127.0.0.1:%d", bound.(*unix.SockaddrInet4).Port)
 	_, err = NewSender(nobody, nil, func(error) {}, Options{})
 	if err == nil || !strings.HasSuffix(err.Error(), "connection refused: nothing listens there: start the reader before the capture") {

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"net"
-	"net/http/httptest"
 	"net/netip"
 	"runtime"
 	"testing"
@@ -38,19 +37,22 @@ func (s *testServer) checkMemory(t *testing.T, before int64) {
 }
 
 // Clients that connect thousands of times, send garbage, send nothing more, or never read neither
-// hold up the session nor make it grow, and one that behaves gets every packet.
+// hold up the session nor make it grow, and one that behaves gets every packet. Serial: it measures
+// the memory and the goroutines of the process.
 func TestServerHostile(t *testing.T) {
 	feedTest(t)
-	s := newTestServer(t, 1<<20, nil)
+	s := newTestServer(t, 1<<20, 0)
 	good := newFeedReader(t, s.address, 0)
 	testnet.WaitFor(t, "the client to join", func() bool { return s.Account().Clients == 1 })
 	close(good.hold)
 	before, memory := runtime.NumGoroutine(), heap()
-	for i := range 3000 {
+	connections := 3000
+	if testing.Short() {
+		connections = 600
+	}
+	for i := range connections {
 		conn, err := net.Dial("tcp", s.address)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		switch i % 4 {
 		case 0:
 			conn.Close()
@@ -74,10 +76,17 @@ func TestServerHostile(t *testing.T) {
 		}
 	}
 	s.checkMemory(t, memory)
-	if a := s.Account(); a.Refused == 0 || a.Clients+a.Refused > 3001 {
+	if a := s.Account(); a.Refused == 0 || a.Clients+a.Refused > uint64(connections)+1 {
 		t.Errorf("%+v", a)
 	}
 	waitFor(t, func() bool { return good.got.Load() == s.next }) // at the end it has two seconds
+	s.checkEnd(t)
+	good.checkAll(t, s.next)
+}
+
+// checkEnd ends the session, which does not wait for clients that take nothing.
+func (s *testServer) checkEnd(t *testing.T) {
+	t.Helper()
 	began := time.Now()
 	if _, err := s.End(s.sent); err != nil {
 		t.Fatal(err)
@@ -85,21 +94,25 @@ func TestServerHostile(t *testing.T) {
 	if took := time.Since(began); took > serverPatience+5*time.Second {
 		t.Errorf("the end took %v", took)
 	}
-	if err := <-good.ended; err != nil || good.got.Load() != s.next {
-		t.Errorf("the good client got %d of %d: %v", good.got.Load(), s.next, err)
+}
+
+// checkAll checks that a client has got so many packets by the end of its stream.
+func (r *feedReader) checkAll(t *testing.T, packets uint64) {
+	t.Helper()
+	if err := <-r.ended; err != nil || r.got.Load() != packets {
+		t.Errorf("the client got %d of %d packets: %v", r.got.Load(), packets, err)
 	}
 }
 
 // A client that goes while nothing comes is noticed, and then nothing is encoded any more. One that
 // only sends nothing more stays.
 func TestServerClientGoes(t *testing.T) {
+	t.Parallel()
 	feedTest(t)
-	s := newTestServer(t, 64<<10, nil)
+	s := newTestServer(t, 64<<10, 0)
 	goes, stays := connect(t, s.address, 0), connect(t, s.address, 0)
 	testnet.WaitFor(t, "the clients to join", func() bool { return s.Account().Connected == 2 })
-	if err := stays.(*net.TCPConn).CloseWrite(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, stays.(*net.TCPConn).CloseWrite())
 	goes.(*net.TCPConn).SetLinger(0)
 	goes.Close()
 	testnet.WaitFor(t, "one client to leave", func() bool { return s.Account().Connected == 1 })
@@ -123,22 +136,14 @@ func TestServerClientGoes(t *testing.T) {
 	}
 }
 
-// Connections whose TLS handshake does not end are closed after a time. They take no client's
-// place: who was there before gets every packet, and who comes meanwhile, too.
+// Connections whose TLS handshake does not end are closed when there are too many. They take no
+// client's place: who was there before gets every packet, and who comes meanwhile, too. Serial: it
+// measures the memory and the goroutines of the process.
 func TestServerHostileTLS(t *testing.T) {
 	feedTest(t)
-	web := httptest.NewTLSServer(nil) // has a certificate
-	defer web.Close()
-	// Clients that behave need some of this time, too, on a busy machine.
-	const patience = serverPatience + 5*time.Second
-	s := newPatientServer(t, 1<<20, &tls.Config{Certificates: web.TLS.Certificates, MinVersion: tls.VersionTLS13}, patience)
+	s := newTestServer(t, 1<<20, time.Hour) // TestServerHandshakeTimeout is about a shorter time
 	dial := func() *feedReader {
-		conn, err := tls.Dial("tcp", s.address, &tls.Config{InsecureSkipVerify: true})
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { conn.Close() })
-		r := readFeed(conn)
+		r := readFeed(tls.Client(connect(t, s.address, 0), anyCertificate))
 		close(r.hold)
 		return r
 	}
@@ -147,8 +152,7 @@ func TestServerHostileTLS(t *testing.T) {
 	before, memory := runtime.NumGoroutine(), heap()
 	hello := clientHello(t)
 	refused := uint64(0)
-	// Handshakes that never end are given up when later ones need their place, or when their time
-	// is over.
+	// Handshakes that never end are given up when later ones need their place.
 	for _, sent := range [][]byte{[]byte("GET / HTTP/1.1\r\n\r\n"), bytes.Repeat([]byte{22, 3, 1, 0x40, 0}, 10_000), hello, hello[:len(hello)/2], hello[:1], nil} {
 		for range 4 * MaxClients {
 			conn := connect(t, s.address, 0)
@@ -163,7 +167,9 @@ func TestServerHostileTLS(t *testing.T) {
 			}
 		}
 	}
-	testnet.WaitFor(t, "the connections to be closed", func() bool { return s.Account().Refused == refused && s.active.Load() == 1 })
+	testnet.WaitFor(t, "the connections to be closed", func() bool {
+		return s.Account().Refused == refused-maxHandshakesOfOne && s.shaking.count() == maxHandshakesOfOne
+	})
 	s.checkMemory(t, memory)
 	if a := s.Account(); a.Clients != 1 || a.Connected != 1 || a.Lost != 0 {
 		t.Errorf("%+v", a)
@@ -175,38 +181,27 @@ func TestServerHostileTLS(t *testing.T) {
 
 	// At the end neither a handshake is waited for nor who takes nothing, not even the word of TLS
 	// that this is the end.
-	standing := tls.Client(connect(t, s.address, 64<<10), &tls.Config{InsecureSkipVerify: true})
-	if err := standing.Handshake(); err != nil {
-		t.Fatal(err)
-	}
+	standing := tls.Client(connect(t, s.address, 64<<10), anyCertificate)
+	must(t, standing.Handshake())
 	testnet.WaitFor(t, "the third client to join", func() bool { return s.Account().Connected == 3 })
 	for s.Account().Lost == 0 {
 		s.send(t)
 		waitFor(t, func() bool { return good.got.Load()+1500 > s.next && late.got.Load()+from+1500 > s.next })
 	}
 	connect(t, s.address, 0)
-	testnet.WaitFor(t, "a handshake", func() bool { return s.shaking.count() == 1 })
+	testnet.WaitFor(t, "a handshake", func() bool { return s.shaking.count() > 0 })
 	// At the end they have two seconds.
 	waitFor(t, func() bool { return good.got.Load() == s.next && late.got.Load()+from == s.next })
-	began := time.Now()
-	if _, err := s.End(s.sent); err != nil {
-		t.Fatal(err)
-	}
-	if took := time.Since(began); took > serverPatience+4*time.Second {
-		t.Errorf("the end took %v", took)
-	}
-	if err := <-good.ended; err != nil || good.got.Load() != s.next {
-		t.Errorf("the good client got %d of %d: %v", good.got.Load(), s.next, err)
-	}
-	if err := <-late.ended; err != nil || late.got.Load() != s.next-from {
-		t.Errorf("the late client got %d of %d: %v", late.got.Load(), s.next-from, err)
-	}
+	s.checkEnd(t)
+	good.checkAll(t, s.next)
+	late.checkAll(t, s.next-from)
 }
 
 // A client that has sent something gets everything all the same, however late it reads. One that
 // has not read by the end has lost what its kernel did not get.
 func TestServerTail(t *testing.T) {
-	s := newTestServer(t, 8<<20, nil)
+	t.Parallel()
+	s := newTestServer(t, 8<<20, 0)
 	late, never := newFeedReader(t, s.address, 0), connect(t, s.address, 0)
 	testnet.WaitFor(t, "the clients to join", func() bool { return s.Account().Connected == 2 })
 	for _, conn := range []net.Conn{late.conn, never} {
@@ -226,16 +221,10 @@ func TestServerTail(t *testing.T) {
 		_, err := s.End(s.sent)
 		ended <- err
 	}()
-	if err := <-late.ended; err != nil {
-		t.Error(err)
-	}
-	late.conn.Close()
+	late.checkAll(t, s.next)
 	s.feed.expire(t, never)
 	if err := <-ended; err != nil {
 		t.Error(err)
-	}
-	if late.got.Load() != s.next {
-		t.Errorf("the late client got %d of %d", late.got.Load(), s.next)
 	}
 	if got := packetsIn(t, never); got == s.next || got+s.Account().Lost != s.next {
 		t.Errorf("the other client got %d of %d, %+v", got, s.next, s.Account())
@@ -264,21 +253,33 @@ func packetsIn(t *testing.T, conn io.Reader) (packets uint64) {
 	}
 }
 
+// A client whose TLS handshake does not end in time is refused.
+func TestServerHandshakeTimeout(t *testing.T) {
+	t.Parallel()
+	feedTest(t)
+	s := newTestServer(t, 1<<20, 50*time.Millisecond)
+	defer s.End(s.sent)
+	conn := connect(t, s.address, 0)
+	if _, err := conn.Write(clientHello(t)[:1]); err != nil {
+		t.Fatal(err)
+	}
+	testnet.WaitFor(t, "the client to be refused", func() bool { return s.Account().Refused == 1 })
+	if a := s.Account(); a.Clients != 0 || s.shaking.count() != 0 {
+		t.Errorf("%+v, %d handshakes", a, s.shaking.count())
+	}
+}
+
 // Strangers who begin TLS handshakes and never end them keep nobody out, and are bounded, also one
 // address by itself.
 func TestServerHandshakes(t *testing.T) {
+	t.Parallel()
 	feedTest(t)
-	web := httptest.NewTLSServer(nil) // has a certificate
-	defer web.Close()
-	config := &tls.Config{Certificates: web.TLS.Certificates, MinVersion: tls.VersionTLS13}
-	s := newPatientServer(t, 1<<20, config, time.Hour)
+	s := newTestServer(t, 1<<20, time.Hour)
 	defer s.End(s.sent)
 	from := func(address string) net.Conn {
 		d := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(address)}}
 		conn, err := d.Dial("tcp", s.address)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		t.Cleanup(func() { conn.Close() })
 		return conn
 	}
@@ -301,10 +302,8 @@ func TestServerHandshakes(t *testing.T) {
 		t.Errorf("one address has %d handshakes", own)
 	}
 	for range MaxClients {
-		conn := tls.Client(connect(t, s.address, 0), &tls.Config{InsecureSkipVerify: true})
-		if err := conn.Handshake(); err != nil {
-			t.Fatal(err)
-		}
+		conn := tls.Client(connect(t, s.address, 0), anyCertificate)
+		must(t, conn.Handshake())
 	}
 	testnet.WaitFor(t, "as many clients as there are places", func() bool { return s.Account().Connected == MaxClients })
 	if n := s.shaking.count(); n == 0 || n > maxHandshakes {
@@ -318,12 +317,10 @@ func clientHello(t *testing.T) []byte {
 	here, there := net.Pipe()
 	defer there.Close()
 	go func() {
-		tls.Client(here, &tls.Config{InsecureSkipVerify: true}).Handshake()
+		tls.Client(here, anyCertificate).Handshake()
 	}()
 	hello := make([]byte, 4096)
 	n, err := there.Read(hello)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return hello[:n]
 }

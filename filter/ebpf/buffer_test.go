@@ -1,7 +1,6 @@
 package ebpf
 
 import (
-	"math"
 	"testing"
 
 	"github.com/cilium/ebpf"
@@ -10,8 +9,6 @@ import (
 	"golang.org/x/net/bpf"
 
 	"github.com/xdpcap/xdpcap/filter"
-	"github.com/xdpcap/xdpcap/filter/internal/cbpf"
-	"github.com/xdpcap/xdpcap/internal/testnet"
 )
 
 const bufferSize = 4096
@@ -39,16 +36,10 @@ func loadBuffer(tb testing.TB, prog []bpf.RawInstruction) *ebpf.Program {
 // bufferStub is a program as clang would make it: xdp copies up to bufferSize bytes, and returns
 // filter(head, wire_len, length).
 func bufferStub(buffer *ebpf.Map) *ebpf.ProgramSpec {
-	integer := &btf.Int{Name: "int", Size: 4, Encoding: btf.Signed}
-	unsigned := &btf.Int{Name: "unsigned int", Size: 4}
 	char := &btf.Int{Name: "unsigned char", Size: 1, Encoding: btf.Char}
 	bytes := &btf.Array{Index: unsigned, Type: char, Nelems: bufferSize}
 	head := &btf.Struct{Name: "head", Size: bufferSize, Members: []btf.Member{{Name: "bytes", Type: bytes}}}
-	ctx := &btf.Pointer{Target: &btf.Struct{Name: "xdp_md", Size: 24}}
-	function := func(name string, params ...btf.FuncParam) *btf.Func {
-		return &btf.Func{Name: name, Linkage: btf.GlobalFunc, Type: &btf.FuncProto{Return: integer, Params: params}}
-	}
-	main := function("xdp", btf.FuncParam{Name: "ctx", Type: ctx})
+	main := function("xdp", btf.FuncParam{Name: "ctx", Type: context})
 	filter := function("filter", btf.FuncParam{Name: "head", Type: &btf.Pointer{Target: head}},
 		btf.FuncParam{Name: "wire_len", Type: unsigned}, btf.FuncParam{Name: "length", Type: unsigned})
 	return &ebpf.ProgramSpec{
@@ -85,28 +76,5 @@ func bufferStub(buffer *ebpf.Map) *ebpf.ProgramSpec {
 			btf.WithFuncMetadata(asm.Mov.Reg(asm.R0, asm.R2).WithSymbol("filter"), filter),
 			asm.Return(),
 		},
-	}
-}
-
-// TestTranslateBufferRefuses checks buffer sizes that a load cannot address.
-func TestTranslateBufferRefuses(t *testing.T) {
-	for _, size := range []int{0, -1, math.MaxInt16 + 1} {
-		if _, err := TranslateBuffer([]bpf.RawInstruction{{Op: cbpf.RetK, K: 1}}, size); err == nil {
-			t.Errorf("a buffer of %d bytes is taken", size)
-		}
-	}
-}
-
-// TestBufferEnds loads beyond the packet and beyond the buffer. Neither may match, and the verifier
-// must take both programs.
-func TestBufferEnds(t *testing.T) {
-	testnet.RequireRoot(t)
-	const length = 3000
-	for k, want := range map[uint32]uint32{length - 1: 1, length: 0, bufferSize - 1: 0, bufferSize: 0, 1 << 20: 0} {
-		prog := []bpf.RawInstruction{{Op: cbpf.LdAbs | cbpf.SizeB, K: k}, {Op: cbpf.RetK, K: 1}}
-		got, err := loadBuffer(t, prog).Run(&ebpf.RunOptions{Data: make([]byte, length)})
-		if err != nil || got != want {
-			t.Errorf("byte %d: %d, %v, want %d", k, got, err, want)
-		}
 	}
 }

@@ -14,17 +14,23 @@ import (
 	"github.com/xdpcap/xdpcap/internal/testnet"
 )
 
+// The types of the stubs' functions.
+var (
+	integer  = &btf.Int{Name: "int", Size: 4, Encoding: btf.Signed}
+	unsigned = &btf.Int{Name: "unsigned int", Size: 4}
+	context  = &btf.Pointer{Target: &btf.Struct{Name: "xdp_md", Size: 24}}
+)
+
+// function is a global function that returns an int.
+func function(name string, params ...btf.FuncParam) *btf.Func {
+	return &btf.Func{Name: name, Linkage: btf.GlobalFunc, Type: &btf.FuncProto{Return: integer, Params: params}}
+}
+
 // stub is a program as clang makes it: xdp calls the global function filter(ctx, wire_len), and
 // returns what that returns.
 func stub() *ebpf.ProgramSpec {
-	integer := &btf.Int{Name: "int", Size: 4, Encoding: btf.Signed}
-	unsigned := &btf.Int{Name: "unsigned int", Size: 4}
-	ctx := &btf.Pointer{Target: &btf.Struct{Name: "xdp_md", Size: 24}}
-	function := func(name string, linkage btf.FuncLinkage, params ...btf.FuncParam) *btf.Func {
-		return &btf.Func{Name: name, Linkage: linkage, Type: &btf.FuncProto{Return: integer, Params: params}}
-	}
-	main := function("xdp", btf.GlobalFunc, btf.FuncParam{Name: "ctx", Type: ctx})
-	filter := function("filter", btf.GlobalFunc, btf.FuncParam{Name: "ctx", Type: ctx}, btf.FuncParam{Name: "len", Type: unsigned})
+	main := function("xdp", btf.FuncParam{Name: "ctx", Type: context})
+	filter := function("filter", btf.FuncParam{Name: "ctx", Type: context}, btf.FuncParam{Name: "len", Type: unsigned})
 	return &ebpf.ProgramSpec{
 		Name: "xdp", Type: ebpf.XDP, License: "Dual BSD/GPL",
 		Instructions: asm.Instructions{

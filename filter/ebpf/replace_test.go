@@ -54,6 +54,7 @@ func runSpec(t *testing.T, spec *ebpf.ProgramSpec) uint32 {
 // TestReplace catches a function that is cut short or that swallows its neighbour. There are
 // functions before and after the replaced one, and labels inside it.
 func TestReplace(t *testing.T) {
+	t.Parallel()
 	testnet.RequireRoot(t)
 	body, err := Translate([]bpf.RawInstruction{{Op: cbpf.LdLen}, {Op: cbpf.RetA}})
 	if err != nil {
@@ -74,17 +75,12 @@ func TestReplace(t *testing.T) {
 	if got := runSpec(t, spec); got != 42 {
 		t.Errorf("program returns %d, want 42", got)
 	}
-	if err := Replace(spec, "nothing", body); err == nil {
-		t.Error("replaced a function that does not exist")
-	}
-	if err := Replace(spec, "filter", nil); err == nil {
-		t.Error("replaced by nothing")
-	}
 }
 
 // TestInline catches jumps with wrong targets, a body placed inside a neighbour, and a function
 // that is still called.
 func TestInline(t *testing.T) {
+	t.Parallel()
 	testnet.RequireRoot(t)
 	for _, test := range []struct {
 		name    string
@@ -121,33 +117,34 @@ func TestInline(t *testing.T) {
 
 // A function that cannot be inlined is called, and one that cannot be called is an error.
 func TestInlineCalls(t *testing.T) {
+	t.Parallel()
 	body, err := Translate([]bpf.RawInstruction{{Op: cbpf.LdLen}, {Op: cbpf.RetA}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	twice := threeFunctions()
-	twice.Instructions = slices.Insert(twice.Instructions, 3, asm.Call.Label("filter"))
-	if err := Inline(twice, "filter", body); err != nil || len(callsOf(twice.Instructions, "filter")) != 2 {
-		t.Errorf("a function that is called twice: %v\n%v", err, twice.Instructions)
-	}
-	if err := Inline(threeFunctions(), "nothing", body); err == nil {
-		t.Error("inlined a function that does not exist")
-	}
-	if err := Inline(threeFunctions(), "filter", nil); err == nil {
-		t.Error("inlined nothing")
-	}
-	asking := slices.Insert(slices.Clone(body), 0, asm.FnKtimeGetNs.Call())
-	named := slices.Insert(slices.Clone(body), 0, asm.Mov.Imm(asm.R0, 0).WithSymbol("named"))
-	kept := slices.Insert(slices.Clone(body), 0, asm.Mov.Imm(asm.R6, 0))
-	for name, body := range map[string]asm.Instructions{"a call": asking, "a name": named, "a register that calls keep": kept} {
-		spec := threeFunctions()
-		if err := Inline(spec, "filter", body); err != nil || len(callsOf(spec.Instructions, "filter")) != 1 {
-			t.Errorf("%s: %v\n%v", name, err, spec.Instructions)
+	for name, put := range map[string]putter{"Replace": Replace, "Inline": Inline} {
+		if put(threeFunctions(), "nothing", body) == nil || put(threeFunctions(), "filter", nil) == nil {
+			t.Errorf("%s takes a function that does not exist, or no body", name)
 		}
 	}
-	long := slices.Repeat(body, 20_000)
-	far := threeFunctions()
-	if err := Inline(far, "filter", long); err != nil || len(callsOf(far.Instructions, "filter")) != 1 {
-		t.Errorf("a body that no jump reaches across: %v", err)
+	with := func(first asm.Instruction) asm.Instructions { return slices.Insert(slices.Clone(body), 0, first) }
+	for _, test := range []struct {
+		name  string
+		body  asm.Instructions
+		calls int
+	}{
+		{"a function that is called twice", body, 2},
+		{"a call", with(asm.FnKtimeGetNs.Call()), 1},
+		{"a name", with(asm.Mov.Imm(asm.R0, 0).WithSymbol("named")), 1},
+		{"a register that calls keep", with(asm.Mov.Imm(asm.R6, 0)), 1},
+		{"a body that no jump reaches across", slices.Repeat(body, 20_000), 1},
+	} {
+		spec := threeFunctions()
+		for range test.calls - 1 {
+			spec.Instructions = slices.Insert(spec.Instructions, 3, asm.Call.Label("filter"))
+		}
+		if err := Inline(spec, "filter", test.body); err != nil || len(callsOf(spec.Instructions, "filter")) != test.calls {
+			t.Errorf("%s: %v, %d calls", test.name, err, len(callsOf(spec.Instructions, "filter")))
+		}
 	}
 }

@@ -2,12 +2,11 @@ package ebpf
 
 import (
 	"fmt"
+	"math"
 	"math/rand/v2"
-	"strings"
 	"testing"
 	"time"
 
-	"github.com/cilium/ebpf"
 	"golang.org/x/net/bpf"
 
 	"github.com/xdpcap/xdpcap/filter"
@@ -17,12 +16,15 @@ import (
 	"github.com/xdpcap/xdpcap/internal/testnet"
 )
 
-// cases is how many random cases a test has. An emulated machine is slow and runs a thirtieth of
-// them.
+// cases is how many random cases a test has. With -short they are a tenth, and a thirtieth on an
+// emulated machine, which is slow.
 func cases(tb testing.TB, normal int) int {
 	tb.Helper()
-	if testnet.Emulated() {
+	switch {
+	case testnet.Emulated():
 		normal /= 30
+	case testing.Short():
+		normal /= 10
 	}
 	return filtertest.Budget(tb, normal)
 }
@@ -30,10 +32,14 @@ func cases(tb testing.TB, normal int) int {
 // TestKernel runs compiled expressions in the kernel and in the interpreter. It catches a wrong
 // translation, and code that the verifier refuses.
 func TestKernel(t *testing.T) {
+	t.Parallel()
 	testnet.RequireRoot(t)
 	pkts, corners := filtertest.Truncations(filtertest.Packets(), 5), filtertest.Corners
-	if testnet.Emulated() {
+	switch {
+	case testnet.Emulated():
 		pkts, corners = filtertest.Packets(), corners[:20]
+	case testing.Short():
+		pkts = filtertest.Truncations(filtertest.Packets(), 23)
 	}
 	corners = append([]string{"vxlan 5 and tcp port 22"}, corners...) // libpcap's tests have no vxlan
 	matches := 0
@@ -97,6 +103,7 @@ func randomProgram(r *rand.Rand) []bpf.RawInstruction {
 // TestRandomPrograms covers code that expressions never compile to: unreachable code, shifts by X,
 // loads at any offset, and jumps to one target after checks of different packet lengths.
 func TestRandomPrograms(t *testing.T) {
+	t.Parallel()
 	testnet.RequireRoot(t)
 	pkts := filtertest.Truncations(filtertest.Packets(), 19)[:200]
 	if testnet.Emulated() {
@@ -115,15 +122,16 @@ func TestRandomPrograms(t *testing.T) {
 	}
 }
 
-// TestLargePacket reads just below and just above the largest offset that an instruction can hold,
-// and the verifier's limit.
+// TestLargePacket reads around the end of the packet, of the buffer of its copy, of the offsets that
+// an instruction can hold, and of what the verifier allows.
 func TestLargePacket(t *testing.T) {
+	t.Parallel()
 	testnet.RequireRoot(t)
 	pkt := make([]byte, 3000)
 	for i := range pkt {
 		pkt[i] = byte(i * 7)
 	}
-	for _, at := range []uint32{2990, 2996, 2997, 3000, 0x7ffe, 0x7fff, 0x8000, 0xfffb, 0xfffc, 0x10000, 0xfffffffe} {
+	for _, at := range []uint32{2990, 2996, 2997, 3000, bufferSize - 4, bufferSize - 3, bufferSize, 0x7ffe, 0x7fff, 0x8000, 0xfffb, 0xfffc, 0x10000, 0xfffffffe} {
 		for _, mode := range []uint16{cbpf.ModeABS, cbpf.ModeIND} {
 			prog := []bpf.RawInstruction{{Op: cbpf.LdxImm, K: 1}, {Op: cbpf.ClassLD | mode, K: at}, {Op: cbpf.Or, K: 1}, {Op: cbpf.RetA}}
 			compareKernel(t, fmt.Sprintf("offset %#x", at), prog, [][]byte{pkt, pkt[:2999]})
@@ -134,6 +142,7 @@ func TestLargePacket(t *testing.T) {
 // TestManyHosts catches jumps that are too far for classic BPF's 8 bits or eBPF's 16, and a program
 // too complex for the verifier.
 func TestManyHosts(t *testing.T) {
+	t.Parallel()
 	testnet.RequireRoot(t)
 	for _, test := range []struct {
 		vlanAware bool
@@ -144,8 +153,8 @@ func TestManyHosts(t *testing.T) {
 		{true, 300, 14},
 		{true, 60, 4},
 	} {
-		if testnet.Emulated() && test.hosts == 300 {
-			continue // compiling and verifying each takes 10 to 20 seconds there
+		if test.hosts == 300 && (testnet.Emulated() || testing.Short()) {
+			continue // compiling and verifying takes a second each, and 10 to 20 on an emulated machine
 		}
 		start := time.Now()
 		prog, err := filter.CompileRaw(filtertest.ManyHosts(test.hosts), filter.Options{VLANAware: test.vlanAware})
@@ -168,6 +177,7 @@ func TestManyHosts(t *testing.T) {
 
 // TestLongestProgram catches a jump whose offset does not fit.
 func TestLongestProgram(t *testing.T) {
+	t.Parallel()
 	testnet.RequireRoot(t)
 	prog := []bpf.RawInstruction{{Op: cbpf.LdxMsh, K: 14}}
 	for len(prog) < cbpf.MaxInstructions-1 {
@@ -181,8 +191,9 @@ func TestLongestProgram(t *testing.T) {
 }
 
 // TestTranslateRefuses catches the translation of a load that means something else on a socket than
-// at XDP.
+// at XDP, and of one for a buffer that a load cannot address.
 func TestTranslateRefuses(t *testing.T) {
+	t.Parallel()
 	ret := bpf.RawInstruction{Op: cbpf.RetK, K: 1}
 	for name, ins := range map[string]bpf.RawInstruction{
 		"vlan tag":       {Op: cbpf.LdAbs | cbpf.SizeB, K: 0xfffff000 + 48},
@@ -197,38 +208,9 @@ func TestTranslateRefuses(t *testing.T) {
 	if _, err := Translate(nil); err == nil {
 		t.Error("empty program translated")
 	}
-}
-
-// BenchmarkFilter measures programs with a filter and, as "none", one without. The difference is
-// the filter's cost per packet.
-func BenchmarkFilter(b *testing.B) {
-	testnet.RequireRoot(b)
-	pkts := map[string][]byte{
-		"match":   filtertest.Frame(filtertest.Eth(1, 2), filtertest.BE(wire.EtherIP), filtertest.IPv4Header(wire.IPTCP, "1.2.3.4", "10.0.0.1", 0, 0, filtertest.PortHeader(5000, 443, 2))),
-		"nomatch": filtertest.Frame(filtertest.Eth(1, 2), filtertest.BE(wire.EtherIP), filtertest.IPv4Header(wire.IPUDP, "1.2.3.4", "10.0.0.1", 0, 0, filtertest.PortHeader(5000, 443, 2))),
-	}
-	for _, expr := range []string{"none", "tcp port 443", "host 10.0.0.1", "300 hosts"} {
-		text := strings.Replace(expr, "300 hosts", filtertest.ManyHosts(300), 1)
-		for name, pkt := range pkts {
-			b.Run(expr+"/"+name, func(b *testing.B) {
-				p, err := ebpf.NewProgram(stub())
-				if expr != "none" {
-					prog, cerr := filter.CompileRaw(text, filter.Options{})
-					if cerr != nil {
-						b.Fatal(cerr)
-					}
-					p, err = loadFilter(b, prog, Inline), nil
-				}
-				if err != nil {
-					b.Fatal(err)
-				}
-				defer p.Close()
-				_, d, err := p.Benchmark(pkt, b.N, b.ResetTimer)
-				if err != nil {
-					b.Fatal(err)
-				}
-				b.ReportMetric(float64(d.Nanoseconds()), "ns/pkt")
-			})
+	for _, size := range []int{0, -1, math.MaxInt16 + 1} {
+		if _, err := TranslateBuffer([]bpf.RawInstruction{ret}, size); err == nil {
+			t.Errorf("a buffer of %d bytes is taken", size)
 		}
 	}
 }

@@ -17,13 +17,19 @@ import (
 	"github.com/xdpcap/xdpcap/internal/sflow"
 )
 
+// must ends a test at an error.
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
 // listen is a collector on loopback.
 func listen(t testing.TB) *net.UDPConn {
 	t.Helper()
 	conn, err := net.ListenUDP("udp4", &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1)})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { conn.Close() })
 	conn.SetReadDeadline(time.Now().Add(10 * time.Second)) // for tests that fail
 	return conn
@@ -42,65 +48,82 @@ func description() capture.Description {
 func begun(t testing.TB, o Options, d capture.Description) *Agent {
 	t.Helper()
 	a, err := Open(o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { a.Close() })
-	if err := a.Begin(d); err != nil {
-		t.Fatal(err)
-	}
+	must(t, a.Begin(d))
 	return a
 }
 
-// receive returns the types of the samples in the next datagram, and how long that is.
-func receive(t testing.TB, conn *net.UDPConn) (kinds []uint32, length int) {
+// receive returns the next datagram, and of each of its samples the words at these places, of which
+// the first is its type.
+func receive(t testing.TB, conn *net.UDPConn, places ...int) (samples [][]uint32, datagram []byte) {
 	t.Helper()
 	b := make([]byte, 1<<16)
 	n, err := conn.Read(b)
-	if err != nil {
-		t.Fatal(err)
-	}
-	samples := binary.BigEndian.Uint32(b[24:])
+	must(t, err)
 	at := 28
-	for range samples {
-		kinds = append(kinds, binary.BigEndian.Uint32(b[at:]))
+	for range binary.BigEndian.Uint32(b[24:]) {
+		var words []uint32
+		for _, place := range places {
+			words = append(words, binary.BigEndian.Uint32(b[at+place:]))
+		}
+		samples = append(samples, words)
 		at += 8 + int(binary.BigEndian.Uint32(b[at+4:]))
 	}
 	if at != n {
 		t.Errorf("%d bytes of samples in a datagram of %d", at, n)
 	}
-	return kinds, n
+	return samples, b[:n]
+}
+
+// packetOf is a packet of this size.
+func packetOf(size int, facts capture.Facts) []capture.Packet {
+	facts.WireLen = uint32(size)
+	return []capture.Packet{{Facts: &facts, Data: make([]byte, size)}}
+}
+
+// deliver writes a packet, and sends what waits.
+func (a *Agent) deliver(packet []capture.Packet) {
+	a.Write(packet)
+	a.sendBegunBefore(time.Now())
+}
+
+// stall makes the socket take nothing until accept is called.
+func (a *Agent) stall() (accept func()) {
+	write := a.collector.write
+	a.collector.write = func(uintptr) bool {
+		a.collector.err = unix.ENOBUFS
+		return true
+	}
+	return func() { a.collector.write = write }
 }
 
 // A packet makes a flow sample where its source is to be sampled, and a notification where it was
 // discarded, in datagrams that are no longer than they may be, however long the packet is. Packets
 // that make none are taken, too.
 func TestSamples(t *testing.T) {
+	t.Parallel()
 	conn := listen(t)
 	a := begun(t, Options{Collector: conn.LocalAddr().String(), Header: 9000}, description())
-	data := make([]byte, 9000)
 	for _, tt := range []struct {
 		name            string
-		packet          capture.Packet
+		facts           capture.Facts
 		common, special uint32 // samples
 	}{
-		{"entry", capture.Packet{Facts: &capture.Facts{Source: 0, Verdict: capture.Drop}}, 1, 0},
-		{"exit with an entry, passed", capture.Packet{Facts: &capture.Facts{Source: 1, Verdict: capture.Pass}}, 0, 0},
-		{"exit with an entry, dropped", capture.Packet{Facts: &capture.Facts{Source: 1, Verdict: capture.Drop}}, 0, 1},
-		{"exit alone, passed", capture.Packet{Facts: &capture.Facts{Source: 2, Verdict: capture.Pass}}, 1, 0},
-		{"exit alone, aborted", capture.Packet{Facts: &capture.Facts{Source: 2, Verdict: capture.Aborted}}, 1, 1},
+		{"entry", capture.Facts{Source: 0, Verdict: capture.Drop}, 1, 0},
+		{"exit with an entry, passed", capture.Facts{Source: 1, Verdict: capture.Pass}, 0, 0},
+		{"exit with an entry, dropped", capture.Facts{Source: 1, Verdict: capture.Drop}, 0, 1},
+		{"exit alone, passed", capture.Facts{Source: 2, Verdict: capture.Pass}, 1, 0},
+		{"exit alone, aborted", capture.Facts{Source: 2, Verdict: capture.Aborted}, 1, 1},
 	} {
-		tt.packet.Data, tt.packet.WireLen = data, uint32(len(data))
-		if err := a.Write([]capture.Packet{tt.packet}); err != nil {
-			t.Fatal(err)
-		}
+		must(t, a.Write(packetOf(9000, tt.facts)))
 		if a.common.oldest().samples != tt.common || a.special.samples != tt.special {
 			t.Errorf("%s: %d and %d samples, want %d and %d", tt.name, a.common.oldest().samples, a.special.samples, tt.common, tt.special)
 		}
 		a.sendBegunBefore(time.Now())
 		for range tt.common + tt.special {
-			if kinds, length := receive(t, conn); len(kinds) != 1 || length > maxDatagram || length < maxDatagram*3/4 {
-				t.Errorf("%s: samples %v in a datagram of %d bytes", tt.name, kinds, length)
+			if samples, b := receive(t, conn, 0); len(samples) != 1 || len(b) > maxDatagram || len(b) < maxDatagram*3/4 {
+				t.Errorf("%s: samples %v in a datagram of %d bytes", tt.name, samples, len(b))
 			}
 		}
 	}
@@ -114,28 +137,18 @@ func TestSamples(t *testing.T) {
 // Both directions of an interface are one data source: its samples are numbered together, and the
 // pool is that of both. What was sent has an interface where it goes, and none where it came in.
 func TestDirections(t *testing.T) {
+	t.Parallel()
 	conn := listen(t)
 	a := begun(t, Options{Collector: conn.LocalAddr().String()}, description())
 	for _, source := range []int{2, 3} {
-		a.Write([]capture.Packet{{Facts: &capture.Facts{Source: uint16(source), Verdict: capture.Tx, WireLen: 60}, Data: make([]byte, 60)}})
+		a.Write(packetOf(60, capture.Facts{Source: uint16(source), Verdict: capture.Tx}))
 	}
 	if _, err := a.End(capture.Accounts{{}, {}, {Seen: 4, Lost: 3, Captured: 1}, {Seen: 1, Captured: 1}}); err != nil {
 		t.Fatal(err)
 	}
-	b := make([]byte, 1500)
-	n, err := conn.Read(b)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var got [][8]uint32 // sequence, source, rate, pool, drops, input, output
-	for at := 28; at < n; at += 8 + int(binary.BigEndian.Uint32(b[at+4:])) {
-		var f [8]uint32
-		for i, field := range []int{8, 12, 16, 20, 24, 28, 36, 44} {
-			f[i] = binary.BigEndian.Uint32(b[at+field:])
-		}
-		got = append(got, f)
-	}
-	want := [][8]uint32{{1, 0, 9, 4, 5, 3, 9, 9}, {2, 0, 9, 1, 5, 3, 0, 9}}
+	// Sequence, source, rate, pool, drops, input, output.
+	got, _ := receive(t, conn, 8, 12, 16, 20, 24, 28, 36, 44)
+	want := [][]uint32{{1, 0, 9, 4, 5, 3, 9, 9}, {2, 0, 9, 1, 5, 3, 0, 9}}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("flow samples: %s", diff)
 	}
@@ -143,6 +156,7 @@ func TestDirections(t *testing.T) {
 
 // A flow sample says where a packet goes, as far as that is known.
 func TestOutput(t *testing.T) {
+	t.Parallel()
 	d := description()
 	a := Agent{description: d, sampled: make(map[direction]bool), known: make(map[int]*dataSource)}
 	a.add(d.Sources)
@@ -153,29 +167,30 @@ func TestOutput(t *testing.T) {
 	}
 	for _, tt := range []struct {
 		source int
-		packet capture.Packet
+		facts  capture.Facts
 		want   sflow.Interface
 	}{
-		{0, capture.Packet{Facts: &capture.Facts{}}, sflow.Interface{}},
-		{2, capture.Packet{Facts: &capture.Facts{Verdict: capture.Aborted}}, sflow.Interface{Format: sflow.IsDiscard, Value: uint32(sflow.ReasonXDP)}},
-		{2, capture.Packet{Facts: &capture.Facts{Verdict: capture.Pass}}, sflow.Interface{}},
-		{2, capture.Packet{Facts: &capture.Facts{Verdict: capture.Tx}}, sflow.Interface{Value: 9}},
-		{2, capture.Packet{Facts: &capture.Facts{Verdict: capture.Redirect}}, sflow.Interface{}},
-		{2, capture.Packet{Facts: &capture.Facts{Verdict: capture.Redirect, To: 4}}, sflow.Interface{Value: 4}},
-		{2, capture.Packet{Facts: &capture.Facts{Verdict: capture.Redirect, To: elsewhere}}, sflow.Interface{}},
-		{3, capture.Packet{Facts: &capture.Facts{}}, sflow.Interface{Value: 9}},
+		{0, capture.Facts{}, sflow.Interface{}},
+		{2, capture.Facts{Verdict: capture.Aborted}, sflow.Interface{Format: sflow.IsDiscard, Value: uint32(sflow.ReasonXDP)}},
+		{2, capture.Facts{Verdict: capture.Pass}, sflow.Interface{}},
+		{2, capture.Facts{Verdict: capture.Tx}, sflow.Interface{Value: 9}},
+		{2, capture.Facts{Verdict: capture.Redirect}, sflow.Interface{}},
+		{2, capture.Facts{Verdict: capture.Redirect, To: 4}, sflow.Interface{Value: 4}},
+		{2, capture.Facts{Verdict: capture.Redirect, To: elsewhere}, sflow.Interface{}},
+		{3, capture.Facts{}, sflow.Interface{Value: 9}},
 	} {
-		if got := sources[tt.source].output(&tt.packet); got != tt.want {
-			t.Errorf("source %d, %+v: %+v, want %+v", tt.source, tt.packet, got, tt.want)
+		if got := sources[tt.source].output(&capture.Packet{Facts: &tt.facts}); got != tt.want {
+			t.Errorf("source %d, %+v: %+v, want %+v", tt.source, tt.facts, got, tt.want)
 		}
 	}
 }
 
 // Samples do not wait for others for long, and many of them fill a datagram.
 func TestFlush(t *testing.T) {
+	t.Parallel()
 	conn := listen(t)
 	a := begun(t, Options{Collector: conn.LocalAddr().String()}, description())
-	one := []capture.Packet{{Facts: &capture.Facts{WireLen: 200}, Data: make([]byte, 200)}}
+	one := packetOf(200, capture.Facts{})
 	for !a.common.isFull() {
 		a.Write(one)
 	}
@@ -191,8 +206,8 @@ func TestFlush(t *testing.T) {
 	if n := a.Counts().Datagrams; n == 0 || n > 2 {
 		t.Errorf("%d datagrams were sent, because others come", n)
 	}
-	if kinds, length := receive(t, conn); len(kinds) < 6 || length > maxDatagram {
-		t.Errorf("%d samples in a datagram of %d bytes", len(kinds), length)
+	if samples, b := receive(t, conn); len(samples) < 6 || len(b) > maxDatagram {
+		t.Errorf("%d samples in a datagram of %d bytes", len(samples), len(b))
 	}
 	for i := range a.common.datagrams {
 		a.common.datagrams[i].begun = time.Now().Add(-holdTime)
@@ -207,15 +222,12 @@ func TestFlush(t *testing.T) {
 
 // What the socket does not take is lost, and counted as refused and in the drops of later samples.
 func TestNotTaken(t *testing.T) {
+	t.Parallel()
 	var notices []error
 	a := begun(t, Options{Collector: listen(t).LocalAddr().String(), Notice: func(err error) { notices = append(notices, err) }}, description())
-	a.collector.write = func(uintptr) bool {
-		a.collector.err = unix.ENOBUFS
-		return true
-	}
+	a.stall()
 	for range 3 {
-		a.Write([]capture.Packet{{Facts: &capture.Facts{WireLen: 60}, Data: make([]byte, 60)}})
-		a.sendBegunBefore(time.Now())
+		a.deliver(packetOf(60, capture.Facts{}))
 	}
 	live, err := a.Accounts(func() (capture.Accounts, error) { return capture.Accounts{{Seen: 3, Captured: 3}, {}, {}, {}}, nil })
 	if want := (capture.Account{Seen: 3, Lost: 3, NotTaken: 3}); err != nil || live[0] != want {
@@ -224,7 +236,7 @@ func TestNotTaken(t *testing.T) {
 	if a.sources[0].refused != 3 || len(notices) != 1 || !errors.Is(notices[0], unix.ENOBUFS) {
 		t.Errorf("%d refused, notices %v", a.sources[0].refused, notices)
 	}
-	a.Write([]capture.Packet{{Facts: &capture.Facts{WireLen: 60}, Data: make([]byte, 60)}})
+	a.Write(packetOf(60, capture.Facts{}))
 	accounts, err := a.End(capture.Accounts{{Seen: 4, Captured: 4}, {}, {}, {}})
 	if err != nil || accounts[0].NotTaken != 4 || accounts[0].Captured != 0 || a.Counts().Refused != 4 || a.Counts().Datagrams != 0 {
 		t.Errorf("accounts %+v, counts %+v, %v", accounts[0], a.Counts(), err)
@@ -236,27 +248,18 @@ func TestNotTaken(t *testing.T) {
 
 // A notification that the socket does not take is counted in the next one of its source.
 func TestDiscardsNotTaken(t *testing.T) {
+	t.Parallel()
 	conn := listen(t)
 	a := begun(t, Options{Collector: conn.LocalAddr().String()}, description())
-	dropped := []capture.Packet{{Facts: &capture.Facts{Source: 1, Verdict: capture.Drop, WireLen: 60}, Data: make([]byte, 60)}}
-	write := a.collector.write
-	a.collector.write = func(uintptr) bool {
-		a.collector.err = unix.ENOBUFS
-		return true
-	}
+	dropped := packetOf(60, capture.Facts{Source: 1, Verdict: capture.Drop})
+	accept := a.stall()
 	for range 3 {
-		a.Write(dropped)
-		a.sendBegunBefore(time.Now())
+		a.deliver(dropped)
 	}
-	a.collector.write = write
-	a.Write(dropped)
-	a.sendBegunBefore(time.Now())
-	b := make([]byte, 1500)
-	if _, err := conn.Read(b); err != nil {
-		t.Fatal(err)
-	}
-	if drops := binary.BigEndian.Uint32(b[28+20:]); drops != 3 {
-		t.Errorf("the notification says that there were none for %d packets before it, want 3", drops)
+	accept()
+	a.deliver(dropped)
+	if got, _ := receive(t, conn, 20); !cmp.Equal(got, [][]uint32{{3}}) {
+		t.Errorf("the notification says that there were none for %v packets before it, want 3", got)
 	}
 	if _, err := a.End(capture.Accounts{{}, {Seen: 4, Captured: 4}, {}, {}}); err != nil {
 		t.Error(err)
@@ -265,26 +268,20 @@ func TestDiscardsNotTaken(t *testing.T) {
 
 // A datagram that finds out that one before it was refused is sent all the same.
 func TestBounced(t *testing.T) {
+	t.Parallel()
 	// The agent sends from 127.0.0.1, whose port may be this one. On the same address it would then
 	// be the collector itself, and nothing would be refused.
 	gone, err := net.ListenUDP("udp4", &net.UDPAddr{IP: net.IPv4(127, 0, 0, 2)})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	gone.Close()
 	a := begun(t, Options{Collector: gone.LocalAddr().String()}, description())
-	one := []capture.Packet{{Facts: &capture.Facts{WireLen: 60}, Data: make([]byte, 60)}}
-	a.Write(one)
-	a.sendBegunBefore(time.Now())
+	a.deliver(packetOf(60, capture.Facts{}))
 	waitForError(t, a.collector)
 	back, err := net.ListenUDP("udp4", gone.LocalAddr().(*net.UDPAddr))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer back.Close()
 	back.SetReadDeadline(time.Now().Add(10 * time.Second))
-	a.Write(one)
-	a.sendBegunBefore(time.Now())
+	a.deliver(packetOf(60, capture.Facts{}))
 	receive(t, back)
 	if c := a.Counts(); c.Refused != 1 || c.Datagrams != 2 {
 		t.Errorf("counts %+v", c)
@@ -309,28 +306,21 @@ func waitForError(t *testing.T, c *collector) {
 // A discarded packet's notification says how many there are not, because one in 10 is drawn, and
 // because some of these were lost. What still waits at the end is sent.
 func TestUnnoticed(t *testing.T) {
+	t.Parallel()
 	conn := listen(t)
 	d := description()
 	d.Options.Sample = 10
 	final := capture.Accounts{{}, {Seen: 50, NotSampled: 45, Lost: 3, Captured: 2}, {Seen: 20, NotSampled: 18, Captured: 2}, {}}
 	a := begun(t, Options{Collector: conn.LocalAddr().String()}, d)
 	for _, source := range []int{1, 1, 2, 2} {
-		a.Write([]capture.Packet{{Facts: &capture.Facts{Source: uint16(source), Verdict: capture.Drop, WireLen: 60}, Data: make([]byte, 60)}})
+		a.Write(packetOf(60, capture.Facts{Source: uint16(source), Verdict: capture.Drop}))
 	}
 	if accounts, err := a.End(final); err != nil || accounts.Total().Captured != 4 {
 		t.Errorf("accounts %+v, %v", accounts, err)
 	}
 	receive(t, conn) // the flow samples of source 2
-	b := make([]byte, 1500)
-	n, err := conn.Read(b)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var drops []uint32
-	for at := 28; at < n; at += 8 + int(binary.BigEndian.Uint32(b[at+4:])) {
-		drops = append(drops, binary.BigEndian.Uint32(b[at+20:]))
-	}
-	if diff := cmp.Diff([]uint32{24, 48, 9, 18}, drops); diff != "" {
+	drops, _ := receive(t, conn, 20)
+	if diff := cmp.Diff([][]uint32{{24}, {48}, {9}, {18}}, drops); diff != "" {
 		t.Errorf("packets without a notification: %s", diff)
 	}
 	if a.sources[1].waiting != 0 {
@@ -342,6 +332,7 @@ func TestUnnoticed(t *testing.T) {
 // sample: those are of the packets that the interface receives. The notifications tell of the
 // packets that were not drawn.
 func TestStackDrops(t *testing.T) {
+	t.Parallel()
 	conn := listen(t)
 	d := description()
 	d.Sources = append([]capture.Source{{Name: "a", Hook: capture.StackDrop, Index: 7}}, d.Sources...)
@@ -349,11 +340,10 @@ func TestStackDrops(t *testing.T) {
 	d.ReasonName = func(f *capture.Facts) string { return []string{"NOT_SPECIFIED", "NO_SOCKET", "NEW"}[f.Reason] }
 	d.LocationName = func(at capture.Location) string { return fmt.Sprint("function", at) }
 	a := begun(t, Options{Collector: conn.LocalAddr().String()}, d)
-	data := make([]byte, 60)
 	for reason := range capture.Reason(3) {
-		a.Write([]capture.Packet{{Facts: &capture.Facts{Reason: reason, Location: capture.Location(reason + 1), WireLen: 60}, Data: data}})
+		a.Write(packetOf(60, capture.Facts{Reason: reason, Location: capture.Location(reason + 1)}))
 	}
-	a.Write([]capture.Packet{{Facts: &capture.Facts{Source: 1, WireLen: 60}, Data: data}})
+	a.Write(packetOf(60, capture.Facts{Source: 1}))
 	final := capture.Accounts{{Seen: 30, NotSampled: 27, Captured: 3}, {Seen: 10, NotSampled: 9, Captured: 1}, {}, {}, {}}
 	accounts, err := a.End(final)
 	if err != nil || accounts[0] != (capture.Account{Seen: 30, NotSampled: 27, Captured: 3, Bytes: 180}) || accounts[1].Captured != 1 {
@@ -362,28 +352,16 @@ func TestStackDrops(t *testing.T) {
 	if c := a.Counts(); c.Flows != 1 || c.Discards != 3 {
 		t.Errorf("counts %+v", c)
 	}
-	if kinds, _ := receive(t, conn); !cmp.Equal(kinds, []uint32{3}) {
+	if kinds, _ := receive(t, conn, 0); !cmp.Equal(kinds, [][]uint32{{3}}) {
 		t.Errorf("samples %v before those of discarded packets", kinds)
 	}
-	b := make([]byte, 1500)
-	n, err := conn.Read(b)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var got [][5]uint32 // sequence, source, drops, input, reason
-	for at := 28; at < n; at += 8 + int(binary.BigEndian.Uint32(b[at+4:])) {
-		var f [5]uint32
-		for i, field := range []int{8, 16, 20, 24, 32} {
-			f[i] = binary.BigEndian.Uint32(b[at+field:])
-		}
-		got = append(got, f)
-	}
-	want := [][5]uint32{{1, 7, 9, 0, 256}, {2, 7, 18, 0, 3}, {3, 7, 27, 0, 256}}
+	got, b := receive(t, conn, 8, 16, 20, 24, 32) // sequence, source, drops, input, reason
+	want := [][]uint32{{1, 7, 9, 0, 256}, {2, 7, 18, 0, 3}, {3, 7, 27, 0, 256}}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("notifications: %s", diff)
 	}
 	for _, text := range []string{"\x09function1", "\x0dNOT_SPECIFIED", "\x09function2", "\x09NO_SOCKET", "\x09function3", "\x03NEW"} {
-		if !strings.Contains(string(b[:n]), text) {
+		if !strings.Contains(string(b), text) {
 			t.Errorf("%q is not in the datagram", text)
 		}
 	}
@@ -391,11 +369,10 @@ func TestStackDrops(t *testing.T) {
 
 // When the collector's name means another address, datagrams go there.
 func TestTurn(t *testing.T) {
+	t.Parallel()
 	first, second := listen(t), listen(t)
 	a, err := Open(Options{Collector: first.LocalAddr().String()})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer a.Close()
 	a.collector.address = second.LocalAddr().String()
 	a.Begin(description())
@@ -406,13 +383,13 @@ func TestTurn(t *testing.T) {
 		}
 		time.Sleep(time.Millisecond)
 	}
-	a.Write([]capture.Packet{{Facts: &capture.Facts{WireLen: 60}, Data: make([]byte, 60)}})
-	a.sendBegunBefore(time.Now())
+	a.deliver(packetOf(60, capture.Facts{}))
 	receive(t, second)
 }
 
 // The agent's address is that towards the collector, or what was asked for.
 func TestAddress(t *testing.T) {
+	t.Parallel()
 	collector := listen(t).LocalAddr().String()
 	for _, tt := range []struct{ asked, want netip.Addr }{
 		{netip.Addr{}, netip.MustParseAddr("127.0.0.1")},
@@ -427,6 +404,7 @@ func TestAddress(t *testing.T) {
 
 // By IPv6, too, and the agent's address is one.
 func TestIPv6(t *testing.T) {
+	t.Parallel()
 	conn, err := net.ListenUDP("udp6", &net.UDPAddr{IP: net.IPv6loopback})
 	if err != nil {
 		t.Skipf("no IPv6 here: %v", err)
@@ -434,13 +412,10 @@ func TestIPv6(t *testing.T) {
 	defer conn.Close()
 	conn.SetReadDeadline(time.Now().Add(10 * time.Second))
 	a := begun(t, Options{Collector: conn.LocalAddr().String()}, description())
-	a.Write([]capture.Packet{{Facts: &capture.Facts{WireLen: 60}, Data: make([]byte, 60)}})
-	a.sendBegunBefore(time.Now())
+	a.deliver(packetOf(60, capture.Facts{}))
 	b := make([]byte, 1500)
 	n, err := conn.Read(b)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	agent, _ := netip.AddrFromSlice(b[8:24])
 	samples, length := binary.BigEndian.Uint32(b[36:]), binary.BigEndian.Uint32(b[44:])
 	if agent != netip.IPv6Loopback() || samples != 1 || n != 48+int(length) || a.collector.longest != maxDatagram {
@@ -450,25 +425,25 @@ func TestIPv6(t *testing.T) {
 
 // The counters of an interface are sent, and those of one that does not exist are not.
 func TestCounters(t *testing.T) {
+	t.Parallel()
 	conn := listen(t)
 	lo, err := net.InterfaceByName("lo")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	d := description()
 	d.Sources[0].Index, d.Sources[1].Index, d.Sources[2].Index, d.Sources[3].Index = lo.Index, lo.Index, 1<<30, 1<<30
 	a := begun(t, Options{Collector: conn.LocalAddr().String(), Interval: time.Hour}, d)
 	read := <-a.polled
 	a.addCounters(read)
 	a.sendBegunBefore(time.Now())
-	if kinds, _ := receive(t, conn); len(kinds) != 1 || len(read) != 1 {
-		t.Fatalf("samples %v of %d interfaces", kinds, len(read))
+	if samples, _ := receive(t, conn); len(samples) != 1 || len(read) != 1 {
+		t.Fatalf("%d samples of %d interfaces", len(samples), len(read))
 	}
 	if c := read[0]; c.Index != uint32(lo.Index) || c.Type != ifTypeLoopback || !c.Up || !c.Running {
 		t.Errorf("counters of lo: %+v", c)
 	}
 }
 
+// Serial, as everything that counts allocations must be.
 func TestNoAllocations(t *testing.T) {
 	conn := listen(t)
 	d := description()
@@ -479,8 +454,7 @@ func TestNoAllocations(t *testing.T) {
 	a := begun(t, Options{Collector: conn.LocalAddr().String()}, d)
 	var packets []capture.Packet
 	for _, facts := range []capture.Facts{{}, {Source: 2, Verdict: capture.Drop}, {Source: 4, Location: 1}} {
-		facts.WireLen = 200
-		packets = append(packets, capture.Packet{Facts: &facts, Data: make([]byte, 200)})
+		packets = append(packets, packetOf(200, facts)...)
 	}
 	for range 1_000 { // until all datagrams' buffers have grown to their final size
 		a.Write(packets)
@@ -492,10 +466,11 @@ func TestNoAllocations(t *testing.T) {
 
 // With --drops, what an XDP program drops has a notification alone, too.
 func TestDropsOfProgram(t *testing.T) {
+	t.Parallel()
 	d := description()
 	d.Options.StackDrops = true
 	a := begun(t, Options{Collector: listen(t).LocalAddr().String()}, d)
-	a.Write([]capture.Packet{{Facts: &capture.Facts{Source: 2, Verdict: capture.Drop, WireLen: 60}, Data: make([]byte, 60)}})
+	a.Write(packetOf(60, capture.Facts{Source: 2, Verdict: capture.Drop}))
 	if c := a.Counts(); c.Flows != 0 || c.Discards != 1 {
 		t.Errorf("counts %+v", c)
 	}

@@ -8,6 +8,7 @@ import (
 )
 
 func TestShare(t *testing.T) {
+	t.Parallel()
 	lost := func(n uint64) capture.Account { return capture.Account{Seen: 1e6, Lost: n} }
 	tests := []struct {
 		name             string
@@ -41,6 +42,7 @@ func TestShare(t *testing.T) {
 // Where packets have weights, each has a rate of its own, and what the lost ones stood for is
 // shared by the others.
 func TestRateOf(t *testing.T) {
+	t.Parallel()
 	for _, o := range []capture.Options{{Adaptive: true, SampleFlows: 2, MaxRate: 5}, {SampleVerdicts: map[capture.Verdict]uint32{capture.Drop: 1}, SampleFlows: 2}} {
 		s := newScale(&o)
 		s.look(capture.Account{Seen: 1e6, Lost: 3, Missed: 300})
@@ -60,6 +62,7 @@ func TestRateOf(t *testing.T) {
 // However packets are lost and whenever the account is read, the sum of the rates is in the end
 // what it should be, and never much more.
 func TestSharesAddUp(t *testing.T) {
+	t.Parallel()
 	for range 200 {
 		o := capture.Options{Sample: 1 + rand.Uint32N(1000)}
 		s := newScale(&o)

@@ -52,6 +52,7 @@ func newGiven(frames ...[]byte) *given {
 // What an input says has no address, its packets keep their facts but the hash, and the originals
 // are not changed.
 func TestInput(t *testing.T) {
+	t.Parallel()
 	frame, addresses := (&generator{rng: rand.New(rand.NewPCG(3, 1))}).frame()
 	before := bytes.Clone(frame)
 	g := newGiven(frame, frame)
@@ -91,6 +92,7 @@ func TestInput(t *testing.T) {
 	}
 }
 
+// Allocations are counted for the whole process, so this runs alone.
 func TestInputAllocatesNothing(t *testing.T) {
 	var frames [][]byte
 	for seed := range uint64(32) {

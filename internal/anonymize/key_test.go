@@ -13,6 +13,7 @@ import (
 )
 
 func TestReadKey(t *testing.T) {
+	t.Parallel()
 	raw := bytes.Repeat([]byte{0xa5, 3}, 16)
 	raw[7] = '\n'
 	write := func(text []byte, mode os.FileMode) string {

@@ -11,6 +11,7 @@ import (
 // The vectors that other implementations publish: those of the algorithm's authors for IPv4, with
 // the key of their example, and those of the Python package yacryptopan.
 func TestCryptoPAn(t *testing.T) {
+	t.Parallel()
 	authors := Key{21, 34, 23, 141, 51, 164, 207, 128, 19, 10, 91, 22, 73, 144, 125, 16, 216, 152, 143, 131, 121, 121, 101, 39, 98, 87, 76, 45, 42, 132, 34, 2}
 	python := Key([]byte("32-char-str-for-AES-key-and-pad."))
 	for _, test := range []struct {
@@ -45,6 +46,7 @@ func TestCryptoPAn(t *testing.T) {
 // Addresses with n bits in common are mapped to addresses with n bits in common, whether they are
 // remembered or not, and two mappers of one key map alike.
 func TestPrefixesArePreserved(t *testing.T) {
+	t.Parallel()
 	rng := rand.New(rand.NewPCG(1, 2))
 	key := randomKey(rng)
 	m := NewMapper(key)

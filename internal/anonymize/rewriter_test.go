@@ -18,6 +18,7 @@ import (
 // Packets of all kinds: no address is left, what is kept has the same headers, and checksums are as
 // right or wrong as they were, with the bytes after it that were cut.
 func TestPacketsOfAllKinds(t *testing.T) {
+	t.Parallel()
 	seen := make(map[string]int)
 	for seed := range uint64(6000) {
 		checkGenerated(t, seed, seen)
@@ -168,6 +169,7 @@ func FuzzBytes(f *testing.F) {
 
 // What is kept of packets that other kinds of headers begin, and of those with unusual headers.
 func TestKept(t *testing.T) {
+	t.Parallel()
 	rng := rand.New(rand.NewPCG(7, 7))
 	ip := []byte{0x45, 0, 0, 28, 0, 0, 0, 0, 9, 17, 0, 0, 192, 0, 2, 1, 198, 51, 100, 2}
 	udp := []byte{0, 80, 0, 53, 0, 8, 0, 0}
@@ -215,6 +217,7 @@ func TestKept(t *testing.T) {
 // A UDP checksum of 0 stays, because it says that there is none. One that the card is to complete
 // becomes that of the new pseudo-header.
 func TestIncompleteChecksums(t *testing.T) {
+	t.Parallel()
 	rng := rand.New(rand.NewPCG(9, 9))
 	for seed := range uint64(50) {
 		g := &generator{rng: rand.New(rand.NewPCG(seed, 3))}
@@ -243,6 +246,7 @@ func TestIncompleteChecksums(t *testing.T) {
 }
 
 func TestNamesWithAddresses(t *testing.T) {
+	t.Parallel()
 	for name, has := range map[string]bool{
 		"eth0": false, "eth0.100.200": false, "enp3s0f0np0": false, "/sys/fs/bpf/hook": false, "br-1a2b3c4d5e6f": true, "": false,
 		"enx001122334455": true, "rpcap://192.0.2.1/eth0": true, "TCP@[2001:db8::1]:19000": true, "00:11:22:33:44:55": true,

@@ -116,6 +116,7 @@ func (i iotest) Read(b []byte) (int, error) { return i.r.Read(b[:min(len(b), 7)]
 
 // Every format has the same packets.
 func TestFormats(t *testing.T) {
+	t.Parallel()
 	classic := []string{"interface ", "a0@0", "a1@1"}
 	for name, file := range map[string][]byte{
 		"little micro":    pcapFile(binary.LittleEndian, magicMicro, "a", 0, 1),
@@ -143,6 +144,7 @@ func TestFormats(t *testing.T) {
 // A file that is cut anywhere is read to its last whole block. Only between blocks is that no
 // error.
 func TestCut(t *testing.T) {
+	t.Parallel()
 	for _, file := range [][]byte{pcapngFile("a", 0, 1, 2), pcapFile(binary.LittleEndian, magicNano, "a", 0, 1, 2)} {
 		all, _ := read(t, open(t, "file", file).Next)
 		whole := 0
@@ -179,7 +181,8 @@ func TestCut(t *testing.T) {
 	}
 }
 
-// What a file claims costs no memory that the file does not have.
+// What a file claims costs no memory that the file does not have. Runs alone, because memory is
+// counted for the whole process.
 func TestClaims(t *testing.T) {
 	section := pcapng.AppendSection(nil, &pcapng.Section{})
 	le := binary.LittleEndian
@@ -219,6 +222,7 @@ func TestClaims(t *testing.T) {
 
 // Packets come by time, those of one time in the order of the files, and a file's own order stays.
 func TestMerge(t *testing.T) {
+	t.Parallel()
 	files := []*File{
 		open(t, "a", pcapngFile("a", 1, 5, 2, 6)),
 		open(t, "b", pcapFile(binary.BigEndian, magicMicro, "b", 1, 3, 9)),
@@ -237,6 +241,7 @@ func TestMerge(t *testing.T) {
 
 // One file that is damaged does not keep the others from being read.
 func TestMergeDamaged(t *testing.T) {
+	t.Parallel()
 	a := pcapngFile("a", 1, 3, 5)
 	files := []*File{open(t, "a", a[:len(a)-120]), open(t, "b", pcapngFile("b", 2, 4, 6))}
 	words, err := read(t, NewMerge(files).Next)
@@ -245,7 +250,8 @@ func TestMergeDamaged(t *testing.T) {
 	}
 }
 
-// To merge allocates nothing per packet.
+// To merge allocates nothing per packet. Allocations are counted for the whole process, so this runs
+// alone.
 func TestMergeAllocates(t *testing.T) {
 	seconds := make([]int, 500)
 	var files []*File

@@ -29,6 +29,7 @@ func whole(size uint32, data []byte) []byte {
 // The windows of all files that are open together have a bound, and a file that is closed gives its
 // window back.
 func TestZstdMemory(t *testing.T) {
+	t.Parallel()
 	const log = 27
 	data := asking(log, pcapngFile("a", 0, 1))
 	var memory Memory
@@ -74,6 +75,7 @@ func TestZstdMemory(t *testing.T) {
 
 // Where little memory is available, the windows have less than a GiB, and enough for zstd -19.
 func TestZstdMemoryAvailable(t *testing.T) {
+	t.Parallel()
 	for available, want := range map[uint64]int64{0: 8 << 20, 100 << 20: 25 << 20, 64 << 30: 1 << 30, math.MaxUint64: 1 << 30} {
 		m := NewMemory(available)
 		if !m.take(want) || m.take(1) {
@@ -87,6 +89,7 @@ func TestZstdMemoryAvailable(t *testing.T) {
 
 // The frames are followed through all kinds of blocks, without a change.
 func TestZstdFrames(t *testing.T) {
+	t.Parallel()
 	noise := make([]byte, 300<<10)
 	r := rand.New(rand.NewPCG(1, 2))
 	for i := range noise {

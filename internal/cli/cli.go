@@ -82,7 +82,7 @@ func newRoot(p *frame.Process, files settings.Files) *cobra.Command {
 	cmd := capture.New(p, &o)
 	cmd.Version = version.String()
 	cmd.SetVersionTemplate("xdpcap {{.Version}} (" + runtime.Version() + ", " + runtime.GOOS + "/" + runtime.GOARCH + ")\n")
-	frame.SetUsage(cmd, usageNotes)
+	frame.SetUsage(cmd, usageNotes())
 	cmd.SilenceErrors = true
 	cmd.SilenceUsage = true
 	cmd.AddCommand(stats.New(p), count.New(p), bench.New(p), monitor.New(p), latency.New(p), drops.New(p), read.New(p), interfaces.New(p), probe.New(p))

@@ -3,10 +3,16 @@ package cli
 import (
 	"bytes"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
+	"unicode/utf8"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/spf13/pflag"
 
 	"github.com/xdpcap/xdpcap/filter"
+	"github.com/xdpcap/xdpcap/internal/cli/capture"
 	"github.com/xdpcap/xdpcap/internal/cli/frame"
 	"github.com/xdpcap/xdpcap/internal/testnet"
 )
@@ -24,121 +30,125 @@ func helpOf(t *testing.T, args ...string) string {
 	return out.String()
 }
 
-// The expressions that the help of filters shows can be compiled, and its lines fit a terminal.
+// checkWidth expects that a text fits a terminal.
+func checkWidth(t *testing.T, text string, columns int) {
+	t.Helper()
+	for line := range strings.Lines(text) {
+		if n := utf8.RuneCountInString(strings.TrimSuffix(line, "\n")); n > columns {
+			t.Errorf("%d columns: %s", n, line)
+		}
+	}
+}
+
+// The expressions that the help of filters shows can be compiled.
 func TestHelpFilter(t *testing.T) {
+	t.Parallel()
 	testnet.SkipEmulated(t)
 	text := helpOf(t, "help", "filter")
-	shown := 0
-	for line := range strings.Lines(text) {
-		if len(line) > frame.UsageWidth+1 {
-			t.Errorf("%d columns: %s", len(line), line)
-		}
-		expression, _, ok := strings.Cut(strings.TrimPrefix(line, "  "), "   ")
-		if !ok || !strings.HasPrefix(line, "  ") {
-			continue
-		}
-		shown++
-		if _, err := filter.CompileRaw(expression, filter.Options{}); err != nil {
-			t.Errorf("%s: %v", expression, err)
+	checkWidth(t, text, frame.UsageWidth)
+	shown := regexp.MustCompile(`(?m)^  (\S.*?)   `).FindAllStringSubmatch(text, -1)
+	for _, m := range shown {
+		if _, err := filter.CompileRaw(m[1], filter.Options{}); err != nil {
+			t.Errorf("%s: %v", m[1], err)
 		}
 	}
-	if shown < 8 {
-		t.Errorf("it shows %d expressions:\n%s", shown, text)
-	}
-	for _, says := range []string{"--vlan-aware", "inbound", "--filter-at exit", "first buffer"} {
-		if !strings.Contains(text, says) {
-			t.Errorf("it does not say what differs: %s", says)
-		}
+	if len(shown) < 8 {
+		t.Errorf("it shows %q:\n%s", shown, text)
 	}
 }
 
-// The capture's help has the notes about all commands. An unknown topic is an error, which names
-// the one that was probably meant.
+// --help shows each flag of a command in a group, and no flag that takes no value as if it took
+// one. -h fits a screen of 80 columns and 24 lines, and names only existing flags and commands.
 func TestHelp(t *testing.T) {
-	testnet.SkipEmulated(t)
-	text := helpOf(t, "--help")
-	for _, title := range []string{"What is sent", "Sizes and times", "JSON", "Signals", "Exit status", "Settings", "Flags of tcpdump, dumpcap and xdpdump"} {
-		if strings.Count(text, "\n"+title+":\n") != 1 {
-			t.Errorf("the help has no %q", title)
-		}
-	}
-	if text := helpOf(t, "stats", "--help"); strings.Contains(text, "Signals:") {
-		t.Error("the help of stats repeats what is about all commands")
-	}
-	if helpOf(t, "help", "stats") != helpOf(t, "stats", "--help") || helpOf(t, "help") != text {
-		t.Error("help and --help differ")
-	}
-	for _, test := range []struct{ args, want string }{
-		{"help statss", `there is no command "statss": did you mean xdpcap help stats?`},
-		{"help nosuch", `there is no command "nosuch": see xdpcap --help`},
-		{"moniter", `"moniter" is neither a command nor a filter: did you mean xdpcap monitor?`},
-		{"lo", `"lo" is neither a command nor a filter: an interface is given as -i lo`},
-	} {
-		root := NewRoot()
-		root.SetArgs(strings.Fields(test.args))
-		if err := root.Execute(); err == nil || err.Error() != test.want {
-			t.Errorf("%s: %v, want %s", test.args, err, test.want)
-		}
-	}
-}
-
-// -h fits a screen of 80 columns and 24 lines, and names only existing flags and commands. --help
-// is longer.
-func TestHelpBrief(t *testing.T) {
+	t.Parallel()
 	testnet.SkipEmulated(t)
 	root := NewRoot()
+	var names []string
 	for _, cmd := range append(root.Commands(), root) {
 		if !cmd.Runnable() || cmd.Name() == "completion" {
 			continue
 		}
-		name := strings.TrimPrefix(strings.TrimPrefix(cmd.CommandPath(), "xdpcap"), " ")
-		text := helpOf(t, append(strings.Fields(name), "-h")...)
-		if n := strings.Count(text, "\n"); n > 24 || n == 0 {
-			t.Errorf("%q: %d lines:\n%s", name, n, text)
+		if cmd != root && !cmd.Hidden {
+			names = append(names, cmd.Name())
 		}
-		for line := range strings.Lines(text) {
-			if len(line) > 81 {
-				t.Errorf("%q: %d columns: %s", name, len(line)-1, line)
+		t.Run(cmd.Name(), func(t *testing.T) {
+			path := strings.Fields(cmd.CommandPath())[1:]
+			whole, brief := helpOf(t, append(path, "--help")...), helpOf(t, append(path, "-h")...)
+			checkWidth(t, whole, frame.UsageWidth)
+			shown, notes, _ := strings.Cut(whole, "\n\n"+capture.PeerNote().Title)
+			if (notes == "") != cmd.HasParent() || !strings.Contains(whole, "\nUsage:\n") {
+				t.Errorf("only the capture's help has what is about all commands:\n%s", whole)
 			}
-		}
-		for _, flag := range regexp.MustCompile(` --[a-z-]+`).FindAllString(text, -1) {
-			if flag = strings.TrimPrefix(flag, " --"); cmd.Flags().Lookup(flag) == nil && root.Flags().Lookup(flag) == nil && flag != "flows" && flag != "help" {
-				t.Errorf("%q: there is no --%s", name, flag)
+			cmd.LocalFlags().VisitAll(func(f *pflag.Flag) {
+				isShown := strings.Contains(shown, " --"+f.Name+" ") || strings.Contains(shown, " --"+f.Name+"[")
+				if isShown == f.Hidden {
+					t.Errorf("the help has --%s: %t", f.Name, isShown)
+				}
+				if f.Annotations[frame.GroupKey] == nil && !f.Hidden && f.Name != "help" && f.Name != "version" {
+					t.Errorf("--%s stands in no group", f.Name)
+				}
+				if f.Name == "verbose" && !strings.Contains(shown, "-v, --verbose    ") {
+					t.Errorf("-v looks as if it took a value:\n%s", shown)
+				}
+				if f.Name == "json" && !strings.Contains(f.Usage, "print the report as JSON: ") {
+					t.Errorf("--json is something else here: %s", f.Usage)
+				}
+			})
+			checkWidth(t, brief, 80)
+			if n := strings.Count(brief, "\n"); n > 24 || n == 0 || brief == whole {
+				t.Errorf("-h prints %d lines:\n%s", n, brief)
 			}
-		}
-		if whole := helpOf(t, append(strings.Fields(name), "--help")...); whole == text || !strings.Contains(whole, "\nUsage:\n") {
-			t.Errorf("%q: --help:\n%s", name, whole)
-		}
+			for _, m := range regexp.MustCompile(` --([a-z-]+)`).FindAllStringSubmatch(brief, -1) {
+				known := cmd.Flags().Lookup(m[1]) != nil || root.Flags().Lookup(m[1]) != nil
+				if !known && m[1] != "flows" && m[1] != "help" {
+					t.Errorf("-h shows --%s, which is no flag", m[1])
+				}
+			}
+		})
 	}
-	text := helpOf(t, "-h")
-	_, commands, _ := strings.Cut(text, "\nCommands:\n")
+	_, commands, _ := strings.Cut(helpOf(t, "-h"), "\nCommands:\n")
 	commands, _, _ = strings.Cut(strings.TrimSpace(commands), "\n")
-	var there []string
-	for _, cmd := range root.Commands() {
-		if cmd.Runnable() && !cmd.Hidden && cmd.Name() != "help" && cmd.Name() != "completion" {
-			there = append(there, cmd.Name())
-		}
+	if diff := cmp.Diff(strings.Join(names, " "), commands); diff != "" {
+		t.Errorf("the commands (-) and those of -h (+): %s", diff)
 	}
-	if commands != strings.Join(there, " ") {
-		t.Errorf("-h has the commands %s, and there are %s", commands, strings.Join(there, " "))
+	if helpOf(t, "help", "stats") != helpOf(t, "stats", "--help") || helpOf(t, "help") != helpOf(t, "--help") {
+		t.Error("help and --help differ")
 	}
 }
 
-// --json means the same for each command: its report.
-func TestHelpJSON(t *testing.T) {
+// The words that a flag takes are in its help, and completion offers them.
+func TestFlagWords(t *testing.T) {
+	t.Parallel()
+	testnet.SkipEmulated(t)
 	root := NewRoot()
-	found := 0
-	for _, cmd := range append(root.Commands(), root) {
-		f := cmd.Flags().Lookup("json")
-		if f == nil {
-			continue
-		}
-		found++
-		if !strings.Contains(f.Usage, "print the report as JSON: ") {
-			t.Errorf("%s --json: %s", cmd.Name(), f.Usage)
-		}
+	var found []string
+	for _, c := range append(root.Commands(), root) {
+		c.Flags().VisitAll(func(f *pflag.Flag) {
+			words := frame.WordsOf(f)
+			if words == nil {
+				return
+			}
+			found = append(found, strings.TrimSpace(strings.TrimPrefix(c.CommandPath(), "xdpcap")+" --"+f.Name))
+			complete, _ := c.GetFlagCompletionFunc(f.Name)
+			if complete == nil {
+				t.Errorf("%s --%s: completion offers nothing", c.Name(), f.Name)
+				return
+			}
+			offered, _ := complete(c, nil, "")
+			if diff := cmp.Diff(words, offered); diff != "" {
+				t.Errorf("%s --%s: the words (-) and those that completion offers (+) differ: %s", c.Name(), f.Name, diff)
+			}
+			for _, word := range words {
+				if !regexp.MustCompile(`\b`+regexp.QuoteMeta(word)+`\b`).MatchString(f.Usage) && !strings.Contains(f.Usage, "...") {
+					t.Errorf("the help of %s --%s has no %q: %s", c.Name(), f.Name, word, f.Usage)
+				}
+			}
+		})
 	}
-	if found < 8 {
-		t.Errorf("%d commands have --json", found)
+	slices.Sort(found)
+	want := "--direction --filter-at --format --rx-capture --snapshot-length --time-stamp-type --transport --verdict --xdp-mode " +
+		"count --direction count --variant count --verdict count --xdp-mode latency --xdp-mode read --format stats --action stats --by stats --xdp-mode"
+	if diff := cmp.Diff(want, strings.Join(found, " ")); diff != "" {
+		t.Errorf("the flags that take certain words: %s", diff)
 	}
 }

@@ -1,10 +1,11 @@
 package cli
 
 import (
+	"regexp"
+	"slices"
+	"strings"
 	"testing"
 	"time"
-
-	"github.com/google/go-cmp/cmp"
 
 	library "github.com/xdpcap/xdpcap/capture"
 	"github.com/xdpcap/xdpcap/internal/cli/capture"
@@ -14,18 +15,26 @@ import (
 	"github.com/xdpcap/xdpcap/internal/cli/monitor"
 	"github.com/xdpcap/xdpcap/internal/cli/stats"
 	"github.com/xdpcap/xdpcap/internal/metrics"
+	"github.com/xdpcap/xdpcap/internal/testdoc"
 )
 
-// typesOf notes the names and types of metrics.
-func typesOf[S any](m metrics.Set[S], types map[string]string) {
+// typesOf notes the names and types of metrics, which have a help text and a suffix of their type.
+func typesOf[S any](t *testing.T, m metrics.Set[S], types map[string]string) {
+	t.Helper()
+	suffixes := map[string][]string{
+		"counter": {"_total"}, "histogram": {"_seconds"}, "gauge": {"_seconds", "_bytes", "_clients", "_info"},
+	}
 	for _, one := range m.All {
-		switch {
-		case one.Times != nil:
-			types[one.Name] = "HISTOGRAM"
-		case one.Gauge:
-			types[one.Name] = "GAUGE"
-		default:
-			types[one.Name] = "COUNTER"
+		kind := "counter"
+		if one.Times != nil {
+			kind = "histogram"
+		} else if one.Gauge {
+			kind = "gauge"
+		}
+		types[one.Name] = kind
+		ends := func(suffix string) bool { return strings.HasSuffix(one.Name, suffix) }
+		if !slices.ContainsFunc(suffixes[kind], ends) || one.Help == "" {
+			t.Errorf("%s is a %s: %s", one.Name, kind, one.Help)
 		}
 	}
 }
@@ -34,62 +43,67 @@ func typesOf[S any](m metrics.Set[S], types map[string]string) {
 func allMetrics(t *testing.T) map[string]string {
 	t.Helper()
 	types := make(map[string]string)
-	typesOf(new(stats.Options).Counters(nil, "rx0").Metrics, types)
-	typesOf((&count.Options{Sizes: true, Flows: 5}).Counters(nil, library.In, "rx0").Metrics, types)
-	typesOf(new(monitor.Options).Metrics(nil), types)
-	typesOf(new(drops.Options).Counters(nil, "rx0").Metrics, types)
-	typesOf(latency.Traced(nil, "rx0").Metrics, types)
-	typesOf(latency.RuntimeMetrics("rx0"), types)
-	typesOf(capture.Metrics(library.TransportRing, time.Now()), types)
+	typesOf(t, new(stats.Options).Counters(nil, "rx0").Metrics, types)
+	typesOf(t, (&count.Options{Sizes: true, Flows: 5}).Counters(nil, library.In, "rx0").Metrics, types)
+	typesOf(t, new(monitor.Options).Metrics(nil), types)
+	typesOf(t, new(drops.Options).Counters(nil, "rx0").Metrics, types)
+	typesOf(t, latency.Traced(nil, "rx0").Metrics, types)
+	typesOf(t, latency.RuntimeMetrics("rx0"), types)
+	typesOf(t, capture.Metrics(library.TransportRing, time.Now()), types)
 	return types
 }
 
-func TestMetrics(t *testing.T) {
-	const counter, histogram, gauge = "COUNTER", "HISTOGRAM", "GAUGE"
-	want := map[string]string{
-		"xdpcap_capture_info":                     gauge,
-		"xdpcap_capture_start_time_seconds":       gauge,
-		"xdpcap_captured_bytes_total":             counter,
-		"xdpcap_captured_packets_total":           counter,
-		"xdpcap_clients_lost_packets_total":       counter,
-		"xdpcap_clients_refused_total":            counter,
-		"xdpcap_clients_total":                    counter,
-		"xdpcap_connected_clients":                gauge,
-		"xdpcap_filtered_out_packets_total":       counter,
-		"xdpcap_flow_evicted_bytes_total":         counter,
-		"xdpcap_flow_evictions_total":             counter,
-		"xdpcap_drops_missed_total":               counter,
-		"xdpcap_drops_packets_total":              counter,
-		"xdpcap_flow_missed_bytes":                gauge,
-		"xdpcap_invalid_packets_total":            counter,
-		"xdpcap_latency_lost_total":               counter,
-		"xdpcap_latency_seconds":                  histogram,
-		"xdpcap_lost_packets_total":               counter,
-		"xdpcap_not_recorded_packets_total":       counter,
-		"xdpcap_not_sampled_packets_total":        counter,
-		"xdpcap_not_taken_packets_total":          counter,
-		"xdpcap_output_captured_bytes_total":      counter,
-		"xdpcap_output_captured_packets_total":    counter,
-		"xdpcap_output_file_bytes":                gauge,
-		"xdpcap_output_not_taken_packets_total":   counter,
-		"xdpcap_program_run_seconds_total":        counter,
-		"xdpcap_program_runs_total":               counter,
-		"xdpcap_protocol_bytes_total":             counter,
-		"xdpcap_protocol_packets_total":           counter,
-		"xdpcap_reason_packets_total":             counter,
-		"xdpcap_seen_packets_total":               counter,
-		"xdpcap_size_bytes_total":                 counter,
-		"xdpcap_size_packets_total":               counter,
-		"xdpcap_tracepoint_cpumap_sched_total":    counter,
-		"xdpcap_tracepoint_cpumap_verdicts_total": counter,
-		"xdpcap_tracepoint_drops_total":           counter,
-		"xdpcap_tracepoint_events_total":          counter,
-		"xdpcap_tracepoint_missed_total":          counter,
-		"xdpcap_tracepoint_packets_total":         counter,
-		"xdpcap_verdict_bytes_total":              counter,
-		"xdpcap_verdict_packets_total":            counter,
+// seriesOf are the series of a metric, by the suffixes of their names.
+func seriesOf(kind string) []string {
+	if kind == "histogram" {
+		return []string{"_bucket", "_sum", "_count"}
 	}
-	if diff := cmp.Diff(want, allMetrics(t)); diff != "" {
-		t.Error(diff)
+	return []string{""}
+}
+
+// The documentation and the dashboard have every exported metric, and neither these nor the alerts
+// have one that nothing exports.
+func TestMetrics(t *testing.T) {
+	t.Parallel()
+	documented, queried := make(map[string]string), make(map[string]string)
+	for name, kind := range allMetrics(t) {
+		documented[name] = name
+		for _, suffix := range seriesOf(kind) {
+			queried[name+suffix] = name
+		}
+	}
+	names := regexp.MustCompile(`xdpcap_[a-z0-9_]+`)
+	var panels strings.Builder
+	for _, p := range testdoc.ReadDashboard(t).Panels {
+		if len(p.Targets) == 0 && p.Type != "row" {
+			t.Errorf("panel %s asks for nothing", p.Title)
+		}
+		for _, target := range p.Targets {
+			panels.WriteString(target.Expr + "\n")
+			if !names.MatchString(target.Expr) {
+				t.Errorf("panel %s: %s", p.Title, target.Expr)
+			}
+		}
+	}
+	for _, test := range []struct {
+		where, text string
+		known       map[string]string // the metric by the name that may stand there
+		all         bool
+	}{
+		{"docs/metrics.md", testdoc.Read(t, "docs/metrics.md"), documented, true},
+		{"the dashboard", panels.String(), queried, true},
+		{"an alert", testdoc.Read(t, "contrib/prometheus-xdpcap.rules.yml"), queried, false},
+	} {
+		found := make(map[string]bool)
+		for _, name := range names.FindAllString(test.text, -1) {
+			if found[test.known[name]] = true; test.known[name] == "" {
+				t.Errorf("%s has %s, which nothing exports", test.where, name)
+			}
+		}
+		for name := range documented {
+			if test.all && !found[name] {
+				t.Errorf("%s does not have %s", test.where, name)
+			}
+		}
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -16,6 +17,7 @@ import (
 	"github.com/xdpcap/xdpcap/internal/cli/counters"
 	"github.com/xdpcap/xdpcap/internal/cli/frame"
 	"github.com/xdpcap/xdpcap/internal/settings"
+	"github.com/xdpcap/xdpcap/internal/testdoc"
 	"github.com/xdpcap/xdpcap/internal/testnet"
 )
 
@@ -45,8 +47,9 @@ func setSettings(t *testing.T, machine, user string) settings.Files {
 func TestSettings(t *testing.T) {
 	testnet.SkipEmulated(t)
 	const machine = "# of this machine\n\ninterface = eth0\ninterface=eth1\nsnapshot-length = 64\nper-cpu = true\n"
+	tcpdumps := map[string]string{"direction": "inout", "format": "pcap"}
 	for _, test := range []struct {
-		name, machine, user string
+		name, machine, user string // name is also that of the program
 		env                 map[string]string
 		args                string
 		want                map[string]string // the values of flags, or of "error"
@@ -91,9 +94,18 @@ func TestSettings(t *testing.T) {
 		{"as on the command line", "--count = 1\n", "", nil, "", map[string]string{"error": "/xdpcap.conf:1: --count: write count, without --"}},
 		{"another tool's", "immediate-mode = true\n", "", nil, "", map[string]string{"error": "no command has a flag --immediate-mode"}},
 		{"bad line", "interface eth0\n", "", nil, "", map[string]string{"error": `/xdpcap.conf:1: "interface eth0" has no =: a line is FLAG = VALUE`}},
+		// Under the name tcpdump a capture has both directions and writes pcap, unless it is told
+		// otherwise.
+		{"/usr/bin/tcpdump", "", "", nil, "-i none0", tcpdumps},
+		{"/tmp/static-tcpdump", "", "", nil, "-i none0", tcpdumps}, // ksniff's
+		{"tcpdump", "", "", nil, "-i none0 -Q in --format pcapng", map[string]string{"direction": "in", "format": "pcapng"}},
+		{"tcpdump", "", "direction = out\n", nil, "-i none0", map[string]string{"direction": "out", "format": "pcap"}},
+		{"tcpdump-4.99", "", "", nil, "-i none0", map[string]string{"direction": "in", "format": ""}},
+		{"/opt/tcpdump/xdpcap", "", "", nil, "-i none0", map[string]string{"direction": "in", "format": ""}},
 	} {
-		t.Run(test.name, func(t *testing.T) {
+		t.Run(test.name+" "+test.args, func(t *testing.T) {
 			set := config.Settings{Files: setSettings(t, test.machine, test.user), NewRoot: NewRoot}
+			set.Files.Unset = calledAs(test.name)
 			for name, value := range test.env {
 				t.Setenv(name, value)
 			}
@@ -176,6 +188,7 @@ func TestConfig(t *testing.T) {
 
 // If a setting has no effect on monitor or latency, they set its flag back to the default.
 func TestForgetSettingsOfCounters(t *testing.T) {
+	t.Parallel()
 	testnet.SkipEmulated(t)
 	for _, test := range []struct {
 		command string
@@ -200,6 +213,21 @@ func TestForgetSettingsOfCounters(t *testing.T) {
 			if frame.ForgetSettings(cmd.Flags(), name); f.Changed || f.Value.String() != f.DefValue {
 				t.Errorf("%s --%s: it is %s, the default is %s", test.command, name, f.Value, f.DefValue)
 			}
+		}
+	}
+}
+
+// The flags of the capture accept the values in the example of the service's settings.
+func TestExampleSettings(t *testing.T) {
+	text := testdoc.Read(t, "packaging/xdpcap.conf.example")
+	file := filepath.Join(t.TempDir(), "eth0.conf")
+	t.Setenv(settings.FileVariable, file)
+	for _, text := range []string{text, regexp.MustCompile(`(?m)^#(\w\S+ = )`).ReplaceAllString(text, "$1")} {
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if all, _, err := (settings.Files{}).Read(config.Settable(NewRoot())); err != nil || len(all) < 4 {
+			t.Error(all, err)
 		}
 	}
 }

@@ -7,10 +7,9 @@ import (
 
 // ThreadTime grows while the thread works.
 func TestThreadTime(t *testing.T) {
+	t.Parallel()
 	start, err := ThreadTime()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for now := start; now < start+time.Millisecond; {
 		if now, err = ThreadTime(); err != nil {
 			t.Fatal(err)

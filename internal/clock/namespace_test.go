@@ -3,6 +3,7 @@ package clock
 import "testing"
 
 func TestParseShift(t *testing.T) {
+	t.Parallel()
 	for _, test := range []struct {
 		text string
 		want int64

@@ -7,32 +7,35 @@ import (
 
 // The monotonic clock plus the offset is the time of day.
 func TestOffset(t *testing.T) {
+	t.Parallel()
 	offset, measured, err := Offset()
-	if err != nil {
-		t.Fatal(err)
-	}
-	before := time.Now().UnixNano()
-	now, err := Monotonic()
-	if err != nil {
-		t.Fatal(err)
-	}
-	after := time.Now().UnixNano()
-	const slack = int64(time.Millisecond)
-	if got := now + offset; got < before-slack || got > after+slack {
-		t.Errorf("time %d, the wall clock said %d to %d", got, before, after)
-	}
+	must(t, err)
+	now := checkNow(t, func(mono int64) int64 { return mono + offset })
 	if measured > now {
 		t.Errorf("measured at %d, and it is %d", measured, now)
 	}
 }
 
+// checkNow checks that convert makes the time of day from the monotonic clock, which it returns.
+func checkNow(t *testing.T, convert func(mono int64) int64) (mono int64) {
+	t.Helper()
+	before := time.Now().UnixNano()
+	mono, err := Monotonic()
+	must(t, err)
+	after := time.Now().UnixNano()
+	const slack = int64(time.Millisecond)
+	if got := convert(mono); got < before-slack || got > after+slack {
+		t.Errorf("time %d, the wall clock said %d to %d", got, before, after)
+	}
+	return mono
+}
+
 // An offset that was measured badly is corrected at once. Another one, because the wall clock was
 // set, is taken on by Follow.
 func TestWall(t *testing.T) {
+	t.Parallel()
 	truth, _, err := Offset()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for _, test := range []struct {
 		name    string
 		wrong   time.Duration // the known offset is off by this
@@ -47,9 +50,7 @@ func TestWall(t *testing.T) {
 	} {
 		w := Wall{Offset: truth + int64(test.wrong)}
 		now, wasSet, err := w.Read()
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if wasSet != test.wasSet {
 			t.Errorf("%s: was set: %v", test.name, wasSet)
 		}
@@ -71,10 +72,9 @@ func TestWall(t *testing.T) {
 
 // TimeOf follows at once.
 func TestTimeOf(t *testing.T) {
+	t.Parallel()
 	truth, now, err := Offset()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	w := Wall{Offset: truth + int64(time.Hour)}
 	got, err := w.TimeOf(uint64(now))
 	if off := got.Sub(time.Unix(0, now+truth)).Abs(); err != nil || off > 200*time.Microsecond {

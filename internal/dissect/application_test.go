@@ -87,31 +87,25 @@ func applicationPackets(t testing.TB) (packets []packet) {
 	return packets
 }
 
-// TestTcpdumpApplications compares DHCP, NTP and HTTP with tcpdump's lines. With -v those of DHCP
-// and NTP may end before options and keys that are not decoded.
+// With -v the lines of DHCP and NTP may end before options and keys that are not decoded. All
+// others are tcpdump's own.
 func TestTcpdumpApplications(t *testing.T) {
+	t.Parallel()
 	packets := applicationPackets(t)
-	for flag, o := range map[string]Options{"-n": {}, "-q": {Quiet: true}, "-e": {LinkLevel: true}} {
-		compareLines(t, packets, 65535, flag, o)
-	}
 	for flag, o := range map[string]Options{"-v": {Verbose: 1}, "-vv": {Verbose: 2}} {
 		want, got := tcpdump(t, packets, 65535, flag), lines(packets, 65535, o)
 		equal := 0
 		for i, p := range packets {
-			if strings.HasPrefix(p.name, `"`) || p.name == "offer" || p.name == "no times" || p.name == "all fields" {
+			whole := strings.HasPrefix(p.name, `"`) || p.name == "offer" || p.name == "no times" || p.name == "all fields"
+			if whole {
 				equal++
-				if want[i] != got[i] {
-					t.Errorf("%s %s\n-%s+%s", flag, p.name, want[i], got[i])
-				}
-			} else if !strings.HasPrefix(want[i], strings.TrimSuffix(got[i], "\n")) {
+			}
+			if want[i] != got[i] && (whole || !strings.HasPrefix(want[i], strings.TrimSuffix(got[i], "\n"))) {
 				t.Errorf("%s %s\n-%s+%s", flag, p.name, want[i], got[i])
 			}
 		}
 		if equal < 100 {
 			t.Errorf("%d lines were to be equal", equal)
 		}
-	}
-	for snaplen := 42; snaplen < 120; snaplen += 3 {
-		compareLines(t, packets, snaplen, "-n", Options{})
 	}
 }

@@ -15,6 +15,7 @@ import (
 // TestLines has packets whose lines are not those of tcpdump, because it shows more or less of
 // their protocol.
 func TestLines(t *testing.T) {
+	t.Parallel()
 	udp := frame(t, true, 0x0800, ip4(17), badUDP(8))
 	eth := func(typ layers.EthernetType, b []byte) []byte { return frame(t, true, typ, gopacket.Payload(b)) }
 	ip := func(proto layers.IPProtocol, b ...byte) []byte {
@@ -95,6 +96,7 @@ func costlyPackets(t testing.TB) []packet {
 }
 
 // TestCostly bounds what any packet costs in text and in memory; BenchmarkCostly shows the time.
+// It runs alone, because AllocsPerRun counts the allocations of the whole process.
 func TestCostly(t *testing.T) {
 	for _, o := range []Options{{}, {Verbose: 1}, {Verbose: 3, LinkLevel: true}} {
 		for _, p := range costlyPackets(t) {
@@ -113,20 +115,6 @@ func TestCostly(t *testing.T) {
 // maxLine is how long lines are at most: the text, one value that goes beyond it, and the bytes of
 // what has no format.
 const maxLine = 2*maxText + 2*maxUnknown + maxUnknown/16*70 + 512
-
-// What the caller's slice had before the line stays as it was, and the lines of one Dissector do
-// not depend on each other.
-func TestAppendLine(t *testing.T) {
-	d := New(Options{})
-	packets := plainPackets(t)
-	for i, p := range packets {
-		before := "what was there "
-		got := string(d.AppendLine([]byte(before), Packet{Time: stamp(i), Data: p.data, WireLen: len(p.data)}))
-		if diff := cmp.Diff(before+string(New(Options{}).AppendLine(nil, Packet{Time: stamp(i), Data: p.data, WireLen: len(p.data)})), got); diff != "" {
-			t.Errorf("%s (-want +got):\n%s", p.name, diff)
-		}
-	}
-}
 
 // longJumbogram is an IPv6 jumbogram whose extension headers leave four bytes of what its option
 // says, and in these an authentication header of twelve.
@@ -149,6 +137,7 @@ func longJumbogram() []byte {
 
 // Headers that are longer than the packet says end its line, and nothing after them is read.
 func TestLongJumbogram(t *testing.T) {
+	t.Parallel()
 	data := longJumbogram()
 	for verbose := range 3 {
 		line := New(Options{Verbose: verbose}).AppendLine(nil, Packet{Time: stamp(0), Data: data, WireLen: len(data)})
@@ -218,6 +207,7 @@ func BenchmarkAppendLine(b *testing.B) {
 
 // An offset has four digits, or as many as it takes.
 func TestDumpOffsets(t *testing.T) {
+	t.Parallel()
 	text := string(appendHex(nil, make([]byte, 1<<16+16), false))
 	for _, want := range []string{"\n\t0x0000:  ", "\n\t0xfff0:  ", "\n\t0x10000:  "} {
 		if strings.Count(text, want) != 1 {

@@ -57,7 +57,7 @@ func (d *Dissector) mpls(b []byte, length int) {
 		}
 	}
 	if version == 0 {
-		if d.unknown(b); !d.o.Quiet && d.o.Dump == NoDump {
+		if d.unknown(b); d.showsUnknown() {
 			d.has(b, length)
 		}
 		return

@@ -95,7 +95,7 @@ func (d *Dissector) sctpChunk(b []byte) bool {
 		}
 		if d.o.Verbose > 1 && d.u32(b, 12) != 3 { // tcpdump prints more of M3UA
 			d.add("[Payload")
-			if d.o.Dump == NoDump && !d.o.Quiet {
+			if d.showsUnknown() {
 				d.add(":")
 				d.unknown(b[16:])
 			}

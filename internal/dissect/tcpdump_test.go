@@ -61,9 +61,10 @@ func tcpdumpText(t *testing.T, packets []packet, snaplen int, args ...string) st
 // stamp is the time of packet i, to the microsecond.
 func stamp(i int) time.Time { return time.Unix(1700000000, 1000*int64(i)) }
 
-var lineStart = regexp.MustCompile(`(?m)^\d\d:\d\d:\d\d\.\d{6} `)
+var lineStart = regexp.MustCompile(`(?m)^(?: *\d+  )?\d\d:\d\d:\d\d\.\d{6} `)
 
-// split divides output into packets: a line that begins with a time and the indented ones after it.
+// split divides output into packets: a line that begins with a time, or with a number and a time,
+// and the indented ones after it.
 func split(out string) []string {
 	var packets []string
 	at := lineStart.FindAllStringIndex(out, -1)
@@ -92,54 +93,58 @@ func text(packets []packet, snaplen int, o Options) string {
 	return string(out)
 }
 
-// TestTcpdump compares packets with tcpdump's own output.
+// tcpdumpFlags are flags of tcpdump and what they are here.
+var tcpdumpFlags = map[string]Options{
+	"-n": {}, "-q": {Quiet: true}, "-e": {LinkLevel: true}, "-eq": {LinkLevel: true, Quiet: true},
+	"-v": {Verbose: 1}, "-vv": {Verbose: 2}, "-vvv": {Verbose: 3},
+	"-eqvX": {LinkLevel: true, Quiet: true, Verbose: 1, Dump: HexASCIIDump},
+	"-t":    {Time: NoTime}, "-tt": {Time: UnixTime}, "-ttt": {Time: SincePrevious}, "-tttt": {Time: LocalDate},
+	"-ttttt": {Time: SinceFirst}, "-#": {Number: true}, "-A": {Dump: ASCIIDump}, "-AA": {Dump: ASCIIDump, DumpLinkLevel: true},
+	"-x": {Dump: HexDump}, "-xx": {Dump: HexDump, DumpLinkLevel: true},
+	"-X": {Dump: HexASCIIDump}, "-XX": {Dump: HexASCIIDump, DumpLinkLevel: true},
+}
+
+// The lines of all packets are tcpdump's own, with every flag. Those of packets that a snaplen has
+// cut are tcpdump's, or stop before what tcpdump still shows, with a mark.
 func TestTcpdump(t *testing.T) {
-	packets := append(plainPackets(t), protocolPackets(t)...)
-	for flag, o := range map[string]Options{
-		"-n": {}, "-q": {Quiet: true}, "-e": {LinkLevel: true}, "-v": {Verbose: 1}, "-vv": {Verbose: 2}, "-vvv": {Verbose: 3},
-		"-eqvX": {LinkLevel: true, Quiet: true, Verbose: 1, Dump: HexASCIIDump},
+	t.Parallel()
+	textPacket := packet{name: "text", data: frame(t, true, 0x0800, ip4(17), badUDP(0)[:8],
+		gopacket.Payload("GET /\r\n\tx \x7f\x80\ry\r\n"))}
+	for _, set := range []struct {
+		name        string
+		packets     []packet
+		first, last int  // of the lengths to which the packets are cut
+		plain       bool // only flags without -v and bytes
+	}{
+		{"Ethernet", append(append(plainPackets(t), protocolPackets(t)...), textPacket), 15, 129, false},
+		{"applications", applicationPackets(t), 42, 119, true},
+		{"cooked", cookedPackets(t, link.Cooked), 1, 64, false},
+		{"cooked, version 2", cookedPackets(t, link.Cooked2), 1, 64, false},
+		{"raw", rawPackets(t), 1, 64, false},
 	} {
-		t.Run(flag, func(t *testing.T) {
-			want, got := tcpdump(t, packets, 65535, flag), lines(packets, 65535, o)
-			if len(want) != len(packets) || len(got) != len(packets) {
-				t.Fatalf("%d packets, tcpdump printed %d, we %d", len(packets), len(want), len(got))
+		for flag, o := range tcpdumpFlags {
+			if set.plain && (o.Verbose > 0 || o.Dump != NoDump) {
+				continue // TestTcpdumpApplications has -v
 			}
-			for i, p := range packets {
-				if want[i] != got[i] {
-					t.Errorf("%s\n-%s+%s", p.name, want[i], got[i])
+			t.Run(set.name+" "+flag, func(t *testing.T) {
+				t.Parallel()
+				if o.Time == LocalTime {
+					compareLines(t, set.packets, 65535, flag, o)
+				} else if diff := cmp.Diff(tcpdumpText(t, set.packets, 65535, flag), text(set.packets, 65535, o)); diff != "" {
+					t.Errorf("(-tcpdump +ours): %s", diff)
 				}
+			})
+		}
+		t.Run(set.name+" cut", func(t *testing.T) {
+			t.Parallel()
+			step := 1
+			if testing.Short() {
+				step = 7
+			}
+			for snaplen := set.first; snaplen <= set.last; snaplen += step {
+				compareLines(t, set.packets, snaplen, "-n", Options{})
 			}
 		})
-	}
-}
-
-// TestTcpdumpCut compares packets that a snaplen has cut. Their lines are tcpdump's, or stop before
-// what tcpdump still shows, with a mark.
-func TestTcpdumpCut(t *testing.T) {
-	packets := append(plainPackets(t), protocolPackets(t)...)
-	for snaplen := 15; snaplen < 130; snaplen++ {
-		want, got := tcpdump(t, packets, snaplen, "-n"), lines(packets, snaplen, Options{})
-		for i, p := range packets {
-			before := mark.ReplaceAllString(got[i], "")
-			if got[i] != want[i] && (before == got[i] || !strings.HasPrefix(want[i], before)) {
-				t.Errorf("%s cut to %d:\n-%s+%s", p.name, snaplen, want[i], got[i])
-			}
-		}
-	}
-}
-
-// TestTcpdumpLinks compares packets that begin with another header than Ethernet's, whole and cut.
-func TestTcpdumpLinks(t *testing.T) {
-	for _, packets := range [][]packet{cookedPackets(t, link.Cooked), cookedPackets(t, link.Cooked2), rawPackets(t)} {
-		for flag, o := range map[string]Options{
-			"-n": {}, "-q": {Quiet: true}, "-e": {LinkLevel: true}, "-eq": {LinkLevel: true, Quiet: true}, "-v": {Verbose: 1},
-			"-x": {Dump: HexDump}, "-xx": {Dump: HexDump, DumpLinkLevel: true},
-		} {
-			compareLines(t, packets, 65535, flag, o)
-		}
-		for snaplen := 64; snaplen > 0; snaplen-- {
-			compareLines(t, packets, snaplen, "-n", Options{})
-		}
 	}
 }
 
@@ -159,26 +164,3 @@ func compareLines(t *testing.T, packets []packet, snaplen int, flag string, o Op
 }
 
 var mark = regexp.MustCompile(` \[\|[a-z0-9]+\]\n$`)
-
-// TestTcpdumpForm compares what stands around the headers: times, numbers, the Ethernet header and
-// the bytes.
-func TestTcpdumpForm(t *testing.T) {
-	var packets []packet
-	for _, p := range plainPackets(t) {
-		if strings.HasPrefix(p.name, "tcp") || strings.HasPrefix(p.name, "udp") || strings.HasPrefix(p.name, "icmp echo") {
-			packets = append(packets, p)
-		}
-	}
-	packets = append(packets, packet{name: "text", data: frame(t, true, 0x0800, ip4(17), badUDP(0)[:8],
-		gopacket.Payload("GET /\r\n\tx \x7f\x80\ry\r\n"))})
-	for flag, o := range map[string]Options{
-		"-t": {Time: NoTime}, "-tt": {Time: UnixTime}, "-ttt": {Time: SincePrevious}, "-tttt": {Time: LocalDate},
-		"-ttttt": {Time: SinceFirst}, "-#": {Number: true}, "-e": {LinkLevel: true},
-		"-x": {Dump: HexDump}, "-xx": {Dump: HexDump, DumpLinkLevel: true}, "-X": {Dump: HexASCIIDump},
-		"-XX": {Dump: HexASCIIDump, DumpLinkLevel: true}, "-A": {Dump: ASCIIDump}, "-AA": {Dump: ASCIIDump, DumpLinkLevel: true},
-	} {
-		if diff := cmp.Diff(tcpdumpText(t, packets, 65535, flag), text(packets, 65535, o)); diff != "" {
-			t.Errorf("%s (-tcpdump +ours): %s", flag, diff)
-		}
-	}
-}

@@ -209,12 +209,16 @@ func (d *Dissector) text(b []byte) {
 // maxUnknown is how many bytes of an unknown format are shown if the user did not ask for bytes.
 const maxUnknown = 2 << 10
 
-// unknown appends bytes of an unknown format, as tcpdump does, unless -x, -X or -A show them, or -q
+// unknown appends bytes of an unknown format, as tcpdump does, unless -x or -X show them, or -q
 // asks for less.
 func (d *Dissector) unknown(b []byte) {
-	if d.o.Dump == NoDump && !d.o.Quiet {
+	if d.showsUnknown() {
 		d.hexLines(b)
 	}
+}
+
+func (d *Dissector) showsUnknown() bool {
+	return !d.o.Quiet && d.o.Dump != HexDump && d.o.Dump != HexASCIIDump
 }
 
 func (d *Dissector) hexLines(b []byte) {

@@ -1,8 +1,6 @@
 package drops
 
 import (
-	"errors"
-	"net"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -12,120 +10,34 @@ import (
 	"github.com/xdpcap/xdpcap/internal/testnet"
 )
 
-// lossesWith returns how many packets were lost for a reason, by the device that the meter names.
-func (n *network) lossesWith(m *Meter, reason string) map[string]uint64 {
+// lossesBy returns how many packets were lost for a reason, by the device that the meter names.
+func (n *network) lossesBy(m *Meter, isReason func(reason string) bool) map[string]uint64 {
 	n.Helper()
 	found := make(map[string]uint64)
 	for l, tally := range n.counts(m).Losses {
 		n.Logf("%v %+v %+v", l.Stage, l, tally)
-		if l.Reason == reason {
+		if isReason(l.Reason) {
 			found[l.Device] += tally.Packets
 		}
 	}
 	return found
 }
 
-// Packets of IPv6 are lost at the same stages as those of IPv4, at the interface that received
-// them.
-func TestLossOfIPv6(t *testing.T) {
-	const sent = 30
-	pair := testnet.MustPair(t, testnet.PairOptions{IPv6: true})
-	n := &network{t, pair, testnet.MustSender(t, pair)}
-	port := uint16(0)
-	n.must(n.Rx.Do(func() error { // nobody reads it, and it has room for few packets
-		conn, err := net.ListenPacket("udp6", "["+testnet.RxEndpoint.IPv6.String()+"]:0")
-		if err != nil {
-			return err
-		}
-		n.Cleanup(func() { conn.Close() })
-		port = uint16(conn.LocalAddr().(*net.UDPAddr).Port)
-		return conn.(*net.UDPConn).SetReadBuffer(1)
-	}))
-	m := n.openMeter()
-	for range sent {
-		n.must(n.sender.Send(testnet.TxToRx().UDPv6(1000, 9, make([]byte, 100))))
-		n.must(n.sender.Send(testnet.TxToRx().UDPv6(1000, port, make([]byte, 100))))
-	}
-	if diff := cmp.Diff(map[string]uint64{"": sent}, n.lossesWith(m, "NO_SOCKET")); diff != "" {
-		t.Error(diff)
-	}
-	full := uint64(0)
-	for _, packets := range n.lossesWith(m, "SOCKET_RCVBUFF") {
-		full += packets
-	}
-	if full == 0 || full >= sent {
-		t.Errorf("%d packets to a full socket, of %d", full, sent)
-	}
-}
-
-// A packet that comes in through one interface and is lost at the queue of another is counted once
-// for each of the two that is asked about, as often as the queue counts it.
-func TestLossOfForwarded(t *testing.T) {
-	const sent = 50
-	n := newNetwork(t)
-	out := testnet.MustPair(t, testnet.PairOptions{Tx: n.Rx, TxName: "out0", RxName: "far0"})
-	to := net.IP{198, 51, 100, 2}
-	n.set("ipv4/ip_forward", "1")
-	card := &netlink.Device{LinkAttrs: netlink.LinkAttrs{Index: out.TxIndex}}
-	n.must(n.Rx.Do(func() error {
-		address, err := netlink.ParseAddr("198.51.100.1/24")
-		if err != nil {
-			return err
-		}
-		root := netlink.QdiscAttrs{LinkIndex: out.TxIndex, Handle: netlink.MakeHandle(1, 0), Parent: netlink.HANDLE_ROOT}
-		return errors.Join(netlink.AddrAdd(card, address),
-			netlink.NeighSet(&netlink.Neigh{LinkIndex: out.TxIndex, IP: to, HardwareAddr: testnet.TxEndpoint.MAC, State: netlink.NUD_PERMANENT}),
-			netlink.QdiscAdd(&netlink.Tbf{QdiscAttrs: root, Rate: 1000, Limit: 2000, Buffer: 2_000_000}))
-	}))
-	in := n.openMeter()
-	var outward *Meter
-	n.must(n.Rx.Do(func() (err error) {
-		outward, err = Open(Options{Interface: "out0"})
-		return err
-	}))
-	t.Cleanup(func() { outward.Close() })
-	path := testnet.TxToRx()
-	path.Dst.IPv4 = to
-	for range sent {
-		n.must(n.sender.Send(path.UDP(1000, 9, make([]byte, 500))))
-	}
-	testnet.WaitHandled(n)
-	dropped := uint64(0)
-	n.must(n.Rx.Do(func() error {
-		queues, err := netlink.QdiscList(card)
-		for _, q := range queues {
-			dropped += uint64(q.Attrs().Statistics.Queue.Drops)
-		}
-		return err
-	}))
-	if dropped == 0 {
-		t.Fatal("the queue has dropped none")
-	}
-	reason := "QDISC_DROP"
-	if len(n.lossesWith(in, reason)) == 0 {
-		reason = "QDISC_OVERLIMIT"
-	}
-	if diff := cmp.Diff(map[string]uint64{"out0": dropped}, n.lossesWith(in, reason)); diff != "" {
-		t.Errorf("of the interface that received: %s", diff)
-	}
-	if diff := cmp.Diff(map[string]uint64{"": dropped}, n.lossesWith(outward, reason)); diff != "" {
-		t.Errorf("of the interface that sends: %s", diff)
-	}
-}
-
 // What is lost at a device above is counted for the interface that received it, with the name of
 // the device.
 func TestLossAbove(t *testing.T) {
+	t.Parallel()
 	const sent = 30
 	for _, upper := range testnet.Uppers {
 		t.Run(upper.Name, func(t *testing.T) {
+			t.Parallel()
 			n := newNetwork(t)
 			name := upper.MustAdd(t, n.Pair)
 			m := n.openMeter()
 			for range sent {
 				n.must(n.sender.Send(upper.Frame(testnet.TxToRx().UDP(1000, 9, make([]byte, 100)))))
 			}
-			if diff := cmp.Diff(map[string]uint64{name: sent}, n.lossesWith(m, "NO_SOCKET")); diff != "" {
+			if diff := cmp.Diff(map[string]uint64{name: sent}, n.lossesBy(m, func(reason string) bool { return reason == "NO_SOCKET" })); diff != "" {
 				t.Error(diff)
 			}
 		})
@@ -135,21 +47,16 @@ func TestLossAbove(t *testing.T) {
 // Of what a socket still has when it is closed, the kernel knows neither device nor namespace. It
 // is lost at the interface that it came in on; for another one it is unclear, and in no total.
 func TestLossWithoutDevice(t *testing.T) {
+	t.Parallel()
 	const sent = 3
 	n := newNetwork(t)
 	conn := n.openSocket()
 	m := n.openMeter()
-	var other *Meter
 	n.must(n.Rx.Do(func() error { // with an index that no interface of another test has
-		err := netlink.LinkAdd(&netlink.Veth{LinkAttrs: netlink.LinkAttrs{Name: "beside0", Index: 471_100}, PeerName: "beside1"})
-		if err != nil {
-			return err
-		}
-		other, err = Open(Options{Interface: "beside0", Flows: true})
-		return err
+		return netlink.LinkAdd(&netlink.Veth{LinkAttrs: netlink.LinkAttrs{Name: "beside0", Index: 471_100}, PeerName: "beside1"})
 	}))
-	t.Cleanup(func() { other.Close() })
-	port := uint16(conn.LocalAddr().(*net.UDPAddr).Port)
+	other := n.openMeterOf(Options{Interface: "beside0", Flows: true})
+	port := portOf(conn)
 	n.send(port, sent)
 	testnet.WaitHandled(t)
 	n.must(conn.Close())

@@ -5,6 +5,7 @@ import "testing"
 // What a driver lost for no cause that it tells stays in its row when redirects fail later,
 // whichever queue they were of.
 func TestDriverLosses(t *testing.T) {
+	t.Parallel()
 	for _, failed := range []uint64{0, 3, 40} {
 		r := &reading{Counts: Counts{Losses: make(map[Loss]Tally)}}
 		r.failures.redirects = failed
@@ -18,6 +19,7 @@ func TestDriverLosses(t *testing.T) {
 
 // Counters of receive queues are found by both names that drivers give them.
 func TestCounterOfQueue(t *testing.T) {
+	t.Parallel()
 	for name, want := range map[string]string{
 		"rx_queue_3_drops": "drops", "rx12_xdp_drops": "xdp_drops", "rx_queue_0_xdp_tx_errors": "xdp_tx_errors",
 		"tx_queue_0_drops": "", "rx_drops": "", "rx_queue_": "", "peer_ifindex": "",

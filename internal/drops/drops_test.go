@@ -34,10 +34,16 @@ func (n *network) attach(ins asm.Instructions, flags link.XDPAttachFlags) {
 }
 
 // openMeter begins to count on the receiving interface.
-func (n *network) openMeter() (m *Meter) {
+func (n *network) openMeter() *Meter {
+	n.Helper()
+	return n.openMeterOf(Options{Interface: n.RxName, Flows: true})
+}
+
+// openMeterOf begins to count on the receiving side.
+func (n *network) openMeterOf(o Options) (m *Meter) {
 	n.Helper()
 	n.must(n.Rx.Do(func() (err error) {
-		m, err = Open(Options{Interface: n.RxName, Flows: true})
+		m, err = Open(o)
 		return err
 	}))
 	n.Cleanup(func() { m.Close() })
@@ -66,6 +72,9 @@ func (n *network) losses(m *Meter) map[string]uint64 {
 			continue
 		}
 		found[fmt.Sprint(l.Stage, " ", l.Reason)] += tally.Packets
+		if l.Stage >= Stack && (l.Where == "" || strings.HasPrefix(l.Where, "0x")) {
+			n.Errorf("%s was lost in function %q", l.Reason, l.Where)
+		}
 	}
 	if c.Missed > 0 {
 		n.Errorf("%d losses are not counted", c.Missed)
@@ -76,102 +85,26 @@ func (n *network) losses(m *Meter) map[string]uint64 {
 // addDown adds an interface that is down, and returns its index.
 func (n *network) addDown() (index int) {
 	n.Helper()
-	n.must(n.Rx.Do(func() error {
-		err := netlink.LinkAdd(&netlink.Veth{LinkAttrs: netlink.LinkAttrs{Name: "down0"}, PeerName: "down1"})
-		if err != nil {
-			return err
-		}
-		down, err := netlink.LinkByName("down0")
-		if err != nil {
-			return err
-		}
-		index = down.Attrs().Index
-		return nil
-	}))
-	return index
+	down := &netlink.Veth{LinkAttrs: netlink.LinkAttrs{Name: "down0"}, PeerName: "down1"}
+	n.must(n.Rx.Do(func() error { return netlink.LinkAdd(down) }))
+	return down.Index
 }
 
-// A packet that ends at the XDP hook is counted there, once, though the kernel and the driver say
-// it again elsewhere. One that the program passes is counted where the stack loses it.
-func TestLossAtHook(t *testing.T) {
-	for _, program := range losingPrograms {
-		for mode, flags := range map[string]link.XDPAttachFlags{"native": link.XDPDriverMode, "generic": link.XDPGenericMode} {
-			t.Run(program.name+", "+mode, func(t *testing.T) { newNetwork(t).loseAtHook(program, flags) })
-		}
-	}
-}
-
-// The same holds of cards whose driver is virtio_net.
-func TestLossAtHookOfCards(t *testing.T) {
-	for _, program := range losingPrograms {
-		t.Run(program.name, func(t *testing.T) { newCards(t).loseAtHook(program, link.XDPDriverMode) })
-	}
-}
-
-// A losingProgram is an XDP program, with the stage and reason at which its packets are lost.
-type losingProgram struct {
-	name string
-	make func(*network) asm.Instructions
-	want string
-}
-
-var losingPrograms = []losingProgram{
-	{"drop", verdict(xdp.Drop), "XDP drop"},
-	{"aborted", verdict(xdp.Aborted), "XDP aborted"},
-	{"unknown", verdict(77), "XDP unknown"},
-	{"pass", verdict(xdp.Pass), "stack NO_SOCKET"},
-	{"redirect", func(n *network) asm.Instructions {
-		return asm.Instructions{
-			asm.Mov.Imm(asm.R1, int32(n.addDown())),
-			asm.Mov.Imm(asm.R2, 0),
-			asm.FnRedirect.Call(),
-		}
-	}, "XDP redirect: "},
-}
-
-func verdict(v xdp.Verdict) func(*network) asm.Instructions {
-	return func(*network) asm.Instructions { return asm.Instructions{asm.Mov.Imm(asm.R0, int32(v))} }
-}
-
-// loseAtHook loses packets, and checks that each is counted once, at the right stage.
-func (n *network) loseAtHook(program losingProgram, flags link.XDPAttachFlags) {
-	const sent = 40
-	n.Helper()
-	n.attach(program.make(n), flags)
-	m := n.openMeter()
-	n.send(9, sent)
-	var found map[string]uint64
-	total := uint64(0)
-	testnet.WaitFor(n, "all packets to be lost", func() bool {
-		found, total = n.losses(m), 0
-		for _, packets := range found {
-			total += packets
-		}
-		return total >= sent
-	})
-	for at, packets := range found {
-		if !strings.HasPrefix(at, program.want) {
-			n.Errorf("%d packets are lost at %s", packets, at)
-		}
-	}
-	if total != sent {
-		n.Errorf("%d packets are lost, want %d at %s", total, sent, program.want)
-	}
+func verdict(v xdp.Verdict) asm.Instructions {
+	return asm.Instructions{asm.Mov.Imm(asm.R0, int32(v))}
 }
 
 // Of all interfaces together, what a native program aborts on one is not taken for what the kernel
 // throws away on another one, where a program drops in generic mode.
 func TestLossAtHooks(t *testing.T) {
+	t.Parallel()
 	const sent = 40
 	n := newNetwork(t)
 	name := fmt.Sprintf("aborts%d", os.Getpid()) // the meter also counts another run of this test
-	pair := testnet.MustPair(t, testnet.PairOptions{Rx: n.Rx, RxName: name, Addresses: true})
-	native := &network{t, pair, testnet.MustSender(t, pair)}
-	n.attach(verdict(xdp.Drop)(n), link.XDPGenericMode)
-	native.attach(verdict(xdp.Aborted)(native), link.XDPDriverMode)
-	m, err := Open(Options{})
-	n.must(err)
-	t.Cleanup(func() { m.Close() })
+	native := newNetworkOf(t, testnet.PairOptions{Rx: n.Rx, RxName: name, Addresses: true})
+	n.attach(verdict(xdp.Drop), link.XDPGenericMode)
+	native.attach(verdict(xdp.Aborted), link.XDPDriverMode)
+	m := n.openMeterOf(Options{})
 	n.send(9, sent)
 	native.send(9, sent)
 	var aborted, dropped uint64
@@ -195,6 +128,7 @@ func TestLossAtHooks(t *testing.T) {
 // An interface that gets another name is counted on, and a program that it runs later is found.
 // Once it is deleted, Follow says so.
 func TestRenamed(t *testing.T) {
+	t.Parallel()
 	const sent = 30
 	n := newNetwork(t)
 	m := n.openMeter()
@@ -205,7 +139,7 @@ func TestRenamed(t *testing.T) {
 	}))
 	testnet.WaitUp(t, n.Pair)
 	n.must(follow())
-	n.attach(asm.Instructions{asm.Mov.Imm(asm.R0, int32(xdp.Drop))}, link.XDPDriverMode)
+	n.attach(verdict(xdp.Drop), link.XDPDriverMode)
 	n.must(follow())
 	n.send(9, sent)
 	if found := n.losses(m); found["XDP drop"] != sent || len(found) != 1 {

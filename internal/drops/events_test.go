@@ -23,6 +23,7 @@ func addUp(causes map[Cause]Tally, events meter.EventCounts) *reading {
 
 // What events that made room have lost stays among the losses, and those without losses are none.
 func TestFormerEvents(t *testing.T) {
+	t.Parallel()
 	kthread := meter.Case{Event: meter.CPUMapKthread}
 	got := addUp(nil, meter.EventCounts{
 		Missed: 3,
@@ -51,6 +52,7 @@ func TestFormerEvents(t *testing.T) {
 // A packet for another CPU whose queue is full is counted once, though in generic mode the kernel
 // tells of it twice.
 func TestFullCPUMap(t *testing.T) {
+	t.Parallel()
 	for _, generic := range []bool{false, true} {
 		events := meter.EventCounts{Cases: map[meter.Case][]meter.EventCount{
 			{Event: meter.CPUMapEnqueue, MapID: 7, ToCPU: 3}: {{Events: 9, Packets: 4, Drops: 5}},
@@ -74,6 +76,7 @@ func TestFullCPUMap(t *testing.T) {
 // A packet that cannot be sent in generic mode is counted once, wherever the kernel says that it
 // throws it away. What a driver could not send is another one.
 func TestGenericTx(t *testing.T) {
+	t.Parallel()
 	exception := func(v xdp.Verdict) meter.Case {
 		return meter.Case{Event: meter.Exception, From: "eth0", Verdict: v}
 	}

@@ -14,7 +14,6 @@ import (
 	"github.com/cilium/ebpf/link"
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
-	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 
 	"github.com/xdpcap/xdpcap/internal/lost"
@@ -72,23 +71,21 @@ func addressOf(ip net.IP) netip.Addr {
 }
 
 // Each flow has its losses, by stage and reason: of IPv4 and IPv6, in segments, at a socket and on
-// the way out.
+// the way out. A buffer that holds several packets is counted as several.
 func TestFlowsOfLosses(t *testing.T) {
+	t.Parallel()
 	const sent = 30
-	pair := testnet.MustPair(t, testnet.PairOptions{Addresses: true, IPv6: true})
-	n := &network{t, pair, testnet.MustSender(t, pair)}
+	n := newNetworkOf(t, testnet.PairOptions{Addresses: true, IPv6: true})
 	n.meet() // otherwise answers to ARP would find the slow queue full of other packets
-	full := n.listen()
-	n.must(n.Rx.Do(func() error { // 1000 bytes per second
-		queue := netlink.QdiscAttrs{LinkIndex: n.RxIndex, Handle: netlink.MakeHandle(1, 0), Parent: netlink.HANDLE_ROOT}
-		return netlink.QdiscAdd(&netlink.Tbf{QdiscAttrs: queue, Rate: 1000, Limit: 2000, Buffer: 2_000_000})
-	}))
+	full, full6 := n.listen(testnet.RxEndpoint.IPv4), n.listen(testnet.RxEndpoint.IPv6)
+	n.slowDown(n.RxIndex, 2_000_000)
 	m := n.openMeter()
 	path := testnet.TxToRx()
 	n.send(9, sent)
 	n.send(full, sent)
 	for range sent {
 		n.must(n.sender.Send(path.UDPv6(1000, 9, make([]byte, 100))))
+		n.must(n.sender.Send(path.UDPv6(1000, full6, make([]byte, 100))))
 		n.must(n.sender.Send(path.TCP(testnet.Segment{SrcPort: 5, DstPort: 7, Ack: 1, Payload: make([]byte, 10)})))
 	}
 	segments := n.dial(10)
@@ -101,14 +98,10 @@ func TestFlowsOfLosses(t *testing.T) {
 	dropped := uint64(0)
 	n.must(n.Rx.Do(func() error {
 		conn, err := net.DialUDP("udp4", &net.UDPAddr{IP: testnet.RxEndpoint.IPv4, Port: 77}, &net.UDPAddr{IP: testnet.TxEndpoint.IPv4, Port: 9})
-		if err != nil {
-			return err
-		}
+		must(t, err)
 		defer conn.Close()
 		raw, err := conn.SyscallConn()
-		if err != nil {
-			return err
-		}
+		must(t, err)
 		raw.Control(func(fd uintptr) { err = unix.SetsockoptInt(int(fd), unix.IPPROTO_IP, unix.IP_RECVERR, 1) }) // or nobody hears of a full queue
 		for range 50 {
 			if _, err := conn.Write(make([]byte, 500)); errors.Is(err, unix.ENOBUFS) {
@@ -119,17 +112,30 @@ func TestFlowsOfLosses(t *testing.T) {
 	}))
 	c := n.counts(m)
 	found := n.flows(c)
-	totals := make(map[string]uint64)
+	totals := make(map[string]Tally)
 	for l, tally := range c.Losses {
-		totals[l.Reason] += tally.Packets
+		tally.Add(totals[l.Reason])
+		totals[l.Reason] = tally
+		if l.Device != "" && l.Device != "?" { // "" is the interface that the meter was opened for
+			t.Errorf("lost at another interface: %+v", l)
+		}
+	}
+	inFull := fmt.Sprint("socket SOCKET_RCVBUFF udp 192.0.2.1:1000 192.0.2.2:", full)
+	inFull6 := fmt.Sprintf("socket SOCKET_RCVBUFF udp [%v]:1000 [%v]:%d", path.Src.IPv6, path.Dst.IPv6, full6)
+	if found[inFull]+found[inFull6] != totals["SOCKET_RCVBUFF"].Packets || found[inFull] >= sent || found[inFull6] >= sent {
+		t.Errorf("%d and %d packets to full sockets, of %d to each", found[inFull], found[inFull6], sent)
+	}
+	if none := totals["NO_SOCKET"]; none.Packets-none.Buffers != 9 {
+		t.Errorf("%+v to closed ports, and one buffer had 10 packets", none)
 	}
 	want := map[string]uint64{
 		"stack NO_SOCKET udp 192.0.2.1:1000 192.0.2.2:9":                                  sent,
 		"stack NO_SOCKET tcp 192.0.2.1:5 192.0.2.2:7":                                     sent,
 		fmt.Sprint("stack NO_SOCKET udp ", segments.LocalAddr(), " 192.0.2.2:10"):         10,
 		fmt.Sprintf("stack NO_SOCKET udp [%v]:1000 [%v]:9", path.Src.IPv6, path.Dst.IPv6): sent,
-		fmt.Sprint("socket SOCKET_RCVBUFF udp 192.0.2.1:1000 192.0.2.2:", full):           totals["SOCKET_RCVBUFF"],
-		"egress udp 192.0.2.2:77 192.0.2.1:9":                                             dropped,
+		inFull:                                found[inFull],
+		inFull6:                               found[inFull6],
+		"egress udp 192.0.2.2:77 192.0.2.1:9": dropped,
 	}
 	for _, key := range slices.Sorted(maps.Keys(found)) { // answers of the receiving side find the queue full, too, and its reason depends on the kernel
 		words := strings.Fields(key)
@@ -147,9 +153,11 @@ func TestFlowsOfLosses(t *testing.T) {
 
 // What XDP throws away, and what nobody misses, is in no flow, also where the stack frees it.
 func TestFlowsOfNoLosses(t *testing.T) {
+	t.Parallel()
 	const sent = 20
 	for mode, flags := range map[string]link.XDPAttachFlags{"native": link.XDPDriverMode, "generic": link.XDPGenericMode} {
 		t.Run(mode, func(t *testing.T) {
+			t.Parallel()
 			n := newNetwork(t)
 			m := n.openMeter()
 			other := testnet.TxToRx()
@@ -159,7 +167,7 @@ func TestFlowsOfNoLosses(t *testing.T) {
 			}
 			n.send(10, 1) // so that the stage is there
 			testnet.WaitHandled(n)
-			n.attach(verdict(xdp.Drop)(n), flags)
+			n.attach(verdict(xdp.Drop), flags)
 			n.must(n.Rx.Do(func() error { _, err := m.Follow(); return err }))
 			n.send(9, sent)
 			var c Counts
@@ -180,14 +188,10 @@ func TestFlowsOfNoLosses(t *testing.T) {
 // With more flows than there is room for, each has at least what is counted and at most the error
 // besides, and what made room is among the other losses.
 func TestFlowsWithoutRoom(t *testing.T) {
+	t.Parallel()
 	const flows, rounds = 200, 3
 	n := newNetwork(t)
-	var m *Meter
-	n.must(n.Rx.Do(func() (err error) {
-		m, err = Open(Options{Interface: n.RxName, Flows: true, flowBuckets: 1})
-		return err
-	}))
-	t.Cleanup(func() { m.Close() })
+	m := n.openMeterOf(Options{Interface: n.RxName, Flows: true, flowBuckets: 1})
 	for range rounds {
 		for port := range uint16(flows) {
 			n.must(n.sender.Send(testnet.TxToRx().UDP(2000+port, 9, nil)))
@@ -227,6 +231,7 @@ func TestFlowsWithoutRoom(t *testing.T) {
 // The largest flows of a stage come first, and the rate of its other losses is that of the stage
 // without theirs.
 func TestTopFlows(t *testing.T) {
+	t.Parallel()
 	flow := func(port uint16) meter.Flow {
 		return meter.Flow{Class: meter.IPv4(17), Source: netip.AddrPortFrom(netip.AddrFrom4([4]byte{192, 0, 2, 1}), port), Destination: netip.MustParseAddrPort("192.0.2.2:9")}
 	}

@@ -24,13 +24,9 @@ func (n *network) addStopping(name string, to func(stopping int) int) (index int
 	n.Helper()
 	n.must(n.Rx.Do(func() error {
 		ifb := &netlink.Ifb{LinkAttrs: netlink.LinkAttrs{Name: name, TxQLen: 1}}
-		if err := netlink.LinkAdd(ifb); err != nil {
-			return err
-		}
+		n.must(netlink.LinkAdd(ifb))
 		index = ifb.Index
-		if err := netlink.LinkSetTxQLen(ifb, 0); err != nil {
-			return err
-		}
+		n.must(netlink.LinkSetTxQLen(ifb, 0))
 		return netlink.LinkSetUp(ifb)
 	}))
 	prog, err := ebpf.NewProgram(&ebpf.ProgramSpec{
@@ -60,6 +56,7 @@ func (n *network) addStopping(name string, to func(stopping int) int) (index int
 // What cannot be sent in generic mode is counted once, though the kernel reports it twice: that the
 // verdict tx failed, and that the packet was thrown away.
 func TestLossOfGenericTx(t *testing.T) {
+	t.Parallel()
 	const sent, name = 30, "stops0"
 	testnet.LeaveTo(t, "6.12") // it needs tcx
 	for _, test := range []struct {
@@ -71,6 +68,7 @@ func TestLossOfGenericTx(t *testing.T) {
 		{"redirect", true, []string{"stack NOT_SPECIFIED"}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
 			n := newNetwork(t)
 			n.meet() // or it sends and gets ARP
 			at := &network{t, testnet.MustPair(t, testnet.PairOptions{Rx: n.Rx, RxName: "beside0"}), nil}
@@ -80,7 +78,7 @@ func TestLossOfGenericTx(t *testing.T) {
 				}
 				return at.RxIndex
 			})
-			program := verdict(xdp.Tx)(n)
+			program := verdict(xdp.Tx)
 			if test.redirect {
 				program = asm.Instructions{asm.Mov.Imm(asm.R1, int32(stopping)), asm.Mov.Imm(asm.R2, 0), asm.FnRedirect.Call()}
 			}

@@ -14,6 +14,7 @@ import (
 // Each cause that is no loss is brought about, on every kernel: what the kernel reports then is in
 // Harmless, and in none of the losses.
 func TestHarmless(t *testing.T) {
+	t.Parallel()
 	for _, test := range []struct {
 		name  string
 		do    func(*network)
@@ -25,8 +26,8 @@ func TestHarmless(t *testing.T) {
 		{"a socket that is closed", (*network).closeFull, []string{"QUEUE_PURGE skb_queue_purge_reason", "NOT_SPECIFIED skb_queue_purge"}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			pair := testnet.MustPair(t, testnet.PairOptions{Addresses: true, IPv6: true})
-			n := &network{t, pair, testnet.MustSender(t, pair)}
+			t.Parallel()
+			n := newNetworkOf(t, testnet.PairOptions{Addresses: true, IPv6: true})
 			m := n.openMeter()
 			test.do(n)
 			c := n.counts(m)
@@ -73,30 +74,15 @@ func (n *network) sendToGroup() {
 	}
 }
 
-// portWithRoom is the port of a socket that has room for all packets.
-func (n *network) portWithRoom() uint16 {
-	n.Helper()
-	return uint16(n.openSocket().LocalAddr().(*net.UDPAddr).Port)
-}
-
 // fillPacketSocket opens a packet socket that nobody reads, and sends it more than it has room for.
 // No protocol but this socket takes the packets: else the kernel frees them only where the protocol
 // has done with them. A socket with a ring in shared memory is not tried: it reports what finds the
 // ring full as consumed, except where two CPUs come at once.
 func (n *network) fillPacketSocket() {
 	n.Helper()
-	n.must(n.Rx.Do(func() error {
-		fd, err := unix.Socket(unix.AF_PACKET, unix.SOCK_RAW|unix.SOCK_CLOEXEC, int(htons(unix.ETH_P_ALL)))
-		if err != nil {
-			return err
-		}
-		n.Cleanup(func() { unix.Close(fd) })
-		err = unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_RCVBUF, 1)
-		if err != nil {
-			return err
-		}
-		return unix.Bind(fd, &unix.SockaddrLinklayer{Protocol: htons(unix.ETH_P_ALL), Ifindex: n.RxIndex})
-	}))
+	fd := n.packetSocket()
+	n.Cleanup(func() { unix.Close(fd) })
+	n.must(unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_RCVBUF, 1))
 	frame := testnet.TxToRx().UDP(1000, 9, make([]byte, 100))
 	binary.BigEndian.PutUint16(frame[12:], 0x88b5) // for experiments
 	for range harmlessPackets {
@@ -106,20 +92,22 @@ func (n *network) fillPacketSocket() {
 
 func htons(v uint16) uint16 { return v<<8 | v>>8 }
 
+// packetSocket opens a packet socket on the receiving interface, which the caller closes.
+func (n *network) packetSocket() (fd int) {
+	n.Helper()
+	n.must(n.Rx.Do(func() (err error) {
+		fd, err = unix.Socket(unix.AF_PACKET, unix.SOCK_RAW|unix.SOCK_CLOEXEC, int(htons(unix.ETH_P_ALL)))
+		return err
+	}))
+	n.must(unix.Bind(fd, &unix.SockaddrLinklayer{Protocol: htons(unix.ETH_P_ALL), Ifindex: n.RxIndex}))
+	return fd
+}
+
 // closeFull closes sockets that still have packets.
 func (n *network) closeFull() {
 	n.Helper()
-	n.must(n.Rx.Do(func() error {
-		fd, err := unix.Socket(unix.AF_PACKET, unix.SOCK_RAW|unix.SOCK_CLOEXEC, int(htons(unix.ETH_P_ALL)))
-		if err != nil {
-			return err
-		}
-		defer unix.Close(fd)
-		if err := unix.Bind(fd, &unix.SockaddrLinklayer{Protocol: htons(unix.ETH_P_ALL), Ifindex: n.RxIndex}); err != nil {
-			return err
-		}
-		n.send(n.portWithRoom(), harmlessPackets)
-		testnet.WaitHandled(n)
-		return nil
-	}))
+	fd := n.packetSocket()
+	defer unix.Close(fd)
+	n.send(portOf(n.openSocket()), harmlessPackets)
+	testnet.WaitHandled(n)
 }

@@ -1,7 +1,6 @@
 package drops
 
 import (
-	"errors"
 	"fmt"
 	"maps"
 	"net"
@@ -15,7 +14,6 @@ import (
 	"github.com/cilium/ebpf/asm"
 	"github.com/cilium/ebpf/link"
 	"github.com/google/go-cmp/cmp"
-	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 
 	"github.com/xdpcap/xdpcap/internal/testnet"
@@ -26,6 +24,7 @@ import (
 const (
 	dropPort = 7001 + iota
 	abortPort
+	unknownPort // a verdict that does not exist
 	downPort    // redirected to an interface that is down
 	missingPort // redirected by a map without an entry
 	closedPort  // no socket has it
@@ -42,35 +41,9 @@ type lab struct {
 
 func newLab(n *network) *lab {
 	n.Helper()
-	l := &lab{network: n, full: n.listen()}
-	l.out = testnet.MustPair(n, testnet.PairOptions{Tx: n.Rx, TxName: "out0", RxName: "far0"})
-	n.set("ipv4/ip_forward", "1")
-	n.set("ipv4/conf/"+n.RxName+"/rp_filter", "1")
-	n.must(n.Rx.Do(func() error {
-		conn, err := net.ListenPacket("udp4", testnet.RxEndpoint.IPv4.String()+":0")
-		if err != nil {
-			return err
-		}
-		n.Cleanup(func() { conn.Close() })
-		l.open = conn.(*net.UDPConn)
-		address, err := netlink.ParseAddr("198.51.100.1/24")
-		if err != nil {
-			return err
-		}
-		root := netlink.QdiscAttrs{LinkIndex: l.out.TxIndex, Handle: netlink.MakeHandle(1, 0), Parent: netlink.HANDLE_ROOT}
-		return errors.Join(netlink.AddrAdd(l.slow(), address),
-			netlink.NeighSet(&netlink.Neigh{LinkIndex: l.out.TxIndex, IP: beyond, HardwareAddr: testnet.TxEndpoint.MAC, State: netlink.NUD_PERMANENT}),
-			netlink.QdiscAdd(&netlink.Tbf{QdiscAttrs: root, Rate: 1000, Limit: 2000, Buffer: 60_000_000}))
-	}))
-	return l
-}
-
-// beyond is a host behind the slow interface.
-var beyond = net.IP{198, 51, 100, 2}
-
-// slow is the interface that packets are forwarded to.
-func (l *lab) slow() netlink.Link {
-	return &netlink.Device{LinkAttrs: netlink.LinkAttrs{Index: l.out.TxIndex}}
+	out := n.forward(60_000_000)
+	n.set("ipv4/conf/"+n.RxName+"/rp_filter", "1") // after ip_forward, which sets it back
+	return &lab{n, out, n.openSocket(), n.listen(testnet.RxEndpoint.IPv4)}
 }
 
 // program is an XDP program that loses packets to some ports, and passes all others.
@@ -90,6 +63,7 @@ func (l *lab) program() asm.Instructions {
 		asm.LoadMem(asm.R5, asm.R2, portAt, asm.Half),
 		asm.JEq.Imm(asm.R5, swapped(dropPort), "drop"),
 		asm.JEq.Imm(asm.R5, swapped(abortPort), "abort"),
+		asm.JEq.Imm(asm.R5, swapped(unknownPort), "unknown"),
 		asm.JEq.Imm(asm.R5, swapped(downPort), "down"),
 		asm.JEq.Imm(asm.R5, swapped(missingPort), "missing"),
 		asm.Mov.Imm(asm.R0, int32(xdp.Pass)).WithSymbol("pass"),
@@ -97,6 +71,8 @@ func (l *lab) program() asm.Instructions {
 		asm.Mov.Imm(asm.R0, int32(xdp.Drop)).WithSymbol("drop"),
 		asm.Return(),
 		asm.Mov.Imm(asm.R0, int32(xdp.Aborted)).WithSymbol("abort"),
+		asm.Return(),
+		asm.Mov.Imm(asm.R0, 77).WithSymbol("unknown"),
 		asm.Return(),
 		asm.Mov.Imm(asm.R1, int32(l.addDown())).WithSymbol("down"),
 		asm.Mov.Imm(asm.R2, 0),
@@ -113,12 +89,12 @@ func (l *lab) program() asm.Instructions {
 // because the queue of Rx has room for 256 packets only.
 func (l *lab) sendAll(each int) (sent uint64) {
 	l.Helper()
-	open := uint16(l.open.LocalAddr().(*net.UDPAddr).Port)
+	open := portOf(l.open)
 	away, strange := testnet.TxToRx(), testnet.TxToRx()
 	away.Dst.IPv4 = beyond
 	strange.Src.IPv4 = net.IP{203, 0, 113, 1} // of no network that is behind this interface
 	for range each {
-		for _, port := range []uint16{dropPort, abortPort, downPort, missingPort, closedPort, open, l.full} {
+		for _, port := range []uint16{dropPort, abortPort, unknownPort, downPort, missingPort, closedPort, open, l.full} {
 			l.must(l.sender.Send(testnet.TxToRx().UDP(1000, port, make([]byte, 400))))
 			sent++
 		}
@@ -146,22 +122,6 @@ func (l *lab) received(conn *net.UDPConn) (packets uint64) {
 	return packets
 }
 
-// queue returns how many packets the slow interface's queue has sent or holds, and how many it has
-// dropped: what `tc -s qdisc` prints.
-func (l *lab) queue() (forwarded, dropped uint64) {
-	l.Helper()
-	l.must(l.Rx.Do(func() error {
-		queues, err := netlink.QdiscList(l.slow())
-		for _, q := range queues {
-			s := q.Attrs().Statistics
-			forwarded += uint64(s.Basic.Packets) + uint64(s.Queue.Qlen)
-			dropped += uint64(s.Queue.Drops)
-		}
-		return err
-	}))
-	return forwarded, dropped
-}
-
 // kernelCounters returns the receiving side's counters of protocols, as `nstat -a` names them.
 func (l *lab) kernelCounters() map[string]uint64 {
 	l.Helper()
@@ -169,9 +129,7 @@ func (l *lab) kernelCounters() map[string]uint64 {
 	l.must(l.Rx.Do(func() error {
 		for _, path := range []string{"/proc/thread-self/net/snmp", "/proc/thread-self/net/netstat"} {
 			text, err := os.ReadFile(path)
-			if err != nil {
-				return err
-			}
+			l.must(err)
 			lines := strings.Split(string(text), "\n")
 			for i := 0; i+1 < len(lines); i += 2 { // a line of names, and one of values
 				names, values := strings.Fields(lines[i]), strings.Fields(lines[i+1])
@@ -203,23 +161,27 @@ func (l *lab) driverCounters() map[string]uint64 {
 }
 
 // Packets that get lost at every stage at once are each counted at one, and the sum is what was
-// sent less what arrived. The kernel's own counters say the same.
+// sent less what arrived. The kernel's own counters say the same. What is lost at the queue of
+// another interface counts once for each of the two that is asked about.
 func TestLab(t *testing.T) {
+	t.Parallel()
 	for mode, flags := range map[string]link.XDPAttachFlags{"native": link.XDPDriverMode, "generic": link.XDPGenericMode} {
 		t.Run(mode, func(t *testing.T) {
+			t.Parallel()
 			l := newLab(newNetwork(t))
 			var driver map[string]uint64
 			if flags == link.XDPDriverMode {
-				driver = map[string]uint64{"xdp_drops": 3 * labPackets, "drops": labPackets}
+				driver = map[string]uint64{"xdp_drops": 4 * labPackets, "drops": labPackets}
 			}
 			l.check(flags, driver)
 		})
 	}
 }
 
-// The same holds of cards whose driver is virtio_net.
+// The same holds of cards whose driver is virtio_net. The machine has one pair of them, so tests of
+// cards are not parallel.
 func TestLabOfCards(t *testing.T) {
-	newLab(newCards(t)).check(link.XDPDriverMode, map[string]uint64{"xdp_drops": 4 * labPackets, "drops": 4 * labPackets})
+	newLab(newCards(t)).check(link.XDPDriverMode, map[string]uint64{"xdp_drops": 5 * labPackets, "drops": 5 * labPackets})
 }
 
 // labPackets is how many packets are sent to each place of a lab.
@@ -230,10 +192,10 @@ func (l *lab) check(flags link.XDPAttachFlags, driver map[string]uint64) {
 	l.Helper()
 	l.attach(l.program(), flags)
 	counters, counts := l.kernelCounters(), l.driverCounters()
-	m := l.openMeter()
+	m, outward := l.openMeter(), l.openMeterOf(Options{Interface: l.out.TxName})
 	sent := l.sendAll(labPackets)
 
-	// Between cards packets take a while: those of five places reach IP, those of four end at XDP.
+	// Between cards packets take a while: those of five places reach IP, those of five end at XDP.
 	testnet.WaitFor(l, "all packets to come", func() bool {
 		atXDP := uint64(0)
 		for loss, tally := range l.counts(m).Losses {
@@ -241,11 +203,11 @@ func (l *lab) check(flags link.XDPAttachFlags, driver map[string]uint64) {
 				atXDP += tally.Packets
 			}
 		}
-		return atXDP >= 4*labPackets && l.kernelCounters()["IpInReceives"]-counters["IpInReceives"] >= 5*labPackets
+		return atXDP >= 5*labPackets && l.kernelCounters()["IpInReceives"]-counters["IpInReceives"] >= 5*labPackets
 	})
 	found := l.losses(m)
 	arrived := l.received(l.open)
-	forwarded, dropped := l.queue()
+	forwarded, dropped := l.queue(l.out.TxIndex)
 	after := l.kernelCounters()
 	rose := func(name string) uint64 { return after[name] - counters[name] }
 	full := rose("UdpRcvbufErrors")
@@ -266,11 +228,20 @@ func (l *lab) check(flags link.XDPAttachFlags, driver map[string]uint64) {
 		}
 	}
 	want := map[string]uint64{
-		"XDP drop": labPackets, "XDP aborted": 2 * labPackets, "stack NO_SOCKET": rose("UdpNoPorts"),
+		"XDP drop": labPackets, "XDP aborted": 2 * labPackets, "XDP unknown": labPackets, "stack NO_SOCKET": rose("UdpNoPorts"),
 		"stack IP_RPFILTER": rose("TcpExtIPReversePathFilter"), "socket SOCKET_RCVBUFF": full,
 	}
 	if diff := cmp.Diff(want, found); diff != "" || redirect != labPackets || egress != dropped {
 		l.Errorf("%d failed redirects, want %d; %d at the queue, which has dropped %d; others: %s", redirect, labPackets, egress, dropped, diff)
+	}
+	isQueue := func(reason string) bool { return strings.HasPrefix(reason, "QDISC_") }
+	want = map[string]uint64{l.out.TxName: dropped}
+	if diff := cmp.Diff(want, l.lossesBy(m, isQueue)); diff != "" {
+		l.Errorf("at the queue, of the interface that received: %s", diff)
+	}
+	want = map[string]uint64{"": dropped}
+	if diff := cmp.Diff(want, l.lossesBy(outward, isQueue)); diff != "" {
+		l.Errorf("at the queue, of the interface that sends: %s", diff)
 	}
 	arrived += labPackets - full + forwarded
 	if total != sent-arrived {

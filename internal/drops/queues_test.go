@@ -16,6 +16,7 @@ import (
 // What a card lost is read by receive queue, and of the link's statistics only what is beyond it
 // counts.
 func TestQueues(t *testing.T) {
+	t.Parallel()
 	for _, test := range []struct {
 		name  string
 		attrs []*nl.RtAttr

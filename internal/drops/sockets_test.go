@@ -93,6 +93,7 @@ func (n *network) toSocket(fd int, flags link.XDPAttachFlags) (id ebpf.MapID) {
 // A packet that an AF_XDP socket loses is counted once, with the reason: of its queue where the
 // kernel tells the socket's statistics, else of the map.
 func TestSockets(t *testing.T) {
+	t.Parallel()
 	const sent, before = 40, 5
 	for _, test := range []struct {
 		name   string
@@ -105,6 +106,7 @@ func TestSockets(t *testing.T) {
 	} {
 		for mode, flags := range map[string]link.XDPAttachFlags{"native": link.XDPDriverMode, "generic": link.XDPGenericMode} {
 			t.Run(test.name+", "+mode, func(t *testing.T) {
+				t.Parallel()
 				n := newNetwork(t)
 				id := n.toSocket(n.socket(test.frames), flags)
 				n.send(9, before) // is not counted
@@ -141,6 +143,7 @@ func TestSockets(t *testing.T) {
 // What a socket's statistics tell is taken from the failed redirects for the same reason, and from
 // no others.
 func TestSocketLosses(t *testing.T) {
+	t.Parallel()
 	s := netlink.XDPDiagStats{RxDropped: 10, FillRingEmpty: 7, RxFull: 4, TxInvalid: 2}
 	if got := lossesOf(&s); got != (socketLosses{7, 3, 4, 2}) {
 		t.Errorf("%+v", got)

@@ -8,6 +8,7 @@ import (
 
 // What the CPUs tell is added up, since the start; a kernel that tells nothing is no error.
 func TestSoftnet(t *testing.T) {
+	t.Parallel()
 	const one = "0000a1b2 00000002 0000000a 00000000 00000000\n"
 	s := softnet{file: strings.NewReader(one + "00000000 00000001 00000001\n")}
 	s.first = s.sum()

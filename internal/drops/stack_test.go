@@ -26,7 +26,12 @@ type network struct {
 
 func newNetwork(t *testing.T) *network {
 	t.Helper()
-	pair := testnet.MustPair(t, testnet.PairOptions{Addresses: true})
+	return newNetworkOf(t, testnet.PairOptions{Addresses: true})
+}
+
+func newNetworkOf(t *testing.T, o testnet.PairOptions) *network {
+	t.Helper()
+	pair := testnet.MustPair(t, o)
 	return &network{t, pair, testnet.MustSender(t, pair)}
 }
 
@@ -37,11 +42,17 @@ func newCards(t *testing.T) *network {
 	return &network{t, pair, testnet.MustSender(t, pair)}
 }
 
+// must ends the test if there is an error.
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
 func (n *network) must(err error) {
 	n.Helper()
-	if err != nil {
-		n.Fatal(err)
-	}
+	must(n.T, err)
 }
 
 // open begins to count on the receiving interface.
@@ -49,9 +60,7 @@ func (n *network) open() (s *stackMeter) {
 	n.Helper()
 	n.must(n.Rx.Do(func() error {
 		iface, err := xdp.InterfaceByName(n.RxName)
-		if err != nil {
-			return err
-		}
+		n.must(err)
 		s, err = openStack(&iface, Options{})
 		return err
 	}))
@@ -73,23 +82,73 @@ func (n *network) set(variable, value string) {
 	n.must(n.Rx.Do(func() error { return os.WriteFile("/proc/sys/net/"+variable, []byte(value), 0) }))
 }
 
-// openSocket opens a UDP socket of the receiving side.
-func (n *network) openSocket() (conn *net.UDPConn) {
+// openSocket opens a UDP socket of the receiving side, which has room for all packets.
+func (n *network) openSocket() *net.UDPConn {
+	n.Helper()
+	return n.openSocketAt(testnet.RxEndpoint.IPv4)
+}
+
+func (n *network) openSocketAt(ip net.IP) (conn *net.UDPConn) {
 	n.Helper()
 	n.must(n.Rx.Do(func() (err error) {
-		conn, err = net.ListenUDP("udp4", &net.UDPAddr{IP: testnet.RxEndpoint.IPv4})
+		conn, err = net.ListenUDP("udp", &net.UDPAddr{IP: ip})
 		return err
 	}))
 	n.Cleanup(func() { conn.Close() })
 	return conn
 }
 
+func portOf(conn *net.UDPConn) uint16 { return uint16(conn.LocalAddr().(*net.UDPAddr).Port) }
+
 // listen opens a UDP socket that nobody reads, and that has room for few packets.
-func (n *network) listen() (port uint16) {
+func (n *network) listen(ip net.IP) (port uint16) {
 	n.Helper()
-	conn := n.openSocket()
+	conn := n.openSocketAt(ip)
 	n.must(conn.SetReadBuffer(1))
-	return uint16(conn.LocalAddr().(*net.UDPAddr).Port)
+	return portOf(conn)
+}
+
+// slowDown lets an interface of the receiving side send 1000 bytes per second, after so many.
+func (n *network) slowDown(index int, buffer uint32) {
+	n.Helper()
+	n.must(n.Rx.Do(func() error {
+		root := netlink.QdiscAttrs{LinkIndex: index, Handle: netlink.MakeHandle(1, 0), Parent: netlink.HANDLE_ROOT}
+		return netlink.QdiscAdd(&netlink.Tbf{QdiscAttrs: root, Rate: 1000, Limit: 2000, Buffer: buffer})
+	}))
+}
+
+// queue returns how many packets an interface's queue has sent or holds, and how many it has
+// dropped: what `tc -s qdisc` prints.
+func (n *network) queue(index int) (forwarded, dropped uint64) {
+	n.Helper()
+	n.must(n.Rx.Do(func() error {
+		queues, err := netlink.QdiscList(&netlink.Device{LinkAttrs: netlink.LinkAttrs{Index: index}})
+		for _, q := range queues {
+			s := q.Attrs().Statistics
+			forwarded += uint64(s.Basic.Packets) + uint64(s.Queue.Qlen)
+			dropped += uint64(s.Queue.Drops)
+		}
+		return err
+	}))
+	return forwarded, dropped
+}
+
+// beyond is a host behind the interface that packets are forwarded to.
+var beyond = net.IP{198, 51, 100, 2}
+
+// forward makes the receiving side forward packets to a slow interface, the Tx of the result.
+func (n *network) forward(buffer uint32) (out *testnet.Pair) {
+	n.Helper()
+	out = testnet.MustPair(n, testnet.PairOptions{Tx: n.Rx, TxName: "out0", RxName: "far0"})
+	n.set("ipv4/ip_forward", "1")
+	n.must(n.Rx.Do(func() error {
+		address, err := netlink.ParseAddr("198.51.100.1/24")
+		n.must(err)
+		return errors.Join(netlink.AddrAdd(&netlink.Device{LinkAttrs: netlink.LinkAttrs{Index: out.TxIndex}}, address),
+			netlink.NeighSet(&netlink.Neigh{LinkIndex: out.TxIndex, IP: beyond, HardwareAddr: testnet.TxEndpoint.MAC, State: netlink.NUD_PERMANENT}))
+	}))
+	n.slowDown(out.TxIndex, buffer)
+	return out
 }
 
 // isStrange tells whether other processes lost these packets. Of some packets the kernel does not
@@ -122,34 +181,10 @@ func (n *network) read(s *stackMeter) map[string]uint64 {
 	return found
 }
 
-// Packets that the stack throws away are counted by the kernel's reason, once each; those that
-// arrive are not.
-func TestStackReasons(t *testing.T) {
-	n := newNetwork(t)
-	port := n.listen()
-	s := n.open()
-	const sent = 50
-	n.send(9, sent)
-	n.send(port, sent)
-	n.set("ipv4/conf/all/rp_filter", "1")
-	n.set("ipv4/conf/rx0/rp_filter", "1")
-	wrong := testnet.TxToRx()
-	wrong.Src.IPv4 = net.IP{198, 51, 100, 1}
-	for range sent {
-		n.must(n.sender.Send(wrong.UDP(1000, port, nil)))
-	}
-	found := n.read(s)
-	if found["NO_SOCKET"] != sent {
-		t.Errorf("%d packets to a closed port, want %d", found["NO_SOCKET"], sent)
-	}
-	if full := found["SOCKET_RCVBUFF"]; full == 0 || full >= sent {
-		t.Errorf("%d packets to a full socket, of %d", full, sent)
-	}
-}
-
 // Packets of other interfaces are not counted, in this namespace or in another one with the same
 // index.
 func TestStackOthers(t *testing.T) {
+	t.Parallel()
 	n := newNetwork(t)
 	other := newNetwork(t)
 	if n.RxIndex != other.RxIndex {
@@ -159,9 +194,7 @@ func TestStackOthers(t *testing.T) {
 	other.send(9, 30)
 	n.must(n.Rx.Do(func() error { // through the loopback interface
 		conn, err := net.Dial("udp4", "127.0.0.1:9")
-		if err != nil {
-			return err
-		}
+		must(t, err)
 		defer conn.Close()
 		for range 10 {
 			conn.Write([]byte("nobody is there")) // or is refused
@@ -174,39 +207,6 @@ func TestStackOthers(t *testing.T) {
 	n.send(9, 1)
 	if found := n.read(s); found["NO_SOCKET"] != 1 {
 		t.Errorf("%d packets are counted, want 1", found["NO_SOCKET"])
-	}
-}
-
-// What a queue on the way out throws away is as many packets as the queue counts.
-func TestStackEgress(t *testing.T) {
-	n := newNetwork(t)
-	attributes := netlink.QdiscAttrs{LinkIndex: n.RxIndex, Handle: netlink.MakeHandle(1, 0), Parent: netlink.HANDLE_ROOT}
-	n.must(n.Rx.Do(func() error { // 1000 bytes per second
-		return netlink.QdiscAdd(&netlink.Tbf{QdiscAttrs: attributes, Rate: 1000, Limit: 2000, Buffer: 2_000_000})
-	}))
-	s := n.open()
-	n.must(n.Rx.Do(func() error {
-		conn, err := net.Dial("udp4", "192.0.2.1:9")
-		if err != nil {
-			return err
-		}
-		defer conn.Close()
-		for range 50 {
-			conn.Write(make([]byte, 500)) // fails where the queue is full
-		}
-		return nil
-	}))
-	found := n.read(s)
-	counted := uint64(0)
-	n.must(n.Rx.Do(func() error {
-		queues, err := netlink.QdiscList(&netlink.Device{LinkAttrs: netlink.LinkAttrs{Index: n.RxIndex}})
-		for _, q := range queues {
-			counted += uint64(q.Attrs().Statistics.Queue.Drops)
-		}
-		return err
-	}))
-	if got := found["QDISC_DROP"] + found["QDISC_OVERLIMIT"]; got != counted || got == 0 {
-		t.Errorf("%d packets, the queue counts %d: %v", got, counted, found)
 	}
 }
 
@@ -241,58 +241,21 @@ func (n *network) write(conn *net.UDPConn, datagrams, size int) {
 	}
 }
 
-// A buffer that holds several packets is counted as several.
-func TestStackSegments(t *testing.T) {
-	n := newNetwork(t)
-	conn := n.dial(9)
-	raw, err := conn.SyscallConn()
-	n.must(err)
-	raw.Control(func(fd uintptr) {
-		n.must(unix.SetsockoptInt(int(fd), unix.IPPROTO_UDP, unix.UDP_SEGMENT, 100))
-	})
-	s := n.open()
-	n.write(conn, 1, 1000)
-	testnet.WaitHandled(n)
-	counts, err := s.Read()
-	n.must(err)
-	causes := 0
-	for c, tally := range counts.Causes {
-		if isStrange(c.Reason, c.Location) || c.Device == "" {
-			continue
-		}
-		causes++
-		if c.Reason != "NO_SOCKET" || tally.Packets != 10 || tally.Buffers != 1 {
-			t.Errorf("%+v %+v, want one buffer of 10 packets", c, tally)
-		}
-	}
-	if causes != 1 {
-		t.Errorf("%d causes, want one", causes)
-	}
-}
-
 // A datagram that came in fragments is lost once, and one that is delivered is not lost.
 func TestFragments(t *testing.T) {
+	t.Parallel()
 	const sent = 10
 	n := newNetwork(t)
-	port := uint16(0)
-	n.must(n.Rx.Do(func() error {
-		conn, err := net.ListenPacket("udp4", "192.0.2.2:0")
-		if err != nil {
-			return err
-		}
-		n.Cleanup(func() { conn.Close() })
-		port = uint16(conn.LocalAddr().(*net.UDPAddr).Port)
-		go func() {
-			for buf := make([]byte, 10_000); ; {
-				if _, _, err := conn.ReadFrom(buf); err != nil {
-					return
-				}
+	conn := n.openSocket()
+	go func() {
+		for buf := make([]byte, 10_000); ; {
+			if _, _, err := conn.ReadFrom(buf); err != nil {
+				return
 			}
-		}()
-		return nil
-	}))
+		}
+	}()
 	m := n.openMeter()
-	n.write(n.dial(port), sent, 4000)
+	n.write(n.dial(portOf(conn)), sent, 4000)
 	if found := n.losses(m); len(found) != 0 {
 		t.Errorf("datagrams that were delivered are lost: %v", found)
 	}
@@ -305,35 +268,26 @@ func TestFragments(t *testing.T) {
 // In the machine's first network namespace, too, the interface is known. Its inode is a special one
 // since Linux 6.18.
 func TestStackFirstNamespace(t *testing.T) {
+	t.Parallel()
 	testnet.RequireRoot(t)
 	const sent = 10
 	lo, err := xdp.InterfaceByName("lo")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	s, err := openStack(&lo, Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer s.Close()
 	closed, err := net.ListenPacket("udp4", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	closed.Close()
 	for range sent { // each of its own socket, whose error nobody has to read
 		conn, err := net.Dial("udp4", closed.LocalAddr().String())
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		conn.Write([]byte("nobody is there"))
 		conn.Close()
 	}
 	testnet.WaitHandled(t)
 	counts, err := s.Read()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	packets := uint64(0)
 	for c, tally := range counts.Causes {
 		if c.Reason == "NO_SOCKET" && c.Device == "lo" && c.Namespace != 0 {
@@ -348,6 +302,7 @@ func TestStackFirstNamespace(t *testing.T) {
 // Causes that have counted nothing for a minute make room for others. What they counted stays, by
 // reason and function; and those of the interface that is asked about keep their entry.
 func TestStackForgets(t *testing.T) {
+	t.Parallel()
 	const entries, own = 3000, 40
 	n := newNetwork(t)
 	s := n.open()

@@ -13,6 +13,7 @@ import (
 
 // Each stage is seen by the best of what kernel and driver have, or the check says why not.
 func TestVisible(t *testing.T) {
+	t.Parallel()
 	yes := func(reason string) support.Check { return support.Check{Answer: support.Yes, Reason: reason} }
 	able := support.Check{Answer: support.Yes}
 	unable := support.Check{Answer: support.No, Reason: "no fexit", Remedy: "another kernel"}
@@ -59,6 +60,7 @@ func TestVisible(t *testing.T) {
 
 // On kernels that have all of it, each stage of a veth pair is seen.
 func TestVisibleHere(t *testing.T) {
+	t.Parallel()
 	pair := testnet.MustPair(t, testnet.PairOptions{})
 	var r *support.Report
 	err := pair.Rx.Do(func() (err error) {

@@ -10,6 +10,7 @@ import (
 
 // What a terminal would not print as it stands is escaped, and nothing else.
 func TestText(t *testing.T) {
+	t.Parallel()
 	for in, want := range map[string]string{
 		"eth0":            "eth0",
 		`a "b" \c/ö日`:     `a "b" \c/ö日`,
@@ -26,6 +27,7 @@ func TestText(t *testing.T) {
 
 // JSON has nothing that a terminal would not print as it stands, and means the same.
 func TestJSON(t *testing.T) {
+	t.Parallel()
 	for in, want := range map[string]string{
 		"eth0":                   `"eth0"`,
 		"ö日😀":                    `"ö日😀"`,
@@ -48,6 +50,7 @@ func TestJSON(t *testing.T) {
 
 // The command line in a file's comment can be given to a shell again.
 func TestCommandLine(t *testing.T) {
+	t.Parallel()
 	got := CommandLine([]string{"xdpcap", "-i", "eth0", "-w", "my file", "it's", "tcp[0] & 1 != 0", "", "\x1b[1m'\\"})
 	want := `xdpcap -i eth0 -w 'my file' 'it'\''s' 'tcp[0] & 1 != 0' '' $'\x1b[1m\'\\'`
 	if diff := cmp.Diff(want, got); diff != "" {

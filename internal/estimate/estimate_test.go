@@ -8,8 +8,13 @@ import (
 	"testing"
 )
 
-// runs is how many captures of the same packets are simulated.
-const runs = 2000
+// runs returns how many captures of the same packets are simulated.
+func runs() int {
+	if testing.Short() {
+		return 500
+	}
+	return 2000
+}
 
 // A packet of simulated traffic is of the flow that is looked at, or of another one.
 type packet struct {
@@ -96,22 +101,27 @@ func capture(random *rand.Rand, all []packet, kept *[2]Sum) {
 // for flows of few packets and of many, their packets and their bytes. Where groups rarely have two
 // packets of a flow, the bounds are hardly wider than they have to be.
 func TestBounds(t *testing.T) {
+	t.Parallel()
 	for number, d := range designs {
 		for _, expected := range []float64{5, 20, 100} { // packets of the flow that are drawn
-			for _, share := range []float64{0.05, 0.5} {
-				for _, bursts := range []bool{false, true} {
-					name := fmt.Sprintf("%s, %g expected, share %g, bursts %v", d.name, expected, share, bursts)
-					random := rand.New(rand.NewPCG(uint64(number), uint64(expected)))
-					all := d.traffic(random, int(expected*d.one/share), share, bursts)
-					simulate(t, name, random, &d, all, d.rate != nil && d.one == float64(d.most) && !bursts && share < 0.1 && expected == 100)
+			t.Run(fmt.Sprintf("%s, %g expected", d.name, expected), func(t *testing.T) {
+				t.Parallel()
+				for _, share := range []float64{0.05, 0.5} {
+					for _, bursts := range []bool{false, true} {
+						name := fmt.Sprintf("share %g, bursts %v", share, bursts)
+						random := rand.New(rand.NewPCG(uint64(number), uint64(expected)))
+						all := d.traffic(random, int(expected*d.one/share), share, bursts)
+						simulate(t, name, random, &d, all, d.rate != nil && d.one == float64(d.most) && !bursts && share < 0.1 && expected == 100)
+					}
 				}
-			}
+			})
 		}
 	}
 }
 
 func simulate(t *testing.T, name string, random *rand.Rand, d *design, sequences [][]packet, tight bool) {
 	t.Helper()
+	runs := float64(runs())
 	var truth [2]float64
 	for _, p := range slices.Concat(sequences...) {
 		if p.ours {
@@ -121,7 +131,7 @@ func simulate(t *testing.T, name string, random *rand.Rand, d *design, sequences
 	}
 	var inside [2]int
 	var sum, squares, width [2]float64
-	for range runs {
+	for range int(runs) {
 		var kept [2]Sum
 		for _, all := range sequences {
 			capture(random, all, &kept)
@@ -154,6 +164,7 @@ func simulate(t *testing.T, name string, random *rand.Rand, d *design, sequences
 
 // Where every packet was kept there is nothing to estimate.
 func TestWhole(t *testing.T) {
+	t.Parallel()
 	var s Sum
 	s.Add(1, 60)
 	s.Add(0, 40)

@@ -9,6 +9,7 @@ import (
 // The hashes are those that the specification of the community ID publishes for these flows, with
 // the seed 0: baseline/baseline_deflt.json in github.com/corelight/community-id-spec.
 func TestCommunityID(t *testing.T) {
+	t.Parallel()
 	for _, test := range []struct {
 		protocol            uint8
 		source, destination string

@@ -26,6 +26,7 @@ var tcp = []byte{
 
 // The lines are these, to the byte: others read them by their keys.
 func TestLines(t *testing.T) {
+	t.Parallel()
 	tagged := append(append(bytes.Clone(tcp[:12]), 0x88, 0xa8, 0x20, 0x64, 0x81, 0x00, 0x00, 0x07), tcp[12:]...)
 	fragment := bytes.Clone(tcp)
 	fragment[20] |= 0x20
@@ -71,6 +72,7 @@ func TestLines(t *testing.T) {
 // What an encoder keeps from the line before, the second and the outlet, is not in the next line
 // where that has another one. Each flag of TCP has its name.
 func TestLinesFollow(t *testing.T) {
+	t.Parallel()
 	var packets []Packet
 	for i, flag := range []byte{1, 2, 4, 8, 16, 32, 64, 128} {
 		segment := bytes.Clone(tcp)

@@ -9,6 +9,7 @@ import (
 
 // Towards a pipe each write has whole lines, as many as PIPE_BUF holds; a longer line has its own.
 func TestPipeWriter(t *testing.T) {
+	t.Parallel()
 	var writes writeSizes
 	lines := append(bytes.Repeat(append(bytes.Repeat([]byte("a"), 999), '\n'), 9), bytes.Repeat([]byte("b"), 5000)...)
 	lines = append(lines, '\n', 'c', '\n')

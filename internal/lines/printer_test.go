@@ -13,6 +13,7 @@ import (
 
 // Lines are collected until they are flushed, and each stands by itself.
 func TestPrinter(t *testing.T) {
+	t.Parallel()
 	var out bytes.Buffer
 	p := NewPrinter(&out, "", func() error { return nil }, Format{})
 	p.Begin(capture.Description{Sources: make([]capture.Source, 1)})
@@ -44,6 +45,7 @@ func (l leaving) Write(b []byte) (int, error) { return min(len(b), int(l)), errG
 // The error of a closed pipe reaches the caller, who ends the capture. Packets whose lines were not
 // printed, or only in part, are lost.
 func TestPrinterError(t *testing.T) {
+	t.Parallel()
 	line := len("15:04:05.000000  [|ether]\n")
 	p := NewPrinter(leaving(2*line+1), "", nil, Format{})
 	p.Begin(capture.Description{Sources: make([]capture.Source, 2)})

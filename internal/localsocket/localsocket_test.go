@@ -14,6 +14,7 @@ import (
 // A socket that is closed leaves alone what has its name by then, and none is made while somebody
 // else makes one in the same directory.
 func TestListen(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	path := filepath.Join(dir, "socket")
 	first, err := Listen(path)
@@ -55,6 +56,7 @@ func TestListen(t *testing.T) {
 
 // A socket is given to a user, and nothing else that somebody has put at its name.
 func TestGive(t *testing.T) {
+	t.Parallel()
 	testnet.RequireRoot(t)
 	const nobody = 65534
 	for name, replace := range map[string]func(path string) error{

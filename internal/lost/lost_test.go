@@ -34,6 +34,7 @@ ffffffff81000180 t veth_poll	[veth]
 
 // Addresses have the name of the function that they are in, without what the compiler appends.
 func TestSymbols(t *testing.T) {
+	t.Parallel()
 	s := symbolsOf(functions)
 	got := ""
 	for _, address := range []uint64{0xffffffff81000100, 0xffffffff8100017f, 0xffffffff81000180, 0xffffffff810003ff, 0xffffffffc00001ff, 0xffffffff80000000} {
@@ -47,6 +48,7 @@ func TestSymbols(t *testing.T) {
 // What is no loss by its function is so within that function's addresses, in all of its parts;
 // other causes are so anywhere.
 func TestNoLosses(t *testing.T) {
+	t.Parallel()
 	names := Reasons{2: "NOT_SPECIFIED", 5: "OTHERHOST", 6: "NO_SOCKET", 7: "XDP", 7<<16 + 1: "OTHERHOST"}
 	want := []NoLoss{
 		{To: ^uint64(0), Reason: 5}, {To: ^uint64(0), Reason: 7<<16 + 1},
@@ -67,6 +69,7 @@ func TestNoLosses(t *testing.T) {
 
 // A reason is found by its name, and the nearest one is named where there is none.
 func TestParseReason(t *testing.T) {
+	t.Parallel()
 	names := Reasons{0: "SKB_NOT_DROPPED_YET", 2: "NOT_SPECIFIED", 3: "NO_SOCKET", 9: "TCP_CSUM", 3<<16 + 1: "TCP_CSUM"}
 	for _, test := range []struct{ name, want string }{
 		{"NO_SOCKET", "[3] <nil>"},

@@ -7,6 +7,7 @@ import (
 )
 
 func TestCPUs(t *testing.T) {
+	t.Parallel()
 	for list, want := range map[string][]int{
 		"0": {0}, "0-1": {0, 1}, "0-3,6": {0, 1, 2, 3, 6}, "0,2-3": {0, 2, 3}, "": nil, "3-1": nil, "a": nil, "0-": nil, ",": nil,
 	} {
@@ -21,6 +22,7 @@ func TestCPUs(t *testing.T) {
 
 // The period of a CPU that stays online is one number, and a CPU that is not there has none.
 func TestOnlinePeriod(t *testing.T) {
+	t.Parallel()
 	first := OnlinePeriod(0)
 	if again := OnlinePeriod(0); first == 0 || again != first {
 		t.Errorf("the period of CPU 0 is %d, and then %d", first, again)

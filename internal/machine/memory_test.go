@@ -13,6 +13,7 @@ import (
 )
 
 func TestAvailableMemory(t *testing.T) {
+	t.Parallel()
 	m := AvailableMemory()
 	var is unix.Sysinfo_t
 	if err := unix.Sysinfo(&is); err != nil {
@@ -32,6 +33,7 @@ func TestAvailableMemory(t *testing.T) {
 
 // What a cgroup of either version and its ancestors leave, wherever their files are.
 func TestCgroupMemory(t *testing.T) {
+	t.Parallel()
 	const mib = 1 << 20
 	v1 := func(limit, usage uint64, stat string) map[string]string {
 		return map[string]string{
@@ -212,6 +214,7 @@ func tree(t *testing.T, files map[string]string) (root string) {
 }
 
 func TestMemoryString(t *testing.T) {
+	t.Parallel()
 	if m := (Memory{Bytes: 3<<20 + 5}); m.String() != "3 MiB" || !m.IsMachines() || strings.Contains(m.String(), ",") {
 		t.Errorf("%v", m)
 	}

@@ -8,6 +8,7 @@ import (
 // A cgroup's limit counts processes and threads, and those that this process has already are its
 // own.
 func TestAvailableTasks(t *testing.T) {
+	t.Parallel()
 	const mount = "38 31 0:37 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n"
 	for _, test := range []struct {
 		name  string
@@ -44,6 +45,7 @@ func TestAvailableTasks(t *testing.T) {
 
 // Numbers that change while they are read are read again, but not for ever.
 func TestTasksAgreed(t *testing.T) {
+	t.Parallel()
 	for _, test := range []struct {
 		numbers []uint64 // the last one is repeated
 		want    uint64

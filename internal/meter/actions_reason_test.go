@@ -1,7 +1,6 @@
 package meter
 
 import (
-	"fmt"
 	"strings"
 	"testing"
 
@@ -15,15 +14,11 @@ import (
 // those of reasons without room under the rest. The program that takes its place writes into a map
 // of its own.
 func TestReasons(t *testing.T) {
+	t.Parallel()
 	testnet.RequireFentry(t)
 	pair := testnet.MustPair(t, testnet.PairOptions{})
 	first := mustReasoner(t, pair)
-	var a *Actions
-	inNamespace(t, pair.Rx, func() (err error) {
-		a, err = OpenActions(ActionsOptions{Interface: pair.RxName, Verdict: xdp.Pass, ReasonMap: "reasons"})
-		return err
-	})
-	defer a.Close()
+	a := openActions(t, pair, ActionsOptions{Verdict: xdp.Pass, ReasonMap: "reasons"})
 	send := func(ports ...uint16) {
 		t.Helper()
 		var frames [][]byte
@@ -70,19 +65,12 @@ func TestReasons(t *testing.T) {
 	check()
 
 	second, err := testnet.NewReasoner()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer second.Close()
-	if err := first.ReplaceBy(second); err != nil {
-		t.Fatal(err)
+	must(t, first.ReplaceBy(second))
+	if notice := read(t, pair, a.Follow); !strings.Contains(notice, " instead of reasoning_target") {
+		t.Errorf("%q", notice)
 	}
-	inNamespace(t, pair.Rx, func() error {
-		if notice, err := a.Follow(); err != nil || !strings.Contains(notice, " instead of reasoning_target") {
-			return fmt.Errorf("%q, %w", notice, err)
-		}
-		return nil
-	})
 	send(testnet.BlockedPort)
 	if got := read(t, pair, a.Read).Reasons[VerdictReason{xdp.Drop, "REASON_BLOCKED"}]; got != tally(4) {
 		t.Errorf("%+v after the program was replaced, want 4 packets", got)
@@ -93,9 +81,7 @@ func TestReasons(t *testing.T) {
 func mustReasoner(t *testing.T, pair *testnet.Pair) *testnet.Reasoner {
 	t.Helper()
 	r, err := testnet.AttachReasoner(pair)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { r.Close() })
 	return r
 }

@@ -8,6 +8,7 @@ import (
 
 // Only quiet entries are forgotten, the smallest first, and only as many as exceed the limit.
 func TestAging(t *testing.T) {
+	t.Parallel()
 	start := time.Now()
 	a := Aging[string]{Keep: 2}
 	look := func(after time.Duration, table map[string]uint64, want ...string) {

@@ -24,14 +24,10 @@ func newBenchTarget(t *testing.T, kind testnet.TargetKind) (*testnet.Target, xdp
 	t.Helper()
 	testnet.RequireRoot(t)
 	target, err := testnet.NewTarget(kind)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { target.Close() })
 	p, err := xdp.Identify(target.Program())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return target, p
 }
 
@@ -45,15 +41,14 @@ func udpTo(port uint16, size int) []byte {
 // A program is measured by its verdicts, and its maps change. Packets that it changes are only
 // measured in single runs, each with the original packet.
 func TestBenchProgram(t *testing.T) {
+	t.Parallel()
 	target, p := newBenchTarget(t, testnet.Rewriting)
 	packets := [][]byte{
 		udpTo(9999, 64), udpTo(testnet.DropPort, 64), udpTo(testnet.DropPort, 1500), udpTo(testnet.UnknownPort, 64),
 		udpTo(9999, 9000), // in several buffers
 	}
 	b, err := BenchProgram(t.Context(), ProgramBenchOptions{Program: p, Packets: packets, Duration: 20 * time.Millisecond})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	type cost struct{ packets, changed, repeated int }
 	want := [xdp.VerdictSlots]cost{xdp.Pass: {2, 2, 0}, xdp.Drop: {2, 0, 2}, xdp.UnknownVerdict: {1, 0, 1}}
 	for v, c := range b.Verdicts {
@@ -65,9 +60,7 @@ func TestBenchProgram(t *testing.T) {
 		t.Errorf("%+v of %v", got, b.Program)
 	}
 	counted, err := target.Verdicts()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if counted[xdp.Drop] < 2000 || counted[xdp.Pass] < 2 || counted[xdp.Redirect] > 0 {
 		t.Errorf("the program counted %v", counted)
 	}
@@ -76,11 +69,10 @@ func TestBenchProgram(t *testing.T) {
 // A program that leaves the first packets unchanged and changes all later ones has no figures of
 // repeated runs, because most runs had a changed packet.
 func TestBenchProgramChangesLater(t *testing.T) {
+	t.Parallel()
 	testnet.RequireRoot(t)
 	runs, err := ebpf.NewMap(&ebpf.MapSpec{Type: ebpf.Array, KeySize: 4, ValueSize: 8, MaxEntries: 1})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer runs.Close()
 	prog, err := ebpf.NewProgram(&ebpf.ProgramSpec{Name: "later", Type: ebpf.XDP, License: "Dual BSD/GPL", Instructions: asm.Instructions{
 		asm.Mov.Reg(asm.R6, asm.R1),
@@ -103,18 +95,12 @@ func TestBenchProgramChangesLater(t *testing.T) {
 		asm.Mov.Imm(asm.R0, int32(xdp.Pass)).WithSymbol("pass"),
 		asm.Return(),
 	}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer prog.Close()
 	p, err := xdp.Identify(prog)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	b, err := BenchProgram(t.Context(), ProgramBenchOptions{Program: p, Packets: [][]byte{make([]byte, 64)}, Duration: 20 * time.Millisecond})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if c := b.Total; c.Packets != 1 || c.Changed != 1 || c.Repeated != 0 {
 		t.Errorf("%+v", c)
 	}
@@ -122,15 +108,12 @@ func TestBenchProgramChangesLater(t *testing.T) {
 
 // Our own program costs more than an empty one, on the packets that bench uses by default.
 func TestBenchProgramOwnPackets(t *testing.T) {
+	t.Parallel()
 	testnet.RequireRoot(t)
 	p, err := xdp.Identify(newCountBench(t, ProtocolsOptions{Variant: Naive}).prog)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	b, err := BenchProgram(t.Context(), ProgramBenchOptions{Program: p, Duration: 100 * time.Millisecond})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if c := b.Total; c.Packets != len(commonPackets()) || c.Changed > 0 || c.Repeated != c.Packets || c != b.Verdicts[xdp.Pass] {
 		t.Errorf("%+v", c)
 	}
@@ -143,6 +126,7 @@ func TestBenchProgramOwnPackets(t *testing.T) {
 
 // The kernel does not run programs for entries of maps in this way; the error names the program.
 func TestBenchProgramRefused(t *testing.T) {
+	t.Parallel()
 	for _, kind := range []testnet.TargetKind{testnet.InDevmap, testnet.InCPUMap} {
 		_, p := newBenchTarget(t, kind)
 		_, err := BenchProgram(t.Context(), ProgramBenchOptions{Program: p, Duration: time.Millisecond})
@@ -164,33 +148,23 @@ func TestBenchProgramRefused(t *testing.T) {
 // captureOf writes packets to a capture. With cut, each packet had one byte more on the wire.
 func captureOf(t testing.TB, format string, link layers.LinkType, cut bool, packets ...[]byte) []byte {
 	var b bytes.Buffer
-	var write func(gopacket.CaptureInfo, []byte) error
-	flush := func() error { return nil }
+	pcap := pcapgo.NewWriter(&b)
+	write, flush := pcap.WritePacket, func() error { return nil }
 	if format == "pcap" {
-		w := pcapgo.NewWriter(&b)
-		if err := w.WriteFileHeader(1<<18, link); err != nil {
-			t.Fatal(err)
-		}
-		write = w.WritePacket
+		must(t, pcap.WriteFileHeader(1<<18, link))
 	} else {
-		w, err := pcapgo.NewNgWriter(&b, link)
-		if err != nil {
-			t.Fatal(err)
-		}
-		write, flush = w.WritePacket, w.Flush
+		ng, err := pcapgo.NewNgWriter(&b, link)
+		must(t, err)
+		write, flush = ng.WritePacket, ng.Flush
 	}
 	for _, p := range packets {
 		info := gopacket.CaptureInfo{Timestamp: time.Unix(1, 0), CaptureLength: len(p), Length: len(p)}
 		if cut {
 			info.Length++
 		}
-		if err := write(info, p); err != nil {
-			t.Fatal(err)
-		}
+		must(t, write(info, p))
 	}
-	if err := flush(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, flush())
 	return b.Bytes()
 }
 
@@ -199,6 +173,7 @@ func withoutEnd(file []byte) []byte { return file[:len(file)-30] }
 // Both formats are read, up to the limits on number and length of packets. A file that cannot be
 // used gives an error with the reason.
 func TestReadBenchPackets(t *testing.T) {
+	t.Parallel()
 	many := make([][]byte, MaxBenchPackets+1)
 	for i := range many {
 		many[i] = make([]byte, 60)
@@ -230,9 +205,7 @@ func TestReadBenchPackets(t *testing.T) {
 					}
 					return
 				}
-				if err != nil {
-					t.Fatal(err)
-				}
+				must(t, err)
 				if len(p.Data) != test.data || p.Cut != test.cut || p.Short != test.short || p.Long != test.long || p.More != test.more {
 					t.Errorf("%d packets, %d cut, %d short, %d long, more %v", len(p.Data), p.Cut, p.Short, p.Long, p.More)
 				}
@@ -243,6 +216,7 @@ func TestReadBenchPackets(t *testing.T) {
 
 // A file that cannot be read is not called one of another format.
 func TestReadBenchPacketsFails(t *testing.T) {
+	t.Parallel()
 	want := errors.New("input/output error")
 	if _, err := ReadBenchPackets(iotest.ErrReader(want)); !errors.Is(err, want) {
 		t.Error(err)

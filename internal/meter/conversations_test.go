@@ -13,6 +13,7 @@ import (
 // The two directions of a conversation are one, wherever they were counted: the one with more bytes
 // since the beginning is named, and the bytes in the interval decide about the order.
 func TestTopConversations(t *testing.T) {
+	t.Parallel()
 	var (
 		request = flowBetween(IPv4(6), "192.0.2.1:40000", "192.0.2.2:443")
 		answer  = flowBetween(IPv4(6), "192.0.2.2:443", "192.0.2.1:40000")

@@ -20,6 +20,7 @@ func oneBucket(missed Tally, entries ...FlowEntry) [][]FlowBucket {
 }
 
 func TestTopFlows(t *testing.T) {
+	t.Parallel()
 	entry := func(f Flow, packets, bytes uint64) FlowEntry {
 		return FlowEntry{Flow: f, Verdict: NoVerdict, Counted: Tally{packets, bytes}}
 	}
@@ -64,6 +65,7 @@ func TestTopFlows(t *testing.T) {
 // The packets of a flow with one verdict are added up over the CPUs. If it has no entry on a CPU,
 // its error includes what that CPU missed.
 func TestTopFlowsOfCPUs(t *testing.T) {
+	t.Parallel()
 	f := flowBetween(IPv4(6), "192.0.2.1:1", "192.0.2.2:443")
 	entry := func(v xdp.Verdict, counted, missed uint64) FlowEntry {
 		return FlowEntry{f, v, Tally{counted, 100 * counted}, Tally{missed, 100 * missed}}

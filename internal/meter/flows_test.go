@@ -4,15 +4,20 @@ import (
 	"encoding/binary"
 	"math/rand/v2"
 	"net/netip"
+	"slices"
 	"testing"
 	"unsafe"
 
 	"github.com/cilium/ebpf"
 
 	"github.com/xdpcap/xdpcap/internal/testnet"
-	"github.com/xdpcap/xdpcap/internal/thread"
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
+
+// allFlows returns every flow that has an entry.
+func allFlows(c ProtocolCounts) []FlowRate {
+	return TopFlows(Interval[ProtocolCounts]{Now: c}, 1<<20)
+}
 
 // exactFlows returns the packets of all flows. It fails unless each flow had an entry for all of
 // its packets, with this verdict.
@@ -22,7 +27,7 @@ func exactFlows(t *testing.T, c ProtocolCounts, verdict xdp.Verdict) map[Flow]Ta
 		t.Fatalf("%+v", c.Overflow)
 	}
 	flows := make(map[Flow]Tally)
-	for _, f := range TopFlows(Interval[ProtocolCounts]{Now: c}, 1<<20) {
+	for _, f := range allFlows(c) {
 		if f.Verdict != verdict || f.Error != (Tally{}) {
 			t.Fatalf("%+v, want verdict %v", f, verdict)
 		}
@@ -38,7 +43,7 @@ func checkFlows(t *testing.T, c ProtocolCounts, truth map[Flow]Tally) {
 	t.Helper()
 	sum, all := c.Overflow.Tally, Tally{}
 	found := make(map[Flow]bool)
-	for _, f := range TopFlows(Interval[ProtocolCounts]{Now: c}, 1<<20) {
+	for _, f := range allFlows(c) {
 		sent, ok := truth[f.Flow]
 		if !ok || found[f.Flow] {
 			t.Errorf("%+v was not sent, or is there twice", f)
@@ -78,9 +83,16 @@ func (s *flowSender) send(flow uint32, size int) {
 	addTo(s.truth, f, Tally{1, uint64(size)})
 }
 
+// numberOf is the number by which a flow was sent.
+func numberOf(f Flow) uint32 {
+	addr := f.Source.Addr().As4()
+	return binary.BigEndian.Uint32(addr[:])
+}
+
 // The tables tell the truth about each flow, however many flows there are, in any order and size of
 // packets, and however many readers watch.
 func TestFlowBounds(t *testing.T) {
+	t.Parallel()
 	random := rand.New(rand.NewPCG(1, 2))
 	zipf := rand.NewZipf(random, 1.1, 1, 1<<16)
 	size := func() int { return []int{60, 60, 576, 1500}[random.IntN(4)] }
@@ -131,24 +143,17 @@ func TestFlowBounds(t *testing.T) {
 			s := &flowSender{b, testnet.UDPFrame(1500, 0), make(map[Flow]Tally)}
 			n := uint32(testnet.Volume(packets))
 			for cpu := range cpus {
-				err := thread.Quiet(cpu, func() error {
+				onCPU(t, cpu, func() error {
 					for i := range n / uint32(cpus) {
 						test.send(s, n*uint32(cpu)+i)
 					}
 					return nil
 				})
-				if err != nil {
-					t.Fatal(err)
-				}
 				checkFlows(t, b.counts(), s.truth)
 			}
+			largest := TopFlows(Interval[ProtocolCounts]{Now: b.counts()}, 8)
 			for _, hot := range test.hot {
-				found := false
-				for _, f := range TopFlows(Interval[ProtocolCounts]{Now: b.counts()}, 8) {
-					addr := f.Flow.Source.Addr().As4()
-					found = found || binary.BigEndian.Uint32(addr[:]) == hot
-				}
-				if !found {
+				if !slices.ContainsFunc(largest, func(f FlowRate) bool { return numberOf(f.Flow) == hot }) {
 					t.Errorf("flow %d is not among the largest", hot)
 				}
 			}
@@ -159,6 +164,7 @@ func TestFlowBounds(t *testing.T) {
 // A flow that ended long ago does not keep its entry for ever: its traffic is halved now and then,
 // until a newer flow gets the entry.
 func TestFlowTraffic(t *testing.T) {
+	t.Parallel()
 	for _, test := range []struct {
 		old  uint64 // how many halvings ago the first flows were
 		kept bool
@@ -166,7 +172,7 @@ func TestFlowTraffic(t *testing.T) {
 		b := newCountBench(t, ProtocolsOptions{Flows: true, flowBuckets: 2})
 		s := &flowSender{b, testnet.UDPFrame(1500, 0), make(map[Flow]Tally)}
 		today := uint32(1 << 20)
-		err := thread.Quiet(0, func() error {
+		onCPU(t, 0, func() error {
 			for i := range uint32(200) {
 				s.send(i, 60)
 			}
@@ -184,16 +190,9 @@ func TestFlowTraffic(t *testing.T) {
 			}
 			return nil
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
 		c := b.counts()
 		checkFlows(t, c, s.truth)
-		kept := false
-		for _, f := range TopFlows(Interval[ProtocolCounts]{Now: c}, 16) {
-			addr := f.Flow.Source.Addr().As4()
-			kept = kept || binary.BigEndian.Uint32(addr[:]) == today && f.Packets == 20
-		}
+		kept := slices.ContainsFunc(allFlows(c), func(f FlowRate) bool { return numberOf(f.Flow) == today && f.Packets == 20 })
 		if kept != test.kept {
 			t.Errorf("%d halvings later: the flow has kept its entry: %v, want %v", test.old, kept, test.kept)
 		}
@@ -203,62 +202,36 @@ func TestFlowTraffic(t *testing.T) {
 // Many more flows than the tables have entries come in while a reader reads all the time: every
 // reading is true of the packets until then, and the last one is exact.
 func TestFlowOverflow(t *testing.T) {
+	t.Parallel()
 	testnet.RequireLiveFrames(t)
 	pair := testnet.MustPair(t, testnet.PairOptions{})
-	var p *Protocols
-	inNamespace(t, pair.Rx, func() (err error) {
-		p, err = OpenProtocols(ProtocolsOptions{Interface: pair.RxName, Flows: true, flowBuckets: 64})
-		return err
-	})
-	defer p.Close()
+	p := openProtocols(t, pair, ProtocolsOptions{Flows: true, flowBuckets: 64})
 	const flows, size = 3000, 100
-	frames := flows * testnet.Volume(300)
-	done, reading := make(chan struct{}), make(chan struct{})
-	go func() {
-		defer close(reading)
-		var before uint64
-		for {
-			c, err := p.Read()
-			if err != nil {
-				t.Error(err)
-				return
-			}
-			now := c.Overflow.Packets
-			for _, f := range TopFlows(Interval[ProtocolCounts]{Now: c}, 1<<20) {
-				now += f.Packets
-				if f.Flow.Class != IPv4(17) || f.Bytes%size != 0 || f.Verdict != NoVerdict {
-					t.Errorf("%+v", f)
-				}
-			}
-			if now < before {
-				t.Errorf("%d packets after %d", now, before)
-			}
-			before = now
-			select {
-			case <-done:
-				return
-			default:
+	frames := flows * volume(300)
+	most := frames / flows // of a flow
+	check := func(c ProtocolCounts) (sum Tally) {
+		sum = c.Overflow.Tally
+		for _, f := range allFlows(c) {
+			sum.Add(Tally{f.Packets, f.Bytes})
+			if f.Flow.Class != IPv4(17) || f.Verdict != NoVerdict || f.Packets > most || f.Bytes > size*most || f.Bytes%size != 0 {
+				t.Errorf("%+v, and at most %d packets were sent", f, most)
 			}
 		}
-	}()
+		return sum
+	}
+	stop := readMeanwhile(t, func() (uint64, error) {
+		c, err := p.Read()
+		return check(c).Packets, err
+	})
 	_, delivered := testnet.Generate(t, pair, testnet.GeneratorOptions{Frame: testnet.UDPFrame(size, 0), Count: frames, Flows: flows})
-	close(done)
-	<-reading
+	stop()
 	c := read(t, pair, p.Read)
-	sum := c.Overflow.Tally
-	for _, f := range TopFlows(Interval[ProtocolCounts]{Now: c}, 1<<20) {
-		sum.Add(Tally{f.Packets, f.Bytes})
-		if most := frames / flows; f.Packets > most || f.Bytes != size*f.Packets {
-			t.Errorf("%+v, and at most %d packets were sent", f, most)
+	for _, f := range allFlows(c) {
+		if f.Bytes != size*f.Packets {
+			t.Errorf("%+v, and each packet has %d bytes", f, size)
 		}
 	}
-	if want := (Tally{delivered, delivered * size}); sum != want {
-		t.Errorf("%v in entries and evicted, want %v", sum, want)
-	}
-	if c.Overflow.Flows == 0 {
-		t.Error("every flow has an entry")
-	}
-	if want := (Tally{delivered, delivered * size}); c.Total() != want {
-		t.Errorf("total %v, want %v", c.Total(), want)
+	if want := (Tally{delivered, delivered * size}); check(c) != want || c.Total() != want || c.Overflow.Flows == 0 {
+		t.Errorf("%v in entries and evicted, %v in all, want %v; %d evicted flows", check(c), c.Total(), want, c.Overflow.Flows)
 	}
 }

@@ -5,6 +5,7 @@ import "testing"
 // A counter that had to take turns with others is scaled to the whole time; one that never ran is
 // not known.
 func TestCounterSince(t *testing.T) {
+	t.Parallel()
 	before := counter{Value: 1000, Enabled: 500, Running: 100}
 	for _, test := range []struct {
 		name  string

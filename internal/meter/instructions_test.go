@@ -10,12 +10,11 @@ import (
 
 // The variants without a hash table stay below 50 instructions for a common packet.
 func TestHotPath(t *testing.T) {
+	t.Parallel()
 	for _, v := range Variants {
 		b := newCountBench(t, ProtocolsOptions{Variant: v})
 		all, hot, err := instructions(b.prog)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		t.Logf("%v: %d instructions, at most %d for a common packet", v, all, hot)
 		if hot == 0 || hot > all || v != Naive && hot >= 50 {
 			t.Errorf("%v: %d instructions for a common packet", v, hot)
@@ -93,6 +92,7 @@ func mainFunction(insns asm.Instructions) (main asm.Instructions, size int) {
 
 // The longest path omits paths that call other functions, which only rare packets take.
 func TestLongestPath(t *testing.T) {
+	t.Parallel()
 	jump := func(off int16) asm.Instruction {
 		i := asm.JEq.Imm(asm.R1, 0, "")
 		i.Offset = off

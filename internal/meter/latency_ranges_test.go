@@ -9,6 +9,7 @@ import (
 
 // The ranges are in order, without a gap, and contain every value once.
 func TestRanges(t *testing.T) {
+	t.Parallel()
 	for _, values := range [][]time.Duration{
 		{0}, {1}, {0, 1, 2, 3}, {63, 64}, {100, 119}, {0, 17 * time.Second}, {1 << 35}, {5, 5, 1 << 40}, {31, 32, 33, 1023, 1024},
 	} {
@@ -40,6 +41,7 @@ func TestRanges(t *testing.T) {
 }
 
 func TestFewRanges(t *testing.T) {
+	t.Parallel()
 	var h Histogram
 	for _, v := range []time.Duration{64, 100, 200} { // 64 to 128 and 128 to 256
 		h.Observe(v)

@@ -10,6 +10,7 @@ import (
 )
 
 func TestLatencyRates(t *testing.T) {
+	t.Parallel()
 	observe := func(h *Histogram, n int, d time.Duration) {
 		for range n {
 			h.Observe(d)
@@ -42,6 +43,7 @@ func TestLatencyRates(t *testing.T) {
 
 // Each field has its own percentile, and no two of them are mixed up.
 func TestPercentiles(t *testing.T) {
+	t.Parallel()
 	var i Interval[LatencyCounts]
 	for d := range time.Duration(10_000) {
 		if d >= 9950 {
@@ -64,6 +66,7 @@ func TestPercentiles(t *testing.T) {
 
 // What was counted in an interval has its own percentiles, however long the run before it was.
 func TestLatencySince(t *testing.T) {
+	t.Parallel()
 	var before, now LatencyCounts
 	before.CPUs = make([]Histogram, 1)
 	for range 10_000 {

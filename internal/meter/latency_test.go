@@ -3,6 +3,7 @@ package meter
 import (
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -19,6 +20,7 @@ import (
 
 // The buckets follow each other without a gap, and none is wider than 1/32 of its lower bound.
 func TestBuckets(t *testing.T) {
+	t.Parallel()
 	var next time.Duration
 	for i := range buckets {
 		from, to := bucketBounds(i)
@@ -45,27 +47,21 @@ func newReplayer(t *testing.T) (l *Latency, replay func(d time.Duration, v uint3
 	t.Helper()
 	testnet.RequireRoot(t)
 	spec, err := loadLatency()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	l = &Latency{}
 	t.Cleanup(func() { l.Close() })
 	if l.histograms, err = l.newMap(spec, latencyMapHistograms); err != nil {
 		t.Fatal(err)
 	}
 	prog, err := loadProgram(spec, latencyProgReplay, map[string]**ebpf.Map{latencyMapHistograms: &l.histograms})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { prog.Close() })
 	var in [16]byte
 	return l, func(d time.Duration, v uint32) int {
 		binary.LittleEndian.PutUint64(in[:], uint64(d))
 		binary.LittleEndian.PutUint64(in[8:], uint64(v))
 		bucket, err := prog.Run(&ebpf.RunOptions{Context: in[:]})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		return int(bucket)
 	}
 }
@@ -73,6 +69,7 @@ func newReplayer(t *testing.T) (l *Latency, replay func(d time.Duration, v uint3
 // A histogram that is read while the program counts a run is consistent: its count is the sum of
 // its buckets, and its bounds fit them.
 func TestHistogramHalfWritten(t *testing.T) {
+	t.Parallel()
 	inBucket := func(slot latencyHistogram, times ...time.Duration) *latencyHistogram {
 		for _, d := range times {
 			slot.Buckets[bucketOf(d)]++
@@ -105,6 +102,7 @@ func TestHistogramHalfWritten(t *testing.T) {
 
 // bucket_of in C puts each value into the bucket that bucketOf in Go names.
 func TestBucketsInKernel(t *testing.T) {
+	t.Parallel()
 	_, replay := newReplayer(t)
 	check := func(d time.Duration) {
 		if got := replay(d, 0); got != bucketOf(d) {
@@ -125,6 +123,7 @@ func TestBucketsInKernel(t *testing.T) {
 // Percentiles of known distributions, counted in the kernel, are within 3 % of the true ones.
 // Count, sum, minimum and maximum are exact.
 func TestQuantiles(t *testing.T) {
+	t.Parallel()
 	r := rand.New(rand.NewPCG(1, 2))
 	for name, draw := range map[string]func() float64{
 		"constant":    func() float64 { return 1000 },
@@ -144,22 +143,8 @@ func TestQuantiles(t *testing.T) {
 			}
 			slices.Sort(values)
 			c, err := l.Read()
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			h := c.Total()
-			if h.Count != 5000 {
-				t.Errorf("count %d, want 5000", h.Count)
-			}
-			if h.Sum != sum {
-				t.Errorf("sum %d, want %d", h.Sum, sum)
-			}
-			if h.Min != values[0] {
-				t.Errorf("min %d, want %d", h.Min, values[0])
-			}
-			if h.Max != values[4999] {
-				t.Errorf("max %d, want %d", h.Max, values[4999])
-			}
 			var cpus Histogram
 			for i := range c.CPUs {
 				cpus.Add(&c.CPUs[i])
@@ -167,12 +152,22 @@ func TestQuantiles(t *testing.T) {
 			if cpus != h {
 				t.Errorf("the CPUs' sum differs from the total: %d values of %d", cpus.Count, h.Count)
 			}
-			if got, want := len(c.CPUs), ebpf.MustPossibleCPU(); got != want {
-				t.Errorf("%d CPUs, want %d", got, want)
-			}
-			// 5 and 6 are no verdicts.
-			if n := c.Verdict(xdp.UnknownVerdict).Count; n != 5000/7*2 {
-				t.Errorf("%d unknown", n)
+			below, _ := slices.BinarySearch(values, 1024)
+			for _, test := range []struct {
+				what      string
+				got, want uint64
+			}{
+				{"count", h.Count, 5000},
+				{"sum", uint64(h.Sum), uint64(sum)},
+				{"min", uint64(h.Min), uint64(values[0])},
+				{"max", uint64(h.Max), uint64(values[4999])},
+				{"CPUs", uint64(len(c.CPUs)), uint64(ebpf.MustPossibleCPU())},
+				{"unknown", c.Verdict(xdp.UnknownVerdict).Count, 5000 / 7 * 2}, // 5 and 6 are no verdicts
+				{"below 1024 ns", h.Below(1024), uint64(below)},
+			} {
+				if test.got != test.want {
+					t.Errorf("%s: %d, want %d", test.what, test.got, test.want)
+				}
 			}
 			for _, q := range []float64{0, 0.01, 0.5, 0.9, 0.99, 0.999, 1} {
 				want := values[max(int(math.Ceil(q*5000))-1, 0)]
@@ -181,90 +176,72 @@ func TestQuantiles(t *testing.T) {
 					t.Errorf("quantile %v is %d, want %d", q, got, want)
 				}
 			}
-			below := h.Below(1024)
-			if want, _ := slices.BinarySearch(values, 1024); below != uint64(want) {
-				t.Errorf("%d below 1024 ns, want %d", below, want)
-			}
 		})
 	}
 }
 
 func TestEmptyHistogram(t *testing.T) {
+	t.Parallel()
 	var h Histogram
-	if got := h.Quantile(0.5); got != 0 {
-		t.Errorf("median %v", got)
-	}
-	if got := h.Mean(); got != 0 {
-		t.Errorf("mean %v", got)
-	}
-	if got := h.Below(time.Second); got != 0 {
-		t.Errorf("%d below a second", got)
+	if median, mean, below := h.Quantile(0.5), h.Mean(), h.Below(time.Second); median != 0 || mean != 0 || below != 0 {
+		t.Errorf("median %v, mean %v, %d below a second", median, mean, below)
 	}
 }
 
 // Our own program measures each packet once, drops the share that it was told to drop, and each
 // measurement is either given to Event or counted as lost.
 func TestBuiltin(t *testing.T) {
+	t.Parallel()
 	for _, drop := range []float64{0, 0.3, 1} {
-		n := newNetwork(t)
-		var events, dropped atomic.Uint64
-		var strange atomic.Pointer[Measurement]
-		began := time.Now()
-		l := openIn(t, n.pair.Rx, func() (*Latency, error) {
-			return OpenBuiltin(n.pair.RxName, BuiltinOptions{Drop: drop, Event: func(m Measurement) {
-				events.Add(1)
-				if m.Verdict == xdp.Drop {
-					dropped.Add(1)
-				}
-				if m.Took <= 0 || m.Took > testnet.Patience || m.Time.Sub(began).Abs() > testnet.Patience || (m.Verdict != xdp.Drop && m.Verdict != xdp.Pass) {
-					strange.Store(&m)
-				}
-			}})
+		t.Run(fmt.Sprint(drop), func(t *testing.T) {
+			t.Parallel()
+			n := newNetwork(t)
+			var events, dropped atomic.Uint64
+			var strange atomic.Pointer[Measurement]
+			began := time.Now()
+			l := read(t, n.pair, func() (*Latency, error) {
+				return OpenBuiltin(n.pair.RxName, BuiltinOptions{Drop: drop, Event: func(m Measurement) {
+					events.Add(1)
+					if m.Verdict == xdp.Drop {
+						dropped.Add(1)
+					}
+					if m.Took <= 0 || m.Took > testnet.Patience || m.Time.Sub(began).Abs() > testnet.Patience || (m.Verdict != xdp.Drop && m.Verdict != xdp.Pass) {
+						strange.Store(&m)
+					}
+				}})
+			})
+			_, sent := testnet.Generate(t, n.pair, testnet.GeneratorOptions{Frame: testnet.UDPFrame(testnet.MinFrame, 0), Count: volume(100_000), CPU: -1})
+			c := read(t, n.pair, l.Read)
+			if err := l.Close(); err != nil {
+				t.Error(err)
+			}
+			total, drops, passed := c.Total(), c.Verdict(xdp.Drop).Count, c.Verdict(xdp.Pass).Count
+			if total.Count != sent || drops+passed != sent {
+				t.Errorf("%d runs, %d dropped and %d passed, want %d", total.Count, drops, passed, sent)
+			}
+			sigma := math.Sqrt(float64(sent) * drop * (1 - drop))
+			if math.Abs(float64(drops)-float64(sent)*drop) > 5*sigma {
+				t.Errorf("%d dropped, want %v within %v", drops, float64(sent)*drop, 5*sigma)
+			}
+			if events.Load()+c.Lost != sent || events.Load() == 0 {
+				t.Errorf("%d measurements handed over and %d lost, want %d together", events.Load(), c.Lost, sent)
+			}
+			if c.Lost == 0 && dropped.Load() != drops {
+				t.Errorf("%d dropped, and as measured %d", drops, dropped.Load())
+			}
+			if m := strange.Load(); m != nil {
+				t.Errorf("measured %+v", *m)
+			}
+			if total.Min <= 0 || total.Min > total.Quantile(0.5) || total.Quantile(0.5) > total.Max || total.Sum < total.Min*time.Duration(sent) {
+				t.Errorf("min %v, median %v, max %v, sum %v", total.Min, total.Quantile(0.5), total.Max, total.Sum)
+			}
 		})
-		_, sent := testnet.Generate(t, n.pair, testnet.GeneratorOptions{Frame: testnet.UDPFrame(testnet.MinFrame, 0), Count: testnet.Volume(100_000), CPU: -1})
-		var c LatencyCounts
-		err := n.pair.Rx.Do(func() (err error) {
-			c, err = l.Read()
-			return err
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := l.Close(); err != nil {
-			t.Error(err)
-		}
-		total := c.Total()
-		drops := c.Verdict(xdp.Drop).Count
-		if total.Count != sent {
-			t.Errorf("%d runs, want %d", total.Count, sent)
-		}
-		if passed := c.Verdict(xdp.Pass).Count; drops+passed != sent {
-			t.Errorf("%d dropped and %d passed, want %d together", drops, passed, sent)
-		}
-		sigma := math.Sqrt(float64(sent) * drop * (1 - drop))
-		if math.Abs(float64(drops)-float64(sent)*drop) > 5*sigma {
-			t.Errorf("%d dropped, want %v within %v", drops, float64(sent)*drop, 5*sigma)
-		}
-		if events.Load()+c.Lost != sent {
-			t.Errorf("%d measurements handed over and %d lost, want %d together", events.Load(), c.Lost, sent)
-		}
-		if events.Load() == 0 {
-			t.Error("no measurement was handed over")
-		}
-		if c.Lost == 0 && dropped.Load() != drops {
-			t.Errorf("%d dropped, and as measured %d", drops, dropped.Load())
-		}
-		if m := strange.Load(); m != nil {
-			t.Errorf("measured %+v", *m)
-		}
-		if total.Min <= 0 || total.Min > total.Quantile(0.5) || total.Quantile(0.5) > total.Max || total.Sum < total.Min*time.Duration(sent) {
-			t.Errorf("min %v, median %v, max %v, sum %v", total.Min, total.Quantile(0.5), total.Max, total.Sum)
-		}
 	}
 }
 
 // Runtime reads the counters of the attached program, from the time when Runtime was opened.
 func TestRuntime(t *testing.T) {
+	t.Parallel()
 	n := newNetwork(t)
 	n.attach(verdict(int32(xdp.Drop)))
 	var readers [2]*Runtime
@@ -274,24 +251,9 @@ func TestRuntime(t *testing.T) {
 		testnet.Send(t, n.pair, slices.Repeat([][]byte{testnet.UDPFrame(testnet.MinFrame, 0)}, frames)...)
 	}
 	for i, r := range readers {
-		defer r.Close()
-		var c RuntimeCounts
-		err := n.pair.Rx.Do(func() (err error) {
-			c, err = r.Read()
-			return err
-		})
-		want := uint64(frames * (2 - i))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if c.Runs != want {
-			t.Errorf("%d runs, want %d", c.Runs, want)
-		}
-		if c.Time <= 0 {
-			t.Errorf("they took %v", c.Time)
-		}
-		if got, want := c.Mean(RuntimeCounts{}), c.Time/time.Duration(want); got != want {
-			t.Errorf("mean %v, want %v", got, want)
+		c, want := read(t, n.pair, r.Read), uint64(frames*(2-i))
+		if c.Runs != want || c.Time <= 0 || c.Mean(RuntimeCounts{}) != c.Time/time.Duration(want) {
+			t.Errorf("%+v with a mean of %v, want %d runs", c, c.Mean(RuntimeCounts{}), want)
 		}
 	}
 }
@@ -299,6 +261,7 @@ func TestRuntime(t *testing.T) {
 // Programs that cannot be measured are refused with the cause and a remedy, and nothing is left
 // attached.
 func TestLatencyErrors(t *testing.T) {
+	t.Parallel()
 	n := newNetwork(t)
 	for name, open := range map[string]func() error{
 		"rx0 runs no XDP program": func() error { _, err := OpenLatency("rx0", ""); return err },
@@ -325,6 +288,7 @@ func TestLatencyErrors(t *testing.T) {
 
 // Each run of somebody else's program is measured, by its verdict.
 func TestLatencyTraced(t *testing.T) {
+	t.Parallel()
 	testnet.RequireFentry(t)
 	n := newNetwork(t)
 	testnet.MustReceiver(t, n.pair, xdp.Drop, testnet.ReceiverOptions{Count: true})
@@ -334,62 +298,34 @@ func TestLatencyTraced(t *testing.T) {
 	}
 	_, sent := testnet.Generate(t, n.pair, testnet.GeneratorOptions{Frame: testnet.UDPFrame(testnet.MinFrame, 0), Count: 20_000, CPU: -1})
 	for _, l := range readers {
-		defer l.Close()
-		var c LatencyCounts
-		err := n.pair.Rx.Do(func() (err error) {
-			c, err = l.Read()
-			return err
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		c := read(t, n.pair, l.Read)
 		h, total := c.Verdict(xdp.Drop), c.Total()
-		if h.Count != sent {
-			t.Errorf("%d runs with the verdict drop, want %d", h.Count, sent)
+		if h.Count != sent || total.Count != sent {
+			t.Errorf("%d runs with the verdict drop, %d in all, want %d", h.Count, total.Count, sent)
 		}
-		if total.Count != sent {
-			t.Errorf("%d runs, want %d", total.Count, sent)
-		}
-		if h.Min <= 0 {
-			t.Errorf("the shortest run took %v", h.Min)
-		}
-		if h.Max < h.Quantile(0.999) {
-			t.Errorf("the longest run took %v, one in a thousand %v", h.Max, h.Quantile(0.999))
+		if h.Min <= 0 || h.Max < h.Quantile(0.999) {
+			t.Errorf("the shortest run took %v, the longest %v, one in a thousand %v", h.Min, h.Max, h.Quantile(0.999))
 		}
 	}
 }
 
-// The cost of the probes is more than nothing, and less than an interrupt takes.
+// The cost of the probes is more than nothing, and less than an interrupt takes. This test is not
+// parallel, because it measures times.
 func TestProbeCost(t *testing.T) {
 	testnet.RequireFentry(t)
 	cost, err := MeasureProbeCost()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Logf("%+v", cost)
 	if cost.Added <= 0 || cost.Floor <= 0 || cost.Floor > cost.Added || cost.Added > time.Millisecond {
 		t.Errorf("cost %+v", cost)
 	}
 }
 
-// openIn opens something in a namespace, and closes it at the end of the test.
-func openIn[T any](t *testing.T, ns *testnet.Namespace, open func() (T, error)) (v T) {
-	t.Helper()
-	err := ns.Do(func() (err error) {
-		v, err = open()
-		return err
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return v
-}
-
 // Without Event no measurement is sent, and so none is lost.
 func TestBuiltinSendsNothing(t *testing.T) {
+	t.Parallel()
 	n := newNetwork(t)
 	l := openIn(t, n.pair.Rx, func() (*Latency, error) { return OpenBuiltin(n.pair.RxName, BuiltinOptions{}) })
-	defer l.Close()
 	testnet.Send(t, n.pair, testnet.UDPFrame(100, 0), testnet.UDPFrame(100, 1))
 	c, err := l.Read()
 	if total := c.Total(); err != nil || total.Count != 2 || c.Lost != 0 || l.ring != nil {
@@ -399,8 +335,9 @@ func TestBuiltinSendsNothing(t *testing.T) {
 
 // When the measurements can no longer be read, Follow returns the error at once.
 func TestBuiltinRingFails(t *testing.T) {
+	t.Parallel()
 	n := newNetwork(t)
-	l := openIn(t, n.pair.Rx, func() (*Latency, error) {
+	l := read(t, n.pair, func() (*Latency, error) {
 		return OpenBuiltin(n.pair.RxName, BuiltinOptions{Event: func(Measurement) {}})
 	})
 	if _, err := l.Follow(); err != nil {

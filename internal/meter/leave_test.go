@@ -26,6 +26,7 @@ func (l watchedLink) Close() error {
 // leaves and another one goes through. The kernel omits the exit of the first, so neither is
 // counted; above all, the second is not counted with the note of the first.
 func TestTracersLeave(t *testing.T) {
+	t.Parallel()
 	testnet.RequireFentry(t)
 	protocols := ProtocolsOptions{Variant: Ultra, Flows: true}
 	for _, test := range []struct {
@@ -34,9 +35,7 @@ func TestTracersLeave(t *testing.T) {
 	}{
 		{"count", func(t *testing.T) (tracers, func() (uint64, error)) {
 			spec, err := protocolsSpec(protocols)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			p := newProtocols(protocols, spec)
 			t.Cleanup(func() { p.protocolMaps.close() })
 			of := tracers{spec: spec, names: protocols.tracers(), load: func(name string) (*ebpf.Program, error) { return p.load(spec, name) }}
@@ -47,15 +46,11 @@ func TestTracersLeave(t *testing.T) {
 		}},
 		{"latency", func(t *testing.T) (tracers, func() (uint64, error)) {
 			spec, err := loadLatency()
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			l := &Latency{}
 			t.Cleanup(func() { l.Close() })
 			maps, err := l.probeMaps(spec)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			of := tracers{spec: spec, names: probeNames, load: func(name string) (*ebpf.Program, error) { return loadProgram(spec, name, maps) }}
 			return of, func() (uint64, error) {
 				c, err := l.Read()
@@ -66,20 +61,14 @@ func TestTracersLeave(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			target, err := testnet.NewTarget(testnet.Waiting)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			defer target.Close()
 			traced, err := xdp.Identify(target.Program())
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			of, counted := test.tracers(t)
 			const loopback = 1 // BPF_PROG_RUN makes packets that came in on this interface
 			counts, err := of.attach(traced, xdp.Interface{Index: loopback})
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			run := func() error {
 				return thread.Quiet(1, func() error {
 					_, err := target.Program().Run(&ebpf.RunOptions{Data: testnet.UDPFrame(100, 0), Repeat: 1})

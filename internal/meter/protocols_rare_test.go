@@ -5,6 +5,7 @@ import "testing"
 // However many EtherTypes without a name come, only a limited number get a class of their own in a
 // meter's life. The packets of the others share one class, and no class counts down.
 func TestEtherTypesAreBounded(t *testing.T) {
+	t.Parallel()
 	const arp = 0x0806
 	var r rareClasses
 	seen := make(map[Class]struct{})

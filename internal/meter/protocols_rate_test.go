@@ -10,6 +10,7 @@ import (
 // Classes are ordered by bytes, and those with equal bytes by number. Classes without packets are
 // omitted.
 func TestClassRates(t *testing.T) {
+	t.Parallel()
 	tally := func(n uint64) Tally { return Tally{Packets: n, Bytes: 100 * n} }
 	i := Interval[ProtocolCounts]{Took: 2 * time.Second}
 	i.Before.Classes = map[Class][]Tally{IPv4(6): {tally(2), tally(0)}}

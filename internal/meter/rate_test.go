@@ -8,6 +8,7 @@ import (
 )
 
 func TestPerSecond(t *testing.T) {
+	t.Parallel()
 	for _, test := range []struct {
 		name        string
 		before, now uint64
@@ -29,6 +30,7 @@ func TestPerSecond(t *testing.T) {
 }
 
 func TestNewRate(t *testing.T) {
+	t.Parallel()
 	got := NewRate(Tally{Packets: 10, Bytes: 1000}, Tally{Packets: 30, Bytes: 5000}, 2*time.Second)
 	want := Rate{Packets: 30, Bytes: 5000, PacketsPerSecond: 10, BitsPerSecond: 16000}
 	if diff := cmp.Diff(want, got); diff != "" {
@@ -38,6 +40,7 @@ func TestNewRate(t *testing.T) {
 
 // Intervals follow each other without a gap, and Whole begins when the counters were opened.
 func TestInterval(t *testing.T) {
+	t.Parallel()
 	var start Interval[uint64]
 	at := time.Unix(1e9, 0)
 	first := start.Next(10, at, 2*time.Second)

@@ -2,6 +2,8 @@ package meter
 
 import (
 	"errors"
+	"fmt"
+	"io"
 	"sync"
 	"testing"
 	"time"
@@ -12,77 +14,110 @@ import (
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
-func inNamespace(t *testing.T, ns *testnet.Namespace, f func() error) {
-	t.Helper()
-	if err := ns.Do(f); err != nil {
-		t.Fatal(err)
+// must ends the test if there is an error.
+func must(tb testing.TB, err error) {
+	tb.Helper()
+	if err != nil {
+		tb.Fatalf("%+v", err)
 	}
 }
 
+// openIn opens something in a namespace, and closes it at the end of the test.
+func openIn[T io.Closer](t *testing.T, ns *testnet.Namespace, open func() (T, error)) (v T) {
+	t.Helper()
+	must(t, ns.Do(func() (err error) {
+		v, err = open()
+		return err
+	}))
+	t.Cleanup(func() { v.Close() })
+	return v
+}
+
+func openActions(t *testing.T, pair *testnet.Pair, o ActionsOptions) *Actions {
+	t.Helper()
+	o.Interface = pair.RxName
+	return openIn(t, pair.Rx, func() (*Actions, error) { return OpenActions(o) })
+}
+
+func openProtocols(t *testing.T, pair *testnet.Pair, o ProtocolsOptions) *Protocols {
+	t.Helper()
+	o.Interface = pair.RxName
+	return openIn(t, pair.Rx, func() (*Protocols, error) { return OpenProtocols(o) })
+}
+
+// read calls a function in the receiving namespace, and returns its result.
 func read[S any](t *testing.T, pair *testnet.Pair, reader func() (S, error)) (s S) {
 	t.Helper()
-	inNamespace(t, pair.Rx, func() (err error) {
+	must(t, pair.Rx.Do(func() (err error) {
 		s, err = reader()
 		return err
-	})
+	}))
 	return s
+}
+
+// readMeanwhile reads a number of packets again and again, which must never fall, until stop is
+// called or the test ends.
+func readMeanwhile(t *testing.T, read func() (packets uint64, err error)) (stop func()) {
+	t.Helper()
+	done, stopped := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(stopped)
+		for before := uint64(0); ; time.Sleep(time.Millisecond) {
+			select {
+			case <-done:
+				return
+			default:
+			}
+			now, err := read()
+			if err != nil || now < before {
+				t.Errorf("%d packets after %d, %v", now, before, err)
+				return
+			}
+			before = now
+		}
+	}()
+	stop = sync.OnceFunc(func() {
+		close(done)
+		<-stopped
+	})
+	t.Cleanup(stop) // counters must not be closed while they are read
+	return stop
+}
+
+// volume is how many of these frames a test sends.
+func volume(frames uint64) uint64 {
+	if testing.Short() {
+		frames /= 20
+	}
+	return testnet.Volume(frames)
 }
 
 // A million frames are all counted, with their bytes and the right verdict, even while others read.
 func TestActionsMillion(t *testing.T) {
+	t.Parallel()
 	testnet.RequireLiveFrames(t)
 	for _, verdict := range []xdp.Verdict{xdp.Drop, xdp.Aborted, xdp.Pass} {
 		t.Run(verdict.String(), func(t *testing.T) {
+			t.Parallel()
 			pair := testnet.MustPair(t, testnet.PairOptions{})
-			var a *Actions
-			inNamespace(t, pair.Rx, func() (err error) {
-				a, err = OpenActions(ActionsOptions{Interface: pair.RxName, Verdict: verdict, Queues: 1})
-				return err
-			})
-			defer a.Close()
-
-			// These readers read all the time, and must only see the counters grow.
-			done := make(chan struct{})
-			var readers sync.WaitGroup
+			a := openActions(t, pair, ActionsOptions{Verdict: verdict, Queues: 1})
+			var stops []func()
 			for range 2 {
-				readers.Go(func() {
-					var before uint64
-					for {
-						select {
-						case <-done:
-							return
-						default:
-						}
-						c, err := a.Read()
-						if err != nil {
-							t.Error(err)
-							return
-						}
-						now := c.Total()[verdict].Packets
-						if now < before {
-							t.Errorf("%d packets after %d", now, before)
-						}
-						before = now
-						time.Sleep(time.Millisecond)
-					}
-				})
+				stops = append(stops, readMeanwhile(t, func() (uint64, error) {
+					c, err := a.Read()
+					return c.Total()[verdict].Packets, err
+				}))
 			}
-			stop := sync.OnceFunc(func() { close(done); readers.Wait() })
-			defer stop() // also if Generate ends the test: the counters must not be closed while they are read
 			const size = 100
-			_, delivered := testnet.Generate(t, pair, testnet.GeneratorOptions{
-				Frame: testnet.UDPFrame(size, 0), Count: testnet.Volume(1_000_000),
-			})
-			stop()
-
+			_, delivered := testnet.Generate(t, pair, testnet.GeneratorOptions{Frame: testnet.UDPFrame(size, 0), Count: volume(1_000_000)})
+			for _, stop := range stops {
+				stop()
+			}
 			var want VerdictTallies
 			want[verdict] = Tally{delivered, delivered * size}
 			got := read(t, pair, a.Read)
-			if diff := cmp.Diff(want, got.Total()); diff != "" {
-				t.Error(diff)
-			}
-			if diff := cmp.Diff(want, got.Queue(0)); diff != "" {
-				t.Error("queue 0:", diff)
+			if diff := cmp.Diff([]VerdictTallies{want, want}, []VerdictTallies{got.Total(), got.Queue(0)}); diff != "" {
+				t.Errorf("in all, and of queue 0: %s", diff)
 			}
 		})
 	}
@@ -90,6 +125,7 @@ func TestActionsMillion(t *testing.T) {
 
 // fexit counts the verdicts of somebody else's program, which keeps its packets and verdicts.
 func TestActionsTrace(t *testing.T) {
+	t.Parallel()
 	testnet.RequireFentry(t)
 	testnet.RequireLiveFrames(t)
 	for i, test := range []struct {
@@ -104,24 +140,17 @@ func TestActionsTrace(t *testing.T) {
 			continue
 		}
 		t.Run(test.returned.String(), func(t *testing.T) {
+			t.Parallel()
 			pair := testnet.MustPair(t, testnet.PairOptions{})
 			traced := testnet.MustReceiver(t, pair, test.returned, testnet.ReceiverOptions{Count: true})
 			var readers [2]*Actions
 			for i := range readers {
-				inNamespace(t, pair.Rx, func() (err error) {
-					readers[i], err = OpenActions(ActionsOptions{Interface: pair.RxName, Verdict: xdp.Pass})
-					return err
-				})
-				defer readers[i].Close()
+				readers[i] = openActions(t, pair, ActionsOptions{Verdict: xdp.Pass})
 			}
 			const size = 100
-			_, delivered := testnet.Generate(t, pair, testnet.GeneratorOptions{
-				Frame: testnet.UDPFrame(size, 0), Count: testnet.Volume(1_000_000),
-			})
+			_, delivered := testnet.Generate(t, pair, testnet.GeneratorOptions{Frame: testnet.UDPFrame(size, 0), Count: volume(1_000_000)})
 			c, err := traced.Total()
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			if c.Packets != delivered {
 				t.Errorf("the traced program saw %d packets of %d", c.Packets, delivered)
 			}
@@ -137,107 +166,86 @@ func TestActionsTrace(t *testing.T) {
 }
 
 // A tracing program counts the same as our own program, for every packet of the table that can be
-// sent.
+// sent and that its filter takes: with sizes and flows at the program's exit, else at its entry.
 func TestProtocolsTrace(t *testing.T) {
+	t.Parallel()
 	testnet.RequireFentry(t)
 	testnet.RequireLiveFrames(t)
-	for i, v := range Variants {
+	var rows []ProtocolsOptions
+	for _, v := range Variants {
+		rows = append(rows, ProtocolsOptions{Variant: v})
+	}
+	for _, text := range filters {
+		rows = append(rows, ProtocolsOptions{Filter: mustCompile(t, text)})
+	}
+	for i, o := range rows {
 		if !testnet.Shared(i) {
 			continue
 		}
-		t.Run(v.String(), func(t *testing.T) {
+		t.Run(fmt.Sprint(i), func(t *testing.T) {
+			t.Parallel()
 			pair := testnet.MustPair(t, testnet.PairOptions{})
 			testnet.MustReceiver(t, pair, xdp.Drop, testnet.ReceiverOptions{Count: true})
-			var p *Protocols
-			inNamespace(t, pair.Rx, func() (err error) {
-				p, err = OpenProtocols(ProtocolsOptions{Interface: pair.RxName, Variant: v, Sizes: true, Flows: true})
-				return err
-			})
-			defer p.Close()
-			classes, flows := make(map[string]Tally), make(map[Flow]Tally)
-			var sizes [protocolsLimitSIZES]Tally
-			for _, test := range protocolTable {
-				if len(test.packet) > 1500+18 {
+			entry := openProtocols(t, pair, o)
+			o.Sizes, o.Flows = true, true
+			exit := openProtocols(t, pair, o)
+			want := newTruth(o.Filter)
+			for _, p := range protocolTable {
+				if len(p.packet) > 1500+18 {
 					continue // longer than the pair's MTU allows
 				}
-				_, delivered := testnet.Generate(t, pair, testnet.GeneratorOptions{Frame: test.packet, Raw: true, Count: 20})
-				tally := Tally{delivered, delivered * uint64(len(test.packet))}
-				addTo(classes, test.class.String(), tally)
-				sizes[test.size].Add(tally)
-				if test.flow != nil {
-					addTo(flows, *test.flow, tally)
-				}
+				_, delivered := testnet.Generate(t, pair, testnet.GeneratorOptions{Frame: p.packet, Raw: true, Count: 20})
+				want.add(p, delivered)
 			}
-			got := read(t, pair, p.Read)
-			if diff := cmp.Diff(classes, byClass(got)); diff != "" {
-				t.Error(diff)
-			}
-			if diff := cmp.Diff(sizes, got.Sizes); diff != "" {
-				t.Error("sizes:", diff)
-			}
-			if diff := cmp.Diff(flows, exactFlows(t, got, xdp.Drop), equalAddrs); diff != "" {
-				t.Error("flows:", diff)
-			}
+			want.checkClasses(t, "at the entry", read(t, pair, entry.Read))
+			got := read(t, pair, exit.Read)
+			want.checkClasses(t, "at the exit", got)
+			want.checkSizes(t, "at the exit", got)
+			want.checkFlows(t, "at the exit", got, xdp.Drop)
 		})
 	}
 }
 
 // All variants count a million frames of several protocols exactly as they were sent.
 func TestProtocolsMillion(t *testing.T) {
+	t.Parallel()
 	testnet.RequireLiveFrames(t)
 	for i, v := range Variants {
 		if !testnet.Shared(i) {
 			continue
 		}
 		t.Run(v.String(), func(t *testing.T) {
+			t.Parallel()
 			pair := testnet.MustPair(t, testnet.PairOptions{})
-			var p *Protocols
-			inNamespace(t, pair.Rx, func() (err error) {
-				p, err = OpenProtocols(ProtocolsOptions{Interface: pair.RxName, Variant: v, Sizes: true})
-				return err
-			})
-			defer p.Close()
-			want := make(map[string]Tally)
-			var sizes [protocolsLimitSIZES]Tally
+			p := openProtocols(t, pair, ProtocolsOptions{Variant: v, Sizes: true})
+			want := newTruth(nil)
 			for _, test := range []struct {
-				frame []byte
-				class Class
-				size  int
+				protocolPacket
 				count uint64
 			}{
-				{tcp4, IPv4(6), 0, 400_000},
-				{testnet.UDPFrame(700, 0), IPv4(17), 4, 300_000},
+				{protocolPacket{packet: tcp4, class: IPv4(6), size: 0}, 400_000},
+				{protocolPacket{packet: testnet.UDPFrame(700, 0), class: IPv4(17), size: 4}, 300_000},
 				// This frame has no tag, because the generator sends pages again as the kernel's
 				// stack left them, and the stack removes tags.
-				{tcp6, IPv6(6), 1, 200_000},
-				{txRx.ARPRequest(), EtherType(0x0806), 0, 100_000},
+				{protocolPacket{packet: tcp6, class: IPv6(6), size: 1}, 200_000},
+				{protocolPacket{packet: txRx.ARPRequest(), class: EtherType(0x0806), size: 0}, 100_000},
 			} {
-				_, delivered := testnet.Generate(t, pair, testnet.GeneratorOptions{Frame: test.frame, Raw: true, Count: testnet.Volume(test.count)})
-				tally := Tally{delivered, delivered * uint64(len(test.frame))}
-				addTo(want, test.class.String(), tally)
-				sizes[test.size].Add(tally)
+				_, delivered := testnet.Generate(t, pair, testnet.GeneratorOptions{Frame: test.packet, Raw: true, Count: volume(test.count)})
+				want.add(test.protocolPacket, delivered)
 			}
 			got := read(t, pair, p.Read)
-			if diff := cmp.Diff(want, byClass(got)); diff != "" {
-				t.Error(diff)
-			}
-			if diff := cmp.Diff(sizes, got.Sizes); diff != "" {
-				t.Error("sizes:", diff)
-			}
+			want.checkClasses(t, "in all", got)
+			want.checkSizes(t, "in all", got)
 		})
 	}
 }
 
 // When our own program has left the interface, Follow says so, and the counters stay readable.
 func TestGone(t *testing.T) {
+	t.Parallel()
 	testnet.RequireLiveFrames(t)
 	pair := testnet.MustPair(t, testnet.PairOptions{})
-	var a *Actions
-	inNamespace(t, pair.Rx, func() (err error) {
-		a, err = OpenActions(ActionsOptions{Interface: pair.RxName, Verdict: xdp.Pass})
-		return err
-	})
-	defer a.Close()
+	a := openActions(t, pair, ActionsOptions{Verdict: xdp.Pass})
 	testnet.Send(t, pair, testnet.UDPFrame(100, 0))
 	if notice, err := a.Follow(); notice != "" || err != nil {
 		t.Errorf("nothing has changed: %q, %v", notice, err)

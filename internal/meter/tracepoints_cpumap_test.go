@@ -17,6 +17,7 @@ import (
 // A packet for another CPU counts when it is queued and when it is taken. Those of another
 // program's cpumap do not count.
 func TestCPUMap(t *testing.T) {
+	t.Parallel()
 	n := newNetwork(t)
 	cpumap := n.newCPUMap(nil)
 	n.attach(redirectThrough(cpumap))
@@ -41,6 +42,7 @@ func TestCPUMap(t *testing.T) {
 // A cpumap's entry may have its own program. Its verdicts are counted where the packets are taken,
 // and its redirects have their own events, for the interface that the packets came from.
 func TestCPUMapVerdicts(t *testing.T) {
+	t.Parallel()
 	for i, test := range []struct {
 		name     string
 		program  func(n *network) asm.Instructions
@@ -48,37 +50,23 @@ func TestCPUMapVerdicts(t *testing.T) {
 		more     map[Case]EventCount
 	}{
 		{
-			name:     "pass",
-			program:  func(*network) asm.Instructions { return verdict(int32(xdp.Pass)) },
-			verdicts: EventCount{Packets: frames, Passed: frames},
+			"pass", func(*network) asm.Instructions { return verdict(int32(xdp.Pass)) },
+			EventCount{Packets: frames, Passed: frames}, nil,
 		},
 		{
-			name:     "drop",
-			program:  func(*network) asm.Instructions { return verdict(int32(xdp.Drop)) },
-			verdicts: EventCount{Packets: frames, Dropped: frames},
+			"drop", func(*network) asm.Instructions { return verdict(int32(xdp.Drop)) },
+			EventCount{Packets: frames, Dropped: frames}, nil,
 		},
 		{
-			name: "redirect",
-			program: func(n *network) asm.Instructions {
-				out := n.addVeth("out0", true)
-				n.gro("out0p") // or the peer does not take what is redirected to it
-				return redirectTo(out)
-			},
-			verdicts: EventCount{Packets: frames, Redirected: frames},
-			more: map[Case]EventCount{
+			"redirect", func(n *network) asm.Instructions { return redirectTo(n.addOut()) },
+			EventCount{Packets: frames, Redirected: frames}, map[Case]EventCount{
 				{Event: Redirect, From: "rx0"}:               {Events: frames, Packets: frames},
 				{Event: DevmapXmit, From: "rx0", To: "out0"}: {Events: frames, Packets: frames},
 			},
 		},
 		{
-			name: "redirect fails",
-			program: func(n *network) asm.Instructions {
-				down := n.addVeth("down0", false)
-				n.gro("down0p") // or newer kernels refuse it before they look whether it is up
-				return redirectTo(down)
-			},
-			verdicts: EventCount{Packets: frames, Dropped: frames},
-			more: map[Case]EventCount{
+			"redirect fails", func(n *network) asm.Instructions { return redirectTo(n.addDown()) },
+			EventCount{Packets: frames, Dropped: frames}, map[Case]EventCount{
 				{Event: RedirectErr, From: "rx0", Errno: unix.ENETDOWN}: {Events: frames, Drops: frames},
 			},
 		},
@@ -87,6 +75,7 @@ func TestCPUMapVerdicts(t *testing.T) {
 			continue
 		}
 		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
 			n := newNetwork(t)
 			cpumap := n.newCPUMap(test.program(n))
 			n.attach(redirectThrough(cpumap))
@@ -108,12 +97,10 @@ func TestCPUMapVerdicts(t *testing.T) {
 // A packet for another CPU whose queue is full is lost, and not queued. In generic mode the kernel
 // does not count it as processed.
 func TestCPUMapFull(t *testing.T) {
+	t.Parallel()
 	n := newNetwork(t)
 	cpumap := n.newCPUMapOf(1, nil)
-	n.prog = n.load(redirectThrough(cpumap), ebpf.AttachXDP)
-	if err := n.pair.Rx.Do(func() error { return n.tryAttach(n.prog, link.XDPGenericMode) }); err != nil {
-		t.Fatal(err)
-	}
+	n.attachAs(redirectThrough(cpumap), link.XDPGenericMode)
 	tp := n.open(TracepointOptions{})
 	onCPU(t, 0, func() error { // a thread that the one that empties the queue does not interrupt
 		policy := func(policy uint32) error {

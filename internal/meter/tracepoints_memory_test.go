@@ -18,6 +18,7 @@ import (
 // The kernel makes a page pool for each run of live frames, and disconnects it at the end. The pool
 // belongs to no interface. Other live frames on the machine count, too.
 func TestMemDisconnect(t *testing.T) {
+	t.Parallel()
 	n := newNetwork(t)
 	n.attach(verdict(int32(xdp.Drop)))
 	all, restricted := n.openAll(TracepointOptions{}), n.open(TracepointOptions{})
@@ -32,19 +33,16 @@ func TestMemDisconnect(t *testing.T) {
 // when it is detached. The pools that it then gives up count for the interface, because they were
 // connected to it.
 func TestMemConnect(t *testing.T) {
+	t.Parallel()
 	testnet.RequireRoot(t)
 	ifi := pagePoolInterface(t)
 	n := newNetwork(t)
 	elsewhere := n.open(TracepointOptions{})
 	all, err := OpenTracepoints(TracepointOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer all.Close()
 	tp, err := OpenTracepoints(TracepointOptions{Interface: &ifi})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer tp.Close()
 	queues, err := filepath.Glob("/sys/class/net/" + ifi.Name + "/queues/rx-*")
 	if err != nil || len(queues) == 0 {
@@ -59,13 +57,9 @@ func TestMemConnect(t *testing.T) {
 		Interface: ifi.Index,
 		Flags:     link.XDPDriverMode,
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	n.expect(tp, map[Case]EventCount{connect: {Events: each}})
-	if err := l.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, l.Close())
 	n.expect(tp, map[Case]EventCount{connect: {Events: 2 * each}, disconnect: {Events: each}})
 	if got := n.totals(all)[connect]; got != (EventCount{Events: 2 * each}) {
 		t.Errorf("of all interfaces: %+v", got)
@@ -81,9 +75,7 @@ func pagePoolInterface(t *testing.T) xdp.Interface {
 		t.Skip("needs a vmxnet3 device for tests: the machine of make test-kernels has one")
 	}
 	var name unix.Utsname
-	if err := unix.Uname(&name); err != nil {
-		t.Fatal(err)
-	}
+	must(t, unix.Uname(&name))
 	var major, minor int
 	release := unix.ByteSliceToString(name.Release[:])
 	if _, err := fmt.Sscanf(release, "%d.%d", &major, &minor); err != nil {
@@ -93,20 +85,14 @@ func pagePoolInterface(t *testing.T) xdp.Interface {
 		t.Skipf("vmxnet3 has page pools and XDP since Linux 6.6, this is %s", release)
 	}
 	all, err := xdp.Interfaces()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	i := slices.IndexFunc(all, func(ifi xdp.Interface) bool { return ifi.Driver == "vmxnet3" })
 	if i < 0 {
 		t.Fatalf("no vmxnet3 device among %+v", all)
 	}
 	l, err := netlink.LinkByIndex(all[i].Index)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := netlink.LinkSetUp(l); err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
+	must(t, netlink.LinkSetUp(l))
 	t.Cleanup(func() { netlink.LinkSetDown(l) })
 	return all[i]
 }

@@ -60,9 +60,7 @@ func (n *network) load(ins asm.Instructions, attach ebpf.AttachType) *ebpf.Progr
 		Instructions: append(ins, asm.Return()),
 		License:      "Dual BSD/GPL",
 	})
-	if err != nil {
-		n.t.Fatal(err)
-	}
+	must(n.t, err)
 	n.t.Cleanup(func() { prog.Close() })
 	return prog
 }
@@ -75,9 +73,7 @@ func (n *network) attach(ins asm.Instructions) {
 func (n *network) attachAs(ins asm.Instructions, mode link.XDPAttachFlags) {
 	n.t.Helper()
 	n.prog = n.load(ins, ebpf.AttachXDP)
-	if err := n.pair.Rx.Do(func() error { return n.tryAttach(n.prog, mode) }); err != nil {
-		n.t.Fatal(err)
-	}
+	must(n.t, n.pair.Rx.Do(func() error { return n.tryAttach(n.prog, mode) }))
 }
 
 func (n *network) tryAttach(prog *ebpf.Program, flags link.XDPAttachFlags) error {
@@ -91,9 +87,7 @@ func (n *network) tryAttach(prog *ebpf.Program, flags link.XDPAttachFlags) error
 
 func (n *network) programID() uint32 {
 	info, err := n.prog.Info()
-	if err != nil {
-		n.t.Fatal(err)
-	}
+	must(n.t, err)
 	id, _ := info.ID()
 	return uint32(id)
 }
@@ -101,30 +95,18 @@ func (n *network) programID() uint32 {
 // open opens tracepoints for the network's receiving interface.
 func (n *network) open(o TracepointOptions) *Tracepoints {
 	n.t.Helper()
-	err := n.pair.Rx.Do(func() error {
+	must(n.t, n.pair.Rx.Do(func() error {
 		ifi, err := xdp.InterfaceByName(n.pair.RxName)
 		o.Interface = &ifi
 		return err
-	})
-	if err != nil {
-		n.t.Fatal(err)
-	}
+	}))
 	return n.openAll(o)
 }
 
 // openAll opens tracepoints in the receiving namespace, with the options unchanged.
 func (n *network) openAll(o TracepointOptions) *Tracepoints {
 	n.t.Helper()
-	var tp *Tracepoints
-	err := n.pair.Rx.Do(func() (err error) {
-		tp, err = OpenTracepoints(o)
-		return err
-	})
-	if err != nil {
-		n.t.Fatal(err)
-	}
-	n.t.Cleanup(func() { tp.Close() })
-	return tp
+	return openIn(n.t, n.pair.Rx, func() (*Tracepoints, error) { return OpenTracepoints(o) })
 }
 
 // has says whether this kernel has the event. If not, its tracepoint must be named as absent.
@@ -143,19 +125,13 @@ func (n *network) has(e Event, tracepoint string) bool {
 func (n *network) totals(tp *Tracepoints) map[Case]EventCount {
 	n.t.Helper()
 	c, err := tp.Read()
-	if err != nil {
-		n.t.Fatal(err)
-	}
+	must(n.t, err)
 	if c.Missed > 0 || c.Lost > 0 {
 		n.t.Errorf("missed %d, lost %d", c.Missed, c.Lost)
 	}
 	totals := make(map[Case]EventCount)
 	for k, slots := range c.Cases {
-		var sum EventCount
-		for _, s := range slots {
-			sum.Add(s)
-		}
-		totals[k] = sum
+		totals[k] = SumEvents(slots)
 	}
 	return totals
 }
@@ -210,29 +186,37 @@ func (n *network) expect(tp *Tracepoints, want map[Case]EventCount) {
 // addVeth adds a pair, name and name+"p", to the receiving namespace.
 func (n *network) addVeth(name string, up bool) (index int) {
 	n.t.Helper()
-	err := n.pair.Rx.Do(func() error {
+	must(n.t, n.pair.Rx.Do(func() error {
 		a := netlink.NewLinkAttrs()
 		a.Name = name
-		if err := netlink.LinkAdd(&netlink.Veth{LinkAttrs: a, PeerName: name + "p"}); err != nil {
-			return err
-		}
+		must(n.t, netlink.LinkAdd(&netlink.Veth{LinkAttrs: a, PeerName: name + "p"}))
 		for _, end := range []string{name + "p", name} {
 			l, err := netlink.LinkByName(end)
-			if err != nil {
-				return err
-			}
+			must(n.t, err)
 			index = l.Attrs().Index
 			if up {
-				if err := netlink.LinkSetUp(l); err != nil {
-					return err
-				}
+				must(n.t, netlink.LinkSetUp(l))
 			}
 		}
 		return nil
-	})
-	if err != nil {
-		n.t.Fatal(err)
-	}
+	}))
+	return index
+}
+
+// addDown adds an interface that is down. Its peer could take packets: where it cannot, newer
+// kernels refuse them before they look whether the interface is up.
+func (n *network) addDown() (index int) {
+	n.t.Helper()
+	index = n.addVeth("down0", false)
+	n.gro("down0p")
+	return index
+}
+
+// addOut adds an interface, out0, whose peer takes what is redirected to it.
+func (n *network) addOut() (index int) {
+	n.t.Helper()
+	index = n.addVeth("out0", true)
+	n.gro("out0p")
 	return index
 }
 
@@ -240,18 +224,14 @@ func (n *network) addVeth(name string, up bool) (index int) {
 func (n *network) gro(name string) {
 	n.t.Helper()
 	r, err := testnet.AttachReceiver(n.pair.Rx, name, xdp.Drop, testnet.ReceiverOptions{})
-	if err != nil {
-		n.t.Fatal(err)
-	}
+	must(n.t, err)
 	n.t.Cleanup(func() { r.Close() })
 }
 
 func (n *network) newMap(spec *ebpf.MapSpec) *ebpf.Map {
 	n.t.Helper()
 	m, err := ebpf.NewMap(spec)
-	if err != nil {
-		n.t.Fatal(err)
-	}
+	must(n.t, err)
 	n.t.Cleanup(func() { m.Close() })
 	return m
 }
@@ -259,17 +239,21 @@ func (n *network) newMap(spec *ebpf.MapSpec) *ebpf.Map {
 // put sets the only entry of a map.
 func (n *network) put(m *ebpf.Map, value any) {
 	n.t.Helper()
-	if err := n.pair.Rx.Do(func() error { return m.Put(uint32(0), value) }); err != nil {
-		n.t.Fatal(err)
-	}
+	must(n.t, n.pair.Rx.Do(func() error { return m.Put(uint32(0), value) }))
+}
+
+// newDevmap returns a map whose only entry is an interface.
+func (n *network) newDevmap(ifindex int) *ebpf.Map {
+	n.t.Helper()
+	m := n.newMap(&ebpf.MapSpec{Type: ebpf.DevMap, KeySize: 4, ValueSize: 4, MaxEntries: 1})
+	n.put(m, uint32(ifindex))
+	return m
 }
 
 func mapID(t *testing.T, m *ebpf.Map) uint32 {
 	t.Helper()
 	info, err := m.Info()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	id, _ := info.ID()
 	return uint32(id)
 }
@@ -296,7 +280,5 @@ func redirectThrough(m *ebpf.Map) asm.Instructions {
 // onCPU runs f on one CPU, and ends the test if f fails.
 func onCPU(t *testing.T, cpu int, f func() error) {
 	t.Helper()
-	if err := thread.Quiet(cpu, f); err != nil {
-		t.Fatal(err)
-	}
+	must(t, thread.Quiet(cpu, f))
 }

@@ -11,6 +11,7 @@ import (
 )
 
 func TestEventRates(t *testing.T) {
+	t.Parallel()
 	exception := Case{Event: Exception, From: "eth0", Verdict: xdp.Aborted}
 	bulk := Case{Event: DevmapXmit, From: "eth0", To: "eth1"}
 	idle := Case{Event: MemConnect, From: "eth0"}
@@ -55,6 +56,7 @@ func TestEventRates(t *testing.T) {
 
 // Cases are ordered by each field where all fields before it are equal.
 func TestCompareCases(t *testing.T) {
+	t.Parallel()
 	sorted := []Case{
 		{Event: Redirect, From: "eth9"},
 		{Event: Exception},

@@ -22,35 +22,55 @@ const frames = 10
 
 // A redirect to an interface that is down fails with the error that the kernel gives, and is
 // counted for the interface where the program runs: once per frame, with the map if it went through
-// one.
+// one. Records of single events have details that the counters leave out.
 func TestRedirectToDownDevice(t *testing.T) {
+	t.Parallel()
 	for _, byMap := range []bool{false, true} {
 		n := newNetwork(t)
-		down := n.addVeth("down0", false)
-		n.gro("down0p") // or newer kernels refuse it before they look whether it is up
-		want := Case{Event: RedirectErr, Errno: unix.ENETDOWN, From: "rx0"}
+		down := n.addDown()
+		want := Record{Case: Case{Event: RedirectErr, Errno: unix.ENETDOWN, From: "rx0"}, Count: EventCount{Events: 1, Drops: 1}}
 		if byMap {
-			devmap := n.newMap(&ebpf.MapSpec{Type: ebpf.DevMap, KeySize: 4, ValueSize: 4, MaxEntries: 1})
-			n.put(devmap, uint32(down))
+			devmap := n.newDevmap(down)
 			n.attach(redirectThrough(devmap))
-			want.MapID, want.MapType = mapID(t, devmap), ebpf.DevMap
+			want.Case.MapID, want.Case.MapType = mapID(t, devmap), ebpf.DevMap
 		} else {
 			n.attach(redirectTo(down))
+			want.Index = uint32(down)
 		}
-		tp := n.open(TracepointOptions{})
+		want.Program = n.programID()
+		tp, records := n.open(TracepointOptions{}), n.open(TracepointOptions{Record: true})
+		before := time.Now()
 		n.send(frames)
-		n.expect(tp, map[Case]EventCount{want: {Events: frames, Drops: frames}})
+		n.expect(tp, map[Case]EventCount{want.Case: {Events: frames, Drops: frames}})
+		for range frames {
+			r, err := records.Next()
+			must(t, err)
+			if d := r.Time.Sub(before); d < -time.Millisecond || d > testnet.Patience {
+				t.Errorf("time stamp off by %v", d)
+			}
+			r.Time, r.CPU = time.Time{}, 0
+			if diff := cmp.Diff(want, r); diff != "" {
+				t.Error(diff)
+			}
+		}
+		ended := make(chan error)
+		go func() {
+			_, err := records.Next()
+			ended <- err
+		}()
+		records.Stop()
+		if err := <-ended; !errors.Is(err, os.ErrClosed) {
+			t.Error(err)
+		}
 	}
 }
 
 // Successful redirects are only counted on request. The packets leave in bulks, whose events name
 // both devices.
 func TestRedirectThroughDevmap(t *testing.T) {
+	t.Parallel()
 	n := newNetwork(t)
-	out := n.addVeth("out0", true)
-	n.gro("out0p") // or the peer does not take what is redirected to it
-	devmap := n.newMap(&ebpf.MapSpec{Type: ebpf.DevMap, KeySize: 4, ValueSize: 4, MaxEntries: 1})
-	n.put(devmap, uint32(out))
+	devmap := n.newDevmap(n.addOut())
 	n.attach(redirectThrough(devmap))
 	quiet := n.open(TracepointOptions{})
 	tp := n.open(TracepointOptions{Redirects: true})
@@ -71,6 +91,7 @@ func TestRedirectThroughDevmap(t *testing.T) {
 // A verdict that does not exist, and aborted, are exceptions, each counted by its verdict. Those in
 // generic mode are told apart, also after the program has changed its mode.
 func TestExceptions(t *testing.T) {
+	t.Parallel()
 	for i, test := range []struct {
 		verdict int32
 		want    xdp.Verdict
@@ -88,9 +109,7 @@ func TestExceptions(t *testing.T) {
 		n.send(frames)
 		exception := Case{Event: Exception, Verdict: test.want, From: "rx0"}
 		n.expect(tp, map[Case]EventCount{exception: {Events: frames, Drops: frames, Generic: frames}})
-		if err := n.link.Close(); err != nil {
-			t.Fatal(err)
-		}
+		must(t, n.link.Close())
 		n.attach(verdict(test.verdict))
 		n.send(frames)
 		n.expect(tp, map[Case]EventCount{exception: {Events: 2 * frames, Drops: 2 * frames, Generic: frames}})
@@ -100,6 +119,7 @@ func TestExceptions(t *testing.T) {
 // Packets with the verdict tx are sent back in bulks. Where the peer does not take them, they count
 // as drops with an error.
 func TestBulkTx(t *testing.T) {
+	t.Parallel()
 	n := newNetwork(t)
 	n.attach(verdict(int32(xdp.Tx)))
 	tp := n.open(TracepointOptions{})
@@ -108,9 +128,7 @@ func TestBulkTx(t *testing.T) {
 	n.expect(tp, map[Case]EventCount{refused: {Events: frames, Drops: frames}})
 
 	v, err := testnet.AttachReceiver(n.pair.Tx, n.pair.TxName, xdp.Drop, testnet.ReceiverOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer v.Close()
 	n.send(frames)
 	n.expect(tp, map[Case]EventCount{
@@ -121,6 +139,7 @@ func TestBulkTx(t *testing.T) {
 
 // An attachment that fails is counted by its message, for the namespace that it was tried in.
 func TestAttachFailed(t *testing.T) {
+	t.Parallel()
 	n, other := newNetwork(t), newNetwork(t)
 	if !n.has(AttachFailed, "bpf_xdp_link_attach_failed") {
 		return
@@ -147,6 +166,7 @@ func TestAttachFailed(t *testing.T) {
 
 // Other interfaces and programs do not count, even if their numbers are the same.
 func TestTracepointsRestricted(t *testing.T) {
+	t.Parallel()
 	n, other := newNetwork(t), newNetwork(t)
 	if n.pair.RxIndex != other.pair.RxIndex {
 		t.Fatal("the test needs the same interface index twice")
@@ -174,6 +194,7 @@ func TestTracepointsRestricted(t *testing.T) {
 
 // A reading leaves the counters as they are for others, and has a slot for each possible CPU.
 func TestTracepointsPerCPU(t *testing.T) {
+	t.Parallel()
 	n := newNetwork(t)
 	receiver := testnet.MustReceiver(t, n.pair, xdp.Aborted, testnet.ReceiverOptions{Count: true})
 	tp := n.open(TracepointOptions{})
@@ -202,57 +223,16 @@ func TestTracepointsPerCPU(t *testing.T) {
 	n.wait(tp, func(c map[Case]EventCount) bool { return c[aborted].Events >= arrived })
 	for range 2 {
 		c, err := tp.Read()
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if diff := cmp.Diff(want, c.Cases[aborted]); diff != "" {
 			t.Error(diff)
 		}
 	}
 }
 
-// Single events have details that the counters leave out.
-func TestRecords(t *testing.T) {
-	testnet.LeaveTo(t, "6.1")
-	n := newNetwork(t)
-	down := n.addVeth("down0", false)
-	n.gro("down0p") // or newer kernels refuse it before they look whether it is up
-	n.attach(redirectTo(down))
-	tp := n.open(TracepointOptions{Record: true})
-	before := time.Now()
-	n.send(frames)
-	for range frames {
-		r, err := tp.Next()
-		if err != nil {
-			t.Fatal(err)
-		}
-		if d := r.Time.Sub(before); d < -time.Millisecond || d > testnet.Patience {
-			t.Errorf("time stamp off by %v", d)
-		}
-		r.Time, r.CPU = time.Time{}, 0
-		want := Record{
-			Case:    Case{Event: RedirectErr, Errno: unix.ENETDOWN, From: "rx0"},
-			Count:   EventCount{Events: 1, Drops: 1},
-			Program: n.programID(),
-			Index:   uint32(down),
-		}
-		if diff := cmp.Diff(want, r); diff != "" {
-			t.Error(diff)
-		}
-	}
-	ended := make(chan error)
-	go func() {
-		_, err := tp.Next()
-		ended <- err
-	}()
-	tp.Stop()
-	if err := <-ended; !errors.Is(err, os.ErrClosed) {
-		t.Error(err)
-	}
-}
-
 // A tracepoint that is missing, or has other arguments than we know, is left out and named.
 func TestAbsence(t *testing.T) {
+	t.Parallel()
 	kernel := map[string]string{"xdp_exception": "*net_device, *bpf_prog, uint, int"}
 	got := make(map[string]string)
 	for _, p := range tracepoints {
@@ -274,11 +254,10 @@ func TestAbsence(t *testing.T) {
 
 // Exactly those tracepoints are absent that this kernel does not list.
 func TestKernelTracepoints(t *testing.T) {
+	t.Parallel()
 	testnet.RequireRoot(t)
 	kernel, err := kernelTracepoints()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for _, p := range tracepoints {
 		reason := p.absence(kernel, TracepointOptions{Redirects: true})
 		t.Logf("%s: %q %s", p.name, kernel[p.name], reason)
@@ -291,6 +270,7 @@ func TestKernelTracepoints(t *testing.T) {
 // However many interfaces have come and gone, there is room for another one's events. What those
 // that made room have counted stays, without their names.
 func TestCasesMakeRoom(t *testing.T) {
+	t.Parallel()
 	testnet.LeaveTo(t, "6.12")
 	n := newNetwork(t)
 	n.attach(verdict(0))
@@ -303,16 +283,12 @@ func TestCasesMakeRoom(t *testing.T) {
 		if i%4 == 0 { // the rest has none of these two names
 			key.From[0], key.To[0] = 'a', 'b'
 		}
-		if err := table.Put(key, slots); err != nil {
-			t.Fatal(err)
-		}
+		must(t, table.Put(key, slots))
 	}
 	counts := func() EventCounts {
 		t.Helper()
 		c, err := tp.Read()
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		return c
 	}
 	sum := func(c EventCounts) (all EventCount) {
@@ -329,9 +305,7 @@ func TestCasesMakeRoom(t *testing.T) {
 	want := sum(counts())
 	start := time.Now()
 	for _, after := range []time.Duration{0, quietTime} {
-		if err := tp.forget(start.Add(after)); err != nil {
-			t.Fatal(err)
-		}
+		must(t, tp.forget(start.Add(after)))
 	}
 	if diff := cmp.Diff(want, sum(counts())); diff != "" {
 		t.Errorf("in all, after some made room: %s", diff)

@@ -12,14 +12,11 @@ import (
 
 // The verdicts of bpf/include/verdict.h and of package xdp have the same names and numbers.
 func TestVerdictsInC(t *testing.T) {
+	t.Parallel()
 	spec, err := loadActions()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	var enum *btf.Enum
-	if err := spec.Types.TypeByName("verdict", &enum); err != nil {
-		t.Fatal(err)
-	}
+	must(t, spec.Types.TypeByName("verdict", &enum))
 	want, got := make(map[string]uint64), make(map[string]uint64)
 	for slot := range xdp.VerdictSlots {
 		want[xdp.Verdict(slot).SlotName()] = uint64(slot)

@@ -45,6 +45,7 @@ func nativeCounts(h *dto.Histogram) map[int]int64 {
 // Every time is in the native bucket for it, or in the next one where our own bucket reaches into
 // both. The classic buckets are there as well.
 func TestNativeHistogram(t *testing.T) {
+	t.Parallel()
 	all := []time.Duration{0, 0, 1, 2, 33, 100, 101, 1500, 20 * time.Millisecond, 3 * time.Second}
 	families, err := NewRegistry(times(all...)).Gather()
 	if err != nil {
@@ -77,6 +78,7 @@ func TestNativeHistogram(t *testing.T) {
 // Prometheus gets native buckets where it asks by protobuf, and classic ones in text. An empty
 // histogram is told, too.
 func TestHistogramFormats(t *testing.T) {
+	t.Parallel()
 	for _, test := range []struct {
 		name, accept, want string
 		all                []time.Duration

@@ -18,6 +18,7 @@ var fake = Set[uint64]{All: []Metric[uint64]{{
 
 // However many scrapes there are, the counters are read ten times per second at most.
 func TestScrapesShareReadings(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		readings := 0
 		r := NewRegistry(NewCollector(func() (uint64, error) { readings++; return 1, nil }, fake))
@@ -41,6 +42,7 @@ func TestScrapesShareReadings(t *testing.T) {
 
 // A scrape is answered with the counters until the exporter is closed.
 func TestExporter(t *testing.T) {
+	t.Parallel()
 	e, err := Listen("127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)

@@ -11,20 +11,20 @@ import (
 
 // However many notices there are, few are kept and told, and all are counted.
 func TestNotices(t *testing.T) {
+	t.Parallel()
 	testnet.SkipEmulated(t)
 	for _, test := range []struct {
 		name                string
 		text                func(i int) string
 		kept, told, omitted int
 	}{
-		{"few", func(i int) string { return "one" }, maxAlike, maxAlike + 4, 100_000 - maxAlike},
-		{"numbered", func(i int) string { return fmt.Sprintf("out-%d.pcapng: %d packets", i, i*i) }, maxAlike, maxAlike + 4, 100_000 - maxAlike},
-		{"different", func(i int) string { return strings.Repeat("x", i) }, maxTold, 2 * maxTold, 100_000 - maxTold},
+		{"alike", func(i int) string { return fmt.Sprintf("out-%d.pcapng: %d packets", i, i*i) }, maxAlike, maxAlike + 3, 20_000 - maxAlike},
+		{"different", func(i int) string { return strings.Repeat("x", i) }, maxTold, 2 * maxTold, 20_000 - maxTold},
 	} {
 		n, told := New(), 0
-		for i := range 100_000 {
+		for i := range 20_000 {
 			if test.name == "different" {
-				i %= 1000
+				i %= 200
 			}
 			if _, ok := n.Fold(test.text(i)); ok {
 				told++

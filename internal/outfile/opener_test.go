@@ -18,11 +18,10 @@ var errAsUser = &fs.PathError{Op: "open", Path: "it", Err: syscall.EACCES}
 
 // An Opener opens each file with the rights that are to count, and trusts no more than they need.
 func TestOpener(t *testing.T) {
+	t.Parallel()
 	testnet.RequireRoot(t)
 	dir := t.TempDir()
-	if err := os.Chown(dir, 1235, 1235); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Chown(dir, 1235, 1235))
 	const (
 		may = iota // the kernel lets the user open the file
 		mayNot
@@ -73,6 +72,7 @@ func TestOpener(t *testing.T) {
 // The error of an Opener is about the rights that count, unless all rights would do and the file is
 // not to be trusted.
 func TestOpenerErrors(t *testing.T) {
+	t.Parallel()
 	elsewhere := errors.New("something else")
 	for name, test := range map[string]struct {
 		asUser, direct error

@@ -12,29 +12,31 @@ import (
 	"github.com/xdpcap/xdpcap/internal/testnet"
 )
 
-func mustOpen(t *testing.T, path string) *File {
+// must ends a test at an error.
+func must(t testing.TB, err error) {
 	t.Helper()
-	f, err := Open(path, Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
+}
+
+func mustOpen(t *testing.T, path string, o Options) *File {
+	t.Helper()
+	f, err := Open(path, o)
+	must(t, err)
 	t.Cleanup(func() { f.Close() })
 	return f
 }
 
 func mustWrite(t *testing.T, path, text string) {
 	t.Helper()
-	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(path, []byte(text), 0o600))
 }
 
 func content(t *testing.T, path string) string {
 	t.Helper()
 	b, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return string(b)
 }
 
@@ -50,10 +52,11 @@ func says(t *testing.T, err error, words ...string) {
 
 // An older file is emptied by Begin and not before, and a new one is removed unless it was begun.
 func TestBegin(t *testing.T) {
+	t.Parallel()
 	older, made := filepath.Join(t.TempDir(), "older"), filepath.Join(t.TempDir(), "made")
 	mustWrite(t, older, "precious")
 	for _, path := range []string{older, made} {
-		mustOpen(t, path).Close()
+		mustOpen(t, path, Options{}).Close()
 	}
 	if got := content(t, older); got != "precious" {
 		t.Errorf("the older file is %q now", got)
@@ -62,7 +65,7 @@ func TestBegin(t *testing.T) {
 		t.Errorf("the file that was made is still there: %v", err)
 	}
 	for _, path := range []string{older, made} {
-		f := mustOpen(t, path)
+		f := mustOpen(t, path, Options{})
 		if err := f.Begin(); err != nil {
 			t.Error(err)
 		}
@@ -81,14 +84,13 @@ func TestBegin(t *testing.T) {
 
 // A second Open of the same file is refused, under whatever name, and leaves the file alone.
 func TestLock(t *testing.T) {
+	t.Parallel()
 	path := filepath.Join(t.TempDir(), "out")
-	f := mustOpen(t, path)
+	f := mustOpen(t, path, Options{})
 	f.Begin()
 	f.Write([]byte("first"))
 	link := path + ".link"
-	if err := os.Link(path, link); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Link(path, link))
 	for _, name := range []string{path, link} {
 		_, err := Open(name, Options{})
 		says(t, err, "lock "+name+": another program is writing to it")
@@ -98,16 +100,15 @@ func TestLock(t *testing.T) {
 	}
 	// A child that was forked has a copy of the descriptor until it executes its program.
 	inherited, err := unix.FcntlInt(f.Fd(), unix.F_DUPFD_CLOEXEC, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer unix.Close(inherited)
 	f.Close()
-	mustOpen(t, path)
+	mustOpen(t, path, Options{})
 }
 
 // Check finds what others do to the file.
 func TestCheck(t *testing.T) {
+	t.Parallel()
 	for _, test := range []struct {
 		name    string
 		do      func(path string) error
@@ -137,15 +138,13 @@ func TestCheck(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "out")
-			f := mustOpen(t, path)
+			f := mustOpen(t, path, Options{})
 			f.Begin()
 			f.Write([]byte("packets"))
 			if err := f.Check(7); err != nil {
 				t.Error(err)
 			}
-			if err := test.do(path); err != nil {
-				t.Fatal(err)
-			}
+			must(t, test.do(path))
 			// What is written afterwards does not make the file whole again.
 			f.Write([]byte("more"))
 			for _, err := range []error{f.Check(11), f.Finish(11)} {
@@ -166,9 +165,10 @@ func TestCheck(t *testing.T) {
 // A file that is removed while it is checked is never said to be renamed, because nobody would find
 // its packets.
 func TestCheckMeanwhileRemoved(t *testing.T) {
+	t.Parallel()
 	for range 300 {
 		path := filepath.Join(t.TempDir(), "out")
-		f := mustOpen(t, path)
+		f := mustOpen(t, path, Options{})
 		f.Begin()
 		removed := make(chan error)
 		go func() { removed <- os.Remove(path) }()
@@ -176,9 +176,7 @@ func TestCheckMeanwhileRemoved(t *testing.T) {
 		for err == nil {
 			err = f.Check(0)
 		}
-		if err := <-removed; err != nil {
-			t.Fatal(err)
-		}
+		must(t, <-removed)
 		if !errors.Is(err, ErrSpoiled) {
 			t.Fatal(err)
 		}
@@ -188,11 +186,10 @@ func TestCheckMeanwhileRemoved(t *testing.T) {
 
 // A file that is no longer at its path is not removed there.
 func TestCloseRemovesOwnFileOnly(t *testing.T) {
+	t.Parallel()
 	path := filepath.Join(t.TempDir(), "out")
-	f := mustOpen(t, path)
-	if err := os.Remove(path); err != nil {
-		t.Fatal(err)
-	}
+	f := mustOpen(t, path, Options{})
+	must(t, os.Remove(path))
 	mustWrite(t, path, "somebody else's")
 	f.Close()
 	if got := content(t, path); got != "somebody else's" {
@@ -202,31 +199,28 @@ func TestCloseRemovesOwnFileOnly(t *testing.T) {
 
 // A symbolic link to nothing is named as such, and nothing is made at its other end.
 func TestDanglingLink(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	target, link := filepath.Join(dir, "target"), filepath.Join(dir, "link")
-	if err := os.Symlink(target, link); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Symlink(target, link))
 	_, err := Open(link, Options{})
 	says(t, err, link+": it is a symbolic link to "+target+", which does not exist")
 	if _, err := os.Stat(target); err == nil {
 		t.Error("the target was made")
 	}
 	mustWrite(t, target, "")
-	f := mustOpen(t, link)
+	f := mustOpen(t, link, Options{})
 	if err := errors.Join(f.Begin(), f.Check(0)); err != nil {
 		t.Error(err)
 	}
 }
 
 // Other people's files and pipes in a directory like /tmp are refused as the kernel's protection
-// asks for.
+// asks for. Serial: it may change that protection in a machine of its own.
 func TestSticky(t *testing.T) {
 	testnet.RequireRoot(t)
 	dir := t.TempDir()
-	if err := os.Chmod(dir, 0o777|os.ModeSticky); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Chmod(dir, 0o777|os.ModeSticky))
 	for sysctl, mk := range map[string]func(path string) error{
 		"protected_regular": func(path string) error { return os.WriteFile(path, nil, 0o666) },
 		"protected_fifos":   func(path string) error { return unix.Mkfifo(path, 0o666) },
@@ -240,20 +234,14 @@ func TestSticky(t *testing.T) {
 				defer mustWrite(t, setting, before)
 			}
 			path := filepath.Join(dir, sysctl)
-			if err := mk(path); err != nil {
-				t.Fatal(err)
-			}
-			if err := os.Chown(path, 65534, 65534); err != nil {
-				t.Fatal(err)
-			}
+			must(t, mk(path))
+			must(t, os.Chown(path, 65534, 65534))
 			if !isProtected(path) {
 				t.Error("the file is not seen as one that the kernel protects")
 			}
 			// A pipe whose reader is there is opened without waiting.
 			reader, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK, 0)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			defer reader.Close()
 			f, err := Open(path, Options{})
 			if strings.TrimSpace(content(t, setting)) == "0" {
@@ -268,14 +256,13 @@ func TestSticky(t *testing.T) {
 	}
 }
 
-// What is to be written on a disk that fails shows in Finish only.
+// What is to be written on a disk that fails shows in Finish only. Serial: it starts programs,
+// which have for a moment the descriptors that other tests close, such as the reader's of TestPipe.
 func TestFinishDiskFails(t *testing.T) {
 	path := filepath.Join(testnet.MustFailingDisk(t), "out")
-	f := mustOpen(t, path)
+	f := mustOpen(t, path, Options{})
 	defer f.Close()
-	if err := f.Begin(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, f.Begin())
 	const size = 6 << 20
 	if n, err := f.Write(make([]byte, size)); n != size || err != nil {
 		t.Fatalf("wrote %d: %v", n, err)
@@ -286,15 +273,12 @@ func TestFinishDiskFails(t *testing.T) {
 // A pipe's reader that goes away is noticed also when nothing is written. What is not a regular
 // file is neither locked nor emptied.
 func TestPipe(t *testing.T) {
+	t.Parallel()
 	path := filepath.Join(t.TempDir(), "pipe")
-	if err := unix.Mkfifo(path, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, unix.Mkfifo(path, 0o600))
 	reader, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	f, second := mustOpen(t, path), mustOpen(t, path)
+	must(t, err)
+	f, second := mustOpen(t, path, Options{}), mustOpen(t, path, Options{})
 	if err := errors.Join(f.Begin(), f.Check(5), second.Begin()); err != nil {
 		t.Error(err)
 	}
@@ -308,7 +292,7 @@ func TestPipe(t *testing.T) {
 		}
 		says(t, err, path+": its reader has gone away")
 	}
-	null := mustOpen(t, os.DevNull)
+	null := mustOpen(t, os.DevNull, Options{})
 	if err := errors.Join(null.Begin(), null.Finish(5)); err != nil {
 		t.Error(err)
 	}
@@ -316,17 +300,14 @@ func TestPipe(t *testing.T) {
 
 // A file that somebody else has opened is theirs: it may be removed, or have more in it.
 func TestOpened(t *testing.T) {
+	t.Parallel()
 	path := filepath.Join(t.TempDir(), "out")
 	mustWrite(t, path, "before ")
 	theirs, err := os.OpenFile(path, os.O_WRONLY|os.O_APPEND, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer theirs.Close()
 	f, err := Opened(theirs, "standard output")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	f.Begin()
 	f.Write([]byte("packets"))
 	if got := content(t, path); got != "before packets" {
@@ -343,6 +324,7 @@ func TestOpened(t *testing.T) {
 
 // Where no file can be made, the error says what helps: room, or another directory.
 func TestNoRoomToOpen(t *testing.T) {
+	t.Parallel()
 	testnet.RequireRoot(t)
 	for _, test := range []struct {
 		options  string
@@ -358,9 +340,7 @@ func TestNoRoomToOpen(t *testing.T) {
 			t.Fatal(err)
 		}
 		if test.readOnly {
-			if err := unix.Mount("none", dir, "", unix.MS_REMOUNT|unix.MS_RDONLY, test.options); err != nil {
-				t.Fatal(err)
-			}
+			must(t, unix.Mount("none", dir, "", unix.MS_REMOUNT|unix.MS_RDONLY, test.options))
 		}
 		_, err := Open(dir+"/second", Options{})
 		says(t, err, "open "+dir+"/second"+test.want)
@@ -369,6 +349,7 @@ func TestNoRoomToOpen(t *testing.T) {
 
 // Free space is counted in fragments, where a file system has them, and else in blocks.
 func TestFreeBytes(t *testing.T) {
+	t.Parallel()
 	for _, test := range []struct {
 		s    unix.Statfs_t
 		want int64

@@ -12,18 +12,16 @@ import (
 // Of two files, of which one will replace the other, whoever comes second is refused, and leaves
 // nothing behind.
 func TestRivals(t *testing.T) {
+	t.Parallel()
 	for _, test := range []struct{ first, second Options }{
 		{Options{}, Options{Atomic: true}},
 		{Options{Atomic: true}, Options{}},
 		{Options{Atomic: true}, Options{Atomic: true}},
 	} {
 		path := filepath.Join(t.TempDir(), "out")
-		first, err := Open(path, test.first)
-		if err != nil {
-			t.Fatal(err)
-		}
+		first := mustOpen(t, path, test.first)
 		first.Begin()
-		_, err = Open(path, test.second)
+		_, err := Open(path, test.second)
 		says(t, err, "another program is writing to")
 		if all, _ := filepath.Glob(path + "*"); len(all) != 1 {
 			t.Errorf("first %+v, second %+v: files %v", test.first, test.second, all)
@@ -31,17 +29,13 @@ func TestRivals(t *testing.T) {
 		if err := errors.Join(first.Publish(), first.Close()); err != nil {
 			t.Error(err)
 		}
-		second, err := Open(path, test.second)
-		if err != nil {
-			t.Errorf("after the first has ended: %v", err)
-			continue
-		}
-		second.Close()
+		mustOpen(t, path, test.second)
 	}
 }
 
 // With New nothing that is there is written over, also not what came while the file was written.
 func TestNew(t *testing.T) {
+	t.Parallel()
 	path := filepath.Join(t.TempDir(), "out")
 	for _, there := range []string{path, path + Partial} {
 		mustWrite(t, there, "earlier")
@@ -54,11 +48,7 @@ func TestNew(t *testing.T) {
 		}
 		os.Remove(there)
 	}
-	f, err := Open(path, Options{New: true, Atomic: true})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
+	f := mustOpen(t, path, Options{New: true, Atomic: true})
 	f.Begin()
 	mustWrite(t, path, "meanwhile")
 	says(t, f.rename(), "file exists")
@@ -70,19 +60,16 @@ func TestNew(t *testing.T) {
 
 // Where there must be a regular file, a FIFO that nobody reads from is refused and not waited for.
 func TestRegular(t *testing.T) {
+	t.Parallel()
 	path := filepath.Join(t.TempDir(), "out")
-	if err := unix.Mkfifo(path, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, unix.Mkfifo(path, 0o600))
 	_, err := Open(path, Options{Regular: true})
 	says(t, err, "open "+path+": it is not a regular file")
 	if _, err := Open(path, Options{}); !errors.Is(err, ErrNoReader) {
 		t.Errorf("no ErrNoReader: %v", err)
 	}
 	reader, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer reader.Close()
 	_, err = Open(path, Options{Regular: true})
 	says(t, err, "open "+path+": it is not a regular file")

@@ -15,27 +15,22 @@ import (
 // A Trust without links opens what is at the path itself, makes what is not there, and goes by no
 // link, wherever in the path it stands.
 func TestTrustNoLinks(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	file, second := filepath.Join(dir, "file"), filepath.Join(dir, "second")
 	mustWrite(t, file, "text")
-	for _, err := range []error{
+	mustWrite(t, second, "text")
+	if err := errors.Join(
 		os.Symlink(file, filepath.Join(dir, "link")),
 		os.Symlink(dir, filepath.Join(dir, "directory")),
 		os.Mkdir(filepath.Join(dir, "below"), 0o700),
 		unix.Mkfifo(filepath.Join(dir, "fifo"), 0o600),
-	} {
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
-	mustWrite(t, second, "text")
-	if err := os.Link(second, filepath.Join(dir, "below/name")); err != nil {
+		os.Link(second, filepath.Join(dir, "below/name")),
+	); err != nil {
 		t.Fatal(err)
 	}
 	reader, err := os.OpenFile(filepath.Join(dir, "fifo"), os.O_RDONLY|unix.O_NONBLOCK, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer reader.Close()
 	for name, want := range map[string]string{
 		"file": "", "new": "", "fifo": "",
@@ -72,29 +67,24 @@ func TestTrustNoLinks(t *testing.T) {
 
 // A Trust with owners opens no file of another user, but devices of anybody.
 func TestTrustOwners(t *testing.T) {
+	t.Parallel()
 	testnet.RequireRoot(t)
 	path := filepath.Join(t.TempDir(), "file")
 	mustWrite(t, path, "text")
-	if err := os.Chown(path, 1234, 1234); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Chown(path, 1234, 1234))
 	_, err := Open(path, Options{Trust: Trust{Owners: []int{0, 1235}}})
 	says(t, err, "it belongs to another user, with id 1234")
 	if !errors.Is(err, ErrUntrusted) {
 		t.Errorf("the error %v is of another kind", err)
 	}
 	for path, owners := range map[string][]int{path: {0, 1234}, os.DevNull: {1234}} {
-		f, err := Open(path, Options{Trust: Trust{Owners: owners}})
-		if err != nil {
-			t.Errorf("%s: %v", path, err)
-			continue
-		}
-		f.Close()
+		mustOpen(t, path, Options{Trust: Trust{Owners: owners}})
 	}
 }
 
 // To try a directory leaves nothing there, also where it fails.
 func TestTryDirectory(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	if err := TryDirectory(dir); err != nil {
 		t.Error(err)
@@ -107,12 +97,11 @@ func TestTryDirectory(t *testing.T) {
 
 // To try a file changes neither it nor what is in its place.
 func TestTryFile(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	file, empty := filepath.Join(dir, "file"), filepath.Join(dir, "empty")
 	mustWrite(t, file, "text")
-	if err := os.Mkdir(empty, 0o700); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Mkdir(empty, 0o700))
 	for _, o := range []Options{{}, {Atomic: true}} {
 		for _, path := range []string{file, filepath.Join(dir, "missing")} {
 			if err := TryFile(path, o); err != nil {

@@ -3,7 +3,6 @@ package pcapng
 import (
 	"bytes"
 	"encoding/binary"
-	"fmt"
 	"math"
 	"math/rand/v2"
 	"testing"
@@ -32,6 +31,7 @@ func blocksOf(t testing.TB, file []byte) (blocks []Block) {
 
 // What the encoder writes, the decoder reads.
 func TestDecode(t *testing.T) {
+	t.Parallel()
 	blocks := blocksOf(t, sampleFile())
 	section := ParseSection(blocks[0])
 	if want := (Section{Hardware: "x86_64", OS: "Linux 6.12", Application: "xdpcap test", Comment: "grüße"}); section != want {
@@ -41,19 +41,14 @@ func TestDecode(t *testing.T) {
 	if i.Name != "eth0@fentry" || i.LinkType != Ethernet || i.SnapLen != 96 || clock != NewClock(9, 0) {
 		t.Errorf("%+v %+v", i, clock)
 	}
-	var p Packet
-	if err := ParsePacket(blocks[6], 0, &p); err != nil {
-		t.Fatal(err)
+	packets := make([]Packet, 4)
+	for i := range packets {
+		if err := ParsePacket(blocks[3+i], 0, &packets[i]); err != nil {
+			t.Fatal(err)
+		}
 	}
-	want := Packet{
-		Interface: 1, WireLen: uint32(len(frames[1])) + 1400, Time: sampleTime + 1500, Data: frames[1], ID: 42, Queue: 3, Verdict: 2,
-		Flags: Inbound | Broadcast, Fields: HasQueue | HasID | HasVerdict,
-	}
-	if diff := cmp.Diff(want, p); diff != "" {
+	if diff := cmp.Diff(samplePackets(), packets); diff != "" {
 		t.Error(diff)
-	}
-	if err := ParsePacket(blocks[3], 0, &p); err != nil || p.Hash != 0x11223344 || p.Fields != HasQueue|HasID|HasHash {
-		t.Errorf("%+v, %v", p, err)
 	}
 	s, known := ParseStatistics(blocks[8])
 	wantStatistics := Statistics{
@@ -80,6 +75,7 @@ func bigEndian(t testing.TB, file []byte) (big []byte) {
 
 // A big-endian file is read as a little-endian one is, and its copy is that one.
 func TestBigEndian(t *testing.T) {
+	t.Parallel()
 	little := sampleFile()
 	little = appendNames(little)
 	file := bigEndian(t, little)
@@ -123,6 +119,7 @@ func appendNames(b []byte) []byte {
 }
 
 func TestClock(t *testing.T) {
+	t.Parallel()
 	for _, test := range []struct {
 		resolution byte
 		offset     int64
@@ -167,6 +164,7 @@ func TestClock(t *testing.T) {
 
 // A merged section has the comments of all, and what the others say differently.
 func TestMergedSection(t *testing.T) {
+	t.Parallel()
 	one := blocksOf(t, AppendSection(nil, &Section{Hardware: "a", OS: "b", Application: "c", Comment: "first"}))[0]
 	two := blocksOf(t, bigEndian(t, AppendSection(nil, &Section{Hardware: "x", OS: "b", Application: "c", Comment: "second"})))[0]
 	merged := blocksOf(t, AppendMergedSection(nil, []string{"one", "two", "three"}, []Block{one, two, one}))[0]
@@ -181,6 +179,7 @@ func TestMergedSection(t *testing.T) {
 // The fast way of reading options finds what the way for any options finds, also where they are
 // short, come again, or have lengths of their own.
 func TestParseKnown(t *testing.T) {
+	t.Parallel()
 	random := rand.New(rand.NewPCG(3, 4))
 	for range 20_000 {
 		var b []byte
@@ -204,35 +203,9 @@ func TestParseKnown(t *testing.T) {
 	}
 }
 
-// BenchmarkParsePacket reads the blocks that BenchmarkAppendPacket writes.
-func BenchmarkParsePacket(b *testing.B) {
-	for _, size := range []int{64, 1500} {
-		b.Run(fmt.Sprint(size), func(b *testing.B) {
-			block := AppendPacket(nil, &Packet{
-				WireLen: uint32(size), Time: sampleTime, Data: make([]byte, size), ID: 42, Queue: 3, Verdict: 2,
-				Flags: Inbound | Broadcast, Fields: HasQueue | HasID | HasVerdict,
-			})
-			b.ReportAllocs()
-			var p Packet
-			for b.Loop() {
-				n, big, err := BlockLength(block, false)
-				if err != nil || n != len(block) {
-					b.Fatal(n, err)
-				}
-				parsed, err := ParseBlock(block, big)
-				if err != nil {
-					b.Fatal(err)
-				}
-				if err := ParsePacket(parsed, 0, &p); err != nil {
-					b.Fatal(err)
-				}
-			}
-		})
-	}
-}
-
 // Statistics have the counters that are known, and all where nothing is said.
 func TestKnownStatistics(t *testing.T) {
+	t.Parallel()
 	for _, known := range []Counters{HasReceived, HasDropped | HasDelivered, HasAccepted | HasOSDropped} {
 		b, err := ParseBlock(AppendStatistics(nil, &Statistics{Received: 1, Accepted: 2, Dropped: 3, OSDropped: 4, Delivered: 5, Known: known}), false)
 		if err != nil {

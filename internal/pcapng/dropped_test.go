@@ -7,6 +7,7 @@ import (
 
 // A block with more losses before it is the one that AppendPacket makes of the packet with them.
 func TestAppendDropped(t *testing.T) {
+	t.Parallel()
 	for size := range 9 {
 		for _, dropped := range []uint64{0, 3} {
 			for _, fields := range []Fields{HasID, HasQueue, HasID | HasQueue | HasVerdict | HasHash} {

@@ -48,7 +48,7 @@ func FuzzPacket(f *testing.F) {
 // readable is p as a reader sees it: without the fields that are not written, and with only those
 // bits of the flags that gopacket knows.
 func readable(p Packet) Packet {
-	p.Fields &= HasQueue | HasID | HasVerdict
+	p.Fields &= HasQueue | HasID | HasVerdict | HasHash
 	if p.Fields&HasQueue == 0 {
 		p.Queue = 0
 	}
@@ -91,6 +91,9 @@ func readAll(t *testing.T, r *pcapgo.NgReader) []Packet {
 		}
 		if o.Queue != nil {
 			p.Queue, p.Fields = *o.Queue, p.Fields|HasQueue
+		}
+		if len(o.Hashes) == 1 && o.Hashes[0].Algorithm == 5 && len(o.Hashes[0].Hash) == 4 {
+			p.Hash, p.Fields = le.Uint32(o.Hashes[0].Hash), p.Fields|HasHash
 		}
 		if len(o.Verdicts) == 1 && o.Verdicts[0].Type == pcapgo.NgEpbVerdictTypeLinuxeBPFXDP && len(o.Verdicts[0].Data) == 8 {
 			v := le.Uint64(o.Verdicts[0].Data)

@@ -31,6 +31,7 @@ func unhex(t testing.TB, s string) []byte {
 
 // TestGolden pins every byte: code, length, padding and order of each option, and the absent ones.
 func TestGolden(t *testing.T) {
+	t.Parallel()
 	tests := []struct {
 		name   string
 		append func(b []byte) []byte
@@ -173,6 +174,7 @@ func TestGolden(t *testing.T) {
 }
 
 func TestText(t *testing.T) {
+	t.Parallel()
 	tests := []struct {
 		name, in string
 		max      int
@@ -196,6 +198,7 @@ func TestText(t *testing.T) {
 // TestLongStrings writes strings whose length does not fit in 16 bits. If they were not cut, a
 // reader would misread every later option.
 func TestLongStrings(t *testing.T) {
+	t.Parallel()
 	long, odd := strings.Repeat("é", 40000), "a"+strings.Repeat("é", 40000)
 	blocks := map[string][]byte{
 		"section":    AppendSection(nil, &Section{Comment: long, Hardware: long, OS: long, Application: long}),
@@ -223,39 +226,13 @@ func TestLongStrings(t *testing.T) {
 	}
 }
 
-func TestReception(t *testing.T) {
-	mac := []byte{2, 0, 0, 0, 0, 1}
-	tests := []struct {
-		name       string
-		frame, mac []byte
-		want       uint32
-	}{
-		{"own", []byte{2, 0, 0, 0, 0, 1, 9}, mac, Unicast},
-		{"other", []byte{2, 0, 0, 0, 0, 2, 9}, mac, Promiscuous},
-		{"group", []byte{0x33, 0x33, 0, 0, 0, 1, 9}, mac, Multicast},
-		{"all", []byte{255, 255, 255, 255, 255, 255, 9}, mac, Broadcast},
-		{"cut", []byte{2, 0, 0, 0, 0}, mac, 0},
-		{"no own address", []byte{2, 0, 0, 0, 0, 1, 9}, nil, 0},
-		{"group, no own address", []byte{0x33, 0x33, 0, 0, 0, 1, 9}, nil, Multicast},
-	}
-	for _, tt := range tests {
-		if got := NewTemplate(0, true, false, 0, tt.mac).flagsOf(tt.frame); got != tt.want {
-			t.Errorf("%s: got %#x, want %#x", tt.name, got, tt.want)
-		}
-	}
-}
-
-// fullPacket has every option except a comment.
-func fullPacket(size int) *Packet {
-	return &Packet{
-		Interface: 1, Time: 1700000000123456789, WireLen: 1500, Data: make([]byte, size), Flags: Inbound | Unicast,
-		Dropped: 1, ID: 42, Queue: 3, Verdict: 2, Hash: 7, Fields: HasQueue | HasID | HasVerdict | HasHash,
-	}
-}
-
+// Allocations are counted for the whole process, so this runs alone.
 func TestAllocs(t *testing.T) {
 	buf := make([]byte, 0, 64<<10)
-	p := fullPacket(61)
+	p := &Packet{ // every option except a comment
+		Interface: 1, Time: sampleTime, WireLen: 1500, Data: make([]byte, 61), Flags: Inbound | Unicast,
+		Dropped: 1, ID: 42, Queue: 3, Verdict: 2, Hash: 7, Fields: HasQueue | HasID | HasVerdict | HasHash,
+	}
 	mac := []byte{2, 0, 0, 0, 0, 1}
 	source := NewTemplate(1, true, true, Inbound, mac)
 	s, i := &Section{OS: "Linux", Comment: "é"}, &Interface{Name: "eth0", Filter: "tcp", MAC: mac, Speed: 1}
@@ -277,24 +254,5 @@ func TestAllocs(t *testing.T) {
 	}
 	if n := len(AppendPacket(nil, p)); n != len(p.Data)+maxPacketOverhead {
 		t.Errorf("a packet with all options has %d bytes, room was made for %d", n, len(p.Data)+maxPacketOverhead)
-	}
-}
-
-func BenchmarkAppendPacket(b *testing.B) {
-	for name, p := range map[string]*Packet{
-		"64/all":   fullPacket(64),
-		"64/bare":  {Data: make([]byte, 64)},
-		"1500/all": fullPacket(1500),
-	} {
-		b.Run(name, func(b *testing.B) {
-			buf := make([]byte, 0, 64<<10)
-			b.ReportAllocs()
-			for b.Loop() {
-				if cap(buf)-len(buf) < 2048 {
-					buf = buf[:0]
-				}
-				buf = AppendPacket(buf, p)
-			}
-		})
 	}
 }

@@ -42,6 +42,22 @@ func udpFrame(payload string) []byte {
 // sampleNames are names of addresses, for the file that other readers read.
 var sampleNames = []Name{{netip.MustParseAddr("10.0.0.1"), "default/web-1"}, {netip.MustParseAddr("2001:db8::1"), "default/web-1"}}
 
+// samplePackets are the packets of sampleFile: each at the entry, and at the exit with a verdict.
+func samplePackets() (packets []Packet) {
+	for i, f := range frames {
+		entry := Packet{
+			Time: sampleTime + uint64(i)*1000, WireLen: uint32(len(f)), Data: f, Flags: Inbound | Unicast,
+			Queue: 3, ID: uint64(41 + i), Dropped: uint64(i * 7), Hash: 0x11223344, Fields: HasQueue | HasID | HasHash,
+		}
+		exit := Packet{
+			Interface: 1, Time: entry.Time + 500, WireLen: uint32(len(f)) + 1400, Data: f, Flags: Inbound | Broadcast,
+			Queue: 3, ID: entry.ID, Verdict: uint32(1 + i), Fields: HasQueue | HasID | HasVerdict,
+		}
+		packets = append(packets, entry, exit)
+	}
+	return packets
+}
+
 // sampleFile is a file as xdpcap writes it: entry and exit of the same interface, all options, and
 // names of addresses.
 func sampleFile(names ...Name) []byte {
@@ -59,16 +75,8 @@ func sampleFile(names ...Name) []byte {
 		b = AppendInterface(b, described)
 	}
 	b = AppendNames(b, names)
-	for i, f := range frames {
-		b = AppendPacket(b, &Packet{
-			Interface: 0, Time: sampleTime + uint64(i)*1000, WireLen: uint32(len(f)), Data: f, Flags: Inbound | Unicast,
-			Queue: 3, ID: uint64(41 + i), Dropped: uint64(i * 7), Hash: 0x11223344, Fields: HasQueue | HasID | HasHash,
-		})
-		b = AppendPacket(b, &Packet{
-			Interface: 1, Time: sampleTime + uint64(i)*1000 + 500, WireLen: uint32(len(f)) + 1400, Data: f,
-			Flags: Inbound | Broadcast, Queue: 3, ID: uint64(41 + i), Verdict: uint32(1 + i),
-			Fields: HasQueue | HasID | HasVerdict,
-		})
+	for _, p := range samplePackets() {
+		b = AppendPacket(b, &p)
 	}
 	for i := range uint32(2) {
 		b = AppendStatistics(b, &Statistics{
@@ -81,6 +89,7 @@ func sampleFile(names ...Name) []byte {
 
 // TestGopacket reads everything back with the reader of gopacket that is maintained.
 func TestGopacket(t *testing.T) {
+	t.Parallel()
 	r, err := pcapgo.NewNgReader(bytes.NewReader(sampleFile(sampleNames...)), pcapgo.NgReaderOptions{})
 	if err != nil {
 		t.Fatal(err)
@@ -89,33 +98,9 @@ func TestGopacket(t *testing.T) {
 	if diff := cmp.Diff(wantSection, r.SectionInfo()); diff != "" {
 		t.Errorf("section (-want +got):\n%s", diff)
 	}
-	var got []string
-	for {
-		data, ci, o, err := r.ReadPacketDataWithOptions()
-		if err == io.EOF {
-			break
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-		var drop uint64
-		if o.DropCount != nil {
-			drop = *o.DropCount
-		}
-		got = append(got, fmt.Sprintf("if %d time %d wire %d flags %#x id %d queue %d drop %d hash %v verdict %v data %q",
-			ci.InterfaceIndex, ci.Timestamp.UnixNano(), ci.Length, o.Flags.ToUint32(), *o.PacketID, *o.Queue, drop,
-			o.Hashes, o.Verdicts, data[42:]))
-	}
-	want := []string{
-		`if 0 time 1700000000123456789 wire 47 flags 0x5 id 41 queue 3 drop 0 hash [{5 [68 51 34 17]}] verdict [] data "hello"`,
-		`if 1 time 1700000000123457289 wire 1447 flags 0xd id 41 queue 3 drop 0 hash [] verdict [{2 [1 0 0 0 0 0 0 0]}] data "hello"`,
-		`if 0 time 1700000000123457789 wire 48 flags 0x5 id 42 queue 3 drop 7 hash [{5 [68 51 34 17]}] verdict [] data "hello!"`,
-		`if 1 time 1700000000123458289 wire 1448 flags 0xd id 42 queue 3 drop 0 hash [] verdict [{2 [2 0 0 0 0 0 0 0]}] data "hello!"`,
-	}
-	if diff := cmp.Diff(want, got); diff != "" {
+	if diff := cmp.Diff(samplePackets(), readAll(t, r)); diff != "" {
 		t.Errorf("packets (-want +got):\n%s", diff)
 	}
-
 	if r.NInterfaces() != 2 {
 		t.Fatalf("%d interfaces", r.NInterfaces())
 	}
@@ -143,6 +128,7 @@ func unexported(p cmp.Path) bool {
 // TestOldGopacket reads our files with the unmaintained original of gopacket, the oldest reader
 // that must still open them.
 func TestOldGopacket(t *testing.T) {
+	t.Parallel()
 	r, err := oldpcapgo.NewNgReader(bytes.NewReader(sampleFile(sampleNames...)), oldpcapgo.NgReaderOptions{})
 	if err != nil {
 		t.Fatal(err)
@@ -192,31 +178,23 @@ func tool(t *testing.T, name string, args ...string) string {
 }
 
 func TestTshark(t *testing.T) {
-	args := []string{"-r", "-", "-T", "fields"}
+	t.Parallel()
+	args := []string{"-r", "-", "-N", "n", "-T", "fields"} // with the names of addresses that the file has
 	for _, f := range []string{
 		"frame.time_epoch", "frame.interface_name", "frame.interface_description", "frame.interface_queue",
 		"frame.packet_id", "frame.drop_count", "frame.verdict.ebpf_xdp", "frame.packet_flags_direction",
-		"frame.packet_flags_reception_type", "frame.len", "frame.cap_len",
+		"frame.packet_flags_reception_type", "frame.len", "frame.cap_len", "_ws.col.Source", "ip.src_host", "ip.dst_host",
 	} {
 		args = append(args, "-e", f)
 	}
 	got := strings.ReplaceAll(tool(t, "tshark", args...), "\t", " ")
 	want := `
-1700000000.123456789 eth0@fentry an interface 3 41   0x00000001 1 47 47
-1700000000.123457289 eth0@fexit an interface 3 41  1 0x00000001 3 1447 47
-1700000000.123457789 eth0@fentry an interface 3 42 7  0x00000001 1 48 48
-1700000000.123458289 eth0@fexit an interface 3 42  2 0x00000001 3 1448 48
+1700000000.123456789 eth0@fentry an interface 3 41   0x00000001 1 47 47 default/web-1 default/web-1 10.0.0.2
+1700000000.123457289 eth0@fexit an interface 3 41  1 0x00000001 3 1447 47 default/web-1 default/web-1 10.0.0.2
+1700000000.123457789 eth0@fentry an interface 3 42 7  0x00000001 1 48 48 default/web-1 default/web-1 10.0.0.2
+1700000000.123458289 eth0@fexit an interface 3 42  2 0x00000001 3 1448 48 default/web-1 default/web-1 10.0.0.2
 `
 	if diff := cmp.Diff(strings.TrimPrefix(want, "\n"), got); diff != "" {
-		t.Errorf("tshark (-want +got):\n%s", diff)
-	}
-}
-
-// tshark shows the names of addresses that the file has.
-func TestTsharkNames(t *testing.T) {
-	got := tool(t, "tshark", "-r", "-", "-N", "n", "-T", "fields", "-e", "_ws.col.Source", "-e", "ip.src_host", "-e", "ip.dst_host")
-	want := strings.Repeat("default/web-1\tdefault/web-1\t10.0.0.2\n", 4)
-	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("tshark (-want +got):\n%s", diff)
 	}
 }
@@ -224,6 +202,7 @@ func TestTsharkNames(t *testing.T) {
 // TestTsharkBlocks looks at what tshark shows of the blocks themselves: the options that no packet
 // field has.
 func TestTsharkBlocks(t *testing.T) {
+	t.Parallel()
 	got := tool(t, "tshark", "-r", "-", "-X", "read_format:MIME Files Format", "-V")
 	for _, want := range []string{
 		"Interface Name = eth0@fentry", "Interface Description = an interface", "MAC Address = 02:00:00:00:00:01",
@@ -242,6 +221,7 @@ func TestTsharkBlocks(t *testing.T) {
 }
 
 func TestCapinfos(t *testing.T) {
+	t.Parallel()
 	// capinfos wants a file: it seeks.
 	file := filepath.Join(t.TempDir(), "sample.pcapng")
 	if err := os.WriteFile(file, sampleFile(sampleNames...), 0o600); err != nil {
@@ -261,6 +241,7 @@ func TestCapinfos(t *testing.T) {
 }
 
 func TestTcpdump(t *testing.T) {
+	t.Parallel()
 	got := tool(t, "tcpdump", "--nano", "-tttt", "-nr", "-")
 	want := `
 2023-11-14 22:13:20.123456789 IP 10.0.0.1.4000 > 10.0.0.2.5000: UDP, length 5

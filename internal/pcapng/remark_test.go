@@ -11,6 +11,7 @@ import (
 // What is told of a packet in comments is read again, in the words that files have had since 0.1.
 // An outlet is that of the packet's own verdict.
 func TestRemarks(t *testing.T) {
+	t.Parallel()
 	added := []string{ // each time by a person after the capture
 		"redirect to eth1", "redirect to the other team", "tx to nobody", "GSO size 1448", "GSO size 9000",
 		"the wall clock was set back by 1s before this packet", "the wall clock was set back by 2s before this packet",

@@ -2,7 +2,6 @@ package pcapng
 
 import (
 	"bytes"
-	"fmt"
 	"slices"
 	"testing"
 )
@@ -10,6 +9,7 @@ import (
 // A template makes the same block as AppendPacket, whatever is copied besides the packet, and
 // leaves alone what is before the block.
 func TestTemplate(t *testing.T) {
+	t.Parallel()
 	mac := []byte{2, 0, 0, 0, 0, 1}
 	beginnings := map[uint32][]byte{
 		Inbound | Unicast:     {2, 0, 0, 0, 0, 1},
@@ -54,25 +54,36 @@ func TestTemplate(t *testing.T) {
 	}
 }
 
-// What is sent to one station is unicast, and without an address of the interface nobody knows what
-// is.
+// A packet's flags come from its destination. What is sent to one station is unicast; without an
+// address of the interface a received packet for one station has no such flag.
 func TestTemplateFlags(t *testing.T) {
-	station, zero := []byte{2, 0, 0, 0, 0, 2}, make([]byte, 6) // lo has the address 0
+	t.Parallel()
+	own, other, zero := []byte{2, 0, 0, 0, 0, 1}, []byte{2, 0, 0, 0, 0, 2}, make([]byte, 6) // lo has the address 0
 	for _, test := range []struct {
+		name      string
 		direction uint32
 		mac, to   []byte
 		want      uint32
 	}{
-		{Outbound, []byte{2, 0, 0, 0, 0, 1}, station, Outbound | Unicast},
-		{Outbound, nil, station, Outbound | Unicast},
-		{Inbound, nil, station, Inbound},
-		{Inbound, []byte{2, 0, 0}, station, Inbound},
-		{Inbound, nil, zero, Inbound},
-		{Inbound, zero, zero, Inbound | Unicast},
-		{Inbound, zero, station, Inbound | Promiscuous},
+		{"own", Inbound, own, own, Inbound | Unicast},
+		{"other", Inbound, own, other, Inbound | Promiscuous},
+		{"group", Inbound, own, []byte{0x33, 0x33, 0, 0, 0, 1}, Inbound | Multicast},
+		{"all", Inbound, own, bytes.Repeat([]byte{255}, 6), Inbound | Broadcast},
+		{"cut", Inbound, own, own[:5], Inbound},
+		{"no own address", Inbound, nil, other, Inbound},
+		{"a short own address", Inbound, []byte{2, 0, 0}, other, Inbound},
+		{"group, no own address", Inbound, nil, []byte{0x33, 0x33, 0, 0, 0, 1}, Inbound | Multicast},
+		{"sent", Outbound, own, other, Outbound | Unicast},
+		{"sent, no own address", Outbound, nil, other, Outbound | Unicast},
+		{"zero, no own address", Inbound, nil, zero, Inbound},
+		{"zero", Inbound, zero, zero, Inbound | Unicast},
+		{"to another than zero", Inbound, zero, other, Inbound | Promiscuous},
 	} {
-		t.Run(fmt.Sprint(test.direction, test.mac, test.to), func(t *testing.T) {
-			to := append(slices.Clone(test.to), make([]byte, 58)...)
+		t.Run(test.name, func(t *testing.T) {
+			to := slices.Clone(test.to)
+			if len(to) == 6 {
+				to = append(to, make([]byte, 58)...)
+			}
 			template := NewTemplate(0, true, false, test.direction, test.mac)
 			block, err := ParseBlock(template.Append(make([]byte, 0, 4096), to, 1, 2, 64, 3, 0), false)
 			if err != nil {

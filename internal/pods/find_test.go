@@ -11,6 +11,7 @@ import (
 
 // The error for a name that no pod has suggests those that may be meant.
 func TestFindErrors(t *testing.T) {
+	t.Parallel()
 	testnet.SkipEmulated(t)
 	root := bothRuntimes(t)
 	const none = "no pod of this name runs on this host"

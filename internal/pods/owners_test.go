@@ -52,6 +52,7 @@ func indexOf(t *testing.T, ns *testnet.Namespace, name string) (index int) {
 // an interface belongs to the pod at its other end; seen from a pod, all are its own. Addresses of
 // all pods are known in both cases.
 func TestLook(t *testing.T) {
+	t.Parallel()
 	testnet.RequireRoot(t)
 	web := testnet.MustPair(t, testnet.PairOptions{})
 	host := web.Tx
@@ -137,6 +138,7 @@ func TestLook(t *testing.T) {
 
 // Without pods nothing is known, and nothing is asked.
 func TestNoOwners(t *testing.T) {
+	t.Parallel()
 	var none *pods.Owners
 	if none.Of(1) != nil || none.Addresses() != nil {
 		t.Error("there are owners")

@@ -17,6 +17,14 @@ import (
 	"github.com/xdpcap/xdpcap/internal/testnet"
 )
 
+// must ends a test at an error.
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
 // gone is the path of a network namespace that is not there.
 const gone = "/nosuch/netns/cni-1"
 
@@ -34,6 +42,7 @@ func bothRuntimes(t *testing.T) (root string) {
 
 // The pods of all runtimes are there, each once, with their network namespaces, but no containers.
 func TestRead(t *testing.T) {
+	t.Parallel()
 	got, err := read(bothRuntimes(t))
 	want := []Pod{
 		{"default", "db-0", gone},
@@ -49,6 +58,7 @@ func TestRead(t *testing.T) {
 
 // Without a runtime the error says which directories were looked for.
 func TestReadNoRuntime(t *testing.T) {
+	t.Parallel()
 	root := t.TempDir()
 	all, err := read(root)
 	if !errors.Is(err, ErrNoRuntime) || all != nil {
@@ -59,9 +69,7 @@ func TestReadNoRuntime(t *testing.T) {
 			t.Errorf("%q does not name %s", err, p.directory)
 		}
 	}
-	if err := os.MkdirAll(filepath.Join(root, places[0].directory), 0o711); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.MkdirAll(filepath.Join(root, places[0].directory), 0o711))
 	if all, err := read(root); all != nil || err != nil {
 		t.Errorf("a runtime without pods: %v, %v", all, err)
 	}
@@ -69,14 +77,13 @@ func TestReadNoRuntime(t *testing.T) {
 
 // Of the sandboxes of a pod that was started again, the newest counts.
 func TestReadStartedAgain(t *testing.T) {
+	t.Parallel()
 	root := t.TempDir()
 	for i, id := range []string{"b", "c", "a"} {
 		podstest.Containerd(t, root, "run/containerd", podstest.Pod{Namespace: "default", Name: "web", ID: id, Netns: gone + id})
 		path := filepath.Join(root, places[0].directory, id, "config.json")
 		made := time.Unix(1_700_000_000+int64(i%2)*60, 0)
-		if err := os.Chtimes(path, made, made); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.Chtimes(path, made, made))
 	}
 	got, err := read(root)
 	if diff := cmp.Diff([]Pod{{"default", "web", gone + "c"}}, got); diff != "" || err != nil {
@@ -86,10 +93,16 @@ func TestReadStartedAgain(t *testing.T) {
 
 // Damaged, huge and odd files do not hide other pods, and are reported.
 func TestReadDamaged(t *testing.T) {
+	t.Parallel()
 	testnet.SkipEmulated(t)
 	sandbox := func(annotations, linux string) string {
 		return `{"annotations":{"io.kubernetes.cri.container-type":"sandbox"` + annotations + `},"linux":` + linux + `}`
 	}
+	root := bothRuntimes(t)
+	whole, err := read(root)
+	must(t, err)
+	path := filepath.Join(root, places[0].directory, "0123", "config.json")
+	must(t, os.MkdirAll(filepath.Dir(path), 0o700))
 	const names = `,"io.kubernetes.cri.sandbox-namespace":"default","io.kubernetes.cri.sandbox-name":"x"`
 	for name, test := range map[string]struct{ text, want string }{
 		"empty":             {"", "unexpected end of JSON input"},
@@ -106,18 +119,7 @@ func TestReadDamaged(t *testing.T) {
 		"too large":         {sandbox(names, "{}") + strings.Repeat(" ", maxConfig), "has 8388"},
 		"of nobody":         {`{"annotations":{"a":"b"}}`, ""},
 	} {
-		root := bothRuntimes(t)
-		whole, err := read(root)
-		if err != nil {
-			t.Fatal(err)
-		}
-		path := filepath.Join(root, places[0].directory, "0123", "config.json")
-		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, []byte(test.text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(path, []byte(test.text), 0o600))
 		got, err := read(root)
 		if diff := cmp.Diff(whole, got); diff != "" {
 			t.Errorf("%s: %s", name, diff)
@@ -131,19 +133,13 @@ func TestReadDamaged(t *testing.T) {
 
 // What is not a file, or does not exist yet, is passed over, and the error says how many there are.
 func TestReadOddFiles(t *testing.T) {
+	t.Parallel()
 	root := bothRuntimes(t)
 	dir := filepath.Join(root, places[0].directory)
-	for _, sub := range []string{"being-made", "1/config.json", "2/config.json"} {
-		if err := os.MkdirAll(filepath.Join(dir, sub), 0o700); err != nil {
-			t.Fatal(err)
-		}
+	for _, sub := range []string{"being-made", "1/config.json", "2/config.json", "3"} {
+		must(t, os.MkdirAll(filepath.Join(dir, sub), 0o700))
 	}
-	if err := os.MkdirAll(filepath.Join(dir, "3"), 0o700); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Symlink("/etc/passwd", filepath.Join(dir, "3/config.json")); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Symlink("/etc/passwd", filepath.Join(dir, "3/config.json")))
 	all, err := read(root)
 	if len(all) != 5 || err == nil || !strings.Contains(err.Error(), "and 2 errors like it") {
 		t.Errorf("%d pods, %v", len(all), err)
@@ -152,19 +148,16 @@ func TestReadOddFiles(t *testing.T) {
 
 // A user who may not read what a runtime keeps gets an error that says so.
 func TestReadPermission(t *testing.T) {
+	t.Parallel()
 	testnet.RequireRoot(t)
 	root := bothRuntimes(t)
 	for dir := root; dir != os.TempDir() && dir != "/"; dir = filepath.Dir(dir) {
-		if err := os.Chmod(dir, 0o755); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.Chmod(dir, 0o755))
 	}
 	const nobody = 65534
 	goruntime.LockOSThread() // the user is the thread's, for files alone
 	defer goruntime.UnlockOSThread()
-	if err := unix.Setfsuid(nobody); err != nil {
-		t.Fatal(err)
-	}
+	must(t, unix.Setfsuid(nobody))
 	defer unix.Setfsuid(0)
 	all, err := read(root)
 	if all != nil || !errors.Is(err, fs.ErrPermission) || !strings.Contains(err.Error(), "list the pods of containerd: ") || !strings.Contains(err.Error(), ": only root may read it") {

@@ -15,13 +15,12 @@ import (
 // The table of system calls is one for each architecture that there are packages for, has no name
 // that none of them knows, and names nothing twice.
 func TestCalls(t *testing.T) {
+	t.Parallel()
 	works := []Work{Files, BPF, Tracing, Accepting, Sending}
 	for _, architecture := range []string{"amd64", "arm64"} {
 		for _, work := range append([][]Work{nil, works}, []Work{Files, BPF}, []Work{BPF, Tracing, Accepting}) {
 			policy, err := policyOf(work, architecture)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			if policy.DefaultAction != seccomp.ActionErrno {
 				t.Errorf("%s: anything else is answered by %v", architecture, policy.DefaultAction)
 			}
@@ -64,10 +63,9 @@ func TestCalls(t *testing.T) {
 // Where a call's first argument decides, threads are made and no processes, and sockets of the
 // process's work alone.
 func TestCallArguments(t *testing.T) {
+	t.Parallel()
 	here, err := arch.GetInfo("")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	all := []Work{Files, BPF, Tracing, Accepting, Sending}
 	for _, test := range []struct {
 		call     string
@@ -90,25 +88,17 @@ func TestCallArguments(t *testing.T) {
 		{"openat", 0, []Work{Files}, seccomp.ActionAllow},
 	} {
 		policy, err := policyOf(test.work, "")
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		program, err := policy.Assemble()
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		vm, err := bpf.NewVM(program)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		var data [64]byte // struct seccomp_data; the VM reads its words as the network orders them
 		for at, word := range map[int]uint32{0: uint32(here.SyscallNames[test.call]), 4: uint32(here.ID), 16: uint32(test.argument), 20: uint32(test.argument >> 32)} {
 			binary.BigEndian.PutUint32(data[at:], word)
 		}
 		got, err := vm.Run(data[:])
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if test.want == seccomp.ActionErrno {
 			got &^= 0xffff // whichever
 		}

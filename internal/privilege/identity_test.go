@@ -15,23 +15,18 @@ import (
 )
 
 // What a process may write in its sandbox is what the kernel lets it write there, and to ask
-// changes nothing. Root without capabilities is a user like others.
+// changes nothing. Root without capabilities is a user like others. Serial: it compares what all
+// threads of the process are.
 func TestMayWrite(t *testing.T) {
 	testnet.RequireRoot(t)
 	somebody := &User{Name: "somebody", UID: 1234, GID: 1235, Groups: []int{1236}}
 	parent, err := os.MkdirTemp("", "privilege")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer os.RemoveAll(parent)
-	if err := os.Chmod(parent, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Chmod(parent, 0o755))
 	defer holdThreads()()
 	before, err := threads()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for _, test := range []struct {
 		name     string
 		uid, gid int
@@ -49,11 +44,7 @@ func TestMayWrite(t *testing.T) {
 		{"root's", 0, 0, 0o755, false, true},
 	} {
 		dir := parent + "/" + test.name
-		for _, err := range []error{os.Mkdir(dir, 0o700), os.Chmod(dir, test.mode), os.Chown(dir, test.uid, test.gid)} {
-			if err != nil {
-				t.Fatal(err)
-			}
-		}
+		must(t, errors.Join(os.Mkdir(dir, 0o700), os.Chmod(dir, test.mode), os.Chown(dir, test.uid, test.gid)))
 		for _, who := range []struct {
 			box  Sandbox
 			want bool
@@ -73,9 +64,7 @@ func TestMayWrite(t *testing.T) {
 		t.Error("a directory that does not exist")
 	}
 	after, err := threads()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if diff := cmp.Diff(before, after); diff != "" {
 		t.Errorf("a thread has changed: %s", diff)
 	}
@@ -84,12 +73,11 @@ func TestMayWrite(t *testing.T) {
 // In As a file is made and a link followed as the user, and the thread is as before then, also
 // where the call fails.
 func TestAs(t *testing.T) {
+	t.Parallel()
 	testnet.RequireRoot(t)
 	dir := place(t, 1234)
 	secret, link := dir+"/secret", dir+"/inside/link"
-	if err := os.Symlink(secret, link); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Symlink(secret, link))
 	box := Sandbox{User: &User{Name: "somebody", UID: 1234, GID: 1235, Groups: []int{1236}}}
 	var during []string
 	var made unix.Stat_t
@@ -119,17 +107,11 @@ func TestAs(t *testing.T) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	before, err := threadIdentity("/proc/thread-self/status")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	failure := errors.New("failure")
 	restore, err := box.assume()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := restore(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
+	must(t, restore())
 	after, err := threadIdentity("/proc/thread-self/status")
 	if diff := cmp.Diff(before, after); diff != "" || err != nil {
 		t.Errorf("%v: the thread has changed: %s", err, diff)

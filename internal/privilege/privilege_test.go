@@ -22,6 +22,14 @@ import (
 	"github.com/xdpcap/xdpcap/internal/testnet"
 )
 
+// must ends a test at an error.
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
 // inSandbox has, in the processes that the tests start, the sandbox that they enter, and toWrite,
 // in the processes that those start, a file to write.
 const (
@@ -203,22 +211,16 @@ func identityLines(status string) (lines []string) {
 func place(t *testing.T, uid int) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "privilege") // where others than root may go
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { os.RemoveAll(dir) })
-	for _, err := range []error{
+	must(t, errors.Join(
 		os.Chmod(dir, 0o755),
 		os.Mkdir(dir+"/inside", 0o700), os.Mkdir(dir+"/outside", 0o700),
 		os.WriteFile(dir+"/outside/old", nil, 0o600), os.WriteFile(dir+"/inside/kept", nil, 0o600),
 		os.WriteFile(dir+"/secret", nil, 0),
 		os.Chown(dir+"/inside", uid, uid), os.Chown(dir+"/outside", uid, uid), os.Chown(dir+"/outside/old", uid, uid), os.Chown(dir+"/inside/kept", uid, uid),
 		os.Chown(dir+"/secret", 1, 1),
-	} {
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
+	))
 	return dir
 }
 
@@ -227,6 +229,7 @@ const nobody = 65534
 // All threads lose everything but what the sandbox has, and so do the processes that are started
 // in it.
 func TestEnter(t *testing.T) {
+	t.Parallel()
 	testnet.RequireRoot(t)
 	if LandlockABI() == 0 {
 		t.Skip("this kernel has no Landlock")
@@ -302,9 +305,7 @@ func scoping() bool {
 func listener(t *testing.T, network, address string) net.Addr {
 	t.Helper()
 	l, err := net.Listen(network, address)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { l.Close() })
 	return l.Addr()
 }
@@ -312,9 +313,7 @@ func listener(t *testing.T, network, address string) net.Addr {
 func runTrial(t *testing.T, in trial) (out finding) {
 	t.Helper()
 	text, err := json.Marshal(in)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	var stderr strings.Builder
 	cmd := exec.Command("/proc/self/exe")
 	cmd.Env = append(os.Environ(), inSandbox+"="+string(text))
@@ -323,8 +322,6 @@ func runTrial(t *testing.T, in trial) (out finding) {
 	if err != nil {
 		t.Fatalf("%v: %s", err, stderr.String())
 	}
-	if err := json.Unmarshal(printed, &out); err != nil {
-		t.Fatal(err)
-	}
+	must(t, json.Unmarshal(printed, &out))
 	return out
 }

@@ -16,9 +16,7 @@ func TestCaller(t *testing.T) {
 		return &User{"with id " + strconv.Itoa(uid), uid, gid, []int{gid}}
 	}
 	somebody, err := LookUp("nobody")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	const byNumber, byGroup, byName, byPolkit = "SUDO_UID", "SUDO_GID", "DOAS_USER", "PKEXEC_UID"
 	for _, test := range []struct {
 		env  map[string]string
@@ -49,6 +47,7 @@ func TestCaller(t *testing.T) {
 }
 
 func TestOwner(t *testing.T) {
+	t.Parallel()
 	testnet.RequireRoot(t)
 	dir := t.TempDir()
 	for _, test := range []struct {
@@ -60,9 +59,7 @@ func TestOwner(t *testing.T) {
 		{4000000, 1235, &User{"with id 4000000", 4000000, 1235, []int{1235}}},
 		{4000000, 0, &User{"with id 4000000", 4000000, nogroup, []int{nogroup}}},
 	} {
-		if err := os.Chown(dir, test.uid, test.gid); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.Chown(dir, test.uid, test.gid))
 		if diff := cmp.Diff(test.want, Owner(dir)); diff != "" {
 			t.Errorf("%d:%d: %s", test.uid, test.gid, diff)
 		}
@@ -73,6 +70,7 @@ func TestOwner(t *testing.T) {
 }
 
 func TestLookUp(t *testing.T) {
+	t.Parallel()
 	if u, err := LookUp("root"); err != nil || u.UID != 0 || u.GID != 0 {
 		t.Errorf("root is %v, %v", u, err)
 	}

@@ -49,6 +49,7 @@ var (
 
 // TestGolden pins every byte: type, length, order and padding of each structure.
 func TestGolden(t *testing.T) {
+	t.Parallel()
 	tests := []struct {
 		name   string
 		append func(b []byte) []byte
@@ -118,6 +119,7 @@ func TestGolden(t *testing.T) {
 
 // A longer name is cut between characters.
 func TestLongNames(t *testing.T) {
+	t.Parallel()
 	tests := []struct {
 		name, in string
 		most     int
@@ -139,6 +141,7 @@ func TestLongNames(t *testing.T) {
 
 // What is written later stands where it belongs, and nothing else has changed.
 func TestSet(t *testing.T) {
+	t.Parallel()
 	other := flow
 	other.Sampling = Sampling{Rate: 1, Pool: 1<<32 - 1, Drops: 0x12345678}
 	got := AppendFlow(nil, &flow)
@@ -158,6 +161,7 @@ func TestSet(t *testing.T) {
 
 // Nothing is longer than it may be, and the bounds are tight.
 func TestLengths(t *testing.T) {
+	t.Parallel()
 	long := strings.Repeat("x", 100)
 	packet := Packet{Data: []byte("a"), Tagged: true}
 	tests := []struct {
@@ -175,8 +179,9 @@ func TestLengths(t *testing.T) {
 	}
 }
 
+// Serial, as everything that counts allocations must be.
 func TestNoAllocations(t *testing.T) {
-	b := make([]byte, 0, 4096)
+	b, discard := make([]byte, 0, 4096), discard
 	n := testing.AllocsPerRun(100, func() {
 		b = AppendHeader(b[:0], &Header{Agent: netip.AddrFrom4([4]byte{192, 0, 2, 1})})
 		b = AppendFlow(b, &flow)
@@ -191,6 +196,7 @@ func TestNoAllocations(t *testing.T) {
 // The table of reasons is ordered by number, and each reason of the kernel is in it once, by a name
 // that the kernel has. The newest of them has come with Linux 6.17.
 func TestReasons(t *testing.T) {
+	t.Parallel()
 	names, err := lost.KernelReasons(btf.NewCache())
 	if err != nil {
 		t.Fatal(err)

@@ -8,7 +8,16 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 )
 
+// expect compares what was got in one case of a table.
+func expect(t *testing.T, name string, want, got any) {
+	t.Helper()
+	if diff := cmp.Diff(want, got, cmpopts.EquateErrors()); diff != "" {
+		t.Errorf("%s: %s", name, diff)
+	}
+}
+
 func TestAnswerString(t *testing.T) {
+	t.Parallel()
 	for answer, want := range map[Answer]string{Unknown: "unknown", No: "no", Yes: "yes", Yes + 1: "3", -1: "-1"} {
 		if got := answer.String(); got != want {
 			t.Errorf("answer %d is called %q, want %q", int(answer), got, want)
@@ -17,6 +26,7 @@ func TestAnswerString(t *testing.T) {
 }
 
 func TestAll(t *testing.T) {
+	t.Parallel()
 	late := Check{Key: "lru_hash", Answer: No, Reason: "late", Remedy: "wait", Kind: ErrOccupied}
 	for _, test := range []struct {
 		name  string
@@ -31,21 +41,16 @@ func TestAll(t *testing.T) {
 		{"no reason", []Check{{Key: "lru_hash", Answer: No}}, no("x", "lru hash: no", "")},
 		{"never checked", []Check{Checks{}.Get("prog_array")}, unknown("x", "prog array: unknown")},
 	} {
-		t.Run(test.name, func(t *testing.T) {
-			if diff := cmp.Diff(test.want, all("x", test.needs...), cmpopts.EquateErrors()); diff != "" {
-				t.Error(diff)
-			}
-		})
+		expect(t, test.name, test.want, all("x", test.needs...))
 	}
 }
 
 func TestChecksJSON(t *testing.T) {
+	t.Parallel()
 	got, err := json.Marshal(Checks{yes("b"), no("a", "why", "what"), {Key: "c", Answer: No, Kind: ErrOccupied}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	const want = `{"b":{"answer":"yes"},"a":{"answer":"no","reason":"why","remedy":"what"},"c":{"answer":"no"}}`
-	if diff := cmp.Diff(want, string(got)); diff != "" {
-		t.Error(diff)
-	}
+	expect(t, "JSON", want, string(got))
 }

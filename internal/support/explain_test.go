@@ -14,6 +14,7 @@ import (
 
 // The same number has different causes, and the first one that explains it is named.
 func TestExplainTracing(t *testing.T) {
+	t.Parallel()
 	jitOff := &ebpf.VerifierError{Cause: unix.EINVAL, Log: []string{"Can trace only JITed BPF progs"}}
 	tooLong := &ebpf.VerifierError{Cause: unix.E2BIG, Log: []string{"BPF program is too large"}}
 	for _, test := range []struct {
@@ -48,12 +49,7 @@ func TestExplainTracing(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			e := test.given.explainTracing(fmt.Errorf("load: %w", test.err))
-			if e.Reason != test.reason {
-				t.Errorf("reason %q, want %q", e.Reason, test.reason)
-			}
-			if e.Remedy != test.remedy {
-				t.Errorf("remedy %q, want %q", e.Remedy, test.remedy)
-			}
+			expect(t, "reason, remedy", []string{test.reason, test.remedy}, []string{e.Reason, e.Remedy})
 			if e.Kind != test.kind {
 				t.Errorf("kind %v, want %v", e.Kind, test.kind)
 			}
@@ -65,6 +61,7 @@ func TestExplainTracing(t *testing.T) {
 }
 
 func TestExplainTracer(t *testing.T) {
+	t.Parallel()
 	err := ExplainTracer(unix.EIO, xdp.Program{ID: 7, Name: "lb"})
 	if want := "trace XDP program lb (id 7): "; !strings.HasPrefix(err.Error(), want) {
 		t.Errorf("%q does not begin with %q", err, want)
@@ -80,6 +77,7 @@ func TestExplainTracer(t *testing.T) {
 // cilium/ebpf adds to EPERM that a memory limit should be raised. That is wrong where the process
 // has the capabilities.
 func TestExplainLoad(t *testing.T) {
+	t.Parallel()
 	guess := fmt.Errorf("%w (MEMLOCK may be too low)", unix.EPERM)
 	refused := refuser()
 	for _, test := range []struct{ name, got, want string }{

@@ -6,8 +6,6 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-	"github.com/google/go-cmp/cmp/cmpopts"
 	"golang.org/x/sys/unix"
 )
 
@@ -27,6 +25,7 @@ func ableReport() *Report {
 
 // Each table entry takes one thing away; every feature that it does not name must still be there.
 func TestFeatures(t *testing.T) {
+	t.Parallel()
 	lacks := func(key string) func(*Report, *limits) {
 		return func(r *Report, _ *limits) {
 			for i := range r.Kernel.Checks {
@@ -146,18 +145,15 @@ func TestFeatures(t *testing.T) {
 				c.Key = key
 				want = append(want, c)
 			}
-			if diff := cmp.Diff(want, r.Features, cmpopts.EquateErrors()); diff != "" {
-				t.Error(diff)
-			}
-			if r.CanCapture != test.capture {
-				t.Errorf("capture is possible: %v, want %v", r.CanCapture, test.capture)
-			}
+			expect(t, "features", want, r.Features)
+			expect(t, "a capture is possible", test.capture, r.CanCapture)
 		})
 	}
 }
 
 // The keys that the kernel's report has are those that features ask for.
 func TestKernelKeys(t *testing.T) {
+	t.Parallel()
 	k, err := probeKernel()
 	if err != nil {
 		t.Fatal(err)
@@ -166,7 +162,5 @@ func TestKernelKeys(t *testing.T) {
 	for _, c := range k.Checks {
 		got = append(got, c.Key)
 	}
-	if diff := cmp.Diff(kernelKeys, got); diff != "" {
-		t.Error(diff)
-	}
+	expect(t, "keys", kernelKeys, got)
 }

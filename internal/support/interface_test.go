@@ -3,15 +3,13 @@ package support
 import (
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-	"github.com/google/go-cmp/cmp/cmpopts"
-
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
 func told(bits uint64) netdevFeatures { return netdevFeatures{xdp: &bits} }
 
 func TestNativeXDP(t *testing.T) {
+	t.Parallel()
 	const key = "native_xdp"
 	runs := []xdp.Program{{ID: 7}}
 	for _, test := range []struct {
@@ -32,15 +30,12 @@ func TestNativeXDP(t *testing.T) {
 		{"veth", xdp.Interface{Name: "veth0", Driver: "veth"}, told(netdevXDPActRxSG),
 			no(key, "the peer has more tx queues than this has rx queues, or it has no peer", "ethtool -L veth0 rx N")},
 	} {
-		t.Run(test.name, func(t *testing.T) {
-			if diff := cmp.Diff(test.want, nativeXDP(test.ifi, test.told), cmpopts.EquateErrors()); diff != "" {
-				t.Error(diff)
-			}
-		})
+		expect(t, test.name, test.want, nativeXDP(test.ifi, test.told))
 	}
 }
 
 func TestFragments(t *testing.T) {
+	t.Parallel()
 	const key = "xdp_frags"
 	for _, test := range []struct {
 		name string
@@ -54,16 +49,12 @@ func TestFragments(t *testing.T) {
 			"ip link set dev eth0 mtu 1500", ErrLargeMTU}},
 		{"not needed", 3000, told(netdevXDPActBasic), no(key, "not needed with this MTU", "")},
 	} {
-		t.Run(test.name, func(t *testing.T) {
-			got := fragments(xdp.Interface{Name: "eth0", MTU: test.mtu}, test.told)
-			if diff := cmp.Diff(test.want, got, cmpopts.EquateErrors()); diff != "" {
-				t.Error(diff)
-			}
-		})
+		expect(t, test.name, test.want, fragments(xdp.Interface{Name: "eth0", MTU: test.mtu}, test.told))
 	}
 }
 
 func TestKfuncs(t *testing.T) {
+	t.Parallel()
 	some, none := uint64(5), uint64(0)
 	for _, test := range []struct {
 		name string
@@ -74,15 +65,12 @@ func TestKfuncs(t *testing.T) {
 		{"none", &none, []string{}},
 		{"some", &some, []string{"timestamp", "vlan_tag"}},
 	} {
-		if diff := cmp.Diff(test.want, netdevFeatures{metadata: test.bits}.kfuncs()); diff != "" {
-			t.Errorf("%s: %s", test.name, diff)
-		}
+		expect(t, test.name, test.want, netdevFeatures{metadata: test.bits}.kfuncs())
 	}
 }
 
 func TestTraceableOffload(t *testing.T) {
+	t.Parallel()
 	want := no("traceable", "it runs on the network card, out of the kernel's sight", "")
-	if diff := cmp.Diff(want, traceable(xdp.Program{ID: 7}, xdp.Offload), cmpopts.EquateErrors()); diff != "" {
-		t.Error(diff)
-	}
+	expect(t, "offload", want, traceable(xdp.Program{ID: 7}, xdp.Offload))
 }

@@ -6,12 +6,11 @@ import (
 
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/asm"
-	"github.com/google/go-cmp/cmp"
-	"github.com/google/go-cmp/cmp/cmpopts"
 	"golang.org/x/sys/unix"
 )
 
 func TestJudgeLoad(t *testing.T) {
+	t.Parallel()
 	refused := refuser()
 	const key, what, needs = "lru_hash", "maps that forget (LRU)", "Linux 4.10 or newer"
 	few := []string{"CAP_BPF", "CAP_PERFMON"}
@@ -34,15 +33,12 @@ func TestJudgeLoad(t *testing.T) {
 		{"a longer attribute than the kernel's", unix.E2BIG, nil, absent},
 		{"another error", errors.New("it broke"), nil, no(key, "maps that forget (LRU): it broke", "it takes Linux 4.10 or newer")},
 	} {
-		t.Run(test.name, func(t *testing.T) {
-			if diff := cmp.Diff(test.want, judgeLoad(key, what, test.err, needs, test.missing), cmpopts.EquateErrors()); diff != "" {
-				t.Error(diff)
-			}
-		})
+		expect(t, test.name, test.want, judgeLoad(key, what, test.err, needs, test.missing))
 	}
 }
 
 func TestCheckHelpers(t *testing.T) {
+	t.Parallel()
 	helpers := []helper{{asm.FnXdpOutput, "first", "5.6"}, {asm.FnProbeReadKernel, "second", "5.5"}}
 	for _, test := range []struct {
 		name string
@@ -52,16 +48,11 @@ func TestCheckHelpers(t *testing.T) {
 		{"both there", asm.FnUnspec, Check{Key: "x", Answer: Yes, Reason: "first, second"}},
 		{"one missing", asm.FnProbeReadKernel, no("x", "this kernel has no helper bpf_second in these programs", "it takes Linux 5.5 or newer")},
 	} {
-		t.Run(test.name, func(t *testing.T) {
-			got := checkHelpers("x", helpers, func(fn asm.BuiltinFunc) error {
-				if fn == test.lack {
-					return ebpf.ErrNotSupported
-				}
-				return nil
-			})
-			if diff := cmp.Diff(test.want, got, cmpopts.EquateErrors()); diff != "" {
-				t.Error(diff)
+		expect(t, test.name, test.want, checkHelpers("x", helpers, func(fn asm.BuiltinFunc) error {
+			if fn == test.lack {
+				return ebpf.ErrNotSupported
 			}
-		})
+			return nil
+		}))
 	}
 }

@@ -3,6 +3,7 @@ package support
 import "testing"
 
 func TestHasBPFFS(t *testing.T) {
+	t.Parallel()
 	for _, test := range []struct {
 		name, mounts string
 		want         bool
@@ -12,10 +13,6 @@ func TestHasBPFFS(t *testing.T) {
 		{"elsewhere, behind others", "25 1 0:22 / /sys rw - sysfs sysfs rw\n99 25 0:50 / /run/maps rw - bpf none rw\n", true},
 		{"a directory of that name", "31 25 0:27 / /sys/fs/bpf rw master:1 shared:2 - tmpfs bpf rw\n", false},
 	} {
-		t.Run(test.name, func(t *testing.T) {
-			if got := hasBPFFS(test.mounts); got != test.want {
-				t.Errorf("%v, want %v", got, test.want)
-			}
-		})
+		expect(t, test.name, test.want, hasBPFFS(test.mounts))
 	}
 }

@@ -4,8 +4,6 @@ import (
 	"fmt"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-	"github.com/google/go-cmp/cmp/cmpopts"
 	"golang.org/x/sys/unix"
 
 	"github.com/xdpcap/xdpcap/internal/xdp"
@@ -14,6 +12,7 @@ import (
 // A refused perf event has different causes, of which the setting of the kernel is named with the
 // capability that suffices with it.
 func TestJudgePerf(t *testing.T) {
+	t.Parallel()
 	const (
 		key  = "perf_event"
 		held = 1<<unix.CAP_BPF | 1<<unix.CAP_NET_ADMIN | 1<<unix.CAP_PERFMON
@@ -44,8 +43,6 @@ func TestJudgePerf(t *testing.T) {
 		if err != nil && err != locked {
 			err = fmt.Errorf("open it: %w", err)
 		}
-		if diff := cmp.Diff(test.want, judgePerf(key, err, test.given), cmpopts.EquateErrors()); diff != "" {
-			t.Errorf("%s: %s", test.name, diff)
-		}
+		expect(t, test.name, test.want, judgePerf(key, err, test.given))
 	}
 }

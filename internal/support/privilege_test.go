@@ -3,11 +3,11 @@ package support
 import (
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	"golang.org/x/sys/unix"
 )
 
 func TestMissingCapabilities(t *testing.T) {
+	t.Parallel()
 	for _, test := range []struct {
 		name string
 		held []int
@@ -24,8 +24,6 @@ func TestMissingCapabilities(t *testing.T) {
 		for _, bit := range test.held {
 			held |= 1 << bit
 		}
-		if diff := cmp.Diff(test.want, missingCapabilities(held)); diff != "" {
-			t.Errorf("%s: %s", test.name, diff)
-		}
+		expect(t, test.name, test.want, missingCapabilities(held))
 	}
 }

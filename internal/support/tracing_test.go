@@ -13,6 +13,7 @@ import (
 
 // The report's answer about fentry agrees with what happens when such a program is loaded.
 func TestTracingAgrees(t *testing.T) {
+	t.Parallel()
 	testnet.RequireRoot(t)
 	loads := testnet.ProbeFentry()
 	r, err := Probe(ProbeOptions{})
@@ -41,6 +42,7 @@ func TestTracingAgrees(t *testing.T) {
 // The error names the cause where a program takes no further tracer, although the kernel only
 // returns a number.
 func TestTooManyTracers(t *testing.T) {
+	t.Parallel()
 	testnet.RequireFentry(t)
 	target, err := testnet.NewTarget(testnet.Rewriting)
 	if err != nil {

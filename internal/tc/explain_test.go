@@ -10,6 +10,7 @@ import (
 
 // Where the kernel has no modules for clsact, it says ENOENT, and the error what to do.
 func TestExplainRefusal(t *testing.T) {
+	t.Parallel()
 	err := explainRefusal("make the qdisc clsact", unix.ENOENT)
 	if !errors.Is(err, ErrNoEgress) || !errors.Is(err, unix.ENOENT) || !strings.HasSuffix(err.Error(), ": modprobe -a sch_ingress cls_bpf") {
 		t.Errorf("%v", err)

@@ -1,6 +1,7 @@
 package tc
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"testing"
@@ -8,6 +9,7 @@ import (
 
 // A module is found where it is loaded, built in, or on the disk.
 func TestHasModule(t *testing.T) {
+	t.Parallel()
 	const release = "6.1.0"
 	for _, test := range []struct {
 		name  string
@@ -25,10 +27,7 @@ func TestHasModule(t *testing.T) {
 			root := t.TempDir()
 			for name, text := range test.files {
 				path := filepath.Join(root, name)
-				if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-					t.Fatal(err)
-				}
-				if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+				if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, []byte(text), 0o644)); err != nil {
 					t.Fatal(err)
 				}
 			}

@@ -7,6 +7,8 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/cilium/ebpf"
@@ -53,13 +55,19 @@ func newCounter(name string, verdict int32) (counter, error) {
 	return counter{prog, counts}, err
 }
 
+// must ends the test if there is an error.
+func must(tb testing.TB, err error) {
+	tb.Helper()
+	if err != nil {
+		tb.Fatalf("%+v", err)
+	}
+}
+
 func mustCounter(t *testing.T, name string, verdict int32) counter {
 	t.Helper()
 	testnet.RequireRoot(t)
 	c, err := newCounter(name, verdict)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { c.Close(); c.counts.Close() })
 	return c
 }
@@ -67,9 +75,7 @@ func mustCounter(t *testing.T, name string, verdict int32) counter {
 func (c counter) expect(t *testing.T, when string, want uint64) {
 	t.Helper()
 	var got uint64
-	if err := c.counts.Lookup(uint32(0), &got); err != nil {
-		t.Fatal(err)
-	}
+	must(t, c.counts.Lookup(uint32(0), &got))
 	if got != want {
 		t.Errorf("%s: counted %d packets, want %d", when, got, want)
 	}
@@ -79,6 +85,7 @@ func (c counter) expect(t *testing.T, when string, want uint64) {
 func forKinds(t *testing.T, f func(t *testing.T, kind tc.Kind)) {
 	for _, kind := range []tc.Kind{tc.TCX, tc.Clsact} {
 		t.Run(kind.String(), func(t *testing.T) {
+			t.Parallel()
 			requireKind(t, kind)
 			f(t, kind)
 		})
@@ -87,17 +94,37 @@ func forKinds(t *testing.T, f func(t *testing.T, kind tc.Kind)) {
 
 func requireKind(t *testing.T, kind tc.Kind) {
 	t.Helper()
-	p := testnet.MustPair(t, testnet.PairOptions{})
-	a, err := attach(p, kind, mustCounter(t, "trial", next))
-	if errors.Is(err, tc.ErrNoEgress) || errors.Is(err, ebpf.ErrNotSupported) {
+	testnet.RequireRoot(t)
+	if err := lacks[kind](); errors.Is(err, tc.ErrNoEgress) || errors.Is(err, ebpf.ErrNotSupported) {
 		t.Skipf("needs %v: %v", kind, err)
+	} else if err != nil {
+		t.Fatal(err)
 	}
+}
+
+// lacks has, for each kind, why this kernel does not have it.
+var lacks = map[tc.Kind]func() error{
+	tc.TCX:    sync.OnceValue(func() error { return try(tc.TCX) }),
+	tc.Clsact: sync.OnceValue(func() error { return try(tc.Clsact) }),
+}
+
+func try(kind tc.Kind) error {
+	p, err := testnet.NewPair(testnet.PairOptions{})
 	if err != nil {
-		t.Fatal(err)
+		return err
 	}
-	if err := a.Close(); err != nil {
-		t.Fatal(err)
+	defer p.Close()
+	c, err := newCounter("trial", next)
+	if err != nil {
+		return err
 	}
+	defer c.Close()
+	defer c.counts.Close()
+	a, err := attach(p, kind, c)
+	if err != nil {
+		return err
+	}
+	return a.Close()
 }
 
 // attach attaches to the sending side of a pair.
@@ -116,9 +143,7 @@ func attach(p *testnet.Pair, kind tc.Kind, c counter) (a *tc.Attachment, err err
 func mustAttach(t *testing.T, p *testnet.Pair, kind tc.Kind, c counter) *tc.Attachment {
 	t.Helper()
 	a, err := attach(p, kind, c)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return a
 }
 
@@ -143,15 +168,11 @@ func send(t *testing.T, p *testnet.Pair, n int) {
 // state is what `tc` shows of the sending side: its qdisc clsact, filters and tcx programs.
 func state(t *testing.T, p *testnet.Pair) (lines []string) {
 	t.Helper()
-	err := p.Tx.Do(func() error {
+	must(t, p.Tx.Do(func() error {
 		l, err := netlink.LinkByName(p.TxName)
-		if err != nil {
-			return err
-		}
+		must(t, err)
 		qdiscs, err := netlink.QdiscList(l)
-		if err != nil {
-			return err
-		}
+		must(t, err)
 		for _, q := range qdiscs {
 			if q.Attrs().Parent == netlink.HANDLE_CLSACT {
 				lines = append(lines, q.Type())
@@ -159,9 +180,7 @@ func state(t *testing.T, p *testnet.Pair) (lines []string) {
 		}
 		for _, parent := range []uint32{netlink.HANDLE_MIN_INGRESS, netlink.HANDLE_MIN_EGRESS} {
 			filters, err := netlink.FilterList(l, parent)
-			if err != nil {
-				return err
-			}
+			must(t, err)
 			for _, f := range filters {
 				b := f.(*netlink.BpfFilter)
 				lines = append(lines, fmt.Sprintf("%v %d %x %s", b.Priority, b.Protocol, b.Handle, b.Name))
@@ -175,10 +194,7 @@ func state(t *testing.T, p *testnet.Pair) (lines []string) {
 			lines = append(lines, "tcx "+programName(one.ID))
 		}
 		return nil
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))
 	return lines
 }
 
@@ -202,12 +218,17 @@ func expectState(t *testing.T, when string, p *testnet.Pair, want ...string) {
 	}
 }
 
+// clsact is the qdisc of the sending side.
+func clsact(p *testnet.Pair) *netlink.Clsact {
+	return &netlink.Clsact{QdiscAttrs: netlink.QdiscAttrs{
+		LinkIndex: p.TxIndex, Handle: netlink.MakeHandle(0xffff, 0), Parent: netlink.HANDLE_CLSACT}}
+}
+
 // addFilter does as somebody else would, and makes the qdisc where it is not there.
 func addFilter(t *testing.T, p *testnet.Pair, c counter, priority uint16, protocol uint16) {
 	t.Helper()
-	err := p.Tx.Do(func() error {
-		err := netlink.QdiscAdd(&netlink.Clsact{QdiscAttrs: netlink.QdiscAttrs{
-			LinkIndex: p.TxIndex, Handle: netlink.MakeHandle(0xffff, 0), Parent: netlink.HANDLE_CLSACT}})
+	must(t, p.Tx.Do(func() error {
+		err := netlink.QdiscAdd(clsact(p))
 		if err != nil && !errors.Is(err, unix.EEXIST) {
 			return err
 		}
@@ -216,14 +237,12 @@ func addFilter(t *testing.T, p *testnet.Pair, c counter, priority uint16, protoc
 				Priority: priority, Handle: 1, Protocol: protocol},
 			Fd: c.FD(), Name: "theirs", DirectAction: true,
 		})
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))
 }
 
 // Every packet that is sent is seen, while attached and no longer. Nothing is left.
 func TestAttachEgress(t *testing.T) {
+	t.Parallel()
 	forKinds(t, func(t *testing.T, kind tc.Kind) {
 		p := testnet.MustPair(t, testnet.PairOptions{})
 		c := mustCounter(t, "ours", next)
@@ -242,26 +261,17 @@ func TestAttachEgress(t *testing.T) {
 
 // The kernel's newest kind is taken, which can be known before.
 func TestKindOfKernel(t *testing.T) {
+	t.Parallel()
 	p := testnet.MustPair(t, testnet.PairOptions{})
 	want := tc.TCX
-	if errors.Is(func() error {
-		a, err := attach(p, tc.TCX, mustCounter(t, "trial", next))
-		if err == nil {
-			err = a.Close()
-		}
-		return err
-	}(), ebpf.ErrNotSupported) {
+	if errors.Is(lacks[tc.TCX](), ebpf.ErrNotSupported) {
 		want = tc.Clsact
 	}
-	err := p.Tx.Do(func() error {
+	must(t, p.Tx.Do(func() error {
 		ifi, err := xdp.InterfaceByName(p.TxName)
-		if err != nil {
-			return err
-		}
+		must(t, err)
 		a, err := tc.AttachEgress(mustCounter(t, "ours", next).Program, ifi)
-		if err != nil {
-			return err
-		}
+		must(t, err)
 		found, err := tc.Find(mustCounter(t, "ours", next).Program)
 		if err != nil {
 			t.Error(err)
@@ -270,15 +280,13 @@ func TestKindOfKernel(t *testing.T) {
 			t.Errorf("attached by %v, found %v, want %v", a.Kind(), found, want)
 		}
 		return a.Close()
-	})
-	if err != nil {
-		t.Error(err)
-	}
+	}))
 }
 
 // Programs of others at tcx, first and last, stay where they are and see what they saw. Ours comes
 // before them, so it also sees what they drop.
 func TestBesideTCX(t *testing.T) {
+	t.Parallel()
 	forKinds(t, func(t *testing.T, kind tc.Kind) {
 		requireKind(t, tc.TCX)
 		p := testnet.MustPair(t, testnet.PairOptions{})
@@ -287,17 +295,14 @@ func TestBesideTCX(t *testing.T) {
 			counter
 			anchor link.Anchor
 		}{{last, link.Tail()}, {first, link.Head()}} {
-			err := p.Tx.Do(func() error {
+			must(t, p.Tx.Do(func() error {
 				l, err := link.AttachTCX(link.TCXOptions{Interface: p.TxIndex, Program: other.Program,
 					Attach: ebpf.AttachTCXEgress, Anchor: other.anchor})
 				if err == nil {
 					t.Cleanup(func() { l.Close() })
 				}
 				return err
-			})
-			if err != nil {
-				t.Fatal(err)
-			}
+			}))
 		}
 		send(t, p, 1)
 		a := mustAttach(t, p, kind, ours)
@@ -320,6 +325,7 @@ func TestBesideTCX(t *testing.T) {
 
 // Filters of others at clsact stay where they are and see what they saw, and so does the qdisc.
 func TestBesideClsact(t *testing.T) {
+	t.Parallel()
 	forKinds(t, func(t *testing.T, kind tc.Kind) {
 		requireKind(t, tc.Clsact)
 		p := testnet.MustPair(t, testnet.PairOptions{})
@@ -350,6 +356,7 @@ func TestBesideClsact(t *testing.T) {
 // A filter that has the first priority, and with which ours cannot share it, comes before, which is
 // said.
 func TestBehindFilter(t *testing.T) {
+	t.Parallel()
 	requireKind(t, tc.Clsact)
 	p := testnet.MustPair(t, testnet.PairOptions{})
 	theirs, ours := mustCounter(t, "theirs", next), mustCounter(t, "ours", next)
@@ -367,6 +374,7 @@ func TestBehindFilter(t *testing.T) {
 
 // The qdisc that we made stays where somebody else has put a filter in.
 func TestQdiscStaysForOthers(t *testing.T) {
+	t.Parallel()
 	requireKind(t, tc.Clsact)
 	p := testnet.MustPair(t, testnet.PairOptions{})
 	a := mustAttach(t, p, tc.Clsact, mustCounter(t, "ours", next))
@@ -377,10 +385,11 @@ func TestQdiscStaysForOthers(t *testing.T) {
 
 // The qdisc ingress is in the place of clsact: CheckQdisc and AttachEgress both report that.
 func TestQdiscIngress(t *testing.T) {
+	t.Parallel()
 	requireKind(t, tc.Clsact)
 	p := testnet.MustPair(t, testnet.PairOptions{})
 	const want = "the qdisc ingress is in the place of clsact, which can do the same: replace it by clsact, and move its filters there"
-	err := p.Tx.Do(func() error {
+	must(t, p.Tx.Do(func() error {
 		if err := tc.CheckQdisc(p.TxIndex); err != nil {
 			t.Errorf("without: %v", err)
 		}
@@ -392,10 +401,7 @@ func TestQdiscIngress(t *testing.T) {
 			t.Errorf("%v, want %s", err, want)
 		}
 		return nil
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))
 	if _, err := attach(p, tc.Clsact, mustCounter(t, "ours", next)); err == nil ||
 		err.Error() != "attach a program at the egress of tx0 by clsact: "+want {
 		t.Errorf("%v, want %s", err, want)
@@ -406,6 +412,7 @@ func TestQdiscIngress(t *testing.T) {
 // Several captures on one interface work side by side, and the last one takes everything away, in
 // whichever order they end.
 func TestTwoAtATime(t *testing.T) {
+	t.Parallel()
 	forKinds(t, func(t *testing.T, kind tc.Kind) {
 		for _, lastEndsFirst := range []bool{false, true} {
 			p := testnet.MustPair(t, testnet.PairOptions{})
@@ -429,18 +436,18 @@ func TestTwoAtATime(t *testing.T) {
 // the program with its maps. The next start removes the filter, but not that of a capture that
 // runs; the last one removes the qdisc that the killed one has made.
 func TestKilled(t *testing.T) {
+	t.Parallel()
 	forKinds(t, func(t *testing.T, kind tc.Kind) {
 		p := testnet.MustPair(t, testnet.PairOptions{})
 		killed := startChild(t, p, kind, "wait")
 		running := startChild(t, p, kind, "wait")
 		both := []string{"clsact", "1 3 78646302 xdpcap:clsact", "1 3 78646301 xdpcap:clsact"}
 		if kind == tc.TCX {
-			both = []string{"tcx " + childName, "tcx " + childName}
+			both = []string{"tcx " + running.program, "tcx " + killed.program}
 		}
 		expectState(t, "two run", p, both...)
-		before := childPrograms(t)
 		killed.kill(t)
-		testnet.WaitFor(t, "the program to be removed", func() bool { return childPrograms(t) < before })
+		testnet.WaitFor(t, "the program to be removed", func() bool { return !isLoaded(t, killed.program) })
 		if kind == tc.TCX {
 			// The kernel detaches when it closes the file of the killed process.
 			testnet.WaitFor(t, "the program to be detached", func() bool { return len(state(t, p)) == 1 })
@@ -463,24 +470,18 @@ func TestKilled(t *testing.T) {
 // Any process in the network namespace can take the names by which captures claim their handles. A
 // capture takes another handle then, and what it leaves when it is killed is removed as ever.
 func TestHandlesTaken(t *testing.T) {
+	t.Parallel()
 	requireKind(t, tc.Clsact)
 	p := testnet.MustPair(t, testnet.PairOptions{})
-	err := p.Tx.Do(func() error {
+	must(t, p.Tx.Do(func() error {
 		for handle := 0x78646301; handle <= 0x786463ff; handle++ {
 			fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
-			if err != nil {
-				return err
-			}
+			must(t, err)
 			t.Cleanup(func() { unix.Close(fd) })
-			if err := unix.Bind(fd, &unix.SockaddrUnix{Name: fmt.Sprintf("@xdpcap/egress/%d/%x", p.TxIndex, handle)}); err != nil {
-				return err
-			}
+			must(t, unix.Bind(fd, &unix.SockaddrUnix{Name: fmt.Sprintf("@xdpcap/egress/%d/%x", p.TxIndex, handle)}))
 		}
 		return nil
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))
 	startChild(t, p, tc.Clsact, "wait").kill(t)
 	if left := state(t, p); len(left) != 2 {
 		t.Errorf("after the kill: %v", left)
@@ -499,6 +500,7 @@ func TestHandlesTaken(t *testing.T) {
 // A program ends with its Attachment, also where another process has a copy of the link for a
 // moment, as a child has before it executes another program.
 func TestCloseBesideCopy(t *testing.T) {
+	t.Parallel()
 	requireKind(t, tc.TCX)
 	p := testnet.MustPair(t, testnet.PairOptions{})
 	a := mustAttach(t, p, tc.TCX, mustCounter(t, "ours", next))
@@ -508,25 +510,24 @@ func TestCloseBesideCopy(t *testing.T) {
 	expectState(t, "closed", p)
 }
 
-// childPrograms counts the loaded programs of children.
-func childPrograms(t *testing.T) (n int) {
+// isLoaded tells whether a program of this name is loaded.
+func isLoaded(t *testing.T, name string) bool {
 	t.Helper()
 	for id := ebpf.ProgramID(0); ; {
 		next, err := ebpf.ProgramGetNextID(id)
 		if errors.Is(err, os.ErrNotExist) {
-			return n
+			return false
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
-		if id = next; programName(id) == childName {
-			n++
+		must(t, err)
+		if id = next; programName(id) == name {
+			return true
 		}
 	}
 }
 
 // A process that has given up all other privileges can look after its program and detach it.
 func TestWithoutPrivileges(t *testing.T) {
+	t.Parallel()
 	forKinds(t, func(t *testing.T, kind tc.Kind) {
 		p := testnet.MustPair(t, testnet.PairOptions{})
 		child := startChild(t, p, kind, "sandbox")
@@ -539,6 +540,7 @@ func TestWithoutPrivileges(t *testing.T) {
 
 // A program that somebody has detached is missed, and so is the interface.
 func TestCheck(t *testing.T) {
+	t.Parallel()
 	forKinds(t, func(t *testing.T, kind tc.Kind) {
 		p := testnet.MustPair(t, testnet.PairOptions{})
 		a := mustAttach(t, p, kind, mustCounter(t, "ours", next))
@@ -547,12 +549,7 @@ func TestCheck(t *testing.T) {
 			detachLink(t, p)
 		} else {
 			want = "at the egress of tx0: somebody has removed the filter, or the qdisc clsact"
-			if err := p.Tx.Do(func() error {
-				return netlink.QdiscDel(&netlink.Clsact{QdiscAttrs: netlink.QdiscAttrs{
-					LinkIndex: p.TxIndex, Handle: netlink.MakeHandle(0xffff, 0), Parent: netlink.HANDLE_CLSACT}})
-			}); err != nil {
-				t.Fatal(err)
-			}
+			must(t, p.Tx.Do(func() error { return netlink.QdiscDel(clsact(p)) }))
 		}
 		if err := a.Check(); err == nil || err.Error() != want {
 			t.Errorf("%v, want %s", err, want)
@@ -563,11 +560,9 @@ func TestCheck(t *testing.T) {
 
 		gone := testnet.MustPair(t, testnet.PairOptions{TxName: "gone"})
 		a = mustAttach(t, gone, kind, mustCounter(t, "ours", next))
-		if err := gone.Tx.Do(func() error {
+		must(t, gone.Tx.Do(func() error {
 			return netlink.LinkDel(&netlink.Veth{LinkAttrs: netlink.LinkAttrs{Name: "gone"}})
-		}); err != nil {
-			t.Fatal(err)
-		}
+		}))
 		if err := a.Check(); !errors.Is(err, xdp.ErrGone) {
 			t.Errorf("%v, want an ErrGone", err)
 		}
@@ -582,41 +577,34 @@ func detachLink(t *testing.T, p *testnet.Pair) {
 	t.Helper()
 	l := tcxLink(t, p)
 	defer l.Close()
-	if err := l.Detach(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, l.Detach())
 }
 
 // tcxLink opens the only tcx link of the sending side. Other tests make and close links meanwhile.
 func tcxLink(t *testing.T, p *testnet.Pair) (l link.Link) {
 	t.Helper()
-	err := p.Tx.Do(func() error {
+	must(t, p.Tx.Do(func() error {
 		found, err := link.QueryPrograms(link.QueryOptions{Target: p.TxIndex, Attach: ebpf.AttachTCXEgress})
-		if err != nil {
-			return err
-		}
+		must(t, err)
 		if n := len(found.Programs); n != 1 {
 			return fmt.Errorf("%d tcx programs, want one", n)
 		}
 		id, _ := found.Programs[0].LinkID()
 		l, err = link.NewFromID(id)
 		return err
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))
 	return l
 }
 
 // A child is this test binary as another process.
 type child struct {
-	cmd    *exec.Cmd
-	stdin  io.Closer
-	stdout *bufio.Reader
+	cmd     *exec.Cmd
+	stdin   io.Closer
+	stdout  *bufio.Reader
+	program string // a name that no other program on this machine has
 }
 
-// childName is that of a child's program. Those of another run of the tests have another one.
-var childName = fmt.Sprintf("child%d", os.Getpid())
+var children atomic.Uint32
 
 // childVariable makes a process a child; it has the kind, the task, and the names of the interface
 // and the program.
@@ -624,20 +612,14 @@ const childVariable = "XDPCAP_TEST_EGRESS"
 
 func startChild(t *testing.T, p *testnet.Pair, kind tc.Kind, task string) *child {
 	t.Helper()
-	c := &child{cmd: exec.Command("/proc/self/exe")}
-	c.cmd.Env = append(os.Environ(), fmt.Sprintf("%s=%d %s %s %s", childVariable, kind, task, p.TxName, childName))
+	c := &child{cmd: exec.Command("/proc/self/exe"), program: fmt.Sprintf("%d_%d", os.Getpid(), children.Add(1))}
+	c.cmd.Env = append(os.Environ(), fmt.Sprintf("%s=%d %s %s %s", childVariable, kind, task, p.TxName, c.program))
 	stdin, err := c.cmd.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	stdout, err := c.cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	c.stdin, c.stdout = stdin, bufio.NewReader(stdout)
-	if err := p.Tx.Start(c.cmd); err != nil {
-		t.Fatal(err)
-	}
+	must(t, p.Tx.Start(c.cmd))
 	t.Cleanup(func() { c.cmd.Process.Kill(); c.cmd.Wait() })
 	if line, err := c.stdout.ReadString('\n'); line != "attached\n" {
 		t.Fatalf("the child says %q: %v", line, err)
@@ -647,9 +629,7 @@ func startChild(t *testing.T, p *testnet.Pair, kind tc.Kind, task string) *child
 
 func (c *child) kill(t *testing.T) {
 	t.Helper()
-	if err := c.cmd.Process.Kill(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, c.cmd.Process.Kill())
 	c.cmd.Wait()
 }
 

@@ -56,6 +56,7 @@ func checkSums(t *testing.T, p gopacket.Packet) {
 }
 
 func TestFrames(t *testing.T) {
+	t.Parallel()
 	out := TxToRx()
 	eth, dot1q := layers.LayerTypeEthernet, layers.LayerTypeDot1Q
 	for _, c := range []struct {
@@ -98,6 +99,7 @@ func TestFrames(t *testing.T) {
 }
 
 func TestMixedTraffic(t *testing.T) {
+	t.Parallel()
 	frames := MixedTraffic()
 	if len(frames) < 20 {
 		t.Errorf("%d frames", len(frames))
@@ -115,6 +117,7 @@ func TestMixedTraffic(t *testing.T) {
 }
 
 func TestSequence(t *testing.T) {
+	t.Parallel()
 	const seq = 0x0102030405060708
 	for _, size := range []int{MinFrame, 64, 1514, MaxFrame} {
 		frame := UDPFrame(size, seq)

@@ -45,6 +45,7 @@ func checkReceived(tb testing.TB, p *Pair, r *Receiver, sent, size uint64) {
 }
 
 func TestGeneratorLosesNothing(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		name    string
 		size    int
@@ -56,7 +57,9 @@ func TestGeneratorLosesNothing(t *testing.T) {
 		{"drop largest", MaxLiveFrame, 100_000, xdp.Drop},
 		{"pass 60", 60, 200_000, xdp.Pass},
 	} {
-		c.count = Volume(c.count)
+		if c.count = Volume(c.count); testing.Short() {
+			c.count /= 10
+		}
 		t.Run(c.name, func(t *testing.T) {
 			p := MustPair(t, PairOptions{MTU: 3498})
 			receiver := MustReceiver(t, p, c.verdict, ReceiverOptions{Sequence: true})
@@ -73,6 +76,7 @@ func TestGeneratorLosesNothing(t *testing.T) {
 }
 
 func TestGeneratorNumbersRunOn(t *testing.T) {
+	t.Parallel()
 	p := MustPair(t, PairOptions{})
 	receiver := MustReceiver(t, p, xdp.Drop, ReceiverOptions{Sequence: true})
 	g := MustGenerator(t, p)
@@ -91,6 +95,7 @@ func TestGeneratorNumbersRunOn(t *testing.T) {
 }
 
 func TestGeneratorsOnTwoCPUs(t *testing.T) {
+	t.Parallel()
 	if runtime.NumCPU() < 2 {
 		skip(t, "needs two CPUs")
 	}
@@ -129,6 +134,7 @@ func TestGeneratorsOnTwoCPUs(t *testing.T) {
 	}
 }
 
+// Runs alone in its package, because it measures rates.
 func TestGeneratorKeepsPace(t *testing.T) {
 	for _, c := range []struct {
 		name  string
@@ -172,6 +178,7 @@ func TestGeneratorKeepsPace(t *testing.T) {
 }
 
 func TestGeneratorStops(t *testing.T) {
+	t.Parallel()
 	for _, rate := range []float64{0, 10, 50e3} {
 		p := MustPair(t, PairOptions{})
 		receiver := MustReceiver(t, p, xdp.Drop, ReceiverOptions{Sequence: true})
@@ -199,7 +206,8 @@ func TestGeneratorStops(t *testing.T) {
 	}
 }
 
-// A signal ends the system call after some of the frames. The rest must follow, and no frame twice.
+// A signal ends the system call after some of the frames. The rest must follow, and no frame twice. It
+// runs alone, because the signals would interrupt the system calls of other tests, too.
 func TestGeneratorGoesOnAfterSignals(t *testing.T) {
 	const count = 50_000
 	p := MustPair(t, PairOptions{})
@@ -233,6 +241,7 @@ func TestGeneratorGoesOnAfterSignals(t *testing.T) {
 }
 
 func TestGeneratorNeedsOnlyGRO(t *testing.T) {
+	t.Parallel()
 	p := MustPair(t, PairOptions{GRO: true})
 	g := MustGenerator(t, p)
 	frame := VLAN(TxToRx().ARPRequest(), 5)
@@ -243,6 +252,7 @@ func TestGeneratorNeedsOnlyGRO(t *testing.T) {
 }
 
 func TestGeneratorRefuses(t *testing.T) {
+	t.Parallel()
 	for name, opts := range map[string]GeneratorOptions{
 		"empty":        {Count: 1},
 		"too large":    {Frame: UDPFrame(MaxFrame, 0), Count: 1},
@@ -253,36 +263,5 @@ func TestGeneratorRefuses(t *testing.T) {
 		if opts.check() == nil {
 			t.Errorf("%s: accepted", name)
 		}
-	}
-}
-
-// BenchmarkGenerator measures the rate without a capture, which limits the rate with one.
-func BenchmarkGenerator(b *testing.B) {
-	for _, c := range []struct {
-		name    string
-		size    int
-		verdict xdp.Verdict
-		opts    ReceiverOptions
-		batch   int
-	}{
-		{"drop/60", 60, xdp.Drop, ReceiverOptions{}, 0},
-		{"drop/1514", 1514, xdp.Drop, ReceiverOptions{}, 0},
-		{"drop-count/60", 60, xdp.Drop, ReceiverOptions{Count: true}, 0},
-		{"pass/60", 60, xdp.Pass, ReceiverOptions{}, 0},
-		{"pass/1514", 1514, xdp.Pass, ReceiverOptions{}, 0},
-		{"drop/60/batch=1", 60, xdp.Drop, ReceiverOptions{}, 1},
-		{"drop/60/batch=16", 60, xdp.Drop, ReceiverOptions{}, 16},
-		{"drop/60/batch=128", 60, xdp.Drop, ReceiverOptions{}, 128},
-		{"drop/60/batch=256", 60, xdp.Drop, ReceiverOptions{}, 256},
-	} {
-		b.Run(c.name, func(b *testing.B) {
-			p := MustPair(b, PairOptions{})
-			MustReceiver(b, p, c.verdict, c.opts)
-			g := MustGenerator(b, p)
-			b.ResetTimer()
-			r := run(b, g, GeneratorOptions{Frame: UDPFrame(c.size, 0), Count: uint64(b.N), Batch: c.batch})
-			b.ReportMetric(r.Rate()/1e6, "Mpps")
-			b.ReportMetric(100*float64(MustStats(b, p).Dropped)/float64(b.N), "%dropped")
-		})
 	}
 }

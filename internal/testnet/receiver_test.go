@@ -9,6 +9,7 @@ import (
 
 // A receiver that copies has the bytes of each packet, in cache lines of its own.
 func TestReceiverCopies(t *testing.T) {
+	t.Parallel()
 	p := MustPair(t, PairOptions{})
 	r := MustReceiver(t, p, xdp.Drop, ReceiverOptions{Copy: true})
 	copies, err := r.Copies()

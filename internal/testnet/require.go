@@ -32,10 +32,19 @@ func skip(tb TB, format string, args ...any) {
 // kernelTypes are held, so that the programs of all tests of a package share them.
 var kernelTypes = xdp.KernelTypes()
 
+// leaveOut skips the test if `make check` runs it, which takes neither root nor tools.
+func leaveOut(tb TB) {
+	tb.Helper()
+	if os.Getenv("XDPCAP_CHECK") != "" {
+		tb.Skipf("make check leaves out what needs root or a tool")
+	}
+}
+
 // RequireRoot skips the test unless it runs as root. With CI=true in the environment it fails
 // instead.
 func RequireRoot(tb TB) {
 	tb.Helper()
+	leaveOut(tb)
 	if os.Geteuid() != 0 {
 		skip(tb, "needs root, for network namespaces and BPF")
 	}
@@ -45,6 +54,7 @@ func RequireRoot(tb TB) {
 // instead.
 func Require(tb TB, tool string) {
 	tb.Helper()
+	leaveOut(tb)
 	if _, err := exec.LookPath(tool); err != nil {
 		skip(tb, "needs a program: %v", err)
 	}

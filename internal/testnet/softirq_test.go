@@ -11,6 +11,7 @@ import (
 
 // WaitHandled also waits for a packet that another CPU handles, and not by ksoftirqd.
 func TestWaitHandled(t *testing.T) {
+	t.Parallel()
 	if runtime.NumCPU() < 2 {
 		skip(t, "needs two CPUs")
 	}

@@ -51,7 +51,8 @@ func here(tb testing.TB) string {
 }
 
 func TestNamespaceIsolates(t *testing.T) {
-	RequireRoot(t)
+	t.Parallel()
+	Require(t, "ip")
 	host := here(t) // before anything could have left the goroutine elsewhere
 	p := MustPair(t, PairOptions{TxName: "left", RxName: "right"})
 	for _, c := range []struct {
@@ -67,6 +68,12 @@ func TestNamespaceIsolates(t *testing.T) {
 		if err != nil {
 			t.Error(err)
 		}
+		var out strings.Builder
+		cmd := exec.Command("ip", "-o", "link")
+		cmd.Stdout = &out
+		if err := errors.Join(c.ns.Start(cmd), cmd.Wait()); err != nil || !strings.Contains(out.String(), strings.Fields(c.want)[1]) {
+			t.Errorf("ip link in the namespace of %q: %v, %s", c.want, err, out.String())
+		}
 	}
 	err := p.Tx.Do(func() error {
 		return p.Rx.Do(func() error { return os.ErrInvalid })
@@ -80,6 +87,7 @@ func TestNamespaceIsolates(t *testing.T) {
 }
 
 func TestNamespaceDoRestoresAfterGoexit(t *testing.T) {
+	t.Parallel()
 	RequireRoot(t)
 	host := here(t)
 	ns, err := NewNamespace()
@@ -97,24 +105,8 @@ func TestNamespaceDoRestoresAfterGoexit(t *testing.T) {
 	}
 }
 
-func TestNamespaceStart(t *testing.T) {
-	Require(t, "ip")
-	p := MustPair(t, PairOptions{})
-	var out strings.Builder
-	cmd := exec.Command("ip", "-o", "link")
-	cmd.Stdout = &out
-	if err := p.Rx.Start(cmd); err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Wait(); err != nil {
-		t.Fatal(err)
-	}
-	if !strings.Contains(out.String(), "rx0") || strings.Contains(out.String(), "tx0") {
-		t.Errorf("ip link in Rx shows\n%s", out.String())
-	}
-}
-
 func TestPairLeavesNothing(t *testing.T) {
+	t.Parallel()
 	RequireRoot(t)
 	ns, err := NewNamespace()
 	if err != nil {
@@ -143,6 +135,7 @@ func TestPairLeavesNothing(t *testing.T) {
 
 // Ends with the same index can send only after up to a second, before Linux 6.8.
 func TestPairIndexes(t *testing.T) {
+	t.Parallel()
 	first, second := MustPair(t, PairOptions{}), MustPair(t, PairOptions{})
 	for _, p := range []*Pair{first, second} {
 		if p.TxIndex == p.RxIndex {
@@ -155,6 +148,7 @@ func TestPairIndexes(t *testing.T) {
 }
 
 func TestPairIsSilent(t *testing.T) {
+	t.Parallel()
 	p := MustPair(t, PairOptions{})
 	r := MustReceiver(t, p, xdp.Pass, ReceiverOptions{Count: true})
 	err := p.Tx.Do(func() error {
@@ -176,6 +170,7 @@ func TestPairIsSilent(t *testing.T) {
 }
 
 func TestPairAddresses(t *testing.T) {
+	t.Parallel()
 	p := MustPair(t, PairOptions{Addresses: true, IPv6: true})
 	for _, ip := range []net.IP{RxEndpoint.IPv4, RxEndpoint.IPv6} {
 		var rx, tx *net.UDPConn
@@ -209,6 +204,7 @@ func TestPairAddresses(t *testing.T) {
 // Both ends of a new pair answer neighbour solicitations at once. If one did so a moment later, a
 // packet would be delayed by a second or lost.
 func TestPairAddressesAreReady(t *testing.T) {
+	t.Parallel()
 	for range 10 { // without the wait, about every third pair has an end that is late
 		p := MustPair(t, PairOptions{IPv6: true})
 		for _, end := range []struct {
@@ -230,6 +226,7 @@ func TestPairAddressesAreReady(t *testing.T) {
 }
 
 func TestSender(t *testing.T) {
+	t.Parallel()
 	p := MustPair(t, PairOptions{MTU: 9000})
 	r := MustReceiver(t, p, xdp.Drop, ReceiverOptions{Sequence: true})
 	s, err := NewSender(p.Tx, p.TxName)

@@ -10,6 +10,7 @@ import (
 // Quiet runs f on one CPU, with all signals blocked except for those in except, and returns its
 // error.
 func TestQuiet(t *testing.T) {
+	t.Parallel()
 	var cpus unix.CPUSet
 	var blocked unix.Sigset_t
 	failed := errors.New("failed")

@@ -8,7 +8,8 @@ import (
 	"github.com/xdpcap/xdpcap/capture"
 )
 
-// A rate is that of the last second, and fires once until it has fallen.
+// A rate is that of the last second, and fires once until it has fallen. Serial, because it counts
+// allocations.
 func TestRateWindow(t *testing.T) {
 	trigger, need, err := Parse("drop>3/s", false)
 	if err != nil || need != Verdict {
@@ -43,6 +44,7 @@ func TestRateWindow(t *testing.T) {
 
 // A run time fires from its limit on, and a rate of such packets after so many within a second.
 func TestTriggerSlower(t *testing.T) {
+	t.Parallel()
 	p, from := capture.Packet{Facts: new(capture.Facts)}, new(capture.Source)
 	for _, test := range []struct {
 		text  string
@@ -81,6 +83,7 @@ func TestTriggerSlower(t *testing.T) {
 
 // A trigger of no words is refused: as a filter it would fire at every packet.
 func TestTriggerEmpty(t *testing.T) {
+	t.Parallel()
 	for _, text := range []string{"", " "} {
 		if _, _, err := Parse(text, false); err == nil || !strings.HasSuffix(err.Error(), " is none of these: "+Help) {
 			t.Errorf("%q: %v", text, err)
@@ -90,6 +93,7 @@ func TestTriggerEmpty(t *testing.T) {
 
 // A trigger knows the packets that are sent.
 func TestTriggerOutbound(t *testing.T) {
+	t.Parallel()
 	trigger, _, err := Parse("outbound and greater 60", false)
 	if err != nil {
 		t.Fatal(err)
@@ -107,6 +111,7 @@ func TestTriggerOutbound(t *testing.T) {
 
 // The reasons of a trigger are the kernel's, and any of them counts.
 func TestTriggerReasons(t *testing.T) {
+	t.Parallel()
 	numbers, err := capture.ParseReasons("NO_SOCKET", "SOCKET_RCVBUFF", "TCP_CSUM")
 	if err != nil {
 		t.Fatal(err)
@@ -144,6 +149,7 @@ func TestTriggerReasons(t *testing.T) {
 
 // A trigger with a mistake is refused, and is no filter.
 func TestTriggerMistakes(t *testing.T) {
+	t.Parallel()
 	const rate = ": a rate is a number of packets per second: drop>1000/s"
 	for _, test := range []struct{ text, want string }{
 		{"reason:NO_SOKET", `reason:NO_SOKET: reason "NO_SOKET": this kernel has none of that name: did you mean NO_SOCKET?`},

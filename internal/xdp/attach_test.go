@@ -14,43 +14,41 @@ import (
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
+// must ends the test if there is an error.
+func must(tb testing.TB, err error) {
+	tb.Helper()
+	if err != nil {
+		tb.Fatalf("%+v", err)
+	}
+}
+
 // inNamespace makes a veth pair in a namespace of its own, and runs f there with one end that has
 // one receive queue.
 func inNamespace(t *testing.T, peerQueues int, f func(ifi xdp.Interface) error) {
 	t.Helper()
 	testnet.RequireRoot(t)
 	ns, err := testnet.NewNamespace()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { ns.Close() })
-	err = ns.Do(func() error {
+	must(t, ns.Do(func() error {
 		a := netlink.NewLinkAttrs()
 		a.Name, a.NumRxQueues, a.NumTxQueues = "veth0", 1, 1
-		if err := netlink.LinkAdd(&netlink.Veth{LinkAttrs: a, PeerName: "peer0", PeerNumTxQueues: uint32(peerQueues), PeerNumRxQueues: 1}); err != nil {
-			return err
-		}
+		must(t, netlink.LinkAdd(&netlink.Veth{LinkAttrs: a, PeerName: "peer0", PeerNumTxQueues: uint32(peerQueues), PeerNumRxQueues: 1}))
 		for _, name := range []string{"veth0", "peer0"} {
 			l, err := netlink.LinkByName(name)
 			if err == nil {
 				err = netlink.LinkSetUp(l)
 			}
-			if err != nil {
-				return err
-			}
+			must(t, err)
 		}
 		ifi, err := xdp.EthernetInterface("veth0")
-		if err != nil {
-			return err
-		}
+		must(t, err)
 		return f(ifi)
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))
 }
 
 func TestEthernetInterface(t *testing.T) {
+	t.Parallel()
 	inNamespace(t, 1, func(ifi xdp.Interface) error {
 		l, err := netlink.LinkByName(ifi.Name)
 		if err == nil {
@@ -59,9 +57,7 @@ func TestEthernetInterface(t *testing.T) {
 		if err == nil {
 			err = netlink.LinkAdd(&netlink.Tuntap{LinkAttrs: netlink.LinkAttrs{Name: "tun0"}, Mode: netlink.TUNTAP_MODE_TUN})
 		}
-		if err != nil {
-			return err
-		}
+		must(t, err)
 		for name, want := range map[string]string{
 			"veth0": "veth0 is down: ip link set dev veth0 up",
 			"tun0": `tun0 is not an Ethernet interface (its link type is "none"): ` +
@@ -81,6 +77,7 @@ func TestEthernetInterface(t *testing.T) {
 // The error of a driver that refuses native mode has the driver's own words where the kernel tells
 // them. Generic mode is not taken instead, and nothing stays attached.
 func TestRefusedByDriver(t *testing.T) {
+	t.Parallel()
 	words := ""
 	if testnet.TellsRefusals() {
 		words = ": veth: XDP expects number of rx queues not less than peer tx queues"
@@ -92,6 +89,7 @@ func TestRefusedByDriver(t *testing.T) {
 
 // A driver with native XDP may answer that an operation is not supported, like one without.
 func TestRefusedAsUnsupported(t *testing.T) {
+	t.Parallel()
 	inNamespace(t, 1, func(xdp.Interface) error {
 		bond := netlink.NewLinkBond(netlink.LinkAttrs{Name: "bond0"})
 		bond.Mode = netlink.BOND_MODE_BROADCAST // in this mode the bond takes no XDP program
@@ -102,13 +100,9 @@ func TestRefusedAsUnsupported(t *testing.T) {
 		if err == nil {
 			err = netlink.LinkSetUp(bond)
 		}
-		if err != nil {
-			return err
-		}
+		must(t, err)
 		ifi, err := xdp.EthernetInterface("bond0")
-		if err != nil {
-			return err
-		}
+		must(t, err)
 		return expectRefusal(t, ifi, "attach an XDP program to bond0 in native mode: driver bonding: operation not supported")
 	})
 }
@@ -134,27 +128,20 @@ func expectRefusal(t *testing.T, ifi xdp.Interface, want string) error {
 
 // Only a driver without native XDP is given generic mode without having been asked.
 func TestAttachAuto(t *testing.T) {
+	t.Parallel()
 	prog := loadNamed(t, "auto")
 	inNamespace(t, 1, func(veth xdp.Interface) error {
 		bridge := &netlink.Bridge{LinkAttrs: netlink.LinkAttrs{Name: "bridge0"}}
-		if err := errors.Join(netlink.LinkAdd(bridge), netlink.LinkSetUp(bridge)); err != nil {
-			return err
-		}
+		must(t, errors.Join(netlink.LinkAdd(bridge), netlink.LinkSetUp(bridge)))
 		for name, want := range map[string]xdp.Mode{"veth0": xdp.Native, "bridge0": xdp.Generic} {
 			ifi, err := xdp.EthernetInterface(name)
-			if err != nil {
-				return err
-			}
+			must(t, err)
 			l, got, err := xdp.Attach(prog, ifi, xdp.Auto)
-			if err != nil {
-				return err
-			}
+			must(t, err)
 			if got != want {
 				t.Errorf("%s: mode %v, want %v", name, got, want)
 			}
-			if err := l.Close(); err != nil {
-				return err
-			}
+			must(t, l.Close())
 		}
 		return nil
 	})
@@ -171,13 +158,12 @@ func nothingAttached(t *testing.T, ifi xdp.Interface) error {
 
 // An interface that runs a program is left alone, and the error names that program.
 func TestAttachBusy(t *testing.T) {
+	t.Parallel()
 	first, other := loadNamed(t, "first"), loadNamed(t, "other")
 	inNamespace(t, 1, func(ifi xdp.Interface) error {
 		for _, mode := range []xdp.Mode{xdp.Native, xdp.Generic} {
 			l, got, err := xdp.Attach(first, ifi, mode)
-			if err != nil {
-				return err
-			}
+			must(t, err)
 			if got != mode {
 				t.Errorf("it runs in mode %v, want %v", got, mode)
 			}
@@ -189,9 +175,7 @@ func TestAttachBusy(t *testing.T) {
 					t.Errorf("mode %v beside %v: %v", second, mode, err)
 				}
 			}
-			if err := l.Close(); err != nil {
-				return err
-			}
+			must(t, l.Close())
 		}
 		return nothingAttached(t, ifi)
 	})
@@ -200,27 +184,16 @@ func TestAttachBusy(t *testing.T) {
 // A program ends with its link, also where another process has a copy of the link for a moment, as
 // a child has before it executes another program.
 func TestCloseBesideCopy(t *testing.T) {
+	t.Parallel()
 	inNamespace(t, 1, func(ifi xdp.Interface) error {
-		l, _, err := xdp.Attach(loadPassing(t), ifi, xdp.Native)
-		if err != nil {
-			return err
-		}
+		l, _, err := xdp.Attach(loadNamed(t, "passing"), ifi, xdp.Native)
+		must(t, err)
 		info, err := l.Info()
-		if err != nil {
-			return err
-		}
+		must(t, err)
 		held, err := link.NewFromID(info.ID)
-		if err != nil {
-			return err
-		}
+		must(t, err)
 		defer held.Close()
-		if err := l.Close(); err != nil {
-			return err
-		}
-		now, err := xdp.InterfaceByName(ifi.Name)
-		if len(now.Programs) > 0 {
-			t.Errorf("%s runs %v", ifi.Name, now.Programs)
-		}
-		return err
+		must(t, l.Close())
+		return nothingAttached(t, ifi)
 	})
 }

@@ -5,8 +5,6 @@ import (
 	"net"
 	"testing"
 
-	"github.com/cilium/ebpf"
-	"github.com/cilium/ebpf/asm"
 	"github.com/cilium/ebpf/link"
 
 	"github.com/xdpcap/xdpcap/internal/testnet"
@@ -16,8 +14,9 @@ import (
 // A link that another process is making has an id, but cannot be opened yet: the kernel says
 // EAGAIN. Whoever goes through all links passes it over.
 func TestLinksBeingMade(t *testing.T) {
+	t.Parallel()
 	pair := testnet.MustPair(t, testnet.PairOptions{})
-	prog := loadPassing(t)
+	prog := loadNamed(t, "passing")
 	done := make(chan error)
 	go func() {
 		done <- pair.Rx.Do(func() error {
@@ -49,17 +48,4 @@ func TestLinksBeingMade(t *testing.T) {
 		default:
 		}
 	}
-}
-
-func loadPassing(t *testing.T) *ebpf.Program {
-	t.Helper()
-	prog, err := ebpf.NewProgram(&ebpf.ProgramSpec{
-		Type:         ebpf.XDP,
-		Instructions: asm.Instructions{asm.Mov.Imm(asm.R0, int32(xdp.Pass)), asm.Return()},
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { prog.Close() })
-	return prog
 }

@@ -8,6 +8,7 @@ import (
 )
 
 func TestChoose(t *testing.T) {
+	t.Parallel()
 	first, second, twin := Program{ID: 1, Name: "first"}, Program{ID: 2, Name: "second"}, Program{ID: 3, Name: "second"}
 	// No such program is loaded, so that the kernel has no name for it.
 	elsewhere := Program{ID: 4_000_000_000}
@@ -54,6 +55,7 @@ func TestChoose(t *testing.T) {
 }
 
 func TestComponentsInOrder(t *testing.T) {
+	t.Parallel()
 	a, b, c := Program{ID: 9, Name: "a"}, Program{ID: 7, Name: "b"}, Program{ID: 8, Name: "c"}
 	got := inOrder([]component{{c, 30}, {a, 4}, {b, 20}})
 	if diff := cmp.Diff([]Program{a, b, c}, got); diff != "" {
@@ -62,6 +64,7 @@ func TestComponentsInOrder(t *testing.T) {
 }
 
 func TestObstacle(t *testing.T) {
+	t.Parallel()
 	for _, test := range []struct {
 		name           string
 		ifi            Interface

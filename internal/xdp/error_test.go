@@ -7,6 +7,7 @@ import (
 )
 
 func TestKind(t *testing.T) {
+	t.Parallel()
 	err := Kind(ErrNoProgram, "look at %s: %w", "eth0", &fs.PathError{Op: "open", Path: "/x", Err: fs.ErrNotExist})
 	if want := "look at eth0: open /x: file does not exist"; err.Error() != want {
 		t.Errorf("text %q, want %q", err, want)

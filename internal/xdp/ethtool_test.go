@@ -10,6 +10,7 @@ import (
 // /sys may show the interfaces of another network namespace: one that has the name there is not
 // taken for ours.
 func TestQueuesOfAnotherNamespace(t *testing.T) {
+	t.Parallel()
 	for _, test := range []struct {
 		ifi  xdp.Interface
 		want int

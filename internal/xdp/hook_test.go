@@ -8,7 +8,6 @@ import (
 	"testing"
 
 	"github.com/cilium/ebpf"
-	"github.com/cilium/ebpf/asm"
 	"golang.org/x/sys/unix"
 
 	"github.com/xdpcap/xdpcap/internal/testnet"
@@ -17,16 +16,16 @@ import (
 
 func loadNamed(t *testing.T, name string) *ebpf.Program {
 	t.Helper()
-	prog, err := ebpf.NewProgram(&ebpf.ProgramSpec{
-		Name:         name,
-		Type:         ebpf.XDP,
-		Instructions: asm.Instructions{asm.Mov.Imm(asm.R0, int32(xdp.Pass)), asm.Return()},
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { prog.Close() })
-	return prog
+	return returning(t, ebpf.ProgramSpec{Name: name, Type: ebpf.XDP}, int32(xdp.Pass))
+}
+
+func newMap(t *testing.T, spec ebpf.MapSpec) *ebpf.Map {
+	t.Helper()
+	testnet.RequireRoot(t)
+	m, err := ebpf.NewMap(&spec)
+	must(t, err)
+	t.Cleanup(func() { m.Close() })
+	return m
 }
 
 // pinned makes a BPF file system and pins what pin pins at a path there.
@@ -35,29 +34,19 @@ func pinned(t *testing.T, pin interface{ Pin(string) error }) (path string) {
 	dir := t.TempDir()
 	testnet.MustMount(t, "bpf", dir, 0, "")
 	path = filepath.Join(dir, "hook")
-	if err := pin.Pin(path); err != nil {
-		t.Fatal(err)
-	}
+	must(t, pin.Pin(path))
 	return path
 }
 
 func newProgramArray(t *testing.T, slots uint32) *ebpf.Map {
 	t.Helper()
-	testnet.RequireRoot(t)
-	m, err := ebpf.NewMap(&ebpf.MapSpec{Type: ebpf.ProgramArray, KeySize: 4, ValueSize: 4, MaxEntries: slots})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { m.Close() })
-	return m
+	return newMap(t, ebpf.MapSpec{Type: ebpf.ProgramArray, KeySize: 4, ValueSize: 4, MaxEntries: slots})
 }
 
 func openHookMap(t *testing.T, path string) *xdp.HookMap {
 	t.Helper()
 	h, err := xdp.OpenHookMap(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { h.Close() })
 	return h
 }
@@ -65,6 +54,7 @@ func openHookMap(t *testing.T, path string) *xdp.HookMap {
 // A killed process leaves programs in the slots. Only those that the caller calls its own are
 // replaced, and those only where no process has the map locked.
 func TestHookMapLock(t *testing.T) {
+	t.Parallel()
 	for _, test := range []struct {
 		name, inSlot string
 		locked       bool
@@ -81,9 +71,7 @@ func TestHookMapLock(t *testing.T) {
 			m := newProgramArray(t, 5)
 			path := pinned(t, m)
 			if test.inSlot != "" {
-				if err := m.Put(uint32(xdp.Tx), loadNamed(t, test.inSlot)); err != nil {
-					t.Fatal(err)
-				}
+				must(t, m.Put(uint32(xdp.Tx), loadNamed(t, test.inSlot)))
 			}
 			if test.locked {
 				openHookMap(t, path).Lock("ours")
@@ -99,23 +87,18 @@ func TestHookMapLock(t *testing.T) {
 // Each of several maps in one directory has a lock of its own, and the directory can be locked with
 // flock(2) meanwhile, as libxdp does it.
 func TestHookMapsInOneDirectory(t *testing.T) {
+	t.Parallel()
 	first, second := newProgramArray(t, 5), newProgramArray(t, 5)
 	path := pinned(t, first)
-	if err := second.Pin(path + "2"); err != nil {
-		t.Fatal(err)
-	}
+	must(t, second.Pin(path+"2"))
 	for i, m := range []*ebpf.Map{first, second} {
 		if err := openHookMap(t, path+[]string{"", "2"}[i]).Lock("ours"); err != nil {
 			t.Errorf("map %d: %v", i, err)
 		}
-		if err := m.Put(uint32(xdp.Tx), loadNamed(t, "ours")); err != nil {
-			t.Fatal(err)
-		}
+		must(t, m.Put(uint32(xdp.Tx), loadNamed(t, "ours")))
 	}
 	dir, err := os.Open(filepath.Dir(path))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer dir.Close()
 	if err := unix.Flock(int(dir.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
 		t.Errorf("flock: %v", err)
@@ -123,11 +106,10 @@ func TestHookMapsInOneDirectory(t *testing.T) {
 }
 
 func TestOpenHookMapErrors(t *testing.T) {
+	t.Parallel()
 	program := pinned(t, loadNamed(t, "program"))
 	file := filepath.Join(t.TempDir(), "file")
-	if err := os.WriteFile(file, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(file, nil, 0o600))
 	for path, want := range map[string]string{
 		"/no/such/map":                   "it does not exist: the program that has it must pin it there",
 		filepath.Dir(program):            "it is a directory, not a pinned map",
@@ -145,25 +127,20 @@ func TestOpenHookMapErrors(t *testing.T) {
 // Close empties a slot that holds the program, and leaves alone one that somebody else has emptied
 // or filled. Check tells these apart.
 func TestHookMapSlot(t *testing.T) {
+	t.Parallel()
 	m := newProgramArray(t, 5)
 	h := openHookMap(t, pinned(t, m))
 	put := func(v xdp.Verdict) *xdp.Slot {
 		slot, err := h.Put(v, loadNamed(t, "ours"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if err := slot.Check(); err != nil {
 			t.Errorf("at first: %v", err)
 		}
 		return slot
 	}
 	kept, emptied, taken := put(xdp.Drop), put(xdp.Pass), put(xdp.Tx)
-	if err := m.Delete(uint32(xdp.Pass)); err != nil {
-		t.Fatal(err)
-	}
-	if err := m.Put(uint32(xdp.Tx), loadNamed(t, "theirs")); err != nil {
-		t.Fatal(err)
-	}
+	must(t, m.Delete(uint32(xdp.Pass)))
+	must(t, m.Put(uint32(xdp.Tx), loadNamed(t, "theirs")))
 	if err := emptied.Check(); err == nil || err.Error() != "slot pass was emptied" {
 		t.Errorf("an emptied slot: %v", err)
 	}

@@ -14,6 +14,7 @@ import (
 // A watch sees a program come, be replaced and go, and sees the interface under a new name, from a
 // thread in another namespace. It says so when the interface is deleted.
 func TestHookWatch(t *testing.T) {
+	t.Parallel()
 	first, second := loadNamed(t, "first"), loadNamed(t, "second")
 	var watch *xdp.HookWatch
 	var l link.Link
@@ -42,22 +43,14 @@ func TestHookWatch(t *testing.T) {
 			return err
 		}
 		expect("attached", "veth0", mustIdentify(t, first))
-		if err := l.Update(second); err != nil {
-			return err
-		}
+		must(t, l.Update(second))
 		expect("replaced", "veth0", mustIdentify(t, second))
 		veth, err := netlink.LinkByName("veth0")
-		if err != nil {
-			return err
-		}
+		must(t, err)
 		// Before 6.2, only an interface that is down can be renamed.
-		if err := errors.Join(netlink.LinkSetDown(veth), netlink.LinkSetName(veth, "renamed0")); err != nil {
-			return err
-		}
+		must(t, errors.Join(netlink.LinkSetDown(veth), netlink.LinkSetName(veth, "renamed0")))
 		expect("renamed", "renamed0", mustIdentify(t, second))
-		if err := l.Close(); err != nil {
-			return err
-		}
+		must(t, l.Close())
 		expect("detached", "renamed0", 0)
 		return netlink.LinkDel(veth)
 	})
@@ -69,8 +62,6 @@ func TestHookWatch(t *testing.T) {
 func mustIdentify(t *testing.T, prog *ebpf.Program) uint32 {
 	t.Helper()
 	p, err := xdp.Identify(prog)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return p.ID
 }

@@ -8,6 +8,7 @@ import (
 // TestKernelTypes checks that the kernel's types are decoded once while somebody holds them, and
 // that they do not stay in memory after that.
 func TestKernelTypes(t *testing.T) {
+	t.Parallel()
 	var s sharedTypes
 	held := s.get()
 	runtime.GC()

@@ -3,6 +3,7 @@ package xdp
 import "testing"
 
 func TestModeString(t *testing.T) {
+	t.Parallel()
 	for mode, want := range map[Mode]string{Auto: "auto", Native: "native", Generic: "generic", Offload: "offload", Offload + 1: "4", -1: "-1"} {
 		if got := mode.String(); got != want {
 			t.Errorf("mode %d is called %q, want %q", int(mode), got, want)
@@ -11,6 +12,7 @@ func TestModeString(t *testing.T) {
 }
 
 func TestParseMode(t *testing.T) {
+	t.Parallel()
 	for _, test := range []struct {
 		name string
 		want Mode

@@ -10,6 +10,7 @@ import (
 
 // A process that may not look at loaded programs is told what it lacks.
 func TestExplainHidden(t *testing.T) {
+	t.Parallel()
 	other := errors.New("other")
 	for _, test := range []struct {
 		err  error

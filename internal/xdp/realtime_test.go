@@ -14,12 +14,9 @@ import (
 // A program that runs alone loses no count where another packet comes to its CPU: on no kernel, and
 // not on a real-time one. It reads a counter, and writes it after a while.
 func TestAlone(t *testing.T) {
+	t.Parallel()
 	testnet.RequireRoot(t)
-	counts, err := ebpf.NewMap(&ebpf.MapSpec{Type: ebpf.Array, KeySize: 4, ValueSize: 8, MaxEntries: 1})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer counts.Close()
+	counts := newMap(t, ebpf.MapSpec{Type: ebpf.Array, KeySize: 4, ValueSize: 8, MaxEntries: 1})
 	main := &btf.Func{
 		Name: "count_slowly", Linkage: btf.GlobalFunc,
 		Type: &btf.FuncProto{
@@ -41,13 +38,9 @@ func TestAlone(t *testing.T) {
 			asm.Return(),
 		},
 	}
-	if err := xdp.Alone(spec); err != nil {
-		t.Fatal(err)
-	}
+	must(t, xdp.Alone(spec))
 	prog, err := ebpf.NewProgram(spec)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer prog.Close()
 	if own, err := xdp.Identify(prog); err != nil || own.Name != "count_slowly" {
 		t.Errorf("it is called %s; %v", own.Name, err)
@@ -59,9 +52,7 @@ func TestAlone(t *testing.T) {
 		}
 		return err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	var counted uint64
 	if err := counts.Lookup(uint32(0), &counted); err != nil || counted != runs {
 		t.Errorf("%d runs are counted, want %d; %v", counted, runs, err)

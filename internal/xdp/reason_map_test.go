@@ -19,33 +19,17 @@ func newReasoner(t *testing.T) (r *testnet.Reasoner, target xdp.Target) {
 	t.Helper()
 	testnet.RequireRoot(t)
 	r, err := testnet.NewReasoner()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { r.Close() })
 	own, err := xdp.Identify(r.Program())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return r, xdp.Target{Program: own, Prog: r.Program()}
-}
-
-func newNamedMap(t *testing.T, spec ebpf.MapSpec) *ebpf.Map {
-	t.Helper()
-	m, err := ebpf.NewMap(&spec)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { m.Close() })
-	return m
 }
 
 func idOf(t *testing.T, m *ebpf.Map) string {
 	t.Helper()
 	info, err := m.Info()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	id, _ := info.ID()
 	return fmt.Sprint(id)
 }
@@ -53,11 +37,9 @@ func idOf(t *testing.T, m *ebpf.Map) string {
 // goneMap returns the id of a map that is gone.
 func goneMap(t *testing.T, spec ebpf.MapSpec) (id string) {
 	t.Helper()
-	m := newNamedMap(t, spec)
+	m := newMap(t, spec)
 	info, err := m.Info()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	number, _ := info.ID()
 	m.Close()
 	// Another process that looks at all maps may have it open for a moment.
@@ -74,6 +56,7 @@ func goneMap(t *testing.T, spec ebpf.MapSpec) (id string) {
 // A map is found by its pin, its id and its name, and its enum names the reasons. Where several
 // maps have the name, it is the one that the program uses.
 func TestReasonMap(t *testing.T) {
+	t.Parallel()
 	r, target := newReasoner(t)
 	other, _ := newReasoner(t)
 	for _, which := range []string{pinned(t, r.Reasons()), idOf(t, r.Reasons()), "reasons"} {
@@ -97,22 +80,17 @@ func TestReasonMap(t *testing.T) {
 // A map whose values are no enum has numbers, and a program that calls others need not use the map
 // itself.
 func TestReasonMapElsewhere(t *testing.T) {
+	t.Parallel()
 	testnet.RequireRoot(t)
 	hooked, err := testnet.NewTarget(testnet.Hooked)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer hooked.Close()
 	own, err := xdp.Identify(hooked.Program())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	name := fmt.Sprintf("why%d_truncated_by_the_kernel", os.Getpid())
-	newNamedMap(t, ebpf.MapSpec{Name: name, Type: ebpf.PerCPUArray, KeySize: 4, ValueSize: 4, MaxEntries: 3})
+	newMap(t, ebpf.MapSpec{Name: name, Type: ebpf.PerCPUArray, KeySize: 4, ValueSize: 4, MaxEntries: 3})
 	m, err := xdp.OpenReasonMap(name, xdp.Target{Program: own, Prog: hooked.Program()})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer m.Close()
 	spec := ebpf.MapSpec{Type: ebpf.PerCPUArray, KeySize: 4, ValueSize: 4, MaxEntries: 1}
 	m.ReplaceIn(&spec)
@@ -123,16 +101,15 @@ func TestReasonMapElsewhere(t *testing.T) {
 
 // What is no map of reasons is refused with a line that says why.
 func TestReasonMapErrors(t *testing.T) {
+	t.Parallel()
 	r, target := newReasoner(t)
 	file := filepath.Join(t.TempDir(), "file")
-	if err := os.WriteFile(file, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(file, nil, 0o600))
 	twice, array, wide, unused := fmt.Sprintf("two%d", os.Getpid()), ebpf.MapSpec{Name: "array", Type: ebpf.Array, KeySize: 4, ValueSize: 4, MaxEntries: 1},
 		ebpf.MapSpec{Name: "wide", Type: ebpf.PerCPUArray, KeySize: 4, ValueSize: 8, MaxEntries: 1},
 		ebpf.MapSpec{Name: "unused", Type: ebpf.PerCPUArray, KeySize: 4, ValueSize: 4, MaxEntries: 1}
 	unused.Name = twice
-	first, second := newNamedMap(t, unused), newNamedMap(t, unused)
+	first, second := newMap(t, unused), newMap(t, unused)
 	program := fmt.Sprintf("XDP program reasoning_target (id %d)", target.ID)
 	uses := program + " uses reasons"
 	gone := goneMap(t, array)
@@ -143,8 +120,8 @@ func TestReasonMapErrors(t *testing.T) {
 		{gone, "there is no BPF map with the id " + gone},
 		{"no_such_map_" + twice, "no BPF map is named no_such_map_" + twice + ": " + uses},
 		{twice, "2 BPF maps are named " + twice + ": give the id of one: " + idOf(t, first) + ", " + idOf(t, second)},
-		{idOf(t, newNamedMap(t, array)), " is a map of the type Array whose values have 4 bytes: reasons are read from a PerCPUArray whose values have 4"},
-		{idOf(t, newNamedMap(t, wide)), " is a map of the type PerCPUArray whose values have 8 bytes: reasons are read from a PerCPUArray whose values have 4"},
+		{idOf(t, newMap(t, array)), " is a map of the type Array whose values have 4 bytes: reasons are read from a PerCPUArray whose values have 4"},
+		{idOf(t, newMap(t, wide)), " is a map of the type PerCPUArray whose values have 8 bytes: reasons are read from a PerCPUArray whose values have 4"},
 		{idOf(t, first), program + " does not use map " + twice + " (id " + idOf(t, first) + "), so it writes no reasons there: " + uses},
 	} {
 		m, err := xdp.OpenReasonMap(test.which, target)
@@ -162,12 +139,10 @@ func TestReasonMapLeavesNothing(t *testing.T) {
 	_, target := newReasoner(t)
 	open := func() int {
 		all, err := os.ReadDir("/proc/self/fd")
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		return len(all)
 	}
-	array := newNamedMap(t, ebpf.MapSpec{Type: ebpf.Array, KeySize: 4, ValueSize: 4, MaxEntries: 1})
+	array := newMap(t, ebpf.MapSpec{Type: ebpf.Array, KeySize: 4, ValueSize: 4, MaxEntries: 1})
 	which := []string{"reasons", "no_such_map", idOf(t, array)}
 	before := -1
 	for range 2 { // the first time, this process keeps what it then uses again

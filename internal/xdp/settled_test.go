@@ -4,6 +4,7 @@ import (
 	"errors"
 	"io/fs"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -11,6 +12,7 @@ import (
 
 // What the kernel says EAGAIN of is looked at again, and is not there where that does not change.
 func TestOpenSettled(t *testing.T) {
+	t.Parallel()
 	for _, test := range []struct {
 		name    string
 		answers []error // the last one is repeated
@@ -24,7 +26,7 @@ func TestOpenSettled(t *testing.T) {
 		{"gone meanwhile", []error{unix.EAGAIN, unix.ENOENT}, fs.ErrNotExist, 0},
 		{"forbidden", []error{unix.EPERM}, unix.EPERM, 0},
 	} {
-		t.Run(test.name, func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
 			left, slow := test.answers, test.slow
 			opened, err := openSettled(func() (int, error) {
 				time.Sleep(slow)
@@ -36,7 +38,7 @@ func TestOpenSettled(t *testing.T) {
 				return 7, answer
 			})
 			if !errors.Is(err, test.want) || err == nil && opened != 7 {
-				t.Errorf("%d, %v, want %v", opened, err, test.want)
+				t.Errorf("%s: %d, %v, want %v", test.name, opened, err, test.want)
 			}
 		})
 	}

@@ -16,6 +16,7 @@ import (
 // Only a program whose argument the kernel knows for an XDP program's context can be traced, and
 // its name may be longer than the kernel's own, of 15 characters.
 func TestTargetArgument(t *testing.T) {
+	t.Parallel()
 	testnet.RequireRoot(t)
 	context := &btf.Struct{Name: "xdp_md", Size: 4, Members: []btf.Member{{Name: "data", Type: &btf.Int{Name: "int", Size: 4}}}}
 	pointer := func(to btf.Type) []btf.FuncParam {
@@ -43,15 +44,11 @@ func TestTargetArgument(t *testing.T) {
 				Type:         ebpf.XDP,
 				Instructions: asm.Instructions{btf.WithFuncMetadata(asm.Mov.Imm(asm.R0, int32(xdp.Pass)), main), asm.Return()},
 			})
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			defer prog.Close()
 			target, err := xdp.OpenTarget(mustIdentify(t, prog))
 			if test.ok {
-				if err != nil {
-					t.Fatal(err)
-				}
+				must(t, err)
 				defer target.Prog.Close()
 				if target.Name != name || target.Function != name {
 					t.Errorf("%s, function %s", target.Program, target.Function)

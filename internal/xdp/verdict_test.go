@@ -5,6 +5,7 @@ import "testing"
 // A verdict has a name, or a number where the kernel has none, and a slot in every table of
 // counters.
 func TestVerdict(t *testing.T) {
+	t.Parallel()
 	for _, test := range []struct {
 		verdict        Verdict
 		text, slotName string

@@ -9,6 +9,7 @@ import (
 
 // Laps count between Begin and End, and there what has not ended is Writing.
 func TestLaps(t *testing.T) {
+	t.Parallel()
 	var l Laps
 	l.Lap(Reading)
 	if l.spent != (Times{}) {

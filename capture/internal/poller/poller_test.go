@@ -9,6 +9,7 @@ import (
 // What can be read ends a Wait, and so does Wake, also when it comes before. Each of them ends one
 // Wait only.
 func TestPoller(t *testing.T) {
+	t.Parallel()
 	p, err := New()
 	if err != nil {
 		t.Fatal(err)

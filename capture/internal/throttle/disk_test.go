@@ -105,6 +105,7 @@ func pausing(rate float64, stall, every time.Duration) func(time.Duration) float
 // Whatever a disk does, the rate is within a factor of 4 of the one at which disk and reader would
 // just keep up, and nothing is lost, once it has had six seconds.
 func TestThrottleDisks(t *testing.T) {
+	t.Parallel()
 	const second = time.Second
 	for _, test := range []struct {
 		name  string
@@ -147,6 +148,7 @@ func TestThrottleDisks(t *testing.T) {
 // seconds after a stall of any length the rate is what it was before. Where more comes than can be
 // kept the rate varies, and it is compared with its most in the ten seconds before.
 func TestThrottleStall(t *testing.T) {
+	t.Parallel()
 	const second = time.Second
 	for _, test := range []struct {
 		name           string
@@ -198,7 +200,12 @@ func TestThrottleStall(t *testing.T) {
 // Through stalls of a disk, the true number of packets of a flow is within the bounds of what is
 // estimated from those that were drawn.
 func TestThrottleBounds(t *testing.T) {
-	const runs, share = 500, 5 // each fifth packet is of the flow
+	t.Parallel()
+	const share = 5 // each fifth packet is of the flow
+	runs := 500
+	if testing.Short() {
+		runs = 50
+	}
 	inside, most := 0, uint32(0)
 	for run := range runs {
 		random := rand.New(rand.NewPCG(uint64(run), 1))

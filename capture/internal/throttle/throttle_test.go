@@ -9,6 +9,7 @@ import (
 // Each thing that can limit an adaptive session raises the strain, and none of them does where
 // there is room.
 func TestStrain(t *testing.T) {
+	t.Parallel()
 	const queue = 256 << 20
 	for _, test := range []struct {
 		name    string
@@ -57,6 +58,7 @@ func load(x float64) strain { return strain{lasting: x, calm: x} }
 // The rate settles within a second where the load is what packets make of it, stays there, and goes
 // back to every packet when there is room.
 func TestPace(t *testing.T) {
+	t.Parallel()
 	for _, every := range []float64{0.5, 1.1, 3, 50, 7000} { // load with every packet
 		p := newPace()
 		for range 10 {
@@ -83,6 +85,7 @@ func TestPace(t *testing.T) {
 
 // A rest counts the sleep that lasts, and its total never decreases, whoever asks when.
 func TestRest(t *testing.T) {
+	t.Parallel()
 	r := new(Rest)
 	stop := make(chan struct{})
 	slept := make(chan struct{})

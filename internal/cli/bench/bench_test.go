@@ -29,6 +29,7 @@ func goldenBench(t *testing.T, name string, r *Report) {
 }
 
 func TestBenchProgramTable(t *testing.T) {
+	t.Parallel()
 	testnet.SkipEmulated(t)
 	b := &meter.ProgramBench{
 		Program: xdp.Program{ID: 7, Name: "lb"},
@@ -41,6 +42,7 @@ func TestBenchProgramTable(t *testing.T) {
 
 // A missing or wrong flag is one clear line.
 func TestBenchFlags(t *testing.T) {
+	t.Parallel()
 	testnet.SkipEmulated(t)
 	missing := filepath.Join(t.TempDir(), "out.pcapng")
 	for args, want := range map[string]string{

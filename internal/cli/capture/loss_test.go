@@ -10,6 +10,7 @@ import (
 
 // The flags that help are named with what they would change by the figures of the loss.
 func TestLossRemedy(t *testing.T) {
+	t.Parallel()
 	for _, test := range []struct {
 		name     string
 		loss     capture.Loss

@@ -20,6 +20,7 @@ var twoSources = []capture.Source{
 // Each source has its own numbers, under its own labels. A capture without a file has no size of a
 // file.
 func TestCaptureMetrics(t *testing.T) {
+	t.Parallel()
 	one := capture.Account{Seen: 21, FilteredOut: 1, NotSampled: 2, NotRecorded: 1, Lost: 3, NotTaken: 1, Invalid: 5, Captured: 10, Bytes: 640}
 	began := time.Unix(1700000000, 500_000_000)
 	m := Metrics(capture.TransportRing, began)
@@ -62,6 +63,7 @@ func TestCaptureMetrics(t *testing.T) {
 
 // An interface that has gone and come again continues its series, and one that stays away ends it.
 func TestSeriesOfComings(t *testing.T) {
+	t.Parallel()
 	sources := []capture.Source{{Name: "veth0"}, {Name: "veth1"}, {Name: "veth0"}, {Name: "veth0", Hook: capture.Egress}}
 	accounts := capture.Accounts{{Seen: 1}, {Seen: 10}, {Seen: 100}}
 	for _, test := range []struct {

@@ -39,6 +39,7 @@ func newCommand(o *Options) *cobra.Command { return New(frame.NewProcess(os.Stdo
 
 // Every flag of tcpdump, dumpcap and xdpdump is known.
 func TestPeersFlagsAreKnown(t *testing.T) {
+	t.Parallel()
 	testnet.SkipEmulated(t)
 	f := newCommand(new(Options)).Flags()
 	for tool, flags := range flagsOfPeers {
@@ -74,6 +75,7 @@ func tryLine(args ...string) error {
 
 // A flag that takes certain words takes each of them and no other, and Wireshark shows no other.
 func TestEveryWord(t *testing.T) {
+	t.Parallel()
 	testnet.SkipEmulated(t)
 	root := newCommand(new(Options))
 	root.Flags().VisitAll(func(f *pflag.Flag) {
@@ -95,18 +97,24 @@ func TestEveryWord(t *testing.T) {
 		if err := root.Execute(); err != nil {
 			t.Fatal(err)
 		}
+		var shown []string
 		for _, m := range regexp.MustCompile(`\{value=([^}]+)\}`).FindAllStringSubmatch(dialog.String(), -1) {
-			for _, word := range strings.Split(m[1], ",") {
-				if !slices.Contains(words, word) {
-					t.Errorf("Wireshark shows %s for --%s, which takes %v", word, f.Name, words)
-				}
+			shown = append(shown, strings.Split(m[1], ",")...)
+		}
+		for _, word := range shown {
+			if !slices.Contains(words, word) {
+				t.Errorf("Wireshark shows %s for --%s, which takes %v", word, f.Name, words)
 			}
+		}
+		if f.Name == "transport" && len(shown) != len(words) {
+			t.Errorf("Wireshark shows %v for --%s, which takes %v", shown, f.Name, words)
 		}
 	})
 }
 
 // Every flag of the capture can be given: it works, is accepted, or is refused in one line.
 func TestEveryFlag(t *testing.T) {
+	t.Parallel()
 	testnet.SkipEmulated(t)
 	values := map[string]string{ // by flag or type
 		"name": "x", "size": "1M", "uint64": "1", "time": "1s", "stringSlice": "x", "stringArray": "none0",
@@ -157,7 +165,7 @@ func TestEveryFlag(t *testing.T) {
 			if err != nil {
 				t.Errorf("%q: %v", args, err)
 			}
-		case err == nil || err.Error() != frame.FlagName(f)+": "+p.instead || len(err.Error()) > frame.UsageWidth:
+		case err == nil || p.instead == "" || err.Error() != frame.FlagName(f)+": "+p.instead || len(err.Error()) > frame.UsageWidth:
 			t.Errorf("%q: %v, want one line with %q", args, err, p.instead)
 		}
 	})
@@ -173,113 +181,43 @@ func writeFile(t *testing.T, text string) string {
 	return path
 }
 
-// A flag of another tool refuses all values except those that change nothing here.
-func TestPeerFlagValues(t *testing.T) {
+// Common command lines of tcpdump and others work, or print in one line what to do. A flag of
+// another tool refuses all values except those that change nothing here.
+func TestPeersLines(t *testing.T) {
+	t.Parallel()
 	testnet.SkipEmulated(t)
-	for _, test := range []struct{ args, want string }{
-		{"-i none0 -y en10mb --time-stamp-precision=nano", ""},
-		{"-i none0 -lnf tcp", ""},
-		{"-i none0 --program-names x --load-xdp-program", ""},
-		{"-i none0 -y RAW", "-y: XDP sees Ethernet frames only: say -y EN10MB"},
-		{"-i none0 -y", "-y needs a value: -y linktype; see xdpcap --help"},
-		{"-nlSKvvr f -w g tcp", ""},
-		{"-r f --json=g", "--json=FILE does not work with -r, which prints packets as JSON to standard output: say --json >FILE"},
-		{"-r f --json", ""},
-		{"-r f -i none0", "-i does not work with -r: omit it; see xdpcap read --help"},
-		{"-r", "-r needs a value: -r file; see xdpcap --help"},
+	for text, want := range map[string]string{
+		"-i none0 -y RAW":       "-y: XDP sees Ethernet frames only: say -y EN10MB",
+		"-i none0 -y":           "-y needs a value: -y linktype; see xdpcap --help",
+		"-r f --json=g":         "--json=FILE does not work with -r, which prints packets as JSON to standard output: say --json >FILE",
+		"-r f -i none0":         "-i does not work with -r: omit it; see xdpcap read --help",
+		"-r":                    "-r needs a value: -r file; see xdpcap --help",
+		"-i eth0 -F filter.txt": "filter.txt: no such file",
+		"-n port 53":            "-i NAME",
+		"-I -i wlan0":           "tcpdump -I",
 	} {
-		got := ""
-		if err := tryLine(strings.Fields(test.args)...); err != nil {
-			got = err.Error()
-		}
-		if got != test.want {
-			t.Errorf("%s: %s, want %s", test.args, got, test.want)
+		err := tryLine(strings.Fields(text)...)
+		if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "\n") {
+			t.Errorf("%s: %v, want %q in one line", text, err, want)
 		}
 	}
-}
-
-// The most common command lines of tcpdump work, or print in one line what to do.
-func TestTcpdumpLines(t *testing.T) {
-	testnet.SkipEmulated(t)
-	for _, test := range []struct {
-		args []string
-		want string // in the error; "" = it works
-	}{
-		{line("-i eth0"), ""},
-		{line("-n -i eth0"), ""},
-		{line("-ni eth0"), ""},
-		{line("-nn -i eth0"), ""},
-		{line("-i eth0 -c 10"), ""},
-		{line("-i eth0 -c10 -nn"), ""},
-		{line("-D"), ""},
-		{line("--list-interfaces"), ""},
-		{line("-i eth0 -w file.pcap"), ""},
-		{line("-i eth0 -w - -U"), ""},
-		{line("-i eth0 -s 0 -w file.pcap"), ""},
-		{line("-i eth0 -s0 -w file.pcap port 80"), ""},
-		{line("-i eth0 -s 65535 -w file.pcap"), ""},
-		{line("-i eth0 -s 262144 -w file.pcap"), ""},
-		{line("-i eth0 -l port 53"), ""},
-		{line("-lni eth0 udp port 53"), ""},
-		{line("-i eth0 -v icmp"), ""},
-		{line("-nnvvS -i eth0"), ""},
-		{line("-nnvvvS -s 1500 -c1 -i eth0 icmp[0] == 8"), ""},
-		{line("-i eth0 -q"), ""},
-		{line("-p -i eth0"), ""},
-		{line("-i eth0 -K -n"), ""},
-		{line("-i eth0 -N -S"), ""},
-		{line("-i eth0 host 192.0.2.1"), ""},
-		{line("-i eth0 src 192.0.2.1 and dst port 80"), ""},
-		{line("-i eth0 net 192.0.2.0/24"), ""},
-		{line("-i eth0 portrange 21-23"), ""},
-		{line("-i eth0 tcp[tcpflags] & (tcp-syn|tcp-fin) != 0 and not src and dst net 192.0.2.0/24"), ""},
-		{line("-i eth0 tcp[13] & 2 != 0"), ""},
-		{line("-i eth0 vlan 100 and port 80"), ""},
-		{line("-i eth0 ether proto 0x88cc"), ""},
-		{line("-i eth0 -B 4096 -w file.pcap"), ""},
-		{line("-i eth0 -F filter.txt"), "filter.txt: no such file"},
-		{line("-i eth0 -d tcp port 80"), ""},
-		{line("-i eth0 -ddd ip6"), ""},
-		{line("-i eth0 --immediate-mode"), ""},
-		{line("-i eth0 -Q in"), ""},
-		{line("-i eth0 -Q out"), ""},
-		{line("-i eth0 -Q inout"), ""},
-		{line("-i eth0 -y EN10MB"), ""},
-		{line("-i eth0 -Z root -w file.pcap"), ""},
-		{line("-n port 53"), "-i NAME"},
-		{line("-r file.pcap"), ""},
-		{line("-nn -r file.pcap tcp port 80"), ""},
-		{line("-i eth0 -C 100 -W 10 -w file.pcap"), ""},
-		{line("-i eth0 -G 3600 -w %F_%H.pcap"), ""},
-		{line("-i eth0 -w file.pcap -z gzip"), ""},
-		{line("-I -i wlan0"), "tcpdump -I"},
+	for _, text := range []string{
+		"-i none0 -y en10mb --time-stamp-precision=nano", "-i none0 -lnf tcp",
+		"-i none0 --program-names x --load-xdp-program", "-nlSKvvr f -w g tcp", "-r f --json",
+		"-i eth0", "-ni eth0", "-i eth0 -c10 -nn", "-D", "--list-interfaces",
+		"-i eth0 -w file.pcap", "-i eth0 -w - -U", "-i eth0 -s0 -w file.pcap port 80",
+		"-i eth0 -s 65535 -w file.pcap", "-i eth0 -s 262144 -w file.pcap", "-lni eth0 udp port 53",
+		"-nnvvS -i eth0", "-nnvvvS -s 1500 -c1 -i eth0 icmp[0] == 8", "-i eth0 -q", "-p -i eth0",
+		"-i eth0 host 192.0.2.1", "-i eth0 src 192.0.2.1 and dst port 80",
+		"-i eth0 net 192.0.2.0/24", "-i eth0 portrange 21-23",
+		"-i eth0 tcp[tcpflags] & (tcp-syn|tcp-fin) != 0 and not src and dst net 192.0.2.0/24",
+		"-i eth0 tcp[13] & 2 != 0", "-i eth0 vlan 100 and port 80", "-i eth0 ether proto 0x88cc",
+		"-i eth0 -B 4096 -w file.pcap", "-i eth0 -d tcp port 80", "-i eth0 -ddd ip6",
+		"-i eth0 --immediate-mode", "-i eth0 -Z root -w file.pcap", "-r file.pcap",
+		"-nn -r file.pcap tcp port 80", "-i eth0 -w file.pcap -z gzip",
 	} {
-		err := tryLine(test.args...)
-		switch {
-		case test.want == "" && err != nil:
-			t.Errorf("%q: %v", test.args, err)
-		case test.want != "" && (err == nil || !strings.Contains(err.Error(), test.want) || strings.Contains(err.Error(), "\n")):
-			t.Errorf("%q: %v, want %q in one line", test.args, err, test.want)
-		}
-	}
-}
-
-// line is a command line as a shell hands it over: the filter may be several words.
-func line(text string) []string { return strings.Fields(text) }
-
-// No two rows of the table are about the same flag.
-func TestPeerFlagsOnce(t *testing.T) {
-	testnet.SkipEmulated(t)
-	var seen []string
-	for _, p := range peerFlags {
-		for _, name := range []string{p.letter, p.name} {
-			if name != "" && slices.Contains(seen, name) {
-				t.Errorf("%s has two rows", name)
-			}
-			seen = append(seen, name)
-		}
-		if p.accepted == "" && p.instead == "" || p.accepted != "" && (p.takes == nil) != (p.instead == "") {
-			t.Errorf("-%s --%s: %+v is neither accepted nor refused", p.letter, p.name, p)
+		if err := tryLine(strings.Fields(text)...); err != nil {
+			t.Errorf("%s: %v", text, err)
 		}
 	}
 }

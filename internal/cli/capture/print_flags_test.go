@@ -12,6 +12,7 @@ import (
 
 // The flags of printing combine as tcpdump's do: letters behind one dash, counted.
 func TestPrintFlags(t *testing.T) {
+	t.Parallel()
 	testnet.SkipEmulated(t)
 	for line, want := range map[string]dissect.Options{
 		"":               {},

@@ -18,6 +18,7 @@ import (
 
 // Files are numbered before the suffix.
 func TestFileNames(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	for name, want := range map[string]string{"a": "a-1", "a.pcapng": "a-1.pcapng", "a.b.pcap": "a-1.b.pcap", ".hidden": ".hidden-1"} {
 		if got := outputs.FileNames(filepath.Join(dir, name), 0)(); got != filepath.Join(dir, want) {
@@ -28,6 +29,7 @@ func TestFileNames(t *testing.T) {
 
 // --ring takes memory, a time, or both.
 func TestRing(t *testing.T) {
+	t.Parallel()
 	for text, want := range map[string]recorderOptions{
 		"1M": {size: frame.Size{Bytes: 1 << 20, Unit: 1}}, "10s": {size: frame.Size{Bytes: 256 << 20, Unit: 1}, ahead: 10 * time.Second},
 		"500ms,2G": {size: frame.Size{Bytes: 2 << 30, Unit: 1}, ahead: 500 * time.Millisecond}, "1m30s,1048576": {size: frame.Size{Bytes: 1 << 20, Unit: 1}, ahead: 90 * time.Second},
@@ -44,6 +46,7 @@ func TestRing(t *testing.T) {
 // A recording is always a new file: what somebody else puts at its name, after that was found free,
 // stays as it is, and the recording gets the next name.
 func TestRecordingIsNew(t *testing.T) {
+	t.Parallel()
 	for name, put := range map[string]func(path string) error{
 		"nothing":                  nil,
 		"a FIFO":                   func(path string) error { return unix.Mkfifo(path, 0o666) },

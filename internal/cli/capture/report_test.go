@@ -13,6 +13,7 @@ import (
 // A terminal gets a live count. TestClosingLines checks that without a terminal stderr gets nothing
 // but the documented lines.
 func TestLiveLine(t *testing.T) {
+	t.Parallel()
 	if got := liveLine(capture.Account{Seen: 1500, Captured: 1500}, 1500, 3<<20); got != "xdpcap: 1500 seen, 1500 captured, 0 lost, 1.5 kpkt/s, 3 MiB written" {
 		t.Error(got)
 	}
@@ -24,6 +25,7 @@ func TestLiveLine(t *testing.T) {
 // One packet is "1 packet", as in tcpdump, and a message names an interface without a driver by its
 // name alone.
 func TestCountsOfOne(t *testing.T) {
+	t.Parallel()
 	var out bytes.Buffer
 	writeCounts(&out, capture.Account{Seen: 1, Captured: 1})
 	want := "1 packet captured\n1 packet received by filter\n0 packets dropped by kernel\n" +

@@ -3,6 +3,7 @@ package capture
 import (
 	"math"
 	"os"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -24,13 +25,14 @@ func rotationOf(t *testing.T, text string) (*Options, error) {
 	cmd := newCommand(&o)
 	cmd.SilenceErrors, cmd.SilenceUsage = true, true
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error { return o.check(cmd.Flags()) }
-	cmd.SetArgs(append([]string{"-i", "none0"}, line(text)...))
+	cmd.SetArgs(append([]string{"-i", "none0"}, strings.Fields(text)...))
 	return &o, cmd.Execute()
 }
 
 // The names are those that tcpdump itself gives for each of these lines. With -b they are
 // dumpcap's.
 func TestRotationNames(t *testing.T) {
+	t.Parallel()
 	testnet.SkipEmulated(t)
 	began := time.Date(2026, 11, 22, 14, 5, 9, 0, time.Local)
 	for _, test := range []struct {
@@ -69,6 +71,7 @@ func TestRotationNames(t *testing.T) {
 
 // The flags become these limits.
 func TestRotationLimits(t *testing.T) {
+	t.Parallel()
 	testnet.SkipEmulated(t)
 	for _, test := range []struct {
 		line string
@@ -110,8 +113,10 @@ func TestRotationLimits(t *testing.T) {
 	}
 }
 
-// Flags that make no sense are refused in one line, which says what to do.
-func TestRotationRefused(t *testing.T) {
+// Flags about files and collectors that make no sense are refused in one line, which says what to
+// do.
+func TestOutputsRefused(t *testing.T) {
+	t.Parallel()
 	testnet.SkipEmulated(t)
 	for text, want := range map[string]string{
 		"-C 1":        "-C: there is no file: add -w FILE",
@@ -149,14 +154,43 @@ func TestRotationRefused(t *testing.T) {
 		"-b files:5 -b packets:1 -w f -z /usr/bin/xz": "say -w f.zst, which compresses",
 		"-C 1 -W 5 -w f.gz -z zstd":                   "every FILE.zst would stay: omit -z",
 		"--print-files --json=/dev/fd/1 -w f":         "--print-files and --json=/dev/fd/1 both need standard output: choose another file",
+
+		// Each -w is once, and what they share is standard output.
+		"-w a -w a":                    "-w a: is given twice",
+		"-w a -w b -C 1":               "-C: -w names 2 files, and only one can go on in further files: choose it",
+		"-w a -w b --ring 10M":         "--ring: -w names 2 files: choose one, for FILE-1, FILE-2 and so on",
+		"-w a -w - --print":            "--print and -w - both need standard output: write to a file, or do not print",
+		"-w a -w - -C 1 --print-files": "--print-files and -w - both need standard output: choose one",
+		"-w gopher://x":                "-w gopher://x: unknown kind of output gopher",
+		"--format no":                  "--format: file format \"no\": must be pcapng, pcap or json",
+
+		// A file name with a suffix that no format has is refused, unless --format is given.
+		"-w out.pcap.bz2":         "-w out.pcap.bz2: xdpcap does not compress into .bz2: say -w out.pcap.gz or -w out.pcap.zst",
+		"-w out.xz --format pcap": "-w out.xz: xdpcap does not compress into .xz: say -w out.gz or -w out.zst",
+		"-w d/out.txt":            "-w d/out.txt: no format has the suffix .txt: say .pcapng, .pcap, .json or .jsonl, or --format with one of these",
+		"-w out.pcapn.gz":         "-w out.pcapn.gz: no format has the suffix .pcapn: say",
+
+		// The flags about sFlow, and their impossible values.
+		"-w a --sflow-agent 192.0.2.1":           "--sflow-agent: nothing is sent to an sFlow collector: add -w sflow://HOST",
+		"-w a --counter-interval 10":             "--counter-interval: nothing is sent to an sFlow collector",
+		"-w sflow://h --first 3":                 "--first and -w sflow://: a collector multiplies samples by their rate",
+		"-w sflow://h --sflow-agent host":        "--sflow-agent host: must be an IP address",
+		"-w sflow://h --sflow-agent 192.0.2.1,0": "--sflow-agent 192.0.2.1,0: 0 must be a number from 1 to 4294967295",
 	} {
 		_, err := rotationOf(t, text)
 		if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "\n") {
 			t.Errorf("%s: %v, want %q in one line", text, err, want)
 		}
 	}
-	for _, text := range []string{"-C 1 -w f -z gzip", "-C 1 -W 5 -w f -z true", "-G 5 -W 5 -w %T -z gzip", "-b packets:1 -w f -z gzip",
-		"-G 60 -W 1 -w f", "-G 86400 -w %j", "-G 3600 -w %F_%H", "-G 86400 -w %a", "-G 30 -w %s", "-G 60 -a files:1 -w f"} {
+	for _, text := range []string{
+		"-w out.txt --format pcap", "-w out", "-w .txt", "-w out.cap", "-w eth0.100", "-w %F.%H",
+		"-w a.b/out.PCAP.GZ", "-w /dev/null", "-w none/none/f.json.zst",
+		"-w sflow://h --sflow-agent 192.0.2.1,7", "-w sflow://h --sflow-agent 2001:db8::1",
+		"-w sflow://h --sample-flows 10 --max-rate 10", "-C 1 -w f -z gzip",
+		"-C 1 -W 5 -w f -z true", "-G 5 -W 5 -w %T -z gzip", "-b packets:1 -w f -z gzip",
+		"-G 60 -W 1 -w f", "-G 86400 -w %j", "-G 3600 -w %F_%H", "-G 86400 -w %a", "-G 30 -w %s",
+		"-G 60 -a files:1 -w f",
+	} {
 		if _, err := rotationOf(t, text); err != nil {
 			t.Errorf("%s: %v", text, err)
 		}
@@ -166,18 +200,19 @@ func TestRotationRefused(t *testing.T) {
 // A file with the largest possible number does not belong to the ring. Neither the ring's numbers
 // nor those of a recorder go on after it.
 func TestAdoptLargestNumber(t *testing.T) {
+	t.Parallel()
 	testnet.SkipEmulated(t)
-	t.Chdir(t.TempDir())
+	dir := t.TempDir()
 	const largest = "9223372036854775807"
 	if largest != strconv.Itoa(math.MaxInt) {
 		t.Skip("the largest number is another one here")
 	}
 	for _, name := range []string{"x_00007_20261122140509.pcapng", "x_" + largest + "_20261122140509.pcapng", "x-3.pcapng", "x-" + largest + ".pcapng"} {
-		if err := os.WriteFile(name, nil, 0o600); err != nil {
+		if err := os.WriteFile(filepath.Join(dir, name), nil, 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}
-	o, err := rotationOf(t, "-b packets:1 -b files:9 -w x.pcapng")
+	o, err := rotationOf(t, "-b packets:1 -b files:9 -w "+dir+"/x.pcapng")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -185,23 +220,24 @@ func TestAdoptLargestNumber(t *testing.T) {
 		t.Error(err)
 	}
 	began := time.Date(2026, 11, 22, 14, 5, 9, 0, time.Local)
-	if name := o.Series.Path(file.Place{Began: began}); name != "x_00008_20261122140509.pcapng" || len(o.Series.Left) != 1 {
+	if name := o.Series.Path(file.Place{Began: began}); name != dir+"/x_00008_20261122140509.pcapng" || len(o.Series.Left) != 1 {
 		t.Errorf("the next file is %s after %v", name, o.Series.Left)
 	}
-	if paths, after, err := outputs.EarlierRecordings("x.pcapng"); err != nil || after != 3 || len(paths) != 1 {
+	if paths, after, err := outputs.EarlierRecordings(dir + "/x.pcapng"); err != nil || after != 3 || len(paths) != 1 {
 		t.Errorf("the next recording is that after %d of %v", after, paths)
 	}
 }
 
 // A ring says when it cannot know the files of its earlier run, which it would remove.
 func TestAdoptUnreadable(t *testing.T) {
+	t.Parallel()
 	testnet.SkipEmulated(t)
-	t.Chdir(t.TempDir())
-	if err := os.WriteFile("file", nil, 0o600); err != nil { // in place of a directory that root may not read
+	file := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(file, nil, 0o600); err != nil { // in place of a directory that root may not read
 		t.Fatal(err)
 	}
-	for _, line := range []string{"-b packets:1 -b files:9 -w file/x.pcapng", "-C 1 -W 9 -w file/x.pcapng"} {
-		o, err := rotationOf(t, line)
+	for _, line := range []string{"-b packets:1 -b files:9", "-C 1 -W 9"} {
+		o, err := rotationOf(t, line+" -w "+file+"/x.pcapng")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -209,7 +245,7 @@ func TestAdoptUnreadable(t *testing.T) {
 			t.Errorf("%s: %v", line, err)
 		}
 	}
-	if _, _, err := outputs.EarlierRecordings("file/x.pcapng"); err == nil {
+	if _, _, err := outputs.EarlierRecordings(file + "/x.pcapng"); err == nil {
 		t.Error("a recorder says nothing")
 	}
 }

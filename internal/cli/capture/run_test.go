@@ -13,6 +13,7 @@ import (
 
 // Only a capture that has nothing else to do reads and writes on one CPU in turn.
 func TestTakesTurns(t *testing.T) {
+	t.Parallel()
 	series, err := finished.New(nil, "", nil, nil)
 	if err != nil {
 		t.Fatal(err)

@@ -10,6 +10,7 @@ import (
 // The values of -s, what the session gets of each, and how it is shown. A value replaces the one
 // before, such as that of a file of settings.
 func TestSnapshotLength(t *testing.T) {
+	t.Parallel()
 	testnet.SkipEmulated(t)
 	var o Options
 	for _, test := range []struct {

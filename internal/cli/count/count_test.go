@@ -67,6 +67,7 @@ func widestProtocols() meter.ProtocolCounts {
 }
 
 func TestCountTables(t *testing.T) {
+	t.Parallel()
 	// This flow had to make room, and came back.
 	before, now := protocolCounts(10), protocolCounts(30)
 	gone := meter.Tally{Packets: 100, Bytes: 1e9}
@@ -102,6 +103,7 @@ func TestCountTables(t *testing.T) {
 // The conversations of both directions are in the table of the received packets, and only there.
 // The objects have those of their own direction.
 func TestCountConversations(t *testing.T) {
+	t.Parallel()
 	o := Options{Flows: 3}
 	back := protocolCounts(1)
 	answer := flowOf(meter.IPv4(6), "192.0.2.2:443", "192.0.2.1:40001")
@@ -118,6 +120,7 @@ func TestCountConversations(t *testing.T) {
 }
 
 func TestCountMetrics(t *testing.T) {
+	t.Parallel()
 	for _, perCPU := range []bool{false, true} {
 		o := Options{Sizes: true, Flows: 5, Options: counters.Options{PerCPU: perCPU}}
 		countertest.CheckMetrics(t, protocolCounts(2), countMetrics(&o, capture.In, "rx0"))

@@ -21,6 +21,7 @@ func ethernet(index int, name string) xdp.Interface {
 // Interfaces are counted from when they come until they go. One that cannot be counted is reported
 // once and tried again after a minute, and counting that ends begins again.
 func TestDiscovery(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var ifis []xdp.Interface
 		var said strings.Builder

@@ -23,8 +23,8 @@ type Options struct {
 
 const dropsHelp = `drops counts lost packets from the card to the socket, and on the way out: at the card, at the XDP
 hook, in the network stack, in sockets and in the queues of what is sent. Each packet is counted at
-the one stage that lost it, with the kernel's reason, and the function or program that threw it away.
-Below the table is what to do about it. It attaches nothing to an interface.
+the one stage that lost it, with the kernel's reason, and the function or program that threw it
+away. Below the table is what to do about it. It attaches nothing to an interface.
 
 With -i, packets count that came in through the interface, or were lost at it or at a device above
 it: a VLAN, a bond, a bridge. DEVICE names that device, and ? stands for packets whose device the

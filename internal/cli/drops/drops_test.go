@@ -14,6 +14,7 @@ import (
 // The table has the losses by stage, the largest first, their sum and what to do, and never a line
 // that is too long.
 func TestTable(t *testing.T) {
+	t.Parallel()
 	long := strings.Repeat("long_", 20)
 	now := drops.Counts{
 		Losses: map[drops.Loss]drops.Tally{
@@ -55,6 +56,7 @@ func TestTable(t *testing.T) {
 // The table of flows has the largest of each stage and the other losses of each stage, so that its
 // packets are the total, and never a line that is too long.
 func TestFlowTable(t *testing.T) {
+	t.Parallel()
 	wide := meter.Flow{
 		Class:       meter.IPv6(58),
 		Source:      netip.MustParseAddrPort("[2001:db8:1111:2222:3333:4444:5555:6666]:65535"),
@@ -117,6 +119,7 @@ stack  other                                                   10               
 
 // Each advice is for a reason that comes before no shorter one, and fits in a line.
 func TestAdvice(t *testing.T) {
+	t.Parallel()
 	for _, a := range advice {
 		if adviceFor(a.reason) != a.text {
 			t.Errorf("%s has the advice of an earlier reason", a.reason)

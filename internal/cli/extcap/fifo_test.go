@@ -17,6 +17,7 @@ import (
 
 // The wait for Wireshark to open the fifo ends with the capture, and creates no file.
 func TestExtcapNoReader(t *testing.T) {
+	t.Parallel()
 	testnet.SkipEmulated(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	path := filepath.Join(t.TempDir(), "fifo")

@@ -13,6 +13,7 @@ import (
 )
 
 // A setting is a row of the table: Wireshark shows the group, the help and the words of its flag.
+// It runs alone, because it replaces the table.
 func TestAddedSetting(t *testing.T) {
 	testnet.SkipEmulated(t)
 	before := settings

@@ -10,6 +10,7 @@ import (
 
 // A list is completed after its last comma; everything before it is kept.
 func TestCompleteList(t *testing.T) {
+	t.Parallel()
 	for typed, want := range map[string][]string{
 		"":           {"aborted", "drop", "pass", "tx", "redirect"},
 		"dr":         {"aborted", "drop", "pass", "tx", "redirect"}, // the shell chooses

@@ -8,6 +8,7 @@ import (
 
 // A Console waits for its reader once, and prints again when there is one.
 func TestConsole(t *testing.T) {
+	t.Parallel()
 	r, w := io.Pipe()
 	c := &Console{out: w, limit: time.Millisecond}
 	if _, err := c.Write([]byte("one\n")); err == nil {

@@ -9,6 +9,7 @@ import (
 
 // A time without a unit is in seconds.
 func TestDurations(t *testing.T) {
+	t.Parallel()
 	var got time.Duration
 	f := pflag.NewFlagSet("", pflag.ContinueOnError)
 	DurationVar(f, &got, "interval", time.Second, "")

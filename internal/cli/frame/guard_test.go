@@ -13,6 +13,7 @@ import (
 )
 
 func TestGuardError(t *testing.T) {
+	t.Parallel()
 	for _, test := range []struct{ reason, remedy, want string }{
 		{"", "", ""},
 		{"rx0 is used", "", "--sink drops packets, and rx0 is used: this machine would be disturbed or cut off; add --yes to do it anyway"},
@@ -31,6 +32,7 @@ func TestGuardError(t *testing.T) {
 // Every flag that drops packets is refused in the same way, except with --yes. A command that lets
 // all packets pass is allowed.
 func TestGuard(t *testing.T) {
+	t.Parallel()
 	addressed, silent := testnet.MustPair(t, testnet.PairOptions{Addresses: true}), testnet.MustPair(t, testnet.PairOptions{})
 	routed := testnet.MustPair(t, testnet.PairOptions{})
 	everywhere := &net.IPNet{IP: net.IPv4zero.To4(), Mask: net.CIDRMask(0, 32)}

@@ -15,6 +15,7 @@ import (
 
 // The line that the user reads has the cause from the package and the remedy from the command line.
 func TestRemedies(t *testing.T) {
+	t.Parallel()
 	for _, test := range []struct {
 		name string
 		err  error
@@ -45,6 +46,7 @@ func TestRemedies(t *testing.T) {
 
 // Every kind has a remedy, and is in the table once.
 func TestRemediesDiffer(t *testing.T) {
+	t.Parallel()
 	for i, r := range remedies {
 		if r.kind == nil || r.words == "" {
 			t.Errorf("remedy %d has no kind or no words", i)
@@ -59,6 +61,7 @@ func TestRemediesDiffer(t *testing.T) {
 
 // A report's checks get their remedies wherever they stand.
 func TestAddRemedies(t *testing.T) {
+	t.Parallel()
 	check := func(remedy string, kind error) support.Check {
 		return support.Check{Key: "x", Answer: support.No, Remedy: remedy, Kind: kind}
 	}

@@ -9,6 +9,7 @@ import (
 )
 
 func TestTable(t *testing.T) {
+	t.Parallel()
 	var out bytes.Buffer
 	tab := Table{}
 	tab.Add("VERDICT", "PACKETS")
@@ -23,6 +24,7 @@ func TestTable(t *testing.T) {
 
 // With any widths there is something to print.
 func TestWidths(t *testing.T) {
+	t.Parallel()
 	for _, columns := range []int{-1, 0, 1, 2, 3, 4, 1 << 20} {
 		for _, s := range []string{"", "a", "ab", "abcdef", "über"} {
 			for what, short := range map[string]string{"end": Shorten(s, columns), "middle": ShortenMiddle(s, columns)} {

@@ -97,20 +97,24 @@ func flagUsages(all *pflag.FlagSet) string {
 
 var countingFlag = regexp.MustCompile(`(?m)^(\s+-\w, --[\w-]+) count`)
 
+// Template functions are the process's: they are the same for every root, and added only once.
+func init() { cobra.AddTemplateFunc("flagUsages", flagUsages) }
+
+// usageNotes is the annotation of a command with the notes at the end of its help.
+const usageNotes = "usageNotes"
+
 // SetUsage makes the help of a command and of those below it. The command's own help ends with
 // notes.
-func SetUsage(cmd *cobra.Command, notes func() string) {
-	cobra.AddTemplateFunc("flagUsages", flagUsages)
+func SetUsage(cmd *cobra.Command, notes string) {
+	if cmd.Annotations == nil {
+		cmd.Annotations = make(map[string]string)
+	}
+	cmd.Annotations[usageNotes] = notes
 	t := cmd.UsageTemplate()
 	for _, flags := range []string{".LocalFlags", ".InheritedFlags"} {
 		t = strings.ReplaceAll(t, flags+".FlagUsages", "flagUsages "+flags)
 	}
-	cobra.AddTemplateFunc("notes", func(c *cobra.Command) string {
-		if c.HasParent() {
-			return ""
-		}
-		return notes()
-	})
-	t = strings.Replace(t, "{{if .HasHelpSubCommands}}", "{{notes .}}{{if .HasHelpSubCommands}}", 1)
+	const end = "{{if .HasHelpSubCommands}}"
+	t = strings.Replace(t, end, `{{index .Annotations "`+usageNotes+`"}}`+end, 1)
 	cmd.SetUsageTemplate(t)
 }

@@ -2,7 +2,6 @@ package latency
 
 import (
 	"bytes"
-	"encoding/json"
 	"errors"
 	"strings"
 	"testing"
@@ -10,7 +9,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/xdpcap/xdpcap/internal/cli/counters"
 	"github.com/xdpcap/xdpcap/internal/cli/counters/countertest"
 	"github.com/xdpcap/xdpcap/internal/meter"
 	"github.com/xdpcap/xdpcap/internal/metrics"
@@ -51,7 +49,9 @@ func fakeLatency(before, now meter.LatencyCounts, cost *meter.ProbeCost) *Report
 	return r
 }
 
-func TestLatencyTable(t *testing.T) {
+// The keys of the objects are those of docs/json.md.
+func TestLatencyReport(t *testing.T) {
+	t.Parallel()
 	lost := observed()
 	lost.Lost = 17
 	perCPU := observed()
@@ -73,33 +73,23 @@ func TestLatencyTable(t *testing.T) {
 		r.WriteTable(&out)
 		countertest.Golden(t, name+".txt", out.String())
 	}
-	var out bytes.Buffer
-	(&RuntimeReport{Program: strings.Repeat("long", 30), Runs: 999_999_999_999, Rate: 1e9, Mean: 1234, IntervalMean: 1e9}).WriteTable(&out)
-	(&RuntimeReport{Program: "lb"}).WriteTable(&out)
-	countertest.Golden(t, "latency-kernel-stats.txt", out.String())
-}
-
-// The keys are those of docs/json.md.
-func TestLatencyJSON(t *testing.T) {
 	twice := observed()
 	for v := range twice.Verdicts {
 		again := twice.Verdicts[v]
 		twice.Verdicts[v].Add(&again)
 	}
-	for name, r := range map[string]counters.Report{
-		"latency.json":              fakeLatency(observed(), twice, &meter.ProbeCost{Added: 62, Floor: 24}),
-		"latency-kernel-stats.json": &RuntimeReport{Interface: "eth0", Program: "lb", ProgramID: 12, Method: byKernel, Runs: 3, Sum: 30, Mean: 10},
-	} {
-		b, err := json.MarshalIndent(r.Object(), "", " ")
-		if err != nil {
-			t.Fatal(err)
-		}
-		countertest.Golden(t, name, string(b)+"\n")
-	}
+	countertest.CheckReport(t, "latency-twice", fakeLatency(observed(), twice, &meter.ProbeCost{Added: 62, Floor: 24}))
+	countertest.CheckReport(t, "latency-kernel-stats", &RuntimeReport{
+		Interface: "eth0", Program: "lb", ProgramID: 12, Method: byKernel, Runs: 3, Sum: 30, Mean: 10,
+	})
+	countertest.CheckReport(t, "latency-kernel-stats-widest", &RuntimeReport{
+		Program: strings.Repeat("long", 30), Runs: 999_999_999_999, Rate: 1e9, Mean: 1234, IntervalMean: 1e9,
+	})
 }
 
 // A bar has the right length for all numbers.
 func TestBar(t *testing.T) {
+	t.Parallel()
 	const most = countertest.Most
 	for _, test := range []struct {
 		n, most uint64
@@ -115,6 +105,7 @@ func TestBar(t *testing.T) {
 }
 
 func TestLatencyMetrics(t *testing.T) {
+	t.Parallel()
 	countertest.CheckMetrics(t, observed(), latencyMetrics("eth0"))
 	countertest.CheckMetrics(t, meter.RuntimeCounts{Runs: 3}, RuntimeMetrics("eth0"))
 	got := countertest.Scraped(t, observed(), latencyMetrics("eth0"))
@@ -136,6 +127,7 @@ func TestLatencyMetrics(t *testing.T) {
 
 // A snapshot that cannot be read is an error of the scrape, never a zero.
 func TestMetricsError(t *testing.T) {
+	t.Parallel()
 	broken := errors.New("broken")
 	r := metrics.NewRegistry(metrics.NewCollector(func() (meter.RuntimeCounts, error) { return meter.RuntimeCounts{}, broken }, RuntimeMetrics("rx0")))
 	if families, err := r.Gather(); err == nil || !strings.Contains(err.Error(), broken.Error()) || len(families) > 0 {

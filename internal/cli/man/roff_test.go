@@ -9,6 +9,7 @@ import (
 
 // Text that has a meaning in roff is shown unchanged.
 func TestRoff(t *testing.T) {
+	t.Parallel()
 	var r roff
 	r.macro("TH", "X", "8")
 	r.macro("SH", "X")

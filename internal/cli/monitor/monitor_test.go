@@ -2,7 +2,6 @@ package monitor
 
 import (
 	"bytes"
-	"encoding/json"
 	"fmt"
 	"strings"
 	"testing"
@@ -54,36 +53,23 @@ func fakeMonitor(t *testing.T, perCPU bool, before, now meter.EventCounts) *Repo
 	return r
 }
 
-func TestMonitorTable(t *testing.T) {
+// The keys of the object are those of docs/json.md.
+func TestMonitorReport(t *testing.T) {
+	t.Parallel()
 	for name, r := range map[string]*Report{
-		"monitor-idle":    fakeMonitor(t, false, meter.EventCounts{}, meter.EventCounts{}),
-		"monitor":         fakeMonitor(t, false, eventCounts(400), eventCounts(1000)),
-		"monitor-per-cpu": fakeMonitor(t, true, meter.EventCounts{}, eventCounts(3)),
-		"monitor-most":    fakeMonitor(t, true, meter.EventCounts{}, eventCounts(999_999_999)),
+		"monitor-idle": fakeMonitor(t, false, meter.EventCounts{}, meter.EventCounts{}),
+		"monitor":      fakeMonitor(t, false, eventCounts(400), eventCounts(1000)),
+		"monitor-most": fakeMonitor(t, true, meter.EventCounts{}, eventCounts(999_999_999)),
 	} {
 		var out bytes.Buffer
 		r.WriteTable(&out)
 		countertest.Golden(t, name+".txt", out.String())
 	}
-}
-
-// The keys are those of docs/json.md.
-func TestMonitorJSON(t *testing.T) {
-	var out bytes.Buffer
-	if err := json.NewEncoder(&out).Encode(fakeMonitor(t, true, eventCounts(1), eventCounts(3)).Object()); err != nil {
-		t.Fatal(err)
-	}
-	if n := strings.Count(out.String(), "\n"); n != 1 {
-		t.Errorf("%d lines", n)
-	}
-	var indented bytes.Buffer
-	if err := json.Indent(&indented, out.Bytes(), "", " "); err != nil {
-		t.Fatal(err)
-	}
-	countertest.Golden(t, "monitor.json", indented.String())
+	countertest.CheckReport(t, "monitor-per-cpu", fakeMonitor(t, true, eventCounts(1), eventCounts(3)))
 }
 
 func TestMonitorMetrics(t *testing.T) {
+	t.Parallel()
 	for _, perCPU := range []bool{false, true} {
 		m := (&Options{Options: counters.Options{PerCPU: perCPU}}).Metrics(&xdp.Interface{Name: "eth0"})
 		countertest.CheckMetrics(t, eventCounts(2), m)
@@ -102,6 +88,7 @@ func TestMonitorMetrics(t *testing.T) {
 // An interface's name may have any bytes, but a label must be UTF-8. Every name becomes a label,
 // and different names become different labels.
 func TestMetricNames(t *testing.T) {
+	t.Parallel()
 	names := []string{"rx0", "\x1b[2J", "\xff", `\xff`, `\\xff`, "\xff\xfe", "é", "\u0085"}
 	labels := make(map[string]bool)
 	for _, name := range names {
@@ -135,6 +122,7 @@ func TestMetricNames(t *testing.T) {
 
 // A packet that was lost with a bulk is told from one that was sent.
 func TestRecordOfOne(t *testing.T) {
+	t.Parallel()
 	for _, event := range []meter.Event{meter.DevmapXmit, meter.BulkTx, meter.CPUMapEnqueue} {
 		text := func(c meter.EventCount) string {
 			l := newRecordLine(meter.Record{Case: meter.Case{Event: event}, Count: c})

@@ -32,6 +32,7 @@ func fixedReport() *Report {
 }
 
 func TestProbeTable(t *testing.T) {
+	t.Parallel()
 	var b bytes.Buffer
 	if err := writeProbe(&b, fixedReport()); err != nil {
 		t.Fatal(err)
@@ -52,6 +53,7 @@ func TestProbeTable(t *testing.T) {
 }
 
 func TestProbeKeys(t *testing.T) {
+	t.Parallel()
 	var b bytes.Buffer
 	if err := writeProbeJSON(&b, fixedReport()); err != nil {
 		t.Fatal(err)

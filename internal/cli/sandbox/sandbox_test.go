@@ -13,6 +13,7 @@ import (
 // If the stamping of a card was changed, the capability to restore it is kept, and nothing else:
 // the capture still becomes the user with whose rights its files were tried.
 func TestKeepCards(t *testing.T) {
+	t.Parallel()
 	testnet.SkipEmulated(t)
 	o := Options{}
 	if os.Geteuid() == 0 {

@@ -12,6 +12,7 @@ import (
 )
 
 func TestFill(t *testing.T) {
+	t.Parallel()
 	const before = "Text.\n\n<!-- begin sizing: by hand -->\nold\n<!-- end sizing -->\nMore text.\n"
 	r := testReport()
 	once, err := r.fill(before)
@@ -32,29 +33,9 @@ func TestFill(t *testing.T) {
 	}
 }
 
-// The page has tables of files and filled rings too, and what was not measured is missing in them.
-func TestSpeed(t *testing.T) {
-	var b strings.Builder
-	testReport().printSpeed(&b)
-	for _, want := range []string{
-		"\n| | 64 bytes, tmpfs: captured | CPU | 1518 bytes, disk: captured | CPU |\n|---|---|---|---|---|\n",
-		"\n| xdpcap --sink, ring | all of 4.000 Mpps | 0.050 us | 90.0 % of 3.000 Mpps | 0.500 us |\n",
-		"\n| tcpdump | 60.0 % of 0.800 Mpps | 0.300 us | - | - |\n",
-		"\n| xdpcap | 64 | 2 | /dev/null | 24.0 ns | 23.000 Mpps |\n",
-		"\n| tcpdump | 64 | 1 | /dev/null | 150.0 ns | 6.000 Mpps |\n",
-		"`--sink` keeps 80 % of XDP_DROP's rate beside",
-	} {
-		if !strings.Contains(b.String(), want) {
-			t.Errorf("no %q in:\n%s", want, b.String())
-		}
-	}
-	if strings.Contains(b.String(), "--format pcap") {
-		t.Errorf("a row without figures:\n%s", b.String())
-	}
-}
-
 // The figures in the documents are those of docs/speed.json: make bench writes them all.
 func TestDocumentsAreCurrent(t *testing.T) {
+	t.Parallel()
 	if testnet.Emulated() {
 		t.Skip("the emulated machine does not have them")
 	}

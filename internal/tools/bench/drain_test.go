@@ -8,6 +8,7 @@ import (
 // The cost of waking up for a few packets does not count for the others, nor for the time until the
 // rings are empty.
 func TestLapsFigures(t *testing.T) {
+	t.Parallel()
 	const ms = time.Millisecond
 	// After 3 ms it has used what the packets take, and after 20 what it takes to wake up, too.
 	looks := []look{{0, 0}, {1 * ms, 0}, {2 * ms, 1 * ms}, {3 * ms, 2 * ms}, {20 * ms, 3 * ms}}

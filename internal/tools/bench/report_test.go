@@ -97,6 +97,7 @@ func testReport() *Report {
 
 // A written report is read back equal: the documents are made from the file.
 func TestReportFile(t *testing.T) {
+	t.Parallel()
 	path := filepath.Join(t.TempDir(), "report.json")
 	want := testReport()
 	if err := want.write(path); err != nil {

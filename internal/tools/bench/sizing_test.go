@@ -9,6 +9,7 @@ import (
 
 // 10 Gbit/s of the shortest frames are 14.88 million packets per second, a well-known figure.
 func TestNeeds(t *testing.T) {
+	t.Parallel()
 	s := sizing{drop: 100, sink: 180, skip: 5, reader: 40}
 	const pps = 10e9 / 8 / 84
 	for _, test := range []struct {
@@ -34,6 +35,7 @@ func TestNeeds(t *testing.T) {
 
 // A ring holds what its CPU receives in a pause of the reader, in a size that -B accepts.
 func TestBuffer(t *testing.T) {
+	t.Parallel()
 	for _, test := range []struct {
 		rings, cpus float64
 		want        string
@@ -48,6 +50,7 @@ func TestBuffer(t *testing.T) {
 
 // Larger rings are recommended if they lose less.
 func TestRooms(t *testing.T) {
+	t.Parallel()
 	const all = "Of unpaced packets of 1518 bytes, into a file on a disk %s of 3.000 Mpps are captured with the rings of 8 MiB, and all of 3.000 Mpps with -B 64M. %s"
 	for _, test := range []struct {
 		captured        float64
@@ -73,6 +76,7 @@ func TestRooms(t *testing.T) {
 
 // The reader's time is that of filled rings of two CPUs if it was measured.
 func TestSizingReader(t *testing.T) {
+	t.Parallel()
 	r := testReport()
 	if s, ok := r.sizing(64); !ok || s.reader != 24 || s.live != 40 {
 		t.Errorf("%+v, %v", s, ok)
@@ -84,6 +88,7 @@ func TestSizingReader(t *testing.T) {
 }
 
 func TestFirstLimit(t *testing.T) {
+	t.Parallel()
 	for _, test := range []struct {
 		needs needs
 		want  string

@@ -21,6 +21,7 @@ import (
 
 // A packet socket's frames arrive, as many as it says.
 func TestSocketSender(t *testing.T) {
+	t.Parallel()
 	testnet.RequireRoot(t)
 	l, err := newLane(networkOptions{jumbo: true, cpus: 1})
 	if err != nil {
@@ -39,6 +40,7 @@ func TestSocketSender(t *testing.T) {
 }
 
 // What is copied while traffic runs is read beside it, and what traffic runs beside it is measured.
+// It runs alone: other tests would make it lose packets.
 func TestCopying(t *testing.T) {
 	testnet.RequireLiveFrames(t)
 	n, err := newNetwork(networkOptions{cpus: 1})
@@ -57,7 +59,7 @@ func TestCopying(t *testing.T) {
 }
 
 // A process does nothing while it is paused, and is looked at until it rests. It does not rest
-// while it waits for its CPU, which somebody else has.
+// while it waits for its CPU, which somebody else has. It runs alone: it looks at CPU time.
 func TestPauseFor(t *testing.T) {
 	testnet.SkipEmulated(t)
 	testnet.RequireRoot(t)
@@ -141,6 +143,7 @@ func takeCPU(p *process, before, beside time.Duration, path string) error {
 
 // A pipe is taken to its end, and nothing of it for a second.
 func TestReadAndStall(t *testing.T) {
+	t.Parallel()
 	from, to, err := os.Pipe()
 	if err != nil {
 		t.Fatal(err)
@@ -162,6 +165,7 @@ func TestReadAndStall(t *testing.T) {
 
 // A thread that only copies empties rings, too, and leaves no file.
 func TestCopyDrain(t *testing.T) {
+	t.Parallel()
 	for _, d := range []drainage{
 		{size: testnet.MinFrame, rings: 2, to: nowhere},
 		{size: longSize, rings: 1, to: inMemory},
@@ -178,14 +182,22 @@ func TestCopyDrain(t *testing.T) {
 	}
 }
 
-// Programs are run by BPF_PROG_RUN as often as was asked for, and cost something.
-func TestProgramCost(t *testing.T) {
+// mustLab makes a lab with one CPU, which is closed when the test ends.
+func mustLab(t *testing.T, runs int) *lab {
+	t.Helper()
 	testnet.RequireLiveFrames(t)
-	l, err := newLab(networkOptions{cpus: 1}, 3)
+	l, err := newLab(networkOptions{cpus: 1}, runs)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer l.close()
+	t.Cleanup(func() { l.close() })
+	return l
+}
+
+// Programs are run by BPF_PROG_RUN as often as was asked for, and cost something.
+func TestProgramCost(t *testing.T) {
+	t.Parallel()
+	l := mustLab(t, 3)
 	copied, err := l.copyCost(t.Context(), longSize)
 	if err != nil || len(copied) != l.runs || slices.Max(copied) <= 0 { // beside other work a run can seem to take nothing
 		t.Errorf("to copy costs %v ns, %v", copied, err)
@@ -197,12 +209,8 @@ func TestProgramCost(t *testing.T) {
 
 // The stack throws the packets away whose cost is measured, one by one, and none of the others.
 func TestStackFrames(t *testing.T) {
-	testnet.RequireLiveFrames(t)
-	l, err := newLab(networkOptions{cpus: 1}, 1)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.close()
+	t.Parallel()
+	l := mustLab(t, 1)
 	const frames = 500
 	for _, test := range []struct {
 		name  string
@@ -238,7 +246,6 @@ func TestStackFrames(t *testing.T) {
 // away.
 func TestStackCost(t *testing.T) {
 	testnet.SkipEmulated(t)
-	testnet.RequireLiveFrames(t)
 	path := os.Getenv("XDPCAP")
 	if path == "" {
 		t.Skip("measures bin/xdpcap: make test builds it")
@@ -247,11 +254,7 @@ func TestStackCost(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	l, err := newLab(networkOptions{cpus: 1}, stackRuns)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.close()
+	l := mustLab(t, stackRuns)
 	for _, c := range configs {
 		if c.place != atStack {
 			continue

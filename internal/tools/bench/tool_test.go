@@ -8,6 +8,7 @@ import (
 )
 
 func TestClosingCounts(t *testing.T) {
+	t.Parallel()
 	const own = "xdpcap: listening on rx0\n7 packets captured\n9 packets received by filter\n"
 	said := map[string]string{
 		xdpdumpName:  "listening on rx0, capture size 262144 bytes\n\n7 packets captured\n0 packets dropped by perf ring\n",
@@ -31,6 +32,7 @@ func TestClosingCounts(t *testing.T) {
 
 // An xdpcap that has only one transport is measured with that one.
 func TestTransportMissing(t *testing.T) {
+	t.Parallel()
 	with, without := &program{path: "xdpcap", help: "  --transport name"}, &program{path: "xdpcap"}
 	if got := with.tool("", ring, xdp.Drop); got.missing != "" || !slices.Equal(got.args, []string{"xdpcap", "--transport", "ring", "--sink", "-w", "/dev/null"}) {
 		t.Errorf("%v, %q", got.args, got.missing)
@@ -45,6 +47,7 @@ func TestTransportMissing(t *testing.T) {
 
 // A tool with another file is a copy.
 func TestToolTo(t *testing.T) {
+	t.Parallel()
 	with := &program{path: "xdpcap", help: "  --transport name"}
 	own := with.tool("", ring, xdp.Drop, "-i", rxName)
 	other := own.to("/tmp/dir/out")
@@ -57,6 +60,7 @@ func TestToolTo(t *testing.T) {
 }
 
 func TestParseCounts(t *testing.T) {
+	t.Parallel()
 	c, ok := parseCounts("2 packets captured\nxdpcap: 20 seen = 1 filtered out + 2 not sampled + 3 lost + 4 invalid + 5 captured\n")
 	if want := (counts{seen: 20, taken: 15, lost: 7}); !ok || c != want {
 		t.Errorf("%+v, want %+v", c, want)
@@ -67,6 +71,7 @@ func TestParseCounts(t *testing.T) {
 }
 
 func TestVersion(t *testing.T) {
+	t.Parallel()
 	for line, want := range map[string]string{
 		"xdpcap v0.1-3-gabc (go1.26, linux/amd64)":           "v0.1-3-gabc",
 		"xdpdump version 1.3.1 using libbpf version 1.1.2":   "1.3.1",

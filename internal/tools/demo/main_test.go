@@ -7,6 +7,7 @@ import (
 )
 
 func TestCommandLine(t *testing.T) {
+	t.Parallel()
 	for _, test := range []struct {
 		name string
 		args []string
@@ -27,6 +28,7 @@ func TestCommandLine(t *testing.T) {
 }
 
 func TestShorten(t *testing.T) {
+	t.Parallel()
 	long := strings.Repeat("→", columns)
 	for _, test := range []struct{ name, line, want string }{
 		{"short", "a packet", "a packet"},
@@ -42,6 +44,7 @@ func TestShorten(t *testing.T) {
 }
 
 func TestLineWatch(t *testing.T) {
+	t.Parallel()
 	for _, test := range []struct {
 		name   string
 		writes []string

@@ -17,6 +17,7 @@ import (
 )
 
 func TestProtocol(t *testing.T) {
+	t.Parallel()
 	out := testnet.TxToRx()
 	for _, test := range []struct {
 		name  string
@@ -97,6 +98,7 @@ func pcap(out io.Writer) (packetWriter, func() error, error) {
 }
 
 func TestSummarize(t *testing.T) {
+	t.Parallel()
 	const packets = `3 packets, 274 bytes on the wire, 1 of them cut short, in 0.500 s from 2026-01-02 03:04:05.000 UTC
        2  IPv4 UDP
        1  IPv4 ICMP
@@ -129,6 +131,7 @@ func TestSummarize(t *testing.T) {
 
 // A file that ends within a packet is an error that says how far it could be read.
 func TestSummarizeCutFile(t *testing.T) {
+	t.Parallel()
 	file := captureFile(t, pcap)
 	data, err := os.ReadFile(file)
 	if err != nil {

@@ -11,25 +11,26 @@ type row struct {
 // hook, transport and counter command, the verifier, and the privileges. More than 40 are too many.
 var quick = []row{
 	// What programs return, record and count, and where they are attached.
-	{pkg: "capture", tests: `TestEveryHook TestProgram TestProgramLost TestInstructions TestTransports
-		TestStackDrops`},
+	{pkg: "capture", tests: `TestEveryHook TestProgram TestProgramLost TestInstructions TestTransports TestStackDrops`},
 	{pkg: "internal/meter", tests: `TestActions TestProtocols TestBuiltin TestLatencyTraced TestExceptions`},
-	{pkg: "internal/drops", tests: `TestStackReasons`},
-	{pkg: "filter/ebpf", tests: `TestBufferEnds TestReplace`},
+	{pkg: "internal/drops", tests: `TestLab`},
+	{pkg: "filter/ebpf", tests: `TestInlineCalls TestReplace`},
 	{pkg: "internal/xdp", tests: `TestAttachAuto TestHookMapSlot`},
 	{pkg: "internal/tc", tests: `TestAttachEgress TestKilled`},
 
 	// Captures and tracing.
-	{pkg: "cmd/xdpcap", tests: `TestGenericMode TestNetworkCard TestHookMap TestEntryAndExit TestTailCall`},
+	{pkg: "internal/systest/commandline", tests: `TestGenericMode`},
+	{pkg: "internal/systest/capture", tests: `TestNetworkCard TestHookMap`},
+	{pkg: "internal/systest/trace", tests: `TestEntryAndExit TestTailCall`},
 
 	// The counter commands.
-	{pkg: "cmd/xdpcap", tests: `TestCountDirections TestLatencyTrace TestMonitor TestDrops
-		TestBenchProgramCommand`},
-	{pkg: "cmd/xdpcap", only: "6.1", tests: `TestCounterPrograms`},
+	{pkg: "internal/systest/counters", tests: `TestCountDirections TestLatencyTrace TestMonitor TestBenchProgramCommand`},
+	{pkg: "internal/systest/drops", tests: `TestDrops`},
+	{pkg: "internal/systest/counters", only: "6.1", tests: `TestCounterPrograms`},
 
 	// What a process may do, and what it has given up.
 	{pkg: "internal/privilege", tests: `TestEnter`},
-	{pkg: "cmd/xdpcap", tests: `TestUnprivileged TestUnprivilegedEgress TestCountersKeepTracing`},
+	{pkg: "internal/systest/privileges", tests: `TestUnprivileged TestUnprivilegedEgress TestCountersKeepTracing`},
 	{pkg: "internal/support", tests: `TestTracingAgrees`},
 }
 
@@ -38,15 +39,16 @@ var quick = []row{
 // the numbers of the system calls that a capture gives up. `.ci/run` runs them, and a release all.
 var quickOnARM64 = []row{
 	{pkg: "capture", tests: `TestTransports TestSharedRing TestSharedRingInvalid TestSharedRingShort
-		TestSharedRingArm TestSharedRingComplete TestSharedRingPoll TestRingInterrupted TestPerfRing
-		TestPerfRingInvalid TestPerfRingCorruptSize TestPerfRingDropped TestPerfRingSize
-		TestPerfRingUnchanged TestTracedHead TestProgramHeaders TestProgramLost TestProgramSampleFlows
-		TestProgramMaxRate TestProgramFilter TestProgramCombined`},
-	{pkg: "cmd/xdpcap", tests: `TestTwoCPUs TestOverload TestStamps TestEntryAndExit TestTailCall
-		TestUnprivileged`},
+		TestSharedRingArm TestSharedRingComplete TestSharedRingPoll TestRingInterrupted
+		TestPerfRing TestPerfRingInvalid TestPerfRingCorruptSize TestPerfRingUnchanged
+		TestTracedHead TestProgramHeaders TestProgramLost TestProgramSampleFlows
+		TestProgramMaxRate TestProgramFilter`},
+	{pkg: "internal/systest/capture", tests: `TestTwoCPUs TestOverload TestStamps`},
+	{pkg: "internal/systest/trace", tests: `TestEntryAndExit TestTailCall`},
+	{pkg: "internal/systest/privileges", tests: `TestUnprivileged`},
 	{pkg: "filter/ebpf", tests: `TestRandomPrograms TestManyHosts`},
-	{pkg: "internal/meter", tests: `TestActions TestProtocolsAgreeWithGopacket TestProtocolsTrace
-		TestLatencyTraced TestFlowBounds`},
+	{pkg: "internal/meter", tests: `TestActions TestProtocolsAgreeWithGopacket TestProtocolsTrace TestLatencyTraced
+		TestFlowBounds`},
 	{pkg: "internal/privilege", tests: `TestEnter TestCalls TestCallArguments`},
 }
 
@@ -56,97 +58,98 @@ var quickOnARM64 = []row{
 var more = []row{
 	{pkg: "capture", tests: `TestAlarm TestAlarmUnsure TestSilence TestInterrupted TestImmediate TestFilling
 		TestRingAlarm TestRingInterrupted TestRingLateCPU TestRingExchange TestPerfRing
-		TestPerfTransportCPUs TestSharedRing TestTransportAuto TestOpenChoosesRingsAgain TestRingsLater
-		TestRingsGone TestLossWithoutRing TestLossAtEnd TestSecondSession TestBlindFromTheBeginning
-		TestTracersEnd TestTracedHead TestPacketInsideAtEnd`},
-	{pkg: "capture", tests: `TestProgramLongest TestProgramSample TestProgramContext TestProgramFlows
-		TestProgramFirst TestProgramMaxRate TestProgramFilter TestProgramCombined TestProgramHeaders
-		TestProgramHeadersJumbo TestProgramHeadersOfAnything TestHeadersOnly TestHeadersCostNothing
-		TestCompanions`},
+		TestPerfTransportCPUs TestSharedRing TestTransportAuto TestOpenChoosesRingsAgain
+		TestRingsLater TestRingsGone TestLossWithoutRing TestLossAtEnd TestSecondSession
+		TestBlindFromTheBeginning TestTracersEnd TestTracedHead TestPacketInsideAtEnd`},
+	{pkg: "capture", tests: `TestProgramLongest TestProgramSample TestProgramFirst TestProgramMaxRate
+		TestProgramFilter TestProgramHeaders TestProgramHeadersOfAnything TestHeadersOnly
+		TestHeadersCostNothing TestCompanions`},
 	{pkg: "capture", only: "6.1", tests: `TestProgramSampleFlows`},
-	{pkg: "capture", only: "6.12", tests: `TestProgramFlowsAgreeWithGopacket TestCard TestCardHash
-		TestCardUnstamped`},
+	{pkg: "capture", only: "6.12", tests: `TestProgramFlowsAgreeWithGopacket TestCard TestCardUnstamped`},
 	{pkg: "capture", tests: `TestCardStampsSpareTheClock TestClockIsSet TestLowprecProgram TestLowprecPolls
 		TestLowprecOrder`},
 	{pkg: "capture", tests: `TestPatterns TestPatternsBothWays TestPatternsFirst TestPatternsTooLate
 		TestPatternsBelowOthers TestPatternsBelowRefused TestSlotReused`},
-	{pkg: "capture", tests: `TestStackDropsOfProgram TestStackDropsOfProgramInterrupted
-		TestStackDropsRedirect TestStackDropsAbove TestStackDropsIPv6 TestStackDropsOfCards
-		TestStackDropsInterrupted TestStackDropsChosen TestStackDropsAfterXDP TestStackDropsFragments
+	{pkg: "capture", tests: `TestStackDropsOfProgram TestStackDropsOfProgramInterrupted TestStackDropsRedirect
+		TestStackDropsAbove TestStackDropsIPv6 TestStackDropsOfCards TestStackDropsInterrupted
+		TestStackDropsChosen TestStackDropsAfterXDP TestStackDropsFragments
 		TestStackDropsWithoutHeader TestStackDropsTagged`},
 
-	{pkg: "filter/ebpf", tests: `FuzzTranslate TestInline TestInlineCalls TestKernel TestRandomPrograms
-		TestLargePacket TestManyHosts TestLongestProgram`},
+	{pkg: "filter/ebpf", tests: `FuzzTranslate TestInline TestKernel TestRandomPrograms TestLargePacket TestManyHosts
+		TestLongestProgram`},
 
-	{pkg: "internal/meter", tests: `TestReasons TestActionQueues TestBenchProgram
-		TestBenchProgramChangesLater TestBenchProgramOwnPackets TestBenchProgramRefused TestProtocolsFilter
-		TestProtocolsTraceFilter TestProtocolsAgreeWithGopacket TestFlowBounds TestFlowTraffic
-		TestFlowOverflow TestHotPath TestLongestPath TestBucketsInKernel TestRuntime TestLatencyErrors
-		TestProbeCost TestBuiltinSendsNothing TestTracersLeave TestEtherTypesAreBounded TestSizes
-		TestEtherTypesOverflow TestEtherTypesMakeRoom TestActionsMillion TestActionsTrace TestProtocolsTrace
-		TestProtocolsMillion TestGone`},
-	{pkg: "internal/meter", tests: `TestCPUMap TestCPUMapVerdicts TestCPUMapFull TestMemDisconnect
-		TestRedirectToDownDevice TestRedirectThroughDevmap TestBulkTx TestAttachFailed
-		TestTracepointsRestricted TestTracepointsPerCPU TestAbsence TestKernelTracepoints`},
-	{pkg: "internal/meter", only: "6.1", tests: `TestRecords`},
+	{pkg: "internal/meter", tests: `TestReasons TestActionQueues TestBenchProgram TestBenchProgramChangesLater
+		TestBenchProgramOwnPackets TestBenchProgramRefused TestProtocolsAgreeWithGopacket
+		TestFlowBounds TestFlowTraffic TestFlowOverflow TestHotPath TestLongestPath
+		TestBucketsInKernel TestRuntime TestLatencyErrors TestProbeCost TestBuiltinSendsNothing
+		TestTracersLeave TestEtherTypesAreBounded TestEtherTypesMakeRoom TestActionsMillion
+		TestActionsTrace TestProtocolsTrace TestProtocolsMillion TestGone`},
+	{pkg: "internal/meter", tests: `TestCPUMap TestCPUMapVerdicts TestCPUMapFull TestMemDisconnect TestRedirectToDownDevice
+		TestRedirectThroughDevmap TestBulkTx TestAttachFailed TestTracepointsRestricted
+		TestTracepointsPerCPU TestAbsence TestKernelTracepoints`},
+
 	{pkg: "internal/meter", only: "6.12", tests: `TestCasesMakeRoom TestMemConnect`},
 
-	{pkg: "internal/drops", tests: `TestLossOfIPv6 TestLossOfForwarded TestLossAbove TestLossWithoutDevice
-		TestLossAtHook TestLossAtHookOfCards TestLossAtHooks TestRenamed TestFullCPUMap TestGenericTx
-		TestFlowsOfLosses TestFlowsOfNoLosses TestFlowsWithoutRoom TestHarmless TestLab TestLabOfCards
-		TestQueues TestSockets TestStackOthers TestStackEgress TestStackSegments TestFragments
+	{pkg: "internal/drops", tests: `TestLossAbove TestLossWithoutDevice TestLossAtHooks TestRenamed TestFullCPUMap
+		TestGenericTx TestFlowsOfLosses TestFlowsOfNoLosses TestFlowsWithoutRoom TestHarmless
+		TestLabOfCards TestQueues TestSockets TestStackOthers TestFragments
 		TestStackFirstNamespace TestStackForgets TestVisibleHere`},
 	{pkg: "internal/drops", only: "6.12", tests: `TestLossOfGenericTx TestQueuesOfCard`},
 
-	{pkg: "internal/xdp", tests: `TestEthernetInterface TestRefusedByDriver TestRefusedAsUnsupported
-		TestAttachBusy TestCloseBesideCopy TestLinksBeingMade TestQueuesOfAnotherNamespace TestHookMapLock
-		TestHookWatch TestKernelTypes TestExplainHidden TestAlone TestReasonMap TestReasonMapElsewhere
-		TestStub TestTargetArgument TestUse`},
+	{pkg: "internal/xdp", tests: `TestEthernetInterface TestRefusedByDriver TestRefusedAsUnsupported TestAttachBusy
+		TestCloseBesideCopy TestLinksBeingMade TestQueuesOfAnotherNamespace TestHookMapLock
+		TestHookWatch TestKernelTypes TestExplainHidden TestAlone TestReasonMap
+		TestReasonMapElsewhere TestStub TestTargetArgument TestUse`},
 	{pkg: "internal/tc", tests: `TestExplainRefusal TestHasModule TestKindOfKernel TestBesideClsact
-		TestBehindFilter TestQdiscStaysForOthers TestQdiscIngress TestTwoAtATime TestHandlesTaken
-		TestWithoutPrivileges TestCheck`},
+		TestBehindFilter TestQdiscStaysForOthers TestQdiscIngress TestTwoAtATime
+		TestHandlesTaken TestWithoutPrivileges TestCheck`},
 	{pkg: "internal/tc", only: "6.12", tests: `TestBesideTCX TestCloseBesideCopy`},
 	{pkg: "internal/support", tests: `TestAll TestTooManyTracers`},
-	{pkg: "internal/testnet", tests: `TestGeneratorLosesNothing TestGeneratorNumbersRunOn
-		TestGeneratorsOnTwoCPUs TestGeneratorStops TestGeneratorGoesOnAfterSignals TestGeneratorNeedsOnlyGRO
-		TestReceiverCopies TestProbeFentry TestWaitHandled TestPairIndexes TestPairIsSilent
+	{pkg: "internal/testnet", tests: `TestGeneratorLosesNothing TestGeneratorNumbersRunOn TestGeneratorsOnTwoCPUs
+		TestGeneratorStops TestGeneratorGoesOnAfterSignals TestGeneratorNeedsOnlyGRO
+		TestReceiverCopies TestWaitHandled TestPairIndexes TestPairIsSilent
 		TestPairAddressesAreReady`},
 
 	// Captures.
-	{pkg: "cmd/xdpcap", tests: `TestSample TestTwoCPUs TestOverload TestJumbo TestStamps TestSink
-		TestTwoInterfaces TestCardRefusals TestListStampTypes TestLowprec TestChaos TestInterfaceDeleted
-		TestInterfaceDownAndUp TestKilled TestGenericFallback TestCPUComesOnline TestCPUGoesAndComesBack
-		TestPromiscuous TestFilterSelectsWhatTcpdumpDoes TestVLANAware TestFirst TestFirstOfTwoInterfaces
-		TestSampleFlows TestSampleVerdicts TestStackBesideCapture TestStackBehindTrace TestProbe
-		TestTracingRefused`},
-	{pkg: "cmd/xdpcap", only: "6.1", tests: `TestClockIsSet TestPromiscuousForbidden TestSomeInterfacesLeave
-		TestDispatcherChanges`},
-	{pkg: "cmd/xdpcap", only: "6.12", tests: `TestAccountOfEverything TestMaxRate TestMemoryCgroup
-		TestWithoutJIT TestExtcapVerdicts TestCardPackets`},
-	{pkg: "cmd/xdpcap", tests: `TestDirections TestSent TestSentTag TestDirectionFilter
-		TestDirectionsBesideProgram TestKilledAtEgress TestEgressLeaves`},
-	{pkg: "cmd/xdpcap", tests: `TestAnyAbove TestPatternsTraced TestOwnProgramLeaves TestBlindAtTheEnd
+	{pkg: "internal/systest/capture", tests: `TestSample TestTwoCPUs TestOverload TestJumbo TestStamps TestSink TestTwoInterfaces
+		TestCardRefusals TestListStampTypes TestLowprec TestCPUComesOnline
+		TestCPUGoesAndComesBack TestPromiscuous TestFilterSelectsWhatTcpdumpDoes TestVLANAware
+		TestFirst TestFirstOfTwoInterfaces TestSampleFlows TestSampleVerdicts`},
+	{pkg: "internal/systest/files", tests: `TestInterfaceDeleted TestInterfaceDownAndUp TestKilled`},
+	{pkg: "internal/systest/commandline", tests: `TestGenericFallback TestProbe TestTracingRefused`},
+	{pkg: "internal/systest/trace", tests: `TestStackBesideCapture TestStackBehindTrace`},
+	{pkg: "internal/systest/capture", only: "6.1", tests: `TestClockIsSet TestPromiscuousForbidden TestSomeInterfacesLeave TestDispatcherChanges`},
+	{pkg: "internal/systest/capture", only: "6.12", tests: `TestAccountOfEverything TestMaxRate TestCardPackets`},
+	{pkg: "internal/systest/files", only: "6.12", tests: `TestMemoryCgroup`},
+	{pkg: "internal/systest/commandline", only: "6.12", tests: `TestWithoutJIT TestExtcapVerdicts`},
+	{pkg: "internal/systest/capture", tests: `TestDirections TestSent TestSentTag TestDirectionFilter TestDirectionsBesideProgram
+		TestKilledAtEgress TestEgressLeaves`},
+	{pkg: "internal/systest/capture", tests: `TestAnyAbove TestPatternsTraced TestOwnProgramLeaves TestBlindAtTheEnd
 		TestTracedProgramLeaves TestDispatcherHidden TestHookMapSlotTaken TestHookMapOwnerLeaves
 		TestHookMapErrors TestHookMapInUse TestHookMapVerdictThenSampling TestHookMapOwners
 		TestHookMapElsewhere`},
 
 	// Tracing.
-	{pkg: "cmd/xdpcap", tests: `TestMapPrograms TestTraceChoices TestPairs TestTraceKilled TestDispatcher
-		TestReplacedMain TestTraceAnotherXdpcap TestFollowTraced TestOutlet TestSlowerThan TestSlowerTrigger
-		TestReasonMap TestSFlowDiscards`},
-	{pkg: "cmd/xdpcap", only: "6.1", tests: `TestTraceOneOfSeveral TestVerdictThenSampling`},
-	{pkg: "cmd/xdpcap", only: "6.12", tests: `TestTraceBond TestDispatcherFirst TestReasonMapMistakes`},
+	{pkg: "internal/systest/trace", tests: `TestMapPrograms TestTraceChoices TestPairs TestTraceKilled TestDispatcher
+		TestReplacedMain TestTraceAnotherXdpcap TestOutlet TestSlowerThan TestSlowerTrigger
+		TestReasonMap`},
+	{pkg: "internal/systest/read", tests: `TestFollowTraced`},
+	{pkg: "internal/systest/streams", tests: `TestSFlowDiscards`},
+	{pkg: "internal/systest/trace", only: "6.1", tests: `TestTraceOneOfSeveral TestVerdictThenSampling`},
+	{pkg: "internal/systest/trace", only: "6.12", tests: `TestTraceBond TestDispatcherFirst TestReasonMapMistakes`},
 
 	// Counters and drops.
-	{pkg: "cmd/xdpcap", tests: `TestCountFilter TestFlowVerdicts TestStatsSideBySide TestStatsByReason
-		TestLatencyBuiltin TestLatencyEvents TestLatencyKernelStats TestCompanionsAgree TestCompanionsSeeAll
-		TestCompanionsOfTraced TestCompanionsOfOneProgram`},
-	{pkg: "cmd/xdpcap", only: "6.1", tests: `TestCountersFollow TestCountersInterfaceGone TestMonitorRecord`},
-	{pkg: "cmd/xdpcap", only: "6.12", tests: `TestCountersDispatcherChanges TestMonitorFollows
-		TestSeveralInterfaces`},
-	{pkg: "cmd/xdpcap", tests: `TestReasonMapOfDrops TestStackDrops TestStackDropsTraced`},
+	{pkg: "internal/systest/counters", tests: `TestCountFilter TestFlowVerdicts TestStatsSideBySide TestLatencyBuiltin
+		TestLatencyEvents TestLatencyKernelStats`},
+	{pkg: "internal/systest/trace", tests: `TestStatsByReason`},
+	{pkg: "internal/systest/capture", tests: `TestCompanionsAgree TestCompanionsSeeAll TestCompanionsOfTraced
+		TestCompanionsOfOneProgram`},
+	{pkg: "internal/systest/counters", only: "6.1", tests: `TestCountersFollow TestCountersInterfaceGone TestMonitorRecord`},
+	{pkg: "internal/systest/counters", only: "6.12", tests: `TestCountersDispatcherChanges TestMonitorFollows TestSeveralInterfaces`},
+	{pkg: "internal/systest/trace", tests: `TestReasonMapOfDrops`},
+	{pkg: "internal/systest/drops", tests: `TestStackDrops TestStackDropsTraced`},
 
 	// Privileges.
-	{pkg: "cmd/xdpcap", tests: `TestInside TestInsideRead TestCountersKeepEgress TestCapabilities TestLimits
-		TestMissingPrivileges`},
+	{pkg: "internal/systest/privileges", tests: `TestInside TestInsideRead TestCountersKeepEgress TestCapabilities TestLimits`},
+	{pkg: "internal/systest/commandline", tests: `TestMissingPrivileges`},
 }

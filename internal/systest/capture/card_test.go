@@ -1,0 +1,143 @@
+package capture_test
+
+import (
+	"os"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/xdpcap/xdpcap/internal/support"
+	"github.com/xdpcap/xdpcap/internal/systest"
+	"github.com/xdpcap/xdpcap/internal/testnet"
+)
+
+// tellsCard says whether veth gives XDP programs what a card would know, on this kernel.
+func tellsCard(t *testing.T, pair *testnet.Pair) (tells bool) {
+	t.Helper()
+	pair.Rx.Do(func() error {
+		tells = len(support.Metadata(pair.RxIndex)) == 3
+		return nil
+	})
+	return tells
+}
+
+// If a card cannot do something, one line says so: an error for stamps that were asked for, a
+// notice for VLAN tags, and nothing if nobody asked.
+func TestCardRefusals(t *testing.T) {
+	t.Parallel()
+	pair := testnet.MustPair(t, testnet.PairOptions{})
+	tells := tellsCard(t, pair)
+	old := "this kernel does not say what the driver of rx0 gives XDP programs: Linux 6.7 does"
+	stamps := func(kind, why string) string { return "xdpcap: time stamps of the type " + kind + ": " + why }
+	for _, test := range []struct {
+		args string
+		want string // with metadata
+		old  string // without
+	}{
+		{"-j adapter", stamps("adapter", "driver veth of rx0 has no PTP clock to compare with the system's; -j adapter_unsynced "), stamps("adapter", old)},
+		{"-j adapter_unsynced --xdp-mode generic", stamps("adapter_unsynced", "programs in generic mode cannot ask the driver of rx0"), ""},
+		{"-j adapter_unsynced --rx-capture entry", stamps("adapter_unsynced", "packets of rx0 are captured by tracing a program"), ""},
+	} {
+		if !tells && test.old != "" {
+			test.want = test.old
+		}
+		status, said := systest.Start(t, pair.Rx, nil, append(strings.Fields(test.args), "-i", "rx0")...).Wait()
+		if status != 1 || !strings.HasPrefix(said, test.want) || strings.Count(said, "\n") != 1 {
+			t.Errorf("%s: exit status %d: %s", test.args, status, said)
+		}
+	}
+	for _, test := range []struct {
+		args string
+		want bool // a notice
+	}{{"", false}, {"--vlan-restore", !tells}, {"--vlan-restore --xdp-mode generic", true}, {"--vlan-restore=false", false}} {
+		said := systest.Listening(t, pair.Rx, nil, append(strings.Fields(test.args), "-i", "rx0", "--account")...).Interrupt()
+		if got := strings.Count(said, "xdpcap: VLAN tags that the card of rx0 has stripped are not put back: "); got > 1 || (got == 1) != test.want {
+			t.Errorf("%q: %s", test.args, said)
+		}
+	}
+	if status, said := systest.Start(t, pair.Rx, nil, "-j", "best", "-i", "rx0").Wait(); status != 1 || said != "xdpcap: -j: time stamp type \"best\": must be host, host_lowprec, adapter or adapter_unsynced\n" {
+		t.Errorf("exit status %d: %s", status, said)
+	}
+}
+
+// -J lists what the interface can have, as tcpdump does.
+func TestListStampTypes(t *testing.T) {
+	t.Parallel()
+	pair := testnet.MustPair(t, testnet.PairOptions{})
+	want := "Time stamp types for rx0 (use option -j to set):\n  host (Host)\n  host_lowprec (Host, low precision)\n"
+	if tellsCard(t, pair) {
+		want += "  adapter_unsynced (Adapter, not synced with system time)\n"
+	}
+	var out strings.Builder
+	cmd := systest.Command("-J", "-i", "rx0")
+	cmd.Stdout = &out
+	if err := pair.Rx.Start(cmd); err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Wait(); err != nil || out.String() != want {
+		t.Errorf("%v: %s", err, out.String())
+	}
+}
+
+// A packet whose tag is beside it has the tag and its hash in the line and in the file. Packets
+// without the card's stamp are counted.
+func TestCardPackets(t *testing.T) {
+	t.Parallel()
+	pair := testnet.MustPair(t, testnet.PairOptions{})
+	if !tellsCard(t, pair) {
+		t.Skip("this kernel's veth tells XDP programs nothing")
+	}
+	testnet.MustTagBeside(t, pair, 0x88a8, 0x2007)
+	for i, transport := range []string{"perf", "ring"} {
+		if !testnet.Shared(i) {
+			continue
+		}
+		file, out := systest.TempFile(t), systest.TempFile(t)
+		printed, err := os.Create(out)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer printed.Close()
+		p := systest.Listening(t, pair.Rx, printed, "-i", "rx0", "--transport", transport, "-w", file, "--print", "-ev", "-c", "2", "-j", "adapter_unsynced", "vlan 7 and tcp dst port 80")
+		testnet.Send(t, pair, testnet.TxToRx().TCP(testnet.Segment{SrcPort: 9, DstPort: 80}), testnet.TxToRx().UDP(9, 80, []byte("x")),
+			testnet.TxToRx().TCP(testnet.Segment{SrcPort: 10, DstPort: 80}))
+		status, said := p.Wait()
+		for _, want := range []string{
+			"xdpcap: rx0: the card is asked for timestamp, hash, vlan_tag\n",
+			"xdpcap: cannot tell the card to stamp all packets, and those that it does not stamp have the host's stamps: ask how the card of rx0 stamps packets: driver veth: ",
+			"xdpcap: rx0: the card gave no time stamp for 2 packets, which have the host's\n",
+		} {
+			if status != 0 || strings.Count(said, want) != 1 {
+				t.Errorf("%s: exit status %d, not said: %s: %s", transport, status, want, said)
+			}
+		}
+		lines, err := os.ReadFile(out)
+		if err != nil {
+			t.Fatal(err)
+		}
+		line := regexp.MustCompile(`(?m)^\S+ \(queue 0, id \d+, hash 0xfeedc0de by software\) .* > .*, ethertype 802.1Q-QinQ \(0x88a8\), length 64: vlan 7, p 1, `)
+		if n := len(line.FindAll(lines, -1)); n != 2 {
+			t.Errorf("%s: %d lines are as they should be: %s", transport, n, lines)
+		}
+		if got := systest.OutputOf(t, "tcpdump", "-nr", file, "vlan 7 and tcp"); strings.Count(got, "\n") != 2 {
+			t.Errorf("%s: the file: %s", transport, got)
+		}
+		// A hash that software computed is not the card's.
+		if got := systest.OutputOf(t, "tshark", "-r", file, "-X", "read_format:MIME Files Format", "-V"); strings.Contains(got, "Hash Algorithm") {
+			t.Errorf("%s: the file has a hash", transport)
+		} else if !strings.Contains(got, "time stamps: adapter_unsynced") {
+			t.Errorf("%s: the file does not say whose its stamps are", transport)
+		}
+	}
+	counts := systest.TempFile(t)
+	p := systest.Listening(t, pair.Rx, nil, "-i", "rx0", "-c", "1", "-j", "adapter_unsynced", "--account", "--json="+counts)
+	testnet.Send(t, pair, testnet.TxToRx().UDP(9, 80, []byte("x")))
+	p.Wait()
+	object, err := os.ReadFile(counts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s := systest.Account(t, string(object)); s.Unstamped != 1 || s.Interfaces[0].Unstamped != 1 {
+		t.Errorf("unstamped: %s", object)
+	}
+}

@@ -1,0 +1,148 @@
+package capture_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/xdpcap/xdpcap/internal/systest"
+	"github.com/xdpcap/xdpcap/internal/testnet"
+	"github.com/xdpcap/xdpcap/internal/xdp"
+)
+
+// tolerance is by how much a stamp may be wrong in a test that compares it with the time in another
+// process.
+const tolerance = 20 * time.Millisecond
+
+// checkTime fails the test unless a time lies between two others.
+func checkTime(t *testing.T, what string, at, from, to time.Time) {
+	t.Helper()
+	if at.Before(from.Add(-tolerance)) || at.After(to.Add(tolerance)) {
+		t.Errorf("%s at %v, it was sent between %v and %v", what, at, from, to)
+	}
+}
+
+// In a time namespace stamps are true, --max-rate keeps packets, and packets do not wait for the
+// end, although the monotonic clock there is not that of the BPF programs.
+func TestTimeNamespace(t *testing.T) {
+	t.Parallel()
+	if testnet.Emulated() {
+		t.Skip("it has run for too short a time to be set back, and Linux 6.1 enters a time namespace by fork only")
+	}
+	pair := testnet.MustPair(t, testnet.PairOptions{})
+	const packets = 10
+	send := func() { // until all have come, because a busy kernel handles them later
+		for i := range uint64(packets) {
+			testnet.Send(t, pair, testnet.UDPFrame(64, i))
+		}
+	}
+	for _, ahead := range []int{3600, -300} {
+		t.Run(fmt.Sprint(ahead), func(t *testing.T) {
+			file := systest.TempFile(t)
+			cmd := systest.Surroundings{Ahead: ahead}.Command(t, "-i", pair.RxName, "-w", file, "-c", fmt.Sprint(packets), "--max-rate", "1000000")
+			p := systest.StartCommand(t, pair.Rx, nil, cmd).Listening()
+			before := time.Now()
+			send()
+			after := time.Now()
+			if status, stderr := p.Wait(); status != 0 {
+				t.Fatalf("exit status %d: %s", status, stderr)
+			}
+			records, _ := systest.ReadFile(t, file)
+			if len(records) != packets {
+				t.Errorf("%d packets", len(records))
+			}
+			for _, r := range records {
+				checkTime(t, "a packet", r.CI.Timestamp, before, after)
+			}
+		})
+	}
+
+	times := func(t *testing.T, end func(*systest.Process), args ...string) {
+		t.Helper()
+		out := systest.NewPipe(t)
+		p := systest.StartCommand(t, pair.Rx, out.In, systest.Surroundings{Ahead: 3600}.Command(t, args...)).Listening()
+		before := time.Now()
+		send()
+		after := time.Now()
+		end(p)
+		d := json.NewDecoder(strings.NewReader(out.Read(t)))
+		var lines int
+		for ; d.More(); lines++ {
+			var l struct{ Time time.Time }
+			if err := d.Decode(&l); err != nil {
+				t.Fatal(err)
+			}
+			checkTime(t, "an event", l.Time, before, after)
+		}
+		if lines != packets {
+			t.Errorf("%d events", lines)
+		}
+	}
+	t.Run("latency", func(t *testing.T) {
+		times(t, func(p *systest.Process) { p.Interrupt() }, "latency", "-i", pair.RxName, "--builtin", "--events", "--json")
+	})
+	t.Run("monitor", func(t *testing.T) {
+		testnet.MustReceiver(t, pair, xdp.Aborted, testnet.ReceiverOptions{})
+		times(t, func(p *systest.Process) { p.Wait() }, "monitor", "-i", pair.RxName, "--record", fmt.Sprint(packets), "--json")
+	})
+}
+
+// setClock sets the wall clock forward, or back.
+func setClock(t *testing.T, by time.Duration) {
+	t.Helper()
+	ts := unix.NsecToTimespec(time.Now().Add(by).UnixNano())
+	if err := unix.ClockSettime(unix.CLOCK_REALTIME, &ts); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// After the wall clock was set, the next packet has the true time. A clock that was set back is
+// reported on stderr, and in the file at that packet.
+// Not parallel: the clock is that of all tests.
+func TestClockIsSet(t *testing.T) {
+	testnet.LeaveTo(t, "6.1")
+	if !testnet.Emulated() {
+		t.Skip("it would set this machine's clock")
+	}
+	pair := testnet.MustPair(t, testnet.PairOptions{})
+	file := systest.TempFile(t)
+	p := systest.Listening(t, pair.Rx, nil, "-i", pair.RxName, "-w", file)
+	var from, to []time.Time
+	// send waits until the packet is written, because one that is in the ring when the clock is set
+	// may get the new time.
+	testnet.WaitFor(t, "the header", func() bool { return systest.FileSize(file) > 0 })
+	send := func() {
+		size := systest.FileSize(file)
+		from = append(from, time.Now())
+		testnet.Send(t, pair, testnet.UDPFrame(64, uint64(len(from)))) // until it has come
+		to = append(to, time.Now())
+		testnet.WaitFor(t, "the packet to be written", func() bool { return systest.FileSize(file) > size })
+	}
+	send()
+	setClock(t, time.Hour)
+	send()
+	send()
+	setClock(t, -2*time.Hour)
+	defer setClock(t, time.Hour)
+	send()
+	testnet.WaitFor(t, "the notice", func() bool { return strings.Contains(p.Said(), "the wall clock was set back by 2h0m") })
+	send()
+	if stderr := p.Interrupt(); strings.Count(stderr, "wall clock") != 1 {
+		t.Errorf("not one notice: %s", stderr)
+	}
+	records, _ := systest.ReadFile(t, file)
+	if len(records) != len(from) {
+		t.Fatalf("%d packets", len(records))
+	}
+	for i, r := range records {
+		checkTime(t, fmt.Sprintf("packet %d", i), r.CI.Timestamp, from[i], to[i])
+	}
+	comments := strings.Split(systest.OutputOf(t, "tshark", "-n", "-r", file, "-T", "fields", "-e", "frame.comment"), "\n")
+	if !strings.HasPrefix(comments[3], "the wall clock was set back by 2h0m") || strings.Count(strings.Join(comments, ""), "wall") != 1 {
+		t.Errorf("the packets' comments are %q", comments)
+	}
+}

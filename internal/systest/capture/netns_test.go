@@ -1,0 +1,115 @@
+package capture_test
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/xdpcap/xdpcap/internal/systest"
+	"github.com/xdpcap/xdpcap/internal/testnet"
+)
+
+// named gives the namespace of a process a name, as ip netns attach does, until the test ends.
+func named(t *testing.T, pid int) string {
+	t.Helper()
+	path := filepath.Join("/run/netns", fmt.Sprintf("xdpcap-test-%d", os.Getpid()))
+	err := os.MkdirAll(filepath.Dir(path), 0o755)
+	if err == nil {
+		err = os.WriteFile(path, nil, 0o600)
+	}
+	if err == nil {
+		t.Cleanup(func() { os.Remove(path) })
+		err = unix.Mount(fmt.Sprintf("/proc/%d/ns/net", pid), path, "", unix.MS_BIND, "")
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { unix.Unmount(path, unix.MNT_DETACH) })
+	return filepath.Base(path)
+}
+
+// With --netns a command works in another network namespace than its caller, by name, process id or
+// path. Its file is the caller's. It keeps no namespace open, which would stay as long.
+func TestNetns(t *testing.T) {
+	t.Parallel()
+	testnet.SkipEmulated(t)
+	pair := testnet.MustPair(t, testnet.PairOptions{RxName: "inside0"})
+	pid := systest.Sleeper(t, pair.Rx)
+	path := fmt.Sprintf("/proc/%d/ns/net", pid)
+	for _, form := range []string{named(t, pid), fmt.Sprint(pid), path} {
+		file := systest.TempFile(t)
+		p := systest.Listening(t, pair.Tx, nil, "--netns", form, "-i", pair.RxName, "-w", file, "--json", "-c", "3")
+		fds, err := filepath.Glob(fmt.Sprintf("/proc/%d/fd/*", p.Cmd.Process.Pid))
+		if err != nil || len(fds) < 3 {
+			t.Fatalf("%d open files, %v", len(fds), err)
+		}
+		for _, fd := range fds {
+			if to, _ := os.Readlink(fd); strings.HasPrefix(to, "net:[") {
+				t.Errorf("%s: %s is open", form, to)
+			}
+		}
+		for n := range uint64(3) {
+			testnet.Send(t, pair, testnet.UDPFrame(100, n))
+		}
+		status, stderr := p.Wait()
+		if s := systest.Account(t, stderr); status != 0 || s.Captured != 3 || s.Interfaces[0].Interface != pair.RxName {
+			t.Errorf("%s: exit status %d, %+v", form, status, s)
+		}
+		if packets, _ := systest.ReadFile(t, file); len(packets) != 3 {
+			t.Errorf("%s: %d packets in the file, want 3", form, len(packets))
+		}
+	}
+	for _, args := range [][]string{
+		{"interfaces"}, {"-D"}, {"probe", "-i", pair.RxName},
+		{"stats", "-i", pair.RxName, "-c", "1", "--interval", "20ms"},
+		{"count", "-i", pair.RxName, "-c", "1", "--interval", "20ms"},
+		{"latency", "--builtin", "-i", pair.RxName, "-c", "1", "--interval", "20ms"},
+		{"monitor", "-i", pair.RxName, "-c", "1", "--interval", "20ms"},
+		{"drops", "-i", pair.RxName, "-c", "1", "--interval", "20ms"},
+		{"__complete", "-i", ""},
+	} {
+		out := systest.RunInside(t, pair.Tx, systest.Command(append([]string{args[0], "--netns", path}, args[1:]...)...))
+		if !strings.Contains(out, pair.RxName) {
+			t.Errorf("%q does not name %s: %s", args, pair.RxName, out)
+		}
+	}
+}
+
+// A mistake in --netns is one line, also in the object of --json.
+func TestNetnsErrors(t *testing.T) {
+	t.Parallel()
+	testnet.SkipEmulated(t)
+	testnet.RequireRoot(t)
+	pid := os.Getpid()
+	other := testnet.MustPair(t, testnet.PairOptions{})
+	elsewhere := fmt.Sprint(systest.Sleeper(t, other.Rx))
+	for _, test := range []struct {
+		cmd  *exec.Cmd
+		want string
+	}{
+		{systest.Command("-D", "--netns", "nosuch"), "--netns nosuch: there is no namespace of this name: see ip netns, or give a process id or a path"},
+		{systest.Command("-D", "--netns", "999999999"), "--netns 999999999: there is no process with this id, and no namespace of this name"},
+		{systest.Command("-D", "--netns="), `--netns "": must not be empty; see xdpcap --help`},
+		{systest.Command("-D", "--netns", "/nosuch"), "--netns /nosuch: no such file or directory"},
+		{systest.Command("-D", "--netns", fmt.Sprintf("/proc/%d/ns/uts", pid)), fmt.Sprintf("--netns /proc/%d/ns/uts: this is no network namespace", pid)},
+		{systest.Command("--netns", elsewhere), "which interface? -i NAME, or -i any for all; xdpcap interfaces --netns " + elsewhere + " lists them"},
+		{systest.Command("stats", "-i", "x", "--netns", "/dev/null"), "--netns /dev/null: this is no network namespace"},
+		{systest.Surroundings{Capabilities: []uintptr{unix.CAP_NET_ADMIN, unix.CAP_SYS_PTRACE}}.Command(t, "-D", "--netns", elsewhere),
+			"--netns " + elsewhere + ": enter it: operation not permitted: this needs CAP_SYS_ADMIN"},
+		{systest.Surroundings{Capabilities: []uintptr{unix.CAP_NET_ADMIN}}.Command(t, "-D", "--netns", elsewhere),
+			"--netns " + elsewhere + ": look at the process: permission denied: this needs CAP_SYS_PTRACE"},
+	} {
+		if out := systest.RunInside(t, other.Tx, test.cmd); out != "xdpcap: "+test.want+"\n" {
+			t.Errorf("%q: %s, want %s", test.cmd.Args[1:], out, test.want)
+		}
+	}
+	out := systest.RunInside(t, other.Tx, systest.Command("-i", "x", "--json", "--netns", "/dev/null"))
+	if s := systest.Account(t, out); s.Error != "--netns /dev/null: this is no network namespace" {
+		t.Errorf("the object says %q", s.Error)
+	}
+}

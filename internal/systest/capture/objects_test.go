@@ -1,0 +1,10 @@
+package capture_test
+
+import (
+	"github.com/xdpcap/xdpcap/internal/cli/capture"
+)
+
+// What --json prints.
+type (
+	CompanionKeys = capture.CompanionKeys
+)

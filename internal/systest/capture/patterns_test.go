@@ -1,0 +1,431 @@
+package capture_test
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/vishvananda/netlink"
+
+	"github.com/xdpcap/xdpcap/internal/systest"
+	"github.com/xdpcap/xdpcap/internal/testnet"
+)
+
+// deleteLink deletes an interface, and so the other end of a pair.
+func deleteLink(t *testing.T, ns *testnet.Namespace, name string) {
+	t.Helper()
+	err := ns.Do(func() error {
+		l, err := netlink.LinkByName(name)
+		if err != nil {
+			return err
+		}
+		return netlink.LinkDel(l)
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// hasProgram tells whether an XDP program is attached to an interface.
+func hasProgram(t *testing.T, ns *testnet.Namespace, name string) (has bool) {
+	t.Helper()
+	err := ns.Do(func() error {
+		l, err := netlink.LinkByName(name)
+		has = err == nil && l.Attrs().Xdp != nil && l.Attrs().Xdp.Attached
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return has
+}
+
+// blocksOf names the blocks of a pcapng file, with the interface of each.
+func blocksOf(t *testing.T, path string) string {
+	t.Helper()
+	data, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return blocksIn(data)
+}
+
+// blocksIn is blocksOf for what has come of a stream so far.
+func blocksIn(data []byte) string {
+	var blocks []string
+	names := map[uint32]string{0x0a0d0d0a: "section", 1: "interface", 5: "statistics", 6: "packet"}
+	for len(data) >= 12 {
+		size := int(binary.LittleEndian.Uint32(data[4:]))
+		if size < 12 || size > len(data) {
+			return strings.Join(append(blocks, "torn"), " ")
+		}
+		name := names[binary.LittleEndian.Uint32(data)]
+		if name == "packet" || name == "statistics" {
+			name += fmt.Sprint(binary.LittleEndian.Uint32(data[8:]))
+		}
+		blocks, data = append(blocks, name), data[size:]
+	}
+	return strings.Join(blocks, " ")
+}
+
+// -i any captures on the interfaces that are there and on those that come. Each has its account,
+// its lines and its part of the file, and what one of them has got is in the file as soon as it has
+// gone.
+func TestAny(t *testing.T) {
+	t.Parallel()
+	testnet.SkipEmulated(t)
+	pair := testnet.MustPair(t, testnet.PairOptions{})
+	file, lines := systest.TempFile(t), filepath.Join(t.TempDir(), "lines.json")
+	p := systest.Listening(t, pair.Rx, nil, "-i", "any", "--except", "lo,docker*", "-w", file, "-w", lines, "--json", "-U", "-s", "60")
+	if !strings.Contains(p.Said(), "listening on rx0, XDP native, and on interfaces that come later") {
+		t.Error(p.Said())
+	}
+	send := func(pair *testnet.Pair, packets int, blocks string) {
+		t.Helper()
+		for i := range uint64(packets) {
+			testnet.Send(t, pair, testnet.UDPFrame(100, i))
+		}
+		testnet.WaitFor(t, blocks, func() bool { return blocksOf(t, file) == blocks })
+	}
+	const first = "section interface packet0 packet0 packet0"
+	send(pair, 3, first)
+	late := testnet.MustPair(t, testnet.PairOptions{Rx: pair.Rx, RxName: "late0"})
+	testnet.WaitFor(t, "late0", func() bool { return strings.Contains(p.Said(), "late0 has come and is captured, too: XDP native") })
+	testnet.WaitFor(t, "its description", func() bool { return blocksOf(t, file) == first+" interface" })
+	const both = first + " interface packet1 packet1"
+	send(late, 2, both)
+	deleteLink(t, pair.Rx, "late0")
+	testnet.WaitFor(t, "its statistics", func() bool { return blocksOf(t, file) == both+" statistics1" })
+	send(pair, 1, both+" statistics1 packet0")
+	s := systest.Account(t, p.Interrupt())
+	if got, want := blocksOf(t, file), both+" statistics1 packet0 statistics0"; got != want {
+		t.Errorf("blocks %s, want %s", got, want)
+	}
+	var got []string
+	for _, i := range s.Interfaces {
+		got = append(got, fmt.Sprintf("%s %d %d %v", i.Interface, i.Seen, i.Captured, i.Gone))
+	}
+	if diff := cmp.Diff([]string{"rx0 4 4 false", "late0 2 2 true"}, got); diff != "" || s.Captured != 6 || s.Seen != 6 {
+		t.Errorf("%+v: %s", s.AccountKeys, diff)
+	}
+	text, err := os.ReadFile(lines)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if rx, late := strings.Count(string(text), `"interface":"rx0"`), strings.Count(string(text), `"interface":"late0"`); rx != 4 || late != 2 {
+		t.Errorf("%d and %d lines:\n%s", rx, late, text)
+	}
+	if packets, _ := systest.ReadFile(t, file); len(packets) != 6 {
+		t.Errorf("%d packets", len(packets))
+	}
+	if out := systest.OutputOf(t, "tshark", "-r", file, "-T", "fields", "-e", "frame.interface_name"); strings.Join(strings.Fields(out), " ") != "rx0 rx0 rx0 late0 late0 rx0" {
+		t.Errorf("tshark reads %s", out)
+	}
+	if still := systest.Attached(t, pair); still != "" {
+		t.Errorf("%s is still attached", still)
+	}
+}
+
+// Files of a series describe the interfaces that have come before them, and lines and metrics know
+// those that come.
+func TestPatternsOutputs(t *testing.T) {
+	t.Parallel()
+	testnet.SkipEmulated(t)
+	pair := testnet.MustPair(t, testnet.PairOptions{RxName: "veth0"})
+	file := systest.TempFile(t)
+	p := systest.Listening(t, pair.Rx, nil, "-i", "veth*", "-w", file, "--json", "-U", "-b", "packets:2", "--listen", "127.0.0.1:0", "--print")
+	late := testnet.MustPair(t, testnet.PairOptions{Rx: pair.Rx, RxName: "veth1"})
+	testnet.WaitFor(t, "veth1", func() bool { return strings.Contains(p.Said(), "veth1 has come") })
+	for i := range uint64(5) {
+		testnet.Send(t, late, testnet.UDPFrame(100, i))
+	}
+	const series = `xdpcap_captured_packets_total{hook="xdp",interface="veth1",program="",program_id=""} 5`
+	testnet.WaitFor(t, series, func() bool { return strings.Contains(systest.Scrape(t, pair, systest.MetricsURL(t, p)), series) })
+	deleteLink(t, pair.Rx, "veth1")
+	testnet.WaitFor(t, "the end of the series", func() bool { return !strings.Contains(systest.Scrape(t, pair, systest.MetricsURL(t, p)), "veth1") })
+	s := systest.Account(t, p.Interrupt())
+	if s.Captured != 5 || s.Seen != 5 {
+		t.Errorf("%+v", s.AccountKeys)
+	}
+	files, err := filepath.Glob(strings.TrimSuffix(file, ".pcapng") + "_*")
+	if err != nil || len(files) != 3 {
+		t.Fatalf("files %v, %v", files, err)
+	}
+	for i, name := range files {
+		packets, _ := systest.ReadFile(t, name)
+		if want := min(2, 5-2*i); len(packets) != want || !strings.HasPrefix(blocksOf(t, name), "section interface interface packet1") {
+			t.Errorf("%s has %d packets, want %d: %s", name, len(packets), want, blocksOf(t, name))
+		}
+	}
+}
+
+// Where many interfaces come and go nothing is lost that the kernel has handed over, nothing stays
+// attached, and the capture's memory does not grow with them.
+func TestManyInterfaces(t *testing.T) {
+	t.Parallel()
+	testnet.SkipEmulated(t)
+	const batches, pairs, packets = 25, 20, 3
+	pair := testnet.MustPair(t, testnet.PairOptions{})
+	p := systest.Listening(t, pair.Rx, nil, "-i", "in*", "-w", "/dev/null", "--json")
+	resident := func() int {
+		status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.Cmd.Process.Pid))
+		if err != nil {
+			t.Fatal(err)
+		}
+		kb, _ := strconv.Atoi(string(regexp.MustCompile(`VmRSS:\s+(\d+)`).FindSubmatch(status)[1]))
+		return kb
+	}
+	var early int
+	for batch := range batches {
+		made := make([]*testnet.Pair, pairs)
+		for i := range made {
+			name := fmt.Sprintf("%d-%d", batch, i)
+			made[i] = testnet.MustPair(t, testnet.PairOptions{Tx: pair.Tx, Rx: pair.Rx, TxName: "out" + name, RxName: "in" + name})
+		}
+		for i, m := range made {
+			testnet.WaitFor(t, m.RxName+" to be captured", func() bool { return hasProgram(t, pair.Rx, m.RxName) })
+			for n := range uint64(packets) {
+				testnet.Send(t, made[i], testnet.UDPFrame(100, n))
+			}
+		}
+		for _, m := range made {
+			deleteLink(t, pair.Rx, m.RxName)
+		}
+		if batch == batches/5 {
+			early = resident()
+		}
+	}
+	late := resident()
+	s := systest.Account(t, p.Interrupt())
+	if s.Captured != s.Seen || s.Seen > batches*pairs*packets || len(s.Interfaces) != batches*pairs {
+		t.Errorf("%d interfaces, %+v", len(s.Interfaces), s.AccountKeys)
+	}
+	if late > early+16<<10 {
+		t.Errorf("%d KiB after %d interfaces, %d after %d", early, batches/5*pairs, late, batches*pairs)
+	}
+	for _, i := range s.Interfaces {
+		if i.Unexplained != 0 || i.Seen != i.Captured {
+			t.Errorf("%s: %+v", i.Interface, i.AccountKeys)
+		}
+	}
+	t.Logf("%d of %d packets seen, %d KiB after a fifth, %d at the end", s.Seen, batches*pairs*packets, early, late)
+}
+
+// What is for named interfaces alone is refused with what to do.
+func TestPatternsRefused(t *testing.T) {
+	t.Parallel()
+	pair := testnet.MustPair(t, testnet.PairOptions{})
+	for _, test := range []struct{ args, want string }{
+		{"-i any --sink", "--sink and -i any: "},
+		{"-i lo -i veth* --drops", "--drops and -i veth*: "},
+		{"-i any -j adapter", "-j adapter and -i any: "},
+		{"-i any -J", "-J and -i any: "},
+		{"-i any -P", "-P and -i any: "},
+		{"-i any --flows 5", "--count and -i any: "},
+		{"-i any --latency", "--latency and -i any: "},
+		{"-i lo --except lo", "--except omits interfaces that -i any or a pattern such as -i 'veth*' finds: add one of these"},
+		{"-i any --except=", "--except: must not be empty"},
+		{"-i any --except lo,,docker0", `--except "": must not be empty`},
+		{"-i any --except a/b", `--except "a/b": no interface has such a name`},
+		{"-i any --except [", `--except "[": a [ or a \ in it is not complete`},
+		{"-i *[a", `-i "*[a": a [ or a \ in it is not complete`},
+	} {
+		out := systest.RunInside(t, pair.Rx, systest.Command(append(strings.Fields(test.args), "--duration", "1")...))
+		if !strings.Contains(out, "xdpcap: "+test.want) {
+			t.Errorf("xdpcap %s: %s", test.args, out)
+		}
+	}
+}
+
+// Where none of many interfaces can be captured, one line says why.
+func TestPatternsNone(t *testing.T) {
+	t.Parallel()
+	pair := testnet.MustPair(t, testnet.PairOptions{})
+	testnet.MustPair(t, testnet.PairOptions{Rx: pair.Rx, RxName: "rx1", TxName: "tx1"})
+	out := systest.RunInside(t, pair.Rx, systest.Command("-i", "rx*", "--verdict", "drop", "--duration", "1"))
+	if !strings.HasPrefix(out, "xdpcap: none of 2 interfaces can be captured: rx") || strings.Count(out, "\n") != 1 {
+		t.Error(out)
+	}
+}
+
+// A program that is attached to a captured interface, or detached from it, changes how its packets
+// are captured: it is traced, as a source of its own.
+func TestPatternsTraced(t *testing.T) {
+	t.Parallel()
+	testnet.RequireFentry(t)
+	pair := testnet.MustPair(t, testnet.PairOptions{})
+	target := systest.AttachTarget(t, pair, testnet.Hooked)
+	file := systest.TempFile(t)
+	p := systest.Listening(t, pair.Rx, nil, "-i", "rx*", "-w", file, "--json", "-U")
+	testnet.Send(t, pair, testnet.UDPFrame(100, 0))
+	if err := target.Close(); err != nil {
+		t.Fatal(err)
+	}
+	testnet.WaitFor(t, "a program of its own", func() bool { return strings.Contains(p.Said(), "rx0 has come and is captured, too: XDP native") })
+	testnet.Send(t, pair, testnet.UDPFrame(100, 1))
+	testnet.WaitFor(t, "the end of the source that has gone", func() bool { return strings.Contains(blocksOf(t, file), "statistics0") })
+	s := systest.Account(t, p.Interrupt())
+	var got []string
+	for _, i := range s.Interfaces {
+		got = append(got, fmt.Sprintf("%s %s %d %d %v", i.Interface, i.Hook, i.Seen, i.Captured, i.Gone))
+	}
+	if diff := cmp.Diff([]string{"rx0 entry 1 1 true", "rx0 xdp 1 1 false"}, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+// A port that comes to a bridge is captured, although the bridge was captured before: the kernel
+// attaches no program below another one. So is one with a greater index than its bridge's.
+func TestPatternsBelow(t *testing.T) {
+	t.Parallel()
+	testnet.SkipEmulated(t)
+	pair := testnet.MustPair(t, testnet.PairOptions{Addresses: true})
+	testnet.Uppers[1].MustAdd(t, pair) // br0
+	addPort := func(name string) {
+		t.Helper()
+		err := pair.Rx.Do(func() error {
+			bridge, err := netlink.LinkByName("br0")
+			if err != nil {
+				return err
+			}
+			attrs := netlink.NewLinkAttrs()
+			attrs.Name, attrs.MasterIndex = name, bridge.Attrs().Index
+			port := &netlink.Veth{LinkAttrs: attrs, PeerName: name + "-peer"}
+			return errors.Join(netlink.LinkAdd(port), netlink.LinkSetUp(port))
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	captured := func(p *systest.Process, port string) {
+		t.Helper()
+		testnet.WaitFor(t, port+" and the bridge", func() bool {
+			_, after, ok := strings.Cut(p.Said(), "br0 is captured anew, because "+port+" has come below it")
+			return ok && strings.Contains(after, "br0 has come and is captured, too") && hasProgram(t, pair.Rx, port) && hasProgram(t, pair.Rx, "br0")
+		})
+	}
+	addPort("early0")
+	p := systest.Listening(t, pair.Rx, nil, "-i", "any", "--except", "lo,*-peer", "-w", "/dev/null", "--json")
+	captured(p, "early0")
+	addPort("late0")
+	captured(p, "late0")
+	if s := systest.Account(t, p.Interrupt()); s.Seen != s.Captured || s.Lost != 0 {
+		t.Errorf("%+v", s.AccountKeys)
+	}
+}
+
+// A packet that passes a bridge and its port is captured at each.
+func TestAnyAbove(t *testing.T) {
+	t.Parallel()
+	for i := range testnet.Uppers {
+		u := &testnet.Uppers[i]
+		t.Run(u.Name, func(t *testing.T) {
+			pair := testnet.MustPair(t, testnet.PairOptions{Addresses: true})
+			above := u.MustAdd(t, pair)
+			file := systest.TempFile(t)
+			p := systest.Listening(t, pair.Rx, nil, "-i", "any", "--except", "lo", "-w", file, "--json", "-U", "--vlan-aware", "udp port 4789")
+			frame := u.Frame(testnet.TxToRx().UDP(1000, 4789, make([]byte, 64)))
+			const packets = 5
+			// Where a bridge has VLANs, three interfaces see each frame, so that the number of
+			// packets in the file does not tell whether the last frame has arrived.
+			sender := testnet.MustSender(t, pair)
+			for range packets {
+				if err := sender.Send(frame); err != nil {
+					t.Fatal(err)
+				}
+			}
+			testnet.WaitHandled(t)
+			testnet.WaitFor(t, "the packets", func() bool { return strings.Count(blocksOf(t, file), "packet") >= 2*packets })
+			captured := make(map[string]uint64)
+			for _, i := range systest.Account(t, p.Interrupt()).Interfaces {
+				captured[i.Interface] += i.Captured
+				if i.Unexplained != 0 {
+					t.Errorf("%s: %+v", i.Interface, i.AccountKeys)
+				}
+			}
+			if captured[pair.RxName] != packets || captured[above] != packets {
+				t.Errorf("%v, want %d at %s and at %s: %s", captured, packets, pair.RxName, above, p.Said())
+			}
+		})
+	}
+}
+
+// Streams and a collector of sFlow get the packets of an interface that comes.
+func TestPatternsStreams(t *testing.T) {
+	t.Parallel()
+	testnet.SkipEmulated(t)
+	pair := testnet.MustPair(t, testnet.PairOptions{})
+	l := systest.ListenSFlow(t, pair.Rx)
+	p := systest.Listening(t, pair.Rx, nil, "-i", "rx*", "--serve", "127.0.0.1:0", "-w", "sflow://"+l.Address, "--json", "-U")
+	var client net.Conn
+	err := pair.Rx.Do(func() (err error) {
+		client, err = net.Dial("tcp", systest.Served(t, p))
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close()
+	var stream []byte
+	await := func(blocks string) {
+		t.Helper()
+		client.SetReadDeadline(time.Now().Add(time.Minute))
+		for buf := make([]byte, 4096); blocksIn(stream) != blocks; {
+			n, err := client.Read(buf)
+			if stream = append(stream, buf[:n]...); err != nil {
+				t.Fatalf("%v after %s, want %s", err, blocksIn(stream), blocks)
+			}
+		}
+	}
+	await("section interface") // of rx0; that of rx1 comes with its first packet
+	late := testnet.MustPair(t, testnet.PairOptions{Rx: pair.Rx, RxName: "rx1"})
+	testnet.WaitFor(t, "rx1", func() bool { return strings.Contains(p.Said(), "rx1 has come") })
+	const packets = 4
+	for i := range uint64(packets) {
+		testnet.Send(t, late, testnet.UDPFrame(100, i))
+	}
+	await("section interface interface packet1 packet1 packet1 packet1")
+	index := make(map[uint32]int)
+	for _, sample := range l.Wait(t, systest.FlowSample, packets) {
+		index[sample.SourceIndex]++
+	}
+	if diff := cmp.Diff(map[uint32]int{uint32(late.RxIndex): packets}, index); diff != "" {
+		t.Errorf("samples by their interfaces: %s", diff)
+	}
+	if s := systest.Account(t, p.Interrupt()); s.Captured != packets || s.NotTaken != 0 {
+		t.Errorf("%+v", s)
+	}
+	await("section interface interface packet1 packet1 packet1 packet1 statistics0 statistics1")
+}
+
+// The recorder keeps and writes the packets of an interface that comes.
+func TestPatternsRecorder(t *testing.T) {
+	t.Parallel()
+	testnet.SkipEmulated(t)
+	pair := testnet.MustPair(t, testnet.PairOptions{})
+	file := systest.TempFile(t)
+	p := systest.Listening(t, pair.Rx, nil, "-i", "rx*", "--ring", "1M", "-w", file, "--trigger", "udp port 7", "--json")
+	late := testnet.MustPair(t, testnet.PairOptions{Rx: pair.Rx, RxName: "rx1"})
+	testnet.WaitFor(t, "rx1", func() bool { return strings.Contains(p.Said(), "rx1 has come") })
+	testnet.Send(t, pair, testnet.UDPFrame(100, 0))
+	testnet.Send(t, late, testnet.UDPFrame(100, 1))
+	testnet.Send(t, late, testnet.TxToRx().UDP(7, 7, make([]byte, 60)))
+	written := strings.TrimSuffix(file, ".pcapng") + "-1.pcapng"
+	systest.WaitForFile(t, p, written)
+	testnet.Send(t, late, testnet.UDPFrame(100, 2))
+	if s := systest.Account(t, p.Interrupt()); s.Captured != 3 || s.Seen != 4 || s.NotRecorded != 1 {
+		t.Errorf("%+v", s.AccountKeys)
+	}
+	if got := blocksOf(t, written); got != "section interface interface packet0 packet1 packet1 statistics0 statistics1" {
+		t.Error(got)
+	}
+}

@@ -1,0 +1,108 @@
+package capture_test
+
+import (
+	"os"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
+
+	"github.com/xdpcap/xdpcap/internal/systest"
+	"github.com/xdpcap/xdpcap/internal/testnet"
+)
+
+// promiscuity is the number of users of promiscuous mode on a receiving interface.
+func promiscuity(t *testing.T, pair *testnet.Pair) (n int) {
+	t.Helper()
+	systest.InRx(t, pair, func(l netlink.Link) error { n = l.Attrs().Promisc; return nil })
+	return n
+}
+
+// Promiscuous mode is on where it was asked for, and with --sink unless it was refused. The kernel
+// ends it with the process, also after kill -9.
+func TestPromiscuous(t *testing.T) {
+	t.Parallel()
+	pair := testnet.MustPair(t, testnet.PairOptions{})
+	second := testnet.MustPair(t, testnet.PairOptions{Rx: pair.Rx, RxName: "rx1", TxName: "tx1"})
+	for i, test := range []struct {
+		args string
+		want int
+	}{
+		{"", 0},
+		{"-p", 0},
+		{"-P", 1},
+		{"--promiscuous", 1},
+		{"--promiscuous-mode --xdp-mode generic", 1},
+		{"--sink", 1},
+		{"--sink -P", 1},
+		{"--sink -p", 0},
+	} {
+		if !testnet.Shared(i) {
+			continue
+		}
+		p := systest.Listening(t, pair.Rx, nil, append(strings.Fields(test.args), "-i", pair.RxName, "-i", second.RxName, "-w", os.DevNull)...)
+		for _, one := range []*testnet.Pair{pair, second} {
+			if got := promiscuity(t, one); got != test.want {
+				t.Errorf("%q: %d ask for promiscuous mode on %s, want %d", test.args, got, one.RxName, test.want)
+			}
+		}
+		p.Interrupt()
+		if n := promiscuity(t, pair) + promiscuity(t, second); n != 0 {
+			t.Errorf("%q: promiscuous mode is on after the end", test.args)
+		}
+	}
+	p := systest.Listening(t, pair.Rx, nil, "-P", "-i", pair.RxName, "-w", os.DevNull)
+	p.Cmd.Process.Kill()
+	<-p.Done
+	testnet.WaitFor(t, "the kernel to end promiscuous mode", func() bool { return promiscuity(t, pair) == 0 })
+}
+
+// Without CAP_NET_RAW -P is an error and nothing stays attached. --sink goes on, and says once what
+// is missing.
+func TestPromiscuousForbidden(t *testing.T) {
+	t.Parallel()
+	testnet.LeaveTo(t, "6.1")
+	pair := testnet.MustPair(t, testnet.PairOptions{})
+	second := testnet.MustPair(t, testnet.PairOptions{Rx: pair.Rx, RxName: "rx1", TxName: "tx1"})
+	const cause = "missing privileges: CAP_NET_RAW; run it as root (sudo), or give the binary cap_net_raw, too"
+
+	status, stderr := startWithout(t, unix.CAP_NET_RAW, pair.Rx, "-P", "-i", pair.RxName, "-w", os.DevNull).Wait()
+	if want := "xdpcap: set rx0 to promiscuous mode: " + cause + "\n"; status != 1 || stderr != want {
+		t.Errorf("exit status %d: %q, want %q", status, stderr, want)
+	}
+	systest.CheckDetached(t, pair)
+
+	p := startWithout(t, unix.CAP_NET_RAW, pair.Rx, "--sink", "-i", pair.RxName, "-i", second.RxName, "-w", os.DevNull, "--json")
+	testnet.WaitFor(t, "the notice", func() bool { return strings.Contains(p.Said(), cause) })
+	p.Listening()
+	testnet.Send(t, pair, testnet.UDPFrame(64, 0))
+	stderr = p.Interrupt()
+	const notice = "rx0 may ignore packets for other MAC addresses: set it to promiscuous mode: " + cause
+	if s := systest.Account(t, stderr); s.Captured != 1 || !slices.Equal(s.Notices, []string{notice}) || strings.Count(stderr, "xdpcap: "+notice+"\n") != 1 {
+		t.Errorf("%s", stderr)
+	}
+}
+
+// startWithout is start in a process that cannot have one of the capabilities.
+func startWithout(t *testing.T, capability uintptr, ns *testnet.Namespace, args ...string) (p *systest.Process) {
+	t.Helper()
+	var err error
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		// The thread is never unlocked, so that it ends with the goroutine. Its child inherits its
+		// limits.
+		runtime.LockOSThread()
+		if err = unix.Prctl(unix.PR_CAPBSET_DROP, capability, 0, 0, 0); err == nil {
+			p = systest.Start(t, ns, nil, args...)
+		}
+	}()
+	<-done
+	if err != nil || p == nil {
+		t.Fatalf("start xdpcap without a capability: %v", err)
+	}
+	return p
+}

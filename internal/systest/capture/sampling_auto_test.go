@@ -1,0 +1,135 @@
+package capture_test
+
+import (
+	"context"
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/xdpcap/xdpcap/internal/systest"
+	"github.com/xdpcap/xdpcap/internal/testnet"
+)
+
+// weightsIn are the weights of the packets in a file, in their order, as read prints them.
+func weightsIn(t *testing.T, file string) (weights []uint32) {
+	t.Helper()
+	for line := range strings.Lines(systest.MustRead(t, "--json", file)) {
+		var k systest.PacketKeys
+		if err := json.Unmarshal([]byte(line), &k); err != nil {
+			t.Fatal(err)
+		}
+		weights = append(weights, max(k.Weight, 1))
+	}
+	return weights
+}
+
+// While more packets come than an output takes, an adaptive capture keeps some of them, and loses
+// hardly any once its rate has adapted. When fewer come, it keeps every packet again. The weights
+// say how many packets each one stands for.
+func TestSampleAuto(t *testing.T) {
+	t.Parallel()
+	testnet.SkipEmulated(t)
+	for _, transport := range []string{"perf", "ring"} {
+		t.Run(transport, func(t *testing.T) {
+			pair := testnet.MustPair(t, testnet.PairOptions{})
+			lines, hurry := slowReader(t)
+			file := systest.TempFile(t)
+			p := systest.Listening(t, pair.Rx, lines, "-i", pair.RxName, "-w", file, "--print", "--sample", "auto", "--json", "--transport", transport)
+			g := testnet.MustGenerator(t, pair)
+			ctx, stop := context.WithCancel(t.Context())
+			flooded := make(chan error)
+			go func() {
+				_, err := g.Run(ctx, testnet.GeneratorOptions{Frame: testnet.UDPFrame(100, 0), Rate: 200_000})
+				flooded <- err
+			}()
+			// On a busy machine the capture may be without a CPU for longer than its rings last.
+			later := systest.CountsOf(t, p, 400_000)
+			testnet.WaitFor(t, "hardly any packets to be lost", func() bool {
+				before := later
+				later = systest.CountsOf(t, p, before.Seen+200_000)
+				lost, kept := later.Lost-before.Lost, later.Captured-before.Captured
+				return lost*50 <= kept && kept > 0
+			})
+			stop()
+			if err := <-flooded; err != nil {
+				t.Error(err)
+			}
+			testnet.WaitFor(t, "every packet to be kept again", func() bool {
+				before := systest.CountsOf(t, p, 0)
+				if _, err := g.Run(t.Context(), testnet.GeneratorOptions{Frame: testnet.UDPFrame(100, 0), Rate: 1000, Count: 500}); err != nil {
+					t.Fatal(err)
+				}
+				after := systest.CountsOf(t, p, before.Seen+1)
+				return after.NotSampled == before.NotSampled
+			})
+			hurry()
+			s := systest.Account(t, p.Interrupt())
+			weights := weightsIn(t, file)
+			if len(weights) != int(s.Captured) {
+				t.Fatalf("%d packets in the file, %d captured", len(weights), s.Captured)
+			}
+			most := uint32(0)
+			for i, w := range weights {
+				if most = max(most, w); len(weights)-i < 100 && w != 1 {
+					t.Fatalf("%d packets before the end one stands for %d", len(weights)-i, w)
+				}
+			}
+			if most < 2 || len(s.Notices) != 1 || !strings.Contains(s.Notices[0], "more packets come than can be kept") {
+				t.Errorf("the largest weight is %d; notices %q", most, s.Notices)
+			}
+			e := systest.StatsOf(t, file).Total.Estimate
+			t.Logf("%d seen, %d captured, %d lost, estimate %+v, largest weight %d", s.Seen, s.Captured, s.Lost, e, most)
+			if s.Lost == 0 {
+				systest.CheckEstimate(t, "packets", s.Seen, e.Packets, e.PacketsLow, e.PacketsHigh)
+			}
+		})
+	}
+}
+
+// An adaptive capture aims at --max-rate. Its packets have weights, in its file and as the rates of
+// its sFlow samples.
+func TestSampleAutoMaxRate(t *testing.T) {
+	t.Parallel()
+	testnet.SkipEmulated(t)
+	pair := testnet.MustPair(t, testnet.PairOptions{})
+	l := systest.ListenSFlow(t, pair.Rx)
+	file := systest.TempFile(t)
+	p := systest.Listening(t, pair.Rx, nil, "-i", pair.RxName, "-w", file, "-w", "sflow://"+l.Address, "--sample", "auto", "--max-rate", "2000", "--json", "-B", "32M")
+	g := testnet.MustGenerator(t, pair)
+	ctx, stop := context.WithCancel(t.Context())
+	flooded := make(chan error)
+	const rate = 50_000
+	go func() {
+		_, err := g.Run(ctx, testnet.GeneratorOptions{Frame: testnet.UDPFrame(64, 0), Rate: rate})
+		flooded <- err
+	}()
+	// It aims at a part of the packets that come. A second is the time of that many packets: on a
+	// busy machine they come late, and then faster.
+	later := systest.CountsOf(t, p, 1)
+	testnet.WaitFor(t, "the rate that was asked for", func() bool {
+		before := later
+		later = systest.CountsOf(t, p, before.Seen+rate)
+		perSecond := rate * float64(later.Captured-before.Captured) / float64(later.Seen-before.Seen)
+		t.Logf("%.0f packets per second", perSecond)
+		return perSecond >= 500 && perSecond <= 2200
+	})
+	stop()
+	if err := <-flooded; err != nil {
+		t.Fatal(err)
+	}
+	s := systest.Account(t, p.Interrupt())
+	if s.Lost != 0 {
+		t.Fatalf("%d lost", s.Lost)
+	}
+	e := systest.StatsOf(t, file).Total.Estimate
+	systest.CheckEstimate(t, "packets", s.Seen, e.Packets, e.PacketsLow, e.PacketsHigh)
+	var rates []uint32
+	for _, s := range systest.SamplesOf(l.Read(t), systest.FlowSample) {
+		rates = append(rates, s.Rate)
+	}
+	if diff := cmp.Diff(weightsIn(t, file), rates); diff != "" {
+		t.Errorf("weights (-) and rates of sFlow samples (+): %s", diff)
+	}
+}

@@ -1,0 +1,171 @@
+package capture_test
+
+import (
+	"context"
+	"math"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/xdpcap/xdpcap/internal/systest"
+	"github.com/xdpcap/xdpcap/internal/testnet"
+)
+
+// --sample-flows N keeps whole flows only, about one in N of them.
+func TestSampleFlows(t *testing.T) {
+	t.Parallel()
+	pair := testnet.MustPair(t, testnet.PairOptions{})
+	file := systest.TempFile(t)
+	p := systest.Listening(t, pair.Rx, nil, "-i", pair.RxName, "-w", file, "--sample-flows", "10", "--json")
+	const flows, packets = 10_000, 4
+	_, arrived := testnet.Generate(t, pair, testnet.GeneratorOptions{Frame: testnet.UDPFrame(64, 0), Count: flows * packets, Flows: flows})
+	s := systest.Account(t, p.Interrupt())
+	if s.Seen != arrived {
+		t.Errorf("%d seen, want %d", s.Seen, arrived)
+	}
+	if s.Lost != 0 {
+		t.Errorf("%d lost", s.Lost)
+	}
+	records, _ := systest.ReadFile(t, file)
+	seen := map[string]int{}
+	for _, rec := range records {
+		seen[string(rec.Data[34:36])]++ // the source port
+	}
+	// On a busy machine the receiver's queue is full for some packets, which XDP never sees.
+	var incomplete uint64
+	for port, n := range seen {
+		if n > packets {
+			t.Errorf("flow %x: %d packets, want %d", port, n, packets)
+		}
+		incomplete += uint64(packets - n)
+	}
+	if unseen := flows*packets - arrived; incomplete > unseen {
+		t.Errorf("%d packets of the flows that are kept are missing, where XDP did not see %d", incomplete, unseen)
+	}
+	if sigma := math.Sqrt(flows * 0.1 * 0.9); math.Abs(float64(len(seen))-flows*0.1) > 5*sigma {
+		t.Errorf("%d of %d flows", len(seen), flows)
+	}
+	if info := systest.OutputOf(t, "capinfos", file); !strings.Contains(info, "all packets of one flow in 10") {
+		t.Errorf("the file does not say how it was sampled:\n%s", info)
+	}
+}
+
+// Far more packets arrive than --max-rate allows. The rate of those that are kept is within 5 % of
+// it, and all are accounted for.
+func TestMaxRate(t *testing.T) {
+	t.Parallel()
+	testnet.LeaveTo(t, "6.12")
+	pair := testnet.MustPair(t, testnet.PairOptions{})
+	file := systest.TempFile(t)
+	p := systest.Listening(t, pair.Rx, nil, "-i", pair.RxName, "-w", file, "--max-rate", "1000", "--json")
+	g := testnet.MustGenerator(t, pair)
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan error)
+	var r testnet.Result
+	go func() {
+		var err error
+		r, err = g.Run(ctx, testnet.GeneratorOptions{Frame: testnet.UDPFrame(64, 0), Rate: 1e6})
+		ended <- err
+	}()
+	const second = 100_000 // about so many bytes of the file
+	next := int64(5 * second)
+	testnet.WaitFor(t, "two seconds at the rate", func() bool {
+		if systest.FileSize(file) < next {
+			return false
+		}
+		next += second
+		_, growing := systest.OpenFile(t, file)
+		begin, end := steady(recordsOf(growing))
+		return end.CI.Timestamp.Sub(begin.CI.Timestamp) >= 2*time.Second
+	})
+	stop()
+	if err := <-ended; err != nil {
+		t.Fatal(err)
+	}
+	arrived := testnet.WaitArrived(t, pair, testnet.PairStats{}, r.Sent)
+	s := systest.Account(t, p.Interrupt())
+	if s.Seen != arrived {
+		t.Errorf("%d seen, want %d", s.Seen, arrived)
+	}
+	if s.Lost != 0 {
+		t.Errorf("%d lost", s.Lost)
+	}
+	records, _ := systest.ReadFile(t, file)
+	begin, end := steady(records)
+	took := end.CI.Timestamp.Sub(begin.CI.Timestamp)
+	if rate := float64(end.index-begin.index) / took.Seconds(); rate < 950 || rate > 1050 {
+		t.Errorf("%.0f packets per second over %v", rate, took)
+	}
+}
+
+// An indexedRecord is a packet and its position in the file.
+type indexedRecord struct {
+	systest.Record
+	index int
+}
+
+// steady returns two packets, from 200 ms on, that came about a millisecond after the packet before
+// them. At 1000 packets per second this means that the token bucket was empty. Between the two
+// packets the rate is exact, even if a busy machine paused and then a burst of saved-up packets was
+// kept. The bucket saves up one second: the two packets are the first and the last of the longest
+// time without such a pause.
+func steady(records []systest.Record) (first, last indexedRecord) {
+	begin := records[0].CI.Timestamp.Add(200 * time.Millisecond)
+	since := 0 // the first packet after a long pause
+	for i := 1; i < len(records); i++ {
+		at := records[i].CI.Timestamp
+		gap := at.Sub(records[i-1].CI.Timestamp)
+		if gap > 900*time.Millisecond {
+			since = 0
+		}
+		if at.Before(begin) || gap < 500*time.Microsecond || gap > 1500*time.Microsecond {
+			continue
+		}
+		if since == 0 {
+			since = i
+		}
+		if at.Sub(records[since].CI.Timestamp) >= last.CI.Timestamp.Sub(first.CI.Timestamp) {
+			first, last = indexedRecord{records[since], since}, indexedRecord{records[i], i}
+		}
+	}
+	return first, last
+}
+
+// Of a flow that comes to two interfaces each keeps the first packets, and no two packets of a file
+// have the same id.
+func TestFirstOfTwoInterfaces(t *testing.T) {
+	t.Parallel()
+	pair := testnet.MustPair(t, testnet.PairOptions{})
+	other := testnet.MustPair(t, testnet.PairOptions{Rx: pair.Rx, RxName: "rx1", TxName: "tx1"})
+	file := systest.TempFile(t)
+	p := systest.Listening(t, pair.Rx, nil, "-i", pair.RxName, "-i", other.RxName, "-w", file, "--first", "3", "--json")
+	for i := range uint64(5) {
+		testnet.Send(t, pair, testnet.UDPFrame(64, i))
+		testnet.Send(t, other, testnet.UDPFrame(64, i))
+	}
+	systest.Account(t, p.Interrupt())
+	kept, ids := map[string]int{}, map[uint64]bool{}
+	for _, packet := range systest.ReadTraced(t, file) {
+		kept[packet.Hook]++
+		if ids[packet.Id] {
+			t.Errorf("two packets have the id %x", packet.Id)
+		}
+		ids[packet.Id] = true
+	}
+	if diff := cmp.Diff(map[string]int{"rx0": 3, "rx1": 3}, kept); diff != "" {
+		t.Errorf("packets kept of each interface: %s", diff)
+	}
+}
+
+func TestFirst(t *testing.T) {
+	t.Parallel()
+	pair := testnet.MustPair(t, testnet.PairOptions{})
+	p := systest.Listening(t, pair.Rx, nil, "-i", pair.RxName, "-w", os.DevNull, "--first", "3", "--json")
+	_, arrived := testnet.Generate(t, pair, testnet.GeneratorOptions{Frame: testnet.UDPFrame(64, 0), Count: 10_000, Flows: 100})
+	if s := systest.Account(t, p.Interrupt()); s.Captured != 300 || s.NotSampled != arrived-300 {
+		t.Errorf("of %d packets: summary %+v", arrived, s)
+	}
+}

@@ -1,0 +1,87 @@
+package commandline_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/xdpcap/xdpcap/internal/systest"
+	"github.com/xdpcap/xdpcap/internal/testnet"
+)
+
+// A process takes its flags from the environment.
+func TestSettingsOfProcess(t *testing.T) {
+	t.Parallel()
+	testnet.SkipEmulated(t)
+	pair := testnet.MustPair(t, testnet.PairOptions{})
+	for _, test := range []struct{ count, want string }{
+		{"1", "listening on " + pair.RxName},
+		{"x", "xdpcap: XDPCAP_COUNT: -c x: must be a positive whole number"},
+	} {
+		cmd := systest.Command("stats", "--interval", "20ms")
+		cmd.Env = append(cmd.Env, "XDPCAP_INTERFACE="+pair.RxName, "XDPCAP_COUNT="+test.count)
+		if out := systest.RunInside(t, pair.Rx, cmd); !strings.Contains(out, test.want) {
+			t.Errorf("%s does not say %s", out, test.want)
+		}
+	}
+	cmd := systest.Command("--json")
+	cmd.Env = append(cmd.Env, "XDPCAP_PACKET_COUNT=x")
+	if s := systest.Account(t, systest.RunInside(t, pair.Rx, cmd)); !strings.HasPrefix(s.Error, "XDPCAP_PACKET_COUNT: -c x") {
+		t.Errorf("the object says %q", s.Error)
+	}
+}
+
+// A setting that has no effect on a command line was meant for others, and is forgotten. The same
+// flag is refused when it is typed, and a setting that has an effect is obeyed.
+func TestSettingsWithoutEffect(t *testing.T) {
+	t.Parallel()
+	testnet.SkipEmulated(t)
+	pair := testnet.MustPair(t, testnet.PairOptions{})
+	const works = `interface "none0" does not exist`
+	for _, test := range []struct {
+		settings string // variables without their prefix
+		name     string // by which the program is called
+		args     string
+		want     string
+	}{
+		{"EXCEPT=lo", "", "-i none0", works},
+		{"EXCEPT=lo", "", "-i any --sink", "--sink and -i any: "},
+		{"EXCEPT=lo", "", "-i none0 --except lo", "--except omits interfaces"},
+		{"", "tcpdump", "-i none0 --drops", works},
+		{"", "tcpdump", "-i none0 --drops -Q inout", "--drops and --direction: "},
+		{"XDP_MODE=generic VERDICT=drop STATS=true", "", "-i none0 --drops", works},
+		{"XDP_MODE=generic VERDICT=drop", "", "-i none0 -Q out", works},
+		{"VERDICT=none", "", "-i none0", "--verdict: "},
+		{"", "", "-i none0 -Q out --xdp-mode generic", "-Q out and --xdp-mode: "},
+		{"DIRECTION=out REASON_MAP=none", "", "-i none0 --drops", works},
+		{"REASON=NO_SOCKET", "", "-i none0", works},
+		{"SLOWER_THAN=5us", "", "--hook /none", "hook map /none"},
+		{"STATS=true", "tcpdump", "--hook /none", "hook map /none"},
+		{"STATS=true PROMISCUOUS_MODE=true", "", "-i none* -w /none/x.pcap", "/none/x.pcap: no such file"},
+		{"STATS=true", "", "-i none* --count", "--count and -i none*: "},
+		{"SFLOW_AGENT=192.0.2.1 COUNTER_INTERVAL=10 TLS_CA=none", "", "-i none0", works},
+		{"TLS_CA=none", "", "-i none0 -w tcp://127.0.0.1:9", "--tls-ca"},
+		{"FIRST=3", "", "-i none0 -w sflow://127.0.0.1", works},
+		{"TRIGGER=aborted POST=5s TRIGGER_INTERVAL=5", "", "-i none0 -w /dev/null", works},
+		{"MIN_FREE=1 FILE_SIZE=1 FILE_COUNT=9", "", "-i none0", works},
+		{"FILE_COUNT=9", "", "-i none0 -w FILE", works},
+		{"FILE_SIZE=1 MIN_FREE=1", "", "-i none0 -w FILE --ring 1M", works},
+		{"MIN_FREE=0", "", "-i none0 -w FILE -w FILE2", "--min-free: -w names 2 files"},
+		{"INTERVAL=5 PER_CPU=true", "", "monitor -i none0 --record", works},
+		{"", "", "monitor -i none0 --record --interval 5", "--record prints single events"},
+		{"INTERVAL=5 PER_CPU=true", "", "latency -i none0 --builtin --events", works},
+		{"XDP_MODE=generic DROP=50", "", "latency -i none0", works},
+		{"SFLOW_AGENT=192.0.2.1 FILE_SIZE=1", "", "read none.pcapng", "none.pcapng: no such file"},
+	} {
+		dir := t.TempDir()
+		cmd := systest.Command(strings.Fields(strings.ReplaceAll(test.args, "FILE", dir+"/file"))...)
+		if test.name != "" {
+			cmd.Args[0] = test.name
+		}
+		for _, s := range strings.Fields(test.settings) {
+			cmd.Env = append(cmd.Env, "XDPCAP_"+s)
+		}
+		if out := systest.RunInside(t, pair.Rx, cmd); !strings.Contains(out, test.want) {
+			t.Errorf("%s %s %s: %swant %q", test.settings, test.name, test.args, out, test.want)
+		}
+	}
+}

@@ -1,0 +1,113 @@
+package systest
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/xdpcap/xdpcap/internal/testnet"
+)
+
+// MetricsURL is the address at which a process says that it serves its metrics.
+func MetricsURL(t *testing.T, p *Process) string {
+	t.Helper()
+	found := regexp.MustCompile(`metrics at (http://\S+)`).FindStringSubmatch(p.Said())
+	if found == nil {
+		t.Fatalf("no metrics: %s", p.Said())
+	}
+	return found[1]
+}
+
+// Counting runs a counter command with its output in a file.
+func Counting(t *testing.T, pair *testnet.Pair, args ...string) (p *Process, output func() string) {
+	t.Helper()
+	file, err := os.Create(filepath.Join(t.TempDir(), "stdout"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { file.Close() })
+	p = Listening(t, pair.Rx, file, args...)
+	return p, func() string {
+		text, err := os.ReadFile(file.Name())
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(text)
+	}
+}
+
+// LastObject decodes each line, refuses unknown keys, and returns the last object.
+func LastObject[T any](t *testing.T, output string) (last T) {
+	t.Helper()
+	if output == "" {
+		t.Fatal("nothing printed")
+	}
+	for line := range strings.Lines(output) {
+		d := json.NewDecoder(strings.NewReader(line))
+		d.DisallowUnknownFields()
+		var one T
+		if err := d.Decode(&one); err != nil {
+			t.Fatalf("%s: %v", line, err)
+		}
+		last = one
+	}
+	return last
+}
+
+// Scrape asks from inside the namespace, on a connection that is dialled there.
+func Scrape(t *testing.T, pair *testnet.Pair, url string) (text string) {
+	t.Helper()
+	host, _, _ := strings.Cut(strings.TrimPrefix(url, "http://"), "/")
+	addr, err := net.ResolveTCPAddr("tcp", host)
+	if err != nil {
+		t.Fatalf("%q: %v", url, err)
+	}
+	var conn net.Conn
+	if err := pair.Rx.Do(func() (err error) { conn, err = net.DialTCP("tcp", nil, addr); return err }); err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	fmt.Fprintf(conn, "GET /metrics HTTP/1.0\r\n\r\n")
+	r, err := http.ReadResponse(bufio.NewReader(conn), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	body, err := io.ReadAll(r.Body)
+	if err != nil || r.StatusCode != http.StatusOK {
+		t.Fatal(r.Status, err)
+	}
+	return string(body)
+}
+
+// A pipe takes a process's output.
+type Pipe struct {
+	In   *os.File
+	file string
+}
+
+func NewPipe(t *testing.T) *Pipe {
+	t.Helper()
+	f, err := os.CreateTemp(t.TempDir(), "out")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { f.Close() })
+	return &Pipe{f, f.Name()}
+}
+
+func (p *Pipe) Read(t *testing.T) string {
+	t.Helper()
+	b, err := os.ReadFile(p.file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(b)
+}

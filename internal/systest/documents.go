@@ -1,0 +1,99 @@
+package systest
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/xdpcap/xdpcap/internal/testnet"
+)
+
+// Pages are the texts for users: README.md, and what lies in docs/.
+func Pages(t *testing.T) []string {
+	t.Helper()
+	return append([]string{"README.md"}, texts(t, "docs")...)
+}
+
+// Internals are the texts for those who change the code: DESIGN.md, and what lies in
+// docs/internals.
+func Internals(t *testing.T) []string {
+	t.Helper()
+	return append([]string{"DESIGN.md"}, texts(t, "docs/internals")...)
+}
+
+// texts returns the names of the texts in a directory of the project.
+func texts(t *testing.T, dir string) (names []string) {
+	t.Helper()
+	if testnet.Emulated() {
+		t.Skip("asks the kernel for nothing, and the pages are not on the emulated machine")
+	}
+	found, err := filepath.Glob(filepath.Join("..", "..", "..", dir, "*.md"))
+	if err != nil || len(found) == 0 {
+		t.Fatalf("%d pages in %s: %v", len(found), dir, err)
+	}
+	for _, path := range found {
+		names = append(names, dir+"/"+filepath.Base(path))
+	}
+	return names
+}
+
+// Headings returns the anchors that GitHub gives the headings of a page.
+func Headings(page string) (anchors []string) {
+	notInAnchor := regexp.MustCompile(`[^\p{L}\p{N} _-]`)
+	for _, m := range regexp.MustCompile(`(?m)^#+ (.*)$`).FindAllStringSubmatch(page, -1) {
+		words := notInAnchor.ReplaceAllString(strings.ToLower(m[1]), "")
+		anchors = append(anchors, strings.ReplaceAll(words, " ", "-"))
+	}
+	return anchors
+}
+
+// LinkTarget finds what a Markdown link leads to, also where its text goes over two lines.
+var LinkTarget = regexp.MustCompile(`\]\(([^)\s]+)\)`)
+
+// DeadLinks looks at the links of a page below root, and returns those that lead to no file, or to
+// no heading of it.
+func DeadLinks(t *testing.T, root, page string) (dead []string) {
+	t.Helper()
+	read := func(path string) string {
+		text, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(text)
+	}
+	path := filepath.Join(root, page)
+	for _, m := range LinkTarget.FindAllStringSubmatch(read(path), -1) {
+		file, anchor, hasAnchor := strings.Cut(m[1], "#")
+		to := path
+		if file != "" {
+			to = filepath.Join(filepath.Dir(path), file)
+		}
+		if info, err := os.Stat(to); err != nil || !info.Mode().IsRegular() {
+			dead = append(dead, m[1])
+		} else if hasAnchor && !slices.Contains(Headings(read(to)), anchor) {
+			dead = append(dead, m[1])
+		}
+	}
+	return dead
+}
+
+// MakeTarget runs a target of the Makefile, which takes the binary that has been built.
+func MakeTarget(t *testing.T, target string, variables ...string) {
+	t.Helper()
+	cmd := exec.Command("make", append([]string{"-C", "../../..", "-o", "build", target}, variables...)...)
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("make %s: %v\n%s", target, err, out)
+	}
+}
+
+// NeedBinary skips a test where make has not built the binary that it installs.
+func NeedBinary(t *testing.T) {
+	t.Helper()
+	if os.Getenv("XDPCAP") == "" {
+		t.Skip("installs bin/xdpcap: make test builds it")
+	}
+}

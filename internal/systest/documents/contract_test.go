@@ -1,0 +1,162 @@
+package documents_test
+
+import (
+	"encoding/json"
+	"reflect"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/xdpcap/xdpcap/internal/cli"
+	"github.com/xdpcap/xdpcap/internal/support"
+	"github.com/xdpcap/xdpcap/internal/testdoc"
+
+	"github.com/xdpcap/xdpcap/internal/systest"
+)
+
+// The list in docs/internals/command-line.md has every flag of every command, and no other. Flags
+// that are only known from other tools are hidden.
+func TestDocumentedFlags(t *testing.T) {
+	t.Parallel()
+	root := cli.NewRoot()
+	got := make(map[string][]string)
+	for _, cmd := range append([]*cobra.Command{root}, root.Commands()...) {
+		cmd.Flags().VisitAll(func(f *pflag.Flag) {
+			if f.Hidden {
+				return
+			}
+			name := "--" + f.Name
+			if f.Shorthand != "" {
+				name = "-" + f.Shorthand + "," + name
+			}
+			got[cmd.Name()] = append(got[cmd.Name()], name)
+		})
+	}
+	want := testdoc.List(t, "docs/internals/command-line.md", "Every flag of every command")
+	for _, lists := range []map[string][]string{want, got} {
+		for _, flags := range lists {
+			slices.Sort(flags)
+		}
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("docs/internals/command-line.md (-) and the commands (+) differ: %s", diff)
+	}
+}
+
+// flagsOfOthers are those of skopeo, kubectl, ksniff and the like, by the pages that name them.
+var flagsOfOthers = map[string][]string{
+	"docs/kubernetes.md": {"all", "custom", "for", "from", "image", "image-pull-policy", "profile", "security-opt", "target", "tcpdump-image", "timeout"},
+}
+
+// The documents name no flag that no command has. One with an underscore is another program's.
+func TestNamedFlagsExist(t *testing.T) {
+	t.Parallel()
+	root := cli.NewRoot()
+	exists := func(flag string) bool {
+		return flag == "help" || flag == "version" ||
+			slices.ContainsFunc(append(root.Commands(), root), func(cmd *cobra.Command) bool { return cmd.Flags().Lookup(flag) != nil })
+	}
+	for _, name := range append(systest.Pages(t), systest.Internals(t)...) {
+		text := testdoc.Read(t, name)
+		for _, m := range regexp.MustCompile(`(?m)(?:^|[\s(\x60])--([a-z][a-z-]+)\b`).FindAllStringSubmatch(text, -1) {
+			if !exists(m[1]) && !slices.Contains(flagsOfOthers[name], m[1]) {
+				t.Errorf("%s names --%s, which no command has", name, m[1])
+			}
+		}
+	}
+}
+
+// reports are the objects of counter commands, which an object of the capture may have in it.
+var reports = []reflect.Type{reflect.TypeFor[systest.StatsReport](), reflect.TypeFor[systest.CountReport](), reflect.TypeFor[systest.LatencyReport]()}
+
+// keysOf lists the keys of the JSON objects that values of the types become, each once, without
+// those of reports in them.
+func keysOf(types ...reflect.Type) (keys []string) {
+	seen := make(map[reflect.Type]bool)
+	var walk func(reflect.Type)
+	walk = func(t reflect.Type) {
+		switch t.Kind() {
+		case reflect.Pointer, reflect.Slice, reflect.Array, reflect.Map:
+			walk(t.Elem())
+			return
+		case reflect.Struct:
+		default:
+			return
+		}
+		if slices.Contains(reports, t) && !slices.Contains(types, t) {
+			return
+		}
+		if seen[t] || t.Implements(reflect.TypeFor[json.Marshaler]()) {
+			return
+		}
+		seen[t] = true
+		for f := range fieldsOf(t) {
+			name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+			if name == "-" {
+				continue
+			}
+			if name != "" && !slices.Contains(keys, name) {
+				keys = append(keys, name)
+			}
+			walk(f.Type)
+		}
+	}
+	for _, t := range types {
+		walk(t)
+	}
+	slices.Sort(keys)
+	return keys
+}
+
+func fieldsOf(t reflect.Type) func(yield func(reflect.StructField) bool) {
+	return func(yield func(reflect.StructField) bool) {
+		for i := range t.NumField() {
+			if !yield(t.Field(i)) {
+				return
+			}
+		}
+	}
+}
+
+// Every key of every command's --json stands in docs/json.md, and every key there is one.
+func TestDocumentedKeys(t *testing.T) {
+	t.Parallel()
+	common := keysOf(reflect.TypeFor[intervalKeys]())
+	want := testdoc.List(t, "docs/json.md", "## Keys of --json")
+	for name, types := range map[string][]reflect.Type{
+		"capture":    {reflect.TypeFor[systest.Summary]()},
+		"stats":      {reflect.TypeFor[systest.StatsReport]()},
+		"count":      {reflect.TypeFor[systest.CountReport]()},
+		"monitor":    {reflect.TypeFor[systest.MonitorReport]()},
+		"record":     {reflect.TypeFor[systest.RecordLine]()},
+		"drops":      {reflect.TypeFor[systest.DropsReport]()},
+		"latency":    {reflect.TypeFor[systest.LatencyReport](), reflect.TypeFor[systest.RuntimeReport]()},
+		"events":     {reflect.TypeFor[systest.EventLine]()},
+		"bench":      {reflect.TypeFor[systest.ProgramReport]()},
+		"read":       {reflect.TypeFor[systest.PacketKeys]()},
+		"follow":     {reflect.TypeFor[systest.FollowKeys]()},
+		"read-stats": {reflect.TypeFor[systest.ReadReport]()},
+		"interfaces": {reflect.TypeFor[systest.InterfaceKeys]()},
+		"probe":      {reflect.TypeFor[probeReport](), reflect.TypeFor[support.Check]()},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got := keysOf(types...)
+			if slices.Contains([]string{"stats", "count", "monitor", "drops", "latency"}, name) {
+				got = slices.DeleteFunc(got, func(key string) bool { return slices.Contains(common, key) })
+			}
+			slices.Sort(want[name])
+			if diff := cmp.Diff(want[name], got); diff != "" {
+				t.Errorf("docs/json.md (-) and --json (+) differ: %s", diff)
+			}
+		})
+	}
+	slices.Sort(want["all"])
+	if diff := cmp.Diff(want["all"], common); diff != "" {
+		t.Errorf("the keys that all counter commands have: %s", diff)
+	}
+}

@@ -1,0 +1,272 @@
+package drops_test
+
+import (
+	"encoding/binary"
+	"encoding/json"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/xdpcap/xdpcap/internal/systest"
+	"github.com/xdpcap/xdpcap/internal/testnet"
+)
+
+// Packets that the stack throws away have their reason and their function in lines, in JSON, in the
+// file and in what is read of it, also in the sandbox.
+func TestStackDrops(t *testing.T) {
+	t.Parallel()
+	pair := testnet.MustPair(t, testnet.PairOptions{Addresses: true})
+	for _, transport := range []string{"perf", "ring"} {
+		t.Run(transport, func(t *testing.T) {
+			dir := t.TempDir()
+			file, objects := filepath.Join(dir, "out.pcapng"), filepath.Join(dir, "out.json")
+			lines, err := os.Create(filepath.Join(dir, "lines"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer lines.Close()
+			p := systest.Listening(t, pair.Rx, lines, "-i", pair.RxName, "--drops", "-w", file, "-w", objects, "--print", "--json", "--transport", transport, "udp")
+			if name := systest.Attached(t, pair); name != "" {
+				t.Errorf("%s is attached", name)
+			}
+			systest.SendClosed(t, pair, 9, 10, 11)
+			if s := systest.Account(t, p.Interrupt()); s.Captured != 3 || s.Seen != s.FilteredOut+3 {
+				t.Fatalf("summary %+v", s)
+			}
+
+			text := func(path string) string {
+				b, err := os.ReadFile(path)
+				if err != nil {
+					t.Fatal(err)
+				}
+				return string(b)
+			}
+			label := " rx0@drop[NO_SOCKET " + testnet.NoSocketFunction() + "] IP "
+			printed := map[string]string{"printed": text(lines.Name())}
+			if !testnet.Emulated() {
+				copied := filepath.Join(dir, "copied.pcapng")
+				systest.MustRead(t, "-q", "-w", copied, file)
+				printed["read"], printed["copied"] = systest.MustRead(t, file), systest.MustRead(t, copied)
+			}
+			for where, lines := range printed {
+				if strings.Count(lines, label) != 3 || strings.Count(lines, "\n") != 3 {
+					t.Errorf("%s: %s", where, lines)
+				}
+			}
+			described := map[string]string{"written": text(objects)}
+			if !testnet.Emulated() {
+				described["read"] = systest.MustRead(t, "--format", "json", file)
+			}
+			for where, lines := range described {
+				n := 0
+				for line := range strings.Lines(lines) {
+					var l struct{ Interface, Hook, Direction, Reason, Location string }
+					if err := json.Unmarshal([]byte(line), &l); err != nil {
+						t.Fatal(err)
+					}
+					if got := fmt.Sprint(l); got != "{rx0 drop  NO_SOCKET "+testnet.NoSocketFunction()+"}" {
+						t.Errorf("%s: %s", where, got)
+					}
+					n++
+				}
+				if n != 3 {
+					t.Errorf("%s: %d packets, want 3", where, n)
+				}
+			}
+			_, r := systest.OpenFile(t, file)
+			for range 3 {
+				_, _, options, err := r.ReadPacketDataWithOptions()
+				if got := fmt.Sprint(options.Comments); err != nil || got != "[thrown away: NO_SOCKET in "+testnet.NoSocketFunction()+"]" {
+					t.Errorf("%s, %v", got, err)
+				}
+			}
+		})
+	}
+}
+
+// What the interface's XDP program drops is printed and counted beside what the stack throws away,
+// each with its own label.
+func TestStackDropsTraced(t *testing.T) {
+	t.Parallel()
+	testnet.RequireFentry(t)
+	pair := testnet.MustPair(t, testnet.PairOptions{Addresses: true})
+	target, err := testnet.AttachTarget(pair.Rx, pair.RxName, testnet.Hooked)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer target.Close()
+	file, objects := systest.TempFile(t), filepath.Join(t.TempDir(), "out.json")
+	p := systest.Listening(t, pair.Rx, nil, "-i", pair.RxName, "--drops", "-w", file, "-w", objects, "--json", "udp")
+	systest.SendClosed(t, pair, testnet.DropPort, testnet.AbortPort, 99, 100)
+	if s := systest.Account(t, p.Interrupt()); s.Captured != 4 || s.Seen != s.FilteredOut+4 {
+		t.Errorf("summary %+v", s)
+	}
+	text, err := os.ReadFile(objects)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := make(map[string]int)
+	for line := range strings.Lines(string(text)) {
+		var l struct{ Hook, Verdict, Reason string }
+		if err := json.Unmarshal([]byte(line), &l); err != nil {
+			t.Fatal(err)
+		}
+		got[fmt.Sprint(l)]++
+	}
+	if diff := cmp.Diff(map[string]int{"{exit drop }": 1, "{exit aborted }": 1, "{drop  NO_SOCKET}": 2}, got); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// The flight recorder keeps why a packet was thrown away.
+func TestStackDropsRecorded(t *testing.T) {
+	t.Parallel()
+	testnet.SkipEmulated(t)
+	pair := testnet.MustPair(t, testnet.PairOptions{Addresses: true})
+	for _, test := range []struct {
+		trigger string
+		want    int  // packets for NO_SOCKET in the file
+		isRate  bool // more are sent until two come within a second, and the file may have more
+	}{
+		{"udp port 10", 2, false},
+		{"reason:NO_SOCKET", 1, false},
+		{"reason:tcp_csum,no_socket>1/s", 2, true},
+	} {
+		file := systest.TempFile(t)
+		p := systest.Listening(t, pair.Rx, nil, "-i", pair.RxName, "--drops", "--ring", "1M", "-w", file, "--trigger", test.trigger, "udp")
+		systest.SendClosed(t, pair, 9, 10)
+		written := strings.TrimSuffix(file, filepath.Ext(file)) + "-1" + filepath.Ext(file)
+		if test.isRate {
+			testnet.WaitFor(t, written, func() bool {
+				systest.SendClosed(t, pair, 9)
+				return systest.FileSize(written) > 0
+			})
+		}
+		said := systest.WaitForFile(t, p, written)
+		p.Interrupt()
+		lines := systest.MustRead(t, written)
+		packets := strings.Count(lines, "@drop[NO_SOCKET "+testnet.NoSocketFunction()+"]")
+		if packets < test.want || packets > test.want && !test.isRate || !strings.Contains(said, "recorded because of: "+test.trigger+", at ") {
+			t.Errorf("%s: %s: %s", test.trigger, said, lines)
+		}
+	}
+}
+
+// A collector of sFlow gets each packet that the stack throws away, with the reason of sFlow's list
+// that is the kernel's, and the kernel's own words. It gets the same from the file.
+func TestStackDropsSFlow(t *testing.T) {
+	t.Parallel()
+	testnet.SkipEmulated(t)
+	pair := testnet.MustPair(t, testnet.PairOptions{Addresses: true})
+	err := pair.Rx.Do(func() error { return os.WriteFile("/proc/sys/net/ipv4/ip_forward", []byte("1"), 0) })
+	if err != nil {
+		t.Fatal(err)
+	}
+	closed, onward, martian := testnet.TxToRx(), testnet.TxToRx(), testnet.TxToRx()
+	onward.Dst.IPv4 = net.IP{192, 0, 2, 77}
+	martian.Src.IPv4 = net.IP{127, 0, 0, 1}
+	frames := [][]byte{
+		closed.UDP(1000, 9, make([]byte, 100)),
+		lastHop(onward.UDP(1000, 9, make([]byte, 200))),
+		martian.UDP(1000, 9, make([]byte, 300)),
+	}
+	live, later := systest.ListenSFlow(t, pair.Rx), systest.ListenSFlow(t, pair.Rx)
+	file := systest.TempFile(t)
+	p := systest.Listening(t, pair.Rx, nil, "-i", pair.RxName, "--drops", "-w", "sflow://"+live.Address, "-w", file, "--json", "udp and dst net 192.0.2.0/24")
+	sender := testnet.MustSender(t, pair)
+	for _, f := range frames {
+		if err := sender.Send(f); err != nil {
+			t.Fatal(err)
+		}
+	}
+	testnet.WaitHandled(t)
+	s := systest.Account(t, p.Interrupt())
+	if s.Captured != 3 || s.Seen != s.FilteredOut+3 || s.Outputs[0].Captured != 3 || s.Outputs[0].SFlow.DiscardedSamples != 3 || s.Outputs[0].SFlow.FlowSamples != 0 {
+		t.Errorf("summary %+v, outputs %+v", s.AccountKeys, s.Outputs)
+	}
+	if out, err := systest.RunIn(t, pair.Rx, systest.Command("read", "-q", "-w", "sflow://"+later.Address, file)); err != nil {
+		t.Errorf("%v: %s", err, out)
+	}
+	index := systest.InterfaceIndex(t, pair)
+	for name, got := range map[string][]systest.SflowDatagram{"live": live.Read(t), "read": later.Read(t)} {
+		if flows := systest.SamplesOf(got, systest.FlowSample); len(flows) != 0 {
+			t.Errorf("%s: %d flow samples", name, len(flows))
+		}
+		discards := systest.SamplesOf(got, systest.DiscardedSample)
+		for i, want := range []systest.SflowSample{
+			{Reason: 3, Texts: testnet.NoSocketFunction() + " NO_SOCKET"},
+			{Reason: 257, Texts: "ip_forward IP_INHDR"},
+			{Reason: 256},
+		} {
+			if i >= len(discards) {
+				t.Fatalf("%s: %d discarded packets", name, len(discards))
+			}
+			want.Kind, want.Sequence, want.Counters = systest.DiscardedSample, uint32(i+1), map[uint32]int{}
+			want.Header, want.FrameLength, want.Stripped = frames[i][:128], uint32(len(frames[i])+4), 4
+			if want.SourceIndex = index; name == "read" { // which does not know this machine's interfaces
+				want.SourceIndex = discards[i].SourceIndex
+			}
+			if want.Texts == "" { // which depends on the kernel
+				want.Texts = discards[i].Texts
+			}
+			if diff := cmp.Diff(want, discards[i], cmp.AllowUnexported(systest.SflowSample{})); diff != "" {
+				t.Errorf("%s: discarded packet %d (-want +got):\n%s", name, i, diff)
+			}
+		}
+	}
+}
+
+// lastHop makes a frame of IPv4 with a TTL of 64 one that must not be forwarded.
+func lastHop(frame []byte) []byte {
+	const ttl, sum = 14 + 8, 14 + 10
+	less := frame[ttl] - 1
+	frame[ttl] = 1
+	corrected := uint32(binary.BigEndian.Uint16(frame[sum:])) + uint32(less)<<8
+	binary.BigEndian.PutUint16(frame[sum:], uint16(corrected+corrected>>16))
+	return frame
+}
+
+// Flags that make no sense together are refused in one line, and so is a reason that the kernel
+// does not have.
+func TestStackDropsMistakes(t *testing.T) {
+	t.Parallel()
+	testnet.SkipEmulated(t)
+	for _, test := range []struct{ args, want string }{
+		{"--reason NO_SOCKET", "--reason chooses among the packets that the stack throws away: add --drops"},
+		{"--drops --reason no_soket", `reason "no_soket": this kernel has none of that name: did you mean NO_SOCKET?`},
+		{"--drops --reason=", "--reason: the list is empty"},
+		{"--drops -Q out", "--drops and --direction: this flag is for packets at the interface, not for those that the stack throws away: omit it, or --drops"},
+		{"--drops --sink", "--drops and --sink: this flag is for packets at the interface"},
+		{"--drops --verdict drop", "--drops and --verdict: this flag is for packets at the interface"},
+		{"--drops --slower-than 5us", "--drops and --slower-than: this flag is for packets at the interface"},
+		{"--drops --stats", "--drops and --stats: this flag is for packets at the interface"},
+		{"--drops --sample drop=1", "--sample drop=1"},
+		{"--drops -j adapter", "--drops and -j adapter: the stack does not know the card's stamps"},
+		{"--ring 1M -w x --trigger reason:NO_SOCKET", "--trigger reason is about packets that the stack throws away: add --drops"},
+		{"--drops --ring 1M -w x --trigger reason:no_soket>5/s", `--trigger: reason:no_soket>5/s: reason "no_soket": this kernel has none of that name: did you mean NO_SOCKET?`},
+		{"--drops --ring 1M -w x --trigger drop", "--drops and --trigger: packets that the stack throws away have no verdict"},
+		{"--drops --ring 1M -w x --trigger slower:5us", "--drops and --trigger: packets that the stack throws away have no run time"},
+	} {
+		cmd := systest.Command(append([]string{"-i", "lo"}, strings.Fields(test.args)...)...)
+		out, err := cmd.CombinedOutput()
+		if err == nil || !strings.Contains(string(out), test.want) || !strings.HasPrefix(string(out), "xdpcap: ") || strings.Count(string(out), "\n") != 1 {
+			t.Errorf("%s: %v: %s", test.args, err, out)
+		}
+	}
+}
+
+// A user without the capabilities gets one line that says which are missing.
+func TestStackDropsRefused(t *testing.T) {
+	t.Parallel()
+	testnet.SkipEmulated(t)
+	pair := testnet.MustPair(t, testnet.PairOptions{})
+	out, err := systest.RunIn(t, pair.Rx, systest.As(systest.Command().Path, nil, "-i", pair.RxName, "--drops", "-c", "1"))
+	if err == nil || strings.Count(err.Error(), "xdpcap: ") != 1 || !strings.Contains(err.Error(), "missing privileges: CAP_BPF, ") {
+		t.Errorf("%v: %s", err, out)
+	}
+}

@@ -1,0 +1,246 @@
+package systest
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"os"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/cilium/ebpf"
+	oldgo "github.com/google/gopacket/pcapgo"
+	"github.com/gopacket/gopacket"
+	"github.com/gopacket/gopacket/pcapgo"
+	"github.com/klauspost/compress/gzip"
+	"github.com/klauspost/compress/zstd"
+	"github.com/vishvananda/netlink"
+
+	"github.com/xdpcap/xdpcap/internal/jsonline"
+	"github.com/xdpcap/xdpcap/internal/testnet"
+)
+
+// A record is a packet in a file.
+type Record struct {
+	Data []byte
+	CI   gopacket.CaptureInfo
+}
+
+// OpenFile returns the bytes of a pcapng file, and a reader of its packets.
+func OpenFile(t *testing.T, path string) ([]byte, *pcapgo.NgReader) {
+	t.Helper()
+	file, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := pcapgo.NewNgReader(bytes.NewReader(file), pcapgo.DefaultNgReaderOptions)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return file, r
+}
+
+// ReadFile reads a file with gopacket/gopacket, and checks that its predecessor, google/gopacket,
+// reads the same packets.
+func ReadFile(t *testing.T, path string) ([]Record, *pcapgo.NgReader) {
+	t.Helper()
+	file, r := OpenFile(t, path)
+	old, err := oldgo.NewNgReader(bytes.NewReader(file), oldgo.DefaultNgReaderOptions)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var records []Record
+	for {
+		data, ci, err := r.ReadPacketData()
+		oldData, oldCI, oldErr := old.ReadPacketData()
+		if err == io.EOF && oldErr == io.EOF {
+			return records, r
+		}
+		if err != nil || oldErr != nil {
+			t.Fatalf("packet %d: %v, %v", len(records), err, oldErr)
+		}
+		if !bytes.Equal(data, oldData) || !ci.Timestamp.Equal(oldCI.Timestamp) || ci.Length != oldCI.Length {
+			t.Fatalf("packet %d: the two gopackets disagree", len(records))
+		}
+		records = append(records, Record{data, ci})
+	}
+}
+
+// RingFor is a size for -B with which one ring holds all frames, even if a busy machine keeps the
+// reader from its CPU for long.
+func RingFor(frames uint64, size int) string {
+	const head = 104 // perf's and ours, with padding
+	return strconv.FormatUint(max(128, frames*uint64(size+head)>>10+1), 10)
+}
+
+// CheckDetached looks for what a capture must never leave behind.
+func CheckDetached(t *testing.T, pair *testnet.Pair) {
+	t.Helper()
+	if prog := Attached(t, pair); prog != "" {
+		t.Errorf("XDP program %s is still attached", prog)
+	}
+}
+
+// Trickle sends frames, ten thousand a second at most, until the returned function is called. A
+// capture that a busy machine leaves without a CPU for a second or two loses none of them.
+func Trickle(t *testing.T, pair *testnet.Pair) (stop func()) {
+	t.Helper()
+	sender := testnet.MustSender(t, pair)
+	quit, done := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(done)
+		for seq := uint64(0); ; seq++ {
+			select {
+			case <-quit:
+				return
+			default:
+				if seq%10 == 0 {
+					time.Sleep(time.Millisecond)
+				}
+				sender.Send(testnet.UDPFrame(200, seq)) // fails while the interface is down
+			}
+		}
+	}()
+	stop = func() {
+		if quit != nil {
+			close(quit)
+			<-done
+			quit = nil
+		}
+	}
+	t.Cleanup(stop)
+	return stop
+}
+
+func FileSize(path string) int64 {
+	info, err := os.Stat(path)
+	if err != nil {
+		return 0
+	}
+	return info.Size()
+}
+
+// InRx does something to the receiving interface.
+func InRx(t *testing.T, pair *testnet.Pair, do func(netlink.Link) error) {
+	t.Helper()
+	err := pair.Rx.Do(func() error {
+		l, err := netlink.LinkByName(pair.RxName)
+		if err != nil {
+			return err
+		}
+		return do(l)
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// WaitReleased waits until the kernel has neither a program nor its maps any more.
+func WaitReleased(t *testing.T, program ebpf.ProgramID, maps []ebpf.MapID) {
+	t.Helper()
+	testnet.WaitFor(t, "the kernel to remove program and maps", func() bool {
+		left, err := ebpf.NewProgramFromID(program)
+		if err == nil {
+			left.Close()
+		}
+		gone := errors.Is(err, os.ErrNotExist)
+		for _, id := range maps {
+			left, err := ebpf.NewMapFromID(id)
+			if err == nil {
+				left.Close()
+			}
+			gone = gone && errors.Is(err, os.ErrNotExist)
+		}
+		return gone
+	})
+}
+
+func MapsOf(id ebpf.ProgramID) ([]ebpf.MapID, error) {
+	program, err := ebpf.NewProgramFromID(id)
+	if err != nil {
+		return nil, err
+	}
+	defer program.Close()
+	info, err := program.Info()
+	if err != nil {
+		return nil, err
+	}
+	maps, _ := info.MapIDs()
+	return maps, nil
+}
+
+// A jsonLine has the keys of a packet's line that tshark knows as well.
+type JsonLine struct {
+	Time            string
+	Interface       string
+	Queue           int
+	ID              uint64
+	Length          int
+	Captured        int
+	SourceMAC       string `json:"source_mac"`
+	DestinationMAC  string `json:"destination_mac"`
+	Source          string
+	SourcePort      int `json:"source_port"`
+	Destination     string
+	DestinationPort int    `json:"destination_port"`
+	CommunityID     string `json:"community_id"`
+	VLANs           []int
+	Protocol        string
+}
+
+func (l JsonLine) String() string {
+	return strings.TrimSuffix(fmt.Sprintf("%s|%s|%d|%d|%d|%d|%s|%s|%s|%d|%s|%d|%s", l.Time, l.Interface, l.Queue, l.ID, l.Length, l.Captured,
+		l.SourceMAC, l.DestinationMAC, l.Source, l.SourcePort, l.Destination, l.DestinationPort, l.CommunityID), "\n")
+}
+
+// LineTime is the time of lineWithAllKeys, in nanoseconds since the Unix epoch.
+const LineTime = 1_795_470_000_123_456_789
+
+// LineWithAllKeys is the line of a TCP segment of 300 bytes about which everything is known.
+func LineWithAllKeys() []byte {
+	source := []jsonline.Source{{Interface: "a", Namespace: "c", Pod: "d", Direction: "in", Hook: "exit", Program: "b"}}
+	frame := append([]byte{}, testnet.UDPFrame(80, 0)...)
+	frame[23] = 6 // TCP
+	frame[47] = 2 // SYN
+	frame = append(frame[:12:12], append([]byte{0x81, 0, 0, 1}, frame[12:]...)...)
+	return jsonline.NewEncoder(source).Append(nil, &jsonline.Packet{
+		Time: LineTime, Data: frame, WireLen: 300, Queue: 3, ID: math.MaxUint64, Dropped: 4, Verdict: "tx", To: "eth1", GSOSize: 5, Weight: 2,
+		Hash: 0x01020304, HashBy: "card", SetBack: 6, RunTime: 7, Reason: "NO_SOCKET", Location: "tcp_v4_rcv",
+	})
+}
+
+// WaitForFile waits until a recorder has said that it has written a file, and returns what it said.
+func WaitForFile(t *testing.T, p *Process, path string) (said string) {
+	t.Helper()
+	testnet.WaitFor(t, path, func() bool {
+		_, after, ok := strings.Cut(p.Said(), "xdpcap: "+path+": ")
+		said, _, _ = strings.Cut(after, "\n")
+		return ok && strings.Contains(after, "\n")
+	})
+	return said
+}
+
+// Unpack decompresses a file, if it is compressed. It returns the error with which that ends.
+func Unpack(t *testing.T, out *bytes.Buffer, raw []byte) (err error) {
+	t.Helper()
+	var in io.Reader = bytes.NewReader(raw)
+	switch {
+	case bytes.HasPrefix(raw, []byte{0x28, 0xb5, 0x2f, 0xfd}):
+		d, err := zstd.NewReader(in, zstd.WithDecoderConcurrency(1))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer d.Close()
+		in = d
+	case bytes.HasPrefix(raw, []byte{0x1f, 0x8b}):
+		if in, err = gzip.NewReader(in); err != nil {
+			t.Fatal(err)
+		}
+	}
+	_, err = io.Copy(out, in)
+	return err
+}

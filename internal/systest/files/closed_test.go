@@ -1,0 +1,86 @@
+package files_test
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+
+	"github.com/xdpcap/xdpcap/internal/systest"
+	"github.com/xdpcap/xdpcap/internal/testnet"
+)
+
+// closed is a command that is started with some descriptors closed, as a shell writes that.
+func closed(which string, args ...string) *exec.Cmd {
+	own := systest.Command(args...)
+	cmd := exec.Command("sh", append([]string{"-c", `exec "$0" "$@" ` + which, own.Path}, args...)...)
+	cmd.Env = own.Env
+	return cmd
+}
+
+// Neither packets nor results go to a standard output that is closed. They do go to /dev/null if
+// that was opened on purpose.
+func TestStdoutClosed(t *testing.T) {
+	t.Parallel()
+	testnet.SkipEmulated(t)
+	pair := testnet.MustPair(t, testnet.PairOptions{})
+	file := systest.TempFile(t)
+	systest.Account(t, systest.Listening(t, pair.Rx, nil, "-i", pair.RxName, "-w", file, "--json").Interrupt())
+	counting := " -i " + pair.RxName + " --duration 100ms"
+	capture := strings.TrimSpace(counting)
+	for _, test := range []struct{ args, which, said string }{
+		{capture + " -w -", ">&-", "xdpcap: -w -: standard output is closed, or "},
+		{capture + " -w -", "<&- >&-", "xdpcap: -w -: standard output is closed, or "},
+		{capture + " -w -", "1<>/dev/null", "xdpcap: -w -: standard output is closed, or "},
+		{capture, ">&-", "xdpcap: print packets: standard output is closed, or "},
+		{capture + " --print -w " + os.DevNull, ">&-", "xdpcap: print packets: standard output is closed, or "},
+		{capture + " -w " + os.DevNull + " --json=/dev/stdout", ">&-", "xdpcap: --json=/dev/stdout: xdpcap was started without this descriptor"},
+		{capture + " -C 1M --print-files -w " + systest.TempFile(t), ">&-", "xdpcap: --print-files: standard output is closed, or "},
+		{"stats" + counting, ">&-", "xdpcap: print results: standard output is closed, or "},
+		{"stats --json" + counting, "1<>/dev/null", "xdpcap: print results: standard output is closed, or "},
+		{"count" + counting, ">&-", "xdpcap: print results: standard output is closed, or "},
+		{"monitor" + counting, ">&-", "xdpcap: print results: standard output is closed, or "},
+		{"drops" + counting, ">&-", "xdpcap: print results: standard output is closed, or "},
+		{"monitor --record=1" + counting, ">&-", "xdpcap: print results: standard output is closed, or "},
+		{"latency --builtin" + counting, ">&-", "xdpcap: print results: standard output is closed, or "},
+		{"latency --builtin --events" + counting, ">&-", "xdpcap: print results: standard output is closed, or "},
+		{"bench --program none", ">&-", "xdpcap: print results: standard output is closed, or "},
+		{"read -w - " + file, ">&-", "xdpcap: -w -: standard output is closed, or "},
+
+		{capture + " -w -", ">/dev/null", ""},
+		{capture, ">/dev/null", ""},
+		{"stats" + counting, ">/dev/null", ""},
+		{"count --listen 127.0.0.1:0" + counting, ">&-", ""},
+		{capture + " -w " + os.DevNull, ">&-", ""},
+		{"read " + file, "1<>/dev/null", ""}, // a program that looks whether the file can be read
+	} {
+		status, stderr := systest.StartCommand(t, pair.Rx, nil, closed(test.which, strings.Fields(test.args)...)).Wait()
+		if said := test.said != ""; (status == 1) != said || status > 1 || said && !strings.Contains(stderr, test.said) {
+			t.Errorf("%s %s: exit status %d: %s", test.args, test.which, status, stderr)
+		}
+	}
+}
+
+// No file that a capture opens gets the number of a closed standard stream, so that no message is
+// written into it.
+func TestStreamsClosed(t *testing.T) {
+	t.Parallel()
+	testnet.SkipEmulated(t)
+	pair := testnet.MustPair(t, testnet.PairOptions{})
+	file := systest.TempFile(t)
+	p := systest.StartCommand(t, pair.Rx, nil, closed("<&- >&- 2>&-", "-i", pair.RxName, "-w", file))
+	testnet.WaitFor(t, "the file to be open", func() bool { return holds(p, file) })
+	for fd := range 3 {
+		if to, err := os.Readlink(fmt.Sprintf("/proc/%d/fd/%d", p.Cmd.Process.Pid, fd)); to != os.DevNull {
+			t.Errorf("descriptor %d is %s, %v", fd, to, err)
+		}
+	}
+	p.Cmd.Process.Signal(os.Interrupt)
+	if status, _ := p.Wait(); status != 0 {
+		t.Errorf("exit status %d", status)
+	}
+	if text, err := systest.Command("read", file).CombinedOutput(); err != nil || len(text) > 0 {
+		t.Errorf("%v: %s", err, text)
+	}
+}

@@ -1,0 +1,207 @@
+package files_test
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/xdpcap/xdpcap/internal/systest"
+	"github.com/xdpcap/xdpcap/internal/testnet"
+)
+
+// mustFifo makes a FIFO at whose other end is nobody.
+func mustFifo(t *testing.T, name string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), name)
+	if err := unix.Mkfifo(path, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// holds tells whether a process has a file open.
+func holds(p *systest.Process, path string) bool {
+	fds, _ := filepath.Glob(fmt.Sprintf("/proc/%d/fd/*", p.Cmd.Process.Pid))
+	return slices.ContainsFunc(fds, func(fd string) bool {
+		to, err := os.Readlink(fd)
+		return err == nil && to == path
+	})
+}
+
+// Whatever waits for the other end of a FIFO is ended by the first signal.
+func TestFifoWithoutPeer(t *testing.T) {
+	t.Parallel()
+	testnet.SkipEmulated(t)
+	pair := testnet.MustPair(t, testnet.PairOptions{})
+	for _, test := range []struct {
+		name   string
+		args   func(fifo, other string) []string
+		opens  bool // the other file, before it comes to the FIFO
+		status int
+		said   string
+	}{
+		{"write", func(fifo, other string) []string { return []string{"-i", pair.RxName, "-w", other, "-w", fifo} }, true, 1, ": nobody reads from it\n"},
+		{"read", func(fifo, _ string) []string { return []string{"read", fifo} }, false, 0, ""},
+		{"certificate", func(fifo, _ string) []string {
+			return []string{"-i", pair.RxName, "--serve", "127.0.0.1:0", "--tls-cert", fifo, "--tls-key", fifo}
+		}, false, 1, "a signal ended the wait for it\n"},
+		{"expression", func(fifo, _ string) []string { return []string{"-i", pair.RxName, "-F", fifo} }, false, 1, "a signal ended the wait for it\n"},
+		{"filter of read", func(fifo, other string) []string { return []string{"read", "--filter-file", fifo, other} }, false, 1, "a signal ended the wait for it\n"},
+		{"packets", func(fifo, _ string) []string { return []string{"bench", "--program", "none", "--packets", fifo} }, false, 1, "a signal ended the wait for it\n"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			p := spared(func() *systest.Process {
+				fifo, other := mustFifo(t, "fifo"), systest.TempFile(t)
+				p := systest.Start(t, pair.Rx, nil, test.args(fifo, other)...)
+				testnet.WaitFor(t, "the command to come to the FIFO", func() bool { return holds(p, other) || !test.opens && holds(p, fifo) })
+				p.Cmd.Process.Signal(os.Interrupt)
+				return p
+			})
+			if status, stderr := p.Wait(); status != test.status || !strings.Contains(stderr, test.said) {
+				t.Errorf("exit status %d: %s", status, stderr)
+			}
+		})
+	}
+	begun := time.Now()
+	status, stderr := systest.Start(t, pair.Rx, nil, "-i", pair.RxName, "-w", mustFifo(t, "fifo"), "--duration", "300ms").Wait()
+	if took := time.Since(begun); status != 1 || !strings.Contains(stderr, "nobody reads from it") || took < 300*time.Millisecond {
+		t.Errorf("after %v exit status %d: %s", took, status, stderr)
+	}
+
+	// When the other end is opened, all go on.
+	fifo := mustFifo(t, "fifo.pcapng")
+	p := systest.Start(t, pair.Rx, nil, "-i", pair.RxName, "-w", fifo, "--json")
+	reader := systest.Start(t, pair.Rx, nil, "read", "-q", fifo)
+	p.Listening()
+	testnet.Send(t, pair, testnet.UDPFrame(100, 0))
+	if s := systest.Account(t, p.Interrupt()); s.Captured != 1 {
+		t.Errorf("summary %+v", s)
+	}
+	if status, stderr := reader.Wait(); status != 0 {
+		t.Errorf("the reader: exit status %d: %s", status, stderr)
+	}
+}
+
+// A copy that a signal ends before any input is a whole file without packets, as a capture is.
+func TestReadEndedBeforeInput(t *testing.T) {
+	t.Parallel()
+	testnet.SkipEmulated(t)
+	ns := testnet.MustPair(t, testnet.PairOptions{}).Rx
+	for _, name := range []string{"out.pcapng", "out.pcap", "out.json", "out.pcapng.gz", "out.pcap.zst"} {
+		fifo, out := mustFifo(t, "fifo"), filepath.Join(t.TempDir(), name)
+		p := systest.Start(t, ns, nil, "read", "-w", out, fifo)
+		// The file is made before the process becomes another one, which reads nothing yet.
+		testnet.WaitFor(t, "read to wait for input", func() bool { return holds(p, out) && holds(p, fifo) })
+		p.Interrupt()
+		if strings.HasSuffix(name, ".json") {
+			if info, err := os.Stat(out); err != nil || info.Size() != 0 {
+				t.Errorf("%s: %v, %v", name, info, err)
+			}
+			continue
+		}
+		if text, err := systest.Command("read", out).CombinedOutput(); err != nil || len(text) > 0 {
+			t.Errorf("%s: %v: %s", name, err, text)
+		}
+	}
+}
+
+// A FIFO under the name of a later file of a series ends the capture with what is there.
+func TestFifoInSeries(t *testing.T) {
+	t.Parallel()
+	testnet.SkipEmulated(t)
+	pair := testnet.MustPair(t, testnet.PairOptions{})
+	file := filepath.Join(t.TempDir(), "out")
+	p := systest.Listening(t, pair.Rx, nil, "-i", pair.RxName, "-w", file, "-C", "100k", "--json")
+	fifo := file + "1"
+	if err := unix.Mkfifo(fifo, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := testnet.MustGenerator(t, pair).Run(t.Context(), testnet.GeneratorOptions{Frame: testnet.UDPFrame(1000, 0), Count: 500}); err != nil {
+		t.Fatal(err)
+	}
+	status, stderr := p.Wait()
+	if s := systest.Account(t, stderr); status != 1 || s.Captured == 0 || !strings.Contains(stderr, "begin file 2 of the capture: open "+fifo+": it is not a regular file") {
+		t.Errorf("exit status %d: %s", status, stderr)
+	}
+}
+
+// The end of a capture says how many commands go on and how many were never run, and a second
+// signal does not prevent the account.
+func TestCommandHangs(t *testing.T) {
+	t.Parallel()
+	testnet.SkipEmulated(t)
+	pair := testnet.MustPair(t, testnet.PairOptions{})
+	script := filepath.Join(t.TempDir(), "hangs")
+	if err := os.WriteFile(script, []byte("#!/bin/sh\nexec sleep 30 >/dev/null 2>&1 3>&-\n"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	var arrived uint64
+	p := spared(func() *systest.Process {
+		p := systest.Listening(t, pair.Rx, nil, "-i", pair.RxName, "-w", systest.TempFile(t), "-C", "100k", "-z", script, "--json")
+		_, arrived = testnet.Generate(t, pair, testnet.GeneratorOptions{Frame: testnet.UDPFrame(1000, 0), Count: 1000})
+		p.Cmd.Process.Signal(os.Interrupt)
+		testnet.WaitFor(t, "the waiting", func() bool { return strings.Contains(p.Said(), "to end, for a minute at most") })
+		testnet.WaitFor(t, "the end", func() bool { // of the second in which a signal counts as the first
+			p.Cmd.Process.Signal(os.Interrupt)
+			select {
+			case <-p.Done:
+				return true
+			case <-time.After(100 * time.Millisecond):
+				return false
+			}
+		})
+		return p
+	})
+	_, stderr := p.Wait()
+	s := systest.Account(t, stderr)
+	if s.Captured != arrived || !strings.Contains(stderr, " have not ended, and go on by themselves; for ") || !strings.Contains(strings.Join(s.Notices, "\n"), "files none was started") {
+		t.Errorf("%s", stderr)
+	}
+}
+
+// If nobody reads the names of files, or they cannot be written, notices say so, and nothing waits.
+func TestPrintFilesUnread(t *testing.T) {
+	t.Parallel()
+	testnet.SkipEmulated(t)
+	pair := testnet.MustPair(t, testnet.PairOptions{})
+	full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer full.Close()
+	paused, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer paused.Close()
+	defer w.Close()
+	if _, err := unix.FcntlInt(w.Fd(), unix.F_SETPIPE_SZ, 4096); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := w.Write(make([]byte, 4096)); err != nil {
+		t.Fatal(err)
+	}
+	for _, test := range []struct {
+		name string
+		out  *os.File
+		said string
+	}{
+		{"full", full, "--print-files: failed for "},
+		{"paused", w, "--print-files: nobody has read "},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			p := systest.Listening(t, pair.Rx, test.out, "-i", pair.RxName, "-w", systest.TempFile(t), "-C", "100k", "--print-files", "--json")
+			_, arrived := testnet.Generate(t, pair, testnet.GeneratorOptions{Frame: testnet.UDPFrame(1000, 0), Count: 1000})
+			stderr := p.Interrupt()
+			if s := systest.Account(t, stderr); s.Captured != arrived || !strings.Contains(stderr, test.said) || strings.Contains(stderr, "-z ") {
+				t.Errorf("%s", stderr)
+			}
+		})
+	}
+}

@@ -1,0 +1,349 @@
+package files_test
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/xdpcap/xdpcap/internal/systest"
+	"github.com/xdpcap/xdpcap/internal/testnet"
+)
+
+// As in `xdpcap -w - | head -c 100`: packets that the reader did not take do not count as dropped
+// by the kernel.
+func TestReaderGoesAway(t *testing.T) {
+	t.Parallel()
+	testnet.SkipEmulated(t)
+	pair := testnet.MustPair(t, testnet.PairOptions{})
+	defer systest.Trickle(t, pair)()
+	sender := testnet.MustSender(t, pair)
+	for _, args := range [][]string{{"-w", "-"}, {"-w", "-", "--format", "json"}} {
+		r, w, err := os.Pipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		p := systest.Listening(t, pair.Rx, w, append(args, "-i", pair.RxName)...)
+		w.Close()
+		if _, err := io.ReadFull(r, make([]byte, 100)); err != nil {
+			t.Fatal(err)
+		}
+		systest.StopProcess(t, p) // so that packets wait when it notices, even if no more come
+		before := testnet.MustStats(t, pair)
+		if err := sender.Send(testnet.UDPFrame(64, 0)); err != nil {
+			t.Fatal(err)
+		}
+		testnet.WaitArrived(t, pair, before, 1) // this one, or those of trickle
+		r.Close()
+		systest.ContinueProcess(t, p)
+		status, stderr := p.Wait()
+		if status != 1 || !strings.Contains(stderr, "standard output: its reader has gone away") {
+			t.Errorf("%v: exit status %d: %s", args, status, stderr)
+		}
+		dropped := numberBefore(t, stderr, "packets dropped by kernel")
+		notTaken := numberBefore(t, stderr, "of the lost packets were not taken by the output")
+		if lost := numberBefore(t, stderr, "lost +"); notTaken == 0 || lost != dropped+notTaken {
+			t.Errorf("%v: %d packets lost: %s", args, lost, stderr)
+		}
+		systest.CheckDetached(t, pair)
+	}
+}
+
+// numberBefore returns the number that stands before these words.
+func numberBefore(t *testing.T, text, words string) uint64 {
+	t.Helper()
+	before, _, found := strings.Cut(text, " "+words)
+	n, err := strconv.ParseUint(before[strings.LastIndexAny(before, " \n")+1:], 10, 64)
+	if !found || err != nil {
+		t.Errorf("no number of %q in %s", words, text)
+	}
+	return n
+}
+
+// A capture notices that its reader has gone away even if no packets come.
+func TestReaderGoesAwayIdle(t *testing.T) {
+	t.Parallel()
+	testnet.SkipEmulated(t)
+	pair := testnet.MustPair(t, testnet.PairOptions{})
+	pipe := filepath.Join(t.TempDir(), "pipe")
+	if err := unix.Mkfifo(pipe, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range []string{"-", "/dev/stdout", pipe} {
+		r, w, err := os.Pipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		args, name := []string{"-i", pair.RxName, "--json", "-w", file}, "standard output"
+		if file == pipe {
+			r.Close()
+			if r, err = os.OpenFile(pipe, os.O_RDONLY|unix.O_NONBLOCK, 0); err != nil {
+				t.Fatal(err)
+			}
+			name = pipe
+		}
+		p := systest.Listening(t, pair.Rx, w, args...)
+		w.Close()
+		r.Close()
+		status, stderr := p.Wait()
+		if status != 1 || !strings.Contains(stderr, "xdpcap: "+name+": its reader has gone away\n") {
+			t.Errorf("-w %q: exit status %d: %s", file, status, stderr)
+		}
+	}
+}
+
+// If no packet reaches the disk, or none can be printed, the account counts all of them as lost.
+func TestDiskFull(t *testing.T) {
+	t.Parallel()
+	testnet.SkipEmulated(t)
+	pair := testnet.MustPair(t, testnet.PairOptions{})
+	defer systest.Trickle(t, pair)()
+	full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer full.Close()
+	for _, test := range []struct {
+		name string
+		args []string
+	}{
+		{"/dev/full", []string{"-w", "/dev/full"}},
+		{"standard output", nil},
+	} {
+		// On a busy machine a capture may end before the first packet comes.
+		testnet.WaitFor(t, "a capture that has seen packets", func() bool {
+			p := systest.Start(t, pair.Rx, full, append(test.args, "-i", pair.RxName, "--json")...)
+			status, stderr := p.Wait()
+			if status != 1 || !strings.Contains(stderr, "xdpcap: write packets to "+test.name+": no space left on device\n") {
+				t.Errorf("exit status %d: %s", status, stderr)
+			}
+			want := "write packets to " + test.name + ": no space left on device"
+			s := systest.Account(t, stderr)
+			// On a busy machine the rings may have filled up, too.
+			if s.Captured != 0 || s.Bytes != 0 || s.NotTaken == 0 != (s.Seen == 0) || s.Lost != s.Seen || s.Error != want {
+				t.Errorf("%s: summary %+v", test.name, s)
+			}
+			systest.CheckDetached(t, pair)
+			return s.Seen > 0
+		})
+	}
+}
+
+// A file that cannot grow any more holds whole packets, as many as its account says, and ends with
+// its statistics.
+func TestDiskFillsUp(t *testing.T) {
+	t.Parallel()
+	testnet.SkipEmulated(t)
+	pair := testnet.MustPair(t, testnet.PairOptions{})
+	dir := t.TempDir()
+	if err := syscall.Mount("tmpfs", dir, "tmpfs", 0, "size=256k"); err != nil {
+		t.Fatal(err)
+	}
+	defer syscall.Unmount(dir, syscall.MNT_DETACH)
+	stop := systest.Trickle(t, pair)
+	snapLens, limits := []string{"157", "100", "199", "200"}, uint64(300) // they end elsewhere in a block
+	if testnet.Emulated() {
+		snapLens, limits = snapLens[:2], 100 // three seconds each there
+	}
+	for _, snapLen := range snapLens {
+		file := filepath.Join(dir, "out.pcapng")
+		args := []string{"-i", pair.RxName, "-s", snapLen, "--json", "-w", file}
+		var stdout *os.File
+		if snapLen == "157" { // as with `-w - > out.pcapng`
+			args[len(args)-1] = "-"
+			var err error
+			if stdout, err = os.Create(file); err != nil {
+				t.Fatal(err)
+			}
+		}
+		status, stderr := systest.Start(t, pair.Rx, stdout, args...).Wait()
+		stdout.Close()
+		if status != 1 || !strings.Contains(stderr, "no space left on device") {
+			t.Errorf("exit status %d: %s", status, stderr)
+		}
+		checkCutShort(t, file, stderr)
+		os.Remove(file)
+	}
+	stop()
+	file := systest.TempFile(t)
+	for limit := uint64(50_000); limit < 50_000+limits; limit += 100 {
+		p := systest.Listening(t, pair.Rx, nil, "-i", pair.RxName, "-w", file, "--json")
+		if err := unix.Prlimit(p.Cmd.Process.Pid, unix.RLIMIT_FSIZE, &unix.Rlimit{Cur: limit, Max: limit}, nil); err != nil {
+			t.Fatal(err)
+		}
+		stop := systest.Trickle(t, pair)
+		status, stderr := p.Wait()
+		stop()
+		if status != 1 || !strings.Contains(stderr, "file too large") {
+			t.Errorf("exit status %d: %s", status, stderr)
+		}
+		checkCutShort(t, file, stderr)
+	}
+	systest.CheckDetached(t, pair)
+}
+
+// checkCutShort checks that file and summary say the same.
+func checkCutShort(t *testing.T, file, stderr string) {
+	t.Helper()
+	s := systest.Account(t, stderr)
+	records, r := systest.ReadFile(t, file)
+	if uint64(len(records)) != s.Captured || s.Captured == 0 || s.NotTaken == 0 {
+		t.Errorf("%d packets in the file, summary %+v", len(records), s)
+	}
+	if got := systest.Statistics(t, r); got.PacketsReceived != s.Seen || got.PacketsDropped != s.Lost {
+		t.Errorf("statistics %+v, summary %+v", got, s)
+	}
+}
+
+// An output that stalls loses no packets: they leave their ring, and wait in memory. Afterwards the
+// memory is given back.
+func TestOutputStalls(t *testing.T) {
+	t.Parallel()
+	testnet.SkipEmulated(t)
+	pair := testnet.MustPair(t, testnet.PairOptions{})
+	// The ring has room for what is sent at a time, however long a busy machine leaves xdpcap
+	// waiting, and not for what is sent while nobody reads.
+	const frames, times, rate, ring = 8_000, 3, 20_000.0, "32M"
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	p := systest.Listening(t, pair.Rx, w, "-i", pair.RxName, "-w", "-", "-B", ring, "--json")
+	w.Close()
+	before := memory(t, p)
+	copied, done := &bytes.Buffer{}, make(chan error, 1)
+	var arrived uint64
+	for range 2 {
+		var waiting uint64
+		for range times {
+			_, n := testnet.Generate(t, pair, testnet.GeneratorOptions{Frame: testnet.UDPFrame(1500, 0), Count: frames, Rate: rate})
+			waiting += n
+			testnet.WaitFor(t, "the packets to leave the ring", func() bool { return memory(t, p)-before > int64(waiting*1500) })
+		}
+		arrived += waiting
+		testnet.WaitFor(t, "the memory to be given back", func() bool {
+			r.SetReadDeadline(time.Now().Add(10 * time.Millisecond))
+			if _, err := io.Copy(copied, r); !errors.Is(err, os.ErrDeadlineExceeded) {
+				t.Fatal(err)
+			}
+			return memory(t, p)-before < 8<<20
+		})
+	}
+	r.SetReadDeadline(time.Time{})
+	go func() {
+		_, err := io.Copy(copied, r)
+		done <- err
+	}()
+	s := systest.Account(t, p.Interrupt())
+	if err := <-done; err != nil {
+		t.Fatal(err)
+	}
+	if s.Seen != arrived || s.Lost != 0 {
+		t.Errorf("summary %+v", s)
+	}
+	path := systest.TempFile(t)
+	if err := os.WriteFile(path, copied.Bytes(), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if records, _ := systest.ReadFile(t, path); uint64(len(records)) != s.Captured {
+		t.Errorf("%d packets in the file, summary %+v", len(records), s)
+	}
+}
+
+// memory is how many bytes of its own a process has in memory.
+func memory(t *testing.T, p *systest.Process) int64 {
+	t.Helper()
+	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.Cmd.Process.Pid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, after, _ := strings.Cut(string(status), "RssAnon:")
+	kib, _, _ := strings.Cut(strings.TrimSpace(after), " ")
+	n, err := strconv.ParseInt(kib, 10, 64)
+	if err != nil {
+		t.Fatalf("%v in %s", err, status)
+	}
+	return n << 10
+}
+
+// If others remove, rename or change the file, the capture ends with an error, whether packets come
+// or not.
+func TestFileTampered(t *testing.T) {
+	t.Parallel()
+	testnet.SkipEmulated(t)
+	pair := testnet.MustPair(t, testnet.PairOptions{})
+	stop, coming := systest.Trickle(t, pair), true
+	for _, test := range []struct {
+		name   string
+		tamper func(file string) error
+		want   string
+		kept   string // where the packets are afterwards: what the file's name got; "-" = nowhere
+	}{
+		{"truncated", func(file string) error { return os.Truncate(file, 0) }, "was changed by another program", "-"},
+		{"removed", os.Remove, "was removed or replaced", "-"},
+		{"renamed", func(file string) error { return os.Rename(file, file+".1") }, "was renamed", ".1"},
+		{"replaced", func(file string) error {
+			if err := os.Rename(file, file+".2"); err != nil {
+				return err
+			}
+			return os.WriteFile(file, []byte("another"), 0o600)
+		}, "was renamed or replaced", ".2"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			file := systest.TempFile(t)
+			p := systest.Listening(t, pair.Rx, nil, "-i", pair.RxName, "-w", file, "--json")
+			if !coming {
+				testnet.Generate(t, pair, testnet.GeneratorOptions{Frame: testnet.UDPFrame(64, 0), Count: 300, Rate: 10_000})
+			}
+			testnet.WaitFor(t, "packets", func() bool { return systest.FileSize(file) > 10_000 })
+			if err := test.tamper(file); err != nil {
+				t.Fatal(err)
+			}
+			status, stderr := p.Wait()
+			if status != 1 || !strings.Contains(stderr, "xdpcap: "+file+" ") || !strings.Contains(stderr, test.want) {
+				t.Errorf("exit status %d: %s", status, stderr)
+			}
+			stop() // the next files are tampered with while nothing comes
+			coming = false
+			s := systest.Account(t, stderr)
+			if test.kept == "-" {
+				// On a busy machine the rings may have filled up, too.
+				if s.Captured != 0 || s.NotTaken == 0 || s.Lost != s.Seen {
+					t.Errorf("summary %+v", s)
+				}
+				return
+			}
+			records, r := systest.ReadFile(t, file+test.kept)
+			if got := systest.Statistics(t, r); uint64(len(records)) != s.Captured || got.PacketsReceived != s.Seen {
+				t.Errorf("%d packets in the file, statistics %+v, summary %+v", len(records), got, s)
+			}
+		})
+	}
+}
+
+// A second capture into the same file is refused, and the first one goes on.
+func TestTwoCaptures(t *testing.T) {
+	t.Parallel()
+	pair := testnet.MustPair(t, testnet.PairOptions{})
+	file := systest.TempFile(t)
+	p := systest.Listening(t, pair.Rx, nil, "-i", pair.RxName, "-w", file, "--json")
+	_, arrived := testnet.Generate(t, pair, testnet.GeneratorOptions{Frame: testnet.UDPFrame(64, 0), Count: 300, Rate: 10_000})
+	status, stderr := systest.Start(t, pair.Rx, nil, "-i", pair.RxName, "-w", file).Wait()
+	if status != 1 || !strings.Contains(stderr, fmt.Sprintf("-w: lock %s: another program is writing to it", file)) {
+		t.Errorf("exit status %d: %s", status, stderr)
+	}
+	s := systest.Account(t, p.Interrupt())
+	if records, _ := systest.ReadFile(t, file); s.Captured != arrived || uint64(len(records)) != arrived {
+		t.Errorf("%d packets of %d in the file, summary %+v", len(records), arrived, s)
+	}
+}

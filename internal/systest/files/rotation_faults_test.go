@@ -1,0 +1,159 @@
+package files_test
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/xdpcap/xdpcap/internal/systest"
+	"github.com/xdpcap/xdpcap/internal/testnet"
+)
+
+// A ring of files goes round many times while commands are started for its files: a child that has
+// not executed its program yet has copies of the descriptors, and with them of the locks.
+func TestRotationLocks(t *testing.T) {
+	t.Parallel()
+	testnet.SkipEmulated(t)
+	pair := testnet.MustPair(t, testnet.PairOptions{})
+	for _, test := range []struct {
+		flags      string
+		size, rate int
+	}{
+		{"-C 64k -W 2 -z true", 300, 20_000},
+		{"-C 1 -W 3 -z true", 1400, 60_000},
+		{"-C 1 -W 10 -z true", 1400, 60_000},
+	} {
+		t.Run(test.flags, func(t *testing.T) {
+			dir := t.TempDir()
+			testnet.MustMount(t, "tmpfs", dir, 0, "size=64M")
+			p := systest.Listening(t, pair.Rx, nil, append(strings.Fields(test.flags), "-i", pair.RxName,
+				"-w", filepath.Join(dir, "out.pcapng"), "--json")...)
+			// It does not wait for packets to arrive: a capture that has ended receives none.
+			if _, err := testnet.MustGenerator(t, pair).Run(t.Context(), testnet.GeneratorOptions{
+				Frame: testnet.UDPFrame(test.size, 0), Count: 60_000, Rate: float64(test.rate),
+			}); err != nil {
+				t.Fatal(err)
+			}
+			if s := systest.Account(t, p.Interrupt()); s.NotTaken != 0 || s.Seen == 0 {
+				t.Errorf("summary %+v", s)
+			}
+		})
+	}
+}
+
+// A ring that begins again goes on with the files that its earlier run has left, and removes only
+// the oldest of them. Files with other names stay.
+func TestRingBeginsAgain(t *testing.T) {
+	t.Parallel()
+	testnet.SkipEmulated(t)
+	pair := testnet.MustPair(t, testnet.PairOptions{})
+	const frames, most = 1200, 4 // five files, so that tcpdump's names have come round to the first
+	for _, test := range []struct {
+		flags  string
+		others []string
+		bytes  int64 // that the files may have together
+	}{
+		{"-C 100k -W 4", []string{"out.pcapng4", "out.pcapng01", "other"}, 1e6},
+		{"-C 100k -W 4 --atomic --no-overwrite", []string{"out.pcapng9", "out.pcapng0.old"}, 1e6},
+		{"-b filesize:100 -b files:4", []string{"out_00001_2026.pcapng", "out_1_20261122130501.pcapng", "x_00001_20261122130501.pcapng"}, 1e6},
+		{"-b filesize:100 -b files:4 --no-overwrite", nil, 1e6},
+		{"-b filesize:100 -b files:4 --max-bytes 250k", nil, 250 << 10},
+	} {
+		t.Run(test.flags, func(t *testing.T) {
+			dir := t.TempDir()
+			args := append(strings.Fields(test.flags), "-i", pair.RxName, "-w", filepath.Join(dir, "out.pcapng"), "--json")
+			p := systest.Listening(t, pair.Rx, nil, args...)
+			testnet.Generate(t, pair, testnet.GeneratorOptions{Frame: testnet.UDPFrame(300, 0), Count: frames})
+			systest.Account(t, p.Interrupt())
+			before := names(readSeries(t, dir)) // with packets, in their order
+			for _, name := range test.others {
+				if err := os.WriteFile(filepath.Join(dir, name), []byte("somebody else's"), 0o600); err != nil {
+					t.Fatal(err)
+				}
+			}
+			highest := slices.Max(before) // of dumpcap's names
+			for range 2 {                 // these receive nothing
+				p = systest.Listening(t, pair.Rx, nil, args...)
+				systest.Account(t, p.Interrupt())
+				for _, name := range test.others {
+					if is, err := os.ReadFile(filepath.Join(dir, name)); string(is) != "somebody else's" {
+						t.Errorf("%s has %q, %v", name, is, err)
+					}
+				}
+				entries, err := os.ReadDir(dir)
+				if err != nil {
+					t.Fatal(err)
+				}
+				var now []string
+				bytes := int64(0)
+				for _, e := range entries {
+					if info, err := e.Info(); err == nil && !slices.Contains(test.others, e.Name()) {
+						now, bytes = append(now, e.Name()), bytes+info.Size()
+					}
+				}
+				if strings.HasPrefix(test.flags, "-b") {
+					if slices.Max(now) <= highest {
+						t.Errorf("the numbers do not go on after %s: %v", highest, now)
+					}
+					highest = slices.Max(now)
+				}
+				// Each run replaces one file: the oldest.
+				kept := slices.DeleteFunc(slices.Clone(before), func(name string) bool { return !hasPackets(t, filepath.Join(dir, name)) })
+				if len(now) > most || bytes > test.bytes || len(kept) == 0 || !slices.Equal(kept, before[len(before)-len(kept):]) ||
+					test.bytes == 1e6 && len(kept) < len(before)-1 {
+					t.Fatalf("of %v are left %v, and there are %v, with %d bytes", before, kept, now, bytes)
+				}
+				before = kept
+			}
+		})
+	}
+}
+
+// hasPackets tells whether there is a file with packets.
+func hasPackets(t *testing.T, path string) bool {
+	t.Helper()
+	if _, err := os.Stat(path); err != nil {
+		return false
+	}
+	return len(readSeriesFile(t, path).numbers) > 0
+}
+
+// With --no-overwrite an existing file stays unchanged: the capture does not begin or, if it is a
+// later file of a series, ends.
+func TestNoOverwrite(t *testing.T) {
+	t.Parallel()
+	testnet.SkipEmulated(t)
+	pair := testnet.MustPair(t, testnet.PairOptions{})
+	file := systest.TempFile(t)
+	if err := os.WriteFile(file, []byte("earlier"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, flags := range []string{"", "--atomic", "-C 1"} {
+		status, stderr := systest.Start(t, pair.Rx, nil, append(strings.Fields(flags), "-i", pair.RxName, "-w", file, "--no-overwrite")...).Wait()
+		want := "xdpcap: -w: open " + file + ": a file of this name already exists: choose another name, or omit --no-overwrite to write over it\n"
+		if is, _ := os.ReadFile(file); status != 1 || stderr != want || string(is) != "earlier" {
+			t.Errorf("%s: exit status %d: %s; the file has %q", flags, status, stderr, is)
+		}
+	}
+	// A file that is not regular is not overwritten.
+	systest.Account(t, systest.Listening(t, pair.Rx, nil, "-i", pair.RxName, "-w", os.DevNull, "--no-overwrite", "--json").Interrupt())
+
+	next := filepath.Join(filepath.Dir(file), "next")
+	p := systest.Listening(t, pair.Rx, nil, "-i", pair.RxName, "-C", "100k", "-w", next, "--no-overwrite", "--json")
+	if err := os.Rename(file, next+"2"); err != nil { // one that is there at the start is found then
+		t.Fatal(err)
+	}
+	if _, err := testnet.MustGenerator(t, pair).Run(t.Context(), testnet.GeneratorOptions{Frame: testnet.UDPFrame(1000, 0), Count: 500}); err != nil {
+		t.Fatal(err)
+	}
+	status, stderr := p.Wait()
+	s := systest.Account(t, stderr)
+	if is, _ := os.ReadFile(next + "2"); status != 1 || string(is) != "earlier" || !strings.Contains(stderr, "begin file 3 of the capture: open "+next+"2: a file of this name already exists") {
+		t.Errorf("exit status %d: %s; the file has %q", status, stderr, is)
+	}
+	if n := len(readSeriesFile(t, next).numbers) + len(readSeriesFile(t, next+"1").numbers); uint64(n) != s.Captured {
+		t.Errorf("%d packets in the files before, summary %+v", n, s)
+	}
+}

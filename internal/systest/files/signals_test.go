@@ -1,0 +1,271 @@
+package files_test
+
+import (
+	"context"
+	"io"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/xdpcap/xdpcap/internal/systest"
+	"github.com/xdpcap/xdpcap/internal/testnet"
+)
+
+// unread runs a capture whose file is a pipe that the returned reader has not read. It hangs in a
+// write, with packets in its queue.
+func unread(t *testing.T, pair *testnet.Pair) (*systest.Process, *os.File) {
+	t.Helper()
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { r.Close() })
+	p := systest.Listening(t, pair.Rx, w, "-i", pair.RxName, "-w", "-")
+	w.Close()
+	testnet.Generate(t, pair, testnet.GeneratorOptions{Frame: testnet.UDPFrame(1500, 0), Count: 1000, Rate: 20_000})
+	return p, r
+}
+
+// signalDetached sends a signal to end, and waits until the capture has begun to end.
+func signalDetached(t *testing.T, pair *testnet.Pair, p *systest.Process, sig syscall.Signal) {
+	t.Helper()
+	p.Cmd.Process.Signal(sig)
+	testnet.WaitFor(t, "the capture to detach", func() bool { return systest.Attached(t, pair) == "" })
+}
+
+// spared returns a process that has got signals and has ended, but was not killed by them. A signal
+// rightly kills a process that gets no CPU for a second after it, so spared tries three times.
+func spared(try func() *systest.Process) (p *systest.Process) {
+	for range 3 {
+		p = try()
+		p.Wait()
+		if !p.Cmd.ProcessState.Sys().(syscall.WaitStatus).Signaled() {
+			break
+		}
+	}
+	return p
+}
+
+// A second signal does not end a capture that goes on writing: timeout(1) sends two, and so does
+// a terminal that is closed.
+func TestSecondSignal(t *testing.T) {
+	t.Parallel()
+	testnet.SkipEmulated(t)
+	signal.Notify(make(chan os.Signal, 1), syscall.SIGHUP) // as in TestSignals
+	pair := testnet.MustPair(t, testnet.PairOptions{})
+	for _, sig := range []syscall.Signal{syscall.SIGTERM, syscall.SIGHUP, syscall.SIGINT, syscall.SIGQUIT} {
+		var file []byte
+		p := spared(func() *systest.Process {
+			p, r := unread(t, pair)
+			signalDetached(t, pair, p, sig)
+			p.Cmd.Process.Signal(sig)
+			var err error
+			if file, err = io.ReadAll(r); err != nil {
+				t.Fatal(err)
+			}
+			return p
+		})
+		status, stderr := p.Wait()
+		want := "xdpcap: 1000 seen = 0 filtered out + 0 not sampled + 0 lost + 0 invalid + 1000 captured\n"
+		if status != 0 || !strings.HasSuffix(stderr, want) {
+			t.Errorf("%v twice: exit status %d: %s", sig, status, stderr)
+		}
+		path := systest.TempFile(t)
+		if err := os.WriteFile(path, file, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if records, r := systest.ReadFile(t, path); len(records) != 1000 || systest.Statistics(t, r).PacketsReceived != 1000 {
+			t.Errorf("%v twice: %d packets in the file, statistics %+v", sig, len(records), systest.Statistics(t, r))
+		}
+	}
+}
+
+// However many signals come, an ending that goes on writing takes its time.
+func TestSignalsSpareWriting(t *testing.T) {
+	t.Parallel()
+	testnet.SkipEmulated(t)
+	pair := testnet.MustPair(t, testnet.PairOptions{})
+	var size int
+	p := spared(func() *systest.Process {
+		p, r := unread(t, pair)
+		signalDetached(t, pair, p, syscall.SIGINT)
+		some := make([]byte, 32<<10)
+		for size = 0; ; {
+			p.Cmd.Process.Signal(syscall.SIGINT)
+			n, err := io.ReadFull(r, some)
+			size += n
+			if err != nil {
+				return p
+			}
+			time.Sleep(50 * time.Millisecond) // a slow reader
+		}
+	})
+	if status, stderr := p.Wait(); status != 0 || size < 1000*1500 || !strings.Contains(stderr, " 1000 captured\n") {
+		t.Errorf("%v after %d bytes: %s", p.Cmd.ProcessState, size, stderr)
+	}
+}
+
+// Signals that go on end a capture that hangs.
+func TestSignalsEndHanging(t *testing.T) {
+	t.Parallel()
+	testnet.SkipEmulated(t)
+	pair := testnet.MustPair(t, testnet.PairOptions{})
+	for _, test := range []struct{ sent, died syscall.Signal }{
+		{syscall.SIGINT, syscall.SIGINT}, {syscall.SIGTERM, syscall.SIGTERM}, {syscall.SIGQUIT, syscall.SIGTERM},
+	} {
+		p, _ := unread(t, pair)
+		signalDetached(t, pair, p, test.sent)
+		// The kernel makes one of signals that come before the process gets its turn, so more than
+		// the two that are still needed are sent.
+		testnet.WaitFor(t, "the process to die", func() bool {
+			p.Cmd.Process.Signal(test.sent)
+			return isClosed(p.Done)
+		})
+		_, stderr := p.Wait()
+		if s := p.Cmd.ProcessState.Sys().(syscall.WaitStatus); !s.Signaled() || s.Signal() != test.died {
+			t.Errorf("%v three times: %v: %s", test.sent, p.Cmd.ProcessState, stderr)
+		}
+		if n := strings.Count(stderr, "\n"); n != 1 {
+			t.Errorf("%v three times: %d lines: %s", test.sent, n, stderr)
+		}
+	}
+}
+
+func isClosed(c chan struct{}) bool {
+	select {
+	case <-c:
+		return true
+	default:
+		return false
+	}
+}
+
+// generate sends frames at a rate until the test ends.
+func generate(t *testing.T, pair *testnet.Pair, rate float64) {
+	t.Helper()
+	g := testnet.MustGenerator(t, pair)
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() {
+		_, err := g.Run(ctx, testnet.GeneratorOptions{Frame: testnet.UDPFrame(64, 0), Rate: testnet.Rate(rate)})
+		done <- err
+	}()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// As `timeout 1 xdpcap ...`, which signals its child and then the child's group, ends a capture
+// while packets come in.
+func TestTimeout(t *testing.T) {
+	t.Parallel()
+	testnet.SkipEmulated(t)
+	pair := testnet.MustPair(t, testnet.PairOptions{})
+	generate(t, pair, 200_000)
+	rounds := 10
+	if testnet.Emulated() {
+		rounds = 3
+	}
+	for range rounds {
+		file := systest.TempFile(t)
+		p := systest.Start(t, pair.Rx, nil, "-i", pair.RxName, "-w", file, "-s", "64", "--json")
+		testnet.WaitFor(t, "packets", func() bool { return systest.FileSize(file) > 10_000 })
+		p.Cmd.Process.Signal(syscall.SIGTERM)
+		p.Cmd.Process.Signal(syscall.SIGTERM)
+		status, stderr := p.Wait()
+		if status != 0 {
+			t.Fatalf("%v: %s", p.Cmd.ProcessState, stderr)
+		}
+		s := systest.Account(t, stderr)
+		records, r := systest.ReadFile(t, file)
+		if uint64(len(records)) != s.Captured || s.Captured == 0 {
+			t.Errorf("%d packets in the file, summary %+v", len(records), s)
+		}
+		if got := systest.Statistics(t, r); got.PacketsReceived != s.Seen {
+			t.Errorf("statistics %+v, summary %+v", got, s)
+		}
+	}
+}
+
+// A signal that comes while a capture begins ends it as a later one does. Where it does not begin,
+// since the file with its filter cannot be read to the end, the signal ends the wait for that.
+func TestSignalAtStart(t *testing.T) {
+	t.Parallel()
+	testnet.SkipEmulated(t)
+	pair := testnet.MustPair(t, testnet.PairOptions{})
+	filter := filepath.Join(t.TempDir(), "filter")
+	if err := syscall.Mkfifo(filter, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, begins := range []bool{true, false} {
+		file := systest.TempFile(t)
+		p := spared(func() *systest.Process {
+			p := systest.Start(t, pair.Rx, nil, "-i", pair.RxName, "-F", filter, "-w", file, "--json")
+			w, err := os.OpenFile(filter, os.O_WRONLY, 0) // returns when xdpcap reads
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer w.Close()
+			if begins {
+				w.Close()
+				testnet.WaitFor(t, "the filter to be read", func() bool { return !holds(p, filter) })
+			}
+			p.Cmd.Process.Signal(syscall.SIGTERM)
+			p.Wait()
+			return p
+		})
+		status, stderr := p.Wait()
+		if !begins {
+			if status != 1 || !strings.Contains(stderr, "a signal ended the wait for it") || systest.FileSize(file) > 0 {
+				t.Errorf("%v, and a file of %d bytes: %s", p.Cmd.ProcessState, systest.FileSize(file), stderr)
+			}
+			continue
+		}
+		if s := systest.Account(t, stderr); status != 0 || s.Captured != 0 {
+			t.Errorf("%v, summary %+v: %s", p.Cmd.ProcessState, s, stderr)
+		}
+		if _, r := systest.ReadFile(t, file); systest.Statistics(t, r).PacketsReceived != 0 {
+			t.Errorf("statistics %+v", systest.Statistics(t, r))
+		}
+		systest.CheckDetached(t, pair)
+	}
+}
+
+// Every command ends by itself after a burst of signals, and says what it has seen.
+func TestSignalBurst(t *testing.T) {
+	t.Parallel()
+	testnet.SkipEmulated(t)
+	pair := testnet.MustPair(t, testnet.PairOptions{})
+	for _, test := range []struct{ args, want string }{
+		{"-i rx0", "0 seen = "},
+		{"stats -i rx0", "total"},
+		{"count -i rx0", "total"},
+		{"monitor", "total"},
+		{"drops -i rx0", "total"},
+		{"monitor --record 10", ""},
+		{"latency -i rx0 --builtin", "total"},
+		{"latency -i rx0 --builtin --events", "rx0"},
+	} {
+		out, err := os.CreateTemp(t.TempDir(), "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		p := systest.Listening(t, pair.Rx, out, strings.Fields(test.args)...)
+		for range 2 {
+			p.Cmd.Process.Signal(syscall.SIGTERM)
+			time.Sleep(2 * time.Millisecond) // a burst, of which the kernel does not make one
+		}
+		status, stderr := p.Wait()
+		printed, _ := os.ReadFile(out.Name())
+		if status != 0 || !strings.Contains(string(printed)+stderr, test.want) {
+			t.Errorf("%s: %v: %s%s", test.args, p.Cmd.ProcessState, printed, stderr)
+		}
+	}
+}

@@ -1,0 +1,173 @@
+package files_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/xdpcap/xdpcap/internal/systest"
+	"github.com/xdpcap/xdpcap/internal/testnet"
+)
+
+// Without a file the objects are all that stderr gets, and each source has its own account.
+func TestJSONOnStderr(t *testing.T) {
+	t.Parallel()
+	testnet.SkipEmulated(t)
+	pair := testnet.MustPair(t, testnet.PairOptions{})
+	systest.AddPair(t, pair, "more0", 1, 1)
+	file := systest.TempFile(t)
+	p := systest.Start(t, pair.Rx, nil, "-i", "rx0", "-i", "more0", "-w", file, "--json=/dev/stderr")
+	testnet.WaitFor(t, "the file to begin", func() bool { return systest.FileSize(file) > 0 })
+	testnet.Generate(t, pair, testnet.GeneratorOptions{Frame: testnet.UDPFrame(64, 0), Count: 300, Rate: 10_000})
+	p.Cmd.Process.Signal(syscall.SIGUSR1)
+	testnet.WaitFor(t, "an object", func() bool { return strings.HasSuffix(p.Said(), "\n") })
+	stderr := p.Interrupt()
+	s := systest.Account(t, stderr)
+	if n := strings.Count(stderr, "\n"); n != 2 || len(systest.Summaries(t, stderr)) != 2 {
+		t.Errorf("%d lines: %s", n, stderr)
+	}
+	counts := systest.AccountKeys{Seen: 300, Captured: 300, Bytes: 300 * 64}
+	want := systest.Summary{AccountKeys: counts, Duration: s.Duration, Transport: "perf", Interfaces: []systest.SourceSummary{
+		{Interface: "rx0", Hook: "xdp", Mode: "native", AccountKeys: counts},
+		{Interface: "more0", Hook: "xdp", Mode: "native"},
+	}}
+	if diff := cmp.Diff(want, s, cmp.AllowUnexported(systest.Summary{}, systest.SourceSummary{})); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// The object of --json says why a capture did not begin, on stderr and in a file.
+func TestJSONFailedStart(t *testing.T) {
+	t.Parallel()
+	testnet.SkipEmulated(t)
+	pair := testnet.MustPair(t, testnet.PairOptions{})
+	file := filepath.Join(t.TempDir(), "counts")
+	for _, test := range []struct{ args, want string }{
+		{"-i nosuch", `interface "nosuch" does not exist`},
+		{"-i rx0 tcp port", "syntax error"},
+		{"", "which interface? -i NAME"},
+		{"-i rx0 -c 0", "-c 0: must be at least 1"},
+		{"-i rx0 -c many", "-c many: must be a positive whole number"},
+	} {
+		for _, to := range []string{onStderr, file} {
+			status, said := systest.Start(t, pair.Rx, nil, append(strings.Fields(test.args), "--json="+to)...).Wait()
+			objects := said
+			if to == file {
+				text, err := os.ReadFile(file)
+				if err != nil {
+					t.Fatal(err)
+				}
+				objects = string(text)
+			}
+			all := systest.Summaries(t, objects)
+			if status != 1 || len(all) != 1 || !strings.Contains(all[0].Error, test.want) || all[0].Interfaces == nil {
+				t.Errorf("%s to %s: exit status %d: %s", test.args, to, status, objects)
+			}
+			if !strings.Contains(said, "xdpcap: ") {
+				t.Errorf("%s to %s: no error on stderr: %s", test.args, to, said)
+			}
+		}
+	}
+}
+
+// --json writes to a descriptor directly. It must be one that the process was given.
+func TestJSONDescriptor(t *testing.T) {
+	t.Parallel()
+	testnet.SkipEmulated(t)
+	pair := testnet.MustPair(t, testnet.PairOptions{})
+	file, err := os.OpenFile(filepath.Join(t.TempDir(), "log"), os.O_RDWR|os.O_CREATE|os.O_APPEND, 0o600)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	file.WriteString("before\n")
+	p := systest.Command("-i", pair.RxName, "-w", os.DevNull, "-c", "1", "--json=/dev/fd/3")
+	p.ExtraFiles = []*os.File{file}
+	if err := pair.Rx.Start(p); err != nil {
+		t.Fatal(err)
+	}
+	testnet.WaitFor(t, "the capture to attach", func() bool { return systest.Attached(t, pair) != "" })
+	testnet.Send(t, pair, testnet.UDPFrame(64, 0))
+	if err := p.Wait(); err != nil {
+		t.Error(err)
+	}
+	text, err := os.ReadFile(file.Name())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s := systest.Account(t, string(text)); s.Captured != 1 || !strings.HasPrefix(string(text), "before\n{") {
+		t.Errorf("%s", text)
+	}
+}
+
+// An impossible value of --json is one clear line.
+func TestJSONMistakes(t *testing.T) {
+	t.Parallel()
+	testnet.SkipEmulated(t)
+	pair := testnet.MustPair(t, testnet.PairOptions{})
+	for _, test := range []struct{ args, want string }{
+		{"--json=/dev/fd/987", "--json=/dev/fd/987: xdpcap was started without this descriptor"},
+		{"--json=/no/such/file", "--json: open /no/such/file: no such file or directory"},
+		{"--json=", `--json "": must be a file, or be omitted for standard error`},
+		{"-D --json=counts", "-D prints to standard output: its --json takes no file"},
+		{"--json=/dev/fd/1", "--json=/dev/fd/1 and the packets both need standard output"},
+		{"--json=/dev/stdout -w -", "--json=/dev/stdout and the packets both need standard output"},
+		{"--json /tmp/counts", "/tmp/counts is no filter: to write the counts to a file say --json=/tmp/counts"},
+		{"--json counts.json tcp", "to write the counts to a file say --json=counts.json"},
+	} {
+		out, err := os.CreateTemp(t.TempDir(), "") // for /dev/fd/1: what is printed there is not looked at
+		if err != nil {
+			t.Fatal(err)
+		}
+		cmd := systest.Command(append([]string{"-i", "rx0"}, strings.Fields(test.args)...)...)
+		var stderr bytes.Buffer
+		cmd.Stdout, cmd.Stderr = out, &stderr
+		if err := pair.Rx.Start(cmd); err != nil {
+			t.Fatal(err)
+		}
+		cmd.Wait()
+		lines := strings.Split(strings.TrimSpace(stderr.String()), "\n")
+		if last := lines[len(lines)-1]; cmd.ProcessState.ExitCode() != 1 || !strings.HasPrefix(last, "xdpcap: ") || !strings.Contains(last, test.want) {
+			t.Errorf("%s: %v: %s", test.args, cmd.ProcessState, stderr.String())
+		}
+	}
+}
+
+// interfaces --json and -D --json print the same array.
+func TestInterfacesJSON(t *testing.T) {
+	t.Parallel()
+	testnet.SkipEmulated(t)
+	pair := testnet.MustPair(t, testnet.PairOptions{})
+	systest.Listening(t, pair.Rx, nil, "-i", pair.RxName, "-w", os.DevNull)
+	for _, args := range [][]string{{"interfaces", "--json"}, {"-D", "--json"}} {
+		cmd := systest.Command(args...)
+		var out bytes.Buffer
+		cmd.Stdout = &out
+		if err := pair.Rx.Start(cmd); err != nil {
+			t.Fatal(err)
+		}
+		if err := cmd.Wait(); err != nil {
+			t.Fatal(err)
+		}
+		var all []systest.InterfaceKeys
+		if err := json.Unmarshal(out.Bytes(), &all); err != nil {
+			t.Fatalf("%s: %v", out.Bytes(), err)
+		}
+		if len(all) != 2 || all[0].Name != "lo" || all[0].Program != nil {
+			t.Errorf("%v: %s", args, out.Bytes())
+		}
+		rx := all[1]
+		if rx.Name != "rx0" || rx.Driver != "veth" || rx.Type != "ether" || !rx.Up || rx.MAC == "" || rx.MTU != 1500 || rx.RxQueues == 0 {
+			t.Errorf("%v: %+v", args, rx)
+		}
+		if rx.Program == nil || rx.Program.ID == 0 || !strings.HasPrefix(rx.Program.Name, "sample_") || rx.Program.Mode != "native" {
+			t.Errorf("%v: program %+v", args, rx.Program)
+		}
+	}
+}

@@ -1,0 +1,233 @@
+package systest
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"syscall"
+	"testing"
+
+	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/asm"
+	"github.com/cilium/ebpf/link"
+	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
+
+	"github.com/xdpcap/xdpcap/internal/tc"
+	"github.com/xdpcap/xdpcap/internal/testnet"
+	"github.com/xdpcap/xdpcap/internal/xdp"
+)
+
+// SendBack sends frames from the receiving side of a pair.
+func SendBack(t *testing.T, pair *testnet.Pair, frames ...[]byte) {
+	t.Helper()
+	SendOn(t, pair, pair.RxName, frames...)
+}
+
+// SendOn sends them on an interface of that side.
+func SendOn(t *testing.T, pair *testnet.Pair, ifname string, frames ...[]byte) {
+	t.Helper()
+	s, err := testnet.NewSender(pair.Rx, ifname)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	for _, f := range frames {
+		if err := s.Send(f); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// SentBy is how many packets the pair's receiving interface has sent.
+func SentBy(t *testing.T, pair *testnet.Pair) (n uint64) {
+	t.Helper()
+	err := pair.Rx.Do(func() error {
+		l, err := netlink.LinkByIndex(pair.RxIndex)
+		if err == nil {
+			n = l.Attrs().Statistics.TxPackets
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+// TagSent lets what the receiving side sends next have a VLAN tag beside it, as a card that inserts
+// tags gets it: by a VLAN interface or, where the kernel has none, by a program at egress before
+// those that are there. It returns the interface to send on.
+func TagSent(t *testing.T, pair *testnet.Pair, id int) (name string) {
+	t.Helper()
+	err := pair.Rx.Do(func() error {
+		vlan := &netlink.Vlan{LinkAttrs: netlink.LinkAttrs{Name: "tagged", ParentIndex: pair.RxIndex, MTU: 1500}, VlanId: id}
+		if err := netlink.LinkAdd(vlan); !errors.Is(err, unix.EOPNOTSUPP) {
+			name = vlan.Name
+			return errors.Join(err, netlink.LinkSetUp(vlan))
+		}
+		name = pair.RxName
+		ifi, err := xdp.InterfaceByName(name)
+		if err != nil {
+			return err
+		}
+		prog, err := ebpf.NewProgram(&ebpf.ProgramSpec{
+			Name: "push_tag",
+			Type: ebpf.SchedCLS,
+			Instructions: asm.Instructions{
+				asm.Mov.Imm(asm.R2, 0x0081), // 802.1Q, in network order
+				asm.Mov.Imm(asm.R3, int32(id)),
+				asm.FnSkbVlanPush.Call(),
+				asm.Mov.Imm(asm.R0, -1),
+				asm.Return(),
+			},
+			License: "GPL",
+		})
+		if err != nil {
+			return err
+		}
+		defer prog.Close()
+		a, err := tc.AttachEgress(prog, ifi)
+		if err == nil {
+			t.Cleanup(func() { a.Close() })
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return name
+}
+
+// EgressOf lists what is attached at the egress of the pair's receiving interface.
+func EgressOf(t *testing.T, pair *testnet.Pair) (list []string) {
+	t.Helper()
+	err := pair.Rx.Do(func() error {
+		attached, err := link.QueryPrograms(link.QueryOptions{Target: pair.RxIndex, Attach: ebpf.AttachTCXEgress})
+		switch {
+		case errors.Is(err, ebpf.ErrNotSupported) || errors.Is(err, unix.EINVAL): // before Linux 6.6
+		case err != nil:
+			return err
+		default:
+			for _, p := range attached.Programs {
+				list = append(list, fmt.Sprint("tcx ", p.ID))
+			}
+		}
+		rx, err := netlink.LinkByIndex(pair.RxIndex)
+		if err != nil {
+			return err
+		}
+		filters, err := netlink.FilterList(rx, netlink.HANDLE_MIN_EGRESS)
+		for _, f := range filters {
+			list = append(list, fmt.Sprint("clsact ", f.Attrs().Handle))
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return list
+}
+
+func Attrs(name string) netlink.LinkAttrs {
+	a := netlink.NewLinkAttrs()
+	a.Name = name
+	return a
+}
+
+func AddLink(t *testing.T, pair *testnet.Pair, l netlink.Link) {
+	t.Helper()
+	if err := pair.Rx.Do(func() error { return netlink.LinkAdd(l) }); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// AddPair adds a veth pair with both ends in the receiving namespace; the peer sends on as many
+// queues.
+func AddPair(t *testing.T, pair *testnet.Pair, name string, rxQueues, peerTxQueues int) {
+	t.Helper()
+	a := Attrs(name)
+	a.NumRxQueues, a.NumTxQueues = rxQueues, rxQueues
+	AddLink(t, pair, &netlink.Veth{LinkAttrs: a, PeerName: name + "p", PeerNumTxQueues: uint32(peerTxQueues), PeerNumRxQueues: 1})
+	err := pair.Rx.Do(func() error {
+		for _, n := range []string{name, name + "p"} {
+			l, err := netlink.LinkByName(n)
+			if err == nil {
+				err = netlink.LinkSetUp(l)
+			}
+			if err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Sleeper starts a process in a namespace, which does nothing until the test ends, and returns its
+// id.
+func Sleeper(t *testing.T, ns *testnet.Namespace) int {
+	t.Helper()
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := Command("-F", "-") // waits for a filter on standard input
+	cmd.Stdin = r
+	if err := ns.Start(cmd); err != nil {
+		t.Fatal(err)
+	}
+	r.Close()
+	t.Cleanup(func() {
+		w.Close()
+		cmd.Wait()
+	})
+	return cmd.Process.Pid
+}
+
+// RunInside runs a command in a namespace and returns all that it prints.
+func RunInside(t *testing.T, ns *testnet.Namespace, cmd *exec.Cmd) string {
+	t.Helper()
+	var out bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &out
+	if err := ns.Start(cmd); err != nil {
+		t.Fatal(err)
+	}
+	cmd.Wait()
+	return out.String()
+}
+
+// CountsOf asks for the counts until as many packets were seen, and returns them.
+func CountsOf(t *testing.T, p *Process, seen uint64) (s Summary) {
+	t.Helper()
+	testnet.WaitFor(t, "packets to be seen", func() bool {
+		before := len(Summaries(t, p.Said()))
+		p.Cmd.Process.Signal(syscall.SIGUSR1)
+		testnet.WaitFor(t, "the counts", func() bool {
+			all := Summaries(t, p.Said())
+			if len(all) > before {
+				s = all[len(all)-1]
+			}
+			return len(all) > before
+		})
+		return s.Seen >= seen
+	})
+	return s
+}
+
+// SendClosed sends a packet to each of these UDP ports, where nobody listens, and waits until the
+// stack has thrown them away.
+func SendClosed(t *testing.T, pair *testnet.Pair, ports ...uint16) {
+	t.Helper()
+	sender := testnet.MustSender(t, pair)
+	for _, port := range ports {
+		if err := sender.Send(testnet.TxToRx().UDP(1000, port, []byte("payload"))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	testnet.WaitHandled(t)
+}

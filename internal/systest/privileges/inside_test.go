@@ -1,0 +1,271 @@
+package privileges_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"unsafe"
+
+	"github.com/google/go-cmp/cmp"
+	"golang.org/x/sys/unix"
+
+	"github.com/xdpcap/xdpcap/internal/privilege"
+	"github.com/xdpcap/xdpcap/internal/systest"
+	"github.com/xdpcap/xdpcap/internal/testnet"
+)
+
+// tryInside is set for a test binary that runs as xdpcap and tries what its sandbox permits. The
+// test asks it over descriptor 3, when it has done its first work.
+const tryInside = "XDPCAP_TEST_INSIDE"
+
+// attempts are actions that an attacker who has taken over the process would try. They get the
+// directory of its output, and a port on which somebody listens.
+var attempts = map[string]func(dir string, port int) error{
+	"read a file":        func(dir string, _ int) error { _, err := os.ReadFile(dir + "/secret"); return err },
+	"list a directory":   func(dir string, _ int) error { _, err := os.ReadDir(dir); return err },
+	"read passwords":     func(string, int) error { _, err := os.ReadFile("/etc/shadow"); return err },
+	"look into /run":     func(string, int) error { _, err := os.ReadDir("/run"); return err }, // where names of pods are
+	"read of the kernel": func(string, int) error { _, err := os.ReadFile("/proc/stat"); return err },
+	"make a file":        func(dir string, _ int) error { return os.WriteFile(dir+"/made", nil, 0o600) },
+	"write to a file":    func(dir string, _ int) error { return writeTo(dir + "/secret") },
+	"make a directory":   func(dir string, _ int) error { return os.Mkdir(dir+"/directory", 0o700) },
+	"rename a file":      func(dir string, _ int) error { return os.Rename(dir+"/other", dir+"/another") },
+	"remove a file":      func(dir string, _ int) error { return os.Remove(dir + "/removable") },
+	"start a program":    func(string, int) error { return exec.Command("/bin/true").Run() },
+	"connect": func(_ string, port int) error {
+		conn, err := net.Dial("tcp", fmt.Sprintf("127.0.0.1:%d", port))
+		if err == nil {
+			conn.Close()
+		}
+		return err
+	},
+	"listen": func(string, int) error {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err == nil {
+			l.Close()
+		}
+		return err
+	},
+	"make a socket":     func(string, int) error { return makeSocket(unix.AF_INET) },
+	"make a raw socket": func(string, int) error { return makeSocket(unix.AF_PACKET) },
+	"trace itself":      func(string, int) error { return unix.PtraceSeize(os.Getpid()) },
+	"use a keyring": func(string, int) error {
+		_, err := unix.KeyctlGetKeyringID(unix.KEY_SPEC_SESSION_KEYRING, false)
+		return err
+	},
+	"use io_uring": func(string, int) error {
+		var params [128]byte
+		fd, _, err := unix.Syscall(unix.SYS_IO_URING_SETUP, 1, uintptr(unsafe.Pointer(&params[0])), 0)
+		if err != 0 {
+			return err
+		}
+		return unix.Close(int(fd))
+	},
+	"signal the parent": func(string, int) error { return unix.Kill(unix.Getppid(), 0) },
+}
+
+func writeTo(file string) error {
+	f, err := os.OpenFile(file, os.O_WRONLY, 0)
+	if err != nil {
+		return err
+	}
+	return f.Close()
+}
+
+func makeSocket(family int) error {
+	fd, err := unix.Socket(family, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return err
+	}
+	return unix.Close(fd)
+}
+
+// An insideQuestion is what is to be tried.
+type insideQuestion struct {
+	Dir  string
+	Port int
+}
+
+// answerInside tries everything when it is asked, and answers with what was allowed.
+func answerInside() {
+	asked := os.NewFile(3, "asked")
+	var q insideQuestion
+	if json.NewDecoder(asked).Decode(&q) != nil {
+		return
+	}
+	allowed := []string{}
+	for name, try := range attempts {
+		if try(q.Dir, q.Port) == nil {
+			allowed = append(allowed, name)
+		}
+	}
+	json.NewEncoder(asked).Encode(allowed)
+}
+
+// An inside is a connection to the inside of a process.
+type inside struct{ conn *os.File }
+
+// openInside lets a command of the test binary be asked.
+func openInside(t *testing.T, cmd *exec.Cmd) inside {
+	t.Helper()
+	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	own, theirs := os.NewFile(uintptr(pair[0]), "inside"), os.NewFile(uintptr(pair[1]), "inside")
+	t.Cleanup(func() { own.Close(); theirs.Close() })
+	cmd.Path, cmd.ExtraFiles = os.Args[0], []*os.File{theirs}
+	cmd.Env = append(cmd.Env, tryInside+"=1", systest.StrictCalls+"=") // attempts fail
+	return inside{own}
+}
+
+// allowed are the attempts that succeed.
+func (i inside) allowed(t *testing.T, dir string, port int) (names []string) {
+	t.Helper()
+	err := json.NewEncoder(i.conn).Encode(insideQuestion{dir, port})
+	if err == nil {
+		err = json.NewDecoder(i.conn).Decode(&names)
+	}
+	if err != nil {
+		t.Fatal("ask the inside:", err)
+	}
+	slices.Sort(names)
+	return names
+}
+
+// directoryToTry is where attempts are made.
+func directoryToTry(t *testing.T) string {
+	t.Helper()
+	dir := t.TempDir()
+	for _, name := range []string{"secret", "other", "removable"} {
+		if err := os.WriteFile(dir+"/"+name, nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return dir
+}
+
+// An attacker who takes over a capture can do what the capture still needs to do, and nothing else.
+func TestInside(t *testing.T) {
+	t.Parallel()
+	if privilege.LandlockABI() == 0 {
+		t.Skip("this kernel has no Landlock")
+	}
+	files := []string{"make a file", "make a directory", "write to a file", "rename a file", "remove a file", "read a file", "list a directory"}
+	for i, test := range []struct {
+		name string
+		args string // DIR and PORT are replaced
+		want []string
+	}{
+		{"one file", "-w DIR/out", nil},
+		{"printing", "", nil},
+		{"series", "-w DIR/out -C 1M", files},
+		{"recorder", "-w DIR/out --ring 16M", files},
+		{"local server", "-w DIR/out --serve unix:DIR/socket", []string{"remove a file"}},
+		{"stream", "-w tcp://127.0.0.1:PORT", []string{"connect", "make a socket"}},
+		{"-z", "-w DIR/out -z true", append([]string{"read passwords", "look into /run", "start a program", "connect", "listen", "signal the parent", "make a socket", "use a keyring", "use io_uring"}, files...)},
+	} {
+		if !testnet.Shared(i) || test.name == "-z" && testnet.Emulated() { // which has no programs
+			continue
+		}
+		t.Run(test.name, func(t *testing.T) {
+			pair := testnet.MustPair(t, testnet.PairOptions{})
+			dir, port := directoryToTry(t), 0
+			pair.Rx.Do(func() error { port = listenForever(t); return nil })
+			args := strings.NewReplacer("DIR", dir, "PORT", fmt.Sprint(port)).Replace("-i " + pair.RxName + " " + test.args)
+			cmd := systest.Command(strings.Fields(args)...)
+			in := openInside(t, cmd)
+			p := systest.StartCommand(t, pair.Rx, nil, cmd).Listening()
+			got, want := in.allowed(t, dir, port), append([]string{"read of the kernel"}, test.want...)
+			want = append(want, unscoped()...)
+			slices.Sort(want)
+			if diff := cmp.Diff(slices.Compact(want), got); diff != "" {
+				t.Error(diff)
+			}
+			p.Interrupt()
+		})
+	}
+}
+
+// unscoped are the attempts that only Landlock could stop, but this kernel's Landlock has no
+// scopes.
+func unscoped() []string {
+	if privilege.LandlockABI() < 6 {
+		return []string{"signal the parent"}
+	}
+	return nil
+}
+
+// listenForever is a port of this network namespace where somebody listens until the test ends.
+func listenForever(t *testing.T) int {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Error(err)
+		return 0
+	}
+	t.Cleanup(func() { l.Close() })
+	return l.Addr().(*net.TCPAddr).Port
+}
+
+// filtered says whether system calls are filtered in every thread of a process. That is the last
+// step of giving up rights.
+func filtered(pid int) bool {
+	files, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/status", pid))
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err == nil && !strings.Contains(string(text), "\nSeccomp:\t2\n") {
+			return false
+		}
+	}
+	return len(files) > 1
+}
+
+// read gives up everything before it looks at the first byte of a file. It keeps only its output.
+func TestInsideRead(t *testing.T) {
+	t.Parallel()
+	if privilege.LandlockABI() == 0 {
+		t.Skip("this kernel has no Landlock")
+	}
+	file := systest.WriteSample(t, systest.PlainSource)
+	for _, args := range []string{"read -", "-r -", "read - -w DIR/out", "read --stats -"} {
+		t.Run(args, func(t *testing.T) {
+			dir, port := directoryToTry(t), listenForever(t)
+			cmd := systest.Command(strings.Fields(strings.ReplaceAll(args, "DIR", dir))...)
+			in := openInside(t, cmd)
+			input, err := cmd.StdinPipe()
+			if err != nil {
+				t.Fatal(err)
+			}
+			out := &strings.Builder{}
+			cmd.Stdout, cmd.Stderr = out, out
+			if err := cmd.Start(); err != nil {
+				t.Fatal(err)
+			}
+			p := &systest.Process{T: t, Cmd: cmd}
+			// Not one byte has been written to its input.
+			testnet.WaitFor(t, "all threads to be in the sandbox", func() bool { return filtered(cmd.Process.Pid) })
+			checkPowerless(t, p)
+			if got := in.allowed(t, dir, port); !slices.Equal(got, unscoped()) {
+				t.Errorf("allowed: %q", got)
+			}
+			content := systest.Contents(t, file.Path)
+			if _, err := input.Write([]byte(content)); err != nil {
+				t.Fatal(err)
+			}
+			input.Close()
+			if err := cmd.Wait(); err != nil {
+				t.Errorf("%v: %s", err, out)
+			}
+			if strings.Contains(args, "-w") && systest.Contents(t, dir+"/out") != content {
+				t.Error("the output is not what was read")
+			}
+		})
+	}
+}

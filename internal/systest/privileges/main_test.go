@@ -1,0 +1,18 @@
+package privileges_test
+
+import (
+	"os"
+	"testing"
+
+	"github.com/xdpcap/xdpcap/internal/cli"
+	"github.com/xdpcap/xdpcap/internal/systest"
+)
+
+// The test binary itself runs as xdpcap where a test asks it what its sandbox permits.
+func TestMain(m *testing.M) {
+	if os.Getenv(tryInside) != "" {
+		go answerInside()
+		os.Exit(cli.Main(os.Args))
+	}
+	systest.Main(m)
+}

@@ -1,0 +1,403 @@
+package privileges_test
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"golang.org/x/sys/unix"
+
+	"github.com/xdpcap/xdpcap/internal/privilege"
+	"github.com/xdpcap/xdpcap/internal/systest"
+	"github.com/xdpcap/xdpcap/internal/testnet"
+)
+
+// rights are what /proc says of the threads of a process, each line that differs once.
+func rights(t *testing.T, p *systest.Process, names ...string) (lines []string) {
+	t.Helper()
+	files, _ := filepath.Glob("/proc/" + strconv.Itoa(p.Cmd.Process.Pid) + "/task/*/status")
+	if len(files) < 2 {
+		t.Fatalf("%d threads", len(files))
+	}
+	for _, file := range files {
+		text, _ := os.ReadFile(file) // the thread may have ended
+		for line := range strings.Lines(string(text)) {
+			if name, _, _ := strings.Cut(line, ":"); slices.Contains(names, name) {
+				lines = append(lines, strings.Join(strings.Fields(line), " "))
+			}
+		}
+	}
+	slices.Sort(lines)
+	return slices.Compact(lines)
+}
+
+// checkPowerless expects that no thread of the process may do or get anything.
+func checkPowerless(t *testing.T, p *systest.Process) {
+	t.Helper()
+	want := []string{"CapAmb: " + systest.NoCapability, "CapEff: " + systest.NoCapability, "CapInh: " + systest.NoCapability, "CapPrm: " + systest.NoCapability, "NoNewPrivs: 1"}
+	if diff := cmp.Diff(want, rights(t, p, "CapInh", "CapPrm", "CapEff", "CapAmb", "NoNewPrivs")); diff != "" {
+		t.Errorf("while capturing: %s", diff)
+	}
+}
+
+// A capture of a user with the capabilities that docs/privileges.md lists has none of them while it
+// captures, and ends as any other: with an exact account, a whole file, and nothing attached.
+// Not parallel: in emulated machines it changes a setting of all tests.
+func TestUnprivileged(t *testing.T) {
+	with := func(more ...uintptr) []uintptr {
+		return append([]uintptr{unix.CAP_BPF, unix.CAP_NET_ADMIN, unix.CAP_PERFMON}, more...)
+	}
+	for i, test := range []struct {
+		name  string
+		needs []uintptr
+		args  func(*testing.T, *testnet.Pair) []string
+		want  uint64 // packets, of those of sendRound
+	}{
+		{"xdp", with(), func(_ *testing.T, pair *testnet.Pair) []string { return []string{"-i", pair.RxName} }, 6},
+		{"promiscuous", with(unix.CAP_NET_RAW), func(_ *testing.T, pair *testnet.Pair) []string {
+			return []string{"-i", pair.RxName, "-P"}
+		}, 6},
+		{"hook map", with(), func(t *testing.T, pair *testnet.Pair) []string {
+			return []string{"--hook", systest.PinHookFor(t, systest.AttachTarget(t, pair, testnet.HookedFrags).Hook(), systest.Somebody)}
+		}, 5},
+		{"traced", with(unix.CAP_SYS_ADMIN), func(t *testing.T, pair *testnet.Pair) []string {
+			testnet.RequireFentry(t)
+			systest.AttachTarget(t, pair, testnet.Rewriting)
+			return []string{"-i", pair.RxName, "--rx-capture", "entry,exit"}
+		}, 12},
+	} {
+		for j, transport := range []string{"perf", "ring"} {
+			if !testnet.Shared(i + j) {
+				continue
+			}
+			t.Run(test.name+", "+transport, func(t *testing.T) {
+				if transport == "perf" {
+					setParanoid(t, "2")
+				}
+				pair := testnet.MustPair(t, testnet.PairOptions{})
+				args := test.args(t, pair)
+				dir := systest.DirectoryFor(t, systest.Somebody)
+				file, summary := dir+"/out.pcapng", dir+"/summary.json"
+				p := systest.StartCommand(t, pair.Rx, nil, systest.Surroundings{Capabilities: test.needs}.Command(t,
+					append(args, "-w", file, "--json="+summary, "--transport", transport)...)).Listening()
+				checkPowerless(t, p)
+				systest.SendRound(t, pair)
+				p.Interrupt()
+				if s := systest.Account(t, systest.Contents(t, summary)); s.Captured != test.want || s.Seen != test.want || s.Transport != transport {
+					t.Errorf("summary %+v", s)
+				}
+				if packets := systest.ReadTraced(t, file); len(packets) != int(test.want) {
+					t.Errorf("%d packets in the file, want %d", len(packets), test.want)
+				}
+				if name := systest.Attached(t, pair); strings.HasPrefix(name, "sample") {
+					t.Errorf("%s is still attached", name)
+				}
+			})
+		}
+	}
+}
+
+// A capture of sent packets also gives up everything, even as another user, except the capability
+// to remove a filter of clsact. Nothing stays attached.
+func TestUnprivilegedEgress(t *testing.T) {
+	t.Parallel()
+	pair := testnet.MustPair(t, testnet.PairOptions{})
+	p := systest.Listening(t, pair.Rx, nil, "-i", pair.RxName, "-Q", "inout", "-Z", "nobody", "-v")
+	capabilities, says := systest.NoCapability, "no capabilities"
+	if strings.Contains(p.Said(), pair.RxName+": sent packets are seen by clsact\n") {
+		capabilities, says = "0000000000001000", "CAP_NET_ADMIN alone, to remove the filter of clsact"
+	}
+	want := []string{"CapBnd: " + systest.NoCapability, "CapEff: " + capabilities, "CapPrm: " + capabilities, "Uid: 65534 65534 65534 65534"}
+	if diff := cmp.Diff(want, rights(t, p, "CapPrm", "CapEff", "CapBnd", "Uid")); diff != "" {
+		t.Errorf("while capturing: %s", diff)
+	}
+	if said := p.Interrupt(); !strings.Contains(said, "xdpcap: privileges: user nobody, "+says+", may open files for writing nowhere, for reading in /proc, /sys alone; system calls are filtered\n") {
+		t.Error(said)
+	}
+	if left := systest.EgressOf(t, pair); left != nil {
+		t.Errorf("after the end: %v", left)
+	}
+	systest.CheckDetached(t, pair)
+}
+
+// A capture without rights goes on to the next file, and a program that it starts may write where
+// the files are, and nowhere else.
+func TestUnprivilegedRotation(t *testing.T) {
+	t.Parallel()
+	testnet.SkipEmulated(t)
+	if privilege.LandlockABI() == 0 {
+		t.Skip("this kernel has no Landlock")
+	}
+	pair := testnet.MustPair(t, testnet.PairOptions{})
+	dir, elsewhere := systest.DirectoryFor(t, systest.Somebody), systest.DirectoryFor(t, systest.Somebody)
+	script := elsewhere + "/script"
+	text := "#!/bin/sh\necho done >$1.done\necho done >" + elsewhere + "/done\n"
+	if err := os.WriteFile(script, []byte(text), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	summary := dir + "/summary"
+	given := systest.Surroundings{Capabilities: []uintptr{unix.CAP_BPF, unix.CAP_NET_ADMIN, unix.CAP_PERFMON}}
+	p := systest.StartCommand(t, pair.Rx, nil, given.Command(t,
+		"-i", pair.RxName, "-w", dir+"/out", "-C", "20k", "-z", script, "--json="+summary)).Listening()
+	checkPowerless(t, p)
+	const frames = 100
+	for n := range uint64(frames) {
+		testnet.Send(t, pair, testnet.UDPFrame(1000, n))
+	}
+	p.Interrupt()
+	if s := systest.Account(t, systest.Contents(t, summary)); s.Captured != frames {
+		t.Errorf("summary %+v", s)
+	}
+	files, _ := filepath.Glob(dir + "/out*")
+	finished, _ := filepath.Glob(dir + "/out*.done")
+	if len(finished) < 5 || len(files) != 2*len(finished) {
+		t.Errorf("%q and %q", files, finished)
+	}
+	if _, err := os.Stat(elsewhere + "/done"); err == nil {
+		t.Error("the program has written elsewhere")
+	}
+}
+
+// Captures go on without perf events, unless --transport perf was given, and say so.
+func TestPerfRefused(t *testing.T) {
+	t.Parallel()
+	testnet.SkipEmulated(t)
+	pair := testnet.MustPair(t, testnet.PairOptions{})
+	refused := systest.Surroundings{Refused: []uint32{unix.SYS_PERF_EVENT_OPEN}}
+	for transport, notice := range map[string]string{
+		"":     "perf's rings are not available: this kernel refuses perf events despite the capabilities: a seccomp filter may do it: using the transport ring",
+		"auto": "",
+		"ring": "",
+	} {
+		t.Run("transport "+transport, func(t *testing.T) {
+			summary := filepath.Join(t.TempDir(), "summary")
+			args := []string{"-i", pair.RxName, "-w", os.DevNull, "--json=" + summary}
+			if transport != "" {
+				args = append(args, "--transport", transport)
+			}
+			p := systest.StartCommand(t, pair.Rx, nil, refused.Command(t, args...)).Listening()
+			testnet.Send(t, pair, testnet.UDPFrame(64, 0))
+			p.Interrupt()
+			s := systest.Account(t, systest.Contents(t, summary))
+			if s.Captured != 1 || s.Transport != "ring" || strings.Join(s.Notices, "\n") != notice {
+				t.Errorf("summary %+v", s)
+			}
+		})
+	}
+}
+
+// Root becomes another user, who gets the files that were made; by default that is the one who
+// called sudo, if that user may write where the file is.
+func TestBecomeUser(t *testing.T) {
+	t.Parallel()
+	testnet.SkipEmulated(t)
+	pair := testnet.MustPair(t, testnet.PairOptions{})
+	sudo := []string{"SUDO_UID=" + strconv.Itoa(systest.Nobody), "SUDO_GID=" + strconv.Itoa(systest.Nobody)}
+	for _, test := range []struct {
+		name  string
+		env   []string
+		args  []string
+		owner int // of the directory
+		want  int // the user
+	}{
+		{"root", nil, nil, 0, 0},
+		{"sudo", sudo, nil, systest.Nobody, systest.Nobody},
+		{"doas", []string{"DOAS_USER=nobody"}, nil, systest.Nobody, systest.Nobody},
+		{"pkexec", []string{"PKEXEC_UID=" + strconv.Itoa(systest.Nobody)}, nil, systest.Nobody, systest.Nobody},
+		{"sudo into root's directory", sudo, nil, 0, 0},
+		{"sudo of root", []string{"SUDO_UID=0", "SUDO_GID=0"}, nil, systest.Nobody, 0},
+		{"-Z", nil, []string{"-Z", "nobody"}, 0, systest.Nobody},
+		{"-Z root", sudo, []string{"-Z", "root"}, systest.Nobody, 0},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			dir := systest.DirectoryFor(t, test.owner)
+			file, summary := dir+"/out.pcapng", dir+"/summary.json"
+			cmd := systest.Command(append(test.args, "-i", pair.RxName, "-w", file, "--json="+summary)...)
+			cmd.Env = append(cmd.Env, test.env...)
+			p := systest.StartCommand(t, pair.Rx, nil, cmd).Listening()
+			checkPowerless(t, p)
+			id := strconv.Itoa(test.want)
+			four := strings.Join([]string{id, id, id, id}, " ")
+			if diff := cmp.Diff([]string{"CapBnd: " + systest.NoCapability, "Gid: " + four, "Uid: " + four}, rights(t, p, "Uid", "Gid", "CapBnd")); diff != "" {
+				t.Error(diff)
+			}
+			testnet.Send(t, pair, testnet.UDPFrame(64, 0))
+			p.Interrupt()
+			if s := systest.Account(t, systest.Contents(t, summary)); s.Captured != 1 {
+				t.Errorf("summary %+v", s)
+			}
+			for _, made := range []string{file, summary} {
+				if got := systest.OwnerOf(t, made); got != test.want {
+					t.Errorf("%s belongs to %d, want %d", made, got, test.want)
+				}
+			}
+			systest.CheckDetached(t, pair)
+		})
+	}
+	t.Run("a file that was there", func(t *testing.T) {
+		dir := systest.DirectoryFor(t, systest.Nobody)
+		file := dir + "/out.pcapng"
+		if err := os.WriteFile(file, nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		p := systest.Listening(t, pair.Rx, nil, "-i", pair.RxName, "-w", file, "-Z", "nobody")
+		p.Interrupt()
+		if got := systest.OwnerOf(t, file); got != 0 {
+			t.Errorf("it belongs to %d", got)
+		}
+	})
+	t.Run("killed", func(t *testing.T) {
+		p := systest.Listening(t, pair.Rx, nil, "-i", pair.RxName, "-w", os.DevNull, "-Z", "nobody")
+		p.Cmd.Process.Kill()
+		<-p.Done
+		testnet.WaitFor(t, "the kernel to detach", func() bool { return systest.Attached(t, pair) == "" })
+	})
+	t.Run("printing", func(t *testing.T) {
+		p := systest.Listening(t, pair.Rx, nil, "-i", pair.RxName, "-Z", "nobody", "-v")
+		checkPowerless(t, p)
+		if said := p.Interrupt(); !strings.Contains(said, "xdpcap: privileges: user nobody, no capabilities, may open files for writing nowhere, for reading in /proc, /sys alone; system calls are filtered\n") {
+			t.Error(said)
+		}
+	})
+}
+
+// If something is impossible, one line says so before anything is attached.
+func TestSandboxRefusals(t *testing.T) {
+	t.Parallel()
+	testnet.SkipEmulated(t)
+	pair := testnet.MustPair(t, testnet.PairOptions{})
+	for _, test := range []struct {
+		given systest.Surroundings
+		args  string
+		want  string
+	}{
+		{systest.Surroundings{}, "-Z somebody-else", `-Z: there is no user "somebody-else"`},
+		{systest.Surroundings{}, "-Z nobody -C 1M -w " + systest.DirectoryFor(t, 0) + "/out", "-w: as user nobody: create files in "},
+		{systest.Surroundings{}, "-Z root --no-sandbox", "-Z and --no-sandbox: choose one"},
+		{systest.Surroundings{Capabilities: []uintptr{unix.CAP_BPF, unix.CAP_NET_ADMIN, unix.CAP_PERFMON}}, "-Z root", "-Z root: only root can become another user: omit it"},
+		{systest.Surroundings{Refused: []uint32{unix.SYS_CAPSET}}, "", "give up privileges: drop capabilities: operation not permitted: --no-sandbox keeps them"},
+	} {
+		args := append([]string{"-i", pair.RxName}, strings.Fields(test.args)...)
+		if !slices.Contains(args, "-w") {
+			args = append(args, "-w", os.DevNull)
+		}
+		status, stderr := systest.StartCommand(t, pair.Rx, nil, test.given.Command(t, args...)).Wait()
+		systest.OneLine(t, status, stderr, test.want)
+		systest.CheckDetached(t, pair)
+	}
+}
+
+// With --no-sandbox a capture keeps what it has.
+func TestNoSandbox(t *testing.T) {
+	t.Parallel()
+	testnet.SkipEmulated(t)
+	pair := testnet.MustPair(t, testnet.PairOptions{})
+	own := systest.Contents(t, "/proc/self/status")
+	_, own, _ = strings.Cut(own, "CapEff:")
+	own, _, _ = strings.Cut(own, "\n")
+	p := systest.Listening(t, pair.Rx, nil, "-i", pair.RxName, "-w", os.DevNull, "--no-sandbox")
+	want := []string{"CapEff: " + strings.TrimSpace(own), "NoNewPrivs: 0"}
+	if diff := cmp.Diff(want, rights(t, p, "CapEff", "NoNewPrivs")); diff != "" {
+		t.Error(diff)
+	}
+	p.Interrupt()
+}
+
+// checkKeeps expects that a process has these capabilities, and can get no others.
+func checkKeeps(t *testing.T, p *systest.Process, capabilities ...int) {
+	t.Helper()
+	kept := uint64(0)
+	for _, c := range capabilities {
+		kept |= 1 << c
+	}
+	want := []string{"CapBnd: " + systest.NoCapability, fmt.Sprintf("CapEff: %016x", kept), fmt.Sprintf("CapPrm: %016x", kept), "NoNewPrivs: 1"}
+	if diff := cmp.Diff(want, rights(t, p, "CapEff", "CapPrm", "CapBnd", "NoNewPrivs")); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// Counters keep the capabilities to go on with another program. They keep none if a program of
+// their own counts, or if all events are counted.
+func TestCountersKeep(t *testing.T) {
+	t.Parallel()
+	testnet.SkipEmulated(t)
+	pair, traced := testnet.MustPair(t, testnet.PairOptions{}), testnet.MustPair(t, testnet.PairOptions{})
+	target := systest.AttachTarget(t, traced, testnet.Rewriting)
+	for _, test := range []struct {
+		args string
+		on   *testnet.Pair
+		want []int
+	}{
+		{"stats -i " + pair.RxName, pair, nil},
+		{"count --flows 5 -i " + pair.RxName, pair, nil},
+		{"latency --builtin -i " + pair.RxName, pair, nil},
+		{"latency --builtin --events -i " + pair.RxName, pair, nil},
+		{"latency --kernel-stats -i " + traced.RxName, traced, []int{unix.CAP_SYS_ADMIN}},
+		{"monitor", pair, nil},
+		{"monitor --record", pair, nil},
+		{"drops", pair, nil},
+		{"drops -i " + pair.RxName, pair, []int{unix.CAP_BPF, unix.CAP_PERFMON, unix.CAP_SYS_ADMIN}},
+		{"monitor -i " + pair.RxName, pair, []int{unix.CAP_SYS_ADMIN}},
+		{"monitor --record -i " + pair.RxName, pair, []int{unix.CAP_SYS_ADMIN}},
+		{"monitor --program " + systest.ProgramID(t, target), pair, []int{unix.CAP_SYS_ADMIN}},
+		{"stats --listen 127.0.0.1:0", pair, []int{unix.CAP_BPF, unix.CAP_NET_ADMIN, unix.CAP_PERFMON, unix.CAP_SYS_ADMIN}},
+	} {
+		t.Run(test.args, func(t *testing.T) {
+			p := systest.Listening(t, test.on.Rx, nil, strings.Fields(test.args)...)
+			checkKeeps(t, p, test.want...)
+			p.Interrupt()
+		})
+	}
+	p := systest.Listening(t, pair.Rx, nil, "count", "-i", pair.RxName, "--no-sandbox")
+	if got := rights(t, p, "NoNewPrivs"); !slices.Equal(got, []string{"NoNewPrivs: 0"}) {
+		t.Errorf("--no-sandbox: %q", got)
+	}
+	p.Interrupt()
+}
+
+// Counters of sent packets keep the capability to remove a filter of clsact, if there is one.
+func TestCountersKeepEgress(t *testing.T) {
+	t.Parallel()
+	pair := testnet.MustPair(t, testnet.PairOptions{})
+	p := systest.Listening(t, pair.Rx, nil, "count", "-Q", "out", "-i", pair.RxName)
+	if strings.Contains(p.Said(), ", sent, clsact") {
+		checkKeeps(t, p, unix.CAP_NET_ADMIN)
+	} else {
+		checkKeeps(t, p)
+	}
+	p.Interrupt()
+	if left := systest.EgressOf(t, pair); left != nil {
+		t.Errorf("after the end: %v", left)
+	}
+}
+
+// Counters that trace keep the capabilities to find and trace the next program, even if they count
+// on other interfaces with a program of their own.
+func TestCountersKeepTracing(t *testing.T) {
+	t.Parallel()
+	testnet.RequireFentry(t)
+	pair := testnet.MustPair(t, testnet.PairOptions{})
+	systest.AttachTarget(t, pair, testnet.Rewriting)
+	for i, args := range []string{"stats", "count --flows 5", "count -Q inout", "latency"} {
+		if !testnet.Shared(i) {
+			continue
+		}
+		t.Run(args, func(t *testing.T) {
+			p := systest.Listening(t, pair.Rx, nil, append(strings.Fields(args), "-i", pair.RxName)...)
+			if strings.Contains(args, "inout") {
+				testnet.WaitFor(t, "both directions", func() bool { return strings.Contains(p.Said(), ", sent, ") })
+			}
+			want := []int{unix.CAP_BPF, unix.CAP_PERFMON, unix.CAP_SYS_ADMIN}
+			if strings.Contains(p.Said(), ", sent, clsact") {
+				want = append(want, unix.CAP_NET_ADMIN)
+			}
+			checkKeeps(t, p, want...)
+			p.Interrupt()
+		})
+	}
+}

@@ -1,0 +1,313 @@
+// Package systest has what the system tests share. They start the binary, in network namespaces of
+// their own, and lie in a package for each theme below this directory.
+package systest
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/xdpcap/xdpcap/internal/testnet"
+)
+
+func StopProcess(t *testing.T, p *Process) {
+	t.Helper()
+	if !TryStopProcess(t, p) {
+		t.Fatalf("xdpcap %v ended: %s", p.Cmd.Args[1:], p.Said())
+	}
+}
+
+// TryStopProcess is false if the process has ended by itself.
+func TryStopProcess(t *testing.T, p *Process) (stopped bool) {
+	t.Helper()
+	p.Cmd.Process.Signal(syscall.SIGSTOP)
+	testnet.WaitFor(t, "the process to stop", func() bool {
+		stat, err := os.ReadFile("/proc/" + strconv.Itoa(p.Cmd.Process.Pid) + "/stat")
+		stopped = err == nil && strings.Contains(string(stat), ") T ")
+		return stopped || err != nil || strings.Contains(string(stat), ") Z ")
+	})
+	return stopped
+}
+
+func ContinueProcess(t *testing.T, p *Process) {
+	t.Helper()
+	if err := p.Cmd.Process.Signal(syscall.SIGCONT); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func Htons(v uint16) uint16 { return v<<8 | v>>8 }
+
+// xdpcapVariable names the binary that make has built. Without it, Main builds one.
+const xdpcapVariable = "XDPCAP"
+
+// XdpcapPath is what the tests run as xdpcap. Tests start processes of it, so that they see exit
+// status and streams.
+var XdpcapPath = os.Getenv(xdpcapVariable)
+
+// Main runs the tests of a package.
+func Main(m *testing.M) {
+	if os.Getenv(inSurroundings) != "" {
+		fmt.Fprintln(os.Stderr, "enter the surroundings:", enterSurroundings())
+		os.Exit(2)
+	}
+	os.Setenv(SettingsFileVariable, os.DevNull) // not the files of this machine
+	os.Setenv(StrictCalls, "kill")              // the process was killed by a system call that the table does not have
+	// nohup ignores SIGHUP, a shell without job control SIGINT and SIGQUIT in the background, and
+	// what is started inherits that. A signal that is caught here is the default again in the
+	// processes that the tests start.
+	for _, sig := range []os.Signal{unix.SIGHUP, unix.SIGINT, unix.SIGQUIT} {
+		if signal.Ignored(sig) {
+			signal.Notify(make(chan os.Signal, 1), sig)
+		}
+	}
+	os.Exit(runTests(m))
+}
+
+func runTests(m *testing.M) int {
+	if XdpcapPath == "" {
+		remove, err := buildXdpcap()
+		if err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			return 1
+		}
+		defer remove()
+	}
+	return m.Run()
+}
+
+// buildXdpcap builds the binary for tests that go test runs without make.
+func buildXdpcap() (remove func(), err error) {
+	dir, err := os.MkdirTemp("", "xdpcap")
+	if err != nil {
+		return nil, err
+	}
+	XdpcapPath = filepath.Join(dir, "xdpcap")
+	os.Setenv(xdpcapVariable, XdpcapPath) // for a test binary that enters surroundings
+	out, err := exec.Command("go", "build", "-o", XdpcapPath, "github.com/xdpcap/xdpcap/cmd/xdpcap").CombinedOutput()
+	if err != nil {
+		os.RemoveAll(dir)
+		return nil, fmt.Errorf("build xdpcap: %w: %s", err, out)
+	}
+	return func() { os.RemoveAll(dir) }, nil
+}
+
+// Process is a running xdpcap.
+type Process struct {
+	T      *testing.T
+	Cmd    *exec.Cmd
+	Ready  chan struct{} // closed when it says that it listens
+	Done   chan struct{} // closed when it has ended
+	mu     sync.Mutex
+	stderr bytes.Buffer
+}
+
+// Command is xdpcap with these arguments, not started.
+func Command(args ...string) *exec.Cmd {
+	cmd := exec.Command(XdpcapPath, args...)
+	cmd.Env = os.Environ()
+	return cmd
+}
+
+// Start runs xdpcap in a namespace; stdout may be nil.
+func Start(t *testing.T, ns *testnet.Namespace, stdout *os.File, args ...string) *Process {
+	t.Helper()
+	return StartCommand(t, ns, stdout, Command(args...))
+}
+
+// StartCommand is start for a command that somebody has prepared.
+func StartCommand(t *testing.T, ns *testnet.Namespace, stdout *os.File, cmd *exec.Cmd) *Process {
+	t.Helper()
+	p := &Process{T: t, Cmd: cmd, Ready: make(chan struct{}), Done: make(chan struct{})}
+	if stdout != nil {
+		p.Cmd.Stdout = stdout
+	}
+	stderr, err := p.Cmd.StderrPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	// --json alone would take stderr for itself, where the tests wait for "listening on". It gets
+	// another descriptor of the same pipe.
+	if i := slices.Index(p.Cmd.Args, "--json"); i > 0 && !slices.ContainsFunc(p.Cmd.Args, isCounter) {
+		p.Cmd.Args[i] = "--json=/dev/fd/3"
+		p.Cmd.ExtraFiles = []*os.File{p.Cmd.Stderr.(*os.File)} // number 3
+	}
+	if err := ns.Start(p.Cmd); err != nil {
+		t.Fatal(err)
+	}
+	go p.follow(stderr)
+	t.Cleanup(func() {
+		p.Cmd.Process.Kill()
+		<-p.Done
+	})
+	return p
+}
+
+// isCounter tells whether a word is a command whose --json takes no file.
+func isCounter(word string) bool {
+	return slices.Contains([]string{"stats", "count", "monitor", "drops", "latency", "bench", "probe"}, word)
+}
+
+func (p *Process) follow(stderr io.Reader) {
+	defer close(p.Done)
+	var once sync.Once
+	for lines := bufio.NewReader(stderr); ; {
+		line, err := lines.ReadString('\n')
+		p.mu.Lock()
+		p.stderr.WriteString(line)
+		p.mu.Unlock()
+		if strings.Contains(line, "listening on") {
+			once.Do(func() { close(p.Ready) })
+		}
+		if err != nil {
+			p.Cmd.Wait()
+			return
+		}
+	}
+}
+
+func (p *Process) Said() string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.stderr.String()
+}
+
+// Listening runs xdpcap until it captures.
+func Listening(t *testing.T, ns *testnet.Namespace, stdout *os.File, args ...string) *Process {
+	t.Helper()
+	return Start(t, ns, stdout, args...).Listening()
+}
+
+// Listening waits until it captures.
+func (p *Process) Listening() *Process {
+	p.T.Helper()
+	select {
+	case <-p.Ready:
+	case <-p.Done:
+		select {
+		case <-p.Ready: // it ended before anybody looked
+		default:
+			p.T.Fatalf("xdpcap %v ended: %s", p.Cmd.Args[1:], p.Said())
+		}
+	case <-time.After(testnet.Patience):
+		p.T.Fatalf("xdpcap %v does not listen: %s", p.Cmd.Args[1:], p.Said())
+	}
+	return p
+}
+
+// Wait returns the exit status and what was on stderr.
+func (p *Process) Wait() (int, string) {
+	p.T.Helper()
+	select {
+	case <-p.Done:
+	case <-time.After(testnet.Patience):
+		p.Cmd.Process.Signal(syscall.SIGABRT) // prints every goroutine
+		<-p.Done
+		p.T.Fatalf("xdpcap %v does not end: %s", p.Cmd.Args[1:], p.Said())
+	}
+	return p.Cmd.ProcessState.ExitCode(), p.Said()
+}
+
+// Interrupt ends it as Ctrl-C does, and expects the exit status 0.
+func (p *Process) Interrupt() string {
+	p.T.Helper()
+	p.Cmd.Process.Signal(os.Interrupt)
+	status, stderr := p.Wait()
+	if status != 0 {
+		p.T.Errorf("exit status %d: %s", status, stderr)
+	}
+	return stderr
+}
+
+// Account finds the --json summary in stderr and checks that it adds up.
+func Account(t *testing.T, stderr string) Summary {
+	t.Helper()
+	all := Summaries(t, stderr)
+	if len(all) == 0 {
+		t.Fatalf("no summary in %q", stderr)
+	}
+	s := all[len(all)-1]
+	var sum AccountKeys
+	for _, keys := range append([]SourceSummary{{AccountKeys: s.AccountKeys}}, s.Interfaces...) {
+		a := keys.AccountKeys
+		if a.Seen != a.FilteredOut+a.NotSampled+a.Lost+a.Invalid+a.Captured {
+			t.Errorf("the account of %q does not add up: %+v", keys.Interface, a)
+		}
+		if keys.Interface != "" {
+			sum.Seen, sum.Captured, sum.Bytes = sum.Seen+a.Seen, sum.Captured+a.Captured, sum.Bytes+a.Bytes
+		}
+	}
+	if sum.Seen != s.Seen || sum.Captured != s.Captured || sum.Bytes != s.Bytes {
+		t.Errorf("the accounts of the interfaces are not the total: %+v", s)
+	}
+	return s
+}
+
+// Summaries are all the objects of --json in a text.
+func Summaries(t *testing.T, text string) (all []Summary) {
+	t.Helper()
+	for line := range strings.Lines(text) {
+		if !strings.HasPrefix(line, "{") {
+			continue
+		}
+		var s Summary
+		d := json.NewDecoder(strings.NewReader(line))
+		d.DisallowUnknownFields()
+		if err := d.Decode(&s); err != nil {
+			t.Fatalf("summary %s: %v", line, err)
+		}
+		all = append(all, s)
+	}
+	return all
+}
+
+// output runs a tool on a file and returns what it prints.
+func OutputOf(t *testing.T, tool string, args ...string) string {
+	t.Helper()
+	testnet.Require(t, tool)
+	var stderr bytes.Buffer
+	cmd := exec.Command(tool, args...)
+	cmd.Stderr = &stderr
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("%s %v: %v: %s", tool, args, err, stderr.String())
+	}
+	return string(out)
+}
+
+// Attached names the XDP programs on the pair's receiving interface.
+func Attached(t *testing.T, pair *testnet.Pair) string {
+	t.Helper()
+	var out bytes.Buffer
+	cmd := Command("interfaces")
+	cmd.Stdout = &out
+	if err := pair.Rx.Start(cmd); err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Wait(); err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(out.String()) {
+		if f := strings.Fields(line); f[0] == pair.RxName && f[5] != "-" {
+			return f[5]
+		}
+	}
+	return ""
+}
+
+func TempFile(t *testing.T) string { return filepath.Join(t.TempDir(), "out.pcapng") }

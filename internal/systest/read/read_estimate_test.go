@@ -1,0 +1,202 @@
+package read_test
+
+import (
+	"bytes"
+	"fmt"
+	"math"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/xdpcap/xdpcap/capture"
+	"github.com/xdpcap/xdpcap/capture/file"
+	"github.com/xdpcap/xdpcap/internal/pcapng"
+	"github.com/xdpcap/xdpcap/internal/systest"
+	"github.com/xdpcap/xdpcap/internal/testnet"
+)
+
+// writeWeights writes packets of 100 bytes with these weights, and returns the file.
+func writeWeights(t *testing.T, o capture.Options, dropped uint64, weights map[capture.Verdict][]uint32) string {
+	t.Helper()
+	path := systest.TempFile(t)
+	f, err := os.Create(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	out := file.NewWriter(f, file.Options{})
+	o.SnapLen = 65535
+	if err := out.Begin(capture.Description{Sources: []capture.Source{exitSource}, Options: o, Started: time.Unix(1700000000, 0)}); err != nil {
+		t.Fatal(err)
+	}
+	for verdict, all := range weights {
+		for _, weight := range all {
+			p := capture.Packet{Facts: &capture.Facts{WireLen: 100, Verdict: verdict, Weight: weight, Dropped: dropped}, Data: testnet.UDPFrame(100, 0)}
+			if err := out.Write([]capture.Packet{p}); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if _, err := out.End(make(capture.Accounts, 1)); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// A comment with many parts takes time and memory in proportion to its length, not to its square:
+// the report lists as many ways of sampling as a real capture can have, and counts the others.
+func TestReadSamplingComments(t *testing.T) {
+	t.Parallel()
+	const (
+		ways      = 5000
+		maxPassed = 64 // are told apart
+	)
+	comment := capture.SamplingComment + "one packet in 2"
+	for i := range ways {
+		comment += fmt.Sprintf("%sat most %d", capture.SamplingSeparator, i)
+	}
+	b := pcapng.AppendSection(nil, &pcapng.Section{Comment: comment[:min(len(comment), math.MaxUint16-3)]})
+	told := strings.Count(comment[:min(len(comment), math.MaxUint16-3)], "at most ")
+	b = append(b, b...)
+	file := systest.TempFile(t)
+	if err := os.WriteFile(file, b, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	got := systest.StatsOf(t, file).NotEstimated
+	if len(got) != maxPassed+1 || got[0] != "at most 0" {
+		t.Fatalf("%d ways, the first %v", len(got), got[:1])
+	}
+	// The second section repeats the first ones, which are known.
+	if want := fmt.Sprintf("%d further remarks", 2*(told-maxPassed)); !strings.Contains(got[maxPassed], want) {
+		t.Errorf("%q, want %q", got[maxPassed], want)
+	}
+}
+
+// If packets stand for several, totals are estimated by interface, verdict and flow. The report
+// says that sampling without a fixed rate, and lost packets, are not in the estimate.
+func TestReadEstimates(t *testing.T) {
+	t.Parallel()
+	hundred := slices.Repeat([]uint32{100}, 400)
+	byVerdict := capture.Options{SampleVerdicts: map[capture.Verdict]uint32{capture.Pass: 100, capture.Drop: 1}}
+	file := writeWeights(t, byVerdict, 0, map[capture.Verdict][]uint32{capture.Pass: hundred, capture.Drop: {1, 1, 1}})
+	r := systest.StatsOf(t, file)
+	if diff := cmp.Diff(&estimateKeys{Packets: 3, PacketsLow: 3, PacketsHigh: 3, Bytes: 300, BytesLow: 300, BytesHigh: 300}, r.Verdicts["drop"].Estimate); diff != "" {
+		t.Errorf("all dropped packets were kept: %s", diff)
+	}
+	for name, got := range map[string]*estimateKeys{"total": r.Total.Estimate, "interface": r.Interfaces[0].Estimate, "flow": r.Flows[0].Estimate} {
+		if got.Packets != 40_003 || got.Bytes != 4_000_300 || got.PacketsLow > 36_300 || got.PacketsLow < 36_000 || got.PacketsHigh < 44_000 || got.PacketsHigh > 44_300 {
+			t.Errorf("%s: %+v", name, got)
+		}
+	}
+	if r.Total.Packets != 403 || r.NotEstimated != nil {
+		t.Errorf("%+v", r)
+	}
+	text := systest.MustRead(t, "--stats", file)
+	for _, says := range []string{"ESTIMATE ", "eth0:prog@exit   40.0 k    36.3 k   44.1 k", "total            40.0 k", "3         3        3    300       300      300", "AT MOST"} {
+		if !strings.Contains(text, says) {
+			t.Errorf("the text has no %q:\n%s", says, text)
+		}
+	}
+	for line := range strings.Lines(text) {
+		if n := len([]rune(line)); n > maxColumns+1 {
+			t.Errorf("%d columns: %s", n, line)
+		}
+	}
+
+	// In an adaptive capture, a verdict whose packets in the file were all kept may have had others
+	// while not all were kept.
+	file = writeWeights(t, capture.Options{}, 2, map[capture.Verdict][]uint32{capture.Pass: hundred, capture.Drop: {1, 1, 1}})
+	r = systest.StatsOf(t, file)
+	if e := r.Verdicts["drop"].Estimate; e.Packets != 3 || e.PacketsLow != 3 || e.PacketsHigh < 300 {
+		t.Errorf("%+v", e)
+	}
+	if diff := cmp.Diff([]string{"the weight of 806 packets that were drawn and lost"}, r.NotEstimated); diff != "" {
+		t.Error(diff)
+	}
+
+	file = writeWeights(t, capture.Options{SampleFlows: 10, First: 5, MaxRate: 1000}, 0, map[capture.Verdict][]uint32{capture.Pass: {0, 0}})
+	if r = systest.StatsOf(t, file); r.Total.Estimate != nil {
+		t.Errorf("%+v", r.Total)
+	}
+	want := []string{"all packets of one flow in 10", "the first 5 packets of each flow", "at most 1000 packets per second"}
+	if diff := cmp.Diff(want, r.NotEstimated); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// If each verdict has its own rate, packets without a verdict in the file say nothing about the
+// rate of those with one.
+func TestReadEstimatesUnknownVerdicts(t *testing.T) {
+	t.Parallel()
+	var b bytes.Buffer
+	out := file.NewWriter(&b, file.Options{})
+	o := capture.Options{SnapLen: 65535, SampleVerdicts: map[capture.Verdict]uint32{capture.Pass: 100, capture.Aborted: 1}}
+	if err := out.Begin(capture.Description{Sources: []capture.Source{entrySource, exitSource}, Options: o, Started: time.Unix(1700000000, 0)}); err != nil {
+		t.Fatal(err)
+	}
+	for i := range uint16(6) {
+		f := capture.Facts{Source: i % 2, WireLen: 100, Verdict: capture.Aborted, Weight: 1 + 99*uint32(1-i%2)}
+		if err := out.Write([]capture.Packet{{Facts: &f, Data: testnet.UDPFrame(100, 0)}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := out.End(make(capture.Accounts, 2)); err != nil {
+		t.Fatal(err)
+	}
+	r := systest.StatsOf(t, writeBytes(t, b.Bytes()))
+	want := &estimateKeys{Packets: 3, PacketsLow: 3, PacketsHigh: 3, Bytes: 300, BytesLow: 300, BytesHigh: 300}
+	if diff := cmp.Diff(want, r.Verdicts["aborted"].Estimate); diff != "" || r.Total.Packets != 6 {
+		t.Errorf("%+v: %s", r.Total, diff)
+	}
+}
+
+// The estimates from a sampled file match what was sent, in total and for each flow.
+func TestEstimateCapture(t *testing.T) {
+	t.Parallel()
+	testnet.SkipEmulated(t)
+	for _, args := range [][]string{
+		{"--transport", "perf"}, {"--transport", "ring"}, {"--ring", "16M", "--trigger", "end"}, {"-C", "20k"},
+	} {
+		t.Run(strings.Join(args, " "), func(t *testing.T) {
+			pair := testnet.MustPair(t, testnet.PairOptions{})
+			file := systest.TempFile(t)
+			p := systest.Listening(t, pair.Rx, nil, append(args, "-i", pair.RxName, "-w", file, "--sample", "20", "--json")...)
+			const flows, frames = 5, 40_000
+			_, arrived := testnet.Generate(t, pair, testnet.GeneratorOptions{Frame: testnet.UDPFrame(100, 0), Count: frames, Flows: flows})
+			s := systest.Account(t, p.Interrupt())
+			if s.Seen != arrived || s.Lost != 0 {
+				t.Errorf("%d arrived: %+v", arrived, s)
+			}
+			r := systest.StatsOf(t, writtenBy(t, file))
+			e := r.Total.Estimate
+			if e == nil || e.Packets != 20*s.Captured || len(r.Flows) != flows {
+				t.Fatalf("%+v", r)
+			}
+			systest.CheckEstimate(t, "packets", arrived, e.Packets, e.PacketsLow, e.PacketsHigh)
+			systest.CheckEstimate(t, "bytes", 100*arrived, e.Bytes, e.BytesLow, e.BytesHigh)
+			for _, f := range r.Flows {
+				e := f.Estimate
+				systest.CheckEstimate(t, "packets of a flow", arrived/flows, e.Packets, e.PacketsLow, e.PacketsHigh)
+			}
+		})
+	}
+}
+
+// writtenBy merges the files that a capture has written under the name of its -w.
+func writtenBy(t *testing.T, file string) string {
+	t.Helper()
+	files, err := os.ReadDir(strings.TrimSuffix(file, "/out.pcapng"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	args := []string{"-w", systest.TempFile(t)}
+	for _, f := range files {
+		args = append(args, strings.TrimSuffix(file, "out.pcapng")+f.Name())
+	}
+	systest.MustRead(t, args...)
+	return args[1]
+}

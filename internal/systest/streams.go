@@ -1,0 +1,102 @@
+package systest
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"encoding/pem"
+	"fmt"
+	"io"
+	"math/big"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/xdpcap/xdpcap/internal/testnet"
+)
+
+// RunIn runs a command in a namespace, and returns what it printed.
+func RunIn(t *testing.T, ns *testnet.Namespace, cmd *exec.Cmd) (string, error) {
+	t.Helper()
+	var stdout, stderr strings.Builder
+	cmd.Stdout, cmd.Stderr = &stdout, &stderr
+	if err := ns.Do(cmd.Start); err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Wait(); err != nil {
+		return stdout.String(), fmt.Errorf("%w: %s", err, stderr.String())
+	}
+	return stdout.String(), nil
+}
+
+// Served is where a capture with --serve waits for clients.
+func Served(t *testing.T, p *Process) string {
+	t.Helper()
+	m := regexp.MustCompile(`clients of tcp://([^\s,]+)`).FindStringSubmatch(p.Said())
+	if m == nil {
+		t.Fatalf("no address in %s", p.Said())
+	}
+	return m[1]
+}
+
+// Join connects a client to a capture with --serve, and returns what it reads first. From then on
+// the client gets every packet.
+func Join(t *testing.T, pair *testnet.Pair, p *Process) (client net.Conn, first []byte) {
+	t.Helper()
+	if err := pair.Rx.Do(func() (err error) { client, err = net.Dial("tcp", Served(t, p)); return err }); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { client.Close() })
+	first = make([]byte, 4)
+	if _, err := io.ReadFull(client, first); err != nil {
+		t.Fatal(err)
+	}
+	return client, first
+}
+
+// MakeCertificates writes an authority, and certificates of both sides, by it and by themselves.
+func MakeCertificates(t *testing.T, dir string) {
+	t.Helper()
+	write := func(name, kind string, der []byte) {
+		text := pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der})
+		if err := os.WriteFile(filepath.Join(dir, name), text, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var authority *x509.Certificate
+	var authorityKey *ecdsa.PrivateKey
+	for i, name := range []string{"ca", "server", "client", "stranger"} {
+		key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+		if err != nil {
+			t.Fatal(err)
+		}
+		c := &x509.Certificate{
+			SerialNumber: big.NewInt(int64(i + 1)), NotAfter: time.Now().Add(time.Hour), IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
+			IsCA: name == "ca", BasicConstraintsValid: true,
+		}
+		c.Subject.CommonName = name
+		by, byKey := authority, authorityKey
+		if name == "ca" || name == "stranger" {
+			by, byKey = c, key
+		}
+		der, err := x509.CreateCertificate(rand.Reader, c, by, &key.PublicKey, byKey)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if name == "ca" {
+			authority, authorityKey = c, key
+		}
+		secret, err := x509.MarshalPKCS8PrivateKey(key)
+		if err != nil {
+			t.Fatal(err)
+		}
+		write(name+".pem", "CERTIFICATE", der)
+		write(name+".key", "PRIVATE KEY", secret)
+	}
+}

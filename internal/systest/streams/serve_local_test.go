@@ -1,0 +1,111 @@
+package streams_test
+
+import (
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/xdpcap/xdpcap/internal/systest"
+	"github.com/xdpcap/xdpcap/internal/testnet"
+)
+
+// --serve unix:PATH makes a socket for its owner, under the sandbox, too, and removes it at the
+// end. It replaces a leftover socket, and nothing else.
+func TestServeLocal(t *testing.T) {
+	t.Parallel()
+	testnet.SkipEmulated(t)
+	pair := testnet.MustPair(t, testnet.PairOptions{})
+	path := filepath.Join(t.TempDir(), "socket")
+	abandon(t, path)
+	p := systest.Listening(t, pair.Rx, nil, "-i", pair.RxName, "--serve", "unix:"+path, "--json")
+	stop := systest.Trickle(t, pair)
+	if info, err := os.Lstat(path); err != nil || info.Mode() != os.ModeSocket|0o600 {
+		t.Fatalf("%v, %v", info, err)
+	}
+	if out, err := systest.RunIn(t, pair.Rx, systest.Command("read", "-c", "10", "-q", "unix:"+path)); err != nil || strings.Count(out, "\n") != 10 {
+		t.Errorf("%v: %s", err, out)
+	}
+	status, stderr := systest.Start(t, pair.Rx, nil, "-i", "lo", "--serve", "unix:"+path).Wait()
+	systest.OneLine(t, status, stderr, "--serve unix:"+path+": another process listens there: ")
+	stop()
+	testnet.WaitFor(t, "the other process's look to be counted", func() bool {
+		clients := systest.CountsOf(t, p, 0).Outputs[0].Clients
+		return clients != nil && *clients == 2
+	})
+	s := systest.Account(t, p.Interrupt())
+	if len(s.Outputs) != 1 || s.Outputs[0].Clients == nil || *s.Outputs[0].Clients != 2 || s.Lost != 0 { // the other process has looked, too
+		t.Errorf("summary %+v", s)
+	}
+	if _, err := os.Lstat(path); !os.IsNotExist(err) {
+		t.Errorf("the socket is still there: %v", err)
+	}
+	file := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(file, []byte("kept"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	link := file + ".link"
+	abandon(t, path)
+	if err := os.Symlink(path, link); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{file, link} {
+		status, stderr := systest.Start(t, pair.Rx, nil, "-i", "lo", "--serve", "unix:"+name).Wait()
+		systest.OneLine(t, status, stderr, "--serve unix:"+name+": there is something else than a socket: ")
+	}
+	if systest.Contents(t, file) != "kept" {
+		t.Error("the file has changed")
+	}
+	if _, err := os.Lstat(path); err != nil {
+		t.Errorf("a link was followed: %v", err)
+	}
+	status, stderr = systest.Start(t, pair.Rx, nil, "-i", "lo", "--serve", "unix:"+file+strings.Repeat("x", 100)).Wait()
+	systest.OneLine(t, status, stderr, "the path of a socket has 1 to 107 bytes")
+}
+
+// abandon leaves a socket on which nobody listens.
+func abandon(t *testing.T, path string) {
+	t.Helper()
+	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.SetUnlinkOnClose(false)
+	l.Close()
+}
+
+// The socket belongs to the user that the capture becomes.
+func TestServeLocalUser(t *testing.T) {
+	t.Parallel()
+	testnet.SkipEmulated(t)
+	pair := testnet.MustPair(t, testnet.PairOptions{})
+	path := filepath.Join(systest.DirectoryFor(t, systest.Nobody), "socket")
+	p := systest.Listening(t, pair.Rx, nil, "-i", pair.RxName, "--serve", "unix:"+path, "-Z", "nobody")
+	if got := systest.OwnerOf(t, path); got != systest.Nobody {
+		t.Errorf("the socket belongs to %d", got)
+	}
+	p.Interrupt()
+	if _, err := os.Lstat(path); !os.IsNotExist(err) {
+		t.Errorf("the socket is still there: %v", err)
+	}
+}
+
+// Messages say what an address means, and that anybody may connect to it.
+func TestServeAddresses(t *testing.T) {
+	t.Parallel()
+	testnet.SkipEmulated(t)
+	pair := testnet.MustPair(t, testnet.PairOptions{})
+	const open = ": whoever reaches this address gets every packet: add --tls-cert, --tls-key and --tls-ca"
+	for _, test := range []struct{ serve, listen, says, omits string }{
+		{":0", ":0", ", from this machine only, because :0 names no address\n", open},
+		{":0", ":0", "/metrics by every address of this machine\n", open},
+		{"127.0.0.1:0", "127.0.0.1:0", "clients of tcp://127.0.0.1:", "this machine"},
+		{"0.0.0.0:0", "127.0.0.1:0", "--serve 0.0.0.0:0" + open, "this machine"},
+	} {
+		p := systest.Listening(t, pair.Rx, nil, "-i", pair.RxName, "--serve", test.serve, "--listen", test.listen)
+		if said := p.Interrupt(); !strings.Contains(said, test.says) || strings.Contains(said, test.omits) {
+			t.Errorf("--serve %s: %s", test.serve, said)
+		}
+	}
+}

@@ -1,0 +1,340 @@
+package systest
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"unsafe"
+
+	"github.com/gopacket/gopacket/pcapgo"
+	"golang.org/x/net/bpf"
+	"golang.org/x/sys/unix"
+
+	"github.com/xdpcap/xdpcap/internal/testnet"
+)
+
+// Cgroup bounds the processes in it. Its directory is removed with the test, after its processes
+// have ended.
+type Cgroup struct {
+	Directory string
+	version   int
+}
+
+// NewCgroup makes a cgroup with a controller, in version 1 of cgroups if the machine has the
+// controller there.
+func NewCgroup(t *testing.T, controller string) Cgroup {
+	t.Helper()
+	testnet.RequireRoot(t)
+	version, root := 1, "/sys/fs/cgroup/"+controller
+	if _, err := os.Stat(root + "/cgroup.procs"); err != nil {
+		version, root = 2, "/sys/fs/cgroup"
+		if _, err := os.Stat(root + "/cgroup.controllers"); err != nil {
+			root = t.TempDir()
+			testnet.MustMount(t, "cgroup2", root, 0, "")
+		}
+		if err := os.WriteFile(root+"/cgroup.subtree_control", []byte("+"+controller), 0); err != nil {
+			t.Fatal(err)
+		}
+	}
+	directory, err := os.MkdirTemp(root, "xdpcap")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		testnet.WaitFor(t, "the cgroup's processes to be gone", func() bool { return unix.Rmdir(directory) == nil })
+	})
+	return Cgroup{directory, version}
+}
+
+// Set writes a number to a file of the cgroup.
+func (c Cgroup) Set(t *testing.T, file string, n uint64) {
+	t.Helper()
+	if err := os.WriteFile(filepath.Join(c.Directory, file), strconv.AppendUint(nil, n, 10), 0); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// MemoryCgroup makes a cgroup with so many bytes of memory.
+func MemoryCgroup(t *testing.T, bytes uint64) Cgroup {
+	t.Helper()
+	c := NewCgroup(t, "memory")
+	if c.version == 1 {
+		c.Set(t, "memory.limit_in_bytes", bytes)
+	} else {
+		c.Set(t, "memory.max", bytes)
+	}
+	return c
+}
+
+// MostTaken is how many bytes the cgroup has had at most, 0 where the kernel does not say.
+func (c Cgroup) MostTaken() uint64 {
+	file := "memory.peak"
+	if c.version == 1 {
+		file = "memory.max_usage_in_bytes"
+	}
+	text, _ := os.ReadFile(filepath.Join(c.Directory, file))
+	n, _ := strconv.ParseUint(strings.TrimSpace(string(text)), 10, 64)
+	return n
+}
+
+// Volume is a user without a name, as the owner of a container's volume has none there.
+const Volume = 4_000_000
+
+// Probe runs the command in the receiving namespace.
+func Probe(t *testing.T, pair *testnet.Pair, args ...string) (status int, stdout, stderr string) {
+	t.Helper()
+	var out, errs bytes.Buffer
+	cmd := Command(append([]string{"probe"}, args...)...)
+	cmd.Stdout, cmd.Stderr = &out, &errs
+	if err := pair.Rx.Start(cmd); err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Wait(); err != nil && !errors.As(err, new(*exec.ExitError)) {
+		t.Fatal(err)
+	}
+	return cmd.ProcessState.ExitCode(), out.String(), errs.String()
+}
+
+type ProbeJSON struct {
+	CanCapture bool `json:"can_capture"`
+	Interface  struct {
+		Native  struct{ Answer string } `json:"native_xdp"`
+		Program *struct {
+			Mode      string
+			Traceable struct{ Answer, Reason string }
+		}
+	}
+	Features, Drops map[string]struct{ Answer, Reason string }
+}
+
+const Nobody = 65534 // in Debian's /etc/passwd
+
+// DirectoryFor makes a directory that belongs to a user, where that user can get to it.
+func DirectoryFor(t *testing.T, uid int) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "sandbox")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	if err := os.Chown(dir, uid, uid); err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+const NoCapability = "0000000000000000"
+
+func OwnerOf(t *testing.T, file string) int {
+	t.Helper()
+	var info unix.Stat_t
+	if err := unix.Stat(file, &info); err != nil {
+		t.Fatal(err)
+	}
+	return int(info.Uid)
+}
+
+func Contents(t *testing.T, file string) string {
+	t.Helper()
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+// As runs a binary as the user somebody, who is of these groups besides a group of his own.
+func As(binary string, groups []uint32, args ...string) *exec.Cmd {
+	cmd := Command(args...)
+	cmd.Path, cmd.Dir = binary, "/"
+	cmd.Env = slices.DeleteFunc(cmd.Env, func(v string) bool { return strings.HasPrefix(v, SettingsFileVariable+"=") }) // it would say that it does not obey
+	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uint32(Somebody), Gid: uint32(Somebody), Groups: groups}}
+	return cmd
+}
+
+// Statistics returns what a file says of its first interface.
+func Statistics(t *testing.T, r *pcapgo.NgReader) pcapgo.NgInterfaceStatistics {
+	t.Helper()
+	ifi, err := r.Interface(0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return ifi.Statistics
+}
+
+// inSurroundings is set where the test binary has to enter surroundings before it becomes xdpcap.
+const inSurroundings = "XDPCAP_TEST_SURROUNDINGS"
+
+// Surroundings are what a process of xdpcap finds different from the tests themselves.
+type Surroundings struct {
+	// Ahead is by how many seconds the monotonic clock of its time namespace is ahead; 0 = no
+	// namespace of its own.
+	Ahead int
+	// Hidden are directories in which it finds nothing.
+	Hidden []string
+	// Run is the directory that it finds at /run; "" = the machine's.
+	Run string
+	// Refused are system calls that a seccomp filter answers with EPERM.
+	Refused []uint32
+	// Limits are its resource limits, by their numbers.
+	Limits map[int]uint64
+	// Cgroup is the directory of the cgroup that it enters; "" = it stays in that of the tests.
+	Cgroup string
+	// Capabilities are what it may do, as a user that is not root; nil = it is root.
+	Capabilities []uintptr
+}
+
+// Somebody is the user of processes that are not root's. No other test has the same one at this
+// time, because what perf lets a user lock in memory is for all processes of that user together.
+var Somebody = 100_000 + os.Getpid()
+
+// Command is xdpcap in these surroundings, not started.
+func (s Surroundings) Command(t *testing.T, args ...string) *exec.Cmd {
+	t.Helper()
+	text, err := json.Marshal(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := Command(args...)
+	cmd.Env = append(cmd.Env, inSurroundings+"="+string(text))
+	cmd.Path = os.Args[0] // enters the surroundings
+	if s.Capabilities == nil {
+		return cmd
+	}
+	OpenForAll(t, cmd, os.Args[0], XdpcapPath)
+	cmd.SysProcAttr = &syscall.SysProcAttr{
+		Credential:  &syscall.Credential{Uid: uint32(Somebody), Gid: uint32(Somebody)},
+		AmbientCaps: s.Capabilities,
+	}
+	return cmd
+}
+
+// OpenForAll makes a command run the first of the files. The command gets them as open files, 3 and
+// what follows, because they are in directories that only root may enter.
+func OpenForAll(t *testing.T, cmd *exec.Cmd, files ...string) {
+	t.Helper()
+	for _, name := range files {
+		file, err := os.Open(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { file.Close() })
+		cmd.ExtraFiles = append(cmd.ExtraFiles, file)
+	}
+	cmd.Path = "/proc/self/fd/3"
+	cmd.Dir = "/"
+}
+
+// enterSurroundings enters the surroundings that the environment tells, and becomes xdpcap there.
+func enterSurroundings() error {
+	runtime.LockOSThread()
+	var s Surroundings
+	if err := json.Unmarshal([]byte(os.Getenv(inSurroundings)), &s); err != nil {
+		return err
+	}
+	xdpcap := XdpcapPath
+	if s.Capabilities != nil {
+		xdpcap = "/proc/self/fd/4"
+	}
+	if s.Ahead != 0 {
+		if err := unix.Unshare(unix.CLONE_NEWTIME); err != nil {
+			return fmt.Errorf("make a time namespace: %w", err)
+		}
+		offsets := fmt.Sprintf("/proc/%d/timens_offsets", unix.Gettid())
+		if err := os.WriteFile(offsets, fmt.Appendf(nil, "monotonic %d 0", s.Ahead), 0); err != nil {
+			return err
+		}
+	}
+	if s.Cgroup != "" {
+		const self = "0"
+		if err := os.WriteFile(filepath.Join(s.Cgroup, "cgroup.procs"), []byte(self), 0); err != nil {
+			return err
+		}
+	}
+	if err := remount(&s); err != nil {
+		return err
+	}
+	if err := refuse(s.Refused); err != nil {
+		return err
+	}
+	for resource, limit := range s.Limits {
+		if err := unix.Setrlimit(resource, &unix.Rlimit{Cur: limit, Max: limit}); err != nil {
+			return err
+		}
+	}
+	os.Unsetenv(inSurroundings)
+	return syscall.Exec(xdpcap, os.Args, os.Environ())
+}
+
+// remount mounts an empty file system over each hidden directory, and another directory over /run,
+// in a mount namespace of this thread.
+func remount(s *Surroundings) error {
+	if s.Hidden == nil && s.Run == "" {
+		return nil
+	}
+	if err := unix.Unshare(unix.CLONE_FS | unix.CLONE_NEWNS); err != nil {
+		return fmt.Errorf("make a mount namespace: %w", err)
+	}
+	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
+		return fmt.Errorf("keep mounts in the namespace: %w", err)
+	}
+	for _, d := range s.Hidden {
+		if err := unix.Mount("empty", d, "tmpfs", 0, ""); err != nil {
+			return fmt.Errorf("hide %s: %w", d, err)
+		}
+	}
+	if s.Run == "" {
+		return nil
+	}
+	if err := unix.Mount(s.Run, "/run", "", unix.MS_BIND|unix.MS_REC, ""); err != nil {
+		return fmt.Errorf("mount %s at /run: %w", s.Run, err)
+	}
+	return nil
+}
+
+// refuse installs a seccomp filter that answers these system calls with EPERM.
+func refuse(calls []uint32) error {
+	if calls == nil {
+		return nil
+	}
+	const (
+		allow = 0x7fff0000 // SECCOMP_RET_ALLOW
+		errno = 0x00050000 // SECCOMP_RET_ERRNO
+	)
+	program := []bpf.Instruction{bpf.LoadAbsolute{Off: 0, Size: 4}} // the call's number
+	for _, call := range calls {
+		program = append(program,
+			bpf.JumpIf{Cond: bpf.JumpNotEqual, Val: call, SkipTrue: 1},
+			bpf.RetConstant{Val: errno | uint32(unix.EPERM)})
+	}
+	raw, err := bpf.Assemble(append(program, bpf.RetConstant{Val: allow}))
+	if err != nil {
+		return err
+	}
+	filter := unix.SockFprog{Len: uint16(len(raw)), Filter: (*unix.SockFilter)(unsafe.Pointer(&raw[0]))}
+	return unix.Prctl(unix.PR_SET_SECCOMP, unix.SECCOMP_MODE_FILTER, uintptr(unsafe.Pointer(&filter)), 0, 0)
+}
+
+// OneLine ends the test unless xdpcap said one line and failed. The line must contain every one of
+// the words.
+func OneLine(t *testing.T, status int, stderr string, words ...string) {
+	t.Helper()
+	if status != 1 || strings.Count(stderr, "\n") != 1 || !strings.HasPrefix(stderr, "xdpcap: ") {
+		t.Errorf("exit status %d and not one line: %s", status, stderr)
+	}
+	for _, w := range words {
+		if !strings.Contains(stderr, w) {
+			t.Errorf("%q does not say %q", stderr, w)
+		}
+	}
+}

@@ -1,0 +1,281 @@
+package surroundings_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/vishvananda/netlink"
+
+	"github.com/xdpcap/xdpcap/internal/pods/podstest"
+	"github.com/xdpcap/xdpcap/internal/systest"
+	"github.com/xdpcap/xdpcap/internal/testnet"
+)
+
+// A podHost is a host with a pod, default/web-1, and what its container runtime keeps on disk. The
+// pod is the receiving side of a pair, and the host is the sending side.
+type podHost struct {
+	pair *testnet.Pair
+	root string // of the files of the runtime
+}
+
+// keep is how a runtime writes a pod.
+type keep func(t testing.TB, root string, p podstest.Pod)
+
+func byContainerd(state string) keep {
+	return func(t testing.TB, root string, p podstest.Pod) { podstest.Containerd(t, root, state, p) }
+}
+
+// newPodHost makes a host whose pods are kept in this way: web-1, and one with the host's network.
+func newPodHost(t *testing.T, write keep) *podHost {
+	t.Helper()
+	h := &podHost{root: t.TempDir()}
+	h.pair = h.addPod(t, write, "web-1", testnet.RxEndpoint.IPv4, testnet.PairOptions{TxName: "veth1a2b"})
+	write(t, h.root, podstest.Pod{Namespace: "kube-system", Name: "kube-proxy", Containers: []string{"proxy"}})
+	return h
+}
+
+// addPod makes a pod with an address at its eth0, and returns its pair with the host. The pair has
+// no ARP: otherwise the pod asks for the host's address to answer what the host sends, and
+// testnet.Send counts what the pod receives then.
+func (h *podHost) addPod(t *testing.T, write keep, name string, address net.IP, opts testnet.PairOptions) *testnet.Pair {
+	t.Helper()
+	opts.RxName = "eth0"
+	pair := testnet.MustPair(t, opts)
+	err := pair.Rx.Do(func() error {
+		eth0, err := netlink.LinkByName("eth0")
+		if err != nil {
+			return err
+		}
+		return netlink.AddrAdd(eth0, &netlink.Addr{IPNet: &net.IPNet{IP: address, Mask: net.CIDRMask(24, 32)}})
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := "/run/netns/cni-of-" + name
+	pair.Rx.MountAt(t, filepath.Join(h.root, path))
+	write(t, h.root, podstest.Pod{Namespace: "default", Name: name, Netns: path, Containers: []string{"app", "proxy"}})
+	return pair
+}
+
+// command is xdpcap on the host.
+func (h *podHost) command(t *testing.T, args ...string) *exec.Cmd {
+	t.Helper()
+	return systest.Surroundings{Run: filepath.Join(h.root, "run")}.Command(t, args...)
+}
+
+// run runs xdpcap on the host, and returns all that it prints.
+func (h *podHost) run(t *testing.T, args ...string) string {
+	t.Helper()
+	return systest.RunInside(t, h.pair.Tx, h.command(t, args...))
+}
+
+// capture captures three packets that the host sends to the pod.
+func (h *podHost) capture(t *testing.T, args ...string) (systest.Summary, string) {
+	t.Helper()
+	args = append([]string{"--json", "-c", "3"}, append(args, "udp port 9999")...)
+	p := systest.StartCommand(t, h.pair.Tx, nil, h.command(t, args...)).Listening()
+	for n := range uint64(3) {
+		testnet.Send(t, h.pair, testnet.UDPFrame(100, n))
+	}
+	status, stderr := p.Wait()
+	s := systest.Account(t, stderr)
+	if status != 0 || s.Captured != 3 || len(s.Interfaces) != 1 {
+		t.Fatalf("exit status %d, %+v: %s", status, s, stderr)
+	}
+	return s, stderr
+}
+
+// named is the name of the pod's address in a file.
+var namedWeb = append([]byte{192, 0, 2, 2}, "default/web-1\x00"...)
+
+// --pod captures what a pod receives, on its interface, wherever the runtime keeps its state. The
+// summary, the notice, the lines of JSON and the file name the pod, and the file its address.
+func TestPod(t *testing.T) {
+	t.Parallel()
+	for name, write := range map[string]keep{
+		"containerd": byContainerd("run/containerd"), "k3s": byContainerd("run/k3s/containerd"), "CRI-O": podstest.CRIO,
+	} {
+		h := newPodHost(t, write)
+		file := systest.TempFile(t)
+		s, stderr := h.capture(t, "--pod", "default/web-1", "-w", file, "-w", file+".json")
+		if i := s.Interfaces[0]; i.Interface != "eth0" || i.Namespace != "default" || i.Pod != "web-1" || i.Hook != "xdp" {
+			t.Errorf("%s: %+v", name, i)
+		}
+		if !strings.Contains(stderr, "listening on eth0 (pod default/web-1), XDP ") {
+			t.Errorf("%s: it does not say on what it listens: %s", name, stderr)
+		}
+		if !bytes.Contains(systest.ReadBytes(t, file), namedWeb) {
+			t.Errorf("%s: the file does not name the pod's address", name)
+		}
+		live := string(systest.ReadBytes(t, file+".json"))
+		if n := strings.Count(live, `"interface":"eth0","namespace":"default","pod":"web-1","direction":"in"`); n != 3 {
+			t.Errorf("%s: %d lines name the pod: %s", name, n, live)
+		}
+		if testnet.Emulated() { // where read is not run, as it is the same on every kernel
+			continue
+		}
+		if diff := cmp.Diff(live, systest.MustRead(t, "--format", "json", file)); diff != "" {
+			t.Errorf("%s: the capture's lines (-) and those of read (+): %s", name, diff)
+		}
+	}
+}
+
+// A capture in one pod names the addresses of all pods of the host, although the pod's network
+// namespace shows nothing of the others.
+func TestPodsOfHost(t *testing.T) {
+	t.Parallel()
+	h := newPodHost(t, podstest.CRIO)
+	h.addPod(t, podstest.CRIO, "db-0", net.IPv4(192, 0, 2, 7).To4(), testnet.PairOptions{Tx: h.pair.Tx, TxName: "veth3c4d"})
+	file := systest.TempFile(t)
+	h.capture(t, "--pod", "default/web-1", "-w", file)
+	data := systest.ReadBytes(t, file)
+	if !bytes.Contains(data, namedWeb) || !bytes.Contains(data, append([]byte{192, 0, 2, 7}, "default/db-0\x00"...)) {
+		t.Errorf("not both pods are named: %q", data)
+	}
+}
+
+// An interface of the host belongs to the pod at its other end.
+func TestPodOfInterface(t *testing.T) {
+	t.Parallel()
+	h := newPodHost(t, byContainerd("run/containerd"))
+	file := systest.TempFile(t)
+	s, stderr := h.capture(t, "-i", "veth1a2b", "-Q", "out", "-w", file)
+	if i := s.Interfaces[0]; i.Interface != "veth1a2b" || i.Namespace != "default" || i.Pod != "web-1" || i.Hook != "egress" {
+		t.Errorf("%+v", i)
+	}
+	if !strings.Contains(stderr, "listening on veth1a2b@egress (pod default/web-1), ") || !bytes.Contains(systest.ReadBytes(t, file), namedWeb) {
+		t.Errorf("the pod is not named: %s", stderr)
+	}
+	var all []systest.InterfaceKeys
+	if out := h.run(t, "interfaces", "--json"); json.Unmarshal([]byte(out), &all) != nil || len(all) != 2 {
+		t.Fatal(out)
+	}
+	if all[0].Pod != "" || all[1].Name != "veth1a2b" || all[1].Namespace != "default" || all[1].Pod != "web-1" {
+		t.Errorf("interfaces: %+v", all)
+	}
+	if table := strings.Fields(h.run(t, "interfaces")); len(table) < 9 || table[7] != "POD" || strings.Count(strings.Join(table, " "), " default/web-1 ") != 1 {
+		t.Errorf("interfaces: %q", table)
+	}
+	if out := h.run(t, "interfaces", "--pod", "default/web-1"); !strings.Contains(out, "eth0 ") || strings.Count(out, "default/web-1") != 2 {
+		t.Errorf("interfaces of the pod: %s", out)
+	}
+}
+
+// What may be shared names no pod.
+func TestPodAnonymized(t *testing.T) {
+	t.Parallel()
+	h := newPodHost(t, byContainerd("run/containerd"))
+	file := systest.TempFile(t)
+	h.capture(t, "--pod", "default/web-1", "--anonymize", systest.NewKey(t), "-w", file, "-w", file+".json")
+	for _, file := range []string{file, file + ".json"} {
+		if data := systest.ReadBytes(t, file); bytes.Contains(data, []byte("web-1")) || len(data) == 0 {
+			t.Errorf("%s names the pod: %q", file, data)
+		}
+	}
+}
+
+// Wireshark shows the names of pods, in place of addresses and of the interface.
+func TestPodInWireshark(t *testing.T) {
+	t.Parallel()
+	testnet.SkipEmulated(t)
+	testnet.Require(t, "tshark")
+	h := newPodHost(t, podstest.CRIO)
+	file := systest.TempFile(t)
+	h.capture(t, "--pod", "default/web-1", "-w", file)
+	out, err := exec.Command("tshark", "-r", file, "-N", "n", "-T", "fields", "-e", "ip.src_host", "-e", "ip.dst_host", "-e", "frame.interface_description").Output()
+	if want := strings.Repeat("192.0.2.1\tdefault/web-1\tpod default/web-1\n", 3); err != nil || string(out) != want {
+		t.Errorf("%v: %s", err, cmp.Diff(want, string(out)))
+	}
+}
+
+// The shell completes the pods that can be entered, and the interfaces within.
+func TestPodCompletion(t *testing.T) {
+	t.Parallel()
+	testnet.SkipEmulated(t)
+	h := newPodHost(t, podstest.CRIO)
+	for want, args := range map[string][]string{
+		"default/web-1\n:4": {"__complete", "--pod", ""},
+		"lo\neth0\nany\n:4": {"__complete", "--pod", "default/web-1", "-i", ""},
+	} {
+		cmd := h.command(t, args...)
+		out := runOnlyStdout(t, h.pair.Tx, cmd)
+		if strings.TrimSpace(out) != want {
+			t.Errorf("%q: %q", args, out)
+		}
+	}
+}
+
+// runOnlyStdout is runInside without standard error.
+func runOnlyStdout(t *testing.T, ns *testnet.Namespace, cmd *exec.Cmd) string {
+	t.Helper()
+	var out bytes.Buffer
+	cmd.Stdout = &out
+	if err := ns.Start(cmd); err != nil {
+		t.Fatal(err)
+	}
+	cmd.Wait()
+	return out.String()
+}
+
+// A mistake in --pod is one line that says what there is, or what to do.
+func TestPodErrors(t *testing.T) {
+	t.Parallel()
+	testnet.SkipEmulated(t)
+	h := newPodHost(t, byContainerd("run/containerd"))
+	podstest.Containerd(t, h.root, "run/containerd", podstest.Pod{Namespace: "default", Name: "ended", Netns: "/run/netns/cni-2"})
+	if err := os.WriteFile(filepath.Join(h.root, "run/netns/cni-2"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	const none = "no pod of this name runs on this host"
+	for _, test := range []struct {
+		args []string
+		want string
+	}{
+		{[]string{"--pod", "default/web"}, "--pod default/web: " + none + ": did you mean default/web-1?"},
+		{[]string{"--pod", "web-1"}, "--pod web-1: must be NAMESPACE/NAME: did you mean default/web-1?"},
+		{[]string{"--pod", "x/y"}, "--pod x/y: " + none + "; there are: default/ended, default/web-1, kube-system/kube-proxy"},
+		{[]string{"--pod", "kube-system/kube-proxy"},
+			"--pod kube-system/kube-proxy: it uses the network of its host: omit --pod, and name an interface of the host with -i"},
+		{[]string{"stats", "--pod", "default/ended", "-i", "eth0"},
+			"--pod default/ended: the network namespace /run/netns/cni-2 of pod default/ended cannot be used: it is not a namespace: the pod has ended, or this is a container without that path"},
+		{[]string{"--pod", "default/web-1", "--netns", "x"}, "--netns and --pod: choose one: each says in which network namespace to work"},
+		{[]string{"stats", "--pod", "default/web-1"}, "which interface? -i NAME; xdpcap interfaces --pod default/web-1 lists them"},
+		{[]string{"drops", "--pod", "default/web-1"},
+			"--pod without -i would count for the whole machine: add -i NAME; xdpcap interfaces --pod default/web-1 lists the pod's"},
+		{[]string{"monitor", "--record", "1", "--pod", "default/web-1"},
+			"--pod without -i would count for the whole machine: add -i NAME; xdpcap interfaces --pod default/web-1 lists the pod's"},
+		{[]string{"--pod="}, `--pod "": must not be empty; see xdpcap --help`},
+		{[]string{"--pod", "default/web-1", "-r", os.DevNull}, "--pod does not work with -r: omit it; see xdpcap read --help"},
+		{[]string{"--pod", "default/web-1", "-i", "veth1a2b"}, `interface "veth1a2b" does not exist; there are: lo, eth0`},
+	} {
+		if out := h.run(t, test.args...); out != "xdpcap: "+test.want+"\n" {
+			t.Errorf("%q: %s, want %s", test.args, out, test.want)
+		}
+	}
+	out := systest.RunInside(t, h.pair.Tx, systest.Surroundings{Run: t.TempDir()}.Command(t, "--pod", "a/b"))
+	if want := "xdpcap: --pod a/b: no container runtime keeps pods here: looked for /run/containerd/io.containerd.runtime.v2.task/k8s.io, "; !strings.HasPrefix(out, want) ||
+		!strings.HasSuffix(out, "; where a runtime keeps them elsewhere, --netns takes the id of one of the pod's processes\n") {
+		t.Error(out)
+	}
+	err := h.pair.Rx.Do(func() error {
+		eth0, err := netlink.LinkByName("eth0")
+		if err != nil {
+			return err
+		}
+		return netlink.LinkSetDown(eth0)
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	out = h.run(t, "--pod", "default/web-1")
+	if out != "xdpcap: --pod: the pod has no Ethernet interface that is up: see xdpcap interfaces with the same --pod\n" {
+		t.Error(out)
+	}
+}

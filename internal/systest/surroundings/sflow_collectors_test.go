@@ -1,0 +1,96 @@
+package surroundings_test
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"os/exec"
+	"runtime"
+	"strings"
+	"testing"
+
+	"github.com/xdpcap/xdpcap/internal/systest"
+	"github.com/xdpcap/xdpcap/internal/testnet"
+)
+
+// Other programs decode flow samples, counters and discarded packets as they were sent: goflow2 and
+// sfacctd receive them, and tshark reads what a collector of this test has received. sfacctd knows
+// no discarded packets, and finds nothing after one in a datagram: it gets all flow samples, since
+// these come in others.
+func TestSFlowCollectors(t *testing.T) {
+	t.Parallel()
+	testnet.SkipEmulated(t)
+	pair := testnet.MustPair(t, testnet.PairOptions{})
+	l := systest.ListenSFlow(t, pair.Rx)
+	collectors := []string{"-w", "sflow://" + l.Address}
+	goflow2 := startGoflow2(t, pair, 7001)
+	sfacctd := startSfacctd(t, pair, 7002)
+	// Counters are sent once, at the start. If they were sent again when the capture ends, one
+	// collector might get them and the other not.
+	collectors = append(collectors, "-w", "sflow://127.0.0.1:7001", "-w", "sflow://localhost:7002", "--counter-interval", "1h")
+
+	// A program's hook map shows verdicts also where the kernel refuses to trace.
+	target := systest.AttachTarget(t, pair, testnet.Hooked)
+	p := systest.Listening(t, pair.Rx, nil, append(collectors, "--hook", systest.PinHook(t, target.Hook()), "--sflow-agent", "192.0.2.7,70000")...)
+	frames := systest.SendRound(t, pair)
+	p.Interrupt()
+	if err := target.Close(); err != nil {
+		t.Fatal(err)
+	}
+	p = systest.Listening(t, pair.Rx, nil, append(collectors, "-i", pair.RxName, "--sample", "2")...)
+	for i := range uint16(40) {
+		testnet.Send(t, pair, testnet.VLAN(testnet.TxToRx().UDP(2000+i, 53, make([]byte, 300)), 100+i))
+	}
+	waitForCounters(t, l, goflow2)
+	p.Interrupt()
+
+	all := l.Read(t)
+	flows, discards := systest.SamplesOf(all, systest.FlowSample), systest.SamplesOf(all, systest.DiscardedSample)
+	// Each CPU draws one of two of its own packets. Of an odd number it may keep the smaller half.
+	if sampled := (40 - runtime.NumCPU()) / 2; len(flows) < len(frames)-1+sampled || len(discards) != 2 {
+		t.Fatalf("%d flow samples and %d discarded packets", len(flows), len(discards))
+	}
+	systest.CheckDiscards(t, discards, frames, 0, "")
+	systest.CheckOutputs(t, flows[:5], true, 0)
+	t.Run("goflow2", func(t *testing.T) { goflow2.check(t, all) })
+	t.Run("sfacctd", func(t *testing.T) { sfacctd.check(t, flows) })
+	t.Run("tshark", func(t *testing.T) { checkTshark(t, l, all) })
+}
+
+// waitForCounters waits until both collectors have the counters of the interface: a capture that
+// ends at once may have sent them to one alone.
+func waitForCounters(t *testing.T, l *systest.SflowListener, g *goflow2) {
+	t.Helper()
+	testnet.WaitFor(t, "the counters of the interface", func() bool {
+		decoded := strings.Join(g.read(t), "\n")
+		return len(systest.SamplesOf(l.Read(t), systest.CounterSample)) > 0 && strings.Contains(decoded, fmt.Sprintf(" type %d ", systest.CounterSample))
+	})
+}
+
+// startCollector starts a program in the pair's namespace, and waits until it receives on a UDP
+// port.
+func startCollector(t *testing.T, pair *testnet.Pair, port uint16, name string, args ...string) {
+	t.Helper()
+	var output bytes.Buffer
+	cmd := exec.Command(name, args...)
+	cmd.Stdout, cmd.Stderr = &output, &output
+	if err := pair.Rx.Start(cmd); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		cmd.Process.Kill()
+		cmd.Wait()
+		if t.Failed() {
+			t.Logf("%s: %s", name, output.String())
+		}
+	})
+	testnet.WaitFor(t, name, func() bool {
+		for _, table := range []string{"udp", "udp6"} {
+			sockets, _ := os.ReadFile(fmt.Sprintf("/proc/%d/net/%s", cmd.Process.Pid, table))
+			if strings.Contains(string(sockets), fmt.Sprintf(":%04X ", port)) {
+				return true
+			}
+		}
+		return false
+	})
+}

@@ -1,0 +1,313 @@
+package surroundings_test
+
+import (
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/xdpcap/xdpcap/internal/systest"
+	"github.com/xdpcap/xdpcap/internal/testnet"
+	"github.com/xdpcap/xdpcap/internal/xdp"
+)
+
+// A unitBench is a systemd that runs the unit as it was installed, on the receiving side of a pair.
+type unitBench struct {
+	t    *testing.T
+	pair *testnet.Pair
+	pid  string // of systemd
+	unit string
+}
+
+// newUnitBench installs xdpcap with these settings, without the user that packages make, and starts
+// a systemd.
+func newUnitBench(t *testing.T, settings string) *unitBench {
+	t.Helper()
+	for _, tool := range []string{"systemctl", "unshare", "nsenter"} {
+		testnet.Require(t, tool)
+	}
+	b := &unitBench{t: t, pair: testnet.MustPair(t, testnet.PairOptions{})}
+	b.unit = "xdpcap@" + b.pair.RxName
+	dir, stage := t.TempDir(), t.TempDir()
+	if err := os.Mkdir(dir+"/root", 0o755); err != nil {
+		t.Fatal(err)
+	}
+	systest.MakeTarget(t, "install", "PREFIX=/usr", "DESTDIR="+dir+"/installed", "STAGE="+stage)
+	if err := os.WriteFile(dir+"/installed/etc/xdpcap/"+b.pair.RxName+".conf", []byte(settings), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"passwd", "group"} {
+		others := regexp.MustCompile(`(?m)^xdpcap:.*\n`).ReplaceAllString(systest.Contents(t, "/etc/"+name), "")
+		if err := os.WriteFile(dir+"/installed/etc/"+name, []byte(others), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	cmd := exec.Command("sh", append([]string{"testdata/systemd.sh", dir}, ownCgroups(t)...)...)
+	said, err := os.Create(filepath.Join(dir, "said"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer said.Close()
+	cmd.Stdout, cmd.Stderr = said, said
+	if err := b.pair.Rx.Start(cmd); err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- cmd.Wait() }()
+	t.Cleanup(func() {
+		if t.Failed() {
+			t.Log(b.run("ls", "-l", "/var/lib/private/xdpcap"))
+		}
+		cmd.Process.Kill() // and with it all that systemd has started
+		<-ended
+		if t.Failed() {
+			log, _ := os.ReadFile(dir + "/log")
+			t.Logf("%s%s", systest.Contents(t, dir+"/said"), log)
+		}
+	})
+	testnet.WaitFor(t, "systemd", func() bool {
+		select {
+		case err := <-ended:
+			ended <- err // for the end of the test
+			t.Fatalf("%v: %s", err, systest.Contents(t, dir+"/said"))
+		default:
+		}
+		children, _ := os.ReadFile(fmt.Sprintf("/proc/%d/task/%[1]d/children", cmd.Process.Pid))
+		b.pid = strings.TrimSpace(string(children))
+		name, _ := os.ReadFile("/proc/" + b.pid + "/comm")
+		return string(name) == "systemd\n" && b.run("systemctl", "is-active", "basic.target") == "active\n"
+	})
+	return b
+}
+
+// ownCgroups makes a cgroup in each of the hierarchies that systemd takes. They are removed with
+// all that systemd has made in them.
+func ownCgroups(t *testing.T) (all []string) {
+	t.Helper()
+	roots := []string{"/sys/fs/cgroup"}
+	if _, err := os.Stat(roots[0] + "/cgroup.procs"); err != nil {
+		roots = nil
+		for _, hierarchy := range []string{"systemd", "unified", "memory", "pids"} {
+			roots = append(roots, "/sys/fs/cgroup/"+hierarchy)
+		}
+	}
+	for _, root := range roots {
+		dir, err := os.MkdirTemp(root, "xdpcap")
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, dir)
+		t.Cleanup(func() { testnet.WaitFor(t, "the end of "+dir, func() bool { return removeCgroup(dir) == nil }) })
+	}
+	return all
+}
+
+// removeCgroup removes a cgroup and all below it.
+func removeCgroup(root string) (err error) {
+	var all []string
+	filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
+		if err == nil && d.IsDir() {
+			all = append(all, path)
+		}
+		return nil
+	})
+	for _, dir := range slices.Backward(all) {
+		err = unix.Rmdir(dir)
+	}
+	return err
+}
+
+// command returns one that runs beside systemd.
+func (b *unitBench) command(args ...string) *exec.Cmd {
+	return exec.Command("nsenter", append([]string{"-t", b.pid, "-a", "-r", "-w"}, args...)...)
+}
+
+// run runs a command beside systemd and returns what it says.
+func (b *unitBench) run(args ...string) string {
+	out, _ := b.command(args...).CombinedOutput()
+	return string(out)
+}
+
+// user waits for the user xdpcap in a database of users, "files" or "systemd", and returns its
+// number.
+func (b *unitBench) user(database string) (uid int) {
+	b.t.Helper()
+	testnet.WaitFor(b.t, "the user xdpcap in "+database, func() bool {
+		_, err := fmt.Sscanf(b.run("getent", "-s", database, "passwd", "xdpcap"), "xdpcap:x:%d:", &uid)
+		return err == nil
+	})
+	return uid
+}
+
+// systemctl expects that a command succeeds in silence.
+func (b *unitBench) systemctl(args ...string) {
+	b.t.Helper()
+	if out := b.run(append([]string{"systemctl"}, args...)...); out != "" {
+		b.t.Fatalf("systemctl %v: %s", args, out)
+	}
+}
+
+// files are what the unit has written, the oldest first.
+func (b *unitBench) files() []string {
+	all, _ := filepath.Glob("/proc/" + b.pid + "/root/var/lib/private/xdpcap/out*.pcapng")
+	return all
+}
+
+// listening waits until the unit captures by another program than the one with this id, and returns
+// the id.
+func (b *unitBench) listening(before uint32) (id uint32) {
+	b.t.Helper()
+	testnet.WaitFor(b.t, b.unit+" to capture", func() bool {
+		err := b.pair.Rx.Do(func() error {
+			ifi, err := xdp.InterfaceByName(b.pair.RxName)
+			if err == nil && len(ifi.Programs) > 0 {
+				id = ifi.Programs[0].ID
+			}
+			return err
+		})
+		return err == nil && id != 0 && id != before
+	})
+	return id
+}
+
+// The installed unit captures under a real systemd, as a user of its own without any capability and
+// with its system calls filtered. A restart loses nothing, and after a crash it begins again, and
+// writes over nothing.
+func TestUnitRuns(t *testing.T) {
+	t.Parallel()
+	testnet.SkipEmulated(t)
+	systest.NeedBinary(t)
+	b := newUnitBench(t, "write = /var/lib/xdpcap/out.pcapng\nring-buffer = filesize:100000\nring-buffer = files:50\n"+
+		"transport = ring\nlisten = 127.0.0.1:9432\n")
+	const packets = 10
+	send := func() {
+		for n := range uint64(packets) {
+			testnet.Send(t, b.pair, testnet.UDPFrame(100, n))
+		}
+	}
+	b.systemctl("start", b.unit)
+	first := b.listening(0)
+	pid := strings.TrimSpace(b.run("systemctl", "show", "-P", "MainPID", b.unit))
+	testnet.WaitFor(t, "a socket for the metrics", func() bool {
+		return strings.Contains(b.run("sh", "-c", "cat /proc/"+pid+"/net/tcp"), "0100007F:24D8 ") // 127.0.0.1:9432
+	})
+	if text := systest.Scrape(t, b.pair, "http://127.0.0.1:9432/metrics"); !strings.Contains(text, "xdpcap_seen_packets_total") {
+		t.Errorf("the metrics: %s", text)
+	}
+	rights := strings.Fields(b.run("sh", "-c", "grep -hE '^(CapEff|CapBnd|NoNewPrivs|Seccomp):' /proc/"+pid+"/task/*/status | sort -u"))
+	if want := "CapBnd: 000000c000001000 CapEff: " + systest.NoCapability + " NoNewPrivs: 1 Seccomp: 2"; strings.Join(rights, " ") != want {
+		t.Errorf("%q, want %s", rights, want)
+	}
+	send()
+	b.systemctl("restart", b.unit)
+	second := b.listening(first)
+	testnet.WaitFor(t, "a second file that has begun", func() bool {
+		files := b.files()
+		return len(files) == 2 && !slices.ContainsFunc(files, func(name string) bool { return systest.Contents(t, name) == "" })
+	})
+	b.systemctl("kill", "--signal=KILL", b.unit)
+	b.listening(second)
+	if restarts := b.run("systemctl", "show", "-P", "NRestarts", b.unit); restarts != "1\n" {
+		t.Errorf("systemd has started it again %q times", restarts)
+	}
+	send()
+	b.systemctl("stop", b.unit)
+	systest.CheckDetached(t, b.pair)
+
+	files, got := b.files(), 0
+	for _, file := range files {
+		got += len(systest.ReadTraced(t, file))
+		if systest.OwnerOf(t, file) == 0 {
+			t.Errorf("%s belongs to root", file)
+		}
+	}
+	if len(files) != 3 || got != 2*packets {
+		t.Errorf("%d packets in %q, want %d in 3 files", got, files, 2*packets)
+	}
+}
+
+// The unit begins to capture what the network stack throws away, though systemd closes the kernel's
+// list of functions to it.
+func TestUnitDrops(t *testing.T) {
+	t.Parallel()
+	testnet.SkipEmulated(t)
+	systest.NeedBinary(t)
+	b := newUnitBench(t, "write = /var/lib/xdpcap/out.pcapng\ndrops = true\n")
+	b.systemctl("start", b.unit)
+	testnet.WaitFor(t, "a file that has begun", func() bool {
+		files := b.files()
+		return len(files) == 1 && systest.Contents(t, files[0]) != ""
+	})
+	b.systemctl("stop", b.unit)
+	if restarts := b.run("systemctl", "show", "-P", "NRestarts", b.unit); restarts != "0\n" {
+		t.Errorf("systemd has started it again %q times", restarts)
+	}
+	if len(b.files()) != 1 {
+		t.Errorf("it left the files %q", b.files())
+	}
+}
+
+// The unit continues the ring of one that ran as root, first as a dynamic user. A package that is
+// installed while it runs makes the user xdpcap, who gets all these files at the next start.
+func TestUnitUser(t *testing.T) {
+	t.Parallel()
+	testnet.SkipEmulated(t)
+	systest.NeedBinary(t)
+	b := newUnitBench(t, "write = /var/lib/xdpcap/out.pcapng\nring-buffer = filesize:100000\nring-buffer = files:4\ntransport = ring\n")
+	if out := b.run("sh", "-c", "install -d -m 0700 /var/lib/xdpcap && umask 077 && echo kept >/var/lib/xdpcap/out_00007_20261101000000.pcapng"); out != "" {
+		t.Fatal(out)
+	}
+	var program uint32
+	// check expects that the unit runs as a user who owns that many files.
+	check := func(uid, files int) {
+		t.Helper()
+		program = b.listening(program)
+		testnet.WaitFor(t, "a new file", func() bool { return len(b.files()) == files })
+		pid := strings.TrimSpace(b.run("systemctl", "show", "-P", "MainPID", b.unit))
+		for _, name := range append(b.files(), filepath.Dir(b.files()[0]), "/proc/"+b.pid+"/root/proc/"+pid) {
+			if owner := systest.OwnerOf(t, name); owner != uid {
+				t.Errorf("%s belongs to %d, want %d", name, owner, uid)
+			}
+		}
+	}
+	b.systemctl("start", b.unit)
+	dynamic := b.user("systemd")
+	check(dynamic, 2)
+
+	script, err := os.Open("../../../packaging/postinstall.sh")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer script.Close()
+	install := b.command("sh", "-s")
+	install.Stdin = script
+	if out, err := install.CombinedOutput(); err != nil {
+		t.Fatalf("postinstall.sh: %v: %s", err, out)
+	}
+	static := b.user("files")
+	if static == dynamic {
+		t.Errorf("the user xdpcap has the number of the dynamic one, %d", static)
+	}
+	b.systemctl("restart", b.unit)
+	check(static, 3)
+	b.systemctl("restart", b.unit)
+	check(static, 4)
+	first := b.files()[0]
+	if got := systest.Contents(t, first); !strings.HasSuffix(first, "/out_00007_20261101000000.pcapng") || got != "kept\n" {
+		t.Errorf("%s: %q", first, got)
+	}
+	b.systemctl("restart", b.unit)
+	check(static, 4)
+	if next := b.files()[0]; next == first {
+		t.Errorf("%s is in the way of a new file", first)
+	}
+	b.systemctl("stop", b.unit)
+	systest.CheckDetached(t, b.pair)
+}

@@ -1,0 +1,112 @@
+package trace_test
+
+import (
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/gopacket/gopacket/pcapgo"
+
+	"github.com/xdpcap/xdpcap/internal/systest"
+	"github.com/xdpcap/xdpcap/internal/testnet"
+)
+
+// If the program sends a packet out of one interface, line and file name that interface. If the
+// packet goes elsewhere, or to several, they say nothing.
+func TestOutlet(t *testing.T) {
+	t.Parallel()
+	testnet.RequireFentry(t)
+	pair := testnet.MustPair(t, testnet.PairOptions{})
+	out := testnet.MustPair(t, testnet.PairOptions{Rx: pair.Rx, RxName: "out0", TxName: "outer0"})
+	elsewhere := testnet.MustPair(t, testnet.PairOptions{})
+	r, err := testnet.AttachRedirector(pair, out, elsewhere)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	ways := []struct {
+		port    uint16
+		verdict string
+		to      string
+	}{
+		// The first one comes before any call has said where to, and the last one after such calls.
+		{testnet.UnsaidPort, "redirect", ""},
+		{testnet.BackPort, "tx", "rx0"},
+		{testnet.IndexPort, "redirect", "out0"},
+		{testnet.CPUPort, "redirect", ""},
+		{testnet.DevmapPort, "redirect", "out0"},
+		{testnet.BroadcastPort, "redirect", ""},
+		{testnet.HashPort, "redirect", "out0"},
+		{testnet.NamespacePort, "redirect", fmt.Sprintf("interface %d of another network namespace", elsewhere.RxIndex)},
+		{testnet.UnsaidPort, "redirect", ""},
+	}
+	lines, err := os.CreateTemp(t.TempDir(), "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer lines.Close()
+	file := systest.TempFile(t)
+	p := systest.Listening(t, pair.Rx, lines, "-i", pair.RxName, "--rx-capture", "exit", "--verdict", "tx,redirect",
+		"-w", file, "--print", "-v", "--json")
+	var frames [][]byte
+	var want []string
+	for _, way := range ways {
+		frames = append(frames, testnet.TxToRx().UDP(1000, way.port, []byte("payload")))
+		comment := ""
+		if way.to != "" {
+			comment = way.verdict + " to " + way.to
+		}
+		want = append(want, comment)
+	}
+	testnet.Send(t, pair, frames...)
+	if s := systest.Account(t, p.Interrupt()); s.Captured != uint64(len(ways)) {
+		t.Fatalf("summary %+v", s)
+	}
+
+	if diff := cmp.Diff(want, commentsIn(t, file)); diff != "" {
+		t.Errorf("the file: %s", diff)
+	}
+	printed, err := os.ReadFile(lines.Name())
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := string(printed)
+	for i, way := range ways {
+		origin := "[" + strings.ToUpper(way.verdict)
+		if way.to != "" {
+			origin += " to " + way.to
+		}
+		found := false
+		if _, text, found = strings.Cut(text, "@exit"+origin+"] (queue 0"); !found {
+			t.Errorf("no %s for packet %d: %s", origin, i, printed)
+		}
+	}
+}
+
+// commentsIn returns each packet's comments, but for the one of how long the program ran.
+func commentsIn(t *testing.T, path string) (comments []string) {
+	t.Helper()
+	file, err := os.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	r, err := pcapgo.NewNgReader(file, pcapgo.DefaultNgReaderOptions)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for {
+		_, _, opts, err := r.ReadPacketDataWithOptions()
+		if err != nil {
+			return comments
+		}
+		others := slices.DeleteFunc(opts.Comments, func(c string) bool { return strings.HasPrefix(c, "the program ran ") })
+		if len(others) == len(opts.Comments) {
+			t.Errorf("packet %d does not say how long the program ran: %q", len(comments)+1, opts.Comments)
+		}
+		comments = append(comments, strings.Join(others, "; "))
+	}
+}

@@ -1,0 +1,229 @@
+package trace_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/xdpcap/xdpcap/internal/systest"
+	"github.com/xdpcap/xdpcap/internal/testnet"
+)
+
+// reasoned has the ports of packets for a Reasoner, with what a line says of each: only what it
+// drops has a reason, also after a packet that had one.
+var reasoned = []struct {
+	port          uint16
+	verdict, name string
+}{
+	{53, "pass", ""}, {testnet.BlockedPort, "drop", "REASON_BLOCKED"}, {53, "pass", ""}, {testnet.NoBackendPort, "aborted", "REASON_NO_BACKEND"},
+	{testnet.NumberPort + 7, "drop", "1007"}, {testnet.SilentPort, "drop", ""}, {testnet.BlockedPort, "drop", "REASON_BLOCKED"},
+}
+
+func attachReasoner(t *testing.T, pair *testnet.Pair) *testnet.Reasoner {
+	t.Helper()
+	r, err := testnet.AttachReasoner(pair)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { r.Close() })
+	return r
+}
+
+func sendReasoned(t *testing.T, pair *testnet.Pair) {
+	t.Helper()
+	var frames [][]byte
+	for _, r := range reasoned {
+		frames = append(frames, testnet.TxToRx().UDP(1000, r.port, []byte("payload")))
+	}
+	testnet.Send(t, pair, frames...)
+}
+
+// What a program says of a packet that it drops is in lines, in JSON and in the file, also in the
+// sandbox. TestReadJSON and TestReadPrintsAsLive read such a file.
+func TestReasonMap(t *testing.T) {
+	t.Parallel()
+	testnet.RequireFentry(t)
+	pair := testnet.MustPair(t, testnet.PairOptions{})
+	attachReasoner(t, pair)
+	for _, transport := range []string{"perf", "ring"} {
+		t.Run(transport, func(t *testing.T) {
+			dir := t.TempDir()
+			file, objects := filepath.Join(dir, "out.pcapng"), filepath.Join(dir, "out.json")
+			lines, err := os.Create(filepath.Join(dir, "lines"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer lines.Close()
+			p := systest.Listening(t, pair.Rx, lines, "-i", pair.RxName, "--reason-map", "reasons", "-w", file, "-w", objects, "--print", "--json", "--transport", transport, "--first", "1000", "udp")
+			sendReasoned(t, pair)
+			if s := systest.Account(t, p.Interrupt()); s.Captured != uint64(len(reasoned)) {
+				t.Fatalf("summary %+v", s)
+			}
+			printed, err := os.ReadFile(lines.Name())
+			if err != nil {
+				t.Fatal(err)
+			}
+			written, err := os.ReadFile(objects)
+			if err != nil {
+				t.Fatal(err)
+			}
+			texts, described := slices.Collect(strings.Lines(string(printed))), slices.Collect(strings.Lines(string(written)))
+			if len(texts) != len(reasoned) || len(described) != len(reasoned) {
+				t.Fatalf("%s\n%s", printed, written)
+			}
+			for i, r := range reasoned {
+				words := strings.TrimSpace(strings.ToUpper(r.verdict) + " " + r.name)
+				if want := " rx0:reasoning_target@exit[" + words + "] IP "; !strings.Contains(texts[i], want) {
+					t.Errorf("%s, want %s", texts[i], want)
+				}
+				var l struct {
+					Verdict, Reason string
+					Location        *string
+				}
+				if err := json.Unmarshal([]byte(described[i]), &l); err != nil {
+					t.Fatal(err)
+				}
+				if l.Verdict != r.verdict || l.Reason != r.name || l.Location != nil {
+					t.Error(described[i])
+				}
+			}
+			for i, p := range systest.ReadTraced(t, file) {
+				said := slices.DeleteFunc(p.Comments, func(c string) bool { return !strings.HasPrefix(c, "the program's reason: ") })
+				var want []string
+				if name := reasoned[i].name; name != "" {
+					want = []string{"the program's reason: " + name}
+				}
+				if !slices.Equal(said, want) {
+					t.Errorf("comments %q, want %q", said, want)
+				}
+			}
+		})
+	}
+}
+
+// stats counts by reason: in the table, in the object and for Prometheus. A pin and an id name the
+// map, too.
+func TestStatsByReason(t *testing.T) {
+	t.Parallel()
+	testnet.RequireFentry(t)
+	pair := testnet.MustPair(t, testnet.PairOptions{})
+	r := attachReasoner(t, pair)
+	info, err := r.Reasons().Info()
+	if err != nil {
+		t.Fatal(err)
+	}
+	id, _ := info.ID()
+	pin := systest.PinHook(t, r.Reasons())
+	p, output := systest.Counting(t, pair, "stats", "-i", pair.RxName, "--by", "reason", "--reason-map", fmt.Sprint(id), "--json", "--interval", "1h")
+	table, printed := systest.Counting(t, pair, "stats", "-i", pair.RxName, "--reason-map", pin, "--interval", "1h", "--listen", "127.0.0.1:0")
+	sendReasoned(t, pair)
+	scraped := systest.Scrape(t, pair, systest.MetricsURL(t, table))
+	p.Interrupt()
+	table.Interrupt()
+
+	type row struct {
+		Reason, Verdict string
+		Packets         uint64
+	}
+	want := []row{{"REASON_BLOCKED", "drop", 2}, {"none", "drop", 1}, {"1007", "drop", 1}, {"REASON_NO_BACKEND", "aborted", 1}}
+	var got []row
+	for _, r := range systest.LastObject[systest.StatsReport](t, output()).Reasons {
+		got = append(got, row{r.Reason, r.Verdict, r.Packets})
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+	for _, r := range want {
+		if series := fmt.Sprintf("xdpcap_reason_packets_total{interface=\"rx0\",reason=%q,verdict=%q} %d\n", r.Reason, r.Verdict, r.Packets); !strings.Contains(scraped, series) {
+			t.Errorf("no %s in %s", series, scraped)
+		}
+		if fields := []string{r.Reason, r.Verdict, fmt.Sprint(r.Packets)}; !slices.ContainsFunc(strings.Split(printed(), "\n"), func(line string) bool {
+			return slices.Equal(strings.Fields(line)[:min(3, len(strings.Fields(line)))], fields)
+		}) {
+			t.Errorf("no %v in %s", fields, printed())
+		}
+	}
+}
+
+// With --drops, what the program drops has the program's reason, and what the stack throws away the
+// kernel's.
+func TestReasonMapOfDrops(t *testing.T) {
+	t.Parallel()
+	testnet.RequireFentry(t)
+	pair := testnet.MustPair(t, testnet.PairOptions{Addresses: true})
+	attachReasoner(t, pair)
+	objects := filepath.Join(t.TempDir(), "out.json")
+	p := systest.Listening(t, pair.Rx, nil, "-i", pair.RxName, "--drops", "--reason-map", "reasons", "-w", objects, "--json", "udp")
+	systest.SendClosed(t, pair, 99, testnet.BlockedPort, 100, testnet.NoBackendPort)
+	if s := systest.Account(t, p.Interrupt()); s.Captured != 4 {
+		t.Errorf("summary %+v", s)
+	}
+	text, err := os.ReadFile(objects)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := make(map[string]int)
+	for line := range strings.Lines(string(text)) {
+		var l struct{ Hook, Verdict, Reason, Location string }
+		if err := json.Unmarshal([]byte(line), &l); err != nil {
+			t.Fatal(err)
+		}
+		got[fmt.Sprint(l)]++
+	}
+	want := map[string]int{"{exit drop REASON_BLOCKED }": 1, "{exit aborted REASON_NO_BACKEND }": 1, "{drop  NO_SOCKET " + testnet.NoSocketFunction() + "}": 2}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// A mistake is one line, and nothing stays attached.
+func TestReasonMapMistakes(t *testing.T) {
+	t.Parallel()
+	testnet.RequireFentry(t)
+	testnet.LeaveTo(t, "6.12")
+	pair := testnet.MustPair(t, testnet.PairOptions{})
+	attachReasoner(t, pair)
+	for args, want := range map[string]string{
+		"--reason-map nosuch":                               "xdpcap: no BPF map is named nosuch: XDP program reasoning_target (id ",
+		"--reason-map 4000000000":                           "xdpcap: there is no BPF map with the id 4000000000\n",
+		"--reason-map /no/such/map":                         "xdpcap: open the map /no/such/map: it does not exist: ",
+		"stats --by reason --reason-map nosuch":             "xdpcap: no BPF map is named nosuch: XDP program reasoning_target (id ",
+		"stats --by verdict --reason-map nosuch --action x": "xdpcap: --action ",
+	} {
+		status, stderr := systest.Start(t, pair.Rx, nil, append(strings.Fields(args), "-i", pair.RxName)...).Wait()
+		if status == 0 || !strings.HasPrefix(stderr, want) || strings.Count(stderr, "\n") != 1 {
+			t.Errorf("%s: exit status %d: %s", args, status, stderr)
+		}
+	}
+}
+
+// Flags that make no sense with --reason-map are refused before anything is attached.
+func TestReasonMapFlags(t *testing.T) {
+	t.Parallel()
+	testnet.SkipEmulated(t)
+	pair := testnet.MustPair(t, testnet.PairOptions{})
+	for args, want := range map[string]string{
+		"-i rx0 --reason-map=":                             `xdpcap: --reason-map "": must not be empty; `,
+		"-i rx0 --reason-map reasons":                      "xdpcap: rx0 runs no XDP program that could be traced: omit --rx-capture, --program, --reason-map, and verdicts and run times (--verdict, --slower-than, in --trigger and --sample) to capture at its XDP hook\n",
+		"-i rx0 --reason-map reasons --rx-capture entry":   "xdpcap: --reason-map: only packets that leave a program have its reason: add --rx-capture exit\n",
+		"--hook /sys/fs/bpf/none --reason-map reasons":     "xdpcap: --reason-map and --hook: a hook map has no reasons: trace the program that calls it, with -i\n",
+		"-i rx0 --reason-map reasons -Q out":               "xdpcap: -Q out and --reason-map: this flag is for received packets: ",
+		"-i rx0 --reason-map reasons --drops --reason XDP": "xdpcap: --reason and --reason-map: --reason keeps no packet that an XDP program drops: omit one of them\n",
+		"-i rx0 --reason-map reasons --drops":              "xdpcap: rx0 runs no XDP program, and only a program gives reasons: omit --reason-map\n",
+		"stats -i rx0 --by reason":                         "xdpcap: --by reason: name the map into which the program writes its reasons: add --reason-map\n",
+		"stats -i rx0 --by cause":                          "xdpcap: --by cause: must be verdict or reason\n",
+		"stats -i rx0 --reason-map reasons":                "xdpcap: rx0 runs no XDP program, and only a program gives reasons: omit --reason-map\n",
+		"stats --listen 127.0.0.1:0 --reason-map reasons":  "xdpcap: --reason-map needs a named interface: add -i NAME\n",
+	} {
+		status, stderr := systest.Start(t, pair.Rx, nil, strings.Fields(args)...).Wait()
+		if status == 0 || !strings.HasPrefix(stderr, want) || strings.Count(stderr, "\n") != 1 {
+			t.Errorf("%s: exit status %d: %s", args, status, stderr)
+		}
+	}
+}

@@ -1,0 +1,125 @@
+package trace_test
+
+import (
+	"os"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/vishvananda/netlink"
+
+	"github.com/xdpcap/xdpcap/internal/systest"
+	"github.com/xdpcap/xdpcap/internal/testnet"
+	"github.com/xdpcap/xdpcap/internal/xdp"
+)
+
+// traceAll runs every command that traces the program of an interface, and the monitor. The
+// returned function ends them and returns how many packets each has seen; the monitor sees those
+// that the program aborts.
+func traceAll(t *testing.T, pair *testnet.Pair, name string) func() map[string]uint64 {
+	t.Helper()
+	capture := systest.Listening(t, pair.Rx, nil, "-i", name, "--rx-capture", "entry,exit", "-w", os.DevNull, "--json")
+	outputs := map[string]func() string{}
+	for _, command := range []string{"stats", "count", "latency", "monitor"} {
+		p, output := systest.Counting(t, pair, command, "-i", name, "--interval", "1s", "--json")
+		outputs[command] = func() string { p.Interrupt(); return output() }
+	}
+	return func() map[string]uint64 {
+		return map[string]uint64{
+			"capture": systest.Account(t, capture.Interrupt()).Seen / 2, // at the entry and at the exit
+			"stats":   systest.LastObject[systest.StatsReport](t, outputs["stats"]()).Total.Packets,
+			"count":   systest.LastObject[systest.CountReport](t, outputs["count"]()).Total.Packets,
+			"latency": systest.LastObject[systest.LatencyReport](t, outputs["latency"]()).Total.Runs,
+			"monitor": abortedIn(systest.LastObject[systest.MonitorReport](t, outputs["monitor"]())),
+		}
+	}
+}
+
+func abortedIn(r systest.MonitorReport) (packets uint64) {
+	for _, e := range r.Events {
+		if e.Event == "xdp_exception" && e.Reason == "aborted" {
+			packets += e.Drops
+		}
+	}
+	return packets
+}
+
+// seenInRounds is what all see of as many calls of sendRound.
+func seenInRounds(n uint64) map[string]uint64 {
+	packets := n * uint64(len(systest.Answers))
+	return map[string]uint64{"capture": packets, "stats": packets, "count": packets, "latency": packets, "monitor": n}
+}
+
+// A program may run for several interfaces, which have the same index where they are in different
+// network namespaces. Only packets that came in on the chosen one are seen.
+func TestTraceOneOfSeveral(t *testing.T) {
+	t.Parallel()
+	testnet.LeaveTo(t, "6.1")
+	testnet.RequireFentry(t)
+	pair := testnet.MustPair(t, testnet.PairOptions{})
+	target := systest.AttachTarget(t, pair, testnet.Rewriting)
+	beside := testnet.MustPair(t, testnet.PairOptions{Rx: pair.Rx, RxName: "rx1", TxName: "tx1"})
+	elsewhere := testnet.MustPair(t, testnet.PairOptions{})
+	if elsewhere.RxIndex != pair.RxIndex {
+		t.Fatalf("the index is %d here and %d elsewhere: the test needs them equal", pair.RxIndex, elsewhere.RxIndex)
+	}
+	for _, other := range []*testnet.Pair{beside, elsewhere} {
+		if err := target.AttachAlso(other.Rx, other.RxName); err != nil {
+			t.Fatal(err)
+		}
+	}
+	seen := traceAll(t, pair, pair.RxName)
+	for range 3 {
+		systest.SendRound(t, beside)
+		systest.SendRound(t, elsewhere)
+	}
+	systest.SendRound(t, pair)
+	if diff := cmp.Diff(seenInRounds(1), seen()); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// The program of a bond runs for packets that came in on the devices below, one of which may be a
+// bond itself. All of them are the bond's, and those of an interface that does not belong to the
+// bond are not.
+func TestTraceBond(t *testing.T) {
+	t.Parallel()
+	testnet.LeaveTo(t, "6.12")
+	testnet.RequireFentry(t)
+	pair := testnet.MustPair(t, testnet.PairOptions{})
+	second := testnet.MustPair(t, testnet.PairOptions{Rx: pair.Rx, RxName: "rx1", TxName: "tx1"})
+	other := testnet.MustPair(t, testnet.PairOptions{Rx: pair.Rx, RxName: "rx2", TxName: "tx2"})
+	testnet.MustBond(t, "bond1", pair)
+	testnet.MustBond(t, "bond2", second)
+	systest.InRx(t, pair, func(netlink.Link) error {
+		upper, err := netlink.LinkByName("bond1")
+		if err != nil {
+			return err
+		}
+		lower, err := netlink.LinkByName("bond2")
+		if err != nil {
+			return err
+		}
+		if err := netlink.LinkSetDown(lower); err != nil {
+			return err
+		}
+		return netlink.LinkSetMaster(lower, upper)
+	})
+	target, err := testnet.AttachTarget(pair.Rx, "bond1", testnet.Rewriting)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer target.Close()
+	if err := target.AttachAlso(other.Rx, other.RxName); err != nil {
+		t.Fatal(err)
+	}
+	seen := traceAll(t, pair, "bond1")
+	systest.SendRound(t, other)
+	systest.SendRound(t, pair)
+	systest.SendRound(t, second)
+	if diff := cmp.Diff(seenInRounds(2), seen()); diff != "" {
+		t.Error(diff)
+	}
+	if n := systest.Verdicts(t, target)[xdp.Pass]; n != 3*2 {
+		t.Errorf("the target passed %d packets", n)
+	}
+}
