@@ -147,7 +147,8 @@ const atOnce = "2"
 // run runs the test binary in its directory, as go test does, and writes its events to the port.
 func (t test) run(port *os.File, kernel string) error {
 	dir := filepath.Join("/", sourceDir, t.Package)
-	convert := exec.Command("/bin/"+test2json, "-p", t.Package)
+	// Without -t test2json leaves out how long a test took.
+	convert := exec.Command("/bin/"+test2json, "-t", "-p", t.Package)
 	convert.Stdout, convert.Stderr = port, os.Stderr
 	lines, err := convert.StdinPipe()
 	if err != nil {
