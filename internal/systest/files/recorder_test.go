@@ -143,6 +143,7 @@ func TestRecorderBounded(t *testing.T) {
 		t.Fatal(err)
 	}
 	const frames, rate, most = 3000, 2000, 3
+	const alikeNotices = 10 // that are told in full
 	for range 2 {
 		p := systest.Listening(t, pair.Rx, nil, "-i", pair.RxName, "-w", filepath.Join(dir, "out.pcapng"), "--ring", "1M", "--trigger", "udp",
 			"--trigger-interval", "100ms", "-W", fmt.Sprint(most), "--json")
