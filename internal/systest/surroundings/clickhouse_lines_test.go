@@ -156,7 +156,10 @@ func TestClickHouseLive(t *testing.T) {
 		{"pipe", "xdpcap -i eth0 -w - --format json", 1000},
 		{"files", "xdpcap -i eth0 -G 2 --atomic", 1},
 	} {
-		t.Run(test.name, func(t *testing.T) { testClickHouseLive(t, test.command, test.block) })
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			testClickHouseLive(t, test.command, test.block)
+		})
 	}
 }
 
