@@ -238,3 +238,16 @@ func TestRecorderMistakes(t *testing.T) {
 		}
 	}
 }
+
+// If the disk has less free space than --min-free, the capture is refused before it begins.
+func TestMinFreeTooLarge(t *testing.T) {
+	t.Parallel()
+	testnet.SkipEmulated(t)
+	for _, flags := range []string{"", "-C 1 -W 5", "-b files:5 -b packets:9"} {
+		args := append([]string{"-i", "none0", "-w", systest.TempFile(t), "--min-free", "100000G"}, strings.Fields(flags)...)
+		out, err := systest.Command(args...).CombinedOutput()
+		if err == nil || !strings.Contains(string(out), "iB free, and 97.7 TiB must stay free") || strings.Count(string(out), "\n") != 1 {
+			t.Errorf("%s: %v: %s", flags, err, out)
+		}
+	}
+}

@@ -235,22 +235,3 @@ func TestFollowAmbiguous(t *testing.T) {
 		t.Errorf("%+v", objects)
 	}
 }
-
-// --follow refuses what it cannot do, and says how else.
-func TestFollowErrors(t *testing.T) {
-	t.Parallel()
-	file := systest.WriteSample(t, systest.PlainSource).Path
-	for args, want := range map[string]string{
-		"-w out.pcapng":          "omit -w",
-		"--serve 127.0.0.1:0":    "omit --serve",
-		"--stats":                "choose one",
-		"--format json":          "--json prints an object for each packet",
-		"--format pcapng --json": "has no lines of --format pcapng",
-		"-c 0":                   "-c 0: must be at least 1",
-	} {
-		stdout, stderr, status := systest.RunRead(t, nil, append(strings.Fields("--follow "+args), file)...)
-		if status != 1 || stdout != "" || strings.Count(stderr, "\n") != 1 || !strings.Contains(stderr, want) {
-			t.Errorf("%s: exit status %d: %s%s", args, status, stdout, stderr)
-		}
-	}
-}

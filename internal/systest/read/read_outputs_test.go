@@ -89,23 +89,6 @@ func TestReadOutputs(t *testing.T) {
 	}
 }
 
-// A later file of a series does not overwrite a file that is being read, either.
-func TestReadSeriesOverInput(t *testing.T) {
-	testnet.SkipEmulated(t)
-	t.Chdir(t.TempDir())
-	data := systest.ReadBytes(t, spreadFile(t, 20))
-	if err := os.WriteFile("x.pcapng1", data, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	_, stderr, status := systest.RunRead(t, nil, "-C", "1k", "-w", "x.pcapng", "x.pcapng1")
-	if status != 1 || !strings.Contains(stderr, "this file is being read: choose another one") {
-		t.Errorf("exit status %d: %s", status, stderr)
-	}
-	if !bytes.Equal(data, systest.ReadBytes(t, "x.pcapng1")) {
-		t.Error("the file has changed")
-	}
-}
-
 // Files become samples for a collector of sFlow, with the weights that their packets have.
 func TestReadIntoSFlow(t *testing.T) {
 	t.Parallel()

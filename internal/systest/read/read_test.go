@@ -416,6 +416,12 @@ func TestReadErrors(t *testing.T) {
 		{[]string{"-w", "-", "--print", file}, "both need standard output"},
 		{[]string{"--stats", "--print", "-w", "x", file}, "omit --print"},
 		{[]string{"--format", "snoop", file}, `file format "snoop"`},
+		{[]string{"--follow", "-w", "out.pcapng", file}, "omit -w"},
+		{[]string{"--follow", "--serve", "127.0.0.1:0", file}, "omit --serve"},
+		{[]string{"--follow", "--stats", file}, "choose one"},
+		{[]string{"--follow", "--format", "json", file}, "--json prints an object for each packet"},
+		{[]string{"--follow", "--format", "pcapng", "--json", file}, "has no lines of --format pcapng"},
+		{[]string{"--follow", "-c", "0", file}, "-c 0: must be at least 1"},
 		{[]string{"-w", "/dev/full", file}, "write packets to /dev/full: no space left on device\n"},
 	} {
 		stdout, stderr, status := systest.RunRead(t, nil, test.args...)

@@ -232,18 +232,23 @@ func TestReadWriteCompresses(t *testing.T) {
 	}
 }
 
-// A file that is being read is never overwritten, not even through a link.
+// A file that is being read is never overwritten, not even through a link or by a later file of a
+// series.
 func TestReadWriteOverInput(t *testing.T) {
 	t.Parallel()
-	file := systest.WriteSample(t, systest.PlainSource).Path
+	file := spreadFile(t, 20)
 	before := systest.ReadBytes(t, file)
 	link := systest.TempFile(t)
-	if err := os.Symlink(file, link); err != nil {
-		t.Fatal(err)
+	series := systest.TempFile(t)
+	for _, name := range []string{link, series + "1"} {
+		if err := os.Symlink(file, name); err != nil {
+			t.Fatal(err)
+		}
 	}
-	for _, out := range []string{file, link} {
-		if _, stderr, status := systest.RunRead(t, nil, "-w", out, file); status != 1 || !strings.Contains(stderr, "choose another one") {
-			t.Errorf("-w %s: exit status %d: %s", out, status, stderr)
+	for _, args := range [][]string{{"-w", file}, {"-w", link}, {"-C", "1k", "-w", series}} {
+		_, stderr, status := systest.RunRead(t, nil, append(args, file)...)
+		if status != 1 || !strings.Contains(stderr, "this file is being read: choose another one") {
+			t.Errorf("%q: exit status %d: %s", args, status, stderr)
 		}
 	}
 	if !bytes.Equal(before, systest.ReadBytes(t, file)) {

@@ -67,6 +67,9 @@ type flowSum struct {
 func TestClickHouseMillion(t *testing.T) {
 	t.Parallel()
 	testnet.SkipEmulated(t)
+	if testing.Short() {
+		t.Skip("inserts a million rows")
+	}
 	c := startClickHouse(t, testnet.MustPair(t, testnet.PairOptions{}).Rx)
 	const packets, ports = 1_000_000, 100
 	sums, flows := writeMillion(t, filepath.Join(c.dir, "out.pcapng"), packets, ports)

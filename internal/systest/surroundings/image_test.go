@@ -29,6 +29,9 @@ func TestImage(t *testing.T) {
 	for _, tool := range []string{"skopeo", "umoci", "runc", "yq"} {
 		testnet.Require(t, tool)
 	}
+	if testing.Short() {
+		t.Skip("makes an image for two architectures twice")
+	}
 	file := buildImage(t)
 	image := unpackImage(t, file)
 	for name, check := range map[string]func(*testing.T, *unpackedImage){
