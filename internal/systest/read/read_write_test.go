@@ -3,6 +3,7 @@ package read_test
 import (
 	"bytes"
 	"encoding/binary"
+	"errors"
 	"os"
 	"path/filepath"
 	"slices"
@@ -236,14 +237,11 @@ func TestReadWriteCompresses(t *testing.T) {
 // series.
 func TestReadWriteOverInput(t *testing.T) {
 	t.Parallel()
-	file := spreadFile(t, 20)
-	before := systest.ReadBytes(t, file)
-	link := systest.TempFile(t)
-	series := systest.TempFile(t)
-	for _, name := range []string{link, series + "1"} {
-		if err := os.Symlink(file, name); err != nil {
-			t.Fatal(err)
-		}
+	before := systest.ReadBytes(t, spreadFile(t, 20))
+	series, link := systest.TempFile(t), systest.TempFile(t)
+	file := series + "1"
+	if err := errors.Join(os.WriteFile(file, before, 0o600), os.Symlink(file, link)); err != nil {
+		t.Fatal(err)
 	}
 	for _, args := range [][]string{{"-w", file}, {"-w", link}, {"-C", "1k", "-w", series}} {
 		_, stderr, status := systest.RunRead(t, nil, append(args, file)...)
