@@ -244,7 +244,7 @@ func TestReadWriteOverInput(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, args := range [][]string{{"-w", file}, {"-w", link}, {"-C", "1k", "-w", series}} {
-		_, stderr, status := systest.RunRead(t, nil, append(args, file)...)
+		_, stderr, status := systest.RunRead(t, nil, append(args, "--format", "pcapng", file)...)
 		if status != 1 || !strings.Contains(stderr, "this file is being read: choose another one") {
 			t.Errorf("%q: exit status %d: %s", args, status, stderr)
 		}
