@@ -144,6 +144,7 @@ func TestReleaseStops(t *testing.T) {
 		{name: "the key goes while the tests run", env: "FORGET=image", key: "key", want: "dist/unsigned-0.2.0 is complete but not signed", ran: all, stays: unsigned},
 	} {
 		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
 			r := newReleaseTree(t)
 			if test.change != nil {
 				test.change(r)
