@@ -115,7 +115,7 @@ var more = []row{
 		TestCPUGoesAndComesBack TestPromiscuous TestFilterSelectsWhatTcpdumpDoes TestVLANAware
 		TestFirst TestFirstOfTwoInterfaces TestSampleFlows TestSampleVerdicts`},
 	{pkg: "internal/systest/chaos", tests: `TestChaos`},
-	{pkg: "internal/systest/files", tests: `TestInterfaceDeleted TestInterfaceDownAndUp TestKilled`},
+	{pkg: "internal/systest/files", tests: `TestInterfaceDeleted TestKilled`},
 	{pkg: "internal/systest/commandline", tests: `TestGenericFallback TestProbe TestTracingRefused`},
 	{pkg: "internal/systest/trace", tests: `TestStackBesideCapture TestStackBehindTrace`},
 	{pkg: "internal/systest/capture", only: "6.1", tests: `TestClockIsSet TestPromiscuousForbidden TestSomeInterfacesLeave TestDispatcherChanges`},
