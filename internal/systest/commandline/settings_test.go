@@ -8,8 +8,8 @@ import (
 	"github.com/xdpcap/xdpcap/internal/testnet"
 )
 
-// A process takes its flags from the environment. A setting that has no effect on a command line was
-// meant for others, and is forgotten. The same flag is refused when it is typed.
+// A process takes its flags from the environment. A setting that has no effect on a command line
+// was meant for others, and is forgotten. The same flag is refused when it is typed.
 func TestSettingsOfProcess(t *testing.T) {
 	t.Parallel()
 	testnet.SkipEmulated(t)

@@ -78,8 +78,8 @@ func TestDocsLinks(t *testing.T) {
 	}
 }
 
-// docs/README.md, which GitHub shows for the directory, leads to every page for users, and DESIGN.md
-// to every page about the inside.
+// docs/README.md, which GitHub shows for the directory, leads to every page for users, and
+// DESIGN.md to every page about the inside.
 func TestDocsListEveryPage(t *testing.T) {
 	t.Parallel()
 	for list, pages := range map[string][]string{"docs/README.md": systest.Pages(t), "DESIGN.md": systest.Internals(t)} {

@@ -74,8 +74,8 @@ func parts(t *testing.T) map[string]*part {
 }
 
 // The packages that the command line is made of import those that DESIGN.md says, and nothing but
-// cmd/xdpcap imports the command line. Commands are handed what they print to: only the command line
-// itself names the standard streams.
+// cmd/xdpcap imports the command line. Commands are handed what they print to: only the command
+// line itself names the standard streams.
 func TestImports(t *testing.T) {
 	t.Parallel()
 	testnet.SkipEmulated(t)
@@ -114,8 +114,8 @@ func TestImports(t *testing.T) {
 	}
 }
 
-// No package has more than 40 files, and no file more than 350 lines. docs/internals/layout.md names
-// every package.
+// No package has more than 40 files, and no file more than 350 lines. docs/internals/layout.md
+// names every package.
 func TestPackageSizes(t *testing.T) {
 	t.Parallel()
 	testnet.SkipEmulated(t)

@@ -62,8 +62,8 @@ func TestPrinted(t *testing.T) {
 	}
 }
 
-// What comes after -c or -a packets was reached is not sampled, and the text says which. A file that
-// ends a capture by its size is named as what it is.
+// What comes after -c or -a packets was reached is not sampled, and the text says which. A file
+// that ends a capture by its size is named as what it is.
 func TestAfterCount(t *testing.T) {
 	t.Parallel()
 	pair := testnet.MustPair(t, testnet.PairOptions{GRO: true}) // the capture detaches while frames come

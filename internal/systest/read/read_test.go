@@ -130,8 +130,8 @@ func TestReadFilterFlags(t *testing.T) {
 	}
 }
 
-// Standard input is a file, too, and what has come is printed while more is waited for. A signal ends
-// that silently, even before the format is known.
+// Standard input is a file, too, and what has come is printed while more is waited for. A signal
+// ends that silently, even before the format is known.
 func TestReadStandardInput(t *testing.T) {
 	t.Parallel()
 	testnet.SkipEmulated(t)

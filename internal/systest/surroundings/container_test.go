@@ -48,8 +48,8 @@ func buildImage(t *testing.T) string {
 	return file
 }
 
-// unpackImage makes the image for this machine, or for the one that flags of skopeo name, out of the
-// file, by programs of others.
+// unpackImage makes the image for this machine, or for the one that flags of skopeo name, out of
+// the file, by programs of others.
 func unpackImage(t *testing.T, file string, flags ...string) *unpackedImage {
 	t.Helper()
 	dir := t.TempDir()

@@ -89,8 +89,8 @@ func (h *podHost) capture(t *testing.T, args ...string) (systest.Summary, string
 var namedWeb = append([]byte{192, 0, 2, 2}, "default/web-1\x00"...)
 
 // --pod captures what a pod receives, on its interface, wherever the runtime keeps its state. The
-// summary, the notice, the lines of JSON and the file name the pod, and the file the addresses of all
-// pods of the host, although the pod's network namespace shows nothing of the others. With
+// summary, the notice, the lines of JSON and the file name the pod, and the file the addresses of
+// all pods of the host, although the pod's network namespace shows nothing of the others. With
 // --anonymize a file names no pod.
 func TestPod(t *testing.T) {
 	t.Parallel()

@@ -14,8 +14,8 @@ import (
 )
 
 // Other programs decode flow samples, counters and discarded packets as they were sent, and as a
-// collector of this test has them: goflow2, and sfacctd. sfacctd knows no discarded packets, and finds nothing after one in a datagram: it gets all flow samples, since
-// these come in others.
+// collector of this test has them: goflow2, and sfacctd. sfacctd knows no discarded packets, and
+// finds nothing after one in a datagram: it gets all flow samples, since these come in others.
 func TestSFlowCollectors(t *testing.T) {
 	t.Parallel()
 	testnet.SkipEmulated(t)

@@ -7,8 +7,9 @@ type row struct {
 	tests string // their names, separated by spaces
 }
 
-// quick are the tests that `make test` runs in both kernels at once, in less than three minutes: each
-// hook, transport and counter command, the verifier, and the privileges. More than 40 are too many.
+// quick are the tests that `make test` runs in both kernels at once, in less than three minutes:
+// each hook, transport and counter command, the verifier, and the privileges. More than 40 are too
+// many.
 var quick = []row{
 	// What programs return, record and count, and where they are attached.
 	{pkg: "capture", tests: `TestEveryHook TestProgram TestProgramLost TestInstructions TestTransports TestStackDrops`},
