@@ -33,10 +33,7 @@ func runBench(t *testing.T, pair *testnet.Pair, args ...string) (status int, std
 	}
 	defer out.Close()
 	status, stderr = systest.Start(t, pair.Rx, out, args...).Wait()
-	text, err := os.ReadFile(out.Name())
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := systest.Contents(t, out.Name())
 	return status, string(text), stderr
 }
 

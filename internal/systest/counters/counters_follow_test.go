@@ -89,8 +89,7 @@ func TestCountersFollow(t *testing.T) {
 	third := systest.AttachTarget(t, pair, testnet.Rewriting)
 	expect(p, fmt.Sprintf("(id %s) instead of ", systest.ProgramID(t, third)))
 	systest.SendRound(t, pair)
-	_, after, _ := strings.Cut(p.Said(), "metrics at ")
-	url, _, _ := strings.Cut(after, "\n")
+	url := systest.MetricsURL(t, p)
 	if text := systest.Scrape(t, pair, url); !strings.Contains(text, `xdpcap_verdict_packets_total{interface="rx0",verdict="pass"} 6`) {
 		t.Error(text)
 	}

@@ -91,11 +91,7 @@ func TestFlowVerdicts(t *testing.T) {
 	t.Parallel()
 	testnet.RequireFentry(t)
 	pair := testnet.MustPair(t, testnet.PairOptions{})
-	target, err := testnet.AttachTarget(pair.Rx, pair.RxName, testnet.Rewriting)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer target.Close()
+	target := systest.AttachTarget(t, pair, testnet.Rewriting)
 	program, err := xdp.Identify(target.Program())
 	if err != nil {
 		t.Fatal(err)

@@ -108,17 +108,9 @@ func TestCountDirections(t *testing.T) {
 	t.Parallel()
 	pair := testnet.MustPair(t, testnet.PairOptions{})
 	p, output := systest.Counting(t, pair, "count", "-i", "rx0", "-Q", "inout", "--json", "--sizes", "--flows", "1", "-q", "--listen", "127.0.0.1:0")
-	_, after, _ := strings.Cut(p.Said(), "metrics at ")
-	url, _, _ := strings.Cut(after, "\n")
+	url := systest.MetricsURL(t, p)
 	testnet.Send(t, pair, testnet.UDPFrame(100, 1), testnet.UDPFrame(100, 2))
-	back, err := testnet.NewSender(pair.Rx, pair.RxName)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer back.Close()
-	if err := back.Send(testnet.TxToRx().Reverse().TCP(testnet.Segment{SrcPort: 1, DstPort: 2})); err != nil {
-		t.Fatal(err)
-	}
+	systest.SendBack(t, pair, testnet.TxToRx().Reverse().TCP(testnet.Segment{SrcPort: 1, DstPort: 2}))
 	for _, want := range []string{
 		`xdpcap_protocol_packets_total{direction="in",family="ipv4",interface="rx0",protocol="udp"} 2`,
 		`xdpcap_protocol_packets_total{direction="out",family="ipv4",interface="rx0",protocol="tcp"} 1`,
@@ -160,8 +152,7 @@ func TestScrapeBesideReader(t *testing.T) {
 	t.Parallel()
 	pair := testnet.MustPair(t, testnet.PairOptions{})
 	p, output := systest.Counting(t, pair, "stats", "-i", "rx0", "--action", "drop", "--interval", "50ms", "--listen", "127.0.0.1:0")
-	_, after, _ := strings.Cut(p.Said(), "metrics at ")
-	url, _, _ := strings.Cut(after, "\n")
+	url := systest.MetricsURL(t, p)
 	packets := uint64(0)
 	for range 3 {
 		_, arrived := testnet.Generate(t, pair, testnet.GeneratorOptions{Frame: testnet.UDPFrame(100, 0), Count: 1000})
@@ -207,11 +198,7 @@ func TestStatsSideBySide(t *testing.T) {
 				processes, outputs = append(processes, p), append(outputs, output)
 			}
 			if owner == "somebody" {
-				v, err := testnet.AttachReceiver(pair.Rx, "rx0", xdp.Drop, testnet.ReceiverOptions{Count: true})
-				if err != nil {
-					t.Fatal(err)
-				}
-				defer v.Close()
+				testnet.MustReceiver(t, pair, xdp.Drop, testnet.ReceiverOptions{Count: true})
 			} else {
 				run("stats", "--action", "drop")
 			}
@@ -257,8 +244,7 @@ func TestIdleConnections(t *testing.T) {
 	if err := unix.Prlimit(pid, unix.RLIMIT_NOFILE, &few, nil); err != nil {
 		t.Fatal(err)
 	}
-	_, after, _ := strings.Cut(p.Said(), "metrics at ")
-	url, _, _ := strings.Cut(after, "\n")
+	url := systest.MetricsURL(t, p)
 	host, _, _ := strings.Cut(strings.TrimPrefix(url, "http://"), "/")
 	addr, err := net.ResolveTCPAddr("tcp", host)
 	if err != nil {
@@ -296,8 +282,7 @@ func TestSeveralInterfaces(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	_, after, _ := strings.Cut(p.Said(), "metrics at ")
-	url, _, _ := strings.Cut(after, "\n")
+	url := systest.MetricsURL(t, p)
 	testnet.WaitFor(t, "the packets to be counted", func() bool {
 		text := systest.Scrape(t, pair, url)
 		return strings.Contains(text, `xdpcap_verdict_packets_total{interface="rx0",verdict="pass"} 3`) &&

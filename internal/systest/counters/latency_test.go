@@ -83,9 +83,7 @@ func TestLatencyEvents(t *testing.T) {
 
 	out = systest.NewPipe(t)
 	p = systest.Listening(t, pair.Rx, out.In, "latency", "-i", pair.RxName, "--builtin", "--drop", "100", "--events")
-	for i := range uint64(3) {
-		testnet.Send(t, pair, testnet.UDPFrame(100, i))
-	}
+	systest.SendNumbered(t, pair, 3, 100)
 	stderr := p.Interrupt()
 	if text := out.Read(t); strings.Count(text, " drop ") != 3 || strings.Count(text, " ns\n") != 3 {
 		t.Errorf("%q", text)
@@ -99,11 +97,7 @@ func TestLatencyEvents(t *testing.T) {
 func TestLatencyKernelStats(t *testing.T) {
 	t.Parallel()
 	pair := testnet.MustPair(t, testnet.PairOptions{})
-	v, err := testnet.AttachReceiver(pair.Rx, pair.RxName, xdp.Drop, testnet.ReceiverOptions{Count: true})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer v.Close()
+	testnet.MustReceiver(t, pair, xdp.Drop, testnet.ReceiverOptions{Count: true})
 	objects, tables := systest.NewPipe(t), systest.NewPipe(t)
 	p := systest.Listening(t, pair.Rx, objects.In, "latency", "-i", pair.RxName, "--kernel-stats", "--json")
 	q := systest.Listening(t, pair.Rx, tables.In, "latency", "-i", pair.RxName, "--kernel-stats")
@@ -127,11 +121,7 @@ func TestLatencyKernelStats(t *testing.T) {
 func TestLatencyTrace(t *testing.T) {
 	t.Parallel()
 	pair := testnet.MustPair(t, testnet.PairOptions{})
-	v, err := testnet.AttachReceiver(pair.Rx, pair.RxName, xdp.Drop, testnet.ReceiverOptions{Count: true})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer v.Close()
+	testnet.MustReceiver(t, pair, xdp.Drop, testnet.ReceiverOptions{Count: true})
 	if testnet.ProbeFentry() != nil {
 		status, stderr := systest.Start(t, pair.Rx, nil, "latency", "-i", pair.RxName).Wait()
 		for _, want := range []string{"count_packets", "operation not permitted", "--kernel-stats", "--builtin"} {

@@ -54,11 +54,7 @@ func TestMonitorRecord(t *testing.T) {
 	t.Parallel()
 	testnet.LeaveTo(t, "6.1")
 	pair := testnet.MustPair(t, testnet.PairOptions{})
-	v, err := testnet.AttachReceiver(pair.Rx, pair.RxName, xdp.Aborted, testnet.ReceiverOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer v.Close()
+	testnet.MustReceiver(t, pair, xdp.Aborted, testnet.ReceiverOptions{})
 	lines, objects, none := systest.NewPipe(t), systest.NewPipe(t), systest.NewPipe(t)
 	text := systest.Listening(t, pair.Rx, lines.In, "monitor", "-i", pair.RxName, "--record", "3")
 	asJSON := systest.Listening(t, pair.Rx, objects.In, "monitor", "-i", pair.RxName, "--record", "3", "--json")

@@ -40,10 +40,7 @@ func TestStackDrops(t *testing.T) {
 			}
 
 			text := func(path string) string {
-				b, err := os.ReadFile(path)
-				if err != nil {
-					t.Fatal(err)
-				}
+				b := systest.Contents(t, path)
 				return string(b)
 			}
 			label := " rx0@drop[NO_SOCKET " + testnet.NoSocketFunction() + "] IP "
@@ -95,21 +92,14 @@ func TestStackDropsTraced(t *testing.T) {
 	t.Parallel()
 	testnet.RequireFentry(t)
 	pair := testnet.MustPair(t, testnet.PairOptions{Addresses: true})
-	target, err := testnet.AttachTarget(pair.Rx, pair.RxName, testnet.Hooked)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer target.Close()
+	target := systest.AttachTarget(t, pair, testnet.Hooked)
 	file, objects := systest.TempFile(t), filepath.Join(t.TempDir(), "out.json")
 	p := systest.Listening(t, pair.Rx, nil, "-i", pair.RxName, "--drops", "-w", file, "-w", objects, "--json", "udp")
 	systest.SendClosed(t, pair, testnet.DropPort, testnet.AbortPort, 99, 100)
 	if s := systest.Account(t, p.Interrupt()); s.Captured != 4 || s.Seen != s.FilteredOut+4 {
 		t.Errorf("summary %+v", s)
 	}
-	text, err := os.ReadFile(objects)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := systest.Contents(t, objects)
 	got := make(map[string]int)
 	for line := range strings.Lines(string(text)) {
 		var l struct{ Hook, Verdict, Reason string }

@@ -189,10 +189,7 @@ func probeIn(t *testing.T, pair *testnet.Pair, s systest.Surroundings) (works bo
 func setParanoid(t *testing.T, value string) {
 	t.Helper()
 	const file = "/proc/sys/kernel/perf_event_paranoid"
-	old, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	old := systest.Contents(t, file)
 	if strings.TrimSpace(string(old)) == value {
 		return
 	}

@@ -146,9 +146,7 @@ func TestUnprivilegedRotation(t *testing.T) {
 		"-i", pair.RxName, "-w", dir+"/out", "-C", "20k", "-z", script, "--json="+summary)).Listening()
 	checkPowerless(t, p)
 	const frames = 100
-	for n := range uint64(frames) {
-		testnet.Send(t, pair, testnet.UDPFrame(1000, n))
-	}
+	systest.SendNumbered(t, pair, frames, 1000)
 	p.Interrupt()
 	if s := systest.Account(t, systest.Contents(t, summary)); s.Captured != frames {
 		t.Errorf("summary %+v", s)

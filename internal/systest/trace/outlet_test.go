@@ -69,10 +69,7 @@ func TestOutlet(t *testing.T) {
 	if diff := cmp.Diff(want, commentsIn(t, file)); diff != "" {
 		t.Errorf("the file: %s", diff)
 	}
-	printed, err := os.ReadFile(lines.Name())
-	if err != nil {
-		t.Fatal(err)
-	}
+	printed := systest.Contents(t, lines.Name())
 	text := string(printed)
 	for i, way := range ways {
 		origin := "[" + strings.ToUpper(way.verdict)

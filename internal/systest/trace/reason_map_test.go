@@ -65,14 +65,8 @@ func TestReasonMap(t *testing.T) {
 			if s := systest.Account(t, p.Interrupt()); s.Captured != uint64(len(reasoned)) {
 				t.Fatalf("summary %+v", s)
 			}
-			printed, err := os.ReadFile(lines.Name())
-			if err != nil {
-				t.Fatal(err)
-			}
-			written, err := os.ReadFile(objects)
-			if err != nil {
-				t.Fatal(err)
-			}
+			printed := systest.Contents(t, lines.Name())
+			written := systest.Contents(t, objects)
 			texts, described := slices.Collect(strings.Lines(string(printed))), slices.Collect(strings.Lines(string(written)))
 			if len(texts) != len(reasoned) || len(described) != len(reasoned) {
 				t.Fatalf("%s\n%s", printed, written)
@@ -164,10 +158,7 @@ func TestReasonMapOfDrops(t *testing.T) {
 	if s := systest.Account(t, p.Interrupt()); s.Captured != 4 {
 		t.Errorf("summary %+v", s)
 	}
-	text, err := os.ReadFile(objects)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := systest.Contents(t, objects)
 	got := make(map[string]int)
 	for line := range strings.Lines(string(text)) {
 		var l struct{ Hook, Verdict, Reason, Location string }

@@ -275,9 +275,7 @@ func TestDispatcherFirst(t *testing.T) {
 	testnet.MustDispatcher(t, pair)
 	file := systest.TempFile(t)
 	p := systest.Listening(t, pair.Rx, nil, "-i", pair.RxName, "-w", file, "--program", "all", "--rx-capture", "entry,exit", "--first", "2", "--json")
-	for i := range uint64(4) {
-		testnet.Send(t, pair, testnet.UDPFrame(64, i))
-	}
+	systest.SendNumbered(t, pair, 4, 64)
 	components := uint64(len(testnet.DispatcherComponents))
 	if s := systest.Account(t, p.Interrupt()); s.Seen != 2*4*components || s.Captured != 2*2*components {
 		t.Errorf("summary %+v", s)
