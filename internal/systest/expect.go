@@ -9,7 +9,8 @@ import (
 )
 
 // CheckRefused starts xdpcap with command lines that it refuses, each in one line with the given
-// words, in the receiving namespace of a pair. Nothing may stay attached there.
+// words, in the receiving namespace of a pair. Dots between words stand for others. Nothing may stay
+// attached there.
 func CheckRefused(t *testing.T, pair *testnet.Pair, all map[string]string) {
 	t.Helper()
 	t.Run("refused", func(t *testing.T) {
@@ -17,7 +18,7 @@ func CheckRefused(t *testing.T, pair *testnet.Pair, all map[string]string) {
 			t.Run(args, func(t *testing.T) {
 				t.Parallel()
 				status, stderr := Start(t, pair.Rx, nil, strings.Fields(args)...).Wait()
-				OneLine(t, status, stderr, words)
+				OneLine(t, status, stderr, strings.Split(words, " ... ")...)
 			})
 		}
 	})
@@ -57,4 +58,17 @@ func SendNumbered(t *testing.T, pair *testnet.Pair, frames uint64, size int) {
 	for seq := range frames {
 		testnet.Send(t, pair, testnet.UDPFrame(size, seq))
 	}
+}
+
+// PacketsIn decodes the lines of JSON that a capture or read has written of packets.
+func PacketsIn(t *testing.T, text string) (all []PacketKeys) {
+	t.Helper()
+	for d := json.NewDecoder(strings.NewReader(text)); d.More(); {
+		var k PacketKeys
+		if err := d.Decode(&k); err != nil {
+			t.Fatalf("packet %d of %s: %v", len(all), text, err)
+		}
+		all = append(all, k)
+	}
+	return all
 }

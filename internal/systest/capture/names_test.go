@@ -77,7 +77,7 @@ func TestAlternativeNames(t *testing.T) {
 	}
 	systest.CheckRefused(t, pair, map[string]string{
 		"-i " + short + " -i " + pair.RxName: "interface " + pair.RxName + " is given twice",
-		"-i " + strings.Repeat("x": 200), "does not exist",
+		"-i " + strings.Repeat("x", 200):     "does not exist",
 	})
 }
 

@@ -2,7 +2,6 @@ package capture_test
 
 import (
 	"context"
-	"encoding/json"
 	"strings"
 	"testing"
 
@@ -15,11 +14,7 @@ import (
 // weightsIn are the weights of the packets in a file, in their order, as read prints them.
 func weightsIn(t *testing.T, file string) (weights []uint32) {
 	t.Helper()
-	for line := range strings.Lines(systest.MustRead(t, "--json", file)) {
-		var k systest.PacketKeys
-		if err := json.Unmarshal([]byte(line), &k); err != nil {
-			t.Fatal(err)
-		}
+	for _, k := range systest.PacketsIn(t, systest.MustRead(t, "--json", file)) {
 		weights = append(weights, max(k.Weight, 1))
 	}
 	return weights
@@ -33,6 +28,7 @@ func TestSampleAuto(t *testing.T) {
 	testnet.SkipEmulated(t)
 	for _, transport := range []string{"perf", "ring"} {
 		t.Run(transport, func(t *testing.T) {
+			t.Parallel()
 			pair := testnet.MustPair(t, testnet.PairOptions{})
 			lines, hurry := slowReader(t)
 			file := systest.TempFile(t)
