@@ -200,7 +200,7 @@ func TestCompanionsAgree(t *testing.T) {
 }
 
 // Packets that are filtered out, not sampled, or that come after -c was reached are counted as
-// well, in the metrics and in a capture without a file.
+// well, in the metrics and with --account, which prints and writes nothing else.
 func TestCompanionsSeeAll(t *testing.T) {
 	t.Parallel()
 	const frames = 60
@@ -208,13 +208,14 @@ func TestCompanionsSeeAll(t *testing.T) {
 		args     []string
 		captured uint64
 		sent     uint64 // counted at egress
+		bytes    uint64 // captured of what is received; 0 = any number
 		within   uint64 // each CPU draws from its own packets, so its last group may have one more or less
 	}{
 		{args: []string{"--sample", "3"}, captured: frames / 3, within: uint64(runtime.NumCPU()) - 1},
 		{args: []string{"tcp"}},
 		{args: []string{"--sample-flows", "2", "--first", "1", "udp"}, captured: 1},
-		{args: []string{"-Q", "inout", "--snapshot-length", "60"}, captured: frames + 2, sent: 2},
-		{args: []string{"-Q", "inout"}, captured: frames + 2, sent: 2},
+		{args: []string{"-Q", "inout", "--snapshot-length", "60"}, captured: frames + 2, sent: 2, bytes: 60 * frames},
+		{args: []string{"-Q", "inout"}, captured: frames + 2, sent: 2, bytes: 100 * frames},
 	} {
 		if i < 2 && testnet.Emulated() || !testnet.Shared(i) {
 			continue
@@ -222,7 +223,8 @@ func TestCompanionsSeeAll(t *testing.T) {
 		t.Run(strings.Join(c.args, " "), func(t *testing.T) {
 			t.Parallel()
 			pair := testnet.MustPair(t, testnet.PairOptions{})
-			p := systest.Listening(t, pair.Rx, nil, append([]string{"-i", "rx0", "--account", "--json", "--count", "--listen", "127.0.0.1:0"}, c.args...)...)
+			stdout := systest.NewPipe(t)
+			p := systest.Listening(t, pair.Rx, stdout.In, append([]string{"-i", "rx0", "--account", "--json", "--count", "--listen", "127.0.0.1:0"}, c.args...)...)
 			systest.SendNumbered(t, pair, frames, 100)
 			systest.SendBack(t, pair, slices.Repeat([][]byte{testnet.TxToRx().Reverse().UDP(1000, 53, nil)}, int(c.sent))...)
 			for direction, n := range map[string]uint64{"in": frames, "out": c.sent} {
@@ -230,7 +232,13 @@ func TestCompanionsSeeAll(t *testing.T) {
 					systest.WaitMetric(t, pair, p, fmt.Sprintf("xdpcap_protocol_packets_total{direction=%q,family=\"ipv4\",interface=\"rx0\",protocol=\"udp\"} %d\n", direction, n))
 				}
 			}
+			if c.bytes > 0 {
+				systest.WaitMetric(t, pair, p, fmt.Sprintf("xdpcap_captured_bytes_total{hook=\"xdp\",interface=\"rx0\",program=\"\",program_id=\"\"} %d\n", c.bytes))
+			}
 			s := systest.Account(t, p.Interrupt())
+			if printed := stdout.Read(t); printed != "" {
+				t.Errorf("printed: %s", printed)
+			}
 			_, count, _ := packetsOf(s.CompanionKeys)
 			if n := frames + c.sent; s.Seen != n || count != n || c.captured > 1 && s.Captured+c.within < c.captured || s.Captured > c.captured+c.within {
 				t.Errorf("%d seen, %d counted, %d captured; want %d and %d", s.Seen, count, s.Captured, n, c.captured)

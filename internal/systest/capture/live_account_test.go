@@ -10,7 +10,6 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	"golang.org/x/sys/unix"
 
 	"github.com/xdpcap/xdpcap/internal/systest"
@@ -157,22 +156,6 @@ func listenSmall(t *testing.T, ns *testnet.Namespace) *net.TCPListener {
 	}
 	t.Cleanup(func() { l.Close() })
 	return l.(*net.TCPListener)
-}
-
-// With --account packets are counted as they are with a file, and nothing is printed or written.
-func TestAccountOnly(t *testing.T) {
-	t.Parallel()
-	testnet.SkipEmulated(t)
-	pair := testnet.MustPair(t, testnet.PairOptions{})
-	stdout := systest.NewPipe(t)
-	p := systest.Listening(t, pair.Rx, stdout.In, "-i", "rx0", "--account", "--listen", "127.0.0.1:0", "--json")
-	const frames = 20
-	systest.SendNumbered(t, pair, frames, 100)
-	systest.WaitMetric(t, pair, p, fmt.Sprintf("xdpcap_captured_bytes_total{hook=\"xdp\",interface=\"rx0\",program=\"\",program_id=\"\"} %d\n", 100*frames))
-	got := systest.Account(t, p.Interrupt()).AccountKeys
-	if diff := cmp.Diff(systest.AccountKeys{Seen: frames, Captured: frames, Bytes: 100 * frames}, got); diff != "" || stdout.Read(t) != "" {
-		t.Errorf("%s on standard output: %s", stdout.Read(t), diff)
-	}
 }
 
 // The files that a ring has removed no longer count in the metric of their size.

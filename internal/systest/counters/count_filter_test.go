@@ -50,8 +50,7 @@ func TestCountFilter(t *testing.T) {
 			systest.SendBack(t, pair, testnet.TxToRx().Reverse().TCP(testnet.Segment{SrcPort: 443, DstPort: 1000}))
 			p.Interrupt()
 			var got []string
-			for line := range strings.Lines(output()) {
-				r := systest.LastObject[systest.CountReport](t, line)
+			for _, r := range systest.Objects[systest.CountReport](t, output()) {
 				if r.Filter != test.filter {
 					t.Errorf("%s: the filter is %q", test.args, r.Filter)
 				}

@@ -113,12 +113,13 @@ func TestLimits(t *testing.T) {
 func TestCapabilities(t *testing.T) {
 	t.Parallel()
 	pair := testnet.MustPair(t, testnet.PairOptions{})
+	refused := systest.Surroundings{Refused: []uint32{unix.SYS_PERF_EVENT_OPEN}}
 	small := map[int]uint64{unix.RLIMIT_MEMLOCK: 64 << 10}
 	crowded := fmt.Sprintf("rings of 8 MiB for %d CPUs exceed the memory that this user may lock: ", machine.CPUs())
 	const paranoid = "kernel.perf_event_paranoid is 3, which requires CAP_SYS_ADMIN"
 	for i, test := range []struct {
 		name      string
-		paranoid  string
+		paranoid  string // "" = any
 		given     systest.Surroundings
 		args      string
 		transport string // "" = it does not work
@@ -136,12 +137,17 @@ func TestCapabilities(t *testing.T) {
 		{"Debian's setting, perf", "3", systest.Surroundings{Capabilities: three}, "--transport perf", "",
 			[]string{paranoid + ": run it as root (sudo), add cap_sys_admin ", "; --transport ring does without perf events"}},
 		{"perf there", "3", systest.Surroundings{Capabilities: slices.Concat(three, []uintptr{unix.CAP_SYS_ADMIN})}, "--transport perf -B 256k", "perf", nil},
+		{"no perf events", "", refused, "", "ring", []string{"perf's rings are not available: this kernel refuses perf events despite the capabilities: a seccomp filter may do it: using the transport ring"}},
+		{"no perf events, auto", "", refused, "--transport auto", "ring", nil},
+		{"no perf events, ring", "", refused, "--transport ring", "ring", nil},
 	} {
 		if !testnet.Shared(i) {
 			continue
 		}
 		t.Run(test.name, func(t *testing.T) {
-			setParanoid(t, test.paranoid)
+			if test.paranoid != "" {
+				setParanoid(t, test.paranoid)
+			}
 			summary := systest.DirectoryFor(t, systest.Somebody) + "/summary.json"
 			args := append(strings.Fields(test.args), "-i", pair.RxName, "-w", os.DevNull, "--json="+summary)
 			if works, probed := probeIn(t, pair, test.given); !works {

@@ -159,31 +159,6 @@ func TestUnprivilegedRotation(t *testing.T) {
 	}
 }
 
-// Captures go on without perf events, unless --transport perf was given, and say so.
-func TestPerfRefused(t *testing.T) {
-	t.Parallel()
-	testnet.SkipEmulated(t)
-	pair := testnet.MustPair(t, testnet.PairOptions{})
-	refused := systest.Surroundings{Refused: []uint32{unix.SYS_PERF_EVENT_OPEN}}
-	for transport, notice := range map[string]string{
-		"":                 "perf's rings are not available: this kernel refuses perf events despite the capabilities: a seccomp filter may do it: using the transport ring",
-		"--transport=auto": "",
-		"--transport=ring": "",
-	} {
-		t.Run(transport, func(t *testing.T) {
-			summary := filepath.Join(t.TempDir(), "summary")
-			args := append(strings.Fields(transport), "-i", pair.RxName, "-w", os.DevNull, "--json="+summary)
-			p := systest.StartCommand(t, pair.Rx, nil, refused.Command(t, args...)).Listening()
-			testnet.Send(t, pair, testnet.UDPFrame(64, 0))
-			p.Interrupt()
-			s := systest.Account(t, systest.Contents(t, summary))
-			if s.Captured != 1 || s.Transport != "ring" || strings.Join(s.Notices, "\n") != notice {
-				t.Errorf("summary %+v", s)
-			}
-		})
-	}
-}
-
 // Root becomes another user, who gets the files that were made; by default that is the one who
 // called sudo, if that user may write where the file is.
 func TestBecomeUser(t *testing.T) {
@@ -271,7 +246,6 @@ func TestSandboxRefusals(t *testing.T) {
 		systest.CheckDetached(t, pair)
 	}
 }
-
 
 // checkKeeps expects that a process has these capabilities, and can get no others.
 func checkKeeps(t *testing.T, p *systest.Process, capabilities ...int) {
