@@ -164,7 +164,6 @@ func TestUnprivilegedRotation(t *testing.T) {
 func TestBecomeUser(t *testing.T) {
 	t.Parallel()
 	testnet.SkipEmulated(t)
-	pair := testnet.MustPair(t, testnet.PairOptions{})
 	sudo := []string{"SUDO_UID=" + strconv.Itoa(systest.Nobody), "SUDO_GID=" + strconv.Itoa(systest.Nobody)}
 	for _, test := range []struct {
 		name  string
@@ -183,6 +182,8 @@ func TestBecomeUser(t *testing.T) {
 		{"-Z root", sudo, []string{"-Z", "root"}, systest.Nobody, 0},
 	} {
 		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			pair := testnet.MustPair(t, testnet.PairOptions{})
 			dir := systest.DirectoryFor(t, test.owner)
 			file, summary := dir+"/out.pcapng", dir+"/summary.json"
 			cmd := systest.Command(append(test.args, "-i", pair.RxName, "-w", file, "--json="+summary)...)
@@ -207,12 +208,16 @@ func TestBecomeUser(t *testing.T) {
 		})
 	}
 	t.Run("killed", func(t *testing.T) {
+		t.Parallel()
+		pair := testnet.MustPair(t, testnet.PairOptions{})
 		p := systest.Listening(t, pair.Rx, nil, "-i", pair.RxName, "-w", os.DevNull, "-Z", "nobody")
 		p.Cmd.Process.Kill()
 		<-p.Done
 		testnet.WaitFor(t, "the kernel to detach", func() bool { return systest.Attached(t, pair) == "" })
 	})
 	t.Run("printing", func(t *testing.T) {
+		t.Parallel()
+		pair := testnet.MustPair(t, testnet.PairOptions{})
 		p := systest.Listening(t, pair.Rx, nil, "-i", pair.RxName, "-Z", "nobody", "-v")
 		checkPowerless(t, p)
 		if said := p.Interrupt(); !strings.Contains(said, "xdpcap: privileges: user nobody, no capabilities, may open files for writing nowhere, for reading in /proc, /sys alone; system calls are filtered\n") {
