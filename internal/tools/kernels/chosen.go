@@ -114,7 +114,7 @@ var more = []row{
 	{pkg: "internal/systest/capture", tests: `TestSample TestTwoCPUs TestOverload TestJumbo TestStamps TestSink TestTwoInterfaces
 		TestCardRefusals TestListStampTypes TestLowprec TestCPUComesOnline
 		TestCPUGoesAndComesBack TestPromiscuous TestFilterSelectsWhatTcpdumpDoes TestVLANAware
-		TestFirst TestFirstOfTwoInterfaces TestSampleFlows TestSampleVerdicts`},
+		TestFirst TestSampleFlows TestSampleVerdicts`},
 	{pkg: "internal/systest/chaos", tests: `TestChaos`},
 	{pkg: "internal/systest/files", tests: `TestInterfaceDeleted TestKilled`},
 	{pkg: "internal/systest/commandline", tests: `TestGenericFallback TestProbe TestTracingRefused`},
@@ -125,7 +125,7 @@ var more = []row{
 	{pkg: "internal/systest/commandline", only: "6.12", tests: `TestWithoutJIT TestExtcapVerdicts`},
 	{pkg: "internal/systest/capture", tests: `TestDirections TestSent TestSentTag TestDirectionFilter TestDirectionsBesideProgram
 		TestKilledAtEgress TestEgressLeaves`},
-	{pkg: "internal/systest/capture", tests: `TestAnyAbove TestPatternsTraced TestOwnProgramLeaves TestBlindAtTheEnd
+	{pkg: "internal/systest/capture", tests: `TestAnyAbove TestPatternsTraced TestOwnProgramLeaves
 		TestTracedProgramLeaves TestDispatcherHidden TestHookMapSlotTaken TestHookMapOwnerLeaves
 		TestHookMapErrors TestHookMapInUse TestHookMapVerdictThenSampling TestHookMapOwners
 		TestHookMapElsewhere`},
