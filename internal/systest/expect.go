@@ -9,8 +9,8 @@ import (
 )
 
 // CheckRefused starts xdpcap with command lines that it refuses, each in one line with the given
-// words, in the receiving namespace of a pair. Dots between words stand for others. Nothing may stay
-// attached there.
+// words, in the receiving namespace of a pair. Dots between words stand for others. Nothing may
+// stay attached there.
 func CheckRefused(t *testing.T, pair *testnet.Pair, all map[string]string) {
 	t.Helper()
 	t.Run("refused", func(t *testing.T) {

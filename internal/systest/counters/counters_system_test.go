@@ -42,7 +42,8 @@ func TestStatsExact(t *testing.T) {
 					systest.WaitMetric(t, pair, p, fmt.Sprintf("xdpcap_verdict_bytes_total{interface=\"rx0\",verdict=%q} %s\n", verdict, strconv.FormatFloat(float64(100*arrived), 'g', -1, 64)))
 				}
 			}
-			// On a busy machine all packets may come in one interval; those without packets count as well.
+			// On a busy machine all packets may come in one interval; those without packets count
+			// as well.
 			testnet.WaitFor(t, "a few intervals", func() bool { return strings.Count(output(), "\n") >= 5 })
 			p.Interrupt()
 			r := systest.LastObject[systest.StatsReport](t, output())
