@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"unsafe"
@@ -154,11 +155,11 @@ func Contents(t *testing.T, file string) string {
 }
 
 // As runs a binary as the user somebody, who is of these groups besides a group of his own.
-func As(binary string, groups []uint32, args ...string) *exec.Cmd {
+func As(t *testing.T, binary string, groups []uint32, args ...string) *exec.Cmd {
 	cmd := Command(args...)
 	cmd.Path, cmd.Dir = binary, "/"
 	cmd.Env = slices.DeleteFunc(cmd.Env, func(v string) bool { return strings.HasPrefix(v, SettingsFileVariable+"=") }) // it would say that it does not obey
-	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uint32(Somebody), Gid: uint32(Somebody), Groups: groups}}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uint32(Somebody(t)), Gid: uint32(Somebody(t)), Groups: groups}}
 	return cmd
 }
 
@@ -194,9 +195,21 @@ type Surroundings struct {
 	Capabilities []uintptr
 }
 
-// Somebody is the user of processes that are not root's. No other test has the same one at this
-// time, because what perf lets a user lock in memory is for all processes of that user together.
-var Somebody = 100_000 + os.Getpid()
+// Somebody is the user of a test's processes that are not root's. No other test has the same one,
+// because what perf lets a user lock in memory is for all processes of that user together.
+func Somebody(t *testing.T) int {
+	users.Lock()
+	defer users.Unlock()
+	if users.of[t.Name()] == 0 {
+		users.of[t.Name()] = 100_000 + 1000*os.Getpid() + len(users.of)
+	}
+	return users.of[t.Name()]
+}
+
+var users = struct {
+	sync.Mutex
+	of map[string]int // by the names of tests
+}{of: make(map[string]int)}
 
 // Command is xdpcap in these surroundings, not started.
 func (s Surroundings) Command(t *testing.T, args ...string) *exec.Cmd {
@@ -213,7 +226,7 @@ func (s Surroundings) Command(t *testing.T, args ...string) *exec.Cmd {
 	}
 	OpenForAll(t, cmd, os.Args[0], XdpcapPath)
 	cmd.SysProcAttr = &syscall.SysProcAttr{
-		Credential:  &syscall.Credential{Uid: uint32(Somebody), Gid: uint32(Somebody)},
+		Credential:  &syscall.Credential{Uid: uint32(Somebody(t)), Gid: uint32(Somebody(t))},
 		AmbientCaps: s.Capabilities,
 	}
 	return cmd

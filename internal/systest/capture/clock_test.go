@@ -170,7 +170,7 @@ func TestLowprec(t *testing.T) {
 			continue
 		}
 		t.Run(test.name, func(t *testing.T) {
-			file := systest.DirectoryFor(t, systest.Somebody) + "/out.pcapng"
+			file := systest.DirectoryFor(t, systest.Somebody(t)) + "/out.pcapng"
 			p := systest.StartCommand(t, pair.Rx, nil, test.given.Command(t, "-i", pair.RxName, "-j", "host_lowprec",
 				"--transport", test.transport, "-w", file, "-c", "6")).Listening()
 			systest.SendRound(t, pair)

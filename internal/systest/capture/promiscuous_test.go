@@ -75,7 +75,7 @@ func TestPromiscuousForbidden(t *testing.T) {
 	}
 	systest.CheckDetached(t, pair)
 
-	summary := systest.DirectoryFor(t, systest.Somebody) + "/summary"
+	summary := systest.DirectoryFor(t, systest.Somebody(t)) + "/summary"
 	p := systest.StartCommand(t, pair.Rx, nil, given.Command(t, "--sink", "-i", pair.RxName, "-i", second.RxName, "-w", os.DevNull, "--json="+summary, "--transport", "ring")).Listening()
 	testnet.Send(t, pair, testnet.UDPFrame(64, 0))
 	stderr = p.Interrupt()

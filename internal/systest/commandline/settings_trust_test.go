@@ -53,7 +53,7 @@ func asSomebody(t *testing.T, path string, env []string, args ...string) (out st
 	cmd := exec.CommandContext(ctx, path, args...)
 	cmd.Dir = "/"
 	cmd.Env = append(os.Environ(), env...)
-	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uint32(systest.Somebody), Gid: uint32(systest.Somebody)}}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uint32(systest.Somebody(t)), Gid: uint32(systest.Somebody(t))}}
 	out = systest.RunInside(t, testnet.MustPair(t, testnet.PairOptions{}).Rx, cmd)
 	return out, cmd.ProcessState.ExitCode()
 }

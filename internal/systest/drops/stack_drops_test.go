@@ -221,6 +221,6 @@ func TestStackDropsMistakes(t *testing.T) {
 		"-i lo --drops --ring 1M -w x --trigger drop":                "--drops and --trigger: packets that the stack throws away have no verdict",
 		"-i lo --drops --ring 1M -w x --trigger slower:5us":          "--drops and --trigger: packets that the stack throws away have no run time",
 	})
-	status, stderr := systest.StartCommand(t, pair.Rx, nil, systest.As(systest.XdpcapPath, nil, "-i", pair.RxName, "--drops", "-c", "1")).Wait()
+	status, stderr := systest.StartCommand(t, pair.Rx, nil, systest.As(t, systest.XdpcapPath, nil, "-i", pair.RxName, "--drops", "-c", "1")).Wait()
 	systest.OneLine(t, status, stderr, "missing privileges: CAP_BPF, ")
 }

@@ -148,7 +148,7 @@ func TestCapabilities(t *testing.T) {
 			if test.paranoid != "" {
 				setParanoid(t, test.paranoid)
 			}
-			summary := systest.DirectoryFor(t, systest.Somebody) + "/summary.json"
+			summary := systest.DirectoryFor(t, systest.Somebody(t)) + "/summary.json"
 			args := append(strings.Fields(test.args), "-i", pair.RxName, "-w", os.DevNull, "--json="+summary)
 			if works, probed := probeIn(t, pair, test.given); !works {
 				t.Errorf("probe says no: %s", probed)

@@ -61,7 +61,7 @@ func TestUnprivileged(t *testing.T) {
 			return []string{"-i", pair.RxName, "-P"}
 		}, 6},
 		{"hook map", with(), func(t *testing.T, pair *testnet.Pair) []string {
-			return []string{"--hook", systest.PinHookFor(t, systest.AttachTarget(t, pair, testnet.HookedFrags).Hook(), systest.Somebody)}
+			return []string{"--hook", systest.PinHookFor(t, systest.AttachTarget(t, pair, testnet.HookedFrags).Hook(), systest.Somebody(t))}
 		}, 5},
 		{"traced", with(unix.CAP_SYS_ADMIN), func(t *testing.T, pair *testnet.Pair) []string {
 			testnet.RequireFentry(t)
@@ -79,7 +79,7 @@ func TestUnprivileged(t *testing.T) {
 				}
 				pair := testnet.MustPair(t, testnet.PairOptions{})
 				args := test.args(t, pair)
-				dir := systest.DirectoryFor(t, systest.Somebody)
+				dir := systest.DirectoryFor(t, systest.Somebody(t))
 				file, summary := dir+"/out.pcapng", dir+"/summary.json"
 				p := systest.StartCommand(t, pair.Rx, nil, systest.Surroundings{Capabilities: test.needs}.Command(t,
 					append(args, "-w", file, "--json="+summary, "--transport", transport)...)).Listening()
@@ -132,7 +132,7 @@ func TestUnprivilegedRotation(t *testing.T) {
 		t.Skip("this kernel has no Landlock")
 	}
 	pair := testnet.MustPair(t, testnet.PairOptions{})
-	dir, elsewhere := systest.DirectoryFor(t, systest.Somebody), systest.DirectoryFor(t, systest.Somebody)
+	dir, elsewhere := systest.DirectoryFor(t, systest.Somebody(t)), systest.DirectoryFor(t, systest.Somebody(t))
 	script := elsewhere + "/script"
 	text := "#!/bin/sh\necho done >$1.done\necho done >" + elsewhere + "/done\n"
 	if err := os.WriteFile(script, []byte(text), 0o755); err != nil {
