@@ -34,8 +34,9 @@ func TestEveryHook(t *testing.T) {
 				testnet.RequireFentry(t)
 			}
 			eachTransport(t, func(t *testing.T, transport capture.Transport) {
-				test.options.Transport = transport
-				testEveryHook(t, test.traced, test.options, test.at)
+				o := test.options
+				o.Transport = transport
+				testEveryHook(t, test.traced, o, test.at)
 			})
 		})
 	}

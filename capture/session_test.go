@@ -156,8 +156,8 @@ func TestImmediate(t *testing.T) {
 	})
 }
 
-// sharedTransports is eachTransport, but the two kernels that are always emulated run the test for one
-// kind of transport each, because there it takes seconds.
+// sharedTransports is eachTransport, but the two kernels that are always emulated run the test for
+// one kind of transport each, because there it takes seconds.
 func sharedTransports(t *testing.T, test func(t *testing.T, transport capture.Transport)) {
 	for _, transport := range capture.Transports() {
 		if testnet.Shared(int(transport)) {

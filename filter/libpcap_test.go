@@ -152,9 +152,9 @@ func TestKnown(t *testing.T) {
 	}
 }
 
-// TestFarJumps compares programs with tests whose true exit, false exit, or both are just within and
-// just beyond the 255 instructions that a classic jump reaches. It catches an offset that is cut to
-// 8 bits, and one that does not count the jumps after the test.
+// TestFarJumps compares programs with tests whose true exit, false exit, or both are just within
+// and just beyond the 255 instructions that a classic jump reaches. It catches an offset that is
+// cut to 8 bits, and one that does not count the jumps after the test.
 func TestFarJumps(t *testing.T) {
 	t.Parallel()
 	for n := 126; n <= 130; n++ {

@@ -8,8 +8,8 @@ import (
 	"github.com/xdpcap/xdpcap/filter/internal/filtertest"
 )
 
-// manyBytes is an expression of n tests, each of another byte. They compile to two instructions each,
-// three where jumps are far, and take less time to optimise than hosts.
+// manyBytes is an expression of n tests, each of another byte. They compile to two instructions
+// each, three where jumps are far, and take less time to optimise than hosts.
 func manyBytes(n int) string {
 	var tests []string
 	for i := range n {

@@ -47,6 +47,8 @@ rm -rf dist bin/linux # the kernels of an earlier release are no longer the newe
 make apidiff
 make lint
 make test
+make test-race
+make test-surroundings
 make test-kernels KERNEL='6.1 6.12 arm64 newest'
 make test-packages # makes the packages first
 make image

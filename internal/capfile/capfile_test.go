@@ -250,8 +250,8 @@ func TestMergeDamaged(t *testing.T) {
 	}
 }
 
-// To merge allocates nothing per packet. Allocations are counted for the whole process, so this runs
-// alone.
+// To merge allocates nothing per packet. Allocations are counted for the whole process, so this
+// runs alone.
 func TestMergeAllocates(t *testing.T) {
 	seconds := make([]int, 500)
 	var files []*File

@@ -55,7 +55,8 @@ func (b *countBench) run(packet []byte, times int) {
 }
 
 // runExactly runs prog on a thread without signals, because prog.Run starts again after a signal,
-// and packets would be counted twice. Each packet is a call: for more at once the kernel takes 10 ms.
+// and packets would be counted twice. Each packet is a call: for more at once the kernel takes 10
+// ms.
 func runExactly(t *testing.T, prog *ebpf.Program, packet []byte, times int) (verdict xdp.Verdict) {
 	t.Helper()
 	must(t, thread.Quiet(thread.AnyCPU, func() error {

@@ -2,7 +2,6 @@ package systest
 
 import (
 	"bufio"
-	"encoding/json"
 	"fmt"
 	"io"
 	"net"
@@ -47,19 +46,11 @@ func Counting(t *testing.T, pair *testnet.Pair, args ...string) (p *Process, out
 // LastObject decodes each line, refuses unknown keys, and returns the last object.
 func LastObject[T any](t *testing.T, output string) (last T) {
 	t.Helper()
-	if output == "" {
+	all := Objects[T](t, output)
+	if len(all) == 0 {
 		t.Fatal("nothing printed")
 	}
-	for line := range strings.Lines(output) {
-		d := json.NewDecoder(strings.NewReader(line))
-		d.DisallowUnknownFields()
-		var one T
-		if err := d.Decode(&one); err != nil {
-			t.Fatalf("%s: %v", line, err)
-		}
-		last = one
-	}
-	return last
+	return all[len(all)-1]
 }
 
 // Scrape asks from inside the namespace, on a connection that is dialled there.

@@ -6,19 +6,13 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
-	"os"
-	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/gopacket/gopacket"
-	"github.com/gopacket/gopacket/layers"
-	"github.com/gopacket/gopacket/pcapgo"
 	"golang.org/x/sys/unix"
 
-	"github.com/xdpcap/xdpcap/internal/sflow"
 	"github.com/xdpcap/xdpcap/internal/testnet"
 )
 
@@ -247,28 +241,4 @@ func CheckOutputs(t *testing.T, flows []SflowSample, known bool, index uint32) {
 			t.Errorf("flow sample %d goes to %d %d, want %s", i, flows[i].OutputFormat, flows[i].Output, want)
 		}
 	}
-}
-
-// WriteDatagrams writes what a collector has received as packets to its port, for tshark.
-func (l *SflowListener) WriteDatagrams(t *testing.T) (file string) {
-	t.Helper()
-	file = filepath.Join(t.TempDir(), "sflow.pcap")
-	f, err := os.Create(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
-	w := pcapgo.NewWriter(f)
-	w.WriteFileHeader(1<<16, layers.LinkTypeRaw)
-	for _, d := range l.datagrams {
-		ip := &layers.IPv4{Version: 4, IHL: 5, TTL: 64, Protocol: layers.IPProtocolUDP, SrcIP: net.IPv4(127, 0, 0, 1), DstIP: net.IPv4(127, 0, 0, 1)}
-		udp := &layers.UDP{SrcPort: 40000, DstPort: sflow.DefaultPort}
-		udp.SetNetworkLayerForChecksum(ip)
-		b := gopacket.NewSerializeBuffer()
-		if err := gopacket.SerializeLayers(b, gopacket.SerializeOptions{FixLengths: true, ComputeChecksums: true}, ip, udp, gopacket.Payload(d)); err != nil {
-			t.Fatal(err)
-		}
-		w.WritePacket(gopacket.CaptureInfo{CaptureLength: len(b.Bytes()), Length: len(b.Bytes())}, b.Bytes())
-	}
-	return file
 }

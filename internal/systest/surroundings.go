@@ -10,8 +10,8 @@ import (
 	"path/filepath"
 	"runtime"
 	"slices"
-	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"unsafe"
@@ -22,70 +22,6 @@ import (
 
 	"github.com/xdpcap/xdpcap/internal/testnet"
 )
-
-// Cgroup bounds the processes in it. Its directory is removed with the test, after its processes
-// have ended.
-type Cgroup struct {
-	Directory string
-	version   int
-}
-
-// NewCgroup makes a cgroup with a controller, in version 1 of cgroups if the machine has the
-// controller there.
-func NewCgroup(t *testing.T, controller string) Cgroup {
-	t.Helper()
-	testnet.RequireRoot(t)
-	version, root := 1, "/sys/fs/cgroup/"+controller
-	if _, err := os.Stat(root + "/cgroup.procs"); err != nil {
-		version, root = 2, "/sys/fs/cgroup"
-		if _, err := os.Stat(root + "/cgroup.controllers"); err != nil {
-			root = t.TempDir()
-			testnet.MustMount(t, "cgroup2", root, 0, "")
-		}
-		if err := os.WriteFile(root+"/cgroup.subtree_control", []byte("+"+controller), 0); err != nil {
-			t.Fatal(err)
-		}
-	}
-	directory, err := os.MkdirTemp(root, "xdpcap")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		testnet.WaitFor(t, "the cgroup's processes to be gone", func() bool { return unix.Rmdir(directory) == nil })
-	})
-	return Cgroup{directory, version}
-}
-
-// Set writes a number to a file of the cgroup.
-func (c Cgroup) Set(t *testing.T, file string, n uint64) {
-	t.Helper()
-	if err := os.WriteFile(filepath.Join(c.Directory, file), strconv.AppendUint(nil, n, 10), 0); err != nil {
-		t.Fatal(err)
-	}
-}
-
-// MemoryCgroup makes a cgroup with so many bytes of memory.
-func MemoryCgroup(t *testing.T, bytes uint64) Cgroup {
-	t.Helper()
-	c := NewCgroup(t, "memory")
-	if c.version == 1 {
-		c.Set(t, "memory.limit_in_bytes", bytes)
-	} else {
-		c.Set(t, "memory.max", bytes)
-	}
-	return c
-}
-
-// MostTaken is how many bytes the cgroup has had at most, 0 where the kernel does not say.
-func (c Cgroup) MostTaken() uint64 {
-	file := "memory.peak"
-	if c.version == 1 {
-		file = "memory.max_usage_in_bytes"
-	}
-	text, _ := os.ReadFile(filepath.Join(c.Directory, file))
-	n, _ := strconv.ParseUint(strings.TrimSpace(string(text)), 10, 64)
-	return n
-}
 
 // Volume is a user without a name, as the owner of a container's volume has none there.
 const Volume = 4_000_000
@@ -154,11 +90,11 @@ func Contents(t *testing.T, file string) string {
 }
 
 // As runs a binary as the user somebody, who is of these groups besides a group of his own.
-func As(binary string, groups []uint32, args ...string) *exec.Cmd {
+func As(t *testing.T, binary string, groups []uint32, args ...string) *exec.Cmd {
 	cmd := Command(args...)
 	cmd.Path, cmd.Dir = binary, "/"
 	cmd.Env = slices.DeleteFunc(cmd.Env, func(v string) bool { return strings.HasPrefix(v, SettingsFileVariable+"=") }) // it would say that it does not obey
-	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uint32(Somebody), Gid: uint32(Somebody), Groups: groups}}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uint32(Somebody(t)), Gid: uint32(Somebody(t)), Groups: groups}}
 	return cmd
 }
 
@@ -194,9 +130,21 @@ type Surroundings struct {
 	Capabilities []uintptr
 }
 
-// Somebody is the user of processes that are not root's. No other test has the same one at this
-// time, because what perf lets a user lock in memory is for all processes of that user together.
-var Somebody = 100_000 + os.Getpid()
+// Somebody is the user of a test's processes that are not root's. No other test has the same one,
+// because what perf lets a user lock in memory is for all processes of that user together.
+func Somebody(t *testing.T) int {
+	users.Lock()
+	defer users.Unlock()
+	if users.of[t.Name()] == 0 {
+		users.of[t.Name()] = 100_000 + 1000*os.Getpid() + len(users.of)
+	}
+	return users.of[t.Name()]
+}
+
+var users = struct {
+	sync.Mutex
+	of map[string]int // by the names of tests
+}{of: make(map[string]int)}
 
 // Command is xdpcap in these surroundings, not started.
 func (s Surroundings) Command(t *testing.T, args ...string) *exec.Cmd {
@@ -213,7 +161,7 @@ func (s Surroundings) Command(t *testing.T, args ...string) *exec.Cmd {
 	}
 	OpenForAll(t, cmd, os.Args[0], XdpcapPath)
 	cmd.SysProcAttr = &syscall.SysProcAttr{
-		Credential:  &syscall.Credential{Uid: uint32(Somebody), Gid: uint32(Somebody)},
+		Credential:  &syscall.Credential{Uid: uint32(Somebody(t)), Gid: uint32(Somebody(t))},
 		AmbientCaps: s.Capabilities,
 	}
 	return cmd

@@ -206,8 +206,8 @@ func TestGeneratorStops(t *testing.T) {
 	}
 }
 
-// A signal ends the system call after some of the frames. The rest must follow, and no frame twice. It
-// runs alone, because the signals would interrupt the system calls of other tests, too.
+// A signal ends the system call after some of the frames. The rest must follow, and no frame twice.
+// It runs alone, because the signals would interrupt the system calls of other tests, too.
 func TestGeneratorGoesOnAfterSignals(t *testing.T) {
 	const count = 50_000
 	p := MustPair(t, PairOptions{})

@@ -41,25 +41,31 @@ func replaceProgram(t *testing.T, pair *testnet.Pair) {
 }
 
 // A capture whose own program was taken off its interface ends with an error that says so, and with
-// all packets that came before.
+// all packets that came before. One that is ended before it has noticed looks once more.
 func TestOwnProgramLeaves(t *testing.T) {
 	t.Parallel()
 	for i, test := range []struct {
-		name string
-		act  func(*testing.T, *testnet.Pair)
-		want string
+		name  string
+		act   func(*testing.T, *testnet.Pair)
+		want  string
+		ended bool
 	}{
-		{"detached", systest.DetachLink, "which runs none now"},
-		{"updated", updateLink, "which runs program with id "},
+		{"detached", systest.DetachLink, "which runs none now", false},
+		{"updated", updateLink, "which runs program with id ", false},
+		{"detached at the end", systest.DetachLink, "which runs none now", true},
 	} {
 		if !testnet.Shared(i) {
 			continue
 		}
 		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
 			pair := testnet.MustPair(t, testnet.PairOptions{})
 			p := systest.Listening(t, pair.Rx, nil, "-i", pair.RxName, "-w", os.DevNull, "--json")
 			testnet.Send(t, pair, testnet.UDPFrame(64, 0))
 			test.act(t, pair)
+			if test.ended {
+				p.Cmd.Process.Signal(os.Interrupt)
+			}
 			systest.CheckBlind(t, p, "rx0 is no longer captured: XDP program sample_", "has left rx0, "+test.want,
 				": start again to capture what runs there now")
 			if s := systest.Account(t, p.Said()); s.Captured != 1 {
@@ -67,16 +73,6 @@ func TestOwnProgramLeaves(t *testing.T) {
 			}
 		})
 	}
-}
-
-// A capture that is ended before it has noticed that it is blind looks once more.
-func TestBlindAtTheEnd(t *testing.T) {
-	t.Parallel()
-	pair := testnet.MustPair(t, testnet.PairOptions{})
-	p := systest.Listening(t, pair.Rx, nil, "-i", pair.RxName, "-w", os.DevNull, "--json")
-	systest.DetachLink(t, pair)
-	p.Cmd.Process.Signal(os.Interrupt)
-	systest.CheckBlind(t, p, "rx0 is no longer captured: XDP program sample_")
 }
 
 // If some of the interfaces are blind, the capture goes on, says so at once, and ends with an
@@ -96,10 +92,10 @@ func TestSomeInterfacesLeave(t *testing.T) {
 	busy := systest.Trickle(t, pair)
 	systest.InRx(t, pairs[1], netlink.LinkDel)
 	const gone = "xdpcap: interface rx1 was deleted or moved to another network namespace\n"
-	testnet.WaitFor(t, "the word that rx1 has gone", func() bool { return strings.Contains(p.Said(), gone) })
+	systest.WaitSaid(t, p, gone)
 	systest.DetachLink(t, pairs[2])
 	const detached = "xdpcap: rx2 is no longer captured: "
-	testnet.WaitFor(t, "the word that rx2 is blind", func() bool { return strings.Contains(p.Said(), detached) })
+	systest.WaitSaid(t, p, detached)
 	busy()
 	testnet.Send(t, pairs[3], testnet.UDPFrame(64, 0), testnet.UDPFrame(64, 1))
 	p.Cmd.Process.Signal(os.Interrupt)
@@ -129,6 +125,7 @@ func TestTracedProgramLeaves(t *testing.T) {
 			continue
 		}
 		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
 			pair := testnet.MustPair(t, testnet.PairOptions{})
 			systest.AttachTarget(t, pair, testnet.Rewriting)
 			p := systest.Listening(t, pair.Rx, nil, "-i", pair.RxName, "--rx-capture", "entry,exit", "-w", os.DevNull, "--json")
@@ -149,18 +146,14 @@ func TestDispatcherChanges(t *testing.T) {
 	testnet.LeaveTo(t, "6.1")
 	testnet.RequireFentry(t)
 	pair := testnet.MustPair(t, testnet.PairOptions{})
-	first, err := testnet.AttachDispatcher(pair.Rx, pair.RxName)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer first.Close()
+	first := testnet.MustDispatcher(t, pair)
 	names := testnet.DispatcherComponents
 	p := systest.Listening(t, pair.Rx, nil, "-i", pair.RxName, "--program", names[0]+","+names[1], "-w", os.DevNull, "--json", "--no-sandbox")
 	if err := first.Replace(1); err != nil {
 		t.Fatal(err)
 	}
 	want := "xdpcap: rx0 is no longer captured: XDP program " + names[0] + " (id "
-	testnet.WaitFor(t, "the word that a component has left", func() bool { return strings.Contains(p.Said(), want) })
+	systest.WaitSaid(t, p, want)
 	testnet.Send(t, pair, testnet.UDPFrame(64, 0))
 	first.Close()
 	systest.CheckBlind(t, p, "no longer captured: XDP program "+names[1]+" (id ", "has left rx0, which runs none now")
@@ -174,11 +167,7 @@ func TestDispatcherHidden(t *testing.T) {
 	t.Parallel()
 	testnet.RequireFentry(t)
 	pair := testnet.MustPair(t, testnet.PairOptions{})
-	d, err := testnet.AttachDispatcher(pair.Rx, pair.RxName)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer d.Close()
+	d := testnet.MustDispatcher(t, pair)
 	name := testnet.DispatcherComponents[1]
 	p := systest.Listening(t, pair.Rx, nil, "-i", pair.RxName, "--program", name, "-w", os.DevNull, "--json")
 	testnet.Send(t, pair, testnet.UDPFrame(64, 0))

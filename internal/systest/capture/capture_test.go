@@ -4,9 +4,9 @@ import (
 	"bytes"
 	"encoding/binary"
 	"fmt"
-	"math"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"runtime"
 	"strconv"
 	"strings"
@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"github.com/gopacket/gopacket"
-	"github.com/gopacket/gopacket/pcapgo"
+	"golang.org/x/sys/unix"
 
 	"github.com/xdpcap/xdpcap/internal/systest"
 	"github.com/xdpcap/xdpcap/internal/testnet"
@@ -38,19 +38,33 @@ func sent(size int, seq uint64) []byte {
 	return frame
 }
 
-// Every frame is in the file, byte for byte, in order, and every reader agrees.
+// Every frame is in the file, byte for byte, in order, and every reader agrees. For every value of
+// --transport the messages, the object of --json and the file name the transport that was used.
 func TestFileIsComplete(t *testing.T) {
 	t.Parallel()
 	testnet.SkipEmulated(t)
-	for _, size := range []int{1500, 512, 64} {
-		t.Run(fmt.Sprint(size), func(t *testing.T) {
+	const all = 10_000
+	for _, test := range []struct {
+		size          int
+		args, used    string
+		memory, words string // of each ring
+	}{
+		{1500, "--transport perf -B 16M", "perf", "16384 KiB", "16 MiB"},
+		{512, "--transport auto -B " + systest.RingFor(all, 512), "ring", "8192 KiB", "8 MiB"},
+		{64, "--transport ring", "ring", "8192 KiB", "8 MiB"},
+	} {
+		t.Run(test.args, func(t *testing.T) {
+			t.Parallel()
+			size := test.size
 			pair := testnet.MustPair(t, testnet.PairOptions{})
-			file := systest.TempFile(t)
-			const all = 10_000
-			p := systest.Listening(t, pair.Rx, nil, "-i", pair.RxName, "-w", file, "--json", "-B", systest.RingFor(all, size))
+			file, summary := systest.TempFile(t), filepath.Join(t.TempDir(), "summary.json")
+			p := systest.Listening(t, pair.Rx, nil, append(strings.Fields(test.args), "-i", pair.RxName, "-w", file, "--json="+summary, "-v")...)
 			_, frames := testnet.Generate(t, pair, testnet.GeneratorOptions{Frame: testnet.UDPFrame(size, 0), Count: all, Rate: 200_000})
-			stderr := p.Interrupt()
-			if s := systest.Account(t, stderr); s.Seen != frames || s.Captured != frames || s.Bytes != frames*uint64(size) {
+			if said, line := p.Interrupt(), "xdpcap: transport "+test.used+", "+test.memory+" for each CPU\n"; !strings.Contains(said, line) {
+				t.Errorf("%s does not say %s", said, line)
+			}
+			s := systest.Account(t, systest.Contents(t, summary))
+			if s.Seen != frames || s.Captured != frames || s.Bytes != frames*uint64(size) || s.Transport != test.used {
 				t.Errorf("summary %+v", s)
 			}
 			records, r := systest.ReadFile(t, file)
@@ -65,6 +79,9 @@ func TestFileIsComplete(t *testing.T) {
 			}
 			if ifi, err := r.Interface(0); err != nil || ifi.Name != pair.RxName || ifi.Statistics.PacketsReceived != frames {
 				t.Errorf("interface %+v, %v", ifi, err)
+			}
+			if comment := r.SectionInfo().Comment; !strings.Contains(comment, "transport: "+test.used+", "+test.words+" for each CPU\n") {
+				t.Errorf("the file's comment is %s", comment)
 			}
 			readable(t, file, int(frames))
 		})
@@ -126,11 +143,8 @@ func captureTwoCPUs(t *testing.T) (switches int) {
 	sendFromTwoCPUs(t, pair, frames, second)
 	arrived := testnet.WaitArrived(t, pair, testnet.PairStats{}, 2*frames)
 	s := systest.Account(t, p.Interrupt())
-	if s.Seen != arrived {
-		t.Errorf("%d seen, want %d", s.Seen, arrived)
-	}
-	if s.Lost != 0 {
-		t.Errorf("%d lost", s.Lost)
+	if s.Seen != arrived || s.Lost != 0 {
+		t.Errorf("%d seen, want %d; %d lost", s.Seen, arrived, s.Lost)
 	}
 	records, _ := systest.ReadFile(t, file)
 	next := [2]uint64{0, second}
@@ -298,29 +312,6 @@ func TestOverload(t *testing.T) {
 	}
 }
 
-func TestSample(t *testing.T) {
-	t.Parallel()
-	pair := testnet.MustPair(t, testnet.PairOptions{})
-	file := systest.TempFile(t)
-	p := systest.Listening(t, pair.Rx, nil, "-i", pair.RxName, "-w", file, "--sample", "100", "--json")
-	frames := testnet.Volume(1_000_000)
-	_, arrived := testnet.Generate(t, pair, testnet.GeneratorOptions{Frame: testnet.UDPFrame(64, 0), Count: frames})
-	s := systest.Account(t, p.Interrupt())
-	if s.Seen != arrived {
-		t.Errorf("%d seen, want %d", s.Seen, arrived)
-	}
-	if s.Lost != 0 {
-		t.Errorf("%d lost", s.Lost)
-	}
-	want, cpus := float64(s.Seen)/100, float64(runtime.NumCPU()) // each CPU counts its own hundreds
-	if math.Abs(float64(s.Captured)-want) > cpus {
-		t.Errorf("%d captured, want %.0f, one for each CPU more or less", s.Captured, want)
-	}
-	if info := systest.OutputOf(t, "capinfos", file); !strings.Contains(info, "one packet of every 100, at random") {
-		t.Errorf("the file does not say how it was sampled:\n%s", info)
-	}
-}
-
 // A frame of 9000 bytes is kept whole, or cut. A snapshot length above the most that can be kept,
 // as tcpdump's users type it, means the most, and one line says so.
 func TestJumbo(t *testing.T) {
@@ -416,49 +407,55 @@ func TestClassicFormat(t *testing.T) {
 	p := systest.Listening(t, pair.Rx, nil, "-i", pair.RxName, "-w", file, "--format", "pcap", "-s", "60")
 	_, frames := testnet.Generate(t, pair, testnet.GeneratorOptions{Frame: testnet.UDPFrame(512, 0), Count: 1000, Rate: 100_000})
 	p.Interrupt()
-	f, err := os.Open(file)
-	if err != nil {
-		t.Fatal(err)
+	records := readPcap(t, file)
+	if uint64(len(records)) != frames || records[0].CI.Length != 512 {
+		t.Fatalf("%d packets, want %d", len(records), frames)
 	}
-	defer f.Close()
-	r, err := pcapgo.NewReader(f)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var packets [][]byte
-	for i := range frames {
-		data, ci, err := r.ReadPacketData()
-		if err != nil || ci.Length != 512 {
-			t.Fatalf("packet %d: %d bytes of %d, %v", i, len(data), ci.Length, err)
-		}
-		packets = append(packets, data)
-	}
-	checkInOrder(t, packets, func(seq uint64) []byte { return sent(512, seq)[:60] })
+	checkInOrder(t, datas(records), func(seq uint64) []byte { return sent(512, seq)[:60] })
 	if !strings.Contains(systest.OutputOf(t, "capinfos", file), "nanosecond") {
 		t.Error("capinfos sees no nanoseconds")
 	}
 }
 
-// --sink drops what it captures; without it everything passes.
+// --sink drops what it captures. TestStackBesideCapture has that everything passes without it.
 func TestSink(t *testing.T) {
 	t.Parallel()
-	for _, test := range []struct {
-		args   []string
-		passes bool
-	}{{nil, true}, {[]string{"--sink"}, false}} {
-		pair := testnet.MustPair(t, testnet.PairOptions{})
-		listener := listenIP(t, pair)
-		p := systest.Listening(t, pair.Rx, nil, append([]string{"-i", pair.RxName, "-w", os.DevNull, "--json"}, test.args...)...)
-		_, arrived := testnet.Generate(t, pair, testnet.GeneratorOptions{Frame: testnet.UDPFrame(64, 0), Count: 100, Rate: 10_000})
-		if s := systest.Account(t, p.Interrupt()); s.Captured != arrived {
-			t.Errorf("%v: %d packets arrived, summary %+v", test.args, arrived, s)
+	pair := testnet.MustPair(t, testnet.PairOptions{})
+	listener := listenIP(t, pair)
+	p := systest.Listening(t, pair.Rx, nil, "-i", pair.RxName, "-w", os.DevNull, "--json", "--sink")
+	_, arrived := testnet.Generate(t, pair, testnet.GeneratorOptions{Frame: testnet.UDPFrame(64, 0), Count: 100, Rate: 10_000})
+	if s := systest.Account(t, p.Interrupt()); s.Captured != arrived {
+		t.Errorf("%d packets arrived, summary %+v", arrived, s)
+	}
+	if got := listener(); got != 0 {
+		t.Errorf("%d packets reached the stack", got)
+	}
+}
+
+// listenIP counts the IPv4 packets that reach the stack of the receiving side, as tcpdump would see
+// them. The returned function ends that.
+func listenIP(t *testing.T, pair *testnet.Pair) func() int64 {
+	t.Helper()
+	var fd int
+	err := pair.Rx.Do(func() (err error) {
+		fd, err = unix.Socket(unix.AF_PACKET, unix.SOCK_RAW|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, int(systest.Htons(unix.ETH_P_IP)))
+		if err == nil {
+			err = unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_RCVBUFFORCE, 16<<20)
 		}
-		want := int64(0)
-		if test.passes {
-			want = int64(arrived)
-		}
-		if got := listener(); got != want {
-			t.Errorf("%v: %d packets reached the stack, want %d", test.args, got, want)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return func() (n int64) {
+		testnet.WaitHandled(t) // the driver has counted packets before the stack gets them
+		defer unix.Close(fd)
+		buf := make([]byte, 2048)
+		for {
+			if _, _, err := unix.Recvfrom(fd, buf, 0); err != nil {
+				return n
+			}
+			n++
 		}
 	}
 }

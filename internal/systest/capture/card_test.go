@@ -27,25 +27,17 @@ func TestCardRefusals(t *testing.T) {
 	t.Parallel()
 	pair := testnet.MustPair(t, testnet.PairOptions{})
 	tells := tellsCard(t, pair)
-	old := "this kernel does not say what the driver of rx0 gives XDP programs: Linux 6.7 does"
 	stamps := func(kind, why string) string { return "xdpcap: time stamps of the type " + kind + ": " + why }
-	for _, test := range []struct {
-		args string
-		want string // with metadata
-		old  string // without
-	}{
-		{"-j adapter", stamps("adapter", "driver veth of rx0 has no PTP clock to compare with the system's; -j adapter_unsynced "), stamps("adapter", old)},
-		{"-j adapter_unsynced --xdp-mode generic", stamps("adapter_unsynced", "programs in generic mode cannot ask the driver of rx0"), ""},
-		{"-j adapter_unsynced --rx-capture entry", stamps("adapter_unsynced", "packets of rx0 are captured by tracing a program"), ""},
-	} {
-		if !tells && test.old != "" {
-			test.want = test.old
-		}
-		status, said := systest.Start(t, pair.Rx, nil, append(strings.Fields(test.args), "-i", "rx0")...).Wait()
-		if status != 1 || !strings.HasPrefix(said, test.want) || strings.Count(said, "\n") != 1 {
-			t.Errorf("%s: exit status %d: %s", test.args, status, said)
-		}
+	adapter := "driver veth of rx0 has no PTP clock to compare with the system's; -j adapter_unsynced "
+	if !tells {
+		adapter = "this kernel does not say what the driver of rx0 gives XDP programs: Linux 6.7 does"
 	}
+	systest.CheckRefused(t, pair, map[string]string{
+		"-i rx0 -j adapter":                             stamps("adapter", adapter),
+		"-i rx0 -j adapter_unsynced --xdp-mode generic": stamps("adapter_unsynced", "programs in generic mode cannot ask the driver of rx0"),
+		"-i rx0 -j adapter_unsynced --rx-capture entry": stamps("adapter_unsynced", "packets of rx0 are captured by tracing a program"),
+		"-i rx0 -j best":                                "xdpcap: -j: time stamp type \"best\": must be host, host_lowprec, adapter or adapter_unsynced\n",
+	})
 	for _, test := range []struct {
 		args string
 		want bool // a notice
@@ -54,9 +46,6 @@ func TestCardRefusals(t *testing.T) {
 		if got := strings.Count(said, "xdpcap: VLAN tags that the card of rx0 has stripped are not put back: "); got > 1 || (got == 1) != test.want {
 			t.Errorf("%q: %s", test.args, said)
 		}
-	}
-	if status, said := systest.Start(t, pair.Rx, nil, "-j", "best", "-i", "rx0").Wait(); status != 1 || said != "xdpcap: -j: time stamp type \"best\": must be host, host_lowprec, adapter or adapter_unsynced\n" {
-		t.Errorf("exit status %d: %s", status, said)
 	}
 }
 
@@ -68,14 +57,8 @@ func TestListStampTypes(t *testing.T) {
 	if tellsCard(t, pair) {
 		want += "  adapter_unsynced (Adapter, not synced with system time)\n"
 	}
-	var out strings.Builder
-	cmd := systest.Command("-J", "-i", "rx0")
-	cmd.Stdout = &out
-	if err := pair.Rx.Start(cmd); err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Wait(); err != nil || out.String() != want {
-		t.Errorf("%v: %s", err, out.String())
+	if out := systest.RunInside(t, pair.Rx, systest.Command("-J", "-i", "rx0")); out != want {
+		t.Error(out)
 	}
 }
 
@@ -92,13 +75,8 @@ func TestCardPackets(t *testing.T) {
 		if !testnet.Shared(i) {
 			continue
 		}
-		file, out := systest.TempFile(t), systest.TempFile(t)
-		printed, err := os.Create(out)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer printed.Close()
-		p := systest.Listening(t, pair.Rx, printed, "-i", "rx0", "--transport", transport, "-w", file, "--print", "-ev", "-c", "2", "-j", "adapter_unsynced", "vlan 7 and tcp dst port 80")
+		file, printed := systest.TempFile(t), systest.NewPipe(t)
+		p := systest.Listening(t, pair.Rx, printed.In, "-i", "rx0", "--transport", transport, "-w", file, "--print", "-ev", "-c", "2", "-j", "adapter_unsynced", "vlan 7 and tcp dst port 80")
 		testnet.Send(t, pair, testnet.TxToRx().TCP(testnet.Segment{SrcPort: 9, DstPort: 80}), testnet.TxToRx().UDP(9, 80, []byte("x")),
 			testnet.TxToRx().TCP(testnet.Segment{SrcPort: 10, DstPort: 80}))
 		status, said := p.Wait()
@@ -111,12 +89,9 @@ func TestCardPackets(t *testing.T) {
 				t.Errorf("%s: exit status %d, not said: %s: %s", transport, status, want, said)
 			}
 		}
-		lines, err := os.ReadFile(out)
-		if err != nil {
-			t.Fatal(err)
-		}
+		lines := printed.Read(t)
 		line := regexp.MustCompile(`(?m)^\S+ \(queue 0, id \d+, hash 0xfeedc0de by software\) .* > .*, ethertype 802.1Q-QinQ \(0x88a8\), length 64: vlan 7, p 1, `)
-		if n := len(line.FindAll(lines, -1)); n != 2 {
+		if n := len(line.FindAllString(lines, -1)); n != 2 {
 			t.Errorf("%s: %d lines are as they should be: %s", transport, n, lines)
 		}
 		if got := systest.OutputOf(t, "tcpdump", "-nr", file, "vlan 7 and tcp"); strings.Count(got, "\n") != 2 {
@@ -133,11 +108,51 @@ func TestCardPackets(t *testing.T) {
 	p := systest.Listening(t, pair.Rx, nil, "-i", "rx0", "-c", "1", "-j", "adapter_unsynced", "--account", "--json="+counts)
 	testnet.Send(t, pair, testnet.TxToRx().UDP(9, 80, []byte("x")))
 	p.Wait()
-	object, err := os.ReadFile(counts)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if s := systest.Account(t, string(object)); s.Unstamped != 1 || s.Interfaces[0].Unstamped != 1 {
+	object := systest.Contents(t, counts)
+	if s := systest.Account(t, object); s.Unstamped != 1 || s.Interfaces[0].Unstamped != 1 {
 		t.Errorf("unstamped: %s", object)
+	}
+}
+
+// On a network card xdpcap captures in the driver, with and without --sink, and beside a program;
+// and every packet is in the account.
+func TestNetworkCard(t *testing.T) {
+	t.Parallel()
+	const sent = 50
+	for _, test := range []struct {
+		name, mode string
+		args       []string
+		arrive     int64
+		beside     bool
+	}{
+		{"capture", "native", nil, sent, false},
+		{"sink", "native", []string{"--sink"}, 0, false},
+		{"beside a program", "", []string{"--rx-capture", "exit"}, 0, true},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			pair := testnet.MustCards(t, testnet.PairOptions{})
+			if test.beside {
+				systest.AttachTarget(t, pair, testnet.Rewriting)
+			}
+			listener := listenIP(t, pair)
+			p := systest.Listening(t, pair.Rx, nil, append([]string{"-i", "rx0", "-w", os.DevNull, "-c", "50", "--json"}, test.args...)...)
+			sender := testnet.MustSender(t, pair)
+			for range sent {
+				if err := sender.Send(testnet.TxToRx().UDP(1000, testnet.DropPort, make([]byte, 100))); err != nil {
+					t.Fatal(err)
+				}
+			}
+			// -c ends it. The driver finishes what it has received before it takes a program off.
+			status, stderr := p.Wait()
+			if status != 0 || !strings.Contains(stderr, test.mode) {
+				t.Fatalf("exit status %d: %s", status, stderr)
+			}
+			if s := systest.Account(t, stderr); s.Captured != sent || s.Seen != sent {
+				t.Errorf("summary %+v", s)
+			}
+			if got := listener(); got != test.arrive {
+				t.Errorf("%d packets reached the stack, want %d", got, test.arrive)
+			}
+		})
 	}
 }

@@ -36,9 +36,7 @@ func TestTimeNamespace(t *testing.T) {
 	pair := testnet.MustPair(t, testnet.PairOptions{})
 	const packets = 10
 	send := func() { // until all have come, because a busy kernel handles them later
-		for i := range uint64(packets) {
-			testnet.Send(t, pair, testnet.UDPFrame(64, i))
-		}
+		systest.SendNumbered(t, pair, packets, 64)
 	}
 	for _, ahead := range []int{3600, -300} {
 		t.Run(fmt.Sprint(ahead), func(t *testing.T) {
@@ -69,17 +67,16 @@ func TestTimeNamespace(t *testing.T) {
 		send()
 		after := time.Now()
 		end(p)
-		d := json.NewDecoder(strings.NewReader(out.Read(t)))
-		var lines int
-		for ; d.More(); lines++ {
+		events := strings.Count(out.Read(t), "\n")
+		for d := json.NewDecoder(strings.NewReader(out.Read(t))); d.More(); {
 			var l struct{ Time time.Time }
 			if err := d.Decode(&l); err != nil {
 				t.Fatal(err)
 			}
 			checkTime(t, "an event", l.Time, before, after)
 		}
-		if lines != packets {
-			t.Errorf("%d events", lines)
+		if events != packets {
+			t.Errorf("%d events", events)
 		}
 	}
 	t.Run("latency", func(t *testing.T) {
@@ -129,7 +126,7 @@ func TestClockIsSet(t *testing.T) {
 	setClock(t, -2*time.Hour)
 	defer setClock(t, time.Hour)
 	send()
-	testnet.WaitFor(t, "the notice", func() bool { return strings.Contains(p.Said(), "the wall clock was set back by 2h0m") })
+	systest.WaitSaid(t, p, "the wall clock was set back by 2h0m")
 	send()
 	if stderr := p.Interrupt(); strings.Count(stderr, "wall clock") != 1 {
 		t.Errorf("not one notice: %s", stderr)
@@ -144,5 +141,49 @@ func TestClockIsSet(t *testing.T) {
 	comments := strings.Split(systest.OutputOf(t, "tshark", "-n", "-r", file, "-T", "fields", "-e", "frame.comment"), "\n")
 	if !strings.HasPrefix(comments[3], "the wall clock was set back by 2h0m") || strings.Count(strings.Join(comments, ""), "wall") != 1 {
 		t.Errorf("the packets' comments are %q", comments)
+	}
+}
+
+// With -j host_lowprec the clock is read once for each poll, even for a user with only the
+// capabilities of a capture. If the kernel does not report when a poll ends, or has no types to
+// find that, stamps are those of ticks, and a notice says so. The file says which stamps it has.
+func TestLowprec(t *testing.T) {
+	t.Parallel()
+	pair := testnet.MustPair(t, testnet.PairOptions{})
+	three := []uintptr{unix.CAP_BPF, unix.CAP_NET_ADMIN, unix.CAP_PERFMON}
+	const polls = "time stamps: host_lowprec; one for all packets of a NAPI poll on a CPU, and outside polls for all of a tick of the kernel's clock, which is every "
+	const ticks = "time stamps: host_lowprec; that of the last tick of the kernel's clock, which is every "
+	for i, test := range []struct {
+		name      string
+		given     systest.Surroundings
+		transport string
+		comment   string
+		notice    string // "" = there is none
+	}{
+		{"root", systest.Surroundings{}, "ring", polls, ""},
+		{"a user", systest.Surroundings{Capabilities: three}, "ring", polls, ""},
+		{"no BTF", systest.Surroundings{Hidden: []string{"/sys/kernel"}}, "ring", ticks,
+			"xdpcap: time stamps of the type host_lowprec have the resolution of the kernel's clock tick, "},
+		{"perf", systest.Surroundings{}, "perf", ticks, ""},
+	} {
+		if !testnet.Shared(i) {
+			continue
+		}
+		t.Run(test.name, func(t *testing.T) {
+			file := systest.DirectoryFor(t, systest.Somebody(t)) + "/out.pcapng"
+			p := systest.StartCommand(t, pair.Rx, nil, test.given.Command(t, "-i", pair.RxName, "-j", "host_lowprec",
+				"--transport", test.transport, "-w", file, "-c", "6")).Listening()
+			systest.SendRound(t, pair)
+			status, said := p.Wait()
+			if n := strings.Count(said, "host_lowprec"); status != 0 || !strings.Contains(said, test.notice) || (n == 0) != (test.notice == "") {
+				t.Errorf("exit status %d: %s", status, said)
+			}
+			if got := systest.OutputOf(t, "capinfos", "-k", file); !strings.Contains(got, test.comment) {
+				t.Errorf("the file says %s, want %s", got, test.comment)
+			}
+			if packets := systest.ReadTraced(t, file); len(packets) != 6 {
+				t.Errorf("%d packets in the file", len(packets))
+			}
+		})
 	}
 }

@@ -7,25 +7,27 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"golang.org/x/sys/unix"
 
+	"github.com/xdpcap/xdpcap/internal/cli/capture"
 	"github.com/xdpcap/xdpcap/internal/pcapng"
 	"github.com/xdpcap/xdpcap/internal/systest"
 	"github.com/xdpcap/xdpcap/internal/testnet"
 )
 
+// CompanionKeys are what --json prints of counters.
+type CompanionKeys = capture.CompanionKeys
+
 // fileStatistics returns what the statistics of a file say, in their order, each with the counters
 // in its comments.
 func fileStatistics(t *testing.T, path string) (all []pcapng.Statistics, counted []CompanionKeys) {
 	t.Helper()
-	file, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	file := systest.ReadBytes(t, path)
 	for len(file) >= pcapng.HeaderSize {
 		n, _, err := pcapng.BlockLength(file[:pcapng.HeaderSize], false)
 		if err != nil {
@@ -149,13 +151,13 @@ func TestCompanionsAgree(t *testing.T) {
 			continue
 		}
 		t.Run(strings.Join(args, " "), func(t *testing.T) {
+			t.Parallel()
 			pair := testnet.MustPair(t, testnet.PairOptions{})
 			frames := startStream(t, pair)
 			file := systest.TempFile(t)
 			p := systest.Listening(t, pair.Rx, nil, append([]string{"-i", "rx0", "-w", file, "--json", "--count"}, args...)...)
 			testnet.WaitFor(t, "packets and, if there are any, statistics in the file", func() bool {
-				info, err := os.Stat(file)
-				if err != nil || info.Size() < 8_000 {
+				if systest.FileSize(file) < 8_000 {
 					return false
 				}
 				all, _ := fileStatistics(t, file)
@@ -164,11 +166,7 @@ func TestCompanionsAgree(t *testing.T) {
 			s := systest.Account(t, p.Interrupt())
 			frames.end()
 			records, _ := systest.ReadFile(t, file)
-			var packets [][]byte
-			for _, r := range records {
-				packets = append(packets, r.Data)
-			}
-			first, last := numbersOf(t, packets)
+			first, last := numbersOf(t, datas(records))
 			n := last - first + 1
 			_, count, _ := packetsOf(s.CompanionKeys)
 			statistics, counted := fileStatistics(t, file)
@@ -202,7 +200,7 @@ func TestCompanionsAgree(t *testing.T) {
 }
 
 // Packets that are filtered out, not sampled, or that come after -c was reached are counted as
-// well, in the metrics and in a capture without a file.
+// well, in the metrics and with --account, which prints and writes nothing else.
 func TestCompanionsSeeAll(t *testing.T) {
 	t.Parallel()
 	const frames = 60
@@ -210,34 +208,37 @@ func TestCompanionsSeeAll(t *testing.T) {
 		args     []string
 		captured uint64
 		sent     uint64 // counted at egress
+		bytes    uint64 // captured of what is received; 0 = any number
 		within   uint64 // each CPU draws from its own packets, so its last group may have one more or less
 	}{
 		{args: []string{"--sample", "3"}, captured: frames / 3, within: uint64(runtime.NumCPU()) - 1},
 		{args: []string{"tcp"}},
 		{args: []string{"--sample-flows", "2", "--first", "1", "udp"}, captured: 1},
-		{args: []string{"-Q", "inout", "--snapshot-length", "60"}, captured: frames + 2, sent: 2},
-		{args: []string{"-Q", "inout"}, captured: frames + 2, sent: 2},
+		{args: []string{"-Q", "inout", "--snapshot-length", "60"}, captured: frames + 2, sent: 2, bytes: 60 * frames},
+		{args: []string{"-Q", "inout"}, captured: frames + 2, sent: 2, bytes: 100 * frames},
 	} {
 		if i < 2 && testnet.Emulated() || !testnet.Shared(i) {
 			continue
 		}
 		t.Run(strings.Join(c.args, " "), func(t *testing.T) {
+			t.Parallel()
 			pair := testnet.MustPair(t, testnet.PairOptions{})
-			p := systest.Listening(t, pair.Rx, nil, append([]string{"-i", "rx0", "--account", "--json", "--count", "--listen", "127.0.0.1:0"}, c.args...)...)
-			for seq := range uint64(frames) {
-				testnet.Send(t, pair, testnet.UDPFrame(100, seq))
-			}
-			for range c.sent {
-				systest.SendOn(t, pair, "rx0", testnet.TxToRx().Reverse().UDP(1000, 53, nil))
-			}
-			url := systest.MetricsURL(t, p)
+			stdout := systest.NewPipe(t)
+			p := systest.Listening(t, pair.Rx, stdout.In, append([]string{"-i", "rx0", "--account", "--json", "--count", "--listen", "127.0.0.1:0"}, c.args...)...)
+			systest.SendNumbered(t, pair, frames, 100)
+			systest.SendBack(t, pair, slices.Repeat([][]byte{testnet.TxToRx().Reverse().UDP(1000, 53, nil)}, int(c.sent))...)
 			for direction, n := range map[string]uint64{"in": frames, "out": c.sent} {
-				want := fmt.Sprintf("xdpcap_protocol_packets_total{direction=%q,family=\"ipv4\",interface=\"rx0\",protocol=\"udp\"} %d\n", direction, n)
 				if n > 0 {
-					testnet.WaitFor(t, want, func() bool { return strings.Contains(systest.Scrape(t, pair, url), want) })
+					systest.WaitMetric(t, pair, p, fmt.Sprintf("xdpcap_protocol_packets_total{direction=%q,family=\"ipv4\",interface=\"rx0\",protocol=\"udp\"} %d\n", direction, n))
 				}
 			}
+			if c.bytes > 0 {
+				systest.WaitMetric(t, pair, p, fmt.Sprintf("xdpcap_captured_bytes_total{hook=\"xdp\",interface=\"rx0\",program=\"\",program_id=\"\"} %d\n", c.bytes))
+			}
 			s := systest.Account(t, p.Interrupt())
+			if printed := stdout.Read(t); printed != "" {
+				t.Errorf("printed: %s", printed)
+			}
 			_, count, _ := packetsOf(s.CompanionKeys)
 			if n := frames + c.sent; s.Seen != n || count != n || c.captured > 1 && s.Captured+c.within < c.captured || s.Captured > c.captured+c.within {
 				t.Errorf("%d seen, %d counted, %d captured; want %d and %d", s.Seen, count, s.Captured, n, c.captured)
@@ -277,6 +278,7 @@ func TestCompanionsAfterKill(t *testing.T) {
 	testnet.SkipEmulated(t)
 	for _, name := range []string{"out.pcapng", "out.pcapng.gz", "out.pcapng.zst"} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			pair := testnet.MustPair(t, testnet.PairOptions{})
 			dir := t.TempDir()
 			file := dir + "/" + name
@@ -286,12 +288,8 @@ func TestCompanionsAfterKill(t *testing.T) {
 			last := func() (received, count uint64) {
 				if plain = file; !strings.HasSuffix(name, ".pcapng") {
 					plain = dir + "/plain.pcapng"
-					raw, err := os.ReadFile(file)
-					if err != nil {
-						t.Fatal(err)
-					}
 					var out bytes.Buffer
-					systest.Unpack(t, &out, raw) // up to where the file ends
+					systest.Unpack(t, &out, systest.ReadBytes(t, file)) // up to where the file ends
 					if err := os.WriteFile(plain, out.Bytes(), 0o600); err != nil {
 						t.Fatal(err)
 					}
@@ -316,29 +314,6 @@ func TestCompanionsAfterKill(t *testing.T) {
 	}
 }
 
-// If something cannot be counted, the error says what to do.
-func TestCompanionsRefused(t *testing.T) {
-	t.Parallel()
-	testnet.SkipEmulated(t)
-	pair := testnet.MustPair(t, testnet.PairOptions{})
-	for _, c := range []struct{ args, want string }{
-		{"-i rx0 --stats", "--stats: rx0 runs no XDP program, and only a program gives verdicts: omit --stats, or start the program before"},
-		{"-i rx0 --latency", "--latency: rx0 runs no XDP program"},
-		{"-i rx0 -Q out --stats", "-Q out and --stats"},
-		{"-i rx0 --count 1000", "--count 1000: it takes no number, because it counts packets per protocol; to end after a number of packets, use -c"},
-		{"-i rx0 --count=1000", "to end after a number of packets, use -c"},
-		{"-i rx0 --flows -1", "--flows -1: must be 0 or more"},
-		{"--hook /sys/fs/bpf/x --count", "omit them, or count beside the capture: xdpcap count -i NAME"},
-		{"-i rx0 --counter-interval 1s", "--counter-interval: nothing is sent to an sFlow collector, or counted for a file: add -w sflow://HOST, or --count"},
-	} {
-		status, said := systest.Start(t, pair.Rx, nil, strings.Fields(c.args)...).Wait()
-		if status != 1 || !strings.Contains(said, c.want) {
-			t.Errorf("%s: status %d, %s, want %s", c.args, status, said, c.want)
-		}
-	}
-	systest.CheckDetached(t, pair)
-}
-
 // The verdicts and the run time of a traced program are counted, whether its entry, its exit or
 // both are recorded, even if the capture begins and ends while frames are sent.
 func TestCompanionsOfTraced(t *testing.T) {
@@ -355,10 +330,7 @@ func TestCompanionsOfTraced(t *testing.T) {
 			file := systest.TempFile(t)
 			flows := fmt.Sprint(i) // where they are asked for, all protocols are counted at the exit
 			p := systest.Listening(t, pair.Rx, nil, "-i", "rx0", "-w", file, "--json", "--rx-capture", at, "--stats", "--count", "--latency", "--flows", flows, "--listen", "127.0.0.1:0")
-			testnet.WaitFor(t, "packets in the file", func() bool {
-				info, err := os.Stat(file)
-				return err == nil && info.Size() > 8_000
-			})
+			testnet.WaitFor(t, "packets in the file", func() bool { return systest.FileSize(file) > 8_000 })
 			metrics := systest.Scrape(t, pair, systest.MetricsURL(t, p))
 			for _, want := range []string{
 				`xdpcap_verdict_packets_total{interface="rx0",verdict="pass"} `,
@@ -407,11 +379,7 @@ func TestCompanionsOfOneProgram(t *testing.T) {
 	t.Parallel()
 	testnet.RequireFentry(t)
 	pair := testnet.MustPair(t, testnet.PairOptions{})
-	d, err := testnet.AttachDispatcher(pair.Rx, pair.RxName)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer d.Close()
+	testnet.MustDispatcher(t, pair)
 	status, said := systest.Start(t, pair.Rx, nil, "-i", "rx0", "--account", "--program", "all", "--stats").Wait()
 	if status != 1 || !strings.Contains(said, "rx0: several programs are traced there, but a counter is for one of them: choose it with --program") {
 		t.Errorf("status %d: %s", status, said)
@@ -431,6 +399,7 @@ func TestCompanionsAtEnd(t *testing.T) {
 		{[]string{"-C", "4k"}, false},
 	} {
 		t.Run(strings.Join(c.args, " "), func(t *testing.T) {
+			t.Parallel()
 			pair := testnet.MustPair(t, testnet.PairOptions{})
 			frames := startStream(t, pair)
 			defer frames.end()

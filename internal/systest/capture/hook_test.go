@@ -2,7 +2,7 @@ package capture_test
 
 import (
 	"os"
-	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -16,8 +16,7 @@ import (
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
-func filledSlots(t *testing.T, hook *ebpf.Map) (n int) {
-	t.Helper()
+func filledSlots(hook *ebpf.Map) (n int) {
 	for slot := range hook.MaxEntries() {
 		var id uint32
 		if hook.Lookup(slot, &id) == nil {
@@ -27,28 +26,27 @@ func filledSlots(t *testing.T, hook *ebpf.Map) (n int) {
 	return n
 }
 
+func checkSlots(t *testing.T, hook *ebpf.Map, want int) {
+	t.Helper()
+	if n := filledSlots(hook); n != want {
+		t.Errorf("%d of %d slots are filled, want %d", n, hook.MaxEntries(), want)
+	}
+}
+
 // Each packet of a program with a hook map is captured with its verdict, which does not change,
 // whether or not the program takes packets in several buffers. Afterwards the slots are empty.
 func TestHookMap(t *testing.T) {
 	t.Parallel()
 	for _, kind := range []testnet.TargetKind{testnet.Hooked, testnet.HookedFrags} {
 		t.Run(string(kind), func(t *testing.T) {
+			t.Parallel()
 			pair := testnet.MustPair(t, testnet.PairOptions{})
 			target := systest.AttachTarget(t, pair, kind)
 			hook := systest.PinHook(t, target.Hook())
 			passed := listenIP(t, pair)
 			file := systest.TempFile(t)
-			printed, err := os.Create(filepath.Join(t.TempDir(), "lines"))
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer printed.Close()
-			p := systest.Listening(t, pair.Rx, printed, "--hook", hook, "-w", file, "--json", "--print", "-tv")
-
-			status, stderr := systest.Start(t, pair.Rx, nil, "--hook", hook, "-w", os.DevNull).Wait()
-			if status != 1 || !strings.Contains(stderr, "another xdpcap captures there") {
-				t.Errorf("a second xdpcap: exit status %d: %s", status, stderr)
-			}
+			printed := systest.NewPipe(t)
+			p := systest.Listening(t, pair.Rx, printed.In, "--hook", hook, "-w", file, "--json", "--print", "-tv")
 
 			frames := systest.SendRound(t, pair)
 			s := systest.Account(t, p.Interrupt())
@@ -64,19 +62,14 @@ func TestHookMap(t *testing.T) {
 				t.Error(diff)
 			}
 			// Each line begins with where its packet comes from and what became of it.
-			lines, _ := os.ReadFile(printed.Name())
-			at := 0
-			for _, verdict := range []string{"DROP", "ABORTED", "TX", "PASS", "PASS"} {
-				n := strings.Index(string(lines[at:]), hook+"["+verdict+"] (queue 0, id ")
-				if n < 0 {
-					t.Errorf("no line of a packet with %s behind byte %d of %s", verdict, at, lines)
-					break
-				}
-				at += n + 1
+			var verdicts []string
+			for _, m := range regexp.MustCompile(regexp.QuoteMeta(hook)+`\[(\w+)\] \(queue 0, id `).FindAllStringSubmatch(printed.Read(t), -1) {
+				verdicts = append(verdicts, m[1])
 			}
-			if n := filledSlots(t, target.Hook()); n != 0 {
-				t.Errorf("%d slots are still filled", n)
+			if diff := cmp.Diff([]string{"DROP", "ABORTED", "TX", "PASS", "PASS"}, verdicts); diff != "" {
+				t.Errorf("lines: %s%s", printed.Read(t), diff)
 			}
+			checkSlots(t, target.Hook(), 0)
 			if got, want := systest.Verdicts(t, target), [6]uint64{1, 1, 2, 1, 0, 1}; got != want {
 				t.Errorf("the target's own counters are %v, want %v", got, want)
 			}
@@ -104,7 +97,7 @@ func TestHookMapInUse(t *testing.T) {
 	<-killed.Done
 	systest.WaitReleased(t, program, maps)
 	systest.SendRound(t, pair)
-	if filledSlots(t, target.Hook()) != 5 {
+	if filledSlots(target.Hook()) != 5 {
 		t.Skip("this kernel empties the slots by itself")
 	}
 	p := systest.Listening(t, pair.Rx, nil, "--hook", hook, "-w", os.DevNull, "--json", "--verdict", "drop,tx", "--filter-at", "exit", "udp port 9 or udp port 53")
@@ -112,9 +105,7 @@ func TestHookMapInUse(t *testing.T) {
 	if s := systest.Account(t, p.Interrupt()); s.Seen != 5 || s.Captured != 1 {
 		t.Errorf("summary %+v", s)
 	}
-	if n := filledSlots(t, target.Hook()); n != 0 {
-		t.Errorf("%d slots are still filled", n)
-	}
+	checkSlots(t, target.Hook(), 0)
 
 	if err := target.Hook().Put(uint32(2), target.Program()); err != nil {
 		t.Fatal(err)
@@ -123,9 +114,7 @@ func TestHookMapInUse(t *testing.T) {
 	if status != 1 || !strings.Contains(stderr, "slot pass holds program hooked_target_frags (id ") {
 		t.Errorf("a slot in use: exit status %d: %s", status, stderr)
 	}
-	if n := filledSlots(t, target.Hook()); n != 1 {
-		t.Errorf("%d slots are filled, want the 1 that was", n)
-	}
+	checkSlots(t, target.Hook(), 1)
 }
 
 // At a hook map, too, the verdict comes before sampling.
@@ -158,9 +147,7 @@ func TestHookMapOwners(t *testing.T) {
 			m, owner := newHookOwner(t, &ebpf.ProgramSpec{Type: ebpf.XDP, AttachType: test.attachType, Flags: test.flags}, test.slots)
 			hook := systest.PinHook(t, m)
 			p := systest.Listening(t, pair.Rx, nil, "--hook", hook, "-w", os.DevNull, "--json")
-			if n := filledSlots(t, m); n != int(min(test.slots, 5)) {
-				t.Errorf("%d of %d slots are filled", n, test.slots)
-			}
+			checkSlots(t, m, int(min(test.slots, 5)))
 			var calls uint64
 			if test.attachType == ebpf.AttachNone || test.attachType == ebpf.AttachXDP { // others run in their maps alone
 				calls = 1
@@ -171,9 +158,7 @@ func TestHookMapOwners(t *testing.T) {
 			if s := systest.Account(t, p.Interrupt()); s.Captured != calls {
 				t.Errorf("summary %+v", s)
 			}
-			if n := filledSlots(t, m); n != 0 {
-				t.Errorf("%d slots are still filled", n)
-			}
+			checkSlots(t, m, 0)
 		})
 	}
 	t.Run("no XDP program", func(t *testing.T) {
@@ -231,8 +216,7 @@ func TestHookMapElsewhere(t *testing.T) {
 
 func TestHookMapErrors(t *testing.T) {
 	t.Parallel()
-	pair := testnet.MustPair(t, testnet.PairOptions{})
-	for args, want := range map[string]string{
+	systest.CheckRefused(t, testnet.MustPair(t, testnet.PairOptions{}), map[string]string{
 		"--hook /no/such/map":                   "open hook map /no/such/map: it does not exist",
 		"--hook /no/such/map -i rx0":            "-i and --hook: a hook map is captured alone",
 		"--hook /no/such/map --rx-capture exit": "a hook map is captured alone",
@@ -240,10 +224,26 @@ func TestHookMapErrors(t *testing.T) {
 		"--hook /no/such/map -P":                "a hook map has no interface to set to promiscuous mode",
 		"--hook /proc/self/status":              "open hook map /proc/self/status: it is not a pinned map, nor in a BPF file system",
 		"--hook /proc":                          "open hook map /proc: it is a directory, not a pinned map",
-	} {
-		status, stderr := systest.Start(t, pair.Rx, nil, append(strings.Fields(args), "-w", os.DevNull)...).Wait()
-		if status != 1 || !strings.Contains(stderr, want) || strings.Count(stderr, "\n") != 1 {
-			t.Errorf("%s: exit status %d: %s", args, status, stderr)
-		}
+	})
+}
+
+// behindStub returns the program that a stub calls, and its maps.
+func behindStub(t *testing.T, stub ebpf.ProgramID) (id ebpf.ProgramID, maps []ebpf.MapID) {
+	t.Helper()
+	arrays, err := systest.MapsOf(stub)
+	if err != nil || len(arrays) != 1 {
+		t.Fatalf("program %d has %d maps, a stub has one; %v", stub, len(arrays), err)
 	}
+	array, err := ebpf.NewMapFromID(arrays[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer array.Close()
+	if err := array.Lookup(uint32(0), &id); err != nil {
+		t.Fatal(err)
+	}
+	if maps, err = systest.MapsOf(id); err != nil {
+		t.Fatal(err)
+	}
+	return id, maps
 }

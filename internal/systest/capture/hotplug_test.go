@@ -49,7 +49,7 @@ func testCPUComesOnline(t *testing.T, lost bool, args ...string) {
 	if lost {
 		const notice = "packets on a CPU that has come online are lost: this process may no longer open perf events (CPU 1); " +
 			"--transport ring does without perf events"
-		testnet.WaitFor(t, "the notice", func() bool { return strings.Contains(p.Said(), notice) })
+		systest.WaitSaid(t, p, notice)
 		send()
 		if s := systest.Account(t, p.Interrupt()); s.Captured != 1 || s.Lost != 1 {
 			t.Errorf("summary %+v", s)

@@ -5,6 +5,7 @@ import (
 	"io"
 	"net"
 	"os"
+	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
@@ -23,6 +24,7 @@ func TestLiveAccounts(t *testing.T) {
 	testnet.SkipEmulated(t)
 	for _, order := range []string{"file pipe stream", "stream file pipe", "pipe stream file"} {
 		t.Run(order, func(t *testing.T) {
+			t.Parallel()
 			pair := testnet.MustPair(t, testnet.PairOptions{})
 			l := listenSmall(t, pair.Rx)
 			pipe, stdout, err := os.Pipe()
@@ -47,10 +49,7 @@ func TestLiveAccounts(t *testing.T) {
 			_, frames := testnet.Generate(t, pair, testnet.GeneratorOptions{Frame: testnet.UDPFrame(size, 0), Count: 1500, Rate: 4000}) // more than a pipe holds
 			live := func() (s systest.Summary, of func(kind string) systest.OutputSummary) {
 				t.Helper()
-				n := len(systest.Summaries(t, p.Said()))
-				p.Cmd.Process.Signal(syscall.SIGUSR1)
-				testnet.WaitFor(t, "the counts", func() bool { return len(systest.Summaries(t, p.Said())) > n })
-				s = systest.Summaries(t, p.Said())[n]
+				s = systest.CountsOf(t, p, 0)
 				if len(s.Outputs) != 4 || s.Outputs[3].Clients == nil || s.Captured != s.Outputs[0].Captured || s.NotTaken != s.Outputs[0].NotTaken {
 					t.Fatalf("outputs %+v of %+v", s.Outputs, s)
 				}
@@ -157,4 +156,24 @@ func listenSmall(t *testing.T, ns *testnet.Namespace) *net.TCPListener {
 	}
 	t.Cleanup(func() { l.Close() })
 	return l.(*net.TCPListener)
+}
+
+// The files that a ring has removed no longer count in the metric of their size.
+func TestFileMetricOfRing(t *testing.T) {
+	t.Parallel()
+	testnet.SkipEmulated(t)
+	pair := testnet.MustPair(t, testnet.PairOptions{})
+	dir := t.TempDir()
+	p := systest.Listening(t, pair.Rx, nil, "-i", "rx0", "-U", "-b", "packets:10", "-b", "files:2", "-w", filepath.Join(dir, "out.pcapng"), "--listen", "127.0.0.1:0")
+	systest.SendNumbered(t, pair, 100, 100)
+	testnet.WaitFor(t, "the size of the two files that are left", func() bool {
+		left, _ := filepath.Glob(filepath.Join(dir, "out_0*"))
+		size := int64(0)
+		for _, path := range left {
+			size += systest.FileSize(path)
+		}
+		text := systest.Scrape(t, pair, systest.MetricsURL(t, p))
+		return strings.Contains(text, "} 100\n") && len(left) == 2 && strings.Contains(text, fmt.Sprintf("xdpcap_output_file_bytes %d\n", size))
+	})
+	p.Interrupt()
 }

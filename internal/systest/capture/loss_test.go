@@ -1,7 +1,6 @@
 package capture_test
 
 import (
-	"context"
 	"os"
 	"regexp"
 	"strings"
@@ -21,7 +20,6 @@ func TestLossIsSaid(t *testing.T) {
 	t.Parallel()
 	testnet.SkipEmulated(t)
 	pair := testnet.MustPair(t, testnet.PairOptions{})
-	g := testnet.MustGenerator(t, pair)
 
 	// A process that was stopped for a moment takes its time to read what came meanwhile, and no
 	// more is lost then.
@@ -44,17 +42,9 @@ func TestLossIsSaid(t *testing.T) {
 	p = systest.Listening(t, pair.Rx, lines, "-i", pair.RxName, "-v")
 	begun := time.Now()
 	// The cause is measured after the first loss, and until then packets must come.
-	ctx, stop := context.WithCancel(t.Context())
-	flooded := make(chan error, 1)
-	go func() {
-		_, err := g.Run(ctx, testnet.GeneratorOptions{Frame: testnet.UDPFrame(1000, 0), Rate: 200_000})
-		flooded <- err
-	}()
+	stop := flood(t, testnet.MustGenerator(t, pair), testnet.GeneratorOptions{Frame: testnet.UDPFrame(1000, 0), Rate: 200_000})
 	said = waitForLoss(t, p)
 	stop()
-	if err := <-flooded; err != nil {
-		t.Fatal(err)
-	}
 	hurry()
 	t.Logf("%v after the beginning: %s", time.Since(begun), said)
 	if !regexp.MustCompile(`: the output is always busy, and only \d+ % of packets find room; what helps: ` +

@@ -4,8 +4,6 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"net"
-	"os"
 	"path/filepath"
 	"regexp"
 	"strconv"
@@ -19,21 +17,6 @@ import (
 	"github.com/xdpcap/xdpcap/internal/systest"
 	"github.com/xdpcap/xdpcap/internal/testnet"
 )
-
-// deleteLink deletes an interface, and so the other end of a pair.
-func deleteLink(t *testing.T, ns *testnet.Namespace, name string) {
-	t.Helper()
-	err := ns.Do(func() error {
-		l, err := netlink.LinkByName(name)
-		if err != nil {
-			return err
-		}
-		return netlink.LinkDel(l)
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-}
 
 // hasProgram tells whether an XDP program is attached to an interface.
 func hasProgram(t *testing.T, ns *testnet.Namespace, name string) (has bool) {
@@ -49,17 +32,13 @@ func hasProgram(t *testing.T, ns *testnet.Namespace, name string) (has bool) {
 	return has
 }
 
-// blocksOf names the blocks of a pcapng file, with the interface of each.
+// blocksOf is blocksIn for a file.
 func blocksOf(t *testing.T, path string) string {
 	t.Helper()
-	data, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return blocksIn(data)
+	return blocksIn(systest.ReadBytes(t, path))
 }
 
-// blocksIn is blocksOf for what has come of a stream so far.
+// blocksIn names the blocks of pcapng, with the interface of each.
 func blocksIn(data []byte) string {
 	var blocks []string
 	names := map[uint32]string{0x0a0d0d0a: "section", 1: "interface", 5: "statistics", 6: "packet"}
@@ -89,21 +68,19 @@ func TestAny(t *testing.T) {
 	if !strings.Contains(p.Said(), "listening on rx0, XDP native, and on interfaces that come later") {
 		t.Error(p.Said())
 	}
-	send := func(pair *testnet.Pair, packets int, blocks string) {
+	send := func(pair *testnet.Pair, packets uint64, blocks string) {
 		t.Helper()
-		for i := range uint64(packets) {
-			testnet.Send(t, pair, testnet.UDPFrame(100, i))
-		}
+		systest.SendNumbered(t, pair, packets, 100)
 		testnet.WaitFor(t, blocks, func() bool { return blocksOf(t, file) == blocks })
 	}
 	const first = "section interface packet0 packet0 packet0"
 	send(pair, 3, first)
 	late := testnet.MustPair(t, testnet.PairOptions{Rx: pair.Rx, RxName: "late0"})
-	testnet.WaitFor(t, "late0", func() bool { return strings.Contains(p.Said(), "late0 has come and is captured, too: XDP native") })
+	systest.WaitSaid(t, p, "late0 has come and is captured, too: XDP native")
 	testnet.WaitFor(t, "its description", func() bool { return blocksOf(t, file) == first+" interface" })
 	const both = first + " interface packet1 packet1"
 	send(late, 2, both)
-	deleteLink(t, pair.Rx, "late0")
+	systest.InRx(t, late, netlink.LinkDel)
 	testnet.WaitFor(t, "its statistics", func() bool { return blocksOf(t, file) == both+" statistics1" })
 	send(pair, 1, both+" statistics1 packet0")
 	s := systest.Account(t, p.Interrupt())
@@ -117,10 +94,7 @@ func TestAny(t *testing.T) {
 	if diff := cmp.Diff([]string{"rx0 4 4 false", "late0 2 2 true"}, got); diff != "" || s.Captured != 6 || s.Seen != 6 {
 		t.Errorf("%+v: %s", s.AccountKeys, diff)
 	}
-	text, err := os.ReadFile(lines)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := systest.Contents(t, lines)
 	if rx, late := strings.Count(string(text), `"interface":"rx0"`), strings.Count(string(text), `"interface":"late0"`); rx != 4 || late != 2 {
 		t.Errorf("%d and %d lines:\n%s", rx, late, text)
 	}
@@ -135,53 +109,17 @@ func TestAny(t *testing.T) {
 	}
 }
 
-// Files of a series describe the interfaces that have come before them, and lines and metrics know
-// those that come.
-func TestPatternsOutputs(t *testing.T) {
-	t.Parallel()
-	testnet.SkipEmulated(t)
-	pair := testnet.MustPair(t, testnet.PairOptions{RxName: "veth0"})
-	file := systest.TempFile(t)
-	p := systest.Listening(t, pair.Rx, nil, "-i", "veth*", "-w", file, "--json", "-U", "-b", "packets:2", "--listen", "127.0.0.1:0", "--print")
-	late := testnet.MustPair(t, testnet.PairOptions{Rx: pair.Rx, RxName: "veth1"})
-	testnet.WaitFor(t, "veth1", func() bool { return strings.Contains(p.Said(), "veth1 has come") })
-	for i := range uint64(5) {
-		testnet.Send(t, late, testnet.UDPFrame(100, i))
-	}
-	const series = `xdpcap_captured_packets_total{hook="xdp",interface="veth1",program="",program_id=""} 5`
-	testnet.WaitFor(t, series, func() bool { return strings.Contains(systest.Scrape(t, pair, systest.MetricsURL(t, p)), series) })
-	deleteLink(t, pair.Rx, "veth1")
-	testnet.WaitFor(t, "the end of the series", func() bool { return !strings.Contains(systest.Scrape(t, pair, systest.MetricsURL(t, p)), "veth1") })
-	s := systest.Account(t, p.Interrupt())
-	if s.Captured != 5 || s.Seen != 5 {
-		t.Errorf("%+v", s.AccountKeys)
-	}
-	files, err := filepath.Glob(strings.TrimSuffix(file, ".pcapng") + "_*")
-	if err != nil || len(files) != 3 {
-		t.Fatalf("files %v, %v", files, err)
-	}
-	for i, name := range files {
-		packets, _ := systest.ReadFile(t, name)
-		if want := min(2, 5-2*i); len(packets) != want || !strings.HasPrefix(blocksOf(t, name), "section interface interface packet1") {
-			t.Errorf("%s has %d packets, want %d: %s", name, len(packets), want, blocksOf(t, name))
-		}
-	}
-}
-
 // Where many interfaces come and go nothing is lost that the kernel has handed over, nothing stays
 // attached, and the capture's memory does not grow with them.
 func TestManyInterfaces(t *testing.T) {
 	t.Parallel()
 	testnet.SkipEmulated(t)
-	const batches, pairs, packets = 25, 20, 3
+	const batches, pairs, packets = 10, 12, 3
 	pair := testnet.MustPair(t, testnet.PairOptions{})
 	p := systest.Listening(t, pair.Rx, nil, "-i", "in*", "-w", "/dev/null", "--json")
 	resident := func() int {
-		status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.Cmd.Process.Pid))
-		if err != nil {
-			t.Fatal(err)
-		}
-		kb, _ := strconv.Atoi(string(regexp.MustCompile(`VmRSS:\s+(\d+)`).FindSubmatch(status)[1]))
+		status := systest.Contents(t, fmt.Sprintf("/proc/%d/status", p.Cmd.Process.Pid))
+		kb, _ := strconv.Atoi(regexp.MustCompile(`VmRSS:\s+(\d+)`).FindStringSubmatch(status)[1])
 		return kb
 	}
 	var early int
@@ -198,7 +136,7 @@ func TestManyInterfaces(t *testing.T) {
 			}
 		}
 		for _, m := range made {
-			deleteLink(t, pair.Rx, m.RxName)
+			systest.InRx(t, m, netlink.LinkDel)
 		}
 		if batch == batches/5 {
 			early = resident()
@@ -220,43 +158,6 @@ func TestManyInterfaces(t *testing.T) {
 	t.Logf("%d of %d packets seen, %d KiB after a fifth, %d at the end", s.Seen, batches*pairs*packets, early, late)
 }
 
-// What is for named interfaces alone is refused with what to do.
-func TestPatternsRefused(t *testing.T) {
-	t.Parallel()
-	pair := testnet.MustPair(t, testnet.PairOptions{})
-	for _, test := range []struct{ args, want string }{
-		{"-i any --sink", "--sink and -i any: "},
-		{"-i lo -i veth* --drops", "--drops and -i veth*: "},
-		{"-i any -j adapter", "-j adapter and -i any: "},
-		{"-i any -J", "-J and -i any: "},
-		{"-i any -P", "-P and -i any: "},
-		{"-i any --flows 5", "--count and -i any: "},
-		{"-i any --latency", "--latency and -i any: "},
-		{"-i lo --except lo", "--except omits interfaces that -i any or a pattern such as -i 'veth*' finds: add one of these"},
-		{"-i any --except=", "--except: must not be empty"},
-		{"-i any --except lo,,docker0", `--except "": must not be empty`},
-		{"-i any --except a/b", `--except "a/b": no interface has such a name`},
-		{"-i any --except [", `--except "[": a [ or a \ in it is not complete`},
-		{"-i *[a", `-i "*[a": a [ or a \ in it is not complete`},
-	} {
-		out := systest.RunInside(t, pair.Rx, systest.Command(append(strings.Fields(test.args), "--duration", "1")...))
-		if !strings.Contains(out, "xdpcap: "+test.want) {
-			t.Errorf("xdpcap %s: %s", test.args, out)
-		}
-	}
-}
-
-// Where none of many interfaces can be captured, one line says why.
-func TestPatternsNone(t *testing.T) {
-	t.Parallel()
-	pair := testnet.MustPair(t, testnet.PairOptions{})
-	testnet.MustPair(t, testnet.PairOptions{Rx: pair.Rx, RxName: "rx1", TxName: "tx1"})
-	out := systest.RunInside(t, pair.Rx, systest.Command("-i", "rx*", "--verdict", "drop", "--duration", "1"))
-	if !strings.HasPrefix(out, "xdpcap: none of 2 interfaces can be captured: rx") || strings.Count(out, "\n") != 1 {
-		t.Error(out)
-	}
-}
-
 // A program that is attached to a captured interface, or detached from it, changes how its packets
 // are captured: it is traced, as a source of its own.
 func TestPatternsTraced(t *testing.T) {
@@ -270,7 +171,7 @@ func TestPatternsTraced(t *testing.T) {
 	if err := target.Close(); err != nil {
 		t.Fatal(err)
 	}
-	testnet.WaitFor(t, "a program of its own", func() bool { return strings.Contains(p.Said(), "rx0 has come and is captured, too: XDP native") })
+	systest.WaitSaid(t, p, "rx0 has come and is captured, too: XDP native")
 	testnet.Send(t, pair, testnet.UDPFrame(100, 1))
 	testnet.WaitFor(t, "the end of the source that has gone", func() bool { return strings.Contains(blocksOf(t, file), "statistics0") })
 	s := systest.Account(t, p.Interrupt())
@@ -329,6 +230,7 @@ func TestAnyAbove(t *testing.T) {
 	for i := range testnet.Uppers {
 		u := &testnet.Uppers[i]
 		t.Run(u.Name, func(t *testing.T) {
+			t.Parallel()
 			pair := testnet.MustPair(t, testnet.PairOptions{Addresses: true})
 			above := u.MustAdd(t, pair)
 			file := systest.TempFile(t)
@@ -359,26 +261,20 @@ func TestAnyAbove(t *testing.T) {
 	}
 }
 
-// Streams and a collector of sFlow get the packets of an interface that comes.
-func TestPatternsStreams(t *testing.T) {
+// Files of a series describe the interfaces that have come before them. Lines, metrics, streams and
+// a collector of sFlow get the packets of those that come, too.
+func TestPatternsOutputs(t *testing.T) {
 	t.Parallel()
 	testnet.SkipEmulated(t)
 	pair := testnet.MustPair(t, testnet.PairOptions{})
 	l := systest.ListenSFlow(t, pair.Rx)
-	p := systest.Listening(t, pair.Rx, nil, "-i", "rx*", "--serve", "127.0.0.1:0", "-w", "sflow://"+l.Address, "--json", "-U")
-	var client net.Conn
-	err := pair.Rx.Do(func() (err error) {
-		client, err = net.Dial("tcp", systest.Served(t, p))
-		return err
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer client.Close()
-	var stream []byte
+	file, lines := systest.TempFile(t), systest.NewPipe(t)
+	p := systest.Listening(t, pair.Rx, lines.In, "-i", "rx*", "-w", file, "-b", "packets:2", "--print", "--listen", "127.0.0.1:0",
+		"--serve", "127.0.0.1:0", "-w", "sflow://"+l.Address, "--json", "-U")
+	client, stream := systest.Join(t, pair, p)
 	await := func(blocks string) {
 		t.Helper()
-		client.SetReadDeadline(time.Now().Add(time.Minute))
+		client.SetReadDeadline(time.Now().Add(testnet.Patience))
 		for buf := make([]byte, 4096); blocksIn(stream) != blocks; {
 			n, err := client.Read(buf)
 			if stream = append(stream, buf[:n]...); err != nil {
@@ -388,12 +284,11 @@ func TestPatternsStreams(t *testing.T) {
 	}
 	await("section interface") // of rx0; that of rx1 comes with its first packet
 	late := testnet.MustPair(t, testnet.PairOptions{Rx: pair.Rx, RxName: "rx1"})
-	testnet.WaitFor(t, "rx1", func() bool { return strings.Contains(p.Said(), "rx1 has come") })
-	const packets = 4
-	for i := range uint64(packets) {
-		testnet.Send(t, late, testnet.UDPFrame(100, i))
-	}
-	await("section interface interface packet1 packet1 packet1 packet1")
+	systest.WaitSaid(t, p, "rx1 has come")
+	const packets = 5
+	systest.SendNumbered(t, late, packets, 100)
+	const all = "section interface interface packet1 packet1 packet1 packet1 packet1"
+	await(all)
 	index := make(map[uint32]int)
 	for _, sample := range l.Wait(t, systest.FlowSample, packets) {
 		index[sample.SourceIndex]++
@@ -401,10 +296,28 @@ func TestPatternsStreams(t *testing.T) {
 	if diff := cmp.Diff(map[uint32]int{uint32(late.RxIndex): packets}, index); diff != "" {
 		t.Errorf("samples by their interfaces: %s", diff)
 	}
-	if s := systest.Account(t, p.Interrupt()); s.Captured != packets || s.NotTaken != 0 {
-		t.Errorf("%+v", s)
+	systest.WaitMetric(t, pair, p, `xdpcap_captured_packets_total{hook="xdp",interface="rx1",program="",program_id=""} 5`)
+	systest.InRx(t, late, netlink.LinkDel)
+	testnet.WaitFor(t, "the end of the series", func() bool {
+		return !strings.Contains(systest.Scrape(t, pair, systest.MetricsURL(t, p)), `interface="rx1"`)
+	})
+	if s := systest.Account(t, p.Interrupt()); s.Captured != packets || s.Seen != packets || s.NotTaken != 0 {
+		t.Errorf("%+v", s.AccountKeys)
 	}
-	await("section interface interface packet1 packet1 packet1 packet1 statistics0 statistics1")
+	await(all + " statistics0 statistics1")
+	if n := strings.Count(lines.Read(t), " rx1 "); n != packets {
+		t.Errorf("%d lines of rx1: %s", n, lines.Read(t))
+	}
+	files, _ := filepath.Glob(strings.TrimSuffix(file, ".pcapng") + "_*")
+	if len(files) != 3 {
+		t.Fatalf("files %v", files)
+	}
+	for i, name := range files {
+		packets, _ := systest.ReadFile(t, name)
+		if want := min(2, 5-2*i); len(packets) != want || !strings.HasPrefix(blocksOf(t, name), "section interface interface packet1") {
+			t.Errorf("%s has %d packets, want %d: %s", name, len(packets), want, blocksOf(t, name))
+		}
+	}
 }
 
 // The recorder keeps and writes the packets of an interface that comes.
@@ -415,7 +328,7 @@ func TestPatternsRecorder(t *testing.T) {
 	file := systest.TempFile(t)
 	p := systest.Listening(t, pair.Rx, nil, "-i", "rx*", "--ring", "1M", "-w", file, "--trigger", "udp port 7", "--json")
 	late := testnet.MustPair(t, testnet.PairOptions{Rx: pair.Rx, RxName: "rx1"})
-	testnet.WaitFor(t, "rx1", func() bool { return strings.Contains(p.Said(), "rx1 has come") })
+	systest.WaitSaid(t, p, "rx1 has come")
 	testnet.Send(t, pair, testnet.UDPFrame(100, 0))
 	testnet.Send(t, late, testnet.UDPFrame(100, 1))
 	testnet.Send(t, late, testnet.TxToRx().UDP(7, 7, make([]byte, 60)))

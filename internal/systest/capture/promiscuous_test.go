@@ -2,7 +2,6 @@ package capture_test
 
 import (
 	"os"
-	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -69,40 +68,19 @@ func TestPromiscuousForbidden(t *testing.T) {
 	second := testnet.MustPair(t, testnet.PairOptions{Rx: pair.Rx, RxName: "rx1", TxName: "tx1"})
 	const cause = "missing privileges: CAP_NET_RAW; run it as root (sudo), or give the binary cap_net_raw, too"
 
-	status, stderr := startWithout(t, unix.CAP_NET_RAW, pair.Rx, "-P", "-i", pair.RxName, "-w", os.DevNull).Wait()
+	given := systest.Surroundings{Capabilities: []uintptr{unix.CAP_BPF, unix.CAP_NET_ADMIN, unix.CAP_PERFMON}}
+	status, stderr := systest.StartCommand(t, pair.Rx, nil, given.Command(t, "-P", "-i", pair.RxName, "-w", os.DevNull)).Wait()
 	if want := "xdpcap: set rx0 to promiscuous mode: " + cause + "\n"; status != 1 || stderr != want {
 		t.Errorf("exit status %d: %q, want %q", status, stderr, want)
 	}
 	systest.CheckDetached(t, pair)
 
-	p := startWithout(t, unix.CAP_NET_RAW, pair.Rx, "--sink", "-i", pair.RxName, "-i", second.RxName, "-w", os.DevNull, "--json")
-	testnet.WaitFor(t, "the notice", func() bool { return strings.Contains(p.Said(), cause) })
-	p.Listening()
+	summary := systest.DirectoryFor(t, systest.Somebody(t)) + "/summary"
+	p := systest.StartCommand(t, pair.Rx, nil, given.Command(t, "--sink", "-i", pair.RxName, "-i", second.RxName, "-w", os.DevNull, "--json="+summary, "--transport", "ring")).Listening()
 	testnet.Send(t, pair, testnet.UDPFrame(64, 0))
 	stderr = p.Interrupt()
 	const notice = "rx0 may ignore packets for other MAC addresses: set it to promiscuous mode: " + cause
-	if s := systest.Account(t, stderr); s.Captured != 1 || !slices.Equal(s.Notices, []string{notice}) || strings.Count(stderr, "xdpcap: "+notice+"\n") != 1 {
+	if s := systest.Account(t, systest.Contents(t, summary)); s.Captured != 1 || !slices.Equal(s.Notices, []string{notice}) || strings.Count(stderr, "xdpcap: "+notice+"\n") != 1 {
 		t.Errorf("%s", stderr)
 	}
-}
-
-// startWithout is start in a process that cannot have one of the capabilities.
-func startWithout(t *testing.T, capability uintptr, ns *testnet.Namespace, args ...string) (p *systest.Process) {
-	t.Helper()
-	var err error
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		// The thread is never unlocked, so that it ends with the goroutine. Its child inherits its
-		// limits.
-		runtime.LockOSThread()
-		if err = unix.Prctl(unix.PR_CAPBSET_DROP, capability, 0, 0, 0); err == nil {
-			p = systest.Start(t, ns, nil, args...)
-		}
-	}()
-	<-done
-	if err != nil || p == nil {
-		t.Fatalf("start xdpcap without a capability: %v", err)
-	}
-	return p
 }

@@ -2,7 +2,6 @@ package capture_test
 
 import (
 	"context"
-	"encoding/json"
 	"strings"
 	"testing"
 
@@ -15,11 +14,7 @@ import (
 // weightsIn are the weights of the packets in a file, in their order, as read prints them.
 func weightsIn(t *testing.T, file string) (weights []uint32) {
 	t.Helper()
-	for line := range strings.Lines(systest.MustRead(t, "--json", file)) {
-		var k systest.PacketKeys
-		if err := json.Unmarshal([]byte(line), &k); err != nil {
-			t.Fatal(err)
-		}
+	for _, k := range systest.PacketsIn(t, systest.MustRead(t, "--json", file)) {
 		weights = append(weights, max(k.Weight, 1))
 	}
 	return weights
@@ -33,17 +28,13 @@ func TestSampleAuto(t *testing.T) {
 	testnet.SkipEmulated(t)
 	for _, transport := range []string{"perf", "ring"} {
 		t.Run(transport, func(t *testing.T) {
+			t.Parallel()
 			pair := testnet.MustPair(t, testnet.PairOptions{})
 			lines, hurry := slowReader(t)
 			file := systest.TempFile(t)
 			p := systest.Listening(t, pair.Rx, lines, "-i", pair.RxName, "-w", file, "--print", "--sample", "auto", "--json", "--transport", transport)
 			g := testnet.MustGenerator(t, pair)
-			ctx, stop := context.WithCancel(t.Context())
-			flooded := make(chan error)
-			go func() {
-				_, err := g.Run(ctx, testnet.GeneratorOptions{Frame: testnet.UDPFrame(100, 0), Rate: 200_000})
-				flooded <- err
-			}()
+			stop := flood(t, g, testnet.GeneratorOptions{Frame: testnet.UDPFrame(100, 0), Rate: 200_000})
 			// On a busy machine the capture may be without a CPU for longer than its rings last.
 			later := systest.CountsOf(t, p, 400_000)
 			testnet.WaitFor(t, "hardly any packets to be lost", func() bool {
@@ -53,9 +44,6 @@ func TestSampleAuto(t *testing.T) {
 				return lost*50 <= kept && kept > 0
 			})
 			stop()
-			if err := <-flooded; err != nil {
-				t.Error(err)
-			}
 			testnet.WaitFor(t, "every packet to be kept again", func() bool {
 				before := systest.CountsOf(t, p, 0)
 				if _, err := g.Run(t.Context(), testnet.GeneratorOptions{Frame: testnet.UDPFrame(100, 0), Rate: 1000, Count: 500}); err != nil {
@@ -97,14 +85,8 @@ func TestSampleAutoMaxRate(t *testing.T) {
 	l := systest.ListenSFlow(t, pair.Rx)
 	file := systest.TempFile(t)
 	p := systest.Listening(t, pair.Rx, nil, "-i", pair.RxName, "-w", file, "-w", "sflow://"+l.Address, "--sample", "auto", "--max-rate", "2000", "--json", "-B", "32M")
-	g := testnet.MustGenerator(t, pair)
-	ctx, stop := context.WithCancel(t.Context())
-	flooded := make(chan error)
 	const rate = 50_000
-	go func() {
-		_, err := g.Run(ctx, testnet.GeneratorOptions{Frame: testnet.UDPFrame(64, 0), Rate: rate})
-		flooded <- err
-	}()
+	stop := flood(t, testnet.MustGenerator(t, pair), testnet.GeneratorOptions{Frame: testnet.UDPFrame(64, 0), Rate: rate})
 	// It aims at a part of the packets that come. A second is the time of that many packets: on a
 	// busy machine they come late, and then faster.
 	later := systest.CountsOf(t, p, 1)
@@ -116,9 +98,6 @@ func TestSampleAutoMaxRate(t *testing.T) {
 		return perSecond >= 500 && perSecond <= 2200
 	})
 	stop()
-	if err := <-flooded; err != nil {
-		t.Fatal(err)
-	}
 	s := systest.Account(t, p.Interrupt())
 	if s.Lost != 0 {
 		t.Fatalf("%d lost", s.Lost)
@@ -131,5 +110,26 @@ func TestSampleAutoMaxRate(t *testing.T) {
 	}
 	if diff := cmp.Diff(weightsIn(t, file), rates); diff != "" {
 		t.Errorf("weights (-) and rates of sFlow samples (+): %s", diff)
+	}
+}
+
+// flood sends frames until stop is called, which returns how many.
+func flood(t *testing.T, g *testnet.Generator, o testnet.GeneratorOptions) (stop func() (sent uint64)) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	var r testnet.Result
+	go func() {
+		var err error
+		r, err = g.Run(ctx, o)
+		done <- err
+	}()
+	return func() uint64 {
+		t.Helper()
+		cancel()
+		if err := <-done; err != nil {
+			t.Fatal(err)
+		}
+		return r.Sent
 	}
 }

@@ -1,15 +1,16 @@
 package capture_test
 
 import (
-	"context"
+	"fmt"
 	"math"
-	"os"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/xdpcap/xdpcap/capture"
 	"github.com/xdpcap/xdpcap/internal/systest"
 	"github.com/xdpcap/xdpcap/internal/testnet"
 )
@@ -23,11 +24,8 @@ func TestSampleFlows(t *testing.T) {
 	const flows, packets = 10_000, 4
 	_, arrived := testnet.Generate(t, pair, testnet.GeneratorOptions{Frame: testnet.UDPFrame(64, 0), Count: flows * packets, Flows: flows})
 	s := systest.Account(t, p.Interrupt())
-	if s.Seen != arrived {
-		t.Errorf("%d seen, want %d", s.Seen, arrived)
-	}
-	if s.Lost != 0 {
-		t.Errorf("%d lost", s.Lost)
+	if s.Seen != arrived || s.Lost != 0 {
+		t.Errorf("%d seen, want %d; %d lost", s.Seen, arrived, s.Lost)
 	}
 	records, _ := systest.ReadFile(t, file)
 	seen := map[string]int{}
@@ -61,15 +59,7 @@ func TestMaxRate(t *testing.T) {
 	pair := testnet.MustPair(t, testnet.PairOptions{})
 	file := systest.TempFile(t)
 	p := systest.Listening(t, pair.Rx, nil, "-i", pair.RxName, "-w", file, "--max-rate", "1000", "--json")
-	g := testnet.MustGenerator(t, pair)
-	ctx, stop := context.WithCancel(t.Context())
-	ended := make(chan error)
-	var r testnet.Result
-	go func() {
-		var err error
-		r, err = g.Run(ctx, testnet.GeneratorOptions{Frame: testnet.UDPFrame(64, 0), Rate: 1e6})
-		ended <- err
-	}()
+	stop := flood(t, testnet.MustGenerator(t, pair), testnet.GeneratorOptions{Frame: testnet.UDPFrame(64, 0), Rate: 1e6})
 	const second = 100_000 // about so many bytes of the file
 	next := int64(5 * second)
 	testnet.WaitFor(t, "two seconds at the rate", func() bool {
@@ -81,17 +71,10 @@ func TestMaxRate(t *testing.T) {
 		begin, end := steady(recordsOf(growing))
 		return end.CI.Timestamp.Sub(begin.CI.Timestamp) >= 2*time.Second
 	})
-	stop()
-	if err := <-ended; err != nil {
-		t.Fatal(err)
-	}
-	arrived := testnet.WaitArrived(t, pair, testnet.PairStats{}, r.Sent)
+	arrived := testnet.WaitArrived(t, pair, testnet.PairStats{}, stop())
 	s := systest.Account(t, p.Interrupt())
-	if s.Seen != arrived {
-		t.Errorf("%d seen, want %d", s.Seen, arrived)
-	}
-	if s.Lost != 0 {
-		t.Errorf("%d lost", s.Lost)
+	if s.Seen != arrived || s.Lost != 0 {
+		t.Errorf("%d seen, want %d; %d lost", s.Seen, arrived, s.Lost)
 	}
 	records, _ := systest.ReadFile(t, file)
 	begin, end := steady(records)
@@ -134,19 +117,23 @@ func steady(records []systest.Record) (first, last indexedRecord) {
 	return first, last
 }
 
-// Of a flow that comes to two interfaces each keeps the first packets, and no two packets of a file
-// have the same id.
-func TestFirstOfTwoInterfaces(t *testing.T) {
+// --first keeps the first packets of each flow. Of a flow that comes to two interfaces each keeps
+// them, and no two packets of a file have the same id.
+func TestFirst(t *testing.T) {
 	t.Parallel()
 	pair := testnet.MustPair(t, testnet.PairOptions{})
 	other := testnet.MustPair(t, testnet.PairOptions{Rx: pair.Rx, RxName: "rx1", TxName: "tx1"})
 	file := systest.TempFile(t)
 	p := systest.Listening(t, pair.Rx, nil, "-i", pair.RxName, "-i", other.RxName, "-w", file, "--first", "3", "--json")
-	for i := range uint64(5) {
-		testnet.Send(t, pair, testnet.UDPFrame(64, i))
-		testnet.Send(t, other, testnet.UDPFrame(64, i))
+	for i, to := range []*testnet.Pair{pair, other} {
+		testnet.Generate(t, to, testnet.GeneratorOptions{Frame: testnet.UDPFrame(64, 0), Count: 2000 * uint64(i+1), Flows: 100})
 	}
-	systest.Account(t, p.Interrupt())
+	s := systest.Account(t, p.Interrupt())
+	for i, own := range s.Interfaces {
+		if own.Captured != 300 || own.NotSampled != own.Seen-300 || own.Seen < 1000*uint64(i+1) {
+			t.Errorf("%s: %+v", own.Interface, own.AccountKeys)
+		}
+	}
 	kept, ids := map[string]int{}, map[uint64]bool{}
 	for _, packet := range systest.ReadTraced(t, file) {
 		kept[packet.Hook]++
@@ -155,17 +142,111 @@ func TestFirstOfTwoInterfaces(t *testing.T) {
 		}
 		ids[packet.Id] = true
 	}
-	if diff := cmp.Diff(map[string]int{"rx0": 3, "rx1": 3}, kept); diff != "" {
+	if diff := cmp.Diff(map[string]int{"rx0": 300, "rx1": 300}, kept); diff != "" {
 		t.Errorf("packets kept of each interface: %s", diff)
 	}
 }
 
-func TestFirst(t *testing.T) {
+// Each verdict has a rate of its own, and each packet says how many it stands for. Packets with a
+// verdict that is not named are all kept.
+func TestSampleVerdicts(t *testing.T) {
+	t.Parallel()
+	for i, transport := range []string{"perf", "ring"} {
+		if testnet.Shared(i) {
+			t.Run("hook map, "+transport, func(t *testing.T) {
+				pair := testnet.MustPair(t, testnet.PairOptions{})
+				hook := systest.PinHook(t, systest.AttachTarget(t, pair, testnet.Hooked).Hook())
+				testSampleVerdicts(t, pair, "--transport", transport, "--hook", hook)
+			})
+		}
+		if testnet.Shared(i + 1) {
+			t.Run("exit, "+transport, func(t *testing.T) {
+				testnet.RequireFentry(t)
+				pair := testnet.MustPair(t, testnet.PairOptions{})
+				systest.AttachTarget(t, pair, testnet.Rewriting)
+				testSampleVerdicts(t, pair, "--transport", transport, "-i", pair.RxName)
+			})
+		}
+	}
+}
+
+func testSampleVerdicts(t *testing.T, pair *testnet.Pair, args ...string) {
+	file := systest.TempFile(t)
+	p := systest.Listening(t, pair.Rx, nil, append(args, "-w", file, "--json", "--sample", "drop=1,pass=20,aborted=7")...)
+	sent := map[string]int{"drop": 30, "aborted": 70, "tx": 10, "pass": 200}
+	ports := map[string]uint16{"drop": 9, "aborted": 10, "tx": 11, "pass": 443}
+	var frames [][]byte
+	for verdict, n := range sent {
+		for range n {
+			frames = append(frames, testnet.TxToRx().UDP(1000, ports[verdict], []byte("payload")))
+		}
+	}
+	testnet.Send(t, pair, frames...)
+	s := systest.Account(t, p.Interrupt())
+	if s.Seen != uint64(len(frames)) || s.Lost != 0 || s.Seen != s.Captured+s.NotSampled {
+		t.Errorf("summary %+v", s)
+	}
+	kept, weights := map[string]int{}, map[string]uint32{}
+	for _, packet := range systest.ReadTraced(t, file) {
+		verdict := capture.Verdict(packet.Verdict).String()
+		kept[verdict]++
+		weight := uint32(1)
+		for _, comment := range packet.Comments {
+			fmt.Sscanf(comment, "weight %d", &weight)
+		}
+		weights[verdict] = weight
+	}
+	if diff := cmp.Diff(map[string]uint32{"drop": 1, "tx": 1, "aborted": 7, "pass": 20}, weights); diff != "" {
+		t.Errorf("weights: %s", diff)
+	}
+	for verdict, n := range sent {
+		oneIn := int(weights[verdict])
+		more := 0
+		if oneIn > 1 {
+			more = runtime.NumCPU() // each CPU has groups of its own
+		}
+		if got := kept[verdict]; got < n/oneIn-more || got > n/oneIn+more {
+			t.Errorf("%d of %d packets with the verdict %s are kept, want one of %d", got, n, verdict, oneIn)
+		}
+	}
+	if testnet.Emulated() {
+		return // what reads the file is the same on every kernel
+	}
+	r := systest.StatsOf(t, file)
+	for verdict, n := range sent {
+		e := r.Verdicts[verdict].Estimate
+		systest.CheckEstimate(t, verdict, uint64(n), e.Packets, e.PacketsLow, e.PacketsHigh)
+	}
+	info := systest.OutputOf(t, "capinfos", file)
+	if want := "one of every 7 with the verdict aborted, one of every 1 with the verdict drop, one of every 20 with the verdict pass, at random, and all packets with another verdict"; !strings.Contains(info, want) {
+		t.Errorf("the file does not say how it was sampled:\n%s", info)
+	}
+	lines := systest.MustRead(t, "-v", file)
+	if n := strings.Count(lines, ", weight 20)"); n != kept["pass"] {
+		t.Errorf("%d lines have the weight 20, want %d:\n%s", n, kept["pass"], lines)
+	}
+	out := systest.OutputOf(t, "tshark", "-r", file, "-Y", `frame.comment == "weight 20"`, "-T", "fields", "-e", "frame.number")
+	if n := strings.Count(out, "\n"); n != kept["pass"] {
+		t.Errorf("tshark finds %d packets of weight 20, want %d", n, kept["pass"])
+	}
+}
+
+func TestSample(t *testing.T) {
 	t.Parallel()
 	pair := testnet.MustPair(t, testnet.PairOptions{})
-	p := systest.Listening(t, pair.Rx, nil, "-i", pair.RxName, "-w", os.DevNull, "--first", "3", "--json")
-	_, arrived := testnet.Generate(t, pair, testnet.GeneratorOptions{Frame: testnet.UDPFrame(64, 0), Count: 10_000, Flows: 100})
-	if s := systest.Account(t, p.Interrupt()); s.Captured != 300 || s.NotSampled != arrived-300 {
-		t.Errorf("of %d packets: summary %+v", arrived, s)
+	file := systest.TempFile(t)
+	p := systest.Listening(t, pair.Rx, nil, "-i", pair.RxName, "-w", file, "--sample", "100", "--json")
+	frames := testnet.Volume(200_000)
+	_, arrived := testnet.Generate(t, pair, testnet.GeneratorOptions{Frame: testnet.UDPFrame(64, 0), Count: frames})
+	s := systest.Account(t, p.Interrupt())
+	if s.Seen != arrived || s.Lost != 0 {
+		t.Errorf("%d seen, want %d; %d lost", s.Seen, arrived, s.Lost)
+	}
+	want, cpus := float64(s.Seen)/100, float64(runtime.NumCPU()) // each CPU counts its own hundreds
+	if math.Abs(float64(s.Captured)-want) > cpus {
+		t.Errorf("%d captured, want %.0f, one for each CPU more or less", s.Captured, want)
+	}
+	if info := systest.OutputOf(t, "capinfos", file); !strings.Contains(info, "one packet of every 100, at random") {
+		t.Errorf("the file does not say how it was sampled:\n%s", info)
 	}
 }

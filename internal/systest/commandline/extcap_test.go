@@ -24,22 +24,6 @@ import (
 	"github.com/xdpcap/xdpcap/internal/testnet"
 )
 
-// answerOf runs xdpcap with one of Wireshark's calls in a namespace, and returns its stdout.
-func answerOf(t *testing.T, ns *testnet.Namespace, args ...string) string {
-	t.Helper()
-	var stdout, stderr bytes.Buffer
-	cmd := systest.Command(args...)
-	cmd.Stdout, cmd.Stderr = &stdout, &stderr
-	err := ns.Start(cmd)
-	if err == nil {
-		err = cmd.Wait()
-	}
-	if err != nil || stderr.Len() > 0 {
-		t.Fatalf("%v: %v: %s", args, err, &stderr)
-	}
-	return stdout.String()
-}
-
 // sentence matches a sentence of Wireshark's grammar: a word, and names with values in braces.
 var sentence = regexp.MustCompile(`^(extcap|interface|dlt|arg|value) (\{[a-z]+=[^{}\n]*\})+$`)
 
@@ -51,7 +35,7 @@ func TestExtcapAnswers(t *testing.T) {
 	pair := testnet.MustPair(t, testnet.PairOptions{RxName: "rx0"})
 	target := systest.AttachTarget(t, pair, testnet.Rewriting)
 	checked := func(args ...string) string {
-		out := answerOf(t, pair.Rx, args...)
+		out := systest.RunInside(t, pair.Rx, systest.Command(args...))
 		for line := range strings.Lines(out) {
 			if !sentence.MatchString(strings.TrimSuffix(line, "\n")) {
 				t.Errorf("%v: Wireshark does not read %q", args, line)
@@ -179,45 +163,48 @@ func (f fifo) waitForReader() *os.File {
 	return w
 }
 
-// Wireshark ends a capture with SIGTERM, or by closing the fifo. Each is an end
-// without an error, with nothing on stderr and nothing left attached.
+// readUntil reads from the fifo until a piece has come, and returns all.
+func readUntil(t *testing.T, r *os.File, piece []byte) []byte {
+	t.Helper()
+	r.SetReadDeadline(time.Now().Add(testnet.Patience))
+	all := make([]byte, 64<<10)
+	for n := 0; !bytes.Contains(all[:n], piece); {
+		more, err := r.Read(all[n:])
+		if n += more; err != nil {
+			t.Fatal(err)
+		}
+	}
+	return all
+}
+
+// waitAttached waits until a capture that says nothing has begun.
+func waitAttached(t *testing.T, pair *testnet.Pair) {
+	t.Helper()
+	testnet.WaitFor(t, "the program to be attached", func() bool { return systest.Attached(t, pair) != "" })
+}
+
+// checkEnd expects an end without an error, with nothing on stderr and nothing left attached.
+func checkEnd(t *testing.T, pair *testnet.Pair, p *systest.Process) {
+	t.Helper()
+	if status, stderr := p.Wait(); status != 0 || stderr != "" {
+		t.Errorf("exit status %d: %q", status, stderr)
+	}
+	systest.CheckDetached(t, pair)
+}
+
+// Wireshark ends a capture by closing the fifo, or with SIGTERM as in TestExtcapSettings.
 func TestExtcapEnds(t *testing.T) {
 	t.Parallel()
 	testnet.SkipEmulated(t)
 	pair := testnet.MustPair(t, testnet.PairOptions{})
-	capturing := func(f fifo) *systest.Process {
-		return systest.Start(t, pair.Rx, nil, "--capture", "--extcap-interface", "xdpcap-"+pair.RxName, "--fifo", f.path,
-			"--extcap-capture-filter", "udp", "--sample", "1", "--vlan-aware", "")
-	}
-	finish := func(p *systest.Process) {
-		t.Helper()
-		if status, stderr := p.Wait(); status != 0 || stderr != "" {
-			t.Errorf("exit status %d: %q", status, stderr)
-		}
-		if name := systest.Attached(t, pair); name != "" {
-			t.Errorf("%s is still attached", name)
-		}
-	}
-	for _, sigterm := range []bool{true, false} {
-		f := newFifo(t)
-		p, r := capturing(f), f.open()
-		testnet.WaitFor(t, "the program to be attached", func() bool { return systest.Attached(t, pair) != "" })
-		testnet.Send(t, pair, testnet.UDPFrame(100, 7), testnet.TxToRx().ARPRequest())
-		r.SetReadDeadline(time.Now().Add(testnet.Patience))
-		for read, n := make([]byte, 64<<10), 0; !bytes.Contains(read[:n], testnet.UDPFrame(100, 7)); {
-			more, err := r.Read(read[n:])
-			if n += more; err != nil {
-				t.Fatal(err)
-			}
-		}
-		if sigterm {
-			p.Cmd.Process.Signal(unix.SIGTERM)
-		} else {
-			r.Close()
-		}
-		finish(p)
-		r.Close()
-	}
+	f := newFifo(t)
+	p, r := systest.Start(t, pair.Rx, nil, "--capture", "--extcap-interface", "xdpcap-"+pair.RxName, "--fifo", f.path,
+		"--extcap-capture-filter", "udp", "--sample", "1", "--vlan-aware", ""), f.open()
+	waitAttached(t, pair)
+	testnet.Send(t, pair, testnet.UDPFrame(100, 7), testnet.TxToRx().ARPRequest())
+	readUntil(t, r, testnet.UDPFrame(100, 7))
+	r.Close()
+	checkEnd(t, pair, p)
 }
 
 // Settings about files, streams and interfaces do not apply to Wireshark's captures, because
@@ -262,30 +249,13 @@ snapshot-length = 50
 	cmd.Env = append(cmd.Env, systest.SettingsFileVariable+"="+settings)
 	p, r := systest.StartCommand(t, pair.Rx, nil, cmd), f.open()
 	defer r.Close()
-	testnet.WaitFor(t, "the program to be attached", func() bool {
-		select {
-		case <-p.Done:
-			t.Fatalf("it ended: %s", p.Said())
-		default:
-		}
-		return systest.Attached(t, pair) != ""
-	})
+	waitAttached(t, pair)
 	testnet.Send(t, pair, testnet.UDPFrame(100, 7))
-	r.SetReadDeadline(time.Now().Add(testnet.Patience))
-	all := make([]byte, 64<<10)
-	for n := 0; !bytes.Contains(all[:n], testnet.UDPFrame(100, 7)[:50]); {
-		more, err := r.Read(all[n:])
-		if n += more; err != nil {
-			t.Fatal(err)
-		}
-	}
-	if bytes.Contains(all, testnet.UDPFrame(100, 7)) {
+	if all := readUntil(t, r, testnet.UDPFrame(100, 7)[:50]); bytes.Contains(all, testnet.UDPFrame(100, 7)) {
 		t.Error("the snapshot length that is set does not hold")
 	}
 	p.Cmd.Process.Signal(unix.SIGTERM)
-	if status, stderr := p.Wait(); status != 0 || stderr != "" {
-		t.Errorf("exit status %d: %q", status, stderr)
-	}
+	checkEnd(t, pair, p)
 	if made, err := filepath.Glob(dir + "/*"); err != nil || len(made) != 1 {
 		t.Errorf("it made %v, %v", made, err)
 	}
@@ -322,39 +292,30 @@ func (w wireshark) tshark(args ...string) *exec.Cmd {
 	return cmd
 }
 
-// run runs tshark in a namespace until it ends by itself.
-func (w wireshark) run(ns *testnet.Namespace, args ...string) (stdout, stderr string, err error) {
-	w.t.Helper()
-	var out, errs bytes.Buffer
-	cmd := w.tshark(args...)
-	cmd.Stdout, cmd.Stderr = &out, &errs
-	if err = ns.Start(cmd); err == nil {
-		err = cmd.Wait()
-	}
-	return out.String(), errs.String(), err
-}
-
-// tshark lists the interfaces, and captures there exactly what is sent.
+// tshark lists the interfaces, and captures there exactly what is sent. The settings that Wireshark
+// keeps for an interface reach the capture: here the snapshot length, and a filter, which counts
+// besides Wireshark's own.
 func TestTsharkCaptures(t *testing.T) {
 	t.Parallel()
 	testnet.SkipEmulated(t)
 	pair := testnet.MustPair(t, testnet.PairOptions{})
 	w := newWireshark(t)
-	list, _, err := w.run(pair.Rx, "-D")
+	list, err := systest.RunIn(t, pair.Rx, w.tshark("-D"))
 	if want := "xdpcap-" + pair.RxName + " (xdpcap: " + pair.RxName + " (XDP))\n"; err != nil || !strings.Contains(list, want) {
 		t.Fatalf("tshark -D: %v: %q is not in\n%s", err, want, list)
 	}
-	const frames = 2000
+	const frames = 200
 	file := systest.TempFile(t)
 	var out bytes.Buffer
-	cmd := w.tshark("-i", "xdpcap-"+pair.RxName, "-f", "udp", "-w", file, "-c", strconv.Itoa(frames))
+	cmd := w.tshark("-i", "xdpcap-"+pair.RxName, "-f", "udp", "-w", file, "-c", strconv.Itoa(frames),
+		"-o", "extcap.xdpcap_rx0.snapshotlength:64", "-o", "extcap.xdpcap_rx0.extcapcapturefilter:greater 150")
 	cmd.Stderr = &out
 	if err := pair.Rx.Start(cmd); err != nil {
 		t.Fatal(err)
 	}
-	testnet.WaitFor(t, "the program to be attached", func() bool { return systest.Attached(t, pair) != "" })
+	waitAttached(t, pair)
 	for i := range uint64(frames) { // tshark waits for every one of them
-		testnet.Send(t, pair, testnet.UDPFrame(200, i))
+		testnet.Send(t, pair, testnet.UDPFrame(100, i), testnet.TxToRx().ARPRequest(), testnet.UDPFrame(200, i))
 	}
 	if err := cmd.Wait(); err != nil {
 		t.Fatalf("%v: %s", err, &out)
@@ -364,38 +325,14 @@ func TestTsharkCaptures(t *testing.T) {
 	}
 	records, r := systest.ReadFile(t, file)
 	for i, rec := range records {
-		if !bytes.Equal(rec.Data, testnet.UDPFrame(200, uint64(i))) {
-			t.Fatalf("packet %d is\n%x", i, rec.Data)
+		if !bytes.Equal(rec.Data, testnet.UDPFrame(200, uint64(i))[:64]) || rec.CI.Length != 200 {
+			t.Fatalf("packet %d of %d bytes is\n%x", i, rec.CI.Length, rec.Data)
 		}
 	}
 	if ifi, err := r.Interface(0); err != nil || len(records) != frames || ifi.Name != pair.RxName {
 		t.Errorf("%d packets, of %q, %v", len(records), ifi.Name, err)
 	}
 	testnet.WaitFor(t, "the program to be detached", func() bool { return systest.Attached(t, pair) == "" })
-}
-
-// The settings that Wireshark keeps for an interface reach the capture: here the snapshot length,
-// and a filter, which counts besides Wireshark's own.
-func TestTsharkSettings(t *testing.T) {
-	t.Parallel()
-	testnet.SkipEmulated(t)
-	pair := testnet.MustPair(t, testnet.PairOptions{RxName: "set1"})
-	w := newWireshark(t)
-	cmd := w.tshark("-i", "xdpcap-set1", "-f", "udp", "-c", "2", "-T", "fields", "-e", "frame.cap_len", "-e", "frame.len",
-		"-o", "extcap.xdpcap_set1.snapshotlength:64", "-o", "extcap.xdpcap_set1.extcapcapturefilter:greater 150")
-	var out bytes.Buffer
-	cmd.Stdout = &out
-	if err := pair.Rx.Start(cmd); err != nil {
-		t.Fatal(err)
-	}
-	testnet.WaitFor(t, "the program to be attached", func() bool { return systest.Attached(t, pair) != "" })
-	testnet.Send(t, pair, testnet.UDPFrame(200, 0), testnet.UDPFrame(100, 1), testnet.TxToRx().ARPRequest(), testnet.UDPFrame(300, 2))
-	if err := cmd.Wait(); err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff("64\t200\n64\t300\n", out.String()); diff != "" {
-		t.Error(diff)
-	}
 }
 
 // Where xdpcap lacks privileges, tshark shows the message that says what to do.

@@ -46,21 +46,16 @@ func withFileCapabilities(t *testing.T, capabilities ...int) string {
 
 // asSomebody runs a file with capabilities as a user that has none, in a network namespace of its
 // own, and not for long: what should have been refused would work on.
-func asSomebody(t *testing.T, path string, env []string, args ...string) (string, error) {
+func asSomebody(t *testing.T, path string, env []string, args ...string) (out string, status int) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), testnet.Patience)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, path, args...)
 	cmd.Dir = "/"
 	cmd.Env = append(os.Environ(), env...)
-	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uint32(systest.Somebody), Gid: uint32(systest.Somebody)}}
-	var out strings.Builder
-	cmd.Stdout, cmd.Stderr = &out, &out
-	if err := testnet.MustPair(t, testnet.PairOptions{}).Rx.Start(cmd); err != nil {
-		t.Fatal(err)
-	}
-	err := cmd.Wait()
-	return out.String(), err
+	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uint32(systest.Somebody(t)), Gid: uint32(systest.Somebody(t))}}
+	out = systest.RunInside(t, testnet.MustPair(t, testnet.PairOptions{}).Rx, cmd)
+	return out, cmd.ProcessState.ExitCode()
 }
 
 // A binary with capabilities ignores the environment of a caller who has none.
@@ -73,14 +68,14 @@ func TestSettingsOfCapableBinary(t *testing.T) {
 	if err := os.WriteFile(file, []byte("interval = soon\n"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	out, err := asSomebody(t, path, []string{"XDPCAP_COUNT=x", systest.SettingsFileVariable + "=" + file}, "config")
+	out, status := asSomebody(t, path, []string{"XDPCAP_COUNT=x", systest.SettingsFileVariable + "=" + file}, "config")
 	for _, variable := range []string{"XDPCAP_COUNT", systest.SettingsFileVariable} {
 		if want := "xdpcap: " + variable + " is ignored, because xdpcap has capabilities that its caller lacks: give flags instead\n"; !strings.Contains(out, want) {
 			t.Errorf("%s does not say %q", out, want)
 		}
 	}
-	if err != nil || strings.Contains(out, "soon") {
-		t.Errorf("%v: %s", err, out)
+	if status != 0 || strings.Contains(out, "soon") {
+		t.Errorf("exit status %d: %s", status, out)
 	}
 }
 
@@ -97,10 +92,10 @@ func TestCapableBinaryRefuses(t *testing.T) {
 		"--drop 5":       "latency -i lo --builtin --drop 5 --yes",
 		"-j adapter":     "-i lo -j adapter --account",
 	} {
-		out, err := asSomebody(t, path, []string{systest.SettingsFileVariable + "="}, strings.Fields(args)...)
+		out, status := asSomebody(t, path, []string{systest.SettingsFileVariable + "="}, strings.Fields(args)...)
 		want := "xdpcap: " + flag + ": this binary has capabilities that its caller lacks, and lets users only look at packets: start it as root\n"
-		if err == nil || out != want {
-			t.Errorf("%s: %v, %q", args, err, out)
+		if status != 1 || out != want {
+			t.Errorf("%s: exit status %d, %q", args, status, out)
 		}
 	}
 }

@@ -2,13 +2,18 @@ package counters_test
 
 import (
 	"fmt"
+	"os"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/cilium/ebpf/link"
+	"github.com/vishvananda/netlink"
 
+	"github.com/xdpcap/xdpcap/internal/cli/count"
 	"github.com/xdpcap/xdpcap/internal/systest"
 	"github.com/xdpcap/xdpcap/internal/testnet"
+	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
 // A program that takes the place of the traced one is counted from then on, and the counters go on.
@@ -27,10 +32,6 @@ func TestCountersFollow(t *testing.T) {
 		p, output := systest.Counting(t, pair, append(strings.Fields(command), "-i", pair.RxName, "--interval", "1h")...)
 		processes, outputs = append(processes, p), append(outputs, output)
 	}
-	expect := func(p *systest.Process, words string) {
-		t.Helper()
-		testnet.WaitFor(t, "the words "+words, func() bool { return strings.Contains(p.Said(), words) })
-	}
 	systest.SendRound(t, pair)
 
 	second, err := testnet.NewTarget(testnet.Rewriting)
@@ -44,7 +45,7 @@ func TestCountersFollow(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, p := range processes {
-		expect(p, fmt.Sprintf("xdpcap: rx0 runs rewriting_target_program (id %s) instead of rewriting_target_program (id %s): ",
+		systest.WaitSaid(t, p, fmt.Sprintf("xdpcap: rx0 runs rewriting_target_program (id %s) instead of rewriting_target_program (id %s): ",
 			systest.ProgramID(t, second), systest.ProgramID(t, first)))
 	}
 	systest.SendRound(t, pair)
@@ -75,8 +76,8 @@ func TestCountersFollow(t *testing.T) {
 	}
 
 	p := processes[exporter]
-	expect(p, left)
-	expect(p, ": waiting for a program\n")
+	systest.WaitSaid(t, p, left)
+	systest.WaitSaid(t, p, ": waiting for a program\n")
 	err = pair.Rx.Do(func() (err error) {
 		at, err = link.AttachXDP(link.XDPOptions{Program: systest.LoadDropping(t), Interface: pair.RxIndex, Flags: link.XDPDriverMode})
 		return err
@@ -84,14 +85,12 @@ func TestCountersFollow(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	expect(p, "has no BTF") // and so it cannot be traced
+	systest.WaitSaid(t, p, "has no BTF") // and so it cannot be traced
 	at.Close()
 	third := systest.AttachTarget(t, pair, testnet.Rewriting)
-	expect(p, fmt.Sprintf("(id %s) instead of ", systest.ProgramID(t, third)))
+	systest.WaitSaid(t, p, fmt.Sprintf("(id %s) instead of ", systest.ProgramID(t, third)))
 	systest.SendRound(t, pair)
-	_, after, _ := strings.Cut(p.Said(), "metrics at ")
-	url, _, _ := strings.Cut(after, "\n")
-	if text := systest.Scrape(t, pair, url); !strings.Contains(text, `xdpcap_verdict_packets_total{interface="rx0",verdict="pass"} 6`) {
+	if text := systest.Scrape(t, pair, systest.MetricsURL(t, p)); !strings.Contains(text, `xdpcap_verdict_packets_total{interface="rx0",verdict="pass"} 6`) {
 		t.Error(text)
 	}
 	p.Interrupt()
@@ -121,7 +120,7 @@ func TestCountersDispatcherChanges(t *testing.T) {
 		t.Fatal(err)
 	}
 	const notice = "xdpcap: rx0 runs xdp_dispatcher (id "
-	testnet.WaitFor(t, "the word of the new dispatcher", func() bool { return strings.Contains(whole.Said(), notice) })
+	systest.WaitSaid(t, whole, notice)
 	status, stderr := leaves.Wait()
 	if want := fmt.Sprintf("xdpcap: %s (id %d) does not run on rx0 any more: ", names[0], id); status != 1 || !strings.Contains(stderr, want) {
 		t.Errorf("exit status %d: %s", status, stderr)
@@ -140,4 +139,141 @@ func TestCountersDispatcherChanges(t *testing.T) {
 			t.Errorf("%s: %d packets, want 2", what, got)
 		}
 	}
+}
+
+// Where a libxdp dispatcher runs, --program chooses one of its programs to count. Without it the
+// dispatcher is counted, because its verdict decides about the packet. Counters that trace the
+// dispatcher are not listed among its programs.
+func TestCounterPrograms(t *testing.T) {
+	t.Parallel()
+	testnet.LeaveTo(t, "6.1")
+	testnet.RequireFentry(t)
+	pair := testnet.MustPair(t, testnet.PairOptions{})
+	d := testnet.MustDispatcher(t, pair)
+	names := testnet.DispatcherComponents
+	var all []string
+	for i, name := range names {
+		id, err := d.ID(i)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, fmt.Sprintf("%s (id %d)", name, id))
+	}
+	last, err := d.ID(len(names) - 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	run := func(args ...string) func() string {
+		p, output := systest.Counting(t, pair, append(args, "-i", pair.RxName, "--interval", "1s", "--json")...)
+		return func() string { p.Interrupt(); return output() }
+	}
+	whole := run("stats")
+	for args, want := range map[string]string{
+		"-w " + os.DevNull:                        strings.Join(all, ", ") + ": choose with --program NAME, ID or all\n",
+		"stats --program all":                     "program all: only one can be chosen here: " + strings.Join(all, ", ") + ": give --program the id of one\n",
+		"count --program nosuch":                  "program nosuch: rx0 does not run it; it runs " + strings.Join(all, ", ") + ": --program also takes the id of one that runs elsewhere\n",
+		"latency --program nosuch":                "program nosuch: rx0 does not run it; it runs ",
+		"stats --program 4000000000":              "xdpcap: there is no BPF program with id 4000000000: see xdpcap interfaces, or bpftool prog\n",
+		"stats --action drop --program firewall_": "program firewall_ decides by itself: omit --action",
+	} {
+		status, stderr := systest.Start(t, pair.Rx, nil, append(strings.Fields(args), "-i", pair.RxName)...).Wait()
+		if status != 1 || !strings.Contains(stderr, want) {
+			t.Errorf("%s: exit status %d: %s", args, status, stderr)
+		}
+	}
+
+	tests := []struct {
+		verdict string
+		output  func() string
+	}{
+		{"drop", whole},
+		{"pass", run("stats", "--program", names[1])},
+		{"drop", run("stats", "--program", fmt.Sprint(last))},
+	}
+	counted := run("count", "--program", names[0])
+	measured := run("latency", "--program", names[1])
+
+	const frames = 5
+	systest.SendNumbered(t, pair, frames, 100)
+	for i, test := range tests {
+		r := systest.LastObject[systest.StatsReport](t, test.output())
+		if r.Verdicts[test.verdict].Packets != frames || r.Total.Packets != frames || r.Total.Bytes != 100*frames {
+			t.Errorf("stats %d: %+v", i, r.VerdictRates)
+		}
+	}
+	if r := systest.LastObject[systest.CountReport](t, counted()); r.Total.Packets != frames || r.Total.Bytes != 100*frames {
+		t.Errorf("count: %+v", r)
+	}
+	r := systest.LastObject[systest.LatencyReport](t, measured())
+	if r.Total.Runs != frames || r.Verdicts["pass"].Runs != frames || r.Program != names[1] {
+		t.Errorf("latency: %+v", r)
+	}
+}
+
+// Flows are counted by the verdict that the traced program gives their packets, as they came in:
+// the program inserts a tag into those that it passes. --verdict counts only packets with these
+// verdicts.
+func TestFlowVerdicts(t *testing.T) {
+	t.Parallel()
+	testnet.RequireFentry(t)
+	pair := testnet.MustPair(t, testnet.PairOptions{})
+	target := systest.AttachTarget(t, pair, testnet.Rewriting)
+	program, err := xdp.Identify(target.Program())
+	if err != nil {
+		t.Fatal(err)
+	}
+	run := func(args ...string) func() string {
+		p, output := systest.Counting(t, pair, append([]string{"count", "-i", pair.RxName, "-q", "--json", "--sizes"}, args...)...)
+		return func() string { p.Interrupt(); return output() }
+	}
+	all, some := run("--flows", "9"), run("--flows", "9", "--verdict", "drop,unknown")
+	protocols := run("--verdict", "drop", "--variant", "ultra")
+	for packets, port := range []uint16{1: testnet.DropPort, 2: testnet.UnknownPort, 3: 7, 4: testnet.AbortPort} {
+		for range packets {
+			testnet.Send(t, pair, testnet.TxToRx().UDP(1000, port, make([]byte, 58)))
+		}
+	}
+	for what, test := range map[string]struct{ output, want string }{
+		"all":       {all(), "10 10 UDP 7/pass:3 9/drop:1 10/aborted:4 12/unknown:2"},
+		"some":      {some(), "3 3 UDP 9/drop:1 12/unknown:2"},
+		"protocols": {protocols(), "1 1 UDP"},
+	} {
+		r := systest.LastObject[systest.CountReport](t, test.output)
+		got := fmt.Sprint(r.Total.Packets, " ", r.Sizes[1].Packets, " ", strings.ToUpper(r.Protocols[0].Protocol))
+		slices.SortFunc(r.Flows, func(a, b count.FlowRate) int { return int(a.DestinationPort) - int(b.DestinationPort) })
+		for _, f := range r.Flows {
+			got += fmt.Sprintf(" %d/%s:%d", f.DestinationPort, f.Verdict, f.Packets)
+		}
+		if got != test.want || r.Total.Bytes != 100*r.Total.Packets || r.Program != program.Name || r.ProgramID != program.ID {
+			t.Errorf("%s: %s, want %s; %+v", what, got, test.want, r)
+		}
+	}
+}
+
+// A command that exports and names no interface counts on all, also on those that come later.
+func TestAllInterfaces(t *testing.T) {
+	t.Parallel()
+	testnet.SkipEmulated(t)
+	pair := testnet.MustPair(t, testnet.PairOptions{})
+	p, output := systest.Counting(t, pair, "stats", "--listen", "127.0.0.1:0", "--interval", "100ms", "--json")
+	has := func(words string) bool {
+		return strings.Contains(systest.Scrape(t, pair, systest.MetricsURL(t, p)), words)
+	}
+	const pass = `xdpcap_verdict_packets_total{interface="rx0",verdict="pass"} `
+	systest.SendNumbered(t, pair, 3, 100)
+	systest.WaitMetric(t, pair, p, pass+"3\n")
+	late := testnet.MustPair(t, testnet.PairOptions{Rx: pair.Rx, RxName: "late0", TxName: "late1"})
+	testnet.WaitFor(t, "a new interface", func() bool { return has(`interface="late0"`) })
+	systest.InRx(t, late, netlink.LinkDel)
+	testnet.WaitFor(t, "the interface to go", func() bool { return !has(`interface="late0"`) })
+	systest.SendNumbered(t, pair, 3, 100)
+	systest.WaitMetric(t, pair, p, pass+"6\n")
+	if has(`interface="lo"`) {
+		t.Error("loopback is counted")
+	}
+	p.Interrupt()
+	if last := systest.LastObject[systest.StatsReport](t, output()); last.Interface != "rx0" || last.Total.Packets != 6 {
+		t.Errorf("%+v", last)
+	}
+	systest.CheckDetached(t, pair)
 }

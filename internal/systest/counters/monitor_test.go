@@ -1,7 +1,6 @@
 package counters_test
 
 import (
-	"encoding/json"
 	"fmt"
 	"os"
 	"slices"
@@ -9,8 +8,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/asm"
+	"github.com/cilium/ebpf/link"
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/xdpcap/xdpcap/internal/cli/monitor"
 	"github.com/xdpcap/xdpcap/internal/systest"
 	"github.com/xdpcap/xdpcap/internal/testnet"
 	"github.com/xdpcap/xdpcap/internal/xdp"
@@ -38,11 +41,7 @@ func TestMonitor(t *testing.T) {
 	if !ok || !strings.Contains(totals, "XDP_ABORTED rx0 [50]") {
 		t.Errorf("totals %q", totals)
 	}
-	var last systest.MonitorReport
-	lines := strings.Split(strings.TrimSpace(objects.Read(t)), "\n")
-	if err := json.Unmarshal([]byte(lines[len(lines)-1]), &last); err != nil {
-		t.Fatal(err)
-	}
+	last := systest.LastObject[systest.MonitorReport](t, objects.Read(t))
 	if len(last.Events) != 1 || last.Events[0].Count != sent || last.Events[0].Drops != sent || last.Interface != "rx0" || last.Program == 0 {
 		t.Errorf("%+v", last)
 	}
@@ -54,21 +53,13 @@ func TestMonitorRecord(t *testing.T) {
 	t.Parallel()
 	testnet.LeaveTo(t, "6.1")
 	pair := testnet.MustPair(t, testnet.PairOptions{})
-	v, err := testnet.AttachReceiver(pair.Rx, pair.RxName, xdp.Aborted, testnet.ReceiverOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer v.Close()
+	testnet.MustReceiver(t, pair, xdp.Aborted, testnet.ReceiverOptions{})
 	lines, objects, none := systest.NewPipe(t), systest.NewPipe(t), systest.NewPipe(t)
 	text := systest.Listening(t, pair.Rx, lines.In, "monitor", "-i", pair.RxName, "--record", "3")
 	asJSON := systest.Listening(t, pair.Rx, objects.In, "monitor", "-i", pair.RxName, "--record", "3", "--json")
 	more := systest.Listening(t, pair.Rx, none.In, "monitor", "--record", "-i", pair.RxName)
 	systest.StopProcess(t, more) // what it has not printed when it is interrupted comes, too
-	var frames [][]byte
-	for i := range uint64(5) {
-		frames = append(frames, testnet.UDPFrame(100, i))
-	}
-	testnet.Send(t, pair, frames...)
+	systest.SendNumbered(t, pair, 5, 100)
 	more.Cmd.Process.Signal(os.Interrupt)
 	systest.ContinueProcess(t, more)
 	for _, p := range []*systest.Process{text, asJSON} {
@@ -86,44 +77,94 @@ func TestMonitorRecord(t *testing.T) {
 	if len(got) != 3 || !strings.Contains(got[0], " xdp_exception XDP_ABORTED rx0 verdict 0 program ") {
 		t.Errorf("%q", got)
 	}
-	d := json.NewDecoder(strings.NewReader(objects.Read(t)))
-	d.DisallowUnknownFields()
-	for range 3 {
-		var l systest.RecordLine
-		if err := d.Decode(&l); err != nil {
-			t.Fatal(err)
-		}
+	all := systest.Objects[systest.RecordLine](t, objects.Read(t))
+	if len(all) != 3 {
+		t.Errorf("%d objects of 3 events", len(all))
+	}
+	for _, l := range all {
 		if time.Since(l.Time).Abs() > testnet.Patience || l.Program == 0 || l.Verdict == nil || *l.Verdict != 0 {
 			t.Errorf("%+v", l)
 		}
 		l.Time, l.CPU, l.Program, l.Verdict = time.Time{}, 0, 0, nil
-		want := systest.RecordLine{EventCase: EventCase{Event: "xdp_exception", Reason: "aborted", From: "rx0"}, Drops: 1}
+		want := systest.RecordLine{EventCase: monitor.EventCase{Event: "xdp_exception", Reason: "aborted", From: "rx0"}, Drops: 1}
 		if diff := cmp.Diff(want, l, cmp.AllowUnexported(systest.RecordLine{})); diff != "" {
 			t.Error(diff)
 		}
 	}
 }
 
-// Each mistake is one line and exit status 1.
-func TestMonitorErrors(t *testing.T) {
+// When a program replaces one with the same name, its events are counted from then on. A program
+// that was chosen by its id has no successor.
+func TestMonitorFollows(t *testing.T) {
 	t.Parallel()
-	testnet.SkipEmulated(t)
+	testnet.LeaveTo(t, "6.12")
 	pair := testnet.MustPair(t, testnet.PairOptions{})
-	for args, want := range map[string]string{
-		"-i nosuch":                      `interface "nosuch" does not exist; there are: lo, rx0`,
-		"--program nosuch":               `xdpcap: no XDP program "nosuch" is loaded: see xdpcap interfaces, or bpftool prog`,
-		"--program 4294967295":           "no XDP program has the id 4294967295",
-		"--record 0":                     "--record 0: must be a whole number of at least 1, or be omitted",
-		"--record many":                  "--record many: must be a whole number of at least 1, or be omitted",
-		"--record=2 3":                   `monitor takes no argument "3"`,
-		"--record 1 --interval 2s":       "--record prints single events, and --interval is about counters",
-		"--record 1 --listen 127.0.0.1:": "--listen is about counters",
-		"--interval 1ms":                 "--interval 1ms: must be at least",
-		"extra":                          `"extra"`,
+	name := fmt.Sprintf("m%d", os.Getpid()) // no other program on this machine has it
+	load := func() (*ebpf.Program, xdp.Program) {
+		t.Helper()
+		prog, err := ebpf.NewProgram(&ebpf.ProgramSpec{
+			Name:         name,
+			Type:         ebpf.XDP,
+			AttachType:   ebpf.AttachXDP,
+			Instructions: asm.Instructions{asm.Mov.Imm(asm.R0, int32(xdp.Aborted)), asm.Return()},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { prog.Close() })
+		p, err := xdp.Identify(prog)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return prog, p
+	}
+	prog, first := load()
+	var at link.Link
+	err := pair.Rx.Do(func() (err error) {
+		at, err = link.AttachXDP(link.XDPOptions{Program: prog, Interface: pair.RxIndex, Flags: link.XDPDriverMode})
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer at.Close()
+	byName, nameOutput := systest.Counting(t, pair, "monitor", "--program", name, "--interval", "1h", "--json")
+	here, hereOutput := systest.Counting(t, pair, "monitor", "--program", name, "-i", pair.RxName, "--interval", "1h", "--json")
+	byID, idOutput := systest.Counting(t, pair, "monitor", "--program", fmt.Sprint(first.ID), "--interval", "1h", "--json")
+	testnet.Send(t, pair, testnet.UDPFrame(100, 0), testnet.UDPFrame(100, 1), testnet.UDPFrame(100, 2))
+
+	next, second := load()
+	if err := at.Update(next); err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range []*systest.Process{byName, here} {
+		systest.WaitSaid(t, p, fmt.Sprintf("xdpcap: %v has replaced %v: now counting its events\n", second, first))
+	}
+	status, stderr := byID.Wait()
+	if want := fmt.Sprintf("xdpcap: %v does not run any more: a program gets a new id when it is loaded again; ", first); status != 1 || !strings.Contains(stderr, want) {
+		t.Errorf("exit status %d: %s", status, stderr)
+	}
+	testnet.Send(t, pair, testnet.UDPFrame(100, 3), testnet.UDPFrame(100, 4))
+	if err := at.Close(); err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range []*systest.Process{byName, here} {
+		status, stderr := p.Wait()
+		if want := fmt.Sprintf("xdpcap: %v does not run any more: ", second); status != 1 || !strings.Contains(stderr, want) {
+			t.Errorf("exit status %d: %s", status, stderr)
+		}
+	}
+	for what, test := range map[string]struct {
+		output string
+		want   uint64
+	}{
+		"by name":           {nameOutput(), 5},
+		"on this interface": {hereOutput(), 5},
+		"by id":             {idOutput(), 3},
 	} {
-		status, stderr := systest.Start(t, pair.Rx, nil, append([]string{"monitor"}, strings.Fields(args)...)...).Wait()
-		if status != 1 || strings.Count(stderr, "\n") != 1 || !strings.Contains(stderr, want) {
-			t.Errorf("%s: exit status %d: %s", args, status, stderr)
+		r := systest.LastObject[systest.MonitorReport](t, test.output)
+		if len(r.Events) != 1 || r.Events[0].Count != test.want || r.Events[0].Reason != "aborted" {
+			t.Errorf("%s: %+v, want %d aborted", what, r.Events, test.want)
 		}
 	}
 }

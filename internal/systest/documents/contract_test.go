@@ -2,6 +2,7 @@ package documents_test
 
 import (
 	"encoding/json"
+	"maps"
 	"reflect"
 	"regexp"
 	"slices"
@@ -13,10 +14,11 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/xdpcap/xdpcap/internal/cli"
+	"github.com/xdpcap/xdpcap/internal/cli/counters"
+	"github.com/xdpcap/xdpcap/internal/cli/probe"
 	"github.com/xdpcap/xdpcap/internal/support"
-	"github.com/xdpcap/xdpcap/internal/testdoc"
-
 	"github.com/xdpcap/xdpcap/internal/systest"
+	"github.com/xdpcap/xdpcap/internal/testdoc"
 )
 
 // The list in docs/internals/command-line.md has every flag of every command, and no other. Flags
@@ -95,7 +97,8 @@ func keysOf(types ...reflect.Type) (keys []string) {
 			return
 		}
 		seen[t] = true
-		for f := range fieldsOf(t) {
+		for i := range t.NumField() {
+			f := t.Field(i)
 			name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
 			if name == "-" {
 				continue
@@ -113,20 +116,10 @@ func keysOf(types ...reflect.Type) (keys []string) {
 	return keys
 }
 
-func fieldsOf(t reflect.Type) func(yield func(reflect.StructField) bool) {
-	return func(yield func(reflect.StructField) bool) {
-		for i := range t.NumField() {
-			if !yield(t.Field(i)) {
-				return
-			}
-		}
-	}
-}
-
 // Every key of every command's --json stands in docs/json.md, and every key there is one.
 func TestDocumentedKeys(t *testing.T) {
 	t.Parallel()
-	common := keysOf(reflect.TypeFor[intervalKeys]())
+	common := keysOf(reflect.TypeFor[counters.IntervalKeys]())
 	want := testdoc.List(t, "docs/json.md", "## Keys of --json")
 	for name, types := range map[string][]reflect.Type{
 		"capture":    {reflect.TypeFor[systest.Summary]()},
@@ -142,7 +135,7 @@ func TestDocumentedKeys(t *testing.T) {
 		"follow":     {reflect.TypeFor[systest.FollowKeys]()},
 		"read-stats": {reflect.TypeFor[systest.ReadReport]()},
 		"interfaces": {reflect.TypeFor[systest.InterfaceKeys]()},
-		"probe":      {reflect.TypeFor[probeReport](), reflect.TypeFor[support.Check]()},
+		"probe":      {reflect.TypeFor[probe.Report](), reflect.TypeFor[support.Check]()},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := keysOf(types...)
@@ -158,5 +151,26 @@ func TestDocumentedKeys(t *testing.T) {
 	slices.Sort(want["all"])
 	if diff := cmp.Diff(want["all"], common); diff != "" {
 		t.Errorf("the keys that all counter commands have: %s", diff)
+	}
+}
+
+// Every key of a line stands in docs/json.md, in the list and in the table.
+func TestDocumentedLineKeys(t *testing.T) {
+	t.Parallel()
+	line := systest.LineWithAllKeys()
+	var keys map[string]any
+	if err := json.Unmarshal(line, &keys); err != nil {
+		t.Fatal(err)
+	}
+	got := slices.Sorted(maps.Keys(keys))
+	if diff := cmp.Diff(testdoc.List(t, "docs/json.md", "## Keys of --json")["line"], got); diff != "" {
+		t.Errorf("docs/json.md (-) and a line (+) differ: %s", diff)
+	}
+	_, table, _ := strings.Cut(testdoc.Read(t, "docs/json.md"), "\n## Packets as lines of JSON\n")
+	table, _, _ = strings.Cut(table, "\n## ")
+	for _, key := range got {
+		if !strings.Contains(table, "`"+key+"`") {
+			t.Errorf("docs/json.md does not have the key %s", key)
+		}
 	}
 }

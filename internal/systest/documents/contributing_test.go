@@ -13,99 +13,52 @@ import (
 	"github.com/xdpcap/xdpcap/internal/systest"
 )
 
-// A row of CONTRIBUTING.md's table names files and words of them.
-type contributingRow struct {
-	change       string
-	files, words []string // as between backticks
-}
-
-// contributingRows reads the table: what is between backticks in the second column is a file or a
-// directory if it has a slash or the suffix of a text, and a word otherwise.
-func contributingRows(text string) (rows []contributingRow) {
-	_, table, _ := strings.Cut(text, "\n## Where to change what\n")
-	table, _, _ = strings.Cut(table, "\n## ")
-	for _, m := range regexp.MustCompile(`(?m)^\| (.*?) \| (.*) \|$`).FindAllStringSubmatch(table, -1) {
-		row := contributingRow{change: m[1]}
-		for i, span := range strings.Split(m[2], "`") {
-			switch {
-			case i%2 == 0:
-			case strings.Contains(span, "/") || strings.HasSuffix(span, ".md") || span == "docs":
-				row.files = append(row.files, span)
-			default:
-				row.words = append(row.words, span)
-			}
-		}
-		rows = append(rows, row)
-	}
-	return rows[1:] // without the titles of the columns
-}
-
-// filesAt returns the files of the project at a path of the table. Those of a directory are the
-// files in it. NAME stands for a name that is the same in the whole path.
-func filesAt(t *testing.T, path string) (files []string) {
-	t.Helper()
-	matches, err := filepath.Glob(filepath.Join("../../..", strings.ReplaceAll(path, "NAME", "*")))
-	if err != nil {
-		t.Fatal(err)
-	}
-	same := regexp.MustCompile("^" + strings.ReplaceAll(regexp.QuoteMeta(filepath.Join("../../..", path)), "NAME", "([a-z_]+)") + "$")
-	for _, match := range matches {
-		m := same.FindStringSubmatch(match)
-		if m == nil || len(m) > 2 && m[1] != m[2] {
-			continue
-		}
-		if info, err := os.Stat(match); err == nil && info.IsDir() {
-			inside, _ := filepath.Glob(match + "/*.*")
-			files = append(files, inside...)
-			continue
-		}
-		files = append(files, match)
-	}
-	return files
-}
-
 // The table of CONTRIBUTING.md leads to what is there: each file and directory, at least two where
-// NAME stands for several, and each word in a file of its row. A word that begins with Test is a
-// test of the project, and one that begins with make a target of make.
+// NAME stands for several, and each word in a file of its row. A word that begins with make is a
+// target of make.
 func TestContributing(t *testing.T) {
 	t.Parallel()
-	rows := contributingRows(testdoc.Read(t, "CONTRIBUTING.md"))
+	_, table, _ := strings.Cut(testdoc.Read(t, "CONTRIBUTING.md"), "\n## Where to change what\n")
+	table, _, _ = strings.Cut(table, "\n## ")
+	rows := regexp.MustCompile(`(?m)^\| (.*?) \| (.*) \|$`).FindAllStringSubmatch(table, -1)
 	if len(rows) < 15 {
 		t.Fatalf("the table has %d rows", len(rows))
 	}
-	tests := testsOf(t)
 	makefile := testdoc.Read(t, "Makefile") + testdoc.Read(t, "packaging/packages.mk")
-	for _, row := range rows {
-		if len(row.files) == 0 {
-			t.Errorf("%s: the row names no file", row.change)
-		}
-		var text strings.Builder
-		for _, path := range row.files {
-			files := filesAt(t, path)
-			if least := 1 + strings.Count(path, "NAME"); len(files) < min(least, 2) {
-				t.Errorf("%s: %d files are at %s", row.change, len(files), path)
+	for _, row := range rows[1:] { // without the titles of the columns
+		var words []string
+		text := ""
+		for _, m := range regexp.MustCompile("`(.*?)`").FindAllStringSubmatch(row[2], -1) {
+			span := m[1]
+			if !strings.Contains(span, "/") && !strings.HasSuffix(span, ".md") && span != "docs" {
+				words = append(words, span)
+				continue
+			}
+			files, _ := filepath.Glob(filepath.Join("../../..", strings.ReplaceAll(span, "NAME", "*")))
+			if least := min(1+strings.Count(span, "NAME"), 2); len(files) < least {
+				t.Errorf("%s: %d files are at %s", row[1], len(files), span)
 			}
 			for _, file := range files {
-				content, err := os.ReadFile(file)
-				if err != nil {
-					t.Error(err)
+				if info, err := os.Stat(file); err == nil && info.IsDir() {
+					inside, _ := filepath.Glob(file + "/*.*")
+					files = append(files, inside...)
 				}
-				text.Write(content)
+			}
+			for _, file := range files {
+				content, _ := os.ReadFile(file) // a directory has none
+				text += string(content)
 			}
 		}
-		for _, word := range row.words {
+		for _, word := range words {
 			target, isTarget := strings.CutPrefix(word, "make ")
 			switch {
 			case isTarget:
 				if !regexp.MustCompile(`(?m)^` + target + `:`).MatchString(makefile) {
-					t.Errorf("%s: make has no target %s", row.change, target)
+					t.Errorf("%s: make has no target %s", row[1], target)
 				}
-			case strings.HasPrefix(word, "Test"):
-				if !tests[word] {
-					t.Errorf("%s: there is no %s", row.change, word)
-				}
-			case !regexp.MustCompile(`\b` + regexp.QuoteMeta(word) + `\b`).MatchString(text.String()):
-				t.Errorf("%s: none of its files has %s", row.change, word)
+			case strings.HasPrefix(word, "Test"): // TestNamedSourcesExist looks for it
+			case !regexp.MustCompile(`\b` + regexp.QuoteMeta(word) + `\b`).MatchString(text):
+				t.Errorf("%s: none of its files has %s", row[1], word)
 			}
 		}
 	}

@@ -24,6 +24,7 @@ import (
 type part struct {
 	files   map[string]int
 	imports []string
+	streams []string // files that name a standard stream of the process
 }
 
 // parts reads the packages of the module, by their directories.
@@ -55,6 +56,9 @@ func parts(t *testing.T) map[string]*part {
 			all[filepath.Dir(name)] = p
 		}
 		p.files[d.Name()] = bytes.Count(text, []byte("\n"))
+		if regexp.MustCompile(`\bos\.Std(out|err)\b`).Match(text) {
+			p.streams = append(p.streams, d.Name())
+		}
 		for _, i := range file.Imports {
 			path, _ := strconv.Unquote(i.Path.Value)
 			if of, ok := strings.CutPrefix(path, module); ok && !slices.Contains(p.imports, of) {
@@ -70,7 +74,8 @@ func parts(t *testing.T) map[string]*part {
 }
 
 // The packages that the command line is made of import those that DESIGN.md says, and nothing but
-// cmd/xdpcap imports the command line.
+// cmd/xdpcap imports the command line. Commands are handed what they print to: only the command
+// line itself names the standard streams.
 func TestImports(t *testing.T) {
 	t.Parallel()
 	testnet.SkipEmulated(t)
@@ -101,101 +106,32 @@ func TestImports(t *testing.T) {
 		if name != "cmd/xdpcap" && !strings.HasPrefix(name, "internal/cli") && slices.Contains(p.imports, "internal/cli") {
 			t.Errorf("%s imports internal/cli", name)
 		}
+		for _, file := range p.streams {
+			if strings.HasPrefix(name, "internal/cli") && name+"/"+file != "internal/cli/cli.go" {
+				t.Errorf("%s/%s: print to the process that the command was handed", name, file)
+			}
+		}
 	}
 }
 
-// Commands are handed what they print to: only the command line itself names the standard streams.
-func TestCommandsPrintToWhatTheyAreHanded(t *testing.T) {
-	t.Parallel()
-	testnet.SkipEmulated(t)
-	root := filepath.Join("..", "..", "..", "internal", "cli")
-	stream := regexp.MustCompile(`\bos\.Std(out|err)\b`)
-	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
-		if err != nil || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") || path == filepath.Join(root, "cli.go") {
-			return err
-		}
-		text, err := os.ReadFile(path)
-		if found := stream.Find(text); found != nil {
-			t.Errorf("%s has %s: print to the process that the command was handed", path, found)
-		}
-		return err
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-}
-
-// No package has more than 40 files.
+// No package has more than 40 files, and no file more than 350 lines. docs/internals/layout.md
+// names every package.
 func TestPackageSizes(t *testing.T) {
 	t.Parallel()
 	testnet.SkipEmulated(t)
-	const most = 40
+	const mostFiles, mostLines = 40, 350
+	layout := testdoc.Read(t, "docs/internals/layout.md")
 	for name, p := range parts(t) {
-		if n := len(p.files); n > most {
-			t.Errorf("%s has %d files, and may have %d: find the second noun in it, and make that a package", name, n, most)
+		if n := len(p.files); n > mostFiles {
+			t.Errorf("%s has %d files, and may have %d: find the second noun in it, and make that a package", name, n, mostFiles)
 		}
-	}
-}
-
-// No file has more than 350 lines.
-func TestPackageSizesInLines(t *testing.T) {
-	t.Parallel()
-	testnet.SkipEmulated(t)
-	const most = 350
-	for name, p := range parts(t) {
 		for file, lines := range p.files {
-			if lines > most {
-				t.Errorf("%s/%s has %d lines, and may have %d: find the second noun in it, and make that a file", name, file, lines, most)
+			if lines > mostLines {
+				t.Errorf("%s/%s has %d lines, and may have %d: find the second noun in it, and make that a file", name, file, lines, mostLines)
 			}
 		}
-	}
-}
-
-// docs/internals/layout.md names every package, and every file that it names is there, in the
-// directory under which it stands.
-func TestLayout(t *testing.T) {
-	t.Parallel()
-	page := testdoc.Read(t, "docs/internals/layout.md")
-	named, dir := make(map[string]bool), ""
-	file := regexp.MustCompile(`[\w/.-]*\w\.(?:go|c|h|sh)\b`)
-	for line := range strings.Lines(page) {
-		text := strings.TrimLeft(line, " ")
-		indent := len(line) - len(text)
-		lead, _, _ := strings.Cut(text, "  ")
-		words := strings.Fields(lead)
-		if indent == 0 || len(words) == 0 {
-			continue
-		}
-		if indent == 4 {
-			dir = words[0]
-		}
-		if indent <= 6 {
-			for _, word := range words {
-				named[filepath.Base(word)] = true
-			}
-		}
-		for _, m := range regexp.MustCompile(`(\w+)/`).FindAllStringSubmatch(text, -1) {
-			named[m[1]] = true
-		}
-		for _, name := range file.FindAllString(text, -1) {
-			if !isBelow(filepath.Join("..", "..", "..", dir), name) && !isBelow(filepath.Join("..", "..", ".."), name) {
-				t.Errorf("docs/internals/layout.md has %s below %s, which is not there", name, dir)
-			}
-		}
-	}
-	for name := range parts(t) {
-		if !named[filepath.Base(name)] {
+		if !regexp.MustCompile(`\b` + filepath.Base(name) + `\b`).MatchString(layout) {
 			t.Errorf("docs/internals/layout.md does not have %s", name)
 		}
 	}
-}
-
-// isBelow tells whether a file is in a directory or in one directly in it.
-func isBelow(dir, name string) bool {
-	for _, pattern := range []string{filepath.Join(dir, name), filepath.Join(dir, "*", name)} {
-		if found, _ := filepath.Glob(pattern); len(found) > 0 {
-			return true
-		}
-	}
-	return false
 }

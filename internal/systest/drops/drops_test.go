@@ -60,13 +60,3 @@ func TestDrops(t *testing.T) {
 		t.Errorf("flows: %s, want %s %+v", text, want, r.Overflow)
 	}
 }
-
-// A number of flows that makes no sense is refused in one line.
-func TestDropsMistakes(t *testing.T) {
-	t.Parallel()
-	testnet.SkipEmulated(t)
-	out, err := systest.Command("drops", "--flows", "-1").CombinedOutput()
-	if want := "xdpcap: --flows -1: must be 0 or more\n"; err == nil || string(out) != want {
-		t.Errorf("%v: %s, want %s", err, out, want)
-	}
-}

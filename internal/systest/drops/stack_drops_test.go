@@ -2,7 +2,6 @@ package drops_test
 
 import (
 	"encoding/binary"
-	"encoding/json"
 	"fmt"
 	"net"
 	"os"
@@ -11,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/vishvananda/netlink"
 
 	"github.com/xdpcap/xdpcap/internal/systest"
 	"github.com/xdpcap/xdpcap/internal/testnet"
@@ -25,12 +25,8 @@ func TestStackDrops(t *testing.T) {
 		t.Run(transport, func(t *testing.T) {
 			dir := t.TempDir()
 			file, objects := filepath.Join(dir, "out.pcapng"), filepath.Join(dir, "out.json")
-			lines, err := os.Create(filepath.Join(dir, "lines"))
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer lines.Close()
-			p := systest.Listening(t, pair.Rx, lines, "-i", pair.RxName, "--drops", "-w", file, "-w", objects, "--print", "--json", "--transport", transport, "udp")
+			lines := systest.NewPipe(t)
+			p := systest.Listening(t, pair.Rx, lines.In, "-i", pair.RxName, "--drops", "-w", file, "-w", objects, "--print", "--json", "--transport", transport, "udp")
 			if name := systest.Attached(t, pair); name != "" {
 				t.Errorf("%s is attached", name)
 			}
@@ -39,15 +35,8 @@ func TestStackDrops(t *testing.T) {
 				t.Fatalf("summary %+v", s)
 			}
 
-			text := func(path string) string {
-				b, err := os.ReadFile(path)
-				if err != nil {
-					t.Fatal(err)
-				}
-				return string(b)
-			}
 			label := " rx0@drop[NO_SOCKET " + testnet.NoSocketFunction() + "] IP "
-			printed := map[string]string{"printed": text(lines.Name())}
+			printed := map[string]string{"printed": lines.Read(t)}
 			if !testnet.Emulated() {
 				copied := filepath.Join(dir, "copied.pcapng")
 				systest.MustRead(t, "-q", "-w", copied, file)
@@ -58,31 +47,24 @@ func TestStackDrops(t *testing.T) {
 					t.Errorf("%s: %s", where, lines)
 				}
 			}
-			described := map[string]string{"written": text(objects)}
+			described := map[string]string{"written": systest.Contents(t, objects)}
 			if !testnet.Emulated() {
 				described["read"] = systest.MustRead(t, "--format", "json", file)
 			}
 			for where, lines := range described {
-				n := 0
-				for line := range strings.Lines(lines) {
-					var l struct{ Interface, Hook, Direction, Reason, Location string }
-					if err := json.Unmarshal([]byte(line), &l); err != nil {
-						t.Fatal(err)
-					}
-					if got := fmt.Sprint(l); got != "{rx0 drop  NO_SOCKET "+testnet.NoSocketFunction()+"}" {
+				packets := systest.PacketsIn(t, lines)
+				for _, p := range packets {
+					if got := fmt.Sprint(p.Interface, p.Hook, p.Direction, p.Reason, p.Location); got != "rx0dropNO_SOCKET"+testnet.NoSocketFunction() {
 						t.Errorf("%s: %s", where, got)
 					}
-					n++
 				}
-				if n != 3 {
-					t.Errorf("%s: %d packets, want 3", where, n)
+				if len(packets) != 3 {
+					t.Errorf("%s: %d packets, want 3", where, len(packets))
 				}
 			}
-			_, r := systest.OpenFile(t, file)
-			for range 3 {
-				_, _, options, err := r.ReadPacketDataWithOptions()
-				if got := fmt.Sprint(options.Comments); err != nil || got != "[thrown away: NO_SOCKET in "+testnet.NoSocketFunction()+"]" {
-					t.Errorf("%s, %v", got, err)
+			for _, p := range systest.ReadTraced(t, file) {
+				if got := fmt.Sprint(p.Comments); got != "[thrown away: NO_SOCKET in "+testnet.NoSocketFunction()+"]" {
+					t.Error(got)
 				}
 			}
 		})
@@ -95,28 +77,16 @@ func TestStackDropsTraced(t *testing.T) {
 	t.Parallel()
 	testnet.RequireFentry(t)
 	pair := testnet.MustPair(t, testnet.PairOptions{Addresses: true})
-	target, err := testnet.AttachTarget(pair.Rx, pair.RxName, testnet.Hooked)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer target.Close()
+	systest.AttachTarget(t, pair, testnet.Hooked)
 	file, objects := systest.TempFile(t), filepath.Join(t.TempDir(), "out.json")
 	p := systest.Listening(t, pair.Rx, nil, "-i", pair.RxName, "--drops", "-w", file, "-w", objects, "--json", "udp")
 	systest.SendClosed(t, pair, testnet.DropPort, testnet.AbortPort, 99, 100)
 	if s := systest.Account(t, p.Interrupt()); s.Captured != 4 || s.Seen != s.FilteredOut+4 {
 		t.Errorf("summary %+v", s)
 	}
-	text, err := os.ReadFile(objects)
-	if err != nil {
-		t.Fatal(err)
-	}
 	got := make(map[string]int)
-	for line := range strings.Lines(string(text)) {
-		var l struct{ Hook, Verdict, Reason string }
-		if err := json.Unmarshal([]byte(line), &l); err != nil {
-			t.Fatal(err)
-		}
-		got[fmt.Sprint(l)]++
+	for _, p := range systest.PacketsIn(t, systest.Contents(t, objects)) {
+		got[fmt.Sprintf("{%s %s %s}", p.Hook, p.Verdict, p.Reason)]++
 	}
 	if diff := cmp.Diff(map[string]int{"{exit drop }": 1, "{exit aborted }": 1, "{drop  NO_SOCKET}": 2}, got); diff != "" {
 		t.Error(diff)
@@ -163,10 +133,7 @@ func TestStackDropsSFlow(t *testing.T) {
 	t.Parallel()
 	testnet.SkipEmulated(t)
 	pair := testnet.MustPair(t, testnet.PairOptions{Addresses: true})
-	err := pair.Rx.Do(func() error { return os.WriteFile("/proc/sys/net/ipv4/ip_forward", []byte("1"), 0) })
-	if err != nil {
-		t.Fatal(err)
-	}
+	systest.InRx(t, pair, func(netlink.Link) error { return os.WriteFile("/proc/sys/net/ipv4/ip_forward", []byte("1"), 0) })
 	closed, onward, martian := testnet.TxToRx(), testnet.TxToRx(), testnet.TxToRx()
 	onward.Dst.IPv4 = net.IP{192, 0, 2, 77}
 	martian.Src.IPv4 = net.IP{127, 0, 0, 1}
@@ -232,41 +199,28 @@ func lastHop(frame []byte) []byte {
 }
 
 // Flags that make no sense together are refused in one line, and so is a reason that the kernel
-// does not have.
+// does not have, and a user without the capabilities.
 func TestStackDropsMistakes(t *testing.T) {
 	t.Parallel()
 	testnet.SkipEmulated(t)
-	for _, test := range []struct{ args, want string }{
-		{"--reason NO_SOCKET", "--reason chooses among the packets that the stack throws away: add --drops"},
-		{"--drops --reason no_soket", `reason "no_soket": this kernel has none of that name: did you mean NO_SOCKET?`},
-		{"--drops --reason=", "--reason: the list is empty"},
-		{"--drops -Q out", "--drops and --direction: this flag is for packets at the interface, not for those that the stack throws away: omit it, or --drops"},
-		{"--drops --sink", "--drops and --sink: this flag is for packets at the interface"},
-		{"--drops --verdict drop", "--drops and --verdict: this flag is for packets at the interface"},
-		{"--drops --slower-than 5us", "--drops and --slower-than: this flag is for packets at the interface"},
-		{"--drops --stats", "--drops and --stats: this flag is for packets at the interface"},
-		{"--drops --sample drop=1", "--sample drop=1"},
-		{"--drops -j adapter", "--drops and -j adapter: the stack does not know the card's stamps"},
-		{"--ring 1M -w x --trigger reason:NO_SOCKET", "--trigger reason is about packets that the stack throws away: add --drops"},
-		{"--drops --ring 1M -w x --trigger reason:no_soket>5/s", `--trigger: reason:no_soket>5/s: reason "no_soket": this kernel has none of that name: did you mean NO_SOCKET?`},
-		{"--drops --ring 1M -w x --trigger drop", "--drops and --trigger: packets that the stack throws away have no verdict"},
-		{"--drops --ring 1M -w x --trigger slower:5us", "--drops and --trigger: packets that the stack throws away have no run time"},
-	} {
-		cmd := systest.Command(append([]string{"-i", "lo"}, strings.Fields(test.args)...)...)
-		out, err := cmd.CombinedOutput()
-		if err == nil || !strings.Contains(string(out), test.want) || !strings.HasPrefix(string(out), "xdpcap: ") || strings.Count(string(out), "\n") != 1 {
-			t.Errorf("%s: %v: %s", test.args, err, out)
-		}
-	}
-}
-
-// A user without the capabilities gets one line that says which are missing.
-func TestStackDropsRefused(t *testing.T) {
-	t.Parallel()
-	testnet.SkipEmulated(t)
 	pair := testnet.MustPair(t, testnet.PairOptions{})
-	out, err := systest.RunIn(t, pair.Rx, systest.As(systest.Command().Path, nil, "-i", pair.RxName, "--drops", "-c", "1"))
-	if err == nil || strings.Count(err.Error(), "xdpcap: ") != 1 || !strings.Contains(err.Error(), "missing privileges: CAP_BPF, ") {
-		t.Errorf("%v: %s", err, out)
-	}
+	systest.CheckRefused(t, pair, map[string]string{
+		"drops --flows -1":                                           "xdpcap: --flows -1: must be 0 or more\n",
+		"-i lo --reason NO_SOCKET":                                   "--reason chooses among the packets that the stack throws away: add --drops",
+		"-i lo --drops --reason no_soket":                            `reason "no_soket": this kernel has none of that name: did you mean NO_SOCKET?`,
+		"-i lo --drops --reason=":                                    "--reason: the list is empty",
+		"-i lo --drops -Q out":                                       "--drops and --direction: this flag is for packets at the interface, not for those that the stack throws away: omit it, or --drops",
+		"-i lo --drops --sink":                                       "--drops and --sink: this flag is for packets at the interface",
+		"-i lo --drops --verdict drop":                               "--drops and --verdict: this flag is for packets at the interface",
+		"-i lo --drops --slower-than 5us":                            "--drops and --slower-than: this flag is for packets at the interface",
+		"-i lo --drops --stats":                                      "--drops and --stats: this flag is for packets at the interface",
+		"-i lo --drops --sample drop=1":                              "--sample drop=1",
+		"-i lo --drops -j adapter":                                   "--drops and -j adapter: the stack does not know the card's stamps",
+		"-i lo --ring 1M -w x --trigger reason:NO_SOCKET":            "--trigger reason is about packets that the stack throws away: add --drops",
+		"-i lo --drops --ring 1M -w x --trigger reason:no_soket>5/s": `--trigger: reason:no_soket>5/s: reason "no_soket": this kernel has none of that name: did you mean NO_SOCKET?`,
+		"-i lo --drops --ring 1M -w x --trigger drop":                "--drops and --trigger: packets that the stack throws away have no verdict",
+		"-i lo --drops --ring 1M -w x --trigger slower:5us":          "--drops and --trigger: packets that the stack throws away have no run time",
+	})
+	status, stderr := systest.StartCommand(t, pair.Rx, nil, systest.As(t, systest.XdpcapPath, nil, "-i", pair.RxName, "--drops", "-c", "1")).Wait()
+	systest.OneLine(t, status, stderr, "missing privileges: CAP_BPF, ")
 }

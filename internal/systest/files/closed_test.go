@@ -1,11 +1,14 @@
 package files_test
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
 	"strings"
+	"syscall"
 	"testing"
+	"time"
 
 	"github.com/xdpcap/xdpcap/internal/systest"
 	"github.com/xdpcap/xdpcap/internal/testnet"
@@ -82,5 +85,63 @@ func TestStreamsClosed(t *testing.T) {
 	}
 	if text, err := systest.Command("read", file).CombinedOutput(); err != nil || len(text) > 0 {
 		t.Errorf("%v: %s", err, text)
+	}
+}
+
+// unreadable runs xdpcap with a stderr that takes nothing: a pipe that is full.
+func unreadable(t *testing.T, pair *testnet.Pair, args string) *systest.Process {
+	t.Helper()
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { r.Close(); w.Close() })
+	w.SetWriteDeadline(time.Now().Add(100 * time.Millisecond))
+	if _, err := w.Write(make([]byte, 1<<20)); !errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Fatal(err)
+	}
+	p := &systest.Process{T: t, Cmd: systest.Command(strings.Fields(args)...), Done: make(chan struct{})}
+	p.Cmd.Stderr = w
+	if err := pair.Rx.Start(p.Cmd); err != nil {
+		t.Fatal(err)
+	}
+	go func() {
+		p.Cmd.Wait()
+		close(p.Done)
+	}()
+	t.Cleanup(func() {
+		p.Cmd.Process.Kill()
+		<-p.Done
+	})
+	return p
+}
+
+// If nobody reads stderr, a capture still captures, finishes its file and ends. Nor do the other
+// commands, or an error, wait for a reader.
+func TestUnreadStderr(t *testing.T) {
+	t.Parallel()
+	testnet.SkipEmulated(t)
+	pair := testnet.MustPair(t, testnet.PairOptions{})
+	file := systest.TempFile(t)
+	p := unreadable(t, pair, "-i rx0 -w "+file)
+	testnet.WaitFor(t, "the capture to attach", func() bool { return systest.Attached(t, pair) != "" })
+	testnet.Generate(t, pair, testnet.GeneratorOptions{Frame: testnet.UDPFrame(64, 0), Count: 1000, Rate: 20_000})
+	testnet.WaitFor(t, "packets in the file", func() bool { return packetBlocks(t, file) == 1000 })
+	for range 50 {
+		p.Cmd.Process.Signal(syscall.SIGUSR1)
+	}
+	p.Cmd.Process.Signal(os.Interrupt)
+	if status, _ := p.Wait(); status != 0 {
+		t.Errorf("%v", p.Cmd.ProcessState)
+	}
+	records, r := systest.ReadFile(t, file)
+	if len(records) != 1000 || systest.Statistics(t, r).PacketsReceived != 1000 {
+		t.Errorf("%d packets in the file, statistics %+v", len(records), systest.Statistics(t, r))
+	}
+	others := map[string]int{"-i nosuch": 1, "stats -i rx0 --count 1": 0, "monitor --count 1": 0}
+	for args, want := range others {
+		if status, _ := unreadable(t, pair, args).Wait(); status != want {
+			t.Errorf("%s: exit status %d", args, status)
+		}
 	}
 }

@@ -111,26 +111,6 @@ func TestReadEndedBeforeInput(t *testing.T) {
 	}
 }
 
-// A FIFO under the name of a later file of a series ends the capture with what is there.
-func TestFifoInSeries(t *testing.T) {
-	t.Parallel()
-	testnet.SkipEmulated(t)
-	pair := testnet.MustPair(t, testnet.PairOptions{})
-	file := filepath.Join(t.TempDir(), "out")
-	p := systest.Listening(t, pair.Rx, nil, "-i", pair.RxName, "-w", file, "-C", "100k", "--json")
-	fifo := file + "1"
-	if err := unix.Mkfifo(fifo, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := testnet.MustGenerator(t, pair).Run(t.Context(), testnet.GeneratorOptions{Frame: testnet.UDPFrame(1000, 0), Count: 500}); err != nil {
-		t.Fatal(err)
-	}
-	status, stderr := p.Wait()
-	if s := systest.Account(t, stderr); status != 1 || s.Captured == 0 || !strings.Contains(stderr, "begin file 2 of the capture: open "+fifo+": it is not a regular file") {
-		t.Errorf("exit status %d: %s", status, stderr)
-	}
-}
-
 // The end of a capture says how many commands go on and how many were never run, and a second
 // signal does not prevent the account.
 func TestCommandHangs(t *testing.T) {

@@ -4,11 +4,9 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
-	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -16,7 +14,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/xdpcap/xdpcap/internal/systest"
-	"github.com/xdpcap/xdpcap/internal/testdoc"
 	"github.com/xdpcap/xdpcap/internal/testnet"
 )
 
@@ -121,27 +118,6 @@ func TestJSONFiles(t *testing.T) {
 		}
 		if lines != want || s.Captured != want {
 			t.Errorf("%s: %d lines, summary %+v", test.flags, lines, s)
-		}
-	}
-}
-
-// Every key of a line stands in docs/json.md, in the list and in the table.
-func TestDocumentedLineKeys(t *testing.T) {
-	t.Parallel()
-	line := systest.LineWithAllKeys()
-	var keys map[string]any
-	if err := json.Unmarshal(line, &keys); err != nil {
-		t.Fatal(err)
-	}
-	got := slices.Sorted(maps.Keys(keys))
-	if diff := cmp.Diff(testdoc.List(t, "docs/json.md", "## Keys of --json")["line"], got); diff != "" {
-		t.Errorf("docs/json.md (-) and a line (+) differ: %s", diff)
-	}
-	_, table, _ := strings.Cut(testdoc.Read(t, "docs/json.md"), "\n## Packets as lines of JSON\n")
-	table, _, _ = strings.Cut(table, "\n## ")
-	for _, key := range got {
-		if !strings.Contains(table, "`"+key+"`") {
-			t.Errorf("docs/json.md does not have the key %s", key)
 		}
 	}
 }

@@ -69,34 +69,35 @@ func numberBefore(t *testing.T, text, words string) uint64 {
 	return n
 }
 
-// A capture notices that its reader has gone away even if no packets come.
+// A capture notices that its reader has gone away even if no packets come. For one of lines that is
+// no error.
 func TestReaderGoesAwayIdle(t *testing.T) {
 	t.Parallel()
 	testnet.SkipEmulated(t)
 	pair := testnet.MustPair(t, testnet.PairOptions{})
-	pipe := filepath.Join(t.TempDir(), "pipe")
-	if err := unix.Mkfifo(pipe, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	for _, file := range []string{"-", "/dev/stdout", pipe} {
+	fifo := mustFifo(t, "fifo")
+	for _, test := range []struct {
+		flags, want string // its error
+	}{
+		{"-w -", "standard output: its reader has gone away"},
+		{"-w /dev/stdout", "standard output: its reader has gone away"},
+		{"-w " + fifo, fifo + ": its reader has gone away"},
+		{"", ""},
+	} {
 		r, w, err := os.Pipe()
+		if strings.HasSuffix(test.flags, fifo) {
+			r.Close()
+			r, err = os.OpenFile(fifo, os.O_RDONLY|unix.O_NONBLOCK, 0)
+		}
 		if err != nil {
 			t.Fatal(err)
 		}
-		args, name := []string{"-i", pair.RxName, "--json", "-w", file}, "standard output"
-		if file == pipe {
-			r.Close()
-			if r, err = os.OpenFile(pipe, os.O_RDONLY|unix.O_NONBLOCK, 0); err != nil {
-				t.Fatal(err)
-			}
-			name = pipe
-		}
-		p := systest.Listening(t, pair.Rx, w, args...)
+		p := systest.Listening(t, pair.Rx, w, append(strings.Fields(test.flags), "-i", pair.RxName, "--json")...)
 		w.Close()
 		r.Close()
 		status, stderr := p.Wait()
-		if status != 1 || !strings.Contains(stderr, "xdpcap: "+name+": its reader has gone away\n") {
-			t.Errorf("-w %q: exit status %d: %s", file, status, stderr)
+		if s := systest.Account(t, stderr); s.Error != test.want || (status == 1) != (test.want != "") || status > 1 {
+			t.Errorf("%s: exit status %d: %s", test.flags, status, stderr)
 		}
 	}
 }
@@ -331,19 +332,44 @@ func TestFileTampered(t *testing.T) {
 	}
 }
 
-// A second capture into the same file is refused, and the first one goes on.
-func TestTwoCaptures(t *testing.T) {
+// Several -w get the same packets, and a second capture into one of them is refused. A packet that
+// one of them does not take is missing only there.
+func TestSeveralFiles(t *testing.T) {
 	t.Parallel()
+	testnet.SkipEmulated(t)
 	pair := testnet.MustPair(t, testnet.PairOptions{})
-	file := systest.TempFile(t)
-	p := systest.Listening(t, pair.Rx, nil, "-i", pair.RxName, "-w", file, "--json")
+	dir := t.TempDir()
+	one, two, three := filepath.Join(dir, "1.pcapng"), filepath.Join(dir, "2.pcapng"), filepath.Join(dir, "3.pcapng")
+	stdout, err := os.Create(three)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := systest.Listening(t, pair.Rx, stdout, "-i", pair.RxName, "-w", one, "-w", two, "-w", "-", "--json")
+	stdout.Close()
 	_, arrived := testnet.Generate(t, pair, testnet.GeneratorOptions{Frame: testnet.UDPFrame(64, 0), Count: 300, Rate: 10_000})
-	status, stderr := systest.Start(t, pair.Rx, nil, "-i", pair.RxName, "-w", file).Wait()
-	if status != 1 || !strings.Contains(stderr, fmt.Sprintf("-w: lock %s: another program is writing to it", file)) {
+	status, stderr := systest.Start(t, pair.Rx, nil, "-i", pair.RxName, "-w", one).Wait()
+	if status != 1 || !strings.Contains(stderr, fmt.Sprintf("-w: lock %s: another program is writing to it", one)) {
 		t.Errorf("exit status %d: %s", status, stderr)
 	}
 	s := systest.Account(t, p.Interrupt())
-	if records, _ := systest.ReadFile(t, file); s.Captured != arrived || uint64(len(records)) != arrived {
-		t.Errorf("%d packets of %d in the file, summary %+v", len(records), arrived, s)
+	if len(s.Outputs) != 3 || s.Captured != arrived {
+		t.Fatalf("summary %+v", s)
+	}
+	for i, path := range []string{one, two, three} {
+		records, _ := systest.ReadFile(t, path)
+		name := path
+		if path == three {
+			name = "-"
+		}
+		if want := (systest.OutputSummary{Output: name, Captured: arrived, Bytes: 64 * arrived}); uint64(len(records)) != arrived || s.Outputs[i] != want {
+			t.Errorf("%d packets in %s, summary %+v, want %+v", len(records), path, s.Outputs[i], want)
+		}
+	}
+
+	_, stderr = systest.Start(t, pair.Rx, nil, "-i", pair.RxName, "-w", one, "-w", "/dev/full").Wait()
+	for _, want := range []string{"write packets to /dev/full: no space left on device\n", "0 packets captured\n", one + ": 0 packets captured, 0 not taken\n", "/dev/full: 0 packets captured, 0 not taken\n"} {
+		if !strings.Contains(stderr, want) {
+			t.Errorf("no %q in %s", want, stderr)
+		}
 	}
 }

@@ -2,7 +2,7 @@ package files_test
 
 import (
 	"bufio"
-	"encoding/json"
+	"io"
 	"os"
 	"strings"
 	"testing"
@@ -42,41 +42,28 @@ func TestReaderEnds(t *testing.T) {
 	}
 }
 
-// A capture notices that the reader of lines has ended even if no packets come.
-func TestReaderEndsIdle(t *testing.T) {
-	t.Parallel()
-	testnet.SkipEmulated(t)
-	pair := testnet.MustPair(t, testnet.PairOptions{})
-	r, w, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	p := systest.Listening(t, pair.Rx, w, "-i", pair.RxName, "--json")
-	w.Close()
-	r.Close()
-	if status, stderr := p.Wait(); status != 0 || systest.Account(t, stderr).Error != "" {
-		t.Errorf("exit status %d: %s", status, stderr)
-	}
-}
-
-// --format json without -w prints lines of JSON.
-func TestPrintJSON(t *testing.T) {
+// Packets are printed as lines, with --print also beside a file, and with --format json as objects.
+func TestPrinted(t *testing.T) {
 	t.Parallel()
 	pair := testnet.MustPair(t, testnet.PairOptions{})
-	out, stderr := printedBy(t, pair, 3, "--format", "json", "-c", "3")
-	lines := strings.Split(strings.TrimSuffix(out, "\n"), "\n")
-	for _, line := range lines {
-		var object map[string]any
-		if err := json.Unmarshal([]byte(line), &object); err != nil || object["interface"] != pair.RxName {
-			t.Errorf("%s: %v", line, err)
+	file := systest.TempFile(t)
+	const text = " IP 192.0.2.1.9999 > 192.0.2.2.9999: UDP, length 22\n"
+	for _, test := range []struct{ flags, each string }{
+		{"-n", text}, {"-n --print -w " + file, text}, {"--format json", `"interface":"rx0"`},
+	} {
+		out, stderr := printedBy(t, pair, 3, append(strings.Fields(test.flags), "-c", "3")...)
+		if strings.Count(out, test.each) != 3 || strings.Count(out, "\n") != 3 {
+			t.Errorf("%s printed %q, want three lines with %q: %s", test.flags, out, test.each, stderr)
 		}
 	}
-	if len(lines) != 3 {
-		t.Errorf("%d lines: %s%s", len(lines), out, stderr)
+	info, err := os.Stat(file)
+	if records, _ := systest.ReadFile(t, file); err != nil || len(records) != 3 || info.Mode().Perm() != 0o600 {
+		t.Errorf("%d packets in the file, %v, %v", len(records), info.Mode(), err)
 	}
 }
 
-// What comes after -c or -a packets was reached is not sampled, and the text says which.
+// What comes after -c or -a packets was reached is not sampled, and the text says which. A file
+// that ends a capture by its size is named as what it is.
 func TestAfterCount(t *testing.T) {
 	t.Parallel()
 	pair := testnet.MustPair(t, testnet.PairOptions{GRO: true}) // the capture detaches while frames come
@@ -91,12 +78,6 @@ func TestAfterCount(t *testing.T) {
 			t.Errorf("%s: %s", flags, stderr)
 		}
 	}
-}
-
-// A file that ends a capture by its size is named as what it is.
-func TestAfterSize(t *testing.T) {
-	t.Parallel()
-	pair := testnet.MustPair(t, testnet.PairOptions{GRO: true}) // the capture detaches while frames come
 	if _, stderr := printedBy(t, pair, 60, "-w", systest.TempFile(t), "-a", "filesize:2"); !strings.Contains(stderr, "the file has its limit of 2.0 KiB") {
 		t.Error(stderr)
 	}
@@ -106,15 +87,16 @@ func TestAfterSize(t *testing.T) {
 // ends by itself.
 func printedBy(t *testing.T, pair *testnet.Pair, frames uint64, args ...string) (out, stderr string) {
 	t.Helper()
-	file, err := os.CreateTemp(t.TempDir(), "")
+	r, w, err := os.Pipe()
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer file.Close()
-	p := systest.Listening(t, pair.Rx, file, append([]string{"-i", pair.RxName}, args...)...)
+	defer r.Close()
+	p := systest.Listening(t, pair.Rx, w, append([]string{"-i", pair.RxName}, args...)...)
 	testnet.Generate(t, pair, testnet.GeneratorOptions{Frame: testnet.UDPFrame(64, 0), Count: frames, Rate: 1_000_000})
+	w.Close()
 	status, stderr := p.Wait()
-	text, err := os.ReadFile(file.Name())
+	text, err := io.ReadAll(r)
 	if err != nil || status != 0 {
 		t.Errorf("%v: exit status %d, %v: %s", args, status, err, stderr)
 	}

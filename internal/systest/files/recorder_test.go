@@ -143,6 +143,7 @@ func TestRecorderBounded(t *testing.T) {
 		t.Fatal(err)
 	}
 	const frames, rate, most = 3000, 2000, 3
+	const alikeNotices = 10 // that are told in full
 	for range 2 {
 		p := systest.Listening(t, pair.Rx, nil, "-i", pair.RxName, "-w", filepath.Join(dir, "out.pcapng"), "--ring", "1M", "--trigger", "udp",
 			"--trigger-interval", "100ms", "-W", fmt.Sprint(most), "--json")
@@ -234,6 +235,19 @@ func TestRecorderMistakes(t *testing.T) {
 		out, err := cmd.CombinedOutput()
 		if err == nil || !strings.HasPrefix(string(out), "xdpcap: "+test.want) || strings.Count(string(out), "\n") != 1 {
 			t.Errorf("%s: %v: %s", test.args, err, out)
+		}
+	}
+}
+
+// If the disk has less free space than --min-free, the capture is refused before it begins.
+func TestMinFreeTooLarge(t *testing.T) {
+	t.Parallel()
+	testnet.SkipEmulated(t)
+	for _, flags := range []string{"", "-C 1 -W 5", "-b files:5 -b packets:9"} {
+		args := append([]string{"-i", "none0", "-w", systest.TempFile(t), "--min-free", "100000G"}, strings.Fields(flags)...)
+		out, err := systest.Command(args...).CombinedOutput()
+		if err == nil || !strings.Contains(string(out), "iB free, and 97.7 TiB must stay free") || strings.Count(string(out), "\n") != 1 {
+			t.Errorf("%s: %v: %s", flags, err, out)
 		}
 	}
 }

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/xdpcap/xdpcap/internal/systest"
 	"github.com/xdpcap/xdpcap/internal/testnet"
 )
@@ -16,7 +18,6 @@ import (
 func TestRotationLocks(t *testing.T) {
 	t.Parallel()
 	testnet.SkipEmulated(t)
-	pair := testnet.MustPair(t, testnet.PairOptions{})
 	for _, test := range []struct {
 		flags      string
 		size, rate int
@@ -26,13 +27,15 @@ func TestRotationLocks(t *testing.T) {
 		{"-C 1 -W 10 -z true", 1400, 60_000},
 	} {
 		t.Run(test.flags, func(t *testing.T) {
+			t.Parallel()
+			pair := testnet.MustPair(t, testnet.PairOptions{})
 			dir := t.TempDir()
 			testnet.MustMount(t, "tmpfs", dir, 0, "size=64M")
 			p := systest.Listening(t, pair.Rx, nil, append(strings.Fields(test.flags), "-i", pair.RxName,
 				"-w", filepath.Join(dir, "out.pcapng"), "--json")...)
 			// It does not wait for packets to arrive: a capture that has ended receives none.
 			if _, err := testnet.MustGenerator(t, pair).Run(t.Context(), testnet.GeneratorOptions{
-				Frame: testnet.UDPFrame(test.size, 0), Count: 60_000, Rate: float64(test.rate),
+				Frame: testnet.UDPFrame(test.size, 0), Count: 30_000, Rate: float64(test.rate),
 			}); err != nil {
 				t.Fatal(err)
 			}
@@ -48,7 +51,6 @@ func TestRotationLocks(t *testing.T) {
 func TestRingBeginsAgain(t *testing.T) {
 	t.Parallel()
 	testnet.SkipEmulated(t)
-	pair := testnet.MustPair(t, testnet.PairOptions{})
 	const frames, most = 1200, 4 // five files, so that tcpdump's names have come round to the first
 	for _, test := range []struct {
 		flags  string
@@ -62,6 +64,8 @@ func TestRingBeginsAgain(t *testing.T) {
 		{"-b filesize:100 -b files:4 --max-bytes 250k", nil, 250 << 10},
 	} {
 		t.Run(test.flags, func(t *testing.T) {
+			t.Parallel()
+			pair := testnet.MustPair(t, testnet.PairOptions{})
 			dir := t.TempDir()
 			args := append(strings.Fields(test.flags), "-i", pair.RxName, "-w", filepath.Join(dir, "out.pcapng"), "--json")
 			p := systest.Listening(t, pair.Rx, nil, args...)
@@ -120,8 +124,7 @@ func hasPackets(t *testing.T, path string) bool {
 	return len(readSeriesFile(t, path).numbers) > 0
 }
 
-// With --no-overwrite an existing file stays unchanged: the capture does not begin or, if it is a
-// later file of a series, ends.
+// With --no-overwrite an existing file stays unchanged: the capture does not begin.
 func TestNoOverwrite(t *testing.T) {
 	t.Parallel()
 	testnet.SkipEmulated(t)
@@ -139,21 +142,49 @@ func TestNoOverwrite(t *testing.T) {
 	}
 	// A file that is not regular is not overwritten.
 	systest.Account(t, systest.Listening(t, pair.Rx, nil, "-i", pair.RxName, "-w", os.DevNull, "--no-overwrite", "--json").Interrupt())
+}
 
-	next := filepath.Join(filepath.Dir(file), "next")
-	p := systest.Listening(t, pair.Rx, nil, "-i", pair.RxName, "-C", "100k", "-w", next, "--no-overwrite", "--json")
-	if err := os.Rename(file, next+"2"); err != nil { // one that is there at the start is found then
-		t.Fatal(err)
-	}
-	if _, err := testnet.MustGenerator(t, pair).Run(t.Context(), testnet.GeneratorOptions{Frame: testnet.UDPFrame(1000, 0), Count: 500}); err != nil {
-		t.Fatal(err)
-	}
-	status, stderr := p.Wait()
-	s := systest.Account(t, stderr)
-	if is, _ := os.ReadFile(next + "2"); status != 1 || string(is) != "earlier" || !strings.Contains(stderr, "begin file 3 of the capture: open "+next+"2: a file of this name already exists") {
-		t.Errorf("exit status %d: %s; the file has %q", status, stderr, is)
-	}
-	if n := len(readSeriesFile(t, next).numbers) + len(readSeriesFile(t, next+"1").numbers); uint64(n) != s.Captured {
-		t.Errorf("%d packets in the files before, summary %+v", n, s)
+// What is in the way of a later file of a series ends the capture, and stays. The files before it
+// have the packets of the account, which is in a file of its own.
+func TestSeriesBlocked(t *testing.T) {
+	t.Parallel()
+	testnet.SkipEmulated(t)
+	for _, test := range []struct {
+		name, flags string
+		block       func(file string) error
+		want        string
+	}{
+		{"FIFO", "", func(file string) error { return unix.Mkfifo(file, 0o600) }, "open FILE: it is not a regular file"},
+		{"file of --json", "", func(file string) error { return os.Symlink("counts", file) }, "lock FILE: "},
+		{"existing file", "--no-overwrite", func(file string) error { return os.WriteFile(file, []byte("earlier"), 0o600) },
+			"open FILE: a file of this name already exists"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			pair := testnet.MustPair(t, testnet.PairOptions{})
+			dir := t.TempDir()
+			out, counts := filepath.Join(dir, "out"), filepath.Join(dir, "counts")
+			args := append(strings.Fields(test.flags), "-i", pair.RxName, "-w", out, "-C", "100k", "--json="+counts)
+			p := systest.Listening(t, pair.Rx, nil, args...)
+			if err := test.block(out + "1"); err != nil { // one that is there at the start is found then
+				t.Fatal(err)
+			}
+			g := testnet.GeneratorOptions{Frame: testnet.UDPFrame(1000, 0), Count: 500}
+			if _, err := testnet.MustGenerator(t, pair).Run(t.Context(), g); err != nil {
+				t.Fatal(err)
+			}
+			status, stderr := p.Wait()
+			want := "begin file 2 of the capture: " + strings.ReplaceAll(test.want, "FILE", out+"1")
+			if status != 1 || !strings.Contains(stderr, want) {
+				t.Errorf("exit status %d: %s", status, stderr)
+			}
+			s := systest.Account(t, systest.Contents(t, counts))
+			if n := len(readSeriesFile(t, out).numbers); n == 0 || uint64(n) != s.Captured {
+				t.Errorf("%d packets in the file before, summary %+v", n, s)
+			}
+			if test.flags != "" && systest.Contents(t, out+"1") != "earlier" {
+				t.Error("the file was written over")
+			}
+		})
 	}
 }

@@ -55,15 +55,11 @@ func TestJSONFailedStart(t *testing.T) {
 		{"-i rx0 -c 0", "-c 0: must be at least 1"},
 		{"-i rx0 -c many", "-c many: must be a positive whole number"},
 	} {
-		for _, to := range []string{onStderr, file} {
+		for _, to := range []string{"/dev/stderr", file} {
 			status, said := systest.Start(t, pair.Rx, nil, append(strings.Fields(test.args), "--json="+to)...).Wait()
 			objects := said
 			if to == file {
-				text, err := os.ReadFile(file)
-				if err != nil {
-					t.Fatal(err)
-				}
-				objects = string(text)
+				objects = systest.Contents(t, file)
 			}
 			all := systest.Summaries(t, objects)
 			if status != 1 || len(all) != 1 || !strings.Contains(all[0].Error, test.want) || all[0].Interfaces == nil {
@@ -76,33 +72,31 @@ func TestJSONFailedStart(t *testing.T) {
 	}
 }
 
-// --json writes to a descriptor directly. It must be one that the process was given.
+// --json writes to a descriptor directly, behind what its file has. The commands of -z do not get
+// it, because its reader may wait for its end.
 func TestJSONDescriptor(t *testing.T) {
 	t.Parallel()
 	testnet.SkipEmulated(t)
 	pair := testnet.MustPair(t, testnet.PairOptions{})
-	file, err := os.OpenFile(filepath.Join(t.TempDir(), "log"), os.O_RDWR|os.O_CREATE|os.O_APPEND, 0o600)
+	script, out := filepath.Join(t.TempDir(), "descriptors"), systest.TempFile(t)
+	said := out + ".descriptors" // where the sandbox lets files be made
+	if err := os.WriteFile(script, []byte("#!/bin/sh\nls -l /proc/$$/fd/ >"+said+"\n"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	log, err := os.OpenFile(filepath.Join(t.TempDir(), "log"), os.O_RDWR|os.O_CREATE|os.O_APPEND, 0o600)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer file.Close()
-	file.WriteString("before\n")
-	p := systest.Command("-i", pair.RxName, "-w", os.DevNull, "-c", "1", "--json=/dev/fd/3")
-	p.ExtraFiles = []*os.File{file}
-	if err := pair.Rx.Start(p); err != nil {
-		t.Fatal(err)
-	}
-	testnet.WaitFor(t, "the capture to attach", func() bool { return systest.Attached(t, pair) != "" })
-	testnet.Send(t, pair, testnet.UDPFrame(64, 0))
-	if err := p.Wait(); err != nil {
-		t.Error(err)
-	}
-	text, err := os.ReadFile(file.Name())
-	if err != nil {
-		t.Fatal(err)
-	}
-	if s := systest.Account(t, string(text)); s.Captured != 1 || !strings.HasPrefix(string(text), "before\n{") {
+	defer log.Close()
+	log.WriteString("before\n")
+	cmd := systest.Command("-i", pair.RxName, "-w", out, "-C", "1", "-z", script, "--json=/dev/fd/3")
+	cmd.ExtraFiles = []*os.File{log}
+	systest.StartCommand(t, pair.Rx, nil, cmd).Listening().Interrupt()
+	if text := systest.Contents(t, log.Name()); systest.Account(t, text).Captured != 0 || !strings.HasPrefix(text, "before\n{") {
 		t.Errorf("%s", text)
+	}
+	if text := systest.Contents(t, said); text == "" || strings.Contains(text, " 3 -> "+log.Name()) {
+		t.Errorf("the command has the descriptor 3:\n%s", text)
 	}
 }
 
@@ -121,13 +115,10 @@ func TestJSONMistakes(t *testing.T) {
 		{"--json /tmp/counts", "/tmp/counts is no filter: to write the counts to a file say --json=/tmp/counts"},
 		{"--json counts.json tcp", "to write the counts to a file say --json=counts.json"},
 	} {
-		out, err := os.CreateTemp(t.TempDir(), "") // for /dev/fd/1: what is printed there is not looked at
-		if err != nil {
-			t.Fatal(err)
-		}
+		out := systest.NewPipe(t) // for /dev/fd/1: what is printed there is not looked at
 		cmd := systest.Command(append([]string{"-i", "rx0"}, strings.Fields(test.args)...)...)
 		var stderr bytes.Buffer
-		cmd.Stdout, cmd.Stderr = out, &stderr
+		cmd.Stdout, cmd.Stderr = out.In, &stderr
 		if err := pair.Rx.Start(cmd); err != nil {
 			t.Fatal(err)
 		}
@@ -146,21 +137,13 @@ func TestInterfacesJSON(t *testing.T) {
 	pair := testnet.MustPair(t, testnet.PairOptions{})
 	systest.Listening(t, pair.Rx, nil, "-i", pair.RxName, "-w", os.DevNull)
 	for _, args := range [][]string{{"interfaces", "--json"}, {"-D", "--json"}} {
-		cmd := systest.Command(args...)
-		var out bytes.Buffer
-		cmd.Stdout = &out
-		if err := pair.Rx.Start(cmd); err != nil {
-			t.Fatal(err)
-		}
-		if err := cmd.Wait(); err != nil {
-			t.Fatal(err)
-		}
+		out := systest.RunInside(t, pair.Rx, systest.Command(args...))
 		var all []systest.InterfaceKeys
-		if err := json.Unmarshal(out.Bytes(), &all); err != nil {
-			t.Fatalf("%s: %v", out.Bytes(), err)
+		if err := json.Unmarshal([]byte(out), &all); err != nil {
+			t.Fatalf("%s: %v", out, err)
 		}
 		if len(all) != 2 || all[0].Name != "lo" || all[0].Program != nil {
-			t.Errorf("%v: %s", args, out.Bytes())
+			t.Errorf("%v: %s", args, out)
 		}
 		rx := all[1]
 		if rx.Name != "rx0" || rx.Driver != "veth" || rx.Type != "ether" || !rx.Up || rx.MAC == "" || rx.MTU != 1500 || rx.RxQueues == 0 {

@@ -175,6 +175,7 @@ func TestInside(t *testing.T) {
 			continue
 		}
 		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
 			pair := testnet.MustPair(t, testnet.PairOptions{})
 			dir, port := directoryToTry(t), 0
 			pair.Rx.Do(func() error { port = listenForever(t); return nil })

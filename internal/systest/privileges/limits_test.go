@@ -1,12 +1,10 @@
 package privileges_test
 
 import (
-	"bytes"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"os"
-	"os/exec"
+	"slices"
 	"strings"
 	"testing"
 
@@ -17,12 +15,14 @@ import (
 	"github.com/xdpcap/xdpcap/internal/testnet"
 )
 
+// three are the capabilities with which a capture works.
+var three = []uintptr{unix.CAP_BPF, unix.CAP_NET_ADMIN, unix.CAP_PERFMON}
+
 // Each limit of a process is one line that names it and says what to do, and nothing is attached.
 // Not parallel: in emulated machines it changes a setting of all tests.
 func TestLimits(t *testing.T) {
 	pair := testnet.MustPair(t, testnet.PairOptions{})
 	capture := []string{"-i", pair.RxName, "-w", os.DevNull}
-	three := []uintptr{unix.CAP_BPF, unix.CAP_NET_ADMIN, unix.CAP_PERFMON}
 	if testnet.Emulated() {
 		setParanoid(t, "2")
 	}
@@ -113,13 +113,13 @@ func TestLimits(t *testing.T) {
 func TestCapabilities(t *testing.T) {
 	t.Parallel()
 	pair := testnet.MustPair(t, testnet.PairOptions{})
-	three := []uintptr{unix.CAP_BPF, unix.CAP_NET_ADMIN, unix.CAP_PERFMON}
+	refused := systest.Surroundings{Refused: []uint32{unix.SYS_PERF_EVENT_OPEN}}
 	small := map[int]uint64{unix.RLIMIT_MEMLOCK: 64 << 10}
 	crowded := fmt.Sprintf("rings of 8 MiB for %d CPUs exceed the memory that this user may lock: ", machine.CPUs())
 	const paranoid = "kernel.perf_event_paranoid is 3, which requires CAP_SYS_ADMIN"
 	for i, test := range []struct {
 		name      string
-		paranoid  string
+		paranoid  string // "" = any
 		given     systest.Surroundings
 		args      string
 		transport string // "" = it does not work
@@ -127,7 +127,7 @@ func TestCapabilities(t *testing.T) {
 	}{
 		{"what suffices", "2", systest.Surroundings{Capabilities: three, Limits: small}, "", "perf",
 			[]string{crowded + "ring size lowered to 512 KiB"}},
-		{"all memory", "2", systest.Surroundings{Capabilities: append(three, unix.CAP_IPC_LOCK), Limits: small}, "", "perf", nil},
+		{"all memory", "2", systest.Surroundings{Capabilities: slices.Concat(three, []uintptr{unix.CAP_IPC_LOCK}), Limits: small}, "", "perf", nil},
 		{"small rings", "2", systest.Surroundings{Capabilities: three, Limits: small}, "-B 256k", "perf", nil},
 		{"large rings", "2", systest.Surroundings{Capabilities: three, Limits: small}, "-B 8M", "",
 			[]string{crowded + "at most 512 KiB fit: grant CAP_IPC_LOCK"}},
@@ -136,14 +136,19 @@ func TestCapabilities(t *testing.T) {
 			[]string{"perf's rings are not available: " + paranoid + ": using the transport ring"}},
 		{"Debian's setting, perf", "3", systest.Surroundings{Capabilities: three}, "--transport perf", "",
 			[]string{paranoid + ": run it as root (sudo), add cap_sys_admin ", "; --transport ring does without perf events"}},
-		{"perf there", "3", systest.Surroundings{Capabilities: append(three, unix.CAP_SYS_ADMIN)}, "--transport perf -B 256k", "perf", nil},
+		{"perf there", "3", systest.Surroundings{Capabilities: slices.Concat(three, []uintptr{unix.CAP_SYS_ADMIN})}, "--transport perf -B 256k", "perf", nil},
+		{"no perf events", "", refused, "", "ring", []string{"perf's rings are not available: this kernel refuses perf events despite the capabilities: a seccomp filter may do it: using the transport ring"}},
+		{"no perf events, auto", "", refused, "--transport auto", "ring", nil},
+		{"no perf events, ring", "", refused, "--transport ring", "ring", nil},
 	} {
 		if !testnet.Shared(i) {
 			continue
 		}
 		t.Run(test.name, func(t *testing.T) {
-			setParanoid(t, test.paranoid)
-			summary := systest.DirectoryFor(t, systest.Somebody) + "/summary.json"
+			if test.paranoid != "" {
+				setParanoid(t, test.paranoid)
+			}
+			summary := systest.DirectoryFor(t, systest.Somebody(t)) + "/summary.json"
 			args := append(strings.Fields(test.args), "-i", pair.RxName, "-w", os.DevNull, "--json="+summary)
 			if works, probed := probeIn(t, pair, test.given); !works {
 				t.Errorf("probe says no: %s", probed)
@@ -168,17 +173,9 @@ func TestCapabilities(t *testing.T) {
 // probeIn is what probe says of generic captures.
 func probeIn(t *testing.T, pair *testnet.Pair, s systest.Surroundings) (works bool, reason string) {
 	t.Helper()
-	var out bytes.Buffer
-	cmd := s.Command(t, "probe", "--json")
-	cmd.Stdout = &out
-	if err := pair.Rx.Start(cmd); err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Wait(); err != nil && !errors.As(err, new(*exec.ExitError)) {
-		t.Fatal(err)
-	}
+	out, _ := systest.RunIn(t, pair.Rx, s.Command(t, "probe", "--json"))
 	var r systest.ProbeJSON
-	if err := json.Unmarshal(out.Bytes(), &r); err != nil {
+	if err := json.Unmarshal([]byte(out), &r); err != nil {
 		t.Fatal(err)
 	}
 	return r.CanCapture, r.Features["capture_generic"].Reason
@@ -189,11 +186,8 @@ func probeIn(t *testing.T, pair *testnet.Pair, s systest.Surroundings) (works bo
 func setParanoid(t *testing.T, value string) {
 	t.Helper()
 	const file = "/proc/sys/kernel/perf_event_paranoid"
-	old, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if strings.TrimSpace(string(old)) == value {
+	old := systest.Contents(t, file)
+	if strings.TrimSpace(old) == value {
 		return
 	}
 	if !testnet.Emulated() {
@@ -202,5 +196,5 @@ func setParanoid(t *testing.T, value string) {
 	if err := os.WriteFile(file, []byte(value), 0); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { os.WriteFile(file, old, 0) })
+	t.Cleanup(func() { os.WriteFile(file, []byte(old), 0) })
 }

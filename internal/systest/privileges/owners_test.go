@@ -87,7 +87,6 @@ func TestOwners(t *testing.T) {
 	if err := os.WriteFile(script, []byte("#!/bin/sh\necho done >$1.done\n"), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	pair := testnet.MustPair(t, testnet.PairOptions{})
 	for _, place := range ownedPlaces {
 		for _, way := range ownedWays {
 			for i, who := range []string{"root", "-Z", "sudo"} {
@@ -96,6 +95,8 @@ func TestOwners(t *testing.T) {
 					want = place.single[i]
 				}
 				t.Run(place.name+", "+way.name+", "+who, func(t *testing.T) {
+					t.Parallel()
+					pair := testnet.MustPair(t, testnet.PairOptions{})
 					dir := place.make(t)
 					args := strings.Fields(strings.NewReplacer("DIR", dir, "COMMAND", script).Replace(way.args))
 					args = append(args, "-i", pair.RxName, "-v", "-U")
@@ -178,7 +179,6 @@ func TestOwnersOfFiles(t *testing.T) {
 	t.Parallel()
 	testnet.SkipEmulated(t)
 	const old = "what was there"
-	pair := testnet.MustPair(t, testnet.PairOptions{})
 	makeFile := func(uid int, mode os.FileMode) func(path string) error {
 		return func(path string) error {
 			if err := os.WriteFile(path, []byte(old), 0o600); err != nil {
@@ -236,6 +236,8 @@ func TestOwnersOfFiles(t *testing.T) {
 				continue
 			}
 			t.Run(test.name+", "+output, func(t *testing.T) {
+				t.Parallel()
+				pair := testnet.MustPair(t, testnet.PairOptions{})
 				dir := (&ownedPlace{uid: test.uid, mode: test.mode}).make(t)
 				path := dir + "/out"
 				if err := test.make(path); err != nil {
@@ -301,6 +303,7 @@ func TestOwnersOfLaterFiles(t *testing.T) {
 		{"the command", 0o755, "command", 0o700, "-z DIR/command", []string{"-z DIR/command: permission denied"}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
 			owner := systest.Nobody
 			if test.mode&os.ModeSticky != 0 {
 				owner = 0

@@ -49,9 +49,7 @@ func checkPowerless(t *testing.T, p *systest.Process) {
 // captures, and ends as any other: with an exact account, a whole file, and nothing attached.
 // Not parallel: in emulated machines it changes a setting of all tests.
 func TestUnprivileged(t *testing.T) {
-	with := func(more ...uintptr) []uintptr {
-		return append([]uintptr{unix.CAP_BPF, unix.CAP_NET_ADMIN, unix.CAP_PERFMON}, more...)
-	}
+	with := func(more ...uintptr) []uintptr { return slices.Concat(three, more) }
 	for i, test := range []struct {
 		name  string
 		needs []uintptr
@@ -63,7 +61,7 @@ func TestUnprivileged(t *testing.T) {
 			return []string{"-i", pair.RxName, "-P"}
 		}, 6},
 		{"hook map", with(), func(t *testing.T, pair *testnet.Pair) []string {
-			return []string{"--hook", systest.PinHookFor(t, systest.AttachTarget(t, pair, testnet.HookedFrags).Hook(), systest.Somebody)}
+			return []string{"--hook", systest.PinHookFor(t, systest.AttachTarget(t, pair, testnet.HookedFrags).Hook(), systest.Somebody(t))}
 		}, 5},
 		{"traced", with(unix.CAP_SYS_ADMIN), func(t *testing.T, pair *testnet.Pair) []string {
 			testnet.RequireFentry(t)
@@ -81,7 +79,7 @@ func TestUnprivileged(t *testing.T) {
 				}
 				pair := testnet.MustPair(t, testnet.PairOptions{})
 				args := test.args(t, pair)
-				dir := systest.DirectoryFor(t, systest.Somebody)
+				dir := systest.DirectoryFor(t, systest.Somebody(t))
 				file, summary := dir+"/out.pcapng", dir+"/summary.json"
 				p := systest.StartCommand(t, pair.Rx, nil, systest.Surroundings{Capabilities: test.needs}.Command(t,
 					append(args, "-w", file, "--json="+summary, "--transport", transport)...)).Listening()
@@ -134,21 +132,19 @@ func TestUnprivilegedRotation(t *testing.T) {
 		t.Skip("this kernel has no Landlock")
 	}
 	pair := testnet.MustPair(t, testnet.PairOptions{})
-	dir, elsewhere := systest.DirectoryFor(t, systest.Somebody), systest.DirectoryFor(t, systest.Somebody)
+	dir, elsewhere := systest.DirectoryFor(t, systest.Somebody(t)), systest.DirectoryFor(t, systest.Somebody(t))
 	script := elsewhere + "/script"
 	text := "#!/bin/sh\necho done >$1.done\necho done >" + elsewhere + "/done\n"
 	if err := os.WriteFile(script, []byte(text), 0o755); err != nil {
 		t.Fatal(err)
 	}
 	summary := dir + "/summary"
-	given := systest.Surroundings{Capabilities: []uintptr{unix.CAP_BPF, unix.CAP_NET_ADMIN, unix.CAP_PERFMON}}
+	given := systest.Surroundings{Capabilities: three}
 	p := systest.StartCommand(t, pair.Rx, nil, given.Command(t,
 		"-i", pair.RxName, "-w", dir+"/out", "-C", "20k", "-z", script, "--json="+summary)).Listening()
 	checkPowerless(t, p)
 	const frames = 100
-	for n := range uint64(frames) {
-		testnet.Send(t, pair, testnet.UDPFrame(1000, n))
-	}
+	systest.SendNumbered(t, pair, frames, 1000)
 	p.Interrupt()
 	if s := systest.Account(t, systest.Contents(t, summary)); s.Captured != frames {
 		t.Errorf("summary %+v", s)
@@ -163,40 +159,11 @@ func TestUnprivilegedRotation(t *testing.T) {
 	}
 }
 
-// Captures go on without perf events, unless --transport perf was given, and say so.
-func TestPerfRefused(t *testing.T) {
-	t.Parallel()
-	testnet.SkipEmulated(t)
-	pair := testnet.MustPair(t, testnet.PairOptions{})
-	refused := systest.Surroundings{Refused: []uint32{unix.SYS_PERF_EVENT_OPEN}}
-	for transport, notice := range map[string]string{
-		"":     "perf's rings are not available: this kernel refuses perf events despite the capabilities: a seccomp filter may do it: using the transport ring",
-		"auto": "",
-		"ring": "",
-	} {
-		t.Run("transport "+transport, func(t *testing.T) {
-			summary := filepath.Join(t.TempDir(), "summary")
-			args := []string{"-i", pair.RxName, "-w", os.DevNull, "--json=" + summary}
-			if transport != "" {
-				args = append(args, "--transport", transport)
-			}
-			p := systest.StartCommand(t, pair.Rx, nil, refused.Command(t, args...)).Listening()
-			testnet.Send(t, pair, testnet.UDPFrame(64, 0))
-			p.Interrupt()
-			s := systest.Account(t, systest.Contents(t, summary))
-			if s.Captured != 1 || s.Transport != "ring" || strings.Join(s.Notices, "\n") != notice {
-				t.Errorf("summary %+v", s)
-			}
-		})
-	}
-}
-
 // Root becomes another user, who gets the files that were made; by default that is the one who
 // called sudo, if that user may write where the file is.
 func TestBecomeUser(t *testing.T) {
 	t.Parallel()
 	testnet.SkipEmulated(t)
-	pair := testnet.MustPair(t, testnet.PairOptions{})
 	sudo := []string{"SUDO_UID=" + strconv.Itoa(systest.Nobody), "SUDO_GID=" + strconv.Itoa(systest.Nobody)}
 	for _, test := range []struct {
 		name  string
@@ -215,14 +182,15 @@ func TestBecomeUser(t *testing.T) {
 		{"-Z root", sudo, []string{"-Z", "root"}, systest.Nobody, 0},
 	} {
 		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			pair := testnet.MustPair(t, testnet.PairOptions{})
 			dir := systest.DirectoryFor(t, test.owner)
 			file, summary := dir+"/out.pcapng", dir+"/summary.json"
 			cmd := systest.Command(append(test.args, "-i", pair.RxName, "-w", file, "--json="+summary)...)
 			cmd.Env = append(cmd.Env, test.env...)
 			p := systest.StartCommand(t, pair.Rx, nil, cmd).Listening()
 			checkPowerless(t, p)
-			id := strconv.Itoa(test.want)
-			four := strings.Join([]string{id, id, id, id}, " ")
+			four := fmt.Sprintf("%[1]d %[1]d %[1]d %[1]d", test.want)
 			if diff := cmp.Diff([]string{"CapBnd: " + systest.NoCapability, "Gid: " + four, "Uid: " + four}, rights(t, p, "Uid", "Gid", "CapBnd")); diff != "" {
 				t.Error(diff)
 			}
@@ -239,25 +207,17 @@ func TestBecomeUser(t *testing.T) {
 			systest.CheckDetached(t, pair)
 		})
 	}
-	t.Run("a file that was there", func(t *testing.T) {
-		dir := systest.DirectoryFor(t, systest.Nobody)
-		file := dir + "/out.pcapng"
-		if err := os.WriteFile(file, nil, 0o600); err != nil {
-			t.Fatal(err)
-		}
-		p := systest.Listening(t, pair.Rx, nil, "-i", pair.RxName, "-w", file, "-Z", "nobody")
-		p.Interrupt()
-		if got := systest.OwnerOf(t, file); got != 0 {
-			t.Errorf("it belongs to %d", got)
-		}
-	})
 	t.Run("killed", func(t *testing.T) {
+		t.Parallel()
+		pair := testnet.MustPair(t, testnet.PairOptions{})
 		p := systest.Listening(t, pair.Rx, nil, "-i", pair.RxName, "-w", os.DevNull, "-Z", "nobody")
 		p.Cmd.Process.Kill()
 		<-p.Done
 		testnet.WaitFor(t, "the kernel to detach", func() bool { return systest.Attached(t, pair) == "" })
 	})
 	t.Run("printing", func(t *testing.T) {
+		t.Parallel()
+		pair := testnet.MustPair(t, testnet.PairOptions{})
 		p := systest.Listening(t, pair.Rx, nil, "-i", pair.RxName, "-Z", "nobody", "-v")
 		checkPowerless(t, p)
 		if said := p.Interrupt(); !strings.Contains(said, "xdpcap: privileges: user nobody, no capabilities, may open files for writing nowhere, for reading in /proc, /sys alone; system calls are filtered\n") {
@@ -279,7 +239,7 @@ func TestSandboxRefusals(t *testing.T) {
 		{systest.Surroundings{}, "-Z somebody-else", `-Z: there is no user "somebody-else"`},
 		{systest.Surroundings{}, "-Z nobody -C 1M -w " + systest.DirectoryFor(t, 0) + "/out", "-w: as user nobody: create files in "},
 		{systest.Surroundings{}, "-Z root --no-sandbox", "-Z and --no-sandbox: choose one"},
-		{systest.Surroundings{Capabilities: []uintptr{unix.CAP_BPF, unix.CAP_NET_ADMIN, unix.CAP_PERFMON}}, "-Z root", "-Z root: only root can become another user: omit it"},
+		{systest.Surroundings{Capabilities: three}, "-Z root", "-Z root: only root can become another user: omit it"},
 		{systest.Surroundings{Refused: []uint32{unix.SYS_CAPSET}}, "", "give up privileges: drop capabilities: operation not permitted: --no-sandbox keeps them"},
 	} {
 		args := append([]string{"-i", pair.RxName}, strings.Fields(test.args)...)
@@ -290,22 +250,6 @@ func TestSandboxRefusals(t *testing.T) {
 		systest.OneLine(t, status, stderr, test.want)
 		systest.CheckDetached(t, pair)
 	}
-}
-
-// With --no-sandbox a capture keeps what it has.
-func TestNoSandbox(t *testing.T) {
-	t.Parallel()
-	testnet.SkipEmulated(t)
-	pair := testnet.MustPair(t, testnet.PairOptions{})
-	own := systest.Contents(t, "/proc/self/status")
-	_, own, _ = strings.Cut(own, "CapEff:")
-	own, _, _ = strings.Cut(own, "\n")
-	p := systest.Listening(t, pair.Rx, nil, "-i", pair.RxName, "-w", os.DevNull, "--no-sandbox")
-	want := []string{"CapEff: " + strings.TrimSpace(own), "NoNewPrivs: 0"}
-	if diff := cmp.Diff(want, rights(t, p, "CapEff", "NoNewPrivs")); diff != "" {
-		t.Error(diff)
-	}
-	p.Interrupt()
 }
 
 // checkKeeps expects that a process has these capabilities, and can get no others.
@@ -353,11 +297,23 @@ func TestCountersKeep(t *testing.T) {
 			p.Interrupt()
 		})
 	}
-	p := systest.Listening(t, pair.Rx, nil, "count", "-i", pair.RxName, "--no-sandbox")
-	if got := rights(t, p, "NoNewPrivs"); !slices.Equal(got, []string{"NoNewPrivs: 0"}) {
-		t.Errorf("--no-sandbox: %q", got)
+}
+
+// With --no-sandbox captures and counters keep what they have.
+func TestNoSandbox(t *testing.T) {
+	t.Parallel()
+	testnet.SkipEmulated(t)
+	pair := testnet.MustPair(t, testnet.PairOptions{})
+	_, own, _ := strings.Cut(systest.Contents(t, "/proc/self/status"), "CapEff:")
+	own, _, _ = strings.Cut(own, "\n")
+	want := []string{"CapEff: " + strings.TrimSpace(own), "NoNewPrivs: 0"}
+	for _, args := range []string{"--account", "count"} {
+		p := systest.Listening(t, pair.Rx, nil, args, "-i", pair.RxName, "--no-sandbox")
+		if diff := cmp.Diff(want, rights(t, p, "CapEff", "NoNewPrivs")); diff != "" {
+			t.Errorf("%s: %s", args, diff)
+		}
+		p.Interrupt()
 	}
-	p.Interrupt()
 }
 
 // Counters of sent packets keep the capability to remove a filter of clsact, if there is one.

@@ -60,22 +60,22 @@ func TestSetcap(t *testing.T) {
 	pair := testnet.MustPair(t, testnet.PairOptions{})
 	member := []uint32{uint32(gid)}
 	t.Run("a user of the group", func(t *testing.T) {
-		dir := systest.DirectoryFor(t, systest.Somebody)
+		dir := systest.DirectoryFor(t, systest.Somebody(t))
 		file, summary := dir+"/out.pcapng", dir+"/summary.json"
-		p := systest.StartCommand(t, pair.Rx, nil, systest.As(binary, member, "-i", pair.RxName, "-w", file, "--json="+summary)).Listening()
+		p := systest.StartCommand(t, pair.Rx, nil, systest.As(t, binary, member, "-i", pair.RxName, "-w", file, "--json="+summary)).Listening()
 		checkPowerless(t, p)
 		testnet.Send(t, pair, testnet.UDPFrame(64, 0))
 		p.Interrupt()
 		if s := systest.Account(t, systest.Contents(t, summary)); s.Captured != 1 || s.Seen != 1 {
 			t.Errorf("summary %+v", s)
 		}
-		if got := systest.OwnerOf(t, file); got != systest.Somebody {
+		if got := systest.OwnerOf(t, file); got != systest.Somebody(t) {
 			t.Errorf("the file belongs to %d", got)
 		}
 		systest.CheckDetached(t, pair)
 	})
 	t.Run("another user", func(t *testing.T) {
-		cmd := systest.As(binary, nil, "-i", pair.RxName)
+		cmd := systest.As(t, binary, nil, "-i", pair.RxName)
 		err := pair.Rx.Start(cmd)
 		if !errors.Is(err, fs.ErrPermission) {
 			t.Errorf("error %v", err)
@@ -95,7 +95,7 @@ func TestSetcap(t *testing.T) {
 	} {
 		t.Run(test.args, func(t *testing.T) {
 			args := append(strings.Fields(test.args), "-i", pair.RxName)
-			status, stderr := systest.StartCommand(t, pair.Rx, nil, systest.As(binary, member, args...)).Wait()
+			status, stderr := systest.StartCommand(t, pair.Rx, nil, systest.As(t, binary, member, args...)).Wait()
 			systest.OneLine(t, status, stderr, test.want)
 			systest.CheckDetached(t, pair)
 		})
@@ -112,7 +112,7 @@ func TestSetcap(t *testing.T) {
 		{"bench --program 1 --yes", "--program" + refused},
 	} {
 		t.Run(test.args[:9], func(t *testing.T) {
-			status, stderr := systest.StartCommand(t, pair.Tx, nil, systest.As(binary, member, strings.Fields(test.args)...)).Wait()
+			status, stderr := systest.StartCommand(t, pair.Tx, nil, systest.As(t, binary, member, strings.Fields(test.args)...)).Wait()
 			systest.OneLine(t, status, stderr, test.want)
 		})
 	}

@@ -106,9 +106,10 @@ func appendRaw(b []byte, typ uint32, body []byte) []byte {
 }
 
 // readPackets returns what read --json says of each packet in a file.
-func readPackets(t *testing.T, file string) (all []systest.PacketKeys) {
+func readPackets(t *testing.T, file string, flags ...string) (all []systest.PacketKeys) {
 	t.Helper()
-	for d := json.NewDecoder(strings.NewReader(systest.MustRead(t, "--json", file))); d.More(); {
+	for d := json.NewDecoder(strings.NewReader(systest.MustRead(t, append(flags, "--json", file)...))); d.More(); {
+		d.DisallowUnknownFields()
 		var k systest.PacketKeys
 		if err := d.Decode(&k); err != nil {
 			t.Fatal(err)
@@ -179,21 +180,8 @@ func TestAnonymizeRead(t *testing.T) {
 	if n := len(readPackets(t, merged)); n != 2*len(frames) {
 		t.Errorf("two files have %d packets, want %d", n, 2*len(frames))
 	}
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	received := make(chan []byte, 1)
-	go func() {
-		var all []byte
-		if conn, err := l.Accept(); err == nil {
-			all, _ = io.ReadAll(conn)
-			conn.Close()
-		}
-		received <- all
-	}()
-	if _, stderr, status := systest.RunRead(t, nil, "--anonymize", key, "-w", "tcp://"+l.Addr().String(), in); status != 0 {
+	url, received := receive(t)
+	if _, stderr, status := systest.RunRead(t, nil, "--anonymize", key, "-w", url, in); status != 0 {
 		t.Errorf("-w tcp://: exit status %d: %s", status, stderr)
 	}
 	checkNoSecret(t, "-w tcp://", <-received)

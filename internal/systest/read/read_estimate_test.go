@@ -2,6 +2,7 @@ package read_test
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"math"
 	"os"
@@ -14,37 +15,36 @@ import (
 
 	"github.com/xdpcap/xdpcap/capture"
 	"github.com/xdpcap/xdpcap/capture/file"
+	readstats "github.com/xdpcap/xdpcap/internal/cli/read/statistics"
 	"github.com/xdpcap/xdpcap/internal/pcapng"
 	"github.com/xdpcap/xdpcap/internal/systest"
 	"github.com/xdpcap/xdpcap/internal/testnet"
 )
 
-// writeWeights writes packets of 100 bytes with these weights, and returns the file.
-func writeWeights(t *testing.T, o capture.Options, dropped uint64, weights map[capture.Verdict][]uint32) string {
+// writeSampled writes packets of 100 bytes with these facts, and returns the file.
+func writeSampled(t *testing.T, o capture.Options, packets []capture.Facts, sources ...capture.Source) string {
 	t.Helper()
-	path := systest.TempFile(t)
-	f, err := os.Create(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
-	out := file.NewWriter(f, file.Options{})
+	var b bytes.Buffer
+	out := file.NewWriter(&b, file.Options{})
 	o.SnapLen = 65535
-	if err := out.Begin(capture.Description{Sources: []capture.Source{exitSource}, Options: o, Started: time.Unix(1700000000, 0)}); err != nil {
+	err := out.Begin(capture.Description{Sources: sources, Options: o, Started: time.Unix(1700000000, 0)})
+	for _, f := range packets {
+		f.WireLen = 100
+		err = errors.Join(err, out.Write([]capture.Packet{{Facts: &f, Data: testnet.UDPFrame(100, 0)}}))
+	}
+	_, failed := out.End(make(capture.Accounts, len(sources)))
+	if err := errors.Join(err, failed); err != nil {
 		t.Fatal(err)
 	}
-	for verdict, all := range weights {
-		for _, weight := range all {
-			p := capture.Packet{Facts: &capture.Facts{WireLen: 100, Verdict: verdict, Weight: weight, Dropped: dropped}, Data: testnet.UDPFrame(100, 0)}
-			if err := out.Write([]capture.Packet{p}); err != nil {
-				t.Fatal(err)
-			}
-		}
-	}
-	if _, err := out.End(make(capture.Accounts, 1)); err != nil {
-		t.Fatal(err)
-	}
-	return path
+	return writeBytes(t, b.Bytes())
+}
+
+// passedAndDropped are so many packets that were passed with this weight, and three that were
+// dropped, each with these losses before it.
+func passedAndDropped(n int, weight uint32, losses uint64) []capture.Facts {
+	passed := capture.Facts{Verdict: capture.Pass, Weight: weight, Dropped: losses}
+	dropped := capture.Facts{Verdict: capture.Drop, Weight: 1, Dropped: losses}
+	return append(slices.Repeat([]capture.Facts{passed}, n), dropped, dropped, dropped)
 }
 
 // A comment with many parts takes time and memory in proportion to its length, not to its square:
@@ -62,11 +62,7 @@ func TestReadSamplingComments(t *testing.T) {
 	b := pcapng.AppendSection(nil, &pcapng.Section{Comment: comment[:min(len(comment), math.MaxUint16-3)]})
 	told := strings.Count(comment[:min(len(comment), math.MaxUint16-3)], "at most ")
 	b = append(b, b...)
-	file := systest.TempFile(t)
-	if err := os.WriteFile(file, b, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	got := systest.StatsOf(t, file).NotEstimated
+	got := systest.StatsOf(t, writeBytes(t, b)).NotEstimated
 	if len(got) != maxPassed+1 || got[0] != "at most 0" {
 		t.Fatalf("%d ways, the first %v", len(got), got[:1])
 	}
@@ -80,14 +76,13 @@ func TestReadSamplingComments(t *testing.T) {
 // says that sampling without a fixed rate, and lost packets, are not in the estimate.
 func TestReadEstimates(t *testing.T) {
 	t.Parallel()
-	hundred := slices.Repeat([]uint32{100}, 400)
 	byVerdict := capture.Options{SampleVerdicts: map[capture.Verdict]uint32{capture.Pass: 100, capture.Drop: 1}}
-	file := writeWeights(t, byVerdict, 0, map[capture.Verdict][]uint32{capture.Pass: hundred, capture.Drop: {1, 1, 1}})
+	file := writeSampled(t, byVerdict, passedAndDropped(400, 100, 0), exitSource)
 	r := systest.StatsOf(t, file)
-	if diff := cmp.Diff(&estimateKeys{Packets: 3, PacketsLow: 3, PacketsHigh: 3, Bytes: 300, BytesLow: 300, BytesHigh: 300}, r.Verdicts["drop"].Estimate); diff != "" {
+	if diff := cmp.Diff(&readstats.EstimateKeys{Packets: 3, PacketsLow: 3, PacketsHigh: 3, Bytes: 300, BytesLow: 300, BytesHigh: 300}, r.Verdicts["drop"].Estimate); diff != "" {
 		t.Errorf("all dropped packets were kept: %s", diff)
 	}
-	for name, got := range map[string]*estimateKeys{"total": r.Total.Estimate, "interface": r.Interfaces[0].Estimate, "flow": r.Flows[0].Estimate} {
+	for name, got := range map[string]*readstats.EstimateKeys{"total": r.Total.Estimate, "interface": r.Interfaces[0].Estimate, "flow": r.Flows[0].Estimate} {
 		if got.Packets != 40_003 || got.Bytes != 4_000_300 || got.PacketsLow > 36_300 || got.PacketsLow < 36_000 || got.PacketsHigh < 44_000 || got.PacketsHigh > 44_300 {
 			t.Errorf("%s: %+v", name, got)
 		}
@@ -102,14 +97,14 @@ func TestReadEstimates(t *testing.T) {
 		}
 	}
 	for line := range strings.Lines(text) {
-		if n := len([]rune(line)); n > maxColumns+1 {
+		if n := len([]rune(line)); n > 100+1 {
 			t.Errorf("%d columns: %s", n, line)
 		}
 	}
 
 	// In an adaptive capture, a verdict whose packets in the file were all kept may have had others
 	// while not all were kept.
-	file = writeWeights(t, capture.Options{}, 2, map[capture.Verdict][]uint32{capture.Pass: hundred, capture.Drop: {1, 1, 1}})
+	file = writeSampled(t, capture.Options{}, passedAndDropped(400, 100, 2), exitSource)
 	r = systest.StatsOf(t, file)
 	if e := r.Verdicts["drop"].Estimate; e.Packets != 3 || e.PacketsLow != 3 || e.PacketsHigh < 300 {
 		t.Errorf("%+v", e)
@@ -118,7 +113,7 @@ func TestReadEstimates(t *testing.T) {
 		t.Error(diff)
 	}
 
-	file = writeWeights(t, capture.Options{SampleFlows: 10, First: 5, MaxRate: 1000}, 0, map[capture.Verdict][]uint32{capture.Pass: {0, 0}})
+	file = writeSampled(t, capture.Options{SampleFlows: 10, First: 5, MaxRate: 1000}, make([]capture.Facts, 2), exitSource)
 	if r = systest.StatsOf(t, file); r.Total.Estimate != nil {
 		t.Errorf("%+v", r.Total)
 	}
@@ -132,23 +127,13 @@ func TestReadEstimates(t *testing.T) {
 // rate of those with one.
 func TestReadEstimatesUnknownVerdicts(t *testing.T) {
 	t.Parallel()
-	var b bytes.Buffer
-	out := file.NewWriter(&b, file.Options{})
-	o := capture.Options{SnapLen: 65535, SampleVerdicts: map[capture.Verdict]uint32{capture.Pass: 100, capture.Aborted: 1}}
-	if err := out.Begin(capture.Description{Sources: []capture.Source{entrySource, exitSource}, Options: o, Started: time.Unix(1700000000, 0)}); err != nil {
-		t.Fatal(err)
-	}
+	o := capture.Options{SampleVerdicts: map[capture.Verdict]uint32{capture.Pass: 100, capture.Aborted: 1}}
+	var packets []capture.Facts
 	for i := range uint16(6) {
-		f := capture.Facts{Source: i % 2, WireLen: 100, Verdict: capture.Aborted, Weight: 1 + 99*uint32(1-i%2)}
-		if err := out.Write([]capture.Packet{{Facts: &f, Data: testnet.UDPFrame(100, 0)}}); err != nil {
-			t.Fatal(err)
-		}
+		packets = append(packets, capture.Facts{Source: i % 2, Verdict: capture.Aborted, Weight: 1 + 99*uint32(1-i%2)})
 	}
-	if _, err := out.End(make(capture.Accounts, 2)); err != nil {
-		t.Fatal(err)
-	}
-	r := systest.StatsOf(t, writeBytes(t, b.Bytes()))
-	want := &estimateKeys{Packets: 3, PacketsLow: 3, PacketsHigh: 3, Bytes: 300, BytesLow: 300, BytesHigh: 300}
+	r := systest.StatsOf(t, writeSampled(t, o, packets, entrySource, exitSource))
+	want := &readstats.EstimateKeys{Packets: 3, PacketsLow: 3, PacketsHigh: 3, Bytes: 300, BytesLow: 300, BytesHigh: 300}
 	if diff := cmp.Diff(want, r.Verdicts["aborted"].Estimate); diff != "" || r.Total.Packets != 6 {
 		t.Errorf("%+v: %s", r.Total, diff)
 	}
@@ -162,6 +147,7 @@ func TestEstimateCapture(t *testing.T) {
 		{"--transport", "perf"}, {"--transport", "ring"}, {"--ring", "16M", "--trigger", "end"}, {"-C", "20k"},
 	} {
 		t.Run(strings.Join(args, " "), func(t *testing.T) {
+			t.Parallel()
 			pair := testnet.MustPair(t, testnet.PairOptions{})
 			file := systest.TempFile(t)
 			p := systest.Listening(t, pair.Rx, nil, append(args, "-i", pair.RxName, "-w", file, "--sample", "20", "--json")...)

@@ -2,7 +2,6 @@ package read_test
 
 import (
 	"bytes"
-	"encoding/json"
 	"fmt"
 	"io"
 	"os"
@@ -69,25 +68,15 @@ func TestReadLikeCapture(t *testing.T) {
 	testnet.SkipEmulated(t)
 	pair := testnet.MustPair(t, testnet.PairOptions{})
 	file := systest.TempFile(t)
-	lines, err := os.CreateTemp(t.TempDir(), "")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer lines.Close()
-	p := systest.Listening(t, pair.Rx, lines, "-i", pair.RxName, "-w", file, "--print", "-ve")
+	p, printed := systest.Counting(t, pair, "-i", pair.RxName, "-w", file, "--print", "-ve")
 	testnet.Send(t, pair, testnet.MixedTraffic()...)
 	p.Interrupt()
-	want, err := os.ReadFile(lines.Name())
+	got, err := systest.Command("-r", file, "-ve").Output() // as tcpdump's users type it
 	if err != nil {
 		t.Fatal(err)
 	}
-	cmd := systest.Command("-r", file, "-ve") // as tcpdump's users type it
-	got, err := cmd.Output()
-	if err != nil {
-		t.Fatal(err)
-	}
-	want = regexp.MustCompile(", hash 0x[0-9a-f]{8} by software").ReplaceAll(want, nil)
-	if diff := cmp.Diff(string(want), string(got)); diff != "" || len(want) == 0 {
+	want := regexp.MustCompile(", hash 0x[0-9a-f]{8} by software").ReplaceAllString(printed(), "")
+	if diff := cmp.Diff(want, string(got)); diff != "" || want == "" {
 		t.Error(diff)
 	}
 }
@@ -141,69 +130,43 @@ func TestReadFilterFlags(t *testing.T) {
 	}
 }
 
-// Standard input is a file, too, and what has come is printed while more is waited for.
+// Standard input is a file, too, and what has come is printed while more is waited for. A signal
+// ends that silently, even before the format is known.
 func TestReadStandardInput(t *testing.T) {
 	t.Parallel()
 	testnet.SkipEmulated(t)
-	file := systest.WriteSample(t, systest.PlainSource)
-	data, err := os.ReadFile(file.Path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	want := systest.MustRead(t, file.Path)
-	cmd := systest.Command("read", "-")
-	cmd.Env = append(cmd.Env, "TZ=UTC")
-	in, err := cmd.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	defer cmd.Process.Kill()
-	in.Write(data[:len(data)-300]) // with all packets but the last ones
-	first, err := io.ReadAll(io.LimitReader(out, int64(len(want)/2)))
-	if string(first) != want[:len(want)/2] || err != nil {
-		t.Errorf("%v: %q", err, first)
-	}
-	// A signal ends it while it waits.
-	cmd.Process.Signal(os.Interrupt)
-	io.Copy(io.Discard, out)
-	if err := cmd.Wait(); err != nil {
-		t.Error(err)
-	}
-}
-
-// A signal ends read silently, even before the format of an input is known.
-func TestReadNothingYet(t *testing.T) {
-	t.Parallel()
-	testnet.SkipEmulated(t)
-	var stdout, stderr bytes.Buffer
-	cmd := systest.Command("read", "-")
-	cmd.Stdout, cmd.Stderr = &stdout, &stderr
-	r, in, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer r.Close()
-	defer in.Close()
-	cmd.Stdin = r
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	defer cmd.Process.Kill()
-	in.Write([]byte{0x0a, 0x0d}) // half of what a file begins with
-	testnet.WaitFor(t, "the input to be read", func() bool {
-		waiting, err := unix.IoctlGetInt(int(r.Fd()), unix.TIOCINQ)
-		return err == nil && waiting == 0
-	})
-	cmd.Process.Signal(os.Interrupt)
-	if err := cmd.Wait(); err != nil || stdout.Len()+stderr.Len() > 0 {
-		t.Errorf("%v: %s%s", err, &stdout, &stderr)
+	file := systest.WriteSample(t, systest.PlainSource).Path
+	data, whole := systest.ReadBytes(t, file), systest.MustRead(t, file)
+	for _, test := range []struct{ in, printed string }{
+		{string(data[:2]), ""}, // half of what a file begins with
+		{string(data[:len(data)-300]), whole[:len(whole)/2]},
+	} {
+		var stderr bytes.Buffer
+		stdout := systest.NewPipe(t)
+		cmd := systest.Command("read", "-")
+		cmd.Env = append(cmd.Env, "TZ=UTC")
+		r, in, err := os.Pipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer in.Close()
+		cmd.Stdin, cmd.Stdout, cmd.Stderr = r, stdout.In, &stderr
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		defer cmd.Process.Kill()
+		in.WriteString(test.in)
+		testnet.WaitFor(t, "the input to be read and printed", func() bool {
+			waiting, err := unix.IoctlGetInt(int(r.Fd()), unix.TIOCINQ)
+			return err == nil && waiting == 0 && len(stdout.Read(t)) >= len(test.printed)
+		})
+		r.Close()
+		cmd.Process.Signal(os.Interrupt)
+		err = cmd.Wait()
+		got := stdout.Read(t)
+		if err != nil || stderr.Len() > 0 || !strings.HasPrefix(whole, got) || (got == "") != (test.printed == "") {
+			t.Errorf("%v: %s%s", err, got, &stderr)
+		}
 	}
 }
 
@@ -251,12 +214,8 @@ func TestReadSettings(t *testing.T) {
 func TestReadCutFile(t *testing.T) {
 	t.Parallel()
 	file := systest.WriteSample(t, systest.PlainSource)
-	data, err := os.ReadFile(file.Path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	cut := systest.TempFile(t)
-	os.WriteFile(cut, data[:len(data)/2], 0o600)
+	data := systest.ReadBytes(t, file.Path)
+	cut := writeBytes(t, data[:len(data)/2])
 	whole := systest.MustRead(t, file.Path)
 	stdout, stderr, status := systest.RunRead(t, nil, cut)
 	if !strings.HasPrefix(whole, stdout) || strings.Count(stdout, "\n") < 8 || status != 1 ||
@@ -277,15 +236,7 @@ func TestReadCutFile(t *testing.T) {
 func TestReadJSON(t *testing.T) {
 	t.Parallel()
 	file := systest.WriteSample(t, entrySource, exitSource)
-	var got []systest.PacketKeys
-	for d := json.NewDecoder(strings.NewReader(systest.MustRead(t, "--json", "--format", "json", file.Path))); d.More(); {
-		d.DisallowUnknownFields()
-		var k systest.PacketKeys
-		if err := d.Decode(&k); err != nil {
-			t.Fatal(err)
-		}
-		got = append(got, k)
-	}
+	got := readPackets(t, file.Path, "--format", "json")
 	lines := strings.Split(strings.TrimSpace(systest.MustRead(t, "-t", file.Path)), "\n")
 	if len(got) != len(file.Packets) || len(lines) != len(got) {
 		t.Fatalf("%d objects, %d lines of %d packets", len(got), len(lines), len(file.Packets))
@@ -319,10 +270,7 @@ func TestReadJSON(t *testing.T) {
 func TestReadStats(t *testing.T) {
 	t.Parallel()
 	file := systest.WriteSample(t, entrySource, exitSource)
-	var r systest.ReadReport
-	if err := json.Unmarshal([]byte(systest.MustRead(t, "--stats", "--json", file.Path)), &r); err != nil {
-		t.Fatal(err)
-	}
+	r := systest.StatsOf(t, file.Path)
 	n := uint64(len(file.Packets))
 	var bytes, gaps, lost, drops uint64
 	for _, p := range file.Packets {
@@ -356,15 +304,12 @@ func TestReadStats(t *testing.T) {
 		}
 	}
 	for line := range strings.Lines(text) {
-		if len(line) > maxColumns+1 {
+		if len(line) > 100+1 {
 			t.Errorf("%d columns: %s", len(line), line)
 		}
 	}
 	// A file without packets, and one that says nothing of losses.
-	empty := systest.TempFile(t)
-	b := pcapng.AppendSection(nil, &pcapng.Section{})
-	os.WriteFile(empty, pcapng.AppendInterface(b, &pcapng.Interface{LinkType: 1}), 0o600)
-	if text := systest.MustRead(t, "--stats", empty); !strings.Contains(text, "total") {
+	if text := systest.MustRead(t, "--stats", linkFile(t, 1)); !strings.Contains(text, "total") {
 		t.Error(text)
 	}
 }
@@ -471,6 +416,13 @@ func TestReadErrors(t *testing.T) {
 		{[]string{"-w", "-", "--print", file}, "both need standard output"},
 		{[]string{"--stats", "--print", "-w", "x", file}, "omit --print"},
 		{[]string{"--format", "snoop", file}, `file format "snoop"`},
+		{[]string{"--follow", "-w", "out.pcapng", file}, "omit -w"},
+		{[]string{"--follow", "--serve", "127.0.0.1:0", file}, "omit --serve"},
+		{[]string{"--follow", "--stats", file}, "choose one"},
+		{[]string{"--follow", "--format", "json", file}, "--json prints an object for each packet"},
+		{[]string{"--follow", "--format", "pcapng", "--json", file}, "has no lines of --format pcapng"},
+		{[]string{"--follow", "-c", "0", file}, "-c 0: must be at least 1"},
+		{[]string{"-w", "/dev/full", file}, "write packets to /dev/full: no space left on device\n"},
 	} {
 		stdout, stderr, status := systest.RunRead(t, nil, test.args...)
 		if status != 1 || stdout != "" || !strings.Contains(stderr, test.want) {
@@ -504,5 +456,32 @@ func TestReadLabelsOfFiles(t *testing.T) {
 		if !slices.Equal(got, want) {
 			t.Errorf("%s: %q, want %q", args, got, want)
 		}
+	}
+}
+
+// A file that version 0.1.0 has written says as much as it did to that version: weights, outlets, a
+// clock that was set back, and how packets were chosen.
+func TestReadOldFile(t *testing.T) {
+	t.Parallel()
+	const file = "testdata/written-by-0.1.pcapng"
+	lines := strings.Split(systest.MustRead(t, "--format", "json", file), "\n")
+	for i, want := range []string{`"captured":60,"weight":1000,"source_mac"`, `"captured":60,"weight":10,"to":"eth1","source_mac"`, `"captured":60,"clock_set_back_ns":1000000000,"source_mac"`} {
+		if !strings.Contains(lines[i], want) {
+			t.Errorf("line %d has no %s: %s", i+1, want, lines[i])
+		}
+	}
+	r := systest.StatsOf(t, file)
+	want := []string{"all packets of one flow in 8", "the first 5 packets of each flow", "at most 100 packets per second", "the weight of 4 packets that were drawn and lost"}
+	if diff := cmp.Diff(want, r.NotEstimated); diff != "" {
+		t.Error(diff)
+	}
+	for verdict, packets := range map[string]uint64{"pass": 1000, "redirect": 10, "drop": 1} {
+		if e := r.Verdicts[verdict].Estimate; e.Packets != packets {
+			t.Errorf("%s: %d packets, want %d", verdict, e.Packets, packets)
+		}
+	}
+	// Verdicts have rates of their own: where all packets with one were kept, there were no others.
+	if e := r.Verdicts["drop"].Estimate; e.PacketsHigh != 1 {
+		t.Errorf("up to %d packets with the verdict drop, want 1", e.PacketsHigh)
 	}
 }

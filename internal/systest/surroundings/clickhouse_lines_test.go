@@ -67,6 +67,9 @@ type flowSum struct {
 func TestClickHouseMillion(t *testing.T) {
 	t.Parallel()
 	testnet.SkipEmulated(t)
+	if testing.Short() {
+		t.Skip("inserts a million rows")
+	}
 	c := startClickHouse(t, testnet.MustPair(t, testnet.PairOptions{}).Rx)
 	const packets, ports = 1_000_000, 100
 	sums, flows := writeMillion(t, filepath.Join(c.dir, "out.pcapng"), packets, ports)
@@ -156,7 +159,10 @@ func TestClickHouseLive(t *testing.T) {
 		{"pipe", "xdpcap -i eth0 -w - --format json", 1000},
 		{"files", "xdpcap -i eth0 -G 2 --atomic", 1},
 	} {
-		t.Run(test.name, func(t *testing.T) { testClickHouseLive(t, test.command, test.block) })
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			testClickHouseLive(t, test.command, test.block)
+		})
 	}
 }
 

@@ -60,17 +60,13 @@ func startClickHouse(t *testing.T, ns *testnet.Namespace) *clickHouse {
 // ask has clickhouse-client send statements, and returns what it prints: values with tabs between
 // them.
 func (c *clickHouse) ask(sql string) (string, error) {
-	var stdout, stderr bytes.Buffer
 	cmd := exec.Command("clickhouse-client", "--multiquery", "--output_format_json_quote_64bit_integers=0")
-	cmd.Stdin, cmd.Stdout, cmd.Stderr = strings.NewReader(sql), &stdout, &stderr
-	err := c.ns.Start(cmd)
-	if err == nil {
-		err = cmd.Wait()
-	}
+	cmd.Stdin = strings.NewReader(sql)
+	answer, err := systest.RunIn(c.t, c.ns, cmd)
 	if err != nil {
-		return "", fmt.Errorf("%s: %w: %s", sql, err, stderr.Bytes())
+		return "", fmt.Errorf("%s: %w", sql, err)
 	}
-	return strings.TrimSpace(stdout.String()), nil
+	return strings.TrimSpace(answer), nil
 }
 
 // query is ask for what must succeed.
@@ -86,14 +82,9 @@ func (c *clickHouse) query(sql string) string {
 // run runs a command beside the server, which must succeed.
 func (c *clickHouse) run(cmd *exec.Cmd) {
 	c.t.Helper()
-	var output bytes.Buffer
-	cmd.Dir, cmd.Stdout, cmd.Stderr = c.dir, &output, &output
-	err := c.ns.Start(cmd)
-	if err == nil {
-		err = cmd.Wait()
-	}
-	if err != nil {
-		c.t.Fatalf("%v: %v: %s", cmd.Args, err, output.Bytes())
+	cmd.Dir = c.dir
+	if _, err := systest.RunIn(c.t, c.ns, cmd); err != nil {
+		c.t.Fatalf("%v: %v", cmd.Args, err)
 	}
 }
 
@@ -143,9 +134,5 @@ func (c *clickHouse) end(p *systest.Process) systest.Summary {
 	if status, stderr := p.Wait(); status != 0 {
 		c.t.Errorf("exit status %d: %s", status, stderr)
 	}
-	text, err := os.ReadFile(filepath.Join(c.dir, "account.json"))
-	if err != nil {
-		c.t.Fatal(err)
-	}
-	return systest.Account(c.t, string(text))
+	return systest.Account(c.t, systest.Contents(c.t, filepath.Join(c.dir, "account.json")))
 }

@@ -48,11 +48,13 @@ func buildImage(t *testing.T) string {
 	return file
 }
 
-// unpackImage makes the image for this machine out of the file, by programs of others.
-func unpackImage(t *testing.T, file string) *unpackedImage {
+// unpackImage makes the image for this machine, or for the one that flags of skopeo name, out of
+// the file, by programs of others.
+func unpackImage(t *testing.T, file string, flags ...string) *unpackedImage {
 	t.Helper()
 	dir := t.TempDir()
-	systest.OutputOf(t, "skopeo", "--insecure-policy", "copy", "--quiet", "oci-archive:"+file, "oci:"+dir+"/layout:image")
+	args := append(flags, "--insecure-policy", "copy", "--quiet", "oci-archive:"+file, "oci:"+dir+"/layout:image")
+	systest.OutputOf(t, "skopeo", args...)
 	systest.OutputOf(t, "umoci", "unpack", "--image", dir+"/layout:image", dir+"/bundle")
 	return &unpackedImage{dir + "/bundle/rootfs", []byte(systest.Contents(t, dir+"/bundle/config.json"))}
 }

@@ -26,6 +26,9 @@ func TestFleet(t *testing.T) {
 	for _, tool := range []string{"jq", "clickhouse-server", "clickhouse-client"} {
 		testnet.Require(t, tool)
 	}
+	if testing.Short() {
+		t.Skip("runs two ClickHouse servers and three hosts")
+	}
 	cmd := exec.Command(filepath.Join("..", "..", "..", "contrib", "fleet", "fleet.sh"), systest.XdpcapPath)
 	cmd.Env = os.Environ()
 	printed, err := cmd.CombinedOutput()

@@ -29,21 +29,37 @@ func TestImage(t *testing.T) {
 	for _, tool := range []string{"skopeo", "umoci", "runc", "yq"} {
 		testnet.Require(t, tool)
 	}
+	if testing.Short() {
+		t.Skip("makes an image for two architectures twice")
+	}
 	file := buildImage(t)
 	image := unpackImage(t, file)
-	t.Run("the same bytes", func(t *testing.T) { checkSameImage(t, file) })
-	t.Run("arm64", func(t *testing.T) { checkARM64(t, file) })
-	t.Run("files", func(t *testing.T) { checkImageFiles(t, image) })
-	t.Run("job", func(t *testing.T) { captureInContainer(t, image) })
-	t.Run("daemonset", func(t *testing.T) { countInContainer(t, image) })
-	t.Run("recorder", func(t *testing.T) { recordInContainer(t, image) })
-	t.Run("refused", func(t *testing.T) { refuseInContainer(t, image) })
+	for name, check := range map[string]func(*testing.T, *unpackedImage){
+		"files": checkImageFiles, "job": captureInContainer, "daemonset": countInContainer,
+		"recorder": recordInContainer, "refused": refuseInContainer,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			check(t, image)
+		})
+	}
+	t.Run("arm64", func(t *testing.T) {
+		t.Parallel()
+		checkARM64(t, file)
+	})
+	t.Run("the same bytes", func(t *testing.T) {
+		t.Parallel()
+		if first, second := systest.Contents(t, file), systest.Contents(t, buildImage(t)); first != second {
+			t.Errorf("two images of the same sources differ: %d and %d bytes", len(first), len(second))
+		}
+	})
 	debug := readDebugContainer(t)
 	for _, w := range wrappedLines {
 		if w.name != "tcpdump" {
 			continue // is not in the image, but copied from this machine
 		}
 		t.Run(w.by, func(t *testing.T) {
+			t.Parallel()
 			w.check(t, wrappedInterface, "/captures", func(t *testing.T, ns *testnet.Namespace, stdout *os.File, name string, args ...string) (*systest.Process, string) {
 				files := t.TempDir()
 				c := container{image: image, name: name, args: args, rights: debug.SecurityContext, mounts: []mount{{files, "/captures", false}}}
@@ -53,19 +69,9 @@ func TestImage(t *testing.T) {
 	}
 }
 
-// checkSameImage makes the image once more.
-func checkSameImage(t *testing.T, file string) {
-	if first, second := systest.Contents(t, file), systest.Contents(t, buildImage(t)); first != second {
-		t.Errorf("two images of the same sources differ: %d and %d bytes", len(first), len(second))
-	}
-}
-
 // checkARM64 looks at the image for the other architecture.
 func checkARM64(t *testing.T, file string) {
-	dir := t.TempDir()
-	systest.OutputOf(t, "skopeo", "--insecure-policy", "--override-arch", "arm64", "copy", "--quiet", "oci-archive:"+file, "oci:"+dir+"/layout:image")
-	systest.OutputOf(t, "umoci", "unpack", "--image", dir+"/layout:image", dir+"/bundle")
-	binary, err := elf.Open(dir + "/bundle/rootfs/usr/bin/xdpcap")
+	binary, err := elf.Open(unpackImage(t, file, "--override-arch", "arm64").rootfs + "/usr/bin/xdpcap")
 	if err != nil {
 		t.Fatal(err)
 	}

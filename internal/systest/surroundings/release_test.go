@@ -19,7 +19,7 @@ import (
 // FAIL names fails; the other variables name the one that changes a file, that commits, and that
 // removes the key.
 const releaseMakefile = `
-lint test apidiff test-kernels image:
+lint test test-race test-surroundings apidiff test-kernels image:
 	@echo $@ >> ran
 	@[ "$(FAIL)" != $@ ]
 	@[ "$(CHANGE)" != $@ ] || echo >> CHANGELOG.md
@@ -108,7 +108,7 @@ func TestReleaseStops(t *testing.T) {
 	testnet.Require(t, "ssh-keygen")
 	unsigned := []string{"unsigned-0.2.0", "unsigned-0.2.0/SHA256SUMS", "unsigned-0.2.0/xdpcap-0.2.0-amd64.cdx.json",
 		"unsigned-0.2.0/xdpcap-0.2.0-arm64.cdx.json", "unsigned-0.2.0/xdpcap_0.2.0_amd64.deb"}
-	all := "apidiff lint test test-kernels test-packages image"
+	all := "apidiff lint test test-race test-surroundings test-kernels test-packages image"
 	for _, test := range []struct {
 		name   string
 		change func(*releaseTree)
@@ -135,8 +135,8 @@ func TestReleaseStops(t *testing.T) {
 		{name: "apidiff fails", env: "FAIL=apidiff", key: "key", want: "apidiff] Error", ran: "apidiff"},
 		{name: "lint fails", env: "FAIL=lint", key: "key", want: "lint] Error", ran: "apidiff lint"},
 		{name: "a test fails", env: "FAIL=test", key: "key", want: "test] Error", ran: "apidiff lint test"},
-		{name: "a test on another kernel fails", env: "FAIL=test-kernels", key: "key", want: "test-kernels] Error", ran: "apidiff lint test test-kernels"},
-		{name: "a package's test fails", env: "FAIL=test-packages", key: "key", want: "test-packages] Error", ran: "apidiff lint test test-kernels test-packages"},
+		{name: "a test on another kernel fails", env: "FAIL=test-kernels", key: "key", want: "test-kernels] Error", ran: "apidiff lint test test-race test-surroundings test-kernels"},
+		{name: "a package's test fails", env: "FAIL=test-packages", key: "key", want: "test-packages] Error", ran: "apidiff lint test test-race test-surroundings test-kernels test-packages"},
 		{name: "an image fails", env: "FAIL=image", key: "key", want: "image] Error", ran: all},
 		{name: "a test changes the tree", env: "CHANGE=test", key: "key", want: "not committed", ran: all},
 		{name: "a commit during the tests", env: "MOVE=test", key: "key", want: "HEAD is no longer v0.2.0", ran: all},
@@ -144,6 +144,7 @@ func TestReleaseStops(t *testing.T) {
 		{name: "the key goes while the tests run", env: "FORGET=image", key: "key", want: "dist/unsigned-0.2.0 is complete but not signed", ran: all, stays: unsigned},
 	} {
 		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
 			r := newReleaseTree(t)
 			if test.change != nil {
 				test.change(r)

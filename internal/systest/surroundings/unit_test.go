@@ -24,6 +24,7 @@ type unitBench struct {
 	pair *testnet.Pair
 	pid  string // of systemd
 	unit string
+	conf string // its settings
 }
 
 // newUnitBench installs xdpcap with these settings, without the user that packages make, and starts
@@ -40,9 +41,8 @@ func newUnitBench(t *testing.T, settings string) *unitBench {
 		t.Fatal(err)
 	}
 	systest.MakeTarget(t, "install", "PREFIX=/usr", "DESTDIR="+dir+"/installed", "STAGE="+stage)
-	if err := os.WriteFile(dir+"/installed/etc/xdpcap/"+b.pair.RxName+".conf", []byte(settings), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	b.conf = dir + "/installed/etc/xdpcap/" + b.pair.RxName + ".conf"
+	b.configure(settings)
 	for _, name := range []string{"passwd", "group"} {
 		others := regexp.MustCompile(`(?m)^xdpcap:.*\n`).ReplaceAllString(systest.Contents(t, "/etc/"+name), "")
 		if err := os.WriteFile(dir+"/installed/etc/"+name, []byte(others), 0o644); err != nil {
@@ -85,6 +85,28 @@ func newUnitBench(t *testing.T, settings string) *unitBench {
 		return string(name) == "systemd\n" && b.run("systemctl", "is-active", "basic.target") == "active\n"
 	})
 	return b
+}
+
+// configure gives the unit other settings.
+func (b *unitBench) configure(settings string) {
+	b.t.Helper()
+	if err := os.WriteFile(b.conf, []byte(settings), 0o644); err != nil {
+		b.t.Fatal(err)
+	}
+}
+
+// show is a property of the unit.
+func (b *unitBench) show(property string) string {
+	return strings.TrimSpace(b.run("systemctl", "show", "-P", property, b.unit))
+}
+
+// begun waits until the unit has made so many files, and begun each.
+func (b *unitBench) begun(n int) {
+	b.t.Helper()
+	testnet.WaitFor(b.t, fmt.Sprint("file ", n, " that has begun"), func() bool {
+		files := b.files()
+		return len(files) == n && !slices.ContainsFunc(files, func(name string) bool { return systest.Contents(b.t, name) == "" })
+	})
 }
 
 // ownCgroups makes a cgroup in each of the hierarchies that systemd takes. They are removed with
@@ -194,7 +216,7 @@ func TestUnitRuns(t *testing.T) {
 	}
 	b.systemctl("start", b.unit)
 	first := b.listening(0)
-	pid := strings.TrimSpace(b.run("systemctl", "show", "-P", "MainPID", b.unit))
+	pid := b.show("MainPID")
 	testnet.WaitFor(t, "a socket for the metrics", func() bool {
 		return strings.Contains(b.run("sh", "-c", "cat /proc/"+pid+"/net/tcp"), "0100007F:24D8 ") // 127.0.0.1:9432
 	})
@@ -208,14 +230,11 @@ func TestUnitRuns(t *testing.T) {
 	send()
 	b.systemctl("restart", b.unit)
 	second := b.listening(first)
-	testnet.WaitFor(t, "a second file that has begun", func() bool {
-		files := b.files()
-		return len(files) == 2 && !slices.ContainsFunc(files, func(name string) bool { return systest.Contents(t, name) == "" })
-	})
+	b.begun(2)
 	b.systemctl("kill", "--signal=KILL", b.unit)
 	b.listening(second)
-	if restarts := b.run("systemctl", "show", "-P", "NRestarts", b.unit); restarts != "1\n" {
-		t.Errorf("systemd has started it again %q times", restarts)
+	if restarts := b.show("NRestarts"); restarts != "1" {
+		t.Errorf("systemd has started it again %s times", restarts)
 	}
 	send()
 	b.systemctl("stop", b.unit)
@@ -231,26 +250,15 @@ func TestUnitRuns(t *testing.T) {
 	if len(files) != 3 || got != 2*packets {
 		t.Errorf("%d packets in %q, want %d in 3 files", got, files, 2*packets)
 	}
-}
 
-// The unit begins to capture what the network stack throws away, though systemd closes the kernel's
-// list of functions to it.
-func TestUnitDrops(t *testing.T) {
-	t.Parallel()
-	testnet.SkipEmulated(t)
-	systest.NeedBinary(t)
-	b := newUnitBench(t, "write = /var/lib/xdpcap/out.pcapng\ndrops = true\n")
+	// It also begins to capture what the network stack throws away, though systemd closes the
+	// kernel's list of functions to it.
+	b.configure("write = /var/lib/xdpcap/out-of-stack.pcapng\ndrops = true\n")
 	b.systemctl("start", b.unit)
-	testnet.WaitFor(t, "a file that has begun", func() bool {
-		files := b.files()
-		return len(files) == 1 && systest.Contents(t, files[0]) != ""
-	})
+	b.begun(4)
 	b.systemctl("stop", b.unit)
-	if restarts := b.run("systemctl", "show", "-P", "NRestarts", b.unit); restarts != "0\n" {
-		t.Errorf("systemd has started it again %q times", restarts)
-	}
-	if len(b.files()) != 1 {
-		t.Errorf("it left the files %q", b.files())
+	if restarts := b.show("NRestarts"); restarts != "0" || len(b.files()) != 4 {
+		t.Errorf("systemd has started it again %s times, and it left the files %q", restarts, b.files())
 	}
 }
 
@@ -270,7 +278,7 @@ func TestUnitUser(t *testing.T) {
 		t.Helper()
 		program = b.listening(program)
 		testnet.WaitFor(t, "a new file", func() bool { return len(b.files()) == files })
-		pid := strings.TrimSpace(b.run("systemctl", "show", "-P", "MainPID", b.unit))
+		pid := b.show("MainPID")
 		for _, name := range append(b.files(), filepath.Dir(b.files()[0]), "/proc/"+b.pid+"/root/proc/"+pid) {
 			if owner := systest.OwnerOf(t, name); owner != uid {
 				t.Errorf("%s belongs to %d, want %d", name, owner, uid)

@@ -112,6 +112,7 @@ func TestWrapped(t *testing.T) {
 		}
 		for _, nic := range []string{wrappedInterface, "any"} {
 			t.Run(w.by+", "+nic, func(t *testing.T) {
+				t.Parallel()
 				dir := t.TempDir()
 				w.check(t, nic, dir, func(t *testing.T, ns *testnet.Namespace, stdout *os.File, name string, args ...string) (*systest.Process, string) {
 					cmd := systest.Command(args...)

@@ -2,13 +2,11 @@ package trace_test
 
 import (
 	"fmt"
-	"os"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/gopacket/gopacket/pcapgo"
 
 	"github.com/xdpcap/xdpcap/internal/systest"
 	"github.com/xdpcap/xdpcap/internal/testnet"
@@ -43,13 +41,9 @@ func TestOutlet(t *testing.T) {
 		{testnet.NamespacePort, "redirect", fmt.Sprintf("interface %d of another network namespace", elsewhere.RxIndex)},
 		{testnet.UnsaidPort, "redirect", ""},
 	}
-	lines, err := os.CreateTemp(t.TempDir(), "")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer lines.Close()
+	lines := systest.NewPipe(t)
 	file := systest.TempFile(t)
-	p := systest.Listening(t, pair.Rx, lines, "-i", pair.RxName, "--rx-capture", "exit", "--verdict", "tx,redirect",
+	p := systest.Listening(t, pair.Rx, lines.In, "-i", pair.RxName, "--rx-capture", "exit", "--verdict", "tx,redirect",
 		"-w", file, "--print", "-v", "--json")
 	var frames [][]byte
 	var want []string
@@ -69,11 +63,7 @@ func TestOutlet(t *testing.T) {
 	if diff := cmp.Diff(want, commentsIn(t, file)); diff != "" {
 		t.Errorf("the file: %s", diff)
 	}
-	printed, err := os.ReadFile(lines.Name())
-	if err != nil {
-		t.Fatal(err)
-	}
-	text := string(printed)
+	text := lines.Read(t)
 	for i, way := range ways {
 		origin := "[" + strings.ToUpper(way.verdict)
 		if way.to != "" {
@@ -81,7 +71,7 @@ func TestOutlet(t *testing.T) {
 		}
 		found := false
 		if _, text, found = strings.Cut(text, "@exit"+origin+"] (queue 0"); !found {
-			t.Errorf("no %s for packet %d: %s", origin, i, printed)
+			t.Errorf("no %s for packet %d: %s", origin, i, lines.Read(t))
 		}
 	}
 }
@@ -89,24 +79,12 @@ func TestOutlet(t *testing.T) {
 // commentsIn returns each packet's comments, but for the one of how long the program ran.
 func commentsIn(t *testing.T, path string) (comments []string) {
 	t.Helper()
-	file, err := os.Open(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer file.Close()
-	r, err := pcapgo.NewNgReader(file, pcapgo.DefaultNgReaderOptions)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for {
-		_, _, opts, err := r.ReadPacketDataWithOptions()
-		if err != nil {
-			return comments
-		}
-		others := slices.DeleteFunc(opts.Comments, func(c string) bool { return strings.HasPrefix(c, "the program ran ") })
-		if len(others) == len(opts.Comments) {
-			t.Errorf("packet %d does not say how long the program ran: %q", len(comments)+1, opts.Comments)
+	for i, p := range systest.ReadTraced(t, path) {
+		others := slices.DeleteFunc(slices.Clone(p.Comments), func(c string) bool { return strings.HasPrefix(c, "the program ran ") })
+		if len(others) == len(p.Comments) {
+			t.Errorf("packet %d does not say how long the program ran: %q", i, p.Comments)
 		}
 		comments = append(comments, strings.Join(others, "; "))
 	}
+	return comments
 }

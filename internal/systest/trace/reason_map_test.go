@@ -1,9 +1,7 @@
 package trace_test
 
 import (
-	"encoding/json"
 	"fmt"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -55,42 +53,23 @@ func TestReasonMap(t *testing.T) {
 		t.Run(transport, func(t *testing.T) {
 			dir := t.TempDir()
 			file, objects := filepath.Join(dir, "out.pcapng"), filepath.Join(dir, "out.json")
-			lines, err := os.Create(filepath.Join(dir, "lines"))
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer lines.Close()
-			p := systest.Listening(t, pair.Rx, lines, "-i", pair.RxName, "--reason-map", "reasons", "-w", file, "-w", objects, "--print", "--json", "--transport", transport, "--first", "1000", "udp")
+			lines := systest.NewPipe(t)
+			p := systest.Listening(t, pair.Rx, lines.In, "-i", pair.RxName, "--reason-map", "reasons", "-w", file, "-w", objects, "--print", "--json", "--transport", transport, "--first", "1000", "udp")
 			sendReasoned(t, pair)
 			if s := systest.Account(t, p.Interrupt()); s.Captured != uint64(len(reasoned)) {
 				t.Fatalf("summary %+v", s)
 			}
-			printed, err := os.ReadFile(lines.Name())
-			if err != nil {
-				t.Fatal(err)
-			}
-			written, err := os.ReadFile(objects)
-			if err != nil {
-				t.Fatal(err)
-			}
-			texts, described := slices.Collect(strings.Lines(string(printed))), slices.Collect(strings.Lines(string(written)))
+			texts, described := slices.Collect(strings.Lines(lines.Read(t))), systest.PacketsIn(t, systest.Contents(t, objects))
 			if len(texts) != len(reasoned) || len(described) != len(reasoned) {
-				t.Fatalf("%s\n%s", printed, written)
+				t.Fatalf("%s\n%s", lines.Read(t), systest.Contents(t, objects))
 			}
 			for i, r := range reasoned {
 				words := strings.TrimSpace(strings.ToUpper(r.verdict) + " " + r.name)
 				if want := " rx0:reasoning_target@exit[" + words + "] IP "; !strings.Contains(texts[i], want) {
 					t.Errorf("%s, want %s", texts[i], want)
 				}
-				var l struct {
-					Verdict, Reason string
-					Location        *string
-				}
-				if err := json.Unmarshal([]byte(described[i]), &l); err != nil {
-					t.Fatal(err)
-				}
-				if l.Verdict != r.verdict || l.Reason != r.name || l.Location != nil {
-					t.Error(described[i])
+				if l := described[i]; l.Verdict != r.verdict || l.Reason != r.name || l.Location != "" {
+					t.Errorf("%+v, want %v", l, r)
 				}
 			}
 			for i, p := range systest.ReadTraced(t, file) {
@@ -164,17 +143,9 @@ func TestReasonMapOfDrops(t *testing.T) {
 	if s := systest.Account(t, p.Interrupt()); s.Captured != 4 {
 		t.Errorf("summary %+v", s)
 	}
-	text, err := os.ReadFile(objects)
-	if err != nil {
-		t.Fatal(err)
-	}
 	got := make(map[string]int)
-	for line := range strings.Lines(string(text)) {
-		var l struct{ Hook, Verdict, Reason, Location string }
-		if err := json.Unmarshal([]byte(line), &l); err != nil {
-			t.Fatal(err)
-		}
-		got[fmt.Sprint(l)]++
+	for _, p := range systest.PacketsIn(t, systest.Contents(t, objects)) {
+		got[fmt.Sprintf("{%s %s %s %s}", p.Hook, p.Verdict, p.Reason, p.Location)]++
 	}
 	want := map[string]int{"{exit drop REASON_BLOCKED }": 1, "{exit aborted REASON_NO_BACKEND }": 1, "{drop  NO_SOCKET " + testnet.NoSocketFunction() + "}": 2}
 	if diff := cmp.Diff(want, got); diff != "" {
@@ -197,9 +168,7 @@ func TestReasonMapMistakes(t *testing.T) {
 		"stats --by verdict --reason-map nosuch --action x": "xdpcap: --action ",
 	} {
 		status, stderr := systest.Start(t, pair.Rx, nil, append(strings.Fields(args), "-i", pair.RxName)...).Wait()
-		if status == 0 || !strings.HasPrefix(stderr, want) || strings.Count(stderr, "\n") != 1 {
-			t.Errorf("%s: exit status %d: %s", args, status, stderr)
-		}
+		systest.OneLine(t, status, stderr, want)
 	}
 }
 
@@ -208,7 +177,7 @@ func TestReasonMapFlags(t *testing.T) {
 	t.Parallel()
 	testnet.SkipEmulated(t)
 	pair := testnet.MustPair(t, testnet.PairOptions{})
-	for args, want := range map[string]string{
+	systest.CheckRefused(t, pair, map[string]string{
 		"-i rx0 --reason-map=":                             `xdpcap: --reason-map "": must not be empty; `,
 		"-i rx0 --reason-map reasons":                      "xdpcap: rx0 runs no XDP program that could be traced: omit --rx-capture, --program, --reason-map, and verdicts and run times (--verdict, --slower-than, in --trigger and --sample) to capture at its XDP hook\n",
 		"-i rx0 --reason-map reasons --rx-capture entry":   "xdpcap: --reason-map: only packets that leave a program have its reason: add --rx-capture exit\n",
@@ -220,10 +189,5 @@ func TestReasonMapFlags(t *testing.T) {
 		"stats -i rx0 --by cause":                          "xdpcap: --by cause: must be verdict or reason\n",
 		"stats -i rx0 --reason-map reasons":                "xdpcap: rx0 runs no XDP program, and only a program gives reasons: omit --reason-map\n",
 		"stats --listen 127.0.0.1:0 --reason-map reasons":  "xdpcap: --reason-map needs a named interface: add -i NAME\n",
-	} {
-		status, stderr := systest.Start(t, pair.Rx, nil, strings.Fields(args)...).Wait()
-		if status == 0 || !strings.HasPrefix(stderr, want) || strings.Count(stderr, "\n") != 1 {
-			t.Errorf("%s: exit status %d: %s", args, status, stderr)
-		}
-	}
+	})
 }

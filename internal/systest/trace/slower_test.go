@@ -2,7 +2,6 @@ package trace_test
 
 import (
 	"encoding/binary"
-	"encoding/json"
 	"fmt"
 	"os"
 	"slices"
@@ -48,16 +47,7 @@ func readSlow(t *testing.T, file string) (all []slowPacket) {
 // readRunTimes returns the run times of the packets in a file of JSON that have one.
 func readRunTimes(t *testing.T, file string) (all []uint32) {
 	t.Helper()
-	f, err := os.Open(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
-	for d := json.NewDecoder(f); d.More(); {
-		var k systest.PacketKeys
-		if err := d.Decode(&k); err != nil {
-			t.Fatal(err)
-		}
+	for _, k := range systest.PacketsIn(t, systest.Contents(t, file)) {
 		if k.RunTime > 0 {
 			all = append(all, k.RunTime)
 		}

@@ -137,6 +137,7 @@ func TestStackBesideCapture(t *testing.T) {
 	frames := variety()
 	for _, mode := range []string{"native", "generic"} {
 		t.Run(mode, func(t *testing.T) {
+			t.Parallel()
 			pair := newJumboPair(t)
 			stack := openStack(t, pair)
 			compareFrames(t, frames, through(t, pair, stack, frames))

@@ -30,9 +30,8 @@ func testEntryAndExit(t *testing.T, transport string) {
 	file := systest.TempFile(t)
 	p := systest.Listening(t, pair.Rx, nil, "-i", pair.RxName, "--rx-capture", "entry,exit", "-w", file, "--json", "--transport", transport)
 	frames := systest.SendRound(t, pair)
-	stderr := p.Interrupt()
 	n := uint64(len(frames))
-	s := systest.Account(t, stderr)
+	s := systest.Account(t, p.Interrupt())
 	if s.Seen != 2*n || s.Captured != 2*n || len(s.Interfaces) != 2 {
 		t.Fatalf("summary %+v", s)
 	}
@@ -42,8 +41,8 @@ func testEntryAndExit(t *testing.T, transport string) {
 			t.Errorf("source %d: %+v", i, own)
 		}
 	}
-	if !strings.Contains(stderr, "rx0: XDP program rewriting_target_program (id ") {
-		t.Errorf("the program is not named: %s", stderr)
+	if !strings.Contains(p.Said(), "rx0: XDP program rewriting_target_program (id ") {
+		t.Errorf("the program is not named: %s", p.Said())
 	}
 	if got, want := systest.Verdicts(t, target), [6]uint64{1, 1, 2, 1, 0, 1}; got != want {
 		t.Errorf("the target's own counters are %v, want %v", got, want)
@@ -90,11 +89,8 @@ func TestPairs(t *testing.T) {
 	_, arrived := testnet.Generate(t, pair, testnet.GeneratorOptions{Frame: testnet.UDPFrame(60, 0), Count: sent, Rate: 5000})
 	s := systest.Account(t, p.Interrupt())
 	frames := int(arrived)
-	if s.Seen != 2*arrived {
-		t.Errorf("%d seen, want %d", s.Seen, 2*arrived)
-	}
-	if s.Captured != 2*arrived {
-		t.Errorf("%d captured, want %d", s.Captured, 2*arrived)
+	if s.Seen != 2*arrived || s.Captured != 2*arrived {
+		t.Errorf("%d seen, %d captured, want %d", s.Seen, s.Captured, 2*arrived)
 	}
 	entries, exits := map[uint64]uint64{}, map[uint64]uint64{}
 	for _, packet := range systest.ReadTraced(t, file) {
@@ -227,11 +223,8 @@ func TestDispatcher(t *testing.T) {
 	names := testnet.DispatcherComponents
 
 	status, stderr := systest.Start(t, pair.Rx, nil, "-i", pair.RxName, "-w", os.DevNull).Wait()
-	want := fmt.Sprintf("rx0 runs several XDP programs: %s (id %s), %s (id %s), %s (id %s): choose with --program NAME, ID or all",
-		names[0], ids[0], names[1], ids[1], names[2], ids[2])
-	if status != 1 || !strings.Contains(stderr, want) {
-		t.Errorf("exit status %d: %s", status, stderr)
-	}
+	systest.OneLine(t, status, stderr, fmt.Sprintf("rx0 runs several XDP programs: %s (id %s), %s (id %s), %s (id %s): choose with --program NAME, ID or all",
+		names[0], ids[0], names[1], ids[1], names[2], ids[2]))
 
 	for i, test := range []struct {
 		args []string
@@ -275,9 +268,7 @@ func TestDispatcherFirst(t *testing.T) {
 	testnet.MustDispatcher(t, pair)
 	file := systest.TempFile(t)
 	p := systest.Listening(t, pair.Rx, nil, "-i", pair.RxName, "-w", file, "--program", "all", "--rx-capture", "entry,exit", "--first", "2", "--json")
-	for i := range uint64(4) {
-		testnet.Send(t, pair, testnet.UDPFrame(64, i))
-	}
+	systest.SendNumbered(t, pair, 4, 64)
 	components := uint64(len(testnet.DispatcherComponents))
 	if s := systest.Account(t, p.Interrupt()); s.Seen != 2*4*components || s.Captured != 2*2*components {
 		t.Errorf("summary %+v", s)
@@ -316,9 +307,7 @@ func TestReplacedMain(t *testing.T) {
 	want := fmt.Sprintf("does not run itself: program %s (id %d) has taken its place (freplace): trace that one, with --program and its id",
 		testnet.DispatcherComponents[0], id)
 	status, stderr := systest.Start(t, pair.Rx, nil, "-i", pair.RxName, "-w", os.DevNull).Wait()
-	if status != 1 || !strings.Contains(stderr, want) || strings.Count(stderr, "\n") != 1 {
-		t.Errorf("exit status %d: %s, want ...%s", status, stderr, want)
-	}
+	systest.OneLine(t, status, stderr, want)
 	if status, stdout, _ := systest.Probe(t, pair, "-i", pair.RxName, "--json"); status != 1 || !strings.Contains(stdout, "has taken its place (freplace)") {
 		t.Errorf("probe: exit status %d: %s", status, stdout)
 	}

@@ -11,8 +11,8 @@ import (
 	"github.com/xdpcap/xdpcap/internal/testnet"
 )
 
-// The report, and the tables for docs/speed.md and docs/sizing.md, are those in testdata/report.txt.
-// It has what is missing with its reason, and promises of every verdict.
+// The report, and the tables for docs/speed.md and docs/sizing.md, are those in
+// testdata/report.txt. It has what is missing with its reason, and promises of every verdict.
 func TestPrinted(t *testing.T) {
 	t.Parallel()
 	testnet.SkipEmulated(t)

@@ -15,8 +15,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// An event is a line of what the guest reports. Those of a test have the form of go test -json, since
-// Go's test2json makes them.
+// An event is a line of what the guest reports. Those of a test have the form of go test -json,
+// since Go's test2json makes them.
 type event struct {
 	Action  string
 	Package string  `json:",omitempty"` // its directory
@@ -140,8 +140,8 @@ func loopbackUp() error {
 // than they need, because a slow and busy machine takes several times as long.
 const packageLimit = "50m"
 
-// atOnce is how many tests of a package run at once. They mostly wait, for the other one's processor
-// time too.
+// atOnce is how many tests of a package run at once. They mostly wait, for the other one's
+// processor time too.
 const atOnce = "2"
 
 // run runs the test binary in its directory, as go test does, and writes its events to the port.

@@ -77,8 +77,8 @@ type archive struct {
 	added map[string]bool
 }
 
-// add adds a file, and before it the directories above it, which the kernel does not make by itself.
-// Names are relative. A file that two programs need is added once.
+// add adds a file, and before it the directories above it, which the kernel does not make by
+// itself. Names are relative. A file that two programs need is added once.
 func (a *archive) add(name string, mode cpio.FileMode, data []byte) {
 	if a.added[name] || a.err != nil {
 		return

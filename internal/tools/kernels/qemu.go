@@ -41,7 +41,8 @@ func (a *architecture) command(ctx context.Context, image, initramfs string) *ex
 		"-netdev", "hubport,id=right,hubid=1", "-device", "virtio-net-pci,netdev=right,romfile="}, a.ports)...)
 }
 
-// boot runs the guest to its end. It prints a line per package, and the output of tests that failed.
+// boot runs the guest to its end. It prints a line per package, and the output of tests that
+// failed.
 func boot(ctx context.Context, k kernel, initramfs string, chosen []test, out io.Writer) error {
 	image, err := k.image()
 	if err != nil {

@@ -1,0 +1,76 @@
+package systest
+
+import (
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/xdpcap/xdpcap/internal/testnet"
+	"golang.org/x/sys/unix"
+)
+
+// Cgroup bounds the processes in it. Its directory is removed with the test, after its processes
+// have ended.
+type Cgroup struct {
+	Directory string
+	version   int
+}
+
+// NewCgroup makes a cgroup with a controller, in version 1 of cgroups if the machine has the
+// controller there.
+func NewCgroup(t *testing.T, controller string) Cgroup {
+	t.Helper()
+	testnet.RequireRoot(t)
+	version, root := 1, "/sys/fs/cgroup/"+controller
+	if _, err := os.Stat(root + "/cgroup.procs"); err != nil {
+		version, root = 2, "/sys/fs/cgroup"
+		if _, err := os.Stat(root + "/cgroup.controllers"); err != nil {
+			root = t.TempDir()
+			testnet.MustMount(t, "cgroup2", root, 0, "")
+		}
+		if err := os.WriteFile(root+"/cgroup.subtree_control", []byte("+"+controller), 0); err != nil {
+			t.Fatal(err)
+		}
+	}
+	directory, err := os.MkdirTemp(root, "xdpcap")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		testnet.WaitFor(t, "the cgroup's processes to be gone", func() bool { return unix.Rmdir(directory) == nil })
+	})
+	return Cgroup{directory, version}
+}
+
+// Set writes a number to a file of the cgroup.
+func (c Cgroup) Set(t *testing.T, file string, n uint64) {
+	t.Helper()
+	if err := os.WriteFile(filepath.Join(c.Directory, file), strconv.AppendUint(nil, n, 10), 0); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// MemoryCgroup makes a cgroup with so many bytes of memory.
+func MemoryCgroup(t *testing.T, bytes uint64) Cgroup {
+	t.Helper()
+	c := NewCgroup(t, "memory")
+	if c.version == 1 {
+		c.Set(t, "memory.limit_in_bytes", bytes)
+	} else {
+		c.Set(t, "memory.max", bytes)
+	}
+	return c
+}
+
+// MostTaken is how many bytes the cgroup has had at most, 0 where the kernel does not say.
+func (c Cgroup) MostTaken() uint64 {
+	file := "memory.peak"
+	if c.version == 1 {
+		file = "memory.max_usage_in_bytes"
+	}
+	text, _ := os.ReadFile(filepath.Join(c.Directory, file))
+	n, _ := strconv.ParseUint(strings.TrimSpace(string(text)), 10, 64)
+	return n
+}

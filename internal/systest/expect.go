@@ -1,0 +1,74 @@
+package systest
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"github.com/xdpcap/xdpcap/internal/testnet"
+)
+
+// CheckRefused starts xdpcap with command lines that it refuses, each in one line with the given
+// words, in the receiving namespace of a pair. Dots between words stand for others. Nothing may
+// stay attached there.
+func CheckRefused(t *testing.T, pair *testnet.Pair, all map[string]string) {
+	t.Helper()
+	t.Run("refused", func(t *testing.T) {
+		for args, words := range all {
+			t.Run(args, func(t *testing.T) {
+				t.Parallel()
+				status, stderr := Start(t, pair.Rx, nil, strings.Fields(args)...).Wait()
+				OneLine(t, status, stderr, strings.Split(words, " ... ")...)
+			})
+		}
+	})
+	CheckDetached(t, pair)
+}
+
+// Objects decodes the lines of a text that are JSON, and refuses unknown keys.
+func Objects[T any](t *testing.T, text string) (all []T) {
+	t.Helper()
+	d := json.NewDecoder(strings.NewReader(text))
+	for d.DisallowUnknownFields(); d.More(); {
+		var one T
+		if err := d.Decode(&one); err != nil {
+			t.Fatalf("object %d of %s: %v", len(all), text, err)
+		}
+		all = append(all, one)
+	}
+	return all
+}
+
+// WaitSaid waits until a process has said these words on stderr.
+func WaitSaid(t *testing.T, p *Process, words string) {
+	t.Helper()
+	testnet.WaitFor(t, "the words "+words, func() bool { return strings.Contains(p.Said(), words) })
+}
+
+// WaitMetric waits until the metrics of a process have a line that begins with these words.
+func WaitMetric(t *testing.T, pair *testnet.Pair, p *Process, words string) {
+	t.Helper()
+	url := MetricsURL(t, p)
+	testnet.WaitFor(t, words, func() bool { return strings.Contains("\n"+Scrape(t, pair, url), "\n"+words) })
+}
+
+// SendNumbered sends frames of a size one after the other, each when the one before has arrived.
+func SendNumbered(t *testing.T, pair *testnet.Pair, frames uint64, size int) {
+	t.Helper()
+	for seq := range frames {
+		testnet.Send(t, pair, testnet.UDPFrame(size, seq))
+	}
+}
+
+// PacketsIn decodes the lines of JSON that a capture or read has written of packets.
+func PacketsIn(t *testing.T, text string) (all []PacketKeys) {
+	t.Helper()
+	for d := json.NewDecoder(strings.NewReader(text)); d.More(); {
+		var k PacketKeys
+		if err := d.Decode(&k); err != nil {
+			t.Fatalf("packet %d of %s: %v", len(all), text, err)
+		}
+		all = append(all, k)
+	}
+	return all
+}
