@@ -63,7 +63,6 @@ func sorted(f samplerFlow) samplerFlow {
 // The flow of every packet is what gopacket decodes, also of packets that were cut at any length.
 func TestProgramFlowsAgreeWithGopacket(t *testing.T) {
 	t.Parallel()
-	testnet.LeaveTo(t, "6.12")
 	b := newProgramTest(t, Options{First: 1})
 	flows := b.sampler.maps[samplerMapFlows]
 	for _, whole := range testnet.HeaderTable() {

@@ -72,7 +72,6 @@ func slowFilter() asm.Instructions {
 // A packet that a program still works on when the session ends is in the account, and is captured.
 func TestHeldUp(t *testing.T) {
 	t.Parallel()
-	testnet.SkipEmulated(t)
 	testnet.RequireRoot(t)
 	if runtime.NumCPU() < 2 {
 		t.Skip("one CPU cannot hold up a program and end the session at the same time")

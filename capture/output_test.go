@@ -5,8 +5,6 @@ import (
 	"math"
 	"strings"
 	"testing"
-
-	"github.com/xdpcap/xdpcap/internal/testnet"
 )
 
 func describeTwo() Description {
@@ -78,7 +76,6 @@ func (l *loop) next(tb testing.TB) []Packet {
 //
 // It is not parallel, because testing.AllocsPerRun counts those of the whole process.
 func TestNoAllocations(t *testing.T) {
-	testnet.SkipEmulated(t)
 	l, d := newLoop(60), describeTwo()
 	e := NewEncoder(&d, EncoderOptions{})
 	blocks := make([]byte, 0, 1<<16)

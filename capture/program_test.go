@@ -311,7 +311,6 @@ func ethernet(etherType uint16, payload ...byte) []byte {
 // Options.SampleFlows keeps whole flows, the same ones in both directions, and one in N of them.
 func TestProgramSampleFlows(t *testing.T) {
 	t.Parallel()
-	testnet.LeaveTo(t, "6.1")
 	b := newProgramTest(t, Options{SampleFlows: 10})
 	out := testnet.TxToRx()
 	kept := 0

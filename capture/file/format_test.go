@@ -14,14 +14,12 @@ import (
 	"github.com/xdpcap/xdpcap/capture/file"
 	"github.com/xdpcap/xdpcap/internal/cli"
 	"github.com/xdpcap/xdpcap/internal/settings"
-	"github.com/xdpcap/xdpcap/internal/testnet"
 )
 
 // What is known of formats stands once, in their formatKinds: a format that is added is written and
 // found by its name, and it is in the help, the completion, the settings and the errors of both
 // commands that write files. Serial: it changes the formats and the environment of the process.
 func TestAddedFormat(t *testing.T) {
-	testnet.SkipEmulated(t)
 	t.Setenv(settings.FileVariable, os.DevNull)
 	added := file.AddFormat(t, "fake", "a header alone", ".fake", "head\n")
 

@@ -20,7 +20,6 @@ import (
 	"github.com/xdpcap/xdpcap/capture"
 	"github.com/xdpcap/xdpcap/internal/pcapng"
 	"github.com/xdpcap/xdpcap/internal/testfile"
-	"github.com/xdpcap/xdpcap/internal/testnet"
 )
 
 // inputOf is an input of these files.
@@ -58,7 +57,6 @@ func readFiles(t *testing.T, files ...[]byte) (packets []string) {
 // they have all packets.
 func TestInputFormats(t *testing.T) {
 	t.Parallel()
-	testnet.SkipEmulated(t)
 	const packets, step = 900, 10_000_000 // 9 seconds of packets
 	file := testfile.Numbered(packets, 1_700_000_000_500_000_000, step, "a", "b", "c")
 	want := readFiles(t, file)
@@ -139,7 +137,6 @@ func checkPeriod(t *testing.T, r *Rotation, began string, packets []string) {
 // lengths of sections: of those in testdata, also where some of their bytes have changed.
 func TestInputCopies(t *testing.T) {
 	t.Parallel()
-	testnet.SkipEmulated(t)
 	files := [][]byte{testfile.Numbered(100, 0, 1, "a", "b"), slices.Concat(testfile.Numbered(9, 0, 1, "a"), testfile.Numbered(9, 5, 1, ""))}
 	for _, pattern := range []string{"../../internal/systest/read/testdata/*.pcapng", "../../internal/capfile/testdata/fuzz/*/*", "../../internal/cli/read/statistics/testdata/fuzz/FuzzReadSinks/*"} {
 		paths, err := filepath.Glob(pattern)

@@ -358,7 +358,6 @@ func groupOf(data []byte) (packets []capture.Packet) {
 
 // Serial, as everything that counts allocations must be.
 func TestNoAllocations(t *testing.T) {
-	testnet.SkipEmulated(t)
 	for _, format := range []Format{PCAPNG, PCAP, JSON} {
 		packets := groupOf(segment())
 		w := testWriter(io.Discard, Options{Format: format})

@@ -180,7 +180,6 @@ func firesAt(numbers ...uint64) Trigger {
 // those of the time after it. What does not follow is in no file; what comes twice is in one.
 func TestRecorder(t *testing.T) {
 	t.Parallel()
-	testnet.SkipEmulated(t)
 	const size = 1 << 20
 	kept := uint64(size / room(testPackets))
 	for _, post := range []uint64{0, 1, 7000} { // packets, a microsecond each
@@ -224,7 +223,6 @@ func TestRecorderOverwritten(t *testing.T) {
 // where that is asked for. Without a trigger nothing is written.
 func TestRecorderAsked(t *testing.T) {
 	t.Parallel()
-	testnet.SkipEmulated(t)
 	for _, atEnd := range []bool{false, true} {
 		r := newRecorderTest(t, Options{Size: MinSize, AtEnd: atEnd})
 		for asked := 1; asked <= 3; asked++ {

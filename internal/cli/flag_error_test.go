@@ -8,14 +8,12 @@ import (
 
 	"github.com/xdpcap/xdpcap/capture"
 	"github.com/xdpcap/xdpcap/internal/cli/frame"
-	"github.com/xdpcap/xdpcap/internal/testnet"
 )
 
 // A wrong flag, value, command or word is refused in plain words, without the names of Go's
 // functions.
 func TestFlagErrors(t *testing.T) {
 	t.Parallel()
-	testnet.SkipEmulated(t)
 	const noInterface = "which interface? -i NAME; xdpcap interfaces lists them"
 	// No interface has these names, so that a command which takes such a value attaches nothing.
 	for _, test := range []struct{ args, want string }{

@@ -14,7 +14,6 @@ import (
 	"github.com/xdpcap/xdpcap/filter"
 	"github.com/xdpcap/xdpcap/internal/cli/capture"
 	"github.com/xdpcap/xdpcap/internal/cli/frame"
-	"github.com/xdpcap/xdpcap/internal/testnet"
 )
 
 // helpOf is what xdpcap prints with these arguments.
@@ -43,7 +42,6 @@ func checkWidth(t *testing.T, text string, columns int) {
 // The expressions that the help of filters shows can be compiled.
 func TestHelpFilter(t *testing.T) {
 	t.Parallel()
-	testnet.SkipEmulated(t)
 	text := helpOf(t, "help", "filter")
 	checkWidth(t, text, frame.UsageWidth)
 	shown := regexp.MustCompile(`(?m)^  (\S.*?)   `).FindAllStringSubmatch(text, -1)
@@ -61,7 +59,6 @@ func TestHelpFilter(t *testing.T) {
 // one. -h fits a screen of 80 columns and 24 lines, and names only existing flags and commands.
 func TestHelp(t *testing.T) {
 	t.Parallel()
-	testnet.SkipEmulated(t)
 	root := NewRoot()
 	var names []string
 	for _, cmd := range append(root.Commands(), root) {
@@ -119,7 +116,6 @@ func TestHelp(t *testing.T) {
 // The words that a flag takes are in its help, and completion offers them.
 func TestFlagWords(t *testing.T) {
 	t.Parallel()
-	testnet.SkipEmulated(t)
 	root := NewRoot()
 	var found []string
 	for _, c := range append(root.Commands(), root) {

@@ -12,7 +12,6 @@ import (
 	"github.com/xdpcap/xdpcap/internal/cli/capture"
 	"github.com/xdpcap/xdpcap/internal/cli/frame"
 	"github.com/xdpcap/xdpcap/internal/testdoc"
-	"github.com/xdpcap/xdpcap/internal/testnet"
 )
 
 // writtenPages are all pages as man --dir writes them, by the names of their files.
@@ -44,7 +43,6 @@ func writtenPages(t *testing.T) map[string][]byte {
 // types.
 func TestManual(t *testing.T) {
 	t.Parallel()
-	testnet.SkipEmulated(t)
 	root := NewRoot()
 	pages := writtenPages(t)
 	if want := len(root.Commands()); len(pages) != want { // one for xdpcap, none for completion

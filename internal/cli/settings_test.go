@@ -18,7 +18,6 @@ import (
 	"github.com/xdpcap/xdpcap/internal/cli/frame"
 	"github.com/xdpcap/xdpcap/internal/settings"
 	"github.com/xdpcap/xdpcap/internal/testdoc"
-	"github.com/xdpcap/xdpcap/internal/testnet"
 )
 
 // setSettings makes files of settings, for the machine and for the user.
@@ -45,7 +44,6 @@ func setSettings(t *testing.T, machine, user string) settings.Files {
 // The command line overrides the environment, which overrides the user's file, which overrides the
 // machine's.
 func TestSettings(t *testing.T) {
-	testnet.SkipEmulated(t)
 	const machine = "# of this machine\n\ninterface = eth0\ninterface=eth1\nsnapshot-length = 64\nper-cpu = true\n"
 	tcpdumps := map[string]string{"direction": "inout", "format": "pcap"}
 	for _, test := range []struct {
@@ -143,7 +141,6 @@ var errDone = errors.New("done")
 
 // config prints the settings with their origins, and finds those that are impossible.
 func TestConfig(t *testing.T) {
-	testnet.SkipEmulated(t)
 	run := func(files settings.Files) (string, error) {
 		var out bytes.Buffer
 		root := newRoot(frame.NewProcess(os.Stdout, os.Stderr), files)
@@ -189,7 +186,6 @@ func TestConfig(t *testing.T) {
 // If a setting has no effect on monitor or latency, they set its flag back to the default.
 func TestForgetSettingsOfCounters(t *testing.T) {
 	t.Parallel()
-	testnet.SkipEmulated(t)
 	for _, test := range []struct {
 		command string
 		names   []string

@@ -58,7 +58,6 @@ func (n *network) addStopping(name string, to func(stopping int) int) (index int
 func TestLossOfGenericTx(t *testing.T) {
 	t.Parallel()
 	const sent, name = 30, "stops0"
-	testnet.LeaveTo(t, "6.12") // it needs tcx
 	for _, test := range []struct {
 		name     string
 		redirect bool // from another interface

@@ -66,7 +66,6 @@ func TestQueues(t *testing.T) {
 // The kernel answers for the queue of a card. virtio_net tells no losses where its device has no
 // statistics, as qemu's has none.
 func TestQueuesOfCard(t *testing.T) {
-	testnet.LeaveTo(t, "6.12")
 	pair := testnet.MustCards(t, testnet.PairOptions{})
 	err := pair.Rx.Do(func() error {
 		answers, err := support.AskNetdev(qstatsGet, unix.NLM_F_DUMP,

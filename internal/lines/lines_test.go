@@ -8,13 +8,11 @@ import (
 
 	"github.com/xdpcap/xdpcap/capture"
 	"github.com/xdpcap/xdpcap/internal/dissect"
-	"github.com/xdpcap/xdpcap/internal/testnet"
 )
 
 // A line says where its packet comes from, if that is not evident, and with -v what else is known.
 func TestPacketOrigin(t *testing.T) {
 	t.Parallel()
-	testnet.SkipEmulated(t)
 	eth0, eth1 := capture.Source{Name: "eth0"}, capture.Source{Name: "eth\x1b1"}
 	target := capture.Program{ID: 7, Name: "prog"}
 	entry := capture.Source{Name: "eth0", Hook: capture.Entry, Target: target}

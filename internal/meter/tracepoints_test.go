@@ -271,7 +271,6 @@ func TestKernelTracepoints(t *testing.T) {
 // that made room have counted stays, without their names.
 func TestCasesMakeRoom(t *testing.T) {
 	t.Parallel()
-	testnet.LeaveTo(t, "6.12")
 	n := newNetwork(t)
 	n.attach(verdict(0))
 	tp := n.open(TracepointOptions{})

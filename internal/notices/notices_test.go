@@ -5,14 +5,11 @@ import (
 	"fmt"
 	"strings"
 	"testing"
-
-	"github.com/xdpcap/xdpcap/internal/testnet"
 )
 
 // However many notices there are, few are kept and told, and all are counted.
 func TestNotices(t *testing.T) {
 	t.Parallel()
-	testnet.SkipEmulated(t)
 	for _, test := range []struct {
 		name                string
 		text                func(i int) string

@@ -6,13 +6,11 @@ import (
 	"testing"
 
 	"github.com/xdpcap/xdpcap/internal/pods/podstest"
-	"github.com/xdpcap/xdpcap/internal/testnet"
 )
 
 // The error for a name that no pod has suggests those that may be meant.
 func TestFindErrors(t *testing.T) {
 	t.Parallel()
-	testnet.SkipEmulated(t)
 	root := bothRuntimes(t)
 	const none = "no pod of this name runs on this host"
 	for name, want := range map[string]string{

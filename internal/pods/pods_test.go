@@ -94,7 +94,6 @@ func TestReadStartedAgain(t *testing.T) {
 // Damaged, huge and odd files do not hide other pods, and are reported.
 func TestReadDamaged(t *testing.T) {
 	t.Parallel()
-	testnet.SkipEmulated(t)
 	sandbox := func(annotations, linux string) string {
 		return `{"annotations":{"io.kubernetes.cri.container-type":"sandbox"` + annotations + `},"linux":` + linux + `}`
 	}

@@ -8,14 +8,11 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
-
-	"github.com/xdpcap/xdpcap/internal/testnet"
 )
 
 // Only a regular file of a reasonable size has settings: a device would be read until the memory is
 // full, and a fifo waited for. /dev/null has none, by whichever name.
 func TestFile(t *testing.T) {
-	testnet.SkipEmulated(t)
 	dir := t.TempDir()
 	null, pipe, large := filepath.Join(dir, "null"), filepath.Join(dir, "pipe"), filepath.Join(dir, "large")
 	err := errors.Join(os.Symlink(os.DevNull, null), unix.Mkfifo(pipe, 0o600), os.WriteFile(large, nil, 0o600), os.Truncate(large, 1<<40))

@@ -13,7 +13,6 @@ import (
 // Root does not obey what somebody else has written, and some flags are set by nobody but who types
 // the command line or administers the machine.
 func TestTrust(t *testing.T) {
-	testnet.SkipEmulated(t)
 	testnet.RequireRoot(t)
 	const user, others = 1000, 0o622
 	for _, test := range []struct {

@@ -70,7 +70,6 @@ func CheckEstimate(t *testing.T, what string, truth, estimate, low, high uint64)
 // RunRead runs xdpcap read, and returns what it prints and its exit status.
 func RunRead(t *testing.T, stdin io.Reader, args ...string) (stdout, stderr string, status int) {
 	t.Helper()
-	testnet.SkipEmulated(t)
 	var out, errs bytes.Buffer
 	cmd := Command(append([]string{"read"}, args...)...)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = stdin, &out, &errs

@@ -21,11 +21,10 @@ func MustMount(tb TB, kind, dir string, flags uintptr, options string) {
 }
 
 // MustFailingDisk returns a directory on a disk that accepts 6 MB and then fails to store them:
-// only fsync reports that. It needs root and loop devices, which the emulated machine lacks.
+// only fsync reports that. It needs root and loop devices.
 func MustFailingDisk(tb TB) string {
 	tb.Helper()
 	RequireRoot(tb)
-	SkipEmulated(tb)
 	Require(tb, "mkfs.ext4")
 	// An image on a file system that has less room than the image promises.
 	small, mounted := tb.TempDir(), tb.TempDir()

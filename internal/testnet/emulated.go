@@ -11,26 +11,6 @@ import "os"
 // [Pair.Stats] counts.
 func Emulated() bool { return os.Getenv("XDPCAP_EMULATED") != "" }
 
-// SkipEmulated skips a test whose result is the same on every kernel: signals, text, flags. An
-// emulated machine needs many times as long for it.
-func SkipEmulated(tb TB) {
-	tb.Helper()
-	if Emulated() {
-		tb.Skipf("is the same on every kernel")
-	}
-}
-
-// LeaveTo restricts a test to other machines and one of the two kernels that `make test-kernels`
-// always boots, 6.1 or 6.12. It is for a test that gives the same result on both but must not be
-// skipped: it needs something that other machines may lack, such as fentry, or tests a layer close
-// to the kernel.
-func LeaveTo(tb TB, kernel string) {
-	tb.Helper()
-	if here := os.Getenv("XDPCAP_EMULATED"); (here == "6.1" || here == "6.12") && here != kernel {
-		tb.Skipf("is left to Linux %s", kernel)
-	}
-}
-
 // Shared tells whether to run case i of a table of cases that give the same result on every kernel
 // and take seconds on an emulated machine. The two kernels that `make test-kernels` always boots
 // share the cases; other machines run all.

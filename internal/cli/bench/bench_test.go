@@ -11,7 +11,6 @@ import (
 	"github.com/xdpcap/xdpcap/internal/cli/counters/countertest"
 	"github.com/xdpcap/xdpcap/internal/cli/frame"
 	"github.com/xdpcap/xdpcap/internal/meter"
-	"github.com/xdpcap/xdpcap/internal/testnet"
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
@@ -30,7 +29,6 @@ func goldenBench(t *testing.T, name string, r *Report) {
 
 func TestBenchProgramTable(t *testing.T) {
 	t.Parallel()
-	testnet.SkipEmulated(t)
 	b := &meter.ProgramBench{
 		Program: xdp.Program{ID: 7, Name: "lb"},
 		Total:   meter.ProgramCost{Packets: 200, Changed: 150, OnceNs: 123.4, Ns: 12.25, Repeated: 50, Hardware: true, Cycles: 33.3, NativeInstructions: 99},
@@ -43,7 +41,6 @@ func TestBenchProgramTable(t *testing.T) {
 // A missing or wrong flag is one clear line.
 func TestBenchFlags(t *testing.T) {
 	t.Parallel()
-	testnet.SkipEmulated(t)
 	missing := filepath.Join(t.TempDir(), "out.pcapng")
 	for args, want := range map[string]string{
 		"":                                  "--program is missing: which program?",

@@ -5,14 +5,11 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-
-	"github.com/xdpcap/xdpcap/internal/testnet"
 )
 
 // Each -w has its own format, and the flags about files apply to the one with a file name.
 func TestTargets(t *testing.T) {
 	t.Parallel()
-	testnet.SkipEmulated(t)
 	for _, test := range []struct {
 		line  string
 		want  string // format and compression of each

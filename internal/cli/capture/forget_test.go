@@ -8,14 +8,12 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/xdpcap/xdpcap/internal/cli/frame"
-	"github.com/xdpcap/xdpcap/internal/testnet"
 )
 
 // Every flag that forgetSettings may forget has its default again, and is as if nothing had set it.
 // A flag that was typed stays.
 func TestForgetSettings(t *testing.T) {
 	t.Parallel()
-	testnet.SkipEmulated(t)
 	values := map[string]string{ // by flag or type
 		"bool": "true", "name": "x", "size": "1M", "uint": "7", "int": "7", "uint64": "7", "time": "7s", "string": "x", "stringSlice": "x", "stringArray": "x",
 		"vlan-restore": "false", "trigger": "aborted", "direction": "out",

@@ -14,7 +14,6 @@ import (
 
 	"github.com/xdpcap/xdpcap/internal/cli/frame"
 	"github.com/xdpcap/xdpcap/internal/cli/read"
-	"github.com/xdpcap/xdpcap/internal/testnet"
 )
 
 // flagsOfPeers are the flags of three tools, by their manuals: tcpdump 4.99, dumpcap 4.0 and
@@ -40,7 +39,6 @@ func newCommand(o *Options) *cobra.Command { return New(frame.NewProcess(os.Stdo
 // Every flag of tcpdump, dumpcap and xdpdump is known.
 func TestPeersFlagsAreKnown(t *testing.T) {
 	t.Parallel()
-	testnet.SkipEmulated(t)
 	f := newCommand(new(Options)).Flags()
 	for tool, flags := range flagsOfPeers {
 		for _, flag := range strings.Fields(flags) {
@@ -76,7 +74,6 @@ func tryLine(args ...string) error {
 // A flag that takes certain words takes each of them and no other, and Wireshark shows no other.
 func TestEveryWord(t *testing.T) {
 	t.Parallel()
-	testnet.SkipEmulated(t)
 	root := newCommand(new(Options))
 	root.Flags().VisitAll(func(f *pflag.Flag) {
 		words := frame.WordsOf(f)
@@ -115,7 +112,6 @@ func TestEveryWord(t *testing.T) {
 // Every flag of the capture can be given: it works, is accepted, or is refused in one line.
 func TestEveryFlag(t *testing.T) {
 	t.Parallel()
-	testnet.SkipEmulated(t)
 	values := map[string]string{ // by flag or type
 		"name": "x", "size": "1M", "uint64": "1", "time": "1s", "stringSlice": "x", "stringArray": "none0",
 		"expression-file": os.DevNull, "filter-file": writeFile(t, "1\n6 0 0 65535\n"), "rx-capture": "exit", "verdict": "drop",
@@ -185,7 +181,6 @@ func writeFile(t *testing.T, text string) string {
 // another tool refuses all values except those that change nothing here.
 func TestPeersLines(t *testing.T) {
 	t.Parallel()
-	testnet.SkipEmulated(t)
 	for text, want := range map[string]string{
 		"-i none0 -y RAW":       "-y: XDP sees Ethernet frames only: say -y EN10MB",
 		"-i none0 -y":           "-y needs a value: -y linktype; see xdpcap --help",

@@ -7,13 +7,11 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/xdpcap/xdpcap/internal/dissect"
-	"github.com/xdpcap/xdpcap/internal/testnet"
 )
 
 // The flags of printing combine as tcpdump's do: letters behind one dash, counted.
 func TestPrintFlags(t *testing.T) {
 	t.Parallel()
-	testnet.SkipEmulated(t)
 	for line, want := range map[string]dissect.Options{
 		"":               {},
 		"-e -q -#":       {LinkLevel: true, Quiet: true, Number: true},

@@ -15,7 +15,6 @@ import (
 
 	"github.com/xdpcap/xdpcap/capture/file"
 	"github.com/xdpcap/xdpcap/internal/cli/outputs"
-	"github.com/xdpcap/xdpcap/internal/testnet"
 )
 
 // rotationOf returns the rotation that a command line asks for.
@@ -33,7 +32,6 @@ func rotationOf(t *testing.T, text string) (*Options, error) {
 // dumpcap's.
 func TestRotationNames(t *testing.T) {
 	t.Parallel()
-	testnet.SkipEmulated(t)
 	began := time.Date(2026, 11, 22, 14, 5, 9, 0, time.Local)
 	for _, test := range []struct {
 		line string
@@ -72,7 +70,6 @@ func TestRotationNames(t *testing.T) {
 // The flags become these limits.
 func TestRotationLimits(t *testing.T) {
 	t.Parallel()
-	testnet.SkipEmulated(t)
 	for _, test := range []struct {
 		line string
 		want file.Rotation // without its functions, Origin and what is 0
@@ -117,7 +114,6 @@ func TestRotationLimits(t *testing.T) {
 // do.
 func TestOutputsRefused(t *testing.T) {
 	t.Parallel()
-	testnet.SkipEmulated(t)
 	for text, want := range map[string]string{
 		"-C 1":        "-C: there is no file: add -w FILE",
 		"-G 5 -w -":   "-G: standard output cannot go on in further files: write to a file with -w FILE",
@@ -201,7 +197,6 @@ func TestOutputsRefused(t *testing.T) {
 // nor those of a recorder go on after it.
 func TestAdoptLargestNumber(t *testing.T) {
 	t.Parallel()
-	testnet.SkipEmulated(t)
 	dir := t.TempDir()
 	const largest = "9223372036854775807"
 	if largest != strconv.Itoa(math.MaxInt) {
@@ -231,7 +226,6 @@ func TestAdoptLargestNumber(t *testing.T) {
 // A ring says when it cannot know the files of its earlier run, which it would remove.
 func TestAdoptUnreadable(t *testing.T) {
 	t.Parallel()
-	testnet.SkipEmulated(t)
 	file := filepath.Join(t.TempDir(), "file")
 	if err := os.WriteFile(file, nil, 0o600); err != nil { // in place of a directory that root may not read
 		t.Fatal(err)

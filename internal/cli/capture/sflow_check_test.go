@@ -2,14 +2,11 @@ package capture
 
 import (
 	"testing"
-
-	"github.com/xdpcap/xdpcap/internal/testnet"
 )
 
 // A collector alone gets as much of a packet as -s says, or 128 bytes of it.
 func TestSFlowHeader(t *testing.T) {
 	t.Parallel()
-	testnet.SkipEmulated(t)
 	for _, test := range []struct {
 		line    string
 		snapLen int64

@@ -4,14 +4,12 @@ import (
 	"testing"
 
 	"github.com/xdpcap/xdpcap/capture"
-	"github.com/xdpcap/xdpcap/internal/testnet"
 )
 
 // The values of -s, what the session gets of each, and how it is shown. A value replaces the one
 // before, such as that of a file of settings.
 func TestSnapshotLength(t *testing.T) {
 	t.Parallel()
-	testnet.SkipEmulated(t)
 	var o Options
 	for _, test := range []struct {
 		text, shown      string

@@ -9,13 +9,11 @@ import (
 	"github.com/xdpcap/xdpcap/capture"
 	"github.com/xdpcap/xdpcap/internal/cli/frame"
 	"github.com/xdpcap/xdpcap/internal/support"
-	"github.com/xdpcap/xdpcap/internal/testnet"
 )
 
 // Every transport of package capture can be chosen, is explained in the help, and is probed.
 func TestTransports(t *testing.T) {
 	t.Parallel()
-	testnet.SkipEmulated(t)
 	flags := newCommand(new(Options)).Flags()
 	flag := flags.Lookup("transport")
 	for _, transport := range append(capture.Transports(), capture.TransportAuto) {

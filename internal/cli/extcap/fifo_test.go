@@ -12,13 +12,11 @@ import (
 
 	"github.com/xdpcap/xdpcap/capture/file"
 	"github.com/xdpcap/xdpcap/internal/cli/sandbox"
-	"github.com/xdpcap/xdpcap/internal/testnet"
 )
 
 // The wait for Wireshark to open the fifo ends with the capture, and creates no file.
 func TestExtcapNoReader(t *testing.T) {
 	t.Parallel()
-	testnet.SkipEmulated(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	path := filepath.Join(t.TempDir(), "fifo")
 	if err := unix.Mkfifo(path, 0o600); err != nil {

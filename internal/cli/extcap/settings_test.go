@@ -9,13 +9,11 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/xdpcap/xdpcap/internal/cli/frame"
-	"github.com/xdpcap/xdpcap/internal/testnet"
 )
 
 // A setting is a row of the table: Wireshark shows the group, the help and the words of its flag.
 // It runs alone, because it replaces the table.
 func TestAddedSetting(t *testing.T) {
-	testnet.SkipEmulated(t)
 	before := settings
 	defer func() { settings = before }()
 	settings = append(slices.Clone(before[:0]),

@@ -5,15 +5,12 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
-
-	"github.com/xdpcap/xdpcap/internal/testnet"
 )
 
 // Two processes have nothing in common: each prints to its own file, counts what it has printed,
 // and ends by itself.
 func TestProcesses(t *testing.T) {
 	t.Parallel()
-	testnet.SkipEmulated(t)
 	dir := t.TempDir()
 	open := func(name string) (*Process, string) {
 		path := filepath.Join(dir, name)

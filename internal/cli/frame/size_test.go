@@ -2,15 +2,12 @@ package frame
 
 import (
 	"testing"
-
-	"github.com/xdpcap/xdpcap/internal/testnet"
 )
 
 // A size is a number of the flag's unit or of its suffix, and its text means the same size again:
 // -r hands it on to read.
 func TestSize(t *testing.T) {
 	t.Parallel()
-	testnet.SkipEmulated(t)
 	for _, test := range []struct {
 		text string
 		unit int64

@@ -5,13 +5,10 @@ import (
 	"os"
 	"strings"
 	"testing"
-
-	"github.com/xdpcap/xdpcap/internal/testnet"
 )
 
 // Arguments are files until one is none.
 func TestSplitArguments(t *testing.T) {
-	testnet.SkipEmulated(t)
 	t.Chdir(t.TempDir())
 	for _, name := range []string{"tcp", "capture", "x.pcap"} {
 		os.WriteFile(name, nil, 0o600)

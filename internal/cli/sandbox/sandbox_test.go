@@ -6,15 +6,12 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
-
-	"github.com/xdpcap/xdpcap/internal/testnet"
 )
 
 // If the stamping of a card was changed, the capability to restore it is kept, and nothing else:
 // the capture still becomes the user with whose rights its files were tried.
 func TestKeepCards(t *testing.T) {
 	t.Parallel()
-	testnet.SkipEmulated(t)
 	o := Options{}
 	if os.Geteuid() == 0 {
 		o.user = "nobody"

@@ -79,7 +79,6 @@ func TestOwnProgramLeaves(t *testing.T) {
 // error, even if packets keep coming on the others.
 func TestSomeInterfacesLeave(t *testing.T) {
 	t.Parallel()
-	testnet.LeaveTo(t, "6.1")
 	pair := testnet.MustPair(t, testnet.PairOptions{})
 	pairs := []*testnet.Pair{pair}
 	args := []string{"-i", pair.RxName, "-w", os.DevNull, "--json"}
@@ -143,7 +142,6 @@ func TestTracedProgramLeaves(t *testing.T) {
 // the capability that it needs to look there.
 func TestDispatcherChanges(t *testing.T) {
 	t.Parallel()
-	testnet.LeaveTo(t, "6.1")
 	testnet.RequireFentry(t)
 	pair := testnet.MustPair(t, testnet.PairOptions{})
 	first := testnet.MustDispatcher(t, pair)

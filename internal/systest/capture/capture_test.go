@@ -42,7 +42,6 @@ func sent(size int, seq uint64) []byte {
 // --transport the messages, the object of --json and the file name the transport that was used.
 func TestFileIsComplete(t *testing.T) {
 	t.Parallel()
-	testnet.SkipEmulated(t)
 	const all = 10_000
 	for _, test := range []struct {
 		size          int
@@ -401,7 +400,6 @@ func TestTwoInterfaces(t *testing.T) {
 
 func TestClassicFormat(t *testing.T) {
 	t.Parallel()
-	testnet.SkipEmulated(t)
 	pair := testnet.MustPair(t, testnet.PairOptions{})
 	file := systest.TempFile(t)
 	p := systest.Listening(t, pair.Rx, nil, "-i", pair.RxName, "-w", file, "--format", "pcap", "-s", "60")

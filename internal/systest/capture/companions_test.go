@@ -250,7 +250,6 @@ func TestCompanionsSeeAll(t *testing.T) {
 // SIGUSR1 and the end show tables, of each interface.
 func TestCompanionTables(t *testing.T) {
 	t.Parallel()
-	testnet.SkipEmulated(t)
 	pair := testnet.MustPair(t, testnet.PairOptions{})
 	p := systest.Listening(t, pair.Rx, nil, "-i", "rx0", "-i", "lo", "--account", "--count", "--sizes", "--xdp-mode", "generic")
 	testnet.Send(t, pair, testnet.UDPFrame(100, 1), testnet.UDPFrame(200, 2))
@@ -275,7 +274,6 @@ func TestCompanionTables(t *testing.T) {
 // A capture that is killed leaves a file with the counters of the last interval.
 func TestCompanionsAfterKill(t *testing.T) {
 	t.Parallel()
-	testnet.SkipEmulated(t)
 	for _, name := range []string{"out.pcapng", "out.pcapng.gz", "out.pcapng.zst"} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -389,7 +387,6 @@ func TestCompanionsOfOneProgram(t *testing.T) {
 // A capture counts what it has seen, however it ends, and in however many files its packets are.
 func TestCompanionsAtEnd(t *testing.T) {
 	t.Parallel()
-	testnet.SkipEmulated(t)
 	for _, c := range []struct {
 		args []string
 		ends bool // by itself

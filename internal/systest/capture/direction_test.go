@@ -271,7 +271,6 @@ func (d *directed) check(t *testing.T, said systest.Summary, all [2][][]byte) {
 // With -v a packet that is yet to be cut into segments has their size.
 func TestSegmentSize(t *testing.T) {
 	t.Parallel()
-	testnet.SkipEmulated(t)
 	pair := testnet.MustPair(t, testnet.PairOptions{Addresses: true})
 	lines := systest.NewPipe(t)
 	p := systest.Listening(t, pair.Rx, lines.In, "-i", pair.RxName, "-Q", "out", "-v", "tcp")
@@ -497,7 +496,6 @@ func TestDirectionsBesideProgram(t *testing.T) {
 // inbound and outbound match the directions that a file records and that a trigger sees.
 func TestDirectionOfFiles(t *testing.T) {
 	t.Parallel()
-	testnet.SkipEmulated(t)
 	file := systest.WriteSample(t, capture.Source{Name: "eth0"}, capture.Source{Name: "eth0", Hook: capture.Egress})
 	out := len(file.Packets) / 2
 	for expr, want := range map[string]int{
@@ -591,7 +589,6 @@ func TestEgressLeaves(t *testing.T) {
 // -d prints the filter as it is for the direction. One that no packet can pass is refused.
 func TestDirectionFlags(t *testing.T) {
 	t.Parallel()
-	testnet.SkipEmulated(t)
 	dump := func(args string) string {
 		out, _ := systest.Command(strings.Fields(args)...).CombinedOutput()
 		return string(out)

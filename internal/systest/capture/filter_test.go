@@ -98,7 +98,6 @@ func TestVLANAware(t *testing.T) {
 // -F reads an expression from a file, and --filter-file a compiled program.
 func TestFilterFiles(t *testing.T) {
 	t.Parallel()
-	testnet.SkipEmulated(t)
 	pair := testnet.MustPair(t, testnet.PairOptions{})
 	dir := t.TempDir()
 	expression, program := filepath.Join(dir, "expression"), filepath.Join(dir, "program")
@@ -147,7 +146,6 @@ func TestDump(t *testing.T) {
 
 func TestFilterErrors(t *testing.T) {
 	t.Parallel()
-	testnet.SkipEmulated(t)
 	pair := testnet.MustPair(t, testnet.PairOptions{})
 	file := systest.TempFile(t)
 	for _, test := range []struct {
@@ -185,7 +183,6 @@ func TestFilterErrors(t *testing.T) {
 // The account adds up with a filter, sampling and a rate limit at once.
 func TestAccountOfEverything(t *testing.T) {
 	t.Parallel()
-	testnet.LeaveTo(t, "6.12")
 	pair := testnet.MustPair(t, testnet.PairOptions{})
 	p := systest.Listening(t, pair.Rx, nil, "-i", pair.RxName, "-w", os.DevNull, "--json", "--sample-flows", "2", "--first", "100",
 		"--sample", "2", "--max-rate", "100000", "-B", "128k", "-c", "1000", "udp[14:2] & 1 == 0")

@@ -20,7 +20,6 @@ import (
 // says what was done, also the one that read makes of it.
 func TestHeadersOutputs(t *testing.T) {
 	t.Parallel()
-	testnet.SkipEmulated(t)
 	for _, transport := range []string{"perf", "ring"} {
 		t.Run(transport, func(t *testing.T) { testHeadersOutputs(t, transport) })
 	}

@@ -21,7 +21,6 @@ import (
 // holds. The account counts all other packets as pending, so it adds up.
 func TestLiveAccounts(t *testing.T) {
 	t.Parallel()
-	testnet.SkipEmulated(t)
 	for _, order := range []string{"file pipe stream", "stream file pipe", "pipe stream file"} {
 		t.Run(order, func(t *testing.T) {
 			t.Parallel()
@@ -161,7 +160,6 @@ func listenSmall(t *testing.T, ns *testnet.Namespace) *net.TCPListener {
 // The files that a ring has removed no longer count in the metric of their size.
 func TestFileMetricOfRing(t *testing.T) {
 	t.Parallel()
-	testnet.SkipEmulated(t)
 	pair := testnet.MustPair(t, testnet.PairOptions{})
 	dir := t.TempDir()
 	p := systest.Listening(t, pair.Rx, nil, "-i", "rx0", "-U", "-b", "packets:10", "-b", "files:2", "-w", filepath.Join(dir, "out.pcapng"), "--listen", "127.0.0.1:0")

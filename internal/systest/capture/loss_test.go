@@ -18,7 +18,6 @@ var lossLine = regexp.MustCompile(`(?m)^xdpcap: rx0: \d+ of \d+ packets lost wit
 // The first loss is said while the capture runs, once, and is among the notices of --json.
 func TestLossIsSaid(t *testing.T) {
 	t.Parallel()
-	testnet.SkipEmulated(t)
 	pair := testnet.MustPair(t, testnet.PairOptions{})
 
 	// A process that was stopped for a moment takes its time to read what came meanwhile, and no

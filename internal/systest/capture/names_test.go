@@ -20,7 +20,6 @@ import (
 // it shows.
 func TestNamesAreEscaped(t *testing.T) {
 	t.Parallel()
-	testnet.SkipEmulated(t)
 	const name, escaped = "\x1b[31mred0", `\x1b[31mred0`
 	pair := testnet.MustPair(t, testnet.PairOptions{})
 	systest.AddPair(t, pair, name, 1, 1)
@@ -55,7 +54,6 @@ func TestNamesAreEscaped(t *testing.T) {
 // An interface is also found by its alternative names, and goes by its own name from there on.
 func TestAlternativeNames(t *testing.T) {
 	t.Parallel()
-	testnet.SkipEmulated(t)
 	const short, long = "other0", "a-name-of-more-than-sixteen-characters"
 	pair := testnet.MustPair(t, testnet.PairOptions{})
 	systest.InRx(t, pair, func(l netlink.Link) error {
@@ -104,7 +102,6 @@ func named(t *testing.T, pid int) string {
 // path. Its file is the caller's. It keeps no namespace open, which would stay as long.
 func TestNetns(t *testing.T) {
 	t.Parallel()
-	testnet.SkipEmulated(t)
 	pair := testnet.MustPair(t, testnet.PairOptions{RxName: "inside0"})
 	pid := systest.Sleeper(t, pair.Rx)
 	path := fmt.Sprintf("/proc/%d/ns/net", pid)
@@ -148,7 +145,6 @@ func TestNetns(t *testing.T) {
 // A mistake in --netns is one line, also in the object of --json.
 func TestNetnsErrors(t *testing.T) {
 	t.Parallel()
-	testnet.SkipEmulated(t)
 	testnet.RequireRoot(t)
 	pid := os.Getpid()
 	other := testnet.MustPair(t, testnet.PairOptions{})

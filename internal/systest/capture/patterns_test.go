@@ -61,7 +61,6 @@ func blocksIn(data []byte) string {
 // gone.
 func TestAny(t *testing.T) {
 	t.Parallel()
-	testnet.SkipEmulated(t)
 	pair := testnet.MustPair(t, testnet.PairOptions{})
 	file, lines := systest.TempFile(t), filepath.Join(t.TempDir(), "lines.json")
 	p := systest.Listening(t, pair.Rx, nil, "-i", "any", "--except", "lo,docker*", "-w", file, "-w", lines, "--json", "-U", "-s", "60")
@@ -113,7 +112,6 @@ func TestAny(t *testing.T) {
 // attached, and the capture's memory does not grow with them.
 func TestManyInterfaces(t *testing.T) {
 	t.Parallel()
-	testnet.SkipEmulated(t)
 	const batches, pairs, packets = 10, 12, 3
 	pair := testnet.MustPair(t, testnet.PairOptions{})
 	p := systest.Listening(t, pair.Rx, nil, "-i", "in*", "-w", "/dev/null", "--json")
@@ -188,7 +186,6 @@ func TestPatternsTraced(t *testing.T) {
 // attaches no program below another one. So is one with a greater index than its bridge's.
 func TestPatternsBelow(t *testing.T) {
 	t.Parallel()
-	testnet.SkipEmulated(t)
 	pair := testnet.MustPair(t, testnet.PairOptions{Addresses: true})
 	testnet.Uppers[1].MustAdd(t, pair) // br0
 	addPort := func(name string) {
@@ -265,7 +262,6 @@ func TestAnyAbove(t *testing.T) {
 // a collector of sFlow get the packets of those that come, too.
 func TestPatternsOutputs(t *testing.T) {
 	t.Parallel()
-	testnet.SkipEmulated(t)
 	pair := testnet.MustPair(t, testnet.PairOptions{})
 	l := systest.ListenSFlow(t, pair.Rx)
 	file, lines := systest.TempFile(t), systest.NewPipe(t)
@@ -323,7 +319,6 @@ func TestPatternsOutputs(t *testing.T) {
 // The recorder keeps and writes the packets of an interface that comes.
 func TestPatternsRecorder(t *testing.T) {
 	t.Parallel()
-	testnet.SkipEmulated(t)
 	pair := testnet.MustPair(t, testnet.PairOptions{})
 	file := systest.TempFile(t)
 	p := systest.Listening(t, pair.Rx, nil, "-i", "rx*", "--ring", "1M", "-w", file, "--trigger", "udp port 7", "--json")

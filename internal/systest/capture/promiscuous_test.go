@@ -63,7 +63,6 @@ func TestPromiscuous(t *testing.T) {
 // is missing.
 func TestPromiscuousForbidden(t *testing.T) {
 	t.Parallel()
-	testnet.LeaveTo(t, "6.1")
 	pair := testnet.MustPair(t, testnet.PairOptions{})
 	second := testnet.MustPair(t, testnet.PairOptions{Rx: pair.Rx, RxName: "rx1", TxName: "tx1"})
 	const cause = "missing privileges: CAP_NET_RAW; run it as root (sudo), or give the binary cap_net_raw, too"

@@ -10,7 +10,6 @@ import (
 // What makes no sense together is refused in one line, which says what to do.
 func TestRefused(t *testing.T) {
 	t.Parallel()
-	testnet.SkipEmulated(t)
 	pair := testnet.MustPair(t, testnet.PairOptions{})
 	testnet.MustPair(t, testnet.PairOptions{Rx: pair.Rx, RxName: "rx1", TxName: "tx1"})
 	systest.CheckRefused(t, pair, map[string]string{

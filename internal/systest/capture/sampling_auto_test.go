@@ -25,7 +25,6 @@ func weightsIn(t *testing.T, file string) (weights []uint32) {
 // say how many packets each one stands for.
 func TestSampleAuto(t *testing.T) {
 	t.Parallel()
-	testnet.SkipEmulated(t)
 	for _, transport := range []string{"perf", "ring"} {
 		t.Run(transport, func(t *testing.T) {
 			t.Parallel()
@@ -80,7 +79,6 @@ func TestSampleAuto(t *testing.T) {
 // its sFlow samples.
 func TestSampleAutoMaxRate(t *testing.T) {
 	t.Parallel()
-	testnet.SkipEmulated(t)
 	pair := testnet.MustPair(t, testnet.PairOptions{})
 	l := systest.ListenSFlow(t, pair.Rx)
 	file := systest.TempFile(t)

@@ -55,7 +55,6 @@ func TestSampleFlows(t *testing.T) {
 // it, and all are accounted for.
 func TestMaxRate(t *testing.T) {
 	t.Parallel()
-	testnet.LeaveTo(t, "6.12")
 	pair := testnet.MustPair(t, testnet.PairOptions{})
 	file := systest.TempFile(t)
 	p := systest.Listening(t, pair.Rx, nil, "-i", pair.RxName, "-w", file, "--max-rate", "1000", "--json")

@@ -36,7 +36,6 @@ func TestChaos(t *testing.T) {
 // runChaos runs every one of these endings once, and again in another order while there is time.
 func runChaos(t *testing.T, endings []chaosEnding) {
 	t.Helper()
-	testnet.SkipEmulated(t)
 	seed := uint64(time.Now().UnixNano())
 	if s := os.Getenv(chaosSeed); s != "" {
 		var err error

@@ -238,7 +238,6 @@ func TestWithoutJIT(t *testing.T) {
 	if !testnet.Emulated() {
 		t.Skip("the setting is the whole machine's: only where that is emulated")
 	}
-	testnet.LeaveTo(t, "6.12")
 	const jit, remedy = "/proc/sys/net/core/bpf_jit_enable", "sysctl net.core.bpf_jit_enable=1"
 	pair := testnet.MustPair(t, testnet.PairOptions{})
 	t.Cleanup(func() { os.WriteFile(jit, []byte("1"), 0) })

@@ -31,7 +31,6 @@ var sentence = regexp.MustCompile(`^(extcap|interface|dlt|arg|value) (\{[a-z]+=[
 // settings are flags of the capture; a default omits its flag.
 func TestExtcapAnswers(t *testing.T) {
 	t.Parallel()
-	testnet.SkipEmulated(t)
 	pair := testnet.MustPair(t, testnet.PairOptions{RxName: "rx0"})
 	target := systest.AttachTarget(t, pair, testnet.Rewriting)
 	checked := func(args ...string) string {
@@ -85,7 +84,6 @@ func TestExtcapAnswers(t *testing.T) {
 // 0.
 func TestExtcapFilter(t *testing.T) {
 	t.Parallel()
-	testnet.SkipEmulated(t)
 	for _, test := range []struct{ filter, want string }{
 		{"", ""},
 		{"tcp port 443", ""},
@@ -103,7 +101,6 @@ func TestExtcapFilter(t *testing.T) {
 // The flags are not in the help, and command lines that Wireshark would not use are errors.
 func TestExtcapMistakes(t *testing.T) {
 	t.Parallel()
-	testnet.SkipEmulated(t)
 	if help, err := systest.Command("--help").Output(); err != nil || bytes.Contains(help, []byte("extcap")) || bytes.Contains(help, []byte("--fifo")) {
 		t.Errorf("the help: %v\n%s", err, help)
 	}
@@ -195,7 +192,6 @@ func checkEnd(t *testing.T, pair *testnet.Pair, p *systest.Process) {
 // Wireshark ends a capture by closing the fifo, or with SIGTERM as in TestExtcapSettings.
 func TestExtcapEnds(t *testing.T) {
 	t.Parallel()
-	testnet.SkipEmulated(t)
 	pair := testnet.MustPair(t, testnet.PairOptions{})
 	f := newFifo(t)
 	p, r := systest.Start(t, pair.Rx, nil, "--capture", "--extcap-interface", "xdpcap-"+pair.RxName, "--fifo", f.path,
@@ -211,7 +207,6 @@ func TestExtcapEnds(t *testing.T) {
 // Wireshark names the interface and the output. Settings that choose packets apply to all.
 func TestExtcapSettings(t *testing.T) {
 	t.Parallel()
-	testnet.SkipEmulated(t)
 	pair := testnet.MustPair(t, testnet.PairOptions{})
 	dir := t.TempDir()
 	settings := filepath.Join(dir, "settings")
@@ -297,7 +292,6 @@ func (w wireshark) tshark(args ...string) *exec.Cmd {
 // besides Wireshark's own.
 func TestTsharkCaptures(t *testing.T) {
 	t.Parallel()
-	testnet.SkipEmulated(t)
 	pair := testnet.MustPair(t, testnet.PairOptions{})
 	w := newWireshark(t)
 	list, err := systest.RunIn(t, pair.Rx, w.tshark("-D"))
@@ -338,7 +332,6 @@ func TestTsharkCaptures(t *testing.T) {
 // Where xdpcap lacks privileges, tshark shows the message that says what to do.
 func TestTsharkPrivileges(t *testing.T) {
 	t.Parallel()
-	testnet.SkipEmulated(t)
 	pair := testnet.MustPair(t, testnet.PairOptions{})
 	w := newWireshark(t)
 	const nobody = 65534
@@ -381,7 +374,6 @@ func TestTsharkPrivileges(t *testing.T) {
 // programs, and in the emulated ones tshark cannot start an extcap, so the test starts both.
 func TestExtcapVerdicts(t *testing.T) {
 	t.Parallel()
-	testnet.LeaveTo(t, "6.12")
 	testnet.RequireFentry(t)
 	pair := testnet.MustPair(t, testnet.PairOptions{RxName: "traced1"})
 	systest.AttachTarget(t, pair, testnet.Rewriting)
@@ -435,7 +427,6 @@ func TestExtcapVerdicts(t *testing.T) {
 // The profile in contrib/ shows what XDP knows of a packet, in columns.
 func TestWiresharkProfile(t *testing.T) {
 	t.Parallel()
-	testnet.SkipEmulated(t)
 	w := newWireshark(t)
 	profiles := filepath.Join(w.home, ".config/wireshark/profiles")
 	err := os.MkdirAll(profiles, 0o755)

@@ -12,7 +12,6 @@ import (
 // was meant for others, and is forgotten. The same flag is refused when it is typed.
 func TestSettingsOfProcess(t *testing.T) {
 	t.Parallel()
-	testnet.SkipEmulated(t)
 	pair := testnet.MustPair(t, testnet.PairOptions{})
 	const works = `interface "none0" does not exist`
 	for _, test := range []struct {

@@ -61,7 +61,6 @@ func asSomebody(t *testing.T, path string, env []string, args ...string) (out st
 // A binary with capabilities ignores the environment of a caller who has none.
 func TestSettingsOfCapableBinary(t *testing.T) {
 	t.Parallel()
-	testnet.SkipEmulated(t)
 	testnet.RequireRoot(t)
 	path := withFileCapabilities(t, unix.CAP_NET_ADMIN)
 	file := filepath.Join(filepath.Dir(path), "settings")
@@ -82,7 +81,6 @@ func TestSettingsOfCapableBinary(t *testing.T) {
 // A user whose only rights are those of the binary can look at packets, and change nothing.
 func TestCapableBinaryRefuses(t *testing.T) {
 	t.Parallel()
-	testnet.SkipEmulated(t)
 	testnet.RequireRoot(t)
 	path := withFileCapabilities(t, unix.CAP_NET_ADMIN, unix.CAP_BPF, unix.CAP_PERFMON)
 	for flag, args := range map[string]string{

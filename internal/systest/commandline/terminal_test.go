@@ -91,7 +91,6 @@ func (term *terminal) run(t *testing.T, ns *testnet.Namespace, script string, ar
 // background leaves the terminal to the shell, and only says when it begins and ends.
 func TestTerminalInBackground(t *testing.T) {
 	t.Parallel()
-	testnet.SkipEmulated(t)
 	pair := testnet.MustPair(t, testnet.PairOptions{})
 	for _, test := range []struct{ args, live, ends string }{
 		{"-i rx0 -w " + systest.TempFile(t), "\rxdpcap: 0 seen", "packets captured"},

@@ -16,7 +16,6 @@ import (
 // What a shell shows of flags and commands has no marks of the help in it.
 func TestCompletionDescriptions(t *testing.T) {
 	t.Parallel()
-	testnet.SkipEmulated(t)
 	for _, args := range [][]string{{"__complete", "--"}, {"__complete", "count", "--"}, {"__complete", "read", "--"}, {"__complete", ""}} {
 		out, err := systest.Command(args...).Output()
 		if err != nil || bytes.Contains(out, []byte("`")) || bytes.Count(out, []byte("\t")) < 5 {
@@ -29,7 +28,6 @@ func TestCompletionDescriptions(t *testing.T) {
 // names of its interfaces.
 func TestCompletionIsTypable(t *testing.T) {
 	t.Parallel()
-	testnet.SkipEmulated(t)
 	pair := testnet.MustPair(t, testnet.PairOptions{RxName: "`id`a"})
 	out := systest.RunInside(t, pair.Rx, systest.Command("__complete", "probe", "-i", ""))
 	if strings.Contains(out, "`") || !strings.HasPrefix(out, "lo\n") {
@@ -40,7 +38,6 @@ func TestCompletionIsTypable(t *testing.T) {
 // A file has the command line in its comment, except with --no-command-line.
 func TestNoCommandLine(t *testing.T) {
 	t.Parallel()
-	testnet.SkipEmulated(t)
 	pair := testnet.MustPair(t, testnet.PairOptions{})
 	for _, flag := range []string{"--no-command-line", "--no-command-line=false"} {
 		file, err := systest.RunIn(t, pair.Rx, systest.Command("-i", pair.RxName, "-w", "-", "--duration", "1ms", "-q", flag))
@@ -54,7 +51,6 @@ func TestNoCommandLine(t *testing.T) {
 // have a heading without a number.
 func TestVersionOfChanges(t *testing.T) {
 	t.Parallel()
-	testnet.SkipEmulated(t)
 	script, err := os.ReadFile("../../../packaging/version.sh")
 	if err != nil {
 		t.Fatal(err)
@@ -85,7 +81,6 @@ func TestVersionOfChanges(t *testing.T) {
 // The help of every command fits a terminal of 100 columns.
 func TestHelpFits(t *testing.T) {
 	t.Parallel()
-	testnet.SkipEmulated(t)
 	for _, name := range []string{"", "stats", "count", "bench", "monitor", "latency", "interfaces", "probe"} {
 		out, err := systest.Command(strings.Fields(name + " --help")...).Output()
 		if err != nil || !bytes.Contains(out, []byte("Examples:")) {

@@ -71,7 +71,6 @@ func TestCountFilter(t *testing.T) {
 // there.
 func TestCountFilterErrors(t *testing.T) {
 	t.Parallel()
-	testnet.SkipEmulated(t)
 	for _, args := range []string{"-d tcp port 443", "-dd -Q out icmp", "-d --ebpf udp"} {
 		want, err := systest.Command(strings.Fields(args)...).Output()
 		if err != nil {

@@ -21,7 +21,6 @@ import (
 // interval is, and one that exports its counters waits for the next program.
 func TestCountersFollow(t *testing.T) {
 	t.Parallel()
-	testnet.LeaveTo(t, "6.1")
 	testnet.RequireFentry(t)
 	pair := testnet.MustPair(t, testnet.PairOptions{})
 	first := systest.AttachTarget(t, pair, testnet.Rewriting)
@@ -100,7 +99,6 @@ func TestCountersFollow(t *testing.T) {
 // program runs behind the new one.
 func TestCountersDispatcherChanges(t *testing.T) {
 	t.Parallel()
-	testnet.LeaveTo(t, "6.12")
 	testnet.RequireFentry(t)
 	pair := testnet.MustPair(t, testnet.PairOptions{})
 	d := testnet.MustDispatcher(t, pair)
@@ -146,7 +144,6 @@ func TestCountersDispatcherChanges(t *testing.T) {
 // dispatcher are not listed among its programs.
 func TestCounterPrograms(t *testing.T) {
 	t.Parallel()
-	testnet.LeaveTo(t, "6.1")
 	testnet.RequireFentry(t)
 	pair := testnet.MustPair(t, testnet.PairOptions{})
 	d := testnet.MustDispatcher(t, pair)
@@ -253,7 +250,6 @@ func TestFlowVerdicts(t *testing.T) {
 // A command that exports and names no interface counts on all, also on those that come later.
 func TestAllInterfaces(t *testing.T) {
 	t.Parallel()
-	testnet.SkipEmulated(t)
 	pair := testnet.MustPair(t, testnet.PairOptions{})
 	p, output := systest.Counting(t, pair, "stats", "--listen", "127.0.0.1:0", "--interval", "100ms", "--json")
 	has := func(words string) bool {

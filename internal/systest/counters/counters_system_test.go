@@ -24,7 +24,6 @@ import (
 // totals, and nothing stays attached.
 func TestStatsExact(t *testing.T) {
 	t.Parallel()
-	testnet.SkipEmulated(t) // its receive queue drops packets before XDP
 	for _, test := range []struct{ action, verdict, args string }{
 		{"pass", "pass", "--per-cpu --per-queue"}, {"abort", "aborted", "--per-cpu --per-queue"}, {"drop", "drop", "--listen 127.0.0.1:0"},
 	} {
@@ -78,7 +77,6 @@ func TestStatsExact(t *testing.T) {
 
 func TestCountExact(t *testing.T) {
 	t.Parallel()
-	testnet.SkipEmulated(t) // its receive queue drops packets before XDP
 	for _, variant := range []string{"naive", "percpu", "ultra"} {
 		t.Run(variant, func(t *testing.T) {
 			t.Parallel()
@@ -190,7 +188,6 @@ func TestStatsSideBySide(t *testing.T) {
 // for them.
 func TestIdleConnections(t *testing.T) {
 	t.Parallel()
-	testnet.SkipEmulated(t)
 	pair := testnet.MustPair(t, testnet.PairOptions{})
 	p, _ := systest.Counting(t, pair, "stats", "-i", "rx0", "--interval", "50ms", "--listen", "127.0.0.1:0")
 	pid := p.Cmd.Process.Pid
@@ -232,7 +229,6 @@ func TestIdleConnections(t *testing.T) {
 // Several interfaces are counted at once, each by itself.
 func TestSeveralInterfaces(t *testing.T) {
 	t.Parallel()
-	testnet.LeaveTo(t, "6.12")
 	pair := testnet.MustPair(t, testnet.PairOptions{})
 	systest.AddPair(t, pair, "second0", 1, 1)
 	p, output := systest.Counting(t, pair, "stats", "-i", "rx0", "-i", "second0", "-q", "--json", "--listen", "127.0.0.1:0")
@@ -283,7 +279,6 @@ func TestStatsCount(t *testing.T) {
 // interval is over, and shows what it counted until then.
 func TestCountersInterfaceGone(t *testing.T) {
 	t.Parallel()
-	testnet.LeaveTo(t, "6.1")
 	pair := testnet.MustPair(t, testnet.PairOptions{})
 	const every = "--interval=1h"
 	run := map[string][]string{

@@ -51,7 +51,6 @@ func TestMonitor(t *testing.T) {
 // stopped.
 func TestMonitorRecord(t *testing.T) {
 	t.Parallel()
-	testnet.LeaveTo(t, "6.1")
 	pair := testnet.MustPair(t, testnet.PairOptions{})
 	testnet.MustReceiver(t, pair, xdp.Aborted, testnet.ReceiverOptions{})
 	lines, objects, none := systest.NewPipe(t), systest.NewPipe(t), systest.NewPipe(t)
@@ -97,7 +96,6 @@ func TestMonitorRecord(t *testing.T) {
 // that was chosen by its id has no successor.
 func TestMonitorFollows(t *testing.T) {
 	t.Parallel()
-	testnet.LeaveTo(t, "6.12")
 	pair := testnet.MustPair(t, testnet.PairOptions{})
 	name := fmt.Sprintf("m%d", os.Getpid()) // no other program on this machine has it
 	load := func() (*ebpf.Program, xdp.Program) {

@@ -14,7 +14,6 @@ import (
 // Each mistake is one clear line and exit status 1, and nothing is attached.
 func TestCountersRefused(t *testing.T) {
 	t.Parallel()
-	testnet.SkipEmulated(t)
 	pair := testnet.MustPair(t, testnet.PairOptions{Addresses: true})
 	busy := testnet.MustPair(t, testnet.PairOptions{Rx: pair.Rx, RxName: "busy0", TxName: "busy1"})
 	testnet.MustReceiver(t, busy, xdp.Pass, testnet.ReceiverOptions{Count: true})

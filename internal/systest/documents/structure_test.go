@@ -16,7 +16,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/xdpcap/xdpcap/internal/testdoc"
-	"github.com/xdpcap/xdpcap/internal/testnet"
 )
 
 // A part is a package of the project: the files that it has without tests and generated ones, with
@@ -78,7 +77,6 @@ func parts(t *testing.T) map[string]*part {
 // line itself names the standard streams.
 func TestImports(t *testing.T) {
 	t.Parallel()
-	testnet.SkipEmulated(t)
 	all := parts(t)
 	rows := testdoc.List(t, "DESIGN.md", "What the packages of the command line import")
 	for name := range all {
@@ -118,7 +116,6 @@ func TestImports(t *testing.T) {
 // names every package.
 func TestPackageSizes(t *testing.T) {
 	t.Parallel()
-	testnet.SkipEmulated(t)
 	const mostFiles, mostLines = 40, 350
 	layout := testdoc.Read(t, "docs/internals/layout.md")
 	for name, p := range parts(t) {

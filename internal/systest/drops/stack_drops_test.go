@@ -96,7 +96,6 @@ func TestStackDropsTraced(t *testing.T) {
 // The flight recorder keeps why a packet was thrown away.
 func TestStackDropsRecorded(t *testing.T) {
 	t.Parallel()
-	testnet.SkipEmulated(t)
 	pair := testnet.MustPair(t, testnet.PairOptions{Addresses: true})
 	for _, test := range []struct {
 		trigger string
@@ -131,7 +130,6 @@ func TestStackDropsRecorded(t *testing.T) {
 // that is the kernel's, and the kernel's own words. It gets the same from the file.
 func TestStackDropsSFlow(t *testing.T) {
 	t.Parallel()
-	testnet.SkipEmulated(t)
 	pair := testnet.MustPair(t, testnet.PairOptions{Addresses: true})
 	systest.InRx(t, pair, func(netlink.Link) error { return os.WriteFile("/proc/sys/net/ipv4/ip_forward", []byte("1"), 0) })
 	closed, onward, martian := testnet.TxToRx(), testnet.TxToRx(), testnet.TxToRx()
@@ -202,7 +200,6 @@ func lastHop(frame []byte) []byte {
 // does not have, and a user without the capabilities.
 func TestStackDropsMistakes(t *testing.T) {
 	t.Parallel()
-	testnet.SkipEmulated(t)
 	pair := testnet.MustPair(t, testnet.PairOptions{})
 	systest.CheckRefused(t, pair, map[string]string{
 		"drops --flows -1":                                           "xdpcap: --flows -1: must be 0 or more\n",

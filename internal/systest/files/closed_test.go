@@ -26,7 +26,6 @@ func closed(which string, args ...string) *exec.Cmd {
 // that was opened on purpose.
 func TestStdoutClosed(t *testing.T) {
 	t.Parallel()
-	testnet.SkipEmulated(t)
 	pair := testnet.MustPair(t, testnet.PairOptions{})
 	file := systest.TempFile(t)
 	systest.Account(t, systest.Listening(t, pair.Rx, nil, "-i", pair.RxName, "-w", file, "--json").Interrupt())
@@ -69,7 +68,6 @@ func TestStdoutClosed(t *testing.T) {
 // written into it.
 func TestStreamsClosed(t *testing.T) {
 	t.Parallel()
-	testnet.SkipEmulated(t)
 	pair := testnet.MustPair(t, testnet.PairOptions{})
 	file := systest.TempFile(t)
 	p := systest.StartCommand(t, pair.Rx, nil, closed("<&- >&- 2>&-", "-i", pair.RxName, "-w", file))
@@ -120,7 +118,6 @@ func unreadable(t *testing.T, pair *testnet.Pair, args string) *systest.Process 
 // commands, or an error, wait for a reader.
 func TestUnreadStderr(t *testing.T) {
 	t.Parallel()
-	testnet.SkipEmulated(t)
 	pair := testnet.MustPair(t, testnet.PairOptions{})
 	file := systest.TempFile(t)
 	p := unreadable(t, pair, "-i rx0 -w "+file)

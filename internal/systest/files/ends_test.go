@@ -21,7 +21,6 @@ import (
 // number of packets and at its time, while packets come. Account, file and statistics agree.
 func TestEnds(t *testing.T) {
 	t.Parallel()
-	testnet.SkipEmulated(t)
 	// Under nohup the test ignores SIGHUP, and xdpcap would inherit that. It does not inherit that
 	// a signal is caught.
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGHUP)

@@ -37,7 +37,6 @@ func holds(p *systest.Process, path string) bool {
 // Whatever waits for the other end of a FIFO is ended by the first signal.
 func TestFifoWithoutPeer(t *testing.T) {
 	t.Parallel()
-	testnet.SkipEmulated(t)
 	pair := testnet.MustPair(t, testnet.PairOptions{})
 	for _, test := range []struct {
 		name   string
@@ -91,7 +90,6 @@ func TestFifoWithoutPeer(t *testing.T) {
 // A copy that a signal ends before any input is a whole file without packets, as a capture is.
 func TestReadEndedBeforeInput(t *testing.T) {
 	t.Parallel()
-	testnet.SkipEmulated(t)
 	ns := testnet.MustPair(t, testnet.PairOptions{}).Rx
 	for _, name := range []string{"out.pcapng", "out.pcap", "out.json", "out.pcapng.gz", "out.pcap.zst"} {
 		fifo, out := mustFifo(t, "fifo"), filepath.Join(t.TempDir(), name)
@@ -115,7 +113,6 @@ func TestReadEndedBeforeInput(t *testing.T) {
 // signal does not prevent the account.
 func TestCommandHangs(t *testing.T) {
 	t.Parallel()
-	testnet.SkipEmulated(t)
 	pair := testnet.MustPair(t, testnet.PairOptions{})
 	script := filepath.Join(t.TempDir(), "hangs")
 	if err := os.WriteFile(script, []byte("#!/bin/sh\nexec sleep 30 >/dev/null 2>&1 3>&-\n"), 0o700); err != nil {
@@ -148,7 +145,6 @@ func TestCommandHangs(t *testing.T) {
 // If nobody reads the names of files, or they cannot be written, notices say so, and nothing waits.
 func TestPrintFilesUnread(t *testing.T) {
 	t.Parallel()
-	testnet.SkipEmulated(t)
 	pair := testnet.MustPair(t, testnet.PairOptions{})
 	full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
 	if err != nil {

@@ -8,13 +8,11 @@ import (
 	"testing"
 
 	"github.com/xdpcap/xdpcap/internal/systest"
-	"github.com/xdpcap/xdpcap/internal/testnet"
 )
 
 // The file of --json must not be a file of the capture, by any path. Its contents stay unchanged.
 func TestJSONConflict(t *testing.T) {
 	t.Parallel()
-	testnet.SkipEmulated(t)
 	dir := t.TempDir()
 	in := func(name string) string { return filepath.Join(dir, name) }
 	err := errors.Join(

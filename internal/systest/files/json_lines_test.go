@@ -21,7 +21,6 @@ import (
 // the community id.
 func TestJSONLines(t *testing.T) {
 	t.Parallel()
-	testnet.SkipEmulated(t)
 	pair := testnet.MustPair(t, testnet.PairOptions{})
 	dir := t.TempDir()
 	file, lines := filepath.Join(dir, "out.pcapng"), filepath.Join(dir, "lines")
@@ -75,7 +74,6 @@ func rfc3339(t *testing.T, epoch string) string {
 // Files of lines rotate, are compressed and recorded like others; each can be read by itself.
 func TestJSONFiles(t *testing.T) {
 	t.Parallel()
-	testnet.SkipEmulated(t)
 	pair := testnet.MustPair(t, testnet.PairOptions{})
 	for _, test := range []struct{ flags, glob string }{
 		{"-C 20k -w out.json", "out.json*"},

@@ -25,7 +25,6 @@ import (
 // account is exact.
 func TestMemoryCgroup(t *testing.T) {
 	t.Parallel()
-	testnet.LeaveTo(t, "6.12")
 	testnet.RequireLiveFrames(t)
 	for _, test := range []struct {
 		mib     uint64
@@ -69,7 +68,6 @@ func TestMemoryCgroup(t *testing.T) {
 // Memory that the cgroup does not have is refused before anything is attached.
 func TestMemoryCgroupRefuses(t *testing.T) {
 	t.Parallel()
-	testnet.SkipEmulated(t)
 	c := systest.MemoryCgroup(t, 64<<20)
 	pair := testnet.MustPair(t, testnet.PairOptions{})
 	for _, test := range []struct {
@@ -92,7 +90,6 @@ func TestMemoryCgroupRefuses(t *testing.T) {
 // With a small window it is read in the memory that there is.
 func TestReadInCgroup(t *testing.T) {
 	t.Parallel()
-	testnet.SkipEmulated(t)
 	for _, test := range []struct {
 		log    int // of the window's size
 		status int
@@ -148,7 +145,6 @@ func packedZeros(log int) []byte {
 // stalls.
 func TestFewThreads(t *testing.T) {
 	t.Parallel()
-	testnet.SkipEmulated(t)
 	testnet.RequireLiveFrames(t)
 	c := systest.NewCgroup(t, "pids")
 	const waiting = 10 // threads that may wait in the kernel

@@ -23,7 +23,6 @@ import (
 // by the kernel.
 func TestReaderGoesAway(t *testing.T) {
 	t.Parallel()
-	testnet.SkipEmulated(t)
 	pair := testnet.MustPair(t, testnet.PairOptions{})
 	defer systest.Trickle(t, pair)()
 	sender := testnet.MustSender(t, pair)
@@ -73,7 +72,6 @@ func numberBefore(t *testing.T, text, words string) uint64 {
 // no error.
 func TestReaderGoesAwayIdle(t *testing.T) {
 	t.Parallel()
-	testnet.SkipEmulated(t)
 	pair := testnet.MustPair(t, testnet.PairOptions{})
 	fifo := mustFifo(t, "fifo")
 	for _, test := range []struct {
@@ -105,7 +103,6 @@ func TestReaderGoesAwayIdle(t *testing.T) {
 // If no packet reaches the disk, or none can be printed, the account counts all of them as lost.
 func TestDiskFull(t *testing.T) {
 	t.Parallel()
-	testnet.SkipEmulated(t)
 	pair := testnet.MustPair(t, testnet.PairOptions{})
 	defer systest.Trickle(t, pair)()
 	full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
@@ -143,7 +140,6 @@ func TestDiskFull(t *testing.T) {
 // its statistics.
 func TestDiskFillsUp(t *testing.T) {
 	t.Parallel()
-	testnet.SkipEmulated(t)
 	pair := testnet.MustPair(t, testnet.PairOptions{})
 	dir := t.TempDir()
 	if err := syscall.Mount("tmpfs", dir, "tmpfs", 0, "size=256k"); err != nil {
@@ -209,7 +205,6 @@ func checkCutShort(t *testing.T, file, stderr string) {
 // memory is given back.
 func TestOutputStalls(t *testing.T) {
 	t.Parallel()
-	testnet.SkipEmulated(t)
 	pair := testnet.MustPair(t, testnet.PairOptions{})
 	// The ring has room for what is sent at a time, however long a busy machine leaves xdpcap
 	// waiting, and not for what is sent while nobody reads.
@@ -281,7 +276,6 @@ func memory(t *testing.T, p *systest.Process) int64 {
 // or not.
 func TestFileTampered(t *testing.T) {
 	t.Parallel()
-	testnet.SkipEmulated(t)
 	pair := testnet.MustPair(t, testnet.PairOptions{})
 	stop, coming := systest.Trickle(t, pair), true
 	for _, test := range []struct {
@@ -336,7 +330,6 @@ func TestFileTampered(t *testing.T) {
 // one of them does not take is missing only there.
 func TestSeveralFiles(t *testing.T) {
 	t.Parallel()
-	testnet.SkipEmulated(t)
 	pair := testnet.MustPair(t, testnet.PairOptions{})
 	dir := t.TempDir()
 	one, two, three := filepath.Join(dir, "1.pcapng"), filepath.Join(dir, "2.pcapng"), filepath.Join(dir, "3.pcapng")

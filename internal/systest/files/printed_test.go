@@ -14,7 +14,6 @@ import (
 // A reader of lines that ends, as head does, ends the capture without an error, and without a loss.
 func TestReaderEnds(t *testing.T) {
 	t.Parallel()
-	testnet.SkipEmulated(t)
 	pair := testnet.MustPair(t, testnet.PairOptions{})
 	for _, flags := range []string{"", "--format json"} {
 		r, w, err := os.Pipe()

@@ -36,7 +36,6 @@ func recordedNumbers(t *testing.T, path string) (numbers []uint64, times []time.
 // rate.
 func TestRecorderAtRate(t *testing.T) {
 	t.Parallel()
-	testnet.SkipEmulated(t)
 	for _, transport := range []string{"perf", "ring"} {
 		t.Run(transport, func(t *testing.T) {
 			pair := testnet.MustPair(t, testnet.PairOptions{})
@@ -79,7 +78,6 @@ func TestRecorderAtRate(t *testing.T) {
 // Files of an earlier recorder stay. At the end the rest is written only with --trigger end.
 func TestRecorderSIGUSR2(t *testing.T) {
 	t.Parallel()
-	testnet.SkipEmulated(t)
 	pair := testnet.MustPair(t, testnet.PairOptions{})
 	file := systest.TempFile(t)
 	name := func(n int) string { return strings.Replace(file, ".pcapng", fmt.Sprintf("-%d.pcapng", n), 1) }
@@ -135,7 +133,6 @@ func TestRecorderSIGUSR2(t *testing.T) {
 // let them make, and few notices. A recorder that begins again goes on with the files that it left.
 func TestRecorderBounded(t *testing.T) {
 	t.Parallel()
-	testnet.SkipEmulated(t)
 	pair := testnet.MustPair(t, testnet.PairOptions{})
 	dir := t.TempDir()
 	other := filepath.Join(dir, "out-x.pcapng")
@@ -166,7 +163,6 @@ func TestRecorderBounded(t *testing.T) {
 // A verdict, its rate, and a loss are triggers, too.
 func TestRecorderTriggers(t *testing.T) {
 	t.Parallel()
-	testnet.SkipEmulated(t)
 	pair := testnet.MustPair(t, testnet.PairOptions{})
 	target := systest.AttachTarget(t, pair, testnet.HookedFrags)
 	hook := systest.PinHook(t, target.Hook())
@@ -209,7 +205,6 @@ func TestRecorderTriggers(t *testing.T) {
 // Flags that make no sense together are refused in one line.
 func TestRecorderMistakes(t *testing.T) {
 	t.Parallel()
-	testnet.SkipEmulated(t)
 	for _, test := range []struct{ args, want string }{
 		{"--ring 64M", "--ring: each trigger makes a file: add -w FILE, for FILE-1, FILE-2 and so on"},
 		{"--ring 64M -w -", "--ring: each trigger makes a file: add -w FILE, for FILE-1, FILE-2 and so on"},
@@ -242,7 +237,6 @@ func TestRecorderMistakes(t *testing.T) {
 // If the disk has less free space than --min-free, the capture is refused before it begins.
 func TestMinFreeTooLarge(t *testing.T) {
 	t.Parallel()
-	testnet.SkipEmulated(t)
 	for _, flags := range []string{"", "-C 1 -W 5", "-b files:5 -b packets:9"} {
 		args := append([]string{"-i", "none0", "-w", systest.TempFile(t), "--min-free", "100000G"}, strings.Fields(flags)...)
 		out, err := systest.Command(args...).CombinedOutput()

@@ -17,7 +17,6 @@ import (
 // not executed its program yet has copies of the descriptors, and with them of the locks.
 func TestRotationLocks(t *testing.T) {
 	t.Parallel()
-	testnet.SkipEmulated(t)
 	for _, test := range []struct {
 		flags      string
 		size, rate int
@@ -50,7 +49,6 @@ func TestRotationLocks(t *testing.T) {
 // the oldest of them. Files with other names stay.
 func TestRingBeginsAgain(t *testing.T) {
 	t.Parallel()
-	testnet.SkipEmulated(t)
 	const frames, most = 1200, 4 // five files, so that tcpdump's names have come round to the first
 	for _, test := range []struct {
 		flags  string
@@ -127,7 +125,6 @@ func hasPackets(t *testing.T, path string) bool {
 // With --no-overwrite an existing file stays unchanged: the capture does not begin.
 func TestNoOverwrite(t *testing.T) {
 	t.Parallel()
-	testnet.SkipEmulated(t)
 	pair := testnet.MustPair(t, testnet.PairOptions{})
 	file := systest.TempFile(t)
 	if err := os.WriteFile(file, []byte("earlier"), 0o600); err != nil {
@@ -148,7 +145,6 @@ func TestNoOverwrite(t *testing.T) {
 // have the packets of the account, which is in a file of its own.
 func TestSeriesBlocked(t *testing.T) {
 	t.Parallel()
-	testnet.SkipEmulated(t)
 	for _, test := range []struct {
 		name, flags string
 		block       func(file string) error

@@ -165,7 +165,6 @@ func trialSeconds() int {
 // of the frames is in one of them, and each can be read by itself.
 func TestRotation(t *testing.T) {
 	t.Parallel()
-	testnet.SkipEmulated(t)
 	const size, rate = 1000, 4000
 	for _, test := range []struct {
 		flags, file string
@@ -337,7 +336,6 @@ func checkStamps(t *testing.T, f seriesFile) {
 // status 0 after that many files.
 func TestRotationIdle(t *testing.T) {
 	t.Parallel()
-	testnet.SkipEmulated(t)
 	pair := testnet.MustPair(t, testnet.PairOptions{})
 	// On a busy machine the capture may be without a CPU for so long that it is late.
 	testnet.WaitFor(t, "files that begin in time", func() bool { return idleInTime(t, pair) })
@@ -382,7 +380,6 @@ func idleInTime(t *testing.T, pair *testnet.Pair) (inTime bool) {
 // does.
 func TestPostrotateCommand(t *testing.T) {
 	t.Parallel()
-	testnet.SkipEmulated(t)
 	pair := testnet.MustPair(t, testnet.PairOptions{})
 	dir := t.TempDir()
 	script := filepath.Join(t.TempDir(), "script")
@@ -420,7 +417,6 @@ func TestPostrotateCommand(t *testing.T) {
 // removes the oldest files and goes on.
 func TestRotationDiskFull(t *testing.T) {
 	t.Parallel()
-	testnet.SkipEmulated(t)
 	if testing.Short() {
 		t.Skip("fills nine disks with packets that cannot be compressed")
 	}
@@ -510,7 +506,6 @@ func sendIncompressible(t *testing.T, pair *testnet.Pair, size int, count uint64
 // XDPCAP_KILLS=50 kills more often.
 func TestRotationKilled(t *testing.T) {
 	t.Parallel()
-	testnet.SkipEmulated(t)
 	pair := testnet.MustPair(t, testnet.PairOptions{})
 	kills, err := strconv.Atoi(os.Getenv("XDPCAP_KILLS"))
 	if err != nil {
@@ -556,7 +551,6 @@ func TestRotationKilled(t *testing.T) {
 // Memory, descriptors and threads do not grow with the number of files.
 func TestRotationFlat(t *testing.T) {
 	t.Parallel()
-	testnet.SkipEmulated(t)
 	pair := testnet.MustPair(t, testnet.PairOptions{})
 	dir := t.TempDir()
 	p := systest.Listening(t, pair.Rx, nil, "-i", pair.RxName, "-b", "packets:20", "-b", "files:10", "-w", filepath.Join(dir, "out.pcapng.zst"), "--json", "-B", "16M")

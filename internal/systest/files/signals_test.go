@@ -55,7 +55,6 @@ func spared(try func() *systest.Process) (p *systest.Process) {
 // and so does a terminal that is closed.
 func TestSignalsSpareWriting(t *testing.T) {
 	t.Parallel()
-	testnet.SkipEmulated(t)
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGHUP) // as in TestEnds
 	for _, sig := range []syscall.Signal{syscall.SIGTERM, syscall.SIGHUP, syscall.SIGINT, syscall.SIGQUIT} {
 		t.Run(sig.String(), func(t *testing.T) {
@@ -93,7 +92,6 @@ func TestSignalsSpareWriting(t *testing.T) {
 // Signals that go on end a capture that hangs.
 func TestSignalsEndHanging(t *testing.T) {
 	t.Parallel()
-	testnet.SkipEmulated(t)
 	for _, test := range []struct{ sent, died syscall.Signal }{
 		{syscall.SIGINT, syscall.SIGINT}, {syscall.SIGTERM, syscall.SIGTERM}, {syscall.SIGQUIT, syscall.SIGTERM},
 	} {
@@ -146,7 +144,6 @@ func generate(t *testing.T, pair *testnet.Pair, rate float64) {
 // since the file with its filter cannot be read to the end, the signal ends the wait for that.
 func TestSignalAtStart(t *testing.T) {
 	t.Parallel()
-	testnet.SkipEmulated(t)
 	pair := testnet.MustPair(t, testnet.PairOptions{})
 	filter := filepath.Join(t.TempDir(), "filter")
 	if err := syscall.Mkfifo(filter, 0o600); err != nil {
@@ -189,7 +186,6 @@ func TestSignalAtStart(t *testing.T) {
 // Every command ends by itself after a burst of signals, and says what it has seen.
 func TestSignalBurst(t *testing.T) {
 	t.Parallel()
-	testnet.SkipEmulated(t)
 	for args, want := range map[string]string{
 		"-i rx0":                            "0 seen = ",
 		"stats -i rx0":                      "total",

@@ -18,7 +18,6 @@ import (
 // Without a file the objects are all that stderr gets, and each source has its own account.
 func TestJSONOnStderr(t *testing.T) {
 	t.Parallel()
-	testnet.SkipEmulated(t)
 	pair := testnet.MustPair(t, testnet.PairOptions{})
 	systest.AddPair(t, pair, "more0", 1, 1)
 	file := systest.TempFile(t)
@@ -45,7 +44,6 @@ func TestJSONOnStderr(t *testing.T) {
 // The object of --json says why a capture did not begin, on stderr and in a file.
 func TestJSONFailedStart(t *testing.T) {
 	t.Parallel()
-	testnet.SkipEmulated(t)
 	pair := testnet.MustPair(t, testnet.PairOptions{})
 	file := filepath.Join(t.TempDir(), "counts")
 	for _, test := range []struct{ args, want string }{
@@ -76,7 +74,6 @@ func TestJSONFailedStart(t *testing.T) {
 // it, because its reader may wait for its end.
 func TestJSONDescriptor(t *testing.T) {
 	t.Parallel()
-	testnet.SkipEmulated(t)
 	pair := testnet.MustPair(t, testnet.PairOptions{})
 	script, out := filepath.Join(t.TempDir(), "descriptors"), systest.TempFile(t)
 	said := out + ".descriptors" // where the sandbox lets files be made
@@ -103,7 +100,6 @@ func TestJSONDescriptor(t *testing.T) {
 // An impossible value of --json is one clear line.
 func TestJSONMistakes(t *testing.T) {
 	t.Parallel()
-	testnet.SkipEmulated(t)
 	pair := testnet.MustPair(t, testnet.PairOptions{})
 	for _, test := range []struct{ args, want string }{
 		{"--json=/dev/fd/987", "--json=/dev/fd/987: xdpcap was started without this descriptor"},
@@ -133,7 +129,6 @@ func TestJSONMistakes(t *testing.T) {
 // interfaces --json and -D --json print the same array.
 func TestInterfacesJSON(t *testing.T) {
 	t.Parallel()
-	testnet.SkipEmulated(t)
 	pair := testnet.MustPair(t, testnet.PairOptions{})
 	systest.Listening(t, pair.Rx, nil, "-i", pair.RxName, "-w", os.DevNull)
 	for _, args := range [][]string{{"interfaces", "--json"}, {"-D", "--json"}} {

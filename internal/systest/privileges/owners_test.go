@@ -78,7 +78,6 @@ var ownedWays = []struct {
 // refused before the first packet, with one line, and leaves no file.
 func TestOwners(t *testing.T) {
 	t.Parallel()
-	testnet.SkipEmulated(t)
 	bin := systest.DirectoryFor(t, 0)
 	if err := os.Chmod(bin, 0o755); err != nil {
 		t.Fatal(err)
@@ -177,7 +176,6 @@ func areThere(dir string, patterns []string) bool {
 // is wrong.
 func TestOwnersOfFiles(t *testing.T) {
 	t.Parallel()
-	testnet.SkipEmulated(t)
 	const old = "what was there"
 	makeFile := func(uid int, mode os.FileMode) func(path string) error {
 		return func(path string) error {
@@ -284,7 +282,6 @@ func TestOwnersOfFiles(t *testing.T) {
 // A capture finds at the start that it cannot create a later file, and changes nothing.
 func TestOwnersOfLaterFiles(t *testing.T) {
 	t.Parallel()
-	testnet.SkipEmulated(t)
 	pair := testnet.MustPair(t, testnet.PairOptions{})
 	for _, test := range []struct {
 		name   string
@@ -334,7 +331,6 @@ func TestOwnersOfLaterFiles(t *testing.T) {
 // The file of --json stays unchanged until the capture has begun, and then has one object.
 func TestJSONBegins(t *testing.T) {
 	t.Parallel()
-	testnet.SkipEmulated(t)
 	pair := testnet.MustPair(t, testnet.PairOptions{})
 	file := filepath.Join(t.TempDir(), "counts")
 	fifo := filepath.Join(t.TempDir(), "fifo")

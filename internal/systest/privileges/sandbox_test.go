@@ -127,7 +127,6 @@ func TestUnprivilegedEgress(t *testing.T) {
 // the files are, and nowhere else.
 func TestUnprivilegedRotation(t *testing.T) {
 	t.Parallel()
-	testnet.SkipEmulated(t)
 	if privilege.LandlockABI() == 0 {
 		t.Skip("this kernel has no Landlock")
 	}
@@ -163,7 +162,6 @@ func TestUnprivilegedRotation(t *testing.T) {
 // called sudo, if that user may write where the file is.
 func TestBecomeUser(t *testing.T) {
 	t.Parallel()
-	testnet.SkipEmulated(t)
 	sudo := []string{"SUDO_UID=" + strconv.Itoa(systest.Nobody), "SUDO_GID=" + strconv.Itoa(systest.Nobody)}
 	for _, test := range []struct {
 		name  string
@@ -229,7 +227,6 @@ func TestBecomeUser(t *testing.T) {
 // If something is impossible, one line says so before anything is attached.
 func TestSandboxRefusals(t *testing.T) {
 	t.Parallel()
-	testnet.SkipEmulated(t)
 	pair := testnet.MustPair(t, testnet.PairOptions{})
 	for _, test := range []struct {
 		given systest.Surroundings
@@ -269,7 +266,6 @@ func checkKeeps(t *testing.T, p *systest.Process, capabilities ...int) {
 // their own counts, or if all events are counted.
 func TestCountersKeep(t *testing.T) {
 	t.Parallel()
-	testnet.SkipEmulated(t)
 	pair, traced := testnet.MustPair(t, testnet.PairOptions{}), testnet.MustPair(t, testnet.PairOptions{})
 	target := systest.AttachTarget(t, traced, testnet.Rewriting)
 	for _, test := range []struct {
@@ -302,7 +298,6 @@ func TestCountersKeep(t *testing.T) {
 // With --no-sandbox captures and counters keep what they have.
 func TestNoSandbox(t *testing.T) {
 	t.Parallel()
-	testnet.SkipEmulated(t)
 	pair := testnet.MustPair(t, testnet.PairOptions{})
 	_, own, _ := strings.Cut(systest.Contents(t, "/proc/self/status"), "CapEff:")
 	own, _, _ = strings.Cut(own, "\n")

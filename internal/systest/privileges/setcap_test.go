@@ -34,7 +34,6 @@ func installFor(t *testing.T, group string) string {
 // make install SETCAP=GROUP lets users of the group look at packets, and nobody else execute it.
 func TestSetcap(t *testing.T) {
 	t.Parallel()
-	testnet.SkipEmulated(t)
 	systest.NeedBinary(t)
 	testnet.Require(t, "getcap")
 	const group = "daemon" // Debian always has it
@@ -121,7 +120,6 @@ func TestSetcap(t *testing.T) {
 // If the group does not exist, an error says so before any file has capabilities.
 func TestSetcapGroup(t *testing.T) {
 	t.Parallel()
-	testnet.SkipEmulated(t)
 	systest.NeedBinary(t)
 	dest := t.TempDir()
 	out, err := exec.Command("make", "-C", "../../..", "-o", "build", "install", "PREFIX=/opt/x", "DESTDIR="+dest,

@@ -195,7 +195,6 @@ func TestAnonymizeRead(t *testing.T) {
 // A capture with --anonymize leaves no address in files, lines, streams and recordings.
 func TestAnonymizeCapture(t *testing.T) {
 	t.Parallel()
-	testnet.SkipEmulated(t)
 	pair := testnet.MustPair(t, testnet.PairOptions{})
 	key, frames := systest.NewKey(t), secretFrames()
 	host := secretPath.Src.IPv4.String()
@@ -259,7 +258,6 @@ func TestAnonymizeCapture(t *testing.T) {
 // What would tell addresses in another way is refused, and so is a key that others may read.
 func TestAnonymizeRefuses(t *testing.T) {
 	t.Parallel()
-	testnet.SkipEmulated(t)
 	key := systest.NewKey(t)
 	in := writeBytes(t, secretFile(secretFrames()))
 	open := systest.NewKey(t)

@@ -89,7 +89,6 @@ func ttlOf(frame []byte) int { return int(frame[22]) }
 // came in.
 func TestFollowForwarded(t *testing.T) {
 	t.Parallel()
-	testnet.SkipEmulated(t)
 	r, file := newRouter(t), systest.TempFile(t)
 	p := systest.Listening(t, r.in.Rx, nil, "-i", "a", "-i", "b", "-Q", "inout", "-w", file, "--json")
 	lost := systest.TempFile(t)

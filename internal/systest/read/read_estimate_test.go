@@ -142,7 +142,6 @@ func TestReadEstimatesUnknownVerdicts(t *testing.T) {
 // The estimates from a sampled file match what was sent, in total and for each flow.
 func TestEstimateCapture(t *testing.T) {
 	t.Parallel()
-	testnet.SkipEmulated(t)
 	for _, args := range [][]string{
 		{"--transport", "perf"}, {"--transport", "ring"}, {"--ring", "16M", "--trigger", "end"}, {"-C", "20k"},
 	} {

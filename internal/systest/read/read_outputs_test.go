@@ -31,7 +31,6 @@ func spreadFile(t *testing.T, seconds int) string {
 // read has the outputs of the capture: several -w, and series of files by the times of packets, by
 // size and by number, with their names. -r means the same.
 func TestReadOutputs(t *testing.T) {
-	testnet.SkipEmulated(t)
 	t.Setenv("TZ", "UTC")
 	in := spreadFile(t, 20)
 	want := systest.MustRead(t, "-t", in)
@@ -92,7 +91,6 @@ func TestReadOutputs(t *testing.T) {
 // Files become samples for a collector of sFlow, with the weights that their packets have.
 func TestReadIntoSFlow(t *testing.T) {
 	t.Parallel()
-	testnet.SkipEmulated(t)
 	collector, err := net.ListenPacket("udp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -114,7 +112,6 @@ func TestReadIntoSFlow(t *testing.T) {
 // A client of read --serve gets the whole file, however late it connects. Then the process ends.
 func TestReadServes(t *testing.T) {
 	t.Parallel()
-	testnet.SkipEmulated(t)
 	file := systest.WriteSample(t, entrySource, exitSource).Path
 	socket := filepath.Join(t.TempDir(), "s")
 	cmd := systest.Command("read", "--serve", "unix:"+socket, file)
@@ -169,7 +166,6 @@ func receive(t *testing.T) (url string, received chan []byte) {
 // A collector gets the packets of several files as one stream, in which is what a merged file has.
 func TestReadSends(t *testing.T) {
 	t.Parallel()
-	testnet.SkipEmulated(t)
 	url, received := receive(t)
 	one, two, merged := spreadFile(t, 20), systest.WriteSample(t, entrySource, exitSource).Path, systest.TempFile(t)
 	systest.MustRead(t, "-w", merged, one, two)

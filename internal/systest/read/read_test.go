@@ -65,7 +65,6 @@ func TestReadPrintsAsLive(t *testing.T) {
 // which are not in the file.
 func TestReadLikeCapture(t *testing.T) {
 	t.Parallel()
-	testnet.SkipEmulated(t)
 	pair := testnet.MustPair(t, testnet.PairOptions{})
 	file := systest.TempFile(t)
 	p, printed := systest.Counting(t, pair, "-i", pair.RxName, "-w", file, "--print", "-ve")
@@ -83,7 +82,6 @@ func TestReadLikeCapture(t *testing.T) {
 
 // Lines of a file of another program are tcpdump's, and so is what a filter selects.
 func TestReadLikeTcpdump(t *testing.T) {
-	testnet.SkipEmulated(t)
 	file := filepath.Join(t.TempDir(), "sample.pcap")
 	// Of HTTP, which carries the pushed segments, tcpdump prints lines that xdpcap does not know.
 	systest.MustRead(t, "-w", file, systest.WriteSample(t, systest.PlainSource).Path, "not tcp[tcpflags] & tcp-push != 0")
@@ -134,7 +132,6 @@ func TestReadFilterFlags(t *testing.T) {
 // ends that silently, even before the format is known.
 func TestReadStandardInput(t *testing.T) {
 	t.Parallel()
-	testnet.SkipEmulated(t)
 	file := systest.WriteSample(t, systest.PlainSource).Path
 	data, whole := systest.ReadBytes(t, file), systest.MustRead(t, file)
 	for _, test := range []struct{ in, printed string }{
@@ -173,7 +170,6 @@ func TestReadStandardInput(t *testing.T) {
 // A reader that has seen enough is no error of printing, as with `xdpcap read FILE | head`.
 func TestReadIntoHead(t *testing.T) {
 	t.Parallel()
-	testnet.SkipEmulated(t)
 	file := systest.WriteSample(t, systest.PlainSource).Path
 	many := []string{"read"}
 	for range 200 {
@@ -357,7 +353,6 @@ func linkFile(t *testing.T, typ uint16, packets ...[]byte) string {
 // counted and written as lines of JSON, with the flow of the packet inside.
 func TestReadLinkTypes(t *testing.T) {
 	t.Parallel()
-	testnet.SkipEmulated(t)
 	ip := testnet.UDPFrame(64, 0)[14:]
 	arp := append([]byte{0, 1, 8, 0, 6, 4, 0, 1}, make([]byte, 20)...)
 	cooked := func(etherType string, packet []byte) []byte {
@@ -433,7 +428,6 @@ func TestReadErrors(t *testing.T) {
 
 // Where several files are read, each line says from which one its packet is.
 func TestReadLabelsOfFiles(t *testing.T) {
-	testnet.SkipEmulated(t)
 	t.Chdir(t.TempDir())
 	one := pcapng.AppendSection(nil, &pcapng.Section{})
 	one = pcapng.AppendInterface(one, &pcapng.Interface{LinkType: 1, Name: "eth0"})

@@ -15,7 +15,6 @@ import (
 // end. It replaces a leftover socket, and nothing else.
 func TestServeLocal(t *testing.T) {
 	t.Parallel()
-	testnet.SkipEmulated(t)
 	pair := testnet.MustPair(t, testnet.PairOptions{})
 	path := filepath.Join(t.TempDir(), "socket")
 	abandon(t, path)
@@ -78,7 +77,6 @@ func abandon(t *testing.T, path string) {
 // The socket belongs to the user that the capture becomes.
 func TestServeLocalUser(t *testing.T) {
 	t.Parallel()
-	testnet.SkipEmulated(t)
 	pair := testnet.MustPair(t, testnet.PairOptions{})
 	path := filepath.Join(systest.DirectoryFor(t, systest.Nobody), "socket")
 	p := systest.Listening(t, pair.Rx, nil, "-i", pair.RxName, "--serve", "unix:"+path, "-Z", "nobody")
@@ -94,7 +92,6 @@ func TestServeLocalUser(t *testing.T) {
 // Messages say what an address means, and that anybody may connect to it.
 func TestServeAddresses(t *testing.T) {
 	t.Parallel()
-	testnet.SkipEmulated(t)
 	pair := testnet.MustPair(t, testnet.PairOptions{})
 	const open = ": whoever reaches this address gets every packet: add --tls-cert, --tls-key and --tls-ca"
 	for _, test := range []struct{ serve, listen, says, omits string }{

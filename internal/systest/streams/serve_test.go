@@ -23,7 +23,6 @@ import (
 // they connect.
 func TestServe(t *testing.T) {
 	t.Parallel()
-	testnet.SkipEmulated(t)
 	testnet.Require(t, "tshark")
 	pair := testnet.MustPair(t, testnet.PairOptions{})
 	file := systest.TempFile(t)
@@ -75,7 +74,6 @@ func TestServe(t *testing.T) {
 // stamps of microseconds, whole packets, and a whole header before the first one.
 func TestServePCAP(t *testing.T) {
 	t.Parallel()
-	testnet.SkipEmulated(t)
 	testnet.Require(t, "tshark")
 	pair := testnet.MustPair(t, testnet.PairOptions{})
 	p := systest.Listening(t, pair.Rx, nil, "-i", pair.RxName, "--max-rate", "1000", "--serve", ":0", "--format", "pcap")
@@ -117,7 +115,6 @@ func TestServePCAP(t *testing.T) {
 // With TLS only clients come in that have a certificate of the right authority.
 func TestServeTLS(t *testing.T) {
 	t.Parallel()
-	testnet.SkipEmulated(t)
 	pair := testnet.MustPair(t, testnet.PairOptions{})
 	dir := t.TempDir()
 	systest.MakeCertificates(t, dir)
@@ -156,7 +153,6 @@ func TestServeTLS(t *testing.T) {
 // -w tcp:// sends the packets of the capture, with its statistics at the end.
 func TestSend(t *testing.T) {
 	t.Parallel()
-	testnet.SkipEmulated(t)
 	pair := testnet.MustPair(t, testnet.PairOptions{})
 	var l net.Listener
 	if err := pair.Rx.Do(func() (err error) {

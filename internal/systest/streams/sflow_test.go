@@ -19,7 +19,6 @@ import (
 // A collector that cannot be is an error before anything is attached.
 func TestSFlowTargets(t *testing.T) {
 	t.Parallel()
-	testnet.SkipEmulated(t)
 	for _, test := range []struct{ target, want string }{
 		{"sflow://", "must be sflow://HOST"},
 		{"sflow://192.0.2.1/path", "must be sflow://HOST"},
@@ -37,7 +36,6 @@ func TestSFlowTargets(t *testing.T) {
 // same packets, whole.
 func TestSFlow(t *testing.T) {
 	t.Parallel()
-	testnet.SkipEmulated(t)
 	pair := testnet.MustPair(t, testnet.PairOptions{})
 	l := systest.ListenSFlow(t, pair.Rx)
 	file := systest.TempFile(t)
@@ -143,7 +141,6 @@ func TestSFlowDiscards(t *testing.T) {
 // A collector that is away costs nothing but is counted, and gets what comes after it is back.
 func TestSFlowCollectorAway(t *testing.T) {
 	t.Parallel()
-	testnet.SkipEmulated(t)
 	pair := testnet.MustPair(t, testnet.PairOptions{})
 	l := systest.ListenSFlow(t, pair.Rx)
 	// Nothing listens on port 9 here, and the kernel never chooses it as the port that xdpcap sends
@@ -163,7 +160,6 @@ func TestSFlowCollectorAway(t *testing.T) {
 // Datagrams are no longer than their path takes in one piece.
 func TestSFlowPath(t *testing.T) {
 	t.Parallel()
-	testnet.SkipEmulated(t)
 	pair := testnet.MustPair(t, testnet.PairOptions{})
 	const mtu = 700
 	err := pair.Rx.Do(func() error {
@@ -202,7 +198,6 @@ func TestSFlowPath(t *testing.T) {
 // samples are lost. For one flow in ten it is as exact as that many samples allow.
 func TestSFlowEstimate(t *testing.T) {
 	t.Parallel()
-	testnet.SkipEmulated(t)
 	if testing.Short() {
 		t.Skip("estimates by millions of packets")
 	}

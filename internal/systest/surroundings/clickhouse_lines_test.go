@@ -24,7 +24,6 @@ import (
 // The tables for lines of JSON keep every key, with its value. A newer xdpcap's keys do no harm.
 func TestClickHouseKeys(t *testing.T) {
 	t.Parallel()
-	testnet.SkipEmulated(t)
 	c := startClickHouse(t, testnet.MustPair(t, testnet.PairOptions{}).Rx)
 	line := systest.LineWithAllKeys()
 	newer := bytes.Replace(line, []byte("{"), []byte(`{"newer":1,`), 1)
@@ -66,7 +65,6 @@ type flowSum struct {
 // A million packets of a file are a million rows, whose sums are those of the packets.
 func TestClickHouseMillion(t *testing.T) {
 	t.Parallel()
-	testnet.SkipEmulated(t)
 	if testing.Short() {
 		t.Skip("inserts a million rows")
 	}
@@ -151,7 +149,6 @@ func writeMillion(t *testing.T, name string, packets, ports int) (sums []string,
 // They come through a pipe in small blocks, or in files that are inserted.
 func TestClickHouseLive(t *testing.T) {
 	t.Parallel()
-	testnet.SkipEmulated(t)
 	for _, test := range []struct {
 		name, command string
 		block         uint64 // how many rows become visible together

@@ -21,7 +21,6 @@ import (
 // says.
 func TestFleet(t *testing.T) {
 	t.Parallel()
-	testnet.SkipEmulated(t)
 	testnet.RequireRoot(t)
 	for _, tool := range []string{"jq", "clickhouse-server", "clickhouse-client"} {
 		testnet.Require(t, tool)
@@ -103,7 +102,6 @@ func TestFleetServers(t *testing.T) {
 // The drops that docs/fleet.md asks Prometheus for are those of all interfaces of each host.
 func TestFleetDrops(t *testing.T) {
 	t.Parallel()
-	testnet.SkipEmulated(t)
 	testnet.Require(t, "promtool")
 	counts := func(host, eth, verdict, values string) map[string]any {
 		return map[string]any{"values": values, "series": fmt.Sprintf("xdpcap_verdict_packets_total{instance=%q,interface=%q,verdict=%q}", host, eth, verdict)}

@@ -23,7 +23,6 @@ import (
 // bytes, and works in a container that may do no more than contrib/kubernetes says.
 func TestImage(t *testing.T) {
 	t.Parallel()
-	testnet.SkipEmulated(t)
 	systest.NeedBinary(t)
 	testnet.RequireRoot(t)
 	for _, tool := range []string{"skopeo", "umoci", "runc", "yq"} {

@@ -35,7 +35,6 @@ func filesBelow(t *testing.T, root string) (files []string) {
 // make install places everything, and make uninstall removes that and nothing else.
 func TestInstall(t *testing.T) {
 	t.Parallel()
-	testnet.SkipEmulated(t)
 	systest.NeedBinary(t)
 	dest := t.TempDir()
 	other := filepath.Join(dest, "opt/x/bin/other")
@@ -92,7 +91,6 @@ func TestInstall(t *testing.T) {
 // systemd understands the unit, and finds little that an attacker could do in it.
 func TestUnit(t *testing.T) {
 	t.Parallel()
-	testnet.SkipEmulated(t)
 	systest.NeedBinary(t)
 	testnet.Require(t, "systemd-analyze")
 	// systemd looks for the binary where the unit has it.

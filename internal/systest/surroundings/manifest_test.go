@@ -129,7 +129,6 @@ func (m *manifest) container(t *testing.T, image *unpackedImage, node, nic strin
 // and keep tables out of the nodes' logs.
 func TestManifests(t *testing.T) {
 	t.Parallel()
-	testnet.SkipEmulated(t)
 	files, err := filepath.Glob("../../../" + manifestDirectory + "*.yaml")
 	if err != nil {
 		t.Fatal(err)

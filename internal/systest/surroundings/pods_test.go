@@ -167,7 +167,6 @@ func TestPodOfInterface(t *testing.T) {
 // The shell completes the pods that can be entered, and the interfaces within.
 func TestPodCompletion(t *testing.T) {
 	t.Parallel()
-	testnet.SkipEmulated(t)
 	h := newPodHost(t, podstest.CRIO)
 	for want, args := range map[string][]string{
 		"default/web-1\n:4": {"__complete", "--pod", ""},
@@ -183,7 +182,6 @@ func TestPodCompletion(t *testing.T) {
 // A mistake in --pod is one line that says what there is, or what to do.
 func TestPodErrors(t *testing.T) {
 	t.Parallel()
-	testnet.SkipEmulated(t)
 	h := newPodHost(t, byContainerd("run/containerd"))
 	podstest.Containerd(t, h.root, "run/containerd", podstest.Pod{Namespace: "default", Name: "ended", Netns: "/run/netns/cni-2"})
 	if err := os.WriteFile(filepath.Join(h.root, "run/netns/cni-2"), nil, 0o600); err != nil {

@@ -114,7 +114,6 @@ func (p *prometheusServer) query(expr string) map[string]string {
 // the dashboard asks.
 func TestPrometheus(t *testing.T) {
 	t.Parallel()
-	testnet.SkipEmulated(t)
 	pair := testnet.MustPair(t, testnet.PairOptions{})
 	file := systest.TempFile(t)
 	before := time.Now()
@@ -190,7 +189,6 @@ func checkMetrics(t *testing.T, text string) {
 // The alert rules are well formed, and raise the alerts that testdata/alerts.yml says.
 func TestAlertRules(t *testing.T) {
 	t.Parallel()
-	testnet.SkipEmulated(t)
 	testnet.Require(t, "promtool")
 	for _, args := range [][]string{{"check", "rules", "../../../contrib/prometheus-xdpcap.rules.yml"}, {"test", "rules", "testdata/alerts.yml"}} {
 		if out, err := exec.Command("promtool", args...).CombinedOutput(); err != nil {

@@ -104,7 +104,6 @@ func (r *releaseTree) files() (all []string) {
 // A release stops at the first step that fails, and leaves nothing that looks like a release.
 func TestReleaseStops(t *testing.T) {
 	t.Parallel()
-	testnet.SkipEmulated(t)
 	testnet.Require(t, "ssh-keygen")
 	unsigned := []string{"unsigned-0.2.0", "unsigned-0.2.0/SHA256SUMS", "unsigned-0.2.0/xdpcap-0.2.0-amd64.cdx.json",
 		"unsigned-0.2.0/xdpcap-0.2.0-arm64.cdx.json", "unsigned-0.2.0/xdpcap_0.2.0_amd64.deb"}
@@ -175,7 +174,6 @@ func TestReleaseStops(t *testing.T) {
 // A release is signed, and whoever follows docs/install.md sees it when a file is another one.
 func TestReleaseIsSigned(t *testing.T) {
 	t.Parallel()
-	testnet.SkipEmulated(t)
 	testnet.Require(t, "ssh-keygen")
 	r := newReleaseTree(t)
 	const old = "bin/linux/newest/root/of an earlier release"

@@ -18,7 +18,6 @@ import (
 // finds nothing after one in a datagram: it gets all flow samples, since these come in others.
 func TestSFlowCollectors(t *testing.T) {
 	t.Parallel()
-	testnet.SkipEmulated(t)
 	pair := testnet.MustPair(t, testnet.PairOptions{})
 	l := systest.ListenSFlow(t, pair.Rx)
 	collectors := []string{"-w", "sflow://" + l.Address}

@@ -204,7 +204,6 @@ func (b *unitBench) listening(before uint32) (id uint32) {
 // writes over nothing.
 func TestUnitRuns(t *testing.T) {
 	t.Parallel()
-	testnet.SkipEmulated(t)
 	systest.NeedBinary(t)
 	b := newUnitBench(t, "write = /var/lib/xdpcap/out.pcapng\nring-buffer = filesize:100000\nring-buffer = files:50\n"+
 		"transport = ring\nlisten = 127.0.0.1:9432\n")
@@ -266,7 +265,6 @@ func TestUnitRuns(t *testing.T) {
 // installed while it runs makes the user xdpcap, who gets all these files at the next start.
 func TestUnitUser(t *testing.T) {
 	t.Parallel()
-	testnet.SkipEmulated(t)
 	systest.NeedBinary(t)
 	b := newUnitBench(t, "write = /var/lib/xdpcap/out.pcapng\nring-buffer = filesize:100000\nring-buffer = files:4\ntransport = ring\n")
 	if out := b.run("sh", "-c", "install -d -m 0700 /var/lib/xdpcap && umask 077 && echo kept >/var/lib/xdpcap/out_00007_20261101000000.pcapng"); out != "" {

@@ -127,7 +127,6 @@ func TestWrapped(t *testing.T) {
 // Before a capture, Retina asks tcpdump whether the filter is right.
 func TestWrappedFilter(t *testing.T) {
 	t.Parallel()
-	testnet.SkipEmulated(t)
 	for filter, want := range map[string]bool{"(host 192.0.2.1) and (tcp port 80)": true, "(host 192.0.2.1": false} {
 		cmd := systest.Command("-d", filter)
 		cmd.Args[0] = "tcpdump"

@@ -157,7 +157,6 @@ func TestReasonMapOfDrops(t *testing.T) {
 func TestReasonMapMistakes(t *testing.T) {
 	t.Parallel()
 	testnet.RequireFentry(t)
-	testnet.LeaveTo(t, "6.12")
 	pair := testnet.MustPair(t, testnet.PairOptions{})
 	attachReasoner(t, pair)
 	for args, want := range map[string]string{
@@ -175,7 +174,6 @@ func TestReasonMapMistakes(t *testing.T) {
 // Flags that make no sense with --reason-map are refused before anything is attached.
 func TestReasonMapFlags(t *testing.T) {
 	t.Parallel()
-	testnet.SkipEmulated(t)
 	pair := testnet.MustPair(t, testnet.PairOptions{})
 	systest.CheckRefused(t, pair, map[string]string{
 		"-i rx0 --reason-map=":                             `xdpcap: --reason-map "": must not be empty; `,

@@ -53,7 +53,6 @@ func seenInRounds(n uint64) map[string]uint64 {
 // network namespaces. Only packets that came in on the chosen one are seen.
 func TestTraceOneOfSeveral(t *testing.T) {
 	t.Parallel()
-	testnet.LeaveTo(t, "6.1")
 	testnet.RequireFentry(t)
 	pair := testnet.MustPair(t, testnet.PairOptions{})
 	target := systest.AttachTarget(t, pair, testnet.Rewriting)
@@ -83,7 +82,6 @@ func TestTraceOneOfSeveral(t *testing.T) {
 // bond are not.
 func TestTraceBond(t *testing.T) {
 	t.Parallel()
-	testnet.LeaveTo(t, "6.12")
 	testnet.RequireFentry(t)
 	pair := testnet.MustPair(t, testnet.PairOptions{})
 	second := testnet.MustPair(t, testnet.PairOptions{Rx: pair.Rx, RxName: "rx1", TxName: "tx1"})

@@ -174,7 +174,6 @@ func TestTraceChoices(t *testing.T) {
 // do not count for it.
 func TestVerdictThenSampling(t *testing.T) {
 	t.Parallel()
-	testnet.LeaveTo(t, "6.1")
 	testnet.RequireFentry(t)
 	pair := testnet.MustPair(t, testnet.PairOptions{})
 	systest.AttachTarget(t, pair, testnet.Rewriting)
@@ -262,7 +261,6 @@ func TestDispatcher(t *testing.T) {
 // program's entry and exit, and another id at the next program.
 func TestDispatcherFirst(t *testing.T) {
 	t.Parallel()
-	testnet.LeaveTo(t, "6.12")
 	testnet.RequireFentry(t)
 	pair := testnet.MustPair(t, testnet.PairOptions{})
 	testnet.MustDispatcher(t, pair)

@@ -61,7 +61,6 @@ func TestCopying(t *testing.T) {
 // A process does nothing while it is paused, and is looked at until it rests. It does not rest
 // while it waits for its CPU, which somebody else has. It runs alone: it looks at CPU time.
 func TestPauseFor(t *testing.T) {
-	testnet.SkipEmulated(t)
 	testnet.RequireRoot(t)
 	for _, beside := range []time.Duration{0, 100 * time.Millisecond} {
 		t.Run(fmt.Sprintf("beside %v of other work", beside), func(t *testing.T) { testPauseFor(t, beside) })
@@ -245,7 +244,6 @@ func TestStackFrames(t *testing.T) {
 // What --drops costs is measured for each transport, and costs something where packets are thrown
 // away.
 func TestStackCost(t *testing.T) {
-	testnet.SkipEmulated(t)
 	path := os.Getenv("XDPCAP")
 	if path == "" {
 		t.Skip("measures bin/xdpcap: make test builds it")

@@ -7,15 +7,12 @@ import (
 	"unicode/utf8"
 
 	"github.com/google/go-cmp/cmp"
-
-	"github.com/xdpcap/xdpcap/internal/testnet"
 )
 
 // The report, and the tables for docs/speed.md and docs/sizing.md, are those in
 // testdata/report.txt. It has what is missing with its reason, and promises of every verdict.
 func TestPrinted(t *testing.T) {
 	t.Parallel()
-	testnet.SkipEmulated(t)
 	want, err := os.ReadFile("testdata/report.txt")
 	if err != nil {
 		t.Fatal(err)
