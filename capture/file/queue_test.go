@@ -52,9 +52,6 @@ func (q *queue) chunks() int {
 // of them, in their order.
 func TestQueueStall(t *testing.T) {
 	t.Parallel()
-	if testnet.Emulated() {
-		t.Skip("is the same on every kernel")
-	}
 	const packets = 20_000
 	for _, o := range []Options{{}, {Format: PCAP}, {Immediate: true}} {
 		out := newStalling()

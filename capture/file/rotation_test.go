@@ -200,9 +200,6 @@ func sizeOf(paths []string) (bytes int64) {
 // Whatever ends a file, each packet is in one of them, in order.
 func TestSeries(t *testing.T) {
 	t.Parallel()
-	if testnet.Emulated() {
-		t.Skip("is the same on every kernel")
-	}
 	const packets = 5000
 	for _, name := range []string{"out.pcapng", "out.pcap", "out.pcapng.gz", "out.pcapng.zst", "out.pcap.zst"} {
 		for _, test := range []struct {
@@ -293,9 +290,6 @@ func TestSeriesEnough(t *testing.T) {
 // packets that are kept for the last frame, and are refused only when the session ends.
 func TestSeriesEnoughAtEnd(t *testing.T) {
 	t.Parallel()
-	if testnet.Emulated() {
-		t.Skip("is the same on every kernel")
-	}
 	const packets = 1050
 	for _, name := range []string{"out.pcapng.gz", "out.pcapng.zst"} {
 		whole, _, err := writeSeries(t, Rotation{Packets: 2000}, name, packets)
@@ -321,9 +315,6 @@ func TestSeriesEnoughAtEnd(t *testing.T) {
 // header of another file would take one more block of the disk.
 func TestSeriesLeavesFree(t *testing.T) {
 	t.Parallel()
-	if testnet.Emulated() {
-		t.Skip("is the same on every kernel")
-	}
 	dir := smallDisk(t)
 	free := func() int64 {
 		var s unix.Statfs_t

@@ -30,9 +30,6 @@ func checkTime(t *testing.T, what string, at, from, to time.Time) {
 // end, although the monotonic clock there is not that of the BPF programs.
 func TestTimeNamespace(t *testing.T) {
 	t.Parallel()
-	if testnet.Emulated() {
-		t.Skip("it has run for too short a time to be set back, and Linux 6.1 enters a time namespace by fork only")
-	}
 	pair := testnet.MustPair(t, testnet.PairOptions{})
 	const packets = 10
 	send := func() { // until all have come, because a busy kernel handles them later

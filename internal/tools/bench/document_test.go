@@ -7,8 +7,6 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-
-	"github.com/xdpcap/xdpcap/internal/testnet"
 )
 
 func TestFill(t *testing.T) {
@@ -36,9 +34,6 @@ func TestFill(t *testing.T) {
 // The figures in the documents are those of docs/speed.json: make bench writes them all.
 func TestDocumentsAreCurrent(t *testing.T) {
 	t.Parallel()
-	if testnet.Emulated() {
-		t.Skip("the emulated machine does not have them")
-	}
 	root := filepath.Join("..", "..", "..")
 	r, err := readReport(filepath.Join(root, "docs", "speed.json"))
 	if err != nil {
