@@ -66,11 +66,14 @@ SURROUNDINGS := $(SYSTEM)/surroundings
 run_tests = $(SUDO) $(URGENT) env PATH="$$PATH" XDPCAP="$(CURDIR)/$(1)" CGO_ENABLED=0 CI="$(CI)" $(GO) test $(TEST_FLAGS)
 URGENT    = nice -n -5
 
+# CHECKED are the packages that have tests which need neither root nor tools. `make lint` vets all.
+CHECKED = $(shell $(GO) list ./... | grep -vE '/internal/(systest|tc|lost|support|tools/kernels)')
+
 # XDPCAP_CHECK leaves out what needs root or a tool. Results are kept: only what has changed runs again.
-check: ## gofmt, vet, and the tests that need neither root nor tools: after each change, it takes a minute
+check: ## gofmt, vet, and the tests that need neither root nor tools: what to run after each change
 	@$(call formatted)
-	$(GO) vet ./...
-	XDPCAP_CHECK=1 $(GO) test -short -vet=off $$($(GO) list ./... | grep -vE '/internal/(systest|tc|lost|support|tools/kernels)')
+	$(GO) vet $(CHECKED)
+	XDPCAP_CHECK=1 $(GO) test -short -vet=off $(CHECKED)
 
 test: ## run the tests of this machine, and a choice of them in two kernels, as root; installs what they need
 	@$(call need,$(TEST_PACKAGES) $(KERNELS_PACKAGES) $(HOST_PACKAGES))
