@@ -61,9 +61,9 @@ TEST_FLAGS = -count=1 -parallel 8 -vet=off
 SYSTEM       := ./internal/systest
 SURROUNDINGS := $(SYSTEM)/surroundings
 
-# run_tests runs tests as root, with the binary (1). URGENT lets them go before what else the computer
+# run_tests runs tests as root, with the binary (1) and the variable (2). URGENT lets them go before what else the computer
 # does, where root may do that: or they would take twice as long beside two busy processes.
-run_tests = $(SUDO) $(URGENT) env PATH="$$PATH" XDPCAP="$(CURDIR)/$(1)" CGO_ENABLED=0 CI="$(CI)" $(GO) test $(TEST_FLAGS)
+run_tests = $(SUDO) $(URGENT) env PATH="$$PATH" XDPCAP="$(CURDIR)/$(1)" CGO_ENABLED=0 CI="$(CI)" $(2) $(GO) test $(TEST_FLAGS)
 URGENT    = nice -n -5
 
 # CHECKED are the packages that have tests which need neither root nor tools. `make lint` vets all.
@@ -99,7 +99,7 @@ test-race: build ## run the tests of the packages that have goroutines with the 
 	@$(call need,$(RACE_PACKAGES) $(TEST_PACKAGES))
 	CGO_ENABLED=1 $(GO) build -race -o bin/xdpcap-race ./cmd/xdpcap
 	$(SUDO) $(URGENT) env PATH="$$PATH" CGO_ENABLED=1 CI="$(CI)" $(GO) test -race -short $(TEST_FLAGS) $(RACING)
-	GORACE=atexit_sleep_ms=0 $(call run_tests,bin/xdpcap-race) -short -run 'TestChaos|TestServe|TestSend$$' -skip TestChaos/little_memory $(SYSTEM)/chaos $(SYSTEM)/streams
+	$(call run_tests,bin/xdpcap-race,GORACE=atexit_sleep_ms=0) -short -run 'TestChaos|TestServe|TestSend$$' -skip TestChaos/little_memory $(SYSTEM)/chaos $(SYSTEM)/streams
 
 test-kernels: ## run the tests that can differ by kernel in Debian's 6.1 and 6.12 under qemu, or in KERNEL=arm64; RUN=TestName narrows it
 	@$(call need,$(KERNELS_PACKAGES) $(if $(filter arm64,$(KERNEL)),$(ARM64_PACKAGES)))
