@@ -35,7 +35,7 @@ export BPF2GO_STRIP  := llvm-strip-19
 export BPF2GO_CFLAGS := -O2 -mcpu=v3 -Wall -Wextra -Wno-unused-parameter -Werror -DMAKE_GENERATE -I/usr/include/x86_64-linux-gnu
 
 GENERATED = $(shell git ls-files '*_bpfel.go' '*_bpfel.o')
-C_FILES  := $(wildcard bpf/*.c bpf/include/*.h testdata/*.c)
+C_FILES  := $(wildcard bpf/*.c bpf/include/*.h testdata/*.c filter/testdata/*.c)
 GO_FILES  = $(filter-out $(GENERATED),$(shell git ls-files '*.go'))
 
 .PHONY: build run check test test-host test-surroundings test-race test-kernels test-kernels-quick test-kubernetes lint generate bench fuzz vulncheck man clean help
