@@ -7,8 +7,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/xdpcap/xdpcap/internal/testnet"
 	"golang.org/x/sys/unix"
+
+	"github.com/xdpcap/xdpcap/internal/testnet"
 )
 
 // Cgroup bounds the processes in it. Its directory is removed with the test, after its processes

@@ -24,7 +24,7 @@ import (
 	"github.com/xdpcap/xdpcap/internal/testnet"
 )
 
-// A record is a packet in a file.
+// Record is a packet in a file.
 type Record struct {
 	Data []byte
 	CI   gopacket.CaptureInfo
@@ -116,6 +116,7 @@ func Trickle(t *testing.T, pair *testnet.Pair) (stop func()) {
 	return stop
 }
 
+// FileSize is how many bytes a file has, 0 where there is none.
 func FileSize(path string) int64 {
 	info, err := os.Stat(path)
 	if err != nil {

@@ -25,34 +25,6 @@ import (
 	"github.com/xdpcap/xdpcap/internal/testnet"
 )
 
-func StopProcess(t *testing.T, p *Process) {
-	t.Helper()
-	if !TryStopProcess(t, p) {
-		t.Fatalf("xdpcap %v ended: %s", p.Cmd.Args[1:], p.Said())
-	}
-}
-
-// TryStopProcess is false if the process has ended by itself.
-func TryStopProcess(t *testing.T, p *Process) (stopped bool) {
-	t.Helper()
-	p.Cmd.Process.Signal(syscall.SIGSTOP)
-	testnet.WaitFor(t, "the process to stop", func() bool {
-		stat, err := os.ReadFile("/proc/" + strconv.Itoa(p.Cmd.Process.Pid) + "/stat")
-		stopped = err == nil && strings.Contains(string(stat), ") T ")
-		return stopped || err != nil || strings.Contains(string(stat), ") Z ")
-	})
-	return stopped
-}
-
-func ContinueProcess(t *testing.T, p *Process) {
-	t.Helper()
-	if err := p.Cmd.Process.Signal(syscall.SIGCONT); err != nil {
-		t.Fatal(err)
-	}
-}
-
-func Htons(v uint16) uint16 { return v<<8 | v>>8 }
-
 // xdpcapVariable names the binary that make has built. Without it, Main builds one.
 const xdpcapVariable = "XDPCAP"
 
@@ -311,3 +283,34 @@ func Attached(t *testing.T, pair *testnet.Pair) string {
 }
 
 func TempFile(t *testing.T) string { return filepath.Join(t.TempDir(), "out.pcapng") }
+
+// StopProcess stops a process, which must still run, until ContinueProcess.
+func StopProcess(t *testing.T, p *Process) {
+	t.Helper()
+	if !TryStopProcess(t, p) {
+		t.Fatalf("xdpcap %v ended: %s", p.Cmd.Args[1:], p.Said())
+	}
+}
+
+// TryStopProcess does the same, and is false if the process has ended by itself.
+func TryStopProcess(t *testing.T, p *Process) (stopped bool) {
+	t.Helper()
+	p.Cmd.Process.Signal(syscall.SIGSTOP)
+	testnet.WaitFor(t, "the process to stop", func() bool {
+		stat, err := os.ReadFile("/proc/" + strconv.Itoa(p.Cmd.Process.Pid) + "/stat")
+		stopped = err == nil && strings.Contains(string(stat), ") T ")
+		return stopped || err != nil || strings.Contains(string(stat), ") Z ")
+	})
+	return stopped
+}
+
+// ContinueProcess lets a stopped process go on.
+func ContinueProcess(t *testing.T, p *Process) {
+	t.Helper()
+	if err := p.Cmd.Process.Signal(syscall.SIGCONT); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Htons is a number in the order of bytes of the network.
+func Htons(v uint16) uint16 { return v<<8 | v>>8 }

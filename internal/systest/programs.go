@@ -44,6 +44,7 @@ func LinkAt(t *testing.T, pair *testnet.Pair) link.Link {
 	return found
 }
 
+// DetachLink detaches the XDP program of an interface, as somebody else may do.
 func DetachLink(t *testing.T, pair *testnet.Pair) {
 	t.Helper()
 	l := LinkAt(t, pair)

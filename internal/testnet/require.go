@@ -41,7 +41,7 @@ func leaveOut(tb TB) {
 }
 
 // RequireRoot skips the test unless it runs as root. With CI=true in the environment it fails
-// instead.
+// instead, but in `make check`, which leaves such tests out.
 func RequireRoot(tb TB) {
 	tb.Helper()
 	leaveOut(tb)
