@@ -69,6 +69,9 @@ func buildXdpcap() (remove func(), err error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := os.Chmod(dir, 0o755); err != nil { // tests also run it as a user that is not root
+		return nil, err
+	}
 	XdpcapPath = filepath.Join(dir, "xdpcap")
 	os.Setenv(xdpcapVariable, XdpcapPath) // for a test binary that enters surroundings
 	out, err := exec.Command("go", "build", "-o", XdpcapPath, "github.com/xdpcap/xdpcap/cmd/xdpcap").CombinedOutput()
