@@ -141,7 +141,7 @@ func ProgramID(t *testing.T, target *testnet.Target) string {
 	return fmt.Sprint(id)
 }
 
-// A traced is a packet in a file with what pcapng says of it.
+// Traced is a packet in a file, with what pcapng says of it.
 type Traced struct {
 	Data    []byte
 	Id      uint64
