@@ -51,6 +51,10 @@ type Options struct {
 	Outbound  bool       // compile for sent packets: outbound is true, inbound is false
 	VLANAware bool       // match after one or two VLAN tags, too, unless the expression names vlan
 
+	// Unoptimised leaves out the optimiser, as tcpdump -O does. The program is longer and matches the
+	// same packets. An expression that matches no packet is then no error.
+	Unoptimised bool
+
 	// LinkType is the packets' link type, as the LINKTYPE_ number of capture files; 0 = 1,
 	// Ethernet. Compile refuses numbers unless KnowsLinkType returns true. VLANAware works for
 	// Ethernet only.
@@ -113,8 +117,8 @@ func matchesNone() []bpf.RawInstruction { return []bpf.RawInstruction{{Op: cbpf.
 func compile(text string, o Options) []bpf.RawInstruction {
 	tree := syntax.Parse(text)
 	names.Resolve(tree, o.Resolver)
-	first, verbatim := code.Generate(tree, code.Options{SnapLen: uint32(o.SnapLen), Netmask: o.Netmask, Outbound: o.Outbound, VLANAware: o.VLANAware, Link: link.Of(o.LinkType)})
-	if !verbatim {
+	first := code.Generate(tree, code.Options{SnapLen: uint32(o.SnapLen), Netmask: o.Netmask, Outbound: o.Outbound, VLANAware: o.VLANAware, Link: link.Of(o.LinkType)})
+	if !o.Unoptimised {
 		first = optimise.Graph(first)
 		if first.Last.Code == cbpf.RetK && first.Last.K == 0 {
 			fault.Fault{Message: "expression rejects all packets", Kind: ErrNothing}.Throw()

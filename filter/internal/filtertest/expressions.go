@@ -63,5 +63,10 @@ var Corners = []string{
 	"ip\tand\nudp", "ip!=5", "ip and!udp", "byte 1 ^ 2", "byte 5 = ", "less", "less len", "host 1.2.3.4.5", "link[12:2] = 0x800", "slip[0]=0", "tr host 2:0:0:0:0:1",
 	"ether host 2-0-0-0-0-1", "ether host 0200.0000.0001", "ether host 020000000001", `host \127.0.0.1`, "net loopback", "net default", "net link-local", "(tcp or udp) port 80",
 	"not tcp port 80 or 443", "not not ip", "!ip", "! ip and ! tcp", "ip || udp && tcp", "ip6 and tcp[0] = 5", "host localhost", "ip host localhost", "tcp-syn = 2", "ether src and dst 02:00:00:00:00:01",
+	"not host 10.0.0.1 or host 10.0.0.3 or (tcp and not host 192.168.1.1) or host 192.168.1.1",
+	"host 192.168.1.1 and not ((host 10.0.0.1 or host 10.0.0.2) and icmp) and not (host 10.0.0.2 or host 192.168.1.1)",
+	"vxlan and ip", "vxlan and arp", "vxlan and ip6", "vxlan and (not arp or ip6)", "1/2=1/3&&1>4/5&&1>6/7", "vxlan or tcp", "geneve or not ip",
+	"len >= 2147483648 & 2147483648 or len < 0 | 2147483648", "mpls and vxlan and tcp", "ip[-2:2] = 0x800", "tcp[-1] = 1", "ip[len - 64] = 0",
+	"tcp[((tcp[12] & 0xf0) >> 2):4] = 0x7061796c", "ip[0x80000000] = 0", "1 + (2 - icmp[0]) = 5",
 	"es-is or is-is", "sca", "decnet src 10.4", "decnet dst 1.5", "ether[50] & 0 = 0", "ether[50] & 0 = 1 or ip", "ether[50] * 0 = 0", "ether[50] << 0 = 0 or ip", "ip[50] / 1 | 0 = 5", "len-5 = 3", "len - 5 = 3", "4-2 = 2", "icmp[0]=tcp-syn", "ip[0", "ip[len] = 5", "ip[ip[0]] = ip[tcp[1]]", "ip[ip[ip[ip[0]]]] = 5",
 }

@@ -9,6 +9,7 @@ import (
 	"slices"
 
 	"github.com/xdpcap/xdpcap/filter/internal/wire"
+	"github.com/xdpcap/xdpcap/internal/link"
 )
 
 // Frame puts headers and payload together.
@@ -157,6 +158,31 @@ func Packets() [][]byte {
 			Frame(broadcastEth, VLANTag(wire.Ether8021AD, 100), VLANTag(wire.Ether8021Q, 7), BE(l.typ), l.data))
 	}
 	return append(out, Frame(Eth(1, 1), VLANTag(wire.EtherQinQ, 5), BE(wire.EtherARP), layers["arp"].data), make([]byte, 60), nil)
+}
+
+// PacketsOf are what Packets has without VLAN tags, behind the first header of a link type.
+func PacketsOf(l link.Type) [][]byte {
+	if l == link.Ethernet {
+		return Packets()
+	}
+	var out [][]byte
+	for _, f := range Packets() {
+		if len(f) < 14 || f[12] == 0x81 || f[12] == 0x88 && f[13] == 0xa8 || f[12] == 0x91 {
+			continue
+		}
+		typ, data := f[12:14], f[14:]
+		if typ[0] < 6 { // a length
+			typ = BE(4)
+		}
+		switch direction := f[5]; l { // 1 or 2 in Packets; 4 is sent
+		case link.Cooked:
+			data = Frame([]byte{0, 2 * direction, 0, 1, 0, 6}, f[6:12], make([]byte, 2), typ, data)
+		case link.Cooked2:
+			data = Frame(typ, make([]byte, 2), []byte{0, 0, 0, direction, 0, 1, 2 * direction, 6}, f[6:12], make([]byte, 2), data)
+		}
+		out = append(out, data)
+	}
+	return append(out, nil)
 }
 
 // Truncations are the frames, and the frames cut at every step-th length.
