@@ -3,16 +3,18 @@
 //
 //	prog, err := filter.CompileRaw("tcp port 443 and not host 192.0.2.1", filter.Options{})
 //
-// An expression means what it means to tcpdump on an Ethernet interface, or on packets of another
-// link type (Options.LinkType). The compiler takes the same steps as libpcap 1.10, including its
-// optimizer's: they decide whether a packet still matches if it ends before the bytes of a test.
+// An expression means what pcap-filter(7) says of it, on an Ethernet interface or on packets of
+// another link type (Options.LinkType). Its tests run from left to right. A packet that ends before the
+// bytes of a test does not match, not even under "not"; the optimiser keeps that.
+//
 // # Differences from libpcap
 //
+//   - docs/choosing.md lists the expressions that libpcap compiles to something else.
 //   - On Ethernet and raw IP, inbound is true and outbound is false, or the reverse with
 //     Options.Outbound: the direction of packets is known before the filter sees them.
-//   - protochain, ifindex and names of Ethernet addresses (/etc/ethers; gateway needs them) are
-//     refused. ParseRaw reads what "tcpdump -ddd" makes of such an expression, except for
-//     protochain, whose program has a loop.
+//   - protochain, and names of Ethernet addresses (/etc/ethers; gateway needs them) are refused, and
+//     ifindex but for LINUX_SLL2. ParseRaw reads what "tcpdump -ddd" makes of such an expression,
+//     except for protochain, whose program has a loop.
 //   - As in libpcap 1.11, vxlan is known, and lldp and slow after ether proto; numbers that are too
 //     large for their field and invalid DECnet addresses are refused.
 //   - ip broadcast without a netmask is an error, as it is in libpcap where the netmask is unknown.
@@ -79,7 +81,7 @@ func Compile(text string, o Options) ([]bpf.Instruction, error) {
 }
 
 // CompileRaw is Compile for callers that need the raw instructions, such as a listing or package
-// filter/ebpf. tcpdump -ddd prints the same instructions.
+// filter/ebpf.
 func CompileRaw(text string, o Options) (prog []bpf.RawInstruction, err error) {
 	if err := o.setDefaults(); err != nil {
 		return nil, err

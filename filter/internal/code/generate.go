@@ -10,6 +10,7 @@ import (
 	"encoding/binary"
 
 	"github.com/xdpcap/xdpcap/filter/internal/cbpf"
+	"github.com/xdpcap/xdpcap/filter/internal/fault"
 	"github.com/xdpcap/xdpcap/filter/internal/graph"
 	"github.com/xdpcap/xdpcap/filter/internal/syntax"
 	"github.com/xdpcap/xdpcap/internal/link"
@@ -180,6 +181,8 @@ func (g *generator) special(s *syntax.Special) *graph.Block {
 		return graph.New(cbpf.Jge, s.Arg, graph.Op(cbpf.LdLen, 0))
 	case syntax.KindByte:
 		return g.byteTest(s)
+	case syntax.KindIfindex:
+		return g.ifindex(s)
 	case syntax.KindBroadcast:
 		return g.broadcast(s)
 	case syntax.KindMulticast:
@@ -207,6 +210,14 @@ func (g *generator) direction(outbound bool) *graph.Block {
 		return graph.Not(b)
 	}
 	return b
+}
+
+// ifindex tests for the index of an interface, which one kind of header has.
+func (g *generator) ifindex(s *syntax.Special) *graph.Block {
+	if g.outer != link.Cooked2 {
+		s.At.FailAs(fault.ErrInterface, "remove it", "the interface is chosen outside the filter")
+	}
+	return graph.New(cbpf.Jeq, s.Arg, graph.Op(cbpf.LdAbs|cbpf.SizeW, 4))
 }
 
 // always runs statements, and is a test whose result is v.

@@ -265,6 +265,8 @@ func (w *walk) special(s *syntax.Special) bool {
 		return w.wireLen <= s.Arg
 	case syntax.KindGreater:
 		return w.wireLen >= s.Arg
+	case syntax.KindIfindex:
+		return w.number(4, 4) == s.Arg
 	case syntax.KindByte:
 		v := w.number((w.place.header+uint64(s.Arg))&0xffffffff, 1)
 		switch s.Op {

@@ -296,8 +296,7 @@ func (p *parser) unexpected(t Token) {
 	hint := ""
 	switch {
 	case t.Kind == KindRefused:
-		r := refusals[t.Text]
-		t.FailAs(r.kind, "remove it", "%s", r.reason)
+		t.Fail("remove it", "%s", refusals[t.Text])
 	case t.Kind == KindEnd:
 		t.Fail("", "syntax error: the expression ends too early")
 	case t.Kind >= KindName && t.Kind <= KindArcnet:

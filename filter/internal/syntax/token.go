@@ -39,6 +39,7 @@ const (
 	KindDirection              // inbound (Num is 0), outbound (1)
 	KindEncap                  // vlan, mpls, pppoed, pppoes, geneve, vxlan; Num is an Encap
 	KindLLC                    // llc
+	KindIfindex                // ifindex
 	KindRefused                // libpcap knows it, this compiler refuses it; see refusals
 )
 
