@@ -68,5 +68,8 @@ var Corners = []string{
 	"vxlan and ip", "vxlan and arp", "vxlan and ip6", "vxlan and (not arp or ip6)", "1/2=1/3&&1>4/5&&1>6/7", "vxlan or tcp", "geneve or not ip",
 	"len >= 2147483648 & 2147483648 or len < 0 | 2147483648", "mpls and vxlan and tcp", "ip[-2:2] = 0x800", "tcp[-1] = 1", "ip[len - 64] = 0",
 	"tcp[((tcp[12] & 0xf0) >> 2):4] = 0x7061796c", "ip[0x80000000] = 0", "1 + (2 - icmp[0]) = 5",
+	"len / (len - 50) >= 0", "len % (len - 50) >= 0 or ip", "ip[0] = 1 or len / (len - 50) = 7 or ip[0] = 0x45", "ether[0] & 3 = 0 or ether[0] & 3 = 2",
+	"mpls and vxlan and ip", "mpls and vxlan and port 22", "mpls and geneve and ip",
+	"ip[0] / (len - 50) * 0 = 0 or arp",
 	"ifindex 1", "not ifindex 1 and ip", "es-is or is-is", "sca", "decnet src 10.4", "decnet dst 1.5", "ether[50] & 0 = 0", "ether[50] & 0 = 1 or ip", "ether[50] * 0 = 0", "ether[50] << 0 = 0 or ip", "ip[50] / 1 | 0 = 5", "len-5 = 3", "len - 5 = 3", "4-2 = 2", "icmp[0]=tcp-syn", "ip[0", "ip[len] = 5", "ip[ip[0]] = ip[tcp[1]]", "ip[ip[ip[ip[0]]]] = 5",
 }

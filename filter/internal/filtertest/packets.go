@@ -114,6 +114,7 @@ func networkLayers() map[string]struct {
 		"rarp":       {wire.EtherRARP, arpPacket("10.0.0.2", "192.168.1.1")},
 		"mpls":       {wire.EtherMPLS, slices.Concat(unhex("00010140"), IPv4Header(wire.IPTCP, "1.2.3.4", "10.0.0.1", 0, 0, PortHeader(80, 443, 2)))},
 		"mpls2":      {wire.EtherMPLS, slices.Concat(unhex("186a0040000101ff"), IPv6Header(wire.IPUDP, "2001:db8::1", "fe80::1", PortHeader(53, 443, 2)))},
+		"mplsvxlan":  {wire.EtherMPLS, slices.Concat(unhex("00010140"), v4(wire.IPUDP, 0, 0, vxlan(8, inner)).data)},
 		"pppoed":     {wire.EtherPPPoED, unhex("11090000000401010000")},
 		"pppoes":     {wire.EtherPPPoES, slices.Concat(unhex("1100000100320021"), IPv4Header(wire.IPUDP, "1.2.3.4", "10.0.0.1", 0, 0, PortHeader(53, 80, 0)))},
 		"pppoes6":    {wire.EtherPPPoES, slices.Concat(unhex("1100000700320057"), IPv6Header(wire.IPTCP, "2001:db8::1", "fe80::1", PortHeader(22, 80, 0)))},
