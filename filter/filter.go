@@ -12,9 +12,9 @@
 //   - docs/choosing.md lists the expressions that libpcap compiles to something else.
 //   - On Ethernet and raw IP, inbound is true and outbound is false, or the reverse with
 //     Options.Outbound: the direction of packets is known before the filter sees them.
-//   - protochain, and names of Ethernet addresses (/etc/ethers; gateway needs them) are refused, and
-//     ifindex but for LINUX_SLL2. ParseRaw reads what "tcpdump -ddd" makes of such an expression,
-//     except for protochain, whose program has a loop.
+//   - Names of Ethernet addresses (/etc/ethers; gateway needs them) are refused, and ifindex but for
+//     LINUX_SLL2. ParseRaw reads what "tcpdump -ddd" makes of such an expression.
+//   - protochain looks behind eight headers at most. libpcap's has a loop, which the kernel refuses.
 //   - As in libpcap 1.11, vxlan is known, and lldp and slow after ether proto; numbers that are too
 //     large for their field and invalid DECnet addresses are refused.
 //   - ip broadcast without a netmask is an error, as it is in libpcap where the netmask is unknown.

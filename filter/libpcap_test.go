@@ -18,8 +18,6 @@ import (
 // gives. The package documentation lists them, too. Compile takes all other expressions that
 // libpcap takes, with the same meaning.
 var differences = []struct{ name, expr, reason string }{
-	{"protochain", "ip protochain 6", "needs a loop"},
-	{"protochain 6", `ip6 protochain \tcp`, "needs a loop"},
 	{"ifindex", "ifindex 2", "the interface is chosen outside the filter"},
 	{"netmask", "ip broadcast", "the interface's netmask is not known"},
 
@@ -86,7 +84,7 @@ func sameAsLibpcap(tb testing.TB, expr string, l link.Type, pkts [][]byte) bool 
 		return err != nil && (strings.Contains(err.Error(), "division by zero") || strings.Contains(err.Error(), "31 bits"))
 	}
 	switch {
-	case refusedSince(gotErr), errors.Is(gotErr, ErrInterface), constants(wantErr), constants(gotErr), wantErr != nil && gotErr != nil, libpcapIsWrong.MatchString(expr), strings.Contains(expr, "vxlan"):
+	case refusedSince(gotErr), errors.Is(gotErr, ErrInterface), constants(wantErr), constants(gotErr), wantErr != nil && gotErr != nil, libpcapIsWrong.MatchString(expr), strings.Contains(expr, "vxlan"), strings.Contains(expr, "protochain"):
 		return wantErr == nil
 	case wantErr != nil || gotErr != nil:
 		tb.Errorf("%s for link type %d\nlibpcap: %v\nCompile: %v", expr, l, wantErr, gotErr)
@@ -117,7 +115,7 @@ func TestListings(t *testing.T) {
 	t.Parallel()
 	for _, expr := range filtertest.Corners {
 		text, err := libpcap(t, ethernet, "-ddd", expr)
-		if err != nil || strings.Contains(expr, "geneve") {
+		if err != nil || strings.Contains(expr, "geneve") || strings.Contains(expr, "protochain") { // ParseRaw takes no loops
 			continue
 		}
 		prog, err := ParseRaw(text)

@@ -71,5 +71,6 @@ var Corners = []string{
 	"len / (len - 50) >= 0", "len % (len - 50) >= 0 or ip", "ip[0] = 1 or len / (len - 50) = 7 or ip[0] = 0x45", "ether[0] & 3 = 0 or ether[0] & 3 = 2",
 	"mpls and vxlan and ip", "mpls and vxlan and port 22", "mpls and geneve and ip",
 	"ip[0] / (len - 50) * 0 = 0 or arp",
-	"ifindex 1", "not ifindex 1 and ip", "es-is or is-is", "sca", "decnet src 10.4", "decnet dst 1.5", "ether[50] & 0 = 0", "ether[50] & 0 = 1 or ip", "ether[50] * 0 = 0", "ether[50] << 0 = 0 or ip", "ip[50] / 1 | 0 = 5", "len-5 = 3", "len - 5 = 3", "4-2 = 2", "icmp[0]=tcp-syn", "ip[0", "ip[len] = 5", "ip[ip[0]] = ip[tcp[1]]", "ip[ip[ip[ip[0]]]] = 5",
+	"protochain 6", `ip6 protochain \\udp`, "ip protochain 17", "ip6 protochain 58 and not ip6 proto 58", "not protochain 6 or vxlan and protochain 6",
+	"ether protochain 6", "tcp protochain 6", "src protochain 6", "protochain 256", "ifindex 1", "not ifindex 1 and ip", "es-is or is-is", "sca", "decnet src 10.4", "decnet dst 1.5", "ether[50] & 0 = 0", "ether[50] & 0 = 1 or ip", "ether[50] * 0 = 0", "ether[50] << 0 = 0 or ip", "ip[50] / 1 | 0 = 5", "len-5 = 3", "len - 5 = 3", "4-2 = 2", "icmp[0]=tcp-syn", "ip[0", "ip[len] = 5", "ip[ip[0]] = ip[tcp[1]]", "ip[ip[ip[ip[0]]]] = 5",
 }

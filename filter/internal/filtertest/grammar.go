@@ -85,7 +85,7 @@ func (g Grammar) term() string {
 	case 11:
 		return g.pick("", "tcp ", "udp ", "sctp ") + g.dir() + "portrange " + g.pick("1000-2000", "53", "80-80", "2000-1000", "0-65535", "ssh-http", "50-domain")
 	case 12:
-		return g.pick("ip ", "ip6 ", "", "ether ", "iso ", "isis ") + "proto " + g.pick("6", "17", "47", `\tcp`, `\udp`, "0x800", "0x86dd", "2048", "34525", "5", "300",
+		return g.pick("ip ", "ip6 ", "", "ether ", "iso ", "isis ") + g.pick("proto ", "proto ", "proto ", "proto ", "protochain ") + g.pick("6", "17", "47", `\tcp`, `\udp`, "0x800", "0x86dd", "2048", "34525", "5", "300",
 			`\ip`, `\arp`, `\iso`, `\stp`, `\esis`, `\icmp`, "gre", "33024", `\ipx`, `\netbeui`, "0x8137", "0x809b", "0xfe", "6", "1500", "1501")
 	case 13:
 		return g.pick("ether ", "wlan ", "link ") + g.pick("host ", "src ", "dst ", "src or dst ", "src and dst ") +

@@ -409,6 +409,8 @@ func (w *walk) primitive(p *syntax.Primitive) bool {
 		return w.ports(p, 0x86dd) || w.ports(p, 0x800)
 	case p.Qual.Type == syntax.AddrProto:
 		return w.proto(p.Number, p.Qual.Proto)
+	case p.Qual.Type == syntax.AddrProtochain:
+		return p.Qual.Proto != syntax.ProtoIP6 && w.chain(p.Number, 0x800) || p.Qual.Proto != syntax.ProtoIP && w.chain(p.Number, 0x86dd)
 	case p.At.Kind == syntax.KindEther:
 		return !w.place.noEthernet && directed(p.Qual.Dir, func(source bool) bool {
 			if source {
@@ -635,6 +637,30 @@ func (w *walk) proto(v uint32, in syntax.Proto) bool {
 		return w.linkIs(0xfe) && w.net(w.place.withoutSNAP, 1) == v
 	}
 	return w.proto(131, syntax.ProtoISO) && w.net(w.place.withoutSNAP+4, 1) == v
+}
+
+// chain tests for a protocol behind up to eight headers that have the protocol of the next one.
+func (w *walk) chain(v, etherType uint32) bool {
+	if !w.linkIs(etherType) {
+		return false
+	}
+	skipped, at, next := []uint32{51}, w.ipv4Body, uint64(9)
+	if etherType == 0x86dd {
+		skipped, at, next = []uint32{51, 0, 43, 44, 60}, func() uint64 { return w.place.body + 40 }, 6
+	}
+	header := at()
+	protocol := w.net(next, 1)
+	for range 8 {
+		if protocol == v || !slices.Contains(skipped, protocol) {
+			break
+		}
+		length := (w.number(header+1, 1) + 1) * 8
+		if protocol == 51 {
+			length = (w.number(header+1, 1) + 2) * 4
+		}
+		protocol, header = w.number(header, 1), header+uint64(length)
+	}
+	return protocol == v
 }
 
 // linkIs tests for what follows the header before: an EtherType, or an access point of 802.2.

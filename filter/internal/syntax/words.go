@@ -12,7 +12,7 @@ var keywords = map[string]keyword{
 	"host": {KindAddrType, uint32(AddrHost)}, "net": {KindAddrType, uint32(AddrNet)},
 	"port": {KindAddrType, uint32(AddrPort)}, "portrange": {KindAddrType, uint32(AddrPortrange)},
 	"gateway": {KindAddrType, uint32(AddrGateway)}, "proto": {KindAddrType, uint32(AddrProto)},
-	"protochain": {kind: KindProtochain}, "mask": {kind: KindMask},
+	"protochain": {KindAddrType, uint32(AddrProtochain)}, "mask": {kind: KindMask},
 	"and": {kind: KindAnd}, "or": {kind: KindOr}, "not": {KindSymbol, '!'},
 	"len": {kind: KindLen}, "length": {kind: KindLen},
 	"less": {kind: KindLess}, "greater": {kind: KindGreater}, "byte": {kind: KindByte},
