@@ -72,8 +72,12 @@ func isBusy(err error) bool { return errors.Is(err, unix.EBUSY) || errors.Is(err
 func busy(ifi Interface) error {
 	now, err := InterfaceByName(ifi.Name)
 	if err == nil && len(now.Programs) == 0 {
-		if upper, ok := now.Obstructed(func(Program) bool { return false }); ok {
+		upper, ok, err := now.Obstructed(func(Program) bool { return false })
+		switch {
+		case ok:
 			return Below(ifi, upper)
+		case err != nil:
+			return Kind(ErrBusy, "%s, or an interface above it, already runs an XDP program: %w: try again", ifi.Name, err)
 		}
 	}
 	if err != nil || len(now.Programs) == 0 {
