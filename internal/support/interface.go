@@ -56,7 +56,10 @@ func probeInterface(ifi xdp.Interface) *Interface {
 		c.Clock = &name
 	}
 	if len(ifi.Programs) > 0 {
-		p := ifi.Programs[0]
+		p, err := xdp.OneProgram(ifi, "")
+		if err != nil {
+			p = ifi.Programs[0]
+		}
 		c.Program = &AttachedProgram{ID: p.ID, Name: p.Name, Mode: ifi.Mode.String(), Traceable: traceable(p, ifi.Mode)}
 	}
 	return c
