@@ -193,6 +193,17 @@ func (s *Session) Sources() []Source { return s.roster.sources(0) }
 // index of that order on. Their accounts are final. Any goroutine may call it.
 func (s *Session) Left(from int) []int { return s.roster.leftSince(from) }
 
+// HasSwitchedOff tells whether attaching has switched off what joins packets at an interface before
+// XDP: LRO or hardware GRO. To switch that on again at the end of the session needs CAP_NET_ADMIN.
+func (s *Session) HasSwitchedOff() bool {
+	s.hooking.Lock()
+	defer s.hooking.Unlock()
+	return slices.ContainsFunc(s.hooks, func(h hook) bool {
+		own, ok := h.(*xdpHook)
+		return ok && xdp.SwitchedOff(own.program.link) != nil
+	})
+}
+
 // Options returns the options of Open with the defaults filled in.
 func (s *Session) Options() Options { return s.options }
 

@@ -100,7 +100,8 @@ var more = []row{
 	{pkg: "internal/xdp", tests: `TestEthernetInterface TestRefusedByDriver TestRefusedAsUnsupported TestAttachBusy
 		TestCloseBesideCopy TestLinksBeingMade TestQueuesOfAnotherNamespace TestHookMapLock
 		TestHookWatch TestKernelTypes TestExplainHidden TestAlone TestReasonMap
-		TestReasonMapElsewhere TestStub TestTargetArgument TestUse TestHeights`},
+		TestReasonMapElsewhere TestStub TestTargetArgument TestUse TestHeights
+		TestJoining TestAttachRestoresLRO`},
 	{pkg: "internal/tc", tests: `TestExplainRefusal TestHasModule TestKindOfKernel TestBesideClsact
 		TestBehindFilter TestQdiscStaysForOthers TestQdiscIngress TestTwoAtATime
 		TestHandlesTaken TestWithoutPrivileges TestCheck`},
