@@ -198,7 +198,7 @@ func (r *roster) reserve(hooks []hook) (numbers []int, err error) {
 		sources += len(h.sources())
 	}
 	if sources > maxSources {
-		return nil, fmt.Errorf("%d interfaces and programs have come, and a session can have %d in all", len(r.all), maxSources)
+		return nil, fmt.Errorf("%d interfaces and programs have come, and a session can have %d in all: begin another one", len(r.all), maxSources)
 	}
 	for number := 0; number < len(r.taken) && len(numbers) < len(hooks); number++ {
 		if !r.taken[number] {

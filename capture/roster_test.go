@@ -189,6 +189,38 @@ func TestRosterUnread(t *testing.T) {
 	}, l.final, "at the end")
 }
 
+// Where interfaces come and go all day, and some of their records are never found, there is still
+// room for the next ones.
+func TestRosterDay(t *testing.T) {
+	t.Parallel()
+	const day, atOnce = 60_000, 10
+	r := newRoster(&Options{Patterns: []string{"*"}}, nil)
+	counts := make(slotCounters)
+	var sources, numbers []int
+	for i := range int64(day) {
+		hooks := []hook{&seat{names: []string{"a"}}}
+		taken, err := r.reserve(hooks)
+		must(t, err)
+		own, err := r.add(hooks, taken, 1, counts.read, noEnd)
+		must(t, err)
+		sources, numbers = append(sources, own...), append(numbers, taken...)
+		counts.add(taken[0], 1, 1)
+		if len(sources) < atOnce {
+			continue
+		}
+		r.leave(sources[:1], i+1)
+		found := Account{Captured: uint64(min(i%10, 1))} // of one in ten nothing is found
+		if retired, err := r.retire(sources[0], i+2, found, counts.read); !retired || err != nil {
+			t.Fatalf("source %d of %d stays: %v", sources[0], i+1, err)
+		}
+		r.free(numbers[:1])
+		sources, numbers = sources[1:], numbers[1:]
+	}
+	if n := r.used(); n != atOnce {
+		t.Errorf("%d slots were used, want %d", n, atOnce)
+	}
+}
+
 // An interface comes with all its hooks or with none. The index of its last source has 16 bits, and
 // each hook has a slot of its own.
 func TestRosterFull(t *testing.T) {
