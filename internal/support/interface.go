@@ -20,6 +20,7 @@ type Interface struct {
 	Frags   Check            `json:"xdp_frags"`
 	LRO     *bool            `json:"lro"`             // nil = unknown
 	VLAN    *bool            `json:"rx_vlan_offload"` // nil = unknown
+	Filter  *bool            `json:"rx_vlan_filter"`  // nil = unknown
 	Kfuncs  []string         `json:"metadata_kfuncs"` // nil = unknown
 	Clock   *string          `json:"ptp_clock"`       // nil = none
 	Program *AttachedProgram `json:"program"`         // nil = none
@@ -50,13 +51,17 @@ func probeInterface(ifi xdp.Interface) *Interface {
 		Kfuncs: told.kfuncs(),
 	}
 	c.LRO, c.VLAN = ifi.Offloads()
+	c.Filter = ifi.FiltersVLANs()
 	c.qdisc = qdisc(ifi)
 	if n, ok := ifi.PTPClock(); ok {
 		name := fmt.Sprintf("/dev/ptp%d", n)
 		c.Clock = &name
 	}
 	if len(ifi.Programs) > 0 {
-		p := ifi.Programs[0]
+		p, err := xdp.OneProgram(ifi, "")
+		if err != nil {
+			p = ifi.Programs[0]
+		}
 		c.Program = &AttachedProgram{ID: p.ID, Name: p.Name, Mode: ifi.Mode.String(), Traceable: traceable(p, ifi.Mode)}
 	}
 	return c
@@ -107,15 +112,18 @@ const oneBuffer = 3000
 // fragments checks whether packets larger than one buffer reach XDP programs.
 func fragments(ifi xdp.Interface, told netdevFeatures) Check {
 	const key = "xdp_frags"
+	large := no(key, fmt.Sprintf("the driver may refuse native mode with an MTU of %d", ifi.MTU), "ip link set dev "+ifi.Name+" mtu 1500")
+	large.Kind = ErrLargeMTU
 	switch {
+	case told.xdp == nil && ifi.MTU > oneBuffer:
+		large.Answer, large.Reason = Unknown, tellsSince+"; "+large.Reason
+		return large
 	case told.xdp == nil:
 		return unknown(key, tellsSince)
 	case *told.xdp&netdevXDPActRxSG != 0:
 		return Check{Key: key, Answer: Yes, Reason: "packets in several buffers reach XDP"}
 	case ifi.MTU > oneBuffer:
-		c := no(key, fmt.Sprintf("the driver may refuse native mode with an MTU of %d", ifi.MTU), "ip link set dev "+ifi.Name+" mtu 1500")
-		c.Kind = ErrLargeMTU
-		return c
+		return large
 	}
 	return no(key, "not needed with this MTU", "")
 }

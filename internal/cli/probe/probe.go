@@ -273,6 +273,7 @@ func writeProbeInterface(t *probeTable, ifi *support.Interface) {
 		tags = "; tags may be taken off before XDP, and a capture puts them back"
 	}
 	t.fact("rx VLAN offload", onOff(ifi.VLAN, tags))
+	t.fact("rx VLAN filter", onOff(ifi.Filter, "; frames of VLANs without an interface here are dropped before XDP: -P takes them, too"))
 	queues := "unknown"
 	if ifi.Queues > 0 {
 		queues = fmt.Sprint(ifi.Queues)
