@@ -36,7 +36,11 @@ func WithFileRights(do func() error) error {
 	if !SecureExecution() {
 		return do()
 	}
-	return onThread(func(own *capabilities) (restore func() error, err error) {
+	return onThread(func() (restore func() error, err error) {
+		own, err := ownCapabilities()
+		if err != nil {
+			return func() error { return nil }, err
+		}
 		more := *own
 		for _, c := range fileRights {
 			more[c/32].Effective |= own[c/32].Permitted & (1 << (c % 32))

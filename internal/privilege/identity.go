@@ -17,17 +17,13 @@ import (
 // unless the kernel refuses to give the thread that identity.
 func (s *Sandbox) As(do func() error) error { return onThread(s.assume, do) }
 
-// onThread calls do on a thread that `change` has changed. own are the thread's capabilities.
-// restore undoes what was changed; it is called even after an error of change.
-func onThread(change func(own *capabilities) (restore func() error, err error), do func() error) error {
+// onThread calls do on a thread of its own, which `change` changes before that. restore undoes that,
+// and is called even after an error of change.
+func onThread(change func() (restore func() error, err error), do func() error) error {
 	failed := make(chan error, 1)
 	go func() {
 		runtime.LockOSThread() // and it ends with the goroutine if it cannot be put back
-		own, err := ownCapabilities()
-		restore := func() error { return nil }
-		if err == nil {
-			restore, err = change(own)
-		}
+		restore, err := change()
 		if err == nil {
 			err = do()
 		}
@@ -63,8 +59,13 @@ func capabilityHeader() unix.CapUserHeader {
 	return unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
 }
 
-// assume gives this thread the identity.
-func (s *Sandbox) assume(own *capabilities) (restore func() error, err error) {
+// assume gives this thread the identity. restore gives back the old one; call it even after an
+// error.
+func (s *Sandbox) assume() (restore func() error, err error) {
+	own, err := ownCapabilities()
+	if err != nil {
+		return func() error { return nil }, err
+	}
 	restore = own.set
 	if u := s.User; u != nil {
 		groups, err := unix.Getgroups()
