@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/xdpcap/xdpcap/internal/escape"
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
@@ -84,7 +85,7 @@ func nativeXDP(ifi xdp.Interface, told netdevFeatures) Check {
 	case *told.xdp&netdevXDPActBasic != 0:
 		return Check{Key: key, Answer: Yes, Reason: "the driver reports it" + disturbance(ifi.Driver)}
 	case ifi.Driver == "veth":
-		return no(key, "the peer has more tx queues than this has rx queues, or it has no peer", "ethtool -L "+ifi.Name+" rx N")
+		return no(key, "the peer has more tx queues than this has rx queues, or it has no peer", "ethtool -L "+escape.ShellWord(ifi.Name)+" rx N")
 	}
 	return no(key, "the driver reports none", "generic mode works with every driver, at a lower rate")
 }
@@ -113,7 +114,7 @@ func fragments(ifi xdp.Interface, told netdevFeatures) Check {
 	case *told.xdp&netdevXDPActRxSG != 0:
 		return Check{Key: key, Answer: Yes, Reason: "packets in several buffers reach XDP"}
 	case ifi.MTU > oneBuffer:
-		c := no(key, fmt.Sprintf("the driver may refuse native mode with an MTU of %d", ifi.MTU), "ip link set dev "+ifi.Name+" mtu 1500")
+		c := no(key, fmt.Sprintf("the driver may refuse native mode with an MTU of %d", ifi.MTU), "ip link set dev "+escape.ShellWord(ifi.Name)+" mtu 1500")
 		c.Kind = ErrLargeMTU
 		return c
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/vishvananda/netns"
 	"golang.org/x/sys/unix"
 
+	"github.com/xdpcap/xdpcap/internal/escape"
 	"github.com/xdpcap/xdpcap/internal/localsocket"
 	"github.com/xdpcap/xdpcap/internal/privilege"
 )
@@ -43,7 +44,7 @@ func (p *Process) EnterNetns(f *pflag.FlagSet) error {
 			return err
 		}
 	}
-	p.where = fmt.Sprintf(" --%s %s", flag.Name, flag.Value)
+	p.where = fmt.Sprintf(" --%s %s", flag.Name, escape.ShellWord(flag.Value.String()))
 	if err := p.enter(flag.Value.String(), open); err != nil {
 		return fmt.Errorf("--%s %s: %w", flag.Name, flag.Value, err)
 	}

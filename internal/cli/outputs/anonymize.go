@@ -6,6 +6,7 @@ import (
 
 	"github.com/xdpcap/xdpcap/capture"
 	"github.com/xdpcap/xdpcap/internal/anonymize"
+	"github.com/xdpcap/xdpcap/internal/escape"
 )
 
 // anonymizeOptions say by which key addresses are replaced.
@@ -34,7 +35,7 @@ func (o *Options) ReadKey() (err error) {
 	o.anonymize.key, err = anonymize.ReadKey(o.anonymize.file)
 	switch {
 	case errors.Is(err, anonymize.ErrShared):
-		return fmt.Errorf("--anonymize: %w: chmod 600 %s", err, o.anonymize.file)
+		return fmt.Errorf("--anonymize: %w: chmod 600 %s", err, escape.ShellWord(o.anonymize.file))
 	case err != nil:
 		return fmt.Errorf("--anonymize: %w; head -c 32 /dev/urandom makes a key", err)
 	}
