@@ -152,5 +152,14 @@ func openSender(t *Target, o *Options, notice func(error)) (destination, error) 
 	if err != nil {
 		return nil, err
 	}
+	if config == nil && !isLoopback(t.URL.Hostname()) {
+		notice(fmt.Errorf("-w %s: whoever is on the way there can read and change the packets: add --tls-ca FILE, with which both sides use TLS, or send them by ssh", t.Name))
+	}
 	return s, nil
+}
+
+// isLoopback tells whether a host is this one for sure.
+func isLoopback(host string) bool {
+	ip := net.ParseIP(host)
+	return host == "localhost" || ip != nil && ip.IsLoopback()
 }
