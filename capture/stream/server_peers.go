@@ -3,6 +3,8 @@ package stream
 import (
 	"net"
 	"sync"
+
+	"github.com/xdpcap/xdpcap/internal/peer"
 )
 
 // MaxClientsOfOne is how many clients of one peer a [Server] serves at once, so that no peer by
@@ -43,8 +45,8 @@ func (a *admissions) give(peer string) {
 
 // addressOf is the peer of a connection where Options.Peer is nil: a network address; "" for a
 // socket in the file system.
-func addressOf(conn net.Conn) (peer string, admit bool) {
-	if p := prefixOf(conn.RemoteAddr()); p.IsValid() {
+func addressOf(conn net.Conn) (name string, admit bool) {
+	if p := peer.Network(conn.RemoteAddr()); p.IsValid() {
 		return p.String(), true
 	}
 	return "", true

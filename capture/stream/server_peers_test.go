@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/xdpcap/xdpcap/capture"
+	"github.com/xdpcap/xdpcap/internal/peer"
 	"github.com/xdpcap/xdpcap/internal/testnet"
 )
 
@@ -21,7 +22,9 @@ func TestServerPeers(t *testing.T) {
 		{"by address", nil, ServerAccount{Connected: MaxClientsOfOne + 1, Clients: MaxClientsOfOne + 1, Refused: 4}},
 		{"all of one name", func(net.Conn) (string, bool) { return "a", true },
 			ServerAccount{Connected: MaxClientsOfOne, Clients: MaxClientsOfOne, Refused: 5}},
-		{"refused", func(conn net.Conn) (string, bool) { return "", prefixOf(conn.RemoteAddr()).Addr().String() == "127.0.0.2" },
+		{"refused", func(conn net.Conn) (string, bool) {
+			return "", peer.Network(conn.RemoteAddr()).Addr().String() == "127.0.0.2"
+		},
 			ServerAccount{Connected: 1, Clients: 1, Refused: MaxClientsOfOne + 4}},
 	} {
 		l := listen(t)

@@ -8,15 +8,14 @@ import (
 	"fmt"
 	"net"
 	"net/url"
-	"sync"
 
 	"github.com/spf13/pflag"
 
 	"github.com/xdpcap/xdpcap/capture/file"
 	"github.com/xdpcap/xdpcap/capture/stream"
 	"github.com/xdpcap/xdpcap/internal/cli/frame"
-	"github.com/xdpcap/xdpcap/internal/localpeer"
 	"github.com/xdpcap/xdpcap/internal/localsocket"
+	"github.com/xdpcap/xdpcap/internal/peer"
 )
 
 // liveOptions are the flags for live streams of packets over TCP.
@@ -42,10 +41,9 @@ func (o *liveOptions) IsLocal() bool {
 type liveServer struct {
 	*stream.Server
 	local  *localsocket.Listener // nil = it listens on an address
-	peers  *localpeer.Finder     // nil = the users of clients are not looked up
+	peers  *peer.Finder          // nil = the users of clients are not looked up
 	where  string                // a message's words about who may connect
 	notice error                 // that others than the capture's owners may connect; nil = they may not
-	closed sync.Once
 }
 
 // streamOf are the options of a stream that says what a file says.
@@ -92,13 +90,7 @@ func (d *Destinations) openServer(ctx context.Context, w file.Options) (_ *liveS
 
 // Close also ends what finds out whose the clients are.
 func (s *liveServer) Close() error {
-	err := s.Server.Close() // no client is looked at after that
-	s.closed.Do(func() {
-		if s.peers != nil {
-			s.peers.Close()
-		}
-	})
-	return err
+	return errors.Join(s.Server.Close(), s.peers.Close())
 }
 
 // Give gives the socket in the file system, if there is one, to the user that the process becomes.

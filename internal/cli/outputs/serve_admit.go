@@ -9,7 +9,7 @@ import (
 	"sync"
 
 	"github.com/xdpcap/xdpcap/capture/stream"
-	"github.com/xdpcap/xdpcap/internal/localpeer"
+	"github.com/xdpcap/xdpcap/internal/peer"
 )
 
 // loopback is where --serve :PORT listens.
@@ -37,7 +37,7 @@ func (s *liveServer) admit(l net.Listener, d *Destinations, options *stream.Opti
 	if !l.Addr().(*net.TCPAddr).IP.IsLoopback() {
 		return nil
 	}
-	if s.peers, err = localpeer.New(l); err != nil && host == "" {
+	if s.peers, err = peer.New(l); err != nil && host == "" {
 		return fmt.Errorf("only root and you may connect, and this kernel does not say whose a connection is: %w; --serve %s:%s lets every user of this machine connect, --serve unix:PATH the socket's owner",
 			err, loopback, port)
 	}
@@ -49,11 +49,11 @@ func (s *liveServer) admit(l net.Listener, d *Destinations, options *stream.Opti
 		s.where = fmt.Sprintf(", on this machine and for %s only, because %s names no address", usersOf(owners), d.Flags.Live.Serve)
 	}
 	options.Peer = func(conn net.Conn) (string, bool) {
-		uid, err := s.peers.User(conn)
-		switch {
-		case host != "" && err != nil:
-			return "unknown", true
-		case host != "" || err == nil && slices.Contains(owners, uid):
+		if host != "" {
+			return s.peers.Name(conn), true
+		}
+		switch uid, err := s.peers.User(conn); {
+		case err == nil && slices.Contains(owners, uid):
 			return strconv.Itoa(uid), true
 		case err == nil:
 			told.Do(func() {

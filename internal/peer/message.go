@@ -1,4 +1,4 @@
-package localpeer
+package peer
 
 import (
 	"encoding/binary"

@@ -1,6 +1,4 @@
-// Package localpeer finds out which user of this machine is at the other end of a TCP connection
-// over loopback.
-package localpeer
+package peer
 
 import (
 	"errors"
@@ -43,8 +41,21 @@ func New(l net.Listener) (*Finder, error) {
 	return f, nil
 }
 
-// Close releases the socket.
-func (f *Finder) Close() error { return unix.Close(f.socket) }
+// Close releases the socket, after which nobody is found. It does nothing with a nil Finder, and may
+// be called again.
+func (f *Finder) Close() error {
+	if f == nil {
+		return nil
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	socket := f.socket
+	f.socket = -1
+	if socket < 0 {
+		return nil
+	}
+	return unix.Close(socket)
+}
 
 // ErrUnknown is the kind of error that nobody has the other end of a connection open.
 var ErrUnknown = errors.New("no process has the socket at the other end open")
@@ -68,6 +79,22 @@ func (f *Finder) User(conn net.Conn) (uid int, err error) {
 		return 0, ErrUnknown
 	}
 	return int(s.uid), nil
+}
+
+// Name is the same for all connections of one peer. Over loopback, where every user may use any
+// address, a peer is a user, as far as that is known; elsewhere it is a network. It is "" for
+// sockets in the file system. A nil Finder knows no users.
+func (f *Finder) Name(conn net.Conn) string {
+	network := Network(conn.RemoteAddr())
+	if !network.IsValid() {
+		return ""
+	}
+	if f != nil && addressOf(conn.RemoteAddr()).Addr().IsLoopback() {
+		if uid, err := f.User(conn); err == nil {
+			return fmt.Sprintf("user %d", uid)
+		}
+	}
+	return network.String()
 }
 
 // addressOf is the address of one end of a TCP connection, that of an IPv4 connection as IPv4.

@@ -1,4 +1,4 @@
-package localpeer_test
+package peer_test
 
 import (
 	"errors"
@@ -8,12 +8,12 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/xdpcap/xdpcap/internal/localpeer"
+	"github.com/xdpcap/xdpcap/internal/peer"
 	"github.com/xdpcap/xdpcap/internal/testnet"
 )
 
 // connectTo is set in the process that a test starts, to the address that it connects to.
-const connectTo = "LOCALPEER_TEST_CONNECT"
+const connectTo = "PEER_TEST_CONNECT"
 
 func TestMain(m *testing.M) {
 	if address := os.Getenv(connectTo); address != "" {
@@ -40,7 +40,7 @@ func TestUser(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer l.Close()
-		f, err := localpeer.New(l)
+		f, err := peer.New(l)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -60,7 +60,7 @@ func TestUser(t *testing.T) {
 		client.Close()
 		testnet.WaitFor(t, "the client to be gone", func() bool {
 			_, err := f.User(conn)
-			return errors.Is(err, localpeer.ErrUnknown)
+			return errors.Is(err, peer.ErrUnknown)
 		})
 		conn.Close()
 	}
@@ -75,7 +75,7 @@ func TestOtherUser(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer l.Close()
-	f, err := localpeer.New(l)
+	f, err := peer.New(l)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -95,5 +95,9 @@ func TestOtherUser(t *testing.T) {
 	defer conn.Close()
 	if uid, err := f.User(conn); uid != somebody || err != nil {
 		t.Errorf("user %d, %v", uid, err)
+	}
+	var none *peer.Finder
+	if a, b := f.Name(conn), none.Name(conn); a != "user 54321" || b != "127.0.0.1/32" {
+		t.Errorf("names %q and %q", a, b)
 	}
 }
