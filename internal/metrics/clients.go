@@ -80,7 +80,7 @@ func checkHost(next http.Handler) http.Handler {
 }
 
 // isThisHost tells whether the host of a request, with a port or without, is one that no other host
-// can have for a name.
+// can have for a name. A browser always names one.
 func isThisHost(host string) bool {
 	if name, _, err := net.SplitHostPort(host); err == nil {
 		host = name
@@ -90,5 +90,5 @@ func isThisHost(host string) bool {
 		return true
 	}
 	own, err := os.Hostname()
-	return host == "localhost" || strings.HasSuffix(host, ".localhost") || err == nil && host == strings.ToLower(own)
+	return host == "" || host == "localhost" || strings.HasSuffix(host, ".localhost") || err == nil && host == strings.ToLower(own)
 }

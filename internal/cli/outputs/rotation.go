@@ -169,8 +169,7 @@ func (r *rotationOptions) checkCompressor(path string) error {
 		}
 		instead = fmt.Sprintf("say -w %s, which compresses packets as they are written", escape.ShellWord(path+better))
 	}
-	return fmt.Errorf("-z %s and a ring of files: the ring removes only its own files, and every FILE%s would stay: %s",
-		r.command, suffix, instead)
+	return fmt.Errorf("-z %s and a ring of files: the ring removes only its own files, and every FILE%s would stay: %s", r.command, suffix, instead)
 }
 
 // checkFileCount finds mistakes in -W.
