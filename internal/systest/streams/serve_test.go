@@ -203,6 +203,12 @@ func TestSendPlain(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer l.Close()
+		go func() { // the end waits for a reader
+			if conn, err := l.Accept(); err == nil {
+				io.Copy(io.Discard, conn)
+				conn.Close()
+			}
+		}()
 		url := "tcp://" + l.Addr().String()
 		said := systest.Listening(t, pair.Rx, nil, "-i", pair.RxName, "-w", url).Interrupt()
 		const notice = ": whoever is on the way there can read and change the packets: add --tls-ca "
