@@ -23,7 +23,7 @@ type Finder struct {
 // New returns a Finder. The error says that this kernel does not tell whose sockets are whose. l is
 // any socket that listens by TCP in the same network namespace, on which the kernel is tried.
 func New(l net.Listener) (*Finder, error) {
-	socket, err := unix.Socket(unix.AF_NETLINK, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, unix.NETLINK_INET_DIAG)
+	socket, err := unix.Socket(unix.AF_NETLINK, unix.SOCK_RAW|unix.SOCK_CLOEXEC, unix.NETLINK_INET_DIAG)
 	if err != nil {
 		return nil, fmt.Errorf("open a netlink socket: %w", err)
 	}
