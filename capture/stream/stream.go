@@ -21,9 +21,9 @@ type Options struct {
 	Comments func(source int) []string
 
 	// Peer, if not nil, names who a connection of a Server is from, and tells whether to admit it.
-	// It is called before TLS, and must not wait for the peer. Of one name the Server admits at most
-	// MaxClientsOfOne clients, and any number of "". nil = all are admitted, and the name is the
-	// network address: with IPv6, the first 64 bits of it.
+	// It is called before TLS, and must not wait for the peer. Of one name the Server admits at
+	// most MaxClientsOfOne clients, and any number of "". nil = all are admitted, and the name is
+	// the network address: with IPv6, the first 64 bits of it.
 	Peer func(net.Conn) (name string, admit bool)
 
 	// Immediate makes each call of Write reach the clients at once. Otherwise packets are buffered

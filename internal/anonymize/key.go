@@ -14,8 +14,8 @@ const keySize = 32
 // to the same one in every file. Who has the key can undo the mapping.
 type Key [keySize]byte
 
-// ParseKey returns the key that is in a file's bytes: 32 bytes, or 64 hexadecimal digits that may be
-// followed by a newline. The error has none of them.
+// ParseKey returns the key that is in a file's bytes: 32 bytes, or 64 hexadecimal digits that may
+// be followed by a newline. The error has none of them.
 func ParseKey(text []byte) (*Key, error) {
 	key := new(Key)
 	if len(text) == keySize {

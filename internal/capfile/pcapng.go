@@ -113,8 +113,8 @@ func (f *File) describe(b *Block) error {
 	return nil
 }
 
-// beginning returns a copy of the first bytes of a text. A slice of it would keep all of the text in
-// memory, which a file of a few bytes, decompressed, may have 64 KiB of for each interface.
+// beginning returns a copy of the first bytes of a text. A slice of it would keep all of the text
+// in memory, which a file of a few bytes, decompressed, may have 64 KiB of for each interface.
 func beginning(text string, bytes int) string { return strings.Clone(text[:min(len(text), bytes)]) }
 
 var errNoInterface = errors.New("a packet refers to an interface that is not described before it")

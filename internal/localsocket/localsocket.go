@@ -27,8 +27,8 @@ func Path(address string) (path string, ok bool) { return strings.CutPrefix(addr
 const maxPath = 107
 
 // lockPatience is how long to wait for another process that makes a socket in the same directory.
-// That takes milliseconds. Whoever may read the directory can lock it for longer, to keep others from
-// making sockets, and is not waited for.
+// That takes milliseconds. Whoever may read the directory can lock it for longer, to keep others
+// from making sockets, and is not waited for.
 const lockPatience = time.Second
 
 // A Listener is a socket in the file system, which its owner alone may connect to. It removes

@@ -14,10 +14,10 @@ import (
 // writes to rival, because one of the two files will replace the other. On a file system without
 // locks it does nothing.
 //
-// The lock is one for writing, which only a process can have that may write to the file. With a lock
-// for reading, or with flock(2), a user who may only read the file could keep others from writing to
-// it. Where somebody has such a lock for reading the file has none for writing, and Check finds out
-// if two processes write to it.
+// The lock is one for writing, which only a process can have that may write to the file. With a
+// lock for reading, or with flock(2), a user who may only read the file could keep others from
+// writing to it. Where somebody has such a lock for reading the file has none for writing, and
+// Check finds out if two processes write to it.
 func (f *File) lock(rival string) error {
 	err := control(f.File, func(fd int) error { return setLock(fd, unix.F_WRLCK) })
 	if held, _ := isLocked(f.File); err != nil && held {
@@ -31,8 +31,8 @@ func (f *File) lock(rival string) error {
 	return nil
 }
 
-// mayRival tells whether a file of this owner may be one that a capture like this one writes. Others
-// may put a file with a lock at the path in a directory where everybody can create files.
+// mayRival tells whether a file of this owner may be one that a capture like this one writes.
+// Others may put a file with a lock at the path in a directory where everybody can create files.
 func (f *File) mayRival(owner uint32) bool {
 	info, err := f.Stat()
 	return err != nil || slices.Contains([]uint32{0, uint32(userID()), info.Sys().(*syscall.Stat_t).Uid}, owner)

@@ -41,8 +41,8 @@ func New(l net.Listener) (*Finder, error) {
 	return f, nil
 }
 
-// Close releases the socket, after which nobody is found. It does nothing with a nil Finder, and may
-// be called again.
+// Close releases the socket, after which nobody is found. It does nothing with a nil Finder, and
+// may be called again.
 func (f *Finder) Close() error {
 	if f == nil {
 		return nil

@@ -17,8 +17,8 @@ import (
 // unless the kernel refuses to give the thread that identity.
 func (s *Sandbox) As(do func() error) error { return onThread(s.assume, do) }
 
-// onThread calls do on a thread of its own, which `change` changes before that. restore undoes that,
-// and is called even after an error of change.
+// onThread calls do on a thread of its own, which `change` changes before that. restore undoes
+// that, and is called even after an error of change.
 func onThread(change func() (restore func() error, err error), do func() error) error {
 	failed := make(chan error, 1)
 	go func() {

@@ -64,8 +64,8 @@ func ReadInput(ctx context.Context, name string) ([]byte, error) {
 }
 
 // ReadSecret reads a file with a key as ReadInput does. It refuses a regular file that others than
-// its owner may read or change: such a key is no secret, as for ssh. The group may read one of root,
-// as programs of that group do with the keys of Debian's ssl-cert and of a pod's Secret.
+// its owner may read or change: such a key is no secret, as for ssh. The group may read one of
+// root, as programs of that group do with the keys of Debian's ssl-cert and of a pod's Secret.
 func ReadSecret(ctx context.Context, name string) ([]byte, error) {
 	f, err := OpenInput(name)
 	if err != nil {
