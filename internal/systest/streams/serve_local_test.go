@@ -118,17 +118,20 @@ func TestServeUsers(t *testing.T) {
 	pair := testnet.MustPair(t, testnet.PairOptions{})
 	const somebody = 54321
 	for _, test := range []struct {
-		serve, user string
-		uid         int
-		want        string // bytes that a client of the user gets
+		serve, user, caller string
+		uid                 int
+		want                string // bytes that a client of the user gets
 	}{
-		{":0", "root", 0, "4"},
-		{":0", "root", somebody, "0"},
-		{":0", "nobody", somebody, "0"},
-		{":0", "nobody", systest.Nobody, "4"},
-		{"127.0.0.1:0", "root", somebody, "4"},
+		{":0", "root", "", 0, "4"},
+		{":0", "root", "", somebody, "0"},
+		{":0", "root", "54321", somebody, "4"},
+		{":0", "nobody", "", somebody, "0"},
+		{":0", "nobody", "", systest.Nobody, "4"},
+		{"127.0.0.1:0", "root", "", somebody, "4"},
 	} {
-		p := systest.Listening(t, pair.Rx, nil, "-i", pair.RxName, "-Z", test.user, "--serve", test.serve)
+		started := systest.Command("-i", pair.RxName, "-Z", test.user, "--serve", test.serve)
+		started.Env = append(started.Env, "SUDO_UID="+test.caller, "SUDO_GID="+test.caller)
+		p := systest.StartCommand(t, pair.Rx, nil, started).Listening()
 		host, port, _ := net.SplitHostPort(systest.Served(t, p))
 		cmd := exec.Command("bash", "-c", "head -c 4 </dev/tcp/"+host+"/"+port+" | wc -c")
 		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uint32(test.uid), Gid: uint32(test.uid)}}
