@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/xdpcap/xdpcap/internal/escape"
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
@@ -89,7 +90,7 @@ func nativeXDP(ifi xdp.Interface, told netdevFeatures) Check {
 	case *told.xdp&netdevXDPActBasic != 0:
 		return Check{Key: key, Answer: Yes, Reason: "the driver reports it" + disturbance(ifi.Driver)}
 	case ifi.Driver == "veth":
-		return no(key, "the peer has more tx queues than this has rx queues, or it has no peer", "ethtool -L "+ifi.Name+" rx N")
+		return no(key, "the peer has more tx queues than this has rx queues, or it has no peer", "ethtool -L "+escape.ShellWord(ifi.Name)+" rx N")
 	}
 	return no(key, "the driver reports none", "generic mode works with every driver, at a lower rate")
 }
@@ -112,7 +113,7 @@ const oneBuffer = 3000
 // fragments checks whether packets larger than one buffer reach XDP programs.
 func fragments(ifi xdp.Interface, told netdevFeatures) Check {
 	const key = "xdp_frags"
-	large := no(key, fmt.Sprintf("the driver may refuse native mode with an MTU of %d", ifi.MTU), "ip link set dev "+ifi.Name+" mtu 1500")
+	large := no(key, fmt.Sprintf("the driver may refuse native mode with an MTU of %d", ifi.MTU), "ip link set dev "+escape.ShellWord(ifi.Name)+" mtu 1500")
 	large.Kind = ErrLargeMTU
 	switch {
 	case told.xdp == nil && ifi.MTU > oneBuffer:

@@ -15,6 +15,8 @@ import (
 
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
+
+	"github.com/xdpcap/xdpcap/internal/escape"
 )
 
 // An Interface is a network interface at the moment it was looked up.
@@ -140,7 +142,7 @@ func (ifi *Interface) Obstacle() (reason, remedy string) {
 	case ifi.Type != "ether" && ifi.Type != "loopback":
 		return fmt.Sprintf("%s is not an Ethernet interface (its link type is %q)", ifi.Name, ifi.Type), ""
 	case !ifi.Up:
-		return ifi.Name + " is down", "ip link set dev " + ifi.Name + " up"
+		return ifi.Name + " is down", "ip link set dev " + escape.ShellWord(ifi.Name) + " up"
 	}
 	return "", ""
 }

@@ -6,6 +6,8 @@ import (
 	"strings"
 
 	"github.com/vishvananda/netlink"
+
+	"github.com/xdpcap/xdpcap/internal/escape"
 )
 
 // Use tells why this machine needs the packets of the interface, and what to do if it does not need
@@ -49,8 +51,8 @@ func (ifi *Interface) Use() (reason, remedy string, err error) {
 	for _, d := range devices {
 		if ip := d.address(addresses, true); ip != nil {
 			return fmt.Sprintf("%s has the link-local address %v", d.in(ifi), ip),
-				"an interface that receives only copies needs no IPv6: sysctl net.ipv6.conf." +
-					strings.ReplaceAll(d.name, ".", "/") + ".disable_ipv6=1", nil
+				"an interface that receives only copies needs no IPv6: sysctl " +
+					escape.ShellWord("net.ipv6.conf."+strings.ReplaceAll(d.name, ".", "/")+".disable_ipv6=1"), nil
 		}
 	}
 	return "", "", nil
