@@ -76,10 +76,10 @@ func (d *Dissector) tcpSegment(b []byte, length int) {
 	}
 	if rest := b[size:]; flags&tcpRst != 0 && d.o.Verbose > 0 {
 		d.tcpReset(rest, payload)
-	} else if src == 53 || dst == 53 {
-		d.dnsStream(rest, payload)
 	} else if either := func(port uint16) bool { return src == port || dst == port }; either(80) || either(8080) {
 		d.http(rest, payload)
+	} else if either(53) {
+		d.dnsStream(rest, payload)
 	}
 }
 
