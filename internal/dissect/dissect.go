@@ -28,6 +28,9 @@ type Options struct {
 	Lengths   bool       // --lengths: how many bytes were kept, and how many there were
 	Time      TimeFormat // -t
 
+	Nanoseconds bool // --nano: times have nanoseconds, and not microseconds
+	Unverified  bool // -K: checksums are not verified
+
 	Dump          Dump // -x, -X, -A: the bytes of the packet
 	DumpLinkLevel bool // -xx, -XX, -AA: the bytes of its Ethernet header, too
 }
@@ -65,7 +68,7 @@ type Dissector struct {
 }
 
 // New returns a Dissector.
-func New(o Options) *Dissector { return &Dissector{o: o, stamps: stamps{format: o.Time}} }
+func New(o Options) *Dissector { return &Dissector{o: o, stamps: newStamps(&o)} }
 
 // AppendLine appends the packet's line to dst, with a newline at the end, and returns the longer
 // slice. Verbosity and dumps make several lines of a packet.

@@ -39,7 +39,7 @@ func (d *Dissector) tcpSegment(b []byte, length int) {
 		d.addf(" [bad hdr length %d - too long, > %d]", size, length)
 		return
 	}
-	if d.o.Verbose > 0 && !d.net.fragment && len(b) >= length {
+	if d.o.Verbose > 0 && !d.o.Unverified && !d.net.fragment && len(b) >= length {
 		was := d.u16(b, 16)
 		d.addf(", cksum 0x%04x", was)
 		if computed := checksum(b[:length], d.net.pseudoHeader(length, 6)); computed != 0 {

@@ -92,7 +92,7 @@ func text(packets []packet, snaplen int, o Options) string {
 // tcpdumpFlags are flags of tcpdump and what they are here.
 var tcpdumpFlags = map[string]Options{
 	"-n": {}, "-q": {Quiet: true}, "-e": {LinkLevel: true}, "-eq": {LinkLevel: true, Quiet: true},
-	"-v": {Verbose: 1}, "-vv": {Verbose: 2}, "-vvv": {Verbose: 3},
+	"-v": {Verbose: 1}, "-Kvv": {Verbose: 2, Unverified: true}, "-vv": {Verbose: 2}, "-vvv": {Verbose: 3},
 	"-eqvX": {LinkLevel: true, Quiet: true, Verbose: 1, Dump: HexASCIIDump},
 	"-t":    {Time: NoTime}, "-tt": {Time: UnixTime}, "-ttt": {Time: SincePrevious}, "-tttt": {Time: LocalDate},
 	"-ttttt": {Time: SinceFirst}, "-#": {Number: true}, "-A": {Dump: ASCIIDump}, "-AA": {Dump: ASCIIDump, DumpLinkLevel: true},

@@ -12,6 +12,7 @@ import (
 	"github.com/xdpcap/xdpcap/internal/cli/filters"
 	"github.com/xdpcap/xdpcap/internal/cli/frame"
 	"github.com/xdpcap/xdpcap/internal/cli/outputs"
+	"github.com/xdpcap/xdpcap/internal/cli/peers"
 	"github.com/xdpcap/xdpcap/internal/cli/printing"
 )
 
@@ -22,6 +23,7 @@ type Options struct {
 	json     bool
 	stats    bool
 	follow   bool
+	skip     uint64
 	printing printing.Options
 
 	files []string
@@ -112,6 +114,7 @@ func New(p *frame.Process) *cobra.Command {
 	frame.AddGroup(f, "Which packets", func(f *pflag.FlagSet) {
 		o.filter.Flags(f)
 		f.Uint64VarP(&o.Count, "packet-count", "c", 0, "end after this many `packets`")
+		f.Uint64Var(&o.skip, "skip", 0, "omit this many `packets` first, of those that match")
 	})
 	frame.AddGroup(f, "Output", func(f *pflag.FlagSet) {
 		o.FileFlags(f)
@@ -125,16 +128,20 @@ func New(p *frame.Process) *cobra.Command {
 	frame.AddGroup(f, "Live streams", o.Live.Flags)
 	frame.AddGroup(f, "Lines", o.printing.Flags)
 	frame.AddGroup(f, "Privileges", o.Sandbox.Flags)
+	peers.AddToRead(f)
 	// Settings for what a capture counts, prints and writes do not apply to read, which reads what
 	// a capture has written: --stats is another flag there, and with --print read would refuse
 	// --stats.
 	f.VisitAll(func(flag *pflag.Flag) {
+		if flag.Hidden {
+			return
+		}
 		switch flag.Annotations[frame.GroupKey][0] {
 		case "Output", "Long captures":
 			flag.Annotations[frame.TypedKey] = []string{"true"}
 		}
 	})
-	for _, name := range []string{"packet-count", "serve"} {
+	for _, name := range []string{"packet-count", "skip", "serve"} {
 		f.Lookup(name).Annotations[frame.TypedKey] = []string{"true"}
 	}
 	frame.CompleteWords(cmd)
