@@ -272,8 +272,8 @@ var errTooManyInterfaces = errors.New("the files have more than 65536 interfaces
 // their position among the packets.
 func (in *Input) onBlocks(take func(*capfile.Block)) { in.takers = append(in.takers, take) }
 
-// HasMany implements [capture.Files].
-func (in *Input) HasMany() bool { return len(in.files) > 1 }
+// IsUnlimited implements [capture.Files].
+func (in *Input) IsUnlimited() bool { return len(in.files) != 1 || in.files[0].Format == capfile.PCAP }
 
 // change notes that the counts of a source must be published.
 func (in *Input) change(source int) {

@@ -76,7 +76,7 @@ func (e *pcapEncoder) check(c *chunk, p *capture.Packet) error {
 	if linkType == e.linkType {
 		return nil
 	}
-	return fmt.Errorf("a pcap file has packets of one link type, and these have %s and %s: write pcapng",
+	return fmt.Errorf("a pcap file has packets of one link type, and these have %s and %s: write pcapng; it has the packets up to there",
 		pcapng.LinkTypeName(e.linkType), pcapng.LinkTypeName(linkType))
 }
 
