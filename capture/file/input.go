@@ -207,6 +207,9 @@ func (in *Input) packet(p *capture.Packet, f *storedPacket, b *capfile.Block) bo
 	f.raw, f.from, f.order, f.known = b.Raw, b.Interface, b.Order(), b.Packet.Fields
 	f.HasVerdict, f.HasQueue, f.HasID = f.known&pcapng.HasVerdict != 0, f.known&pcapng.HasQueue != 0, f.known&pcapng.HasID != 0
 	f.NoTime, f.Flags = b.Raw.Raw != nil && b.Raw.Type == pcapng.TypeSimple, b.Packet.Flags
+	if f.Flags&pcapng.DirectionMask == 0 {
+		f.Flags |= directionIn(&in.sources[source], b.Packet.Data)
+	}
 	if f.known&pcapng.HasHash != 0 {
 		f.Hash, f.HashKind = b.Packet.Hash, capture.ToeplitzHash
 	}

@@ -38,6 +38,7 @@ type Options struct {
 // A Packet is the input for a line.
 type Packet struct {
 	Time    time.Time
+	Untimed bool   // it has no time
 	Data    []byte // from the header of its link type on; only read, and not kept
 	WireLen int    // bytes before the packet was cut to Data
 	Origin  []byte // printed after the time, followed by a space; nothing if empty
@@ -81,7 +82,7 @@ func (d *Dissector) AppendLine(dst []byte, p Packet) []byte {
 	if d.o.Lengths {
 		d.line = fmt.Appendf(d.line, "caplen %d, len %d, ", len(p.Data), p.WireLen)
 	}
-	d.line = d.stamps.append(d.line, p.Time)
+	d.line = d.stamps.append(d.line, p.Time, !p.Untimed)
 	if len(p.Origin) > 0 {
 		d.line = append(append(d.line, p.Origin...), ' ')
 	}
@@ -94,6 +95,10 @@ func (d *Dissector) AppendLine(dst []byte, p Packet) []byte {
 		header = d.cooked(p.Data, length, p.Link)
 	case link.Raw:
 		d.raw(p.Data, length)
+	case link.Null, link.Loop:
+		header = d.bsdLoopback(p.Data, length)
+	case link.WiFi, link.Radiotap:
+		header = d.wifi(p.Data, length, p.Link)
 	default:
 		d.addf("%s, length %d: not decoded", p.LinkName, p.WireLen)
 	}

@@ -42,8 +42,11 @@ func newStamps(o *Options) stamps {
 	return s
 }
 
-// append appends t and a space.
-func (s *stamps) append(b []byte, t time.Time) []byte {
+// append appends t and a space. Where a packet has no time, dashes stand for the digits.
+func (s *stamps) append(b []byte, t time.Time, known bool) []byte {
+	if !known {
+		return s.appendNone(b)
+	}
 	switch s.format {
 	case NoTime:
 		return b
@@ -67,4 +70,23 @@ func (s *stamps) append(b []byte, t time.Time) []byte {
 		return time.Unix(0, 0).UTC().Add(since).AppendFormat(append(b, sign), s.layout)
 	}
 	return t.Local().AppendFormat(b, s.layout)
+}
+
+func (s *stamps) appendNone(b []byte) []byte {
+	layout := s.layout
+	switch s.format {
+	case NoTime:
+		return b
+	case UnixTime:
+		layout = "0000000000" + layout
+	case SincePrevious, SinceFirst:
+		layout = " " + layout
+	}
+	for _, c := range []byte(layout) {
+		if c >= '0' && c <= '9' {
+			c = '-'
+		}
+		b = append(b, c)
+	}
+	return b
 }

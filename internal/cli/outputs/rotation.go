@@ -276,9 +276,6 @@ func (r *rotationOptions) Lasting(path string) string {
 	return path
 }
 
-// NamesTimes says whether the names of files have the time at which they begin.
-func (r *rotationOptions) NamesTimes() bool { return len(r.begins) > 0 || r.Every > 0 }
-
 // dumpcapName returns dumpcap's names: a number from 1 on and a time before the suffix.
 func (r *rotationOptions) dumpcapName(path string) func(file.Place) string {
 	stem, format, compression := file.SplitName(path)
