@@ -53,11 +53,12 @@ type Dissector struct {
 	stamps stamps
 	count  uint64 // packets so far
 
-	line  []byte // the caller's bytes, then the packet's line so far
-	start int    // index in line where the headers begin, plus bytes that maxText does not count
-	ended bool   // nothing is added to the line any more
-	proto string // the protocol named in a truncation mark
-	net   network
+	line         []byte // the caller's bytes, then the packet's line so far
+	start        int    // index in line where the headers begin, plus bytes that maxText does not count
+	ended        bool   // nothing is added to the line any more
+	unknownShown int    // bytes of unknown formats in the line
+	proto        string // the protocol named in a truncation mark
+	net          network
 
 	// gopacket decodes into these. Each holds one header of its kind, until the next one is
 	// decoded, such as the inner one of a tunnel.
@@ -86,7 +87,7 @@ func (d *Dissector) AppendLine(dst []byte, p Packet) []byte {
 	if len(p.Origin) > 0 {
 		d.line = append(append(d.line, p.Origin...), ' ')
 	}
-	d.start, d.ended, d.net = len(d.line), false, network{}
+	d.start, d.ended, d.unknownShown, d.net = len(d.line), false, 0, network{}
 	header, length := 0, max(p.WireLen, len(p.Data))
 	switch p.Link {
 	case link.Ethernet:
