@@ -35,6 +35,7 @@ func TestWiFi(t *testing.T) {
 		{"encrypted", append(head(0x08, 0x41, ap, macA, macB), ip...), "802.11 Data, encrypted, 02:00:00:00:00:01 > 02:00:00:00:00:02, length 65"},
 		{"no data", head(0x48, 1, ap, macA, macB), "802.11 Data, 02:00:00:00:00:01 > 02:00:00:00:00:02, length 24"},
 		{"cut", []byte{0x80, 0, 0, 0, 2}, " [|802.11]"},
+		{"several in one", append(append(head(0x88, 2, macB, ap, macA), 0x80, 0), ip...), "802.11 Data, 02:00:00:00:00:01 > 02:00:00:00:00:02, length 67"},
 	} {
 		for typ, before := range map[link.Type][]byte{link.WiFi: nil, link.Radiotap: radiotap} {
 			data := append(slices.Clone(before), test.data...)
@@ -49,6 +50,28 @@ func TestWiFi(t *testing.T) {
 			for n := range data { // no cut of it is read beyond its end
 				New(Options{Verbose: 1, LinkLevel: true}).AppendLine(nil, Packet{Data: data[:n:n], WireLen: len(data), Link: typ})
 			}
+		}
+	}
+}
+
+// Radiotap's flags say that the header of the frame is padded. They may come after further words
+// about what is present, and after a time.
+func TestRadiotapPadding(t *testing.T) {
+	t.Parallel()
+	ip := append([]byte{0xaa, 0xaa, 3, 0, 0, 0, 8, 0}, frame(t, true, 0x0800, ip4(17), badUDP(5))[14:47]...)
+	data := append([]byte{0x88, 2, 0, 0}, slices.Concat([]byte(macB), macA, macA, []byte{0, 0, 0, 0, 9, 9}, ip)...)
+	for name, header := range map[string][]byte{
+		"flags":       {0, 0, 9, 0, 2, 0, 0, 0, 0x20},
+		"time before": {0, 0, 17, 0, 3, 0, 0, 0, 1, 2, 3, 4, 5, 6, 7, 8, 0x20},
+		"more words":  {0, 0, 25, 0, 3, 0, 0, 0x80, 0, 0, 0, 0, 0, 0, 0, 0, 1, 2, 3, 4, 5, 6, 7, 8, 0x20},
+	} {
+		packet := append(header, data...)
+		line := string(New(Options{Time: NoTime}).AppendLine(nil, Packet{Data: packet, WireLen: len(packet), Link: link.Radiotap}))
+		if line != "IP 10.0.0.1.40000 > 10.0.0.2.50001: UDP, length 5\n" {
+			t.Errorf("%s: %s", name, line)
+		}
+		for n := range packet {
+			link.Radiotap.Frame(packet[:n:n])
 		}
 	}
 }

@@ -21,7 +21,7 @@ const (
 // Frame reads the header of a packet of WiFi or Radiotap. It returns false if the packet ends before
 // its first address.
 func (t Type) Frame(packet []byte) (f Frame, ok bool) {
-	b := packet
+	b, padded := packet, false
 	if t == Radiotap {
 		if len(b) < 4 {
 			return f, false
@@ -30,6 +30,7 @@ func (t Type) Frame(packet []byte) (f Frame, ok bool) {
 		if len(b) < f.Size {
 			return f, false
 		}
+		padded = radiotapFlags(b[:f.Size])&0x20 != 0
 		b = b[f.Size:]
 	}
 	if len(b) < 10 {
@@ -62,13 +63,18 @@ func (t Type) Frame(packet []byte) (f Frame, ok bool) {
 		case fromDS:
 			f.Source = address(3)
 		}
+		aggregate := false
 		if f.Subtype&8 != 0 { // with quality of service
+			aggregate = len(b) > header && b[header]&0x80 != 0 // several packets, with headers of their own
 			header += 2
 			if b[1]&0x80 != 0 { // and with a field of 802.11n
 				header += 4
 			}
 		}
-		if f.Subtype&4 == 0 && len(b) >= header { // others have no data
+		if padded {
+			header += -header & 3
+		}
+		if f.Subtype&4 == 0 && !aggregate && len(b) >= header { // others have no data
 			f.Data, f.Size = b[header:], f.Size+header
 		}
 	}
@@ -83,4 +89,26 @@ func (t Type) wifiHeader(packet []byte) (etherType uint16, size int, ok bool) {
 		return 0, 0, false
 	}
 	return binary.BigEndian.Uint16(f.Data[len(snap):]), f.Size + len(snap) + 2, true
+}
+
+// radiotapFlags is the field of flags in radiotap's header, or 0.
+func radiotapFlags(b []byte) uint8 {
+	if len(b) < 8 {
+		return 0
+	}
+	const stamp, flags, more = 1, 2, 1 << 31
+	present, at := binary.LittleEndian.Uint32(b[4:]), 8
+	for word := present; word&more != 0; at += 4 {
+		if len(b) < at+4 {
+			return 0
+		}
+		word = binary.LittleEndian.Uint32(b[at:])
+	}
+	if present&stamp != 0 {
+		at += -at&7 + 8
+	}
+	if present&flags == 0 || len(b) <= at {
+		return 0
+	}
+	return b[at]
 }
