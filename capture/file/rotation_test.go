@@ -331,7 +331,7 @@ func TestSeriesLeavesFree(t *testing.T) {
 			r := Rotation{Packets: most, MinFree: empty - 64<<10}
 			r.Path = func(p Place) string { return filepath.Join(dir, fmt.Sprint(p.Number, name)) }
 			paths, own, err := writeSeries(t, r, name, 2000)
-			if left := free(); err != nil || own.Total().NotTaken != 0 || left < r.MinFree {
+			if left := free(); err != nil && !errors.Is(err, ErrDiskLow) || left < r.MinFree {
 				t.Errorf("%s of %d packets: %d bytes are free and %d should be; account %+v, %v", name, most, left, r.MinFree, own.Total(), err)
 			}
 			n, there := uint64(0), glob(t, dir)

@@ -22,6 +22,9 @@ func (f *File) write(blocks []byte, packets []capture.BlockEnd) error {
 			continue
 		}
 		n, at := f.fitting(blocks, packets)
+		if n > 0 && f.isSpent(int64(len(blocks))) {
+			n, at = 0, firstStamp(packets)
+		}
 		if n == 0 {
 			f.err = f.rotate(at)
 			continue
@@ -140,7 +143,8 @@ func (f *File) fitting(blocks []byte, packets []capture.BlockEnd) (n int, at tim
 // packets up to a position in the queue.
 func (f *File) isFull(position int64, packets uint64) bool {
 	r := &f.rotation
-	return packets > 0 && (r.Size > 0 && f.present.bytes(position) > r.Size || r.Packets > 0 && packets >= r.Packets)
+	size := r.fileSize()
+	return packets > 0 && (size > 0 && f.present.bytes(position) > size || r.Packets > 0 && packets >= r.Packets)
 }
 
 // tend checks the current file, and begins the next one when it is due. The queue calls it.
@@ -165,6 +169,9 @@ func (f *File) tend(idle bool) error {
 	}
 	if !idle || f.rotation.Period == 0 || f.rotation.Stamped {
 		return nil
+	}
+	if f.timer == nil { // the first file has begun
+		f.wakeAt(f.rotation.until(f.place))
 	}
 	now, until := time.Now().Round(0), f.rotation.until(f.place)
 	// f.settled was read before the queue became idle, so everything up to that time is written.
@@ -223,6 +230,7 @@ func (f *File) open(place Place) error {
 	f.present = p
 	f.mu.Unlock()
 	f.place = place
+	f.keeper.empty(p.file)
 	if err := p.file.Begin(); err != nil {
 		return err
 	}
