@@ -137,15 +137,26 @@ func (k *Keeper) claim(p *part, bytes, reserved int64) (int64, error) {
 		case room+held < wanted && k.removeOldest(errors.Is(why, ErrDiskLow)):
 			continue
 		}
-		if !k.omitted {
-			k.omitted = true
-			if held > 0 {
-				why = fmt.Errorf("%w: other programs have %s of removed files open", why, amount.Bytes(held))
-			}
-			k.notice(fmt.Errorf("the ring of files takes no packets until there is room: %w", why))
-		}
+		k.omit(why, held)
 		return max(room-reserved, 0), nil
 	}
+}
+
+// omit gives a notice, once, that a ring takes no packets, and why.
+func (k *Keeper) omit(why error, held int64) {
+	if k.omitted {
+		return
+	}
+	k.omitted = true
+	remedy := "raise the limit"
+	switch {
+	case held > 0:
+		remedy = fmt.Sprintf("other programs have %s of removed files open: close them", amount.Bytes(held))
+	case errors.Is(why, ErrDiskLow):
+		remedy = "free some of it"
+	}
+	// Not %w: what helps against these errors elsewhere is a ring.
+	k.notice(fmt.Errorf("the ring of files takes no packets until there is room: %v: %s", why, remedy))
 }
 
 // left is how many bytes the file that is being written may grow by without removing others.

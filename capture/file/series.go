@@ -140,11 +140,10 @@ func (f *File) fitting(blocks []byte, packets []capture.BlockEnd) (n int, at tim
 }
 
 // isFull tells whether the current file has reached its limit of bytes or packets. It has this many
-// packets up to a position in the queue.
+// packets up to a position in the queue, unless some were omitted.
 func (f *File) isFull(position int64, packets uint64) bool {
-	r := &f.rotation
-	size := r.fileSize()
-	return packets > 0 && (size > 0 && f.present.bytes(position) > size || r.Packets > 0 && packets >= r.Packets)
+	r, size := &f.rotation, f.rotation.fileSize()
+	return packets > 0 && !f.present.stream.full && (size > 0 && f.present.bytes(position) > size || r.Packets > 0 && packets >= r.Packets)
 }
 
 // tend checks the current file, and begins the next one when it is due. The queue calls it.
