@@ -164,7 +164,7 @@ func (f *File) End(final capture.Accounts) (own capture.Accounts, err error) {
 	}
 	if p := f.present; p != nil {
 		p.last = true
-		ended := f.complete(func(taken capture.Accounts) capture.Accounts { return account(f.taken.Plus(taken)).Minus(f.told) })
+		ended := f.complete(func(taken capture.Accounts) capture.Accounts { return account(f.taken.Plus(taken)).Minus(f.told) }, p.stream.forceEnd)
 		if err == nil && !errors.Is(ended, capture.ErrEnough) {
 			err = ended
 		}
@@ -304,28 +304,3 @@ func (f *File) Close() (err error) {
 
 // errEnough returns the error with which a File ends the session because a limit was reached.
 func errEnough(format string, args ...any) error { return xdp.Kind(capture.ErrEnough, format, args...) }
-
-// refuse counts packets as lost that an output took but that did not reach its disk.
-func refuse(as, taken capture.Accounts) capture.Accounts {
-	own := as.Plus(make(capture.Accounts, len(taken)))
-	for i, t := range taken {
-		own[i].Captured -= t.Captured
-		own[i].Bytes -= t.Bytes
-		own[i].Lost += t.Captured
-		own[i].NotTaken += t.Captured
-	}
-	return own
-}
-
-// passedOver returns the accounts of an output that took only some of the packets that the session
-// captured, because it was asked not to take more. The others count as not sampled.
-func passedOver(as, taken capture.Accounts) capture.Accounts {
-	own := as.Delivered(taken)
-	for i := range own {
-		refused := own[i].NotTaken - as[i].NotTaken
-		own[i].NotSampled += refused
-		own[i].Lost -= refused
-		own[i].NotTaken -= refused
-	}
-	return own
-}

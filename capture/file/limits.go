@@ -7,6 +7,8 @@ import (
 	"slices"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/xdpcap/xdpcap/internal/amount"
 	"github.com/xdpcap/xdpcap/internal/outfile"
 	"github.com/xdpcap/xdpcap/internal/xdp"
@@ -98,6 +100,9 @@ func (f *File) grantNext() error {
 		return nil
 	}
 	bytes := int64(len(f.header)) + f.reserve()
+	if f.present.file.IsFull(bytes + blockRoom) {
+		return outfile.WriteError(f.present.stream.name, unix.ENOSPC)
+	}
 	if f.rotation.MinFree > 0 {
 		bytes += blockRoom
 	}

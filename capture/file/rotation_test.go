@@ -644,3 +644,47 @@ func TestPeriodWaits(t *testing.T) {
 		t.Errorf("the first file has %d packets", n)
 	}
 }
+
+// Where the disk is full, the statistics of all files together have every loss that the account has,
+// also where it becomes full at the end of a file that is not the last.
+func TestSeriesFullTellsLoss(t *testing.T) {
+	t.Parallel()
+	dir := smallDisk(t)
+	begun, step := 0, 2
+	if testing.Short() {
+		step = 6
+	}
+	for _, name := range []string{"out.pcapng", "out.pcapng.zst", "out.pcapng.gz"} {
+		for i := 4; i < 44; i += step {
+			room, most := i<<10, []uint64{150, 1500}[i/2%2] // packets in a file; 1500 are one frame
+			for _, path := range glob(t, dir) {
+				must(t, os.Remove(path))
+			}
+			path := func(p Place) string { return filepath.Join(dir, fmt.Sprint(p.Number, "-", name)) }
+			must(t, os.WriteFile(filepath.Join(dir, "filler"), make([]byte, 1<<20-room), 0o600))
+			paths, own, err := writeSeries(t, Rotation{Packets: most, Path: path}, name, 20_000)
+			if !errors.Is(err, unix.ENOSPC) {
+				t.Fatal(err)
+			}
+			told := uint64(0)
+			for _, path := range paths {
+				_, compression := FormatByName(path)
+				r, _ := mustRead(t, path, readBack(t, path, compression))
+				for i := range r.NInterfaces() {
+					ifi, err := r.Interface(i)
+					must(t, err)
+					told += ifi.Statistics.PacketsDropped
+				}
+			}
+			if lost := own.Total().Lost; told != lost {
+				t.Errorf("%s of %d packets: %d packets are lost, and the statistics of %d files have %d", name, most, lost, len(paths), told)
+			}
+			if len(paths) > 1 {
+				begun++
+			}
+		}
+	}
+	if begun == 0 {
+		t.Error("no series has a second file")
+	}
+}

@@ -192,17 +192,19 @@ func (f *File) tend(idle bool) error {
 }
 
 // rotate ends the current file and begins the next one, unless Rotation.Files is reached. If
-// MaxBytes or MinFree leaves no room for the next one, it returns an error and the current file
-// stays open, so that its closing statistics also count the packets that come after the limit.
+// there is no room for the next one, or for the end of the current one, it returns an error and the
+// current file stays open, so that its closing statistics also count the packets that come later.
 func (f *File) rotate(at time.Time) error {
 	next := f.rotation.next(f.place, at)
 	last := f.rotation.Files > 0 && next.Number >= f.rotation.Files
-	if !last {
-		if err := f.grantNext(); err != nil {
-			return err
-		}
+	err := f.present.stream.flush() // the last frame takes room, too
+	if err == nil && !last {
+		err = f.grantNext()
 	}
-	if err := f.complete(f.lately); err != nil {
+	if err != nil {
+		return err
+	}
+	if err := f.complete(f.lately, f.present.stream.end); err != nil {
 		return err
 	}
 	if last {
@@ -264,9 +266,9 @@ func (f *File) stopTimer() {
 	}
 }
 
-// complete ends the current file and queues it for the finisher. account turns what the file took
-// into its accounts. It returns the file's first error.
-func (f *File) complete(account func(taken capture.Accounts) capture.Accounts) error {
+// complete ends the current file by a method of its stream, and queues it for the finisher. account
+// turns what the file took into its accounts. After an error a file that is not the last stays open.
+func (f *File) complete(account func(taken capture.Accounts) capture.Accounts, end func(trailer func() []byte) error) error {
 	p := f.present
 	if err := p.check(); p.isSpoiled() {
 		f.mu.Lock()
@@ -277,10 +279,13 @@ func (f *File) complete(account func(taken capture.Accounts) capture.Accounts) e
 		return errors.Join(err, p.file.Close())
 	}
 	var own capture.Accounts
-	err := p.stream.end(func() []byte {
+	err := end(func() []byte {
 		own = p.stream.described(account(p.stream.taken))
 		return f.statistics(own)
 	})
+	if err != nil && !p.last {
+		return err
+	}
 	if own == nil { // the format has no statistics
 		own = account(p.stream.taken)
 	}
@@ -317,33 +322,4 @@ func (f *File) statisticsWithout(own capture.Accounts, omit func(source int) boo
 // lately returns the current file's accounts while the session runs.
 func (f *File) lately(taken capture.Accounts) capture.Accounts {
 	return lately(&f.description, f.told, taken)
-}
-
-// lately returns a file's accounts while the session runs: the session's counters minus before,
-// what earlier files reported. before is nil for the first file. Packets that are in a ring and not
-// yet in a file count as seen only later.
-func lately(d *capture.Description, before, taken capture.Accounts) capture.Accounts {
-	own := make(capture.Accounts, len(taken))
-	for i, t := range taken {
-		own[i] = capture.Account{Captured: t.Captured, Bytes: t.Bytes, Seen: t.Captured}
-	}
-	if d.Accounts == nil {
-		return own
-	}
-	now, err := d.Accounts()
-	if err != nil {
-		return own // the next file's accounts include it
-	}
-	for i := range own {
-		a, told := &own[i], capture.Account{}
-		if before != nil {
-			told = before.Of(i)
-		}
-		// Invalid is left out: at the end an invalid record may count for another source.
-		a.FilteredOut = now[i].FilteredOut - told.FilteredOut
-		a.NotSampled = now[i].NotSampled - told.NotSampled
-		a.Lost = now[i].Lost - told.Lost
-		a.Seen = a.FilteredOut + a.NotSampled + a.Lost + a.Captured
-	}
-	return own
 }

@@ -251,19 +251,36 @@ func (s *stream) flush() error {
 	return s.seal()
 }
 
-// end adds the trailer, even after an error if the file still takes it. If the disk is full,
+// end adds the trailer if everything before it was written and there is room for it. Otherwise it
+// returns an error.
+func (s *stream) end(trailer func() []byte) error {
+	if err := s.flush(); err != nil {
+		return err
+	}
+	if last := s.last(trailer); len(last) > 0 {
+		return s.put(last, nil)
+	}
+	return nil
+}
+
+// last returns what the file ends with.
+func (s *stream) last(trailer func() []byte) []byte {
+	if s.frames != nil {
+		return s.frames.End(nil, trailer())
+	}
+	return trailer()
+}
+
+// forceEnd adds the trailer, even after an error if the file still takes it. If the disk is full,
 // packets at the end of the file are removed to make room, and trailer is called again, because
 // s.taken has changed. It returns the first error.
-func (s *stream) end(trailer func() []byte) error {
+func (s *stream) forceEnd(trailer func() []byte) error {
 	err := s.flush()
 	s.grant = nil
 	// After a partial block, or without the header, a reader could not parse the trailer.
 	for !s.torn && s.size.Load() >= s.header {
 		s.err = nil
-		last := trailer()
-		if s.frames != nil {
-			last = s.frames.End(nil, last)
-		}
+		last := s.last(trailer)
 		if len(last) == 0 {
 			break
 		}

@@ -267,6 +267,12 @@ func free(f *os.File, name string) (int64, error) {
 	return freeBytes(s), nil
 }
 
+// IsFull tells whether the disk has less than so many bytes free for anybody.
+func (f *File) IsFull(bytes int64) bool {
+	s, err := statfs(f.File)
+	return err == nil && s.Blocks > 0 && int64(s.Bfree)*cmp.Or(s.Frsize, s.Bsize) < bytes
+}
+
 // ShowsLate tells whether the file's disk shows only later what is no longer free because it was
 // written: such file systems write in large transactions.
 func (f *File) ShowsLate() bool { return showsLate(f.File) }
