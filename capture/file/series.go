@@ -75,7 +75,7 @@ func (f *File) await(blocks []byte, packets []capture.BlockEnd) ([]byte, []captu
 }
 
 // maxKept is how many bytes of blocks from capture files are kept to be repeated at the beginning
-// of later files.
+// of later files. Those of a live capture describe its interfaces, whose number is limited.
 const maxKept = 16 << 20
 
 // keepHeader keeps those of the blocks with which later files of the series begin.
@@ -101,7 +101,7 @@ func (f *File) keepHeader(blocks []byte, packets []capture.BlockEnd) error {
 			f.before = append(f.before, block...)
 		}
 	}
-	if len(f.header)+len(f.before) > maxKept {
+	if !f.description.IsLive() && len(f.header)+len(f.before) > maxKept {
 		return fmt.Errorf("the capture files have more than %d MiB besides packets, and every file of the series would repeat that", maxKept>>20)
 	}
 	return nil
