@@ -688,3 +688,22 @@ func TestSeriesFullTellsLoss(t *testing.T) {
 		t.Error("no series has a second file")
 	}
 }
+
+// A period that is over when the file begins ends as any other: the goroutine that writes sets its
+// timer. make test-race finds another one that does.
+func TestPeriodOverAtBegin(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	for i := range 30 {
+		f := mustSeries(t, Rotation{Path: func(Place) string { return filepath.Join(dir, fmt.Sprint(i)) }, Period: time.Nanosecond})
+		d := describeTwo()
+		var asked atomic.Int64
+		d.Settled = func() time.Time { asked.Add(1); return time.Time{} } // the period waits for its packets
+		must(t, f.Begin(d))
+		must(t, f.Flush())
+		testnet.WaitFor(t, "the end of the period to be looked for again", func() bool { return asked.Load() > 1 })
+		if err := f.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
