@@ -138,28 +138,6 @@ func (f *File) IsNew() bool { return f.made }
 // isOurs tells whether this is a regular file that only this File writes to.
 func (f *File) isOurs() bool { return f.path != "" && f.mode.IsRegular() }
 
-// lock locks the file for this process. It returns an error if another process has locked it, or
-// writes to rival, because one of the two files will replace the other. On a file system without
-// locks it does nothing.
-func (f *File) lock(rival string) error {
-	err := control(f.File, func(fd int) error { return unix.Flock(fd, unix.LOCK_EX|unix.LOCK_NB) })
-	if errors.Is(err, unix.EWOULDBLOCK) {
-		return fmt.Errorf("lock %s: another program is writing to it: choose another file", f.name)
-	}
-	// The second process finds the lock of the first, because both lock their own file before they
-	// look.
-	if inUse, _ := lookForLock(rival); inUse {
-		return fmt.Errorf("lock %s: another program is writing to %s: choose another file", f.name, rival)
-	}
-	return nil
-}
-
-// unlock releases the lock. Closing the file is not enough: a child process that was just forked
-// has a copy of the descriptor until it executes its program, and keeps the lock that long.
-func (f *File) unlock() {
-	control(f.File, func(fd int) error { return unix.Flock(fd, unix.LOCK_UN) })
-}
-
 // Give changes the user and group of a file that Open created, unless it is already that user's.
 func (f *File) Give(uid, gid int) error {
 	info, err := f.Stat()

@@ -267,6 +267,7 @@ func (o *Options) readFilter(root *cobra.Command) error {
 	if err := o.filter.Read(o.Process.Signalled()); err != nil {
 		return err
 	}
+	o.filter.Warn(root.ErrOrStderr())
 	return frame.CheckCommand(root, o.filter.Words, o.filter.Text)
 }
 

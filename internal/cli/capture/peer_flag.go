@@ -31,7 +31,6 @@ var peerFlags = []peerFlag{
 	{letter: "K", name: "dont-verify-checksums", accepted: "checksums are not verified"},
 	{letter: "u", accepted: "NFS is not decoded"},
 	{letter: "H", accepted: "there are no 802.11 frames at XDP"},
-	{letter: "O", name: "no-optimize", accepted: "the filter chooses the same packets"},
 	{name: "immediate-mode", accepted: "packets are handed over after 50 ms at the latest, and with -U at once"},
 	{letter: "y", name: "linktype", value: "linktype", takes: []string{"EN10MB"}, accepted: "XDP sees Ethernet frames only",
 		instead: "XDP sees Ethernet frames only: say -y EN10MB"},

@@ -184,6 +184,9 @@ func (r *captureRun) enterSandbox() error {
 	if r.session.SetCards() {
 		r.o.Sandbox.KeepNetAdmin("put back how the card stamps packets")
 	}
+	if r.session.HasSwitchedOff() {
+		r.o.Sandbox.KeepNetAdmin("switch on again what attaching has switched off")
+	}
 	made := append(r.Givers(), &r.o.json)
 	perf := r.session.Options().Transport.OpensPerf()
 	for _, src := range r.session.Sources() {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/xdpcap/xdpcap/capture/file"
 	"github.com/xdpcap/xdpcap/internal/cli/frame"
+	"github.com/xdpcap/xdpcap/internal/escape"
 )
 
 // rotationOptions are the flags about several files: -C, -G, -W and -z are tcpdump's, -a and -b
@@ -166,10 +167,9 @@ func (r *rotationOptions) checkCompressor(path string) error {
 		if better != ".gz" {
 			better = ".zst"
 		}
-		instead = fmt.Sprintf("say -w %s%s, which compresses packets as they are written", path, better)
+		instead = fmt.Sprintf("say -w %s, which compresses packets as they are written", escape.ShellWord(path+better))
 	}
-	return fmt.Errorf("-z %s and a ring of files: the ring removes only its own files, and every FILE%s would stay: %s",
-		r.command, suffix, instead)
+	return fmt.Errorf("-z %s and a ring of files: the ring removes only its own files, and every FILE%s would stay: %s", r.command, suffix, instead)
 }
 
 // checkFileCount finds mistakes in -W.
@@ -236,8 +236,8 @@ func (r *rotationOptions) sameNames(path string) error {
 	}
 	stem, format, compression := file.SplitName(path)
 	return fmt.Errorf("-G %v: -w %s has no time in it, so each file would overwrite the one before: "+
-		"say -w %s_%%F_%%T%s%s, or -b duration:%.0f instead of -G, which numbers the files",
-		r.Every, path, stem, format, compression, r.Every.Seconds())
+		"say -w %s, or -b duration:%.0f instead of -G, which numbers the files",
+		r.Every, path, escape.ShellWord(stem+"_%F_%T"+format+compression), r.Every.Seconds())
 }
 
 // hasTime says whether the name of a file changes with the time.

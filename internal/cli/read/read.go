@@ -4,6 +4,7 @@ package read
 import (
 	"errors"
 	"fmt"
+	"net"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -111,6 +112,8 @@ func New(p *frame.Process) *cobra.Command {
 	f := cmd.Flags()
 	frame.AddGroup(f, "Which packets", func(f *pflag.FlagSet) {
 		o.filter.Flags(f)
+		o.filter.Netmask = net.IPMask{0, 0, 0, 0} // tcpdump's for files
+		f.IPMaskVar(&o.filter.Netmask, "netmask", o.filter.Netmask, "the `netmask` of the network that the packets come from, for the filter ip broadcast: 255.255.255.0")
 		f.Uint64VarP(&o.Count, "packet-count", "c", 0, "end after this many `packets`")
 	})
 	frame.AddGroup(f, "Output", func(f *pflag.FlagSet) {
@@ -197,6 +200,7 @@ func (o *Options) run(cmd *cobra.Command) error {
 	if err := o.filter.Read(o.Process.Signalled()); err != nil {
 		return err
 	}
+	o.filter.Warn(cmd.ErrOrStderr())
 	if o.filter.Dump > 0 {
 		return o.filter.Print(cmd.OutOrStdout(), 0, false)
 	}
