@@ -159,8 +159,8 @@ func (as Accounts) Delivered(taken Accounts) Accounts {
 // output are counted only in Seen, like those in the rings.
 func (as Accounts) SoFar(taken Accounts) Accounts {
 	own := as.sized(len(taken))
-	for i, t := range taken {
-		a := &own[i]
+	for i := range own {
+		a, t := &own[i], taken.Of(i)
 		a.Captured, a.Bytes = t.Captured, t.Bytes
 		a.Lost += t.NotTaken
 		a.NotTaken += t.NotTaken

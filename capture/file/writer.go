@@ -245,7 +245,7 @@ func (w *Writer) End(final capture.Accounts) (capture.Accounts, error) {
 		return final.Delivered(make(capture.Accounts, len(final))), nil
 	}
 	err := w.endQueue()
-	last := w.stream.end(func() []byte {
+	last := w.stream.forceEnd(func() []byte {
 		return w.enc.trailer(nil, &statistics{Accounts: w.stream.described(final.Delivered(w.stream.taken)), start: w.started})
 	})
 	if err == nil {

@@ -61,7 +61,11 @@ func (d *Destinations) openFile(ctx context.Context, t *Target) (opened *file.Fi
 		series = flags.Series
 		series.NoOverwrite = flags.Rotate.noOverwrite
 		o.Owners = box.Opener().Trust(t.Name).Owners
-		if err := box.Try(func() error { return file.TrySeries(*series, o) }); err != nil {
+		err := box.Try(func() error { return file.TrySeries(*series, o) })
+		if err == nil {
+			err = series.CheckFree()
+		}
+		if err != nil {
 			return nil, fmt.Errorf("-w: %w", err)
 		}
 	}

@@ -44,7 +44,7 @@ func (o *rotationOptions) Flags(f *pflag.FlagSet) {
 	f.StringArrayVarP(&o.begins, "ring-buffer", "b", nil, "as in dumpcap, begin the next file (FILE_00001_TIME) after `key:value`: filesize:kB, duration:s, interval:s or packets:N; files:N keeps the last N files")
 	f.StringArrayVarP(&o.ends, "autostop", "a", nil, "as in dumpcap, end after `key:value`: duration:s, filesize:kB, files:N or packets:N")
 	f.Var(&o.maxBytes, "max-bytes", "let all files together take at most this `size`; then end, or in a ring of -W or -b files remove the oldest")
-	f.Var(&o.minFree, "min-free", "leave this `size` free on the disk; then end, or in a ring of files remove the oldest")
+	f.Var(&o.minFree, "min-free", "leave this `size` free on the disk; then end with an error, or in a ring of files remove the oldest")
 	f.BoolVar(&o.atomic, "atomic", false, "call a file FILE.partial until it is finished")
 	f.BoolVar(&o.noOverwrite, "no-overwrite", false, "do not overwrite files that are there already, except those of the same ring")
 	frame.NameVar(f, &o.command, "postrotate-command", "z", "run this `command` with the name of each finished file, without a shell: -z gzip")
