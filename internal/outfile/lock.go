@@ -67,21 +67,15 @@ func IsFree(path string) (bool, error) {
 
 // lookForLock tells whether somebody holds the lock of a regular file whose owner counts.
 func lookForLock(path string, counts func(owner uint32) bool) (held bool, err error) {
-	at, err := os.Lstat(path)
-	if err != nil {
-		return false, err
-	}
-	if !at.Mode().IsRegular() {
-		return false, unix.EINVAL
-	}
-	if !counts(at.Sys().(*syscall.Stat_t).Uid) {
-		return false, nil
-	}
-	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
+	f, err := openRegular(path)
 	if err != nil {
 		return false, err
 	}
 	defer f.Close()
+	info, err := f.Stat()
+	if err != nil || !counts(info.Sys().(*syscall.Stat_t).Uid) {
+		return false, err
+	}
 	held, _ = isLocked(f) // a file system without locks has none that is held
 	return held, nil
 }
