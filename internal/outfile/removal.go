@@ -21,7 +21,7 @@ func OpenRemoval(path string) (*Removal, error) {
 	if err != nil {
 		return nil, err
 	}
-	if isLocked(f) {
+	if held, _ := isLocked(f); held { // a file system without locks has none that is held
 		return nil, f.Close()
 	}
 	return &Removal{f}, nil
@@ -56,23 +56,6 @@ func (r *Removal) Frees(names uint64) bool {
 	return !isOpen
 }
 
-// IsFree tells whether no File, in this process or another one, writes to the regular file at a
-// path. It follows no symbolic link. If it cannot find out, it returns an error.
-func IsFree(path string) (bool, error) {
-	inUse, err := lookForLock(path)
-	return !inUse && err == nil, err
-}
-
-// lookForLock tells whether somebody holds the lock of a regular file.
-func lookForLock(path string) (held bool, err error) {
-	f, err := openRegular(path)
-	if err != nil {
-		return false, err
-	}
-	defer f.Close()
-	return isLocked(f), nil
-}
-
 // openRegular opens a regular file for reading.
 func openRegular(path string) (*os.File, error) {
 	at, err := os.Lstat(path)
@@ -83,13 +66,6 @@ func openRegular(path string) (*os.File, error) {
 		return nil, unix.EINVAL
 	}
 	return os.OpenFile(path, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
-}
-
-// isLocked tells whether somebody else has locked an open file. A file system without locks has
-// none that is held.
-func isLocked(f *os.File) bool {
-	err := control(f, func(fd int) error { return unix.Flock(fd, unix.LOCK_SH|unix.LOCK_NB) })
-	return errors.Is(err, unix.EWOULDBLOCK)
 }
 
 // SyncDisk waits until all files of the file's disk are on it. On btrfs, removed files free their
