@@ -40,6 +40,9 @@ type Options struct {
 	// until the buffer is full or Flush is called.
 	Immediate bool
 
+	// Microseconds makes pcap files have microseconds in place of nanoseconds.
+	Microseconds bool
+
 	// Refuse, if not nil, may return an error to reject an opened file before it is changed.
 	Refuse func(os.FileInfo) error
 

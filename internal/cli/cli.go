@@ -91,7 +91,7 @@ func newRoot(p *frame.Process, files settings.Files) *cobra.Command {
 	cmd.AddCommand(stats.New(p), count.New(p), bench.New(p), monitor.New(p), latency.New(p), drops.New(p), read.New(p), interfaces.New(p), probe.New(p))
 	for _, c := range append(cmd.Commands(), cmd) {
 		frame.AddGroup(c.Flags(), "Where", frame.NetnsFlag)
-		if c.Flags().Lookup("interface") != nil || c.Name() == "interfaces" {
+		if i := c.Flags().Lookup("interface"); i != nil && !i.Hidden || c.Name() == "interfaces" {
 			without := ""
 			if c == cmd {
 				without = "; without -i all its interfaces are captured"

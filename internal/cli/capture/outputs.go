@@ -60,6 +60,7 @@ func (r *captureRun) closeOutputs() {
 // writer returns the options for writing a file. The counters are in its statistics.
 func (r *captureRun) writer(t *outputs.Target) file.Options {
 	w := r.o.Writer(t)
+	w.Microseconds = r.o.printing.Microseconds()
 	if !r.o.companions.isNone() {
 		w.StatisticsInterval = r.o.SFlow.CounterInterval
 		w.Comments = func(source int) []string {
