@@ -21,7 +21,7 @@ func OpenRemoval(path string) (*Removal, error) {
 	if err != nil {
 		return nil, err
 	}
-	if held, _ := isLocked(f); held {
+	if held, _ := isLocked(f); held { // a file system without locks has none that is held
 		return nil, f.Close()
 	}
 	return &Removal{f}, nil
