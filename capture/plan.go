@@ -54,8 +54,9 @@ func (o *Options) namedInterfaces() (all []xdp.Interface, err error) {
 }
 
 // lowestFirst sorts what is at interfaces, of which index returns the index, so that an interface
-// comes before those above it, such as its bridge: the kernel attaches no program below an interface
-// that runs one. If the kernel does not tell which is above, attaching says what is in the way.
+// comes before those above it, such as its bridge: the kernel attaches no program below an
+// interface that runs one. If the kernel does not tell which is above, attaching says what is in
+// the way.
 func lowestFirst[T any](all []T, index func(T) int) {
 	if len(all) < 2 {
 		return

@@ -63,8 +63,8 @@ type reader struct {
 	outlets outlets
 	words   *lost.Words // nil = no source has lost packets
 
-	// settled is the stamp up to which all packets were handed over, in ns since the Unix epoch, and
-	// passed the same in CLOCK_MONOTONIC. Any goroutine may read them.
+	// settled is the stamp up to which all packets were handed over, in ns since the Unix epoch,
+	// and passed the same in CLOCK_MONOTONIC. Any goroutine may read them.
 	settled, passed atomic.Int64
 
 	// detached is set when all programs are detached and none runs any more.

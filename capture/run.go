@@ -34,8 +34,8 @@ type Input interface {
 	Close() error
 }
 
-// innermost returns the input or output that others wrap. One that hands over what another one does,
-// changed, returns that one by Unwrap.
+// innermost returns the input or output that others wrap. One that hands over what another one
+// does, changed, returns that one by Unwrap.
 func innermost[T any](put T) T {
 	for {
 		w, ok := any(put).(interface{ Unwrap() T })

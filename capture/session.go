@@ -185,8 +185,8 @@ func (s *Session) openReader() (err error) {
 }
 
 // Sources returns the session's sources: the interfaces in the order of Options.Interfaces, each
-// with its hooks. With Patterns they are in the order in which they came, each after those below it,
-// and stay in the list when they have gone. Any goroutine may call it.
+// with its hooks. With Patterns they are in the order in which they came, each after those below
+// it, and stay in the list when they have gone. Any goroutine may call it.
 func (s *Session) Sources() []Source { return s.roster.sources(0) }
 
 // Left returns the sources whose interfaces have gone, in the order in which they went, from an

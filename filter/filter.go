@@ -4,17 +4,18 @@
 //	prog, err := filter.CompileRaw("tcp port 443 and not host 192.0.2.1", filter.Options{})
 //
 // An expression means what pcap-filter(7) says of it, on an Ethernet interface or on packets of
-// another link type (Options.LinkType). Its tests run from left to right. A packet that ends before the
-// bytes of a test does not match, not even under "not"; the optimiser keeps that.
+// another link type (Options.LinkType). Its tests run from left to right. A packet that ends before
+// the bytes of a test does not match, not even under "not"; the optimiser keeps that.
 //
 // # Differences from libpcap
 //
 //   - docs/choosing.md lists the expressions that libpcap compiles to something else.
 //   - On Ethernet and raw IP, inbound is true and outbound is false, or the reverse with
 //     Options.Outbound: the direction of packets is known before the filter sees them.
-//   - Names of Ethernet addresses (/etc/ethers; gateway needs them) are refused, and ifindex but for
-//     LINUX_SLL2. ParseRaw reads what "tcpdump -ddd" makes of such an expression.
-//   - protochain looks behind eight headers at most. libpcap's has a loop, which the kernel refuses.
+//   - Names of Ethernet addresses (/etc/ethers; gateway needs them) are refused, and ifindex but
+//     for LINUX_SLL2. ParseRaw reads what "tcpdump -ddd" makes of such an expression.
+//   - protochain looks behind eight headers at most. libpcap's has a loop, which the kernel
+//     refuses.
 //   - As in libpcap 1.11, vxlan is known, and lldp and slow after ether proto; numbers that are too
 //     large for their field and invalid DECnet addresses are refused.
 //   - ip broadcast without a netmask is an error, as it is in libpcap where the netmask is unknown.
@@ -53,8 +54,8 @@ type Options struct {
 	Outbound  bool       // compile for sent packets: outbound is true, inbound is false
 	VLANAware bool       // match after one or two VLAN tags, too, unless the expression names vlan
 
-	// Unoptimised leaves out the optimiser, as tcpdump -O does. The program is longer and matches the
-	// same packets. An expression that matches no packet is then no error.
+	// Unoptimised leaves out the optimiser, as tcpdump -O does. The program is longer and matches
+	// the same packets. An expression that matches no packet is then no error.
 	Unoptimised bool
 
 	// LinkType is the packets' link type, as the LINKTYPE_ number of capture files; 0 = 1,

@@ -73,8 +73,8 @@ func TestDifferences(t *testing.T) {
 	}
 }
 
-// sameAsLibpcap compares Compile with libpcap on one expression, without their optimisers: both must
-// refuse it, or make programs that give the same result for every packet. It returns false if
+// sameAsLibpcap compares Compile with libpcap on one expression, without their optimisers: both
+// must refuse it, or make programs that give the same result for every packet. It returns false if
 // libpcap refuses the expression.
 func sameAsLibpcap(tb testing.TB, expr string, l link.Type, pkts [][]byte) bool {
 	tb.Helper()
@@ -132,8 +132,8 @@ func TestListings(t *testing.T) {
 }
 
 // TestFarJumps has programs with tests whose true exit, false exit, or both are just within and
-// just beyond the 255 instructions that a classic jump reaches. It catches an offset that is cut to 8
-// bits, and one that does not count the jumps after the test.
+// just beyond the 255 instructions that a classic jump reaches. It catches an offset that is cut to
+// 8 bits, and one that does not count the jumps after the test.
 func TestFarJumps(t *testing.T) {
 	t.Parallel()
 	pkts := [][]byte{make([]byte, 200), slices.Repeat([]byte{7}, 200), append(make([]byte, 200), 7), nil}

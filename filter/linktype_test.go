@@ -8,8 +8,8 @@ import (
 	"github.com/xdpcap/xdpcap/internal/link"
 )
 
-// For packets that begin with a cooked header or with IP, expressions mean what they mean to libpcap,
-// or both refuse them.
+// For packets that begin with a cooked header or with IP, expressions mean what they mean to
+// libpcap, or both refuse them.
 func TestLinkTypes(t *testing.T) {
 	t.Parallel()
 	expressions := append([]string{

@@ -91,8 +91,8 @@ func TestMeaning(t *testing.T) {
 }
 
 // libpcapIsWrong finds tests that libpcap compiles to something that the text does not say, even
-// without its optimiser, and negative offsets, which it knows with its optimiser alone. docs/choosing.md
-// lists them.
+// without its optimiser, and negative offsets, which it knows with its optimiser alone.
+// docs/choosing.md lists them.
 var libpcapIsWrong = regexp.MustCompile(`geneve|byte \d+ [&|]| (?:[-+*/%&|^]|<<|>>) [^=<>!]*[a-z6]\[|\[[^]]*-`)
 
 // The meaning is libpcap's, without its optimiser.

@@ -7,8 +7,8 @@ import (
 
 // Moved returns the first word of an expression that looks for a header and moves the tests of a
 // later "or" behind it, too: vlan, mpls, pppoes, vxlan or geneve. In "vlan 5 or ip" the test for IP
-// looks behind a VLAN tag, as it does in tcpdump, which few people mean. Moved returns "" if there is
-// none, or if the expression is faulty.
+// looks behind a VLAN tag, as it does in tcpdump, which few people mean. Moved returns "" if there
+// is none, or if the expression is faulty.
 func Moved(text string) (word string) {
 	fault.Catch(func() { word = moved(syntax.Parse(text)) })
 	return word

@@ -25,9 +25,9 @@ func readsRaw(expr string) bool {
 	return false
 }
 
-// TestVLANAware runs the VLAN-aware program on a tagged frame: it decides as the meaning does about the
-// same frame without its tags. It catches offsets that are not shifted, and a "not" answered by the
-// program for another number of tags.
+// TestVLANAware runs the VLAN-aware program on a tagged frame: it decides as the meaning does about
+// the same frame without its tags. It catches offsets that are not shifted, and a "not" answered by
+// the program for another number of tags.
 func TestVLANAware(t *testing.T) {
 	t.Parallel()
 	var plain [][]byte

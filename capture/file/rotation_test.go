@@ -645,8 +645,8 @@ func TestPeriodWaits(t *testing.T) {
 	}
 }
 
-// Where the disk is full, the statistics of all files together have every loss that the account has,
-// also where it becomes full at the end of a file that is not the last.
+// Where the disk is full, the statistics of all files together have every loss that the account
+// has, also where it becomes full at the end of a file that is not the last.
 func TestSeriesFullTellsLoss(t *testing.T) {
 	t.Parallel()
 	dir := smallDisk(t)

@@ -267,7 +267,8 @@ func (f *File) stopTimer() {
 }
 
 // complete ends the current file by a method of its stream, and queues it for the finisher. account
-// turns what the file took into its accounts. After an error a file that is not the last stays open.
+// turns what the file took into its accounts. After an error a file that is not the last stays
+// open.
 func (f *File) complete(account func(taken capture.Accounts) capture.Accounts, end func(trailer func() []byte) error) error {
 	p := f.present
 	if err := p.check(); p.isSpoiled() {

@@ -8,8 +8,8 @@ import (
 )
 
 // A space counts the free bytes of the disk of a series that also removes files. A file system may
-// show late what has changed: XFS part of a second after a file was removed, and btrfs, up to half a
-// minute later, also what was written. Until then the space counts that itself. Room that becomes
+// show late what has changed: XFS part of a second after a file was removed, and btrfs, up to half
+// a minute later, also what was written. Until then the space counts that itself. Room that becomes
 // free only when another program closes a removed file is counted apart.
 type space struct {
 	shown   int64      // what the file system last showed as free
@@ -30,8 +30,8 @@ type removed struct {
 }
 
 const (
-	// freesLate is how long after a sync of the disk a file system still frees removed files, unless
-	// it isLate.
+	// freesLate is how long after a sync of the disk a file system still frees removed files,
+	// unless it isLate.
 	freesLate = 5 * time.Second
 	// trifle is what may be missing where a file's room is shown as free, because others write to
 	// the disk at the same time.

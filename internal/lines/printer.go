@@ -104,8 +104,8 @@ func (p *Printer) End(final capture.Accounts) (capture.Accounts, error) {
 	return final.Delivered(p.taken), err
 }
 
-// Accounts returns the accounts so far; session reads those of the session. Packets whose lines were
-// printed are Captured. Any goroutine may call it.
+// Accounts returns the accounts so far; session reads those of the session. Packets whose lines
+// were printed are Captured. Any goroutine may call it.
 func (p *Printer) Accounts(session func() (capture.Accounts, error)) (capture.Accounts, error) {
 	p.mu.Lock()
 	taken := slices.Clone(p.taken)

@@ -100,8 +100,8 @@ const familySize = 4 // bytes of the header of Null and Loop
 // An AddressFamily is what the header of Null and Loop has, by BSD's numbers.
 type AddressFamily uint32
 
-// Family reads the header of Null and Loop in either byte order: families are small numbers. It is 0
-// if the packet ends before.
+// Family reads the header of Null and Loop in either byte order: families are small numbers. It is
+// 0 if the packet ends before.
 func Family(packet []byte) AddressFamily {
 	if len(packet) < familySize {
 		return 0

@@ -18,8 +18,8 @@ const (
 	DataFrame
 )
 
-// Frame reads the header of a packet of WiFi or Radiotap. It returns false if the packet ends before
-// its first address.
+// Frame reads the header of a packet of WiFi or Radiotap. It returns false if the packet ends
+// before its first address.
 func (t Type) Frame(packet []byte) (f Frame, ok bool) {
 	b, padded := packet, false
 	if t == Radiotap {

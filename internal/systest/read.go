@@ -91,7 +91,8 @@ func MustRead(t *testing.T, args ...string) string {
 	return stdout
 }
 
-// A writtenFile is a file as the capture writes it, with the lines that the capture prints meanwhile.
+// A writtenFile is a file as the capture writes it, with the lines that the capture prints
+// meanwhile.
 type writtenFile struct {
 	Path    string
 	Packets []capture.Packet

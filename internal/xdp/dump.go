@@ -11,8 +11,8 @@ import (
 const dumpTries = 20
 
 // Dump asks the kernel for a list by f, and asks again if the list has changed while the kernel
-// wrote it: it may then lack entries, also such as have not changed. If it changes in every try, the
-// error is netlink.ErrDumpInterrupted, and the list is the last one.
+// wrote it: it may then lack entries, also such as have not changed. If it changes in every try,
+// the error is netlink.ErrDumpInterrupted, and the list is the last one.
 func Dump[T any](f func() ([]T, error)) (list []T, err error) {
 	for range dumpTries {
 		if list, err = f(); !errors.Is(err, netlink.ErrDumpInterrupted) {

@@ -59,7 +59,8 @@ func Interfaces() ([]Interface, error) {
 // indices. Only their drivers are asked.
 func Select(is func(index int, name string) bool) (ifis []Interface, err error) {
 	links, err := Dump(netlink.LinkList)
-	// Where interfaces come and go all the time the list may lack some. Whoever watches looks again.
+	// Where interfaces come and go all the time the list may lack some. Whoever watches looks
+	// again.
 	if err != nil && !errors.Is(err, netlink.ErrDumpInterrupted) {
 		return nil, fmt.Errorf("list the network interfaces: %w", err)
 	}

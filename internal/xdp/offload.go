@@ -132,8 +132,8 @@ type joiningDevice struct {
 	features []string
 }
 
-// noteJoining notes which of some features are on at an interface and at those below it, before a program is
-// attached. The kernel switches LRO off there, too, as at the card of a VLAN.
+// noteJoining notes which of some features are on at an interface and at those below it, before a
+// program is attached. The kernel switches LRO off there, too, as at the card of a VLAN.
 func noteJoining(ifi Interface, features ...string) *Joining {
 	socket, err := openEthtool(ifi.Name)
 	if err != nil {

@@ -7,8 +7,8 @@ import (
 	"github.com/xdpcap/xdpcap/filter/internal/graph"
 )
 
-// Jumps lead where they should if their targets are within what a classic jump skips, beyond it, and
-// if the relay for one exit puts the other beyond it.
+// Jumps lead where they should if their targets are within what a classic jump skips, beyond it,
+// and if the relay for one exit puts the other beyond it.
 func TestFarExits(t *testing.T) {
 	t.Parallel()
 	for instructions := 240; instructions < 280; instructions++ {

@@ -85,8 +85,8 @@ func (g *generator) result(stmts ...*graph.Stmt) *calculation {
 	return v
 }
 
-// constant calculates a number that depends on no packet. It refuses a division by 0, and a shift by
-// more bits than there are.
+// constant calculates a number that depends on no packet. It refuses a division by 0, and a shift
+// by more bits than there are.
 func constant(a syntax.Arith) (k uint32, ok bool) {
 	switch a := a.(type) {
 	case *syntax.Constant:
@@ -130,8 +130,8 @@ func (g *generator) operation(o *syntax.Operation) *calculation {
 	return x
 }
 
-// indexed loads bytes at a computed offset: proto[offset:size]. An offset may be negative: positions
-// are calculated with 32 bits.
+// indexed loads bytes at a computed offset: proto[offset:size]. An offset may be negative:
+// positions are calculated with 32 bits.
 func (g *generator) indexed(l *syntax.Load) *calculation {
 	size := cbpf.SizeB
 	switch l.Bytes {

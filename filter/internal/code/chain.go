@@ -7,8 +7,8 @@ import (
 	"github.com/xdpcap/xdpcap/filter/internal/wire"
 )
 
-// maxChain is how many headers a protocol may be behind. libpcap makes a loop without a limit, which
-// the kernel refuses; RFC 8200 knows six extension headers, one of them twice.
+// maxChain is how many headers a protocol may be behind. libpcap makes a loop without a limit,
+// which the kernel refuses; RFC 8200 knows six extension headers, one of them twice.
 const maxChain = 8
 
 // protochain tests for a protocol behind any extension headers of IPv6, or behind authentication
@@ -37,8 +37,8 @@ func (g *generator) protochain(t syntax.Token, v uint32, in syntax.Proto) *graph
 		graph.And(always(true, start...), c.find(0, wire.IPAH, wire.IPHopByHop, wire.IPRouting, wire.IPFragment, wire.IPDestination)))
 }
 
-// chain is the search for a protocol. next is the scratch word with the protocol of the next header,
-// and at has the variable part of where that begins.
+// chain is the search for a protocol. next is the scratch word with the protocol of the next
+// header, and at has the variable part of where that begins.
 type chain struct {
 	g        *generator
 	t        syntax.Token
@@ -67,8 +67,8 @@ func (c *chain) is(header uint32) *graph.Block {
 	return graph.New(cbpf.Jeq, header, graph.Op(cbpf.LdMem, uint32(c.next)))
 }
 
-// skip goes behind a header: its first byte is the next one's protocol, and its second one its length
-// without the first 8 bytes, in units of 8 bytes; of an authentication header in units of 4.
+// skip goes behind a header: its first byte is the next one's protocol, and its second one its
+// length without the first 8 bytes, in units of 8 bytes; of an authentication header in units of 4.
 func (c *chain) skip(header uint32) *graph.Block {
 	start := c.g.payload.constant + c.g.nl
 	length := []*graph.Stmt{graph.Op(cbpf.Add, 1), graph.Op(cbpf.Lsh, 3)}

@@ -41,7 +41,8 @@ type generator struct {
 	nosnap   uint32    // the same without a SNAP header
 	labels   int       // MPLS labels passed
 
-	// mayLackEthernet tells that a Geneve header comes just before: its payload may not be Ethernet.
+	// mayLackEthernet tells that a Geneve header comes just before: its payload may not be
+	// Ethernet.
 	mayLackEthernet bool
 
 	used, touched [cbpf.ScratchWords]bool // scratch words that are in use, and that ever were

@@ -23,8 +23,8 @@ type node struct {
 	loads         []load // of its statements
 	mayDivide     bool   // by 0, perhaps
 
-	// Sets of atoms: those that it and what follows needs, those that what follows needs, those that
-	// it writes, and those that it reads and does not write before.
+	// Sets of atoms: those that it and what follows needs, those that what follows needs, those
+	// that it writes, and those that it reads and does not write before.
 	use, out, written, read uint32
 
 	same *node // an equal node that stays in place of this one
@@ -57,8 +57,8 @@ type optimiser struct {
 	changed bool // in this round
 }
 
-// maxNodes bounds the time, which grows with the square of the nodes. A filter with more tests would
-// be longer than the kernel's 4096 instructions anyway.
+// maxNodes bounds the time, which grows with the square of the nodes. A filter with more tests
+// would be longer than the kernel's 4096 instructions anyway.
 const maxNodes = 16384
 
 func newOptimiser(first *graph.Block) *optimiser {

@@ -1,6 +1,6 @@
 // Package optimise is the fourth stage: it makes a control-flow graph smaller and its paths
-// shorter. It removes tests whose results are known, and calculations that are repeated, constant or
-// not needed.
+// shorter. It removes tests whose results are known, and calculations that are repeated, constant
+// or not needed.
 //
 // The result is the same for every packet, cut at any length. That is what makes it different from
 // libpcap's optimizer: a load ends the filter where the packet ends before its bytes, so a load is

@@ -7,8 +7,8 @@ import (
 	"github.com/xdpcap/xdpcap/filter/internal/graph"
 )
 
-// simplify rewrites what the nodes compute. A value may be needed longer when a later statement with
-// the same value is gone, so the uses are found again before anything unused is removed.
+// simplify rewrites what the nodes compute. A value may be needed longer when a later statement
+// with the same value is gone, so the uses are found again before anything unused is removed.
 func (o *optimiser) simplify() {
 	for _, n := range o.order {
 		o.simplifyStatements(n)

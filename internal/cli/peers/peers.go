@@ -11,9 +11,9 @@ import (
 )
 
 // A Flag is a flag of tcpdump, dumpcap or xdpdump for which a command has no function. If these
-// tools give a letter different meanings, tcpdump's counts. A flag that changes nothing is accepted.
-// Any other is refused with what to do instead. So a command line that somebody types from habit, or
-// that a script has, either works or prints in one line how to change it.
+// tools give a letter different meanings, tcpdump's counts. A flag that changes nothing is
+// accepted. Any other is refused with what to do instead. So a command line that somebody types
+// from habit, or that a script has, either works or prints in one line how to change it.
 type Flag struct {
 	letter, name string   // either may be ""
 	value        string   // name of its value in the manual; "" = it has none

@@ -19,8 +19,8 @@ type Output struct {
 // Unwrap returns the output that prints, which may have a queue.
 func (o *Output) Unwrap() capture.Output { return o.Output }
 
-// Accounts returns the accounts so far: packets that were printed are Captured. The output must know
-// its own, as a File and a Printer do. Any goroutine may call it.
+// Accounts returns the accounts so far: packets that were printed are Captured. The output must
+// know its own, as a File and a Printer do. Any goroutine may call it.
 func (o *Output) Accounts(session func() (capture.Accounts, error)) (capture.Accounts, error) {
 	if live, ok := o.Output.(accounted); ok {
 		return live.Accounts(session)

@@ -193,8 +193,8 @@ func (o *Options) check(given func(flag string) bool) (err error) {
 	if o.Series, err = o.Rotation(given); err != nil || o.Series == nil || o.Series.Period == 0 && !o.Rotate.NamesTimes() {
 		return err
 	}
-	// Files begin and end, and are named, by the time stamps of packets. With -G the first period begins with the
-	// first packet.
+	// Files begin and end, and are named, by the time stamps of packets. With -G the first period
+	// begins with the first packet.
 	o.Series.Stamped = true
 	if o.Rotate.Every > 0 {
 		o.Series.FromFirst = true

@@ -185,8 +185,8 @@ func TestSeriesBlocked(t *testing.T) {
 	}
 }
 
-// A reader that keeps each file of a ring open costs packets, which the account has, and neither the
-// files nor the room that is to stay free.
+// A reader that keeps each file of a ring open costs packets, which the account has, and neither
+// the files nor the room that is to stay free.
 func TestRingReader(t *testing.T) {
 	t.Parallel()
 	pair := testnet.MustPair(t, testnet.PairOptions{})

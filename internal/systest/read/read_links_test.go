@@ -65,8 +65,8 @@ func TestReadLinkHeaders(t *testing.T) {
 	}
 }
 
-// What has no time gets none: dashes in lines, and null in JSON. Where a format has no room for that,
-// it gets the time of the packet before.
+// What has no time gets none: dashes in lines, and null in JSON. Where a format has no room for
+// that, it gets the time of the packet before.
 func TestReadUntimed(t *testing.T) {
 	t.Parallel()
 	b := pcapng.AppendSection(nil, &pcapng.Section{})

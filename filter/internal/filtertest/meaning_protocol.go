@@ -1,0 +1,186 @@
+package filtertest
+
+import (
+	"slices"
+
+	"github.com/xdpcap/xdpcap/filter/internal/syntax"
+	"github.com/xdpcap/xdpcap/filter/internal/wire"
+)
+
+// protocol tests for a protocol by its name alone.
+func (w *walk) protocol(p syntax.Proto) bool {
+	either := func(v uint32) bool { return w.proto(v, syntax.ProtoNone) }
+	isis := func(types ...uint32) bool {
+		return slices.ContainsFunc(types, func(v uint32) bool { return w.proto(v, syntax.ProtoISIS) })
+	}
+	switch p {
+	case syntax.ProtoIP:
+		return w.linkIs(0x800)
+	case syntax.ProtoARP:
+		return w.linkIs(0x806)
+	case syntax.ProtoRARP:
+		return w.linkIs(0x8035)
+	case syntax.ProtoIP6:
+		return w.linkIs(0x86dd)
+	case syntax.ProtoATALK:
+		return w.linkIs(0x809b)
+	case syntax.ProtoAARP:
+		return w.linkIs(0x80f3)
+	case syntax.ProtoDECNET:
+		return w.linkIs(0x6003)
+	case syntax.ProtoSCA:
+		return w.linkIs(0x6007)
+	case syntax.ProtoLAT:
+		return w.linkIs(0x6004)
+	case syntax.ProtoMOPDL:
+		return w.linkIs(0x6001)
+	case syntax.ProtoMOPRC:
+		return w.linkIs(0x6002)
+	case syntax.ProtoISO:
+		return w.linkIs(0xfe)
+	case syntax.ProtoSTP:
+		return w.linkIs(0x42)
+	case syntax.ProtoIPX:
+		return w.linkIs(0xe0)
+	case syntax.ProtoNETBEUI:
+		return w.linkIs(0xf0)
+	case syntax.ProtoSCTP:
+		return either(132)
+	case syntax.ProtoTCP:
+		return either(6)
+	case syntax.ProtoUDP:
+		return either(17)
+	case syntax.ProtoPIM:
+		return either(103)
+	case syntax.ProtoAH:
+		return either(51)
+	case syntax.ProtoESP:
+		return either(50)
+	case syntax.ProtoICMP:
+		return w.proto(1, syntax.ProtoIP)
+	case syntax.ProtoIGMP:
+		return w.proto(2, syntax.ProtoIP)
+	case syntax.ProtoIGRP:
+		return w.proto(9, syntax.ProtoIP)
+	case syntax.ProtoVRRP, syntax.ProtoCARP:
+		return w.proto(112, syntax.ProtoIP)
+	case syntax.ProtoICMP6:
+		return w.proto(58, syntax.ProtoIP6)
+	case syntax.ProtoESIS:
+		return w.proto(130, syntax.ProtoISO)
+	case syntax.ProtoISIS:
+		return w.proto(131, syntax.ProtoISO)
+	case syntax.ProtoCLNP:
+		return w.proto(129, syntax.ProtoISO)
+	case syntax.ProtoL1:
+		return isis(26, 24, 18, 15, 17)
+	case syntax.ProtoL2:
+		return isis(27, 25, 20, 16, 17)
+	case syntax.ProtoIIH:
+		return isis(17, 15, 16)
+	case syntax.ProtoLSP:
+		return isis(18, 20)
+	case syntax.ProtoSNP:
+		return isis(27, 26, 24, 25)
+	case syntax.ProtoCSNP:
+		return isis(24, 25)
+	default: // syntax.ProtoPSNP
+		return isis(26, 27)
+	}
+}
+
+// proto tests for a protocol's number in a header.
+func (w *walk) proto(v uint32, in syntax.Proto) bool {
+	switch in {
+	case syntax.ProtoNone:
+		return w.proto(v, syntax.ProtoIP) || w.proto(v, syntax.ProtoIP6)
+	case syntax.ProtoLink:
+		return w.linkIs(v)
+	case syntax.ProtoIP:
+		return w.linkIs(0x800) && w.net(9, 1) == v
+	case syntax.ProtoIP6:
+		return w.linkIs(0x86dd) && (w.net(6, 1) == v || w.net(6, 1) == 44 && w.net(40, 1) == v)
+	case syntax.ProtoISO:
+		return w.linkIs(0xfe) && w.net(w.place.withoutSNAP, 1) == v
+	}
+	return w.proto(131, syntax.ProtoISO) && w.net(w.place.withoutSNAP+4, 1) == v
+}
+
+// chain tests for a protocol behind up to eight headers that have the protocol of the next one.
+func (w *walk) chain(v, etherType uint32) bool {
+	if !w.linkIs(etherType) {
+		return false
+	}
+	skipped, at, next := []uint32{51}, w.ipv4Body, uint64(9)
+	if etherType == 0x86dd {
+		skipped, at, next = []uint32{51, 0, 43, 44, 60}, func() uint64 { return w.place.body + 40 }, 6
+	}
+	header := at()
+	protocol := w.net(next, 1)
+	for range 8 {
+		if protocol == v || !slices.Contains(skipped, protocol) {
+			break
+		}
+		length := (w.number(header+1, 1) + 1) * 8
+		if protocol == 51 {
+			length = (w.number(header+1, 1) + 2) * 4
+		}
+		protocol, header = w.number(header, 1), header+uint64(length)
+	}
+	return protocol == v
+}
+
+// linkIs tests for what follows the header before: an EtherType, or an access point of 802.2.
+func (w *walk) linkIs(v uint32) bool {
+	p := w.place
+	switch {
+	case p.labels > 0: // there is no type, but IP's own version
+		version := uint32(4)
+		if v == 0x86dd {
+			version = 6
+		}
+		return w.number(p.body-2, 1)&1 == 1 && w.net(0, 1)>>4 == version
+	case p.kind == "raw":
+		switch v {
+		case 0x800:
+			return w.number(p.header, 1)>>4 == 4
+		case 0x86dd:
+			return w.number(p.header, 1)>>4 == 6
+		}
+		return false
+	case p.kind == "cooked2":
+		return w.typeField() == v
+	case p.kind == "ppp":
+		ppp := map[uint32]uint32{0x800: 0x21, 0x86dd: 0x57, 0x6003: 0x27, 0x809b: 0x29, 0x600: 0x25, 0xfe: 0x23, 0x42: 0x31, 0xe0: 0x2b}
+		if n, ok := ppp[v]; ok {
+			v = n
+		}
+		return w.typeField() == v
+	}
+	is8023 := func() bool {
+		if p.kind == "cooked" {
+			return w.typeField() == 4
+		}
+		return w.typeField() <= 1500
+	}
+	snap := func(organisation, v uint32) bool {
+		return w.net(4, 4) == organisation<<16|v && w.net(0, 4) == 0xaaaa0300|organisation>>16
+	}
+	switch v {
+	case 0x809b:
+		return w.typeField() == v || is8023() && snap(0x080007, v)
+	case 0x80f3:
+		return w.typeField() == v || is8023() && snap(0, v)
+	case 0xe0: // IPX
+		if p.kind == "cooked" {
+			return w.typeField() == 0x8137 || w.typeField() == 1 || is8023() && (w.net(0, 1) == 0xe0 || snap(0, 0x8137))
+		}
+		return w.typeField() == 0x8137 || is8023() && (snap(0, 0x8137) || w.net(0, 1) == 0xe0 || w.net(0, 2) == 0xffff)
+	case wire.SAPISO, wire.SAPIP, wire.SAPNETBEUI:
+		return is8023() && w.net(0, 2) == v<<8|v
+	}
+	if v <= 1500 {
+		return is8023() && w.net(0, 1) == v
+	}
+	return w.typeField() == v
+}
