@@ -87,16 +87,19 @@ const (
 // A socketKind is a socket that a Work makes.
 type socketKind struct{ family, without, protocol uint64 }
 
-// asking is how the kernel is asked about interfaces, and holding is what claims numbers (see
-// internal/tc). Landlock limits the ports of TCP, but not those of MPTCP or SCTP.
+// The kernel is asked about interfaces, and for the counts of what it dropped; claims are how
+// captures share an interface (internal/tc). Landlock limits the ports of TCP, but not those of MPTCP
+// or SCTP.
 var (
 	asking    = socketKind{unix.AF_NETLINK, anyType, unix.NETLINK_ROUTE}
-	holding   = socketKind{unix.AF_NETLINK, anyType, unix.NETLINK_USERSOCK}
+	generic   = socketKind{unix.AF_NETLINK, anyType, unix.NETLINK_GENERIC}
+	ofSockets = socketKind{unix.AF_NETLINK, anyType, unix.NETLINK_SOCK_DIAG}
+	claims    = socketKind{unix.AF_NETLINK, anyType, unix.NETLINK_USERSOCK}
 	streams   = []socketKind{{unix.AF_INET, noStream, 0}, {unix.AF_INET, noStream, unix.IPPROTO_TCP}, {unix.AF_INET6, noStream, 0}, {unix.AF_INET6, noStream, unix.IPPROTO_TCP}}
 	datagrams = []socketKind{{unix.AF_INET, noDgram, 0}, {unix.AF_INET, noDgram, unix.IPPROTO_UDP}, {unix.AF_INET6, noDgram, 0}, {unix.AF_INET6, noDgram, unix.IPPROTO_UDP}}
 
 	sockets = map[Work][]socketKind{
-		BPF:       {asking, holding},
+		BPF:       {asking, generic, ofSockets, claims},
 		Streams:   append(streams, asking),
 		Datagrams: append(datagrams, asking),
 	}

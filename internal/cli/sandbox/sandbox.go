@@ -98,7 +98,8 @@ func (o *Options) KeepAttaching() {
 func (o *Options) Box() *privilege.Sandbox { return o.box }
 
 // Enter gives up everything that the plan does not keep. It gives the files in made to the user
-// that the process becomes.
+// that the plan names. Without such a user, root becomes one with fewer rights, who gets no files,
+// unless it makes or removes files later, or starts programs.
 func (o *Options) Enter(made ...Giver) error {
 	if o.box == nil {
 		return nil
@@ -109,6 +110,8 @@ func (o *Options) Enter(made ...Giver) error {
 				return err
 			}
 		}
+	} else if box := o.box; o.user == "" && len(box.Writable)+len(box.Removable) == 0 && !box.Programs {
+		box.User = privilege.Unprivileged()
 	}
 	return enterBox(o.box)
 }
@@ -193,7 +196,7 @@ func EnterCounters(off, listens bool, needs []int) error {
 	if off {
 		return nil
 	}
-	box := &privilege.Sandbox{Keep: needs, Readable: KernelFiles, Work: []privilege.Work{privilege.BPF}}
+	box := &privilege.Sandbox{User: privilege.Unprivileged(), Keep: needs, Readable: KernelFiles, Work: []privilege.Work{privilege.BPF}}
 	if slices.Contains(needs, unix.CAP_PERFMON) {
 		box.Readable, box.Work = tracingFiles, append(box.Work, privilege.Tracing)
 	}
