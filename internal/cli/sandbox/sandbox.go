@@ -32,7 +32,7 @@ type Options struct {
 
 // Flags defines them.
 func (o *Options) Flags(f *pflag.FlagSet) {
-	frame.NameVar(f, &o.user, "relinquish-privileges", "Z", "become this `user` once everything is open, and give the files to them (default: the caller, under sudo, doas and the like)")
+	frame.NameVar(f, &o.user, "relinquish-privileges", "Z", "become this `user` once everything is open, and give the files to them (default: the caller, under sudo, doas and the like; otherwise root becomes xdpcap or nobody, who gets no files, unless it makes more of them later)")
 	frame.NoSandboxVar(f, &o.off)
 }
 
@@ -99,8 +99,9 @@ func (o *Options) Box() *privilege.Sandbox { return o.box }
 
 // Enter gives up everything that the plan does not keep. It gives the files in made to the user
 // that the plan names. Without such a user, root becomes one with fewer rights, who gets no files,
-// unless it makes or removes files later, or starts programs.
-func (o *Options) Enter(made ...Giver) error {
+// unless it makes or removes files later, or starts programs. Each limit that cannot be had is a
+// notice.
+func (o *Options) Enter(notice func(error), made ...Giver) error {
 	if o.box == nil {
 		return nil
 	}
@@ -113,7 +114,7 @@ func (o *Options) Enter(made ...Giver) error {
 	} else if box := o.box; o.user == "" && len(box.Writable)+len(box.Removable) == 0 && !box.Programs {
 		box.User = privilege.Unprivileged()
 	}
-	return enterBox(o.box)
+	return enterBox(o.box, notice)
 }
 
 // strictCalls is set to "kill" by tests: then a system call that is missing in the table ends the
@@ -121,10 +122,20 @@ func (o *Options) Enter(made ...Giver) error {
 const strictCalls = "XDPCAP_TEST_CALLS"
 
 // enterBox does what is impossible in the sandbox, and then enters it.
-func enterBox(box *privilege.Sandbox) error {
+func enterBox(box *privilege.Sandbox, notice func(error)) error {
 	loadTimeZone()
 	box.Strict = os.Getenv(strictCalls) == "kill" && !privilege.SecureExecution()
-	return explainSandbox(box.Enter())
+	if err := box.Enter(); err != nil {
+		return fmt.Errorf("give up privileges: %w: --no-sandbox keeps them", err)
+	}
+	if privilege.LandlockABI() == 0 {
+		notice(errors.New("not restricted to files and ports: this kernel or container has no Landlock: " +
+			"add landlock to the kernel's parameter lsm=, or allow its system calls"))
+	}
+	if box.Unfiltered != nil && !box.Programs {
+		notice(fmt.Errorf("not restricted to some system calls: %w", box.Unfiltered))
+	}
+	return nil
 }
 
 // loadTimeZone makes Go read the files of the time zone now, because otherwise it reads them when
@@ -133,13 +144,6 @@ func loadTimeZone() { _, _ = time.Now().Zone() }
 
 // KernelFiles are the kernel's own files, which counters, sources and names need.
 var KernelFiles = []string{"/proc", "/sys"}
-
-func explainSandbox(err error) error {
-	if err != nil {
-		return fmt.Errorf("give up privileges: %w: --no-sandbox keeps them", err)
-	}
-	return nil
-}
 
 // String describes what the capture may still do.
 func (o *Options) String() string {
@@ -191,8 +195,8 @@ func placesOf(directories []string) string {
 var tracingFiles = append(slices.Clone(KernelFiles), "/lib/modules", "/usr/lib/modules")
 
 // EnterCounters gives up what counters do not need, unless off is set. needs are the capabilities
-// that they still use later.
-func EnterCounters(off, listens bool, needs []int) error {
+// that they still use later. Notices go to stderr.
+func EnterCounters(p *frame.Process, off, listens bool, needs []int) error {
 	if off {
 		return nil
 	}
@@ -203,7 +207,7 @@ func EnterCounters(off, listens bool, needs []int) error {
 	if listens {
 		box.Work = append(box.Work, privilege.Accepting)
 	}
-	return enterBox(box)
+	return enterBox(box, func(err error) { frame.Say(p.Stderr, "%v", err) })
 }
 
 // A Giver has files, which are given to the user that the process becomes.

@@ -275,6 +275,44 @@ func TestSandboxRefusals(t *testing.T) {
 	}
 }
 
+// A limit that the kernel or a container does not have is told without -v.
+func TestMissingLimits(t *testing.T) {
+	t.Parallel()
+	pair := testnet.MustPair(t, testnet.PairOptions{})
+	file := systest.WriteSample(t, systest.PlainSource).Path
+	const landlock, seccomp = "xdpcap: not restricted to files and ports: ", "xdpcap: not restricted to some system calls: "
+	for _, args := range []string{"-i " + pair.RxName + " -w /dev/null -c 1", "stats -i " + pair.RxName + " --duration 10ms", "read --stats " + file} {
+		for _, test := range []struct {
+			refused []uint32
+			want    []string
+		}{
+			{nil, nil},
+			{[]uint32{unix.SYS_LANDLOCK_CREATE_RULESET}, []string{landlock}},
+			{[]uint32{unix.SYS_SECCOMP}, []string{seccomp}},
+		} {
+			if privilege.LandlockABI() == 0 && test.refused == nil {
+				continue
+			}
+			cmd := systest.Surroundings{Refused: test.refused}.Command(t, strings.Fields(args)...)
+			p := systest.StartCommand(t, pair.Rx, nil, cmd)
+			if strings.Contains(args, "-c 1") {
+				p.Listening()
+				testnet.Send(t, pair, testnet.UDPFrame(64, 0))
+			}
+			status, stderr := p.Wait()
+			var got []string
+			for _, line := range []string{landlock, seccomp} {
+				if strings.Contains(stderr, line) {
+					got = append(got, line)
+				}
+			}
+			if diff := cmp.Diff(test.want, got); status != 0 || diff != "" {
+				t.Errorf("%s: exit status %d, %s: %s", args, status, stderr, diff)
+			}
+		}
+	}
+}
+
 // checkKeeps expects that a process has these capabilities, and can get no others.
 func checkKeeps(t *testing.T, p *systest.Process, capabilities ...int) {
 	t.Helper()
