@@ -43,7 +43,7 @@ else
 fi
 
 trap 'rm -rf dist' EXIT
-rm -rf dist bin/linux # the kernels of an earlier release are no longer the newest
+rm -rf dist bin/_linux # the kernels of an earlier release are no longer the newest
 make apidiff
 make lint
 make test

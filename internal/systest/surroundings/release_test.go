@@ -176,7 +176,7 @@ func TestReleaseIsSigned(t *testing.T) {
 	t.Parallel()
 	testnet.Require(t, "ssh-keygen")
 	r := newReleaseTree(t)
-	const old = "bin/linux/newest/root/of an earlier release"
+	const old = "bin/_linux/newest/root/of an earlier release"
 	r.write(old, "")
 	if said, err := r.run([]string{"RELEASE_KEY=" + r.keys + "/key"}, "packaging/release.sh"); err != nil {
 		t.Fatalf("%v\n%s", err, said)
