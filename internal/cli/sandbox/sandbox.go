@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -99,8 +100,8 @@ func (o *Options) Box() *privilege.Sandbox { return o.box }
 
 // Enter gives up everything that the plan does not keep. It gives the files in made to the user
 // that the plan names. Without such a user, root becomes one with fewer rights, who gets no files,
-// unless it makes or removes files later, or starts programs. Each limit that cannot be had is a
-// notice.
+// unless it makes or removes files later, starts programs, or has files of FUSE. Each limit that
+// cannot be had is a notice.
 func (o *Options) Enter(notice func(error), made ...Giver) error {
 	if o.box == nil {
 		return nil
@@ -112,9 +113,29 @@ func (o *Options) Enter(notice func(error), made ...Giver) error {
 			}
 		}
 	} else if box := o.box; o.user == "" && len(box.Writable)+len(box.Removable) == 0 && !box.Programs {
-		box.User = privilege.Unprivileged()
+		box.User = unprivileged()
 	}
 	return enterBox(o.box, notice)
+}
+
+// unprivileged is the user that root becomes where nothing needs root's id; nil = it stays root.
+func unprivileged() *privilege.User {
+	if hasFUSE() {
+		return nil
+	}
+	return privilege.Unprivileged()
+}
+
+// hasFUSE tells whether this process has an open file on a file system in user space, such as sshfs.
+// The kernel lets nobody else use one than the user who has mounted it, even where the file is open.
+func hasFUSE() bool {
+	const own = "/proc/self/fd"
+	open, err := os.ReadDir(own)
+	return err == nil && slices.ContainsFunc(open, func(e os.DirEntry) bool {
+		fd, err := strconv.Atoi(e.Name())
+		var s unix.Statfs_t
+		return err == nil && unix.Fstatfs(fd, &s) == nil && s.Type == unix.FUSE_SUPER_MAGIC
+	})
 }
 
 // strictCalls is set to "kill" by tests: then a system call that is missing in the table ends the
@@ -200,7 +221,7 @@ func EnterCounters(p *frame.Process, off, listens bool, needs []int) error {
 	if off {
 		return nil
 	}
-	box := &privilege.Sandbox{User: privilege.Unprivileged(), Keep: needs, Readable: KernelFiles, Work: []privilege.Work{privilege.BPF}}
+	box := &privilege.Sandbox{User: unprivileged(), Keep: needs, Readable: KernelFiles, Work: []privilege.Work{privilege.BPF}}
 	if slices.Contains(needs, unix.CAP_PERFMON) {
 		box.Readable, box.Work = tracingFiles, append(box.Work, privilege.Tracing)
 	}
