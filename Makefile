@@ -19,7 +19,8 @@ GO_BUILD = $(GO) build -trimpath -buildvcs=false -ldflags '-s -w -X github.com/x
 
 # Debian's packages, by what needs them. clang is pinned: the committed objects are compared byte for byte.
 GENERATE_PACKAGES := clang-19 llvm-19 clang-format-19 libbpf-dev
-RACE_PACKAGES     := gcc libc6-dev
+DISK_PACKAGES     := e2fsprogs xfsprogs btrfs-progs
+RACE_PACKAGES     := gcc libc6-dev $(DISK_PACKAGES)
 TEST_PACKAGES     := tcpdump tshark iproute2 groff-base
 KERNELS_PACKAGES  := qemu-system-x86 kmod xz-utils debian-archive-keyring
 ARM64_PACKAGES    := qemu-system-arm

@@ -159,8 +159,8 @@ func (as Accounts) Delivered(taken Accounts) Accounts {
 // output are counted only in Seen, like those in the rings.
 func (as Accounts) SoFar(taken Accounts) Accounts {
 	own := as.sized(len(taken))
-	for i, t := range taken {
-		a := &own[i]
+	for i := range own {
+		a, t := &own[i], taken.Of(i)
 		a.Captured, a.Bytes = t.Captured, t.Bytes
 		a.Lost += t.NotTaken
 		a.NotTaken += t.NotTaken
@@ -191,6 +191,18 @@ func (as Accounts) Plus(more Accounts) Accounts {
 type programAccount struct {
 	Account
 	sent uint64 // records that found room in a ring
+
+	// unread is the part of Lost that was sent before the source's interface went, and that the
+	// reader never found.
+	unread uint64
+}
+
+// miss counts as lost what the reader has not found of a source that sends no more: counts are the
+// reader's, which has read everything.
+func (p *programAccount) miss(counts Account) {
+	read := counts.Captured + counts.NotSampled + counts.Invalid
+	p.unread = p.sent - min(p.sent, read)
+	p.Lost += p.unread
 }
 
 // A ledger keeps what the reader counts of each source and joins it with what the programs count.
@@ -257,12 +269,11 @@ func (l *ledger) publish() {
 	l.mu.Unlock()
 }
 
-// read returns how many records of a source the reader has taken out of the rings.
-func (l *ledger) read(source int) uint64 {
+// read returns what the reader has counted of a source.
+func (l *ledger) read(source int) Account {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	a := l.published.Of(source)
-	return a.Captured + a.NotSampled
+	return l.published.Of(source)
 }
 
 // close makes the accounts final. Every record that a program sent was taken, or is invalid, or is
@@ -279,6 +290,7 @@ func (l *ledger) close(programs []programAccount) {
 	stray := uint64(0)                       // invalid records that their sources did not send
 	for i, p := range programs {
 		a, c := &l.final[i], l.published.Of(i)
+		a.Lost -= p.unread // they are among the missing ones
 		missing[i] = p.sent - min(p.sent, c.Captured+c.NotSampled)
 		own := min(c.Invalid, missing[i])
 		a.Invalid, missing[i] = own, missing[i]-own

@@ -23,8 +23,8 @@ func TestLedger(t *testing.T) {
 		t.Error("a packet above the limit was taken")
 	}
 	programs := []programAccount{
-		{Account{Seen: 10, FilteredOut: 5, NotSampled: 1, Lost: 1}, 3},
-		{Account{Seen: 5, Lost: 1}, 4}, // one of the 4 records was never found in a ring
+		{Account: Account{Seen: 10, FilteredOut: 5, NotSampled: 1, Lost: 1}, sent: 3},
+		{Account: Account{Seen: 5, Lost: 1}, sent: 4}, // one of the 4 records was never found in a ring
 	}
 	read := func() ([]programAccount, error) { return programs, nil }
 	want := Accounts{
@@ -66,9 +66,9 @@ func TestLedgerUnexplained(t *testing.T) {
 	l.take(0, 10)
 	l.take(1, 10)
 	l.close([]programAccount{
-		{Account{Seen: 5, FilteredOut: 1, Lost: 1}, 1}, // two packets are in no other number
-		{Account{Seen: 0}, 0},                          // a record that no program has sent
-		{Account{Seen: 3, NotSampled: 3}, 0},
+		{Account: Account{Seen: 5, FilteredOut: 1, Lost: 1}, sent: 1}, // two packets are in no other number
+		{Account: Account{Seen: 0}, sent: 0},                          // a record that no program has sent
+		{Account: Account{Seen: 3, NotSampled: 3}, sent: 0},
 	})
 	want := []string{
 		"5 seen = 1 filtered out + 0 not sampled + 1 lost + 0 invalid + 1 captured + 2 unexplained",
@@ -96,7 +96,7 @@ func TestLedgerLive(t *testing.T) {
 	l.take(0, 10)
 	l.publish()
 	got, err := l.accounts(func() ([]programAccount, error) {
-		return []programAccount{{Account{Seen: 4, FilteredOut: 3, NotSampled: 1, Lost: 1}, 1}}, nil
+		return []programAccount{{Account: Account{Seen: 4, FilteredOut: 3, NotSampled: 1, Lost: 1}, sent: 1}}, nil
 	})
 	must(t, err)
 	want := Account{Seen: 6, FilteredOut: 3, NotSampled: 1, Lost: 1, Captured: 1, Bytes: 10}

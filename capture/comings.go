@@ -3,30 +3,22 @@ package capture
 import (
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"time"
 
 	"github.com/xdpcap/xdpcap/capture/internal/discovery"
+	"github.com/xdpcap/xdpcap/internal/clock"
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
-const (
-	// comingPause is the least time between two looks for interfaces that have come.
-	comingPause = 50 * time.Millisecond
-	// refusedFor is the time after which a session tries again to capture on an interface that
-	// could not be captured. It tries earlier if the interface's state changes: see stateOf.
-	refusedFor = time.Minute
-	// clearedAfter is how long a driver's refusal spares the captures above the interface. After it
-	// one try detaches them again, because stateOf may miss why the driver would accept now.
-	clearedAfter = time.Hour
-)
+// comingPause is the least time between two looks for interfaces that have come.
+const comingPause = 50 * time.Millisecond
 
 // comings are the interfaces that a session with Options.Patterns has found.
 type comings struct {
 	finder  *discovery.Discovery
 	all     []*coming
-	refused map[int]refusal // by index
+	refused discovery.Refusals
 }
 
 // A coming is an interface that was found, with its hooks.
@@ -38,14 +30,6 @@ type coming struct {
 	gone    bool  // the hooks are detached
 }
 
-// A refusal is why an interface could not be captured.
-type refusal struct {
-	ifi   xdp.Interface
-	why   error
-	tried time.Time // to attach
-	at    time.Time // of the last attempt, which may have ended before that
-}
-
 // meetFirst begins to capture on the interfaces that exist. It fails if one of Options.Interfaces
 // cannot be captured, or if interfaces match and none of them can.
 func (s *Session) meetFirst() (err error) {
@@ -53,33 +37,35 @@ func (s *Session) meetFirst() (err error) {
 	if err := o.compile(new(point)); err != nil {
 		return err
 	}
-	s.comings = &comings{refused: make(map[int]refusal)}
+	s.comings = &comings{refused: make(discovery.Refusals)}
 	if s.comings.finder, err = discovery.Open(); err != nil {
 		return err
 	}
-	for _, name := range o.Interfaces {
-		ifi, err := xdp.EthernetInterface(name)
-		if err == nil && s.comings.has(ifi.Index) {
-			err = fmt.Errorf("interface %s is given twice", ifi.Name)
-		}
-		if err == nil {
-			err = s.come(ifi)
-		}
-		if err != nil {
-			return err
-		}
-	}
-	_, found, err := s.comings.finder.Find(s.isWanted)
+	first, err := o.namedInterfaces()
 	if err != nil {
 		return err
 	}
+	named := make(map[int]bool)
+	for _, ifi := range first {
+		named[ifi.Index] = true
+	}
+	_, found, err := s.comings.finder.Find(func(index int, name string) bool { return !named[index] && s.isWanted(index, name) })
+	if err != nil {
+		return err
+	}
+	first = append(first, found...)
+	lowestFirst(first, func(ifi xdp.Interface) int { return ifi.Index })
 	var failed []error
-	for _, ifi := range found {
-		if err = s.come(ifi); errors.Is(err, ErrInterfaceGone) {
+	for _, ifi := range first {
+		err := s.come(ifi)
+		if err != nil && named[ifi.Index] {
+			return err
+		}
+		if errors.Is(err, ErrInterfaceGone) {
 			err = nil
 		}
 		if failed = append(failed, err); err != nil {
-			s.comings.refused[ifi.Index] = refusal{ifi, err, time.Now(), time.Now()}
+			s.comings.refused.Add(ifi, err)
 		}
 	}
 	s.follow(false) // those that had to go because others came below them come again
@@ -92,7 +78,7 @@ func (s *Session) meetFirst() (err error) {
 	}
 	for i, err := range failed {
 		if err != nil {
-			s.notice(fmt.Errorf("%s is not captured: %w", found[i].Name, err))
+			s.notice(fmt.Errorf("%s is not captured: %w", first[i].Name, err))
 		}
 	}
 	return nil
@@ -153,8 +139,9 @@ func (s *Session) follow(all bool) {
 			return c.blindness()
 		})
 		s.retire()
-		maps.DeleteFunc(s.comings.refused, func(index int, _ refusal) bool { return !there[index] })
+		s.comings.refused.Keep(there)
 	})
+	lowestFirst(found, func(ifi xdp.Interface) int { return ifi.Index })
 	for _, ifi := range found {
 		// Stop waits for one interface at most.
 		s.whileAttached(func() { s.comeLate(ifi) })
@@ -164,7 +151,7 @@ func (s *Session) follow(all bool) {
 // comeLate begins to capture on an interface that has come, and tells that. It does nothing if the
 // interface was refused a short time ago.
 func (s *Session) comeLate(ifi xdp.Interface) {
-	if before, stands := s.comings.refusal(ifi); stands && time.Since(before.at) < refusedFor {
+	if s.comings.refused.Stand(ifi) {
 		return
 	}
 	if err := s.come(ifi); err != nil {
@@ -176,51 +163,49 @@ func (s *Session) comeLate(ifi xdp.Interface) {
 	s.notice(fmt.Errorf("%s has come and is captured, too: %s", ifi.Name, s.roster.ways(came.sources)))
 }
 
-// stateOf is what may make a difference to an interface that could not be captured before.
-func stateOf(ifi xdp.Interface) string {
-	return fmt.Sprint(ifi.Name, ifi.MTU, ifi.Mode, ifi.Programs)
-}
-
-// refusal returns why an interface could not be captured, if its state is still the same.
-func (c *comings) refusal(ifi xdp.Interface) (before refusal, stands bool) {
-	before = c.refused[ifi.Index]
-	return before, before.why != nil && stateOf(before.ifi) == stateOf(ifi)
-}
-
 // refuse notes why an interface cannot be captured, and gives a notice if it is a new reason. It
 // says nothing of an interface that has gone already, because nobody asked for that by name.
 func (s *Session) refuse(ifi xdp.Interface, err error) {
-	if errors.Is(err, ErrInterfaceGone) {
-		return
-	}
-	before, now := s.comings.refused[ifi.Index], refusal{ifi, err, time.Now(), time.Now()}
-	if before.why == nil || before.why.Error() != err.Error() {
+	if !errors.Is(err, ErrInterfaceGone) && s.comings.refused.Add(ifi, err) {
 		s.notice(fmt.Errorf("%s is not captured: %w", ifi.Name, err))
-	} else if errors.Is(err, before.why) { // come has returned it
-		now.tried = before.tried
 	}
-	s.comings.refused[ifi.Index] = now
 }
 
 // come begins to capture on an interface. The kernel attaches no program below an interface that
 // runs one. If the program above is the session's own, the session detaches it, and attaches it
 // again later. It leaves its program there if somebody else runs one above, too, or if the driver
-// has refused the one below within clearedAfter, because detaching would not help then.
+// has recently refused the one below, because detaching would not help then.
 func (s *Session) come(ifi xdp.Interface) error {
 	err := s.comeOnce(ifi)
 	if errors.Is(err, xdp.ErrBelow) {
-		if before, stands := s.comings.refusal(ifi); stands && errors.Is(before.why, xdp.ErrNoNative) && time.Since(before.tried) < clearedAfter {
-			err = before.why
-		} else if others, ok := ifi.Obstructed(s.isOwn); ok {
-			err = xdp.Below(ifi, others)
-		} else if s.clearAbove(ifi) {
-			err = s.comeOnce(ifi)
-		}
+		err = s.comeBelow(ifi, err)
 	}
 	if err != nil && hasGone(ifi.Index) {
 		err = xdp.Kind(ErrInterfaceGone, "interface %s has gone: %w", ifi.Name, err)
 	}
 	return err
+}
+
+// comeBelow begins to capture on an interface that was refused because it is below another one.
+func (s *Session) comeBelow(ifi xdp.Interface, refused error) error {
+	if byDriver := s.comings.refused.ByDriver(ifi); byDriver != nil {
+		return byDriver
+	}
+	others, ok, err := ifi.Obstructed(s.isOwn)
+	switch {
+	case ok:
+		return xdp.Below(ifi, others)
+	case err != nil:
+		return xdp.Kind(xdp.ErrBelow, "%w: %w", refused, err)
+	}
+	cleared, err := s.clearAbove(ifi)
+	switch {
+	case cleared:
+		return s.comeOnce(ifi)
+	case err != nil:
+		return xdp.Kind(xdp.ErrBelow, "%w: %w", refused, err)
+	}
+	return refused
 }
 
 func (s *Session) comeOnce(ifi xdp.Interface) error {
@@ -240,8 +225,7 @@ func (s *Session) comeOnce(ifi xdp.Interface) error {
 	case err == nil:
 	case len(c.sources) > 0: // some programs have seen packets
 		c.gone = true
-		s.roster.leave(c.sources)
-		err = errors.Join(err, s.endHooks(c.hooks))
+		err = errors.Join(err, s.endHooks(c.hooks), s.haveLeft(c))
 	default:
 		s.roster.free(c.numbers)
 		return errors.Join(err, detachHooks(c.hooks), closeHooks(c.hooks))
@@ -270,10 +254,10 @@ func (s *Session) loadComing(c *coming) (err error) {
 
 // clearAbove ends the capture on the interfaces above one, and returns whether there were any. The
 // next look, which follows at once, finds them again.
-func (s *Session) clearAbove(ifi xdp.Interface) bool {
+func (s *Session) clearAbove(ifi xdp.Interface) (cleared bool, err error) {
 	above, err := ifi.Above()
 	if err != nil {
-		return false
+		return false, err
 	}
 	return s.leave(func(c *coming) error {
 		if !slices.Contains(above, c.ifi.Index) {
@@ -281,7 +265,7 @@ func (s *Session) clearAbove(ifi xdp.Interface) bool {
 		}
 		s.comings.finder.Notify()
 		return fmt.Errorf("%s is captured anew, because %s has come below it", c.ifi.Name, ifi.Name)
-	})
+	}), nil
 }
 
 // isOwn tells whether an XDP program is the session's own.
@@ -316,11 +300,23 @@ func (s *Session) leave(reason func(*coming) error) bool {
 		return true
 	}
 	for _, c := range s.comings.all {
-		if c.gone {
-			s.roster.leave(c.sources)
+		if !c.gone {
+			continue
+		}
+		if err := s.haveLeft(c); err != nil {
+			s.notice(err)
 		}
 	}
 	return true
+}
+
+// haveLeft notes that no program of an interface runs any more.
+func (s *Session) haveLeft(c *coming) error {
+	now, err := clock.Monotonic()
+	if err == nil {
+		s.roster.leave(c.sources, now)
+	}
+	return err
 }
 
 // retire closes the programs of interfaces that have gone, and makes their accounts final, once all
@@ -330,9 +326,9 @@ func (s *Session) retire() {
 		if !c.gone {
 			return false
 		}
-		done := true
+		done, passed := true, s.reader.passed.Load()
 		for _, i := range c.sources {
-			retired, err := s.roster.retire(i, s.ledger.read(i), s.sampler.counted)
+			retired, err := s.roster.retire(i, passed, s.ledger.read(i), s.sampler.counted)
 			done = done && retired && err == nil
 		}
 		if !done {

@@ -116,7 +116,7 @@ func (e *Encoder) Describe(b []byte, src *Source) []byte {
 	}
 	if src.File != "" {
 		i.SnapLen = src.SnapLen
-		if e.d.Files != nil && e.d.Files.HasMany() {
+		if e.d.Files != nil && e.d.Files.IsUnlimited() {
 			i.SnapLen = 0
 		}
 		if src.Name == "" {

@@ -49,10 +49,5 @@ func (s *Session) ComeTooLate(name string) {
 // AgeRefusals makes the session try the interfaces again that it could not capture, as if this time
 // had passed.
 func (s *Session) AgeRefusals(by time.Duration) {
-	s.whileAttached(func() {
-		for index, r := range s.comings.refused {
-			r.at, r.tried = r.at.Add(-by), r.tried.Add(-by)
-			s.comings.refused[index] = r
-		}
-	})
+	s.whileAttached(func() { s.comings.refused.Age(by) })
 }

@@ -59,7 +59,10 @@ func newDropHooks(p point, o *Options) (hooks []hook, err error) {
 	if len(p.ifi.Programs) == 0 {
 		return hooks, xdp.Kind(xdp.ErrNoReason, "%s runs no XDP program, and only a program gives reasons", p.ifi.Name)
 	}
-	program := p.ifi.Programs[0]
+	program, err := xdp.OneProgram(p.ifi, "")
+	if err != nil {
+		return hooks, err
+	}
 	if err := support.TryProgram(program.ID); err != nil && o.ReasonMap != "" {
 		return hooks, fmt.Errorf("read why XDP program %v of %s drops: %w", program, p.ifi.Name, err)
 	} else if err != nil {

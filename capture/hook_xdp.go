@@ -26,6 +26,7 @@ type xdpHook struct {
 	verdict Verdict     // what the program returns for every packet
 	asks    question    // what the program asks the card
 	stamps  *cardStamps // nil = packets have only the host's stamps
+	notice  func(error)
 
 	source  Source
 	program program
@@ -33,7 +34,7 @@ type xdpHook struct {
 }
 
 func newXDPHook(p point, o *Options, q question) (*xdpHook, error) {
-	h := &xdpHook{ifi: p.ifi, mode: o.Mode, verdict: Pass, asks: q, source: newSource(p.ifi, XDP)}
+	h := &xdpHook{ifi: p.ifi, mode: o.Mode, verdict: Pass, asks: q, source: newSource(p.ifi, XDP), notice: o.notice}
 	if o.follows() && o.Mode == Auto && p.ifi.Driver == "bonding" {
 		h.mode = Generic // in native mode the program would run in the bond's devices, which have their own
 	}
@@ -108,6 +109,9 @@ func (h *xdpHook) attach() (err error) {
 		return err
 	}
 	h.program.link, h.source.Mode = link, Mode(mode)
+	if off := xdp.SwitchedOff(link); off != nil {
+		h.notice(fmt.Errorf("attaching has switched off %v until the capture ends", off))
+	}
 	return h.stamps.begin(&h.ifi)
 }
 

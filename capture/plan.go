@@ -1,7 +1,9 @@
 package capture
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
 
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
@@ -21,16 +23,11 @@ func (o *Options) points() (points []point, err error) {
 	if o.HookMap != "" {
 		points = []point{{ifi: xdp.Interface{Name: o.HookMap}}}
 	}
-	for _, name := range o.Interfaces {
-		ifi, err := xdp.EthernetInterface(name)
-		if err != nil {
-			return nil, err
-		}
-		for _, p := range points {
-			if p.ifi.Index == ifi.Index {
-				return nil, fmt.Errorf("interface %s is given twice", ifi.Name)
-			}
-		}
+	named, err := o.namedInterfaces()
+	if err != nil {
+		return nil, err
+	}
+	for _, ifi := range named {
 		points = append(points, point{ifi: ifi})
 	}
 	for i := range points {
@@ -39,6 +36,33 @@ func (o *Options) points() (points []point, err error) {
 		}
 	}
 	return points, nil
+}
+
+// namedInterfaces looks up Options.Interfaces.
+func (o *Options) namedInterfaces() (all []xdp.Interface, err error) {
+	for _, name := range o.Interfaces {
+		ifi, err := xdp.EthernetInterface(name)
+		if err != nil {
+			return nil, err
+		}
+		if slices.ContainsFunc(all, func(other xdp.Interface) bool { return other.Index == ifi.Index }) {
+			return nil, fmt.Errorf("interface %s is given twice", ifi.Name)
+		}
+		all = append(all, ifi)
+	}
+	return all, nil
+}
+
+// lowestFirst sorts what is at interfaces, of which index returns the index, so that an interface
+// comes before those above it, such as its bridge: the kernel attaches no program below an interface
+// that runs one. If the kernel does not tell which is above, attaching says what is in the way.
+func lowestFirst[T any](all []T, index func(T) int) {
+	if len(all) < 2 {
+		return
+	}
+	if heights, err := xdp.Heights(); err == nil {
+		slices.SortStableFunc(all, func(a, b T) int { return cmp.Compare(heights[index(a)], heights[index(b)]) })
+	}
 }
 
 // hooks chooses how to capture at each point. The caller closes them, even after an error.

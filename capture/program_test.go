@@ -140,7 +140,7 @@ func (p *programTest) expect(want ...programAccount) {
 }
 
 // counted is the account of a program that saw packets and sent records of some.
-func counted(a Account, sent uint64) programAccount { return programAccount{a, sent} }
+func counted(a Account, sent uint64) programAccount { return programAccount{Account: a, sent: sent} }
 
 // eachTransport runs a test for every kind of transport, side by side.
 func eachTransport(t *testing.T, test func(t *testing.T, transport Transport)) {

@@ -63,8 +63,9 @@ type reader struct {
 	outlets outlets
 	words   *lost.Words // nil = no source has lost packets
 
-	// settled is the stamp up to which all packets were handed over, in ns since the Unix epoch.
-	settled atomic.Int64
+	// settled is the stamp up to which all packets were handed over, in ns since the Unix epoch, and
+	// passed the same in CLOCK_MONOTONIC. Any goroutine may read them.
+	settled, passed atomic.Int64
 
 	// detached is set when all programs are detached and none runs any more.
 	detached *atomic.Bool
@@ -281,6 +282,7 @@ func (r *reader) round() error {
 func (r *reader) settle() {
 	if r.merge.horizon < math.MaxInt64 {
 		r.settled.Store(int64(r.merge.horizon) + r.clock.Offset)
+		r.passed.Store(int64(r.merge.horizon))
 	}
 }
 

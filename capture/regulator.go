@@ -26,10 +26,12 @@ type regulator struct {
 }
 
 // A Backlogged output has a queue of packets that wait to be written. The rate of a session with
-// Options.Adaptive follows how the queue fills up.
+// Options.Adaptive follows how the queue fills up. An Output that wraps another one returns it by
+// Unwrap() Output.
 type Backlogged interface {
 	// Backlog returns how many bytes were added to the queue so far, how many of them were written,
-	// and how many may wait. Any goroutine may call it between Begin and End.
+	// and how many may wait. Bytes that were dropped from the queue count in neither. Any goroutine
+	// may call it between Begin and End.
 	Backlog() (added, written, limit int64)
 }
 
@@ -48,7 +50,7 @@ func (r *regulator) watch(outputs []Output) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, out := range outputs {
-		if b, ok := out.(Backlogged); ok {
+		if b, ok := innermost(out).(Backlogged); ok {
 			r.outputs = append(r.outputs, b)
 		}
 	}

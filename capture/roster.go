@@ -44,7 +44,7 @@ type member struct {
 	card   card
 	slot   int
 	before programAccount  // what was counted in the slot before the source came
-	gone   bool            // no program of it runs any more
+	gone   int64           // when no program of it ran any more, in CLOCK_MONOTONIC ns; 0 = one runs
 	final  *programAccount // what its program has counted; nil = that may still change, or be read
 }
 
@@ -198,7 +198,7 @@ func (r *roster) reserve(hooks []hook) (numbers []int, err error) {
 		sources += len(h.sources())
 	}
 	if sources > maxSources {
-		return nil, fmt.Errorf("%d interfaces and programs have come, and a session can have %d in all", len(r.all), maxSources)
+		return nil, fmt.Errorf("%d interfaces and programs have come, and a session can have %d in all: begin another one", len(r.all), maxSources)
 	}
 	for number := 0; number < len(r.taken) && len(numbers) < len(hooks); number++ {
 		if !r.taken[number] {
@@ -224,9 +224,9 @@ func (r *roster) free(numbers []int) {
 }
 
 // add attaches hooks and lists their sources. counted reads what was counted in a slot so far.
-// After an error, the sources that are listed have gone. Nothing is listed if the first hook could
-// not be attached, unless it has seen packets, because its interface went right after it was
-// attached. To know that, add calls ended, which detaches it and waits until its program no longer
+// After an error, the caller ends the sources that are listed. Nothing is listed if the first hook
+// could not be attached, unless it has seen packets, because its interface went right after it was
+// attached: to know that, add calls ended, which detaches it and waits until its program no longer
 // runs. Attaching takes some 10 ms. Meanwhile the reader and others go on, and wait only for the
 // source of a record that is not listed yet. Only one goroutine at a time may call it.
 func (r *roster) add(hooks []hook, numbers []int, arrival uint32, counted func(slot int) (programAccount, error), ended func([]hook) error) (sources []int, err error) {
@@ -252,7 +252,7 @@ func (r *roster) add(hooks []hook, numbers []int, arrival uint32, counted func(s
 	for i, h := range hooks {
 		for j, m := range r.membersOf([]hook{h}) {
 			m.slot, m.before, before = numbers[i]*r.perHook+j, before[0], before[1:]
-			m.Arrival, m.gone = arrival, err != nil
+			m.Arrival = arrival
 			sources = append(sources, len(r.all))
 			r.all = append(r.all, m)
 			r.size.Store(int64(len(r.all)))
@@ -280,28 +280,32 @@ func (r *roster) haveSeen(hooks []hook, numbers []int, before []programAccount, 
 	return false, nil
 }
 
-// leave notes that no program of some sources runs any more.
-func (r *roster) leave(sources []int) {
+// leave notes that no program of some sources runs any more. now is CLOCK_MONOTONIC in ns.
+func (r *roster) leave(sources []int, now int64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, i := range sources {
-		r.all[i].gone = true
+		if r.all[i].gone == 0 {
+			r.all[i].gone = now
+		}
 	}
 }
 
-// retire makes the account of a source final, and gives back its slot, if it has gone and all its
-// records were read: taken is how many.
-func (r *roster) retire(i int, taken uint64, counted func(slot int) (programAccount, error)) (retired bool, err error) {
+// retire makes the account of a source final, and gives back its slot, if it has gone and the
+// reader has read all that was sent up to then: passed is how far it has read, and counts has what
+// it found. A record that it did not find, as in the ring of a CPU that went offline, is lost.
+func (r *roster) retire(i int, passed int64, counts Account, counted func(slot int) (programAccount, error)) (retired bool, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	m := &r.all[i]
-	if !m.gone || m.final != nil {
+	if m.gone == 0 || m.final != nil || passed <= m.gone {
 		return m.final != nil, nil
 	}
 	a, err := m.counted(counted)
-	if err != nil || a.sent != taken {
+	if err != nil {
 		return false, err
 	}
+	a.miss(counts)
 	m.final = &a
 	r.tenants[m.slot].Store(0)
 	r.left = append(r.left, i)

@@ -78,20 +78,21 @@ func TestRoster(t *testing.T) {
 	}
 	counts.add(0, 10, 7)
 	counts.add(1, 5, 5)
-	if retired, err := r.retire(0, 7, counts.read); retired || err != nil {
+	if retired, err := r.retire(0, 100, Account{Captured: 7}, counts.read); retired || err != nil {
 		t.Errorf("retired: %v, %v: its program may still run", retired, err)
 	}
-	r.leave(sources)
-	for i, read := range []uint64{6, 5, 0} {
-		if retired, err := r.retire(i, read, counts.read); retired != (i > 0) || err != nil {
+	const gone = 50
+	r.leave(sources, gone)
+	if retired, err := r.retire(0, gone, Account{Captured: 7}, counts.read); retired || err != nil {
+		t.Errorf("retired: %v, %v: not all its records were read", retired, err)
+	}
+	for _, i := range sources {
+		if retired, err := r.retire(i, gone+1, Account{Captured: counts[i].sent}, counts.read); !retired || err != nil {
 			t.Errorf("source %d: retired: %v, %v", i, retired, err)
 		}
 	}
-	if retired, _ := r.retire(0, 7, counts.read); !retired {
-		t.Error("source 0 is not retired when all its records were read")
-	}
-	same(t, []int{1, 2, 0}, r.leftSince(0))
-	if diff := cmp.Diff([]int{0}, r.leftSince(2)); diff != "" || len(r.leftSince(3)) > 0 {
+	same(t, []int{0, 1, 2}, r.leftSince(0))
+	if diff := cmp.Diff([]int{2}, r.leftSince(2)); diff != "" || len(r.leftSince(3)) > 0 {
 		t.Error(diff)
 	}
 	r.free(first)
@@ -127,8 +128,9 @@ func TestRosterFailures(t *testing.T) {
 	if !errors.Is(err, refused) || len(sources) != 2 {
 		t.Fatalf("sources %v, %v", sources, err)
 	}
+	r.leave(sources, 1)
 	for _, i := range sources {
-		if retired, err := r.retire(i, 0, counts.read); !retired || err != nil {
+		if retired, err := r.retire(i, 2, Account{}, counts.read); !retired || err != nil {
 			t.Errorf("source %d: %v, %v", i, retired, err)
 		}
 	}
@@ -140,8 +142,82 @@ func TestRosterFailures(t *testing.T) {
 	if source, ok := r.tenant(3); !ok || source != sources[0] {
 		t.Errorf("its record is of source %d, %v", source, ok)
 	}
-	if retired, err := r.retire(sources[0], 1, counts.read); !retired || err != nil {
+	r.leave(sources, 1)
+	if retired, err := r.retire(sources[0], 2, Account{Captured: 1}, counts.read); !retired || err != nil {
 		t.Errorf("%v, %v", retired, err)
+	}
+}
+
+// Records that the reader does not find keep no slot: a source that has gone is retired, and they
+// are lost. Those that arrived damaged are invalid in the end, whichever source they name.
+func TestRosterUnread(t *testing.T) {
+	t.Parallel()
+	r := newRoster(&Options{Patterns: []string{"*"}}, nil)
+	counts := make(slotCounters)
+	l := newLedger(2, 0)
+	var sources []int
+	for i := range 2 {
+		own, err := r.add([]hook{&seat{names: []string{"a"}}}, []int{i}, 1, counts.read, noEnd)
+		must(t, err)
+		sources = append(sources, own...)
+		counts.add(i, uint64(7+3*i), uint64(7+3*i))
+		for range 7 {
+			l.take(i, 64)
+		}
+	}
+	l.reject(0) // it is of source 1, and names the other
+	l.publish()
+	read := func() ([]programAccount, error) { return r.accounts(counts.read) }
+	r.leave(sources, 1)
+	for _, i := range sources {
+		if retired, err := r.retire(i, 2, l.read(i), counts.read); !retired || err != nil {
+			t.Errorf("source %d: %v, %v", i, retired, err)
+		}
+	}
+	present, err := l.accounts(read)
+	must(t, err)
+	same(t, Accounts{
+		{Seen: 8, Invalid: 1, Captured: 7, Bytes: 448},
+		{Seen: 10, Lost: 3, Captured: 7, Bytes: 448},
+	}, present, "when they have gone")
+	programs, err := read()
+	must(t, err)
+	l.close(programs)
+	same(t, Accounts{
+		{Seen: 7, Captured: 7, Bytes: 448},
+		{Seen: 10, Lost: 2, Invalid: 1, Captured: 7, Bytes: 448},
+	}, l.final, "at the end")
+}
+
+// Where interfaces come and go all day, and some of their records are never found, there is still
+// room for the next ones.
+func TestRosterDay(t *testing.T) {
+	t.Parallel()
+	const day, atOnce = 60_000, 10
+	r := newRoster(&Options{Patterns: []string{"*"}}, nil)
+	counts := make(slotCounters)
+	var sources, numbers []int
+	for i := range int64(day) {
+		hooks := []hook{&seat{names: []string{"a"}}}
+		taken, err := r.reserve(hooks)
+		must(t, err)
+		own, err := r.add(hooks, taken, 1, counts.read, noEnd)
+		must(t, err)
+		sources, numbers = append(sources, own...), append(numbers, taken...)
+		counts.add(taken[0], 1, 1)
+		if len(sources) < atOnce {
+			continue
+		}
+		r.leave(sources[:1], i+1)
+		found := Account{Captured: uint64(min(i%10, 1))} // of one in ten nothing is found
+		if retired, err := r.retire(sources[0], i+2, found, counts.read); !retired || err != nil {
+			t.Fatalf("source %d of %d stays: %v", sources[0], i+1, err)
+		}
+		r.free(numbers[:1])
+		sources, numbers = sources[1:], numbers[1:]
+	}
+	if n := r.used(); n != atOnce {
+		t.Errorf("%d slots were used, want %d", n, atOnce)
 	}
 }
 
@@ -262,8 +338,8 @@ func (k *sampler) countFirst(t *testing.T, a samplerAccount) {
 // goFirst makes the source in slot 0 go.
 func (k *sampler) goFirst(t *testing.T) {
 	t.Helper()
-	k.roster.leave([]int{0})
-	if retired, err := k.roster.retire(0, 0, k.counted); !retired || err != nil {
+	k.roster.leave([]int{0}, 1)
+	if retired, err := k.roster.retire(0, 2, Account{}, k.counted); !retired || err != nil {
 		t.Fatal(err)
 	}
 	k.roster.free([]int{0})

@@ -34,19 +34,15 @@ type Input interface {
 	Close() error
 }
 
-// A wrapper is an Input that hands over what another one does, changed.
-type wrapper interface {
-	Unwrap() Input
-}
-
-// innermost returns the input that others wrap.
-func innermost(in Input) Input {
+// innermost returns the input or output that others wrap. One that hands over what another one does,
+// changed, returns that one by Unwrap.
+func innermost[T any](put T) T {
 	for {
-		w, ok := in.(wrapper)
+		w, ok := any(put).(interface{ Unwrap() T })
 		if !ok {
-			return in
+			return put
 		}
-		in = w.Unwrap()
+		put = w.Unwrap()
 	}
 }
 

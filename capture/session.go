@@ -114,7 +114,9 @@ func (s *Session) open(t newTransport) (err error) {
 		return err
 	}
 	s.started = time.Now()
-	if err := attachHooks(s.hooks); err != nil {
+	order := slices.Clone(s.hooks)
+	lowestFirst(order, func(h hook) int { return h.sources()[0].Index })
+	if err := attachHooks(order); err != nil {
 		return err
 	}
 	s.roster.describe(s.hooks)
@@ -183,13 +185,24 @@ func (s *Session) openReader() (err error) {
 }
 
 // Sources returns the session's sources: the interfaces in the order of Options.Interfaces, each
-// with its hooks. Those that Patterns find come after them, as they come, and stay in the list when
-// they have gone. Any goroutine may call it.
+// with its hooks. With Patterns they are in the order in which they came, each after those below it,
+// and stay in the list when they have gone. Any goroutine may call it.
 func (s *Session) Sources() []Source { return s.roster.sources(0) }
 
 // Left returns the sources whose interfaces have gone, in the order in which they went, from an
 // index of that order on. Their accounts are final. Any goroutine may call it.
 func (s *Session) Left(from int) []int { return s.roster.leftSince(from) }
+
+// HasSwitchedOff tells whether attaching has switched off what joins packets at an interface before
+// XDP: LRO or hardware GRO. To switch that on again at the end of the session needs CAP_NET_ADMIN.
+func (s *Session) HasSwitchedOff() bool {
+	s.hooking.Lock()
+	defer s.hooking.Unlock()
+	return slices.ContainsFunc(s.hooks, func(h hook) bool {
+		own, ok := h.(*xdpHook)
+		return ok && xdp.SwitchedOff(own.program.link) != nil
+	})
+}
 
 // Options returns the options of Open with the defaults filled in.
 func (s *Session) Options() Options { return s.options }

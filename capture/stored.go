@@ -36,11 +36,12 @@ type Files interface {
 	// AppendHeader appends the pcapng section for packets of all files, which application writes.
 	AppendHeader(b []byte, application string) []byte
 
-	// HasMany tells whether packets of several files come together. Their interfaces are then
-	// written with the snapshot length 0, no limit: libpcap refuses a file whose interfaces differ
-	// in it, and those of an interface that is described later are not known when the first is
-	// written.
-	HasMany() bool
+	// IsUnlimited tells whether interfaces are written with the snapshot length 0, no limit. That
+	// is so where packets of several files come together: libpcap refuses a file whose interfaces
+	// differ in it, and those of an interface that is described later are not known when the first
+	// is written. It is also so for a pcap file, which may have packets that are longer than its
+	// header says, and libpcap refuses those in pcapng.
+	IsUnlimited() bool
 }
 
 // ParseLabel is the reverse of [Source.Label]: it splits eth0, eth0@egress or eth0:program@fentry

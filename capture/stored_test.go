@@ -15,7 +15,7 @@ func (f storedFiles) AppendHeader(b []byte, application string) []byte {
 	return append(b, "the header of "+application...)
 }
 
-func (f storedFiles) HasMany() bool { return f.many }
+func (f storedFiles) IsUnlimited() bool { return f.many }
 
 // storedComments is a block with comments.
 type storedComments []string

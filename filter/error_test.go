@@ -38,9 +38,10 @@ to use this word as a name, put a \ before it`,
        ^
 syntax error: a number alone is no test
 compare it, as in len > 100`,
-		`ip protochain 6
-   ^^^^^^^^^^
-protochain needs a loop, which a program at XDP cannot have`,
+		`ether protochain 6
+                 ^
+the protocol before it has no chain of headers
+write ip protochain or ip6 protochain`,
 		`port 8o
      ^^
 unknown port
@@ -165,7 +166,6 @@ func TestKinds(t *testing.T) {
 	}{
 		{"ether host printer", ErrUnsupported},
 		{"ifindex 2", ErrInterface},
-		{"ip protochain 6", nil},
 		{"tcp prot 80", nil},
 	} {
 		_, err := Compile(c.expr, Options{})

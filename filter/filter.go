@@ -3,16 +3,18 @@
 //
 //	prog, err := filter.CompileRaw("tcp port 443 and not host 192.0.2.1", filter.Options{})
 //
-// An expression means what it means to tcpdump on an Ethernet interface, or on packets of another
-// link type (Options.LinkType). The compiler takes the same steps as libpcap 1.10, including its
-// optimizer's: they decide whether a packet still matches if it ends before the bytes of a test.
+// An expression means what pcap-filter(7) says of it, on an Ethernet interface or on packets of
+// another link type (Options.LinkType). Its tests run from left to right. A packet that ends before the
+// bytes of a test does not match, not even under "not"; the optimiser keeps that.
+//
 // # Differences from libpcap
 //
+//   - docs/choosing.md lists the expressions that libpcap compiles to something else.
 //   - On Ethernet and raw IP, inbound is true and outbound is false, or the reverse with
 //     Options.Outbound: the direction of packets is known before the filter sees them.
-//   - protochain, ifindex and names of Ethernet addresses (/etc/ethers; gateway needs them) are
-//     refused. ParseRaw reads what "tcpdump -ddd" makes of such an expression, except for
-//     protochain, whose program has a loop.
+//   - Names of Ethernet addresses (/etc/ethers; gateway needs them) are refused, and ifindex but for
+//     LINUX_SLL2. ParseRaw reads what "tcpdump -ddd" makes of such an expression.
+//   - protochain looks behind eight headers at most. libpcap's has a loop, which the kernel refuses.
 //   - As in libpcap 1.11, vxlan is known, and lldp and slow after ether proto; numbers that are too
 //     large for their field and invalid DECnet addresses are refused.
 //   - ip broadcast without a netmask is an error, as it is in libpcap where the netmask is unknown.
@@ -51,6 +53,10 @@ type Options struct {
 	Outbound  bool       // compile for sent packets: outbound is true, inbound is false
 	VLANAware bool       // match after one or two VLAN tags, too, unless the expression names vlan
 
+	// Unoptimised leaves out the optimiser, as tcpdump -O does. The program is longer and matches the
+	// same packets. An expression that matches no packet is then no error.
+	Unoptimised bool
+
 	// LinkType is the packets' link type, as the LINKTYPE_ number of capture files; 0 = 1,
 	// Ethernet. Compile refuses numbers unless KnowsLinkType returns true. VLANAware works for
 	// Ethernet only.
@@ -75,7 +81,7 @@ func Compile(text string, o Options) ([]bpf.Instruction, error) {
 }
 
 // CompileRaw is Compile for callers that need the raw instructions, such as a listing or package
-// filter/ebpf. tcpdump -ddd prints the same instructions.
+// filter/ebpf.
 func CompileRaw(text string, o Options) (prog []bpf.RawInstruction, err error) {
 	if err := o.setDefaults(); err != nil {
 		return nil, err
@@ -113,8 +119,8 @@ func matchesNone() []bpf.RawInstruction { return []bpf.RawInstruction{{Op: cbpf.
 func compile(text string, o Options) []bpf.RawInstruction {
 	tree := syntax.Parse(text)
 	names.Resolve(tree, o.Resolver)
-	first, verbatim := code.Generate(tree, code.Options{SnapLen: uint32(o.SnapLen), Netmask: o.Netmask, Outbound: o.Outbound, VLANAware: o.VLANAware, Link: link.Of(o.LinkType)})
-	if !verbatim {
+	first := code.Generate(tree, code.Options{SnapLen: uint32(o.SnapLen), Netmask: o.Netmask, Outbound: o.Outbound, VLANAware: o.VLANAware, Link: link.Of(o.LinkType)})
+	if !o.Unoptimised {
 		first = optimise.Graph(first)
 		if first.Last.Code == cbpf.RetK && first.Last.K == 0 {
 			fault.Fault{Message: "expression rejects all packets", Kind: ErrNothing}.Throw()

@@ -13,16 +13,13 @@ import (
 	"sync"
 	"testing"
 
-	"golang.org/x/net/bpf"
+	"github.com/xdpcap/xdpcap/internal/link"
 )
 
-// The link types that expressions are compiled for, as libpcap's DLT numbers.
-const (
-	ethernet = 1
-	rawIP    = 12
-	cooked   = 113
-	cooked2  = 276
-)
+// numbersOfLibpcap are the link types as libpcap's DLT numbers.
+var numbersOfLibpcap = [...]int{link.Ethernet: 1, link.Cooked: 113, link.Cooked2: 276, link.Raw: 12}
+
+const ethernet = 1
 
 // An oracle is a process of testdata/oracle.c, which compiles expressions with tcpdump's libpcap.
 type oracle struct {
@@ -101,18 +98,4 @@ func libpcap(tb testing.TB, linkType int, option, expr string) (string, error) {
 		return "", errors.New(text)
 	}
 	return text, nil
-}
-
-// libpcapProgram is the program that libpcap makes of an expression.
-func libpcapProgram(tb testing.TB, expr string) ([]bpf.RawInstruction, error) {
-	tb.Helper()
-	text, err := libpcap(tb, ethernet, "-ddd", expr)
-	if err != nil {
-		return nil, err
-	}
-	prog, err := ParseRaw(text)
-	if err != nil {
-		tb.Fatalf("ParseRaw of libpcap's program of %q: %v", expr, err)
-	}
-	return prog, nil
 }

@@ -66,3 +66,6 @@ func (c *chunk) noteBlock(kind uint32) {
 
 // end is the position in the file at which the last block ends.
 func (c *chunk) end() int64 { return c.start + int64(len(c.blocks)) }
+
+// isWritten tells whether all blocks were written. The caller holds the queue's mu.
+func (c *chunk) isWritten() bool { return len(c.written.blocks) == len(c.blocks) }

@@ -25,6 +25,7 @@ const (
 	NoBlock        BlockKind = iota // nothing
 	SectionBlock                    // begins the header that every file has from here on
 	InterfaceBlock                  // continues that header
+	LastingBlock                    // continues it, too: names of addresses, or secrets for decryption
 	OtherBlock
 )
 
@@ -58,7 +59,7 @@ func NewCopier(d *capture.Description, application string) *Copier {
 	e := &Copier{
 		in: in, application: application,
 		plain:     len(in.files) == 1 && in.files[0].Format == capfile.PCAPNG && d.Anonymized == "",
-		unlimited: in.HasMany(),
+		unlimited: in.IsUnlimited(),
 		sections:  make(map[*capfile.File]int), leftOut: make(map[uint32]uint64),
 	}
 	if d.Anonymized != "" {
@@ -163,6 +164,8 @@ func (e *Copier) AppendBlock(to []byte, from Block) ([]byte, BlockKind) {
 		kind = InterfaceBlock
 	case b.Kind == capfile.Section && e.plain:
 		kind = SectionBlock
+	case b.Kind == capfile.Other && b.Raw.IsLasting():
+		kind = LastingBlock
 	}
 	switch {
 	case e.encoder != nil:

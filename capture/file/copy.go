@@ -27,7 +27,7 @@ func (e *copyEncoder) block(c *chunk, b Block) bool {
 	switch kind {
 	case SectionBlock:
 		c.noteBlock(headBlock)
-	case InterfaceBlock:
+	case InterfaceBlock, LastingBlock:
 		c.noteBlock(headMore)
 	case OtherBlock:
 		c.noteBlock(otherBlock)

@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync/atomic"
 	"testing"
 
@@ -176,5 +177,23 @@ func TestDeparturesInHeader(t *testing.T) {
 	want := []string{`0: a "udp" 1 of 131070`, `0: b "udp" 1 of 131070`, `1: a "" 0 of 131070`, `1: b "udp" 1 of 131070`}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+// However long the descriptions of interfaces are that come during a capture, it goes on.
+func TestLongDescriptions(t *testing.T) {
+	t.Parallel()
+	const interfaces = 400
+	path := filepath.Join(t.TempDir(), "out.pcapng")
+	f := mustSeries(t, Rotation{Path: func(Place) string { return path }, Packets: 1e6})
+	d := describeTwo()
+	d.Options.Filter = strings.Repeat("udp or ", 8000) + "udp"
+	d.More = func(from int) []capture.Source { return make([]capture.Source, 2+interfaces-from) }
+	must(t, f.Begin(d))
+	final := make(capture.Accounts, 2+interfaces)
+	final[2] = capture.Account{Seen: 1, Captured: 1}
+	f.Write([]capture.Packet{*packetFrom(2, 600)})
+	if own, err := f.End(final); err != nil || own.Total().Captured != 1 || f.Size() <= maxKept {
+		t.Errorf("%d bytes, account %+v, %v", f.Size(), own.Total(), err)
 	}
 }

@@ -2,14 +2,12 @@ package file
 
 import (
 	"errors"
-	"fmt"
 	"os"
 	"slices"
 	"sync"
 	"time"
 
 	"github.com/xdpcap/xdpcap/capture"
-	"github.com/xdpcap/xdpcap/internal/amount"
 	"github.com/xdpcap/xdpcap/internal/outfile"
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
@@ -44,7 +42,8 @@ type File struct {
 	finisher    *finisher
 
 	mu      sync.Mutex
-	keeper  *Keeper // one for all files of a recorder; does not change after Begin
+	keeper  *Keeper // does not change after Begin
+	shared  bool    // the keeper is that of all files of a recorder
 	present *part   // the current file; nil when there are enough
 	closed  bool
 	size    int64            // bytes in earlier files
@@ -69,34 +68,12 @@ func OpenSeries(r Rotation, o Options) (*File, error) {
 	}
 	f.place = r.first(time.Now().Round(0))
 	path := r.Path(f.place)
-	p, err := f.openPart(path, slices.Contains(r.Left, path))
+	p, err := f.openPart(path, r.hasLeft(path))
 	if err != nil {
 		return nil, err
 	}
 	f.present = p
-	if err := f.checkFree(); err != nil {
-		return nil, errors.Join(err, f.Close())
-	}
 	return f, nil
-}
-
-// checkFree returns an error if the disk already has less than MinFree bytes free and there is no
-// older file to remove: nothing would be captured.
-func (f *File) checkFree() error {
-	r := &f.rotation
-	if r.MinFree == 0 || len(r.Left) > 0 {
-		return nil
-	}
-	free, err := f.present.file.Free()
-	if err == nil && free < r.MinFree {
-		err = tooFull(f.present.path, free, r.MinFree)
-	}
-	return err
-}
-
-// tooFull says that a disk has too little free.
-func tooFull(path string, free, least int64) error {
-	return fmt.Errorf("the disk of %s has only %s free, and %s must stay free", path, amount.Bytes(free), amount.Bytes(least))
 }
 
 // New returns a File that writes to an open one, such as standard output. The open file is not
@@ -118,6 +95,11 @@ func New(f *os.File, o Options) (*File, error) {
 func (f *File) Begin(d capture.Description) error {
 	p := f.present
 	if p != nil {
+		if f.rotation.Keep == 0 {
+			if err := f.rotation.checkFree(p.path, p.file.Free); err != nil {
+				return err
+			}
+		}
 		if err := p.file.Begin(); err != nil {
 			return err
 		}
@@ -143,9 +125,6 @@ func (f *File) Begin(d capture.Description) error {
 		return err
 	}
 	f.begun = true
-	if p != nil {
-		f.wakeAt(f.rotation.until(f.place))
-	}
 	return nil
 }
 
@@ -185,7 +164,7 @@ func (f *File) End(final capture.Accounts) (own capture.Accounts, err error) {
 	}
 	if p := f.present; p != nil {
 		p.last = true
-		ended := f.complete(func(taken capture.Accounts) capture.Accounts { return account(f.taken.Plus(taken)).Minus(f.told) })
+		ended := f.complete(func(taken capture.Accounts) capture.Accounts { return account(f.taken.Plus(taken)).Minus(f.told) }, p.stream.forceEnd)
 		if err == nil && !errors.Is(ended, capture.ErrEnough) {
 			err = ended
 		}
@@ -228,18 +207,20 @@ func (f *File) WriteDirect(take func(*capture.Encoder, *capture.Batch) int) erro
 // and MinFree. Call it before Begin. notice is called once, for the first file that cannot be
 // removed.
 func (f *File) Keeper(notice func(error)) *Keeper {
+	f.mu.Lock()
+	defer f.mu.Unlock()
 	if f.keeper == nil {
-		f.KeepBy(newKeeper(&f.rotation, notice))
+		f.keeper = newKeeper(&f.rotation, notice)
 	}
 	return f.keeper
 }
 
 // KeepBy makes the limits of another File's Rotation apply to the files of both together. Call it
-// before Begin, with what the other's Keeper returned.
+// before Begin, with what the other's Keeper returned. Whoever shares a Keeper closes it.
 func (f *File) KeepBy(k *Keeper) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.keeper = k
+	f.keeper, f.shared = k, true
 }
 
 // Enough returns, after End, the error of the kind [ErrEnough] that says which limit of the
@@ -314,34 +295,12 @@ func (f *File) Close() (err error) {
 		f.writer.queue.end() // with the file closed, this does not wait for it
 		f.stopTimer()
 		f.finisher.end()
+		if !f.shared {
+			f.keeper.Close()
+		}
 	}
 	return err
 }
 
 // errEnough returns the error with which a File ends the session because a limit was reached.
 func errEnough(format string, args ...any) error { return xdp.Kind(capture.ErrEnough, format, args...) }
-
-// refuse counts packets as lost that an output took but that did not reach its disk.
-func refuse(as, taken capture.Accounts) capture.Accounts {
-	own := as.Plus(make(capture.Accounts, len(taken)))
-	for i, t := range taken {
-		own[i].Captured -= t.Captured
-		own[i].Bytes -= t.Bytes
-		own[i].Lost += t.Captured
-		own[i].NotTaken += t.Captured
-	}
-	return own
-}
-
-// passedOver returns the accounts of an output that took only some of the packets that the session
-// captured, because it was asked not to take more. The others count as not sampled.
-func passedOver(as, taken capture.Accounts) capture.Accounts {
-	own := as.Delivered(taken)
-	for i := range own {
-		refused := own[i].NotTaken - as[i].NotTaken
-		own[i].NotSampled += refused
-		own[i].Lost -= refused
-		own[i].NotTaken -= refused
-	}
-	return own
-}

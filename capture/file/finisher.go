@@ -4,6 +4,7 @@ import (
 	"sync"
 
 	"github.com/xdpcap/xdpcap/capture"
+	"github.com/xdpcap/xdpcap/internal/outfile"
 )
 
 // maxUnfinished is how many files may wait to be finished. When there are more, the disk is too
@@ -16,6 +17,7 @@ type finisher struct {
 	rotation *Rotation
 	keeper   *Keeper
 	parts    chan *part
+	syncs    chan *outfile.File // whose disk is to be synced
 	ended    chan struct{}
 	once     sync.Once
 
@@ -30,6 +32,7 @@ func newFinisher(r *Rotation, k *Keeper, sources int) *finisher {
 		keeper:   k,
 		refused:  make(capture.Accounts, sources),
 		parts:    make(chan *part, maxUnfinished),
+		syncs:    make(chan *outfile.File, 1),
 		ended:    make(chan struct{}),
 	}
 	go f.run()
@@ -38,24 +41,47 @@ func newFinisher(r *Rotation, k *Keeper, sources int) *finisher {
 
 func (f *finisher) run() {
 	defer close(f.ended)
-	for p := range f.parts {
-		info, _ := p.file.Stat()
-		err := p.finish()
-		if err == nil && f.rotation.Finished != nil {
-			f.rotation.Finished(p.path)
+	for {
+		select {
+		case p, more := <-f.parts:
+			if !more {
+				return
+			}
+			f.finish(p)
+		case file := <-f.syncs:
+			f.keeper.syncDisk(file)
 		}
-		f.mu.Lock()
-		if f.err == nil {
-			f.err = err
+	}
+}
+
+// finish finishes a file.
+func (f *finisher) finish(p *part) {
+	info, _ := p.file.Stat()
+	err := p.finish()
+	if err == nil && f.rotation.Finished != nil {
+		f.rotation.Finished(p.path)
+	}
+	f.mu.Lock()
+	if f.err == nil {
+		f.err = err
+	}
+	if p.refused {
+		f.refused = f.refused.Plus(p.stream.taken)
+	}
+	f.mu.Unlock()
+	if err != nil {
+		info = nil
+	}
+	f.keeper.finish(p, info)
+}
+
+// sync syncs a file's disk if that makes it show more room as free.
+func (f *finisher) sync(file *outfile.File) {
+	if f.keeper.needsSync() {
+		select {
+		case f.syncs <- file:
+		default: // one is waiting
 		}
-		if p.refused {
-			f.refused = f.refused.Plus(p.stream.taken)
-		}
-		f.mu.Unlock()
-		if err != nil {
-			info = nil
-		}
-		f.keeper.finish(p, info)
 	}
 }
 

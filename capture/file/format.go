@@ -13,7 +13,7 @@ type Format int
 
 const (
 	PCAPNG Format = iota // draft-ietf-opsawg-pcapng: packets with interfaces, queues, ids, losses and the account
-	PCAP                 // the classic format, with nanoseconds: only packets
+	PCAP                 // the classic format: only packets, with nanoseconds unless Options.Microseconds
 	JSON                 // a line for each packet, with its decoded headers instead of its bytes
 )
 

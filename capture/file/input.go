@@ -16,39 +16,6 @@ import (
 	"github.com/xdpcap/xdpcap/internal/pcapng"
 )
 
-// An InputFile is a capture file to read: pcapng or pcap, also compressed with gzip or zstd. The
-// format is detected from the content.
-type InputFile struct {
-	Name string // for errors, and for interfaces without a name
-	In   io.Reader
-
-	// Waits says that In may wait for more bytes, like a pipe or a connection. To keep the outputs
-	// from waiting with it, its Read may return 0 bytes and no error a few times a second. The
-	// error context.Canceled ends the reading, as Stop does.
-	Waits bool
-}
-
-// InputOptions say how to read capture files. The zero value of each field is its default.
-type InputOptions struct {
-	// Match selects packets: if it returns false, the packet is FilteredOut; nil = all match. It is
-	// called by the goroutine of Read.
-	Match func(*capture.Source, *capture.Packet) bool
-	Count uint64 // end after this many packets that match; 0 = no limit
-
-	// Section, if not nil, is called with the comments of each pcapng section when it begins. It is
-	// called by the goroutine of Read.
-	Section func(comments []string)
-
-	// Memory is how many bytes of memory are available. A process in a sandbox can no longer find
-	// that out, so it sets this first. Decompression takes at most a quarter of it, and at most 1
-	// GiB. 0 = NewInput asks the kernel.
-	Memory uint64
-
-	// Notice, if not nil, is called with problems that do not end the reading, as
-	// capture.Options.Notice is.
-	Notice func(error)
-}
-
 // An Input is a capture.Input of capture files. It merges the packets of several files by time: the
 // next packet is the earliest of each file's next packets, so packets that are out of order within
 // a file stay so. Its sources are the interfaces of the files. At Begin only those are known that
@@ -78,6 +45,7 @@ type Input struct {
 	pending *capfile.Block // a block other than a packet, after the packets that Read has returned
 	counts  capture.Accounts
 	changed []int // sources whose latest counts are not published yet
+	skipped uint64
 	taken   uint64
 	idle    func()
 	err     error // what Read returns from now on
@@ -239,6 +207,9 @@ func (in *Input) packet(p *capture.Packet, f *storedPacket, b *capfile.Block) bo
 	f.raw, f.from, f.order, f.known = b.Raw, b.Interface, b.Order(), b.Packet.Fields
 	f.HasVerdict, f.HasQueue, f.HasID = f.known&pcapng.HasVerdict != 0, f.known&pcapng.HasQueue != 0, f.known&pcapng.HasID != 0
 	f.NoTime, f.Flags = b.Raw.Raw != nil && b.Raw.Type == pcapng.TypeSimple, b.Packet.Flags
+	if f.Flags&pcapng.DirectionMask == 0 {
+		f.Flags |= directionIn(&in.sources[source], b.Packet.Data)
+	}
 	if f.known&pcapng.HasHash != 0 {
 		f.Hash, f.HashKind = b.Packet.Hash, capture.ToeplitzHash
 	}
@@ -254,7 +225,7 @@ func (in *Input) packet(p *capture.Packet, f *storedPacket, b *capfile.Block) bo
 	if n := len(in.changed); n == 0 || in.changed[n-1] != source {
 		in.change(source)
 	}
-	if in.options.Match != nil && !in.options.Match(&in.sources[source], p) {
+	if in.options.Match != nil && !in.options.Match(&in.sources[source], p) || in.skips() {
 		a.FilteredOut++
 		return false
 	}
@@ -263,6 +234,15 @@ func (in *Input) packet(p *capture.Packet, f *storedPacket, b *capfile.Block) bo
 	if in.taken++; in.taken == in.options.Count {
 		in.err = io.EOF
 	}
+	return true
+}
+
+// skips tells whether a packet that matches is one of the first, which are skipped.
+func (in *Input) skips() bool {
+	if in.skipped == in.options.Skip {
+		return false
+	}
+	in.skipped++
 	return true
 }
 
@@ -295,8 +275,8 @@ var errTooManyInterfaces = errors.New("the files have more than 65536 interfaces
 // their position among the packets.
 func (in *Input) onBlocks(take func(*capfile.Block)) { in.takers = append(in.takers, take) }
 
-// HasMany implements [capture.Files].
-func (in *Input) HasMany() bool { return len(in.files) > 1 }
+// IsUnlimited implements [capture.Files].
+func (in *Input) IsUnlimited() bool { return len(in.files) != 1 || in.files[0].Format == capfile.PCAP }
 
 // change notes that the counts of a source must be published.
 func (in *Input) change(source int) {

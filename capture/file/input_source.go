@@ -3,6 +3,8 @@ package file
 import (
 	"github.com/xdpcap/xdpcap/capture"
 	"github.com/xdpcap/xdpcap/internal/capfile"
+	"github.com/xdpcap/xdpcap/internal/link"
+	"github.com/xdpcap/xdpcap/internal/pcapng"
 )
 
 // describe adds a source for an interface.
@@ -20,6 +22,17 @@ func (in *Input) describe(i *capfile.Interface) {
 		in.indexes[name] = s.Index
 	}
 	in.sources, in.counts = append(in.sources, s), append(in.counts, capture.Account{})
+}
+
+// directionIn is the flag for the direction that a packet's own header has, or 0.
+func directionIn(s *capture.Source, packet []byte) uint32 {
+	switch sent, known := link.Of(s.LinkType()).Sent(packet); {
+	case !known:
+		return 0
+	case sent:
+		return pcapng.Outbound
+	}
+	return pcapng.Inbound
 }
 
 // An interfaceName is a name within one file: the same name in another file may be another host's

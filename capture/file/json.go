@@ -99,7 +99,7 @@ func (e *jsonEncoder) prepare(p *capture.Packet) {
 func (e *jsonEncoder) append(b []byte, p *capture.Packet) []byte {
 	// The fields are set one by one, because assigning a whole struct would build and then copy it.
 	line := &e.line
-	line.Time = p.Stamp()
+	line.Time, line.Untimed = p.Stamp(), !p.HasTime()
 	line.Data = p.Data
 	line.WireLen = int(p.WireLen)
 	line.Queue = p.Queue
@@ -148,7 +148,7 @@ func (e *jsonEncoder) kind(p *capture.Packet) int {
 	}
 	source := jsonline.Source{
 		Interface: s.Name, Namespace: s.Pod.Namespace, Pod: s.Pod.Name, Program: s.Target.Name, NoQueue: !k.hasQueue, NoID: !k.hasID,
-		Link: link.Of(s.LinkType()),
+		Link: link.ToDecode(s.LinkType()),
 	}
 	if k.hasDirection {
 		source.Direction = k.direction.String()

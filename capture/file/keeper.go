@@ -7,6 +7,7 @@ import (
 	"os"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/xdpcap/xdpcap/internal/outfile"
 )
@@ -15,9 +16,9 @@ import (
 // File.KeepBy): those being written and those that are finished. It counts their bytes, and removes
 // the oldest files of a ring of files. Any goroutine may call its methods.
 type Keeper struct {
-	keep     int   // Rotation.Keep
-	maxBytes int64 // Rotation.MaxBytes
-	notice   func(error)
+	limits Rotation // Keep, MaxBytes, MinFree and Atomic
+	notice func(error)
+	free   func(onDisk) (int64, error) // onDisk.Free, but in tests
 
 	mu       sync.Mutex
 	finished sync.Cond        // a file was finished
@@ -25,7 +26,16 @@ type Keeper struct {
 	own      []ringFile       // finished files of a ring, the oldest first; empty without a ring
 	sizes    map[string]int64 // bytes in finished files by path, without a ring; at most maxSizes
 	size     int64            // bytes in finished files that were neither removed nor overwritten
+	space    space            // what is free on the disk; unused without MinFree
+	syncing  bool             // needsSync has returned true, and syncDisk has not ended
 	exceeded bool             // a notice said that a file of the ring could not be removed
+	omitted  bool             // a notice said that packets are not taken
+}
+
+// onDisk is an open file that tells how much is free on its disk.
+type onDisk interface {
+	Free() (int64, error)
+	ShowsLate() bool
 }
 
 // maxSizes limits the memory for paths. It is more than a day has seconds, because names with a
@@ -43,7 +53,7 @@ type ringFile struct {
 // that are regular and that nobody writes to, and removes the oldest if there are too many. notice
 // is called once, for the first file that cannot be removed.
 func newKeeper(r *Rotation, notice func(error)) *Keeper {
-	k := &Keeper{keep: r.Keep, maxBytes: r.MaxBytes, notice: notice, sizes: make(map[string]int64)}
+	k := &Keeper{limits: *r, notice: notice, free: onDisk.Free, sizes: make(map[string]int64)}
 	k.finished.L = &k.mu
 	if r.Keep == 0 {
 		return k
@@ -60,8 +70,8 @@ func newKeeper(r *Rotation, notice func(error)) *Keeper {
 		k.own = append(k.own, ringFile{path, info})
 		k.size += info.Size()
 	}
-	for len(k.own) >= k.keep || k.maxBytes > 0 && k.size > k.maxBytes {
-		k.remove()
+	for len(k.own) >= r.Keep || r.MaxBytes > 0 && k.size > r.MaxBytes {
+		k.remove(0)
 	}
 	return k
 }
@@ -70,8 +80,8 @@ func newKeeper(r *Rotation, notice func(error)) *Keeper {
 func (k *Keeper) begin(p *part) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	for k.keep > 0 && len(k.own) > 0 && len(k.own)+len(k.parts) >= k.keep {
-		k.remove()
+	for k.limits.Keep > 0 && len(k.own) > 0 && len(k.own)+len(k.parts) >= k.limits.Keep {
+		k.remove(0)
 	}
 	k.parts = append(k.parts, p)
 }
@@ -91,13 +101,13 @@ func (k *Keeper) finish(p *part, info os.FileInfo) {
 	k.parts = slices.DeleteFunc(k.parts, func(other *part) bool { return other == p })
 	size := p.stream.size.Load()
 	k.size += size
-	if k.keep == 0 && len(k.sizes) < maxSizes {
+	if k.limits.Keep == 0 && len(k.sizes) < maxSizes {
 		k.sizes[p.path] = size
 	}
-	if k.keep > 0 && info != nil {
+	if k.limits.Keep > 0 && info != nil {
 		k.own = append(k.own, ringFile{p.path, info})
-		for !p.last && len(k.own) >= k.keep {
-			k.remove()
+		for !p.last && len(k.own) >= k.limits.Keep {
+			k.remove(0)
 		}
 	}
 	k.finished.Broadcast()
@@ -118,44 +128,58 @@ func (k *Keeper) release(path string) (was bool) {
 	}
 	k.size -= k.sizes[path]
 	delete(k.sizes, path)
-	k.own = slices.DeleteFunc(k.own, func(r ringFile) bool {
-		if r.path == path {
-			was = true
-			k.size -= r.info.Size()
+	for i := len(k.own) - 1; i >= 0; i-- {
+		if !isFileOf(path, k.own[i].path) {
+			continue
 		}
-		return r.path == path
-	})
+		was = true
+		if k.limits.Atomic { // it would be replaced only when the new file is finished
+			k.remove(i)
+		} else {
+			k.drop(i)
+		}
+	}
 	return was
 }
 
-// removeOldest removes the oldest file, and tells whether there was one.
-func (k *Keeper) removeOldest() bool {
+// hasOlder tells whether there are files, besides the one being written, that can be removed.
+func (k *Keeper) hasOlder() bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	for len(k.own) == 0 && k.isWaiting(func(*part) bool { return true }) {
-		k.finished.Wait()
-	}
-	if len(k.own) == 0 {
-		return false
-	}
-	k.remove()
-	return true
+	return len(k.own) > 0 || k.isWaiting(func(*part) bool { return true })
 }
 
-// remove removes the oldest file if it is still the same file and nobody writes to it. The caller
+// drop stops tracking a finished file. The caller holds mu.
+func (k *Keeper) drop(i int) ringFile {
+	dropped := k.own[i]
+	k.own = slices.Delete(k.own, i, i+1)
+	k.size -= dropped.info.Size()
+	return dropped
+}
+
+// remove removes a finished file if it is still the same file and nobody writes to it. The caller
 // holds mu.
-func (k *Keeper) remove() {
-	oldest := k.own[0]
-	k.own = slices.Delete(k.own, 0, 1)
-	k.size -= oldest.info.Size()
-	if at, err := os.Lstat(oldest.path); err != nil || !os.SameFile(at, oldest.info) {
+func (k *Keeper) remove(i int) {
+	leaving := k.drop(i)
+	if at, err := os.Lstat(leaving.path); err != nil || !os.SameFile(at, leaving.info) {
 		return
 	}
-	free, err := outfile.IsFree(oldest.path)
-	if free {
-		err = os.Remove(oldest.path)
+	file, err := outfile.OpenRemoval(leaving.path)
+	if file == nil {
+		k.exceed(err)
+		return
 	}
+	isFreed, room := file.Frees(1) || !k.space.watches(), file.Room()
+	unlooked := k.look(file)
+	err = os.Remove(leaving.path)
 	k.exceed(err)
+	if err != nil || isFreed || k.limits.MinFree == 0 {
+		file.Close()
+		file = nil
+	}
+	if err == nil && unlooked == nil && k.limits.MinFree > 0 {
+		k.space.add(file, room, time.Now())
+	}
 }
 
 // exceed gives a notice, once, why a file of the ring was not removed. It does nothing if err is
@@ -173,9 +197,22 @@ func (k *Keeper) exceed(err error) {
 func (k *Keeper) bytes() int64 {
 	k.mu.Lock()
 	defer k.mu.Unlock()
+	return k.sum()
+}
+
+// sum is the size of all files together. The caller holds mu.
+func (k *Keeper) sum() int64 {
 	n := k.size
 	for _, p := range k.parts {
 		n += p.stream.size.Load()
 	}
 	return n
+}
+
+// Close stops watching removed files that other programs have open. File calls it for a Keeper that
+// is not shared.
+func (k *Keeper) Close() {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.space.close()
 }

@@ -12,13 +12,13 @@ import (
 var asPCAP = formatKind{
 	name:     "pcap",
 	suffixes: []string{".pcap"},
-	open:     func(d *capture.Description, _ *Options) encoder { return newPCAPEncoder(d) },
+	open:     func(d *capture.Description, o *Options) encoder { return newPCAPEncoder(d, o) },
 }
 
-// pcapEncoder encodes classic pcap with nanoseconds. The format holds only packets, all of one link
-// type.
+// pcapEncoder encodes classic pcap. The format holds only packets, all of one link type.
 type pcapEncoder struct {
 	d       *capture.Description
+	unit    pcap.Unit
 	sources []capture.Source
 
 	// The first packet of a capture file says the link type, so the header is written with it.
@@ -27,8 +27,12 @@ type pcapEncoder struct {
 	linkType uint16
 }
 
-func newPCAPEncoder(d *capture.Description) *pcapEncoder {
-	return &pcapEncoder{d: d, sources: d.Sources, late: d.More != nil && !d.IsLive(), linkType: pcapng.Ethernet}
+func newPCAPEncoder(d *capture.Description, o *Options) *pcapEncoder {
+	e := &pcapEncoder{d: d, unit: pcap.Nanoseconds, sources: d.Sources, late: d.More != nil && !d.IsLive(), linkType: pcapng.Ethernet}
+	if o.Microseconds {
+		e.unit = pcap.Microseconds
+	}
+	return e
 }
 
 func (e *pcapEncoder) header(b []byte) []byte {
@@ -44,7 +48,7 @@ func (e *pcapEncoder) begin(b []byte) []byte {
 	for i := range e.sources {
 		snapLen = max(snapLen, cmp.Or(e.sources[i].SnapLen, uint32(e.d.Options.SnapLen)))
 	}
-	return pcap.AppendHeader(b, pcap.Nanoseconds, cmp.Or(snapLen, uint32(e.d.Options.SnapLen)), e.linkType)
+	return pcap.AppendHeader(b, e.unit, cmp.Or(snapLen, uint32(e.d.Options.SnapLen)), e.linkType)
 }
 
 func (e *pcapEncoder) packets(c *chunk, packets []capture.Packet) (n int, err error) {
@@ -55,7 +59,7 @@ func (e *pcapEncoder) packets(c *chunk, packets []capture.Packet) (n int, err er
 				return n, err
 			}
 		}
-		c.blocks = pcap.AppendPacket(c.blocks, pcap.Nanoseconds, p.Stamp(), p.WireLen, p.Data)
+		c.blocks = pcap.AppendPacket(c.blocks, e.unit, p.Stamp(), p.WireLen, p.Data)
 		c.noteEnd(p)
 	}
 	return n, nil
@@ -72,7 +76,7 @@ func (e *pcapEncoder) check(c *chunk, p *capture.Packet) error {
 	if linkType == e.linkType {
 		return nil
 	}
-	return fmt.Errorf("a pcap file has packets of one link type, and these have %s and %s: write pcapng",
+	return fmt.Errorf("a pcap file has packets of one link type, and these have %s and %s: write pcapng; it has the packets up to there",
 		pcapng.LinkTypeName(e.linkType), pcapng.LinkTypeName(linkType))
 }
 

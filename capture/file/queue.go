@@ -44,6 +44,7 @@ type queue struct {
 	out       blockWriter
 	bound     int           // most bytes that it takes, if there is enough memory
 	available func() uint64 // bytes of available memory, without the queue's own
+	allocate  func() (*chunk, error)
 
 	open   *chunk      // the chunk being filled; nil after end
 	looked time.Time   // when limit was computed
@@ -76,7 +77,7 @@ type blockWriter interface {
 // newQueue starts a queue of at most bound bytes. The caller must call end. The goroutine that
 // encodes calls available while the queue grows.
 func newQueue(out blockWriter, bound int, available func() uint64) (*queue, error) {
-	q := &queue{out: out, bound: bound, available: available, ended: make(chan struct{})}
+	q := &queue{out: out, bound: bound, available: available, allocate: newChunk, ended: make(chan struct{})}
 	q.look()
 	q.work.L, q.room.L = &q.mu, &q.mu
 	first, err := newChunk()
@@ -225,17 +226,17 @@ func (q *queue) publish() bool {
 // chunk must have been published. The caller holds mu.
 func (q *queue) openNext() bool {
 	end := q.open.end()
-	if len(q.open.written.blocks) == len(q.open.blocks) {
-		q.open.reset(end)
-		return true
-	}
-	if len(q.free) == 0 {
+	if len(q.free) == 0 && !q.open.isWritten() {
 		q.mu.Unlock()
 		c := q.grow()
 		q.mu.Lock()
 		if c != nil { // otherwise the existing chunks must do
 			q.free = append(q.free, c)
 		}
+	}
+	if q.open.isWritten() { // perhaps only now: then run no longer signals room
+		q.open.reset(end)
+		return true
 	}
 	last := len(q.free) - 1
 	if last < 0 {
@@ -259,7 +260,7 @@ func (q *queue) grow() *chunk {
 	if full {
 		return nil
 	}
-	c, err := newChunk()
+	c, err := q.allocate()
 	if err != nil {
 		return nil
 	}

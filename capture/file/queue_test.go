@@ -179,6 +179,31 @@ func TestQueueFull(t *testing.T) {
 	}
 }
 
+// A queue that gets no memory goes on with the chunk that it has, also if everything was written
+// while it asked for memory.
+func TestQueueWithoutMemory(t *testing.T) {
+	t.Parallel()
+	out := newStalling()
+	w := testWriter(out, Options{})
+	q := w.queue
+	asked := 0
+	q.allocate = func() (*chunk, error) {
+		asked++
+		out.goOn()
+		testnet.WaitFor(t, "everything to be written", func() bool {
+			added, written, _ := q.backlog()
+			return added == written
+		})
+		return nil, errNoRoom
+	}
+	must(t, w.Write([]capture.Packet{*testPacket(0)}))
+	must(t, q.next())
+	must(t, w.Write([]capture.Packet{*testPacket(1)}))
+	if own, err := w.End(capture.Accounts{{Captured: 1}, {Captured: 1}}); err != nil || own.Total().Captured != 2 || asked != 1 {
+		t.Errorf("asked for memory %d times, account %+v, %v", asked, own, err)
+	}
+}
+
 // A block that is larger than a chunk is written as any other.
 func TestQueueLargeBlock(t *testing.T) {
 	t.Parallel()

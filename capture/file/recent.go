@@ -2,6 +2,8 @@ package file
 
 import (
 	"math"
+	"slices"
+	"time"
 
 	"github.com/xdpcap/xdpcap/capture"
 )
@@ -74,4 +76,12 @@ func (r *recent) last(size, room int64) (without int64, packets []capture.BlockE
 // forget drops this many of the last packets.
 func (r *recent) forget(packets int) {
 	r.packets = r.packets[:len(r.packets)-packets]
+}
+
+// firstStamp returns the stamp of the first packet; without one, the time now.
+func firstStamp(packets []capture.BlockEnd) time.Time {
+	if i := slices.IndexFunc(packets, func(b capture.BlockEnd) bool { return isPacket(&b) }); i >= 0 {
+		return time.Unix(0, packets[i].Time)
+	}
+	return time.Now().Round(0)
 }

@@ -1,7 +1,10 @@
 package file
 
 import (
+	"slices"
 	"time"
+
+	"github.com/xdpcap/xdpcap/internal/outfile"
 )
 
 // A Rotation makes a File a series of files: it says when one file ends and the next begins, how
@@ -38,8 +41,11 @@ type Rotation struct {
 	NoOverwrite bool
 
 	// MaxBytes limits the bytes of all files together, and MinFree is how many bytes stay free on
-	// their disk. Before a write would violate them, the session ends or, in a ring of files,
-	// the oldest files are removed. The session ends when there are none left to remove.
+	// their disk. A write that would violate MaxBytes ends the session; one that would violate
+	// MinFree ends it with an error of the kind [ErrDiskLow]. In a ring of files neither ends it:
+	// the oldest files are removed, as many as are needed. Files that other programs have open
+	// come last, because the disk does not get their room back. If no file is left to remove,
+	// packets are not taken until there is room.
 	MaxBytes, MinFree int64
 
 	// Atomic gives a file the name of Path only when it is finished. Until then its name also ends
@@ -57,6 +63,24 @@ type Place struct {
 	InPeriod int       // index among the files of the period, from 0
 	Period   time.Time // when the period began, by the wall clock
 	Began    time.Time // when the file began, by the wall clock
+}
+
+// hasLeft tells whether an earlier run has left a file of a path, finished or not.
+func (r *Rotation) hasLeft(path string) bool {
+	return slices.ContainsFunc(r.Left, func(left string) bool { return isFileOf(path, left) })
+}
+
+// isFileOf tells whether a name is that of the file that has this path, or will have it when it is
+// finished.
+func isFileOf(path, name string) bool { return name == path || name == path+outfile.Partial }
+
+// fileSize is the size at which a file ends; 0 = none. Where a ring of files has no room for two
+// files of Size, each has half of its room, because only finished files can be removed.
+func (r *Rotation) fileSize() int64 {
+	if half := r.MaxBytes / 2; r.Keep > 0 && half > 0 && (r.Size == 0 || half < r.Size) {
+		return half
+	}
+	return r.Size
 }
 
 // isSingle tells whether there is never a second file.

@@ -22,6 +22,9 @@ func (f *File) write(blocks []byte, packets []capture.BlockEnd) error {
 			continue
 		}
 		n, at := f.fitting(blocks, packets)
+		if n > 0 && f.isSpent(int64(len(blocks))) {
+			n, at = 0, firstStamp(packets)
+		}
 		if n == 0 {
 			f.err = f.rotate(at)
 			continue
@@ -72,7 +75,7 @@ func (f *File) await(blocks []byte, packets []capture.BlockEnd) ([]byte, []captu
 }
 
 // maxKept is how many bytes of blocks from capture files are kept to be repeated at the beginning
-// of later files.
+// of later files. Those of a live capture describe its interfaces, whose number is limited.
 const maxKept = 16 << 20
 
 // keepHeader keeps those of the blocks with which later files of the series begin.
@@ -98,7 +101,7 @@ func (f *File) keepHeader(blocks []byte, packets []capture.BlockEnd) error {
 			f.before = append(f.before, block...)
 		}
 	}
-	if len(f.header)+len(f.before) > maxKept {
+	if !f.description.IsLive() && len(f.header)+len(f.before) > maxKept {
 		return fmt.Errorf("the capture files have more than %d MiB besides packets, and every file of the series would repeat that", maxKept>>20)
 	}
 	return nil
@@ -137,10 +140,10 @@ func (f *File) fitting(blocks []byte, packets []capture.BlockEnd) (n int, at tim
 }
 
 // isFull tells whether the current file has reached its limit of bytes or packets. It has this many
-// packets up to a position in the queue.
+// packets up to a position in the queue, unless some were omitted.
 func (f *File) isFull(position int64, packets uint64) bool {
-	r := &f.rotation
-	return packets > 0 && (r.Size > 0 && f.present.bytes(position) > r.Size || r.Packets > 0 && packets >= r.Packets)
+	r, size := &f.rotation, f.rotation.fileSize()
+	return packets > 0 && !f.present.stream.full && (size > 0 && f.present.bytes(position) > size || r.Packets > 0 && packets >= r.Packets)
 }
 
 // tend checks the current file, and begins the next one when it is due. The queue calls it.
@@ -166,6 +169,9 @@ func (f *File) tend(idle bool) error {
 	if !idle || f.rotation.Period == 0 || f.rotation.Stamped {
 		return nil
 	}
+	if f.timer == nil { // the first file has begun
+		f.wakeAt(f.rotation.until(f.place))
+	}
 	now, until := time.Now().Round(0), f.rotation.until(f.place)
 	// f.settled was read before the queue became idle, so everything up to that time is written.
 	settled := f.settled
@@ -186,17 +192,19 @@ func (f *File) tend(idle bool) error {
 }
 
 // rotate ends the current file and begins the next one, unless Rotation.Files is reached. If
-// MaxBytes or MinFree leaves no room for the next one, it returns an error and the current file
-// stays open, so that its closing statistics also count the packets that come after the limit.
+// there is no room for the next one, or for the end of the current one, it returns an error and the
+// current file stays open, so that its closing statistics also count the packets that come later.
 func (f *File) rotate(at time.Time) error {
 	next := f.rotation.next(f.place, at)
 	last := f.rotation.Files > 0 && next.Number >= f.rotation.Files
-	if !last {
-		if err := f.grantNext(); err != nil {
-			return err
-		}
+	err := f.present.stream.flush() // the last frame takes room, too
+	if err == nil && !last {
+		err = f.grantNext()
 	}
-	if err := f.complete(f.lately); err != nil {
+	if err != nil {
+		return err
+	}
+	if err := f.complete(f.lately, f.present.stream.end); err != nil {
 		return err
 	}
 	if last {
@@ -223,6 +231,7 @@ func (f *File) open(place Place) error {
 	f.present = p
 	f.mu.Unlock()
 	f.place = place
+	f.keeper.empty(p.file)
 	if err := p.file.Begin(); err != nil {
 		return err
 	}
@@ -257,9 +266,9 @@ func (f *File) stopTimer() {
 	}
 }
 
-// complete ends the current file and queues it for the finisher. account turns what the file took
-// into its accounts. It returns the file's first error.
-func (f *File) complete(account func(taken capture.Accounts) capture.Accounts) error {
+// complete ends the current file by a method of its stream, and queues it for the finisher. account
+// turns what the file took into its accounts. After an error a file that is not the last stays open.
+func (f *File) complete(account func(taken capture.Accounts) capture.Accounts, end func(trailer func() []byte) error) error {
 	p := f.present
 	if err := p.check(); p.isSpoiled() {
 		f.mu.Lock()
@@ -270,10 +279,13 @@ func (f *File) complete(account func(taken capture.Accounts) capture.Accounts) e
 		return errors.Join(err, p.file.Close())
 	}
 	var own capture.Accounts
-	err := p.stream.end(func() []byte {
+	err := end(func() []byte {
 		own = p.stream.described(account(p.stream.taken))
 		return f.statistics(own)
 	})
+	if err != nil && !p.last {
+		return err
+	}
 	if own == nil { // the format has no statistics
 		own = account(p.stream.taken)
 	}
@@ -310,33 +322,4 @@ func (f *File) statisticsWithout(own capture.Accounts, omit func(source int) boo
 // lately returns the current file's accounts while the session runs.
 func (f *File) lately(taken capture.Accounts) capture.Accounts {
 	return lately(&f.description, f.told, taken)
-}
-
-// lately returns a file's accounts while the session runs: the session's counters minus before,
-// what earlier files reported. before is nil for the first file. Packets that are in a ring and not
-// yet in a file count as seen only later.
-func lately(d *capture.Description, before, taken capture.Accounts) capture.Accounts {
-	own := make(capture.Accounts, len(taken))
-	for i, t := range taken {
-		own[i] = capture.Account{Captured: t.Captured, Bytes: t.Bytes, Seen: t.Captured}
-	}
-	if d.Accounts == nil {
-		return own
-	}
-	now, err := d.Accounts()
-	if err != nil {
-		return own // the next file's accounts include it
-	}
-	for i := range own {
-		a, told := &own[i], capture.Account{}
-		if before != nil {
-			told = before.Of(i)
-		}
-		// Invalid is left out: at the end an invalid record may count for another source.
-		a.FilteredOut = now[i].FilteredOut - told.FilteredOut
-		a.NotSampled = now[i].NotSampled - told.NotSampled
-		a.Lost = now[i].Lost - told.Lost
-		a.Seen = a.FilteredOut + a.NotSampled + a.Lost + a.Captured
-	}
-	return own
 }

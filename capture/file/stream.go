@@ -37,8 +37,10 @@ type stream struct {
 	// check, if not nil, returns what is wrong with the file besides errors of Write.
 	check func() error
 	// grant, if not nil, returns how many of these bytes may be written now, and an error if that
-	// is not all of them.
+	// ends the session. Without an error the other bytes are omitted, and so is all that follows,
+	// which may be packets of a source whose description was omitted.
 	grant func(bytes int64) (int64, error)
+	full  bool // something was omitted
 }
 
 // begin starts the stream of a new file. first is the position in the queue of the first block
@@ -183,15 +185,19 @@ func count(taken *capture.Accounts, packets []capture.BlockEnd, live bool) {
 	}
 }
 
-// granted omits the packets that may no longer be written, and returns why.
+// granted omits the blocks that may not be written. The error says why, if it ends the session.
 func (s *stream) granted(blocks []byte, packets []capture.BlockEnd) ([]byte, []capture.BlockEnd, error) {
 	if s.grant == nil || len(packets) == 0 {
 		return blocks, packets, nil
 	}
-	room, ended := s.grant(int64(len(blocks)))
-	if ended == nil {
-		return blocks, packets, nil
+	if s.full {
+		return nil, nil, nil
 	}
+	room, ended := s.grant(int64(len(blocks)))
+	if room >= int64(len(blocks)) {
+		return blocks, packets, ended
+	}
+	s.full = true
 	start := s.size.Load()
 	n := sort.Search(len(packets), func(i int) bool { return packets[i].End-s.start > start+room })
 	if n == 0 {
@@ -226,7 +232,7 @@ func (s *stream) insert(blocks []byte) error {
 		return nil // the format has none
 	}
 	if s.grant != nil {
-		if _, full := s.grant(int64(len(blocks))); full != nil {
+		if room, _ := s.grant(int64(len(blocks))); s.full || room < int64(len(blocks)) {
 			return nil
 		}
 	}
@@ -245,19 +251,36 @@ func (s *stream) flush() error {
 	return s.seal()
 }
 
-// end adds the trailer, even after an error if the file still takes it. If the disk is full,
+// end adds the trailer if everything before it was written and there is room for it. Otherwise it
+// returns an error.
+func (s *stream) end(trailer func() []byte) error {
+	if err := s.flush(); err != nil {
+		return err
+	}
+	if last := s.last(trailer); len(last) > 0 {
+		return s.put(last, nil)
+	}
+	return nil
+}
+
+// last returns what the file ends with.
+func (s *stream) last(trailer func() []byte) []byte {
+	if s.frames != nil {
+		return s.frames.End(nil, trailer())
+	}
+	return trailer()
+}
+
+// forceEnd adds the trailer, even after an error if the file still takes it. If the disk is full,
 // packets at the end of the file are removed to make room, and trailer is called again, because
 // s.taken has changed. It returns the first error.
-func (s *stream) end(trailer func() []byte) error {
+func (s *stream) forceEnd(trailer func() []byte) error {
 	err := s.flush()
 	s.grant = nil
 	// After a partial block, or without the header, a reader could not parse the trailer.
 	for !s.torn && s.size.Load() >= s.header {
 		s.err = nil
-		last := trailer()
-		if s.frames != nil {
-			last = s.frames.End(nil, last)
-		}
+		last := s.last(trailer)
 		if len(last) == 0 {
 			break
 		}

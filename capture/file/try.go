@@ -3,7 +3,6 @@ package file
 import (
 	"os"
 	"path/filepath"
-	"slices"
 	"time"
 
 	"github.com/xdpcap/xdpcap/internal/outfile"
@@ -33,10 +32,10 @@ func TrySeries(r Rotation, o Options) error {
 		}
 	}
 	for path := first; ; path = r.Path(place) {
-		own := slices.Contains(r.Left, path)
+		own := r.hasLeft(path)
 		err := outfile.TryFile(path, outfile.Options{Atomic: r.Atomic, New: r.NoOverwrite && !own, Trust: o.trust()})
 		if r.Atomic && err == nil { // a killed capture may have left a partial file
-			err = outfile.TryFile(path+".partial", outfile.Options{Trust: o.trust()})
+			err = outfile.TryFile(path+outfile.Partial, outfile.Options{Trust: o.trust()})
 		}
 		if err != nil {
 			return err

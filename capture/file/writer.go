@@ -40,6 +40,9 @@ type Options struct {
 	// until the buffer is full or Flush is called.
 	Immediate bool
 
+	// Microseconds makes pcap files have microseconds in place of nanoseconds.
+	Microseconds bool
+
 	// Refuse, if not nil, may return an error to reject an opened file before it is changed.
 	Refuse func(os.FileInfo) error
 
@@ -242,7 +245,7 @@ func (w *Writer) End(final capture.Accounts) (capture.Accounts, error) {
 		return final.Delivered(make(capture.Accounts, len(final))), nil
 	}
 	err := w.endQueue()
-	last := w.stream.end(func() []byte {
+	last := w.stream.forceEnd(func() []byte {
 		return w.enc.trailer(nil, &statistics{Accounts: w.stream.described(final.Delivered(w.stream.taken)), start: w.started})
 	})
 	if err == nil {

@@ -33,7 +33,7 @@ type Options struct {
 	// Open opens the file for the next recording, and returns its name for Done. It is not called
 	// by the goroutine of the Recorder's methods, but by one goroutine at a time. The first file's
 	// Rotation.Keep, Left, MaxBytes and MinFree apply to the files of all recordings together.
-	// Without Keep, the session ends before these limits are exceeded.
+	// Without Keep, the session ends before MaxBytes or MinFree is exceeded, as with a File.
 	Open func() (opened *file.File, name string, err error)
 
 	// Done, if not nil, is called with each recording when its file is complete. A goroutine of the

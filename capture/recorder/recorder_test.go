@@ -18,6 +18,7 @@ import (
 
 	"github.com/xdpcap/xdpcap/capture"
 	"github.com/xdpcap/xdpcap/capture/file"
+	"github.com/xdpcap/xdpcap/internal/outfile"
 	"github.com/xdpcap/xdpcap/internal/testnet"
 )
 
@@ -483,5 +484,73 @@ func TestRecorderGone(t *testing.T) {
 	ifi, err := reader.Interface(1)
 	if err != nil || ifi.Statistics.PacketsReceived != 0 {
 		t.Errorf("statistics %+v, %v: none of its packets is in the recording", ifi.Statistics, err)
+	}
+}
+
+// A ring of recordings never ends the recorder: where too little is free at a trigger, the oldest
+// are removed, and where that is not enough, the packets are not taken. Without Keep the recorder
+// ends with an error, and keeps its files.
+func TestRecorderDiskLow(t *testing.T) {
+	t.Parallel()
+	for _, keep := range []int{5, 0} {
+		t.Run(fmt.Sprint("keep ", keep), func(t *testing.T) {
+			t.Parallel()
+			const each, room = 1000, 600 << 10 // packets of a recording, and bytes that recordings may take
+			r := newRecorderTest(t, Options{Size: MinSize})
+			r.dir = testnet.MustDisk(t, "tmpfs")
+			free, err := outfile.FreeAt(r.dir)
+			if err != nil {
+				t.Fatal(err)
+			}
+			r.rotation = file.Rotation{Keep: keep, MinFree: free - room}
+			var notices []string
+			r.notice = func(err error) { notices = append(notices, err.Error()) }
+			recordings, failed := 0, error(nil)
+			record := func() {
+				t.Helper()
+				r.write(each)
+				r.Trigger("test")
+				recordings++
+				testnet.WaitFor(t, "the recording", func() bool {
+					r.mu.Lock()
+					defer r.mu.Unlock()
+					failed = r.Flush()
+					return failed != nil || len(r.done) == recordings && r.free.Load()
+				})
+			}
+			for recordings < 6 && failed == nil {
+				record()
+			}
+			if keep == 0 {
+				if !errors.Is(failed, file.ErrDiskLow) || recordings < 3 {
+					t.Errorf("after %d recordings: %v", recordings, failed)
+				}
+				r.End(capture.Accounts{{}})
+				r.checkFile(1, 0, each, "test")
+				return
+			}
+			files, _ := filepath.Glob(r.dir + "/*")
+			if len(files) < 3 || len(files) > 4 || notices != nil {
+				t.Errorf("files %q, notices %q", files, notices)
+			}
+			filler := filepath.Join(r.dir, "filler")
+			if err := os.WriteFile(filler, make([]byte, room), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			record()
+			if len(notices) != 1 || !strings.Contains(notices[0], "takes no packets until there is room: the disk of ") {
+				t.Errorf("notices %q", notices)
+			}
+			if err := os.Remove(filler); err != nil {
+				t.Fatal(err)
+			}
+			record()
+			all := recordings * each
+			own, err := r.End(capture.Accounts{{Seen: uint64(all), Captured: uint64(all)}})
+			if err != nil || failed != nil || own[0].NotTaken != each || own[0].Captured != uint64(all-each) {
+				t.Errorf("account %+v, %v, %v", own, err, failed)
+			}
+			r.checkFile(recordings, uint64(all-each), uint64(all), "test")
+		})
 	}
 }

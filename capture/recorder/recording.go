@@ -42,6 +42,9 @@ func (r *Recorder) write() {
 		r.free.Store(true)
 	}
 	completing.Wait()
+	if r.keeper != nil {
+		r.keeper.Close()
+	}
 }
 
 // A written is a recording that was given to its file.

@@ -49,6 +49,7 @@ type feed struct {
 	endsAt  time.Time        // how long the end waits for clients; zero before the end
 	taken   capture.Accounts // Captured and Bytes: what arrived at the clients that have left
 	size    int64            // bytes that arrived at them
+	left    int64            // bytes of blocks that they took from the log
 	lost    uint64           // packets that they lost, including losses that no block told them
 }
 
@@ -237,7 +238,7 @@ func (f *feed) leave(c *feedClient, err error) {
 	arrived, open := c.progress(f.log)
 	f.log.mu.Unlock()
 	f.taken = f.taken.Plus(arrived)
-	f.size += c.size
+	f.size, f.left = f.size+c.size, f.left+c.took
 	f.lost += f.log.lostBy(c.feedCursor)
 	if err == nil || errors.Is(err, os.ErrDeadlineExceeded) {
 		for _, n := range open {
@@ -281,6 +282,21 @@ func (f *feed) takenNow() capture.Accounts {
 		taken[i].NotTaken = missed[i] - taken[i].Captured
 	}
 	return taken
+}
+
+// backlog returns how many bytes of blocks the clients have taken from the log, how many with those
+// that wait for the slowest one, and how many may wait.
+func (f *feed) backlog() (added, taken, limit int64) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.log.mu.Lock() // so that no client takes
+	defer f.log.mu.Unlock()
+	taken, waits := f.left, uint64(0)
+	for c := range f.clients {
+		taken += c.took
+		waits = max(waits, f.log.head-max(c.at, f.log.tail))
+	}
+	return taken + int64(waits), taken, int64(f.log.size())
 }
 
 // sizeNow is how many bytes have arrived at all clients together.

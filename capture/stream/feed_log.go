@@ -142,6 +142,7 @@ func (l *feedLog) block(at uint64) (block []byte, next uint64) {
 // A feedCursor is a client's position in a log. It belongs to the client's goroutine.
 type feedCursor struct {
 	at      uint64
+	took    int64            // bytes of blocks that take has returned
 	passed  []uint64         // blocks before at, by source
 	pending []uint64         // packets overwritten before the client took them, not yet reported by a block
 	lost    capture.Accounts // Lost: all overwritten packets, reported or not
@@ -232,6 +233,7 @@ func (l *feedLog) take(c *feedCursor, dst []byte, limit int) []byte {
 			break
 		}
 		dst = l.appendBlock(c, dst, block, i)
+		c.took += int64(len(block))
 		p := sent{end: int64(len(dst)), source: i, bytes: uint32(pcapng.PacketSize(block))}
 		c.batch = append(c.batch, p)
 		c.passed[i]++

@@ -76,6 +76,9 @@ func withCertificate() *tls.Config {
 
 var anyCertificate = &tls.Config{InsecureSkipVerify: true, MinVersion: tls.VersionTLS13}
 
+// anybody is a peer of whom any number is admitted.
+func anybody(net.Conn) (string, bool) { return "", true }
+
 // newTestServer begins a server. A TLS handshake may take `patience`; 0 = no TLS.
 func newTestServer(t *testing.T, logSize int, patience time.Duration) *testServer {
 	t.Helper()
@@ -84,7 +87,7 @@ func newTestServer(t *testing.T, logSize int, patience time.Duration) *testServe
 	if patience > 0 {
 		config = withCertificate()
 	}
-	s := &testServer{Server: NewServer(l, config, Options{}), address: l.Addr().String(), sent: make(capture.Accounts, 2)}
+	s := &testServer{Server: NewServer(l, config, Options{Peer: anybody}), address: l.Addr().String(), sent: make(capture.Accounts, 2)}
 	s.patience = patience
 	d := describeTwo()
 	d.Accounts = func() (capture.Accounts, error) {

@@ -196,6 +196,10 @@ func (s *Sender) Close() error {
 	return s.conn.socket.Close()
 }
 
+// Backlog returns how many bytes were added to the log so far, how many of them the connections have
+// taken, and how many may wait. What comes while there is no connection is not added.
+func (s *Sender) Backlog() (added, written, limit int64) { return s.feed.backlog() }
+
 // Size is how many bytes have arrived at the peer. Any goroutine may call it.
 func (s *Sender) Size() int64 { return s.feed.sizeNow() }
 

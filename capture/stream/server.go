@@ -24,8 +24,9 @@ const serverPatience = 2 * time.Second
 // not keep up loses packets, and its stream has their count; it delays neither the session nor
 // other clients. A client that takes nothing for a minute is dropped. Memory does not depend on
 // what clients do: 16 MiB for all of them, and for each of at most MaxClients 64 KiB or one packet,
-// plus a tenth of what the kernel holds for it. What clients send is discarded. A Server's account
-// counts every packet that the session captured as captured.
+// plus a tenth of what the kernel holds for it. One peer has at most MaxClientsOfOne of them. What
+// clients send is discarded. A Server's account counts every packet that the session captured as
+// captured.
 type Server struct {
 	feed     *feed
 	listener net.Listener
@@ -35,10 +36,11 @@ type Server struct {
 	begun    bool
 	patience time.Duration // how long a client's TLS handshake may take
 	shaking  handshakes
+	peer     func(net.Conn) (string, bool) // Options.Peer
+	places   admissions
 	admits   context.Context // done at Close
 	close    context.CancelFunc
 
-	active  atomic.Int64
 	clients atomic.Uint64
 	refused atomic.Uint64
 }
@@ -46,7 +48,10 @@ type Server struct {
 // NewServer returns a Server for a listener, and will close the listener. With a TLS configuration
 // clients must use TLS.
 func NewServer(l net.Listener, config *tls.Config, o Options) *Server {
-	s := &Server{feed: newFeed(o, serverPatience), listener: l, tls: config, patience: handshakePatience}
+	s := &Server{feed: newFeed(o, serverPatience), listener: l, tls: config, patience: handshakePatience, peer: o.Peer}
+	if s.peer == nil {
+		s.peer = addressOf
+	}
 	s.admits, s.close = context.WithCancel(context.Background())
 	return s
 }
@@ -76,8 +81,13 @@ func (s *Server) accept() {
 			tcp.SetKeepAliveConfig(net.KeepAliveConfig{Enable: true, Idle: 10 * time.Second, Interval: 5 * time.Second, Count: 3})
 		}
 		conn := newFeedConn(socket)
+		peer, admit := s.peer(socket)
+		if !admit {
+			s.refuse(conn)
+			continue
+		}
 		if s.tls == nil {
-			s.admit(conn)
+			s.admit(conn, peer)
 			continue
 		}
 		one := s.shaking.begin(socket)
@@ -88,7 +98,7 @@ func (s *Server) accept() {
 				s.refuse(conn)
 				return
 			}
-			s.admit(conn)
+			s.admit(conn, peer)
 		})
 	}
 }
@@ -100,16 +110,15 @@ func (s *Server) shake(conn *feedConn) error {
 	return conn.secure(ctx, tls.Server(conn.socket, s.tls))
 }
 
-// admit serves a client on its own goroutine, unless there are MaxClients.
-func (s *Server) admit(conn *feedConn) {
-	if s.active.Add(1) > MaxClients {
-		s.active.Add(-1)
+// admit serves a client on its own goroutine, unless there are too many.
+func (s *Server) admit(conn *feedConn, peer string) {
+	if !s.places.take(peer) {
 		s.refuse(conn)
 		return
 	}
 	s.clients.Add(1)
 	s.serves.Go(func() {
-		defer s.active.Add(-1)
+		defer s.places.give(peer)
 		defer conn.close()
 		s.feed.serve(s.feed.join(conn)) // a client that goes away is no error
 	})
@@ -168,7 +177,7 @@ func (s *Server) Accounts(session func() (capture.Accounts, error)) (capture.Acc
 type ServerAccount struct {
 	Connected int    // clients now
 	Clients   uint64 // connections admitted so far
-	Refused   uint64 // connections not admitted: there were MaxClients, or the TLS handshake failed
+	Refused   uint64 // connections not admitted: of too many, by Options.Peer, or since the TLS handshake failed
 	Lost      uint64 // packets that clients were too slow for, all together; not those left when a client goes away
 }
 

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/xdpcap/xdpcap/internal/peer"
 )
 
 const (
@@ -33,7 +35,7 @@ type handshaking struct {
 // begin adds a connection. If that closes another one, it waits for that one's goroutine, which
 // ends at once.
 func (h *handshakes) begin(conn net.Conn) *handshaking {
-	one := &handshaking{conn, prefixOf(conn.RemoteAddr()), make(chan struct{})}
+	one := &handshaking{conn, peer.Network(conn.RemoteAddr()), make(chan struct{})}
 	if closed := h.add(one); closed != nil {
 		<-closed.ended
 	}
@@ -81,20 +83,4 @@ func (h *handshakes) count() int {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return len(h.all)
-}
-
-// prefixOf is the prefix for which an address counts: with IPv6 every host has a network of 64
-// bits.
-func prefixOf(a net.Addr) netip.Prefix {
-	tcp, ok := a.(*net.TCPAddr)
-	if !ok {
-		return netip.Prefix{}
-	}
-	ip := tcp.AddrPort().Addr().Unmap()
-	bits := ip.BitLen()
-	if ip.Is6() {
-		bits = 64
-	}
-	prefix, _ := ip.Prefix(bits)
-	return prefix
 }

@@ -2,7 +2,7 @@
  * takes fifty times as long to start as to compile.
  *
  * stdin has three strings for each expression: the link type, the letters of tcpdump's option (d,
- * dd or ddd), and the expression. stdout has 'p' and the program, or 'e' and libpcap's error. A NUL
+ * dd or ddd, after O for no optimizer), and the expression. stdout has 'p' and the program, or 'e' and libpcap's error. A NUL
  * ends each string. The functions are declared here, because Debian has libpcap's headers in
  * another package.
  */
@@ -35,11 +35,12 @@ int main(void)
 				return 0;
 		struct bpf_program prog = {};
 		void *p = pcap_open_dead(atoi(words[0]), 262144);
-		if (pcap_compile(p, &prog, words[2], 1, 0) < 0) {
+		int optimize = words[1][0] != 'O';
+		if (pcap_compile(p, &prog, words[2], optimize, 0) < 0) {
 			printf("e%s", pcap_geterr(p));
 		} else {
 			putchar('p');
-			bpf_dump(&prog, strlen(words[1]));
+			bpf_dump(&prog, strlen(words[1]) - !optimize);
 			pcap_freecode(&prog);
 		}
 		putchar('\0');

@@ -1,5 +1,5 @@
 // Package capfile reads capture files: pcapng of either byte order and any resolution of time, and
-// classic pcap of either byte order with micro- or nanoseconds, also compressed with gzip or zstd.
+// classic pcap of either byte order with micro- or nanoseconds, and its kin, also compressed with gzip or zstd.
 // The format is detected from a file's first bytes, not from its name.
 //
 // A [File] returns one block after the other. A [Merge] orders the packets of several files by

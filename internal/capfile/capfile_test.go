@@ -8,6 +8,7 @@ import (
 	"io"
 	"math/rand/v2"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 
@@ -123,6 +124,10 @@ func TestFormats(t *testing.T) {
 		"little nano":     pcapFile(binary.LittleEndian, magicNano, "a", 0, 1),
 		"big micro":       pcapFile(binary.BigEndian, magicMicro, "a", 0, 1),
 		"big nano":        pcapFile(binary.BigEndian, magicNano, "a", 0, 1),
+		"DG/UX":           version543(pcapFile(binary.BigEndian, magicMicro, "a", 0, 1)),
+		"Ixia":            withTotal(pcapFile(binary.LittleEndian, magicIxia, "a", 0, 1)),
+		"Ixia card":       withTotal(pcapFile(binary.BigEndian, magicIxiaCard, "a", 0, 1)),
+		"two gzip files":  append(packed(t, pcapFile(binary.LittleEndian, magicMicro, "a", 0, 1)[:50], "gzip"), packed(t, pcapFile(binary.LittleEndian, magicMicro, "a", 0, 1)[50:], "gzip")...),
 		"modified":        pcapFile(binary.LittleEndian, magicModified, "a", 0, 1),
 		"pcap in gzip":    packed(t, pcapFile(binary.LittleEndian, magicMicro, "a", 0, 1), "gzip"),
 		"pcapng":          pcapngFile("a", 0, 1),
@@ -137,6 +142,43 @@ func TestFormats(t *testing.T) {
 		words, err := read(t, open(t, "file", file).Next)
 		if diff := cmp.Diff(want, words); diff != "" || err != io.EOF {
 			t.Errorf("%s: %v %s", name, err, diff)
+		}
+	}
+}
+
+// version543 makes a big-endian pcap file one of DG/UX's tcpdump, which has the lengths of a packet
+// the other way round.
+func version543(b []byte) []byte {
+	binary.BigEndian.PutUint16(b[4:], 543)
+	binary.BigEndian.PutUint16(b[6:], 0)
+	for at := classicFileHeader; at < len(b); {
+		kept, length := b[at+8:at+12], b[at+12:at+16]
+		at += 16 + int(binary.BigEndian.Uint32(kept))
+		both := append(bytes.Clone(length), kept...)
+		copy(kept, both[:4])
+		copy(length, both[4:])
+	}
+	return b
+}
+
+// withTotal adds what Ixia's header has besides.
+func withTotal(b []byte) []byte { return slices.Insert(b, classicFileHeader, 1, 2, 3, 4) }
+
+// What follows the compressed data of a gzip file is no part that was cut off: all packets are
+// there, and the error says what it is.
+func TestGzipGarbage(t *testing.T) {
+	t.Parallel()
+	file := packed(t, pcapngFile("a", 0, 1), "gzip")
+	all, _ := read(t, open(t, "file", pcapngFile("a", 0, 1)).Next)
+	for _, after := range []string{"x", "xy", "\x00", strings.Repeat("garbage", 100), "\x1e\x8b\x08"} {
+		words, err := read(t, open(t, "file", append(bytes.Clone(file), after...)).Next)
+		if diff := cmp.Diff(all, words); diff != "" || !errors.Is(err, ErrDamaged) || errors.Is(err, ErrCut) || !strings.Contains(err.Error(), "not gzip's") {
+			t.Errorf("%.9q: %v %s", after, err, diff)
+		}
+	}
+	for _, after := range []string{"\x1f", "\x1f\x8b", "\x1f\x8b\x08\x00"} { // of a further part
+		if words, err := read(t, open(t, "file", append(bytes.Clone(file), after...)).Next); !errors.Is(err, ErrCut) || len(words) != len(all) {
+			t.Errorf("%.9q: %v", after, err)
 		}
 	}
 }

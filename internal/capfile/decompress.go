@@ -1,6 +1,7 @@
 package capfile
 
 import (
+	"bufio"
 	"bytes"
 	"errors"
 	"fmt"
@@ -8,6 +9,8 @@ import (
 
 	"github.com/klauspost/compress/gzip"
 	"github.com/klauspost/compress/zstd"
+
+	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
 // decompress puts a decompressor between the input and the window, if the input is compressed.
@@ -15,10 +18,11 @@ func (f *File) decompress(memory *Memory) (err error) {
 	magic, _ := f.in.peek(4)
 	var out io.Reader
 	switch {
-	case bytes.HasPrefix(magic, []byte{0x1f, 0x8b}):
+	case bytes.HasPrefix(magic, gzipMagic):
 		var d *gzip.Reader
-		if d, err = gzip.NewReader(f.in); err == nil {
-			out, f.decode = d, d
+		in := bufio.NewReader(f.in)
+		if d, err = gzip.NewReader(in); err == nil {
+			out, f.decode = &gzipMembers{d, in}, d
 		}
 	case bytes.Equal(magic, []byte{0x28, 0xb5, 0x2f, 0xfd}), len(magic) == 4 && magic[0]&0xf0 == 0x50 && bytes.Equal(magic[1:], []byte{0x2a, 0x4d, 0x18}):
 		var d *zstd.Decoder
@@ -39,4 +43,45 @@ func (f *File) decompress(memory *Memory) (err error) {
 	}
 	f.in = &window{in: out}
 	return nil
+}
+
+var gzipMagic = []byte{0x1f, 0x8b}
+
+// gzipMembers reads the members of a gzip file, one after the other.
+type gzipMembers struct {
+	*gzip.Reader
+	in *bufio.Reader
+}
+
+// Read finds the end of the members itself, because package gzip takes bytes after the last one for
+// a member that was cut off.
+func (m *gzipMembers) Read(b []byte) (int, error) {
+	for {
+		m.Multistream(false)
+		n, err := m.Reader.Read(b)
+		if n > 0 || !errors.Is(err, io.EOF) {
+			if n > 0 && errors.Is(err, io.EOF) {
+				err = nil // the next call finds what follows
+			}
+			return n, err
+		}
+		next, err := m.in.Peek(len(gzipMagic))
+		switch {
+		case len(next) == 0:
+			return 0, err
+		case !bytes.HasPrefix(gzipMagic, next):
+			return 0, xdp.Kind(ErrDamaged, "after the compressed data it goes on with bytes that are not gzip's: % x", next)
+		}
+		if err := m.Reset(m.in); err != nil {
+			return 0, cutOff(err)
+		}
+	}
+}
+
+// cutOff makes the end of an input one in the middle of something.
+func cutOff(err error) error {
+	if errors.Is(err, io.EOF) {
+		return io.ErrUnexpectedEOF
+	}
+	return err
 }

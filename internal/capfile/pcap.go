@@ -13,20 +13,23 @@ type classic struct {
 	resolution byte // decimals of a second: 6 or 9
 	header     int  // bytes before each packet
 	swapped    bool // the writer may have exchanged both lengths
+	totals     bool // the header is followed by how many bytes the packets take
 }
 
-// The classic format has three versions: with microseconds, with nanoseconds, and with longer
-// packet headers, from an old patch of libpcap.
+// The classic format has these versions: with microseconds, with nanoseconds, with longer packet
+// headers, from an old patch of libpcap, and two of Ixia, which Wireshark reads with microseconds.
 const (
 	magicMicro    = 0xa1b2c3d4
 	magicNano     = 0xa1b23c4d
 	magicModified = 0xa1b2cd34
+	magicIxia     = 0x1c0001ab
+	magicIxiaCard = 0x1c0001ac
 )
 
 // recognise tells whether a file that begins with these four bytes is a pcap file.
 func (c *classic) recognise(b []byte) bool {
 	for _, order := range []binary.ByteOrder{binary.LittleEndian, binary.BigEndian} {
-		c.order, c.resolution, c.header = order, 6, 16
+		c.order, c.resolution, c.header, c.totals = order, 6, 16, false
 		switch order.Uint32(b) {
 		case magicMicro:
 			return true
@@ -35,6 +38,9 @@ func (c *classic) recognise(b []byte) bool {
 			return true
 		case magicModified:
 			c.header = 24
+			return true
+		case magicIxia, magicIxiaCard:
+			c.totals = true
 			return true
 		}
 	}
@@ -51,16 +57,24 @@ func (f *File) openPCAP() error {
 	}
 	c := &f.classic
 	major, minor := c.order.Uint16(head[4:]), c.order.Uint16(head[6:])
-	if major != 2 {
-		return f.damaged(fmt.Errorf("it has version %d.%d of the format, only 2 is known", major, minor))
+	const dgux = 543 // DG/UX's tcpdump has this version, and the fields of version 2.2
+	if major != 2 && major != dgux {
+		return f.damaged(fmt.Errorf("it has version %d.%d of the format, only 2 and 543 are known", major, minor))
 	}
-	c.swapped = minor <= 3 || minor == 543
+	c.swapped = minor <= 3
 	f.Format = PCAP
 	f.interfaces = []*Interface{{
 		File: f, SnapLen: c.order.Uint32(head[16:]), LinkType: c.order.Uint16(lowHalf(c.order, head[20:])),
 		clock: pcapng.NewClock(c.resolution, 0),
 	}}
 	f.in.skip(classicFileHeader)
+	if c.totals {
+		total, err := f.in.peek(4)
+		if err != nil {
+			return f.ends(err, max(len(total), 1))
+		}
+		f.in.skip(4)
+	}
 	f.ready = f.isReadyPCAP
 	f.next = func() error {
 		f.next = f.nextPCAP

@@ -106,13 +106,16 @@ func (f *File) describe(b *Block) error {
 	f.described++
 	i, clock := pcapng.ParseInterface(b.Raw)
 	b.Interface = &Interface{
-		File: f, Index: len(f.interfaces), Name: i.Name[:min(len(i.Name), maxName)],
-		About:    strings.Clone(i.Description[:min(len(i.Description), maxAbout)]), // not what was cut off
+		File: f, Index: len(f.interfaces), Name: beginning(i.Name, maxName), About: beginning(i.Description, maxAbout),
 		LinkType: i.LinkType, SnapLen: i.SnapLen, clock: clock,
 	}
 	f.interfaces = append(f.interfaces, b.Interface)
 	return nil
 }
+
+// beginning returns a copy of the first bytes of a text. A slice of it would keep all of the text
+// in memory, which a file of a few bytes, decompressed, may have 64 KiB of for each interface.
+func beginning(text string, bytes int) string { return strings.Clone(text[:min(len(text), bytes)]) }
 
 var errNoInterface = errors.New("a packet refers to an interface that is not described before it")
 

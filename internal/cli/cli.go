@@ -24,6 +24,7 @@ import (
 	"github.com/xdpcap/xdpcap/internal/cli/probe"
 	"github.com/xdpcap/xdpcap/internal/cli/read"
 	"github.com/xdpcap/xdpcap/internal/cli/stats"
+	"github.com/xdpcap/xdpcap/internal/privilege"
 	"github.com/xdpcap/xdpcap/internal/settings"
 	"github.com/xdpcap/xdpcap/internal/version"
 )
@@ -36,9 +37,11 @@ func Main(args []string) int {
 	p := frame.NewProcess(os.Stdout, os.Stderr)
 	p.CatchSignals()
 	limitHeap()
-	if err := limitThreads(); err != nil {
-		frame.Say(p.Stderr, "%v", err)
-		return 1
+	for _, prepare := range []func() error{limitThreads, privilege.SetFileRightsAside} {
+		if err := prepare(); err != nil {
+			frame.Say(p.Stderr, "%v", err)
+			return 1
+		}
 	}
 	files := machineFiles
 	files.Unset = calledAs(args[0])
@@ -88,7 +91,7 @@ func newRoot(p *frame.Process, files settings.Files) *cobra.Command {
 	cmd.AddCommand(stats.New(p), count.New(p), bench.New(p), monitor.New(p), latency.New(p), drops.New(p), read.New(p), interfaces.New(p), probe.New(p))
 	for _, c := range append(cmd.Commands(), cmd) {
 		frame.AddGroup(c.Flags(), "Where", frame.NetnsFlag)
-		if c.Flags().Lookup("interface") != nil || c.Name() == "interfaces" {
+		if i := c.Flags().Lookup("interface"); i != nil && !i.Hidden || c.Name() == "interfaces" {
 			without := ""
 			if c == cmd {
 				without = "; without -i all its interfaces are captured"

@@ -12,8 +12,8 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/xdpcap/xdpcap/filter"
-	"github.com/xdpcap/xdpcap/internal/cli/capture"
 	"github.com/xdpcap/xdpcap/internal/cli/frame"
+	"github.com/xdpcap/xdpcap/internal/cli/peers"
 )
 
 // helpOf is what xdpcap prints with these arguments.
@@ -72,7 +72,7 @@ func TestHelp(t *testing.T) {
 			path := strings.Fields(cmd.CommandPath())[1:]
 			whole, brief := helpOf(t, append(path, "--help")...), helpOf(t, append(path, "-h")...)
 			checkWidth(t, whole, frame.UsageWidth)
-			shown, notes, _ := strings.Cut(whole, "\n\n"+capture.PeerNote().Title)
+			shown, notes, _ := strings.Cut(whole, "\n\n"+peers.Note().Title)
 			if (notes == "") != cmd.HasParent() || !strings.Contains(whole, "\nUsage:\n") {
 				t.Errorf("only the capture's help has what is about all commands:\n%s", whole)
 			}
@@ -142,8 +142,8 @@ func TestFlagWords(t *testing.T) {
 		})
 	}
 	slices.Sort(found)
-	want := "--direction --filter-at --format --rx-capture --snapshot-length --time-stamp-type --transport --verdict --xdp-mode " +
-		"count --direction count --variant count --verdict count --xdp-mode latency --xdp-mode read --format stats --action stats --by stats --xdp-mode"
+	want := "--direction --filter-at --format --rx-capture --snapshot-length --time-stamp-precision --time-stamp-type --transport --verdict --xdp-mode " +
+		"count --direction count --variant count --verdict count --xdp-mode latency --xdp-mode read --format read --time-stamp-precision stats --action stats --by stats --xdp-mode"
 	if diff := cmp.Diff(want, strings.Join(found, " ")); diff != "" {
 		t.Errorf("the flags that take certain words: %s", diff)
 	}

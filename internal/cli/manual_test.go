@@ -9,8 +9,8 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"github.com/xdpcap/xdpcap/internal/cli/capture"
 	"github.com/xdpcap/xdpcap/internal/cli/frame"
+	"github.com/xdpcap/xdpcap/internal/cli/peers"
 	"github.com/xdpcap/xdpcap/internal/testdoc"
 )
 
@@ -63,8 +63,8 @@ func TestManual(t *testing.T) {
 			}
 			cmd.LocalFlags().VisitAll(func(f *pflag.Flag) {
 				isPeer := func(p frame.PeerFlag) bool { return f.Name == p.Name || f.Name == p.Letter }
-				if f.Hidden && !slices.ContainsFunc(capture.Peers(), isPeer) {
-					return // of extcap, for Wireshark alone
+				if f.Hidden && (cmd.HasParent() || !slices.ContainsFunc(peers.All(), isPeer)) {
+					return // of extcap, for Wireshark alone, or one that only read refuses
 				}
 				name := " --" + f.Name
 				if len(f.Name) == 1 { // a flag of another tool that has only a letter

@@ -1,5 +1,7 @@
 package dissect
 
+import "bytes"
+
 var bootpOperations = map[uint8]string{1: "Request", 2: "Reply"}
 
 // bootpHeader is how many bytes come before the options.
@@ -28,7 +30,9 @@ func (d *Dissector) bootp(b []byte, length int) {
 	if hops := d.u8(b, 3); hops > 0 {
 		d.addf(", hops %d", hops)
 	}
-	d.addf(", xid 0x%x", d.u32(b, 4))
+	if id := d.u32(b, 4); id != 0 {
+		d.addf(", xid 0x%x", id)
+	}
 	if seconds := d.u16(b, 8); seconds > 0 {
 		d.addf(", secs %d", seconds)
 	}
@@ -47,12 +51,41 @@ func (d *Dissector) bootp(b []byte, length int) {
 	}
 	d.bootpText("sname", b, 44, 64)
 	d.bootpText("file", b, 108, 128)
-	const cookie = 0x63825363
-	if d.u32(b, bootpHeader) != cookie {
-		return
+	switch cookie := d.u32(b, bootpHeader); cookie {
+	case 0:
+	case 0x63825363:
+		d.addf("\n\t  Vendor-rfc1048 Extensions\n\t    Magic Cookie 0x%08x", cookie)
+		d.dhcpOptions(skip(b, bootpHeader+4), length-bootpHeader-4)
+	case 0x434d5500:
+		d.bootpCMU(skip(b, bootpHeader+4))
+	default:
+		d.addf("\n\t  Vendor-#0x%x", cookie)
 	}
-	d.addf("\n\t  Vendor-rfc1048 Extensions\n\t    Magic Cookie 0x%08x", uint32(cookie))
-	d.dhcpOptions(skip(b, bootpHeader+4))
+}
+
+// bootpCMU appends what Carnegie Mellon University's clients had before options were standardized.
+func (d *Dissector) bootpCMU(b []byte) {
+	d.add(" vend-cmu")
+	d.u32(b, 0) // tcpdump wants all of the flags
+	flags, mask := d.u8(b, 0), "SM*"
+	if flags&1 != 0 {
+		mask = "SM"
+	}
+	if flags&^1 != 0 {
+		d.addf(" F:0x%x", flags)
+	}
+	for i, name := range []string{"DG", mask, "NS1", "NS2", "IEN1", "IEN2", "TS1", "TS2"} {
+		at := 4 + 4*i
+		switch i {
+		case 0:
+			at = 8 // the gateway stands after the mask
+		case 1:
+			at = 4
+		}
+		if d.u32(b, at) != 0 {
+			d.addf(" %s:%s", name, d.ip4Addr(b, at))
+		}
+	}
 }
 
 // bootpText appends a name, if there is one.
@@ -61,61 +94,13 @@ func (d *Dissector) bootpText(name string, b []byte, at, size int) {
 		return
 	}
 	text := limit(skip(b, at), size)
-	for i, c := range text {
-		if c == 0 {
-			text = text[:i]
-			break
-		}
+	end := bytes.IndexByte(text, 0)
+	if end >= 0 {
+		text = text[:end]
 	}
-	d.addf("\n\t  %s \"", name)
-	d.quoted(text)
-	d.add("\"")
-}
-
-// dhcpNames are the options that are decoded. The first other option ends the list.
-var dhcpNames = map[uint8]string{1: "Subnet-Mask", 3: "Default-Gateway", 6: "Domain-Name-Server", 12: "Hostname", 15: "Domain-Name",
-	28: "BR", 50: "Requested-IP", 51: "Lease-Time", 53: "DHCP-Message", 54: "Server-ID", 57: "MSZ", 58: "RN", 59: "RB"}
-
-var dhcpMessages = map[uint8]string{1: "Discover", 2: "Offer", 3: "Request", 4: "Decline", 5: "ACK", 6: "NACK", 7: "Release", 8: "Inform"}
-
-func (d *Dissector) dhcpOptions(b []byte) {
-	for len(b) >= 2 && !d.ended {
-		kind, size := b[0], int(b[1])
-		name, known := dhcpNames[kind]
-		value := limit(b[2:], size)
-		if !known || len(value) < size {
-			return
-		}
-		switch {
-		case kind == 53 && size == 1:
-			d.dhcpOption(name, kind, size)
-			d.add(lookUp(dhcpMessages, value[0], "Unknown (%d)"))
-		case kind == 12 || kind == 15:
-			d.dhcpOption(name, kind, size)
-			d.add("\"")
-			d.quoted(value)
-			d.add("\"")
-		case (kind == 51 || kind == 58 || kind == 59) && size == 4:
-			d.dhcpOption(name, kind, size)
-			d.addf("%d", d.u32(value, 0))
-		case kind == 57 && size == 2:
-			d.dhcpOption(name, kind, size)
-			d.addf("%d", d.u16(value, 0))
-		case (kind < 12 || kind == 28 || kind == 50 || kind == 54) && size > 0 && size%4 == 0:
-			d.dhcpOption(name, kind, size)
-			for at := 0; at < size; at += 4 {
-				if at > 0 {
-					d.add(",")
-				}
-				d.addf("%s", d.ip4Addr(value, at))
-			}
-		default:
-			return
-		}
-		b = b[2+size:]
+	d.addf("\n\t  %s ", name)
+	d.inQuotes(text)
+	if end < 0 {
+		d.truncated()
 	}
-}
-
-func (d *Dissector) dhcpOption(name string, kind uint8, size int) {
-	d.addf("\n\t    %s (%d), length %d: ", name, kind, size)
 }

@@ -1,6 +1,8 @@
 package dissect
 
 import (
+	"fmt"
+
 	"github.com/gopacket/gopacket/layers"
 
 	"github.com/xdpcap/xdpcap/internal/link"
@@ -21,8 +23,8 @@ type cookedHeader struct {
 }
 
 // cooked appends a packet of length bytes that begins with a cooked header, and returns the size of
-// its headers. The file does not have the interface's name. tcpdump shows the name of this
-// machine's interface with that index, which may be the wrong one.
+// its headers. The file does not have the interface's name, so its index stands for that.
+// tcpdump shows the name of this machine's interface with that index, which may be the wrong one.
 func (d *Dissector) cooked(b []byte, length int, version link.Type) (header int) {
 	h := cookedHeader{second: version == link.Cooked2, length: length}
 	d.proto = "sll"
@@ -43,7 +45,7 @@ func (d *Dissector) cooked(b []byte, length int, version link.Type) (header int)
 		h.mac = address[:6]
 	}
 	if h.second {
-		d.addf("%-5s %-3s ", "?", h.kind)
+		d.addf("%-5s %-3s ", fmt.Sprint("if", h.index), h.kind)
 	}
 	if d.o.LinkLevel {
 		d.cookedHeader(&h)

@@ -28,6 +28,9 @@ type Options struct {
 	Lengths   bool       // --lengths: how many bytes were kept, and how many there were
 	Time      TimeFormat // -t
 
+	Nanoseconds bool // --nano: times have nanoseconds, and not microseconds
+	Unverified  bool // -K: checksums are not verified
+
 	Dump          Dump // -x, -X, -A: the bytes of the packet
 	DumpLinkLevel bool // -xx, -XX, -AA: the bytes of its Ethernet header, too
 }
@@ -35,6 +38,7 @@ type Options struct {
 // A Packet is the input for a line.
 type Packet struct {
 	Time    time.Time
+	Untimed bool   // it has no time
 	Data    []byte // from the header of its link type on; only read, and not kept
 	WireLen int    // bytes before the packet was cut to Data
 	Origin  []byte // printed after the time, followed by a space; nothing if empty
@@ -49,11 +53,12 @@ type Dissector struct {
 	stamps stamps
 	count  uint64 // packets so far
 
-	line  []byte // the caller's bytes, then the packet's line so far
-	start int    // index in line where the headers begin, plus bytes that maxText does not count
-	ended bool   // nothing is added to the line any more
-	proto string // the protocol named in a truncation mark
-	net   network
+	line         []byte // the caller's bytes, then the packet's line so far
+	start        int    // index in line where the headers begin, plus bytes that maxText does not count
+	ended        bool   // nothing is added to the line any more
+	unknownShown int    // bytes of unknown formats in the line
+	proto        string // the protocol named in a truncation mark
+	net          network
 
 	// gopacket decodes into these. Each holds one header of its kind, until the next one is
 	// decoded, such as the inner one of a tunnel.
@@ -65,7 +70,7 @@ type Dissector struct {
 }
 
 // New returns a Dissector.
-func New(o Options) *Dissector { return &Dissector{o: o, stamps: stamps{format: o.Time}} }
+func New(o Options) *Dissector { return &Dissector{o: o, stamps: newStamps(&o)} }
 
 // AppendLine appends the packet's line to dst, with a newline at the end, and returns the longer
 // slice. Verbosity and dumps make several lines of a packet.
@@ -78,11 +83,11 @@ func (d *Dissector) AppendLine(dst []byte, p Packet) []byte {
 	if d.o.Lengths {
 		d.line = fmt.Appendf(d.line, "caplen %d, len %d, ", len(p.Data), p.WireLen)
 	}
-	d.line = d.stamps.append(d.line, p.Time)
+	d.line = d.stamps.append(d.line, p.Time, !p.Untimed)
 	if len(p.Origin) > 0 {
 		d.line = append(append(d.line, p.Origin...), ' ')
 	}
-	d.start, d.ended, d.net = len(d.line), false, network{}
+	d.start, d.ended, d.unknownShown, d.net = len(d.line), false, 0, network{}
 	header, length := 0, max(p.WireLen, len(p.Data))
 	switch p.Link {
 	case link.Ethernet:
@@ -91,6 +96,10 @@ func (d *Dissector) AppendLine(dst []byte, p Packet) []byte {
 		header = d.cooked(p.Data, length, p.Link)
 	case link.Raw:
 		d.raw(p.Data, length)
+	case link.Null, link.Loop:
+		header = d.bsdLoopback(p.Data, length)
+	case link.WiFi, link.Radiotap:
+		header = d.wifi(p.Data, length, p.Link)
 	default:
 		d.addf("%s, length %d: not decoded", p.LinkName, p.WireLen)
 	}

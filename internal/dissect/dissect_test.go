@@ -3,6 +3,7 @@ package dissect
 import (
 	"bytes"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -10,6 +11,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/gopacket/gopacket"
 	"github.com/gopacket/gopacket/layers"
+
+	"github.com/xdpcap/xdpcap/internal/link"
 )
 
 // TestLines has packets whose lines are not those of tcpdump, because it shows more or less of
@@ -90,6 +93,9 @@ func costlyPackets(t testing.TB) []packet {
 		{name: "slow", data: repeat(append(eth(0x8809), 1, 1), 9, 2)},
 		{name: "pppoe", data: repeat(append(eth(0x8863), 0x11, 9, 0, 0, 0xfd, 0), 1, 1, 0, 0)},
 		{name: "icmp6", data: repeat(ip6(58, append([]byte{135, 0, 0, 0, 0, 0, 0, 0}, ip6A...)...), 9, 1, 0, 0, 0, 0, 0, 0)},
+		{name: "icmp6 long options", data: repeat(ip6(58, append([]byte{135, 0, 0, 0, 0, 0, 0, 0}, ip6A...)...), append([]byte{200, 255}, make([]byte, 2038)...)...)},
+		{name: "dhcp", data: repeat(to(67, append(make([]byte, 236), 0x63, 0x82, 0x53, 0x63)...), 82, 4, 9, 2, 1, 2)},
+		{name: "dhcp padding", data: repeat(to(67, append(make([]byte, 236), 0x63, 0x82, 0x53, 0x63)...), 0)},
 		{name: "unknown", data: repeat(eth(0x1234), 0xa5)},
 		{name: "text", data: repeat(dns(1, 0, 0, 16, 0, 1, 0, 0, 0, 0, 0xfd, 0), 255, 1)},
 	}
@@ -150,7 +156,7 @@ func TestLongJumbogram(t *testing.T) {
 // FuzzAppendLine gives AppendLine any bytes with any claim about their length. It must not panic,
 // and must write lines of a bounded length that no terminal takes for a command.
 func FuzzAppendLine(f *testing.F) {
-	for i, p := range append(plainPackets(f), protocolPackets(f)...) {
+	for i, p := range slices.Concat(plainPackets(f), protocolPackets(f), applicationPackets(f), loopbackPackets(f, link.Null)) {
 		f.Add(p.data, uint16(0), uint8(i))
 		f.Add(p.data[:len(p.data)*3/4], uint16(len(p.data)/4), uint8(i))
 	}
@@ -160,7 +166,7 @@ func FuzzAppendLine(f *testing.F) {
 	f.Add(frame(f, true, 0x86dd, ip6(58), gopacket.Payload(solicitation)), uint16(0), uint8(1))
 	f.Fuzz(func(t *testing.T, data []byte, cut uint16, flags uint8) {
 		o := Options{Verbose: int(flags & 3), Quiet: flags&4 != 0, LinkLevel: flags&8 != 0}
-		out := New(o).AppendLine(nil, Packet{Time: stamp(0), Data: data, WireLen: len(data) + int(cut)})
+		out := New(o).AppendLine(nil, Packet{Time: stamp(0), Data: data, WireLen: len(data) + int(cut), Link: link.Type(flags>>4) % (link.Radiotap + 1)})
 		text, whole := strings.CutSuffix(string(out), "\n")
 		if !whole {
 			t.Fatalf("no newline at the end of %q", text)

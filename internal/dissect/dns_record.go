@@ -13,12 +13,10 @@ func (d *Dissector) record(m *message) bool {
 		}
 		m.at = end
 	} else if !m.skipName() {
-		m.at = len(m.b)
-		return true
+		return false
 	}
 	if m.at+10 > len(m.b) {
-		m.at = len(m.b)
-		return true
+		return false
 	}
 	b := m.b[m.at:]
 	typ, class, ttl, size := d.u16(b, 0), d.u16(b, 2), d.u32(b, 4), int(d.u16(b, 8))

@@ -1,6 +1,9 @@
 package dissect
 
-import "strings"
+import (
+	"bytes"
+	"strings"
+)
 
 // httpMethods are those that tcpdump knows, in any case of letters.
 var httpMethods = words(`GET PUT COPY HEAD LOCK MOVE POLL POST BCOPY BMOVE MKCOL TRACE LABEL MERGE DELETE SEARCH UNLOCK
@@ -20,11 +23,20 @@ func (d *Dissector) http(b []byte, length int) {
 	d.proto = "http"
 	d.add(": HTTP")
 	b = limit(b, length)
-	method, rest := httpToken(b, length)
-	if !httpMethods[strings.ToUpper(method)] {
-		if status, _ := httpToken(b[len(b)-rest:], length-len(b)+rest); len(status) != 3 || strings.Trim(status, "0123456789") != "" {
+	cut := len(b) < length
+	word, rest, whole := httpToken(b, cut)
+	if whole && word == "" {
+		return
+	}
+	if whole && !httpMethods[strings.ToUpper(word)] { // then a status comes second
+		word, _, whole = httpToken(rest, cut)
+		if whole && (len(word) != 3 || strings.Trim(word, "0123456789") != "") {
 			return
 		}
+	}
+	if !whole {
+		d.truncated()
+		return
 	}
 	if d.o.Verbose == 0 {
 		d.textLine(": ", b, length)
@@ -43,25 +55,18 @@ func (d *Dissector) http(b []byte, length int) {
 // maxToken is the longest word that tcpdump looks at.
 const maxToken = 127
 
-// httpToken returns the first word of a text of length bytes, and how many bytes come after the
-// word and its space. The word is empty if there is none, or if it was not captured to its end.
-func httpToken(b []byte, length int) (word string, rest int) {
-	n := 0
-	for ; n < length; n++ {
-		if n >= len(b) {
-			return "", 0
+// httpToken returns the first word of b, and what comes after the word and its space. The word is
+// empty if there is none. It is not whole if it may go on in bytes that were cut off.
+func httpToken(b []byte, cut bool) (word string, rest []byte, whole bool) {
+	for n, c := range b {
+		if c >= 0x80 || c == ' ' || c >= '\t' && c <= '\r' {
+			return string(b[:n]), bytes.TrimLeft(b[n:], " "), true
 		}
-		if c := b[n]; c >= 0x80 || c == ' ' || c >= '\t' && c <= '\r' {
-			break
-		} else if c < ' ' || c == 0x7f || n == maxToken {
-			return "", 0
+		if c < ' ' || c == 0x7f || n == maxToken {
+			return "", nil, true
 		}
 	}
-	end := n
-	for end < len(b) && b[end] == ' ' {
-		end++
-	}
-	return string(b[:n]), len(b) - end
+	return string(b), nil, !cut
 }
 
 // textLine appends the text in `before`, and then the first line of b. It returns the length of

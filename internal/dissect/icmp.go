@@ -175,6 +175,7 @@ func (d *Dissector) icmpExtensions(b []byte, length int) {
 		d.addf("\n\t  %s Object (%d), Class-Type: %d, length %d",
 			lookUp(map[uint8]string{1: "MPLS Stack Entry", 2: "Interface Identification"}, class, "unknown"), class, kind, size)
 		if rest, n = skip(rest, 4), n-4; class == 0 || size < 4 {
+			d.invalid()
 			return
 		}
 		size -= 4
@@ -189,6 +190,7 @@ func (d *Dissector) icmpExtensions(b []byte, length int) {
 			d.hexData(rest, size, "\n\t    ")
 		}
 		if n < size {
+			d.truncated()
 			return
 		}
 		rest, n = skip(rest, size), n-size

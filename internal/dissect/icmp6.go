@@ -251,7 +251,7 @@ func lifetime(seconds uint32) string {
 
 // neighborOptions appends the options of neighbor discovery, a line each.
 func (d *Dissector) neighborOptions(b []byte, length int) {
-	for all := b; len(b) > 0 && length > 0 && !d.ended; {
+	for all := b; length > 0 && !d.ended; {
 		kind, size := d.u8(b, 0), int(d.u8(b, 1))*8
 		if size == 0 || size > len(b) {
 			d.truncated()
@@ -319,7 +319,6 @@ func (d *Dissector) neighborOption(kind uint8, b, all []byte) bool {
 	default:
 		if d.o.Verbose <= 1 {
 			d.hexData(b[2:], size-2, "\n\t  ")
-			return false
 		}
 	}
 	return true

@@ -80,7 +80,7 @@ func (d *Dissector) ip4Header(b []byte, size int) {
 		}
 		d.add(")")
 	}
-	if size <= len(b) {
+	if size <= len(b) && !d.o.Unverified {
 		if computed := checksum(b[:size], 0); computed != 0 {
 			d.addf(", bad cksum %x (->%x)!", was, rightSum(was, computed))
 		}

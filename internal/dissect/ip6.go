@@ -94,6 +94,9 @@ func (d *Dissector) ip6Extensions(e extensions, b []byte, length, rest int) {
 			d.add(" ")
 			size = 8
 			if len(b) <= size {
+				if d.proto = "ip6"; rest > size {
+					d.truncated()
+				}
 				return
 			}
 			d.net.fragment = true

@@ -30,7 +30,11 @@ func (d *Dissector) lldp(b []byte, length int) {
 		if d.o.Verbose > 0 {
 			d.addf("\n\t%s TLV (%d), length %d", lookUp(lldpNames, kind, "Unknown"), kind, size)
 		}
-		if kind == 0 || size == 0 {
+		switch {
+		case kind == 0:
+			return
+		case size == 0:
+			d.invalid()
 			return
 		}
 		if length < size || size > len(b) {

@@ -39,7 +39,7 @@ func (d *Dissector) tcpSegment(b []byte, length int) {
 		d.addf(" [bad hdr length %d - too long, > %d]", size, length)
 		return
 	}
-	if d.o.Verbose > 0 && !d.net.fragment && len(b) >= length {
+	if d.o.Verbose > 0 && !d.o.Unverified && !d.net.fragment && len(b) >= length {
 		was := d.u16(b, 16)
 		d.addf(", cksum 0x%04x", was)
 		if computed := checksum(b[:length], d.net.pseudoHeader(length, 6)); computed != 0 {
@@ -76,10 +76,10 @@ func (d *Dissector) tcpSegment(b []byte, length int) {
 	}
 	if rest := b[size:]; flags&tcpRst != 0 && d.o.Verbose > 0 {
 		d.tcpReset(rest, payload)
-	} else if src == 53 || dst == 53 {
-		d.dnsStream(rest, payload)
 	} else if either := func(port uint16) bool { return src == port || dst == port }; either(80) || either(8080) {
 		d.http(rest, payload)
+	} else if either(53) {
+		d.dnsStream(rest, payload)
 	}
 }
 

@@ -206,7 +206,7 @@ func (d *Dissector) text(b []byte) {
 	d.quoted(b)
 }
 
-// maxUnknown is how many bytes of an unknown format are shown if the user did not ask for bytes.
+// maxUnknown is how many bytes of unknown formats a line shows if the user did not ask for bytes.
 const maxUnknown = 2 << 10
 
 // unknown appends bytes of an unknown format, as tcpdump does, unless -x or -X show them, or -q
@@ -221,21 +221,23 @@ func (d *Dissector) showsUnknown() bool {
 	return !d.o.Quiet && d.o.Dump != HexDump && d.o.Dump != HexASCIIDump
 }
 
-func (d *Dissector) hexLines(b []byte) {
-	if d.ended {
-		return
-	}
-	before := len(d.line)
-	d.line = appendHex(d.line, limit(b, maxUnknown), true)
-	d.start += len(d.line) - before
-}
+func (d *Dissector) hexLines(b []byte) { d.hexRows(b, true, "\n\t") }
 
 // hexData appends bytes in hexadecimal on their own lines, each with an indentation.
 func (d *Dissector) hexData(b []byte, length int, indent string) {
+	d.hexRows(limit(b, length), false, indent)
+}
+
+// hexRows appends bytes until the line has maxUnknown of them. Dots stand for the others.
+func (d *Dissector) hexRows(b []byte, ascii bool, indent string) {
 	if d.ended {
 		return
 	}
-	before := len(d.line)
-	d.line = appendHexRows(d.line, limit(limit(b, length), maxUnknown), false, indent)
+	before, shown := len(d.line), limit(b, maxUnknown-d.unknownShown)
+	d.line = appendHexRows(d.line, shown, ascii, indent)
+	d.unknownShown += len(shown)
 	d.start += len(d.line) - before
+	if len(shown) < len(b) {
+		d.add(indent + "...")
+	}
 }

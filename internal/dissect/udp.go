@@ -27,7 +27,7 @@ func (d *Dissector) udpDatagram(b []byte, length int) {
 	}
 	size, length = size-8, length-8
 	length = min(length, size)
-	if d.o.Verbose > 0 {
+	if d.o.Verbose > 0 && !d.o.Unverified {
 		d.udpChecksum(b, length)
 	}
 	payload := limit(b[8:], length)

@@ -41,7 +41,9 @@ func (h *hook) look(untraced func() (Tally, error)) (notice string, err error) {
 		if errors.Is(err, meter.ErrNotCounting) {
 			return err.Error(), nil
 		}
-		h.runs = h.program.Program().String()
+		if now, failed := h.watch.Look(); notice != "" && failed == nil {
+			h.note(now)
+		}
 		return notice, err
 	}
 	now, err := h.watch.Look()
@@ -51,7 +53,8 @@ func (h *hook) look(untraced func() (Tally, error)) (notice string, err error) {
 	if now.Program == 0 || now.Program == h.tried {
 		return "", nil
 	}
-	h.runs, h.tried = now.Of(h.iface).Programs[0].String(), now.Program
+	h.note(now)
+	h.tried = now.Program
 	before, err := untraced()
 	if err != nil {
 		return "", err
@@ -60,6 +63,14 @@ func (h *hook) look(untraced func() (Tally, error)) (notice string, err error) {
 		h.program, h.before = a, before
 	}
 	return "", nil
+}
+
+// note names the program that runs now. While there is none, it leaves the last one.
+func (h *hook) note(now xdp.HookState) {
+	at := now.Of(h.iface)
+	if runs := at.Runs(); runs != "" {
+		h.runs = runs
+	}
 }
 
 // read returns what was dropped, and the program that runs or ran last. untraced is what other

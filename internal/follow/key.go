@@ -72,7 +72,7 @@ func (m *keyMaker) id(s *capture.Source, p *capture.Packet) (k key) {
 // was cut too short for it.
 func (m *keyMaker) content(s *capture.Source, p *capture.Packet) (k key) {
 	h := &m.h
-	if !headers.ParseLink(link.Of(s.LinkType()), p.Data, h) || h.Family == 0 {
+	if !headers.ParseLink(link.ToDecode(s.LinkType()), p.Data, h) || h.Family == 0 {
 		return k
 	}
 	body := h.Rest

@@ -28,6 +28,7 @@ type Source struct {
 type Packet struct {
 	Source  int   // index into the sources
 	Time    int64 // nanoseconds since the Unix epoch
+	Untimed bool  // it has no time
 	Data    []byte
 	WireLen int
 	Queue   uint32
@@ -127,9 +128,14 @@ func (e *Encoder) MaxLine() int { return e.overall }
 // Append appends a packet's line and a newline. It allocates nothing if dst has room for MaxLine
 // more bytes.
 func (e *Encoder) Append(dst []byte, p *Packet) []byte {
-	b := e.appendTime(dst, p.Time)
-	source := &e.sources[p.Source]
-	b = append(b, e.texts[p.Source]...)
+	source, text := &e.sources[p.Source], e.texts[p.Source]
+	b := dst
+	if p.Untimed {
+		b, text = append(b, `{"time":null`...), text[1:] // without the quotation mark that ends a time
+	} else {
+		b = e.appendTime(b, p.Time)
+	}
+	b = append(b, text...)
 	if p.Verdict != "" {
 		b = append(append(append(b, `,"verdict":"`...), p.Verdict...), '"')
 	}
@@ -175,9 +181,15 @@ func (e *Encoder) Append(dst []byte, p *Packet) []byte {
 
 func (e *Encoder) appendHeaders(b []byte, typ link.Type, frame []byte) []byte {
 	h := &e.h
-	if typ == link.Ethernet && len(frame) >= 12 {
-		b = appendMAC(b, `,"source_mac":"`, frame[6:12])
-		b = appendMAC(b, `,"destination_mac":"`, frame[:6])
+	if index, ok := typ.Index(frame); ok {
+		b = appendNumber(b, `,"ifindex":`, uint64(index))
+	}
+	destination, source := typ.Addresses(frame)
+	if source != nil {
+		b = appendMAC(b, `,"source_mac":"`, source)
+	}
+	if destination != nil {
+		b = appendMAC(b, `,"destination_mac":"`, destination)
 	}
 	whole := headers.ParseLink(typ, frame, h)
 	if h.Tags > 0 {
@@ -201,16 +213,16 @@ func (e *Encoder) appendHeaders(b []byte, typ link.Type, frame []byte) []byte {
 		b = append(b, `,"family":"ipv6","protocol":"`...)
 	}
 	b = append(b, headers.ProtocolName(h.Protocol)...)
-	source, destination := h.Ports()
+	from, to := h.Ports()
 	b = h.Source.AppendTo(append(b, `","source":"`...))
 	b = append(b, '"')
-	if source != 0 {
-		b = appendNumber(b, `,"source_port":`, uint64(source))
+	if from != 0 {
+		b = appendNumber(b, `,"source_port":`, uint64(from))
 	}
 	b = h.Destination.AppendTo(append(b, `,"destination":"`...))
 	b = append(b, '"')
-	if destination != 0 {
-		b = appendNumber(b, `,"destination_port":`, uint64(destination))
+	if to != 0 {
+		b = appendNumber(b, `,"destination_port":`, uint64(to))
 	}
 	if flags, ok := h.TCPFlags(); ok {
 		b = append(append(b, `,"tcp_flags":`...), flagLists[flags]...)

@@ -123,9 +123,9 @@ func (l *packetLines) appendFrom(dst []byte, p *capture.Packet) []byte {
 
 // appendPlain appends a packet's line with this origin.
 func (l *packetLines) appendPlain(dst []byte, p *capture.Packet, origin []byte) []byte {
-	line := dissect.Packet{Time: time.Unix(0, p.Stamp()), Data: p.Data, WireLen: int(p.WireLen), Origin: origin}
+	line := dissect.Packet{Time: time.Unix(0, p.Stamp()), Untimed: !p.HasTime(), Data: p.Data, WireLen: int(p.WireLen), Origin: origin}
 	typ := l.sources[p.Source].LinkType()
-	if line.Link = link.Of(typ); line.Link == link.Unknown {
+	if line.Link = link.ToDecode(typ); line.Link == link.Unknown {
 		line.LinkName = pcapng.LinkTypeName(typ)
 	}
 	return l.dissector.AppendLine(dst, line)

@@ -2,6 +2,8 @@ package lines
 
 import (
 	"io"
+	"slices"
+	"sync"
 
 	"github.com/xdpcap/xdpcap/capture"
 	"github.com/xdpcap/xdpcap/internal/outfile"
@@ -13,11 +15,13 @@ type Printer struct {
 	name    string       // of out, for errors
 	check   func() error // finds out that nobody reads the lines any more
 	format  Format
-	packets *packetLines     // nil until Begin
-	lines   []byte           // collected, and not printed yet
-	queued  []printedLine    // the packets of these lines
-	taken   capture.Accounts // Captured and Bytes: what was printed
+	packets *packetLines  // nil until Begin
+	lines   []byte        // collected, and not printed yet
+	queued  []printedLine // the packets of these lines
 	err     error
+
+	mu    sync.Mutex
+	taken capture.Accounts // Captured and Bytes: what was printed
 }
 
 // printedLine is where a packet's line ends, and what the packet adds to the accounts.
@@ -78,6 +82,8 @@ func (p *Printer) print() error {
 	}
 	n, err := p.out.Write(p.lines)
 	p.fail(err)
+	p.mu.Lock()
+	defer p.mu.Unlock()
 	for len(p.taken) < len(p.packets.sources) {
 		p.taken = append(p.taken, capture.Account{})
 	}
@@ -96,4 +102,17 @@ func (p *Printer) print() error {
 func (p *Printer) End(final capture.Accounts) (capture.Accounts, error) {
 	err := p.print()
 	return final.Delivered(p.taken), err
+}
+
+// Accounts returns the accounts so far; session reads those of the session. Packets whose lines were
+// printed are Captured. Any goroutine may call it.
+func (p *Printer) Accounts(session func() (capture.Accounts, error)) (capture.Accounts, error) {
+	p.mu.Lock()
+	taken := slices.Clone(p.taken)
+	p.mu.Unlock()
+	own, err := session()
+	if err != nil {
+		return own, err
+	}
+	return own.SoFar(taken), nil
 }

@@ -13,9 +13,31 @@ const (
 	Cooked2       // LINUX_SLL2, with the index of the interface
 	Raw           // an IP header, of either version
 	Unknown
+
+	// Those that follow are decoded, and filters do not know them.
+
+	Null     // the address family of BSD's loopback, in either byte order
+	Loop     // the same in network byte order
+	WiFi     // an IEEE 802.11 frame
+	Radiotap // one after a header about how it was received
 )
 
-// Of returns the type for a LINKTYPE_ number of capture files.
+// ToDecode is Of, and also has the types that filters do not know.
+func ToDecode(number uint16) Type {
+	switch number {
+	case 0:
+		return Null
+	case 108:
+		return Loop
+	case 105:
+		return WiFi
+	case 127:
+		return Radiotap
+	}
+	return Of(number)
+}
+
+// Of returns the type for a LINKTYPE_ number of capture files, among those that filters know.
 func Of(number uint16) Type {
 	switch number {
 	case 1:
@@ -30,14 +52,15 @@ func Of(number uint16) Type {
 	return Unknown
 }
 
-// Numbers is a LINKTYPE_ number of each type but Unknown.
+// Numbers is a LINKTYPE_ number of each type that filters know.
 var Numbers = [...]uint16{Ethernet: 1, Cooked: 113, Cooked2: 276, Raw: 101}
 
 // Names are the names of the types in messages.
 var Names = [...]string{Ethernet: "Ethernet", Cooked: "Linux cooked v1", Cooked2: "Linux cooked v2", Raw: "raw IP"}
 
 // Header returns the EtherType of what follows the packet's first header (for raw IP, that of the
-// IP version), and the first header's size. It returns false if the packet ends before.
+// IP version), and the first header's size. It returns false if the packet ends before, or if
+// what follows has no EtherType.
 func (t Type) Header(packet []byte) (etherType uint16, size int, ok bool) {
 	at := 0
 	switch t {
@@ -58,6 +81,11 @@ func (t Type) Header(packet []byte) (etherType uint16, size int, ok bool) {
 			etherType = 0x86dd
 		}
 		return etherType, 0, true
+	case Null, Loop:
+		etherType, ok = Family(packet).EtherType()
+		return etherType, familySize, ok
+	case WiFi, Radiotap:
+		return t.wifiHeader(packet)
 	default:
 		return 0, 0, false
 	}
@@ -65,4 +93,72 @@ func (t Type) Header(packet []byte) (etherType uint16, size int, ok bool) {
 		return 0, 0, false
 	}
 	return binary.BigEndian.Uint16(packet[at:]), size, true
+}
+
+const familySize = 4 // bytes of the header of Null and Loop
+
+// An AddressFamily is what the header of Null and Loop has, by BSD's numbers.
+type AddressFamily uint32
+
+// Family reads the header of Null and Loop in either byte order: families are small numbers. It is 0
+// if the packet ends before.
+func Family(packet []byte) AddressFamily {
+	if len(packet) < familySize {
+		return 0
+	}
+	family := binary.LittleEndian.Uint32(packet)
+	if family&0xffff0000 != 0 {
+		family = binary.BigEndian.Uint32(packet)
+	}
+	return AddressFamily(family)
+}
+
+// EtherType returns the EtherType for IP of either version.
+func (f AddressFamily) EtherType() (etherType uint16, ok bool) {
+	switch f {
+	case 2:
+		return 0x0800, true
+	case 24, 28, 30: // of NetBSD, FreeBSD and Darwin
+		return 0x86dd, true
+	}
+	return 0, false
+}
+
+// Addresses returns the MAC addresses of a packet; nil = it has none, or ends before.
+func (t Type) Addresses(packet []byte) (destination, source []byte) {
+	switch t {
+	case Ethernet:
+		if len(packet) >= 12 {
+			return packet[:6], packet[6:12]
+		}
+	case WiFi, Radiotap:
+		if frame, ok := t.Frame(packet); ok {
+			return frame.Destination, frame.Source
+		}
+	}
+	return nil, nil
+}
+
+// Sent tells whether this host has sent a packet, where a cooked header says so.
+func (t Type) Sent(packet []byte) (sent, known bool) {
+	kind := uint16(0)
+	switch {
+	case t == Cooked && len(packet) >= 2:
+		kind = binary.BigEndian.Uint16(packet)
+	case t == Cooked2 && len(packet) >= 11:
+		kind = uint16(packet[10])
+	default:
+		return false, false
+	}
+	const outgoing = 4
+	return kind == outgoing, kind <= outgoing
+}
+
+// Index is the index of the interface in the header of Cooked2, on the host that captured the
+// packet. It returns false for other types, and if the packet ends before.
+func (t Type) Index(packet []byte) (index uint32, ok bool) {
+	if t != Cooked2 || len(packet) < 8 {
+		return 0, false
+	}
+	return binary.BigEndian.Uint32(packet[4:]), true
 }

@@ -27,6 +27,8 @@ func Path(address string) (path string, ok bool) { return strings.CutPrefix(addr
 const maxPath = 107
 
 // lockPatience is how long to wait for another process that makes a socket in the same directory.
+// That takes milliseconds. Whoever may read the directory can lock it for longer, to keep others
+// from making sockets, and is not waited for.
 const lockPatience = time.Second
 
 // A Listener is a socket in the file system, which its owner alone may connect to. It removes
@@ -40,8 +42,8 @@ type Listener struct {
 }
 
 // Listen makes a socket. It takes the place of one that nobody listens on any more, and of
-// nothing else. The directory is locked meanwhile, so that of two processes which find such a
-// leftover one does not remove the other's socket.
+// nothing else. The directory is locked meanwhile, for a second at most, so that of two processes
+// which find such a leftover one does not remove the other's socket.
 func Listen(path string) (_ *Listener, err error) {
 	if path == "" || len(path) > maxPath {
 		return nil, fmt.Errorf("the path of a socket has 1 to %d bytes", maxPath)
@@ -82,8 +84,11 @@ func Listen(path string) (_ *Listener, err error) {
 func lockDirectory(dir *os.File) error {
 	for deadline := time.Now().Add(lockPatience); ; time.Sleep(10 * time.Millisecond) {
 		err := unix.Flock(int(dir.Fd()), unix.LOCK_EX|unix.LOCK_NB)
-		if !errors.Is(err, unix.EWOULDBLOCK) || time.Now().After(deadline) {
+		switch {
+		case !errors.Is(err, unix.EWOULDBLOCK):
 			return os.NewSyscallError("flock", err)
+		case time.Now().After(deadline):
+			return nil
 		}
 	}
 }

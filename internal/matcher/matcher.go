@@ -53,20 +53,24 @@ func OfProgram(program []bpf.RawInstruction) *All {
 
 // ForAll compiles a filter for each link type. They are all made at once, because names are
 // looked up while that is allowed. The options' LinkType and Resolver are not used. It fails where
-// the filter is none for Ethernet.
+// the filter is none for any of them, with the reason for Ethernet.
 func ForAll(text string, o filter.Options) (*All, error) {
 	all := new(All)
 	o.Resolver = &knownNames{Resolver: filter.SystemResolver(), hosts: make(map[string][]netip.Addr)}
+	refused := 0
 	for typ, number := range link.Numbers {
 		of := &all[typ]
 		o.LinkType = number
-		of.matcher, of.err = New(text, o)
-		if link.Type(typ) == link.Ethernet && of.err != nil {
-			return nil, of.err
-		}
-		if errors.Is(of.err, filter.ErrNothing) {
+		switch of.matcher, of.err = New(text, o); {
+		case errors.Is(of.err, filter.ErrNothing) && link.Type(typ) != link.Ethernet:
 			of.matcher, of.err = &matcher{nothing, nothing}, nil
+			refused++
+		case of.err != nil:
+			refused++
 		}
+	}
+	if refused == len(all) {
+		return nil, all[link.Ethernet].err
 	}
 	return all, nil
 }

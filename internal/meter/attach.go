@@ -3,10 +3,12 @@ package meter
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/link"
+	"golang.org/x/sys/unix"
 
 	"github.com/xdpcap/xdpcap/internal/support"
 	"github.com/xdpcap/xdpcap/internal/xdp"
@@ -172,6 +174,16 @@ func (h *attachment) String() string {
 		return fmt.Sprintf("%s, XDP %v", h.ifi.Name, h.mode)
 	}
 	return fmt.Sprintf("%s, tracing %v", h.ifi.Name, h.Program())
+}
+
+// Capabilities are those of what is followed, and CAP_NET_ADMIN if closing has to switch on what
+// attaching has switched off.
+func (h *attachment) Capabilities() []int {
+	needs := h.followed.Capabilities()
+	if slices.ContainsFunc(h.counts, func(c counting) bool { return xdp.SwitchedOff(c.link) != nil }) {
+		needs = append(needs, unix.CAP_NET_ADMIN)
+	}
+	return needs
 }
 
 func (h *attachment) close() error {

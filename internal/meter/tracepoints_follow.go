@@ -179,7 +179,11 @@ func (t *Tracepoints) allowMaps() error {
 		return t.allowMapsOf(t.program.ID)
 	}
 	for _, p := range t.places {
-		for _, program := range p.ifi.Programs {
+		running, err := xdp.Running(p.ifi)
+		if err != nil {
+			return err
+		}
+		for _, program := range running {
 			if err := t.allowMapsOf(program.ID); err != nil {
 				return err
 			}

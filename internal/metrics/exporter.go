@@ -8,17 +8,18 @@ import (
 	"log"
 	"net"
 	"net/http"
-	"slices"
-	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"github.com/xdpcap/xdpcap/internal/peer"
 )
 
 // An Exporter serves the metrics of a command over HTTP. A nil one does nothing.
 type Exporter struct {
 	listener net.Listener
+	clients  connections
 	server   *http.Server
 	finished chan struct{} // closed when the server has ended
 }
@@ -35,7 +36,9 @@ func Listen(address string) (*Exporter, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%w; give the address of this machine and a port that is free, like 127.0.0.1:9432", err)
 	}
-	return &Exporter{listener: l}, nil
+	e := &Exporter{listener: l}
+	e.clients.users, _ = peer.New(l) // where the kernel does not tell users, addresses are peers
+	return e, nil
 }
 
 // Serve begins to answer scrapes.
@@ -44,14 +47,14 @@ func (e *Exporter) Serve(g prometheus.Gatherer) {
 		return
 	}
 	mux := http.NewServeMux()
-	mux.Handle("GET /metrics", promhttp.HandlerFor(g, promhttp.HandlerOpts{}))
+	mux.Handle("GET /metrics", checkHost(promhttp.HandlerFor(g, promhttp.HandlerOpts{})))
 	e.server = &http.Server{
 		Handler:           mux,
 		ReadHeaderTimeout: 5 * time.Second,
 		ReadTimeout:       5 * time.Second,
 		WriteTimeout:      10 * time.Second,
 		IdleTimeout:       time.Minute,
-		ConnState:         new(connections).note,
+		ConnState:         e.clients.note,
 		MaxHeaderBytes:    16 << 10,
 		ErrorLog:          log.New(io.Discard, "", 0), // it would say what a stranger sent
 	}
@@ -60,29 +63,6 @@ func (e *Exporter) Serve(g prometheus.Gatherer) {
 		defer close(e.finished)
 		e.server.Serve(e.listener) // returns when closed
 	}()
-}
-
-// connections bounds the file descriptors that HTTP uses. It closes the connection on which nothing
-// has happened for longest when there are too many: a scrape takes milliseconds.
-type connections struct {
-	mu  sync.Mutex
-	all []net.Conn // in the order in which something has happened on them
-}
-
-const maxConnections = 16
-
-// note is for http.Server.ConnState.
-func (c *connections) note(conn net.Conn, state http.ConnState) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.all = slices.DeleteFunc(c.all, func(other net.Conn) bool { return other == conn })
-	if state == http.StateClosed || state == http.StateHijacked {
-		return
-	}
-	if c.all = append(c.all, conn); len(c.all) > maxConnections {
-		c.all[0].Close()
-		c.all = c.all[1:]
-	}
 }
 
 // Address is where it listens, as HOST:PORT.
@@ -103,6 +83,7 @@ func (e *Exporter) Close() {
 	if e == nil {
 		return
 	}
+	defer e.clients.users.Close()
 	if e.server == nil {
 		e.listener.Close()
 		return

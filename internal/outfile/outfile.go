@@ -7,6 +7,8 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
+	"slices"
 	"syscall"
 
 	"golang.org/x/sys/unix"
@@ -138,28 +140,6 @@ func (f *File) IsNew() bool { return f.made }
 // isOurs tells whether this is a regular file that only this File writes to.
 func (f *File) isOurs() bool { return f.path != "" && f.mode.IsRegular() }
 
-// lock locks the file for this process. It returns an error if another process has locked it, or
-// writes to rival, because one of the two files will replace the other. On a file system without
-// locks it does nothing.
-func (f *File) lock(rival string) error {
-	err := control(f.File, func(fd int) error { return unix.Flock(fd, unix.LOCK_EX|unix.LOCK_NB) })
-	if errors.Is(err, unix.EWOULDBLOCK) {
-		return fmt.Errorf("lock %s: another program is writing to it: choose another file", f.name)
-	}
-	// The second process finds the lock of the first, because both lock their own file before they
-	// look.
-	if inUse, _ := lookForLock(rival); inUse {
-		return fmt.Errorf("lock %s: another program is writing to %s: choose another file", f.name, rival)
-	}
-	return nil
-}
-
-// unlock releases the lock. Closing the file is not enough: a child process that was just forked
-// has a copy of the descriptor until it executes its program, and keeps the lock that long.
-func (f *File) unlock() {
-	control(f.File, func(fd int) error { return unix.Flock(fd, unix.LOCK_UN) })
-}
-
 // Give changes the user and group of a file that Open created, unless it is already that user's.
 func (f *File) Give(uid, gid int) error {
 	info, err := f.Stat()
@@ -269,13 +249,62 @@ func (f *File) Store() error {
 }
 
 // Free is how many bytes this user can still write to the file's disk.
-func (f *File) Free() (int64, error) {
-	var s unix.Statfs_t
-	err := control(f.File, func(fd int) error { return unix.Fstatfs(fd, &s) })
+func (f *File) Free() (int64, error) { return free(f.File, f.name) }
+
+// free is how many bytes this user can still write to an open file's disk.
+func free(f *os.File, name string) (int64, error) {
+	s, err := statfs(f)
 	if err != nil {
-		return 0, fmt.Errorf("ask for the free space on the disk of %s: %w", f.name, err)
+		return 0, fmt.Errorf("ask for the free space on the disk of %s: %w", name, err)
+	}
+	return freeBytes(s), nil
+}
+
+// IsFull tells whether the disk has less than so many bytes free for anybody.
+func (f *File) IsFull(bytes int64) bool {
+	s, err := statfs(f.File)
+	return err == nil && s.Blocks > 0 && int64(s.Bfree)*cmp.Or(s.Frsize, s.Bsize) < bytes
+}
+
+// ShowsLate tells whether the file's disk shows only later what is no longer free because it was
+// written: such file systems write in large transactions.
+func (f *File) ShowsLate() bool { return showsLate(f.File) }
+
+func showsLate(f *os.File) bool {
+	const bcachefs, zfs = 0xca451a4e, 0x2fc12fc1
+	s, err := statfs(f)
+	return err == nil && slices.Contains([]int64{unix.BTRFS_SUPER_MAGIC, bcachefs, zfs}, int64(s.Type))
+}
+
+func statfs(f *os.File) (*unix.Statfs_t, error) {
+	s := new(unix.Statfs_t)
+	return s, control(f, func(fd int) error { return unix.Fstatfs(fd, s) })
+}
+
+// FreeAt is how many bytes this user can write to the disk of the file at a path, which need not
+// exist.
+func FreeAt(path string) (int64, error) {
+	var s unix.Statfs_t
+	err := unix.Statfs(path, &s)
+	if errors.Is(err, unix.ENOENT) {
+		err = unix.Statfs(filepath.Dir(path), &s)
+	}
+	if err != nil {
+		return 0, fmt.Errorf("ask for the free space on the disk of %s: %w", path, err)
 	}
 	return freeBytes(&s), nil
+}
+
+// Room is how many bytes the file takes on its disk; 0 if that cannot be found out.
+func (f *File) Room() int64 { return room(f.File) }
+
+// room is how many bytes an open file takes on its disk.
+func room(f *os.File) int64 {
+	info, err := f.Stat()
+	if err != nil {
+		return 0
+	}
+	return info.Sys().(*syscall.Stat_t).Blocks * 512 // the unit of st_blocks, whatever the disk's blocks are
 }
 
 // freeBytes is how much room a file system has left for users. It counts in fragments, which FUSE

@@ -84,28 +84,3 @@ func nameTaken(path string) error {
 func notRegular(path string) error {
 	return fmt.Errorf("open %s: it is not a regular file: choose another name", path)
 }
-
-// IsFree tells whether no File, in this process or another one, writes to the regular file at a
-// path. It follows no symbolic link. If it cannot find out, it returns an error.
-func IsFree(path string) (bool, error) {
-	inUse, err := lookForLock(path)
-	return !inUse && err == nil, err
-}
-
-// lookForLock tells whether somebody holds the lock of a regular file.
-func lookForLock(path string) (held bool, err error) {
-	at, err := os.Lstat(path)
-	if err != nil {
-		return false, err
-	}
-	if !at.Mode().IsRegular() {
-		return false, unix.EINVAL
-	}
-	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
-	if err != nil {
-		return false, err
-	}
-	defer f.Close()
-	err = control(f, func(fd int) error { return unix.Flock(fd, unix.LOCK_SH|unix.LOCK_NB) })
-	return errors.Is(err, unix.EWOULDBLOCK), nil // a file system without locks has none that is held
-}

@@ -9,8 +9,8 @@ import (
 // HeaderSize is how many bytes of a block BlockLength needs.
 const HeaderSize = 12
 
-// MaxBlock is the longest block that is read, in bytes. Wireshark and libpcap have the same limit,
-// which keeps a damaged length from asking for any amount of memory.
+// MaxBlock is the longest block that is read, in bytes: libpcap's limit, which keeps a damaged
+// length from asking for any amount of memory. Wireshark takes blocks of up to 134,348,832 bytes.
 const MaxBlock = 16 << 20
 
 // Ethernet is the LINKTYPE_ of Ethernet frames.
@@ -30,6 +30,10 @@ const (
 	typeCustom     = 0xbad
 	typeCustomKeep = 0x40000bad
 )
+
+// IsLasting tells whether a block says something about packets that come after it, anywhere in the
+// section: names of addresses, or secrets for decryption.
+func (b Block) IsLasting() bool { return b.Type == typeNames || b.Type == typeSecrets }
 
 // A Block is one block as it is in a file.
 type Block struct {

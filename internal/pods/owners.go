@@ -149,7 +149,8 @@ func (o *Owners) Of(index int) *Pod {
 	return o.byLink[index]
 }
 
-// Addresses returns the addresses of all pods that are known, without link-local ones.
+// Addresses returns the addresses of all pods that are known: at most one of IPv4 and one of IPv6
+// of each, the oldest, and no link-local one.
 func (o *Owners) Addresses() []Address {
 	if o == nil {
 		return nil

@@ -21,6 +21,10 @@ func addAddress(t *testing.T, ns *testnet.Namespace, name, address string) {
 		if err != nil {
 			return err
 		}
+		// A test's namespace has no IPv6 unless it asks for it.
+		if err := os.WriteFile("/proc/sys/net/ipv6/conf/"+name+"/disable_ipv6", []byte("0"), 0); err != nil {
+			return err
+		}
 		a, err := netlink.ParseAddr(address)
 		if err != nil {
 			return err
@@ -49,8 +53,8 @@ func indexOf(t *testing.T, ns *testnet.Namespace, name string) (index int) {
 }
 
 // A host has two pods, each at the end of a pair, and one with its own network. Seen from the host,
-// an interface belongs to the pod at its other end; seen from a pod, all are its own. Addresses of
-// all pods are known in both cases.
+// an interface belongs to the pod at its other end; seen from a pod, all are its own. The first
+// addresses of all pods are known in both cases.
 func TestLook(t *testing.T) {
 	t.Parallel()
 	testnet.RequireRoot(t)
@@ -78,8 +82,11 @@ func TestLook(t *testing.T) {
 	addAddress(t, web.Rx, web.RxName, "10.1.0.2/24")
 	addAddress(t, db, "eth0", "10.1.0.3/24")
 	addAddress(t, db, "eth0", "169.254.7.7/16") // of the link alone
-	addAddress(t, db, "lo", "10.1.0.99/32")
-	addAddress(t, web.Rx, "lo", "10.1.0.99/32") // two pods have it
+	addAddress(t, db, "lo", "fd00::99/128")
+	addAddress(t, web.Rx, "lo", "fd00::99/128") // two pods have it
+	for ifi, later := range map[string]string{"eth0": "8.8.8.8/32", "lo": "2001:db8::8/128"} {
+		addAddress(t, db, ifi, later) // such a one may be another host's
+	}
 	dir := t.TempDir()
 	paths := map[string]string{}
 	for name, ns := range map[string]*testnet.Namespace{"web": web.Rx, "db": db, "host": host} {
@@ -110,7 +117,7 @@ func TestLook(t *testing.T) {
 		{"pod that was entered", web.Rx, home, map[string]string{web.RxName: "default/web-1", "lo": "default/web-1"},
 			map[string]string{"10.1.0.2": "default/web-1", "10.1.0.3": "default/db-0"}},
 		{"pod", db, nil, map[string]string{"eth0": "default/db-0"},
-			map[string]string{"10.1.0.3": "default/db-0", "10.1.0.99": "default/db-0"}},
+			map[string]string{"10.1.0.3": "default/db-0", "fd00::99": "default/db-0"}},
 	} {
 		var owners *pods.Owners
 		if err := test.from.Do(func() (err error) { owners, err = pods.Look(all, test.home); return err }); err != nil {

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"net/netip"
 	"os"
-	"slices"
 
 	"github.com/vishvananda/netlink"
 	"github.com/vishvananda/netlink/nl"
@@ -94,8 +93,10 @@ func (v *view) id(ns *os.File) (int, error) {
 	return noID, nil
 }
 
-// addresses returns the addresses in the namespace with this id, without those that are only valid
-// on a link or within the namespace.
+// addresses returns the addresses of the pod in the namespace with this id: at most one of IPv4 and
+// one of IPv6, as Kubernetes gives them, without those that are only valid on a link or within the
+// namespace. They are the oldest, because a pod that may change its interfaces can add any number,
+// of other hosts, too, and each would get the pod's name.
 func (v *view) addresses(id int) ([]netip.Addr, error) {
 	var all []netip.Addr
 	for _, family := range []int{unix.AF_INET, unix.AF_INET6} {
@@ -107,26 +108,37 @@ func (v *view) addresses(id int) ([]netip.Addr, error) {
 		if err != nil {
 			return nil, fmt.Errorf("list the addresses of a pod: %w", err)
 		}
+		var oldest netip.Addr
+		var since uint32
 		for _, m := range answers {
-			a := address(m)
-			if a.IsGlobalUnicast() && !slices.Contains(all, a) {
-				all = append(all, a)
+			a, made := address(m)
+			age := int32(made - since) // the kernel's number wraps after 497 days
+			// Of an interface the kernel lists the newest address of IPv6 first, and of IPv4 last.
+			if a.IsGlobalUnicast() && (!oldest.IsValid() || age < 0 || age == 0 && a.Is6()) {
+				oldest, since = a, made
 			}
+		}
+		if oldest.IsValid() {
+			all = append(all, oldest)
 		}
 	}
 	return all, nil
 }
 
 // address reads the address in an answer to RTM_GETADDR: the local one, where a link has two ends.
-func address(m []byte) (a netip.Addr) {
+// made is when it was made, in hundredths of a second since the machine began.
+func address(m []byte) (a netip.Addr, made uint32) {
 	for kind, value := range attributes(m, nl.NewIfAddrmsg(unix.AF_UNSPEC).Len()) {
-		if kind == unix.IFA_LOCAL || kind == unix.IFA_ADDRESS && !a.IsValid() {
+		switch {
+		case kind == unix.IFA_CACHEINFO && len(value) >= 12: // struct ifa_cacheinfo
+			made = nl.NativeEndian().Uint32(value[8:])
+		case kind == unix.IFA_LOCAL, kind == unix.IFA_ADDRESS && !a.IsValid():
 			if addr, ok := netip.AddrFromSlice(value); ok {
 				a = addr
 			}
 		}
 	}
-	return a
+	return a, made
 }
 
 // attributes are those after the head of a message.

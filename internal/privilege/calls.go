@@ -6,6 +6,7 @@ import (
 	"math"
 	"os"
 	"slices"
+	"sync/atomic"
 
 	"github.com/elastic/go-seccomp-bpf"
 	"github.com/elastic/go-seccomp-bpf/arch"
@@ -124,8 +125,16 @@ func filter(work []Work, strict bool) error {
 	if err := seccomp.LoadFilter(seccomp.Filter{Flag: seccomp.FilterFlagTSync, Policy: *policy}); err != nil {
 		return fmt.Errorf("%w: %w", errNoSeccomp, err)
 	}
+	filters.Add(1)
 	return nil
 }
+
+// filters counts those that this process has loaded.
+var filters atomic.Int32
+
+// Filters is how many filters of system calls this process has loaded. They permit all that it
+// does, so none of them is why the kernel refuses something.
+func Filters() int { return int(filters.Load()) }
 
 // policyOf returns the filter of this process for an architecture; "" = this one. It skips calls
 // that an architecture does not have: arm64 has openat but no open.

@@ -15,11 +15,15 @@ import (
 //
 // do runs on a thread of its own, and must start no goroutine that opens files. The error is do's,
 // unless the kernel refuses to give the thread that identity.
-func (s *Sandbox) As(do func() error) error {
+func (s *Sandbox) As(do func() error) error { return onThread(s.assume, do) }
+
+// onThread calls do on a thread of its own, which `change` changes before that. restore undoes
+// that, and is called even after an error of change.
+func onThread(change func() (restore func() error, err error), do func() error) error {
 	failed := make(chan error, 1)
 	go func() {
 		runtime.LockOSThread() // and it ends with the goroutine if it cannot be put back
-		restore, err := s.assume()
+		restore, err := change()
 		if err == nil {
 			err = do()
 		}
@@ -33,15 +37,36 @@ func (s *Sandbox) As(do func() error) error {
 	return <-failed
 }
 
+// capabilities are those of a thread.
+type capabilities [2]unix.CapUserData
+
+// ownCapabilities returns those of this thread.
+func ownCapabilities() (*capabilities, error) {
+	own, header := new(capabilities), capabilityHeader()
+	if err := unix.Capget(&header, &own[0]); err != nil {
+		return nil, fmt.Errorf("ask for the capabilities: %w", err)
+	}
+	return own, nil
+}
+
+// set gives them to this thread.
+func (c *capabilities) set() error {
+	header := capabilityHeader()
+	return unix.Capset(&header, &c[0])
+}
+
+func capabilityHeader() unix.CapUserHeader {
+	return unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
+}
+
 // assume gives this thread the identity. restore gives back the old one; call it even after an
 // error.
 func (s *Sandbox) assume() (restore func() error, err error) {
-	header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
-	var own [2]unix.CapUserData
-	if err := unix.Capget(&header, &own[0]); err != nil {
-		return func() error { return nil }, fmt.Errorf("ask for the capabilities: %w", err)
+	own, err := ownCapabilities()
+	if err != nil {
+		return func() error { return nil }, err
 	}
-	restore = func() error { return unix.Capset(&header, &own[0]) }
+	restore = own.set
 	if u := s.User; u != nil {
 		groups, err := unix.Getgroups()
 		if err == nil {
@@ -56,7 +81,7 @@ func (s *Sandbox) assume() (restore func() error, err error) {
 			for _, undo := range []func() error{
 				func() error { return setFilesystemID(unix.SetfsuidRetUid, unix.Geteuid()) },
 				func() error { return setFilesystemID(unix.SetfsgidRetGid, unix.Getegid()) },
-				func() error { return unix.Capset(&header, &own[0]) },
+				own.set,
 				func() error { return unix.Setgroups(groups) },
 			} {
 				if err := undo(); err != nil {
@@ -72,9 +97,9 @@ func (s *Sandbox) assume() (restore func() error, err error) {
 			return restore, fmt.Errorf("act as user %s: %w", u.Name, err)
 		}
 	}
-	none := own // the permitted ones stay, so that the effective ones can be restored
+	none := *own // the permitted ones stay, so that the effective ones can be restored
 	none[0].Effective, none[1].Effective = 0, 0
-	if err := unix.Capset(&header, &none[0]); err != nil {
+	if err := none.set(); err != nil {
 		return restore, fmt.Errorf("do without capabilities: %w", err)
 	}
 	return restore, nil

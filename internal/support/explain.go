@@ -4,12 +4,14 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"strconv"
 	"strings"
 
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/features"
 	"golang.org/x/sys/unix"
 
+	"github.com/xdpcap/xdpcap/internal/privilege"
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
@@ -181,9 +183,18 @@ func lockedDown() bool {
 	return err == nil && !strings.Contains(string(mode), "[none]")
 }
 
+// seccompFilter tells whether somebody else restricts the system calls of this process.
 func seccompFilter() bool {
 	status, err := os.ReadFile("/proc/self/status")
-	return err == nil && strings.Contains(string(status), "\nSeccomp:\t2\n")
+	return err == nil && filtersIn(string(status)) > privilege.Filters()
+}
+
+// filtersIn is how many filters of system calls a process has, by its /proc/PID/status.
+func filtersIn(status string) (n int) {
+	_, after, _ := strings.Cut(status, "\nSeccomp_filters:")
+	line, _, _ := strings.Cut(after, "\n")
+	n, _ = strconv.Atoi(strings.TrimSpace(line))
+	return n
 }
 
 func exists(path string) bool {

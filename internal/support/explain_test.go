@@ -3,12 +3,15 @@ package support
 import (
 	"errors"
 	"fmt"
+	"os"
+	"os/exec"
 	"strings"
 	"testing"
 
 	"github.com/cilium/ebpf"
 	"golang.org/x/sys/unix"
 
+	"github.com/xdpcap/xdpcap/internal/privilege"
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
@@ -94,5 +97,40 @@ func TestExplainLoad(t *testing.T) {
 	}
 	if err := ExplainLoad("load it", guess); !errors.Is(err, unix.EPERM) {
 		t.Errorf("%v does not wrap EPERM", err)
+	}
+}
+
+// A filter of system calls that this process has loaded itself refuses nothing that it does. The
+// process in which this is tried tells by its exit status.
+func TestOwnFilter(t *testing.T) {
+	t.Parallel()
+	const inChild = "SUPPORT_TEST_OWN_FILTER"
+	before := refuser().why
+	if os.Getenv(inChild) != "" {
+		box := privilege.Sandbox{Work: []privilege.Work{privilege.BPF}, Readable: []string{"/proc", "/sys"}}
+		if err := box.Enter(); err != nil {
+			t.Fatal(err)
+		}
+		if box.Unfiltered != nil {
+			t.Skip(box.Unfiltered)
+		}
+		if after := refuser().why; after != before {
+			t.Errorf("the kernel refuses %q, and before the process had a filter %q", after, before)
+		}
+		return
+	}
+	child := exec.Command("/proc/self/exe", "-test.run=^TestOwnFilter$", "-test.v")
+	child.Env = append(os.Environ(), inChild+"=1")
+	if out, err := child.CombinedOutput(); err != nil {
+		t.Errorf("%v\n%s", err, out)
+	}
+	for status, want := range map[string]int{
+		"Name:\tx\nSeccomp:\t2\nSeccomp_filters:\t3\nThreads:\t1\n": 3,
+		"Name:\tx\nSeccomp:\t0\nSeccomp_filters:\t0\n":              0,
+		"Name:\tx\n": 0,
+	} {
+		if n := filtersIn(status); n != want {
+			t.Errorf("%q has %d filters, want %d", status, n, want)
+		}
 	}
 }

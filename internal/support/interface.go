@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/xdpcap/xdpcap/internal/escape"
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
@@ -20,6 +21,7 @@ type Interface struct {
 	Frags   Check            `json:"xdp_frags"`
 	LRO     *bool            `json:"lro"`             // nil = unknown
 	VLAN    *bool            `json:"rx_vlan_offload"` // nil = unknown
+	Filter  *bool            `json:"rx_vlan_filter"`  // nil = unknown
 	Kfuncs  []string         `json:"metadata_kfuncs"` // nil = unknown
 	Clock   *string          `json:"ptp_clock"`       // nil = none
 	Program *AttachedProgram `json:"program"`         // nil = none
@@ -50,13 +52,17 @@ func probeInterface(ifi xdp.Interface) *Interface {
 		Kfuncs: told.kfuncs(),
 	}
 	c.LRO, c.VLAN = ifi.Offloads()
+	c.Filter = ifi.FiltersVLANs()
 	c.qdisc = qdisc(ifi)
 	if n, ok := ifi.PTPClock(); ok {
 		name := fmt.Sprintf("/dev/ptp%d", n)
 		c.Clock = &name
 	}
 	if len(ifi.Programs) > 0 {
-		p := ifi.Programs[0]
+		p, err := xdp.OneProgram(ifi, "")
+		if err != nil {
+			p = ifi.Programs[0]
+		}
 		c.Program = &AttachedProgram{ID: p.ID, Name: p.Name, Mode: ifi.Mode.String(), Traceable: traceable(p, ifi.Mode)}
 	}
 	return c
@@ -84,7 +90,7 @@ func nativeXDP(ifi xdp.Interface, told netdevFeatures) Check {
 	case *told.xdp&netdevXDPActBasic != 0:
 		return Check{Key: key, Answer: Yes, Reason: "the driver reports it" + disturbance(ifi.Driver)}
 	case ifi.Driver == "veth":
-		return no(key, "the peer has more tx queues than this has rx queues, or it has no peer", "ethtool -L "+ifi.Name+" rx N")
+		return no(key, "the peer has more tx queues than this has rx queues, or it has no peer", "ethtool -L "+escape.ShellWord(ifi.Name)+" rx N")
 	}
 	return no(key, "the driver reports none", "generic mode works with every driver, at a lower rate")
 }
@@ -107,15 +113,18 @@ const oneBuffer = 3000
 // fragments checks whether packets larger than one buffer reach XDP programs.
 func fragments(ifi xdp.Interface, told netdevFeatures) Check {
 	const key = "xdp_frags"
+	large := no(key, fmt.Sprintf("the driver may refuse native mode with an MTU of %d", ifi.MTU), "ip link set dev "+escape.ShellWord(ifi.Name)+" mtu 1500")
+	large.Kind = ErrLargeMTU
 	switch {
+	case told.xdp == nil && ifi.MTU > oneBuffer:
+		large.Answer, large.Reason = Unknown, tellsSince+"; "+large.Reason
+		return large
 	case told.xdp == nil:
 		return unknown(key, tellsSince)
 	case *told.xdp&netdevXDPActRxSG != 0:
 		return Check{Key: key, Answer: Yes, Reason: "packets in several buffers reach XDP"}
 	case ifi.MTU > oneBuffer:
-		c := no(key, fmt.Sprintf("the driver may refuse native mode with an MTU of %d", ifi.MTU), "ip link set dev "+ifi.Name+" mtu 1500")
-		c.Kind = ErrLargeMTU
-		return c
+		return large
 	}
 	return no(key, "not needed with this MTU", "")
 }

@@ -43,7 +43,9 @@ func TestFragments(t *testing.T) {
 		told netdevFeatures
 		want Check
 	}{
-		{"an old kernel", 9000, netdevFeatures{}, unknown(key, "the kernel tells since 6.3")},
+		{"an old kernel", 3000, netdevFeatures{}, unknown(key, "the kernel tells since 6.3")},
+		{"an old kernel, and needed", 9000, netdevFeatures{}, Check{key, Unknown,
+			"the kernel tells since 6.3; the driver may refuse native mode with an MTU of 9000", "ip link set dev eth0 mtu 1500", ErrLargeMTU}},
 		{"reported", 9000, told(netdevXDPActRxSG), Check{Key: key, Answer: Yes, Reason: "packets in several buffers reach XDP"}},
 		{"needed", 3001, told(netdevXDPActBasic), Check{key, No, "the driver may refuse native mode with an MTU of 3001",
 			"ip link set dev eth0 mtu 1500", ErrLargeMTU}},

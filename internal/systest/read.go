@@ -190,6 +190,7 @@ type PacketKeys struct {
 	Location  string    `json:"location"`
 	Hash      string    `json:"hash"`
 	HashBy    string    `json:"hash_by"`
+	IfIndex   uint32    `json:"ifindex"`
 	SetBack   int64     `json:"clock_set_back_ns"`
 	LinkType  *uint16   `json:"link_type"`
 	FromMAC   string    `json:"source_mac"`

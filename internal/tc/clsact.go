@@ -260,16 +260,13 @@ func (c *clsactFilter) remove() error {
 
 // filters lists the filters on one side; none if the qdisc or the interface is gone.
 func (c *clsactFilter) filters(parent uint32) ([]netlink.Filter, error) {
-	for tries := 0; ; tries++ {
-		there, err := c.netlink.FilterList(device(c.ifindex), parent)
-		if errors.Is(err, netlink.ErrDumpInterrupted) && tries < 10 { // the list changed meanwhile
-			continue
-		}
-		if err != nil {
-			return nil, fmt.Errorf("list the filters: %w", err)
-		}
-		return there, nil
+	there, err := xdp.Dump(func() ([]netlink.Filter, error) {
+		return c.netlink.FilterList(device(c.ifindex), parent)
+	})
+	if err != nil {
+		return nil, fmt.Errorf("list the filters: %w", err)
 	}
+	return there, nil
 }
 
 func (c *clsactFilter) is(f netlink.Filter) bool {

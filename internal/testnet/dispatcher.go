@@ -57,6 +57,46 @@ func (d *Dispatcher) attach(ns *Namespace, ifname string) error {
 	if d.freplaces, err = fill(d.main, d.components); err != nil {
 		return err
 	}
+	return d.attachTo(ns, ifname)
+}
+
+// SoleComponent is the only program of AttachSole. It drops every packet.
+const SoleComponent = dispatcherProgStatisticsComponent
+
+// AttachSole attaches a dispatcher to an interface as libxdp does it for a single program: that
+// replaces the dispatcher's main function.
+func AttachSole(ns *Namespace, ifname string) (*Dispatcher, error) {
+	d := &Dispatcher{}
+	if err := d.attachSole(ns, ifname); err != nil {
+		return nil, errors.Join(fmt.Errorf("attach a dispatcher of one program to %s: %w", ifname, err), d.Close())
+	}
+	return d, nil
+}
+
+func (d *Dispatcher) attachSole(ns *Namespace, ifname string) error {
+	spec, err := loadDispatcher()
+	if err != nil {
+		return err
+	}
+	if d.main, err = ebpf.NewProgram(spec.Programs[dispatcherProgXdpDispatcher]); err != nil {
+		return err
+	}
+	component := spec.Programs[SoleComponent]
+	component.AttachTarget, component.AttachTo = d.main, dispatcherProgXdpDispatcher
+	p, err := ebpf.NewProgram(component)
+	if err != nil {
+		return err
+	}
+	d.components = []*ebpf.Program{p}
+	l, err := link.AttachFreplace(d.main, dispatcherProgXdpDispatcher, p)
+	if err != nil {
+		return err
+	}
+	d.freplaces = []link.Link{l}
+	return d.attachTo(ns, ifname)
+}
+
+func (d *Dispatcher) attachTo(ns *Namespace, ifname string) error {
 	return ns.Do(func() error {
 		netif, err := net.InterfaceByName(ifname)
 		if err != nil {

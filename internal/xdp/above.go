@@ -21,13 +21,9 @@ type device struct {
 	elsewhere bool   // it is in another network namespace than this process
 }
 
-// above returns the devices that get packets from the interface: its master, devices on top of it,
-// and devices above those.
-func (ifi *Interface) above() (above []device, err error) {
-	all, err := devices()
-	if err != nil {
-		return nil, err
-	}
+// above returns those of some devices that get packets from the interface: its master, devices on
+// top of it, and devices above those.
+func (ifi *Interface) above(all []device) (above []device) {
 	seen := map[int]bool{ifi.Index: true}
 	for below := []int{ifi.Index}; len(below) > 0; below = below[1:] {
 		master := 0
@@ -49,45 +45,76 @@ func (ifi *Interface) above() (above []device, err error) {
 			}
 		}
 	}
-	return above, nil
+	return above
 }
 
 // Above returns the indices of the interfaces of this namespace that get packets from this one: its
 // bridge or bond, those on top of it, such as VLANs, and those above these.
 func (ifi *Interface) Above() (indices []int, err error) {
-	above, err := ifi.above()
-	for _, d := range above {
-		if !d.elsewhere {
-			indices = append(indices, d.index)
-		}
+	all, err := devicesHere()
+	for _, d := range ifi.above(all) {
+		indices = append(indices, d.index)
 	}
 	return indices, err
 }
 
 // Obstructed returns an interface above this one that runs an XDP program which isOwn does not
 // accept, if there is one.
-func (ifi *Interface) Obstructed(isOwn func(Program) bool) (upper Interface, ok bool) {
+func (ifi *Interface) Obstructed(isOwn func(Program) bool) (upper Interface, ok bool, err error) {
 	above, err := ifi.Above()
-	if err != nil {
-		return upper, false
+	if err != nil || len(above) == 0 {
+		return upper, false, err
 	}
 	uppers, err := Select(func(index int, _ string) bool { return slices.Contains(above, index) })
-	i := slices.IndexFunc(uppers, func(u Interface) bool { return len(u.Programs) > 0 && !isOwn(u.Programs[0]) })
-	if err != nil || i < 0 {
-		return upper, false
+	if err != nil {
+		return upper, false, err
 	}
-	return uppers[i], true
+	i := slices.IndexFunc(uppers, func(u Interface) bool { return len(u.Programs) > 0 && !isOwn(u.Programs[0]) })
+	if i < 0 {
+		return upper, false, nil
+	}
+	return uppers[i], true, nil
 }
 
-// devices lists the devices of this namespace, and those of other namespaces that are on top of one
-// of this. It looks in namespaces that the kernel has numbered here: those that an interface was
-// moved to from here, or that hold the other end of a veth pair.
-func devices() ([]device, error) {
-	links, err := netlink.LinkList()
+// Heights returns for each interface of this namespace, by its index, how many others are below it
+// at most, one below the other. The kernel attaches no program below an interface that runs one, so
+// whoever attaches to several begins with the lowest.
+func Heights() (map[int]int, error) {
+	all, err := devicesHere()
+	if err != nil {
+		return nil, err
+	}
+	heights := make(map[int]int)
+	// Each pass is right about the devices that are one higher than those of the pass before.
+	for changed, passes := true, 0; changed && passes < maxHeight; passes++ {
+		changed = false
+		raise := func(upper, lower int) {
+			if h := heights[lower] + 1; heights[upper] < h {
+				heights[upper], changed = h, true
+			}
+		}
+		for _, d := range all {
+			if d.master != 0 {
+				raise(d.master, d.index)
+			}
+			if d.link != 0 {
+				raise(d.index, d.link)
+			}
+		}
+	}
+	return heights, nil
+}
+
+// maxHeight is how many devices the kernel lets be above each other: MAX_NEST_DEV of
+// include/linux/netdevice.h.
+const maxHeight = 8
+
+// devicesHere lists the devices of this namespace.
+func devicesHere() (all []device, err error) {
+	links, err := Dump(netlink.LinkList)
 	if err != nil {
 		return nil, fmt.Errorf("list the network interfaces: %w", err)
 	}
-	var all []device
 	for _, l := range links {
 		d := newDevice(l)
 		// In an answer about our namespace, a link with a number is in another namespace.
@@ -95,6 +122,17 @@ func devices() ([]device, error) {
 			d.link = 0
 		}
 		all = append(all, d)
+	}
+	return all, nil
+}
+
+// devices lists the devices of this namespace, and those of other namespaces that are on top of one
+// of this. It looks in namespaces that the kernel has numbered here: those that an interface was
+// moved to from here, or that hold the other end of a veth pair.
+func devices() ([]device, error) {
+	all, err := devicesHere()
+	if err != nil {
+		return nil, err
 	}
 	numbers, err := namespaceNumbers()
 	if err != nil {
@@ -131,7 +169,7 @@ func namespaceNumbers() (numbers []int, err error) {
 	req := nl.NewNetlinkRequest(unix.RTM_GETNSID, unix.NLM_F_DUMP)
 	head := nl.NewRtGenMsg()
 	req.AddData(head)
-	answers, err := req.Execute(unix.NETLINK_ROUTE, unix.RTM_NEWNSID)
+	answers, err := Dump(func() ([][]byte, error) { return req.Execute(unix.NETLINK_ROUTE, unix.RTM_NEWNSID) })
 	if err != nil {
 		return nil, err
 	}
@@ -154,7 +192,7 @@ func devicesIn(number int) (found []device, err error) {
 	req := nl.NewNetlinkRequest(unix.RTM_GETLINK, unix.NLM_F_DUMP)
 	req.AddData(nl.NewIfInfomsg(unix.AF_UNSPEC))
 	req.AddData(nl.NewRtAttr(unix.IFLA_TARGET_NETNSID, nl.Uint32Attr(uint32(number))))
-	answers, err := req.Execute(unix.NETLINK_ROUTE, unix.RTM_NEWLINK)
+	answers, err := Dump(func() ([][]byte, error) { return req.Execute(unix.NETLINK_ROUTE, unix.RTM_NEWLINK) })
 	if errors.Is(err, unix.EINVAL) || errors.Is(err, unix.EACCES) {
 		return nil, nil // the namespace is gone meanwhile, or not accessible
 	}

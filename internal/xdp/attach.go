@@ -19,17 +19,17 @@ func Attach(prog *ebpf.Program, ifi Interface, mode Mode) (link.Link, Mode, erro
 	attach := func() (link.Link, error) {
 		return link.AttachXDP(link.XDPOptions{Program: prog, Interface: ifi.Index, Flags: attachFlags[mode]})
 	}
+	before := noteJoining(ifi, joining...)
 	l, err := attach()
 	if err != nil && !isBusy(err) {
 		l, err = attachOnceMore(err, attach)
 	}
-	switch {
-	case isBusy(err):
-		return nil, mode, busy(ifi)
-	case err != nil:
-		return nil, mode, refused(ifi, mode, err)
+	lost := before.lost()
+	if err != nil {
+		err = errors.Join(explainAttach(ifi, mode, err), lost.restore())
+		return nil, mode, err
 	}
-	l = attached{l}
+	l = attached{l, lost}
 	if mode != Auto {
 		return l, mode, nil
 	}
@@ -40,10 +40,14 @@ func Attach(prog *ebpf.Program, ifi Interface, mode Mode) (link.Link, Mode, erro
 	return l, describe(now).Mode, nil
 }
 
-// attached is a link whose Close detaches immediately: see Detach.
-type attached struct{ link.Link }
+// attached is a link whose Close detaches immediately, see Detach, and switches on again what
+// attaching has switched off.
+type attached struct {
+	link.Link
+	joining *Joining
+}
 
-func (a attached) Close() error { return Detach(a.Link) }
+func (a attached) Close() error { return errors.Join(Detach(a.Link), a.joining.restore()) }
 
 // Detach ends a link and closes it. Closing alone is not enough: the program runs as long as a copy
 // of the descriptor is open, and a child that another goroutine starts has a copy until its exec. A
@@ -65,6 +69,14 @@ var attachFlags = map[Mode]link.XDPAttachFlags{
 	Generic: link.XDPGenericMode,
 }
 
+// explainAttach explains why a program could not be attached.
+func explainAttach(ifi Interface, mode Mode, err error) error {
+	if isBusy(err) {
+		return busy(ifi)
+	}
+	return refused(ifi, mode, err)
+}
+
 func isBusy(err error) bool { return errors.Is(err, unix.EBUSY) || errors.Is(err, unix.EEXIST) }
 
 // busy returns an ErrBusy that names the program in the way. It was attached after the interface
@@ -72,8 +84,12 @@ func isBusy(err error) bool { return errors.Is(err, unix.EBUSY) || errors.Is(err
 func busy(ifi Interface) error {
 	now, err := InterfaceByName(ifi.Name)
 	if err == nil && len(now.Programs) == 0 {
-		if upper, ok := now.Obstructed(func(Program) bool { return false }); ok {
+		upper, ok, err := now.Obstructed(func(Program) bool { return false })
+		switch {
+		case ok:
 			return Below(ifi, upper)
+		case err != nil:
+			return Kind(ErrBusy, "%s, or an interface above it, already runs an XDP program: %w: try again", ifi.Name, err)
 		}
 	}
 	if err != nil || len(now.Programs) == 0 {

@@ -35,6 +35,19 @@ func Running(ifi Interface) ([]Program, error) {
 	return inOrder(found), nil
 }
 
+// Runs names the attached program, and those that it calls as a dispatcher of libxdp; "" = none is
+// attached.
+func (ifi *Interface) Runs() string {
+	running, err := Running(*ifi)
+	switch {
+	case len(ifi.Programs) == 0:
+		return ""
+	case err != nil || slices.Equal(running, ifi.Programs):
+		return list(ifi.Programs)
+	}
+	return fmt.Sprintf("%s, which runs %s", list(ifi.Programs), list(running))
+}
+
 // components finds, among all links of the machine, those that replace a function of the
 // dispatcher. These links have no attach type. Tracers also have the dispatcher as their target,
 // but their links have an attach type.

@@ -28,7 +28,10 @@ func (e ethtool) close() { unix.Close(e.fd) }
 
 // ask makes the kernel fill in the struct that request points to. The struct begins with the
 // command.
-func (e ethtool) ask(request unsafe.Pointer) bool {
+func (e ethtool) ask(request unsafe.Pointer) bool { return e.request(request) == nil }
+
+// request is ask with the kernel's error.
+func (e ethtool) request(request unsafe.Pointer) error {
 	ifr := struct {
 		name [unix.IFNAMSIZ]byte
 		data unsafe.Pointer
@@ -37,7 +40,10 @@ func (e ethtool) ask(request unsafe.Pointer) bool {
 	copy(ifr.name[:unix.IFNAMSIZ-1], e.name)
 	_, _, errno := unix.Syscall(unix.SYS_IOCTL, uintptr(e.fd), unix.SIOCETHTOOL, uintptr(unsafe.Pointer(&ifr)))
 	runtime.KeepAlive(request)
-	return errno == 0
+	if errno != 0 {
+		return errno
+	}
+	return nil
 }
 
 func (e ethtool) driver() string {

@@ -8,3 +8,30 @@ import "github.com/cilium/ebpf"
 func (h *HookMap) Map() *ebpf.Map { return h.m }
 
 var EachLink = eachLink
+
+// NoteFeatures is what Attach does before it attaches, with other features than those that it
+// switches off.
+var NoteFeatures = noteJoining
+
+func (j *Joining) Lost() *Joining { return j.lost() }
+
+func (j *Joining) Restore() error { return j.restore() }
+
+// SetFeature switches a feature of an interface on or off, and Features returns those that are on.
+func SetFeature(name, feature string, on bool) error {
+	e, err := openEthtool(name)
+	if err != nil {
+		return err
+	}
+	defer e.close()
+	return e.set(feature, on)
+}
+
+func Features(name string) map[string]bool {
+	e, err := openEthtool(name)
+	if err != nil {
+		return nil
+	}
+	defer e.close()
+	return e.features()
+}

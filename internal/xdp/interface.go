@@ -15,6 +15,8 @@ import (
 
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
+
+	"github.com/xdpcap/xdpcap/internal/escape"
 )
 
 // An Interface is a network interface at the moment it was looked up.
@@ -56,8 +58,8 @@ func Interfaces() ([]Interface, error) {
 // Select lists the interfaces of the namespace for which `is` returns true, in the order of their
 // indices. Only their drivers are asked.
 func Select(is func(index int, name string) bool) (ifis []Interface, err error) {
-	links, err := netlink.LinkList()
-	// While interfaces come and go the list may lack some. Whoever watches looks again.
+	links, err := Dump(netlink.LinkList)
+	// Where interfaces come and go all the time the list may lack some. Whoever watches looks again.
 	if err != nil && !errors.Is(err, netlink.ErrDumpInterrupted) {
 		return nil, fmt.Errorf("list the network interfaces: %w", err)
 	}
@@ -74,7 +76,7 @@ func Select(is func(index int, name string) bool) (ifis []Interface, err error) 
 func Addresses() (map[int][]netip.Prefix, error) {
 	all := make(map[int][]netip.Prefix)
 	for _, family := range []int{netlink.FAMILY_V4, netlink.FAMILY_V6} {
-		addrs, err := netlink.AddrList(nil, family)
+		addrs, err := Dump(func() ([]netlink.Addr, error) { return netlink.AddrList(nil, family) })
 		if err != nil {
 			return nil, fmt.Errorf("list the addresses of the network interfaces: %w", err)
 		}
@@ -100,7 +102,7 @@ func InterfaceByName(name string) (Interface, error) {
 	if !errors.As(err, &notFound) && !errors.Is(err, unix.ERANGE) {
 		return Interface{}, fmt.Errorf("look up interface %q: %w", name, err)
 	}
-	links, err := netlink.LinkList()
+	links, err := Dump(netlink.LinkList)
 	if err != nil {
 		return Interface{}, fmt.Errorf("interface %q does not exist", name)
 	}
@@ -140,14 +142,15 @@ func (ifi *Interface) Obstacle() (reason, remedy string) {
 	case ifi.Type != "ether" && ifi.Type != "loopback":
 		return fmt.Sprintf("%s is not an Ethernet interface (its link type is %q)", ifi.Name, ifi.Type), ""
 	case !ifi.Up:
-		return ifi.Name + " is down", "ip link set dev " + ifi.Name + " up"
+		return ifi.Name + " is down", "ip link set dev " + escape.ShellWord(ifi.Name) + " up"
 	}
 	return "", ""
 }
 
 // Netmask returns the netmask of the interface's first IPv4 address, 4 bytes; nil if it has none.
 func (ifi *Interface) Netmask() (net.IPMask, error) {
-	addrs, err := netlink.AddrList(&netlink.Device{LinkAttrs: netlink.LinkAttrs{Index: ifi.Index}}, netlink.FAMILY_V4)
+	device := &netlink.Device{LinkAttrs: netlink.LinkAttrs{Index: ifi.Index}}
+	addrs, err := Dump(func() ([]netlink.Addr, error) { return netlink.AddrList(device, netlink.FAMILY_V4) })
 	if err != nil {
 		return nil, fmt.Errorf("list the addresses of %s: %w", ifi.Name, err)
 	}

@@ -48,10 +48,15 @@ func Targets(ifi Interface, selectors []string) ([]Target, error) {
 }
 
 // OneProgram chooses one of the programs that run for an interface. Without a selector that is the
-// attached one, even if it is a libxdp dispatcher: its verdict is that of all its components. With
-// a selector it is the one that Targets finds; several are an ErrAmbiguousProgram.
+// attached one, even if it is a libxdp dispatcher: its verdict is that of all its components. Where
+// libxdp has a single component, that takes the place of the dispatcher, which does not run itself:
+// then OneProgram chooses the component. With a selector it is the one that Targets finds; several
+// are an ErrAmbiguousProgram.
 func OneProgram(ifi Interface, selector string) (Program, error) {
 	if selector == "" && len(ifi.Programs) == 1 {
+		if running, err := Running(ifi); err == nil && len(running) == 1 && takesPlaceOf(ifi.Programs[0], running[0]) {
+			return running[0], nil
+		}
 		return ifi.Programs[0], nil
 	}
 	var selectors []string
@@ -205,6 +210,26 @@ func replacementOf(t Target, info *ebpf.ProgramInfo) (Program, bool) {
 		}
 	}
 	return Program{}, false
+}
+
+// takesPlaceOf tells whether a component has replaced the main function of a dispatcher, as far as
+// this process may see it.
+func takesPlaceOf(dispatcher, component Program) bool {
+	prog, err := OpenProgram(dispatcher.ID)
+	if err != nil {
+		return false
+	}
+	defer prog.Close()
+	info, err := prog.Info()
+	if err != nil {
+		return false
+	}
+	main, err := mainFunction(info)
+	if err != nil {
+		return false
+	}
+	by, ok := replacementOf(Target{Program: dispatcher, Function: main.Name}, info)
+	return ok && by == component
 }
 
 // explainOpen explains why a program could not be opened.

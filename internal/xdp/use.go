@@ -6,22 +6,24 @@ import (
 	"strings"
 
 	"github.com/vishvananda/netlink"
+
+	"github.com/xdpcap/xdpcap/internal/escape"
 )
 
 // Use tells why this machine needs the packets of the interface, and what to do if it does not need
 // them after all. The reason is empty if it needs none: dropping them loses nothing. The remedy is
 // empty if there is none. The devices above the interface count, too: see above.
 func (ifi *Interface) Use() (reason, remedy string, err error) {
-	devices, err := ifi.above()
+	all, err := devices()
 	if err != nil {
 		return "", "", err
 	}
-	devices = append([]device{{index: ifi.Index, name: ifi.Name}}, devices...)
+	devices := append([]device{{index: ifi.Index, name: ifi.Name}}, ifi.above(all)...)
 	routes, err := defaultRoutes()
 	if err != nil {
 		return "", "", err
 	}
-	addresses, err := netlink.AddrList(nil, netlink.FAMILY_ALL)
+	addresses, err := Dump(func() ([]netlink.Addr, error) { return netlink.AddrList(nil, netlink.FAMILY_ALL) })
 	if err != nil {
 		return "", "", fmt.Errorf("list the addresses of all interfaces: %w", err)
 	}
@@ -49,8 +51,8 @@ func (ifi *Interface) Use() (reason, remedy string, err error) {
 	for _, d := range devices {
 		if ip := d.address(addresses, true); ip != nil {
 			return fmt.Sprintf("%s has the link-local address %v", d.in(ifi), ip),
-				"an interface that receives only copies needs no IPv6: sysctl net.ipv6.conf." +
-					strings.ReplaceAll(d.name, ".", "/") + ".disable_ipv6=1", nil
+				"an interface that receives only copies needs no IPv6: sysctl " +
+					escape.ShellWord("net.ipv6.conf."+strings.ReplaceAll(d.name, ".", "/")+".disable_ipv6=1"), nil
 		}
 	}
 	return "", "", nil
@@ -81,7 +83,9 @@ func defaultRoutes() (map[int]bool, error) {
 	for _, family := range []int{netlink.FAMILY_V4, netlink.FAMILY_V6} {
 		// The filter has no Dst, which means the default route, and no Table, which means all
 		// tables.
-		routes, err := netlink.RouteListFiltered(family, &netlink.Route{}, netlink.RT_FILTER_DST|netlink.RT_FILTER_TABLE)
+		routes, err := Dump(func() ([]netlink.Route, error) {
+			return netlink.RouteListFiltered(family, &netlink.Route{}, netlink.RT_FILTER_DST|netlink.RT_FILTER_TABLE)
+		})
 		if err != nil {
 			return nil, fmt.Errorf("list the default routes: %w", err)
 		}

@@ -17,11 +17,17 @@ type calculation struct {
 func (c *calculation) add(s ...*graph.Stmt) { c.stmts = append(c.stmts, s...) }
 
 // require adds a test to the guard.
-func (c *calculation) require(b *graph.Block) {
-	if c.guard != nil {
-		b = graph.And(c.guard, b)
+func (c *calculation) require(b *graph.Block) { c.guard = both(c.guard, b) }
+
+// both is graph.And, where either may be nil: no test.
+func both(x, y *graph.Block) *graph.Block {
+	switch {
+	case x == nil:
+		return y
+	case y == nil:
+		return x
 	}
-	c.guard = b
+	return graph.And(x, y)
 }
 
 // comparisons are the classic jump for each relation, or for its opposite.
@@ -50,29 +56,17 @@ func (g *generator) relation(r *syntax.Relation) *graph.Block {
 	}
 	g.free(x.slot)
 	g.free(y.slot)
-	guard := y.guard
-	if x.guard != nil && y.guard != nil {
-		guard = graph.And(x.guard, y.guard)
-	} else if x.guard != nil {
-		guard = x.guard
-	}
-	if guard != nil {
-		b = graph.And(guard, b)
-	}
-	return b
+	return both(both(x.guard, y.guard), b)
 }
 
 // calculate generates the code of a number.
 func (g *generator) calculate(a syntax.Arith) *calculation {
+	if k, ok := constant(a); ok {
+		return g.result(graph.Op(cbpf.LdImm, k))
+	}
 	switch a := a.(type) {
-	case *syntax.Constant:
-		v := &calculation{slot: g.slot(syntax.Token{})}
-		v.add(graph.Op(cbpf.LdImm, a.Value), graph.Op(cbpf.St, uint32(v.slot)))
-		return v
 	case *syntax.Length:
-		v := &calculation{slot: g.slot(syntax.Token{})}
-		v.add(graph.Op(cbpf.LdLen, 0), graph.Op(cbpf.St, uint32(v.slot)))
-		return v
+		return g.result(graph.Op(cbpf.LdLen, 0))
 	case *syntax.Load:
 		return g.indexed(a)
 	case *syntax.Minus:
@@ -84,6 +78,39 @@ func (g *generator) calculate(a syntax.Arith) *calculation {
 	}
 }
 
+// result stores the number that statements have left in A.
+func (g *generator) result(stmts ...*graph.Stmt) *calculation {
+	v := &calculation{slot: g.slot(syntax.Token{})}
+	v.add(append(stmts, graph.Op(cbpf.St, uint32(v.slot)))...)
+	return v
+}
+
+// constant calculates a number that depends on no packet. It refuses a division by 0, and a shift by
+// more bits than there are.
+func constant(a syntax.Arith) (k uint32, ok bool) {
+	switch a := a.(type) {
+	case *syntax.Constant:
+		return a.Value, true
+	case *syntax.Minus:
+		k, ok = constant(a.X)
+		return -k, ok
+	case *syntax.Operation:
+		op := operations[a.At.Num]
+		y, known := constant(a.Y)
+		switch {
+		case !known:
+		case (op == cbpf.OpDiv || op == cbpf.OpMod) && y == 0:
+			a.At.Fail("", "division by zero")
+		case (op == cbpf.OpLsh || op == cbpf.OpRsh) && y > 31:
+			a.At.Fail("", "shift by more than 31 bits")
+		}
+		if x, ok := constant(a.X); ok && known {
+			return cbpf.Calculate(op, x, y)
+		}
+	}
+	return 0, false
+}
+
 // operations are the classic opcodes of the operators.
 var operations = map[uint32]int{'|': cbpf.OpOr, '&': cbpf.OpAnd, syntax.SymLSH: cbpf.OpLsh, syntax.SymRSH: cbpf.OpRsh,
 	'+': cbpf.OpAdd, '-': cbpf.OpSub, '*': cbpf.OpMul, '/': cbpf.OpDiv, '%': cbpf.OpMod, '^': cbpf.OpXor}
@@ -93,29 +120,19 @@ func (g *generator) operation(o *syntax.Operation) *calculation {
 	op := operations[o.At.Num]
 	x := g.calculate(o.X)
 	y := g.calculate(o.Y)
-	// libpcap looks at the first instruction only, so it refuses a sum that begins with 0, too.
-	if first := y.stmts[0]; first.Code == cbpf.LdImm {
-		switch {
-		case (op == cbpf.OpDiv || op == cbpf.OpMod) && first.K == 0:
-			o.At.Fail("", "division by zero")
-		case (op == cbpf.OpLsh || op == cbpf.OpRsh) && first.K > 31:
-			o.At.Fail("", "shift by more than 31 bits")
-		}
-	}
 	x.add(y.stmts...)
 	x.add(graph.Op(cbpf.LdxMem, uint32(y.slot)), graph.Op(cbpf.LdMem, uint32(x.slot)), graph.Op(cbpf.ClassALU|op|cbpf.SrcX, 0))
 	g.free(x.slot)
 	g.free(y.slot)
 	x.slot = g.slot(o.At)
 	x.add(graph.Op(cbpf.St, uint32(x.slot)))
-	return x // libpcap forgets the guard of the right side, too
+	x.guard = both(x.guard, y.guard)
+	return x
 }
 
-// indexed loads bytes at a computed offset: proto[offset:size].
+// indexed loads bytes at a computed offset: proto[offset:size]. An offset may be negative: positions
+// are calculated with 32 bits.
 func (g *generator) indexed(l *syntax.Load) *calculation {
-	v := g.calculate(l.Offset)
-	slot := g.slot(l.At)
-	g.free(v.slot)
 	size := cbpf.SizeB
 	switch l.Bytes {
 	case 1:
@@ -126,42 +143,49 @@ func (g *generator) indexed(l *syntax.Load) *calculation {
 	default:
 		l.Size.Fail("write 1, 2 or 4", "cannot load this many bytes at once")
 	}
-	base, k := &g.payload, g.payload.constant+g.nl
-	body := false
+	at := &calculation{}
+	k, fixed := constant(l.Offset)
+	if !fixed {
+		at = g.calculate(l.Offset)
+		g.free(at.slot)
+	}
+	base := g.payload.plus(g.nl)
+	start := g.base(&base)
 	switch l.Proto {
 	case syntax.ProtoLink:
-		base, k = &g.linkhdr, g.linkhdr.constant
+		base = g.linkhdr
+		start = g.base(&base)
 	case syntax.ProtoIP, syntax.ProtoARP, syntax.ProtoRARP, syntax.ProtoATALK, syntax.ProtoDECNET, syntax.ProtoSCA, syntax.ProtoLAT, syntax.ProtoMOPRC, syntax.ProtoMOPDL, syntax.ProtoIP6:
-		v.require(g.protocol(l.At, l.Proto))
+		at.require(g.protocol(l.At, l.Proto))
 	case syntax.ProtoSCTP, syntax.ProtoTCP, syntax.ProtoUDP, syntax.ProtoICMP, syntax.ProtoIGMP, syntax.ProtoIGRP, syntax.ProtoPIM, syntax.ProtoVRRP, syntax.ProtoCARP:
-		body = true
-		first := graph.And(g.protocol(l.At, l.Proto), g.firstFragment())
-		v.require(first)
-		v.guard = graph.And(g.protocol(l.At, syntax.ProtoIP), v.guard)
+		start = g.ipv4Length()
+		at.require(graph.And(g.protocol(l.At, l.Proto), g.firstFragment()))
+		at.guard = graph.And(g.protocol(l.At, syntax.ProtoIP), at.guard)
 	case syntax.ProtoICMP6:
-		v.require(g.protocol(l.At, syntax.ProtoIP6))
-		v.require(g.equal(field{fromNetwork, 6}, cbpf.SizeB, wire.IPICMP6))
-		k += 40
+		at.require(g.protocol(l.At, syntax.ProtoIP6))
+		at.require(g.equal(field{fromNetwork, 6}, cbpf.SizeB, wire.IPICMP6))
+		base = base.plus(40)
 	default:
 		l.At.Fail("", "this protocol cannot be indexed")
 	}
-	g.index(v, base, body)
-	v.add(graph.Op(cbpf.LdInd|size, k), graph.Op(cbpf.St, uint32(slot)))
-	v.slot = slot
-	return v
-}
-
-// index adds the code that gets the position of a load into X: the offset that c has computed, plus
-// the variable part of the base that the offset counts from.
-func (g *generator) index(v *calculation, base *offset, body bool) {
-	start := g.base(base)
-	if body {
-		start = g.ipv4Length()
+	at.add(start...) // the variable part of the start, in X
+	switch position := base.constant + k; {
+	case fixed && start == nil:
+		at.add(graph.Op(cbpf.LdAbs|size, position))
+	case fixed && position < absent:
+		at.add(graph.Op(cbpf.LdInd|size, position))
+	default:
+		if fixed {
+			at.add(graph.Op(cbpf.LdImm, k))
+		} else {
+			at.add(graph.Op(cbpf.LdMem, uint32(at.slot)))
+		}
+		if start != nil {
+			at.add(graph.Op(cbpf.AddX, 0))
+		}
+		at.add(graph.Op(cbpf.Add, base.constant), graph.Op(cbpf.Tax, 0), graph.Op(cbpf.LdInd|size, 0))
 	}
-	if start == nil {
-		v.add(graph.Op(cbpf.LdxMem, uint32(v.slot)))
-		return
-	}
-	v.add(start...)
-	v.add(graph.Op(cbpf.LdMem, uint32(v.slot)), graph.Op(cbpf.AddX, 0), graph.Op(cbpf.Tax, 0))
+	at.slot = g.slot(l.At)
+	at.add(graph.Op(cbpf.St, uint32(at.slot)))
+	return at
 }

@@ -84,7 +84,7 @@ func (g *generator) pppoes(s *syntax.Special) *graph.Block {
 		limit(s, 0xffff)
 		b = graph.And(b, g.masked(field{fromNetwork, 0}, cbpf.SizeW, s.Arg, 0xffff))
 	}
-	g.link, g.previous = linkPPP, false
+	g.link, g.mayLackEthernet = linkPPP, false
 	g.linkhdr = g.payload
 	g.linkhdr.constant += g.nl + 6
 	g.linktype = g.linkhdr

@@ -9,10 +9,10 @@ import (
 )
 
 // ethernet guards a test of MAC addresses after a Geneve header, because that header may carry
-// something other than Ethernet. In that case geneveOffsets has stored the same offset for link
-// header and payload.
+// something other than Ethernet. In that case geneve has stored the same offset for link header and
+// payload.
 func (g *generator) ethernet(b *graph.Block) *graph.Block {
-	if !g.previous {
+	if !g.mayLackEthernet {
 		return b
 	}
 	check := graph.New(cbpf.JeqX, 0, graph.Op(cbpf.LdMem, uint32(g.linkhdr.slot)), graph.Op(cbpf.LdxMem, uint32(g.payload.slot)))

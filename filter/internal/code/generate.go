@@ -1,14 +1,16 @@
 // Package code is the third stage: it turns a tree with its meanings into a control-flow graph of
-// classic instructions, block for block the same as libpcap's.
+// classic instructions. Tests and loads come in libpcap's order, which users can see: a packet that
+// ends before the bytes of a test does not match, and is not tested further.
 //
 // generate.go walks the tree. The other files hold the tests, by header: link, llc, encap, tunnel,
-// geneve, vxlan, protocol, host, port and calculation. field.go loads the fields that they compare.
+// protocol, host, port and calculation. field.go loads the fields that they compare.
 package code
 
 import (
 	"encoding/binary"
 
 	"github.com/xdpcap/xdpcap/filter/internal/cbpf"
+	"github.com/xdpcap/xdpcap/filter/internal/fault"
 	"github.com/xdpcap/xdpcap/filter/internal/graph"
 	"github.com/xdpcap/xdpcap/filter/internal/syntax"
 	"github.com/xdpcap/xdpcap/internal/link"
@@ -32,18 +34,22 @@ type generator struct {
 
 	link     linkType
 	outer    link.Type // what the packet begins with
-	previous bool      // a Geneve header comes just before: its payload may not be Ethernet
 	linkhdr  offset    // start of the link header
 	linktype offset    // its type field
 	payload  offset    // what follows it
 	nl       uint32    // bytes from payload to the network header
 	nosnap   uint32    // the same without a SNAP header
 	labels   int       // MPLS labels passed
-	verbatim bool      // has jumps inside blocks
 
-	used    [cbpf.ScratchWords]bool // scratch words that hold a result still needed
-	current int                     // the scratch word reserved last
+	// mayLackEthernet tells that a Geneve header comes just before: its payload may not be Ethernet.
+	mayLackEthernet bool
+
+	used, touched [cbpf.ScratchWords]bool // scratch words that are in use, and that ever were
+	begin         []*graph.Stmt           // statements for the start of the program
 }
+
+// snapLength is the length of an 802.2 header without SNAP.
+const snapLength = 3
 
 type linkType int
 
@@ -62,9 +68,14 @@ type offset struct {
 	slot     int // the scratch word's index
 }
 
+func (o offset) plus(k uint32) offset {
+	o.constant += k
+	return o
+}
+
 // newGenerator makes a generator for frames with shift bytes of VLAN tags after their addresses.
 func newGenerator(o Options, shift uint32) *generator {
-	g := &generator{linktype: offset{constant: 12 + shift}, payload: offset{constant: 14 + shift}, nosnap: 3, outbound: o.Outbound}
+	g := &generator{linktype: offset{constant: 12 + shift}, payload: offset{constant: 14 + shift}, nosnap: snapLength, outbound: o.Outbound}
 	g.outer = o.Link
 	switch o.Link {
 	case link.Cooked:
@@ -81,32 +92,34 @@ func newGenerator(o Options, shift uint32) *generator {
 }
 
 // Generate makes the graph of a whole expression and returns its first block. root is nil for the
-// empty expression. verbatim tells that there are jumps inside blocks, which package optimise
-// cannot follow.
-func Generate(root syntax.Expr, o Options) (first *graph.Block, verbatim bool) {
+// empty expression.
+func Generate(root syntax.Expr, o Options) (first *graph.Block) {
 	accept, reject := graph.New(cbpf.RetK, o.SnapLen), graph.New(cbpf.RetK, 0)
 	if root == nil {
-		return accept, false
+		return accept
 	}
 	var b *graph.Block
+	var begin []*graph.Stmt
 	if o.VLANAware && o.Link == link.Ethernet && !mentionsVLAN(root) {
-		b, verbatim = generateTagged(root, o)
+		b, begin = generateTagged(root, o)
 	} else {
 		g := newGenerator(o, 0)
 		b = g.expr(root)
-		verbatim = g.verbatim
+		begin = g.begin
 	}
-	return graph.Close(b, accept, reject), verbatim
+	first = graph.Close(b, accept, reject)
+	first.Stmts = append(begin, first.Stmts...)
+	return first
 }
 
 // generateTagged compiles the expression three times, for frames with no, one and two VLAN tags,
 // and tests the frame's types to choose one. The three must not simply be joined by "or": a tagged
 // frame that is read as if it had no tag is "not tcp", whatever it carries.
-func generateTagged(root syntax.Expr, o Options) (b *graph.Block, verbatim bool) {
+func generateTagged(root syntax.Expr, o Options) (b *graph.Block, begin []*graph.Stmt) {
 	for depth := range uint32(3) {
 		g := newGenerator(o, 4*depth)
 		here := g.expr(root)
-		verbatim = verbatim || g.verbatim
+		begin = append(begin, g.begin...)
 		if depth < 2 {
 			here = graph.And(graph.Not(newGenerator(o, 4*depth).vlanType()), here)
 		}
@@ -118,7 +131,7 @@ func generateTagged(root syntax.Expr, o Options) (b *graph.Block, verbatim bool)
 		}
 		b = here
 	}
-	return b, verbatim
+	return b, begin
 }
 
 // mentionsVLAN tells whether the expression itself says where it wants VLAN tags.
@@ -168,6 +181,8 @@ func (g *generator) special(s *syntax.Special) *graph.Block {
 		return graph.New(cbpf.Jge, s.Arg, graph.Op(cbpf.LdLen, 0))
 	case syntax.KindByte:
 		return g.byteTest(s)
+	case syntax.KindIfindex:
+		return g.ifindex(s)
 	case syntax.KindBroadcast:
 		return g.broadcast(s)
 	case syntax.KindMulticast:
@@ -197,43 +212,44 @@ func (g *generator) direction(outbound bool) *graph.Block {
 	return b
 }
 
-// always is a test whose result is v.
-func always(v bool) *graph.Block {
+// ifindex tests for the index of an interface, which one kind of header has.
+func (g *generator) ifindex(s *syntax.Special) *graph.Block {
+	if g.outer != link.Cooked2 {
+		s.At.FailAs(fault.ErrInterface, "remove it", "the interface is chosen outside the filter")
+	}
+	return graph.New(cbpf.Jeq, s.Arg, graph.Op(cbpf.LdAbs|cbpf.SizeW, 4))
+}
+
+// always runs statements, and is a test whose result is v.
+func always(v bool, stmts ...*graph.Stmt) *graph.Block {
 	k := uint32(0)
 	if !v {
 		k = 1
 	}
-	return graph.New(cbpf.Jeq, 0, graph.Op(cbpf.LdImm, k))
+	return graph.New(cbpf.Jeq, 0, append(stmts, graph.Op(cbpf.LdImm, k))...)
 }
 
-// byteTest is "byte offset op value". For & and | libpcap forgets to load the byte. This compiler
-// does the same, so that the filter means what it means to tcpdump.
+// byteTest is "byte offset op value", which means "ether[offset] op value". With & and | the result
+// must not be 0.
 func (g *generator) byteTest(s *syntax.Special) *graph.Block {
 	most(s.At, "byte value", s.Value, 0xff)
-	at := field{from: fromLink, offset: s.Arg}
-	switch s.Op {
-	case '=':
-		return g.compare(at, cbpf.SizeB, cbpf.OpJeq, s.Value)
-	case '<':
-		return graph.Not(g.compare(at, cbpf.SizeB, cbpf.OpJge, s.Value))
-	case '>':
-		return g.compare(at, cbpf.SizeB, cbpf.OpJgt, s.Value)
+	operator := func(op uint32) syntax.Token { return syntax.Token{Kind: syntax.KindSymbol, Num: op} }
+	var x syntax.Arith = &syntax.Load{At: s.At, Proto: syntax.ProtoLink, Offset: &syntax.Constant{Value: s.Arg}, Bytes: 1}
+	value := &syntax.Constant{Value: s.Value}
+	if s.Op == '&' || s.Op == '|' {
+		x = &syntax.Operation{At: operator(s.Op), X: x, Y: value}
+		return g.relation(&syntax.Relation{At: operator(syntax.SymNE), X: x, Y: &syntax.Constant{}})
 	}
-	code := cbpf.Or
-	if s.Op == '&' {
-		code = cbpf.And
-	}
-	return graph.Not(graph.New(cbpf.Jeq, 0, graph.Op(code, s.Value)))
+	return g.relation(&syntax.Relation{At: operator(s.Op), X: x, Y: value})
 }
 
-// slot reserves a scratch word.
+// slot reserves a scratch word for a result of a calculation.
 func (g *generator) slot(t syntax.Token) int {
-	for range cbpf.ScratchWords {
-		if !g.used[g.current] {
-			g.used[g.current] = true
-			return g.current
+	for slot := range cbpf.ScratchWords {
+		if !g.used[slot] {
+			g.used[slot], g.touched[slot] = true, true
+			return slot
 		}
-		g.current = (g.current + 1) % cbpf.ScratchWords
 	}
 	t.Fail("", "the calculation needs more than %d intermediate results", cbpf.ScratchWords)
 	return 0

@@ -18,6 +18,8 @@ func (g *generator) primitive(p *syntax.Primitive) *graph.Block {
 		return graph.Or(g.ports(p, wire.EtherIP6), b)
 	case syntax.AddrProto:
 		return g.proto(p.At, p.Number, p.Qual.Proto)
+	case syntax.AddrProtochain:
+		return g.protochain(p.At, p.Number, p.Qual.Proto)
 	}
 	switch {
 	case p.At.Kind == syntax.KindEther:

@@ -7,29 +7,89 @@ import (
 	"github.com/xdpcap/xdpcap/filter/internal/wire"
 )
 
-// tunnel tests for a header over UDP that carries frames, over IPv4 and IPv6. in makes the test for
-// one version of IP. offsets makes the code that stores, in scratch words for later tests, where
-// the carried headers begin. That code finds the variable part of the UDP header's offset in A and
-// X.
-func (g *generator) tunnel(s *syntax.Special, in func(s *syntax.Special, typ uint32, body from) *graph.Block,
-	offsets func(t syntax.Token) []*graph.Stmt) *graph.Block {
-	// The last block of each version computes that variable part. Its test is always true.
-	v4 := in(s, wire.EtherIP, fromIPv4Body)
-	v4 = graph.And(v4, graph.New(cbpf.JeqX, 0, append(g.ipv4Length(), graph.Op(cbpf.Txa, 0))...))
-	v6 := in(s, wire.EtherIP6, fromIPv6Body)
-	start := append(g.base(&g.payload), graph.Op(cbpf.LdImm, 40))
-	if g.payload.variable {
-		start = append(start, graph.Op(cbpf.AddX, 0))
-	}
-	v6 = graph.And(v6, graph.New(cbpf.JeqX, 0, append(start, graph.Op(cbpf.Tax, 0))...))
-	b := graph.Or(v4, v6)
-	next := always(true)
-	next.Stmts = append(offsets(s.At), next.Stmts...)
-	return graph.And(b, next)
+// A tunnel is a header over UDP that carries frames.
+type tunnel struct {
+	port        uint32
+	flags, mask uint32 // of the header's first byte; 32 bits at byte 4 have the tunnel's number
 }
 
-// udpTo is the test for a UDP destination port.
-func udpTo(t syntax.Token, port uint32) *syntax.Primitive {
-	return &syntax.Primitive{At: t, Qual: syntax.Qualifier{Type: syntax.AddrPort, Dir: syntax.DirDst},
-		Meaning: syntax.Meaning{Transport: syntax.ProtoUDP, Ports: [2]uint32{port, port}}}
+// Geneve is RFC 8926, VXLAN is RFC 7348.
+var (
+	geneve = tunnel{port: wire.GenevePort, flags: 0, mask: 0xc0}
+	vxlan  = tunnel{port: wire.VXLANPort, flags: 0x08, mask: 0xff}
+)
+
+// absent is where a tunnel's header begins that a packet does not have: later tests of what it
+// carries find no bytes there.
+const absent = 1 << 31
+
+// tunnelSlot reserves a scratch word for a position, which is absent unless a test stores one. No
+// calculation uses that word.
+func (g *generator) tunnelSlot(t syntax.Token) int {
+	for slot := cbpf.ScratchWords - 1; slot >= 0; slot-- {
+		if !g.touched[slot] {
+			g.used[slot], g.touched[slot] = true, true
+			g.begin = append(g.begin, graph.Op(cbpf.LdImm, absent), graph.Op(cbpf.St, uint32(slot)))
+			return slot
+		}
+	}
+	t.Fail("", "the expression needs more than %d intermediate results", cbpf.ScratchWords)
+	return 0
+}
+
+// into tests for a tunnel over IPv4 and IPv6, and returns where its header begins.
+func (g *generator) into(u tunnel, s *syntax.Special) (*graph.Block, offset) {
+	at := offset{constant: g.payload.constant + g.nl + 8, variable: true, slot: g.tunnelSlot(s.At)}
+	v4 := g.carries(u, s, wire.EtherIP, fromIPv4Body)
+	v4 = graph.And(v4, always(true, append(g.ipv4Length(), graph.Op(cbpf.Stx, uint32(at.slot)))...))
+	v6 := g.carries(u, s, wire.EtherIP6, fromIPv6Body)
+	length := append(g.base(&g.payload), graph.Op(cbpf.LdImm, 40))
+	if g.payload.variable {
+		length = append(length, graph.Op(cbpf.AddX, 0))
+	}
+	v6 = graph.And(v6, always(true, append(length, graph.Op(cbpf.St, uint32(at.slot)))...))
+	return graph.Or(v4, v6), at
+}
+
+// carries tests for a tunnel's port, flags and number over one version of IP.
+func (g *generator) carries(u tunnel, s *syntax.Special, typ uint32, body from) *graph.Block {
+	b := g.ports(&syntax.Primitive{At: s.At, Qual: syntax.Qualifier{Type: syntax.AddrPort, Dir: syntax.DirDst},
+		Meaning: syntax.Meaning{Transport: syntax.ProtoUDP, Ports: [2]uint32{u.port, u.port}}}, typ)
+	b = graph.And(b, g.masked(field{body, 8}, cbpf.SizeB, u.flags, u.mask))
+	if s.Has {
+		limit(s, 0xffffff)
+		b = graph.And(b, g.masked(field{body, 12}, cbpf.SizeW, s.Arg<<8, 0xffffff00))
+	}
+	return b
+}
+
+// inside moves later tests into a frame that a tunnel carries.
+func (g *generator) inside(header, typ, payload offset) {
+	g.link, g.linkhdr, g.linktype, g.payload = linkEthernet, header, typ, payload
+	g.nl, g.nosnap, g.labels = 0, snapLength, 0
+}
+
+// vxlan tests for VXLAN, whose header of 8 bytes carries Ethernet.
+func (g *generator) vxlan(s *syntax.Special) *graph.Block {
+	b, at := g.into(vxlan, s)
+	g.inside(at.plus(8), at.plus(8+12), at.plus(8+14))
+	g.mayLackEthernet = false
+	return b
+}
+
+// geneve tests for Geneve, whose header has a variable length, and carries Ethernet or another
+// protocol. If it is another one, the Geneve header serves as the link header, because its field
+// for the protocol is the type; the link header and the payload then have the same position.
+func (g *generator) geneve(s *syntax.Special) *graph.Block {
+	b, at := g.into(geneve, s)
+	header, typ, payload := offset{variable: true, slot: g.tunnelSlot(s.At)}, offset{variable: true, slot: g.tunnelSlot(s.At)}, offset{variable: true, slot: g.tunnelSlot(s.At)}
+	positions := append(g.base(&at), graph.Op(cbpf.Txa, 0), graph.Op(cbpf.Add, at.constant+2), graph.Op(cbpf.St, uint32(typ.slot)),
+		graph.Op(cbpf.LdInd|cbpf.SizeB, at.constant), graph.Op(cbpf.And, 0x3f), graph.Op(cbpf.Lsh, 2), graph.Op(cbpf.AddX, 0), graph.Op(cbpf.Add, at.constant+8),
+		graph.Op(cbpf.St, uint32(header.slot)), graph.Op(cbpf.St, uint32(payload.slot)), graph.Op(cbpf.LdInd|cbpf.SizeH, at.constant+2))
+	isEthernet := graph.New(cbpf.Jeq, wire.EtherTEB, positions...)
+	ethernet := always(true, graph.Op(cbpf.LdMem, uint32(header.slot)), graph.Op(cbpf.Add, 12), graph.Op(cbpf.St, uint32(typ.slot)),
+		graph.Op(cbpf.Add, 2), graph.Op(cbpf.St, uint32(payload.slot)))
+	g.inside(header, typ, payload)
+	g.mayLackEthernet = true
+	return graph.And(b, graph.Or(graph.And(isEthernet, ethernet), always(true)))
 }

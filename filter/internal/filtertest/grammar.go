@@ -37,6 +37,18 @@ func (g Grammar) Expression(depth int) string {
 	return strings.Join(parts, " ")
 }
 
+// Contradiction is an expression that asks for the same few hosts, ports and protocols again and
+// again, so that most of its tests are decided by others before them.
+func (g Grammar) Contradiction(depth int) string {
+	if depth == 0 || g.IntN(4) == 0 {
+		return g.maybe(3, "not ") + g.pick("host 10.0.0.1", "host 1.2.3.4", "src host 1.2.3.4", "dst host 10.0.0.1", "host 192.168.1.1", "ip",
+			"not ip", "tcp", "udp", "icmp", "port 80", "src port 80", "port 443", "tcp port 443", "portrange 80-443", "vlan", "vxlan",
+			"ip6", "arp", "ether[12:2] > 1500", "ip[8] > 60", "ip[8] = 64", "len > 60", "len >= 2147483648", "ether[0] & 3 = 2", "ether[0] & 3 = 0", "ether[0] = 2",
+			"ip[ip[0] & 15] = 6", "ip[ip[0] & 15] = 17", "len - 5 = 60", "len - 5 = 61", "len / (len - 54) > 3", "len / (len - 54) > 2", "tcp[len - 54] = 7")
+	}
+	return g.maybe(3, "not ") + "(" + g.Contradiction(depth-1) + g.pick(" and ", " or ") + g.Contradiction(depth-1) + ")"
+}
+
 func (g Grammar) operand(depth int) string {
 	switch {
 	case depth > 0 && g.IntN(4) == 0:
@@ -73,7 +85,7 @@ func (g Grammar) term() string {
 	case 11:
 		return g.pick("", "tcp ", "udp ", "sctp ") + g.dir() + "portrange " + g.pick("1000-2000", "53", "80-80", "2000-1000", "0-65535", "ssh-http", "50-domain")
 	case 12:
-		return g.pick("ip ", "ip6 ", "", "ether ", "iso ", "isis ") + "proto " + g.pick("6", "17", "47", `\tcp`, `\udp`, "0x800", "0x86dd", "2048", "34525", "5", "300",
+		return g.pick("ip ", "ip6 ", "", "ether ", "iso ", "isis ") + g.pick("proto ", "proto ", "proto ", "proto ", "protochain ") + g.pick("6", "17", "47", `\tcp`, `\udp`, "0x800", "0x86dd", "2048", "34525", "5", "300",
 			`\ip`, `\arp`, `\iso`, `\stp`, `\esis`, `\icmp`, "gre", "33024", `\ipx`, `\netbeui`, "0x8137", "0x809b", "0xfe", "6", "1500", "1501")
 	case 13:
 		return g.pick("ether ", "wlan ", "link ") + g.pick("host ", "src ", "dst ", "src or dst ", "src and dst ") +
@@ -81,7 +93,8 @@ func (g Grammar) term() string {
 	case 14:
 		return g.pick("", "ether ", "ip ", "ip6 ") + g.pick("broadcast", "multicast", "multicast")
 	case 15:
-		return g.pick("vlan", "vlan", "vlan 5", "vlan 100", "vlan (7)", "mpls", "mpls 16", "mpls 100000", "pppoed", "pppoes", "pppoes 1", "geneve", "geneve 5")
+		return g.pick("vlan", "vlan", "vlan 5", "vlan 100", "vlan (7)", "mpls", "mpls 16", "mpls 100000", "pppoed", "pppoes", "pppoes 1", "geneve", "geneve 5",
+			"vxlan", "vxlan", "vxlan 5")
 	case 16:
 		return g.pick("less ", "greater ") + g.number()
 	case 17:
@@ -103,7 +116,7 @@ func (g Grammar) ipv6() string {
 }
 
 func (g Grammar) number() string {
-	return g.pick("0", "1", "2", "3", "4", "7", "14", "20", "60", "64", "100", "0x10", "017", "1500", "0xffffffff", "65535", "tcp-syn", "icmp-echo")
+	return g.pick("0", "1", "2", "3", "4", "7", "14", "20", "60", "64", "100", "0x10", "017", "1500", "0xffffffff", "2147483648", "4294967280", "65535", "tcp-syn", "icmp-echo")
 }
 
 func (g Grammar) arith(depth int) string {

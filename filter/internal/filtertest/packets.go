@@ -9,6 +9,7 @@ import (
 	"slices"
 
 	"github.com/xdpcap/xdpcap/filter/internal/wire"
+	"github.com/xdpcap/xdpcap/internal/link"
 )
 
 // Frame puts headers and payload together.
@@ -108,11 +109,15 @@ func networkLayers() map[string]struct {
 		"icmp6":      v6(wire.IPICMP6, unhex("8000000000010001")),
 		"fragment6":  v6(wire.IPFragment, slices.Concat([]byte{wire.IPUDP, 0, 0, 1, 0, 0, 0, 9}, PortHeader(53, 80, 0))),
 		"hop6":       v6(0, slices.Concat([]byte{wire.IPICMP6, 0, 5, 2, 0, 0, 1, 0}, unhex("8f00000000000001"))),
+		"chain6": v6(0, slices.Concat([]byte{60, 1}, make([]byte, 14), []byte{43, 0, 0, 0, 0, 0, 0, 0}, []byte{44, 0, 0, 0, 0, 0, 0, 0},
+			[]byte{51, 0, 0, 1, 0, 0, 0, 9}, []byte{wire.IPUDP, 4}, make([]byte, 22), PortHeader(53, 80, 0))),
+		"chain":      v4(51, 0, 8, slices.Concat([]byte{51, 1}, make([]byte, 10), []byte{wire.IPTCP, 4}, make([]byte, 22), PortHeader(53, 80, 0))),
 		"multicast6": {wire.EtherIP6, IPv6Header(wire.IPUDP, "2001:db8::2", "ff02::1", PortHeader(546, 547, 0))},
 		"arp":        {wire.EtherARP, arpPacket("1.2.3.4", "10.0.0.1")},
 		"rarp":       {wire.EtherRARP, arpPacket("10.0.0.2", "192.168.1.1")},
 		"mpls":       {wire.EtherMPLS, slices.Concat(unhex("00010140"), IPv4Header(wire.IPTCP, "1.2.3.4", "10.0.0.1", 0, 0, PortHeader(80, 443, 2)))},
 		"mpls2":      {wire.EtherMPLS, slices.Concat(unhex("186a0040000101ff"), IPv6Header(wire.IPUDP, "2001:db8::1", "fe80::1", PortHeader(53, 443, 2)))},
+		"mplsvxlan":  {wire.EtherMPLS, slices.Concat(unhex("00010140"), v4(wire.IPUDP, 0, 0, vxlan(8, inner)).data)},
 		"pppoed":     {wire.EtherPPPoED, unhex("11090000000401010000")},
 		"pppoes":     {wire.EtherPPPoES, slices.Concat(unhex("1100000100320021"), IPv4Header(wire.IPUDP, "1.2.3.4", "10.0.0.1", 0, 0, PortHeader(53, 80, 0)))},
 		"pppoes6":    {wire.EtherPPPoES, slices.Concat(unhex("1100000700320057"), IPv6Header(wire.IPTCP, "2001:db8::1", "fe80::1", PortHeader(22, 80, 0)))},
@@ -157,6 +162,31 @@ func Packets() [][]byte {
 			Frame(broadcastEth, VLANTag(wire.Ether8021AD, 100), VLANTag(wire.Ether8021Q, 7), BE(l.typ), l.data))
 	}
 	return append(out, Frame(Eth(1, 1), VLANTag(wire.EtherQinQ, 5), BE(wire.EtherARP), layers["arp"].data), make([]byte, 60), nil)
+}
+
+// PacketsOf are what Packets has without VLAN tags, behind the first header of a link type.
+func PacketsOf(l link.Type) [][]byte {
+	if l == link.Ethernet {
+		return Packets()
+	}
+	var out [][]byte
+	for _, f := range Packets() {
+		if len(f) < 14 || f[12] == 0x81 || f[12] == 0x88 && f[13] == 0xa8 || f[12] == 0x91 {
+			continue
+		}
+		typ, data := f[12:14], f[14:]
+		if typ[0] < 6 { // a length
+			typ = BE(4)
+		}
+		switch direction := f[5]; l { // 1 or 2 in Packets; 4 is sent
+		case link.Cooked:
+			data = Frame([]byte{0, 2 * direction, 0, 1, 0, 6}, f[6:12], make([]byte, 2), typ, data)
+		case link.Cooked2:
+			data = Frame(typ, make([]byte, 2), []byte{0, 0, 0, direction, 0, 1, 2 * direction, 6}, f[6:12], make([]byte, 2), data)
+		}
+		out = append(out, data)
+	}
+	return append(out, nil)
 }
 
 // Truncations are the frames, and the frames cut at every step-th length.

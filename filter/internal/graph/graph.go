@@ -2,14 +2,10 @@
 // rewrite. Its nodes are blocks of classic instructions without jump offsets.
 package graph
 
-// Nop marks a deleted instruction.
-const Nop = -1
-
 // Stmt is one classic instruction without jump offsets.
 type Stmt struct {
-	Code   int // a classic opcode, or Nop
-	K      uint32
-	Jt, Jf *Stmt // targets of a jump inside a block; nil otherwise
+	Code int // a classic opcode
+	K    uint32
 }
 
 // Op makes an instruction.

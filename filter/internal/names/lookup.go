@@ -28,7 +28,7 @@ func (p identifier) resolveName() {
 		p.setPorts(port, port, transport)
 	case syntax.AddrPortrange:
 		p.resolvePortrange(name)
-	case syntax.AddrProto:
+	case syntax.AddrProto, syntax.AddrProtochain:
 		p.Number = p.lookupProto(name)
 		p.checkProto()
 	default:
@@ -164,10 +164,15 @@ func (p identifier) lookupProto(name string) uint32 {
 	return v
 }
 
-// checkProto refuses the word proto after a protocol that carries no other.
+// checkProto refuses the word proto after a protocol that carries no other, and protochain after one
+// that has no chain of headers.
 func (p identifier) checkProto() {
 	switch p.Qual.Proto {
-	case syntax.ProtoNone, syntax.ProtoLink, syntax.ProtoIP, syntax.ProtoIP6, syntax.ProtoISO, syntax.ProtoISIS:
+	case syntax.ProtoNone, syntax.ProtoIP, syntax.ProtoIP6:
+	case syntax.ProtoLink, syntax.ProtoISO, syntax.ProtoISIS:
+		if p.Qual.Type == syntax.AddrProtochain {
+			p.At.Fail("write ip protochain or ip6 protochain", "the protocol before it has no chain of headers")
+		}
 	default:
 		p.At.Fail("", "the protocol before it carries no other protocol")
 	}

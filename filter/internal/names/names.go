@@ -147,7 +147,7 @@ func (p identifier) resolveNumber() {
 	switch p.Qual.Type {
 	case syntax.AddrPort, syntax.AddrPortrange:
 		p.setPorts(v, v, syntax.ProtoNone)
-	case syntax.AddrProto:
+	case syntax.AddrProto, syntax.AddrProtochain:
 		p.Number = v
 		p.checkProto()
 	default:

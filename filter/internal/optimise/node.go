@@ -1,102 +1,168 @@
 package optimise
 
 import (
+	"slices"
+
+	"github.com/xdpcap/xdpcap/filter/internal/cbpf"
 	"github.com/xdpcap/xdpcap/filter/internal/fault"
 	"github.com/xdpcap/xdpcap/filter/internal/graph"
 )
 
-// node is a block and what the passes know about it. While the passes run, edges hold the jump's
-// targets; finish writes them back to the block's Exits.
+// node is a block and what is known about it. While the passes run, edges hold the jump's targets;
+// finish writes them back to the block's Exits.
 type node struct {
 	*graph.Block
 	edges [2]edge // [graph.OnTrue], [graph.OnFalse]; to is nil after a return
-	id    int
-	mark  int // optimiser.mark of the walk that saw the node last
-
-	level int     // length of the longest path to a return
-	dom   bitset  // ids of the nodes on every path to this one
 	in    []*edge // edges that lead here
+	over  *edge   // the last edge that every path to this node takes; nil if there is none
+	mark  int     // optimiser.mark of the walk that saw the node last
+	index int     // in optimiser.order
 
-	// Sets of atoms: those read before they are written, those written, those needed after the
-	// node.
-	use, kill, out uint32
+	before, after state  // what is known when the node begins, and when it jumps
+	test          test   // what its jump compares
+	loads         []load // of its statements
+	mayDivide     bool   // by 0, perhaps
 
-	values  [atoms]int // value number of every atom after the node's statements
-	operand int        // value number of the operand that the jump compares with A
+	// Sets of atoms: those that it and what follows needs, those that what follows needs, those that
+	// it writes, and those that it reads and does not write before.
+	use, out, written, read uint32
 
 	same *node // an equal node that stays in place of this one
 }
 
 func (n *node) to(exit int) *node { return n.edges[exit].to }
 
+// returns tells whether the node ends the filter.
+func (n *node) returns() bool { return n.Last.Code&cbpf.ClassMask == cbpf.ClassRET }
+
+// rejects tells whether the node is where packets end that do not match.
+func (n *node) rejects() bool { return n.Last.Code == cbpf.RetK && n.Last.K == 0 }
+
 // edge is one exit of a node.
 type edge struct {
 	from, to *node
-	id       int
-	dom      bitset // ids of the edges on every path that ends with this one
+	exit     int
+	depth    int // how many edges every path to this one takes
 }
+
+// up is the last edge before e that every path to e takes.
+func (e *edge) up() *edge { return e.from.over }
 
 // optimiser holds the graph, and what is known about all of it.
 type optimiser struct {
-	root   *node
-	nodes  []*node
-	edges  []*edge
-	levels [][]*node // the nodes that can be reached, by level
-	mark   int       // of the current walk
-
-	numbering numbering
-	changed   bool // in this round
-	work      bool // in this round, by more than moving branches
+	entry   *node   // leads to the first node by both of its edges
+	order   []*node // the nodes that can be reached, each before those that it leads to
+	mark    int     // of the current walk
+	values  values
+	changed bool // in this round
 }
 
-// maxNodes bounds the memory for the sets of edges, which grows with the square of the nodes: 128
-// MiB at the limit. A filter with more tests would be longer than the kernel's 4096 instructions
-// anyway.
+// maxNodes bounds the time, which grows with the square of the nodes. A filter with more tests would
+// be longer than the kernel's 4096 instructions anyway.
 const maxNodes = 16384
 
-// newOptimiser makes a node for every block. The order of the nodes and the numbers of the edges
-// are libpcap's: if shortcut can jump over several edges, it takes the one with the lowest number.
 func newOptimiser(first *graph.Block) *optimiser {
-	o := &optimiser{}
 	seen := map[*graph.Block]*node{}
 	var visit func(b *graph.Block) *node
 	visit = func(b *graph.Block) *node {
 		if b == nil || seen[b] != nil {
 			return seen[b]
 		}
-		n := &node{Block: b, id: len(o.nodes)}
+		n := newNode(b)
 		seen[b] = n
-		o.nodes = append(o.nodes, n)
+		if len(seen) > maxNodes {
+			fault.Raise("join networks instead of hosts, or split the filter", "expression has more than %d tests", maxNodes)
+		}
 		for exit, to := range b.Exits {
 			n.edges[exit].to = visit(to)
 		}
 		return n
 	}
-	o.root = visit(first)
-	n := len(o.nodes)
-	if n > maxNodes {
-		fault.Raise("join networks instead of hosts, or split the filter", "expression has %d tests, at most %d are possible", n, maxNodes)
+	entry := newNode(&graph.Block{Last: graph.Stmt{Code: cbpf.Jeq}})
+	entry.edges[graph.OnTrue].to = visit(first)
+	entry.edges[graph.OnFalse].to = entry.edges[graph.OnTrue].to
+	return &optimiser{entry: entry}
+}
+
+func newNode(b *graph.Block) *node {
+	n := &node{Block: b}
+	for exit := range n.edges {
+		n.edges[exit].from, n.edges[exit].exit = n, exit
 	}
-	o.edges = make([]*edge, 2*n)
-	for i, b := range o.nodes {
-		b.dom = make(bitset, n/64+1)
-		for k := range b.edges {
-			e := &b.edges[k]
-			e.from, e.id, e.dom = b, k*n+i, make(bitset, 2*n/64+1)
-			o.edges[e.id] = e
-		}
-	}
-	return o
+	return n
 }
 
 // finish writes the edges back to the blocks, and returns the first block.
 func (o *optimiser) finish() *graph.Block {
-	for _, n := range o.nodes {
+	o.findOrder()
+	for _, n := range o.order {
 		for exit := range n.edges {
 			if to := n.to(exit); to != nil {
 				n.Exits[exit] = to.Block
 			}
 		}
 	}
-	return o.root.Block
+	return o.entry.to(graph.OnTrue).Block
+}
+
+// findOrder finds the nodes that can be reached, and the edges that lead to each.
+func (o *optimiser) findOrder() {
+	o.mark++
+	o.order = o.order[:0]
+	var visit func(n *node)
+	visit = func(n *node) {
+		if n == nil || n.mark == o.mark {
+			return
+		}
+		n.mark = o.mark
+		n.in = n.in[:0]
+		visit(n.to(graph.OnFalse))
+		visit(n.to(graph.OnTrue))
+		o.order = append(o.order, n)
+	}
+	visit(o.entry)
+	slices.Reverse(o.order)
+	for i, n := range o.order {
+		n.index = i
+		for exit := range n.edges {
+			if to := n.to(exit); to != nil {
+				to.in = append(to.in, &n.edges[exit])
+			}
+		}
+	}
+}
+
+// findDominators finds the last edge that every path to a node takes.
+func (o *optimiser) findDominators() {
+	for _, n := range o.order {
+		n.over = nil
+		if !n.returns() { // nobody asks what returns know, and many edges lead to them
+			for i, e := range n.in {
+				if n.over = common(n.over, e); i == 0 {
+					n.over = e
+				}
+			}
+		}
+		for exit := range n.edges {
+			n.edges[exit].depth = 1
+			if n.over != nil {
+				n.edges[exit].depth = n.over.depth + 1
+			}
+		}
+	}
+}
+
+// common is the last edge that every path to a and every path to b takes, a and b among them.
+func common(a, b *edge) *edge {
+	for a != b {
+		switch {
+		case a == nil || b == nil:
+			return nil
+		case a.depth >= b.depth:
+			a = a.up()
+		default:
+			b = b.up()
+		}
+	}
+	return a
 }

@@ -1,139 +1,47 @@
-// Package optimise is the fourth stage: it makes a control-flow graph smaller by removing
-// duplicate, unused and constant calculations.
+// Package optimise is the fourth stage: it makes a control-flow graph smaller and its paths
+// shorter. It removes tests whose results are known, and calculations that are repeated, constant or
+// not needed.
 //
-// It takes libpcap's steps in libpcap's order, because users can see a difference: moving or
-// removing a load changes the result for packets that end before its bytes.
+// The result is the same for every packet, cut at any length. That is what makes it different from
+// libpcap's optimizer: a load ends the filter where the packet ends before its bytes, so a load is
+// only removed where another one has shown that the packet has these bytes, or where
+// both ways end with no match.
 //
-// optimise.go has the passes, and what they do with one block. Three files compute what the passes
-// need: numbering.go (which values are equal), order.go (levels and dominators) and uses.go (which
-// values are needed). The others rewrite: peephole.go (statements), shortcut.go and pullup.go
-// (branches), and merge.go (equal blocks).
+// optimise.go has the rounds. Three files find out what is known: node.go (order and dominators),
+// value.go (which values are equal, and which bytes the packet has) and uses.go (which values are
+// needed). The others rewrite: shorten.go (jumps), group.go (the order of tests), simplify.go
+// (statements) and merge.go (equal nodes).
 package optimise
 
-import (
-	"github.com/xdpcap/xdpcap/filter/internal/cbpf"
-	"github.com/xdpcap/xdpcap/filter/internal/graph"
-)
+import "github.com/xdpcap/xdpcap/filter/internal/graph"
 
-// Graph rewrites a graph, and returns its new first block. It raises a fault if it finds a division
-// by zero.
+// Graph rewrites a graph, and returns its new first block.
+//
+// Each rewriting makes the graph smaller or a path shorter, so the rounds come to an end.
 func Graph(first *graph.Block) *graph.Block {
 	o := newOptimiser(first)
-	o.repeat(o.moveBranches)
-	o.repeat(o.rewriteStatements)
-	o.merge()
-	o.skipRoot()
+	o.repeat(o.shorten)
+	o.group() // before simplify, because tests do not depend on each other yet
+	o.repeat(o.shorten, o.simplify, o.merge)
 	return o.finish()
 }
 
-// maxIdleRounds limits the consecutive rounds that only move branches. Two moves can undo each
-// other, so moving branches may never end.
-const maxIdleRounds = 100
-
-// repeat runs a pass until it changes nothing.
-func (o *optimiser) repeat(pass func()) {
-	for idle := 0; idle < maxIdleRounds; idle++ {
-		o.changed, o.work = false, false
-		o.findLevels()
-		o.findDominators()
-		o.findUses()
-		pass()
-		if !o.changed {
-			return
-		}
-		if o.work {
-			idle = -1
+// repeat runs passes until they change nothing.
+func (o *optimiser) repeat(passes ...func()) {
+	for o.changed = true; o.changed; {
+		o.changed = false
+		for _, pass := range passes {
+			o.analyse()
+			pass()
 		}
 	}
+	o.analyse()
 }
 
-// moveBranches makes jumps skip tests whose result is known.
-func (o *optimiser) moveBranches() {
-	o.numbering.reset()
-	o.findInEdges()
-	o.down(func(b *node) { o.evaluate(b, false) })
-	o.up(func(b *node) {
-		o.shortcut(&b.edges[graph.OnTrue])
-		o.shortcut(&b.edges[graph.OnFalse])
-	})
-	o.findInEdges()
-	o.up(func(b *node) {
-		o.pullUp(b, graph.OnTrue)
-		o.pullUp(b, graph.OnFalse)
-	})
-}
-
-// rewriteStatements simplifies what the blocks compute.
-func (o *optimiser) rewriteStatements() {
-	o.numbering.reset()
-	o.findInEdges()
-	o.down(func(b *node) { o.evaluate(b, true) })
-}
-
-// progress records a change other than a moved branch.
-func (o *optimiser) progress() { o.changed, o.work = true, true }
-
-// evaluate computes the values after a block from those after its predecessors. If alter is set, it
-// uses them to simplify the block's statements.
-func (o *optimiser) evaluate(b *node, alter bool) {
-	for i, e := range b.in {
-		if i == 0 {
-			b.values = e.from.values
-			continue
-		}
-		for a := range b.values {
-			if b.values[a] != e.from.values[a] {
-				b.values[a] = unknown
-			}
-		}
-	}
-	if len(b.in) == 0 {
-		b.values = [atoms]int{} // all unknown
-	}
-	before := b.values
-	for _, s := range b.Stmts {
-		o.statement(s, &b.values, alter)
-	}
-	unchanged := func(a int) bool { return before[a] != unknown && b.values[a] == before[a] }
-	if alter && (b.out == 0 && unchanged(atomA) && unchanged(atomX) || b.Last.Code&cbpf.ClassMask == cbpf.ClassRET) {
-		if len(b.Stmts) > 0 {
-			b.Stmts = nil
-			o.progress()
-		}
-	} else {
-		o.peephole(b)
-		o.deleteDead(b)
-	}
-	if b.operand = b.values[atomX]; b.Last.Code&cbpf.SrcMask == cbpf.SrcK {
-		b.operand = o.numbering.ofConstant(b.Last.K)
-	}
-}
-
-// deleteDead removes statements that write atoms which nothing reads.
-func (o *optimiser) deleteDead(b *node) {
-	var last [atoms]*graph.Stmt
-	step := func(s *graph.Stmt) {
-		for a := range last {
-			if reads(s, a) {
-				last[a] = nil
-			}
-		}
-		if a := writes(s); a >= 0 {
-			if last[a] != nil {
-				last[a].Code = graph.Nop
-				o.progress()
-			}
-			last[a] = s
-		}
-	}
-	for _, s := range b.Stmts {
-		step(s)
-	}
-	step(&b.Last)
-	for a, s := range last {
-		if s != nil && b.out>>a&1 == 0 {
-			s.Code = graph.Nop
-			o.progress()
-		}
-	}
+// analyse finds what is known about each node that can be reached.
+func (o *optimiser) analyse() {
+	o.findOrder()
+	o.findDominators()
+	o.findValues()
+	o.findUses()
 }

@@ -91,7 +91,7 @@ func (p *parser) special() Expr {
 	s := &Special{At: p.next()}
 	switch s.At.Kind {
 	case KindDirection:
-	case KindLess, KindGreater:
+	case KindLess, KindGreater, KindIfindex:
 		s.Arg = p.plainNumber()
 	case KindByte:
 		s.Arg = p.plainNumber()

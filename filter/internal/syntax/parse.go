@@ -204,7 +204,7 @@ func (p *parser) term(at place) element {
 		q.Proto = Proto(t.Num)
 	}
 	switch p.peek().Kind {
-	case KindDir, KindAddrType, KindProtochain:
+	case KindDir, KindAddrType:
 		return p.qualified(q)
 	case KindBroadcast, KindMulticast:
 		return element{expr: &Special{At: p.next(), Proto: q.Proto}, qual: undefined}
@@ -230,12 +230,9 @@ func (p *parser) qualified(q Qualifier) element {
 			}
 		}
 	}
-	switch t := p.peek(); {
-	case t.Kind == KindProtochain:
-		t.Fail("", "protochain needs a loop, which a program at XDP cannot have")
-	case t.Kind == KindAddrType:
+	if t := p.peek(); t.Kind == KindAddrType {
 		q.Type = AddrType(t.Num)
-		if q.Dir != DirNone && (q.Type == AddrProto || q.Type == AddrGateway) {
+		if q.Dir != DirNone && q.Type >= AddrGateway {
 			p.unexpected(t)
 		}
 		p.next()
@@ -296,8 +293,7 @@ func (p *parser) unexpected(t Token) {
 	hint := ""
 	switch {
 	case t.Kind == KindRefused:
-		r := refusals[t.Text]
-		t.FailAs(r.kind, "remove it", "%s", r.reason)
+		t.Fail("remove it", "%s", refusals[t.Text])
 	case t.Kind == KindEnd:
 		t.Fail("", "syntax error: the expression ends too early")
 	case t.Kind >= KindName && t.Kind <= KindArcnet:

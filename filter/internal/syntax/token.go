@@ -15,31 +15,31 @@ type Kind uint8
 
 // Kinds of tokens.
 const (
-	KindEnd        Kind = iota // end of the expression
-	KindName                   // a name, or a backslash and any word
-	KindNumber                 // a 32-bit number; also icmptype, tcp-syn and the like
-	KindIPv4                   // two to four numbers with dots
-	KindIPv6                   // an IPv6 address
-	KindEther                  // a MAC address
-	KindArcnet                 // $xx
-	KindSymbol                 // an operator; Num is its character or one of Sym*
-	KindProtocol               // a protocol's name; Num is a Proto
-	KindDir                    // src, dst; Num is a Direction
-	KindAddrType               // host, net, port, portrange, gateway, proto; Num is an AddrType
-	KindProtochain             // protochain
-	KindMask                   // mask
-	KindAnd                    // and, &&
-	KindOr                     // or, ||
-	KindLen                    // len, length
-	KindLess                   // less
-	KindGreater                // greater
-	KindByte                   // byte
-	KindBroadcast              // broadcast
-	KindMulticast              // multicast
-	KindDirection              // inbound (Num is 0), outbound (1)
-	KindEncap                  // vlan, mpls, pppoed, pppoes, geneve, vxlan; Num is an Encap
-	KindLLC                    // llc
-	KindRefused                // libpcap knows it, this compiler refuses it; see refusals
+	KindEnd       Kind = iota // end of the expression
+	KindName                  // a name, or a backslash and any word
+	KindNumber                // a 32-bit number; also icmptype, tcp-syn and the like
+	KindIPv4                  // two to four numbers with dots
+	KindIPv6                  // an IPv6 address
+	KindEther                 // a MAC address
+	KindArcnet                // $xx
+	KindSymbol                // an operator; Num is its character or one of Sym*
+	KindProtocol              // a protocol's name; Num is a Proto
+	KindDir                   // src, dst; Num is a Direction
+	KindAddrType              // host, net, port, portrange, gateway, proto, protochain; Num is an AddrType
+	KindMask                  // mask
+	KindAnd                   // and, &&
+	KindOr                    // or, ||
+	KindLen                   // len, length
+	KindLess                  // less
+	KindGreater               // greater
+	KindByte                  // byte
+	KindBroadcast             // broadcast
+	KindMulticast             // multicast
+	KindDirection             // inbound (Num is 0), outbound (1)
+	KindEncap                 // vlan, mpls, pppoed, pppoes, geneve, vxlan; Num is an Encap
+	KindLLC                   // llc
+	KindIfindex               // ifindex
+	KindRefused               // libpcap knows it, this compiler refuses it; see refusals
 )
 
 // Operators of two characters; the others are their own character.
@@ -140,6 +140,7 @@ const (
 	AddrPortrange
 	AddrGateway
 	AddrProto
+	AddrProtochain
 	AddrUndefined // nothing to inherit
 )
 

@@ -1,7 +1,5 @@
 package syntax
 
-import "github.com/xdpcap/xdpcap/filter/internal/fault"
-
 // keyword is the token that a word becomes.
 type keyword struct {
 	kind Kind
@@ -14,7 +12,7 @@ var keywords = map[string]keyword{
 	"host": {KindAddrType, uint32(AddrHost)}, "net": {KindAddrType, uint32(AddrNet)},
 	"port": {KindAddrType, uint32(AddrPort)}, "portrange": {KindAddrType, uint32(AddrPortrange)},
 	"gateway": {KindAddrType, uint32(AddrGateway)}, "proto": {KindAddrType, uint32(AddrProto)},
-	"protochain": {kind: KindProtochain}, "mask": {kind: KindMask},
+	"protochain": {KindAddrType, uint32(AddrProtochain)}, "mask": {kind: KindMask},
 	"and": {kind: KindAnd}, "or": {kind: KindOr}, "not": {KindSymbol, '!'},
 	"len": {kind: KindLen}, "length": {kind: KindLen},
 	"less": {kind: KindLess}, "greater": {kind: KindGreater}, "byte": {kind: KindByte},
@@ -23,6 +21,7 @@ var keywords = map[string]keyword{
 	"vlan": {KindEncap, uint32(EncapVLAN)}, "mpls": {KindEncap, uint32(EncapMPLS)},
 	"pppoed": {KindEncap, uint32(EncapPPPoED)}, "pppoes": {KindEncap, uint32(EncapPPPoES)},
 	"geneve": {KindEncap, uint32(EncapGeneve)}, "vxlan": {KindEncap, uint32(EncapVXLAN)}, "llc": {kind: KindLLC},
+	"ifindex": {kind: KindIfindex},
 }
 
 // protocols are the words that can be a test, a qualifier, or indexed. All names of link layers
@@ -58,16 +57,10 @@ var constants = map[string]uint32{
 	"icmp6-multicastrouterterm": 153,
 }
 
-// refusal tells why a word of pcap-filter does not work here. kind may be nil.
-type refusal struct {
-	reason string
-	kind   error
-}
-
-var refusals = func() map[string]refusal {
-	m := map[string]refusal{
-		"ifindex": {"the interface is chosen outside the filter", fault.ErrInterface},
-		"radio":   {reason: "radio headers exist on 802.11 only"},
+// refusals tell why a word of pcap-filter does not work here.
+var refusals = func() map[string]string {
+	m := map[string]string{
+		"radio": "radio headers exist on 802.11 only",
 	}
 	for reason, words := range map[string][]string{
 		"802.11 frames do not exist on Ethernet": {"type", "subtype", "direction", "dir", "address1", "addr1", "address2",
@@ -80,7 +73,7 @@ var refusals = func() map[string]refusal {
 			"dpc", "sls", "hsio", "hopc", "hdpc", "hsls"},
 	} {
 		for _, w := range words {
-			m[w] = refusal{reason: reason}
+			m[w] = reason
 		}
 	}
 	return m

@@ -40,18 +40,21 @@ const (
 
 // Numbers of protocols above IP (IANA).
 const (
-	IPICMP     = 1
-	IPIGMP     = 2
-	IPTCP      = 6
-	IPIGRP     = 9
-	IPUDP      = 17
-	IPFragment = 44
-	IPESP      = 50
-	IPAH       = 51
-	IPICMP6    = 58
-	IPPIM      = 103
-	IPVRRP     = 112 // and CARP
-	IPSCTP     = 132
+	IPICMP        = 1
+	IPIGMP        = 2
+	IPTCP         = 6
+	IPIGRP        = 9
+	IPUDP         = 17
+	IPHopByHop    = 0
+	IPRouting     = 43
+	IPFragment    = 44
+	IPDestination = 60
+	IPESP         = 50
+	IPAH          = 51
+	IPICMP6       = 58
+	IPPIM         = 103
+	IPVRRP        = 112 // and CARP
+	IPSCTP        = 132
 )
 
 // Protocols of ISO (ISO/TR 9577), and packet types of IS-IS (ISO 10589).

@@ -51,8 +51,8 @@ func (r *captureRun) afterEnd(a *capture.Account) string {
 	return ""
 }
 
-// accountsNow returns the accounts of the outputs so far. An output that prints packets, or only
-// counts them, has the accounts of the session.
+// accountsNow returns the accounts of the outputs so far. Without an output, packets are only
+// counted, and the accounts are those of the session.
 func (r *captureRun) accountsNow() (all []capture.Accounts, err error) {
 	for _, out := range r.Outputs {
 		own, err := out.Accounts(r.session.Accounts)
@@ -60,6 +60,10 @@ func (r *captureRun) accountsNow() (all []capture.Accounts, err error) {
 			return nil, err
 		}
 		all = append(all, own)
+	}
+	if all == nil && r.printed != nil {
+		own, err := r.printed.Accounts(r.session.Accounts)
+		return []capture.Accounts{own}, err
 	}
 	if all == nil {
 		own, err := r.session.Accounts()

@@ -15,6 +15,7 @@ import (
 	"github.com/xdpcap/xdpcap/internal/cli/frame"
 	"github.com/xdpcap/xdpcap/internal/cli/interfaces"
 	"github.com/xdpcap/xdpcap/internal/cli/outputs"
+	"github.com/xdpcap/xdpcap/internal/cli/peers"
 	"github.com/xdpcap/xdpcap/internal/cli/printing"
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
@@ -42,6 +43,7 @@ type Options struct {
 	sample         sampling
 	sampleFlows    uint32
 	first, maxRate uint64
+	skip           uint64 // with -r
 
 	mode, transportName string
 
@@ -176,7 +178,7 @@ func New(p *frame.Process, o *Options) *cobra.Command {
 	frame.AddGroup(f, "Live streams", o.Live.Flags)
 	frame.AddGroup(f, "Lines", o.printing.Flags)
 	frame.AddGroup(f, "Privileges", o.Sandbox.Flags)
-	addPeerFlags(f)
+	peers.AddToCapture(f)
 	o.extcap.Flags(f)
 
 	frame.CompleteWords(cmd)
@@ -239,6 +241,7 @@ func (o *Options) amountFlags(f *pflag.FlagSet) {
 	f.VarP(&o.snapLen, "snapshot-length", "s", "keep this many `bytes` of each packet; headers keeps its headers without payload, headers+64 also 64 bytes of payload; 0 keeps as many as possible: "+longestPackets())
 	frame.TakesWords(f, "snapshot-length", headersWord)
 	f.Uint64VarP(&o.Count, "packet-count", "c", 0, "end after this many `packets`")
+	f.Uint64Var(&o.skip, "skip", 0, "with -r, omit this many `packets` first, of those that match")
 	frame.DurationVar(f, &o.Duration, "duration", 0, "end after this `time`: 10s or just 10, 5m, 1h")
 	f.Uint32Var(&o.sampleFlows, "sample-flows", 1, "keep all packets of one flow in `N`")
 	f.Uint64Var(&o.first, "first", 0, "keep the first `N` packets of each flow")
@@ -267,6 +270,7 @@ func (o *Options) readFilter(root *cobra.Command) error {
 	if err := o.filter.Read(o.Process.Signalled()); err != nil {
 		return err
 	}
+	o.filter.Warn(root.ErrOrStderr())
 	return frame.CheckCommand(root, o.filter.Words, o.filter.Text)
 }
 

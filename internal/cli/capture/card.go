@@ -89,7 +89,7 @@ func announceCards(out io.Writer, session *capture.Session) {
 		switch {
 		case src.Hook != capture.XDP:
 		case src.Asked == nil:
-			frame.Say(out, "%s: the card is asked for nothing: xdpcap probe -i %s shows what its driver has", src.Name, src.Name)
+			frame.Say(out, "%s: the card is asked for nothing: xdpcap probe -i %s shows what its driver has", src.Name, escape.ShellWord(src.Name))
 		default:
 			frame.Say(out, "%s: the card is asked for %s", src.Name, strings.Join(src.Asked, ", "))
 		}

@@ -17,6 +17,9 @@ import (
 // effect.
 func (o *Options) check(flags *pflag.FlagSet) (err error) {
 	given := flags.Changed
+	if given("skip") {
+		return errors.New("--skip is for -r: capture all packets, and omit the first ones with xdpcap read --skip")
+	}
 	if err := o.ReadTargets(given); err != nil {
 		return err
 	}

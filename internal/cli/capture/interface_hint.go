@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/xdpcap/xdpcap/internal/cli/outputs"
+	"github.com/xdpcap/xdpcap/internal/escape"
 )
 
 // otherCommands are words that people type, with the commands that do it.
@@ -21,7 +22,7 @@ func withoutInterface(words []string, list string) error {
 			return fmt.Errorf("there is no command %q: say %s", words[0], instead)
 		}
 		if outputs.IsCaptureName(words[0]) {
-			return fmt.Errorf("%s is a file: read it with xdpcap read %s", words[0], words[0])
+			return fmt.Errorf("%s is a file: read it with xdpcap read %s", words[0], escape.ShellWord(words[0]))
 		}
 	}
 	return errors.New("which interface? -i NAME, or -i any for all; " + list + " lists them")

@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/xdpcap/xdpcap/internal/cli/frame"
+	"github.com/xdpcap/xdpcap/internal/escape"
 	"github.com/xdpcap/xdpcap/internal/outfile"
 )
 
@@ -119,5 +120,5 @@ func (f *jsonFlag) explain(words []string, faulty error) error {
 	if f.file != onStderr || len(words) == 0 || !strings.ContainsAny(words[0], "/.") {
 		return faulty
 	}
-	return fmt.Errorf("%s is no filter: to write the counts to a file say --json=%s", words[0], words[0])
+	return fmt.Errorf("%s is no filter: to write the counts to a file say --json=%s", words[0], escape.ShellWord(words[0]))
 }

@@ -2,6 +2,7 @@ package capture
 
 import (
 	"context"
+	"fmt"
 
 	"github.com/xdpcap/xdpcap/capture"
 	"github.com/xdpcap/xdpcap/capture/file"
@@ -59,6 +60,7 @@ func (r *captureRun) closeOutputs() {
 // writer returns the options for writing a file. The counters are in its statistics.
 func (r *captureRun) writer(t *outputs.Target) file.Options {
 	w := r.o.Writer(t)
+	w.Microseconds = r.o.printing.Microseconds()
 	if !r.o.companions.isNone() {
 		w.StatisticsInterval = r.o.SFlow.CounterInterval
 		w.Comments = func(source int) []string {
@@ -77,15 +79,28 @@ func (r *captureRun) allOutputs() (outputs []capture.Output) {
 	switch {
 	case r.o.account:
 		outputs = append(outputs, accountOnly{})
-	case r.prints() && r.o.lines:
-		r.printed = &printing.Output{Output: r.jsonLines}
-		outputs = append(outputs, r.printed)
-	case r.prints():
-		out := r.o.Process.Stdout
-		r.printed = &printing.Output{Output: lines.NewPrinter(out, frame.StdoutName, out.Check, r.o.printing.Format(printing.Colored(out.File)))}
+	case r.printed != nil:
 		outputs = append(outputs, r.printed)
 	}
 	return outputs
+}
+
+// openPrinter opens what prints packets.
+func (r *captureRun) openPrinter() error {
+	if err := frame.CheckNotClosed("packets", "-w /dev/null"); err != nil {
+		return fmt.Errorf("print packets: %w", err)
+	}
+	out := r.o.Process.Stdout
+	if !r.o.lines {
+		r.printed = &printing.Output{Output: lines.NewPrinter(out, frame.StdoutName, out.Check, r.o.printing.Format(printing.Colored(out.File)))}
+		return nil
+	}
+	format, _ := r.o.Text()
+	printer, err := file.New(out.File, file.Options{Format: format, Name: frame.StdoutName, Immediate: r.o.Unbuffer})
+	if err == nil {
+		r.printed = &printing.Output{Output: printer}
+	}
+	return err
 }
 
 // prints says whether the packets are printed.

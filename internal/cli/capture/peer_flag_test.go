@@ -13,17 +13,18 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/xdpcap/xdpcap/internal/cli/frame"
+	"github.com/xdpcap/xdpcap/internal/cli/peers"
 	"github.com/xdpcap/xdpcap/internal/cli/read"
 )
 
-// flagsOfPeers are the flags of three tools, by their manuals: tcpdump 4.99, dumpcap 4.0 and
+// flagsOfPeers are the flags of three tools, by their manuals: tcpdump 5.0, dumpcap 4.0 and
 // xdpdump 1.3. Not here are -h, --help and --version, which every command has.
 var flagsOfPeers = map[string]string{
 	"tcpdump": "-A -b -B --buffer-size -c --count -C -d -D --list-interfaces -e -E -f -F -G -H " +
 		"-i --interface -I --monitor-mode --immediate-mode -j --time-stamp-type -J --list-time-stamp-types " +
 		"--time-stamp-precision --micro --nano -K --dont-verify-checksums -l -L --list-data-link-types -m -M -n -N " +
 		"-# --number -O --no-optimize -p --no-promiscuous-mode --print -Q --direction -q -r " +
-		"-S --absolute-tcp-sequence-numbers -s --snapshot-length -T -t -u -U --packet-buffered -v -V -w -W -x -X " +
+		"-S --absolute-tcp-sequence-numbers -s --snapshot-length --skip --print-sampling --lengths -T -t -u -U --packet-buffered -v -V -w -W -x -X " +
 		"-y --linktype -z -Z --relinquish-privileges",
 	"dumpcap": "-i --interface --ifname --ifdescr -f -s --snapshot-length -p --no-promiscuous-mode -I --monitor-mode " +
 		"-B --buffer-size -y --linktype --time-stamp-type -D --list-interfaces -L --list-data-link-types " +
@@ -36,15 +37,19 @@ var flagsOfPeers = map[string]string{
 // newCommand returns the capture of this process.
 func newCommand(o *Options) *cobra.Command { return New(frame.NewProcess(os.Stdout, os.Stderr), o) }
 
-// Every flag of tcpdump, dumpcap and xdpdump is known.
+// The capture knows every flag of tcpdump, dumpcap and xdpdump, and read every one of tcpdump.
 func TestPeersFlagsAreKnown(t *testing.T) {
 	t.Parallel()
-	f := newCommand(new(Options)).Flags()
-	for tool, flags := range flagsOfPeers {
-		for _, flag := range strings.Fields(flags) {
-			name, long := strings.CutPrefix(flag, "--")
-			if long && f.Lookup(name) == nil || !long && f.ShorthandLookup(flag[1:]) == nil {
-				t.Errorf("%s of %s is unknown", flag, tool)
+	commands := map[*cobra.Command]string{
+		newCommand(new(Options)): "tcpdump dumpcap xdpdump", read.New(frame.NewProcess(os.Stdout, os.Stderr)): "tcpdump",
+	}
+	for cmd, tools := range commands {
+		for _, tool := range strings.Fields(tools) {
+			for _, flag := range strings.Fields(flagsOfPeers[tool]) {
+				name, long := strings.CutPrefix(flag, "--")
+				if long && cmd.Flags().Lookup(name) == nil || !long && cmd.Flags().ShorthandLookup(flag[1:]) == nil {
+					t.Errorf("%s: %s of %s is unknown", cmd.Name(), flag, tool)
+				}
 			}
 		}
 	}
@@ -133,6 +138,8 @@ func TestEveryFlag(t *testing.T) {
 		}
 		switch f.Name {
 		case "interface", "hook", "list-interfaces", "read-file":
+		case "skip":
+			args = append(args, "-r", "f")
 		case "ebpf":
 			args = append(args, "-d")
 		case "rotate-seconds":
@@ -155,14 +162,14 @@ func TestEveryFlag(t *testing.T) {
 			args = append([]string{"-i", "none0"}, args...)
 		}
 		err := tryLine(args...)
-		p, ok := f.Value.(*peerFlag)
+		instead := peers.Refused(f)
 		switch {
-		case !ok || p.accepted != "":
+		case instead == "":
 			if err != nil {
 				t.Errorf("%q: %v", args, err)
 			}
-		case err == nil || p.instead == "" || err.Error() != frame.FlagName(f)+": "+p.instead || len(err.Error()) > frame.UsageWidth:
-			t.Errorf("%q: %v, want one line with %q", args, err, p.instead)
+		case err == nil || err.Error() != frame.FlagName(f)+": "+instead || len(err.Error()) > frame.UsageWidth:
+			t.Errorf("%q: %v, want one line with %q", args, err, instead)
 		}
 	})
 }
@@ -185,7 +192,11 @@ func TestPeersLines(t *testing.T) {
 		"-i none0 -y RAW":       "-y: XDP sees Ethernet frames only: say -y EN10MB",
 		"-i none0 -y":           "-y needs a value: -y linktype; see xdpcap --help",
 		"-r f --json=g":         "--json=FILE does not work with -r, which prints packets as JSON to standard output: say --json >FILE",
-		"-r f -i none0":         "-i does not work with -r: omit it; see xdpcap read --help",
+		"-r f -i none0":         "-i: packets come from files: omit it",
+		"-r f -s 96":            "-s: packets keep the bytes that the file has: cut them with editcap -s",
+		"-r f --duration 1s":    "--duration does not work with -r: omit it; see xdpcap read --help",
+		"-r f --nano=milli":     "--nano: say micro or nano",
+		"-i none0 --skip 3":     "--skip is for -r: capture all packets, and omit the first ones with xdpcap read --skip",
 		"-r":                    "-r needs a value: -r file; see xdpcap --help",
 		"-i eth0 -F filter.txt": "filter.txt: no such file",
 		"-n port 53":            "-i NAME",
@@ -198,7 +209,7 @@ func TestPeersLines(t *testing.T) {
 	}
 	for _, text := range []string{
 		"-i none0 -y en10mb --time-stamp-precision=nano", "-i none0 -lnf tcp",
-		"-i none0 --program-names x --load-xdp-program", "-nlSKvvr f -w g tcp", "-r f --json",
+		"-i none0 --program-names x --load-xdp-program", "-nlSKvvr f -w g tcp", "-r f --json", "-r f -UpOKSlNu -B 4096 --nano --skip 3",
 		"-i eth0", "-ni eth0", "-i eth0 -c10 -nn", "-D", "--list-interfaces",
 		"-i eth0 -w file.pcap", "-i eth0 -w - -U", "-i eth0 -s0 -w file.pcap port 80",
 		"-i eth0 -s 65535 -w file.pcap", "-i eth0 -s 262144 -w file.pcap", "-lni eth0 udp port 53",

@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/xdpcap/xdpcap/internal/cli/frame"
+	"github.com/xdpcap/xdpcap/internal/cli/peers"
 )
 
 // readInstead runs read for a command line of the capture that has -r, as tcpdump's users type it.
@@ -39,10 +40,13 @@ func isSlice(v pflag.Value) bool {
 // readLine returns the arguments of read that mean the same as these flags of the capture.
 func readLine(read *cobra.Command, given *pflag.FlagSet, files, words []string) (args []string, err error) {
 	given.Visit(func(f *pflag.Flag) {
-		peer, ok := f.Value.(*peerFlag)
+		same := read.Flags().Lookup(f.Name)
 		switch {
-		case f.Name == "read-file" || ok && peer.accepted != "":
-		case read.Flags().Lookup(f.Name) == nil:
+		case f.Name == "read-file" || same != nil && peers.IsAccepted(same):
+		case same != nil && peers.Refused(same) != "":
+			err = fmt.Errorf("%s: %s", frame.FlagName(f), peers.Refused(same))
+		case same == nil && peers.IsAccepted(f):
+		case same == nil:
 			err = fmt.Errorf("%s does not work with -r: omit it; see xdpcap read --help", frame.FlagName(f))
 		case f.Name == "json" && f.Value.String() != onStderr:
 			err = errors.New("--json=FILE does not work with -r, which prints packets as JSON to standard output: say --json >FILE")

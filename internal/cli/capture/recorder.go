@@ -136,6 +136,10 @@ func (r *captureRun) openRecorder() (err error) {
 			r.notices.Add(unread)
 		}
 	}
+	limits.Path = func(file.Place) string { return r.o.Write }
+	if err := limits.CheckFree(); err != nil {
+		return fmt.Errorf("-w: %w", err)
+	}
 	names := outputs.FileNames(r.o.Write, after)
 	r.recorder, err = recorder.New(recorder.Options{
 		Size:     int(r.o.recorder.size.Bytes),

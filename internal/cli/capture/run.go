@@ -73,9 +73,8 @@ type captureRun struct {
 	recorder *recorder.Recorder // writes files instead of -w; nil without --ring
 	accounts []capture.Accounts // of the outputs, at the end
 	outputs.Destinations
-	printed   *printing.Output // nil where no packets are printed
-	jsonLines *file.File       // prints packets as lines of JSON; nil = as text
-	notices   *notices.Notices
+	printed *printing.Output // nil where no packets are printed
+	notices *notices.Notices
 
 	companions companions
 	counted    companionReports // the counters at the end, or at the last SIGUSR1
@@ -116,15 +115,8 @@ func (r *captureRun) run(cmd *cobra.Command) (err error) {
 		return err
 	}
 	if r.prints() {
-		if err := frame.CheckNotClosed("packets", "-w /dev/null"); err != nil {
-			return fmt.Errorf("print packets: %w", err)
-		}
-		if r.o.lines {
-			format, _ := r.o.Text()
-			options := file.Options{Format: format, Name: frame.StdoutName, Immediate: r.o.Unbuffer}
-			if r.jsonLines, err = file.New(r.o.Process.Stdout.File, options); err != nil {
-				return err
-			}
+		if err := r.openPrinter(); err != nil {
+			return err
 		}
 	}
 	if r.o.Rotate.PrintFiles {
@@ -191,6 +183,9 @@ func (r *captureRun) openObjects(by func(path string, open func(outfile.Trust) e
 func (r *captureRun) enterSandbox() error {
 	if r.session.SetCards() {
 		r.o.Sandbox.KeepNetAdmin("put back how the card stamps packets")
+	}
+	if r.session.HasSwitchedOff() {
+		r.o.Sandbox.KeepNetAdmin("switch on again what attaching has switched off")
 	}
 	made := append(r.Givers(), &r.o.json)
 	perf := r.session.Options().Transport.OpensPerf()

@@ -16,7 +16,7 @@ func clientMetrics() (all []metrics.Metric[captureReading]) {
 			func(a *stream.ServerAccount) float64 { return float64(a.Connected) }},
 		{"xdpcap_clients_total", "Connections that --serve has accepted.", false,
 			func(a *stream.ServerAccount) float64 { return float64(a.Clients) }},
-		{"xdpcap_clients_refused_total", "Connections that --serve refused, because it had no room for them or their TLS handshake failed.", false,
+		{"xdpcap_clients_refused_total", "Connections that --serve refused, because it had no room for them, they were of other users, or their TLS handshake failed.", false,
 			func(a *stream.ServerAccount) float64 { return float64(a.Refused) }},
 		{"xdpcap_clients_lost_packets_total", "Packets that all clients of --serve together lost, because they were too slow.", false,
 			func(a *stream.ServerAccount) float64 { return float64(a.Lost) }},

@@ -110,6 +110,7 @@ func (o *Options) run(cmd *cobra.Command) error {
 	if err := o.filter.Read(o.Process.Signalled()); err != nil {
 		return err
 	}
+	o.filter.Warn(cmd.ErrOrStderr())
 	if o.filter.Dump > 0 {
 		return o.filter.PrintFor(cmd.OutOrStdout(), 0, o.directions)
 	}

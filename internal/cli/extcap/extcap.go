@@ -133,8 +133,8 @@ func (o *Options) listInterfaces(out io.Writer) error {
 			continue
 		}
 		at := "XDP"
-		if len(ifi.Programs) > 0 {
-			at += " program " + ifi.Programs[0].String()
+		if runs := ifi.Runs(); runs != "" {
+			at += " program " + runs
 		}
 		fmt.Fprintf(out, "interface {value=%s%s}{display=xdpcap: %s (%s)}\n", prefix, ifi.Name, ifi.Name, text(at))
 	}

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"strings"
 
 	"github.com/spf13/pflag"
@@ -26,9 +27,11 @@ type Options struct {
 	File        string   // -F
 	ProgramFile string   // --filter-file
 	VLANAware   bool
+	Netmask     net.IPMask // for "ip broadcast" in files; nil = not known
 
-	Dump int // number of -d
-	ebpf bool
+	Dump        int // number of -d
+	ebpf        bool
+	unoptimised bool
 
 	Text    string               // the expression; "" = every packet
 	Program []bpf.RawInstruction // of --filter-file
@@ -41,6 +44,7 @@ func (o *Options) Flags(f *pflag.FlagSet) {
 	f.BoolVar(&o.VLANAware, "vlan-aware", false, "let the filter also match after one or two VLAN tags")
 	f.CountVarP(&o.Dump, "dump-code", "d", "print the compiled filter and end; -dd as C, -ddd as numbers")
 	f.BoolVar(&o.ebpf, "ebpf", false, "with -d, print the eBPF that the filter becomes")
+	f.BoolVarP(&o.unoptimised, "no-optimize", "O", false, "with -d, print the filter before the optimiser made it shorter; it chooses the same packets")
 }
 
 // Read finds the expression or program in arguments and files. The end of the context ends the
@@ -83,6 +87,13 @@ func (o *Options) Read(ctx context.Context) error {
 	return nil
 }
 
+// Warn tells the user of a filter that probably means something else than meant.
+func (o *Options) Warn(out io.Writer) {
+	if word := filter.Moved(o.Text); word != "" {
+		frame.Say(out, "filter: all tests after %q look behind that header, also those after its \"or\": write what stands outside of it first, as in ip or (%s and ip)", word, word)
+	}
+}
+
 // withoutComments removes from each line what comes after a #, as tcpdump does.
 func withoutComments(text string) string {
 	var b strings.Builder
@@ -102,7 +113,7 @@ func (o *Options) Print(out io.Writer, snapLen int64, outbound bool) error {
 	prog := o.Program
 	if prog == nil {
 		var err error
-		prog, err = filter.CompileRaw(o.Text, filter.Options{SnapLen: int(snapLen), VLANAware: o.VLANAware, Outbound: outbound})
+		prog, err = filter.CompileRaw(o.Text, filter.Options{SnapLen: int(snapLen), VLANAware: o.VLANAware, Netmask: o.Netmask, Outbound: outbound, Unoptimised: o.unoptimised})
 		if err != nil {
 			return fmt.Errorf("filter expression: %w", err)
 		}
@@ -133,7 +144,7 @@ func (o *Options) Matchers() (*matcher.All, error) {
 	case o.Text == "":
 		return nil, nil
 	}
-	return matcher.ForAll(o.Text, filter.Options{VLANAware: o.VLANAware})
+	return matcher.ForAll(o.Text, filter.Options{VLANAware: o.VLANAware, Netmask: o.Netmask})
 }
 
 // PrintFor is Print for what -Q chooses, which decides about inbound and outbound.

@@ -16,6 +16,6 @@ func NoSandboxVar(f *pflag.FlagSet, off *bool) {
 
 // ModeVar defines --xdp-mode for a command that attaches a program where none runs.
 func ModeVar(f *pflag.FlagSet, mode *string) {
-	f.StringVar(mode, "xdp-mode", "auto", "attach in this `mode`: native (in the driver), generic (in the stack), or auto (native where possible)")
+	f.StringVar(mode, "xdp-mode", "auto", "attach in this `mode`: native (in the driver), generic (in the stack), or auto (generic only where the driver has no native mode)")
 	TakesWords(f, "xdp-mode", "auto", "native", "generic")
 }

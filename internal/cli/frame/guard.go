@@ -44,7 +44,7 @@ func (g Guard) check() error {
 
 // ForOwnRights refuses a flag if the caller has no rights of his own for it, but only those of the
 // binary. Such a flag changes what happens to packets, or changes a card or the maps of somebody's
-// program, or starts the caller's own program in a namespace that he may not enter.
+// program, or does more than to look at packets in a namespace that the caller may not enter.
 func ForOwnRights(flag string) error {
 	if privilege.SecureExecution() {
 		return fmt.Errorf("%s: this binary has capabilities that its caller lacks, and lets users only look at packets: start it as root", flag)

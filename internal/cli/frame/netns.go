@@ -13,6 +13,8 @@ import (
 	"github.com/vishvananda/netns"
 	"golang.org/x/sys/unix"
 
+	"github.com/xdpcap/xdpcap/internal/escape"
+	"github.com/xdpcap/xdpcap/internal/localsocket"
 	"github.com/xdpcap/xdpcap/internal/privilege"
 )
 
@@ -37,17 +39,40 @@ func (p *Process) EnterNetns(f *pflag.FlagSet) error {
 	if flag == nil || !flag.Changed {
 		return nil
 	}
-	// The commands of -z would run there with the rights of a user who may not enter it.
-	if f.Changed("postrotate-command") {
-		if err := ForOwnRights(fmt.Sprintf("--%s and -z", flag.Name)); err != nil {
+	if other := usesNetwork(f); other != "" {
+		if err := ForOwnRights(fmt.Sprintf("--%s and %s", flag.Name, other)); err != nil {
 			return err
 		}
 	}
-	p.where = fmt.Sprintf(" --%s %s", flag.Name, flag.Value)
+	p.where = fmt.Sprintf(" --%s %s", flag.Name, escape.ShellWord(flag.Value.String()))
 	if err := p.enter(flag.Value.String(), open); err != nil {
 		return fmt.Errorf("--%s %s: %w", flag.Name, flag.Value, err)
 	}
 	return nil
+}
+
+// usesNetwork returns the first flag by which the caller would do more in a namespace than look at
+// packets: listen there, connect from there, or run a command; "" = there is none. A binary with
+// capabilities enters namespaces that its caller may not enter.
+func usesNetwork(f *pflag.FlagSet) string {
+	if f.Changed("postrotate-command") {
+		return "-z"
+	}
+	for _, name := range []string{"serve", "listen"} {
+		if flag := f.Lookup(name); flag != nil && flag.Changed {
+			if _, local := localsocket.Path(flag.Value.String()); !local {
+				return "--" + name
+			}
+		}
+	}
+	if write := f.Lookup("write"); write != nil {
+		for _, text := range write.Value.(pflag.SliceValue).GetSlice() {
+			if scheme, _, isURL := strings.Cut(text, "://"); isURL {
+				return "-w " + scheme + "://"
+			}
+		}
+	}
+	return ""
 }
 
 // ListInterfaces is the command that lists the interfaces which this process can name.

@@ -23,16 +23,29 @@ func PodFlag(f *pflag.FlagSet, without string) {
 
 // openPod finds the network namespace of a pod.
 func openPod(name string) (netns.NsHandle, error) {
-	pod, err := pods.Find(name)
+	var pod pods.Pod
+	err := privilege.WithFileRights(func() (err error) {
+		pod, err = pods.Find(name)
+		return err
+	})
 	if err != nil {
 		return netns.None(), err
 	}
 	return netns.GetFromPath(pod.Netns)
 }
 
+// readPods lists the pods of this host.
+func readPods() (all []pods.Pod, err error) {
+	err = privilege.WithFileRights(func() (err error) {
+		all, err = pods.Read()
+		return err
+	})
+	return all, err
+}
+
 // CompletePod offers the pods of this host that have a network namespace of their own.
 func (p *Process) CompletePod(*cobra.Command, []string, string) (names []string, _ cobra.ShellCompDirective) {
-	all, _ := pods.Read()
+	all, _ := readPods()
 	for _, pod := range all {
 		if pod.Netns != "" {
 			names = append(names, pod.String())
@@ -50,7 +63,7 @@ func (p *Process) Pods() (*pods.Owners, error) {
 			p.home = nil
 		}()
 	}
-	all, unread := pods.Read()
+	all, unread := readPods()
 	if all == nil {
 		return nil, unread
 	}

@@ -26,6 +26,7 @@ var remedies = []struct {
 	{kind: unix.EMFILE, words: "raise the limit of open files (ulimit -n 1024)"},
 	{kind: xdp.ErrHidden, words: "start again, and add --no-sandbox to survive the exchange of a dispatcher"},
 	{kind: file.ErrNameTaken, words: "omit --no-overwrite to write over it", join: ", or "},
+	{kind: file.ErrDiskLow, words: "free some of it, lower --min-free, or add -W, with which the oldest files are removed"},
 	{kind: capture.ErrBlind, words: "start again to capture what runs there now"},
 	{kind: meter.ErrNotCounting, words: "start again when it does, or add --listen, with which xdpcap waits for it", join: "; "},
 	{kind: xdp.ErrNoNative, words: "--xdp-mode generic works with every driver, at a lower rate", join: "; "},

@@ -6,11 +6,13 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/xdpcap/xdpcap/capture/file"
+	"github.com/xdpcap/xdpcap/internal/escape"
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
@@ -58,6 +60,34 @@ func ReadInput(ctx context.Context, name string) ([]byte, error) {
 		return nil, err
 	}
 	defer f.Close() // only read
+	return readInput(f, name)
+}
+
+// ReadSecret reads a file with a key as ReadInput does. It refuses a regular file that others than
+// its owner may read or change: such a key is no secret, as for ssh. The group may read one of
+// root, as programs of that group do with the keys of Debian's ssl-cert and of a pod's Secret.
+func ReadSecret(ctx context.Context, name string) ([]byte, error) {
+	f, err := OpenInput(name)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close() // only read
+	info, err := f.Stat()
+	if err != nil {
+		return nil, err
+	}
+	others := os.FileMode(0o077)
+	if info.Sys().(*syscall.Stat_t).Uid == 0 {
+		others = 0o037
+	}
+	if mode := info.Mode(); mode.IsRegular() && mode.Perm()&others != 0 {
+		return nil, fmt.Errorf("read key %s: others than its owner may read or change it, by its mode %04o: chmod 600 %s",
+			name, mode.Perm(), escape.ShellWord(name))
+	}
+	return readInput(&waitingInput{File: f, ctx: ctx}, name)
+}
+
+func readInput(f io.Reader, name string) ([]byte, error) {
 	text, err := io.ReadAll(io.LimitReader(f, maxInput+1))
 	if err != nil {
 		return nil, fmt.Errorf("read %s: %w", name, err)

@@ -77,6 +77,26 @@ type attachedProgram struct {
 	ID   uint32 `json:"id"`
 	Name string `json:"name"` // "" = the kernel does not tell this user
 	Mode string `json:"mode"`
+	// Runs are the programs that it calls as a dispatcher of libxdp, in order.
+	Runs []component `json:"runs,omitempty"`
+}
+
+type component struct {
+	ID   uint32 `json:"id"`
+	Name string `json:"name"`
+}
+
+// components returns the programs that the attached one calls as a dispatcher of libxdp, as far as
+// this user may see them.
+func components(ifi xdp.Interface) (all []component) {
+	running, err := xdp.Running(ifi)
+	if err != nil || slices.Equal(running, ifi.Programs) {
+		return nil
+	}
+	for _, p := range running {
+		all = append(all, component{p.ID, p.Name})
+	}
+	return all
 }
 
 func writeInterfacesJSON(out io.Writer, ifis []xdp.Interface, addresses map[int][]netip.Prefix, owners *pods.Owners) error {
@@ -104,7 +124,7 @@ func writeInterfacesJSON(out io.Writer, ifis []xdp.Interface, addresses map[int]
 		}
 		if len(ifi.Programs) > 0 {
 			p := ifi.Programs[0]
-			keys.Program = &attachedProgram{ID: p.ID, Name: p.Name, Mode: ifi.Mode.String()}
+			keys.Program = &attachedProgram{ID: p.ID, Name: p.Name, Mode: ifi.Mode.String(), Runs: components(ifi)}
 		}
 		all = append(all, keys)
 	}
@@ -112,6 +132,7 @@ func writeInterfacesJSON(out io.Writer, ifis []xdp.Interface, addresses map[int]
 }
 
 // writeInterfaces prints a table. It has a column for pods only where an interface belongs to one.
+// The programs that a dispatcher calls follow below it.
 func writeInterfaces(out io.Writer, ifis []xdp.Interface, addresses map[int][]netip.Prefix, owners *pods.Owners) error {
 	t := tabwriter.NewWriter(out, 0, 8, 2, ' ', 0)
 	podTitle, podOf := "", func(xdp.Interface) string { return "" }
@@ -137,6 +158,9 @@ func writeInterfaces(out io.Writer, ifis []xdp.Interface, addresses map[int][]ne
 		}
 		fmt.Fprintf(t, "%s\t%s\t%d\t%s\t%s\t%s\t%s\t%s%s\n", escape.Text(ifi.Name), frame.OrDash(ifi.Driver), ifi.MTU, state, mode, name, id,
 			podOf(ifi), distinct(addresses[ifi.Index]))
+		for _, p := range components(ifi) {
+			fmt.Fprintf(t, "\t\t\t\t\t  %s\t%d\t\n", frame.OrDash(p.Name), p.ID)
+		}
 	}
 	return t.Flush()
 }

@@ -88,7 +88,7 @@ func (o *Options) whereFlags(f *pflag.FlagSet) {
 func (o *Options) methodFlags(f *pflag.FlagSet) {
 	f.BoolVar(&o.kernelStats, "kernel-stats", false, "show the mean from the kernel's counters, which are switched on meanwhile")
 	f.BoolVar(&o.builtin, "builtin", false, "attach a program that measures itself")
-	f.StringVar(&o.mode, "xdp-mode", "auto", "with --builtin, attach in this `mode`: native (in the driver), generic (in the stack), or auto")
+	f.StringVar(&o.mode, "xdp-mode", "auto", "with --builtin, attach in this `mode`: native (in the driver), generic (in the stack), or auto (generic only where the driver has no native mode)")
 	frame.TakesWords(f, "xdp-mode", "auto", "native", "generic")
 	f.Float64Var(&o.drop, "drop", 0, "with --builtin, drop this many `percent` of the packets, at random")
 	f.BoolVar(&o.yes, "yes", false, "allow --drop even if it disturbs this machine")

@@ -6,6 +6,7 @@ import (
 
 	"github.com/xdpcap/xdpcap/capture"
 	"github.com/xdpcap/xdpcap/internal/anonymize"
+	"github.com/xdpcap/xdpcap/internal/cli/frame"
 )
 
 // anonymizeOptions say by which key addresses are replaced.
@@ -31,12 +32,12 @@ func (o *Options) ReadKey() (err error) {
 	if !o.Anonymizes() {
 		return nil
 	}
-	o.anonymize.key, err = anonymize.ReadKey(o.anonymize.file)
-	switch {
-	case errors.Is(err, anonymize.ErrShared):
-		return fmt.Errorf("--anonymize: %w: chmod 600 %s", err, o.anonymize.file)
-	case err != nil:
-		return fmt.Errorf("--anonymize: %w; head -c 32 /dev/urandom makes a key", err)
+	text, err := frame.ReadSecret(o.Process.Signalled(), o.anonymize.file)
+	if err != nil {
+		return fmt.Errorf("--anonymize: %w", err)
+	}
+	if o.anonymize.key, err = anonymize.ParseKey(text); err != nil {
+		return fmt.Errorf("--anonymize: read key %s: %w; head -c 32 /dev/urandom makes a key", o.anonymize.file, err)
 	}
 	return nil
 }

@@ -62,7 +62,11 @@ func (d *Destinations) openFile(ctx context.Context, t *Target) (opened *file.Fi
 		series.NoOverwrite = flags.Rotate.noOverwrite
 		trust := box.Opener().Trust(t.Name)
 		o.Owners, o.NoLinks = trust.Owners, trust.NoLinks
-		if err := box.Try(func() error { return file.TrySeries(*series, o) }); err != nil {
+		err := box.Try(func() error { return file.TrySeries(*series, o) })
+		if err == nil {
+			err = series.CheckFree()
+		}
+		if err != nil {
 			return nil, fmt.Errorf("-w: %w", err)
 		}
 	}

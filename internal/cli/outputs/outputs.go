@@ -128,13 +128,13 @@ func (d *Destinations) OpenServer() error {
 	if live.Serve == "" {
 		return nil
 	}
-	server, name, err := openServer(d.Flags.Process.Signalled(), live, d.Writer(&Target{Format: live.Format}))
+	server, name, err := d.openServer(d.Flags.Process.Signalled(), d.Writer(&Target{Format: live.Format}))
 	if err != nil {
 		return err
 	}
 	d.Add(name, server)
-	if server.open {
-		d.Notice(fmt.Errorf("--serve %s: whoever reaches this address gets every packet: add --tls-cert, --tls-key and --tls-ca, so that only clients with a certificate do", live.Serve))
+	if server.notice != nil {
+		d.Notice(server.notice)
 	}
 	return nil
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/xdpcap/xdpcap/capture/file"
 	"github.com/xdpcap/xdpcap/internal/cli/frame"
+	"github.com/xdpcap/xdpcap/internal/escape"
 )
 
 // rotationOptions are the flags about several files: -C, -G, -W and -z are tcpdump's, -a and -b
@@ -43,7 +44,7 @@ func (o *rotationOptions) Flags(f *pflag.FlagSet) {
 	f.StringArrayVarP(&o.begins, "ring-buffer", "b", nil, "as in dumpcap, begin the next file (FILE_00001_TIME) after `key:value`: filesize:kB, duration:s, interval:s or packets:N; files:N keeps the last N files")
 	f.StringArrayVarP(&o.ends, "autostop", "a", nil, "as in dumpcap, end after `key:value`: duration:s, filesize:kB, files:N or packets:N")
 	f.Var(&o.maxBytes, "max-bytes", "let all files together take at most this `size`; then end, or in a ring of -W or -b files remove the oldest")
-	f.Var(&o.minFree, "min-free", "leave this `size` free on the disk; then end, or in a ring of files remove the oldest")
+	f.Var(&o.minFree, "min-free", "leave this `size` free on the disk; then end with an error, or in a ring of files remove the oldest")
 	f.BoolVar(&o.atomic, "atomic", false, "call a file FILE.partial until it is finished")
 	f.BoolVar(&o.noOverwrite, "no-overwrite", false, "do not overwrite files that are there already, except those of the same ring")
 	frame.NameVar(f, &o.command, "postrotate-command", "z", "run this `command` with the name of each finished file, without a shell: -z gzip")
@@ -166,10 +167,9 @@ func (r *rotationOptions) checkCompressor(path string) error {
 		if better != ".gz" {
 			better = ".zst"
 		}
-		instead = fmt.Sprintf("say -w %s%s, which compresses packets as they are written", path, better)
+		instead = fmt.Sprintf("say -w %s, which compresses packets as they are written", escape.ShellWord(path+better))
 	}
-	return fmt.Errorf("-z %s and a ring of files: the ring removes only its own files, and every FILE%s would stay: %s",
-		r.command, suffix, instead)
+	return fmt.Errorf("-z %s and a ring of files: the ring removes only its own files, and every FILE%s would stay: %s", r.command, suffix, instead)
 }
 
 // checkFileCount finds mistakes in -W.
@@ -236,8 +236,8 @@ func (r *rotationOptions) sameNames(path string) error {
 	}
 	stem, format, compression := file.SplitName(path)
 	return fmt.Errorf("-G %v: -w %s has no time in it, so each file would overwrite the one before: "+
-		"say -w %s_%%F_%%T%s%s, or -b duration:%.0f instead of -G, which numbers the files",
-		r.Every, path, stem, format, compression, r.Every.Seconds())
+		"say -w %s, or -b duration:%.0f instead of -G, which numbers the files",
+		r.Every, path, escape.ShellWord(stem+"_%F_%T"+format+compression), r.Every.Seconds())
 }
 
 // hasTime says whether the name of a file changes with the time.

@@ -1,6 +1,7 @@
 package outputs
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -14,6 +15,7 @@ import (
 	"github.com/xdpcap/xdpcap/capture/stream"
 	"github.com/xdpcap/xdpcap/internal/cli/frame"
 	"github.com/xdpcap/xdpcap/internal/localsocket"
+	"github.com/xdpcap/xdpcap/internal/peer"
 )
 
 // liveOptions are the flags for live streams of packets over TCP.
@@ -25,7 +27,7 @@ type liveOptions struct {
 
 // Flags defines them.
 func (o *liveOptions) Flags(f *pflag.FlagSet) {
-	frame.NameVar(f, &o.Serve, "serve", "", "send packets to every client that connects to this `address`, such as wireshark -i TCP@HOST:PORT; --format pcap is for those that read no pcapng; :PORT is 127.0.0.1:PORT, unix:PATH is a socket for its owner alone; without TLS, whoever can reach the address gets all packets")
+	frame.NameVar(f, &o.Serve, "serve", "", "send packets to every client that connects to this `address`: unix:PATH is a socket for its owner alone, :PORT is for root and you on this machine, such as wireshark -i TCP@127.0.0.1:PORT, and HOST:PORT, without TLS, for whoever can reach it; --format pcap is for those that read no pcapng")
 	o.TLS.flags(f)
 }
 
@@ -38,9 +40,10 @@ func (o *liveOptions) IsLocal() bool {
 // A liveServer is the destination of --serve.
 type liveServer struct {
 	*stream.Server
-	local *localsocket.Listener // nil = it listens on an address
-	where string                // a message's words about who may connect
-	open  bool                  // anybody who can reach the address may connect
+	local  *localsocket.Listener // nil = it listens on an address
+	peers  *peer.Finder          // nil = the users of clients are not looked up
+	where  string                // a message's words about who may connect
+	notice error                 // that others than the capture's owners may connect; nil = they may not
 }
 
 // streamOf are the options of a stream that says what a file says.
@@ -48,8 +51,9 @@ func streamOf(w file.Options) stream.Options {
 	return stream.Options{PCAP: w.Format == file.PCAP, Application: w.Application, CommandLine: w.CommandLine, Comments: w.Comments, Immediate: w.Immediate}
 }
 
-// OpenServer listens before anything is attached, and before the process becomes another user.
-func openServer(ctx context.Context, o *liveOptions, w file.Options) (*liveServer, string, error) {
+// openServer listens before anything is attached, and before the process becomes another user.
+func (d *Destinations) openServer(ctx context.Context, w file.Options) (_ *liveServer, name string, err error) {
+	o := &d.Flags.Live
 	config, err := o.TLS.config(ctx)
 	if err != nil {
 		return nil, "", err
@@ -68,17 +72,25 @@ func openServer(ctx context.Context, o *liveOptions, w file.Options) (*liveServe
 	if config != nil && o.TLS.cert == "" {
 		return nil, "", errors.New("--serve with --tls-ca: add --tls-cert and --tls-key, by which clients know this side")
 	}
-	s := &liveServer{}
-	if host == "" {
-		host, s.where = "127.0.0.1", ", from this machine only, because "+o.Serve+" names no address"
-	}
-	l, err := net.Listen("tcp", net.JoinHostPort(host, port))
+	l, err := net.Listen("tcp", net.JoinHostPort(cmp.Or(host, loopback), port))
 	if err != nil {
 		return nil, "", fmt.Errorf("--serve %s: %w", o.Serve, err)
 	}
-	s.Server = stream.NewServer(l, config, streamOf(w))
-	s.open = !l.Addr().(*net.TCPAddr).IP.IsLoopback() && (config == nil || config.ClientAuth != tls.RequireAndVerifyClientCert)
+	s, options := &liveServer{}, streamOf(w)
+	if err := s.admit(l, d, &options); err != nil {
+		l.Close()
+		return nil, "", fmt.Errorf("--serve %s: %w", o.Serve, err)
+	}
+	if config == nil || config.ClientAuth != tls.RequireAndVerifyClientCert {
+		s.notice = openTo(o.Serve, host, l.Addr().(*net.TCPAddr).IP)
+	}
+	s.Server = stream.NewServer(l, config, options)
 	return s, "tcp://" + l.Addr().String(), nil
+}
+
+// Close also ends what finds out whose the clients are.
+func (s *liveServer) Close() error {
+	return errors.Join(s.Server.Close(), s.peers.Close())
 }
 
 // Give gives the socket in the file system, if there is one, to the user that the process becomes.
@@ -132,5 +144,14 @@ func openSender(t *Target, o *Options, notice func(error)) (destination, error) 
 	if err != nil {
 		return nil, err
 	}
+	if config == nil && !isLoopback(t.URL.Hostname()) {
+		notice(fmt.Errorf("-w %s: whoever is on the way there can read and change the packets: add --tls-ca FILE, with which both sides use TLS, or send them by ssh", t.Name))
+	}
 	return s, nil
+}
+
+// isLoopback tells whether a host is this one for sure.
+func isLoopback(host string) bool {
+	ip := net.ParseIP(host)
+	return host == "localhost" || ip != nil && ip.IsLoopback()
 }

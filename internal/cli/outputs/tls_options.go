@@ -62,7 +62,7 @@ func loadKeyPair(ctx context.Context, cert, key string) (tls.Certificate, error)
 	if err != nil {
 		return tls.Certificate{}, err
 	}
-	keyText, err := frame.ReadInput(ctx, key)
+	keyText, err := frame.ReadSecret(ctx, key)
 	if err != nil {
 		return tls.Certificate{}, err
 	}

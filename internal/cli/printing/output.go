@@ -16,6 +16,23 @@ type Output struct {
 	Gone bool // the reader has ended
 }
 
+// Unwrap returns the output that prints, which may have a queue.
+func (o *Output) Unwrap() capture.Output { return o.Output }
+
+// Accounts returns the accounts so far: packets that were printed are Captured. The output must know
+// its own, as a File and a Printer do. Any goroutine may call it.
+func (o *Output) Accounts(session func() (capture.Accounts, error)) (capture.Accounts, error) {
+	if live, ok := o.Output.(accounted); ok {
+		return live.Accounts(session)
+	}
+	return session()
+}
+
+// accounted is an output that knows its accounts while the capture runs.
+type accounted interface {
+	Accounts(session func() (capture.Accounts, error)) (capture.Accounts, error)
+}
+
 // Write prints packets.
 func (o *Output) Write(packets []capture.Packet) error { return o.quiet(o.Output.Write(packets)) }
 

@@ -17,7 +17,9 @@ import (
 type Options struct {
 	Verbose, hex, hexASCII, ascii, time int // how often the flag was given
 
-	Quiet, linkLevel, number, lengths bool
+	Quiet, linkLevel, number, lengths, unverified bool
+
+	precision precision
 }
 
 // Flags defines them.
@@ -32,6 +34,8 @@ func (o *Options) Flags(f *pflag.FlagSet) {
 		"print no time; -tt: in seconds since 1970; -ttt: since the line before; -tttt: with the date; -ttttt: since the first line")
 	f.BoolVarP(&o.number, "number", "#", false, "print the packet's number")
 	f.BoolVar(&o.lengths, "lengths", false, "print how many bytes were kept of the packet, and how many it had")
+	f.BoolVarP(&o.unverified, "dont-verify-checksums", "K", false, "with -v, do not verify checksums")
+	o.precision.flags(f)
 	f.BoolP("no-names", "n", false, "print addresses as numbers, which xdpcap always does")
 }
 
@@ -43,7 +47,10 @@ func (o *Options) Format(color bool) lines.Format {
 		LinkLevel: o.linkLevel,
 		Number:    o.number,
 		Lengths:   o.lengths,
-		Time:      dissect.TimeFormat(min(o.time, int(dissect.SinceFirst))),
+
+		Nanoseconds: o.precision == nano,
+		Unverified:  o.unverified,
+		Time:        dissect.TimeFormat(min(o.time, int(dissect.SinceFirst))),
 	}}
 	switch {
 	case o.hexASCII > 0:
@@ -56,6 +63,9 @@ func (o *Options) Format(color bool) lines.Format {
 	f.DumpLinkLevel = cmp.Or(o.hexASCII, o.hex, o.ascii) > 1
 	return f
 }
+
+// Microseconds tells whether pcap files are to have microseconds instead of nanoseconds.
+func (o *Options) Microseconds() bool { return o.precision == micro }
 
 // Colored says whether lines to this file have colours: on a terminal that supports them, unless
 // NO_COLOR is set (see no-color.org).

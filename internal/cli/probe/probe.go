@@ -267,12 +267,13 @@ func writeProbeInterface(t *probeTable, ifi *support.Interface) {
 	t.check("native XDP", ifi.Native)
 	t.fact("MTU", fmt.Sprint(ifi.MTU))
 	t.check("frags", ifi.Frags)
-	t.fact("LRO", onOff(ifi.LRO, "; packets are joined before XDP: ethtool -K "+ifi.Name+" lro off"))
-	tags := "; tags may be taken off before XDP: ethtool -K " + ifi.Name + " rxvlan off"
+	t.fact("LRO", onOff(ifi.LRO, "; packets are joined before XDP: ethtool -K "+escape.ShellWord(ifi.Name)+" lro off"))
+	tags := "; tags may be taken off before XDP: ethtool -K " + escape.ShellWord(ifi.Name) + " rxvlan off"
 	if slices.Contains(ifi.Kfuncs, support.MetadataVLAN) {
 		tags = "; tags may be taken off before XDP, and a capture puts them back"
 	}
 	t.fact("rx VLAN offload", onOff(ifi.VLAN, tags))
+	t.fact("rx VLAN filter", onOff(ifi.Filter, "; frames of VLANs without an interface here are dropped before XDP: -P takes them, too"))
 	queues := "unknown"
 	if ifi.Queues > 0 {
 		queues = fmt.Sprint(ifi.Queues)

@@ -23,7 +23,7 @@ func fixedReport() *Report {
 	told := &support.Report{
 		Kernel:     support.Kernel{Release: "6.1.0", Machine: "x86_64", Checks: support.Checks{{Key: "btf", Answer: support.Yes}, refused}},
 		Privileges: support.Privileges{Held: []string{"CAP_BPF"}, Missing: []string{"CAP_NET_ADMIN"}, Memlock: &limit, Paranoid: &paranoid, Landlock: 7},
-		Interface: &support.Interface{Name: "eth0", Driver: "veth", Type: "ether", Up: true, MTU: 1500, LRO: &off, VLAN: &on,
+		Interface: &support.Interface{Name: "eth0", Driver: "veth", Type: "ether", Up: true, MTU: 1500, LRO: &off, VLAN: &on, Filter: &on,
 			Native: support.Check{Answer: support.Yes, Reason: "the driver reports it"}, Kfuncs: []string{"timestamp", "hash"}, Clock: &clock,
 			Program: &support.AttachedProgram{ID: 7, Name: "firewall", Mode: "native", Traceable: refused}},
 		Features: support.Checks{{Key: support.FeatureNative, Answer: support.Yes}, beside},
@@ -69,7 +69,7 @@ func TestProbeKeys(t *testing.T) {
 		{got, "can_capture drops features interface kernel privileges"},
 		{got["kernel"], "checks machine release"},
 		{got["privileges"], "held landlock_abi memlock_bytes missing perf_event_paranoid user_namespace"},
-		{got["interface"], "driver lro metadata_kfuncs mtu name native_xdp program ptp_clock rx_queues rx_vlan_offload type up xdp_frags"},
+		{got["interface"], "driver lro metadata_kfuncs mtu name native_xdp program ptp_clock rx_queues rx_vlan_filter rx_vlan_offload type up xdp_frags"},
 	} {
 		keys := strings.Join(slices.Sorted(maps.Keys(test.of.(map[string]any))), " ")
 		if diff := cmp.Diff(test.want, keys); diff != "" {

@@ -29,7 +29,7 @@ func (o *decoded) Begin(d capture.Description) error {
 func (o *decoded) Write(packets []capture.Packet) error {
 	o.sources = append(o.sources, o.more(len(o.sources))...)
 	for i := range packets {
-		if s := &o.sources[packets[i].Source]; link.Of(s.LinkType()) == link.Unknown {
+		if s := &o.sources[packets[i].Source]; link.ToDecode(s.LinkType()) == link.Unknown {
 			o.other[s.LinkType()]++
 		}
 	}

@@ -4,6 +4,7 @@ package read
 import (
 	"errors"
 	"fmt"
+	"net"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -12,6 +13,7 @@ import (
 	"github.com/xdpcap/xdpcap/internal/cli/filters"
 	"github.com/xdpcap/xdpcap/internal/cli/frame"
 	"github.com/xdpcap/xdpcap/internal/cli/outputs"
+	"github.com/xdpcap/xdpcap/internal/cli/peers"
 	"github.com/xdpcap/xdpcap/internal/cli/printing"
 )
 
@@ -22,6 +24,7 @@ type Options struct {
 	json     bool
 	stats    bool
 	follow   bool
+	skip     uint64
 	printing printing.Options
 
 	files []string
@@ -111,7 +114,10 @@ func New(p *frame.Process) *cobra.Command {
 	f := cmd.Flags()
 	frame.AddGroup(f, "Which packets", func(f *pflag.FlagSet) {
 		o.filter.Flags(f)
+		o.filter.Netmask = net.IPMask{0, 0, 0, 0} // tcpdump's for files
+		f.IPMaskVar(&o.filter.Netmask, "netmask", o.filter.Netmask, "the `netmask` of the network that the packets come from, for the filter ip broadcast: 255.255.255.0")
 		f.Uint64VarP(&o.Count, "packet-count", "c", 0, "end after this many `packets`")
+		f.Uint64Var(&o.skip, "skip", 0, "omit this many `packets` first, of those that match")
 	})
 	frame.AddGroup(f, "Output", func(f *pflag.FlagSet) {
 		o.FileFlags(f)
@@ -125,16 +131,20 @@ func New(p *frame.Process) *cobra.Command {
 	frame.AddGroup(f, "Live streams", o.Live.Flags)
 	frame.AddGroup(f, "Lines", o.printing.Flags)
 	frame.AddGroup(f, "Privileges", o.Sandbox.Flags)
+	peers.AddToRead(f)
 	// Settings for what a capture counts, prints and writes do not apply to read, which reads what
 	// a capture has written: --stats is another flag there, and with --print read would refuse
 	// --stats.
 	f.VisitAll(func(flag *pflag.Flag) {
+		if flag.Hidden {
+			return
+		}
 		switch flag.Annotations[frame.GroupKey][0] {
 		case "Output", "Long captures":
 			flag.Annotations[frame.TypedKey] = []string{"true"}
 		}
 	})
-	for _, name := range []string{"packet-count", "serve"} {
+	for _, name := range []string{"packet-count", "skip", "serve"} {
 		f.Lookup(name).Annotations[frame.TypedKey] = []string{"true"}
 	}
 	frame.CompleteWords(cmd)
@@ -180,10 +190,10 @@ func (o *Options) check(given func(flag string) bool) (err error) {
 			return err
 		}
 	}
-	if o.Series, err = o.Rotation(given); err != nil || o.Series == nil || o.Series.Period == 0 {
+	if o.Series, err = o.Rotation(given); err != nil || o.Series == nil || o.Series.Period == 0 && !o.Rotate.NamesTimes() {
 		return err
 	}
-	// Files begin and end by the time stamps of packets. With -G the first period begins with the
+	// Files begin and end, and are named, by the time stamps of packets. With -G the first period begins with the
 	// first packet.
 	o.Series.Stamped = true
 	if o.Rotate.Every > 0 {
@@ -197,6 +207,7 @@ func (o *Options) run(cmd *cobra.Command) error {
 	if err := o.filter.Read(o.Process.Signalled()); err != nil {
 		return err
 	}
+	o.filter.Warn(cmd.ErrOrStderr())
 	if o.filter.Dump > 0 {
 		return o.filter.Print(cmd.OutOrStdout(), 0, false)
 	}

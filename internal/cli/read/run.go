@@ -90,7 +90,7 @@ func unlessEnded(ctx context.Context, err error) error {
 
 // options are the options for reading.
 func (r *readRun) options() file.InputOptions {
-	o := file.InputOptions{Count: r.o.packetsRead(), Memory: r.memory, Notice: func(err error) {
+	o := file.InputOptions{Skip: r.o.skip, Count: r.o.packetsRead(), Memory: r.memory, Notice: func(err error) {
 		if !errors.Is(err, printing.ErrReaderGone) {
 			r.noticed = append(r.noticed, err.Error())
 		}
@@ -119,7 +119,7 @@ func (r *readRun) matches(s *capture.Source, p *capture.Packet) bool {
 // writer returns the options for writing what -w names.
 func (r *readRun) writer(t *outputs.Target) file.Options {
 	return file.Options{
-		Format: t.Format, Compression: t.Compression, Application: "xdpcap " + version.String(),
+		Format: t.Format, Compression: t.Compression, Microseconds: r.o.printing.Microseconds(), Application: "xdpcap " + version.String(),
 		Refuse: func(file os.FileInfo) error {
 			if r.inputs.has(file) {
 				return outputs.InputError{Path: t.Name}

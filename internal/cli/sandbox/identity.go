@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"slices"
 
 	"github.com/xdpcap/xdpcap/internal/outfile"
 	"github.com/xdpcap/xdpcap/internal/privilege"
@@ -84,6 +85,19 @@ func (o *Options) Opener() *outfile.Opener {
 		opener.User = u.UID
 	}
 	return opener
+}
+
+// Owners are the ids of the users whose capture it is: root, who runs it, the caller of sudo, and
+// the user that it becomes.
+func (o *Options) Owners() []int {
+	owners := []int{0, os.Getuid()}
+	for _, u := range []*privilege.User{privilege.Caller(), o.becomes()} {
+		if u != nil {
+			owners = append(owners, u.UID)
+		}
+	}
+	slices.Sort(owners)
+	return slices.Compact(owners)
 }
 
 // becomes is the user that the capture becomes; nil = it stays as it is, or there is no plan yet.

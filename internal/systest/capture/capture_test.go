@@ -398,20 +398,26 @@ func TestTwoInterfaces(t *testing.T) {
 	systest.OutputOf(t, "tcpdump", "-nr", file) // refuses interfaces that differ
 }
 
+// A classic file has packets alone, with nanoseconds or, with --micro, with microseconds.
 func TestClassicFormat(t *testing.T) {
 	t.Parallel()
-	pair := testnet.MustPair(t, testnet.PairOptions{})
-	file := systest.TempFile(t)
-	p := systest.Listening(t, pair.Rx, nil, "-i", pair.RxName, "-w", file, "--format", "pcap", "-s", "60")
-	_, frames := testnet.Generate(t, pair, testnet.GeneratorOptions{Frame: testnet.UDPFrame(512, 0), Count: 1000, Rate: 100_000})
-	p.Interrupt()
-	records := readPcap(t, file)
-	if uint64(len(records)) != frames || records[0].CI.Length != 512 {
-		t.Fatalf("%d packets, want %d", len(records), frames)
-	}
-	checkInOrder(t, datas(records), func(seq uint64) []byte { return sent(512, seq)[:60] })
-	if !strings.Contains(systest.OutputOf(t, "capinfos", file), "nanosecond") {
-		t.Error("capinfos sees no nanoseconds")
+	for flag, unit := range map[string]string{"--nano": "nanosecond", "--micro": "microsecond", "--time-stamp-type=host": "nanosecond"} {
+		t.Run(flag, func(t *testing.T) {
+			t.Parallel()
+			pair := testnet.MustPair(t, testnet.PairOptions{})
+			file := systest.TempFile(t)
+			p := systest.Listening(t, pair.Rx, nil, "-i", pair.RxName, "-w", file, "--format", "pcap", "-s", "60", flag)
+			_, frames := testnet.Generate(t, pair, testnet.GeneratorOptions{Frame: testnet.UDPFrame(512, 0), Count: 1000, Rate: 100_000})
+			p.Interrupt()
+			records := readPcap(t, file)
+			if uint64(len(records)) != frames || records[0].CI.Length != 512 {
+				t.Fatalf("%d packets, want %d", len(records), frames)
+			}
+			checkInOrder(t, datas(records), func(seq uint64) []byte { return sent(512, seq)[:60] })
+			if text := systest.OutputOf(t, "capinfos", file); !strings.Contains(text, unit) {
+				t.Errorf("capinfos sees no %ss: %s", unit, text)
+			}
+		})
 	}
 }
 

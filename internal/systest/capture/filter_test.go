@@ -154,7 +154,6 @@ func TestFilterErrors(t *testing.T) {
 	}{
 		{[]string{"tcp", "prt", "443"}, "xdpcap: filter expression:\ntcp prt 443\n    ^^^\nsyntax error"},
 		{[]string{"ip", "broadcast"}, "netmask"},
-		{[]string{"protochain", "6"}, "protochain"},
 		{[]string{"ether", "host", "printer"}, "write the MAC address, or compile it elsewhere with tcpdump -ddd and pass the output with --filter-file\n"},
 		{[]string{"ifindex", "2"}, "remove it, and choose the interface with -i\n"},
 		{[]string{"-F", "/no/such/file"}, "-F: read the filter expression: open /no/such/file: no such file"},

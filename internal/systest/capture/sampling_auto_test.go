@@ -2,6 +2,7 @@ package capture_test
 
 import (
 	"context"
+	"io"
 	"strings"
 	"testing"
 
@@ -71,6 +72,41 @@ func TestSampleAuto(t *testing.T) {
 			if s.Lost == 0 {
 				systest.CheckEstimate(t, "packets", s.Seen, e.Packets, e.PacketsLow, e.PacketsHigh)
 			}
+		})
+	}
+}
+
+// The rate follows whatever output is too slow, however packets reach it: until then more and more
+// would wait in memory, or would not be taken.
+func TestSampleAutoFollows(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct{ name, flags string }{{"stream", "-w tcp://ADDRESS"}, {"lines of JSON", "--format json"}, {"pipe", "-w -"}} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			pair := testnet.MustPair(t, testnet.PairOptions{})
+			out, hurry := slowReader(t)
+			l := listenSmall(t, pair.Rx)
+			go func() { // a reader as slow as that of the pipe
+				conn, err := l.Accept()
+				if err != nil {
+					return // the test has no stream
+				}
+				io.Copy(out, conn)
+				conn.Close()
+			}()
+			p := systest.Listening(t, pair.Rx, out, append(strings.Fields(strings.ReplaceAll(test.flags, "ADDRESS", l.Addr().String())),
+				"-i", pair.RxName, "--sample", "auto", "--json")...)
+			stop := flood(t, testnet.MustGenerator(t, pair), testnet.GeneratorOptions{Frame: testnet.UDPFrame(1000, 0), Rate: 50_000})
+			later := systest.CountsOf(t, p, 50_000)
+			testnet.WaitFor(t, "the rate to follow the output", func() bool {
+				before := later
+				later = systest.CountsOf(t, p, before.Seen+50_000)
+				lost, passed := later.Lost-before.Lost, later.NotSampled-before.NotSampled
+				return passed > 10_000 && lost*50 <= passed
+			})
+			stop()
+			hurry()
+			systest.Account(t, p.Interrupt())
 		})
 	}
 }

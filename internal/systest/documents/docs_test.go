@@ -92,3 +92,12 @@ func TestDocsListEveryPage(t *testing.T) {
 		}
 	}
 }
+
+// The page says how to verify a release, and that no release is signed, as long as no key can sign.
+func TestDocsReleaseSigners(t *testing.T) {
+	t.Parallel()
+	keys := regexp.MustCompile(`(?m)^[^#\n]`).MatchString(testdoc.Read(t, "packaging/release-signers"))
+	if says := strings.Contains(testdoc.Read(t, "docs/install.md"), "No release is signed yet"); says == keys {
+		t.Errorf("release-signers has keys: %v; docs/install.md says that no release is signed: %v", keys, says)
+	}
+}

@@ -101,3 +101,38 @@ func printedBy(t *testing.T, pair *testnet.Pair, frames uint64, args ...string) 
 	}
 	return string(text), stderr
 }
+
+// While nobody reads what is printed, packets that wait for the reader are not captured yet. Only
+// those count whose lines the pipe has taken.
+func TestPrintedAccount(t *testing.T) {
+	t.Parallel()
+	for _, flags := range []string{"-n", "--format json"} {
+		t.Run(flags, func(t *testing.T) {
+			t.Parallel()
+			pair := testnet.MustPair(t, testnet.PairOptions{})
+			r, w, err := os.Pipe()
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer r.Close()
+			const most, shortest = 1 << 20, 60 // bytes that the pipe holds, and of a line
+			const frames = 2 * most / shortest
+			p := systest.Listening(t, pair.Rx, w, append(strings.Fields(flags), "-i", pair.RxName, "--json", "-B", systest.RingFor(frames, 64))...)
+			w.Close()
+			testnet.Generate(t, pair, testnet.GeneratorOptions{Frame: testnet.UDPFrame(64, 0), Count: frames, Rate: 100_000})
+			if s := systest.CountsOf(t, p, frames); s.Captured > most/shortest || s.Captured+s.Pending != frames {
+				t.Errorf("nobody has read anything: %+v", s)
+			}
+			lines := make(chan int)
+			go func() {
+				text, _ := io.ReadAll(r)
+				lines <- strings.Count(string(text), "\n")
+			}()
+			testnet.WaitFor(t, "everything to be captured", func() bool { return systest.CountsOf(t, p, frames).Captured == frames })
+			s := systest.Account(t, p.Interrupt())
+			if n := <-lines; n != frames || s.Captured != frames || s.Lost != 0 {
+				t.Errorf("%d lines, summary %+v", n, s)
+			}
+		})
+	}
+}

@@ -184,3 +184,47 @@ func TestSeriesBlocked(t *testing.T) {
 		})
 	}
 }
+
+// A reader that keeps each file of a ring open costs packets, which the account has, and neither the
+// files nor the room that is to stay free.
+func TestRingReader(t *testing.T) {
+	t.Parallel()
+	pair := testnet.MustPair(t, testnet.PairOptions{})
+	const minFree, frames = 2 << 20, 6000
+	const nextFile = 8 << 10 // which waits for room
+	dir := t.TempDir()
+	testnet.MustMount(t, "tmpfs", dir, 0, "size=6M")
+	open := make(map[string]*os.File)
+	read := func() {
+		paths, _ := filepath.Glob(filepath.Join(dir, "*"))
+		for _, path := range paths {
+			if open[path] == nil {
+				open[path], _ = os.Open(path) // it may have gone
+			}
+		}
+	}
+	p := systest.Listening(t, pair.Rx, nil, "-C", "1", "-W", "100", "--min-free", "2M", "-i", pair.RxName,
+		"-w", filepath.Join(dir, "out.pcapng"), "--json", "-B", systest.RingFor(frames, 1400))
+	for range frames / 100 {
+		testnet.Generate(t, pair, testnet.GeneratorOptions{Frame: testnet.UDPFrame(1400, 0), Count: 100})
+		read()
+	}
+	systest.WaitSaid(t, p, "the ring of files takes no packets until there is room: ")
+	s := systest.Account(t, p.Interrupt())
+	for _, f := range open {
+		f.Close()
+	}
+	if !strings.Contains(p.Said(), ": other programs have ") || s.NotTaken == 0 || s.Captured < frames/3 {
+		t.Errorf("said %s, summary %+v", p.Said(), s)
+	}
+	if files := readSeries(t, dir); len(files) < 4 || len(files) > 6 {
+		t.Errorf("files %v", names(files))
+	}
+	var now unix.Statfs_t
+	if err := unix.Statfs(dir, &now); err != nil {
+		t.Fatal(err)
+	}
+	if free := int64(now.Bavail) * now.Frsize; free < minFree-nextFile {
+		t.Errorf("%d bytes are free", free)
+	}
+}

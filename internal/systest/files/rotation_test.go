@@ -428,8 +428,8 @@ func TestRotationDiskFull(t *testing.T) {
 	}{
 		{"-C 1", "out.pcapng", 1, "no space left on device"},
 		{"-C 1", "out.pcapng.zst", 1, "no space left on device"},
-		{"-C 1 --min-free 2M", "out.pcapng", 0, "and 2 MiB must stay free"},
-		{"-C 1 --min-free 2M", "out.pcapng.gz", 0, "and 2 MiB must stay free"},
+		{"-C 1 --min-free 2M", "out.pcapng", 1, "and 2 MiB must stay free"},
+		{"-C 1 --min-free 2M", "out.pcapng.gz", 1, "and 2 MiB must stay free"},
 		{"-C 1 --max-bytes 2M", "out.pcapng", 0, "reached their limit of 2 MiB"},
 		{"-C 1 --max-bytes 2M", "out.pcapng.zst", 0, "reached their limit of 2 MiB"},
 		{"-C 1 -W 100 --min-free 2M", "out.pcapng", 0, ""},

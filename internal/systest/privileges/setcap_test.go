@@ -108,6 +108,10 @@ func TestSetcap(t *testing.T) {
 	for _, test := range []struct{ args, want string }{
 		{"--netns " + path + " -i " + pair.RxName + " -w /tmp/x.pcap -C 1 -z /bin/true", "--netns and -z" + refused},
 		{"--pod default/web -w /tmp/x.pcap -C 1 -z /bin/true", "--pod and -z" + refused},
+		{"--netns " + path + " -i " + pair.RxName + " --serve :0", "--netns and --serve" + refused},
+		{"--netns " + path + " -i " + pair.RxName + " -w /dev/null -w tcp://127.0.0.1:1", "--netns and -w tcp://" + refused},
+		{"--netns " + path + " -i " + pair.RxName + " -w sflow://127.0.0.1", "--netns and -w sflow://" + refused},
+		{"stats --pod default/web --listen 127.0.0.1:0", "--pod and --listen" + refused},
 		{"bench --program 1 --yes", "--program" + refused},
 	} {
 		t.Run(test.args[:9], func(t *testing.T) {

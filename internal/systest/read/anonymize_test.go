@@ -261,14 +261,15 @@ func TestAnonymizeRefuses(t *testing.T) {
 	key := systest.NewKey(t)
 	in := writeBytes(t, secretFile(secretFrames()))
 	open := systest.NewKey(t)
-	if err := os.Chmod(open, 0o640); err != nil {
+	if err := os.Chmod(open, 0o644); err != nil {
 		t.Fatal(err)
 	}
 	for _, test := range []struct{ args, want string }{
 		{"-i lo --duration 1s --anonymize " + key + " --flows 3", "--flows and --anonymize: "},
 		{"-i lo --duration 1s --anonymize " + key + " -w sflow://127.0.0.1", "--anonymize and -w sflow://: "},
 		{"-i lo --duration 1s --anonymize " + key + " --ring 1M -w x.pcapng --trigger tcp", `--trigger "tcp" and --anonymize: `},
-		{"-i lo --duration 1s --anonymize " + open, "its mode is 0640: chmod 600 " + open},
+		{"read " + in + " --anonymize " + open, "by its mode 0644: chmod 600 " + open},
+		{"read --tls-cert " + in + " --tls-key " + open + " tcp://127.0.0.1:1", "--tls-key " + open + ": read key " + open + ": others "},
 		{"-i lo --duration 1s --anonymize /nowhere/key", "no such file"},
 		{"-i lo --duration 1s --anonymize " + in, "64 hexadecimal digits; head -c 32 /dev/urandom makes a key"},
 		{"read --stats --anonymize " + key + " " + in, "--stats and --follow"},

@@ -68,13 +68,13 @@ func TestReadJSONOfOthers(t *testing.T) {
 	classic := systest.TempFile(t) + ".pcap"
 	systest.MustRead(t, "-w", classic, "-c", "1", systest.WriteSample(t, systest.PlainSource).Path)
 	b := pcapng.AppendSection(nil, &pcapng.Section{})
-	b = pcapng.AppendInterface(b, &pcapng.Interface{Name: "any\x1b", LinkType: 105})
+	b = pcapng.AppendInterface(b, &pcapng.Interface{Name: "any\x1b", LinkType: 107})
 	b = pcapng.AppendPacket(b, &pcapng.Packet{Time: 1e9, Data: make([]byte, 60), WireLen: 84, Flags: pcapng.Outbound})
 	for _, test := range []struct{ name, file, want, notice string }{
 		{"pcap", classic, `{"time":"2023-11-14T22:13:20.000000000Z","lost_before":0,"length":`, ""},
 		{"not Ethernet", writeBytes(t, b),
 			`{"time":"1970-01-01T00:00:01.000000000Z","interface":"any\u001b","direction":"out","lost_before":0,"length":84,"captured":60}` + "\n",
-			"xdpcap: did not decode 1 packet of link type IEEE802_11 (105)\n"},
+			"xdpcap: did not decode 1 packet of link type FRELAY (107)\n"},
 	} {
 		lines, stderr, status := systest.RunRead(t, nil, "--format", "json", test.file)
 		if !strings.HasPrefix(lines, test.want) || !json.Valid([]byte(lines)) || stderr != test.notice || (status == 0) != (stderr == "") {

@@ -314,14 +314,14 @@ func TestReadStats(t *testing.T) {
 // script does not take them for packets that do not match.
 func TestReadOtherLinkType(t *testing.T) {
 	t.Parallel()
-	file := linkFile(t, 105, make([]byte, 84))
-	undecoded := "xdpcap: did not decode 1 packet of link type IEEE802_11 (105)\n"
+	file := linkFile(t, 107, make([]byte, 84))
+	undecoded := "xdpcap: did not decode 1 packet of link type FRELAY (107)\n"
 	stdout, stderr, status := systest.RunRead(t, nil, "-t", file)
-	if stdout != "link type IEEE802_11 (105), length 84: not decoded\n" || status != 1 || stderr != undecoded {
+	if stdout != "link type FRELAY (107), length 84: not decoded\n" || status != 1 || stderr != undecoded {
 		t.Errorf("%d: %s%s", status, stdout, stderr)
 	}
 	stdout, stderr, status = systest.RunRead(t, nil, file, "ip")
-	if stdout != "" || status != 1 || stderr != "xdpcap: skipped 1 packet: filters do not know link type IEEE802_11 (105)\n" {
+	if stdout != "" || status != 1 || stderr != "xdpcap: skipped 1 packet: filters do not know link type FRELAY (107)\n" {
 		t.Errorf("with a filter: %d: %s%s", status, stdout, stderr)
 	}
 	_, stderr, status = systest.RunRead(t, nil, "-w", systest.TempFile(t)+".json", "-w", systest.TempFile(t)+".json", "--print", file)
@@ -373,6 +373,7 @@ func TestReadLinkTypes(t *testing.T) {
 				continue
 			}
 			want := systest.OutputOf(t, "tcpdump", append([]string{"-nSr", file}, words...)...)
+			want = strings.ReplaceAll(want, "?     Out", "if99  Out") // tcpdump knows no interface of this index
 			stdout, stderr, status := systest.RunRead(t, nil, append([]string{file}, words...)...)
 			if stdout != want || stderr != "" || status != 0 {
 				t.Errorf("%d %q: exit status %d: %s%swant %s", typ, filter, status, stderr, stdout, want)

@@ -195,7 +195,7 @@ func TestReadWritePcap(t *testing.T) {
 	}
 	in, out := writeBytes(t, b), systest.TempFile(t)
 	_, stderr, status := systest.RunRead(t, nil, "--format", "pcap", "-w", out, in)
-	if status != 1 || !strings.Contains(stderr, "a pcap file has packets of one link type, and these have link type LINUX_SLL (113) and link type EN10MB (1)") {
+	if status != 1 || !strings.Contains(stderr, "a pcap file has packets of one link type, and these have link type LINUX_SLL (113) and link type EN10MB (1): write pcapng; it has the packets up to there") {
 		t.Errorf("exit status %d: %s", status, stderr)
 	}
 	// A file without packets has a header.

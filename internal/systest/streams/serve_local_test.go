@@ -3,8 +3,10 @@ package streams_test
 import (
 	"net"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/xdpcap/xdpcap/internal/systest"
@@ -89,20 +91,56 @@ func TestServeLocalUser(t *testing.T) {
 	}
 }
 
-// Messages say what an address means, and that anybody may connect to it.
+// Messages say what an address means, and that others may connect to it.
 func TestServeAddresses(t *testing.T) {
 	t.Parallel()
 	pair := testnet.MustPair(t, testnet.PairOptions{})
-	const open = ": whoever reaches this address gets every packet: add --tls-cert, --tls-key and --tls-ca"
+	const anybody = ": whoever reaches this address gets every packet: add --tls-cert, --tls-key and --tls-ca"
+	const users = ": every user of this machine who connects gets every packet: --serve :0 admits only root and yourself, and --serve unix:PATH "
 	for _, test := range []struct{ serve, listen, says, omits string }{
-		{":0", ":0", ", from this machine only, because :0 names no address\n", open},
-		{":0", ":0", "/metrics by every address of this machine\n", open},
-		{"127.0.0.1:0", "127.0.0.1:0", "clients of tcp://127.0.0.1:", "this machine"},
-		{"0.0.0.0:0", "127.0.0.1:0", "--serve 0.0.0.0:0" + open, "this machine"},
+		{":0", ":0", ", on this machine and for root only, because :0 names no address\n", "gets every packet"},
+		{":0", ":0", "/metrics by every address of this machine\n", "gets every packet"},
+		{"127.0.0.1:0", "127.0.0.1:0", "--serve 127.0.0.1:0" + users, "reaches this address"},
+		{"127.0.0.2:0", "127.0.0.1:0", "clients of tcp://127.0.0.2:", "names no address"},
+		{"0.0.0.0:0", "127.0.0.1:0", "--serve 0.0.0.0:0" + anybody, "this machine"},
 	} {
 		p := systest.Listening(t, pair.Rx, nil, "-i", pair.RxName, "--serve", test.serve, "--listen", test.listen)
 		if said := p.Interrupt(); !strings.Contains(said, test.says) || strings.Contains(said, test.omits) {
 			t.Errorf("--serve %s: %s", test.serve, said)
+		}
+	}
+}
+
+// --serve :PORT is for the capture's own users. Others are refused, and a notice says how they are
+// let in.
+func TestServeUsers(t *testing.T) {
+	t.Parallel()
+	pair := testnet.MustPair(t, testnet.PairOptions{})
+	const somebody = 54321
+	for _, test := range []struct {
+		serve, user, caller string
+		uid                 int
+		want                string // bytes that a client of the user gets
+	}{
+		{":0", "root", "", 0, "4"},
+		{":0", "root", "", somebody, "0"},
+		{":0", "root", "54321", somebody, "4"},
+		{":0", "nobody", "", somebody, "0"},
+		{":0", "nobody", "", systest.Nobody, "4"},
+		{"127.0.0.1:0", "root", "", somebody, "4"},
+	} {
+		started := systest.Command("-i", pair.RxName, "-Z", test.user, "--serve", test.serve)
+		started.Env = append(started.Env, "SUDO_UID="+test.caller, "SUDO_GID="+test.caller)
+		p := systest.StartCommand(t, pair.Rx, nil, started).Listening()
+		host, port, _ := net.SplitHostPort(systest.Served(t, p))
+		cmd := exec.Command("bash", "-c", "head -c 4 </dev/tcp/"+host+"/"+port+" | wc -c")
+		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uint32(test.uid), Gid: uint32(test.uid)}}
+		if got, err := systest.RunIn(t, pair.Rx, cmd); strings.TrimSpace(got) != test.want || err != nil {
+			t.Errorf("%+v: a client got %s bytes, %v", test, got, err)
+		}
+		said, refusal := p.Interrupt(), "--serve :0: refused a client of user id 54321, because it is for root"
+		if strings.Contains(said, refusal) != (test.want == "0") {
+			t.Errorf("%+v: %s", test, said)
 		}
 	}
 }

@@ -189,3 +189,31 @@ func TestSend(t *testing.T) {
 		t.Errorf("exit status %d: %s", status, stderr)
 	}
 }
+
+// A notice says that others can read what is sent to another host without TLS.
+func TestSendPlain(t *testing.T) {
+	t.Parallel()
+	pair := testnet.MustPair(t, testnet.PairOptions{Addresses: true})
+	for _, host := range []string{"127.0.0.1", testnet.RxEndpoint.IPv4.String()} {
+		var l net.Listener
+		if err := pair.Rx.Do(func() (err error) {
+			l, err = net.Listen("tcp", net.JoinHostPort(host, "0"))
+			return err
+		}); err != nil {
+			t.Fatal(err)
+		}
+		defer l.Close()
+		go func() { // the end waits for a reader
+			if conn, err := l.Accept(); err == nil {
+				io.Copy(io.Discard, conn)
+				conn.Close()
+			}
+		}()
+		url := "tcp://" + l.Addr().String()
+		said := systest.Listening(t, pair.Rx, nil, "-i", pair.RxName, "-w", url).Interrupt()
+		const notice = ": whoever is on the way there can read and change the packets: add --tls-ca "
+		if got := strings.Contains(said, "-w "+url+notice); got != (host != "127.0.0.1") {
+			t.Errorf("%s: %s", url, said)
+		}
+	}
+}

@@ -70,7 +70,7 @@ var more = []row{
 	{pkg: "capture", tests: `TestCardStampsSpareTheClock TestClockIsSet TestLowprecProgram TestLowprecPolls
 		TestLowprecOrder`},
 	{pkg: "capture", tests: `TestPatterns TestPatternsBothWays TestPatternsFirst TestPatternsTooLate
-		TestPatternsBelowOthers TestPatternsBelowRefused TestSlotReused`},
+		TestPatternsBelowOthers TestPatternsBelowRefused TestBridgeAndPorts TestSlotReused`},
 	{pkg: "capture", tests: `TestStackDropsOfProgram TestStackDropsOfProgramInterrupted TestStackDropsRedirect
 		TestStackDropsAbove TestStackDropsIPv6 TestStackDropsOfCards TestStackDropsInterrupted
 		TestStackDropsChosen TestStackDropsAfterXDP TestStackDropsFragments
@@ -100,7 +100,8 @@ var more = []row{
 	{pkg: "internal/xdp", tests: `TestEthernetInterface TestRefusedByDriver TestRefusedAsUnsupported TestAttachBusy
 		TestCloseBesideCopy TestLinksBeingMade TestQueuesOfAnotherNamespace TestHookMapLock
 		TestHookWatch TestKernelTypes TestExplainHidden TestAlone TestReasonMap
-		TestReasonMapElsewhere TestStub TestTargetArgument TestUse`},
+		TestReasonMapElsewhere TestStub TestTargetArgument TestUse TestHeights
+		TestJoining TestAttachRestoresLRO`},
 	{pkg: "internal/tc", tests: `TestExplainRefusal TestHasModule TestKindOfKernel TestBesideClsact
 		TestBehindFilter TestQdiscStaysForOthers TestQdiscIngress TestTwoAtATime
 		TestHandlesTaken TestWithoutPrivileges TestCheck`},
@@ -137,7 +138,7 @@ var more = []row{
 	{pkg: "internal/systest/read", tests: `TestFollowTraced`},
 	{pkg: "internal/systest/streams", tests: `TestSFlowDiscards`},
 	{pkg: "internal/systest/trace", only: "6.1", tests: `TestTraceOneOfSeveral TestVerdictThenSampling`},
-	{pkg: "internal/systest/trace", only: "6.12", tests: `TestTraceBond TestDispatcherFirst TestReasonMapMistakes`},
+	{pkg: "internal/systest/trace", only: "6.12", tests: `TestTraceBond TestDispatcherFirst TestDispatcherOfOne TestReasonMapMistakes`},
 
 	// Counters and drops.
 	{pkg: "internal/systest/counters", tests: `TestCountFilter TestFlowVerdicts TestStatsSideBySide TestLatencyBuiltin

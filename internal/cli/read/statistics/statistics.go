@@ -128,7 +128,7 @@ func (s *Statistics) packet(p *capture.Packet) {
 		}
 		s.from, s.to = min(s.from, p.Time), max(s.to, p.Time)
 	}
-	flow, ok := packetFlow(link.Of(source.LinkType()), p.Data)
+	flow, ok := packetFlow(link.ToDecode(source.LinkType()), p.Data)
 	if !ok {
 		return
 	}

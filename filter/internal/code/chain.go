@@ -1,0 +1,82 @@
+package code
+
+import (
+	"github.com/xdpcap/xdpcap/filter/internal/cbpf"
+	"github.com/xdpcap/xdpcap/filter/internal/graph"
+	"github.com/xdpcap/xdpcap/filter/internal/syntax"
+	"github.com/xdpcap/xdpcap/filter/internal/wire"
+)
+
+// maxChain is how many headers a protocol may be behind. libpcap makes a loop without a limit, which
+// the kernel refuses; RFC 8200 knows six extension headers, one of them twice.
+const maxChain = 8
+
+// protochain tests for a protocol behind any extension headers of IPv6, or behind authentication
+// headers.
+func (g *generator) protochain(t syntax.Token, v uint32, in syntax.Proto) *graph.Block {
+	most(t, "protocol number", v, 0xff)
+	if in == syntax.ProtoNone {
+		ip := g.protochain(t, v, syntax.ProtoIP)
+		return graph.Or(ip, g.protochain(t, v, syntax.ProtoIP6))
+	}
+	c := chain{g, t, v, g.slot(t), g.slot(t)}
+	defer g.free(c.next)
+	defer g.free(c.at)
+	if in == syntax.ProtoIP {
+		start := append(g.ipv4Length(), graph.Op(cbpf.Stx, uint32(c.at)))
+		start = append(append(start, g.load(field{fromNetwork, 9}, cbpf.SizeB)...), graph.Op(cbpf.St, uint32(c.next)))
+		return graph.And(g.linkIs(t, wire.EtherIP), graph.And(always(true, start...), c.find(0, wire.IPAH)))
+	}
+	start := append(g.base(&g.payload), graph.Op(cbpf.LdImm, 40))
+	if g.payload.variable {
+		start = append(start, graph.Op(cbpf.AddX, 0))
+	}
+	start = append(start, graph.Op(cbpf.St, uint32(c.at)))
+	start = append(append(start, g.load(field{fromNetwork, 6}, cbpf.SizeB)...), graph.Op(cbpf.St, uint32(c.next)))
+	return graph.And(g.linkIs(t, wire.EtherIP6),
+		graph.And(always(true, start...), c.find(0, wire.IPAH, wire.IPHopByHop, wire.IPRouting, wire.IPFragment, wire.IPDestination)))
+}
+
+// chain is the search for a protocol. next is the scratch word with the protocol of the next header,
+// and at has the variable part of where that begins.
+type chain struct {
+	g        *generator
+	t        syntax.Token
+	wanted   uint32
+	next, at int
+}
+
+// find tests the next header, and those behind it if it is one of the headers that can be skipped.
+func (c *chain) find(skipped int, skip ...uint32) *graph.Block {
+	found := c.is(c.wanted)
+	if skipped == maxChain {
+		return found
+	}
+	var behind *graph.Block
+	for _, header := range skip {
+		here := graph.And(c.is(header), c.skip(header))
+		if behind != nil {
+			here = graph.Or(behind, here)
+		}
+		behind = here
+	}
+	return graph.Or(found, graph.And(behind, c.find(skipped+1, skip...)))
+}
+
+func (c *chain) is(header uint32) *graph.Block {
+	return graph.New(cbpf.Jeq, header, graph.Op(cbpf.LdMem, uint32(c.next)))
+}
+
+// skip goes behind a header: its first byte is the next one's protocol, and its second one its length
+// without the first 8 bytes, in units of 8 bytes; of an authentication header in units of 4.
+func (c *chain) skip(header uint32) *graph.Block {
+	start := c.g.payload.constant + c.g.nl
+	length := []*graph.Stmt{graph.Op(cbpf.Add, 1), graph.Op(cbpf.Lsh, 3)}
+	if header == wire.IPAH {
+		length = []*graph.Stmt{graph.Op(cbpf.Add, 2), graph.Op(cbpf.Lsh, 2)}
+	}
+	stmts := []*graph.Stmt{graph.Op(cbpf.LdxMem, uint32(c.at)), graph.Op(cbpf.LdInd|cbpf.SizeB, start), graph.Op(cbpf.St, uint32(c.next)),
+		graph.Op(cbpf.LdInd|cbpf.SizeB, start+1)}
+	stmts = append(append(stmts, length...), graph.Op(cbpf.AddX, 0), graph.Op(cbpf.St, uint32(c.at)))
+	return always(true, stmts...)
+}

@@ -1,0 +1,119 @@
+package optimise
+
+import (
+	"github.com/xdpcap/xdpcap/filter/internal/cbpf"
+	"github.com/xdpcap/xdpcap/filter/internal/graph"
+)
+
+// shorten makes edges skip nodes whose tests have a known result for the packets that take the
+// edge.
+//
+// What is known was found in the graph as it was before. It stays true while edges move: a packet
+// takes the same path as before without some of the nodes, and what those do is not needed.
+func (o *optimiser) shorten() {
+	for _, n := range o.order {
+		for exit := range n.edges {
+			e := &n.edges[exit]
+			for e.to != nil && !e.to.returns() {
+				exit, ok := o.decided(e, e.to)
+				if !ok || !o.skips(e, e.to, e.to.to(exit)) {
+					break
+				}
+				e.to, o.changed = e.to.to(exit), true
+			}
+		}
+	}
+}
+
+// skips tells whether packets of an edge may go on at node next without node n before it.
+func (o *optimiser) skips(e *edge, n, next *node) bool {
+	at := e.from.after
+	for a := range atoms {
+		if next.use>>a&1 == 1 && n.written>>a&1 == 1 && at.held[a] != n.after.held[a] {
+			return false
+		}
+	}
+	if next.rejects() { // that is where packets end that are too short for n's loads, too
+		return true
+	}
+	for _, l := range n.loads {
+		if !at.reach.covers(l, &o.values) {
+			return false
+		}
+	}
+	return !n.mayDivide
+}
+
+// decided tells by which exit the packets of an edge leave a node.
+func (o *optimiser) decided(e *edge, n *node) (exit int, ok bool) {
+	if n.to(graph.OnTrue) == n.to(graph.OnFalse) {
+		return graph.OnTrue, true
+	}
+	t := n.test
+	known := o.values.rangeOf(t.a)
+	for ; e != nil && e.from != o.entry; e = e.up() {
+		before := e.from.test
+		if before == t {
+			return e.exit, true
+		}
+		if before.a == t.a {
+			known.learn(before, e.exit == graph.OnTrue, &o.values)
+		}
+	}
+	return known.decides(t, &o.values)
+}
+
+// test is a comparison: the jump's operation, what A holds, and the operand.
+type test struct {
+	jump       int
+	a, operand value
+}
+
+// interval is what is known about a value: it is one of these numbers.
+type interval struct{ least, most uint32 }
+
+func (v *values) rangeOf(n value) interval {
+	if k, ok := v.isConstant(n); ok {
+		return interval{k, k}
+	}
+	return interval{0, v.about[n].most}
+}
+
+// learn makes the interval smaller by the result of a test.
+func (i *interval) learn(t test, result bool, v *values) {
+	k, ok := v.isConstant(t.operand)
+	switch {
+	case !ok:
+	case t.jump == cbpf.OpJeq && result:
+		i.least, i.most = max(i.least, k), min(i.most, k)
+	case t.jump == cbpf.OpJgt && result && k+1 > k:
+		i.least = max(i.least, k+1)
+	case t.jump == cbpf.OpJgt && !result:
+		i.most = min(i.most, k)
+	case t.jump == cbpf.OpJge && result:
+		i.least = max(i.least, k)
+	case t.jump == cbpf.OpJge && !result && k > 0:
+		i.most = min(i.most, k-1)
+	}
+}
+
+// decides returns the exit of a test, if all numbers of the interval have the same.
+func (i interval) decides(t test, v *values) (exit int, ok bool) {
+	k, constant := v.isConstant(t.operand)
+	if !constant {
+		return 0, false
+	}
+	low, high := cbpf.Jumps(t.jump, i.least, k), cbpf.Jumps(t.jump, i.most, k)
+	switch t.jump {
+	case cbpf.OpJeq:
+		ok = i.least == i.most || k < i.least || k > i.most
+	case cbpf.OpJset:
+		ok = i.least == i.most || k == 0
+	default:
+		ok = low == high
+	}
+	if low {
+		return graph.OnTrue, ok
+	}
+	return graph.OnFalse, ok
+}

@@ -1,0 +1,146 @@
+package optimise
+
+import (
+	"slices"
+
+	"github.com/xdpcap/xdpcap/filter/internal/cbpf"
+	"github.com/xdpcap/xdpcap/filter/internal/graph"
+)
+
+// simplify rewrites what the nodes compute. A value may be needed longer when a later statement with
+// the same value is gone, so the uses are found again before anything unused is removed.
+func (o *optimiser) simplify() {
+	for _, n := range o.order {
+		o.simplifyStatements(n)
+	}
+	o.findUses()
+	for _, n := range o.order {
+		if n != o.entry && !n.returns() {
+			o.simplifyJump(n)
+			o.simplifyAddress(n)
+			o.removeUnused(n)
+		}
+	}
+}
+
+// simplifyStatements removes the statements that change nothing, and replaces those whose result or
+// operand is a constant.
+func (o *optimiser) simplifyStatements(n *node) {
+	at := state{n.before.held, n.before.reach.clone()}
+	n.Stmts = slices.DeleteFunc(n.Stmts, func(s *graph.Stmt) bool {
+		was, x := at.held[writes(s)], at.held[atomX]
+		e := o.run(s, &at)
+		if e.result == was && !e.mayEnd() {
+			o.changed = true
+			return true
+		}
+		o.simplifyStatement(s, e, x, at.held)
+		return false
+	})
+}
+
+// simplifyStatement replaces a statement by a simpler one. x is what X held before it.
+func (o *optimiser) simplifyStatement(s *graph.Stmt, e effect, x value, after [atoms]value) {
+	simpler := *s
+	class := s.Code & cbpf.ClassMask
+	result, constant := o.values.isConstant(e.result)
+	operand, known := o.values.isConstant(x)
+	switch {
+	case e.mayEnd() && (class == cbpf.ClassALU || !known), class == cbpf.ClassST, class == cbpf.ClassSTX:
+	case constant && writes(s) == atomX:
+		simpler = graph.Stmt{Code: cbpf.LdxImm, K: result}
+	case constant:
+		simpler = graph.Stmt{Code: cbpf.LdImm, K: result}
+	case s.Code == cbpf.LdxMem && e.result == after[atomA]:
+		simpler = graph.Stmt{Code: cbpf.Tax}
+	case s.Code == cbpf.LdMem && e.result == x:
+		simpler = graph.Stmt{Code: cbpf.Txa}
+	case class == cbpf.ClassALU && s.Code != cbpf.Neg && s.Code&cbpf.SrcMask == cbpf.SrcX && known:
+		simpler.Code, simpler.K = s.Code&^cbpf.SrcMask, operand
+	case class == cbpf.ClassLD && s.Code&cbpf.ModeMask == cbpf.ModeIND && known && s.K+operand >= s.K:
+		simpler.Code, simpler.K = s.Code&^cbpf.ModeMask|cbpf.ModeABS, s.K+operand
+	}
+	if simpler != *s {
+		*s, o.changed = simpler, true
+	}
+}
+
+// simplifyJump makes the last calculation a part of the comparison after it.
+func (o *optimiser) simplifyJump(n *node) {
+	if exit, ok := o.values.rangeOf(n.after.held[atomA]).decides(n.test, &o.values); ok && n.to(exit) != n.to(1-exit) {
+		n.edges[1-exit].to, o.changed = n.to(exit), true
+		return
+	}
+	jump := n.Last
+	if k, ok := o.values.isConstant(n.after.held[atomX]); ok && jump.Code&cbpf.SrcMask == cbpf.SrcX {
+		jump = graph.Stmt{Code: jump.Code &^ cbpf.SrcMask, K: k}
+	}
+	if at := len(n.Stmts) - 1; at >= 0 && jump.Code == cbpf.Jeq && n.out>>atomA&1 == 0 {
+		last := *n.Stmts[at]
+		swap := false
+		switch {
+		case last.Code == cbpf.Sub:
+			jump.K += last.K
+		case last.Code == cbpf.SubX && jump.K == 0:
+			jump = graph.Stmt{Code: cbpf.JeqX}
+		case last.Code == cbpf.And && jump.K == 0:
+			jump, swap = graph.Stmt{Code: cbpf.Jset, K: last.K}, true
+		default:
+			at++
+		}
+		if swap {
+			n.edges[graph.OnTrue].to, n.edges[graph.OnFalse].to = n.to(graph.OnFalse), n.to(graph.OnTrue)
+		}
+		n.Stmts = n.Stmts[:at]
+	}
+	if jump != n.Last {
+		n.Last, o.changed = jump, true
+	}
+}
+
+// simplifyAddress makes the constant of "add #c; tax; ld [x + k]" a part of the load, which adds
+// without a limit to 32 bits: the sum must not need that limit.
+func (o *optimiser) simplifyAddress(n *node) {
+	at := state{n.before.held, n.before.reach.clone()}
+	for i, add := range n.Stmts {
+		sum := at.held[atomA]
+		o.run(add, &at)
+		if i+2 >= len(n.Stmts) || add.Code != cbpf.Add || n.Stmts[i+1].Code != cbpf.Tax {
+			continue
+		}
+		load := n.Stmts[i+2]
+		later := n.jumpUses()
+		for _, s := range slices.Backward(n.Stmts[i+3:]) {
+			later = later&^(1<<writes(s)) | uses(s)
+		}
+		if load.Code&cbpf.ClassMask == cbpf.ClassLD && load.Code&cbpf.ModeMask == cbpf.ModeIND && later>>atomX&1 == 0 &&
+			uint64(o.values.about[sum].most)+uint64(add.K)+uint64(load.K) < 1<<32 {
+			load.K += add.K
+			n.Stmts = slices.Delete(n.Stmts, i, i+1)
+			o.changed = true
+			return
+		}
+	}
+}
+
+// removeUnused removes statements whose results nobody reads, unless they may end the filter.
+func (o *optimiser) removeUnused(n *node) {
+	at := state{n.before.held, n.before.reach.clone()}
+	mayEnd := make([]bool, len(n.Stmts))
+	for i, s := range n.Stmts {
+		e := o.run(s, &at)
+		mayEnd[i] = e.mayEnd()
+	}
+	needed := n.jumpUses()
+	var kept []*graph.Stmt // the last one first
+	for i, s := range slices.Backward(n.Stmts) {
+		if needed>>writes(s)&1 == 0 && !mayEnd[i] {
+			o.changed = true
+			continue
+		}
+		needed = needed&^(1<<writes(s)) | uses(s)
+		kept = append(kept, s)
+	}
+	slices.Reverse(kept)
+	n.Stmts = kept
+}

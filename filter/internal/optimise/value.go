@@ -1,0 +1,280 @@
+package optimise
+
+import (
+	"math"
+
+	"github.com/xdpcap/xdpcap/filter/internal/cbpf"
+	"github.com/xdpcap/xdpcap/filter/internal/graph"
+)
+
+// A value is a number for what an atom holds. Equal numbers mean equal contents, for every packet;
+// different numbers mean nothing.
+type value int
+
+// values gives the numbers.
+type values struct {
+	numbers map[expression]value
+	about   []aboutValue
+}
+
+// expression is how a value came to be: by an opcode from other values or constants, from the
+// packet, or where paths with different values meet.
+type expression struct {
+	code int
+	x, y value
+	k    uint64
+}
+
+const (
+	codeMeet = -1 - iota // of atom k, at node x
+	codeConstant
+)
+
+// aboutValue is what is known about a value.
+type aboutValue struct {
+	most     uint32 // it is at most this
+	constant bool   // it is always that
+}
+
+func (v *values) reset() {
+	v.numbers = map[expression]value{}
+	v.about = v.about[:0]
+}
+
+func (v *values) of(e expression, most uint32) value {
+	n, ok := v.numbers[e]
+	if !ok {
+		n = value(len(v.about))
+		v.numbers[e] = n
+		v.about = append(v.about, aboutValue{most, e.code == codeConstant})
+	}
+	return n
+}
+
+func (v *values) constant(k uint32) value {
+	return v.of(expression{code: codeConstant, k: uint64(k)}, k)
+}
+
+func (v *values) isConstant(n value) (k uint32, ok bool) {
+	return v.about[n].most, v.about[n].constant
+}
+
+// calculation is the value of an opcode that calculates with a and b.
+func (v *values) calculation(code int, a, b value) value {
+	code &= cbpf.OpMask
+	x, y := v.about[a], v.about[b]
+	if x.constant && y.constant {
+		if r, ok := cbpf.Calculate(code, x.most, y.most); ok {
+			return v.constant(r)
+		}
+	}
+	if commutes(code) && x.constant {
+		a, b, x, y = b, a, y, x
+	}
+	most := uint32(math.MaxUint32)
+	if !y.constant {
+		if code == cbpf.OpAdd && uint64(x.most)+uint64(y.most) < 1<<32 {
+			most = x.most + y.most
+		}
+		return v.of(expression{code: code, x: a, y: b}, most)
+	}
+	k := y.most
+	switch {
+	case k == 0 && code != cbpf.OpDiv && code != cbpf.OpMod:
+		if code == cbpf.OpMul || code == cbpf.OpAnd {
+			return b
+		}
+		return a
+	case k == 1 && (code == cbpf.OpMul || code == cbpf.OpDiv), k == math.MaxUint32 && code == cbpf.OpAnd:
+		return a
+	case code == cbpf.OpAnd:
+		most = min(k, x.most)
+	case (code == cbpf.OpLsh || code == cbpf.OpRsh) && k > 31:
+		return v.constant(0)
+	case code == cbpf.OpRsh:
+		most = x.most >> k
+	case code == cbpf.OpLsh && x.most<<k>>k == x.most:
+		most = x.most << k
+	case code == cbpf.OpAdd && uint64(x.most)+uint64(k) < 1<<32:
+		most = x.most + k
+	case code == cbpf.OpDiv && k != 0:
+		most = x.most / k
+	case code == cbpf.OpMod && k != 0:
+		most = min(x.most, k-1)
+	}
+	return v.of(expression{code: code, x: a, y: b}, most)
+}
+
+// commutes tells whether the operands may change places.
+func commutes(code int) bool {
+	switch code {
+	case cbpf.OpAdd, cbpf.OpMul, cbpf.OpAnd, cbpf.OpOr, cbpf.OpXor:
+		return true
+	}
+	return false
+}
+
+// A load reads size bytes of the packet, k bytes behind a base.
+type load struct {
+	base value
+	k    uint64
+	size uint64
+}
+
+// load is the value of a load, and which bytes it needs. x is what X holds.
+func (v *values) load(s *graph.Stmt, x value) (value, load) {
+	l := load{base: v.constant(0), k: uint64(s.K), size: 4}
+	switch s.Code & cbpf.SizeMask {
+	case cbpf.SizeB:
+		l.size = 1
+	case cbpf.SizeH:
+		l.size = 2
+	}
+	most := uint32(1<<(8*l.size) - 1)
+	if s.Code == cbpf.LdxMsh {
+		most = 0xf * 4
+	}
+	if s.Code&cbpf.ModeMask == cbpf.ModeIND {
+		if k, ok := v.isConstant(x); ok {
+			l.k += uint64(k)
+		} else {
+			l.base = x
+		}
+	}
+	code := s.Code & (cbpf.SizeMask | cbpf.ClassMask)
+	return v.of(expression{code: code | cbpf.ModeABS, x: l.base, k: l.k}, most), l
+}
+
+// state is what is known at a point of the program.
+type state struct {
+	held  [atoms]value
+	reach reach
+}
+
+// reach is how many bytes the packet has at least, from each base that was loaded from. The first
+// one is the start of the packet.
+type reach map[value]uint64
+
+// covers tells whether the packet has the bytes of a load.
+func (r reach) covers(l load, v *values) bool {
+	end := l.k + l.size
+	return end <= r[l.base] || end+uint64(v.about[l.base].most) <= r[v.constant(0)]
+}
+
+// extend records that a load has found its bytes.
+func (r reach) extend(l load, v *values) {
+	start := v.constant(0)
+	r[l.base] = max(r[l.base], l.k+l.size)
+	r[start] = max(r[start], l.k+l.size) // a base is not negative
+}
+
+// meet is what both know.
+func (r reach) meet(s reach) {
+	for base := range r {
+		if r[base] = min(r[base], s[base]); r[base] == 0 {
+			delete(r, base)
+		}
+	}
+}
+
+func (r reach) clone() reach {
+	c := make(reach, len(r)+1)
+	for base, end := range r {
+		c[base] = end
+	}
+	return c
+}
+
+// findValues finds what is known before and after each node.
+func (o *optimiser) findValues() {
+	o.values.reset()
+	for _, n := range o.order {
+		n.before = o.meeting(n)
+		s := state{n.before.held, n.before.reach.clone()}
+		n.loads, n.mayDivide = n.loads[:0], false
+		for _, stmt := range n.Stmts {
+			e := o.run(stmt, &s)
+			if e.load.size > 0 {
+				n.loads = append(n.loads, e.load)
+			}
+			n.mayDivide = n.mayDivide || e.divides
+		}
+		n.after = s
+		n.test = test{n.Last.Code & cbpf.OpMask, s.held[atomA], s.held[atomX]}
+		if n.Last.Code&cbpf.SrcMask == cbpf.SrcK {
+			n.test.operand = o.values.constant(n.Last.K)
+		}
+	}
+}
+
+// meeting is what all edges to a node know.
+func (o *optimiser) meeting(n *node) state {
+	if len(n.in) == 0 {
+		s := state{reach: reach{}}
+		for a := range s.held {
+			s.held[a] = o.values.of(expression{code: codeMeet, k: uint64(a)}, math.MaxUint32)
+		}
+		return s
+	}
+	first := n.in[0].from.after
+	s := state{first.held, first.reach.clone()}
+	for _, e := range n.in[1:] {
+		s.reach.meet(e.from.after.reach)
+		for a, held := range e.from.after.held {
+			if s.held[a] != held {
+				s.held[a] = o.values.of(expression{code: codeMeet, x: value(n.index), k: uint64(a)}, math.MaxUint32)
+			}
+		}
+	}
+	return s
+}
+
+// effect is what a statement does.
+type effect struct {
+	result  value
+	load    load // size is 0 if it is none
+	short   bool // the packet may not have the bytes of the load
+	divides bool // perhaps by 0
+}
+
+// mayEnd tells whether the statement ends the filter for some packets.
+func (e effect) mayEnd() bool { return e.short || e.divides }
+
+// run changes a state as a statement does.
+func (o *optimiser) run(s *graph.Stmt, at *state) (e effect) {
+	v := &o.values
+	a, x := at.held[atomA], at.held[atomX]
+	operand := x
+	if s.Code&cbpf.SrcMask == cbpf.SrcK {
+		operand = v.constant(s.K)
+	}
+	switch class, mode := s.Code&cbpf.ClassMask, s.Code&cbpf.ModeMask; {
+	case class == cbpf.ClassST:
+		e.result = a
+	case class == cbpf.ClassSTX:
+		e.result = x
+	case s.Code == cbpf.Tax:
+		e.result = a
+	case s.Code == cbpf.Txa:
+		e.result = x
+	case s.Code == cbpf.Neg:
+		e.result = v.calculation(cbpf.OpSub, v.constant(0), a)
+	case class == cbpf.ClassALU:
+		e.result = v.calculation(s.Code, a, operand)
+		code := s.Code & cbpf.OpMask
+		k, known := v.isConstant(operand)
+		e.divides = (code == cbpf.OpDiv || code == cbpf.OpMod) && !(known && k != 0)
+	case mode == cbpf.ModeIMM:
+		e.result = v.constant(s.K)
+	case mode == cbpf.ModeLEN:
+		e.result = v.of(expression{code: cbpf.LdLen}, math.MaxUint32)
+	case mode == cbpf.ModeMEM:
+		e.result = at.held[s.K]
+	default:
+		e.result, e.load = v.load(s, x)
+		e.short = !at.reach.covers(e.load, v)
+		at.reach.extend(e.load, v)
+	}
+	at.held[writes(s)] = e.result
+	return e
+}

@@ -1,0 +1,113 @@
+package filter
+
+import (
+	"regexp"
+	"sync"
+	"testing"
+
+	"golang.org/x/net/bpf"
+
+	"github.com/xdpcap/xdpcap/filter/internal/cbpf"
+	"github.com/xdpcap/xdpcap/filter/internal/filtertest"
+	"github.com/xdpcap/xdpcap/internal/link"
+)
+
+// compileFor compiles for a test that knows what an expression means.
+func compileFor(expr string, m filtertest.Meaning, unoptimised bool) ([]bpf.RawInstruction, error) {
+	return CompileRaw(expr, Options{Resolver: filtertest.Resolver{}, Netmask: m.Netmask, Outbound: m.Outbound, VLANAware: m.VLANAware,
+		LinkType: link.Numbers[m.Link], Unoptimised: unoptimised})
+}
+
+// meansSame compares both programs of an expression with its meaning, on packets. It returns false
+// if the expression is refused.
+func meansSame(tb testing.TB, expr string, m filtertest.Meaning, pkts [][]byte) bool {
+	tb.Helper()
+	plain, err := compileFor(expr, m, true)
+	if err != nil {
+		return false
+	}
+	optimised, err := compileFor(expr, m, false)
+	if err != nil { // it matches no packet, or is too long even so
+		optimised = matchesNone()
+	}
+	meaning := m.Parse(expr)
+	for _, p := range pkts {
+		want := meaning.Matches(p, uint32(len(p)))
+		for name, prog := range map[string][]bpf.RawInstruction{"unoptimised": plain, "optimised": optimised} {
+			if got := cbpf.Interpret(prog, p, uint32(len(p))) != 0; got != want {
+				tb.Errorf("%s\n%s for link type %d: %t, want %t on %x\n%s", expr, name, m.Link, got, want, p, Listing(prog))
+				return true
+			}
+		}
+	}
+	return true
+}
+
+// allCuts are packets of all kinds for each link type, cut at every length.
+var allCuts = sync.OnceValue(func() (cuts [len(link.Numbers)][][]byte) {
+	for l := range cuts {
+		cuts[l] = filtertest.Truncations(filtertest.PacketsOf(link.Type(l)), 1)
+	}
+	return cuts
+})
+
+// someCuts are one in 16 of allCuts: others for the next seed.
+func someCuts(l link.Type, seed uint64) (some [][]byte) {
+	all := allCuts()[l]
+	for i := seed % 16; i < uint64(len(all)); i += 16 {
+		some = append(some, all[i])
+	}
+	return some
+}
+
+// The programs of an expression decide as its meaning does about packets of all kinds, cut at every
+// length: with and without the optimiser.
+func TestMeaning(t *testing.T) {
+	t.Parallel()
+	ethernet := filtertest.Meaning{Netmask: filtertest.AnyMask}
+	for _, expr := range filtertest.Corners {
+		meansSame(t, expr, ethernet, allCuts()[link.Ethernet])
+	}
+	n, accepted := filtertest.Budget(t, 3000), 0
+	for seed := range uint64(n) {
+		m := ethernet
+		m.Netmask = []byte{255, 255, 255, byte(seed)}
+		m.Outbound, m.VLANAware = seed&1 == 1, seed&2 == 2
+		if seed%5 == 4 {
+			m.Link = []link.Type{link.Cooked, link.Cooked2, link.Raw}[seed/5%3]
+		}
+		g := filtertest.NewGrammar(seed)
+		expr := g.Expression(2)
+		if seed%3 == 0 {
+			expr = g.Contradiction(3)
+		}
+		if meansSame(t, expr, m, someCuts(m.Link, seed)) {
+			accepted++
+		}
+	}
+	if accepted < n/2 {
+		t.Errorf("only %d of %d are accepted: the grammar tests too little", accepted, n)
+	}
+}
+
+// libpcapIsWrong finds tests that libpcap compiles to something that the text does not say, even
+// without its optimiser, and negative offsets, which it knows with its optimiser alone. docs/choosing.md
+// lists them.
+var libpcapIsWrong = regexp.MustCompile(`geneve|byte \d+ [&|]| (?:[-+*/%&|^]|<<|>>) [^=<>!]*[a-z6]\[|\[[^]]*-`)
+
+// The meaning is libpcap's, without its optimiser.
+func TestLibpcap(t *testing.T) {
+	t.Parallel()
+	n, accepted := filtertest.Budget(t, 3000), 0
+	for seed := range uint64(n) {
+		if sameAsLibpcap(t, filtertest.NewGrammar(seed).Expression(2), link.Ethernet, someCuts(link.Ethernet, seed)) {
+			accepted++
+		}
+	}
+	if accepted < n/2 {
+		t.Errorf("libpcap accepts only %d of %d: the grammar tests too little", accepted, n)
+	}
+	for _, expr := range filtertest.Corners {
+		sameAsLibpcap(t, expr, link.Ethernet, allCuts()[link.Ethernet])
+	}
+}

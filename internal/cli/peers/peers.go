@@ -1,0 +1,183 @@
+// Package peers has the flags of tcpdump, dumpcap and xdpdump for which xdpcap has no function.
+package peers
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/spf13/pflag"
+
+	"github.com/xdpcap/xdpcap/internal/cli/frame"
+)
+
+// A Flag is a flag of tcpdump, dumpcap or xdpdump for which a command has no function. If these
+// tools give a letter different meanings, tcpdump's counts. A flag that changes nothing is accepted.
+// Any other is refused with what to do instead. So a command line that somebody types from habit, or
+// that a script has, either works or prints in one line how to change it.
+type Flag struct {
+	letter, name string   // either may be ""
+	value        string   // name of its value in the manual; "" = it has none
+	takes        []string // the values of a flag that is accepted; empty = any, nil = it has none
+
+	accepted string // why it changes nothing; "" = the flag is refused
+	instead  string // what to do if the flag, or a value that is not in takes, is refused
+	reading  string // the same in read, which then refuses the flag; "" = as in the capture
+}
+
+// both are those of the capture and of read. The parser, the help and the manual use this list.
+var both = []Flag{
+	{letter: "l", accepted: "lines are printed 50 ms after their packets at the latest, and with -U at once"},
+	{letter: "N", accepted: "addresses are always numbers"},
+	{letter: "f", accepted: "addresses are always numbers; as in dumpcap, a filter may follow it"},
+	{letter: "S", name: "absolute-tcp-sequence-numbers", accepted: "sequence numbers are always absolute"},
+	{letter: "u", accepted: "NFS is not decoded"},
+	{letter: "H", accepted: "there are no 802.11 frames at XDP"},
+	{name: "immediate-mode", accepted: "packets are handed over after 50 ms at the latest, and with -U at once"},
+	{letter: "y", name: "linktype", value: "linktype", takes: []string{"EN10MB"}, accepted: "XDP sees Ethernet frames only",
+		instead: "XDP sees Ethernet frames only: say -y EN10MB", reading: "each file says its link type: omit it"},
+	{name: "load-xdp-program", accepted: "xdpcap attaches a program of its own where none runs"},
+
+	{letter: "V", value: "file", instead: "say xdpcap read $(cat FILE)"},
+	{letter: "E", value: "secret", instead: "xdpcap does not decrypt: write a file with -w, and read it with tcpdump -E or Wireshark"},
+	{letter: "M", value: "secret", instead: "xdpcap does not check TCP-MD5 digests: write a file with -w, and read it with tcpdump -M"},
+	{letter: "m", value: "module", instead: "xdpcap does not decode SNMP: write a file with -w, and read it with tcpdump -m"},
+	{letter: "T", value: "type", instead: "xdpcap decodes by port: write a file with -w, and read it with tcpdump -T"},
+	{letter: "I", name: "monitor-mode", instead: "XDP sees Ethernet frames only: capture 802.11 frames with tcpdump -I", reading: fromFiles},
+	{letter: "k", value: "channel", instead: "XDP sees Ethernet frames only: set a Wi-Fi channel with iw", reading: fromFiles},
+	{letter: "L", name: "list-data-link-types", instead: "there is one, EN10MB: XDP sees Ethernet frames only", reading: "each file says its link type: omit it"},
+	{letter: "g", instead: "files are for their owner alone: chmod g+r FILE when xdpcap has ended"},
+	{name: "print-sampling", value: "n", instead: "every packet is printed: take every tenth line by | awk 'NR%10 == 1'"},
+	{name: "use-pcap", instead: "say --format pcap"},
+	{name: "load-xdp-mode", value: "mode", instead: "say --xdp-mode native or --xdp-mode generic"},
+	{name: "perf-wakeup", value: "events", instead: "packets come in batches of at most 50 ms: omit it, or say -U"},
+	{name: "ifname", value: "name", instead: "xdpcap does not read pipes: omit it"},
+	{name: "ifdescr", value: "text", instead: "xdpcap does not read pipes: omit it"},
+	{name: "capture-comment", value: "text", instead: "the file has the command line as its comment, unless --no-command-line: omit it"},
+	{name: "temp-dir", value: "directory", instead: "xdpcap makes no temporary files: omit it"},
+	{name: "log-level", value: "level", instead: "xdpcap has no log: omit it, or say -v"},
+	{name: "log-fatal", value: "level", instead: "xdpcap has no log: omit it"},
+	{name: "log-domains", value: "list", instead: "xdpcap has no log: omit it"},
+	{name: "log-debug", value: "list", instead: "xdpcap has no log: omit it, or say -v"},
+	{name: "log-noisy", value: "list", instead: "xdpcap has no log: omit it, or say -v"},
+	{name: "log-file", value: "path", instead: "xdpcap has no log: omit it, or say 2>FILE"},
+}
+
+// inRead are the flags of peers that the capture has a function for, and read has not.
+var inRead = []Flag{
+	{letter: "U", name: "packet-buffered", accepted: "packets are handed over as they are read"},
+	{letter: "p", name: "no-promiscuous-mode", accepted: "packets come from files"},
+	{letter: "P", name: "promiscuous-mode", accepted: "packets come from files"},
+	{letter: "B", name: "buffer-size", value: "KiB", accepted: "packets come from files", takes: []string{}},
+	{letter: "i", name: "interface", value: "interface", instead: fromFiles},
+	{letter: "Q", name: "direction", value: "direction", instead: "choose packets by the filter inbound or outbound"},
+	{letter: "s", name: "snapshot-length", value: "bytes", instead: "packets keep the bytes that the file has: cut them with editcap -s"},
+	{letter: "j", name: "time-stamp-type", value: "type", instead: "the time stamps are those of the file: omit it"},
+	{letter: "J", name: "list-time-stamp-types", instead: "the time stamps are those of the file: omit it"},
+	{letter: "D", name: "list-interfaces", instead: "say xdpcap interfaces, or xdpcap read --stats for those of a file"},
+	{name: "count", instead: "say xdpcap read --stats, which counts packets"},
+	{letter: "r", name: "read-file", value: "file", instead: "say xdpcap read FILE, without -r"},
+}
+
+const fromFiles = "packets come from files: omit it"
+
+// AddToCapture adds the flags that the capture accepts or refuses, hidden from the help.
+func AddToCapture(f *pflag.FlagSet) { add(f, slices.Clone(both)) }
+
+// AddToRead adds those of read. No setting applies to them, because one of that name is meant for
+// captures.
+func AddToRead(f *pflag.FlagSet) {
+	all := slices.Concat(both, inRead)
+	for i := range all {
+		if p := &all[i]; p.reading != "" {
+			p.accepted, p.takes, p.instead = "", nil, p.reading
+		}
+	}
+	add(f, all)
+}
+
+func add(f *pflag.FlagSet, flags []Flag) {
+	for i := range flags {
+		p := &flags[i]
+		name := p.name
+		if name == "" {
+			name = p.letter // package pflag requires a name
+		}
+		flag := f.VarPF(p, name, p.letter, p.says())
+		flag.Hidden = true
+		flag.Annotations = map[string][]string{frame.TypedKey: {"true"}}
+		if !p.needsValue() {
+			flag.NoOptDefVal = "true"
+		}
+	}
+}
+
+// Refused returns what to do instead of a flag that is refused whatever its value is; "" for every
+// other flag.
+func Refused(f *pflag.Flag) string {
+	if p, ok := f.Value.(*Flag); ok && p.accepted == "" {
+		return p.instead
+	}
+	return ""
+}
+
+// IsAccepted tells whether a flag changes nothing.
+func IsAccepted(f *pflag.Flag) bool {
+	p, ok := f.Value.(*Flag)
+	return ok && p.accepted != ""
+}
+
+// needsValue says whether the flag must have a value. A flag that is always refused needs none.
+func (p *Flag) needsValue() bool { return p.takes != nil }
+
+// shortName is the flag's name in the help.
+func (p *Flag) shortName() string {
+	if p.letter == "" {
+		return "--" + p.name
+	}
+	return strings.Join(append([]string{"-" + p.letter}, p.takes...), " ")
+}
+
+// says is the manual's text about the flag.
+func (p *Flag) says() string {
+	switch {
+	case p.accepted == "":
+		return p.instead
+	case p.takes != nil:
+		return strings.Join(p.takes, " or ") + ": " + p.accepted
+	}
+	return p.accepted
+}
+
+func (p *Flag) Set(value string) error {
+	accepts := func(v string) bool { return strings.EqualFold(v, value) }
+	if p.accepted != "" && (len(p.takes) == 0 || slices.ContainsFunc(p.takes, accepts)) {
+		return nil
+	}
+	return frame.Refusal(p.instead)
+}
+
+func (p *Flag) String() string { return "" }
+
+func (p *Flag) Type() string { return p.value }
+
+// Note is about the flags that the help does not list.
+func Note() frame.Note {
+	var accepted []string
+	for _, p := range both {
+		if p.accepted != "" {
+			accepted = append(accepted, p.shortName())
+		}
+	}
+	return frame.Note{Title: "Flags of tcpdump, dumpcap and xdpdump", Text: strings.Join(accepted, " ") +
+		" are accepted, since they change nothing here. All others are refused, with a hint on what to do instead."}
+}
+
+// All are the flags of the capture as the manual has them.
+func All() (all []frame.PeerFlag) {
+	for _, p := range both {
+		all = append(all, frame.PeerFlag{
+			Letter: p.letter, Name: p.name, Value: p.value, Accepted: p.accepted != "", Says: p.says(),
+		})
+	}
+	return all
+}

@@ -1,0 +1,94 @@
+package metrics
+
+import (
+	"net"
+	"net/http"
+	"net/netip"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/xdpcap/xdpcap/internal/peer"
+)
+
+// connections bounds the file descriptors that HTTP uses. When there are too many, or too many of
+// one peer, it closes the one of these on which nothing has happened for longest: a scrape takes
+// milliseconds.
+type connections struct {
+	users *peer.Finder // nil = not known
+	mu    sync.Mutex
+	all   []connection // in the order in which something has happened on them
+}
+
+type connection struct {
+	net.Conn
+	from string // the peer's name
+}
+
+// So many connections there may be, and so many of them from one peer, so that one client does not
+// keep others from scraping.
+const maxConnections, maxConnectionsOfOne = 16, 4
+
+// note is for http.Server.ConnState.
+func (c *connections) note(conn net.Conn, state http.ConnState) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	one := connection{Conn: conn}
+	if at := slices.IndexFunc(c.all, func(other connection) bool { return other.Conn == conn }); at >= 0 {
+		one = c.all[at]
+		c.all = slices.Delete(c.all, at, at+1)
+	} else if state == http.StateNew {
+		one.from = c.users.Name(conn)
+	}
+	if state == http.StateClosed || state == http.StateHijacked {
+		return
+	}
+	c.all = append(c.all, one)
+	isOwn := func(other connection) bool { return other.from == one.from }
+	own := 0
+	for _, other := range c.all {
+		if isOwn(other) {
+			own++
+		}
+	}
+	switch {
+	case own > maxConnectionsOfOne:
+		c.close(slices.IndexFunc(c.all, isOwn))
+	case len(c.all) > maxConnections:
+		c.close(0)
+	}
+}
+
+func (c *connections) close(index int) {
+	c.all[index].Close()
+	c.all = slices.Delete(c.all, index, index+1)
+}
+
+// checkHost refuses requests over loopback that name another host than this one. A page in a
+// browser of this machine can make such requests to its own name, once that leads to 127.0.0.1, and
+// could read the answers (DNS rebinding).
+func checkHost(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		at, ok := r.Context().Value(http.LocalAddrContextKey).(*net.TCPAddr)
+		if ok && at.IP.IsLoopback() && !isThisHost(r.Host) {
+			http.Error(w, "this address is for requests to localhost, to an IP address, or to the name of this host", http.StatusMisdirectedRequest)
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+// isThisHost tells whether the host of a request, with a port or without, is one that no other host
+// can have for a name. A browser always names one.
+func isThisHost(host string) bool {
+	if name, _, err := net.SplitHostPort(host); err == nil {
+		host = name
+	}
+	host = strings.TrimSuffix(strings.ToLower(host), ".")
+	if _, err := netip.ParseAddr(strings.Trim(host, "[]")); err == nil {
+		return true
+	}
+	own, err := os.Hostname()
+	return host == "" || host == "localhost" || strings.HasSuffix(host, ".localhost") || err == nil && host == strings.ToLower(own)
+}

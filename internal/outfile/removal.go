@@ -1,0 +1,73 @@
+package outfile
+
+import (
+	"errors"
+	"os"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// A Removal is a regular file that is to be removed. It is open, so that it can be seen when nobody
+// else has it open any more.
+type Removal struct {
+	*os.File
+}
+
+// OpenRemoval opens the file at a path, which must be regular and no symbolic link. If a File, in
+// this process or another one, writes to it, it returns nil without an error.
+func OpenRemoval(path string) (*Removal, error) {
+	f, err := openRegular(path)
+	if err != nil {
+		return nil, err
+	}
+	if held, _ := isLocked(f); held { // a file system without locks has none that is held
+		return nil, f.Close()
+	}
+	return &Removal{f}, nil
+}
+
+// Room is how many bytes the file takes on its disk; 0 if that cannot be found out.
+func (r *Removal) Room() int64 { return room(r.File) }
+
+// Free is how many bytes this user can still write to the file's disk.
+func (r *Removal) Free() (int64, error) { return free(r.File, r.Name()) }
+
+// ShowsLate is that of File.
+func (r *Removal) ShowsLate() bool { return showsLate(r.File) }
+
+// Frees tells whether the file's room becomes free once the file is closed here, given that this
+// many of its names stay. It does not if another program has it open, or if it has more names than
+// that. If the file system does not tell who has a file open, nobody is assumed to.
+func (r *Removal) Frees(names uint64) bool {
+	info, err := r.Stat()
+	if err != nil || uint64(info.Sys().(*syscall.Stat_t).Nlink) > names {
+		return false
+	}
+	isOpen := false
+	control(r.File, func(fd int) error {
+		// A lease for writing is given only where nobody else has the file open.
+		_, err := unix.FcntlInt(uintptr(fd), unix.F_SETLEASE, unix.F_WRLCK)
+		if isOpen = errors.Is(err, unix.EAGAIN); err == nil {
+			_, err = unix.FcntlInt(uintptr(fd), unix.F_SETLEASE, unix.F_UNLCK)
+		}
+		return err
+	})
+	return !isOpen
+}
+
+// openRegular opens a regular file for reading.
+func openRegular(path string) (*os.File, error) {
+	at, err := os.Lstat(path)
+	if err != nil {
+		return nil, err
+	}
+	if !at.Mode().IsRegular() {
+		return nil, unix.EINVAL
+	}
+	return os.OpenFile(path, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
+}
+
+// SyncDisk waits until all files of the file's disk are on it. On btrfs, removed files free their
+// room only then.
+func (f *File) SyncDisk() error { return control(f.File, unix.Syncfs) }

@@ -1,0 +1,50 @@
+package privilege
+
+import (
+	"fmt"
+
+	"kernel.org/pub/linux/libs/security/libcap/cap"
+)
+
+// fileRights are the capabilities by which a process opens files that its user may not open.
+var fileRights = []cap.Value{cap.DAC_OVERRIDE, cap.DAC_READ_SEARCH, cap.FOWNER}
+
+// SetFileRightsAside makes this process open files with no more rights than its caller has, if it
+// has more by the capabilities of its binary: otherwise the caller could name any file of root, and
+// be shown it. [WithFileRights] uses those capabilities. It is called once, before anything that
+// the caller names is looked at.
+func SetFileRightsAside() error {
+	if !SecureExecution() {
+		return nil
+	}
+	all := cap.GetProc()
+	for _, c := range fileRights {
+		if err := all.SetFlag(cap.Effective, false, c); err != nil {
+			return err
+		}
+	}
+	if err := all.SetProc(); err != nil {
+		return fmt.Errorf("set aside the capabilities over files: %w", err)
+	}
+	return nil
+}
+
+// WithFileRights calls do with the capabilities that SetFileRightsAside has set aside. It is for
+// files whose paths the caller does not choose. do runs on a thread of its own, and must start no
+// goroutine that opens files. The error is do's, unless the kernel refuses to change the thread.
+func WithFileRights(do func() error) error {
+	if !SecureExecution() {
+		return do()
+	}
+	return onThread(func() (restore func() error, err error) {
+		own, err := ownCapabilities()
+		if err != nil {
+			return func() error { return nil }, err
+		}
+		more := *own
+		for _, c := range fileRights {
+			more[c/32].Effective |= own[c/32].Permitted & (1 << (c % 32))
+		}
+		return own.set, more.set()
+	}, do)
+}

@@ -1,0 +1,239 @@
+package xdp
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// Names that the kernel has for features of interfaces, as `ethtool -k` lists them by other ones:
+// netdev_features_strings of net/ethtool/common.c.
+const (
+	featureLRO        = "rx-lro"
+	featureGRO        = "rx-gro-hw"
+	featureVLANFilter = "rx-vlan-filter"
+)
+
+// joining are the features by which a card or its driver joins packets before the XDP hook. To
+// attach a program switches them off, in the driver or in generic mode, and nobody switches them on
+// again.
+var joining = []string{featureLRO, featureGRO}
+
+// ethtoolFeatures is ETH_SS_FEATURES of include/uapi/linux/ethtool.h.
+const ethtoolFeatures = 4
+
+// features returns which features of the interface are on, by their names; nil = unknown.
+func (e ethtool) features() map[string]bool {
+	names, err := e.featureNames()
+	// struct ethtool_gfeatures: a head, and then for 32 features at a time which are available,
+	// requested, active, and never changed.
+	blocks := (len(names) + 31) / 32
+	answer := make([]uint32, 2+4*blocks)
+	answer[0], answer[1] = unix.ETHTOOL_GFEATURES, uint32(blocks)
+	if err != nil || !e.ask(unsafe.Pointer(&answer[0])) {
+		return nil
+	}
+	on := make(map[string]bool, len(names))
+	for i, name := range names {
+		on[name] = answer[2+4*(i/32)+2]>>(i%32)&1 != 0
+	}
+	return on
+}
+
+// set switches a feature on or off.
+func (e ethtool) set(feature string, on bool) error {
+	names, err := e.featureNames()
+	if err != nil {
+		return err
+	}
+	blocks := (len(names) + 31) / 32
+	for i, name := range names {
+		if name != feature {
+			continue
+		}
+		// struct ethtool_sfeatures: a head, and then for 32 features at a time which are to change,
+		// and to what.
+		request := make([]uint32, 2+2*blocks)
+		request[0], request[1] = unix.ETHTOOL_SFEATURES, uint32(blocks)
+		request[2+2*(i/32)] = 1 << (i % 32)
+		if on {
+			request[2+2*(i/32)+1] = 1 << (i % 32)
+		}
+		if err := e.request(unsafe.Pointer(&request[0])); err != nil {
+			return err
+		}
+		if e.features()[feature] != on { // the kernel reports that by no error
+			return errors.New("the driver leaves it as it is")
+		}
+		return nil
+	}
+	return unix.EOPNOTSUPP
+}
+
+// featureNames are the names of the kernel's features, in the order of their numbers.
+func (e ethtool) featureNames() (names []string, err error) {
+	count := struct { // ethtool_sset_info
+		cmd, _ uint32
+		mask   uint64
+		n      uint32
+		_      uint32
+	}{cmd: unix.ETHTOOL_GSSET_INFO, mask: 1 << ethtoolFeatures}
+	if err := e.request(unsafe.Pointer(&count)); err != nil {
+		return nil, err
+	}
+	if count.n == 0 || count.n > ethtoolMaxCounters {
+		return nil, unix.EOPNOTSUPP
+	}
+	text := make([]byte, 3*4+int(count.n)*ethtoolNameSize)
+	binary.NativeEndian.PutUint32(text[0:], unix.ETHTOOL_GSTRINGS)
+	binary.NativeEndian.PutUint32(text[4:], ethtoolFeatures)
+	binary.NativeEndian.PutUint32(text[8:], count.n)
+	if err := e.request(unsafe.Pointer(&text[0])); err != nil {
+		return nil, err
+	}
+	for i := range int(count.n) {
+		names = append(names, unix.ByteSliceToString(text[3*4+i*ethtoolNameSize:][:ethtoolNameSize]))
+	}
+	return names, nil
+}
+
+// FiltersVLANs tells whether the network card drops frames of VLANs that have no interface on this
+// machine, before XDP; nil = the driver does not tell. In promiscuous mode it does not.
+func (ifi *Interface) FiltersVLANs() *bool {
+	e, err := openEthtool(ifi.Name)
+	if err != nil {
+		return nil
+	}
+	defer e.close()
+	features := e.features()
+	if features == nil {
+		return nil
+	}
+	on := features[featureVLANFilter]
+	return &on
+}
+
+// A Joining is what joined packets at an interface before a program was attached, and was switched
+// off by that. Its socket is in the interface's network namespace, so that any thread may use it.
+type Joining struct {
+	socket  ethtool
+	devices []joiningDevice // the interface, and those below it
+}
+
+// A joiningDevice is an interface with some of its features.
+type joiningDevice struct {
+	name     string
+	features []string
+}
+
+// noteJoining notes which of some features are on at an interface and at those below it, before a program is
+// attached. The kernel switches LRO off there, too, as at the card of a VLAN.
+func noteJoining(ifi Interface, features ...string) *Joining {
+	socket, err := openEthtool(ifi.Name)
+	if err != nil {
+		return nil
+	}
+	j := &Joining{socket: socket}
+	for _, d := range append([]device{{name: ifi.Name}}, ifi.below()...) {
+		on := ethtool{socket.fd, d.name}.features()
+		at := joiningDevice{name: d.name}
+		for _, feature := range features {
+			if on[feature] {
+				at.features = append(at.features, feature)
+			}
+		}
+		if at.features != nil {
+			j.devices = append(j.devices, at)
+		}
+	}
+	if j.devices == nil {
+		socket.close()
+		return nil
+	}
+	return j
+}
+
+// lost forgets what is still on. It returns nil if that is all.
+func (j *Joining) lost() *Joining {
+	if j == nil {
+		return nil
+	}
+	var lost []joiningDevice
+	for _, d := range j.devices {
+		on := ethtool{j.socket.fd, d.name}.features()
+		var off []string
+		for _, feature := range d.features {
+			if on != nil && !on[feature] {
+				off = append(off, feature)
+			}
+		}
+		if d.features = off; off != nil {
+			lost = append(lost, d)
+		}
+	}
+	if j.devices = lost; lost == nil {
+		j.socket.close()
+		return nil
+	}
+	return j
+}
+
+// restore switches on again what was switched off. It needs CAP_NET_ADMIN. An interface that is
+// gone needs nothing.
+func (j *Joining) restore() error {
+	if j == nil {
+		return nil
+	}
+	defer j.socket.close()
+	var errs []error
+	for _, d := range j.devices {
+		for _, feature := range d.features {
+			err := ethtool{j.socket.fd, d.name}.set(feature, true)
+			if err != nil && !errors.Is(err, unix.ENODEV) {
+				errs = append(errs, fmt.Errorf("switch %s of %s on again, which attaching an XDP program has switched off: %w: ethtool -K %[2]s %[1]s on", feature, d.name, err))
+			}
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// SwitchedOff returns what attaching a program with a link of Attach has switched off; nil =
+// nothing. Closing the link switches it on again.
+func SwitchedOff(l io.Closer) *Joining {
+	a, _ := l.(attached)
+	return a.joining
+}
+
+// String says what was switched off: "rx-lro of eth0".
+func (j *Joining) String() string {
+	var all []string
+	for _, d := range j.devices {
+		all = append(all, strings.Join(d.features, " and ")+" of "+d.name)
+	}
+	return strings.Join(all, ", ")
+}
+
+// below returns the devices of this namespace from which the interface gets packets: the ports of a
+// bond, the card of a VLAN, and what is below these.
+func (ifi *Interface) below() (below []device) {
+	if ifi.IsHardware() || ifi.Driver == "veth" || ifi.Driver == "tun" {
+		return nil // there is nothing below these, and listing takes time
+	}
+	all, err := devicesHere()
+	if err != nil {
+		return nil
+	}
+	for _, d := range all {
+		lower := Interface{Index: d.index}
+		if slices.ContainsFunc(lower.above(all), func(u device) bool { return u.index == ifi.Index }) {
+			below = append(below, d)
+		}
+	}
+	return below
+}
