@@ -210,6 +210,9 @@ func TestAppArmor(t *testing.T) {
 			t.Errorf("docs/kubernetes.md has %s, and the profile no%s", m[1], rule)
 		}
 	}
+	if rule := regexp.MustCompile(`(?m)^ +/\*\*.*json.*w`).FindString(string(profile)); rule != "" {
+		t.Errorf("settings of other programs may be written: %s", rule)
+	}
 	// What the commands of the pages open as well. A lock on a directory takes w and k.
 	for _, rule := range []string{"/dev/ptp[0-9]* r", "/etc/networks r", "@{sys}/fs/bpf/{,**} rwk", "@{run}/xdpcap/ rwk", "/var/lib/xdpcap/ rwk",
 		"/{tmp,var/tmp,mnt,media,srv,data}/ rwk", "@{HOME}/[^.]** r"} {

@@ -23,7 +23,7 @@ func TrySeries(r Rotation, o Options) error {
 	if at, err := os.Stat(first); err == nil && !at.Mode().IsRegular() && r.isSingle() && !r.Atomic {
 		return nil // it is already open, and no other file is made
 	}
-	if err := outfile.TryDirectory(filepath.Dir(first)); err != nil {
+	if err := outfile.TryDirectory(filepath.Dir(first), o.trust()); err != nil {
 		return err
 	}
 	for _, path := range r.Left { // they are removed

@@ -47,9 +47,9 @@ type Options struct {
 	Refuse func(os.FileInfo) error
 
 	// Owners are the ids of users who may own an existing regular file or FIFO that Open opens;
-	// nil = anybody. NoLinks rejects a path with a symbolic link in it, and a regular file with
-	// several hard links. Both protect a process that writes where users with fewer rights can
-	// create files.
+	// nil = anybody. NoLinks rejects a path with a symbolic link in it that is not root's, and a
+	// regular file with several hard links. Both protect a process that writes where users with
+	// fewer rights can create files.
 	Owners  []int
 	NoLinks bool
 }

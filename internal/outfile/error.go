@@ -43,7 +43,7 @@ func explainOpen(path string, err error) error {
 			"and the kernel protects such files (sysctl fs.protected_regular, fs.protected_fifos): choose another file", err)
 	}
 	if errors.Is(err, unix.ELOOP) {
-		return fmt.Errorf("%w: the path has a symbolic link, which anybody may have created: use the path without links", err)
+		return err // it names the link
 	}
 	if IsFull(err) {
 		return fmt.Errorf("%w: make room there, or choose another directory", err)

@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"io/fs"
 	"path/filepath"
-	"slices"
-	"strings"
 
 	"golang.org/x/sys/unix"
 )
@@ -14,8 +12,8 @@ import (
 // An Opener opens files for a process of root that will have fewer rights when it writes to them.
 // The zero value opens any file, with all rights.
 type Opener struct {
-	// As calls a function with the rights that the process will have; nil = they are not known, and
-	// Open accepts any file.
+	// As calls a function with the rights that the process will have; nil = it keeps all rights,
+	// and Open accepts any file that no link of others leads to.
 	As func(do func() error) error
 
 	// Who names the user with these rights in errors.
@@ -24,8 +22,8 @@ type Opener struct {
 	// User is the id of the user whom the process will become; 0 = it stays root.
 	User int
 
-	// Checks rejects files that belong to others. It is not needed if the process has no rights
-	// that others could exploit, or if it should use all its rights.
+	// Checks rejects files that belong to others, and links of others. It is not needed if the
+	// process has no rights that others could exploit.
 	Checks bool
 
 	// Stays says that the process was not asked to become another user. A file that is opened with
@@ -34,12 +32,16 @@ type Opener struct {
 }
 
 // Open calls a function that opens a file, with the rights that the process will have, so that a
-// link can lead only to files that this user may open. If the kernel refuses that, Open tries all
-// rights, but follows no link and accepts only a file that is new, root's or that user's. The
-// process can then write this file and nothing else in its directory.
+// link can lead only to files that this user may open. For root that is no limit, so only root's own
+// links are followed. If the kernel refuses to open the file, Open tries all rights, but then follows
+// no other links either, and accepts only a file that is new, root's or that user's. The process can
+// then write this file and nothing else in its directory.
 func (o *Opener) Open(path string, open func(Trust) error) error {
-	if o.trusts(path) || o.As == nil {
+	if o.trusts(path) {
 		return open(Trust{})
+	}
+	if o.As == nil {
+		return open(Trust{NoLinks: true})
 	}
 	err := o.As(func() error { return open(o.Trust(path)) })
 	if !errors.Is(err, fs.ErrPermission) {
@@ -52,8 +54,8 @@ func (o *Opener) Open(path string, open func(Trust) error) error {
 	return fmt.Errorf("as %s: %w", o.Who, err)
 }
 
-// OpenDirect calls a function that opens a file with all rights and follows no link. It needs no
-// As.
+// OpenDirect calls a function that opens a file with all rights, and follows root's links alone. It
+// needs no As.
 func (o *Opener) OpenDirect(path string, open func(Trust) error) error {
 	if o.trusts(path) {
 		return open(Trust{})
@@ -67,17 +69,12 @@ func (o *Opener) Trust(path string) Trust {
 	if o.trusts(path) {
 		return Trust{}
 	}
-	return Trust{Owners: o.owners(path, true)}
+	return Trust{Owners: o.owners(path, true), NoLinks: o.User == 0}
 }
 
 // trusts tells whether any file is accepted at a path. An inherited descriptor is always accepted.
 func (o *Opener) trusts(path string) bool {
-	if !o.Checks || path == "-" {
-		return true
-	}
-	return slices.ContainsFunc([]string{"/dev/fd/", "/dev/std", "/proc/self/fd/"}, func(directory string) bool {
-		return strings.HasPrefix(path, directory)
-	})
+	return !o.Checks || path == "-" || isDescriptor(path)
 }
 
 // owners are the users who may own an existing file, because nobody else should be able to read

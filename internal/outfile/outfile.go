@@ -31,6 +31,7 @@ type File struct {
 	name    string      // for errors
 	path    string      // where Open found or created it; "" = the caller opened the file
 	final   string      // the path that Publish gives it; "" = it already has its path
+	place   string      // the kernel's path of it; "" = unknown
 	mode    os.FileMode // its type
 	made    bool        // Open created it
 	begun   bool
@@ -73,6 +74,7 @@ func Open(path string, o Options) (*File, error) {
 		return nil, errors.Join(err, f.Close())
 	}
 	opened.path, opened.final, opened.made, opened.options = path, final, made, o
+	opened.place = opened.placeNow()
 	if opened.mode&(os.ModeDevice|os.ModeCharDevice) != 0 {
 		control(f, func(fd int) error { return unix.SetNonblock(fd, false) }) // a device may be slow
 	}
@@ -192,7 +194,11 @@ func (f *File) Check(size int64) error {
 			"it has %d bytes instead of %d, and cannot be read", f.name, now.Size(), size)
 	}
 	at, err := os.Stat(f.path)
-	if errors.Is(err, os.ErrNotExist) || err == nil && !os.SameFile(now, at) {
+	moved := errors.Is(err, os.ErrNotExist) || err == nil && !os.SameFile(now, at)
+	if errors.Is(err, unix.EACCES) { // this user may not search the directory any more
+		moved = f.placeNow() != f.place
+	}
+	if moved {
 		// If it has no name left now, it was removed after `now` was read, and not renamed.
 		if now, err := f.Stat(); err == nil && isRemoved(now) {
 			return f.removed()
@@ -201,6 +207,15 @@ func (f *File) Check(size int64) error {
 			f.name)
 	}
 	return nil // also if the path cannot be looked up now
+}
+
+// placeNow asks the kernel for the path that the file has now.
+func (f *File) placeNow() (place string) {
+	control(f.File, func(fd int) (err error) {
+		place, err = os.Readlink(fmt.Sprintf("/proc/self/fd/%d", fd))
+		return err
+	})
+	return place
 }
 
 // isRemoved tells whether a file has no name left, by which its packets could be read.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"slices"
+	"strings"
 	"syscall"
 
 	"golang.org/x/sys/unix"
@@ -21,8 +22,8 @@ type Trust struct {
 	// Owners are the ids of users who may own an existing regular file or FIFO; nil = anybody.
 	Owners []int
 
-	// NoLinks rejects a path with a symbolic link in it, and a regular file with several hard
-	// links, so that nobody can substitute another file.
+	// NoLinks rejects a path with a symbolic link in it that is not root's, and a regular file with
+	// several hard links, so that nobody but root can substitute another file.
 	NoLinks bool
 }
 
@@ -32,18 +33,93 @@ func (t *Trust) open(path string, flags int) (*os.File, error) {
 	if !t.NoLinks {
 		return os.OpenFile(path, flags, 0o600)
 	}
+	for at, tries := path, 0; ; tries++ {
+		if isDescriptor(at) { // where a link of root has led
+			return os.OpenFile(at, flags, 0o600)
+		}
+		fd, err := openWithoutLinks(at, flags)
+		if err == nil {
+			return os.NewFile(uintptr(fd), path), nil
+		}
+		if !errors.Is(err, unix.ELOOP) || tries == maxLinks {
+			return nil, &os.PathError{Op: "open", Path: path, Err: err}
+		}
+		if at, err = followLink(at); err != nil {
+			return nil, &os.PathError{Op: "open", Path: path, Err: err}
+		}
+	}
+}
+
+// maxLinks is how many symbolic links the kernel follows in one path.
+const maxLinks = 40
+
+// openWithoutLinks opens a path that has no symbolic link in it. Otherwise the error is ELOOP.
+func openWithoutLinks(path string, flags int) (fd int, err error) {
 	how := &unix.OpenHow{Flags: uint64(flags | unix.O_CLOEXEC), Resolve: unix.RESOLVE_NO_SYMLINKS}
 	if flags&os.O_CREATE != 0 {
 		how.Mode = 0o600
 	}
-	fd, err := unix.Openat2(unix.AT_FDCWD, path, how)
-	for errors.Is(err, unix.EINTR) {
-		fd, err = unix.Openat2(unix.AT_FDCWD, path, how)
+	for {
+		if fd, err = unix.Openat2(unix.AT_FDCWD, path, how); !errors.Is(err, unix.EINTR) {
+			return fd, err
+		}
 	}
+}
+
+// followLink replaces the first symbolic link of a path by what it leads to.
+func followLink(path string) (string, error) {
+	for end := 1; end <= len(path); end++ {
+		if end < len(path) && path[end] != '/' || path[end-1] == '/' {
+			continue // a name does not end here
+		}
+		target, err := readLink(path[:end])
+		switch {
+		case err != nil:
+			return "", err
+		case target == "":
+			continue
+		case target[0] != '/':
+			target = path[:strings.LastIndexByte(path[:end], '/')+1] + target
+		}
+		return target + path[end:], nil
+	}
+	return path, nil // somebody has removed the link meanwhile
+}
+
+// readLink reads the symbolic link at a path; "" = there is none. It is an error of the kind ELOOP
+// if somebody other than root may have put the link there: it belongs to another user, or has a
+// second name, in a directory of root. Links of procfs lead to other places than they say.
+func readLink(path string) (target string, err error) {
+	fd, err := openWithoutLinks(path, unix.O_PATH|unix.O_NOFOLLOW)
 	if err != nil {
-		return nil, &os.PathError{Op: "open", Path: path, Err: err}
+		return "", err
 	}
-	return os.NewFile(uintptr(fd), path), nil
+	defer unix.Close(fd)
+	var link unix.Stat_t
+	var disk unix.Statfs_t
+	if err := errors.Join(unix.Fstat(fd, &link), unix.Fstatfs(fd, &disk)); err != nil {
+		return "", err
+	}
+	if link.Mode&unix.S_IFMT != unix.S_IFLNK {
+		return "", nil
+	}
+	if link.Uid != 0 || link.Nlink > 1 || disk.Type == unix.PROC_SUPER_MAGIC {
+		return "", xdp.Kind(unix.ELOOP, "%s is a symbolic link that may not be root's own, and could lead to any file: "+
+			"use the path without this link", path)
+	}
+	text := make([]byte, unix.PathMax)
+	n, err := unix.Readlinkat(fd, "", text)
+	if err != nil {
+		return "", err
+	}
+	return string(text[:n]), nil
+}
+
+// isDescriptor tells whether a path names a descriptor of this process.
+func isDescriptor(path string) bool {
+	return slices.ContainsFunc([]string{"/dev/fd/", "/dev/std", "/proc/self/fd/"}, func(directory string) bool {
+		return strings.HasPrefix(path, directory)
+	})
 }
 
 // OpenPipe opens the writing end of an existing FIFO, without waiting for its reader.
@@ -66,6 +142,8 @@ func (t *Trust) check(f *os.File) error {
 	}
 	is, regular := info.Sys().(*syscall.Stat_t), info.Mode().IsRegular()
 	switch {
+	case info.Mode()&os.ModeDevice != 0:
+		return t.checkDevice(f, info)
 	case !regular && info.Mode().Type() != os.ModeNamedPipe:
 	case t.Owners != nil && !slices.Contains(t.Owners, int(is.Uid)):
 		return xdp.Kind(ErrUntrusted, "open %s: it belongs to another user, with id %d, who can read what is written to it: "+
@@ -73,6 +151,23 @@ func (t *Trust) check(f *os.File) error {
 	case t.NoLinks && regular && is.Nlink > 1:
 		return xdp.Kind(ErrUntrusted, "open %s: it has a second name (hard link), so it may be somebody else's file: "+
 			"remove it, or choose another file", f.Name())
+	}
+	return nil
+}
+
+// checkDevice rejects a device that a link of somebody other than root has led to, such as the
+// terminal, which this process may always open.
+func (t *Trust) checkDevice(f *os.File, is os.FileInfo) error {
+	if t.Owners == nil || t.NoLinks {
+		return nil
+	}
+	named, err := (&Trust{NoLinks: true}).open(f.Name(), unix.O_PATH)
+	if err != nil {
+		return err
+	}
+	defer named.Close()
+	if at, err := named.Stat(); err != nil || !os.SameFile(is, at) {
+		return xdp.Kind(ErrUntrusted, "open %s: it was replaced meanwhile: choose another file", f.Name())
 	}
 	return nil
 }

@@ -13,28 +13,39 @@ import (
 )
 
 // A Trust without links opens what is at the path itself, makes what is not there, and goes by no
-// link, wherever in the path it stands.
+// link that is not root's, wherever in the path it stands.
 func TestTrustNoLinks(t *testing.T) {
 	t.Parallel()
+	testnet.RequireRoot(t)
 	dir := t.TempDir()
 	file, second := filepath.Join(dir, "file"), filepath.Join(dir, "second")
 	mustWrite(t, file, "text")
 	mustWrite(t, second, "text")
+	const roots = "" // what is said of a path with root's own links
+	link := func(target, name string, owner int) error {
+		path := filepath.Join(dir, name)
+		return errors.Join(os.Symlink(target, path), os.Lchown(path, owner, owner))
+	}
 	if err := errors.Join(
-		os.Symlink(file, filepath.Join(dir, "link")),
-		os.Symlink(dir, filepath.Join(dir, "directory")),
+		link(file, "link", 1234), link(dir, "directory", 1234), link(os.DevNull, "device", 1234),
+		link("file", "roots", 0), link(".", "here", 0), link("here/roots", "several", 0), link("several", "round", 1234),
+		link("link", "to another's", 0), link("endless", "endless", 0), link("/dev/stderr", "stream", 0), link("/proc/self/exe", "magic", 0),
+		link("file", "linked", 0), os.Link(filepath.Join(dir, "linked"), filepath.Join(dir, "linked twice")),
 		os.Mkdir(filepath.Join(dir, "below"), 0o700),
 		unix.Mkfifo(filepath.Join(dir, "fifo"), 0o600),
 		os.Link(second, filepath.Join(dir, "below/name")),
 	); err != nil {
 		t.Fatal(err)
 	}
+	const another = "is a symbolic link that may not be root's own"
 	reader, err := os.OpenFile(filepath.Join(dir, "fifo"), os.O_RDONLY|unix.O_NONBLOCK, 0)
 	must(t, err)
 	defer reader.Close()
 	for name, want := range map[string]string{
 		"file": "", "new": "", "fifo": "",
-		"link": "symbolic link", "directory/file": "symbolic link", "directory/new": "symbolic link",
+		"link": another, "directory/file": another, "directory/new": another, "device": another, "to another's": another,
+		"here/roots": roots, "here/here//several": roots, "here/linked": another, "round": another, "magic": another,
+		"endless": "too many levels of symbolic links", "here/link": another, "stream": roots,
 		"second": "it has a second name",
 	} {
 		f, err := Open(filepath.Join(dir, name), Options{Trust: Trust{NoLinks: true}})
@@ -65,7 +76,7 @@ func TestTrustNoLinks(t *testing.T) {
 	}
 }
 
-// A Trust with owners opens no file of another user, but devices of anybody.
+// A Trust with owners opens no file of another user, but devices of anybody, by links of root alone.
 func TestTrustOwners(t *testing.T) {
 	t.Parallel()
 	testnet.RequireRoot(t)
@@ -77,22 +88,35 @@ func TestTrustOwners(t *testing.T) {
 	if !errors.Is(err, ErrUntrusted) {
 		t.Errorf("the error %v is of another kind", err)
 	}
-	for path, owners := range map[string][]int{path: {0, 1234}, os.DevNull: {1234}} {
+	device := path + ".device"
+	must(t, os.Symlink(os.DevNull, device))
+	for path, owners := range map[string][]int{path: {0, 1234}, os.DevNull: {1234}, device: {1234}} {
 		mustOpen(t, path, Options{Trust: Trust{Owners: owners}})
 	}
+	must(t, os.Lchown(device, 1234, 1234))
+	_, err = Open(device, Options{Trust: Trust{Owners: []int{1234}}})
+	says(t, err, device+" is a symbolic link that may not be root's own")
 }
 
 // To try a directory leaves nothing there, also where it fails.
 func TestTryDirectory(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	if err := TryDirectory(dir); err != nil {
-		t.Error(err)
+	link := filepath.Join(t.TempDir(), "link")
+	must(t, os.Symlink(dir, link))
+	for path, trust := range map[string]Trust{dir: {NoLinks: true}, link: {}} {
+		if err := TryDirectory(path, trust); err != nil {
+			t.Error(err)
+		}
+	}
+	if os.Geteuid() == 0 {
+		must(t, os.Lchown(link, 1234, 1234))
+		says(t, TryDirectory(link, Trust{NoLinks: true}), "create files in "+link+": "+link+" is a symbolic link")
 	}
 	if left, _ := os.ReadDir(dir); len(left) > 0 {
 		t.Errorf("it has left %v", left)
 	}
-	says(t, TryDirectory(dir+"/missing"), "create files in "+dir+"/missing: no such file or directory")
+	says(t, TryDirectory(dir+"/missing", Trust{}), "create files in "+dir+"/missing: no such file or directory")
 }
 
 // To try a file changes neither it nor what is in its place.

@@ -9,8 +9,13 @@ import (
 )
 
 // TryDirectory checks whether files can be created, renamed and removed in a directory, by doing so
-// with a temporary file.
-func TryDirectory(directory string) error {
+// with a temporary file. A Trust without links rejects a path that leads there by one.
+func TryDirectory(directory string, t Trust) error {
+	at, err := t.open(directory, unix.O_PATH|unix.O_DIRECTORY)
+	if err != nil {
+		return fmt.Errorf("create files in %s: %w", directory, cause(err))
+	}
+	at.Close()
 	f, err := os.CreateTemp(directory, ".xdpcap-")
 	if err != nil {
 		return fmt.Errorf("create files in %s: %w", directory, cause(err))
@@ -53,7 +58,7 @@ func TryFile(path string, o Options) error {
 	if o.New {
 		return nameTaken(path)
 	}
-	f, err := os.OpenFile(path, os.O_WRONLY|os.O_APPEND|unix.O_NONBLOCK, 0)
+	f, err := o.Trust.open(path, os.O_WRONLY|os.O_APPEND|unix.O_NONBLOCK)
 	if err != nil {
 		return explainOpen(path, err)
 	}

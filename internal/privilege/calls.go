@@ -3,6 +3,8 @@ package privilege
 import (
 	"errors"
 	"fmt"
+	"math"
+	"os"
 	"slices"
 	"sync/atomic"
 
@@ -19,46 +21,90 @@ const (
 	BPF                   // looks at maps, programs and links, and asks netlink about interfaces
 	Tracing               // opens perf events
 	Accepting             // accepts connections on sockets that already listen
-	Sending               // makes connections by TCP and UDP, and looks up names
+	Streams               // makes connections by TCP
+	Datagrams             // sends by UDP, and looks up names
 )
 
 // calls are the system calls that each Work needs in addition to runtimeCalls. They were found by
 // strace of the commands, and by tests that run with a filter which ends the process at any other
-// call. Go's library has several calls for the same purpose and chooses among them.
+// call. Go's library has several calls for the same purpose and chooses among them. No Work changes
+// a file's owner, mode or times, since Landlock cannot limit that to the files of the sandbox.
 var calls = map[Work][]string{
 	Files: {
 		"openat", "openat2", "open", "newfstatat", "fstatat", "stat", "lstat", "statx", "statfs", "readlinkat", "readlink",
-		"faccessat", "faccessat2", "access", "getdents64", "getcwd", "chdir",
-		"mkdirat", "mkdir", "linkat", "unlinkat", "unlink", "renameat", "renameat2", "rename", "fchown", "fchownat", "fchmod", "fchmodat", "utimensat",
-		"truncate", "fallocate", "sync_file_range", "syncfs", "umask",
+		"faccessat", "faccessat2", "access", "getdents64", "getcwd",
+		"unlinkat", "unlink", "renameat", "renameat2", "rename", "fallocate", "sync_file_range", "syncfs",
 	},
-	BPF:       {"bpf", "openat", "newfstatat", "fstatat", "readlinkat", "statfs", "getdents64", "bind", "sendmsg", "recvmsg", "unlinkat"},
+	BPF:       {"bpf", "openat", "newfstatat", "fstatat", "readlinkat", "statfs", "getdents64", "bind", "sendmsg", "recvmsg"},
 	Tracing:   {"perf_event_open"},
 	Accepting: {"accept4", "accept"},
-	Sending: {
-		"connect", "bind", "sendmsg", "sendmmsg", "recvmsg", "openat", "newfstatat", "fstatat", "statx", "readlinkat",
-	},
+	Streams:   {"connect", "bind", "sendmsg", "recvmsg"},
+	Datagrams: {"connect", "bind", "sendmsg", "sendmmsg", "recvmsg", "openat", "newfstatat", "fstatat", "statx", "readlinkat"},
 }
 
 // runtimeCalls are the calls that every Go program makes, and those on open files.
 var runtimeCalls = []string{
-	"read", "write", "readv", "writev", "pread64", "pwrite64", "lseek", "close", "close_range", "dup", "dup3", "fcntl", "ioctl", "fstat", "fstatfs",
+	"read", "write", "readv", "writev", "pread64", "pwrite64", "lseek", "close", "close_range", "dup", "dup3", "fstat", "fstatfs",
 	"ftruncate", "fsync", "fdatasync", "flock", "copy_file_range", "sendfile", "splice", "fadvise64", "pipe2",
 	"shutdown", "recvfrom", "sendto", "getsockopt", "setsockopt", "getsockname", "getpeername",
-	"mmap", "mremap", "munmap", "mprotect", "madvise", "mincore", "brk", "membarrier",
-	"futex", "sched_yield", "sched_getaffinity", "sched_setaffinity", "setpriority", "nanosleep", "clock_nanosleep", "clock_gettime", "clock_getres",
+	"mremap", "munmap", "madvise", "mincore", "brk", "membarrier",
+	"futex", "sched_yield", "sched_getaffinity", "nanosleep", "clock_nanosleep", "clock_gettime", "clock_getres",
 	"gettimeofday", "time", "clock_adjtime",
 	"epoll_create1", "epoll_ctl", "epoll_pwait", "epoll_pwait2", "epoll_wait", "eventfd2", "poll", "ppoll", "pselect6", "select",
 	"rt_sigaction", "rt_sigprocmask", "rt_sigreturn", "rt_sigtimedwait", "sigaltstack", "restart_syscall", "setitimer", "timer_create", "timer_settime", "timer_delete",
-	"tgkill", "kill", "getpid", "gettid", "getppid", "getuid", "geteuid", "getgid", "getegid", "getrlimit", "prlimit64", "getrusage", "sysinfo", "uname", "getcpu",
+	"getpid", "gettid", "getppid", "getuid", "geteuid", "getgid", "getegid", "getrlimit", "getrusage", "sysinfo", "uname", "getcpu",
 	"getrandom", "prctl", "arch_prctl", "set_robust_list", "get_robust_list", "set_tid_address", "rseq", "exit", "exit_group", "capget",
 }
 
-// families are the sockets that each Work makes.
-var families = map[Work][]uint64{
-	BPF:     {unix.AF_NETLINK, unix.AF_UNIX},
-	Sending: {unix.AF_INET, unix.AF_INET6, unix.AF_NETLINK},
+// limitedCalls are calls that every Go program makes, too, and what their arguments must be. They
+// make threads but no processes, map no memory from which code could be executed, change and signal
+// no other process, and type nothing into the terminal. A filter cannot see the flags of clone3,
+// and callers of clone3 fall back to clone if it is missing.
+func limitedCalls() []seccomp.NameWithConditions {
+	self := uint64(os.Getpid())
+	return []seccomp.NameWithConditions{
+		limit("clone", argument(0, seccomp.BitsSet, unix.CLONE_THREAD)),
+		limit("mmap", argument(2, seccomp.BitsNotSet, unix.PROT_EXEC)),
+		limit("mprotect", argument(2, seccomp.BitsNotSet, unix.PROT_EXEC)),
+		limit("prlimit64", argument(0, seccomp.Equal, 0)),
+		limit("sched_setaffinity", argument(0, seccomp.Equal, 0)),
+		limit("kill", argument(0, seccomp.Equal, self)),
+		limit("tgkill", argument(0, seccomp.Equal, self)),
+		limit("ioctl", noneOf(unix.TIOCSTI, unix.TIOCLINUX, fioSetOwn, unix.SIOCSPGRP)...),
+		limit("fcntl", noneOf(unix.F_SETOWN, unix.F_SETOWN_EX, unix.F_SETSIG)...),
+	}
 }
+
+// fioSetOwn is FIOSETOWN of <asm/sockios.h>, which package unix lacks.
+const fioSetOwn = 0x8901
+
+// Types of sockets, without the flags that a type may also have.
+const (
+	anyType  = 0
+	noStream = ^uint64(unix.SOCK_STREAM) & 0xf // the bits that SOCK_STREAM does not have
+	noDgram  = ^uint64(unix.SOCK_DGRAM) & 0xf
+)
+
+// A socketKind is a socket that a Work makes.
+type socketKind struct{ family, without, protocol uint64 }
+
+// The kernel is asked about interfaces, and for the counts of what it dropped; claims are how
+// captures share an interface (internal/tc). Landlock limits the ports of TCP, but not those of MPTCP
+// or SCTP.
+var (
+	asking    = socketKind{unix.AF_NETLINK, anyType, unix.NETLINK_ROUTE}
+	generic   = socketKind{unix.AF_NETLINK, anyType, unix.NETLINK_GENERIC}
+	ofSockets = socketKind{unix.AF_NETLINK, anyType, unix.NETLINK_SOCK_DIAG}
+	claims    = socketKind{unix.AF_NETLINK, anyType, unix.NETLINK_USERSOCK}
+	streams   = []socketKind{{unix.AF_INET, noStream, 0}, {unix.AF_INET, noStream, unix.IPPROTO_TCP}, {unix.AF_INET6, noStream, 0}, {unix.AF_INET6, noStream, unix.IPPROTO_TCP}}
+	datagrams = []socketKind{{unix.AF_INET, noDgram, 0}, {unix.AF_INET, noDgram, unix.IPPROTO_UDP}, {unix.AF_INET6, noDgram, 0}, {unix.AF_INET6, noDgram, unix.IPPROTO_UDP}}
+
+	sockets = map[Work][]socketKind{
+		BPF:       {asking, generic, ofSockets, claims},
+		Streams:   append(streams, asking),
+		Datagrams: append(datagrams, asking),
+	}
+)
 
 // errNoSeccomp is the kind of error if system calls cannot be filtered here.
 var errNoSeccomp = errors.New("this kernel or container has no filters of system calls")
@@ -90,38 +136,50 @@ var filters atomic.Int32
 // does, so none of them is why the kernel refuses something.
 func Filters() int { return int(filters.Load()) }
 
-// policyOf returns the filter for an architecture; "" = this one. It skips calls that an
-// architecture does not have: arm64 has openat but no open.
+// policyOf returns the filter of this process for an architecture; "" = this one. It skips calls
+// that an architecture does not have: arm64 has openat but no open.
 func policyOf(work []Work, architecture string) (*seccomp.Policy, error) {
 	info, err := arch.GetInfo(architecture)
 	if err != nil {
 		return nil, err
 	}
-	allowed, sockets := slices.Clone(runtimeCalls), []uint64{}
-	for _, w := range work {
+	allowed, limited := slices.Clone(runtimeCalls), limitedCalls()
+	for _, w := range slices.Compact(slices.Sorted(slices.Values(work))) {
 		allowed = append(allowed, calls[w]...)
-		sockets = append(sockets, families[w]...)
+		for _, s := range sockets[w] {
+			limited = append(limited, limit("socket",
+				argument(0, seccomp.Equal, s.family), argument(1, seccomp.BitsNotSet, s.without), argument(2, seccomp.Equal, s.protocol)))
+		}
 	}
 	slices.Sort(allowed)
 	allowed = slices.DeleteFunc(slices.Compact(allowed), func(name string) bool { _, known := info.SyscallNames[name]; return !known })
-	// Allows new threads, but no new processes. A filter cannot see the flags of clone3, and
-	// callers of clone3 fall back to clone if it is missing.
-	conditional := []seccomp.NameWithConditions{equal("clone", unix.CLONE_THREAD, seccomp.BitsSet)}
 	if slices.Contains(work, Files) {
 		// Sets nothing, and returns the user whose rights count when a file is opened.
-		conditional = append(conditional, equal("setfsuid", ^uint64(0), seccomp.Equal))
-	}
-	for _, family := range sockets {
-		conditional = append(conditional, equal("socket", family, seccomp.Equal))
+		limited = append(limited, limit("setfsuid", argument(0, seccomp.Equal, ^uint64(0))))
 	}
 	missing := seccomp.ActionErrno | seccomp.Action(unix.ENOSYS)
 	return &seccomp.Policy{DefaultAction: seccomp.ActionErrno, Syscalls: []seccomp.SyscallGroup{
-		{Action: seccomp.ActionAllow, Names: allowed, NamesWithCondtions: conditional},
+		{Action: seccomp.ActionAllow, Names: allowed, NamesWithCondtions: limited},
 		{Action: missing, Names: []string{"clone3"}},
 	}}, nil
 }
 
-// equal is a call whose first argument must have a value.
-func equal(name string, value uint64, operation seccomp.Operation) seccomp.NameWithConditions {
-	return seccomp.NameWithConditions{Name: name, Conditions: seccomp.ArgumentConditions{{Operation: operation, Value: value}}}
+// limit is a call whose arguments must have these values.
+func limit(name string, conditions ...seccomp.Condition) seccomp.NameWithConditions {
+	return seccomp.NameWithConditions{Name: name, Conditions: conditions}
+}
+
+// argument is the condition of an argument, counted from 0.
+func argument(number uint32, operation seccomp.Operation, value uint64) seccomp.Condition {
+	return seccomp.Condition{Argument: number, Operation: operation, Value: value}
+}
+
+// noneOf are the conditions that the second argument is none of these requests. The kernel ignores
+// its upper half, so that must be zero.
+func noneOf(requests ...uint64) []seccomp.Condition {
+	all := []seccomp.Condition{argument(1, seccomp.LessOrEqual, math.MaxUint32)}
+	for _, r := range requests {
+		all = append(all, argument(1, seccomp.NotEqual, r))
+	}
+	return all
 }

@@ -14,6 +14,8 @@ const (
 	writing landlock.AccessFSSet = ll.AccessFSWriteFile | ll.AccessFSTruncate | ll.AccessFSRefer |
 		ll.AccessFSRemoveDir | ll.AccessFSRemoveFile | ll.AccessFSMakeChar | ll.AccessFSMakeDir | ll.AccessFSMakeReg |
 		ll.AccessFSMakeSock | ll.AccessFSMakeFifo | ll.AccessFSMakeBlock | ll.AccessFSMakeSym
+	filing landlock.AccessFSSet = ll.AccessFSReadFile | ll.AccessFSReadDir | ll.AccessFSWriteFile | ll.AccessFSTruncate |
+		ll.AccessFSMakeReg | ll.AccessFSRemoveFile // what a series of files takes
 	reading landlock.AccessFSSet = ll.AccessFSReadFile | ll.AccessFSReadDir | ll.AccessFSExecute
 
 	networks landlock.AccessNetSet = ll.AccessNetBindTCP | ll.AccessNetConnectTCP
@@ -41,10 +43,13 @@ func (s *Sandbox) confine() error {
 		if err != nil {
 			return err
 		}
-		if info.IsDir() {
-			rules = append(rules, landlock.RWDirs(path).WithRefer())
-		} else {
+		switch {
+		case !info.IsDir():
 			rules = append(rules, landlock.RWFiles(path))
+		case s.Programs:
+			rules = append(rules, landlock.RWDirs(path).WithRefer())
+		default:
+			rules = append(rules, landlock.PathAccess(filing, path))
 		}
 	}
 	for _, path := range s.Removable {

@@ -17,8 +17,8 @@ type Sandbox struct {
 	User *User
 
 	// Writable are files, and directories with all below them, that may still be opened for reading
-	// and writing. In the directories files may also be made, renamed and removed. Files that are
-	// already open are not affected.
+	// and writing. In the directories files may also be made, renamed and removed. Programs that
+	// are started may make anything there. Files that are already open are not affected.
 	Writable []string
 
 	// Removable are directories in which, and below which, files may be removed, but not made or

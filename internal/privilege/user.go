@@ -62,6 +62,27 @@ func Owner(directory string) *User {
 	return byID(int(dir.Uid), int(dir.Gid))
 }
 
+// unprivileged is the user that the packages make for captures.
+const unprivileged = "xdpcap"
+
+// Unprivileged is the user that a process of root becomes when nothing needs root's id any more:
+// xdpcap where there is such a user, otherwise nobody. It gets no group but its own. nil = this
+// process cannot become that user, as in a user namespace that does not have it.
+func Unprivileged() *User {
+	if !mayBecome() {
+		return nil
+	}
+	u, err := LookUp(unprivileged)
+	if err != nil || u.UID == 0 {
+		u = byID(nobodyID, nogroup)
+	}
+	u.Groups = []int{u.GID}
+	if (&Sandbox{User: u}).As(func() error { return nil }) != nil {
+		return nil
+	}
+	return u
+}
+
 // mayBecome tells whether this process is root's and can become another user.
 func mayBecome() bool {
 	return os.Geteuid() == 0 && os.Getuid() == 0 && holds(cap.SETUID) && holds(cap.SETGID)
@@ -73,8 +94,8 @@ func id(text string) (int, bool) {
 	return int(n), err == nil
 }
 
-// nogroup is the kernel's default number for an unknown group.
-const nogroup = 65534
+// nobodyID and nogroup are the kernel's default numbers for an unknown user and group.
+const nobodyID, nogroup = 65534, 65534
 
 // byID finds a user by number. This process may not see the list of users, for example one outside
 // of its container. Then the user gets its own number as its group; if that is root's, nogroup.

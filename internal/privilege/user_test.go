@@ -2,7 +2,10 @@ package privilege
 
 import (
 	"os"
+	"os/exec"
+	"slices"
 	"strconv"
+	"syscall"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -66,6 +69,32 @@ func TestOwner(t *testing.T) {
 	}
 	if u := Owner(dir + "/missing"); u != nil {
 		t.Errorf("the owner of nothing is %v", u)
+	}
+}
+
+// inNamespace is set in a process of the test whose user namespace has no user but root.
+const inNamespace = "PRIVILEGE_TEST_NAMESPACE"
+
+// Root becomes somebody with no group of root's, and stays root where the kernel knows nobody else.
+func TestUnprivileged(t *testing.T) {
+	t.Parallel()
+	testnet.RequireRoot(t)
+	u := Unprivileged()
+	if os.Getenv(inNamespace) != "" {
+		if u != nil {
+			t.Errorf("it would become %+v", u)
+		}
+		return
+	}
+	if u == nil || u.UID == 0 || u.GID == 0 || !slices.Equal(u.Groups, []int{u.GID}) {
+		t.Errorf("it would become %+v", u)
+	}
+	cmd := exec.Command("/proc/self/exe", "-test.run=^"+t.Name()+"$")
+	cmd.Env = append(os.Environ(), inNamespace+"=1")
+	root := []syscall.SysProcIDMap{{ContainerID: 0, HostID: 0, Size: 1}}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWUSER, UidMappings: root, GidMappings: root}
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Errorf("%v: %s", err, out)
 	}
 }
 

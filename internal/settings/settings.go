@@ -88,7 +88,7 @@ func (f Files) Read(flags []string) (all []Setting, notices []string, err error)
 		case value == "":
 		case privilege.SecureExecution():
 			notices = append(notices, notObeyed(variable))
-		case isPowerful(flag):
+		case isPowerful(flag), isOfCaller(flag):
 			return nil, notices, powerfulError(flag, variable)
 		default:
 			replace([]Setting{{Flag: flag, Value: value, From: variable}})

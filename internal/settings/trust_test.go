@@ -37,6 +37,9 @@ func TestTrust(t *testing.T) {
 		{"the machine's no-sandbox", "no-sandbox = true\nsnapshot-length = 64", true, 0, 0o600, false, "", "64", "", ""},
 		{"variable", "", false, 0, 0o600, false, "XDPCAP_NETNS", "", "", "XDPCAP_NETNS: --netns can be set"},
 		{"--pod variable", "", false, 0, 0o600, false, "XDPCAP_POD", "", "", "XDPCAP_POD: --pod can be set"},
+		{"-w variable", "snapshot-length = 64", false, 0, 0o644, false, "XDPCAP_WRITE", "64", "", ""},
+		{"-w variable, by sudo", "", false, 0, 0o600, false, "XDPCAP_WRITE", "", "", "XDPCAP_WRITE: --write can be set on the command line and in a file in /etc alone"},
+		{"--serve variable, by sudo", "", false, 0, 0o600, false, "XDPCAP_SERVE", "", "", "XDPCAP_SERVE: --serve can be set"},
 		{"-Z variable", "", false, 0, 0o600, false, "XDPCAP_RELINQUISH_PRIVILEGES", "", "", "XDPCAP_RELINQUISH_PRIVILEGES: --relinquish-privileges can be set"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -56,10 +59,14 @@ func TestTrust(t *testing.T) {
 			if test.named {
 				t.Setenv(FileVariable, file)
 			}
+			t.Setenv("SUDO_UID", "")
+			if strings.HasSuffix(test.name, "by sudo") {
+				t.Setenv("SUDO_UID", "1000")
+			}
 			if test.variable != "" {
 				t.Setenv(test.variable, "1")
 			}
-			all, notices, err := files.Read([]string{"snapshot-length", "no-sandbox", "postrotate-command", "netns", "pod", "relinquish-privileges"})
+			all, notices, err := files.Read([]string{"snapshot-length", "no-sandbox", "postrotate-command", "netns", "pod", "relinquish-privileges", "write", "serve"})
 			got := ""
 			for _, s := range all {
 				if s.Flag == "snapshot-length" {

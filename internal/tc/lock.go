@@ -3,6 +3,7 @@ package tc
 import (
 	"errors"
 	"fmt"
+	"hash/fnv"
 	"os"
 	"time"
 
@@ -10,9 +11,10 @@ import (
 )
 
 // Captures at the egress of one interface may be in different containers that share only its
-// network namespace. So their locks are names of abstract Unix sockets: these belong to the
+// network namespace. So their locks are port numbers of netlink's user sockets: these belong to the
 // namespace, and the kernel frees them when the process dies. Any process in the namespace can take
-// these names, but can only achieve that a leftover filter stays.
+// these numbers, but can only achieve that a leftover filter stays. Unix sockets would do as well,
+// but with one a process in its sandbox could reach services of the machine.
 
 // A claim is a capture's exclusive use of a handle for its filter.
 type claim struct{ fd int }
@@ -23,7 +25,7 @@ func claimHandle(ifindex int, handle uint32) (*claim, error) {
 	if err != nil {
 		return nil, err
 	}
-	err = bind(fd, fmt.Sprintf("xdpcap/egress/%d/%x", ifindex, handle))
+	err = bind(fd, fmt.Sprintf("%d/%x", ifindex, handle))
 	if err == nil {
 		return &claim{fd}, nil
 	}
@@ -52,14 +54,14 @@ func newTurn(ifindex int) (*turn, error) {
 	return &turn{fd, ifindex}, nil
 }
 
-// turnLimit is a hundred times as long as attaching takes. A process that keeps the name for longer
-// is not xdpcap.
+// turnLimit is a hundred times as long as attaching takes. A process that keeps the number for
+// longer is not xdpcap.
 const turnLimit = 2 * time.Second
 
 // wait waits for this capture's turn, for at most turnLimit.
 func (t *turn) wait() {
 	for begin := time.Now(); time.Since(begin) < turnLimit; time.Sleep(2 * time.Millisecond) {
-		if err := bind(t.fd, fmt.Sprintf("xdpcap/egress/%d", t.ifindex)); !errors.Is(err, unix.EADDRINUSE) {
+		if err := bind(t.fd, fmt.Sprint(t.ifindex)); !errors.Is(err, unix.EADDRINUSE) {
 			return
 		}
 	}
@@ -68,11 +70,20 @@ func (t *turn) wait() {
 func (t *turn) end() { unix.Close(t.fd) }
 
 func newSocket() (int, error) {
-	fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
+	fd, err := unix.Socket(unix.AF_NETLINK, unix.SOCK_RAW|unix.SOCK_CLOEXEC, unix.NETLINK_USERSOCK)
 	return fd, os.NewSyscallError("socket", err)
 }
 
-// bind takes an abstract name, which begins with a zero byte.
+// bind takes the number of a name.
 func bind(fd int, name string) error {
-	return os.NewSyscallError("bind", unix.Bind(fd, &unix.SockaddrUnix{Name: "@" + name}))
+	return os.NewSyscallError("bind", unix.Bind(fd, &unix.SockaddrNetlink{Family: unix.AF_NETLINK, Pid: number(name)}))
+}
+
+// number is a hash between the numbers that the kernel gives to sockets by itself: those below it
+// are ids of processes, and those above it negative. Two names of one number are like one name that
+// somebody else has taken.
+func number(name string) uint32 {
+	h := fnv.New32a()
+	h.Write([]byte(name))
+	return 1<<30 | h.Sum32()>>2
 }

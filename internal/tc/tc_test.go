@@ -467,7 +467,7 @@ func TestKilled(t *testing.T) {
 	})
 }
 
-// Any process in the network namespace can take the names by which captures claim their handles. A
+// Any process in the network namespace can take the numbers by which captures claim their handles. A
 // capture takes another handle then, and what it leaves when it is killed is removed as ever.
 func TestHandlesTaken(t *testing.T) {
 	t.Parallel()
@@ -475,10 +475,10 @@ func TestHandlesTaken(t *testing.T) {
 	p := testnet.MustPair(t, testnet.PairOptions{})
 	must(t, p.Tx.Do(func() error {
 		for handle := 0x78646301; handle <= 0x786463ff; handle++ {
-			fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
+			fd, err := unix.Socket(unix.AF_NETLINK, unix.SOCK_RAW|unix.SOCK_CLOEXEC, unix.NETLINK_USERSOCK)
 			must(t, err)
 			t.Cleanup(func() { unix.Close(fd) })
-			must(t, unix.Bind(fd, &unix.SockaddrUnix{Name: fmt.Sprintf("@xdpcap/egress/%d/%x", p.TxIndex, handle)}))
+			must(t, unix.Bind(fd, &unix.SockaddrNetlink{Family: unix.AF_NETLINK, Pid: tc.Number(fmt.Sprintf("%d/%x", p.TxIndex, handle))}))
 		}
 		return nil
 	}))

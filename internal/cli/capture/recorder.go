@@ -125,7 +125,8 @@ func (c *Options) checkRecorder(given func(flag string) bool) error {
 
 // openRecorder makes the recorder, and checks that it will be able to create files.
 func (r *captureRun) openRecorder() (err error) {
-	if err := r.o.Sandbox.Try(func() error { return outfile.TryDirectory(filepath.Dir(r.o.Write)) }); err != nil {
+	trust := r.o.Sandbox.Opener().Trust(r.o.Write)
+	if err := r.o.Sandbox.Try(func() error { return outfile.TryDirectory(filepath.Dir(r.o.Write), trust) }); err != nil {
 		return fmt.Errorf("-w: %w", err)
 	}
 	limits, after := r.o.recorder.limits, 0
@@ -163,6 +164,7 @@ func (r *captureRun) openRecorder() (err error) {
 // since names looked, it takes the next name, because packets would go to whoever put a FIFO there.
 func (r *captureRun) openRecording(names func() string, limits file.Rotation) (*file.File, string, error) {
 	options := r.writer(r.o.File())
+	options.NoLinks = r.o.Sandbox.Opener().Trust(r.o.Write).NoLinks
 	options.StatisticsInterval = 0 // the statistics of a recording are about its own packets, which are written at once
 	for {
 		name := names()

@@ -204,7 +204,7 @@ func (r *captureRun) enterSandbox() error {
 	if r.o.follows() {
 		r.o.Sandbox.KeepAttaching()
 	}
-	return r.o.Sandbox.Enter(made...)
+	return r.o.Sandbox.Enter(r.notices.Add, made...)
 }
 
 // follow captures until the session ends, and prints the closing lines.

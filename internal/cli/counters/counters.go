@@ -81,7 +81,7 @@ func Run[S any](o *Options, g frame.Guard, interfaces []string, open ...Opener[S
 	if len(interfaces) == 0 {
 		needs = discoveryNeeds
 	}
-	if err := sandbox.EnterCounters(o.Keep, o.listen != "", needs); err != nil {
+	if err := sandbox.EnterCounters(o.Process, o.Keep, o.listen != "", needs); err != nil {
 		return err
 	}
 	registry := metrics.NewRegistry(collectors(all)...)

@@ -31,7 +31,7 @@ func runEvents(o *Options) error {
 	if err != nil {
 		return err
 	}
-	if err := sandbox.EnterCounters(o.Keep, false, l.Capabilities()); err != nil {
+	if err := sandbox.EnterCounters(o.Process, o.Keep, false, l.Capabilities()); err != nil {
 		return errors.Join(err, l.Close())
 	}
 	frame.Say(o.Process.Stderr, "listening on %v", l)

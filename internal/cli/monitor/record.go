@@ -79,7 +79,7 @@ func runRecord(o *Options, given func(flag string) bool) (err error) {
 			err = closing
 		}
 	}()
-	if err := sandbox.EnterCounters(o.Keep, false, m.Capabilities()); err != nil {
+	if err := sandbox.EnterCounters(o.Process, o.Keep, false, m.Capabilities()); err != nil {
 		return err
 	}
 	ctx, cancel := frame.ForDuration(ctx, o.Duration)

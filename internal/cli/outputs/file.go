@@ -60,7 +60,8 @@ func (d *Destinations) openFile(ctx context.Context, t *Target) (opened *file.Fi
 	if t.Name == flags.Write && flags.Series != nil {
 		series = flags.Series
 		series.NoOverwrite = flags.Rotate.noOverwrite
-		o.Owners = box.Opener().Trust(t.Name).Owners
+		trust := box.Opener().Trust(t.Name)
+		o.Owners, o.NoLinks = trust.Owners, trust.NoLinks
 		err := box.Try(func() error { return file.TrySeries(*series, o) })
 		if err == nil {
 			err = series.CheckFree()

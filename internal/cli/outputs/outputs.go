@@ -215,15 +215,14 @@ func (c *Options) OutputNeeds(box *privilege.Sandbox) {
 		if u == nil {
 			continue
 		}
-		if !slices.Contains(box.Work, privilege.Sending) {
-			box.Work = append(box.Work, privilege.Sending)
-		}
-		if port, err := net.LookupPort("tcp", u.Port()); u.Scheme == "tcp" && err == nil {
-			box.Connect = append(box.Connect, uint16(port))
+		if u.Scheme == SFlowScheme {
+			box.Work = append(box.Work, privilege.Datagrams)
+		} else if port, err := net.LookupPort("tcp", u.Port()); err == nil {
+			box.Work, box.Connect = append(box.Work, privilege.Streams), append(box.Connect, uint16(port))
 		}
 		if _, err := netip.ParseAddr(u.Hostname()); err != nil {
-			box.Readable = slices.Concat(box.Readable, nameFiles)
-			box.Connect = append(box.Connect, 53) // for long answers of name servers
+			box.Work = append(box.Work, privilege.Datagrams, privilege.Streams) // by TCP if an answer is long
+			box.Readable, box.Connect = slices.Concat(box.Readable, nameFiles), append(box.Connect, 53)
 		}
 	}
 }

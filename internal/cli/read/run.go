@@ -157,7 +157,7 @@ func (r *readRun) enterSandbox() error {
 	if box := r.o.Sandbox.Box(); box != nil && (len(r.Opened) > 0 || r.o.json || r.o.lines) {
 		r.o.OutputNeeds(box)
 	}
-	return r.o.Sandbox.Enter(r.Givers()...)
+	return r.o.Sandbox.Enter(r.tell, r.Givers()...)
 }
 
 // leaveEmpty makes the output files whole if no input has come, or none that can be read, because

@@ -77,7 +77,7 @@ func (o *Options) Try(do func() error) error {
 
 // Opener opens files that are written later, with the rights of the user that the capture becomes.
 func (o *Options) Opener() *outfile.Opener {
-	opener := &outfile.Opener{Who: o.who(), Checks: os.Geteuid() == 0 && !o.off, Stays: o.user == ""}
+	opener := &outfile.Opener{Who: o.who(), Checks: os.Geteuid() == 0, Stays: o.user == ""}
 	if o.box != nil {
 		opener.As = o.box.As
 	}

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -32,7 +33,7 @@ type Options struct {
 
 // Flags defines them.
 func (o *Options) Flags(f *pflag.FlagSet) {
-	frame.NameVar(f, &o.user, "relinquish-privileges", "Z", "become this `user` once everything is open, and give the files to them (default: the caller, under sudo, doas and the like)")
+	frame.NameVar(f, &o.user, "relinquish-privileges", "Z", "become this `user` once everything is open, and give the files to them (default: the caller, under sudo, doas and the like; otherwise root becomes xdpcap or nobody, who gets no files, unless it makes more of them later)")
 	frame.NoSandboxVar(f, &o.off)
 }
 
@@ -98,8 +99,10 @@ func (o *Options) KeepAttaching() {
 func (o *Options) Box() *privilege.Sandbox { return o.box }
 
 // Enter gives up everything that the plan does not keep. It gives the files in made to the user
-// that the process becomes.
-func (o *Options) Enter(made ...Giver) error {
+// that the plan names. Without such a user, root becomes one with fewer rights, who gets no files,
+// unless it makes or removes files later, starts programs, or has files of FUSE. Each limit that
+// cannot be had is a notice.
+func (o *Options) Enter(notice func(error), made ...Giver) error {
 	if o.box == nil {
 		return nil
 	}
@@ -109,8 +112,30 @@ func (o *Options) Enter(made ...Giver) error {
 				return err
 			}
 		}
+	} else if box := o.box; o.user == "" && len(box.Writable)+len(box.Removable) == 0 && !box.Programs {
+		box.User = unprivileged()
 	}
-	return enterBox(o.box)
+	return enterBox(o.box, notice)
+}
+
+// unprivileged is the user that root becomes where nothing needs root's id; nil = it stays root.
+func unprivileged() *privilege.User {
+	if hasFUSE() {
+		return nil
+	}
+	return privilege.Unprivileged()
+}
+
+// hasFUSE tells whether this process has an open file on a file system in user space, such as sshfs.
+// The kernel lets nobody else use one than the user who has mounted it, even where the file is open.
+func hasFUSE() bool {
+	const own = "/proc/self/fd"
+	open, err := os.ReadDir(own)
+	return err == nil && slices.ContainsFunc(open, func(e os.DirEntry) bool {
+		fd, err := strconv.Atoi(e.Name())
+		var s unix.Statfs_t
+		return err == nil && unix.Fstatfs(fd, &s) == nil && s.Type == unix.FUSE_SUPER_MAGIC
+	})
 }
 
 // strictCalls is set to "kill" by tests: then a system call that is missing in the table ends the
@@ -118,10 +143,20 @@ func (o *Options) Enter(made ...Giver) error {
 const strictCalls = "XDPCAP_TEST_CALLS"
 
 // enterBox does what is impossible in the sandbox, and then enters it.
-func enterBox(box *privilege.Sandbox) error {
+func enterBox(box *privilege.Sandbox, notice func(error)) error {
 	loadTimeZone()
 	box.Strict = os.Getenv(strictCalls) == "kill" && !privilege.SecureExecution()
-	return explainSandbox(box.Enter())
+	if err := box.Enter(); err != nil {
+		return fmt.Errorf("give up privileges: %w: --no-sandbox keeps them", err)
+	}
+	if privilege.LandlockABI() == 0 {
+		notice(errors.New("not restricted to files and ports: this kernel or container has no Landlock: " +
+			"add landlock to the kernel's parameter lsm=, or allow its system calls"))
+	}
+	if box.Unfiltered != nil && !box.Programs {
+		notice(fmt.Errorf("not restricted to some system calls: %w", box.Unfiltered))
+	}
+	return nil
 }
 
 // loadTimeZone makes Go read the files of the time zone now, because otherwise it reads them when
@@ -130,13 +165,6 @@ func loadTimeZone() { _, _ = time.Now().Zone() }
 
 // KernelFiles are the kernel's own files, which counters, sources and names need.
 var KernelFiles = []string{"/proc", "/sys"}
-
-func explainSandbox(err error) error {
-	if err != nil {
-		return fmt.Errorf("give up privileges: %w: --no-sandbox keeps them", err)
-	}
-	return nil
-}
 
 // String describes what the capture may still do.
 func (o *Options) String() string {
@@ -188,19 +216,19 @@ func placesOf(directories []string) string {
 var tracingFiles = append(slices.Clone(KernelFiles), "/lib/modules", "/usr/lib/modules")
 
 // EnterCounters gives up what counters do not need, unless off is set. needs are the capabilities
-// that they still use later.
-func EnterCounters(off, listens bool, needs []int) error {
+// that they still use later. Notices go to stderr.
+func EnterCounters(p *frame.Process, off, listens bool, needs []int) error {
 	if off {
 		return nil
 	}
-	box := &privilege.Sandbox{Keep: needs, Readable: KernelFiles, Work: []privilege.Work{privilege.BPF}}
+	box := &privilege.Sandbox{User: unprivileged(), Keep: needs, Readable: KernelFiles, Work: []privilege.Work{privilege.BPF}}
 	if slices.Contains(needs, unix.CAP_PERFMON) {
 		box.Readable, box.Work = tracingFiles, append(box.Work, privilege.Tracing)
 	}
 	if listens {
 		box.Work = append(box.Work, privilege.Accepting)
 	}
-	return enterBox(box)
+	return enterBox(box, func(err error) { frame.Say(p.Stderr, "%v", err) })
 }
 
 // A Giver has files, which are given to the user that the process becomes.

@@ -189,7 +189,8 @@ func TestStatsSideBySide(t *testing.T) {
 func TestIdleConnections(t *testing.T) {
 	t.Parallel()
 	pair := testnet.MustPair(t, testnet.PairOptions{})
-	p, _ := systest.Counting(t, pair, "stats", "-i", "rx0", "--interval", "50ms", "--listen", "127.0.0.1:0")
+	// A process of another user could be limited only with CAP_SYS_RESOURCE.
+	p, _ := systest.Counting(t, pair, "stats", "-i", "rx0", "--interval", "50ms", "--listen", "127.0.0.1:0", "--no-sandbox")
 	pid := p.Cmd.Process.Pid
 	descriptors := func() int {
 		all, err := os.ReadDir(fmt.Sprintf("/proc/%d/fd", pid))

@@ -173,7 +173,8 @@ func TestDiskFillsUp(t *testing.T) {
 	stop()
 	file := systest.TempFile(t)
 	for limit := uint64(50_000); limit < 50_000+limits; limit += 100 {
-		p := systest.Listening(t, pair.Rx, nil, "-i", pair.RxName, "-w", file, "--json")
+		// A process of another user could be limited only with CAP_SYS_RESOURCE.
+		p := systest.Listening(t, pair.Rx, nil, "-i", pair.RxName, "-w", file, "--json", "-Z", "root")
 		if err := unix.Prlimit(p.Cmd.Process.Pid, unix.RLIMIT_FSIZE, &unix.Rlimit{Cur: limit, Max: limit}, nil); err != nil {
 			t.Fatal(err)
 		}

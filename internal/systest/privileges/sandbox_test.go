@@ -158,72 +158,6 @@ func TestUnprivilegedRotation(t *testing.T) {
 	}
 }
 
-// Root becomes another user, who gets the files that were made; by default that is the one who
-// called sudo, if that user may write where the file is.
-func TestBecomeUser(t *testing.T) {
-	t.Parallel()
-	sudo := []string{"SUDO_UID=" + strconv.Itoa(systest.Nobody), "SUDO_GID=" + strconv.Itoa(systest.Nobody)}
-	for _, test := range []struct {
-		name  string
-		env   []string
-		args  []string
-		owner int // of the directory
-		want  int // the user
-	}{
-		{"root", nil, nil, 0, 0},
-		{"sudo", sudo, nil, systest.Nobody, systest.Nobody},
-		{"doas", []string{"DOAS_USER=nobody"}, nil, systest.Nobody, systest.Nobody},
-		{"pkexec", []string{"PKEXEC_UID=" + strconv.Itoa(systest.Nobody)}, nil, systest.Nobody, systest.Nobody},
-		{"sudo into root's directory", sudo, nil, 0, 0},
-		{"sudo of root", []string{"SUDO_UID=0", "SUDO_GID=0"}, nil, systest.Nobody, 0},
-		{"-Z", nil, []string{"-Z", "nobody"}, 0, systest.Nobody},
-		{"-Z root", sudo, []string{"-Z", "root"}, systest.Nobody, 0},
-	} {
-		t.Run(test.name, func(t *testing.T) {
-			t.Parallel()
-			pair := testnet.MustPair(t, testnet.PairOptions{})
-			dir := systest.DirectoryFor(t, test.owner)
-			file, summary := dir+"/out.pcapng", dir+"/summary.json"
-			cmd := systest.Command(append(test.args, "-i", pair.RxName, "-w", file, "--json="+summary)...)
-			cmd.Env = append(cmd.Env, test.env...)
-			p := systest.StartCommand(t, pair.Rx, nil, cmd).Listening()
-			checkPowerless(t, p)
-			four := fmt.Sprintf("%[1]d %[1]d %[1]d %[1]d", test.want)
-			if diff := cmp.Diff([]string{"CapBnd: " + systest.NoCapability, "Gid: " + four, "Uid: " + four}, rights(t, p, "Uid", "Gid", "CapBnd")); diff != "" {
-				t.Error(diff)
-			}
-			testnet.Send(t, pair, testnet.UDPFrame(64, 0))
-			p.Interrupt()
-			if s := systest.Account(t, systest.Contents(t, summary)); s.Captured != 1 {
-				t.Errorf("summary %+v", s)
-			}
-			for _, made := range []string{file, summary} {
-				if got := systest.OwnerOf(t, made); got != test.want {
-					t.Errorf("%s belongs to %d, want %d", made, got, test.want)
-				}
-			}
-			systest.CheckDetached(t, pair)
-		})
-	}
-	t.Run("killed", func(t *testing.T) {
-		t.Parallel()
-		pair := testnet.MustPair(t, testnet.PairOptions{})
-		p := systest.Listening(t, pair.Rx, nil, "-i", pair.RxName, "-w", os.DevNull, "-Z", "nobody")
-		p.Cmd.Process.Kill()
-		<-p.Done
-		testnet.WaitFor(t, "the kernel to detach", func() bool { return systest.Attached(t, pair) == "" })
-	})
-	t.Run("printing", func(t *testing.T) {
-		t.Parallel()
-		pair := testnet.MustPair(t, testnet.PairOptions{})
-		p := systest.Listening(t, pair.Rx, nil, "-i", pair.RxName, "-Z", "nobody", "-v")
-		checkPowerless(t, p)
-		if said := p.Interrupt(); !strings.Contains(said, "xdpcap: privileges: user nobody, no capabilities, may open files for writing nowhere, for reading in /proc, /sys alone; system calls are filtered\n") {
-			t.Error(said)
-		}
-	})
-}
-
 // If something is impossible, one line says so before anything is attached.
 func TestSandboxRefusals(t *testing.T) {
 	t.Parallel()
@@ -246,6 +180,43 @@ func TestSandboxRefusals(t *testing.T) {
 		status, stderr := systest.StartCommand(t, pair.Rx, nil, test.given.Command(t, args...)).Wait()
 		systest.OneLine(t, status, stderr, test.want)
 		systest.CheckDetached(t, pair)
+	}
+}
+
+// A limit that the kernel or a container does not have is told without -v.
+func TestMissingLimits(t *testing.T) {
+	t.Parallel()
+	if privilege.LandlockABI() == 0 {
+		t.Skip("this kernel has no Landlock")
+	}
+	file := systest.WriteSample(t, systest.PlainSource).Path
+	const landlock, seccomp = "xdpcap: not restricted to files and ports: ", "xdpcap: not restricted to some system calls: "
+	for _, test := range []struct {
+		args    string
+		refused []uint32
+		want    []string
+	}{
+		{"-i IFACE -w /dev/null --duration 10ms", nil, nil},
+		{"-i IFACE -w /dev/null --duration 10ms", []uint32{unix.SYS_LANDLOCK_CREATE_RULESET}, []string{landlock}},
+		{"-i IFACE -w /dev/null --duration 10ms", []uint32{unix.SYS_SECCOMP}, []string{seccomp}},
+		{"stats -i IFACE --duration 10ms", []uint32{unix.SYS_LANDLOCK_CREATE_RULESET, unix.SYS_SECCOMP}, []string{landlock, seccomp}},
+		{"read --stats " + file, []uint32{unix.SYS_LANDLOCK_CREATE_RULESET, unix.SYS_SECCOMP}, []string{landlock, seccomp}},
+	} {
+		t.Run(fmt.Sprint(test.args, test.refused), func(t *testing.T) {
+			t.Parallel()
+			pair := testnet.MustPair(t, testnet.PairOptions{})
+			cmd := systest.Surroundings{Refused: test.refused}.Command(t, strings.Fields(strings.ReplaceAll(test.args, "IFACE", pair.RxName))...)
+			status, stderr := systest.StartCommand(t, pair.Rx, nil, cmd).Wait()
+			var got []string
+			for _, line := range []string{landlock, seccomp} {
+				if strings.Contains(stderr, line) {
+					got = append(got, line)
+				}
+			}
+			if diff := cmp.Diff(test.want, got); status != 0 || diff != "" {
+				t.Errorf("exit status %d, %s: %s", status, stderr, diff)
+			}
+		})
 	}
 }
 
@@ -290,6 +261,7 @@ func TestCountersKeep(t *testing.T) {
 		t.Run(test.args, func(t *testing.T) {
 			p := systest.Listening(t, test.on.Rx, nil, strings.Fields(test.args)...)
 			checkKeeps(t, p, test.want...)
+			isUser(t, p, anybody)
 			p.Interrupt()
 		})
 	}
