@@ -32,10 +32,10 @@ type Opener struct {
 }
 
 // Open calls a function that opens a file, with the rights that the process will have, so that a
-// link can lead only to files that this user may open. For root that is no limit, so only root's own
-// links are followed. If the kernel refuses to open the file, Open tries all rights, but then follows
-// no other links either, and accepts only a file that is new, root's or that user's. The process can
-// then write this file and nothing else in its directory.
+// link can lead only to files that this user may open. For root that is no limit, so only root's
+// own links are followed. If the kernel refuses to open the file, Open tries all rights, but then
+// follows no other links either, and accepts only a file that is new, root's or that user's. The
+// process can then write this file and nothing else in its directory.
 func (o *Opener) Open(path string, open func(Trust) error) error {
 	if o.trusts(path) {
 		return open(Trust{})

@@ -76,7 +76,8 @@ func TestTrustNoLinks(t *testing.T) {
 	}
 }
 
-// A Trust with owners opens no file of another user, but devices of anybody, by links of root alone.
+// A Trust with owners opens no file of another user, but devices of anybody, by links of root
+// alone.
 func TestTrustOwners(t *testing.T) {
 	t.Parallel()
 	testnet.RequireRoot(t)

@@ -89,8 +89,8 @@ const (
 type socketKind struct{ family, without, protocol uint64 }
 
 // The kernel is asked about interfaces, and for the counts of what it dropped; claims are how
-// captures share an interface (internal/tc). Landlock limits the ports of TCP, but not those of MPTCP
-// or SCTP.
+// captures share an interface (internal/tc). Landlock limits the ports of TCP, but not those of
+// MPTCP or SCTP.
 var (
 	asking    = socketKind{unix.AF_NETLINK, anyType, unix.NETLINK_ROUTE}
 	generic   = socketKind{unix.AF_NETLINK, anyType, unix.NETLINK_GENERIC}

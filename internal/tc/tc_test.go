@@ -467,8 +467,8 @@ func TestKilled(t *testing.T) {
 	})
 }
 
-// Any process in the network namespace can take the numbers by which captures claim their handles. A
-// capture takes another handle then, and what it leaves when it is killed is removed as ever.
+// Any process in the network namespace can take the numbers by which captures claim their handles.
+// A capture takes another handle then, and what it leaves when it is killed is removed as ever.
 func TestHandlesTaken(t *testing.T) {
 	t.Parallel()
 	requireKind(t, tc.Clsact)

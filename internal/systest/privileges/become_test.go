@@ -37,8 +37,8 @@ func isUser(t *testing.T, p *systest.Process, uid int) {
 }
 
 // Root becomes another user, who gets the files that were made: that of -Z, or the one who called
-// sudo, if that user may write where the file is. Otherwise it becomes one with fewer rights, and the
-// files stay root's.
+// sudo, if that user may write where the file is. Otherwise it becomes one with fewer rights, and
+// the files stay root's.
 func TestBecomeUser(t *testing.T) {
 	t.Parallel()
 	sudo := []string{"SUDO_UID=" + strconv.Itoa(systest.Nobody), "SUDO_GID=" + strconv.Itoa(systest.Nobody)}

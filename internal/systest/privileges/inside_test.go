@@ -60,7 +60,8 @@ var attempts = map[string]func(dir string, port int) error{
 		return err
 	},
 	"connect elsewhere": func(string, int) error {
-		// Landlock refuses the port before anybody is asked. A refusal of the other side is a success.
+		// Landlock refuses the port before anybody is asked. A refusal of the other side is a
+		// success.
 		conn, err := net.Dial("tcp", "127.0.0.1:1")
 		if err == nil {
 			conn.Close()
@@ -191,8 +192,8 @@ func directoryToTry(t *testing.T) string {
 	return dir
 }
 
-// fileAttempts are those on files of a directory in which more files will be made, and whose process
-// is still root's, because such a directory is.
+// fileAttempts are those on files of a directory in which more files will be made, and whose
+// process is still root's, because such a directory is.
 var fileAttempts = []string{"make a file", "write to a file", "rename a file", "remove a file", "read a file", "list a directory", "be root"}
 
 // everything are the attempts of a process that starts other programs.
