@@ -2,9 +2,9 @@
  * takes fifty times as long to start as to compile.
  *
  * stdin has three strings for each expression: the link type, the letters of tcpdump's option (d,
- * dd or ddd, after O for no optimizer), and the expression. stdout has 'p' and the program, or 'e' and libpcap's error. A NUL
- * ends each string. The functions are declared here, because Debian has libpcap's headers in
- * another package.
+ * dd or ddd, after O for no optimizer), and the expression. stdout has 'p' and the program, or 'e'
+ * and libpcap's error. A NUL ends each string. The functions are declared here, because Debian has
+ * libpcap's headers in another package.
  */
 #define _GNU_SOURCE
 #include <stdio.h>
