@@ -76,7 +76,7 @@ func (v *values) calculation(code int, a, b value) value {
 		if code == cbpf.OpAdd && uint64(x.most)+uint64(y.most) < 1<<32 {
 			most = x.most + y.most
 		}
-		return v.of(expression{code: code, x: a, y: b}, most)
+		return v.of(expression{code: cbpf.ClassALU | code, x: a, y: b}, most)
 	}
 	k := y.most
 	switch {
@@ -102,7 +102,7 @@ func (v *values) calculation(code int, a, b value) value {
 	case code == cbpf.OpMod && k != 0:
 		most = min(x.most, k-1)
 	}
-	return v.of(expression{code: code, x: a, y: b}, most)
+	return v.of(expression{code: cbpf.ClassALU | code, x: a, y: b}, most)
 }
 
 // commutes tells whether the operands may change places.
