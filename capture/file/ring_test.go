@@ -240,7 +240,7 @@ func TestRingSmallLimit(t *testing.T) {
 			if err != nil || own.Total().Captured != packets {
 				t.Errorf("%s %+v: account %+v, %v", name, r, own.Total(), err)
 			}
-			// What waits for the compressor counts as it is, so that a compressed ring may keep less.
+			// What waits for the compressor counts whole: a compressed ring may keep less.
 			least := r.MaxBytes / 4
 			if name != "out.pcapng" {
 				least = 1
