@@ -676,7 +676,8 @@ func TestSeriesFullTellsLoss(t *testing.T) {
 					told += ifi.Statistics.PacketsDropped
 				}
 			}
-			if lost := own.Total().Lost; told != lost {
+			// Where not even the first file could begin, the error and the account alone tell it.
+			if lost := own.Total().Lost; told != lost && len(paths) > 0 {
 				t.Errorf("%s of %d packets: %d packets are lost, and the statistics of %d files have %d", name, most, lost, len(paths), told)
 			}
 			if len(paths) > 1 {
