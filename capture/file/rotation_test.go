@@ -649,7 +649,6 @@ func TestPeriodWaits(t *testing.T) {
 // has, also where it becomes full at the end of a file that is not the last.
 func TestSeriesFullTellsLoss(t *testing.T) {
 	t.Parallel()
-	dir := smallDisk(t)
 	begun, step := 0, 2
 	if testing.Short() {
 		step = 6
@@ -657,9 +656,9 @@ func TestSeriesFullTellsLoss(t *testing.T) {
 	for _, name := range []string{"out.pcapng", "out.pcapng.zst", "out.pcapng.gz"} {
 		for i := 4; i < 44; i += step {
 			room, most := i<<10, []uint64{150, 1500}[i/2%2] // packets in a file; 1500 are one frame
-			for _, path := range glob(t, dir) {
-				must(t, os.Remove(path))
-			}
+			// A disk of its own: one that has been emptied is not empty at once where a process that
+			// another test starts has a removed file open.
+			dir := smallDisk(t)
 			path := func(p Place) string { return filepath.Join(dir, fmt.Sprint(p.Number, "-", name)) }
 			must(t, os.WriteFile(filepath.Join(dir, "filler"), make([]byte, 1<<20-room), 0o600))
 			paths, own, err := writeSeries(t, Rotation{Packets: most, Path: path}, name, 20_000)
@@ -676,8 +675,7 @@ func TestSeriesFullTellsLoss(t *testing.T) {
 					told += ifi.Statistics.PacketsDropped
 				}
 			}
-			// Where not even the first file could begin, the error and the account alone tell it.
-			if lost := own.Total().Lost; told != lost && len(paths) > 0 {
+			if lost := own.Total().Lost; told != lost {
 				t.Errorf("%s of %d packets: %d packets are lost, and the statistics of %d files have %d", name, most, lost, len(paths), told)
 			}
 			if len(paths) > 1 {
