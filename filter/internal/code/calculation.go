@@ -17,18 +17,7 @@ type calculation struct {
 func (c *calculation) add(s ...*graph.Stmt) { c.stmts = append(c.stmts, s...) }
 
 // require adds a test to the guard.
-func (c *calculation) require(b *graph.Block) { c.guard = both(c.guard, b) }
-
-// both is graph.And, where either may be nil: no test.
-func both(x, y *graph.Block) *graph.Block {
-	switch {
-	case x == nil:
-		return y
-	case y == nil:
-		return x
-	}
-	return graph.And(x, y)
-}
+func (c *calculation) require(b *graph.Block) { c.guard = graph.And(c.guard, b) }
 
 // comparisons are the classic jump for each relation, or for its opposite.
 var comparisons = map[uint32]struct {
@@ -56,7 +45,7 @@ func (g *generator) relation(r *syntax.Relation) *graph.Block {
 	}
 	g.free(x.slot)
 	g.free(y.slot)
-	return both(both(x.guard, y.guard), b)
+	return graph.And(graph.And(x.guard, y.guard), b)
 }
 
 // calculate generates the code of a number.
@@ -126,7 +115,7 @@ func (g *generator) operation(o *syntax.Operation) *calculation {
 	g.free(y.slot)
 	x.slot = g.slot(o.At)
 	x.add(graph.Op(cbpf.St, uint32(x.slot)))
-	x.guard = both(x.guard, y.guard)
+	x.require(y.guard)
 	return x
 }
 

@@ -1,6 +1,8 @@
 package code
 
 import (
+	"slices"
+
 	"github.com/xdpcap/xdpcap/filter/internal/cbpf"
 	"github.com/xdpcap/xdpcap/filter/internal/graph"
 	"github.com/xdpcap/xdpcap/filter/internal/syntax"
@@ -19,48 +21,38 @@ func (g *generator) protochain(t syntax.Token, v uint32, in syntax.Proto) *graph
 		ip := g.protochain(t, v, syntax.ProtoIP)
 		return graph.Or(ip, g.protochain(t, v, syntax.ProtoIP6))
 	}
-	c := chain{g, t, v, g.slot(t), g.slot(t)}
+	c := chain{g, v, g.slot(t), g.slot(t)}
 	defer g.free(c.next)
 	defer g.free(c.at)
-	if in == syntax.ProtoIP {
-		start := append(g.ipv4Length(), graph.Op(cbpf.Stx, uint32(c.at)))
-		start = append(append(start, g.load(field{fromNetwork, 9}, cbpf.SizeB)...), graph.Op(cbpf.St, uint32(c.next)))
-		return graph.And(g.linkIs(t, wire.EtherIP), graph.And(always(true, start...), c.find(0, wire.IPAH)))
+	etherType, length, protocol, skip := uint32(wire.EtherIP), g.ipv4Length(), uint32(9), []uint32{wire.IPAH}
+	if in == syntax.ProtoIP6 {
+		etherType, length, protocol = wire.EtherIP6, g.ipv6Length(), 6
+		skip = append(skip, wire.IPHopByHop, wire.IPRouting, wire.IPFragment, wire.IPDestination)
 	}
-	start := append(g.base(&g.payload), graph.Op(cbpf.LdImm, 40))
-	if g.payload.variable {
-		start = append(start, graph.Op(cbpf.AddX, 0))
-	}
-	start = append(start, graph.Op(cbpf.St, uint32(c.at)))
-	start = append(append(start, g.load(field{fromNetwork, 6}, cbpf.SizeB)...), graph.Op(cbpf.St, uint32(c.next)))
-	return graph.And(g.linkIs(t, wire.EtherIP6),
-		graph.And(always(true, start...), c.find(0, wire.IPAH, wire.IPHopByHop, wire.IPRouting, wire.IPFragment, wire.IPDestination)))
+	begin := slices.Concat(length, []*graph.Stmt{graph.Op(cbpf.Stx, uint32(c.at))},
+		g.load(field{fromNetwork, protocol}, cbpf.SizeB), []*graph.Stmt{graph.Op(cbpf.St, uint32(c.next))})
+	return graph.And(g.linkIs(t, etherType), graph.And(always(true, begin...), c.find(0, skip)))
 }
 
 // chain is the search for a protocol. next is the scratch word with the protocol of the next
 // header, and at has the variable part of where that begins.
 type chain struct {
 	g        *generator
-	t        syntax.Token
 	wanted   uint32
 	next, at int
 }
 
 // find tests the next header, and those behind it if it is one of the headers that can be skipped.
-func (c *chain) find(skipped int, skip ...uint32) *graph.Block {
+func (c *chain) find(skipped int, skip []uint32) *graph.Block {
 	found := c.is(c.wanted)
 	if skipped == maxChain {
 		return found
 	}
 	var behind *graph.Block
 	for _, header := range skip {
-		here := graph.And(c.is(header), c.skip(header))
-		if behind != nil {
-			here = graph.Or(behind, here)
-		}
-		behind = here
+		behind = graph.Or(behind, graph.And(c.is(header), c.skip(header)))
 	}
-	return graph.Or(found, graph.And(behind, c.find(skipped+1, skip...)))
+	return graph.Or(found, graph.And(behind, c.find(skipped+1, skip)))
 }
 
 func (c *chain) is(header uint32) *graph.Block {

@@ -75,6 +75,15 @@ func (g *generator) ipv4Length() []*graph.Stmt {
 		graph.Op(cbpf.AddX, 0), graph.Op(cbpf.Tax, 0))
 }
 
+// ipv6Length is ipv4Length for an IPv6 header without extensions.
+func (g *generator) ipv6Length() []*graph.Stmt {
+	s := append(g.base(&g.payload), graph.Op(cbpf.LdImm, 40))
+	if g.payload.variable {
+		s = append(s, graph.Op(cbpf.AddX, 0))
+	}
+	return append(s, graph.Op(cbpf.Tax, 0))
+}
+
 // compare tests a field against a constant.
 func (g *generator) compare(f field, size, jump int, v uint32) *graph.Block {
 	return graph.New(cbpf.ClassJMP|jump, v, g.load(f, size)...)
@@ -109,11 +118,8 @@ func (g *generator) bytes(f field, v []byte) *graph.Block {
 		for _, c := range v[at:] {
 			k = k<<8 | uint32(c)
 		}
-		piece := g.equal(field{f.from, f.offset + uint32(at)}, size, k)
-		if b != nil {
-			piece = graph.And(b, piece)
-		}
-		b, v = piece, v[:at]
+		b = graph.And(b, g.equal(field{f.from, f.offset + uint32(at)}, size, k))
+		v = v[:at]
 	}
 	return b
 }

@@ -127,10 +127,7 @@ func generateTagged(root syntax.Expr, o Options) (b *graph.Block, begin []*graph
 		for outer := depth; outer > 0; outer-- {
 			here = graph.And(newGenerator(o, 4*(outer-1)).vlanType(), here)
 		}
-		if b != nil {
-			here = graph.Or(b, here)
-		}
-		b = here
+		b = graph.Or(b, here)
 	}
 	return b, begin
 }

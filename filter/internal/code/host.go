@@ -28,11 +28,7 @@ func (g *generator) primitive(p *syntax.Primitive) *graph.Block {
 	case len(p.Hosts) > 0:
 		var b *graph.Block
 		for _, a := range p.Hosts {
-			here := g.address(p, a)
-			if b != nil {
-				here = graph.Or(b, here)
-			}
-			b = here
+			b = graph.Or(b, g.address(p, a))
 		}
 		return b
 	case p.Qual.Proto == syntax.ProtoDECNET:
@@ -98,11 +94,7 @@ func (g *generator) ipv6Host(t syntax.Token, a netip.Addr, prefix int, d syntax.
 				k = k<<8 | uint32(c)
 			}
 			bits := min(max(prefix-32*word, 0), 32)
-			here := g.masked(field{fromNetwork, at + 4*uint32(word)}, cbpf.SizeW, k, ^uint32(0)<<(32-bits))
-			if b != nil {
-				here = graph.And(here, b)
-			}
-			b = here
+			b = graph.And(g.masked(field{fromNetwork, at + 4*uint32(word)}, cbpf.SizeW, k, ^uint32(0)<<(32-bits)), b)
 		}
 		return graph.And(g.linkIs(t, wire.EtherIP6), b)
 	})

@@ -41,11 +41,7 @@ func (g *generator) protocol(t syntax.Token, p syntax.Proto) *graph.Block {
 	}
 	var b *graph.Block
 	for _, typ := range isisTypes[p] {
-		here := g.proto(t, typ, syntax.ProtoISIS)
-		if b != nil {
-			here = graph.Or(b, here)
-		}
-		b = here
+		b = graph.Or(b, g.proto(t, typ, syntax.ProtoISIS))
 	}
 	if b == nil {
 		t.Fail("write ether host, ether proto or ether[...]", "the link layer alone is no test")

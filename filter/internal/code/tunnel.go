@@ -43,11 +43,7 @@ func (g *generator) into(u tunnel, s *syntax.Special) (*graph.Block, offset) {
 	v4 := g.carries(u, s, wire.EtherIP, fromIPv4Body)
 	v4 = graph.And(v4, always(true, append(g.ipv4Length(), graph.Op(cbpf.Stx, uint32(at.slot)))...))
 	v6 := g.carries(u, s, wire.EtherIP6, fromIPv6Body)
-	length := append(g.base(&g.payload), graph.Op(cbpf.LdImm, 40))
-	if g.payload.variable {
-		length = append(length, graph.Op(cbpf.AddX, 0))
-	}
-	v6 = graph.And(v6, always(true, append(length, graph.Op(cbpf.St, uint32(at.slot)))...))
+	v6 = graph.And(v6, always(true, append(g.ipv6Length(), graph.Op(cbpf.Stx, uint32(at.slot)))...))
 	return graph.Or(v4, v6), at
 }
 

@@ -2,6 +2,8 @@
 // rewrite. Its nodes are blocks of classic instructions without jump offsets.
 package graph
 
+import "cmp"
+
 // Stmt is one classic instruction without jump offsets.
 type Stmt struct {
 	Code int // a classic opcode
@@ -71,8 +73,12 @@ func join(a, b *Block) {
 	*exit = b
 }
 
-// And makes y run only if x is true, and returns the whole. Both arguments are used up.
+// And makes y run only if x is true, and returns the whole. Both arguments are used up. If one of
+// them is nil, it returns the other.
 func And(x, y *Block) *Block {
+	if x == nil || y == nil {
+		return cmp.Or(x, y)
+	}
 	patch(x, y.first)
 	x.inverted, y.inverted = !x.inverted, !y.inverted
 	join(y, x)
@@ -81,8 +87,12 @@ func And(x, y *Block) *Block {
 	return y
 }
 
-// Or makes y run only if x is false, and returns the whole. Both arguments are used up.
+// Or makes y run only if x is false, and returns the whole. Both arguments are used up. If one of
+// them is nil, it returns the other.
 func Or(x, y *Block) *Block {
+	if x == nil || y == nil {
+		return cmp.Or(x, y)
+	}
 	x.inverted = !x.inverted
 	patch(x, y.first)
 	x.inverted = !x.inverted

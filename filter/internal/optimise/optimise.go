@@ -21,6 +21,7 @@ import "github.com/xdpcap/xdpcap/filter/internal/graph"
 func Graph(first *graph.Block) *graph.Block {
 	o := newOptimiser(first)
 	o.repeat(o.shorten)
+	o.analyse()
 	o.group() // before simplify, because tests do not depend on each other yet
 	o.repeat(o.shorten, o.simplify, o.merge)
 	return o.finish()
@@ -35,7 +36,6 @@ func (o *optimiser) repeat(passes ...func()) {
 			pass()
 		}
 	}
-	o.analyse()
 }
 
 // analyse finds what is known about each node that can be reached.

@@ -26,7 +26,7 @@ func (o *optimiser) simplify() {
 // simplifyStatements removes the statements that change nothing, and replaces those whose result or
 // operand is a constant.
 func (o *optimiser) simplifyStatements(n *node) {
-	at := state{n.before.held, n.before.reach.clone()}
+	at := n.before.clone()
 	n.Stmts = slices.DeleteFunc(n.Stmts, func(s *graph.Stmt) bool {
 		was, x := at.held[writes(s)], at.held[atomX]
 		e := o.run(s, &at)
@@ -101,7 +101,7 @@ func (o *optimiser) simplifyJump(n *node) {
 // simplifyAddress makes the constant of "add #c; tax; ld [x + k]" a part of the load, which adds
 // without a limit to 32 bits: the sum must not need that limit.
 func (o *optimiser) simplifyAddress(n *node) {
-	at := state{n.before.held, n.before.reach.clone()}
+	at := n.before.clone()
 	for i, add := range n.Stmts {
 		sum := at.held[atomA]
 		o.run(add, &at)
@@ -125,7 +125,7 @@ func (o *optimiser) simplifyAddress(n *node) {
 
 // removeUnused removes statements whose results nobody reads, unless they may end the filter.
 func (o *optimiser) removeUnused(n *node) {
-	at := state{n.before.held, n.before.reach.clone()}
+	at := n.before.clone()
 	mayEnd := make([]bool, len(n.Stmts))
 	for i, s := range n.Stmts {
 		e := o.run(s, &at)

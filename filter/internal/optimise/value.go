@@ -1,6 +1,7 @@
 package optimise
 
 import (
+	"maps"
 	"math"
 
 	"github.com/xdpcap/xdpcap/filter/internal/cbpf"
@@ -151,6 +152,8 @@ type state struct {
 	reach reach
 }
 
+func (s state) clone() state { return state{s.held, maps.Clone(s.reach)} }
+
 // reach is how many bytes the packet has at least, from each base that was loaded from. The first
 // one is the start of the packet.
 type reach map[value]uint64
@@ -177,20 +180,12 @@ func (r reach) meet(s reach) {
 	}
 }
 
-func (r reach) clone() reach {
-	c := make(reach, len(r)+1)
-	for base, end := range r {
-		c[base] = end
-	}
-	return c
-}
-
 // findValues finds what is known before and after each node.
 func (o *optimiser) findValues() {
 	o.values.reset()
 	for _, n := range o.order {
 		n.before = o.meeting(n)
-		s := state{n.before.held, n.before.reach.clone()}
+		s := n.before.clone()
 		n.loads, n.mayDivide = n.loads[:0], false
 		for _, stmt := range n.Stmts {
 			e := o.run(stmt, &s)
@@ -216,8 +211,7 @@ func (o *optimiser) meeting(n *node) state {
 		}
 		return s
 	}
-	first := n.in[0].from.after
-	s := state{first.held, first.reach.clone()}
+	s := n.in[0].from.after.clone()
 	for _, e := range n.in[1:] {
 		s.reach.meet(e.from.after.reach)
 		for a, held := range e.from.after.held {
