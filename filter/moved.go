@@ -5,10 +5,10 @@ import (
 	"github.com/xdpcap/xdpcap/filter/internal/syntax"
 )
 
-// Moved returns the first word of an expression that looks for a header and moves the tests of a
-// later "or" behind it, too: vlan, mpls, pppoes, vxlan or geneve. In "vlan 5 or ip" the test for IP
-// looks behind a VLAN tag, as it does in tcpdump, which few people mean. Moved returns "" if there
-// is none, or if the expression is faulty.
+// Moved returns the first word of an expression that moves the tests of a later "or" behind a
+// header: vlan, mpls, pppoes, vxlan or geneve. In "vlan 5 or ip" the test for IP looks behind a
+// VLAN tag, as in tcpdump, but most people mean untagged IP packets. Moved returns "" if the
+// expression has no such word, or is faulty.
 func Moved(text string) (word string) {
 	fault.Catch(func() { word = moved(syntax.Parse(text)) })
 	return word

@@ -656,8 +656,8 @@ func TestSeriesFullTellsLoss(t *testing.T) {
 	for _, name := range []string{"out.pcapng", "out.pcapng.zst", "out.pcapng.gz"} {
 		for i := 4; i < 44; i += step {
 			room, most := i<<10, []uint64{150, 1500}[i/2%2] // packets in a file; 1500 are one frame
-			// A disk of its own: one that has been emptied is not empty at once where a process that
-			// another test starts has a removed file open.
+			// A disk of its own: one that has been emptied is not empty at once where a process
+			// that another test starts has a removed file open.
 			dir := smallDisk(t)
 			path := func(p Place) string { return filepath.Join(dir, fmt.Sprint(p.Number, "-", name)) }
 			must(t, os.WriteFile(filepath.Join(dir, "filler"), make([]byte, 1<<20-room), 0o600))

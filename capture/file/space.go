@@ -7,10 +7,10 @@ import (
 	"github.com/xdpcap/xdpcap/internal/outfile"
 )
 
-// A space counts the free bytes of the disk of a series that also removes files. A file system may
-// show late what has changed: XFS part of a second after a file was removed, and btrfs, up to half
-// a minute later, also what was written. Until then the space counts that itself. Room that becomes
-// free only when another program closes a removed file is counted apart.
+// A space counts the free bytes of a disk on which a ring of files removes its oldest files. File
+// systems show changes late: XFS shows the room of a removed file up to a second later, and btrfs
+// shows removed and written bytes up to half a minute later. Until then the space counts these
+// bytes itself. The room of a removed file that another program still has open is counted apart.
 type space struct {
 	shown   int64      // what the file system last showed as free
 	removed []*removed // whose room was not shown as free yet, the oldest first

@@ -20,7 +20,7 @@ func (d *Dissector) wifi(b []byte, length int, typ link.Type) (header int) {
 		d.truncated()
 		return len(b)
 	}
-	if f.Data != nil && !f.Protected && len(f.Data) >= 3 {
+	if !f.Protected && len(f.Data) >= 3 {
 		if d.o.LinkLevel {
 			d.wifiAddresses(&f)
 			d.addf(", length %d: ", length)

@@ -36,7 +36,9 @@ type socket struct {
 	uid, inode uint32 // inode is 0 when no process has it open
 }
 
-// find looks up the socket with these ends. The error is ENOENT where there is none.
+// find looks up the socket with these ends. The error is ENOENT where there is none. It is not
+// netlink.SocketGet, which lists sockets: the kernel then compares their ports and no addresses,
+// and the ports may be those of another user's connection.
 func (f *Finder) find(near, far netip.AddrPort) (*socket, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

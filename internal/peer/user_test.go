@@ -27,6 +27,22 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
+// mustListen returns a listener, and a Finder for those who connect to it.
+func mustListen(t *testing.T, address string) (net.Listener, *peer.Finder) {
+	t.Helper()
+	l, err := net.Listen("tcp", address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { l.Close() })
+	f, err := peer.New(l)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { f.Close() })
+	return l, f
+}
+
 // The user of a client is found by IPv4 and IPv6, also where one side has an IPv6 socket for IPv4.
 // Nobody is found where the client has closed its end, of which the kernel may say that it is
 // root's.
@@ -35,16 +51,7 @@ func TestUser(t *testing.T) {
 	for _, test := range []struct{ listen, connect string }{
 		{"127.0.0.1:0", "127.0.0.1"}, {"[::1]:0", "::1"}, {":0", "127.0.0.1"},
 	} {
-		l, err := net.Listen("tcp", test.listen)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer l.Close()
-		f, err := peer.New(l)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer f.Close()
+		l, f := mustListen(t, test.listen)
 		_, port, _ := net.SplitHostPort(l.Addr().String())
 		client, err := net.Dial("tcp", net.JoinHostPort(test.connect, port))
 		if err != nil {
@@ -70,16 +77,7 @@ func TestUser(t *testing.T) {
 func TestOtherUser(t *testing.T) {
 	t.Parallel()
 	testnet.RequireRoot(t)
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	f, err := peer.New(l)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
+	l, f := mustListen(t, "127.0.0.1:0")
 	const somebody = 54321
 	cmd := exec.Command("/proc/self/exe")
 	cmd.Env = append(os.Environ(), connectTo+"="+l.Addr().String())

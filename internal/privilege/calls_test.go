@@ -67,9 +67,10 @@ func TestCalls(t *testing.T) {
 	}
 }
 
-// Where a call's arguments decide, threads are made and no processes, only sockets of the process's
-// work, and nothing is done to other processes, to memory that code is executed from, or to the
-// terminal's input. The kernel ignores the upper half of some arguments.
+// A limited call is permitted or refused by its arguments: a new thread is permitted and a new
+// process is not, nor a socket of another work, a signal to another process, executable memory, or
+// input for the terminal. The kernel ignores the upper half of some arguments, so both halves are
+// tried.
 func TestCallArguments(t *testing.T) {
 	t.Parallel()
 	here, err := arch.GetInfo("")

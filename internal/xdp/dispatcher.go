@@ -35,8 +35,8 @@ func Running(ifi Interface) ([]Program, error) {
 	return inOrder(found), nil
 }
 
-// Runs names the attached program, and those that it calls as a dispatcher of libxdp; "" = none is
-// attached.
+// Runs returns the name of the attached program. If that is a dispatcher of libxdp, the names of
+// the programs that it calls follow. It is "" if no program is attached.
 func (ifi *Interface) Runs() string {
 	running, err := Running(*ifi)
 	switch {

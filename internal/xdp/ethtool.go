@@ -170,21 +170,31 @@ func DriverCounters(name string) (map[string]uint64, error) {
 		return nil, nil // no driver, or one without counters
 	}
 	n := int(info.N_stats)
-	// struct ethtool_gstrings and struct ethtool_stats: a head of 32-bit numbers, then the values.
-	names := make([]byte, 3*4+n*ethtoolNameSize)
-	values := make([]byte, 2*4+n*8)
-	binary.NativeEndian.PutUint32(names[0:], unix.ETHTOOL_GSTRINGS)
-	binary.NativeEndian.PutUint32(names[4:], ethtoolCounters)
-	binary.NativeEndian.PutUint32(names[8:], info.N_stats)
+	names, err := e.names(ethtoolCounters, info.N_stats)
+	values := make([]byte, 2*4+n*8) // struct ethtool_stats: a head of 32-bit numbers, then the values
 	binary.NativeEndian.PutUint32(values[0:], unix.ETHTOOL_GSTATS)
 	binary.NativeEndian.PutUint32(values[4:], info.N_stats)
-	if !e.ask(unsafe.Pointer(&names[0])) || !e.ask(unsafe.Pointer(&values[0])) {
+	if err != nil || !e.ask(unsafe.Pointer(&values[0])) {
 		return nil, fmt.Errorf("the driver of %s does not tell its counters", name)
 	}
 	counters := make(map[string]uint64, n)
-	for i := range n {
-		key := unix.ByteSliceToString(names[3*4+i*ethtoolNameSize:][:ethtoolNameSize])
+	for i, key := range names {
 		counters[key] = binary.NativeEndian.Uint64(values[2*4+i*8:])
 	}
 	return counters, nil
+}
+
+// names returns the first n names of a set of names, ETH_SS_*.
+func (e ethtool) names(set, n uint32) (names []string, err error) {
+	text := make([]byte, 3*4+int(n)*ethtoolNameSize) // struct ethtool_gstrings: a head of 32-bit numbers
+	binary.NativeEndian.PutUint32(text[0:], unix.ETHTOOL_GSTRINGS)
+	binary.NativeEndian.PutUint32(text[4:], set)
+	binary.NativeEndian.PutUint32(text[8:], n)
+	if err := e.request(unsafe.Pointer(&text[0])); err != nil {
+		return nil, err
+	}
+	for i := range int(n) {
+		names = append(names, unix.ByteSliceToString(text[3*4+i*ethtoolNameSize:][:ethtoolNameSize]))
+	}
+	return names, nil
 }

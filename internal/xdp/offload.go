@@ -1,7 +1,6 @@
 package xdp
 
 import (
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
@@ -77,7 +76,7 @@ func (e ethtool) set(feature string, on bool) error {
 }
 
 // featureNames are the names of the kernel's features, in the order of their numbers.
-func (e ethtool) featureNames() (names []string, err error) {
+func (e ethtool) featureNames() ([]string, error) {
 	count := struct { // ethtool_sset_info
 		cmd, _ uint32
 		mask   uint64
@@ -90,17 +89,7 @@ func (e ethtool) featureNames() (names []string, err error) {
 	if count.n == 0 || count.n > ethtoolMaxCounters {
 		return nil, unix.EOPNOTSUPP
 	}
-	text := make([]byte, 3*4+int(count.n)*ethtoolNameSize)
-	binary.NativeEndian.PutUint32(text[0:], unix.ETHTOOL_GSTRINGS)
-	binary.NativeEndian.PutUint32(text[4:], ethtoolFeatures)
-	binary.NativeEndian.PutUint32(text[8:], count.n)
-	if err := e.request(unsafe.Pointer(&text[0])); err != nil {
-		return nil, err
-	}
-	for i := range int(count.n) {
-		names = append(names, unix.ByteSliceToString(text[3*4+i*ethtoolNameSize:][:ethtoolNameSize]))
-	}
-	return names, nil
+	return e.names(ethtoolFeatures, count.n)
 }
 
 // FiltersVLANs tells whether the network card drops frames of VLANs that have no interface on this

@@ -51,9 +51,9 @@ func (p *Process) EnterNetns(f *pflag.FlagSet) error {
 	return nil
 }
 
-// usesNetwork returns the first flag by which the caller would do more in a namespace than look at
-// packets: listen there, connect from there, or run a command; "" = there is none. A binary with
-// capabilities enters namespaces that its caller may not enter.
+// usesNetwork returns the first flag that listens in a namespace, connects from it, or runs a
+// command there; "" = there is none. A binary with capabilities enters namespaces that its caller
+// may not enter, and must only capture there.
 func usesNetwork(f *pflag.FlagSet) string {
 	if f.Changed("postrotate-command") {
 		return "-z"

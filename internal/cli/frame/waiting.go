@@ -63,9 +63,9 @@ func ReadInput(ctx context.Context, name string) ([]byte, error) {
 	return readInput(f, name)
 }
 
-// ReadSecret reads a file with a key as ReadInput does. It refuses a regular file that others than
-// its owner may read or change: such a key is no secret, as for ssh. The group may read one of
-// root, as programs of that group do with the keys of Debian's ssl-cert and of a pod's Secret.
+// ReadSecret reads a file with a key as ReadInput does. Like ssh, it refuses a regular file that
+// users other than the owner may read or change. Only if the file belongs to root may its group
+// read it: Debian's ssl-cert and the Secrets of Kubernetes give keys to programs in this way.
 func ReadSecret(ctx context.Context, name string) ([]byte, error) {
 	f, err := OpenInput(name)
 	if err != nil {

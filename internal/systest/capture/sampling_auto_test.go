@@ -76,8 +76,8 @@ func TestSampleAuto(t *testing.T) {
 	}
 }
 
-// The rate follows whatever output is too slow, however packets reach it: until then more and more
-// would wait in memory, or would not be taken.
+// --sample auto lowers the rate for a slow output of any kind. Without that, packets pile up in
+// memory, or the output does not take them.
 func TestSampleAutoFollows(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct{ name, flags string }{{"stream", "-w tcp://ADDRESS"}, {"lines of JSON", "--format json"}, {"pipe", "-w -"}} {
