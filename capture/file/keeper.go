@@ -71,7 +71,7 @@ func newKeeper(r *Rotation, notice func(error)) *Keeper {
 		k.size += info.Size()
 	}
 	for len(k.own) >= r.Keep || r.MaxBytes > 0 && k.size > r.MaxBytes {
-		k.remove(0)
+		k.remove(0, nil)
 	}
 	return k
 }
@@ -81,7 +81,7 @@ func (k *Keeper) begin(p *part) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	for k.limits.Keep > 0 && len(k.own) > 0 && len(k.own)+len(k.parts) >= k.limits.Keep {
-		k.remove(0)
+		k.remove(0, nil)
 	}
 	k.parts = append(k.parts, p)
 }
@@ -107,7 +107,7 @@ func (k *Keeper) finish(p *part, info os.FileInfo) {
 	if k.limits.Keep > 0 && info != nil {
 		k.own = append(k.own, ringFile{p.path, info})
 		for !p.last && len(k.own) >= k.limits.Keep {
-			k.remove(0)
+			k.remove(0, nil)
 		}
 	}
 	k.finished.Broadcast()
@@ -134,7 +134,7 @@ func (k *Keeper) release(path string) (was bool) {
 		}
 		was = true
 		if k.limits.Atomic { // it would be replaced only when the new file is finished
-			k.remove(i)
+			k.remove(i, nil)
 		} else {
 			k.drop(i)
 		}
@@ -157,17 +157,24 @@ func (k *Keeper) drop(i int) ringFile {
 	return dropped
 }
 
-// remove removes a finished file if it is still the same file and nobody writes to it. The caller
-// holds mu.
-func (k *Keeper) remove(i int) {
+// remove removes a finished file if it is still the same file and nobody writes to it. Whoever has
+// opened the file to look at it passes it on: if it were closed here and opened again, a process
+// that begins at that moment, such as one of -z, could have it open until its exec, as if somebody
+// read it. nil = not open. The caller holds mu.
+func (k *Keeper) remove(i int, file *outfile.Removal) {
 	leaving := k.drop(i)
 	if at, err := os.Lstat(leaving.path); err != nil || !os.SameFile(at, leaving.info) {
+		if file != nil {
+			file.Close()
+		}
 		return
 	}
-	file, err := outfile.OpenRemoval(leaving.path)
+	var err error
 	if file == nil {
-		k.exceed(err)
-		return
+		if file, err = outfile.OpenRemoval(leaving.path); file == nil {
+			k.exceed(err)
+			return
+		}
 	}
 	isFreed, room := file.Frees(1) || !k.space.watches(), file.Room()
 	unlooked := k.look(file)

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"slices"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -245,32 +244,34 @@ func (k *Keeper) syncDisk(file *outfile.File) {
 // there is one, the oldest whose room becomes free: a program that reads the files one after the
 // other often has the oldest open. The caller holds mu.
 func (k *Keeper) removeOldest(toFree bool) bool {
-	oldest := k.firstOwn(toFree)
+	oldest, file := k.firstOwn(toFree)
 	for oldest < 0 && k.isWaiting(func(*part) bool { return true }) {
 		k.finished.Wait()
-		oldest = k.firstOwn(toFree)
+		oldest, file = k.firstOwn(toFree)
 	}
 	if len(k.own) == 0 {
 		return false
 	}
-	k.remove(max(oldest, 0))
+	k.remove(max(oldest, 0), file)
 	return true
 }
 
 // firstOwn returns the index of the oldest finished file or, with toFree, of the oldest whose room
-// becomes free; -1 = none. The caller holds mu.
-func (k *Keeper) firstOwn(toFree bool) int {
-	return slices.IndexFunc(k.own, func(r ringFile) bool { return !toFree || r.frees() })
-}
-
-// frees tells whether the disk gets the file's room back when the file is removed.
-func (r ringFile) frees() bool {
-	f, err := outfile.OpenRemoval(r.path)
-	if f == nil || err != nil {
-		return false
+// becomes free, and that file; -1 = none. The caller holds mu.
+func (k *Keeper) firstOwn(toFree bool) (int, *outfile.Removal) {
+	for i, r := range k.own {
+		if !toFree {
+			return i, nil
+		}
+		switch f, err := outfile.OpenRemoval(r.path); {
+		case f == nil || err != nil:
+		case f.Frees(1):
+			return i, f
+		default:
+			f.Close()
+		}
 	}
-	defer f.Close()
-	return f.Frees(1)
+	return -1, nil
 }
 
 // empty counts the room of a file that the caller empties.

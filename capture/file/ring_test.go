@@ -1,9 +1,11 @@
 package file
 
 import (
+	"context"
 	"fmt"
 	"math"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"sync"
@@ -111,7 +113,7 @@ func (r *ringTest) checkLeast(want int64) {
 	}
 }
 
-// On each file system, a ring with MinFree goes on, and removes no more than the shortfall, also
+// On each file system, while other processes begin, a ring with MinFree goes on, and removes no more than the shortfall, also
 // where removed files free their room late.
 func TestRingOnDisks(t *testing.T) {
 	t.Parallel()
@@ -121,7 +123,9 @@ func TestRingOnDisks(t *testing.T) {
 			const budget, slack = 12e6, 3e6
 			r := newRing(t, testnet.MustDisk(t, kind), budget, nil)
 			r.begin()
+			ended := beginProcesses(t)
 			r.write(3 * budget)
+			ended()
 			if a := r.end(); a.NotTaken > 0 {
 				t.Errorf("account %+v, notices %q", a, r.notices)
 			}
@@ -140,6 +144,25 @@ func TestRingOnDisks(t *testing.T) {
 				t.Errorf("%d bytes are free, and no more than %d should be", free, most)
 			}
 		})
+	}
+}
+
+// beginProcesses begins one process after the other, as -z does, until end is called.
+func beginProcesses(t *testing.T) (end func()) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	var group sync.WaitGroup
+	group.Go(func() {
+		for ctx.Err() == nil {
+			if err := exec.Command("true").Run(); err != nil {
+				t.Error(err)
+				return
+			}
+		}
+	})
+	return func() {
+		cancel()
+		group.Wait()
 	}
 }
 
@@ -177,6 +200,7 @@ func TestRingWithReaders(t *testing.T) {
 				}
 				all = false // later files are not opened
 				mu.Unlock()
+				r.waitClosed()
 				r.write(budget)
 				if written := r.Size() - before; written < budget-2*ringPacket {
 					t.Errorf("%d bytes were written after the reader had closed its files", written)
@@ -189,6 +213,19 @@ func TestRingWithReaders(t *testing.T) {
 			})
 		}
 	}
+}
+
+// waitClosed waits until nobody has removed files open. A process that another test begins has the
+// files that this one closes open until its exec.
+func (r *ringTest) waitClosed() {
+	r.t.Helper()
+	testnet.WaitFor(r.t, "removed files to be closed", func() bool {
+		r.keeper.mu.Lock()
+		defer r.keeper.mu.Unlock()
+		must(r.t, r.keeper.look(r.present.file))
+		_, held := r.keeper.space.free()
+		return held == 0
+	})
 }
 
 // checkStays checks that the files have at least these bytes.
