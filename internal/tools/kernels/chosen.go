@@ -138,7 +138,7 @@ var more = []row{
 	{pkg: "internal/systest/read", tests: `TestFollowTraced`},
 	{pkg: "internal/systest/streams", tests: `TestSFlowDiscards`},
 	{pkg: "internal/systest/trace", only: "6.1", tests: `TestTraceOneOfSeveral TestVerdictThenSampling`},
-	{pkg: "internal/systest/trace", only: "6.12", tests: `TestTraceBond TestDispatcherFirst TestDispatcherOfOne TestReasonMapMistakes`},
+	{pkg: "internal/systest/trace", only: "6.12", tests: `TestTraceBond TestDispatcherFirst TestDispatcherOfOne TestLoader TestReasonMapMistakes`},
 
 	// Counters and drops.
 	{pkg: "internal/systest/counters", tests: `TestCountFilter TestFlowVerdicts TestStatsSideBySide TestLatencyBuiltin

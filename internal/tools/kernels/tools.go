@@ -7,8 +7,8 @@ import (
 
 // tools are the programs that tests call, and toolPackages have them.
 var (
-	tools        = []string{"ip", "tcpdump", "capinfos", "tshark", "dumpcap"}
-	toolPackages = []string{"iproute2", "tcpdump", "tshark"}
+	tools        = []string{"ip", "tcpdump", "capinfos", "tshark", "dumpcap", "xdp-loader"}
+	toolPackages = []string{"iproute2", "tcpdump", "tshark", "xdp-tools"}
 )
 
 // toolsRoot is the directory that the packages of the tools are unpacked into, with all packages
@@ -24,9 +24,9 @@ func (a *architecture) getTools(ctx context.Context) error {
 	})
 }
 
-// addTools adds the tools, and all libraries of their packages.
+// addTools adds the tools, and all libraries and XDP programs of their packages.
 func (a *archive) addTools(arch *architecture) error {
-	patterns := []string{"lib*/ld-linux*", "lib/" + arch.triple + "/*.so*", "usr/lib/" + arch.triple + "/*.so*"}
+	patterns := []string{"lib*/ld-linux*", "lib/" + arch.triple + "/*.so*", "usr/lib/" + arch.triple + "/*.so*", "usr/lib/" + arch.triple + "/bpf/*.o"}
 	for _, tool := range tools {
 		patterns = append(patterns, "bin/"+tool, "sbin/"+tool, "usr/bin/"+tool, "usr/sbin/"+tool)
 	}
