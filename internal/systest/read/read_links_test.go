@@ -50,7 +50,11 @@ func TestReadLinkHeaders(t *testing.T) {
 		{"radiotap", pcapOf(127, []byte{0, 0, 8, 0, 0, 0, 0, 0, 0xd4, 0, 0, 0}, []byte(mac[:6])), "802.11 Acknowledgment, > 02:00:00:00:00:09, length 18", 0, "", "", false},
 	} {
 		in := writeBytes(t, test.file)
-		filtered, stderr, status := systest.RunRead(t, nil, "-t", in, "udp port 9999")
+		filter := "udp port 9999"
+		if test.ifindex != 0 {
+			filter = "ifindex 3 and not ifindex 4 and " + filter
+		}
+		filtered, stderr, status := systest.RunRead(t, nil, "-t", in, filter)
 		if known := status == 0 && strings.HasPrefix(filtered, test.line); known != test.hasAddress {
 			t.Errorf("%s: with a filter: exit status %d: %s%s", test.name, status, filtered, stderr)
 		}
