@@ -9,8 +9,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/xdpcap/xdpcap/internal/amount"
+	"github.com/xdpcap/xdpcap/internal/errkind"
 	"github.com/xdpcap/xdpcap/internal/outfile"
-	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
 // Bytes reserved for the closing statistics of each source that does not have them yet. commentRoom
@@ -79,7 +79,7 @@ func (r *Rotation) checkFree(path string, free func() (int64, error)) error {
 
 // tooFull says that a disk has too little free.
 func tooFull(path string, free, least int64) error {
-	return xdp.Kind(ErrDiskLow, "the disk of %s has only %s free, and %s must stay free", path, amount.Bytes(free), amount.Bytes(least))
+	return errkind.Errorf(ErrDiskLow, "the disk of %s has only %s free, and %s must stay free", path, amount.Bytes(free), amount.Bytes(least))
 }
 
 // reserve returns how many bytes are kept free for the closing statistics of the current file.
