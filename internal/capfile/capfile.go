@@ -14,8 +14,8 @@ import (
 	"io"
 	"net"
 
+	"github.com/xdpcap/xdpcap/internal/errkind"
 	"github.com/xdpcap/xdpcap/internal/pcapng"
-	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
 // Kinds of errors of a file, for errors.Is. Everything before the position of the error has been
@@ -155,11 +155,11 @@ func Recognise(start []byte, name string) error {
 func unknown(start []byte, name string) error {
 	switch {
 	case len(start) == 0:
-		return xdp.Kind(ErrUnknown, "%s is empty", name)
+		return errkind.Errorf(ErrUnknown, "%s is empty", name)
 	case start[0] == '{':
-		return xdp.Kind(ErrUnknown, "%s has lines of JSON, which cannot be read again: neither pcapng nor pcap", name)
+		return errkind.Errorf(ErrUnknown, "%s has lines of JSON, which cannot be read again: neither pcapng nor pcap", name)
 	}
-	return xdp.Kind(ErrUnknown, "%s is neither pcapng nor pcap, but begins with the bytes % x", name, start)
+	return errkind.Errorf(ErrUnknown, "%s is neither pcapng nor pcap, but begins with the bytes % x", name, start)
 }
 
 // Close frees the resources of decompression. It does not close the input.
@@ -195,7 +195,7 @@ func (f *File) ends(err error, have int) error {
 	case errors.Is(err, io.EOF) && have == 0:
 		return io.EOF
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
-		return xdp.Kind(ErrCut, "%s is truncated after %s, within the block at byte %d%s",
+		return errkind.Errorf(ErrCut, "%s is truncated after %s, within the block at byte %d%s",
 			f.Name, packets(f.packets), f.in.offset, f.unpacked())
 	}
 	return fmt.Errorf("read %s after %s, at byte %d%s: %w", f.Name, packets(f.packets), f.in.offset, f.unpacked(), err)
@@ -203,7 +203,7 @@ func (f *File) ends(err error, have int) error {
 
 // damaged returns the error for an invalid block.
 func (f *File) damaged(why error) error {
-	return xdp.Kind(ErrDamaged, "%s is damaged after %s, at byte %d%s: %w",
+	return errkind.Errorf(ErrDamaged, "%s is damaged after %s, at byte %d%s: %w",
 		f.Name, packets(f.packets), f.in.offset, f.unpacked(), why)
 }
 
