@@ -52,8 +52,9 @@ int main(void)
 				return 0;
 		struct bpf_program prog = {};
 		int linktype = atoi(words[0]);
-		void *p = linktype == DLT_NULL || linktype == DLT_LOOP ?
-				  open_file(linktype) : pcap_open_dead(linktype, 262144);
+		void *p = linktype == DLT_NULL || linktype == DLT_LOOP
+				  ? open_file(linktype)
+				  : pcap_open_dead(linktype, 262144);
 		int optimize = words[1][0] != 'O';
 		if (pcap_compile(p, &prog, words[2], optimize, 0) < 0) {
 			printf("e%s", pcap_geterr(p));

@@ -140,8 +140,8 @@ func New(in io.Reader, name string, o Options) (*File, error) {
 	return f, nil
 }
 
-// Recognise returns New's error for a file that begins neither as a capture file nor as a compressed
-// one. It looks at the first four bytes alone.
+// Recognise returns New's error for a file that begins neither as a capture file nor as a
+// compressed one. It looks at the first four bytes alone.
 func Recognise(start []byte, name string) error {
 	start = start[:min(len(start), 4)]
 	partial := len(start) > 0 && len(start) < 4

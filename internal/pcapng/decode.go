@@ -238,8 +238,8 @@ func ParseSection(b Block) (s Section) {
 	return s
 }
 
-// ParseInterface reads the link type, the snapshot length, the name, the description and the netmask
-// of an Interface Description Block, and the Clock of its packets' times.
+// ParseInterface reads the link type, the snapshot length, the name, the description and the
+// netmask of an Interface Description Block, and the Clock of its packets' times.
 func ParseInterface(b Block) (Interface, Clock) {
 	i := Interface{LinkType: b.u16(8), SnapLen: b.u32(12)}
 	resolution, offset := byte(6), int64(0)

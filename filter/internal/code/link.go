@@ -81,8 +81,8 @@ func (g *generator) versionIs(typ uint32) *graph.Block {
 	return always(false)
 }
 
-// familyIs tests for the address family of a version of IP, in either byte order. BSD's loopback has
-// no other types that tests know.
+// familyIs tests for the address family of a version of IP, in either byte order. BSD's loopback
+// has no other types that tests know.
 func (g *generator) familyIs(typ uint32) *graph.Block {
 	var b *graph.Block
 	for _, family := range link.Families[uint16(typ)] {
