@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"path/filepath"
+	"strings"
 )
 
 // tools are the programs that tests call, and toolPackages have them.
@@ -12,8 +13,10 @@ var (
 )
 
 // toolsRoot is the directory that the packages of the tools are unpacked into, with all packages
-// that they depend on.
-func (a *architecture) toolsRoot() string { return filepath.Join(workDir, "tools-"+a.name, "root") }
+// that they depend on. Its name has the packages, so that another list of them is downloaded anew.
+func (a *architecture) toolsRoot() string {
+	return filepath.Join(workDir, "tools-"+a.name+"-"+strings.Join(toolPackages, "-"), "root")
+}
 
 // getTools downloads the packages of the tools and unpacks them.
 func (a *architecture) getTools(ctx context.Context) error {
