@@ -1,10 +1,6 @@
 package capture
 
-import (
-	"fmt"
-	"math"
-	"sync"
-)
+import "fmt"
 
 // An Account counts what happened to every packet that reached a source. All numbers are cumulative
 // since Open. Once the session has ended,
@@ -89,7 +85,8 @@ func (a *Account) counters() [11]*uint64 {
 	}
 }
 
-func (a *Account) add(b Account) {
+// Add adds the numbers of b.
+func (a *Account) Add(b Account) {
 	more := b.counters()
 	for i, n := range a.counters() {
 		*n += *more[i]
@@ -97,12 +94,19 @@ func (a *Account) add(b Account) {
 	a.Unexplained += b.Unexplained
 }
 
-func (a *Account) subtract(b Account) {
+// Subtract subtracts the numbers of b.
+func (a *Account) Subtract(b Account) {
 	less := b.counters()
 	for i, n := range a.counters() {
 		*n -= *less[i]
 	}
 	a.Unexplained -= b.Unexplained
+}
+
+// Minus returns the account minus b.
+func (a Account) Minus(b Account) Account {
+	a.Subtract(b)
+	return a
 }
 
 // Accounts has one Account for each source, in the order of Session.Sources.
@@ -134,7 +138,7 @@ func (as Accounts) sized(sources int) Accounts {
 // Total is the sum over the sources.
 func (as Accounts) Total() (sum Account) {
 	for _, a := range as {
-		sum.add(a)
+		sum.Add(a)
 	}
 	return sum
 }
@@ -172,7 +176,7 @@ func (as Accounts) SoFar(taken Accounts) Accounts {
 func (as Accounts) Minus(before Accounts) Accounts {
 	rest := as.sized(len(before))
 	for i, b := range before {
-		rest[i].subtract(b)
+		rest[i].Subtract(b)
 	}
 	return rest
 }
@@ -181,164 +185,7 @@ func (as Accounts) Minus(before Accounts) Accounts {
 func (as Accounts) Plus(more Accounts) Accounts {
 	sums := as.sized(len(more))
 	for i := range more {
-		sums[i].add(more[i])
-	}
-	return sums
-}
-
-// A programAccount is what the programs in the kernel counted for a source. Its Captured, Bytes and
-// Invalid are 0, because only the reader can count them.
-type programAccount struct {
-	Account
-	sent uint64 // records that found room in a ring
-
-	// unread is the part of Lost that was sent before the source's interface went, and that the
-	// reader never found.
-	unread uint64
-}
-
-// miss counts as lost what the reader has not found of a source that sends no more: counts are the
-// reader's, which has read everything.
-func (p *programAccount) miss(counts Account) {
-	read := counts.Captured + counts.NotSampled + counts.Invalid
-	p.unread = p.sent - min(p.sent, read)
-	p.Lost += p.unread
-}
-
-// A ledger keeps what the reader counts of each source and joins it with what the programs count.
-// Its methods belong to the reader's goroutine, except accounts, which any goroutine may call.
-type ledger struct {
-	limit    uint64   // packets to capture
-	counts   Accounts // Captured, Bytes, Invalid, and NotSampled for what came after the limit
-	captured uint64   // the sum of Captured over counts
-
-	mu        sync.Mutex
-	published Accounts // a copy of counts, for accounts
-	final     Accounts // nil until the session has ended
-}
-
-// newLedger returns a ledger that takes at most limit packets; 0 = no limit.
-func newLedger(sources int, limit uint64) *ledger {
-	if limit == 0 {
-		limit = math.MaxUint64
-	}
-	return &ledger{limit: limit, counts: make(Accounts, sources), published: make(Accounts, sources)}
-}
-
-// grow makes room for sources that have come.
-func (l *ledger) grow(sources int) {
-	if more := sources - len(l.counts); more > 0 {
-		l.counts = append(l.counts, make(Accounts, more)...)
-	}
-}
-
-// take counts a record that passed the check. It returns whether to hand over the packet: false
-// once the limit is reached.
-func (l *ledger) take(source, bytes int) bool {
-	a := &l.counts[source]
-	if l.isFull() {
-		a.NotSampled++
-		return false
-	}
-	a.Captured++
-	a.Bytes += uint64(bytes)
-	l.captured++
-	return true
-}
-
-// unstamped counts a packet that was taken but has no stamp from the card.
-func (l *ledger) unstamped(source int) { l.counts[source].Unstamped++ }
-
-// isFull tells whether the limit is reached.
-func (l *ledger) isFull() bool { return l.captured == l.limit }
-
-// reject counts a record that failed the check. It counts for the source that the record names, or
-// for the first source if that one does not exist. The record may name the wrong source, so close
-// assigns such records again.
-func (l *ledger) reject(source int) {
-	if source >= len(l.counts) {
-		source = 0
-	}
-	l.counts.At(source).Invalid++
-}
-
-// publish makes the counts visible to accounts.
-func (l *ledger) publish() {
-	l.mu.Lock()
-	l.published = append(l.published[:0], l.counts...)
-	l.mu.Unlock()
-}
-
-// read returns what the reader has counted of a source.
-func (l *ledger) read(source int) Account {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.published.Of(source)
-}
-
-// close makes the accounts final. Every record that a program sent was taken, or is invalid, or is
-// lost because the reader never found it in a ring. An invalid record may name the wrong source, so
-// it is counted for a source that misses one. Then each account adds up to what its program has
-// seen. If the program or the kernel has miscounted, or a ring held records that no program sent,
-// the difference is Unexplained.
-func (l *ledger) close(programs []programAccount) {
-	l.publish()
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.final = l.join(programs)
-	missing := make([]uint64, len(programs)) // records that are neither taken nor invalid
-	stray := uint64(0)                       // invalid records that their sources did not send
-	for i, p := range programs {
-		a, c := &l.final[i], l.published.Of(i)
-		a.Lost -= p.unread // they are among the missing ones
-		missing[i] = p.sent - min(p.sent, c.Captured+c.NotSampled)
-		own := min(c.Invalid, missing[i])
-		a.Invalid, missing[i] = own, missing[i]-own
-		stray += c.Invalid - own
-	}
-	for i := range programs {
-		a := &l.final[i]
-		found := min(stray, missing[i])
-		stray -= found
-		a.Invalid += found
-		a.Lost += missing[i] - found
-	}
-	if stray > 0 {
-		l.final.At(0).Invalid += stray
-	}
-	for i := range l.final {
-		a := &l.final[i]
-		a.Unexplained = int64(a.Seen - a.Explained())
-	}
-}
-
-// accounts adds up the published counts and the programs' current counts, which read returns. The
-// kernel copies the counters one after the other while the programs run, and seen first. A packet
-// may therefore be in the copy of a later counter and not in that of seen, so Seen is raised to the
-// sum of the others.
-func (l *ledger) accounts(read func() ([]programAccount, error)) (Accounts, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.final != nil {
-		return append(Accounts(nil), l.final...), nil
-	}
-	programs, err := read()
-	if err != nil {
-		return nil, err
-	}
-	sums := l.join(programs)
-	for i := range sums {
-		sums[i].Seen = max(sums[i].Seen, sums[i].Explained())
-	}
-	return sums, nil
-}
-
-// join adds up both sides. The caller holds mu.
-func (l *ledger) join(programs []programAccount) Accounts {
-	sums := make(Accounts, len(programs))
-	for i, p := range programs {
-		sums[i] = p.Account
-		sums[i].add(l.published.Of(i))
+		sums[i].Add(more[i])
 	}
 	return sums
 }

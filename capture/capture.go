@@ -52,9 +52,9 @@ type Options struct {
 	// "veth*", or "*" for all. The session captures on each interface that is up and has such a
 	// name, also on those that come up later, until it goes. Except are patterns of names to omit.
 	// An interface that has come is a source of its own, also if one of this name was there before:
-	// see Description.More and Left. A session has at most 1024 programs attached at a time, and
-	// 65,535 sources in all. It keeps using the rights that Open needs. HookMap, StackDrops, Sink,
-	// Promiscuous, Companions and a card's stamps are for Interfaces alone.
+	// see Description.More. A session has at most 1024 programs attached at a time, and 65,535
+	// sources in its outputs: all that have come, unless each is a [Forgetter]. It keeps using the
+	// rights of Open. HookMap, StackDrops, Sink, Promiscuous, Companions, card stamps: Interfaces only.
 	Patterns, Except []string
 
 	// Direction says which packets of the interfaces are captured. Sent packets are captured at
@@ -216,6 +216,9 @@ type Options struct {
 	// continues. One goroutine at a time calls it, from Open until Run or Close returns. It must
 	// return without waiting for anything.
 	Notice func(error)
+
+	// Forgotten, if not nil, is called by Run when all outputs have forgotten a source.
+	Forgotten func(source int)
 }
 
 // A Source is where packets come from: one hook on one interface, or a hook map.
@@ -237,6 +240,8 @@ type Source struct {
 	// Arrival counts the interfaces that Options.Patterns have found so far. Sources of one
 	// interface with different Arrivals were there one after the other. 0 = without Patterns.
 	Arrival uint32
+
+	index, came int // in Session.Sources, and how many had come with it; 0 = as its place says
 
 	// The properties of the interface, which are all zero for a hook map.
 	Index  int              // in its network namespace

@@ -132,7 +132,7 @@ func TestPatterns(t *testing.T) {
 		second := f.come("any1")
 		f.send(second, 20)
 		f.delete("veth1")
-		testnet.WaitFor(t, "the end of veth1", func() bool { return len(f.Left(0)) == 1 })
+		testnet.WaitFor(t, "the end of veth1", func() bool { return len(f.Gone()) == 1 })
 		f.said("interface veth1 was deleted")
 		again := f.come("veth1")
 		f.send(again, 5)
@@ -149,7 +149,7 @@ func TestPatterns(t *testing.T) {
 			fmt.Sprintf("veth1 3 %d: 5 seen, 5 captured, 320 bytes, 0 unexplained", again.RxIndex),
 		}
 		same(t, want, got)
-		same(t, []int{0}, f.Left(0), "left")
+		same(t, []int{0}, f.Gone(), "gone")
 	})
 }
 
@@ -208,7 +208,7 @@ func TestPatternsFirst(t *testing.T) {
 		pair := f.come("veth1")
 		f.send(pair, 5) // of one flow
 		f.delete("veth1")
-		testnet.WaitFor(t, "the end of veth1", func() bool { return len(f.Left(0)) == i+1 })
+		testnet.WaitFor(t, "the end of veth1", func() bool { return len(f.Gone()) == i+1 })
 	}
 	for i, a := range f.end() {
 		if a.Seen != 5 || a.Captured != 2 || a.NotSampled != 3 {

@@ -30,23 +30,28 @@ type EncoderOptions struct {
 type Encoder struct {
 	d       Description
 	options EncoderOptions
-	sources []*pcapng.Template
-	block   pcapng.Packet // for packets that are not plain; reused for each
-	outlet  outletCache
-	cause   causeCache
+	sources *SourceList
+
+	templates  []*pcapng.Template // by source
+	interfaces uint32             // how many the stream has, and so the number of the next one there
+
+	block  pcapng.Packet // for packets that are not plain; reused for each
+	outlet outletCache
+	cause  causeCache
 }
 
 // NewEncoder returns an Encoder of the packets of an input that this describes.
 func NewEncoder(d *Description, o EncoderOptions) *Encoder {
-	e := &Encoder{d: *d, options: o}
+	e := &Encoder{d: *d, options: o, sources: NewSourceList(d)}
 	for i := range d.Sources {
-		e.know(&d.Sources[i])
+		e.know(i)
 	}
 	return e
 }
 
-// know prepares the blocks of a source's packets.
-func (e *Encoder) know(src *Source) {
+// know prepares the blocks of a source's packets. The source has the next interface of the stream.
+func (e *Encoder) know(source int) {
+	src := e.sources.Of(source)
 	direction, mac := uint32(pcapng.Inbound), src.MAC
 	switch {
 	case !src.HasDirection():
@@ -54,22 +59,29 @@ func (e *Encoder) know(src *Source) {
 	case src.Direction() == Out:
 		direction = pcapng.Outbound
 	}
-	e.sources = append(e.sources, pcapng.NewTemplate(uint32(len(e.sources)), src.HasQueue(), src.HasVerdict(), direction, mac))
+	for len(e.templates) <= source {
+		e.templates = append(e.templates, nil)
+	}
+	e.templates[source] = pcapng.NewTemplate(e.interfaces, src.HasQueue(), src.HasVerdict(), direction, mac)
+	e.interfaces++
 }
 
-// Coming returns the sources of a session that have come since the last call, or since the
-// description was made. Their descriptions belong into the stream, by Describe, before their
-// packets.
-func (e *Encoder) Coming() []Source {
-	if e.d.More == nil || !e.d.IsLive() {
+// Coming returns the indexes of the sources of a session that have come since the last call, or
+// since the description was made. Their descriptions belong into the stream, by Describe, in this
+// order and before their packets.
+func (e *Encoder) Coming() []int {
+	if !e.d.IsLive() {
 		return nil
 	}
-	come := e.d.More(len(e.sources))
-	for i := range come {
-		e.know(&come[i])
+	come := e.sources.Look()
+	for _, source := range come {
+		e.know(source)
 	}
 	return come
 }
+
+// Source returns the source that has an index now.
+func (e *Encoder) Source(index int) *Source { return e.sources.Of(index) }
 
 // Header appends the section's header and, for a live input, the descriptions of its sources and
 // the names of addresses. Sources of capture files are described later: see Description.More.
@@ -174,7 +186,7 @@ func (e *Encoder) appendRead(b []byte, p *Packet) []byte {
 
 // append appends the block of a packet.
 func (e *Encoder) append(b []byte, f *Facts, data []byte) []byte {
-	source := e.sources[f.Source]
+	source := e.templates[f.Source]
 	if f.isPlain() {
 		return source.Append(b, data, uint64(f.Stamp()), f.ID, f.WireLen, f.Queue, uint32(f.Verdict))
 	}
@@ -236,18 +248,10 @@ func (c *causeCache) of(f *Facts, d *Description) (reason, location []byte) {
 	return c.reason, c.location
 }
 
-// AppendStatistics appends the statistics of the sources that have an account in own, which counts
-// since start. comment, if not nil, returns a comment for a source's statistics; without it, there
-// is one for an account that does not add up.
-func (e *Encoder) AppendStatistics(b []byte, own Accounts, start time.Time, comment func(source int) string) []byte {
-	for i := range own {
-		b = e.AppendStatisticsOf(b, i, own[i], start, comment)
-	}
-	return b
-}
-
-// AppendStatisticsOf appends the statistics of one source, as AppendStatistics does.
-func (e *Encoder) AppendStatisticsOf(b []byte, source int, own Account, start time.Time, comment func(source int) string) []byte {
+// AppendStatistics appends the statistics of a source, whose account counts since start. number is
+// that of its interface in the stream. comment, if not nil, returns a comment for a source's
+// statistics; without it, there is one for an account that does not add up.
+func (e *Encoder) AppendStatistics(b []byte, source int, number uint32, own Account, start time.Time, comment func(source int) string) []byte {
 	comments := []string{own.unexplained()}
 	if comment != nil {
 		comments[0] = comment(source)
@@ -257,7 +261,7 @@ func (e *Encoder) AppendStatisticsOf(b []byte, source int, own Account, start ti
 	}
 	now := uint64(time.Now().UnixNano())
 	return pcapng.AppendStatistics(b, &pcapng.Statistics{
-		Interface: uint32(source),
+		Interface: number,
 		Time:      now,
 		Start:     uint64(start.UnixNano()),
 		End:       now,

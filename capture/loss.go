@@ -254,7 +254,7 @@ func (w *lossWatch) read() (lossReading, error) {
 	r := lossReading{at: time.Now()}
 	rings := w.session.ringNumbers() // before the counters, so that a loss in between counts as before the new ring
 	var cpus []samplerAccount
-	for i := range w.session.roster.used() {
+	for i := range w.session.roster.usedSlots() {
 		perCPU, err := w.session.sampler.perCPU(i)
 		if err != nil {
 			return r, err

@@ -31,7 +31,12 @@ func (o Outlet) String() string {
 	return fmt.Sprintf("interface %d", o.Index())
 }
 
-// outlets holds the names of outlets. Each name is looked up once, when its first packet comes.
+// maxOutlets is how many names of outlets are kept. Interfaces may come and go for weeks, and each
+// new name copies the others.
+const maxOutlets = 1024
+
+// outlets holds the names of outlets. Each name is looked up once, when its first packet comes,
+// and again after maxOutlets others.
 type outlets struct {
 	interfaces *xdp.Names // nil if no source has outlets
 	// The map is never changed, only replaced by a larger one, because the outputs read it
@@ -56,7 +61,7 @@ func (o *outlets) learn(to Outlet) {
 		}
 	}
 	larger := map[Outlet]string{to: name}
-	if known := o.known.Load(); known != nil {
+	if known := o.known.Load(); known != nil && len(*known) < maxOutlets {
 		maps.Copy(larger, *known)
 	}
 	o.known.Store(&larger)

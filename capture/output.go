@@ -1,7 +1,9 @@
 package capture
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -41,15 +43,12 @@ type Description struct {
 	// comments of capture files.
 	Anonymized string
 
-	// More returns the sources from an index on. Capture files describe their sources one by one,
-	// and interfaces may come during a session: one that is not in Sources is in More when its
-	// first packet comes. Only the goroutine of Begin and Write may call it; nil = Sources has all.
-	More func(from int) []Source
-
-	// Left returns the sources of a session whose interfaces have gone, in the order in which they
-	// went, from an index of that order on. Their accounts in Accounts are final. Any goroutine may
-	// call it; nil = none goes.
-	Left func(from int) []int
+	// More returns the sources that have come after so many others. Capture files describe their
+	// sources one by one, and interfaces may come during a session: one that is not in Sources is
+	// in More when its first packet comes. It may have the index of one that has gone: a
+	// [SourceList] puts them where they belong. Only the goroutine of Begin and Write may call it;
+	// nil = Sources has all.
+	More func(come int) []Source
 
 	// OutletName is Session.OutletName; nil = no packet has a To.
 	OutletName func(Outlet) string
@@ -107,9 +106,70 @@ func (s *Session) Description() Description {
 		Settled:      func() time.Time { return time.Unix(0, s.reader.settled.Load()) },
 	}
 	if s.options.follows() {
-		d.More, d.Left = s.roster.sources, s.Left
+		d.More = s.roster.since
 	}
 	return d
+}
+
+// A SourceList has the sources of an input by the index that packets have in Facts.Source. It
+// belongs to one goroutine.
+type SourceList struct {
+	all  []Source
+	come int // how many sources have come
+	more func(come int) []Source
+}
+
+// NewSourceList returns the list of the sources that a description has by now.
+func NewSourceList(d *Description) *SourceList {
+	l := &SourceList{all: slices.Clone(d.Sources), come: len(d.Sources), more: d.More}
+	for i := range d.Sources {
+		l.come = max(l.come, d.Sources[i].came)
+	}
+	return l
+}
+
+// Look adds the sources that have come since the last call, and returns their indexes in the order
+// in which they came. A source may take the place of one that has gone, and of which no more
+// packets come. Call it before each use of packets.
+func (l *SourceList) Look() (come []int) {
+	if l.more == nil {
+		return nil
+	}
+	for _, src := range l.more(l.come) {
+		if src.came == 0 {
+			src.index = l.come
+		}
+		l.come = max(l.come+1, src.came)
+		for len(l.all) <= src.index {
+			l.all = append(l.all, Source{})
+		}
+		l.all[src.index] = src
+		come = append(come, src.index)
+	}
+	return come
+}
+
+// All returns the sources by their indexes. Look may change them.
+func (l *SourceList) All() []Source { return l.all }
+
+// Of returns a source.
+func (l *SourceList) Of(source int) *Source { return &l.all[source] }
+
+// SourcesSince returns those of all sources, which are by index, that have come after so many
+// others, in that order, as [Description].More does.
+func SourcesSince(all []Source, come int) (later []Source) {
+	for i, src := range all {
+		if max(src.came, i+1) > come {
+			later = append(later, src)
+		}
+	}
+	return inOrder(later)
+}
+
+// inOrder sorts sources by when they came.
+func inOrder(sources []Source) []Source {
+	slices.SortStableFunc(sources, func(a, b Source) int { return cmp.Compare(a.came, b.came) })
+	return sources
 }
 
 // AnonymizedComment begins the line of a file's comment that says how addresses were replaced.

@@ -25,7 +25,7 @@ func (s *Session) setPromiscuous() error {
 		return nil
 	}
 	set := make(map[int]bool)
-	for _, src := range s.roster.sources(0) {
+	for _, src := range s.roster.sources() {
 		if set[src.Index] {
 			continue
 		}

@@ -44,7 +44,7 @@ type reader struct {
 	looked    int64 // when the transport was last asked for rings, in CLOCK_MONOTONIC ns
 	merge     merge
 	roster    *roster
-	met       int    // how many sources of the roster the reader knows, where they come and go
+	met       int    // how many sources have come that the reader knows, where they come and go
 	cards     []card // by source; nil = no card is asked
 	lost      losses
 	clock     clock.Stamper
@@ -161,22 +161,20 @@ func (r *reader) sourceOf(slot int) (source int, ok bool) {
 
 // tenantOf is sourceOf where interfaces come and go.
 func (r *reader) tenantOf(slot int) (source int, ok bool) {
-	if source, ok = r.roster.tenant(slot); !ok {
-		return 0, false
-	}
-	if source >= r.met {
+	source, came := r.roster.tenant(slot)
+	if came > r.met {
 		r.meet()
 	}
-	return source, true
+	return source, came > 0
 }
 
 // meet takes notice of sources that have come.
 func (r *reader) meet() {
-	if size := int(r.roster.size.Load()); size > r.met {
+	if come := int(r.roster.come.Load()); come > r.met {
 		r.cards = r.roster.cards()
-		r.roster.lostBefore(r.met, size, r.lost.begin)
-		r.ledger.grow(size)
-		r.met = size
+		r.roster.lostBefore(r.met, r.lost.begin)
+		r.ledger.grow(r.roster.size())
+		r.met = come
 	}
 }
 

@@ -27,7 +27,7 @@ func (r *reader) writePlain(e *Encoder, into *Batch) (n int) {
 			size := (uint64(factsSize) + uint64(f.length) + 7) &^ 7
 			first.stamp = f.stamp()
 			source, ok := r.sourceOf(int(f.Source))
-			if !f.isSent() || size > head-end || f.tagProtocol != 0 || !ok || source >= len(e.sources) {
+			if !f.isSent() || size > head-end || f.tagProtocol != 0 || !ok || r.met > e.sources.come {
 				isRare = true
 				break
 			}

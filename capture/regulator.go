@@ -105,7 +105,7 @@ func (r *regulator) look() error {
 func (r *regulator) read() (c throttle.Counters, err error) {
 	s := r.session
 	c.At, c.Rested, c.Taken = time.Now(), s.reader.rest.Total(), s.reader.taken.Load()
-	for i := range s.roster.used() {
+	for i := range s.roster.usedSlots() {
 		perCPU, err := s.sampler.perCPU(i)
 		if err != nil {
 			return c, err

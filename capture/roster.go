@@ -13,39 +13,39 @@ import (
 // takes an account for every CPU, some 120 bytes.
 const maxComing = 1024
 
-// maxSources is how many sources a session can have, because Facts.Source has 16 bits.
+// maxSources is how many indexes there are for sources, because Facts.Source has 16 bits.
 const maxSources = math.MaxUint16
 
-// A roster lists the sources of a session, in the order in which they came. The programs know a
-// source by its slot, which is an index into their arrays. Where no interface comes or goes, both
-// numbers are the same. Otherwise the arrays have a fixed size, and the slot of a source that has
-// gone is given to another one once all its records were read. Any goroutine may call the methods.
+// keptGone is how many sources that have gone and are forgotten keep their indexes, so that the
+// latest of them can still be named.
+const keptGone = 256
+
+// A roster lists the sources of a session by their indexes. The programs know a source by its slot,
+// which is an index into their arrays. Where no interface comes or goes, both numbers are the same.
+// Otherwise the arrays have a fixed size, and the slot of a source that has gone is given to
+// another one once all its records were read. Its index is given to another one later: when the
+// outputs have forgotten the source. Any goroutine may call the methods.
 type roster struct {
 	perHook int             // how many slots a hook has; 0 = no interface comes or goes
-	tenants []atomic.Uint32 // by slot: one more than the index of its source; 0 = it has none
-	size    atomic.Int64    // len(all)
+	tenants []atomic.Uint64 // by slot: how many sources had come with its own, and in the lower 32 bits the index; 0 = it has none
+	come    atomic.Int64    // how many sources have come
+	leaving atomic.Int64    // how many sources have gone, with final accounts, and are not forgotten
 
 	adding sync.Mutex // held while hooks are attached, until their sources are listed
 
 	mu    sync.Mutex
 	taken []bool // by the number of a hook: it is in use
 	hooks int    // without perHook: how many there are
+	used  int    // how many slots have had a source
 
 	lost map[int][]uint64 // by slot: what its programs so far had lost on each CPU
 
 	podOf func(index int) Pod // Options.PodOf; nil = none has a pod
-	all   []member
-	left  []int // the sources that have gone and whose accounts are final, in that order
-}
+	all   []member            // by index
 
-// A member is a source of a roster.
-type member struct {
-	Source
-	card   card
-	slot   int
-	before programAccount  // what was counted in the slot before the source came
-	gone   int64           // when no program of it ran any more, in CLOCK_MONOTONIC ns; 0 = one runs
-	final  *programAccount // what its program has counted; nil = that may still change, or be read
+	// departed are the sources that have gone and whose accounts are final, until Run asks for
+	// them, and vacant the indexes of those that all outputs have forgotten.
+	departed, vacant []int
 }
 
 // newRoster returns a roster of the sources of these hooks, or an empty one where interfaces come
@@ -55,16 +55,17 @@ func newRoster(o *Options, hooks []hook) *roster {
 	if !o.follows() {
 		r.all = r.membersOf(hooks)
 		for i := range r.all {
-			r.all[i].slot = i
+			r.all[i].slot, r.all[i].index = i, i
 		}
-		r.size.Store(int64(len(r.all)))
+		r.used = len(r.all)
+		r.come.Store(int64(len(r.all)))
 		return r
 	}
 	r.perHook = 1
 	if slices.Contains(o.Hooks, Entry) && slices.Contains(o.Hooks, Exit) {
 		r.perHook = 2
 	}
-	r.tenants, r.taken = make([]atomic.Uint32, maxComing*r.perHook), make([]bool, maxComing)
+	r.tenants, r.taken = make([]atomic.Uint64, maxComing*r.perHook), make([]bool, maxComing)
 	r.lost = make(map[int][]uint64)
 	return r
 }
@@ -108,21 +109,41 @@ func (r *roster) describe(hooks []hook) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for i, m := range r.membersOf(hooks) {
-		r.all[i].Source = m.Source
+		r.all[i].Source, r.all[i].index = m.Source, i
 	}
 }
 
-// sources returns the sources from an index on.
-func (r *roster) sources(from int) (sources []Source) {
-	if int(r.size.Load()) <= from {
+// sources returns the latest source of each index.
+func (r *roster) sources() (sources []Source) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for i := range r.all {
+		sources = append(sources, r.all[i].Source)
+	}
+	return sources
+}
+
+// since returns the sources that have come after so many others, in that order.
+func (r *roster) since(come int) []Source {
+	if int(r.come.Load()) <= come {
 		return nil
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for i := from; i < len(r.all); i++ {
-		sources = append(sources, r.all[i].Source)
+	var later []Source
+	for i := range r.all {
+		if r.all[i].came > come {
+			later = append(later, r.all[i].Source)
+		}
 	}
-	return sources
+	return inOrder(later)
+}
+
+// size returns how many indexes there are.
+func (r *roster) size() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return len(r.all)
 }
 
 // source returns one source.
@@ -145,30 +166,27 @@ func (r *roster) cards() (cards []card) {
 	return cards
 }
 
-// used returns how many slots have had a source.
-func (r *roster) used() int {
+// usedSlots returns how many slots have had a source.
+func (r *roster) usedSlots() int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	used := 0
-	for i := range r.all {
-		used = max(used, r.all[i].slot+1)
-	}
-	return used
+	return r.used
 }
 
-// tenant returns the index of the source that has a slot. A program may send records before its
-// source is listed, so it waits for that. It returns false if no source has the slot.
-func (r *roster) tenant(slot int) (source int, ok bool) {
+// tenant returns the index of the source that has a slot, and how many sources had come with it. A
+// program may send records before its source is listed, so it waits for that. came is 0 if no
+// source has the slot.
+func (r *roster) tenant(slot int) (source, came int) {
 	if slot >= len(r.tenants) {
-		return 0, false
+		return 0, 0
 	}
-	i := r.tenants[slot].Load()
-	if i == 0 {
+	tenant := r.tenants[slot].Load()
+	if tenant == 0 {
 		r.adding.Lock()
-		i = r.tenants[slot].Load()
+		tenant = r.tenants[slot].Load()
 		r.adding.Unlock()
 	}
-	return int(i) - 1, i > 0
+	return int(uint32(tenant)), int(tenant >> 32)
 }
 
 // noteLost notes what the programs that had a slot have lost on each CPU. None of them runs.
@@ -178,13 +196,15 @@ func (r *roster) noteLost(slot int, byCPU []uint64) {
 	r.lost[slot] = byCPU
 }
 
-// lostBefore calls do for the sources of a range, with what had been lost in their slots on each
-// CPU before they came.
-func (r *roster) lostBefore(from, to int, do func(slot int, byCPU []uint64)) {
+// lostBefore calls do for the sources that have come after so many others, with what had been lost
+// in their slots on each CPU before they came.
+func (r *roster) lostBefore(come int, do func(slot int, byCPU []uint64)) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for _, m := range r.all[from:to] {
-		do(m.slot, r.lost[m.slot])
+	for i := range r.all {
+		if m := &r.all[i]; m.came > come {
+			do(m.slot, r.lost[m.slot])
+		}
 	}
 }
 
@@ -193,12 +213,13 @@ func (r *roster) lostBefore(from, to int, do func(slot int, byCPU []uint64)) {
 func (r *roster) reserve(hooks []hook) (numbers []int, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	sources := len(r.all)
+	sources := len(r.all) - len(r.vacant)
 	for _, h := range hooks {
 		sources += len(h.sources())
 	}
 	if sources > maxSources {
-		return nil, fmt.Errorf("%d interfaces and programs have come, and a session can have %d in all: begin another one", len(r.all), maxSources)
+		return nil, fmt.Errorf("of interfaces and programs that have come, %d are still in the outputs, and a session can have %d: begin another one",
+			len(r.all)-len(r.vacant), maxSources)
 	}
 	for number := 0; number < len(r.taken) && len(numbers) < len(hooks); number++ {
 		if !r.taken[number] {
@@ -253,13 +274,26 @@ func (r *roster) add(hooks []hook, numbers []int, arrival uint32, counted func(s
 		for j, m := range r.membersOf([]hook{h}) {
 			m.slot, m.before, before = numbers[i]*r.perHook+j, before[0], before[1:]
 			m.Arrival = arrival
-			sources = append(sources, len(r.all))
-			r.all = append(r.all, m)
-			r.size.Store(int64(len(r.all)))
-			r.tenants[m.slot].Store(uint32(len(r.all)))
+			r.list(&m)
+			sources = append(sources, m.index)
 		}
 	}
 	return sources, err
+}
+
+// list gives a source an index, and its slot to the source. The caller holds mu.
+func (r *roster) list(m *member) {
+	m.came = int(r.come.Load()) + 1
+	if m.index = len(r.all); len(r.vacant) > keptGone || len(r.all) == maxSources {
+		m.index, r.vacant = r.vacant[0], r.vacant[1:]
+		m.earlier = *r.all[m.index].final
+		r.all[m.index] = *m
+	} else {
+		r.all = append(r.all, *m)
+	}
+	r.used = max(r.used, m.slot+1)
+	r.come.Store(int64(m.came))
+	r.tenants[m.slot].Store(uint64(m.came)<<32 | uint64(m.index))
 }
 
 // haveSeen ends hooks, and tells whether their programs have seen packets. before is what was
@@ -278,72 +312,4 @@ func (r *roster) haveSeen(hooks []hook, numbers []int, before []programAccount, 
 		}
 	}
 	return false, nil
-}
-
-// leave notes that no program of some sources runs any more. now is CLOCK_MONOTONIC in ns.
-func (r *roster) leave(sources []int, now int64) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	for _, i := range sources {
-		if r.all[i].gone == 0 {
-			r.all[i].gone = now
-		}
-	}
-}
-
-// retire makes the account of a source final, and gives back its slot, if it has gone and the
-// reader has read all that was sent up to then: passed is how far it has read, and counts has what
-// it found. A record that it did not find, as in the ring of a CPU that went offline, is lost.
-func (r *roster) retire(i int, passed int64, counts Account, counted func(slot int) (programAccount, error)) (retired bool, err error) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	m := &r.all[i]
-	if m.gone == 0 || m.final != nil || passed <= m.gone {
-		return m.final != nil, nil
-	}
-	a, err := m.counted(counted)
-	if err != nil {
-		return false, err
-	}
-	a.miss(counts)
-	m.final = &a
-	r.tenants[m.slot].Store(0)
-	r.left = append(r.left, i)
-	return true, nil
-}
-
-// leftSince returns the sources that have gone and whose accounts are final, from an index on.
-func (r *roster) leftSince(from int) []int {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return slices.Clone(r.left[min(from, len(r.left)):])
-}
-
-// counted returns what the program of a source has counted: its slot's counters are read by a
-// function, and were not zero when the source came.
-func (m *member) counted(read func(slot int) (programAccount, error)) (programAccount, error) {
-	if m.final != nil {
-		return *m.final, nil
-	}
-	a, err := read(m.slot)
-	if err != nil {
-		return a, fmt.Errorf("read the counters of %s: %w", m.Label(), err)
-	}
-	a.subtract(m.before.Account)
-	a.sent -= m.before.sent
-	return a, nil
-}
-
-// accounts returns what the programs have counted for each source.
-func (r *roster) accounts(counted func(slot int) (programAccount, error)) ([]programAccount, error) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	all := make([]programAccount, len(r.all))
-	for i := range r.all {
-		var err error
-		if all[i], err = r.all[i].counted(counted); err != nil {
-			return nil, err
-		}
-	}
-	return all, nil
 }

@@ -8,8 +8,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/xdpcap/xdpcap/internal/testnet"
 )
 
@@ -69,11 +67,11 @@ func TestRoster(t *testing.T) {
 	same(t, []int{0, 1, 2}, sources)
 	come(2, &seat{names: []string{"b"}})
 	for slot, want := range []int{0, 1, 2, -1, 3, -1} {
-		if got, ok := r.tenant(slot); ok != (want >= 0) || got != want {
-			t.Errorf("slot %d is of source %d, %v, want %d", slot, got, ok, want)
+		if got, came := r.tenant(slot); came != want+1 || got != max(want, 0) {
+			t.Errorf("slot %d is of source %d, %d, want %d", slot, got, came, want)
 		}
 	}
-	if _, ok := r.tenant(1 << 15); ok {
+	if _, came := r.tenant(1 << 15); came > 0 {
 		t.Error("a slot that does not exist has a source")
 	}
 	counts.add(0, 10, 7)
@@ -91,9 +89,10 @@ func TestRoster(t *testing.T) {
 			t.Errorf("source %d: retired: %v, %v", i, retired, err)
 		}
 	}
-	same(t, []int{0, 1, 2}, r.leftSince(0))
-	if diff := cmp.Diff([]int{2}, r.leftSince(2)); diff != "" || len(r.leftSince(3)) > 0 {
-		t.Error(diff)
+	same(t, []int{0, 1, 2}, r.gone())
+	same(t, []int{0, 1, 2}, r.departing())
+	if again := r.departing(); again != nil {
+		t.Errorf("sources %d have gone again", again)
 	}
 	r.free(first)
 	come(0, &seat{names: []string{"c"}})
@@ -106,8 +105,8 @@ func TestRoster(t *testing.T) {
 		got = append(got, fmt.Sprintf("%s %d %d", r.source(i).Name, a.Seen, a.sent))
 	}
 	same(t, []string{"a 10 7", "a2 5 5", "a3 0 0", "b 3 0", "c 100 100"}, got, "seen and sent")
-	if source, ok := r.tenant(0); !ok || source != 4 || r.used() != 5 {
-		t.Errorf("slot 0 is of source %d, %d slots were used", source, r.used())
+	if source, came := r.tenant(0); came != 5 || source != 4 || r.usedSlots() != 5 {
+		t.Errorf("slot 0 is of source %d, %d slots were used", source, r.usedSlots())
 	}
 }
 
@@ -121,8 +120,8 @@ func TestRosterFailures(t *testing.T) {
 	if sources, err := r.add([]hook{&seat{names: []string{"a"}, failed: refused}}, []int{0}, 1, counts.read, noEnd); !errors.Is(err, refused) || sources != nil {
 		t.Errorf("sources %v, %v", sources, err)
 	}
-	if _, ok := r.tenant(0); ok || len(r.sources(0)) > 0 {
-		t.Errorf("sources %v", r.sources(0))
+	if _, came := r.tenant(0); came > 0 || len(r.sources()) > 0 {
+		t.Errorf("sources %v", r.sources())
 	}
 	sources, err := r.add([]hook{&seat{names: []string{"a"}}, &seat{names: []string{"b"}, failed: refused}}, []int{0, 1}, 1, counts.read, noEnd)
 	if !errors.Is(err, refused) || len(sources) != 2 {
@@ -139,8 +138,8 @@ func TestRosterFailures(t *testing.T) {
 	if sources, err = r.add([]hook{brief}, []int{3}, 1, counts.read, noEnd); !errors.Is(err, refused) || len(sources) != 1 {
 		t.Fatalf("sources %v, %v", sources, err)
 	}
-	if source, ok := r.tenant(3); !ok || source != sources[0] {
-		t.Errorf("its record is of source %d, %v", source, ok)
+	if source, came := r.tenant(3); came == 0 || source != sources[0] {
+		t.Errorf("its record is of source %d, %d", source, came)
 	}
 	r.leave(sources, 1)
 	if retired, err := r.retire(sources[0], 2, Account{Captured: 1}, counts.read); !retired || err != nil {
@@ -216,7 +215,7 @@ func TestRosterDay(t *testing.T) {
 		r.free(numbers[:1])
 		sources, numbers = sources[1:], numbers[1:]
 	}
-	if n := r.used(); n != atOnce {
+	if n := r.usedSlots(); n != atOnce {
 		t.Errorf("%d slots were used, want %d", n, atOnce)
 	}
 }
@@ -287,8 +286,8 @@ func TestRosterWhileAttaching(t *testing.T) {
 	go func() {
 		defer close(asked)
 		r.accounts(counts.read)
-		r.sources(0)
-		r.leftSince(0)
+		r.sources()
+		r.gone()
 		r.cards()
 	}()
 	select {
@@ -297,8 +296,8 @@ func TestRosterWhileAttaching(t *testing.T) {
 		t.Error("the reader waits until it is attached")
 	}
 	go func() {
-		source, ok := r.tenant(numbers[0])
-		if !ok {
+		source, came := r.tenant(numbers[0])
+		if came == 0 {
 			source = -1
 		}
 		found <- source

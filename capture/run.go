@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"iter"
+	"slices"
 
 	"github.com/xdpcap/xdpcap/capture/internal/laps"
 )
@@ -113,10 +114,12 @@ func begin(d Description, outputs []Output) (tried int, err error) {
 // write moves packets to the outputs until the input ends, and returns the error of an output.
 // packets is memory for the packets that are moved at a time.
 func write(from Input, outputs []Output, packets []Packet) (err error) {
+	farewell := newFarewell(from, outputs)
 	idle := func() {
 		if err != nil {
 			return
 		}
+		farewell.look()
 		if err = flush(outputs); err != nil {
 			from.Stop()
 		}
@@ -149,6 +152,89 @@ func flush(outputs []Output) error {
 		errs = append(errs, out.Flush())
 	}
 	return errors.Join(errs...)
+}
+
+// A Forgetter is an [Output] that is told when the interface of a source has gone. It may wrap one,
+// and return it by Unwrap() Output.
+type Forgetter interface {
+	// Forget returns whether the output has done with a source of which no more packets come, and
+	// whose account is final: none of its packets is on its way, and all is said of it that the
+	// output says. Run calls it again, between packets, until it returns true, and then asks the
+	// next output. When all outputs of a session are Forgetters and have returned true, another
+	// source may get the index. Its packets then count in the same element of Accounts, which is
+	// the sum over all sources that have had the index.
+	Forget(source int) bool
+}
+
+// maxAsked is how many sources the outputs are asked about again at a time: those that have waited
+// longest, because outputs take packets in order.
+const maxAsked = 256
+
+// A farewell makes outputs forget the sources of a session whose interfaces have gone.
+type farewell struct {
+	roster    *roster // nil = no source goes
+	forgotten func(source int)
+	outputs   []Forgetter
+	byAll     bool      // all outputs are Forgetters
+	waits     []parting // in the order in which the sources went
+}
+
+// A parting is that of a source which some outputs have not forgotten yet.
+type parting struct {
+	source  int
+	outputs []Forgetter
+}
+
+func newFarewell(from Input, outputs []Output) *farewell {
+	f := &farewell{byAll: true}
+	if s, ok := innermost(from).(*Session); ok {
+		f.roster, f.forgotten = s.roster, s.options.Forgotten
+	}
+	for _, out := range outputs {
+		if forgetter, ok := innermost(out).(Forgetter); ok {
+			f.outputs = append(f.outputs, forgetter)
+		} else {
+			f.byAll = false
+		}
+	}
+	return f
+}
+
+// look asks the outputs about the sources that have gone.
+func (f *farewell) look() {
+	if f.roster == nil {
+		return
+	}
+	again, n := f.waits[:min(len(f.waits), maxAsked)], 0
+	for _, p := range again {
+		if !f.part(&p) {
+			f.waits[n] = p
+			n++
+		}
+	}
+	f.waits = slices.Delete(f.waits, n, len(again))
+	for _, source := range f.roster.departing() {
+		if p := (parting{source, f.outputs}); !f.part(&p) {
+			f.waits = append(f.waits, p)
+		}
+	}
+}
+
+// part returns whether all outputs have forgotten a source that has gone.
+func (f *farewell) part(p *parting) bool {
+	for len(p.outputs) > 0 && p.outputs[0].Forget(p.source) {
+		p.outputs = p.outputs[1:]
+	}
+	if len(p.outputs) > 0 {
+		return false
+	}
+	if f.byAll {
+		if f.forgotten != nil {
+			f.forgotten(p.source)
+		}
+		f.roster.forget(p.source)
+	}
+	return true
 }
 
 // Run writes the session's packets to the outputs, as [Run] does with any input: until ctx is done,

@@ -106,7 +106,7 @@ func (s *Session) open(t newTransport) (err error) {
 	if s.sampler, err = newSampler(&s.options, s.roster, t(&s.options)); err != nil {
 		return err
 	}
-	s.ledger = newLedger(int(s.roster.size.Load()), s.options.Count)
+	s.ledger = newLedger(s.roster.size(), s.options.Count)
 	if err := s.openReader(); err != nil {
 		return err
 	}
@@ -186,12 +186,13 @@ func (s *Session) openReader() (err error) {
 
 // Sources returns the session's sources: the interfaces in the order of Options.Interfaces, each
 // with its hooks. With Patterns they are in the order in which they came, each after those below
-// it, and stay in the list when they have gone. Any goroutine may call it.
-func (s *Session) Sources() []Source { return s.roster.sources(0) }
+// it, until [Forgetter] outputs have forgotten more than 256 that have gone: then one that comes
+// has the place of the first of these. Any goroutine may call it.
+func (s *Session) Sources() []Source { return s.roster.sources() }
 
-// Left returns the sources whose interfaces have gone, in the order in which they went, from an
-// index of that order on. Their accounts are final. Any goroutine may call it.
-func (s *Session) Left(from int) []int { return s.roster.leftSince(from) }
+// Gone returns the indexes of the sources whose interfaces have gone and whose accounts are final.
+// Any goroutine may call it.
+func (s *Session) Gone() []int { return s.roster.gone() }
 
 // HasSwitchedOff tells whether attaching has switched off what joins packets at an interface before
 // XDP: LRO or hardware GRO. To switch that on again at the end of the session needs CAP_NET_ADMIN.

@@ -150,7 +150,7 @@ func (c CardClock) String() string {
 // CardClocks returns the clocks of the sources' cards, in the order of Sources. The clock is nil
 // for a source without AdapterStamp.
 func (s *Session) CardClocks() []*CardClock {
-	clocks := make([]*CardClock, s.roster.size.Load())
+	clocks := make([]*CardClock, s.roster.size())
 	offset, _, err := clock.Offset()
 	for i, c := range s.roster.cards() {
 		stamps := c.stamps

@@ -64,6 +64,11 @@ func (c *chunk) noteBlock(kind uint32) {
 	c.packets = append(c.packets, capture.BlockEnd{End: c.end(), Time: math.MinInt64, Source: kind})
 }
 
+// noteInterface notes where the description of a source's interface ends, which was just added.
+func (c *chunk) noteInterface(source int) {
+	c.packets = append(c.packets, capture.BlockEnd{End: c.end(), Time: math.MinInt64, Source: headMore, Bytes: uint32(source)})
+}
+
 // end is the position in the file at which the last block ends.
 func (c *chunk) end() int64 { return c.start + int64(len(c.blocks)) }
 

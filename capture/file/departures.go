@@ -2,101 +2,189 @@ package file
 
 import (
 	"slices"
+	"sync"
 
+	"github.com/xdpcap/xdpcap/capture"
 	"github.com/xdpcap/xdpcap/internal/pcapng"
 )
 
 // departures are the sources of a session whose interfaces have gone. Their statistics are written
-// as soon as the file has all their packets.
+// once the current file has all their packets.
 type departures struct {
-	known   int              // how many of Description.Left were taken notice of
-	waiting []int            // those whose packets have not all been written, or whose statistics had no room
-	told    map[int]position // where their statistics are
+	mu      sync.Mutex
+	leaving map[int]*departure // by source: what Forget was asked for, and has not returned true for
+
+	// These belong to the goroutine that writes.
+	gone map[int]bool // sources whose statistics were written, and that have no successor yet
+	told []told       // the statistics in the current file
 }
 
-// A position is in one of the files of a series.
-type position struct {
-	file int // Place.Number
-	byte int64
+// A departure is that of a source.
+type departure struct {
+	after  int64 // the position in the queue after its last packet
+	isTold bool
 }
 
-// isTold tells whether the statistics of a source are in the files already. They are not if the
-// file was full: then they were taken back, or never written.
-func (f *File) isTold(source int) bool {
-	at, ok := f.departures.told[source]
-	return ok && (at.file < f.place.Number || at.byte <= f.present.stream.size.Load())
+// told are statistics in the current file.
+type told struct {
+	source int
+	own    capture.Account
+	end    int64 // of the block, or of several, in the file
+}
+
+// A description describes the interface of a source in the header of the next file.
+type description struct {
+	source int
+	block  []byte
+}
+
+// Forget returns whether all packets of a source whose interface has gone were written, and its
+// statistics, too. It implements [capture.Forgetter].
+func (f *File) Forget(source int) bool {
+	d := &f.departures
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	l, ok := d.leaving[source]
+	if !ok {
+		if e, ok := f.writer.enc.(pcapngEncoder); ok {
+			e.look(f.writer.queue.open) // its interface is described, even without packets
+		}
+		d.leaving[source] = &departure{after: f.writer.queue.open.end()}
+		f.writer.queue.wake()
+		return false
+	}
+	if l.isTold {
+		delete(d.leaving, source)
+	}
+	return l.isTold
+}
+
+// due returns the sources that have gone and all of whose packets are in front of a position in the
+// queue.
+func (d *departures) due(written int64) (sources []int) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for source, l := range d.leaving {
+		if !l.isTold && l.after <= written {
+			sources = append(sources, source)
+		}
+	}
+	slices.Sort(sources)
+	return sources
+}
+
+// end notes that the statistics of sources were written.
+func (d *departures) end(sources []int) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, source := range sources {
+		d.gone[source], d.leaving[source].isTold = true, true
+	}
 }
 
 // tellDepartures writes the statistics of sources that have gone. Where they have no room, the end
 // of the file makes some.
 func (f *File) tellDepartures() error {
 	d, s := &f.departures, &f.present.stream
-	if f.description.Left == nil || f.description.Accounts == nil {
+	due := d.due(f.written)
+	if len(due) == 0 {
 		return nil
 	}
-	left := f.description.Left(d.known)
-	d.known, d.waiting = d.known+len(left), append(d.waiting, left...)
-	if len(d.waiting) == 0 {
-		return nil
+	if err := s.seal(); err != nil {
+		return err
 	}
-	now, err := f.description.Accounts()
+	own, err := f.ofDeparted()
 	if err != nil {
 		return nil // the end of the session meets the same error
 	}
-	all := f.taken.Plus(s.taken)
-	own := now.Delivered(all).Minus(f.told)
-	isComplete := func(i int) bool { return i < len(s.taken) && all[i].Captured == now[i].Captured }
-	var blocks []byte
-	for _, i := range d.waiting {
-		if isComplete(i) {
-			blocks = append(blocks, f.statisticsWithout(own, func(other int) bool { return other != i })...)
-		}
-	}
+	blocks := f.statisticsOf(own, func(source int) bool { return slices.Contains(due, source) })
 	before := s.size.Load()
 	if err := s.insert(blocks); err != nil || len(blocks) > 0 && s.size.Load() == before {
 		return err
 	}
-	if d.told == nil {
-		d.told = make(map[int]position)
+	for _, source := range due {
+		own := own.Of(source)
+		f.told.At(source).Add(own)
+		d.told = append(d.told, told{source, own, s.size.Load()})
 	}
-	d.waiting = slices.DeleteFunc(d.waiting, func(i int) bool {
-		if !isComplete(i) {
-			return false
-		}
-		d.told[i] = position{f.place.Number, s.size.Load()}
-		return true
-	})
+	d.end(due)
 	return nil
 }
 
-// abridge leaves only the name of an interface that has gone in the header of the next file, which
-// has none of its packets. Where interfaces come and go for weeks, their descriptions would
-// otherwise become most of each file.
-func (f *File) abridge() {
-	if _, ok := f.writer.enc.(pcapngEncoder); !ok || len(f.departures.told) == 0 {
-		return
+// ofDeparted returns accounts of which those of sources that have gone are final. They leave out
+// Invalid: at the end of the session an invalid record may count for another source.
+func (f *File) ofDeparted() (capture.Accounts, error) {
+	if f.description.Accounts == nil {
+		return nil, nil
 	}
-	var header []byte
-	source := 0
+	now, err := f.description.Accounts()
+	if err != nil {
+		return nil, err
+	}
+	own := now.Delivered(f.taken.Plus(f.present.stream.taken)).Minus(f.told)
+	for i := range own {
+		own[i].Seen -= own[i].Invalid
+		own[i].Invalid = 0
+	}
+	return own, nil
+}
+
+// ofDescribed returns the accounts of the sources that the current file describes, and whose
+// statistics are not written yet. Those of others are empty: where a source has gone, its index may
+// already count packets of the next one.
+func (f *File) ofDescribed(own capture.Accounts) capture.Accounts {
+	for source := range f.departures.gone {
+		*own.At(source) = capture.Account{}
+	}
+	return f.present.stream.described(own)
+}
+
+// takeBackTold takes back what the file's end no longer has, because packets there were removed.
+func (f *File) takeBackTold(size int64) {
+	d := &f.departures
+	for n := len(d.told) - 1; n >= 0 && d.told[n].end > size; n-- {
+		f.told.At(d.told[n].source).Subtract(d.told[n].own)
+		delete(d.gone, d.told[n].source)
+		d.told = d.told[:n]
+	}
+}
+
+// splitHeader keeps the parts of the first file's header, for those of the later ones.
+func (f *File) splitHeader() {
+	f.head, f.described = nil, nil
 	for rest := f.header; len(rest) > 0; {
 		size, _, err := pcapng.BlockLength(rest, false)
 		if err != nil {
+			f.head = slices.Concat(f.head, rest) // of another format
 			return
 		}
 		block, err := pcapng.ParseBlock(rest[:size], false)
-		if err != nil {
-			return
+		if err == nil && block.Type == pcapng.TypeInterface {
+			f.described = append(f.described, description{len(f.described), rest[:size]})
+		} else {
+			f.head = slices.Concat(f.head, rest[:size])
 		}
 		rest = rest[size:]
-		kept := block.Raw
-		if block.Type == pcapng.TypeInterface {
-			if at, ok := f.departures.told[source]; ok && at.file < f.place.Number {
-				i, _ := pcapng.ParseInterface(block)
-				kept = pcapng.AppendInterface(nil, &pcapng.Interface{Name: i.Name, LinkType: i.LinkType, SnapLen: i.SnapLen})
-			}
-			source++
-		}
-		header = append(header, kept...)
 	}
-	f.header = header
+}
+
+// describe notes the description of a source's interface, for the header of the next file.
+func (f *File) describe(source int, block []byte) {
+	delete(f.departures.gone, source)
+	if f.rotation.isSingle() {
+		return
+	}
+	f.described = slices.DeleteFunc(f.described, func(d description) bool { return d.source == source })
+	f.described = append(f.described, description{source, slices.Clone(block)})
+}
+
+// nextHeader returns what a later file begins with, and the sources whose interfaces it describes,
+// in their order: those that have not gone.
+func (f *File) nextHeader() (header []byte, sources []int) {
+	header, sources = slices.Clone(f.head), []int{}
+	f.described = slices.DeleteFunc(f.described, func(d description) bool { return f.departures.gone[d.source] })
+	for _, d := range f.described {
+		header, sources = append(header, d.block...), append(sources, d.source)
+	}
+	return header, sources
 }

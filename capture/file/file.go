@@ -29,9 +29,10 @@ type File struct {
 
 	// These belong to the goroutine that writes, from Begin until the queue has ended.
 	description capture.Description
-	header      []byte // that a file begins with
-	sources     int    // that it describes
-	before      []byte // blocks before the first packet, until there is a file for them
+	header      []byte        // that a file begins with, or the first one of a live capture
+	head        []byte        // that the later ones of a live capture begin with
+	described   []description // the interfaces of a live capture, in the order in which they came
+	before      []byte        // blocks before the first packet, until there is a file for them
 	place       Place
 	written     int64            // the position in the queue up to which blocks were written
 	told        capture.Accounts // the sum of the statistics in earlier files
@@ -107,7 +108,11 @@ func (f *File) Begin(d capture.Description) error {
 	w := f.writer
 	w.notice = d.Notice
 	w.enc = w.options.Format.kind().open(&d, &w.options)
-	f.description, f.header, f.sources = d, w.enc.header(nil), len(d.Sources)
+	f.description, f.header = d, w.enc.header(nil)
+	f.departures = departures{leaving: make(map[int]*departure), gone: make(map[int]bool)}
+	if d.IsLive() && d.More != nil {
+		f.splitHeader()
+	}
 	f.told = make(capture.Accounts, len(d.Sources))
 	f.mu.Lock()
 	f.taken = make(capture.Accounts, len(d.Sources))
@@ -160,7 +165,7 @@ func (f *File) End(final capture.Accounts) (own capture.Accounts, err error) {
 	account := final.Delivered
 	err = f.err
 	if errors.Is(err, capture.ErrEnough) {
-		account, err = func(taken capture.Accounts) capture.Accounts { return passedOver(final, taken) }, nil
+		account, err = func(taken capture.Accounts) capture.Accounts { return passedOver(final, taken, f.told) }, nil
 	}
 	if p := f.present; p != nil {
 		p.last = true

@@ -18,7 +18,7 @@ var asJSON = formatKind{
 // jsonEncoder encodes one line of JSON for each packet, and nothing else.
 type jsonEncoder struct {
 	d       *capture.Description
-	sources []capture.Source
+	sources *capture.SourceList
 	lines   *jsonline.Encoder
 	kinds   map[jsonKind]int // for sources of capture files: the index of each kind in lines
 	line    jsonline.Packet
@@ -40,23 +40,23 @@ type jsonKind struct {
 const maxJSONKinds = 1024
 
 func newJSONEncoder(d *capture.Description, o *Options) *jsonEncoder {
-	e := &jsonEncoder{d: d, moreKeys: o.MoreJSON, sources: d.Sources, lines: jsonline.NewEncoder(nil), kinds: make(map[jsonKind]int)}
-	e.know(d.Sources)
+	e := &jsonEncoder{d: d, moreKeys: o.MoreJSON, sources: capture.NewSourceList(d), lines: jsonline.NewEncoder(nil), kinds: make(map[jsonKind]int)}
+	for i := range d.Sources {
+		e.know(i)
+	}
 	return e
 }
 
-// know prepares the lines of live sources, each of which has one kind.
-func (e *jsonEncoder) know(sources []capture.Source) {
+// know prepares the lines of a live source, which has one kind.
+func (e *jsonEncoder) know(source int) {
 	if !e.d.IsLive() {
 		return
 	}
-	for i := range sources {
-		s := &sources[i]
-		e.lines.Add(jsonline.Source{
-			Interface: s.Name, Namespace: s.Pod.Namespace, Pod: s.Pod.Name, Direction: directionOf(s), Hook: s.Hook.String(),
-			Program: s.Target.Name, NoQueue: !s.HasQueue(),
-		})
-	}
+	s := e.sources.Of(source)
+	e.lines.Set(source, jsonline.Source{
+		Interface: s.Name, Namespace: s.Pod.Namespace, Pod: s.Pod.Name, Direction: directionOf(s), Hook: s.Hook.String(),
+		Program: s.Target.Name, NoQueue: !s.HasQueue(),
+	})
 }
 
 func (e *jsonEncoder) header(b []byte) []byte { return b }
@@ -77,10 +77,8 @@ func (e *jsonEncoder) packets(c *chunk, packets []capture.Packet) (n int, err er
 
 // look adds the sources that there are by now.
 func (e *jsonEncoder) look() {
-	if e.d.More != nil {
-		come := e.d.More(len(e.sources))
-		e.know(come)
-		e.sources = append(e.sources, come...)
+	for _, source := range e.sources.Look() {
+		e.know(source)
 	}
 }
 
@@ -106,7 +104,7 @@ func (e *jsonEncoder) append(b []byte, p *capture.Packet) []byte {
 	line.ID = p.ID
 	line.Verdict = ""
 	line.To = ""
-	if verdict, known := e.sources[p.Source].VerdictOf(p); known {
+	if verdict, known := e.sources.Of(int(p.Source)).VerdictOf(p); known {
 		line.Verdict = verdict.String()
 	}
 	if p.To != 0 && e.d.OutletName != nil {
@@ -137,7 +135,7 @@ func directionOf(s *capture.Source) string {
 
 // kind returns the index of a packet's kind in lines.
 func (e *jsonEncoder) kind(p *capture.Packet) int {
-	s := &e.sources[p.Source]
+	s := e.sources.Of(int(p.Source))
 	k := jsonKind{source: int(p.Source)}
 	k.direction, k.hasDirection = s.DirectionOf(p)
 	_, k.hasQueue = s.QueueOf(p)

@@ -88,7 +88,16 @@ func (f *File) reserve() int64 {
 	if f.writer.options.Comments != nil {
 		each += commentRoom
 	}
-	return each * int64(max(f.sources, len(f.present.stream.taken))-len(f.departures.told))
+	s, sources := &f.present.stream, max(len(f.description.Sources), len(f.present.stream.taken))
+	if s.numbers != nil {
+		sources = 0
+		for source, number := range s.numbers {
+			if number > 0 && !f.departures.gone[source] {
+				sources++
+			}
+		}
+	}
+	return each * int64(sources)
 }
 
 // grantNext returns an error if there is no room for the header and statistics of the next file
@@ -98,7 +107,7 @@ func (f *File) grantNext() error {
 	if f.rotation.Keep > 0 {
 		return nil
 	}
-	bytes := int64(len(f.header)) + f.reserve()
+	bytes := f.headerSize() + f.reserve()
 	if f.present.file.IsFull(bytes + blockRoom) {
 		return outfile.WriteError(f.present.stream.name, unix.ENOSPC)
 	}
@@ -107,6 +116,18 @@ func (f *File) grantNext() error {
 	}
 	_, full := f.grant(bytes)
 	return full
+}
+
+// headerSize is how many bytes the header of the next file has at most.
+func (f *File) headerSize() int64 {
+	if f.head == nil {
+		return int64(len(f.header))
+	}
+	bytes := len(f.head)
+	for _, d := range f.described {
+		bytes += len(d.block)
+	}
+	return int64(bytes)
 }
 
 // allWritten returns the error of a series that has as many files as Rotation.Files allows.

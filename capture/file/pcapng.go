@@ -30,10 +30,9 @@ func (e pcapngEncoder) finish(c *chunk) { e.look(c) }
 
 // look describes the sources that have come.
 func (e pcapngEncoder) look(c *chunk) {
-	come := e.Coming()
-	for i := range come {
-		c.blocks = e.Describe(c.blocks, &come[i])
-		c.noteBlock(headMore)
+	for _, source := range e.Coming() {
+		c.blocks = e.Describe(c.blocks, e.Source(source))
+		c.noteInterface(source)
 	}
 }
 
@@ -49,8 +48,8 @@ func (e pcapngEncoder) packets(c *chunk, packets []capture.Packet) (n int, err e
 
 func (e pcapngEncoder) trailer(b []byte, s *statistics) []byte {
 	for i, a := range s.Accounts {
-		if s.omit == nil || !s.omit(i) {
-			b = e.AppendStatisticsOf(b, i, a, s.start, s.comment())
+		if number, ok := s.interfaceOf(i); ok && (s.omit == nil || !s.omit(i)) {
+			b = e.AppendStatistics(b, i, number, a, s.start, s.comment())
 		}
 	}
 	return b

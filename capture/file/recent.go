@@ -21,7 +21,7 @@ type recent struct {
 // Values of BlockEnd.Source for blocks that are not packets.
 const (
 	headBlock   = math.MaxUint32 - iota // begins the header of the files that follow
-	headMore                            // continues that header
+	headMore                            // continues that header: live, it describes the interface of the source that Bytes says
 	otherBlock                          // any other
 	packetLimit                         // sources of packets are below this
 )

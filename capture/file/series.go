@@ -41,6 +41,9 @@ func (f *File) write(blocks []byte, packets []capture.BlockEnd) error {
 			f.err = f.rotate(time.Now().Round(0))
 		}
 	}
+	if f.err == nil && f.present != nil {
+		f.err = f.tellDepartures()
+	}
 	return f.err
 }
 
@@ -75,12 +78,13 @@ func (f *File) await(blocks []byte, packets []capture.BlockEnd) ([]byte, []captu
 }
 
 // maxKept is how many bytes of blocks from capture files are kept to be repeated at the beginning
-// of later files. Those of a live capture describe its interfaces, whose number is limited.
+// of later files. Of a live capture the interfaces are described that have not gone.
 const maxKept = 16 << 20
 
 // keepHeader keeps those of the blocks with which later files of the series begin.
 func (f *File) keepHeader(blocks []byte, packets []capture.BlockEnd) error {
-	if f.description.More == nil || f.rotation.isSingle() {
+	isLive := f.description.IsLive()
+	if f.description.More == nil || f.rotation.isSingle() && !isLive {
 		return nil
 	}
 	first := packetsBegin(blocks, packets)
@@ -92,16 +96,15 @@ func (f *File) keepHeader(blocks []byte, packets []capture.BlockEnd) error {
 		switch {
 		case p.Source == headBlock:
 			f.header = slices.Clone(block)
+		case p.Source == headMore && isLive:
+			f.describe(int(p.Bytes), block)
 		case p.Source == headMore:
 			f.header = append(f.header, block...)
-			if f.description.IsLive() {
-				f.sources++
-			}
 		case !isPacket(p) && f.present == nil:
 			f.before = append(f.before, block...)
 		}
 	}
-	if !f.description.IsLive() && len(f.header)+len(f.before) > maxKept {
+	if !isLive && len(f.header)+len(f.before) > maxKept {
 		return fmt.Errorf("the capture files have more than %d MiB besides packets, and every file of the series would repeat that", maxKept>>20)
 	}
 	return nil
@@ -243,9 +246,15 @@ func (f *File) open(place Place) error {
 // start begins to write packets to a file.
 func (f *File) start(p *part) {
 	f.keeper.begin(p)
-	f.abridge()
-	p.stream.begin(f.header, f.written, f.sources, f.description.IsLive())
-	p.stream.tellAt(f.writer.options.StatisticsInterval, func() []byte { return f.statistics(f.lately(p.stream.taken)) })
+	f.departures.told = nil
+	header, described, renumbers := f.header, firstInterfaces(&f.description), false
+	if f.place.Number > 0 && f.description.IsLive() && f.description.More != nil {
+		header, described = f.nextHeader()
+		_, renumbers = f.writer.enc.(pcapngEncoder)
+	}
+	p.stream.begin(header, f.written, len(f.description.Sources), described)
+	p.stream.renumbers = renumbers
+	p.stream.tellAt(f.writer.options.StatisticsInterval, func() []byte { return f.statistics(f.ofDescribed(f.lately(p.stream.taken))) })
 	if f.rotation.MaxBytes > 0 || f.rotation.MinFree > 0 {
 		p.stream.grant = f.grant
 	}
@@ -276,20 +285,27 @@ func (f *File) complete(account func(taken capture.Accounts) capture.Accounts, e
 		f.present = nil
 		f.mu.Unlock()
 		p.stream.taken = make(capture.Accounts, len(p.stream.taken))
+		f.takeBackTold(-1)
 		f.keeper.finish(p, nil)
 		return errors.Join(err, p.file.Close())
 	}
 	var own capture.Accounts
+	due := f.departures.due(f.written) // those whose statistics had no room
 	err := end(func() []byte {
-		own = p.stream.described(account(p.stream.taken))
+		f.takeBackTold(p.stream.size.Load())
+		own = account(p.stream.taken)
+		if departed, err := f.ofDeparted(); err == nil && !p.last {
+			for _, source := range due {
+				*own.At(source) = departed.Of(source)
+			}
+		}
+		own = f.ofDescribed(own)
 		return f.statistics(own)
 	})
 	if err != nil && !p.last {
 		return err
 	}
-	if own == nil { // the format has no statistics
-		own = account(p.stream.taken)
-	}
+	f.departures.end(due)
 	f.told = f.told.Plus(own)
 	f.mu.Lock()
 	f.present = nil
@@ -305,12 +321,13 @@ func (f *File) complete(account func(taken capture.Accounts) capture.Accounts, e
 
 // statistics returns the closing statistics of the current file, whose accounts are own.
 func (f *File) statistics(own capture.Accounts) []byte {
-	return f.statisticsWithout(own, f.isTold)
+	return f.statisticsOf(own, func(source int) bool { return !f.departures.gone[source] })
 }
 
-// statisticsWithout returns the statistics of the current file without those of some sources.
-func (f *File) statisticsWithout(own capture.Accounts, omit func(source int) bool) []byte {
-	s := &statistics{Accounts: own, start: f.place.Began, number: f.place.Number, omit: omit}
+// statisticsOf returns the statistics of some sources in the current file.
+func (f *File) statisticsOf(own capture.Accounts, has func(source int) bool) []byte {
+	s := &statistics{Accounts: own, start: f.place.Began, number: f.place.Number, interfaceOf: f.present.stream.interfaceOf}
+	s.omit = func(source int) bool { return !has(source) }
 	if f.place.Number == 0 {
 		s.start = f.description.Started
 	}
@@ -322,5 +339,5 @@ func (f *File) statisticsWithout(own capture.Accounts, omit func(source int) boo
 
 // lately returns the current file's accounts while the session runs.
 func (f *File) lately(taken capture.Accounts) capture.Accounts {
-	return lately(&f.description, f.told, taken)
+	return lately(&f.description, f.told, f.taken.Plus(taken))
 }

@@ -26,8 +26,9 @@ type stream struct {
 	recent recent
 	mu     sync.Mutex       // guards taken
 	taken  capture.Accounts // Captured and Bytes: what reached the file
-	live   bool             // the file describes as many sources as taken has
 	err    error            // the file's error; nothing is written after it
+
+	numbering
 
 	// tell returns the statistics so far. They are written once per interval; 0 = never.
 	tell     func() []byte
@@ -44,11 +45,12 @@ type stream struct {
 }
 
 // begin starts the stream of a new file. first is the position in the queue of the first block
-// after the header, which describes this many sources. In a live capture others are described as
-// they come.
-func (s *stream) begin(header []byte, first int64, sources int, live bool) {
-	s.begins, s.live = header, live
+// after the header. described are the sources whose interfaces the header of a live capture
+// describes, in that order; others are described as they come. nil = none comes.
+func (s *stream) begin(header []byte, first int64, sources int, described []int) {
+	s.begins = header
 	s.start = first - int64(len(header))
+	s.numbering = newNumbering(described)
 	s.mu.Lock()
 	s.taken = make(capture.Accounts, sources)
 	s.mu.Unlock()
@@ -67,14 +69,6 @@ func (s *stream) takenNow() capture.Accounts {
 	return slices.Clone(s.taken)
 }
 
-// described returns the accounts of the sources that the file describes.
-func (s *stream) described(own capture.Accounts) capture.Accounts {
-	if s.live && len(own) > len(s.taken) {
-		return own[:len(s.taken)]
-	}
-	return own
-}
-
 // tellAt makes the stream also write the statistics that tell returns, once per interval; 0 =
 // never.
 func (s *stream) tellAt(interval time.Duration, tell func() []byte) {
@@ -90,6 +84,9 @@ func (s *stream) write(blocks []byte, packets []capture.BlockEnd) error {
 	}
 	if s.err != nil || len(blocks) == 0 {
 		return s.err
+	}
+	if s.numbers != nil {
+		s.number(blocks, packets)
 	}
 	if s.frames == nil {
 		return s.put(blocks, packets)
@@ -130,7 +127,7 @@ func (s *stream) seal() error {
 
 // put writes blocks or a frame.
 func (s *stream) put(blocks []byte, packets []capture.BlockEnd) error {
-	start := s.size.Load()
+	start, given := s.size.Load(), packets
 	blocks, packets, ended := s.granted(blocks, packets)
 	n, err := s.out.Write(blocks)
 	if err == nil && n < len(blocks) {
@@ -157,16 +154,17 @@ func (s *stream) put(blocks []byte, packets []capture.BlockEnd) error {
 		whole = max(whole, packets[arrived-1].End-s.start)
 	}
 	s.mu.Lock()
-	count(&s.taken, packets[:arrived], s.live)
+	count(&s.taken, packets[:arrived])
 	s.mu.Unlock()
+	s.undescribe(given[arrived:])
 	s.recent.add(packets[:arrived], s.start)
 	s.cut(whole)
 	return s.err
 }
 
-// count counts packets that a file took, and in a live capture the descriptions of sources. It is
-// fast because consecutive packets are mostly of one source.
-func count(taken *capture.Accounts, packets []capture.BlockEnd, live bool) {
+// count counts packets that a file took. It is fast because consecutive packets are mostly of one
+// source.
+func count(taken *capture.Accounts, packets []capture.BlockEnd) {
 	for len(packets) > 0 {
 		first, n, bytes := &packets[0], 0, uint64(0)
 		for n < len(packets) && packets[n].Source == first.Source {
@@ -177,9 +175,6 @@ func count(taken *capture.Accounts, packets []capture.BlockEnd, live bool) {
 			a := taken.At(int(first.Source))
 			a.Captured += uint64(n)
 			a.Bytes += bytes
-		}
-		if live && first.Source == headMore {
-			*taken = append(*taken, make(capture.Accounts, n)...)
 		}
 		packets = packets[n:]
 	}
@@ -330,11 +325,9 @@ func (s *stream) takeBack(room int64) bool {
 			s.taken[p.Source].Captured--
 			s.taken[p.Source].Bytes -= uint64(p.Bytes)
 		}
-		if s.live && p.Source == headMore {
-			s.taken = s.taken[:len(s.taken)-1] // its packets came after it
-		}
 	}
 	s.mu.Unlock()
+	s.undescribe(last)
 	s.recent.forget(len(last))
 	return true
 }

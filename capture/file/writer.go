@@ -96,6 +96,7 @@ type statistics struct {
 	since            time.Time        // when counting for session began
 	number           int              // index of this file, from 0
 	omit             func(int) bool   // sources whose statistics are not written; nil = none
+	interfaceOf      func(int) (number uint32, ok bool)
 }
 
 // comment returns a function that says which file of several the numbers of a source belong to; nil
@@ -121,9 +122,9 @@ func (w *Writer) Begin(d capture.Description) error {
 	w.started, w.name, w.notice = d.Started, w.options.Name, d.Notice
 	w.enc = w.options.Format.kind().open(&d, &w.options)
 	w.live = d.IsLive()
-	w.stream.begin(w.enc.header(nil), 0, len(d.Sources), w.live)
+	w.stream.begin(w.enc.header(nil), 0, len(d.Sources), firstInterfaces(&d))
 	w.stream.tellAt(w.options.StatisticsInterval, func() []byte {
-		return w.enc.trailer(nil, &statistics{Accounts: lately(&d, nil, w.stream.taken), start: w.started})
+		return w.trailer(w.stream.described(lately(&d, nil, w.stream.taken)))
 	})
 	return w.beginQueue(&w.stream, w.options.Name, &d)
 }
@@ -246,10 +247,14 @@ func (w *Writer) End(final capture.Accounts) (capture.Accounts, error) {
 	}
 	err := w.endQueue()
 	last := w.stream.forceEnd(func() []byte {
-		return w.enc.trailer(nil, &statistics{Accounts: w.stream.described(final.Delivered(w.stream.taken)), start: w.started})
+		return w.trailer(w.stream.described(final.Delivered(w.stream.taken)))
 	})
 	if err == nil {
 		err = last
 	}
 	return final.Delivered(w.stream.taken), err
+}
+
+func (w *Writer) trailer(own capture.Accounts) []byte {
+	return w.enc.trailer(nil, &statistics{Accounts: own, start: w.started, interfaceOf: w.stream.interfaceOf})
 }

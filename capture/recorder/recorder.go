@@ -62,7 +62,9 @@ type Recorder struct {
 	description capture.Description
 	ring        *packetRing
 
-	sources atomic.Pointer[[]capture.Source] // that have come so far; never changed, only replaced
+	list    *capture.SourceList
+	sources atomic.Pointer[[]capture.Source] // those of the list; never changed, only replaced
+	leaving map[int]uint64                   // by source that has gone: the position in the ring after its last packet
 
 	asked    atomic.Pointer[Recording] // set by Trigger
 	present  *recording                // the recording that still gets packets; nil = none
@@ -74,9 +76,10 @@ type Recorder struct {
 	recordings, passedOver atomic.Uint64
 
 	next        chan *recording
-	free        atomic.Bool // write waits for the next recording
-	owns        atomic.Bool // write is taking packets out of the ring
-	waiting     atomic.Bool // Write waits for room in the ring
+	free        atomic.Bool  // write waits for the next recording
+	owns        atomic.Bool  // write is taking packets out of the ring
+	unfinished  atomic.Int32 // recordings that were handed to write, and whose files are not complete
+	waiting     atomic.Bool  // Write waits for room in the ring
 	wake, roomy chan struct{}
 	ended       chan struct{}
 
@@ -118,21 +121,16 @@ func (r *Recorder) Recordings() (recordings, passedOver uint64) {
 func (r *Recorder) Begin(d capture.Description) error {
 	r.description, r.notice = d, d.Notice
 	r.description.Options.Notice = nil // or each file would repeat the same notices
-	r.meet(d.Sources)
+	r.list, r.leaving = capture.NewSourceList(&d), make(map[int]uint64)
+	r.meet()
 	r.ended = make(chan struct{})
 	go r.write()
 	return nil
 }
 
-// meet adds sources.
-func (r *Recorder) meet(come []capture.Source) {
-	var all []capture.Source
-	if known := r.sources.Load(); known != nil {
-		if all = *known; len(come) == 0 {
-			return
-		}
-	}
-	all = slices.Concat(all, come)
+// meet takes over the sources of the list.
+func (r *Recorder) meet() {
+	all := slices.Clone(r.list.All())
 	r.sources.Store(&all)
 	counts := make([]atomic.Uint64, len(all))
 	for i, n := range r.Overwritten() {
@@ -141,10 +139,25 @@ func (r *Recorder) meet(come []capture.Source) {
 	r.overwritten.Store(&counts)
 }
 
+// Forget returns whether no packet of a source whose interface has gone is in memory, or in a file
+// that is not complete. It implements [capture.Forgetter].
+func (r *Recorder) Forget(source int) bool {
+	after, ok := r.leaving[source]
+	if !ok {
+		after = r.ring.head.Load()
+		r.leaving[source] = after
+	}
+	if r.ring.tail.Load() < after || r.unfinished.Load() > 0 {
+		return false
+	}
+	delete(r.leaving, source)
+	return true
+}
+
 // Write stores packets in memory, and drops the oldest ones to make room. It allocates nothing.
 func (r *Recorder) Write(packets []capture.Packet) error {
-	if r.description.More != nil {
-		r.meet(r.description.More(len(*r.sources.Load())))
+	if len(r.list.Look()) > 0 {
+		r.meet()
 	}
 	for i := range packets {
 		r.keep(&packets[i])
@@ -248,6 +261,7 @@ func (r *Recorder) look() error {
 	if len(r.queued) > 0 && r.free.Load() {
 		r.free.Store(false)
 		r.owns.Store(true)
+		r.unfinished.Add(1)
 		r.next <- r.queued[0]
 		r.queued = slices.Delete(r.queued, 0, 1)
 	}
@@ -307,14 +321,20 @@ func (r *Recorder) Close() { r.ring.close() }
 func (r *Recorder) accounts(final capture.Accounts) capture.Accounts {
 	own := make(capture.Accounts, len(final))
 	for i, a := range final {
-		taken, refused := r.taken.Of(i), r.refused.Of(i).NotTaken
-		left := a.Captured - taken.Captured - refused
-		a.NotSampled += left
-		a.NotRecorded += left
-		a.Lost += refused
-		a.NotTaken += refused
-		a.Captured, a.Bytes = taken.Captured, taken.Bytes
-		own[i] = a
+		own[i] = r.AccountOf(i, a)
 	}
 	return own
+}
+
+// AccountOf returns the recorder's account of a source for which Forget has just returned true:
+// a is that of the session.
+func (r *Recorder) AccountOf(source int, a capture.Account) capture.Account {
+	taken, refused := r.taken.Of(source), r.refused.Of(source).NotTaken
+	left := a.Captured - taken.Captured - refused
+	a.NotSampled += left
+	a.NotRecorded += left
+	a.Lost += refused
+	a.NotTaken += refused
+	a.Captured, a.Bytes = taken.Captured, taken.Bytes
+	return a
 }

@@ -467,10 +467,13 @@ func TestRecorderAhead(t *testing.T) {
 func TestRecorderGone(t *testing.T) {
 	t.Parallel()
 	r := newRecorderTest(t, Options{Size: MinSize, Post: time.Hour})
-	r.meet([]capture.Source{{Name: "gone0"}})
+	*r.list = *capture.NewSourceList(&capture.Description{Sources: []capture.Source{{Name: "eth0"}, {Name: "gone0"}}})
+	r.meet()
 	final := capture.Accounts{{Seen: 1, Captured: 1}, {Seen: 7, FilteredOut: 7}}
 	r.description.Accounts = func() (capture.Accounts, error) { return final, nil }
-	r.description.Left = func(from int) []int { return []int{1}[min(from, 1):] }
+	if !r.Forget(1) {
+		t.Error("none of its packets is in memory, and it is not forgotten")
+	}
 	r.Trigger("test")
 	r.write(1)
 	testnet.WaitFor(t, "the packet in the file", func() bool {

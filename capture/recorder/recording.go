@@ -38,7 +38,10 @@ func (r *Recorder) write() {
 	for next := range r.next {
 		written := r.writeOne(next)
 		completing.Wait()
-		completing.Go(func() { r.complete(written) })
+		completing.Go(func() {
+			r.complete(written)
+			r.unfinished.Add(-1)
+		})
 		r.free.Store(true)
 	}
 	completing.Wait()
@@ -66,11 +69,10 @@ func (r *Recorder) writeOne(next *recording) written {
 		}
 		w.file.KeepBy(r.keeper)
 		d := r.description
-		d.Sources = *r.sources.Load()
+		d.Sources = *r.sources.Load() // none gets the index of another one meanwhile
 		if d.More != nil {
-			d.More = func(from int) []capture.Source { return (*r.sources.Load())[from:] }
+			d.More = func(come int) []capture.Source { return capture.SourcesSince(*r.sources.Load(), come) }
 		}
-		d.Left = nil // it has the statistics of its own packets, at its end
 		d.Recorded = fmt.Sprintf("%s, at %s", next.Trigger, next.Time.Format(time.RFC3339Nano))
 		w.err = w.file.Begin(d)
 	}

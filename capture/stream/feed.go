@@ -31,7 +31,7 @@ type feed struct {
 	patience    time.Duration // how long the end waits for clients
 	description capture.Description
 	enc         *capture.Encoder
-	sources     int // how many of a capture file's sources the log has descriptions of
+	sources     *capture.SourceList // of capture files
 	header      []byte
 	blocks      []byte // reused by encode
 	ends        []sent // of the blocks
@@ -68,19 +68,23 @@ func (f *feed) begin(d capture.Description) error {
 	if f.options.PCAP {
 		f.header = pcap.AppendHeader(nil, pcap.Microseconds, uint32(d.Options.SnapLen), pcapng.Ethernet)
 	}
+	f.sources = capture.NewSourceList(&d)
 	f.taken = make(capture.Accounts, len(d.Sources))
 	f.log = newFeedLog(logSize(machine.AvailableMemory().Bytes, d.IsLive()), len(d.Sources))
 	f.log.asPCAP = f.options.PCAP
-	return f.check(d.Sources)
+	for i := range d.Sources {
+		if err := f.check(&d.Sources[i]); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
-// check refuses sources whose packets a stream of pcap cannot have beside those of others.
-func (f *feed) check(sources []capture.Source) error {
-	for i := range sources {
-		if s := &sources[i]; f.options.PCAP && !s.IsEthernet() {
-			return fmt.Errorf("a stream of pcap has packets of one link type, %s, and those of %s have %s: send pcapng",
-				pcapng.LinkTypeName(pcapng.Ethernet), s.Label(), pcapng.LinkTypeName(s.LinkType()))
-		}
+// check refuses a source whose packets a stream of pcap cannot have beside those of others.
+func (f *feed) check(s *capture.Source) error {
+	if f.options.PCAP && !s.IsEthernet() {
+		return fmt.Errorf("a stream of pcap has packets of one link type, %s, and those of %s have %s: send pcapng",
+			pcapng.LinkTypeName(pcapng.Ethernet), s.Label(), pcapng.LinkTypeName(s.LinkType()))
 	}
 	return nil
 }
@@ -120,6 +124,7 @@ func (f *feed) encode(packets []capture.Packet) (n int) {
 			f.blocks = f.blocks[:before] // its block is made again for the next batch
 			break
 		}
+		pcapng.SetPacketInterface(f.blocks[before:], uint32(p.Source)) // each client has numbers of its own
 		f.ends = append(f.ends, sent{end: int64(len(f.blocks)), source: uint32(p.Source), bytes: uint32(len(p.Data))})
 	}
 	return n
@@ -127,18 +132,41 @@ func (f *feed) encode(packets []capture.Packet) (n int) {
 
 // describe adds the sources that were found in capture files, or have come, since the last call.
 func (f *feed) describe() error {
-	found := f.enc.Coming()
+	found, of := f.enc.Coming(), f.enc.Source
 	if !f.description.IsLive() {
-		found = f.description.More(f.sources)
-		f.sources += len(found)
+		found, of = f.sources.Look(), f.sources.Of
 	}
-	if err := f.check(found); err != nil {
-		return err
-	}
-	for i := range found {
-		f.log.describe(f.enc.Describe(nil, &found[i]))
+	for _, source := range found {
+		if err := f.check(of(source)); err != nil {
+			return err
+		}
+		f.log.describe(source, f.enc.Describe(nil, of(source)))
 	}
 	return nil
+}
+
+// forget returns whether all clients have got all packets of a source whose interface has gone. If
+// so, its statistics follow.
+func (f *feed) forget(source int) bool {
+	f.describe()
+	now, err := f.description.Accounts()
+	if err != nil {
+		return false
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.log.mu.Lock() // so that no client takes
+	defer f.log.mu.Unlock()
+	for c := range f.clients {
+		if _, open := c.progress(f.log); source < len(open) && open[source] > 0 {
+			return false
+		}
+	}
+	for c := range f.clients {
+		f.tellDeparture(c, source, now)
+		signal(c.wake)
+	}
+	return true
 }
 
 // await waits until a client has joined and no client has more than `most` bytes left to take. It

@@ -90,7 +90,26 @@ func (f *feed) trailer(c *feedClient) []byte {
 	if f.options.PCAP {
 		return nil
 	}
-	return f.enc.AppendStatistics(f.log.describeRest(c.feedCursor, nil), f.statistics(c), c.joins, nil)
+	b := f.log.describeRest(c.feedCursor, nil)
+	for source, own := range f.statistics(c, f.final) {
+		if own == (capture.Account{}) && c.told.Of(source) != own {
+			continue // the source has gone, and the client was told
+		}
+		b = f.enc.AppendStatistics(b, source, c.numbers[source], own, c.joins, nil)
+	}
+	return b
+}
+
+// tellDeparture gives a client the statistics of a source that has gone. The caller holds the log's
+// mu. now are the session's accounts.
+func (f *feed) tellDeparture(c *feedClient, source int, now capture.Accounts) {
+	if f.options.PCAP {
+		return
+	}
+	own := f.statistics(c, now).Of(source)
+	c.departed = f.log.appendInterfaces(c.feedCursor, c.departed)
+	c.departed = f.enc.AppendStatistics(c.departed, source, c.numbers[source], own, c.joins, nil)
+	c.told.At(source).Add(own)
 }
 
 // send writes bytes that contain these packets, within feedPatience or, at the end, until endsAt.
@@ -178,10 +197,11 @@ func (c *feedClient) progress(l *feedLog) (arrived capture.Accounts, open []uint
 }
 
 // statistics returns the accounts that end a client's stream: what the session has counted since
-// the client joined, with the client's own losses. The client also sees packets that were in a ring
-// when it joined, so Seen is computed as the sum of the rest.
-func (f *feed) statistics(c *feedClient) capture.Accounts {
-	own := f.final
+// the client joined, with the client's own losses, and without what it was told of sources that
+// have gone. The client also sees packets that were in a ring when it joined, so Seen is computed
+// as the sum of the rest.
+func (f *feed) statistics(c *feedClient, session capture.Accounts) capture.Accounts {
+	own := session
 	if c.began != nil {
 		own = own.Minus(c.began)
 	}
@@ -194,5 +214,5 @@ func (f *feed) statistics(c *feedClient) capture.Accounts {
 		a.Lost += a.NotTaken
 		a.Seen = a.Explained() + uint64(a.Unexplained)
 	}
-	return own
+	return own.Minus(c.told)
 }

@@ -32,7 +32,8 @@ func logSize(available uint64, isLive bool) int {
 // A feedLog keeps the latest blocks of a feed, each in one contiguous piece. New blocks overwrite
 // the oldest ones, whether clients have taken them or not, so that adding never waits. Of a block
 // that is longer than the log only the header is kept, so that each client counts it as lost in its
-// place. One goroutine adds; each client takes at its own feedCursor.
+// place. Blocks name their source by its index. One goroutine adds; each client takes at its own
+// feedCursor, and gets blocks with the numbers that interfaces have in its stream.
 type feedLog struct {
 	mu         sync.RWMutex
 	mem        []byte
@@ -40,25 +41,38 @@ type feedLog struct {
 	added      []uint64 // blocks before head, by source
 	gone       []uint64 // blocks before tail, by source
 	skipped    []uint64 // packets that came while there was no client, by source
-	interfaces [][]byte // descriptions of sources that the stream's header lacks
-	asPCAP     bool     // take returns packets of pcap, and no descriptions
+	first      int      // sources that the stream's header describes
+	interfaces []feedInterface
+	described  int  // how many interfaces were ever described
+	asPCAP     bool // take returns packets of pcap, and no descriptions
+}
+
+// A feedInterface is the description of a source that the stream's header lacks.
+type feedInterface struct {
+	source, number int // number counts the descriptions
+	block          []byte
 }
 
 func newFeedLog(size, sources int) *feedLog {
 	return &feedLog{
-		mem: make([]byte, size), added: make([]uint64, sources), gone: make([]uint64, sources), skipped: make([]uint64, sources),
+		mem: make([]byte, size), added: make([]uint64, sources), gone: make([]uint64, sources), skipped: make([]uint64, sources), first: sources,
 	}
 }
 
 // size is how many bytes of blocks fit.
 func (l *feedLog) size() int { return len(l.mem) }
 
-// describe adds a source whose description the stream's header lacks.
-func (l *feedLog) describe(block []byte) {
+// describe adds a source whose description the stream's header lacks, in place of the one that had
+// its index.
+func (l *feedLog) describe(source int, block []byte) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.interfaces = append(l.interfaces, block)
-	l.added, l.gone, l.skipped = append(l.added, 0), append(l.gone, 0), append(l.skipped, 0)
+	l.described++
+	l.interfaces = slices.DeleteFunc(l.interfaces, func(i feedInterface) bool { return i.source == source })
+	l.interfaces = append(l.interfaces, feedInterface{source, l.described, block})
+	for len(l.added) <= source {
+		l.added, l.gone, l.skipped = append(l.added, 0), append(l.gone, 0), append(l.skipped, 0)
+	}
 }
 
 // skip counts packets that come while there is no client.
@@ -149,7 +163,11 @@ type feedCursor struct {
 	given   capture.Accounts // Captured and Bytes: what take has returned
 	batch   []sent           // the packets that the last take returned; their ends are relative to its start
 
-	described int // how many of the log's interfaces the client knows
+	described int              // how many of the log's interfaces the client knows
+	numbers   []uint32         // by source: the number of its interface in the client's stream
+	streamed  uint32           // how many interfaces the stream has
+	departed  []byte           // statistics of sources that have gone, for the next take
+	told      capture.Accounts // what these have
 }
 
 // grow makes room for sources that were added since the client joined.
@@ -167,6 +185,10 @@ func (l *feedLog) join() *feedCursor {
 	n := len(l.added)
 	c := &feedCursor{at: l.head, passed: make([]uint64, n), pending: make([]uint64, n), lost: make(capture.Accounts, n), given: make(capture.Accounts, n)}
 	copy(c.passed, l.added)
+	for c.streamed < uint32(l.first) {
+		c.numbers = append(c.numbers, c.streamed)
+		c.streamed++
+	}
 	return c
 }
 
@@ -206,6 +228,7 @@ func (l *feedLog) take(c *feedCursor, dst []byte, limit int) []byte {
 	defer l.mu.RUnlock()
 	c.batch = c.batch[:0]
 	c.grow(len(l.added))
+	dst, c.departed = append(dst, c.departed...), nil
 	if c.at < l.tail {
 		for i, gone := range l.gone {
 			lost := gone - c.passed[i]
@@ -252,16 +275,32 @@ func (l *feedLog) appendBlock(c *feedCursor, dst, block []byte, i uint32) []byte
 		return pcap.AppendPacket(dst, pcap.Microseconds, int64(pcapng.PacketTime(block)), pcapng.PacketWireLen(block), pcapng.PacketData(block))
 	}
 	dst = l.appendInterfaces(c, dst)
+	start := len(dst)
 	if more > 0 {
-		return pcapng.AppendDropped(dst, block, more)
+		dst = pcapng.AppendDropped(dst, block, more)
+	} else {
+		dst = append(dst, block...)
 	}
-	return append(dst, block...)
+	pcapng.SetPacketInterface(dst[start:], c.numbers[i])
+	return dst
 }
 
 // appendInterfaces appends the interfaces that the client does not know yet.
 func (l *feedLog) appendInterfaces(c *feedCursor, dst []byte) []byte {
-	for ; c.described < len(l.interfaces); c.described++ {
-		dst = append(dst, l.interfaces[c.described]...)
+	if c.described == l.described {
+		return dst
 	}
+	for _, i := range l.interfaces {
+		if i.number <= c.described {
+			continue
+		}
+		for len(c.numbers) <= i.source {
+			c.numbers = append(c.numbers, 0)
+		}
+		c.numbers[i.source] = c.streamed
+		c.streamed++
+		dst = append(dst, i.block...)
+	}
+	c.described = l.described
 	return dst
 }

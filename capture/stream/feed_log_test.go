@@ -134,7 +134,7 @@ func TestFeedClientLateSources(t *testing.T) {
 	l := newFeedLog(minLog, 1)
 	c := newFeedClient(newFeedConn(here), 1)
 	c.feedCursor = l.join()
-	l.describe([]byte("source 1"))
+	l.describe(1, []byte("source 1"))
 	block := pcapng.AppendPacket(nil, &pcapng.Packet{Interface: 1, Data: make([]byte, 60)})
 	for range 3 {
 		l.add(block, []sent{{end: int64(len(block)), source: 1}})

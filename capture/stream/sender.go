@@ -214,3 +214,6 @@ func (s *Sender) Accounts(session func() (capture.Accounts, error)) (capture.Acc
 	}
 	return own.SoFar(taken), nil
 }
+
+// Forget implements [capture.Forgetter].
+func (s *Sender) Forget(source int) bool { return s.feed.forget(source) }

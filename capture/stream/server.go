@@ -188,3 +188,6 @@ func (s *Server) Account() ServerAccount {
 	a.Connected, a.Lost = s.feed.clientsNow()
 	return a
 }
+
+// Forget implements [capture.Forgetter].
+func (s *Server) Forget(source int) bool { return s.feed.forget(source) }

@@ -53,7 +53,9 @@ type Agent struct {
 
 	description capture.Description
 	causeNames  func(*capture.Facts) (reason, location string) // the description's
-	sources     []source
+	list        *capture.SourceList
+	sources     []source         // of the list
+	earlier     capture.Accounts // what the index of a source had counted before it came
 	sampled     map[direction]bool
 	known       map[int]*dataSource // by index
 	immediate   bool                // Options.Immediate of the session
@@ -95,7 +97,11 @@ func Open(o Options) (*Agent, error) {
 func (a *Agent) Begin(d capture.Description) error {
 	a.description, a.sampled, a.known = d, make(map[direction]bool), make(map[int]*dataSource)
 	a.causeNames = a.description.CauseNames
-	a.add(d.Sources)
+	a.list = capture.NewSourceList(&d)
+	for i := range d.Sources {
+		a.add(i)
+	}
+	a.poll()
 	a.immediate = d.Options.Immediate
 	a.accounts, a.started = d.Accounts, time.Now()
 	a.common, a.special = newLine(), newDatagram()
@@ -116,9 +122,7 @@ func (a *Agent) Begin(d capture.Description) error {
 // Write adds packets to datagrams, and sends full datagrams when enough others wait after them. It
 // keeps no references to the packets and allocates nothing.
 func (a *Agent) Write(packets []capture.Packet) error {
-	if more := a.description.More; more != nil {
-		a.add(more(len(a.sources)))
-	}
+	a.meet()
 	for i := range packets {
 		a.sample(&packets[i])
 	}
@@ -225,7 +229,7 @@ func (a *Agent) passOver(p *capture.Packet) {
 	a.passed++
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.taken[p.Source].NotTaken++
+	a.taken.At(int(p.Source)).NotTaken++
 }
 
 // addCounters adds counter samples.
@@ -309,9 +313,9 @@ func (a *Agent) take(d *datagram) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	for i := range d.held {
-		h := &d.held[i]
-		a.taken[i].Captured += uint64(h.packets)
-		a.taken[i].Bytes += uint64(h.bytes)
+		h, taken := &d.held[i], a.taken.At(i)
+		taken.Captured += uint64(h.packets)
+		taken.Bytes += uint64(h.bytes)
 		*h = held{}
 	}
 }
@@ -324,7 +328,7 @@ func (a *Agent) refuse(d *datagram) {
 	for i := range d.held {
 		packets := uint64(d.held[i].packets)
 		a.sources[i].refused += packets
-		a.taken[i].NotTaken += packets
+		a.taken.At(i).NotTaken += packets
 	}
 	for _, m := range d.marks {
 		if m.discard {

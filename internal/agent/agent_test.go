@@ -159,7 +159,10 @@ func TestOutput(t *testing.T) {
 	t.Parallel()
 	d := description()
 	a := Agent{description: d, sampled: make(map[direction]bool), known: make(map[int]*dataSource)}
-	a.add(d.Sources)
+	a.list = capture.NewSourceList(&d)
+	for i := range d.Sources {
+		a.add(i)
+	}
 	sources := a.sources
 	const elsewhere = capture.Outlet(1<<31 | 5)
 	if !elsewhere.IsElsewhere() {

@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"slices"
 	"time"
 
 	"github.com/xdpcap/xdpcap/capture"
@@ -28,8 +29,9 @@ type source struct {
 // A dataSource is a data source of sFlow: an interface in both directions, with all its hooks.
 type dataSource struct {
 	id                        sflow.Source
-	flowNumber, discardNumber uint32 // sequence numbers of its samples
-	pool, drops               uint64 // pool and drops of its flow samples
+	flowNumber, discardNumber uint32                       // sequence numbers of its samples
+	pool, drops               uint64                       // pool and drops of its flow samples
+	earlier                   struct{ pool, drops uint64 } // of sources of the interface that the agent has forgotten
 }
 
 // A direction is a direction of an interface's packets.
@@ -39,43 +41,86 @@ type direction struct {
 	sent    capture.Direction
 }
 
-// add adds sources. Only the first source of each direction of an interface makes flow samples,
+// meet adds sources that have come.
+func (a *Agent) meet() {
+	come := a.list.Look()
+	for _, i := range come {
+		a.add(i)
+	}
+	if len(come) > 0 {
+		a.poll()
+	}
+}
+
+// Forget returns whether nothing of a source whose interface has gone waits to be sent. It
+// implements [capture.Forgetter].
+func (a *Agent) Forget(source int) bool {
+	a.meet()
+	for _, d := range append(a.common.datagrams[:], a.special) {
+		if *d.of(source) != (held{}) {
+			return false
+		}
+	}
+	now, err := a.accounts()
+	if err != nil {
+		return false
+	}
+	a.leave(source, now.Of(source))
+	return true
+}
+
+// leave takes the final account of a source, whose index another one may get.
+func (a *Agent) leave(i int, final capture.Account) {
+	s := &a.sources[i]
+	s.scale.look(final.Minus(a.earlier.Of(i)))
+	*a.earlier.At(i) = final
+	if s.flows {
+		s.data.earlier.pool += s.scale.pool
+		s.data.earlier.drops += s.scale.lost + s.refused
+	}
+	delete(a.sampled, direction{s.Index, s.Arrival, s.Direction()})
+	data := s.data
+	*s = source{Source: s.Source, data: &dataSource{}, rate: s.rate}
+	if !slices.ContainsFunc(a.sources, func(other source) bool { return other.data == data }) {
+		delete(a.known, s.Index)
+		delete(a.numbers, uint32(s.Index))
+	}
+}
+
+// add adds a source. Only the first source of each direction of an interface makes flow samples,
 // because a packet must have only one. Sources of packets that get lost make none: a flow sample is
 // of a packet that an interface receives or sends.
-func (a *Agent) add(sources []capture.Source) {
-	if len(sources) == 0 && a.interfaces.Load() != nil {
-		return
+func (a *Agent) add(i int) {
+	s := *a.list.Of(i)
+	if a.known[s.Index] == nil {
+		a.known[s.Index] = &dataSource{id: sflow.Source{Index: uint32(s.Index)}}
 	}
-	for i := range sources {
-		s := &sources[i]
-		if a.known[s.Index] == nil {
-			a.known[s.Index] = &dataSource{id: sflow.Source{Index: uint32(s.Index)}}
-		}
-		at := direction{s.Index, s.Arrival, s.Direction()}
-		own := source{
-			Source:   s,
-			data:     a.known[s.Index],
-			flows:    !a.sampled[at] && !s.Hook.Loses() && !a.description.Options.StackDrops,
-			discards: s.HasVerdict() || s.Hook == capture.UnknownHook,
-			scale:    newScale(&a.description.Options),
-		}
-		if !a.description.IsLive() { // each packet says how many it represents
-			own.scale.weighed = true
-		}
-		own.rate = own.scale.nominal
-		a.sources = append(a.sources, own)
-		a.sampled[at] = a.sampled[at] || own.flows
+	at := direction{s.Index, s.Arrival, s.Direction()}
+	own := source{
+		Source:   &s,
+		data:     a.known[s.Index],
+		flows:    !a.sampled[at] && !s.Hook.Loses() && !a.description.Options.StackDrops,
+		discards: s.HasVerdict() || s.Hook == capture.UnknownHook,
+		scale:    newScale(&a.description.Options),
 	}
+	if !a.description.IsLive() { // each packet says how many it represents
+		own.scale.weighed = true
+	}
+	own.rate = own.scale.nominal
+	for len(a.sources) <= i {
+		a.sources = append(a.sources, source{Source: &capture.Source{}, data: &dataSource{}})
+	}
+	a.sources[i] = own
+	a.sampled[at] = a.sampled[at] || own.flows
+}
+
+// poll makes the counters of all interfaces be read.
+func (a *Agent) poll() {
 	all := make(speeds)
 	for i := range a.sources {
 		all[a.sources[i].Index] = a.sources[i].Speed
 	}
 	a.interfaces.Store(&all)
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	for len(a.taken) < len(a.sources) {
-		a.taken = append(a.taken, capture.Account{})
-	}
 }
 
 // maxHeader is the largest length of a datagram's header.
@@ -194,9 +239,9 @@ func (a *Agent) look() {
 	for i := range a.sources {
 		s := &a.sources[i]
 		if i < len(accounts) {
-			s.scale.look(accounts[i])
+			s.scale.look(accounts[i].Minus(a.earlier.Of(i)))
 		}
-		s.data.pool, s.data.drops = 0, 0
+		s.data.pool, s.data.drops = s.data.earlier.pool, s.data.earlier.drops
 	}
 	for i := range a.sources {
 		if s := &a.sources[i]; s.flows {

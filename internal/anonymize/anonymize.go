@@ -26,7 +26,7 @@ type Input struct {
 	description capture.Description
 	mapper      *Mapper
 	rewriter    *Rewriter
-	sources     []capture.Source
+	sources     *capture.SourceList
 	packets     []packet // memory for those that Read has returned
 }
 
@@ -58,10 +58,10 @@ func (in *Input) describe(key *Key) {
 		"what follows the last header that is understood was cut; comments, filters and the command line are omitted", key.Fingerprint())
 	d.Options.Filter, d.Options.FilterProgram, d.Options.Names = "", nil, nil
 	if more := d.More; more != nil {
-		d.More = func(from int) []capture.Source { return in.withoutAddresses(from, more(from)) }
+		d.More = func(come int) []capture.Source { return in.withoutAddresses(come, more(come)) }
 	}
 	d.Sources = in.withoutAddresses(0, d.Sources)
-	in.sources = d.Sources
+	in.sources = capture.NewSourceList(&d)
 	if name := d.OutletName; name != nil {
 		d.OutletName = func(o capture.Outlet) string { return withoutAddress(name(o), "interface") }
 	}
@@ -74,13 +74,13 @@ func (in *Input) describe(key *Key) {
 	in.description = d
 }
 
-// withoutAddresses returns copies of sources, the first of which has this index.
-func (in *Input) withoutAddresses(from int, sources []capture.Source) []capture.Source {
+// withoutAddresses returns copies of sources that have come after so many others.
+func (in *Input) withoutAddresses(come int, sources []capture.Source) []capture.Source {
 	all := make([]capture.Source, len(sources))
 	for i, s := range sources {
 		s.Alias, s.Pod = "", capture.Pod{}
-		s.Name = withoutAddress(s.Name, fmt.Sprintf("interface%d", from+i))
-		s.File = withoutAddress(s.File, fmt.Sprintf("file%d", from+i))
+		s.Name = withoutAddress(s.Name, fmt.Sprintf("interface%d", come+i))
+		s.File = withoutAddress(s.File, fmt.Sprintf("file%d", come+i))
 		if s.MAC != nil {
 			s.MAC = append(s.MAC[:0:0], s.MAC...)
 			if in.rewriteMAC(s.MAC); len(s.MAC) != 6 {
@@ -127,6 +127,7 @@ func withoutAddress(name, instead string) string {
 // Read implements [capture.Input]. The packets have memory of their own.
 func (in *Input) Read(packets []capture.Packet, idle func()) (int, error) {
 	n, err := in.Input.Read(packets, idle)
+	in.sources.Look()
 	for len(in.packets) < n {
 		in.packets = append(in.packets, packet{})
 	}
@@ -138,10 +139,7 @@ func (in *Input) Read(packets []capture.Packet, idle func()) (int, error) {
 
 // rewrite makes p the anonymized packet, in this memory.
 func (in *Input) rewrite(p *capture.Packet, to *packet) {
-	if int(p.Source) >= len(in.sources) {
-		in.sources = append(in.sources, in.description.More(len(in.sources))...)
-	}
-	kept := in.rewriter.Rewrite(&to.data, link.Of(in.sources[p.Source].LinkType()), p.Data, int(p.WireLen))
+	kept := in.rewriter.Rewrite(&to.data, link.Of(in.sources.Of(int(p.Source)).LinkType()), p.Data, int(p.WireLen))
 	to.facts = *p.Facts
 	to.facts.Hash, to.facts.HashKind = 0, capture.NoHash // it is one of the addresses
 	to.facts.SetLen(kept)

@@ -79,6 +79,13 @@ func NewEncoder(sources []Source) *Encoder {
 
 // Add adds one more source, and returns its index.
 func (e *Encoder) Add(s Source) (index int) {
+	index = len(e.sources)
+	e.Set(index, s)
+	return index
+}
+
+// Set makes s the source with an index, in place of another one if there is any.
+func (e *Encoder) Set(index int, s Source) {
 	text := []byte{'"'} // ends the time
 	for _, key := range []struct{ name, value string }{
 		{`,"interface":`, s.Interface}, {`,"namespace":`, s.Namespace}, {`,"pod":`, s.Pod},
@@ -88,9 +95,11 @@ func (e *Encoder) Add(s Source) (index int) {
 			text = appendText(text, key.name, key.value)
 		}
 	}
-	e.sources, e.texts = append(e.sources, s), append(e.texts, text)
+	for len(e.sources) <= index {
+		e.sources, e.texts = append(e.sources, Source{}), append(e.texts, nil)
+	}
+	e.sources[index], e.texts[index] = s, text
 	e.overall = max(e.overall, len(text)+maxKeys)
-	return len(e.sources) - 1
 }
 
 // appendText appends a key and a text. Bytes that are not UTF-8 become U+FFFD.

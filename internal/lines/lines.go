@@ -24,8 +24,7 @@ type Format struct {
 
 // packetLines turns packets of some sources into lines, wherever packets and sources come from.
 type packetLines struct {
-	more      func(from int) []capture.Source // nil = there are no others
-	sources   []capture.Source
+	sources   *capture.SourceList
 	labels    []string // of the sources
 	several   bool     // there are different ones
 	file      string   // of the first source of a file
@@ -39,38 +38,45 @@ type packetLines struct {
 }
 
 func newPacketLines(d *capture.Description, f Format) *packetLines {
-	l := &packetLines{more: d.More, format: f, dissector: dissect.New(f.Options), outletName: d.OutletName, causeNames: d.CauseNames}
+	l := &packetLines{sources: capture.NewSourceList(d), format: f, dissector: dissect.New(f.Options), outletName: d.OutletName, causeNames: d.CauseNames}
 	l.several = d.IsLive() && d.More != nil // others may come
-	l.add(d.Sources)
+	for i := range d.Sources {
+		l.add(i)
+	}
 	return l
 }
 
-// add adds sources.
-func (l *packetLines) add(sources []capture.Source) {
-	l.sources = append(l.sources, sources...)
-	for i := range sources {
-		l.file = cmp.Or(l.file, sources[i].File)
-		if !l.files && sources[i].File != l.file {
-			l.files, l.labels = true, nil // those that were known get new ones
+// add adds a source.
+func (l *packetLines) add(source int) {
+	s := l.sources.Of(source)
+	l.file = cmp.Or(l.file, s.File)
+	for len(l.labels) <= source {
+		l.labels = append(l.labels, "")
+	}
+	if !l.files && s.File != l.file {
+		l.files = true // those that were known get new ones
+		for i := range source {
+			l.labels[i] = l.label(l.sources.Of(i))
 		}
 	}
-	for i := len(l.labels); i < len(l.sources); i++ {
-		s := &l.sources[i]
-		label := Label(s)
-		if l.files && s.Name != "" {
-			label = s.File + ":" + label
-		} else if l.files { // the label has the last part of the file's path
-			label = s.File + strings.TrimPrefix(label, filepath.Base(s.File))
-		}
-		l.labels = append(l.labels, escape.Text(label))
-		l.several = l.several || l.labels[i] != l.labels[0]
+	l.labels[source] = l.label(s)
+	l.several = l.several || l.labels[source] != l.labels[0]
+}
+
+func (l *packetLines) label(s *capture.Source) string {
+	label := Label(s)
+	if l.files && s.Name != "" {
+		label = s.File + ":" + label
+	} else if l.files { // the label has the last part of the file's path
+		label = s.File + strings.TrimPrefix(label, filepath.Base(s.File))
 	}
+	return escape.Text(label)
 }
 
 // look adds the sources that there are by now. It is called before packets are appended.
 func (l *packetLines) look() {
-	if l.more != nil {
-		l.add(l.more(len(l.sources)))
+	for _, source := range l.sources.Look() {
+		l.add(source)
 	}
 }
 
@@ -96,7 +102,7 @@ func (l *packetLines) append(dst []byte, p *capture.Packet) []byte {
 // appendFrom appends where a packet comes from, as far as that is not evident, and what is known of
 // it there.
 func (l *packetLines) appendFrom(dst []byte, p *capture.Packet) []byte {
-	s := &l.sources[p.Source]
+	s := l.sources.Of(int(p.Source))
 	o := packetOrigin{queue: p.Queue, id: p.ID, dropped: p.Dropped, gsoSize: int(p.GSOSize), runTime: p.RunTime, weight: p.Weight}
 	if _, known := s.IDOf(p); known {
 		o.known |= pcapng.HasID
@@ -124,7 +130,7 @@ func (l *packetLines) appendFrom(dst []byte, p *capture.Packet) []byte {
 // appendPlain appends a packet's line with this origin.
 func (l *packetLines) appendPlain(dst []byte, p *capture.Packet, origin []byte) []byte {
 	line := dissect.Packet{Time: time.Unix(0, p.Stamp()), Untimed: !p.HasTime(), Data: p.Data, WireLen: int(p.WireLen), Origin: origin}
-	typ := l.sources[p.Source].LinkType()
+	typ := l.sources.Of(int(p.Source)).LinkType()
 	if line.Link = link.ToDecode(typ); line.Link == link.Unknown {
 		line.LinkName = pcapng.LinkTypeName(typ)
 	}

@@ -28,7 +28,7 @@ func NewObjects(in capture.Input, f Format, files bool) *Objects {
 func (o *Objects) Append(b []byte, p *capture.Packet) []byte {
 	o.lines.look()
 	o.n++
-	s := &o.lines.sources[p.Source]
+	s := o.lines.sources.Of(int(p.Source))
 	b = strconv.AppendUint(append(b, `,"number":`...), o.n, 10)
 	if o.files {
 		b = appendJSON(append(b, `,"file":`...), s.File)

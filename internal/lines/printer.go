@@ -84,19 +84,20 @@ func (p *Printer) print() error {
 	p.fail(err)
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for len(p.taken) < len(p.packets.sources) {
-		p.taken = append(p.taken, capture.Account{})
-	}
 	for _, line := range p.queued {
 		if line.end > n {
 			break
 		}
-		p.taken[line.source].Captured++
-		p.taken[line.source].Bytes += uint64(line.bytes)
+		taken := p.taken.At(line.source)
+		taken.Captured++
+		taken.Bytes += uint64(line.bytes)
 	}
 	p.lines, p.queued = p.lines[:0], p.queued[:0]
 	return p.err
 }
+
+// Forget implements [capture.Forgetter].
+func (p *Printer) Forget(int) bool { return len(p.queued) == 0 }
 
 // End counts packets whose lines could not be printed as lost.
 func (p *Printer) End(final capture.Accounts) (capture.Accounts, error) {

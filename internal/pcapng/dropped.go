@@ -3,6 +3,9 @@ package pcapng
 // PacketInterface returns the Interface of a block made by AppendPacket.
 func PacketInterface(block []byte) uint32 { return le.Uint32(block[8:]) }
 
+// SetPacketInterface changes the Interface of a block made by AppendPacket.
+func SetPacketInterface(block []byte, number uint32) { le.PutUint32(block[8:], number) }
+
 // PacketSize returns how many bytes of its packet a block made by AppendPacket has.
 func PacketSize(block []byte) int { return int(le.Uint32(block[20:])) }
 

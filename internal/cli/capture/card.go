@@ -110,7 +110,7 @@ func writeClocks(out io.Writer, session *capture.Session) {
 // writeStamps prints at the end how many packets have no stamp from the card, and how far off its
 // clock is.
 func writeStamps(out io.Writer, session *capture.Session, accounts capture.Accounts) {
-	for i, src := range session.Sources() {
+	for i, src := range session.Sources() { // none comes while cards are asked for stamps
 		if n := accounts.Of(i).Unstamped; n > 0 {
 			frame.Say(out, "%s: the card gave no time stamp for %s, which have the host's", src.Name, frame.Packets(n))
 		}

@@ -80,7 +80,9 @@ func (r *captureRun) read() (c captureReading, err error) {
 			all[0].At(i).NotRecorded = n
 		}
 	}
-	c.series = seriesOf(r.session.Sources(), r.session.Left(0), all[0])
+	sources := r.session.Sources()
+	own, _ := r.divide(all[0], sources, now)
+	c.series = seriesOf(sources, r.session.Gone(), own)
 	return c, nil
 }
 
@@ -179,5 +181,6 @@ type accountOnly struct{}
 
 func (accountOnly) Begin(capture.Description) error                      { return nil }
 func (accountOnly) Write([]capture.Packet) error                         { return nil }
+func (accountOnly) Forget(int) bool                                      { return true }
 func (accountOnly) Flush() error                                         { return nil }
 func (accountOnly) End(final capture.Accounts) (capture.Accounts, error) { return final, nil }

@@ -72,6 +72,7 @@ type captureRun struct {
 	started  time.Time
 	recorder *recorder.Recorder // writes files instead of -w; nil without --ring
 	accounts []capture.Accounts // of the outputs, at the end
+	predecessors
 	outputs.Destinations
 	printed *printing.Output // nil where no packets are printed
 	notices *notices.Notices
@@ -128,6 +129,7 @@ func (r *captureRun) run(cmd *cobra.Command) (err error) {
 		defer r.triggerBySignal()()
 	}
 	options := r.o.session()
+	options.Forgotten = r.forget
 	options.Notice = func(err error) {
 		if !errors.Is(err, printing.ErrReaderGone) {
 			r.notices.Add(err)

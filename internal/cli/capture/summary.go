@@ -18,6 +18,7 @@ type Summary struct {
 	Duration    float64           `json:"duration_s"`
 	Transport   string            `json:"transport,omitempty"`
 	Interfaces  []SourceSummary   `json:"interfaces"`
+	Earlier     *earlier          `json:"earlier,omitempty"` // interfaces that have gone and are not listed
 	Outputs     []outputs.Summary `json:"outputs,omitempty"` // where there are several
 	CompanionKeys
 	Notices        []string `json:"notices,omitempty"`
@@ -122,10 +123,21 @@ func (r *captureRun) printSummary(all []capture.Accounts, failed error) error {
 		s.Duration = time.Since(r.started).Seconds()
 		s.Transport = r.session.Options().Transport.String()
 		sources := r.session.Sources()
-		clocks, gone := r.session.CardClocks(), r.session.Left(0)
+		clocks, gone := r.session.CardClocks(), r.session.Gone()
+		form := now
+		if r.accounts != nil {
+			form = end
+		}
+		own, past := r.divide(accounts, sources, form)
+		if past.Sources > 0 {
+			s.Earlier = &past
+		}
 		for i := range sources {
-			one := newSourceSummary(&sources[i], accounts.Of(i))
-			one.Clock, one.Gone = newClockKeys(clocks[i]), slices.Contains(gone, i)
+			one := newSourceSummary(&sources[i], own.Of(i))
+			if i < len(clocks) {
+				one.Clock = newClockKeys(clocks[i])
+			}
+			one.Gone = slices.Contains(gone, i)
 			s.Interfaces = append(s.Interfaces, one)
 		}
 	}

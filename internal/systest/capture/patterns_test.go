@@ -301,10 +301,11 @@ func TestPatternsOutputs(t *testing.T) {
 	testnet.WaitFor(t, "the end of the series", func() bool {
 		return !strings.Contains(systest.Scrape(t, pair, systest.MetricsURL(t, p)), `interface="rx1"`)
 	})
+	await(all + " statistics1") // as soon as rx1 has gone
 	if s := systest.Account(t, p.Interrupt()); s.Captured != packets || s.Seen != packets || s.NotTaken != 0 {
 		t.Errorf("%+v", s.AccountKeys)
 	}
-	await(all + " statistics0 statistics1")
+	await(all + " statistics1 statistics0")
 	if n := strings.Count(lines.Read(t), " rx1 "); n != packets {
 		t.Errorf("%d lines of rx1: %s", n, lines.Read(t))
 	}

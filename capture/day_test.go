@@ -1,0 +1,128 @@
+package capture
+
+import (
+	"encoding/binary"
+	"fmt"
+	"io"
+	"runtime"
+	"sync"
+	"sync/atomic"
+)
+
+// A Day is an input with so many interfaces that come one after the other, of which few are there
+// at a time. Each has a packet that is captured, which has its number, and 1 to 3 that the filter
+// does not match. It is a session without programs.
+type Day struct {
+	Interfaces int
+	Session    *Session
+	Waits      bool // for outputs that forget more slowly than interfaces go, in any day
+	Largest    int  // the most indexes that there were
+
+	mu      sync.Mutex
+	counts  slotCounters
+	come    int
+	there   []*coming
+	stopped atomic.Bool
+}
+
+// AtOnce is how many interfaces of a Day are there at a time.
+const AtOnce = 30
+
+// NewDay returns a Day of so many interfaces.
+func NewDay(interfaces int) *Day {
+	s := &Session{options: Options{Patterns: []string{"*"}, SnapLen: 100}, ledger: newLedger(0, 0)}
+	s.roster = newRoster(&s.options, nil)
+	return &Day{Interfaces: interfaces, Session: s, counts: make(slotCounters)}
+}
+
+// Unwrap returns the session whose sources these are.
+func (d *Day) Unwrap() Input { return d.Session }
+
+// Filtered is how many packets of the interface with a number the filter does not match.
+func (d *Day) Filtered(number int) int { return 1 + number%3 }
+
+func (d *Day) Description() Description {
+	return Description{Options: d.Session.options, Accounts: d.Accounts, More: d.Session.roster.since}
+}
+
+func (d *Day) Read(packets []Packet, idle func()) (int, error) {
+	if d.stopped.Load() || d.come == d.Interfaces {
+		for _, c := range d.there {
+			d.leave(c)
+		}
+		d.there = nil
+		programs, err := d.Session.roster.accounts(d.counted)
+		if d.Session.ledger.final == nil && err == nil {
+			d.Session.ledger.close(programs)
+		}
+		return 0, io.EOF
+	}
+	if idle != nil {
+		for idle(); d.Waits && d.Session.roster.leaving.Load() > maxAsked && !d.stopped.Load(); idle() {
+			runtime.Gosched()
+		}
+	}
+	r, l := d.Session.roster, d.Session.ledger
+	for n := range min(len(packets), d.Interfaces-d.come) {
+		if len(d.there) == AtOnce {
+			d.leave(d.there[0])
+			d.there = d.there[1:]
+		}
+		c := &coming{hooks: []hook{&seat{names: []string{fmt.Sprint("veth", d.come)}}}}
+		var err error
+		if c.numbers, err = r.reserve(c.hooks); err != nil {
+			return 0, err
+		}
+		if c.sources, err = r.add(c.hooks, c.numbers, uint32(d.come+1), d.counted, noEnd); err != nil {
+			return 0, err
+		}
+		d.there = append(d.there, c)
+		d.Largest = max(d.Largest, r.size())
+		l.grow(r.size())
+		data := make([]byte, 60)
+		binary.BigEndian.PutUint64(data, uint64(d.come))
+		l.take(c.sources[0], len(data))
+		d.count(c.numbers[0], uint64(d.Filtered(d.come)))
+		packets[n] = Packet{Facts: &Facts{Source: uint16(c.sources[0]), Time: int64(d.come), WireLen: 60}, Data: data}
+		if d.come++; n == len(packets)-1 || d.come == d.Interfaces {
+			l.publish()
+			return n + 1, nil
+		}
+	}
+	return 0, io.EOF
+}
+
+// count counts a packet that is captured, and so many that are filtered out.
+func (d *Day) count(slot int, filtered uint64) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.counts.add(slot, 1+filtered, 1)
+	a := d.counts[slot]
+	a.FilteredOut += filtered
+	d.counts[slot] = a
+}
+
+func (d *Day) counted(slot int) (programAccount, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.counts[slot], nil
+}
+
+// leave lets an interface go.
+func (d *Day) leave(c *coming) {
+	r := d.Session.roster
+	d.Session.ledger.publish()
+	r.leave(c.sources, 1)
+	if retired, err := r.retire(c.sources[0], 2, d.Session.ledger.read(c.sources[0]), d.counted); !retired || err != nil {
+		panic(fmt.Sprint("it stays: ", err))
+	}
+	r.free(c.numbers)
+}
+
+func (d *Day) Accounts() (Accounts, error) {
+	return d.Session.ledger.accounts(func() ([]programAccount, error) { return d.Session.roster.accounts(d.counted) })
+}
+
+func (d *Day) Stop() { d.stopped.Store(true) }
+
+func (d *Day) Close() error { return nil }

@@ -1,0 +1,98 @@
+package file
+
+import (
+	"github.com/xdpcap/xdpcap/capture"
+	"github.com/xdpcap/xdpcap/internal/pcapng"
+)
+
+// A numbering has the numbers of interfaces in a file of a live capture to which interfaces come.
+// The first file has those that the blocks come with. A later one describes fewer interfaces, and
+// has numbers of its own.
+type numbering struct {
+	numbers    []uint32 // by source: one more than the number of its interface in the file; nil = no interface comes
+	interfaces uint32   // how many the file describes
+	renumbers  bool     // blocks come with other numbers
+}
+
+// newNumbering returns the numbers in a file whose header describes these sources; nil = no others
+// come.
+func newNumbering(described []int) (n numbering) {
+	if described != nil {
+		n.numbers = []uint32{}
+	}
+	for _, source := range described {
+		n.describe(&capture.BlockEnd{Source: headMore, Bytes: uint32(source)})
+	}
+	return n
+}
+
+// firstInterfaces returns the sources that the header of the first file describes; nil unless it is
+// of a live capture to which others may come.
+func firstInterfaces(d *capture.Description) []int {
+	if !d.IsLive() || d.More == nil {
+		return nil
+	}
+	sources := make([]int, len(d.Sources))
+	for i := range sources {
+		sources[i] = i
+	}
+	return sources
+}
+
+// describe gives the interface of a source the next number in the file. The block that describes it
+// then has the number of its last interface, for takeBack.
+func (n *numbering) describe(block *capture.BlockEnd) {
+	source := int(block.Bytes)
+	for len(n.numbers) <= source {
+		n.numbers = append(n.numbers, 0)
+	}
+	n.interfaces++
+	block.Time, n.numbers[source] = int64(n.numbers[source]), n.interfaces
+}
+
+// undescribe undoes describe for blocks that the file does not have.
+func (n *numbering) undescribe(blocks []capture.BlockEnd) {
+	for i := len(blocks) - 1; i >= 0 && n.numbers != nil; i-- {
+		if b := &blocks[i]; b.Source == headMore {
+			n.numbers[b.Bytes] = uint32(b.Time)
+			n.interfaces--
+		}
+	}
+}
+
+// number gives interfaces that are described their numbers, and writes these into packets.
+func (n *numbering) number(blocks []byte, packets []capture.BlockEnd) {
+	first := packetsBegin(blocks, packets)
+	begins := first
+	for i := range packets {
+		p := &packets[i]
+		switch {
+		case p.Source == headMore:
+			n.describe(p)
+		case n.renumbers && isPacket(p):
+			pcapng.SetPacketInterface(blocks[begins-first:], n.numbers[p.Source]-1)
+		}
+		begins = p.End
+	}
+}
+
+// interfaceOf returns the number of the source's interface in the file, if that has one.
+func (n *numbering) interfaceOf(source int) (number uint32, ok bool) {
+	switch {
+	case n.numbers == nil:
+		return uint32(source), true
+	case source >= len(n.numbers) || n.numbers[source] == 0:
+		return 0, false
+	}
+	return n.numbers[source] - 1, true
+}
+
+// described returns the accounts of the sources that the file describes; those of others are empty.
+func (n *numbering) described(own capture.Accounts) capture.Accounts {
+	for i := range own {
+		if _, ok := n.interfaceOf(i); !ok {
+			own[i] = capture.Account{}
+		}
+	}
+	return own
+}

@@ -1,0 +1,232 @@
+package capture
+
+import (
+	"math"
+	"sync"
+)
+
+// A programAccount is what the programs in the kernel counted for a source. Its Captured, Bytes and
+// Invalid are 0, because only the reader can count them.
+type programAccount struct {
+	Account
+	sent uint64 // records that found room in a ring
+
+	// unread is the part of Lost that was sent before an interface went, and that the reader never
+	// found.
+	unread uint64
+}
+
+// miss counts as lost what the reader has not found of a source that sends no more: counts are the
+// reader's, which has read everything.
+func (p *programAccount) miss(counts Account) {
+	read := counts.Captured + counts.NotSampled + counts.Invalid
+	unread := max(p.sent-min(p.sent, read), p.unread)
+	p.Lost += unread - p.unread
+	p.unread = unread
+}
+
+// A ledger keeps what the reader counts of each source and joins it with what the programs count.
+// Its methods belong to the reader's goroutine, except accounts, which any goroutine may call.
+type ledger struct {
+	limit    uint64   // packets to capture
+	counts   Accounts // Captured, Bytes, Invalid, and NotSampled for what came after the limit
+	captured uint64   // the sum of Captured over counts
+
+	last    int   // the source that was counted last; -1 = none since publish
+	changed []int // the sources that were counted since publish, some several times
+
+	mu        sync.Mutex
+	published Accounts // a copy of counts, for accounts
+	final     Accounts // nil until the session has ended
+}
+
+// newLedger returns a ledger that takes at most limit packets; 0 = no limit.
+func newLedger(sources int, limit uint64) *ledger {
+	if limit == 0 {
+		limit = math.MaxUint64
+	}
+	return &ledger{limit: limit, counts: make(Accounts, sources), last: -1, published: make(Accounts, sources)}
+}
+
+// grow makes room for sources that have come.
+func (l *ledger) grow(sources int) {
+	if more := sources - len(l.counts); more > 0 {
+		l.counts = append(l.counts, make(Accounts, more)...)
+	}
+}
+
+// take counts a record that passed the check. It returns whether to hand over the packet: false
+// once the limit is reached.
+func (l *ledger) take(source, bytes int) bool {
+	a := l.of(source)
+	if l.isFull() {
+		a.NotSampled++
+		return false
+	}
+	a.Captured++
+	a.Bytes += uint64(bytes)
+	l.captured++
+	return true
+}
+
+// of returns the counts of a source for the caller to change.
+func (l *ledger) of(source int) *Account {
+	if source != l.last {
+		l.change(source)
+	}
+	return &l.counts[source]
+}
+
+// maxChanged is how many changes are noted; beyond it all counts are published.
+const maxChanged = 1024
+
+// change notes that the counts of a source will change.
+func (l *ledger) change(source int) {
+	if l.last = source; len(l.changed) < maxChanged {
+		l.changed = append(l.changed, source)
+	}
+}
+
+// unstamped counts a packet that was taken but has no stamp from the card.
+func (l *ledger) unstamped(source int) { l.of(source).Unstamped++ }
+
+// isFull tells whether the limit is reached.
+func (l *ledger) isFull() bool { return l.captured == l.limit }
+
+// reject counts a record that failed the check. It counts for the source that the record names, or
+// for the first source if that one does not exist. The record may name the wrong source, so close
+// assigns such records again.
+func (l *ledger) reject(source int) {
+	if source >= len(l.counts) {
+		source = 0
+	}
+	l.counts.At(source)
+	l.of(source).Invalid++
+}
+
+// publish makes the counts visible to accounts. There may be very many sources, so it copies only
+// what has changed.
+func (l *ledger) publish() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if len(l.changed) == maxChanged {
+		l.published = append(l.published[:0], l.counts...)
+	}
+	for _, source := range l.changed {
+		*l.published.At(source) = l.counts[source]
+	}
+	l.last, l.changed = -1, l.changed[:0]
+}
+
+// read returns what the reader has counted of a source.
+func (l *ledger) read(source int) Account {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.published.Of(source)
+}
+
+// close makes the accounts final. Every record that a program sent was taken, or is invalid, or is
+// lost because the reader never found it in a ring. An invalid record may name the wrong source, so
+// it is counted for a source that misses one. Then each account adds up to what its program has
+// seen. If the program or the kernel has miscounted, or a ring held records that no program sent,
+// the difference is Unexplained.
+func (l *ledger) close(programs []programAccount) {
+	l.publish()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.final = l.join(programs)
+	missing := make([]uint64, len(programs)) // records that are neither taken nor invalid
+	stray := uint64(0)                       // invalid records that their sources did not send
+	for i, p := range programs {
+		a, c := &l.final[i], l.published.Of(i)
+		a.Lost -= p.unread // they are among the missing ones
+		missing[i] = p.sent - min(p.sent, c.Captured+c.NotSampled)
+		own := min(c.Invalid, missing[i])
+		a.Invalid, missing[i] = own, missing[i]-own
+		stray += c.Invalid - own
+	}
+	for i := range programs {
+		a := &l.final[i]
+		found := min(stray, missing[i])
+		stray -= found
+		a.Invalid += found
+		a.Lost += missing[i] - found
+	}
+	if stray > 0 {
+		l.final.At(0).Invalid += stray
+	}
+	for i := range l.final {
+		a := &l.final[i]
+		a.Unexplained = int64(a.Seen - a.Explained())
+	}
+}
+
+// accounts adds up the published counts and the programs' current counts, which read returns. The
+// kernel copies the counters one after the other while the programs run, and seen first. A packet
+// may therefore be in the copy of a later counter and not in that of seen, so Seen is raised to the
+// sum of the others.
+func (l *ledger) accounts(read func() ([]programAccount, error)) (Accounts, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.final != nil {
+		return append(Accounts(nil), l.final...), nil
+	}
+	programs, err := read()
+	if err != nil {
+		return nil, err
+	}
+	sums := l.join(programs)
+	for i := range sums {
+		sums[i].Seen = max(sums[i].Seen, sums[i].Explained())
+	}
+	return sums, nil
+}
+
+// join adds up both sides. The caller holds mu.
+func (l *ledger) join(programs []programAccount) Accounts {
+	sums := make(Accounts, len(programs))
+	for i, p := range programs {
+		sums[i] = p.Account
+		sums[i].Add(l.published.Of(i))
+	}
+	return sums
+}
+
+// losses holds what the last record of each CPU and slot said about lost packets. It is not kept by
+// ring, because a CPU may have several rings, at once or one after the other.
+type losses struct {
+	slots int
+	byCPU [][]uint64
+}
+
+// since returns how many packets of a packet's source were lost on its CPU since the previous
+// packet. Its argument still has the slot in Source, and the program's cumulative count in Dropped.
+// Call it once for each packet, in the order of time.
+func (l *losses) since(f *Facts) uint64 {
+	cpu := int(f.ID >> samplerLimitID_CPU_SHIFT)
+	if cpu >= len(l.byCPU) {
+		l.add(cpu)
+	}
+	last := &l.byCPU[cpu][f.Source]
+	before := *last
+	*last = max(before, f.Dropped) // less than before only in a damaged record
+	return *last - before
+}
+
+// begin notes what programs that had a slot before its present source have lost on each CPU: those
+// packets are missing before none of this source's.
+func (l *losses) begin(slot int, byCPU []uint64) {
+	for cpu, lost := range byCPU {
+		if lost > 0 {
+			l.add(cpu)
+			l.byCPU[cpu][slot] = lost
+		}
+	}
+}
+
+// add adds a CPU.
+func (l *losses) add(cpu int) {
+	for cpu >= len(l.byCPU) {
+		l.byCPU = append(l.byCPU, make([]uint64, l.slots))
+	}
+}

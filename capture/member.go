@@ -1,0 +1,110 @@
+package capture
+
+import "fmt"
+
+// A member is the latest source that has an index of a roster.
+type member struct {
+	Source
+	card    card
+	slot    int
+	before  programAccount  // what was counted in the slot before the source came
+	earlier programAccount  // what was counted for the sources that had the index before
+	gone    int64           // when no program of it ran any more, in CLOCK_MONOTONIC ns; 0 = one runs
+	final   *programAccount // what was counted for the index; nil = that may still change, or be read
+}
+
+// leave notes that no program of some sources runs any more. now is CLOCK_MONOTONIC in ns.
+func (r *roster) leave(sources []int, now int64) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, i := range sources {
+		if r.all[i].gone == 0 {
+			r.all[i].gone = now
+		}
+	}
+}
+
+// retire makes the account of a source final, and gives back its slot, if it has gone and the
+// reader has read all that was sent up to then: passed is how far it has read, and counts has what
+// it found. A record that it did not find, as in the ring of a CPU that went offline, is lost.
+func (r *roster) retire(i int, passed int64, counts Account, counted func(slot int) (programAccount, error)) (retired bool, err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	m := &r.all[i]
+	if m.gone == 0 || m.final != nil || passed <= m.gone {
+		return m.final != nil, nil
+	}
+	a, err := m.counted(counted)
+	if err != nil {
+		return false, err
+	}
+	a.miss(counts)
+	m.final = &a
+	r.tenants[m.slot].Store(0)
+	r.departed = append(r.departed, i)
+	r.leaving.Add(1)
+	return true, nil
+}
+
+// gone returns the sources that have gone and whose accounts are final.
+func (r *roster) gone() (sources []int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for i := range r.all {
+		if r.all[i].final != nil {
+			sources = append(sources, i)
+		}
+	}
+	return sources
+}
+
+// departing returns the sources that have gone since the last call, in that order. The outputs must
+// forget them.
+func (r *roster) departing() (sources []int) {
+	if r.leaving.Load() == 0 {
+		return nil
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	sources, r.departed = r.departed, nil
+	return sources
+}
+
+// forget lets another source have the index of a departed one, which all outputs have forgotten.
+func (r *roster) forget(source int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.leaving.Add(-1)
+	r.vacant = append(r.vacant, source)
+}
+
+// counted returns what was counted for an index: the counters of its source's slot are read by a
+// function, and were not zero when the source came.
+func (m *member) counted(read func(slot int) (programAccount, error)) (programAccount, error) {
+	if m.final != nil {
+		return *m.final, nil
+	}
+	a, err := read(m.slot)
+	if err != nil {
+		return a, fmt.Errorf("read the counters of %s: %w", m.Label(), err)
+	}
+	a.Subtract(m.before.Account)
+	a.Add(m.earlier.Account)
+	a.sent += m.earlier.sent - m.before.sent
+	a.unread = m.earlier.unread
+	return a, nil
+}
+
+// accounts returns what the programs have counted for each index.
+func (r *roster) accounts(counted func(slot int) (programAccount, error)) ([]programAccount, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	all := make([]programAccount, len(r.all))
+	for i := range r.all {
+		var err error
+		if all[i], err = r.all[i].counted(counted); err != nil {
+			return nil, err
+		}
+	}
+	return all, nil
+}
