@@ -8,6 +8,7 @@ import (
 	"github.com/cilium/ebpf"
 	"golang.org/x/sys/unix"
 
+	"github.com/xdpcap/xdpcap/internal/errkind"
 	"github.com/xdpcap/xdpcap/internal/support"
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
@@ -126,10 +127,10 @@ func (o *Options) lacks(p point, metadata string) error {
 // lacksStamps says why packets cannot have the requested stamps.
 func (o *Options) lacksStamps(p point) error {
 	if err := o.lacks(p, support.MetadataTimestamp); err != nil {
-		return xdp.Kind(ErrNoStamp, "time stamps of the type %v: %w", o.Stamp, err)
+		return errkind.Errorf(ErrNoStamp, "time stamps of the type %v: %w", o.Stamp, err)
 	}
 	if _, ok := p.ifi.PTPClock(); o.Stamp == AdapterStamp && !ok {
-		return xdp.Kind(ErrNoClock, "time stamps of the type %v: driver %s of %s has no PTP clock to compare with the system's", o.Stamp, p.ifi.Driver, p.ifi.Name)
+		return errkind.Errorf(ErrNoClock, "time stamps of the type %v: driver %s of %s has no PTP clock to compare with the system's", o.Stamp, p.ifi.Driver, p.ifi.Name)
 	}
 	return nil
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/xdpcap/xdpcap/capture/internal/discovery"
 	"github.com/xdpcap/xdpcap/internal/clock"
+	"github.com/xdpcap/xdpcap/internal/errkind"
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
@@ -181,7 +182,7 @@ func (s *Session) come(ifi xdp.Interface) error {
 		err = s.comeBelow(ifi, err)
 	}
 	if err != nil && hasGone(ifi.Index) {
-		err = xdp.Kind(ErrInterfaceGone, "interface %s has gone: %w", ifi.Name, err)
+		err = errkind.Errorf(ErrInterfaceGone, "interface %s has gone: %w", ifi.Name, err)
 	}
 	return err
 }
@@ -196,14 +197,14 @@ func (s *Session) comeBelow(ifi xdp.Interface, refused error) error {
 	case ok:
 		return xdp.Below(ifi, others)
 	case err != nil:
-		return xdp.Kind(xdp.ErrBelow, "%w: %w", refused, err)
+		return errkind.Errorf(xdp.ErrBelow, "%w: %w", refused, err)
 	}
 	cleared, err := s.clearAbove(ifi)
 	switch {
 	case cleared:
 		return s.comeOnce(ifi)
 	case err != nil:
-		return xdp.Kind(xdp.ErrBelow, "%w: %w", refused, err)
+		return errkind.Errorf(xdp.ErrBelow, "%w: %w", refused, err)
 	}
 	return refused
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/cilium/ebpf/link"
 	"golang.org/x/sys/unix"
 
+	"github.com/xdpcap/xdpcap/internal/errkind"
 	"github.com/xdpcap/xdpcap/internal/lost"
 	"github.com/xdpcap/xdpcap/internal/support"
 	"github.com/xdpcap/xdpcap/internal/xdp"
@@ -57,7 +58,7 @@ func newDropHooks(p point, o *Options) (hooks []hook, err error) {
 		return hooks, err
 	}
 	if len(p.ifi.Programs) == 0 {
-		return hooks, xdp.Kind(xdp.ErrNoReason, "%s runs no XDP program, and only a program gives reasons", p.ifi.Name)
+		return hooks, errkind.Errorf(xdp.ErrNoReason, "%s runs no XDP program, and only a program gives reasons", p.ifi.Name)
 	}
 	program, err := xdp.OneProgram(p.ifi, "")
 	if err != nil {

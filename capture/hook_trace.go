@@ -8,6 +8,7 @@ import (
 
 	"github.com/cilium/ebpf"
 
+	"github.com/xdpcap/xdpcap/internal/errkind"
 	"github.com/xdpcap/xdpcap/internal/support"
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
@@ -42,7 +43,7 @@ type traceHook struct {
 // newTraceHooks finds the programs to trace on an interface.
 func newTraceHooks(p point, o *Options) (hooks []hook, err error) {
 	if o.Sink || o.Mode != Auto {
-		return nil, xdp.Kind(ErrTraced, "%s is captured by tracing its XDP program: a sink or "+
+		return nil, errkind.Errorf(ErrTraced, "%s is captured by tracing its XDP program: a sink or "+
 			"an XDP mode is not possible", p.ifi.Name)
 	}
 	filter, err := p.filter.copied()

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/xdpcap/xdpcap/internal/errkind"
 	"github.com/xdpcap/xdpcap/internal/machine"
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
@@ -112,13 +113,13 @@ func (o *Options) checkHooks() error {
 	case o.SlowerThan < 0 || o.SlowerThan > MaxRunTime:
 		return fmt.Errorf("packets for which the program ran at least %v: must be 0 to %v", o.SlowerThan, MaxRunTime)
 	case len(o.Verdicts) > 0 && o.HookMap == "" && !exits:
-		return xdp.Kind(ErrNeedsExit, "verdicts are known only at a program's exit")
+		return errkind.Errorf(ErrNeedsExit, "verdicts are known only at a program's exit")
 	case o.SlowerThan > 0 && !exits:
-		return xdp.Kind(ErrNeedsExit, "run times are known only at a program's exit")
+		return errkind.Errorf(ErrNeedsExit, "run times are known only at a program's exit")
 	case o.ReasonMap != "" && !exits && !o.StackDrops:
-		return xdp.Kind(ErrNeedsExit, "the reasons of a program are known only at its exit")
+		return errkind.Errorf(ErrNeedsExit, "the reasons of a program are known only at its exit")
 	case o.FilterAtExit && o.HookMap == "" && (!exits || len(o.Hooks) > 1):
-		return xdp.Kind(ErrNeedsExit, "a filter at the exit needs exits alone, without entries")
+		return errkind.Errorf(ErrNeedsExit, "a filter at the exit needs exits alone, without entries")
 	}
 	return nil
 }
@@ -163,7 +164,7 @@ func (o *Options) checkSampling() error {
 	case o.Sample > 1:
 		return errors.New("choose either one rate for all packets or a rate for each verdict, not both")
 	case o.HookMap == "" && (!slices.Contains(o.Hooks, Exit) || len(o.Hooks) > 1):
-		return xdp.Kind(ErrNeedsExit, "rates for verdicts need exits alone, because verdicts are known only at a program's exit")
+		return errkind.Errorf(ErrNeedsExit, "rates for verdicts need exits alone, because verdicts are known only at a program's exit")
 	}
 	o.SampleVerdicts = maps.Clone(o.SampleVerdicts)
 	return nil
@@ -258,7 +259,7 @@ func (o *Options) fitBuffer(m ringMemory) (smaller, err error) {
 		text := fmt.Sprintf("rings of %s for %d CPUs would take more than a quarter of the available memory, which is %v",
 			kibibytes(asked), m.cpus, m.available)
 		if o.Buffer != 0 {
-			return nil, xdp.Kind(ErrBufferTooLarge, "%s: at most %s fit", text, kibibytes(fits))
+			return nil, errkind.Errorf(ErrBufferTooLarge, "%s: at most %s fit", text, kibibytes(fits))
 		}
 		smaller = fmt.Errorf("%s: ring size lowered to %s", text, kibibytes(fits))
 	}

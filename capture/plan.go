@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/xdpcap/xdpcap/internal/errkind"
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
@@ -92,7 +93,7 @@ func (o *Options) hooksAt(p point) (hooks []hook, err error) {
 		return hooks, nil
 	}
 	if o.Direction == Out && o.Stamp.IsCards() {
-		return hooks, xdp.Kind(ErrNoStamp, "time stamps of the type %v: the card stamps packets that %s receives, not those that it sends", o.Stamp, p.ifi.Name)
+		return hooks, errkind.Errorf(ErrNoStamp, "time stamps of the type %v: the card stamps packets that %s receives, not those that it sends", o.Stamp, p.ifi.Name)
 	}
 	h, err := newEgressHook(p)
 	if err != nil {

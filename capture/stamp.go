@@ -10,6 +10,7 @@ import (
 	"github.com/cilium/ebpf/link"
 
 	"github.com/xdpcap/xdpcap/internal/clock"
+	"github.com/xdpcap/xdpcap/internal/errkind"
 	"github.com/xdpcap/xdpcap/internal/support"
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
@@ -78,7 +79,7 @@ func (c *cardStamps) open(ifi *xdp.Interface) (err error) {
 	}
 	number, _ := ifi.PTPClock()
 	if c.clock, err = clock.OpenCard(number); err != nil {
-		return xdp.Kind(ErrNoClock, "time stamps of the type %v for %s: %w", c.kind, ifi.Name, err)
+		return errkind.Errorf(ErrNoClock, "time stamps of the type %v for %s: %w", c.kind, ifi.Name, err)
 	}
 	return nil
 }

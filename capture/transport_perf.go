@@ -12,9 +12,9 @@ import (
 	"github.com/cilium/ebpf"
 	"golang.org/x/sys/unix"
 
+	"github.com/xdpcap/xdpcap/internal/errkind"
 	"github.com/xdpcap/xdpcap/internal/machine"
 	"github.com/xdpcap/xdpcap/internal/support"
-	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
 // A perfRing is one CPU's perf ring buffer, read in place.
@@ -87,7 +87,7 @@ func (o *Options) fitPerf() error {
 	switch {
 	case err != nil: // opening the rings, before anything is attached, returns an error that says what to do
 	case fits < o.Buffer && asked != 0:
-		return xdp.Kind(ErrLockedMemory, "%s: at most %s fit", tooMuchLocked(o.Buffer), kibibytes(fits))
+		return errkind.Errorf(ErrLockedMemory, "%s: at most %s fit", tooMuchLocked(o.Buffer), kibibytes(fits))
 	case fits < o.Buffer:
 		o.notice(fmt.Errorf("%s: ring size lowered to %s", tooMuchLocked(o.Buffer), kibibytes(fits)))
 		o.Buffer = fits
@@ -149,7 +149,7 @@ func (t *perfTransport) rings() (rings []ring, err error) {
 			r.isShown = cpu < t.shown
 		}
 		if late && errors.Is(err, support.ErrPerfRefused) {
-			return rings, xdp.Kind(ErrPerfRefused, "this process may no longer open perf events (CPU %d)", cpu)
+			return rings, errkind.Errorf(ErrPerfRefused, "this process may no longer open perf events (CPU %d)", cpu)
 		}
 		if err != nil {
 			return rings, err
@@ -190,7 +190,7 @@ func perfMemory(size int) int { return os.Getpagesize() + size }
 func openPerfRing(cpu, size, watermark int) (*perfRing, error) {
 	event, mem, err := support.OpenPerfRing(cpu, size, watermark)
 	if errors.Is(err, support.ErrPerfRefused) {
-		return nil, xdp.Kind(ErrPerfRefused, "%w", err)
+		return nil, errkind.Errorf(ErrPerfRefused, "%w", err)
 	}
 	if err != nil {
 		return nil, err

@@ -11,9 +11,9 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/xdpcap/xdpcap/internal/clock"
+	"github.com/xdpcap/xdpcap/internal/errkind"
 	"github.com/xdpcap/xdpcap/internal/machine"
 	"github.com/xdpcap/xdpcap/internal/support"
-	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
 var byRing = transportKind{
@@ -160,7 +160,7 @@ func errRingTooLarge(size int) error {
 // fitShared chooses the size of TransportRing's rings.
 func (o *Options) fitShared() error {
 	if powerOfTwoPages(o.Buffer) > maxRingSize {
-		return xdp.Kind(ErrBufferTooLarge, "%w", errRingTooLarge(o.Buffer))
+		return errkind.Errorf(ErrBufferTooLarge, "%w", errRingTooLarge(o.Buffer))
 	}
 	smaller, err := o.fitBuffer(sharedRings())
 	o.notice(smaller)

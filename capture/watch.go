@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/xdpcap/xdpcap/internal/errkind"
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
@@ -104,9 +105,9 @@ func whyBlind(h hook) error {
 	}
 	name := h.sources()[0].Name
 	if errors.Is(err, ErrInterfaceGone) {
-		return xdp.Kind(ErrInterfaceGone, "interface %s was deleted or moved to another network namespace", name)
+		return errkind.Errorf(ErrInterfaceGone, "interface %s was deleted or moved to another network namespace", name)
 	}
-	return xdp.Kind(ErrBlind, "%s is no longer captured: %w", name, err)
+	return errkind.Errorf(ErrBlind, "%s is no longer captured: %w", name, err)
 }
 
 // blindness returns why an interface is no longer captured, or nil.

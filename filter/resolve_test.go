@@ -56,6 +56,23 @@ func TestResolve(t *testing.T) {
 	}
 }
 
+// A brokenResolver has a bug.
+type brokenResolver struct{ filtertest.Resolver }
+
+func (brokenResolver) Network(string) (uint32, error) { panic("a bug") }
+
+// A bug, here that of the caller's Resolver, is no fault of the expression.
+func TestBugIsNoFault(t *testing.T) {
+	t.Parallel()
+	defer func() {
+		if r := recover(); r != "a bug" {
+			t.Errorf("recovered %v", r)
+		}
+	}()
+	_, err := CompileRaw("net lab", Options{Resolver: brokenResolver{}})
+	t.Errorf("returned %v", err)
+}
+
 // TestNetmask catches a mask whose host part is taken for the network part.
 func TestNetmask(t *testing.T) {
 	t.Parallel()

@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"github.com/xdpcap/xdpcap/capture"
+	"github.com/xdpcap/xdpcap/internal/errkind"
 	"github.com/xdpcap/xdpcap/internal/outfile"
-	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
 // A File is an Output that writes a capture file, as a [Writer] does, or a series of them with
@@ -303,4 +303,6 @@ func (f *File) Close() (err error) {
 }
 
 // errEnough returns the error with which a File ends the session because a limit was reached.
-func errEnough(format string, args ...any) error { return xdp.Kind(capture.ErrEnough, format, args...) }
+func errEnough(format string, args ...any) error {
+	return errkind.Errorf(capture.ErrEnough, format, args...)
+}

@@ -9,8 +9,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/xdpcap/xdpcap/internal/amount"
+	"github.com/xdpcap/xdpcap/internal/errkind"
 	"github.com/xdpcap/xdpcap/internal/outfile"
-	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
 // Bytes reserved for the closing statistics of each source that does not have them yet. commentRoom
@@ -79,7 +79,7 @@ func (r *Rotation) checkFree(path string, free func() (int64, error)) error {
 
 // tooFull says that a disk has too little free.
 func tooFull(path string, free, least int64) error {
-	return xdp.Kind(ErrDiskLow, "the disk of %s has only %s free, and %s must stay free", path, amount.Bytes(free), amount.Bytes(least))
+	return errkind.Errorf(ErrDiskLow, "the disk of %s has only %s free, and %s must stay free", path, amount.Bytes(free), amount.Bytes(least))
 }
 
 // reserve returns how many bytes are kept free for the closing statistics of the current file.
@@ -138,7 +138,7 @@ func (k *Keeper) claim(p *part, bytes, reserved int64) (int64, error) {
 			return bytes, nil
 		case k.limits.Keep == 0:
 			return max(room-reserved, 0), why
-		case room+held < wanted && k.removeOldest(errors.Is(why, ErrDiskLow)):
+		case k.removeOldest(errors.Is(why, ErrDiskLow), room+held < wanted):
 			continue
 		}
 		k.omit(why, held)
@@ -240,16 +240,17 @@ func (k *Keeper) syncDisk(file *outfile.File) {
 	}
 }
 
-// removeOldest removes the oldest file, and tells whether there was one. With toFree it removes, if
-// there is one, the oldest whose room becomes free: a program that reads the files one after the
-// other often has the oldest open. The caller holds mu.
-func (k *Keeper) removeOldest(toFree bool) bool {
+// removeOldest removes the oldest file, and tells whether it did. With toFree it removes the oldest
+// whose room becomes free: a program that reads the files one after the other often has the oldest
+// open. Only if there is none it removes one that stays in use, and only if it must. The caller
+// holds mu.
+func (k *Keeper) removeOldest(toFree, must bool) bool {
 	oldest, file := k.firstOwn(toFree)
 	for oldest < 0 && k.isWaiting(func(*part) bool { return true }) {
 		k.finished.Wait()
 		oldest, file = k.firstOwn(toFree)
 	}
-	if len(k.own) == 0 {
+	if oldest < 0 && !must || len(k.own) == 0 {
 		return false
 	}
 	k.remove(max(oldest, 0), file)

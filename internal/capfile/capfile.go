@@ -13,8 +13,8 @@ import (
 	"fmt"
 	"io"
 
+	"github.com/xdpcap/xdpcap/internal/errkind"
 	"github.com/xdpcap/xdpcap/internal/pcapng"
-	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
 // Kinds of errors of a file, for errors.Is. Everything before the position of the error has been
@@ -123,7 +123,7 @@ func New(in io.Reader, name string, o Options) (*File, error) {
 	magic, err := f.in.peek(4)
 	switch {
 	case len(magic) == 0 && errors.Is(err, io.EOF):
-		err = xdp.Kind(ErrUnknown, "%s is empty", name)
+		err = errkind.Errorf(ErrUnknown, "%s is empty", name)
 	case len(magic) < 4:
 		err = f.ends(err, len(magic))
 	case pcapng.IsSection(magic):
@@ -131,9 +131,9 @@ func New(in io.Reader, name string, o Options) (*File, error) {
 	case f.classic.recognise(magic):
 		err = f.openPCAP()
 	case magic[0] == '{':
-		err = xdp.Kind(ErrUnknown, "%s has lines of JSON, which cannot be read again: neither pcapng nor pcap", name)
+		err = errkind.Errorf(ErrUnknown, "%s has lines of JSON, which cannot be read again: neither pcapng nor pcap", name)
 	default:
-		err = xdp.Kind(ErrUnknown, "%s is neither pcapng nor pcap, but begins with the bytes % x", name, magic)
+		err = errkind.Errorf(ErrUnknown, "%s is neither pcapng nor pcap, but begins with the bytes % x", name, magic)
 	}
 	if err != nil {
 		f.Close()
@@ -175,7 +175,7 @@ func (f *File) ends(err error, have int) error {
 	case errors.Is(err, io.EOF) && have == 0:
 		return io.EOF
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
-		return xdp.Kind(ErrCut, "%s is truncated after %s, within the block at byte %d%s",
+		return errkind.Errorf(ErrCut, "%s is truncated after %s, within the block at byte %d%s",
 			f.Name, packets(f.packets), f.in.offset, f.unpacked())
 	}
 	return fmt.Errorf("read %s after %s, at byte %d%s: %w", f.Name, packets(f.packets), f.in.offset, f.unpacked(), err)
@@ -183,7 +183,7 @@ func (f *File) ends(err error, have int) error {
 
 // damaged returns the error for an invalid block.
 func (f *File) damaged(why error) error {
-	return xdp.Kind(ErrDamaged, "%s is damaged after %s, at byte %d%s: %w",
+	return errkind.Errorf(ErrDamaged, "%s is damaged after %s, at byte %d%s: %w",
 		f.Name, packets(f.packets), f.in.offset, f.unpacked(), why)
 }
 

@@ -9,6 +9,7 @@ import (
 
 	"github.com/cilium/ebpf"
 
+	"github.com/xdpcap/xdpcap/internal/errkind"
 	"github.com/xdpcap/xdpcap/internal/support"
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
@@ -87,12 +88,12 @@ func OpenActions(o ActionsOptions) (*Actions, error) {
 	}
 	switch {
 	case o.Program != "" && o.Verdict != xdp.Pass:
-		err = xdp.Kind(ErrProgramDecides, "program %s decides by itself", o.Program)
+		err = errkind.Errorf(ErrProgramDecides, "program %s decides by itself", o.Program)
 	case len(ifi.Programs) > 0 && o.Verdict != xdp.Pass:
-		err = xdp.Kind(ErrProgramDecides, "%s already runs XDP program %v, which decides until it is detached",
+		err = errkind.Errorf(ErrProgramDecides, "%s already runs XDP program %v, which decides until it is detached",
 			ifi.Name, ifi.Programs[0])
 	case o.ReasonMap != "" && len(ifi.Programs) == 0 && o.Program == "":
-		err = xdp.Kind(xdp.ErrNoReason, "%s runs no XDP program, and only a program gives reasons", ifi.Name)
+		err = errkind.Errorf(xdp.ErrNoReason, "%s runs no XDP program, and only a program gives reasons", ifi.Name)
 	case len(ifi.Programs) > 0 || o.Program != "" || o.TraceOnly:
 		err = a.trace(spec, ifi, o.Program)
 	default:

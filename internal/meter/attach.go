@@ -10,6 +10,7 @@ import (
 	"github.com/cilium/ebpf/link"
 	"golang.org/x/sys/unix"
 
+	"github.com/xdpcap/xdpcap/internal/errkind"
 	"github.com/xdpcap/xdpcap/internal/support"
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
@@ -96,7 +97,7 @@ func trace(ifi xdp.Interface, selector string, t tracers) (*attachment, error) {
 func (h *attachment) move(t tracers, ifi xdp.Interface, to xdp.Program) error {
 	counts, err := t.attach(to, ifi)
 	if reason := (*xdp.TracingError)(nil); errors.As(err, &reason) {
-		return xdp.Kind(t.refused, "%s: %w", h.ifi.Name, err)
+		return errkind.Errorf(t.refused, "%s: %w", h.ifi.Name, err)
 	}
 	if err != nil {
 		return err

@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/xdpcap/xdpcap/internal/clock"
+	"github.com/xdpcap/xdpcap/internal/errkind"
 	"github.com/xdpcap/xdpcap/internal/support"
 	"github.com/xdpcap/xdpcap/internal/thread"
 	"github.com/xdpcap/xdpcap/internal/xdp"
@@ -141,7 +142,7 @@ func (b *programBench) runOnce() error {
 	for _, data := range b.options.Packets {
 		verdict, changed, err := b.run(b.prog, data, 1)
 		if errors.Is(err, unix.EINVAL) || errors.Is(err, ebpf.ErrNotSupported) {
-			return xdp.Kind(ErrNotRunnable, "the kernel does not run %v on packets from user space: it refuses programs "+
+			return errkind.Errorf(ErrNotRunnable, "the kernel does not run %v on packets from user space: it refuses programs "+
 				"for the entries of a devmap or cpumap, and those that a network card runs", b.options.Program)
 		}
 		if err != nil {

@@ -8,6 +8,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/xdpcap/xdpcap/internal/errkind"
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
@@ -91,7 +92,7 @@ func (f *followed) Follow() (notice string, err error) {
 		if again, err := f.watch.Look(); err == nil && again.Program != now.Program {
 			return "", nil
 		}
-		return "", xdp.Kind(ErrNotCounting, "%v does not run on %s any more: %w", f.program, f.ifi.Name, err)
+		return "", errkind.Errorf(ErrNotCounting, "%v does not run on %s any more: %w", f.program, f.ifi.Name, err)
 	}
 	f.runs = now.Program
 	return notice, nil
@@ -107,7 +108,7 @@ func look(w *xdp.HookWatch, ifi xdp.Interface) (xdp.HookState, error) {
 }
 
 func gone(ifi xdp.Interface) error {
-	return xdp.Kind(xdp.ErrGone, "%s was deleted or moved to another network namespace: start again when it is back", ifi.Name)
+	return errkind.Errorf(xdp.ErrGone, "%s was deleted or moved to another network namespace: start again when it is back", ifi.Name)
 }
 
 // Capabilities returns the capabilities, by number (capabilities(7)), that Follow and Close need
@@ -132,7 +133,7 @@ func (f *followed) follow(ifi xdp.Interface) (notice string, err error) {
 	if next.ID == f.program.ID {
 		// An id selects its program whether or not it runs here.
 		if f.here && !here {
-			return "", xdp.Kind(xdp.ErrOtherProgram, "what runs there is %v", ifi.Programs)
+			return "", errkind.Errorf(xdp.ErrOtherProgram, "what runs there is %v", ifi.Programs)
 		}
 		f.here = here
 		return "", nil

@@ -8,6 +8,7 @@ import (
 
 	"github.com/cilium/ebpf"
 
+	"github.com/xdpcap/xdpcap/internal/errkind"
 	"github.com/xdpcap/xdpcap/internal/support"
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
@@ -57,7 +58,7 @@ func OpenLatency(iface, program string) (*Latency, error) {
 		return nil, err
 	}
 	if len(ifi.Programs) == 0 && program == "" {
-		return nil, xdp.Kind(ErrNothingToMeasure, "%s runs no XDP program: attach the one to measure", ifi.Name)
+		return nil, errkind.Errorf(ErrNothingToMeasure, "%s runs no XDP program: attach the one to measure", ifi.Name)
 	}
 	l := &Latency{}
 	if err := l.trace(ifi, program); err != nil {
@@ -126,7 +127,7 @@ func OpenBuiltin(iface string, o BuiltinOptions) (*Latency, error) {
 		return nil, err
 	}
 	if len(ifi.Programs) > 0 {
-		return nil, xdp.Kind(ErrOccupied, "%s runs %v, which xdpcap never replaces: there is no room for a program of its own",
+		return nil, errkind.Errorf(ErrOccupied, "%s runs %v, which xdpcap never replaces: there is no room for a program of its own",
 			ifi.Name, ifi.Programs[0])
 	}
 	l := &Latency{}

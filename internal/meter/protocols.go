@@ -11,6 +11,7 @@ import (
 	"github.com/cilium/ebpf"
 	"golang.org/x/net/bpf"
 
+	"github.com/xdpcap/xdpcap/internal/errkind"
 	"github.com/xdpcap/xdpcap/internal/support"
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
@@ -126,7 +127,7 @@ type attached interface {
 func (p *Protocols) attach(ifi xdp.Interface, spec *ebpf.CollectionSpec, o ProtocolsOptions) (attached, error) {
 	traced := !o.Sent && (len(ifi.Programs) > 0 || o.Program != "")
 	if !traced && len(o.Verdicts) > 0 {
-		return nil, xdp.Kind(ErrNoVerdict, "%s runs no XDP program, so its packets have no verdict", ifi.Name)
+		return nil, errkind.Errorf(ErrNoVerdict, "%s runs no XDP program, so its packets have no verdict", ifi.Name)
 	}
 	if traced {
 		return trace(ifi, o.Program, tracers{

@@ -6,9 +6,11 @@ import (
 	"github.com/cilium/ebpf"
 )
 
-// read reads everything that the maps hold.
+// read reads everything that the maps hold, in the order opposite to that in which a packet is
+// counted. Packets come meanwhile, and those are in no table without being in the ones after it:
+// flows and sizes never add up to more than the classes.
 func (m *protocolMaps) read(sizes bool) (c ProtocolCounts, err error) {
-	if c.Classes, err = m.classes(); err != nil {
+	if c.FlowCounts, err = m.flows.Read(); err != nil {
 		return c, err
 	}
 	if sizes {
@@ -20,7 +22,7 @@ func (m *protocolMaps) read(sizes bool) (c ProtocolCounts, err error) {
 			c.Sizes[i] = sum(perCPU)
 		}
 	}
-	c.FlowCounts, err = m.flows.Read()
+	c.Classes, err = m.classes()
 	return c, err
 }
 

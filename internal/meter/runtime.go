@@ -11,6 +11,7 @@ import (
 	"github.com/cilium/ebpf"
 	"golang.org/x/sys/unix"
 
+	"github.com/xdpcap/xdpcap/internal/errkind"
 	"github.com/xdpcap/xdpcap/internal/support"
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
@@ -61,7 +62,7 @@ func OpenRuntime(iface string) (*Runtime, error) {
 		return nil, err
 	}
 	if len(ifi.Programs) == 0 {
-		return nil, xdp.Kind(ErrNothingToMeasure, "%s runs no XDP program: attach the one to measure", ifi.Name)
+		return nil, errkind.Errorf(ErrNothingToMeasure, "%s runs no XDP program: attach the one to measure", ifi.Name)
 	}
 	r := &Runtime{}
 	if r.stats, err = ebpf.EnableStats(unix.BPF_STATS_RUN_TIME); err != nil {
@@ -81,7 +82,7 @@ func OpenRuntime(iface string) (*Runtime, error) {
 func (r *Runtime) measure(_ xdp.Interface, p xdp.Program) error {
 	prog, err := xdp.OpenProgram(p.ID)
 	if errors.Is(err, os.ErrNotExist) {
-		return xdp.Kind(xdp.ErrNoSuchProgram, "there is no BPF program with id %d", p.ID)
+		return errkind.Errorf(xdp.ErrNoSuchProgram, "there is no BPF program with id %d", p.ID)
 	}
 	if err != nil {
 		return fmt.Errorf("open XDP program %v: %w", p, err)

@@ -206,7 +206,8 @@ func TestProtocolsTrace(t *testing.T) {
 	}
 }
 
-// All variants count a million frames of several protocols exactly as they were sent.
+// All variants count a million frames of several protocols exactly as they were sent. Meanwhile no
+// table has packets that are not in the one of classes.
 func TestProtocolsMillion(t *testing.T) {
 	t.Parallel()
 	testnet.RequireLiveFrames(t)
@@ -217,7 +218,21 @@ func TestProtocolsMillion(t *testing.T) {
 		t.Run(v.String(), func(t *testing.T) {
 			t.Parallel()
 			pair := testnet.MustPair(t, testnet.PairOptions{})
-			p := openProtocols(t, pair, ProtocolsOptions{Variant: v, Sizes: true})
+			p := openProtocols(t, pair, ProtocolsOptions{Variant: v, Sizes: true, Flows: true})
+			stop := readMeanwhile(t, func() (uint64, error) {
+				c, err := p.Read()
+				all, sizes, flows := c.Total().Packets, Tally{}, c.Overflow.Tally
+				for _, size := range c.Sizes {
+					sizes.Add(size)
+				}
+				for _, f := range allFlows(c) {
+					flows.Add(Tally{f.Packets, f.Bytes})
+				}
+				if err == nil && (sizes.Packets > all || flows.Packets > all) {
+					err = fmt.Errorf("%d packets in all, %d by size, %d by flow", all, sizes.Packets, flows.Packets)
+				}
+				return all, err
+			})
 			want := newTruth(nil)
 			for _, test := range []struct {
 				protocolPacket
@@ -233,6 +248,7 @@ func TestProtocolsMillion(t *testing.T) {
 				_, delivered := testnet.Generate(t, pair, testnet.GeneratorOptions{Frame: test.packet, Raw: true, Count: volume(test.count)})
 				want.add(test.protocolPacket, delivered)
 			}
+			stop()
 			got := read(t, pair, p.Read)
 			want.checkClasses(t, "in all", got)
 			want.checkSizes(t, "in all", got)

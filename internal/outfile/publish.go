@@ -8,7 +8,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/xdpcap/xdpcap/internal/xdp"
+	"github.com/xdpcap/xdpcap/internal/errkind"
 )
 
 // Partial is appended to the path of a file that gets its final path when it is finished.
@@ -78,7 +78,7 @@ func checkReplaceable(path string, mustBeNew bool) error {
 }
 
 func nameTaken(path string) error {
-	return xdp.Kind(ErrNameTaken, "open %s: a file of this name already exists: choose another name", path)
+	return errkind.Errorf(ErrNameTaken, "open %s: a file of this name already exists: choose another name", path)
 }
 
 func notRegular(path string) error {

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"os"
 	"syscall"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -36,18 +37,31 @@ func (r *Removal) Free() (int64, error) { return free(r.File, r.Name()) }
 // ShowsLate is that of File.
 func (r *Removal) ShowsLate() bool { return showsLate(r.File) }
 
+// maxExec is how long Frees waits for processes that begin.
+const maxExec = 100 * time.Millisecond
+
 // Frees tells whether the file's room becomes free once the file is closed here, given that this
 // many of its names stay. It does not if another program has it open, or if it has more names than
-// that. If the file system does not tell who has a file open, nobody is assumed to.
+// that. If the file system does not tell who has a file open, nobody is assumed to. A process that
+// begins, such as a command of -z, has until its exec all files open that this process had open:
+// Frees waits while somebody has the file open for writing, because nobody else does.
 func (r *Removal) Frees(names uint64) bool {
 	info, err := r.Stat()
 	if err != nil || uint64(info.Sys().(*syscall.Stat_t).Nlink) > names {
 		return false
 	}
+	for end := time.Now().Add(maxExec); !r.mayLease(unix.F_RDLCK) && time.Now().Before(end); {
+		time.Sleep(time.Millisecond)
+	}
+	return r.mayLease(unix.F_WRLCK)
+}
+
+// mayLease tells whether nobody else has the file open, for a lease of the kind F_WRLCK, or open
+// for writing, for F_RDLCK.
+func (r *Removal) mayLease(kind int) bool {
 	isOpen := false
 	control(r.File, func(fd int) error {
-		// A lease for writing is given only where nobody else has the file open.
-		_, err := unix.FcntlInt(uintptr(fd), unix.F_SETLEASE, unix.F_WRLCK)
+		_, err := unix.FcntlInt(uintptr(fd), unix.F_SETLEASE, kind)
 		if isOpen = errors.Is(err, unix.EAGAIN); err == nil {
 			_, err = unix.FcntlInt(uintptr(fd), unix.F_SETLEASE, unix.F_UNLCK)
 		}

@@ -10,7 +10,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/xdpcap/xdpcap/internal/xdp"
+	"github.com/xdpcap/xdpcap/internal/errkind"
 )
 
 // ErrUntrusted is the kind of error for a file that the kernel would open but a Trust rejects.
@@ -104,7 +104,7 @@ func readLink(path string) (target string, err error) {
 		return "", nil
 	}
 	if link.Uid != 0 || link.Nlink > 1 || disk.Type == unix.PROC_SUPER_MAGIC {
-		return "", xdp.Kind(unix.ELOOP, "%s is a symbolic link that may not be root's own, and could lead to any file: "+
+		return "", errkind.Errorf(unix.ELOOP, "%s is a symbolic link that may not be root's own, and could lead to any file: "+
 			"use the path without this link", path)
 	}
 	text := make([]byte, unix.PathMax)
@@ -146,10 +146,10 @@ func (t *Trust) check(f *os.File) error {
 		return t.checkDevice(f, info)
 	case !regular && info.Mode().Type() != os.ModeNamedPipe:
 	case t.Owners != nil && !slices.Contains(t.Owners, int(is.Uid)):
-		return xdp.Kind(ErrUntrusted, "open %s: it belongs to another user, with id %d, who can read what is written to it: "+
+		return errkind.Errorf(ErrUntrusted, "open %s: it belongs to another user, with id %d, who can read what is written to it: "+
 			"remove it, or choose another file", f.Name(), is.Uid)
 	case t.NoLinks && regular && is.Nlink > 1:
-		return xdp.Kind(ErrUntrusted, "open %s: it has a second name (hard link), so it may be somebody else's file: "+
+		return errkind.Errorf(ErrUntrusted, "open %s: it has a second name (hard link), so it may be somebody else's file: "+
 			"remove it, or choose another file", f.Name())
 	}
 	return nil
@@ -167,7 +167,7 @@ func (t *Trust) checkDevice(f *os.File, is os.FileInfo) error {
 	}
 	defer named.Close()
 	if at, err := named.Stat(); err != nil || !os.SameFile(is, at) {
-		return xdp.Kind(ErrUntrusted, "open %s: it was replaced meanwhile: choose another file", f.Name())
+		return errkind.Errorf(ErrUntrusted, "open %s: it was replaced meanwhile: choose another file", f.Name())
 	}
 	return nil
 }

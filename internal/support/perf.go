@@ -9,7 +9,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/xdpcap/xdpcap/internal/xdp"
+	"github.com/xdpcap/xdpcap/internal/errkind"
 )
 
 // OpenPerfRing opens a perf event on a CPU, through which BPF programs send records to user space,
@@ -71,7 +71,7 @@ const maxCPUs = 1 << 16
 // explainEvent explains an error of perf_event_open.
 func explainEvent(err error) error {
 	if reason, remedy := findPerfCircumstances().explainEvent(err); reason != "" {
-		return xdp.Kind(ErrPerfRefused, "%w: %s: %s", errno(err), reason, remedy)
+		return errkind.Errorf(ErrPerfRefused, "%w: %s: %s", errno(err), reason, remedy)
 	}
 	return err
 }
@@ -112,9 +112,9 @@ func (c perfCircumstances) explainEvent(err error) (reason, remedy string) {
 func explainMapping(err error) error {
 	switch {
 	case errors.Is(err, unix.EPERM):
-		return xdp.Kind(ErrLockedMemory, "%w: more locked memory than this user may have, %d KiB", errno(err), findLimits(0).lockable>>10)
+		return errkind.Errorf(ErrLockedMemory, "%w: more locked memory than this user may have, %d KiB", errno(err), findLimits(0).lockable>>10)
 	case errors.Is(err, unix.ENOMEM):
-		return xdp.Kind(ErrBufferTooLarge, "%w: %s", errno(err), addressSpace())
+		return errkind.Errorf(ErrBufferTooLarge, "%w: %s", errno(err), addressSpace())
 	}
 	return err
 }

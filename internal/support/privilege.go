@@ -8,8 +8,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/xdpcap/xdpcap/internal/errkind"
 	"github.com/xdpcap/xdpcap/internal/privilege"
-	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
 // capabilities are those that xdpcap uses, in the order of display.
@@ -48,7 +48,7 @@ func checkPrivileges() error {
 	if len(missing) == 0 {
 		return nil
 	}
-	return xdp.Kind(ErrPrivileges, "missing privileges: %s; %s", strings.Join(missing, ", "), grant())
+	return errkind.Errorf(ErrPrivileges, "missing privileges: %s; %s", strings.Join(missing, ", "), grant())
 }
 
 // heldCapabilities is the effective set of this process: bit n is capability number n.

@@ -12,7 +12,7 @@ import (
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 
-	"github.com/xdpcap/xdpcap/internal/xdp"
+	"github.com/xdpcap/xdpcap/internal/errkind"
 )
 
 // Find returns the kind that AttachEgress uses on this kernel. It attaches nothing. The error is an
@@ -32,7 +32,7 @@ func Find(prog *ebpf.Program) (Kind, error) {
 	}
 	for _, name := range []string{"sch_ingress", "cls_bpf"} {
 		if !hasModule("/", release, name) {
-			return 0, xdp.Kind(ErrNoEgress, "this kernel has neither tcx nor the module %s", name)
+			return 0, errkind.Errorf(ErrNoEgress, "this kernel has neither tcx nor the module %s", name)
 		}
 	}
 	return Clsact, nil

@@ -8,6 +8,8 @@ import (
 	"github.com/cilium/ebpf/link"
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
+
+	"github.com/xdpcap/xdpcap/internal/errkind"
 )
 
 // Attach runs prog on the interface until the link is closed or the process ends, and returns its
@@ -89,19 +91,19 @@ func busy(ifi Interface) error {
 		case ok:
 			return Below(ifi, upper)
 		case err != nil:
-			return Kind(ErrBusy, "%s, or an interface above it, already runs an XDP program: %w: try again", ifi.Name, err)
+			return errkind.Errorf(ErrBusy, "%s, or an interface above it, already runs an XDP program: %w: try again", ifi.Name, err)
 		}
 	}
 	if err != nil || len(now.Programs) == 0 {
-		return Kind(ErrBusy, "%s already runs an XDP program, or did a moment ago: try again", ifi.Name)
+		return errkind.Errorf(ErrBusy, "%s already runs an XDP program, or did a moment ago: try again", ifi.Name)
 	}
-	return Kind(ErrBusy, "%s already runs an XDP program, %v, attached just now: try again",
+	return errkind.Errorf(ErrBusy, "%s already runs an XDP program, %v, attached just now: try again",
 		ifi.Name, now.Programs[0])
 }
 
 // Below returns the ErrBelow of an interface below another one that runs an XDP program.
 func Below(ifi, upper Interface) error {
-	return Kind(ErrBelow, "%s is below %s, which runs XDP program %v: the kernel attaches no program below another one", ifi.Name, upper.Name, upper.Programs[0])
+	return errkind.Errorf(ErrBelow, "%s is below %s, which runs XDP program %v: the kernel attaches no program below another one", ifi.Name, upper.Name, upper.Programs[0])
 }
 
 // refused explains why an interface did not take a program. The kinds differ because generic mode
@@ -118,5 +120,5 @@ func refused(ifi Interface, mode Mode, err error) error {
 	if ifi.Driver != "" {
 		driver = "driver " + ifi.Driver
 	}
-	return Kind(kind, "attach an XDP program to %s in native mode: %s: %w", ifi.Name, driver, err)
+	return errkind.Errorf(kind, "attach an XDP program to %s in native mode: %s: %w", ifi.Name, driver, err)
 }

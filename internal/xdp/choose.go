@@ -4,6 +4,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/xdpcap/xdpcap/internal/errkind"
 )
 
 // choose picks the programs that the selectors name out of those that run for an interface. No
@@ -12,11 +14,11 @@ func choose(ifname string, running []Program, selectors []string) ([]Program, er
 	if len(selectors) == 0 {
 		switch len(running) {
 		case 0:
-			return nil, Kind(ErrNoProgram, "%s runs no XDP program that could be traced", ifname)
+			return nil, errkind.Errorf(ErrNoProgram, "%s runs no XDP program that could be traced", ifname)
 		case 1:
 			return running, nil
 		}
-		return nil, Kind(ErrSeveralPrograms, "%s runs several XDP programs: %s", ifname, list(running))
+		return nil, errkind.Errorf(ErrSeveralPrograms, "%s runs several XDP programs: %s", ifname, list(running))
 	}
 	var chosen []Program
 	for _, selector := range selectors {
@@ -50,11 +52,11 @@ func match(ifname string, running []Program, selector string) ([]Program, error)
 	}
 	switch {
 	case len(running) == 0:
-		return nil, Kind(ErrOtherProgram, "program %s: %s runs no XDP program", selector, ifname)
+		return nil, errkind.Errorf(ErrOtherProgram, "program %s: %s runs no XDP program", selector, ifname)
 	case len(found) == 0:
-		return nil, Kind(ErrOtherProgram, "program %s: %s does not run it; it runs %s", selector, ifname, list(running))
+		return nil, errkind.Errorf(ErrOtherProgram, "program %s: %s does not run it; it runs %s", selector, ifname, list(running))
 	case len(found) > 1:
-		return nil, Kind(ErrAmbiguousProgram, "program %s: that could be %s", selector, list(found))
+		return nil, errkind.Errorf(ErrAmbiguousProgram, "program %s: that could be %s", selector, list(found))
 	}
 	return found, nil
 }

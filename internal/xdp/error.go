@@ -1,9 +1,6 @@
 package xdp
 
-import (
-	"errors"
-	"fmt"
-)
+import "errors"
 
 // The kinds of error that a caller can remedy by asking for something else. errors.Is finds the
 // kind. The error's own text tells what was tried, on what, and why it failed; it does not contain
@@ -24,14 +21,3 @@ var (
 	ErrNoReason         = errors.New("no XDP program gives reasons")
 	ErrGone             = errors.New("the interface has left the network namespace")
 )
-
-// Kind makes an error that matches kind with errors.Is. Its text is that of fmt.Errorf(format,
-// args...). errors.Is and errors.As also find what the format wraps with %w.
-func Kind(kind error, format string, args ...any) error {
-	return &kindError{kind: kind, err: fmt.Errorf(format, args...)}
-}
-
-type kindError struct{ kind, err error }
-
-func (e *kindError) Error() string   { return e.err.Error() }
-func (e *kindError) Unwrap() []error { return []error{e.err, e.kind} }

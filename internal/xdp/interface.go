@@ -16,6 +16,7 @@ import (
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 
+	"github.com/xdpcap/xdpcap/internal/errkind"
 	"github.com/xdpcap/xdpcap/internal/escape"
 )
 
@@ -115,7 +116,7 @@ func InterfaceByName(name string) (Interface, error) {
 	}
 	there := strings.Join(names, ", ")
 	if name == "any" {
-		return Interface{}, Kind(ErrNotAll, "interface any: interfaces must be named here; there are: %s", there)
+		return Interface{}, errkind.Errorf(ErrNotAll, "interface any: interfaces must be named here; there are: %s", there)
 	}
 	return Interface{}, fmt.Errorf("interface %q does not exist; there are: %s", name, there)
 }

@@ -8,6 +8,8 @@ import (
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/btf"
 	"golang.org/x/sys/unix"
+
+	"github.com/xdpcap/xdpcap/internal/errkind"
 )
 
 // A Target is a running XDP program that can be traced. Close Prog when the tracers are loaded.
@@ -68,7 +70,7 @@ func OneProgram(ifi Interface, selector string) (Program, error) {
 		return Program{}, err
 	}
 	if len(chosen) > 1 {
-		return Program{}, Kind(ErrAmbiguousProgram, "program %s: only one can be chosen here: %s", selector, list(chosen))
+		return Program{}, errkind.Errorf(ErrAmbiguousProgram, "program %s: only one can be chosen here: %s", selector, list(chosen))
 	}
 	return chosen[0], nil
 }
@@ -242,7 +244,7 @@ func explainOpen(id uint32, err error) error {
 			Err:    err,
 		}
 	case errors.Is(err, os.ErrNotExist):
-		return Kind(ErrNoSuchProgram, "there is no BPF program with id %d", id)
+		return errkind.Errorf(ErrNoSuchProgram, "there is no BPF program with id %d", id)
 	}
 	return &TracingError{Reason: fmt.Sprintf("open BPF program %d: %v", id, err), Err: err}
 }

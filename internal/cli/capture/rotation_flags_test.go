@@ -81,6 +81,7 @@ func TestRotationLimits(t *testing.T) {
 		{"-G 60 -C 1 -W 9 -w %T", file.Rotation{Period: time.Minute, Size: 1_000_000}},
 		{"-b filesize:5 -b files:7", file.Rotation{Size: 5000, Keep: 7}},
 		{"-b filesize:5M", file.Rotation{Size: 5 << 20}},
+		{"-b duration:0.001", file.Rotation{Period: time.Millisecond}},
 		{"-C 5MiB", file.Rotation{Size: 5 << 20}},
 		{"-b duration:0.5 -b packets:9 -a files:3", file.Rotation{Period: 500 * time.Millisecond, Packets: 9, Files: 3}},
 		{"-a filesize:5", file.Rotation{Size: 5000, Files: 1}},

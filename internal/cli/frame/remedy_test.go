@@ -8,6 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
+	"github.com/xdpcap/xdpcap/internal/errkind"
 	"github.com/xdpcap/xdpcap/internal/meter"
 	"github.com/xdpcap/xdpcap/internal/support"
 	"github.com/xdpcap/xdpcap/internal/xdp"
@@ -22,18 +23,18 @@ func TestRemedies(t *testing.T) {
 		want string
 	}{
 		{"no kind", errors.New("it broke"), "it broke"},
-		{"a kind that needs none", xdp.Kind(xdp.ErrBusy, "eth0 is taken: try again"), "eth0 is taken: try again"},
-		{"wrapped", fmt.Errorf("open: %w", xdp.Kind(xdp.ErrSeveralPrograms, "eth0 runs a, b")),
+		{"a kind that needs none", errkind.Errorf(xdp.ErrBusy, "eth0 is taken: try again"), "eth0 is taken: try again"},
+		{"wrapped", fmt.Errorf("open: %w", errkind.Errorf(xdp.ErrSeveralPrograms, "eth0 runs a, b")),
 			"open: eth0 runs a, b: choose with --program NAME, ID or all"},
-		{"with its own join", xdp.Kind(xdp.ErrNoNative, "native mode: refused"),
+		{"with its own join", errkind.Errorf(xdp.ErrNoNative, "native mode: refused"),
 			"native mode: refused; --xdp-mode generic works with every driver, at a lower rate"},
-		{"gone", xdp.Kind(xdp.ErrNotAttachable, "native mode: no such device"), "native mode: no such device; see `xdpcap interfaces`"},
+		{"gone", errkind.Errorf(xdp.ErrNotAttachable, "native mode: no such device"), "native mode: no such device; see `xdpcap interfaces`"},
 		{"a refused tracer", fmt.Errorf("trace lb: %w", &xdp.TracingError{Reason: "refused", Remedy: "another kernel", Kind: support.ErrTracingRefused}),
 			"trace lb: refused: another kernel; a capture from --hook works without them"},
-		{"a tracer that was to measure", xdp.Kind(meter.ErrNotMeasurable, "eth0: %w",
+		{"a tracer that was to measure", errkind.Errorf(meter.ErrNotMeasurable, "eth0: %w",
 			&xdp.TracingError{Reason: "refused", Remedy: "another kernel", Kind: support.ErrTracingRefused}),
 			"eth0: refused: another kernel; or see the mean run time with --kernel-stats, or detach that program and measure xdpcap's own with --builtin"},
-		{"nothing to measure", xdp.Kind(meter.ErrNothingToMeasure, "eth0 runs no XDP program: attach the one to measure"),
+		{"nothing to measure", errkind.Errorf(meter.ErrNothingToMeasure, "eth0 runs no XDP program: attach the one to measure"),
 			"eth0 runs no XDP program: attach the one to measure, or measure xdpcap's own with --builtin"},
 	} {
 		t.Run(test.name, func(t *testing.T) {

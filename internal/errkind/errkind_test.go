@@ -1,4 +1,4 @@
-package xdp
+package errkind
 
 import (
 	"errors"
@@ -6,16 +6,18 @@ import (
 	"testing"
 )
 
-func TestKind(t *testing.T) {
+var errNoProgram, errBusy = errors.New("no program"), errors.New("busy")
+
+func TestErrorf(t *testing.T) {
 	t.Parallel()
-	err := Kind(ErrNoProgram, "look at %s: %w", "eth0", &fs.PathError{Op: "open", Path: "/x", Err: fs.ErrNotExist})
+	err := Errorf(errNoProgram, "look at %s: %w", "eth0", &fs.PathError{Op: "open", Path: "/x", Err: fs.ErrNotExist})
 	if want := "look at eth0: open /x: file does not exist"; err.Error() != want {
 		t.Errorf("text %q, want %q", err, want)
 	}
-	if !errors.Is(err, ErrNoProgram) {
+	if !errors.Is(err, errNoProgram) {
 		t.Error("it is not of its kind")
 	}
-	if errors.Is(err, ErrBusy) {
+	if errors.Is(err, errBusy) {
 		t.Error("it is of another kind")
 	}
 	if !errors.Is(err, fs.ErrNotExist) {
