@@ -260,6 +260,9 @@ func TestOwnersOfFiles(t *testing.T) {
 				if !sudo {
 					args = append(args, strings.Fields(test.args)...)
 				}
+				if test.want != "" {
+					args = append(args, "--duration", "1s") // one that begins against the wish of the test
+				}
 				cmd := systest.Command(args...)
 				if sudo {
 					cmd.Env = append(cmd.Env, fmt.Sprintf("SUDO_UID=%d", systest.Nobody))
@@ -326,7 +329,7 @@ func TestOwnersOfLaterFiles(t *testing.T) {
 				}
 			}
 			args := strings.Fields(strings.ReplaceAll(test.args, "DIR", dir))
-			p := systest.Start(t, pair.Rx, nil, append(args, "-i", pair.RxName, "-w", dir+"/out", "-Z", "nobody")...)
+			p := systest.Start(t, pair.Rx, nil, append(args, "-i", pair.RxName, "-w", dir+"/out", "-Z", "nobody", "--duration", "1s")...)
 			status, stderr := p.Wait()
 			for _, words := range test.words {
 				systest.OneLine(t, status, stderr, strings.ReplaceAll(words, "DIR", dir))
