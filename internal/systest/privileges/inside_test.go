@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"os"
 	"os/exec"
@@ -468,5 +469,40 @@ func TestInsideHasCommands(t *testing.T) {
 		if has == slices.Contains(strings.Fields(without), name) {
 			t.Errorf("%s is tried from inside: %v", name, has)
 		}
+	}
+}
+
+// The names of tcp:// are looked up and TLS is agreed on with all rights: what comes first on the
+// connection, comes from a process that is not in the sandbox yet.
+func TestBeforeSandbox(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	systest.MakeCertificates(t, dir)
+	for _, args := range []string{"read tcp://localhost:PORT --tls-ca DIR/ca.pem", "-i IFACE -w tcp://localhost:PORT --tls-ca DIR/ca.pem"} {
+		t.Run(args, func(t *testing.T) {
+			t.Parallel()
+			pair := testnet.MustPair(t, testnet.PairOptions{})
+			var l net.Listener
+			if err := pair.Rx.Do(func() (err error) {
+				l, err = net.Listen("tcp", "127.0.0.1:0")
+				return err
+			}); err != nil {
+				t.Fatal(err)
+			}
+			defer l.Close()
+			q := insideQuestion{Dir: dir, Port: l.Addr().(*net.TCPAddr).Port}
+			p := systest.Start(t, pair.Rx, nil, q.args(args, pair.RxName)...)
+			conn, err := l.Accept()
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer conn.Close()
+			if _, err := io.ReadFull(conn, make([]byte, 1)); err != nil { // of the client's hello
+				t.Fatal(err)
+			}
+			if filtered(p.Cmd.Process.Pid) {
+				t.Error("it is in the sandbox: SECURITY.md says that it is not")
+			}
+		})
 	}
 }

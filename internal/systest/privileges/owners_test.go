@@ -140,7 +140,10 @@ func TestOwners(t *testing.T) {
 						}
 						return areThere(dir, way.files)
 					})
-					p.Interrupt()
+					said := p.Interrupt()
+					if owns := strings.Contains(said, ", who owns "+dir+", "); owns != (want == systest.Volume || who == "root" && want != 0) {
+						t.Errorf("it becomes the directory's owner: %v: %s", owns, said)
+					}
 					if !areThere(dir, way.done) {
 						t.Errorf("%q are not there", way.done)
 					}
