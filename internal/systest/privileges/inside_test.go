@@ -490,6 +490,7 @@ func TestBeforeSandbox(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer l.Close()
+			l.(*net.TCPListener).SetDeadline(time.Now().Add(testnet.Patience))
 			q := insideQuestion{Dir: dir, Port: l.Addr().(*net.TCPAddr).Port}
 			p := systest.Start(t, pair.Rx, nil, q.args(args, pair.RxName)...)
 			conn, err := l.Accept()
