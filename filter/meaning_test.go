@@ -68,6 +68,11 @@ func TestMeaning(t *testing.T) {
 	for _, expr := range filtertest.Corners {
 		meansSame(t, expr, ethernet, allCuts()[link.Ethernet])
 	}
+	for _, l := range []link.Type{link.Ethernet, link.Cooked, link.Cooked2, link.Raw} {
+		for _, expr := range filtertest.Protocols {
+			meansSame(t, expr, filtertest.Meaning{Link: l}, allCuts()[l])
+		}
+	}
 	n, accepted := filtertest.Budget(t, 3000), 0
 	for seed := range uint64(n) {
 		m := ethernet

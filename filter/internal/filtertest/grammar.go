@@ -65,12 +65,17 @@ func (g Grammar) bare() string {
 		"(1.2.3.4 or 10.0.0.1)", "02:00:00:00:00:01", "1000-2000")
 }
 
+// Protocols are the words that are a whole test.
+var Protocols = []string{
+	"ip", "ip6", "arp", "rarp", "tcp", "udp", "icmp", "icmp6", "igmp", "igrp", "pim", "sctp", "esp", "ah", "vrrp",
+	"carp", "atalk", "aarp", "decnet", "iso", "clnp", "esis", "es-is", "isis", "is-is", "stp", "ipx", "netbeui", "lat", "moprc",
+	"mopdl", "sca", "l1", "l2", "iih", "lsp", "snp", "csnp", "psnp", "tcp", "udp", "ip", "ip6",
+}
+
 func (g Grammar) term() string {
 	switch g.IntN(22) {
 	case 0, 1, 2:
-		return g.pick("ip", "ip6", "arp", "rarp", "tcp", "udp", "icmp", "icmp6", "igmp", "igrp", "pim", "sctp", "esp", "ah", "vrrp",
-			"carp", "atalk", "aarp", "decnet", "iso", "clnp", "esis", "es-is", "isis", "is-is", "stp", "ipx", "netbeui", "lat", "moprc",
-			"mopdl", "sca", "l1", "l2", "iih", "lsp", "snp", "csnp", "psnp", "tcp", "udp", "ip", "ip6")
+		return g.pick(Protocols...)
 	case 3, 4:
 		return g.pick("", "", "ip ", "arp ", "rarp ") + g.dir() + g.pick("host ", "host ", "net ") + g.ipv4()
 	case 5:

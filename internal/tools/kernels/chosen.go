@@ -13,7 +13,7 @@ type row struct {
 var quick = []row{
 	// What programs return, record and count, and where they are attached.
 	{pkg: "capture", tests: `TestEveryHook TestProgram TestProgramLost TestInstructions TestTransports TestStackDrops`},
-	{pkg: "internal/meter", tests: `TestActions TestProtocols TestBuiltin TestLatencyTraced TestExceptions`},
+	{pkg: "internal/meter", tests: `TestActions TestReasons TestProtocols TestBuiltin TestLatencyTraced TestExceptions`},
 	{pkg: "internal/drops", tests: `TestLab`},
 	{pkg: "filter/ebpf", tests: `TestInlineCalls TestReplace`},
 	{pkg: "internal/xdp", tests: `TestAttachAuto TestHookMapSlot`},
@@ -79,7 +79,7 @@ var more = []row{
 	{pkg: "filter/ebpf", tests: `FuzzTranslate TestInline TestKernel TestRandomPrograms TestLargePacket TestManyHosts
 		TestLongestProgram`},
 
-	{pkg: "internal/meter", tests: `TestReasons TestActionQueues TestBenchProgram TestBenchProgramChangesLater
+	{pkg: "internal/meter", tests: `TestActionQueues TestBenchProgram TestBenchProgramChangesLater
 		TestBenchProgramOwnPackets TestBenchProgramRefused TestProtocolsAgreeWithGopacket
 		TestFlowBounds TestFlowTraffic TestFlowOverflow TestHotPath TestLongestPath
 		TestBucketsInKernel TestRuntime TestLatencyErrors TestProbeCost TestBuiltinSendsNothing
