@@ -25,7 +25,7 @@ TEST_PACKAGES     := tcpdump tshark iproute2 groff-base
 KERNELS_PACKAGES  := qemu-system-x86 kmod xz-utils debian-archive-keyring
 ARM64_PACKAGES    := qemu-system-arm
 BENCH_PACKAGES    := $(TEST_PACKAGES) xdp-tools netsniff-ng
-HOST_PACKAGES     := $(RACE_PACKAGES) jq libcap2-bin netbase
+HOST_PACKAGES     := $(RACE_PACKAGES) jq libcap2-bin netbase xdp-tools
 SURROUNDINGS_PACKAGES := prometheus systemd pmacct jq yq libcap2-bin openssh-client runc skopeo umoci \
                      golang-github-containers-common clickhouse-server clickhouse-client curl
 KUBERNETES_PACKAGES := etcd-server containerd containernetworking-plugins runc skopeo umoci busybox-static tshark

@@ -248,10 +248,11 @@ type Source struct {
 
 	// The properties of an interface in a capture file. Its Index counts the distinct interface
 	// names in the files that are read, from 1.
-	File     string // the file's name; "" = the source is live
-	SnapLen  uint32 // bytes kept of each packet; 0 = no limit. A live source has it in Options
-	Position int    // among the interfaces of its section, from 0
-	link     uint16 // LinkType, with 0 and Ethernet exchanged
+	File     string     // the file's name; "" = the source is live
+	SnapLen  uint32     // bytes kept of each packet; 0 = no limit. A live source has it in Options
+	Netmask  net.IPMask // of IPv4; nil = the file does not say
+	Position int        // among the interfaces of its section, from 0
+	link     uint16     // LinkType, with 0 and Ethernet exchanged
 }
 
 // newSource describes a hook on an interface.

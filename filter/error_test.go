@@ -79,7 +79,11 @@ this is a Wireshark display filter
 write it as in host 192.0.2.1`,
 		`type mgt
 ^^^^
-802.11 frames do not exist on Ethernet
+filters do not know 802.11
+choose from a file with tcpdump -r FILE -w - FILTER | xdpcap read -`,
+		`vpi 3
+^^^
+ATM does not exist on Ethernet
 remove it`,
 		`ifindex 2
 ^^^^^^^

@@ -10,7 +10,7 @@
 // # Differences from libpcap
 //
 //   - docs/choosing.md lists the expressions that libpcap compiles to something else.
-//   - On Ethernet and raw IP, inbound is true and outbound is false, or the reverse with
+//   - On Ethernet, raw IP and loopback, inbound is true and outbound is false, or the reverse with
 //     Options.Outbound: the direction of packets is known before the filter sees them.
 //   - Names of Ethernet addresses (/etc/ethers; gateway needs them) are refused, and ifindex but
 //     for LINUX_SLL2. ParseRaw reads what "tcpdump -ddd" makes of such an expression.
@@ -59,14 +59,15 @@ type Options struct {
 	Unoptimised bool
 
 	// LinkType is the packets' link type, as the LINKTYPE_ number of capture files; 0 = 1,
-	// Ethernet. Compile refuses numbers unless KnowsLinkType returns true. VLANAware works for
-	// Ethernet only.
+	// Ethernet. For NULL, whose number is 0, give that of LOOP, 108: the address family is read in
+	// either byte order. Compile refuses numbers unless KnowsLinkType returns true. VLANAware works
+	// for Ethernet only.
 	LinkType uint16
 }
 
 // KnowsLinkType tells whether expressions can be compiled for packets of a LINKTYPE_ number:
-// Ethernet (1), LINUX_SLL (113), LINUX_SLL2 (276), and IP without a header before it (101, 228, 229
-// and 12 and 14 of older files).
+// Ethernet (1), LINUX_SLL (113), LINUX_SLL2 (276), IP without a header before it (101, 228, 229 and
+// 12 and 14 of older files), and BSD's loopback (NULL, 0, and LOOP, 108).
 func KnowsLinkType(number uint16) bool { return link.Of(number) != link.Unknown }
 
 // Compile turns an expression into a classic program. The empty expression matches every packet. A

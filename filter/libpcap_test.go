@@ -74,11 +74,11 @@ func TestDifferences(t *testing.T) {
 }
 
 // sameAsLibpcap compares Compile with libpcap on one expression, without their optimisers: both
-// must refuse it, or make programs that give the same result for every packet. It returns false if
-// libpcap refuses the expression.
-func sameAsLibpcap(tb testing.TB, expr string, l link.Type, pkts [][]byte) bool {
+// must refuse it, or make programs that give the same result for every packet. dlt is libpcap's
+// number of the link type. It returns false if libpcap refuses the expression.
+func sameAsLibpcap(tb testing.TB, expr string, l link.Type, dlt int, pkts [][]byte) bool {
 	tb.Helper()
-	text, wantErr := libpcap(tb, numbersOfLibpcap[l], "-Oddd", expr)
+	text, wantErr := libpcap(tb, dlt, "-Oddd", expr)
 	got, gotErr := CompileRaw(expr, Options{Netmask: filtertest.AnyMask, Unoptimised: true, LinkType: link.Numbers[l]})
 	constants := func(err error) bool { // libpcap knows the value of one number only, without its optimiser
 		return err != nil && (strings.Contains(err.Error(), "division by zero") || strings.Contains(err.Error(), "31 bits"))
@@ -87,7 +87,7 @@ func sameAsLibpcap(tb testing.TB, expr string, l link.Type, pkts [][]byte) bool 
 	case refusedSince(gotErr), errors.Is(gotErr, ErrInterface), constants(wantErr), constants(gotErr), wantErr != nil && gotErr != nil, libpcapIsWrong.MatchString(expr), strings.Contains(expr, "vxlan"), strings.Contains(expr, "protochain"):
 		return wantErr == nil
 	case wantErr != nil || gotErr != nil:
-		tb.Errorf("%s for link type %d\nlibpcap: %v\nCompile: %v", expr, l, wantErr, gotErr)
+		tb.Errorf("%s for link type %d\nlibpcap: %v\nCompile: %v", expr, dlt, wantErr, gotErr)
 		return wantErr == nil
 	}
 	want, err := ParseRaw(text)
@@ -102,7 +102,7 @@ func sameAsLibpcap(tb testing.TB, expr string, l link.Type, pkts [][]byte) bool 
 	}
 	for _, p := range pkts {
 		if w, g := Run(want, p, uint32(len(p))), Run(got, p, uint32(len(p))); w != g {
-			tb.Errorf("%s for link type %d: Compile's program gives %d, libpcap's %d on %x\n%s", expr, l, g, w, p,
+			tb.Errorf("%s for link type %d: Compile's program gives %d, libpcap's %d on %x\n%s", expr, dlt, g, w, p,
 				cmp.Diff(Listing(want), Listing(got)))
 			break
 		}

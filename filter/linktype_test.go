@@ -1,6 +1,8 @@
 package filter
 
 import (
+	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -8,8 +10,8 @@ import (
 	"github.com/xdpcap/xdpcap/internal/link"
 )
 
-// For packets that begin with a cooked header or with IP, expressions mean what they mean to
-// libpcap, or both refuse them.
+// For packets that begin with a cooked header, with IP or with a header of BSD's loopback,
+// expressions mean what they mean to libpcap, or both refuse them.
 func TestLinkTypes(t *testing.T) {
 	t.Parallel()
 	expressions := append([]string{
@@ -19,19 +21,54 @@ func TestLinkTypes(t *testing.T) {
 		"net 10.0.0.0/8", "ip6 host fd00::1", "icmp6[0] = 135", "portrange 5-9", "isis", "decnet host 1.1", "byte 0 = 4",
 		"geneve and tcp", "ip proto 47", "proto 47", "sctp", "src net 10.0.0.0/8 or dst port 80",
 	}, filtertest.Corners...)
-	for _, l := range []link.Type{link.Cooked, link.Cooked2, link.Raw} {
-		accepted := 0
+	ofNetwork := func(p []byte) bool { return len(p) > 0 && p[0] == 0 }
+	ofHost := func(p []byte) bool { return len(p) > 0 && p[0] != 0 }
+	for _, of := range []struct {
+		link link.Type
+		dlt  int
+		omit func([]byte) bool // packets in the byte order that libpcap does not expect
+	}{{link.Cooked, 113, nil}, {link.Cooked2, 276, nil}, {link.Raw, 12, nil}, {link.Loopback, 0, ofNetwork}, {link.Loopback, 108, ofHost}} {
+		pkts, accepted := allCuts()[of.link], 0
+		if of.omit != nil {
+			pkts = slices.DeleteFunc(slices.Clone(pkts), of.omit)
+		}
 		for _, expr := range expressions {
-			rawDirection := l == link.Raw && strings.Contains(expr, "bound") // libpcap asks the socket
-			if !rawDirection && sameAsLibpcap(t, expr, l, allCuts()[l]) {
+			direction := (of.link == link.Raw || of.link == link.Loopback) && strings.Contains(expr, "bound") // libpcap asks the socket
+			if !direction && sameAsLibpcap(t, expr, of.link, of.dlt, pkts) {
 				accepted++
 			}
 		}
 		if accepted < 30 {
-			t.Errorf("link type %d: libpcap accepts %d", l, accepted)
+			t.Errorf("link type %d: libpcap accepts %d", of.dlt, accepted)
 		}
 	}
 	if _, err := Compile("ip", Options{LinkType: 105}); err == nil || KnowsLinkType(105) {
 		t.Error("802.11 is known")
+	}
+}
+
+// The header of BSD's loopback is read in either byte order, with every system's number for IPv6.
+func TestLoopbackFamilies(t *testing.T) {
+	t.Parallel()
+	ip := filtertest.IPv4Header(6, "10.0.0.1", "10.0.0.2", 0, 0, filtertest.PortHeader(1234, 80, 2))
+	ip6 := filtertest.IPv6Header(6, "fd00::1", "fd00::2", filtertest.PortHeader(1234, 80, 2))
+	for _, test := range []struct {
+		family  byte
+		payload []byte
+		want    string
+	}{{2, ip, "true false true"}, {24, ip6, "false true true"}, {28, ip6, "false true true"}, {30, ip6, "false true true"}, {7, ip, "false false false"}} {
+		for _, header := range [][]byte{{0, 0, 0, test.family}, {test.family, 0, 0, 0}} {
+			pkt, got := filtertest.Frame(header, test.payload), []string{}
+			for _, expr := range []string{"ip host 10.0.0.2", "ip6 src fd00::1", "tcp port 80"} {
+				prog, err := CompileRaw(expr, Options{LinkType: 108})
+				if err != nil {
+					t.Fatal(err)
+				}
+				got = append(got, fmt.Sprint(Run(prog, pkt, uint32(len(pkt))) != 0))
+			}
+			if got := strings.Join(got, " "); got != test.want {
+				t.Errorf("family % x: %s, want %s", header, got, test.want)
+			}
+		}
 	}
 }

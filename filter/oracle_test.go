@@ -12,14 +12,9 @@ import (
 	"strings"
 	"sync"
 	"testing"
-
-	"github.com/xdpcap/xdpcap/internal/link"
 )
 
-// numbersOfLibpcap are the link types as libpcap's DLT numbers.
-var numbersOfLibpcap = [...]int{link.Ethernet: 1, link.Cooked: 113, link.Cooked2: 276, link.Raw: 12}
-
-const ethernet = 1
+const ethernet = 1 // libpcap's DLT number
 
 // An oracle is a process of testdata/oracle.c, which compiles expressions with tcpdump's libpcap.
 type oracle struct {

@@ -11,18 +11,35 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum { DLT_NULL = 0, DLT_LOOP = 108 };
+
 struct bpf_program {
 	unsigned int len;
 	void *insns;
 };
 
 void *pcap_open_dead(int linktype, int snaplen);
+void *pcap_fopen_offline(FILE *file, char *error);
 int pcap_compile(void *p, struct bpf_program *prog, const char *expr, int optimize,
 		 unsigned int mask);
 char *pcap_geterr(void *p);
 void pcap_freecode(struct bpf_program *prog);
 void pcap_close(void *p);
 void bpf_dump(const struct bpf_program *prog, int option);
+
+/* A handle for a capture file. BSD's loopback needs one, because live libpcap only tests for the
+ * number that this system has for IPv6.
+ */
+static void *open_file(unsigned int linktype)
+{
+	unsigned int header[] = { 0xa1b2c3d4, 4 << 16 | 2, 0, 0, 262144, linktype };
+	char error[256];
+	FILE *file = fmemopen(NULL, sizeof(header), "w+");
+
+	fwrite(header, sizeof(header), 1, file);
+	rewind(file);
+	return pcap_fopen_offline(file, error);
+}
 
 int main(void)
 {
@@ -34,7 +51,10 @@ int main(void)
 			if (getdelim(&words[i], &sizes[i], '\0', stdin) <= 0)
 				return 0;
 		struct bpf_program prog = {};
-		void *p = pcap_open_dead(atoi(words[0]), 262144);
+		int linktype = atoi(words[0]);
+		void *p = linktype == DLT_NULL || linktype == DLT_LOOP
+				  ? open_file(linktype)
+				  : pcap_open_dead(linktype, 262144);
 		int optimize = words[1][0] != 'O';
 		if (pcap_compile(p, &prog, words[2], optimize, 0) < 0) {
 			printf("e%s", pcap_geterr(p));

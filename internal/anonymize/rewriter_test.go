@@ -186,6 +186,8 @@ func TestKept(t *testing.T) {
 		{"cooked", link.Cooked, slices.Concat([]byte{0, 0, 0, 1, 0, 6}, mac, []byte{0x77, 0x77, 8, 0}, packet), 44},
 		{"cooked, of a tunnel", link.Cooked, slices.Concat([]byte{0, 0, 3, 8, 0, 4}, ip[12:16], make([]byte, 4), []byte{8, 0}, packet), 44},
 		{"cooked v2", link.Cooked2, slices.Concat([]byte{8, 0, 0, 0, 0, 0, 0, 2, 0, 1, 0, 6}, mac, []byte{0x77, 0x77}, packet), 48},
+		{"BSD's loopback", link.Loopback, slices.Concat([]byte{2, 0, 0, 0}, packet), 32},
+		{"BSD's loopback without IP", link.Loopback, slices.Concat([]byte{7, 0, 0, 0}, packet), 0},
 		{"unknown link type", link.Unknown, packet, 0},
 		{"cut within the Ethernet header", link.Ethernet, frame[:13], 0},
 		{"cut within the IP header", link.Ethernet, slices.Concat(frame, ip[:19]), 14},

@@ -12,6 +12,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 
 	"github.com/xdpcap/xdpcap/internal/errkind"
 	"github.com/xdpcap/xdpcap/internal/pcapng"
@@ -62,7 +63,8 @@ type Interface struct {
 	Name     string // truncated to 256 bytes; "" = the file does not say
 	About    string // its description, truncated to 1024 bytes; "" = the file has none
 	LinkType uint16
-	SnapLen  uint32 // 0 = no limit
+	SnapLen  uint32     // 0 = no limit
+	Netmask  net.IPMask // of IPv4; nil = the file does not say
 	clock    pcapng.Clock
 }
 
@@ -122,24 +124,42 @@ func New(in io.Reader, name string, o Options) (*File, error) {
 	}
 	magic, err := f.in.peek(4)
 	switch {
-	case len(magic) == 0 && errors.Is(err, io.EOF):
-		err = errkind.Errorf(ErrUnknown, "%s is empty", name)
-	case len(magic) < 4:
+	case len(magic) < 4 && (len(magic) > 0 || !errors.Is(err, io.EOF)):
 		err = f.ends(err, len(magic))
 	case pcapng.IsSection(magic):
 		err = f.openPCAPNG()
 	case f.classic.recognise(magic):
 		err = f.openPCAP()
-	case magic[0] == '{':
-		err = errkind.Errorf(ErrUnknown, "%s has lines of JSON, which cannot be read again: neither pcapng nor pcap", name)
 	default:
-		err = errkind.Errorf(ErrUnknown, "%s is neither pcapng nor pcap, but begins with the bytes % x", name, magic)
+		err = unknown(magic, name)
 	}
 	if err != nil {
 		f.Close()
 		return nil, err
 	}
 	return f, nil
+}
+
+// Recognise returns New's error for a file that begins neither as a capture file nor as a
+// compressed one. It looks at the first four bytes alone.
+func Recognise(start []byte, name string) error {
+	start = start[:min(len(start), 4)]
+	partial := len(start) > 0 && len(start) < 4
+	if partial || isGzip(start) || isZstd(start) || pcapng.IsSection(start) || new(classic).recognise(start) {
+		return nil
+	}
+	return unknown(start, name)
+}
+
+// unknown is the error for a file that begins with these bytes.
+func unknown(start []byte, name string) error {
+	switch {
+	case len(start) == 0:
+		return errkind.Errorf(ErrUnknown, "%s is empty", name)
+	case start[0] == '{':
+		return errkind.Errorf(ErrUnknown, "%s has lines of JSON, which cannot be read again: neither pcapng nor pcap", name)
+	}
+	return errkind.Errorf(ErrUnknown, "%s is neither pcapng nor pcap, but begins with the bytes % x", name, start)
 }
 
 // Close frees the resources of decompression. It does not close the input.

@@ -143,6 +143,21 @@ func TestFormats(t *testing.T) {
 		if diff := cmp.Diff(want, words); diff != "" || err != io.EOF {
 			t.Errorf("%s: %v %s", name, err, diff)
 		}
+		if err := Recognise(file, "file"); err != nil {
+			t.Errorf("%s: not recognised: %v", name, err)
+		}
+	}
+}
+
+// Recognise has New's error for what is no capture file, as far as four bytes tell.
+func TestRecognise(t *testing.T) {
+	t.Parallel()
+	for _, text := range []string{"", "{", `{"time"`, "no capture file", "\x50\x2a\x4d", "\x1f\x8c\x08\x00", "\x0a\x0d\x0d\x0b"} {
+		_, want := New(strings.NewReader(text), "file", Options{})
+		got := Recognise([]byte(text), "file")
+		if partial := len(text) > 0 && len(text) < 4; partial && got != nil || !partial && fmt.Sprint(got) != fmt.Sprint(want) || want == nil {
+			t.Errorf("%q: %v, and New says %v", text, got, want)
+		}
 	}
 }
 

@@ -18,13 +18,13 @@ func (f *File) decompress(memory *Memory) (err error) {
 	magic, _ := f.in.peek(4)
 	var out io.Reader
 	switch {
-	case bytes.HasPrefix(magic, gzipMagic):
+	case isGzip(magic):
 		var d *gzip.Reader
 		in := bufio.NewReader(f.in)
 		if d, err = gzip.NewReader(in); err == nil {
 			out, f.decode = &gzipMembers{d, in}, d
 		}
-	case bytes.Equal(magic, []byte{0x28, 0xb5, 0x2f, 0xfd}), len(magic) == 4 && magic[0]&0xf0 == 0x50 && bytes.Equal(magic[1:], []byte{0x2a, 0x4d, 0x18}):
+	case isZstd(magic):
 		var d *zstd.Decoder
 		// A concurrency of 1 decodes in this goroutine, because many files may be open at once.
 		frames := &zstdFrames{in: f.in, name: f.Name, memory: memory}
@@ -46,6 +46,13 @@ func (f *File) decompress(memory *Memory) (err error) {
 }
 
 var gzipMagic = []byte{0x1f, 0x8b}
+
+func isGzip(start []byte) bool { return bytes.HasPrefix(start, gzipMagic) }
+
+// isZstd tells whether four bytes begin a frame of zstd, or one that it skips.
+func isZstd(start []byte) bool {
+	return bytes.Equal(start, []byte{0x28, 0xb5, 0x2f, 0xfd}) || len(start) == 4 && start[0]&0xf0 == 0x50 && bytes.Equal(start[1:], []byte{0x2a, 0x4d, 0x18})
+}
 
 // gzipMembers reads the members of a gzip file, one after the other.
 type gzipMembers struct {

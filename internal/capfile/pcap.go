@@ -28,6 +28,9 @@ const (
 
 // recognise tells whether a file that begins with these four bytes is a pcap file.
 func (c *classic) recognise(b []byte) bool {
+	if len(b) < 4 {
+		return false
+	}
 	for _, order := range []binary.ByteOrder{binary.LittleEndian, binary.BigEndian} {
 		c.order, c.resolution, c.header, c.totals = order, 6, 16, false
 		switch order.Uint32(b) {

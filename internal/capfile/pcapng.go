@@ -107,7 +107,7 @@ func (f *File) describe(b *Block) error {
 	i, clock := pcapng.ParseInterface(b.Raw)
 	b.Interface = &Interface{
 		File: f, Index: len(f.interfaces), Name: beginning(i.Name, maxName), About: beginning(i.Description, maxAbout),
-		LinkType: i.LinkType, SnapLen: i.SnapLen, clock: clock,
+		LinkType: i.LinkType, SnapLen: i.SnapLen, Netmask: i.Netmask, clock: clock,
 	}
 	f.interfaces = append(f.interfaces, b.Interface)
 	return nil

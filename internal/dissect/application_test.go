@@ -93,6 +93,7 @@ func applicationPackets(t testing.TB) (packets []packet) {
 	udp("long file", 68, 67, bootp(func(b []byte) { copy(b[108:], bytes.Repeat([]byte("f"), 128)) }))
 	udp("short bootp", 68, 67, bootp(nil)[:100])
 	udp("no bootp", 68, 67, []byte{1, 1, 6, 0, 0, 0, 0})
+	udp("short bootp without address", 68, 67, []byte{0, 0, 0, 13, 20, 0, 0})
 
 	ntp := func(first, stratum, poll byte) []byte {
 		b := []byte{first, stratum, poll, 0xe8, 0, 1, 0x80, 0, 0xff, 2, 0, 9, 'L', 'O', 'C', 'L'}

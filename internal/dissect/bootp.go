@@ -16,11 +16,11 @@ func (d *Dissector) bootp(b []byte, length int) {
 	if ethernet && d.u8(b, 0) == 1 {
 		d.addf(" from %s", d.mac(b, 28))
 	}
-	d.u16(b, 10) // tcpdump wants the header up to its flags
 	d.addf(", length %d", length)
 	if d.o.Verbose == 0 || d.ended {
 		return
 	}
+	d.u16(b, 8) // tcpdump wants the header up to the seconds
 	if hardware != 1 {
 		d.addf(", htype %d", hardware)
 	}

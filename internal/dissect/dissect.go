@@ -96,7 +96,7 @@ func (d *Dissector) AppendLine(dst []byte, p Packet) []byte {
 		header = d.cooked(p.Data, length, p.Link)
 	case link.Raw:
 		d.raw(p.Data, length)
-	case link.Null, link.Loop:
+	case link.Loopback:
 		header = d.bsdLoopback(p.Data, length)
 	case link.WiFi, link.Radiotap:
 		header = d.wifi(p.Data, length, p.Link)

@@ -156,7 +156,7 @@ func TestLongJumbogram(t *testing.T) {
 // FuzzAppendLine gives AppendLine any bytes with any claim about their length. It must not panic,
 // and must write lines of a bounded length that no terminal takes for a command.
 func FuzzAppendLine(f *testing.F) {
-	for i, p := range slices.Concat(plainPackets(f), protocolPackets(f), applicationPackets(f), loopbackPackets(f, link.Null)) {
+	for i, p := range slices.Concat(plainPackets(f), protocolPackets(f), applicationPackets(f), loopbackPackets(f)) {
 		f.Add(p.data, uint16(0), uint8(i))
 		f.Add(p.data[:len(p.data)*3/4], uint16(len(p.data)/4), uint8(i))
 	}

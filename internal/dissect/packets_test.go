@@ -238,7 +238,7 @@ func cookedPackets(t testing.TB, version link.Type) (packets []packet) {
 }
 
 // loopbackPackets are those of BSD's loopback.
-func loopbackPackets(t testing.TB, typ link.Type) (packets []packet) {
+func loopbackPackets(t testing.TB) (packets []packet) {
 	t.Helper()
 	ip, ip6 := frame(t, true, 0x0800, ip4(17), badUDP(5))[14:], frame(t, true, 0x86dd, ip6(17), badUDP(0))[14:]
 	for _, family := range []uint32{0, 2, 6, 10, 24, 28, 30, 99, 0x10002} {
@@ -247,7 +247,7 @@ func loopbackPackets(t testing.TB, typ link.Type) (packets []packet) {
 			payload = ip6
 		}
 		for _, order := range []binary.AppendByteOrder{binary.LittleEndian, binary.BigEndian} {
-			packets = append(packets, packet{fmt.Sprint("family ", family, order), append(order.AppendUint32(nil, family), payload...), typ})
+			packets = append(packets, packet{fmt.Sprint("family ", family, order), append(order.AppendUint32(nil, family), payload...), link.Loopback})
 		}
 	}
 	return packets

@@ -2,7 +2,10 @@
 // has the type of the next one, and how long it is.
 package link
 
-import "encoding/binary"
+import (
+	"encoding/binary"
+	"slices"
+)
 
 // A Type is the kind of header that a packet begins with.
 type Type int
@@ -12,12 +15,11 @@ const (
 	Cooked        // LINUX_SLL, of tcpdump -i any before 2019
 	Cooked2       // LINUX_SLL2, with the index of the interface
 	Raw           // an IP header, of either version
+	Loopback      // NULL and LOOP, of BSD's loopback: an address family
 	Unknown
 
 	// Those that follow are decoded, and filters do not know them.
 
-	Null     // the address family of BSD's loopback, in either byte order
-	Loop     // the same in network byte order
 	WiFi     // an IEEE 802.11 frame
 	Radiotap // one after a header about how it was received
 )
@@ -25,10 +27,6 @@ const (
 // ToDecode is Of, and also has the types that filters do not know.
 func ToDecode(number uint16) Type {
 	switch number {
-	case 0:
-		return Null
-	case 108:
-		return Loop
 	case 105:
 		return WiFi
 	case 127:
@@ -48,15 +46,18 @@ func Of(number uint16) Type {
 		return Cooked2
 	case 12, 14, 101, 228, 229: // 12 and 14 come from systems with their own numbers
 		return Raw
+	case 0, 108:
+		return Loopback
 	}
 	return Unknown
 }
 
 // Numbers is a LINKTYPE_ number of each type that filters know.
-var Numbers = [...]uint16{Ethernet: 1, Cooked: 113, Cooked2: 276, Raw: 101}
+var Numbers = [...]uint16{Ethernet: 1, Cooked: 113, Cooked2: 276, Raw: 101, Loopback: 108}
 
 // Names are the names of the types in messages.
-var Names = [...]string{Ethernet: "Ethernet", Cooked: "Linux cooked v1", Cooked2: "Linux cooked v2", Raw: "raw IP"}
+var Names = [...]string{Ethernet: "Ethernet", Cooked: "Linux cooked v1", Cooked2: "Linux cooked v2", Raw: "raw IP",
+	Loopback: "BSD loopback"}
 
 // Header returns the EtherType of what follows the packet's first header (for raw IP, that of the
 // IP version), and the first header's size. It returns false if the packet ends before, or if
@@ -81,7 +82,7 @@ func (t Type) Header(packet []byte) (etherType uint16, size int, ok bool) {
 			etherType = 0x86dd
 		}
 		return etherType, 0, true
-	case Null, Loop:
+	case Loopback:
 		etherType, ok = Family(packet).EtherType()
 		return etherType, familySize, ok
 	case WiFi, Radiotap:
@@ -95,13 +96,18 @@ func (t Type) Header(packet []byte) (etherType uint16, size int, ok bool) {
 	return binary.BigEndian.Uint16(packet[at:]), size, true
 }
 
-const familySize = 4 // bytes of the header of Null and Loop
+const familySize = 4 // bytes of Loopback's header
 
-// An AddressFamily is what the header of Null and Loop has, by BSD's numbers.
+// An AddressFamily is what Loopback's header has, by BSD's numbers.
 type AddressFamily uint32
 
-// Family reads the header of Null and Loop in either byte order: families are small numbers. It is
-// 0 if the packet ends before.
+// Families are the numbers of each version of IP, by its EtherType: NetBSD and OpenBSD have 24 for
+// IPv6, FreeBSD 28, and Darwin 30.
+var Families = map[uint16][]AddressFamily{0x0800: {2}, 0x86dd: {24, 28, 30}}
+
+// Family reads Loopback's header in either byte order, since families are small numbers. NULL has
+// the order of the host that captured and LOOP that of the network, but a program that copies NULL
+// into a file of the other order leaves it as it is. Family is 0 if the packet ends before.
 func Family(packet []byte) AddressFamily {
 	if len(packet) < familySize {
 		return 0
@@ -115,11 +121,10 @@ func Family(packet []byte) AddressFamily {
 
 // EtherType returns the EtherType for IP of either version.
 func (f AddressFamily) EtherType() (etherType uint16, ok bool) {
-	switch f {
-	case 2:
-		return 0x0800, true
-	case 24, 28, 30: // of NetBSD, FreeBSD and Darwin
-		return 0x86dd, true
+	for etherType, families := range Families {
+		if slices.Contains(families, f) {
+			return etherType, true
+		}
 	}
 	return 0, false
 }

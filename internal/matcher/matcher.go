@@ -4,6 +4,7 @@ package matcher
 import (
 	"errors"
 	"fmt"
+	"net"
 	"net/netip"
 
 	"golang.org/x/net/bpf"
@@ -34,75 +35,133 @@ func (m *matcher) Takes(data []byte, wireLen uint32, outbound bool) bool {
 }
 
 // All are the matchers for packets of each link type.
-type All [len(link.Numbers)]one
+type All struct {
+	matchers [len(link.Numbers)]one
+
+	// Those for interfaces whose netmask the file says are compiled for the first packet.
+	text    string
+	options filter.Options
+	own     map[network]one // nil = the netmask of options holds for all interfaces
+}
 
 type one struct {
 	*matcher
 	err error // why the expression cannot be compiled for such packets
 }
 
+// A network is what a matcher for an interface of a file depends on.
+type network struct {
+	link    link.Type
+	netmask [net.IPv4len]byte
+}
+
 // OfProgram is a program that is for Ethernet alone.
 func OfProgram(program []bpf.RawInstruction) *All {
 	all := new(All)
-	for typ := range all {
-		all[typ].err = errors.New("the program of --filter-file is for Ethernet")
+	for typ := range all.matchers {
+		all.matchers[typ].err = errors.New("the program of --filter-file is for Ethernet")
 	}
-	all[link.Ethernet] = one{matcher: &matcher{program, program}}
+	all.matchers[link.Ethernet] = one{matcher: &matcher{program, program}}
 	return all
 }
 
 // ForAll compiles a filter for each link type. They are all made at once, because names are
-// looked up while that is allowed. The options' LinkType and Resolver are not used. It fails where
+// looked up while that is allowed. The options' LinkType and Resolver are not used, and Netmask is
+// for interfaces whose netmask is not known or, if oneNetmask is true, for all. It fails where
 // the filter is none for any of them, with the reason for Ethernet.
-func ForAll(text string, o filter.Options) (*All, error) {
-	all := new(All)
-	o.Resolver = &knownNames{Resolver: filter.SystemResolver(), hosts: make(map[string][]netip.Addr)}
+func ForAll(text string, o filter.Options, oneNetmask bool) (*All, error) {
+	o.Resolver = &knownNames{Resolver: filter.SystemResolver(), known: make(map[name]any)}
+	all := &All{text: text, options: o}
+	if !oneNetmask {
+		all.own = make(map[network]one)
+	}
 	refused := 0
-	for typ, number := range link.Numbers {
-		of := &all[typ]
-		o.LinkType = number
-		switch of.matcher, of.err = New(text, o); {
-		case errors.Is(of.err, filter.ErrNothing) && link.Type(typ) != link.Ethernet:
-			of.matcher, of.err = &matcher{nothing, nothing}, nil
-			refused++
-		case of.err != nil:
+	for typ := range all.matchers {
+		of := all.compile(link.Type(typ), o.Netmask)
+		if of.err != nil {
 			refused++
 		}
+		if errors.Is(of.err, filter.ErrNothing) && link.Type(typ) != link.Ethernet {
+			of = one{matcher: nothing}
+		}
+		all.matchers[typ] = of
 	}
-	if refused == len(all) {
-		return nil, all[link.Ethernet].err
+	if refused == len(all.matchers) {
+		return nil, all.matchers[link.Ethernet].err
 	}
 	return all, nil
 }
 
-// nothing is a program that matches no packet.
-var nothing = []bpf.RawInstruction{{Op: 0x6}}
-
-// Of is the matcher for packets of a link type, or why there is none.
-func (m *All) Of(number uint16) (*matcher, error) {
-	typ := link.Of(number)
-	switch {
-	case typ == link.Unknown:
-		return nil, fmt.Errorf("filters do not know %s", pcapng.LinkTypeName(number))
-	case m[typ].err != nil:
-		return nil, fmt.Errorf("the filter cannot be applied to %s: %v", pcapng.LinkTypeName(number), m[typ].err)
-	}
-	return m[typ].matcher, nil
+func (m *All) compile(typ link.Type, netmask net.IPMask) (of one) {
+	o := m.options
+	o.LinkType, o.Netmask = link.Numbers[typ], netmask
+	of.matcher, of.err = New(m.text, o)
+	return of
 }
 
-// knownNames asks for the addresses of a host once.
+// nothing matches no packet.
+var nothing = &matcher{[]bpf.RawInstruction{{Op: 0x6}}, []bpf.RawInstruction{{Op: 0x6}}}
+
+// Of is the matcher for packets of a link type, or why there is none. netmask is that of the
+// packet's interface; nil = not known.
+func (m *All) Of(number uint16, netmask net.IPMask) (*matcher, error) {
+	typ := link.Of(number)
+	if typ == link.Unknown {
+		return nil, fmt.Errorf("filters do not know %s: choose with tcpdump -r FILE -w - FILTER | xdpcap read -", pcapng.LinkTypeName(number))
+	}
+	of := m.matchers[typ]
+	if of.err == nil && m.own != nil && netmask != nil {
+		of = m.forNetwork(network{typ, [net.IPv4len]byte(netmask)})
+	}
+	if of.err != nil {
+		return nil, fmt.Errorf("the filter cannot be applied to %s: %v", pcapng.LinkTypeName(number), of.err)
+	}
+	return of.matcher, nil
+}
+
+func (m *All) forNetwork(n network) one {
+	of, ok := m.own[n]
+	if !ok {
+		if of = m.compile(n.link, n.netmask[:]); errors.Is(of.err, filter.ErrNothing) {
+			of = one{matcher: nothing}
+		}
+		m.own[n] = of
+	}
+	return of
+}
+
+// knownNames looks each name up once: the first program asks for all of them, and those that are
+// compiled later find them here.
 type knownNames struct {
 	filter.Resolver
-	hosts map[string][]netip.Addr
+	known map[name]any
 }
 
-func (n *knownNames) Host(name string) ([]netip.Addr, error) {
-	if known, ok := n.hosts[name]; ok {
+type name struct{ kind, text string }
+
+func (n *knownNames) Host(text string) ([]netip.Addr, error) {
+	return lookUp(n, name{"host", text}, func() ([]netip.Addr, error) { return n.Resolver.Host(text) })
+}
+
+func (n *knownNames) Network(text string) (uint32, error) {
+	return lookUp(n, name{"network", text}, func() (uint32, error) { return n.Resolver.Network(text) })
+}
+
+func (n *knownNames) Port(text, transport string) (uint16, error) {
+	return lookUp(n, name{transport, text}, func() (uint16, error) { return n.Resolver.Port(text, transport) })
+}
+
+func (n *knownNames) Protocol(text string) (uint32, error) {
+	return lookUp(n, name{"protocol", text}, func() (uint32, error) { return n.Resolver.Protocol(text) })
+}
+
+func lookUp[T any](n *knownNames, key name, ask func() (T, error)) (T, error) {
+	if known, ok := n.known[key].(T); ok {
 		return known, nil
 	}
-	found, err := n.Resolver.Host(name)
+	found, err := ask()
 	if err == nil {
-		n.hosts[name] = found
+		n.known[key] = found
 	}
 	return found, err
 }

@@ -26,6 +26,7 @@ const (
 
 	ifName        = 2
 	ifDescription = 3
+	ifIPv4Addr    = 4
 	ifMACAddr     = 6
 	ifSpeed       = 8
 	ifTSResol     = 9

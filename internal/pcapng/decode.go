@@ -4,6 +4,8 @@ import (
 	"encoding/binary"
 	"fmt"
 	"iter"
+	"net"
+	"slices"
 )
 
 // HeaderSize is how many bytes of a block BlockLength needs.
@@ -236,8 +238,8 @@ func ParseSection(b Block) (s Section) {
 	return s
 }
 
-// ParseInterface reads the link type, the snapshot length, the name and the description of an
-// Interface Description Block, and the Clock of its packets' times.
+// ParseInterface reads the link type, the snapshot length, the name, the description and the
+// netmask of an Interface Description Block, and the Clock of its packets' times.
 func ParseInterface(b Block) (Interface, Clock) {
 	i := Interface{LinkType: b.u16(8), SnapLen: b.u32(12)}
 	resolution, offset := byte(6), int64(0)
@@ -248,6 +250,11 @@ func ParseInterface(b Block) (Interface, Clock) {
 			i.Name = string(value)
 		case code == ifDescription:
 			i.Description = string(value)
+		case code == ifIPv4Addr && len(value) == 8 && i.Netmask == nil:
+			// A mask that is not of a prefix is ignored: there is no such network.
+			if mask := net.IPMask(value[4:]); isPrefix(mask) {
+				i.Netmask = slices.Clone(mask)
+			}
 		case code == ifTSResol && len(value) == 1:
 			resolution = value[0]
 		case code == ifTSOffset && len(value) == 8:
@@ -255,6 +262,11 @@ func ParseInterface(b Block) (Interface, Clock) {
 		}
 	}
 	return i, NewClock(resolution, offset)
+}
+
+func isPrefix(mask net.IPMask) bool {
+	ones, _ := mask.Size()
+	return ones > 0
 }
 
 // Counters says which of a Statistics' counters a block has.

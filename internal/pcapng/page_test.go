@@ -8,12 +8,12 @@ import (
 	"github.com/xdpcap/xdpcap/internal/testdoc"
 )
 
-// docs/pcapng.md has every option that the encoder writes, and every comment of a packet. Four
+// docs/pcapng.md has every option that the encoder writes, and every comment of a packet. Five
 // options of interfaces are only in files of other programs.
 func TestDocumentedOptions(t *testing.T) {
 	t.Parallel()
 	page := testdoc.Read(t, "docs/pcapng.md")
-	named := map[string]bool{"iftsoffset": true, "iftzone": true, "iftxspeed": true, "ifrxspeed": true}
+	named := map[string]bool{"ifipv4addr": true, "iftsoffset": true, "iftzone": true, "iftxspeed": true, "ifrxspeed": true}
 	for _, name := range regexp.MustCompile(`\b(?:shb|if|epb|isb)_[A-Za-z]+`).FindAllString(page, -1) {
 		named[strings.ToLower(strings.ReplaceAll(name, "_", ""))] = true
 	}

@@ -39,7 +39,7 @@ func (g *generator) mac(mac []byte, d syntax.Direction) *graph.Block {
 func (g *generator) wantEthernet(t syntax.Token) {
 	switch g.link {
 	case linkEthernet:
-	case linkCooked, linkCooked2, linkRaw:
+	case linkCooked, linkCooked2, linkRaw, linkLoopback:
 		t.Fail("", "%s packets have no Ethernet header", link.Names[g.outer])
 	default:
 		t.Fail("put it before pppoes", "there is no Ethernet header inside PPP")

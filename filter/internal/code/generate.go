@@ -60,6 +60,7 @@ const (
 	linkCooked
 	linkCooked2
 	linkRaw
+	linkLoopback
 )
 
 // offset is a position in the packet: a constant, plus a scratch word if variable is set.
@@ -85,6 +86,8 @@ func newGenerator(o Options, shift uint32) *generator {
 		g.link, g.linktype, g.payload, g.nosnap = linkCooked2, offset{}, offset{constant: 20}, 0
 	case link.Raw:
 		g.link, g.linktype, g.payload, g.nosnap = linkRaw, offset{}, offset{}, 0
+	case link.Loopback:
+		g.link, g.linktype, g.payload, g.nosnap = linkLoopback, offset{}, offset{constant: 4}, 0
 	}
 	if len(o.Netmask) == 4 {
 		g.hasMask, g.netmask = true, binary.BigEndian.Uint32(o.Netmask)

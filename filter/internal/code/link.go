@@ -1,10 +1,13 @@
 package code
 
 import (
+	"math/bits"
+
 	"github.com/xdpcap/xdpcap/filter/internal/cbpf"
 	"github.com/xdpcap/xdpcap/filter/internal/graph"
 	"github.com/xdpcap/xdpcap/filter/internal/syntax"
 	"github.com/xdpcap/xdpcap/filter/internal/wire"
+	"github.com/xdpcap/xdpcap/internal/link"
 )
 
 // pppTypes are PPP's numbers for some Ethernet types and access points (RFC 1661 and later).
@@ -26,6 +29,8 @@ func (g *generator) linkIs(t syntax.Token, typ uint32) *graph.Block {
 		return g.equal(field{fromType, 0}, cbpf.SizeH, typ)
 	case g.link == linkRaw:
 		return g.versionIs(typ)
+	case g.link == linkLoopback:
+		return g.familyIs(typ)
 	}
 	const cooked8023, cookedLLC = 1, 4 // types in a cooked header
 	is8023 := func() *graph.Block {
@@ -74,6 +79,20 @@ func (g *generator) versionIs(typ uint32) *graph.Block {
 		return g.masked(field{fromLink, 0}, cbpf.SizeB, 0x60, 0xf0)
 	}
 	return always(false)
+}
+
+// familyIs tests for the address family of a version of IP, in either byte order. BSD's loopback
+// has no other types that tests know.
+func (g *generator) familyIs(typ uint32) *graph.Block {
+	var b *graph.Block
+	for _, family := range link.Families[uint16(typ)] {
+		b = graph.Or(b, g.equal(field{fromLink, 0}, cbpf.SizeW, uint32(family)))
+		b = graph.Or(b, g.equal(field{fromLink, 0}, cbpf.SizeW, bits.ReverseBytes32(uint32(family))))
+	}
+	if b == nil {
+		return always(false)
+	}
+	return b
 }
 
 // labelIs tests for a version of IP after the bottom MPLS label. Labels have no type field, so the

@@ -86,7 +86,7 @@ type walk struct {
 // the frame in a tunnel begins depends on the packet: in one without the tunnel, where no bytes
 // are.
 type place struct {
-	kind              string // of the header before: ethernet, ppp, cooked, cooked2, raw
+	kind              string // of the header before: ethernet, ppp, cooked, cooked2, raw, loopback
 	header, typ, body uint64 // where that header, its type and what follows begin
 	labels            int    // MPLS labels passed; body is behind them
 	noEthernet        bool   // Geneve carries something else: then header and body are the same
@@ -101,6 +101,8 @@ func outermost(l link.Type, shift uint32) place {
 		return place{kind: "cooked2", body: 20}
 	case link.Raw:
 		return place{kind: "raw"}
+	case link.Loopback:
+		return place{kind: "loopback", body: 4}
 	}
 	s := uint64(shift)
 	return place{kind: "ethernet", typ: 12 + s, body: 14 + s, withoutSNAP: 3}

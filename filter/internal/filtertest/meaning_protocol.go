@@ -148,6 +148,9 @@ func (w *walk) linkIs(v uint32) bool {
 			return w.number(p.header, 1)>>4 == 6
 		}
 		return false
+	case p.kind == "loopback":
+		families := map[uint32][]uint32{0x800: {2, 2 << 24}, 0x86dd: {24, 28, 30, 24 << 24, 28 << 24, 30 << 24}}[v]
+		return families != nil && slices.Contains(families, w.number(p.header, 4))
 	case p.kind == "cooked2":
 		return w.typeField() == v
 	case p.kind == "ppp":

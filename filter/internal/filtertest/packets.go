@@ -184,6 +184,17 @@ func PacketsOf(l link.Type) [][]byte {
 			data = Frame([]byte{0, 2 * direction, 0, 1, 0, 6}, f[6:12], make([]byte, 2), typ, data)
 		case link.Cooked2:
 			data = Frame(typ, make([]byte, 2), []byte{0, 0, 0, direction, 0, 1, 2 * direction, 6}, f[6:12], make([]byte, 2), data)
+		case link.Loopback:
+			family := []byte{0, 0, 0, 7} // ISO's
+			switch binary.BigEndian.Uint16(typ) {
+			case wire.EtherIP:
+				family[3] = 2
+			case wire.EtherIP6:
+				family[3] = []byte{24, 28, 30}[len(out)%3]
+			}
+			out = append(out, Frame(family, data)) // LOOP
+			slices.Reverse(family)
+			data = Frame(family, data) // NULL of most hosts
 		}
 		out = append(out, data)
 	}

@@ -293,7 +293,10 @@ func (p *parser) unexpected(t Token) {
 	hint := ""
 	switch {
 	case t.Kind == KindRefused:
-		t.Fail("remove it", "%s", refusals[t.Text])
+		if hint = "remove it"; refusals[t.Text] == noWiFi {
+			hint = "choose from a file with tcpdump -r FILE -w - FILTER | xdpcap read -"
+		}
+		t.Fail(hint, "%s", refusals[t.Text])
 	case t.Kind == KindEnd:
 		t.Fail("", "syntax error: the expression ends too early")
 	case t.Kind >= KindName && t.Kind <= KindArcnet:

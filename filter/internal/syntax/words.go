@@ -57,14 +57,15 @@ var constants = map[string]uint32{
 	"icmp6-multicastrouterterm": 153,
 }
 
+// noWiFi is why words about 802.11 do not work, neither in a capture nor for a file.
+const noWiFi = "filters do not know 802.11"
+
 // refusals tell why a word of pcap-filter does not work here.
 var refusals = func() map[string]string {
-	m := map[string]string{
-		"radio": "radio headers exist on 802.11 only",
-	}
+	m := make(map[string]string)
 	for reason, words := range map[string][]string{
-		"802.11 frames do not exist on Ethernet": {"type", "subtype", "direction", "dir", "address1", "addr1", "address2",
-			"addr2", "address3", "addr3", "address4", "addr4", "ra", "ta"},
+		noWiFi: {"type", "subtype", "direction", "dir", "address1", "addr1", "address2", "addr2", "address3", "addr3", "address4",
+			"addr4", "ra", "ta", "radio"},
 		"ATM does not exist on Ethernet": {"lane", "metac", "bcc", "oam", "oamf4", "oamf4ec", "oamf4sc", "sc", "ilmic", "vpi",
 			"vci", "connectmsg", "metaconnect"},
 		"it exists only in OpenBSD's packet filter log": {"on", "ifname", "rset", "ruleset", "rnr", "rulenum", "srnr", "subrulenum",

@@ -28,6 +28,7 @@ type Options struct {
 	ProgramFile string   // --filter-file
 	VLANAware   bool
 	Netmask     net.IPMask // for "ip broadcast" in files; nil = not known
+	OneNetmask  bool       // also for interfaces whose netmask a file says
 
 	Dump        int // number of -d
 	ebpf        bool
@@ -144,7 +145,7 @@ func (o *Options) Matchers() (*matcher.All, error) {
 	case o.Text == "":
 		return nil, nil
 	}
-	return matcher.ForAll(o.Text, filter.Options{VLANAware: o.VLANAware, Netmask: o.Netmask})
+	return matcher.ForAll(o.Text, filter.Options{VLANAware: o.VLANAware, Netmask: o.Netmask}, o.OneNetmask)
 }
 
 // PrintFor is Print for what -Q chooses, which decides about inbound and outbound.

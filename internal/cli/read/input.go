@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/url"
 	"os"
@@ -13,6 +14,7 @@ import (
 	"golang.org/x/term"
 
 	"github.com/xdpcap/xdpcap/capture/file"
+	"github.com/xdpcap/xdpcap/internal/capfile"
 	"github.com/xdpcap/xdpcap/internal/cli/frame"
 	"github.com/xdpcap/xdpcap/internal/cli/outputs"
 	"github.com/xdpcap/xdpcap/internal/localsocket"
@@ -27,7 +29,8 @@ type readInputs struct {
 	conns []net.Conn
 }
 
-// open opens all files, and reads nothing yet, because a file may be made to attack its reader.
+// open opens all files, and reads no more than their first four bytes yet, because a file may be
+// made to attack its reader.
 // After an error the inputs contain the files that are open.
 func (in *readInputs) open(names []string) error {
 	for _, name := range names {
@@ -62,9 +65,26 @@ func (in *readInputs) add(name string) error {
 	input := file.InputFile{Name: name, In: f}
 	if !info.Mode().IsRegular() {
 		input.In, input.Waits = frame.Waiting(in.ctx, f), true
+	} else if err := recognise(f, name); err != nil {
+		return err
 	}
 	in.files = append(in.files, input)
 	return nil
+}
+
+// recognise returns an error if a regular file is no capture file, before an output is made, which
+// could not be removed later. It compares the first four bytes, and the file's position stays.
+func recognise(f *os.File, name string) error {
+	at, err := f.Seek(0, io.SeekCurrent)
+	if err != nil {
+		return err
+	}
+	start := make([]byte, 4)
+	n, err := f.ReadAt(start, at)
+	if err != nil && !errors.Is(err, io.EOF) {
+		return fmt.Errorf("read %s: %w", name, err)
+	}
+	return capfile.Recognise(start[:n], name)
 }
 
 // streamURL returns the URL of an argument that names a stream: tcp://HOST:PORT.

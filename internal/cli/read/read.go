@@ -115,7 +115,7 @@ func New(p *frame.Process) *cobra.Command {
 	frame.AddGroup(f, "Which packets", func(f *pflag.FlagSet) {
 		o.filter.Flags(f)
 		o.filter.Netmask = net.IPMask{0, 0, 0, 0} // tcpdump's for files
-		f.IPMaskVar(&o.filter.Netmask, "netmask", o.filter.Netmask, "the `netmask` of the network that the packets come from, for the filter ip broadcast: 255.255.255.0")
+		f.IPMaskVar(&o.filter.Netmask, "netmask", o.filter.Netmask, "the `netmask` of the network that the packets come from, for the filter ip broadcast: 255.255.255.0; without it, what a pcapng file says of each interface")
 		f.Uint64VarP(&o.Count, "packet-count", "c", 0, "end after this many `packets`")
 		f.Uint64Var(&o.skip, "skip", 0, "omit this many `packets` first, of those that match")
 	})
@@ -217,6 +217,7 @@ func (o *Options) run(cmd *cobra.Command) error {
 	if err := o.ReadKey(); err != nil {
 		return err
 	}
+	o.filter.OneNetmask = cmd.Flags().Changed("netmask")
 	match, err := o.filter.Matchers()
 	if err != nil {
 		return explainWords(err, o.filter.Words)

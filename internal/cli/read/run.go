@@ -107,7 +107,7 @@ func (r *readRun) options() file.InputOptions {
 
 // matches says whether the filter takes a packet.
 func (r *readRun) matches(s *capture.Source, p *capture.Packet) bool {
-	match, err := r.match.Of(s.LinkType())
+	match, err := r.match.Of(s.LinkType(), s.Netmask)
 	if err != nil {
 		r.passed[s.LinkType()]++
 		return false
@@ -245,7 +245,7 @@ func (r *readRun) decode(out capture.Output) capture.Output {
 // printed text does not show them.
 func (r *readRun) unknown() (all []error) {
 	for _, typ := range slices.Sorted(maps.Keys(r.passed)) {
-		_, err := r.match.Of(typ)
+		_, err := r.match.Of(typ, nil)
 		all = append(all, fmt.Errorf("skipped %s: %w", frame.Packets(r.passed[typ]), err))
 	}
 	if r.decoded != nil {

@@ -50,6 +50,14 @@ func TestReadLinkHeaders(t *testing.T) {
 		{"radiotap", pcapOf(127, []byte{0, 0, 8, 0, 0, 0, 0, 0, 0xd4, 0, 0, 0}, []byte(mac[:6])), "802.11 Acknowledgment, > 02:00:00:00:00:09, length 18", 0, "", "", false},
 	} {
 		in := writeBytes(t, test.file)
+		filter := "udp port 9999"
+		if test.ifindex != 0 {
+			filter = "ifindex 3 and not ifindex 4 and " + filter
+		}
+		filtered, stderr, status := systest.RunRead(t, nil, "-t", in, filter)
+		if known := status == 0 && strings.HasPrefix(filtered, test.line); known != test.hasAddress {
+			t.Errorf("%s: with a filter: exit status %d: %s%s", test.name, status, filtered, stderr)
+		}
 		if line := systest.MustRead(t, "-t", in); !strings.HasPrefix(line, test.line) {
 			t.Errorf("%s: %s", test.name, line)
 		}
@@ -103,5 +111,42 @@ func TestReadUntimed(t *testing.T) {
 	systest.MustRead(t, "--format", "pcap", "-w", out, in)
 	if lines := systest.MustRead(t, "-tt", out); strings.Count(lines, "1.000000 ") != 2 {
 		t.Error(lines)
+	}
+}
+
+// ip broadcast uses the netmask of each packet's interface, if the file says it, and no --netmask
+// is given. A word of the filter is looked up before the first packet is read.
+func TestReadNetmask(t *testing.T) {
+	t.Parallel()
+	b := pcapng.AppendSection(nil, &pcapng.Section{})
+	for _, mask := range []string{"\xff\xff\xff\x00", "\xff\xff\x00\x00", "\xff\x00\xff\x00", ""} {
+		var options []byte
+		if mask != "" {
+			options = slices.Concat([]byte{4, 0, 8, 0, 10, 0, 0, 1}, []byte(mask), make([]byte, 4))
+		}
+		size := uint32(20 + len(options))
+		b = binary.LittleEndian.AppendUint32(append(b, 1, 0, 0, 0), size)
+		b = append(append(b, 101, 0, 0, 0, 0, 0, 0, 0), options...) // raw IP
+		b = binary.LittleEndian.AppendUint32(b, size)
+	}
+	for i := range uint32(4) {
+		for _, to := range []byte{0, 1, 255} { // 10.0.TO.255
+			ip := testnet.UDPFrame(80, 0)[14:]
+			copy(ip[16:], []byte{10, 0, to, 255})
+			b = pcapng.AppendPacket(b, &pcapng.Packet{Interface: i, Time: 1e9, WireLen: uint32(len(ip)), Data: ip})
+		}
+	}
+	in := writeBytes(t, b)
+	for _, test := range []struct {
+		args []string
+		want int
+	}{
+		{[]string{in, "ip broadcast and udp port domain or ip broadcast and proto \\udp"}, 3 + 1},
+		{[]string{"--netmask", "255.255.0.0", in, "ip broadcast"}, 4},
+		{[]string{"--netmask", "0.0.0.0", in, "ip broadcast"}, 0},
+	} {
+		if lines := systest.MustRead(t, append([]string{"-t"}, test.args...)...); strings.Count(lines, "\n") != test.want {
+			t.Errorf("%q: %d lines, want %d:\n%s", test.args, strings.Count(lines, "\n"), test.want, lines)
+		}
 	}
 }

@@ -321,7 +321,7 @@ func TestReadOtherLinkType(t *testing.T) {
 		t.Errorf("%d: %s%s", status, stdout, stderr)
 	}
 	stdout, stderr, status = systest.RunRead(t, nil, file, "ip")
-	if stdout != "" || status != 1 || stderr != "xdpcap: skipped 1 packet: filters do not know link type FRELAY (107)\n" {
+	if stdout != "" || status != 1 || stderr != "xdpcap: skipped 1 packet: filters do not know link type FRELAY (107): choose with tcpdump -r FILE -w - FILTER | xdpcap read -\n" {
 		t.Errorf("with a filter: %d: %s%s", status, stdout, stderr)
 	}
 	_, stderr, status = systest.RunRead(t, nil, "-w", systest.TempFile(t)+".json", "-w", systest.TempFile(t)+".json", "--print", file)

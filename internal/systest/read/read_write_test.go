@@ -2,6 +2,7 @@ package read_test
 
 import (
 	"bytes"
+	"compress/gzip"
 	"encoding/binary"
 	"errors"
 	"os"
@@ -254,22 +255,33 @@ func TestReadWriteOverInput(t *testing.T) {
 	}
 }
 
-// An input that is no capture file leaves a new output whole, so that every reader opens it, and an
-// old one as it was.
+// An input that is no capture file makes no output, and leaves an old one as it was. If only its
+// decompressed bytes show that, a new output is whole, so that every reader opens it.
 func TestReadWriteGarbage(t *testing.T) {
 	t.Parallel()
-	garbage, there := systest.TempFile(t), systest.TempFile(t)
-	for _, path := range []string{garbage, there} {
-		if err := os.WriteFile(path, []byte("no capture file, but a text"), 0o600); err != nil {
-			t.Fatal(err)
-		}
+	garbage, there, packed := systest.TempFile(t), systest.TempFile(t), systest.TempFile(t)
+	text := []byte("no capture file, but a text")
+	var zipped bytes.Buffer
+	to := gzip.NewWriter(&zipped)
+	to.Write(text)
+	to.Close()
+	if err := errors.Join(os.WriteFile(garbage, text, 0o600), os.WriteFile(there, text, 0o600), os.WriteFile(packed, zipped.Bytes(), 0o600)); err != nil {
+		t.Fatal(err)
 	}
+	sample := systest.WriteSample(t, systest.PlainSource).Path
 	for _, suffix := range []string{".pcapng", ".pcap", ".json", ".pcapng.gz", ".pcap.zst"} {
 		made := systest.TempFile(t) + suffix
-		for _, args := range [][]string{{"-w", made, garbage}, {"-w", made, systest.WriteSample(t, systest.PlainSource).Path, garbage}} {
-			_, stderr, status := systest.RunRead(t, nil, args...)
-			if status != 1 || strings.Count(stderr, "\n") != 1 || !strings.Contains(stderr, garbage) {
+		for _, inputs := range [][]string{{garbage}, {sample, garbage}, {packed}, {sample, packed}} {
+			bad := inputs[len(inputs)-1]
+			_, stderr, status := systest.RunRead(t, nil, append([]string{"-w", made}, inputs...)...)
+			if status != 1 || strings.Count(stderr, "\n") != 1 || !strings.Contains(stderr, bad) {
 				t.Errorf("%s: exit status %d: %s", suffix, status, stderr)
+			}
+			if _, err := os.Stat(made); bad == garbage {
+				if !errors.Is(err, os.ErrNotExist) {
+					t.Errorf("%s: a file was made: %v", suffix, err)
+				}
+				continue
 			}
 			if suffix == ".json" {
 				if text := systest.ReadBytes(t, made); len(text) > 0 {

@@ -3,6 +3,8 @@ package trace_test
 import (
 	"bytes"
 	"os"
+	"os/exec"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -14,10 +16,39 @@ import (
 // run itself. Every command takes that program without being told.
 func TestDispatcherOfOne(t *testing.T) {
 	t.Parallel()
-	testnet.RequireFentry(t)
-	const frames = 5
 	pair := testnet.MustPair(t, testnet.PairOptions{})
+	testnet.RequireFentry(t)
 	testnet.MustSole(t, pair)
+	findsSole(t, pair, testnet.SoleComponent)
+}
+
+// What TestDispatcherOfOne finds is also what Debian's own xdp-loader attaches: a program of
+// xdp-filter, which drops every packet.
+func TestLoader(t *testing.T) {
+	t.Parallel()
+	testnet.RequireFentry(t)
+	testnet.Require(t, "xdp-loader")
+	objects, _ := filepath.Glob("/usr/lib/*/bpf/xdpfilt_dny_all.o")
+	if len(objects) != 1 {
+		t.Fatalf("xdp-tools has the programs %q", objects)
+	}
+	pair := testnet.MustPair(t, testnet.PairOptions{})
+	loader := func(args ...string) {
+		t.Helper()
+		if text, err := outputIn(pair.Rx, exec.Command("xdp-loader", args...)); err != nil {
+			t.Fatalf("xdp-loader %q: %v\n%s", args, err, text)
+		}
+	}
+	loader("load", "--mode", "native", pair.RxName, objects[0])
+	t.Cleanup(func() { loader("unload", "--all", pair.RxName) })
+	findsSole(t, pair, "xdpfilt_dny_all")
+}
+
+// findsSole tests every command where a dispatcher of one program, which drops every packet, is
+// attached to the pair's Rx.
+func findsSole(t *testing.T, pair *testnet.Pair, program string) {
+	t.Helper()
+	const frames = 5
 	count := func(args ...string) (*systest.Process, func() string) {
 		return systest.Counting(t, pair, append(args, "-i", pair.RxName, "--interval", "1h", "--json")...)
 	}
@@ -41,24 +72,23 @@ func TestDispatcherOfOne(t *testing.T) {
 			t.Errorf("%s: %d packets, want %d", what, n, frames)
 		}
 	}
-	if text := causes(); !strings.Contains(text, "which runs "+testnet.SoleComponent) {
+	if text := causes(); !strings.Contains(text, "which runs "+program) {
 		t.Errorf("drops does not name the program: %s", text)
 	}
-	output := func(args ...string) string {
-		cmd := systest.Command(args...)
-		var out bytes.Buffer
-		cmd.Stdout, cmd.Stderr = &out, &out
-		if err := pair.Rx.Start(cmd); err != nil {
-			t.Fatal(err)
-		}
-		if err := cmd.Wait(); err != nil {
-			t.Errorf("%s: %v", args, err)
-		}
-		return out.String()
-	}
 	for _, args := range [][]string{{"interfaces"}, {"interfaces", "--json"}, {"probe", "-i", pair.RxName}} {
-		if text := output(args...); !strings.Contains(text, testnet.SoleComponent) {
-			t.Errorf("%s does not name the program: %s", args, text)
+		if text, err := outputIn(pair.Rx, systest.Command(args...)); err != nil || !strings.Contains(text, program) {
+			t.Errorf("%s does not name the program: %v: %s", args, err, text)
 		}
 	}
+}
+
+// outputIn is what a command prints in a namespace.
+func outputIn(ns *testnet.Namespace, cmd *exec.Cmd) (string, error) {
+	var out bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &out
+	if err := ns.Start(cmd); err != nil {
+		return "", err
+	}
+	err := cmd.Wait()
+	return out.String(), err
 }

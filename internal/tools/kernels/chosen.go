@@ -132,7 +132,7 @@ var more = []row{
 		TestHookMapElsewhere`},
 
 	// Tracing.
-	{pkg: "internal/systest/trace", tests: `TestMapPrograms TestTraceChoices TestPairs TestTraceKilled TestDispatcher
+	{pkg: "internal/systest/trace", tests: `TestMapPrograms TestTraceChoices TestPairs TestTraceKilled TestDispatcher TestLoader
 		TestReplacedMain TestTraceAnotherXdpcap TestOutlet TestSlowerThan TestSlowerTrigger
 		TestReasonMap`},
 	{pkg: "internal/systest/read", tests: `TestFollowTraced`},

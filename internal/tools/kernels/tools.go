@@ -3,17 +3,20 @@ package main
 import (
 	"context"
 	"path/filepath"
+	"strings"
 )
 
 // tools are the programs that tests call, and toolPackages have them.
 var (
-	tools        = []string{"ip", "tcpdump", "capinfos", "tshark", "dumpcap"}
-	toolPackages = []string{"iproute2", "tcpdump", "tshark"}
+	tools        = []string{"ip", "tcpdump", "capinfos", "tshark", "dumpcap", "xdp-loader"}
+	toolPackages = []string{"iproute2", "tcpdump", "tshark", "xdp-tools"}
 )
 
 // toolsRoot is the directory that the packages of the tools are unpacked into, with all packages
-// that they depend on.
-func (a *architecture) toolsRoot() string { return filepath.Join(workDir, "tools-"+a.name, "root") }
+// that they depend on. Its name has the packages, so that another list of them is downloaded anew.
+func (a *architecture) toolsRoot() string {
+	return filepath.Join(workDir, "tools-"+a.name+"-"+strings.Join(toolPackages, "-"), "root")
+}
 
 // getTools downloads the packages of the tools and unpacks them.
 func (a *architecture) getTools(ctx context.Context) error {
@@ -24,9 +27,9 @@ func (a *architecture) getTools(ctx context.Context) error {
 	})
 }
 
-// addTools adds the tools, and all libraries of their packages.
+// addTools adds the tools, and all libraries and XDP programs of their packages.
 func (a *archive) addTools(arch *architecture) error {
-	patterns := []string{"lib*/ld-linux*", "lib/" + arch.triple + "/*.so*", "usr/lib/" + arch.triple + "/*.so*"}
+	patterns := []string{"lib*/ld-linux*", "lib/" + arch.triple + "/*.so*", "usr/lib/" + arch.triple + "/*.so*", "usr/lib/" + arch.triple + "/bpf/*.o"}
 	for _, tool := range tools {
 		patterns = append(patterns, "bin/"+tool, "sbin/"+tool, "usr/bin/"+tool, "usr/sbin/"+tool)
 	}
