@@ -77,12 +77,12 @@ func TestOwner(t *testing.T) {
 // inNamespace is set in a process of the test whose user namespace has no user but root.
 const inNamespace = "PRIVILEGE_TEST_NAMESPACE"
 
-// withUsers is set in a process of the test that finds another /etc/passwd, to that file. Its name is
-// that of the user that root becomes.
+// withUsers is set in a process of the test that finds another /etc/passwd, to that file. Its name
+// is that of the user that root becomes.
 const withUsers = "PRIVILEGE_TEST_USERS"
 
-// Root becomes xdpcap, or nobody where there is no such user, with no group of root's, and stays root
-// where the kernel knows nobody else.
+// Root becomes xdpcap, or nobody where there is no such user, with no group of root's, and stays
+// root where the kernel knows nobody else.
 func TestUnprivileged(t *testing.T) {
 	t.Parallel()
 	testnet.RequireRoot(t)
