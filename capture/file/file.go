@@ -34,6 +34,7 @@ type File struct {
 	described   []description // the interfaces of a live capture, in the order in which they came
 	before      []byte        // blocks before the first packet, until there is a file for them
 	place       Place
+	passed      error            // the notice that names are passed over; nil = none was
 	written     int64            // the position in the queue up to which blocks were written
 	told        capture.Accounts // the sum of the statistics in earlier files
 	departures  departures
@@ -64,12 +65,12 @@ func Open(path string, o Options) (*File, error) {
 // of the first packet. Errors name each file by its path.
 func OpenSeries(r Rotation, o Options) (*File, error) {
 	f := &File{writer: NewWriter(nil, o), rotation: r}
+	f.rotation.Left = o.withoutOthers(r.Left)
 	if r.Stamped {
 		return f, nil
 	}
 	f.place = r.first(time.Now().Round(0))
-	path := r.Path(f.place)
-	p, err := f.openPart(path, r.hasLeft(path))
+	p, err := f.openAt(f.place, r.Keep > 0, f.rotation.hasLeft)
 	if err != nil {
 		return nil, err
 	}
@@ -107,6 +108,9 @@ func (f *File) Begin(d capture.Description) error {
 	}
 	w := f.writer
 	w.notice = d.Notice
+	if err := f.passed; err != nil {
+		w.notice(err)
+	}
 	w.enc = w.options.Format.kind().open(&d, &w.options)
 	f.description, f.header = d, w.enc.header(nil)
 	f.departures = departures{leaving: make(map[int]*departure), gone: make(map[int]bool)}

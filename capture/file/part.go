@@ -2,6 +2,7 @@ package file
 
 import (
 	"errors"
+	"fmt"
 
 	"github.com/xdpcap/xdpcap/capture"
 	"github.com/xdpcap/xdpcap/internal/jsonline"
@@ -48,6 +49,40 @@ func (f *File) openPart(path string, own bool) (*part, error) {
 		return nil, errors.Join(err, opened.Close())
 	}
 	return f.newPart(path, name, opened), nil
+}
+
+// openAt opens the file at a place. If another user's file has its name, and pass is set, the file
+// gets the next name that no other user has: that user could end the capture otherwise, and the
+// file in the way is not the capture's to remove. own tells whether the ring has a file of a path,
+// which may be overwritten.
+func (f *File) openAt(place Place, pass bool, own func(path string) bool) (*part, error) {
+	r := &f.rotation
+	first := r.Path(place)
+	for path, tries := first, 1; ; tries++ {
+		p, err := f.openPart(path, own(path))
+		if err == nil {
+			f.place = place
+			return p, nil
+		}
+		place.InPeriod, place.Passed = place.InPeriod+1, place.Passed+1
+		next := r.Path(place)
+		if !pass || !f.writer.options.hasOthers(r, path) || next == path || next == first || tries == triedNames {
+			return nil, err
+		}
+		f.passOver(path)
+		path = next
+	}
+}
+
+// passOver gives a notice, once, that names are passed over. Before Begin it waits until then.
+func (f *File) passOver(path string) {
+	if f.passed != nil {
+		return
+	}
+	f.passed = fmt.Errorf("%s is another user's file: the series passes over the names that others have taken", path)
+	if f.writer.notice != nil {
+		f.writer.notice(f.passed)
+	}
 }
 
 // refuses returns the error with which Options.Refuse rejects an opened file, or nil.

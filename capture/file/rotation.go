@@ -11,7 +11,8 @@ import (
 // they are named, and when there are enough. A limit of 0 is no limit.
 type Rotation struct {
 	// Path returns the path of a file. If it is the path of an earlier file, that one is
-	// overwritten.
+	// overwritten. If another user's file has it, it is called again with the next Place of which
+	// nothing but InPeriod and Passed differs, for a later file or one of a ring.
 	Path func(Place) string
 
 	Size    int64  // when a file has more bytes than this, the next packet begins a new file
@@ -32,8 +33,8 @@ type Rotation struct {
 	Keep  int // a ring of files: all finished files but the last Keep-1 are removed
 
 	// Left are files that an earlier run of the same ring of files has left, the oldest first. At
-	// Begin it takes over those that are regular files and that nobody writes to: they count in
-	// Keep and MaxBytes, and are removed or overwritten like its own.
+	// Begin it takes over those that are regular files, not another user's, and that nobody writes
+	// to: they count in Keep and MaxBytes, and are removed or overwritten like its own.
 	Left []string
 
 	// NoOverwrite makes it an error of the kind [ErrNameTaken] if a regular file with a file's name
@@ -60,7 +61,8 @@ type Rotation struct {
 // A Place is the position of a file in the series.
 type Place struct {
 	Number   int       // index among all files, from 0
-	InPeriod int       // index among the files of the period, from 0
+	InPeriod int       // index among the files and passed names of the period, from 0
+	Passed   int       // names that were passed over before, because other users' files have them
 	Period   time.Time // when the period began, by the wall clock
 	Began    time.Time // when the file began, by the wall clock
 }
@@ -111,7 +113,7 @@ func (r *Rotation) until(p Place) time.Time { return p.Period.Add(r.Period) }
 // next returns the place after p for a file that begins at a time. The time decides whether it is
 // in the same period or a later one.
 func (r *Rotation) next(p Place, at time.Time) Place {
-	next := Place{Number: p.Number + 1, InPeriod: p.InPeriod + 1, Period: p.Period, Began: at}
+	next := Place{Number: p.Number + 1, InPeriod: p.InPeriod + 1, Passed: p.Passed, Period: p.Period, Began: at}
 	switch {
 	case r.Period > 0 && !at.Before(r.until(p)):
 		next.InPeriod = 0

@@ -221,8 +221,7 @@ func (f *File) rotate(at time.Time) error {
 
 // open begins the file of the series at a Place.
 func (f *File) open(place Place) error {
-	path := f.rotation.Path(place)
-	p, err := f.openPart(path, f.keeper.release(path))
+	p, err := f.openAt(place, place.Number > 0 || f.rotation.Keep > 0, f.keeper.release)
 	if err != nil {
 		return err
 	}
@@ -233,7 +232,6 @@ func (f *File) open(place Place) error {
 	}
 	f.present = p
 	f.mu.Unlock()
-	f.place = place
 	f.keeper.empty(p.file)
 	if err := p.file.Begin(); err != nil {
 		return err

@@ -3,6 +3,7 @@ package file
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/xdpcap/xdpcap/internal/outfile"
@@ -26,25 +27,46 @@ func TrySeries(r Rotation, o Options) error {
 	if err := outfile.TryDirectory(filepath.Dir(first), o.trust()); err != nil {
 		return err
 	}
+	r.Left = o.withoutOthers(r.Left)
 	for _, path := range r.Left { // they are removed
 		if err := outfile.TryFile(path, outfile.Options{Atomic: true}); err != nil {
 			return err
 		}
 	}
+	var others error // the last of the names that others have
+	usable := false
 	for path := first; ; path = r.Path(place) {
 		own := r.hasLeft(path)
 		err := outfile.TryFile(path, outfile.Options{Atomic: r.Atomic, New: r.NoOverwrite && !own, Trust: o.trust()})
 		if r.Atomic && err == nil { // a killed capture may have left a partial file
 			err = outfile.TryFile(path+outfile.Partial, outfile.Options{Trust: o.trust()})
 		}
-		if err != nil {
+		switch {
+		case err == nil:
+			usable = true
+		case r.Keep > 0 && o.hasOthers(&r, path):
+			others = err // the ring passes over it
+		default:
 			return err
 		}
 		place = r.next(place, now)
 		if r.isSingle() || place.Number == triedNames || place.Number == r.Files || r.Path(place) == first {
-			return nil
+			if usable {
+				return nil
+			}
+			return others
 		}
 	}
+}
+
+// hasOthers tells whether another user's file has a path, or its name until it is finished.
+func (o *Options) hasOthers(r *Rotation, path string) bool {
+	return outfile.IsOthers(path, o.Owners) || r.Atomic && outfile.IsOthers(path+outfile.Partial, o.Owners)
+}
+
+// withoutOthers returns those of some paths that are not of another user's files.
+func (o *Options) withoutOthers(paths []string) []string {
+	return slices.DeleteFunc(slices.Clone(paths), func(path string) bool { return outfile.IsOthers(path, o.Owners) })
 }
 
 func (o *Options) trust() outfile.Trust {

@@ -115,6 +115,13 @@ func readLink(path string) (target string, err error) {
 	return string(text[:n]), nil
 }
 
+// IsOthers tells whether something at a path belongs to a user who is none of the owners, nor root
+// or the user of this process. It follows no symbolic link there.
+func IsOthers(path string, owners []int) bool {
+	var at unix.Stat_t
+	return unix.Lstat(path, &at) == nil && at.Uid != 0 && int(at.Uid) != userID() && !slices.Contains(owners, int(at.Uid))
+}
+
 // isDescriptor tells whether a path names a descriptor of this process.
 func isDescriptor(path string) bool {
 	return slices.ContainsFunc([]string{"/dev/fd/", "/dev/std", "/proc/self/fd/"}, func(directory string) bool {

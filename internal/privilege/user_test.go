@@ -3,12 +3,14 @@ package privilege
 import (
 	"os"
 	"os/exec"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"syscall"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"golang.org/x/sys/unix"
 
 	"github.com/xdpcap/xdpcap/internal/testnet"
 )
@@ -75,7 +77,12 @@ func TestOwner(t *testing.T) {
 // inNamespace is set in a process of the test whose user namespace has no user but root.
 const inNamespace = "PRIVILEGE_TEST_NAMESPACE"
 
-// Root becomes somebody with no group of root's, and stays root where the kernel knows nobody else.
+// withUsers is set in a process of the test that finds another /etc/passwd, to that file. Its name
+// is that of the user that root becomes.
+const withUsers = "PRIVILEGE_TEST_USERS"
+
+// Root becomes xdpcap, or nobody where there is no such user, with no group of root's, and stays
+// root where the kernel knows nobody else.
 func TestUnprivileged(t *testing.T) {
 	t.Parallel()
 	testnet.RequireRoot(t)
@@ -88,6 +95,30 @@ func TestUnprivileged(t *testing.T) {
 	}
 	if u == nil || u.UID == 0 || u.GID == 0 || !slices.Equal(u.Groups, []int{u.GID}) {
 		t.Errorf("it would become %+v", u)
+	}
+	if users := os.Getenv(withUsers); users != "" {
+		must(t, unix.Mount(users, "/etc/passwd", "", unix.MS_BIND, ""))
+		for name, want := range map[string]User{"xdpcap": {"xdpcap", 4000001, 4000002, []int{4000002}}, "nobody": {"nobody", 65534, 65533, []int{65533}}} {
+			if filepath.Base(users) == name {
+				if diff := cmp.Diff(&want, Unprivileged()); diff != "" {
+					t.Error(diff)
+				}
+			}
+		}
+		return
+	}
+	for name, lines := range map[string]string{
+		"xdpcap": "root:x:0:0::/:/bin/sh\nnobody:x:65534:65533::/:/bin/sh\nxdpcap:x:4000001:4000002::/:/bin/sh\n",
+		"nobody": "root:x:0:0::/:/bin/sh\nnobody:x:65534:65533::/:/bin/sh\n",
+	} {
+		users := filepath.Join(t.TempDir(), name)
+		must(t, os.WriteFile(users, []byte(lines), 0o600))
+		cmd := exec.Command("/proc/self/exe", "-test.run=^"+t.Name()+"$")
+		cmd.Env = append(os.Environ(), withUsers+"="+users)
+		cmd.SysProcAttr = &syscall.SysProcAttr{Unshareflags: syscall.CLONE_NEWNS}
+		if out, err := cmd.CombinedOutput(); err != nil {
+			t.Errorf("%v: %s", err, out)
+		}
 	}
 	cmd := exec.Command("/proc/self/exe", "-test.run=^"+t.Name()+"$")
 	cmd.Env = append(os.Environ(), inNamespace+"=1")

@@ -280,7 +280,7 @@ func (r *rotationOptions) Lasting(path string) string {
 func (r *rotationOptions) dumpcapName(path string) func(file.Place) string {
 	stem, format, compression := file.SplitName(path)
 	return func(p file.Place) string {
-		return fmt.Sprintf("%s_%05d_%s%s%s", stem, r.firstNumber+p.Number+1, p.Began.Local().Format("20060102150405"), format, compression)
+		return fmt.Sprintf("%s_%05d_%s%s%s", stem, r.firstNumber+p.Number+p.Passed+1, p.Began.Local().Format("20060102150405"), format, compression)
 	}
 }
 

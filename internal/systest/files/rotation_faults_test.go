@@ -1,6 +1,7 @@
 package files_test
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"slices"
@@ -180,6 +181,82 @@ func TestSeriesBlocked(t *testing.T) {
 			}
 			if test.flags != "" && systest.Contents(t, out+"1") != "earlier" {
 				t.Error("the file was written over")
+			}
+		})
+	}
+}
+
+// What another user puts at the names of a series, before it begins or while it goes on, does not
+// end it: it takes the next names, says so once, and leaves that user's files alone.
+func TestSeriesPassesOver(t *testing.T) {
+	t.Parallel()
+	const somebody = 4_000_000
+	ways := map[string]func(path string) error{
+		"file":      func(path string) error { return os.WriteFile(path, []byte("theirs"), 0o666) },
+		"FIFO":      func(path string) error { return unix.Mkfifo(path, 0o666) },
+		"directory": func(path string) error { return os.Mkdir(path, 0o777) },
+		"link":      func(path string) error { return os.Symlink("/etc/passwd", path) },
+	}
+	for _, test := range []struct {
+		name, flags string
+		way         string
+		before      bool // the name is taken before the capture begins
+		sticky      bool
+		others      []string
+		want        []string // names that the series has besides
+	}{
+		{"ring", "-C 100k -W 4", "file", false, true, []string{"out2"}, []string{"out0", "out1", "out3"}},
+		{"ring, at the start", "-C 100k -W 4", "file", true, true, []string{"out0", "out2"}, []string{"out1", "out3"}},
+		{"ring of another user", "-C 100k -W 4 -Z nobody", "file", true, true, []string{"out2"}, []string{"out0", "out1", "out3"}},
+		{"ring, FIFO", "-C 100k -W 4 --no-overwrite", "FIFO", false, false, []string{"out1", "out2"}, []string{"out0", "out3"}},
+		{"ring, directory", "-C 100k -W 4 --atomic", "directory", false, false, []string{"out1.partial"}, []string{"out0", "out2", "out3"}},
+		{"any number", "-C 100k", "link", false, false, []string{"out1", "out2"}, []string{"out", "out3", "out4"}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			pair := testnet.MustPair(t, testnet.PairOptions{})
+			dir := systest.DirectoryFor(t, 0)
+			mode := os.FileMode(0o777)
+			if test.sticky {
+				mode |= os.ModeSticky
+			}
+			if err := os.Chmod(dir, mode); err != nil {
+				t.Fatal(err)
+			}
+			take := func() {
+				for _, name := range test.others {
+					path := filepath.Join(dir, name)
+					if err := errors.Join(ways[test.way](path), os.Lchown(path, somebody, somebody)); err != nil {
+						t.Fatal(err)
+					}
+				}
+			}
+			if test.before {
+				take()
+			}
+			p := systest.Listening(t, pair.Rx, nil, append(strings.Fields(test.flags), "-i", pair.RxName,
+				"-w", filepath.Join(dir, "out"), "--json")...)
+			if !test.before {
+				take()
+			}
+			testnet.Generate(t, pair, testnet.GeneratorOptions{Frame: testnet.UDPFrame(1000, 0), Count: 500})
+			said := p.Interrupt()
+			if s := systest.Account(t, said); s.Captured != 500 || s.NotTaken != 0 {
+				t.Errorf("summary %+v", s)
+			}
+			if n := strings.Count(said, "the series passes over the names that others have taken"); n != 2 { // a line, and one of --json
+				t.Errorf("%d notices: %s", n, said)
+			}
+			for _, name := range test.others {
+				var is unix.Stat_t
+				if err := unix.Lstat(filepath.Join(dir, name), &is); err != nil || is.Uid != somebody {
+					t.Errorf("%s is user %d's, %v", name, is.Uid, err)
+				}
+			}
+			for _, name := range test.want {
+				if !hasPackets(t, filepath.Join(dir, name)) {
+					t.Errorf("%s has no packets", name)
+				}
 			}
 		})
 	}

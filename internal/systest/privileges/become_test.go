@@ -2,6 +2,7 @@ package privileges_test
 
 import (
 	"fmt"
+	"io"
 	"os"
 	"os/user"
 	"slices"
@@ -92,6 +93,31 @@ func TestBecomeUser(t *testing.T) {
 		p.Cmd.Process.Kill()
 		<-p.Done
 		testnet.WaitFor(t, "the kernel to detach", func() bool { return systest.Attached(t, pair) == "" })
+	})
+	t.Run("read", func(t *testing.T) {
+		t.Parallel()
+		for want, caller := range map[int][]string{anybody: nil, systest.Nobody: sudo} {
+			dir := systest.DirectoryFor(t, systest.Nobody)
+			cmd := systest.Command("read", "-", "-w", dir+"/out")
+			cmd.Env = append(cmd.Env, caller...)
+			input, err := cmd.StdinPipe()
+			if err == nil {
+				err = cmd.Start()
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			testnet.WaitFor(t, "all threads to be in the sandbox", func() bool { return filtered(cmd.Process.Pid) })
+			isUser(t, &systest.Process{T: t, Cmd: cmd}, want)
+			io.WriteString(input, systest.Contents(t, systest.WriteSample(t, systest.PlainSource).Path))
+			input.Close()
+			if err := cmd.Wait(); err != nil {
+				t.Error(err)
+			}
+			if owner, files := systest.OwnerOf(t, dir+"/out"), map[bool]int{true: 0, false: systest.Nobody}[caller == nil]; owner != files {
+				t.Errorf("the file belongs to %d, want %d", owner, files)
+			}
+		}
 	})
 	t.Run("printing", func(t *testing.T) {
 		t.Parallel()

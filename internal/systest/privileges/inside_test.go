@@ -4,19 +4,26 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 	"unsafe"
 
+	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/asm"
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 	"golang.org/x/sys/unix"
 
+	"github.com/xdpcap/xdpcap/internal/cli"
 	"github.com/xdpcap/xdpcap/internal/privilege"
 	"github.com/xdpcap/xdpcap/internal/systest"
 	"github.com/xdpcap/xdpcap/internal/testnet"
@@ -26,55 +33,59 @@ import (
 // test asks it over descriptor 3, when it has done its first work.
 const tryInside = "XDPCAP_TEST_INSIDE"
 
-// attempts are actions that an attacker who has taken over the process would try. They get the
-// directory of its output, and a port on which somebody listens.
-var attempts = map[string]func(dir string, port int) error{
-	"read a file":        func(dir string, _ int) error { _, err := os.ReadFile(dir + "/secret"); return err },
-	"list a directory":   func(dir string, _ int) error { _, err := os.ReadDir(dir); return err },
-	"read passwords":     func(string, int) error { _, err := os.ReadFile("/etc/shadow"); return err },
-	"look into /run":     func(string, int) error { _, err := os.ReadDir("/run"); return err }, // where names of pods are
-	"read of the kernel": func(string, int) error { _, err := os.ReadFile("/proc/stat"); return err },
-	"make a file":        func(dir string, _ int) error { return os.WriteFile(dir+"/made", nil, 0o600) },
-	"write to a file":    func(dir string, _ int) error { return writeTo(dir + "/secret") },
-	"make a directory":   func(dir string, _ int) error { return os.Mkdir(dir+"/directory", 0o700) },
-	"change a mode":      func(dir string, _ int) error { return os.Chmod(dir+"/secret", 0o600) },
-	"change an owner":    func(dir string, _ int) error { return os.Lchown(dir+"/secret", -1, -1) },
-	"change the times":   func(dir string, _ int) error { return os.Chtimes(dir+"/secret", time.Now(), time.Now()) },
-	"truncate a file":    func(dir string, _ int) error { return os.Truncate(dir+"/secret", 0) },
-	"link a file":        func(dir string, _ int) error { return os.Link(dir+"/secret", dir+"/made2") },
-	"rename a file":      func(dir string, _ int) error { return os.Rename(dir+"/other", dir+"/another") },
-	"remove a file":      func(dir string, _ int) error { return os.Remove(dir + "/removable") },
-	"start a program":    func(string, int) error { return exec.Command("/bin/true").Run() },
-	"connect": func(_ string, port int) error {
-		conn, err := net.Dial("tcp", fmt.Sprintf("127.0.0.1:%d", port))
-		if err == nil {
-			conn.Close()
+// An insideQuestion is what is tried, and where.
+type insideQuestion struct {
+	Dir, Elsewhere string // the directory of the output, and another one; both belong to the process's user
+	Port           int    // of TCP, on which somebody listens at 127.0.0.1
+	Other          int    // another process of the same user
+}
+
+// attempts are actions that an attacker who has taken over the process would try.
+var attempts = map[string]func(q insideQuestion) error{
+	"read a file":           func(q insideQuestion) error { _, err := os.ReadFile(q.Dir + "/secret"); return err },
+	"read a file elsewhere": func(q insideQuestion) error { _, err := os.ReadFile(q.Elsewhere + "/secret"); return err },
+	"list a directory":      func(q insideQuestion) error { _, err := os.ReadDir(q.Dir); return err },
+	"read settings":         func(insideQuestion) error { _, err := os.ReadFile("/etc/passwd"); return err },
+	"look into /run":        func(insideQuestion) error { _, err := os.ReadDir("/run"); return err }, // where names of pods are
+	"look at modules":       func(insideQuestion) error { _, err := os.ReadDir("/lib/modules"); return err },
+	"read of the kernel":    func(insideQuestion) error { _, err := os.ReadFile("/proc/stat"); return err },
+	"make a file":           func(q insideQuestion) error { return os.WriteFile(q.Dir+"/made", nil, 0o600) },
+	"make a file elsewhere": func(q insideQuestion) error { return os.WriteFile(q.Elsewhere+"/made", nil, 0o600) },
+	"write to a file":       func(q insideQuestion) error { return writeTo(q.Dir + "/secret") },
+	"make a directory":      func(q insideQuestion) error { return os.Mkdir(q.Dir+"/directory", 0o700) },
+	"change a mode":         func(q insideQuestion) error { return os.Chmod(q.Dir+"/secret", 0o600) },
+	"change an owner":       func(q insideQuestion) error { return os.Lchown(q.Dir+"/secret", -1, -1) },
+	"change the times":      func(q insideQuestion) error { return os.Chtimes(q.Dir+"/secret", time.Now(), time.Now()) },
+	"truncate a file":       func(q insideQuestion) error { return os.Truncate(q.Dir+"/secret", 0) },
+	"link a file":           func(q insideQuestion) error { return os.Link(q.Dir+"/secret", q.Dir+"/made2") },
+	"rename a file":         func(q insideQuestion) error { return os.Rename(q.Dir+"/other", q.Dir+"/another") },
+	"remove a file":         func(q insideQuestion) error { return os.Remove(q.Dir + "/removable") },
+	"start a program":       func(insideQuestion) error { return exec.Command("/bin/true").Run() },
+
+	"connect":                 func(q insideQuestion) error { return mayConnect("127.0.0.1", q.Port) },
+	"connect to another host": func(q insideQuestion) error { return mayConnect("127.0.0.2", q.Port) },
+	"connect elsewhere":       func(insideQuestion) error { return mayConnect("127.0.0.1", 1) },
+	"ask a name server":       func(insideQuestion) error { return mayConnect("127.0.0.1", 53) },
+	"send by UDP": func(insideQuestion) error {
+		conn, err := net.Dial("udp", "127.0.0.2:9")
+		if err != nil {
+			return err
 		}
+		defer conn.Close()
+		_, err = conn.Write([]byte("packets"))
 		return err
 	},
-	"listen": func(string, int) error {
+	"listen": func(insideQuestion) error {
 		l, err := net.Listen("tcp", "127.0.0.1:0")
 		if err == nil {
 			l.Close()
 		}
 		return err
 	},
-	"connect elsewhere": func(string, int) error {
-		// Landlock refuses the port before anybody is asked. A refusal of the other side is a
-		// success.
-		conn, err := net.Dial("tcp", "127.0.0.1:1")
-		if err == nil {
-			conn.Close()
-		}
-		if errors.Is(err, unix.ECONNREFUSED) {
-			return nil
-		}
-		return err
-	},
-	"make a Unix socket":   func(string, int) error { return makeSocket(unix.AF_UNIX, unix.SOCK_DGRAM) },
-	"make a socket of UDP": func(string, int) error { return makeSocket(unix.AF_INET, unix.SOCK_DGRAM) },
-	"make a raw socket":    func(string, int) error { return makeSocket(unix.AF_PACKET, unix.SOCK_DGRAM) },
-	"type into the terminal": func(string, int) error {
+	"make a Unix socket": func(insideQuestion) error { return makeSocket(unix.AF_UNIX, unix.SOCK_DGRAM) },
+	"make a raw socket":  func(insideQuestion) error { return makeSocket(unix.AF_PACKET, unix.SOCK_DGRAM) },
+
+	"type into the terminal": func(insideQuestion) error {
 		// The question is not a terminal, which the kernel finds out if it is asked at all.
 		text := byte('x')
 		if _, _, err := unix.Syscall(unix.SYS_IOCTL, 3, unix.TIOCSTI, uintptr(unsafe.Pointer(&text))); err != unix.ENOTTY {
@@ -82,25 +93,50 @@ var attempts = map[string]func(dir string, port int) error{
 		}
 		return nil
 	},
-	"limit the parent": func(string, int) error {
-		return unix.Prlimit(unix.Getppid(), unix.RLIMIT_CPU, nil, new(unix.Rlimit))
+	"limit another process": func(q insideQuestion) error {
+		return unix.Prlimit(q.Other, unix.RLIMIT_CPU, nil, new(unix.Rlimit))
 	},
-	"execute memory": func(string, int) error {
-		_, err := unix.Mmap(-1, 0, os.Getpagesize(), unix.PROT_READ|unix.PROT_EXEC, unix.MAP_PRIVATE|unix.MAP_ANON)
+	"signal another process": func(q insideQuestion) error { return unix.Kill(q.Other, 0) },
+	"trace another process":  func(q insideQuestion) error { return unix.PtraceSeize(q.Other) },
+	"execute memory that it has written": func(insideQuestion) error {
+		memory, err := unix.Mmap(-1, 0, os.Getpagesize(), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANON)
+		if err != nil {
+			return err
+		}
+		defer unix.Munmap(memory)
+		return unix.Mprotect(memory, unix.PROT_READ|unix.PROT_EXEC)
+	},
+	"map memory to execute": func(insideQuestion) error {
+		memory, err := unix.Mmap(-1, 0, os.Getpagesize(), unix.PROT_READ|unix.PROT_EXEC, unix.MAP_PRIVATE|unix.MAP_ANON)
+		if err == nil {
+			unix.Munmap(memory)
+		}
 		return err
 	},
-	"be root": func(string, int) error {
+	"be root": func(insideQuestion) error {
 		if os.Getuid() != 0 {
 			return unix.EPERM
 		}
 		return nil
 	},
-	"trace itself": func(string, int) error { return unix.PtraceSeize(os.Getpid()) },
-	"use a keyring": func(string, int) error {
+	"become root": func(insideQuestion) error {
+		if _, _, err := unix.RawSyscall(unix.SYS_SETUID, 0, 0, 0); err != 0 { // this thread alone
+			return err
+		}
+		return nil
+	},
+	"load a program": func(insideQuestion) error {
+		p, err := ebpf.NewProgram(&ebpf.ProgramSpec{Type: ebpf.XDP, Instructions: asm.Instructions{asm.Mov.Imm(asm.R0, 2), asm.Return()}, License: "GPL"})
+		if err == nil {
+			p.Close()
+		}
+		return err
+	},
+	"use a keyring": func(insideQuestion) error {
 		_, err := unix.KeyctlGetKeyringID(unix.KEY_SPEC_SESSION_KEYRING, false)
 		return err
 	},
-	"use io_uring": func(string, int) error {
+	"use io_uring": func(insideQuestion) error {
 		var params [128]byte
 		fd, _, err := unix.Syscall(unix.SYS_IO_URING_SETUP, 1, uintptr(unsafe.Pointer(&params[0])), 0)
 		if err != 0 {
@@ -108,7 +144,6 @@ var attempts = map[string]func(dir string, port int) error{
 		}
 		return unix.Close(int(fd))
 	},
-	"signal the parent": func(string, int) error { return unix.Kill(unix.Getppid(), 0) },
 }
 
 func writeTo(file string) error {
@@ -119,18 +154,25 @@ func writeTo(file string) error {
 	return f.Close()
 }
 
+// mayConnect tries a connection by TCP. Landlock refuses the port before anybody is asked, so a
+// refusal of the other side is a success.
+func mayConnect(host string, port int) error {
+	conn, err := net.Dial("tcp", net.JoinHostPort(host, strconv.Itoa(port)))
+	if err == nil {
+		conn.Close()
+	}
+	if errors.Is(err, unix.ECONNREFUSED) {
+		return nil
+	}
+	return err
+}
+
 func makeSocket(family, kind int) error {
 	fd, err := unix.Socket(family, kind|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
 		return err
 	}
 	return unix.Close(fd)
-}
-
-// An insideQuestion is what is to be tried.
-type insideQuestion struct {
-	Dir  string
-	Port int
 }
 
 // answerInside tries everything when it is asked, and answers with what was allowed.
@@ -142,7 +184,7 @@ func answerInside() {
 	}
 	allowed := []string{}
 	for name, try := range attempts {
-		if try(q.Dir, q.Port) == nil {
+		if try(q) == nil {
 			allowed = append(allowed, name)
 		}
 	}
@@ -150,10 +192,13 @@ func answerInside() {
 }
 
 // An inside is a connection to the inside of a process.
-type inside struct{ conn *os.File }
+type inside struct {
+	conn *os.File
+	q    insideQuestion
+}
 
-// openInside lets a command of the test binary be asked.
-func openInside(t *testing.T, cmd *exec.Cmd) inside {
+// openInside lets a command of the test binary be asked. Its output is in inside.q.Dir.
+func openInside(t *testing.T, cmd *exec.Cmd, q insideQuestion) inside {
 	t.Helper()
 	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
@@ -163,13 +208,27 @@ func openInside(t *testing.T, cmd *exec.Cmd) inside {
 	t.Cleanup(func() { own.Close(); theirs.Close() })
 	cmd.Path, cmd.ExtraFiles = os.Args[0], []*os.File{theirs}
 	cmd.Env = append(cmd.Env, tryInside+"=1", systest.StrictCalls+"=") // attempts fail
-	return inside{own}
+	return inside{own, q}
 }
 
-// allowed are the attempts that succeed.
-func (i inside) allowed(t *testing.T, dir string, port int) (names []string) {
+// allowed are the attempts that succeed. Directories, files and the other process are of the same
+// user as the process: what is refused is not refused by their owner and mode.
+func (i inside) allowed(t *testing.T, p *systest.Process) (names []string) {
 	t.Helper()
-	err := json.NewEncoder(i.conn).Encode(insideQuestion{dir, port})
+	is, uid := rights(t, p, "Uid"), 0
+	if _, err := fmt.Sscanf(is[0], "Uid: %d", &uid); err != nil || len(is) != 1 {
+		t.Fatalf("%q, %v", is, err)
+	}
+	for _, dir := range []string{i.q.Dir, i.q.Elsewhere} {
+		files, _ := filepath.Glob(dir + "/*")
+		for _, path := range append(files, dir) {
+			if err := os.Chown(path, uid, uid); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	i.q.Other = startOther(t, uid)
+	err := json.NewEncoder(i.conn).Encode(i.q)
 	if err == nil {
 		err = json.NewDecoder(i.conn).Decode(&names)
 	}
@@ -180,16 +239,44 @@ func (i inside) allowed(t *testing.T, dir string, port int) (names []string) {
 	return names
 }
 
-// directoryToTry is where attempts are made.
-func directoryToTry(t *testing.T) string {
+// beOther is set for a test binary that runs until its standard input ends.
+const beOther = "XDPCAP_TEST_OTHER"
+
+// startOther starts a process of a user, without capabilities if that is not root.
+func startOther(t *testing.T, uid int) (pid int) {
 	t.Helper()
-	dir := t.TempDir()
-	for _, name := range []string{"secret", "other", "removable"} {
-		if err := os.WriteFile(dir+"/"+name, nil, 0o600); err != nil {
-			t.Fatal(err)
+	cmd := systest.Command()
+	systest.OpenForAll(t, cmd, os.Args[0])
+	cmd.Env = append(cmd.Env, beOther+"=1")
+	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uint32(uid), Gid: uint32(uid)}}
+	input, err := cmd.StdinPipe()
+	if err == nil {
+		err = cmd.Start()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { input.Close(); cmd.Wait() })
+	return cmd.Process.Pid
+}
+
+// placesToTry are the directories where attempts are made.
+func placesToTry(t *testing.T) (q insideQuestion) {
+	t.Helper()
+	q.Dir, q.Elsewhere = systest.DirectoryFor(t, 0), systest.DirectoryFor(t, 0)
+	for _, dir := range []string{q.Dir, q.Elsewhere} {
+		for _, name := range []string{"secret", "other", "removable"} {
+			if err := os.WriteFile(dir+"/"+name, nil, 0o600); err != nil {
+				t.Fatal(err)
+			}
 		}
 	}
-	return dir
+	return q
+}
+
+// args are the arguments in a text, with DIR, PORT and IFACE replaced.
+func (q *insideQuestion) args(text, iface string) []string {
+	return strings.Fields(strings.NewReplacer("DIR", q.Dir, "PORT", strconv.Itoa(q.Port), "IFACE", iface).Replace(text))
 }
 
 // fileAttempts are those on files of a directory in which more files will be made, and whose
@@ -197,9 +284,71 @@ func directoryToTry(t *testing.T) string {
 var fileAttempts = []string{"make a file", "write to a file", "rename a file", "remove a file", "read a file", "list a directory", "be root"}
 
 // everything are the attempts of a process that starts other programs.
-var everything = []string{"read passwords", "look into /run", "start a program", "connect", "connect elsewhere", "listen", "signal the parent",
-	"make a Unix socket", "make a socket of UDP", "use a keyring", "use io_uring", "make a directory", "change a mode", "change an owner",
-	"change the times", "truncate a file", "link a file", "type into the terminal", "limit the parent", "execute memory"}
+var everything = []string{"read settings", "look into /run", "read a file elsewhere", "start a program", "connect", "connect to another host",
+	"connect elsewhere", "ask a name server", "send by UDP", "listen", "signal another process", "limit another process",
+	"make a Unix socket", "use a keyring", "use io_uring", "make a directory", "change a mode", "change an owner",
+	"change the times", "truncate a file", "link a file", "type into the terminal",
+	"execute memory that it has written", "map memory to execute", "become root"}
+
+// lookingUp are the attempts that the look-up of a host's name takes.
+var lookingUp = append(ports("ask a name server"), "send by UDP", "read settings")
+
+// attaching are the attempts of a process that attaches to interfaces that come later.
+var attaching = append(modules(), "load a program")
+
+// ports are attempts to connect, or all of them where the kernel's Landlock knows no ports.
+func ports(known ...string) []string {
+	if privilege.LandlockABI() < 4 {
+		return []string{"connect", "connect to another host", "connect elsewhere", "ask a name server"}
+	}
+	return known
+}
+
+// modules is the attempt to look at the kernel's modules, where there are any.
+func modules() []string {
+	if _, err := os.Stat("/lib/modules"); err != nil {
+		return nil
+	}
+	return []string{"look at modules"}
+}
+
+// An insideLine is a command line, in which DIR, PORT and IFACE are replaced, and the attempts that
+// succeed inside of its process.
+type insideLine struct {
+	args string
+	want []string
+}
+
+var insideLines = []insideLine{
+	{"-i IFACE -w DIR/out", nil},
+	{"-i IFACE", nil},
+	{"-i IFACE -w DIR/out --json=DIR/counts -Z nobody", nil},
+	{"-i IFACE -w DIR/out -Z root", []string{"be root"}},
+	{"-i IFACE -w DIR/out -C 1M", fileAttempts},
+	{"-i IFACE -w DIR/out --atomic", fileAttempts},
+	{"-i IFACE -w DIR/out --ring 16M", fileAttempts},
+	{"-i IFACE -w DIR/out --serve unix:DIR/socket", []string{"remove a file", "be root"}},
+	{"-i IFACE -w DIR/out --serve :0 --listen :0", nil},
+	{"-i IFACE -w tcp://127.0.0.1:PORT", ports("connect", "connect to another host")},
+	{"-i IFACE -w tcp://localhost:PORT", append(ports("connect", "connect to another host"), lookingUp...)},
+	{"-i IFACE -w sflow://127.0.0.1", []string{"send by UDP"}},
+	{"-i IFACE -w sflow://localhost", lookingUp},
+	{"-i IFACE -w DIR/out -z true", append(everything, fileAttempts...)},
+	{"-i any", attaching},
+	{"-i IFACE --count", nil},
+	{"-i IFACE --drops", nil},
+	{"stats -i IFACE", nil},
+	{"stats --listen 127.0.0.1:0", attaching},
+	{"count --flows 5 -i IFACE", nil},
+	{"count --listen 127.0.0.1:0 -i IFACE", nil},
+	{"latency --builtin -i IFACE", nil},
+	{"latency --builtin --events -i IFACE", nil},
+	{"monitor", nil},
+	{"monitor --record", nil},
+	{"monitor -i IFACE", []string{"load a program"}}, // by CAP_SYS_ADMIN
+	{"drops", nil},
+	{"drops -i IFACE", attaching},
+}
 
 // An attacker who takes over a capture or a counter command can do what it still needs to do, and
 // nothing else.
@@ -208,36 +357,7 @@ func TestInside(t *testing.T) {
 	if privilege.LandlockABI() == 0 {
 		t.Skip("this kernel has no Landlock")
 	}
-	for i, test := range []struct {
-		args string // DIR, PORT and IFACE are replaced
-		want []string
-	}{
-		{"-i IFACE -w DIR/out", nil},
-		{"-i IFACE", nil},
-		{"-i IFACE -w DIR/out --json=DIR/counts -Z nobody", nil},
-		{"-i IFACE -w DIR/out -Z root", []string{"be root"}},
-		{"-i IFACE -w DIR/out -C 1M", fileAttempts},
-		{"-i IFACE -w DIR/out --atomic", fileAttempts},
-		{"-i IFACE -w DIR/out --ring 16M", fileAttempts},
-		{"-i IFACE -w DIR/out --serve unix:DIR/socket", []string{"remove a file", "be root"}},
-		{"-i IFACE -w DIR/out --serve :0 --listen :0", nil},
-		{"-i IFACE -w tcp://127.0.0.1:PORT", append([]string{"connect"}, otherPorts()...)},
-		{"-i IFACE -w tcp://localhost:PORT", append([]string{"connect", "make a socket of UDP"}, otherPorts()...)},
-		{"-i IFACE -w sflow://127.0.0.1", []string{"make a socket of UDP"}},
-		{"-i IFACE -w DIR/out -z true", append(everything, fileAttempts...)},
-		{"-i any", nil},
-		{"-i IFACE --count", nil},
-		{"stats -i IFACE", nil},
-		{"stats --listen 127.0.0.1:0", nil},
-		{"count --flows 5 -i IFACE", nil},
-		{"latency --builtin -i IFACE", nil},
-		{"latency --builtin --events -i IFACE", nil},
-		{"monitor", nil},
-		{"monitor --record", nil},
-		{"monitor -i IFACE", nil},
-		{"drops", nil},
-		{"drops -i IFACE", nil},
-	} {
+	for i, test := range insideLines {
 		needs := strings.Contains(test.args, "-z") || strings.Contains(test.args, "localhost") // a program, and /etc/hosts
 		if !testnet.Shared(i) || needs && testnet.Emulated() {
 			continue
@@ -245,13 +365,12 @@ func TestInside(t *testing.T) {
 		t.Run(test.args, func(t *testing.T) {
 			t.Parallel()
 			pair := testnet.MustPair(t, testnet.PairOptions{})
-			dir, port := directoryToTry(t), 0
-			pair.Rx.Do(func() error { port = listenForever(t); return nil })
-			args := strings.NewReplacer("DIR", dir, "PORT", fmt.Sprint(port), "IFACE", pair.RxName).Replace(test.args)
-			cmd := systest.Command(strings.Fields(args)...)
-			in := openInside(t, cmd)
+			q := placesToTry(t)
+			pair.Rx.Do(func() error { q.Port = listenForever(t); return nil })
+			cmd := systest.Command(q.args(test.args, pair.RxName)...)
+			in := openInside(t, cmd, q)
 			p := systest.StartCommand(t, pair.Rx, nil, cmd).Listening()
-			got, want := in.allowed(t, dir, port), append([]string{"read of the kernel"}, test.want...)
+			got, want := in.allowed(t, p), append([]string{"read of the kernel"}, test.want...)
 			slices.Sort(want)
 			if diff := cmp.Diff(slices.Compact(want), got); diff != "" {
 				t.Error(diff)
@@ -259,15 +378,6 @@ func TestInside(t *testing.T) {
 			p.Interrupt()
 		})
 	}
-}
-
-// otherPorts are the attempts of a process that connects by TCP, but which this kernel's Landlock
-// cannot keep to one port.
-func otherPorts() []string {
-	if privilege.LandlockABI() < 4 {
-		return []string{"connect elsewhere"}
-	}
-	return nil
 }
 
 // listenForever is a port of this network namespace where somebody listens until the test ends.
@@ -295,6 +405,15 @@ func filtered(pid int) bool {
 	return len(files) > 1
 }
 
+var insideReadLines = []insideLine{
+	{"read -", nil},
+	{"-r -", nil},
+	{"read - -w DIR/out", nil},
+	{"read --stats -", nil},
+	{"read - -w DIR/out -C 1M", fileAttempts},
+	{"read - -w tcp://127.0.0.1:PORT", ports("connect", "connect to another host")},
+}
+
 // read gives up everything before it looks at the first byte of a file. It keeps only its output.
 func TestInsideRead(t *testing.T) {
 	t.Parallel()
@@ -302,11 +421,12 @@ func TestInsideRead(t *testing.T) {
 		t.Skip("this kernel has no Landlock")
 	}
 	file := systest.WriteSample(t, systest.PlainSource)
-	for _, args := range []string{"read -", "-r -", "read - -w DIR/out", "read --stats -"} {
-		t.Run(args, func(t *testing.T) {
-			dir, port := directoryToTry(t), listenForever(t)
-			cmd := systest.Command(strings.Fields(strings.ReplaceAll(args, "DIR", dir))...)
-			in := openInside(t, cmd)
+	for _, test := range insideReadLines {
+		t.Run(test.args, func(t *testing.T) {
+			q := placesToTry(t)
+			q.Port = listenForever(t)
+			cmd := systest.Command(q.args(test.args, "")...)
+			in := openInside(t, cmd, q)
 			input, err := cmd.StdinPipe()
 			if err != nil {
 				t.Fatal(err)
@@ -320,8 +440,9 @@ func TestInsideRead(t *testing.T) {
 			// Not one byte has been written to its input.
 			testnet.WaitFor(t, "all threads to be in the sandbox", func() bool { return filtered(cmd.Process.Pid) })
 			checkPowerless(t, p)
-			if got := in.allowed(t, dir, port); len(got) > 0 {
-				t.Errorf("allowed: %q", got)
+			got, want := in.allowed(t, p), slices.Sorted(slices.Values(test.want))
+			if diff := cmp.Diff(want, got, cmpopts.EquateEmpty()); diff != "" {
+				t.Error(diff)
 			}
 			content := systest.Contents(t, file.Path)
 			if _, err := input.Write([]byte(content)); err != nil {
@@ -331,8 +452,57 @@ func TestInsideRead(t *testing.T) {
 			if err := cmd.Wait(); err != nil {
 				t.Errorf("%v: %s", err, out)
 			}
-			if strings.Contains(args, "-w") && systest.Contents(t, dir+"/out") != content {
+			if strings.Contains(test.args, "-w DIR/out") && systest.Contents(t, q.Dir+"/out") != content {
 				t.Error("the output is not what was read")
+			}
+		})
+	}
+}
+
+// Each command has a command line above, but for those that give up nothing, as SECURITY.md says.
+func TestInsideHasCommands(t *testing.T) {
+	t.Parallel()
+	const without = "bench completion config filter help interfaces man probe"
+	for _, c := range cli.NewRoot().Commands() {
+		name := c.Name()
+		has := slices.ContainsFunc(slices.Concat(insideLines, insideReadLines), func(l insideLine) bool { return strings.HasPrefix(l.args, name+" ") })
+		if has == slices.Contains(strings.Fields(without), name) {
+			t.Errorf("%s is tried from inside: %v", name, has)
+		}
+	}
+}
+
+// The names of tcp:// are looked up and TLS is agreed on with all rights: what comes first on the
+// connection, comes from a process that is not in the sandbox yet.
+func TestBeforeSandbox(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	systest.MakeCertificates(t, dir)
+	for _, args := range []string{"read tcp://localhost:PORT --tls-ca DIR/ca.pem", "-i IFACE -w tcp://localhost:PORT --tls-ca DIR/ca.pem"} {
+		t.Run(args, func(t *testing.T) {
+			t.Parallel()
+			pair := testnet.MustPair(t, testnet.PairOptions{})
+			var l net.Listener
+			if err := pair.Rx.Do(func() (err error) {
+				l, err = net.Listen("tcp", "127.0.0.1:0")
+				return err
+			}); err != nil {
+				t.Fatal(err)
+			}
+			defer l.Close()
+			l.(*net.TCPListener).SetDeadline(time.Now().Add(testnet.Patience))
+			q := insideQuestion{Dir: dir, Port: l.Addr().(*net.TCPAddr).Port}
+			p := systest.Start(t, pair.Rx, nil, q.args(args, pair.RxName)...)
+			conn, err := l.Accept()
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer conn.Close()
+			if _, err := io.ReadFull(conn, make([]byte, 1)); err != nil { // of the client's hello
+				t.Fatal(err)
+			}
+			if filtered(p.Cmd.Process.Pid) {
+				t.Error("it is in the sandbox: SECURITY.md says that it is not")
 			}
 		})
 	}

@@ -57,6 +57,8 @@ func TestLimits(t *testing.T) {
 		{"no perf events, latency", systest.Surroundings{Refused: []uint32{unix.SYS_PERF_EVENT_OPEN}},
 			[]string{"latency", "-i", pair.RxName, "--builtin", "--events"}, []string{"open a perf event", "allow the system call perf_event_open in the filter"}},
 		{"no capability for BPF", systest.Surroundings{Capabilities: three[1:]}, capture, []string{"missing privileges: CAP_BPF;", "setcap"}},
+		{"no capability for networks", systest.Surroundings{Capabilities: []uintptr{unix.CAP_BPF, unix.CAP_PERFMON}}, capture, []string{"missing privileges: CAP_NET_ADMIN;"}},
+		{"no capability for tracing", systest.Surroundings{Capabilities: three[:2]}, capture, []string{"missing privileges: CAP_PERFMON;"}},
 		{"no capability for BPF, stats", systest.Surroundings{Capabilities: three[1:]}, []string{"stats", "-i", pair.RxName},
 			[]string{"missing privileges: CAP_BPF;", "setcap"}},
 	} {

@@ -133,7 +133,7 @@ func TestUnprivilegedRotation(t *testing.T) {
 	pair := testnet.MustPair(t, testnet.PairOptions{})
 	dir, elsewhere := systest.DirectoryFor(t, systest.Somebody(t)), systest.DirectoryFor(t, systest.Somebody(t))
 	script := elsewhere + "/script"
-	text := "#!/bin/sh\necho done >$1.done\necho done >" + elsewhere + "/done\n"
+	text := "#!/bin/sh\ncat /proc/self/status >$1.done\necho done >" + elsewhere + "/done\n"
 	if err := os.WriteFile(script, []byte(text), 0o755); err != nil {
 		t.Fatal(err)
 	}
@@ -150,6 +150,13 @@ func TestUnprivilegedRotation(t *testing.T) {
 	}
 	files, _ := filepath.Glob(dir + "/out*")
 	finished, _ := filepath.Glob(dir + "/out*.done")
+	for _, file := range finished {
+		for _, set := range []string{"CapPrm", "CapEff", "CapInh", "CapAmb"} {
+			if text := systest.Contents(t, file); !strings.Contains(text, set+":\t"+systest.NoCapability) || !strings.Contains(text, "NoNewPrivs:\t1") {
+				t.Fatalf("the program has capabilities or can get some: %s", text)
+			}
+		}
+	}
 	if len(finished) < 5 || len(files) != 2*len(finished) {
 		t.Errorf("%q and %q", files, finished)
 	}
@@ -234,7 +241,8 @@ func checkKeeps(t *testing.T, p *systest.Process, capabilities ...int) {
 }
 
 // Counters keep the capabilities to go on with another program. They keep none if a program of
-// their own counts, or if all events are counted.
+// their own counts, or if all events are counted. A capture keeps those to attach to interfaces that
+// come later.
 func TestCountersKeep(t *testing.T) {
 	t.Parallel()
 	pair, traced := testnet.MustPair(t, testnet.PairOptions{}), testnet.MustPair(t, testnet.PairOptions{})
@@ -257,6 +265,8 @@ func TestCountersKeep(t *testing.T) {
 		{"monitor --record -i " + pair.RxName, pair, []int{unix.CAP_SYS_ADMIN}},
 		{"monitor --program " + systest.ProgramID(t, target), pair, []int{unix.CAP_SYS_ADMIN}},
 		{"stats --listen 127.0.0.1:0", pair, []int{unix.CAP_BPF, unix.CAP_NET_ADMIN, unix.CAP_PERFMON, unix.CAP_SYS_ADMIN}},
+		{"-i any -w /dev/null", pair, []int{unix.CAP_BPF, unix.CAP_NET_ADMIN, unix.CAP_PERFMON, unix.CAP_SYS_ADMIN}},
+		{"-i rx* -w /dev/null", pair, []int{unix.CAP_BPF, unix.CAP_NET_ADMIN, unix.CAP_PERFMON, unix.CAP_SYS_ADMIN}},
 	} {
 		t.Run(test.args, func(t *testing.T) {
 			p := systest.Listening(t, test.on.Rx, nil, strings.Fields(test.args)...)

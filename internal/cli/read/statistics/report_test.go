@@ -4,6 +4,9 @@ import (
 	"testing"
 
 	"github.com/xdpcap/xdpcap/capture/file"
+	"github.com/xdpcap/xdpcap/internal/link"
+	"github.com/xdpcap/xdpcap/internal/meter"
+	"github.com/xdpcap/xdpcap/internal/testnet"
 )
 
 // The account of a file is an equation if the file has all numbers. Otherwise it is a list of the
@@ -19,6 +22,23 @@ func TestFileAccount(t *testing.T) {
 	} {
 		if got := newFileAccount([]file.InterfaceStatistics{said}).String(); got != want {
 			t.Errorf("%+v: %q, want %q", said, got, want)
+		}
+	}
+}
+
+// What has no IP header has no flow.
+func TestPacketFlow(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		packet []byte
+		want   bool
+	}{
+		{testnet.UDPFrame(100, 0), true},
+		{testnet.TxToRx().ARPRequest(), false},
+		{nil, false},
+	} {
+		if flow, ok := packetFlow(link.Ethernet, test.packet); ok != test.want || ok && flow.Class != meter.IPv4(17) {
+			t.Errorf("%x: flow %+v, %v", test.packet, flow, ok)
 		}
 	}
 }
