@@ -113,8 +113,8 @@ func (r *ringTest) checkLeast(want int64) {
 	}
 }
 
-// On each file system, while other processes begin, a ring with MinFree goes on, and removes no more than the shortfall, also
-// where removed files free their room late.
+// On each file system, while other processes begin, a ring with MinFree goes on, and removes no
+// more than the shortfall, also where removed files free their room late.
 func TestRingOnDisks(t *testing.T) {
 	t.Parallel()
 	for _, kind := range testnet.DiskKinds {

@@ -241,8 +241,8 @@ func checkKeeps(t *testing.T, p *systest.Process, capabilities ...int) {
 }
 
 // Counters keep the capabilities to go on with another program. They keep none if a program of
-// their own counts, or if all events are counted. A capture keeps those to attach to interfaces that
-// come later.
+// their own counts, or if all events are counted. A capture keeps those to attach to interfaces
+// that come later.
 func TestCountersKeep(t *testing.T) {
 	t.Parallel()
 	pair, traced := testnet.MustPair(t, testnet.PairOptions{}), testnet.MustPair(t, testnet.PairOptions{})
