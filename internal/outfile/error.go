@@ -75,9 +75,13 @@ func isProtected(path string) bool {
 		file.Uid != dir.Uid && int(file.Uid) != userID()
 }
 
-// userID is the user whose rights the kernel checks when this thread opens a file.
+// userID is the user whose rights the kernel checks when this thread opens a file. Where systemd
+// refuses to tell, no thread can have changed it.
 func userID() int {
-	id, _ := unix.SetfsuidRetUid(-1) // -1 is not an id, so nothing changes
+	id, err := unix.SetfsuidRetUid(-1) // -1 is not an id, so nothing changes
+	if err != nil {
+		return unix.Geteuid()
+	}
 	return id
 }
 
