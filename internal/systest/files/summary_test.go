@@ -4,7 +4,9 @@ import (
 	"bytes"
 	"encoding/json"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"syscall"
 	"testing"
@@ -126,7 +128,7 @@ func TestJSONMistakes(t *testing.T) {
 	}
 }
 
-// interfaces --json and -D --json print the same array.
+// interfaces --json and -D --json print the same array, and the table has its states.
 func TestInterfacesJSON(t *testing.T) {
 	t.Parallel()
 	pair := testnet.MustPair(t, testnet.PairOptions{})
@@ -146,6 +148,14 @@ func TestInterfacesJSON(t *testing.T) {
 		}
 		if rx.Program == nil || rx.Program.ID == 0 || !strings.HasPrefix(rx.Program.Name, "sample_") || rx.Program.Mode != "native" {
 			t.Errorf("%v: program %+v", args, rx.Program)
+		}
+	}
+
+	systest.RunInside(t, pair.Rx, exec.Command("ip", "link", "set", "lo", "down"))
+	table := systest.RunInside(t, pair.Rx, systest.Command("interfaces"))
+	for _, row := range []string{`(?m)^lo +\S+ +\d+ +down `, `(?m)^rx0 +veth +1500 +up +native +sample_`} {
+		if !regexp.MustCompile(row).MatchString(table) {
+			t.Errorf("no row %s:\n%s", row, table)
 		}
 	}
 }
