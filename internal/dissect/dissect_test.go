@@ -24,6 +24,10 @@ func TestLines(t *testing.T) {
 	ip := func(proto layers.IPProtocol, b ...byte) []byte {
 		return frame(t, true, 0x0800, ip4(proto), gopacket.Payload(b))
 	}
+	ip6 := func(proto byte) []byte {
+		addresses := append(append(make([]byte, 15), 1), append(make([]byte, 15), 2)...)
+		return eth(0x86dd, slices.Concat([]byte{0x60, 0, 0, 0, 0, 8, proto, 64}, addresses, make([]byte, 8)))
+	}
 	md5 := append([]byte{0, 81, 0x9c, 0x40, 0, 0, 0, 1, 0, 0, 0, 2, 0xa0, 16, 1, 0, 0, 0, 0, 0, 19, 18}, make([]byte, 18)...)
 	tests := []struct {
 		name string
@@ -42,6 +46,9 @@ func TestLines(t *testing.T) {
 		{"a protocol of which tcpdump says more", ip(46, make([]byte, 40)...), "IP 10.0.0.1 > 10.0.0.2: RSVP (46), length 40"},
 		{"signature", ip(6, md5...), "IP 10.0.0.1.81 > 10.0.0.2.40000: Flags [.], ack 2, win 256, options " +
 			"[md5 can't check - 00000000000000000000000000000000,eol], length 0"},
+		{"ICMPv6 behind IPv4", ip(58, make([]byte, 40)...), "IP 10.0.0.1 > 10.0.0.2: [ICMPv6 requires IPv6] (invalid)"},
+		{"ICMP behind IPv6", ip6(1), "IP6 ::1 > ::2: [ICMP requires IPv4] (invalid)"},
+		{"IGMP behind IPv6", ip6(2), "IP6 ::1 > ::2: [IGMP requires IPv4] (invalid)"},
 		{"no bytes", nil, " [|ether]"},
 	}
 	for _, tt := range tests {
