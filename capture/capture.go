@@ -53,9 +53,8 @@ type Options struct {
 	// name, also on those that come up later, until it goes. Except are patterns of names to omit.
 	// An interface that has come is a source of its own, also if one of this name was there before:
 	// see Description.More. A session has at most 1024 programs attached at a time, and 65,535
-	// sources in its outputs: all that have come, unless each is a [Forgetter]. It keeps using the
-	// rights of Open. HookMap, StackDrops, Sink, Promiscuous, Companions, card stamps: Interfaces
-	// only.
+	// sources in its outputs: all that have come, unless each is a [Forgetter]. It keeps the rights
+	// of Open. HookMap, StackDrops, Sink, Promiscuous, Companions, card stamps: Interfaces only.
 	Patterns, Except []string
 
 	// Direction says which packets of the interfaces are captured. Sent packets are captured at
