@@ -9,9 +9,9 @@ import (
 	"sync/atomic"
 )
 
-// A Day is an input with so many interfaces that come one after the other, of which few are there
-// at a time. Each has a packet that is captured, which has its number, and 1 to 3 that the filter
-// does not match. It is a session without programs.
+// A Day is a session without programs. Interfaces come and go one after the other, a few at a time.
+// Each has one captured packet, which carries the interface's number, and 1 to 3 packets that the
+// filter rejects.
 type Day struct {
 	Interfaces int
 	Session    *Session

@@ -18,12 +18,12 @@ import (
 	"github.com/xdpcap/xdpcap/internal/pcapng"
 )
 
-// mostIndexes is how many indexes a day takes: for those that are there, those that have gone last,
-// and those of the packets that are on their way.
+// mostIndexes is the upper bound of indexes in a day: those of present interfaces, of the latest
+// that have gone, and of packets that are on their way.
 const mostIndexes = capture.AtOnce + 600
 
-// Of a day of interfaces that come and go little stays. The accounts are exact, in all files
-// together and for each interface.
+// A day of interfaces that come and go takes a bounded number of indexes. The accounts are exact,
+// in all files together and for each interface.
 func TestDayInFiles(t *testing.T) {
 	t.Parallel()
 	const perFile = 20_000

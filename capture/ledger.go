@@ -200,8 +200,8 @@ type losses struct {
 }
 
 // since returns how many packets of a packet's source were lost on its CPU since the previous
-// packet. Its argument still has the slot in Source, and the program's cumulative count in Dropped.
-// Call it once for each packet, in the order of time.
+// packet. f.Source is still the slot, and f.Dropped the program's cumulative count. Call it once
+// for each packet, in the order of time.
 func (l *losses) since(f *Facts) uint64 {
 	cpu := int(f.ID >> samplerLimitID_CPU_SHIFT)
 	if cpu >= len(l.byCPU) {

@@ -78,8 +78,8 @@ func (r *roster) forget(source int) {
 	r.vacant = append(r.vacant, source)
 }
 
-// counted returns what was counted for an index: the counters of its source's slot are read by a
-// function, and were not zero when the source came.
+// counted returns the account of an index: the sum over all sources that have had it. read returns
+// the counters of a slot, which continue from one source to the next.
 func (m *member) counted(read func(slot int) (programAccount, error)) (programAccount, error) {
 	if m.final != nil {
 		return *m.final, nil

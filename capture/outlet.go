@@ -31,12 +31,12 @@ func (o Outlet) String() string {
 	return fmt.Sprintf("interface %d", o.Index())
 }
 
-// maxOutlets is how many names of outlets are kept. Interfaces may come and go for weeks, and each
-// new name copies the others.
+// maxOutlets is the most names of outlets that are cached: interfaces may come and go for weeks,
+// and adding a name copies the cache.
 const maxOutlets = 1024
 
-// outlets holds the names of outlets. Each name is looked up once, when its first packet comes,
-// and again after maxOutlets others.
+// outlets is a cache of outlets' names. A name is looked up for the first packet to the outlet, and
+// again if maxOutlets others were looked up since.
 type outlets struct {
 	interfaces *xdp.Names // nil if no source has outlets
 	// The map is never changed, only replaced by a larger one, because the outputs read it

@@ -19,27 +19,27 @@ type departures struct {
 	told []told       // the statistics in the current file
 }
 
-// A departure is that of a source.
+// A departure is a source whose interface has gone.
 type departure struct {
 	after  int64 // the position in the queue after its last packet
 	isTold bool
 }
 
-// told are statistics in the current file.
+// A told is a block of statistics in the current file.
 type told struct {
 	source int
 	own    capture.Account
-	end    int64 // of the block, or of several, in the file
+	end    int64 // offset in the file after the block and those written with it
 }
 
-// A description describes the interface of a source in the header of the next file.
+// A description is the Interface Description Block of a source, for the header of the next file.
 type description struct {
 	source int
 	block  []byte
 }
 
-// Forget returns whether all packets of a source whose interface has gone were written, and its
-// statistics, too. It implements [capture.Forgetter].
+// Forget implements [capture.Forgetter]. It returns true once the source's packets and statistics
+// were written.
 func (f *File) Forget(source int) bool {
 	d := &f.departures
 	d.mu.Lock()
@@ -111,8 +111,8 @@ func (f *File) tellDepartures() error {
 	return nil
 }
 
-// ofDeparted returns accounts of which those of sources that have gone are final. They leave out
-// Invalid: at the end of the session an invalid record may count for another source.
+// ofDeparted returns the current accounts; those of sources whose interfaces have gone are final.
+// Invalid is left out, because the end of the session may assign invalid records to other sources.
 func (f *File) ofDeparted() (capture.Accounts, error) {
 	if f.description.Accounts == nil {
 		return nil, nil
@@ -129,9 +129,8 @@ func (f *File) ofDeparted() (capture.Accounts, error) {
 	return own, nil
 }
 
-// ofDescribed returns the accounts of the sources that the current file describes, and whose
-// statistics are not written yet. Those of others are empty: where a source has gone, its index may
-// already count packets of the next one.
+// ofDescribed empties the accounts of sources that the current file does not describe, and of those
+// whose statistics it already has: their indexes may count packets of their successors.
 func (f *File) ofDescribed(own capture.Accounts) capture.Accounts {
 	for source := range f.departures.gone {
 		*own.At(source) = capture.Account{}
@@ -139,7 +138,8 @@ func (f *File) ofDescribed(own capture.Accounts) capture.Accounts {
 	return f.present.stream.described(own)
 }
 
-// takeBackTold takes back what the file's end no longer has, because packets there were removed.
+// takeBackTold undoes the bookkeeping of statistics behind the first size bytes of the current
+// file: they were cut off with the packets there.
 func (f *File) takeBackTold(size int64) {
 	d := &f.departures
 	for n := len(d.told) - 1; n >= 0 && d.told[n].end > size; n-- {

@@ -157,10 +157,10 @@ func (k *Keeper) drop(i int) ringFile {
 	return dropped
 }
 
-// remove removes a finished file if it is still the same file and nobody writes to it. Whoever has
-// opened the file to look at it passes it on: if it were closed here and opened again, a process
-// that begins at that moment, such as one of -z, could have it open until its exec, as if somebody
-// read it. nil = not open. The caller holds mu.
+// remove removes a finished file if it is still the same file and nobody writes to it. file is
+// the open file, or nil. A caller that has opened it must pass it on: if it were closed and opened
+// again, a process that starts in between, such as a command of -z, would hold the first one until
+// its exec, and look like a reader. The caller holds mu.
 func (k *Keeper) remove(i int, file *outfile.Removal) {
 	leaving := k.drop(i)
 	if at, err := os.Lstat(leaving.path); err != nil || !os.SameFile(at, leaving.info) {

@@ -21,13 +21,13 @@ func newNumbering(described []int) (n numbering) {
 		n.numbers = []uint32{}
 	}
 	for _, source := range described {
-		n.describe(&capture.BlockEnd{Source: headMore, Bytes: uint32(source)})
+		n.add(source)
 	}
 	return n
 }
 
-// firstInterfaces returns the sources that the header of the first file describes; nil unless it is
-// of a live capture to which others may come.
+// firstInterfaces returns the sources in the header of the first file, in the order of their
+// interfaces' numbers. It is nil where no interfaces come during the capture.
 func firstInterfaces(d *capture.Description) []int {
 	if !d.IsLive() || d.More == nil {
 		return nil
@@ -39,18 +39,18 @@ func firstInterfaces(d *capture.Description) []int {
 	return sources
 }
 
-// describe gives the interface of a source the next number in the file. The block that describes it
-// then has the number of its last interface, for takeBack.
-func (n *numbering) describe(block *capture.BlockEnd) {
-	source := int(block.Bytes)
+// add gives the interface of a source the next number in the file, and returns the entry of numbers
+// that it replaces.
+func (n *numbering) add(source int) (before uint32) {
 	for len(n.numbers) <= source {
 		n.numbers = append(n.numbers, 0)
 	}
 	n.interfaces++
-	block.Time, n.numbers[source] = int64(n.numbers[source]), n.interfaces
+	before, n.numbers[source] = n.numbers[source], n.interfaces
+	return before
 }
 
-// undescribe undoes describe for blocks that the file does not have.
+// undescribe takes back the numbers of interfaces whose blocks were removed from the file's end.
 func (n *numbering) undescribe(blocks []capture.BlockEnd) {
 	for i := len(blocks) - 1; i >= 0 && n.numbers != nil; i-- {
 		if b := &blocks[i]; b.Source == headMore {
@@ -68,7 +68,7 @@ func (n *numbering) number(blocks []byte, packets []capture.BlockEnd) {
 		p := &packets[i]
 		switch {
 		case p.Source == headMore:
-			n.describe(p)
+			p.Time = int64(n.add(int(p.Bytes))) // for undescribe
 		case n.renumbers && isPacket(p):
 			pcapng.SetPacketInterface(blocks[begins-first:], n.numbers[p.Source]-1)
 		}

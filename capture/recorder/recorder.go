@@ -139,8 +139,8 @@ func (r *Recorder) meet() {
 	r.overwritten.Store(&counts)
 }
 
-// Forget returns whether no packet of a source whose interface has gone is in memory, or in a file
-// that is not complete. It implements [capture.Forgetter].
+// Forget implements [capture.Forgetter]. It returns true once the source's packets have left memory
+// and all recordings are complete.
 func (r *Recorder) Forget(source int) bool {
 	after, ok := r.leaving[source]
 	if !ok {

@@ -6,9 +6,9 @@ import (
 	"github.com/cilium/ebpf"
 )
 
-// read reads everything that the maps hold, in the order opposite to that in which a packet is
-// counted. Packets come meanwhile, and those are in no table without being in the ones after it:
-// flows and sizes never add up to more than the classes.
+// read reads the tables in the reverse of the order in which a packet is counted. A packet that
+// arrives meanwhile may be missing from a table, but only if it is missing from all tables read
+// before it: so flows and sizes never add up to more than the classes.
 func (m *protocolMaps) read(sizes bool) (c ProtocolCounts, err error) {
 	if c.FlowCounts, err = m.flows.Read(); err != nil {
 		return c, err

@@ -75,8 +75,8 @@ func isProtected(path string) bool {
 		file.Uid != dir.Uid && int(file.Uid) != userID()
 }
 
-// userID is the user whose rights the kernel checks when this thread opens a file. Where systemd
-// refuses to tell, no thread can have changed it.
+// userID is the user whose rights the kernel checks when this thread opens a file. Where a seccomp
+// filter refuses setfsuid, no thread can have changed it.
 func userID() int {
 	id, err := unix.SetfsuidRetUid(-1) // -1 is not an id, so nothing changes
 	if err != nil {

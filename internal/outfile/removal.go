@@ -37,14 +37,14 @@ func (r *Removal) Free() (int64, error) { return free(r.File, r.Name()) }
 // ShowsLate is that of File.
 func (r *Removal) ShowsLate() bool { return showsLate(r.File) }
 
-// maxExec is how long Frees waits for processes that begin.
+// maxExec is how long Frees waits for processes that start.
 const maxExec = 100 * time.Millisecond
 
 // Frees tells whether the file's room becomes free once the file is closed here, given that this
 // many of its names stay. It does not if another program has it open, or if it has more names than
 // that. If the file system does not tell who has a file open, nobody is assumed to. A process that
-// begins, such as a command of -z, has until its exec all files open that this process had open:
-// Frees waits while somebody has the file open for writing, because nobody else does.
+// starts, such as a command of -z, holds this process's open files until its exec. No other process
+// opens a finished file for writing, so Frees waits while the file is open for writing.
 func (r *Removal) Frees(names uint64) bool {
 	info, err := r.Stat()
 	if err != nil || uint64(info.Sys().(*syscall.Stat_t).Nlink) > names {

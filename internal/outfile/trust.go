@@ -115,8 +115,8 @@ func readLink(path string) (target string, err error) {
 	return string(text[:n]), nil
 }
 
-// IsOthers tells whether something at a path belongs to a user who is none of the owners, nor root
-// or the user of this process. It follows no symbolic link there.
+// IsOthers tells whether the file at a path belongs to another user: neither to an owner, nor to
+// root, nor to this process's user. It does not follow a symbolic link there.
 func IsOthers(path string, owners []int) bool {
 	var at unix.Stat_t
 	return unix.Lstat(path, &at) == nil && at.Uid != 0 && int(at.Uid) != userID() && !slices.Contains(owners, int(at.Uid))

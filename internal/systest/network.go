@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"net"
 	"os"
 	"os/exec"
 	"syscall"
@@ -19,6 +20,19 @@ import (
 	"github.com/xdpcap/xdpcap/internal/testnet"
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
+
+// MustListen listens on a port of 127.0.0.1 in a namespace until the test ends.
+func MustListen(t *testing.T, ns *testnet.Namespace) (l *net.TCPListener) {
+	t.Helper()
+	if err := ns.Do(func() (err error) {
+		l, err = net.ListenTCP("tcp", &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1)})
+		return err
+	}); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { l.Close() })
+	return l
+}
 
 // SendBack sends frames from the receiving side of a pair.
 func SendBack(t *testing.T, pair *testnet.Pair, frames ...[]byte) {

@@ -482,15 +482,8 @@ func TestBeforeSandbox(t *testing.T) {
 		t.Run(args, func(t *testing.T) {
 			t.Parallel()
 			pair := testnet.MustPair(t, testnet.PairOptions{})
-			var l net.Listener
-			if err := pair.Rx.Do(func() (err error) {
-				l, err = net.Listen("tcp", "127.0.0.1:0")
-				return err
-			}); err != nil {
-				t.Fatal(err)
-			}
-			defer l.Close()
-			l.(*net.TCPListener).SetDeadline(time.Now().Add(testnet.Patience))
+			l := systest.MustListen(t, pair.Rx)
+			l.SetDeadline(time.Now().Add(testnet.Patience))
 			q := insideQuestion{Dir: dir, Port: l.Addr().(*net.TCPAddr).Port}
 			p := systest.Start(t, pair.Rx, nil, q.args(args, pair.RxName)...)
 			conn, err := l.Accept()

@@ -154,14 +154,7 @@ func TestServeTLS(t *testing.T) {
 func TestSend(t *testing.T) {
 	t.Parallel()
 	pair := testnet.MustPair(t, testnet.PairOptions{})
-	var l net.Listener
-	if err := pair.Rx.Do(func() (err error) {
-		l, err = net.Listen("tcp", "127.0.0.1:0")
-		return err
-	}); err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
+	l := systest.MustListen(t, pair.Rx)
 	file := systest.TempFile(t)
 	received := make(chan error, 1)
 	go func() {

@@ -12,8 +12,8 @@ var (
 	toolPackages = []string{"iproute2", "tcpdump", "tshark", "xdp-tools"}
 )
 
-// toolsRoot is the directory that the packages of the tools are unpacked into, with all packages
-// that they depend on. Its name has the packages, so that another list of them is downloaded anew.
+// toolsRoot is the directory into which the packages of the tools and their dependencies are
+// unpacked. Its name lists the packages, so that a changed list has a directory of its own.
 func (a *architecture) toolsRoot() string {
 	return filepath.Join(workDir, "tools-"+a.name+"-"+strings.Join(toolPackages, "-"), "root")
 }
