@@ -49,14 +49,19 @@ func (p *Poller) Add(fd int) error {
 	return nil
 }
 
-// Wait sleeps until a ring asks to be read, Wake was called, or the timeout has passed.
+// Wait sleeps until a ring asks to be read, Wake was called, or the timeout has passed. A signal,
+// such as those by which Go's scheduler interrupts a thread, does not end it.
 func (p *Poller) Wait(timeout time.Duration) error {
 	var events [8]unix.EpollEvent
-	_, err := unix.EpollWait(p.epoll, events[:], int(timeout.Milliseconds()))
-	if err != nil && !errors.Is(err, unix.EINTR) {
-		return fmt.Errorf("wait for the rings: %w", err)
+	for end := time.Now().Add(timeout); ; timeout = max(0, time.Until(end)) {
+		_, err := unix.EpollWait(p.epoll, events[:], int(timeout.Milliseconds()))
+		if err == nil {
+			return nil
+		}
+		if !errors.Is(err, unix.EINTR) {
+			return fmt.Errorf("wait for the rings: %w", err)
+		}
 	}
-	return nil
 }
 
 // Wake ends the current Wait, or the next one. Any goroutine may call it until Close.

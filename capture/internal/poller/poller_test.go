@@ -2,8 +2,11 @@ package poller
 
 import (
 	"os"
+	"runtime"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // What can be read ends a Wait, and so does Wake, also when it comes before. Each of them ends one
@@ -36,5 +39,37 @@ func TestPoller(t *testing.T) {
 		if err := p.Wait(20 * time.Millisecond); err != nil || time.Since(before) < 10*time.Millisecond {
 			t.Errorf("a second Wait returned after %v: %v", time.Since(before), err)
 		}
+	}
+}
+
+// A signal does not end a Wait.
+func TestPollerSignal(t *testing.T) {
+	t.Parallel()
+	p, err := New()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.Close()
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	thread, stop, stopped := unix.Gettid(), make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(stopped)
+		for {
+			select {
+			case <-stop:
+				return
+			case <-time.After(time.Millisecond):
+				unix.Tgkill(os.Getpid(), thread, unix.SIGURG)
+			}
+		}
+	}()
+	before := time.Now()
+	err = p.Wait(50 * time.Millisecond)
+	slept := time.Since(before)
+	close(stop)
+	<-stopped
+	if err != nil || slept < 40*time.Millisecond {
+		t.Errorf("a Wait beside signals returned after %v: %v", slept, err)
 	}
 }
