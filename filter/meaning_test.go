@@ -89,6 +89,9 @@ func TestMeaning(t *testing.T) {
 		if meansSame(t, expr, m, someCuts(m.Link, seed)) {
 			accepted++
 		}
+		if seed%100_000 == 99_999 {
+			t.Logf("%d cases, %d of them accepted", seed+1, accepted)
+		}
 	}
 	if accepted < n/2 {
 		t.Errorf("only %d of %d are accepted: the grammar tests too little", accepted, n)
