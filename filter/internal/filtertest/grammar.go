@@ -43,7 +43,7 @@ func (g Grammar) Contradiction(depth int) string {
 	if depth == 0 || g.IntN(4) == 0 {
 		return g.maybe(3, "not ") + g.pick("host 10.0.0.1", "host 1.2.3.4", "src host 1.2.3.4", "dst host 10.0.0.1", "host 192.168.1.1", "ip",
 			"not ip", "tcp", "udp", "icmp", "port 80", "src port 80", "port 443", "tcp port 443", "portrange 80-443", "vlan", "vxlan",
-			"ip6", "arp", "ether[12:2] > 1500", "ip[8] > 60", "ip[8] = 64", "len > 60", "len >= 2147483648", "ether[0] & 3 = 2", "ether[0] & 3 = 0", "ether[0] = 2",
+			"ip6", "arp", "ether[12:2] > 1500", "ip[8] > 60", "ip[8] = 64", "ip[8] = 300", "len & 3 = 8", "len > 60", "len >= 2147483648", "ether[0] & 3 = 2", "ether[0] & 3 = 0", "ether[0] = 2",
 			"ip[ip[0] & 15] = 6", "ip[ip[0] & 15] = 17", "len - 5 = 60", "len - 5 = 61", "len / (len - 54) > 3", "len / (len - 54) > 2", "tcp[len - 54] = 7")
 	}
 	return g.maybe(3, "not ") + "(" + g.Contradiction(depth-1) + g.pick(" and ", " or ") + g.Contradiction(depth-1) + ")"

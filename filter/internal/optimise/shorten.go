@@ -6,13 +6,18 @@ import (
 )
 
 // shorten makes edges skip nodes whose tests have a known result for the packets that take the
-// edge.
+// edge. An exit that packets never take leads where the other one does: what is known of its packets
+// is a contradiction, by which it could be moved for ever.
 //
 // What is known was found in the graph as it was before. It stays true while edges move: a packet
 // takes the same path as before without some of the nodes, and what those do is not needed.
 func (o *optimiser) shorten() {
 	for _, n := range o.order {
+		taken, always := o.values.rangeOf(n.test.a).decides(n.test, &o.values)
 		for exit := range n.edges {
+			if always && exit != taken {
+				continue
+			}
 			e := &n.edges[exit]
 			for e.to != nil && !e.to.returns() {
 				exit, ok := o.decided(e, e.to)
@@ -21,6 +26,9 @@ func (o *optimiser) shorten() {
 				}
 				e.to, o.changed = e.to.to(exit), true
 			}
+		}
+		if always && n.to(taken) != n.to(1-taken) {
+			n.edges[1-taken].to, o.changed = n.to(taken), true
 		}
 	}
 }

@@ -67,10 +67,6 @@ func (o *optimiser) simplifyStatement(s *graph.Stmt, e effect, x value, after [a
 
 // simplifyJump makes the last calculation a part of the comparison after it.
 func (o *optimiser) simplifyJump(n *node) {
-	if exit, ok := o.values.rangeOf(n.after.held[atomA]).decides(n.test, &o.values); ok && n.to(exit) != n.to(1-exit) {
-		n.edges[1-exit].to, o.changed = n.to(exit), true
-		return
-	}
 	jump := n.Last
 	if k, ok := o.values.isConstant(n.after.held[atomX]); ok && jump.Code&cbpf.SrcMask == cbpf.SrcX {
 		jump = graph.Stmt{Code: jump.Code &^ cbpf.SrcMask, K: k}
