@@ -131,8 +131,8 @@ func opened(file func() *os.File) io.Reader {
 
 // addressSpace returns what is left of a limited address space.
 func addressSpace() (Memory, bool) {
-	var limit unix.Rlimit
-	if err := unix.Getrlimit(unix.RLIMIT_AS, &limit); err != nil || limit.Cur == unix.RLIM_INFINITY {
+	limit, bound := AddressSpaceLimit()
+	if bound == "" {
 		return Memory{}, false
 	}
 	text, _ := io.ReadAll(opened(memoryOfProcess))
@@ -141,8 +141,18 @@ func addressSpace() (Memory, bool) {
 	if err != nil {
 		return Memory{}, false
 	}
-	left := minus(limit.Cur, size*uint64(os.Getpagesize())+runtimeSpace)
-	return Memory{left, fmt.Sprintf("of %d MiB of address space (ulimit -v)", limit.Cur>>20)}, true
+	left := minus(limit, size*uint64(os.Getpagesize())+runtimeSpace)
+	return Memory{left, "of " + bound}, true
+}
+
+// AddressSpaceLimit returns how many bytes this process may map, also in words. They are empty if
+// ulimit -v is not set.
+func AddressSpaceLimit() (bytes uint64, text string) {
+	var limit unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_AS, &limit); err != nil || limit.Cur == unix.RLIM_INFINITY {
+		return 0, ""
+	}
+	return limit.Cur, fmt.Sprintf("%d MiB of address space (ulimit -v)", limit.Cur>>20)
 }
 
 // minus is a - b, or 0 if that is less.

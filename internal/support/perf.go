@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/xdpcap/xdpcap/internal/errkind"
+	"github.com/xdpcap/xdpcap/internal/machine"
 )
 
 // OpenPerfRing opens a perf event on a CPU, through which BPF programs send records to user space,
@@ -121,11 +122,10 @@ func explainMapping(err error) error {
 
 // addressSpace tells the possible cause of an ENOMEM.
 func addressSpace() string {
-	var limit unix.Rlimit
-	if err := unix.Getrlimit(unix.RLIMIT_AS, &limit); err != nil || limit.Cur == unix.RLIM_INFINITY {
-		return "the machine, or the control group of this process, has no more memory"
+	if _, limit := machine.AddressSpaceLimit(); limit != "" {
+		return "this process may have no more than " + limit
 	}
-	return fmt.Sprintf("this process may have no more than %d MiB of address space (ulimit -v)", limit.Cur>>20)
+	return "the machine, or the control group of this process, has no more memory"
 }
 
 // errno is the kernel's error in err, without a library's text around it.

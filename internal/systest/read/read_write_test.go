@@ -303,3 +303,17 @@ func TestReadWriteGarbage(t *testing.T) {
 		t.Errorf("exit status %d: %q on standard output, %s", status, out, stderr)
 	}
 }
+
+// read waits for the commands of -z, and says how many failed.
+func TestReadWritePostrotate(t *testing.T) {
+	t.Parallel()
+	in := writeBytes(t, oddFile(binary.LittleEndian, false))
+	script := filepath.Join(t.TempDir(), "script")
+	if err := os.WriteFile(script, []byte("#!/bin/sh\nsleep 0.5\nexit 3\n"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	_, stderr, _ := systest.RunRead(t, nil, "-w", systest.TempFile(t), "-C", "1", "-z", script, in)
+	if !strings.Contains(stderr, "exit status 3") {
+		t.Error(stderr)
+	}
+}
