@@ -180,7 +180,7 @@ func (w *walk) encap(s *syntax.Special, live bool) (found bool) {
 	case syntax.EncapVXLAN:
 		var at uint64
 		if at, found = w.tunnel(4789, 0xff, 8, s, live); !found {
-			at = nowhere + p.body + 8
+			at = nowhere + p.body%nowhere + 8 // also in a tunnel that is nowhere itself
 		}
 		*p = place{kind: "ethernet", header: at + 8, typ: at + 20, body: at + 22, withoutSNAP: 3}
 	default:
