@@ -31,6 +31,7 @@ func TestCaller(t *testing.T) {
 		{map[string]string{byNumber: "0", byGroup: "0"}, nil},
 		{map[string]string{byNumber: "-1", byGroup: "5"}, nil},
 		{map[string]string{byNumber: "4294967296", byGroup: "5"}, nil}, // of more than 32 bits
+		{map[string]string{byNumber: "4294967295"}, nil},               // setuid takes it for "no change"
 		{map[string]string{byNumber: "4000000"}, unknown(4000000, nogroup)},
 		{map[string]string{byNumber: "4000000", byGroup: "4000001"}, unknown(4000000, 4000001)},
 		{map[string]string{byName: "nobody"}, somebody},
