@@ -10,28 +10,28 @@ import "fmt"
 // holds exactly; if it ever does not, Unexplained is the difference. Before the end, Seen also
 // counts packets that are on their way: Pending says how many.
 type Account struct {
-	Seen        uint64 // packets that reached the sampling program
-	FilteredOut uint64 // the filter did not match
-	NotSampled  uint64 // skipped by a sampling option, or came after Options.Count was reached
-	Lost        uint64 // found no room in the ring, or were not taken by an output
-	NotRecorded uint64 // part of NotSampled: a Recorder had them in memory and did not write them
-	NotTaken    uint64 // part of Lost: an output did not take them
-	Invalid     uint64 // records that failed the check of their cookie and length
-	Captured    uint64 // handed over
-	Bytes       uint64 // len(Packet.Data) of the captured packets
+	Seen        uint64 `json:"seen"`         // packets that reached the sampling program
+	FilteredOut uint64 `json:"filtered_out"` // the filter did not match
+	NotSampled  uint64 `json:"not_sampled"`  // skipped by a sampling option, or after Options.Count
+	NotRecorded uint64 `json:"not_recorded"` // of NotSampled: a Recorder did not write them
+	Lost        uint64 `json:"lost"`         // no room in the ring, or not taken by an output
+	NotTaken    uint64 `json:"not_taken"`    // of Lost: an output did not take them
+	Invalid     uint64 `json:"invalid"`      // records that failed the check of cookie and length
+	Captured    uint64 `json:"captured"`     // handed over
+	Bytes       uint64 `json:"bytes"`        // len(Packet.Data) of the captured packets
+
+	// Unstamped counts the captured packets that have the host's time stamp because the card gave
+	// none of the kind that Options.Stamp asks for.
+	Unstamped uint64 `json:"unstamped,omitempty"`
 
 	// Missed is the sum of the weights of the packets that found no room in a ring. It is counted
 	// only where packets have different weights: with Options.SampleVerdicts or Adaptive.
-	Missed uint64
+	Missed uint64 `json:"-"`
 
 	// Unexplained is Seen minus the sum of the other numbers, and may be negative. It is 0 until
 	// the session has ended. After that it is 0 unless something has gone wrong, which is then also
 	// a Notice.
-	Unexplained int64
-
-	// Unstamped counts the captured packets that have the host's time stamp because the card gave
-	// none of the kind that Options.Stamp asks for.
-	Unstamped uint64
+	Unexplained int64 `json:"unexplained,omitempty"`
 }
 
 // Dropped is how many packets found no room in the ring.
@@ -77,30 +77,25 @@ func (a Account) Explained() uint64 {
 	return a.FilteredOut + a.NotSampled + a.Lost + a.Invalid + a.Captured
 }
 
-// counters returns all numbers except Unexplained, for loops that treat them alike.
-func (a *Account) counters() [11]*uint64 {
-	return [...]*uint64{
-		&a.Seen, &a.FilteredOut, &a.NotSampled, &a.Lost, &a.NotRecorded, &a.NotTaken, &a.Invalid, &a.Captured, &a.Bytes,
-		&a.Unstamped, &a.Missed,
-	}
-}
-
 // Add adds the numbers of b.
-func (a *Account) Add(b Account) {
-	more := b.counters()
-	for i, n := range a.counters() {
-		*n += *more[i]
-	}
-	a.Unexplained += b.Unexplained
-}
+func (a *Account) Add(b Account) { a.add(b, 1) }
 
 // Subtract subtracts the numbers of b.
-func (a *Account) Subtract(b Account) {
-	less := b.counters()
-	for i, n := range a.counters() {
-		*n -= *less[i]
-	}
-	a.Unexplained -= b.Unexplained
+func (a *Account) Subtract(b Account) { a.add(b, -1) }
+
+func (a *Account) add(b Account, sign int64) {
+	a.Seen += uint64(sign) * b.Seen
+	a.FilteredOut += uint64(sign) * b.FilteredOut
+	a.NotSampled += uint64(sign) * b.NotSampled
+	a.NotRecorded += uint64(sign) * b.NotRecorded
+	a.Lost += uint64(sign) * b.Lost
+	a.NotTaken += uint64(sign) * b.NotTaken
+	a.Invalid += uint64(sign) * b.Invalid
+	a.Captured += uint64(sign) * b.Captured
+	a.Bytes += uint64(sign) * b.Bytes
+	a.Unstamped += uint64(sign) * b.Unstamped
+	a.Missed += uint64(sign) * b.Missed
+	a.Unexplained += sign * b.Unexplained
 }
 
 // Minus returns the account minus b.

@@ -66,36 +66,11 @@ func (r *captureRun) writeOutputs(accounts []capture.Accounts) {
 
 // AccountKeys are the keys of an account.
 type AccountKeys struct {
-	Seen        uint64 `json:"seen"`
-	FilteredOut uint64 `json:"filtered_out"`
-	NotSampled  uint64 `json:"not_sampled"`
-	NotRecorded uint64 `json:"not_recorded"`
-	Lost        uint64 `json:"lost"`
-	NotTaken    uint64 `json:"not_taken"`
-	Invalid     uint64 `json:"invalid"`
-	Captured    uint64 `json:"captured"`
-	Bytes       uint64 `json:"bytes"`
-	Unstamped   uint64 `json:"unstamped,omitempty"`
-	Pending     uint64 `json:"pending,omitempty"`
-	Unexplained int64  `json:"unexplained,omitempty"`
+	capture.Account
+	Pending uint64 `json:"pending,omitempty"`
 }
 
-func newAccountKeys(a capture.Account) AccountKeys {
-	return AccountKeys{
-		Seen:        a.Seen,
-		FilteredOut: a.FilteredOut,
-		NotSampled:  a.NotSampled,
-		NotRecorded: a.NotRecorded,
-		Lost:        a.Lost,
-		NotTaken:    a.NotTaken,
-		Invalid:     a.Invalid,
-		Captured:    a.Captured,
-		Bytes:       a.Bytes,
-		Unstamped:   a.Unstamped,
-		Pending:     a.Pending(),
-		Unexplained: a.Unexplained,
-	}
-}
+func newAccountKeys(a capture.Account) AccountKeys { return AccountKeys{a, a.Pending()} }
 
 func newSourceSummary(src *capture.Source, a capture.Account) SourceSummary {
 	s := SourceSummary{

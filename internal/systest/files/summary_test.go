@@ -13,6 +13,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/xdpcap/xdpcap/capture"
 	"github.com/xdpcap/xdpcap/internal/systest"
 	"github.com/xdpcap/xdpcap/internal/testnet"
 )
@@ -33,7 +34,7 @@ func TestJSONOnStderr(t *testing.T) {
 	if n := strings.Count(stderr, "\n"); n != 2 || len(systest.Summaries(t, stderr)) != 2 {
 		t.Errorf("%d lines: %s", n, stderr)
 	}
-	counts := systest.AccountKeys{Seen: 300, Captured: 300, Bytes: 300 * 64}
+	counts := systest.AccountKeys{Account: capture.Account{Seen: 300, Captured: 300, Bytes: 300 * 64}}
 	want := systest.Summary{AccountKeys: counts, Duration: s.Duration, Transport: "perf", Interfaces: []systest.SourceSummary{
 		{Interface: "rx0", Hook: "xdp", Mode: "native", AccountKeys: counts},
 		{Interface: "more0", Hook: "xdp", Mode: "native"},

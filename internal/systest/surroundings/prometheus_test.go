@@ -19,6 +19,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/xdpcap/xdpcap/capture"
 	"github.com/xdpcap/xdpcap/internal/systest"
 	"github.com/xdpcap/xdpcap/internal/testdoc"
 	"github.com/xdpcap/xdpcap/internal/testnet"
@@ -152,7 +153,7 @@ func TestPrometheus(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("the account (-) and Prometheus's answer (+): %s", diff)
 	}
-	if want := (systest.AccountKeys{Seen: 21, FilteredOut: 7, NotSampled: 8, Captured: 6, Bytes: 3*70 + 3*62}); a != want {
+	if want := (systest.AccountKeys{Account: capture.Account{Seen: 21, FilteredOut: 7, NotSampled: 8, Captured: 6, Bytes: 3*70 + 3*62}}); a != want {
 		t.Errorf("%+v, want %+v", a, want)
 	}
 	if seconds, err := strconv.ParseFloat(began, 64); err != nil || seconds < float64(before.UnixMilli())/1e3 || seconds > float64(time.Now().Unix())+1 {
