@@ -23,7 +23,7 @@ func (f *Follower) AppendLine(dst []byte, p *capture.Packet) []byte {
 // what is known of it there.
 func (f *Follower) Origin(p *capture.Packet) []byte {
 	f.lines.look()
-	return f.lines.appendFrom(nil, p)
+	return f.lines.appendOrigin(nil, p)
 }
 
 // Place names the source of a packet as its line does.

@@ -95,36 +95,8 @@ func Label(s *capture.Source) string {
 
 // Append appends a packet's line to dst, with the newline at its end.
 func (l *packetLines) append(dst []byte, p *capture.Packet) []byte {
-	l.origin = l.appendFrom(l.origin[:0], p)
+	l.origin = l.appendOrigin(l.origin[:0], p)
 	return l.appendPlain(dst, p, l.origin)
-}
-
-// appendFrom appends where a packet comes from, as far as that is not evident, and what is known of
-// it there.
-func (l *packetLines) appendFrom(dst []byte, p *capture.Packet) []byte {
-	s := l.sources.Of(int(p.Source))
-	o := packetOrigin{queue: p.Queue, id: p.ID, dropped: p.Dropped, gsoSize: int(p.GSOSize), runTime: p.RunTime, weight: p.Weight}
-	if _, known := s.IDOf(p); known {
-		o.known |= pcapng.HasID
-	}
-	if _, known := s.QueueOf(p); known {
-		o.known |= pcapng.HasQueue
-	}
-	verdict, decided := s.VerdictOf(p)
-	if decided {
-		o.verdict, o.known = verdict, o.known|pcapng.HasVerdict
-	}
-	o.reason, o.location = l.causeNames(p.Facts)
-	if l.several || decided || o.reason != "" {
-		o.label = l.labels[p.Source]
-	}
-	if p.To != 0 && l.format.Verbose > 0 && l.outletName != nil {
-		o.to = l.outletName(p.To)
-	}
-	if p.HashKind != capture.NoHash {
-		o.hash, o.soft, o.known = p.Hash, p.HashKind == capture.SoftwareHash, o.known|pcapng.HasHash
-	}
-	return l.format.appendOrigin(dst, &o)
 }
 
 // appendPlain appends a packet's line with this origin.
@@ -137,82 +109,59 @@ func (l *packetLines) appendPlain(dst []byte, p *capture.Packet, origin []byte) 
 	return l.dissector.AppendLine(dst, line)
 }
 
-// A packetOrigin is what a line may tell of where its packet comes from.
-type packetOrigin struct {
-	label       string // "" = it is evident
-	queue       uint32
-	verdict     capture.Verdict
-	id, dropped uint64
-	gsoSize     int    // 0 = it is no GSO packet, or that is not known
-	runTime     uint32 // of the traced program, in ns; 0 = not known
-	weight      uint32 // packets that it stands for; only for -v
-	hash        uint32
-	soft        bool          // the hash is software's
-	reason      string        // why it was thrown away; "" = it was not, or the program does not say
-	location    string        // the kernel's function that did so; "" = the program did
-	known       pcapng.Fields // which of queue, id, verdict and hash
-	to          string        // the interface that the verdict sends it out of, "" = not known; only for -v
-}
-
 // appendOrigin says where a packet comes from: its source and verdict, and why it was dropped, or
 // why and where it was thrown away. It omits what is the same for all packets. With -v it says what
 // else is known: where the verdict sends the packet, receive queue, packet id, what was lost before
 // the packet, how many packets it stands for, how large the segments are that it is to be cut into,
 // and how long the traced program ran.
-func (f *Format) appendOrigin(b []byte, o *packetOrigin) []byte {
-	b = append(b, o.label...)
-	if o.known&pcapng.HasVerdict != 0 {
-		name, code := strings.ToUpper(o.verdict.String()), verdictColors[o.verdict]
-		if o.to != "" {
-			name += " to " + escape.Text(o.to)
+func (l *packetLines) appendOrigin(b []byte, p *capture.Packet) []byte {
+	s := l.sources.Of(int(p.Source))
+	verdict, decided := s.VerdictOf(p)
+	reason, location := l.causeNames(p.Facts)
+	if l.several || decided || reason != "" {
+		b = append(b, l.labels[p.Source]...)
+	}
+	if decided {
+		name, code := strings.ToUpper(verdict.String()), verdictColors[verdict]
+		if p.To != 0 && l.format.Verbose > 0 && l.outletName != nil {
+			name += " to " + escape.Text(l.outletName(p.To))
 		}
-		if o.reason != "" && o.location == "" {
-			name += " " + escape.Text(o.reason)
+		if reason != "" && location == "" {
+			name += " " + escape.Text(reason)
 		}
-		if f.Color && code != "" {
+		if l.format.Color && code != "" {
 			b = fmt.Appendf(b, "\x1b[%sm[%s]\x1b[0m", code, name)
 		} else {
 			b = fmt.Appendf(b, "[%s]", name)
 		}
 	}
-	if o.location != "" {
-		b = fmt.Appendf(b, "[%s %s]", escape.Text(o.reason), escape.Text(o.location))
+	if location != "" {
+		b = fmt.Appendf(b, "[%s %s]", escape.Text(reason), escape.Text(location))
 	}
-	if f.Verbose == 0 {
+	if l.format.Verbose == 0 {
 		return b
 	}
 	before, start := " (", len(b)
 	if start == 0 {
 		before = "("
 	}
-	add := func(format string, n uint64) {
-		b = fmt.Appendf(append(b, before...), format, n)
-		before = ", "
-	}
-	if o.known&pcapng.HasQueue != 0 {
-		add("queue %d", uint64(o.queue))
-	}
-	if o.known&pcapng.HasID != 0 {
-		add("id %d", o.id)
-	}
-	if o.known&pcapng.HasHash != 0 {
-		add("hash 0x%08x", uint64(o.hash))
-		if o.soft {
-			b = append(b, " by software"...)
+	add := func(known bool, format string, n uint64) {
+		if known {
+			b = fmt.Appendf(append(b, before...), format, n)
+			before = ", "
 		}
 	}
-	if o.dropped > 0 {
-		add("%d lost before", o.dropped)
-	}
-	if o.weight > 1 {
-		add("weight %d", uint64(o.weight))
-	}
-	if o.gsoSize > 0 {
-		add("GSO size %d", uint64(o.gsoSize))
-	}
-	if o.runTime > 0 {
-		add("ran %d ns", uint64(o.runTime))
-	}
+	queue, hasQueue := s.QueueOf(p)
+	id, hasID := s.IDOf(p)
+	add(hasQueue, "queue %d", uint64(queue))
+	add(hasID, "id %d", id)
+	bySoftware := p.HashKind == capture.SoftwareHash
+	add(p.HashKind != capture.NoHash && !bySoftware, "hash 0x%08x", uint64(p.Hash))
+	add(bySoftware, "hash 0x%08x by software", uint64(p.Hash))
+	add(p.Dropped > 0, "%d lost before", p.Dropped)
+	add(p.Weight > 1, "weight %d", uint64(p.Weight))
+	add(p.GSOSize > 0, "GSO size %d", uint64(p.GSOSize))
+	add(p.RunTime > 0, "ran %d ns", uint64(p.RunTime))
 	if len(b) > start {
 		b = append(b, ')')
 	}
