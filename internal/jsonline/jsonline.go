@@ -6,104 +6,84 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/xdpcap/xdpcap/capture"
 	"github.com/xdpcap/xdpcap/internal/escape"
 	"github.com/xdpcap/xdpcap/internal/headers"
 	"github.com/xdpcap/xdpcap/internal/link"
 )
 
-// A Source is what all packets of a source have in common. An empty text omits its key.
-type Source struct {
-	Interface string
-	Namespace string // of the Kubernetes pod that the interface belongs to
-	Pod       string // its name
-	Direction string // "in" or "out"
-	Hook      string
-	Program   string    // the traced program
-	NoQueue   bool      // the receive queue of its packets is not known
-	NoID      bool      // its packets have no id
-	Link      link.Type // for link.Unknown lines have only the lengths of packets
-}
-
-// A Packet has the values for the line of a packet.
-type Packet struct {
-	Source  int   // index into the sources
-	Time    int64 // nanoseconds since the Unix epoch
-	Untimed bool  // it has no time
-	Data    []byte
-	WireLen int
-	Queue   uint32
-	ID      uint64
-	Verdict string // "" = none
-	To      string // the interface through which the verdict sends it; "" = not known
-	Dropped uint64 // packets lost before it
-	GSOSize int    // 0 = none
-	RunTime uint32 // of the traced program, in ns; 0 = not known
-	Weight  uint32 // packets that it represents; 0 = not known
-	Hash    uint32
-	HashBy  string        // who computed the hash; "" = none
-	SetBack time.Duration // by how much the wall clock was set back before it
-
-	// Why it was thrown away, and where the kernel did so; "" = it was not, or by a program.
-	Reason, Location string
-}
-
-// An Encoder belongs to one goroutine.
+// An Encoder makes the lines of an input's packets. It belongs to one goroutine.
 type Encoder struct {
-	sources []Source
-	texts   [][]byte // by source: what its lines have after the time
-	overall int      // upper bound of a line's length in bytes
+	d       *capture.Description
+	sources *capture.SourceList
+	own     []sourceKeys // by source
+	longest int          // the most bytes of a source's keys
+
+	more    func(line []byte, p *capture.Packet) []byte // nil = none
+	next    []byte                                      // what more has appended for the next packet
+	hasNext bool
 
 	second int64  // seconds since the epoch to which date belongs
 	date   []byte // {"time":"2026-11-22T18:00:00.
 
-	to       string // the last Packet.To, which mostly repeats
+	to       string // the last packet's outlet, which mostly repeats
 	quotedTo []byte // the key and that value as JSON
 
-	reason, location string // the same for the last Packet.Reason and Packet.Location
+	reason, location string // the same for why and where the last packet was thrown away
 	quotedCause      []byte
 
 	h headers.Headers
 }
 
-// maxKeys bounds the bytes of a line besides those of its source's text.
+// sourceKeys are the keys that all packets of a source have in common, as JSON: those before the
+// direction and the hook, which may differ in a capture file, and those after them.
+type sourceKeys struct {
+	before, after []byte
+	link          link.Type // for link.Unknown lines have only the lengths of packets
+}
+
+// maxKeys bounds the bytes of a line besides those of sourceKeys and of more.
 const maxKeys = 1536
 
-// NewEncoder returns an encoder for packets of these sources.
-func NewEncoder(sources []Source) *Encoder {
-	e := &Encoder{second: -1, overall: maxKeys}
-	for _, s := range sources {
-		e.Add(s)
+// NewEncoder returns an encoder for the packets of what d describes. more, if not nil, appends
+// other keys to a packet's line, each as `,"key":value`. It is called once for each packet.
+func NewEncoder(d *capture.Description, more func(line []byte, p *capture.Packet) []byte) *Encoder {
+	e := &Encoder{d: d, sources: capture.NewSourceList(d), more: more, second: -1}
+	for i := range d.Sources {
+		e.add(i)
 	}
 	return e
 }
 
-// Add adds one more source, and returns its index.
-func (e *Encoder) Add(s Source) (index int) {
-	index = len(e.sources)
-	e.Set(index, s)
-	return index
+// Look adds the sources that there are by now. Call it before packets are appended.
+func (e *Encoder) Look() {
+	for _, source := range e.sources.Look() {
+		e.add(source)
+	}
 }
 
-// Set makes s the source with an index, in place of another one if there is any.
-func (e *Encoder) Set(index int, s Source) {
-	text := []byte{'"'} // ends the time
+func (e *Encoder) add(source int) {
+	s := e.sources.Of(source)
+	keys := sourceKeys{link: link.ToDecode(s.LinkType())}
 	for _, key := range []struct{ name, value string }{
-		{`,"interface":`, s.Interface}, {`,"namespace":`, s.Namespace}, {`,"pod":`, s.Pod},
-		{`,"direction":`, s.Direction}, {`,"hook":`, s.Hook}, {`,"program":`, s.Program},
+		{`,"interface":`, s.Name}, {`,"namespace":`, s.Pod.Namespace}, {`,"pod":`, s.Pod.Name},
 	} {
-		if key.value != "" {
-			text = appendText(text, key.name, key.value)
-		}
+		keys.before = appendText(keys.before, key.name, key.value)
 	}
-	for len(e.sources) <= index {
-		e.sources, e.texts = append(e.sources, Source{}), append(e.texts, nil)
+	keys.after = appendText(nil, `,"program":`, s.Target.Name)
+	for len(e.own) <= source {
+		e.own = append(e.own, sourceKeys{})
 	}
-	e.sources[index], e.texts[index] = s, text
-	e.overall = max(e.overall, len(text)+maxKeys)
+	e.own[source] = keys
+	e.longest = max(e.longest, len(keys.before)+len(keys.after))
 }
 
-// appendText appends a key and a text. Bytes that are not UTF-8 become U+FFFD.
+// appendText appends a key and a text, unless that is empty. Bytes that are not UTF-8 become
+// U+FFFD.
 func appendText(b []byte, key, text string) []byte {
+	if text == "" {
+		return b
+	}
 	quoted, err := json.Marshal(text)
 	if err != nil { // never: a string can always be written
 		quoted = []byte(`""`)
@@ -111,7 +91,7 @@ func appendText(b []byte, key, text string) []byte {
 	return append(append(b, key...), escape.JSON(quoted)...)
 }
 
-// outlet returns the key and the value of Packet.To.
+// outlet returns the key and the name of an outlet.
 func (e *Encoder) outlet(to string) []byte {
 	if to != e.to {
 		e.to, e.quotedTo = to, appendText(e.quotedTo[:0], `,"to":`, to)
@@ -119,7 +99,7 @@ func (e *Encoder) outlet(to string) []byte {
 	return e.quotedTo
 }
 
-// cause returns the keys and the values of Packet.Reason and Packet.Location.
+// cause returns the keys and the names of a reason and a location.
 func (e *Encoder) cause(reason, location string) []byte {
 	if reason != e.reason || location != e.location {
 		e.reason, e.location = reason, location
@@ -131,28 +111,41 @@ func (e *Encoder) cause(reason, location string) []byte {
 	return e.quotedCause
 }
 
-// MaxLine is an upper bound of the length of a line, in bytes.
-func (e *Encoder) MaxLine() int { return e.overall }
+// Room is an upper bound of the length of the next packet's line, in bytes.
+func (e *Encoder) Room(p *capture.Packet) int {
+	if e.more != nil && !e.hasNext {
+		e.next, e.hasNext = e.more(e.next[:0], p), true
+	}
+	return e.longest + maxKeys + len(e.next)
+}
 
-// Append appends a packet's line and a newline. It allocates nothing if dst has room for MaxLine
-// more bytes.
-func (e *Encoder) Append(dst []byte, p *Packet) []byte {
-	source, text := &e.sources[p.Source], e.texts[p.Source]
-	b := dst
-	if p.Untimed {
-		b, text = append(b, `{"time":null`...), text[1:] // without the quotation mark that ends a time
+// Append appends a packet's line and a newline. It allocates nothing if dst has Room.
+func (e *Encoder) Append(b []byte, p *capture.Packet) []byte {
+	e.Room(p)
+	s, keys := e.sources.Of(int(p.Source)), &e.own[p.Source]
+	if p.HasTime() {
+		b = append(e.appendTime(b, p.Stamp()), '"')
 	} else {
-		b = e.appendTime(b, p.Time)
+		b = append(b, `{"time":null`...)
 	}
-	b = append(b, text...)
-	if p.Verdict != "" {
-		b = append(append(append(b, `,"verdict":"`...), p.Verdict...), '"')
+	queue, hasQueue := s.QueueOf(p)
+	verdict, hasVerdict := s.VerdictOf(p)
+	b = append(b, keys.before...)
+	if direction, known := s.DirectionOf(p); known {
+		b = appendWord(b, `,"direction":"`, direction.String())
 	}
-	if !source.NoQueue {
-		b = appendNumber(b, `,"queue":`, uint64(p.Queue))
+	if hook := hookOf(s, hasQueue, hasVerdict); hook != capture.UnknownHook {
+		b = appendWord(b, `,"hook":"`, hook.String())
 	}
-	if !source.NoID {
-		b = appendNumber(b, `,"id":`, p.ID)
+	b = append(b, keys.after...)
+	if hasVerdict {
+		b = appendWord(b, `,"verdict":"`, verdict.String())
+	}
+	if hasQueue {
+		b = appendNumber(b, `,"queue":`, uint64(queue))
+	}
+	if id, known := s.IDOf(p); known {
+		b = appendNumber(b, `,"id":`, id)
 	}
 	b = appendNumber(b, `,"lost_before":`, p.Dropped)
 	b = appendNumber(b, `,"length":`, uint64(p.WireLen))
@@ -160,11 +153,11 @@ func (e *Encoder) Append(dst []byte, p *Packet) []byte {
 	if p.Weight > 1 {
 		b = appendNumber(b, `,"weight":`, uint64(p.Weight))
 	}
-	if p.To != "" {
-		b = append(b, e.outlet(p.To)...)
+	if p.To != 0 && e.d.OutletName != nil {
+		b = append(b, e.outlet(e.d.OutletName(p.To))...)
 	}
-	if p.Reason != "" {
-		b = append(b, e.cause(p.Reason, p.Location)...)
+	if reason, location := e.d.CauseNames(p.Facts); reason != "" {
+		b = append(b, e.cause(reason, location)...)
 	}
 	if p.GSOSize != 0 {
 		b = appendNumber(b, `,"gso_size":`, uint64(p.GSOSize))
@@ -172,20 +165,39 @@ func (e *Encoder) Append(dst []byte, p *Packet) []byte {
 	if p.RunTime != 0 {
 		b = appendNumber(b, `,"run_time_ns":`, uint64(p.RunTime))
 	}
-	if p.HashBy != "" {
+	if p.HashKind != capture.NoHash {
 		b = append(b, `,"hash":"0x`...)
 		for shift := 28; shift >= 0; shift -= 4 {
 			b = append(b, digits[p.Hash>>shift&0xf])
 		}
-		b = append(append(append(b, `","hash_by":"`...), p.HashBy...), '"')
+		b = appendWord(b, `","hash_by":"`, p.HashKind.String())
 	}
-	if p.SetBack != 0 {
-		b = appendNumber(b, `,"clock_set_back_ns":`, uint64(p.SetBack))
+	if p.ClockSetBack != 0 {
+		b = appendNumber(b, `,"clock_set_back_ns":`, uint64(p.ClockSetBack))
 	}
-	if source.Link != link.Unknown {
-		b = e.appendHeaders(b, source.Link, p.Data)
+	if keys.link != link.Unknown {
+		b = e.appendHeaders(b, keys.link, p.Data)
 	}
+	b = append(b, e.next...)
+	e.next, e.hasNext = e.next[:0], false
 	return append(b, '}', '\n')
+}
+
+// hookOf is the hook of a packet, also where a capture file does not name it: receive queues are
+// known only at these hooks.
+func hookOf(s *capture.Source, hasQueue, hasVerdict bool) capture.Hook {
+	switch {
+	case s.Hook != capture.UnknownHook || !hasQueue:
+		return s.Hook
+	case hasVerdict:
+		return capture.TailCall
+	}
+	return capture.XDP
+}
+
+// appendWord appends a key, which ends with the quote, and a word that needs no escapes.
+func appendWord(b []byte, key, word string) []byte {
+	return append(append(append(b, key...), word...), '"')
 }
 
 func (e *Encoder) appendHeaders(b []byte, typ link.Type, frame []byte) []byte {

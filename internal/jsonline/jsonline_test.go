@@ -6,15 +6,22 @@ import (
 	"math"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/xdpcap/xdpcap/capture"
 )
 
-var sources = []Source{
-	{Interface: "eth0", Direction: "in", Hook: "xdp"},
-	{Interface: "/sys/fs/bpf/\"a\"\n\xff", Direction: "in", Hook: "exit", Program: "balancer"},
-	{Interface: "eth0", Direction: "out", Hook: "egress", NoQueue: true},
-	{Interface: "veth0", Namespace: "default", Pod: "web-1", Direction: "in", Hook: "xdp"},
+var description = capture.Description{
+	Sources: []capture.Source{
+		{Name: "eth0"},
+		{Name: "/sys/fs/bpf/\"a\"\n\xff", Hook: capture.Exit, Target: capture.Program{Name: "balancer"}},
+		{Name: "eth0", Hook: capture.Egress},
+		{Name: "veth0", Pod: capture.Pod{Namespace: "default", Name: "web-1"}},
+	},
+	OutletName:   func(to capture.Outlet) string { return []string{"", "eth0", "eth1", "eth\"1"}[to] },
+	ReasonName:   func(f *capture.Facts) string { return strings.Repeat("R", int(f.Reason)) },
+	LocationName: func(at capture.Location) string { return strings.Repeat("l", int(at)) },
 }
 
 // tcp is a TCP segment from 192.0.2.1:443 to 198.51.100.2:12345.
@@ -31,38 +38,38 @@ func TestLines(t *testing.T) {
 	fragment := bytes.Clone(tcp)
 	fragment[20] |= 0x20
 	for _, test := range []struct {
-		name   string
-		packet Packet
-		want   string
+		name  string
+		data  []byte
+		facts capture.Facts
+		want  string
 	}{
-		{"tcp", Packet{Data: tagged, WireLen: 1500, Time: 1_790_000_000_000_000_001, Source: 1, Verdict: "tx", To: "eth\"1", Queue: 3, ID: math.MaxUint64, Dropped: 5, Weight: 1000, GSOSize: 1448, RunTime: 250, Reason: "NO_SOCKET", Location: "tcp_v4_rcv"},
+		{"tcp", tagged, capture.Facts{WireLen: 1500, Time: 1_790_000_000_000_000_001, Source: 1, Verdict: capture.Tx, To: 3, Queue: 3, ID: math.MaxUint64, Dropped: 5, Weight: 1000, GSOSize: 1448, RunTime: 250, Reason: 2, Location: 3},
 			`{"time":"2026-09-21T14:13:20.000000001Z","interface":"/sys/fs/bpf/\"a\"\n` + `\ufffd` + `","direction":"in","hook":"exit","program":"balancer",` +
-				`"verdict":"tx","queue":3,"id":18446744073709551615,"lost_before":5,"length":1500,"captured":62,"weight":1000,"to":"eth\"1","reason":"NO_SOCKET","location":"tcp_v4_rcv","gso_size":1448,"run_time_ns":250,` +
+				`"verdict":"tx","queue":3,"id":18446744073709551615,"lost_before":5,"length":1500,"captured":62,"weight":1000,"to":"eth\"1","reason":"RR","location":"lll","gso_size":1448,"run_time_ns":250,` +
 				`"source_mac":"02:00:00:00:00:0a","destination_mac":"02:00:00:00:00:fe","vlans":[100,7],"family":"ipv4","protocol":"tcp","source":"192.0.2.1","source_port":443,` +
 				`"destination":"198.51.100.2","destination_port":12345,"tcp_flags":["syn","ack"],"community_id":"1:AoQee0n+by81nmtojrQZ1FLO0d0="}`},
-		{"fragment", Packet{Data: fragment, WireLen: 54, Weight: 1, Time: 1_790_000_000_999_999_999},
+		{"fragment", fragment, capture.Facts{WireLen: 54, Weight: 1, Time: 1_790_000_000_999_999_999},
 			`{"time":"2026-09-21T14:13:20.999999999Z","interface":"eth0","direction":"in","hook":"xdp",` +
 				`"queue":0,"id":0,"lost_before":0,"length":54,"captured":54,` +
 				`"source_mac":"02:00:00:00:00:0a","destination_mac":"02:00:00:00:00:fe","family":"ipv4","protocol":"tcp","source":"192.0.2.1","destination":"198.51.100.2"}`},
-		{"unknown", Packet{Data: append(bytes.Clone(tcp[:12]), 0x0f, 0x0f)},
+		{"unknown", append(bytes.Clone(tcp[:12]), 0x0f, 0x0f), capture.Facts{},
 			`{"time":"1970-01-01T00:00:00.000000000Z","interface":"eth0","direction":"in","hook":"xdp",` +
 				`"queue":0,"id":0,"lost_before":0,"length":0,"captured":14,` +
 				`"source_mac":"02:00:00:00:00:0a","destination_mac":"02:00:00:00:00:fe","family":"other","protocol":"0x0f0f"}`},
-		{"sent", Packet{Data: tcp[:5], Source: 2},
+		{"sent", tcp[:5], capture.Facts{Source: 2},
 			`{"time":"1970-01-01T00:00:00.000000000Z","interface":"eth0","direction":"out","hook":"egress",` +
 				`"id":0,"lost_before":0,"length":0,"captured":5}`},
-		{"pod", Packet{Data: tcp[:5], Source: 3},
+		{"pod", tcp[:5], capture.Facts{Source: 3},
 			`{"time":"1970-01-01T00:00:00.000000000Z","interface":"veth0","namespace":"default","pod":"web-1","direction":"in","hook":"xdp",` +
 				`"queue":0,"id":0,"lost_before":0,"length":0,"captured":5}`},
-		{"dropped by a program", Packet{Data: tcp[:5], Source: 1, Verdict: "drop", Reason: "NO_BACKEND"},
+		{"dropped by a program", tcp[:5], capture.Facts{Source: 1, Verdict: capture.Drop, Reason: 4},
 			`{"time":"1970-01-01T00:00:00.000000000Z","interface":"/sys/fs/bpf/\"a\"\n` + `\ufffd` + `","direction":"in","hook":"exit","program":"balancer",` +
-				`"verdict":"drop","queue":0,"id":0,"lost_before":0,"length":0,"captured":5,"reason":"NO_BACKEND"}`},
-		{"cut", Packet{Data: tcp[:5]},
+				`"verdict":"drop","queue":0,"id":0,"lost_before":0,"length":0,"captured":5,"reason":"RRRR"}`},
+		{"cut", tcp[:5], capture.Facts{},
 			`{"time":"1970-01-01T00:00:00.000000000Z","interface":"eth0","direction":"in","hook":"xdp",` +
 				`"queue":0,"id":0,"lost_before":0,"length":0,"captured":5}`},
 	} {
-		e := NewEncoder(sources)
-		line := e.Append(nil, &test.packet)
+		line := NewEncoder(&description, nil).Append(nil, &capture.Packet{Facts: &test.facts, Data: test.data})
 		if diff := cmp.Diff(test.want+"\n", string(line)); diff != "" {
 			t.Errorf("%s: %s", test.name, diff)
 		}
@@ -73,13 +80,13 @@ func TestLines(t *testing.T) {
 // where that has another one. Each flag of TCP has its name.
 func TestLinesFollow(t *testing.T) {
 	t.Parallel()
-	var packets []Packet
+	var packets []capture.Packet
 	for i, flag := range []byte{1, 2, 4, 8, 16, 32, 64, 128} {
 		segment := bytes.Clone(tcp)
 		segment[47] = flag
-		packets = append(packets, Packet{Data: segment, Time: int64(i/2) * 1e9, To: []string{"eth0", "", "eth1", "eth0"}[i%4]})
+		packets = append(packets, capture.Packet{Data: segment, Facts: &capture.Facts{Time: int64(i/2) * 1e9, To: []capture.Outlet{1, 0, 2, 1}[i%4]}})
 	}
-	e, text := NewEncoder(sources), []byte(nil)
+	e, text := NewEncoder(&description, nil), []byte(nil)
 	for i := range packets {
 		text = e.Append(text, &packets[i])
 	}
@@ -114,12 +121,16 @@ func FuzzAppend(f *testing.F) {
 	f.Add(bytes.Repeat(append(bytes.Clone(tcp[:12]), 0x81, 0, 0xff, 0xff), 40)[:200], int64(-1), uint64(7))
 	v6 := append(bytes.Clone(tcp[:12]), 0x86, 0xdd, 0x60, 0, 0, 0, 0, 8, 0, 1)
 	f.Add(append(v6, bytes.Repeat([]byte{0xab, 0xcd}, 60)...), int64(-1), uint64(7))
-	e := NewEncoder(sources)
+	e := NewEncoder(&description, nil)
 	f.Fuzz(func(t *testing.T, frame []byte, ns int64, n uint64) {
-		p := Packet{Data: frame, Time: ns, WireLen: int(n >> 1), Queue: uint32(n), ID: n, Dropped: n, Source: int(n & 1), Verdict: "redirect", To: "eth1", GSOSize: int(n >> 1), Weight: uint32(n), Reason: strings.Repeat("R", 160), Location: strings.Repeat("l", 160)}
+		p := capture.Packet{Data: frame, Facts: &capture.Facts{
+			Time: ns, WireLen: uint32(n), Queue: uint32(n), ID: n, Dropped: n, Source: uint16(n & 1), Verdict: capture.Redirect, To: 2, GSOSize: uint32(n >> 1),
+			Weight: uint32(n), RunTime: uint32(n), Reason: 160, Location: 160, Hash: uint32(n), HashKind: capture.SoftwareHash, ClockSetBack: time.Duration(n >> 1),
+		}}
+		room := e.Room(&p)
 		line := e.Append(nil, &p)
-		if !json.Valid(line) || bytes.IndexByte(line, '\n') != len(line)-1 || len(line) > e.MaxLine() {
-			t.Errorf("%d bytes, at most %d: %s", len(line), e.MaxLine(), line)
+		if !json.Valid(line) || bytes.IndexByte(line, '\n') != len(line)-1 || len(line) > room {
+			t.Errorf("%d bytes, at most %d: %s", len(line), room, line)
 		}
 	})
 }

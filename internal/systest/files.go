@@ -20,6 +20,7 @@ import (
 	"github.com/klauspost/compress/zstd"
 	"github.com/vishvananda/netlink"
 
+	"github.com/xdpcap/xdpcap/capture"
 	"github.com/xdpcap/xdpcap/internal/jsonline"
 	"github.com/xdpcap/xdpcap/internal/testnet"
 )
@@ -203,15 +204,20 @@ const LineTime = 1_795_470_000_123_456_789
 
 // LineWithAllKeys is the line of a TCP segment of 300 bytes about which everything is known.
 func LineWithAllKeys() []byte {
-	source := []jsonline.Source{{Interface: "a", Namespace: "c", Pod: "d", Direction: "in", Hook: "exit", Program: "b"}}
 	frame := append([]byte{}, testnet.UDPFrame(80, 0)...)
 	frame[23] = 6 // TCP
 	frame[47] = 2 // SYN
 	frame = append(frame[:12:12], append([]byte{0x81, 0, 0, 1}, frame[12:]...)...)
-	return jsonline.NewEncoder(source).Append(nil, &jsonline.Packet{
-		Time: LineTime, Data: frame, WireLen: 300, Queue: 3, ID: math.MaxUint64, Dropped: 4, Verdict: "tx", To: "eth1", GSOSize: 5, Weight: 2,
-		Hash: 0x01020304, HashBy: "card", SetBack: 6, RunTime: 7, Reason: "NO_SOCKET", Location: "tcp_v4_rcv",
-	})
+	d := capture.Description{
+		Sources:      []capture.Source{{Name: "a", Hook: capture.Exit, Target: capture.Program{Name: "b"}, Pod: capture.Pod{Namespace: "c", Name: "d"}}},
+		OutletName:   func(capture.Outlet) string { return "eth1" },
+		ReasonName:   func(*capture.Facts) string { return "NO_SOCKET" },
+		LocationName: func(capture.Location) string { return "tcp_v4_rcv" },
+	}
+	return jsonline.NewEncoder(&d, nil).Append(nil, &capture.Packet{Data: frame, Facts: &capture.Facts{
+		Time: LineTime, WireLen: 300, Queue: 3, ID: math.MaxUint64, Dropped: 4, Verdict: capture.Tx, To: 1, GSOSize: 5, Weight: 2,
+		Hash: 0x01020304, HashKind: capture.CardHash, ClockSetBack: 6, RunTime: 7, Reason: 1, Location: 1,
+	}})
 }
 
 // WaitForFile waits until a recorder has said that it has written a file, and returns what it said.

@@ -13,6 +13,7 @@ import (
 	"github.com/xdpcap/xdpcap/internal/cli/printing"
 	"github.com/xdpcap/xdpcap/internal/escape"
 	"github.com/xdpcap/xdpcap/internal/follow"
+	"github.com/xdpcap/xdpcap/internal/jsonline"
 	"github.com/xdpcap/xdpcap/internal/lines"
 )
 
@@ -48,7 +49,7 @@ type following struct {
 	sources []capture.Source
 	table   *follow.Table
 	words   *lines.Follower
-	objects *file.JSONLines // nil without --json
+	objects *jsonline.Encoder // nil without --json
 
 	text    []byte // not printed yet
 	printed uint64 // packets, with those in text
@@ -68,7 +69,7 @@ func (f *following) Begin(d capture.Description) error {
 	format := f.o.printing.Format(!f.o.json && printing.Colored(f.o.Process.Stdout.File))
 	f.words = lines.NewFollower(d, format)
 	if f.o.json {
-		f.objects = file.NewJSONLines(d, lines.NewObjects(f.in, format, len(f.o.files) > 1).Append)
+		f.objects = jsonline.NewEncoder(&d, lines.NewObjects(f.in, format, len(f.o.files) > 1).Append)
 	}
 	return nil
 }
@@ -76,6 +77,9 @@ func (f *following) Begin(d capture.Description) error {
 // Write is capture.Output's.
 func (f *following) Write(packets []capture.Packet) error {
 	f.sources = append(f.sources, f.in.SourcesFrom(len(f.sources))...)
+	if f.objects != nil {
+		f.objects.Look()
+	}
 	for i := range packets {
 		p := &packets[i]
 		r := f.table.Add(&f.sources[p.Source], p)
