@@ -1,15 +1,13 @@
 package meter
 
 import (
-	"bufio"
-	"encoding/binary"
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
 
-	"github.com/gopacket/gopacket"
-	"github.com/gopacket/gopacket/layers"
-	"github.com/gopacket/gopacket/pcapgo"
+	"github.com/xdpcap/xdpcap/internal/capfile"
+	"github.com/xdpcap/xdpcap/internal/pcapng"
 )
 
 const (
@@ -30,73 +28,52 @@ type BenchPackets struct {
 	More  bool // the capture has more packets than were read
 }
 
-// ReadBenchPackets reads the first MaxBenchPackets packets of a capture, pcapng or pcap. It fails
-// if there is no usable packet, or if the packets do not begin with an Ethernet header.
-func ReadBenchPackets(r io.Reader) (*BenchPackets, error) {
-	source, err := newPacketSource(bufio.NewReader(r))
+// ReadBenchPackets reads the first MaxBenchPackets packets of a capture file, of any format that
+// capfile knows. name is the file's in errors. It fails if there is no usable packet, or if the
+// packets do not begin with an Ethernet header.
+func ReadBenchPackets(r io.Reader, name string) (*BenchPackets, error) {
+	file, err := capfile.New(r, name, capfile.Options{})
 	if err != nil {
 		return nil, err
 	}
+	defer file.Close()
 	p := &BenchPackets{}
 	for {
-		data, info, err := source.ReadPacketData()
+		b, err := file.Next()
 		switch {
 		case errors.Is(err, io.EOF):
-			return p, p.check()
+			return p, p.check(name)
 		case err != nil && len(p.Data) == 0:
 			return nil, err
 		case err != nil: // a capture that is still being written may end within a packet
 			p.More = true
 			return p, nil
+		case b.Kind != capfile.Packet:
 		case len(p.Data) == MaxBenchPackets:
 			p.More = true
 			return p, nil
-		case source.LinkType() != layers.LinkTypeEthernet:
-			return nil, fmt.Errorf("its packets begin with %v instead of an Ethernet header, which XDP programs need", source.LinkType())
-		case len(data) < minBenchPacket:
+		case b.Interface.LinkType != pcapng.Ethernet:
+			return nil, fmt.Errorf("the packets of %s begin with %s instead of an Ethernet header, which XDP programs need",
+				name, pcapng.LinkTypeName(b.Interface.LinkType))
+		case len(b.Packet.Data) < minBenchPacket:
 			p.Short++
-		case len(data) > maxBenchPacket:
+		case len(b.Packet.Data) > maxBenchPacket:
 			p.Long++
 		default:
-			p.Data = append(p.Data, data)
-			if info.Length > len(data) {
+			p.Data = append(p.Data, bytes.Clone(b.Packet.Data))
+			if int(b.Packet.WireLen) > len(b.Packet.Data) {
 				p.Cut++
 			}
 		}
 	}
 }
 
-func (p *BenchPackets) check() error {
+func (p *BenchPackets) check(name string) error {
 	if len(p.Data) > 0 {
 		return nil
 	}
 	if left := p.Short + p.Long; left > 0 {
-		return fmt.Errorf("none of its %d packets has %d to %d bytes", left, minBenchPacket, maxBenchPacket)
+		return fmt.Errorf("none of the %d packets of %s has %d to %d bytes", left, name, minBenchPacket, maxBenchPacket)
 	}
-	return errors.New("it has no packets")
-}
-
-type packetSource interface {
-	gopacket.PacketDataSource
-	LinkType() layers.LinkType
-}
-
-// newPacketSource tells pcapng from pcap by the first four bytes.
-func newPacketSource(r *bufio.Reader) (packetSource, error) {
-	const sectionHeader = 0x0a0d0d0a // of pcapng, in either byte order
-	magic, err := r.Peek(4)
-	if errors.Is(err, io.EOF) {
-		return nil, errors.New("it is too short for a capture file")
-	}
-	if err != nil {
-		return nil, err
-	}
-	if binary.BigEndian.Uint32(magic) == sectionHeader {
-		return pcapgo.NewNgReader(r, pcapgo.NgReaderOptions{ErrorOnMismatchingLinkType: true})
-	}
-	source, err := pcapgo.NewReader(r)
-	if err != nil {
-		return nil, errors.New("it is neither pcapng nor pcap")
-	}
-	return source, nil
+	return fmt.Errorf("%s has no packets", name)
 }

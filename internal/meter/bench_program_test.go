@@ -2,6 +2,7 @@ package meter
 
 import (
 	"bytes"
+	"compress/gzip"
 	"context"
 	"errors"
 	"strings"
@@ -170,6 +171,15 @@ func captureOf(t testing.TB, format string, link layers.LinkType, cut bool, pack
 
 func withoutEnd(file []byte) []byte { return file[:len(file)-30] }
 
+func compressed(t *testing.T, file []byte) []byte {
+	t.Helper()
+	var b bytes.Buffer
+	w := gzip.NewWriter(&b)
+	_, err := w.Write(file)
+	must(t, errors.Join(err, w.Close()))
+	return b.Bytes()
+}
+
 // Both formats are read, up to the limits on number and length of packets. A file that cannot be
 // used gives an error with the reason.
 func TestReadBenchPackets(t *testing.T) {
@@ -191,14 +201,15 @@ func TestReadBenchPackets(t *testing.T) {
 			{name: "cut", file: captureOf(t, format, layers.LinkTypeEthernet, true, tcp4, udp4), data: 2, cut: 2},
 			{name: "more", file: captureOf(t, format, layers.LinkTypeEthernet, false, many...), data: MaxBenchPackets, more: true},
 			{name: "ends within a packet", file: withoutEnd(captureOf(t, format, layers.LinkTypeEthernet, false, tcp4, many[0])), data: 1, more: true},
-			{name: "no packets", file: captureOf(t, format, layers.LinkTypeEthernet, false), fails: "no packets"},
-			{name: "only short ones", file: captureOf(t, format, layers.LinkTypeEthernet, false, make([]byte, 4)), fails: "none of its 1 packets"},
+			{name: "compressed", file: compressed(t, captureOf(t, format, layers.LinkTypeEthernet, false, tcp4, udp4)), data: 2},
+			{name: "no packets", file: captureOf(t, format, layers.LinkTypeEthernet, false), fails: "x has no packets"},
+			{name: "only short ones", file: captureOf(t, format, layers.LinkTypeEthernet, false, make([]byte, 4)), fails: "none of the 1 packets of x"},
 			{name: "not Ethernet", file: captureOf(t, format, layers.LinkTypeRaw, false, tcp4), fails: "instead of an Ethernet header"},
-			{name: "empty", fails: "too short for a capture file"},
+			{name: "empty", fails: "x is empty"},
 			{name: "text", file: []byte("#!/bin/sh\necho\n"), fails: "neither pcapng nor pcap"},
 		} {
 			t.Run(format+" "+test.name, func(t *testing.T) {
-				p, err := ReadBenchPackets(bytes.NewReader(test.file))
+				p, err := ReadBenchPackets(bytes.NewReader(test.file), "x")
 				if test.fails != "" {
 					if err == nil || !strings.Contains(err.Error(), test.fails) {
 						t.Errorf("%v, want %q", err, test.fails)
@@ -218,7 +229,7 @@ func TestReadBenchPackets(t *testing.T) {
 func TestReadBenchPacketsFails(t *testing.T) {
 	t.Parallel()
 	want := errors.New("input/output error")
-	if _, err := ReadBenchPackets(iotest.ErrReader(want)); !errors.Is(err, want) {
+	if _, err := ReadBenchPackets(iotest.ErrReader(want), "x"); !errors.Is(err, want) {
 		t.Error(err)
 	}
 }
@@ -228,7 +239,7 @@ func FuzzReadBenchPackets(f *testing.F) {
 	f.Add(captureOf(f, "pcap", layers.LinkTypeEthernet, false, tcp4))
 	f.Add(captureOf(f, "pcapng", layers.LinkTypeEthernet, true, tcp4, udp4))
 	f.Fuzz(func(t *testing.T, file []byte) {
-		p, err := ReadBenchPackets(bytes.NewReader(file))
+		p, err := ReadBenchPackets(bytes.NewReader(file), "x")
 		if err != nil {
 			return
 		}

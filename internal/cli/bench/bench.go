@@ -68,7 +68,7 @@ func New(p *frame.Process) *cobra.Command {
 
 func (o *Options) whatFlags(f *pflag.FlagSet) {
 	f.StringVar(&o.program, "program", "", "measure this loaded XDP program, `NAME` or id")
-	f.StringVar(&o.packets, "packets", "", fmt.Sprintf("run it on the first %d packets of this `file`, pcapng or pcap; - is standard input", meter.MaxBenchPackets))
+	f.StringVar(&o.packets, "packets", "", fmt.Sprintf("run it on the first %d packets of this `file`, pcapng or pcap, or either compressed; - is standard input", meter.MaxBenchPackets))
 	f.BoolVar(&o.yes, "yes", false, "allow the program to run, which changes its maps")
 }
 
@@ -152,9 +152,13 @@ func (o *Options) readPackets() (*meter.BenchPackets, error) {
 		return nil, fmt.Errorf("--packets: %w", err)
 	}
 	defer f.Close() // only read
-	packets, err := meter.ReadBenchPackets(f)
+	name := o.packets
+	if name == "-" {
+		name = "standard input"
+	}
+	packets, err := meter.ReadBenchPackets(f, name)
 	if err != nil {
-		return nil, fmt.Errorf("--packets %s: %w", o.packets, err)
+		return nil, fmt.Errorf("--packets: %w", err)
 	}
 	return packets, nil
 }

@@ -47,7 +47,7 @@ func TestBenchFlags(t *testing.T) {
 		"--program=":                        "--program is missing: which program?",
 		"--program lb --duration 1ms":       "--duration 1ms: must be at least 10ms",
 		"--program lb --packets " + missing: "--packets: open " + missing + ": no such file",
-		"--program lb --packets bench.go":   "--packets bench.go: it is neither pcapng nor pcap",
+		"--program lb --packets bench.go":   "--packets: bench.go is neither pcapng nor pcap",
 	} {
 		root := New(frame.NewProcess(os.Stdout, os.Stderr))
 		root.SetArgs(strings.Fields(args))
