@@ -9,7 +9,6 @@ import (
 	"strings"
 
 	"github.com/xdpcap/xdpcap/internal/errkind"
-	"github.com/xdpcap/xdpcap/internal/machine"
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
@@ -223,56 +222,10 @@ func (o *Options) checkRings() error {
 	case o.Buffer != 0 && (o.Buffer < MinBuffer || o.Buffer > MaxBuffer):
 		return fmt.Errorf("buffer of %d bytes per CPU: must be %d KiB to %d MiB", o.Buffer, MinBuffer>>10, MaxBuffer>>20)
 	}
-	return o.Transport.kind().fit(o)
-}
-
-// A ringMemory says how much memory the rings of a transport take and how much there is.
-type ringMemory struct {
-	cpus      int                // CPUs that have a ring
-	each      func(size int) int // memory in bytes of a ring with `size` bytes for records
-	available machine.Memory
-}
-
-// all is how many bytes the rings of all CPUs take together.
-func (m ringMemory) all(size int) uint64 { return uint64(m.each(size)) * uint64(m.cpus) }
-
-// affordable halves the size of a ring until those of all CPUs take at most a quarter of the
-// available memory, or the size is MinBuffer.
-func (m ringMemory) affordable(size int) int {
-	for size > MinBuffer && m.all(size) > m.available.Bytes/4 {
-		size /= 2
-	}
-	return size
-}
-
-// fitBuffer fills in the size of each CPU's ring, a power of two of pages. All rings together may
-// take a quarter of the available memory, because they keep it while the session lasts. A default
-// size is lowered to that, and the error smaller says so.
-func (o *Options) fitBuffer(m ringMemory) (smaller, err error) {
-	asked := o.Buffer
-	if asked == 0 {
-		asked = DefaultBuffer
-	}
-	asked = powerOfTwoPages(asked)
-	fits := m.affordable(asked)
-	if fits < asked {
-		text := fmt.Sprintf("rings of %s for %d CPUs would take more than a quarter of the available memory, which is %v",
-			kibibytes(asked), m.cpus, m.available)
-		if o.Buffer != 0 {
-			return nil, errkind.Errorf(ErrBufferTooLarge, "%s: at most %s fit", text, kibibytes(fits))
-		}
-		smaller = fmt.Errorf("%s: ring size lowered to %s", text, kibibytes(fits))
-	}
-	o.Buffer = fits
-	return smaller, nil
-}
-
-// kibibytes formats a power of two that is at least 1 KiB.
-func kibibytes(n int) string {
-	if n < 1<<20 {
-		return fmt.Sprintf("%d KiB", n>>10)
-	}
-	return fmt.Sprintf("%d MiB", n>>20)
+	r := o.ringOptions()
+	err := o.Transport.kind().fit(&r)
+	o.Transport, o.Buffer = r.transport, r.size
+	return err
 }
 
 // notice gives a Notice of err unless err is nil.

@@ -35,9 +35,9 @@ type transportKind struct {
 	maxSnapLen int    // the largest snaplen that a record can have, in bytes
 	maxRing    int    // the largest ring of a CPU, in bytes; at most MaxBuffer
 
-	// fit chooses the size of each CPU's ring, and sets Options.Transport to the transport that it
-	// is for: another one, if this one only says how to choose.
-	fit    func(*Options) error
+	// fit chooses the size of each CPU's ring, and sets the transport to the one that it is for:
+	// another one, if this one only says how to choose.
+	fit    func(*ringOptions) error
 	memory func() ringMemory
 	open   newTransport // nil: it only says how to choose
 
@@ -57,16 +57,16 @@ var transportKinds = []*transportKind{
 }
 
 var (
-	byDefault = transportKind{name: "default", maxSnapLen: byPerf.maxSnapLen, fit: (*Options).fitPerf, lighter: byPerf.lighter}
-	byChoice  = transportKind{name: "auto", about: "ring where possible", maxSnapLen: MaxSnapLen, fit: (*Options).fitEither}
+	byDefault = transportKind{name: "default", maxSnapLen: byPerf.maxSnapLen, fit: (*ringOptions).fitPerf, lighter: byPerf.lighter}
+	byChoice  = transportKind{name: "auto", about: "ring where possible", maxSnapLen: MaxSnapLen, fit: (*ringOptions).fitEither}
 )
 
 // fitEither makes the transport TransportRing if such rings are possible, and else TransportPerf.
-func (o *Options) fitEither() error {
-	if o.trySharedRings() {
+func (r *ringOptions) fitEither() error {
+	if r.trySharedRings() {
 		return nil
 	}
-	return o.fitPerf()
+	return r.fitPerf()
 }
 
 func (t Transport) isKnown() bool { return t >= 0 && int(t) < len(transportKinds) }
@@ -148,7 +148,7 @@ type transport interface {
 	close() error
 }
 
-type newTransport func(o *Options) transport
+type newTransport func(r ringOptions) transport
 
 // A ring holds the records of one CPU, and is read by one goroutine. The kernel writes after the
 // last record. refill notices what it has written, and next walks along that, many records at a
