@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"github.com/xdpcap/xdpcap/capture"
 	"github.com/xdpcap/xdpcap/internal/cli/frame"
 	"github.com/xdpcap/xdpcap/internal/cli/outputs"
 )
@@ -57,6 +58,8 @@ var rules = []rule{
 	{counting, func(o *Options) bool { return hasHookMap(o) && !o.companions.isNone() },
 		"--%s counts what an interface receives or sends, but a hook map has only what its owner hands over: omit it, or count beside the capture: xdpcap count -i NAME"},
 
+	{withoutHookMap, hasHookMap, "--%s and --hook: a hook map is captured alone, and has what its owner hands over"},
+
 	{receiving, func(o *Options) bool { return strings.EqualFold(o.directionName, "out") },
 		"-Q out and --%s: this flag is for received packets: omit it, or say -Q inout"},
 
@@ -73,11 +76,15 @@ var rules = []rule{
 }
 
 // notWithDrops are flags about packets at the hooks of an interface.
-var notWithDrops = append([]string{"direction", "hook", "sink", "rx-capture", "program", "verdict", "slower-than", "filter-at", "xdp-mode",
-	"promiscuous-mode", "vlan-restore"}, counting...)
+var notWithDrops = capture.FlagsWithout(capture.ThrownAway)
 
-// receiving are flags about received packets.
-var receiving = []string{"sink", "rx-capture", "program", "verdict", "slower-than", "reason-map", "filter-at", "xdp-mode", "promiscuous-mode", "stats", "latency"}
+// withoutHookMap are flags about packets at the hooks of an interface. The direction may be In.
+var withoutHookMap = slices.DeleteFunc(capture.FlagsWithout(capture.FromHookMap), func(flag string) bool {
+	return flag == "direction" || slices.Contains(counting, flag)
+})
+
+// receiving are flags about received packets. Those of the counters count what XDP programs do.
+var receiving = append(capture.FlagsWithout(capture.SentOnly), "stats", "latency")
 
 func not(is func(*Options) bool) func(*Options) bool { return func(o *Options) bool { return !is(o) } }
 
