@@ -8,8 +8,9 @@ import (
 
 // A Range is the runs that took at least From and less than To.
 type Range struct {
-	From, To time.Duration
-	Runs     uint64
+	From time.Duration `json:"from_ns"`
+	To   time.Duration `json:"to_ns"`
+	Runs uint64        `json:"runs"`
 }
 
 // Ranges cuts a histogram at every power of two, and each part into equal steps: 1, 2, 4, 8, 16 or

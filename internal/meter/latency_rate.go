@@ -5,16 +5,16 @@ import "time"
 // RunTimes summarize a histogram of run times. All fields but Rate are cumulative; times are 0 if
 // there was no run.
 type RunTimes struct {
-	Runs uint64
-	Rate float64 // runs per second, in the interval
-	Sum  time.Duration
-	Mean time.Duration
-	Min  time.Duration // exact, like Max
-	P50  time.Duration // P50 to P999 are percentiles, as exact as Histogram.Quantile
-	P90  time.Duration
-	P99  time.Duration
-	P999 time.Duration // of 99.9 %
-	Max  time.Duration
+	Runs uint64        `json:"runs"`
+	Rate float64       `json:"runs_per_s"` // in the interval
+	Sum  time.Duration `json:"sum_ns"`
+	Mean time.Duration `json:"mean_ns"`
+	Min  time.Duration `json:"min_ns"` // exact, like Max
+	P50  time.Duration `json:"p50_ns"` // P50 to P999 are percentiles, as exact as Histogram.Quantile
+	P90  time.Duration `json:"p90_ns"`
+	P99  time.Duration `json:"p99_ns"`
+	P999 time.Duration `json:"p99_9_ns"` // of 99.9 %
+	Max  time.Duration `json:"max_ns"`
 }
 
 // LatencyRates are the run times at the end of an interval: in total, by verdict and by CPU.

@@ -33,9 +33,10 @@ func PerSecond(before, now uint64, took time.Duration) float64 {
 
 // A Rate has the packets and bytes since the counters were opened, and their rates in an interval.
 type Rate struct {
-	Packets, Bytes   uint64  // cumulative
-	PacketsPerSecond float64 // in the interval
-	BitsPerSecond    float64 // in the interval
+	Packets          uint64  `json:"packets"`       // cumulative
+	Bytes            uint64  `json:"bytes"`         // cumulative
+	PacketsPerSecond float64 `json:"packets_per_s"` // in the interval
+	BitsPerSecond    float64 `json:"bits_per_s"`    // in the interval
 }
 
 func (r *Rate) add(more Rate) {

@@ -16,7 +16,7 @@ import (
 type FlowRate struct {
 	counters.Flow
 	Verdict string `json:"verdict,omitempty"` // where a program is traced
-	counters.Rate
+	meter.Rate
 	ErrorPackets uint64 `json:"error_packets"`
 	ErrorBytes   uint64 `json:"error_bytes"`
 }
@@ -26,7 +26,7 @@ func flowRates(flows []meter.FlowRate) []FlowRate {
 	for _, f := range flows {
 		r := FlowRate{
 			Flow:         counters.NewFlow(f.Flow),
-			Rate:         counters.NewRate(f.Rate),
+			Rate:         f.Rate,
 			ErrorPackets: f.Error.Packets,
 			ErrorBytes:   f.Error.Bytes,
 		}

@@ -22,7 +22,7 @@ type Report struct {
 	Filter    string                 `json:"filter,omitempty"`   // only packets that match it were counted
 	Verdicts  []string               `json:"verdicts,omitempty"` // with --verdict: only packets with these were counted
 	Protocols []ProtocolRate         `json:"protocols"`          // most bytes first
-	Total     counters.Rate          `json:"total"`
+	Total     meter.Rate             `json:"total"`
 	CPUs      []countCPU             `json:"cpus,omitempty"`          // with --per-cpu
 	Sizes     []sizeRate             `json:"sizes,omitempty"`         // with --sizes
 	Flows     []FlowRate             `json:"flows,omitempty"`         // with --flows: the largest
@@ -39,7 +39,7 @@ type ProtocolRate struct {
 	Family   string `json:"family"`   // ipv4, ipv6, other
 	Protocol string `json:"protocol"` // a name, or the number
 	Number   int    `json:"number"`   // IP protocol; EtherType, 0 where there is none
-	counters.Rate
+	meter.Rate
 }
 
 type countCPU struct {
@@ -49,7 +49,7 @@ type countCPU struct {
 
 type sizeRate struct {
 	Size string `json:"size"` // bytes, from-to
-	counters.Rate
+	meter.Rate
 }
 
 func newCountReport(o *Options, d capture.Direction, iface string, traced *xdp.Program, i meter.Interval[meter.ProtocolCounts]) *Report {
@@ -59,7 +59,7 @@ func newCountReport(o *Options, d capture.Direction, iface string, traced *xdp.P
 		Direction:    d.String(),
 		Filter:       o.filter.String(),
 		Protocols:    protocolRates(meter.ClassRates(i)),
-		Total:        counters.NewRate(meter.NewRate(i.Before.Total(), i.Now.Total(), i.Took)),
+		Total:        meter.NewRate(i.Before.Total(), i.Now.Total(), i.Took),
 	}
 	if traced != nil {
 		r.Program, r.ProgramID = traced.Name, traced.ID
@@ -74,7 +74,7 @@ func newCountReport(o *Options, d capture.Direction, iface string, traced *xdp.P
 	}
 	if o.Sizes {
 		for k, name := range meter.SizeNames {
-			r.Sizes = append(r.Sizes, sizeRate{name, counters.NewRate(meter.NewRate(i.Before.Sizes[k], i.Now.Sizes[k], i.Took))})
+			r.Sizes = append(r.Sizes, sizeRate{name, meter.NewRate(i.Before.Sizes[k], i.Now.Sizes[k], i.Took)})
 		}
 	}
 	if o.Flows > 0 {
@@ -89,7 +89,7 @@ func newCountReport(o *Options, d capture.Direction, iface string, traced *xdp.P
 func protocolRates(classes []meter.ClassRate) []ProtocolRate {
 	rates := []ProtocolRate{}
 	for _, c := range classes {
-		rates = append(rates, ProtocolRate{c.Class.Family(), c.Class.Protocol(), c.Class.Number(), counters.NewRate(c.Rate)})
+		rates = append(rates, ProtocolRate{c.Class.Family(), c.Class.Protocol(), c.Class.Number(), c.Rate})
 	}
 	return rates
 }
@@ -99,12 +99,11 @@ func (r *Report) Object() any { return r }
 
 // WriteTable prints the report as tables.
 func (r *Report) WriteTable(w io.Writer) {
-	t := &frame.Table{Left: 1}
-	t.Add(append([]string{"FAMILY", "PROTOCOL"}, counters.RateColumns...)...)
+	t := counters.NewRateTable("FAMILY", "PROTOCOL")
 	for _, p := range r.Protocols {
-		t.Add(p.Row(p.Family, p.Protocol)...)
+		t.Add(counters.RateCells(p.Rate, p.Family, p.Protocol)...)
 	}
-	t.Add(r.Total.Row("total", "")...)
+	t.Add(counters.RateCells(r.Total, "total", "")...)
 	t.Write(w)
 	r.cpuTable(w)
 	r.sizeTable(w)
@@ -115,11 +114,10 @@ func (r *Report) cpuTable(w io.Writer) {
 	if r.CPUs == nil {
 		return
 	}
-	t := &frame.Table{Left: 2}
-	t.Add(append([]string{"CPU", "FAMILY", "PROTOCOL"}, counters.RateColumns...)...)
+	t := counters.NewRateTable("CPU", "FAMILY", "PROTOCOL")
 	for _, c := range r.CPUs {
 		for _, p := range c.Protocols {
-			t.Add(p.Row(strconv.Itoa(c.CPU), p.Family, p.Protocol)...)
+			t.Add(counters.RateCells(p.Rate, strconv.Itoa(c.CPU), p.Family, p.Protocol)...)
 		}
 	}
 	t.Write(w)
@@ -130,13 +128,13 @@ func (r *Report) sizeTable(w io.Writer) {
 		return
 	}
 	t := &frame.Table{}
-	t.Add(append([]string{"SIZE"}, append(counters.RateColumns, "SHARE")...)...)
+	t.Add(append(counters.RateTitles("SIZE"), "SHARE")...)
 	for _, s := range r.Sizes {
 		share := "-"
 		if r.Total.Packets > 0 {
 			share = fmt.Sprintf("%.1f %%", 100*float64(s.Packets)/float64(r.Total.Packets))
 		}
-		t.Add(append(s.Row(s.Size), share)...)
+		t.Add(append(counters.RateCells(s.Rate, s.Size), share)...)
 	}
 	t.Write(w)
 }

@@ -34,7 +34,7 @@ func NewFlow(f meter.Flow) Flow {
 // MostBytes.
 type FlowOverflow struct {
 	Flows uint64 `json:"flows"`
-	Rate
+	meter.Rate
 	MostPackets uint64 `json:"most_packets"`
 	MostBytes   uint64 `json:"most_bytes"`
 }
@@ -44,7 +44,7 @@ func NewFlowOverflow(i meter.Interval[meter.FlowCounts]) *FlowOverflow {
 	now := i.Now.Overflow
 	return &FlowOverflow{
 		Flows:       now.Flows,
-		Rate:        NewRate(meter.NewRate(i.Before.Overflow.Tally, now.Tally, i.Took)),
+		Rate:        meter.NewRate(i.Before.Overflow.Tally, now.Tally, i.Took),
 		MostPackets: now.Most.Packets,
 		MostBytes:   now.Most.Bytes,
 	}

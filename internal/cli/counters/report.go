@@ -41,31 +41,23 @@ func NewIntervalKeys[S any](i meter.Interval[S]) IntervalKeys {
 	return IntervalKeys{Time: i.End.UTC(), Interval: i.Took.Seconds(), Elapsed: i.Elapsed.Seconds()}
 }
 
-// A Rate is a meter.Rate with the keys of JSON objects.
-type Rate struct {
-	Packets uint64  `json:"packets"`
-	Bytes   uint64  `json:"bytes"`
-	PPS     float64 `json:"packets_per_s"`
-	BPS     float64 `json:"bits_per_s"`
+// NewRateTable returns a table of rates. Each line begins with names, which these are the titles of.
+func NewRateTable(names ...string) *frame.Table {
+	t := &frame.Table{Left: len(names) - 1}
+	t.Add(RateTitles(names...)...)
+	return t
 }
 
-// NewRate is a rate with the keys of JSON objects.
-func NewRate(r meter.Rate) Rate { return Rate{r.Packets, r.Bytes, r.PacketsPerSecond, r.BitsPerSecond} }
-
-// RateColumns are the titles of cells.
-var RateColumns = []string{"PACKETS", "BYTES", "PACKETS/S", "BIT/S"}
-
-func (r Rate) cells() []string {
-	return []string{
-		strconv.FormatUint(r.Packets, 10),
-		strconv.FormatUint(r.Bytes, 10),
-		frame.Scaled(r.PPS),
-		frame.Scaled(r.BPS),
-	}
+// RateTitles are the titles of what RateCells returns.
+func RateTitles(names ...string) []string {
+	return append(names, "PACKETS", "BYTES", "PACKETS/S", "BIT/S")
 }
 
-// Row is a line of a table: the names, then the cells.
-func (r Rate) Row(names ...string) []string { return append(names, r.cells()...) }
+// RateCells are a line of a table: the names, then the rate.
+func RateCells(r meter.Rate, names ...string) []string {
+	return append(names, strconv.FormatUint(r.Packets, 10), strconv.FormatUint(r.Bytes, 10),
+		frame.Scaled(r.PacketsPerSecond), frame.Scaled(r.BitsPerSecond))
+}
 
 // VerdictName is how tables, objects and metrics call the verdict of a slot.
 func VerdictName(slot int) string { return xdp.Verdict(slot).SlotName() }

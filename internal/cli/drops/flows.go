@@ -17,7 +17,7 @@ type FlowLoss struct {
 	Stage  string `json:"stage"`
 	Reason string `json:"reason"`
 	counters.Flow
-	counters.Rate
+	meter.Rate
 	ErrorPackets uint64 `json:"error_packets"`
 	ErrorBytes   uint64 `json:"error_bytes"`
 }
@@ -25,7 +25,7 @@ type FlowLoss struct {
 // A StageRate is what a stage has lost that is in no FlowLoss of the report.
 type StageRate struct {
 	Stage string `json:"stage"`
-	counters.Rate
+	meter.Rate
 }
 
 // addFlows adds the n flows with the most losses of each stage.
@@ -36,12 +36,12 @@ func (r *Report) addFlows(i interval, n int) {
 				Stage:        s.Stage.String(),
 				Reason:       f.Reason,
 				Flow:         counters.NewFlow(f.Flow),
-				Rate:         counters.NewRate(f.Rate),
+				Rate:         f.Rate,
 				ErrorPackets: f.Error.Packets,
 				ErrorBytes:   f.Error.Bytes,
 			})
 		}
-		r.Other = append(r.Other, StageRate{s.Stage.String(), counters.NewRate(s.Other)})
+		r.Other = append(r.Other, StageRate{s.Stage.String(), s.Other})
 	}
 	r.Overflow = counters.NewFlowOverflow(meter.Interval[meter.FlowCounts]{
 		Before: i.Before.Flows.FlowCounts, Now: i.Now.Flows.FlowCounts, Took: i.Took,
@@ -76,9 +76,9 @@ func (r *Report) flowTable(w io.Writer) {
 			f := &flows[0]
 			flows = flows[1:]
 			rows = append(rows, row{f.Stage, f.Protocol, frame.Shorten(f.Reason, flowReasonWidth), f,
-				numbers(fmt.Sprint(f.Packets), frame.Scaled(float64(f.Packets)+float64(f.ErrorPackets)), frame.Scaled(f.PPS))})
+				numbers(fmt.Sprint(f.Packets), frame.Scaled(float64(f.Packets)+float64(f.ErrorPackets)), frame.Scaled(f.PacketsPerSecond))})
 		}
-		rows = append(rows, row{other.Stage, "other", "", nil, numbers(fmt.Sprint(other.Packets), "", frame.Scaled(other.PPS))})
+		rows = append(rows, row{other.Stage, "other", "", nil, numbers(fmt.Sprint(other.Packets), "", frame.Scaled(other.PacketsPerSecond))})
 	}
 	var fixed frame.Table // all cells but the addresses
 	for _, one := range rows {

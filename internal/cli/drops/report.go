@@ -19,15 +19,15 @@ type interval = meter.Interval[drops.Counts]
 // Report is what drops prints: as a table, or with --json as this object.
 type Report struct {
 	counters.IntervalKeys
-	Interface string        `json:"interface,omitempty"`
-	Losses    []Loss        `json:"losses"`             // by stage, the largest first
-	Total     counters.Rate `json:"total"`              // of the losses
-	Harmless  []Loss        `json:"harmless,omitempty"` // with --harmless
-	Unclear   []Loss        `json:"unclear,omitempty"`  // may be another interface's, and are in no total
-	Flows     []FlowLoss    `json:"flows,omitempty"`    // with --flows: by stage, the largest first
-	Other     []StageRate   `json:"other,omitempty"`    // with --flows: what a stage lost besides
-	Missed    uint64        `json:"missed"`             // losses beyond the largest number of causes
-	Softnet   Softnet       `json:"softnet"`
+	Interface string      `json:"interface,omitempty"`
+	Losses    []Loss      `json:"losses"`             // by stage, the largest first
+	Total     meter.Rate  `json:"total"`              // of the losses
+	Harmless  []Loss      `json:"harmless,omitempty"` // with --harmless
+	Unclear   []Loss      `json:"unclear,omitempty"`  // may be another interface's, and are in no total
+	Flows     []FlowLoss  `json:"flows,omitempty"`    // with --flows: by stage, the largest first
+	Other     []StageRate `json:"other,omitempty"`    // with --flows: what a stage lost besides
+	Missed    uint64      `json:"missed"`             // losses beyond the largest number of causes
+	Softnet   Softnet     `json:"softnet"`
 
 	Overflow *counters.FlowOverflow `json:"flow_overflow,omitempty"` // with --flows
 }
@@ -44,7 +44,7 @@ type Loss struct {
 	Reason string `json:"reason"`
 	Where  string `json:"where,omitempty"`
 	Device string `json:"device,omitempty"` // where it is another interface; "?" = unknown
-	counters.Rate
+	meter.Rate
 
 	stage drops.Stage
 }
@@ -70,7 +70,7 @@ func newReport(o *Options, iface string, i interval) *Report {
 		before.Add(meter.Tally{Packets: was.Packets, Bytes: was.Bytes})
 		now.Add(meter.Tally{Packets: tally.Packets, Bytes: tally.Bytes})
 	}
-	r.Total = counters.NewRate(meter.NewRate(before, now, i.Took))
+	r.Total = meter.NewRate(before, now, i.Took)
 	return r
 }
 
@@ -81,8 +81,8 @@ func rates(before, now map[drops.Loss]drops.Tally, took time.Duration) []Loss {
 		was := before[l]
 		list = append(list, Loss{
 			Stage: l.Stage.String(), Reason: l.Reason, Where: l.Where, Device: l.Device, stage: l.Stage,
-			Rate: counters.NewRate(meter.NewRate(meter.Tally{Packets: was.Packets, Bytes: was.Bytes},
-				meter.Tally{Packets: tally.Packets, Bytes: tally.Bytes}, took)),
+			Rate: meter.NewRate(meter.Tally{Packets: was.Packets, Bytes: was.Bytes},
+				meter.Tally{Packets: tally.Packets, Bytes: tally.Bytes}, took),
 		})
 	}
 	slices.SortFunc(list, func(a, b Loss) int {
@@ -108,12 +108,12 @@ func (r *Report) WriteTable(w io.Writer) {
 	t.Add("STAGE", "REASON", "WHERE", "DEVICE", "PACKETS", "PACKETS/S")
 	add := func(stage string, l Loss) {
 		t.Add(stage, frame.Shorten(l.Reason, reasonWidth), frame.Shorten(l.Where, whereWidth), l.Device,
-			fmt.Sprint(l.Packets), frame.Scaled(l.PPS))
+			fmt.Sprint(l.Packets), frame.Scaled(l.PacketsPerSecond))
 	}
 	for _, l := range r.Losses {
 		add(l.Stage, l)
 	}
-	t.Add("total", "", "", "", fmt.Sprint(r.Total.Packets), frame.Scaled(r.Total.PPS))
+	t.Add("total", "", "", "", fmt.Sprint(r.Total.Packets), frame.Scaled(r.Total.PacketsPerSecond))
 	for _, l := range r.Unclear {
 		add("unclear", l)
 	}

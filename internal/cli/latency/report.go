@@ -27,8 +27,8 @@ type Report struct {
 	Verdicts  map[string]runTimes `json:"verdicts"`                  // by name; only verdicts that occurred
 	Total     runTimes            `json:"total"`
 	CPUs      []cpuRunTimes       `json:"cpus,omitempty"`     // with --per-cpu; only CPUs that ran the program
-	Histogram []timeRange         `json:"histogram"`          // of all verdicts; without empty ranges
-	Lately    []timeRange         `json:"interval_histogram"` // the same, of the interval alone
+	Histogram []meter.Range       `json:"histogram"`          // of all verdicts; without empty ranges
+	Lately    []meter.Range       `json:"interval_histogram"` // the same, of the interval alone
 
 	// Lost is how many measurements of builtin did not get through the ring. The counters here
 	// include them.
@@ -38,44 +38,15 @@ type Report struct {
 	first bool            // nothing was counted before the interval, so the interval has everything
 }
 
-// runTimes are a meter.RunTimes with the keys of JSON objects.
+// runTimes are those since the start, and those of the interval alone.
 type runTimes struct {
-	Runs uint64        `json:"runs"`
-	Rate float64       `json:"runs_per_s"` // in the interval
-	Sum  time.Duration `json:"sum_ns"`
-	Mean time.Duration `json:"mean_ns"`
-	Min  time.Duration `json:"min_ns"`
-	P50  time.Duration `json:"p50_ns"`
-	P90  time.Duration `json:"p90_ns"`
-	P99  time.Duration `json:"p99_ns"`
-	P999 time.Duration `json:"p99_9_ns"`
-	Max  time.Duration `json:"max_ns"`
-
-	Interval *runTimes `json:"interval,omitempty"` // the same, for the interval alone
-}
-
-// newRunTimes shows the times since the start, and those of the interval.
-func newRunTimes(all, interval meter.RunTimes) runTimes {
-	rt := bareRunTimes(all)
-	lately := bareRunTimes(interval)
-	rt.Interval = &lately
-	return rt
-}
-
-func bareRunTimes(r meter.RunTimes) runTimes {
-	return runTimes{r.Runs, r.Rate, r.Sum, r.Mean, r.Min, r.P50, r.P90, r.P99, r.P999, r.Max, nil}
+	meter.RunTimes
+	Interval meter.RunTimes `json:"interval"`
 }
 
 type cpuRunTimes struct {
 	CPU int `json:"cpu"`
 	runTimes
-}
-
-// A timeRange is a meter.Range with the keys of JSON objects.
-type timeRange struct {
-	From time.Duration `json:"from_ns"`
-	To   time.Duration `json:"to_ns"`
-	Runs uint64        `json:"runs"`
 }
 
 func newLatencyReport(l *latency, i meter.Interval[meter.LatencyCounts]) *Report {
@@ -101,32 +72,32 @@ func (r *Report) count(i meter.Interval[meter.LatencyCounts], perCPU bool) {
 	r.IntervalKeys = counters.NewIntervalKeys(i)
 	r.Lost = i.Now.Lost
 	r.total = i.Now.Total()
-	r.Total = newRunTimes(rates.Total, lately.Total)
+	r.Total = runTimes{rates.Total, lately.Total}
 	r.Verdicts = make(map[string]runTimes)
 	for v, times := range rates.Verdicts {
 		if times.Runs > 0 {
-			r.Verdicts[counters.VerdictName(v)] = newRunTimes(times, lately.Verdicts[v])
+			r.Verdicts[counters.VerdictName(v)] = runTimes{times, lately.Verdicts[v]}
 		}
 	}
 	if perCPU {
 		for cpu, times := range rates.CPUs {
 			if times.Runs > 0 {
-				r.CPUs = append(r.CPUs, cpuRunTimes{cpu, newRunTimes(times, lately.CPUs[cpu])})
+				r.CPUs = append(r.CPUs, cpuRunTimes{cpu, runTimes{times, lately.CPUs[cpu]}})
 			}
 		}
 	}
-	r.Histogram = newTimeRanges(&r.total)
+	r.Histogram = nonEmpty(&r.total)
 	added := since.Total()
-	r.Lately = newTimeRanges(&added)
+	r.Lately = nonEmpty(&added)
 }
 
-// newTimeRanges returns the ranges of a histogram that have runs. It is never nil, which JSON would
+// nonEmpty returns the ranges of a histogram that have runs. It is never nil, which JSON would
 // show as null.
-func newTimeRanges(h *meter.Histogram) []timeRange {
-	ranges := []timeRange{}
+func nonEmpty(h *meter.Histogram) []meter.Range {
+	ranges := []meter.Range{}
 	for _, one := range h.Ranges(jsonSteps) {
 		if one.Runs > 0 {
-			ranges = append(ranges, timeRange(one))
+			ranges = append(ranges, one)
 		}
 	}
 	return ranges
@@ -141,16 +112,16 @@ func (r *Report) Object() any { return r }
 // WriteTable prints the report as tables.
 func (r *Report) WriteTable(w io.Writer) {
 	t := newTimesTable("VERDICT")
-	r.addVerdicts(t, func(rt runTimes) runTimes { return rt })
+	r.addVerdicts(t, func(rt runTimes) meter.RunTimes { return rt.RunTimes })
 	if !r.first {
 		t.addTitles("INTERVAL")
-		r.addVerdicts(t, func(rt runTimes) runTimes { return *rt.Interval })
+		r.addVerdicts(t, func(rt runTimes) meter.RunTimes { return rt.Interval })
 	}
 	t.Write(w)
 	if r.CPUs != nil {
 		t := newTimesTable("CPU")
 		for _, c := range r.CPUs {
-			c.addTo(t, strconv.Itoa(c.CPU))
+			t.addTimes(strconv.Itoa(c.CPU), c.RunTimes)
 		}
 		t.Write(w)
 	}
@@ -165,18 +136,14 @@ func (r *Report) WriteTable(w io.Writer) {
 }
 
 // addVerdicts adds a line for each verdict that occurred, and one for all.
-func (r *Report) addVerdicts(t *timesTable, of func(runTimes) runTimes) {
+func (r *Report) addVerdicts(t *timesTable, of func(runTimes) meter.RunTimes) {
 	for v := range (meter.LatencyCounts{}).Verdicts {
-		all, ok := r.Verdicts[counters.VerdictName(v)]
-		if !ok {
-			continue
-		}
-		if times := of(all); times.Runs > 0 {
-			times.addTo(t, counters.VerdictName(v))
+		name := counters.VerdictName(v)
+		if times := of(r.Verdicts[name]); times.Runs > 0 {
+			t.addTimes(name, times)
 		}
 	}
-	total := of(r.Total)
-	total.addTo(t, "total")
+	t.addTimes("total", of(r.Total))
 }
 
 // A timesTable has lines of run times.
@@ -192,7 +159,7 @@ func (t *timesTable) addTitles(of string) {
 	t.Add(of, "RUNS", "RUNS/S", "MIN", "P50", "P90", "P99", "P99.9", "MAX", "MEAN")
 }
 
-func (rt *runTimes) addTo(t *timesTable, of string) {
+func (t *timesTable) addTimes(of string, rt meter.RunTimes) {
 	cells := []string{of, fmt.Sprint(rt.Runs), frame.Scaled(rt.Rate)}
 	for _, d := range []time.Duration{rt.Min, rt.P50, rt.P90, rt.P99, rt.P999, rt.Max, rt.Mean} {
 		cell := "-"

@@ -25,15 +25,15 @@ type Report struct {
 
 // VerdictRates are the rates of each verdict, and of all together.
 type VerdictRates struct {
-	Verdicts map[string]counters.Rate `json:"verdicts"` // by name
-	Total    counters.Rate            `json:"total"`
+	Verdicts map[string]meter.Rate `json:"verdicts"` // by name
+	Total    meter.Rate            `json:"total"`
 }
 
 // A reasonRate is what was dropped for a reason that the program has given.
 type reasonRate struct {
 	Reason  string `json:"reason"` // noReason = it has given none
 	Verdict string `json:"verdict"`
-	counters.Rate
+	meter.Rate
 }
 
 // noReason stands for packets for which the program gave no reason.
@@ -54,7 +54,7 @@ func newStatsReport(o *Options, iface string, i meter.Interval[meter.ActionCount
 	r.VerdictRates = newVerdictRates(i.Before.Total(), i.Now.Total(), i.Took)
 	for _, key := range sortedReasons(i.Now.Reasons) {
 		rate := meter.NewRate(i.Before.Reasons[key], i.Now.Reasons[key], i.Took)
-		r.Reasons = append(r.Reasons, reasonRate{nameOf(key), counters.VerdictName(int(key.Verdict)), counters.NewRate(rate)})
+		r.Reasons = append(r.Reasons, reasonRate{nameOf(key), counters.VerdictName(int(key.Verdict)), rate})
 	}
 	if o.perQueue {
 		for q := range i.Now.Queues {
@@ -86,11 +86,11 @@ func nameOf(r meter.VerdictReason) string { return cmp.Or(r.Reason, noReason) }
 
 func newVerdictRates(before, now meter.VerdictTallies, took time.Duration) VerdictRates {
 	v := VerdictRates{
-		Verdicts: make(map[string]counters.Rate),
-		Total:    counters.NewRate(meter.NewRate(before.Sum(), now.Sum(), took)),
+		Verdicts: make(map[string]meter.Rate),
+		Total:    meter.NewRate(before.Sum(), now.Sum(), took),
 	}
 	for i := range now {
-		v.Verdicts[counters.VerdictName(i)] = counters.NewRate(meter.NewRate(before[i], now[i], took))
+		v.Verdicts[counters.VerdictName(i)] = meter.NewRate(before[i], now[i], took)
 	}
 	return v
 }
@@ -107,29 +107,28 @@ func (r *Report) Object() any { return r }
 
 // WriteTable prints the report as tables.
 func (r *Report) WriteTable(w io.Writer) {
-	var t frame.Table
-	t.Add(append([]string{"VERDICT"}, counters.RateColumns...)...)
+	t := counters.NewRateTable("VERDICT")
 	for i := range (meter.VerdictTallies{}) {
-		t.Add(r.Verdicts[counters.VerdictName(i)].Row(counters.VerdictName(i))...)
+		t.Add(counters.RateCells(r.Verdicts[counters.VerdictName(i)], counters.VerdictName(i))...)
 	}
-	t.Add(r.Total.Row("total")...)
+	t.Add(counters.RateCells(r.Total, "total")...)
 	t.Write(w)
 	if r.Reasons != nil {
-		t := newSubTable("REASON")
+		t := counters.NewRateTable("REASON", "VERDICT")
 		for _, reason := range r.Reasons {
-			t.Add(reason.Row(reason.Reason, reason.Verdict)...)
+			t.Add(counters.RateCells(reason.Rate, reason.Reason, reason.Verdict)...)
 		}
 		t.Write(w)
 	}
 	if r.Queues != nil {
-		t := newSubTable("QUEUE")
+		t := counters.NewRateTable("QUEUE", "VERDICT")
 		for _, q := range r.Queues {
 			q.addTo(t, q.Queue)
 		}
 		t.Write(w)
 	}
 	if r.CPUs != nil {
-		t := newSubTable("CPU")
+		t := counters.NewRateTable("CPU", "VERDICT")
 		for _, c := range r.CPUs {
 			c.addTo(t, strconv.Itoa(c.CPU))
 		}
@@ -137,17 +136,11 @@ func (r *Report) WriteTable(w io.Writer) {
 	}
 }
 
-func newSubTable(of string) *frame.Table {
-	t := &frame.Table{Left: 1}
-	t.Add(append([]string{of, "VERDICT"}, counters.RateColumns...)...)
-	return t
-}
-
 // addTo adds a row for each verdict that occurred.
 func (v VerdictRates) addTo(t *frame.Table, name string) {
 	for i := range (meter.VerdictTallies{}) {
 		if r := v.Verdicts[counters.VerdictName(i)]; r.Packets > 0 {
-			t.Add(r.Row(name, counters.VerdictName(i))...)
+			t.Add(counters.RateCells(r, name, counters.VerdictName(i))...)
 		}
 	}
 }

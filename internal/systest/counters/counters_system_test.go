@@ -64,8 +64,8 @@ func TestStatsExact(t *testing.T) {
 			}
 			sum, bits, want := 0.0, 0.0, float64(arrived)
 			for _, r := range systest.Objects[systest.StatsReport](t, output()) {
-				sum += r.Total.PPS * r.Interval
-				bits += r.Total.BPS * r.Interval
+				sum += r.Total.PacketsPerSecond * r.Interval
+				bits += r.Total.BitsPerSecond * r.Interval
 			}
 			if math.Abs(sum-want) > 1 || math.Abs(bits-8*100*want) > 8*100 {
 				t.Errorf("%v packets, %v bits, want %v packets of 100 bytes", sum, bits, want)

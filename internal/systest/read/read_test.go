@@ -283,7 +283,7 @@ func TestReadStats(t *testing.T) {
 		t.Errorf("%+v", r)
 	}
 	seconds := float64(file.Packets[n-1].Time-file.Packets[0].Time) / 1e9
-	if r.Duration != seconds || r.Total.PPS != float64(n)/seconds || !r.From.Equal(time.Unix(0, file.Packets[0].Time)) {
+	if r.Duration != seconds || r.Total.PacketsPerSecond != float64(n)/seconds || !r.From.Equal(time.Unix(0, file.Packets[0].Time)) {
 		t.Errorf("%+v over %v s", r.Total, r.Duration)
 	}
 	a := r.Interfaces[1].Account

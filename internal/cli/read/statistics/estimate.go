@@ -7,9 +7,9 @@ import (
 	"slices"
 
 	"github.com/xdpcap/xdpcap/capture"
-	"github.com/xdpcap/xdpcap/internal/cli/counters"
 	"github.com/xdpcap/xdpcap/internal/cli/frame"
 	"github.com/xdpcap/xdpcap/internal/escape"
+	"github.com/xdpcap/xdpcap/internal/meter"
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
@@ -98,7 +98,7 @@ func (d *readDraw) notEstimated() []string {
 // readRate is a rate of the packets that are read, and an estimate of what there was before
 // sampling.
 type readRate struct {
-	counters.Rate
+	meter.Rate
 	Estimate *EstimateKeys `json:"estimate,omitempty"` // if some packets stand for several
 }
 

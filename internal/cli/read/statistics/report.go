@@ -117,13 +117,13 @@ func (r *Report) WriteTable(w io.Writer) {
 		fmt.Fprintf(w, "%s to %s, %.6f s\n", r.From.Local().Format(stamp), r.To.Local().Format(stamp), r.Duration)
 	}
 	t := &frame.Table{}
-	t.Add(append([]string{"INTERFACE"}, append(counters.RateColumns, "GAPS", "LOST IN THEM")...)...)
+	t.Add(append(counters.RateTitles("INTERFACE"), "GAPS", "LOST IN THEM")...)
 	var gaps, lost uint64
 	for _, i := range r.Interfaces {
-		t.Add(append(i.Row(frame.ShortenMiddle(i.label, 34)), strconv.FormatUint(i.Gaps, 10), strconv.FormatUint(i.LostInGaps, 10))...)
+		t.Add(append(counters.RateCells(i.Rate, frame.ShortenMiddle(i.label, 34)), strconv.FormatUint(i.Gaps, 10), strconv.FormatUint(i.LostInGaps, 10))...)
 		gaps, lost = gaps+i.Gaps, lost+i.LostInGaps
 	}
-	t.Add(append(r.Total.Row("total"), strconv.FormatUint(gaps, 10), strconv.FormatUint(lost, 10))...)
+	t.Add(append(counters.RateCells(r.Total.Rate, "total"), strconv.FormatUint(gaps, 10), strconv.FormatUint(lost, 10))...)
 	t.Write(w)
 	r.verdictTable(w)
 	r.estimateTable(w)
@@ -142,11 +142,10 @@ func (r *Report) verdictTable(w io.Writer) {
 	if r.Verdicts == nil {
 		return
 	}
-	t := &frame.Table{}
-	t.Add(append([]string{"VERDICT"}, counters.RateColumns...)...)
+	t := counters.NewRateTable("VERDICT")
 	for _, name := range verdictOrder {
 		if v, ok := r.Verdicts[name]; ok {
-			t.Add(v.Row(name)...)
+			t.Add(counters.RateCells(v.Rate, name)...)
 		}
 	}
 	t.Write(w)
@@ -165,7 +164,7 @@ func (r *Report) flowTable(w io.Writer) {
 	}
 	t.Add("FLOW", "FROM", "TO", "BYTES", "BIT/S")
 	for _, f := range r.Flows {
-		t.Add(f.Protocol, frame.Endpoint(f.Source, f.SourcePort, 34), frame.Endpoint(f.Destination, f.DestinationPort, 34), frame.Scaled(float64(f.Bytes)), frame.Scaled(f.BPS))
+		t.Add(f.Protocol, frame.Endpoint(f.Source, f.SourcePort, 34), frame.Endpoint(f.Destination, f.DestinationPort, 34), frame.Scaled(float64(f.Bytes)), frame.Scaled(f.BitsPerSecond))
 	}
 	t.Write(w)
 	r.overflowLine(w)

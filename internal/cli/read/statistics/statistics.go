@@ -11,7 +11,6 @@ import (
 
 	"github.com/xdpcap/xdpcap/capture"
 	"github.com/xdpcap/xdpcap/capture/file"
-	"github.com/xdpcap/xdpcap/internal/cli/counters"
 	"github.com/xdpcap/xdpcap/internal/cli/frame"
 	"github.com/xdpcap/xdpcap/internal/escape"
 	"github.com/xdpcap/xdpcap/internal/estimate"
@@ -167,9 +166,9 @@ func (s *Statistics) End(final capture.Accounts) (capture.Accounts, error) {
 
 // rate is a tally over the time of all packets. If that time is 0, it has no rates.
 func (s *Statistics) rate(t readTally) readRate {
-	r := readRate{Rate: counters.Rate{Packets: t.packets, Bytes: t.bytes}, Estimate: s.drawn.estimate(&t)}
+	r := readRate{Rate: meter.Rate{Packets: t.packets, Bytes: t.bytes}, Estimate: s.drawn.estimate(&t)}
 	if seconds := time.Duration(s.to - s.from).Seconds(); seconds > 0 {
-		r.PPS, r.BPS = float64(t.packets)/seconds, float64(t.bytes)*8/seconds
+		r.PacketsPerSecond, r.BitsPerSecond = float64(t.packets)/seconds, float64(t.bytes)*8/seconds
 	}
 	return r
 }
