@@ -28,18 +28,22 @@ type Case struct {
 
 // An EventCount counts the events of one Case, cumulative since Open.
 type EventCount struct {
-	Events  uint64 // how often the tracepoint was hit; a bulk of packets is one event
-	Packets uint64 // sent, queued, taken or redirected
-	Drops   uint64 // packets that were lost
+	Events  uint64 `json:"count"`   // how often the tracepoint was hit; a bulk of packets is one event
+	Packets uint64 `json:"packets"` // sent, queued, taken or redirected
+	Drops   uint64 `json:"drops"`   // packets that were lost
 
 	// Generic and Foreign are the Drops of an Exception in generic mode. The kernel reports each of
 	// these a second time, by skb:kfree_skb. Generic counts those of the interface's own program,
 	// and Foreign those that another interface's program has redirected to it.
-	Generic, Foreign uint64
+	Generic uint64 `json:"-"`
+	Foreign uint64 `json:"-"`
 
 	// Sched counts the CPUMapKthread bulks for which the thread had slept or let other threads run
 	// first. The others count the verdicts of the program in the map's entry, if it has one.
-	Sched, Passed, Dropped, Redirected uint64
+	Sched      uint64 `json:"sched,omitempty"`
+	Passed     uint64 `json:"passed,omitempty"`
+	Dropped    uint64 `json:"dropped,omitempty"`
+	Redirected uint64 `json:"redirected,omitempty"`
 }
 
 // Add adds d to c.

@@ -8,16 +8,22 @@ import (
 
 // An EventRate has the events of one case, on one CPU or on all of them.
 type EventRate struct {
-	Case  Case
-	CPU   int        // AllCPUs: the sum over the CPUs
-	Count EventCount // cumulative
+	Case       Case `json:"-"`
+	CPU        int  `json:"-"` // AllCPUs: the sum over the CPUs
+	EventCount      // cumulative
 
-	// How fast the fields of Count rose in the interval.
-	Events, Packets, Drops, Sched, Passed, Dropped, Redirected float64
+	// How fast the fields of EventCount rose in the interval.
+	EventsPerSecond     float64 `json:"events_per_s"`
+	PacketsPerSecond    float64 `json:"packets_per_s"`
+	DropsPerSecond      float64 `json:"drops_per_s"`
+	SchedPerSecond      float64 `json:"-"`
+	PassedPerSecond     float64 `json:"-"`
+	DroppedPerSecond    float64 `json:"-"`
+	RedirectedPerSecond float64 `json:"-"`
 
 	// PacketsPerEvent is the mean number of packets per event of the interval, lost ones included.
 	// It is 0 where the interval had no event.
-	PacketsPerEvent float64
+	PacketsPerEvent float64 `json:"-"`
 }
 
 // AllCPUs is the CPU of an EventRate that is the sum over all CPUs.
@@ -47,16 +53,16 @@ func EventRates(i Interval[EventCounts], perCPU bool) (rates []EventRate) {
 func newEventRate(i Interval[EventCounts], c Case, cpu int, before, now EventCount) EventRate {
 	perSecond := func(before, now uint64) float64 { return PerSecond(before, now, i.Took) }
 	r := EventRate{
-		Case:       c,
-		CPU:        cpu,
-		Count:      now,
-		Events:     perSecond(before.Events, now.Events),
-		Packets:    perSecond(before.Packets, now.Packets),
-		Drops:      perSecond(before.Drops, now.Drops),
-		Sched:      perSecond(before.Sched, now.Sched),
-		Passed:     perSecond(before.Passed, now.Passed),
-		Dropped:    perSecond(before.Dropped, now.Dropped),
-		Redirected: perSecond(before.Redirected, now.Redirected),
+		Case:                c,
+		CPU:                 cpu,
+		EventCount:          now,
+		EventsPerSecond:     perSecond(before.Events, now.Events),
+		PacketsPerSecond:    perSecond(before.Packets, now.Packets),
+		DropsPerSecond:      perSecond(before.Drops, now.Drops),
+		SchedPerSecond:      perSecond(before.Sched, now.Sched),
+		PassedPerSecond:     perSecond(before.Passed, now.Passed),
+		DroppedPerSecond:    perSecond(before.Dropped, now.Dropped),
+		RedirectedPerSecond: perSecond(before.Redirected, now.Redirected),
 	}
 	if lately := now.Sub(before); lately.Events > 0 {
 		r.PacketsPerEvent = float64(lately.Packets+lately.Drops) / float64(lately.Events)

@@ -26,16 +26,16 @@ func TestEventRates(t *testing.T) {
 		idle:      {{Events: 1}, {}},
 	}
 	sums := []EventRate{
-		{Case: exception, CPU: AllCPUs, Count: EventCount{Events: 6, Drops: 6}, Events: 2, Drops: 2.5, PacketsPerEvent: 1.25},
-		{Case: bulk, CPU: AllCPUs, Count: EventCount{4, 38, 2, 0, 0, 2, 4, 6, 8}, Events: 2, Packets: 19, Drops: 1,
-			Sched: 1, Passed: 2, Dropped: 3, Redirected: 4, PacketsPerEvent: 10},
-		{Case: idle, CPU: AllCPUs, Count: EventCount{Events: 1}},
+		{Case: exception, CPU: AllCPUs, EventCount: EventCount{Events: 6, Drops: 6}, EventsPerSecond: 2, DropsPerSecond: 2.5, PacketsPerEvent: 1.25},
+		{Case: bulk, CPU: AllCPUs, EventCount: EventCount{4, 38, 2, 0, 0, 2, 4, 6, 8}, EventsPerSecond: 2, PacketsPerSecond: 19, DropsPerSecond: 1,
+			SchedPerSecond: 1, PassedPerSecond: 2, DroppedPerSecond: 3, RedirectedPerSecond: 4, PacketsPerEvent: 10},
+		{Case: idle, CPU: AllCPUs, EventCount: EventCount{Events: 1}},
 	}
 	onCPU := func(r EventRate, cpu int) EventRate { r.CPU = cpu; return r }
 	perCPU := []EventRate{
 		onCPU(sums[0], 0), sums[0],
-		{Case: bulk, CPU: 0, Count: i.Now.Cases[bulk][0], Events: 1, Packets: 15, Drops: 1, PacketsPerEvent: 16},
-		{Case: bulk, CPU: 1, Count: i.Now.Cases[bulk][1], Events: 1, Packets: 4, Sched: 1, Passed: 2, Dropped: 3, Redirected: 4, PacketsPerEvent: 4},
+		{Case: bulk, CPU: 0, EventCount: i.Now.Cases[bulk][0], EventsPerSecond: 1, PacketsPerSecond: 15, DropsPerSecond: 1, PacketsPerEvent: 16},
+		{Case: bulk, CPU: 1, EventCount: i.Now.Cases[bulk][1], EventsPerSecond: 1, PacketsPerSecond: 4, SchedPerSecond: 1, PassedPerSecond: 2, DroppedPerSecond: 3, RedirectedPerSecond: 4, PacketsPerEvent: 4},
 		sums[1],
 		onCPU(sums[2], 0), sums[2],
 	}

@@ -24,30 +24,11 @@ type Report struct {
 	all []meter.Event // the events that can occur on this kernel
 }
 
-// eventRates are the counters of one case: cumulative, and rates over the interval.
+// eventRates are the counters of one case.
 type eventRates struct {
 	EventCase
 	CPU *int `json:"cpu,omitempty"` // with --per-cpu; the object without this key is the sum
-	eventSums
-	EventRate  float64 `json:"events_per_s"`
-	PacketRate float64 `json:"packets_per_s"`
-	DropRate   float64 `json:"drops_per_s"`
-
-	counted meter.EventRate // everything that was counted; the keys show only a part
-}
-
-// eventSums are cumulative.
-type eventSums struct {
-	Count   uint64 `json:"count"` // events
-	Packets uint64 `json:"packets"`
-	Drops   uint64 `json:"drops"`
-
-	// Only for cpumap_kthread: bulks before which the thread slept or yielded its CPU, and the
-	// verdicts of the program in the map.
-	Sched      uint64 `json:"sched,omitempty"`
-	Passed     uint64 `json:"passed,omitempty"`
-	Dropped    uint64 `json:"dropped,omitempty"`
-	Redirected uint64 `json:"redirected,omitempty"`
+	meter.EventRate
 }
 
 func newMonitorReport(m *monitor, i meter.Interval[meter.EventCounts]) *Report {
@@ -69,15 +50,7 @@ func newMonitorReport(m *monitor, i meter.Interval[meter.EventCounts]) *Report {
 }
 
 func newEventRates(e meter.EventRate) eventRates {
-	n := e.Count
-	r := eventRates{
-		EventCase:  newEventCase(e.Case),
-		eventSums:  eventSums{n.Events, n.Packets, n.Drops, n.Sched, n.Passed, n.Dropped, n.Redirected},
-		EventRate:  e.Events,
-		PacketRate: e.Packets,
-		DropRate:   e.Drops,
-		counted:    e,
-	}
+	r := eventRates{EventCase: newEventCase(e.Case), EventRate: e}
 	if e.CPU != meter.AllCPUs {
 		r.CPU = &e.CPU
 	}
@@ -102,9 +75,9 @@ func (r *Report) WriteTable(w io.Writer) {
 	for _, event := range r.all {
 		idle := true
 		for _, e := range r.Events {
-			if e.counted.Case.Event == event {
+			if e.Case.Event == event {
 				idle = false
-				print(eventNames[event].table, e.where(), e.pps(), plain(e.DropRate), e.extra())
+				print(eventNames[event].table, e.where(), e.pps(), plain(e.DropsPerSecond), e.extra())
 				if v := e.verdicts(); v != "" {
 					print("", "", "", "", v)
 				}
@@ -158,26 +131,26 @@ func (e *eventRates) where() string {
 
 // pps is the cell for packets per second. For events without packets it is the rate of the events.
 func (e *eventRates) pps() string {
-	switch e.counted.Case.Event {
+	switch e.Case.Event {
 	case meter.MemConnect, meter.MemDisconnect, meter.MemReturnFailed, meter.AttachFailed:
-		return plain(e.EventRate)
+		return plain(e.EventsPerSecond)
 	}
-	return plain(e.PacketRate)
+	return plain(e.PacketsPerSecond)
 }
 
 // extra is the last column: the words of the case, cut if they are too long, then the numbers.
 func (e *eventRates) extra() string {
-	behind := fmt.Sprintf("[%d]", e.Count)
-	if e.counted.Case.Event == meter.CPUMapKthread {
-		behind = "sched/s " + plain(e.counted.Sched) + " " + behind
+	behind := fmt.Sprintf("[%d]", e.Events)
+	if e.Case.Event == meter.CPUMapKthread {
+		behind = "sched/s " + plain(e.SchedPerSecond) + " " + behind
 	}
-	switch e.counted.Case.Event {
+	switch e.Case.Event {
 	case meter.DevmapXmit, meter.BulkTx, meter.CPUMapEnqueue, meter.CPUMapKthread:
-		if e.counted.Events > 0 {
-			behind = fmt.Sprintf("bulk-avg %.2f ", e.counted.PacketsPerEvent) + behind
+		if e.EventsPerSecond > 0 {
+			behind = fmt.Sprintf("bulk-avg %.2f ", e.PacketsPerEvent) + behind
 		}
 	}
-	if words := e.words(e.counted.Case.Event); words != "" {
+	if words := e.words(e.Case.Event); words != "" {
 		return frame.Shorten(escape.Text(words), extraColumns-1-len(behind)) + " " + behind
 	}
 	return behind
@@ -190,7 +163,7 @@ func (e *eventRates) verdicts() string {
 		return ""
 	}
 	return fmt.Sprintf("pass/s %s drop/s %s redirect/s %s",
-		plain(e.counted.Passed), plain(e.counted.Dropped), plain(e.counted.Redirected))
+		plain(e.PassedPerSecond), plain(e.DroppedPerSecond), plain(e.RedirectedPerSecond))
 }
 
 // plain formats a rate without a prefix, with one decimal below 10 and none above.

@@ -42,7 +42,7 @@ func TestMonitor(t *testing.T) {
 		t.Errorf("totals %q", totals)
 	}
 	last := systest.LastObject[systest.MonitorReport](t, objects.Read(t))
-	if len(last.Events) != 1 || last.Events[0].Count != sent || last.Events[0].Drops != sent || last.Interface != "rx0" || last.Program == 0 {
+	if len(last.Events) != 1 || last.Events[0].Events != sent || last.Events[0].Drops != sent || last.Interface != "rx0" || last.Program == 0 {
 		t.Errorf("%+v", last)
 	}
 }
@@ -161,7 +161,7 @@ func TestMonitorFollows(t *testing.T) {
 		"by id":             {idOutput(), 3},
 	} {
 		r := systest.LastObject[systest.MonitorReport](t, test.output)
-		if len(r.Events) != 1 || r.Events[0].Count != test.want || r.Events[0].Reason != "aborted" {
+		if len(r.Events) != 1 || r.Events[0].Events != test.want || r.Events[0].Reason != "aborted" {
 			t.Errorf("%s: %+v, want %d aborted", what, r.Events, test.want)
 		}
 	}
