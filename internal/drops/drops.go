@@ -8,26 +8,25 @@ package drops
 import "strings"
 
 // A Stage is a part of a packet's way.
-type Stage int
+type Stage string
 
 const (
-	Card   Stage = iota // the card and its driver, before the XDP hook
-	XDP                 // the XDP program, and what it redirects to
-	Stack               // from there to the sockets
-	Socket              // the socket that the packet was for
-	Egress              // the queues on the way out
+	Card   Stage = "card"   // the card and its driver, before the XDP hook
+	XDP    Stage = "XDP"    // the XDP program, and what it redirects to
+	Stack  Stage = "stack"  // from there to the sockets
+	Socket Stage = "socket" // the socket that the packet was for
+	Egress Stage = "egress" // the queues on the way out
 )
 
-var stageNames = [...]string{"card", "XDP", "stack", "socket", "egress"}
-
-func (s Stage) String() string { return stageNames[s] }
+// stages are in the order of a packet's way.
+var stages = []Stage{Card, XDP, Stack, Socket, Egress}
 
 // A Loss is a cause of loss. Each has its own counter.
 type Loss struct {
-	Stage  Stage
-	Reason string // "NO_SOCKET", "drop", "redirect: network is down", "rx_missed"
-	Where  string // the kernel's function, program, map or interface; "" where nothing is known
-	Device string // where it is another interface than the one that is asked about; "?" = unknown, "gone" = of former ones
+	Stage  Stage  `json:"stage"`
+	Reason string `json:"reason"`           // "NO_SOCKET", "drop", "redirect: network is down", "rx_missed"
+	Where  string `json:"where,omitempty"`  // the kernel's function, program, map or interface; "" where nothing is known
+	Device string `json:"device,omitempty"` // where it is another interface than the one that is asked about; "?" = unknown, "gone" = of former ones
 }
 
 // Counts is the result of Meter.Read, cumulative since Open. The caller owns it.

@@ -72,7 +72,7 @@ func (n *network) losses(m *Meter) map[string]uint64 {
 			continue
 		}
 		found[fmt.Sprint(l.Stage, " ", l.Reason)] += tally.Packets
-		if l.Stage >= Stack && (l.Where == "" || strings.HasPrefix(l.Where, "0x")) {
+		if l.Stage != Card && l.Stage != XDP && (l.Where == "" || strings.HasPrefix(l.Where, "0x")) {
 			n.Errorf("%s was lost in function %q", l.Reason, l.Where)
 		}
 	}

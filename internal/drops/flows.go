@@ -48,7 +48,7 @@ func TopFlows(i meter.Interval[Counts], n int) (all []StageFlows) {
 		top[stage] = append(top[stage], FlowLoss{reason, f.Flow, f.Rate, f.Error})
 	}
 	before, now := stageTotals(i.Before), stageTotals(i.Now)
-	for stage := range Stage(len(stageNames)) {
+	for _, stage := range stages {
 		if now[stage] == (meter.Tally{}) {
 			continue
 		}
@@ -82,13 +82,6 @@ func compareLosses(a, b FlowLoss) int {
 		a.Flow.Compare(b.Flow),
 		cmp.Compare(a.Reason, b.Reason),
 	)
-}
-
-func stageTotals(c Counts) (totals [len(stageNames)]meter.Tally) {
-	for l, tally := range c.Losses {
-		totals[l.Stage].Add(meter.Tally{Packets: tally.Packets, Bytes: tally.Bytes})
-	}
-	return totals
 }
 
 // describeFlows makes the program count flows, of what is a loss alone.

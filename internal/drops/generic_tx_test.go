@@ -98,7 +98,7 @@ func TestLossOfGenericTx(t *testing.T) {
 				t.Logf("%v %+v %+v", l.Stage, l, tally)
 				// A copy that comes while the interface still has the one before is lost there.
 				if l.Where != "__dev_queue_xmit" && l.Device != "?" {
-					found[l.Stage.String()+" "+l.Reason] += tally.Packets
+					found[string(l.Stage)+" "+l.Reason] += tally.Packets
 				}
 			}
 			if !slices.ContainsFunc(test.among, func(at string) bool { return maps.Equal(found, map[string]uint64{at: sent}) }) {

@@ -55,8 +55,8 @@ func TestQueues(t *testing.T) {
 		got[l] = tally.Packets
 	}
 	want := map[Loss]uint64{
-		{Reason: "rx_missed", Where: "queue 0"}: 3, {Reason: "rx_hw_drops", Where: "queue 0"}: 2,
-		{Reason: "rx_missed", Where: "queue 1"}: 4, {Reason: "rx_missed"}: 11,
+		{Stage: Card, Reason: "rx_missed", Where: "queue 0"}: 3, {Stage: Card, Reason: "rx_hw_drops", Where: "queue 0"}: 2,
+		{Stage: Card, Reason: "rx_missed", Where: "queue 1"}: 4, {Stage: Card, Reason: "rx_missed"}: 11,
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)

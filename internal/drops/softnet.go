@@ -12,8 +12,8 @@ import (
 // is in no sum, because these packets are counted elsewhere: one that finds a CPU's queue full is
 // lost for the reason CPU_BACKLOG.
 type Softnet struct {
-	Full     uint64 // packets that found the queue (backlog) of a CPU full
-	Squeezed uint64 // how often a CPU had to leave packets for later, because its time or budget was over
+	Full     uint64 `json:"backlog_full"` // packets that found the queue (backlog) of a CPU full
+	Squeezed uint64 `json:"time_squeeze"` // how often a CPU had to leave packets for later, because its time or budget was over
 }
 
 // softnet reads /proc/net/softnet_stat. It counts nothing where that cannot be read. read may be

@@ -111,7 +111,7 @@ func (o *Options) metrics(iface string) metrics.Set[drops.Counts] {
 		Labels: []string{"stage", "reason", "where", "device"},
 		Values: func(c drops.Counts, send metrics.SendValue) {
 			for l, tally := range c.Losses {
-				send(float64(tally.Packets), l.Stage.String(), l.Reason, l.Where, l.Device)
+				send(float64(tally.Packets), string(l.Stage), l.Reason, l.Where, l.Device)
 			}
 		},
 	}, {

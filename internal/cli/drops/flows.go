@@ -14,8 +14,8 @@ import (
 // A FlowLoss has the packets of a flow that were lost for a reason. The flow lost at least these
 // since the beginning, and at most those of the error in addition.
 type FlowLoss struct {
-	Stage  string `json:"stage"`
-	Reason string `json:"reason"`
+	Stage  drops.Stage `json:"stage"`
+	Reason string      `json:"reason"`
 	counters.Flow
 	meter.Rate
 	ErrorPackets uint64 `json:"error_packets"`
@@ -24,7 +24,7 @@ type FlowLoss struct {
 
 // A StageRate is what a stage has lost that is in no FlowLoss of the report.
 type StageRate struct {
-	Stage string `json:"stage"`
+	Stage drops.Stage `json:"stage"`
 	meter.Rate
 }
 
@@ -33,7 +33,7 @@ func (r *Report) addFlows(i interval, n int) {
 	for _, s := range drops.TopFlows(i, n) {
 		for _, f := range s.Top {
 			r.Flows = append(r.Flows, FlowLoss{
-				Stage:        s.Stage.String(),
+				Stage:        s.Stage,
 				Reason:       f.Reason,
 				Flow:         counters.NewFlow(f.Flow),
 				Rate:         f.Rate,
@@ -41,7 +41,7 @@ func (r *Report) addFlows(i interval, n int) {
 				ErrorBytes:   f.Error.Bytes,
 			})
 		}
-		r.Other = append(r.Other, StageRate{s.Stage.String(), s.Other})
+		r.Other = append(r.Other, StageRate{s.Stage, s.Other})
 	}
 	r.Overflow = counters.NewFlowOverflow(meter.Interval[meter.FlowCounts]{
 		Before: i.Before.Flows.FlowCounts, Now: i.Now.Flows.FlowCounts, Took: i.Took,
@@ -75,10 +75,10 @@ func (r *Report) flowTable(w io.Writer) {
 		for len(flows) > 0 && flows[0].Stage == other.Stage {
 			f := &flows[0]
 			flows = flows[1:]
-			rows = append(rows, row{f.Stage, f.Protocol, frame.Shorten(f.Reason, flowReasonWidth), f,
+			rows = append(rows, row{string(f.Stage), f.Protocol, frame.Shorten(f.Reason, flowReasonWidth), f,
 				numbers(fmt.Sprint(f.Packets), frame.Scaled(float64(f.Packets)+float64(f.ErrorPackets)), frame.Scaled(f.PacketsPerSecond))})
 		}
-		rows = append(rows, row{other.Stage, "other", "", nil, numbers(fmt.Sprint(other.Packets), "", frame.Scaled(other.PacketsPerSecond))})
+		rows = append(rows, row{string(other.Stage), "other", "", nil, numbers(fmt.Sprint(other.Packets), "", frame.Scaled(other.PacketsPerSecond))})
 	}
 	var fixed frame.Table // all cells but the addresses
 	for _, one := range rows {

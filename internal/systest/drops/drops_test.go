@@ -41,7 +41,7 @@ func TestDrops(t *testing.T) {
 		if l.Where == "udp_destruct_common" {
 			strange += l.Packets
 		}
-		found[l.Stage+" "+l.Reason] += l.Packets
+		found[string(l.Stage)+" "+l.Reason] += l.Packets
 		if l.Stage == "stack" && !strings.Contains(l.Where, "udp") {
 			t.Errorf("%s was lost in %q", l.Reason, l.Where)
 		}

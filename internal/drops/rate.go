@@ -1,0 +1,52 @@
+package drops
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"github.com/xdpcap/xdpcap/internal/meter"
+)
+
+// A LossRate has the packets that were lost for one cause.
+type LossRate struct {
+	Loss
+	meter.Rate
+}
+
+// LossRates returns the rates of all losses, in the order of their stages. Those with the most
+// packets of a stage are first. The list is never nil, which JSON would show as null.
+func LossRates(before, now map[Loss]Tally, took time.Duration) []LossRate {
+	rates := []LossRate{}
+	for l, tally := range now {
+		rates = append(rates, LossRate{l, meter.NewRate(before[l].counted(), tally.counted(), took)})
+	}
+	slices.SortFunc(rates, func(a, b LossRate) int {
+		return cmp.Or(cmp.Compare(slices.Index(stages, a.Stage), slices.Index(stages, b.Stage)), cmp.Compare(b.Packets, a.Packets),
+			cmp.Compare(a.Reason, b.Reason), cmp.Compare(a.Where, b.Where), cmp.Compare(a.Device, b.Device))
+	})
+	return rates
+}
+
+// TotalRate returns the rate of all losses together.
+func TotalRate(i meter.Interval[Counts]) meter.Rate {
+	var before, now meter.Tally
+	for l, tally := range i.Now.Losses {
+		before.Add(i.Before.Losses[l].counted())
+		now.Add(tally.counted())
+	}
+	return meter.NewRate(before, now, i.Took)
+}
+
+func stageTotals(c Counts) map[Stage]meter.Tally {
+	totals := make(map[Stage]meter.Tally)
+	for l, tally := range c.Losses {
+		sum := totals[l.Stage]
+		sum.Add(tally.counted())
+		totals[l.Stage] = sum
+	}
+	return totals
+}
+
+// counted is the tally without buffers.
+func (t Tally) counted() meter.Tally { return meter.Tally{Packets: t.Packets, Bytes: t.Bytes} }
