@@ -21,7 +21,7 @@ type Report struct {
 	ProgramID uint32                 `json:"program_id,omitempty"`
 	Filter    string                 `json:"filter,omitempty"`   // only packets that match it were counted
 	Verdicts  []string               `json:"verdicts,omitempty"` // with --verdict: only packets with these were counted
-	Protocols []ProtocolRate         `json:"protocols"`          // most bytes first
+	Protocols []meter.ClassRate      `json:"protocols"`          // most bytes first
 	Total     meter.Rate             `json:"total"`
 	CPUs      []countCPU             `json:"cpus,omitempty"`          // with --per-cpu
 	Sizes     []sizeRate             `json:"sizes,omitempty"`         // with --sizes
@@ -34,17 +34,9 @@ type Report struct {
 	shownElsewhere bool // with those of the other direction
 }
 
-// A ProtocolRate is the rate of one protocol.
-type ProtocolRate struct {
-	Family   string `json:"family"`   // ipv4, ipv6, other
-	Protocol string `json:"protocol"` // a name, or the number
-	Number   int    `json:"number"`   // IP protocol; EtherType, 0 where there is none
-	meter.Rate
-}
-
 type countCPU struct {
-	CPU       int            `json:"cpu"`
-	Protocols []ProtocolRate `json:"protocols"`
+	CPU       int               `json:"cpu"`
+	Protocols []meter.ClassRate `json:"protocols"`
 }
 
 type sizeRate struct {
@@ -58,7 +50,7 @@ func newCountReport(o *Options, d capture.Direction, iface string, traced *xdp.P
 		Interface:    iface,
 		Direction:    d.String(),
 		Filter:       o.filter.String(),
-		Protocols:    protocolRates(meter.ClassRates(i)),
+		Protocols:    meter.ClassRates(i),
 		Total:        meter.NewRate(i.Before.Total(), i.Now.Total(), i.Took),
 	}
 	if traced != nil {
@@ -69,7 +61,7 @@ func newCountReport(o *Options, d capture.Direction, iface string, traced *xdp.P
 	}
 	if o.PerCPU {
 		for cpu := range i.Now.CPUs() {
-			r.CPUs = append(r.CPUs, countCPU{cpu, protocolRates(meter.CPUClassRates(i, cpu))})
+			r.CPUs = append(r.CPUs, countCPU{cpu, meter.CPUClassRates(i, cpu)})
 		}
 	}
 	if o.Sizes {
@@ -83,15 +75,6 @@ func newCountReport(o *Options, d capture.Direction, iface string, traced *xdp.P
 		r.flows, r.intervals = o.Flows, []meter.Interval[meter.ProtocolCounts]{i}
 	}
 	return r
-}
-
-// protocolRates returns a list even if it is empty, so that JSON has [] instead of null.
-func protocolRates(classes []meter.ClassRate) []ProtocolRate {
-	rates := []ProtocolRate{}
-	for _, c := range classes {
-		rates = append(rates, ProtocolRate{c.Class.Family(), c.Class.Protocol(), c.Class.Number(), c.Rate})
-	}
-	return rates
 }
 
 // Object is the report itself.
