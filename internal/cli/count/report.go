@@ -77,9 +77,6 @@ func newCountReport(o *Options, d capture.Direction, iface string, traced *xdp.P
 	return r
 }
 
-// Object is the report itself.
-func (r *Report) Object() any { return r }
-
 // WriteTable prints the report as tables.
 func (r *Report) WriteTable(w io.Writer) {
 	t := counters.NewRateTable("FAMILY", "PROTOCOL")

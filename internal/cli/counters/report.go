@@ -10,10 +10,10 @@ import (
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
-// A Report is what a counter command prints for one interval, in one of two forms.
+// A Report is what a counter command prints for one interval: as a table, or as JSON the report
+// itself, which embeds IntervalKeys.
 type Report interface {
-	WriteTable(w io.Writer) // whole lines of at most maxColumns
-	Object() any            // one object: embed IntervalKeys
+	WriteTable(w io.Writer) // whole lines of at most frame.MaxColumns
 }
 
 // A Joiner is a report that shows more if others of the same interval are printed with it.

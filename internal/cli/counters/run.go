@@ -204,7 +204,7 @@ func (r *counterRun[S]) reports(of func(*counted[S]) meter.Interval[S]) (all []R
 func (r *counterRun[S]) printObjects(of func(*counted[S]) meter.Interval[S]) error {
 	e := escape.NewJSONEncoder(r.out)
 	for _, c := range r.counted {
-		if err := e.Encode(c.NewReport(of(c)).Object()); err != nil {
+		if err := e.Encode(c.NewReport(of(c))); err != nil {
 			return frame.ExplainPrint(err)
 		}
 	}

@@ -63,7 +63,7 @@ func (m *fakeMeter) Follow() (string, error) {
 func (m *fakeMeter) counters() *Counters[uint64] {
 	return &Counters[uint64]{
 		Meter:     m,
-		NewReport: func(i meter.Interval[uint64]) Report { return fakeReport(i) },
+		NewReport: func(i meter.Interval[uint64]) Report { return fakeReport{NewIntervalKeys(i), i.Now, i} },
 		Metrics: metrics.Set[uint64]{All: []metrics.Metric[uint64]{{
 			Name: "xdpcap_fake_total", Help: "Looks, by ten.",
 			Values: func(now uint64, send metrics.SendValue) { send(float64(now)) },
@@ -71,17 +71,14 @@ func (m *fakeMeter) counters() *Counters[uint64] {
 	}
 }
 
-type fakeReport meter.Interval[uint64]
-
-func (r fakeReport) WriteTable(w io.Writer) {
-	fmt.Fprintln(w, r.Now, r.Now-r.Before, meter.PerSecond(r.Before, r.Now, r.Took))
+type fakeReport struct {
+	IntervalKeys
+	Value uint64 `json:"value"`
+	of    meter.Interval[uint64]
 }
 
-func (r fakeReport) Object() any {
-	return struct {
-		IntervalKeys
-		Value uint64 `json:"value"`
-	}{NewIntervalKeys(meter.Interval[uint64](r)), r.Now}
+func (r fakeReport) WriteTable(w io.Writer) {
+	fmt.Fprintln(w, r.Value, r.Value-r.of.Before, meter.PerSecond(r.of.Before, r.Value, r.of.Took))
 }
 
 func runFake(ctx context.Context, o Options, m *fakeMeter, scr *frame.Screen) (string, error) {

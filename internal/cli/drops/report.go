@@ -49,9 +49,6 @@ func newReport(o *Options, iface string, i interval) *Report {
 	return r
 }
 
-// Object is the report itself.
-func (r *Report) Object() any { return r }
-
 // The widest cells of the texts: with the numbers, a line has at most 100 columns.
 const (
 	reasonWidth = 25

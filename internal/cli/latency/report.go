@@ -106,9 +106,6 @@ func nonEmpty(h *meter.Histogram) []meter.Range {
 // jsonSteps is how many ranges JSON has in each power of two.
 const jsonSteps = 4
 
-// Object is the report itself.
-func (r *Report) Object() any { return r }
-
 // WriteTable prints the report as tables.
 func (r *Report) WriteTable(w io.Writer) {
 	t := newTimesTable("VERDICT")
@@ -243,9 +240,6 @@ func newRuntimeReport(m *meter.Runtime, i meter.Interval[meter.RuntimeCounts]) *
 		IntervalMean: i.Now.Mean(i.Before),
 	}
 }
-
-// Object is the report itself.
-func (r *RuntimeReport) Object() any { return r }
 
 // WriteTable prints the report as tables.
 func (r *RuntimeReport) WriteTable(w io.Writer) {

@@ -57,9 +57,6 @@ func newEventRates(e meter.EventRate) eventRates {
 	return r
 }
 
-// Object is the report itself.
-func (r *Report) Object() any { return r }
-
 const (
 	monitorLine  = "%-15s %-9s %12s %12s  %s"
 	extraColumns = frame.MaxColumns - 15 - 1 - 9 - 1 - 12 - 1 - 12 - 2

@@ -102,9 +102,6 @@ func queueName(c meter.ActionCounts, queue int) string {
 	return strconv.Itoa(queue)
 }
 
-// Object is the report itself.
-func (r *Report) Object() any { return r }
-
 // WriteTable prints the report as tables.
 func (r *Report) WriteTable(w io.Writer) {
 	t := counters.NewRateTable("VERDICT")

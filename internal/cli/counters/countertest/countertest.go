@@ -61,7 +61,7 @@ func CheckReport(t *testing.T, name string, r counters.Report) {
 	var out bytes.Buffer
 	r.WriteTable(&out)
 	Golden(t, name+".txt", out.String())
-	text, err := json.MarshalIndent(r.Object(), "", " ")
+	text, err := json.MarshalIndent(r, "", " ")
 	if err != nil {
 		t.Fatal(err)
 	}
