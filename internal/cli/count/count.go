@@ -22,8 +22,6 @@ import (
 // Options are the flags of the command count.
 type Options struct {
 	counters.Options
-	interfaces []string
-	program    string
 	directions string
 	direction  capture.Direction
 	variant    string
@@ -66,8 +64,7 @@ const countExamples = `  xdpcap count -i eth0                          a table p
 // New returns the command.
 func New(p *frame.Process) *cobra.Command {
 	var o Options
-	o.Process = p
-	cmd := &cobra.Command{
+	return counters.NewCommand(p, &o.Options, &cobra.Command{
 		Use:     "count -i interface [flags] [filter]",
 		Short:   "Count packets and bytes per protocol, size and flow",
 		Long:    countHelp,
@@ -77,22 +74,14 @@ func New(p *frame.Process) *cobra.Command {
 			o.filter.Words = args
 			return o.run(cmd)
 		},
-	}
-	f := cmd.Flags()
-	frame.AddGroup(f, "Where", o.whereFlags)
-	frame.AddGroup(f, "What", o.whatFlags)
-	o.AddFlags(f)
-	frame.CompleteWords(cmd)
-	cmd.RegisterFlagCompletionFunc("interface", p.CompleteInterface)
-	cmd.RegisterFlagCompletionFunc("program", p.CompleteProgram)
-	return cmd
+	}, counters.Group{Title: "Where", Define: o.whereFlags}, counters.Group{Title: "What", Define: o.whatFlags})
 }
 
 func (o *Options) whereFlags(f *pflag.FlagSet) {
-	counters.InterfacesVar(f, &o.interfaces, "count on this `interface` (default with --listen: on all)")
+	o.InterfaceFlag(f, "count on this `interface` (default with --listen: on all)")
 	f.StringVarP(&o.directions, "direction", "Q", "in", "take what the interface receives (`in`), what it sends (out), or both (inout)")
 	frame.TakesWords(f, "direction", "in", "out", "inout")
-	counters.ProgramVar(f, &o.program)
+	o.ProgramFlag(f)
 	frame.ModeVar(f, &o.mode)
 }
 
@@ -129,7 +118,7 @@ func (o *Options) run(cmd *cobra.Command) error {
 			return openCount(o, d, options, iface)
 		})
 	}
-	return counters.Run(&o.Options, frame.Guard{}, o.interfaces, open...)
+	return counters.Run(&o.Options, frame.Guard{}, open...)
 }
 
 // openCount begins to count one direction.
@@ -165,7 +154,7 @@ func (o *Options) Counters(p *meter.Protocols, d capture.Direction, iface string
 // protocols returns the flags as options of internal/meter, for any interface.
 func (o *Options) protocols() (p meter.ProtocolsOptions, err error) {
 	var chosen []string
-	if o.program != "" {
+	if o.Program != "" {
 		chosen = append(chosen, "--program")
 	}
 	if len(o.verdictNames) > 0 {
@@ -174,19 +163,19 @@ func (o *Options) protocols() (p meter.ProtocolsOptions, err error) {
 	if o.filter.String() != "" {
 		chosen = append(chosen, "a filter")
 	}
-	if err := o.CheckInterfaces(o.interfaces, chosen...); err != nil {
+	if err := o.CheckInterfaces(chosen...); err != nil {
 		return p, err
 	}
 	if o.direction, err = capture.ParseDirection(strings.ToLower(o.directions)); err != nil {
 		return p, fmt.Errorf("-Q: %w", err)
 	}
-	if o.direction == capture.Out && o.program != "" {
-		return p, fmt.Errorf("--program %s: XDP programs see only received packets: omit it, or say -Q inout", o.program)
+	if o.direction == capture.Out && o.Program != "" {
+		return p, fmt.Errorf("--program %s: XDP programs see only received packets: omit it, or say -Q inout", o.Program)
 	}
 	if o.Flows < 0 {
 		return p, fmt.Errorf("--flows %d: must be 0 or more", o.Flows)
 	}
-	p = meter.ProtocolsOptions{Program: o.program, Sizes: o.Sizes, Flows: o.Flows > 0}
+	p = meter.ProtocolsOptions{Program: o.Program, Sizes: o.Sizes, Flows: o.Flows > 0}
 	if p.Variant, err = meter.ParseVariant(o.variant); err != nil {
 		return p, fmt.Errorf("--variant: %w", err)
 	}

@@ -53,11 +53,16 @@ type Opener[S any] func(iface string) (*Counters[S], error)
 // Run runs a counter command, from the check of its privileges to its totals. It calls each
 // Opener for each interface when everything else is ready, so that nothing is attached if something
 // else is wrong. If no interface is named, the command counts on all interfaces that exist at any
-// time.
-func Run[S any](o *Options, g frame.Guard, interfaces []string, open ...Opener[S]) (err error) {
+// time, unless it counts everything of the machine together.
+func Run[S any](o *Options, g frame.Guard, open ...Opener[S]) (err error) {
 	if err := o.check(); err != nil {
 		return err
 	}
+	interfaces := o.Interfaces
+	if o.OfMachine && len(interfaces) == 0 {
+		interfaces = []string{""}
+	}
+	g.Interfaces = interfaces
 	ctx, err := o.Process.Begin(g)
 	if err != nil {
 		return err
@@ -81,7 +86,7 @@ func Run[S any](o *Options, g frame.Guard, interfaces []string, open ...Opener[S
 	if len(interfaces) == 0 {
 		needs = discoveryNeeds
 	}
-	if err := sandbox.EnterCounters(o.Process, o.Keep, o.listen != "", needs); err != nil {
+	if err := sandbox.EnterCounters(o.Process, o.keep, o.listen != "", needs); err != nil {
 		return err
 	}
 	registry := metrics.NewRegistry(collectors(all)...)

@@ -12,32 +12,32 @@ import (
 
 // Options are the flags that all counter commands have.
 type Options struct {
-	Process  *frame.Process
-	interval time.Duration
-	count    uint64        // intervals; 0 = until a signal
-	Duration time.Duration // 0 = until a signal
-	JSON     bool
-	listen   string // address of the metrics, "" = none
-	PerCPU   bool
-	NoPerCPU bool // set before AddFlags: the command has no --per-cpu
-	quiet    bool
-	Verbose  int
-	Keep     bool // --no-sandbox
+	Process *frame.Process
+	Flags   *pflag.FlagSet // all of the command
+
+	// What a command sets before NewCommand.
+	OfMachine bool // without -i, everything of this machine is counted together
+	NoPerCPU  bool // there is no --per-cpu
+
+	Interfaces []string
+	Program    string // "" = any, or all programs
+	interval   time.Duration
+	count      uint64        // intervals; 0 = until a signal
+	Duration   time.Duration // 0 = until a signal
+	JSON       bool
+	listen     string // address of the metrics, "" = none
+	PerCPU     bool
+	quiet      bool
+	Verbose    int
+	keep       bool // --no-sandbox
 }
 
 // minInterval bounds the load that reading the counters causes.
 const minInterval = 10 * time.Millisecond
 
-// CountingFlags are flags of AddFlags that have no effect where a command prints single events in
+// CountingFlags are flags of all counter commands that have no effect where a command prints single events in
 // place of counters.
 var CountingFlags = []string{"interval", "count", "per-cpu", "listen", "quiet"}
-
-// AddFlags adds these flags to those of a command, as the last groups.
-func (o *Options) AddFlags(f *pflag.FlagSet) {
-	frame.AddGroup(f, "When", o.timeFlags)
-	frame.AddGroup(f, "Output", o.outputFlags)
-	frame.AddGroup(f, "Privileges", func(f *pflag.FlagSet) { frame.NoSandboxVar(f, &o.Keep) })
-}
 
 func (o *Options) timeFlags(f *pflag.FlagSet) {
 	frame.DurationVar(f, &o.interval, "interval", time.Second, "print once per `time`: 200ms, 1s or just 1, 1m")
@@ -55,17 +55,20 @@ func (o *Options) outputFlags(f *pflag.FlagSet) {
 	f.CountVarP(&o.Verbose, "verbose", "v", "print more about errors")
 }
 
-// InterfacesVar defines the flag for the interfaces that a command counts on.
-func InterfacesVar(f *pflag.FlagSet, interfaces *[]string, usage string) {
-	f.StringArrayVarP(interfaces, "interface", "i", nil, usage+"; repeat it for several")
+// InterfaceFlag defines the flag for the interfaces that a command counts on.
+func (o *Options) InterfaceFlag(f *pflag.FlagSet, usage string) {
+	f.StringArrayVarP(&o.Interfaces, "interface", "i", nil, usage+"; repeat it for several")
 }
 
-// ProgramVar defines --program for a command that takes one.
-func ProgramVar(f *pflag.FlagSet, program *string) {
-	f.StringVar(program, "program", "", "where several programs run, trace this one: `NAME` or id; also the id of one in a devmap or cpumap")
+// ProgramFlag defines --program for a command that traces one.
+func (o *Options) ProgramFlag(f *pflag.FlagSet) {
+	f.StringVar(&o.Program, "program", "", "where several programs run, trace this one: `NAME` or id; also the id of one in a devmap or cpumap")
 }
 
 func (o *Options) check() error {
+	if err := o.checkPod(); err != nil {
+		return err
+	}
 	if o.interval < minInterval {
 		return fmt.Errorf("--interval %v: must be at least %v", o.interval, minInterval)
 	}
@@ -81,10 +84,10 @@ func (o *Options) check() error {
 // CheckInterfaces refuses a command without -i, unless it exports its counters: then it counts on
 // all interfaces. Flags that choose a program, or that drop packets, need a named interface; given
 // has those that were given, such as "--program".
-func (o *Options) CheckInterfaces(interfaces []string, given ...string) error {
+func (o *Options) CheckInterfaces(given ...string) error {
 	switch {
-	case len(interfaces) > 0:
-		return frame.CheckInterfaces(interfaces)
+	case len(o.Interfaces) > 0:
+		return frame.CheckInterfaces(o.Interfaces)
 	case o.listen == "":
 		return errors.New("which interface? -i NAME; " + o.Process.ListInterfaces() + " lists them")
 	case len(given) > 0:
@@ -93,10 +96,21 @@ func (o *Options) CheckInterfaces(interfaces []string, given ...string) error {
 	return nil
 }
 
-// CheckPod refuses --pod without -i for a command that then counts for the whole machine.
-func (o *Options) CheckPod(f *pflag.FlagSet, interfaces []string) error {
-	if len(interfaces) > 0 || !f.Changed("pod") {
+// checkPod refuses --pod without -i for a command that then counts for the whole machine.
+func (o *Options) checkPod() error {
+	if !o.OfMachine || len(o.Interfaces) > 0 || !o.Flags.Changed("pod") {
 		return nil
 	}
 	return errors.New("--pod without -i would count for the whole machine: add -i NAME; " + o.Process.ListInterfaces() + " lists the pod's")
+}
+
+// RefuseCounting refuses flags about counters beside one by which a command prints single events.
+// why is "--record prints single events".
+func (o *Options) RefuseCounting(why string) error {
+	for _, flag := range CountingFlags {
+		if o.Flags.Changed(flag) {
+			return fmt.Errorf("%s, and --%s is about counters: use one of them", why, flag)
+		}
+	}
+	return nil
 }

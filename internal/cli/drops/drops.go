@@ -16,9 +16,8 @@ import (
 // Options are the flags of the command drops.
 type Options struct {
 	counters.Options
-	interfaces []string
-	harmless   bool
-	flows      int
+	harmless bool
+	flows    int
 }
 
 const dropsHelp = `drops counts lost packets from the card to the socket, and on the way out: at the card, at the XDP
@@ -46,30 +45,19 @@ const dropsExamples = `  xdpcap drops -i eth0                          a table p
 // New returns the command.
 func New(p *frame.Process) *cobra.Command {
 	var o Options
-	o.Process = p
-	o.NoPerCPU = true
-	cmd := &cobra.Command{
+	o.OfMachine, o.NoPerCPU = true, true
+	return counters.NewCommand(p, &o.Options, &cobra.Command{
 		Use:     "drops [flags]",
 		Short:   "Count lost packets, from the card to the socket",
 		Long:    dropsHelp,
 		Example: dropsExamples,
 		Args:    frame.NoFilter("see the lost packets that match with xdpcap -i NAME --drops"),
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := o.CheckPod(cmd.Flags(), o.interfaces); err != nil {
-				return err
-			}
-			return run(&o)
-		},
-	}
-	f := cmd.Flags()
-	frame.AddGroup(f, "What", o.whatFlags)
-	o.AddFlags(f)
-	cmd.RegisterFlagCompletionFunc("interface", p.CompleteInterface)
-	return cmd
+		RunE:    func(*cobra.Command, []string) error { return run(&o) },
+	}, counters.Group{Title: "What", Define: o.whatFlags})
 }
 
 func (o *Options) whatFlags(f *pflag.FlagSet) {
-	counters.InterfacesVar(f, &o.interfaces, "only packets of this `interface`")
+	o.InterfaceFlag(f, "only packets of this `interface`")
 	f.IntVar(&o.flows, "flows", 0, "also show the `N` flows with most losses of each stage, by reason")
 	f.BoolVar(&o.harmless, "harmless", false, "also show packets that the kernel throws away and nobody misses")
 }
@@ -78,11 +66,7 @@ func run(o *Options) error {
 	if o.flows < 0 {
 		return fmt.Errorf("--flows %d: must be 0 or more", o.flows)
 	}
-	interfaces := o.interfaces
-	if len(interfaces) == 0 {
-		interfaces = []string{""}
-	}
-	return counters.Run(&o.Options, frame.Guard{}, interfaces, func(iface string) (*counters.Counters[drops.Counts], error) {
+	return counters.Run(&o.Options, frame.Guard{}, func(iface string) (*counters.Counters[drops.Counts], error) {
 		m, err := drops.Open(drops.Options{Interface: iface, Flows: o.flows > 0})
 		if err != nil {
 			return nil, err

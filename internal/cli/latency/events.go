@@ -2,8 +2,8 @@ package latency
 
 import (
 	"bufio"
+	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"sync"
@@ -11,50 +11,35 @@ import (
 
 	"github.com/xdpcap/xdpcap/internal/cli/counters"
 	"github.com/xdpcap/xdpcap/internal/cli/frame"
-	"github.com/xdpcap/xdpcap/internal/cli/sandbox"
 	"github.com/xdpcap/xdpcap/internal/escape"
 	"github.com/xdpcap/xdpcap/internal/meter"
 )
 
 // runEvents is latency --builtin --events. The lines go to standard output and the totals to
 // stderr.
-func runEvents(o *Options) error {
-	if err := frame.CheckPrints(); err != nil {
-		return err
-	}
-	ctx, err := o.Process.Begin(o.dropGuard())
-	if err != nil {
-		return err
-	}
+func runEvents(o *Options, g frame.Guard) error {
 	lines := newEventLines(o.Process.Stdout.File, o.JSON)
-	l, err := openBuiltin(o, o.interfaces[0], lines.print)
-	if err != nil {
+	open := func(iface string) (*latency, error) { return openBuiltin(o, iface, lines.print) }
+	return counters.RunEvents(&o.Options, g, open, func(ctx context.Context, l *latency) error {
+		err := lines.follow(ctx.Done(), l)
+		last, readErr := l.Read()
+		end := time.Now()
+		// Close hands the measurements that are still in the ring to lines.
+		if closing := l.Close(); err == nil {
+			err = closing
+		}
+		if flushErr := lines.flush(); err == nil {
+			err = flushErr
+		}
+		if readErr == nil && !o.JSON {
+			var start meter.Interval[meter.LatencyCounts]
+			newLatencyReport(l, start.Next(last, end, end.Sub(l.Began()))).WriteTable(o.Process.Stderr)
+		}
+		if err == nil {
+			err = readErr
+		}
 		return err
-	}
-	if err := sandbox.EnterCounters(o.Process, o.Keep, false, l.Capabilities()); err != nil {
-		return errors.Join(err, l.Close())
-	}
-	frame.Say(o.Process.Stderr, "listening on %v", l)
-	ctx, cancel := frame.ForDuration(ctx, o.Duration)
-	defer cancel()
-	err = lines.follow(ctx.Done(), l)
-	last, readErr := l.Read()
-	end := time.Now()
-	// Close hands the measurements that are still in the ring to lines.
-	if closing := l.Close(); err == nil {
-		err = closing
-	}
-	if flushErr := lines.flush(); err == nil {
-		err = flushErr
-	}
-	if readErr == nil && !o.JSON {
-		var start meter.Interval[meter.LatencyCounts]
-		newLatencyReport(l, start.Next(last, end, end.Sub(l.Began()))).WriteTable(o.Process.Stderr)
-	}
-	if err == nil {
-		err = readErr
-	}
-	return err
+	})
 }
 
 // eventLines prints measurements. print and flush may be called by different goroutines.

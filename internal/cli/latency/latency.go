@@ -18,8 +18,6 @@ import (
 // Options are the flags of the command latency.
 type Options struct {
 	counters.Options
-	interfaces  []string
-	program     string
 	builtin     bool
 	kernelStats bool
 	drop        float64 // percent
@@ -50,39 +48,19 @@ const latencyExamples = `  xdpcap latency -i eth0                        the pro
 // New returns the command.
 func New(p *frame.Process) *cobra.Command {
 	var o Options
-	o.Process = p
-	cmd := &cobra.Command{
+	return counters.NewCommand(p, &o.Options, &cobra.Command{
 		Use:     "latency -i interface [flags]",
 		Short:   "Measure how long the XDP program runs, per verdict",
 		Long:    latencyHelp,
 		Example: latencyExamples,
 		Args:    frame.NoArguments,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			if !o.builtin {
-				frame.ForgetSettings(cmd.Flags(), ofBuiltin...)
-			}
-			if o.events {
-				frame.ForgetSettings(cmd.Flags(), counters.CountingFlags...)
-			}
-			if err := o.checkLatency(cmd.Flags().Changed); err != nil {
-				return err
-			}
-			return runLatency(&o)
-		},
-	}
-	f := cmd.Flags()
-	frame.AddGroup(f, "Where", o.whereFlags)
-	frame.AddGroup(f, "How it measures", o.methodFlags)
-	o.AddFlags(f)
-	frame.CompleteWords(cmd)
-	cmd.RegisterFlagCompletionFunc("interface", p.CompleteInterface)
-	cmd.RegisterFlagCompletionFunc("program", p.CompleteProgram)
-	return cmd
+		RunE:    func(*cobra.Command, []string) error { return runLatency(&o) },
+	}, counters.Group{Title: "Where", Define: o.whereFlags}, counters.Group{Title: "How it measures", Define: o.methodFlags})
 }
 
 func (o *Options) whereFlags(f *pflag.FlagSet) {
-	counters.InterfacesVar(f, &o.interfaces, "measure on this `interface` (default with --listen: on all)")
-	counters.ProgramVar(f, &o.program)
+	o.InterfaceFlag(f, "measure on this `interface` (default with --listen: on all)")
+	o.ProgramFlag(f)
 }
 
 func (o *Options) methodFlags(f *pflag.FlagSet) {
@@ -99,38 +77,42 @@ func (o *Options) methodFlags(f *pflag.FlagSet) {
 var ofBuiltin = []string{"drop", "events", "xdp-mode"}
 
 // checkLatency finds mistakes in the flags before anything is touched.
-func (o *Options) checkLatency(given func(flag string) bool) error {
+func (o *Options) checkLatency() error {
+	if !o.builtin {
+		frame.ForgetSettings(o.Flags, ofBuiltin...)
+	}
+	if o.events {
+		frame.ForgetSettings(o.Flags, counters.CountingFlags...)
+	}
 	var chosen []string
 	for _, flag := range []string{"program", "builtin"} {
-		if given(flag) {
+		if o.Flags.Changed(flag) {
 			chosen = append(chosen, "--"+flag)
 		}
 	}
-	if err := o.CheckInterfaces(o.interfaces, chosen...); err != nil {
+	if err := o.CheckInterfaces(chosen...); err != nil {
 		return err
 	}
 	switch {
 	case o.builtin && o.kernelStats:
 		return errors.New("--builtin and --kernel-stats are two ways to measure: choose one")
-	case o.program != "" && o.builtin:
+	case o.Program != "" && o.builtin:
 		return errors.New("--program chooses one that runs, and --builtin attaches xdpcap's own: use one of them")
-	case o.program != "" && o.kernelStats:
+	case o.Program != "" && o.kernelStats:
 		return errors.New("--program: --kernel-stats counts a dispatcher as a whole: use one of them")
 	case !(o.drop >= 0 && o.drop <= 100):
 		return fmt.Errorf("--drop %v: must be 0 to 100 percent", o.drop)
 	}
 	for _, flag := range ofBuiltin {
-		if given(flag) && !o.builtin {
+		if o.Flags.Changed(flag) && !o.builtin {
 			return fmt.Errorf("--%s is for the program that --builtin attaches: add --builtin", flag)
 		}
 	}
-	if o.events && len(o.interfaces) > 1 {
+	if o.events && len(o.Interfaces) > 1 {
 		return errors.New("--events prints the measurements of one interface: give one -i")
 	}
-	for _, flag := range counters.CountingFlags {
-		if given(flag) && o.events {
-			return fmt.Errorf("--events prints single measurements, and --%s is about counters: use one of them", flag)
-		}
+	if o.events {
+		return o.RefuseCounting("--events prints single measurements")
 	}
 	if o.PerCPU && o.kernelStats {
 		return errors.New("--per-cpu: --kernel-stats has only the sum of all CPUs: use one of them")
@@ -139,15 +121,22 @@ func (o *Options) checkLatency(given func(flag string) bool) error {
 }
 
 func runLatency(o *Options) error {
+	if err := o.checkLatency(); err != nil {
+		return err
+	}
+	g := frame.Guard{Yes: o.yes}
+	if o.drop > 0 {
+		g.Flag = fmt.Sprintf("--drop %g", o.drop)
+	}
 	switch {
 	case o.kernelStats:
-		return counters.Run(&o.Options, frame.Guard{}, o.interfaces, func(iface string) (*counters.Counters[meter.RuntimeCounts], error) {
+		return counters.Run(&o.Options, frame.Guard{}, func(iface string) (*counters.Counters[meter.RuntimeCounts], error) {
 			return openRuntime(o, iface)
 		})
 	case o.events:
-		return runEvents(o)
+		return runEvents(o, g)
 	}
-	return counters.Run(&o.Options, o.dropGuard(), o.interfaces, func(iface string) (*counters.Counters[meter.LatencyCounts], error) {
+	return counters.Run(&o.Options, g, func(iface string) (*counters.Counters[meter.LatencyCounts], error) {
 		open := openTraced
 		if o.builtin {
 			open = func(o *Options, iface string) (*latency, error) { return openBuiltin(o, iface, nil) }
@@ -174,15 +163,6 @@ func (l *latency) counters(iface string) *counters.Counters[meter.LatencyCounts]
 	}
 }
 
-// dropGuard is the guard for --drop.
-func (o *Options) dropGuard() frame.Guard {
-	g := frame.Guard{Interfaces: o.interfaces, Yes: o.yes}
-	if o.drop > 0 {
-		g.Flag = fmt.Sprintf("--drop %g", o.drop)
-	}
-	return g
-}
-
 // A latency is an open meter.Latency, with what the report has beside its counters.
 type latency struct {
 	*meter.Latency
@@ -200,7 +180,7 @@ const (
 
 // openTraced measures at the entry and exit of the attached program.
 func openTraced(o *Options, iface string) (*latency, error) {
-	m, err := meter.OpenLatency(iface, o.program)
+	m, err := meter.OpenLatency(iface, o.Program)
 	if err != nil {
 		return nil, err
 	}

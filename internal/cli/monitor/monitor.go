@@ -2,7 +2,6 @@
 package monitor
 
 import (
-	"errors"
 	"fmt"
 	"io"
 	"strconv"
@@ -20,10 +19,8 @@ import (
 // Options are the flags of the command monitor.
 type Options struct {
 	counters.Options
-	interfaces []string
-	program    string
-	redirects  bool
-	record     recordLimit
+	redirects bool
+	record    recordLimit
 }
 
 const monitorHelp = `monitor counts what the kernel's xdp tracepoints report: redirects that fail, by error; exceptions,
@@ -47,47 +44,34 @@ const monitorExamples = `  xdpcap monitor                                all eve
 // New returns the command.
 func New(p *frame.Process) *cobra.Command {
 	var o Options
-	o.Process = p
-	cmd := &cobra.Command{
+	o.OfMachine = true
+	cmd := counters.NewCommand(p, &o.Options, &cobra.Command{
 		Use:     "monitor [flags]",
 		Short:   "Count the events of the kernel's xdp tracepoints",
 		Long:    monitorHelp,
 		Example: monitorExamples,
 		Args:    o.record.arguments,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := o.CheckPod(cmd.Flags(), o.interfaces); err != nil {
-				return err
-			}
+		RunE: func(*cobra.Command, []string) error {
 			if o.record.given {
-				frame.ForgetSettings(cmd.Flags(), counters.CountingFlags...)
-				return runRecord(&o, cmd.Flags().Changed)
+				return runRecord(&o)
 			}
 			return runMonitor(&o)
 		},
-	}
-	f := cmd.Flags()
-	frame.AddGroup(f, "Which events", o.eventFlags)
-	o.AddFlags(f)
-	f.Lookup("verbose").Usage = "name the tracepoints that are not counted, and why; print more about errors"
-	cmd.RegisterFlagCompletionFunc("interface", p.CompleteInterface)
-	cmd.RegisterFlagCompletionFunc("program", p.CompleteProgram)
+	}, counters.Group{Title: "Which events", Define: o.eventFlags})
+	o.Flags.Lookup("verbose").Usage = "name the tracepoints that are not counted, and why; print more about errors"
 	return cmd
 }
 
 func (o *Options) eventFlags(f *pflag.FlagSet) {
-	counters.InterfacesVar(f, &o.interfaces, "only events of this `interface`")
-	f.StringVar(&o.program, "program", "", "only events of this XDP program, by `name or id`")
+	o.InterfaceFlag(f, "only events of this `interface`")
+	f.StringVar(&o.Program, "program", "", "only events of this XDP program, by `name or id`")
 	f.BoolVar(&o.redirects, "redirects", false, "also count successful redirects; this costs time for every packet")
 	f.Var(&o.record, "record", "print single events, one per line; with a number, end after `N` of them")
 	f.Lookup("record").NoOptDefVal = noLimit
 }
 
 func runMonitor(o *Options) error {
-	interfaces := o.interfaces
-	if len(interfaces) == 0 {
-		interfaces = []string{""}
-	}
-	return counters.Run(&o.Options, frame.Guard{}, interfaces, func(iface string) (*counters.Counters[meter.EventCounts], error) {
+	return counters.Run(&o.Options, frame.Guard{}, func(iface string) (*counters.Counters[meter.EventCounts], error) {
 		m, err := openMonitor(o, iface)
 		if err != nil {
 			return nil, err
@@ -110,7 +94,7 @@ type monitor struct {
 // openMonitor opens the tracepoints for the events of one interface, or with "" of all.
 func openMonitor(o *Options, iface string) (*monitor, error) {
 	m := &monitor{o: o}
-	options := meter.TracepointOptions{Program: o.program, Redirects: o.redirects, Record: o.record.given}
+	options := meter.TracepointOptions{Program: o.Program, Redirects: o.redirects, Record: o.record.given}
 	if iface != "" {
 		ifi, err := xdp.InterfaceByName(iface)
 		if err != nil {
@@ -140,23 +124,10 @@ func (m *monitor) String() string {
 	if m.iface != nil {
 		s += " of " + m.iface.Name
 	}
-	if m.o.program != "" {
+	if m.o.Program != "" {
 		s += fmt.Sprintf(", program %v", m.Program())
 	}
 	return s
-}
-
-// checkRecord refuses flags that have no effect on --record.
-func (o *Options) checkRecord(given func(flag string) bool) error {
-	if len(o.interfaces) > 1 {
-		return errors.New("--record prints the events of one interface or of all: give one -i or none")
-	}
-	for _, flag := range counters.CountingFlags {
-		if given(flag) {
-			return fmt.Errorf("--record prints single events, and --%s is about counters: use one of them", flag)
-		}
-	}
-	return nil
 }
 
 // Metrics are the exported metrics of the events of an interface; nil = of all. They have the
@@ -171,8 +142,8 @@ func (o *Options) Metrics(iface *xdp.Interface) metrics.Set[meter.EventCounts] {
 	if iface != nil {
 		set.Labels["interface"] = iface.Name
 	}
-	if o.program != "" {
-		set.Labels["program"] = o.program
+	if o.Program != "" {
+		set.Labels["program"] = o.Program
 	}
 	add := func(name, help string, labels []string, values func(meter.EventCounts, metrics.SendValue)) {
 		set.All = append(set.All, metrics.Metric[meter.EventCounts]{

@@ -11,8 +11,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/xdpcap/xdpcap/internal/cli/counters"
 	"github.com/xdpcap/xdpcap/internal/cli/frame"
-	"github.com/xdpcap/xdpcap/internal/cli/sandbox"
 	"github.com/xdpcap/xdpcap/internal/escape"
 	"github.com/xdpcap/xdpcap/internal/meter"
 )
@@ -55,45 +55,31 @@ func (r *recordLimit) arguments(cmd *cobra.Command, args []string) error {
 }
 
 // runRecord is monitor --record. It prints single events until there were as many as --record says.
-func runRecord(o *Options, given func(flag string) bool) (err error) {
-	if err := o.checkRecord(given); err != nil {
+func runRecord(o *Options) error {
+	frame.ForgetSettings(o.Flags, counters.CountingFlags...)
+	if len(o.Interfaces) > 1 {
+		return errors.New("--record prints the events of one interface or of all: give one -i or none")
+	}
+	if err := o.RefuseCounting("--record prints single events"); err != nil {
 		return err
 	}
-	if err := frame.CheckPrints(); err != nil {
-		return err
-	}
-	ctx, err := o.Process.Begin(frame.Guard{})
-	if err != nil {
-		return err
-	}
-	iface := ""
-	if len(o.interfaces) > 0 {
-		iface = o.interfaces[0]
-	}
-	m, err := openMonitor(o, iface)
-	if err != nil {
-		return err
-	}
-	defer func() {
-		if closing := m.Close(); err == nil {
-			err = closing
+	open := func(iface string) (*monitor, error) { return openMonitor(o, iface) }
+	return counters.RunEvents(&o.Options, frame.Guard{}, open, func(ctx context.Context, m *monitor) (err error) {
+		defer func() {
+			if closing := m.Close(); err == nil {
+				err = closing
+			}
+		}()
+		defer context.AfterFunc(ctx, func() { m.Stop() })()
+		if err := m.record(o.Process.Stdout.File, o.record.events); err != nil {
+			return err
 		}
-	}()
-	if err := sandbox.EnterCounters(o.Process, o.Keep, false, m.Capabilities()); err != nil {
+		c, err := m.Read()
+		if err == nil && c.Lost > 0 {
+			frame.Say(o.Process.Stderr, "%d events were lost, because they came too fast to print: restrict them with -i or --program", c.Lost)
+		}
 		return err
-	}
-	ctx, cancel := frame.ForDuration(ctx, o.Duration)
-	defer cancel()
-	defer context.AfterFunc(ctx, func() { m.Stop() })()
-	frame.Say(o.Process.Stderr, "listening on %v", m)
-	if err := m.record(o.Process.Stdout.File, o.record.events); err != nil {
-		return err
-	}
-	c, err := m.Read()
-	if err == nil && c.Lost > 0 {
-		frame.Say(o.Process.Stderr, "%d events were lost, because they came too fast to print: restrict them with -i or --program", c.Lost)
-	}
-	return err
+	})
 }
 
 // record prints that many events; 0 = no limit. It ends earlier when the tracepoints are stopped.

@@ -21,14 +21,12 @@ import (
 // Options are the flags of the command stats.
 type Options struct {
 	counters.Options
-	interfaces []string
-	program    string
-	action     string
-	yes        bool
-	perQueue   bool
-	mode       string
-	by         string
-	reasonMap  string
+	action    string
+	yes       bool
+	perQueue  bool
+	mode      string
+	by        string
+	reasonMap string
 }
 
 const statsHelp = `stats counts packets and bytes per XDP verdict. A program that runs on the interface is counted at
@@ -46,28 +44,19 @@ const statsExamples = `  xdpcap stats -i eth0                          a table p
 // New returns the command.
 func New(p *frame.Process) *cobra.Command {
 	var o Options
-	o.Process = p
-	cmd := &cobra.Command{
+	return counters.NewCommand(p, &o.Options, &cobra.Command{
 		Use:     "stats -i interface [flags]",
 		Short:   "Count packets and bytes per XDP verdict",
 		Long:    statsHelp,
 		Example: statsExamples,
 		Args:    frame.NoArguments,
 		RunE:    func(*cobra.Command, []string) error { return runStats(&o) },
-	}
-	f := cmd.Flags()
-	frame.AddGroup(f, "Where", o.whereFlags)
-	frame.AddGroup(f, "What", o.whatFlags)
-	o.AddFlags(f)
-	frame.CompleteWords(cmd)
-	cmd.RegisterFlagCompletionFunc("interface", p.CompleteInterface)
-	cmd.RegisterFlagCompletionFunc("program", p.CompleteProgram)
-	return cmd
+	}, counters.Group{Title: "Where", Define: o.whereFlags}, counters.Group{Title: "What", Define: o.whatFlags})
 }
 
 func (o *Options) whereFlags(f *pflag.FlagSet) {
-	counters.InterfacesVar(f, &o.interfaces, "count on this `interface` (default with --listen: on all)")
-	counters.ProgramVar(f, &o.program)
+	o.InterfaceFlag(f, "count on this `interface` (default with --listen: on all)")
+	o.ProgramFlag(f)
 	f.StringVar(&o.action, "action", "pass", "where no program runs, give packets this `verdict`: pass, drop or abort")
 	frame.TakesWords(f, "action", "pass", "drop", "abort")
 	f.BoolVar(&o.yes, "yes", false, "allow --action even if it cuts off this machine")
@@ -100,11 +89,11 @@ func runStats(o *Options) error {
 	if err != nil {
 		return err
 	}
-	g := frame.Guard{Interfaces: o.interfaces, Yes: o.yes}
+	g := frame.Guard{Yes: o.yes}
 	if options.Verdict != xdp.Pass {
 		g.Flag = "--action " + o.action
 	}
-	return counters.Run(&o.Options, g, o.interfaces, func(iface string) (*counters.Counters[meter.ActionCounts], error) {
+	return counters.Run(&o.Options, g, func(iface string) (*counters.Counters[meter.ActionCounts], error) {
 		options := options
 		options.Interface = iface
 		if o.perQueue {
@@ -133,7 +122,7 @@ func (o *Options) Counters(a *meter.Actions, iface string) *counters.Counters[me
 
 // actions returns the flags as options of internal/meter, for any interface.
 func (o *Options) actions() (a meter.ActionsOptions, err error) {
-	a.Program = o.program
+	a.Program = o.Program
 	if a.Verdict, err = parseAction(o.action); err != nil {
 		return a, err
 	}
@@ -141,7 +130,7 @@ func (o *Options) actions() (a meter.ActionsOptions, err error) {
 	if a.Verdict != xdp.Pass {
 		chosen = append(chosen, "--action "+o.action)
 	}
-	if o.program != "" {
+	if o.Program != "" {
 		chosen = append(chosen, "--program")
 	}
 	if err := o.checkReasons(); err != nil {
@@ -151,7 +140,7 @@ func (o *Options) actions() (a meter.ActionsOptions, err error) {
 		a.ReasonMap = o.reasonMap
 		chosen = append(chosen, "--reason-map")
 	}
-	if err := o.CheckInterfaces(o.interfaces, chosen...); err != nil {
+	if err := o.CheckInterfaces(chosen...); err != nil {
 		return a, err
 	}
 	if a.Mode, err = xdp.ParseMode(o.mode); err != nil {
