@@ -45,7 +45,7 @@ func allMetrics(t *testing.T) map[string]string {
 	types := make(map[string]string)
 	typesOf(t, new(stats.Options).Counters(nil, "rx0").Metrics, types)
 	typesOf(t, (&count.Options{Sizes: true, Flows: 5}).Counters(nil, library.In, "rx0").Metrics, types)
-	typesOf(t, new(monitor.Options).Metrics(nil), types)
+	typesOf(t, new(monitor.Options).Metrics(""), types)
 	typesOf(t, new(drops.Options).Counters(nil, "rx0").Metrics, types)
 	typesOf(t, latency.Traced(nil, "rx0").Metrics, types)
 	typesOf(t, latency.RuntimeMetrics("rx0"), types)

@@ -16,8 +16,13 @@ import (
 
 // A Set is what a command exports to Prometheus. S is a snapshot of its counters.
 type Set[S any] struct {
-	Labels map[string]string // with their values; all metrics have them
+	Labels map[string]string // with their values; all metrics have those that are not ""
 	All    []Metric[S]
+}
+
+// Count adds a counter.
+func (s *Set[S]) Count(name, help string, labels []string, values func(snapshot S, send SendValue)) {
+	s.All = append(s.All, Metric[S]{Name: name, Help: help, Labels: labels, Values: values})
 }
 
 // A Metric is one name, and how its values are found in a snapshot: by values, which makes it a
@@ -69,7 +74,9 @@ func NewCollector[S any](read func() (S, error), m Set[S]) *Collector[S] {
 	c := &Collector[S]{read: read, metrics: m.All}
 	constant := make(prometheus.Labels)
 	for name, value := range m.Labels {
-		constant[name] = labelValue(value)
+		if value != "" {
+			constant[name] = labelValue(value)
+		}
 	}
 	for _, one := range m.All {
 		c.descs = append(c.descs, prometheus.NewDesc(one.Name, one.Help, one.Labels, constant))

@@ -142,13 +142,7 @@ func openCount(o *Options, d capture.Direction, options meter.ProtocolsOptions, 
 // Counters are opened counters of one direction of an interface, as the command prints and exports
 // them.
 func (o *Options) Counters(p *meter.Protocols, d capture.Direction, iface string) *counters.Counters[meter.ProtocolCounts] {
-	return &counters.Counters[meter.ProtocolCounts]{
-		Meter:   p,
-		Metrics: countMetrics(o, d, iface),
-		NewReport: func(i meter.Interval[meter.ProtocolCounts]) counters.Report {
-			return newCountReport(o, d, iface, p.Traced(), i)
-		},
-	}
+	return counters.New(p, countMetrics(o, d, iface), func(i interval) *Report { return newCountReport(o, d, iface, p.Traced(), i) })
 }
 
 // protocols returns the flags as options of internal/meter, for any interface.
@@ -222,38 +216,31 @@ func countMetrics(o *Options, d capture.Direction, iface string) metrics.Set[met
 		byClass = append(byClass, "cpu")
 	}
 	bySize := []string{"size"}
-	m := metrics.Set[counts]{Labels: map[string]string{"interface": iface, "direction": d.String()}}
-	if len(o.verdictNames) > 0 {
-		m.Labels["verdict"] = strings.Join(o.verdictNames, ",")
-	}
-	if text := o.filter.String(); text != "" {
-		m.Labels["filter"] = text
-	}
-	add := func(name, help string, labels []string, values func(counts, metrics.SendValue)) {
-		m.All = append(m.All, metrics.Metric[counts]{Name: name, Help: help, Labels: labels, Values: values})
-	}
-	add("xdpcap_protocol_packets_total", "Packets by protocol.", byClass, func(c counts, send metrics.SendValue) {
+	m := metrics.Set[counts]{Labels: map[string]string{
+		"interface": iface, "direction": d.String(), "verdict": strings.Join(o.verdictNames, ","), "filter": o.filter.String(),
+	}}
+	m.Count("xdpcap_protocol_packets_total", "Packets by protocol.", byClass, func(c counts, send metrics.SendValue) {
 		o.eachClass(c, func(t meter.Tally, labels ...string) { send(float64(t.Packets), labels...) })
 	})
-	add("xdpcap_protocol_bytes_total", "Bytes of packets by protocol.", byClass, func(c counts, send metrics.SendValue) {
+	m.Count("xdpcap_protocol_bytes_total", "Bytes of packets by protocol.", byClass, func(c counts, send metrics.SendValue) {
 		o.eachClass(c, func(t meter.Tally, labels ...string) { send(float64(t.Bytes), labels...) })
 	})
 	if o.Sizes {
-		add("xdpcap_size_packets_total", "Packets by their size in bytes.", bySize, func(c counts, send metrics.SendValue) {
+		m.Count("xdpcap_size_packets_total", "Packets by their size in bytes.", bySize, func(c counts, send metrics.SendValue) {
 			for i, name := range meter.SizeNames {
 				send(float64(c.Sizes[i].Packets), name)
 			}
 		})
-		add("xdpcap_size_bytes_total", "Bytes of packets by their size in bytes.", bySize, func(c counts, send metrics.SendValue) {
+		m.Count("xdpcap_size_bytes_total", "Bytes of packets by their size in bytes.", bySize, func(c counts, send metrics.SendValue) {
 			for i, name := range meter.SizeNames {
 				send(float64(c.Sizes[i].Bytes), name)
 			}
 		})
 	}
 	if o.Flows > 0 {
-		add("xdpcap_flow_evictions_total", "Flows that made room for others in the table.", nil,
+		m.Count("xdpcap_flow_evictions_total", "Flows that made room for others in the table.", nil,
 			func(c counts, send metrics.SendValue) { send(float64(c.Overflow.Flows)) })
-		add("xdpcap_flow_evicted_bytes_total", "Bytes of packets of flows that made room.", nil,
+		m.Count("xdpcap_flow_evicted_bytes_total", "Bytes of packets of flows that made room.", nil,
 			func(c counts, send metrics.SendValue) { send(float64(c.Overflow.Bytes)) })
 		m.All = append(m.All, metrics.Metric[counts]{
 			Name: "xdpcap_flow_missed_bytes", Gauge: true, Help: "The most bytes that a flow without an entry in the table can have had.",

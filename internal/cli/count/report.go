@@ -12,6 +12,8 @@ import (
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
+type interval = meter.Interval[meter.ProtocolCounts]
+
 // Report is what count prints: as a table, or with --json as this object.
 type Report struct {
 	counters.IntervalKeys
@@ -30,7 +32,7 @@ type Report struct {
 
 	// The rows of the table of flows are conversations.
 	flows          int // of --flows
-	intervals      []meter.Interval[meter.ProtocolCounts]
+	intervals      []interval
 	shownElsewhere bool // with those of the other direction
 }
 
@@ -44,7 +46,7 @@ type sizeRate struct {
 	meter.Rate
 }
 
-func newCountReport(o *Options, d capture.Direction, iface string, traced *xdp.Program, i meter.Interval[meter.ProtocolCounts]) *Report {
+func newCountReport(o *Options, d capture.Direction, iface string, traced *xdp.Program, i interval) *Report {
 	r := &Report{
 		IntervalKeys: counters.NewIntervalKeys(i),
 		Interface:    iface,
@@ -72,7 +74,7 @@ func newCountReport(o *Options, d capture.Direction, iface string, traced *xdp.P
 	if o.Flows > 0 {
 		r.Flows = flowRates(meter.TopFlows(i, o.Flows))
 		r.Overflow = counters.NewFlowOverflow(meter.FlowsOf(i))
-		r.flows, r.intervals = o.Flows, []meter.Interval[meter.ProtocolCounts]{i}
+		r.flows, r.intervals = o.Flows, []interval{i}
 	}
 	return r
 }

@@ -29,6 +29,11 @@ type Counters[S any] struct {
 	Metrics   metrics.Set[S]
 }
 
+// New returns the counters of a meter that is open.
+func New[S any, R Report](m Meter[S], set metrics.Set[S], report func(meter.Interval[S]) R) *Counters[S] {
+	return &Counters[S]{m, func(i meter.Interval[S]) Report { return report(i) }, set}
+}
+
 // A Meter is one of internal/meter's types.
 type Meter[S any] interface {
 	// String is the title of a table: what is counted and how, "rx0, XDP native".

@@ -77,30 +77,19 @@ func run(o *Options) error {
 
 // Counters are how the command shows and exports what a meter counts on an interface, "" for all.
 func (o *Options) Counters(m counters.Meter[drops.Counts], iface string) *counters.Counters[drops.Counts] {
-	return &counters.Counters[drops.Counts]{
-		Meter:     m,
-		Metrics:   o.metrics(iface),
-		NewReport: func(i interval) counters.Report { return newReport(o, iface, i) },
-	}
+	return counters.New(m, o.metrics(iface), func(i interval) *Report { return newReport(o, iface, i) })
 }
 
 // metrics omits flows, because Prometheus would keep the labels of every flow for ever.
 func (o *Options) metrics(iface string) metrics.Set[drops.Counts] {
-	set := metrics.Set[drops.Counts]{Labels: make(map[string]string)}
-	if iface != "" {
-		set.Labels["interface"] = iface
-	}
-	set.All = []metrics.Metric[drops.Counts]{{
-		Name: "xdpcap_drops_packets_total", Help: "Lost packets, by the stage that lost them and the reason.",
-		Labels: []string{"stage", "reason", "where", "device"},
-		Values: func(c drops.Counts, send metrics.SendValue) {
+	set := metrics.Set[drops.Counts]{Labels: map[string]string{"interface": iface}}
+	set.Count("xdpcap_drops_packets_total", "Lost packets, by the stage that lost them and the reason.", []string{"stage", "reason", "where", "device"},
+		func(c drops.Counts, send metrics.SendValue) {
 			for l, tally := range c.Losses {
 				send(float64(tally.Packets), string(l.Stage), l.Reason, l.Where, l.Device)
 			}
-		},
-	}, {
-		Name: "xdpcap_drops_missed_total", Help: "Losses that are in no other metric: there were too many different ones.",
-		Values: func(c drops.Counts, send metrics.SendValue) { send(float64(c.Missed)) },
-	}}
+		})
+	set.Count("xdpcap_drops_missed_total", "Losses that are in no other metric: there were too many different ones.", nil,
+		func(c drops.Counts, send metrics.SendValue) { send(float64(c.Missed)) })
 	return set
 }

@@ -32,8 +32,7 @@ func runEvents(o *Options, g frame.Guard) error {
 			err = flushErr
 		}
 		if readErr == nil && !o.JSON {
-			var start meter.Interval[meter.LatencyCounts]
-			newLatencyReport(l, start.Next(last, end, end.Sub(l.Began()))).WriteTable(o.Process.Stderr)
+			newLatencyReport(l, interval{}.Next(last, end, end.Sub(l.Began()))).WriteTable(o.Process.Stderr)
 		}
 		if err == nil {
 			err = readErr

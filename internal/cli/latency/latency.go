@@ -156,11 +156,7 @@ func Traced(m *meter.Latency, iface string) *counters.Counters[meter.LatencyCoun
 }
 
 func (l *latency) counters(iface string) *counters.Counters[meter.LatencyCounts] {
-	return &counters.Counters[meter.LatencyCounts]{
-		Meter:     l,
-		Metrics:   latencyMetrics(iface),
-		NewReport: func(i meter.Interval[meter.LatencyCounts]) counters.Report { return newLatencyReport(l, i) },
-	}
+	return counters.New(l, latencyMetrics(iface), func(i interval) *Report { return newLatencyReport(l, i) })
 }
 
 // A latency is an open meter.Latency, with what the report has beside its counters.
@@ -217,51 +213,31 @@ func openRuntime(o *Options, iface string) (*counters.Counters[meter.RuntimeCoun
 		return nil, err
 	}
 	frame.Say(o.Process.Stderr, "measuring by the kernel's run-time counters: the mean of all verdicts, no percentiles")
-	return &counters.Counters[meter.RuntimeCounts]{
-		Meter:     m,
-		Metrics:   RuntimeMetrics(m.Interface().Name),
-		NewReport: func(i meter.Interval[meter.RuntimeCounts]) counters.Report { return newRuntimeReport(m, i) },
-	}, nil
+	report := func(i meter.Interval[meter.RuntimeCounts]) *RuntimeReport { return newRuntimeReport(m, i) }
+	return counters.New(m, RuntimeMetrics(m.Interface().Name), report), nil
 }
 
 func latencyMetrics(iface string) metrics.Set[meter.LatencyCounts] {
-	return metrics.Set[meter.LatencyCounts]{
-		Labels: map[string]string{"interface": iface},
-		All: []metrics.Metric[meter.LatencyCounts]{
-			{
-				Name:   "xdpcap_latency_seconds",
-				Help:   "Run time of the XDP program by its verdict.",
-				Labels: []string{"verdict"},
-				Times: func(c meter.LatencyCounts, send metrics.SendTimes) {
-					for v := range c.Verdicts {
-						send(&c.Verdicts[v], counters.VerdictName(v))
-					}
-				},
-			},
-			{
-				Name:   "xdpcap_latency_lost_total",
-				Help:   "Measurements that did not get through the perf ring.",
-				Values: func(c meter.LatencyCounts, send metrics.SendValue) { send(float64(c.Lost)) },
-			},
+	set := metrics.Set[meter.LatencyCounts]{Labels: map[string]string{"interface": iface}}
+	set.All = []metrics.Metric[meter.LatencyCounts]{{
+		Name: "xdpcap_latency_seconds", Help: "Run time of the XDP program by its verdict.", Labels: []string{"verdict"},
+		Times: func(c meter.LatencyCounts, send metrics.SendTimes) {
+			for v := range c.Verdicts {
+				send(&c.Verdicts[v], counters.VerdictName(v))
+			}
 		},
-	}
+	}}
+	set.Count("xdpcap_latency_lost_total", "Measurements that did not get through the perf ring.", nil,
+		func(c meter.LatencyCounts, send metrics.SendValue) { send(float64(c.Lost)) })
+	return set
 }
 
 // RuntimeMetrics are what --kernel-stats exports.
 func RuntimeMetrics(iface string) metrics.Set[meter.RuntimeCounts] {
-	return metrics.Set[meter.RuntimeCounts]{
-		Labels: map[string]string{"interface": iface},
-		All: []metrics.Metric[meter.RuntimeCounts]{
-			{
-				Name:   "xdpcap_program_runs_total",
-				Help:   "Runs of the XDP program, by the kernel's counters.",
-				Values: func(c meter.RuntimeCounts, send metrics.SendValue) { send(float64(c.Runs)) },
-			},
-			{
-				Name:   "xdpcap_program_run_seconds_total",
-				Help:   "Run time of the XDP program, by the kernel's counters.",
-				Values: func(c meter.RuntimeCounts, send metrics.SendValue) { send(c.Time.Seconds()) },
-			},
-		},
-	}
+	set := metrics.Set[meter.RuntimeCounts]{Labels: map[string]string{"interface": iface}}
+	set.Count("xdpcap_program_runs_total", "Runs of the XDP program, by the kernel's counters.", nil,
+		func(c meter.RuntimeCounts, send metrics.SendValue) { send(float64(c.Runs)) })
+	set.Count("xdpcap_program_run_seconds_total", "Run time of the XDP program, by the kernel's counters.", nil,
+		func(c meter.RuntimeCounts, send metrics.SendValue) { send(c.Time.Seconds()) })
+	return set
 }

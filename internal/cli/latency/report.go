@@ -13,6 +13,8 @@ import (
 	"github.com/xdpcap/xdpcap/internal/meter"
 )
 
+type interval = meter.Interval[meter.LatencyCounts]
+
 // Report is what latency prints: as a table, or with --json as this object. Times are in
 // nanoseconds, which is how JSON shows a time.Duration, and since the start, but for those of the
 // interval.
@@ -49,7 +51,7 @@ type cpuRunTimes struct {
 	runTimes
 }
 
-func newLatencyReport(l *latency, i meter.Interval[meter.LatencyCounts]) *Report {
+func newLatencyReport(l *latency, i interval) *Report {
 	r := &Report{
 		Interface: l.Interface().Name,
 		Program:   l.Program().Name,
@@ -64,10 +66,10 @@ func newLatencyReport(l *latency, i meter.Interval[meter.LatencyCounts]) *Report
 }
 
 // count fills in the interval and what was measured.
-func (r *Report) count(i meter.Interval[meter.LatencyCounts], perCPU bool) {
+func (r *Report) count(i interval, perCPU bool) {
 	rates := meter.NewLatencyRates(i)
 	since := i.Now.Since(&i.Before)
-	lately := meter.NewLatencyRates(meter.Interval[meter.LatencyCounts]{Now: since, Took: i.Took})
+	lately := meter.NewLatencyRates(interval{Now: since, Took: i.Took})
 	r.first = i.Before.Total().Count == 0
 	r.IntervalKeys = counters.NewIntervalKeys(i)
 	r.Lost = i.Now.Lost

@@ -76,11 +76,7 @@ func runMonitor(o *Options) error {
 		if err != nil {
 			return nil, err
 		}
-		return &counters.Counters[meter.EventCounts]{
-			Meter:     m,
-			Metrics:   o.Metrics(m.iface),
-			NewReport: func(i meter.Interval[meter.EventCounts]) counters.Report { return newMonitorReport(m, i) },
-		}, nil
+		return counters.New(m, o.Metrics(m.iface), func(i interval) *Report { return newMonitorReport(m, i) }), nil
 	})
 }
 
@@ -88,7 +84,7 @@ func runMonitor(o *Options) error {
 type monitor struct {
 	*meter.Tracepoints
 	o     *Options
-	iface *xdp.Interface // nil: all
+	iface string // "" = all
 }
 
 // openMonitor opens the tracepoints for the events of one interface, or with "" of all.
@@ -100,7 +96,7 @@ func openMonitor(o *Options, iface string) (*monitor, error) {
 		if err != nil {
 			return nil, err
 		}
-		m.iface, options.Interface = &ifi, &ifi
+		m.iface, options.Interface = ifi.Name, &ifi
 	}
 	var err error
 	if m.Tracepoints, err = meter.OpenTracepoints(options); err != nil {
@@ -121,8 +117,8 @@ func (m *monitor) nameAbsent(w io.Writer) {
 // String names what is counted: "xdp tracepoints of eth0, program lb (id 7)".
 func (m *monitor) String() string {
 	s := "xdp tracepoints"
-	if m.iface != nil {
-		s += " of " + m.iface.Name
+	if m.iface != "" {
+		s += " of " + m.iface
 	}
 	if m.o.Program != "" {
 		s += fmt.Sprintf(", program %v", m.Program())
@@ -130,41 +126,30 @@ func (m *monitor) String() string {
 	return s
 }
 
-// Metrics are the exported metrics of the events of an interface; nil = of all. They have the
+// Metrics are the exported metrics of the events of an interface; "" = of all. They have the
 // labels that tell the cases of an event apart, as in JSON.
-func (o *Options) Metrics(iface *xdp.Interface) metrics.Set[meter.EventCounts] {
+func (o *Options) Metrics(iface string) metrics.Set[meter.EventCounts] {
 	byCase := []string{"event", "reason", "from", "to", "map_id", "to_cpu"}
 	byMap, byVerdict := []string{"map_id"}, []string{"verdict", "map_id"}
 	if o.PerCPU {
 		byCase, byMap, byVerdict = append(byCase, "cpu"), append(byMap, "cpu"), append(byVerdict, "cpu")
 	}
-	set := metrics.Set[meter.EventCounts]{Labels: make(map[string]string)}
-	if iface != nil {
-		set.Labels["interface"] = iface.Name
-	}
-	if o.Program != "" {
-		set.Labels["program"] = o.Program
-	}
-	add := func(name, help string, labels []string, values func(meter.EventCounts, metrics.SendValue)) {
-		set.All = append(set.All, metrics.Metric[meter.EventCounts]{
-			Name: "xdpcap_tracepoint_" + name + "_total", Help: help, Labels: labels, Values: values,
-		})
-	}
-	add("events", "Events of the xdp tracepoints; of bulks, their number.", byCase,
+	set := metrics.Set[meter.EventCounts]{Labels: map[string]string{"interface": iface, "program": o.Program}}
+	set.Count("xdpcap_tracepoint_events_total", "Events of the xdp tracepoints; of bulks, their number.", byCase,
 		o.ofCases(func(n meter.EventCount) uint64 { return n.Events }))
-	add("packets", "Packets that went on, by the xdp tracepoints.", byCase,
+	set.Count("xdpcap_tracepoint_packets_total", "Packets that went on, by the xdp tracepoints.", byCase,
 		o.ofCases(func(n meter.EventCount) uint64 { return n.Packets }))
-	add("drops", "Packets that were lost, by the xdp tracepoints.", byCase,
+	set.Count("xdpcap_tracepoint_drops_total", "Packets that were lost, by the xdp tracepoints.", byCase,
 		o.ofCases(func(n meter.EventCount) uint64 { return n.Drops }))
-	add("cpumap_sched", "Bulks before which a cpumap's thread slept or yielded its CPU.", byMap,
+	set.Count("xdpcap_tracepoint_cpumap_sched_total", "Bulks before which a cpumap's thread slept or yielded its CPU.", byMap,
 		o.ofKthreads(func(n meter.EventCount, send metrics.SendValue) { send(float64(n.Sched)) }))
-	add("cpumap_verdicts", "Packets by the verdict of the program in a cpumap's entry.", byVerdict,
+	set.Count("xdpcap_tracepoint_cpumap_verdicts_total", "Packets by the verdict of the program in a cpumap's entry.", byVerdict,
 		o.ofKthreads(func(n meter.EventCount, send metrics.SendValue) {
 			send(float64(n.Passed), xdp.Pass.String())
 			send(float64(n.Dropped), xdp.Drop.String())
 			send(float64(n.Redirected), xdp.Redirect.String())
 		}))
-	add("missed", "Events that are in no other metric: there were too many different ones.", nil,
+	set.Count("xdpcap_tracepoint_missed_total", "Events that are in no other metric: there were too many different ones.", nil,
 		func(c meter.EventCounts, send metrics.SendValue) { send(float64(c.Missed)) })
 	return set
 }

@@ -47,7 +47,7 @@ func eventCounts(n uint64) meter.EventCounts {
 func fakeMonitor(t *testing.T, perCPU bool, before, now meter.EventCounts) *Report {
 	t.Helper()
 	m := &monitor{Tracepoints: new(meter.Tracepoints), o: &Options{Options: counters.Options{PerCPU: perCPU}}}
-	m.iface = &xdp.Interface{Name: "eth0"}
+	m.iface = "eth0"
 	r := newMonitorReport(m, countertest.IntervalOf(before, now))
 	r.all, r.Program = allEvents, 12
 	return r
@@ -71,7 +71,7 @@ func TestMonitorReport(t *testing.T) {
 func TestMonitorMetrics(t *testing.T) {
 	t.Parallel()
 	for _, perCPU := range []bool{false, true} {
-		m := (&Options{Options: counters.Options{PerCPU: perCPU}}).Metrics(&xdp.Interface{Name: "eth0"})
+		m := (&Options{Options: counters.Options{PerCPU: perCPU}}).Metrics("eth0")
 		countertest.CheckMetrics(t, eventCounts(2), m)
 		got := countertest.Scraped(t, eventCounts(3), m)
 		want := `xdpcap_tracepoint_drops_total{%sevent="xdp_redirect_err",from="eth0",interface="eth0",map_id="",reason="ENETDOWN",to="",to_cpu=""} 3`
@@ -96,7 +96,7 @@ func TestMetricNames(t *testing.T) {
 		for _, to := range names {
 			c.Cases[meter.Case{Event: meter.DevmapXmit, From: name, To: to}] = []meter.EventCount{{Events: 1}}
 		}
-		r := metrics.NewRegistry(metrics.NewCollector(func() (meter.EventCounts, error) { return c, nil }, new(Options).Metrics(&xdp.Interface{Name: name})))
+		r := metrics.NewRegistry(metrics.NewCollector(func() (meter.EventCounts, error) { return c, nil }, new(Options).Metrics(name)))
 		families, err := r.Gather()
 		if err != nil {
 			t.Errorf("%q: %v", name, err)

@@ -12,6 +12,8 @@ import (
 	"github.com/xdpcap/xdpcap/internal/meter"
 )
 
+type interval = meter.Interval[meter.EventCounts]
+
 // Report is what monitor prints: as a table, or with --json as this object.
 type Report struct {
 	counters.IntervalKeys
@@ -31,18 +33,16 @@ type eventRates struct {
 	meter.EventRate
 }
 
-func newMonitorReport(m *monitor, i meter.Interval[meter.EventCounts]) *Report {
+func newMonitorReport(m *monitor, i interval) *Report {
 	r := &Report{
 		IntervalKeys: counters.NewIntervalKeys(i),
+		Interface:    m.iface,
+		Program:      m.Program().ID,
 		Events:       []eventRates{},
 		Missed:       i.Now.Missed,
 		Forgotten:    i.Now.Forgotten(),
 		all:          m.Events(),
 	}
-	if m.iface != nil {
-		r.Interface = m.iface.Name
-	}
-	r.Program = m.Program().ID
 	for _, e := range meter.EventRates(i, m.o.PerCPU) {
 		r.Events = append(r.Events, newEventRates(e))
 	}

@@ -13,6 +13,8 @@ import (
 	"github.com/xdpcap/xdpcap/internal/meter"
 )
 
+type interval = meter.Interval[meter.ActionCounts]
+
 // Report is what stats prints: as a table, or with --json as this object.
 type Report struct {
 	counters.IntervalKeys
@@ -49,7 +51,7 @@ type cpuRates struct {
 	VerdictRates
 }
 
-func newStatsReport(o *Options, iface string, i meter.Interval[meter.ActionCounts]) *Report {
+func newStatsReport(o *Options, iface string, i interval) *Report {
 	r := &Report{IntervalKeys: counters.NewIntervalKeys(i), Interface: iface}
 	r.VerdictRates = newVerdictRates(i.Before.Total(), i.Now.Total(), i.Took)
 	for _, key := range sortedReasons(i.Now.Reasons) {

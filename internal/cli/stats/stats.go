@@ -113,11 +113,7 @@ func runStats(o *Options) error {
 
 // Counters are opened counters of an interface, as the command prints and exports them.
 func (o *Options) Counters(a *meter.Actions, iface string) *counters.Counters[meter.ActionCounts] {
-	return &counters.Counters[meter.ActionCounts]{
-		Meter:     a,
-		Metrics:   statsMetrics(o, iface),
-		NewReport: func(i meter.Interval[meter.ActionCounts]) counters.Report { return newStatsReport(o, iface, i) },
-	}
+	return counters.New(a, statsMetrics(o, iface), func(i interval) *Report { return newStatsReport(o, iface, i) })
 }
 
 // actions returns the flags as options of internal/meter, for any interface.
@@ -176,33 +172,18 @@ func statsMetrics(o *Options, iface string) metrics.Set[meter.ActionCounts] {
 			o.eachTally(c, func(t meter.Tally, labels ...string) { send(float64(of(t)), labels...) })
 		}
 	}
-	return metrics.Set[meter.ActionCounts]{
-		Labels: map[string]string{"interface": iface},
-		All: []metrics.Metric[meter.ActionCounts]{
-			{
-				Name:   "xdpcap_verdict_packets_total",
-				Help:   "Packets by the XDP program's verdict.",
-				Labels: labels,
-				Values: values(func(t meter.Tally) uint64 { return t.Packets }),
-			},
-			{
-				Name:   "xdpcap_verdict_bytes_total",
-				Help:   "Bytes of packets by the XDP program's verdict.",
-				Labels: labels,
-				Values: values(func(t meter.Tally) uint64 { return t.Bytes }),
-			},
-			{
-				Name:   "xdpcap_reason_packets_total",
-				Help:   "Packets that the XDP program dropped, by the reason that it gave.",
-				Labels: []string{"verdict", "reason"},
-				Values: func(c meter.ActionCounts, send metrics.SendValue) {
-					for r, t := range c.Reasons {
-						send(float64(t.Packets), counters.VerdictName(int(r.Verdict)), nameOf(r))
-					}
-				},
-			},
-		},
-	}
+	set := metrics.Set[meter.ActionCounts]{Labels: map[string]string{"interface": iface}}
+	set.Count("xdpcap_verdict_packets_total", "Packets by the XDP program's verdict.", labels,
+		values(func(t meter.Tally) uint64 { return t.Packets }))
+	set.Count("xdpcap_verdict_bytes_total", "Bytes of packets by the XDP program's verdict.", labels,
+		values(func(t meter.Tally) uint64 { return t.Bytes }))
+	set.Count("xdpcap_reason_packets_total", "Packets that the XDP program dropped, by the reason that it gave.", []string{"verdict", "reason"},
+		func(c meter.ActionCounts, send metrics.SendValue) {
+			for r, t := range c.Reasons {
+				send(float64(t.Packets), counters.VerdictName(int(r.Verdict)), nameOf(r))
+			}
+		})
+	return set
 }
 
 // eachTally sends every tally of a snapshot with its labels. It omits queues and CPUs that have
