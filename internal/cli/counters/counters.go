@@ -4,12 +4,9 @@ package counters
 
 import (
 	"bytes"
-	"errors"
 	"fmt"
 	"slices"
 	"time"
-
-	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/xdpcap/xdpcap/internal/cli/frame"
 	"github.com/xdpcap/xdpcap/internal/cli/sandbox"
@@ -76,83 +73,49 @@ func Run[S any](o *Options, g frame.Guard, open ...Opener[S]) (err error) {
 	if err != nil {
 		return fmt.Errorf("--listen %s: %w", o.listen, err)
 	}
-	defer exp.Close()
-
-	all, err := openCounters(interfaces, open)
-	if err != nil {
-		return err
+	r := &counterRun[S]{
+		o: o, open: open, registry: metrics.NewRegistry(),
+		out: o.Process.Stdout.File, messages: o.Process.Stderr, screen: frame.NewScreen(o.Process.Stdout.File),
 	}
 	defer func() {
-		if closing := closeCounters(all); err == nil {
+		exp.Close() // first, because a scrape reads the counters
+		if closing := r.end(r.counted...); err == nil {
 			err = closing
 		}
 	}()
-	needs := capabilitiesOf(all)
+	if err := checkDistinct(interfaces); err != nil {
+		return err
+	}
+	for _, name := range interfaces {
+		if err := r.begin(0, name); err != nil {
+			return err
+		}
+	}
+	var needs []int
+	for _, c := range r.counted {
+		needs = append(needs, c.Capabilities()...)
+	}
 	if len(interfaces) == 0 {
 		needs = discoveryNeeds
 	}
 	if err := sandbox.EnterCounters(o.Process, o.keep, o.listen != "", needs); err != nil {
 		return err
 	}
-	registry := metrics.NewRegistry(collectors(all)...)
-	exp.Serve(registry)
-	defer exp.Close() // runs before the counters are closed, because a scrape reads them
-	r := &counterRun[S]{o: o, counted: newCounted(all...), out: o.Process.Stdout.File, messages: o.Process.Stderr, screen: frame.NewScreen(o.Process.Stdout.File)}
+	exp.Serve(r.registry)
 	if exp != nil {
 		r.tell(exp.String())
 	}
-	for _, c := range all {
+	for _, c := range r.counted {
 		frame.Say(o.Process.Stderr, "listening on %v", c)
 	}
 	if len(interfaces) == 0 {
-		r.discovery = newDiscovery(registry, open...)
-		defer func() {
-			exp.Close()
-			err = errors.Join(err, r.discovery.close(r))
-		}()
-		r.discovery.look(r)
+		r.discovery = newDiscovery()
+		r.discover()
 		if len(r.counted) == 0 {
 			r.tell("no interface to count on yet: waiting for one")
 		}
 	}
 	return r.run(ctx)
-}
-
-// capabilitiesOf returns the capabilities that the counters need to follow programs and to close.
-func capabilitiesOf[S any](all []*Counters[S]) (needs []int) {
-	for _, c := range all {
-		needs = append(needs, c.Capabilities()...)
-	}
-	return needs
-}
-
-// openCounters opens the counters of all interfaces, or none.
-func openCounters[S any](interfaces []string, open []Opener[S]) (all []*Counters[S], err error) {
-	if err := checkDistinct(interfaces); err != nil {
-		return nil, err
-	}
-	for _, name := range interfaces {
-		opened, err := openOne(name, open)
-		if err != nil {
-			closeCounters(all)
-			return nil, err
-		}
-		all = append(all, opened...)
-	}
-	return all, nil
-}
-
-// openOne opens all counters of one interface, or none.
-func openOne[S any](iface string, open []Opener[S]) (all []*Counters[S], err error) {
-	for _, f := range open {
-		c, err := f(iface)
-		if err != nil {
-			closeCounters(all)
-			return nil, err
-		}
-		all = append(all, c)
-	}
-	return all, nil
 }
 
 // checkDistinct refuses an interface that is given twice, even by different names.
@@ -172,21 +135,6 @@ func checkDistinct(interfaces []string) error {
 		seen = append(seen, ifi.Index)
 	}
 	return nil
-}
-
-func collectors[S any](all []*Counters[S]) (list []prometheus.Collector) {
-	for _, c := range all {
-		list = append(list, metrics.NewCollector(c.Read, c.Metrics))
-	}
-	return list
-}
-
-func closeCounters[S any](all []*Counters[S]) error {
-	var errs []error
-	for _, c := range all {
-		errs = append(errs, c.Close())
-	}
-	return errors.Join(errs...)
 }
 
 // Block is the table of one interval under its title.

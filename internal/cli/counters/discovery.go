@@ -1,15 +1,12 @@
 package counters
 
 import (
-	"errors"
 	"fmt"
 	"slices"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/sys/unix"
 
-	"github.com/xdpcap/xdpcap/internal/metrics"
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
@@ -17,11 +14,9 @@ import (
 // counters and has no -i. It opens the counters of an interface that is new or has come up. It
 // closes those of an interface that has gone, whose metrics then end. It belongs to the goroutine
 // of its run.
-type discovery[S any] struct {
-	open     []Opener[S]
-	registry *prometheus.Registry
-	list     func() ([]xdp.Interface, error)
-	refused  map[int]refusedInterface // by index
+type discovery struct {
+	list    func() ([]xdp.Interface, error)
+	refused map[int]refusedInterface // by index
 }
 
 // A refusedInterface is one on which counting failed, with the state that it had then.
@@ -35,8 +30,8 @@ type refusedInterface struct {
 // state changes.
 const refusedFor = time.Minute
 
-func newDiscovery[S any](registry *prometheus.Registry, open ...Opener[S]) *discovery[S] {
-	return &discovery[S]{open: open, registry: registry, list: xdp.Interfaces, refused: make(map[int]refusedInterface)}
+func newDiscovery() *discovery {
+	return &discovery{list: xdp.Interfaces, refused: make(map[int]refusedInterface)}
 }
 
 // stacked are the drivers of interfaces that get their packets from other interfaces, where they
@@ -51,9 +46,9 @@ func countable(ifi *xdp.Interface) bool {
 	return obstacle == "" && ifi.Type != "loopback" && (len(ifi.Programs) > 0 || !slices.Contains(stacked, ifi.Driver))
 }
 
-// look goes through the interfaces that exist now.
-func (d *discovery[S]) look(r *counterRun[S]) {
-	ifis, err := d.list()
+// discover goes through the interfaces that exist now.
+func (r *counterRun[S]) discover() {
+	ifis, err := r.discovery.list()
 	if err != nil {
 		r.tell(err.Error())
 		return
@@ -66,12 +61,12 @@ func (d *discovery[S]) look(r *counterRun[S]) {
 			continue // it has ended together with other counters of its interface
 		}
 		if !find(c.index, c.name) {
-			d.drop(r, c, c.name+" has gone")
+			r.drop(c, c.name+" has gone")
 			continue
 		}
 		switch notice, err := c.Follow(); {
 		case err != nil:
-			d.drop(r, c, err.Error())
+			r.drop(c, err.Error())
 		case notice != "":
 			r.tell(notice)
 		}
@@ -79,67 +74,45 @@ func (d *discovery[S]) look(r *counterRun[S]) {
 	for _, ifi := range ifis {
 		is := func(c *counted[S]) bool { return c.index == ifi.Index }
 		if countable(&ifi) && !slices.ContainsFunc(r.counted, is) {
-			d.try(r, &ifi)
+			r.try(&ifi)
 		}
 	}
 }
 
 // try opens the counters of an interface. It prints an error once.
-func (d *discovery[S]) try(r *counterRun[S], ifi *xdp.Interface) {
+func (r *counterRun[S]) try(ifi *xdp.Interface) {
 	state := fmt.Sprint(ifi.Name, ifi.Mode, ifi.Programs)
-	before := d.refused[ifi.Index]
+	before := r.discovery.refused[ifi.Index]
 	if before.state == state && time.Since(before.at) < refusedFor {
 		return
 	}
-	opened, err := openOne(ifi.Name, d.open)
-	if err != nil {
+	known := len(r.counted)
+	if err := r.begin(ifi.Index, ifi.Name); err != nil {
 		if err.Error() != before.why {
 			r.tell(fmt.Sprintf("%s is not counted: %v", ifi.Name, err))
 		}
-		d.refused[ifi.Index] = refusedInterface{state: state, at: time.Now(), why: err.Error()}
+		r.discovery.refused[ifi.Index] = refusedInterface{state: state, at: time.Now(), why: err.Error()}
 		return
 	}
-	delete(d.refused, ifi.Index)
-	for _, c := range newCounted(opened...) {
-		c.index, c.name, c.collector = ifi.Index, ifi.Name, metrics.NewCollector(c.Read, c.Metrics)
-		if err := d.registry.Register(c.collector); err != nil {
-			r.tell(fmt.Sprintf("%s is not exported: %v", ifi.Name, errors.Join(err, c.Close())))
-			d.refused[ifi.Index] = refusedInterface{state: state, at: time.Now(), why: err.Error()}
-			continue
-		}
-		r.counted = append(r.counted, c)
+	delete(r.discovery.refused, ifi.Index)
+	for _, c := range r.counted[known:] {
 		r.tell(fmt.Sprintf("listening on %v", c.Counters))
 	}
 }
 
 // drop ends all counters of the interface to which one belongs, and prints why. They begin again
 // together, if at all.
-func (d *discovery[S]) drop(r *counterRun[S], one *counted[S], why string) {
+func (r *counterRun[S]) drop(one *counted[S], why string) {
 	r.tell(why)
 	r.counted = slices.DeleteFunc(r.counted, func(c *counted[S]) bool {
 		if c.index != one.index {
 			return false
 		}
-		if err := d.end(c); err != nil {
+		if err := r.end(c); err != nil {
 			r.tell(err.Error())
 		}
 		return true
 	})
-}
-
-func (d *discovery[S]) end(c *counted[S]) error {
-	d.registry.Unregister(c.collector)
-	c.collector.End()
-	return c.Close()
-}
-
-// close ends all counters.
-func (d *discovery[S]) close(r *counterRun[S]) error {
-	var errs []error
-	for _, c := range r.counted {
-		errs = append(errs, d.end(c))
-	}
-	return errors.Join(errs...)
 }
 
 // discoveryNeeds are the capabilities for counting on interfaces that are found later, where

@@ -29,7 +29,7 @@ func TestDiscovery(t *testing.T) {
 		registry := metrics.NewRegistry()
 		meters := make(map[string]*fakeMeter)
 		opened := make(map[string]int)
-		d := newDiscovery(registry, func(name string) (*Counters[uint64], error) {
+		open := func(name string) (*Counters[uint64], error) {
 			opened[name]++
 			if name == "bad0" {
 				return nil, errors.New("bad0 has no room")
@@ -38,9 +38,12 @@ func TestDiscovery(t *testing.T) {
 			c := meters[name].counters()
 			c.Metrics.Labels = map[string]string{"interface": name}
 			return c, nil
-		})
+		}
+		d := newDiscovery()
 		d.list = func() ([]xdp.Interface, error) { return ifis, nil }
-		r := &counterRun[uint64]{o: &Options{listen: ":1"}, out: io.Discard, messages: &said, discovery: d}
+		r := &counterRun[uint64]{
+			o: &Options{listen: ":1"}, open: []Opener[uint64]{open}, registry: registry, out: io.Discard, messages: &said, discovery: d,
+		}
 		step := func(now []xdp.Interface, want string) {
 			t.Helper()
 			ifis = now
@@ -87,7 +90,7 @@ func TestDiscovery(t *testing.T) {
 		}
 		bridge.Programs = bad.Programs
 		step([]xdp.Interface{bridge}, "xdpcap: listening on br0\n")
-		if err := d.close(r); err != nil || closed != 5 {
+		if err := r.end(r.counted...); err != nil || closed != 5 {
 			t.Error(err, closed)
 		}
 	})

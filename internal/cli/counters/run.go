@@ -6,6 +6,8 @@ import (
 	"io"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	"github.com/xdpcap/xdpcap/internal/cli/frame"
 	"github.com/xdpcap/xdpcap/internal/escape"
 	"github.com/xdpcap/xdpcap/internal/meter"
@@ -19,13 +21,15 @@ const LookInterval = time.Second
 // A counterRun prints a report of all counters for each interval.
 type counterRun[S any] struct {
 	o        *Options
+	open     []Opener[S]
+	registry *prometheus.Registry
 	counted  []*counted[S]
 	out      io.Writer
 	messages io.Writer
 	screen   *frame.Screen // nil: not a terminal
 	notes    []string      // the last messages: they are printed again with each table, which would hide them on a screen
 
-	discovery *discovery[S] // nil = the interfaces were named
+	discovery *discovery // nil = the interfaces were named
 }
 
 // tell prints a message now, and from then on with the tables.
@@ -44,17 +48,40 @@ type counted[S any] struct {
 	said  string
 	ended error // why counting has ended; nil = it goes on
 
-	// Only with a discovery: the interface, and what exports its counters.
-	index     int
+	index     int // of the interface; 0 = it was named
 	name      string
 	collector *metrics.Collector[S]
 }
 
-func newCounted[S any](all ...*Counters[S]) (list []*counted[S]) {
-	for _, c := range all {
-		list = append(list, &counted[S]{Counters: c})
+// begin opens and exports all counters of an interface, or none.
+func (r *counterRun[S]) begin(index int, name string) error {
+	var opened []*counted[S]
+	for _, open := range r.open {
+		c, err := open(name)
+		if err == nil {
+			one := &counted[S]{Counters: c, index: index, name: name, collector: metrics.NewCollector(c.Read, c.Metrics)}
+			if err = r.registry.Register(one.collector); err == nil {
+				opened = append(opened, one)
+				continue
+			}
+			err = errors.Join(err, c.Close())
+		}
+		r.end(opened...)
+		return err
 	}
-	return list
+	r.counted = append(r.counted, opened...)
+	return nil
+}
+
+// end closes counters. They are exported no more.
+func (r *counterRun[S]) end(all ...*counted[S]) error {
+	var errs []error
+	for _, c := range all {
+		r.registry.Unregister(c.collector)
+		c.collector.End()
+		errs = append(errs, c.Close())
+	}
+	return errors.Join(errs...)
 }
 
 // run returns nil if the end was asked for.
@@ -67,10 +94,10 @@ func (r *counterRun[S]) run(ctx context.Context) error {
 	for n := uint64(0); r.o.count == 0 || n < r.o.count; {
 		select {
 		case <-ctx.Done():
-			return r.end()
+			return r.finish()
 		case <-look.C:
 			if !r.look() {
-				return r.end()
+				return r.finish()
 			}
 		case <-tick.C:
 			n++
@@ -94,7 +121,7 @@ func (r *counterRun[S]) run(ctx context.Context) error {
 // program may be away for a while when it is deployed.
 func (r *counterRun[S]) look() (counting bool) {
 	if r.discovery != nil {
-		r.discovery.look(r)
+		r.discover()
 		return true
 	}
 	for _, c := range r.counted {
@@ -123,10 +150,10 @@ func (r *counterRun[S]) look() (counting bool) {
 	return counting
 }
 
-// end prints what was counted since the last interval, and ends the run. A last interval that was
+// finish prints what was counted since the last interval, and ends the run. A last interval that was
 // cut short is printed only as JSON, for readers that add up the objects: after a table come the
 // totals, which include it.
-func (r *counterRun[S]) end() error {
+func (r *counterRun[S]) finish() error {
 	err := r.read()
 	whole := len(r.counted) > 0 && r.counted[0].last.Took > r.o.interval-minInterval // its tick came together with the end
 	if err == nil && (r.o.JSON || whole) {

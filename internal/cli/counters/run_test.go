@@ -81,6 +81,13 @@ func (r fakeReport) WriteTable(w io.Writer) {
 	fmt.Fprintln(w, r.Value, r.Value-r.of.Before, meter.PerSecond(r.of.Before, r.Value, r.of.Took))
 }
 
+func newCounted(all ...*Counters[uint64]) (list []*counted[uint64]) {
+	for _, c := range all {
+		list = append(list, &counted[uint64]{Counters: c})
+	}
+	return list
+}
+
 func runFake(ctx context.Context, o Options, m *fakeMeter, scr *frame.Screen) (string, error) {
 	var out bytes.Buffer
 	if m.began.IsZero() {
