@@ -2,7 +2,6 @@ package count
 
 import (
 	"io"
-	"net/netip"
 	"slices"
 
 	"github.com/xdpcap/xdpcap/capture"
@@ -54,55 +53,29 @@ func (r *Report) conversationTable(w io.Writer) {
 	top := meter.TopConversations(r.flows, r.intervals...)
 	bounded := slices.ContainsFunc(top, func(c meter.Conversation) bool { return c.Error.Bytes > 0 })
 	answered := slices.ContainsFunc(top, func(c meter.Conversation) bool { return c.Back.Packets > 0 })
-	cells := func(verdict, packets, bytes, most, there, back string) (all []string) {
-		if r.Program != "" {
-			all = append(all, verdict)
+	columns := func(cells ...string) (shown []string) {
+		for i, isShown := range []bool{r.Program != "", true, true, bounded, true, answered} {
+			if isShown {
+				shown = append(shown, cells[i])
+			}
 		}
-		all = append(all, packets, bytes)
-		if bounded {
-			all = append(all, most)
-		}
-		all = append(all, there)
-		if answered {
-			all = append(all, back)
-		}
-		return all
+		return shown
 	}
-	rows := [][]string{cells("VERDICT", "PACKETS", "BYTES", "AT MOST", "BIT/S", "BACK")}
+	t := counters.FlowTable{Left: 2}
+	if r.Program != "" {
+		t.Left = 3
+	}
+	t.Add([]string{"FLOW"}, nil, columns("VERDICT", "PACKETS", "BYTES", "AT MOST", "BIT/S", "BACK")...)
 	for _, c := range top {
 		verdict := ""
 		if c.Verdict != meter.NoVerdict {
 			verdict = c.Verdict.SlotName()
 		}
-		rows = append(rows, cells(verdict, frame.Scaled(float64(c.Packets)), frame.Scaled(float64(c.Bytes)),
-			frame.Scaled(float64(c.Bytes)+float64(c.Error.Bytes)), frame.Scaled(c.There.BitsPerSecond), frame.Scaled(c.Back.BitsPerSecond)))
-	}
-	protocols, numbers := &frame.Table{}, &frame.Table{}
-	for i, row := range rows {
-		numbers.Add(row...)
-		if i > 0 {
-			protocols.Add(top[i-1].Flow.Class.Protocol())
-		}
-	}
-	const gaps = 3 * 2 // between the four parts
-	room := (frame.MaxColumns - gaps - max(protocols.Width(), len("FLOW")) - numbers.Width()) / 2
-	t := &frame.Table{Left: 2}
-	if r.Program != "" {
-		t.Left = 3
-	}
-	for i, row := range rows {
-		names := []string{"FLOW", "FROM", "TO"}
-		if i > 0 {
-			f := top[i-1].Flow
-			names = []string{f.Class.Protocol(), endpointOf(f.Source, room), endpointOf(f.Destination, room)}
-		}
-		t.Add(append(names, row...)...)
+		f := counters.NewFlow(c.Flow)
+		t.Add([]string{f.Protocol}, &f, columns(verdict, frame.Scaled(float64(c.Packets)), frame.Scaled(float64(c.Bytes)),
+			frame.Scaled(float64(c.Bytes)+float64(c.Error.Bytes)), frame.Scaled(c.There.BitsPerSecond), frame.Scaled(c.Back.BitsPerSecond))...)
 	}
 	t.Write(w)
-}
-
-func endpointOf(a netip.AddrPort, room int) string {
-	return frame.Endpoint(a.Addr().String(), a.Port(), room)
 }
 
 // Join shows the conversations of both directions of an interface in the table of the received

@@ -3,7 +3,9 @@ package counters
 import (
 	"fmt"
 	"io"
+	"slices"
 
+	"github.com/xdpcap/xdpcap/internal/cli/frame"
 	"github.com/xdpcap/xdpcap/internal/meter"
 )
 
@@ -56,4 +58,42 @@ func (o *FlowOverflow) Write(w io.Writer) {
 		fmt.Fprintf(w, "%d flows with %d packets, %d bytes made room for others\n", o.Flows, o.Packets, o.Bytes)
 		fmt.Fprintf(w, "a flow that is in no table had at most %d packets and %d bytes\n", o.MostPackets, o.MostBytes)
 	}
+}
+
+// A FlowTable has flows in its lines. Their addresses are cut where a line has no room for them.
+type FlowTable struct {
+	Left  int // as in frame.Table
+	lines []flowLine
+}
+
+type flowLine struct {
+	before []string // the two addresses
+	flow   *Flow
+	after  []string
+}
+
+// Add adds a line, with nil one that is about no single flow. The first line has the titles.
+func (t *FlowTable) Add(before []string, f *Flow, after ...string) {
+	t.lines = append(t.lines, flowLine{before, f, after})
+}
+
+// Write prints the table.
+func (t *FlowTable) Write(w io.Writer) {
+	var others frame.Table // all cells but the addresses
+	for _, l := range t.lines {
+		others.Add(slices.Concat(l.before, l.after)...)
+	}
+	const gaps = 2 * 2 // before the two addresses
+	room := (frame.MaxColumns - gaps - others.Width()) / 2
+	all := frame.Table{Left: t.Left}
+	for i, l := range t.lines {
+		from, to := "", ""
+		if i == 0 {
+			from, to = "FROM", "TO"
+		} else if f := l.flow; f != nil {
+			from, to = frame.Endpoint(f.Source, f.SourcePort, room), frame.Endpoint(f.Destination, f.DestinationPort, room)
+		}
+		all.Add(slices.Concat(l.before, []string{from, to}, l.after)...)
+	}
+	all.Write(w)
 }

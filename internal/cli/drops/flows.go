@@ -58,45 +58,23 @@ func (r *Report) flowTable(w io.Writer) {
 		return
 	}
 	bounded := slices.ContainsFunc(r.Flows, func(f FlowLoss) bool { return f.ErrorPackets > 0 })
-	numbers := func(packets, most, perSecond string) []string {
+	numbers := func(reason, packets, most, perSecond string) []string {
 		if !bounded {
-			return []string{packets, perSecond}
+			return []string{reason, packets, perSecond}
 		}
-		return []string{packets, most, perSecond}
+		return []string{reason, packets, most, perSecond}
 	}
-	type row struct {
-		stage, protocol, reason string
-		flow                    *FlowLoss
-		numbers                 []string
-	}
-	rows := []row{{"STAGE", "FLOW", "REASON", nil, numbers("PACKETS", "AT MOST", "PACKETS/S")}}
+	t := counters.FlowTable{Left: 4}
+	t.Add([]string{"STAGE", "FLOW"}, nil, numbers("REASON", "PACKETS", "AT MOST", "PACKETS/S")...)
 	flows := r.Flows
 	for _, other := range r.Other {
 		for len(flows) > 0 && flows[0].Stage == other.Stage {
 			f := &flows[0]
 			flows = flows[1:]
-			rows = append(rows, row{string(f.Stage), f.Protocol, frame.Shorten(f.Reason, flowReasonWidth), f,
-				numbers(fmt.Sprint(f.Packets), frame.Scaled(float64(f.Packets)+float64(f.ErrorPackets)), frame.Scaled(f.PacketsPerSecond))})
+			t.Add([]string{string(f.Stage), f.Protocol}, &f.Flow, numbers(frame.Shorten(f.Reason, flowReasonWidth), fmt.Sprint(f.Packets),
+				frame.Scaled(float64(f.Packets)+float64(f.ErrorPackets)), frame.Scaled(f.PacketsPerSecond))...)
 		}
-		rows = append(rows, row{string(other.Stage), "other", "", nil, numbers(fmt.Sprint(other.Packets), "", frame.Scaled(other.PacketsPerSecond))})
-	}
-	var fixed frame.Table // all cells but the addresses
-	for _, one := range rows {
-		fixed.Add(append([]string{one.stage, one.protocol, one.reason}, one.numbers...)...)
-	}
-	const gaps = 2 * 2 // before the two addresses
-	room := (frame.MaxColumns - gaps - fixed.Width()) / 2
-	t := frame.Table{Left: 4}
-	for i, one := range rows {
-		from, to := "", ""
-		switch {
-		case i == 0:
-			from, to = "FROM", "TO"
-		case one.flow != nil:
-			from = frame.Endpoint(one.flow.Source, one.flow.SourcePort, room)
-			to = frame.Endpoint(one.flow.Destination, one.flow.DestinationPort, room)
-		}
-		t.Add(append([]string{one.stage, one.protocol, from, to, one.reason}, one.numbers...)...)
+		t.Add([]string{string(other.Stage), "other"}, nil, numbers("", fmt.Sprint(other.Packets), "", frame.Scaled(other.PacketsPerSecond))...)
 	}
 	t.Write(w)
 	r.Overflow.Write(w)
