@@ -4,7 +4,6 @@ package count
 import (
 	"errors"
 	"fmt"
-	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -254,15 +253,8 @@ func countMetrics(o *Options, d capture.Direction, iface string) metrics.Set[met
 // each CPU that has seen such a packet.
 func (o *Options) eachClass(c meter.ProtocolCounts, send func(t meter.Tally, labels ...string)) {
 	for class, perCPU := range c.Classes {
-		if !o.PerCPU {
-			send(c.Class(class), class.Family(), class.Protocol())
-			continue
-		}
-		for cpu, t := range perCPU {
-			if t == (meter.Tally{}) {
-				continue
-			}
-			send(t, class.Family(), class.Protocol(), strconv.Itoa(cpu))
-		}
+		counters.EachCPU(&o.Options, perCPU, c.Class(class), func(t meter.Tally, cpu ...string) {
+			send(t, append([]string{class.Family(), class.Protocol()}, cpu...)...)
+		})
 	}
 }

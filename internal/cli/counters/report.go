@@ -61,3 +61,18 @@ func RateCells(r meter.Rate, names ...string) []string {
 
 // VerdictName is how tables, objects and metrics call the verdict of a slot.
 func VerdictName(slot int) string { return xdp.Verdict(slot).SlotName() }
+
+// EachCPU calls f with the sum of all CPUs, or with --per-cpu with the counters of each CPU that has
+// counted anything, and its number.
+func EachCPU[T comparable](o *Options, perCPU []T, sum T, f func(counted T, cpu ...string)) {
+	if !o.PerCPU {
+		f(sum)
+		return
+	}
+	var none T
+	for cpu, counted := range perCPU {
+		if counted != none {
+			f(counted, strconv.Itoa(cpu))
+		}
+	}
+}

@@ -110,17 +110,19 @@ const jsonSteps = 4
 
 // WriteTable prints the report as tables.
 func (r *Report) WriteTable(w io.Writer) {
-	t := newTimesTable("VERDICT")
-	r.addVerdicts(t, func(rt runTimes) meter.RunTimes { return rt.RunTimes })
+	var t frame.Table
+	t.Add(timesTitles("VERDICT")...)
+	r.addVerdicts(&t, func(rt runTimes) meter.RunTimes { return rt.RunTimes })
 	if !r.first {
-		t.addTitles("INTERVAL")
-		r.addVerdicts(t, func(rt runTimes) meter.RunTimes { return rt.Interval })
+		t.Add(timesTitles("INTERVAL")...)
+		r.addVerdicts(&t, func(rt runTimes) meter.RunTimes { return rt.Interval })
 	}
 	t.Write(w)
 	if r.CPUs != nil {
-		t := newTimesTable("CPU")
+		var t frame.Table
+		t.Add(timesTitles("CPU")...)
 		for _, c := range r.CPUs {
-			t.addTimes(strconv.Itoa(c.CPU), c.RunTimes)
+			t.Add(timesCells(strconv.Itoa(c.CPU), c.RunTimes)...)
 		}
 		t.Write(w)
 	}
@@ -135,30 +137,23 @@ func (r *Report) WriteTable(w io.Writer) {
 }
 
 // addVerdicts adds a line for each verdict that occurred, and one for all.
-func (r *Report) addVerdicts(t *timesTable, of func(runTimes) meter.RunTimes) {
+func (r *Report) addVerdicts(t *frame.Table, of func(runTimes) meter.RunTimes) {
 	for v := range (meter.LatencyCounts{}).Verdicts {
 		name := counters.VerdictName(v)
 		if times := of(r.Verdicts[name]); times.Runs > 0 {
-			t.addTimes(name, times)
+			t.Add(timesCells(name, times)...)
 		}
 	}
-	t.addTimes("total", of(r.Total))
+	t.Add(timesCells("total", of(r.Total))...)
 }
 
-// A timesTable has lines of run times.
-type timesTable struct{ frame.Table }
-
-func newTimesTable(of string) *timesTable {
-	t := &timesTable{}
-	t.addTitles(of)
-	return t
+// timesTitles are the titles of timesCells.
+func timesTitles(of string) []string {
+	return []string{of, "RUNS", "RUNS/S", "MIN", "P50", "P90", "P99", "P99.9", "MAX", "MEAN"}
 }
 
-func (t *timesTable) addTitles(of string) {
-	t.Add(of, "RUNS", "RUNS/S", "MIN", "P50", "P90", "P99", "P99.9", "MAX", "MEAN")
-}
-
-func (t *timesTable) addTimes(of string, rt meter.RunTimes) {
+// timesCells are a line of a table.
+func timesCells(of string, rt meter.RunTimes) []string {
 	cells := []string{of, fmt.Sprint(rt.Runs), frame.Scaled(rt.Rate)}
 	for _, d := range []time.Duration{rt.Min, rt.P50, rt.P90, rt.P99, rt.P999, rt.Max, rt.Mean} {
 		cell := "-"
@@ -167,7 +162,7 @@ func (t *timesTable) addTimes(of string, rt meter.RunTimes) {
 		}
 		cells = append(cells, cell)
 	}
-	t.Add(cells...)
+	return cells
 }
 
 const (

@@ -182,16 +182,7 @@ func (o *Options) ofKthreads(values func(meter.EventCount, metrics.SendValue)) f
 // such an event, with that CPU's counters and number.
 func (o *Options) eachCase(counts meter.EventCounts, f func(c meter.Case, n meter.EventCount, cpu ...string)) {
 	for c, perCPU := range counts.Cases {
-		if !o.PerCPU {
-			f(c, meter.SumEvents(perCPU))
-			continue
-		}
-		for cpu, n := range perCPU {
-			if n.Events == 0 {
-				continue
-			}
-			f(c, n, strconv.Itoa(cpu))
-		}
+		counters.EachCPU(&o.Options, perCPU, meter.SumEvents(perCPU), func(n meter.EventCount, cpu ...string) { f(c, n, cpu...) })
 	}
 }
 

@@ -4,7 +4,7 @@ package stats
 import (
 	"errors"
 	"fmt"
-	"strconv"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -189,31 +189,27 @@ func statsMetrics(o *Options, iface string) metrics.Set[meter.ActionCounts] {
 // eachTally sends every tally of a snapshot with its labels. It omits queues and CPUs that have
 // seen no packet, because there may be many.
 func (o *Options) eachTally(c meter.ActionCounts, send func(t meter.Tally, labels ...string)) {
-	verdicts := func(tallies meter.VerdictTallies, labels ...string) {
-		if len(labels) > 0 && tallies == (meter.VerdictTallies{}) {
-			return
-		}
-		for i, t := range tallies {
-			send(t, append([]string{counters.VerdictName(i)}, labels...)...)
-		}
-	}
-	switch {
-	case !o.perQueue && !o.PerCPU:
-		verdicts(c.Total())
-	case !o.perQueue:
-		for cpu := range c.CPUs() {
-			verdicts(c.CPU(cpu), strconv.Itoa(cpu))
-		}
-	case !o.PerCPU:
-		for q := range c.Queues {
-			verdicts(c.Queue(q), queueName(c, q))
-		}
-	default:
-		for q := range c.Queues {
-			for cpu, v := range c.Queues[q] {
-				verdicts(v, queueName(c, q), strconv.Itoa(cpu))
+	each := func(perCPU []meter.VerdictTallies, sum meter.VerdictTallies, queue ...string) {
+		counters.EachCPU(&o.Options, perCPU, sum, func(tallies meter.VerdictTallies, cpu ...string) {
+			labels := slices.Concat(queue, cpu)
+			if len(labels) > 0 && tallies == (meter.VerdictTallies{}) {
+				return
 			}
+			for i, t := range tallies {
+				send(t, append([]string{counters.VerdictName(i)}, labels...)...)
+			}
+		})
+	}
+	if !o.perQueue {
+		perCPU := make([]meter.VerdictTallies, c.CPUs())
+		for cpu := range perCPU {
+			perCPU[cpu] = c.CPU(cpu)
 		}
+		each(perCPU, c.Total())
+		return
+	}
+	for q, perCPU := range c.Queues {
+		each(perCPU, c.Queue(q), queueName(c, q))
 	}
 }
 
