@@ -66,8 +66,9 @@ func (o *Options) whereFlags(f *pflag.FlagSet) {
 func (o *Options) methodFlags(f *pflag.FlagSet) {
 	f.BoolVar(&o.kernelStats, "kernel-stats", false, "show the mean from the kernel's counters, which are switched on meanwhile")
 	f.BoolVar(&o.builtin, "builtin", false, "attach a program that measures itself")
-	f.StringVar(&o.mode, "xdp-mode", "auto", "with --builtin, attach in this `mode`: native (in the driver), generic (in the stack), or auto (generic only where the driver has no native mode)")
-	frame.TakesWords(f, "xdp-mode", "auto", "native", "generic")
+	frame.ModeVar(f, &o.mode)
+	mode := f.Lookup("xdp-mode")
+	mode.Usage = "with --builtin, " + mode.Usage
 	f.Float64Var(&o.drop, "drop", 0, "with --builtin, drop this many `percent` of the packets, at random")
 	f.BoolVar(&o.yes, "yes", false, "allow --drop even if it disturbs this machine")
 	f.BoolVar(&o.events, "events", false, "with --builtin, print each measurement as a line instead of tables")
@@ -76,7 +77,8 @@ func (o *Options) methodFlags(f *pflag.FlagSet) {
 // ofBuiltin are flags that have no effect without --builtin.
 var ofBuiltin = []string{"drop", "events", "xdp-mode"}
 
-// checkLatency finds mistakes in the flags before anything is touched.
+// checkLatency finds mistakes in the flags before anything is touched. Settings without effect are
+// none.
 func (o *Options) checkLatency() error {
 	if !o.builtin {
 		frame.ForgetSettings(o.Flags, ofBuiltin...)
@@ -108,10 +110,10 @@ func (o *Options) checkLatency() error {
 			return fmt.Errorf("--%s is for the program that --builtin attaches: add --builtin", flag)
 		}
 	}
-	if o.events && len(o.Interfaces) > 1 {
-		return errors.New("--events prints the measurements of one interface: give one -i")
-	}
 	if o.events {
+		if len(o.Interfaces) > 1 {
+			return errors.New("--events prints the measurements of one interface: give one -i")
+		}
 		return o.RefuseCounting("--events prints single measurements")
 	}
 	if o.PerCPU && o.kernelStats {
@@ -130,7 +132,7 @@ func runLatency(o *Options) error {
 	}
 	switch {
 	case o.kernelStats:
-		return counters.Run(&o.Options, frame.Guard{}, func(iface string) (*counters.Counters[meter.RuntimeCounts], error) {
+		return counters.Run(&o.Options, g, func(iface string) (*counters.Counters[meter.RuntimeCounts], error) {
 			return openRuntime(o, iface)
 		})
 	case o.events:
