@@ -8,8 +8,8 @@ import (
 	"github.com/xdpcap/xdpcap/internal/cli/sandbox"
 )
 
-// RunEvents runs a counter command that prints single events, of one meter, in place of counters.
-// print returns after the context is done, and has closed the meter then.
+// RunEvents runs a counter command that prints single events of one meter, in place of counters.
+// print prints them until the context is done, or earlier, and closes the meter.
 func RunEvents[M interface {
 	Capabilities() []int
 	Close() error

@@ -35,8 +35,8 @@ type Options struct {
 // minInterval bounds the load that reading the counters causes.
 const minInterval = 10 * time.Millisecond
 
-// CountingFlags are flags of all counter commands that have no effect where a command prints single events in
-// place of counters.
+// CountingFlags are flags of all counter commands that have no effect where a command prints single
+// events in place of counters.
 var CountingFlags = []string{"interval", "count", "per-cpu", "listen", "quiet"}
 
 func (o *Options) timeFlags(f *pflag.FlagSet) {

@@ -72,10 +72,10 @@ func (e *eventLines) print(m meter.Measurement) {
 		return
 	}
 	if e.json != nil {
-		e.err = e.json.Encode(EventLine{m.Time.UTC(), m.CPU, counters.VerdictName(int(m.Verdict)), m.Took.Nanoseconds()})
+		e.err = e.json.Encode(EventLine{m.Time.UTC(), m.CPU, m.Verdict.SlotName(), m.Took.Nanoseconds()})
 		return
 	}
-	_, e.err = fmt.Fprintf(e.out, "%s cpu %d %s %d ns\n", m.Time.Local().Format("15:04:05.000000"), m.CPU, counters.VerdictName(int(m.Verdict)), m.Took.Nanoseconds())
+	_, e.err = fmt.Fprintf(e.out, "%s cpu %d %s %d ns\n", m.Time.Local().Format("15:04:05.000000"), m.CPU, m.Verdict.SlotName(), m.Took.Nanoseconds())
 }
 
 func (e *eventLines) flush() error {

@@ -7,7 +7,6 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/xdpcap/xdpcap/internal/cli/counters"
 	"github.com/xdpcap/xdpcap/internal/meter"
 )
 
@@ -41,7 +40,7 @@ func newEventCase(c meter.Case) EventCase {
 	e := EventCase{Event: eventNames[c.Event].kernel, From: c.From, To: c.To, MapID: c.MapID, Message: c.Message}
 	switch {
 	case c.Event == meter.Exception:
-		e.Reason = counters.VerdictName(int(c.Verdict))
+		e.Reason = c.Verdict.SlotName()
 	case c.Event == meter.MemConnect, c.Event == meter.MemDisconnect, c.Event == meter.MemReturnFailed:
 		e.Reason = c.Memory.String()
 	case c.Errno != 0:

@@ -3,7 +3,6 @@ package monitor
 
 import (
 	"fmt"
-	"io"
 	"strconv"
 
 	"github.com/spf13/cobra"
@@ -103,15 +102,11 @@ func openMonitor(o *Options, iface string) (*monitor, error) {
 		return nil, err
 	}
 	if o.Verbose > 0 {
-		m.nameAbsent(o.Process.Stderr)
+		for _, a := range m.Absent() {
+			frame.Say(o.Process.Stderr, "tracepoint %s is not counted: %s", a.Tracepoint, a.Reason)
+		}
 	}
 	return m, nil
-}
-
-func (m *monitor) nameAbsent(w io.Writer) {
-	for _, a := range m.Absent() {
-		frame.Say(w, "tracepoint %s is not counted: %s", a.Tracepoint, a.Reason)
-	}
 }
 
 // String names what is counted: "xdp tracepoints of eth0, program lb (id 7)".

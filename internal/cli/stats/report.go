@@ -56,7 +56,7 @@ func newStatsReport(o *Options, iface string, i interval) *Report {
 	r.VerdictRates = newVerdictRates(i.Before.Total(), i.Now.Total(), i.Took)
 	for _, key := range sortedReasons(i.Now.Reasons) {
 		rate := meter.NewRate(i.Before.Reasons[key], i.Now.Reasons[key], i.Took)
-		r.Reasons = append(r.Reasons, reasonRate{nameOf(key), counters.VerdictName(int(key.Verdict)), rate})
+		r.Reasons = append(r.Reasons, reasonRate{nameOf(key), key.Verdict.SlotName(), rate})
 	}
 	if o.perQueue {
 		for q := range i.Now.Queues {

@@ -180,7 +180,7 @@ func statsMetrics(o *Options, iface string) metrics.Set[meter.ActionCounts] {
 	set.Count("xdpcap_reason_packets_total", "Packets that the XDP program dropped, by the reason that it gave.", []string{"verdict", "reason"},
 		func(c meter.ActionCounts, send metrics.SendValue) {
 			for r, t := range c.Reasons {
-				send(float64(t.Packets), counters.VerdictName(int(r.Verdict)), nameOf(r))
+				send(float64(t.Packets), r.Verdict.SlotName(), nameOf(r))
 			}
 		})
 	return set

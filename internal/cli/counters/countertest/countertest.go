@@ -84,6 +84,19 @@ func Linted[S any](t *testing.T, snapshot S, m metrics.Set[S]) *prometheus.Regis
 	return r
 }
 
+// CheckMetrics checks that a snapshot in which every metric has a value exports all of them, and
+// that the linter passes them.
+func CheckMetrics[S any](t *testing.T, snapshot S, m metrics.Set[S]) {
+	t.Helper()
+	families, err := Linted(t, snapshot, m).Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(families) != len(m.All) {
+		t.Errorf("%d families of %d metrics", len(families), len(m.All))
+	}
+}
+
 // Scraped are the lines of a scrape, one for each series.
 func Scraped[S any](t *testing.T, snapshot S, m metrics.Set[S]) string {
 	t.Helper()
