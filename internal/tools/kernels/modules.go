@@ -23,6 +23,8 @@ var optional = []string{"xsk_diag"}
 // modules returns the paths of the wanted modules, each after its dependencies, which depmod and
 // modprobe of Debian's kmod find. They are in /sbin, which is in root's PATH only.
 func (k kernel) modules(ctx context.Context) (paths []string, err error) {
+	// Newer kernels have them in usr/lib. Where there is a lib, this fails and changes nothing.
+	os.Symlink("usr/lib", filepath.Join(k.root(), "lib"))
 	dirs, err := filepath.Glob(filepath.Join(k.root(), "lib/modules/*"))
 	if err != nil || len(dirs) != 1 {
 		return nil, errors.Join(err, errors.New("no single directory of modules in "+k.root()))
