@@ -25,14 +25,14 @@ type kernel struct {
 // packets of several buffers nor live frames, which came with 5.18. The real-time kernels have the
 // same versions.
 var kernels = []kernel{
-	{"6.1", "bookworm-security", "linux-image-cloud-amd64", false, architectureOf("amd64")},
-	{"6.12", "bookworm-security", "linux-image-6.12-cloud-amd64", false, architectureOf("amd64")},
-	{"5.10", "bullseye-security", "linux-image-cloud-amd64", true, architectureOf("amd64")},
-	{"newest", "trixie-backports", "linux-image-cloud-amd64", true, architectureOf("amd64")},
-	{"6.1-rt", "bookworm-security", "linux-image-rt-amd64", true, architectureOf("amd64")},
-	{"6.12-rt", "bookworm-security", "linux-image-6.12-rt-amd64", true, architectureOf("amd64")},
-	{"newest-rt", "trixie-backports", "linux-image-rt-amd64", true, architectureOf("amd64")},
-	{"arm64", "bookworm-security", "linux-image-6.12-cloud-arm64", true, architectureOf("arm64")},
+	{"6.1", "bookworm-security", "linux-image-cloud-amd64", false, amd64},
+	{"6.12", "bookworm-security", "linux-image-6.12-cloud-amd64", false, amd64},
+	{"5.10", "bullseye-security", "linux-image-cloud-amd64", true, amd64},
+	{"newest", "trixie-backports", "linux-image-cloud-amd64", true, amd64},
+	{"6.1-rt", "bookworm-security", "linux-image-rt-amd64", true, amd64},
+	{"6.12-rt", "bookworm-security", "linux-image-6.12-rt-amd64", true, amd64},
+	{"newest-rt", "trixie-backports", "linux-image-rt-amd64", true, amd64},
+	{"arm64", "bookworm-security", "linux-image-6.12-cloud-arm64", true, arm64},
 }
 
 // choose returns the kernels of these versions, or without versions those that are always tested.
@@ -52,7 +52,7 @@ func choose(versions []string) (chosen []kernel, err error) {
 
 // maySkip tells whether chosen tests may be skipped: where a kernel is tested on request, because
 // it may lack what they need. Those of arm64 has all, being the 6.12 of another architecture.
-func (k kernel) maySkip() bool { return k.extra && k.arch.name != "arm64" }
+func (k kernel) maySkip() bool { return k.extra && k.arch != arm64 }
 
 func known() (versions []string) {
 	for _, k := range kernels {
