@@ -29,7 +29,7 @@ func (r *captureRun) openOutputs(ctx context.Context) error {
 		return err
 	}
 	if err := r.o.Adopt(); err != nil {
-		r.notices.Add(err)
+		r.notices.add(err)
 	}
 	for i := range r.o.Targets {
 		t := &r.o.Targets[i]

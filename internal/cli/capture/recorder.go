@@ -133,7 +133,7 @@ func (r *captureRun) openRecorder() (err error) {
 	if limits.Keep > 0 {
 		var unread error
 		if limits.Left, after, unread = outputs.EarlierRecordings(r.o.Write); unread != nil {
-			r.notices.Add(unread)
+			r.notices.add(unread)
 		}
 	}
 	limits.Path = func(file.Place) string { return r.o.Write }
@@ -149,13 +149,13 @@ func (r *captureRun) openRecorder() (err error) {
 		Triggers: r.o.recorder.triggers,
 		AtEnd:    r.o.recorder.atEnd,
 		Open:     func() (*file.File, string, error) { return r.openRecording(names, limits) },
-		Done:     func(done recorder.Recording) { r.notices.Add(recorded{done}) },
+		Done:     func(done recorder.Recording) { r.notices.add(recorded{done}) },
 	})
 	if err != nil {
 		return fmt.Errorf("--ring: %w", err)
 	}
 	if len(r.o.recorder.words) == 0 {
-		r.notices.Add(fmt.Errorf("--ring without --trigger: only a signal makes a recording: kill -USR2 %d", os.Getpid()))
+		r.notices.add(fmt.Errorf("--ring without --trigger: only a signal makes a recording: kill -USR2 %d", os.Getpid()))
 	}
 	return nil
 }

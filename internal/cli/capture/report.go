@@ -174,15 +174,15 @@ func (r *reporter) report(asked <-chan os.Signal) {
 	for {
 		select {
 		case <-r.stop:
-			for len(r.notices.Come) > 0 {
-				r.note(<-r.notices.Come)
+			for len(r.notices.come) > 0 {
+				r.note(<-r.notices.come)
 			}
 			r.clear()
 			return
 		case <-asked:
 			r.clear()
 			r.printCounts()
-		case err := <-r.notices.Come:
+		case err := <-r.notices.come:
 			r.clear()
 			r.note(err)
 		case <-look.C:
@@ -225,7 +225,7 @@ func (r *reporter) note(err error) {
 			out = r.losses
 		}
 	}
-	if told, ok := r.notices.Fold(text); ok {
+	if told, ok := r.notices.fold(text); ok {
 		frame.Say(out, "%s", told)
 	}
 }
