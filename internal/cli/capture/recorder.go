@@ -20,7 +20,6 @@ import (
 	"github.com/xdpcap/xdpcap/internal/cli/frame"
 	"github.com/xdpcap/xdpcap/internal/cli/outputs"
 	"github.com/xdpcap/xdpcap/internal/outfile"
-	"github.com/xdpcap/xdpcap/internal/trigger"
 )
 
 // recorderOptions are the flags of the flight recorder (--ring).
@@ -34,8 +33,8 @@ type recorderOptions struct {
 	limits   file.Rotation
 
 	triggers    []recorder.Trigger
-	atExit      trigger.Need // what the triggers must know of packets that leave a program
-	needsReason bool         // one must know the reason for which packets were thrown away
+	atExit      triggerNeed // what the triggers must know of packets that leave a program
+	needsReason bool        // one must know the reason for which packets were thrown away
 	atEnd       bool
 }
 
@@ -104,15 +103,15 @@ func (c *Options) checkRecorder(given func(flag string) bool) error {
 			o.atEnd = true
 			continue
 		}
-		t, need, err := trigger.Parse(text, c.filter.VLANAware)
+		t, need, err := parseTrigger(text, c.filter.VLANAware)
 		if err != nil {
 			return fmt.Errorf("--trigger: %w", err)
 		}
 		o.triggers = append(o.triggers, t)
 		switch need {
-		case trigger.Reason:
+		case needReason:
 			o.needsReason = true
-		case trigger.Bytes:
+		case needBytes:
 			if c.Anonymizes() {
 				return fmt.Errorf("--trigger %q and --anonymize: the recorder never sees a packet as it was, and a file says what triggered it: choose a trigger that is no filter", text)
 			}
