@@ -11,7 +11,7 @@ import (
 	"github.com/xdpcap/xdpcap/capture"
 	"github.com/xdpcap/xdpcap/capture/recorder"
 	"github.com/xdpcap/xdpcap/filter"
-	"github.com/xdpcap/xdpcap/internal/matcher"
+	"github.com/xdpcap/xdpcap/internal/cli/filters"
 )
 
 // triggerHelp is what --trigger takes.
@@ -60,7 +60,7 @@ func parseTrigger(text string, vlanAware bool) (t recorder.Trigger, need trigger
 		t.Fires = func(p *capture.Packet, _ *capture.Source) bool { return count(p) > 0 }
 		return t, need, nil
 	}
-	match, err := matcher.New(text, filter.Options{Netmask: []byte{0, 0, 0, 0}, VLANAware: vlanAware})
+	match, err := filters.NewMatcher(text, filter.Options{Netmask: []byte{0, 0, 0, 0}, VLANAware: vlanAware})
 	if err != nil {
 		return t, needNothing, fmt.Errorf("%q is none of these: %s: %v", text, triggerHelp, err)
 	}

@@ -13,20 +13,20 @@ import (
 
 	"github.com/xdpcap/xdpcap/capture"
 	"github.com/xdpcap/xdpcap/capture/file"
+	"github.com/xdpcap/xdpcap/internal/cli/filters"
 	"github.com/xdpcap/xdpcap/internal/cli/frame"
 	"github.com/xdpcap/xdpcap/internal/cli/outputs"
 	"github.com/xdpcap/xdpcap/internal/cli/printing"
 	"github.com/xdpcap/xdpcap/internal/cli/read/statistics"
 	"github.com/xdpcap/xdpcap/internal/lines"
 	"github.com/xdpcap/xdpcap/internal/machine"
-	"github.com/xdpcap/xdpcap/internal/matcher"
 	"github.com/xdpcap/xdpcap/internal/version"
 )
 
 // A readRun is one reading from its flags to its end.
 type readRun struct {
 	o       *Options
-	match   *matcher.All // nil = all packets
+	match   *filters.Matchers // nil = all packets
 	inputs  *readInputs
 	stats   *statistics.Statistics // nil without --stats
 	passed  map[uint16]uint64      // packets to which the filter cannot be applied, by link type
