@@ -17,7 +17,6 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/xdpcap/xdpcap/capture/file"
-	"github.com/xdpcap/xdpcap/internal/cli/finished"
 	"github.com/xdpcap/xdpcap/internal/cli/frame"
 	"github.com/xdpcap/xdpcap/internal/cli/sandbox"
 	"github.com/xdpcap/xdpcap/internal/escape"
@@ -105,9 +104,9 @@ type Destinations struct {
 	Notice func(error) // does not wait
 
 	Opened   []destination
-	Outputs  []Named         // including the recorder, in the order of -w
-	Finished *finished.Files // nil if nothing is done with finished files
-	taken    progress        // so far
+	Outputs  []Named   // including the recorder, in the order of -w
+	Finished *Finished // nil if nothing is done with finished files
+	taken    progress  // so far
 }
 
 // OpenTarget opens what a -w names.
@@ -175,7 +174,7 @@ func (d *Destinations) WatchFiles(output *os.File) (err error) {
 		return nil
 	}
 	err = d.Flags.Sandbox.As(func() (err error) {
-		d.Finished, err = finished.New(d.Flags.Process, rotate.command, output, d.Notice)
+		d.Finished, err = NewFinished(d.Flags.Process, rotate.command, output, d.Notice)
 		return err
 	})
 	if err != nil {
