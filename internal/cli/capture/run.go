@@ -17,7 +17,6 @@ import (
 	"github.com/xdpcap/xdpcap/filter"
 	"github.com/xdpcap/xdpcap/internal/cli/frame"
 	"github.com/xdpcap/xdpcap/internal/cli/outputs"
-	"github.com/xdpcap/xdpcap/internal/cli/printing"
 	"github.com/xdpcap/xdpcap/internal/cli/sandbox"
 	"github.com/xdpcap/xdpcap/internal/metrics"
 	"github.com/xdpcap/xdpcap/internal/outfile"
@@ -73,7 +72,7 @@ type captureRun struct {
 	accounts []capture.Accounts // of the outputs, at the end
 	predecessors
 	outputs.Destinations
-	printed *printing.Output // nil where no packets are printed
+	printed *outputs.Printed // nil where no packets are printed
 	notices *notices
 
 	companions companions
@@ -130,7 +129,7 @@ func (r *captureRun) run(cmd *cobra.Command) (err error) {
 	options := r.o.session()
 	options.Forgotten = r.forget
 	options.Notice = func(err error) {
-		if !errors.Is(err, printing.ErrReaderGone) {
+		if !errors.Is(err, outputs.ErrReaderGone) {
 			r.notices.add(err)
 		}
 	}

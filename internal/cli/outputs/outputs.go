@@ -1,5 +1,5 @@
 // Package outputs is where read and the capture write packets: the flags about files, series of
-// files and streams, what -w names, and what each output has taken.
+// files, streams and lines on standard output, what -w names, and what each output has taken.
 package outputs
 
 import (

@@ -16,7 +16,6 @@ import (
 	"github.com/xdpcap/xdpcap/internal/cli/filters"
 	"github.com/xdpcap/xdpcap/internal/cli/frame"
 	"github.com/xdpcap/xdpcap/internal/cli/outputs"
-	"github.com/xdpcap/xdpcap/internal/cli/printing"
 	"github.com/xdpcap/xdpcap/internal/cli/read/statistics"
 	"github.com/xdpcap/xdpcap/internal/lines"
 	"github.com/xdpcap/xdpcap/internal/machine"
@@ -91,7 +90,7 @@ func unlessEnded(ctx context.Context, err error) error {
 // options are the options for reading.
 func (r *readRun) options() file.InputOptions {
 	o := file.InputOptions{Skip: r.o.skip, Count: r.o.packetsRead(), Memory: r.memory, Notice: func(err error) {
-		if !errors.Is(err, printing.ErrReaderGone) {
+		if !errors.Is(err, outputs.ErrReaderGone) {
 			r.noticed = append(r.noticed, err.Error())
 		}
 	}}
@@ -195,9 +194,9 @@ func (r *readRun) allOutputs(in *file.Input, from capture.Input) (all []capture.
 	switch {
 	case o.stats:
 		r.stats.Input = in
-		all = append(all, r.decode(&printing.Output{Output: r.stats}))
+		all = append(all, r.decode(&outputs.Printed{Output: r.stats}))
 	case o.follow:
-		out := &printing.Output{Output: newFollowing(o, in)}
+		out := &outputs.Printed{Output: newFollowing(o, in)}
 		if o.json { // as below
 			return append(all, out), nil
 		}
@@ -215,13 +214,13 @@ func (r *readRun) allOutputs(in *file.Input, from capture.Input) (all []capture.
 			return nil, err
 		}
 		if o.json { // its objects have each packet's link type
-			return append(all, &printing.Output{Output: lines}), nil
+			return append(all, &outputs.Printed{Output: lines}), nil
 		}
-		all = append(all, r.decode(&printing.Output{Output: lines}))
+		all = append(all, r.decode(&outputs.Printed{Output: lines}))
 	case len(r.Outputs) == 0 || o.Print:
 		out := o.Process.Stdout
-		printer := lines.NewPrinter(out, frame.StdoutName, out.Check, o.printing.Format(printing.Colored(out.File)))
-		all = append(all, r.decode(&printing.Output{Output: printer}))
+		printer := lines.NewPrinter(out, frame.StdoutName, out.Check, o.printing.Format(outputs.Colored(out.File)))
+		all = append(all, r.decode(&outputs.Printed{Output: printer}))
 	}
 	return all, nil
 }
