@@ -26,7 +26,6 @@ import (
 	"github.com/xdpcap/xdpcap/internal/cli/stats"
 	"github.com/xdpcap/xdpcap/internal/privilege"
 	"github.com/xdpcap/xdpcap/internal/settings"
-	"github.com/xdpcap/xdpcap/internal/version"
 )
 
 // Main runs xdpcap with the arguments of a process, the first of which is the name by which it was
@@ -83,7 +82,7 @@ func newRoot(p *frame.Process, files settings.Files) *cobra.Command {
 	set := &config.Settings{Process: p, Files: files, NewRoot: func() *cobra.Command { return newRoot(p, files) }}
 	var o capture.Options
 	cmd := capture.New(p, &o)
-	cmd.Version = version.String()
+	cmd.Version = frame.Version()
 	cmd.SetVersionTemplate("xdpcap {{.Version}} (" + runtime.Version() + ", " + runtime.GOOS + "/" + runtime.GOARCH + ")\n")
 	frame.SetUsage(cmd, usageNotes())
 	cmd.SilenceErrors = true

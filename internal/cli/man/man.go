@@ -12,7 +12,6 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/xdpcap/xdpcap/internal/cli/frame"
-	"github.com/xdpcap/xdpcap/internal/version"
 )
 
 // Notes are what pages say besides the help of their commands.
@@ -102,7 +101,7 @@ func writePages(dir string, pages []page) error {
 // text is the page in the language of man(7).
 func (p page) text() []byte {
 	var r roff
-	r.macro("TH", strings.ToUpper(p.name), fmt.Sprint(p.section), "", "xdpcap "+version.String(), "xdpcap manual")
+	r.macro("TH", strings.ToUpper(p.name), fmt.Sprint(p.section), "", "xdpcap "+frame.Version(), "xdpcap manual")
 	r.WriteString(".ad l\n.nh\n") // neither justify nor hyphenate lines: both garble words that people type
 	r.macro("SH", "NAME")
 	r.line(p.name + " - " + strings.ToLower(p.cmd.Short[:1]) + p.cmd.Short[1:])

@@ -22,7 +22,6 @@ import (
 	"github.com/xdpcap/xdpcap/internal/escape"
 	"github.com/xdpcap/xdpcap/internal/localsocket"
 	"github.com/xdpcap/xdpcap/internal/privilege"
-	"github.com/xdpcap/xdpcap/internal/version"
 )
 
 // Options are the flags of capture and read for the places that packets go to.
@@ -91,7 +90,7 @@ func (o *Options) Writer(t *Target) file.Options {
 	return file.Options{
 		Format:      t.Format,
 		Compression: t.Compression,
-		Application: "xdpcap " + version.String(),
+		Application: "xdpcap " + frame.Version(),
 		CommandLine: o.commandLine(),
 		Immediate:   o.Unbuffer,
 	}

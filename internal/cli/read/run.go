@@ -19,7 +19,6 @@ import (
 	"github.com/xdpcap/xdpcap/internal/cli/read/statistics"
 	"github.com/xdpcap/xdpcap/internal/lines"
 	"github.com/xdpcap/xdpcap/internal/machine"
-	"github.com/xdpcap/xdpcap/internal/version"
 )
 
 // A readRun is one reading from its flags to its end.
@@ -118,7 +117,7 @@ func (r *readRun) matches(s *capture.Source, p *capture.Packet) bool {
 // writer returns the options for writing what -w names.
 func (r *readRun) writer(t *outputs.Target) file.Options {
 	return file.Options{
-		Format: t.Format, Compression: t.Compression, Microseconds: r.o.printing.Microseconds(), Application: "xdpcap " + version.String(),
+		Format: t.Format, Compression: t.Compression, Microseconds: r.o.printing.Microseconds(), Application: "xdpcap " + frame.Version(),
 		Refuse: func(file os.FileInfo) error {
 			if r.inputs.has(file) {
 				return outputs.InputError{Path: t.Name}
