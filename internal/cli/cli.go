@@ -25,7 +25,6 @@ import (
 	"github.com/xdpcap/xdpcap/internal/cli/read"
 	"github.com/xdpcap/xdpcap/internal/cli/stats"
 	"github.com/xdpcap/xdpcap/internal/privilege"
-	"github.com/xdpcap/xdpcap/internal/settings"
 )
 
 // Main runs xdpcap with the arguments of a process, the first of which is the name by which it was
@@ -75,10 +74,10 @@ func NewRoot() *cobra.Command {
 }
 
 // machineFiles are where settings are, besides those of the user.
-var machineFiles = settings.Files{Machine: "/etc/xdpcap.conf"}
+var machineFiles = config.Files{Machine: "/etc/xdpcap.conf"}
 
 // newRoot returns the capture as NewRoot does, for a process, with settings from these files.
-func newRoot(p *frame.Process, files settings.Files) *cobra.Command {
+func newRoot(p *frame.Process, files config.Files) *cobra.Command {
 	set := &config.Settings{Process: p, Files: files, NewRoot: func() *cobra.Command { return newRoot(p, files) }}
 	var o capture.Options
 	cmd := capture.New(p, &o)
