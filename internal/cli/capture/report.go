@@ -13,11 +13,11 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/xdpcap/xdpcap/capture"
-	"github.com/xdpcap/xdpcap/internal/amount"
 	"github.com/xdpcap/xdpcap/internal/cli/counters"
 	"github.com/xdpcap/xdpcap/internal/cli/frame"
 	"github.com/xdpcap/xdpcap/internal/cli/outputs"
 	"github.com/xdpcap/xdpcap/internal/cli/sandbox"
+	"github.com/xdpcap/xdpcap/internal/machine"
 )
 
 // announce says on stderr that packets are being captured, and how.
@@ -232,5 +232,5 @@ func (r *reporter) note(err error) {
 
 func liveLine(a capture.Account, lately uint64, size int64) string {
 	return fmt.Sprintf("xdpcap: %d seen, %d captured, %d lost, %spkt/s, %s written",
-		a.Seen, a.Captured, a.Lost, frame.Scaled(float64(lately)/liveInterval.Seconds()), amount.Bytes(size))
+		a.Seen, a.Captured, a.Lost, frame.Scaled(float64(lately)/liveInterval.Seconds()), machine.Amount(size))
 }
