@@ -203,7 +203,7 @@ func withHooks(t *testing.T, pair *testnet.Pair, o Options, do func(hook)) {
 		if err != nil {
 			return err
 		}
-		k, err := newSampler(&o, newRoster(&o, hooks), o.Transport.kind().open(&o))
+		k, err := newSampler(&o, newRoster(&o, hooks), o.Transport.kind().open(o.ringOptions()))
 		if err != nil {
 			return err
 		}

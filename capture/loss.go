@@ -177,12 +177,13 @@ func (w *lossWatch) look(last bool) bool {
 			l.Size = int(total.Bytes / total.Captured)
 		}
 	}
+	rings := s.options.ringOptions()
 	switch {
 	case l.Size == 0:
 	case l.Cause == Burst:
-		l.Enough = enough(&s.options, l.Size, now.worst)
+		l.Enough = rings.enough(l.Size, now.worst)
 	case l.Cause == SmallRings:
-		l.Enough = enough(&s.options, l.Size, uint64(l.Rate*EnoughTime.Seconds()))
+		l.Enough = rings.enough(l.Size, uint64(l.Rate*EnoughTime.Seconds()))
 	}
 	s.notice(l)
 	return true
@@ -223,22 +224,6 @@ func rate(from, to lossReading) float64 {
 // more returns by how much a number has grown; 0 if it is lower than before. It may be lower,
 // because a reading leaves out the losses of a CPU that is offline now.
 func more(from, to uint64) uint64 { return to - min(from, to) }
-
-// enough returns how large each ring must be for this many more packets of this size, or 0 if that
-// is not possible.
-func enough(o *Options, size int, packets uint64) int {
-	const around = 16 // bytes that a transport adds to a record, at most
-	need := uint64(o.Buffer) + packets*uint64(factsSize+size+around)
-	if need > uint64(o.Transport.kind().maxRing) {
-		return 0
-	}
-	larger, memory := powerOfTwoPages(int(need)), o.Transport.kind().memory()
-	memory.available.Bytes += memory.all(o.Buffer) // the present rings will be freed first
-	if memory.affordable(larger) < larger {
-		return 0
-	}
-	return larger
-}
 
 // A lossReading is what the programs have counted since they were attached. It leaves out losses on
 // CPUs without a ring: a CPU that comes online during a session gets its ring a moment later, and

@@ -62,8 +62,8 @@ func TestEnough(t *testing.T) {
 		{TransportRing, 64, 712, 2 * MinBuffer},
 		{TransportRing, 64, 1 << 22, 0},
 	} {
-		o := &Options{Buffer: MinBuffer, Transport: test.transport}
-		if got := enough(o, test.size, test.lost); got != test.want {
+		r := ringOptions{size: MinBuffer, transport: test.transport}
+		if got := r.enough(test.size, test.lost); got != test.want {
 			t.Errorf("%v: %d packets of %d bytes more than it holds: %d, want %d", test.transport, test.lost, test.size, got, test.want)
 		}
 	}

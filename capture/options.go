@@ -9,7 +9,6 @@ import (
 	"strings"
 
 	"github.com/xdpcap/xdpcap/internal/errkind"
-	"github.com/xdpcap/xdpcap/internal/machine"
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
@@ -23,8 +22,8 @@ const maxVerdicts = int(samplerLimitMAX_VERDICTS)
 // withDefaults checks the options and fills in the defaults.
 func (o Options) withDefaults() (Options, error) {
 	for _, check := range []func(*Options) error{
-		(*Options).checkPoints, (*Options).checkPatterns, (*Options).checkDirection, (*Options).checkHooks, (*Options).checkStackDrops, (*Options).checkSampling, (*Options).checkRings,
-		(*Options).checkSnapLen,
+		(*Options).checkPoints, (*Options).checkScopes, (*Options).checkPatterns, (*Options).checkHooks, (*Options).checkStackDrops,
+		(*Options).checkSampling, (*Options).checkRings, (*Options).checkSnapLen,
 	} {
 		if err := check(&o); err != nil {
 			return o, err
@@ -36,6 +35,81 @@ func (o Options) withDefaults() (Options, error) {
 	return o, nil
 }
 
+// A Scope says which packets a session captures, where that leaves some options without a meaning.
+type Scope int
+
+const (
+	FromHookMap   Scope = 1 << iota // Options.HookMap
+	ThrownAway                      // Options.StackDrops
+	SentOnly                        // Options.Direction is Out
+	AnyInterfaces                   // Options.Patterns
+)
+
+// scopes are the scopes, with why some options have no meaning there.
+var scopes = []struct {
+	scope Scope
+	has   func(*Options) bool
+	field string
+	why   string
+}{
+	{FromHookMap, func(o *Options) bool { return o.HookMap != "" }, "HookMap", "a hook map is captured alone, and has the received packets that its owner passes to it"},
+	{ThrownAway, func(o *Options) bool { return o.StackDrops }, "StackDrops", "packets that the stack throws away pass no XDP program, and their interface is named"},
+	{SentOnly, func(o *Options) bool { return o.Direction == Out }, "Direction Out", "sent packets pass no XDP program"},
+	{AnyInterfaces, func(o *Options) bool { return o.follows() }, "Patterns", "interfaces that come and go are captured at their hooks alone, as they are"},
+}
+
+// A restriction says where an option has no meaning.
+type restriction struct {
+	field string   // of Options
+	flags []string // of the command line
+	set   func(*Options) bool
+	in    Scope // a sum
+}
+
+var restrictions = []restriction{
+	{"Interfaces", nil, func(o *Options) bool { return len(o.Interfaces) > 0 }, FromHookMap},
+	{"HookMap", []string{"hook"}, func(o *Options) bool { return o.HookMap != "" }, ThrownAway | AnyInterfaces},
+	{"StackDrops", []string{"drops"}, func(o *Options) bool { return o.StackDrops }, AnyInterfaces},
+	{"Direction", []string{"direction"}, func(o *Options) bool { return o.Direction != In }, FromHookMap | ThrownAway},
+	{"Sink", []string{"sink"}, func(o *Options) bool { return o.Sink }, FromHookMap | ThrownAway | SentOnly | AnyInterfaces},
+	{"Hooks", []string{"rx-capture"}, func(o *Options) bool { return len(o.Hooks) > 0 }, FromHookMap | ThrownAway | SentOnly},
+	{"Targets", []string{"program"}, func(o *Options) bool { return len(o.Targets) > 0 }, FromHookMap | ThrownAway | SentOnly},
+	{"Verdicts", []string{"verdict"}, func(o *Options) bool { return len(o.Verdicts) > 0 }, ThrownAway | SentOnly},
+	{"SlowerThan", []string{"slower-than"}, func(o *Options) bool { return o.SlowerThan != 0 }, FromHookMap | ThrownAway | SentOnly},
+	{"ReasonMap", []string{"reason-map"}, func(o *Options) bool { return o.ReasonMap != "" }, FromHookMap | SentOnly},
+	{"FilterAtExit", []string{"filter-at"}, func(o *Options) bool { return o.FilterAtExit }, ThrownAway | SentOnly},
+	{"SampleVerdicts", nil, func(o *Options) bool { return o.SampleVerdicts != nil }, ThrownAway | SentOnly},
+	{"Mode", []string{"xdp-mode"}, func(o *Options) bool { return o.Mode != Auto }, FromHookMap | ThrownAway | SentOnly},
+	{"Promiscuous", []string{"promiscuous-mode"}, func(o *Options) bool { return o.Promiscuous == PromiscuousOn },
+		FromHookMap | ThrownAway | SentOnly | AnyInterfaces},
+	{"VLANRestore", []string{"vlan-restore"}, func(o *Options) bool { return o.VLANRestore == VLANRestoreOn }, ThrownAway},
+	{"Stamp", nil, func(o *Options) bool { return o.Stamp.IsCards() }, ThrownAway | AnyInterfaces},
+	{"Companions", []string{"stats", "count", "sizes", "flows", "latency"}, func(o *Options) bool { return o.Companions != nil },
+		FromHookMap | ThrownAway | AnyInterfaces},
+}
+
+// checkScopes rejects options that have no meaning for the packets that are captured.
+func (o *Options) checkScopes() error {
+	for _, s := range scopes {
+		for _, r := range restrictions {
+			if r.in&s.scope != 0 && s.has(o) && r.set(o) {
+				return fmt.Errorf("%s and %s: %s", r.field, s.field, s.why)
+			}
+		}
+	}
+	return nil
+}
+
+// FlagsWithout returns the flags of the command line for options that have no meaning in a scope.
+func FlagsWithout(scope Scope) (flags []string) {
+	for _, r := range restrictions {
+		if r.in&scope != 0 {
+			flags = append(flags, r.flags...)
+		}
+	}
+	return flags
+}
+
 func (o *Options) checkPoints() error {
 	if o.Stamp < HostStamp || o.Stamp > AdapterUnsyncedStamp {
 		return fmt.Errorf("%v: no such type of time stamps", o.Stamp)
@@ -43,17 +117,8 @@ func (o *Options) checkPoints() error {
 	if len(o.Interfaces) == 0 && o.HookMap == "" && !o.follows() {
 		return errors.New("no interface to capture on")
 	}
-	if o.HookMap != "" && o.Promiscuous == PromiscuousOn {
-		return errors.New("a hook map has no interface to set to promiscuous mode")
-	}
-	if o.HookMap != "" && o.Companions != nil {
-		return errors.New("a hook map has no companions: it sees the packets that its owner passes to it, of any interface")
-	}
-	if o.HookMap != "" && o.SlowerThan != 0 {
-		return errors.New("a hook map has no run times: its programs do not see when the program that calls them begins")
-	}
-	if o.HookMap != "" && (len(o.Interfaces) > 0 || len(o.Hooks) > 0 || len(o.Targets) > 0 || o.Sink || o.Mode != Auto) {
-		return errors.New("a hook map is captured alone: omit interfaces, hooks, programs, modes and a sink")
+	if o.Direction < In || o.Direction > InOut {
+		return fmt.Errorf("%v does not exist: must be In, Out or InOut", o.Direction)
 	}
 	return nil
 }
@@ -82,7 +147,6 @@ func (o *Options) isFollowed(name string) bool {
 	return slices.Contains(o.Interfaces, name) || slices.ContainsFunc(o.Patterns, matches) && !slices.ContainsFunc(o.Except, matches)
 }
 
-// checkPatterns rejects what has no meaning where interfaces come and go.
 func (o *Options) checkPatterns() error {
 	o.Patterns, o.Except = slices.Clone(o.Patterns), slices.Clone(o.Except)
 	for _, pattern := range slices.Concat(o.Patterns, o.Except) {
@@ -90,14 +154,8 @@ func (o *Options) checkPatterns() error {
 			return fmt.Errorf("pattern of interfaces %q: %w", pattern, err)
 		}
 	}
-	switch {
-	case !o.follows() && len(o.Except) > 0:
+	if !o.follows() && len(o.Except) > 0 {
 		return errors.New("there are no Patterns, so there is nothing that Except could omit")
-	case !o.follows():
-		return nil
-	case o.HookMap != "" || o.StackDrops || o.Sink || o.Promiscuous == PromiscuousOn || o.Companions != nil || o.Stamp.IsCards():
-		return errors.New("interfaces that are found by Patterns cannot be captured from a hook map, with a sink, with companions, " +
-			"in promiscuous mode, with a card's stamps, or where the stack throws packets away: name the interfaces")
 	}
 	return nil
 }
@@ -124,22 +182,12 @@ func (o *Options) checkHooks() error {
 	return nil
 }
 
-// checkStackDrops rejects options about packets at the XDP hook where those that the stack throws
-// away are captured, and the other way round.
 func (o *Options) checkStackDrops() error {
 	switch {
 	case !o.StackDrops && len(o.Reasons) > 0:
 		return errors.New("Reasons choose among the packets that the stack throws away")
-	case !o.StackDrops:
-		return nil
-	case o.HookMap != "" || o.Direction != In || len(o.Hooks) > 0 || len(o.Targets) > 0 || len(o.Verdicts) > 0 || o.SlowerThan != 0 || o.FilterAtExit ||
-		o.SampleVerdicts != nil || o.Mode != Auto || o.Sink || o.Promiscuous == PromiscuousOn || o.Stamp.IsCards():
-		return errors.New("packets that the stack throws away pass no XDP program: directions, hooks, programs, verdicts, run times, modes, " +
-			"a sink, promiscuous mode and a card's stamps are for packets at an interface")
 	case o.ReasonMap != "" && len(o.Reasons) > 0:
 		return errors.New("Reasons keep no packet of an XDP program, so there is none whose reason could be read from a map")
-	case o.Companions != nil:
-		return errors.New("packets that the stack throws away have no companions")
 	}
 	o.Reasons = slices.Clone(o.Reasons)
 	return nil
@@ -223,56 +271,10 @@ func (o *Options) checkRings() error {
 	case o.Buffer != 0 && (o.Buffer < MinBuffer || o.Buffer > MaxBuffer):
 		return fmt.Errorf("buffer of %d bytes per CPU: must be %d KiB to %d MiB", o.Buffer, MinBuffer>>10, MaxBuffer>>20)
 	}
-	return o.Transport.kind().fit(o)
-}
-
-// A ringMemory says how much memory the rings of a transport take and how much there is.
-type ringMemory struct {
-	cpus      int                // CPUs that have a ring
-	each      func(size int) int // memory in bytes of a ring with `size` bytes for records
-	available machine.Memory
-}
-
-// all is how many bytes the rings of all CPUs take together.
-func (m ringMemory) all(size int) uint64 { return uint64(m.each(size)) * uint64(m.cpus) }
-
-// affordable halves the size of a ring until those of all CPUs take at most a quarter of the
-// available memory, or the size is MinBuffer.
-func (m ringMemory) affordable(size int) int {
-	for size > MinBuffer && m.all(size) > m.available.Bytes/4 {
-		size /= 2
-	}
-	return size
-}
-
-// fitBuffer fills in the size of each CPU's ring, a power of two of pages. All rings together may
-// take a quarter of the available memory, because they keep it while the session lasts. A default
-// size is lowered to that, and the error smaller says so.
-func (o *Options) fitBuffer(m ringMemory) (smaller, err error) {
-	asked := o.Buffer
-	if asked == 0 {
-		asked = DefaultBuffer
-	}
-	asked = powerOfTwoPages(asked)
-	fits := m.affordable(asked)
-	if fits < asked {
-		text := fmt.Sprintf("rings of %s for %d CPUs would take more than a quarter of the available memory, which is %v",
-			kibibytes(asked), m.cpus, m.available)
-		if o.Buffer != 0 {
-			return nil, errkind.Errorf(ErrBufferTooLarge, "%s: at most %s fit", text, kibibytes(fits))
-		}
-		smaller = fmt.Errorf("%s: ring size lowered to %s", text, kibibytes(fits))
-	}
-	o.Buffer = fits
-	return smaller, nil
-}
-
-// kibibytes formats a power of two that is at least 1 KiB.
-func kibibytes(n int) string {
-	if n < 1<<20 {
-		return fmt.Sprintf("%d KiB", n>>10)
-	}
-	return fmt.Sprintf("%d MiB", n>>20)
+	r := o.ringOptions()
+	err := o.Transport.kind().fit(&r)
+	o.Transport, o.Buffer = r.transport, r.size
+	return err
 }
 
 // notice gives a Notice of err unless err is nil.
@@ -306,23 +308,4 @@ func ParseDirection(s string) (Direction, error) {
 		return Direction(i), nil
 	}
 	return 0, fmt.Errorf("direction %q: must be in, out or inout", s)
-}
-
-// checkDirection rejects options about received packets if only sent ones are captured.
-func (o *Options) checkDirection() error {
-	if o.Direction < In || o.Direction > InOut {
-		return fmt.Errorf("%v does not exist: must be In, Out or InOut", o.Direction)
-	}
-	if o.HookMap != "" && o.Direction != In {
-		return errors.New("a hook map has only received packets")
-	}
-	if o.Direction != Out {
-		return nil
-	}
-	if len(o.Hooks) > 0 || len(o.Targets) > 0 || len(o.Verdicts) > 0 || o.SlowerThan != 0 || o.FilterAtExit || o.Mode != Auto || o.Sink ||
-		o.Promiscuous == PromiscuousOn {
-		return errors.New("sent packets pass no XDP program: hooks, programs, verdicts, run times, modes, " +
-			"a sink and promiscuous mode are for received packets")
-	}
-	return nil
 }

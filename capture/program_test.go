@@ -42,7 +42,7 @@ func newProgramTest(t *testing.T, o Options, changes ...func(transport)) *progra
 		must(t, err)
 		p.hooks = append(p.hooks, hooks...)
 	}
-	made := o.Transport.kind().open(&o)
+	made := o.Transport.kind().open(o.ringOptions())
 	for _, change := range changes {
 		change(made)
 	}

@@ -91,13 +91,20 @@ type DirectOutput interface {
 	WriteDirect(take func(e *Encoder, into *Batch) int) error
 }
 
-// directly returns the output that takes packets directly from the rings of a session, and what it
-// is to call; nil if the input is none, or the output does not, or is not the only one.
+// A directInput can encode packets directly from its rings. Sessions can.
+type directInput interface {
+	writePlain(e *Encoder, into *Batch) int
+}
+
+// directly returns the output that takes packets directly from an input, and what it is to call;
+// nil if the input or the output does not, or the output is not the only one.
 func directly(from Input, outputs []Output) (DirectOutput, func(*Encoder, *Batch) int) {
-	s, ok := from.(*Session)
+	in, ok := from.(directInput)
 	if !ok || len(outputs) != 1 {
 		return nil, nil
 	}
 	out, _ := outputs[0].(DirectOutput)
-	return out, s.reader.writePlain
+	return out, in.writePlain
 }
+
+func (s *Session) writePlain(e *Encoder, into *Batch) int { return s.reader.writePlain(e, into) }

@@ -352,7 +352,7 @@ func TestSlotReused(t *testing.T) {
 	o, err := Options{Patterns: []string{"*"}}.withDefaults()
 	must(t, err)
 	r := newRoster(&o, nil)
-	k, err := newSampler(&o, r, o.Transport.kind().open(&o))
+	k, err := newSampler(&o, r, o.Transport.kind().open(o.ringOptions()))
 	must(t, err)
 	defer k.close()
 	reader := reader{roster: r, ledger: newLedger(0, 0), lost: losses{slots: maxComing}, follows: true}

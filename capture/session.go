@@ -103,7 +103,7 @@ func open(o Options, hooks []hook, t newTransport) (*Session, error) {
 func (s *Session) open(t newTransport) (err error) {
 	defer runtime.KeepAlive(xdp.KernelTypes()) // all programs are loaded with the same
 	s.roster = newRoster(&s.options, s.hooks)
-	if s.sampler, err = newSampler(&s.options, s.roster, t(&s.options)); err != nil {
+	if s.sampler, err = newSampler(&s.options, s.roster, t(s.options.ringOptions())); err != nil {
 		return err
 	}
 	s.ledger = newLedger(s.roster.size(), s.options.Count)

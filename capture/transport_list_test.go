@@ -19,7 +19,7 @@ func listed(rings ...ring) newTransport {
 	return t.make
 }
 
-func (t *listTransport) make(*Options) transport { return t }
+func (t *listTransport) make(ringOptions) transport { return t }
 
 func (t *listTransport) prepare(*ebpf.CollectionSpec, bool) error { return nil }
 func (t *listTransport) open(map[string]*ebpf.Map) error          { return nil }

@@ -40,7 +40,7 @@ type perfRing struct {
 var byPerf = transportKind{
 	name: "perf", about: "default where permitted",
 	maxSnapLen: int(samplerLimitPERF_MAX_SAMPLE_SIZE), maxRing: MaxBuffer,
-	fit: (*Options).fitPerf, memory: perfRings, open: newPerfTransport,
+	fit: (*ringOptions).fitPerf, memory: perfRings, open: newPerfTransport,
 	lighter: TransportRing, opensPerf: true,
 }
 
@@ -71,28 +71,28 @@ type perfTransport struct {
 // fitPerf chooses the size of perf's rings, which the memory that this user may lock also limits.
 // The transport becomes TransportPerf. If it was TransportDefault and perf's rings are refused, it
 // becomes TransportRing.
-func (o *Options) fitPerf() error {
-	asked := o.Buffer
-	smaller, err := o.fitBuffer(perfRings())
+func (r *ringOptions) fitPerf() error {
+	asked := r.size
+	smaller, err := r.fit(perfRings())
 	if err != nil {
 		return err
 	}
-	fits, err := support.FitPerfRings(o.Buffer, MinBuffer)
-	if err != nil && o.Transport == TransportDefault {
-		o.notice(fmt.Errorf("perf's rings are not available: %w: using the transport %v", err, TransportRing))
-		o.Transport, o.Buffer = TransportRing, asked
-		return o.fitShared()
+	fits, err := support.FitPerfRings(r.size, MinBuffer)
+	if err != nil && r.transport == TransportDefault {
+		r.notice(fmt.Errorf("perf's rings are not available: %w: using the transport %v", err, TransportRing))
+		r.transport, r.size = TransportRing, asked
+		return r.fitShared()
 	}
-	o.notice(smaller)
+	r.notice(smaller)
 	switch {
 	case err != nil: // opening the rings, before anything is attached, returns an error that says what to do
-	case fits < o.Buffer && asked != 0:
-		return errkind.Errorf(ErrLockedMemory, "%s: at most %s fit", tooMuchLocked(o.Buffer), kibibytes(fits))
-	case fits < o.Buffer:
-		o.notice(fmt.Errorf("%s: ring size lowered to %s", tooMuchLocked(o.Buffer), kibibytes(fits)))
-		o.Buffer = fits
+	case fits < r.size && asked != 0:
+		return errkind.Errorf(ErrLockedMemory, "%s: at most %s fit", tooMuchLocked(r.size), kibibytes(fits))
+	case fits < r.size:
+		r.notice(fmt.Errorf("%s: ring size lowered to %s", tooMuchLocked(r.size), kibibytes(fits)))
+		r.size = fits
 	}
-	o.Transport = TransportPerf
+	r.transport = TransportPerf
 	return nil
 }
 
@@ -100,9 +100,9 @@ func tooMuchLocked(size int) string {
 	return fmt.Sprintf("rings of %s for %d CPUs exceed the memory that this user may lock", kibibytes(size), machine.CPUs())
 }
 
-func newPerfTransport(o *Options) transport {
-	t := &perfTransport{immediate: o.Immediate, list: machine.OnlineCPUs, period: machine.OnlinePeriod}
-	t.resize(o.Buffer)
+func newPerfTransport(r ringOptions) transport {
+	t := &perfTransport{immediate: r.immediate, list: machine.OnlineCPUs, period: machine.OnlinePeriod}
+	t.resize(r.size)
 	return t
 }
 

@@ -212,7 +212,7 @@ func TestPerfTransportCPUs(t *testing.T) {
 		t.Skip("a CPU that comes and goes needs another one beside it")
 	}
 	all := len(p.cursors)
-	transport := newPerfTransport(&Options{Buffer: MinBuffer}).(*perfTransport)
+	transport := newPerfTransport(ringOptions{size: MinBuffer}).(*perfTransport)
 	transport.open(p.sampler.maps)
 	online := transport.list()
 	last := online[all-1]

@@ -19,7 +19,7 @@ import (
 var byRing = transportKind{
 	name: "ring", about: "shared memory, which slows the traffic less",
 	maxSnapLen: MaxSnapLen, maxRing: maxRingSize,
-	fit: (*Options).fitShared, memory: sharedRings, open: newRingTransport,
+	fit: (*ringOptions).fitShared, memory: sharedRings, open: newRingTransport,
 	showsPolls: true,
 }
 
@@ -57,13 +57,12 @@ type ringTransport struct {
 // below 512 MiB, and one more record must fit after the ring's end.
 const maxRingSize = 256 << 20
 
-func newRingTransport(o *Options) transport {
-	t := &ringTransport{size: o.Buffer, notice: o.notice, list: machine.OnlineCPUs, present: presentCPUs, interruptible: o.StackDrops}
+func newRingTransport(r ringOptions) transport {
+	t := &ringTransport{size: r.size, notice: r.notice, list: machine.OnlineCPUs, present: presentCPUs, interruptible: r.interruptible}
 	t.inOrder = runtime.GOARCH == "amd64"
 	// Whether a program is traced is not known yet: prepare drops fragments if none is.
-	fragments := *o
-	fragments.Buffer = min(o.Buffer, fragmentsBuffer)
-	t.fragments = newPerfTransport(&fragments).(*perfTransport)
+	r.size = min(r.size, fragmentsBuffer)
+	t.fragments = newPerfTransport(r).(*perfTransport)
 	return t
 }
 
@@ -136,12 +135,12 @@ func (t *ringTransport) describe(m *ebpf.MapSpec) {
 // pages rounds up to whole pages.
 func pages(n int) int { return (n + os.Getpagesize() - 1) &^ (os.Getpagesize() - 1) }
 
-// canHaveRings tests whether the kernel has the memory for the rings that the options ask for.
-func canHaveRings(o *Options) error {
-	if o.Buffer > maxRingSize {
-		return errRingTooLarge(o.Buffer)
+// canHaveRings tests whether the kernel has the memory for rings of this size.
+func canHaveRings(size int) error {
+	if size > maxRingSize {
+		return errRingTooLarge(size)
 	}
-	t := &ringTransport{size: o.Buffer}
+	t := &ringTransport{size: size}
 	t.fit(presentCPUs())
 	m := &ebpf.MapSpec{Name: samplerMapRings, Type: ebpf.Array, KeySize: 4, Flags: unix.BPF_F_MMAPABLE}
 	t.describe(m)
@@ -158,26 +157,26 @@ func errRingTooLarge(size int) error {
 }
 
 // fitShared chooses the size of TransportRing's rings.
-func (o *Options) fitShared() error {
-	if powerOfTwoPages(o.Buffer) > maxRingSize {
-		return errkind.Errorf(ErrBufferTooLarge, "%w", errRingTooLarge(o.Buffer))
+func (r *ringOptions) fitShared() error {
+	if powerOfTwoPages(r.size) > maxRingSize {
+		return errkind.Errorf(ErrBufferTooLarge, "%w", errRingTooLarge(r.size))
 	}
-	smaller, err := o.fitBuffer(sharedRings())
-	o.notice(smaller)
+	smaller, err := r.fit(sharedRings())
+	r.notice(smaller)
 	return err
 }
 
 // trySharedRings turns TransportAuto into TransportRing. It returns false if such rings are not
 // possible.
-func (o *Options) trySharedRings() bool {
-	ring := *o
-	ring.Transport = TransportRing
-	smaller, err := ring.fitBuffer(sharedRings())
-	if err != nil || canHaveRings(&ring) != nil {
+func (r *ringOptions) trySharedRings() bool {
+	shared := *r
+	shared.transport = TransportRing
+	smaller, err := shared.fit(sharedRings())
+	if err != nil || canHaveRings(shared.size) != nil {
 		return false
 	}
-	*o = ring
-	o.notice(smaller)
+	*r = shared
+	r.notice(smaller)
 	return true
 }
 

@@ -19,8 +19,8 @@ func TestTransportKinds(t *testing.T) {
 	added, list := Transport(len(transportKinds)), listed()
 	kind := &transportKind{
 		name: "mail", about: "a letter for each packet", maxSnapLen: 1000, maxRing: MinBuffer,
-		fit: func(o *Options) error {
-			o.Buffer = MinBuffer
+		fit: func(r *ringOptions) error {
+			r.size = MinBuffer
 			return nil
 		},
 		memory: perfRings, open: list, lighter: TransportPerf,
@@ -51,10 +51,11 @@ func TestTransportKinds(t *testing.T) {
 	if err := o.checkSnapLen(); err != nil || o.SnapLen != 1000 || len(notices) != 1 {
 		t.Errorf("snapshot length %d: %v, notices %v", o.SnapLen, err, notices)
 	}
-	if o.Transport.kind().open(&o) != list(&o) {
+	if o.Transport.kind().open(o.ringOptions()) != list(o.ringOptions()) {
 		t.Error("another transport is opened")
 	}
-	if size := enough(&o, 100, 1); size != 0 {
+	rings := o.ringOptions()
+	if size := rings.enough(100, 1); size != 0 {
 		t.Errorf("rings of %d bytes are said to help, and no ring can be larger than %d", size, MinBuffer)
 	}
 
@@ -77,8 +78,8 @@ func TestOpenChoosesRingsAgain(t *testing.T) {
 	added := Transport(len(last))
 	transportKinds = append(last[:len(last):len(last)], &transportKind{
 		name: "crowded", maxSnapLen: 1000, maxRing: MinBuffer, memory: perfRings,
-		fit: func(o *Options) error { fits++; o.Buffer = MinBuffer; return nil },
-		open: func(*Options) transport {
+		fit: func(r *ringOptions) error { fits++; r.size = MinBuffer; return nil },
+		open: func(ringOptions) transport {
 			refused--
 			return &listTransport{calls: []listCall{{err: map[bool]error{true: ErrLockedMemory}[refused >= 0]}}, number: 1}
 		},

@@ -11,7 +11,9 @@ var asJSON = formatKind{
 	suffixes:   []string{".json", ".jsonl"},
 	isText:     true,
 	hasWeights: true,
-	open:       func(d *capture.Description, o *Options) encoder { return jsonEncoder{jsonline.NewEncoder(d, o.MoreJSON)} },
+	open: func(d *capture.Description, o *Options) encoder {
+		return jsonEncoder{jsonline.NewEncoder(d, o.MoreJSON)}
+	},
 }
 
 // jsonEncoder encodes one line of JSON for each packet, and nothing else.

@@ -6,8 +6,8 @@ import (
 )
 
 // shorten makes edges skip nodes whose tests have a known result for the packets that take the
-// edge. An exit that packets never take leads where the other one does: what is known of its packets
-// is a contradiction, by which it could be moved for ever.
+// edge. An exit that packets never take leads where the other one does: what is known of its
+// packets is a contradiction, by which it could be moved for ever.
 //
 // What is known was found in the graph as it was before. It stays true while edges move: a packet
 // takes the same path as before without some of the nodes, and what those do is not needed.

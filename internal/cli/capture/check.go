@@ -12,8 +12,7 @@ import (
 	"github.com/xdpcap/xdpcap/internal/cli/frame"
 )
 
-// check finds mistakes in the flags before anything is touched. It forgets settings that have no
-// effect.
+// check finds mistakes in the flags before anything is touched.
 func (o *Options) check(flags *pflag.FlagSet) (err error) {
 	given := flags.Changed
 	if given("skip") {
@@ -22,7 +21,9 @@ func (o *Options) check(flags *pflag.FlagSet) (err error) {
 	if err := o.ReadTargets(given); err != nil {
 		return err
 	}
-	o.forgetSettings(flags)
+	if err := o.applyRules(flags); err != nil {
+		return err
+	}
 	_, text := o.Text()
 	o.lines = text && len(o.Writes) == 0
 	if err := frame.CheckInterfaces(o.interfaces); err != nil {
@@ -52,8 +53,6 @@ func (o *Options) check(flags *pflag.FlagSet) (err error) {
 		return errors.New("-P and -p: choose one")
 	case o.account && (len(o.Writes) > 0 || o.Print || o.Live.Serve != ""):
 		return errors.New("--account keeps no packets: omit -w, --serve and --print, or --account")
-	case o.Live.TLS.Asked() && !o.sends():
-		return errors.New("--tls-cert, --tls-key and --tls-ca: nothing is sent: add --serve HOST:PORT or -w tcp://HOST:PORT")
 	case o.Print && o.WritesStdout():
 		return errors.New("--print and -w - both need standard output: write to a file, or do not print")
 	case o.json.descriptor() == unix.Stdout && (o.Print || o.WritesStdout() || len(o.Writes) == 0 && o.Live.Serve == "" && !o.account):
@@ -77,7 +76,7 @@ func (o *Options) check(flags *pflag.FlagSet) (err error) {
 	if o.xdpMode, err = capture.ParseMode(o.mode); err != nil {
 		return fmt.Errorf("--xdp-mode: %w", err)
 	}
-	if err := o.checkDirection(given); err != nil {
+	if err := o.checkDirection(); err != nil {
 		return err
 	}
 	if err := o.checkStackDrops(given); err != nil {
@@ -131,16 +130,11 @@ func (o *Options) checkHooks(given func(flag string) bool) error {
 	}
 	slices.Sort(o.hooks) // the order in which a packet passes them
 	exits := slices.Contains(o.hooks, capture.Exit)
-	const noRunTime = "a hook map has no run times: trace the program that calls it, with -i"
 	switch {
 	case o.slowerThan > capture.MaxRunTime:
 		return fmt.Errorf("--slower-than %v: must be at most %v: give it a unit, as in 5us", o.slowerThan, capture.MaxRunTime)
-	case given("slower-than") && o.hookMap != "":
-		return errors.New("--slower-than and --hook: " + noRunTime)
 	case given("slower-than") && !exits:
 		return errors.New("--slower-than: only packets that leave a program have a run time: add --rx-capture exit")
-	case given("reason-map") && o.hookMap != "":
-		return errors.New("--reason-map and --hook: a hook map has no reasons: trace the program that calls it, with -i")
 	case given("reason-map") && !exits && !o.drops.on:
 		return errors.New("--reason-map: only packets that leave a program have its reason: add --rx-capture exit")
 	case o.recorder.atExit == needRunTime && o.hookMap != "":

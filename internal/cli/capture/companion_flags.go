@@ -44,14 +44,6 @@ func (o *companionOptions) flagOfTraced() string {
 	return "--latency"
 }
 
-// flag is a flag that asks for a counter.
-func (o *companionOptions) flag() string {
-	if o.counts() {
-		return "--count"
-	}
-	return o.flagOfTraced()
-}
-
 func (o *companionOptions) isNone() bool { return !o.counts() && !o.stats && !o.latency }
 
 // checkCompanions finds mistakes in the flags.
@@ -66,10 +58,6 @@ func (c *Options) checkCompanions() error {
 	}
 	if o.count && len(c.filter.Words) > 0 && strings.Trim(c.filter.Words[0], "0123456789") == "" {
 		return fmt.Errorf("--count %s: %w", c.filter.Words[0], errCountsProtocols)
-	}
-	if !o.isNone() && c.hookMap != "" {
-		return errors.New("--stats, --count, --sizes, --flows and --latency count what an interface receives or sends, but a hook map " +
-			"has only what its owner hands over: omit them, or count beside the capture: xdpcap count -i NAME")
 	}
 	return nil
 }

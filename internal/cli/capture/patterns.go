@@ -35,19 +35,20 @@ func (o *Options) splitInterfaces() (names, patterns []string) {
 	return names, patterns
 }
 
-// follows tells whether interfaces come and go during the capture.
-func (o *Options) follows() bool {
-	_, patterns := o.splitInterfaces()
-	return len(patterns) > 0
+// pattern is the first pattern among the interfaces of -i; "" = they are all named.
+func (o *Options) pattern() string {
+	if i := slices.IndexFunc(o.interfaces, isPattern); i >= 0 {
+		return o.interfaces[i]
+	}
+	return ""
 }
+
+// follows tells whether interfaces come and go during the capture.
+func (o *Options) follows() bool { return o.pattern() != "" }
 
 // checkPatterns finds mistakes in patterns, and refuses them with flags that need named interfaces.
 func (o *Options) checkPatterns(given func(flag string) bool) error {
-	i := slices.IndexFunc(o.interfaces, isPattern)
-	if i < 0 {
-		if given("except") {
-			return errors.New("--except omits interfaces that -i any or a pattern such as -i 'veth*' finds: add one of these")
-		}
+	if !o.follows() {
 		return nil
 	}
 	if given("except") && len(o.except) == 0 {
@@ -64,20 +65,16 @@ func (o *Options) checkPatterns(given func(flag string) bool) error {
 		}
 	}
 	refuse := func(flag, why string) error {
-		return fmt.Errorf("%s and -i %s: %s: name the interfaces, each with its own -i", flag, o.interfaces[i], why)
+		return fmt.Errorf("%s and -i %s: %s: name the interfaces, each with its own -i", flag, o.pattern(), why)
 	}
 	switch {
 	case o.sink:
 		return refuse("--sink", "it would cut off interfaces that nobody has named")
-	case o.promiscuous:
-		return refuse("-P", "as with tcpdump, promiscuous mode is for interfaces that are named")
 	case o.drops.on:
 		return fmt.Errorf("%w, or count what is lost at all of them: xdpcap drops",
 			refuse("--drops", "its programs look for lost packets of one interface that is named"))
 	case o.card.stamp.IsCards():
 		return refuse("-j "+o.card.stampName, "cards have clocks of their own")
-	case !o.companions.isNone():
-		return refuse(o.companions.flag(), "counters beside the packets are for interfaces that are there from the beginning")
 	}
 	return nil
 }

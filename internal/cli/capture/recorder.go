@@ -79,12 +79,6 @@ func (o *ringFlag) Type() string   { return "size" }
 func (c *Options) checkRecorder(given func(flag string) bool) error {
 	o, write := &c.recorder, c.Write
 	switch {
-	case !given("ring") && given("trigger"):
-		return errors.New("--trigger: nothing is kept in memory: add --ring SIZE")
-	case !given("ring") && given("post"):
-		return errors.New("--post: nothing is kept in memory: add --ring SIZE")
-	case !given("ring") && given("trigger-interval"):
-		return errors.New("--trigger-interval: nothing is kept in memory: add --ring SIZE")
 	case !given("ring"):
 		return nil
 	case o.size.Bytes < recorder.MinSize:

@@ -1,7 +1,6 @@
 package capture
 
 import (
-	"errors"
 	"slices"
 
 	"github.com/xdpcap/xdpcap/internal/agent"
@@ -12,17 +11,8 @@ import (
 func (c *Options) checkSFlow(given func(flag string) bool) error {
 	o := &c.SFlow
 	isSFlow := func(t outputs.Target) bool { return t.URL != nil && t.URL.Scheme == outputs.SFlowScheme }
-	if !c.WritesTo(outputs.SFlowScheme) {
-		switch {
-		case given("sflow-agent"):
-			return errors.New("--sflow-agent: nothing is sent to an sFlow collector: add -w sflow://HOST")
-		case given("counter-interval") && c.companions.isNone():
-			return errors.New("--counter-interval: nothing is sent to an sFlow collector, or counted for a file: add -w sflow://HOST, or --count")
-		}
+	if !sendsSFlow(c) {
 		return nil
-	}
-	if given("first") {
-		return errors.New("--first and -w sflow://: a collector multiplies samples by their rate, and the first packets of a flow have none: omit --first")
 	}
 	if given("sflow-agent") {
 		if err := o.ReadAgent(); err != nil {

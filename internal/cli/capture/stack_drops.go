@@ -3,7 +3,6 @@ package capture
 import (
 	"errors"
 	"fmt"
-	"slices"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -33,24 +32,13 @@ func (o *stackDropOptions) complete(cmd *cobra.Command) {
 	})
 }
 
-// elsewhere are flags about packets at the hooks of an interface, which have no effect on packets
-// that the stack throws away.
-var elsewhere = append([]string{"direction", "hook", "sink", "rx-capture", "program", "verdict", "slower-than", "filter-at", "xdp-mode",
-	"promiscuous-mode", "vlan-restore"}, counting...)
-
 // checkStackDrops refuses flags that do not go with --drops.
 func (o *Options) checkStackDrops(given func(flag string) bool) error {
 	if !o.drops.on {
-		switch {
-		case given("reason"):
-			return errors.New("--reason chooses among the packets that the stack throws away: add --drops")
-		case o.recorder.needsReason:
+		if o.recorder.needsReason {
 			return errors.New("--trigger reason is about packets that the stack throws away: add --drops")
 		}
 		return nil
-	}
-	if i := slices.IndexFunc(elsewhere, given); i >= 0 {
-		return fmt.Errorf("--drops and --%s: this flag is for packets at the interface, not for those that the stack throws away: omit it, or --drops", elsewhere[i])
 	}
 	switch {
 	case given("reason") && len(o.drops.reasons) == 0:

@@ -221,7 +221,7 @@ func TestHookMapErrors(t *testing.T) {
 		"--hook /no/such/map -i rx0":            "-i and --hook: a hook map is captured alone",
 		"--hook /no/such/map --rx-capture exit": "a hook map is captured alone",
 		"--hook /no/such/map --sink --yes":      "a hook map is captured alone",
-		"--hook /no/such/map -P":                "a hook map has no interface to set to promiscuous mode",
+		"--hook /no/such/map -P":                "a hook map is captured alone",
 		"--hook /proc/self/status":              "open hook map /proc/self/status: it is not a pinned map, nor in a BPF file system",
 		"--hook /proc":                          "open hook map /proc: it is a directory, not a pinned map",
 	})

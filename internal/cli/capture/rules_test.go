@@ -10,7 +10,7 @@ import (
 	"github.com/xdpcap/xdpcap/internal/cli/frame"
 )
 
-// Every flag that forgetSettings may forget has its default again, and is as if nothing had set it.
+// Every flag that applyRules may forget has its default again, and is as if nothing had set it.
 // A flag that was typed stays.
 func TestForgetSettings(t *testing.T) {
 	t.Parallel()
@@ -18,8 +18,10 @@ func TestForgetSettings(t *testing.T) {
 		"bool": "true", "name": "x", "size": "1M", "uint": "7", "int": "7", "uint64": "7", "time": "7s", "string": "x", "stringSlice": "x", "stringArray": "x",
 		"vlan-restore": "false", "trigger": "aborted", "direction": "out",
 	}
-	idle := slices.Concat(elsewhere, receiving, new(Options).IdleRotation(false), []string{"except", "reason", "first", "sflow-agent", "counter-interval",
-		"tls-cert", "tls-key", "tls-ca", "trigger", "trigger-interval", "post"})
+	idle := new(Options).IdleRotation(false)
+	for _, r := range rules {
+		idle = append(idle, r.flags...)
+	}
 	slices.Sort(idle)
 	for _, name := range slices.Compact(idle) {
 		for _, typed := range []bool{false, true} {

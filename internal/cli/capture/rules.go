@@ -1,0 +1,102 @@
+package capture
+
+import (
+	"errors"
+	"slices"
+	"strings"
+
+	"github.com/spf13/pflag"
+
+	"github.com/xdpcap/xdpcap/capture"
+	"github.com/xdpcap/xdpcap/internal/cli/frame"
+	"github.com/xdpcap/xdpcap/internal/cli/outputs"
+)
+
+// A rule is about flags that have no effect on some captures.
+type rule struct {
+	flags []string
+	when  func(o *Options) bool
+	// why refuses a flag. A %s is the flag, without its dashes, and a %i the pattern of -i.
+	why string
+}
+
+// applyRules refuses flags that have no effect on this capture. Those that a settings file has set
+// it forgets, because they are meant for other captures.
+func (o *Options) applyRules(flags *pflag.FlagSet) error {
+	for _, r := range rules {
+		if !r.when(o) {
+			continue
+		}
+		frame.ForgetSettings(flags, r.flags...)
+		if i := slices.IndexFunc(r.flags, flags.Changed); i >= 0 && r.when(o) {
+			return errors.New(strings.NewReplacer("%s", r.flags[i], "%i", o.pattern()).Replace(r.why))
+		}
+	}
+	frame.ForgetSettings(flags, o.IdleRotation(flags.Changed("ring"))...) // Rotation refuses them
+	return nil
+}
+
+// rules are all rules. Each is applied after those before it.
+var rules = []rule{
+	{[]string{"except"}, not((*Options).follows),
+		"--except omits interfaces that -i any or a pattern such as -i 'veth*' finds: add one of these"},
+	{[]string{"promiscuous-mode"}, func(o *Options) bool { return o.follows() && o.promiscuous },
+		"-P and -i %i: as with tcpdump, promiscuous mode is for interfaces that are named: name the interfaces, each with its own -i"},
+	{counting, func(o *Options) bool { return o.follows() && !o.companions.isNone() },
+		"--%s and -i %i: counters beside the packets are for interfaces that are there from the beginning: name the interfaces, each with its own -i"},
+
+	// What the stack throws away has passed no hook of an interface.
+	{[]string{"reason"}, not(throwsAway), "--reason chooses among the packets that the stack throws away: add --drops"},
+	{notWithDrops, throwsAway,
+		"--drops and --%s: this flag is for packets at the interface, not for those that the stack throws away: omit it, or --drops"},
+
+	// A hook map has received packets alone, as its owner hands them over.
+	{[]string{"direction"}, func(o *Options) bool { return o.hookMap != "" && !strings.EqualFold(o.directionName, "in") },
+		"--%s and --hook: a hook map has only received packets"},
+	{[]string{"slower-than"}, hasHookMap, "--slower-than and --hook: " + noRunTime},
+	{[]string{"reason-map"}, hasHookMap, "--reason-map and --hook: a hook map has no reasons: trace the program that calls it, with -i"},
+	{counting, func(o *Options) bool { return hasHookMap(o) && !o.companions.isNone() },
+		"--%s counts what an interface receives or sends, but a hook map has only what its owner hands over: omit it, or count beside the capture: xdpcap count -i NAME"},
+
+	{withoutHookMap, hasHookMap, "--%s and --hook: a hook map is captured alone, and has what its owner hands over"},
+
+	{receiving, func(o *Options) bool { return strings.EqualFold(o.directionName, "out") },
+		"-Q out and --%s: this flag is for received packets: omit it, or say -Q inout"},
+
+	// Outputs.
+	{[]string{"first"}, sendsSFlow,
+		"--first and -w sflow://: a collector multiplies samples by their rate, and the first packets of a flow have none: omit --first"},
+	{[]string{"sflow-agent"}, not(sendsSFlow), "--sflow-agent: nothing is sent to an sFlow collector: add -w sflow://HOST"},
+	{[]string{"counter-interval"}, func(o *Options) bool { return !sendsSFlow(o) && o.companions.isNone() },
+		"--counter-interval: nothing is sent to an sFlow collector, or counted for a file: add -w sflow://HOST, or --count"},
+	{[]string{"tls-cert", "tls-key", "tls-ca"}, not((*Options).sends),
+		"--%s: nothing is sent: add --serve HOST:PORT or -w tcp://HOST:PORT"},
+	{[]string{"trigger", "trigger-interval", "post"}, func(o *Options) bool { return o.recorder.size.Bytes == 0 },
+		"--%s: nothing is kept in memory: add --ring SIZE"},
+}
+
+// notWithDrops are flags about packets at the hooks of an interface.
+var notWithDrops = capture.FlagsWithout(capture.ThrownAway)
+
+// withoutHookMap are flags about packets at the hooks of an interface. The direction may be In.
+var withoutHookMap = slices.DeleteFunc(capture.FlagsWithout(capture.FromHookMap), func(flag string) bool {
+	return flag == "direction" || slices.Contains(counting, flag)
+})
+
+// receiving are flags about received packets. Those of the counters count what XDP programs do.
+var receiving = append(capture.FlagsWithout(capture.SentOnly), "stats", "latency")
+
+func not(is func(*Options) bool) func(*Options) bool { return func(o *Options) bool { return !is(o) } }
+
+func throwsAway(o *Options) bool { return o.drops.on }
+
+func hasHookMap(o *Options) bool { return o.hookMap != "" }
+
+const noRunTime = "a hook map has no run times: trace the program that calls it, with -i"
+
+func sendsSFlow(o *Options) bool { return o.WritesTo(outputs.SFlowScheme) }
+
+// sends tells whether packets are sent by TCP.
+func (o *Options) sends() bool {
+	return o.Live.Serve != "" && !o.Live.IsLocal() || o.WritesTo("tcp")
+}
