@@ -20,7 +20,6 @@ import (
 	"github.com/xdpcap/xdpcap/internal/cli/frame"
 	"github.com/xdpcap/xdpcap/internal/cli/sandbox"
 	"github.com/xdpcap/xdpcap/internal/escape"
-	"github.com/xdpcap/xdpcap/internal/localsocket"
 	"github.com/xdpcap/xdpcap/internal/privilege"
 )
 
@@ -71,7 +70,7 @@ func (o *Options) MadeFiles() (files []string) {
 	for _, name := range o.Files() {
 		files = append(files, o.Rotate.Lasting(name))
 	}
-	if path, ok := localsocket.Path(o.Live.Serve); ok {
+	if path, ok := frame.SocketPath(o.Live.Serve); ok {
 		files = append(files, path+"~") // in the socket's directory, where an earlier socket may be
 	}
 	return files
@@ -205,7 +204,7 @@ func (c *Options) OutputNeeds(box *privilege.Sandbox) {
 	if c.Live.TLS.Asked() {
 		x509.SystemCertPool() // Go reads it when it first needs it
 	}
-	if path, ok := localsocket.Path(c.Live.Serve); ok {
+	if path, ok := frame.SocketPath(c.Live.Serve); ok {
 		box.Removable = []string{filepath.Dir(path)} // to remove the socket at the end
 	}
 	for i := range c.Targets {
