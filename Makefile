@@ -15,7 +15,7 @@ SUDO     := $(if $(filter 0,$(shell id -u)),,sudo)
 export CGO_ENABLED = 0
 
 # The same sources give the same binary, wherever the tree is.
-GO_BUILD = $(GO) build -trimpath -buildvcs=false -ldflags '-s -w -X github.com/xdpcap/xdpcap/internal/version.number=$(VERSION)'
+GO_BUILD = $(GO) build -trimpath -buildvcs=false -ldflags '-s -w -X github.com/xdpcap/xdpcap/internal/cli/frame.version=$(VERSION)'
 
 # Debian's packages, by what needs them. clang is pinned: the committed objects are compared byte for byte.
 GENERATE_PACKAGES := clang-19 llvm-19 clang-format-19 libbpf-dev

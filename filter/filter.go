@@ -33,10 +33,10 @@ import (
 
 	"golang.org/x/net/bpf"
 
-	"github.com/xdpcap/xdpcap/filter/internal/assemble"
 	"github.com/xdpcap/xdpcap/filter/internal/cbpf"
 	"github.com/xdpcap/xdpcap/filter/internal/code"
 	"github.com/xdpcap/xdpcap/filter/internal/fault"
+	"github.com/xdpcap/xdpcap/filter/internal/graph"
 	"github.com/xdpcap/xdpcap/filter/internal/names"
 	"github.com/xdpcap/xdpcap/filter/internal/optimise"
 	"github.com/xdpcap/xdpcap/filter/internal/syntax"
@@ -128,7 +128,7 @@ func compile(text string, o Options) []bpf.RawInstruction {
 			fault.Fault{Message: "expression rejects all packets", Kind: ErrNothing}.Throw()
 		}
 	}
-	prog := assemble.Program(first)
+	prog := graph.Assemble(first)
 	if len(prog) > MaxInstructions {
 		fault.Raise("join networks instead of hosts, or split the filter",
 			"expression compiles to %d instructions, the kernel takes %d", len(prog), MaxInstructions)

@@ -1,9 +1,6 @@
 package file
 
-import (
-	"github.com/xdpcap/xdpcap/capture"
-	"github.com/xdpcap/xdpcap/internal/compress"
-)
+import "github.com/xdpcap/xdpcap/capture"
 
 // A Compression is how a capture file is compressed.
 type Compression int
@@ -14,14 +11,10 @@ const (
 	Zstd                      // RFC 8878, in frames of at most some 256 KiB of blocks
 )
 
-// frameSize is about how many bytes of blocks are compressed together. If the process is killed,
-// the file can be read up to the last whole frame.
-const frameSize = compress.FrameSize
-
 // frames collects blocks and compresses them into frames. Each frame can be read without what comes
 // after it. One frames serves one file after the other.
 type frames struct {
-	compress.Packer
+	packer
 	blocks  []byte
 	packets []capture.BlockEnd
 	packed  []byte // reused for each frame
@@ -31,9 +24,9 @@ type frames struct {
 func newFrames(c Compression) *frames {
 	switch c {
 	case Gzip:
-		return &frames{Packer: compress.Gzip()}
+		return &frames{packer: newGzipPacker()}
 	case Zstd:
-		return &frames{Packer: compress.Zstd()}
+		return &frames{packer: newZstdPacker()}
 	}
 	return nil
 }
@@ -50,7 +43,7 @@ func (f *frames) isFull() bool { return len(f.blocks) >= frameSize }
 // seal compresses what was collected and returns the frame and its packets. Both are valid until
 // the next call.
 func (f *frames) seal() (packed []byte, packets []capture.BlockEnd) {
-	f.packed = f.Pack(f.packed[:0], f.blocks)
+	f.packed = f.pack(f.packed[:0], f.blocks)
 	packets = f.packets
 	f.blocks, f.packets = f.blocks[:0], f.packets[:0]
 	return f.packed, packets

@@ -13,14 +13,14 @@ import (
 	"github.com/xdpcap/xdpcap/capture"
 	"github.com/xdpcap/xdpcap/capture/file"
 	"github.com/xdpcap/xdpcap/internal/cli"
-	"github.com/xdpcap/xdpcap/internal/settings"
+	"github.com/xdpcap/xdpcap/internal/cli/config"
 )
 
 // What is known of formats stands once, in their formatKinds: a format that is added is written and
 // found by its name, and it is in the help, the completion, the settings and the errors of both
 // commands that write files. Serial: it changes the formats and the environment of the process.
 func TestAddedFormat(t *testing.T) {
-	t.Setenv(settings.FileVariable, os.DevNull)
+	t.Setenv(config.FileVariable, os.DevNull)
 	added := file.AddFormat(t, "fake", "a header alone", ".fake", "head\n")
 
 	var out bytes.Buffer
@@ -64,9 +64,9 @@ func TestAddedFormat(t *testing.T) {
 		{"fake", "-w " + path + " --ring 1", "--ring 1: must be at least"},
 		{"fake", "-w " + path + " --sample drop=1", "a fake file cannot record how many packets each one stands for"},
 	} {
-		t.Setenv(settings.Prefix+"FORMAT", test.setting)
+		t.Setenv(config.Prefix+"FORMAT", test.setting)
 		if test.setting == "" {
-			os.Unsetenv(settings.Prefix + "FORMAT")
+			os.Unsetenv(config.Prefix + "FORMAT")
 		}
 		root := cli.NewRoot()
 		root.SetArgs(append([]string{"-i", "none0"}, strings.Fields(test.line)...))

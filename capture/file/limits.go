@@ -8,8 +8,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/xdpcap/xdpcap/internal/amount"
 	"github.com/xdpcap/xdpcap/internal/errkind"
+	"github.com/xdpcap/xdpcap/internal/machine"
 	"github.com/xdpcap/xdpcap/internal/outfile"
 )
 
@@ -79,7 +79,7 @@ func (r *Rotation) checkFree(path string, free func() (int64, error)) error {
 
 // tooFull says that a disk has too little free.
 func tooFull(path string, free, least int64) error {
-	return errkind.Errorf(ErrDiskLow, "the disk of %s has only %s free, and %s must stay free", path, amount.Bytes(free), amount.Bytes(least))
+	return errkind.Errorf(ErrDiskLow, "the disk of %s has only %s free, and %s must stay free", path, machine.Amount(free), machine.Amount(least))
 }
 
 // reserve returns how many bytes are kept free for the closing statistics of the current file.
@@ -134,7 +134,7 @@ func (f *File) headerSize() int64 {
 func (f *File) allWritten() error {
 	switch r := &f.rotation; {
 	case r.Files == 1 && r.Size > 0:
-		return errEnough("the file has its limit of %s", amount.Bytes(r.Size))
+		return errEnough("the file has its limit of %s", machine.Amount(r.Size))
 	case r.Files == 1:
 		return errEnough("the limit of 1 file is reached")
 	default:
@@ -176,7 +176,7 @@ func (k *Keeper) omit(why error, held int64) {
 	remedy := "raise the limit"
 	switch {
 	case held > 0:
-		remedy = fmt.Sprintf("other programs have %s of removed files open: close them", amount.Bytes(held))
+		remedy = fmt.Sprintf("other programs have %s of removed files open: close them", machine.Amount(held))
 	case errors.Is(why, ErrDiskLow):
 		remedy = "free some of it"
 	}
@@ -198,7 +198,7 @@ func (k *Keeper) room(p *part) (room, held int64, why, err error) {
 	room = math.MaxInt64
 	if most := k.limits.MaxBytes; most > 0 {
 		room = most - k.sum()
-		why = errEnough("all files together have reached their limit of %s", amount.Bytes(most))
+		why = errEnough("all files together have reached their limit of %s", machine.Amount(most))
 	}
 	if least := k.limits.MinFree; least > 0 {
 		if err := k.look(p.file); err != nil {

@@ -55,7 +55,7 @@ func (s *stream) begin(header []byte, first int64, sources int, described []int)
 	s.taken = make(capture.Accounts, sources)
 	s.mu.Unlock()
 	if s.frames != nil {
-		s.frames.Begin()
+		s.frames.begin()
 		if header == nil {
 			s.begins = []byte{} // a compressed file has its own beginning even without packets
 		}
@@ -261,7 +261,7 @@ func (s *stream) end(trailer func() []byte) error {
 // last returns what the file ends with.
 func (s *stream) last(trailer func() []byte) []byte {
 	if s.frames != nil {
-		return s.frames.End(nil, trailer())
+		return s.frames.end(nil, trailer())
 	}
 	return trailer()
 }

@@ -11,7 +11,6 @@ import (
 
 	"github.com/xdpcap/xdpcap/capture"
 	"github.com/xdpcap/xdpcap/capture/file"
-	"github.com/xdpcap/xdpcap/internal/amount"
 	"github.com/xdpcap/xdpcap/internal/machine"
 )
 
@@ -230,7 +229,7 @@ func (r *Recorder) tellShort(now int64) {
 		return
 	}
 	r.short = true
-	r.notice(fmt.Errorf("the recorder's %s hold the packets of %v alone, and not of %v", amount.Bytes(int64(r.options.Size)),
+	r.notice(fmt.Errorf("the recorder's %s hold the packets of %v alone, and not of %v", machine.Amount(int64(r.options.Size)),
 		time.Duration(now-r.ring.firstTime()).Round(time.Millisecond), r.options.Ahead))
 }
 

@@ -4,19 +4,19 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/xdpcap/xdpcap/internal/settings"
+	"github.com/xdpcap/xdpcap/internal/cli/config"
 )
 
 // calledAs returns what is set for a process that was called by this name. Programs that start
 // tcpdump, such as ksniff and Retina, expect its defaults: both directions, and pcap. ksniff copies
 // it into a pod as static-tcpdump.
-func calledAs(name string) []settings.Setting {
+func calledAs(name string) []config.Setting {
 	base := filepath.Base(name)
 	if !strings.HasSuffix(base, "tcpdump") {
 		return nil
 	}
 	from := "the name " + base
-	return []settings.Setting{
+	return []config.Setting{
 		{Flag: "direction", Value: "inout", From: from},
 		{Flag: "format", Value: "pcap", From: from},
 	}

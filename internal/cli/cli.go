@@ -25,8 +25,6 @@ import (
 	"github.com/xdpcap/xdpcap/internal/cli/read"
 	"github.com/xdpcap/xdpcap/internal/cli/stats"
 	"github.com/xdpcap/xdpcap/internal/privilege"
-	"github.com/xdpcap/xdpcap/internal/settings"
-	"github.com/xdpcap/xdpcap/internal/version"
 )
 
 // Main runs xdpcap with the arguments of a process, the first of which is the name by which it was
@@ -76,14 +74,14 @@ func NewRoot() *cobra.Command {
 }
 
 // machineFiles are where settings are, besides those of the user.
-var machineFiles = settings.Files{Machine: "/etc/xdpcap.conf"}
+var machineFiles = config.Files{Machine: "/etc/xdpcap.conf"}
 
 // newRoot returns the capture as NewRoot does, for a process, with settings from these files.
-func newRoot(p *frame.Process, files settings.Files) *cobra.Command {
+func newRoot(p *frame.Process, files config.Files) *cobra.Command {
 	set := &config.Settings{Process: p, Files: files, NewRoot: func() *cobra.Command { return newRoot(p, files) }}
 	var o capture.Options
 	cmd := capture.New(p, &o)
-	cmd.Version = version.String()
+	cmd.Version = frame.Version()
 	cmd.SetVersionTemplate("xdpcap {{.Version}} (" + runtime.Version() + ", " + runtime.GOOS + "/" + runtime.GOARCH + ")\n")
 	frame.SetUsage(cmd, usageNotes())
 	cmd.SilenceErrors = true

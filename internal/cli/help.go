@@ -39,7 +39,7 @@ func usageNotes() string {
 
 // manualNotes are what the manual says besides the help of the commands.
 func manualNotes() man.Notes {
-	return man.Notes{All: notes, Capture: []frame.Note{capture.SentNote}, Peers: peers.Note().Title, PeerFlags: peers.All()}
+	return man.Notes{All: notes, Capture: []frame.Note{capture.SentNote}}
 }
 
 // wrapped breaks a text into lines of at most width columns, each with an indentation.

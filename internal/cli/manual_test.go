@@ -62,7 +62,7 @@ func TestManual(t *testing.T) {
 				t.Error(warnings)
 			}
 			cmd.LocalFlags().VisitAll(func(f *pflag.Flag) {
-				isPeer := func(p frame.PeerFlag) bool { return f.Name == p.Name || f.Name == p.Letter }
+				isPeer := func(p peers.Entry) bool { return f.Name == p.Name || f.Name == p.Letter }
 				if f.Hidden && (cmd.HasParent() || !slices.ContainsFunc(peers.All(), isPeer)) {
 					return // of extcap, for Wireshark alone, or one that only read refuses
 				}

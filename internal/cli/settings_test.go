@@ -16,12 +16,11 @@ import (
 	"github.com/xdpcap/xdpcap/internal/cli/config"
 	"github.com/xdpcap/xdpcap/internal/cli/counters"
 	"github.com/xdpcap/xdpcap/internal/cli/frame"
-	"github.com/xdpcap/xdpcap/internal/settings"
 	"github.com/xdpcap/xdpcap/internal/testdoc"
 )
 
 // setSettings makes files of settings, for the machine and for the user.
-func setSettings(t *testing.T, machine, user string) settings.Files {
+func setSettings(t *testing.T, machine, user string) config.Files {
 	t.Helper()
 	dir := t.TempDir()
 	files := map[string]string{filepath.Join(dir, "xdpcap.conf"): machine, filepath.Join(dir, "xdpcap", "config"): user}
@@ -37,8 +36,8 @@ func setSettings(t *testing.T, machine, user string) settings.Files {
 		}
 	}
 	t.Setenv("XDG_CONFIG_HOME", dir)
-	t.Setenv(settings.FileVariable, "")
-	return settings.Files{Machine: filepath.Join(dir, "xdpcap.conf")}
+	t.Setenv(config.FileVariable, "")
+	return config.Files{Machine: filepath.Join(dir, "xdpcap.conf")}
 }
 
 // The command line overrides the environment, which overrides the user's file, which overrides the
@@ -141,7 +140,7 @@ var errDone = errors.New("done")
 
 // config prints the settings with their origins, and finds those that are impossible.
 func TestConfig(t *testing.T) {
-	run := func(files settings.Files) (string, error) {
+	run := func(files config.Files) (string, error) {
 		var out bytes.Buffer
 		root := newRoot(frame.NewProcess(os.Stdout, os.Stderr), files)
 		root.SetOut(&out)
@@ -177,7 +176,7 @@ func TestConfig(t *testing.T) {
 	if _, err := run(files); err == nil || !strings.HasPrefix(err.Error(), "XDPCAP_INTERVAL: --interval soon: must be a time") {
 		t.Errorf("a value that a command does not take: %v", err)
 	}
-	t.Setenv(settings.FileVariable, "/nosuch")
+	t.Setenv(config.FileVariable, "/nosuch")
 	if _, err := run(files); err == nil || err.Error() != "settings: open /nosuch: no such file or directory" {
 		t.Errorf("XDPCAP_CONFIG with a file that is not there: %v", err)
 	}
@@ -217,12 +216,12 @@ func TestForgetSettingsOfCounters(t *testing.T) {
 func TestExampleSettings(t *testing.T) {
 	text := testdoc.Read(t, "packaging/xdpcap.conf.example")
 	file := filepath.Join(t.TempDir(), "eth0.conf")
-	t.Setenv(settings.FileVariable, file)
+	t.Setenv(config.FileVariable, file)
 	for _, text := range []string{text, regexp.MustCompile(`(?m)^#(\w\S+ = )`).ReplaceAllString(text, "$1")} {
 		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if all, _, err := (settings.Files{}).Read(config.Settable(NewRoot())); err != nil || len(all) < 4 {
+		if all, _, err := (config.Files{}).Read(config.Settable(NewRoot())); err != nil || len(all) < 4 {
 			t.Error(all, err)
 		}
 	}

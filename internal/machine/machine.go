@@ -1,5 +1,5 @@
-// Package machine describes this machine and its kernel for file headers and reports, and how much
-// memory, tasks and CPUs it has.
+// Package machine describes this machine and its kernel for file headers and reports, how much
+// memory, tasks and CPUs it has, and in which words people read such amounts.
 package machine
 
 import (

@@ -1,5 +1,6 @@
-// Package graph is a filter's control-flow graph, which package code makes and the later stages
-// rewrite. Its nodes are blocks of classic instructions without jump offsets.
+// Package graph is a filter's control-flow graph, which package code makes, package optimise
+// rewrites, and Assemble turns into a classic program. Its nodes are blocks of classic instructions
+// without jump offsets.
 package graph
 
 import "cmp"

@@ -16,7 +16,6 @@ import (
 	"github.com/xdpcap/xdpcap/internal/cli/interfaces"
 	"github.com/xdpcap/xdpcap/internal/cli/outputs"
 	"github.com/xdpcap/xdpcap/internal/cli/peers"
-	"github.com/xdpcap/xdpcap/internal/cli/printing"
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
@@ -60,7 +59,7 @@ type Options struct {
 	listen   string // address of the metrics, "" = none
 	account  bool   // keep the account alone
 	lines    bool   // print packets as lines of JSON
-	printing printing.Options
+	printing outputs.PrintOptions
 	extcap   extcap.Options
 	recorder recorderOptions
 	card     cardOptions

@@ -10,7 +10,6 @@ import (
 
 	"github.com/xdpcap/xdpcap/capture"
 	"github.com/xdpcap/xdpcap/internal/cli/frame"
-	"github.com/xdpcap/xdpcap/internal/trigger"
 )
 
 // check finds mistakes in the flags before anything is touched.
@@ -116,7 +115,7 @@ func (o *Options) check(flags *pflag.FlagSet) (err error) {
 // checkHooks reads --rx-capture, and refuses what is not known at these hooks.
 func (o *Options) checkHooks(given func(flag string) bool) error {
 	// Only an exit has a verdict, a reason and a run time, or a packet as it leaves the program.
-	if (given("verdict") || given("slower-than") || given("reason-map") && !o.drops.on || o.sample.verdicts != nil || o.filterAt == "exit" || o.recorder.atExit != trigger.Nothing) &&
+	if (given("verdict") || given("slower-than") || given("reason-map") && !o.drops.on || o.sample.verdicts != nil || o.filterAt == "exit" || o.recorder.atExit != needNothing) &&
 		!given("rx-capture") && o.hookMap == "" {
 		o.hookNames = []string{"exit"}
 	}
@@ -138,9 +137,9 @@ func (o *Options) checkHooks(given func(flag string) bool) error {
 		return errors.New("--slower-than: only packets that leave a program have a run time: add --rx-capture exit")
 	case given("reason-map") && !exits && !o.drops.on:
 		return errors.New("--reason-map: only packets that leave a program have its reason: add --rx-capture exit")
-	case o.recorder.atExit == trigger.RunTime && o.hookMap != "":
+	case o.recorder.atExit == needRunTime && o.hookMap != "":
 		return errors.New("--trigger slower and --hook: " + noRunTime)
-	case o.recorder.atExit != trigger.Nothing && o.hookMap == "" && !exits:
+	case o.recorder.atExit != needNothing && o.hookMap == "" && !exits:
 		return fmt.Errorf("--trigger: only packets that leave a program have a %v: add --rx-capture exit", o.recorder.atExit)
 	}
 	return nil

@@ -6,7 +6,6 @@ import (
 	"strings"
 
 	"github.com/xdpcap/xdpcap/capture"
-	"github.com/xdpcap/xdpcap/internal/trigger"
 )
 
 // checkDirection reads -Q, and refuses what sent packets do not have.
@@ -20,7 +19,7 @@ func (o *Options) checkDirection() (err error) {
 	if o.sample.verdicts != nil {
 		return fmt.Errorf("-Q out and --sample %s: sent packets have no verdict: say -Q inout for those of received packets", &o.sample)
 	}
-	if o.recorder.atExit != trigger.Nothing {
+	if o.recorder.atExit != needNothing {
 		return fmt.Errorf("-Q out and --trigger: sent packets have no %v: say -Q inout for those of received packets", o.recorder.atExit)
 	}
 	return nil

@@ -8,7 +8,6 @@ import (
 	"github.com/xdpcap/xdpcap/capture/file"
 	"github.com/xdpcap/xdpcap/internal/cli/frame"
 	"github.com/xdpcap/xdpcap/internal/cli/outputs"
-	"github.com/xdpcap/xdpcap/internal/cli/printing"
 	"github.com/xdpcap/xdpcap/internal/lines"
 )
 
@@ -29,7 +28,7 @@ func (r *captureRun) openOutputs(ctx context.Context) error {
 		return err
 	}
 	if err := r.o.Adopt(); err != nil {
-		r.notices.Add(err)
+		r.notices.add(err)
 	}
 	for i := range r.o.Targets {
 		t := &r.o.Targets[i]
@@ -92,13 +91,13 @@ func (r *captureRun) openPrinter() error {
 	}
 	out := r.o.Process.Stdout
 	if !r.o.lines {
-		r.printed = &printing.Output{Output: lines.NewPrinter(out, frame.StdoutName, out.Check, r.o.printing.Format(printing.Colored(out.File)))}
+		r.printed = &outputs.Printed{Output: lines.NewPrinter(out, frame.StdoutName, out.Check, r.o.printing.Format(outputs.Colored(out.File)))}
 		return nil
 	}
 	format, _ := r.o.Text()
 	printer, err := file.New(out.File, file.Options{Format: format, Name: frame.StdoutName, Immediate: r.o.Unbuffer})
 	if err == nil {
-		r.printed = &printing.Output{Output: printer}
+		r.printed = &outputs.Printed{Output: printer}
 	}
 	return err
 }

@@ -32,7 +32,7 @@ func podInterfaces() (names []string, err error) {
 func (r *captureRun) namePods(o *capture.Options) {
 	owners, err := r.o.Process.Pods()
 	if err != nil && !errors.Is(err, pods.ErrNoRuntime) && r.o.printing.Verbose > 0 {
-		r.notices.Add(fmt.Errorf("names of pods are missing: %w", err))
+		r.notices.add(fmt.Errorf("names of pods are missing: %w", err))
 	}
 	o.PodOf = func(index int) capture.Pod {
 		if p := owners.Of(index); p != nil {

@@ -20,7 +20,6 @@ import (
 	"github.com/xdpcap/xdpcap/internal/cli/frame"
 	"github.com/xdpcap/xdpcap/internal/cli/outputs"
 	"github.com/xdpcap/xdpcap/internal/outfile"
-	"github.com/xdpcap/xdpcap/internal/trigger"
 )
 
 // recorderOptions are the flags of the flight recorder (--ring).
@@ -34,8 +33,8 @@ type recorderOptions struct {
 	limits   file.Rotation
 
 	triggers    []recorder.Trigger
-	atExit      trigger.Need // what the triggers must know of packets that leave a program
-	needsReason bool         // one must know the reason for which packets were thrown away
+	atExit      triggerNeed // what the triggers must know of packets that leave a program
+	needsReason bool        // one must know the reason for which packets were thrown away
 	atEnd       bool
 }
 
@@ -98,15 +97,15 @@ func (c *Options) checkRecorder(given func(flag string) bool) error {
 			o.atEnd = true
 			continue
 		}
-		t, need, err := trigger.Parse(text, c.filter.VLANAware)
+		t, need, err := parseTrigger(text, c.filter.VLANAware)
 		if err != nil {
 			return fmt.Errorf("--trigger: %w", err)
 		}
 		o.triggers = append(o.triggers, t)
 		switch need {
-		case trigger.Reason:
+		case needReason:
 			o.needsReason = true
-		case trigger.Bytes:
+		case needBytes:
 			if c.Anonymizes() {
 				return fmt.Errorf("--trigger %q and --anonymize: the recorder never sees a packet as it was, and a file says what triggered it: choose a trigger that is no filter", text)
 			}
@@ -127,7 +126,7 @@ func (r *captureRun) openRecorder() (err error) {
 	if limits.Keep > 0 {
 		var unread error
 		if limits.Left, after, unread = outputs.EarlierRecordings(r.o.Write); unread != nil {
-			r.notices.Add(unread)
+			r.notices.add(unread)
 		}
 	}
 	limits.Path = func(file.Place) string { return r.o.Write }
@@ -143,13 +142,13 @@ func (r *captureRun) openRecorder() (err error) {
 		Triggers: r.o.recorder.triggers,
 		AtEnd:    r.o.recorder.atEnd,
 		Open:     func() (*file.File, string, error) { return r.openRecording(names, limits) },
-		Done:     func(done recorder.Recording) { r.notices.Add(recorded{done}) },
+		Done:     func(done recorder.Recording) { r.notices.add(recorded{done}) },
 	})
 	if err != nil {
 		return fmt.Errorf("--ring: %w", err)
 	}
 	if len(r.o.recorder.words) == 0 {
-		r.notices.Add(fmt.Errorf("--ring without --trigger: only a signal makes a recording: kill -USR2 %d", os.Getpid()))
+		r.notices.add(fmt.Errorf("--ring without --trigger: only a signal makes a recording: kill -USR2 %d", os.Getpid()))
 	}
 	return nil
 }

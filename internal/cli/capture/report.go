@@ -13,11 +13,11 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/xdpcap/xdpcap/capture"
-	"github.com/xdpcap/xdpcap/internal/amount"
 	"github.com/xdpcap/xdpcap/internal/cli/counters"
 	"github.com/xdpcap/xdpcap/internal/cli/frame"
 	"github.com/xdpcap/xdpcap/internal/cli/outputs"
 	"github.com/xdpcap/xdpcap/internal/cli/sandbox"
+	"github.com/xdpcap/xdpcap/internal/machine"
 )
 
 // announce says on stderr that packets are being captured, and how.
@@ -174,15 +174,15 @@ func (r *reporter) report(asked <-chan os.Signal) {
 	for {
 		select {
 		case <-r.stop:
-			for len(r.notices.Come) > 0 {
-				r.note(<-r.notices.Come)
+			for len(r.notices.come) > 0 {
+				r.note(<-r.notices.come)
 			}
 			r.clear()
 			return
 		case <-asked:
 			r.clear()
 			r.printCounts()
-		case err := <-r.notices.Come:
+		case err := <-r.notices.come:
 			r.clear()
 			r.note(err)
 		case <-look.C:
@@ -225,12 +225,12 @@ func (r *reporter) note(err error) {
 			out = r.losses
 		}
 	}
-	if told, ok := r.notices.Fold(text); ok {
+	if told, ok := r.notices.fold(text); ok {
 		frame.Say(out, "%s", told)
 	}
 }
 
 func liveLine(a capture.Account, lately uint64, size int64) string {
 	return fmt.Sprintf("xdpcap: %d seen, %d captured, %d lost, %spkt/s, %s written",
-		a.Seen, a.Captured, a.Lost, frame.Scaled(float64(lately)/liveInterval.Seconds()), amount.Bytes(size))
+		a.Seen, a.Captured, a.Lost, frame.Scaled(float64(lately)/liveInterval.Seconds()), machine.Amount(size))
 }

@@ -17,10 +17,8 @@ import (
 	"github.com/xdpcap/xdpcap/filter"
 	"github.com/xdpcap/xdpcap/internal/cli/frame"
 	"github.com/xdpcap/xdpcap/internal/cli/outputs"
-	"github.com/xdpcap/xdpcap/internal/cli/printing"
 	"github.com/xdpcap/xdpcap/internal/cli/sandbox"
 	"github.com/xdpcap/xdpcap/internal/metrics"
-	"github.com/xdpcap/xdpcap/internal/notices"
 	"github.com/xdpcap/xdpcap/internal/outfile"
 	"github.com/xdpcap/xdpcap/internal/privilege"
 )
@@ -28,8 +26,8 @@ import (
 // Run is the default command, from its flags to its closing lines or object. If mistake is
 // not nil, the flags were wrong, and it ends at once with this error.
 func Run(o *Options, cmd *cobra.Command, mistake error) (err error) {
-	r := &captureRun{o: o, text: o.Process.Stderr, notices: notices.New()}
-	r.Destinations = outputs.Destinations{Flags: &o.Options, Writer: r.writer, Notice: r.notices.Add}
+	r := &captureRun{o: o, text: o.Process.Stderr, notices: newNotices()}
+	r.Destinations = outputs.Destinations{Flags: &o.Options, Writer: r.writer, Notice: r.notices.add}
 	if err := o.json.conflict(o); err != nil {
 		return errors.Join(mistake, err)
 	}
@@ -74,8 +72,8 @@ type captureRun struct {
 	accounts []capture.Accounts // of the outputs, at the end
 	predecessors
 	outputs.Destinations
-	printed *printing.Output // nil where no packets are printed
-	notices *notices.Notices
+	printed *outputs.Printed // nil where no packets are printed
+	notices *notices
 
 	companions companions
 	counted    companionReports // the counters at the end, or at the last SIGUSR1
@@ -131,8 +129,8 @@ func (r *captureRun) run(cmd *cobra.Command) (err error) {
 	options := r.o.session()
 	options.Forgotten = r.forget
 	options.Notice = func(err error) {
-		if !errors.Is(err, printing.ErrReaderGone) {
-			r.notices.Add(err)
+		if !errors.Is(err, outputs.ErrReaderGone) {
+			r.notices.add(err)
 		}
 	}
 	if !r.o.companions.isNone() {
@@ -206,7 +204,7 @@ func (r *captureRun) enterSandbox() error {
 	if r.o.follows() {
 		r.o.Sandbox.KeepAttaching()
 	}
-	return r.o.Sandbox.Enter(r.notices.Add, made...)
+	return r.o.Sandbox.Enter(r.notices.add, made...)
 }
 
 // follow captures until the session ends, and prints the closing lines.
@@ -228,7 +226,7 @@ func (r *captureRun) follow(ctx context.Context) (err error) {
 	if r.Finished != nil {
 		r.Finished.Wait(reporter.note)
 	}
-	if n := r.notices.Left(); n > 0 {
+	if n := r.notices.left(); n > 0 {
 		frame.Say(r.text, "%d more notices were omitted, because there were many like them", n)
 	}
 	return errors.Join(err, counting)

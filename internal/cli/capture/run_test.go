@@ -6,7 +6,6 @@ import (
 
 	"github.com/xdpcap/xdpcap/capture/file"
 	"github.com/xdpcap/xdpcap/capture/recorder"
-	"github.com/xdpcap/xdpcap/internal/cli/finished"
 	"github.com/xdpcap/xdpcap/internal/cli/outputs"
 	"github.com/xdpcap/xdpcap/internal/metrics"
 )
@@ -14,11 +13,11 @@ import (
 // Only a capture that has nothing else to do reads and writes on one CPU in turn.
 func TestTakesTurns(t *testing.T) {
 	t.Parallel()
-	series, err := finished.New(nil, "", nil, nil)
+	series, err := outputs.NewFinished(nil, "", nil, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	commands, err := finished.New(nil, "true", nil, nil)
+	commands, err := outputs.NewFinished(nil, "true", nil, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -9,7 +9,6 @@ import (
 
 	"github.com/xdpcap/xdpcap/capture"
 	"github.com/xdpcap/xdpcap/internal/cli/frame"
-	"github.com/xdpcap/xdpcap/internal/trigger"
 )
 
 // stackDropOptions are the flags for packets that the network stack throws away.
@@ -48,7 +47,7 @@ func (o *Options) checkStackDrops(given func(flag string) bool) error {
 		return errors.New("--reason and --reason-map: --reason keeps no packet that an XDP program drops: omit one of them")
 	case o.sample.verdicts != nil:
 		return fmt.Errorf("--drops and --sample %s: packets that the stack throws away have no verdict", &o.sample)
-	case o.recorder.atExit != trigger.Nothing:
+	case o.recorder.atExit != needNothing:
 		return fmt.Errorf("--drops and --trigger: packets that the stack throws away have no %v", o.recorder.atExit)
 	case o.card.stamp.IsCards():
 		return fmt.Errorf("--drops and -j %v: the stack does not know the card's stamps", o.card.stamp)

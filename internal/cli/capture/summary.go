@@ -93,7 +93,7 @@ func (r *captureRun) printSummary(all []capture.Accounts, failed error) error {
 	if len(all) > 0 {
 		accounts = all[0]
 	}
-	s := Summary{Interfaces: []SourceSummary{}, Outputs: r.outputSummaries(all), Notices: r.notices.Texts, NoticesOmitted: r.notices.Left()}
+	s := Summary{Interfaces: []SourceSummary{}, Outputs: r.outputSummaries(all), Notices: r.notices.texts, NoticesOmitted: r.notices.left()}
 	if r.session != nil {
 		s.Duration = time.Since(r.started).Seconds()
 		s.Transport = r.session.Options().Transport.String()

@@ -9,7 +9,6 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/xdpcap/xdpcap/internal/cli/frame"
-	"github.com/xdpcap/xdpcap/internal/settings"
 )
 
 // Settable returns the names of the flags that can be set: those of all commands, but no other
@@ -79,10 +78,10 @@ func (s *Settings) tellUntrusted(cmd *cobra.Command, notices []string) {
 }
 
 // flagSettings are the values that are set for one flag. Only a list has several.
-type flagSettings []settings.Setting
+type flagSettings []Setting
 
 // byFlag groups settings by their flags, in the order of the flags.
-func byFlag(all []settings.Setting) (flags []flagSettings) {
+func byFlag(all []Setting) (flags []flagSettings) {
 	for _, s := range all {
 		at := slices.IndexFunc(flags, func(f flagSettings) bool { return f[0].Flag == s.Flag })
 		if at < 0 {
@@ -173,6 +172,6 @@ func (values flagSettings) apply(c *cobra.Command) error {
 }
 
 // refused is the error that a command does not take a value.
-func refused(s settings.Setting, c *cobra.Command, err error) error {
+func refused(s Setting, c *cobra.Command, err error) error {
 	return fmt.Errorf("%s: %w (in %s)", s.From, err, c.CommandPath())
 }

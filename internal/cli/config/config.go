@@ -1,5 +1,6 @@
-// Package config is the command config, and the settings that it prints: of flags in files and in
-// the environment.
+// Package config is the command config, and the settings that it prints: it reads them in files and
+// in the environment, obeys for root only files that nobody else could write, and applies them to
+// the flags of a command.
 package config
 
 import (
@@ -13,7 +14,6 @@ import (
 
 	"github.com/xdpcap/xdpcap/internal/cli/frame"
 	"github.com/xdpcap/xdpcap/internal/escape"
-	"github.com/xdpcap/xdpcap/internal/settings"
 )
 
 const configHelp = `config prints which flags are set outside of the command line, to which values, and where. The first
@@ -40,7 +40,7 @@ and in a file in /etc. A binary that has capabilities which its caller lacks rea
 // Settings are where flags are set besides on the command line, and the commands that have them.
 type Settings struct {
 	Process *frame.Process
-	Files   settings.Files
+	Files   Files
 	NewRoot func() *cobra.Command // makes all commands anew, to try values with
 }
 
@@ -64,12 +64,12 @@ func (s *Settings) New() *cobra.Command {
 }
 
 // write prints the settings as a table.
-func (s *Settings) write(out io.Writer, all []settings.Setting) error {
+func (s *Settings) write(out io.Writer, all []Setting) error {
 	if len(all) == 0 {
-		_, err := fmt.Fprintf(out, "nothing is set by %s* or in %s\n", settings.Prefix, strings.Join(s.Files.Paths(), " or "))
+		_, err := fmt.Fprintf(out, "nothing is set by %s* or in %s\n", Prefix, strings.Join(s.Files.Paths(), " or "))
 		return frame.ExplainPrint(err)
 	}
-	slices.SortStableFunc(all, func(a, b settings.Setting) int { return strings.Compare(a.Flag, b.Flag) })
+	slices.SortStableFunc(all, func(a, b Setting) int { return strings.Compare(a.Flag, b.Flag) })
 	t := tabwriter.NewWriter(out, 0, 8, 2, ' ', 0)
 	fmt.Fprintln(t, "FLAG\tVALUE\tFROM\tCOMMANDS")
 	for _, values := range byFlag(all) {

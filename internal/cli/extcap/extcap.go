@@ -17,7 +17,6 @@ import (
 	"github.com/xdpcap/xdpcap/filter"
 	"github.com/xdpcap/xdpcap/internal/cli/frame"
 	"github.com/xdpcap/xdpcap/internal/escape"
-	"github.com/xdpcap/xdpcap/internal/version"
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
@@ -120,7 +119,7 @@ func (o *Options) Answer(out io.Writer, flags *pflag.FlagSet, capture func(ifnam
 
 // listInterfaces prints a line about xdpcap, and one about each interface that can be captured.
 func (o *Options) listInterfaces(out io.Writer) error {
-	fmt.Fprintf(out, "extcap {version=%s}{help=https://github.com/xdpcap/xdpcap}\n", text(version.String()))
+	fmt.Fprintf(out, "extcap {version=%s}{help=https://github.com/xdpcap/xdpcap}\n", text(frame.Version()))
 	if !o.interfaces {
 		return nil
 	}

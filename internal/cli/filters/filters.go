@@ -1,4 +1,5 @@
-// Package filters is how commands take filters: as words, from a file, or compiled.
+// Package filters is how commands take filters, as words, from a file, or compiled, and how they
+// apply them to packets outside of the kernel.
 package filters
 
 import (
@@ -17,7 +18,6 @@ import (
 	"github.com/xdpcap/xdpcap/filter"
 	filterebpf "github.com/xdpcap/xdpcap/filter/ebpf"
 	"github.com/xdpcap/xdpcap/internal/cli/frame"
-	"github.com/xdpcap/xdpcap/internal/matcher"
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
@@ -138,14 +138,14 @@ func (o *Options) Print(out io.Writer, snapLen int64, outbound bool) error {
 
 // Matchers are made from the flags; nil if there is no filter. A packet whose direction is unknown
 // counts as received.
-func (o *Options) Matchers() (*matcher.All, error) {
+func (o *Options) Matchers() (*Matchers, error) {
 	switch {
 	case o.Program != nil:
-		return matcher.OfProgram(o.Program), nil
+		return programMatchers(o.Program), nil
 	case o.Text == "":
 		return nil, nil
 	}
-	return matcher.ForAll(o.Text, filter.Options{VLANAware: o.VLANAware, Netmask: o.Netmask}, o.OneNetmask)
+	return newMatchers(o.Text, filter.Options{VLANAware: o.VLANAware, Netmask: o.Netmask}, o.OneNetmask)
 }
 
 // PrintFor is Print for what -Q chooses, which decides about inbound and outbound.

@@ -14,7 +14,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/xdpcap/xdpcap/internal/escape"
-	"github.com/xdpcap/xdpcap/internal/localsocket"
 	"github.com/xdpcap/xdpcap/internal/privilege"
 )
 
@@ -60,7 +59,7 @@ func usesNetwork(f *pflag.FlagSet) string {
 	}
 	for _, name := range []string{"serve", "listen"} {
 		if flag := f.Lookup(name); flag != nil && flag.Changed {
-			if _, local := localsocket.Path(flag.Value.String()); !local {
+			if _, local := SocketPath(flag.Value.String()); !local {
 				return "--" + name
 			}
 		}

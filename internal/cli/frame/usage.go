@@ -12,14 +12,6 @@ import (
 // A Note is what the help of the capture and manual pages say besides flags.
 type Note struct{ Title, Text string }
 
-// A PeerFlag is a flag of another tool that the capture knows.
-type PeerFlag struct {
-	Letter, Name string // one of them may be ""
-	Value        string // what stands after it; "" = nothing
-	Accepted     bool   // because it changes nothing; otherwise it is refused
-	Says         string // why, or what to do instead
-}
-
 // TypedKey annotates a flag that only the command line can set, because a setting of that name is
 // meant for another command.
 const TypedKey = "typed"

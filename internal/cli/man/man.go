@@ -12,16 +12,13 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/xdpcap/xdpcap/internal/cli/frame"
-	"github.com/xdpcap/xdpcap/internal/version"
+	"github.com/xdpcap/xdpcap/internal/cli/peers"
 )
 
 // Notes are what pages say besides the help of their commands.
 type Notes struct {
 	All     []frame.Note // on the pages of all commands
 	Capture []frame.Note // on the capture's own, before them
-
-	Peers     string // the title above the flags of other tools
-	PeerFlags []frame.PeerFlag
 }
 
 // New returns the command, whose pages have these notes.
@@ -102,7 +99,7 @@ func writePages(dir string, pages []page) error {
 // text is the page in the language of man(7).
 func (p page) text() []byte {
 	var r roff
-	r.macro("TH", strings.ToUpper(p.name), fmt.Sprint(p.section), "", "xdpcap "+version.String(), "xdpcap manual")
+	r.macro("TH", strings.ToUpper(p.name), fmt.Sprint(p.section), "", "xdpcap "+frame.Version(), "xdpcap manual")
 	r.WriteString(".ad l\n.nh\n") // neither justify nor hyphenate lines: both garble words that people type
 	r.macro("SH", "NAME")
 	r.line(p.name + " - " + strings.ToLower(p.cmd.Short[:1]) + p.cmd.Short[1:])
@@ -117,7 +114,7 @@ func (p page) text() []byte {
 	}
 	p.writeFlags(&r)
 	if !p.cmd.HasParent() {
-		p.notes.writePeerFlags(&r)
+		writePeerFlags(&r)
 	}
 	if p.cmd.Runnable() {
 		about := p.notes.All
@@ -168,12 +165,13 @@ func (p page) writeFlags(r *roff) {
 	}
 }
 
-func (n *Notes) writePeerFlags(r *roff) {
-	r.macro("SH", strings.ToUpper(n.Peers))
+// writePeerFlags lists the flags of other tools.
+func writePeerFlags(r *roff) {
+	r.macro("SH", strings.ToUpper(peers.Note().Title))
 	r.line("These are known, so that habits and scripts find what they need. Where the tools differ, a letter has tcpdump's meaning.")
 	for _, accepted := range []bool{true, false} {
 		r.macro("SS", map[bool]string{true: "Accepted, because they change nothing", false: "Refused, and what to do instead"}[accepted])
-		for _, p := range n.PeerFlags {
+		for _, p := range peers.All() {
 			if p.Accepted != accepted {
 				continue
 			}

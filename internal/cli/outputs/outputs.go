@@ -1,5 +1,5 @@
 // Package outputs is where read and the capture write packets: the flags about files, series of
-// files and streams, what -w names, and what each output has taken.
+// files, streams and lines on standard output, what -w names, and what each output has taken.
 package outputs
 
 import (
@@ -17,13 +17,10 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/xdpcap/xdpcap/capture/file"
-	"github.com/xdpcap/xdpcap/internal/cli/finished"
 	"github.com/xdpcap/xdpcap/internal/cli/frame"
 	"github.com/xdpcap/xdpcap/internal/cli/sandbox"
 	"github.com/xdpcap/xdpcap/internal/escape"
-	"github.com/xdpcap/xdpcap/internal/localsocket"
 	"github.com/xdpcap/xdpcap/internal/privilege"
-	"github.com/xdpcap/xdpcap/internal/version"
 )
 
 // Options are the flags of capture and read for the places that packets go to.
@@ -73,7 +70,7 @@ func (o *Options) MadeFiles() (files []string) {
 	for _, name := range o.Files() {
 		files = append(files, o.Rotate.Lasting(name))
 	}
-	if path, ok := localsocket.Path(o.Live.Serve); ok {
+	if path, ok := frame.SocketPath(o.Live.Serve); ok {
 		files = append(files, path+"~") // in the socket's directory, where an earlier socket may be
 	}
 	return files
@@ -92,7 +89,7 @@ func (o *Options) Writer(t *Target) file.Options {
 	return file.Options{
 		Format:      t.Format,
 		Compression: t.Compression,
-		Application: "xdpcap " + version.String(),
+		Application: "xdpcap " + frame.Version(),
 		CommandLine: o.commandLine(),
 		Immediate:   o.Unbuffer,
 	}
@@ -105,9 +102,9 @@ type Destinations struct {
 	Notice func(error) // does not wait
 
 	Opened   []destination
-	Outputs  []Named         // including the recorder, in the order of -w
-	Finished *finished.Files // nil if nothing is done with finished files
-	taken    progress        // so far
+	Outputs  []Named   // including the recorder, in the order of -w
+	Finished *Finished // nil if nothing is done with finished files
+	taken    progress  // so far
 }
 
 // OpenTarget opens what a -w names.
@@ -175,7 +172,7 @@ func (d *Destinations) WatchFiles(output *os.File) (err error) {
 		return nil
 	}
 	err = d.Flags.Sandbox.As(func() (err error) {
-		d.Finished, err = finished.New(d.Flags.Process, rotate.command, output, d.Notice)
+		d.Finished, err = NewFinished(d.Flags.Process, rotate.command, output, d.Notice)
 		return err
 	})
 	if err != nil {
@@ -207,7 +204,7 @@ func (c *Options) OutputNeeds(box *privilege.Sandbox) {
 	if c.Live.TLS.Asked() {
 		x509.SystemCertPool() // Go reads it when it first needs it
 	}
-	if path, ok := localsocket.Path(c.Live.Serve); ok {
+	if path, ok := frame.SocketPath(c.Live.Serve); ok {
 		box.Removable = []string{filepath.Dir(path)} // to remove the socket at the end
 	}
 	for i := range c.Targets {

@@ -14,7 +14,6 @@ import (
 	"github.com/xdpcap/xdpcap/capture/file"
 	"github.com/xdpcap/xdpcap/capture/stream"
 	"github.com/xdpcap/xdpcap/internal/cli/frame"
-	"github.com/xdpcap/xdpcap/internal/localsocket"
 	"github.com/xdpcap/xdpcap/internal/peer"
 )
 
@@ -33,17 +32,17 @@ func (o *liveOptions) Flags(f *pflag.FlagSet) {
 
 // IsLocal says whether clients connect to a socket in the file system.
 func (o *liveOptions) IsLocal() bool {
-	_, ok := localsocket.Path(o.Serve)
+	_, ok := frame.SocketPath(o.Serve)
 	return ok
 }
 
 // A liveServer is the destination of --serve.
 type liveServer struct {
 	*stream.Server
-	local  *localsocket.Listener // nil = it listens on an address
-	peers  *peer.Finder          // nil = the users of clients are not looked up
-	where  string                // a message's words about who may connect
-	notice error                 // that others than the capture's owners may connect; nil = they may not
+	local  *localListener // nil = it listens on an address
+	peers  *peer.Finder   // nil = the users of clients are not looked up
+	where  string         // a message's words about who may connect
+	notice error          // that others than the capture's owners may connect; nil = they may not
 }
 
 // streamOf are the options of a stream that says what a file says.
@@ -58,8 +57,8 @@ func (d *Destinations) openServer(ctx context.Context, w file.Options) (_ *liveS
 	if err != nil {
 		return nil, "", err
 	}
-	if path, ok := localsocket.Path(o.Serve); ok {
-		l, err := localsocket.Listen(path)
+	if path, ok := frame.SocketPath(o.Serve); ok {
+		l, err := listenLocally(path)
 		if err != nil {
 			return nil, "", fmt.Errorf("--serve %s: %w", o.Serve, err)
 		}
@@ -98,7 +97,7 @@ func (s *liveServer) Give(uid, gid int) error {
 	if s.local == nil {
 		return nil
 	}
-	if err := s.local.Give(uid, gid); err != nil {
+	if err := s.local.give(uid, gid); err != nil {
 		return fmt.Errorf("--serve unix:%s: %w", s.local.Addr(), err)
 	}
 	return nil
@@ -121,7 +120,7 @@ func streamAddress(ctx context.Context, u *url.URL, o *TLSOptions) (address stri
 
 // DialStream connects to a server of packets.
 func DialStream(ctx context.Context, u *url.URL, o *TLSOptions) (net.Conn, error) {
-	if path, ok := localsocket.Path(u.String()); ok {
+	if path, ok := frame.SocketPath(u.String()); ok {
 		return new(net.Dialer).DialContext(ctx, "unix", path)
 	}
 	address, config, err := streamAddress(ctx, u, o)

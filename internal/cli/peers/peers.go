@@ -172,10 +172,18 @@ func Note() frame.Note {
 		" are accepted, since they change nothing here. All others are refused, with a hint on what to do instead."}
 }
 
-// All are the flags of the capture as the manual has them.
-func All() (all []frame.PeerFlag) {
+// An Entry is a flag of the capture as the manual has it.
+type Entry struct {
+	Letter, Name string // one of them may be ""
+	Value        string // what stands after it; "" = nothing
+	Accepted     bool   // because it changes nothing; otherwise it is refused
+	Says         string // why, or what to do instead
+}
+
+// All are the flags of the capture.
+func All() (all []Entry) {
 	for _, p := range both {
-		all = append(all, frame.PeerFlag{
+		all = append(all, Entry{
 			Letter: p.letter, Name: p.name, Value: p.value, Accepted: p.accepted != "", Says: p.says(),
 		})
 	}

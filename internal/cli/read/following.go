@@ -10,7 +10,7 @@ import (
 	"github.com/xdpcap/xdpcap/capture"
 	"github.com/xdpcap/xdpcap/capture/file"
 	"github.com/xdpcap/xdpcap/internal/cli/frame"
-	"github.com/xdpcap/xdpcap/internal/cli/printing"
+	"github.com/xdpcap/xdpcap/internal/cli/outputs"
 	"github.com/xdpcap/xdpcap/internal/escape"
 	"github.com/xdpcap/xdpcap/internal/follow"
 	"github.com/xdpcap/xdpcap/internal/jsonline"
@@ -66,7 +66,7 @@ func newFollowing(o *Options, in *file.Input) *following {
 // Begin is capture.Output's.
 func (f *following) Begin(d capture.Description) error {
 	f.notice = d.Notice
-	format := f.o.printing.Format(!f.o.json && printing.Colored(f.o.Process.Stdout.File))
+	format := f.o.printing.Format(!f.o.json && outputs.Colored(f.o.Process.Stdout.File))
 	f.words = lines.NewFollower(d, format)
 	if f.o.json {
 		f.objects = jsonline.NewEncoder(&d, lines.NewObjects(f.in, format, len(f.o.files) > 1).Append)

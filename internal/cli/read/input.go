@@ -17,7 +17,6 @@ import (
 	"github.com/xdpcap/xdpcap/internal/capfile"
 	"github.com/xdpcap/xdpcap/internal/cli/frame"
 	"github.com/xdpcap/xdpcap/internal/cli/outputs"
-	"github.com/xdpcap/xdpcap/internal/localsocket"
 )
 
 // readInputs are the files that are read.
@@ -89,7 +88,7 @@ func recognise(f *os.File, name string) error {
 
 // streamURL returns the URL of an argument that names a stream: tcp://HOST:PORT.
 func streamURL(name string) *url.URL {
-	if path, ok := localsocket.Path(name); ok {
+	if path, ok := frame.SocketPath(name); ok {
 		return &url.URL{Scheme: "unix", Opaque: path}
 	}
 	if !strings.HasPrefix(name, "tcp://") {

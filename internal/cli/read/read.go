@@ -14,7 +14,6 @@ import (
 	"github.com/xdpcap/xdpcap/internal/cli/frame"
 	"github.com/xdpcap/xdpcap/internal/cli/outputs"
 	"github.com/xdpcap/xdpcap/internal/cli/peers"
-	"github.com/xdpcap/xdpcap/internal/cli/printing"
 )
 
 // Options are the flags of read.
@@ -25,7 +24,7 @@ type Options struct {
 	stats    bool
 	follow   bool
 	skip     uint64
-	printing printing.Options
+	printing outputs.PrintOptions
 
 	files []string
 	lines bool // the print packets as lines of JSON

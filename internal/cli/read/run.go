@@ -13,20 +13,18 @@ import (
 
 	"github.com/xdpcap/xdpcap/capture"
 	"github.com/xdpcap/xdpcap/capture/file"
+	"github.com/xdpcap/xdpcap/internal/cli/filters"
 	"github.com/xdpcap/xdpcap/internal/cli/frame"
 	"github.com/xdpcap/xdpcap/internal/cli/outputs"
-	"github.com/xdpcap/xdpcap/internal/cli/printing"
 	"github.com/xdpcap/xdpcap/internal/cli/read/statistics"
 	"github.com/xdpcap/xdpcap/internal/lines"
 	"github.com/xdpcap/xdpcap/internal/machine"
-	"github.com/xdpcap/xdpcap/internal/matcher"
-	"github.com/xdpcap/xdpcap/internal/version"
 )
 
 // A readRun is one reading from its flags to its end.
 type readRun struct {
 	o       *Options
-	match   *matcher.All // nil = all packets
+	match   *filters.Matchers // nil = all packets
 	inputs  *readInputs
 	stats   *statistics.Statistics // nil without --stats
 	passed  map[uint16]uint64      // packets to which the filter cannot be applied, by link type
@@ -91,7 +89,7 @@ func unlessEnded(ctx context.Context, err error) error {
 // options are the options for reading.
 func (r *readRun) options() file.InputOptions {
 	o := file.InputOptions{Skip: r.o.skip, Count: r.o.packetsRead(), Memory: r.memory, Notice: func(err error) {
-		if !errors.Is(err, printing.ErrReaderGone) {
+		if !errors.Is(err, outputs.ErrReaderGone) {
 			r.noticed = append(r.noticed, err.Error())
 		}
 	}}
@@ -119,7 +117,7 @@ func (r *readRun) matches(s *capture.Source, p *capture.Packet) bool {
 // writer returns the options for writing what -w names.
 func (r *readRun) writer(t *outputs.Target) file.Options {
 	return file.Options{
-		Format: t.Format, Compression: t.Compression, Microseconds: r.o.printing.Microseconds(), Application: "xdpcap " + version.String(),
+		Format: t.Format, Compression: t.Compression, Microseconds: r.o.printing.Microseconds(), Application: "xdpcap " + frame.Version(),
 		Refuse: func(file os.FileInfo) error {
 			if r.inputs.has(file) {
 				return outputs.InputError{Path: t.Name}
@@ -195,9 +193,9 @@ func (r *readRun) allOutputs(in *file.Input, from capture.Input) (all []capture.
 	switch {
 	case o.stats:
 		r.stats.Input = in
-		all = append(all, r.decode(&printing.Output{Output: r.stats}))
+		all = append(all, r.decode(&outputs.Printed{Output: r.stats}))
 	case o.follow:
-		out := &printing.Output{Output: newFollowing(o, in)}
+		out := &outputs.Printed{Output: newFollowing(o, in)}
 		if o.json { // as below
 			return append(all, out), nil
 		}
@@ -215,13 +213,13 @@ func (r *readRun) allOutputs(in *file.Input, from capture.Input) (all []capture.
 			return nil, err
 		}
 		if o.json { // its objects have each packet's link type
-			return append(all, &printing.Output{Output: lines}), nil
+			return append(all, &outputs.Printed{Output: lines}), nil
 		}
-		all = append(all, r.decode(&printing.Output{Output: lines}))
+		all = append(all, r.decode(&outputs.Printed{Output: lines}))
 	case len(r.Outputs) == 0 || o.Print:
 		out := o.Process.Stdout
-		printer := lines.NewPrinter(out, frame.StdoutName, out.Check, o.printing.Format(printing.Colored(out.File)))
-		all = append(all, r.decode(&printing.Output{Output: printer}))
+		printer := lines.NewPrinter(out, frame.StdoutName, out.Check, o.printing.Format(outputs.Colored(out.File)))
+		all = append(all, r.decode(&outputs.Printed{Output: printer}))
 	}
 	return all, nil
 }

@@ -3,7 +3,6 @@ package main
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -26,14 +25,14 @@ type kernel struct {
 // packets of several buffers nor live frames, which came with 5.18. The real-time kernels have the
 // same versions.
 var kernels = []kernel{
-	{"6.1", "bookworm-security", "linux-image-cloud-amd64", false, architectureOf("amd64")},
-	{"6.12", "bookworm-security", "linux-image-6.12-cloud-amd64", false, architectureOf("amd64")},
-	{"5.10", "bullseye-security", "linux-image-cloud-amd64", true, architectureOf("amd64")},
-	{"newest", "trixie-backports", "linux-image-cloud-amd64", true, architectureOf("amd64")},
-	{"6.1-rt", "bookworm-security", "linux-image-rt-amd64", true, architectureOf("amd64")},
-	{"6.12-rt", "bookworm-security", "linux-image-6.12-rt-amd64", true, architectureOf("amd64")},
-	{"newest-rt", "trixie-backports", "linux-image-rt-amd64", true, architectureOf("amd64")},
-	{"arm64", "bookworm-security", "linux-image-6.12-cloud-arm64", true, architectureOf("arm64")},
+	{"6.1", "bookworm-security", "linux-image-cloud-amd64", false, amd64},
+	{"6.12", "bookworm-security", "linux-image-6.12-cloud-amd64", false, amd64},
+	{"5.10", "bullseye-security", "linux-image-cloud-amd64", true, amd64},
+	{"newest", "trixie-backports", "linux-image-cloud-amd64", true, amd64},
+	{"6.1-rt", "bookworm-security", "linux-image-rt-amd64", true, amd64},
+	{"6.12-rt", "bookworm-security", "linux-image-6.12-rt-amd64", true, amd64},
+	{"newest-rt", "trixie-backports", "linux-image-rt-amd64", true, amd64},
+	{"arm64", "bookworm-security", "linux-image-6.12-cloud-arm64", true, arm64},
 }
 
 // choose returns the kernels of these versions, or without versions those that are always tested.
@@ -53,7 +52,7 @@ func choose(versions []string) (chosen []kernel, err error) {
 
 // maySkip tells whether chosen tests may be skipped: where a kernel is tested on request, because
 // it may lack what they need. Those of arm64 has all, being the 6.12 of another architecture.
-func (k kernel) maySkip() bool { return k.extra && k.arch.name != "arm64" }
+func (k kernel) maySkip() bool { return k.extra && k.arch != arm64 }
 
 func known() (versions []string) {
 	for _, k := range kernels {
@@ -108,54 +107,36 @@ func unpackOnce(ctx context.Context, root string, arch *architecture, suite stri
 	if _, err := os.Stat(root); err == nil {
 		return nil
 	}
-	dir, err := filepath.Abs(filepath.Dir(root))
+	mirror, err := mirrorOf(ctx, suite)
 	if err != nil {
 		return err
 	}
-	a, err := newApt(ctx, filepath.Join(dir, "apt"), arch, suite)
+	dir, err := filepath.Abs(filepath.Join(filepath.Dir(root), "apt"))
 	if err != nil {
 		return err
 	}
-	defer os.RemoveAll(a.dir)
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return err
+	}
+	defer os.RemoveAll(dir)
+	a := &apt{ctx, dir, arch}
+	line := fmt.Sprintf("deb [arch=%s signed-by=%s] %s %s main\n", arch.name, keyring, mirror, suite)
+	if err := os.WriteFile(a.sources(), []byte(line), 0o644); err != nil {
+		return err
+	}
+	if _, err := a.run("apt-get", "--quiet", "--error-on=any", "update"); err != nil {
+		return err
+	}
 	if err := download(a); err != nil {
 		return err
 	}
-	unpacked := filepath.Join(a.dir, "root")
-	if _, err := a.run("find", ".", "-name", "*.deb", "-exec", "dpkg-deb", "--extract", "{}", unpacked, ";"); err != nil {
+	if _, err := output(ctx, dir, "sh", "-ec", "for p in $(find . -name '*.deb'); do dpkg-deb --extract $p root; done"); err != nil {
 		return err
 	}
-	return os.Rename(unpacked, root)
-}
-
-// apt runs apt with one suite as its only source and with separate state, so that the machine's
-// stays unchanged. It uses the machine's other settings, a proxy for example.
-type apt struct {
-	ctx  context.Context
-	dir  string
-	arch *architecture
+	return os.Rename(filepath.Join(dir, "root"), root)
 }
 
 const keyring = "/usr/share/keyrings/debian-archive-keyring.gpg"
-
-func newApt(ctx context.Context, dir string, arch *architecture, suite string) (*apt, error) {
-	mirror, err := mirrorOf(ctx, suite)
-	if err != nil {
-		return nil, err
-	}
-	for _, d := range []string{"lists/partial", "archives/partial"} {
-		if err := os.MkdirAll(filepath.Join(dir, d), 0o755); err != nil {
-			return nil, err
-		}
-	}
-	line := fmt.Sprintf("deb [arch=%s signed-by=%s] %s %s main\n", arch.name, keyring, mirror, suite)
-	if err := errors.Join(os.WriteFile(filepath.Join(dir, "sources.list"), []byte(line), 0o644),
-		os.WriteFile(filepath.Join(dir, "status"), nil, 0o644)); err != nil {
-		return nil, err
-	}
-	a := &apt{ctx, dir, arch}
-	_, err = a.run("apt-get", "--quiet", "--error-on=any", "update")
-	return a, err
-}
 
 // mirrorOf returns the address from which the machine gets this suite or another of the same
 // archive.
@@ -176,22 +157,28 @@ func mirrorOf(ctx context.Context, suite string) (string, error) {
 	return "", fmt.Errorf("find Debian's %s: no source of this machine's apt ends in %s", suite, archive)
 }
 
-// run runs one of apt's programs in its directory.
+// apt runs apt in a directory, with one suite as its only source and with separate state, so that
+// the machine's stays unchanged. It uses the machine's other settings, a proxy for example.
+type apt struct {
+	ctx  context.Context
+	dir  string
+	arch *architecture
+}
+
+func (a *apt) sources() string { return filepath.Join(a.dir, "sources.list") }
+
+// run runs one of apt's programs.
 func (a *apt) run(name string, args ...string) (string, error) {
-	if strings.HasPrefix(name, "apt-") {
-		args = append([]string{
-			"-o", "Dir::Etc::SourceList=" + filepath.Join(a.dir, "sources.list"),
-			"-o", "Dir::Etc::SourceParts=-",
-			"-o", "Dir::State::Lists=" + filepath.Join(a.dir, "lists"),
-			"-o", "Dir::State::status=" + filepath.Join(a.dir, "status"), // nothing is installed
-			"-o", "Dir::Cache::Archives=" + filepath.Join(a.dir, "archives"),
-			"-o", "Dir::Cache::PkgCache=", "-o", "Dir::Cache::SrcPkgCache=",
-			"-o", "Acquire::Languages=none",
-			"-o", "APT::Architecture=" + a.arch.name,
-			"-o", "APT::Sandbox::User=root", // apt's own user may not be allowed to enter the directory
-		}, args...)
-	}
-	return output(a.ctx, a.dir, name, args...)
+	return output(a.ctx, a.dir, name, append([]string{
+		"-o", "Dir::Etc::SourceList=" + a.sources(),
+		"-o", "Dir::Etc::SourceParts=-",
+		"-o", "Dir::State=" + a.dir,
+		"-o", "Dir::State::status=/dev/null", // nothing is installed
+		"-o", "Dir::Cache=" + a.dir,
+		"-o", "Acquire::Languages=none",
+		"-o", "APT::Architecture=" + a.arch.name,
+		"-o", "APT::Sandbox::User=root", // apt's own user may not be allowed to enter the directory
+	}, args...)...)
 }
 
 // output runs a program and returns what it prints. If it fails, the error has all that it printed.

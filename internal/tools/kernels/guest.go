@@ -4,11 +4,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"time"
 
 	"github.com/vishvananda/netlink"
@@ -18,9 +16,8 @@ import (
 // An event is a line of what the guest reports. Those of a test have the form of go test -json,
 // since Go's test2json makes them.
 type event struct {
-	Action  string
-	Package string  `json:",omitempty"` // its directory
-	Test    string  `json:",omitempty"`
+	Action string
+	name
 	Output  string  `json:",omitempty"`
 	Elapsed float64 `json:",omitempty"` // seconds
 }
@@ -32,7 +29,7 @@ const (
 	actionDone   = "done"   // the guest's last event; Output is its own error
 )
 
-// guestMain is /init, the first process of the guest. It starts all others.
+// guestMain is the first process of the guest. It starts all others.
 func guestMain() {
 	err := mountAll()
 	if err == nil {
@@ -41,7 +38,6 @@ func guestMain() {
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "init:", err) // on the console
 	}
-	unix.Sync()
 	unix.Reboot(unix.LINUX_REBOOT_CMD_POWER_OFF)
 }
 
@@ -62,7 +58,7 @@ func mountAll() error {
 			return fmt.Errorf("mount %s: %w", m.at, err)
 		}
 	}
-	return os.Chmod("/tmp", 0o777|os.ModeSticky)
+	return nil
 }
 
 func runPlan() error {
@@ -75,23 +71,23 @@ func runPlan() error {
 		return err
 	}
 	// Not the console, so that the kernel's messages do not get in between.
-	port, err := os.OpenFile(architectureOf(runtime.GOARCH).report, os.O_WRONLY|unix.O_NOCTTY, 0)
+	port, err := os.OpenFile(p.Report, os.O_WRONLY|unix.O_NOCTTY, 0)
 	if err != nil {
 		return err
 	}
 	defer port.Close()
-	var name unix.Utsname
-	if err := unix.Uname(&name); err != nil {
+	var system unix.Utsname
+	if err := unix.Uname(&system); err != nil {
 		return err
 	}
 	report := json.NewEncoder(port)
-	report.Encode(event{Action: actionKernel, Output: unix.ByteSliceToString(name.Release[:])})
-	if err = errors.Join(loadModules(), loopbackUp()); err == nil {
+	report.Encode(event{Action: actionKernel, Output: unix.ByteSliceToString(system.Release[:])})
+	loopback := &netlink.Device{LinkAttrs: netlink.LinkAttrs{Name: "lo"}} // tests reach servers of their own there
+	if err = errors.Join(loadModules(), netlink.LinkSetUp(loopback)); err == nil {
 		for _, t := range p.Tests {
 			begin := time.Now()
 			err := t.run(port, p.Kernel)
-			report.Encode(event{Action: actionExit, Package: t.Package, Output: text(err), Elapsed: time.Since(begin).Seconds()})
-			runtime.GC()
+			report.Encode(event{Action: actionExit, name: name{Package: t.Package}, Output: text(err), Elapsed: time.Since(begin).Seconds()})
 		}
 	}
 	report.Encode(event{Action: actionDone, Output: text(err)})
@@ -110,10 +106,7 @@ func text(err error) string {
 // loadModules loads the modules in the order of their names, so that each comes after its
 // dependencies.
 func loadModules() error {
-	files, err := filepath.Glob("/" + moduleDir + "/*")
-	if err != nil {
-		return err
-	}
+	files, _ := filepath.Glob("/" + moduleDir + "/*")
 	for _, path := range files {
 		data, err := os.ReadFile(path)
 		if err != nil {
@@ -122,18 +115,8 @@ func loadModules() error {
 		if err := unix.InitModule(data, ""); err != nil {
 			return fmt.Errorf("load %s: %w", path, err)
 		}
-		os.Remove(path)
 	}
 	return nil
-}
-
-// loopbackUp lets tests reach servers of their own at 127.0.0.1.
-func loopbackUp() error {
-	lo, err := netlink.LinkByName("lo")
-	if err != nil {
-		return fmt.Errorf("look up lo: %w", err)
-	}
-	return netlink.LinkSetUp(lo)
 }
 
 // packageLimit ends the tests of a package that hangs, so that they tell where. It is much longer
@@ -147,23 +130,20 @@ const atOnce = "2"
 // run runs the test binary in its directory, as go test does, and writes its events to the port.
 func (t test) run(port *os.File, kernel string) error {
 	dir := filepath.Join("/", sourceDir, t.Package)
-	// Without -t test2json leaves out how long a test took.
-	convert := exec.Command("/bin/"+test2json, "-t", "-p", t.Package)
-	convert.Stdout, convert.Stderr = port, os.Stderr
-	lines, err := convert.StdinPipe()
+	cmd := exec.Command(filepath.Join(dir, testBinary),
+		"-test.v=test2json", "-test.timeout="+packageLimit, "-test.parallel="+atOnce, "-test.run="+t.Run)
+	cmd.Dir = dir
+	cmd.Env = []string{"HOME=/tmp", "PATH=/bin:/sbin:/usr/bin:/usr/sbin", "XDPCAP_EMULATED=" + kernel, "XDPCAP=/bin/xdpcap"}
+	lines, err := cmd.StdoutPipe()
 	if err != nil {
 		return err
 	}
-	if err := convert.Start(); err != nil {
+	cmd.Stderr = cmd.Stdout
+	// Without -t test2json leaves out how long a test took.
+	convert := exec.Command("/bin/test2json", "-t", "-p", t.Package)
+	convert.Stdin, convert.Stdout, convert.Stderr = lines, port, os.Stderr
+	if err := cmd.Start(); err != nil {
 		return err
 	}
-	cmd := exec.Command(filepath.Join(dir, filepath.Base(t.Binary)),
-		"-test.v=test2json", "-test.timeout="+packageLimit, "-test.parallel="+atOnce, "-test.run="+t.Run)
-	cmd.Dir = dir
-	cmd.Env = []string{"HOME=/tmp", "PATH=/bin:/sbin:/usr/bin:/usr/sbin", "XDPCAP_EMULATED=" + kernel, "XDPCAP=/bin/" + xdpcap}
-	out := struct{ io.Writer }{lines}
-	cmd.Stdout, cmd.Stderr = out, out
-	cmd.WaitDelay = 5 * time.Second // in case a process that the test left behind keeps the pipe open
-	err = cmd.Run()
-	return errors.Join(err, lines.Close(), convert.Wait())
+	return errors.Join(convert.Run(), cmd.Wait())
 }

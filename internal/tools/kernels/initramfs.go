@@ -14,22 +14,15 @@ import (
 	"github.com/cavaliergopher/cpio"
 )
 
-// Where things are in the guest.
-const (
-	planFile  = "plan.json"
-	moduleDir = "modules"
-	sourceDir = "src" // the root of the module, with nothing in it but tests and what they read
-)
-
 // passwd contains the user tcpdump, which Debian's tcpdump switches to.
 const passwd = `root:x:0:0::/:/bin/sh
 nobody:x:65534:65534::/:/bin/sh
 tcpdump:x:100:100::/:/bin/sh
 `
 
-// writeInitramfs writes what the kernel starts from: this program as /init, the plan, the kernel's
-// modules, and each test binary in its package's directory, with the testdata of the package.
-func writeInitramfs(ctx context.Context, path string, k kernel, p plan) error {
+// writeInitramfs writes what the kernel starts from: what was built, the plan, the kernel's
+// modules, the tools, and the testdata of each package beside its test binary.
+func (k kernel) writeInitramfs(ctx context.Context, path string, tests []test) error {
 	file, err := os.Create(path)
 	if err != nil {
 		return err
@@ -38,35 +31,30 @@ func writeInitramfs(ctx context.Context, path string, k kernel, p plan) error {
 	buffer := bufio.NewWriter(file)
 	a := &archive{w: cpio.NewWriter(buffer), added: make(map[string]bool)}
 
-	for _, name := range []string{initProgram, "bin/" + xdpcap, "bin/" + test2json} {
-		a.addFile(name, filepath.Join(k.arch.testDir(), filepath.Base(name)))
+	a.addTree("", k.arch.built())
+	a.addTree(sourceDir+"/testdata", "testdata")
+	for _, t := range tests {
+		a.addTree(filepath.Join(sourceDir, t.Package, "testdata"), filepath.Join(t.Package, "testdata"))
 	}
+	a.addTools(k.arch)
+	a.add("etc/passwd", cpio.TypeReg|0o644, []byte(passwd))
 	modules, err := k.modules(ctx)
 	if err != nil {
 		return err
 	}
 	for i, m := range modules {
-		data, err := readModule(m)
+		// The kernel loads them uncompressed. xz copies what is not compressed.
+		data, err := output(ctx, "", "xz", "--decompress", "--stdout", "--force", m)
 		if err != nil {
-			return fmt.Errorf("read the kernel module %s: %w", m, err)
+			return err
 		}
-		a.add(fmt.Sprintf("%s/%02d-%s", moduleDir, i, filepath.Base(m)), cpio.TypeReg|0o644, data)
+		a.add(fmt.Sprintf("%s/%02d-%s", moduleDir, i, filepath.Base(m)), cpio.TypeReg|0o644, []byte(data))
 	}
-	if err := a.addTools(k.arch); err != nil {
-		return err
-	}
-	a.add("etc/passwd", cpio.TypeReg|0o644, []byte(passwd))
-	a.addTree(sourceDir+"/testdata", "testdata")
-	for _, t := range p.Tests {
-		in := filepath.Join(sourceDir, t.Package)
-		a.addTree(in+"/testdata", filepath.Join(t.Package, "testdata"))
-		a.addFile(in+"/"+filepath.Base(t.Binary), t.Binary)
-	}
-	list, err := json.Marshal(p)
+	p, err := json.Marshal(plan{Kernel: k.version, Report: k.arch.device, Tests: tests})
 	if err != nil {
 		return err
 	}
-	a.add(planFile, cpio.TypeReg|0o644, list)
+	a.add(planFile, cpio.TypeReg|0o644, p)
 	return errors.Join(a.err, a.w.Close(), buffer.Flush())
 }
 
@@ -78,7 +66,7 @@ type archive struct {
 }
 
 // add adds a file, and before it the directories above it, which the kernel does not make by
-// itself. Names are relative. A file that two programs need is added once.
+// itself. Names are relative.
 func (a *archive) add(name string, mode cpio.FileMode, data []byte) {
 	if a.added[name] || a.err != nil {
 		return
@@ -87,26 +75,20 @@ func (a *archive) add(name string, mode cpio.FileMode, data []byte) {
 	if dir := filepath.Dir(name); dir != "." {
 		a.add(dir, cpio.TypeDir|0o755, nil)
 	}
-	a.err = errors.Join(a.err, a.w.WriteHeader(&cpio.Header{Name: name, Mode: mode, Size: int64(len(data))}))
-	if a.err == nil && len(data) > 0 {
+	if a.err = a.w.WriteHeader(&cpio.Header{Name: name, Mode: mode, Size: int64(len(data))}); a.err == nil {
 		_, a.err = a.w.Write(data)
 	}
 }
 
 // addFile adds a file or a link.
 func (a *archive) addFile(name, path string) {
-	info, err := os.Lstat(path)
-	if err != nil {
-		a.err = errors.Join(a.err, err)
-		return
-	}
 	if target, err := os.Readlink(path); err == nil {
 		a.add(name, cpio.TypeSymlink|0o777, []byte(target))
 		return
 	}
 	data, err := os.ReadFile(path)
 	a.err = errors.Join(a.err, err)
-	a.add(name, cpio.TypeReg|cpio.FileMode(info.Mode().Perm()), data)
+	a.add(name, cpio.TypeReg|0o755, data)
 }
 
 // addTree adds the files below a directory, which need not exist.

@@ -1,6 +1,6 @@
 // Command kernels runs the tests that need a kernel in Debian's kernels: it
 // boots each under qemu's software emulation, from an initramfs that holds the
-// test binaries and, as /init, this program itself.
+// test binaries and this program, which is the first process there.
 //
 //	kernels [-quick] [-run REGEXP] [6.1 6.12 arm64 ...]
 //
@@ -9,15 +9,12 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"flag"
 	"fmt"
-	"io"
 	"os"
 	"os/signal"
-	"path/filepath"
 	"runtime"
 	"slices"
 	"sync"
@@ -65,13 +62,12 @@ func testKernels(ctx context.Context, versions []string, c choice, limit time.Du
 			return err
 		}
 		for _, t := range tests[i] {
-			if !slices.Contains(packages[k.arch], t.Package) {
-				packages[k.arch] = append(packages[k.arch], t.Package)
-			}
+			packages[k.arch] = append(packages[k.arch], t.Package)
 		}
 	}
 	for arch, list := range packages {
-		if err := arch.build(ctx, list); err != nil {
+		slices.Sort(list)
+		if err := arch.build(ctx, slices.Compact(list)); err != nil {
 			return err
 		}
 		if err := arch.getTools(ctx); err != nil {
@@ -79,38 +75,20 @@ func testKernels(ctx context.Context, versions []string, c choice, limit time.Du
 		}
 	}
 	// An emulated machine keeps one of our processors busy, so two kernels take no longer than one.
-	// The report of each is printed when it is complete.
 	errs := make([]error, len(kernels))
 	running := make(chan struct{}, runtime.NumCPU())
 	var all sync.WaitGroup
-	var printing sync.Mutex
 	for i, k := range kernels {
 		all.Go(func() {
 			running <- struct{}{}
 			defer func() { <-running }()
-			var out bytes.Buffer
-			if err := k.test(ctx, plan{Kernel: k.version, Tests: tests[i]}, limit, &out); err != nil {
+			text, err := k.test(ctx, tests[i], limit)
+			if err != nil {
 				errs[i] = fmt.Errorf("kernel %s: %w", k.version, err)
 			}
-			printing.Lock()
-			defer printing.Unlock()
-			out.WriteTo(os.Stdout)
+			fmt.Print(text) // in one piece
 		})
 	}
 	all.Wait()
 	return errors.Join(errs...)
-}
-
-// test boots the kernel and reports what the tests say there.
-func (k kernel) test(ctx context.Context, p plan, limit time.Duration, out io.Writer) error {
-	if err := k.get(ctx); err != nil {
-		return err
-	}
-	initramfs := filepath.Join(k.dir(), "initramfs")
-	if err := writeInitramfs(ctx, initramfs, k, p); err != nil {
-		return fmt.Errorf("write initramfs: %w", err)
-	}
-	ctx, cancel := context.WithTimeout(ctx, limit)
-	defer cancel()
-	return boot(ctx, k, initramfs, p.Tests, out)
 }

@@ -2,9 +2,8 @@ package main
 
 import (
 	"context"
-	"errors"
+	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -23,9 +22,11 @@ var optional = []string{"xsk_diag"}
 // modules returns the paths of the wanted modules, each after its dependencies, which depmod and
 // modprobe of Debian's kmod find. They are in /sbin, which is in root's PATH only.
 func (k kernel) modules(ctx context.Context) (paths []string, err error) {
-	dirs, err := filepath.Glob(filepath.Join(k.root(), "lib/modules/*"))
-	if err != nil || len(dirs) != 1 {
-		return nil, errors.Join(err, errors.New("no single directory of modules in "+k.root()))
+	// Newer kernels have them in usr/lib. Where there is a lib, this fails and changes nothing.
+	os.Symlink("usr/lib", filepath.Join(k.root(), "lib"))
+	dirs, _ := filepath.Glob(filepath.Join(k.root(), "lib/modules/*"))
+	if len(dirs) != 1 {
+		return nil, fmt.Errorf("no single directory of modules in %s", k.root())
 	}
 	release := filepath.Base(dirs[0])
 	if _, err := os.Stat(filepath.Join(dirs[0], "modules.dep")); err != nil {
@@ -33,31 +34,17 @@ func (k kernel) modules(ctx context.Context) (paths []string, err error) {
 			return nil, err
 		}
 	}
-	show := func(names ...string) (string, error) {
-		return output(ctx, "", "/sbin/modprobe", append([]string{"--config", "/dev/null", "--dirname", k.root(),
-			"--set-version", release, "--all", "--show-depends"}, names...)...)
-	}
-	list, err := show(wanted...)
-	if err != nil {
-		return nil, err
-	}
-	for _, name := range optional {
-		if more, err := show(name); err == nil {
-			list += more
+	for _, name := range slices.Concat(wanted, optional) {
+		list, err := output(ctx, "", "/sbin/modprobe", "--config", "/dev/null", "--dirname", k.root(),
+			"--set-version", release, "--show-depends", name)
+		if err != nil && !slices.Contains(optional, name) {
+			return nil, err
 		}
-	}
-	for line := range strings.Lines(list) { // "builtin NAME", or "insmod PATH"
-		if path, ok := strings.CutPrefix(strings.TrimSpace(line), "insmod "); ok && !slices.Contains(paths, path) {
-			paths = append(paths, path)
+		for line := range strings.Lines(list) { // "builtin NAME", or "insmod PATH"
+			if path, ok := strings.CutPrefix(strings.TrimSpace(line), "insmod "); ok && !slices.Contains(paths, path) {
+				paths = append(paths, path)
+			}
 		}
 	}
 	return paths, nil
-}
-
-// readModule returns a module as the kernel loads it, uncompressed.
-func readModule(path string) ([]byte, error) {
-	if strings.HasSuffix(path, ".xz") {
-		return exec.Command("xz", "--decompress", "--stdout", path).Output()
-	}
-	return os.ReadFile(path)
 }

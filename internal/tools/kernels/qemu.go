@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -16,13 +15,11 @@ import (
 // bootLine skips the kernel's tests of its own ciphers and of its timer: on a busy machine too few
 // ticks come while it counts them, and the kernel gives up. The tests lie in a ramfs: a tmpfs would
 // have room for half of the memory that the initramfs leaves, which is not enough for what it has.
-const bootLine = "quiet panic=-1 cryptomgr.notests no_timer_check rootfstype=ramfs"
+// The first process is this program.
+const bootLine = "quiet panic=-1 cryptomgr.notests no_timer_check rootfstype=ramfs rdinit=/bin/kernels"
 
-// consoleFile is the kernel's console, in the directory of the kernel, where qemu runs.
-const consoleFile = "console.log"
-
-// command returns the command that runs the guest, with absolute paths. There are two processors
-// because tests send on one and read on the other.
+// command returns the command that runs the guest. There are two processors because tests send on
+// one and read on the other.
 //
 // The kernel unpacks the initramfs into at most half of the memory, which must have room for all
 // test binaries.
@@ -31,74 +28,66 @@ const consoleFile = "console.log"
 // has page pools and XDP since Linux 6.6. The interfaces that tests make, such as veth, have no
 // page pools that the tracepoints see. Two more devices are connected to each other by a second
 // hub: testnet.MustCards makes a pair of them, for XDP in the driver of a card.
-func (a *architecture) command(ctx context.Context, image, initramfs string) *exec.Cmd {
+func (a *architecture) command(ctx context.Context, image, initramfs, console string) *exec.Cmd {
 	return exec.CommandContext(ctx, a.emulator, slices.Concat(a.processor, []string{
 		"-smp", "2", "-m", "2048",
 		"-nodefaults", "-no-user-config", "-no-reboot", "-display", "none",
 		"-kernel", image, "-initrd", initramfs, "-append", "console=" + a.console + " " + bootLine,
 		"-netdev", "hubport,id=nobody,hubid=0", "-device", "vmxnet3,netdev=nobody,romfile=",
 		"-netdev", "hubport,id=left,hubid=1", "-device", "virtio-net-pci,netdev=left,romfile=",
-		"-netdev", "hubport,id=right,hubid=1", "-device", "virtio-net-pci,netdev=right,romfile="}, a.ports)...)
+		"-netdev", "hubport,id=right,hubid=1", "-device", "virtio-net-pci,netdev=right,romfile=",
+		"-serial", "file:" + console}, a.report)...)
 }
 
-// boot runs the guest to its end. It prints a line per package, and the output of tests that
-// failed.
-func boot(ctx context.Context, k kernel, initramfs string, chosen []test, out io.Writer) error {
+// test boots the kernel and runs the tests there. It returns the text that is printed of them: a
+// line per package, and the output of tests that failed.
+func (k kernel) test(ctx context.Context, tests []test, limit time.Duration) (string, error) {
+	if err := k.get(ctx); err != nil {
+		return "", err
+	}
 	image, err := k.image()
 	if err != nil {
-		return err
+		return "", err
 	}
-	if image, err = filepath.Abs(image); err != nil {
-		return err
+	initramfs, console := filepath.Join(k.dir(), "initramfs"), filepath.Join(k.dir(), "console.log")
+	if err := k.writeInitramfs(ctx, initramfs, tests); err != nil {
+		return "", fmt.Errorf("write initramfs: %w", err)
 	}
-	if initramfs, err = filepath.Abs(initramfs); err != nil {
-		return err
+	log, err := os.Create(filepath.Join(k.dir(), "report.log"))
+	if err != nil {
+		return "", err
 	}
-	console := filepath.Join(k.dir(), consoleFile)
-	cmd := k.arch.command(ctx, image, initramfs)
-	cmd.Dir = k.dir()
+	defer log.Close()
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	cmd := k.arch.command(ctx, image, initramfs, console)
 	var stderr strings.Builder
 	cmd.Stderr = &stderr
 	stdout, err := cmd.StdoutPipe()
 	if err != nil {
-		return err
+		return "", err
 	}
-	log, err := os.Create(filepath.Join(k.dir(), "report.log"))
-	if err != nil {
-		return err
-	}
-	defer log.Close()
 	begin := time.Now()
 	if err := cmd.Start(); err != nil {
-		return err
+		return "", err
 	}
-	r := newReport(k.version, out, log)
-	err = r.read(stdout)
-	err = errors.Join(err, cmd.Wait(), ctx.Err())
-	if err == nil {
-		err = r.complete()
-	}
-	if err != nil {
-		return fmt.Errorf("%w\n%sthe end of the report:\n%sthe end of the console, %s:\n%s",
-			err, stderr.String(), r.rest(), console, lastLines(console))
+	r := newReport(k.version, log)
+	if err := errors.Join(r.read(stdout), cmd.Wait(), ctx.Err()); err != nil {
+		messages, _ := os.ReadFile(console)
+		return r.text.String(), fmt.Errorf("%w\n%sthe end of the report:\n%sthe end of the console, %s:\n%s",
+			err, &stderr, tail(r.rest()), console, tail(string(messages)))
 	}
 	busy := cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()
-	return r.verdict(chosen, k.maySkip(), time.Since(begin), busy)
+	err = r.verdict(tests, k.maySkip(), time.Since(begin), busy)
+	return r.text.String(), err
 }
 
-// lastLines returns the last 40 lines of a file.
-func lastLines(path string) string {
-	data, err := os.ReadFile(path)
-	if err != nil {
-		return err.Error() + "\n"
-	}
-	return tail(strings.Split(strings.ReplaceAll(strings.TrimSpace(string(data)), "\r", ""), "\n"))
-}
-
-func tail(lines []string) string {
+// tail returns the last 40 lines of a text, indented.
+func tail(text string) string {
 	var b strings.Builder
+	lines := slices.Collect(strings.Lines(text))
 	for _, line := range lines[max(0, len(lines)-40):] {
-		fmt.Fprintf(&b, "    %s\n", line)
+		fmt.Fprintf(&b, "    %s\n", strings.TrimRight(line, "\r\n"))
 	}
 	return b.String()
 }

@@ -14,42 +14,47 @@ import (
 // A report is what a guest reports of its tests.
 type report struct {
 	version string
-	out     io.Writer // what is printed
-	log     io.Writer // all that the tests print
-	release string    // of the kernel that runs
+	log     io.Writer       // all that the tests print
+	text    strings.Builder // what is printed
+	release string          // of the kernel that runs
+	failed  []string        // packages
 
-	results []*result
-	byName  map[string]*result // a package's name is its directory, a test's the package's, a space and its own
-	done    bool               // the guest got to its end
-	err     error              // that the guest reported
+	results []*result // in the order in which they began
+	byName  map[name]*result
 }
 
-// A result is that of a test, a subtest or, with test == "", a package.
+// A name is that of a test, of a subtest or, with Test == "", of a package.
+type name struct {
+	Package string // its directory
+	Test    string `json:",omitempty"`
+}
+
+func (n name) isTest() bool { return n.Test != "" && !strings.Contains(n.Test, "/") }
+
 type result struct {
-	pkg, test string
-	action    string // pass, fail or skip; "" while it runs
-	output    []string
-	seconds   float64
+	name
+	action  string // pass, fail or skip; "" while it runs
+	output  strings.Builder
+	seconds float64
 }
 
-func (r *result) isSubtest() bool { return strings.Contains(r.test, "/") }
-
-// isTest tells tests from subtests and packages.
-func (r *result) isTest() bool { return r.test != "" && !r.isSubtest() }
-
-func newReport(version string, out, log io.Writer) *report {
-	return &report{version: version, out: out, log: log, byName: make(map[string]*result)}
+func newReport(version string, log io.Writer) *report {
+	return &report{version: version, log: log, byName: make(map[name]*result)}
 }
 
-// read reads the events until the guest ends.
+// read reads the events until the guest ends. It fails if the guest did not get to its end.
 func (r *report) read(from io.Reader) error {
 	for d := json.NewDecoder(from); ; {
 		var e event
 		switch err := d.Decode(&e); {
 		case err == io.EOF || err == io.ErrUnexpectedEOF:
-			return nil // complete says whether it was the end
+			return errors.New("the guest did not get to its end")
 		case err != nil:
 			return fmt.Errorf("read what the guest reports: %w", err)
+		case e.Action == actionDone && e.Output != "":
+			return errors.New(e.Output)
+		case e.Action == actionDone:
+			return nil
 		}
 		r.add(e)
 	}
@@ -62,80 +67,62 @@ func (r *report) add(e event) {
 		r.release = e.Output
 	case actionExit:
 		r.endPackage(e)
-	case actionDone:
-		r.done = true
-		if e.Output != "" {
-			r.err = errors.New(e.Output)
-		}
 	case "output":
-		of := r.of(e.Package, e.Test)
-		of.output = append(of.output, e.Output)
+		r.of(e.name).output.WriteString(e.Output)
 	case "pass", "fail", "skip":
 		if e.Test != "" { // the package's own result is how its program exits
-			of := r.of(e.Package, e.Test)
+			of := r.of(e.name)
 			of.action, of.seconds = e.Action, e.Elapsed
 		}
 	}
 }
 
-// of returns the result of a test, or of a package if test is "". It makes one where there is none.
-func (r *report) of(pkg, test string) *result {
-	name := strings.TrimSpace(pkg + " " + test)
-	if r.byName[name] == nil {
-		r.byName[name] = &result{pkg: pkg, test: test}
-		r.results = append(r.results, r.byName[name])
+// of returns the result of that name. It makes one where there is none.
+func (r *report) of(n name) *result {
+	if r.byName[n] == nil {
+		r.byName[n] = &result{name: n}
+		r.results = append(r.results, r.byName[n])
 	}
-	return r.byName[name]
+	return r.byName[n]
 }
 
 // endPackage prints the package's line, as go test does, and before it the output of what failed.
 func (r *report) endPackage(e event) {
-	p := r.of(e.Package, "")
-	p.action, p.seconds = "pass", e.Elapsed
 	verdict := "ok  "
 	if e.Output != "" {
-		verdict, p.action = "FAIL", "fail"
+		verdict = "FAIL"
+		r.failed = append(r.failed, e.Package)
 		for _, t := range r.results {
-			if t.pkg == e.Package && (t.action == "fail" || t.action == "") {
-				fmt.Fprint(r.out, strings.Join(t.output, ""))
+			if t.Package == e.Package && (t.action == "fail" || t.action == "") {
+				r.text.WriteString(t.output.String())
 			}
 		}
-		fmt.Fprintln(r.out, e.Output)
+		fmt.Fprintln(&r.text, e.Output)
 	}
-	fmt.Fprintf(r.out, "%s  Linux %s  %s  %.1fs  %s\n", verdict, r.version, e.Package, e.Elapsed, r.counts(e.Package))
+	r.of(e.name).action = "pass" // it has ended, and its output was printed
+	fmt.Fprintf(&r.text, "%s  Linux %s  %s  %.1fs  %s\n", verdict, r.version, e.Package, e.Elapsed, r.counts(e.Package))
 }
 
 // counts says how many tests of a package have had which result, without subtests; "" = of all.
 func (r *report) counts(pkg string) string {
 	of := make(map[string]int)
 	for _, t := range r.results {
-		if t.isTest() && (pkg == "" || t.pkg == pkg) {
+		if t.isTest() && (pkg == "" || t.Package == pkg) {
 			of[t.action]++
 		}
 	}
 	return fmt.Sprintf("%d passed, %d failed, %d skipped", of["pass"], of["fail"]+of[""], of["skip"])
 }
 
-// complete returns why the guest did not get to its end, nil if it did.
-func (r *report) complete() error {
-	if r.err != nil {
-		return r.err
-	}
-	if !r.done {
-		return errors.New("the guest did not get to its end")
-	}
-	return nil
-}
-
-// rest returns the end of what was printed by tests that have not ended.
+// rest returns what was printed by tests that have not ended.
 func (r *report) rest() string {
-	var all []string
+	var all strings.Builder
 	for _, t := range r.results {
 		if t.action == "" {
-			all = append(all, strings.Split(strings.TrimSuffix(strings.Join(t.output, ""), "\n"), "\n")...)
+			all.WriteString(t.output.String())
 		}
 	}
-	return tail(all)
+	return all.String()
 }
 
 // The slowest tests are named, so that somebody sees what to shorten.
@@ -143,45 +130,41 @@ const slowSeconds, mostSlow = 5, 10
 
 // verdict prints the closing lines, and returns an error if a test failed or one of the chosen did
 // not run: it no longer exists, or was skipped and maySkip is false.
-func (r *report) verdict(chosen []test, maySkip bool, took, busy time.Duration) error {
-	var failed, missing []string
+func (r *report) verdict(chosen []test, maySkip bool, took, busy time.Duration) (err error) {
 	var slow []*result
 	for _, t := range r.results {
-		switch {
-		case t.action == "skip":
-			fmt.Fprintf(r.out, "skipped on Linux %s: %s %s: %s\n", r.version, t.pkg, t.test, t.reason())
-		case t.test == "" && t.action != "pass":
-			failed = append(failed, t.pkg)
-		case t.isTest() && t.seconds >= slowSeconds:
+		if t.action == "skip" {
+			fmt.Fprintf(&r.text, "skipped on Linux %s: %s %s: %s\n", r.version, t.Package, t.Test, t.reason())
+		} else if t.isTest() && t.seconds >= slowSeconds {
 			slow = append(slow, t)
 		}
 	}
 	slices.SortStableFunc(slow, func(a, b *result) int { return cmp.Compare(b.seconds, a.seconds) })
 	for _, t := range slow[:min(len(slow), mostSlow)] {
-		fmt.Fprintf(r.out, "slow on Linux %s: %s %s: %.1fs\n", r.version, t.pkg, t.test, t.seconds)
+		fmt.Fprintf(&r.text, "slow on Linux %s: %s %s: %.1fs\n", r.version, t.Package, t.Test, t.seconds)
 	}
-	fmt.Fprintf(r.out, "Linux %s (%s): %s, %.0f s with its boot, %.0f s of a processor\n",
+	fmt.Fprintf(&r.text, "Linux %s (%s): %s, %.0f s with its boot, %.0f s of a processor\n",
 		r.version, r.release, r.counts(""), took.Seconds(), busy.Seconds())
+	if len(r.failed) > 0 {
+		err = fmt.Errorf("tests of %s failed", strings.Join(r.failed, ", "))
+	}
+	var missing []string
 	for _, t := range chosen {
-		for _, name := range t.names {
-			if of := r.byName[t.Package+" "+name]; of == nil || of.action == "skip" && !maySkip {
-				missing = append(missing, t.Package+" "+name)
+		for _, test := range t.names {
+			if of := r.byName[name{t.Package, test}]; of == nil || of.action == "skip" && !maySkip {
+				missing = append(missing, t.Package+" "+test)
 			}
 		}
 	}
-	var errs []error
-	if len(failed) > 0 {
-		errs = append(errs, fmt.Errorf("tests of %s failed", strings.Join(failed, ", ")))
-	}
 	if len(missing) > 0 {
-		errs = append(errs, fmt.Errorf("chosen.go has tests that do not exist or were skipped: %s", strings.Join(missing, ", ")))
+		err = errors.Join(err, fmt.Errorf("chosen.go has tests that do not exist or were skipped: %s", strings.Join(missing, ", ")))
 	}
-	return errors.Join(errs...)
+	return err
 }
 
 // reason returns the last line that a skipped test printed, which is why.
 func (t *result) reason() string {
-	for _, line := range slices.Backward(t.output) {
+	for _, line := range slices.Backward(strings.Split(strings.TrimSpace(t.output.String()), "\n")) {
 		if line = strings.TrimSpace(line); !strings.HasPrefix(line, "=== ") && !strings.HasPrefix(line, "--- ") {
 			return line
 		}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"io"
 	"slices"
 	"strings"
 	"testing"
@@ -26,13 +27,13 @@ func stream(t *testing.T, events ...event) string {
 }
 
 // ran has the events of a test that printed these lines.
-func ran(pkg, name, action string, seconds float64, output ...string) (events []event) {
-	events = append(events, event{Action: "run", Package: pkg, Test: name})
+func ran(pkg, test, action string, seconds float64, output ...string) (events []event) {
+	events = append(events, event{Action: "run", name: name{pkg, test}})
 	for _, line := range output {
-		events = append(events, event{Action: "output", Package: pkg, Test: name, Output: line + "\n"})
+		events = append(events, event{Action: "output", name: name{pkg, test}, Output: line + "\n"})
 	}
 	if action != "" {
-		events = append(events, event{Action: action, Package: pkg, Test: name, Elapsed: seconds})
+		events = append(events, event{Action: action, name: name{pkg, test}, Elapsed: seconds})
 	}
 	return events
 }
@@ -43,8 +44,8 @@ func TestReport(t *testing.T) {
 	stop := ran("capture", "TestStop", "pass", 0.1, "=== RUN   TestStop", "--- PASS: TestStop (0.10s)")
 	skipped := ran("capture", "TestStop", "skip", 0, "    stop_test.go:9: needs a card", "--- SKIP: TestStop (0.00s)")
 	modes := ran("capture", "TestModes", "pass", 71.24)
-	captured := event{Action: actionExit, Package: "capture", Elapsed: 72}
-	metered := append(ran("internal/meter", "TestActions", "pass", 5.1), event{Action: actionExit, Package: "internal/meter", Elapsed: 6})
+	captured := event{Action: actionExit, name: name{Package: "capture"}, Elapsed: 72}
+	metered := append(ran("internal/meter", "TestActions", "pass", 5.1), event{Action: actionExit, name: name{Package: "internal/meter"}, Elapsed: 6})
 	end := []event{{Action: actionKernel, Output: "6.12.5-cloud"}, {Action: actionDone}}
 	for _, test := range []struct {
 		name    string
@@ -68,7 +69,7 @@ Linux 6.12 (6.12.5-cloud): 3 passed, 0 failed, 0 skipped, 60 s with its boot, 40
 			name: "of tests that run at once, what the failed ones print is printed",
 			events: [][]event{modes[:1], stop, ran("capture", "TestModes/drop", "fail", 0, "    modes_test.go:44: lost"),
 				ran("capture", "TestModes", "fail", 0, "--- FAIL: TestModes (0.00s)"), ran("capture", "", "fail", 0, "FAIL"),
-				{{Action: actionExit, Package: "capture", Output: "exit status 1"}}, metered, end},
+				{{Action: actionExit, name: name{Package: "capture"}, Output: "exit status 1"}}, metered, end},
 			want: `
     modes_test.go:44: lost
 --- FAIL: TestModes (0.00s)
@@ -84,7 +85,7 @@ Linux 6.12 (6.12.5-cloud): 2 passed, 1 failed, 0 skipped, 60 s with its boot, 40
 		{
 			name: "a panic ends a test, which then has no result",
 			events: [][]event{metered, stop, ran("capture", "TestModes", "", 0, "panic: no card"),
-				{{Action: actionExit, Package: "capture", Output: "exit status 2"}}, end},
+				{{Action: actionExit, name: name{Package: "capture"}, Output: "exit status 2"}}, end},
 			want: `
 ok    Linux 6.12  internal/meter  6.0s  1 passed, 0 failed, 0 skipped
 panic: no card
@@ -120,16 +121,12 @@ Linux 6.12 (6.12.5-cloud): 0 passed, 0 failed, 1 skipped, 60 s with its boot, 40
 		},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			var out, log strings.Builder
-			r := newReport("6.12", &out, &log)
+			r := newReport("6.12", io.Discard)
 			if err := r.read(strings.NewReader(stream(t, slices.Concat(test.events...)...))); err != nil {
 				t.Fatal(err)
 			}
-			if err := r.complete(); err != nil {
-				t.Errorf("complete: %v", err)
-			}
 			checkError(t, test.err, r.verdict(chosen, test.maySkip, time.Minute, 40*time.Second))
-			if diff := cmp.Diff(test.want[1:], out.String()); diff != "" {
+			if diff := cmp.Diff(test.want[1:], r.text.String()); diff != "" {
 				t.Error(diff)
 			}
 		})
@@ -144,15 +141,12 @@ func TestReportIncomplete(t *testing.T) {
 		{
 			input: stream(t, ran("capture", "TestStop", "", 0, "=== RUN   TestStop")...) + `{"Action":"out`,
 			err:   "did not get to its end",
-			rest:  "    === RUN   TestStop\n",
+			rest:  "=== RUN   TestStop\n",
 		},
 		{input: stream(t, event{Action: actionDone, Output: "load modules/00-veth: exec format error"}), err: "load modules/00-veth: exec format error"},
 	} {
-		r := newReport("6.12", &strings.Builder{}, &strings.Builder{})
-		if err := r.read(strings.NewReader(test.input)); err != nil {
-			t.Fatal(err)
-		}
-		checkError(t, test.err, r.complete())
+		r := newReport("6.12", io.Discard)
+		checkError(t, test.err, r.read(strings.NewReader(test.input)))
 		if diff := cmp.Diff(test.rest, r.rest()); diff != "" {
 			t.Errorf("%q: rest: %s", test.input, diff)
 		}

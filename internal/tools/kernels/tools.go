@@ -2,6 +2,8 @@ package main
 
 import (
 	"context"
+	"io/fs"
+	"os"
 	"path/filepath"
 	"strings"
 )
@@ -28,23 +30,16 @@ func (a *architecture) getTools(ctx context.Context) error {
 }
 
 // addTools adds the tools, and all libraries and XDP programs of their packages.
-func (a *archive) addTools(arch *architecture) error {
-	patterns := []string{"lib*/ld-linux*", "lib/" + arch.triple + "/*.so*", "usr/lib/" + arch.triple + "/*.so*", "usr/lib/" + arch.triple + "/bpf/*.o"}
+func (a *archive) addTools(arch *architecture) {
+	libraries := "usr/lib/" + arch.triple
+	patterns := []string{"lib*/ld-linux*", "lib/" + arch.triple + "/*.so*", libraries + "/*.so*", libraries + "/bpf/*.o"}
 	for _, tool := range tools {
-		patterns = append(patterns, "bin/"+tool, "sbin/"+tool, "usr/bin/"+tool, "usr/sbin/"+tool)
+		patterns = append(patterns, "*bin/"+tool, "usr/*bin/"+tool)
 	}
 	for _, p := range patterns {
-		found, err := filepath.Glob(filepath.Join(arch.toolsRoot(), p))
-		if err != nil {
-			return err
-		}
-		for _, path := range found {
-			name, err := filepath.Rel(arch.toolsRoot(), path)
-			if err != nil {
-				return err
-			}
-			a.addFile(name, path)
+		found, _ := fs.Glob(os.DirFS(arch.toolsRoot()), p)
+		for _, name := range found {
+			a.addFile(name, filepath.Join(arch.toolsRoot(), name))
 		}
 	}
-	return nil
 }

@@ -1,5 +1,4 @@
-// Package matcher decides about packets outside of the kernel.
-package matcher
+package filters
 
 import (
 	"errors"
@@ -14,19 +13,19 @@ import (
 	"github.com/xdpcap/xdpcap/internal/pcapng"
 )
 
-// A matcher decides about packets outside of the kernel, by one program for those that were
+// A Matcher decides about packets outside of the kernel, by one program for those that were
 // received and another for those that were sent.
-type matcher struct{ received, sent []bpf.RawInstruction }
+type Matcher struct{ received, sent []bpf.RawInstruction }
 
-// New compiles a filter twice: for packets that were received, and for those that were sent.
-func New(text string, o filter.Options) (m *matcher, err error) {
-	m = new(matcher)
+// NewMatcher compiles a filter twice: for packets that were received, and for those that were sent.
+func NewMatcher(text string, o filter.Options) (m *Matcher, err error) {
+	m = new(Matcher)
 	m.received, m.sent, err = filter.CompileBoth(text, o)
 	return m, err
 }
 
 // Takes tells whether the filter matches a packet that had wireLen bytes.
-func (m *matcher) Takes(data []byte, wireLen uint32, outbound bool) bool {
+func (m *Matcher) Takes(data []byte, wireLen uint32, outbound bool) bool {
 	program := m.received
 	if outbound {
 		program = m.sent
@@ -34,8 +33,8 @@ func (m *matcher) Takes(data []byte, wireLen uint32, outbound bool) bool {
 	return filter.Run(program, data, wireLen) != 0
 }
 
-// All are the matchers for packets of each link type.
-type All struct {
+// Matchers are those for packets of each link type.
+type Matchers struct {
 	matchers [len(link.Numbers)]one
 
 	// Those for interfaces whose netmask the file says are compiled for the first packet.
@@ -45,7 +44,7 @@ type All struct {
 }
 
 type one struct {
-	*matcher
+	*Matcher
 	err error // why the expression cannot be compiled for such packets
 }
 
@@ -55,23 +54,23 @@ type network struct {
 	netmask [net.IPv4len]byte
 }
 
-// OfProgram is a program that is for Ethernet alone.
-func OfProgram(program []bpf.RawInstruction) *All {
-	all := new(All)
+// programMatchers are those of a program, which is for Ethernet alone.
+func programMatchers(program []bpf.RawInstruction) *Matchers {
+	all := new(Matchers)
 	for typ := range all.matchers {
 		all.matchers[typ].err = errors.New("the program of --filter-file is for Ethernet")
 	}
-	all.matchers[link.Ethernet] = one{matcher: &matcher{program, program}}
+	all.matchers[link.Ethernet] = one{Matcher: &Matcher{program, program}}
 	return all
 }
 
-// ForAll compiles a filter for each link type. They are all made at once, because names are
+// newMatchers compiles a filter for each link type. They are all made at once, because names are
 // looked up while that is allowed. The options' LinkType and Resolver are not used, and Netmask is
 // for interfaces whose netmask is not known or, if oneNetmask is true, for all. It fails where
 // the filter is none for any of them, with the reason for Ethernet.
-func ForAll(text string, o filter.Options, oneNetmask bool) (*All, error) {
+func newMatchers(text string, o filter.Options, oneNetmask bool) (*Matchers, error) {
 	o.Resolver = &knownNames{Resolver: filter.SystemResolver(), known: make(map[name]any)}
-	all := &All{text: text, options: o}
+	all := &Matchers{text: text, options: o}
 	if !oneNetmask {
 		all.own = make(map[network]one)
 	}
@@ -82,7 +81,7 @@ func ForAll(text string, o filter.Options, oneNetmask bool) (*All, error) {
 			refused++
 		}
 		if errors.Is(of.err, filter.ErrNothing) && link.Type(typ) != link.Ethernet {
-			of = one{matcher: nothing}
+			of = one{Matcher: nothing}
 		}
 		all.matchers[typ] = of
 	}
@@ -92,19 +91,19 @@ func ForAll(text string, o filter.Options, oneNetmask bool) (*All, error) {
 	return all, nil
 }
 
-func (m *All) compile(typ link.Type, netmask net.IPMask) (of one) {
+func (m *Matchers) compile(typ link.Type, netmask net.IPMask) (of one) {
 	o := m.options
 	o.LinkType, o.Netmask = link.Numbers[typ], netmask
-	of.matcher, of.err = New(m.text, o)
+	of.Matcher, of.err = NewMatcher(m.text, o)
 	return of
 }
 
 // nothing matches no packet.
-var nothing = &matcher{[]bpf.RawInstruction{{Op: 0x6}}, []bpf.RawInstruction{{Op: 0x6}}}
+var nothing = &Matcher{[]bpf.RawInstruction{{Op: 0x6}}, []bpf.RawInstruction{{Op: 0x6}}}
 
 // Of is the matcher for packets of a link type, or why there is none. netmask is that of the
 // packet's interface; nil = not known.
-func (m *All) Of(number uint16, netmask net.IPMask) (*matcher, error) {
+func (m *Matchers) Of(number uint16, netmask net.IPMask) (*Matcher, error) {
 	typ := link.Of(number)
 	if typ == link.Unknown {
 		return nil, fmt.Errorf("filters do not know %s: choose with tcpdump -r FILE -w - FILTER | xdpcap read -", pcapng.LinkTypeName(number))
@@ -116,14 +115,14 @@ func (m *All) Of(number uint16, netmask net.IPMask) (*matcher, error) {
 	if of.err != nil {
 		return nil, fmt.Errorf("the filter cannot be applied to %s: %v", pcapng.LinkTypeName(number), of.err)
 	}
-	return of.matcher, nil
+	return of.Matcher, nil
 }
 
-func (m *All) forNetwork(n network) one {
+func (m *Matchers) forNetwork(n network) one {
 	of, ok := m.own[n]
 	if !ok {
 		if of = m.compile(n.link, n.netmask[:]); errors.Is(of.err, filter.ErrNothing) {
-			of = one{matcher: nothing}
+			of = one{Matcher: nothing}
 		}
 		m.own[n] = of
 	}

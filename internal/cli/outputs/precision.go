@@ -1,4 +1,4 @@
-package printing
+package outputs
 
 import (
 	"strings"

@@ -1,4 +1,4 @@
-package localsocket
+package outputs
 
 import (
 	"errors"
@@ -13,11 +13,11 @@ import (
 
 // A socket that is closed leaves alone what has its name by then, and none is made while somebody
 // else makes one in the same directory.
-func TestListen(t *testing.T) {
+func TestListenLocally(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	path := filepath.Join(dir, "socket")
-	first, err := Listen(path)
+	first, err := listenLocally(path)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -25,7 +25,7 @@ func TestListen(t *testing.T) {
 	if err := os.Rename(path, path+".old"); err != nil { // its inode is not given to the second one
 		t.Fatal(err)
 	}
-	second, err := Listen(path)
+	second, err := listenLocally(path)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -47,7 +47,7 @@ func TestListen(t *testing.T) {
 		t.Fatal(err)
 	}
 	// Who keeps the directory locked keeps nobody out.
-	third, err := Listen(path)
+	third, err := listenLocally(path)
 	if err != nil {
 		t.Fatalf("in a locked directory: %v", err)
 	}
@@ -55,7 +55,7 @@ func TestListen(t *testing.T) {
 }
 
 // A socket is given to a user, and nothing else that somebody has put at its name.
-func TestGive(t *testing.T) {
+func TestGiveSocket(t *testing.T) {
 	t.Parallel()
 	testnet.RequireRoot(t)
 	const nobody = 65534
@@ -71,7 +71,7 @@ func TestGive(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "socket")
-			l, err := Listen(path)
+			l, err := listenLocally(path)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -83,7 +83,7 @@ func TestGive(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			if err := l.Give(nobody, nobody); (err != nil) != (replace != nil) {
+			if err := l.give(nobody, nobody); (err != nil) != (replace != nil) {
 				t.Errorf("Give: %v", err)
 			}
 			var info unix.Stat_t

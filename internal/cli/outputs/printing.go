@@ -1,6 +1,4 @@
-// Package printing is how packets are printed: the flags about lines, and standard output as an
-// output whose reader may end.
-package printing
+package outputs
 
 import (
 	"cmp"
@@ -13,8 +11,8 @@ import (
 	"github.com/xdpcap/xdpcap/internal/lines"
 )
 
-// Options are the flags that say how packets are printed. They mean what tcpdump's mean.
-type Options struct {
+// PrintOptions are the flags that say how packets are printed. They mean what tcpdump's mean.
+type PrintOptions struct {
 	Verbose, hex, hexASCII, ascii, time int // how often the flag was given
 
 	Quiet, linkLevel, number, lengths, unverified bool
@@ -23,7 +21,7 @@ type Options struct {
 }
 
 // Flags defines them.
-func (o *Options) Flags(f *pflag.FlagSet) {
+func (o *PrintOptions) Flags(f *pflag.FlagSet) {
 	f.CountVarP(&o.Verbose, "verbose", "v", "print more of each packet, and more about errors; -vv, -vvv: still more")
 	f.BoolVarP(&o.Quiet, "quiet", "q", false, "print shorter lines, and no live count")
 	f.BoolVarP(&o.linkLevel, "link-level", "e", false, "print the Ethernet header and its tags")
@@ -40,7 +38,7 @@ func (o *Options) Flags(f *pflag.FlagSet) {
 }
 
 // Format returns the format of lines. As in tcpdump, -X overrides -x, and -x overrides -A.
-func (o *Options) Format(color bool) lines.Format {
+func (o *PrintOptions) Format(color bool) lines.Format {
 	f := lines.Format{Color: color, Options: dissect.Options{
 		Verbose:   o.Verbose,
 		Quiet:     o.Quiet,
@@ -65,7 +63,7 @@ func (o *Options) Format(color bool) lines.Format {
 }
 
 // Microseconds tells whether pcap files are to have microseconds instead of nanoseconds.
-func (o *Options) Microseconds() bool { return o.precision == micro }
+func (o *PrintOptions) Microseconds() bool { return o.precision == micro }
 
 // Colored says whether lines to this file have colours: on a terminal that supports them, unless
 // NO_COLOR is set (see no-color.org).

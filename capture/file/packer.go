@@ -1,6 +1,4 @@
-// Package compress compresses capture files in frames. A truncated file can be read up to its last
-// whole frame, and whole frames can be removed from the end of a file.
-package compress
+package file
 
 import (
 	"bytes"
@@ -9,38 +7,39 @@ import (
 	"github.com/klauspost/compress/zstd"
 )
 
-// A Packer appends frames to a buffer. A frame can be read without what comes after it. A Packer
-// serves one file after the other, and is not safe for concurrent use.
-type Packer interface {
-	// Begin begins a file.
-	Begin()
-	// Pack appends a frame of these blocks of the file.
-	Pack(dst, blocks []byte) []byte
-	// End appends the last frame of the file. If it is the only frame, it must have no blocks. It
+// A packer compresses a capture file in frames, which it appends to a buffer. A truncated file can
+// be read up to its last whole frame, and whole frames can be removed from the end of a file. A
+// packer serves one file after the other, and is not safe for concurrent use.
+type packer interface {
+	// begin begins a file.
+	begin()
+	// pack appends a frame of these blocks of the file.
+	pack(dst, blocks []byte) []byte
+	// end appends the last frame of the file. If it is the only frame, it must have no blocks. It
 	// does not depend on the content of earlier frames, so some of these may have been removed from
 	// the file.
-	End(dst, blocks []byte) []byte
+	end(dst, blocks []byte) []byte
 }
 
-// FrameSize is about how many bytes of blocks should be compressed together: with fewer bytes files
-// grow, with more bytes readers wait longer.
-const FrameSize = 256 << 10
+// frameSize is about how many bytes of blocks are compressed together: with fewer bytes files grow,
+// with more bytes readers wait longer, and lose more when the process is killed.
+const frameSize = 256 << 10
 
 // windowSize is how far back a zstd frame may look, in bytes.
-const windowSize = 2 * FrameSize
+const windowSize = 2 * frameSize
 
 // A gzipPacker makes each frame a member, of which a file may have many.
 type gzipPacker struct{ w *gzip.Writer }
 
-// Gzip returns a Packer of RFC 1952.
-func Gzip() Packer {
+// newGzipPacker returns a packer of RFC 1952.
+func newGzipPacker() packer {
 	w, _ := gzip.NewWriterLevel(nil, gzip.BestSpeed) // the level is a valid one
 	return gzipPacker{w}
 }
 
-func (p gzipPacker) Begin() {}
+func (p gzipPacker) begin() {}
 
-func (p gzipPacker) Pack(dst, blocks []byte) []byte {
+func (p gzipPacker) pack(dst, blocks []byte) []byte {
 	out := bytes.NewBuffer(dst)
 	p.w.Reset(out)
 	p.w.Write(blocks) // a buffer takes everything
@@ -48,14 +47,14 @@ func (p gzipPacker) Pack(dst, blocks []byte) []byte {
 	return out.Bytes()
 }
 
-func (p gzipPacker) End(dst, blocks []byte) []byte {
+func (p gzipPacker) end(dst, blocks []byte) []byte {
 	if len(blocks) == 0 {
 		return dst
 	}
-	return p.Pack(dst, blocks)
+	return p.pack(dst, blocks)
 }
 
-// A zstdPacker writes a single zstd frame per file; each frame of a Packer is some blocks of it.
+// A zstdPacker writes a single zstd frame per file; each frame of a packer is some blocks of it.
 // Wireshark 4.0 does not find the beginning of a second zstd frame if it is more than 128 KiB after
 // the beginning of the file.
 type zstdPacker struct {
@@ -64,23 +63,23 @@ type zstdPacker struct {
 	begun bool // the header of the file's frame was written
 }
 
-// Zstd returns a Packer of RFC 8878.
-func Zstd() Packer {
+// newZstdPacker returns a packer of RFC 8878.
+func newZstdPacker() packer {
 	p := new(zstdPacker)
 	// With a concurrency of 1 there are no goroutines other than the caller's. There is no
-	// checksum, because End does not know what is in the file. The options are valid, so there is
+	// checksum, because end does not know what is in the file. The options are valid, so there is
 	// no error.
 	p.w, _ = zstd.NewWriter(&p.out, zstd.WithEncoderConcurrency(1), zstd.WithEncoderLevel(zstd.SpeedFastest),
 		zstd.WithWindowSize(windowSize), zstd.WithLowerEncoderMem(true), zstd.WithEncoderCRC(false))
 	return p
 }
 
-func (p *zstdPacker) Begin() {
+func (p *zstdPacker) begin() {
 	p.w.Reset(&p.out)
 	p.begun = false
 }
 
-func (p *zstdPacker) Pack(dst, blocks []byte) []byte {
+func (p *zstdPacker) pack(dst, blocks []byte) []byte {
 	p.out.Reset()
 	p.w.Write(blocks) // a buffer takes everything
 	p.w.Flush()
@@ -88,9 +87,9 @@ func (p *zstdPacker) Pack(dst, blocks []byte) []byte {
 	return append(dst, p.out.Bytes()...)
 }
 
-// End appends raw blocks of section 3.1.1.2 of RFC 8878. The header of the last one says that it is
+// end appends raw blocks of section 3.1.1.2 of RFC 8878. The header of the last one says that it is
 // the last, and only that one may have 0 bytes.
-func (p *zstdPacker) End(dst, blocks []byte) []byte {
+func (p *zstdPacker) end(dst, blocks []byte) []byte {
 	const most, last = 128 << 10, 1
 	if !p.begun {
 		dst = append(dst, emptyFrame...)

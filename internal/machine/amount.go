@@ -1,13 +1,12 @@
-// Package amount formats amounts of memory and of files for people.
-package amount
+package machine
 
 import "strconv"
 
-// Bytes formats a number of bytes with a unit and, below 100, at most one decimal:
-// "72 GiB", "1.5 MiB", "300 bytes".
-func Bytes(bytes int64) string {
+// Amount formats a number of bytes, of memory or of a disk, with a unit and, below 100, at most one
+// decimal: "72 GiB", "1.5 MiB", "300 bytes".
+func Amount(bytes int64) string {
 	if bytes < 0 {
-		return "-" + Bytes(-bytes)
+		return "-" + Amount(-bytes)
 	}
 	if bytes < 1<<10 {
 		return strconv.FormatInt(bytes, 10) + " bytes"

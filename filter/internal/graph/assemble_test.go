@@ -1,10 +1,9 @@
-package assemble
+package graph
 
 import (
 	"testing"
 
 	"github.com/xdpcap/xdpcap/filter/internal/cbpf"
-	"github.com/xdpcap/xdpcap/filter/internal/graph"
 )
 
 // Jumps lead where they should if their targets are within what a classic jump skips, beyond it,
@@ -12,19 +11,19 @@ import (
 func TestFarExits(t *testing.T) {
 	t.Parallel()
 	for instructions := 240; instructions < 280; instructions++ {
-		near, far := row(instructions/2, graph.New(cbpf.RetK, 1)), row(200, graph.New(cbpf.RetK, 2))
+		near, far := row(instructions/2, New(cbpf.RetK, 1)), row(200, New(cbpf.RetK, 2))
 		near.Stmts = near.Stmts[:instructions%2]
 		join := near
-		for join.Exits[graph.OnTrue].Exits[graph.OnTrue] != nil {
-			join = join.Exits[graph.OnTrue]
+		for join.Exits[OnTrue].Exits[OnTrue] != nil {
+			join = join.Exits[OnTrue]
 		}
-		end := join.Exits[graph.OnTrue]
-		join.Exits[graph.OnTrue], join.Exits[graph.OnFalse] = graph.Close(graph.New(cbpf.Jeq, 7), end, far), far
-		test := graph.New(cbpf.Jeq, 7)
-		test.Exits = [2]*graph.Block{end, far}
-		first := graph.New(cbpf.Jgt, 5, graph.Op(cbpf.LdLen, 0))
-		first.Exits = [2]*graph.Block{test, near} // the true exit comes next
-		prog := Program(first)
+		end := join.Exits[OnTrue]
+		join.Exits[OnTrue], join.Exits[OnFalse] = Close(New(cbpf.Jeq, 7), end, far), far
+		test := New(cbpf.Jeq, 7)
+		test.Exits = [2]*Block{end, far}
+		first := New(cbpf.Jgt, 5, Op(cbpf.LdLen, 0))
+		first.Exits = [2]*Block{test, near} // the true exit comes next
+		prog := Assemble(first)
 		for length, want := range map[uint32]uint32{0: 2, 7: 1, 8: 2} {
 			if got := cbpf.Interpret(prog, nil, length); got != want {
 				t.Errorf("%d instructions between, length %d: returns %d, want %d", instructions, length, got, want)
@@ -34,10 +33,10 @@ func TestFarExits(t *testing.T) {
 }
 
 // row is n blocks of two instructions, one after the other, and then last.
-func row(n int, last *graph.Block) *graph.Block {
+func row(n int, last *Block) *Block {
 	for range n {
-		b := graph.New(cbpf.Jeq, 0, graph.Op(cbpf.Tax, 0))
-		b.Exits = [2]*graph.Block{last, last}
+		b := New(cbpf.Jeq, 0, Op(cbpf.Tax, 0))
+		b.Exits = [2]*Block{last, last}
 		last = b
 	}
 	return last

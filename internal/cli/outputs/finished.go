@@ -1,6 +1,4 @@
-// Package finished announces files that a capture has finished: to standard output, and to the
-// command of -z.
-package finished
+package outputs
 
 import (
 	"errors"
@@ -21,9 +19,9 @@ import (
 // commandPatience is the longest time that the end of a capture waits for the commands of -z.
 const commandPatience = time.Minute
 
-// Files announces each finished file: it prints its name to standard output, and runs a command
-// with it. Neither makes the capture wait.
-type Files struct {
+// Finished announces each file that a capture has finished: it prints its name to standard output,
+// and runs the command of -z with it. Neither makes the capture wait.
+type Finished struct {
 	process *frame.Process
 
 	path   string    // of the command; "" = none
@@ -55,9 +53,9 @@ func (t *tally) left() int { return t.asked - t.ended }
 // maxNames is how many names may wait to be printed. More are not printed.
 const maxNames = 10_000
 
-// New looks the command up before anything is captured.
-func New(p *frame.Process, command string, output *os.File, note func(error)) (*Files, error) {
-	f := &Files{process: p, name: command, note: note, running: make(chan struct{}, runtime.NumCPU())}
+// NewFinished looks the command up before anything is captured.
+func NewFinished(p *frame.Process, command string, output *os.File, note func(error)) (*Finished, error) {
+	f := &Finished{process: p, name: command, note: note, running: make(chan struct{}, runtime.NumCPU())}
 	f.prints.what, f.commands.what = "--print-files", "-z "+command
 	if output != nil {
 		f.output = output
@@ -74,7 +72,7 @@ func New(p *frame.Process, command string, output *os.File, note func(error)) (*
 }
 
 // Print prints a name, without waiting for a reader.
-func (f *Files) Print(file string) {
+func (f *Finished) Print(file string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.prints.asked++
@@ -107,7 +105,7 @@ func (f *Files) Print(file string) {
 }
 
 // Run runs the command for a file. As many commands run at the same time as there are CPUs.
-func (f *Files) Run(file string) {
+func (f *Finished) Run(file string) {
 	f.mu.Lock()
 	f.commands.asked++
 	f.mu.Unlock()
@@ -129,12 +127,12 @@ func (f *Files) Run(file string) {
 }
 
 // HasCommand tells whether a command runs for each file. f may be nil.
-func (f *Files) HasCommand() bool { return f != nil && f.path != "" }
+func (f *Finished) HasCommand() bool { return f != nil && f.path != "" }
 
 // command runs the command, and gives it the lowest priority once it has started, so that the
 // capture comes first. It has a process group of its own, so that Ctrl-C at the terminal does not
 // end it.
-func (f *Files) command(file string) error {
+func (f *Finished) command(file string) error {
 	cmd := exec.Command(f.path, file)
 	cmd.Stdout, cmd.Stderr = f.output, f.output
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
@@ -149,7 +147,7 @@ func (f *Files) command(file string) error {
 }
 
 // fail prints the first error at once, and counts the others. The caller holds mu.
-func (f *Files) fail(t *tally, err error) {
+func (f *Finished) fail(t *tally, err error) {
 	t.ended++
 	if t.failed++; t.failed > 1 {
 		return
@@ -166,7 +164,7 @@ const printPatience = 2 * time.Second
 
 // Wait waits until all names are printed and all commands have ended, for a limited time, and until
 // a further signal to end. From now on only this goroutine calls note.
-func (f *Files) Wait(note func(error)) {
+func (f *Finished) Wait(note func(error)) {
 	over := make(chan struct{})
 	f.mu.Lock()
 	f.note = nil
@@ -196,7 +194,7 @@ func (f *Files) Wait(note func(error)) {
 }
 
 // await returns when over is closed, or when waiting any longer is of no use.
-func (f *Files) await(over <-chan struct{}, note func(error)) {
+func (f *Finished) await(over <-chan struct{}, note func(error)) {
 	limit, soon := time.After(commandPatience), time.After(time.Second)
 	look := time.NewTicker(printPatience)
 	defer look.Stop()
@@ -223,7 +221,7 @@ func (f *Files) await(over <-chan struct{}, note func(error)) {
 	}
 }
 
-func (f *Files) left(t *tally) int {
+func (f *Finished) left(t *tally) int {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return t.left()

@@ -1,4 +1,4 @@
-package printing
+package outputs
 
 import (
 	"errors"
@@ -9,19 +9,19 @@ import (
 	"github.com/xdpcap/xdpcap/capture"
 )
 
-// An Output goes to standard output. If its reader ends, as in `| head`, everything ends without an
-// error, and packets that come later are not sampled.
-type Output struct {
+// Printed is an output to standard output. If its reader ends, as in `| head`, everything ends
+// without an error, and packets that come later are not sampled.
+type Printed struct {
 	capture.Output
 	Gone bool // the reader has ended
 }
 
 // Unwrap returns the output that prints, which may have a queue.
-func (o *Output) Unwrap() capture.Output { return o.Output }
+func (o *Printed) Unwrap() capture.Output { return o.Output }
 
 // Accounts returns the accounts so far: packets that were printed are Captured. The output must
 // know its own, as a File and a Printer do. Any goroutine may call it.
-func (o *Output) Accounts(session func() (capture.Accounts, error)) (capture.Accounts, error) {
+func (o *Printed) Accounts(session func() (capture.Accounts, error)) (capture.Accounts, error) {
 	if live, ok := o.Output.(accounted); ok {
 		return live.Accounts(session)
 	}
@@ -34,13 +34,13 @@ type accounted interface {
 }
 
 // Write prints packets.
-func (o *Output) Write(packets []capture.Packet) error { return o.quiet(o.Output.Write(packets)) }
+func (o *Printed) Write(packets []capture.Packet) error { return o.quiet(o.Output.Write(packets)) }
 
 // Flush prints what is buffered.
-func (o *Output) Flush() error { return o.quiet(o.Output.Flush()) }
+func (o *Printed) Flush() error { return o.quiet(o.Output.Flush()) }
 
 // End prints the rest. Packets that came after the reader had gone were not sampled.
-func (o *Output) End(final capture.Accounts) (capture.Accounts, error) {
+func (o *Printed) End(final capture.Accounts) (capture.Accounts, error) {
 	own, err := o.Output.End(final)
 	if err = o.quiet(err); !o.Gone {
 		return own, err
@@ -60,7 +60,7 @@ var ErrReaderGone = fmt.Errorf("%w: the reader of standard output has ended", ca
 
 // quiet replaces the error that nobody reads by ErrReaderGone, which ends everything without an
 // error.
-func (o *Output) quiet(err error) error {
+func (o *Printed) quiet(err error) error {
 	if !errors.Is(err, unix.EPIPE) {
 		return err
 	}

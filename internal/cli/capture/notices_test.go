@@ -1,4 +1,4 @@
-package notices
+package capture
 
 import (
 	"errors"
@@ -18,25 +18,25 @@ func TestNotices(t *testing.T) {
 		{"alike", func(i int) string { return fmt.Sprintf("out-%d.pcapng: %d packets", i, i*i) }, maxAlike, maxAlike + 3, 20_000 - maxAlike},
 		{"different", func(i int) string { return strings.Repeat("x", i) }, maxTold, 2 * maxTold, 20_000 - maxTold},
 	} {
-		n, told := New(), 0
+		n, told := newNotices(), 0
 		for i := range 20_000 {
 			if test.name == "different" {
 				i %= 200
 			}
-			if _, ok := n.Fold(test.text(i)); ok {
+			if _, ok := n.fold(test.text(i)); ok {
 				told++
 			}
 		}
-		if len(n.Texts) != test.kept || n.Left() != uint64(test.omitted) || told != test.told || len(n.alike) > maxTold {
-			t.Errorf("%s: %d kept, %d told, %d omitted, %d kinds", test.name, len(n.Texts), told, n.Left(), len(n.alike))
+		if len(n.texts) != test.kept || n.left() != uint64(test.omitted) || told != test.told || len(n.alike) > maxTold {
+			t.Errorf("%s: %d kept, %d told, %d omitted, %d kinds", test.name, len(n.texts), told, n.left(), len(n.alike))
 		}
 	}
 	// Of those that nobody took in time the number is known.
-	n := New()
+	n := newNotices()
 	for range 20 {
-		n.Add(errors.New("at once"))
+		n.add(errors.New("at once"))
 	}
-	if got := n.Left() + uint64(len(n.Come)); got != 20 || n.Left() == 0 {
+	if got := n.left() + uint64(len(n.come)); got != 20 || n.left() == 0 {
 		t.Errorf("%d of 20 notices are known of", got)
 	}
 }

@@ -1,6 +1,4 @@
-// Package localsocket listens on sockets in the file system, which their owner alone may connect
-// to.
-package localsocket
+package outputs
 
 import (
 	"context"
@@ -9,7 +7,6 @@ import (
 	"net"
 	"os"
 	"path/filepath"
-	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -17,23 +14,17 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// scheme is how the address of a socket in the file system begins, for --serve and read.
-const scheme = "unix:"
-
-// Path returns the path of such an address.
-func Path(address string) (path string, ok bool) { return strings.CutPrefix(address, scheme) }
-
-// maxPath is how many bytes the path of a socket may have (unix(7)).
-const maxPath = 107
+// maxSocketPath is how many bytes the path of a socket may have (unix(7)).
+const maxSocketPath = 107
 
 // lockPatience is how long to wait for another process that makes a socket in the same directory.
 // That takes milliseconds. Whoever may read the directory can lock it for longer, to keep others
 // from making sockets, and is not waited for.
 const lockPatience = time.Second
 
-// A Listener is a socket in the file system, which its owner alone may connect to. It removes
+// A localListener is a socket in the file system, which its owner alone may connect to. It removes
 // the socket when it is closed.
-type Listener struct {
+type localListener struct {
 	*net.UnixListener
 	dir  *os.File
 	name string      // in the directory
@@ -41,14 +32,14 @@ type Listener struct {
 	once sync.Once
 }
 
-// Listen makes a socket. It takes the place of one that nobody listens on any more, and of
+// listenLocally makes a socket. It takes the place of one that nobody listens on any more, and of
 // nothing else. The directory is locked meanwhile, for a second at most, so that of two processes
 // which find such a leftover one does not remove the other's socket.
-func Listen(path string) (_ *Listener, err error) {
-	if path == "" || len(path) > maxPath {
-		return nil, fmt.Errorf("the path of a socket has 1 to %d bytes", maxPath)
+func listenLocally(path string) (_ *localListener, err error) {
+	if path == "" || len(path) > maxSocketPath {
+		return nil, fmt.Errorf("the path of a socket has 1 to %d bytes", maxSocketPath)
 	}
-	l := &Listener{name: filepath.Base(path)}
+	l := &localListener{name: filepath.Base(path)}
 	if l.dir, err = os.Open(filepath.Dir(path)); err != nil {
 		return nil, err
 	}
@@ -94,13 +85,13 @@ func lockDirectory(dir *os.File) error {
 }
 
 // stat looks at what has the name, and follows no link.
-func (l *Listener) stat() (info unix.Stat_t, err error) {
+func (l *localListener) stat() (info unix.Stat_t, err error) {
 	err = unix.Fstatat(int(l.dir.Fd()), l.name, &info, unix.AT_SYMLINK_NOFOLLOW)
 	return info, err
 }
 
 // removeLeftover removes a socket that nobody listens on.
-func (l *Listener) removeLeftover(path string) error {
+func (l *localListener) removeLeftover(path string) error {
 	info, err := l.stat()
 	switch {
 	case errors.Is(err, unix.ENOENT):
@@ -121,14 +112,14 @@ func (l *Listener) removeLeftover(path string) error {
 	return unix.Unlinkat(int(l.dir.Fd()), l.name, 0)
 }
 
-// isOwn tells whether this is the socket that Listen has made.
-func (l *Listener) isOwn(info *unix.Stat_t) bool {
+// isOwn tells whether this is the socket that listenLocally has made.
+func (l *localListener) isOwn(info *unix.Stat_t) bool {
 	return info.Mode&unix.S_IFMT == unix.S_IFSOCK && info.Ino == l.made.Ino && info.Dev == l.made.Dev
 }
 
-// Give gives the socket to a user. It changes the owner by a descriptor, because whoever may write
+// give gives the socket to a user. It changes the owner by a descriptor, because whoever may write
 // in the directory can put a file of somebody else at the name at any moment.
-func (l *Listener) Give(uid, gid int) error {
+func (l *localListener) give(uid, gid int) error {
 	fd, err := unix.Openat(int(l.dir.Fd()), l.name, unix.O_PATH|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return err
@@ -146,7 +137,7 @@ func (l *Listener) Give(uid, gid int) error {
 
 // Close closes the socket, and removes its file unless another one is there now. Where that is
 // forbidden, the next one to listen there removes it.
-func (l *Listener) Close() error {
+func (l *localListener) Close() error {
 	err := l.UnixListener.Close()
 	l.once.Do(func() {
 		if info, failed := l.stat(); failed == nil && l.isOwn(&info) {

@@ -1,6 +1,4 @@
-// Package settings reads what is set for flags in files and in the environment, and obeys for root
-// only files that nobody else could write.
-package settings
+package config
 
 import (
 	"errors"

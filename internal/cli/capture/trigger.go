@@ -1,5 +1,4 @@
-// Package trigger reads what makes a recorder write its packets.
-package trigger
+package capture
 
 import (
 	"errors"
@@ -12,48 +11,48 @@ import (
 	"github.com/xdpcap/xdpcap/capture"
 	"github.com/xdpcap/xdpcap/capture/recorder"
 	"github.com/xdpcap/xdpcap/filter"
-	"github.com/xdpcap/xdpcap/internal/matcher"
+	"github.com/xdpcap/xdpcap/internal/cli/filters"
 )
 
-// Help is what --trigger takes.
-const Help = "a verdict, slower:5us, lost, reason:NAME, any of them as drop>1000/s, end, or a filter"
+// triggerHelp is what --trigger takes.
+const triggerHelp = "a verdict, slower:5us, lost, reason:NAME, any of them as drop>1000/s, end, or a filter"
 
-// A Need is what packets must have before a trigger can fire.
-type Need int
+// A triggerNeed is what packets must have before a trigger can fire.
+type triggerNeed int
 
 const (
-	Nothing Need = iota
-	Verdict      // which only packets have that leave a program
-	RunTime      // which only packets have that leave a traced program, and these have a verdict, too
-	Reason       // which only packets have that the stack throws away
-	Bytes        // which a filter looks at
+	needNothing triggerNeed = iota
+	needVerdict             // which only packets have that leave a program
+	needRunTime             // which only packets have that leave a traced program, and these have a verdict, too
+	needReason              // which only packets have that the stack throws away
+	needBytes               // which a filter looks at
 )
 
-func (n Need) String() string {
+func (n triggerNeed) String() string {
 	return [...]string{"nothing", "verdict", "run time", "reason", "bytes"}[n]
 }
 
 // What triggers about a traced program's run time and about the kernel's reasons begin with.
 const (
-	slower  = "slower:"
-	reasons = "reason:"
+	slowerPrefix = "slower:"
+	reasonPrefix = "reason:"
 )
 
-// Parse reads a trigger that looks at packets. The names of reasons are those of this kernel.
-func Parse(text string, vlanAware bool) (t recorder.Trigger, need Need, err error) {
+// parseTrigger reads a trigger that looks at packets. The names of reasons are those of this kernel.
+func parseTrigger(text string, vlanAware bool) (t recorder.Trigger, need triggerNeed, err error) {
 	if strings.TrimSpace(text) == "" {
-		return t, Nothing, fmt.Errorf("%q is none of these: %s", text, Help) // as a filter it is every packet
+		return t, needNothing, fmt.Errorf("%q is none of these: %s", text, triggerHelp) // as a filter it is every packet
 	}
 	t.Name = text
 	what, rate, hasRate := strings.Cut(text, ">")
-	count, need, err := counter(strings.TrimSpace(what))
+	count, need, err := triggerCount(strings.TrimSpace(what))
 	switch {
 	case err != nil:
-		return t, Nothing, fmt.Errorf("%s: %w", text, err)
+		return t, needNothing, fmt.Errorf("%s: %w", text, err)
 	case count != nil && hasRate:
 		limit, err := parseRate(strings.TrimSpace(rate))
 		if err != nil {
-			return t, Nothing, fmt.Errorf("%s: %w", text, err)
+			return t, needNothing, fmt.Errorf("%s: %w", text, err)
 		}
 		t.Fires = (&rateWindow{limit: limit, count: count}).fires
 		return t, need, nil
@@ -61,37 +60,37 @@ func Parse(text string, vlanAware bool) (t recorder.Trigger, need Need, err erro
 		t.Fires = func(p *capture.Packet, _ *capture.Source) bool { return count(p) > 0 }
 		return t, need, nil
 	}
-	match, err := matcher.New(text, filter.Options{Netmask: []byte{0, 0, 0, 0}, VLANAware: vlanAware})
+	match, err := filters.NewMatcher(text, filter.Options{Netmask: []byte{0, 0, 0, 0}, VLANAware: vlanAware})
 	if err != nil {
-		return t, Nothing, fmt.Errorf("%q is none of these: %s: %v", text, Help, err)
+		return t, needNothing, fmt.Errorf("%q is none of these: %s: %v", text, triggerHelp, err)
 	}
 	t.Fires = func(p *capture.Packet, from *capture.Source) bool {
 		return match.Takes(p.Data, p.WireLen, from.Direction() == capture.Out)
 	}
-	return t, Bytes, nil
+	return t, needBytes, nil
 }
 
-// counter returns what counts how often it happened with a packet: a verdict, a loss, a long run
+// triggerCount returns what counts how often it happened with a packet: a verdict, a loss, a long run
 // or one of some reasons. It returns nil if the text is none of these.
-func counter(text string) (count func(*capture.Packet) uint64, need Need, err error) {
+func triggerCount(text string) (count func(*capture.Packet) uint64, need triggerNeed, err error) {
 	if text == "lost" {
-		return func(p *capture.Packet) uint64 { return p.Dropped }, Nothing, nil
+		return func(p *capture.Packet) uint64 { return p.Dropped }, needNothing, nil
 	}
-	if names, ok := strings.CutPrefix(text, reasons); ok {
+	if names, ok := strings.CutPrefix(text, reasonPrefix); ok {
 		wanted, err := capture.ParseReasons(strings.Split(names, ",")...)
-		return once(func(p *capture.Packet) bool { return hasKernelReason(p) && slices.Contains(wanted, p.Reason) }), Reason, err
+		return countIf(func(p *capture.Packet) bool { return hasKernelReason(p) && slices.Contains(wanted, p.Reason) }), needReason, err
 	}
-	if atLeast, ok := strings.CutPrefix(text, slower); ok {
+	if atLeast, ok := strings.CutPrefix(text, slowerPrefix); ok {
 		d, err := time.ParseDuration(strings.TrimSpace(atLeast))
 		if err != nil || d <= 0 || d > capture.MaxRunTime {
-			return nil, Nothing, fmt.Errorf("the time must be above zero and at most %v, with its unit: slower:5us", capture.MaxRunTime)
+			return nil, needNothing, fmt.Errorf("the time must be above zero and at most %v, with its unit: slower:5us", capture.MaxRunTime)
 		}
-		return once(func(p *capture.Packet) bool { return p.RunTime >= uint32(d) }), RunTime, nil
+		return countIf(func(p *capture.Packet) bool { return p.RunTime >= uint32(d) }), needRunTime, nil
 	}
 	if v, err := capture.ParseVerdict(text); err == nil {
-		return once(func(p *capture.Packet) bool { return p.Verdict == v }), Verdict, nil
+		return countIf(func(p *capture.Packet) bool { return p.Verdict == v }), needVerdict, nil
 	}
-	return nil, Nothing, nil
+	return nil, needNothing, nil
 }
 
 // hasKernelReason tells whether the network stack has thrown a packet away. The reason of a packet
@@ -100,8 +99,8 @@ func hasKernelReason(p *capture.Packet) bool {
 	return p.Location != 0 && p.Verdict != capture.Redirect
 }
 
-// once counts a packet for which something is true.
-func once(is func(*capture.Packet) bool) func(*capture.Packet) uint64 {
+// countIf counts a packet for which something is true.
+func countIf(is func(*capture.Packet) bool) func(*capture.Packet) uint64 {
 	return func(p *capture.Packet) uint64 {
 		if is(p) {
 			return 1
