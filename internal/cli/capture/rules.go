@@ -52,7 +52,7 @@ var rules = []rule{
 
 	// A hook map has received packets alone, as its owner hands them over.
 	{[]string{"direction"}, func(o *Options) bool { return o.hookMap != "" && !strings.EqualFold(o.directionName, "in") },
-		"--%s and --hook: a hook map has only received packets"},
+		"-Q and --hook: a hook map has only received packets: omit -Q"},
 	{[]string{"slower-than"}, hasHookMap, "--slower-than and --hook: " + noRunTime},
 	{[]string{"reason-map"}, hasHookMap, "--reason-map and --hook: a hook map has no reasons: trace the program that calls it, with -i"},
 	{counting, func(o *Options) bool { return hasHookMap(o) && !o.companions.isNone() },

@@ -38,7 +38,8 @@ const (
 	reasonPrefix = "reason:"
 )
 
-// parseTrigger reads a trigger that looks at packets. The names of reasons are those of this kernel.
+// parseTrigger reads a trigger that looks at packets. The names of reasons are those of this
+// kernel.
 func parseTrigger(text string, vlanAware bool) (t recorder.Trigger, need triggerNeed, err error) {
 	if strings.TrimSpace(text) == "" {
 		return t, needNothing, fmt.Errorf("%q is none of these: %s", text, triggerHelp) // as a filter it is every packet
@@ -70,8 +71,8 @@ func parseTrigger(text string, vlanAware bool) (t recorder.Trigger, need trigger
 	return t, needBytes, nil
 }
 
-// triggerCount returns what counts how often it happened with a packet: a verdict, a loss, a long run
-// or one of some reasons. It returns nil if the text is none of these.
+// triggerCount returns what counts how often it happened with a packet: a verdict, a loss, a long
+// run or one of some reasons. It returns nil if the text is none of these.
 func triggerCount(text string) (count func(*capture.Packet) uint64, need triggerNeed, err error) {
 	if text == "lost" {
 		return func(p *capture.Packet) uint64 { return p.Dropped }, needNothing, nil

@@ -41,7 +41,8 @@ func NewIntervalKeys[S any](i meter.Interval[S]) IntervalKeys {
 	return IntervalKeys{Time: i.End.UTC(), Interval: i.Took.Seconds(), Elapsed: i.Elapsed.Seconds()}
 }
 
-// NewRateTable returns a table of rates. Each line begins with names, which these are the titles of.
+// NewRateTable returns a table of rates. Each line begins with names, which these are the titles
+// of.
 func NewRateTable(names ...string) *frame.Table {
 	t := &frame.Table{Left: len(names) - 1}
 	t.Add(RateTitles(names...)...)
@@ -62,8 +63,8 @@ func RateCells(r meter.Rate, names ...string) []string {
 // VerdictName is how tables, objects and metrics call the verdict of a slot.
 func VerdictName(slot int) string { return xdp.Verdict(slot).SlotName() }
 
-// EachCPU calls f with the sum of all CPUs, or with --per-cpu with the counters of each CPU that has
-// counted anything, and its number.
+// EachCPU calls f with the sum of all CPUs, or with --per-cpu with the counters of each CPU that
+// has counted anything, and its number.
 func EachCPU[T comparable](o *Options, perCPU []T, sum T, f func(counted T, cpu ...string)) {
 	if !o.PerCPU {
 		f(sum)

@@ -150,9 +150,9 @@ func (r *counterRun[S]) look() (counting bool) {
 	return counting
 }
 
-// finish prints what was counted since the last interval, and ends the run. A last interval that was
-// cut short is printed only as JSON, for readers that add up the objects: after a table come the
-// totals, which include it.
+// finish prints what was counted since the last interval, and ends the run. A last interval that
+// was cut short is printed only as JSON, for readers that add up the objects: after a table come
+// the totals, which include it.
 func (r *counterRun[S]) finish() error {
 	err := r.read()
 	whole := len(r.counted) > 0 && r.counted[0].last.Took > r.o.interval-minInterval // its tick came together with the end

@@ -25,7 +25,7 @@ func TestRefused(t *testing.T) {
 		"-i rx0 --count 1000":          "--count 1000: it takes no number, because it counts packets per protocol; to end after a number of packets, use -c",
 		"-i rx0 --count=1000":          "to end after a number of packets, use -c",
 		"-i rx0 --flows -1":            "--flows -1: must be 0 or more",
-		"--hook /sys/fs/bpf/x --count": "omit them, or count beside the capture: xdpcap count -i NAME",
+		"--hook /sys/fs/bpf/x --count": "omit it, or count beside the capture: xdpcap count -i NAME",
 		"-i rx0 --counter-interval 1s": "--counter-interval: nothing is sent to an sFlow collector, or counted for a file: add -w sflow://HOST, or --count",
 
 		// What is for named interfaces alone.
@@ -34,7 +34,7 @@ func TestRefused(t *testing.T) {
 		"-i any -j adapter":           "xdpcap: -j adapter and -i any: ",
 		"-i any -J":                   "xdpcap: -J and -i any: ",
 		"-i any -P":                   "xdpcap: -P and -i any: ",
-		"-i any --flows 5":            "xdpcap: --count and -i any: ",
+		"-i any --flows 5":            "xdpcap: --flows and -i any: ",
 		"-i any --latency":            "xdpcap: --latency and -i any: ",
 		"-i lo --except lo":           "xdpcap: --except omits interfaces that -i any or a pattern such as -i 'veth*' finds: add one of these",
 		"-i any --except=":            "xdpcap: --except: must not be empty",
@@ -53,6 +53,6 @@ func TestRefused(t *testing.T) {
 		"-i lo -Q out -P":                                  "-Q out and --promiscuous-mode",
 		"-i lo -Q out --ring 1M -w f --trigger tx":         "-Q out and --trigger: sent packets have no verdict",
 		"-i lo -Q out --ring 1M -w f --trigger slower:5us": "-Q out and --trigger: sent packets have no run time",
-		"--hook /none -Q out":                              "-Q out and --hook",
+		"--hook /none -Q out":                              "-Q and --hook",
 	})
 }
