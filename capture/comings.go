@@ -6,7 +6,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/xdpcap/xdpcap/capture/internal/discovery"
+	"github.com/xdpcap/xdpcap/internal/discovery"
 	"github.com/xdpcap/xdpcap/internal/clock"
 	"github.com/xdpcap/xdpcap/internal/errkind"
 	"github.com/xdpcap/xdpcap/internal/xdp"

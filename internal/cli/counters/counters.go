@@ -109,7 +109,7 @@ func Run[S any](o *Options, g frame.Guard, open ...Opener[S]) (err error) {
 		frame.Say(o.Process.Stderr, "listening on %v", c)
 	}
 	if len(interfaces) == 0 {
-		r.discovery = newDiscovery()
+		r.discovered = newDiscovered()
 		r.discover()
 		if len(r.counted) == 0 {
 			r.tell("no interface to count on yet: waiting for one")

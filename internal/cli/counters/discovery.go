@@ -3,35 +3,24 @@ package counters
 import (
 	"fmt"
 	"slices"
-	"time"
 
 	"golang.org/x/sys/unix"
 
+	"github.com/xdpcap/xdpcap/internal/discovery"
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
-// A discovery counts on all interfaces that exist at any time, for a command that exports its
+// discovered counts on all interfaces that exist at any time, for a command that exports its
 // counters and has no -i. It opens the counters of an interface that is new or has come up. It
 // closes those of an interface that has gone, whose metrics then end. It belongs to the goroutine
 // of its run.
-type discovery struct {
+type discovered struct {
 	list    func() ([]xdp.Interface, error)
-	refused map[int]refusedInterface // by index
+	refused discovery.Refusals
 }
 
-// A refusedInterface is one on which counting failed, with the state that it had then.
-type refusedInterface struct {
-	state string
-	at    time.Time
-	why   string
-}
-
-// refusedFor is the time after which such an interface is tried again. It is tried earlier if its
-// state changes.
-const refusedFor = time.Minute
-
-func newDiscovery() *discovery {
-	return &discovery{list: xdp.Interfaces, refused: make(map[int]refusedInterface)}
+func newDiscovered() *discovered {
+	return &discovered{list: xdp.Interfaces, refused: make(discovery.Refusals)}
 }
 
 // stacked are the drivers of interfaces that get their packets from other interfaces, where they
@@ -48,7 +37,7 @@ func countable(ifi *xdp.Interface) bool {
 
 // discover goes through the interfaces that exist now.
 func (r *counterRun[S]) discover() {
-	ifis, err := r.discovery.list()
+	ifis, err := r.discovered.list()
 	if err != nil {
 		r.tell(err.Error())
 		return
@@ -79,22 +68,21 @@ func (r *counterRun[S]) discover() {
 	}
 }
 
-// try opens the counters of an interface. It prints an error once.
+// try opens the counters of an interface, unless it was refused a short time ago. It prints an
+// error once.
 func (r *counterRun[S]) try(ifi *xdp.Interface) {
-	state := fmt.Sprint(ifi.Name, ifi.Mode, ifi.Programs)
-	before := r.discovery.refused[ifi.Index]
-	if before.state == state && time.Since(before.at) < refusedFor {
+	refused := r.discovered.refused
+	if refused.Stand(*ifi) {
 		return
 	}
 	known := len(r.counted)
 	if err := r.begin(ifi.Index, ifi.Name); err != nil {
-		if err.Error() != before.why {
+		if refused.Add(*ifi, err) {
 			r.tell(fmt.Sprintf("%s is not counted: %v", ifi.Name, err))
 		}
-		r.discovery.refused[ifi.Index] = refusedInterface{state: state, at: time.Now(), why: err.Error()}
 		return
 	}
-	delete(r.discovery.refused, ifi.Index)
+	delete(refused, ifi.Index)
 	for _, c := range r.counted[known:] {
 		r.tell(fmt.Sprintf("listening on %v", c.Counters))
 	}

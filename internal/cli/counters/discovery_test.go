@@ -39,10 +39,10 @@ func TestDiscovery(t *testing.T) {
 			c.Metrics.Labels = map[string]string{"interface": name}
 			return c, nil
 		}
-		d := newDiscovery()
+		d := newDiscovered()
 		d.list = func() ([]xdp.Interface, error) { return ifis, nil }
 		r := &counterRun[uint64]{
-			o: &Options{listen: ":1"}, open: []Opener[uint64]{open}, registry: registry, out: io.Discard, messages: &said, discovery: d,
+			o: &Options{listen: ":1"}, open: []Opener[uint64]{open}, registry: registry, out: io.Discard, messages: &said, discovered: d,
 		}
 		step := func(now []xdp.Interface, want string) {
 			t.Helper()
@@ -83,7 +83,7 @@ func TestDiscovery(t *testing.T) {
 		step([]xdp.Interface{ethernet(3, "new1"), bad}, "xdpcap: somebody has detached it\nxdpcap: listening on new1\n")
 		bad.Programs = []xdp.Program{{ID: 9}} // a new state: tried at once
 		step([]xdp.Interface{bad}, "xdpcap: new1 has gone\n")
-		time.Sleep(refusedFor)
+		time.Sleep(time.Minute)
 		step([]xdp.Interface{bad}, "")
 		if opened["bad0"] != 3 {
 			t.Errorf("%d tries, want 3", opened["bad0"])

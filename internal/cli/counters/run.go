@@ -29,7 +29,7 @@ type counterRun[S any] struct {
 	screen   *frame.Screen // nil: not a terminal
 	notes    []string      // the last messages: they are printed again with each table, which would hide them on a screen
 
-	discovery *discovery // nil = the interfaces were named
+	discovered *discovered // nil = the interfaces were named
 }
 
 // tell prints a message now, and from then on with the tables.
@@ -120,7 +120,7 @@ func (r *counterRun[S]) run(ctx context.Context) error {
 // the others go on. A command that exports its counters waits where a program is missing, because a
 // program may be away for a while when it is deployed.
 func (r *counterRun[S]) look() (counting bool) {
-	if r.discovery != nil {
+	if r.discovered != nil {
 		r.discover()
 		return true
 	}

@@ -10,8 +10,8 @@ import (
 )
 
 const (
-	// longestPause is the time after which it is tried again to capture on an interface that could
-	// not be captured. It is tried earlier if the interface's state changes: see stateOf.
+	// longestPause is the time after which an interface that was refused is tried again. It is tried
+	// earlier if its state changes: see stateOf.
 	longestPause = time.Minute
 	// firstPause is the pause where another program was in the way, which may go at any time. The
 	// pause doubles each time.
@@ -21,10 +21,10 @@ const (
 	clearedAfter = time.Hour
 )
 
-// Refusals are the interfaces that could not be captured, by their indices.
+// Refusals are the interfaces on which nothing could be attached, by their indices.
 type Refusals map[int]refusal
 
-// A refusal is why an interface could not be captured.
+// A refusal is why nothing could be attached to an interface.
 type refusal struct {
 	state string // of the interface
 	why   error
