@@ -10,8 +10,8 @@ import (
 )
 
 const (
-	// longestPause is the time after which an interface that was refused is tried again. It is tried
-	// earlier if its state changes: see stateOf.
+	// longestPause is the time after which an interface that was refused is tried again. It is
+	// tried earlier if its state changes: see stateOf.
 	longestPause = time.Minute
 	// firstPause is the pause where another program was in the way, which may go at any time. The
 	// pause doubles each time.
