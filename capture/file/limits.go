@@ -257,7 +257,7 @@ func (k *Keeper) syncDisk(file *outfile.File) {
 	defer k.mu.Unlock()
 	k.syncing = false
 	if err == nil && k.look(file) == nil {
-		k.space.endSync(began)
+		k.space.endSync(began, time.Now())
 	}
 }
 

@@ -18,8 +18,7 @@ type space struct {
 	isLate  bool  // the file system also shows late what was written
 	written int64 // bytes that were not shown as written yet, if isLate
 
-	synced    time.Time // when the last sync of the disk began that has ended
-	sinceSync int64     // bytes that were written since the last sync began
+	sinceSync int64 // bytes that were written since the last sync began
 }
 
 // A removed is a file that was removed or emptied.
@@ -27,6 +26,9 @@ type removed struct {
 	file  *outfile.Removal // open as long as another program has it open; nil = its room becomes free
 	bytes int64            // that were not shown as free yet
 	since time.Time        // when its room began to become free
+
+	// synced is when the first sync of the disk ended that began after that; zero = none has.
+	synced time.Time
 }
 
 const (
@@ -42,7 +44,7 @@ const (
 
 // add adds the room of a removed file; file is not nil if another program has it open.
 func (s *space) add(file *outfile.Removal, bytes int64, now time.Time) {
-	s.removed = append(s.removed, &removed{file, bytes, now})
+	s.removed = append(s.removed, &removed{file: file, bytes: bytes, since: now})
 }
 
 // write adds bytes that are going to be written.
@@ -69,7 +71,8 @@ func (s *space) update(shown int64, now time.Time) {
 		seen := min(freed, r.bytes)
 		freed -= seen
 		r.bytes -= seen
-		return r.bytes == 0 || seen > 0 && r.bytes < trifle || r.since.Before(s.synced) && (s.isLate || now.Sub(r.since) > freesLate)
+		isLost := !r.synced.IsZero() && (s.isLate || now.Sub(r.synced) > freesLate)
+		return r.bytes == 0 || seen > 0 && r.bytes < trifle || isLost
 	})
 }
 
@@ -89,12 +92,16 @@ func (s *space) free() (free, held int64) {
 
 // needsSync tells whether a sync of the disk would make it show more as free.
 func (s *space) needsSync() bool {
-	return slices.ContainsFunc(s.removed, func(r *removed) bool { return r.file == nil && !r.since.Before(s.synced) })
+	return slices.ContainsFunc(s.removed, func(r *removed) bool { return r.file == nil && r.synced.IsZero() })
 }
 
-// endSync says that a sync has ended which began at a time. Call update before it.
-func (s *space) endSync(began time.Time) {
-	s.synced = began
+// endSync says that a sync has ended now which began at a time. Call update before it.
+func (s *space) endSync(began, now time.Time) {
+	for _, r := range s.removed {
+		if r.file == nil && r.synced.IsZero() && r.since.Before(began) {
+			r.synced = now
+		}
+	}
 	s.written = min(s.written, s.sinceSync)
 }
 
