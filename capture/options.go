@@ -35,7 +35,7 @@ func (o Options) withDefaults() (Options, error) {
 	return o, nil
 }
 
-// A Scope says which packets a session captures, where that leaves some options without a meaning.
+// A Scope is a choice of packets for which some options have no meaning.
 type Scope int
 
 const (
@@ -45,7 +45,8 @@ const (
 	AnyInterfaces                   // Options.Patterns
 )
 
-// scopes are the scopes, with why some options have no meaning there.
+// scopes has, for each Scope, when it holds, the option that chooses it, and the reason for the
+// error.
 var scopes = []struct {
 	scope Scope
 	has   func(*Options) bool
@@ -53,9 +54,9 @@ var scopes = []struct {
 	why   string
 }{
 	{FromHookMap, func(o *Options) bool { return o.HookMap != "" }, "HookMap", "a hook map is captured alone, and has the received packets that its owner passes to it"},
-	{ThrownAway, func(o *Options) bool { return o.StackDrops }, "StackDrops", "packets that the stack throws away pass no XDP program, and their interface is named"},
+	{ThrownAway, func(o *Options) bool { return o.StackDrops }, "StackDrops", "packets that the stack throws away pass no XDP program, and are those of one interface"},
 	{SentOnly, func(o *Options) bool { return o.Direction == Out }, "Direction Out", "sent packets pass no XDP program"},
-	{AnyInterfaces, func(o *Options) bool { return o.follows() }, "Patterns", "interfaces that come and go are captured at their hooks alone, as they are"},
+	{AnyInterfaces, func(o *Options) bool { return o.follows() }, "Patterns", "this is for interfaces that are named: list them in Interfaces"},
 }
 
 // A restriction says where an option has no meaning.

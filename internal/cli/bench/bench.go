@@ -154,7 +154,7 @@ func (o *Options) readPackets() (*meter.BenchPackets, error) {
 	defer f.Close() // only read
 	name := o.packets
 	if name == "-" {
-		name = "standard input"
+		name = frame.StdinName
 	}
 	packets, err := meter.ReadBenchPackets(f, name)
 	if err != nil {

@@ -40,9 +40,8 @@ func (n *notices) add(err error) {
 
 var noticeNumbers = regexp.MustCompile(`[0-9]+`)
 
-// fold counts a notice and returns the text to tell instead of it, which is the notice itself where
-// there were few like it. Of the others, those are told with their number that are the 100th, the
-// 1000th and so on.
+// fold counts a notice and returns the text to print. The first of a kind are printed unchanged.
+// After that it returns only the 100th, 1000th, ... of a kind, with the count.
 func (n *notices) fold(text string) (told string, ok bool) {
 	kind := noticeNumbers.ReplaceAllString(text, "0")
 	if len(n.alike) >= maxTold && n.alike[kind] == 0 {

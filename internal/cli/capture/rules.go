@@ -78,7 +78,8 @@ var rules = []rule{
 // notWithDrops are flags about packets at the hooks of an interface.
 var notWithDrops = capture.FlagsWithout(capture.ThrownAway)
 
-// withoutHookMap are flags about packets at the hooks of an interface. The direction may be In.
+// withoutHookMap are flags about packets at the hooks of an interface. The direction and the
+// counters have rules of their own.
 var withoutHookMap = slices.DeleteFunc(capture.FlagsWithout(capture.FromHookMap), func(flag string) bool {
 	return flag == "direction" || slices.Contains(counting, flag)
 })

@@ -34,8 +34,8 @@ const Prefix = "XDPCAP_"
 // FileVariable names a file to read instead of the others.
 const FileVariable = Prefix + "CONFIG"
 
-// Paths are the files that are read: what a later one sets counts. A binary with
-// capabilities that its caller does not have reads the machine's alone.
+// Paths are the files that are read. A later one overrides the earlier ones. A binary with
+// capabilities that its caller does not have reads only the machine's file.
 func (f Files) Paths() []string {
 	if privilege.SecureExecution() {
 		return []string{f.Machine}
@@ -50,10 +50,9 @@ func (f Files) Paths() []string {
 	return files
 }
 
-// Read returns what is set, without what something that counts more sets, too: the
-// environment counts more than the user's file, and that more than the machine's. A list has an
-// element for each of its lines in a file. The flags are those of all commands. The notices are
-// about what is ignored.
+// Read merges the settings: the environment overrides the user's file, and that the machine's. A
+// list has an element for each of its lines in a file. flags are the flags of all commands. The
+// notices name the settings that are ignored.
 func (f Files) Read(flags []string) (all []Setting, notices []string, err error) {
 	replace := func(by []Setting) {
 		all = slices.DeleteFunc(all, func(s Setting) bool {

@@ -104,8 +104,8 @@ func (o *Options) checkPod() error {
 	return errors.New("--pod without -i would count for the whole machine: add -i NAME; " + o.Process.ListInterfaces() + " lists the pod's")
 }
 
-// RefuseCounting refuses flags about counters beside one by which a command prints single events.
-// why is "--record prints single events".
+// RefuseCounting refuses the flags about counters where another flag makes the command print single
+// events. why names that flag: "--record prints single events".
 func (o *Options) RefuseCounting(why string) error {
 	for _, flag := range CountingFlags {
 		if o.Flags.Changed(flag) {

@@ -47,8 +47,11 @@ func CheckPrints() error {
 // StderrFile is the name of standard error as the value of a flag.
 const StderrFile = "/dev/stderr"
 
-// StdoutName is how messages call standard output.
-const StdoutName = "standard output"
+// How messages call standard input and output.
+const (
+	StdinName  = "standard input"
+	StdoutName = "standard output"
+)
 
 // A Stdout is standard output where packets are printed to it.
 type Stdout struct {

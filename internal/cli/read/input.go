@@ -46,7 +46,7 @@ func (in *readInputs) add(name string) error {
 	}
 	f, err := os.Stdin, error(nil)
 	if name == "-" {
-		name = "standard input"
+		name = frame.StdinName
 		if term.IsTerminal(int(f.Fd())) {
 			return errors.New("standard input is a terminal: pipe a capture into xdpcap read -")
 		}

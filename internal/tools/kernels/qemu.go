@@ -39,8 +39,8 @@ func (a *architecture) command(ctx context.Context, image, initramfs, console st
 		"-serial", "file:" + console}, a.report)...)
 }
 
-// test boots the kernel and runs the tests there. It returns the text that is printed of them: a
-// line per package, and the output of tests that failed.
+// test boots the kernel and runs the tests there. It returns their report: a line per package, and
+// the output of tests that failed.
 func (k kernel) test(ctx context.Context, tests []test, limit time.Duration) (string, error) {
 	if err := k.get(ctx); err != nil {
 		return "", err
