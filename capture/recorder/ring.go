@@ -44,7 +44,7 @@ const factsSize = int(unsafe.Sizeof(capture.Facts{}))
 // up to a multiple of 8.
 func room(bytes int) uint64 { return uint64(factsSize) + uint64(bytes+7)&^7 }
 
-// hasRoom tells whether this many bytes are free.
+// hasRoom reports whether this many bytes are free.
 func (r *packetRing) hasRoom(bytes uint64) bool {
 	return r.head.Load()+bytes-r.tail.Load() <= uint64(len(r.mem))
 }

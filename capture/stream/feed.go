@@ -186,7 +186,8 @@ func (f *feed) await(most int) {
 	}
 }
 
-// isTaken tells whether a client has joined and no client has more than `most` bytes left to take.
+// isTaken reports whether a client has joined and no client has more than `most` bytes left to
+// take.
 func (f *feed) isTaken(most int) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()

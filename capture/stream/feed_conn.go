@@ -59,7 +59,7 @@ func newFeedConn(socket net.Conn) *feedConn {
 	return c
 }
 
-// isSecure tells whether there is TLS.
+// isSecure reports whether there is TLS.
 func (c *feedConn) isSecure() bool { return c.Conn != c.socket }
 
 // secure does the handshake; after it, everything goes through TLS.
@@ -169,7 +169,7 @@ func (c *feedConn) finish(deadline time.Time) error {
 	return nil
 }
 
-// isReset tells whether nothing more arrives on a TCP connection.
+// isReset reports whether nothing more arrives on a TCP connection.
 func (c *feedConn) isReset() bool {
 	info := c.info()
 	return info == nil || info.State == unix.BPF_TCP_CLOSE

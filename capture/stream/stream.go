@@ -20,8 +20,8 @@ type Options struct {
 	// End returns.
 	Comments func(source int) []string
 
-	// Peer, if not nil, names who a connection of a Server is from, and tells whether to admit it.
-	// It is called before TLS, and must not wait for the peer. Of one name the Server admits at
+	// Peer, if not nil, names who a connection of a Server is from, and reports whether to admit
+	// it. It is called before TLS, and must not wait for the peer. Of one name the Server admits at
 	// most MaxClientsOfOne clients, and any number of "". nil = all are admitted, and the name is
 	// the network address: with IPv6, the first 64 bits of it.
 	Peer func(net.Conn) (name string, admit bool)

@@ -133,7 +133,7 @@ func StartCommand(t *testing.T, ns *testnet.Namespace, stdout *os.File, cmd *exe
 	return p
 }
 
-// isCounter tells whether a word is a command whose --json takes no file.
+// isCounter reports whether a word is a command whose --json takes no file.
 func isCounter(word string) bool {
 	return slices.Contains([]string{"stats", "count", "monitor", "drops", "latency", "bench", "probe"}, word)
 }

@@ -56,7 +56,7 @@ func (l *Laps) Begin() {
 	l.on.Store(true)
 }
 
-// IsOn tells whether Begin was called, and End not yet.
+// IsOn reports whether Begin was called, and End not yet.
 func (l *Laps) IsOn() bool { return l.on.Load() }
 
 // End returns what was measured since Begin. If the current occupation already lasts longer than

@@ -188,7 +188,7 @@ func (h history) ofQueue(i int, in float64) (s strain) {
 	return s
 }
 
-// hasWaited tells whether at least 1/parts of a queue was in use at all looks of the last d.
+// hasWaited reports whether at least 1/parts of a queue was in use at all looks of the last d.
 func (h history) hasWaited(i int, parts int64, d time.Duration) bool {
 	now := &h[len(h)-1]
 	for k := len(h) - 1; k >= 0; k-- {
@@ -202,7 +202,7 @@ func (h history) hasWaited(i int, parts int64, d time.Duration) bool {
 	return false
 }
 
-// isSilent tells whether an output has written nothing for silentTime.
+// isSilent reports whether an output has written nothing for silentTime.
 func (h history) isSilent(i int) bool {
 	before, ok := h.ago(silentTime)
 	return ok && h[len(h)-1].queue(i).written == before.queue(i).written

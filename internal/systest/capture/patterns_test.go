@@ -18,7 +18,7 @@ import (
 	"github.com/xdpcap/xdpcap/internal/testnet"
 )
 
-// hasProgram tells whether an XDP program is attached to an interface.
+// hasProgram reports whether an XDP program is attached to an interface.
 func hasProgram(t *testing.T, ns *testnet.Namespace, name string) (has bool) {
 	t.Helper()
 	err := ns.Do(func() error {
@@ -239,7 +239,7 @@ func TestAnyAbove(t *testing.T) {
 			frame := u.Frame(testnet.TxToRx().UDP(1000, 4789, make([]byte, 64)))
 			const packets = 5
 			// Where a bridge has VLANs, three interfaces see each frame, so that the number of
-			// packets in the file does not tell whether the last frame has arrived.
+			// packets in the file does not report whether the last frame has arrived.
 			sender := testnet.MustSender(t, pair)
 			for range packets {
 				if err := sender.Send(frame); err != nil {

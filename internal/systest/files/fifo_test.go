@@ -25,7 +25,7 @@ func mustFifo(t *testing.T, name string) string {
 	return path
 }
 
-// holds tells whether a process has a file open.
+// holds reports whether a process has a file open.
 func holds(p *systest.Process, path string) bool {
 	fds, _ := filepath.Glob(fmt.Sprintf("/proc/%d/fd/*", p.Cmd.Process.Pid))
 	return slices.ContainsFunc(fds, func(fd string) bool {

@@ -114,7 +114,7 @@ func TestRingBeginsAgain(t *testing.T) {
 	}
 }
 
-// hasPackets tells whether there is a file with packets.
+// hasPackets reports whether there is a file with packets.
 func hasPackets(t *testing.T, path string) bool {
 	t.Helper()
 	if _, err := os.Stat(path); err != nil {

@@ -341,7 +341,8 @@ func TestRotationIdle(t *testing.T) {
 	testnet.WaitFor(t, "files that begin in time", func() bool { return idleInTime(t, pair) })
 }
 
-// idleInTime makes files without packets, and tells whether each began within a second of its time.
+// idleInTime makes files without packets, and reports whether each began within a second of its
+// time.
 func idleInTime(t *testing.T, pair *testnet.Pair) (inTime bool) {
 	t.Helper()
 	dir := t.TempDir()

@@ -130,8 +130,8 @@ func TestReadServes(t *testing.T) {
 	}
 }
 
-// accepts tells whether a process accepts connections at a socket in the file system. The socket is
-// there a moment before that.
+// accepts reports whether a process accepts connections at a socket in the file system. The socket
+// is there a moment before that.
 func accepts(t *testing.T, socket string) bool {
 	t.Helper()
 	const acceptCon = "00010000" // the flag of sockets that listen
