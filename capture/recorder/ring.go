@@ -40,8 +40,8 @@ func (r *packetRing) close() {
 // factsSize is the size of Facts in memory.
 const factsSize = int(unsafe.Sizeof(capture.Facts{}))
 
-// room is how much of the ring a packet of this many bytes takes: its Facts and its bytes, rounded
-// up to a multiple of 8.
+// room returns how many bytes of the ring a packet of this many bytes needs: its Facts and its
+// bytes, rounded up to a multiple of 8.
 func room(bytes int) uint64 { return uint64(factsSize) + uint64(bytes+7)&^7 }
 
 // hasRoom reports whether this many bytes are free.
@@ -98,10 +98,10 @@ func (r *packetRing) first(p *capture.Packet, w *wrapped) {
 	r.read(at, p.Data)
 }
 
-// firstSource is the source of the oldest packet. The ring must not be empty.
+// firstSource returns the source of the oldest packet. The ring must not be empty.
 func (r *packetRing) firstSource() int { return int(r.facts(r.tailAt).Source) }
 
-// firstTime is the stamp of the oldest packet, which must be there.
+// firstTime returns the time stamp of the oldest packet. The ring must not be empty.
 func (r *packetRing) firstTime() int64 {
 	if r.tailAt+factsSize <= len(r.mem) {
 		return r.facts(r.tailAt).Time
@@ -120,7 +120,7 @@ func (r *packetRing) drop() {
 	r.tail.Store(r.tail.Load() + bytes)
 }
 
-// after is the offset this many bytes after another one.
+// after returns the offset this many bytes after another offset, which may wrap.
 func (r *packetRing) after(at, bytes int) int {
 	if at += bytes; at >= len(r.mem) {
 		at -= len(r.mem)
