@@ -3,7 +3,33 @@ package capture
 import (
 	"cmp"
 	"slices"
+	"time"
 )
+
+// An Input is where [Run] takes packets from: a live [Session], or capture files (package file).
+// One that wraps another, to change its packets, returns that by Unwrap() Input.
+// Run calls it from one goroutine. Any goroutine may call Stop and Accounts; Close is called last.
+type Input interface {
+	// Description describes the input to the outputs. Run asks for it before the first Read.
+	Description() Description
+
+	// Read waits for packets, puts the available ones into the slice, as many as fit, and returns
+	// how many. They are valid until the next call. idle, if not nil, is called whenever all
+	// available packets have been handed over, before Read waits for others, and about four times a
+	// second while it waits. The error is io.EOF at the end, or says what ended the input early.
+	Read(packets []Packet, idle func()) (int, error)
+
+	// Accounts returns the current accounts of the sources; after Read has returned an error, the
+	// final ones.
+	Accounts() (Accounts, error)
+
+	// Stop ends the input: Read then returns the packets that are still on their way, and then an
+	// error.
+	Stop()
+
+	// Close ends the input and releases its resources. It may be called again.
+	Close() error
+}
 
 // An Output is where [Session.Run] writes packets: a file, a terminal, another process. Run calls
 // it from one goroutine: Begin first, then Write for all packets and Flush whenever it has time,
@@ -94,4 +120,115 @@ func SourcesSince(all []Source, come int) (later []Source) {
 func inOrder(sources []Source) []Source {
 	slices.SortStableFunc(sources, func(a, b Source) int { return cmp.Compare(a.Came, b.Came) })
 	return sources
+}
+
+// A Backlogged output has a queue of packets that wait to be written. The rate of a session with
+// Options.Adaptive follows how the queue fills up. An Output that wraps another one returns it by
+// Unwrap() Output.
+type Backlogged interface {
+	// Backlog returns how many bytes were added to the queue so far, how many of them were written,
+	// and how many may wait. Bytes that were dropped from the queue count in neither. Any goroutine
+	// may call it between Begin and End.
+	Backlog() (added, written, limit int64)
+}
+
+// A Batch is memory of an output for blocks, and for where each of them ends. Neither grows beyond
+// its capacity.
+type Batch struct {
+	Blocks []byte
+	Ends   []BlockEnd
+	Start  int64 // the position in the output at which Blocks begins
+}
+
+// A BlockEnd says where a packet's block ends, and what the packet adds to the accounts.
+type BlockEnd struct {
+	End           int64 // the position in the output
+	Time          int64 // Facts.Time of the packet
+	Bytes, Source uint32
+}
+
+// A DirectOutput is an Output that takes packets directly from the rings where it can, in one pass,
+// which costs less than half the time of Write. Run asks a session's only output.
+type DirectOutput interface {
+	Output
+
+	// WriteDirect calls take with memory for the blocks that e makes, and take fills it and returns
+	// how many packets it has added. There may be none: all that take cannot handle comes by Write.
+	// An output that does not write the blocks of an Encoder now does not call take. Run calls
+	// WriteDirect from the goroutine of Write, before it reads.
+	WriteDirect(take func(e *Encoder, into *Batch) int) error
+}
+
+// A Description is what a session's files say about the session besides its packets.
+type Description struct {
+	Sources  []Source     // the sources at Begin
+	Options  Options      // with the defaults filled in
+	Started  time.Time    // when the session began to attach
+	Hardware string       // the CPU's model
+	OS       string       // as `uname -srm` prints it
+	Clocks   []*CardClock // Session.CardClocks at Begin; nil = none
+	Stamps   string       // the accuracy of HostLowprecStamp's stamps, in words; "" = another Stamp
+	Recorded string       // why and when a recorder wrote the file; "" = none did
+
+	// Anonymized says how addresses were replaced in packets and Sources, and what was omitted;
+	// "" = nothing was. An Encoder writes it into the header, and then neither the command line nor
+	// comments of capture files.
+	Anonymized string
+
+	// More returns the sources that have come after so many others. Capture files describe their
+	// sources one by one, and interfaces may come during a session: one that is not in Sources is
+	// in More when its first packet comes. It may have the index of one that has gone: a
+	// [SourceList] puts them where they belong. Only the goroutine of Begin and Write may call it;
+	// nil = Sources has all.
+	More func(come int) []Source
+
+	// OutletName is Session.OutletName; nil = no packet has a To.
+	OutletName func(Outlet) string
+
+	// ReasonName and LocationName are those of Session; nil = no packet has a Reason.
+	ReasonName   func(source uint16, f *Facts) string
+	LocationName func(Location) string
+
+	// Accounts returns the accounts so far, as Session.Accounts does; nil = not known.
+	Accounts func() (Accounts, error)
+
+	// Settled returns the stamp up to which all packets were handed over; nil = always up to now.
+	// Any goroutine may call it.
+	Settled func() time.Time
+
+	// Stopped is closed when the reading of complete capture files is stopped. Until then an output
+	// may wait in Write, because packets that wait in a file are not lost; nil = they are.
+	Stopped <-chan struct{}
+
+	Files Files // the capture files that the input reads; nil = packets are captured live
+}
+
+// IsLive tells whether packets are captured live rather than read from capture files.
+func (d *Description) IsLive() bool { return d.Files == nil }
+
+// Notice calls Options.Notice, if it is not nil.
+func (d *Description) Notice(err error) { d.Options.notice(err) }
+
+// CauseNames returns the names of why and where a packet of a source was thrown away; "" for other
+// packets. One that a traced program dropped has no location.
+func (d *Description) CauseNames(source uint16, f *Facts) (reason, location string) {
+	if f.Location == 0 && f.Reason == 0 || d.ReasonName == nil || d.LocationName == nil {
+		return "", ""
+	}
+	if f.Location != 0 {
+		location = d.LocationName(f.Location)
+	}
+	return d.ReasonName(source, f), location
+}
+
+// innermost returns the input or output that others wrap. One that hands over what another one
+// does, changed, returns that one by Unwrap.
+func innermost[T any](put T) T {
+	for {
+		w, ok := any(put).(interface{ Unwrap() T })
+		if !ok {
+			return put
+		}
+		put = w.Unwrap()
+	}
 }

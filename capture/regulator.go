@@ -26,16 +26,6 @@ type regulator struct {
 	quit, done chan struct{}
 }
 
-// A Backlogged output has a queue of packets that wait to be written. The rate of a session with
-// Options.Adaptive follows how the queue fills up. An Output that wraps another one returns it by
-// Unwrap() Output.
-type Backlogged interface {
-	// Backlog returns how many bytes were added to the queue so far, how many of them were written,
-	// and how many may wait. Bytes that were dropped from the queue count in neither. Any goroutine
-	// may call it between Begin and End.
-	Backlog() (added, written, limit int64)
-}
-
 // newRegulator returns a regulator of the programs and the reader of a session. The caller starts
 // run.
 func newRegulator(k *sampler, r *reader) *regulator {

@@ -115,15 +115,15 @@ func (c CardClock) String() string {
 }
 
 // measureClocks compares the cards' clocks with the system's.
-func (s *Session) measureClocks() {
-	for _, c := range s.roster.cards() {
+func measureClocks(cards []card, notice func(error)) {
+	for _, c := range cards {
 		stamps := c.stamps
 		if stamps == nil || stamps.clock == nil {
 			continue
 		}
 		if err := stamps.clock.Measure(); err != nil && !stamps.failed {
 			stamps.failed = true
-			s.notice(fmt.Errorf("the card's clock cannot be compared again, and its stamps use the last comparison: %w", err))
+			notice(fmt.Errorf("the card's clock cannot be compared again, and its stamps use the last comparison: %w", err))
 		}
 	}
 }

@@ -2,77 +2,75 @@ package capture
 
 import (
 	"cmp"
+	"context"
 	"fmt"
+	"io"
+	"iter"
 	"slices"
 	"time"
 
+	"github.com/xdpcap/xdpcap/capture/internal/laps"
 	"github.com/xdpcap/xdpcap/internal/clock"
 	"github.com/xdpcap/xdpcap/internal/lost"
 	"github.com/xdpcap/xdpcap/internal/machine"
 	"golang.org/x/sys/unix"
 )
 
-// A Description is what a session's files say about the session besides its packets.
-type Description struct {
-	Sources  []Source     // the sources at Begin
-	Options  Options      // with the defaults filled in
-	Started  time.Time    // when the session began to attach
-	Hardware string       // the CPU's model
-	OS       string       // as `uname -srm` prints it
-	Clocks   []*CardClock // Session.CardClocks at Begin; nil = none
-	Stamps   string       // the accuracy of HostLowprecStamp's stamps, in words; "" = another Stamp
-	Recorded string       // why and when a recorder wrote the file; "" = none did
-
-	// Anonymized says how addresses were replaced in packets and Sources, and what was omitted;
-	// "" = nothing was. An Encoder writes it into the header, and then neither the command line nor
-	// comments of capture files.
-	Anonymized string
-
-	// More returns the sources that have come after so many others. Capture files describe their
-	// sources one by one, and interfaces may come during a session: one that is not in Sources is
-	// in More when its first packet comes. It may have the index of one that has gone: a
-	// [SourceList] puts them where they belong. Only the goroutine of Begin and Write may call it;
-	// nil = Sources has all.
-	More func(come int) []Source
-
-	// OutletName is Session.OutletName; nil = no packet has a To.
-	OutletName func(Outlet) string
-
-	// ReasonName and LocationName are those of Session; nil = no packet has a Reason.
-	ReasonName   func(source uint16, f *Facts) string
-	LocationName func(Location) string
-
-	// Accounts returns the accounts so far, as Session.Accounts does; nil = not known.
-	Accounts func() (Accounts, error)
-
-	// Settled returns the stamp up to which all packets were handed over; nil = always up to now.
-	// Any goroutine may call it.
-	Settled func() time.Time
-
-	// Stopped is closed when the reading of complete capture files is stopped. Until then an output
-	// may wait in Write, because packets that wait in a file are not lost; nil = they are.
-	Stopped <-chan struct{}
-
-	Files Files // the capture files that the input reads; nil = packets are captured live
+// Run writes the session's packets to the outputs, as [Run] does with any input: until ctx is done,
+// Stop is called, Options.Count is reached, no hook sees packets any more, or an output fails.
+func (s *Session) Run(ctx context.Context, outputs ...Output) ([]Accounts, error) {
+	return Run(ctx, s, outputs...)
 }
 
-// IsLive tells whether packets are captured live rather than read from capture files.
-func (d *Description) IsLive() bool { return d.Files == nil }
-
-// Notice calls Options.Notice, if it is not nil.
-func (d *Description) Notice(err error) { d.Options.notice(err) }
-
-// CauseNames returns the names of why and where a packet of a source was thrown away; "" for other
-// packets. One that a traced program dropped has no location.
-func (d *Description) CauseNames(source uint16, f *Facts) (reason, location string) {
-	if f.Location == 0 && f.Reason == 0 || d.ReasonName == nil || d.LocationName == nil {
-		return "", ""
+// Read implements [Input]. Packets that are on their way when the session is stopped are returned
+// before io.EOF. It allocates nothing.
+func (s *Session) Read(packets []Packet, idle func()) (int, error) {
+	s.laps.Lap(laps.Writing)
+	s.reader.idle = idle
+	n, err := s.reader.read(packets)
+	s.reader.idle = nil
+	if err != nil {
+		return 0, s.ended()
 	}
-	if f.Location != 0 {
-		location = d.LocationName(f.Location)
-	}
-	return d.ReasonName(source, f), location
+	s.laps.Lap(laps.Reading)
+	return n, nil
 }
+
+// regulate adapts the rate of an adaptive session to how its outputs keep up.
+func (s *Session) regulate(outputs []Output) (end func()) {
+	if s.regulator == nil {
+		return func() {}
+	}
+	s.regulator.watch(outputs)
+	return s.regulator.close
+}
+
+// Packets returns the session's packets, each valid until the next one, until ctx is done or
+// something else happens that would end Run. An error comes last, without a packet. Breaking out of
+// the loop leaves the session running. The caller must call Close in any case.
+func (s *Session) Packets(ctx context.Context) iter.Seq2[*Packet, error] {
+	return func(yield func(*Packet, error) bool) {
+		defer context.AfterFunc(ctx, s.Stop)()
+		packets := make([]Packet, groupSize)
+		for {
+			n, err := s.Read(packets, nil)
+			if err != nil {
+				if err != io.EOF {
+					yield(nil, err)
+				}
+				return
+			}
+			for i := range packets[:n] {
+				if !yield(&packets[i], nil) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// writePlain implements directInput.
+func (s *Session) writePlain(e *Encoder, into *Batch) int { return s.reader.writePlain(e, into) }
 
 // Description describes the session.
 func (s *Session) Description() Description {
