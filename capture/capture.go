@@ -22,15 +22,24 @@
 package capture
 
 import (
-	"net"
+	"fmt"
+	"net/netip"
+	"path"
+	"slices"
+	"strings"
 	"time"
 
-	"golang.org/x/net/bpf"
-
 	"github.com/xdpcap/xdpcap/internal/xdp"
+	"golang.org/x/net/bpf"
 )
 
 //go:generate go tool bpf2go -target bpfel -type ring -type account -type passage -type class -type flow -type head_limit -type lost_limit sampler ../bpf/sampler.c
+
+// A Name is the name of an address.
+type Name struct {
+	Address netip.Addr
+	Name    string
+}
 
 // MaxSnapLen is the largest snaplen that any transport can carry, in bytes. [Transport.MaxSnapLen]
 // is that of one transport.
@@ -221,130 +230,114 @@ type Options struct {
 	Forgotten func(source int)
 }
 
-// A Source is where packets come from: one hook on one interface, or a hook map.
-type Source struct {
-	Name    string // of the interface, or the hook map's path
-	Hook    Hook
-	Mode    Mode           // at XDP: where the kernel runs the sampling program
-	Sampler Program        // the program that samples
-	Asked   []string       // what it asks the card for: timestamp, hash, vlan_tag; nil = nothing
-	Target  Program        // at Entry and Exit: the traced program
-	reasons *xdp.ReasonMap // at Exit: the target's, closed; nil = they are not read
+// Promiscuity says whether an interface is set to promiscuous mode while a session captures there.
+// In that mode it also accepts packets for other MAC addresses.
+type Promiscuity int
 
-	// Attached is, at Egress, how the sampling program is attached: "tcx", or "clsact" with the
-	// number of other filters that run before it, if any. NetAdmin says that detaching needs
-	// CAP_NET_ADMIN, as with clsact.
-	Attached string
-	NetAdmin bool
+const (
+	PromiscuousAuto Promiscuity = iota // with Sink, if this process has the right
+	PromiscuousOn                      // always; an error if this process has no right
+	PromiscuousOff                     // never
+)
 
-	// Arrival counts the interfaces that Options.Patterns have found so far. Sources of one
-	// interface with different Arrivals were there one after the other. 0 = without Patterns.
-	Arrival uint32
+// VLANRestore says whether VLAN tags that a card has stripped are put back into packets at XDP.
+// Only the card knows such a tag: its driver must give it to XDP programs (Linux 6.8).
+type VLANRestore int
 
-	index, came int // in Session.Sources, and how many had come with it; 0 = as its place says
+const (
+	VLANRestoreAuto VLANRestore = iota // if the driver gives them to XDP programs
+	VLANRestoreOn                      // the same, with a Notice if it does not
+	VLANRestoreOff
+)
 
-	// The properties of the interface, which are all zero for a hook map.
-	Index  int              // in its network namespace
-	Alias  string           // as `ip link set alias` has set it, or ""
-	Driver string           // as `ethtool -i` names it, or ""
-	MAC    net.HardwareAddr // nil where the link layer has none
-	Speed  uint64           // bit/s; 0 = unknown
-	Pod    Pod              // by Options.PodOf, or as the capture file says; the zero Pod = none
+// A Stamp is the clock that stamps packets. Packets are always ordered by the host's clock.
+type Stamp int
 
-	// The properties of an interface in a capture file. Its Index counts the distinct interface
-	// names in the files that are read, from 1.
-	File     string     // the file's name; "" = the source is live
-	SnapLen  uint32     // bytes kept of each packet; 0 = no limit. A live source has it in Options
-	Netmask  net.IPMask // of IPv4; nil = the file does not say
-	Position int        // among the interfaces of its section, from 0
-	link     uint16     // LinkType, with 0 and Ethernet exchanged
+const (
+	HostStamp            Stamp = iota // CLOCK_REALTIME, taken by the sampling program
+	HostLowprecStamp                  // CLOCK_REALTIME, but not read for each packet: see Options.Stamp
+	AdapterStamp                      // the card's clock, converted to CLOCK_REALTIME by a measured offset
+	AdapterUnsyncedStamp              // the card's clock, in its own ns
+)
+
+var stampNames = [...]string{"host", "host_lowprec", "adapter", "adapter_unsynced"}
+
+// IsCards tells whether the card stamps the packets.
+func (s Stamp) IsCards() bool { return s == AdapterStamp || s == AdapterUnsyncedStamp }
+
+func (s Stamp) String() string {
+	if s < 0 || int(s) >= len(stampNames) {
+		return fmt.Sprintf("stamp %d", int(s))
+	}
+	return stampNames[s]
 }
 
-// newSource describes a hook on an interface.
-func newSource(ifi xdp.Interface, hook Hook) Source {
-	return Source{
-		Name:   ifi.Name,
-		Hook:   hook,
-		Index:  ifi.Index,
-		Alias:  ifi.Alias,
-		Driver: ifi.Driver,
-		MAC:    ifi.MAC,
-		Speed:  ifi.Speed,
+// ParseStamp reads the name of a Stamp. The names are tcpdump's.
+func ParseStamp(name string) (Stamp, error) {
+	for s, own := range stampNames {
+		if name == own {
+			return Stamp(s), nil
+		}
+	}
+	return 0, fmt.Errorf("time stamp type %q: must be host, host_lowprec, adapter or adapter_unsynced", name)
+}
+
+// follows tells whether interfaces come and go during the session.
+func (o *Options) follows() bool { return len(o.Patterns) > 0 }
+
+// followed names the interfaces that may come, for messages and files.
+func (o *Options) followed() string {
+	text := strings.Join(o.Patterns, ", ")
+	if slices.Contains(o.Patterns, "*") {
+		text = "all"
+	}
+	if len(o.Except) > 0 {
+		text += " except " + strings.Join(o.Except, ", ")
+	}
+	return text
+}
+
+// isFollowed tells whether an interface with this name is to be captured when it comes.
+func (o *Options) isFollowed(name string) bool {
+	matches := func(pattern string) bool {
+		ok, _ := path.Match(pattern, name)
+		return ok
+	}
+	return slices.Contains(o.Interfaces, name) || slices.ContainsFunc(o.Patterns, matches) && !slices.ContainsFunc(o.Except, matches)
+}
+
+// oneIn is the sampling rate: the programs keep one of this many packets; 0 = the rate varies.
+func (o *Options) oneIn() uint32 {
+	if o.SampleVerdicts != nil || o.Adaptive {
+		return 0
+	}
+	return o.Sample
+}
+
+// hasWeights tells whether the sampling rate alone says how many packets each captured one
+// represents.
+func (o *Options) hasWeights() bool { return o.First == 0 && o.bucketRate() == 0 }
+
+// bucketRate is the rate of the token bucket; 0 = no bucket. An adaptive session has none, because
+// it is unknown how many packets each one that passes a bucket represents.
+func (o *Options) bucketRate() uint64 {
+	if o.Adaptive {
+		return 0
+	}
+	return o.MaxRate
+}
+
+// notice gives a Notice of err unless err is nil.
+func (o *Options) notice(err error) {
+	if o.Notice != nil && err != nil {
+		o.Notice(err)
 	}
 }
 
-// HasVerdict tells whether the source's packets have a verdict.
-func (s *Source) HasVerdict() bool { return s.Hook.kind().hasVerdict }
-
-// HasDirection tells whether it is known that all of the source's packets were received, or sent.
-func (s *Source) HasDirection() bool { return !s.Hook.kind().anyWay }
-
-// InFragments tells whether packets in fragments may come through perf's rings also where the
-// transport is TransportRing.
-func (s *Source) InFragments() bool { return s.Hook.kind().inFragments }
-
-// Direction is In or Out: whether the source's packets were received or sent; see HasDirection.
-func (s *Source) Direction() Direction { return s.Hook.kind().direction }
-
-// HasQueue tells whether the queue of the source's packets is known. At egress it is not: the
-// kernel chooses the queue of a sent packet later.
-func (s *Source) HasQueue() bool { return s.Hook.kind().hasQueue }
-
-// Label is the source's name in files and messages: eth0, eth0@egress, eth0:program@fentry, or the
-// hook map's path.
-func (s *Source) Label() string {
-	kind := s.Hook.kind()
-	switch {
-	case s.Name == "":
-		return s.fileLabel()
-	case kind.traces:
-		return s.Name + ":" + s.Target.Name + kind.suffix
+// oneInOf returns the rates of the verdicts, as the program expects them.
+func (o *Options) oneInOf() (rates [xdp.Verdicts]uint32) {
+	for v := range rates {
+		rates[v] = max(o.SampleVerdicts[Verdict(v)], 1)
 	}
-	return s.Name + kind.suffix
-}
-
-// A Program is a BPF program that the kernel has loaded.
-type Program struct {
-	ID   uint32
-	Name string
-}
-
-func (p Program) String() string { return xdp.Program(p).String() }
-
-// A Mode says where in the receive path the kernel runs the sampling program.
-type Mode int
-
-const (
-	Auto    = Mode(xdp.Auto)    // native, or generic if the driver has no native XDP
-	Native  = Mode(xdp.Native)  // in the driver
-	Generic = Mode(xdp.Generic) // in the kernel's stack: every driver has it, at a lower rate
-)
-
-func (m Mode) String() string { return xdp.Mode(m).String() }
-
-// ParseMode reads the name of a mode: "auto", "native" or "generic".
-func ParseMode(s string) (Mode, error) {
-	m, err := xdp.ParseMode(s)
-	return Mode(m), err
-}
-
-// A Verdict is what an XDP program returns: enum xdp_action of include/uapi/linux/bpf.h, or any
-// other number.
-type Verdict uint32
-
-const (
-	Aborted  = Verdict(xdp.Aborted)
-	Drop     = Verdict(xdp.Drop)
-	Pass     = Verdict(xdp.Pass)
-	Tx       = Verdict(xdp.Tx)
-	Redirect = Verdict(xdp.Redirect)
-)
-
-// String is the verdict's name in lower case, or its number where the kernel has no such verdict.
-func (v Verdict) String() string { return xdp.Verdict(v).String() }
-
-// ParseVerdict reads a verdict's name, such as "drop" or "XDP_DROP", or its number.
-func ParseVerdict(s string) (Verdict, error) {
-	v, err := xdp.ParseVerdict(s)
-	return Verdict(v), err
+	return rates
 }

@@ -18,18 +18,6 @@ import (
 const (
 	// How long a packet waits at most in a ring that does not fill up.
 	flushInterval = 50 * time.Millisecond
-	// A program may be delayed between taking its time stamp and sending its record. A record is
-	// handed over only when it is older than this, so that earlier records of other CPUs have
-	// arrived. A packet that was delayed longer gets the time of the previous packet of the
-	// session.
-	settleTime = time.Millisecond
-	// TransportRing shows when no record is being written. Then only records younger than this are
-	// held back. It is longer than a CPU needs to make its stores visible to others, and than the
-	// clocks of CPUs differ.
-	promptTime = 10 * time.Microsecond
-	// Where a ring shows that a record is being written, younger records are held back at most this
-	// long: a hypervisor may take the CPU away from a program for that time.
-	holdTime = 250 * time.Millisecond
 	// How long the reader sleeps at most when the next packet will wake it. The outputs need to be
 	// called now and then: see tendInterval.
 	idleInterval = 250 * time.Millisecond
@@ -120,19 +108,18 @@ func (r *reader) take(packets []Packet) (n int) {
 	ledger := r.ledger
 	for i := range found {
 		p := &found[i]
-		source, ok := r.sourceOf(p.named())
+		slot := p.Source
+		source, ok := r.sourceOf(int(slot))
 		if !ok || p.Data == nil {
 			ledger.reject(source)
 			continue
 		}
-		f := p.Facts
-		if f.tagProtocol != 0 {
-			p.restoreTag(r.snapLen)
-		}
+		restoreTag(p, r.snapLen)
 		if !ledger.take(source, len(p.Data)) {
 			continue
 		}
-		r.finish(f, source)
+		r.finish(p.Facts, slot, source)
+		p.Source = uint16(source)
 		if n != i {
 			packets[n] = *p
 		}
@@ -179,27 +166,26 @@ func (r *reader) meet() {
 }
 
 // finish turns the facts that the program wrote into those that users see.
-func (r *reader) finish(f *Facts, source int) {
+func (r *reader) finish(f *Facts, slot uint16, source int) {
 	f.Time = r.clock.Stamp(uint64(f.Time))
 	if f.Dropped|uint64(f.To)|uint64(f.Location) != 0 || r.hasMore || r.clock.SetBack != 0 {
-		r.finishMore(f, source)
+		r.finishMore(f, slot, source)
 	}
 }
 
 // finishMore is the part of finish that few packets need.
-func (r *reader) finishMore(f *Facts, source int) {
+func (r *reader) finishMore(f *Facts, slot uint16, source int) {
 	if r.clock.SetBack != 0 {
 		f.ClockSetBack, r.clock.SetBack = r.clock.SetBack, 0
 	}
 	if f.Dropped != 0 {
-		f.Dropped = r.lost.since(f)
+		f.Dropped = r.lost.since(slot, f)
 	}
-	f.Source = uint16(source)
 	if !r.weighted {
 		f.Weight = 0
 	}
-	if r.cards != nil && !r.cards[f.Source].finish(f, r.clock.Offset) {
-		r.ledger.unstamped(int(f.Source))
+	if r.cards != nil && !r.cards[source].finish(f, r.clock.Offset) {
+		r.ledger.unstamped(source)
 	}
 	if f.To != 0 {
 		r.outlets.learn(f.To)

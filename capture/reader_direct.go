@@ -23,27 +23,27 @@ func (r *reader) writePlain(e *Encoder, into *Batch) (n int) {
 		}
 		end, head := ring.end, ring.head
 		for end != head {
-			f := ring.facts(end)
-			size := (uint64(factsSize) + uint64(f.length) + 7) &^ 7
-			first.stamp = f.stamp()
-			source, ok := r.sourceOf(int(f.Source))
-			if !f.isSent() || size > head-end || f.tagProtocol != 0 || !ok || r.met > e.sources.come {
+			rec := ring.record(end)
+			size := (uint64(recordSize) + uint64(rec.length) + 7) &^ 7
+			first.stamp = rec.stamp()
+			source, ok := r.sourceOf(int(rec.source))
+			if !rec.isSent() || size > head-end || rec.isTagBeside() || !ok || r.met > e.sources.come {
 				isRare = true
 				break
 			}
 			if first.stamp > until {
 				break
 			}
-			data := f.data()
+			data := rec.data()
 			if cap(blocks)-len(blocks) < len(data)+MaxOverhead || len(ends) == cap(ends) || ledger.isFull() {
 				isRare = true
 				break
 			}
 			ledger.take(source, len(data))
-			r.finish(f, source)
-			blocks = e.append(blocks, f, data)
+			r.finish(&rec.Facts, rec.source, source)
+			blocks = e.append(blocks, uint16(source), &rec.Facts, data)
 			ends = append(ends, BlockEnd{
-				End: into.Start + int64(len(blocks)), Time: f.Time, Bytes: uint32(len(data)), Source: uint32(f.Source),
+				End: into.Start + int64(len(blocks)), Time: rec.Time, Bytes: uint32(len(data)), Source: uint32(source),
 			})
 			end += size
 			n++
@@ -64,33 +64,6 @@ func (r *reader) writePlain(e *Encoder, into *Batch) (n int) {
 	return n
 }
 
-// A Batch is memory of an output for blocks, and for where each of them ends. Neither grows beyond
-// its capacity.
-type Batch struct {
-	Blocks []byte
-	Ends   []BlockEnd
-	Start  int64 // the position in the output at which Blocks begins
-}
-
-// A BlockEnd says where a packet's block ends, and what the packet adds to the accounts.
-type BlockEnd struct {
-	End           int64 // the position in the output
-	Time          int64 // Facts.Time of the packet
-	Bytes, Source uint32
-}
-
-// A DirectOutput is an Output that takes packets directly from the rings where it can, in one pass,
-// which costs less than half the time of Write. Run asks a session's only output.
-type DirectOutput interface {
-	Output
-
-	// WriteDirect calls take with memory for the blocks that e makes, and take fills it and returns
-	// how many packets it has added. There may be none: all that take cannot handle comes by Write.
-	// An output that does not write the blocks of an Encoder now does not call take. Run calls
-	// WriteDirect from the goroutine of Write, before it reads.
-	WriteDirect(take func(e *Encoder, into *Batch) int) error
-}
-
 // A directInput can encode packets directly from its rings. Sessions can.
 type directInput interface {
 	writePlain(e *Encoder, into *Batch) int
@@ -106,5 +79,3 @@ func directly(from Input, outputs []Output) (DirectOutput, func(*Encoder, *Batch
 	out, _ := outputs[0].(DirectOutput)
 	return out, in.writePlain
 }
-
-func (s *Session) writePlain(e *Encoder, into *Batch) int { return s.reader.writePlain(e, into) }

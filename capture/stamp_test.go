@@ -50,7 +50,7 @@ func stampedSession(t *testing.T, o Options, apart time.Duration, stamps []time.
 		if stamp != 0 {
 			f.CardTime = host + ahead + int64(stamp)
 		}
-		ring.records = append(ring.records, recordOf(f, packet))
+		ring.records = append(ring.records, rawOf(f, packet))
 	}
 	var own *cardStamps
 	switch o.Stamp {
@@ -137,7 +137,7 @@ func TestCardClocks(t *testing.T) {
 	s.watch.close() // which measures, too
 	s.watch = nil
 	for range 3 {
-		s.measureClocks()
+		measureClocks(s.roster.cards(), s.notice)
 	}
 	want := []string{"the card's clock cannot be compared again, and its stamps use the last comparison: compare /dev/ptp9 with the system's clock: asleep"}
 	same(t, want, told)
