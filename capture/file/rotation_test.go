@@ -570,8 +570,8 @@ func TestSeriesDiskFails(t *testing.T) {
 	t.Parallel()
 	dir := testnet.MustFailingDisk(t)
 	path := func(p Place) string { return filepath.Join(dir, fmt.Sprintf("%d.pcapng", p.Number)) }
-	var told []string
-	f := mustSeries(t, Rotation{Packets: 50, Atomic: true, Path: path, Finished: func(path string) { told = append(told, path) }})
+	var finished []string
+	f := mustSeries(t, Rotation{Packets: 50, Atomic: true, Path: path, Finished: func(path string) { finished = append(finished, path) }})
 	must(t, f.Begin(describeTwo()))
 	const packets = 100
 	session := make(capture.Accounts, 2)
@@ -589,15 +589,15 @@ func TestSeriesDiskFails(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 	published := uint64(0)
-	for _, path := range told {
+	for _, path := range finished {
 		published += packetsIn(t, path)
 	}
 	a := own.Total()
 	if a.Captured != published || a.NotTaken != packets-published || a.Lost != a.NotTaken || published == packets || a.Bytes != a.Captured*60_000 {
-		t.Errorf("%d packets in the files %v, account %+v", published, told, a)
+		t.Errorf("%d packets in the files %v, account %+v", published, finished, a)
 	}
-	if first := path(Place{}); slices.Contains(told, first) {
-		t.Errorf("files %v", told)
+	if first := path(Place{}); slices.Contains(finished, first) {
+		t.Errorf("files %v", finished)
 	} else if _, err := os.Stat(first); err == nil {
 		t.Errorf("%s has its name", first)
 	}
@@ -672,18 +672,18 @@ func TestSeriesFullTellsLoss(t *testing.T) {
 			if !errors.Is(err, unix.ENOSPC) {
 				t.Fatal(err)
 			}
-			told := uint64(0)
+			reported := uint64(0)
 			for _, path := range paths {
 				_, compression := FormatByName(path)
 				r, _ := mustRead(t, path, readBack(t, path, compression))
 				for i := range r.NInterfaces() {
 					ifi, err := r.Interface(i)
 					must(t, err)
-					told += ifi.Statistics.PacketsDropped
+					reported += ifi.Statistics.PacketsDropped
 				}
 			}
-			if lost := own.Total().Lost; told != lost {
-				t.Errorf("%s of %d packets: %d packets are lost, and the statistics of %d files have %d", name, most, lost, len(paths), told)
+			if lost := own.Total().Lost; reported != lost {
+				t.Errorf("%s of %d packets: %d packets are lost, and the statistics of %d files have %d", name, most, lost, len(paths), reported)
 			}
 			if len(paths) > 1 {
 				begun++
