@@ -28,8 +28,8 @@ type Keeper struct {
 	size     int64            // bytes in finished files that were neither removed nor overwritten
 	space    space            // free bytes of the disk; unused without MinFree
 	syncing  bool             // needsSync has returned true, and syncDisk has not ended
-	exceeded bool             // the notice that a file of the ring could not be removed was given
-	omitted  bool             // the notice that packets are not taken was given
+	exceeded bool             // gave the notice that a file of the ring could not be removed
+	omitted  bool             // gave the notice that packets are not taken
 }
 
 // onDisk is an open file with a way to read how much is free on its disk.

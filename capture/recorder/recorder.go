@@ -69,7 +69,7 @@ type Recorder struct {
 	deadline  int64                     // when current ends, in nanoseconds since the epoch
 	queued    []*recording              // recordings that wait for write
 	last      time.Time                 // when the current or last recording was fired
-	short     bool                      // the notice that the memory does not hold the time Ahead was given
+	short     bool                      // gave the notice that the memory does not hold the time Ahead
 
 	recordings, passedOver atomic.Uint64
 

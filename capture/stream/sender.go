@@ -170,8 +170,8 @@ func (s *Sender) Write(packets []capture.Packet) error {
 	return s.feed.write(packets)
 }
 
-// Flush starts to send the added packets. With complete capture files it waits until the peer has
-// them.
+// Flush starts to send the added packets. With complete capture files it waits until all packets
+// were read from the log.
 func (s *Sender) Flush() error {
 	s.feed.flushAll()
 	return nil
