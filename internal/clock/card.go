@@ -35,8 +35,8 @@ type relation struct {
 	rate float64 // ns of CLOCK_MONOTONIC for each ns of the card, less 1
 }
 
-// maxDrift is more than the rates of healthy cards differ from the system clock's. If two
-// comparisons show more, somebody has set one of the clocks between them.
+// maxDrift is the upper bound of the difference between the rates of a healthy card and the system
+// clock. If two comparisons show more, one of the clocks was set between them.
 const maxDrift = 500e-6
 
 // OpenCard opens the clock with this number, and compares it once. Opening needs permission to read
