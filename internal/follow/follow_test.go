@@ -345,12 +345,12 @@ func TestLeave(t *testing.T) {
 func (t *Table) size() int {
 	n := t.records
 	for _, b := range t.index.buckets {
-		n += len(b.ways) + len(b.vague) + len(b.regions)
+		n += len(b.ways) + len(b.unclear) + len(b.regions)
 	}
 	for _, all := range t.index.regions {
 		n += len(all)
 	}
-	return n + len(t.index.buckets) + len(t.index.taken)
+	return n + len(t.index.buckets) + len(t.index.occupied)
 }
 
 // A million records take no more memory than those of a window, or than a table has room for, and

@@ -92,7 +92,7 @@ type socketKind struct{ family, without, protocol uint64 }
 // share an interface (internal/tc). Landlock limits the ports of TCP, but not those of MPTCP or
 // SCTP.
 var (
-	routing    = socketKind{unix.AF_NETLINK, anyType, unix.NETLINK_ROUTE}
+	routing   = socketKind{unix.AF_NETLINK, anyType, unix.NETLINK_ROUTE}
 	generic   = socketKind{unix.AF_NETLINK, anyType, unix.NETLINK_GENERIC}
 	ofSockets = socketKind{unix.AF_NETLINK, anyType, unix.NETLINK_SOCK_DIAG}
 	claims    = socketKind{unix.AF_NETLINK, anyType, unix.NETLINK_USERSOCK}
