@@ -78,11 +78,11 @@ func TestZstdMemoryAvailable(t *testing.T) {
 	t.Parallel()
 	for available, want := range map[uint64]int64{0: 8 << 20, 100 << 20: 25 << 20, 64 << 30: 1 << 30, math.MaxUint64: 1 << 30} {
 		m := NewMemory(available)
-		if !m.take(want) || m.take(1) {
+		if !m.reserve(want) || m.reserve(1) {
 			t.Errorf("of %d bytes %d are taken, want %d", available, m.used.Load(), want)
 		}
 	}
-	if m := new(Memory); !m.take(1<<30) || m.take(1) {
+	if m := new(Memory); !m.reserve(1<<30) || m.reserve(1) {
 		t.Error("the zero value has another limit than a GiB")
 	}
 }

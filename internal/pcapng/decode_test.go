@@ -67,7 +67,7 @@ func TestDecode(t *testing.T) {
 func bigEndian(t testing.TB, file []byte) (big []byte) {
 	for _, b := range blocksOf(t, file) {
 		raw := bytes.Clone(b.Raw)
-		turner{raw}.block(b)
+		swapper{raw}.block(b)
 		big = append(big, raw...)
 	}
 	return big

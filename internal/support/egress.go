@@ -10,8 +10,8 @@ import (
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
-// checkEgress checks whether programs can see what an interface sends. The reason of a yes is the
-// kind of attachment.
+// checkEgress checks whether programs can see the packets that an interface sends. The reason of a
+// yes is the kind of attachment.
 func checkEgress() Check {
 	const key = "egress"
 	missing := missingCapabilities(heldOrNone())
@@ -46,8 +46,8 @@ func qdisc(ifi xdp.Interface) Check {
 	return yes("")
 }
 
-// egress checks whether programs can see what this interface sends, or any interface if none was
-// given.
+// egress checks whether programs can see the packets that this interface sends, or any interface if
+// none was given.
 func (r *Report) egress() Check {
 	c := r.Kernel.Checks.Get("egress")
 	if c.Answer == Yes && c.Reason == "by "+tc.Clsact.String() && r.Interface != nil && r.Interface.qdisc.Answer == No {

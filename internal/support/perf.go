@@ -80,8 +80,8 @@ func explainEvent(err error) error {
 // perfCircumstances distinguish the reasons why the kernel may refuse a perf event.
 type perfCircumstances struct {
 	held     uint64  // capabilities
-	paranoid string  // kernel.perf_event_paranoid; "" = not known
-	refused  refusal // possible cause if nothing is missing
+	paranoid string  // "" = unknown
+	refused  refusal // possible cause if no capability is missing
 }
 
 const perfParanoid = "kernel.perf_event_paranoid"
@@ -120,7 +120,7 @@ func explainMapping(err error) error {
 	return err
 }
 
-// addressSpace tells the possible cause of an ENOMEM.
+// addressSpace returns the possible cause of an ENOMEM.
 func addressSpace() string {
 	if _, limit := machine.AddressSpaceLimit(); limit != "" {
 		return "this process may have no more than " + limit
@@ -128,7 +128,7 @@ func addressSpace() string {
 	return "the machine, or the control group of this process, has no more memory"
 }
 
-// errno is the kernel's error in err, without a library's text around it.
+// errno returns the kernel's error in err, without a library's text around it.
 func errno(err error) error {
 	if number := unix.Errno(0); errors.As(err, &number) {
 		return number
