@@ -9,7 +9,7 @@ import (
 )
 
 // bufferAccess loads from a copy of the packet's beginning, for tracing programs: the verifier does
-// not let them look into the packet itself.
+// not let them read the packet itself.
 type bufferAccess struct{ size uint32 }
 
 // TranslateBuffer is Translate for a body that gets a copy of the packet's beginning:

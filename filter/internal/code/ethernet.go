@@ -9,8 +9,8 @@ import (
 )
 
 // ethernet guards a test of MAC addresses after a Geneve header, because that header may carry
-// something other than Ethernet. In that case geneve has stored the same offset for link header and
-// payload.
+// another protocol than Ethernet. In that case geneve has stored the same offset for link header
+// and payload.
 func (g *generator) ethernet(b *graph.Block) *graph.Block {
 	if !g.mayLackEthernet {
 		return b
@@ -46,7 +46,7 @@ func (g *generator) wantEthernet(t syntax.Token) {
 	}
 }
 
-// broadcast tests for packets to everybody.
+// broadcast tests for packets to the broadcast address.
 func (g *generator) broadcast(s *syntax.Special) *graph.Block {
 	switch s.Proto {
 	case syntax.ProtoNone, syntax.ProtoLink:

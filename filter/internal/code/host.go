@@ -100,7 +100,7 @@ func (g *generator) ipv6Host(t syntax.Token, a netip.Addr, prefix int, d syntax.
 	})
 }
 
-// directed combines the tests of source and destination as a direction says.
+// directed combines the tests of source and destination for a direction.
 func directed(d syntax.Direction, test func(source bool) *graph.Block) *graph.Block {
 	switch d {
 	case syntax.DirSrc:
