@@ -30,7 +30,7 @@ func moved(x syntax.Expr) string {
 	return ""
 }
 
-// moves returns the word of an expression that moves all tests after it; "" if it has none.
+// moves returns the word of an expression that moves all tests after it, or "".
 func moves(x syntax.Expr) string {
 	switch x := x.(type) {
 	case *syntax.Negation:

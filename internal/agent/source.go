@@ -89,8 +89,8 @@ func (a *Agent) forget(i int, final capture.Account) {
 }
 
 // add adds a source. Only the first source of each direction of an interface makes flow samples,
-// because a packet must have only one. Sources of lost packets make none: a flow sample is of a
-// packet that an interface receives or sends.
+// because a packet must have only one. Sources of lost packets make no flow samples: a flow sample
+// is of a packet that an interface receives or sends.
 func (a *Agent) add(i int) {
 	s := *a.list.Of(i)
 	if a.known[s.Index] == nil {

@@ -2,7 +2,8 @@ package anonymize
 
 import "encoding/binary"
 
-// maxSums is how many checksums of a packet are understood. What follows another one is cut.
+// maxSums is the maximum number of checksums that are updated in a packet. Bytes after a further
+// one are cut.
 const maxSums = 24
 
 // A checksum is one of the Internet's (RFC 1071) in a packet.

@@ -2,7 +2,7 @@ package anonymize
 
 import "encoding/binary"
 
-// A layer is the place of IP's payload: what its protocol's checksum needs.
+// A layer locates the inputs for the checksum of IP's payload.
 type layer struct {
 	addresses, size int // of source and destination together
 	length          int // of the payload, by the IP header

@@ -60,11 +60,11 @@ type Interface struct {
 	File     *File
 	Index    int    // within its section
 	Number   int    // among all interfaces of a Merge, from 0 on
-	Name     string // truncated to 256 bytes; "" = the file has none
-	About    string // its description, truncated to 1024 bytes; "" = the file has none
+	Name     string // truncated to 256 bytes; "" = not in the file
+	About    string // its description, truncated to 1024 bytes; "" = not in the file
 	LinkType uint16
 	SnapLen  uint32     // 0 = no limit
-	Netmask  net.IPMask // of IPv4; nil = the file has none
+	Netmask  net.IPMask // of IPv4; nil = not in the file
 	clock    pcapng.Clock
 }
 

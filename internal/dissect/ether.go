@@ -179,7 +179,7 @@ var llcNames = map[uint8]string{0x00: "Null", 0xfe: "OSI", 0x02: "802.1B I", 0x0
 	0xf0: "NetBeui", 0xff: "Global"}
 
 // llc appends a frame with a length instead of an EtherType, and returns the size of its headers.
-// The addresses are nil if the frame has none.
+// The addresses may be nil.
 func (d *Dissector) llc(b []byte, length int, src, dst net.HardwareAddr) (header int) {
 	d.proto = "llc"
 	if len(b) < 3 {

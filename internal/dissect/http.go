@@ -56,7 +56,7 @@ func (d *Dissector) http(b []byte, length int) {
 const maxToken = 127
 
 // httpToken returns the first word of b, and the bytes after the word and its space. The word is
-// empty if there is none. It is not whole if it may continue in truncated bytes.
+// empty if b does not begin with one. It is not whole if it may continue in truncated bytes.
 func httpToken(b []byte, cut bool) (word string, rest []byte, whole bool) {
 	for n, c := range b {
 		if c >= 0x80 || c == ' ' || c >= '\t' && c <= '\r' {

@@ -138,7 +138,7 @@ func skip(b []byte, n int) []byte { return b[min(n, len(b)):] }
 // limit returns the first n bytes of b.
 func limit(b []byte, n int) []byte { return b[:min(max(n, 0), len(b))] }
 
-// lookUp returns the name of a value. If it has none, it formats the value with the format unknown.
+// lookUp returns the name of a value, or formats a value without a name with the format unknown.
 func lookUp[K comparable](names map[K]string, value K, unknown string) string {
 	if name, ok := names[value]; ok {
 		return name
@@ -157,7 +157,7 @@ type bit struct {
 	name string
 }
 
-// bitNames returns the names of the bits of a number, or none if no bit is set.
+// bitNames returns the names of the bits of a number, or `none` if no bit is set.
 func bitNames(value uint32, names []bit, separator, none string) string {
 	var s string
 	for _, b := range names {

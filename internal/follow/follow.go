@@ -111,8 +111,8 @@ func (t *Table) evict() {
 	t.done(w)
 }
 
-// join adds a record to the way or ways that it fits. It begins a new way if the record fits none,
-// or if it fits several and it is unclear which.
+// join adds a record to the way or ways that it fits. It begins a new way if there is no such way,
+// or if there are several and it is unclear which.
 func (t *Table) join(r *Record) {
 	found := t.index.find(&r.id, r)
 	if len(found) == 0 {
@@ -149,7 +149,7 @@ func (t *Table) join(r *Record) {
 	}
 }
 
-// begin begins a way with a record that fits none, or of which it is unclear which way it fits.
+// begin begins a way with a record that fits no way, or for which it is unclear which way it fits.
 func (t *Table) begin(r *Record, fits int) {
 	r.First, r.ways = true, 1
 	w := &Way{Records: []*Record{r}, Fits: fits}

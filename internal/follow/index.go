@@ -129,8 +129,7 @@ func areParts(all []found) bool {
 }
 
 // way returns the newest way of a bucket that has no record at this record's spot. It returns nil
-// if there is none: the record has just joined the last one, which was found by another of its
-// keys.
+// if all have: the record has just joined the last one, which was found by another of its keys.
 func (x *index) way(b *bucket, r *Record) *Way {
 	s := b.spot(r)
 	for _, w := range slices.Backward(b.ways[b.first:]) {

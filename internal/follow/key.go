@@ -69,8 +69,8 @@ func (m *keyMaker) id(s *capture.Source, p *capture.Packet) (k key) {
 	return key{kind: byID, flow: m.hash.Sum64(), content: id}
 }
 
-// content returns the key of a packet's content. A packet that is not IP, or that was truncated too
-// early, has none.
+// content returns the key of a packet's content. For a packet that is not IP, or that was truncated
+// too early, it returns the zero key.
 func (m *keyMaker) content(s *capture.Source, p *capture.Packet) (k key) {
 	h := &m.h
 	if !headers.ParseLink(link.ToDecode(s.LinkType()), p.Data, h) || h.Family == 0 {

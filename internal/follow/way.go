@@ -10,8 +10,8 @@ import (
 type Way struct {
 	Records []*Record
 
-	// Fits is the number of packets that its first record fits, if these are several, so that it
-	// was joined to none of them; else 0.
+	// Fits is the number of packets that its first record fits if these are several: the record is
+	// then joined to no packet. Otherwise it is 0.
 	Fits int
 
 	// Unclear are records that fit this packet and others, at places where this packet has no

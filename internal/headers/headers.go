@@ -132,7 +132,7 @@ func (h *Headers) ipv6(b []byte) {
 	}
 }
 
-// Ports returns the ports of TCP, UDP, SCTP and the like; 0 = the packet has none.
+// Ports returns the ports of TCP, UDP, SCTP and the like; 0 = the packet has no ports.
 func (h *Headers) Ports() (source, destination uint16) {
 	switch h.Protocol {
 	case TCP, UDP, DCCP, SCTP, UDPLite:

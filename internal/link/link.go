@@ -129,7 +129,8 @@ func (f AddressFamily) EtherType() (etherType uint16, ok bool) {
 	return 0, false
 }
 
-// Addresses returns the MAC addresses of a packet; nil = it has none, or ends before.
+// Addresses returns the MAC addresses of a packet; nil = its type has no MAC addresses, or it ends
+// before them.
 func (t Type) Addresses(packet []byte) (destination, source []byte) {
 	switch t {
 	case Ethernet:

@@ -25,8 +25,7 @@ func IsAtHook(reason, function string) bool {
 	return (reason == "XDP" || reason == "NOT_SPECIFIED") && slices.Contains(atHook, function)
 }
 
-// A harmless cause is one that the kernel reports like a loss, although no receiver lacks the
-// packet.
+// A harmless cause is reported like a loss by the kernel, although no receiver lacks the packet.
 type harmless struct {
 	reason   string
 	function string // "" = any

@@ -42,7 +42,7 @@ var vocabularies = []vocabulary{
 }
 
 // KernelReasons reads the names from the kernel's BTF and that of its modules. Kernels before 5.17
-// have none.
+// do not have reasons.
 func KernelReasons(types *btf.Cache) (Reasons, error) {
 	spec, err := types.Kernel()
 	if err != nil {

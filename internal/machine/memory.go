@@ -31,8 +31,8 @@ func (m Memory) String() string {
 // IsMachines reports whether only the machine's memory is the limit.
 func (m Memory) IsMachines() bool { return m.bound == "" }
 
-// AvailableMemory returns how much memory this process can get without swapping: the minimum of
-// what is left on this machine, in each of its cgroups and of its address space. If the kernel does
+// AvailableMemory returns how much memory this process can get without swapping: the minimum of the
+// memory left on this machine, in each of its cgroups and of its address space. If the kernel does
 // not report these, it is more than any machine has. The call takes about 0.1 ms.
 func AvailableMemory() Memory { return least(MachineMemory(), memoryCgroups()) }
 

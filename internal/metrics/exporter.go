@@ -16,7 +16,8 @@ import (
 	"github.com/xdpcap/xdpcap/internal/peer"
 )
 
-// An Exporter serves the metrics of a command over HTTP. Methods of a nil Exporter do nothing.
+// An Exporter serves the metrics of a command over HTTP. Serve and Close may be called on a nil
+// Exporter, which serves no metrics.
 type Exporter struct {
 	listener net.Listener
 	clients  connections
@@ -77,8 +78,8 @@ func (e *Exporter) String() string {
 	return text
 }
 
-// Close gives a scrape one second to end, and returns when all goroutines have ended. Further calls
-// do nothing.
+// Close gives a scrape one second to end, and returns when all goroutines have ended. It may be
+// called again.
 func (e *Exporter) Close() {
 	if e == nil {
 		return

@@ -78,7 +78,7 @@ func isProtected(path string) bool {
 // userID returns the user whose rights the kernel checks when this thread opens a file. If a
 // seccomp filter refuses setfsuid, no thread can have changed it.
 func userID() int {
-	id, err := unix.SetfsuidRetUid(-1) // -1 is not an id, so nothing changes
+	id, err := unix.SetfsuidRetUid(-1) // -1 is not an id, so no id changes
 	if err != nil {
 		return unix.Geteuid()
 	}

@@ -12,7 +12,7 @@ import (
 
 // lock locks the file for this process. It returns an error if another process has locked it, or
 // writes to rival, because one of the two files will replace the other. On a file system without
-// locks it does nothing.
+// locks it returns nil.
 //
 // It is a write lock, which requires write access to the file. With a read lock, or with flock(2),
 // a user who may only read the file could keep others from writing to it. If another process holds

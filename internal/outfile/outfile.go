@@ -38,7 +38,7 @@ type File struct {
 	options Options
 }
 
-// Options say how Open opens a file.
+// Options are the options of Open.
 type Options struct {
 	// Atomic gives the file its path only when Publish is called. Until then the path also ends in
 	// ".partial".
@@ -314,7 +314,7 @@ func room(f *os.File) int64 {
 func freeBytes(s *unix.Statfs_t) int64 { return int64(s.Bavail) * cmp.Or(s.Frsize, s.Bsize) }
 
 // Abandon makes Close remove a file that Open created, as if it was never begun. Call it only if
-// nothing was written to the file.
+// the file is still empty.
 func (f *File) Abandon() { f.begun = false }
 
 // Close closes a file of Open. If Open created it and it was never begun, it is removed.

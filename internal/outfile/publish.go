@@ -15,7 +15,7 @@ import (
 const Partial = ".partial"
 
 // Publish gives a file with Options.Atomic its final path. It replaces an existing file unless New
-// forbids that. It returns when the directory is synced to disk. For other files it does nothing.
+// forbids that. It returns when the directory is synced to disk. Other files are not changed.
 func (f *File) Publish() error {
 	if f.final == "" {
 		return nil

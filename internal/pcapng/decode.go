@@ -164,8 +164,8 @@ func (o *options) next() (code uint16, value []byte, ok bool) {
 	return code, value, true
 }
 
-// optionsAt returns the offset in Raw at which the options of a block begin; len(Raw) if it has
-// none.
+// optionsAt returns the offset in Raw at which the options of a block begin; len(Raw) = it has no
+// options.
 func (b *Block) optionsAt() int {
 	switch b.Type {
 	case blockSection:

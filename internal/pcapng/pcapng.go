@@ -56,7 +56,7 @@ type Interface struct {
 	OS          string           // if_os
 	Comment     string           // opt_comment
 	MAC         net.HardwareAddr // if_MACaddr; omitted unless it has 6 bytes
-	Netmask     net.IPMask       // of the first if_IPv4addr, only read; nil = it has none
+	Netmask     net.IPMask       // of the first if_IPv4addr, only read; nil = unknown
 	Speed       uint64           // if_speed in bit/s; 0 = unknown
 	LinkType    uint16           // LINKTYPE_ number; 1 = Ethernet
 	SnapLen     uint32           // bytes kept of a packet; 0 = no limit

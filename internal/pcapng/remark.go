@@ -136,7 +136,7 @@ func isName(text []byte) bool {
 	return len(text) > 0 && len(text) <= maxCause
 }
 
-// parseUint parses a 32-bit number; 0 if it is none.
+// parseUint parses a 32-bit number; 0 = invalid.
 func parseUint(digits []byte) uint32 {
 	n := uint64(0)
 	for _, d := range digits {

@@ -36,9 +36,9 @@ type socket struct {
 	uid, inode uint32 // inode is 0 when no process has it open
 }
 
-// find looks up the socket with these ends. The error is ENOENT if there is none. netlink.SocketGet
-// does not do: it lists sockets, for which the kernel compares only the ports, and these may be the
-// ports of another user's connection.
+// find looks up the socket with these ends. If there is no such socket, the error is ENOENT.
+// netlink.SocketGet is not suitable: it lists sockets, for which the kernel compares only the
+// ports, and these may be the ports of another user's connection.
 func (f *Finder) find(near, far netip.AddrPort) (*socket, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -12,8 +12,8 @@ import (
 )
 
 // A Finder looks up the owners of TCP sockets in the kernel, by netlink (sock_diag(7)). It opens
-// its socket before the process drops its privileges, and needs none itself. It finds sockets of
-// the network namespace in which it was made. It is safe for concurrent use.
+// its socket before the process drops its privileges; look-ups need no privileges. It finds sockets
+// of the network namespace in which it was made. It is safe for concurrent use.
 type Finder struct {
 	mu       sync.Mutex
 	socket   int
@@ -41,8 +41,7 @@ func New(l net.Listener) (*Finder, error) {
 	return f, nil
 }
 
-// Close releases the socket; later look-ups fail. It does nothing with a nil Finder, and may be
-// called again.
+// Close releases the socket; later look-ups fail. It may be called again, and on a nil Finder.
 func (f *Finder) Close() error {
 	if f == nil {
 		return nil

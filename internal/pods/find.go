@@ -44,7 +44,7 @@ func find(root, name string) (Pod, error) {
 // maxHints is the maximum number of pods in a hint.
 const maxHints = 5
 
-// hint suggests the pods with a similar name or, if there are none, the first of all pods.
+// hint suggests the pods with a similar name or, if no name is similar, the first of all pods.
 func hint(all []Pod, name string) string {
 	var near []string
 	for _, p := range all {

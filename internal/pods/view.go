@@ -95,9 +95,10 @@ func (v *view) id(ns *os.File) (int, error) {
 }
 
 // addresses returns the addresses of the pod in the namespace with this id: at most one of IPv4 and
-// one of IPv6, which is as many as Kubernetes assigns, and none that is valid only on a link or
-// within the namespace. It chooses the oldest ones: a pod with the right to change its interfaces
-// can add any number of addresses, even those of other hosts, and each would get the pod's name.
+// one of IPv6, which is as many as Kubernetes assigns, without addresses that are valid only on a
+// link or within the namespace. It chooses the oldest ones: a pod with the right to change its
+// interfaces can add any number of addresses, even those of other hosts, and each would get the
+// pod's name.
 func (v *view) addresses(id int) ([]netip.Addr, error) {
 	var all []netip.Addr
 	for _, family := range []int{unix.AF_INET, unix.AF_INET6} {

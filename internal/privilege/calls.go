@@ -154,7 +154,7 @@ func policyOf(work []Work, architecture string) (*seccomp.Policy, error) {
 	slices.Sort(allowed)
 	allowed = slices.DeleteFunc(slices.Compact(allowed), func(name string) bool { _, known := info.SyscallNames[name]; return !known })
 	if slices.Contains(work, Files) {
-		// Changes nothing, and returns the user whose rights apply when a file is opened.
+		// Returns the user whose rights apply when a file is opened; -1 changes no id.
 		limited = append(limited, limit("setfsuid", argument(0, seccomp.Equal, ^uint64(0))))
 	}
 	missing := seccomp.ActionErrno | seccomp.Action(unix.ENOSYS)

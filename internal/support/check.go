@@ -19,7 +19,7 @@ const (
 
 var answerNames = [...]string{"unknown", "no", "yes"}
 
-// String returns the answer's name, or its number if it has none.
+// String returns the answer's name, or the number of an undefined answer.
 func (a Answer) String() string {
 	if a < 0 || int(a) >= len(answerNames) {
 		return strconv.Itoa(int(a))
@@ -35,7 +35,7 @@ type Check struct {
 	Key    string `json:"-"`
 	Answer Answer `json:"answer"`
 	Reason string `json:"reason,omitempty"` // the cause of a no, or a note on a yes; else ""
-	Remedy string `json:"remedy,omitempty"` // of a no; "" = there is none, or it depends on Kind
+	Remedy string `json:"remedy,omitempty"` // of a no; "" = unknown, or it depends on Kind
 
 	// Kind is for callers that have their own remedy, such as other options. nil = no such kind.
 	Kind error `json:"-"`
@@ -96,8 +96,8 @@ func (cs Checks) MarshalJSON() ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-// all returns Yes if all needs are Yes. Otherwise it returns the first need that is No or, if there
-// is none, the first that is Unknown.
+// all returns Yes if all needs are Yes. Otherwise it returns the first need that is No, or else the
+// first that is Unknown.
 func all(key string, needs ...Check) Check {
 	for _, answer := range []Answer{No, Unknown} {
 		for _, n := range needs {

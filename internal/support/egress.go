@@ -46,8 +46,8 @@ func qdisc(ifi xdp.Interface) Check {
 	return yes("")
 }
 
-// egress checks whether programs can see the packets that this interface sends, or any interface if
-// none was given.
+// egress checks whether programs can see the packets that this interface sends; without an
+// interface, whether they can on any.
 func (r *Report) egress() Check {
 	c := r.Kernel.Checks.Get("egress")
 	if c.Answer == Yes && c.Reason == "by "+tc.Clsact.String() && r.Interface != nil && r.Interface.qdisc.Answer == No {

@@ -24,7 +24,7 @@ const errENOTSUPP = unix.Errno(524)
 
 // ExplainLoad explains an error of loading a program or creating a map. The text begins with
 // `tried`. The capabilities must have been checked before, so that EPERM has another cause than the
-// one that the library suggests.
+// library suggests.
 func ExplainLoad(tried string, err error) error {
 	switch {
 	case errors.Is(err, unix.EPERM):

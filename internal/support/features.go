@@ -60,7 +60,8 @@ func (r *Report) features(l limits) Checks {
 	}
 }
 
-// Tracing checks whether the interface's XDP program can be traced, or any program if it runs none.
+// Tracing checks whether the interface's XDP program can be traced; without a program, whether any
+// can.
 func (r *Report) Tracing() Check {
 	k := r.Kernel.Checks
 	return all("", r.rights(), k.Get("btf"), k.Get("jit"), k.Get("fentry"), k.Get("fexit"), k.Get("trampolines"),

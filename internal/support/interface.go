@@ -12,7 +12,7 @@ import (
 type Interface struct {
 	Index   int              `json:"-"`
 	Name    string           `json:"name"`
-	Driver  string           `json:"driver"` // "" = it has none
+	Driver  string           `json:"driver"` // "" = without a driver
 	Type    string           `json:"type"`   // link-layer type: "ether", ...
 	Up      bool             `json:"up"`
 	MTU     int              `json:"mtu"`       // bytes
@@ -23,8 +23,8 @@ type Interface struct {
 	VLAN    *bool            `json:"rx_vlan_offload"` // nil = unknown
 	Filter  *bool            `json:"rx_vlan_filter"`  // nil = unknown
 	Kfuncs  []string         `json:"metadata_kfuncs"` // nil = unknown
-	Clock   *string          `json:"ptp_clock"`       // nil = it has none
-	Program *AttachedProgram `json:"program"`         // nil = it runs none
+	Clock   *string          `json:"ptp_clock"`       // nil = no clock
+	Program *AttachedProgram `json:"program"`         // nil = no program
 
 	qdisc Check // see Report.egress
 }

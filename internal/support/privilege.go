@@ -113,8 +113,8 @@ type Privileges struct {
 	// unknown.
 	Paranoid *int `json:"perf_event_paranoid"`
 
-	// Landlock is the version of the kernel's Landlock; 0 = it has none. A capture uses it to drop
-	// the right to write other files.
+	// Landlock is the version of the kernel's Landlock; 0 = not supported. A capture uses it to
+	// drop the right to write other files.
 	Landlock int `json:"landlock_abi"`
 
 	// UserNamespace means that the capabilities belong to a user namespace (for example a

@@ -23,8 +23,8 @@ type ProbeOptions struct {
 }
 
 // Probe finds the features that work here, with trials that do not disturb traffic or other
-// programs: it loads programs, but attaches none to an interface, and attaches tracers only to a
-// program of its own. It removes everything that it created. It also works without privileges:
+// programs: it loads programs, but does not attach them to interfaces, and attaches tracers only to
+// a program of its own. It removes everything that it created. It also works without privileges:
 // features that it cannot try are Unknown. The process must not change its capabilities while Probe
 // runs or between two runs, because results are cached.
 func Probe(o ProbeOptions) (*Report, error) {

@@ -44,8 +44,8 @@ func probeTracing(target *ebpf.Program) Checks {
 }
 
 // TryProgram checks whether an XDP program of another process can be traced. The error is an
-// *xdp.TracingError, or an xdp.ErrNoSuchProgram. It loads tracers but attaches none, so the program
-// stays unchanged.
+// *xdp.TracingError, or an xdp.ErrNoSuchProgram. It loads tracers but does not attach them, so the
+// program stays unchanged.
 func TryProgram(id uint32) error {
 	target, err := xdp.OpenTarget(id)
 	if err != nil {
@@ -95,7 +95,7 @@ func loadTarget(flags uint32) (*ebpf.Program, error) {
 	})
 }
 
-// loadTracer loads a fentry or fexit program that does nothing.
+// loadTracer loads an empty fentry or fexit program.
 func loadTracer(target *ebpf.Program, function string, at ebpf.AttachType) (*ebpf.Program, error) {
 	prog, err := ebpf.NewProgram(&ebpf.ProgramSpec{
 		Name:         trialName,

@@ -55,7 +55,7 @@ func (g *generator) loadAt(o *offset, k uint32, size int) []*graph.Stmt {
 	return []*graph.Stmt{graph.Op(cbpf.LdAbs|size, o.constant+k)}
 }
 
-// base returns the code that loads the variable part of an offset into X; nil if it has none.
+// base returns the code that loads the variable part of an offset into X; nil = it is constant.
 func (g *generator) base(o *offset) []*graph.Stmt {
 	if !o.variable {
 		return nil

@@ -19,7 +19,7 @@ import (
 // Options are the part of filter.Options that this stage needs.
 type Options struct {
 	SnapLen   uint32 // the return value for a match
-	Netmask   []byte // 4 bytes, or none
+	Netmask   []byte // 4 bytes, or nil
 	Outbound  bool   // compile for sent packets
 	VLANAware bool
 	Link      link.Type
@@ -116,9 +116,9 @@ func Generate(root syntax.Expr, o Options) (first *graph.Block) {
 	return first
 }
 
-// generateTagged compiles the expression three times, for frames with no, one and two VLAN tags,
-// and tests the frame's types to choose one. Joining the three by "or" would be wrong: a tagged
-// frame that is read as if it had no tag is "not tcp", whatever it carries.
+// generateTagged compiles the expression three times, for frames with 0, 1 and 2 VLAN tags, and
+// tests the frame's types to choose one. Joining the three by "or" would be wrong: a tagged frame
+// that is read as if it had no tag is "not tcp", whatever it carries.
 func generateTagged(root syntax.Expr, o Options) (b *graph.Block, begin []*graph.Stmt) {
 	for depth := range uint32(3) {
 		g := newGenerator(o, 4*depth)

@@ -16,7 +16,7 @@ import (
 // does not match, not even under "not".
 type Meaning struct {
 	Link      link.Type
-	Netmask   []byte // 4 bytes, or none
+	Netmask   []byte // 4 bytes, or nil
 	Outbound  bool
 	VLANAware bool
 

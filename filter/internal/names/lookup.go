@@ -164,8 +164,8 @@ func (p identifier) lookupProto(name string) uint32 {
 	return v
 }
 
-// checkProto refuses the word proto after a protocol that carries no other, and protochain after
-// one that has no chain of headers.
+// checkProto refuses the word proto after a protocol that carries no other, and protochain after a
+// protocol without a chain of headers.
 func (p identifier) checkProto() {
 	switch p.Qual.Proto {
 	case syntax.ProtoNone, syntax.ProtoIP, syntax.ProtoIP6:

@@ -14,7 +14,7 @@ type node struct {
 	*graph.Block
 	edges     [2]edge // [graph.OnTrue], [graph.OnFalse]; to is nil after a return
 	in        []*edge // edges that lead here
-	dominator *edge   // the last edge that dominates this node; nil if there is none
+	dominator *edge   // the last edge that dominates this node, or nil
 	mark      int     // optimiser.mark of the last walk that visited the node
 	index     int     // in optimiser.order
 

@@ -27,7 +27,7 @@ func Graph(first *graph.Block) *graph.Block {
 	return o.finish()
 }
 
-// repeat runs passes until none changes the graph.
+// repeat runs passes until the graph stays the same.
 func (o *optimiser) repeat(passes ...func()) {
 	for o.changed = true; o.changed; {
 		o.changed = false

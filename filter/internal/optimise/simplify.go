@@ -24,7 +24,7 @@ func (o *optimiser) simplify() {
 	}
 }
 
-// simplifyStatements removes the statements without effect, and replaces those whose result or
+// simplifyStatements removes statements without effect, and replaces statements whose result or
 // operand is a constant.
 func (o *optimiser) simplifyStatements(n *node) {
 	at := n.before.clone()

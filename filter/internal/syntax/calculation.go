@@ -40,7 +40,7 @@ func (p *parser) calculation(at place, first Arith) element {
 }
 
 // operate reads operators and their right operands, as long as they bind tighter than left, the
-// precedence of the operator before x; 0 = there is none.
+// precedence of the operator before x; 0 = x is the first operand.
 func (p *parser) operate(x Arith, left int) Arith {
 	defer p.enter()()
 	for p.operator() {

@@ -158,8 +158,8 @@ func classify(t Token) Token {
 	return t
 }
 
-// scanNumber reads a decimal number, a hexadecimal one that starts with 0x, or an octal one that
-// starts with 0.
+// scanNumber reads a decimal number, a hexadecimal number that starts with 0x, or an octal number
+// that starts with 0.
 func scanNumber(t Token) uint32 {
 	digits, base := t.Text, uint64(10)
 	switch {

@@ -70,7 +70,7 @@ func (t Token) FailAs(kind error, hint, format string, args ...any) {
 	fault.Fault{Pos: t.Pos, Word: t.Text, Message: fmt.Sprintf(format, args...), Hint: hint, Kind: kind}.Throw()
 }
 
-// Proto is a protocol qualifier. The zero value means that none is given.
+// Proto is a protocol qualifier. The zero value means that the identifier has no such qualifier.
 type Proto uint32
 
 // Protocols.

@@ -30,7 +30,7 @@ type Primitive struct {
 	Qual  Qualifier
 	Slash bool   // "/" and Bits follow the identifier
 	Bits  uint32 // prefix length
-	Mask  Token  // the mask after the word mask; of KindEnd if there is none
+	Mask  Token  // the mask after the word mask; of KindEnd if there is no such word
 
 	Meaning
 }
