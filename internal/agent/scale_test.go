@@ -39,8 +39,8 @@ func TestShare(t *testing.T) {
 	}
 }
 
-// Where packets have weights, each has a rate of its own, and what the lost ones stood for is
-// shared by the others.
+// If packets have weights, each has a rate of its own, and the others share the weights of lost
+// ones.
 func TestRateOf(t *testing.T) {
 	t.Parallel()
 	for _, o := range []capture.Options{{Adaptive: true, SampleFlows: 2, MaxRate: 5}, {SampleVerdicts: map[capture.Verdict]uint32{capture.Drop: 1}, SampleFlows: 2}} {
@@ -59,8 +59,8 @@ func TestRateOf(t *testing.T) {
 	}
 }
 
-// However packets are lost and whenever the account is read, the sum of the rates is in the end
-// what it should be, and never much more.
+// However packets are lost and whenever the account is read, the sum of the rates ends at the right
+// value, and is never much more.
 func TestSharesAddUp(t *testing.T) {
 	t.Parallel()
 	for range 200 {

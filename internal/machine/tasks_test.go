@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// A cgroup's limit counts processes and threads, and those that this process has already are its
-// own.
+// A cgroup's limit counts processes and threads, and the threads of this process are available to
+// it.
 func TestAvailableTasks(t *testing.T) {
 	t.Parallel()
 	const mount = "38 31 0:37 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n"

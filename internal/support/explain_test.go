@@ -15,7 +15,7 @@ import (
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
-// The same number has different causes, and the first one that explains it is named.
+// The same number has different causes, and the error names the first one that explains it.
 func TestExplainTracing(t *testing.T) {
 	t.Parallel()
 	jitOff := &ebpf.VerifierError{Cause: unix.EINVAL, Log: []string{"Can trace only JITed BPF progs"}}
@@ -100,8 +100,8 @@ func TestExplainLoad(t *testing.T) {
 	}
 }
 
-// A filter of system calls that this process has loaded itself refuses nothing that it does. The
-// process in which this is tried tells by its exit status.
+// A filter of system calls that this process has loaded itself refuses none of its calls. The
+// process in which this is tried reports by its exit status.
 func TestOwnFilter(t *testing.T) {
 	t.Parallel()
 	const inChild = "SUPPORT_TEST_OWN_FILTER"

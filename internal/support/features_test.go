@@ -151,7 +151,7 @@ func TestFeatures(t *testing.T) {
 	}
 }
 
-// The keys that the kernel's report has are those that features ask for.
+// The features use exactly the keys of the kernel's report.
 func TestKernelKeys(t *testing.T) {
 	t.Parallel()
 	k, err := probeKernel()
