@@ -16,7 +16,7 @@ type bufferAccess struct{ size uint32 }
 //
 //	__noinline int filter(struct { __u8 bytes[size]; } *head, __u32 wire_len, __u32 length)
 //
-// length is how many of the bytes belong to the packet. A load beyond them is "no match";
+// length is the number of bytes that belong to the packet. A load beyond them is "no match";
 // filter.Reach returns how many bytes a program may load.
 func TranslateBuffer(prog []bpf.RawInstruction, size int) (asm.Instructions, error) {
 	if size < 1 || size > math.MaxInt16 {

@@ -26,10 +26,11 @@ type Card struct {
 // A Comparison is two clocks read at the same moment, in ns.
 type Comparison struct {
 	Card, Monotonic int64
-	Within          time.Duration // how long it took; the error is at most half of that
+	Within          time.Duration // duration of the readings; the error is at most half of that
 }
 
-// A relation is how the clocks relate to each other since the last comparison.
+// A relation is the difference between the clocks, and between their rates, since the last
+// comparison.
 type relation struct {
 	Comparison
 	rate float64 // ns of CLOCK_MONOTONIC for each ns of the card, less 1

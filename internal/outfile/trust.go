@@ -50,7 +50,7 @@ func (t *Trust) open(path string, flags int) (*os.File, error) {
 	}
 }
 
-// maxLinks is how many symbolic links the kernel follows in one path.
+// maxLinks is the maximum number of symbolic links that the kernel follows in one path.
 const maxLinks = 40
 
 // openWithoutLinks opens a path that has no symbolic link in it. Otherwise the error is ELOOP.
