@@ -29,8 +29,8 @@ type connection struct {
 // others from scraping.
 const maxConnections, maxConnectionsOfOne = 16, 4
 
-// note records a change of a connection's state, for http.Server.ConnState.
-func (c *connections) note(conn net.Conn, state http.ConnState) {
+// update records a change of a connection's state, for http.Server.ConnState.
+func (c *connections) update(conn net.Conn, state http.ConnState) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	one := connection{Conn: conn}

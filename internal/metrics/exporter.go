@@ -55,7 +55,7 @@ func (e *Exporter) Serve(g prometheus.Gatherer) {
 		ReadTimeout:       5 * time.Second,
 		WriteTimeout:      10 * time.Second,
 		IdleTimeout:       time.Minute,
-		ConnState:         e.clients.note,
+		ConnState:         e.clients.update,
 		MaxHeaderBytes:    16 << 10,
 		ErrorLog:          log.New(io.Discard, "", 0), // its messages contain text from any client
 	}

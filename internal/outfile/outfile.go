@@ -28,14 +28,14 @@ var ErrNoReader = errors.New("nobody reads from the FIFO")
 // A File is appended to. It belongs to one goroutine.
 type File struct {
 	*os.File
-	name    string      // for errors
-	path    string      // where Open found or created the file; "" = the caller opened it
-	final   string      // the path after Publish; "" = it already has its path
-	place   string      // its path by the kernel; "" = unknown
-	mode    os.FileMode // its type
-	made    bool        // Open created it
-	begun   bool
-	options Options
+	name       string      // for errors
+	path       string      // where Open found or created the file; "" = the caller opened it
+	final      string      // the path after Publish; "" = it already has its path
+	kernelPath string      // its path by the kernel; "" = unknown
+	mode       os.FileMode // its type
+	made       bool        // Open created it
+	begun      bool
+	options    Options
 }
 
 // Options are the options of Open.
@@ -74,7 +74,7 @@ func Open(path string, o Options) (*File, error) {
 		return nil, errors.Join(err, f.Close())
 	}
 	opened.path, opened.final, opened.made, opened.options = path, final, made, o
-	opened.place = opened.placeNow()
+	opened.kernelPath = opened.currentPath()
 	if opened.mode&(os.ModeDevice|os.ModeCharDevice) != 0 {
 		control(f, func(fd int) error { return unix.SetNonblock(fd, false) }) // a device may be slow
 	}
@@ -198,7 +198,7 @@ func (f *File) Check(size int64) error {
 	at, err := os.Stat(f.path)
 	moved := errors.Is(err, os.ErrNotExist) || err == nil && !os.SameFile(now, at)
 	if errors.Is(err, unix.EACCES) { // this user may not search the directory any more
-		moved = f.placeNow() != f.place
+		moved = f.currentPath() != f.kernelPath
 	}
 	if moved {
 		// If it has no name left now, it was removed after `now` was read, and not renamed.
@@ -211,13 +211,13 @@ func (f *File) Check(size int64) error {
 	return nil // also if the path cannot be looked up now
 }
 
-// placeNow returns the current path of the file by the kernel; "" = unknown.
-func (f *File) placeNow() (place string) {
+// currentPath returns the current path of the file by the kernel; "" = unknown.
+func (f *File) currentPath() (path string) {
 	control(f.File, func(fd int) (err error) {
-		place, err = os.Readlink(fmt.Sprintf("/proc/self/fd/%d", fd))
+		path, err = os.Readlink(fmt.Sprintf("/proc/self/fd/%d", fd))
 		return err
 	})
-	return place
+	return path
 }
 
 // isRemoved reports whether a file has no name left by which its packets could be read.

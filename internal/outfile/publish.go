@@ -27,7 +27,7 @@ func (f *File) Publish() error {
 		return fmt.Errorf("rename %s to %s: %w: the packets are in %s", f.path, f.final, err, f.path)
 	}
 	f.path, f.final = f.final, ""
-	f.place = f.placeNow()
+	f.kernelPath = f.currentPath()
 	if err := f.storeDirectory(); err != nil {
 		return fmt.Errorf("sync the directory of %s to disk: %w: the file may be lost if the machine stops", f.path, cause(err))
 	}

@@ -25,7 +25,7 @@ func checkEgress() Check {
 		License:      "Dual BSD/GPL",
 	})
 	if err != nil {
-		return judgeLoad(key, "programs at egress", err, "CONFIG_NET_CLS_ACT=y", missing)
+		return loadCheck(key, "programs at egress", err, "CONFIG_NET_CLS_ACT=y", missing)
 	}
 	defer prog.Close()
 	kind, err := tc.Find(prog)

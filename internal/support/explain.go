@@ -28,7 +28,7 @@ const errENOTSUPP = unix.Errno(524)
 func ExplainLoad(tried string, err error) error {
 	switch {
 	case errors.Is(err, unix.EPERM):
-		refused := refuser()
+		refused := possibleRefusal()
 		return fmt.Errorf("%s: %w %s: %s", tried, unix.EPERM, refused.why, refused.remedy("bpf"))
 	case errors.Is(err, unix.ENOMEM):
 		return fmt.Errorf("%s: %w: %s", tried, unix.ENOMEM, addressSpace())
@@ -110,7 +110,7 @@ type circumstances struct {
 }
 
 func findCircumstances() circumstances {
-	return circumstances{missing: missingForTracing(), noBTF: !exists(kernelBTF), refused: refuser()}
+	return circumstances{missing: missingForTracing(), noBTF: !exists(kernelBTF), refused: possibleRefusal()}
 }
 
 func (c circumstances) explainTracing(err error) *xdp.TracingError {
@@ -158,7 +158,7 @@ func (r refusal) remedy(call string) string {
 	return strings.ReplaceAll(r.allow, "CALL", call)
 }
 
-func refuser() refusal {
+func possibleRefusal() refusal {
 	switch {
 	case inUserNamespace():
 		return refusal{"because capabilities of a user namespace (a container's root) do not count",

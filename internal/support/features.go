@@ -104,7 +104,7 @@ func (r *Report) latency(traced Check) Check {
 
 func (r *Report) rights() Check {
 	if len(r.Privileges.Missing) > 0 {
-		return no("", "missing "+strings.Join(r.Privileges.Missing, ", "), grant())
+		return no("", "missing "+strings.Join(r.Privileges.Missing, ", "), privilegeRemedy())
 	}
 	return yes("")
 }
@@ -154,7 +154,7 @@ func (r *Report) port() Check {
 }
 
 // native checks whether a program of ours would run in native mode. It is unknown if the MTU is
-// larger than one buffer and the driver does not report that XDP gets packets of several: some
+// larger than one buffer and the driver does not report XDP for packets of several buffers: some
 // drivers accept our program all the same.
 func (r *Report) native() Check {
 	c := r.Interface

@@ -88,7 +88,7 @@ func nativeXDP(ifi xdp.Interface, reported netdevFeatures) Check {
 	case reported.xdp == nil:
 		return unknown(key, reportedSince+"; a capture takes it if the driver has it")
 	case *reported.xdp&netdevXDPActBasic != 0:
-		return Check{Key: key, Answer: Yes, Reason: "the driver reports it" + disturbance(ifi.Driver)}
+		return Check{Key: key, Answer: Yes, Reason: "the driver reports it" + attachWarning(ifi.Driver)}
 	case ifi.Driver == "veth":
 		return no(key, "the peer has more tx queues than this has rx queues, or it has no peer", "ethtool -L "+escape.ShellWord(ifi.Name)+" rx N")
 	}
@@ -98,9 +98,9 @@ func nativeXDP(ifi xdp.Interface, reported netdevFeatures) Check {
 // withoutReset are drivers without a card: attaching a program resets no queues.
 var withoutReset = []string{"veth", "tun", "netkit", "virtio_net", "xen-netfront"}
 
-// disturbance returns a warning of the effects that attaching a program may have on a driver's
+// attachWarning returns a warning of the effects that attaching a program may have on a driver's
 // traffic.
-func disturbance(driver string) string {
+func attachWarning(driver string) string {
 	if slices.Contains(withoutReset, driver) {
 		return ""
 	}

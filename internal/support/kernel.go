@@ -160,19 +160,19 @@ func jited(info *ebpf.ProgramInfo) Answer {
 
 // checkLoad turns the result of loading a program or map into a check.
 func checkLoad(key, what string, err error, needs string) Check {
-	return judgeLoad(key, what, err, needs, missingCapabilities(heldOrNone()))
+	return loadCheck(key, what, err, needs, missingCapabilities(heldOrNone()))
 }
 
-// judgeLoad is checkLoad for a process that lacks the capabilities in missing. Without them, a
+// loadCheck is checkLoad for a process that lacks the capabilities in missing. Without them, a
 // refusal does not mean that the kernel lacks the feature.
-func judgeLoad(key, what string, err error, needs string, missing []string) Check {
+func loadCheck(key, what string, err error, needs string, missing []string) Check {
 	switch {
 	case err == nil:
 		return yes(key)
 	case len(missing) > 0 && (errors.Is(err, unix.EPERM) || errors.Is(err, unix.EACCES)):
 		return notTried(key, missing)
 	case errors.Is(err, unix.EPERM):
-		refused := refuser()
+		refused := possibleRefusal()
 		return no(key, "this kernel refuses "+what+" ("+unix.EPERM.Error()+") "+refused.why, refused.remedy("bpf"))
 	case errors.Is(err, ebpf.ErrNotSupported), errors.Is(err, unix.EINVAL), errors.Is(err, unix.E2BIG),
 		errors.Is(err, btf.ErrNotFound):

@@ -87,7 +87,7 @@ type perfCircumstances struct {
 const perfParanoid = "kernel.perf_event_paranoid"
 
 func findPerfCircumstances() perfCircumstances {
-	return perfCircumstances{held: heldOrNone(), paranoid: sysctl(perfParanoid), refused: refuser()}
+	return perfCircumstances{held: heldOrNone(), paranoid: sysctl(perfParanoid), refused: possibleRefusal()}
 }
 
 // explainEvent returns "" for an error that needs no explanation. Debian's kernels have the value
@@ -138,11 +138,11 @@ func errno(err error) error {
 
 // probePerf opens a perf event as a capture does, with the smallest ring.
 func probePerf() Check {
-	return judgePerf("perf_event", tryPerfRing(os.Getpagesize()), findPerfCircumstances())
+	return perfCheck("perf_event", tryPerfRing(os.Getpagesize()), findPerfCircumstances())
 }
 
-// judgePerf turns the result of OpenPerfRing into a check.
-func judgePerf(key string, err error, c perfCircumstances) Check {
+// perfCheck turns the result of OpenPerfRing into a check.
+func perfCheck(key string, err error, c perfCircumstances) Check {
 	if err == nil {
 		return yes(key)
 	}

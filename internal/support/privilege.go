@@ -26,8 +26,8 @@ var capabilities = []struct {
 	{"CAP_SYSLOG", unix.CAP_SYSLOG},
 }
 
-// grant returns the remedy for missing capabilities.
-func grant() string {
+// privilegeRemedy returns the remedy for missing capabilities.
+func privilegeRemedy() string {
 	if os.Geteuid() == 0 {
 		return "root lacks them here, as in a container: add them to it by --cap-add, " +
 			"or in a pod by securityContext.capabilities"
@@ -48,7 +48,7 @@ func checkPrivileges() error {
 	if len(missing) == 0 {
 		return nil
 	}
-	return errkind.Errorf(ErrPrivileges, "missing privileges: %s; %s", strings.Join(missing, ", "), grant())
+	return errkind.Errorf(ErrPrivileges, "missing privileges: %s; %s", strings.Join(missing, ", "), privilegeRemedy())
 }
 
 // heldCapabilities returns the effective set of this process: bit n is capability number n.

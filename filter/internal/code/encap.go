@@ -38,7 +38,7 @@ func (g *generator) vlan(s *syntax.Special) *graph.Block {
 	if g.labels > 0 {
 		s.At.Fail("", "there are no VLAN tags after an MPLS label")
 	}
-	g.wantEthernet(s.At)
+	g.requireEthernet(s.At)
 	b := g.vlanType()
 	if s.Has {
 		checkArgument(s, 0xfff)
@@ -65,7 +65,7 @@ func (g *generator) mpls(s *syntax.Special) *graph.Block {
 	case g.link == linkPPP:
 		b = g.linkIs(s.At, wire.PPPMPLS)
 	default:
-		g.wantEthernet(s.At)
+		g.requireEthernet(s.At)
 		b = g.linkIs(s.At, wire.EtherMPLS)
 	}
 	if s.Has {

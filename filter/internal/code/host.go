@@ -23,7 +23,7 @@ func (g *generator) primitive(p *syntax.Primitive) *graph.Block {
 	}
 	switch {
 	case p.At.Kind == syntax.KindEther:
-		g.wantEthernet(p.At)
+		g.requireEthernet(p.At)
 		return g.ethernet(g.mac(p.Ether[:], p.Qual.Dir))
 	case len(p.Hosts) > 0:
 		var b *graph.Block
