@@ -43,8 +43,8 @@ var harmlessCauses = []harmless{
 	{"NOT_SPECIFIED", "skb_queue_purge"}, // the same on 6.1
 }
 
-// IsHarmless reports whether packets that were dropped for a reason in a function are missing
-// nowhere.
+// IsHarmless reports whether no receiver lacks the packets that the kernel drops for a reason in a
+// function.
 func IsHarmless(reason, function string) bool {
 	return slices.ContainsFunc(harmlessCauses, func(h harmless) bool {
 		return h.reason == reason && (h.function == "" || h.function == function)

@@ -28,7 +28,7 @@ type Trust struct {
 }
 
 // open opens a file, or creates it with permissions for its owner only. With unix.O_NONBLOCK among
-// the flags, writes to a FIFO return instead of waiting for its reader.
+// the flags, a write that waits for a FIFO's reader can be cancelled.
 func (t *Trust) open(path string, flags int) (*os.File, error) {
 	if !t.NoLinks {
 		return os.OpenFile(path, flags, 0o600)

@@ -99,8 +99,8 @@ func id(text string) (int, bool) {
 const nobodyID, nogroup = 65534, 65534
 
 // byID finds a user by number. If this process cannot read the list of users, for example because
-// it is outside of its container, the user gets its own number as its group; if that is root's,
-// nogroup.
+// the list is outside of its container, the user gets its own number as its group; if that is
+// root's, nogroup.
 func byID(uid, gid int) *User {
 	if found, err := user.LookupId(strconv.Itoa(uid)); err == nil {
 		if u, err := newUser(found); err == nil {
