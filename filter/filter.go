@@ -34,7 +34,6 @@ import (
 
 	"github.com/xdpcap/xdpcap/filter/internal/cbpf"
 	"github.com/xdpcap/xdpcap/filter/internal/code"
-	"github.com/xdpcap/xdpcap/filter/internal/fault"
 	"github.com/xdpcap/xdpcap/filter/internal/graph"
 	"github.com/xdpcap/xdpcap/filter/internal/names"
 	"github.com/xdpcap/xdpcap/filter/internal/optimise"
@@ -87,7 +86,7 @@ func CompileRaw(text string, o Options) (prog []bpf.RawInstruction, err error) {
 	if err := o.setDefaults(); err != nil {
 		return nil, err
 	}
-	if f := fault.Catch(func() { prog = compile(text, o) }); f != nil {
+	if f := syntax.Catch(func() { prog = compile(text, o) }); f != nil {
 		return nil, newError(text, f)
 	}
 	return prog, nil
@@ -124,12 +123,12 @@ func compile(text string, o Options) []bpf.RawInstruction {
 	if !o.Unoptimised {
 		first = optimise.Graph(first)
 		if first.Last.Code == cbpf.RetK && first.Last.K == 0 {
-			fault.Fault{Message: "expression rejects all packets", Kind: ErrNothing}.Throw()
+			syntax.Fault{Message: "expression rejects all packets", Kind: ErrNothing}.Throw()
 		}
 	}
 	prog := graph.Assemble(first)
 	if len(prog) > MaxInstructions {
-		fault.Raise("join networks instead of hosts, or split the filter",
+		syntax.Raise("join networks instead of hosts, or split the filter",
 			"expression compiles to %d instructions, the kernel takes %d", len(prog), MaxInstructions)
 	}
 	return prog

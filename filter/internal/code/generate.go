@@ -10,7 +10,6 @@ import (
 	"encoding/binary"
 
 	"github.com/xdpcap/xdpcap/filter/internal/cbpf"
-	"github.com/xdpcap/xdpcap/filter/internal/fault"
 	"github.com/xdpcap/xdpcap/filter/internal/graph"
 	"github.com/xdpcap/xdpcap/filter/internal/syntax"
 	"github.com/xdpcap/xdpcap/internal/link"
@@ -216,7 +215,7 @@ func (g *generator) direction(outbound bool) *graph.Block {
 // ifindex tests for the index of an interface, which only the header of LINUX_SLL2 contains.
 func (g *generator) ifindex(s *syntax.Special) *graph.Block {
 	if g.outer != link.Cooked2 {
-		s.At.FailAs(fault.ErrInterface, "remove it", "the interface is chosen outside the filter")
+		s.At.FailAs(syntax.ErrInterface, "remove it", "the interface is chosen outside the filter")
 	}
 	return graph.New(cbpf.Jeq, s.Arg, graph.Op(cbpf.LdAbs|cbpf.SizeW, 4))
 }

@@ -5,7 +5,6 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/xdpcap/xdpcap/filter/internal/fault"
 	"github.com/xdpcap/xdpcap/filter/internal/syntax"
 	"github.com/xdpcap/xdpcap/filter/internal/wire"
 )
@@ -40,7 +39,7 @@ func (p identifier) resolveName() {
 func (p identifier) resolveHost(name string) {
 	switch q := p.Qual.Proto; q {
 	case syntax.ProtoLink:
-		p.At.FailAs(fault.ErrUnsupported, "write the MAC address", "names of Ethernet addresses are not looked up")
+		p.At.FailAs(syntax.ErrUnsupported, "write the MAC address", "names of Ethernet addresses are not looked up")
 	case syntax.ProtoDECNET:
 		p.At.Fail("write area.node", "DECnet names are not looked up")
 	case syntax.ProtoNone, syntax.ProtoIP, syntax.ProtoARP, syntax.ProtoRARP, syntax.ProtoIP6:

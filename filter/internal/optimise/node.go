@@ -4,8 +4,8 @@ import (
 	"slices"
 
 	"github.com/xdpcap/xdpcap/filter/internal/cbpf"
-	"github.com/xdpcap/xdpcap/filter/internal/fault"
 	"github.com/xdpcap/xdpcap/filter/internal/graph"
+	"github.com/xdpcap/xdpcap/filter/internal/syntax"
 )
 
 // node is a block with the results of the analysis. While the passes run, edges hold the jump's
@@ -71,7 +71,7 @@ func newOptimiser(first *graph.Block) *optimiser {
 		n := newNode(b)
 		seen[b] = n
 		if len(seen) > maxNodes {
-			fault.Raise("join networks instead of hosts, or split the filter", "expression has more than %d tests", maxNodes)
+			syntax.Raise("join networks instead of hosts, or split the filter", "expression has more than %d tests", maxNodes)
 		}
 		for exit, to := range b.Exits {
 			n.edges[exit].to = visit(to)

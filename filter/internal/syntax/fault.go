@@ -1,6 +1,6 @@
 // Package fault carries an expression's fault out of the stage that finds it. A stage calls Raise
 // or a token's Fail, which panic; Catch, around all stages, turns the panic into a value.
-package fault
+package syntax
 
 import (
 	"errors"
