@@ -3,8 +3,8 @@ package code
 import (
 	"github.com/xdpcap/xdpcap/filter/internal/cbpf"
 	"github.com/xdpcap/xdpcap/filter/internal/graph"
+	"github.com/xdpcap/xdpcap/filter/internal/names"
 	"github.com/xdpcap/xdpcap/filter/internal/syntax"
-	"github.com/xdpcap/xdpcap/filter/internal/wire"
 )
 
 // calculation is the code of a calculation. It leaves the result in a scratch word.
@@ -152,7 +152,7 @@ func (g *generator) indexed(l *syntax.Load) *calculation {
 		at.guard = graph.And(g.protocol(l.At, syntax.ProtoIP), at.guard)
 	case syntax.ProtoICMP6:
 		at.require(g.protocol(l.At, syntax.ProtoIP6))
-		at.require(g.equal(field{fromNetwork, 6}, cbpf.SizeB, wire.IPICMP6))
+		at.require(g.equal(field{fromNetwork, 6}, cbpf.SizeB, names.IPICMP6))
 		base = base.plus(40)
 	default:
 		l.At.Fail("", "this protocol cannot be indexed")

@@ -5,8 +5,8 @@ import (
 
 	"github.com/xdpcap/xdpcap/filter/internal/cbpf"
 	"github.com/xdpcap/xdpcap/filter/internal/graph"
+	"github.com/xdpcap/xdpcap/filter/internal/names"
 	"github.com/xdpcap/xdpcap/filter/internal/syntax"
-	"github.com/xdpcap/xdpcap/filter/internal/wire"
 )
 
 // maxChain is the maximum number of headers before the protocol. libpcap makes a loop without a
@@ -25,10 +25,10 @@ func (g *generator) protochain(t syntax.Token, v uint32, in syntax.Proto) *graph
 	c := chain{g, v, g.slot(t), g.slot(t)}
 	defer g.free(c.next)
 	defer g.free(c.at)
-	etherType, length, protocol, skip := uint32(wire.EtherIP), g.ipv4Length(), uint32(9), []uint32{wire.IPAH}
+	etherType, length, protocol, skip := uint32(names.EtherIP), g.ipv4Length(), uint32(9), []uint32{names.IPAH}
 	if in == syntax.ProtoIP6 {
-		etherType, length, protocol = wire.EtherIP6, g.ipv6Length(), 6
-		skip = append(skip, wire.IPHopByHop, wire.IPRouting, wire.IPFragment, wire.IPDestination)
+		etherType, length, protocol = names.EtherIP6, g.ipv6Length(), 6
+		skip = append(skip, names.IPHopByHop, names.IPRouting, names.IPFragment, names.IPDestination)
 	}
 	begin := slices.Concat(length, []*graph.Stmt{graph.Op(cbpf.Stx, uint32(c.at))},
 		g.load(field{fromNetwork, protocol}, cbpf.SizeB), []*graph.Stmt{graph.Op(cbpf.St, uint32(c.next))})
@@ -66,7 +66,7 @@ func (c *chain) is(header uint32) *graph.Block {
 func (c *chain) skip(header uint32) *graph.Block {
 	start := c.g.payload.constant + c.g.nl
 	length := []*graph.Stmt{graph.Op(cbpf.Add, 1), graph.Op(cbpf.Lsh, 3)}
-	if header == wire.IPAH {
+	if header == names.IPAH {
 		length = []*graph.Stmt{graph.Op(cbpf.Add, 2), graph.Op(cbpf.Lsh, 2)}
 	}
 	stmts := []*graph.Stmt{graph.Op(cbpf.LdxMem, uint32(c.at)), graph.Op(cbpf.LdInd|cbpf.SizeB, start), graph.Op(cbpf.St, uint32(c.next)),

@@ -3,8 +3,8 @@ package code
 import (
 	"github.com/xdpcap/xdpcap/filter/internal/cbpf"
 	"github.com/xdpcap/xdpcap/filter/internal/graph"
+	"github.com/xdpcap/xdpcap/filter/internal/names"
 	"github.com/xdpcap/xdpcap/filter/internal/syntax"
-	"github.com/xdpcap/xdpcap/filter/internal/wire"
 )
 
 // encap tests for a header that carries others. It moves the offsets of all later tests in the text
@@ -16,7 +16,7 @@ func (g *generator) encap(s *syntax.Special) *graph.Block {
 	case syntax.EncapMPLS:
 		return g.mpls(s)
 	case syntax.EncapPPPoED:
-		return g.linkIs(s.At, wire.EtherPPPoED)
+		return g.linkIs(s.At, names.EtherPPPoED)
 	case syntax.EncapPPPoES:
 		return g.pppoes(s)
 	case syntax.EncapVXLAN:
@@ -51,9 +51,9 @@ func (g *generator) vlan(s *syntax.Special) *graph.Block {
 
 // vlanType tests for the types of VLAN tags.
 func (g *generator) vlanType() *graph.Block {
-	b := g.linkIs(syntax.Token{}, wire.Ether8021Q)
-	b = graph.Or(b, g.linkIs(syntax.Token{}, wire.Ether8021AD))
-	return graph.Or(b, g.linkIs(syntax.Token{}, wire.EtherQinQ))
+	b := g.linkIs(syntax.Token{}, names.Ether8021Q)
+	b = graph.Or(b, g.linkIs(syntax.Token{}, names.Ether8021AD))
+	return graph.Or(b, g.linkIs(syntax.Token{}, names.EtherQinQ))
 }
 
 // mpls tests for an MPLS label.
@@ -63,10 +63,10 @@ func (g *generator) mpls(s *syntax.Special) *graph.Block {
 	case g.labels > 0: // the label before is not the bottom one
 		b = g.masked(field{fromPrevLabel, 2}, cbpf.SizeB, 0, 1)
 	case g.link == linkPPP:
-		b = g.linkIs(s.At, wire.PPPMPLS)
+		b = g.linkIs(s.At, names.PPPMPLS)
 	default:
 		g.requireEthernet(s.At)
-		b = g.linkIs(s.At, wire.EtherMPLS)
+		b = g.linkIs(s.At, names.EtherMPLS)
 	}
 	if s.Has {
 		checkArgument(s, 0xfffff)
@@ -79,7 +79,7 @@ func (g *generator) mpls(s *syntax.Special) *graph.Block {
 
 // pppoes tests for a PPPoE session, and moves later tests inside PPP.
 func (g *generator) pppoes(s *syntax.Special) *graph.Block {
-	b := g.linkIs(s.At, wire.EtherPPPoES)
+	b := g.linkIs(s.At, names.EtherPPPoES)
 	if s.Has {
 		checkArgument(s, 0xffff)
 		b = graph.And(b, g.masked(field{fromNetwork, 0}, cbpf.SizeW, s.Arg, 0xffff))

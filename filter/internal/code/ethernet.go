@@ -3,8 +3,8 @@ package code
 import (
 	"github.com/xdpcap/xdpcap/filter/internal/cbpf"
 	"github.com/xdpcap/xdpcap/filter/internal/graph"
+	"github.com/xdpcap/xdpcap/filter/internal/names"
 	"github.com/xdpcap/xdpcap/filter/internal/syntax"
-	"github.com/xdpcap/xdpcap/filter/internal/wire"
 	"github.com/xdpcap/xdpcap/internal/link"
 )
 
@@ -57,7 +57,7 @@ func (g *generator) broadcast(s *syntax.Special) *graph.Block {
 			s.At.Fail("capture on an interface that has an IPv4 address, or write ether broadcast",
 				"the interface's netmask is not known")
 		}
-		ip := g.linkIs(s.At, wire.EtherIP)
+		ip := g.linkIs(s.At, names.EtherIP)
 		host := ^g.netmask
 		zeros := g.masked(field{fromNetwork, 16}, cbpf.SizeW, 0, host)
 		return graph.And(ip, graph.Or(zeros, g.masked(field{fromNetwork, 16}, cbpf.SizeW, host, host)))
@@ -73,10 +73,10 @@ func (g *generator) multicast(s *syntax.Special) *graph.Block {
 		g.requireEthernet(s.At)
 		return g.ethernet(graph.New(cbpf.Jset, 1, g.load(field{fromLink, 0}, cbpf.SizeB)...))
 	case syntax.ProtoIP:
-		ip := g.linkIs(s.At, wire.EtherIP)
+		ip := g.linkIs(s.At, names.EtherIP)
 		return graph.And(ip, g.compare(field{fromNetwork, 16}, cbpf.SizeB, cbpf.OpJge, 224))
 	case syntax.ProtoIP6:
-		ip := g.linkIs(s.At, wire.EtherIP6)
+		ip := g.linkIs(s.At, names.EtherIP6)
 		return graph.And(ip, g.equal(field{fromNetwork, 24}, cbpf.SizeB, 255))
 	}
 	s.At.Fail("write ether, ip or ip6 multicast", "only Ethernet, IPv4 and IPv6 have multicasts")

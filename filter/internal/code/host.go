@@ -6,16 +6,16 @@ import (
 
 	"github.com/xdpcap/xdpcap/filter/internal/cbpf"
 	"github.com/xdpcap/xdpcap/filter/internal/graph"
+	"github.com/xdpcap/xdpcap/filter/internal/names"
 	"github.com/xdpcap/xdpcap/filter/internal/syntax"
-	"github.com/xdpcap/xdpcap/filter/internal/wire"
 )
 
 // primitive tests for an identifier.
 func (g *generator) primitive(p *syntax.Primitive) *graph.Block {
 	switch p.Qual.Type {
 	case syntax.AddrPort, syntax.AddrPortrange:
-		b := g.ports(p, wire.EtherIP)
-		return graph.Or(g.ports(p, wire.EtherIP6), b)
+		b := g.ports(p, names.EtherIP)
+		return graph.Or(g.ports(p, names.EtherIP6), b)
 	case syntax.AddrProto:
 		return g.proto(p.At, p.Number, p.Qual.Proto)
 	case syntax.AddrProtochain:
@@ -49,11 +49,11 @@ func (g *generator) address(p *syntax.Primitive, a netip.Addr) *graph.Block {
 func (g *generator) ipv4Host(t syntax.Token, addr, mask uint32, q syntax.Qualifier) *graph.Block {
 	switch q.Proto {
 	case syntax.ProtoIP:
-		return g.ipv4Field(t, addr, mask, q.Dir, wire.EtherIP, 12, 16)
+		return g.ipv4Field(t, addr, mask, q.Dir, names.EtherIP, 12, 16)
 	case syntax.ProtoARP:
-		return g.ipv4Field(t, addr, mask, q.Dir, wire.EtherARP, 14, 24)
+		return g.ipv4Field(t, addr, mask, q.Dir, names.EtherARP, 14, 24)
 	case syntax.ProtoRARP:
-		return g.ipv4Field(t, addr, mask, q.Dir, wire.EtherRARP, 14, 24)
+		return g.ipv4Field(t, addr, mask, q.Dir, names.EtherRARP, 14, 24)
 	}
 	q.Proto = syntax.ProtoIP
 	ip := g.ipv4Host(t, addr, mask, q)
@@ -96,7 +96,7 @@ func (g *generator) ipv6Host(t syntax.Token, a netip.Addr, prefix int, d syntax.
 			bits := min(max(prefix-32*word, 0), 32)
 			b = graph.And(g.masked(field{fromNetwork, at + 4*uint32(word)}, cbpf.SizeW, k, ^uint32(0)<<(32-bits)), b)
 		}
-		return graph.And(g.linkIs(t, wire.EtherIP6), b)
+		return graph.And(g.linkIs(t, names.EtherIP6), b)
 	})
 }
 
@@ -125,7 +125,7 @@ func (g *generator) decnet(t syntax.Token, addr uint32, d syntax.Direction) *gra
 		if source {
 			short, long = 3, 15
 		}
-		link := g.linkIs(t, wire.EtherDECNET)
+		link := g.linkIs(t, names.EtherDECNET)
 		form := func(flags, mask uint32, size int, at uint32) *graph.Block {
 			f := g.masked(field{fromNetwork, 2}, size, flags, mask)
 			return graph.And(f, g.equal(field{fromNetwork, at}, cbpf.SizeH, k))

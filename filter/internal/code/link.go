@@ -5,15 +5,15 @@ import (
 
 	"github.com/xdpcap/xdpcap/filter/internal/cbpf"
 	"github.com/xdpcap/xdpcap/filter/internal/graph"
+	"github.com/xdpcap/xdpcap/filter/internal/names"
 	"github.com/xdpcap/xdpcap/filter/internal/syntax"
-	"github.com/xdpcap/xdpcap/filter/internal/wire"
 	"github.com/xdpcap/xdpcap/internal/link"
 )
 
 // pppTypes are PPP's numbers for some Ethernet types and access points (RFC 1661 and later).
 // libpcap leaves all others unchanged.
-var pppTypes = map[uint32]uint32{wire.EtherIP: 0x21, wire.EtherIP6: 0x57, wire.EtherDECNET: 0x27, wire.EtherATALK: 0x29, wire.EtherNS: 0x25,
-	wire.SAPISO: 0x23, wire.SAPSTP: 0x31, wire.SAPIPX: 0x2b}
+var pppTypes = map[uint32]uint32{names.EtherIP: 0x21, names.EtherIP6: 0x57, names.EtherDECNET: 0x27, names.EtherATALK: 0x29, names.EtherNS: 0x25,
+	names.SAPISO: 0x23, names.SAPSTP: 0x31, names.SAPIPX: 0x2b}
 
 // linkIs tests for a protocol directly after the link header.
 func (g *generator) linkIs(t syntax.Token, typ uint32) *graph.Block {
@@ -37,32 +37,32 @@ func (g *generator) linkIs(t syntax.Token, typ uint32) *graph.Block {
 		if g.link == linkCooked {
 			return g.equal(field{fromType, 0}, cbpf.SizeH, cookedLLC)
 		}
-		return graph.Not(g.compare(field{fromType, 0}, cbpf.SizeH, cbpf.OpJgt, wire.MaxLength))
+		return graph.Not(g.compare(field{fromType, 0}, cbpf.SizeH, cbpf.OpJgt, names.MaxLength))
 	}
 	switch typ {
-	case wire.SAPISO, wire.SAPIP, wire.SAPNETBEUI:
+	case names.SAPISO, names.SAPIP, names.SAPNETBEUI:
 		length := is8023()
 		return graph.And(length, g.equal(field{fromLLC, 0}, cbpf.SizeH, typ<<8|typ))
-	case wire.SAPIPX:
+	case names.SAPIPX:
 		if g.link == linkCooked {
-			b := graph.Or(g.equal(field{fromLLC, 0}, cbpf.SizeB, wire.SAPIPX), g.snap(0, wire.EtherIPX))
+			b := graph.Or(g.equal(field{fromLLC, 0}, cbpf.SizeB, names.SAPIPX), g.snap(0, names.EtherIPX))
 			b = graph.And(is8023(), b)
 			b = graph.Or(g.equal(field{fromType, 0}, cbpf.SizeH, cooked8023), b)
-			return graph.Or(g.equal(field{fromType, 0}, cbpf.SizeH, wire.EtherIPX), b)
+			return graph.Or(g.equal(field{fromType, 0}, cbpf.SizeH, names.EtherIPX), b)
 		}
-		b := g.equal(field{fromLLC, 0}, cbpf.SizeB, wire.SAPIPX)
+		b := g.equal(field{fromLLC, 0}, cbpf.SizeB, names.SAPIPX)
 		b = graph.Or(b, g.equal(field{fromLLC, 0}, cbpf.SizeH, 0xffff))
-		b = graph.Or(g.snap(0, wire.EtherIPX), b)
+		b = graph.Or(g.snap(0, names.EtherIPX), b)
 		b = graph.And(is8023(), b)
-		return graph.Or(g.equal(field{fromType, 0}, cbpf.SizeH, wire.EtherIPX), b)
-	case wire.EtherATALK:
+		return graph.Or(g.equal(field{fromType, 0}, cbpf.SizeH, names.EtherIPX), b)
+	case names.EtherATALK:
 		b := graph.And(is8023(), g.snap(0x080007, typ))
 		return graph.Or(g.equal(field{fromType, 0}, cbpf.SizeH, typ), b)
-	case wire.EtherAARP:
+	case names.EtherAARP:
 		b := graph.And(is8023(), g.snap(0, typ))
 		return graph.Or(g.equal(field{fromType, 0}, cbpf.SizeH, typ), b)
 	}
-	if typ <= wire.MaxLength {
+	if typ <= names.MaxLength {
 		length := is8023()
 		return graph.And(length, g.equal(field{fromLLC, 0}, cbpf.SizeB, typ))
 	}
@@ -73,9 +73,9 @@ func (g *generator) linkIs(t syntax.Token, typ uint32) *graph.Block {
 // types.
 func (g *generator) versionIs(typ uint32) *graph.Block {
 	switch typ {
-	case wire.EtherIP:
+	case names.EtherIP:
 		return g.masked(field{fromLink, 0}, cbpf.SizeB, 0x40, 0xf0)
-	case wire.EtherIP6:
+	case names.EtherIP6:
 		return g.masked(field{fromLink, 0}, cbpf.SizeB, 0x60, 0xf0)
 	}
 	return always(false)
@@ -100,8 +100,8 @@ func (g *generator) familyIs(typ uint32) *graph.Block {
 func (g *generator) labelIs(t syntax.Token, typ uint32) *graph.Block {
 	version := uint32(0x40)
 	switch typ {
-	case wire.EtherIP:
-	case wire.EtherIP6:
+	case names.EtherIP:
+	case names.EtherIP6:
 		version = 0x60
 	default:
 		t.Fail("", "after an MPLS label, only IPv4 and IPv6 can be tested for")
@@ -113,5 +113,5 @@ func (g *generator) labelIs(t syntax.Token, typ uint32) *graph.Block {
 
 // snap tests for an LLC header with SNAP, an organisation and its protocol.
 func (g *generator) snap(org, typ uint32) *graph.Block {
-	return g.bytes(field{fromLLC, 0}, []byte{wire.SAPSNAP, wire.SAPSNAP, 3, byte(org >> 16), byte(org >> 8), byte(org), byte(typ >> 8), byte(typ)})
+	return g.bytes(field{fromLLC, 0}, []byte{names.SAPSNAP, names.SAPSNAP, 3, byte(org >> 16), byte(org >> 8), byte(org), byte(typ >> 8), byte(typ)})
 }

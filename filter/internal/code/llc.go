@@ -5,8 +5,8 @@ import (
 
 	"github.com/xdpcap/xdpcap/filter/internal/cbpf"
 	"github.com/xdpcap/xdpcap/filter/internal/graph"
+	"github.com/xdpcap/xdpcap/filter/internal/names"
 	"github.com/xdpcap/xdpcap/filter/internal/syntax"
-	"github.com/xdpcap/xdpcap/filter/internal/wire"
 )
 
 // llcTypes are the control fields of 802.2 by name: the value, and the bits that are compared.
@@ -18,7 +18,7 @@ var llcTypes = map[string]struct{ value, mask uint32 }{
 // llc tests for an 802.2 header and its kind of frame.
 func (g *generator) llc(s *syntax.Special) *graph.Block {
 	g.requireEthernet(s.At)
-	b := graph.Not(g.compare(field{fromType, 0}, cbpf.SizeH, cbpf.OpJgt, wire.MaxLength))
+	b := graph.Not(g.compare(field{fromType, 0}, cbpf.SizeH, cbpf.OpJgt, names.MaxLength))
 	b = graph.And(b, graph.Not(g.equal(field{fromLLC, 0}, cbpf.SizeH, 0xffff)))
 	if s.Name == "" {
 		return b

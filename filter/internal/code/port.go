@@ -3,12 +3,12 @@ package code
 import (
 	"github.com/xdpcap/xdpcap/filter/internal/cbpf"
 	"github.com/xdpcap/xdpcap/filter/internal/graph"
+	"github.com/xdpcap/xdpcap/filter/internal/names"
 	"github.com/xdpcap/xdpcap/filter/internal/syntax"
-	"github.com/xdpcap/xdpcap/filter/internal/wire"
 )
 
 // transports are the protocols that have ports.
-var transports = map[syntax.Proto]uint32{syntax.ProtoTCP: wire.IPTCP, syntax.ProtoUDP: wire.IPUDP, syntax.ProtoSCTP: wire.IPSCTP}
+var transports = map[syntax.Proto]uint32{syntax.ProtoTCP: names.IPTCP, syntax.ProtoUDP: names.IPUDP, syntax.ProtoSCTP: names.IPSCTP}
 
 // ports tests for a port or a range of ports over one version of IP, whose frame type is typ.
 func (g *generator) ports(p *syntax.Primitive, typ uint32) *graph.Block {
@@ -16,9 +16,9 @@ func (g *generator) ports(p *syntax.Primitive, typ uint32) *graph.Block {
 	if n, ok := transports[p.Transport]; ok {
 		return graph.And(link, g.portsOf(p, typ, n))
 	}
-	tcp := g.portsOf(p, typ, wire.IPTCP)
-	b := graph.Or(tcp, g.portsOf(p, typ, wire.IPUDP))
-	b = graph.Or(g.portsOf(p, typ, wire.IPSCTP), b)
+	tcp := g.portsOf(p, typ, names.IPTCP)
+	b := graph.Or(tcp, g.portsOf(p, typ, names.IPUDP))
+	b = graph.Or(g.portsOf(p, typ, names.IPSCTP), b)
 	return graph.And(link, b)
 }
 
@@ -26,7 +26,7 @@ func (g *generator) ports(p *syntax.Primitive, typ uint32) *graph.Block {
 func (g *generator) portsOf(p *syntax.Primitive, typ, transport uint32) *graph.Block {
 	body := fromIPv6Body
 	var head *graph.Block
-	if typ == wire.EtherIP {
+	if typ == names.EtherIP {
 		body = fromIPv4Body
 		head = g.equal(field{fromNetwork, 9}, cbpf.SizeB, transport)
 		head = graph.And(head, g.firstFragment())

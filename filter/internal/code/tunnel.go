@@ -3,8 +3,8 @@ package code
 import (
 	"github.com/xdpcap/xdpcap/filter/internal/cbpf"
 	"github.com/xdpcap/xdpcap/filter/internal/graph"
+	"github.com/xdpcap/xdpcap/filter/internal/names"
 	"github.com/xdpcap/xdpcap/filter/internal/syntax"
-	"github.com/xdpcap/xdpcap/filter/internal/wire"
 )
 
 // A tunnel is a header over UDP that carries frames.
@@ -15,8 +15,8 @@ type tunnel struct {
 
 // Geneve is RFC 8926, VXLAN is RFC 7348.
 var (
-	geneve = tunnel{port: wire.GenevePort, flags: 0, mask: 0xc0}
-	vxlan  = tunnel{port: wire.VXLANPort, flags: 0x08, mask: 0xff}
+	geneve = tunnel{port: names.GenevePort, flags: 0, mask: 0xc0}
+	vxlan  = tunnel{port: names.VXLANPort, flags: 0x08, mask: 0xff}
 )
 
 // absent is the position of the header of a tunnel that a packet does not have: later tests inside
@@ -40,9 +40,9 @@ func (g *generator) tunnelSlot(t syntax.Token) int {
 // into tests for a tunnel over IPv4 and IPv6, and returns the position of its header.
 func (g *generator) into(u tunnel, s *syntax.Special) (*graph.Block, offset) {
 	at := offset{constant: g.payload.constant + g.nl + 8, variable: true, slot: g.tunnelSlot(s.At)}
-	v4 := g.carries(u, s, wire.EtherIP, fromIPv4Body)
+	v4 := g.carries(u, s, names.EtherIP, fromIPv4Body)
 	v4 = graph.And(v4, always(true, append(g.ipv4Length(), graph.Op(cbpf.Stx, uint32(at.slot)))...))
-	v6 := g.carries(u, s, wire.EtherIP6, fromIPv6Body)
+	v6 := g.carries(u, s, names.EtherIP6, fromIPv6Body)
 	v6 = graph.And(v6, always(true, append(g.ipv6Length(), graph.Op(cbpf.Stx, uint32(at.slot)))...))
 	return graph.Or(v4, v6), at
 }
@@ -82,7 +82,7 @@ func (g *generator) geneve(s *syntax.Special) *graph.Block {
 	positions := append(g.base(&at), graph.Op(cbpf.Txa, 0), graph.Op(cbpf.Add, at.constant+2), graph.Op(cbpf.St, uint32(typ.slot)),
 		graph.Op(cbpf.LdInd|cbpf.SizeB, at.constant), graph.Op(cbpf.And, 0x3f), graph.Op(cbpf.Lsh, 2), graph.Op(cbpf.AddX, 0), graph.Op(cbpf.Add, at.constant+8),
 		graph.Op(cbpf.St, uint32(header.slot)), graph.Op(cbpf.St, uint32(payload.slot)), graph.Op(cbpf.LdInd|cbpf.SizeH, at.constant+2))
-	isEthernet := graph.New(cbpf.Jeq, wire.EtherTEB, positions...)
+	isEthernet := graph.New(cbpf.Jeq, names.EtherTEB, positions...)
 	ethernet := always(true, graph.Op(cbpf.LdMem, uint32(header.slot)), graph.Op(cbpf.Add, 12), graph.Op(cbpf.St, uint32(typ.slot)),
 		graph.Op(cbpf.Add, 2), graph.Op(cbpf.St, uint32(payload.slot)))
 	g.inside(header, typ, payload)
