@@ -34,7 +34,6 @@ import (
 
 	"github.com/xdpcap/xdpcap/filter/internal/cbpf"
 	"github.com/xdpcap/xdpcap/filter/internal/code"
-	"github.com/xdpcap/xdpcap/filter/internal/graph"
 	"github.com/xdpcap/xdpcap/filter/internal/names"
 	"github.com/xdpcap/xdpcap/filter/internal/optimise"
 	"github.com/xdpcap/xdpcap/filter/internal/syntax"
@@ -126,7 +125,7 @@ func compile(text string, o Options) []bpf.RawInstruction {
 			syntax.Fault{Message: "expression rejects all packets", Kind: ErrNothing}.Throw()
 		}
 	}
-	prog := graph.Assemble(first)
+	prog := code.Assemble(first)
 	if len(prog) > MaxInstructions {
 		syntax.Raise("join networks instead of hosts, or split the filter",
 			"expression compiles to %d instructions, the kernel takes %d", len(prog), MaxInstructions)

@@ -10,7 +10,6 @@ import (
 	"encoding/binary"
 
 	"github.com/xdpcap/xdpcap/filter/internal/cbpf"
-	"github.com/xdpcap/xdpcap/filter/internal/graph"
 	"github.com/xdpcap/xdpcap/filter/internal/syntax"
 	"github.com/xdpcap/xdpcap/internal/link"
 )
@@ -45,7 +44,7 @@ type generator struct {
 	mayLackEthernet bool
 
 	used, touched [cbpf.ScratchWords]bool // in use now; ever used
-	begin         []*graph.Stmt           // statements for the start of the program
+	begin         []*Stmt                 // statements for the start of the program
 }
 
 // snapLength is the length of an 802.2 header without SNAP.
@@ -96,13 +95,13 @@ func newGenerator(o Options, shift uint32) *generator {
 
 // Generate makes the graph of a whole expression and returns its first block. root is nil for the
 // empty expression.
-func Generate(root syntax.Expr, o Options) (first *graph.Block) {
-	accept, reject := graph.New(cbpf.RetK, o.SnapLen), graph.New(cbpf.RetK, 0)
+func Generate(root syntax.Expr, o Options) (first *Block) {
+	accept, reject := New(cbpf.RetK, o.SnapLen), New(cbpf.RetK, 0)
 	if root == nil {
 		return accept
 	}
-	var b *graph.Block
-	var begin []*graph.Stmt
+	var b *Block
+	var begin []*Stmt
 	if o.VLANAware && o.Link == link.Ethernet && !mentionsVLAN(root) {
 		b, begin = generateTagged(root, o)
 	} else {
@@ -110,7 +109,7 @@ func Generate(root syntax.Expr, o Options) (first *graph.Block) {
 		b = g.expr(root)
 		begin = g.begin
 	}
-	first = graph.Close(b, accept, reject)
+	first = Close(b, accept, reject)
 	first.Stmts = append(begin, first.Stmts...)
 	return first
 }
@@ -118,18 +117,18 @@ func Generate(root syntax.Expr, o Options) (first *graph.Block) {
 // generateTagged compiles the expression three times, for frames with 0, 1 and 2 VLAN tags, and
 // tests the frame's types to choose one. Joining the three by "or" would be wrong: a tagged frame
 // that is read as if it had no tag is "not tcp", whatever it carries.
-func generateTagged(root syntax.Expr, o Options) (b *graph.Block, begin []*graph.Stmt) {
+func generateTagged(root syntax.Expr, o Options) (b *Block, begin []*Stmt) {
 	for depth := range uint32(3) {
 		g := newGenerator(o, 4*depth)
 		here := g.expr(root)
 		begin = append(begin, g.begin...)
 		if depth < 2 {
-			here = graph.And(graph.Not(newGenerator(o, 4*depth).vlanType()), here)
+			here = And(Not(newGenerator(o, 4*depth).vlanType()), here)
 		}
 		for outer := depth; outer > 0; outer-- {
-			here = graph.And(newGenerator(o, 4*(outer-1)).vlanType(), here)
+			here = And(newGenerator(o, 4*(outer-1)).vlanType(), here)
 		}
-		b = graph.Or(b, here)
+		b = Or(b, here)
 	}
 	return b, begin
 }
@@ -148,17 +147,17 @@ func mentionsVLAN(n syntax.Expr) bool {
 }
 
 // expr generates the test of a node of the tree.
-func (g *generator) expr(n syntax.Expr) *graph.Block {
+func (g *generator) expr(n syntax.Expr) *Block {
 	switch n := n.(type) {
 	case *syntax.Logical:
 		x := g.expr(n.X)
 		y := g.expr(n.Y)
 		if n.Or {
-			return graph.Or(x, y)
+			return Or(x, y)
 		}
-		return graph.And(x, y)
+		return And(x, y)
 	case *syntax.Negation:
-		return graph.Not(g.expr(n.X))
+		return Not(g.expr(n.X))
 	case *syntax.Primitive:
 		return g.primitive(n)
 	case *syntax.Protocol:
@@ -171,14 +170,14 @@ func (g *generator) expr(n syntax.Expr) *graph.Block {
 }
 
 // special generates the tests that begin with a keyword.
-func (g *generator) special(s *syntax.Special) *graph.Block {
+func (g *generator) special(s *syntax.Special) *Block {
 	switch s.At.Kind {
 	case syntax.KindDirection:
 		return g.direction(s.At.Num == 1)
 	case syntax.KindLess:
-		return graph.Not(graph.New(cbpf.Jgt, s.Arg, graph.Op(cbpf.LdLen, 0)))
+		return Not(New(cbpf.Jgt, s.Arg, Op(cbpf.LdLen, 0)))
 	case syntax.KindGreater:
-		return graph.New(cbpf.Jge, s.Arg, graph.Op(cbpf.LdLen, 0))
+		return New(cbpf.Jge, s.Arg, Op(cbpf.LdLen, 0))
 	case syntax.KindByte:
 		return g.byteTest(s)
 	case syntax.KindIfindex:
@@ -195,43 +194,43 @@ func (g *generator) special(s *syntax.Special) *graph.Block {
 }
 
 // direction tests for sent packets, or for all others. A cooked header contains the direction.
-func (g *generator) direction(outbound bool) *graph.Block {
+func (g *generator) direction(outbound bool) *Block {
 	const sent = 4
-	var b *graph.Block
+	var b *Block
 	switch g.outer {
 	case link.Cooked:
-		b = graph.New(cbpf.Jeq, sent, graph.Op(cbpf.LdAbs|cbpf.SizeH, 0))
+		b = New(cbpf.Jeq, sent, Op(cbpf.LdAbs|cbpf.SizeH, 0))
 	case link.Cooked2:
-		b = graph.New(cbpf.Jeq, sent, graph.Op(cbpf.LdAbs|cbpf.SizeB, 10))
+		b = New(cbpf.Jeq, sent, Op(cbpf.LdAbs|cbpf.SizeB, 10))
 	default:
 		return always(g.outbound == outbound)
 	}
 	if !outbound {
-		return graph.Not(b)
+		return Not(b)
 	}
 	return b
 }
 
 // ifindex tests for the index of an interface, which only the header of LINUX_SLL2 contains.
-func (g *generator) ifindex(s *syntax.Special) *graph.Block {
+func (g *generator) ifindex(s *syntax.Special) *Block {
 	if g.outer != link.Cooked2 {
 		s.At.FailAs(syntax.ErrInterface, "remove it", "the interface is chosen outside the filter")
 	}
-	return graph.New(cbpf.Jeq, s.Arg, graph.Op(cbpf.LdAbs|cbpf.SizeW, 4))
+	return New(cbpf.Jeq, s.Arg, Op(cbpf.LdAbs|cbpf.SizeW, 4))
 }
 
 // always runs statements, and is a test whose result is v.
-func always(v bool, stmts ...*graph.Stmt) *graph.Block {
+func always(v bool, stmts ...*Stmt) *Block {
 	k := uint32(0)
 	if !v {
 		k = 1
 	}
-	return graph.New(cbpf.Jeq, 0, append(stmts, graph.Op(cbpf.LdImm, k))...)
+	return New(cbpf.Jeq, 0, append(stmts, Op(cbpf.LdImm, k))...)
 }
 
 // byteTest is "byte offset op value", which means "ether[offset] op value". With & and | the result
 // must not be 0.
-func (g *generator) byteTest(s *syntax.Special) *graph.Block {
+func (g *generator) byteTest(s *syntax.Special) *Block {
 	checkMax(s.At, "byte value", s.Value, 0xff)
 	operator := func(op uint32) syntax.Token { return syntax.Token{Kind: syntax.KindSymbol, Num: op} }
 	var x syntax.Arith = &syntax.Load{At: s.At, Proto: syntax.ProtoLink, Offset: &syntax.Constant{Value: s.Arg}, Bytes: 1}

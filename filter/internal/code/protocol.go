@@ -2,7 +2,6 @@ package code
 
 import (
 	"github.com/xdpcap/xdpcap/filter/internal/cbpf"
-	"github.com/xdpcap/xdpcap/filter/internal/graph"
 	"github.com/xdpcap/xdpcap/filter/internal/names"
 	"github.com/xdpcap/xdpcap/filter/internal/syntax"
 )
@@ -32,16 +31,16 @@ var isisTypes = map[syntax.Proto][]uint32{
 }
 
 // protocol tests for a protocol by its name alone.
-func (g *generator) protocol(t syntax.Token, p syntax.Proto) *graph.Block {
+func (g *generator) protocol(t syntax.Token, p syntax.Proto) *Block {
 	if typ, ok := linkTypes[p]; ok {
 		return g.linkIs(t, typ)
 	}
 	if a, ok := above[p]; ok {
 		return g.proto(t, a.number, a.in)
 	}
-	var b *graph.Block
+	var b *Block
 	for _, typ := range isisTypes[p] {
-		b = graph.Or(b, g.proto(t, typ, syntax.ProtoISIS))
+		b = Or(b, g.proto(t, typ, syntax.ProtoISIS))
 	}
 	if b == nil {
 		t.Fail("write ether host, ether proto or ether[...]", "the link layer alone is no test")
@@ -65,11 +64,11 @@ func accessPoint(t syntax.Token, v uint32) {
 }
 
 // proto tests for a protocol's number inside another protocol. ProtoNone is either version of IP.
-func (g *generator) proto(t syntax.Token, v uint32, in syntax.Proto) *graph.Block {
+func (g *generator) proto(t syntax.Token, v uint32, in syntax.Proto) *Block {
 	switch in {
 	case syntax.ProtoNone:
 		ip := g.proto(t, v, syntax.ProtoIP)
-		return graph.Or(ip, g.proto(t, v, syntax.ProtoIP6))
+		return Or(ip, g.proto(t, v, syntax.ProtoIP6))
 	case syntax.ProtoLink:
 		checkMax(t, "EtherType", v, 0xffff)
 		if g.link == linkEthernet && g.labels == 0 && v <= names.MaxLength {
@@ -79,22 +78,22 @@ func (g *generator) proto(t syntax.Token, v uint32, in syntax.Proto) *graph.Bloc
 	case syntax.ProtoIP:
 		checkMax(t, "protocol number", v, 0xff)
 		link := g.linkIs(t, names.EtherIP)
-		return graph.And(link, g.equal(field{fromNetwork, 9}, cbpf.SizeB, v))
+		return And(link, g.equal(field{fromNetwork, 9}, cbpf.SizeB, v))
 	case syntax.ProtoIP6:
 		checkMax(t, "protocol number", v, 0xff)
 		// The protocol follows directly, or after a fragment header. Like libpcap, this does not
 		// skip other extension headers.
 		link := g.linkIs(t, names.EtherIP6)
 		fragment := g.equal(field{fromNetwork, 6}, cbpf.SizeB, names.IPFragment)
-		inner := graph.And(fragment, g.equal(field{fromNetwork, 40}, cbpf.SizeB, v))
-		return graph.And(link, graph.Or(g.equal(field{fromNetwork, 6}, cbpf.SizeB, v), inner))
+		inner := And(fragment, g.equal(field{fromNetwork, 40}, cbpf.SizeB, v))
+		return And(link, Or(g.equal(field{fromNetwork, 6}, cbpf.SizeB, v), inner))
 	case syntax.ProtoISO:
 		checkMax(t, "ISO protocol number", v, 0xff)
 		link := g.linkIs(t, names.SAPISO)
-		return graph.And(link, g.equal(field{fromNoSNAP, 0}, cbpf.SizeB, v))
+		return And(link, g.equal(field{fromNoSNAP, 0}, cbpf.SizeB, v))
 	default: // syntax.ProtoISIS: package names refuses all others
 		checkMax(t, "IS-IS packet type", v, 0x1f)
 		isis := g.proto(t, names.ISOISIS, syntax.ProtoISO)
-		return graph.And(isis, g.equal(field{fromNoSNAP, 4}, cbpf.SizeB, v))
+		return And(isis, g.equal(field{fromNoSNAP, 4}, cbpf.SizeB, v))
 	}
 }

@@ -1,7 +1,7 @@
 // Package graph is a filter's control-flow graph, which package code makes, package optimise
 // rewrites, and Assemble turns into a classic program. Its nodes are blocks of classic instructions
 // without jump offsets.
-package graph
+package code
 
 import "cmp"
 
