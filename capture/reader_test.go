@@ -5,7 +5,7 @@ import (
 	"math"
 	"testing"
 
-	"github.com/xdpcap/xdpcap/capture/internal/laps"
+	"github.com/xdpcap/xdpcap/capture/internal/throttle"
 	"github.com/xdpcap/xdpcap/internal/clock"
 )
 
@@ -25,7 +25,7 @@ func fillRings(rings, size, packet int) *filledRings {
 		ledger:   newLedger(2, 0),
 		weighted: true,
 		snapLen:  MaxSnapLen,
-		laps:     new(laps.Laps),
+		laps:     new(throttle.Laps),
 	}}
 	var programs []*fakeProgram
 	for range rings {

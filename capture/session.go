@@ -10,7 +10,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/xdpcap/xdpcap/capture/internal/laps"
 	"github.com/xdpcap/xdpcap/capture/internal/poller"
 	"github.com/xdpcap/xdpcap/capture/internal/throttle"
 	"github.com/xdpcap/xdpcap/internal/clock"
@@ -30,7 +29,7 @@ type Session struct {
 	ledger  *ledger
 	reader  reader
 	watch   *watch
-	laps    laps.Laps
+	laps    throttle.Laps
 	loss    *lossWatch
 
 	regulator *regulator // nil unless the session is adaptive; it has no loss watch then
