@@ -8,8 +8,8 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/xdpcap/xdpcap/capture/internal/poller"
 	"github.com/xdpcap/xdpcap/capture/internal/throttle"
+	"github.com/xdpcap/xdpcap/capture/internal/wait"
 	"github.com/xdpcap/xdpcap/internal/clock"
 	"github.com/xdpcap/xdpcap/internal/lost"
 )
@@ -36,7 +36,7 @@ type reader struct {
 	lost      losses
 	clock     clock.Stamper
 	ledger    *ledger
-	poller    *poller.Poller
+	poller    *wait.Poller
 	immediate bool           // Options.Immediate
 	snapLen   int            // Options.SnapLen
 	weighted  bool           // Options.hasWeights

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"testing"
 
-	"github.com/xdpcap/xdpcap/capture/internal/poller"
+	"github.com/xdpcap/xdpcap/capture/internal/wait"
 	"github.com/xdpcap/xdpcap/internal/clock"
 )
 
@@ -133,7 +133,7 @@ func TestRingsGone(t *testing.T) {
 	record := func(ns uint64) []byte { return rawOf(sampleOf(packet, ns), packet) }
 	gone, stays := &listRing{records: [][]byte{record(1), record(2)}}, &listRing{}
 	m := merge{horizon: 10}
-	r := &reader{transport: &listTransport{calls: []listCall{{rings: []ring{gone, stays}}}}, merge: m, poller: new(poller.Poller)}
+	r := &reader{transport: &listTransport{calls: []listCall{{rings: []ring{gone, stays}}}}, merge: m, poller: new(wait.Poller)}
 	must(t, r.addRings())
 	gone.gone = true
 	for _, want := range []int{2, 1, 0} { // records that are left before each look at the rings

@@ -10,8 +10,8 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/xdpcap/xdpcap/capture/internal/poller"
 	"github.com/xdpcap/xdpcap/capture/internal/throttle"
+	"github.com/xdpcap/xdpcap/capture/internal/wait"
 	"github.com/xdpcap/xdpcap/internal/clock"
 	"github.com/xdpcap/xdpcap/internal/support"
 	"github.com/xdpcap/xdpcap/internal/xdp"
@@ -25,7 +25,7 @@ type Session struct {
 	started time.Time
 	sampler *sampler
 	hooks   []hook
-	poller  *poller.Poller
+	poller  *wait.Poller
 	ledger  *ledger
 	reader  reader
 	watch   *watch
@@ -168,7 +168,7 @@ func (s *Session) openReader() (err error) {
 	if r.clock, err = clock.NewStamper(); err != nil {
 		return err
 	}
-	if s.poller, err = poller.New(); err != nil {
+	if s.poller, err = wait.NewPoller(); err != nil {
 		return err
 	}
 	r.poller = s.poller

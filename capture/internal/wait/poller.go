@@ -1,5 +1,5 @@
 // Package poller makes a goroutine sleep until a ring is readable.
-package poller
+package wait
 
 import (
 	"errors"
@@ -16,7 +16,7 @@ type Poller struct {
 }
 
 // New returns a Poller of no rings.
-func New() (*Poller, error) {
+func NewPoller() (*Poller, error) {
 	p := &Poller{epoll: -1, event: -1}
 	if err := p.open(); err != nil {
 		p.Close()
