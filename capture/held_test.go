@@ -8,8 +8,8 @@ import (
 	"github.com/cilium/ebpf/asm"
 	"github.com/cilium/ebpf/btf"
 
+	"github.com/xdpcap/xdpcap/internal/machine"
 	"github.com/xdpcap/xdpcap/internal/testnet"
-	"github.com/xdpcap/xdpcap/internal/thread"
 )
 
 // A heldHook is an XDP program that one packet goes through, and that its filter holds up for
@@ -35,7 +35,7 @@ func (h *heldHook) attach() error {
 	}
 	go func() {
 		defer program.Close()
-		h.ended <- thread.Quiet(1, func() error {
+		h.ended <- machine.Quiet(1, func() error {
 			_, err := program.Run(&ebpf.RunOptions{Data: packetOf(60, 0)})
 			return err
 		})
@@ -80,7 +80,7 @@ func TestHeldUp(t *testing.T) {
 	must(t, err)
 	held := &heldHook{xdpHook: new(xdpHook), t: t, ended: make(chan error, 1)}
 	var accounts []Accounts
-	err = thread.Quiet(0, func() error {
+	err = machine.Quiet(0, func() error {
 		s, err := open(o, []hook{held}, newPerfTransport)
 		if err != nil {
 			return err

@@ -14,8 +14,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/xdpcap/xdpcap/internal/clock"
+	"github.com/xdpcap/xdpcap/internal/machine"
 	"github.com/xdpcap/xdpcap/internal/testnet"
-	"github.com/xdpcap/xdpcap/internal/thread"
 )
 
 // While a poll shows its stamp the order is final up to that, because more records may get it; not
@@ -95,7 +95,7 @@ func TestLowprecProgram(t *testing.T) {
 			const frames = 10_000
 			before, err := clock.Monotonic()
 			must(t, err)
-			err = thread.Quiet(0, func() error {
+			err = machine.Quiet(0, func() error {
 				_, err := p.program(0).Run(&ebpf.RunOptions{Data: packetOf(64, 0), Repeat: frames})
 				return err
 			})
@@ -138,7 +138,7 @@ func TestLowprecPolls(t *testing.T) {
 		before, err := clock.Monotonic()
 		must(t, err)
 		var begun, ended int64
-		err = thread.Quiet(0, func() error {
+		err = machine.Quiet(0, func() error {
 			begun, _ = clock.LastTick()
 			err := errors.Join(sender.Send(testnet.UDPFrame(64, 1)), sender.Send(testnet.UDPFrame(64, 2)))
 			ended, _ = clock.LastTick()
@@ -266,7 +266,7 @@ func floodTaps(t *testing.T) (ns *testnet.Namespace, senders []func(frames uint6
 		must(t, err)
 		t.Cleanup(func() { tap.Fds[0].Close() })
 		senders = append(senders, func(frames uint64) error {
-			return thread.Quiet(cpu, func() error {
+			return machine.Quiet(cpu, func() error {
 				for n := range frames {
 					if _, err := tap.Fds[0].Write(testnet.UDPFrame(64, n)); err != nil {
 						return err

@@ -14,8 +14,8 @@ import (
 
 	"github.com/xdpcap/xdpcap/internal/clock"
 	"github.com/xdpcap/xdpcap/internal/errkind"
+	"github.com/xdpcap/xdpcap/internal/machine"
 	"github.com/xdpcap/xdpcap/internal/support"
-	"github.com/xdpcap/xdpcap/internal/thread"
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
@@ -76,7 +76,7 @@ func BenchProgram(ctx context.Context, o ProgramBenchOptions) (*ProgramBench, er
 	if o.Packets == nil {
 		b.options.Packets = commonPackets()
 	}
-	err = thread.Quiet(o.CPU, func() error {
+	err = machine.Quiet(o.CPU, func() error {
 		b.hw = openHardware()
 		defer b.hw.close()
 		if err := b.runOnce(); err != nil {

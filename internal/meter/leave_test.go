@@ -6,8 +6,8 @@ import (
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/link"
 
+	"github.com/xdpcap/xdpcap/internal/machine"
 	"github.com/xdpcap/xdpcap/internal/testnet"
-	"github.com/xdpcap/xdpcap/internal/thread"
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
@@ -70,7 +70,7 @@ func TestTracersLeave(t *testing.T) {
 			counts, err := of.attach(traced, xdp.Interface{Index: loopback})
 			must(t, err)
 			run := func() error {
-				return thread.Quiet(1, func() error {
+				return machine.Quiet(1, func() error {
 					_, err := target.Program().Run(&ebpf.RunOptions{Data: testnet.UDPFrame(100, 0), Repeat: 1})
 					return err
 				})

@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"github.com/xdpcap/xdpcap/internal/clock"
+	"github.com/xdpcap/xdpcap/internal/machine"
 	"github.com/xdpcap/xdpcap/internal/testnet"
-	"github.com/xdpcap/xdpcap/internal/thread"
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
@@ -41,7 +41,7 @@ func (n *network) copying(ctx context.Context, verdict xdp.Verdict, w load) (t t
 
 // takeCopies reads the copies until it is told to stop, and returns its CPU time.
 func takeCopies(copies *testnet.Copies, stop *atomic.Bool) (cpu time.Duration, err error) {
-	err = thread.Quiet(1, func() error {
+	err = machine.Quiet(1, func() error {
 		buffer := make([]byte, 256<<10)
 		for !stop.Load() {
 			n, err := copies.Take(buffer)

@@ -12,8 +12,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/xdpcap/xdpcap/internal/clock"
+	"github.com/xdpcap/xdpcap/internal/machine"
 	"github.com/xdpcap/xdpcap/internal/testnet"
-	"github.com/xdpcap/xdpcap/internal/thread"
 )
 
 // A plainRing is a ring buffer of the kernel with records of one size, and the program that fills
@@ -132,11 +132,11 @@ func (l *lab) copyDrain(d *drainage, path string, all *laps) (err error) {
 	chunk, block := make([]byte, 256<<10), blockSize(d.size)
 	for range l.runs {
 		for cpu, r := range rings {
-			if err := thread.Quiet(cpu, func() error { return r.fill(d.perRing()) }); err != nil {
+			if err := machine.Quiet(cpu, func() error { return r.fill(d.perRing()) }); err != nil {
 				return err
 			}
 		}
-		err := thread.Quiet(0, func() error {
+		err := machine.Quiet(0, func() error {
 			before, err := clock.ThreadTime()
 			if err != nil {
 				return err

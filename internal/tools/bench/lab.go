@@ -9,8 +9,8 @@ import (
 	"github.com/cilium/ebpf/link"
 
 	"github.com/xdpcap/xdpcap/internal/clock"
+	"github.com/xdpcap/xdpcap/internal/machine"
 	"github.com/xdpcap/xdpcap/internal/testnet"
-	"github.com/xdpcap/xdpcap/internal/thread"
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
@@ -67,7 +67,7 @@ func (l *lab) runProgram(p *ebpf.Program, cpu int, frame, context []byte, repeat
 
 // timeRuns runs a program in a namespace and returns the thread's CPU time per run in ns.
 func timeRuns(p *ebpf.Program, cpu int, in *testnet.Namespace, opts *ebpf.RunOptions, ready func()) (ns float64, err error) {
-	err = thread.Quiet(cpu, func() error {
+	err = machine.Quiet(cpu, func() error {
 		return in.Do(func() error {
 			ready()
 			before, err := clock.ThreadTime()

@@ -8,8 +8,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/xdpcap/xdpcap/internal/machine"
 	"github.com/xdpcap/xdpcap/internal/testnet"
-	"github.com/xdpcap/xdpcap/internal/thread"
 )
 
 // jumboSize is the size of frames that only a packet socket sends: the kernel's live frames must
@@ -48,7 +48,7 @@ func (s *socketSender) run(ctx context.Context, size int, rate float64) (r testn
 		return r, err
 	}
 	var sent uint64
-	err = thread.Quiet(s.cpu, func() (err error) {
+	err = machine.Quiet(s.cpu, func() (err error) {
 		frame := testnet.UDPFrame(size, 0)
 		start := time.Now()
 		for ctx.Err() == nil {

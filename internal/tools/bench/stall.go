@@ -9,8 +9,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/xdpcap/xdpcap/internal/machine"
 	"github.com/xdpcap/xdpcap/internal/testnet"
-	"github.com/xdpcap/xdpcap/internal/thread"
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
@@ -75,7 +75,7 @@ func (s *Stall) round(ctx context.Context, n *network, t *tool, size int) (err e
 	}
 	read := make(chan error, 1)
 	began := time.Now()
-	go func() { read <- thread.Quiet(1, func() error { return readAndStall(from, began) }) }()
+	go func() { read <- machine.Quiet(1, func() error { return readAndStall(from, began) }) }()
 	sent, rate, sendErr := n.send(ctx, size, s.Rate, stallTraffic)
 	captured, endErr := p.end()
 	if err := errors.Join(sendErr, endErr, <-read); err != nil {

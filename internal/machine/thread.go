@@ -1,5 +1,5 @@
 // Package thread runs functions on operating system threads of their own.
-package thread
+package machine
 
 import (
 	"fmt"
