@@ -6,9 +6,9 @@ import (
 	"slices"
 	"time"
 
-	"github.com/xdpcap/xdpcap/internal/clock"
 	"github.com/xdpcap/xdpcap/internal/discovery"
 	"github.com/xdpcap/xdpcap/internal/errkind"
+	"github.com/xdpcap/xdpcap/internal/machine"
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
@@ -313,7 +313,7 @@ func (s *Session) leave(reason func(*coming) error) bool {
 
 // haveLeft notes that no program of an interface runs any more.
 func (s *Session) haveLeft(c *coming) error {
-	now, err := clock.Monotonic()
+	now, err := machine.Monotonic()
 	if err == nil {
 		s.roster.leave(c.sources, now)
 	}

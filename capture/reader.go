@@ -10,8 +10,8 @@ import (
 
 	"github.com/xdpcap/xdpcap/capture/internal/throttle"
 	"github.com/xdpcap/xdpcap/capture/internal/wait"
-	"github.com/xdpcap/xdpcap/internal/clock"
 	"github.com/xdpcap/xdpcap/internal/lost"
+	"github.com/xdpcap/xdpcap/internal/machine"
 )
 
 const (
@@ -34,7 +34,7 @@ type reader struct {
 	met       int    // how many sources have come that the reader knows, where they come and go
 	cards     []card // by source; nil = no card is asked
 	lost      losses
-	clock     clock.Stamper
+	clock     machine.Stamper
 	ledger    *ledger
 	poller    *wait.Poller
 	immediate bool           // Options.Immediate

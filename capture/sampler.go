@@ -15,7 +15,7 @@ import (
 
 	"github.com/xdpcap/xdpcap/capture/internal/wait"
 	filterebpf "github.com/xdpcap/xdpcap/filter/ebpf"
-	"github.com/xdpcap/xdpcap/internal/clock"
+	"github.com/xdpcap/xdpcap/internal/machine"
 	"github.com/xdpcap/xdpcap/internal/support"
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
@@ -110,7 +110,7 @@ func (k *sampler) makeMaps() error {
 	if k.options.bucketRate() == 0 {
 		return nil
 	}
-	now, err := clock.Monotonic()
+	now, err := machine.Monotonic()
 	if err != nil {
 		return err
 	}

@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"github.com/xdpcap/xdpcap/capture/internal/wait"
-	"github.com/xdpcap/xdpcap/internal/clock"
+	"github.com/xdpcap/xdpcap/internal/machine"
 )
 
 // A session works with a transport, a hook and an output that only this test has, so a new kind of
@@ -112,7 +112,7 @@ func TestFaultyRing(t *testing.T) {
 func TestRingsLater(t *testing.T) {
 	t.Parallel()
 	packet := packetOf(60, 1)
-	now, err := clock.Monotonic()
+	now, err := machine.Monotonic()
 	must(t, err)
 	later := &listRing{records: [][]byte{rawOf(sampleOf(packet, uint64(now)), packet)}}
 	rings := &listTransport{calls: []listCall{{}, {[]ring{later}, errors.New("no ring for CPU 7")}}}

@@ -12,7 +12,7 @@ import (
 
 	"github.com/xdpcap/xdpcap/capture/internal/throttle"
 	"github.com/xdpcap/xdpcap/capture/internal/wait"
-	"github.com/xdpcap/xdpcap/internal/clock"
+	"github.com/xdpcap/xdpcap/internal/machine"
 	"github.com/xdpcap/xdpcap/internal/support"
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
@@ -165,7 +165,7 @@ func (s *Session) openReader() (err error) {
 	if s.options.Adaptive {
 		r.rest = new(throttle.Rest)
 	}
-	if r.clock, err = clock.NewStamper(); err != nil {
+	if r.clock, err = machine.NewStamper(); err != nil {
 		return err
 	}
 	if s.poller, err = wait.NewPoller(); err != nil {

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/xdpcap/xdpcap/capture/internal/throttle"
-	"github.com/xdpcap/xdpcap/internal/clock"
 	"github.com/xdpcap/xdpcap/internal/lost"
 	"github.com/xdpcap/xdpcap/internal/machine"
 	"golang.org/x/sys/unix"
@@ -135,7 +134,7 @@ func (s *Session) LocationName(at Location) string {
 // for a source without AdapterStamp.
 func (s *Session) CardClocks() []*CardClock {
 	clocks := make([]*CardClock, s.roster.size())
-	offset, _, err := clock.Offset()
+	offset, _, err := machine.ClockOffset()
 	for i, c := range s.roster.cards() {
 		stamps := c.stamps
 		if err != nil || stamps == nil || stamps.clock == nil {

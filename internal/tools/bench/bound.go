@@ -7,7 +7,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/xdpcap/xdpcap/internal/clock"
 	"github.com/xdpcap/xdpcap/internal/machine"
 	"github.com/xdpcap/xdpcap/internal/testnet"
 	"github.com/xdpcap/xdpcap/internal/xdp"
@@ -53,7 +52,7 @@ func takeCopies(copies *testnet.Copies, stop *atomic.Bool) (cpu time.Duration, e
 			}
 		}
 		var err error
-		cpu, err = clock.ThreadTime()
+		cpu, err = machine.ThreadTime()
 		return err
 	})
 	return cpu, err

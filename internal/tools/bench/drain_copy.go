@@ -11,7 +11,6 @@ import (
 	"github.com/cilium/ebpf/asm"
 	"golang.org/x/sys/unix"
 
-	"github.com/xdpcap/xdpcap/internal/clock"
 	"github.com/xdpcap/xdpcap/internal/machine"
 	"github.com/xdpcap/xdpcap/internal/testnet"
 )
@@ -137,7 +136,7 @@ func (l *lab) copyDrain(d *drainage, path string, all *laps) (err error) {
 			}
 		}
 		err := machine.Quiet(0, func() error {
-			before, err := clock.ThreadTime()
+			before, err := machine.ThreadTime()
 			if err != nil {
 				return err
 			}
@@ -163,7 +162,7 @@ func (l *lab) copyDrain(d *drainage, path string, all *laps) (err error) {
 				return err
 			}
 			took := time.Since(began)
-			after, err := clock.ThreadTime()
+			after, err := machine.ThreadTime()
 			if err != nil {
 				return err
 			}

@@ -8,7 +8,6 @@ import (
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/link"
 
-	"github.com/xdpcap/xdpcap/internal/clock"
 	"github.com/xdpcap/xdpcap/internal/machine"
 	"github.com/xdpcap/xdpcap/internal/testnet"
 	"github.com/xdpcap/xdpcap/internal/xdp"
@@ -70,14 +69,14 @@ func timeRuns(p *ebpf.Program, cpu int, in *testnet.Namespace, opts *ebpf.RunOpt
 	err = machine.Quiet(cpu, func() error {
 		return in.Do(func() error {
 			ready()
-			before, err := clock.ThreadTime()
+			before, err := machine.ThreadTime()
 			if err != nil {
 				return err
 			}
 			if _, err := p.Run(opts); err != nil {
 				return err
 			}
-			after, err := clock.ThreadTime()
+			after, err := machine.ThreadTime()
 			ns = float64(after-before) / float64(opts.Repeat)
 			return err
 		})
