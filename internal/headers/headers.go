@@ -5,8 +5,6 @@ package headers
 import (
 	"encoding/binary"
 	"net/netip"
-
-	"github.com/xdpcap/xdpcap/internal/link"
 )
 
 // Protocols of IP that have ports, or a hash of their own.
@@ -47,10 +45,10 @@ type Headers struct {
 }
 
 // Parse reads the headers of an Ethernet frame. It returns false if they end before the EtherType.
-func Parse(frame []byte, h *Headers) bool { return ParseLink(link.Ethernet, frame, h) }
+func Parse(frame []byte, h *Headers) bool { return ParseLink(Ethernet, frame, h) }
 
 // ParseLink is Parse for a packet of the given link type.
-func ParseLink(typ link.Type, packet []byte, h *Headers) bool {
+func ParseLink(typ Link, packet []byte, h *Headers) bool {
 	*h = Headers{}
 	etherType, size, ok := typ.Header(packet)
 	if !ok {

@@ -4,7 +4,7 @@ import (
 	"github.com/xdpcap/xdpcap/filter/internal/cbpf"
 	"github.com/xdpcap/xdpcap/filter/internal/names"
 	"github.com/xdpcap/xdpcap/filter/internal/syntax"
-	"github.com/xdpcap/xdpcap/internal/link"
+	"github.com/xdpcap/xdpcap/internal/headers"
 )
 
 // ethernet guards a test of MAC addresses after a Geneve header, because that header may carry
@@ -39,7 +39,7 @@ func (g *generator) requireEthernet(t syntax.Token) {
 	switch g.link {
 	case linkEthernet:
 	case linkCooked, linkCooked2, linkRaw, linkLoopback:
-		t.Fail("", "%s packets have no Ethernet header", link.Names[g.outer])
+		t.Fail("", "%s packets have no Ethernet header", headers.LinkNames[g.outer])
 	default:
 		t.Fail("put it before pppoes", "there is no Ethernet header inside PPP")
 	}

@@ -11,7 +11,7 @@ import (
 
 	"github.com/xdpcap/xdpcap/filter/internal/cbpf"
 	"github.com/xdpcap/xdpcap/filter/internal/syntax"
-	"github.com/xdpcap/xdpcap/internal/link"
+	"github.com/xdpcap/xdpcap/internal/headers"
 )
 
 // Options are the part of filter.Options that this stage needs.
@@ -20,7 +20,7 @@ type Options struct {
 	Netmask   []byte // 4 bytes, or nil
 	Outbound  bool   // compile for sent packets
 	VLANAware bool
-	Link      link.Type
+	Link      headers.Link
 }
 
 // generator turns a tree into blocks. The order of the loads is libpcap's. It matters, because a
@@ -31,13 +31,13 @@ type generator struct {
 	hasMask  bool
 
 	link     linkType
-	outer    link.Type // the link type of the packet's first header
-	linkhdr  offset    // start of the link header
-	linktype offset    // its type field
-	payload  offset    // the first byte after it
-	nl       uint32    // bytes from payload to the network header
-	nosnap   uint32    // the same without a SNAP header
-	labels   int       // MPLS labels passed
+	outer    headers.Link // the link type of the packet's first header
+	linkhdr  offset       // start of the link header
+	linktype offset       // its type field
+	payload  offset       // the first byte after it
+	nl       uint32       // bytes from payload to the network header
+	nosnap   uint32       // the same without a SNAP header
+	labels   int          // MPLS labels passed
 
 	// mayLackEthernet means that a Geneve header comes just before: its payload may not be
 	// Ethernet.
@@ -78,13 +78,13 @@ func newGenerator(o Options, shift uint32) *generator {
 	g := &generator{linktype: offset{constant: 12 + shift}, payload: offset{constant: 14 + shift}, nosnap: snapLength, outbound: o.Outbound}
 	g.outer = o.Link
 	switch o.Link {
-	case link.Cooked:
+	case headers.Cooked:
 		g.link, g.linktype, g.payload, g.nosnap = linkCooked, offset{constant: 14}, offset{constant: 16}, 0
-	case link.Cooked2:
+	case headers.Cooked2:
 		g.link, g.linktype, g.payload, g.nosnap = linkCooked2, offset{}, offset{constant: 20}, 0
-	case link.Raw:
+	case headers.Raw:
 		g.link, g.linktype, g.payload, g.nosnap = linkRaw, offset{}, offset{}, 0
-	case link.Loopback:
+	case headers.Loopback:
 		g.link, g.linktype, g.payload, g.nosnap = linkLoopback, offset{}, offset{constant: 4}, 0
 	}
 	if len(o.Netmask) == 4 {
@@ -102,7 +102,7 @@ func Generate(root syntax.Expr, o Options) (first *Block) {
 	}
 	var b *Block
 	var begin []*Stmt
-	if o.VLANAware && o.Link == link.Ethernet && !mentionsVLAN(root) {
+	if o.VLANAware && o.Link == headers.Ethernet && !mentionsVLAN(root) {
 		b, begin = generateTagged(root, o)
 	} else {
 		g := newGenerator(o, 0)
@@ -198,9 +198,9 @@ func (g *generator) direction(outbound bool) *Block {
 	const sent = 4
 	var b *Block
 	switch g.outer {
-	case link.Cooked:
+	case headers.Cooked:
 		b = New(cbpf.Jeq, sent, Op(cbpf.LdAbs|cbpf.SizeH, 0))
-	case link.Cooked2:
+	case headers.Cooked2:
 		b = New(cbpf.Jeq, sent, Op(cbpf.LdAbs|cbpf.SizeB, 10))
 	default:
 		return always(g.outbound == outbound)
@@ -213,7 +213,7 @@ func (g *generator) direction(outbound bool) *Block {
 
 // ifindex tests for the index of an interface, which only the header of LINUX_SLL2 contains.
 func (g *generator) ifindex(s *syntax.Special) *Block {
-	if g.outer != link.Cooked2 {
+	if g.outer != headers.Cooked2 {
 		s.At.FailAs(syntax.ErrInterface, "remove it", "the interface is chosen outside the filter")
 	}
 	return New(cbpf.Jeq, s.Arg, Op(cbpf.LdAbs|cbpf.SizeW, 4))

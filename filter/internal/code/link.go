@@ -6,7 +6,7 @@ import (
 	"github.com/xdpcap/xdpcap/filter/internal/cbpf"
 	"github.com/xdpcap/xdpcap/filter/internal/names"
 	"github.com/xdpcap/xdpcap/filter/internal/syntax"
-	"github.com/xdpcap/xdpcap/internal/link"
+	"github.com/xdpcap/xdpcap/internal/headers"
 )
 
 // pppTypes are PPP's numbers for some Ethernet types and access points (RFC 1661 and later).
@@ -84,7 +84,7 @@ func (g *generator) versionIs(typ uint32) *Block {
 // other types of BSD's loopback.
 func (g *generator) familyIs(typ uint32) *Block {
 	var b *Block
-	for _, family := range link.Families[uint16(typ)] {
+	for _, family := range headers.Families[uint16(typ)] {
 		b = Or(b, g.equal(field{fromLink, 0}, cbpf.SizeW, uint32(family)))
 		b = Or(b, g.equal(field{fromLink, 0}, cbpf.SizeW, bits.ReverseBytes32(uint32(family))))
 	}

@@ -10,7 +10,7 @@ import (
 	"slices"
 
 	"github.com/xdpcap/xdpcap/filter/internal/names"
-	"github.com/xdpcap/xdpcap/internal/link"
+	"github.com/xdpcap/xdpcap/internal/headers"
 )
 
 // Frame puts headers and payload together.
@@ -164,8 +164,8 @@ func Packets() [][]byte {
 
 // PacketsOf returns the frames of Packets without VLAN tags, behind the first header of a link
 // type.
-func PacketsOf(l link.Type) [][]byte {
-	if l == link.Ethernet {
+func PacketsOf(l headers.Link) [][]byte {
+	if l == headers.Ethernet {
 		return Packets()
 	}
 	var out [][]byte
@@ -178,11 +178,11 @@ func PacketsOf(l link.Type) [][]byte {
 			typ = BE(4)
 		}
 		switch direction := f[5]; l { // 1 or 2 in Packets; 4 is sent
-		case link.Cooked:
+		case headers.Cooked:
 			data = Frame([]byte{0, 2 * direction, 0, 1, 0, 6}, f[6:12], make([]byte, 2), typ, data)
-		case link.Cooked2:
+		case headers.Cooked2:
 			data = Frame(typ, make([]byte, 2), []byte{0, 0, 0, direction, 0, 1, 2 * direction, 6}, f[6:12], make([]byte, 2), data)
-		case link.Loopback:
+		case headers.Loopback:
 			family := []byte{0, 0, 0, 7} // ISO's
 			switch binary.BigEndian.Uint16(typ) {
 			case names.EtherIP:
