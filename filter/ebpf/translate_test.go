@@ -133,7 +133,7 @@ func TestLargePacket(t *testing.T) {
 	}
 	for _, at := range []uint32{2990, 2996, 2997, 3000, bufferSize - 4, bufferSize - 3, bufferSize, 0x7ffe, 0x7fff, 0x8000, 0xfffb, 0xfffc, 0x10000, 0xfffffffe} {
 		for _, mode := range []uint16{cbpf.ModeABS, cbpf.ModeIND} {
-			prog := []bpf.RawInstruction{{Op: cbpf.LdxImm, K: 1}, {Op: cbpf.ClassLD | mode, K: at}, {Op: cbpf.Or, K: 1}, {Op: cbpf.RetA}}
+			prog := []bpf.RawInstruction{{Op: cbpf.LdxImm, K: 1}, {Op: cbpf.ClassLD | mode, K: at}, {Op: cbpf.ClassALU | cbpf.OpOr, K: 1}, {Op: cbpf.RetA}}
 			compareKernel(t, fmt.Sprintf("offset %#x", at), prog, [][]byte{pkt, pkt[:2999]})
 		}
 	}

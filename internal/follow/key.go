@@ -72,7 +72,7 @@ func (m *keyMaker) id(s *packet.Source, p *packet.Packet) (k key) {
 // too early, it returns the zero key.
 func (m *keyMaker) content(s *packet.Source, p *packet.Packet) (k key) {
 	h := &m.h
-	if !headers.ParseLink(headers.LinkToDecode(s.LinkType()), p.Data, h) || h.Family == 0 {
+	if !headers.Parse(headers.LinkToDecode(s.LinkType()), p.Data, h) || h.Family == 0 {
 		return k
 	}
 	body := h.Rest

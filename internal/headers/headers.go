@@ -1,5 +1,7 @@
-// Package headers parses the headers that identify a packet's conversation, mostly in an Ethernet
-// frame: VLANs, addresses, protocol and ports. It also names protocols and EtherTypes.
+// Package headers finds what identifies a packet's conversation in its headers, mostly those of an
+// Ethernet frame: VLANs, addresses, protocol and ports. It knows the first header of each link type
+// (link.go): where it has the type of the next one, and how long it is. It also names protocols and
+// EtherTypes.
 package headers
 
 import (
@@ -44,11 +46,9 @@ type Headers struct {
 	IP, Piece []byte
 }
 
-// Parse reads the headers of an Ethernet frame. It returns false if they end before the EtherType.
-func Parse(frame []byte, h *Headers) bool { return ParseLink(Ethernet, frame, h) }
-
-// ParseLink is Parse for a packet of the given link type.
-func ParseLink(typ Link, packet []byte, h *Headers) bool {
+// Parse reads the headers of a packet of the given link type. It returns false if they end before
+// the EtherType.
+func Parse(typ Link, packet []byte, h *Headers) bool {
 	*h = Headers{}
 	etherType, size, ok := typ.Header(packet)
 	if !ok {

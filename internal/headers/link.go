@@ -1,5 +1,3 @@
-// Package link has the link types of capture files whose packets carry IP: the position of the next
-// header's type in the first header, and the first header's length.
 package headers
 
 import (
@@ -7,7 +5,8 @@ import (
 	"slices"
 )
 
-// A Type is the kind of the first header of packets.
+// A Link is the kind of header that a packet begins with: a link type of capture files whose
+// packets carry IP.
 type Link int
 
 const (
@@ -24,7 +23,7 @@ const (
 	Radiotap // one after a header about how it was received
 )
 
-// ToDecode is like Of, but includes the types that filters do not support.
+// LinkToDecode is LinkOf, and also has the types that filters do not know.
 func LinkToDecode(number uint16) Link {
 	switch number {
 	case 105:
@@ -35,7 +34,7 @@ func LinkToDecode(number uint16) Link {
 	return LinkOf(number)
 }
 
-// Of returns the type for a LINKTYPE_ number of capture files, if filters support it; else Unknown.
+// LinkOf returns the type for a LINKTYPE_ number of capture files, among those that filters know.
 func LinkOf(number uint16) Link {
 	switch number {
 	case 1:
@@ -52,10 +51,10 @@ func LinkOf(number uint16) Link {
 	return UnknownLink
 }
 
-// Numbers is a LINKTYPE_ number of each type that filters support.
+// LinkNumbers is a LINKTYPE_ number of each type that filters know.
 var LinkNumbers = [...]uint16{Ethernet: 1, Cooked: 113, Cooked2: 276, Raw: 101, Loopback: 108}
 
-// Names are the names of the types in messages.
+// LinkNames are the names of the types in messages.
 var LinkNames = [...]string{Ethernet: "Ethernet", Cooked: "Linux cooked v1", Cooked2: "Linux cooked v2", Raw: "raw IP",
 	Loopback: "BSD loopback"}
 

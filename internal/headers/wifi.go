@@ -2,7 +2,7 @@ package headers
 
 import "encoding/binary"
 
-// A Frame is an IEEE 802.11 frame, as far as its bytes go.
+// A WiFiFrame is an IEEE 802.11 frame, as far as its bytes go.
 type WiFiFrame struct {
 	Kind, Subtype       uint8 // of frame control; kind 0 is management, 1 control, 2 data
 	Protected           bool  // the data are encrypted

@@ -211,7 +211,7 @@ func (e *Encoder) appendHeaders(b []byte, typ headers.Link, frame []byte) []byte
 	if destination != nil {
 		b = appendMAC(b, `,"destination_mac":"`, destination)
 	}
-	whole := headers.ParseLink(typ, frame, h)
+	whole := headers.Parse(typ, frame, h)
 	if h.Tags > 0 {
 		b = append(b, `,"vlans":[`...)
 		for i, id := range h.VLANs[:h.Tags] {

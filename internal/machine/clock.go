@@ -1,8 +1,3 @@
-// Package clock reads the clocks of BPF programs and the wall clock, and measures the difference
-// between them.
-//
-// Here CLOCK_MONOTONIC is always the machine's own, as bpf_ktime_get_ns reads it. In a time
-// namespace the system call returns another clock.
 package machine
 
 import (
@@ -33,7 +28,7 @@ func LastTick() (int64, error) {
 	return ns - shift, err
 }
 
-// Tick is the time between two ticks of the kernel's clock: 1 to 10 ms. An idle machine skips
+// ClockTick is the time between two ticks of the kernel's clock: 1 to 10 ms. An idle machine skips
 // ticks.
 func ClockTick() (time.Duration, error) {
 	var ts unix.Timespec

@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A Card is the clock of a network card, a PTP hardware clock, which runs on its own. Measure
+// A CardClock is the clock of a network card, a PTP hardware clock, which runs on its own. Measure
 // compares it with CLOCK_MONOTONIC. Monotonic converts its stamps by the last two comparisons, so
 // that it also follows a clock that runs faster or slower. Measure is for one goroutine; Last and
 // Monotonic may be called concurrently.
@@ -23,7 +23,7 @@ type CardClock struct {
 	now     atomic.Pointer[relation]
 }
 
-// A Comparison is two clocks read at the same moment, in ns.
+// A ClockComparison is two clocks read at the same moment, in ns.
 type ClockComparison struct {
 	Card, Monotonic int64
 	Within          time.Duration // duration of the readings; the error is at most half of that
@@ -40,8 +40,8 @@ type relation struct {
 // clock. If two comparisons show more, one of the clocks was set between them.
 const maxDrift = 500e-6
 
-// OpenCard opens the clock with this number, and compares it once. Opening needs permission to read
-// /dev/ptpN, which only root has unless udev grants it; later calls need none.
+// OpenCardClock opens the clock with this number, and compares it once. Opening needs permission to
+// read /dev/ptpN, which only root has unless udev grants it; later calls need none.
 func OpenCardClock(number int) (*CardClock, error) {
 	name := fmt.Sprintf("/dev/ptp%d", number)
 	device, err := os.OpenFile(name, os.O_RDONLY|unix.O_CLOEXEC, 0)
@@ -56,7 +56,7 @@ func OpenCardClock(number int) (*CardClock, error) {
 	return c, nil
 }
 
-// NewCard returns a clock that is read with compare, and compares it once.
+// NewCardClock returns a clock that is read with compare, and compares it once.
 func NewCardClock(name string, compare func() (ClockComparison, error)) (*CardClock, error) {
 	c := &CardClock{Name: name, compare: compare, close: func() error { return nil }}
 	if err := c.Measure(); err != nil {

@@ -16,8 +16,8 @@ const (
 	step = int64(time.Millisecond)
 )
 
-// A Wall converts times of the machine's CLOCK_MONOTONIC to CLOCK_REALTIME. The two clocks run at
-// the same rate. Their difference changes when the wall clock is set, or when the machine is
+// A WallClock converts times of the machine's CLOCK_MONOTONIC to CLOCK_REALTIME. The two clocks run
+// at the same rate. Their difference changes when the wall clock is set, or when the machine is
 // suspended, because CLOCK_MONOTONIC stops then. It is for one goroutine.
 type WallClock struct {
 	Offset int64 // ns to add to CLOCK_MONOTONIC for CLOCK_REALTIME
@@ -27,7 +27,7 @@ type WallClock struct {
 	next int64 // the new offset, after the wall clock was set
 }
 
-// NewWall measures the offset.
+// NewWallClock measures the offset.
 func NewWallClock() (WallClock, error) {
 	offset, now, err := ClockOffset()
 	return WallClock{Offset: offset, Until: now}, err
@@ -77,7 +77,7 @@ func (w *WallClock) TimeOf(mono uint64) (time.Time, error) {
 
 func differ(a, b, by int64) bool { return a-b > by || b-a > by }
 
-// Offset returns the nanoseconds to add to CLOCK_MONOTONIC for CLOCK_REALTIME, and the
+// ClockOffset returns the nanoseconds to add to CLOCK_MONOTONIC for CLOCK_REALTIME, and the
 // CLOCK_MONOTONIC time of the measurement. It measures several times: each time it reads the wall
 // clock between two reads of the monotonic clock. The narrowest pair of reads counts; the error is
 // at most half the time between them.

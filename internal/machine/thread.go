@@ -1,4 +1,3 @@
-// Package thread runs functions on operating system threads of their own.
 package machine
 
 import (

@@ -1,12 +1,9 @@
-// Package pcap writes classic pcap (draft-ietf-opsawg-pcap) in little-endian byte order. The format
-// has only packets, all of one link type.
 package pcapng
 
-import "encoding/binary"
+// Classic pcap (draft-ietf-opsawg-pcap) is written in little-endian byte order, too. The format has
+// only packets, all of one link type.
 
-var littleEndian = binary.LittleEndian
-
-// A Unit is that of time stamps, in ns. A file's first bytes tell which it is.
+// A PcapUnit is that of time stamps, in ns. A file's first bytes tell which it is.
 type PcapUnit uint64
 
 const (
@@ -14,28 +11,28 @@ const (
 	PcapMicroseconds PcapUnit = 1000 // some programs read no other
 )
 
-// AppendHeader appends what a file begins with. snapLen is the most bytes of a packet that are
+// AppendPcapHeader appends what a file begins with. snapLen is the most bytes of a packet that are
 // written; linkType is a number of LINKTYPE_.
 func AppendPcapHeader(b []byte, u PcapUnit, snapLen uint32, linkType uint16) []byte {
 	magic := uint32(0xa1b23c4d)
 	if u == PcapMicroseconds {
 		magic = 0xa1b2c3d4
 	}
-	b = littleEndian.AppendUint32(b, magic)
-	b = littleEndian.AppendUint16(b, 2)
-	b = littleEndian.AppendUint16(b, 4)
-	b = littleEndian.AppendUint64(b, 0) // time zone and accuracy, which are not used
-	b = littleEndian.AppendUint32(b, snapLen)
-	return littleEndian.AppendUint32(b, uint32(linkType))
+	b = le.AppendUint32(b, magic)
+	b = le.AppendUint16(b, 2)
+	b = le.AppendUint16(b, 4)
+	b = le.AppendUint64(b, 0) // time zone and accuracy, which are not used
+	b = le.AppendUint32(b, snapLen)
+	return le.AppendUint32(b, uint32(linkType))
 }
 
-// AppendPacket appends a packet. at is in ns since the Unix epoch; an earlier time becomes the
+// AppendPcapPacket appends a packet. at is in ns since the Unix epoch; an earlier time becomes the
 // epoch. wireLen is the packet's length, of which data is the beginning.
 func AppendPcapPacket(b []byte, u PcapUnit, at int64, wireLen uint32, data []byte) []byte {
 	since := uint64(max(at, 0))
-	b = littleEndian.AppendUint32(b, uint32(since/1e9))
-	b = littleEndian.AppendUint32(b, uint32(since%1e9/uint64(u)))
-	b = littleEndian.AppendUint32(b, uint32(len(data)))
-	b = littleEndian.AppendUint32(b, wireLen)
+	b = le.AppendUint32(b, uint32(since/1e9))
+	b = le.AppendUint32(b, uint32(since%1e9/uint64(u)))
+	b = le.AppendUint32(b, uint32(len(data)))
+	b = le.AppendUint32(b, wireLen)
 	return append(b, data...)
 }

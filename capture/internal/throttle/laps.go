@@ -1,4 +1,3 @@
-// Package laps measures how a goroutine divides its time.
 package throttle
 
 import (

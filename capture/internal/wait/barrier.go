@@ -1,4 +1,3 @@
-// Package barrier waits until programs in the kernel have ended.
 package wait
 
 import (
@@ -18,7 +17,7 @@ type Barrier struct {
 	inner, outer *ebpf.Map
 }
 
-// New makes the maps of a Barrier.
+// NewBarrier makes the maps of a Barrier.
 func NewBarrier() (b Barrier, err error) {
 	inner := ebpf.MapSpec{Name: "barrier_inner", Type: ebpf.Array, KeySize: 4, ValueSize: 4, MaxEntries: 1}
 	outer := ebpf.MapSpec{Name: "barrier", Type: ebpf.ArrayOfMaps, KeySize: 4, ValueSize: 4, MaxEntries: 1, InnerMap: &inner}

@@ -1,4 +1,4 @@
-// Package poller makes a goroutine sleep until a ring is readable.
+// Package wait waits for the kernel: until a ring is readable, and until programs have ended.
 package wait
 
 import (
@@ -15,7 +15,7 @@ type Poller struct {
 	event int // an eventfd that Wake writes to
 }
 
-// New returns a Poller of no rings.
+// NewPoller returns a Poller of no rings.
 func NewPoller() (*Poller, error) {
 	p := &Poller{epoll: -1, event: -1}
 	if err := p.open(); err != nil {

@@ -2,8 +2,9 @@
 // classic instructions. Tests and loads come in libpcap's order, which users can see: a packet that
 // ends before the bytes of a test does not match, and is not tested further.
 //
-// generate.go walks the tree. The other files hold the tests, by header: link, llc, encap, tunnel,
-// protocol, host, port and calculation. field.go loads the fields that they compare.
+// generate.go walks the tree. graph.go has the graph, and assemble.go makes a program of it. The
+// other files hold the tests, by header: link, llc, encap, tunnel, protocol, host, port and
+// calculation. field.go loads the fields that they compare.
 package code
 
 import (

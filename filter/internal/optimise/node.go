@@ -12,7 +12,7 @@ import (
 // targets; finish writes them back to the block's Exits.
 type node struct {
 	*code.Block
-	edges     [2]edge // [graph.OnTrue], [graph.OnFalse]; to is nil after a return
+	edges     [2]edge // [code.OnTrue], [code.OnFalse]; to is nil after a return
 	in        []*edge // edges that lead here
 	dominator *edge   // the last edge that dominates this node, or nil
 	mark      int     // optimiser.mark of the last walk that visited the node

@@ -379,7 +379,7 @@ func TestReadLinkTypes(t *testing.T) {
 			}
 		}
 		var h headers.Headers
-		headers.ParseLink(headers.Raw, ip, &h)
+		headers.Parse(headers.Raw, ip, &h)
 		source := fmt.Sprintf(`"source":"%s"`, h.Source)
 		if text := systest.MustRead(t, "--format", "json", file, "udp"); !strings.Contains(text, source) || strings.Contains(text, "_mac") {
 			t.Errorf("%d: no %s in %s", typ, source, text)

@@ -28,7 +28,7 @@ func newFlowKeys(f meter.Flow) FlowKeys {
 // all of them are in one flow. It returns false if there is no IP header.
 func packetFlow(typ headers.Link, packet []byte) (flow meter.Flow, ok bool) {
 	var h headers.Headers
-	if !headers.ParseLink(typ, packet, &h) || h.Family == 0 {
+	if !headers.Parse(typ, packet, &h) || h.Family == 0 {
 		return flow, false
 	}
 	class := meter.IPv4(h.Protocol)
