@@ -1,7 +1,7 @@
-// Package headers finds what identifies a packet's conversation in its headers, mostly those of an
-// Ethernet frame: VLANs, addresses, protocol and ports. It knows the first header of each link type
-// (link.go): where it has the type of the next one, and how long it is. It also names protocols and
-// EtherTypes.
+// Package headers parses the headers that identify a packet's conversation, mostly in an Ethernet
+// frame: VLANs, addresses, protocol and ports. It also names protocols and EtherTypes, and has the
+// link types of capture files whose packets carry IP: the position of the next header's type in the
+// first header, and the first header's length.
 package headers
 
 import (

@@ -5,8 +5,7 @@ import (
 	"slices"
 )
 
-// A Link is the kind of header that a packet begins with: a link type of capture files whose
-// packets carry IP.
+// A Link is the kind of the first header of packets: a link type of capture files.
 type Link int
 
 const (
@@ -23,7 +22,7 @@ const (
 	Radiotap // one after a header about how it was received
 )
 
-// LinkToDecode is LinkOf, and also has the types that filters do not know.
+// LinkToDecode is like LinkOf, but includes the types that filters do not support.
 func LinkToDecode(number uint16) Link {
 	switch number {
 	case 105:
@@ -34,7 +33,8 @@ func LinkToDecode(number uint16) Link {
 	return LinkOf(number)
 }
 
-// LinkOf returns the type for a LINKTYPE_ number of capture files, among those that filters know.
+// LinkOf returns the type for a LINKTYPE_ number of capture files, if filters support it; else
+// UnknownLink.
 func LinkOf(number uint16) Link {
 	switch number {
 	case 1:
@@ -51,7 +51,7 @@ func LinkOf(number uint16) Link {
 	return UnknownLink
 }
 
-// LinkNumbers is a LINKTYPE_ number of each type that filters know.
+// LinkNumbers is a LINKTYPE_ number of each type that filters support.
 var LinkNumbers = [...]uint16{Ethernet: 1, Cooked: 113, Cooked2: 276, Raw: 101, Loopback: 108}
 
 // LinkNames are the names of the types in messages.
