@@ -20,12 +20,12 @@ import (
 // it. Copying out of it takes twice as long as out of the memory of a Go program, whose pages are
 // larger.
 type plainRing struct {
+	closers
 	data       []byte // twice in a row, so that no record is divided
 	head, tail *uint64
 	record     int // bytes, with its header
 	prog       *ebpf.Program
 	frame      []byte // that the program copies
-	mapped     [][]byte
 }
 
 // newPlainRing makes a ring of `size` bytes for records of `record` bytes.
@@ -60,6 +60,7 @@ func newPlainRing(size, record int) (r *plainRing, err error) {
 	if err != nil {
 		return nil, fmt.Errorf("load the program that fills a ring: %w", err)
 	}
+	r.later(r.prog.Close)
 	page := os.Getpagesize()
 	tail, err := r.mmap(m, 0, page, unix.PROT_READ|unix.PROT_WRITE)
 	if err != nil {
@@ -79,16 +80,8 @@ func (r *plainRing) mmap(m *ebpf.Map, offset, length, access int) ([]byte, error
 	if err != nil {
 		return nil, fmt.Errorf("map a ring into memory: %w", err)
 	}
-	r.mapped = append(r.mapped, b)
+	r.later(func() error { return unix.Munmap(b) })
 	return b, nil
-}
-
-func (r *plainRing) close() error {
-	err := r.prog.Close()
-	for _, b := range r.mapped {
-		err = errors.Join(err, unix.Munmap(b))
-	}
-	return err
 }
 
 // fill puts n records into an empty ring.
@@ -113,66 +106,74 @@ func (r *plainRing) next() []byte {
 // copyDrain measures the least that a reader of filled rings does: a thread copies the bytes of a
 // block of the file out of each record, and writes them. The rings were filled by CPUs as for
 // xdpcap. The rate counts only the longer of the two steps, as if two threads did them.
-func (l *lab) copyDrain(d *drainage, path string, all *laps) (err error) {
+func copyDrain(d *drainage, path string, runs int) (all *laps, err error) {
+	var opened closers
+	defer func() { err = errors.Join(err, opened.close()) }()
 	out, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE, 0o600)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	defer out.Close()
-	if d.to != nowhere {
-		defer os.Remove(path)
+	opened.later(out.Close)
+	if path != nowhere {
+		opened.later(func() error { return os.Remove(path) })
 	}
 	rings := make([]*plainRing, d.rings)
 	for i := range rings {
 		if rings[i], err = newPlainRing(d.ringSize(), recordSize(d.size)); err != nil {
-			return err
+			return nil, err
 		}
-		defer func() { err = errors.Join(err, rings[i].close()) }()
+		opened.later(rings[i].close)
 	}
-	chunk, block := make([]byte, 256<<10), blockSize(d.size)
-	for range l.runs {
+	all = &laps{}
+	for range runs {
 		for cpu, r := range rings {
 			if err := thread.Quiet(cpu, func() error { return r.fill(d.perRing()) }); err != nil {
-				return err
+				return nil, err
 			}
 		}
 		err := thread.Quiet(0, func() error {
+			some := lap{packets: d.rings * d.perRing()}
 			before, err := clock.ThreadTime()
 			if err != nil {
 				return err
 			}
-			began, n, writing := time.Now(), 0, time.Duration(0)
-			write := func() error {
-				start := time.Now()
-				_, err := out.Write(chunk[:n])
-				writing += time.Since(start)
-				n = 0
+			if some.took, err = copyBlocks(out, rings, d.perRing(), blockSize(d.size)); err != nil {
 				return err
 			}
-			for range d.perRing() {
-				for _, r := range rings {
-					if n+block > len(chunk) {
-						if err := write(); err != nil {
-							return err
-						}
-					}
-					n += copy(chunk[n:n+block], r.next())
-				}
-			}
-			if err := write(); err != nil {
-				return err
-			}
-			took := time.Since(began)
 			after, err := clock.ThreadTime()
-			if err != nil {
-				return err
-			}
-			all.all = append(all.all, lap{packets: d.rings * d.perRing(), cpu: after - before, took: max(writing, took-writing)})
-			return nil
+			some.cpu = after - before
+			all.all = append(all.all, some)
+			return err
 		})
 		if err != nil {
-			return err
+			return nil, err
 		}
 	}
-	return nil
+	return all, nil
+}
+
+// copyBlocks copies a block out of each record of rings and writes them. It returns the time of the
+// slower one of the two.
+func copyBlocks(out *os.File, rings []*plainRing, perRing, block int) (time.Duration, error) {
+	chunk := make([]byte, 256<<10)
+	began, n, writing := time.Now(), 0, time.Duration(0)
+	write := func() error {
+		start := time.Now()
+		_, err := out.Write(chunk[:n])
+		writing += time.Since(start)
+		n = 0
+		return err
+	}
+	for range perRing {
+		for _, r := range rings {
+			if n+block > len(chunk) {
+				if err := write(); err != nil {
+					return 0, err
+				}
+			}
+			n += copy(chunk[n:n+block], r.next())
+		}
+	}
+	err := write()
+	return max(writing, time.Since(began)-writing), err
 }
