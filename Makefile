@@ -144,7 +144,7 @@ generate: ## compile bpf/*.c into the committed Go and object files
 	@$(call need,$(GENERATE_PACKAGES))
 	$(GO) generate ./...
 
-bench: build ## measure against other tools and no capture, in 20 minutes, or with FLAGS=-quick in two: tables, and the figures in README.md and docs/
+bench: build ## measure against other tools and no capture, in 20 minutes, or with FLAGS=-quick in a few: tables, and the figures in README.md and docs/
 	@$(call need,$(BENCH_PACKAGES))
 	$(GO) build -o bin/bench ./internal/tools/bench
 	$(SUDO) bin/bench $(FLAGS) -o docs/speed.txt $(BIN)
