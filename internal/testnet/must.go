@@ -84,17 +84,6 @@ func MustDispatcher(tb TB, p *Pair) *Dispatcher {
 	return d
 }
 
-// MustSole attaches a dispatcher of a single program to the pair's Rx and detaches it at the end of
-// the test.
-func MustSole(tb TB, p *Pair) {
-	tb.Helper()
-	d, err := AttachSole(p.Rx, p.RxName)
-	if err != nil {
-		tb.Fatalf("%v", err)
-	}
-	closeAfter(tb, "dispatcher", d.Close)
-}
-
 // MustGenerator loads a generator and closes it at the end of the test. If the kernel has no live
 // frames it skips the test.
 func MustGenerator(tb TB, p *Pair) *Generator {
