@@ -25,8 +25,8 @@ type Dispatcher struct {
 	freplaces  []link.Link     // put components into main
 }
 
-// AttachDispatcher attaches the dispatcher of testdata/target.c to an interface of a namespace. Needs root, and a
-// kernel where extension programs load: one that has fentry.
+// AttachDispatcher attaches the dispatcher of testdata/target.c to an interface of a namespace.
+// Needs root, and a kernel where extension programs load: one that has fentry.
 func AttachDispatcher(ns *Namespace, ifname string) (*Dispatcher, error) {
 	d := &Dispatcher{}
 	if err := d.attach(ns, ifname); err != nil {

@@ -9,9 +9,9 @@ import (
 // TaggedHash is the hash that MustTagBeside gives to packets.
 const TaggedHash = 0xfeedc0de
 
-// MustTagBeside gives everything that the sending side sends a VLAN tag and a hash beside the packet,
-// until the test ends: a card that removes tags hands packets up in this form. The protocol is
-// 0x8100 or 0x88a8. It needs tcx, Linux 6.6.
+// MustTagBeside gives everything that the sending side sends a VLAN tag and a hash beside the
+// packet, until the test ends: a card that removes tags hands packets up in this form. The protocol
+// is 0x8100 or 0x88a8. It needs tcx, Linux 6.6.
 func MustTagBeside(tb TB, p *Pair, protocol, tag uint16) {
 	tb.Helper()
 	prog, err := ebpf.NewProgram(&ebpf.ProgramSpec{

@@ -62,8 +62,8 @@ type Target struct {
 	links []link.Link
 }
 
-// TargetSpec returns the programs of testdata/target.c, for tests that attach them in a way of their
-// own.
+// TargetSpec returns the programs of testdata/target.c, for tests that attach them in a way of
+// their own.
 func TargetSpec() (*ebpf.CollectionSpec, error) { return loadTarget() }
 
 // NewTarget loads a program without attaching it. Needs root.

@@ -13,8 +13,8 @@ import (
 	"github.com/xdpcap/xdpcap/internal/testnet"
 )
 
-// reasoned has the ports of packets for a target that gives reasons, with what a line says of each: only what it
-// drops has a reason, also after a packet that had one.
+// reasoned has the ports of packets for a target that gives reasons, with what a line says of each:
+// only what it drops has a reason, also after a packet that had one.
 var reasoned = []struct {
 	port          uint16
 	verdict, name string

@@ -168,8 +168,8 @@ func (r *results) printDrains(out io.Writer) {
 	t.print(out)
 }
 
-// printCosts prints the kernel's cost per packet, and the rate that traffic keeps without the card's
-// VLAN tags, because the programs run without them in that measurement.
+// printCosts prints the kernel's cost per packet, and the rate that traffic keeps without the
+// card's VLAN tags, because the programs run without them in that measurement.
 func (r *results) printCosts(out io.Writer) {
 	t := table{{"", ring, perf}}
 	for _, c := range configs {

@@ -60,8 +60,8 @@ func repeatFor(size int, kept float64) int {
 	return int(min(ringPart*ringBytes/float64(size+recordBytes)/kept, mostRepeat))
 }
 
-// timeRun runs a program in a namespace on a CPU by BPF_PROG_RUN and returns the thread's CPU time per
-// packet in ns. ready is called just before.
+// timeRun runs a program in a namespace on a CPU by BPF_PROG_RUN and returns the thread's CPU time
+// per packet in ns. ready is called just before.
 func timeRun(p *ebpf.Program, in *testnet.Namespace, cpu int, opts ebpf.RunOptions, ready func()) (ns float64, err error) {
 	err = thread.Quiet(cpu, func() error {
 		return in.Do(func() error {

@@ -1,6 +1,7 @@
-// Command bench measures xdpcap beside other tools and beside no capture at all. Each measurement is
-// a line in Go's benchmark format, which benchstat reads. From a file of these lines it checks what
-// the project promises, and makes the chart and the tables of the documentation. make bench starts it.
+// Command bench measures xdpcap beside other tools and beside no capture at all. Each measurement
+// is a line in Go's benchmark format, which benchstat reads. From a file of these lines it checks
+// what the project promises, and makes the chart and the tables of the documentation. make bench
+// starts it.
 //
 //	bench [-quick] [-against OLD] [-disk DIR] [-o FILE] XDPCAP
 //	                                               measures, and OLD in turn with it

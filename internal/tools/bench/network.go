@@ -22,8 +22,8 @@ import (
 const rxName = "rx0"
 
 // Lengths of frames as programs see them, without the checksum: of 64 bytes, the shortest, of 300
-// and 512 bytes, and of 1518 bytes, the longest for an MTU of 1500. jumboSize is that of frames that
-// only a packet socket sends: the kernel's live frames must fit into a page.
+// and 512 bytes, and of 1518 bytes, the longest for an MTU of 1500. jumboSize is that of frames
+// that only a packet socket sends: the kernel's live frames must fit into a page.
 const (
 	shortSize  = testnet.MinFrame
 	smallSize  = 296
@@ -59,8 +59,8 @@ type lane struct {
 	senders []sender // one for each CPU that sends, from CPU 0 on
 }
 
-// A sender sends frames into a lane's pair from a CPU of its own, until ctx is done, at a rate; 0 is
-// as fast as possible. Result.Sent counts the frames that the receiving side took.
+// A sender sends frames into a lane's pair from a CPU of its own, until ctx is done, at a rate; 0
+// is as fast as possible. Result.Sent counts the frames that the receiving side took.
 type sender func(ctx context.Context, size int, rate float64) (testnet.Result, error)
 
 type networkOptions struct {

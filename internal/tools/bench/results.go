@@ -16,7 +16,8 @@ import (
 	"golang.org/x/perf/benchmath"
 )
 
-// The units of what is measured. A benchmark's iterations are packets or, of a program's cost, runs.
+// The units of what is measured. A benchmark's iterations are packets or, of a program's cost,
+// runs.
 const (
 	pps      = "pps"       // packets per second
 	nsPacket = "ns/packet" // CPU time

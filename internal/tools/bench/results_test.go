@@ -27,8 +27,9 @@ func testResults(t *testing.T) *results {
 // set replaces what was measured.
 func (r *results) set(name, unit string, x float64) { r.values[name][unit] = []float64{x} }
 
-// Rows are measured in turn, until one fails. What has xdpcap in it is in the results of that xdpcap,
-// the rest in all; and what was written is read back equal, because the documents are made of files.
+// Rows are measured in turn, until one fails. What has xdpcap in it is in the results of that
+// xdpcap, the rest in all; and what was written is read back equal, because the documents are made
+// of files.
 func TestMeasure(t *testing.T) {
 	t.Parallel()
 	var written, other strings.Builder

@@ -218,8 +218,8 @@ func (n *network) entrant(p *program, t tool) entrant {
 	return entrant{name: t.name, command: t.commandLine(), of: p, verdict: t.verdict, beside: n.bare(t.verdict), try: try}
 }
 
-// entrants returns a tool of each xdpcap in turn, followed by the other tools. They write to a file,
-// or nowhere.
+// entrants returns a tool of each xdpcap in turn, followed by the other tools. They write to a
+// file, or nowhere.
 func (b *bench) entrants(n *network, to string, own func(*program) []tool, other []tool) (all []entrant) {
 	for i := range own(b.programs[0]) {
 		for _, p := range b.programs {

@@ -14,8 +14,8 @@ import (
 
 func twoCPUs(transport string) string { return named("TwoCPUs", "transport="+transport) }
 
-// measureTwoCPUs compares two CPUs that receive at the same time with one: by BPF_PROG_RUN, and with
-// traffic from both CPUs, which also run the tool.
+// measureTwoCPUs compares two CPUs that receive at the same time with one: by BPF_PROG_RUN, and
+// with traffic from both CPUs, which also run the tool.
 func (b *bench) measureTwoCPUs(ctx context.Context) (err error) {
 	l, err := newLab(networkOptions{cpus: 2}, b.runs)
 	if err != nil {
