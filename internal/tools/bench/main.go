@@ -14,6 +14,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"flag"
@@ -138,28 +139,16 @@ func (b *bench) run(path, old, out string) (err error) {
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, unix.SIGTERM)
 	defer stop()
-	limit := timeLimit
-	for _, p := range []struct {
-		path, suffix string
-		out          io.Writer
-	}{{path, "", os.Stdout}, {old, ".before", io.Discard}} {
-		if p.path == "" {
-			continue
-		}
-		if out != "" {
-			file, err := os.Create(out + p.suffix) // an owner that is not root stays the owner
-			if err != nil {
-				return err
-			}
-			defer func() { err = errors.Join(err, file.Close()) }()
-			p.out = io.MultiWriter(p.out, file)
-		}
-		if err := b.add(p.path, p.out); err != nil {
+	var text, before bytes.Buffer
+	if err := b.add(path, io.MultiWriter(os.Stdout, &text)); err != nil {
+		return err
+	}
+	if old != "" {
+		if err := b.add(old, &before); err != nil {
 			return err
 		}
-		limit *= time.Duration(len(b.programs))
 	}
-	timed, cancel := context.WithTimeout(ctx, limit)
+	timed, cancel := context.WithTimeout(ctx, time.Duration(len(b.programs))*timeLimit)
 	defer cancel()
 	for _, part := range []func(context.Context) error{
 		b.measurePrograms, b.measureDrains, b.measureStalls, b.measureTwoCPUs, b.measureFiles, b.measureFrames,
@@ -171,12 +160,18 @@ func (b *bench) run(path, old, out string) (err error) {
 			return errors.New("interrupted")
 		}
 	}
-	var before *results
-	if old != "" {
-		before = &b.programs[1].results
+	if old == "" {
+		b.programs[0].printPromises(os.Stdout, nil)
+	} else {
+		b.programs[0].printPromises(os.Stdout, &b.programs[1].results)
+		if out != "" {
+			err = os.WriteFile(out+".before", before.Bytes(), 0o644)
+		}
 	}
-	b.programs[0].printPromises(os.Stdout, before)
-	return nil
+	if out != "" { // an owner that is not root stays the owner
+		err = errors.Join(err, os.WriteFile(out, text.Bytes(), 0o644))
+	}
+	return err
 }
 
 // each calls f with the results of a program, or with those of all programs if p is nil: what is

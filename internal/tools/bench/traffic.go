@@ -186,23 +186,15 @@ type entrant struct {
 
 // alone returns the traffic without a tool, and beside a thread that only copies.
 func (n *network) alone() []entrant {
-	var all []entrant
-	for _, e := range []struct {
-		name    string
-		verdict xdp.Verdict
-	}{{dropName, xdp.Drop}, {passName, xdp.Pass}} {
-		all = append(all, entrant{name: e.name, verdict: e.verdict, try: func(ctx context.Context, w load) (trial, error) {
-			return w.run(ctx, n.bare(e.verdict))
-		}})
+	bare := func(name string, verdict xdp.Verdict) entrant {
+		return entrant{name: name, verdict: verdict,
+			try: func(ctx context.Context, w load) (trial, error) { return w.run(ctx, n.bare(verdict)) }}
 	}
-	for _, e := range []struct {
-		name    string
-		verdict xdp.Verdict
-	}{{copyDropName, xdp.Drop}, {copyPassName, xdp.Pass}} {
-		all = append(all, entrant{name: e.name, verdict: e.verdict, beside: n.bare(e.verdict),
-			try: func(ctx context.Context, w load) (trial, error) { return n.copying(ctx, e.verdict, w) }})
+	copying := func(name string, verdict xdp.Verdict) entrant {
+		return entrant{name: name, verdict: verdict, beside: n.bare(verdict),
+			try: func(ctx context.Context, w load) (trial, error) { return n.copying(ctx, verdict, w) }}
 	}
-	return all
+	return []entrant{bare(dropName, xdp.Drop), bare(passName, xdp.Pass), copying(copyDropName, xdp.Drop), copying(copyPassName, xdp.Pass)}
 }
 
 func (n *network) entrant(p *program, t tool) entrant {
