@@ -10,8 +10,8 @@ import (
 	"github.com/xdpcap/xdpcap/capture"
 )
 
-// recordExtra is how many bytes a record has besides the packet: the ring's header, and struct facts
-// of bpf/include/record.h, which is the facts and 16 bytes around them.
+// recordExtra is how many bytes a record has besides the packet: the ring's header, and struct
+// facts of bpf/include/record.h, which is the facts and 16 bytes around them.
 const recordExtra = 8 + 16 + int(unsafe.Sizeof(capture.Facts{}))
 
 // Assumptions that were not measured. docs/sizing.md gives the reasons.
