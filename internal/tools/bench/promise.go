@@ -152,8 +152,13 @@ func (r *results) added(entrant string) float64 {
 }
 
 // shareOf returns the percentage of XDP_DROP's rate that is left if XDP_DROP takes shareDrop and
-// something adds the given ns.
-func shareOf(added float64) float64 { return 100 * shareDrop / (shareDrop + added) }
+// something adds the given ns; NaN if that is less than nothing, because the machine was busy.
+func shareOf(added float64) float64 {
+	if added <= 0 {
+		return math.NaN()
+	}
+	return 100 * shareDrop / (shareDrop + added)
+}
 
 // bestOther returns the highest rate without loss of the other tools and of transport perf.
 func (r *results) bestOther(size int) float64 {
