@@ -13,12 +13,12 @@ type Verdict uint32
 // The kernel's verdicts, and one that stands for all other numbers in counters, as in
 // bpf/include/verdict.h.
 const (
-	Aborted        = Verdict(refusalsVerdictVERDICT_ABORTED)
-	Drop           = Verdict(refusalsVerdictVERDICT_DROP)
-	Pass           = Verdict(refusalsVerdictVERDICT_PASS)
-	Tx             = Verdict(refusalsVerdictVERDICT_TX)
-	Redirect       = Verdict(refusalsVerdictVERDICT_REDIRECT)
-	UnknownVerdict = Verdict(refusalsVerdictVERDICT_UNKNOWN)
+	Aborted Verdict = iota
+	Drop
+	Pass
+	Tx
+	Redirect
+	UnknownVerdict
 )
 
 const (
@@ -26,7 +26,7 @@ const (
 	Verdicts = int(UnknownVerdict)
 	// VerdictSlots is the number of entries in a table of counters by verdict: one for each verdict
 	// and one for UnknownVerdict.
-	VerdictSlots = int(refusalsVerdictVERDICT_SLOTS)
+	VerdictSlots = int(UnknownVerdict) + 1
 )
 
 var verdictNames = [VerdictSlots]string{

@@ -1,0 +1,46 @@
+package capture
+
+import (
+	"fmt"
+
+	"github.com/xdpcap/xdpcap/internal/attach"
+	"github.com/xdpcap/xdpcap/internal/tc"
+)
+
+var atEgress = hookKind{
+	name:      "egress",
+	direction: Out,
+	suffix:    "@egress",
+	sentence: func(s *Source) string {
+		return fmt.Sprintf("program %s at the egress of the interface, by %s", s.Sampler, s.Attached)
+	},
+}
+
+// A tcHook is a program where an interface hands packets to the stack, or gets them from it. It runs
+// before the other programs there and does not affect packets.
+type tcHook struct {
+	interfaceHook
+	name string // of the program
+	at   tc.Direction
+}
+
+func newEgressHook(p point) (*tcHook, error) {
+	filter, err := p.sent.copied()
+	return &tcHook{interfaceHook{ifi: p.ifi, filter: filter, source: newSource(p.ifi, Egress)}, samplerProgSampleEgress, tc.Egress}, err
+}
+
+func (h *tcHook) load(k *sampler, first, index uint32) error {
+	with, err := k.companions(&h.source)
+	if err != nil {
+		return err
+	}
+	return h.add(k, "load the sampling program", loading{name: h.name, first: first, index: index, with: with})
+}
+
+func (h *tcHook) attach() (err error) {
+	if h.attached, err = attach.TC(h.ifi, h.programs[0], h.at); err != nil {
+		return err
+	}
+	h.source.Attached, h.source.NetAdmin = h.attached.How, h.attached.NeedsNetAdmin
+	return nil
+}
