@@ -9,40 +9,43 @@ import (
 	"github.com/xdpcap/xdpcap/internal/attach"
 )
 
-// A classicFilter is a filter as classic BPF; nil = every packet.
-type classicFilter []bpf.RawInstruction
-
 // compile compiles the filter for one interface, because "ip broadcast" depends on its netmask, and
 // for each direction, because of "inbound" and "outbound". With two directions, the filter may
 // match nothing in one of them.
 func (o *Options) compile(p *point) (err error) {
+	received, sent, err := o.classicFilters(p)
+	if err != nil {
+		return err
+	}
+	const headBytes = int(samplerHeadLimitHEAD_BYTES)
+	if p.filter, err = attach.NewFilter(received, headBytes); err != nil {
+		return err
+	}
+	p.sent, err = attach.NewFilter(sent, headBytes)
+	return err
+}
+
+// classicFilters returns the filters as classic BPF; nil = every packet.
+func (o *Options) classicFilters(p *point) (received, sent []bpf.RawInstruction, err error) {
 	if o.FilterProgram != nil || o.Filter == "" {
-		p.filter, p.sent = o.FilterProgram, o.FilterProgram
-		return nil
+		return o.FilterProgram, o.FilterProgram, nil
 	}
 	of := filter.Options{VLANAware: o.VLANAware, Outbound: o.Direction == Out}
 	if p.ifi.Index != 0 { // packets of a hook map may be from any interface
 		if of.Netmask, err = p.ifi.Netmask(); err != nil {
-			return err
+			return nil, nil, err
 		}
 	}
 	switch o.Direction {
 	case In:
-		p.filter, err = filter.CompileRaw(o.Filter, of)
+		received, err = filter.CompileRaw(o.Filter, of)
 	case Out:
-		p.sent, err = filter.CompileRaw(o.Filter, of)
+		sent, err = filter.CompileRaw(o.Filter, of)
 	default:
-		p.filter, p.sent, err = filter.CompileBoth(o.Filter, of)
+		received, sent, err = filter.CompileBoth(o.Filter, of)
 	}
 	if err != nil {
-		return fmt.Errorf("filter expression: %w", err)
+		return nil, nil, fmt.Errorf("filter expression: %w", err)
 	}
-	return nil
+	return received, sent, nil
 }
-
-// headBytes is how much of a packet's beginning programs copy at most.
-const headBytes = int(samplerHeadLimitHEAD_BYTES)
-
-// copied is the filter for programs that trace or are at egress. They read a copy of the packet's
-// beginning.
-func (f classicFilter) copied() (attach.Filter, error) { return attach.OfCopy(f, headBytes) }

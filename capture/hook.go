@@ -164,6 +164,10 @@ type interfaceHook struct {
 	attached *attach.Attachment // nil = not attached
 }
 
+func newInterfaceHook(ifi xdp.Interface, f attach.Filter, at Hook) interfaceHook {
+	return interfaceHook{ifi: ifi, filter: f, source: newSource(ifi, at)}
+}
+
 func (h *interfaceHook) sources() []Source { return []Source{h.source} }
 
 // add loads a program. tried says in an error what it is for.

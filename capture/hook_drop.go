@@ -72,16 +72,11 @@ func newDropHooks(p point, o *Options) (hooks []hook, err error) {
 		return append(hooks, traced...), err
 	}
 	o.Verdicts = []Verdict{Aborted, Drop} // only programs at an exit look at these
-	failed, err := newRedirectHook(p)
-	return slices.Concat(traced, []hook{failed}, hooks), err
+	return slices.Concat(traced, []hook{newRedirectHook(p)}, hooks), nil
 }
 
 func newDropHook(p point, o *Options) (h *dropHook, err error) {
-	h = &dropHook{interfaceHook: interfaceHook{ifi: p.ifi, source: newSource(p.ifi, StackDrop)}, notice: o.notice}
-	if h.filter, err = p.filter.copied(); err != nil {
-		return h, err
-	}
-	h.types = xdp.KernelTypes()
+	h = &dropHook{interfaceHook: newInterfaceHook(p.ifi, p.filter, StackDrop), notice: o.notice, types: xdp.KernelTypes()}
 	if h.words, err = lost.OpenWords(h.types); err != nil {
 		return h, support.ExplainBTF(findReasons, err)
 	}

@@ -25,9 +25,8 @@ var atRedirect = hookKind{
 // loses later, such as in a bulk, is not seen.
 type redirectHook struct{ interfaceHook }
 
-func newRedirectHook(p point) (*redirectHook, error) {
-	filter, err := p.filter.copied()
-	return &redirectHook{interfaceHook{ifi: p.ifi, filter: filter, source: newSource(p.ifi, FailedRedirect)}}, err
+func newRedirectHook(p point) *redirectHook {
+	return &redirectHook{newInterfaceHook(p.ifi, p.filter, FailedRedirect)}
 }
 
 func (h *redirectHook) load(k *sampler, first, index uint32) error {

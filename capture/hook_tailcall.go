@@ -58,12 +58,8 @@ var slotKinds = []slotKind{
 	{ebpf.AttachXDPCPUMap, true}, {ebpf.AttachXDPCPUMap, false},
 }
 
-func newTailCallHook(p point, o *Options) (*tailCallHook, error) {
-	filter, err := attach.InPlace(p.filter)
-	if err != nil {
-		return nil, err
-	}
-	return &tailCallHook{filter: filter, source: Source{Name: o.HookMap, Hook: TailCall}, kind: slotKinds[0]}, nil
+func newTailCallHook(p point, o *Options) *tailCallHook {
+	return &tailCallHook{filter: p.filter, source: Source{Name: o.HookMap, Hook: TailCall}, kind: slotKinds[0]}
 }
 
 func (h *tailCallHook) sources() []Source { return []Source{h.source} }

@@ -24,9 +24,8 @@ type tcHook struct {
 	at   tc.Direction
 }
 
-func newEgressHook(p point) (*tcHook, error) {
-	filter, err := p.sent.copied()
-	return &tcHook{interfaceHook{ifi: p.ifi, filter: filter, source: newSource(p.ifi, Egress)}, samplerProgSampleEgress, tc.Egress}, err
+func newEgressHook(p point) *tcHook {
+	return &tcHook{newInterfaceHook(p.ifi, p.sent, Egress), samplerProgSampleEgress, tc.Egress}
 }
 
 func (h *tcHook) load(k *sampler, first, index uint32) error {

@@ -44,10 +44,6 @@ func newTraceHooks(p point, o *Options) (hooks []hook, err error) {
 		return nil, errkind.Errorf(ErrTraced, "%s is captured by tracing its XDP program: a sink or "+
 			"an XDP mode is not possible", p.ifi.Name)
 	}
-	filter, err := p.filter.copied()
-	if err != nil {
-		return nil, err
-	}
 	traced, err := xdp.Traced(p.ifi)
 	if err != nil {
 		return nil, err
@@ -58,7 +54,7 @@ func newTraceHooks(p point, o *Options) (hooks []hook, err error) {
 	}
 	for _, target := range targets {
 		h := &traceHook{
-			interfaceHook: interfaceHook{ifi: p.ifi, filter: filter}, target: target, traced: traced,
+			interfaceHook: interfaceHook{ifi: p.ifi, filter: p.filter}, target: target, traced: traced,
 			atExit: o.FilterAtExit, reasonMap: o.ReasonMap,
 		}
 		if len(o.Hooks) == 0 || slices.Contains(o.Hooks, Entry) {
@@ -88,13 +84,7 @@ func (h *traceHook) sources() (sources []Source) {
 }
 
 func (h *traceHook) load(k *sampler, first, index uint32) (err error) {
-	defer h.target.Prog.Close()  // the loaded tracers hold a reference of their own
-	var filters [2]attach.Filter // of fentry and fexit; only one of the two has a filter
-	if h.atExit {
-		filters[1] = h.filter
-	} else {
-		filters[0] = h.filter
-	}
+	defer h.target.Prog.Close() // the loaded tracers hold a reference of their own
 	entry, err := h.companions(k, Entry)
 	if err != nil {
 		return err
@@ -104,40 +94,30 @@ func (h *traceHook) load(k *sampler, first, index uint32) (err error) {
 		return err
 	}
 	k.closes = true
-	l := loading{name: samplerProgSampleFentry, filter: filters[0], with: entry}
-	if h.fentry, err = h.loadTracer(k, l, first, index); err != nil {
-		return err
-	}
-	if h.entry != nil {
-		if h.entry.Sampler, err = identify(h.fentry); err != nil {
-			return err
-		}
-	}
-	if h.exit == nil && exit.isNone() {
-		return nil
-	}
-	if h.exit != nil && h.entry != nil {
-		first++
-	}
-	l = loading{
-		name: samplerProgSampleFexit, filter: filters[1], with: exit,
+	atEntry := loading{name: samplerProgSampleFentry, first: first, index: index, with: entry}
+	atExit := loading{
+		name: samplerProgSampleFexit, first: first, index: index, with: exit,
 		own: constants{samplerVarSendingTx: h.runsAtInterface()},
 	}
-	if h.exit == nil {
-		h.fexit, err = h.loadTracer(k, l, first, index)
+	if h.atExit {
+		atExit.filter = h.filter
+	} else {
+		atEntry.filter = h.filter
+	}
+	if h.fentry, err = h.loadTracer(k, atEntry, h.entry); err != nil || h.exit == nil && exit.isNone() {
 		return err
 	}
-	if h.reasonMap != "" {
+	if h.exit != nil && h.entry != nil {
+		atExit.first++
+	}
+	if h.exit != nil && h.reasonMap != "" {
 		if h.exit.reasons, err = xdp.OpenReasonMap(h.reasonMap, h.target); err != nil {
 			return err
 		}
 		defer h.exit.reasons.Close() // the loaded tracer holds a reference of its own
-		l.reasons = h.exit.reasons
+		atExit.reasons = h.exit.reasons
 	}
-	if h.fexit, err = h.loadTracer(k, l, first, index); err != nil {
-		return err
-	}
-	h.exit.Sampler, err = identify(h.fexit)
+	h.fexit, err = h.loadTracer(k, atExit, h.exit)
 	return err
 }
 
@@ -146,8 +126,8 @@ func (h *traceHook) companions(k *sampler, at Hook) (Companions, error) {
 	return k.companions(h.newSource(h.ifi, at))
 }
 
-func (h *traceHook) loadTracer(k *sampler, l loading, source, index uint32) (*ebpf.Program, error) {
-	l.first, l.index = source, index
+// loadTracer loads a tracer. Its source is nil if its packets are not recorded.
+func (h *traceHook) loadTracer(k *sampler, l loading, of *Source) (*ebpf.Program, error) {
 	own := constants{
 		samplerVarRecordingEntry: h.entry != nil,
 		samplerVarRecordingExit:  h.exit != nil,
@@ -163,7 +143,10 @@ func (h *traceHook) loadTracer(k *sampler, l loading, source, index uint32) (*eb
 	if err != nil {
 		return nil, support.ExplainTracer(err, h.target.Program)
 	}
-	return p, nil
+	if of != nil {
+		of.Sampler, err = identify(p)
+	}
+	return p, err
 }
 
 // tracers are in the order in which they are attached and detached. fentry is attached last, so that

@@ -29,8 +29,8 @@ type xdpHook struct {
 	notice  func(error)
 }
 
-func newXDPHook(p point, o *Options, q question) (*xdpHook, error) {
-	h := &xdpHook{interfaceHook: interfaceHook{ifi: p.ifi, source: newSource(p.ifi, XDP)}, mode: o.Mode, verdict: Pass, asks: q, notice: o.notice}
+func newXDPHook(p point, o *Options, q question) *xdpHook {
+	h := &xdpHook{interfaceHook: newInterfaceHook(p.ifi, p.filter, XDP), mode: o.Mode, verdict: Pass, asks: q, notice: o.notice}
 	if o.follows() && o.Mode == Auto && p.ifi.Driver == "bonding" {
 		h.mode = Generic // in native mode the program would run in the bond's devices, which have their own
 	}
@@ -40,11 +40,7 @@ func newXDPHook(p point, o *Options, q question) (*xdpHook, error) {
 	if q.time {
 		h.stamps = &cardStamps{kind: o.Stamp, notice: o.notice}
 	}
-	var err error
-	if h.filter, err = attach.InPlace(p.filter); q.tag && err == nil {
-		h.filter, err = attach.Both(p.filter, headBytes)
-	}
-	return h, err
+	return h
 }
 
 func (h *xdpHook) card() card {
@@ -70,11 +66,9 @@ func (h *xdpHook) load(k *sampler, first, index uint32) (err error) {
 		if err != nil && !h.asks.time && !hasGone(h.ifi.Index) {
 			k.options.notice(fmt.Errorf("packets of %s come without the card's %s: load the program that asks for it: %w", h.ifi.Name, strings.Join(h.asks.names(), ", "), err))
 			h.asks = question{}
-			h.filter = h.filter.WithoutCopy()
 		}
 	}
 	if h.asks.isNone() {
-		l.filter = h.filter
 		p, err = k.load(l)
 	}
 	if err != nil {

@@ -2,7 +2,7 @@ package attach
 
 import (
 	"fmt"
-	"maps"
+	"slices"
 
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/asm"
@@ -20,58 +20,32 @@ type Filter struct {
 	length bool                        // whether it reads the packet's length
 }
 
-// The functions of filter.h: the first reads the packet itself, as XDP programs can, the second a
-// copy of its beginning, as all other programs do.
-const (
-	inPlaceStub = "filter"
-	copyStub    = "filter_head"
-)
-
-// InPlace is the filter for XDP programs, which read the packet itself; nil = no filter.
-func InPlace(f []bpf.RawInstruction) (Filter, error) {
+// NewFilter translates a filter; nil = no filter. Of a copy of a packet's beginning, programs have
+// `most` bytes at most.
+func NewFilter(f []bpf.RawInstruction, most int) (Filter, error) {
 	if f == nil {
 		return Filter{}, nil
 	}
-	body, err := filterebpf.Translate(f)
-	return Filter{bodies: map[string]asm.Instructions{inPlaceStub: body}, length: filter.ReadsLength(f)}, err
-}
-
-// OfCopy is the filter for programs that read a copy of the packet's beginning, of `most` bytes at
-// most; nil = no filter.
-func OfCopy(f []bpf.RawInstruction, most int) (Filter, error) {
-	if f == nil {
-		return Filter{}, nil
+	inPlace, err := filterebpf.Translate(f)
+	ofCopy, failed := filterebpf.TranslateBuffer(f, most)
+	if err != nil && failed != nil { // of a very long filter, one may be too long and the other not
+		return Filter{}, err
 	}
-	body, err := filterebpf.TranslateBuffer(f, most)
 	return Filter{
-		bodies: map[string]asm.Instructions{copyStub: body},
+		// XDP programs read the packet itself, unless the card has removed a VLAN tag from it. All
+		// others read a copy of its beginning.
+		bodies: map[string]asm.Instructions{"filter": inPlace, "filter_head": ofCopy},
 		reach:  min(filter.Reach(f), most),
 		length: filter.ReadsLength(f),
-	}, err
+	}, nil
 }
 
-// Both is the filter for XDP programs that put stripped VLAN tags back. They read a copy of a
-// packet that has such a tag, and any other packet itself.
-func Both(f []bpf.RawInstruction, most int) (Filter, error) {
-	inPlace, err := InPlace(f)
-	if f == nil || err != nil {
-		return inPlace, err
-	}
-	both, err := OfCopy(f, most)
-	maps.Copy(both.bodies, inPlace.bodies)
-	return both, err
-}
-
-// WithoutCopy is the part of the filter that reads the packet itself.
-func (f Filter) WithoutCopy() Filter {
-	f.bodies = maps.Clone(f.bodies)
-	delete(f.bodies, copyStub)
-	return f
-}
-
-// Put puts the filter into a program.
+// Put puts the filter into a program, in each way in which that reads packets.
 func (f Filter) Put(into *ebpf.ProgramSpec) error {
 	for stub, body := range f.bodies {
+		if !slices.ContainsFunc(into.Instructions, func(ins asm.Instruction) bool { return ins.Symbol() == stub }) {
+			continue
+		}
 		if err := filterebpf.Inline(into, stub, body); err != nil {
 			return err
 		}
