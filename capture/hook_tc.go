@@ -1,20 +1,9 @@
 package capture
 
 import (
-	"fmt"
-
 	"github.com/xdpcap/xdpcap/internal/attach"
 	"github.com/xdpcap/xdpcap/internal/tc"
 )
-
-var atEgress = hookKind{
-	name:      "egress",
-	direction: Out,
-	suffix:    "@egress",
-	sentence: func(s *Source) string {
-		return fmt.Sprintf("program %s at the egress of the interface, by %s", s.Sampler, s.Attached)
-	},
-}
 
 // A tcHook is a program where an interface hands packets to the stack, or gets them from it. It runs
 // before the other programs there and does not affect packets.

@@ -1,7 +1,6 @@
 package capture
 
 import (
-	"fmt"
 	"maps"
 	"slices"
 
@@ -12,15 +11,6 @@ import (
 	"github.com/xdpcap/xdpcap/internal/support"
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
-
-var (
-	atEntry = hookKind{name: "entry", hasQueue: true, traces: true, inFragments: true, suffix: "@fentry", sentence: tracing}
-	atExit  = hookKind{name: "exit", hasVerdict: true, hasQueue: true, traces: true, inFragments: true, suffix: "@fexit", sentence: tracing}
-)
-
-func tracing(s *Source) string {
-	return fmt.Sprintf("program %s at the %s of XDP program %s", s.Sampler, s.Hook, s.Target)
-}
 
 // A traceHook traces a running XDP program by fentry and, if exits are recorded, by fexit.
 type traceHook struct {
@@ -111,11 +101,13 @@ func (h *traceHook) load(k *sampler, first, index uint32) (err error) {
 		atExit.first++
 	}
 	if h.exit != nil && h.reasonMap != "" {
-		if h.exit.reasons, err = xdp.OpenReasonMap(h.reasonMap, h.target); err != nil {
+		reasons, err := xdp.OpenReasonMap(h.reasonMap, h.target)
+		if err != nil {
 			return err
 		}
-		defer h.exit.reasons.Close() // the loaded tracer holds a reference of its own
-		atExit.reasons = h.exit.reasons
+		defer reasons.Close() // the loaded tracer holds a reference of its own
+		atExit.reasons = reasons
+		h.exit.ReasonText = func(r Reason) string { return reasons.Reason(uint32(r)) }
 	}
 	h.fexit, err = h.loadTracer(k, atExit, h.exit)
 	return err
