@@ -3,9 +3,12 @@ package capture
 import (
 	"errors"
 	"fmt"
+	"io"
+	"os"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/xdpcap/xdpcap/internal/support"
-	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
 // Promiscuity says whether an interface is set to promiscuous mode while a session captures there.
@@ -30,7 +33,7 @@ func (s *Session) setPromiscuous() error {
 			continue
 		}
 		set[src.Index] = true
-		p, err := xdp.SetPromiscuous(src.Index)
+		p, err := beginPromiscuous(src.Index)
 		switch {
 		case err == nil:
 			s.promiscuous = append(s.promiscuous, p)
@@ -42,6 +45,24 @@ func (s *Session) setPromiscuous() error {
 		}
 	}
 	return nil
+}
+
+// beginPromiscuous sets an interface to promiscuous mode until the Closer is closed. The kernel counts
+// the requests: the interface stays in this mode while anybody else asks for it, and a process's
+// request ends when it dies. It needs CAP_NET_RAW.
+func beginPromiscuous(index int) (io.Closer, error) {
+	// A packet socket of no protocol receives nothing.
+	fd, err := unix.Socket(unix.AF_PACKET, unix.SOCK_RAW|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return nil, os.NewSyscallError("socket", err)
+	}
+	socket := os.NewFile(uintptr(fd), "packet")
+	member := unix.PacketMreq{Ifindex: int32(index), Type: unix.PACKET_MR_PROMISC}
+	if err := unix.SetsockoptPacketMreq(fd, unix.SOL_PACKET, unix.PACKET_ADD_MEMBERSHIP, &member); err != nil {
+		socket.Close()
+		return nil, os.NewSyscallError("setsockopt", err)
+	}
+	return socket, nil
 }
 
 // unsetPromiscuous undoes setPromiscuous.
