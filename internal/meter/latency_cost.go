@@ -66,7 +66,7 @@ func (l *Latency) probe(spec *ebpf.CollectionSpec, target *ebpf.Program) (*attac
 		return nil, err
 	}
 	const loopback = 1 // BPF_PROG_RUN makes packets that came in on this interface
-	return t.attachTo(xdp.Target{Prog: target, Function: latencyProgDoNothing}, xdp.Interface{Index: loopback})
+	return t.attachTo(xdp.Target{Program: xdp.Program{Name: latencyProgDoNothing}, Prog: target, Function: latencyProgDoNothing}, xdp.Interface{Index: loopback})
 }
 
 // medianRun returns the median run time of a program.
