@@ -47,9 +47,9 @@ func (s *Session) setPromiscuous() error {
 	return nil
 }
 
-// beginPromiscuous sets an interface to promiscuous mode until the Closer is closed. The kernel counts
-// the requests: the interface stays in this mode while anybody else asks for it, and a process's
-// request ends when it dies. It needs CAP_NET_RAW.
+// beginPromiscuous sets an interface to promiscuous mode until the Closer is closed. The kernel
+// counts the requests: the interface stays in this mode while anybody else asks for it, and a
+// process's request ends when it dies. It needs CAP_NET_RAW.
 func beginPromiscuous(index int) (io.Closer, error) {
 	// A packet socket of no protocol receives nothing.
 	fd, err := unix.Socket(unix.AF_PACKET, unix.SOCK_RAW|unix.SOCK_CLOEXEC, 0)
