@@ -82,7 +82,7 @@ func (s *Session) keepWatch(quit <-chan struct{}) {
 			} else {
 				s.checkHooks()
 			}
-			s.measureClocks()
+			measureClocks(s.roster.cards(), s.notice)
 		case <-rested:
 			changed, rested = changes, nil
 		case <-changed:
