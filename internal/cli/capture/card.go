@@ -6,8 +6,6 @@ import (
 	"io"
 	"strings"
 
-	"github.com/spf13/pflag"
-
 	"github.com/xdpcap/xdpcap/capture"
 	"github.com/xdpcap/xdpcap/internal/cli/frame"
 	"github.com/xdpcap/xdpcap/internal/escape"
@@ -21,17 +19,6 @@ type cardOptions struct {
 
 	stamp   capture.Stamp
 	restore capture.VLANRestore
-}
-
-func (o *cardOptions) stampFlags(f *pflag.FlagSet) {
-	f.StringVarP(&o.stampName, "time-stamp-type", "j", "host", "give packets time stamps of this `type`: host, host_lowprec (the host's, read once for all packets that come together, which is faster), adapter (the card's, converted to the system's clock) or adapter_unsynced (the card's, unchanged)")
-	frame.TakesWords(f, "time-stamp-type", capture.HostStamp.String(), capture.HostLowprecStamp.String(), capture.AdapterStamp.String(),
-		capture.AdapterUnsyncedStamp.String())
-	f.BoolVarP(&o.listStamps, "list-time-stamp-types", "J", false, "list the types that -j can have on -i")
-}
-
-func (o *cardOptions) vlanFlag(f *pflag.FlagSet) {
-	f.BoolVar(&o.vlanRestore, "vlan-restore", true, "put back the VLAN tags that the card takes off packets, where its driver reports them")
 }
 
 func (o *cardOptions) check(given func(flag string) bool) (err error) {

@@ -5,7 +5,6 @@ import (
 	"fmt"
 
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 
 	"github.com/xdpcap/xdpcap/capture"
 	"github.com/xdpcap/xdpcap/internal/cli/frame"
@@ -17,19 +16,13 @@ type stackDropOptions struct {
 	reasons []string
 }
 
-func (o *stackDropOptions) flags(f *pflag.FlagSet) {
-	f.BoolVar(&o.on, "drops", false, "instead of what the interface receives: take the packets that the network stack throws away later, with the kernel's reason and function")
-	f.StringSliceVar(&o.reasons, "reason", nil, "with --drops: keep only packets that are thrown away for these `reasons`: NO_SOCKET,SOCKET_RCVBUFF")
-}
-
-func (o *stackDropOptions) complete(cmd *cobra.Command) {
-	cmd.RegisterFlagCompletionFunc("reason", func(cmd *cobra.Command, args []string, word string) ([]string, cobra.ShellCompDirective) {
-		names, err := capture.Reasons()
-		if err != nil {
-			return nil, cobra.ShellCompDirectiveNoFileComp
-		}
-		return frame.CompleteList(names...)(cmd, args, word)
-	})
+// completeReason offers the reasons of this kernel.
+func completeReason(cmd *cobra.Command, args []string, word string) ([]string, cobra.ShellCompDirective) {
+	names, err := capture.Reasons()
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	return frame.CompleteList(names...)(cmd, args, word)
 }
 
 // checkStackDrops refuses flags that do not go with --drops.

@@ -89,7 +89,7 @@ func (o *Options) whatFlags(f *pflag.FlagSet) {
 	f.IntVar(&o.Flows, "flows", 0, "also show the `N` flows with most bytes; by verdict if a program is traced")
 	f.StringSliceVar(&o.verdictNames, "verdict", nil, "count only packets with these `verdicts` of the traced program: drop,aborted,...")
 	frame.TakesList(f, "verdict", countVerdicts()...)
-	o.filter.Flags(f)
+	frame.Define(f, o.filter.Flags()...)
 	f.StringVar(&o.variant, "variant", "percpu", "count by the variant of this `name`: percpu, ultra or naive; all give the same numbers")
 	frame.TakesWords(f, "variant", "ultra", "percpu", "naive")
 }

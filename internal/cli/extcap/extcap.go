@@ -31,6 +31,8 @@ type Options struct {
 	filters []string // from Wireshark's field for the capture filter, and from the interface's settings
 	reload  string   // the setting whose values Wireshark asks for again
 
+	settings []setting // in the order in which Wireshark shows them
+
 	version    bool
 	controlIn  string // for a toolbar, which xdpcap does not have
 	controlOut string
@@ -40,26 +42,26 @@ type Options struct {
 // dumpcap's.
 const prefix = "xdpcap-"
 
-// Flags defines the flags.
-func (o *Options) Flags(f *pflag.FlagSet) {
-	own := pflag.NewFlagSet("extcap", pflag.ContinueOnError)
-	own.BoolVar(&o.interfaces, "extcap-interfaces", false, "list the interfaces for Wireshark")
-	own.BoolVar(&o.dlts, "extcap-dlts", false, "list an interface's link types for Wireshark")
-	own.BoolVar(&o.config, "extcap-config", false, "list what can be set at an interface for Wireshark")
-	own.StringVar(&o.reload, "extcap-reload-option", "", "list the values of this `setting` alone")
-	own.StringVar(&o.ifname, "extcap-interface", "", "the `interface` that Wireshark asks about")
-	own.StringArrayVar(&o.filters, "extcap-capture-filter", nil,
-		"a `filter` for this interface: a packet must match it and Wireshark's capture filter")
-	own.BoolVar(&o.Captures, "capture", false, "capture for Wireshark")
-	frame.NameVar(own, &o.Fifo, "fifo", "", "write packets to this `fifo`")
-	own.StringVar(&o.controlIn, "extcap-control-in", "", "read a toolbar's commands from this `fifo`")
-	own.StringVar(&o.controlOut, "extcap-control-out", "", "write a toolbar's state to this `fifo`")
-	own.Var((*callerVersion)(&o.version), "extcap-version", "the `version` of Wireshark that asks")
-	own.Lookup("extcap-version").NoOptDefVal = "unknown"
-	own.VisitAll(func(flag *pflag.Flag) {
-		flag.Hidden = true
-		f.AddFlag(flag)
-	})
+// Flags are their rows.
+func (o *Options) Flags() []frame.Flag {
+	flags := []frame.Flag{
+		{Name: "extcap-interfaces", Value: &o.interfaces, Help: "list the interfaces for Wireshark"},
+		{Name: "extcap-dlts", Value: &o.dlts, Help: "list an interface's link types for Wireshark"},
+		{Name: "extcap-config", Value: &o.config, Help: "list what can be set at an interface for Wireshark"},
+		{Name: "extcap-reload-option", Value: &o.reload, Help: "list the values of this `setting` alone"},
+		{Name: "extcap-interface", Value: &o.ifname, Help: "the `interface` that Wireshark asks about"},
+		{Name: "extcap-capture-filter", Value: &o.filters, Help: "a `filter` for this interface: a packet must match it and Wireshark's capture filter",
+			Dialog: frame.Dialog{Place: 5, Group: "Which packets", Label: "Filter", Empty: "every packet"}},
+		{Name: "capture", Value: &o.Captures, Help: "capture for Wireshark"},
+		{Name: "fifo", Value: (*frame.Name)(&o.Fifo), Help: "write packets to this `fifo`"},
+		{Name: "extcap-control-in", Value: &o.controlIn, Help: "read a toolbar's commands from this `fifo`"},
+		{Name: "extcap-control-out", Value: &o.controlOut, Help: "write a toolbar's state to this `fifo`"},
+		{Name: "extcap-version", Value: (*callerVersion)(&o.version), Bare: "unknown", Help: "the `version` of Wireshark that asks"},
+	}
+	for i := range flags {
+		flags[i].Hidden = true
+	}
+	return flags
 }
 
 // A callerVersion is true once Wireshark has given its version. Nothing depends on the version
@@ -79,16 +81,7 @@ func (o *Options) Asked() bool {
 // streams and printing do not apply, because Wireshark names the interface, reads one fifo and ends
 // the capture. Settings that choose packets do apply.
 func (o *Options) Hears(f *pflag.Flag) bool {
-	if !o.Asked() {
-		return true
-	}
-	switch f.Annotations[frame.GroupKey][0] {
-	case "Long captures", "Flight recorder", "Live streams":
-		return false
-	case "Output":
-		return slices.Contains([]string{"packet-buffered", "time-stamp-type", "no-command-line", "anonymize"}, f.Name)
-	}
-	return f.Name != "interface" && f.Name != "hook"
+	return !o.Asked() || frame.SettingsOf(f)&frame.Wiresharks == 0
 }
 
 // Answer answers one call of Wireshark on out. flags are the capture's. capture runs the capture of

@@ -41,7 +41,7 @@ func (d *Duration) String() string {
 
 func (d *Duration) Type() string { return "time" }
 
-func (d *Duration) forget() { *d = 0 }
+func (d *Duration) Forget() { *d = 0 }
 
 // ForDuration returns a context that ends after a time; 0 is no limit.
 func ForDuration(ctx context.Context, d time.Duration) (context.Context, context.CancelFunc) {

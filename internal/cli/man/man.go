@@ -45,12 +45,8 @@ func New(notes Notes) *cobra.Command {
 			return frame.ExplainPrint(err)
 		},
 	}
-	frame.AddGroup(cmd.Flags(), "Output", func(f *pflag.FlagSet) {
-		frame.NameVar(f, &dir, "dir", "", "write all pages below this `directory`")
-	})
-	cmd.RegisterFlagCompletionFunc("dir", func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
-		return nil, cobra.ShellCompDirectiveFilterDirs
-	})
+	frame.AddFlags(cmd, "Output", frame.Flag{Name: "dir", Value: (*frame.Name)(&dir), Help: "write all pages below this `directory`"})
+	cmd.MarkFlagDirname("dir")
 	return cmd
 }
 

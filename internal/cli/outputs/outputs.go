@@ -14,8 +14,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/spf13/pflag"
-
 	"github.com/xdpcap/xdpcap/capture/file"
 	"github.com/xdpcap/xdpcap/internal/cli/frame"
 	"github.com/xdpcap/xdpcap/internal/cli/sandbox"
@@ -47,13 +45,16 @@ type Options struct {
 	anonymize anonymizeOptions
 }
 
-// FileFlags defines the flags about files.
-func (o *Options) FileFlags(f *pflag.FlagSet) {
-	f.VarP(&o.Writes, "write", "w", "write packets to this `file` instead of printing them; - is standard output, sflow://HOST a collector of sFlow samples, tcp://HOST:PORT a program that reads pcapng, or with --format pcap the classic format; repeat -w for several")
-	f.StringVar(&o.Format, "format", "", formatUsage())
-	frame.TakesWords(f, "format", formatNames()...)
-	f.BoolVar(&o.Print, "print", false, "also print packets while writing a file")
-	frame.NameVar(f, &o.anonymize.file, "anonymize", "", "replace the addresses in all packets that are written, printed or sent, by the 32 random bytes in this `file`, and cut what follows the headers: for files that may be shared")
+// FileFlags are the flags about files.
+func (o *Options) FileFlags() []frame.Flag {
+	return []frame.Flag{
+		{Name: "write", Letter: "w", Value: &o.Writes, Settings: frame.LetsOut | frame.Wiresharks,
+			Help: "write packets to this `file` instead of printing them; - is standard output, sflow://HOST a collector of sFlow samples, tcp://HOST:PORT a program that reads pcapng, or with --format pcap the classic format; repeat -w for several"},
+		{Name: "format", Value: &o.Format, Words: formatNames(), Settings: frame.Wiresharks, Help: formatUsage()},
+		{Name: "print", Value: &o.Print, Settings: frame.Wiresharks, Help: "also print packets while writing a file"},
+		{Name: "anonymize", Value: (*frame.Name)(&o.anonymize.file),
+			Help: "replace the addresses in all packets that are written, printed or sent, by the 32 random bytes in this `file`, and cut what follows the headers: for files that may be shared"},
+	}
 }
 
 // LaterFile is a file beside which further ones are created once packets come: those of a series.

@@ -2,6 +2,7 @@
 package peers
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 
@@ -98,16 +99,11 @@ func AddToRead(f *pflag.FlagSet) {
 func add(f *pflag.FlagSet, flags []Flag) {
 	for i := range flags {
 		p := &flags[i]
-		name := p.name
-		if name == "" {
-			name = p.letter // package pflag requires a name
-		}
-		flag := f.VarPF(p, name, p.letter, p.says())
-		flag.Hidden = true
-		flag.Annotations = map[string][]string{frame.TypedKey: {"true"}}
+		row := frame.Flag{Name: cmp.Or(p.name, p.letter), Letter: p.letter, Value: p, Help: p.says(), Hidden: true} // package pflag requires a name
 		if !p.needsValue() {
-			flag.NoOptDefVal = "true"
+			row.Bare = "true"
 		}
+		frame.Define(f, row)
 	}
 }
 
