@@ -23,6 +23,7 @@ type Options struct {
 	stats    bool
 	follow   bool
 	skip     uint64
+	period   period
 	printing outputs.PrintOptions
 
 	files []string
@@ -60,6 +61,8 @@ and not joined. A packet whose addresses NAT or a tunnel changes is seen as two.
 const readExamples = `  xdpcap read out.pcapng                        print it
   xdpcap read eth0.pcapng eth1.pcap.zst 'tcp port 443 and not host 192.0.2.1'
                                                 two files by time, what matches
+  xdpcap read --from 14:05 --to 14:06 out.pcapng
+                                                one minute of it
   xdpcap read -c 100 -w first.pcapng out.pcapng the first 100 packets, with all that is known
   xdpcap read --anonymize key -w ticket.pcapng out.pcapng
                                                 without addresses and payloads, to be shared
@@ -123,6 +126,9 @@ func (o *Options) addFlags(cmd *cobra.Command) {
 			Help: "the `netmask` of the network that the packets come from, for the filter ip broadcast: 255.255.255.0; without it, what a pcapng file says of each interface"},
 		{Name: "packet-count", Letter: "c", Value: &o.Count, Settings: frame.Typed, Help: "end after this many `packets`"},
 		{Name: "skip", Value: &o.skip, Settings: frame.Typed, Help: "omit this many `packets` first, of those that match"},
+		{Name: "from", Value: &o.period.from,
+			Help: "omit packets before this `time`: 2026-07-01 14:05:00.5 in local time, 2026-07-01T14:05:00Z, or 14:05 on the day of the first packet; -10m is ten minutes ago"},
+		{Name: "to", Value: &o.period.to, Help: "omit packets from this `time` on, which is given as that of --from"},
 	}...)...)
 	files := o.FileFlags()
 	files[1].Help = outputs.PrintedFormatUsage()
@@ -148,6 +154,8 @@ func (o *Options) check(given func(flag string) bool) (err error) {
 		return errors.New("which file? xdpcap read FILE; - is standard input")
 	case o.Count == 0 && given("packet-count"):
 		return errors.New("-c 0: must be at least 1")
+	case o.period.check() != nil:
+		return o.period.check()
 	case o.Print && o.stats:
 		return errors.New("--stats is printed instead of packets: omit --print")
 	case o.Anonymizes() && (o.stats || o.follow):

@@ -88,14 +88,11 @@ func unlessEnded(ctx context.Context, err error) error {
 
 // options are the options for reading.
 func (r *readRun) options() file.InputOptions {
-	o := file.InputOptions{Skip: r.o.skip, Count: r.o.packetsRead(), Memory: r.memory, Notice: func(err error) {
+	o := file.InputOptions{Skip: r.o.skip, Count: r.o.packetsRead(), Memory: r.memory, Match: r.matches, Notice: func(err error) {
 		if !errors.Is(err, outputs.ErrReaderGone) {
 			r.noticed = append(r.noticed, err.Error())
 		}
 	}}
-	if r.match != nil {
-		o.Match = r.matches
-	}
 	if r.o.stats {
 		r.stats = statistics.New(r.o.Process.Stdout, r.o.json)
 		o.Section = r.stats.Section
@@ -103,8 +100,14 @@ func (r *readRun) options() file.InputOptions {
 	return o
 }
 
-// matches says whether the filter takes a packet.
+// matches says whether a packet is in the period, and the filter takes it.
 func (r *readRun) matches(s *capture.Source, p *capture.Packet) bool {
+	if !r.o.period.has(p.Time) {
+		return false
+	}
+	if r.match == nil {
+		return true
+	}
 	match, err := r.match.Of(s.LinkType(), s.Netmask)
 	if err != nil {
 		r.passed[s.LinkType()]++
