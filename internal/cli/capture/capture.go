@@ -4,66 +4,14 @@ package capture
 import (
 	"errors"
 	"fmt"
-	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"github.com/xdpcap/xdpcap/capture"
-	"github.com/xdpcap/xdpcap/internal/cli/extcap"
-	"github.com/xdpcap/xdpcap/internal/cli/filters"
 	"github.com/xdpcap/xdpcap/internal/cli/frame"
 	"github.com/xdpcap/xdpcap/internal/cli/interfaces"
 	"github.com/xdpcap/xdpcap/internal/cli/outputs"
 )
-
-// Options are the flags of the default command.
-type Options struct {
-	outputs.Options
-	interfaces []string // names and patterns
-	except     []string // patterns of those to omit
-	read       []string // files to read instead of capturing
-
-	filter filters.Options
-
-	snapLen   snapshotLength
-	buffer    frame.Size
-	sink, yes bool
-
-	promiscuous, notPromiscuous bool
-
-	hookNames, programs, verdictNames []string
-	filterAt, hookMap, directionName  string
-	slowerThan                        time.Duration
-	reasonMap                         string
-
-	sample         sampling
-	sampleFlows    uint32
-	first, maxRate uint64
-	skip           uint64 // with -r
-
-	mode, transportName string
-
-	drops stackDropOptions
-
-	direction capture.Direction
-	xdpMode   capture.Mode
-	transport capture.Transport
-	hooks     []capture.Hook
-	verdicts  []capture.Verdict
-
-	list     bool
-	json     jsonFlag
-	listen   string // address of the metrics, "" = none
-	account  bool   // keep the account alone
-	lines    bool   // print packets as lines of JSON
-	printing outputs.PrintOptions
-	extcap   extcap.Options
-	recorder recorderOptions
-	card     cardOptions
-
-	companions companionOptions
-}
 
 const captureHelp = `xdpcap captures packets at the XDP hook: as they come from the network driver, before the
 kernel's stack, its firewall and tcpdump see them. It copies packets and lets them pass. A host's
