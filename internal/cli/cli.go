@@ -99,7 +99,7 @@ func newRoot(p *frame.Process, files config.Files) *cobra.Command {
 			if c == cmd && o.Reads() {
 				return nil // the command read applies the settings
 			}
-			err := set.Apply(c, o.Hears)
+			err := set.Apply(c, o.PassesOver())
 			if err == nil {
 				err = p.EnterNetns(c.Flags())
 			}

@@ -14,7 +14,6 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"github.com/xdpcap/xdpcap/internal/cli/capture"
 	"github.com/xdpcap/xdpcap/internal/cli/config"
 	"github.com/xdpcap/xdpcap/internal/cli/counters"
 	"github.com/xdpcap/xdpcap/internal/cli/frame"
@@ -111,7 +110,7 @@ func TestSettings(t *testing.T) {
 			root := NewRoot()
 			got := make(map[string]string)
 			root.PersistentPreRunE = func(cmd *cobra.Command, _ []string) error {
-				if err := set.Apply(cmd, new(capture.Options).Hears); err != nil {
+				if err := set.Apply(cmd, 0); err != nil {
 					got["error"] = err.Error()
 				}
 				for name := range test.want {

@@ -6,7 +6,6 @@ import (
 	"fmt"
 
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 
 	"github.com/xdpcap/xdpcap/internal/cli/frame"
 	"github.com/xdpcap/xdpcap/internal/cli/interfaces"
@@ -118,8 +117,8 @@ func New(p *frame.Process, o *Options) *cobra.Command {
 // Reads tells whether the capture reads files instead, which the command read does.
 func (o *Options) Reads() bool { return o.read != nil }
 
-// Hears tells whether settings in files and in the environment apply to a flag.
-func (o *Options) Hears(f *pflag.Flag) bool { return o.extcap.Hears(f) }
+// PassesOver says which flags take no settings in files and in the environment, too.
+func (o *Options) PassesOver() frame.Settings { return o.extcap.PassesOver() }
 
 // answerWireshark answers one call of Wireshark. A capture for it has the filter that Wireshark
 // has, or else the one that the settings name.

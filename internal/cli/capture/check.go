@@ -58,35 +58,27 @@ func (o *Options) check(flags *pflag.FlagSet) (err error) {
 	case o.json.descriptor() == unix.Stdout && (o.Print || o.WritesStdout() || len(o.Writes) == 0 && o.Live.Serve == "" && !o.account):
 		return fmt.Errorf("--json=%s and the packets both need standard output: write one of them to a file", o.json.file)
 	}
-	if err := o.checkSampling(given); err != nil {
-		return err
+	for _, check := range []func(given func(flag string) bool) error{
+		o.checkSampling, o.checkRecorder, o.checkSFlow, o.card.check, o.checkCompanions, o.checkDirection,
+		o.checkStackDrops, o.checkPatterns, o.checkHooks, o.checkWords,
+	} {
+		if err := check(given); err != nil {
+			return err
+		}
 	}
-	if err := o.checkRecorder(given); err != nil {
-		return err
+	if !given("ring") { // the files of a recorder are no series
+		o.Series, err = o.Rotation(given)
 	}
-	if err := o.checkSFlow(given); err != nil {
-		return err
+	if err == nil && o.Series != nil && o.Rotate.PrintFiles && o.json.descriptor() == unix.Stdout {
+		return fmt.Errorf("--print-files and --json=%s both need standard output: choose another file", o.json.file)
 	}
-	if err := o.card.check(given); err != nil {
-		return err
-	}
-	if err := o.checkCompanions(); err != nil {
-		return err
-	}
+	return err
+}
+
+// checkWords reads the flags that take certain words.
+func (o *Options) checkWords(given func(flag string) bool) (err error) {
 	if o.xdpMode, err = capture.ParseMode(o.mode); err != nil {
 		return fmt.Errorf("--xdp-mode: %w", err)
-	}
-	if err := o.checkDirection(); err != nil {
-		return err
-	}
-	if err := o.checkStackDrops(given); err != nil {
-		return err
-	}
-	if err := o.checkPatterns(given); err != nil {
-		return err
-	}
-	if err := o.checkHooks(given); err != nil {
-		return err
 	}
 	for _, name := range o.verdictNames {
 		v, err := capture.ParseVerdict(name)
@@ -103,13 +95,7 @@ func (o *Options) check(flags *pflag.FlagSet) (err error) {
 			return fmt.Errorf("--transport: %w", err)
 		}
 	}
-	if !given("ring") { // the files of a recorder are no series
-		o.Series, err = o.Rotation(given)
-	}
-	if err == nil && o.Series != nil && o.Rotate.PrintFiles && o.json.descriptor() == unix.Stdout {
-		return fmt.Errorf("--print-files and --json=%s both need standard output: choose another file", o.json.file)
-	}
-	return err
+	return nil
 }
 
 // checkHooks reads --rx-capture, and refuses what is not known at these hooks.

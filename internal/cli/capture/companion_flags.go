@@ -47,7 +47,7 @@ func (o *companionOptions) flagOfTraced() string {
 func (o *companionOptions) isNone() bool { return !o.counts() && !o.stats && !o.latency }
 
 // checkCompanions finds mistakes in the flags.
-func (c *Options) checkCompanions() error {
+func (c *Options) checkCompanions(func(flag string) bool) error {
 	o := &c.companions
 	if o.protocols.Flows < 0 {
 		return fmt.Errorf("--flows %d: must be 0 or more", o.protocols.Flows)

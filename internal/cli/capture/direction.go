@@ -9,7 +9,7 @@ import (
 )
 
 // checkDirection reads -Q, and refuses what sent packets do not have.
-func (o *Options) checkDirection() (err error) {
+func (o *Options) checkDirection(func(flag string) bool) (err error) {
 	if o.direction, err = capture.ParseDirection(strings.ToLower(o.directionName)); err != nil {
 		return fmt.Errorf("-Q: %w", err)
 	}

@@ -35,20 +35,22 @@ func settable(f *pflag.Flag) bool {
 }
 
 // Apply sets the flags of a command that its command line has not, nor anything that takes their
-// place. hears says for which flags the command takes settings.
-func (s *Settings) Apply(cmd *cobra.Command, hears func(*pflag.Flag) bool) error {
+// place. It passes over flags with one of these exceptions.
+func (s *Settings) Apply(cmd *cobra.Command, over frame.Settings) error {
 	all, notices, err := s.Files.Read(Settable(cmd.Root()))
 	if err != nil {
 		return err
 	}
-	s.tellUntrusted(cmd, notices)
+	if over&frame.Wiresharks == 0 { // Wireshark shows what is on stderr as an error
+		s.tellUntrusted(cmd, notices)
+	}
 	given, typed := make(map[string]bool), func(name string) bool {
 		return cmd.Flags().Changed(name) || name == frame.FilterWords && cmd.Flags().NArg() > 0
 	}
 	cmd.Flags().VisitAll(func(f *pflag.Flag) { given[f.Name] = f.Changed || slices.ContainsFunc(frame.RivalsOf(f), typed) })
 	for _, values := range byFlag(all) {
 		flag := cmd.Flags().Lookup(values[0].Flag)
-		if !settable(flag) || given[flag.Name] || !hears(flag) {
+		if !settable(flag) || given[flag.Name] || frame.SettingsOf(flag)&over != 0 {
 			continue
 		}
 		a := values.apply(cmd.Root())
@@ -62,12 +64,10 @@ func (s *Settings) Apply(cmd *cobra.Command, hears func(*pflag.Flag) bool) error
 	return nil
 }
 
-// tellUntrusted prints the notices, unless stderr has objects alone, or is shown by Wireshark.
+// tellUntrusted prints the notices, unless stderr has objects alone.
 func (s *Settings) tellUntrusted(cmd *cobra.Command, notices []string) {
-	for _, flag := range []string{"json", "extcap-interfaces", "extcap-config", "extcap-dlts", "capture"} {
-		if f := cmd.Flags().Lookup(flag); f != nil && f.Changed && (flag != "json" || f.Value.String() == frame.StderrFile) {
-			return
-		}
+	if f := cmd.Flags().Lookup("json"); f != nil && f.Changed && f.Value.String() == frame.StderrFile {
+		return
 	}
 	for _, notice := range notices {
 		frame.Say(s.Process.Stderr, "%s", notice)

@@ -33,7 +33,7 @@ type Options struct {
 
 	settings []setting // in the order in which Wireshark shows them
 
-	version    bool
+	version    string // of Wireshark; nothing depends on it
 	controlIn  string // for a toolbar, which xdpcap does not have
 	controlOut string
 }
@@ -56,7 +56,7 @@ func (o *Options) Flags() []frame.Flag {
 		{Name: "fifo", Value: (*frame.Name)(&o.Fifo), Help: "write packets to this `fifo`"},
 		{Name: "extcap-control-in", Value: &o.controlIn, Help: "read a toolbar's commands from this `fifo`"},
 		{Name: "extcap-control-out", Value: &o.controlOut, Help: "write a toolbar's state to this `fifo`"},
-		{Name: "extcap-version", Value: (*callerVersion)(&o.version), Bare: "unknown", Help: "the `version` of Wireshark that asks"},
+		{Name: "extcap-version", Value: &o.version, Bare: "unknown", Help: "the `version` of Wireshark that asks"},
 	}
 	for i := range flags {
 		flags[i].Hidden = true
@@ -64,30 +64,25 @@ func (o *Options) Flags() []frame.Flag {
 	return flags
 }
 
-// A callerVersion is true once Wireshark has given its version. Nothing depends on the version
-// itself.
-type callerVersion bool
-
-func (v *callerVersion) Set(string) error { *v = true; return nil }
-func (v *callerVersion) String() string   { return "" }
-func (v *callerVersion) Type() string     { return "version" }
-
 // Asked says whether Wireshark is the caller.
 func (o *Options) Asked() bool {
-	return o.interfaces || o.dlts || o.config || o.Captures || o.version || o.ifname != "" || len(o.filters) > 0
+	return o.interfaces || o.dlts || o.config || o.Captures || o.version != "" || o.ifname != "" || len(o.filters) > 0
 }
 
-// Hears says whether the capture takes settings for a flag. Under Wireshark, settings about files,
+// PassesOver says which flags take no settings in this call, too. Under Wireshark, settings about files,
 // streams and printing do not apply, because Wireshark names the interface, reads one fifo and ends
 // the capture. Settings that choose packets do apply.
-func (o *Options) Hears(f *pflag.Flag) bool {
-	return !o.Asked() || frame.SettingsOf(f)&frame.Wiresharks == 0
+func (o *Options) PassesOver() frame.Settings {
+	if o.Asked() {
+		return frame.Wiresharks
+	}
+	return 0
 }
 
 // Answer answers one call of Wireshark on out. flags are the capture's. capture runs the capture of
 // an interface, with the filter that Wireshark has, or without one if that is "".
 func (o *Options) Answer(out io.Writer, flags *pflag.FlagSet, capture func(ifname, filter string) error) error {
-	if o.ifname == "" && (o.interfaces || o.version) {
+	if o.ifname == "" && (o.interfaces || o.version != "") {
 		return o.listInterfaces(out)
 	}
 	if o.ifname == "" {

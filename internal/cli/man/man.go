@@ -167,13 +167,10 @@ func writePeerFlags(r *roff) {
 	r.line("These are known, so that habits and scripts find what they need. Where the tools differ, a letter has tcpdump's meaning.")
 	for _, accepted := range []bool{true, false} {
 		r.macro("SS", map[bool]string{true: "Accepted, because they change nothing", false: "Refused, and what to do instead"}[accepted])
-		for _, p := range peers.All() {
-			if p.Accepted != accepted {
-				continue
-			}
+		for _, f := range peers.All(accepted) {
 			r.macro("TP")
-			r.flag(p.Letter, p.Name, p.Value, false)
-			r.line(p.Says)
+			r.flag(f.Letter, f.Name, f.Value.(pflag.Value).Type(), false)
+			r.line(f.Help)
 		}
 	}
 }
