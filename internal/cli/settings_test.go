@@ -183,7 +183,7 @@ func TestConfig(t *testing.T) {
 	}
 }
 
-// Which flags are dangerous in other hands, their rows say: config's help and SECURITY.md name them.
+// The rows say which flags are dangerous in other hands; the help of config names the powerful ones.
 func TestExceptionsFromSettings(t *testing.T) {
 	t.Parallel()
 	var powerful, letOut []string

@@ -69,9 +69,9 @@ func (o *Options) Asked() bool {
 	return o.interfaces || o.dlts || o.config || o.Captures || o.version != "" || o.ifname != "" || len(o.filters) > 0
 }
 
-// PassesOver says which flags take no settings in this call, too. Under Wireshark, settings about files,
-// streams and printing do not apply, because Wireshark names the interface, reads one fifo and ends
-// the capture. Settings that choose packets do apply.
+// PassesOver says which flags take no settings in this call, too. Under Wireshark, settings about
+// files, streams and printing do not apply, because Wireshark names the interface, reads one fifo
+// and ends the capture. Settings that choose packets do apply.
 func (o *Options) PassesOver() frame.Settings {
 	if o.Asked() {
 		return frame.Wiresharks

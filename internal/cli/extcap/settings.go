@@ -94,8 +94,8 @@ func (s *setting) widget() (kind, more string) {
 	return selector, ""
 }
 
-// values are what users choose from: the choices, or the words that the flag takes. Of several words
-// any number may be chosen; else the first value is that without the flag.
+// values are what users choose from: the choices, or the words that the flag takes. Of several
+// words any number may be chosen; else the first value is that without the flag.
 func (s *setting) values(ifname string) (values []frame.Choice, err error) {
 	switch kind, _ := s.widget(); {
 	case s.Dialog.Look != nil:

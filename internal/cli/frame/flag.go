@@ -10,8 +10,8 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// A Flag is a row: all that the command line says of a flag, in one place. Help, manual, completion,
-// settings and Wireshark's dialog are made of it.
+// A Flag is a row: all that the command line says of a flag, in one place. Help, manual,
+// completion, settings and Wireshark's dialog are made of it.
 type Flag struct {
 	Name, Letter string   // the letter may be ""
 	Also         []string // names that the help does not list: other tools', and those that people type
@@ -47,8 +47,8 @@ func NamesOf(flags []Flag) (names []string) {
 // FilterWords stand for the words of a filter among the rivals of a flag.
 const FilterWords = "[filter]"
 
-// Settings are exceptions from the rule that a flag can be set in files and in the environment, as a
-// sum. Where commands have flags of one name, the exceptions of all hold.
+// Settings are exceptions from the rule that a flag can be set in files and in the environment, as
+// a sum. Where commands have flags of one name, the exceptions of all hold.
 type Settings uint
 
 const (
@@ -56,11 +56,11 @@ const (
 	// command. It holds for the command alone.
 	Typed Settings = 1 << iota
 	// Powerful: whoever sets it has the privileges of whoever starts xdpcap, because it starts a
-	// program, keeps privileges, or says with which rights and where xdpcap works. Of the files only
-	// those in /etc set it.
+	// program, keeps privileges, or says with which rights and where xdpcap works. Of the files
+	// only those in /etc set it.
 	Powerful
-	// LetsOut: packets get out by it. Where root was started by somebody else with sudo or the like,
-	// the environment, which may be that user's, does not set it.
+	// LetsOut: packets get out by it. Where root was started by somebody else with sudo or the
+	// like, the environment, which may be that user's, does not set it.
 	LetsOut
 	// Wiresharks: Wireshark does that itself, so no setting applies to a capture for it.
 	Wiresharks

@@ -117,8 +117,8 @@ func New(p *frame.Process) *cobra.Command {
 }
 
 // addFlags adds all flags. Settings for what a capture counts, prints and writes do not apply to
-// read, which reads what a capture has written: --stats is another flag there, and with --print read
-// would refuse --stats.
+// read, which reads what a capture has written: --stats is another flag there, and with --print
+// read would refuse --stats.
 func (o *Options) addFlags(cmd *cobra.Command) {
 	o.filter.Netmask = net.IPMask{0, 0, 0, 0} // tcpdump's for files
 	frame.AddFlags(cmd, "Which packets", append(o.filter.Flags(), []frame.Flag{
