@@ -183,13 +183,18 @@ func TestConfig(t *testing.T) {
 	}
 }
 
-// The rows say which flags are dangerous in other hands; the help of config names the powerful ones.
+// The rows say which flags are dangerous in other hands, and the help of config names the powerful
+// ones.
 func TestExceptionsFromSettings(t *testing.T) {
 	t.Parallel()
 	var powerful, letOut []string
+	help := helpOf(t, "config", "--help")
 	for name, settings := range config.Settable(NewRoot()) {
 		if settings&frame.Powerful != 0 {
 			powerful = append(powerful, name)
+			if !strings.Contains(help, "--"+name) {
+				t.Errorf("the help of config does not name --%s", name)
+			}
 		}
 		if settings&frame.LetsOut != 0 {
 			letOut = append(letOut, name)
