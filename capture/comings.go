@@ -114,7 +114,7 @@ func (s *Session) followInterfaces(quit <-chan struct{}) {
 			return
 		case <-ticker.C:
 			s.follow(true)
-			s.measureClocks()
+			measureClocks(s.roster.cards(), s.notice)
 		case <-rested:
 			changed, rested = s.comings.finder.Changed, nil
 		case <-changed:

@@ -50,7 +50,7 @@ func (s *Session) startWatch() error {
 				return
 			case <-ticker.C:
 				s.checkHooks()
-				s.measureClocks()
+				measureClocks(s.roster.cards(), s.notice)
 			}
 		}
 	}()
