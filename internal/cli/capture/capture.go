@@ -94,7 +94,7 @@ func New(p *frame.Process, o *Options) *cobra.Command {
 			if o.list {
 				return interfaces.Print(p, cmd.OutOrStdout(), o.json.given)
 			}
-			if o.card.listStamps {
+			if o.listStamps {
 				return printStampTypes(cmd.OutOrStdout(), o.interfaces)
 			}
 			if o.read != nil {

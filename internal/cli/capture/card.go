@@ -11,30 +11,21 @@ import (
 	"github.com/xdpcap/xdpcap/internal/escape"
 )
 
-// cardOptions are the flags for what network cards know about packets.
-type cardOptions struct {
-	stampName   string
-	listStamps  bool
-	vlanRestore bool
-
-	stamp   capture.Stamp
-	restore capture.VLANRestore
-}
-
-func (o *cardOptions) check(given func(flag string) bool) (err error) {
-	if o.stamp, err = capture.ParseStamp(o.stampName); err != nil {
+// checkCard reads the flags for what network cards know about packets.
+func (o *Options) checkCard(given func(flag string) bool) (err error) {
+	if o.session.Stamp, err = capture.ParseStamp(o.stampName); err != nil {
 		return fmt.Errorf("-j: %w", err)
 	}
-	if o.stamp.IsCards() {
+	if o.session.Stamp.IsCards() {
 		if err := frame.ForOwnRights("-j " + o.stampName); err != nil {
 			return err
 		}
 	}
 	switch {
 	case !o.vlanRestore:
-		o.restore = capture.VLANRestoreOff
+		o.session.VLANRestore = capture.VLANRestoreOff
 	case given("vlan-restore"):
-		o.restore = capture.VLANRestoreOn
+		o.session.VLANRestore = capture.VLANRestoreOn
 	}
 	return nil
 }

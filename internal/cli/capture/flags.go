@@ -1,8 +1,6 @@
 package capture
 
 import (
-	"time"
-
 	"github.com/spf13/cobra"
 
 	"github.com/xdpcap/xdpcap/capture"
@@ -17,39 +15,28 @@ import (
 // Options are the flags of the default command.
 type Options struct {
 	outputs.Options
+	session capture.Options // what the flags say in the session's own terms; sessionOptions has the rest
+
 	interfaces []string // names and patterns
-	except     []string // patterns of those to omit
 	read       []string // files to read instead of capturing
 
 	filter filters.Options
 
-	snapLen   snapshotLength
-	buffer    frame.Size
-	sink, yes bool
+	snapLen snapshotLength
+	buffer  frame.Size
+	sample  sampling
+	skip    uint64 // with -r
+	yes     bool
 
 	promiscuous, notPromiscuous bool
 
-	hookNames, programs, verdictNames []string
-	filterAt, hookMap, directionName  string
-	slowerThan                        time.Duration
-	reasonMap                         string
+	// Words, which check reads.
+	mode, directionName, filterAt, transportName, stampName string
+	hookNames, verdictNames                                 []string
+	vlanRestore                                             bool
 
-	sample         sampling
-	sampleFlows    uint32
-	first, maxRate uint64
-	skip           uint64 // with -r
+	list, listStamps bool
 
-	mode, transportName string
-
-	drops stackDropOptions
-
-	direction capture.Direction
-	xdpMode   capture.Mode
-	transport capture.Transport
-	hooks     []capture.Hook
-	verdicts  []capture.Verdict
-
-	list     bool
 	json     jsonFlag
 	listen   string // address of the metrics, "" = none
 	account  bool   // keep the account alone
@@ -57,7 +44,6 @@ type Options struct {
 	printing outputs.PrintOptions
 	extcap   extcap.Options
 	recorder recorderOptions
-	card     cardOptions
 
 	companions companionOptions
 }
@@ -87,26 +73,26 @@ func (o *Options) whereFlags() []frame.Flag {
 	return []frame.Flag{
 		{Name: "interface", Letter: "i", Value: &o.interfaces, Complete: o.completeInterface, Settings: frame.Wiresharks, Rivals: []string{"hook"},
 			Help: "capture on this `interface`; repeat it for several. any captures on all that are up, 'veth*' on those whose names match, both also on those that come up later. A packet that passes two of them is captured at each"},
-		{Name: "except", Value: (*frame.List)(&o.except), Help: "with -i any or a pattern, omit these `interfaces`: names or patterns, such as lo,docker*"},
+		{Name: "except", Value: (*frame.List)(&o.session.Except), Help: "with -i any or a pattern, omit these `interfaces`: names or patterns, such as lo,docker*"},
 		{Name: "direction", Letter: "Q", Value: &o.directionName, Default: "in", Words: []string{"in", "out", "inout"},
 			Help: "take what the interface receives (`in`), what it sends (out), or both (inout)",
 			Dialog: frame.Dialog{Place: 4, Label: "Direction", Choices: []frame.Choice{
 				{Word: "", Label: "received packets"}, {Word: "out", Label: "sent packets"}, {Word: "inout", Label: "both"}}}},
-		{Name: "program", Also: []string{"program-names"}, Value: (*frame.List)(&o.programs), Complete: o.Process.CompleteProgram,
+		{Name: "program", Also: []string{"program-names"}, Value: (*frame.List)(&o.session.Targets), Complete: o.Process.CompleteProgram,
 			Help:   "where several programs run, trace this one: `NAME`, id or all; also the id of one in a devmap or cpumap",
 			Dialog: frame.Dialog{Place: 1, Label: "Program", Look: extcap.RunningPrograms}},
 		{Name: "rx-capture", Value: (*frame.List)(&o.hookNames), Words: []string{"entry", "exit"}, List: true,
 			Help: "where an XDP program runs, take packets as they enter it (`entry`, the default), as they leave it (exit), or both (entry,exit)",
 			Dialog: frame.Dialog{Place: 0, Label: "Where an XDP program runs", Choices: []frame.Choice{
 				{Word: "", Label: "packets that enter it"}, {Word: "exit", Label: "packets that leave it, with their verdict"}, {Word: "entry,exit", Label: "both"}}}},
-		{Name: "hook", Value: (*frame.Name)(&o.hookMap), Settings: frame.Wiresharks, Rivals: []string{"interface"},
+		{Name: "hook", Value: (*frame.Name)(&o.session.HookMap), Settings: frame.Wiresharks, Rivals: []string{"interface"},
 			Help: "instead of -i: capture from the XDP program that calls the hook map pinned at this `path`"},
 		frame.ModeFlag(&o.mode),
 		{Name: "promiscuous-mode", Letter: "P", Also: []string{"promiscuous"}, Value: &o.promiscuous, Rivals: []string{"no-promiscuous-mode"},
 			Help:   "also let in packets for other MAC addresses, as --sink does by default",
 			Dialog: frame.Dialog{Place: 3, Label: "Promiscuous mode"}},
 		{Name: "no-promiscuous-mode", Letter: "p", Value: &o.notPromiscuous, Rivals: []string{"promiscuous-mode"}, Help: "no promiscuous mode, even with --sink"},
-		{Name: "sink", Value: &o.sink, Help: "drop every packet after sampling: for interfaces that receive only copies (SPAN, TAP)"},
+		{Name: "sink", Value: &o.session.Sink, Help: "drop every packet after sampling: for interfaces that receive only copies (SPAN, TAP)"},
 		{Name: "yes", Value: &o.yes, Help: "allow --sink even if it cuts off this machine"},
 		{Name: "read-file", Letter: "r", Value: &o.read, Help: "read this `file` instead of capturing, like xdpcap read"},
 		{Name: "list-interfaces", Letter: "D", Value: &o.list, Help: "list the interfaces, like xdpcap interfaces"},
@@ -118,11 +104,11 @@ func (o *Options) packetFlags() []frame.Flag {
 		{Name: "verdict", Value: (*frame.List)(&o.verdictNames), Words: xdp.VerdictNames(), List: true,
 			Help:   "keep only packets to which the XDP program gives these `verdicts`: drop,aborted,tx,redirect,pass, or numbers",
 			Dialog: frame.Dialog{Place: 8, Label: "Only these verdicts"}},
-		{Name: "slower-than", Value: &o.slowerThan, Help: "keep only packets for which the XDP program ran at least this `time`: 5us"},
-		frame.ReasonMapFlag(&o.reasonMap),
-		{Name: "drops", Value: &o.drops.on,
+		{Name: "slower-than", Value: &o.session.SlowerThan, Help: "keep only packets for which the XDP program ran at least this `time`: 5us"},
+		frame.ReasonMapFlag(&o.session.ReasonMap),
+		{Name: "drops", Value: &o.session.StackDrops,
 			Help: "instead of what the interface receives: take the packets that the network stack throws away later, with the kernel's reason and function"},
-		{Name: "reason", Value: (*frame.List)(&o.drops.reasons), Complete: completeReason,
+		{Name: "reason", Value: (*frame.List)(&o.session.Reasons), Complete: completeReason,
 			Help: "with --drops: keep only packets that are thrown away for these `reasons`: NO_SOCKET,SOCKET_RCVBUFF"},
 		{Name: "filter-at", Value: &o.filterAt, Default: "entry", Words: []string{"entry", "exit"},
 			Help: "filter packets as they enter the XDP program (`entry`), or as they leave it (exit)",
@@ -130,7 +116,7 @@ func (o *Options) packetFlags() []frame.Flag {
 				{Word: "", Label: "as they enter the program"}, {Word: "exit", Label: "as they leave the program"}}}},
 	}
 	flags = append(flags, o.filter.Flags()...)
-	return append(flags, frame.Flag{Name: "vlan-restore", Value: &o.card.vlanRestore, Default: "true",
+	return append(flags, frame.Flag{Name: "vlan-restore", Value: &o.vlanRestore, Default: "true",
 		Help: "put back the VLAN tags that the card takes off packets, where its driver reports them"})
 }
 
@@ -144,14 +130,14 @@ func (o *Options) amountFlags() []frame.Flag {
 		{Name: "packet-count", Letter: "c", Value: &o.Count, Help: "end after this many `packets`"},
 		{Name: "skip", Value: &o.skip, Help: "with -r, omit this many `packets` first, of those that match"},
 		{Name: "duration", Value: &o.Duration, Help: "end after this `time`: 10s or just 10, 5m, 1h"},
-		{Name: "sample-flows", Value: &o.sampleFlows, Default: "1", Help: "keep all packets of one flow in `N`",
+		{Name: "sample-flows", Value: &o.session.SampleFlows, Default: "1", Help: "keep all packets of one flow in `N`",
 			Dialog: frame.Dialog{Place: 11, Label: "One flow of every"}},
-		{Name: "first", Value: &o.first, Help: "keep the first `N` packets of each flow",
+		{Name: "first", Value: &o.session.First, Help: "keep the first `N` packets of each flow",
 			Dialog: frame.Dialog{Place: 12, Label: "First packets of each flow"}},
 		{Name: "sample", Value: &o.sample,
 			Help:   "keep one packet of every `N`, chosen at random in the kernel; drop=1,pass=1000 gives each verdict its own N; auto raises N only as far as it must to lose none",
 			Dialog: frame.Dialog{Place: 10, Label: "One packet of every", Empty: "1"}},
-		{Name: "max-rate", Value: &o.maxRate, Help: "keep at most this many `packets` per second",
+		{Name: "max-rate", Value: &o.session.MaxRate, Help: "keep at most this many `packets` per second",
 			Dialog: frame.Dialog{Place: 13, Label: "Packets per second, at most"}},
 		{Name: "transport", Value: &o.transportName, Words: transportNames(),
 			Help:   "take packets from the kernel by the transport of this `name`: " + aboutTransports(),
@@ -164,10 +150,10 @@ func (o *Options) amountFlags() []frame.Flag {
 
 func (o *Options) outputFlags() []frame.Flag {
 	flags := append(o.FileFlags(), []frame.Flag{
-		{Name: "time-stamp-type", Letter: "j", Value: &o.card.stampName, Default: "host",
+		{Name: "time-stamp-type", Letter: "j", Value: &o.stampName, Default: "host",
 			Words: []string{capture.HostStamp.String(), capture.HostLowprecStamp.String(), capture.AdapterStamp.String(), capture.AdapterUnsyncedStamp.String()},
 			Help:  "give packets time stamps of this `type`: host, host_lowprec (the host's, read once for all packets that come together, which is faster), adapter (the card's, converted to the system's clock) or adapter_unsynced (the card's, unchanged)"},
-		{Name: "list-time-stamp-types", Letter: "J", Value: &o.card.listStamps, Settings: frame.Wiresharks, Help: "list the types that -j can have on -i"},
+		{Name: "list-time-stamp-types", Letter: "J", Value: &o.listStamps, Settings: frame.Wiresharks, Help: "list the types that -j can have on -i"},
 		{Name: "packet-buffered", Letter: "U", Value: &o.Unbuffer, Help: "hand over each packet at once; costs CPU time"},
 		{Name: "account", Value: &o.account, Settings: frame.Wiresharks, Help: "only count what becomes of packets: neither print nor write them"},
 		{Name: "no-command-line", Value: &o.Unnamed,
