@@ -1,7 +1,5 @@
 package frame
 
-import "github.com/spf13/pflag"
-
 // ListenFlag is the address at which a command serves its counters.
 func ListenFlag(address *string) Flag {
 	return Flag{Name: "listen", Value: (*Name)(address), Settings: LetsOut | Wiresharks,
@@ -27,9 +25,3 @@ func ReasonMapFlag(m *string) Flag {
 	return Flag{Name: "reason-map", Value: (*Name)(m),
 		Help: "read why the XDP program that runs there drops a packet from this `map`: its name, its id, or the path where it is pinned"}
 }
-
-// ListenVar, NoSandboxVar, ModeVar and ReasonMapVar define these flags.
-func ListenVar(f *pflag.FlagSet, address *string) { Define(f, ListenFlag(address)) }
-func NoSandboxVar(f *pflag.FlagSet, off *bool)    { Define(f, NoSandboxFlag(off)) }
-func ModeVar(f *pflag.FlagSet, mode *string)      { Define(f, ModeFlag(mode)) }
-func ReasonMapVar(f *pflag.FlagSet, m *string)    { Define(f, ReasonMapFlag(m)) }

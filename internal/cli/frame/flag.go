@@ -93,9 +93,13 @@ type Choice struct{ Word, Label string }
 // in the order in which they are added. Those without a title are no settings.
 func AddFlags(cmd *cobra.Command, title string, flags ...Flag) {
 	all := cmd.Flags()
+	all.SortFlags = false
+	Define(all, flags...)
 	names, before := make(map[string]string), all.GetNormalizeFunc()
-	AddGroup(all, title, func(f *pflag.FlagSet) { Define(f, flags...) })
 	for i := range flags {
+		if title != "" {
+			all.Lookup(flags[i].Name).Annotations[GroupKey] = []string{title}
+		}
 		for _, name := range flags[i].Also {
 			names[name] = flags[i].Name
 		}
@@ -150,6 +154,8 @@ func (r *Flag) define(f *pflag.FlagSet) {
 		f.Uint32VarP(v, r.Name, r.Letter, *v, r.Help)
 	case *uint64:
 		f.Uint64VarP(v, r.Name, r.Letter, *v, r.Help)
+	case *float64:
+		f.Float64VarP(v, r.Name, r.Letter, *v, r.Help)
 	case *net.IPMask:
 		f.IPMaskVarP(v, r.Name, r.Letter, *v, r.Help)
 	case *[]string:
@@ -174,17 +180,22 @@ func (r *Flag) define(f *pflag.FlagSet) {
 		flag.NoOptDefVal = r.Bare
 	}
 	flag.Hidden = r.Hidden
-	flag.Annotations = map[string][]string{exceptKey: {strconv.Itoa(int(r.Settings))}, rivalsKey: r.Rivals}
-	if r.Words != nil {
-		flag.Annotations[wordsKey] = r.Words
-	}
+	flag.Annotations = map[string][]string{wordsKey: r.Words, rivalsKey: r.Rivals, exceptKey: {strconv.Itoa(int(r.Settings))}}
 }
 
-// Annotations of flags.
+// Annotations of flags: the group, and that a flag was set in a file, in the environment or by the
+// program's name, and not on the command line.
 const (
+	GroupKey   = "group"
+	SettingKey = "setting"
+
+	wordsKey  = "words"
 	rivalsKey = "rivals"
 	exceptKey = "except"
 )
+
+// WordsOf are the words that a flag takes; nil = it takes any text.
+func WordsOf(f *pflag.Flag) []string { return f.Annotations[wordsKey] }
 
 // SettingsOf are the exceptions of a flag.
 func SettingsOf(f *pflag.Flag) (s Settings) {

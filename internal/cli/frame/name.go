@@ -3,18 +3,11 @@ package frame
 import (
 	"errors"
 	"strings"
-
-	"github.com/spf13/pflag"
 )
 
 // A Name is the value of a flag that takes a file or an address. It cannot be empty, because a
 // script with an empty variable does not mean that the flag was omitted.
 type Name string
-
-// NameVar defines a flag that takes a name, after a letter unless that is "".
-func NameVar(f *pflag.FlagSet, n *string, flag, letter, usage string) {
-	f.VarP((*Name)(n), flag, letter, usage)
-}
 
 // A NameList is the values of a flag that takes a name and may be repeated.
 type NameList []string
