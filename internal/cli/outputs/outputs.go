@@ -108,8 +108,33 @@ type Destinations struct {
 	taken    progress  // so far
 }
 
-// OpenTarget opens what a -w names.
-func (d *Destinations) OpenTarget(ctx context.Context, t *Target) (destination, error) {
+// Open opens the outputs that the flags name, except those that opens has opened or omits. output
+// gets what the commands of -z print; nil = nobody.
+func (d *Destinations) Open(ctx context.Context, output *os.File, opens func(*Target) (bool, error)) error {
+	if err := d.watchFiles(output); err != nil {
+		return err
+	}
+	if err := d.Flags.Adopt(); err != nil {
+		d.Notice(err)
+	}
+	for i := range d.Flags.Targets {
+		t := &d.Flags.Targets[i]
+		done, err := opens(t)
+		if !done && err == nil {
+			var opened destination
+			if opened, err = d.openTarget(ctx, t); err == nil {
+				d.Add(t.Name, opened)
+			}
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return d.listen()
+}
+
+// openTarget opens what a -w names.
+func (d *Destinations) openTarget(ctx context.Context, t *Target) (destination, error) {
 	if t.URL == nil {
 		return d.openFile(ctx, t)
 	}
@@ -120,8 +145,8 @@ func (d *Destinations) OpenTarget(ctx context.Context, t *Target) (destination, 
 	return opened, nil
 }
 
-// OpenServer listens where --serve says.
-func (d *Destinations) OpenServer() error {
+// listen listens where --serve says.
+func (d *Destinations) listen() error {
 	live := &d.Flags.Live
 	if live.Serve == "" {
 		return nil
@@ -165,9 +190,9 @@ func (d *Destinations) Close() error {
 	return errors.Join(errs...)
 }
 
-// WatchFiles prepares what -z and --print-files do with finished files. The output of the commands
+// watchFiles prepares what -z and --print-files do with finished files. The output of the commands
 // goes to a file; nil = nowhere.
-func (d *Destinations) WatchFiles(output *os.File) (err error) {
+func (d *Destinations) watchFiles(output *os.File) (err error) {
 	series, rotate := d.Flags.Series, &d.Flags.Rotate
 	if series == nil {
 		return nil

@@ -132,24 +132,9 @@ func (r *readRun) writer(t *outputs.Target) file.Options {
 
 // openOutputs opens the outputs. Nothing is written before the first packet.
 func (r *readRun) openOutputs(ctx context.Context) error {
-	if err := r.WatchFiles(r.o.Process.Stderr.File()); err != nil {
-		return err
-	}
-	if err := r.o.Adopt(); err != nil {
-		r.tell(err)
-	}
-	for i := range r.o.Targets {
-		t := &r.o.Targets[i]
-		if t.IsStdout() && r.o.lines {
-			continue // it is printed
-		}
-		d, err := r.OpenTarget(ctx, t)
-		if err != nil {
-			return err
-		}
-		r.Add(t.Name, d)
-	}
-	return r.OpenServer()
+	return r.Open(ctx, r.o.Process.Stderr.File(), func(t *outputs.Target) (bool, error) {
+		return t.IsStdout() && r.o.lines, nil // it is printed
+	})
 }
 
 // enterSandbox gives up privileges before anything is read, because a file may be made to attack
