@@ -130,9 +130,10 @@ lint: ## gofmt, vet, staticcheck, clang-format, and generated code equal to the 
 	@$(call forbid,./internal/pcapng ./internal/sflow,\.)
 	@$(call forbid-deps,./filter,github.com/cilium)
 	@$(call forbid-deps,./capture/packet ./internal/capfile,github.com/cilium|netlink)
-	@$(call forbid,./capture/... ./filter/... ./internal/xdp ./internal/tc ./internal/support,/meter$$|/cmd/|/cli)
-	@$(call forbid,./internal/meter ./filter/... ./internal/xdp ./internal/tc ./internal/support,/capture$$|/cmd/|/cli)
+	@$(call forbid,./capture/... ./filter/... ./internal/xdp ./internal/tc ./internal/support ./internal/attach,/meter$$|/cmd/|/cli)
+	@$(call forbid,./internal/meter ./filter/... ./internal/xdp ./internal/tc ./internal/support ./internal/attach,/capture$$|/cmd/|/cli)
 	@$(call forbid,./filter/... ./internal/xdp ./internal/tc,/support$$)
+	@$(call forbid,./internal/support,/attach$$)
 	@$(call narrow,    ,^ *//( |$$),$(GO_FILES))
 	@$(call narrow,        ,^ *(/?\*|//),$(C_FILES))
 	@$(call narrow,    ,^[^ |],$(wildcard *.md docs/*.md docs/*/*.md))
@@ -145,11 +146,12 @@ generate: ## compile bpf/*.c into the committed Go and object files
 	@$(call need,$(GENERATE_PACKAGES))
 	$(GO) generate ./...
 
-bench: build ## measure against other tools and no capture, in 20 minutes: tables, and the figures in README.md and docs/
+bench: build ## measure against other tools and no capture, in 20 minutes, or with FLAGS=-quick in a few: tables, and the figures in README.md and docs/
 	@$(call need,$(BENCH_PACKAGES))
 	$(GO) build -o bin/bench ./internal/tools/bench
-	$(SUDO) bin/bench -json docs/speed.json $(BIN)
-	bin/bench -from docs/speed.json -svg docs/speed.svg README.md docs/speed.md docs/sizing.md
+	$(SUDO) bin/bench $(FLAGS) -o docs/speed.txt $(BIN)
+	$(GO) tool benchstat docs/speed.txt
+	bin/bench -from docs/speed.txt -svg docs/speed.svg README.md docs/speed.md docs/sizing.md
 
 # With FUZZTIME as a number of inputs (20000x), each target takes a few seconds. If fuzzing ends by time,
 # Go 1.26 sometimes reports the end as a failure: "context deadline exceeded". An input that covers new
