@@ -62,7 +62,7 @@ func OpenRuntime(iface string) (*Runtime, error) {
 		return nil, err
 	}
 	if len(ifi.Programs) == 0 {
-		return nil, errkind.Errorf(ErrNothingToMeasure, "%s runs no XDP program: attach the one to measure", ifi.Name)
+		return nil, fmt.Errorf("%s runs no XDP program: attach the one to measure", ifi.Name)
 	}
 	r := &Runtime{}
 	if r.stats, err = ebpf.EnableStats(unix.BPF_STATS_RUN_TIME); err != nil {

@@ -23,18 +23,14 @@ type Report struct {
 	Interface string              `json:"interface"`
 	Program   string              `json:"program"`
 	ProgramID uint32              `json:"program_id"`
-	Method    string              `json:"method"`                    // "fentry-fexit" or "builtin"
-	Added     *time.Duration      `json:"probes_add_ns,omitempty"`   // of fentry-fexit, per packet
+	Method    string              `json:"method"`                    // "fentry-fexit"
+	Added     *time.Duration      `json:"probes_add_ns,omitempty"`   // per packet
 	Floor     *time.Duration      `json:"probes_floor_ns,omitempty"` // measured for a program that does nothing
 	Verdicts  map[string]runTimes `json:"verdicts"`                  // by name; only verdicts that occurred
 	Total     runTimes            `json:"total"`
 	CPUs      []cpuRunTimes       `json:"cpus,omitempty"`     // with --per-cpu; only CPUs that ran the program
 	Histogram []meter.Range       `json:"histogram"`          // of all verdicts; without empty ranges
 	Lately    []meter.Range       `json:"interval_histogram"` // the same, of the interval alone
-
-	// Lost is how many measurements of builtin did not get through the ring. The counters here
-	// include them.
-	Lost uint64 `json:"lost"`
 
 	total meter.Histogram // of all verdicts
 	first bool            // nothing was counted before the interval, so the interval has everything
@@ -72,7 +68,6 @@ func (r *Report) count(i interval, perCPU bool) {
 	lately := meter.NewLatencyRates(interval{Now: since, Took: i.Took})
 	r.first = i.Before.Total().Count == 0
 	r.IntervalKeys = counters.NewIntervalKeys(i)
-	r.Lost = i.Now.Lost
 	r.total = i.Now.Total()
 	r.Total = runTimes{rates.Total, lately.Total}
 	r.Verdicts = make(map[string]runTimes)
@@ -129,9 +124,6 @@ func (r *Report) WriteTable(w io.Writer) {
 	if r.Added != nil {
 		fmt.Fprintf(w, "the probes add %s to each packet, and measure %s for a program that does nothing\n",
 			brief(*r.Added), brief(*r.Floor))
-	}
-	if r.Lost > 0 {
-		fmt.Fprintf(w, "%d measurements did not get through the ring; they are counted here\n", r.Lost)
 	}
 	r.draw(w)
 }

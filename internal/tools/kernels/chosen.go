@@ -82,7 +82,7 @@ var more = []row{
 	{pkg: "internal/meter", tests: `TestActionQueues TestBenchProgram TestBenchProgramChangesLater
 		TestBenchProgramOwnPackets TestBenchProgramRefused TestProtocolsAgreeWithGopacket
 		TestFlowBounds TestFlowTraffic TestFlowOverflow TestHotPath TestLongestPath
-		TestBucketsInKernel TestRuntime TestLatencyErrors TestProbeCost TestBuiltinSendsNothing
+		TestBucketsInKernel TestRuntime TestLatencyErrors TestProbeCost
 		TestTracersLeave TestEtherTypesAreBounded TestEtherTypesMakeRoom TestActionsMillion
 		TestActionsTrace TestProtocolsTrace TestProtocolsMillion TestGone`},
 	{pkg: "internal/meter", tests: `TestCPUMap TestCPUMapVerdicts TestCPUMapFull TestMemDisconnect TestRedirectToDownDevice
@@ -141,8 +141,7 @@ var more = []row{
 	{pkg: "internal/systest/trace", only: "6.12", tests: `TestTraceBond TestDispatcherFirst TestDispatcherOfOne TestReasonMapMistakes`},
 
 	// Counters and drops.
-	{pkg: "internal/systest/counters", tests: `TestCountFilter TestFlowVerdicts TestStatsSideBySide TestLatencyBuiltin
-		TestLatencyEvents TestLatencyKernelStats`},
+	{pkg: "internal/systest/counters", tests: `TestCountFilter TestFlowVerdicts TestStatsSideBySide TestLatencyKernelStats`},
 	{pkg: "internal/systest/trace", tests: `TestStatsByReason`},
 	{pkg: "internal/systest/capture", tests: `TestCompanionsAgree TestCompanionsSeeAll TestCompanionsOfTraced
 		TestCompanionsOfOneProgram`},
