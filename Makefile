@@ -129,6 +129,7 @@ lint: ## gofmt, vet, staticcheck, clang-format, and generated code equal to the 
 	@$(call forbid,./internal/cli/...,github.com/cilium)
 	@$(call forbid,./internal/pcapng ./internal/sflow,\.)
 	@$(call forbid-deps,./filter,github.com/cilium)
+	@$(call forbid-deps,./capture/packet ./internal/capfile,github.com/cilium|netlink)
 	@$(call forbid,./capture/... ./filter/... ./internal/xdp ./internal/tc ./internal/support,/meter$$|/cmd/|/cli)
 	@$(call forbid,./internal/meter ./filter/... ./internal/xdp ./internal/tc ./internal/support,/capture$$|/cmd/|/cli)
 	@$(call forbid,./filter/... ./internal/xdp ./internal/tc,/support$$)

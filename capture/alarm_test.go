@@ -27,7 +27,7 @@ func (r *alarmRing) arm(at alarm) alarm {
 func TestAlarm(t *testing.T) {
 	t.Parallel()
 	packet := packetOf(60, 1)
-	ring := &alarmRing{later: [][]byte{recordOf(sampleOf(packet, 1), packet)}}
+	ring := &alarmRing{later: [][]byte{rawOf(sampleOf(packet, 1), packet)}}
 	openStill(t, Options{Count: 1}, listed(ring), hookWithOne()).run(t)
 	want := []alarm{onPart, onRecord, onRecord, onPart}
 	same(t, want, ring.asked)
@@ -55,7 +55,7 @@ func TestAlarmUnsure(t *testing.T) {
 	packet := packetOf(60, 1)
 	const tries = 20 // a busy machine may make some of them slow
 	for range tries {
-		ring := &deafRing{record: recordOf(sampleOf(packet, 1), packet)}
+		ring := &deafRing{record: rawOf(sampleOf(packet, 1), packet)}
 		s := openStill(t, Options{}, listed(ring), hookWithOne())
 		_, err := s.reader.read(make([]Packet, 1))
 		must(t, err)

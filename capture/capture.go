@@ -22,7 +22,7 @@
 package capture
 
 import (
-	"net"
+	"net/netip"
 	"time"
 
 	"golang.org/x/net/bpf"
@@ -221,45 +221,6 @@ type Options struct {
 	Forgotten func(source int)
 }
 
-// A Source is where packets come from: one hook on one interface, or a hook map.
-type Source struct {
-	Name    string // of the interface, or the hook map's path
-	Hook    Hook
-	Mode    Mode           // at XDP: where the kernel runs the sampling program
-	Sampler Program        // the program that samples
-	Asked   []string       // what it asks the card for: timestamp, hash, vlan_tag; nil = nothing
-	Target  Program        // at Entry and Exit: the traced program
-	reasons *xdp.ReasonMap // at Exit: the target's, closed; nil = they are not read
-
-	// Attached is, at Egress, how the sampling program is attached: "tcx", or "clsact" with the
-	// number of other filters that run before it, if any. NetAdmin says that detaching needs
-	// CAP_NET_ADMIN, as with clsact.
-	Attached string
-	NetAdmin bool
-
-	// Arrival counts the interfaces that Options.Patterns have found so far. Sources of one
-	// interface with different Arrivals were there one after the other. 0 = without Patterns.
-	Arrival uint32
-
-	index, came int // in Session.Sources, and how many had come with it; 0 = as its place says
-
-	// The properties of the interface, which are all zero for a hook map.
-	Index  int              // in its network namespace
-	Alias  string           // as `ip link set alias` has set it, or ""
-	Driver string           // as `ethtool -i` names it, or ""
-	MAC    net.HardwareAddr // nil where the link layer has none
-	Speed  uint64           // bit/s; 0 = unknown
-	Pod    Pod              // by Options.PodOf, or as the capture file says; the zero Pod = none
-
-	// The properties of an interface in a capture file. Its Index counts the distinct interface
-	// names in the files that are read, from 1.
-	File     string     // the file's name; "" = the source is live
-	SnapLen  uint32     // bytes kept of each packet; 0 = no limit. A live source has it in Options
-	Netmask  net.IPMask // of IPv4; nil = the file does not say
-	Position int        // among the interfaces of its section, from 0
-	link     uint16     // LinkType, with 0 and Ethernet exchanged
-}
-
 // newSource describes a hook on an interface.
 func newSource(ifi xdp.Interface, hook Hook) Source {
 	return Source{
@@ -273,78 +234,8 @@ func newSource(ifi xdp.Interface, hook Hook) Source {
 	}
 }
 
-// HasVerdict tells whether the source's packets have a verdict.
-func (s *Source) HasVerdict() bool { return s.Hook.kind().hasVerdict }
-
-// HasDirection tells whether it is known that all of the source's packets were received, or sent.
-func (s *Source) HasDirection() bool { return !s.Hook.kind().anyWay }
-
-// InFragments tells whether packets in fragments may come through perf's rings also where the
-// transport is TransportRing.
-func (s *Source) InFragments() bool { return s.Hook.kind().inFragments }
-
-// Direction is In or Out: whether the source's packets were received or sent; see HasDirection.
-func (s *Source) Direction() Direction { return s.Hook.kind().direction }
-
-// HasQueue tells whether the queue of the source's packets is known. At egress it is not: the
-// kernel chooses the queue of a sent packet later.
-func (s *Source) HasQueue() bool { return s.Hook.kind().hasQueue }
-
-// Label is the source's name in files and messages: eth0, eth0@egress, eth0:program@fentry, or the
-// hook map's path.
-func (s *Source) Label() string {
-	kind := s.Hook.kind()
-	switch {
-	case s.Name == "":
-		return s.fileLabel()
-	case kind.traces:
-		return s.Name + ":" + s.Target.Name + kind.suffix
-	}
-	return s.Name + kind.suffix
-}
-
-// A Program is a BPF program that the kernel has loaded.
-type Program struct {
-	ID   uint32
-	Name string
-}
-
-func (p Program) String() string { return xdp.Program(p).String() }
-
-// A Mode says where in the receive path the kernel runs the sampling program.
-type Mode int
-
-const (
-	Auto    = Mode(xdp.Auto)    // native, or generic if the driver has no native XDP
-	Native  = Mode(xdp.Native)  // in the driver
-	Generic = Mode(xdp.Generic) // in the kernel's stack: every driver has it, at a lower rate
-)
-
-func (m Mode) String() string { return xdp.Mode(m).String() }
-
-// ParseMode reads the name of a mode: "auto", "native" or "generic".
-func ParseMode(s string) (Mode, error) {
-	m, err := xdp.ParseMode(s)
-	return Mode(m), err
-}
-
-// A Verdict is what an XDP program returns: enum xdp_action of include/uapi/linux/bpf.h, or any
-// other number.
-type Verdict uint32
-
-const (
-	Aborted  = Verdict(xdp.Aborted)
-	Drop     = Verdict(xdp.Drop)
-	Pass     = Verdict(xdp.Pass)
-	Tx       = Verdict(xdp.Tx)
-	Redirect = Verdict(xdp.Redirect)
-)
-
-// String is the verdict's name in lower case, or its number where the kernel has no such verdict.
-func (v Verdict) String() string { return xdp.Verdict(v).String() }
-
-// ParseVerdict reads a verdict's name, such as "drop" or "XDP_DROP", or its number.
-func ParseVerdict(s string) (Verdict, error) {
-	v, err := xdp.ParseVerdict(s)
-	return Verdict(v), err
+// A Name is the name of an address.
+type Name struct {
+	Address netip.Addr
+	Name    string
 }

@@ -23,26 +23,6 @@ const (
 	VLANRestoreOff
 )
 
-// HashKind says what a packet's hash is.
-type HashKind uint32
-
-const (
-	NoHash       HashKind = iota // it has none, or was not asked for
-	SoftwareHash                 // the kernel's
-	CardHash                     // the card's, by a function that its driver does not name
-	ToeplitzHash                 // the card's, as for receive side scaling
-)
-
-var hashKindNames = [...]string{"", "software", "card", "toeplitz"}
-
-// String names who computed the hash; "" if there is none.
-func (k HashKind) String() string {
-	if int(k) >= len(hashKindNames) {
-		return fmt.Sprintf("hash kind %d", uint32(k))
-	}
-	return hashKindNames[k]
-}
-
 // A question is what the sampling program asks the card about each packet.
 type question struct{ time, hash, tag bool }
 

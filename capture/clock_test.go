@@ -31,7 +31,7 @@ func TestClockIsSet(t *testing.T) {
 			for i := range int64(6) {
 				f := sampleOf(packet, uint64(w.Until+i-2))
 				f.ID = uint64(f.Time)
-				r.records = append(r.records, recordOf(f, packet))
+				r.records = append(r.records, rawOf(f, packet))
 			}
 			out, _ := s.run(t)
 			if len(out.packets) != 6 {

@@ -83,7 +83,7 @@ func (d *Day) Read(packets []Packet, idle func()) (int, error) {
 		binary.BigEndian.PutUint64(data, uint64(d.come))
 		l.take(c.sources[0], len(data))
 		d.count(c.numbers[0], uint64(d.Filtered(d.come)))
-		packets[n] = Packet{Facts: &Facts{Source: uint16(c.sources[0]), Time: int64(d.come), WireLen: 60}, Data: data}
+		packets[n] = Packet{Source: uint16(c.sources[0]), Facts: &Facts{Time: int64(d.come), WireLen: 60}, Data: data}
 		if d.come++; n == len(packets)-1 || d.come == d.Interfaces {
 			l.publish()
 			return n + 1, nil

@@ -1,7 +1,6 @@
 package capture
 
 import (
-	"strings"
 	"time"
 
 	"golang.org/x/net/bpf"
@@ -116,7 +115,7 @@ func (e *Encoder) names() (all []pcapng.Name) {
 func (e *Encoder) Describe(b []byte, src *Source) []byte {
 	i := pcapng.Interface{
 		Name:        src.Label(),
-		Description: description(src),
+		Description: src.Description(),
 		Hardware:    src.Driver,
 		OS:          e.d.OS,
 		Filter:      e.d.Options.Filter,
@@ -138,22 +137,6 @@ func (e *Encoder) Describe(b []byte, src *Source) []byte {
 	return pcapng.AppendInterface(b, &i)
 }
 
-// description is the if_description: the interface's alias, its pod and, for sent packets, the
-// hook. Sources of capture files have a pod at most.
-func description(src *Source) string {
-	var parts []string
-	if src.Alias != "" {
-		parts = append(parts, src.Alias)
-	}
-	if pod := src.Pod.String(); pod != "" {
-		parts = append(parts, podWord+pod)
-	}
-	if src.File == "" && src.Direction() == Out {
-		parts = append(parts, src.Hook.String())
-	}
-	return strings.Join(parts, partEnd)
-}
-
 func filterInstructions(program []bpf.RawInstruction) (all []pcapng.Instruction) {
 	for _, i := range program {
 		all = append(all, pcapng.Instruction(i))
@@ -165,7 +148,7 @@ func filterInstructions(program []bpf.RawInstruction) (all []pcapng.Instruction)
 // own, and allocates nothing if b has room for that.
 func (e *Encoder) Append(b []byte, p *Packet) []byte {
 	if p.Stored == nil {
-		return e.append(b, p.Facts, p.Data)
+		return e.append(b, p.Source, p.Facts, p.Data)
 	}
 	return e.appendRead(b, p)
 }
@@ -174,33 +157,46 @@ func (e *Encoder) Append(b []byte, p *Packet) []byte {
 // its block they are made of its Facts.
 func (e *Encoder) appendRead(b []byte, p *Packet) []byte {
 	if p.Stored.Block == nil {
-		block := e.fill(p.Facts, p.Data)
-		block.Interface, block.Flags, block.Fields = uint32(p.Source), p.Stored.Flags, p.Stored.fields(p.HashKind)
+		block := e.fill(p.Source, p.Facts, p.Data)
+		block.Interface, block.Flags, block.Fields = uint32(p.Source), p.Stored.Flags, fieldsOf(p)
 		return pcapng.AppendPacket(b, block)
 	}
 	return pcapng.AppendPacket(b, &pcapng.Packet{
 		Interface: uint32(p.Source), Time: uint64(p.Time), WireLen: p.WireLen, Data: p.Data, Dropped: p.Dropped, ID: p.ID, Queue: p.Queue,
-		Verdict: uint32(p.Verdict), Hash: p.Hash, Flags: p.Stored.Flags, Fields: p.Stored.fields(p.HashKind), Comments: p.Comments(),
+		Verdict: uint32(p.Verdict), Hash: p.Hash, Flags: p.Stored.Flags, Fields: fieldsOf(p), Comments: p.Comments(),
 	})
 }
 
-// append appends the block of a packet.
-func (e *Encoder) append(b []byte, f *Facts, data []byte) []byte {
-	source := e.templates[f.Source]
-	if f.isPlain() {
-		return source.Append(b, data, uint64(f.Stamp()), f.ID, f.WireLen, f.Queue, uint32(f.Verdict))
+// fieldsOf tells which options the block of a packet of a capture file has.
+func fieldsOf(p *Packet) (f pcapng.Fields) {
+	for _, field := range []struct {
+		has bool
+		is  pcapng.Fields
+	}{{p.Stored.HasVerdict, pcapng.HasVerdict}, {p.Stored.HasQueue, pcapng.HasQueue}, {p.Stored.HasID, pcapng.HasID}, {p.HashKind == ToeplitzHash, pcapng.HasHash}} {
+		if field.has {
+			f |= field.is
+		}
 	}
-	return source.AppendPacket(b, e.fill(f, data))
+	return f
+}
+
+// append appends the block of a packet.
+func (e *Encoder) append(b []byte, source uint16, f *Facts, data []byte) []byte {
+	template := e.templates[source]
+	if isPlain(f) {
+		return template.Append(b, data, uint64(f.Stamp()), f.ID, f.WireLen, f.Queue, uint32(f.Verdict))
+	}
+	return template.AppendPacket(b, e.fill(source, f, data))
 }
 
 // isPlain tells whether a packet has only the facts that most packets have.
-func (f *Facts) isPlain() bool {
+func isPlain(f *Facts) bool {
 	return f.Dropped|uint64(f.ClockSetBack)|uint64(f.HashKind|HashKind(f.GSOSize|f.RunTime)|HashKind(f.To)|HashKind(f.Reason))|uint64(f.Location) == 0 && f.Weight <= 1
 }
 
 // fill makes the block of a packet that is not plain. It reuses e.block, to allocate nothing per
 // packet.
-func (e *Encoder) fill(f *Facts, data []byte) *pcapng.Packet {
+func (e *Encoder) fill(source uint16, f *Facts, data []byte) *pcapng.Packet {
 	b := &e.block
 	*b = pcapng.Packet{
 		Time: uint64(f.Stamp()), WireLen: f.WireLen, Data: data,
@@ -214,7 +210,7 @@ func (e *Encoder) fill(f *Facts, data []byte) *pcapng.Packet {
 		b.Outlet = e.outlet.of(f.To, e.d.OutletName)
 	}
 	if (f.Location != 0 || f.Reason != 0) && e.d.ReasonName != nil {
-		b.Reason, b.Location = e.cause.of(f, &e.d)
+		b.Reason, b.Location = e.cause.of(source, f, &e.d)
 	}
 	return b
 }
@@ -240,19 +236,27 @@ type causeCache struct {
 	reason, location []byte
 }
 
-func (c *causeCache) of(f *Facts, d *Description) (reason, location []byte) {
-	if c.source != f.Source || c.why != f.Reason || c.at != f.Location || c.reason == nil {
-		reason, location := d.CauseNames(f)
-		*c = causeCache{f.Source, f.Reason, f.Location, []byte(reason), []byte(location)}
+func (c *causeCache) of(source uint16, f *Facts, d *Description) (reason, location []byte) {
+	if c.source != source || c.why != f.Reason || c.at != f.Location || c.reason == nil {
+		reason, location := d.CauseNames(source, f)
+		*c = causeCache{source, f.Reason, f.Location, []byte(reason), []byte(location)}
 	}
 	return c.reason, c.location
+}
+
+// unexplained is an account in words if it does not add up, and otherwise "".
+func unexplained(a Account) string {
+	if a.Unexplained == 0 {
+		return ""
+	}
+	return a.Equation()
 }
 
 // AppendStatistics appends the statistics of a source, whose account counts since start. number is
 // that of its interface in the stream. comment, if not nil, returns a comment for a source's
 // statistics; without it, there is one for an account that does not add up.
 func (e *Encoder) AppendStatistics(b []byte, source int, number uint32, own Account, start time.Time, comment func(source int) string) []byte {
-	comments := []string{own.unexplained()}
+	comments := []string{unexplained(own)}
 	if comment != nil {
 		comments[0] = comment(source)
 	}

@@ -2,7 +2,6 @@ package capture
 
 import (
 	"sync/atomic"
-	"testing"
 	"time"
 
 	"github.com/xdpcap/xdpcap/internal/xdp"
@@ -21,12 +20,6 @@ var (
 
 // Ahead is by how much the card's clock is ahead in a StampedSession.
 const Ahead = ahead
-
-// AddHookKind adds a kind of hook until the test has ended.
-func AddHookKind(t *testing.T) Hook {
-	added, _ := addHookKind(t)
-	return added
-}
 
 // ClockOffset is what the reader adds to the stamps of the programs.
 func (s *Session) ClockOffset() int64 { return s.reader.clock.Offset }

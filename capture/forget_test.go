@@ -175,7 +175,7 @@ func TestDayInMemory(t *testing.T) {
 	day := capture.NewDay(interfaces)
 	accounts, err := capture.Run(context.Background(), day, out)
 	capture.Must(t, err)
-	held := recorder.MinSize / 168
+	held := recorder.MinSize / 160
 	a := accounts[0].Total()
 	if a.Unexplained != 0 || a.Seen != a.Explained() || a.Captured == 0 || a.Captured+a.NotRecorded != interfaces {
 		t.Errorf("account %+v", a)

@@ -18,17 +18,6 @@ import (
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
-var atDrop = hookKind{
-	name:        "drop",
-	suffix:      "@drop",
-	anyWay:      true,
-	inFragments: true,
-	loses:       true,
-	sentence: func(s *Source) string {
-		return fmt.Sprintf("program %s where the network stack throws away packets of the interface", s.Sampler)
-	},
-}
-
 // A dropHook is a program at the tracepoint by which the kernel tells of the packets that it throws
 // away. It is attached to no interface.
 type dropHook struct {
@@ -219,10 +208,10 @@ func (h *dropHook) close() error {
 // such as NO_SOCKET, at FailedRedirect that of the error, such as ENETDOWN, and at Exit that of the
 // traced program, or the number if it has no name. Any goroutine may call it, even after the
 // session has ended.
-func (s *Session) ReasonName(f *Facts) string {
-	src := s.roster.source(int(f.Source))
-	if src.reasons != nil {
-		return src.reasons.Reason(uint32(f.Reason))
+func (s *Session) ReasonName(source uint16, f *Facts) string {
+	src := s.roster.source(int(source))
+	if src.ReasonText != nil {
+		return src.ReasonText(f.Reason)
 	}
 	if src.Hook == FailedRedirect {
 		return cmp.Or(unix.ErrnoName(unix.Errno(f.Reason)), fmt.Sprintf("error %d", uint32(f.Reason)))

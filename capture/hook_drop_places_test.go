@@ -52,7 +52,7 @@ func TestStackDropsOfProgram(t *testing.T) {
 		got, last := make(map[string]int), int64(0)
 		for p, err := range d.session.Packets(t.Context()) {
 			d.must(err)
-			cause, _ := description.CauseNames(p.Facts)
+			cause, _ := description.CauseNames(p.Source, p.Facts)
 			if verdict, known := description.Sources[p.Source].VerdictOf(p); known {
 				cause = fmt.Sprint(verdict)
 			}
@@ -134,7 +134,7 @@ func TestStackDropsRedirect(t *testing.T) {
 				if src.Hook != capture.FailedRedirect {
 					continue
 				}
-				reason, location := description.CauseNames(p.Facts)
+				reason, location := description.CauseNames(p.Source, p.Facts)
 				if verdict, known := src.VerdictOf(p); !known || verdict != capture.Redirect || reason != "EINVAL" || !strings.HasPrefix(location, "xdp_do_") {
 					t.Errorf("%v for %s in %s", verdict, reason, location)
 				}

@@ -159,7 +159,7 @@ func (d *dropTest) end(seen, out uint64) (packets []thrownAway, account capture.
 	description := d.session.Description()
 	for p, err := range d.session.Packets(d.Context()) {
 		d.must(err)
-		reason, location := description.CauseNames(p.Facts)
+		reason, location := description.CauseNames(p.Source, p.Facts)
 		packets = append(packets, thrownAway{reason + " " + location, bytes.Clone(p.Data), p.WireLen, p.GSOSize})
 	}
 	account = d.accounts()[0]

@@ -1,21 +1,10 @@
 package capture
 
 import (
-	"fmt"
-
 	"github.com/xdpcap/xdpcap/internal/support"
 	"github.com/xdpcap/xdpcap/internal/tc"
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
-
-var atEgress = hookKind{
-	name:      "egress",
-	direction: Out,
-	suffix:    "@egress",
-	sentence: func(s *Source) string {
-		return fmt.Sprintf("program %s at the egress of the interface, by %s", s.Sampler, s.Attached)
-	},
-}
 
 // An egressHook is a program at the egress of an interface. It runs before the other programs there
 // and does not affect packets.

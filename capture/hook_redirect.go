@@ -2,23 +2,10 @@ package capture
 
 import (
 	"errors"
-	"fmt"
 
 	"github.com/xdpcap/xdpcap/internal/support"
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
-
-var atRedirect = hookKind{
-	name:        "redirect",
-	suffix:      "@redirect",
-	hasVerdict:  true,
-	hasQueue:    true,
-	inFragments: true,
-	loses:       true,
-	sentence: func(s *Source) string {
-		return fmt.Sprintf("program %s where the kernel fails to redirect packets of the interface", s.Sampler)
-	},
-}
 
 // A redirectHook has programs at the exits of the two functions by which the kernel redirects
 // packets, in native and in generic mode. They run for the packets of all interfaces, and see those

@@ -11,13 +11,6 @@ import (
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
-var atTailCall = hookKind{
-	name:       "tail call",
-	hasVerdict: true,
-	hasQueue:   true,
-	sentence:   func(s *Source) string { return fmt.Sprintf("XDP programs like %s, called through this map", s.Sampler) },
-}
-
 // A tailCallHook has a program for each slot of a pinned hook map. An XDP program calls the slot of
 // the verdict that it is about to return. Together the programs are one source, and each writes its
 // verdict into its records.

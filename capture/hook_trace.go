@@ -2,7 +2,6 @@ package capture
 
 import (
 	"errors"
-	"fmt"
 	"maps"
 	"slices"
 
@@ -12,15 +11,6 @@ import (
 	"github.com/xdpcap/xdpcap/internal/support"
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
-
-var (
-	atEntry = hookKind{name: "entry", hasQueue: true, traces: true, inFragments: true, suffix: "@fentry", sentence: tracing}
-	atExit  = hookKind{name: "exit", hasVerdict: true, hasQueue: true, traces: true, inFragments: true, suffix: "@fexit", sentence: tracing}
-)
-
-func tracing(s *Source) string {
-	return fmt.Sprintf("program %s at the %s of XDP program %s", s.Sampler, s.Hook, s.Target)
-}
 
 // A traceHook traces a running XDP program by fentry and, if exits are recorded, by fexit.
 type traceHook struct {
@@ -127,11 +117,11 @@ func (h *traceHook) load(k *sampler, first, index uint32) (err error) {
 		return err
 	}
 	if h.reasonMap != "" {
-		if h.exit.reasons, err = xdp.OpenReasonMap(h.reasonMap, h.target); err != nil {
+		if l.reasons, err = xdp.OpenReasonMap(h.reasonMap, h.target); err != nil {
 			return err
 		}
-		defer h.exit.reasons.Close() // the loaded tracer holds a reference of its own
-		l.reasons = h.exit.reasons
+		defer l.reasons.Close() // the loaded tracer holds a reference of its own
+		h.exit.ReasonText = func(r Reason) string { return l.reasons.Reason(uint32(r)) }
 	}
 	if h.fexit, err = h.loadTracer(k, l, first, index); err != nil {
 		return err

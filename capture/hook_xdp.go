@@ -12,12 +12,6 @@ import (
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
-var atXDP = hookKind{
-	name:     "xdp",
-	hasQueue: true,
-	sentence: func(s *Source) string { return fmt.Sprintf("XDP program %s, %s mode", s.Sampler, s.Mode) },
-}
-
 // An xdpHook is our own program at the XDP hook of an interface where no other runs.
 type xdpHook struct {
 	ifi     xdp.Interface

@@ -199,15 +199,15 @@ type losses struct {
 	byCPU [][]uint64
 }
 
-// since returns how many packets of a packet's source were lost on its CPU since the previous
-// packet. f.Source is still the slot, and f.Dropped the program's cumulative count. Call it once
-// for each packet, in the order of time.
-func (l *losses) since(f *Facts) uint64 {
+// since returns how many packets of a slot were lost on a packet's CPU since the previous packet of
+// both. f.Dropped is still the program's cumulative count. Call it once for each packet, in the
+// order of time.
+func (l *losses) since(slot uint16, f *Facts) uint64 {
 	cpu := int(f.ID >> samplerLimitID_CPU_SHIFT)
 	if cpu >= len(l.byCPU) {
 		l.add(cpu)
 	}
-	last := &l.byCPU[cpu][f.Source]
+	last := &l.byCPU[cpu][slot]
 	before := *last
 	*last = max(before, f.Dropped) // less than before only in a damaged record
 	return *last - before

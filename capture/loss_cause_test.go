@@ -104,7 +104,7 @@ func holdUp(t *testing.T) *heldUp {
 
 func (u *heldUp) record() []byte {
 	packet := packetOf(60, 1)
-	return recordOf(sampleOf(packet, 1), packet)
+	return rawOf(sampleOf(packet, 1), packet)
 }
 
 func (u *heldUp) Write(packets []Packet) error {

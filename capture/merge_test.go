@@ -132,7 +132,7 @@ func TestMergeRejects(t *testing.T) {
 	k, c := newFakePerf(4096)
 	packet := packetOf(60, 1)
 	bad := sampleOf(packet, 1)
-	bad.Source, bad.cookie = 1, 0
+	bad.source, bad.cookie = 1, 0
 	k.sample(bad, packet)
 	k.sample(sampleOf(packet, 2), packet)
 	r := &reader{merge: merge{cursors: []*cursor{c}, horizon: math.MaxUint64}, lost: losses{slots: 2}, ledger: newLedger(2, 0)}

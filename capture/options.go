@@ -284,29 +284,3 @@ func (o *Options) notice(err error) {
 		o.Notice(err)
 	}
 }
-
-// A Direction says which packets of an interface are captured.
-type Direction int
-
-const (
-	In    Direction = iota // those that it receives
-	Out                    // those that it sends
-	InOut                  // both, as separate sources
-)
-
-var directionNames = [...]string{"in", "out", "inout"}
-
-func (d Direction) String() string {
-	if d < 0 || int(d) >= len(directionNames) {
-		return fmt.Sprintf("direction %d", int(d))
-	}
-	return directionNames[d]
-}
-
-// ParseDirection reads a direction's name: "in", "out" or "inout".
-func ParseDirection(s string) (Direction, error) {
-	if i := slices.Index(directionNames[:], s); i >= 0 {
-		return Direction(i), nil
-	}
-	return 0, fmt.Errorf("direction %q: must be in, out or inout", s)
-}

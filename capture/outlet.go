@@ -12,25 +12,6 @@ import (
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
-// An Outlet is the interface through which an XDP program sends a packet, by Tx or Redirect. The
-// zero value means that it is not known, or that the packet goes to no interface or to several.
-type Outlet uint32
-
-// Index is the interface's index in its network namespace; 0 = not known.
-func (o Outlet) Index() int { return int(o &^ otherNamespace) }
-
-// IsElsewhere tells whether the interface is in another network namespace than the packet's source.
-func (o Outlet) IsElsewhere() bool { return o&otherNamespace != 0 }
-
-const otherNamespace = Outlet(samplerLimitTO_OTHER_NETNS)
-
-func (o Outlet) String() string {
-	if o.IsElsewhere() {
-		return fmt.Sprintf("interface %d of another network namespace", o.Index())
-	}
-	return fmt.Sprintf("interface %d", o.Index())
-}
-
 // maxOutlets is the most names of outlets that are cached: interfaces may come and go for weeks,
 // and adding a name copies the cache.
 const maxOutlets = 1024

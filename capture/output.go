@@ -27,6 +27,19 @@ type Output interface {
 	End(Accounts) (Accounts, error)
 }
 
+// Files are the capture files that an Input reads, for an [Encoder].
+type Files interface {
+	// AppendHeader appends the pcapng section for packets of all files, which application writes.
+	AppendHeader(b []byte, application string) []byte
+
+	// IsUnlimited tells whether interfaces are written with the snapshot length 0, no limit. That
+	// is so where packets of several files come together: libpcap refuses a file whose interfaces
+	// differ in it, and those of an interface that is described later are not known when the first
+	// is written. It is also so for a pcap file, which may have packets that are longer than its
+	// header says, and libpcap refuses those in pcapng.
+	IsUnlimited() bool
+}
+
 // A Description is what a session's files say about the session besides its packets.
 type Description struct {
 	Sources  []Source     // the sources at Begin
@@ -54,7 +67,7 @@ type Description struct {
 	OutletName func(Outlet) string
 
 	// ReasonName and LocationName are those of Session; nil = no packet has a Reason.
-	ReasonName   func(*Facts) string
+	ReasonName   func(source uint16, f *Facts) string
 	LocationName func(Location) string
 
 	// Accounts returns the accounts so far, as Session.Accounts does; nil = not known.
@@ -77,16 +90,16 @@ func (d *Description) IsLive() bool { return d.Files == nil }
 // Notice calls Options.Notice, if it is not nil.
 func (d *Description) Notice(err error) { d.Options.notice(err) }
 
-// CauseNames returns the names of why and where a packet was thrown away; "" for other packets. One
-// that a traced program dropped has no location.
-func (d *Description) CauseNames(f *Facts) (reason, location string) {
+// CauseNames returns the names of why and where a packet of a source was thrown away; "" for other
+// packets. One that a traced program dropped has no location.
+func (d *Description) CauseNames(source uint16, f *Facts) (reason, location string) {
 	if f.Location == 0 && f.Reason == 0 || d.ReasonName == nil || d.LocationName == nil {
 		return "", ""
 	}
 	if f.Location != 0 {
 		location = d.LocationName(f.Location)
 	}
-	return d.ReasonName(f), location
+	return d.ReasonName(source, f), location
 }
 
 // Description describes the session.
@@ -123,7 +136,7 @@ type SourceList struct {
 func NewSourceList(d *Description) *SourceList {
 	l := &SourceList{all: slices.Clone(d.Sources), come: len(d.Sources), more: d.More}
 	for i := range d.Sources {
-		l.come = max(l.come, d.Sources[i].came)
+		l.come = max(l.come, d.Sources[i].Came)
 	}
 	return l
 }
@@ -136,15 +149,15 @@ func (l *SourceList) Look() (come []int) {
 		return nil
 	}
 	for _, src := range l.more(l.come) {
-		if src.came == 0 {
-			src.index = l.come
+		if src.Came == 0 {
+			src.Place = l.come
 		}
-		l.come = max(l.come+1, src.came)
-		for len(l.all) <= src.index {
+		l.come = max(l.come+1, src.Came)
+		for len(l.all) <= src.Place {
 			l.all = append(l.all, Source{})
 		}
-		l.all[src.index] = src
-		come = append(come, src.index)
+		l.all[src.Place] = src
+		come = append(come, src.Place)
 	}
 	return come
 }
@@ -159,7 +172,7 @@ func (l *SourceList) Of(source int) *Source { return &l.all[source] }
 // others, in that order, as [Description].More does.
 func SourcesSince(all []Source, come int) (later []Source) {
 	for i, src := range all {
-		if max(src.came, i+1) > come {
+		if max(src.Came, i+1) > come {
 			later = append(later, src)
 		}
 	}
@@ -168,7 +181,7 @@ func SourcesSince(all []Source, come int) (later []Source) {
 
 // inOrder sorts sources by when they came.
 func inOrder(sources []Source) []Source {
-	slices.SortStableFunc(sources, func(a, b Source) int { return cmp.Compare(a.came, b.came) })
+	slices.SortStableFunc(sources, func(a, b Source) int { return cmp.Compare(a.Came, b.Came) })
 	return sources
 }
 
@@ -186,7 +199,7 @@ func (d *Description) comment(commandLine string) string {
 		return strings.TrimSuffix(b.String(), "\n")
 	}
 	for _, src := range d.Sources {
-		fmt.Fprintf(&b, "%s: %s\n", src.Label(), src.Hook.kind().sentence(&src))
+		fmt.Fprintf(&b, "%s: %s\n", src.Label(), src.Sentence())
 	}
 	if d.Options.follows() && d.Anonymized == "" { // names of interfaces may have a MAC address
 		fmt.Fprintf(&b, "interfaces as they come and go: %s\n", d.Options.followed())

@@ -14,7 +14,7 @@ func (m *memory) Begin(d Description) error {
 func (m *memory) Write(packets []Packet) error {
 	for _, p := range packets {
 		facts := *p.Facts
-		m.packets = append(m.packets, Packet{Facts: &facts, Data: append([]byte(nil), p.Data...)})
+		m.packets = append(m.packets, Packet{Facts: &facts, Source: p.Source, Data: append([]byte(nil), p.Data...)})
 	}
 	return nil
 }

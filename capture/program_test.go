@@ -105,7 +105,7 @@ func (p *programTest) run(source int, packet []byte, n int) (verdict xdp.Verdict
 }
 
 // samples takes everything out of the rings.
-func (p *programTest) samples() (samples []Facts, packets [][]byte) {
+func (p *programTest) samples() (samples []record, packets [][]byte) {
 	p.t.Helper()
 	for _, c := range p.cursors {
 		c.ring.refill()
@@ -118,7 +118,7 @@ func (p *programTest) samples() (samples []Facts, packets [][]byte) {
 				p.t.Error("an invalid record")
 				continue
 			}
-			samples = append(samples, *r.Facts)
+			samples = append(samples, *recordOf(r.Facts))
 			packets = append(packets, append([]byte(nil), r.Data...))
 		}
 		c.ring.release()
@@ -219,7 +219,7 @@ func testProgram(t *testing.T, transport Transport, d Direction) {
 				if s.ID&(1<<52-1) != 1<<40|numbers[cpu] || cpu >= uint64(len(b.cursors)) {
 					t.Errorf("%d bytes: packet id %x, want packet %d of a CPU at hook 1", size, s.ID, numbers[cpu])
 				}
-				if int(s.WireLen) != size || s.Source != 1 || s.Queue != 0 || s.Weight != 1 {
+				if int(s.WireLen) != size || s.source != 1 || s.Queue != 0 || s.Weight != 1 {
 					t.Errorf("%d bytes: record %+v", size, s)
 				}
 				same(t, packet[:length], packets[0], "%d bytes", size)

@@ -120,19 +120,18 @@ func (r *reader) take(packets []Packet) (n int) {
 	ledger := r.ledger
 	for i := range found {
 		p := &found[i]
-		source, ok := r.sourceOf(p.named())
+		slot := p.Source
+		source, ok := r.sourceOf(int(slot))
 		if !ok || p.Data == nil {
 			ledger.reject(source)
 			continue
 		}
-		f := p.Facts
-		if f.tagProtocol != 0 {
-			p.restoreTag(r.snapLen)
-		}
+		restoreTag(p, r.snapLen)
 		if !ledger.take(source, len(p.Data)) {
 			continue
 		}
-		r.finish(f, source)
+		r.finish(p.Facts, slot, source)
+		p.Source = uint16(source)
 		if n != i {
 			packets[n] = *p
 		}
@@ -179,27 +178,26 @@ func (r *reader) meet() {
 }
 
 // finish turns the facts that the program wrote into those that users see.
-func (r *reader) finish(f *Facts, source int) {
+func (r *reader) finish(f *Facts, slot uint16, source int) {
 	f.Time = r.clock.Stamp(uint64(f.Time))
 	if f.Dropped|uint64(f.To)|uint64(f.Location) != 0 || r.hasMore || r.clock.SetBack != 0 {
-		r.finishMore(f, source)
+		r.finishMore(f, slot, source)
 	}
 }
 
 // finishMore is the part of finish that few packets need.
-func (r *reader) finishMore(f *Facts, source int) {
+func (r *reader) finishMore(f *Facts, slot uint16, source int) {
 	if r.clock.SetBack != 0 {
 		f.ClockSetBack, r.clock.SetBack = r.clock.SetBack, 0
 	}
 	if f.Dropped != 0 {
-		f.Dropped = r.lost.since(f)
+		f.Dropped = r.lost.since(slot, f)
 	}
-	f.Source = uint16(source)
 	if !r.weighted {
 		f.Weight = 0
 	}
-	if r.cards != nil && !r.cards[f.Source].finish(f, r.clock.Offset) {
-		r.ledger.unstamped(int(f.Source))
+	if r.cards != nil && !r.cards[source].finish(f, r.clock.Offset) {
+		r.ledger.unstamped(source)
 	}
 	if f.To != 0 {
 		r.outlets.learn(f.To)

@@ -23,27 +23,27 @@ func (r *reader) writePlain(e *Encoder, into *Batch) (n int) {
 		}
 		end, head := ring.end, ring.head
 		for end != head {
-			f := ring.facts(end)
-			size := (uint64(factsSize) + uint64(f.length) + 7) &^ 7
-			first.stamp = f.stamp()
-			source, ok := r.sourceOf(int(f.Source))
-			if !f.isSent() || size > head-end || f.tagProtocol != 0 || !ok || r.met > e.sources.come {
+			rec := ring.record(end)
+			size := (uint64(recordSize) + uint64(rec.length) + 7) &^ 7
+			first.stamp = rec.stamp()
+			source, ok := r.sourceOf(int(rec.source))
+			if !rec.isSent() || size > head-end || rec.isTagBeside() || !ok || r.met > e.sources.come {
 				isRare = true
 				break
 			}
 			if first.stamp > until {
 				break
 			}
-			data := f.data()
+			data := rec.data()
 			if cap(blocks)-len(blocks) < len(data)+MaxOverhead || len(ends) == cap(ends) || ledger.isFull() {
 				isRare = true
 				break
 			}
 			ledger.take(source, len(data))
-			r.finish(f, source)
-			blocks = e.append(blocks, f, data)
+			r.finish(&rec.Facts, rec.source, source)
+			blocks = e.append(blocks, uint16(source), &rec.Facts, data)
 			ends = append(ends, BlockEnd{
-				End: into.Start + int64(len(blocks)), Time: f.Time, Bytes: uint32(len(data)), Source: uint32(f.Source),
+				End: into.Start + int64(len(blocks)), Time: rec.Time, Bytes: uint32(len(data)), Source: uint32(source),
 			})
 			end += size
 			n++

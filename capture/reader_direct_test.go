@@ -25,7 +25,7 @@ func mixedRings(seed uint64, shared int, limit uint64) *reader {
 		laps:     new(laps.Laps),
 		stop:     func() {},
 	}
-	var puts []func(Facts, []byte) bool
+	var puts []func(record, []byte) bool
 	for range shared {
 		k, c := newFakeProgram(1 << 16)
 		puts = append(puts, k.sample)
@@ -41,20 +41,20 @@ func mixedRings(seed uint64, shared int, limit uint64) *reader {
 		cpu := random.IntN(len(puts))
 		packet := packetOf(1+random.IntN(map[bool]int{true: 1500, false: 100}[random.IntN(10) == 0]), byte(i))
 		f := sampleOf(packet, uint64(1000+i-random.IntN(2)))
-		f.Source = uint16(random.IntN(2))
+		f.source = uint16(random.IntN(2))
 		f.ID = uint64(cpu)<<samplerLimitID_CPU_SHIFT | uint64(i)
 		f.Weight, f.Verdict, f.Queue = uint32(random.IntN(3)), Verdict(random.IntN(5)), uint32(i)
 		if random.IntN(10) == 0 {
-			dropped[cpu][f.Source]++
+			dropped[cpu][f.source]++
 		}
-		f.Dropped = dropped[cpu][f.Source]
+		f.Dropped = dropped[cpu][f.source]
 		switch random.IntN(50) {
 		case 0:
 			f.tagProtocol, f.tag = 0x0081, 7
 		case 1:
 			f.cookie++
 		case 2:
-			f.Source = 2
+			f.source = 2
 		case 3:
 			f.WireLen--
 		case 4:

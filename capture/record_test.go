@@ -13,17 +13,16 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-func recordOf(f Facts, packet []byte) []byte {
-	head := *(*[factsSize]byte)(unsafe.Pointer(&f))
+func rawOf(f record, packet []byte) []byte {
+	head := *(*[recordSize]byte)(unsafe.Pointer(&f))
 	return append(head[:], packet...)
 }
 
-func sampleOf(packet []byte, ns uint64) Facts {
-	return Facts{
-		cookie:  uint16(samplerLimitCOOKIE),
-		length:  uint32(len(packet)),
-		WireLen: uint32(len(packet)),
-		Time:    int64(ns),
+func sampleOf(packet []byte, ns uint64) record {
+	return record{
+		cookie: uint16(samplerLimitCOOKIE),
+		length: uint32(len(packet)),
+		Facts:  Facts{WireLen: uint32(len(packet)), Time: int64(ns)},
 	}
 }
 
@@ -36,13 +35,13 @@ func packetOf(n int, seed byte) []byte {
 }
 
 // taggedOf is sampleOf with an 802.1ad tag beside the packet.
-func taggedOf(packet []byte, ns uint64) Facts {
+func taggedOf(packet []byte, ns uint64) record {
 	f := sampleOf(packet, ns)
 	f.GSOSize, f.tagProtocol, f.tag = 1448, 0xa888, 0x2005 // 0x88a8 in network order
 	return f
 }
 
-// Facts are struct facts of the programs: each field has the same name, place and size.
+// A record is struct facts of the programs: each field has the same name, place and size.
 func TestFactsLayout(t *testing.T) {
 	t.Parallel()
 	spec, err := loadSampler()
@@ -55,9 +54,18 @@ func TestFactsLayout(t *testing.T) {
 		must(t, err)
 		want = append(want, fmt.Sprintf("%s: %d bytes at %d", strings.ReplaceAll(m.Name, "_", ""), size, m.Offset.Bytes()))
 	}
-	inGo := reflect.TypeFor[Facts]()
+	inGo := reflect.TypeFor[record]()
+	add := func(f reflect.StructField, at uintptr) {
+		got = append(got, fmt.Sprintf("%s: %d bytes at %d", strings.ToLower(f.Name), f.Type.Size(), at+f.Offset))
+	}
 	for f := range inGo.Fields() {
-		got = append(got, fmt.Sprintf("%s: %d bytes at %d", strings.ToLower(f.Name), f.Type.Size(), f.Offset))
+		if !f.Anonymous {
+			add(f, 0)
+			continue
+		}
+		for fact := range f.Type.Fields() {
+			add(fact, f.Offset)
+		}
 	}
 	if diff := cmp.Diff(want, got); diff != "" || uintptr(inC.Size) != inGo.Size() {
 		t.Errorf("%d bytes in C, %d in Go; C's fields, and Go's: %s", inC.Size, inGo.Size(), diff)
@@ -76,8 +84,8 @@ func TestRestoreTag(t *testing.T) {
 			f := taggedOf(packet, 1)
 			f.WireLen = uint32(len(whole))
 			var p Packet
-			p.decode(recordOf(f, packet))
-			p.restoreTag(snapLen)
+			decode(&p, rawOf(f, packet))
+			restoreTag(&p, snapLen)
 			if want := tagged[:min(snapLen, len(tagged))]; !bytes.Equal(p.Data, want) {
 				t.Errorf("%x\nwant %x", p.Data, want)
 			}
@@ -87,8 +95,8 @@ func TestRestoreTag(t *testing.T) {
 		})
 	}
 	var p Packet
-	p.decode(recordOf(sampleOf(whole, 1), whole))
-	if p.restoreTag(1000); !bytes.Equal(p.Data, whole) || p.WireLen != 60 {
+	decode(&p, rawOf(sampleOf(whole, 1), whole))
+	if restoreTag(&p, 1000); !bytes.Equal(p.Data, whole) || p.WireLen != 60 {
 		t.Errorf("without a tag: %x, %d bytes on the wire", p.Data, p.WireLen)
 	}
 }
@@ -109,7 +117,7 @@ func TestPerfRingUnchanged(t *testing.T) {
 	n, _, _ := c.ring.next(packets[:], math.MaxUint64)
 	got := packets[:n]
 	for i := range got {
-		got[i].restoreTag(1000)
+		restoreTag(&got[i], 1000)
 		got[i].ID = uint64(i)
 	}
 	for i := range got {
@@ -129,12 +137,12 @@ func TestLosses(t *testing.T) {
 	l := losses{slots: 2}
 	var got []uint64
 	for _, lost := range []uint64{0, 5, 5, 3, 7} {
-		got = append(got, l.since(&Facts{Source: 1, Dropped: lost}))
+		got = append(got, l.since(1, &Facts{Dropped: lost}))
 	}
-	for _, other := range []Facts{ // each CPU and source has its own
-		{Source: 0, Dropped: 4}, {Source: 1, ID: 2 << samplerLimitID_CPU_SHIFT, Dropped: 6}, {Source: 1, Dropped: 8},
+	for _, other := range []record{ // each CPU and slot has its own
+		{source: 0, Facts: Facts{Dropped: 4}}, {source: 1, Facts: Facts{ID: 2 << samplerLimitID_CPU_SHIFT, Dropped: 6}}, {source: 1, Facts: Facts{Dropped: 8}},
 	} {
-		got = append(got, l.since(&other))
+		got = append(got, l.since(other.source, &other.Facts))
 	}
 	same(t, []uint64{0, 5, 0, 0, 2, 4, 6, 1}, got)
 }
@@ -142,19 +150,20 @@ func TestLosses(t *testing.T) {
 // The decoder takes exactly what the program can have sent.
 func FuzzDecode(f *testing.F) {
 	packet := packetOf(60, 1)
-	f.Add(recordOf(sampleOf(packet, 1), packet))
-	f.Add(recordOf(taggedOf(packet, 1), packet))
+	f.Add(rawOf(sampleOf(packet, 1), packet))
+	f.Add(rawOf(taggedOf(packet, 1), packet))
 	f.Add([]byte{})
 	f.Fuzz(func(t *testing.T, raw []byte) {
 		var p Packet
-		if p.decode(raw); p.Data == nil {
+		if decode(&p, raw); p.Data == nil {
 			return
 		}
-		again := recordOf(*p.Facts, p.Data)
+		r := recordOf(p.Facts)
+		again := rawOf(*r, p.Data)
 		if !bytes.HasPrefix(raw, again) || len(raw)-len(again) >= maxPadding {
 			t.Errorf("%x was decoded to %x", raw, again)
 		}
-		if p.cookie != uint16(samplerLimitCOOKIE) || int(p.length) != len(p.Data) || p.WireLen < p.length {
+		if r.cookie != uint16(samplerLimitCOOKIE) || int(r.length) != len(p.Data) || p.WireLen < r.length {
 			t.Errorf("%+v was accepted", p.Facts)
 		}
 	})

@@ -55,7 +55,7 @@ func newRoster(o *Options, hooks []hook) *roster {
 	if !o.follows() {
 		r.all = r.membersOf(hooks)
 		for i := range r.all {
-			r.all[i].slot, r.all[i].index = i, i
+			r.all[i].slot, r.all[i].Place = i, i
 		}
 		r.used = len(r.all)
 		r.come.Store(int64(len(r.all)))
@@ -109,7 +109,7 @@ func (r *roster) describe(hooks []hook) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for i, m := range r.membersOf(hooks) {
-		r.all[i].Source, r.all[i].index = m.Source, i
+		r.all[i].Source, r.all[i].Place = m.Source, i
 	}
 }
 
@@ -132,7 +132,7 @@ func (r *roster) since(come int) []Source {
 	defer r.mu.Unlock()
 	var later []Source
 	for i := range r.all {
-		if r.all[i].came > come {
+		if r.all[i].Came > come {
 			later = append(later, r.all[i].Source)
 		}
 	}
@@ -202,7 +202,7 @@ func (r *roster) lostBefore(come int, do func(slot int, byCPU []uint64)) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for i := range r.all {
-		if m := &r.all[i]; m.came > come {
+		if m := &r.all[i]; m.Came > come {
 			do(m.slot, r.lost[m.slot])
 		}
 	}
@@ -275,7 +275,7 @@ func (r *roster) add(hooks []hook, numbers []int, arrival uint32, counted func(s
 			m.slot, m.before, before = numbers[i]*r.perHook+j, before[0], before[1:]
 			m.Arrival = arrival
 			r.list(&m)
-			sources = append(sources, m.index)
+			sources = append(sources, m.Place)
 		}
 	}
 	return sources, err
@@ -283,17 +283,17 @@ func (r *roster) add(hooks []hook, numbers []int, arrival uint32, counted func(s
 
 // list gives a source an index, and its slot to the source. The caller holds mu.
 func (r *roster) list(m *member) {
-	m.came = int(r.come.Load()) + 1
-	if m.index = len(r.all); len(r.vacant) > keptGone || len(r.all) == maxSources {
-		m.index, r.vacant = r.vacant[0], r.vacant[1:]
-		m.earlier = *r.all[m.index].final
-		r.all[m.index] = *m
+	m.Came = int(r.come.Load()) + 1
+	if m.Place = len(r.all); len(r.vacant) > keptGone || len(r.all) == maxSources {
+		m.Place, r.vacant = r.vacant[0], r.vacant[1:]
+		m.earlier = *r.all[m.Place].final
+		r.all[m.Place] = *m
 	} else {
 		r.all = append(r.all, *m)
 	}
 	r.used = max(r.used, m.slot+1)
-	r.come.Store(int64(m.came))
-	r.tenants[m.slot].Store(uint64(m.came)<<32 | uint64(m.index))
+	r.come.Store(int64(m.Came))
+	r.tenants[m.slot].Store(uint64(m.Came)<<32 | uint64(m.Place))
 }
 
 // haveSeen ends hooks, and tells whether their programs have seen packets. before is what was

@@ -359,10 +359,10 @@ func TestSlotReused(t *testing.T) {
 	since := func(cpu, dropped uint64) uint64 {
 		t.Helper()
 		f := Facts{ID: cpu << samplerLimitID_CPU_SHIFT, Dropped: dropped}
-		if _, ok := reader.sourceOf(int(f.Source)); !ok {
+		if _, ok := reader.sourceOf(0); !ok {
 			t.Fatal("nobody has slot 0")
 		}
-		return reader.lost.since(&f)
+		return reader.lost.since(0, &f)
 	}
 	k.comeFirst(t, "a")
 	if lost := since(0, 3); lost != 3 {

@@ -16,8 +16,8 @@ func TestSeams(t *testing.T) {
 	packet := packetOf(60, 1)
 	recordAt := func(ns uint64, source uint16) []byte {
 		s := sampleOf(packet, ns)
-		s.Source, s.ID = source, ns
-		return recordOf(s, packet)
+		s.source, s.ID = source, ns
+		return rawOf(s, packet)
 	}
 	rings := []*listRing{
 		{records: [][]byte{recordAt(10, 0), recordAt(40, 1)}},
@@ -53,16 +53,16 @@ func TestSeams(t *testing.T) {
 func TestFaultyRing(t *testing.T) {
 	t.Parallel()
 	packet := packetOf(60, 1)
-	damaged := func(change func(*Facts)) []byte {
+	damaged := func(change func(*record)) []byte {
 		s := sampleOf(packet, 10)
 		change(&s)
-		return recordOf(s, packet)
+		return rawOf(s, packet)
 	}
-	good := damaged(func(*Facts) {})
-	noSource := damaged(func(s *Facts) { s.Source = 7 })
-	other := damaged(func(s *Facts) { s.Source, s.Dropped = 1, 2 })
-	otherNoCookie := damaged(func(s *Facts) { s.Source, s.cookie = 1, 0 })
-	noCookie := damaged(func(s *Facts) { s.cookie = 0 })
+	good := damaged(func(*record) {})
+	noSource := damaged(func(s *record) { s.source = 7 })
+	other := damaged(func(s *record) { s.source, s.Dropped = 1, 2 })
+	otherNoCookie := damaged(func(s *record) { s.source, s.cookie = 1, 0 })
+	noCookie := damaged(func(s *record) { s.cookie = 0 })
 	for _, test := range []struct {
 		name    string
 		sent    [2]uint64 // by the programs
@@ -77,7 +77,7 @@ func TestFaultyRing(t *testing.T) {
 			Accounts{{Seen: 2, Lost: 1, Captured: 1, Bytes: 60}, {Captured: 1, Bytes: 60, Unexplained: -1}}},
 		{"never sent", [2]uint64{1, 0}, [][]byte{good, noCookie},
 			Accounts{{Seen: 1, Invalid: 1, Captured: 1, Bytes: 60, Unexplained: -1}, {}}},
-		{"losses decrease", [2]uint64{1, 2}, [][]byte{good, other, damaged(func(s *Facts) { s.Source, s.Dropped = 1, 1 })},
+		{"losses decrease", [2]uint64{1, 2}, [][]byte{good, other, damaged(func(s *record) { s.source, s.Dropped = 1, 1 })},
 			Accounts{{Seen: 1, Captured: 1, Bytes: 60}, {Seen: 2, Captured: 2, Bytes: 120}}},
 	} {
 		t.Run(test.name, func(t *testing.T) { // one after the other, because a session changes records
@@ -114,7 +114,7 @@ func TestRingsLater(t *testing.T) {
 	packet := packetOf(60, 1)
 	now, err := clock.Monotonic()
 	must(t, err)
-	later := &listRing{records: [][]byte{recordOf(sampleOf(packet, uint64(now)), packet)}}
+	later := &listRing{records: [][]byte{rawOf(sampleOf(packet, uint64(now)), packet)}}
 	rings := &listTransport{calls: []listCall{{}, {[]ring{later}, errors.New("no ring for CPU 7")}}}
 	var told []string
 	s := openStill(t, Options{Count: 1, Notice: notices(&told)}, rings.make, hookWithOne())
@@ -130,7 +130,7 @@ func TestRingsLater(t *testing.T) {
 func TestRingsGone(t *testing.T) {
 	t.Parallel()
 	packet := packetOf(60, 1)
-	record := func(ns uint64) []byte { return recordOf(sampleOf(packet, ns), packet) }
+	record := func(ns uint64) []byte { return rawOf(sampleOf(packet, ns), packet) }
 	gone, stays := &listRing{records: [][]byte{record(1), record(2)}}, &listRing{}
 	m := merge{horizon: 10}
 	r := &reader{transport: &listTransport{calls: []listCall{{rings: []ring{gone, stays}}}}, merge: m, poller: new(poller.Poller)}

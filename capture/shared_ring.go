@@ -121,38 +121,30 @@ func (r *sharedRing) arm(at alarm) alarm {
 	return at
 }
 
-// facts returns the facts that the program has written at a position in the ring.
-func (r *sharedRing) facts(at uint64) *Facts {
-	return (*Facts)(unsafe.Pointer(&r.data[at&(r.size-1)]))
+// record returns the record that the program has written at a position in the ring.
+func (r *sharedRing) record(at uint64) *record {
+	return (*record)(unsafe.Pointer(&r.data[at&(r.size-1)]))
 }
 
 func (r *sharedRing) stamp() (ns uint64, ok bool) {
 	if r.end == r.head {
 		return 0, false
 	}
-	return r.facts(r.end).stamp(), true
+	return r.record(r.end).stamp(), true
 }
 
-// data returns the bytes of a packet in a shared ring. They follow the facts.
-func (f *Facts) data() []byte {
-	return unsafe.Slice((*byte)(unsafe.Add(unsafe.Pointer(f), factsSize)), max(f.length, shortData))[:f.length]
-}
-
-// stamp is the stamp of a record; 0 if no program can have sent it.
-func (f *Facts) stamp() uint64 {
-	if !f.isSent() {
-		return 0
-	}
-	return uint64(f.Time)
+// data returns the bytes of a packet in a shared ring. They follow the record.
+func (r *record) data() []byte {
+	return unsafe.Slice((*byte)(unsafe.Add(unsafe.Pointer(r), recordSize)), max(r.length, shortData))[:r.length]
 }
 
 func (r *sharedRing) next(packets []Packet, until uint64) (n int, stamp uint64, ok bool) {
 	end, head := r.end, r.head
 	touched := uint64(0)
 	for end != head {
-		f := r.facts(end)
-		isSent, length := f.isSent(), uint64(f.length)
-		if stamp = uint64(f.Time); !isSent {
+		rec := r.record(end)
+		isSent, length := rec.isSent(), uint64(rec.length)
+		if stamp = uint64(rec.Time); !isSent {
 			stamp = 0
 		}
 		if n == len(packets) || stamp > until || end > r.limit {
@@ -161,9 +153,9 @@ func (r *sharedRing) next(packets []Packet, until uint64) (n int, stamp uint64, 
 		}
 		p := &packets[n]
 		n++
-		size := (uint64(factsSize) + length + 7) &^ 7
+		size := (uint64(recordSize) + length + 7) &^ 7
 		if length <= maxTouched {
-			ahead := unsafe.Pointer(r.facts(end + touchAhead))
+			ahead := unsafe.Pointer(r.record(end + touchAhead))
 			touched += *(*uint64)(ahead) + *(*uint64)(unsafe.Add(ahead, 64)) + *(*uint64)(unsafe.Add(ahead, 128))
 		}
 		switch {
@@ -172,10 +164,10 @@ func (r *sharedRing) next(packets []Packet, until uint64) (n int, stamp uint64, 
 			end = head // it is not known where the next record begins
 			continue
 		case isSent:
-			p.Facts = f
-			p.Data = f.data()
+			p.Facts, p.Source = &rec.Facts, rec.source
+			p.Data = rec.data()
 		default:
-			*p = Packet{Facts: f}
+			*p = Packet{Facts: &rec.Facts, Source: rec.source}
 		}
 		end += size
 	}

@@ -50,7 +50,7 @@ func stampedSession(t *testing.T, o Options, apart time.Duration, stamps []time.
 		if stamp != 0 {
 			f.CardTime = host + ahead + int64(stamp)
 		}
-		ring.records = append(ring.records, recordOf(f, packet))
+		ring.records = append(ring.records, rawOf(f, packet))
 	}
 	var own *cardStamps
 	switch o.Stamp {

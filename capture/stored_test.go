@@ -89,7 +89,7 @@ func TestStoredSnapLen(t *testing.T) {
 // The description of an interface names its pod, and it is found there again.
 func TestPodsInDescriptions(t *testing.T) {
 	t.Parallel()
-	web := Pod{"default", "web-1"}
+	web := Pod{Namespace: "default", Name: "web-1"}
 	for _, test := range []struct {
 		source Source
 		want   string

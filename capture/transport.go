@@ -295,7 +295,7 @@ func (r *ringOptions) fit(m ringMemory) (smaller, err error) {
 // is not possible.
 func (r *ringOptions) enough(size int, packets uint64) int {
 	const around = 16 // bytes that a transport adds to a record, at most
-	need := uint64(r.size) + packets*uint64(factsSize+size+around)
+	need := uint64(r.size) + packets*uint64(recordSize+size+around)
 	if need > uint64(r.transport.kind().maxRing) {
 		return 0
 	}

@@ -55,7 +55,7 @@ func (r *listRing) stamp() (ns uint64, ok bool) {
 		return 0, false
 	}
 	var p Packet
-	if p.decode(r.records[0]); p.Data == nil {
+	if decode(&p, r.records[0]); p.Data == nil {
 		return 0, true
 	}
 	return uint64(p.Time), true
@@ -66,7 +66,7 @@ func (r *listRing) next(packets []Packet, until uint64) (n int, stamp uint64, ok
 		if stamp, ok = r.stamp(); !ok || stamp > until || n == len(packets) {
 			return n, stamp, ok
 		}
-		packets[n].decode(r.records[0])
+		decode(&packets[n], r.records[0])
 		r.records = r.records[1:]
 	}
 }

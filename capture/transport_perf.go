@@ -20,15 +20,15 @@ import (
 // A perfRing is one CPU's perf ring buffer, read in place.
 type perfRing struct {
 	walk
-	event int
-	mem   []byte                  // the mapping: the meta page, then data
-	meta  *unix.PerfEventMmapPage // head and tail, shared with the kernel
-	data  []byte                  // its length is a power of two
-	wrap  []byte                  // for a record that wraps around to the beginning of data
-	facts [groupSize]Facts        // of the records of this group
-	used  int                     // how many of facts are used
-	own   []byte                  // for records of the group whose bytes will be changed, too
-	gone  bool                    // the CPU went offline, and the kernel has disabled its event
+	event   int
+	mem     []byte                  // the mapping: the meta page, then data
+	meta    *unix.PerfEventMmapPage // head and tail, shared with the kernel
+	data    []byte                  // its length is a power of two
+	wrap    []byte                  // for a record that wraps around to the beginning of data
+	records [groupSize]record       // of this group, without the packets' bytes
+	used    int                     // how many of records are used
+	own     []byte                  // for records of the group whose bytes will be changed, too
+	gone    bool                    // the CPU went offline, and the kernel has disabled its event
 
 	isAhead   bool   // stamp has found the next record:
 	ahead     Packet // it points into the ring, and is read-only
@@ -276,7 +276,7 @@ func (r *perfRing) look() bool {
 	}
 	raw := r.bytes(at, size)[perfHeaderSize:]
 	if len(raw) >= 4 && uint64(binary.LittleEndian.Uint32(raw)) == uint64(len(raw)-4) {
-		r.ahead.decode(raw[4:])
+		decode(&r.ahead, raw[4:])
 	} else {
 		r.ahead = Packet{}
 	}
@@ -291,11 +291,11 @@ func (r *perfRing) begin() {
 func (r *perfRing) next(packets []Packet, until uint64) (n int, stamp uint64, ok bool) {
 	for {
 		stamp, ok = r.stamp()
-		if !ok || stamp > until || n == len(packets) || r.used == len(r.facts) || r.end > r.limit {
+		if !ok || stamp > until || n == len(packets) || r.used == len(r.records) || r.end > r.limit {
 			return n, stamp, ok
 		}
 		packets[n] = r.ahead
-		r.own = packets[n].copyTo(&r.facts[r.used], r.own)
+		r.own = copyTo(&packets[n], &r.records[r.used], r.own)
 		r.used++
 		r.end += r.aheadSize
 		r.isAhead, r.aheadSize = false, 0
@@ -303,20 +303,22 @@ func (r *perfRing) next(packets []Packet, until uint64) (n int, stamp uint64, ok
 	}
 }
 
-// copyTo copies the facts of a packet to memory where they may be changed, because the ring is
+// copyTo copies the record of a packet to memory where it may be changed, because the ring is
 // read-only. If the packet's bytes will be changed, too, both are appended to own. If own then
 // moves to larger memory, the earlier copies stay where they were.
-func (p *Packet) copyTo(facts *Facts, own []byte) []byte {
-	switch {
-	case p.Facts == nil:
-	case p.Data == nil || !p.isTagBeside():
-		*facts = *p.Facts
-		p.Facts = facts
-	default:
-		at, length := len(own), factsSize+len(p.Data)
-		own = append(own, unsafe.Slice((*byte)(unsafe.Pointer(p.Facts)), length)...)
-		p.decode(own[at:])
+func copyTo(p *Packet, to *record, own []byte) []byte {
+	if p.Facts == nil {
+		return own
 	}
+	from := recordOf(p.Facts)
+	if p.Data == nil || !from.isTagBeside() {
+		*to = *from
+		p.Facts = &to.Facts
+		return own
+	}
+	at, length := len(own), recordSize+len(p.Data)
+	own = append(own, unsafe.Slice((*byte)(unsafe.Pointer(from)), length)...)
+	decode(p, own[at:])
 	return own
 }
 

@@ -72,14 +72,14 @@ func (k *fakePerf) put(kind uint32, payload []byte) bool {
 }
 
 // sample writes a record of the sampling program.
-func (k *fakePerf) sample(s Facts, packet []byte) bool {
+func (k *fakePerf) sample(s record, packet []byte) bool {
 	return k.put(unix.PERF_RECORD_SAMPLE, rawSample(s, packet))
 }
 
 // rawSample is a PERF_SAMPLE_RAW payload: its size, the record, and padding that is counted in the
 // size.
-func rawSample(s Facts, packet []byte) []byte {
-	rec := recordOf(s, packet)
+func rawSample(s record, packet []byte) []byte {
+	rec := rawOf(s, packet)
 	for (4+len(rec))%8 != 0 {
 		rec = append(rec, 0xee)
 	}
@@ -99,7 +99,7 @@ func TestPerfRing(t *testing.T) {
 
 // checkRing puts records of random lengths into a ring by put, which tells whether there was room,
 // and reads them now and then. between may put something else in after a record.
-func checkRing(t *testing.T, r ring, put func(Facts, []byte) bool, between func()) {
+func checkRing(t *testing.T, r ring, put func(record, []byte) bool, between func()) {
 	t.Helper()
 	var want, got [][]byte
 	random := rand.New(rand.NewPCG(1, 2))
@@ -154,17 +154,17 @@ func TestPerfRingInvalid(t *testing.T) {
 	t.Parallel()
 	packet := packetOf(60, 1)
 	good := sampleOf(packet, 1)
-	other := func(change func(*Facts)) Facts {
+	other := func(change func(*record)) record {
 		s := good
 		change(&s)
 		return s
 	}
 	for name, payload := range map[string][]byte{
-		"cookie":     rawSample(other(func(s *Facts) { s.cookie++ }), packet),
-		"too long":   rawSample(other(func(s *Facts) { s.length = 100; s.WireLen = 100 }), packet),
-		"too short":  rawSample(other(func(s *Facts) { s.length = 50 }), packet),
-		"wire":       rawSample(other(func(s *Facts) { s.WireLen = 59 }), packet),
-		"source":     rawSample(other(func(s *Facts) { s.Source = 1 }), packet),
+		"cookie":     rawSample(other(func(s *record) { s.cookie++ }), packet),
+		"too long":   rawSample(other(func(s *record) { s.length = 100; s.WireLen = 100 }), packet),
+		"too short":  rawSample(other(func(s *record) { s.length = 50 }), packet),
+		"wire":       rawSample(other(func(s *record) { s.WireLen = 59 }), packet),
+		"source":     rawSample(other(func(s *record) { s.source = 1 }), packet),
 		"no head":    append([]byte{20, 0, 0, 0}, make([]byte, 20)...),
 		"empty":      nil,
 		"raw size":   append([]byte{200, 0, 0, 0}, rawSample(good, packet)[4:]...),
@@ -283,8 +283,8 @@ func readsSafely(t *testing.T, c *cursor, most int) bool {
 		if found == nothing {
 			return true
 		}
-		if found == valid && (len(r.Data) > MaxSnapLen || int(r.length) != len(r.Data)) {
-			t.Fatalf("a packet of %d bytes, said to be %d", len(r.Data), r.length)
+		if found == valid && (len(r.Data) > MaxSnapLen || int(recordOf(r.Facts).length) != len(r.Data)) {
+			t.Fatalf("a packet of %d bytes, said to be %d", len(r.Data), recordOf(r.Facts).length)
 		}
 	}
 	return false

@@ -117,7 +117,7 @@ func sharedMemory(size int) int {
 }
 
 // maxRingRecord is the length of the longest record.
-const maxRingRecord = (factsSize + int(samplerLimitRING_MAX_SAMPLE_SIZE) + 7) &^ 7
+const maxRingRecord = (recordSize + int(samplerLimitRING_MAX_SAMPLE_SIZE) + 7) &^ 7
 
 // presentCPUs is one more than the highest number of a present CPU. It includes offline CPUs,
 // because they may come online.

@@ -42,7 +42,7 @@ func (k *fakeProgram) put(record []byte) bool {
 	return true
 }
 
-func (k *fakeProgram) sample(s Facts, packet []byte) bool { return k.put(recordOf(s, packet)) }
+func (k *fakeProgram) sample(s record, packet []byte) bool { return k.put(rawOf(s, packet)) }
 
 // Records of all lengths come out as they went in, also those that go on behind the end of the
 // ring, and the packets in the reader's hands are never overwritten.
@@ -63,14 +63,14 @@ func TestSharedRingInvalid(t *testing.T) {
 	good := sampleOf(packet, 1)
 	for _, test := range []struct {
 		name   string
-		change func(*Facts)
+		change func(*record)
 		want   []found
 	}{
-		{"cookie", func(s *Facts) { s.cookie++ }, []found{invalid, valid, nothing}},
-		{"source", func(s *Facts) { s.Source = 1 }, []found{invalid, valid, nothing}},
-		{"wire", func(s *Facts) { s.WireLen = 59 }, []found{invalid, valid, nothing}},
-		{"longer than all there is", func(s *Facts) { s.length, s.WireLen = 1000, 1000 }, []found{invalid, nothing, nothing}},
-		{"longer than any", func(s *Facts) { s.length, s.WireLen = 1<<31, 1<<31 }, []found{invalid, nothing, nothing}},
+		{"cookie", func(s *record) { s.cookie++ }, []found{invalid, valid, nothing}},
+		{"source", func(s *record) { s.source = 1 }, []found{invalid, valid, nothing}},
+		{"wire", func(s *record) { s.WireLen = 59 }, []found{invalid, valid, nothing}},
+		{"longer than all there is", func(s *record) { s.length, s.WireLen = 1000, 1000 }, []found{invalid, nothing, nothing}},
+		{"longer than any", func(s *record) { s.length, s.WireLen = 1<<31, 1<<31 }, []found{invalid, nothing, nothing}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			k, c := newFakeProgram(4096)
@@ -209,7 +209,7 @@ func TestRingAlarm(t *testing.T) {
 	t.Parallel()
 	p := newProgramTest(t, Options{Transport: TransportRing})
 	ring := sharedOf(p.sampler, 0)
-	const record = uint64(factsSize + 64)
+	const record = uint64(recordSize + 64)
 	var rang []uint64
 	for _, wakeAt := range []uint64{
 		0, record + 1, 2 * record, 2 * record, 4*record + 1, // missed for once, and reached
@@ -308,9 +308,9 @@ func FuzzSharedRing(f *testing.F) {
 	packet := packetOf(60, 1)
 	k.sample(sampleOf(packet, 1), packet)
 	f.Add(k.data[:256], k.shared.Head)
-	length := make([]byte, factsSize)
+	length := make([]byte, recordSize)
 	binary.LittleEndian.PutUint32(length[4:], uint32(MaxSnapLen))
-	f.Add(length, uint64(factsSize))
+	f.Add(length, uint64(recordSize))
 	f.Fuzz(func(t *testing.T, data []byte, head uint64) {
 		k, c := newFakeProgram(4096)
 		copy(k.data, data)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
  * The verdicts of XDP programs, and a pair of packets and bytes, for all programs that count.
- * Those of Go are generated from them, and get their names in internal/xdp/verdict.go.
+ * Those of Go are in capture/packet/verdict.go, which TestVerdictsInC compares with them.
  */
 #ifndef VERDICT_H
 #define VERDICT_H

@@ -14,9 +14,9 @@ import (
 // in each of them.
 func factsOf(second bool) (f capture.Facts) {
 	testfile.Number(&f, second)
-	f.Source, f.Verdict, f.HashKind = 0, capture.Tx, capture.ToeplitzHash
+	f.Verdict, f.HashKind = capture.Tx, capture.ToeplitzHash
 	if second {
-		f.Source, f.Verdict, f.HashKind = 1, capture.Redirect, capture.NoHash
+		f.Verdict, f.HashKind = capture.Redirect, capture.NoHash
 	}
 	return f
 }
@@ -32,7 +32,7 @@ func TestFactsInLines(t *testing.T) {
 			d.Sources[i].Hook = capture.Exit
 		}
 		d.OutletName = func(to capture.Outlet) string { return fmt.Sprint("if", to) }
-		d.ReasonName = func(f *capture.Facts) string { return fmt.Sprint("REASON_", uint32(f.Reason)) }
+		d.ReasonName = func(_ uint16, f *capture.Facts) string { return fmt.Sprint("REASON_", uint32(f.Reason)) }
 		d.LocationName = func(l capture.Location) string { return fmt.Sprint("function_", uint64(l)) }
 		w.Begin(d)
 		w.Write([]capture.Packet{{Facts: &f, Data: packetOf(60, 1)}})

@@ -123,7 +123,7 @@ func (in *Input) Description() capture.Description {
 		Options:    capture.Options{SnapLen: noSnapLen, Notice: in.options.Notice},
 		Started:    in.started,
 		Accounts:   in.Accounts,
-		OutletName: in.outlets.name, ReasonName: func(f *capture.Facts) string { return in.reasons.name(f.Reason) }, LocationName: in.locations.name,
+		OutletName: in.outlets.name, ReasonName: func(_ uint16, f *capture.Facts) string { return in.reasons.name(f.Reason) }, LocationName: in.locations.name,
 		Files: in,
 	}
 	if !in.live {
@@ -200,7 +200,7 @@ func (in *Input) packet(p *capture.Packet, f *storedPacket, b *capfile.Block) bo
 	source := b.Interface.Number
 	// The fields are set one by one, because assigning a whole struct would build and then copy it.
 	// The other fields stay 0.
-	f.Source, f.WireLen, f.Verdict, f.Time = uint16(source), b.Packet.WireLen, capture.Verdict(b.Packet.Verdict), b.Order()
+	f.WireLen, f.Verdict, f.Time = b.Packet.WireLen, capture.Verdict(b.Packet.Verdict), b.Order()
 	f.ID, f.Dropped, f.Queue = b.Packet.ID, b.Packet.Dropped, b.Packet.Queue
 	f.Weight, f.GSOSize, f.RunTime, f.ClockSetBack = b.Packet.Weight, b.Packet.GSOSize, b.Packet.RunTime, b.Packet.SetBack
 	f.Hash, f.HashKind, f.To, f.Reason, f.Location = 0, capture.NoHash, 0, 0, 0
@@ -219,7 +219,7 @@ func (in *Input) packet(p *capture.Packet, f *storedPacket, b *capfile.Block) bo
 	if b.Packet.Reason != nil {
 		f.Reason, f.Location = in.reasons.learn(b.Packet.Reason), in.locations.learn(b.Packet.Location)
 	}
-	p.Facts, p.Data, p.Stored = &f.Facts, b.Packet.Data, &f.Stored
+	p.Facts, p.Data, p.Source, p.Stored = &f.Facts, b.Packet.Data, uint16(source), &f.Stored
 	a := &in.counts[source]
 	a.Seen++
 	if n := len(in.changed); n == 0 || in.changed[n-1] != source {

@@ -39,7 +39,7 @@ func (s *stalling) Write(b []byte) (int, error) {
 // largePacket is a packet of about 1500 bytes.
 func largePacket(i int) *capture.Packet {
 	data := packetOf(1460+i%40, byte(i))
-	return &capture.Packet{Facts: &capture.Facts{WireLen: uint32(len(data)), Time: int64(i), Source: uint16(i % 2)}, Data: data}
+	return &capture.Packet{Source: uint16(i % 2), Facts: &capture.Facts{WireLen: uint32(len(data)), Time: int64(i)}, Data: data}
 }
 
 func (q *queue) chunks() int {

@@ -103,12 +103,12 @@ func mustRead(t *testing.T, name string, file []byte) (r *pcapgo.NgReader, packe
 
 // packetFrom is a packet of a source.
 func packetFrom(source uint16, size int) *capture.Packet {
-	return &capture.Packet{Facts: &capture.Facts{WireLen: uint32(size), Source: source}, Data: packetOf(size, 0)}
+	return &capture.Packet{Source: source, Facts: &capture.Facts{WireLen: uint32(size)}, Data: packetOf(size, 0)}
 }
 
 func testPacket(i int) *capture.Packet {
 	data := packetOf(60+i%40, byte(i))
-	return &capture.Packet{Facts: &capture.Facts{WireLen: uint32(len(data)), Time: int64(i), Source: uint16(i % 2)}, Data: data}
+	return &capture.Packet{Source: uint16(i % 2), Facts: &capture.Facts{WireLen: uint32(len(data)), Time: int64(i)}, Data: data}
 }
 
 // Wherever the output ends, the account says exactly how many packets are whole in it.
@@ -238,7 +238,7 @@ func TestWriterMakesRoom(t *testing.T) {
 			var err error
 			for i := 0; i < packets && err == nil; i++ {
 				data := packetOf(size+blocks%7, byte(i))
-				err = w.Write([]capture.Packet{{Facts: &capture.Facts{WireLen: uint32(len(data)), Time: int64(i), Source: uint16(i % 2)}, Data: data}})
+				err = w.Write([]capture.Packet{{Source: uint16(i % 2), Facts: &capture.Facts{WireLen: uint32(len(data)), Time: int64(i)}, Data: data}})
 				read[i%2].Captured++
 				read[i%2].Seen++
 			}

@@ -37,12 +37,18 @@ func (r *packetRing) close() {
 	r.mem = nil
 }
 
-// factsSize is the size of Facts in memory.
-const factsSize = int(unsafe.Sizeof(capture.Facts{}))
+// A header is what the ring has of a packet before its bytes.
+type header struct {
+	length uint32 // of the bytes that follow
+	source uint16
+	facts  capture.Facts
+}
 
-// room is how much of the ring a packet of this many bytes takes: its Facts and its bytes, rounded
+const headerSize = int(unsafe.Sizeof(header{}))
+
+// room is how much of the ring a packet of this many bytes takes: its header and its bytes, rounded
 // up to a multiple of 8.
-func room(bytes int) uint64 { return uint64(factsSize) + uint64(bytes+7)&^7 }
+func room(bytes int) uint64 { return uint64(headerSize) + uint64(bytes+7)&^7 }
 
 // hasRoom tells whether this many bytes are free.
 func (r *packetRing) hasRoom(bytes uint64) bool {
@@ -51,42 +57,42 @@ func (r *packetRing) hasRoom(bytes uint64) bool {
 
 // put adds a packet. The caller has checked that there is room.
 func (r *packetRing) put(p *capture.Packet) {
-	f := *p.Facts
-	f.SetLen(len(p.Data))
-	if r.headAt+factsSize <= len(r.mem) {
-		*r.facts(r.headAt) = f
+	h := header{uint32(len(p.Data)), p.Source, *p.Facts}
+	if r.headAt+headerSize <= len(r.mem) {
+		*r.header(r.headAt) = h
 	} else {
-		r.write(r.headAt, unsafe.Slice((*byte)(unsafe.Pointer(&f)), factsSize))
+		r.write(r.headAt, unsafe.Slice((*byte)(unsafe.Pointer(&h)), headerSize))
 	}
-	r.write(r.after(r.headAt, factsSize), p.Data)
+	r.write(r.after(r.headAt, headerSize), p.Data)
 	bytes := room(len(p.Data))
 	r.headAt = r.after(r.headAt, int(bytes))
 	r.head.Store(r.head.Load() + bytes)
 }
 
-// facts returns the Facts at an offset in the ring. If they wrap around to the ring's beginning,
-// only their first 8 bytes may be used, which hold Source and Len. These never wrap,
+// header returns the header at an offset in the ring. If it wraps around to the ring's beginning,
+// only its first 8 bytes may be used, which hold the length and the source. These never wrap,
 // because offsets and the length of the ring are multiples of 8.
-func (r *packetRing) facts(at int) *capture.Facts {
-	return (*capture.Facts)(unsafe.Pointer(&r.mem[at]))
+func (r *packetRing) header(at int) *header {
+	return (*header)(unsafe.Pointer(&r.mem[at]))
 }
 
 // A wrapped has memory for the parts of a packet that wrap around the end of a ring.
 type wrapped struct {
-	facts capture.Facts
-	data  []byte
+	header header
+	data   []byte
 }
 
 // first makes p the oldest packet; the ring must not be empty. The parts of p point into the ring
 // or, if they wrap around its end, to copies in w.
 func (r *packetRing) first(p *capture.Packet, w *wrapped) {
-	p.Facts = r.facts(r.tailAt)
-	n := r.facts(r.tailAt).Len()
-	if r.tailAt+factsSize > len(r.mem) {
-		p.Facts = &w.facts
-		r.read(r.tailAt, unsafe.Slice((*byte)(unsafe.Pointer(p.Facts)), factsSize))
+	h := r.header(r.tailAt)
+	n := int(h.length)
+	if r.tailAt+headerSize > len(r.mem) {
+		h = &w.header
+		r.read(r.tailAt, unsafe.Slice((*byte)(unsafe.Pointer(h)), headerSize))
 	}
-	at := r.after(r.tailAt, factsSize)
+	p.Facts, p.Source = &h.facts, h.source
+	at := r.after(r.tailAt, headerSize)
 	if at+n <= len(r.mem) {
 		p.Data = r.mem[at : at+n]
 		return
@@ -99,23 +105,23 @@ func (r *packetRing) first(p *capture.Packet, w *wrapped) {
 }
 
 // firstSource is the source of the oldest packet. The ring must not be empty.
-func (r *packetRing) firstSource() int { return int(r.facts(r.tailAt).Source) }
+func (r *packetRing) firstSource() int { return int(r.header(r.tailAt).source) }
 
 // firstTime is the stamp of the oldest packet, which must be there.
 func (r *packetRing) firstTime() int64 {
-	if r.tailAt+factsSize <= len(r.mem) {
-		return r.facts(r.tailAt).Time
+	if r.tailAt+headerSize <= len(r.mem) {
+		return r.header(r.tailAt).facts.Time
 	}
-	var f capture.Facts
-	r.read(r.tailAt, unsafe.Slice((*byte)(unsafe.Pointer(&f)), factsSize))
-	return f.Time
+	var h header
+	r.read(r.tailAt, unsafe.Slice((*byte)(unsafe.Pointer(&h)), headerSize))
+	return h.facts.Time
 }
 
 func (r *packetRing) isEmpty() bool { return r.head.Load() == r.tail.Load() }
 
 // drop removes the oldest packet. The ring must not be empty.
 func (r *packetRing) drop() {
-	bytes := room(r.facts(r.tailAt).Len())
+	bytes := room(int(r.header(r.tailAt).length))
 	r.tailAt = r.after(r.tailAt, int(bytes))
 	r.tail.Store(r.tail.Load() + bytes)
 }

@@ -52,7 +52,7 @@ func newTestSender(t *testing.T, secure bool) (*testSender, *net.TCPConn, net.Co
 	must(t, s.Begin(describeTwo()))
 	data := make([]byte, 200)
 	for i := range groupSize {
-		s.group = append(s.group, capture.Packet{Facts: &capture.Facts{WireLen: 200, Source: uint16(i % 2), ID: 1}, Data: data})
+		s.group = append(s.group, capture.Packet{Source: uint16(i % 2), Facts: &capture.Facts{WireLen: 200, ID: 1}, Data: data})
 	}
 	s.block = len(capture.NewEncoder(&s.feed.description, capture.EncoderOptions{}).Append(nil, &s.group[0]))
 	first := <-accepted

@@ -52,7 +52,7 @@ type Agent struct {
 	passed    uint64 // packets that were skipped because they are not Ethernet frames
 
 	description capture.Description
-	causeNames  func(*capture.Facts) (reason, location string) // the description's
+	causeNames  func(source uint16, f *capture.Facts) (reason, location string) // the description's
 	list        *capture.SourceList
 	sources     []source         // of the list
 	earlier     capture.Accounts // what the index of a source had counted before it came

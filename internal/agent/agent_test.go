@@ -77,9 +77,11 @@ func receive(t testing.TB, conn *net.UDPConn, places ...int) (samples [][]uint32
 }
 
 // packetOf is a packet of this size.
-func packetOf(size int, facts capture.Facts) []capture.Packet {
+func packetOf(size int, facts capture.Facts) []capture.Packet { return packetFrom(0, size, facts) }
+
+func packetFrom(source, size int, facts capture.Facts) []capture.Packet {
 	facts.WireLen = uint32(size)
-	return []capture.Packet{{Facts: &facts, Data: make([]byte, size)}}
+	return []capture.Packet{{Facts: &facts, Source: uint16(source), Data: make([]byte, size)}}
 }
 
 // deliver writes a packet, and sends what waits.
@@ -107,16 +109,17 @@ func TestSamples(t *testing.T) {
 	a := begun(t, Options{Collector: conn.LocalAddr().String(), Header: 9000}, description())
 	for _, tt := range []struct {
 		name            string
-		facts           capture.Facts
+		source          int
+		verdict         capture.Verdict
 		common, special uint32 // samples
 	}{
-		{"entry", capture.Facts{Source: 0, Verdict: capture.Drop}, 1, 0},
-		{"exit with an entry, passed", capture.Facts{Source: 1, Verdict: capture.Pass}, 0, 0},
-		{"exit with an entry, dropped", capture.Facts{Source: 1, Verdict: capture.Drop}, 0, 1},
-		{"exit alone, passed", capture.Facts{Source: 2, Verdict: capture.Pass}, 1, 0},
-		{"exit alone, aborted", capture.Facts{Source: 2, Verdict: capture.Aborted}, 1, 1},
+		{"entry", 0, capture.Drop, 1, 0},
+		{"exit with an entry, passed", 1, capture.Pass, 0, 0},
+		{"exit with an entry, dropped", 1, capture.Drop, 0, 1},
+		{"exit alone, passed", 2, capture.Pass, 1, 0},
+		{"exit alone, aborted", 2, capture.Aborted, 1, 1},
 	} {
-		must(t, a.Write(packetOf(9000, tt.facts)))
+		must(t, a.Write(packetFrom(tt.source, 9000, capture.Facts{Verdict: tt.verdict})))
 		if a.common.oldest().samples != tt.common || a.special.samples != tt.special {
 			t.Errorf("%s: %d and %d samples, want %d and %d", tt.name, a.common.oldest().samples, a.special.samples, tt.common, tt.special)
 		}
@@ -141,7 +144,7 @@ func TestDirections(t *testing.T) {
 	conn := listen(t)
 	a := begun(t, Options{Collector: conn.LocalAddr().String()}, description())
 	for _, source := range []int{2, 3} {
-		a.Write(packetOf(60, capture.Facts{Source: uint16(source), Verdict: capture.Tx}))
+		a.Write(packetFrom(source, 60, capture.Facts{Verdict: capture.Tx}))
 	}
 	if _, err := a.End(capture.Accounts{{}, {}, {Seen: 4, Lost: 3, Captured: 1}, {Seen: 1, Captured: 1}}); err != nil {
 		t.Fatal(err)
@@ -254,7 +257,7 @@ func TestDiscardsNotTaken(t *testing.T) {
 	t.Parallel()
 	conn := listen(t)
 	a := begun(t, Options{Collector: conn.LocalAddr().String()}, description())
-	dropped := packetOf(60, capture.Facts{Source: 1, Verdict: capture.Drop})
+	dropped := packetFrom(1, 60, capture.Facts{Verdict: capture.Drop})
 	accept := a.stall()
 	for range 3 {
 		a.deliver(dropped)
@@ -316,7 +319,7 @@ func TestUnnoticed(t *testing.T) {
 	final := capture.Accounts{{}, {Seen: 50, NotSampled: 45, Lost: 3, Captured: 2}, {Seen: 20, NotSampled: 18, Captured: 2}, {}}
 	a := begun(t, Options{Collector: conn.LocalAddr().String()}, d)
 	for _, source := range []int{1, 1, 2, 2} {
-		a.Write(packetOf(60, capture.Facts{Source: uint16(source), Verdict: capture.Drop}))
+		a.Write(packetFrom(source, 60, capture.Facts{Verdict: capture.Drop}))
 	}
 	if accounts, err := a.End(final); err != nil || accounts.Total().Captured != 4 {
 		t.Errorf("accounts %+v, %v", accounts, err)
@@ -340,13 +343,15 @@ func TestStackDrops(t *testing.T) {
 	d := description()
 	d.Sources = append([]capture.Source{{Name: "a", Hook: capture.StackDrop, Index: 7}}, d.Sources...)
 	d.Options.Sample = 10
-	d.ReasonName = func(f *capture.Facts) string { return []string{"NOT_SPECIFIED", "NO_SOCKET", "NEW"}[f.Reason] }
+	d.ReasonName = func(_ uint16, f *capture.Facts) string {
+		return []string{"NOT_SPECIFIED", "NO_SOCKET", "NEW"}[f.Reason]
+	}
 	d.LocationName = func(at capture.Location) string { return fmt.Sprint("function", at) }
 	a := begun(t, Options{Collector: conn.LocalAddr().String()}, d)
 	for reason := range capture.Reason(3) {
 		a.Write(packetOf(60, capture.Facts{Reason: reason, Location: capture.Location(reason + 1)}))
 	}
-	a.Write(packetOf(60, capture.Facts{Source: 1}))
+	a.Write(packetFrom(1, 60, capture.Facts{}))
 	final := capture.Accounts{{Seen: 30, NotSampled: 27, Captured: 3}, {Seen: 10, NotSampled: 9, Captured: 1}, {}, {}, {}}
 	accounts, err := a.End(final)
 	if err != nil || accounts[0] != (capture.Account{Seen: 30, NotSampled: 27, Captured: 3, Bytes: 180}) || accounts[1].Captured != 1 {
@@ -452,12 +457,12 @@ func TestNoAllocations(t *testing.T) {
 	d := description()
 	d.Accounts = func() (capture.Accounts, error) { return nil, errors.ErrUnsupported }
 	d.Sources = append(d.Sources, capture.Source{Name: "b", Hook: capture.StackDrop, Index: 9})
-	d.ReasonName = func(*capture.Facts) string { return "NO_SOCKET" }
+	d.ReasonName = func(uint16, *capture.Facts) string { return "NO_SOCKET" }
 	d.LocationName = func(capture.Location) string { return "__udp4_lib_rcv" }
 	a := begun(t, Options{Collector: conn.LocalAddr().String()}, d)
 	var packets []capture.Packet
-	for _, facts := range []capture.Facts{{}, {Source: 2, Verdict: capture.Drop}, {Source: 4, Location: 1}} {
-		packets = append(packets, packetOf(200, facts)...)
+	for source, facts := range map[int]capture.Facts{0: {}, 2: {Verdict: capture.Drop}, 4: {Location: 1}} {
+		packets = append(packets, packetFrom(source, 200, facts)...)
 	}
 	for range 1_000 { // until all datagrams' buffers have grown to their final size
 		a.Write(packets)
@@ -473,7 +478,7 @@ func TestDropsOfProgram(t *testing.T) {
 	d := description()
 	d.Options.StackDrops = true
 	a := begun(t, Options{Collector: listen(t).LocalAddr().String()}, d)
-	a.Write(packetOf(60, capture.Facts{Source: 2, Verdict: capture.Drop}))
+	a.Write(packetFrom(2, 60, capture.Facts{Verdict: capture.Drop}))
 	if c := a.Counts(); c.Flows != 0 || c.Discards != 1 {
 		t.Errorf("counts %+v", c)
 	}

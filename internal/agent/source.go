@@ -202,7 +202,7 @@ func (s *source) isDiscarded(p *capture.Packet) bool {
 }
 
 // discard is the notification of a packet that was discarded. names are CauseNames of the session.
-func (s *source) discard(p *capture.Packet, packet sflow.Packet, names func(*capture.Facts) (reason, location string)) sflow.Discard {
+func (s *source) discard(p *capture.Packet, packet sflow.Packet, names func(source uint16, f *capture.Facts) (reason, location string)) sflow.Discard {
 	s.data.discardNumber++
 	d := sflow.Discard{
 		Sequence: s.data.discardNumber,
@@ -210,7 +210,7 @@ func (s *source) discard(p *capture.Packet, packet sflow.Packet, names func(*cap
 		Packet:   packet,
 	}
 	if s.Hook.Loses() { // the packet may have been on its way in, or on its way out
-		d.Linux, d.Function = names(p.Facts)
+		d.Linux, d.Function = names(p.Source, p.Facts)
 		d.Reason = sflow.ReasonOf(d.Linux, d.Function)
 		return d
 	}

@@ -66,7 +66,7 @@ func (in *Input) describe(key *Key) {
 		d.OutletName = func(o capture.Outlet) string { return withoutAddress(name(o), "interface") }
 	}
 	if name := d.ReasonName; name != nil {
-		d.ReasonName = func(f *capture.Facts) string { return withoutAddress(name(f), "reason") }
+		d.ReasonName = func(source uint16, f *capture.Facts) string { return withoutAddress(name(source, f), "reason") }
 	}
 	if name := d.LocationName; name != nil {
 		d.LocationName = func(l capture.Location) string { return withoutAddress(name(l), "function") }
@@ -142,7 +142,6 @@ func (in *Input) rewrite(p *capture.Packet, to *packet) {
 	kept := in.rewriter.Rewrite(&to.data, link.Of(in.sources.Of(int(p.Source)).LinkType()), p.Data, int(p.WireLen))
 	to.facts = *p.Facts
 	to.facts.Hash, to.facts.HashKind = 0, capture.NoHash // it is one of the addresses
-	to.facts.SetLen(kept)
 	p.Facts, p.Data = &to.facts, to.data[:kept:kept]
 	if p.Stored != nil {
 		to.stored = *p.Stored

@@ -9,7 +9,7 @@ package follow
 import (
 	"time"
 
-	"github.com/xdpcap/xdpcap/capture"
+	"github.com/xdpcap/xdpcap/capture/packet"
 )
 
 const (
@@ -49,7 +49,7 @@ func (t *Table) Early() uint64 { return t.early }
 
 // Add adds the record of a packet from a source, and returns it. The caller sets the texts of the
 // record before the next call. p is not kept.
-func (t *Table) Add(s *capture.Source, p *capture.Packet) *Record {
+func (t *Table) Add(s *packet.Source, p *packet.Packet) *Record {
 	r := &Record{Time: p.Stamp(), WireLen: p.WireLen}
 	if !p.HasTime() {
 		r.Time = t.now

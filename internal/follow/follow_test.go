@@ -9,16 +9,16 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/xdpcap/xdpcap/capture"
+	"github.com/xdpcap/xdpcap/capture/packet"
 )
 
 // testSources are the places of the tests: by their letters.
-var testSources = []capture.Source{
+var testSources = []packet.Source{
 	'a': {Name: "a"},
-	'b': {Name: "b", Hook: capture.Egress},
-	'c': {Name: "c", Hook: capture.Egress},
-	'n': {Name: "a", Hook: capture.Entry, Target: capture.Program{Name: "lb"}},
-	'x': {Name: "a", Hook: capture.Exit, Target: capture.Program{Name: "lb"}},
+	'b': {Name: "b", Hook: packet.Egress},
+	'c': {Name: "c", Hook: packet.Egress},
+	'n': {Name: "a", Hook: packet.Entry, Target: packet.Program{Name: "lb"}},
+	'x': {Name: "a", Hook: packet.Exit, Target: packet.Program{Name: "lb"}},
 	's': {Name: "s", SnapLen: 70},
 	't': {Name: "t", SnapLen: 70},
 	'u': {Name: "u", SnapLen: 60},
@@ -37,8 +37,8 @@ type seen struct {
 // add adds it to a table, as its source gives it.
 func (s *seen) add(t *Table) *Record {
 	source, frame := &testSources[s.place], s.frame()
-	p := capture.Packet{Facts: &capture.Facts{
-		Source: uint16(s.place), WireLen: uint32(len(frame)), ID: s.id, Time: int64(time.Hour + s.after),
+	p := packet.Packet{Source: uint16(s.place), Facts: &packet.Facts{
+		WireLen: uint32(len(frame)), ID: s.id, Time: int64(time.Hour + s.after),
 	}, Data: frame}
 	if source.SnapLen > 0 {
 		p.Data = frame[:min(len(frame), int(source.SnapLen))]
@@ -196,11 +196,11 @@ func TestKeysOfCutPackets(t *testing.T) {
 			t.Errorf("%s: %s, want %s", test.name, got, test.want)
 		}
 	}
-	arp := capture.Packet{Facts: &capture.Facts{WireLen: 60}, Data: append(make([]byte, 12), 8, 6)}
+	arp := packet.Packet{Facts: &packet.Facts{WireLen: 60}, Data: append(make([]byte, 12), 8, 6)}
 	n := 0
 	table := New(func(*Way) { n++ })
 	for _, place := range "ab" {
-		arp.Facts.Source = uint16(place)
+		arp.Source = uint16(place)
 		table.Add(&testSources[place], &arp)
 	}
 	if table.Close(); n != 2 {
@@ -212,22 +212,22 @@ func TestKeysOfCutPackets(t *testing.T) {
 // them longer.
 func TestKeysOfHeaders(t *testing.T) {
 	t.Parallel()
-	places := []capture.Source{{Name: "a", SnapLen: 65412}, {Name: "b", SnapLen: 65412}}
+	places := []packet.Source{{Name: "a", SnapLen: 65412}, {Name: "b", SnapLen: 65412}}
 	for _, v6 := range []bool{false, true} {
-		packet := testPacket{v6: v6, protocol: 17, data: strings.Repeat("0123456789", 10)}
-		longer := packet
+		whole := testPacket{v6: v6, protocol: 17, data: strings.Repeat("0123456789", 10)}
+		longer := whole
 		longer.data += "0"
 		for _, test := range []struct {
 			second testPacket
 			want   int
-		}{{packet, 1}, {longer, 2}} {
+		}{{whole, 1}, {longer, 2}} {
 			n := 0
 			table := New(func(*Way) { n++ })
 			test.second.tags = []byte{5}
-			for i, p := range []testPacket{packet, test.second} {
+			for i, p := range []testPacket{whole, test.second} {
 				frame := p.frame()
-				table.Add(&places[i], &capture.Packet{
-					Facts: &capture.Facts{Source: uint16(i), WireLen: uint32(len(frame))}, Data: frame[:len(frame)-len(p.data)],
+				table.Add(&places[i], &packet.Packet{
+					Source: uint16(i), Facts: &packet.Facts{WireLen: uint32(len(frame))}, Data: frame[:len(frame)-len(p.data)],
 				})
 			}
 			if table.Close(); n != test.want {
@@ -237,7 +237,7 @@ func TestKeysOfHeaders(t *testing.T) {
 	}
 }
 
-// Segments that GRO has merged are followed into the larger packet, and a packet that is cut into
+// Segments that GRO has merged are followed into the larger whole, and a whole that is cut into
 // its parts, also where the sequence numbers start again.
 func TestSegments(t *testing.T) {
 	t.Parallel()
@@ -453,13 +453,13 @@ func TestTextIsBounded(t *testing.T) {
 // A packet at very many interfaces, as no honest file has it, does not take long.
 func TestManyPlaces(t *testing.T) {
 	t.Parallel()
-	longest, sources := 0, make([]capture.Source, 1<<16)
+	longest, sources := 0, make([]packet.Source, 1<<16)
 	table := New(func(w *Way) { longest = max(longest, len(w.Records)) })
 	data := testPacket{protocol: 17}.frame()
 	for range 4 {
 		for i := range sources {
 			sources[i].Name = fmt.Sprint(i)
-			table.Add(&sources[i], &capture.Packet{Facts: &capture.Facts{Source: uint16(i), Time: 1}, Data: data})
+			table.Add(&sources[i], &packet.Packet{Source: uint16(i), Facts: &packet.Facts{Time: 1}, Data: data})
 		}
 	}
 	if table.Close(); longest != maxRecords {
@@ -475,11 +475,11 @@ func FuzzTable(f *testing.F) {
 		table := New(func(w *Way) { n++ })
 		for i := range 3 {
 			for at := 0; at < len(data); at += int(step) + 1 {
-				packet := data[at:min(at+int(step)+1, len(data))]
+				whole := data[at:min(at+int(step)+1, len(data))]
 				place := "abcnxst"[(at+i)%7]
-				table.Add(&testSources[place], &capture.Packet{Facts: &capture.Facts{
-					Source: uint16(place), WireLen: uint32(len(packet)) << (at % 24), ID: uint64(at % 3), Time: int64(at),
-				}, Data: packet})
+				table.Add(&testSources[place], &packet.Packet{Source: uint16(place), Facts: &packet.Facts{
+					WireLen: uint32(len(whole)) << (at % 24), ID: uint64(at % 3), Time: int64(at),
+				}, Data: whole})
 			}
 		}
 		if table.Close(); table.size() != 0 {

@@ -4,7 +4,7 @@ import (
 	"encoding/binary"
 	"hash/maphash"
 
-	"github.com/xdpcap/xdpcap/capture"
+	"github.com/xdpcap/xdpcap/capture/packet"
 	"github.com/xdpcap/xdpcap/internal/headers"
 	"github.com/xdpcap/xdpcap/internal/link"
 )
@@ -55,7 +55,7 @@ const (
 )
 
 // id is the key of a packet id. Only tracers give a packet the same id at two hooks.
-func (m *keyMaker) id(s *capture.Source, p *capture.Packet) (k key) {
+func (m *keyMaker) id(s *packet.Source, p *packet.Packet) (k key) {
 	id, known := s.IDOf(p)
 	if !known || !s.Hook.Traces() {
 		return k
@@ -70,7 +70,7 @@ func (m *keyMaker) id(s *capture.Source, p *capture.Packet) (k key) {
 
 // content is the key of what a packet has in it. A packet that is not IP has none, and one that
 // was cut too short for it.
-func (m *keyMaker) content(s *capture.Source, p *capture.Packet) (k key) {
+func (m *keyMaker) content(s *packet.Source, p *packet.Packet) (k key) {
 	h := &m.h
 	if !headers.ParseLink(link.ToDecode(s.LinkType()), p.Data, h) || h.Family == 0 {
 		return k
@@ -137,7 +137,7 @@ func (m *keyMaker) tcp(k key, segment []byte, length int) key {
 }
 
 // ipLength is how many bytes the IP packet had. A header has no number for more than 64 KiB.
-func ipLength(h *headers.Headers, p *capture.Packet) int {
+func ipLength(h *headers.Headers, p *packet.Packet) int {
 	n, fixed := int(binary.BigEndian.Uint16(h.IP[2:])), 0
 	if h.Family == 6 {
 		n, fixed = int(binary.BigEndian.Uint16(h.IP[4:])), 40
@@ -153,7 +153,7 @@ func ipLength(h *headers.Headers, p *capture.Packet) int {
 // length cuts the packet, a record with more VLAN tags has fewer bytes of IP: frameHeader allows
 // for that. A record that is shorter than the snapshot length was cut after its headers, like every
 // other record of the packet.
-func comparable(s *capture.Source, p *capture.Packet, length int) int {
+func comparable(s *packet.Source, p *packet.Packet, length int) int {
 	if s.SnapLen > 0 {
 		length = min(length, int(s.SnapLen)-frameHeader)
 	}

@@ -3,7 +3,7 @@ package follow
 import (
 	"cmp"
 
-	"github.com/xdpcap/xdpcap/capture"
+	"github.com/xdpcap/xdpcap/capture/packet"
 )
 
 // A Way is a packet with its records, in the order in which they came.
@@ -53,11 +53,11 @@ func (r *Record) Holds(part *Record) bool {
 // that may be another host's.
 type placeName struct {
 	file, name, program string
-	hook                capture.Hook
+	hook                packet.Hook
 }
 
 // anyHook is for a program's entry and exit together.
-const anyHook = capture.Hook(-1)
+const anyHook = packet.Hook(-1)
 
 // places numbers places. They are as many as the sources.
 type places struct {
@@ -73,7 +73,7 @@ func newPlaces() places { return places{numbers: make(map[placeName]uint32)} }
 // of returns the place of one of the source's packets by hook, and by program. At the same program
 // a packet with another id is another packet. Without ids, its entry and its exit are two places
 // like any others.
-func (p *places) of(s *capture.Source, packet *capture.Packet, hasID bool) (at, program uint32) {
+func (p *places) of(s *packet.Source, packet *packet.Packet, hasID bool) (at, program uint32) {
 	for len(p.sources) <= int(packet.Source) {
 		p.sources = append(p.sources, sourcePlace{})
 	}

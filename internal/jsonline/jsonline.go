@@ -156,7 +156,7 @@ func (e *Encoder) Append(b []byte, p *capture.Packet) []byte {
 	if p.To != 0 && e.d.OutletName != nil {
 		b = append(b, e.outlet(e.d.OutletName(p.To))...)
 	}
-	if reason, location := e.d.CauseNames(p.Facts); reason != "" {
+	if reason, location := e.d.CauseNames(p.Source, p.Facts); reason != "" {
 		b = append(b, e.cause(reason, location)...)
 	}
 	if p.GSOSize != 0 {

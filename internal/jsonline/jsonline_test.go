@@ -20,7 +20,7 @@ var description = capture.Description{
 		{Name: "veth0", Pod: capture.Pod{Namespace: "default", Name: "web-1"}},
 	},
 	OutletName:   func(to capture.Outlet) string { return []string{"", "eth0", "eth1", "eth\"1"}[to] },
-	ReasonName:   func(f *capture.Facts) string { return strings.Repeat("R", int(f.Reason)) },
+	ReasonName:   func(_ uint16, f *capture.Facts) string { return strings.Repeat("R", int(f.Reason)) },
 	LocationName: func(at capture.Location) string { return strings.Repeat("l", int(at)) },
 }
 
@@ -38,38 +38,39 @@ func TestLines(t *testing.T) {
 	fragment := bytes.Clone(tcp)
 	fragment[20] |= 0x20
 	for _, test := range []struct {
-		name  string
-		data  []byte
-		facts capture.Facts
-		want  string
+		name   string
+		source uint16
+		data   []byte
+		facts  capture.Facts
+		want   string
 	}{
-		{"tcp", tagged, capture.Facts{WireLen: 1500, Time: 1_790_000_000_000_000_001, Source: 1, Verdict: capture.Tx, To: 3, Queue: 3, ID: math.MaxUint64, Dropped: 5, Weight: 1000, GSOSize: 1448, RunTime: 250, Reason: 2, Location: 3},
+		{"tcp", 1, tagged, capture.Facts{WireLen: 1500, Time: 1_790_000_000_000_000_001, Verdict: capture.Tx, To: 3, Queue: 3, ID: math.MaxUint64, Dropped: 5, Weight: 1000, GSOSize: 1448, RunTime: 250, Reason: 2, Location: 3},
 			`{"time":"2026-09-21T14:13:20.000000001Z","interface":"/sys/fs/bpf/\"a\"\n` + `\ufffd` + `","direction":"in","hook":"exit","program":"balancer",` +
 				`"verdict":"tx","queue":3,"id":18446744073709551615,"lost_before":5,"length":1500,"captured":62,"weight":1000,"to":"eth\"1","reason":"RR","location":"lll","gso_size":1448,"run_time_ns":250,` +
 				`"source_mac":"02:00:00:00:00:0a","destination_mac":"02:00:00:00:00:fe","vlans":[100,7],"family":"ipv4","protocol":"tcp","source":"192.0.2.1","source_port":443,` +
 				`"destination":"198.51.100.2","destination_port":12345,"tcp_flags":["syn","ack"],"community_id":"1:AoQee0n+by81nmtojrQZ1FLO0d0="}`},
-		{"fragment", fragment, capture.Facts{WireLen: 54, Weight: 1, Time: 1_790_000_000_999_999_999},
+		{"fragment", 0, fragment, capture.Facts{WireLen: 54, Weight: 1, Time: 1_790_000_000_999_999_999},
 			`{"time":"2026-09-21T14:13:20.999999999Z","interface":"eth0","direction":"in","hook":"xdp",` +
 				`"queue":0,"id":0,"lost_before":0,"length":54,"captured":54,` +
 				`"source_mac":"02:00:00:00:00:0a","destination_mac":"02:00:00:00:00:fe","family":"ipv4","protocol":"tcp","source":"192.0.2.1","destination":"198.51.100.2"}`},
-		{"unknown", append(bytes.Clone(tcp[:12]), 0x0f, 0x0f), capture.Facts{},
+		{"unknown", 0, append(bytes.Clone(tcp[:12]), 0x0f, 0x0f), capture.Facts{},
 			`{"time":"1970-01-01T00:00:00.000000000Z","interface":"eth0","direction":"in","hook":"xdp",` +
 				`"queue":0,"id":0,"lost_before":0,"length":0,"captured":14,` +
 				`"source_mac":"02:00:00:00:00:0a","destination_mac":"02:00:00:00:00:fe","family":"other","protocol":"0x0f0f"}`},
-		{"sent", tcp[:5], capture.Facts{Source: 2},
+		{"sent", 2, tcp[:5], capture.Facts{},
 			`{"time":"1970-01-01T00:00:00.000000000Z","interface":"eth0","direction":"out","hook":"egress",` +
 				`"id":0,"lost_before":0,"length":0,"captured":5}`},
-		{"pod", tcp[:5], capture.Facts{Source: 3},
+		{"pod", 3, tcp[:5], capture.Facts{},
 			`{"time":"1970-01-01T00:00:00.000000000Z","interface":"veth0","namespace":"default","pod":"web-1","direction":"in","hook":"xdp",` +
 				`"queue":0,"id":0,"lost_before":0,"length":0,"captured":5}`},
-		{"dropped by a program", tcp[:5], capture.Facts{Source: 1, Verdict: capture.Drop, Reason: 4},
+		{"dropped by a program", 1, tcp[:5], capture.Facts{Verdict: capture.Drop, Reason: 4},
 			`{"time":"1970-01-01T00:00:00.000000000Z","interface":"/sys/fs/bpf/\"a\"\n` + `\ufffd` + `","direction":"in","hook":"exit","program":"balancer",` +
 				`"verdict":"drop","queue":0,"id":0,"lost_before":0,"length":0,"captured":5,"reason":"RRRR"}`},
-		{"cut", tcp[:5], capture.Facts{},
+		{"cut", 0, tcp[:5], capture.Facts{},
 			`{"time":"1970-01-01T00:00:00.000000000Z","interface":"eth0","direction":"in","hook":"xdp",` +
 				`"queue":0,"id":0,"lost_before":0,"length":0,"captured":5}`},
 	} {
-		line := NewEncoder(&description, nil).Append(nil, &capture.Packet{Facts: &test.facts, Data: test.data})
+		line := NewEncoder(&description, nil).Append(nil, &capture.Packet{Facts: &test.facts, Source: test.source, Data: test.data})
 		if diff := cmp.Diff(test.want+"\n", string(line)); diff != "" {
 			t.Errorf("%s: %s", test.name, diff)
 		}
@@ -123,8 +124,8 @@ func FuzzAppend(f *testing.F) {
 	f.Add(append(v6, bytes.Repeat([]byte{0xab, 0xcd}, 60)...), int64(-1), uint64(7))
 	e := NewEncoder(&description, nil)
 	f.Fuzz(func(t *testing.T, frame []byte, ns int64, n uint64) {
-		p := capture.Packet{Data: frame, Facts: &capture.Facts{
-			Time: ns, WireLen: uint32(n), Queue: uint32(n), ID: n, Dropped: n, Source: uint16(n & 1), Verdict: capture.Redirect, To: 2, GSOSize: uint32(n >> 1),
+		p := capture.Packet{Data: frame, Source: uint16(n & 1), Facts: &capture.Facts{
+			Time: ns, WireLen: uint32(n), Queue: uint32(n), ID: n, Dropped: n, Verdict: capture.Redirect, To: 2, GSOSize: uint32(n >> 1),
 			Weight: uint32(n), RunTime: uint32(n), Reason: 160, Location: 160, Hash: uint32(n), HashKind: capture.SoftwareHash, ClockSetBack: time.Duration(n >> 1),
 		}}
 		room := e.Room(&p)

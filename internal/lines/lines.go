@@ -34,7 +34,7 @@ type packetLines struct {
 	origin    []byte // of the last packet
 
 	outletName func(capture.Outlet) string // nil = no packet has one
-	causeNames func(*capture.Facts) (reason, location string)
+	causeNames func(source uint16, f *capture.Facts) (reason, location string)
 }
 
 func newPacketLines(d *capture.Description, f Format) *packetLines {
@@ -117,7 +117,7 @@ func (l *packetLines) appendPlain(dst []byte, p *capture.Packet, origin []byte) 
 func (l *packetLines) appendOrigin(b []byte, p *capture.Packet) []byte {
 	s := l.sources.Of(int(p.Source))
 	verdict, decided := s.VerdictOf(p)
-	reason, location := l.causeNames(p.Facts)
+	reason, location := l.causeNames(p.Source, p.Facts)
 	if l.several || decided || reason != "" {
 		b = append(b, l.labels[p.Source]...)
 	}

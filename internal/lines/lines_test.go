@@ -27,14 +27,14 @@ func TestPacketOrigin(t *testing.T) {
 		want    string
 	}{
 		{"one interface", []capture.Source{eth0}, Format{}, capture.Packet{Facts: &capture.Facts{}}, ""},
-		{"two interfaces", []capture.Source{eth0, eth1}, Format{}, capture.Packet{Facts: &capture.Facts{Source: 1}}, `eth\x1b1 `},
+		{"two interfaces", []capture.Source{eth0, eth1}, Format{}, capture.Packet{Source: 1, Facts: &capture.Facts{}}, `eth\x1b1 `},
 		{"pods", []capture.Source{eth0, {Name: "veth0", Pod: capture.Pod{Namespace: "default", Name: "web-1"}}}, Format{},
-			capture.Packet{Facts: &capture.Facts{Source: 1}}, "veth0(default/web-1) "},
+			capture.Packet{Source: 1, Facts: &capture.Facts{}}, "veth0(default/web-1) "},
 		{"one pod", []capture.Source{{Name: "veth0", Pod: capture.Pod{Namespace: "default", Name: "web-1"}}}, Format{},
 			capture.Packet{Facts: &capture.Facts{}}, ""},
 		{"entry alone", []capture.Source{entry}, Format{}, capture.Packet{Facts: &capture.Facts{}}, ""},
 		{"entry and exit, entry", []capture.Source{entry, exit}, Format{}, capture.Packet{Facts: &capture.Facts{}}, "eth0:prog@entry "},
-		{"entry and exit, exit", []capture.Source{entry, exit}, Format{}, capture.Packet{Facts: &capture.Facts{Source: 1, Verdict: capture.Drop}},
+		{"entry and exit, exit", []capture.Source{entry, exit}, Format{}, capture.Packet{Source: 1, Facts: &capture.Facts{Verdict: capture.Drop}},
 			"eth0:prog@exit[DROP] "},
 		{"unknown verdict", []capture.Source{exit}, Format{}, capture.Packet{Facts: &capture.Facts{Verdict: 77}}, "eth0:prog@exit[77] "},
 		{"hook map", []capture.Source{hookMap}, Format{}, capture.Packet{Facts: &capture.Facts{Verdict: capture.Pass}}, "/sys/fs/bpf/map[PASS] "},
@@ -60,7 +60,7 @@ func TestPacketOrigin(t *testing.T) {
 		d := capture.Description{
 			Sources:      tt.sources,
 			OutletName:   func(to capture.Outlet) string { return fmt.Sprintf("out\x1b%d", to) },
-			ReasonName:   func(f *capture.Facts) string { return fmt.Sprintf("REASON\x1b%d", f.Reason) },
+			ReasonName:   func(_ uint16, f *capture.Facts) string { return fmt.Sprintf("REASON\x1b%d", f.Reason) },
 			LocationName: func(l capture.Location) string { return fmt.Sprintf("function_%d", l) },
 		}
 		got := string(newPacketLines(&d, tt.format).append(nil, &tt.packet))

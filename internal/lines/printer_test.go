@@ -51,7 +51,7 @@ func TestPrinterError(t *testing.T) {
 	p.Begin(capture.Description{Sources: make([]capture.Source, 2)})
 	packets := make([]capture.Packet, 4)
 	for i := range packets {
-		packets[i] = capture.Packet{Facts: &capture.Facts{Source: uint16(i % 2)}, Data: make([]byte, 10)}
+		packets[i] = capture.Packet{Source: uint16(i % 2), Facts: &capture.Facts{}, Data: make([]byte, 10)}
 		if err := p.Write(packets[i : i+1]); err != nil {
 			t.Errorf("a line that is only collected: %v", err)
 		}

@@ -211,7 +211,7 @@ func LineWithAllKeys() []byte {
 	d := capture.Description{
 		Sources:      []capture.Source{{Name: "a", Hook: capture.Exit, Target: capture.Program{Name: "b"}, Pod: capture.Pod{Namespace: "c", Name: "d"}}},
 		OutletName:   func(capture.Outlet) string { return "eth1" },
-		ReasonName:   func(*capture.Facts) string { return "NO_SOCKET" },
+		ReasonName:   func(uint16, *capture.Facts) string { return "NO_SOCKET" },
 		LocationName: func(capture.Location) string { return "tcp_v4_rcv" },
 	}
 	return jsonline.NewEncoder(&d, nil).Append(nil, &capture.Packet{Data: frame, Facts: &capture.Facts{

@@ -104,7 +104,7 @@ func WriteSample(t *testing.T, sources ...capture.Source) writtenFile {
 	t.Helper()
 	w := writtenFile{Path: TempFile(t), sources: sources}
 	for i, frame := range testnet.MixedTraffic() {
-		p := capture.Packet{Facts: &capture.Facts{Time: time.Unix(1700000000, int64(i)*1001).UnixNano(), WireLen: uint32(len(frame)), Source: uint16(i % len(sources)), Queue: uint32(i % 3), ID: uint64(i), Verdict: capture.Verdict(i % 7)}, Data: frame}
+		p := capture.Packet{Source: uint16(i % len(sources)), Facts: &capture.Facts{Time: time.Unix(1700000000, int64(i)*1001).UnixNano(), WireLen: uint32(len(frame)), Queue: uint32(i % 3), ID: uint64(i), Verdict: capture.Verdict(i % 7)}, Data: frame}
 		if i%4 == 3 {
 			p.Weight = 100
 		}
@@ -130,7 +130,7 @@ func WriteSample(t *testing.T, sources ...capture.Source) writtenFile {
 
 func OutletName(to capture.Outlet) string { return fmt.Sprintf("out\x1b%d", to) }
 
-func ReasonName(f *capture.Facts) string { return fmt.Sprintf("REASON_%d", f.Reason) }
+func ReasonName(_ uint16, f *capture.Facts) string { return fmt.Sprintf("REASON_%d", f.Reason) }
 
 func locationName(capture.Location) string { return "nowhere" }
 

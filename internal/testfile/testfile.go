@@ -4,8 +4,8 @@ package testfile
 import (
 	"encoding/binary"
 
+	"github.com/xdpcap/xdpcap/capture/packet"
 	"github.com/xdpcap/xdpcap/internal/pcapng"
-	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
 // Numbered is a pcapng file with packets of several sizes. Each begins with its number, which is
@@ -21,7 +21,7 @@ func Numbered(packets int, first, step int, names ...string) []byte {
 		binary.LittleEndian.PutUint64(data, uint64(first+i*step))
 		b = pcapng.AppendPacket(b, &pcapng.Packet{
 			Interface: uint32(i % len(names)), Time: uint64(first + i*step), Data: data, WireLen: 2000, ID: uint64(i), Fields: pcapng.HasID,
-			Verdict: uint32(xdp.Drop), Flags: pcapng.Inbound,
+			Verdict: uint32(packet.Drop), Flags: pcapng.Inbound,
 		})
 	}
 	return pcapng.AppendStatistics(b, &pcapng.Statistics{Received: 7, Delivered: uint64(packets)})

@@ -194,7 +194,7 @@ func (h *HookMap) Obstacle() string {
 // CheckCalled returns an error if no loaded program calls the map. It returns nil if this process
 // may not look at other programs, which needs CAP_SYS_ADMIN.
 func (h *HookMap) CheckCalled() error {
-	if slices.ContainsFunc(h.callers, Program.isLoaded) {
+	if slices.ContainsFunc(h.callers, isLoaded) {
 		return nil
 	}
 	callers, err := h.findCallers()
@@ -240,7 +240,7 @@ func (s *Slot) Check() error {
 	case id == 0:
 		return fmt.Errorf("slot %s was emptied", s.verdict)
 	default:
-		return fmt.Errorf("slot %s holds program %s now", s.verdict, Program{id, programName(id)})
+		return fmt.Errorf("slot %s holds program %s now", s.verdict, Program{ID: id, Name: programName(id)})
 	}
 }
 

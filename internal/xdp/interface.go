@@ -16,6 +16,7 @@ import (
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 
+	"github.com/xdpcap/xdpcap/capture/packet"
 	"github.com/xdpcap/xdpcap/internal/errkind"
 	"github.com/xdpcap/xdpcap/internal/escape"
 )
@@ -39,17 +40,7 @@ type Interface struct {
 }
 
 // A Program is an XDP program that the kernel runs for an interface.
-type Program struct {
-	ID   uint32
-	Name string // from BTF if the program has it, else the kernel's, cut after 15 characters
-}
-
-func (p Program) String() string {
-	if p.Name == "" {
-		return fmt.Sprintf("with id %d", p.ID)
-	}
-	return fmt.Sprintf("%s (id %d)", p.Name, p.ID)
-}
+type Program = packet.Program
 
 // Interfaces lists the interfaces of the namespace in the order of their indices.
 func Interfaces() ([]Interface, error) {

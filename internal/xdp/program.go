@@ -71,7 +71,7 @@ func eachProgram(f func(Program, *ebpf.ProgramInfo)) error {
 }
 
 // isLoaded tells whether a program is still loaded, even if this process may not open it.
-func (p Program) isLoaded() bool {
+func isLoaded(p Program) bool {
 	prog, err := OpenProgram(p.ID)
 	prog.Close() // Close accepts a nil program
 	return !errors.Is(err, fs.ErrNotExist)

@@ -12,7 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-//go:generate go tool bpf2go -target bpfel -type verdict refusals ../../bpf/refusals.c
+//go:generate go tool bpf2go -target bpfel refusals ../../bpf/refusals.c
 
 // attachOnceMore repeats an attempt that the kernel has refused, and records the message with which
 // the kernel or the driver refuses it. It returns the link if the second attempt succeeds.

@@ -12,18 +12,6 @@ import (
 	"github.com/cilium/ebpf"
 )
 
-type refusalsVerdict uint32
-
-const (
-	refusalsVerdictVERDICT_ABORTED  refusalsVerdict = 0
-	refusalsVerdictVERDICT_DROP     refusalsVerdict = 1
-	refusalsVerdictVERDICT_PASS     refusalsVerdict = 2
-	refusalsVerdictVERDICT_TX       refusalsVerdict = 3
-	refusalsVerdictVERDICT_REDIRECT refusalsVerdict = 4
-	refusalsVerdictVERDICT_UNKNOWN  refusalsVerdict = 5
-	refusalsVerdictVERDICT_SLOTS    refusalsVerdict = 6
-)
-
 // Names of all BPF objects in the ELF.
 //
 // Used for safe lookups in a Collection or CollectionSpec.

@@ -22,15 +22,15 @@ import (
 )
 
 // writeSampled writes packets of 100 bytes with these facts, and returns the file.
-func writeSampled(t *testing.T, o capture.Options, packets []capture.Facts, sources ...capture.Source) string {
+func writeSampled(t *testing.T, o capture.Options, packets []capture.Packet, sources ...capture.Source) string {
 	t.Helper()
 	var b bytes.Buffer
 	out := file.NewWriter(&b, file.Options{})
 	o.SnapLen = 65535
 	err := out.Begin(capture.Description{Sources: sources, Options: o, Started: time.Unix(1700000000, 0)})
-	for _, f := range packets {
-		f.WireLen = 100
-		err = errors.Join(err, out.Write([]capture.Packet{{Facts: &f, Data: testnet.UDPFrame(100, 0)}}))
+	for _, p := range packets {
+		p.WireLen, p.Data = 100, testnet.UDPFrame(100, 0)
+		err = errors.Join(err, out.Write([]capture.Packet{p}))
 	}
 	_, failed := out.End(make(capture.Accounts, len(sources)))
 	if err := errors.Join(err, failed); err != nil {
@@ -41,10 +41,10 @@ func writeSampled(t *testing.T, o capture.Options, packets []capture.Facts, sour
 
 // passedAndDropped are so many packets that were passed with this weight, and three that were
 // dropped, each with these losses before it.
-func passedAndDropped(n int, weight uint32, losses uint64) []capture.Facts {
-	passed := capture.Facts{Verdict: capture.Pass, Weight: weight, Dropped: losses}
-	dropped := capture.Facts{Verdict: capture.Drop, Weight: 1, Dropped: losses}
-	return append(slices.Repeat([]capture.Facts{passed}, n), dropped, dropped, dropped)
+func passedAndDropped(n int, weight uint32, losses uint64) []capture.Packet {
+	passed := capture.Packet{Facts: &capture.Facts{Verdict: capture.Pass, Weight: weight, Dropped: losses}}
+	dropped := capture.Packet{Facts: &capture.Facts{Verdict: capture.Drop, Weight: 1, Dropped: losses}}
+	return append(slices.Repeat([]capture.Packet{passed}, n), dropped, dropped, dropped)
 }
 
 // A comment with many parts takes time and memory in proportion to its length, not to its square:
@@ -113,7 +113,7 @@ func TestReadEstimates(t *testing.T) {
 		t.Error(diff)
 	}
 
-	file = writeSampled(t, capture.Options{SampleFlows: 10, First: 5, MaxRate: 1000}, make([]capture.Facts, 2), exitSource)
+	file = writeSampled(t, capture.Options{SampleFlows: 10, First: 5, MaxRate: 1000}, []capture.Packet{{Facts: &capture.Facts{}}, {Facts: &capture.Facts{}}}, exitSource)
 	if r = systest.StatsOf(t, file); r.Total.Estimate != nil {
 		t.Errorf("%+v", r.Total)
 	}
@@ -128,9 +128,9 @@ func TestReadEstimates(t *testing.T) {
 func TestReadEstimatesUnknownVerdicts(t *testing.T) {
 	t.Parallel()
 	o := capture.Options{SampleVerdicts: map[capture.Verdict]uint32{capture.Pass: 100, capture.Aborted: 1}}
-	var packets []capture.Facts
+	var packets []capture.Packet
 	for i := range uint16(6) {
-		packets = append(packets, capture.Facts{Source: i % 2, Verdict: capture.Aborted, Weight: 1 + 99*uint32(1-i%2)})
+		packets = append(packets, capture.Packet{Source: i % 2, Facts: &capture.Facts{Verdict: capture.Aborted, Weight: 1 + 99*uint32(1-i%2)}})
 	}
 	r := systest.StatsOf(t, writeSampled(t, o, packets, entrySource, exitSource))
 	want := &readstats.EstimateKeys{Packets: 3, PacketsLow: 3, PacketsHigh: 3, Bytes: 300, BytesLow: 300, BytesHigh: 300}

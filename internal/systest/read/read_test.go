@@ -247,7 +247,7 @@ func TestReadJSON(t *testing.T) {
 			to = systest.OutletName(p.To)
 		}
 		if p.Reason != 0 {
-			reason = systest.ReasonName(p.Facts)
+			reason = systest.ReasonName(p.Source, p.Facts)
 		}
 		if k.Number != uint64(i+1) || k.Time.UnixNano() != p.Time || k.Interface != "eth0" || k.Program != "prog" || k.Hook != hook ||
 			k.Verdict != verdict || k.To != to || k.Reason != reason || k.Location != "" || *k.Queue != p.Queue || *k.ID != p.ID || k.Lost != p.Dropped || int(k.Length) != int(p.WireLen) ||

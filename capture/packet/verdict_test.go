@@ -1,4 +1,4 @@
-package xdp
+package packet
 
 import "testing"
 

@@ -1,12 +1,9 @@
-package capture
+package packet
 
 import (
 	"fmt"
-	"net/netip"
 	"path/filepath"
 	"strings"
-
-	"github.com/xdpcap/xdpcap/internal/pcapng"
 )
 
 // Stored is what a capture file says of a packet besides its Facts and bytes. An Input that reads
@@ -29,19 +26,6 @@ type Stored struct {
 type StoredBlock interface {
 	// Comments returns the comments of the packet; nil = it has none.
 	Comments() []string
-}
-
-// Files are the capture files that an Input reads, for an [Encoder].
-type Files interface {
-	// AppendHeader appends the pcapng section for packets of all files, which application writes.
-	AppendHeader(b []byte, application string) []byte
-
-	// IsUnlimited tells whether interfaces are written with the snapshot length 0, no limit. That
-	// is so where packets of several files come together: libpcap refuses a file whose interfaces
-	// differ in it, and those of an interface that is described later are not known when the first
-	// is written. It is also so for a pcap file, which may have packets that are longer than its
-	// header says, and libpcap refuses those in pcapng.
-	IsUnlimited() bool
 }
 
 // ParseLabel is the reverse of [Source.Label]: it splits eth0, eth0@egress or eth0:program@fentry
@@ -73,10 +57,12 @@ func (s *Source) fileLabel() string {
 
 // LinkType is the LINKTYPE_ number of the source's packets. For a live source it is always 1,
 // Ethernet.
-func (s *Source) LinkType() uint16 { return s.link ^ pcapng.Ethernet }
+func (s *Source) LinkType() uint16 { return s.link ^ ethernet }
 
 // SetLinkType sets LinkType.
-func (s *Source) SetLinkType(number uint16) { s.link = number ^ pcapng.Ethernet }
+func (s *Source) SetLinkType(number uint16) { s.link = number ^ ethernet }
+
+const ethernet = 1 // LINKTYPE_ETHERNET
 
 // IsEthernet tells whether the source's packets are Ethernet frames.
 func (s *Source) IsEthernet() bool { return s.link == 0 }
@@ -108,10 +94,10 @@ func (s *Source) DirectionOf(p *Packet) (d Direction, known bool) {
 	if p.Stored == nil {
 		return s.Direction(), s.HasDirection()
 	}
-	switch p.Stored.Flags & pcapng.DirectionMask {
-	case pcapng.Inbound:
+	switch p.Stored.Flags & 3 {
+	case 1:
 		return In, true
-	case pcapng.Outbound:
+	case 2:
 		return Out, true
 	}
 	return In, false
@@ -126,19 +112,6 @@ func (p *Packet) Comments() []string {
 		return nil
 	}
 	return p.Stored.Block.Comments()
-}
-
-// fields tells which options the packet's block has.
-func (s *Stored) fields(hash HashKind) (f pcapng.Fields) {
-	for _, field := range []struct {
-		has bool
-		is  pcapng.Fields
-	}{{s.HasVerdict, pcapng.HasVerdict}, {s.HasQueue, pcapng.HasQueue}, {s.HasID, pcapng.HasID}, {hash == ToeplitzHash, pcapng.HasHash}} {
-		if field.has {
-			f |= field.is
-		}
-	}
-	return f
 }
 
 // A Pod is a Kubernetes pod: containers that share a network namespace.
@@ -158,8 +131,24 @@ const (
 	partEnd = ", "
 )
 
-// ParsePod finds the pod in the description of an interface as [Encoder.Describe] writes it. It is
-// the zero Pod if none is named.
+// Description is the if_description of pcapng: the interface's alias, its pod and, for sent
+// packets, the hook. Sources of capture files have a pod at most. [ParsePod] is the reverse.
+func (s *Source) Description() string {
+	var parts []string
+	if s.Alias != "" {
+		parts = append(parts, s.Alias)
+	}
+	if pod := s.Pod.String(); pod != "" {
+		parts = append(parts, podWord+pod)
+	}
+	if s.File == "" && s.Direction() == Out {
+		parts = append(parts, s.Hook.String())
+	}
+	return strings.Join(parts, partEnd)
+}
+
+// ParsePod finds the pod in the description of an interface as [Source.Description] returns it. It
+// is the zero Pod if none is named.
 func ParsePod(description string) (p Pod) {
 	for part := range strings.SplitSeq(description, partEnd) {
 		rest, ok := strings.CutPrefix(part, podWord)
@@ -169,10 +158,4 @@ func ParsePod(description string) (p Pod) {
 		}
 	}
 	return p
-}
-
-// A Name is the name of an address.
-type Name struct {
-	Address netip.Addr
-	Name    string
 }

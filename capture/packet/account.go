@@ -1,4 +1,4 @@
-package capture
+package packet
 
 import "fmt"
 
@@ -62,14 +62,6 @@ func (a Account) Equation() string {
 		text += fmt.Sprintf(" + %d pending", a.Pending())
 	}
 	return text
-}
-
-// unexplained is the account in words if it does not add up, and otherwise "".
-func (a Account) unexplained() string {
-	if a.Unexplained == 0 {
-		return ""
-	}
-	return a.Equation()
 }
 
 // Explained is how many packets are in the numbers other than Seen.

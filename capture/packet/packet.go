@@ -1,10 +1,12 @@
-package capture
+// Package packet has the types that describe packets, their sources and their accounts. Package
+// capture has all of them under the same names. Other packages use them from here where they need
+// nothing of a live capture: this package imports neither eBPF nor netlink.
+package packet
 
 import (
-	"encoding/binary"
+	"fmt"
 	"math"
 	"time"
-	"unsafe"
 
 	"github.com/gopacket/gopacket"
 )
@@ -15,21 +17,18 @@ import (
 type Packet struct {
 	*Facts        // never nil
 	Data   []byte // from the Ethernet header on, cut to the snapshot length
+	Source uint16 // index into Session.Sources
 
 	Stored *Stored // what else a capture file says of it; nil = it is live
 }
 
 // Facts are what is known about a packet. Their memory layout is that of struct facts in
-// bpf/include/record.h, which the sampling program writes.
+// bpf/include/record.h, without its first and last fields: the sampling program writes them.
 //
 // The ID has the number of the CPU in the upper 12 bits, then 12 bits for the hook's index among
 // the session's interfaces and programs, and in the lower 40 bits a running number of the packets
 // that this hook saw on this CPU. After 2^40 packets the number starts again.
 type Facts struct {
-	cookie uint16
-	Source uint16 // index into Session.Sources
-	length uint32 // len(Packet.Data), for packets from a ring
-
 	WireLen uint32  // bytes before truncation, including all fragments of the buffer
 	Verdict Verdict // at Exit and TailCall: what the program returned
 	Time    int64   // the host's: ns since the Unix epoch, CLOCK_REALTIME; see ClockSetBack
@@ -76,12 +75,6 @@ type Facts struct {
 	RunTime uint32
 
 	Reason Reason // see Location
-
-	unused uint32
-
-	// The packet's bytes follow in memory. restoreTag puts a stripped VLAN tag back into them. Then
-	// these two fields are overwritten by bytes of the packet.
-	tagProtocol, tag uint16
 }
 
 // A Reason is why a packet was thrown away: by the kernel, a number of its enum skb_drop_reason,
@@ -95,13 +88,6 @@ type Location uint64
 
 // MaxRunTime is the longest Facts.RunTime. A packet for which the program ran longer has it, too.
 const MaxRunTime = math.MaxUint32 * time.Nanosecond
-
-// Len is how many bytes of the packet follow its Facts in memory, in a ring's record or as SetLen
-// has noted.
-func (f *Facts) Len() int { return int(f.length) }
-
-// SetLen notes Len, for an output that keeps Facts with the bytes after them.
-func (f *Facts) SetLen(bytes int) { f.length = uint32(bytes) }
 
 // Stamp is the packet's time in files and lines: CardTime or, if that is 0, Time.
 func (f *Facts) Stamp() int64 {
@@ -121,64 +107,42 @@ func (p *Packet) CaptureInfo() gopacket.CaptureInfo {
 	}
 }
 
+// HashKind says what a packet's hash is.
+type HashKind uint32
+
 const (
-	factsSize  = int(unsafe.Sizeof(Facts{}))
-	tagSize    = int(samplerHeadLimitTAG_BYTES)
-	maxPadding = 8 // records are padded to a multiple of eight bytes
+	NoHash       HashKind = iota // it has none, or was not asked for
+	SoftwareHash                 // the kernel's
+	CardHash                     // the card's, by a function that its driver does not name
+	ToeplitzHash                 // the card's, as for receive side scaling
 )
 
-// isSent tells whether a program can have sent these facts, judging only by themselves.
-func (f *Facts) isSent() bool {
-	return f.cookie == uint16(samplerLimitCOOKIE) && f.length <= uint32(MaxSnapLen) && f.length <= f.WireLen
+var hashKindNames = [...]string{"", "software", "card", "toeplitz"}
+
+// String names who computed the hash; "" if there is none.
+func (k HashKind) String() string {
+	if int(k) >= len(hashKindNames) {
+		return fmt.Sprintf("hash kind %d", uint32(k))
+	}
+	return hashKindNames[k]
 }
 
-// decode makes p the packet of the record in raw, without copying. If no program can have sent the
-// record, p has no Data; if it is too short, p has no Facts either.
-func (p *Packet) decode(raw []byte) {
-	p.Facts, p.Data = nil, nil
-	if len(raw) < factsSize {
-		return
-	}
-	// Perf aligns records to only 4 bytes. All processors that Go supports on Linux can load an
-	// integer from there.
-	p.Facts = (*Facts)(unsafe.Pointer(unsafe.SliceData(raw)))
-	if !p.isSent() {
-		return
-	}
-	end := factsSize + int(p.length)
-	if uint(len(raw)-end) >= maxPadding { // true also if the difference is negative
-		return
-	}
-	p.Data = raw[factsSize:end]
-}
+// An Outlet is the interface through which an XDP program sends a packet, by Tx or Redirect. The
+// zero value means that it is not known, or that the packet goes to no interface or to several.
+type Outlet uint32
 
-// named is the slot that the record names, or 0.
-func (p *Packet) named() int {
-	if p.Facts == nil {
-		return 0
-	}
-	return int(p.Source)
-}
+// Index is the interface's index in its network namespace; 0 = not known.
+func (o Outlet) Index() int { return int(o &^ otherNamespace) }
 
-// isTagBeside tells whether restoreTag will write into the record.
-func (f *Facts) isTagBeside() bool { return f.tagProtocol != 0 }
+// IsElsewhere tells whether the interface is in another network namespace than the packet's source.
+func (o Outlet) IsElsewhere() bool { return o&otherNamespace != 0 }
 
-// restoreTag puts a VLAN tag that was stripped back after the MAC addresses, and truncates the
-// packet to snapLen bytes again. The tag is in the Facts, right before the addresses; the addresses
-// move there to make room. Call it once for each record.
-func (p *Packet) restoreTag(snapLen int) {
-	const macs = 12
-	if !p.isTagBeside() {
-		return
+// otherNamespace is TO_OTHER_NETNS of bpf/include/record.h.
+const otherNamespace = Outlet(1 << 31)
+
+func (o Outlet) String() string {
+	if o.IsElsewhere() {
+		return fmt.Sprintf("interface %d of another network namespace", o.Index())
 	}
-	p.WireLen += uint32(tagSize)
-	if len(p.Data) < macs {
-		return // the packet was truncated before the tag
-	}
-	protocol, tag := p.tagProtocol, p.tag
-	data := unsafe.Slice((*byte)(unsafe.Pointer(&p.tagProtocol)), tagSize+len(p.Data))
-	copy(data, p.Data[:macs])
-	binary.NativeEndian.PutUint16(data[macs:], protocol)
-	binary.BigEndian.PutUint16(data[macs+2:], tag)
-	p.Data = data[:min(len(data), snapLen)]
+	return fmt.Sprintf("interface %d", o.Index())
 }

@@ -1,0 +1,128 @@
+package packet
+
+import "fmt"
+
+// A Hook says where on an interface packets are sampled.
+type Hook int
+
+const (
+	XDP            Hook = iota // at the XDP hook, by the session's own program, if no other runs there
+	Entry                      // packets as they enter a running XDP program, by fentry
+	Exit                       // packets as they leave it, with its verdict, by fexit
+	TailCall                   // packets that a program passes to its hook map, with the verdict it is about to return
+	Egress                     // packets that the stack sends, before they reach a queue of the interface
+	StackDrop                  // packets that the network stack throws away, with reason and location
+	FailedRedirect             // packets that the kernel fails to redirect for an XDP program, with the error
+	UnknownHook                // of an interface in a capture file that does not name it
+)
+
+// A hookKind has the properties that all sources of a Hook share. Other code reads them instead of
+// comparing hooks.
+type hookKind struct {
+	name       string // in files, lines and messages
+	direction  Direction
+	hasVerdict bool // its packets have a verdict
+	hasQueue   bool // the interface's queue of a packet is known
+	traces     bool // it traces a running program, Source.Target
+	// inFragments: packets may be in fragments, which a program cannot copy by itself.
+	inFragments bool
+	// anyWay: the packets were received, or were to be sent, and that is not known.
+	anyWay bool
+	// loses: its packets get lost there.
+	loses bool
+	// suffix ends the label of a source, so that a file shows the interface's hook; "" = none.
+	suffix string
+	// sentence says what samples the source's packets, for a comment in a file.
+	sentence func(*Source) string
+}
+
+// hookKinds are the kinds by their Hook.
+var hookKinds = [...]hookKind{
+	XDP: {
+		name:     "xdp",
+		hasQueue: true,
+		sentence: func(s *Source) string { return fmt.Sprintf("XDP program %s, %s mode", s.Sampler, s.Mode) },
+	},
+	Entry: {name: "entry", hasQueue: true, traces: true, inFragments: true, suffix: "@fentry", sentence: tracing},
+	Exit:  {name: "exit", hasVerdict: true, hasQueue: true, traces: true, inFragments: true, suffix: "@fexit", sentence: tracing},
+	TailCall: {
+		name:       "tail call",
+		hasVerdict: true,
+		hasQueue:   true,
+		sentence:   func(s *Source) string { return fmt.Sprintf("XDP programs like %s, called through this map", s.Sampler) },
+	},
+	Egress: {
+		name:      "egress",
+		direction: Out,
+		suffix:    "@egress",
+		sentence: func(s *Source) string {
+			return fmt.Sprintf("program %s at the egress of the interface, by %s", s.Sampler, s.Attached)
+		},
+	},
+	StackDrop: {
+		name:        "drop",
+		suffix:      "@drop",
+		anyWay:      true,
+		inFragments: true,
+		loses:       true,
+		sentence: func(s *Source) string {
+			return fmt.Sprintf("program %s where the network stack throws away packets of the interface", s.Sampler)
+		},
+	},
+	FailedRedirect: {
+		name:        "redirect",
+		suffix:      "@redirect",
+		hasVerdict:  true,
+		hasQueue:    true,
+		inFragments: true,
+		loses:       true,
+		sentence: func(s *Source) string {
+			return fmt.Sprintf("program %s where the kernel fails to redirect packets of the interface", s.Sampler)
+		},
+	},
+	// An interface in a file that names no hook. Its packets may still have a verdict and a queue.
+	UnknownHook: {
+		name:     "unknown",
+		hasQueue: true,
+		sentence: func(s *Source) string { return "an interface of " + s.File },
+	},
+}
+
+func (h Hook) kind() *hookKind {
+	if h < 0 || int(h) >= len(hookKinds) {
+		h = UnknownHook
+	}
+	return &hookKinds[h]
+}
+
+func (h Hook) String() string {
+	if h < 0 || int(h) >= len(hookKinds) {
+		return fmt.Sprintf("hook %d", int(h))
+	}
+	return hookKinds[h].name
+}
+
+// Traces tells whether the hook traces somebody else's program, as Entry and Exit do. That program
+// is the source's Target.
+func (h Hook) Traces() bool { return h.kind().traces }
+
+// Loses tells whether the packets of the hook get lost there, as those of StackDrop and
+// FailedRedirect do.
+func (h Hook) Loses() bool { return h.kind().loses }
+
+// ParseHook reads the name of a hook that a user can choose: "entry" or "exit".
+func ParseHook(s string) (Hook, error) {
+	for h, kind := range hookKinds {
+		if s == kind.name && kind.traces {
+			return Hook(h), nil
+		}
+	}
+	return 0, fmt.Errorf("hook %q: must be entry or exit", s)
+}
+
+func tracing(s *Source) string {
+	return fmt.Sprintf("program %s at the %s of XDP program %s", s.Sampler, s.Hook, s.Target)
+}
+
+// Sentence says what samples the source's packets, for a comment in a file.
+func (s *Source) Sentence() string { return s.Hook.kind().sentence(s) }

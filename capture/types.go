@@ -1,0 +1,68 @@
+package capture
+
+import "github.com/xdpcap/xdpcap/capture/packet"
+
+// The types of package packet, under the names that users of a capture know them by.
+type (
+	Packet      = packet.Packet
+	Facts       = packet.Facts
+	Reason      = packet.Reason
+	Location    = packet.Location
+	Outlet      = packet.Outlet
+	HashKind    = packet.HashKind
+	Stored      = packet.Stored
+	StoredBlock = packet.StoredBlock
+	Source      = packet.Source
+	Hook        = packet.Hook
+	Program     = packet.Program
+	Pod         = packet.Pod
+	Mode        = packet.Mode
+	Direction   = packet.Direction
+	Verdict     = packet.Verdict
+	Account     = packet.Account
+	Accounts    = packet.Accounts
+)
+
+// The values of a [Hook].
+const (
+	XDP            = packet.XDP
+	Entry          = packet.Entry
+	Exit           = packet.Exit
+	TailCall       = packet.TailCall
+	Egress         = packet.Egress
+	StackDrop      = packet.StackDrop
+	FailedRedirect = packet.FailedRedirect
+	UnknownHook    = packet.UnknownHook
+)
+
+// The values of a [Mode], a [Direction], a [Verdict] and a [HashKind].
+const (
+	Auto, Native, Generic             = packet.Auto, packet.Native, packet.Generic
+	In, Out, InOut                    = packet.In, packet.Out, packet.InOut
+	Aborted, Drop, Pass, Tx, Redirect = packet.Aborted, packet.Drop, packet.Pass, packet.Tx, packet.Redirect
+	NoHash, SoftwareHash              = packet.NoHash, packet.SoftwareHash
+	CardHash, ToeplitzHash            = packet.CardHash, packet.ToeplitzHash
+)
+
+// MaxRunTime is the longest Facts.RunTime. A packet for which the program ran longer has it, too.
+const MaxRunTime = packet.MaxRunTime
+
+// ParseHook reads the name of a hook that a user can choose: "entry" or "exit".
+func ParseHook(s string) (Hook, error) { return packet.ParseHook(s) }
+
+// ParseMode reads the name of a mode: "auto", "native" or "generic".
+func ParseMode(s string) (Mode, error) { return packet.ParseMode(s) }
+
+// ParseDirection reads a direction's name: "in", "out" or "inout".
+func ParseDirection(s string) (Direction, error) { return packet.ParseDirection(s) }
+
+// ParseVerdict reads a verdict's name, such as "drop" or "XDP_DROP", or its number.
+func ParseVerdict(s string) (Verdict, error) { return packet.ParseVerdict(s) }
+
+// ParseLabel is the reverse of [Source.Label]: it splits eth0, eth0@egress or eth0:program@fentry
+// into name, hook and target. The hook is UnknownHook if the label names none.
+func ParseLabel(label string) Source { return packet.ParseLabel(label) }
+
+// ParsePod finds the pod in what [Source.Description] returned. It is the zero Pod if none is
+// named.
+func ParsePod(description string) Pod { return packet.ParsePod(description) }
