@@ -19,6 +19,4 @@ var (
 	ErrProgramDecides = errors.New("the running program decides about packets")
 	// ErrNoVerdict means that ProtocolsOptions.Verdicts is set but no program is traced.
 	ErrNoVerdict = errors.New("no program decides about packets")
-	// ErrNotRunnable means that the kernel does not run the program on packets from user space.
-	ErrNotRunnable = errors.New("the kernel does not run the program on packets from user space")
 )

@@ -13,7 +13,7 @@ type row struct {
 var quick = []row{
 	// What programs return, record and count, and where they are attached.
 	{pkg: "capture", tests: `TestEveryHook TestProgram TestProgramLost TestInstructions TestTransports TestStackDrops`},
-	{pkg: "internal/meter", tests: `TestActions TestReasons TestProtocols TestBuiltin TestLatencyTraced TestExceptions`},
+	{pkg: "internal/meter", tests: `TestActions TestReasons TestProtocols TestLatencyTraced TestExceptions`},
 	{pkg: "internal/drops", tests: `TestLab`},
 	{pkg: "filter/ebpf", tests: `TestInlineCalls TestReplace`},
 	{pkg: "internal/xdp", tests: `TestAttachAuto TestHookMapSlot`},
@@ -79,12 +79,11 @@ var more = []row{
 	{pkg: "filter/ebpf", tests: `FuzzTranslate TestInline TestKernel TestRandomPrograms TestLargePacket TestManyHosts
 		TestLongestProgram`},
 
-	{pkg: "internal/meter", tests: `TestActionQueues TestBenchProgram TestBenchProgramChangesLater
-		TestBenchProgramOwnPackets TestBenchProgramRefused TestProtocolsAgreeWithGopacket
+	{pkg: "internal/meter", tests: `TestActionQueues TestProtocolsAgreeWithGopacket
 		TestFlowBounds TestFlowTraffic TestFlowOverflow TestHotPath TestLongestPath
-		TestBucketsInKernel TestRuntime TestLatencyErrors TestProbeCost
-		TestTracersLeave TestEtherTypesAreBounded TestEtherTypesMakeRoom TestActionsMillion
+		TestBucketsInKernel TestRuntime TestLatencyErrors TestProbeCost TestTracersLeave TestEtherTypesAreBounded TestEtherTypesMakeRoom TestActionsMillion
 		TestActionsTrace TestProtocolsTrace TestProtocolsMillion TestGone`},
+	{pkg: "internal/bench", tests: `TestMeasure TestMeasureChangesLater TestMeasureOwnPackets TestMeasureRefused`},
 	{pkg: "internal/meter", tests: `TestCPUMap TestCPUMapVerdicts TestCPUMapFull TestMemDisconnect TestRedirectToDownDevice
 		TestRedirectThroughDevmap TestBulkTx TestAttachFailed TestTracepointsRestricted
 		TestTracepointsPerCPU TestAbsence TestKernelTracepoints`},
