@@ -95,7 +95,7 @@ func runLatency(o *Options) error {
 // Traced are counters of an interface whose program is traced, as the command prints and exports
 // them, without what the probes cost.
 func Traced(m *meter.Latency, iface string) *counters.Counters[meter.LatencyCounts] {
-	return (&latency{Latency: m, method: byTrace}).counters(iface)
+	return (&latency{Latency: m}).counters(iface)
 }
 
 func (l *latency) counters(iface string) *counters.Counters[meter.LatencyCounts] {
@@ -105,7 +105,6 @@ func (l *latency) counters(iface string) *counters.Counters[meter.LatencyCounts]
 // A latency is an open meter.Latency, with what the report has beside its counters.
 type latency struct {
 	*meter.Latency
-	method string
 	cost   *meter.ProbeCost // nil: not measured
 	perCPU bool
 }
@@ -122,7 +121,7 @@ func openTraced(o *Options, iface string) (*latency, error) {
 	if err != nil {
 		return nil, err
 	}
-	l := &latency{Latency: m, method: byTrace, perCPU: o.PerCPU}
+	l := &latency{Latency: m, perCPU: o.PerCPU}
 	cost, err := meter.MeasureProbeCost()
 	if err != nil {
 		frame.Say(o.Process.Stderr, "measuring by fentry and fexit; the cost of the probes is not known: %v", err)
