@@ -214,7 +214,7 @@ func (c *companions) comments(src capture.Source, all []capture.Source) (comment
 		k.add(r)
 		text, err := json.Marshal(k)
 		if long, ok := r.(*count.Report); ok && len(text) > maxComment {
-			long.Protocols, long.Flows = []meter.ClassRate{}, nil
+			long.Protocols, long.Flows = []count.ClassRate{}, nil
 			text, err = json.Marshal(k)
 		}
 		if err == nil {
