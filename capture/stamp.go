@@ -185,8 +185,8 @@ func (s *Session) measureClocks() {
 // SetCards tells whether the session has told a card to stamp packets. Undoing that at the end of
 // the session needs CAP_NET_ADMIN.
 func (s *Session) SetCards() bool {
-	s.hooking.Lock()
-	defer s.hooking.Unlock()
+	s.hooks.mu.Lock()
+	defer s.hooks.mu.Unlock()
 	return slices.ContainsFunc(s.roster.cards(), func(c card) bool { return c.stamps != nil && c.stamps.stamping != nil })
 }
 
@@ -226,7 +226,7 @@ func (k *sampler) followPolls() error {
 	p, err := k.load(loading{name: samplerProgEndPoll})
 	if err == nil {
 		defer p.Close()
-		k.polls, err = link.AttachTracing(link.TracingOptions{Program: p.Program})
+		k.polls, err = link.AttachTracing(link.TracingOptions{Program: p})
 	}
 	if err != nil {
 		return support.ExplainLoad("attach to the tracepoint napi_poll", err)

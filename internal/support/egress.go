@@ -30,7 +30,7 @@ func checkEgress() Check {
 	defer prog.Close()
 	kind, err := tc.Find(prog)
 	switch {
-	case errors.Is(err, tc.ErrNoEgress):
+	case errors.Is(err, tc.ErrNoKind):
 		return no(key, err.Error(), "it takes Linux 6.6 or newer, or the modules sch_ingress and cls_bpf")
 	case err != nil:
 		return unknown(key, err.Error())

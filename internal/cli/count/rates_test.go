@@ -23,7 +23,9 @@ func TestClassRates(t *testing.T) {
 		meter.IPv6(17): {tally(30), tally(0)},
 		meter.IPv6(58): {tally(0), tally(0)},
 	}
-	rate := func(n uint64, pps float64) meter.Rate { return meter.Rate{Packets: n, Bytes: 100 * n, PacketsPerSecond: pps, BitsPerSecond: 800 * pps} }
+	rate := func(n uint64, pps float64) meter.Rate {
+		return meter.Rate{Packets: n, Bytes: 100 * n, PacketsPerSecond: pps, BitsPerSecond: 800 * pps}
+	}
 	of := func(c meter.Class, r meter.Rate) ClassRate { return ClassRate{c.Family(), c.Protocol(), c.Number(), r} }
 	for _, test := range []struct {
 		name string
