@@ -44,14 +44,10 @@ func TestBuckets(t *testing.T) {
 func newReplayer(t *testing.T) (l *Latency, replay func(d time.Duration, v uint32) (bucket int)) {
 	t.Helper()
 	testnet.RequireRoot(t)
-	spec, err := loadLatency()
+	l, err := newLatency()
 	must(t, err)
-	l = &Latency{}
 	t.Cleanup(func() { l.Close() })
-	if l.histograms, err = l.newMap(spec, latencyMapHistograms); err != nil {
-		t.Fatal(err)
-	}
-	prog, err := loadProgram(spec, latencyProgReplay, map[string]**ebpf.Map{latencyMapHistograms: &l.histograms})
+	prog, err := l.load(latencyProgReplay)
 	must(t, err)
 	t.Cleanup(func() { prog.Close() })
 	var in [16]byte

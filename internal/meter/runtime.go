@@ -54,10 +54,7 @@ func (c RuntimeCounts) Mean(before RuntimeCounts) time.Duration {
 
 // OpenRuntime reads the counters of the program that runs on an interface. It needs Linux 5.8.
 func OpenRuntime(iface string) (*Runtime, error) {
-	if err := support.CheckProcess(); err != nil {
-		return nil, err
-	}
-	ifi, err := xdp.EthernetInterface(iface)
+	ifi, err := countable(iface)
 	if err != nil {
 		return nil, err
 	}
