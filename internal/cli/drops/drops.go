@@ -89,7 +89,7 @@ func (o *Options) metrics(iface string) metrics.Set[drops.Counts] {
 				send(float64(tally.Packets), string(l.Stage), l.Reason, l.Where, l.Device)
 			}
 		})
-	set.Count("xdpcap_drops_missed_total", "Losses that are in no other metric: there were too many different ones.", nil,
-		func(c drops.Counts, send metrics.SendValue) { send(float64(c.Missed)) })
+	set.Sum("xdpcap_drops_missed_total", "Losses that are in no other metric: there were too many different ones.",
+		func(c drops.Counts) float64 { return float64(c.Missed) })
 	return set
 }

@@ -160,9 +160,9 @@ func latencyMetrics(iface string) metrics.Set[meter.LatencyCounts] {
 // RuntimeMetrics are what --kernel-stats exports.
 func RuntimeMetrics(iface string) metrics.Set[meter.RuntimeCounts] {
 	set := metrics.Set[meter.RuntimeCounts]{Labels: map[string]string{"interface": iface}}
-	set.Count("xdpcap_program_runs_total", "Runs of the XDP program, by the kernel's counters.", nil,
-		func(c meter.RuntimeCounts, send metrics.SendValue) { send(float64(c.Runs)) })
-	set.Count("xdpcap_program_run_seconds_total", "Run time of the XDP program, by the kernel's counters.", nil,
-		func(c meter.RuntimeCounts, send metrics.SendValue) { send(c.Time.Seconds()) })
+	set.Sum("xdpcap_program_runs_total", "Runs of the XDP program, by the kernel's counters.",
+		func(c meter.RuntimeCounts) float64 { return float64(c.Runs) })
+	set.Sum("xdpcap_program_run_seconds_total", "Run time of the XDP program, by the kernel's counters.",
+		func(c meter.RuntimeCounts) float64 { return c.Time.Seconds() })
 	return set
 }

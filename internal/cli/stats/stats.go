@@ -167,16 +167,8 @@ func statsMetrics(o *Options, iface string) metrics.Set[meter.ActionCounts] {
 	if o.PerCPU {
 		labels = append(labels, "cpu")
 	}
-	values := func(of func(meter.Tally) uint64) func(meter.ActionCounts, metrics.SendValue) {
-		return func(c meter.ActionCounts, send metrics.SendValue) {
-			o.eachTally(c, func(t meter.Tally, labels ...string) { send(float64(of(t)), labels...) })
-		}
-	}
 	set := metrics.Set[meter.ActionCounts]{Labels: map[string]string{"interface": iface}}
-	set.Count("xdpcap_verdict_packets_total", "Packets by the XDP program's verdict.", labels,
-		values(func(t meter.Tally) uint64 { return t.Packets }))
-	set.Count("xdpcap_verdict_bytes_total", "Bytes of packets by the XDP program's verdict.", labels,
-		values(func(t meter.Tally) uint64 { return t.Bytes }))
+	set.Tallies("xdpcap_verdict_packets_total", "by the XDP program's verdict", labels, o.eachTally)
 	set.Count("xdpcap_reason_packets_total", "Packets that the XDP program dropped, by the reason that it gave.", []string{"verdict", "reason"},
 		func(c meter.ActionCounts, send metrics.SendValue) {
 			for r, t := range c.Reasons {
@@ -188,7 +180,7 @@ func statsMetrics(o *Options, iface string) metrics.Set[meter.ActionCounts] {
 
 // eachTally sends every tally of a snapshot with its labels. It omits queues and CPUs that have
 // seen no packet, because there may be many.
-func (o *Options) eachTally(c meter.ActionCounts, send func(t meter.Tally, labels ...string)) {
+func (o *Options) eachTally(c meter.ActionCounts, send func(meter.Tally, ...string)) {
 	each := func(perCPU []meter.VerdictTallies, sum meter.VerdictTallies, queue ...string) {
 		counters.EachCPU(&o.Options, perCPU, sum, func(tallies meter.VerdictTallies, cpu ...string) {
 			labels := slices.Concat(queue, cpu)
