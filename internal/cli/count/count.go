@@ -113,7 +113,7 @@ func (o *Options) run(cmd *cobra.Command) error {
 		}
 		options := options
 		options.Sent = d == capture.Out
-		open = append(open, func(iface string) (*counters.Counters[meter.ProtocolCounts], error) {
+		open = append(open, func(iface string) (*counters.Counter[meter.ProtocolCounts], error) {
 			return openCount(o, d, options, iface)
 		})
 	}
@@ -121,7 +121,7 @@ func (o *Options) run(cmd *cobra.Command) error {
 }
 
 // openCount begins to count one direction.
-func openCount(o *Options, d capture.Direction, options meter.ProtocolsOptions, iface string) (*counters.Counters[meter.ProtocolCounts], error) {
+func openCount(o *Options, d capture.Direction, options meter.ProtocolsOptions, iface string) (*counters.Counter[meter.ProtocolCounts], error) {
 	options.Interface = iface
 	received, sent, err := o.filter.Compile(iface, o.direction)
 	if err != nil {
@@ -135,21 +135,17 @@ func openCount(o *Options, d capture.Direction, options meter.ProtocolsOptions, 
 	if err != nil {
 		return nil, err
 	}
-	return o.Counters(p, d, p.Interface().Name), nil
+	return o.Counter(p, d, p.Interface().Name), nil
 }
 
-// Counters are opened counters of one direction of an interface, as the command prints and exports
-// them.
-func (o *Options) Counters(p *meter.Protocols, d capture.Direction, iface string) *counters.Counters[meter.ProtocolCounts] {
+// Counter is a meter of one direction of an interface, as the command prints and exports it.
+func (o *Options) Counter(p *meter.Protocols, d capture.Direction, iface string) *counters.Counter[meter.ProtocolCounts] {
 	return counters.New(p, countMetrics(o, d, iface), func(i interval) *Report { return newCountReport(o, d, iface, p.Traced(), i) })
 }
 
 // protocols returns the flags as options of internal/meter, for any interface.
 func (o *Options) protocols() (p meter.ProtocolsOptions, err error) {
 	var chosen []string
-	if o.Program != "" {
-		chosen = append(chosen, "--program")
-	}
 	if len(o.verdictNames) > 0 {
 		chosen = append(chosen, "--verdict")
 	}

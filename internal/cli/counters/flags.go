@@ -83,13 +83,15 @@ func (o *Options) check() error {
 
 // CheckInterfaces refuses a command without -i, unless it exports its counters: then it counts on
 // all interfaces. Flags that choose a program, or that drop packets, need a named interface; given
-// has those that were given, such as "--program".
+// has those of the command's own that were given, such as "--action drop".
 func (o *Options) CheckInterfaces(given ...string) error {
 	switch {
 	case len(o.Interfaces) > 0:
 		return frame.CheckInterfaces(o.Interfaces)
 	case o.listen == "":
 		return errors.New("which interface? -i NAME; " + o.Process.ListInterfaces() + " lists them")
+	case o.Program != "":
+		return errors.New("--program needs a named interface: add -i NAME")
 	case len(given) > 0:
 		return fmt.Errorf("%s needs a named interface: add -i NAME", given[0])
 	}

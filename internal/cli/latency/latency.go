@@ -58,11 +58,7 @@ func (o *Options) methodFlags(f *pflag.FlagSet) {
 
 // checkLatency finds mistakes in the flags before anything is touched.
 func (o *Options) checkLatency() error {
-	var chosen []string
-	if o.Program != "" {
-		chosen = append(chosen, "--program")
-	}
-	if err := o.CheckInterfaces(chosen...); err != nil {
+	if err := o.CheckInterfaces(); err != nil {
 		return err
 	}
 	if o.Program != "" && o.kernelStats {
@@ -79,34 +75,19 @@ func runLatency(o *Options) error {
 		return err
 	}
 	if o.kernelStats {
-		return counters.Run(&o.Options, frame.Guard{}, func(iface string) (*counters.Counters[meter.RuntimeCounts], error) {
+		return counters.Run(&o.Options, frame.Guard{}, func(iface string) (*counters.Counter[meter.RuntimeCounts], error) {
 			return openRuntime(o, iface)
 		})
 	}
-	return counters.Run(&o.Options, frame.Guard{}, func(iface string) (*counters.Counters[meter.LatencyCounts], error) {
-		l, err := openTraced(o, iface)
-		if err != nil {
-			return nil, err
-		}
-		return l.counters(l.Interface().Name), nil
+	return counters.Run(&o.Options, frame.Guard{}, func(iface string) (*counters.Counter[meter.LatencyCounts], error) {
+		return openTraced(o, iface)
 	})
 }
 
-// Traced are counters of an interface whose program is traced, as the command prints and exports
-// them, without what the probes cost.
-func Traced(m *meter.Latency, iface string) *counters.Counters[meter.LatencyCounts] {
-	return (&latency{Latency: m}).counters(iface)
-}
-
-func (l *latency) counters(iface string) *counters.Counters[meter.LatencyCounts] {
-	return counters.New(l, latencyMetrics(iface), func(i interval) *Report { return newLatencyReport(l, i) })
-}
-
-// A latency is an open meter.Latency, with what the report has beside its counters.
-type latency struct {
-	*meter.Latency
-	cost   *meter.ProbeCost // nil: not measured
-	perCPU bool
+// Counter is a meter of an interface, as the command prints and exports it. cost is that of its
+// probes; nil = not measured.
+func (o *Options) Counter(m *meter.Latency, cost *meter.ProbeCost, iface string) *counters.Counter[meter.LatencyCounts] {
+	return counters.New(m, latencyMetrics(iface), func(i interval) *Report { return newLatencyReport(o, m, cost, i) })
 }
 
 // The ways to measure, as JSON names them.
@@ -116,25 +97,24 @@ const (
 )
 
 // openTraced measures at the entry and exit of the attached program.
-func openTraced(o *Options, iface string) (*latency, error) {
+func openTraced(o *Options, iface string) (*counters.Counter[meter.LatencyCounts], error) {
 	m, err := meter.OpenLatency(iface, o.Program)
 	if err != nil {
 		return nil, err
 	}
-	l := &latency{Latency: m, perCPU: o.PerCPU}
+	iface = m.Interface().Name
 	cost, err := meter.MeasureProbeCost()
 	if err != nil {
 		frame.Say(o.Process.Stderr, "measuring by fentry and fexit; the cost of the probes is not known: %v", err)
-		return l, nil
+		return o.Counter(m, nil, iface), nil
 	}
-	l.cost = &cost
 	frame.Say(o.Process.Stderr, "measuring by fentry and fexit: the probes add %v to each packet, and measure %v for a program that "+
 		"does nothing", cost.Added, cost.Floor)
-	return l, nil
+	return o.Counter(m, &cost, iface), nil
 }
 
 // openRuntime reads the kernel's own counters.
-func openRuntime(o *Options, iface string) (*counters.Counters[meter.RuntimeCounts], error) {
+func openRuntime(o *Options, iface string) (*counters.Counter[meter.RuntimeCounts], error) {
 	m, err := meter.OpenRuntime(iface)
 	if err != nil {
 		return nil, err

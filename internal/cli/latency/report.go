@@ -76,17 +76,17 @@ type cpuRunTimes struct {
 	runTimes
 }
 
-func newLatencyReport(l *latency, i interval) *Report {
+func newLatencyReport(o *Options, m *meter.Latency, cost *meter.ProbeCost, i interval) *Report {
 	r := &Report{
-		Interface: l.Interface().Name,
-		Program:   l.Program().Name,
-		ProgramID: l.Program().ID,
+		Interface: m.Interface().Name,
+		Program:   m.Program().Name,
+		ProgramID: m.Program().ID,
 		Method:    byTrace,
 	}
-	if l.cost != nil {
-		r.Added, r.Floor = &l.cost.Added, &l.cost.Floor
+	if cost != nil {
+		r.Added, r.Floor = &cost.Added, &cost.Floor
 	}
-	r.count(i, l.perCPU)
+	r.count(i, o.PerCPU)
 	return r
 }
 

@@ -70,7 +70,7 @@ func (o *Options) eventFlags(f *pflag.FlagSet) {
 }
 
 func runMonitor(o *Options) error {
-	return counters.Run(&o.Options, frame.Guard{}, func(iface string) (*counters.Counters[meter.EventCounts], error) {
+	return counters.Run(&o.Options, frame.Guard{}, func(iface string) (*counters.Counter[meter.EventCounts], error) {
 		m, err := openMonitor(o, iface)
 		if err != nil {
 			return nil, err

@@ -93,7 +93,7 @@ func runStats(o *Options) error {
 	if options.Verdict != xdp.Pass {
 		g.Flag = "--action " + o.action
 	}
-	return counters.Run(&o.Options, g, func(iface string) (*counters.Counters[meter.ActionCounts], error) {
+	return counters.Run(&o.Options, g, func(iface string) (*counters.Counter[meter.ActionCounts], error) {
 		options := options
 		options.Interface = iface
 		if o.perQueue {
@@ -107,12 +107,12 @@ func runStats(o *Options) error {
 		if err != nil {
 			return nil, err
 		}
-		return o.Counters(a, a.Interface().Name), nil
+		return o.Counter(a, a.Interface().Name), nil
 	})
 }
 
-// Counters are opened counters of an interface, as the command prints and exports them.
-func (o *Options) Counters(a *meter.Actions, iface string) *counters.Counters[meter.ActionCounts] {
+// Counter is a meter of an interface, as the command prints and exports it.
+func (o *Options) Counter(a *meter.Actions, iface string) *counters.Counter[meter.ActionCounts] {
 	return counters.New(a, statsMetrics(o, iface), func(i interval) *Report { return newStatsReport(o, iface, i) })
 }
 
@@ -125,9 +125,6 @@ func (o *Options) actions() (a meter.ActionsOptions, err error) {
 	var chosen []string
 	if a.Verdict != xdp.Pass {
 		chosen = append(chosen, "--action "+o.action)
-	}
-	if o.Program != "" {
-		chosen = append(chosen, "--program")
 	}
 	if err := o.checkReasons(); err != nil {
 		return a, err
