@@ -35,10 +35,6 @@ type Options struct {
 // minInterval bounds the load that reading the counters causes.
 const minInterval = 10 * time.Millisecond
 
-// CountingFlags are flags of all counter commands that have no effect where a command prints single
-// events in place of counters.
-var CountingFlags = []string{"interval", "count", "per-cpu", "listen", "quiet"}
-
 func (o *Options) timeFlags(f *pflag.FlagSet) {
 	frame.DurationVar(f, &o.interval, "interval", time.Second, "print once per `time`: 200ms, 1s or just 1, 1m")
 	f.Uint64VarP(&o.count, "count", "c", 0, "end after this many `intervals`; 0: at Ctrl-C")
@@ -104,15 +100,4 @@ func (o *Options) checkPod() error {
 		return nil
 	}
 	return errors.New("--pod without -i would count for the whole machine: add -i NAME; " + o.Process.ListInterfaces() + " lists the pod's")
-}
-
-// RefuseCounting refuses the flags about counters where another flag makes the command print single
-// events. why names that flag: "--record prints single events".
-func (o *Options) RefuseCounting(why string) error {
-	for _, flag := range CountingFlags {
-		if o.Flags.Changed(flag) {
-			return fmt.Errorf("%s, and --%s is about counters: use one of them", why, flag)
-		}
-	}
-	return nil
 }
