@@ -22,15 +22,24 @@
 package capture
 
 import (
+	"fmt"
 	"net/netip"
+	"path"
+	"slices"
+	"strings"
 	"time"
 
-	"golang.org/x/net/bpf"
-
 	"github.com/xdpcap/xdpcap/internal/xdp"
+	"golang.org/x/net/bpf"
 )
 
 //go:generate go tool bpf2go -target bpfel -type ring -type account -type passage -type class -type flow -type head_limit -type lost_limit sampler ../bpf/sampler.c
+
+// A Name is the name of an address.
+type Name struct {
+	Address netip.Addr
+	Name    string
+}
 
 // MaxSnapLen is the largest snaplen that any transport can carry, in bytes. [Transport.MaxSnapLen]
 // is that of one transport.
@@ -221,21 +230,114 @@ type Options struct {
 	Forgotten func(source int)
 }
 
-// newSource describes a hook on an interface.
-func newSource(ifi xdp.Interface, hook Hook) Source {
-	return Source{
-		Name:   ifi.Name,
-		Hook:   hook,
-		Index:  ifi.Index,
-		Alias:  ifi.Alias,
-		Driver: ifi.Driver,
-		MAC:    ifi.MAC,
-		Speed:  ifi.Speed,
+// Promiscuity says whether an interface is set to promiscuous mode while a session captures there.
+// In that mode it also accepts packets for other MAC addresses.
+type Promiscuity int
+
+const (
+	PromiscuousAuto Promiscuity = iota // with Sink, if this process has the right
+	PromiscuousOn                      // always; an error if this process has no right
+	PromiscuousOff                     // never
+)
+
+// VLANRestore says whether VLAN tags that a card has stripped are put back into packets at XDP.
+// Only the card knows such a tag: its driver must give it to XDP programs (Linux 6.8).
+type VLANRestore int
+
+const (
+	VLANRestoreAuto VLANRestore = iota // if the driver gives them to XDP programs
+	VLANRestoreOn                      // the same, with a Notice if it does not
+	VLANRestoreOff
+)
+
+// A Stamp is the clock that stamps packets. Packets are always ordered by the host's clock.
+type Stamp int
+
+const (
+	HostStamp            Stamp = iota // CLOCK_REALTIME, taken by the sampling program
+	HostLowprecStamp                  // CLOCK_REALTIME, but not read for each packet: see Options.Stamp
+	AdapterStamp                      // the card's clock, converted to CLOCK_REALTIME by a measured offset
+	AdapterUnsyncedStamp              // the card's clock, in its own ns
+)
+
+var stampNames = [...]string{"host", "host_lowprec", "adapter", "adapter_unsynced"}
+
+// IsCards tells whether the card stamps the packets.
+func (s Stamp) IsCards() bool { return s == AdapterStamp || s == AdapterUnsyncedStamp }
+
+func (s Stamp) String() string {
+	if s < 0 || int(s) >= len(stampNames) {
+		return fmt.Sprintf("stamp %d", int(s))
+	}
+	return stampNames[s]
+}
+
+// ParseStamp reads the name of a Stamp. The names are tcpdump's.
+func ParseStamp(name string) (Stamp, error) {
+	for s, own := range stampNames {
+		if name == own {
+			return Stamp(s), nil
+		}
+	}
+	return 0, fmt.Errorf("time stamp type %q: must be host, host_lowprec, adapter or adapter_unsynced", name)
+}
+
+// follows tells whether interfaces come and go during the session.
+func (o *Options) follows() bool { return len(o.Patterns) > 0 }
+
+// followed names the interfaces that may come, for messages and files.
+func (o *Options) followed() string {
+	text := strings.Join(o.Patterns, ", ")
+	if slices.Contains(o.Patterns, "*") {
+		text = "all"
+	}
+	if len(o.Except) > 0 {
+		text += " except " + strings.Join(o.Except, ", ")
+	}
+	return text
+}
+
+// isFollowed tells whether an interface with this name is to be captured when it comes.
+func (o *Options) isFollowed(name string) bool {
+	matches := func(pattern string) bool {
+		ok, _ := path.Match(pattern, name)
+		return ok
+	}
+	return slices.Contains(o.Interfaces, name) || slices.ContainsFunc(o.Patterns, matches) && !slices.ContainsFunc(o.Except, matches)
+}
+
+// oneIn is the sampling rate: the programs keep one of this many packets; 0 = the rate varies.
+func (o *Options) oneIn() uint32 {
+	if o.SampleVerdicts != nil || o.Adaptive {
+		return 0
+	}
+	return o.Sample
+}
+
+// hasWeights tells whether the sampling rate alone says how many packets each captured one
+// represents.
+func (o *Options) hasWeights() bool { return o.First == 0 && o.bucketRate() == 0 }
+
+// bucketRate is the rate of the token bucket; 0 = no bucket. An adaptive session has none, because
+// it is unknown how many packets each one that passes a bucket represents.
+func (o *Options) bucketRate() uint64 {
+	if o.Adaptive {
+		return 0
+	}
+	return o.MaxRate
+}
+
+// notice gives a Notice of err unless err is nil.
+func (o *Options) notice(err error) {
+	if o.Notice != nil && err != nil {
+		o.Notice(err)
 	}
 }
 
-// A Name is the name of an address.
-type Name struct {
-	Address netip.Addr
-	Name    string
+// oneInOf returns the rates of the verdicts, as the program expects them.
+func (o *Options) oneInOf() (rates [xdp.Verdicts]uint32) {
+	for v := range rates {
+		rates[v] = max(o.SampleVerdicts[Verdict(v)], 1)
+	}
+	return rates
 }

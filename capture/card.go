@@ -1,7 +1,9 @@
 package capture
 
 import (
+	"errors"
 	"fmt"
+	"io"
 	"slices"
 	"strings"
 
@@ -11,16 +13,6 @@ import (
 	"github.com/xdpcap/xdpcap/internal/errkind"
 	"github.com/xdpcap/xdpcap/internal/support"
 	"github.com/xdpcap/xdpcap/internal/xdp"
-)
-
-// VLANRestore says whether VLAN tags that a card has stripped are put back into packets at XDP.
-// Only the card knows such a tag: its driver must give it to XDP programs (Linux 6.8).
-type VLANRestore int
-
-const (
-	VLANRestoreAuto VLANRestore = iota // if the driver gives them to XDP programs
-	VLANRestoreOn                      // the same, with a Notice if it does not
-	VLANRestoreOff
 )
 
 // A question is what the sampling program asks the card about each packet.
@@ -146,4 +138,46 @@ func (c *card) finish(f *Facts, offset int64) bool {
 	}
 	f.CardTime = c.stamps.at(uint64(f.CardTime), f.Time, offset)
 	return f.CardTime != 0
+}
+
+// promiscuous has one closer for each interface that was set to promiscuous mode.
+type promiscuous []io.Closer
+
+// setPromiscuous sets the interfaces of sources to promiscuous mode if the options ask for it. The
+// caller closes what it returns, even after an error.
+func setPromiscuous(o *Options, sources []Source) (all promiscuous, err error) {
+	if o.Promiscuous == PromiscuousOff || o.Promiscuous == PromiscuousAuto && !o.Sink {
+		return nil, nil
+	}
+	set := make(map[int]bool)
+	for _, src := range sources {
+		if set[src.Index] {
+			continue
+		}
+		set[src.Index] = true
+		p, err := xdp.SetPromiscuous(src.Index)
+		switch {
+		case err == nil:
+			all = append(all, p)
+		case o.Promiscuous == PromiscuousOn:
+			return all, support.ExplainPromiscuous("set "+src.Name+" to promiscuous mode", err)
+		default:
+			o.notice(support.ExplainPromiscuous(src.Name+" may ignore packets for other MAC addresses: set it to promiscuous mode", err))
+			return all, nil // the others have the same error
+		}
+	}
+	return all, nil
+}
+
+// close undoes setPromiscuous. It may be called again.
+func (p *promiscuous) close() error {
+	var errs []error
+	for _, c := range *p {
+		errs = append(errs, c.Close())
+	}
+	*p = nil
+	if err := errors.Join(errs...); err != nil {
+		return fmt.Errorf("leave promiscuous mode: %w", err)
+	}
+	return nil
 }

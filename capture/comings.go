@@ -17,8 +17,8 @@ import (
 // comingPause is the least time between two looks for interfaces that have come.
 const comingPause = 50 * time.Millisecond
 
-// comings are the interfaces that a session with Options.Patterns has found. One goroutine at a time
-// calls the methods.
+// comings are the interfaces that a session with Options.Patterns has found. One goroutine at a
+// time calls the methods.
 type comings struct {
 	sampler *sampler // with the session's options and roster
 	ledger  *ledger

@@ -1,7 +1,6 @@
 package capture
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"maps"
@@ -9,7 +8,6 @@ import (
 	"strconv"
 
 	"github.com/cilium/ebpf/btf"
-	"golang.org/x/sys/unix"
 
 	"github.com/xdpcap/xdpcap/internal/attach"
 	"github.com/xdpcap/xdpcap/internal/errkind"
@@ -174,31 +172,4 @@ func (h *dropHook) close() error {
 		return nil
 	}
 	return errors.Join(h.words.Close(), h.interfaceHook.close())
-}
-
-// ReasonName returns the name of a packet's reason: at StackDrop the kernel's without its prefix,
-// such as NO_SOCKET, at FailedRedirect that of the error, such as ENETDOWN, and at Exit that of the
-// traced program, or the number if it has no name. Any goroutine may call it, even after the
-// session has ended.
-func (s *Session) ReasonName(source uint16, f *Facts) string {
-	src := s.roster.source(int(source))
-	if src.ReasonText != nil {
-		return src.ReasonText(f.Reason)
-	}
-	if src.Hook == FailedRedirect {
-		return cmp.Or(unix.ErrnoName(unix.Errno(f.Reason)), fmt.Sprintf("error %d", uint32(f.Reason)))
-	}
-	if w := s.reader.words; w != nil {
-		return w.Reasons.Name(lost.Reason(f.Reason))
-	}
-	return fmt.Sprintf("reason %d", uint32(f.Reason))
-}
-
-// LocationName returns the name of the kernel's function, or the address in hexadecimal if the
-// kernel hides names. Any goroutine may call it, even after the session has ended.
-func (s *Session) LocationName(at Location) string {
-	if w := s.reader.words; w != nil {
-		return w.Function(uint64(at))
-	}
-	return fmt.Sprintf("%#x", uint64(at))
 }

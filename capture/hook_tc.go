@@ -5,8 +5,8 @@ import (
 	"github.com/xdpcap/xdpcap/internal/tc"
 )
 
-// A tcHook is a program where an interface hands packets to the stack, or gets them from it. It runs
-// before the other programs there and does not affect packets.
+// A tcHook is a program where an interface hands packets to the stack, or gets them from it. It
+// runs before the other programs there and does not affect packets.
 type tcHook struct {
 	interfaceHook
 	name string // of the program

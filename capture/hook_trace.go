@@ -141,10 +141,10 @@ func (h *traceHook) loadTracer(k *sampler, l loading, of *Source) (*ebpf.Program
 	return p, err
 }
 
-// tracers are in the order in which they are attached and detached. fentry is attached last, so that
-// every recorded exit has its entry. fexit is detached first: the kernel skips it for a packet that
-// is in the program meanwhile, so what fentry decided about that stays. If fentry went first, fexit
-// would record the next packet by that decision.
+// tracers are in the order in which they are attached and detached. fentry is attached last, so
+// that every recorded exit has its entry. fexit is detached first: the kernel skips it for a packet
+// that is in the program meanwhile, so what fentry decided about that stays. If fentry went first,
+// fexit would record the next packet by that decision.
 func (h *traceHook) tracers() []*ebpf.Program {
 	if h.fexit == nil {
 		return []*ebpf.Program{h.fentry}
@@ -152,9 +152,9 @@ func (h *traceHook) tracers() []*ebpf.Program {
 	return []*ebpf.Program{h.fexit, h.fentry}
 }
 
-// attach also has it checked that the program still runs at the interface. For a program chosen by
-// its id that runs elsewhere, only the interface is: the tracers keep the program alive, and nothing
-// tells whether a map still holds it.
+// attach lets check tell whether the program still runs at the interface. Of a program that was
+// chosen by its id and runs elsewhere, check only tells whether the interface exists: the tracers
+// keep the program alive, and nothing tells whether a map still holds it.
 func (h *traceHook) attach() (err error) {
 	h.attached, err = attach.Trace(h.ifi, h.target, h.tracers()...)
 	return err

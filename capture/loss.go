@@ -78,7 +78,9 @@ func (l *Loss) Error() string {
 
 // A lossWatch waits on its own goroutine for the first loss of a session, and gives a Notice of it.
 type lossWatch struct {
-	session    *Session
+	sampler    *sampler
+	ledger     *ledger
+	laps       *laps.Laps
 	rings      []uint32     // by CPU: its ring at the last reading
 	unheard    []uint64     // by CPU: losses before it had that ring
 	before     lossReading  // the last one without a loss
@@ -87,23 +89,19 @@ type lossWatch struct {
 	quit, done chan struct{}
 }
 
-func (s *Session) startLossWatch() {
-	s.loss = newLossWatch(s)
-	go s.loss.run()
-}
-
-func newLossWatch(s *Session) *lossWatch {
-	w := &lossWatch{session: s, rings: s.ringNumbers(), quit: make(chan struct{}), done: make(chan struct{})}
-	w.before.at = s.started
+// newLossWatch returns a watch of a session that began at this time. The caller starts run.
+func newLossWatch(k *sampler, ledger *ledger, laps *laps.Laps, started time.Time) *lossWatch {
+	w := &lossWatch{sampler: k, ledger: ledger, laps: laps, rings: k.ringNumbers(), quit: make(chan struct{}), done: make(chan struct{})}
+	w.before.at = started
 	w.unheard = make([]uint64, len(w.rings))
 	return w
 }
 
 // ringNumbers returns which ring each CPU has: see transport.ringOf.
-func (s *Session) ringNumbers() []uint32 {
+func (k *sampler) ringNumbers() []uint32 {
 	rings := make([]uint32, ebpf.MustPossibleCPU())
 	for cpu := range rings {
-		rings[cpu] = s.sampler.transport.ringOf(cpu)
+		rings[cpu] = k.transport.ringOf(cpu)
 	}
 	return rings
 }
@@ -141,7 +139,7 @@ func (w *lossWatch) close() {
 // look takes a reading, and gives the Notice if a loss is found. It returns true when the watch is
 // over.
 func (w *lossWatch) look(last bool) bool {
-	s := w.session
+	k := w.sampler
 	now, err := w.read()
 	switch {
 	case err != nil:
@@ -149,35 +147,35 @@ func (w *lossWatch) look(last bool) bool {
 	case now.lost == 0: // nothing lost, or only on CPUs that have no ring any more
 		if w.before = now; w.began != nil {
 			w.began = nil
-			s.laps.End()
+			w.laps.End()
 		}
 		return false
 	case w.began == nil && !last:
 		w.began = &now
-		s.laps.Begin()
+		w.laps.Begin()
 		return false
 	}
-	spent := s.laps.End()
+	spent := w.laps.End()
 	if w.began != nil && now.at.Sub(w.began.at) < lossInterval/2 {
 		w.began = nil // the session has ended, and the time was too short to tell the cause
 	}
 	l := newLoss(w.before, w.began, now, spent)
-	programs, err := s.sampler.accounts()
+	programs, err := k.accounts()
 	if err != nil {
 		return true
 	}
 	for i, p := range programs {
 		if p.Lost > 0 {
-			l.Sources = append(l.Sources, s.roster.source(i))
+			l.Sources = append(l.Sources, k.roster.source(i))
 		}
 	}
-	l.Buffer = s.options.Buffer
-	if accounts, err := s.Accounts(); err == nil {
+	l.Buffer = k.options.Buffer
+	if accounts, err := w.ledger.accounts(k.accounts); err == nil {
 		if total := accounts.Total(); total.Captured > 0 {
 			l.Size = int(total.Bytes / total.Captured)
 		}
 	}
-	rings := s.options.ringOptions()
+	rings := k.options.ringOptions()
 	switch {
 	case l.Size == 0:
 	case l.Cause == Burst:
@@ -185,7 +183,7 @@ func (w *lossWatch) look(last bool) bool {
 	case l.Cause == SmallRings:
 		l.Enough = rings.enough(l.Size, uint64(l.Rate*EnoughTime.Seconds()))
 	}
-	s.notice(l)
+	k.options.notice(l)
 	return true
 }
 
@@ -237,10 +235,10 @@ type lossReading struct {
 
 func (w *lossWatch) read() (lossReading, error) {
 	r := lossReading{at: time.Now()}
-	rings := w.session.ringNumbers() // before the counters, so that a loss in between counts as before the new ring
+	rings := w.sampler.ringNumbers() // before the counters, so that a loss in between counts as before the new ring
 	var cpus []samplerAccount
-	for i := range w.session.roster.usedSlots() {
-		perCPU, err := w.session.sampler.perCPU(i)
+	for i := range w.sampler.roster.usedSlots() {
+		perCPU, err := w.sampler.perCPU(i)
 		if err != nil {
 			return r, err
 		}

@@ -151,7 +151,7 @@ func TestLossOfOutput(t *testing.T) {
 	t.Parallel()
 	u := holdUp(t)
 	u.loss.close() // it looks by the clock
-	w := newLossWatch(u.Session)
+	w := newLossWatch(u.sampler, u.ledger, &u.laps, u.started)
 	u.count(t, 1000, 2)
 	w.look(false)
 	w.began.at = w.began.at.Add(-lossInterval)
@@ -171,7 +171,7 @@ func TestLossOfGone(t *testing.T) {
 			o := Options{Patterns: []string{"absent*"}, Notice: func(err error) { errors.As(err, &loss) }}
 			s := openStill(t, o, (&listTransport{number: 1}).make)
 			s.loss.close()
-			w := newLossWatch(s)
+			w := newLossWatch(s.sampler, s.ledger, &s.laps, s.started)
 			s.sampler.comeFirst(t, "gone")
 			s.sampler.countFirst(t, samplerAccount{Seen: 10, Lost: 10})
 			w.look(false)

@@ -56,16 +56,6 @@ func (o *outlets) name(to Outlet) (name string, ok bool) {
 	return name, ok
 }
 
-// OutletName returns the name of the interface through which a packet is sent. If the interface no
-// longer existed when its first packet came, or is in another network namespace, the name is made
-// from its number. Any goroutine may call it, even after the session has ended.
-func (s *Session) OutletName(to Outlet) string {
-	if name, ok := s.reader.outlets.name(to); ok {
-		return name
-	}
-	return to.String()
-}
-
 // resolveRedirectInfo puts the BTF id of the kernel's per-CPU variable bpf_redirect_info into the
 // instruction of bpf/include/outlet.h that names it, and sets the constant that says the variable
 // exists. Newer kernels do not have it.

@@ -2,13 +2,34 @@ package capture
 
 import (
 	"cmp"
-	"fmt"
 	"slices"
-	"strings"
 	"time"
-
-	"github.com/xdpcap/xdpcap/internal/machine"
 )
+
+// An Input is where [Run] takes packets from: a live [Session], or capture files (package file).
+// One that wraps another, to change its packets, returns that by Unwrap() Input.
+// Run calls it from one goroutine. Any goroutine may call Stop and Accounts; Close is called last.
+type Input interface {
+	// Description describes the input to the outputs. Run asks for it before the first Read.
+	Description() Description
+
+	// Read waits for packets, puts the available ones into the slice, as many as fit, and returns
+	// how many. They are valid until the next call. idle, if not nil, is called whenever all
+	// available packets have been handed over, before Read waits for others, and about four times a
+	// second while it waits. The error is io.EOF at the end, or says what ended the input early.
+	Read(packets []Packet, idle func()) (int, error)
+
+	// Accounts returns the current accounts of the sources; after Read has returned an error, the
+	// final ones.
+	Accounts() (Accounts, error)
+
+	// Stop ends the input: Read then returns the packets that are still on their way, and then an
+	// error.
+	Stop()
+
+	// Close ends the input and releases its resources. It may be called again.
+	Close() error
+}
 
 // An Output is where [Session.Run] writes packets: a file, a terminal, another process. Run calls
 // it from one goroutine: Begin first, then Write for all packets and Flush whenever it has time,
@@ -38,6 +59,104 @@ type Files interface {
 	// is written. It is also so for a pcap file, which may have packets that are longer than its
 	// header says, and libpcap refuses those in pcapng.
 	IsUnlimited() bool
+}
+
+// A SourceList has the sources of an input by the index that packets have in Facts.Source. It
+// belongs to one goroutine.
+type SourceList struct {
+	all  []Source
+	come int // how many sources have come
+	more func(come int) []Source
+}
+
+// NewSourceList returns the list of the sources that a description has by now.
+func NewSourceList(d *Description) *SourceList {
+	l := &SourceList{all: slices.Clone(d.Sources), come: len(d.Sources), more: d.More}
+	for i := range d.Sources {
+		l.come = max(l.come, d.Sources[i].Came)
+	}
+	return l
+}
+
+// Look adds the sources that have come since the last call, and returns their indexes in the order
+// in which they came. A source may take the place of one that has gone, and of which no more
+// packets come. Call it before each use of packets.
+func (l *SourceList) Look() (come []int) {
+	if l.more == nil {
+		return nil
+	}
+	for _, src := range l.more(l.come) {
+		if src.Came == 0 {
+			src.Place = l.come
+		}
+		l.come = max(l.come+1, src.Came)
+		for len(l.all) <= src.Place {
+			l.all = append(l.all, Source{})
+		}
+		l.all[src.Place] = src
+		come = append(come, src.Place)
+	}
+	return come
+}
+
+// All returns the sources by their indexes. Look may change them.
+func (l *SourceList) All() []Source { return l.all }
+
+// Of returns a source.
+func (l *SourceList) Of(source int) *Source { return &l.all[source] }
+
+// SourcesSince returns those of all sources, which are by index, that have come after so many
+// others, in that order, as [Description].More does.
+func SourcesSince(all []Source, come int) (later []Source) {
+	for i, src := range all {
+		if max(src.Came, i+1) > come {
+			later = append(later, src)
+		}
+	}
+	return inOrder(later)
+}
+
+// inOrder sorts sources by when they came.
+func inOrder(sources []Source) []Source {
+	slices.SortStableFunc(sources, func(a, b Source) int { return cmp.Compare(a.Came, b.Came) })
+	return sources
+}
+
+// A Backlogged output has a queue of packets that wait to be written. The rate of a session with
+// Options.Adaptive follows how the queue fills up. An Output that wraps another one returns it by
+// Unwrap() Output.
+type Backlogged interface {
+	// Backlog returns how many bytes were added to the queue so far, how many of them were written,
+	// and how many may wait. Bytes that were dropped from the queue count in neither. Any goroutine
+	// may call it between Begin and End.
+	Backlog() (added, written, limit int64)
+}
+
+// A Batch is memory of an output for blocks, and for where each of them ends. Neither grows beyond
+// its capacity.
+type Batch struct {
+	Blocks []byte
+	Ends   []BlockEnd
+	Start  int64 // the position in the output at which Blocks begins
+}
+
+// A BlockEnd says where a packet's block ends, and what the packet adds to the accounts.
+type BlockEnd struct {
+	End           int64 // the position in the output
+	Time          int64 // Facts.Time of the packet
+	Bytes, Source uint32
+}
+
+// A DirectOutput is an Output that takes packets directly from the rings where it can, in one pass,
+// which costs less than half the time of Write. Run asks a session's only output.
+type DirectOutput interface {
+	Output
+
+	// WriteDirect calls take with memory for the blocks that e makes, and take fills it and returns
+	// how many packets it has added. There may be none: all that take cannot handle comes by Write.
+	// An output that does not write the blocks of an Encoder now does not call take. Run calls
+	// WriteDirect from the goroutine of Write, before it reads.
+	WriteDirect(take func(e *Encoder, into *Batch) int) error
 }
 
 // A Description is what a session's files say about the session besides its packets.
@@ -102,156 +221,14 @@ func (d *Description) CauseNames(source uint16, f *Facts) (reason, location stri
 	return d.ReasonName(source, f), location
 }
 
-// Description describes the session.
-func (s *Session) Description() Description {
-	d := Description{
-		Sources:      s.Sources(),
-		Options:      s.options,
-		Started:      s.started,
-		Hardware:     machine.CPU(),
-		OS:           machine.Kernel(),
-		Clocks:       s.CardClocks(),
-		Stamps:       s.sampler.worth,
-		Accounts:     s.Accounts,
-		OutletName:   s.OutletName,
-		ReasonName:   s.ReasonName,
-		LocationName: s.LocationName,
-		Settled:      func() time.Time { return time.Unix(0, s.reader.settled.Load()) },
-	}
-	if s.options.follows() {
-		d.More = s.roster.since
-	}
-	return d
-}
-
-// A SourceList has the sources of an input by the index that packets have in Facts.Source. It
-// belongs to one goroutine.
-type SourceList struct {
-	all  []Source
-	come int // how many sources have come
-	more func(come int) []Source
-}
-
-// NewSourceList returns the list of the sources that a description has by now.
-func NewSourceList(d *Description) *SourceList {
-	l := &SourceList{all: slices.Clone(d.Sources), come: len(d.Sources), more: d.More}
-	for i := range d.Sources {
-		l.come = max(l.come, d.Sources[i].Came)
-	}
-	return l
-}
-
-// Look adds the sources that have come since the last call, and returns their indexes in the order
-// in which they came. A source may take the place of one that has gone, and of which no more
-// packets come. Call it before each use of packets.
-func (l *SourceList) Look() (come []int) {
-	if l.more == nil {
-		return nil
-	}
-	for _, src := range l.more(l.come) {
-		if src.Came == 0 {
-			src.Place = l.come
+// innermost returns the input or output that others wrap. One that hands over what another one
+// does, changed, returns that one by Unwrap.
+func innermost[T any](put T) T {
+	for {
+		w, ok := any(put).(interface{ Unwrap() T })
+		if !ok {
+			return put
 		}
-		l.come = max(l.come+1, src.Came)
-		for len(l.all) <= src.Place {
-			l.all = append(l.all, Source{})
-		}
-		l.all[src.Place] = src
-		come = append(come, src.Place)
-	}
-	return come
-}
-
-// All returns the sources by their indexes. Look may change them.
-func (l *SourceList) All() []Source { return l.all }
-
-// Of returns a source.
-func (l *SourceList) Of(source int) *Source { return &l.all[source] }
-
-// SourcesSince returns those of all sources, which are by index, that have come after so many
-// others, in that order, as [Description].More does.
-func SourcesSince(all []Source, come int) (later []Source) {
-	for i, src := range all {
-		if max(src.Came, i+1) > come {
-			later = append(later, src)
-		}
-	}
-	return inOrder(later)
-}
-
-// inOrder sorts sources by when they came.
-func inOrder(sources []Source) []Source {
-	slices.SortStableFunc(sources, func(a, b Source) int { return cmp.Compare(a.Came, b.Came) })
-	return sources
-}
-
-// AnonymizedComment begins the line of a file's comment that says how addresses were replaced.
-const AnonymizedComment = "anonymized: "
-
-// comment names the programs, the sampling and the command line.
-func (d *Description) comment(commandLine string) string {
-	var b strings.Builder
-	if d.Anonymized != "" {
-		fmt.Fprintf(&b, "%s%s\n", AnonymizedComment, d.Anonymized)
-		commandLine = ""
-	}
-	if !d.IsLive() {
-		return strings.TrimSuffix(b.String(), "\n")
-	}
-	for _, src := range d.Sources {
-		fmt.Fprintf(&b, "%s: %s\n", src.Label(), src.Sentence())
-	}
-	if d.Options.follows() && d.Anonymized == "" { // names of interfaces may have a MAC address
-		fmt.Fprintf(&b, "interfaces as they come and go: %s\n", d.Options.followed())
-	}
-	d.commentCards(&b)
-	if d.Stamps != "" {
-		fmt.Fprintf(&b, "time stamps: %v; %s\n", d.Options.Stamp, d.Stamps)
-	}
-	if d.Recorded != "" {
-		fmt.Fprintf(&b, "recorded because of: %s\n", d.Recorded)
-	}
-	b.WriteString(SamplingComment + d.Options.sampling() + "\n")
-	if len(d.Options.Verdicts) > 0 {
-		fmt.Fprintf(&b, "only packets with the verdict %v at the exit\n", d.Options.Verdicts)
-	}
-	if d.Options.SlowerThan > 0 {
-		fmt.Fprintf(&b, "only packets for which the program ran at least %d ns at the exit\n", d.Options.SlowerThan.Nanoseconds())
-	}
-	if d.Options.ReasonMap != "" {
-		fmt.Fprintf(&b, "reasons of dropped packets: as the XDP program writes them into the map %s\n", d.Options.ReasonMap)
-	}
-	if len(d.Options.Reasons) > 0 {
-		fmt.Fprintf(&b, "only packets that were thrown away for %s\n", strings.Join(d.Options.Reasons, ", "))
-	}
-	if d.Options.Sink {
-		b.WriteString("every packet was dropped after sampling\n")
-	}
-	fmt.Fprintf(&b, "snapshot length: %d\n", d.Options.SnapLen)
-	if d.Options.HeadersOnly {
-		fmt.Fprintf(&b, "packets were cut in the kernel, %d bytes after the end of their headers\n", d.Options.Payload)
-	}
-	fmt.Fprintf(&b, "transport: %v, %s for each CPU", d.Options.Transport, kibibytes(d.Options.Buffer))
-	if commandLine != "" {
-		fmt.Fprintf(&b, "\ncommand line: %s", commandLine)
-	}
-	return b.String()
-}
-
-// commentCards writes what the cards were asked for, and what that means for the time stamps.
-func (d *Description) commentCards(b *strings.Builder) {
-	for _, src := range d.Sources {
-		if src.Asked != nil {
-			fmt.Fprintf(b, "%s: the card was asked for %s\n", src.Name, strings.Join(src.Asked, ", "))
-		}
-	}
-	if !d.Options.Stamp.IsCards() {
-		return
-	}
-	fmt.Fprintf(b, "time stamps: %v; packets without a stamp from the card have the host's; packets are in the order of the host's stamps, so stamps may step back\n", d.Options.Stamp)
-	for i, clock := range d.Clocks {
-		if clock != nil {
-			fmt.Fprintf(b, "%s: at the start %v\n", d.Sources[i].Name, clock)
-		}
+		put = w.Unwrap()
 	}
 }

@@ -116,3 +116,16 @@ func (o *Options) receivingHooks(p point) ([]hook, error) {
 func (o *Options) isTraced(p point) bool {
 	return o.HookMap == "" && (len(p.ifi.Programs) > 0 || len(o.Hooks) > 0 || len(o.Targets) > 0)
 }
+
+// newSource describes a hook on an interface.
+func newSource(ifi xdp.Interface, hook Hook) Source {
+	return Source{
+		Name:   ifi.Name,
+		Hook:   hook,
+		Index:  ifi.Index,
+		Alias:  ifi.Alias,
+		Driver: ifi.Driver,
+		MAC:    ifi.MAC,
+		Speed:  ifi.Speed,
+	}
+}

@@ -18,18 +18,6 @@ import (
 const (
 	// How long a packet waits at most in a ring that does not fill up.
 	flushInterval = 50 * time.Millisecond
-	// A program may be delayed between taking its time stamp and sending its record. A record is
-	// handed over only when it is older than this, so that earlier records of other CPUs have
-	// arrived. A packet that was delayed longer gets the time of the previous packet of the
-	// session.
-	settleTime = time.Millisecond
-	// TransportRing shows when no record is being written. Then only records younger than this are
-	// held back. It is longer than a CPU needs to make its stores visible to others, and than the
-	// clocks of CPUs differ.
-	promptTime = 10 * time.Microsecond
-	// Where a ring shows that a record is being written, younger records are held back at most this
-	// long: a hypervisor may take the CPU away from a program for that time.
-	holdTime = 250 * time.Millisecond
 	// How long the reader sleeps at most when the next packet will wake it. The outputs need to be
 	// called now and then: see tendInterval.
 	idleInterval = 250 * time.Millisecond

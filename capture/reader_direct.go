@@ -64,33 +64,6 @@ func (r *reader) writePlain(e *Encoder, into *Batch) (n int) {
 	return n
 }
 
-// A Batch is memory of an output for blocks, and for where each of them ends. Neither grows beyond
-// its capacity.
-type Batch struct {
-	Blocks []byte
-	Ends   []BlockEnd
-	Start  int64 // the position in the output at which Blocks begins
-}
-
-// A BlockEnd says where a packet's block ends, and what the packet adds to the accounts.
-type BlockEnd struct {
-	End           int64 // the position in the output
-	Time          int64 // Facts.Time of the packet
-	Bytes, Source uint32
-}
-
-// A DirectOutput is an Output that takes packets directly from the rings where it can, in one pass,
-// which costs less than half the time of Write. Run asks a session's only output.
-type DirectOutput interface {
-	Output
-
-	// WriteDirect calls take with memory for the blocks that e makes, and take fills it and returns
-	// how many packets it has added. There may be none: all that take cannot handle comes by Write.
-	// An output that does not write the blocks of an Encoder now does not call take. Run calls
-	// WriteDirect from the goroutine of Write, before it reads.
-	WriteDirect(take func(e *Encoder, into *Batch) int) error
-}
-
 // A directInput can encode packets directly from its rings. Sessions can.
 type directInput interface {
 	writePlain(e *Encoder, into *Batch) int
@@ -106,5 +79,3 @@ func directly(from Input, outputs []Output) (DirectOutput, func(*Encoder, *Batch
 	out, _ := outputs[0].(DirectOutput)
 	return out, in.writePlain
 }
-
-func (s *Session) writePlain(e *Encoder, into *Batch) int { return s.reader.writePlain(e, into) }

@@ -14,7 +14,8 @@ import (
 // outputs can take: it tells a Throttle what they have done, and the programs the rate. It has its
 // own goroutine.
 type regulator struct {
-	session  *Session
+	sampler  *sampler
+	reader   *reader
 	throttle *throttle.Throttle
 	told     bool // a notice said that not all packets are kept
 
@@ -25,24 +26,15 @@ type regulator struct {
 	quit, done chan struct{}
 }
 
-// A Backlogged output has a queue of packets that wait to be written. The rate of a session with
-// Options.Adaptive follows how the queue fills up. An Output that wraps another one returns it by
-// Unwrap() Output.
-type Backlogged interface {
-	// Backlog returns how many bytes were added to the queue so far, how many of them were written,
-	// and how many may wait. Bytes that were dropped from the queue count in neither. Any goroutine
-	// may call it between Begin and End.
-	Backlog() (added, written, limit int64)
-}
-
-func (s *Session) startRegulator() {
-	o := &s.options
-	s.regulator = &regulator{
-		session:  s,
+// newRegulator returns a regulator of the programs and the reader of a session. The caller starts
+// run.
+func newRegulator(k *sampler, r *reader) *regulator {
+	o := k.options
+	return &regulator{
+		sampler: k, reader: r,
 		throttle: throttle.New(throttle.Options{MaxRate: o.MaxRate, Skips: o.SampleFlows > 1 || o.First > 0}),
 		quit:     make(chan struct{}), done: make(chan struct{}),
 	}
-	go s.regulator.run()
 }
 
 // watch adds the outputs. They must have begun.
@@ -66,7 +58,7 @@ func (r *regulator) run() {
 			return
 		case <-ticker.C:
 			if err := r.look(); err != nil {
-				r.session.notice(fmt.Errorf("the sampling rate stays at one packet of %d: %w", r.throttle.Rate(), err))
+				r.sampler.options.notice(fmt.Errorf("the sampling rate stays at one packet of %d: %w", r.throttle.Rate(), err))
 				return
 			}
 		}
@@ -92,21 +84,20 @@ func (r *regulator) look() error {
 		return nil
 	}
 	oneIn := r.throttle.Rate()
-	if err := r.session.sampler.maps[samplerMapRates].Update(uint32(0), oneIn, ebpf.UpdateAny); err != nil {
+	if err := r.sampler.maps[samplerMapRates].Update(uint32(0), oneIn, ebpf.UpdateAny); err != nil {
 		return fmt.Errorf("change the sampling rate: %w", err)
 	}
 	if !r.told {
 		r.told = true
-		r.session.notice(fmt.Errorf("more packets come than can be kept: keeping one of %d from now on, or as many as there is room for; each records how many packets it represents", oneIn))
+		r.sampler.options.notice(fmt.Errorf("more packets come than can be kept: keeping one of %d from now on, or as many as there is room for; each records how many packets it represents", oneIn))
 	}
 	return nil
 }
 
 func (r *regulator) read() (c throttle.Counters, err error) {
-	s := r.session
-	c.At, c.Rested, c.Taken = time.Now(), s.reader.rest.Total(), s.reader.taken.Load()
-	for i := range s.roster.usedSlots() {
-		perCPU, err := s.sampler.perCPU(i)
+	c.At, c.Rested, c.Taken = time.Now(), r.reader.rest.Total(), r.reader.taken.Load()
+	for i := range r.sampler.roster.usedSlots() {
+		perCPU, err := r.sampler.perCPU(i)
 		if err != nil {
 			return c, err
 		}

@@ -4,48 +4,8 @@ import (
 	"context"
 	"errors"
 	"io"
-	"iter"
 	"slices"
-
-	"github.com/xdpcap/xdpcap/capture/internal/laps"
 )
-
-// An Input is where [Run] takes packets from: a live [Session], or capture files (package file).
-// One that wraps another, to change its packets, returns that by Unwrap() Input.
-// Run calls it from one goroutine. Any goroutine may call Stop and Accounts; Close is called last.
-type Input interface {
-	// Description describes the input to the outputs. Run asks for it before the first Read.
-	Description() Description
-
-	// Read waits for packets, puts the available ones into the slice, as many as fit, and returns
-	// how many. They are valid until the next call. idle, if not nil, is called whenever all
-	// available packets have been handed over, before Read waits for others, and about four times a
-	// second while it waits. The error is io.EOF at the end, or says what ended the input early.
-	Read(packets []Packet, idle func()) (int, error)
-
-	// Accounts returns the current accounts of the sources; after Read has returned an error, the
-	// final ones.
-	Accounts() (Accounts, error)
-
-	// Stop ends the input: Read then returns the packets that are still on their way, and then an
-	// error.
-	Stop()
-
-	// Close ends the input and releases its resources. It may be called again.
-	Close() error
-}
-
-// innermost returns the input or output that others wrap. One that hands over what another one
-// does, changed, returns that one by Unwrap.
-func innermost[T any](put T) T {
-	for {
-		w, ok := any(put).(interface{ Unwrap() T })
-		if !ok {
-			return put
-		}
-		put = w.Unwrap()
-	}
-}
 
 // A regulated input watches how its outputs keep up, from when they have begun until end returns.
 type regulated interface {
@@ -235,57 +195,4 @@ func (f *farewell) part(p *parting) bool {
 		f.roster.forget(p.source)
 	}
 	return true
-}
-
-// Run writes the session's packets to the outputs, as [Run] does with any input: until ctx is done,
-// Stop is called, Options.Count is reached, no hook sees packets any more, or an output fails.
-func (s *Session) Run(ctx context.Context, outputs ...Output) ([]Accounts, error) {
-	return Run(ctx, s, outputs...)
-}
-
-// Read implements [Input]. Packets that are on their way when the session is stopped are returned
-// before io.EOF. It allocates nothing.
-func (s *Session) Read(packets []Packet, idle func()) (int, error) {
-	s.laps.Lap(laps.Writing)
-	s.reader.idle = idle
-	n, err := s.reader.read(packets)
-	s.reader.idle = nil
-	if err != nil {
-		return 0, s.ended()
-	}
-	s.laps.Lap(laps.Reading)
-	return n, nil
-}
-
-// regulate adapts the rate of an adaptive session to how its outputs keep up.
-func (s *Session) regulate(outputs []Output) (end func()) {
-	if s.regulator == nil {
-		return func() {}
-	}
-	s.regulator.watch(outputs)
-	return s.regulator.close
-}
-
-// Packets returns the session's packets, each valid until the next one, until ctx is done or
-// something else happens that would end Run. An error comes last, without a packet. Breaking out of
-// the loop leaves the session running. The caller must call Close in any case.
-func (s *Session) Packets(ctx context.Context) iter.Seq2[*Packet, error] {
-	return func(yield func(*Packet, error) bool) {
-		defer context.AfterFunc(ctx, s.Stop)()
-		packets := make([]Packet, groupSize)
-		for {
-			n, err := s.Read(packets, nil)
-			if err != nil {
-				if err != io.EOF {
-					yield(nil, err)
-				}
-				return
-			}
-			for i := range packets[:n] {
-				if !yield(&packets[i], nil) {
-					return
-				}
-			}
-		}
-	}
 }

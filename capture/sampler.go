@@ -272,14 +272,6 @@ func (k *sampler) constants() constants {
 	}
 }
 
-// oneInOf returns the rates of the verdicts, as the program expects them.
-func (o *Options) oneInOf() (rates [xdp.Verdicts]uint32) {
-	for v := range rates {
-		rates[v] = max(o.SampleVerdicts[Verdict(v)], 1)
-	}
-	return rates
-}
-
 // keepBelow is the bound that a uniformly distributed 32-bit number does not exceed with a
 // probability of 1/n.
 func keepBelow(n uint32) uint32 { return uint32(math.MaxUint32 / uint64(n)) }

@@ -157,7 +157,7 @@ func TestLossWithoutRing(t *testing.T) {
 	transport := &listTransport{number: 1}
 	s := openStill(t, Options{}, transport.make, h)
 	s.loss.close()
-	w := newLossWatch(s)
+	w := newLossWatch(s.sampler, s.ledger, &s.laps, s.started)
 	for _, step := range []struct {
 		ring       uint32
 		lost, want uint64

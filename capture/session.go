@@ -38,7 +38,7 @@ type Session struct {
 
 	stop sync.Once
 
-	promiscuous []io.Closer // one for each interface in promiscuous mode
+	promiscuous promiscuous
 
 	noticing sync.Mutex // held while the Notice that Open was given runs
 
@@ -117,7 +117,7 @@ func (s *Session) open(t newTransport) (err error) {
 		return err
 	}
 	s.roster.describe(s.hooks.all)
-	if err := s.setPromiscuous(); err != nil {
+	if s.promiscuous, err = setPromiscuous(&s.options, s.roster.sources()); err != nil {
 		return err
 	}
 	if s.options.follows() {
@@ -129,9 +129,11 @@ func (s *Session) open(t newTransport) (err error) {
 		return err
 	}
 	if s.options.Adaptive {
-		s.startRegulator()
+		s.regulator = newRegulator(s.sampler, &s.reader)
+		go s.regulator.run()
 	} else {
-		s.startLossWatch()
+		s.loss = newLossWatch(s.sampler, s.ledger, &s.laps, s.started)
+		go s.loss.run()
 	}
 	return nil
 }
@@ -243,7 +245,7 @@ func (s *Session) Stop() {
 		if s.watch != nil {
 			s.fail(errors.Join(s.watch.look()...)) // hooks that went blind in the last second
 		}
-		s.fail(s.unsetPromiscuous())
+		s.fail(s.promiscuous.close())
 		s.fail(detachHooks(s.hooks.all))
 		if s.sampler != nil {
 			s.fail(s.sampler.barrier.Wait())

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"slices"
 	"time"
 
 	"github.com/cilium/ebpf/link"
@@ -14,38 +13,6 @@ import (
 	"github.com/xdpcap/xdpcap/internal/support"
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
-
-// A Stamp is the clock that stamps packets. Packets are always ordered by the host's clock.
-type Stamp int
-
-const (
-	HostStamp            Stamp = iota // CLOCK_REALTIME, taken by the sampling program
-	HostLowprecStamp                  // CLOCK_REALTIME, but not read for each packet: see Options.Stamp
-	AdapterStamp                      // the card's clock, converted to CLOCK_REALTIME by a measured offset
-	AdapterUnsyncedStamp              // the card's clock, in its own ns
-)
-
-var stampNames = [...]string{"host", "host_lowprec", "adapter", "adapter_unsynced"}
-
-// IsCards tells whether the card stamps the packets.
-func (s Stamp) IsCards() bool { return s == AdapterStamp || s == AdapterUnsyncedStamp }
-
-func (s Stamp) String() string {
-	if s < 0 || int(s) >= len(stampNames) {
-		return fmt.Sprintf("stamp %d", int(s))
-	}
-	return stampNames[s]
-}
-
-// ParseStamp reads the name of a Stamp. The names are tcpdump's.
-func ParseStamp(name string) (Stamp, error) {
-	for s, own := range stampNames {
-		if name == own {
-			return Stamp(s), nil
-		}
-	}
-	return 0, fmt.Errorf("time stamp type %q: must be host, host_lowprec, adapter or adapter_unsynced", name)
-}
 
 // StampTypes returns the stamps that packets of the interface can have, the host's first.
 func StampTypes(name string) ([]Stamp, error) {
@@ -147,47 +114,18 @@ func (c CardClock) String() string {
 	return fmt.Sprintf("%s is %v ahead of the system's clock, within %v, and gains %.3f us per second", c.Name, c.Ahead, c.Within/2, c.Faster*1e6)
 }
 
-// CardClocks returns the clocks of the sources' cards, in the order of Sources. The clock is nil
-// for a source without AdapterStamp.
-func (s *Session) CardClocks() []*CardClock {
-	clocks := make([]*CardClock, s.roster.size())
-	offset, _, err := clock.Offset()
-	for i, c := range s.roster.cards() {
-		stamps := c.stamps
-		if err != nil || stamps == nil || stamps.clock == nil {
-			continue
-		}
-		last, faster := stamps.clock.Last()
-		clocks[i] = &CardClock{
-			Name:   stamps.clock.Name,
-			Ahead:  time.Duration(last.Card - last.Monotonic - offset),
-			Within: last.Within,
-			Faster: faster,
-		}
-	}
-	return clocks
-}
-
 // measureClocks compares the cards' clocks with the system's.
-func (s *Session) measureClocks() {
-	for _, c := range s.roster.cards() {
+func measureClocks(cards []card, notice func(error)) {
+	for _, c := range cards {
 		stamps := c.stamps
 		if stamps == nil || stamps.clock == nil {
 			continue
 		}
 		if err := stamps.clock.Measure(); err != nil && !stamps.failed {
 			stamps.failed = true
-			s.notice(fmt.Errorf("the card's clock cannot be compared again, and its stamps use the last comparison: %w", err))
+			notice(fmt.Errorf("the card's clock cannot be compared again, and its stamps use the last comparison: %w", err))
 		}
 	}
-}
-
-// SetCards tells whether the session has told a card to stamp packets. Undoing that at the end of
-// the session needs CAP_NET_ADMIN.
-func (s *Session) SetCards() bool {
-	s.hooks.mu.Lock()
-	defer s.hooks.mu.Unlock()
-	return slices.ContainsFunc(s.roster.cards(), func(c card) bool { return c.stamps != nil && c.stamps.stamping != nil })
 }
 
 // chooseStamping finds out how seldom the programs can read the clock if packets need no exact

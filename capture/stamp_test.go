@@ -137,7 +137,7 @@ func TestCardClocks(t *testing.T) {
 	s.watch.close() // which measures, too
 	s.watch = nil
 	for range 3 {
-		s.measureClocks()
+		measureClocks(s.roster.cards(), s.notice)
 	}
 	want := []string{"the card's clock cannot be compared again, and its stamps use the last comparison: compare /dev/ptp9 with the system's clock: asleep"}
 	same(t, want, told)

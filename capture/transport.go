@@ -6,6 +6,7 @@ import (
 	"os"
 	"strings"
 	"sync/atomic"
+	"time"
 
 	"github.com/cilium/ebpf"
 	"github.com/xdpcap/xdpcap/internal/errkind"
@@ -151,6 +152,22 @@ type transport interface {
 }
 
 type newTransport func(r ringOptions) transport
+
+// How far the records of a ring are complete.
+const (
+	// A program may be delayed between taking its time stamp and sending its record. A record is
+	// handed over only when it is older than this, so that earlier records of other CPUs have
+	// arrived. A packet that was delayed longer gets the time of the previous packet of the
+	// session.
+	settleTime = time.Millisecond
+	// TransportRing shows when no record is being written. Then only records younger than this are
+	// held back. It is longer than a CPU needs to make its stores visible to others, and than the
+	// clocks of CPUs differ.
+	promptTime = 10 * time.Microsecond
+	// Where a ring shows that a record is being written, younger records are held back at most this
+	// long: a hypervisor may take the CPU away from a program for that time.
+	holdTime = 250 * time.Millisecond
+)
 
 // A ring holds the records of one CPU, and is read by one goroutine. The kernel writes after the
 // last record. refill notices what it has written, and next walks along that, many records at a

@@ -62,8 +62,8 @@ func (s *Session) startWatch() error {
 	return <-entered
 }
 
-// keepWatch checks the hooks and the cards' clocks regularly, and looks for interfaces that come and
-// go, until quit is closed.
+// keepWatch checks the hooks and the cards' clocks regularly, and looks for interfaces that come
+// and go, until quit is closed.
 func (s *Session) keepWatch(quit <-chan struct{}) {
 	ticker := time.NewTicker(watchInterval)
 	defer ticker.Stop()
@@ -82,7 +82,7 @@ func (s *Session) keepWatch(quit <-chan struct{}) {
 			} else {
 				s.checkHooks()
 			}
-			s.measureClocks()
+			measureClocks(s.roster.cards(), s.notice)
 		case <-rested:
 			changed, rested = changes, nil
 		case <-changed:

@@ -62,8 +62,8 @@ func (f Filter) Constants() map[string]any {
 	}
 }
 
-// Set gives the constants of a collection, which are its `volatile const` variables, their values by
-// their names.
+// Set gives the constants of a collection, which are its `volatile const` variables, their values
+// by their names.
 func Set(spec *ebpf.CollectionSpec, constants map[string]any) error {
 	for name, value := range constants {
 		if err := spec.Variables[name].Set(value); err != nil {

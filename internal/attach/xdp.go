@@ -12,11 +12,11 @@ import (
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
-// XDP runs prog at the XDP hook of the interface until the Attachment is closed. It never replaces a
-// program: if the interface already runs one, the error is an xdp.ErrBusy that names it. In mode Auto
-// the kernel chooses native mode, or generic mode if the driver has no native XDP at all. If the
-// driver has native XDP but refuses this program, because of the MTU for example, the error is an
-// xdp.ErrNoNative: generic mode is much slower, so the user must ask for it.
+// XDP runs prog at the XDP hook of the interface until the Attachment is closed. It never replaces
+// a program: if the interface already runs one, the error is an xdp.ErrBusy that names it. In mode
+// Auto the kernel chooses native mode, or generic mode if the driver has no native XDP at all. If
+// the driver has native XDP but refuses this program, because of the MTU for example, the error is
+// an xdp.ErrNoNative: generic mode is much slower, so the user must ask for it.
 func XDP(ifi xdp.Interface, prog *ebpf.Program, mode xdp.Mode) (*Attachment, error) {
 	return open(ifi, prog, func(a *Attachment) error {
 		a.Mode = mode
@@ -69,8 +69,8 @@ func explainAttach(ifi xdp.Interface, mode xdp.Mode, err error) error {
 
 func isBusy(err error) bool { return errors.Is(err, unix.EBUSY) || errors.Is(err, unix.EEXIST) }
 
-// busy returns an xdp.ErrBusy that names the program in the way. It was attached after the interface
-// was looked up: a caller that saw one there would not have called XDP.
+// busy returns an xdp.ErrBusy that names the program in the way. It was attached after the
+// interface was looked up: a caller that saw one there would not have called XDP.
 func busy(ifi xdp.Interface) error {
 	now, err := xdp.InterfaceByName(ifi.Name)
 	if err == nil && len(now.Programs) == 0 {

@@ -44,7 +44,8 @@ func MeasureProbeCost() (cost ProbeCost, err error) {
 		return cost, err
 	}
 	const loopback = 1 // BPF_PROG_RUN makes packets that came in on this interface
-	probes, err = l.attachTo(xdp.Target{Prog: nothing, Function: latencyProgDoNothing}, xdp.Interface{Index: loopback})
+	target := xdp.Target{Program: xdp.Program{Name: latencyProgDoNothing}, Prog: nothing, Function: latencyProgDoNothing}
+	probes, err = l.attachTo(target, xdp.Interface{Index: loopback})
 	if err != nil {
 		return cost, err
 	}

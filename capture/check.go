@@ -6,7 +6,6 @@ import (
 	"maps"
 	"path"
 	"slices"
-	"strings"
 
 	"github.com/xdpcap/xdpcap/internal/errkind"
 	"github.com/xdpcap/xdpcap/internal/xdp"
@@ -124,30 +123,6 @@ func (o *Options) checkPoints() error {
 	return nil
 }
 
-// follows tells whether interfaces come and go during the session.
-func (o *Options) follows() bool { return len(o.Patterns) > 0 }
-
-// followed names the interfaces that may come, for messages and files.
-func (o *Options) followed() string {
-	text := strings.Join(o.Patterns, ", ")
-	if slices.Contains(o.Patterns, "*") {
-		text = "all"
-	}
-	if len(o.Except) > 0 {
-		text += " except " + strings.Join(o.Except, ", ")
-	}
-	return text
-}
-
-// isFollowed tells whether an interface with this name is to be captured when it comes.
-func (o *Options) isFollowed(name string) bool {
-	matches := func(pattern string) bool {
-		ok, _ := path.Match(pattern, name)
-		return ok
-	}
-	return slices.Contains(o.Interfaces, name) || slices.ContainsFunc(o.Patterns, matches) && !slices.ContainsFunc(o.Except, matches)
-}
-
 func (o *Options) checkPatterns() error {
 	o.Patterns, o.Except = slices.Clone(o.Patterns), slices.Clone(o.Except)
 	for _, pattern := range slices.Concat(o.Patterns, o.Except) {
@@ -219,27 +194,6 @@ func (o *Options) checkSampling() error {
 	return nil
 }
 
-// oneIn is the sampling rate: the programs keep one of this many packets; 0 = the rate varies.
-func (o *Options) oneIn() uint32 {
-	if o.SampleVerdicts != nil || o.Adaptive {
-		return 0
-	}
-	return o.Sample
-}
-
-// hasWeights tells whether the sampling rate alone says how many packets each captured one
-// represents.
-func (o *Options) hasWeights() bool { return o.First == 0 && o.bucketRate() == 0 }
-
-// bucketRate is the rate of the token bucket; 0 = no bucket. An adaptive session has none, because
-// it is unknown how many packets each one that passes a bucket represents.
-func (o *Options) bucketRate() uint64 {
-	if o.Adaptive {
-		return 0
-	}
-	return o.MaxRate
-}
-
 // checkSnapLen fills in the snapshot length, and lowers one that is too long to the maximum. No
 // packet has more payload than that.
 func (o *Options) checkSnapLen() error {
@@ -276,11 +230,4 @@ func (o *Options) checkRings() error {
 	err := o.Transport.kind().fit(&r)
 	o.Transport, o.Buffer = r.transport, r.size
 	return err
-}
-
-// notice gives a Notice of err unless err is nil.
-func (o *Options) notice(err error) {
-	if o.Notice != nil && err != nil {
-		o.Notice(err)
-	}
 }

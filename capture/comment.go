@@ -1,0 +1,143 @@
+package capture
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+)
+
+// AnonymizedComment begins the line of a file's comment that says how addresses were replaced.
+const AnonymizedComment = "anonymized: "
+
+// comment names the programs, the sampling and the command line.
+func (d *Description) comment(commandLine string) string {
+	var b strings.Builder
+	if d.Anonymized != "" {
+		fmt.Fprintf(&b, "%s%s\n", AnonymizedComment, d.Anonymized)
+		commandLine = ""
+	}
+	if !d.IsLive() {
+		return strings.TrimSuffix(b.String(), "\n")
+	}
+	for _, src := range d.Sources {
+		fmt.Fprintf(&b, "%s: %s\n", src.Label(), src.Sentence())
+	}
+	if d.Options.follows() && d.Anonymized == "" { // names of interfaces may have a MAC address
+		fmt.Fprintf(&b, "interfaces as they come and go: %s\n", d.Options.followed())
+	}
+	d.commentCards(&b)
+	if d.Stamps != "" {
+		fmt.Fprintf(&b, "time stamps: %v; %s\n", d.Options.Stamp, d.Stamps)
+	}
+	if d.Recorded != "" {
+		fmt.Fprintf(&b, "recorded because of: %s\n", d.Recorded)
+	}
+	b.WriteString(SamplingComment + d.Options.sampling() + "\n")
+	if len(d.Options.Verdicts) > 0 {
+		fmt.Fprintf(&b, "only packets with the verdict %v at the exit\n", d.Options.Verdicts)
+	}
+	if d.Options.SlowerThan > 0 {
+		fmt.Fprintf(&b, "only packets for which the program ran at least %d ns at the exit\n", d.Options.SlowerThan.Nanoseconds())
+	}
+	if d.Options.ReasonMap != "" {
+		fmt.Fprintf(&b, "reasons of dropped packets: as the XDP program writes them into the map %s\n", d.Options.ReasonMap)
+	}
+	if len(d.Options.Reasons) > 0 {
+		fmt.Fprintf(&b, "only packets that were thrown away for %s\n", strings.Join(d.Options.Reasons, ", "))
+	}
+	if d.Options.Sink {
+		b.WriteString("every packet was dropped after sampling\n")
+	}
+	fmt.Fprintf(&b, "snapshot length: %d\n", d.Options.SnapLen)
+	if d.Options.HeadersOnly {
+		fmt.Fprintf(&b, "packets were cut in the kernel, %d bytes after the end of their headers\n", d.Options.Payload)
+	}
+	fmt.Fprintf(&b, "transport: %v, %s for each CPU", d.Options.Transport, kibibytes(d.Options.Buffer))
+	if commandLine != "" {
+		fmt.Fprintf(&b, "\ncommand line: %s", commandLine)
+	}
+	return b.String()
+}
+
+// commentCards writes what the cards were asked for, and what that means for the time stamps.
+func (d *Description) commentCards(b *strings.Builder) {
+	for _, src := range d.Sources {
+		if src.Asked != nil {
+			fmt.Fprintf(b, "%s: the card was asked for %s\n", src.Name, strings.Join(src.Asked, ", "))
+		}
+	}
+	if !d.Options.Stamp.IsCards() {
+		return
+	}
+	fmt.Fprintf(b, "time stamps: %v; packets without a stamp from the card have the host's; packets are in the order of the host's stamps, so stamps may step back\n", d.Options.Stamp)
+	for i, clock := range d.Clocks {
+		if clock != nil {
+			fmt.Fprintf(b, "%s: at the start %v\n", d.Sources[i].Name, clock)
+		}
+	}
+}
+
+// The line of a file's comment that begins with SamplingComment says how packets were sampled, in
+// parts joined by SamplingSeparator. ParseSampling recognizes each part by its first words.
+const (
+	SamplingComment   = "sampling: "
+	SamplingSeparator = "; of these "
+
+	flowsWords   = "all packets of one flow in "
+	firstWords   = "the first "
+	rateWords    = "at most "
+	verdictWords = " with the verdict "
+)
+
+// sampling says which packets are kept, in the order of the decisions.
+func (o *Options) sampling() string {
+	var kept, byVerdict []string
+	if o.SampleFlows > 1 {
+		kept = append(kept, fmt.Sprintf("%s%d", flowsWords, o.SampleFlows))
+	}
+	if o.First > 0 {
+		kept = append(kept, fmt.Sprintf("%s%d packets of each flow", firstWords, o.First))
+	}
+	if o.Sample > 1 {
+		kept = append(kept, fmt.Sprintf("one packet of every %d, at random", o.Sample))
+	}
+	for _, v := range slices.Sorted(maps.Keys(o.SampleVerdicts)) {
+		byVerdict = append(byVerdict, fmt.Sprintf("one of every %d%s%v", o.SampleVerdicts[v], verdictWords, v))
+	}
+	if byVerdict != nil {
+		kept = append(kept, strings.Join(byVerdict, ", ")+", at random, and all packets with another verdict")
+	}
+	switch {
+	case o.Adaptive && o.MaxRate > 0:
+		kept = append(kept, fmt.Sprintf("a random share of packets, adapted to keep about %d per second or as many as there is room for", o.MaxRate))
+	case o.Adaptive:
+		kept = append(kept, "a random share of packets, adapted to keep as many as there is room for")
+	case o.MaxRate > 0:
+		kept = append(kept, fmt.Sprintf("%s%d packets per second", rateWords, o.MaxRate))
+	}
+	if kept == nil {
+		return "every packet"
+	}
+	return strings.Join(kept, SamplingSeparator)
+}
+
+// ParseSampling reads what the comment of a file says about sampling. passedOver are the parts that
+// skip packets without being counted in a weight, in words. byVerdict tells whether each verdict
+// had its own rate.
+func ParseSampling(comment string) (passedOver []string, byVerdict bool) {
+	for line := range strings.Lines(comment) {
+		said, ok := strings.CutPrefix(strings.TrimSpace(line), SamplingComment)
+		if !ok {
+			continue
+		}
+		byVerdict = byVerdict || strings.Contains(said, verdictWords)
+		for part := range strings.SplitSeq(said, SamplingSeparator) {
+			words := []string{flowsWords, firstWords, rateWords}
+			if slices.ContainsFunc(words, func(w string) bool { return strings.HasPrefix(part, w) }) {
+				passedOver = append(passedOver, part)
+			}
+		}
+	}
+	return passedOver, byVerdict
+}
