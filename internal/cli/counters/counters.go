@@ -16,10 +16,10 @@ import (
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
-// A Counter is the attached counters of one command on an interface, and how the command shows them.
-// S is a snapshot of them, a type of internal/meter. It is cumulative since the counters were
-// opened, and its zero value means that nothing was counted. All rates come from two snapshots, so
-// that the kernel's counters need not be reset and several readers do not disturb each other.
+// A Counter is a command's open meter of an interface, with how the command shows it. S is a
+// snapshot of the meter, a type of internal/meter. It is cumulative since the meter was opened, and
+// its zero value means that nothing was counted. All rates come from two snapshots, so that the
+// kernel's counters need not be reset and several readers do not disturb each other.
 type Counter[S any] struct {
 	Meter[S]
 	Report  func(meter.Interval[S]) Report
