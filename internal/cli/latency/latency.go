@@ -5,7 +5,6 @@ import (
 	"errors"
 
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 
 	"github.com/xdpcap/xdpcap/internal/cli/counters"
 	"github.com/xdpcap/xdpcap/internal/cli/frame"
@@ -44,16 +43,17 @@ func New(p *frame.Process) *cobra.Command {
 		Example: latencyExamples,
 		Args:    frame.NoArguments,
 		RunE:    func(*cobra.Command, []string) error { return runLatency(&o) },
-	}, counters.Group{Title: "Where", Define: o.whereFlags}, counters.Group{Title: "How it measures", Define: o.methodFlags})
+	}, counters.Group{Title: "Where", Flags: o.whereFlags()}, counters.Group{Title: "How it measures", Flags: o.methodFlags()})
 }
 
-func (o *Options) whereFlags(f *pflag.FlagSet) {
-	o.InterfaceFlag(f, "measure on this `interface` (default with --listen: on all)")
-	o.ProgramFlag(f)
+func (o *Options) whereFlags() []frame.Flag {
+	return []frame.Flag{o.InterfaceFlag("measure on this `interface` (default with --listen: on all)"), o.ProgramFlag()}
 }
 
-func (o *Options) methodFlags(f *pflag.FlagSet) {
-	f.BoolVar(&o.kernelStats, "kernel-stats", false, "show the mean from the kernel's counters, which are switched on meanwhile")
+func (o *Options) methodFlags() []frame.Flag {
+	return []frame.Flag{
+		{Name: "kernel-stats", Value: &o.kernelStats, Help: "show the mean from the kernel's counters, which are switched on meanwhile"},
+	}
 }
 
 // checkLatency finds mistakes in the flags before anything is touched.
