@@ -1,4 +1,4 @@
-package clock
+package machine
 
 import (
 	"errors"
@@ -11,20 +11,20 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A Card is the clock of a network card, a PTP hardware clock, which runs on its own. Measure
+// A CardClock is the clock of a network card, a PTP hardware clock, which runs on its own. Measure
 // compares it with CLOCK_MONOTONIC. Monotonic converts its stamps by the last two comparisons, so
 // that it also follows a clock that runs faster or slower. Measure is for one goroutine; Last and
 // Monotonic may be called concurrently.
-type Card struct {
+type CardClock struct {
 	Name string // of its device, such as /dev/ptp0
 
-	compare func() (Comparison, error)
+	compare func() (ClockComparison, error)
 	close   func() error
 	now     atomic.Pointer[relation]
 }
 
-// A Comparison is two clocks read at the same moment, in ns.
-type Comparison struct {
+// A ClockComparison is two clocks read at the same moment, in ns.
+type ClockComparison struct {
 	Card, Monotonic int64
 	Within          time.Duration // duration of the readings; the error is at most half of that
 }
@@ -32,7 +32,7 @@ type Comparison struct {
 // A relation is the difference between the clocks, and between their rates, since the last
 // comparison.
 type relation struct {
-	Comparison
+	ClockComparison
 	rate float64 // ns of CLOCK_MONOTONIC for each ns of the card, less 1
 }
 
@@ -40,15 +40,15 @@ type relation struct {
 // clock. If two comparisons show more, one of the clocks was set between them.
 const maxDrift = 500e-6
 
-// OpenCard opens the clock with this number, and compares it once. Opening needs permission to read
-// /dev/ptpN, which only root has unless udev grants it; later calls need none.
-func OpenCard(number int) (*Card, error) {
+// OpenCardClock opens the clock with this number, and compares it once. Opening needs permission to
+// read /dev/ptpN, which only root has unless udev grants it; later calls need none.
+func OpenCardClock(number int) (*CardClock, error) {
 	name := fmt.Sprintf("/dev/ptp%d", number)
 	device, err := os.OpenFile(name, os.O_RDONLY|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return nil, fmt.Errorf("open the clock of the card: %w", err)
 	}
-	c, err := NewCard(name, func() (Comparison, error) { return compare(int(device.Fd())) })
+	c, err := NewCardClock(name, func() (ClockComparison, error) { return compare(int(device.Fd())) })
 	if err != nil {
 		return nil, errors.Join(err, device.Close())
 	}
@@ -56,9 +56,9 @@ func OpenCard(number int) (*Card, error) {
 	return c, nil
 }
 
-// NewCard returns a clock that is read with compare, and compares it once.
-func NewCard(name string, compare func() (Comparison, error)) (*Card, error) {
-	c := &Card{Name: name, compare: compare, close: func() error { return nil }}
+// NewCardClock returns a clock that is read with compare, and compares it once.
+func NewCardClock(name string, compare func() (ClockComparison, error)) (*CardClock, error) {
+	c := &CardClock{Name: name, compare: compare, close: func() error { return nil }}
 	if err := c.Measure(); err != nil {
 		return nil, err
 	}
@@ -66,12 +66,12 @@ func NewCard(name string, compare func() (Comparison, error)) (*Card, error) {
 }
 
 // Measure compares the clocks. After an error the previous comparison stays valid.
-func (c *Card) Measure() error {
+func (c *CardClock) Measure() error {
 	got, err := c.compare()
 	if err != nil {
 		return fmt.Errorf("compare %s with the system's clock: %w", c.Name, err)
 	}
-	next := &relation{Comparison: got}
+	next := &relation{ClockComparison: got}
 	if last := c.now.Load(); last != nil && got.Card > last.Card {
 		passed := got.Card - last.Card
 		rate := float64(got.Monotonic-last.Monotonic-passed) / float64(passed)
@@ -85,25 +85,25 @@ func (c *Card) Measure() error {
 
 // Last returns the last comparison, and how much faster the card's clock runs than the system's:
 // 1e-6 is a microsecond per second.
-func (c *Card) Last() (last Comparison, faster float64) {
+func (c *CardClock) Last() (last ClockComparison, faster float64) {
 	r := c.now.Load()
-	return r.Comparison, -r.rate
+	return r.ClockComparison, -r.rate
 }
 
 // Monotonic converts a time of the card to CLOCK_MONOTONIC, both in ns.
-func (c *Card) Monotonic(stamp int64) int64 {
+func (c *CardClock) Monotonic(stamp int64) int64 {
 	r := c.now.Load()
 	since := stamp - r.Card
-	return r.Comparison.Monotonic + since + int64(float64(since)*r.rate)
+	return r.ClockComparison.Monotonic + since + int64(float64(since)*r.rate)
 }
 
 // Close closes the device.
-func (c *Card) Close() error { return c.close() }
+func (c *CardClock) Close() error { return c.close() }
 
 // compare compares the clock of a PTP device in the best way that its driver supports: the hardware
 // latches both, or the driver reads the card between two reads of the system clock, or this process
 // does.
-func compare(device int) (Comparison, error) {
+func compare(device int) (ClockComparison, error) {
 	c, err := comparePrecise(device)
 	if err != nil {
 		c, err = compareExtended(device)
@@ -116,30 +116,30 @@ func compare(device int) (Comparison, error) {
 
 // comparePrecise compares with CLOCK_REALTIME instead of CLOCK_MONOTONIC, like compareExtended: the
 // kernel offers only that.
-func comparePrecise(device int) (Comparison, error) {
+func comparePrecise(device int) (ClockComparison, error) {
 	p, err := unix.IoctlPtpSysOffsetPrecise(device)
 	if err != nil {
-		return Comparison{}, err
+		return ClockComparison{}, err
 	}
-	return Comparison{Card: nanoseconds(p.Device), Monotonic: nanoseconds(p.Realtime)}, nil
+	return ClockComparison{Card: nanoseconds(p.Device), Monotonic: nanoseconds(p.Realtime)}, nil
 }
 
-func compareExtended(device int) (Comparison, error) {
+func compareExtended(device int) (ClockComparison, error) {
 	e, err := unix.IoctlPtpSysOffsetExtended(device, readings)
 	if err != nil {
-		return Comparison{}, err
+		return ClockComparison{}, err
 	}
 	return narrowest(e.Ts[:readings]), nil
 }
 
 // narrowest chooses the comparison that took the shortest time. Each triple is the system's clock,
 // the card's, and the system's again.
-func narrowest(triples [][3]unix.PtpClockTime) (best Comparison) {
+func narrowest(triples [][3]unix.PtpClockTime) (best ClockComparison) {
 	best.Within = math.MaxInt64
 	for _, t := range triples {
 		before, card, after := nanoseconds(t[0]), nanoseconds(t[1]), nanoseconds(t[2])
 		if within := time.Duration(after - before); within < best.Within {
-			best = Comparison{Card: card, Monotonic: before + (after-before)/2, Within: within}
+			best = ClockComparison{Card: card, Monotonic: before + (after-before)/2, Within: within}
 		}
 	}
 	return best
@@ -148,8 +148,8 @@ func narrowest(triples [][3]unix.PtpClockTime) (best Comparison) {
 func nanoseconds(t unix.PtpClockTime) int64 { return t.Sec*1e9 + int64(t.Nsec) }
 
 // withMonotonic converts the CLOCK_REALTIME of a comparison to CLOCK_MONOTONIC.
-func withMonotonic(c Comparison) (Comparison, error) {
-	offset, now, err := Offset()
+func withMonotonic(c ClockComparison) (ClockComparison, error) {
+	offset, now, err := ClockOffset()
 	c.Monotonic -= offset
 	if err == nil && differ(c.Monotonic, now, int64(time.Second)) {
 		err = errors.New("the wall clock was set meanwhile")
@@ -158,14 +158,14 @@ func withMonotonic(c Comparison) (Comparison, error) {
 }
 
 // compareBracketed reads a clock between two readings of CLOCK_MONOTONIC.
-func compareBracketed(clock int32) (best Comparison, err error) {
+func compareBracketed(clock int32) (best ClockComparison, err error) {
 	best.Within = math.MaxInt64
 	for range readings {
 		before, err := Monotonic()
 		if err != nil {
 			return best, err
 		}
-		card, err := read(clock)
+		card, err := readClock(clock)
 		if err != nil {
 			return best, err
 		}
@@ -174,7 +174,7 @@ func compareBracketed(clock int32) (best Comparison, err error) {
 			return best, err
 		}
 		if within := time.Duration(after - before); within < best.Within {
-			best = Comparison{Card: card, Monotonic: before + (after-before)/2, Within: within}
+			best = ClockComparison{Card: card, Monotonic: before + (after-before)/2, Within: within}
 		}
 	}
 	return best, nil

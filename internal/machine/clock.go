@@ -1,9 +1,4 @@
-// Package clock reads the clocks of BPF programs and the wall clock, and measures the difference
-// between them.
-//
-// Here CLOCK_MONOTONIC is always the machine's own, as bpf_ktime_get_ns reads it. In a time
-// namespace the system call returns another clock.
-package clock
+package machine
 
 import (
 	"fmt"
@@ -18,7 +13,7 @@ func Monotonic() (int64, error) {
 	if err != nil {
 		return 0, err
 	}
-	ns, err := read(unix.CLOCK_MONOTONIC)
+	ns, err := readClock(unix.CLOCK_MONOTONIC)
 	return ns - shift, err
 }
 
@@ -29,13 +24,13 @@ func LastTick() (int64, error) {
 	if err != nil {
 		return 0, err
 	}
-	ns, err := read(unix.CLOCK_MONOTONIC_COARSE)
+	ns, err := readClock(unix.CLOCK_MONOTONIC_COARSE)
 	return ns - shift, err
 }
 
-// Tick is the time between two ticks of the kernel's clock: 1 to 10 ms. An idle machine skips
+// ClockTick is the time between two ticks of the kernel's clock: 1 to 10 ms. An idle machine skips
 // ticks.
-func Tick() (time.Duration, error) {
+func ClockTick() (time.Duration, error) {
 	var ts unix.Timespec
 	if err := unix.ClockGetres(unix.CLOCK_MONOTONIC_COARSE, &ts); err != nil {
 		return 0, fmt.Errorf("ask for the length of a tick: %w", err)
@@ -45,11 +40,11 @@ func Tick() (time.Duration, error) {
 
 // ThreadTime is the CPU time that the calling thread has used.
 func ThreadTime() (time.Duration, error) {
-	ns, err := read(unix.CLOCK_THREAD_CPUTIME_ID)
+	ns, err := readClock(unix.CLOCK_THREAD_CPUTIME_ID)
 	return time.Duration(ns), err
 }
 
-func read(clock int32) (int64, error) {
+func readClock(clock int32) (int64, error) {
 	var ts unix.Timespec
 	if err := unix.ClockGettime(clock, &ts); err != nil {
 		return 0, fmt.Errorf("read clock %d: %w", clock, err)

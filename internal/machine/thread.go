@@ -1,5 +1,4 @@
-// Package thread runs functions on operating system threads of their own.
-package thread
+package machine
 
 import (
 	"fmt"

@@ -1,4 +1,4 @@
-package clock
+package machine
 
 import (
 	"time"
@@ -16,10 +16,10 @@ const (
 	step = int64(time.Millisecond)
 )
 
-// A Wall converts times of the machine's CLOCK_MONOTONIC to CLOCK_REALTIME. The two clocks run at
-// the same rate. Their difference changes when the wall clock is set, or when the machine is
+// A WallClock converts times of the machine's CLOCK_MONOTONIC to CLOCK_REALTIME. The two clocks run
+// at the same rate. Their difference changes when the wall clock is set, or when the machine is
 // suspended, because CLOCK_MONOTONIC stops then. It is for one goroutine.
-type Wall struct {
+type WallClock struct {
 	Offset int64 // ns to add to CLOCK_MONOTONIC for CLOCK_REALTIME
 	// Until is the last CLOCK_MONOTONIC time at which Offset was known to be right.
 	Until int64
@@ -27,19 +27,19 @@ type Wall struct {
 	next int64 // the new offset, after the wall clock was set
 }
 
-// NewWall measures the offset.
-func NewWall() (Wall, error) {
-	offset, now, err := Offset()
-	return Wall{Offset: offset, Until: now}, err
+// NewWallClock measures the offset.
+func NewWallClock() (WallClock, error) {
+	offset, now, err := ClockOffset()
+	return WallClock{Offset: offset, Until: now}, err
 }
 
 // Read returns CLOCK_MONOTONIC, and whether the wall clock was set since Until. If so, the offset
 // stays unchanged until the next Follow, so that earlier times can still be converted.
-func (w *Wall) Read() (now int64, wasSet bool, err error) {
+func (w *WallClock) Read() (now int64, wasSet bool, err error) {
 	if now, err = Monotonic(); err != nil {
 		return 0, false, err
 	}
-	wall, err := read(unix.CLOCK_REALTIME)
+	wall, err := readClock(unix.CLOCK_REALTIME)
 	if err != nil {
 		return 0, false, err
 	}
@@ -47,7 +47,7 @@ func (w *Wall) Read() (now int64, wasSet bool, err error) {
 		w.Until = now
 		return now, false, nil
 	}
-	if w.next, now, err = Offset(); err != nil {
+	if w.next, now, err = ClockOffset(); err != nil {
 		return 0, false, err
 	}
 	if differ(w.next, w.Offset, step) {
@@ -59,7 +59,7 @@ func (w *Wall) Read() (now int64, wasSet bool, err error) {
 
 // Follow adopts the offset that the last Read found, and returns how far the wall clock was set
 // forward; negative if it was set back.
-func (w *Wall) Follow() time.Duration {
+func (w *WallClock) Follow() time.Duration {
 	forward := w.next - w.Offset
 	w.Offset = w.next
 	return time.Duration(forward)
@@ -67,7 +67,7 @@ func (w *Wall) Follow() time.Duration {
 
 // TimeOf is the time of day of a recent moment in CLOCK_MONOTONIC. It follows a wall clock that was
 // set.
-func (w *Wall) TimeOf(mono uint64) (time.Time, error) {
+func (w *WallClock) TimeOf(mono uint64) (time.Time, error) {
 	_, wasSet, err := w.Read()
 	if wasSet {
 		w.Follow()
@@ -77,18 +77,18 @@ func (w *Wall) TimeOf(mono uint64) (time.Time, error) {
 
 func differ(a, b, by int64) bool { return a-b > by || b-a > by }
 
-// Offset returns the nanoseconds to add to CLOCK_MONOTONIC for CLOCK_REALTIME, and the
+// ClockOffset returns the nanoseconds to add to CLOCK_MONOTONIC for CLOCK_REALTIME, and the
 // CLOCK_MONOTONIC time of the measurement. It measures several times: each time it reads the wall
 // clock between two reads of the monotonic clock. The narrowest pair of reads counts; the error is
 // at most half the time between them.
-func Offset() (offset, now int64, err error) {
+func ClockOffset() (offset, now int64, err error) {
 	narrowest := int64(-1)
 	for range readings {
 		before, err := Monotonic()
 		if err != nil {
 			return 0, 0, err
 		}
-		wall, err := read(unix.CLOCK_REALTIME)
+		wall, err := readClock(unix.CLOCK_REALTIME)
 		if err != nil {
 			return 0, 0, err
 		}

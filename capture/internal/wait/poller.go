@@ -1,5 +1,5 @@
-// Package poller makes a goroutine sleep until a ring is readable.
-package poller
+// Package wait waits for the kernel: until a ring is readable, and until programs have ended.
+package wait
 
 import (
 	"errors"
@@ -15,8 +15,8 @@ type Poller struct {
 	event int // an eventfd that Wake writes to
 }
 
-// New returns a Poller of no rings.
-func New() (*Poller, error) {
+// NewPoller returns a Poller of no rings.
+func NewPoller() (*Poller, error) {
 	p := &Poller{epoll: -1, event: -1}
 	if err := p.open(); err != nil {
 		p.Close()

@@ -1,4 +1,4 @@
-package clock
+package machine
 
 import "testing"
 
@@ -15,7 +15,7 @@ func TestStamper(t *testing.T) {
 // A packet that was stamped late has the time of the one before.
 func TestStamperNeverGoesBack(t *testing.T) {
 	t.Parallel()
-	c := Stamper{Wall: Wall{Offset: 1000}}
+	c := Stamper{WallClock: WallClock{Offset: 1000}}
 	if a, b := c.Stamp(500), c.Stamp(400); a != 1500 || b != 1500 {
 		t.Errorf("stamps %d, %d", a, b)
 	}

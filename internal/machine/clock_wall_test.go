@@ -1,4 +1,4 @@
-package clock
+package machine
 
 import (
 	"testing"
@@ -8,7 +8,7 @@ import (
 // The monotonic clock plus the offset is the time of day.
 func TestOffset(t *testing.T) {
 	t.Parallel()
-	offset, measured, err := Offset()
+	offset, measured, err := ClockOffset()
 	must(t, err)
 	now := checkNow(t, func(mono int64) int64 { return mono + offset })
 	if measured > now {
@@ -34,7 +34,7 @@ func checkNow(t *testing.T, convert func(mono int64) int64) (mono int64) {
 // set, is taken on by Follow.
 func TestWall(t *testing.T) {
 	t.Parallel()
-	truth, _, err := Offset()
+	truth, _, err := ClockOffset()
 	must(t, err)
 	for _, test := range []struct {
 		name    string
@@ -48,7 +48,7 @@ func TestWall(t *testing.T) {
 		{"the wall clock was set forward", -time.Hour, true, time.Hour},
 		{"the wall clock was set back", time.Hour, true, -time.Hour},
 	} {
-		w := Wall{Offset: truth + int64(test.wrong)}
+		w := WallClock{Offset: truth + int64(test.wrong)}
 		now, wasSet, err := w.Read()
 		must(t, err)
 		if wasSet != test.wasSet {
@@ -73,9 +73,9 @@ func TestWall(t *testing.T) {
 // TimeOf follows at once.
 func TestTimeOf(t *testing.T) {
 	t.Parallel()
-	truth, now, err := Offset()
+	truth, now, err := ClockOffset()
 	must(t, err)
-	w := Wall{Offset: truth + int64(time.Hour)}
+	w := WallClock{Offset: truth + int64(time.Hour)}
 	got, err := w.TimeOf(uint64(now))
 	if off := got.Sub(time.Unix(0, now+truth)).Abs(); err != nil || off > 200*time.Microsecond {
 		t.Errorf("off by %v, %v", off, err)

@@ -1,9 +1,9 @@
-package link
+package headers
 
 import "encoding/binary"
 
-// A Frame is an IEEE 802.11 frame, as far as its bytes go.
-type Frame struct {
+// A WiFiFrame is an IEEE 802.11 frame, as far as its bytes go.
+type WiFiFrame struct {
 	Kind, Subtype       uint8 // of frame control; kind 0 is management, 1 control, 2 data
 	Protected           bool  // the data are encrypted
 	Destination, Source []byte
@@ -13,14 +13,14 @@ type Frame struct {
 
 // Kinds of frames.
 const (
-	Management = iota
-	Control
-	DataFrame
+	WiFiManagement = iota
+	WiFiControl
+	WiFiData
 )
 
 // Frame reads the header of a packet of WiFi or Radiotap. It returns false if the packet ends
 // before its first address.
-func (t Type) Frame(packet []byte) (f Frame, ok bool) {
+func (t Link) Frame(packet []byte) (f WiFiFrame, ok bool) {
 	b, padded := packet, false
 	if t == Radiotap {
 		if len(b) < 4 {
@@ -44,7 +44,7 @@ func (t Type) Frame(packet []byte) (f Frame, ok bool) {
 		return nil
 	}
 	f.Destination = address(1)
-	if f.Kind == Control {
+	if f.Kind == WiFiControl {
 		f.Source = address(2)
 		if f.Subtype == 0xc || f.Subtype == 0xd { // CTS and ACK have one address
 			f.Source = nil
@@ -54,7 +54,7 @@ func (t Type) Frame(packet []byte) (f Frame, ok bool) {
 	toDS, fromDS := b[1]&1 != 0, b[1]&2 != 0
 	header := 24
 	f.Source = address(2)
-	if f.Kind == DataFrame {
+	if f.Kind == WiFiData {
 		switch {
 		case toDS && fromDS:
 			f.Destination, f.Source, header = address(3), address(4), 30
@@ -82,7 +82,7 @@ func (t Type) Frame(packet []byte) (f Frame, ok bool) {
 }
 
 // wifiHeader is Header for WiFi and Radiotap: the EtherType is in the SNAP header of a data frame.
-func (t Type) wifiHeader(packet []byte) (etherType uint16, size int, ok bool) {
+func (t Link) wifiHeader(packet []byte) (etherType uint16, size int, ok bool) {
 	f, ok := t.Frame(packet)
 	const snap = "\xaa\xaa\x03\x00\x00\x00"
 	if !ok || f.Protected || len(f.Data) < len(snap)+2 || string(f.Data[:len(snap)]) != snap {

@@ -1,5 +1,4 @@
-// Package barrier waits until programs in the kernel have ended.
-package barrier
+package wait
 
 import (
 	"errors"
@@ -18,8 +17,8 @@ type Barrier struct {
 	inner, outer *ebpf.Map
 }
 
-// New makes the maps of a Barrier.
-func New() (b Barrier, err error) {
+// NewBarrier makes the maps of a Barrier.
+func NewBarrier() (b Barrier, err error) {
 	inner := ebpf.MapSpec{Name: "barrier_inner", Type: ebpf.Array, KeySize: 4, ValueSize: 4, MaxEntries: 1}
 	outer := ebpf.MapSpec{Name: "barrier", Type: ebpf.ArrayOfMaps, KeySize: 4, ValueSize: 4, MaxEntries: 1, InnerMap: &inner}
 	for _, m := range []struct {

@@ -1,4 +1,4 @@
-package clock
+package machine
 
 import (
 	"errors"
@@ -24,8 +24,8 @@ func TestCard(t *testing.T) {
 	mono, set := start, int64(0)
 	card := func(mono int64) int64 { return mono + ahead + (mono-start)/50_000 + set }
 	var failure error
-	c, err := NewCard("/dev/ptp9", func() (Comparison, error) {
-		return Comparison{Card: card(mono), Monotonic: mono, Within: time.Microsecond}, failure
+	c, err := NewCardClock("/dev/ptp9", func() (ClockComparison, error) {
+		return ClockComparison{Card: card(mono), Monotonic: mono, Within: time.Microsecond}, failure
 	})
 	must(t, err)
 	check := func(when string, at, within int64) {
@@ -62,14 +62,14 @@ func TestCompareBracketed(t *testing.T) {
 	t.Parallel()
 	// withMonotonic refuses a comparison of a second ago. On a busy machine the test may have no
 	// CPU for that long: then it compares again.
-	var bracketed, converted Comparison
+	var bracketed, converted ClockComparison
 	var offset int64
 	for began := time.Now(); ; began = time.Now() {
 		var err, failed error
 		if bracketed, err = compareBracketed(unix.CLOCK_REALTIME); err != nil {
 			t.Fatal(err)
 		}
-		if offset, _, err = Offset(); err != nil {
+		if offset, _, err = ClockOffset(); err != nil {
 			t.Fatal(err)
 		}
 		converted = bracketed
@@ -82,12 +82,12 @@ func TestCompareBracketed(t *testing.T) {
 			break
 		}
 	}
-	for _, c := range []Comparison{bracketed, converted} {
+	for _, c := range []ClockComparison{bracketed, converted} {
 		if wrong := time.Duration(c.Card - c.Monotonic - offset).Abs(); wrong > 200*time.Microsecond || c.Within < 0 {
 			t.Errorf("%+v is wrong by %v", c, wrong)
 		}
 	}
-	if _, err := withMonotonic(Comparison{Monotonic: offset}); err == nil {
+	if _, err := withMonotonic(ClockComparison{Monotonic: offset}); err == nil {
 		t.Error("a clock that was set meanwhile is not noticed")
 	}
 	if _, err := compare(987654); err == nil {
@@ -99,14 +99,14 @@ func TestNarrowest(t *testing.T) {
 	t.Parallel()
 	at := func(ns uint32) unix.PtpClockTime { return unix.PtpClockTime{Sec: 2, Nsec: ns} }
 	got := narrowest([][3]unix.PtpClockTime{{at(0), at(500), at(1000)}, {at(2000), at(2300), at(2100)}, {at(3000), at(3100), at(3200)}})
-	if want := (Comparison{Card: 2_000_002_300, Monotonic: 2_000_002_050, Within: 100}); got != want {
+	if want := (ClockComparison{Card: 2_000_002_300, Monotonic: 2_000_002_050, Within: 100}); got != want {
 		t.Errorf("%+v", got)
 	}
 }
 
 func TestOpenCard(t *testing.T) {
 	t.Parallel()
-	if c, err := OpenCard(987654); err == nil {
+	if c, err := OpenCardClock(987654); err == nil {
 		c.Close()
 		t.Error("a clock that is not there was opened")
 	}

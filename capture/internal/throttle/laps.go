@@ -1,5 +1,4 @@
-// Package laps measures how a goroutine divides its time.
-package laps
+package throttle
 
 import (
 	"sync"
@@ -18,7 +17,7 @@ const (
 )
 
 // longest is an upper bound for one sleep or one read of the goroutine.
-const longest = 100 * time.Millisecond
+const longestLap = 100 * time.Millisecond
 
 // Times has the duration of each Occupation.
 type Times [occupations]time.Duration
@@ -66,7 +65,7 @@ func (l *Laps) End() Times {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.on.Store(false)
-	if d := time.Since(l.last); d > longest {
+	if d := time.Since(l.last); d > longestLap {
 		l.spent[Writing] += d
 	}
 	return l.spent

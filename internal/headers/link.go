@@ -1,22 +1,20 @@
-// Package link has the link types of capture files whose packets carry IP: the position of the next
-// header's type in the first header, and the first header's length.
-package link
+package headers
 
 import (
 	"encoding/binary"
 	"slices"
 )
 
-// A Type is the kind of the first header of packets.
-type Type int
+// A Link is the kind of the first header of packets: a link type of capture files.
+type Link int
 
 const (
-	Ethernet Type = iota
+	Ethernet Link = iota
 	Cooked        // LINUX_SLL, of tcpdump -i any before 2019
 	Cooked2       // LINUX_SLL2, with the index of the interface
 	Raw           // an IP header, of either version
 	Loopback      // NULL and LOOP, of BSD's loopback: an address family
-	Unknown
+	UnknownLink
 
 	// The following types are decoded, but filters do not support them.
 
@@ -24,19 +22,20 @@ const (
 	Radiotap // one after a header about how it was received
 )
 
-// ToDecode is like Of, but includes the types that filters do not support.
-func ToDecode(number uint16) Type {
+// LinkToDecode is like LinkOf, but includes the types that filters do not support.
+func LinkToDecode(number uint16) Link {
 	switch number {
 	case 105:
 		return WiFi
 	case 127:
 		return Radiotap
 	}
-	return Of(number)
+	return LinkOf(number)
 }
 
-// Of returns the type for a LINKTYPE_ number of capture files, if filters support it; else Unknown.
-func Of(number uint16) Type {
+// LinkOf returns the type for a LINKTYPE_ number of capture files, if filters support it; else
+// UnknownLink.
+func LinkOf(number uint16) Link {
 	switch number {
 	case 1:
 		return Ethernet
@@ -49,20 +48,20 @@ func Of(number uint16) Type {
 	case 0, 108:
 		return Loopback
 	}
-	return Unknown
+	return UnknownLink
 }
 
-// Numbers is a LINKTYPE_ number of each type that filters support.
-var Numbers = [...]uint16{Ethernet: 1, Cooked: 113, Cooked2: 276, Raw: 101, Loopback: 108}
+// LinkNumbers is a LINKTYPE_ number of each type that filters support.
+var LinkNumbers = [...]uint16{Ethernet: 1, Cooked: 113, Cooked2: 276, Raw: 101, Loopback: 108}
 
-// Names are the names of the types in messages.
-var Names = [...]string{Ethernet: "Ethernet", Cooked: "Linux cooked v1", Cooked2: "Linux cooked v2", Raw: "raw IP",
+// LinkNames are the names of the types in messages.
+var LinkNames = [...]string{Ethernet: "Ethernet", Cooked: "Linux cooked v1", Cooked2: "Linux cooked v2", Raw: "raw IP",
 	Loopback: "BSD loopback"}
 
 // Header returns the EtherType of the header after the packet's first header (for raw IP, that of
 // the IP version), and the first header's size. It returns false if the packet ends before, or if
 // the next header has no EtherType.
-func (t Type) Header(packet []byte) (etherType uint16, size int, ok bool) {
+func (t Link) Header(packet []byte) (etherType uint16, size int, ok bool) {
 	at := 0
 	switch t {
 	case Ethernet:
@@ -131,7 +130,7 @@ func (f AddressFamily) EtherType() (etherType uint16, ok bool) {
 
 // Addresses returns the MAC addresses of a packet; nil = its type has no MAC addresses, or it ends
 // before them.
-func (t Type) Addresses(packet []byte) (destination, source []byte) {
+func (t Link) Addresses(packet []byte) (destination, source []byte) {
 	switch t {
 	case Ethernet:
 		if len(packet) >= 12 {
@@ -146,7 +145,7 @@ func (t Type) Addresses(packet []byte) (destination, source []byte) {
 }
 
 // Sent reports whether this host has sent a packet, if a cooked header contains that.
-func (t Type) Sent(packet []byte) (sent, known bool) {
+func (t Link) Sent(packet []byte) (sent, known bool) {
 	kind := uint16(0)
 	switch {
 	case t == Cooked && len(packet) >= 2:
@@ -162,7 +161,7 @@ func (t Type) Sent(packet []byte) (sent, known bool) {
 
 // Index returns the index of the interface in the header of Cooked2, on the host that captured the
 // packet. It returns false for other types, and if the packet ends before.
-func (t Type) Index(packet []byte) (index uint32, ok bool) {
+func (t Link) Index(packet []byte) (index uint32, ok bool) {
 	if t != Cooked2 || len(packet) < 8 {
 		return 0, false
 	}

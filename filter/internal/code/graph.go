@@ -1,9 +1,9 @@
-// Package graph is a filter's control-flow graph, which package code makes, package optimise
-// rewrites, and Assemble turns into a classic program. Its nodes are blocks of classic instructions
-// without jump offsets.
-package graph
+package code
 
 import "cmp"
+
+// A filter's control-flow graph is made by Generate, rewritten by package optimise, and turned into
+// a classic program by Assemble. Its nodes are blocks of classic instructions without jump offsets.
 
 // Stmt is one classic instruction without jump offsets.
 type Stmt struct {

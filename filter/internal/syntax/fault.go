@@ -1,6 +1,4 @@
-// Package fault carries an expression's fault out of the stage that finds it. A stage calls Raise
-// or a token's Fail, which panic; Catch, around all stages, turns the panic into a value.
-package fault
+package syntax
 
 import (
 	"errors"
@@ -15,7 +13,9 @@ var (
 	ErrNothing     = errors.New("the filter matches no packet")
 )
 
-// Fault is a fault in an expression: the faulty word, the reason, and a correction.
+// Fault is a fault in an expression: the faulty word, the reason, and a correction. The stage that
+// finds it calls Raise or a token's Fail, which panic; Catch, around all stages, turns the panic
+// into a value.
 type Fault struct {
 	Pos     int    // byte offset of Word in the expression
 	Word    string // empty at the end of the expression, and if no single word is faulty

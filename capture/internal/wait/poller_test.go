@@ -1,4 +1,4 @@
-package poller
+package wait
 
 import (
 	"os"
@@ -13,7 +13,7 @@ import (
 // only one Wait.
 func TestPoller(t *testing.T) {
 	t.Parallel()
-	p, err := New()
+	p, err := NewPoller()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -45,7 +45,7 @@ func TestPoller(t *testing.T) {
 // A signal does not end a Wait.
 func TestPollerSignal(t *testing.T) {
 	t.Parallel()
-	p, err := New()
+	p, err := NewPoller()
 	if err != nil {
 		t.Fatal(err)
 	}

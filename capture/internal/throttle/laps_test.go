@@ -1,4 +1,4 @@
-package laps
+package throttle
 
 import (
 	"testing"

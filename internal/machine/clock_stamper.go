@@ -1,4 +1,4 @@
-package clock
+package machine
 
 import (
 	"fmt"
@@ -9,7 +9,7 @@ import (
 // A Stamper turns the CLOCK_MONOTONIC stamps of packets into CLOCK_REALTIME ones. These never
 // decrease, except when the wall clock is set back. It is for one goroutine.
 type Stamper struct {
-	Wall
+	WallClock
 	last int64 // the latest stamp given out
 
 	// SetBack is by how much the wall clock was set back since the caller last made it 0.
@@ -18,14 +18,14 @@ type Stamper struct {
 
 // NewStamper measures the difference of the clocks.
 func NewStamper() (Stamper, error) {
-	w, err := NewWall()
-	return Stamper{Wall: w}, err
+	w, err := NewWallClock()
+	return Stamper{WallClock: w}, err
 }
 
 // Follow adopts a change of the wall clock. If the clock was set back, it returns a notice for the
 // user as its error.
 func (c *Stamper) Follow() error {
-	back := -c.Wall.Follow().Round(time.Millisecond)
+	back := -c.WallClock.Follow().Round(time.Millisecond)
 	if back <= 0 {
 		return nil
 	}

@@ -1,8 +1,6 @@
-// Package wire defines the numbers in packet headers: Ethernet frame types, 802.2 access points,
-// and protocols above IP, ISO and PPP.
-package wire
+package names
 
-// Types of Ethernet frames (IEEE), and access points of 802.2.
+// The numbers in packet headers: types of Ethernet frames (IEEE), and access points of 802.2.
 const (
 	EtherNS       = 0x0600
 	EtherIP       = 0x0800
