@@ -12,10 +12,9 @@ import (
 	"github.com/cilium/ebpf/asm"
 	"golang.org/x/sys/unix"
 
-	"github.com/xdpcap/xdpcap/internal/clock"
 	"github.com/xdpcap/xdpcap/internal/errkind"
+	"github.com/xdpcap/xdpcap/internal/machine"
 	"github.com/xdpcap/xdpcap/internal/support"
-	"github.com/xdpcap/xdpcap/internal/thread"
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
@@ -76,7 +75,7 @@ func BenchProgram(ctx context.Context, o ProgramBenchOptions) (*ProgramBench, er
 	if o.Packets == nil {
 		b.options.Packets = commonPackets()
 	}
-	err = thread.Quiet(o.CPU, func() error {
+	err = machine.Quiet(o.CPU, func() error {
 		b.hw = openHardware()
 		defer b.hw.close()
 		if err := b.runOnce(); err != nil {
@@ -241,7 +240,7 @@ func (b *programBench) repeat(prog *ebpf.Program, packet int) (hot hotRun, chang
 	const around, least = 50, 1000 // overhead of a run in ns, about; minimum of runs
 	part := float64(b.options.Duration.Nanoseconds()) / 2 / float64(len(b.packets))
 	times := uint32(min(max(part/(max(b.packets[packet].once, 0)+around), least), 1<<30))
-	before, err := clock.ThreadTime()
+	before, err := machine.ThreadTime()
 	if err != nil {
 		return hot, false, err
 	}
@@ -251,7 +250,7 @@ func (b *programBench) repeat(prog *ebpf.Program, packet int) (hot hotRun, chang
 		return hot, false, fmt.Errorf("run %v %d times: %w", b.options.Program, times, err)
 	}
 	did := b.hw.read().since(at)
-	after, err := clock.ThreadTime()
+	after, err := machine.ThreadTime()
 	n := float64(times)
 	return hotRun{
 		ns:     float64((after - before).Nanoseconds()) / n,

@@ -10,7 +10,7 @@ import (
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/perf"
 
-	"github.com/xdpcap/xdpcap/internal/clock"
+	"github.com/xdpcap/xdpcap/internal/machine"
 	"github.com/xdpcap/xdpcap/internal/support"
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
@@ -24,7 +24,7 @@ const eventsDelay = 50 * time.Millisecond
 type eventsRing struct {
 	reader   *perf.Reader
 	event    func(Measurement)
-	clock    clock.Wall
+	clock    machine.WallClock
 	stop     chan struct{}
 	finished chan struct{} // closed when reading has ended
 	err      error         // why; nil = close was called
@@ -39,7 +39,7 @@ func openEventsRing(output *ebpf.Map, o BuiltinOptions) (*eventsRing, error) {
 	if err != nil {
 		return nil, support.ExplainRings(size, err)
 	}
-	wall, err := clock.NewWall()
+	wall, err := machine.NewWallClock()
 	if err != nil {
 		return nil, errors.Join(err, reader.Close())
 	}

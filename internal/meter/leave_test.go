@@ -6,8 +6,8 @@ import (
 	"github.com/cilium/ebpf"
 
 	"github.com/xdpcap/xdpcap/internal/attach"
+	"github.com/xdpcap/xdpcap/internal/machine"
 	"github.com/xdpcap/xdpcap/internal/testnet"
-	"github.com/xdpcap/xdpcap/internal/thread"
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
@@ -64,7 +64,7 @@ func TestTracersLeave(t *testing.T) {
 				attached = append(attached, a)
 			}
 			run := func() error {
-				return thread.Quiet(1, func() error {
+				return machine.Quiet(1, func() error {
 					_, err := target.Program().Run(&ebpf.RunOptions{Data: testnet.UDPFrame(100, 0), Repeat: 1})
 					return err
 				})

@@ -14,8 +14,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
+	"github.com/xdpcap/xdpcap/internal/machine"
 	"github.com/xdpcap/xdpcap/internal/testnet"
-	"github.com/xdpcap/xdpcap/internal/thread"
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
@@ -59,7 +59,7 @@ func (b *countBench) run(packet []byte, times int) {
 // ms.
 func runExactly(t *testing.T, prog *ebpf.Program, packet []byte, times int) (verdict xdp.Verdict) {
 	t.Helper()
-	must(t, thread.Quiet(thread.AnyCPU, func() error {
+	must(t, machine.Quiet(machine.AnyCPU, func() error {
 		for range times {
 			got, err := prog.Run(&ebpf.RunOptions{Data: packet, Repeat: 1})
 			if err != nil {
