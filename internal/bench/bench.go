@@ -1,4 +1,5 @@
-package meter
+// Package bench measures what a loaded XDP program costs per packet.
+package bench
 
 import (
 	"bytes"
@@ -18,24 +19,24 @@ import (
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
-// ProgramBenchOptions say which program to measure, and on what.
-type ProgramBenchOptions struct {
+// Options say which program to measure, and on what.
+type Options struct {
 	Program  xdp.Program
 	Packets  [][]byte      // 14 to 65,535 bytes each; nil = one of each kind of the most common packets
 	CPU      int           // the CPU to run on
 	Duration time.Duration // CPU time in all, about
 }
 
-// A ProgramBench has what a program costs, by its verdict.
-type ProgramBench struct {
+// A Result has what a program costs, by its verdict.
+type Result struct {
 	Program  xdp.Program
-	Verdicts [xdp.VerdictSlots]ProgramCost // by [xdp.Verdict.Slot]
-	Total    ProgramCost
+	Verdicts [xdp.VerdictSlots]Cost // by [xdp.Verdict.Slot]
+	Total    Cost
 }
 
-// A ProgramCost has the means over some packets. The costs are the difference to a program that
-// does nothing, measured in the same way; they can be slightly negative.
-type ProgramCost struct {
+// A Cost has the means over some packets. The costs are the difference to a program that does
+// nothing, measured in the same way; they can be slightly negative.
+type Cost struct {
 	Packets int // by the verdict of each one's first run
 	Changed int // packets that the program changes: their bytes or their length
 
@@ -53,11 +54,14 @@ type ProgramCost struct {
 	Cycles, NativeInstructions float64
 }
 
-// BenchProgram runs a loaded XDP program on packets by BPF_PROG_RUN, thousands of times. No packet
-// is sent, whatever the verdict, but the program's maps change as if all packets had come in by the
+// ErrNotRunnable means that the kernel does not run the program on packets from user space.
+var ErrNotRunnable = errors.New("the kernel does not run the program on packets from user space")
+
+// Measure runs a loaded XDP program on packets by BPF_PROG_RUN, thousands of times. No packet is
+// sent, whatever the verdict, but the program's maps change as if all packets had come in by the
 // loopback interface. The error is an ErrNotRunnable if the kernel does not run the program in this
 // way.
-func BenchProgram(ctx context.Context, o ProgramBenchOptions) (*ProgramBench, error) {
+func Measure(ctx context.Context, o Options) (*Result, error) {
 	if err := support.CheckProcess(); err != nil {
 		return nil, err
 	}
@@ -71,7 +75,7 @@ func BenchProgram(ctx context.Context, o ProgramBenchOptions) (*ProgramBench, er
 		return nil, err
 	}
 	defer empty.Close()
-	b := programBench{prog: prog, empty: empty, options: o, out: make([]byte, 2*maxBenchPacket)}
+	b := measured{prog: prog, empty: empty, options: o, out: make([]byte, 2*maxPacket)}
 	if o.Packets == nil {
 		b.options.Packets = commonPackets()
 	}
@@ -92,7 +96,7 @@ func BenchProgram(ctx context.Context, o ProgramBenchOptions) (*ProgramBench, er
 	return b.sum(), nil
 }
 
-var errBenchStopped = errors.New("stopped before the end: nothing was measured")
+var errStopped = errors.New("stopped before the end: nothing was measured")
 
 // loadEmpty loads a program that does nothing, to show the cost of running any program.
 func loadEmpty() (*ebpf.Program, error) {
@@ -106,10 +110,10 @@ func loadEmpty() (*ebpf.Program, error) {
 	return prog, nil
 }
 
-// programBench is a program while it is measured.
-type programBench struct {
+// A measured program is one while it is measured.
+type measured struct {
 	prog, empty *ebpf.Program
-	options     ProgramBenchOptions
+	options     Options
 	hw          hardware
 	out         []byte // buffer for a run's output, which may be longer than the packet
 	packets     []packetCost
@@ -130,14 +134,14 @@ type hotRun struct {
 }
 
 // run runs prog on a packet `times` times, and tells whether it changed the packet.
-func (b *programBench) run(prog *ebpf.Program, packet []byte, times uint32) (v xdp.Verdict, changed bool, err error) {
+func (b *measured) run(prog *ebpf.Program, packet []byte, times uint32) (v xdp.Verdict, changed bool, err error) {
 	options := ebpf.RunOptions{Data: packet, DataOut: b.out, Repeat: times}
 	returned, err := prog.Run(&options)
 	return xdp.Verdict(returned), !bytes.Equal(options.DataOut, packet), err
 }
 
 // runOnce finds out what the program does with each packet.
-func (b *programBench) runOnce() error {
+func (b *measured) runOnce() error {
 	for _, data := range b.options.Packets {
 		verdict, changed, err := b.run(b.prog, data, 1)
 		if errors.Is(err, unix.EINVAL) || errors.Is(err, ebpf.ErrNotSupported) {
@@ -153,13 +157,13 @@ func (b *programBench) runOnce() error {
 }
 
 // runSingly measures single runs of all packets in order, and as many of the empty program.
-func (b *programBench) runSingly(ctx context.Context) error {
+func (b *measured) runSingly(ctx context.Context) error {
 	var passes int
 	for until := time.Now().Add(b.options.Duration / 2); passes == 0 || time.Now().Before(until); passes++ {
 		for _, prog := range []*ebpf.Program{b.prog, b.empty} {
 			for i := range b.packets {
 				if ctx.Err() != nil {
-					return errBenchStopped
+					return errStopped
 				}
 				_, took, err := prog.Benchmark(b.options.Packets[i], 1, nil)
 				if err != nil {
@@ -179,7 +183,7 @@ func (b *programBench) runSingly(ctx context.Context) error {
 }
 
 // runRepeated measures many runs in a row of each packet that the program does not change.
-func (b *programBench) runRepeated(ctx context.Context) error {
+func (b *measured) runRepeated(ctx context.Context) error {
 	// The empty program is measured about 16 times in between, to see the same conditions as the
 	// other. The first run of each finds cold caches and does not count.
 	emptyEvery := max(len(b.packets)/16, 1)
@@ -191,7 +195,7 @@ func (b *programBench) runRepeated(ctx context.Context) error {
 	var empties []hotRun
 	for i := range b.packets {
 		if ctx.Err() != nil {
-			return errBenchStopped
+			return errStopped
 		}
 		if i%emptyEvery == 0 {
 			e, _, err := b.repeat(b.empty, i)
@@ -236,7 +240,7 @@ func median(runs []hotRun, figure func(hotRun) float64) float64 {
 }
 
 // repeat measures as many runs of a packet as fit into the packet's share of the time.
-func (b *programBench) repeat(prog *ebpf.Program, packet int) (hot hotRun, changed bool, err error) {
+func (b *measured) repeat(prog *ebpf.Program, packet int) (hot hotRun, changed bool, err error) {
 	const around, least = 50, 1000 // overhead of a run in ns, about; minimum of runs
 	part := float64(b.options.Duration.Nanoseconds()) / 2 / float64(len(b.packets))
 	times := uint32(min(max(part/(max(b.packets[packet].once, 0)+around), least), 1<<30))
@@ -259,10 +263,10 @@ func (b *programBench) repeat(prog *ebpf.Program, packet int) (hot hotRun, chang
 }
 
 // sum computes the means of the packets' costs.
-func (b *programBench) sum() *ProgramBench {
-	sum := &ProgramBench{Program: b.options.Program}
+func (b *measured) sum() *Result {
+	sum := &Result{Program: b.options.Program}
 	for _, p := range b.packets {
-		for _, c := range []*ProgramCost{&sum.Verdicts[p.verdict.Slot()], &sum.Total} {
+		for _, c := range []*Cost{&sum.Verdicts[p.verdict.Slot()], &sum.Total} {
 			c.add(p)
 		}
 	}
@@ -273,7 +277,7 @@ func (b *programBench) sum() *ProgramBench {
 	return sum
 }
 
-func (c *ProgramCost) add(p packetCost) {
+func (c *Cost) add(p packetCost) {
 	c.Packets++
 	c.OnceNs += p.once
 	if p.changed {
@@ -289,7 +293,7 @@ func (c *ProgramCost) add(p packetCost) {
 	c.NativeInstructions += p.hot.instructions
 }
 
-func (c *ProgramCost) divide() {
+func (c *Cost) divide() {
 	c.OnceNs /= float64(max(c.Packets, 1))
 	for _, x := range []*float64{&c.Ns, &c.Cycles, &c.NativeInstructions} {
 		*x /= float64(max(c.Repeated, 1))

@@ -1,4 +1,4 @@
-package meter
+package bench
 
 import (
 	"encoding/binary"

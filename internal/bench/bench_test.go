@@ -1,4 +1,4 @@
-package meter
+package bench
 
 import (
 	"bytes"
@@ -20,8 +20,15 @@ import (
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
-// newBenchTarget loads a program of testdata/target.c.
-func newBenchTarget(t *testing.T, kind testnet.TargetKind) (*testnet.Target, xdp.Program) {
+func must(tb testing.TB, err error) {
+	tb.Helper()
+	if err != nil {
+		tb.Fatal(err)
+	}
+}
+
+// newTarget loads a program of testdata/target.c.
+func newTarget(t *testing.T, kind testnet.TargetKind) (*testnet.Target, xdp.Program) {
 	t.Helper()
 	testnet.RequireRoot(t)
 	target, err := testnet.NewTarget(kind)
@@ -41,14 +48,14 @@ func udpTo(port uint16, size int) []byte {
 
 // A program is measured by its verdicts, and its maps change. Packets that it changes are only
 // measured in single runs, each with the original packet.
-func TestBenchProgram(t *testing.T) {
+func TestMeasure(t *testing.T) {
 	t.Parallel()
-	target, p := newBenchTarget(t, testnet.Rewriting)
+	target, p := newTarget(t, testnet.Rewriting)
 	packets := [][]byte{
 		udpTo(9999, 64), udpTo(testnet.DropPort, 64), udpTo(testnet.DropPort, 1500), udpTo(testnet.UnknownPort, 64),
 		udpTo(9999, 9000), // in several buffers
 	}
-	b, err := BenchProgram(t.Context(), ProgramBenchOptions{Program: p, Packets: packets, Duration: 20 * time.Millisecond})
+	b, err := Measure(t.Context(), Options{Program: p, Packets: packets, Duration: 20 * time.Millisecond})
 	must(t, err)
 	type cost struct{ packets, changed, repeated int }
 	want := [xdp.VerdictSlots]cost{xdp.Pass: {2, 2, 0}, xdp.Drop: {2, 0, 2}, xdp.UnknownVerdict: {1, 0, 1}}
@@ -69,7 +76,7 @@ func TestBenchProgram(t *testing.T) {
 
 // A program that leaves the first packets unchanged and changes all later ones has no figures of
 // repeated runs, because most runs had a changed packet.
-func TestBenchProgramChangesLater(t *testing.T) {
+func TestMeasureChangesLater(t *testing.T) {
 	t.Parallel()
 	testnet.RequireRoot(t)
 	runs, err := ebpf.NewMap(&ebpf.MapSpec{Type: ebpf.Array, KeySize: 4, ValueSize: 8, MaxEntries: 1})
@@ -100,20 +107,21 @@ func TestBenchProgramChangesLater(t *testing.T) {
 	defer prog.Close()
 	p, err := xdp.Identify(prog)
 	must(t, err)
-	b, err := BenchProgram(t.Context(), ProgramBenchOptions{Program: p, Packets: [][]byte{make([]byte, 64)}, Duration: 20 * time.Millisecond})
+	b, err := Measure(t.Context(), Options{Program: p, Packets: [][]byte{make([]byte, 64)}, Duration: 20 * time.Millisecond})
 	must(t, err)
 	if c := b.Total; c.Packets != 1 || c.Changed != 1 || c.Repeated != 0 {
 		t.Errorf("%+v", c)
 	}
 }
 
-// Our own program costs more than an empty one, on the packets that bench uses by default.
-func TestBenchProgramOwnPackets(t *testing.T) {
+// A program that counts costs more than an empty one, on the packets that bench uses by default.
+func TestMeasureOwnPackets(t *testing.T) {
 	t.Parallel()
-	testnet.RequireRoot(t)
-	p, err := xdp.Identify(newCountBench(t, ProtocolsOptions{Variant: Naive}).prog)
+	pair := testnet.MustPair(t, testnet.PairOptions{})
+	receiver := testnet.MustReceiver(t, pair, xdp.Pass, testnet.ReceiverOptions{Count: true})
+	p, err := xdp.Identify(receiver.Program())
 	must(t, err)
-	b, err := BenchProgram(t.Context(), ProgramBenchOptions{Program: p, Duration: 100 * time.Millisecond})
+	b, err := Measure(t.Context(), Options{Program: p, Duration: 100 * time.Millisecond})
 	must(t, err)
 	if c := b.Total; c.Packets != len(commonPackets()) || c.Changed > 0 || c.Repeated != c.Packets || c != b.Verdicts[xdp.Pass] {
 		t.Errorf("%+v", c)
@@ -126,22 +134,22 @@ func TestBenchProgramOwnPackets(t *testing.T) {
 }
 
 // The kernel does not run programs for entries of maps in this way; the error names the program.
-func TestBenchProgramRefused(t *testing.T) {
+func TestMeasureRefused(t *testing.T) {
 	t.Parallel()
 	for _, kind := range []testnet.TargetKind{testnet.InDevmap, testnet.InCPUMap} {
-		_, p := newBenchTarget(t, kind)
-		_, err := BenchProgram(t.Context(), ProgramBenchOptions{Program: p, Duration: time.Millisecond})
+		_, p := newTarget(t, kind)
+		_, err := Measure(t.Context(), Options{Program: p, Duration: time.Millisecond})
 		if !errors.Is(err, ErrNotRunnable) || !strings.Contains(err.Error(), p.String()) {
 			t.Error(err)
 		}
 	}
-	_, p := newBenchTarget(t, testnet.Rewriting)
+	_, p := newTarget(t, testnet.Rewriting)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := BenchProgram(ctx, ProgramBenchOptions{Program: p, Duration: time.Millisecond}); err == nil {
+	if _, err := Measure(ctx, Options{Program: p, Duration: time.Millisecond}); err == nil {
 		t.Error("stopped, and no error")
 	}
-	if _, err := BenchProgram(t.Context(), ProgramBenchOptions{Program: xdp.Program{ID: 1 << 31}, Duration: time.Millisecond}); err == nil {
+	if _, err := Measure(t.Context(), Options{Program: xdp.Program{ID: 1 << 31}, Duration: time.Millisecond}); err == nil {
 		t.Error("no such program, and no error")
 	}
 }
@@ -182,9 +190,9 @@ func compressed(t *testing.T, file []byte) []byte {
 
 // Both formats are read, up to the limits on number and length of packets. A file that cannot be
 // used gives an error with the reason.
-func TestReadBenchPackets(t *testing.T) {
+func TestReadPackets(t *testing.T) {
 	t.Parallel()
-	many := make([][]byte, MaxBenchPackets+1)
+	many := make([][]byte, MaxPackets+1)
 	for i := range many {
 		many[i] = make([]byte, 60)
 	}
@@ -198,18 +206,18 @@ func TestReadBenchPackets(t *testing.T) {
 		}{
 			{name: "all sizes", file: captureOf(t, format, layers.LinkTypeEthernet, false, make([]byte, 13), make([]byte, 14),
 				make([]byte, 65535), make([]byte, 65536)), data: 2, short: 1, long: 1},
-			{name: "cut", file: captureOf(t, format, layers.LinkTypeEthernet, true, tcp4, udp4), data: 2, cut: 2},
-			{name: "more", file: captureOf(t, format, layers.LinkTypeEthernet, false, many...), data: MaxBenchPackets, more: true},
-			{name: "ends within a packet", file: withoutEnd(captureOf(t, format, layers.LinkTypeEthernet, false, tcp4, many[0])), data: 1, more: true},
-			{name: "compressed", file: compressed(t, captureOf(t, format, layers.LinkTypeEthernet, false, tcp4, udp4)), data: 2},
+			{name: "cut", file: captureOf(t, format, layers.LinkTypeEthernet, true, commonPackets()[:2]...), data: 2, cut: 2},
+			{name: "more", file: captureOf(t, format, layers.LinkTypeEthernet, false, many...), data: MaxPackets, more: true},
+			{name: "ends within a packet", file: withoutEnd(captureOf(t, format, layers.LinkTypeEthernet, false, commonPackets()[0], many[0])), data: 1, more: true},
+			{name: "compressed", file: compressed(t, captureOf(t, format, layers.LinkTypeEthernet, false, commonPackets()[:2]...)), data: 2},
 			{name: "no packets", file: captureOf(t, format, layers.LinkTypeEthernet, false), fails: "x has no packets"},
 			{name: "only short ones", file: captureOf(t, format, layers.LinkTypeEthernet, false, make([]byte, 4)), fails: "none of the 1 packets of x"},
-			{name: "not Ethernet", file: captureOf(t, format, layers.LinkTypeRaw, false, tcp4), fails: "instead of an Ethernet header"},
+			{name: "not Ethernet", file: captureOf(t, format, layers.LinkTypeRaw, false, commonPackets()[0]), fails: "instead of an Ethernet header"},
 			{name: "empty", fails: "x is empty"},
 			{name: "text", file: []byte("#!/bin/sh\necho\n"), fails: "neither pcapng nor pcap"},
 		} {
 			t.Run(format+" "+test.name, func(t *testing.T) {
-				p, err := ReadBenchPackets(bytes.NewReader(test.file), "x")
+				p, err := ReadPackets(bytes.NewReader(test.file), "x")
 				if test.fails != "" {
 					if err == nil || !strings.Contains(err.Error(), test.fails) {
 						t.Errorf("%v, want %q", err, test.fails)
@@ -226,25 +234,25 @@ func TestReadBenchPackets(t *testing.T) {
 }
 
 // A file that cannot be read is not called one of another format.
-func TestReadBenchPacketsFails(t *testing.T) {
+func TestReadPacketsFails(t *testing.T) {
 	t.Parallel()
 	want := errors.New("input/output error")
-	if _, err := ReadBenchPackets(iotest.ErrReader(want), "x"); !errors.Is(err, want) {
+	if _, err := ReadPackets(iotest.ErrReader(want), "x"); !errors.Is(err, want) {
 		t.Error(err)
 	}
 }
 
 // No file makes the reader panic or return packets that cannot be run.
-func FuzzReadBenchPackets(f *testing.F) {
-	f.Add(captureOf(f, "pcap", layers.LinkTypeEthernet, false, tcp4))
-	f.Add(captureOf(f, "pcapng", layers.LinkTypeEthernet, true, tcp4, udp4))
+func FuzzReadPackets(f *testing.F) {
+	f.Add(captureOf(f, "pcap", layers.LinkTypeEthernet, false, commonPackets()[0]))
+	f.Add(captureOf(f, "pcapng", layers.LinkTypeEthernet, true, commonPackets()[:2]...))
 	f.Fuzz(func(t *testing.T, file []byte) {
-		p, err := ReadBenchPackets(bytes.NewReader(file), "x")
+		p, err := ReadPackets(bytes.NewReader(file), "x")
 		if err != nil {
 			return
 		}
 		for _, data := range p.Data {
-			if len(data) < minBenchPacket || len(data) > maxBenchPacket {
+			if len(data) < minPacket || len(data) > maxPacket {
 				t.Errorf("a packet of %d bytes", len(data))
 			}
 		}

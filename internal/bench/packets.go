@@ -1,7 +1,8 @@
-package meter
+package bench
 
 import (
 	"bytes"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
@@ -11,16 +12,16 @@ import (
 )
 
 const (
-	// MaxBenchPackets is the largest number of packets read from a capture.
-	MaxBenchPackets = 256
-	// maxBenchPacket is the longest packet in bytes: BPF_PROG_RUN takes at most 18 pages.
-	maxBenchPacket = 65535
-	// minBenchPacket is an Ethernet header. BPF_PROG_RUN refuses shorter packets.
-	minBenchPacket = 14
+	// MaxPackets is the largest number of packets read from a capture.
+	MaxPackets = 256
+	// maxPacket is the longest packet in bytes: BPF_PROG_RUN takes at most 18 pages.
+	maxPacket = 65535
+	// minPacket is an Ethernet header. BPF_PROG_RUN refuses shorter packets.
+	minPacket = 14
 )
 
-// BenchPackets are the packets of a capture.
-type BenchPackets struct {
+// Packets are the packets of a capture.
+type Packets struct {
 	Data  [][]byte
 	Cut   int  // packets of Data that the capture truncated
 	Short int  // packets skipped because they are shorter than an Ethernet header
@@ -28,16 +29,16 @@ type BenchPackets struct {
 	More  bool // the capture has more packets than were read
 }
 
-// ReadBenchPackets reads the first MaxBenchPackets packets of a capture file, of any format that
+// ReadPackets reads the first MaxPackets packets of a capture file, of any format that
 // capfile knows. name is the file's in errors. It fails if there is no usable packet, or if the
 // packets do not begin with an Ethernet header.
-func ReadBenchPackets(r io.Reader, name string) (*BenchPackets, error) {
+func ReadPackets(r io.Reader, name string) (*Packets, error) {
 	file, err := capfile.New(r, name, capfile.Options{})
 	if err != nil {
 		return nil, err
 	}
 	defer file.Close()
-	p := &BenchPackets{}
+	p := &Packets{}
 	for {
 		b, err := file.Next()
 		switch {
@@ -49,15 +50,15 @@ func ReadBenchPackets(r io.Reader, name string) (*BenchPackets, error) {
 			p.More = true
 			return p, nil
 		case b.Kind != capfile.Packet:
-		case len(p.Data) == MaxBenchPackets:
+		case len(p.Data) == MaxPackets:
 			p.More = true
 			return p, nil
 		case b.Interface.LinkType != pcapng.Ethernet:
 			return nil, fmt.Errorf("the packets of %s begin with %s instead of an Ethernet header, which XDP programs need",
 				name, pcapng.LinkTypeName(b.Interface.LinkType))
-		case len(b.Packet.Data) < minBenchPacket:
+		case len(b.Packet.Data) < minPacket:
 			p.Short++
-		case len(b.Packet.Data) > maxBenchPacket:
+		case len(b.Packet.Data) > maxPacket:
 			p.Long++
 		default:
 			p.Data = append(p.Data, bytes.Clone(b.Packet.Data))
@@ -68,12 +69,35 @@ func ReadBenchPackets(r io.Reader, name string) (*BenchPackets, error) {
 	}
 }
 
-func (p *BenchPackets) check(name string) error {
+func (p *Packets) check(name string) error {
 	if len(p.Data) > 0 {
 		return nil
 	}
 	if left := p.Short + p.Long; left > 0 {
-		return fmt.Errorf("none of the %d packets of %s has %d to %d bytes", left, name, minBenchPacket, maxBenchPacket)
+		return fmt.Errorf("none of the %d packets of %s has %d to %d bytes", left, name, minPacket, maxPacket)
 	}
 	return fmt.Errorf("%s has no packets", name)
+}
+
+// commonPackets returns the most common kinds of packets, in the shortest frames: at a given
+// bandwidth, short frames are the most packets.
+func commonPackets() [][]byte {
+	return [][]byte{
+		commonPacket(0x0800, 6), commonPacket(0x0800, 17),
+		commonPacket(0x86dd, 6), commonPacket(0x86dd, 17),
+	}
+}
+
+// commonPacket makes a packet. All bytes are zero except those that tell its protocol.
+func commonPacket(etherType uint16, protocol byte) []byte {
+	if etherType == 0x0800 {
+		p := make([]byte, 60)
+		binary.BigEndian.PutUint16(p[12:], etherType)
+		p[14], p[14+9] = 0x45, protocol
+		return p
+	}
+	p := make([]byte, 14+40+20)
+	binary.BigEndian.PutUint16(p[12:], etherType)
+	p[14], p[14+6] = 0x60, protocol
+	return p
 }
