@@ -2,15 +2,11 @@
 /*
  * Records the message with which the kernel, or a driver, refused to attach an XDP program. The
  * bpf system call returns only a number; the message is in a tracepoint that Linux 6.6 has added.
- * Owner: the Go package internal/xdp.
+ * Owner: the Go package internal/attach.
  */
 #include "include/build.h"
 #include <linux/bpf.h>
 #include <bpf/bpf_helpers.h>
-
-#include "include/verdict.h"
-
-enum verdict *const verdict_type; /* keeps the type in BTF: Go's verdicts are made from it */
 
 #define WORDS_SIZE 256
 

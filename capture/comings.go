@@ -4,8 +4,10 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync/atomic"
 	"time"
 
+	"github.com/xdpcap/xdpcap/internal/attach"
 	"github.com/xdpcap/xdpcap/internal/clock"
 	"github.com/xdpcap/xdpcap/internal/discovery"
 	"github.com/xdpcap/xdpcap/internal/errkind"
@@ -15,8 +17,14 @@ import (
 // comingPause is the least time between two looks for interfaces that have come.
 const comingPause = 50 * time.Millisecond
 
-// comings are the interfaces that a session with Options.Patterns has found.
+// comings are the interfaces that a session with Options.Patterns has found. One goroutine at a
+// time calls the methods.
 type comings struct {
+	sampler *sampler // with the session's options and roster
+	ledger  *ledger
+	passed  *atomic.Int64 // how far the reader has read, in CLOCK_MONOTONIC ns
+	hooks   *hooked       // the session's, of which all are of these interfaces
+
 	finder  *discovery.Discovery
 	all     []*coming
 	refused discovery.Refusals
@@ -34,15 +42,22 @@ type coming struct {
 // meetFirst begins to capture on the interfaces that exist. It fails if one of Options.Interfaces
 // cannot be captured, or if interfaces match and none of them can.
 func (s *Session) meetFirst() (err error) {
-	o := &s.options
-	if err := o.compile(new(point)); err != nil {
+	if err := s.options.compile(new(point)); err != nil {
 		return err
 	}
-	s.comings = &comings{refused: make(discovery.Refusals)}
+	s.comings = &comings{sampler: s.sampler, ledger: s.ledger, passed: &s.reader.passed, hooks: &s.hooks, refused: make(discovery.Refusals)}
 	if s.comings.finder, err = discovery.Open(); err != nil {
 		return err
 	}
-	first, err := o.namedInterfaces()
+	return s.comings.meetFirst()
+}
+
+func (c *comings) options() *Options { return c.sampler.options }
+func (c *comings) roster() *roster   { return c.sampler.roster }
+func (c *comings) notice(err error)  { c.sampler.options.notice(err) }
+
+func (c *comings) meetFirst() error {
+	first, err := c.options().namedInterfaces()
 	if err != nil {
 		return err
 	}
@@ -50,7 +65,7 @@ func (s *Session) meetFirst() (err error) {
 	for _, ifi := range first {
 		named[ifi.Index] = true
 	}
-	_, found, err := s.comings.finder.Find(func(index int, name string) bool { return !named[index] && s.isWanted(index, name) })
+	_, found, err := c.finder.Find(func(index int, name string) bool { return !named[index] && c.isWanted(index, name) })
 	if err != nil {
 		return err
 	}
@@ -58,7 +73,7 @@ func (s *Session) meetFirst() (err error) {
 	lowestFirst(first, func(ifi xdp.Interface) int { return ifi.Index })
 	var failed []error
 	for _, ifi := range first {
-		err := s.come(ifi)
+		err := c.come(ifi)
 		if err != nil && named[ifi.Index] {
 			return err
 		}
@@ -66,20 +81,20 @@ func (s *Session) meetFirst() (err error) {
 			err = nil
 		}
 		if failed = append(failed, err); err != nil {
-			s.comings.refused.Add(ifi, err)
+			c.refused.Add(ifi, err)
 		}
 	}
-	s.follow(false) // those that had to go because others came below them come again
-	none := !slices.ContainsFunc(s.comings.all, func(c *coming) bool { return !c.gone })
+	c.follow(false) // those that had to go because others came below them come again
+	none := !slices.ContainsFunc(c.all, func(one *coming) bool { return !one.gone })
 	switch err := oneFor(failed); {
 	case none && err != nil:
 		return err
 	case none:
-		s.notice(fmt.Errorf("no interface among %s is up: waiting for one", o.followed()))
+		c.notice(fmt.Errorf("no interface among %s is up: waiting for one", c.options().followed()))
 	}
 	for i, err := range failed {
 		if err != nil {
-			s.notice(fmt.Errorf("%s is not captured: %w", first[i].Name, err))
+			c.notice(fmt.Errorf("%s is not captured: %w", first[i].Name, err))
 		}
 	}
 	return nil
@@ -87,99 +102,69 @@ func (s *Session) meetFirst() (err error) {
 
 // close releases what finds interfaces.
 func (c *comings) close() error {
-	if c.finder == nil {
+	if c == nil || c.finder == nil {
 		return nil
 	}
 	return c.finder.Close()
 }
 
-// has tells whether the interface with this index is captured.
-func (c *comings) has(index int) bool {
-	return slices.ContainsFunc(c.all, func(c *coming) bool { return !c.gone && c.ifi.Index == index })
-}
-
 // isWanted tells whether an interface is to be captured, and is not yet.
-func (s *Session) isWanted(index int, name string) bool {
-	return s.options.isFollowed(name) && !s.comings.has(index)
-}
-
-// followInterfaces takes notice of interfaces that come and go, until quit is closed.
-func (s *Session) followInterfaces(quit <-chan struct{}) {
-	ticker := time.NewTicker(watchInterval)
-	defer ticker.Stop()
-	changed, rested := s.comings.finder.Changed, (<-chan time.Time)(nil)
-	for {
-		select {
-		case <-quit:
-			return
-		case <-ticker.C:
-			s.follow(true)
-			measureClocks(s.roster.cards(), s.notice)
-		case <-rested:
-			changed, rested = s.comings.finder.Changed, nil
-		case <-changed:
-			s.follow(false)
-			changed, rested = nil, time.After(comingPause)
-		}
-	}
+func (c *comings) isWanted(index int, name string) bool {
+	return c.options().isFollowed(name) &&
+		!slices.ContainsFunc(c.all, func(one *coming) bool { return !one.gone && one.ifi.Index == index })
 }
 
 // follow begins to capture on interfaces that have come, and ends it for those that have gone. With
 // `all` it also checks the programs of the others.
-func (s *Session) follow(all bool) {
-	there, found, err := s.comings.finder.Find(s.isWanted)
+func (c *comings) follow(all bool) {
+	there, found, err := c.finder.Find(c.isWanted)
 	if err != nil {
-		s.notice(err)
+		c.notice(err)
 		return
 	}
-	s.whileAttached(func() {
-		s.leave(func(c *coming) error {
-			if !all && there[c.ifi.Index] {
+	c.hooks.whileAttached(func() {
+		c.leave(func(one *coming) error {
+			if !all && there[one.ifi.Index] {
 				return nil
 			}
-			return c.blindness()
+			return one.blindness()
 		})
-		s.retire()
-		s.comings.refused.Keep(there)
+		c.retire()
+		c.refused.Keep(there)
 	})
 	lowestFirst(found, func(ifi xdp.Interface) int { return ifi.Index })
 	for _, ifi := range found {
 		// Stop waits for one interface at most.
-		s.whileAttached(func() { s.comeLate(ifi) })
+		c.hooks.whileAttached(func() { c.comeLate(ifi) })
 	}
 }
 
 // comeLate begins to capture on an interface that has come, and tells that. It does nothing if the
-// interface was refused a short time ago.
-func (s *Session) comeLate(ifi xdp.Interface) {
-	if s.comings.refused.Stand(ifi) {
+// interface was refused a short time ago. It gives a notice of a new reason why one cannot be
+// captured, but says nothing of one that has gone already, because nobody asked for that by name.
+func (c *comings) comeLate(ifi xdp.Interface) {
+	if c.refused.Stand(ifi) {
 		return
 	}
-	if err := s.come(ifi); err != nil {
-		s.refuse(ifi, err)
+	if err := c.come(ifi); err != nil {
+		if !errors.Is(err, ErrInterfaceGone) && c.refused.Add(ifi, err) {
+			c.notice(fmt.Errorf("%s is not captured: %w", ifi.Name, err))
+		}
 		return
 	}
-	delete(s.comings.refused, ifi.Index)
-	came := s.comings.all[len(s.comings.all)-1]
-	s.notice(fmt.Errorf("%s has come and is captured, too: %s", ifi.Name, s.roster.ways(came.sources)))
-}
-
-// refuse notes why an interface cannot be captured, and gives a notice if it is a new reason. It
-// says nothing of an interface that has gone already, because nobody asked for that by name.
-func (s *Session) refuse(ifi xdp.Interface, err error) {
-	if !errors.Is(err, ErrInterfaceGone) && s.comings.refused.Add(ifi, err) {
-		s.notice(fmt.Errorf("%s is not captured: %w", ifi.Name, err))
-	}
+	delete(c.refused, ifi.Index)
+	came := c.all[len(c.all)-1]
+	c.notice(fmt.Errorf("%s has come and is captured, too: %s", ifi.Name, c.roster().ways(came.sources)))
 }
 
 // come begins to capture on an interface. The kernel attaches no program below an interface that
 // runs one. If the program above is the session's own, the session detaches it, and attaches it
 // again later. It leaves its program there if somebody else runs one above, too, or if the driver
 // has recently refused the one below, because detaching would not help then.
-func (s *Session) come(ifi xdp.Interface) error {
-	err := s.comeOnce(ifi)
+func (c *comings) come(ifi xdp.Interface) error {
+	err := c.comeOnce(ifi)
 	if errors.Is(err, xdp.ErrBelow) {
-		err = s.comeBelow(ifi, err)
+		err = c.comeBelow(ifi, err)
 	}
 	if err != nil && hasGone(ifi.Index) {
 		err = errkind.Errorf(ErrInterfaceGone, "interface %s has gone: %w", ifi.Name, err)
@@ -188,158 +173,159 @@ func (s *Session) come(ifi xdp.Interface) error {
 }
 
 // comeBelow begins to capture on an interface that was refused because it is below another one.
-func (s *Session) comeBelow(ifi xdp.Interface, refused error) error {
-	if byDriver := s.comings.refused.ByDriver(ifi); byDriver != nil {
+func (c *comings) comeBelow(ifi xdp.Interface, refused error) error {
+	if byDriver := c.refused.ByDriver(ifi); byDriver != nil {
 		return byDriver
 	}
-	others, ok, err := ifi.Obstructed(s.isOwn)
-	switch {
-	case ok:
-		return xdp.Below(ifi, others)
-	case err != nil:
+	others, ok, err := ifi.Obstructed(c.isOwn)
+	if ok {
+		return attach.Below(ifi, others)
+	}
+	var above []int
+	if err == nil {
+		above, err = ifi.Above()
+	}
+	if err != nil {
 		return errkind.Errorf(xdp.ErrBelow, "%w: %w", refused, err)
 	}
-	cleared, err := s.clearAbove(ifi)
-	switch {
-	case cleared:
-		return s.comeOnce(ifi)
-	case err != nil:
-		return errkind.Errorf(xdp.ErrBelow, "%w: %w", refused, err)
+	cleared := c.leave(func(one *coming) error {
+		if !slices.Contains(above, one.ifi.Index) {
+			return nil
+		}
+		c.finder.Notify() // the next look, which follows at once, finds it again
+		return fmt.Errorf("%s is captured anew, because %s has come below it", one.ifi.Name, ifi.Name)
+	})
+	if !cleared {
+		return refused
 	}
-	return refused
+	return c.comeOnce(ifi)
 }
 
-func (s *Session) comeOnce(ifi xdp.Interface) error {
+func (c *comings) comeOnce(ifi xdp.Interface) error {
 	p := point{ifi: ifi}
-	if err := s.options.compile(&p); err != nil {
+	if err := c.options().compile(&p); err != nil {
 		return err
 	}
-	c := &coming{ifi: ifi}
+	one := &coming{ifi: ifi}
 	var err error
-	if c.hooks, err = s.options.hooksAt(p); err == nil {
-		err = s.loadComing(c)
+	if one.hooks, err = c.options().hooksAt(p); err == nil {
+		err = c.load(one)
 	}
 	if err == nil {
-		c.sources, err = s.roster.add(c.hooks, c.numbers, s.sampler.arrival, s.sampler.counted, s.endHooks)
+		one.sources, err = c.roster().add(one.hooks, one.numbers, c.sampler.arrival, c.sampler.counted, c.sampler.endHooks)
 	}
 	switch {
 	case err == nil:
-	case len(c.sources) > 0: // some programs have seen packets
-		c.gone = true
-		err = errors.Join(err, s.endHooks(c.hooks), s.haveLeft(c))
+	case len(one.sources) > 0: // some programs have seen packets
+		one.gone = true
+		err = errors.Join(err, c.sampler.endHooks(one.hooks), c.haveLeft(one))
 	default:
-		s.roster.free(c.numbers)
-		return errors.Join(err, detachHooks(c.hooks), closeHooks(c.hooks))
+		c.roster().free(one.numbers)
+		return errors.Join(err, detachHooks(one.hooks), closeHooks(one.hooks))
 	}
-	s.comings.all, s.hooks = append(s.comings.all, c), append(s.hooks, c.hooks...)
+	c.all, c.hooks.all = append(c.all, one), append(c.hooks.all, one.hooks...)
 	return err
 }
 
-// loadComing loads the programs for an interface.
-func (s *Session) loadComing(c *coming) (err error) {
-	s.sampler.arrival++
-	if c.numbers, err = s.roster.reserve(c.hooks); err != nil {
+// load loads the programs for an interface.
+func (c *comings) load(one *coming) (err error) {
+	c.sampler.arrival++
+	if one.numbers, err = c.roster().reserve(one.hooks); err != nil {
 		return err
 	}
-	for i, h := range c.hooks {
-		number := c.numbers[i]
-		if err := s.sampler.prepareSlots(number); err != nil {
+	for i, h := range one.hooks {
+		number := one.numbers[i]
+		if err := c.sampler.prepareSlots(number); err != nil {
 			return err
 		}
-		if err := h.load(s.sampler, uint32(number*s.roster.perHook), uint32(number)); err != nil {
+		if err := h.load(c.sampler, uint32(number*c.roster().perHook), uint32(number)); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// clearAbove ends the capture on the interfaces above one, and returns whether there were any. The
-// next look, which follows at once, finds them again.
-func (s *Session) clearAbove(ifi xdp.Interface) (cleared bool, err error) {
-	above, err := ifi.Above()
-	if err != nil {
-		return false, err
-	}
-	return s.leave(func(c *coming) error {
-		if !slices.Contains(above, c.ifi.Index) {
-			return nil
-		}
-		s.comings.finder.Notify()
-		return fmt.Errorf("%s is captured anew, because %s has come below it", c.ifi.Name, ifi.Name)
-	}), nil
-}
-
 // isOwn tells whether an XDP program is the session's own.
-func (s *Session) isOwn(p xdp.Program) bool {
-	return s.roster.has(func(src *Source) bool { return src.Hook == XDP && src.Sampler.ID == p.ID })
+func (c *comings) isOwn(p xdp.Program) bool {
+	return c.roster().has(func(src *Source) bool { return src.Hook == XDP && src.Sampler.ID == p.ID })
 }
 
 // leave detaches the programs on interfaces whose capture ends, and returns whether there are any.
 // reason returns why the capture of an interface ends; nil = it goes on.
-func (s *Session) leave(reason func(*coming) error) bool {
+func (c *comings) leave(reason func(*coming) error) bool {
 	left := false
-	for _, c := range s.comings.all {
-		if c.gone {
+	for _, one := range c.all {
+		if one.gone {
 			continue
 		}
-		why := reason(c)
+		why := reason(one)
 		if why == nil {
 			continue
 		}
-		s.notice(why)
+		c.notice(why)
 		// An interface that has gone takes its programs with it.
-		if err := detachHooks(c.hooks); err != nil && !errors.Is(why, ErrInterfaceGone) {
-			s.notice(err)
+		if err := detachHooks(one.hooks); err != nil && !errors.Is(why, ErrInterfaceGone) {
+			c.notice(err)
 		}
-		c.gone, left = true, true
+		one.gone, left = true, true
 	}
 	if !left {
 		return false
 	}
-	if err := s.sampler.barrier.Wait(); err != nil {
-		s.notice(err)
+	if err := c.sampler.barrier.Wait(); err != nil {
+		c.notice(err)
 		return true
 	}
-	for _, c := range s.comings.all {
-		if !c.gone {
+	for _, one := range c.all {
+		if !one.gone {
 			continue
 		}
-		if err := s.haveLeft(c); err != nil {
-			s.notice(err)
+		if err := c.haveLeft(one); err != nil {
+			c.notice(err)
 		}
 	}
 	return true
 }
 
 // haveLeft notes that no program of an interface runs any more.
-func (s *Session) haveLeft(c *coming) error {
+func (c *comings) haveLeft(one *coming) error {
 	now, err := clock.Monotonic()
 	if err == nil {
-		s.roster.leave(c.sources, now)
+		c.roster().leave(one.sources, now)
 	}
 	return err
 }
 
 // retire closes the programs of interfaces that have gone, and makes their accounts final, once all
 // that they sent was read.
-func (s *Session) retire() {
-	s.comings.all = slices.DeleteFunc(s.comings.all, func(c *coming) bool {
-		if !c.gone {
+func (c *comings) retire() {
+	c.all = slices.DeleteFunc(c.all, func(one *coming) bool {
+		if !one.gone {
 			return false
 		}
-		done, passed := true, s.reader.passed.Load()
-		for _, i := range c.sources {
-			retired, err := s.roster.retire(i, passed, s.ledger.read(i), s.sampler.counted)
+		done, passed := true, c.passed.Load()
+		for _, i := range one.sources {
+			retired, err := c.roster().retire(i, passed, c.ledger.read(i), c.sampler.counted)
 			done = done && retired && err == nil
 		}
 		if !done {
 			return false
 		}
-		s.hooks = slices.DeleteFunc(s.hooks, func(h hook) bool { return slices.Contains(c.hooks, h) })
-		if err := closeHooks(c.hooks); err != nil {
-			s.notice(err)
+		c.hooks.all = slices.DeleteFunc(c.hooks.all, func(h hook) bool { return slices.Contains(one.hooks, h) })
+		if err := closeHooks(one.hooks); err != nil {
+			c.notice(err)
 		}
-		s.roster.free(c.numbers)
+		c.roster().free(one.numbers)
 		return true
 	})
+}
+
+// blindness returns why an interface is no longer captured, or nil.
+func (c *coming) blindness() error {
+	for _, h := range c.hooks {
+		if err := whyBlind(h); err != nil {
+			return err
+		}
+	}
+	return nil
 }

@@ -34,13 +34,13 @@ func (s *Session) SetFilling(filling uint64) {
 
 // ComeTooLate is what a session does with an interface that it has found, and that has gone since.
 func (s *Session) ComeTooLate(name string) {
-	s.whileAttached(func() {
-		s.comeLate(xdp.Interface{Index: 1 << 30, Name: name, Type: "ether", Up: true, Driver: "veth", RxQueues: 1})
+	s.hooks.whileAttached(func() {
+		s.comings.comeLate(xdp.Interface{Index: 1 << 30, Name: name, Type: "ether", Up: true, Driver: "veth", RxQueues: 1})
 	})
 }
 
 // AgeRefusals makes the session try the interfaces again that it could not capture, as if this time
 // had passed.
 func (s *Session) AgeRefusals(by time.Duration) {
-	s.whileAttached(func() { s.comings.refused.Age(by) })
+	s.hooks.whileAttached(func() { s.comings.refused.Age(by) })
 }

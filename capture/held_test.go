@@ -8,6 +8,7 @@ import (
 	"github.com/cilium/ebpf/asm"
 	"github.com/cilium/ebpf/btf"
 
+	filterebpf "github.com/xdpcap/xdpcap/filter/ebpf"
 	"github.com/xdpcap/xdpcap/internal/testnet"
 	"github.com/xdpcap/xdpcap/internal/thread"
 )
@@ -15,7 +16,7 @@ import (
 // A heldHook is an XDP program that one packet goes through, and that its filter holds up for
 // long, while the session ends.
 type heldHook struct {
-	*xdpHook
+	interfaceHook
 	t       *testing.T
 	sampler *sampler
 	ended   chan error // what running the program came to
@@ -23,13 +24,20 @@ type heldHook struct {
 
 func (h *heldHook) load(k *sampler, first, index uint32) error {
 	h.sampler = k
-	h.filter = packetFilter{bodies: map[string]asm.Instructions{"filter": slowFilter()}}
-	return h.xdpHook.load(k, first, index)
+	p, err := k.load(loading{
+		name: samplerProgSampleXdp, first: first, index: index,
+		own:    constants{samplerVarVerdict: uint32(Pass), samplerVarFiltering: true},
+		adjust: func(spec *ebpf.ProgramSpec) { must(h.t, filterebpf.Inline(spec, "filter", slowFilter())) },
+	})
+	if err != nil {
+		return err
+	}
+	return h.take(p)
 }
 
 // attach returns when the program is at work, on another CPU than the session.
 func (h *heldHook) attach() error {
-	program, err := h.program.Clone() // the session closes its own meanwhile
+	program, err := h.programs[0].Clone() // the session closes its own meanwhile
 	if err != nil {
 		return err
 	}
@@ -78,7 +86,7 @@ func TestHeldUp(t *testing.T) {
 	}
 	o, err := Options{Interfaces: []string{"unused"}}.withDefaults()
 	must(t, err)
-	held := &heldHook{xdpHook: new(xdpHook), t: t, ended: make(chan error, 1)}
+	held := &heldHook{t: t, ended: make(chan error, 1)}
 	var accounts []Accounts
 	err = thread.Quiet(0, func() error {
 		s, err := open(o, []hook{held}, newPerfTransport)

@@ -3,12 +3,13 @@ package capture
 import (
 	"errors"
 	"fmt"
-	"io"
 	"slices"
 	"strings"
 
 	"github.com/cilium/ebpf"
 
+	"github.com/xdpcap/xdpcap/internal/attach"
+	"github.com/xdpcap/xdpcap/internal/support"
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
@@ -55,8 +56,8 @@ func detachHooks(hooks []hook) error {
 }
 
 // endHooks detaches hooks, and returns when none of their programs runs.
-func (s *Session) endHooks(hooks []hook) error {
-	return errors.Join(detachHooks(hooks), s.sampler.barrier.Wait())
+func (k *sampler) endHooks(hooks []hook) error {
+	return errors.Join(detachHooks(hooks), k.barrier.Wait())
 }
 
 func closeHooks(hooks []hook) error {
@@ -67,32 +68,62 @@ func closeHooks(hooks []hook) error {
 	return errors.Join(errs...)
 }
 
-// A program is a loaded program of bpf/sampler.c.
-type program struct {
-	*ebpf.Program
-	// nil = not attached. The reference keeps the garbage collector from closing the link.
-	link io.Closer
+// An interfaceHook is what the hooks at an interface have in common: programs that are attached
+// together, and one source.
+type interfaceHook struct {
+	ifi      xdp.Interface
+	filter   attach.Filter
+	source   Source
+	programs []*ebpf.Program
+	attached *attach.Attachment // nil = not attached
 }
 
-// info asks the kernel for the program's id and name.
-func (p *program) info() (Program, error) {
-	identity, err := xdp.Identify(p.Program)
+func newInterfaceHook(ifi xdp.Interface, f attach.Filter, at Hook) interfaceHook {
+	return interfaceHook{ifi: ifi, filter: f, source: newSource(ifi, at)}
+}
+
+func (h *interfaceHook) sources() []Source { return []Source{h.source} }
+
+// add loads a program. tried says in an error what it is for.
+func (h *interfaceHook) add(k *sampler, tried string, l loading) error {
+	l.filter = h.filter
+	p, err := k.load(l)
+	if err != nil {
+		return support.ExplainLoad(tried, err)
+	}
+	return h.take(p)
+}
+
+// take adds a loaded program. The first one is the one that the source names.
+func (h *interfaceHook) take(p *ebpf.Program) (err error) {
+	if h.programs = append(h.programs, p); len(h.programs) == 1 {
+		h.source.Sampler, err = identify(p)
+	}
+	return err
+}
+
+func (h *interfaceHook) check() error { return h.attached.Check() }
+
+func (h *interfaceHook) detach() error { return h.attached.Close() }
+
+func (h *interfaceHook) close() error { return closePrograms(h.programs...) }
+
+// identify asks the kernel for the id and the name of a program.
+func identify(p *ebpf.Program) (Program, error) {
+	identity, err := xdp.Identify(p)
 	if err != nil {
 		return Program{}, fmt.Errorf("ask for the sampling program's id: %w", err)
 	}
 	return Program(identity), nil
 }
 
-func (p *program) detach() error {
-	if p.link == nil {
-		return nil
+func closePrograms(programs ...*ebpf.Program) error {
+	var errs []error
+	for _, p := range programs {
+		errs = append(errs, p.Close()) // Close accepts a nil program
 	}
-	err := p.link.Close()
-	p.link = nil
-	return err
+	return errors.Join(errs...)
 }
-
-func (p *program) close() error { return p.Program.Close() } // Close accepts a nil program
 
 // prepareSlots makes a hook's slots ready for another program after the last one there was
 // detached: packets that were in a traced program then have left no decision behind, packets that

@@ -8,8 +8,8 @@ import (
 	"strconv"
 
 	"github.com/cilium/ebpf/btf"
-	"github.com/cilium/ebpf/link"
 
+	"github.com/xdpcap/xdpcap/internal/attach"
 	"github.com/xdpcap/xdpcap/internal/errkind"
 	"github.com/xdpcap/xdpcap/internal/lost"
 	"github.com/xdpcap/xdpcap/internal/support"
@@ -19,16 +19,11 @@ import (
 // A dropHook is a program at the tracepoint by which the kernel tells of the packets that it throws
 // away. It is attached to no interface.
 type dropHook struct {
-	ifi     xdp.Interface
-	filter  packetFilter
+	interfaceHook
 	reasons []lost.Reason // the chosen ones; nil = all
 	types   *btf.Cache    // the kernel's; nil once the program is loaded, because they are large
 	words   *lost.Words
 	notice  func(error)
-
-	source  Source
-	program program
-	watch   *xdp.HookWatch
 }
 
 // maxReasons bounds Options.Reasons, because each packet's reason is compared with all of them.
@@ -64,16 +59,11 @@ func newDropHooks(p point, o *Options) (hooks []hook, err error) {
 		return append(hooks, traced...), err
 	}
 	o.Verdicts = []Verdict{Aborted, Drop} // only programs at an exit look at these
-	failed, err := newRedirectHook(p)
-	return slices.Concat(traced, []hook{failed}, hooks), err
+	return slices.Concat(traced, []hook{newRedirectHook(p)}, hooks), nil
 }
 
 func newDropHook(p point, o *Options) (h *dropHook, err error) {
-	h = &dropHook{ifi: p.ifi, source: newSource(p.ifi, StackDrop), notice: o.notice}
-	if h.filter, err = p.filter.copied(); err != nil {
-		return h, err
-	}
-	h.types = xdp.KernelTypes()
+	h = &dropHook{interfaceHook: newInterfaceHook(p.ifi, p.filter, StackDrop), notice: o.notice, types: xdp.KernelTypes()}
 	if h.words, err = lost.OpenWords(h.types); err != nil {
 		return h, support.ExplainBTF(findReasons, err)
 	}
@@ -110,8 +100,6 @@ func Reasons() ([]string, error) {
 	return reasons.Names(), err
 }
 
-func (h *dropHook) sources() []Source { return []Source{h.source} }
-
 // programsOfDrops has the program that reads each list of arguments which the tracepoint has had
 // since the kernel gives a reason, as support.TracepointArguments writes it.
 var programsOfDrops = map[string]string{
@@ -142,12 +130,7 @@ func (h *dropHook) load(k *sampler, first, index uint32) (err error) {
 		return err
 	}
 	maps.Copy(own, chosen)
-	own[samplerVarSource], own[samplerVarHook] = first, index
-	if h.program, err = k.load(loading{name: name, filter: h.filter, own: own}); err != nil {
-		return support.ExplainLoad("load the program for the tracepoint skb:kfree_skb", err)
-	}
-	h.source.Sampler, err = h.program.info()
-	return err
+	return h.add(k, "load the program for the tracepoint skb:kfree_skb", loading{name: name, first: first, index: index, own: own})
 }
 
 // chosen are the constants that say which packets are losses, and which of them to keep.
@@ -165,27 +148,19 @@ func (h *dropHook) chosen() (constants, error) {
 }
 
 func (h *dropHook) attach() (err error) {
-	if h.watch, err = xdp.WatchHook(h.ifi.Index); err != nil {
-		return err
-	}
-	h.program.link, err = link.AttachTracing(link.TracingOptions{Program: h.program.Program})
-	if err != nil {
-		return support.ExplainLoad("attach to the tracepoint skb:kfree_skb", err)
-	}
-	return nil
+	h.attached, err = attach.Kernel(h.ifi, "attach to the tracepoint skb:kfree_skb", h.programs...)
+	return err
 }
-
-func (h *dropHook) check() error { return h.watch.CheckExists() }
 
 // detach tells of packets that the program did not see: an interrupt may throw packets away on a
 // CPU on which the program is at work, and the kernel does not run it twice there.
 func (h *dropHook) detach() error {
-	isAttached := h.program.link != nil
-	err := h.program.detach()
-	if !isAttached {
-		return err
+	if h.attached == nil {
+		return nil
 	}
-	stats, failed := h.program.Stats()
+	err := h.interfaceHook.detach()
+	h.attached = nil
+	stats, failed := h.programs[0].Stats()
 	if failed == nil && stats.RecursionMisses > 0 {
 		h.notice(fmt.Errorf("%d packets that the machine threw away were not looked at, because they interrupted the program that looks at them", stats.RecursionMisses))
 	}
@@ -193,11 +168,8 @@ func (h *dropHook) detach() error {
 }
 
 func (h *dropHook) close() error {
-	if h.watch != nil {
-		h.watch.Close()
-	}
 	if h.words == nil {
 		return nil
 	}
-	return errors.Join(h.words.Close(), h.program.close())
+	return errors.Join(h.words.Close(), h.interfaceHook.close())
 }

@@ -7,6 +7,7 @@ import (
 	"github.com/cilium/ebpf"
 	"golang.org/x/sys/unix"
 
+	"github.com/xdpcap/xdpcap/internal/attach"
 	"github.com/xdpcap/xdpcap/internal/support"
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
@@ -15,11 +16,11 @@ import (
 // the verdict that it is about to return. Together the programs are one source, and each writes its
 // verdict into its records.
 type tailCallHook struct {
-	filter   packetFilter
+	filter   attach.Filter
 	source   Source
 	hookMap  *xdp.HookMap
-	programs []program   // by verdict
-	stubs    []*xdp.Stub // the slots hold stubs, because a killed process leaves the contents there
+	programs []*ebpf.Program // by verdict
+	stubs    []*xdp.Stub     // the slots hold stubs, because a killed process leaves the contents there
 	slots    []*xdp.Slot
 
 	sampler *sampler // loads programs of another kind if the map rejects the first ones
@@ -50,12 +51,8 @@ var slotKinds = []slotKind{
 	{ebpf.AttachXDPCPUMap, true}, {ebpf.AttachXDPCPUMap, false},
 }
 
-func newTailCallHook(p point, o *Options) (*tailCallHook, error) {
-	filter, err := p.filter.direct()
-	if err != nil {
-		return nil, err
-	}
-	return &tailCallHook{filter: filter, source: Source{Name: o.HookMap, Hook: TailCall}, kind: slotKinds[0]}, nil
+func newTailCallHook(p point, o *Options) *tailCallHook {
+	return &tailCallHook{filter: p.filter, source: Source{Name: o.HookMap, Hook: TailCall}, kind: slotKinds[0]}
 }
 
 func (h *tailCallHook) sources() []Source { return []Source{h.source} }
@@ -65,7 +62,7 @@ func (h *tailCallHook) load(k *sampler, first, index uint32) (err error) {
 	if h.hookMap, err = xdp.OpenHookMap(h.source.Name); err != nil {
 		return err
 	}
-	h.programs = make([]program, h.hookMap.Slots())
+	h.programs = make([]*ebpf.Program, h.hookMap.Slots())
 	h.stubs = make([]*xdp.Stub, h.hookMap.Slots())
 	h.slots = make([]*xdp.Slot, h.hookMap.Slots())
 	return h.loadSlot(0)
@@ -74,12 +71,8 @@ func (h *tailCallHook) load(k *sampler, first, index uint32) (err error) {
 // loadSlot loads the program for one verdict, of the current kind.
 func (h *tailCallHook) loadSlot(verdict int) (err error) {
 	h.programs[verdict], err = h.sampler.load(loading{
-		name: samplerProgSampleXdp, filter: h.filter,
-		own: constants{
-			samplerVarSource:  h.first,
-			samplerVarHook:    h.index,
-			samplerVarVerdict: uint32(verdict),
-		},
+		name: samplerProgSampleXdp, first: h.first, index: h.index, filter: h.filter,
+		own:    constants{samplerVarVerdict: uint32(verdict)},
 		adjust: func(spec *ebpf.ProgramSpec) { spec.AttachType, spec.Flags = h.kind.attachType, h.kind.flags() },
 	})
 	if err != nil {
@@ -107,7 +100,7 @@ func (h *tailCallHook) attach() (err error) {
 			return err
 		}
 	}
-	h.source.Sampler, err = h.programs[len(h.programs)-1].info()
+	h.source.Sampler, err = identify(h.programs[len(h.programs)-1])
 	return err
 }
 
@@ -116,7 +109,7 @@ func (h *tailCallHook) fillFirst() error {
 	err := h.fill(0)
 	for i := 1; errors.Is(err, unix.EINVAL) && i < len(slotKinds); i++ {
 		h.stubs[0].Close()
-		h.programs[0].close()
+		h.programs[0].Close()
 		h.stubs[0], h.kind = nil, slotKinds[i]
 		if err := h.loadSlot(0); err != nil {
 			return err
@@ -132,19 +125,15 @@ func (h *tailCallHook) fillFirst() error {
 // fill puts a stub of the program into its slot. The stub's name marks leftovers of a killed
 // process.
 func (h *tailCallHook) fill(verdict int) (err error) {
-	h.stubs[verdict], err = xdp.NewStub(h.programs[verdict].Program, ebpf.ProgramSpec{
+	h.stubs[verdict], err = xdp.NewStub(h.programs[verdict], ebpf.ProgramSpec{
 		Name: samplerProgSampleXdp, Type: ebpf.XDP, License: "Dual BSD/GPL",
 		AttachType: h.kind.attachType, Flags: h.kind.flags(),
 	}, int32(verdict))
 	if err != nil {
 		return err
 	}
-	slot, err := h.hookMap.Put(xdp.Verdict(verdict), h.stubs[verdict].Program)
-	if err != nil {
-		return err
-	}
-	h.programs[verdict].link, h.slots[verdict] = slot, slot
-	return nil
+	h.slots[verdict], err = h.hookMap.Put(xdp.Verdict(verdict), h.stubs[verdict].Program)
+	return err
 }
 
 // check verifies that the slots still hold the hook's programs, and that a program that calls them
@@ -160,16 +149,16 @@ func (h *tailCallHook) check() error {
 
 func (h *tailCallHook) detach() error {
 	var errs []error
-	for i := range h.programs {
-		errs = append(errs, h.programs[i].detach())
+	for _, slot := range h.slots {
+		errs = append(errs, slot.Close()) // Close accepts a nil slot
 	}
 	return errors.Join(errs...)
 }
 
 func (h *tailCallHook) close() error {
-	var errs []error
-	for i := range h.programs {
-		errs = append(errs, h.stubs[i].Close(), h.programs[i].close())
+	errs := []error{closePrograms(h.programs...)}
+	for _, stub := range h.stubs {
+		errs = append(errs, stub.Close())
 	}
 	if h.hookMap != nil {
 		errs = append(errs, h.hookMap.Close())

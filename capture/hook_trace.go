@@ -1,12 +1,12 @@
 package capture
 
 import (
-	"errors"
 	"maps"
 	"slices"
 
 	"github.com/cilium/ebpf"
 
+	"github.com/xdpcap/xdpcap/internal/attach"
 	"github.com/xdpcap/xdpcap/internal/errkind"
 	"github.com/xdpcap/xdpcap/internal/support"
 	"github.com/xdpcap/xdpcap/internal/xdp"
@@ -14,20 +14,18 @@ import (
 
 // A traceHook traces a running XDP program by fentry and, if exits are recorded, by fexit.
 type traceHook struct {
-	ifi    xdp.Interface
-	target xdp.Target
-	traced constants // which of the target's packets are recorded
-	filter packetFilter
-	atExit bool // Options.FilterAtExit
+	interfaceHook // the source is not used
+	target        xdp.Target
+	traced        constants // which of the target's packets are recorded
+	atExit        bool      // Options.FilterAtExit
 
 	reasonMap string // Options.ReasonMap
 
 	// fentry decides which packets are recorded at entry and exit, so it is loaded even if only
 	// exits are recorded.
-	fentry, fexit program
+	fentry, fexit *ebpf.Program
 	// The sources at entry and exit; nil if not recorded.
 	entry, exit *Source
-	watch       *xdp.HookWatch
 }
 
 // newTraceHooks finds the programs to trace on an interface.
@@ -35,10 +33,6 @@ func newTraceHooks(p point, o *Options) (hooks []hook, err error) {
 	if o.Sink || o.Mode != Auto {
 		return nil, errkind.Errorf(ErrTraced, "%s is captured by tracing its XDP program: a sink or "+
 			"an XDP mode is not possible", p.ifi.Name)
-	}
-	filter, err := p.filter.copied()
-	if err != nil {
-		return nil, err
 	}
 	traced, err := xdp.Traced(p.ifi)
 	if err != nil {
@@ -49,7 +43,10 @@ func newTraceHooks(p point, o *Options) (hooks []hook, err error) {
 		return nil, err
 	}
 	for _, target := range targets {
-		h := &traceHook{ifi: p.ifi, target: target, traced: traced, filter: filter, atExit: o.FilterAtExit, reasonMap: o.ReasonMap}
+		h := &traceHook{
+			interfaceHook: interfaceHook{ifi: p.ifi, filter: p.filter}, target: target, traced: traced,
+			atExit: o.FilterAtExit, reasonMap: o.ReasonMap,
+		}
 		if len(o.Hooks) == 0 || slices.Contains(o.Hooks, Entry) {
 			h.entry = h.newSource(p.ifi, Entry)
 		}
@@ -78,12 +75,6 @@ func (h *traceHook) sources() (sources []Source) {
 
 func (h *traceHook) load(k *sampler, first, index uint32) (err error) {
 	defer h.target.Prog.Close() // the loaded tracers hold a reference of their own
-	var filters [2]packetFilter // of fentry and fexit; only one of the two has a filter
-	if h.atExit {
-		filters[1] = h.filter
-	} else {
-		filters[0] = h.filter
-	}
 	entry, err := h.companions(k, Entry)
 	if err != nil {
 		return err
@@ -93,40 +84,32 @@ func (h *traceHook) load(k *sampler, first, index uint32) (err error) {
 		return err
 	}
 	k.closes = true
-	l := loading{name: samplerProgSampleFentry, filter: filters[0], with: entry}
-	if h.fentry, err = h.loadTracer(k, l, first, index); err != nil {
-		return err
-	}
-	if h.entry != nil {
-		if h.entry.Sampler, err = h.fentry.info(); err != nil {
-			return err
-		}
-	}
-	if h.exit == nil && exit.isNone() {
-		return nil
-	}
-	if h.exit != nil && h.entry != nil {
-		first++
-	}
-	l = loading{
-		name: samplerProgSampleFexit, filter: filters[1], with: exit,
+	atEntry := loading{name: samplerProgSampleFentry, first: first, index: index, with: entry}
+	atExit := loading{
+		name: samplerProgSampleFexit, first: first, index: index, with: exit,
 		own: constants{samplerVarSendingTx: h.runsAtInterface()},
 	}
-	if h.exit == nil {
-		h.fexit, err = h.loadTracer(k, l, first, index)
+	if h.atExit {
+		atExit.filter = h.filter
+	} else {
+		atEntry.filter = h.filter
+	}
+	if h.fentry, err = h.loadTracer(k, atEntry, h.entry); err != nil || h.exit == nil && exit.isNone() {
 		return err
 	}
-	if h.reasonMap != "" {
-		if l.reasons, err = xdp.OpenReasonMap(h.reasonMap, h.target); err != nil {
+	if h.exit != nil && h.entry != nil {
+		atExit.first++
+	}
+	if h.exit != nil && h.reasonMap != "" {
+		reasons, err := xdp.OpenReasonMap(h.reasonMap, h.target)
+		if err != nil {
 			return err
 		}
-		defer l.reasons.Close() // the loaded tracer holds a reference of its own
-		h.exit.ReasonText = func(r Reason) string { return l.reasons.Reason(uint32(r)) }
+		defer reasons.Close() // the loaded tracer holds a reference of its own
+		atExit.reasons = reasons
+		h.exit.ReasonText = func(r Reason) string { return reasons.Reason(uint32(r)) }
 	}
-	if h.fexit, err = h.loadTracer(k, l, first, index); err != nil {
-		return err
-	}
-	h.exit.Sampler, err = h.fexit.info()
+	h.fexit, err = h.loadTracer(k, atExit, h.exit)
 	return err
 }
 
@@ -135,10 +118,9 @@ func (h *traceHook) companions(k *sampler, at Hook) (Companions, error) {
 	return k.companions(h.newSource(h.ifi, at))
 }
 
-func (h *traceHook) loadTracer(k *sampler, l loading, source, index uint32) (program, error) {
+// loadTracer loads a tracer. Its source is nil if its packets are not recorded.
+func (h *traceHook) loadTracer(k *sampler, l loading, of *Source) (*ebpf.Program, error) {
 	own := constants{
-		samplerVarSource:         source,
-		samplerVarHook:           index,
 		samplerVarRecordingEntry: h.entry != nil,
 		samplerVarRecordingExit:  h.exit != nil,
 	}
@@ -151,51 +133,35 @@ func (h *traceHook) loadTracer(k *sampler, l loading, source, index uint32) (pro
 	}
 	p, err := k.load(l)
 	if err != nil {
-		return p, support.ExplainTracer(err, h.target.Program)
+		return nil, support.ExplainTracer(err, h.target.Program)
 	}
-	return p, nil
+	if of != nil {
+		of.Sampler, err = identify(p)
+	}
+	return p, err
 }
 
-// attach attaches fentry last, so that every recorded exit has its entry.
+// tracers are in the order in which they are attached and detached. fentry is attached last, so
+// that every recorded exit has its entry. fexit is detached first: the kernel skips it for a packet
+// that is in the program meanwhile, so what fentry decided about that stays. If fentry went first,
+// fexit would record the next packet by that decision.
+func (h *traceHook) tracers() []*ebpf.Program {
+	if h.fexit == nil {
+		return []*ebpf.Program{h.fentry}
+	}
+	return []*ebpf.Program{h.fexit, h.fentry}
+}
+
+// attach lets check tell whether the program still runs at the interface. Of a program that was
+// chosen by its id and runs elsewhere, check only tells whether the interface exists: the tracers
+// keep the program alive, and nothing tells whether a map still holds it.
 func (h *traceHook) attach() (err error) {
-	if h.watch, err = xdp.WatchHook(h.ifi.Index); err != nil {
-		return err
-	}
-	for _, p := range []*program{&h.fexit, &h.fentry} {
-		if p.Program == nil {
-			continue
-		}
-		link, err := xdp.AttachTracer(p.Program)
-		if err != nil {
-			return support.ExplainTracer(err, h.target.Program)
-		}
-		p.link = link
-	}
-	return nil
+	h.attached, err = attach.Trace(h.ifi, h.target, h.tracers()...)
+	return err
 }
 
 // runsAtInterface tells whether the program was found at the interface. A program chosen by its id
 // may run elsewhere, such as in a devmap.
 func (h *traceHook) runsAtInterface() bool { return h.target.At != (xdp.Program{}) }
 
-// check verifies that the program still runs at the interface. For a program chosen by its id that
-// runs elsewhere, it verifies only that the interface exists: the tracers keep the program alive,
-// and nothing tells whether a map still holds it.
-func (h *traceHook) check() error {
-	if !h.runsAtInterface() {
-		return h.watch.CheckExists()
-	}
-	return h.watch.CheckRuns(h.target.At, h.target.Program)
-}
-
-// detach detaches fexit first. The kernel skips fexit for a packet that is in the program
-// meanwhile, so what fentry decided about it stays. If fentry went first, fexit would record the
-// next packet by that decision.
-func (h *traceHook) detach() error { return errors.Join(h.fexit.detach(), h.fentry.detach()) }
-
-func (h *traceHook) close() error {
-	if h.watch != nil {
-		h.watch.Close()
-	}
-	return errors.Join(h.fentry.close(), h.fexit.close(), h.target.Prog.Close())
-}
+func (h *traceHook) close() error { return closePrograms(h.fentry, h.fexit, h.target.Prog) }

@@ -12,6 +12,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/cilium/ebpf"
+
 	"github.com/xdpcap/xdpcap/internal/machine"
 	"github.com/xdpcap/xdpcap/internal/testnet"
 	"github.com/xdpcap/xdpcap/internal/xdp"
@@ -142,7 +144,7 @@ func (table instructionTable) addAll(t *testing.T, pair *testnet.Pair, transport
 		withHooks(t, pair, o, func(h hook) {
 			switch h := h.(type) {
 			case *xdpHook:
-				table.add(t, fmt.Sprintf("%v, xdp, %s", transport, c.name), h.program)
+				table.add(t, fmt.Sprintf("%v, xdp, %s", transport, c.name), h.programs[0])
 			case *traceHook:
 				table.add(t, fmt.Sprintf("%v, fentry for %v, %s", transport, hooks, c.name), h.fentry)
 				table.add(t, fmt.Sprintf("%v, fexit for %v, %s", transport, hooks, c.name), h.fexit)
@@ -167,14 +169,14 @@ func (table instructionTable) addLosses(t *testing.T, pair *testnet.Pair, transp
 				table.add(t, fmt.Sprintf("%v, generic redirect, %s", transport, c.name), h.programs[1])
 			case *dropHook:
 				if !runsProgram {
-					table.add(t, fmt.Sprintf("%v, drop, %s", transport, c.name), h.program)
+					table.add(t, fmt.Sprintf("%v, drop, %s", transport, c.name), h.programs[0])
 				}
 			}
 		})
 	}
 }
 
-func (table instructionTable) add(t *testing.T, name string, p program) {
+func (table instructionTable) add(t *testing.T, name string, p *ebpf.Program) {
 	t.Helper()
 	info, err := p.Info()
 	must(t, err)

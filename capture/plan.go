@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/xdpcap/xdpcap/internal/attach"
 	"github.com/xdpcap/xdpcap/internal/errkind"
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
@@ -12,8 +13,8 @@ import (
 // A point is an interface to capture on, or a hook map, with the filter for it.
 type point struct {
 	ifi    xdp.Interface // for a hook map it has a name only
-	filter classicFilter // for what it receives
-	sent   classicFilter // for what it sends
+	filter attach.Filter // for what it receives
+	sent   attach.Filter // for what it sends
 }
 
 // points looks up the interfaces and compiles the filter for each.
@@ -95,31 +96,20 @@ func (o *Options) hooksAt(p point) (hooks []hook, err error) {
 	if o.Direction == Out && o.Stamp.IsCards() {
 		return hooks, errkind.Errorf(ErrNoStamp, "time stamps of the type %v: the card stamps packets that %s receives, not those that it sends", o.Stamp, p.ifi.Name)
 	}
-	h, err := newEgressHook(p)
-	if err != nil {
-		return hooks, err
-	}
-	return append(hooks, h), nil
+	return append(hooks, newEgressHook(p)), nil
 }
 
 func (o *Options) receivingHooks(p point) ([]hook, error) {
 	q, err := o.question(p)
-	if err != nil {
+	switch {
+	case err != nil:
 		return nil, err
-	}
-	if o.isTraced(p) {
+	case o.isTraced(p):
 		return newTraceHooks(p, o)
+	case o.HookMap != "":
+		return []hook{newTailCallHook(p, o)}, nil
 	}
-	var h hook
-	if o.HookMap != "" {
-		h, err = newTailCallHook(p, o)
-	} else {
-		h, err = newXDPHook(p, o, q)
-	}
-	if err != nil {
-		return nil, err
-	}
-	return []hook{h}, nil
+	return []hook{newXDPHook(p, o, q)}, nil
 }
 
 // isTraced tells whether a running program is traced at a point.

@@ -75,10 +75,10 @@ func (p *programTest) close() {
 }
 
 func (p *programTest) program(source int) *ebpf.Program {
-	if h, ok := p.hooks[source].(*egressHook); ok {
-		return h.program.Program
+	if h, ok := p.hooks[source].(*tcHook); ok {
+		return h.programs[0]
 	}
-	return p.hooks[source].(*xdpHook).program.Program
+	return p.hooks[source].(*xdpHook).programs[0]
 }
 
 // instructions are those of a source's program, as the verifier has left them.

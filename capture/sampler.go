@@ -14,7 +14,7 @@ import (
 	"github.com/cilium/ebpf/link"
 
 	"github.com/xdpcap/xdpcap/capture/internal/barrier"
-	filterebpf "github.com/xdpcap/xdpcap/filter/ebpf"
+	"github.com/xdpcap/xdpcap/internal/attach"
 	"github.com/xdpcap/xdpcap/internal/clock"
 	"github.com/xdpcap/xdpcap/internal/support"
 	"github.com/xdpcap/xdpcap/internal/xdp"
@@ -174,7 +174,9 @@ func (k *sampler) companions(src *Source) (c Companions, err error) {
 // A loading says which program of bpf/sampler.c to load, and how.
 type loading struct {
 	name   string
-	filter packetFilter
+	first  uint32 // index of its source, or of the first of its hook
+	index  uint32 // of its hook
+	filter attach.Filter
 	with   Companions
 	own    constants               // in addition to those of the options and of the filter
 	adjust func(*ebpf.ProgramSpec) // changes the specification; nil = no change
@@ -183,35 +185,33 @@ type loading struct {
 }
 
 // load loads one program.
-func (k *sampler) load(l loading) (program, error) {
-	name, f := l.name, l.filter
+func (k *sampler) load(l loading) (*ebpf.Program, error) {
+	name := l.name
 	spec := k.spec.Copy()
-	values := k.constants(f)
+	values := k.constants()
+	maps.Copy(values, l.filter.Constants())
+	values[samplerVarSource], values[samplerVarHook] = l.first, l.index
 	values[samplerVarAccompanied] = !l.with.isNone()
 	values[samplerVarReadingReasons] = l.reasons != nil
 	maps.Copy(values, l.own)
-	for name, value := range values {
-		if err := spec.Variables[name].Set(value); err != nil {
-			return program{}, fmt.Errorf("set %s: %w", name, err)
-		}
+	if err := attach.Set(spec, values); err != nil {
+		return nil, err
 	}
-	for stub, body := range f.bodies {
-		if err := filterebpf.Inline(spec.Programs[name], stub, body); err != nil {
-			return program{}, err
-		}
+	if err := l.filter.Put(spec.Programs[name]); err != nil {
+		return nil, err
 	}
 	if err := l.with.join(spec.Programs[name]); err != nil {
-		return program{}, err
+		return nil, err
 	}
 	types := xdp.KernelTypes()
 	if err := resolveRedirectInfo(spec, name, types); err != nil {
-		return program{}, err
+		return nil, err
 	}
 	if l.adjust != nil {
 		l.adjust(spec.Programs[name])
 	}
 	if err := xdp.Alone(spec.Programs[name]); err != nil {
-		return program{}, err
+		return nil, err
 	}
 	spec.Programs = map[string]*ebpf.ProgramSpec{name: spec.Programs[name]}
 	opts := ebpf.CollectionOptions{MapReplacements: k.maps, Cache: types}
@@ -223,15 +223,15 @@ func (k *sampler) load(l loading) (program, error) {
 	if spec.Programs[name].Type == ebpf.XDP {
 		var err error
 		if opts.Programs.KernelTypes, err = withoutModules(types); err != nil {
-			return program{}, err
+			return nil, err
 		}
 	}
 	coll, err := ebpf.NewCollectionWithOptions(spec, opts)
 	if err != nil {
-		return program{}, err
+		return nil, err
 	}
 	defer coll.Close()
-	return program{Program: coll.DetachProgram(name)}, nil
+	return coll.DetachProgram(name), nil
 }
 
 // withoutModules returns the types of the kernel without its modules, because XDP programs read no
@@ -249,17 +249,14 @@ func withoutModules(kernel *btf.Cache) (*btf.Spec, error) {
 	return none.Spec()
 }
 
-// constants returns the constants that all programs share, and those of a filter.
-func (k *sampler) constants(f packetFilter) constants {
+// constants returns the constants that all programs share.
+func (k *sampler) constants() constants {
 	o := k.options
 	return constants{
 		samplerVarSnaplen:          uint32(o.SnapLen),
 		samplerVarCuttingPayload:   o.HeadersOnly,
 		samplerVarPayloadKept:      uint32(o.Payload),
 		samplerVarStamping:         uint32(k.stamping),
-		samplerVarFiltering:        f.bodies != nil,
-		samplerVarFilteringLength:  f.length,
-		samplerVarReach:            uint32(f.reach),
 		samplerVarOneIn:            o.oneIn(),
 		samplerVarDrawingByVerdict: o.SampleVerdicts != nil,
 		samplerVarOneInOf:          o.oneInOf(),

@@ -7,7 +7,6 @@ import (
 	"runtime"
 	"slices"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/xdpcap/xdpcap/capture/internal/laps"
@@ -25,7 +24,7 @@ type Session struct {
 	roster  *roster
 	started time.Time
 	sampler *sampler
-	hooks   []hook
+	hooks   hooked
 	poller  *poller.Poller
 	ledger  *ledger
 	reader  reader
@@ -37,9 +36,7 @@ type Session struct {
 
 	comings *comings // nil unless interfaces come and go
 
-	stop     sync.Once
-	hooking  sync.Mutex  // held while hooks are checked, added and detached
-	detached atomic.Bool // all hooks are detached, and no program of the session runs any more
+	stop sync.Once
 
 	promiscuous promiscuous
 
@@ -86,7 +83,7 @@ func openOnce(o Options) (*Session, error) {
 // open makes a session of hooks and a transport. The hooks are closed with the session, or at once
 // after an error.
 func open(o Options, hooks []hook, t newTransport) (*Session, error) {
-	s := &Session{options: o, hooks: hooks}
+	s := &Session{options: o, hooks: hooked{all: hooks}}
 	if o.Notice != nil {
 		s.options.Notice = func(err error) {
 			s.noticing.Lock()
@@ -102,7 +99,7 @@ func open(o Options, hooks []hook, t newTransport) (*Session, error) {
 
 func (s *Session) open(t newTransport) (err error) {
 	defer runtime.KeepAlive(xdp.KernelTypes()) // all programs are loaded with the same
-	s.roster = newRoster(&s.options, s.hooks)
+	s.roster = newRoster(&s.options, s.hooks.all)
 	if s.sampler, err = newSampler(&s.options, s.roster, t(s.options.ringOptions())); err != nil {
 		return err
 	}
@@ -110,16 +107,16 @@ func (s *Session) open(t newTransport) (err error) {
 	if err := s.openReader(); err != nil {
 		return err
 	}
-	if err := s.sampler.loadHooks(s.hooks); err != nil {
+	if err := s.sampler.loadHooks(s.hooks.all); err != nil {
 		return err
 	}
 	s.started = time.Now()
-	order := slices.Clone(s.hooks)
+	order := slices.Clone(s.hooks.all)
 	lowestFirst(order, func(h hook) int { return h.sources()[0].Index })
 	if err := attachHooks(order); err != nil {
 		return err
 	}
-	s.roster.describe(s.hooks)
+	s.roster.describe(s.hooks.all)
 	if s.promiscuous, err = setPromiscuous(&s.options, s.roster.sources()); err != nil {
 		return err
 	}
@@ -156,7 +153,7 @@ func (s *Session) openReader() (err error) {
 		weighted:  s.options.hasWeights(),
 		hasMore:   !s.options.hasWeights() || s.options.follows(),
 		follows:   s.options.follows(),
-		detached:  &s.detached,
+		detached:  &s.hooks.detached,
 		programs:  s.sampler.accounts,
 		stop:      s.Stop,
 		notice:    s.notice,
@@ -178,7 +175,7 @@ func (s *Session) openReader() (err error) {
 			return err
 		}
 	}
-	for _, h := range s.hooks {
+	for _, h := range s.hooks.all {
 		if drop, ok := h.(*dropHook); ok {
 			r.words = drop.words
 		}
@@ -199,11 +196,11 @@ func (s *Session) Gone() []int { return s.roster.gone() }
 // HasSwitchedOff tells whether attaching has switched off what joins packets at an interface before
 // XDP: LRO or hardware GRO. To switch that on again at the end of the session needs CAP_NET_ADMIN.
 func (s *Session) HasSwitchedOff() bool {
-	s.hooking.Lock()
-	defer s.hooking.Unlock()
-	return slices.ContainsFunc(s.hooks, func(h hook) bool {
+	s.hooks.mu.Lock()
+	defer s.hooks.mu.Unlock()
+	return slices.ContainsFunc(s.hooks.all, func(h hook) bool {
 		own, ok := h.(*xdpHook)
-		return ok && xdp.SwitchedOff(own.program.link) != nil
+		return ok && own.attached != nil && own.attached.SwitchedOff != nil
 	})
 }
 
@@ -240,8 +237,8 @@ func (s *Session) notice(err error) { s.options.notice(err) }
 // Run and Packets then hand over the packets that are still in the rings, and return.
 func (s *Session) Stop() {
 	s.stop.Do(func() {
-		s.hooking.Lock()
-		defer s.hooking.Unlock()
+		s.hooks.mu.Lock()
+		defer s.hooks.mu.Unlock()
 		if s.sampler != nil {
 			s.fail(s.sampler.letOut())
 		}
@@ -249,11 +246,11 @@ func (s *Session) Stop() {
 			s.fail(errors.Join(s.watch.look()...)) // hooks that went blind in the last second
 		}
 		s.fail(s.promiscuous.close())
-		s.fail(detachHooks(s.hooks))
+		s.fail(detachHooks(s.hooks.all))
 		if s.sampler != nil {
 			s.fail(s.sampler.barrier.Wait())
 		}
-		s.detached.Store(true)
+		s.hooks.detached.Store(true)
 		if s.loss != nil {
 			s.loss.end()
 		}
@@ -288,16 +285,14 @@ func (s *Session) Close() error {
 		names.Close()
 	}
 	s.reader.outlets.interfaces = nil
-	errs = append(errs, closeHooks(s.hooks))
+	errs = append(errs, closeHooks(s.hooks.all))
 	if s.sampler != nil {
 		errs = append(errs, s.sampler.close())
 	}
 	if s.poller != nil {
 		errs = append(errs, s.poller.Close())
 	}
-	if s.comings != nil {
-		s.comings.close()
-	}
-	s.hooks, s.poller, s.watch, s.loss, s.comings, s.reader.err = nil, nil, nil, nil, nil, os.ErrClosed
+	s.comings.close()
+	s.hooks.all, s.poller, s.watch, s.loss, s.comings, s.reader.err = nil, nil, nil, nil, nil, os.ErrClosed
 	return errors.Join(errs...)
 }

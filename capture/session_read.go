@@ -155,7 +155,7 @@ func (s *Session) CardClocks() []*CardClock {
 // SetCards tells whether the session has told a card to stamp packets. Undoing that at the end of
 // the session needs CAP_NET_ADMIN.
 func (s *Session) SetCards() bool {
-	s.hooking.Lock()
-	defer s.hooking.Unlock()
+	s.hooks.mu.Lock()
+	defer s.hooks.mu.Unlock()
 	return slices.ContainsFunc(s.roster.cards(), func(c card) bool { return c.stamps != nil && c.stamps.stamping != nil })
 }

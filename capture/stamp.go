@@ -164,7 +164,7 @@ func (k *sampler) followPolls() error {
 	p, err := k.load(loading{name: samplerProgEndPoll})
 	if err == nil {
 		defer p.Close()
-		k.polls, err = link.AttachTracing(link.TracingOptions{Program: p.Program})
+		k.polls, err = link.AttachTracing(link.TracingOptions{Program: p})
 	}
 	if err != nil {
 		return support.ExplainLoad("attach to the tracepoint napi_poll", err)

@@ -80,6 +80,6 @@ func loadCardStamps(t *testing.T, p *programTest) *ebpf.Program {
 		}
 	}})
 	must(t, err)
-	t.Cleanup(func() { loaded.close() })
-	return loaded.Program
+	t.Cleanup(func() { loaded.Close() })
+	return loaded
 }

@@ -6,8 +6,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/cilium/ebpf/link"
-
 	"github.com/xdpcap/xdpcap/internal/testnet"
 )
 
@@ -66,7 +64,7 @@ func TestPacketInsideAtEnd(t *testing.T) {
 	must(t, err)
 	defer target.Close()
 	s := openAt(t, pair.Rx, Options{Interfaces: []string{pair.RxName}, Hooks: []Hook{Entry, Exit}})
-	copies := linksOf(t, s.roster.source(0).Sampler.ID, s.roster.source(1).Sampler.ID)
+	copies := testnet.LinksOf(t, s.roster.source(0).Sampler.ID, s.roster.source(1).Sampler.ID)
 	sent := make(chan struct{})
 	go func() {
 		testnet.Send(t, pair, testnet.UDPFrame(testnet.MinFrame, 0))
@@ -108,35 +106,4 @@ func TestPacketInsideAtEnd(t *testing.T) {
 			t.Errorf("the account of the %v: %+v, want %+v", s.roster.source(i).Hook, a, want)
 		}
 	}
-}
-
-// linksOf opens the link of each of these programs, as a child does that has a copy of them. It
-// looks again where a link that another process makes cannot be opened yet.
-func linksOf(t *testing.T, programs ...uint32) (found []link.Link) {
-	t.Helper()
-	var failed error
-	defer func() {
-		if t.Failed() {
-			t.Logf("links of programs %v: %v", programs, failed)
-		}
-	}()
-	testnet.WaitFor(t, "the links of the programs", func() bool {
-		all := new(link.Iterator)
-		defer all.Close()
-		for all.Next() {
-			info, err := all.Link.Info()
-			if err == nil && slices.Contains(programs, uint32(info.Program)) {
-				found = append(found, all.Take())
-			}
-		}
-		if failed = all.Err(); len(found) == len(programs) {
-			return true
-		}
-		for _, l := range found {
-			l.Close()
-		}
-		found = nil
-		return false
-	})
-	return found
 }

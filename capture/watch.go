@@ -3,6 +3,8 @@ package capture
 import (
 	"errors"
 	"slices"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/xdpcap/xdpcap/internal/errkind"
@@ -11,6 +13,22 @@ import (
 
 // watchInterval is how often a session checks its hooks and the cards' clocks.
 const watchInterval = time.Second
+
+// hooked are the hooks of a session.
+type hooked struct {
+	mu       sync.Mutex // held while hooks are checked, added and detached
+	all      []hook
+	detached atomic.Bool // all hooks are detached, and no program of the session runs any more
+}
+
+// whileAttached calls do unless the session was stopped. Stop waits until it returns.
+func (h *hooked) whileAttached(do func()) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if !h.detached.Load() {
+		do()
+	}
+}
 
 // A watch finds out which hooks of a session have gone blind. The kernel does not notify a process
 // that its program was detached or that a traced program was replaced, so the watch polls.
@@ -22,7 +40,7 @@ type watch struct {
 // startWatch checks the hooks at once, and then regularly in a goroutine. It returns an error if a
 // hook is already blind.
 func (s *Session) startWatch() error {
-	w := &watch{hooks: s.hooks, quit: make(chan struct{}), done: make(chan struct{})}
+	w := &watch{hooks: s.hooks.all, quit: make(chan struct{}), done: make(chan struct{})}
 	if s.comings != nil {
 		w.hooks = nil // they are checked with their interfaces
 	}
@@ -33,28 +51,45 @@ func (s *Session) startWatch() error {
 	entered := make(chan error, 1)
 	go func() {
 		defer close(w.done)
+		var err error
 		if s.comings != nil {
-			err := s.comings.finder.Enter()
-			entered <- err
-			if err == nil {
-				s.followInterfaces(w.quit)
-			}
-			return
+			err = s.comings.finder.Enter()
 		}
-		entered <- nil
-		ticker := time.NewTicker(watchInterval)
-		defer ticker.Stop()
-		for {
-			select {
-			case <-w.quit:
-				return
-			case <-ticker.C:
-				s.checkHooks()
-				measureClocks(s.roster.cards(), s.notice)
-			}
+		if entered <- err; err == nil {
+			s.keepWatch(w.quit)
 		}
 	}()
 	return <-entered
+}
+
+// keepWatch checks the hooks and the cards' clocks regularly, and looks for interfaces that come
+// and go, until quit is closed.
+func (s *Session) keepWatch(quit <-chan struct{}) {
+	ticker := time.NewTicker(watchInterval)
+	defer ticker.Stop()
+	var changes <-chan struct{} // nil where no interface comes or goes
+	if s.comings != nil {
+		changes = s.comings.finder.Changed
+	}
+	changed, rested := changes, (<-chan time.Time)(nil)
+	for {
+		select {
+		case <-quit:
+			return
+		case <-ticker.C:
+			if s.comings != nil {
+				s.comings.follow(true)
+			} else {
+				s.checkHooks()
+			}
+			measureClocks(s.roster.cards(), s.notice)
+		case <-rested:
+			changed, rested = changes, nil
+		case <-changed:
+			s.comings.follow(false)
+			changed, rested = nil, time.After(comingPause)
+		}
+	}
 }
 
 // close joins the goroutine.
@@ -66,13 +101,12 @@ func (w *watch) close() {
 // checkHooks notes which hooks have gone blind. The session continues while at least one hook sees
 // packets; when it ends, its error says which hooks went blind.
 func (s *Session) checkHooks() {
-	s.hooking.Lock()
 	var blind []error
-	if !s.detached.Load() {
+	goesOn := true
+	s.hooks.whileAttached(func() {
 		blind = s.watch.look()
-	}
-	goesOn := len(s.watch.hooks) > 0
-	s.hooking.Unlock()
+		goesOn = len(s.watch.hooks) > 0
+	})
 	for _, err := range blind {
 		s.fail(err)
 		if goesOn {
@@ -110,16 +144,6 @@ func whyBlind(h hook) error {
 	return errkind.Errorf(ErrBlind, "%s is no longer captured: %w", name, err)
 }
 
-// blindness returns why an interface is no longer captured, or nil.
-func (c *coming) blindness() error {
-	for _, h := range c.hooks {
-		if err := whyBlind(h); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
 // hasGone tells whether an interface has left the namespace. What the kernel says to an attempt to
 // attach to it does not tell.
 func hasGone(index int) bool {
@@ -129,13 +153,4 @@ func hasGone(index int) bool {
 	}
 	defer w.Close()
 	return errors.Is(w.CheckExists(), ErrInterfaceGone)
-}
-
-// whileAttached calls do unless the session was stopped. Stop waits until it returns.
-func (s *Session) whileAttached(do func()) {
-	s.hooking.Lock()
-	defer s.hooking.Unlock()
-	if !s.detached.Load() {
-		do()
-	}
 }

@@ -12,10 +12,10 @@ import (
 // MaxInstructions is the kernel's limit on a classic program, BPF_MAXINSNS.
 const MaxInstructions = cbpf.MaxInstructions
 
-// Check tells whether the kernel's checker for classic programs would take prog. It wants known
-// opcodes, jumps forward and inside the program, no division by a constant zero, no shift by more
-// than 31, scratch words 0 to 15, and a return at the end. An error names the instruction by its
-// index.
+// Check returns nil if the kernel's checker for classic programs would accept prog. It requires
+// known opcodes, jumps forward and inside the program, no division by a constant zero, no shift by
+// more than 31, scratch words 0 to 15, and a return at the end. An error names the instruction by
+// its index.
 func Check(prog []bpf.RawInstruction) error {
 	switch n := len(prog); {
 	case n == 0:
@@ -33,7 +33,7 @@ func Check(prog []bpf.RawInstruction) error {
 	return nil
 }
 
-// checkInstruction checks an instruction. left is how many instructions follow it.
+// checkInstruction checks an instruction. left is the number of instructions after it.
 func checkInstruction(ins bpf.RawInstruction, left int) error {
 	if !cbpf.Known(ins.Op) {
 		return fmt.Errorf("unknown opcode %#x", ins.Op)

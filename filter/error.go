@@ -12,25 +12,25 @@ import (
 // Kinds of errors that a caller can fix without changing the expression. errors.Is finds them in an
 // *Error; their texts are not part of the error's own.
 var (
-	// ErrUnsupported is the kind of an expression that this compiler does not support. ParseRaw
-	// reads the program that another compiler makes of it.
+	// ErrUnsupported is the kind for an expression that this compiler does not support. ParseRaw
+	// can read the program of another compiler instead.
 	ErrUnsupported = fault.ErrUnsupported
-	// ErrInterface is the kind of an expression that chooses an interface, which only the caller
+	// ErrInterface is the kind for an expression that chooses an interface, which only the caller
 	// can do.
 	ErrInterface = fault.ErrInterface
-	// ErrNothing is the kind of an expression that matches no packet. If it says inbound or
+	// ErrNothing is the kind for an expression that matches no packet. If it contains inbound or
 	// outbound, it may match packets of the other direction.
 	ErrNothing = fault.ErrNothing
 )
 
-// Error says which word of an expression is to blame, for what, and what to write instead. Compile
-// returns no other type of error for a faulty expression.
+// Error is a fault in an expression: the faulty word, the reason, and a correction. Compile returns
+// no other type of error for a faulty expression.
 type Error struct {
 	Text    string // the whole expression
 	Pos     int    // byte offset of Word in Text
-	Word    string // the word to blame; empty at the end of Text, all of Text if it is no single word
-	Message string // what is wrong
-	Hint    string // what to do about it; may be empty
+	Word    string // the faulty word; empty at the end of Text, all of Text if it is no single word
+	Message string // the reason
+	Hint    string // the correction; may be empty
 	Kind    error  // ErrUnsupported, ErrInterface or ErrNothing; nil for all other errors
 }
 
@@ -46,7 +46,7 @@ func newError(text string, f *fault.Fault) *Error {
 	return e
 }
 
-// Error is one line: the message, the word, the hint.
+// Error returns one line: the message, the word, the hint.
 func (e *Error) Error() string {
 	var b strings.Builder
 	b.WriteString(e.Message)
@@ -60,7 +60,8 @@ func (e *Error) Error() string {
 	return b.String()
 }
 
-// A word in a line of text is cut to maxWord characters, and a line of Caret to maxColumns.
+// maxWord is the maximum length in characters of a word in a line of text, and maxColumns that of a
+// line of Caret.
 const maxWord, maxColumns = 40, 100
 
 // shorten cuts s to `most` characters, the last of which is then an ellipsis.

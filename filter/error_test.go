@@ -11,8 +11,8 @@ import (
 	"github.com/xdpcap/xdpcap/filter/internal/filtertest"
 )
 
-// TestCaret shows what users read. It catches an underline under the wrong word and a hint that is
-// gone.
+// TestCaret compares the text for users. It catches an underline under the wrong word and a missing
+// hint.
 func TestCaret(t *testing.T) {
 	t.Parallel()
 	for _, want := range []string{

@@ -3,26 +3,25 @@
 //
 //	prog, err := filter.CompileRaw("tcp port 443 and not host 192.0.2.1", filter.Options{})
 //
-// An expression means what pcap-filter(7) says of it, on an Ethernet interface or on packets of
+// Expressions have their meaning in pcap-filter(7), on an Ethernet interface or on packets of
 // another link type (Options.LinkType). Its tests run from left to right. A packet that ends before
 // the bytes of a test does not match, not even under "not"; the optimiser keeps that.
 //
 // # Differences from libpcap
 //
-//   - docs/choosing.md lists the expressions that libpcap compiles to something else.
+//   - docs/choosing.md lists the expressions that libpcap compiles to a different program.
 //   - On Ethernet, raw IP and loopback, inbound is true and outbound is false, or the reverse with
-//     Options.Outbound: the direction of packets is known before the filter sees them.
+//     Options.Outbound: the direction of packets is known before the filter runs.
 //   - Names of Ethernet addresses (/etc/ethers; gateway needs them) are refused, and ifindex but
 //     for LINUX_SLL2. ParseRaw reads what "tcpdump -ddd" makes of such an expression.
-//   - protochain looks behind eight headers at most. libpcap's has a loop, which the kernel
-//     refuses.
-//   - As in libpcap 1.11, vxlan is known, and lldp and slow after ether proto; numbers that are too
-//     large for their field and invalid DECnet addresses are refused.
+//   - protochain skips eight headers at most. libpcap's has a loop, which the kernel refuses.
+//   - As in libpcap 1.11, vxlan is supported, and lldp and slow after ether proto; numbers that are
+//     too large for their field and invalid DECnet addresses are refused.
 //   - ip broadcast without a netmask is an error, as it is in libpcap where the netmask is unknown.
 //   - An expression of more than 16384 tests, or nested more than 2000 deep, is an error.
-//   - A program of more than MaxInstructions is an error here; libpcap hands it to the kernel,
+//   - A program of more than MaxInstructions is an error here; libpcap passes it to the kernel,
 //     which refuses it.
-//   - A VLAN tag is in the packet at XDP, and vlan tests for it there. tcpdump on a socket sees the
+//   - A VLAN tag is in the packet at XDP, and vlan tests for it there. tcpdump on a socket gets the
 //     packet without its outer tag, so that "tcp port 443" matches it: see Options.VLANAware.
 package filter
 
@@ -46,16 +45,16 @@ import (
 // DefaultSnapLen is what a matching program returns if Options.SnapLen is 0: tcpdump's default.
 const DefaultSnapLen = 262144
 
-// Options tell Compile what the expression does not say. The zero value is ready to use.
+// Options are the inputs of Compile besides the expression. The zero value is ready to use.
 type Options struct {
 	SnapLen   int        // bytes a matching program returns; 0 = DefaultSnapLen
-	Netmask   net.IPMask // IPv4 netmask of the interface, for "ip broadcast"; nil = not known
+	Netmask   net.IPMask // IPv4 netmask of the interface, for "ip broadcast"; nil = unknown
 	Resolver  Resolver   // looks names up; nil = SystemResolver()
 	Outbound  bool       // compile for sent packets: outbound is true, inbound is false
 	VLANAware bool       // match after one or two VLAN tags, too, unless the expression names vlan
 
-	// Unoptimised leaves out the optimiser, as tcpdump -O does. The program is longer and matches
-	// the same packets. An expression that matches no packet is then no error.
+	// Unoptimised skips the optimiser, as tcpdump -O does. The program is longer and matches the
+	// same packets. An expression that matches no packet is then no error.
 	Unoptimised bool
 
 	// LinkType is the packets' link type, as the LINKTYPE_ number of capture files; 0 = 1,
@@ -65,20 +64,20 @@ type Options struct {
 	LinkType uint16
 }
 
-// KnowsLinkType tells whether expressions can be compiled for packets of a LINKTYPE_ number:
+// KnowsLinkType reports whether expressions can be compiled for packets of a LINKTYPE_ number:
 // Ethernet (1), LINUX_SLL (113), LINUX_SLL2 (276), IP without a header before it (101, 228, 229 and
 // 12 and 14 of older files), and BSD's loopback (NULL, 0, and LOOP, 108).
 func KnowsLinkType(number uint16) bool { return link.Of(number) != link.Unknown }
 
-// Compile turns an expression into a classic program. The empty expression matches every packet. A
-// faulty expression gives an *Error. Compile may be called concurrently if the Resolver may. It
-// takes as long as the Resolver does, which looks names up in files and in the DNS.
+// Compile turns an expression into a classic program. The empty expression matches every packet.
+// For a faulty expression it returns an *Error. Compile may be called concurrently if the Resolver
+// may. It takes as long as the Resolver does, which looks names up in files and in the DNS.
 func Compile(text string, o Options) ([]bpf.Instruction, error) {
 	raw, err := CompileRaw(text, o)
 	if err != nil {
 		return nil, err
 	}
-	prog, _ := bpf.Disassemble(raw) // x/net/bpf knows every instruction that is made here
+	prog, _ := bpf.Disassemble(raw) // x/net/bpf supports every instruction that CompileRaw emits
 	return prog, nil
 }
 
@@ -95,7 +94,7 @@ func CompileRaw(text string, o Options) (prog []bpf.RawInstruction, err error) {
 }
 
 // CompileBoth is CompileRaw for received packets and for sent packets; it ignores Options.Outbound.
-// If only one direction can match, because the expression says inbound or outbound, the other
+// If only one direction can match, because the expression contains inbound or outbound, the other
 // program matches no packet. Both programs may run concurrently.
 func CompileBoth(text string, o Options) (received, sent []bpf.RawInstruction, err error) {
 	o.Outbound = false
@@ -136,7 +135,7 @@ func compile(text string, o Options) []bpf.RawInstruction {
 	return prog
 }
 
-// setDefaults checks the options and fills in what is not given.
+// setDefaults checks the options and sets the defaults of the others.
 func (o *Options) setDefaults() error {
 	if o.SnapLen < 0 || int64(o.SnapLen) > 0x7fffffff {
 		return fmt.Errorf("snapshot length %d is not between 0 and %d", o.SnapLen, 0x7fffffff)

@@ -8,7 +8,7 @@ import (
 	"github.com/xdpcap/xdpcap/filter/internal/filtertest"
 )
 
-// FuzzCompile catches a panic, whatever the text, and a program that the kernel would refuse.
+// FuzzCompile catches a panic for any text, and a program that the kernel would refuse.
 func FuzzCompile(f *testing.F) {
 	for _, expr := range filtertest.Corners {
 		f.Add(expr, false)

@@ -21,8 +21,7 @@ var differences = []struct{ name, expr, reason string }{
 	{"ifindex", "ifindex 2", "the interface is chosen outside the filter"},
 	{"netmask", "ip broadcast", "the interface's netmask is not known"},
 
-	// libpcap refuses these, too, from 1.11 on. The libpcap of Debian, which the
-	// tests ask, is older.
+	// libpcap refuses these, too, from 1.11 on. The tests run Debian's libpcap, which is older.
 	{"IP protocol", "ip proto 256", "protocol number 256 is more than 255"},
 	{"IPv6 protocol", "ip6 proto 300", "protocol number 300 is more than 255"},
 	{"either protocol", "proto 256", "protocol number 256 is more than 255"},
@@ -45,7 +44,7 @@ var differences = []struct{ name, expr, reason string }{
 	{"DECnet mask", "decnet net 1.2.3.0 mask 255.255.255.0", "does not carry an IPv4 network"},
 }
 
-// refusedSince tells whether Compile, like libpcap from 1.11 on, refuses an expression because a
+// refusedSince reports whether Compile, like libpcap from 1.11 on, refuses an expression because a
 // number is too large for its field, or because a DECnet address is invalid.
 func refusedSince(err error) bool {
 	for _, words := range []string{"is more than", "neither an EtherType", "DECnet"} {
@@ -56,8 +55,8 @@ func refusedSince(err error) bool {
 	return false
 }
 
-// TestDifferences catches a listed difference that no longer exists, and one whose reason the user
-// is not told.
+// TestDifferences catches a listed difference that no longer exists, and a difference whose reason
+// is missing from the error.
 func TestDifferences(t *testing.T) {
 	t.Parallel()
 	for _, d := range differences {
@@ -133,7 +132,7 @@ func TestListings(t *testing.T) {
 
 // TestFarJumps has programs with tests whose true exit, false exit, or both are just within and
 // just beyond the 255 instructions that a classic jump reaches. It catches an offset that is cut to
-// 8 bits, and one that does not count the jumps after the test.
+// 8 bits, and an offset that does not count the jumps after the test.
 func TestFarJumps(t *testing.T) {
 	t.Parallel()
 	pkts := [][]byte{make([]byte, 200), slices.Repeat([]byte{7}, 200), append(make([]byte, 200), 7), nil}

@@ -11,7 +11,7 @@ import (
 )
 
 // For packets that begin with a cooked header, with IP or with a header of BSD's loopback,
-// expressions mean what they mean to libpcap, or both refuse them.
+// expressions have the same meaning as in libpcap, or both refuse them.
 func TestLinkTypes(t *testing.T) {
 	t.Parallel()
 	expressions := append([]string{

@@ -49,7 +49,7 @@ var (
 	sizeNames = map[uint16]string{cbpf.SizeW: "ld", cbpf.SizeH: "ldh", cbpf.SizeB: "ldb"}
 )
 
-// ancillaryNames are the values besides the packet that Linux's sockets offer to a filter, by the
+// ancillaryNames are the values that Linux's sockets offer to a filter besides the packet, by the
 // offset from SKF_AD_OFF (uapi/linux/filter.h).
 var ancillaryNames = map[uint32]string{0: "proto", 4: "type", 8: "ifidx", 12: "nla", 16: "nlan", 20: "mark", 24: "queue",
 	28: "hatype", 32: "rxhash", 36: "cpu", 40: "xor_x", 44: "vlan_tci", 48: "vlanp", 52: "poff", 56: "random", 60: "vlan_tpid"}
@@ -57,7 +57,7 @@ var ancillaryNames = map[uint32]string{0: "proto", 4: "type", 8: "ifidx", 12: "n
 // ancillaryOffset is SKF_AD_OFF.
 const ancillaryOffset = 0xfffff000
 
-// mnemonic is the name and the operand of instruction n. Numbers are signed, as in tcpdump.
+// mnemonic returns the name and the operand of instruction n. Numbers are signed, as in tcpdump.
 func mnemonic(n int, i bpf.RawInstruction) (name, operand string) {
 	k := int32(i.K)
 	if !cbpf.Known(i.Op) || i.Op == cbpf.LdxLen {

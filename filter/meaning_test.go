@@ -12,7 +12,7 @@ import (
 	"github.com/xdpcap/xdpcap/internal/link"
 )
 
-// compileFor compiles for a test that knows what an expression means.
+// compileFor compiles for a test with the expression's meaning.
 func compileFor(expr string, m filtertest.Meaning, unoptimised bool) ([]bpf.RawInstruction, error) {
 	return CompileRaw(expr, Options{Resolver: filtertest.Resolver{}, Netmask: m.Netmask, Outbound: m.Outbound, VLANAware: m.VLANAware,
 		LinkType: link.Numbers[m.Link], Unoptimised: unoptimised})
@@ -98,8 +98,8 @@ func TestMeaning(t *testing.T) {
 	}
 }
 
-// libpcapIsWrong finds tests that libpcap compiles to something that the text does not say, even
-// without its optimiser, and negative offsets, which it knows with its optimiser alone.
+// libpcapIsWrong finds tests that libpcap compiles to something else than the text means, even
+// without its optimiser, and negative offsets, which it supports only with its optimiser.
 // docs/choosing.md lists them.
 var libpcapIsWrong = regexp.MustCompile(`geneve|byte \d+ [&|]| (?:[-+*/%&|^]|<<|>>) [^=<>!]*[a-z6]\[|\[[^]]*-`)
 

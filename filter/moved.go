@@ -6,8 +6,8 @@ import (
 )
 
 // Moved returns the first word of an expression that moves the tests of a later "or" behind a
-// header: vlan, mpls, pppoes, vxlan or geneve. In "vlan 5 or ip" the test for IP looks behind a
-// VLAN tag, as in tcpdump, but most people mean untagged IP packets. Moved returns "" if the
+// header: vlan, mpls, pppoes, vxlan or geneve. In "vlan 5 or ip" the test for IP applies behind a
+// VLAN tag, as in tcpdump, but most users mean untagged IP packets. Moved returns "" if the
 // expression has no such word, or is faulty.
 func Moved(text string) (word string) {
 	fault.Catch(func() { word = moved(syntax.Parse(text)) })
@@ -30,7 +30,7 @@ func moved(x syntax.Expr) string {
 	return ""
 }
 
-// moves returns the word of an expression that moves all tests after it; "" if it has none.
+// moves returns the word of an expression that moves all tests after it, or "".
 func moves(x syntax.Expr) string {
 	switch x := x.(type) {
 	case *syntax.Negation:
@@ -48,7 +48,7 @@ func moves(x syntax.Expr) string {
 	return ""
 }
 
-// readsPacket tells whether an expression has a test that a header before it moves.
+// readsPacket reports whether an expression has a test that a header before it moves.
 func readsPacket(x syntax.Expr) bool {
 	switch x := x.(type) {
 	case *syntax.Negation:

@@ -2,7 +2,7 @@ package filter
 
 import "testing"
 
-// A user is told of an "or" whose tests look behind a header that the other side looks for.
+// Moved finds an "or" whose tests apply behind a header that only the other side tests for.
 func TestMoved(t *testing.T) {
 	t.Parallel()
 	for expr, want := range map[string]string{

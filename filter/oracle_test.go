@@ -60,8 +60,8 @@ func startOracle() (*oracle, error) {
 	return &oracle{in: in, out: bufio.NewReader(out)}, cmd.Start()
 }
 
-// needLibpcap skips a test if libpcap cannot be asked. On CI that is a failure, because nothing
-// else compares the compiler with libpcap.
+// needLibpcap skips a test if libpcap is not available. On CI that is a failure, because no other
+// test compares the compiler with libpcap.
 func needLibpcap(tb testing.TB) *oracle {
 	tb.Helper()
 	o, err := theOracle()
@@ -75,7 +75,7 @@ func needLibpcap(tb testing.TB) *oracle {
 }
 
 // libpcap compiles an expression for packets of a link type, and prints the program as tcpdump does
-// with the option -d, -dd or -ddd. The error is what libpcap says when it refuses the expression.
+// with the option -d, -dd or -ddd. The error is libpcap's message if it refuses the expression.
 func libpcap(tb testing.TB, linkType int, option, expr string) (string, error) {
 	tb.Helper()
 	o := needLibpcap(tb)

@@ -9,7 +9,7 @@ import (
 	"golang.org/x/net/bpf"
 )
 
-// ParseRaw reads a classic program as text, as "tcpdump -ddd" prints it: a line with the number of
+// ParseRaw parses a classic program in the text format of "tcpdump -ddd": a line with the number of
 // instructions, then a line "op jt jf k" for each. Commas may replace newlines, as in iptables and
 // tc. ParseRaw returns only programs that pass Check.
 func ParseRaw(text string) ([]bpf.RawInstruction, error) {

@@ -9,7 +9,7 @@ import (
 	"github.com/xdpcap/xdpcap/filter/internal/cbpf"
 )
 
-// ReadsLength tells whether the program asks for the length of the packet. If it does not, the
+// ReadsLength reports whether the program reads the length of the packet. If it does not, the
 // translated function works with any wire_len.
 func ReadsLength(prog []bpf.RawInstruction) bool {
 	return slices.ContainsFunc(prog, func(ins bpf.RawInstruction) bool {
@@ -18,8 +18,9 @@ func ReadsLength(prog []bpf.RawInstruction) bool {
 	})
 }
 
-// Reach returns how many bytes from the start of a packet the program may load. It is math.MaxInt32
-// if the program computes an offset from anything but the length of an IP header.
+// Reach returns the number of bytes from the start of a packet that the program may load. It is
+// math.MaxInt32 if the program computes an offset from a value other than the length of an IP
+// header.
 func Reach(prog []bpf.RawInstruction) int {
 	const maxHeader = 60 // 4 * (byte & 0xf)
 	reach, headers, indexed := 0, true, false

@@ -88,7 +88,7 @@ func TestNetmask(t *testing.T) {
 	}
 }
 
-// TestDirection catches a capture that sees nothing because its filter says inbound.
+// TestDirection catches a capture that matches no packets because its filter contains inbound.
 func TestDirection(t *testing.T) {
 	t.Parallel()
 	in, err := CompileRaw("inbound and tcp", Options{})

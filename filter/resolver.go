@@ -6,8 +6,8 @@ import (
 	"github.com/xdpcap/xdpcap/filter/internal/names"
 )
 
-// Resolver turns the names of an expression into numbers. Compile asks it only for words that are
-// not numbers already. An error means that the name is not known; its text reaches the user. The
+// Resolver turns the names of an expression into numbers. Compile calls it only for words that are
+// not numbers already. An error means that the name is unknown; its text reaches the user. The
 // methods are called from one goroutine.
 type Resolver interface {
 	// Host returns the IPv4 and IPv6 addresses of a host, at least one.
@@ -23,5 +23,5 @@ type Resolver interface {
 
 // SystemResolver reads /etc/services, /etc/protocols and /etc/networks, and looks hosts up in
 // /etc/hosts and the DNS with Go's own resolver, so that a static binary behaves the same
-// everywhere. It is what Compile uses by default.
+// everywhere. It is the default of Compile.
 func SystemResolver() Resolver { return names.System{} }

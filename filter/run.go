@@ -8,12 +8,12 @@ import (
 )
 
 // Run runs prog, which must pass Check (programs of CompileRaw and ParseRaw do), on a packet of
-// wireLen bytes; data holds those that were kept. It returns the program's return value: 0 if the
+// wireLen bytes; data holds the captured ones. It returns the program's return value: 0 if the
 // packet does not match, or if the program loads beyond data. Run may be called concurrently.
 func Run(prog []bpf.RawInstruction, data []byte, wireLen uint32) uint32 {
 	return cbpf.Interpret(prog, data, wireLen)
 }
 
-// IsKeyword tells whether a word means something in expressions wherever it stands, such as tcp,
+// IsKeyword reports whether a word has a meaning at any position of an expression, such as tcp,
 // host or not.
 func IsKeyword(word string) bool { return syntax.IsKeyword(word) }

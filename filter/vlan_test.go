@@ -14,7 +14,7 @@ func tagged(pkt []byte, tags ...[]byte) []byte {
 	return filtertest.Frame(append([][]byte{pkt[:12]}, append(tags, pkt[12:])...)...)
 }
 
-// readsRaw tells whether an expression looks at the frame or its length as a whole, which differs
+// readsRaw reports whether an expression tests the frame or its length as a whole, which differs
 // with a tag.
 func readsRaw(expr string) bool {
 	for _, word := range []string{"ether[", "byte ", "len", "less", "greater", "vlan", "outbound"} {
@@ -69,8 +69,8 @@ func TestVLANAware(t *testing.T) {
 	}
 }
 
-// TestVLANNamed catches an expression that is shifted although it names vlan, and so says itself
-// where the tags are.
+// TestVLANNamed catches an expression that is shifted although it contains vlan, and so already
+// accounts for the tags.
 func TestVLANNamed(t *testing.T) {
 	t.Parallel()
 	for _, expr := range []string{"vlan", "vlan 5 and tcp", "tcp or (vlan and udp)", "not vlan"} {

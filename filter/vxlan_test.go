@@ -11,7 +11,7 @@ import (
 	"github.com/xdpcap/xdpcap/filter/internal/wire"
 )
 
-// TestVXLAN catches wrong offsets after a VXLAN header. libpcap knows the word from 1.11 on, but
+// TestVXLAN catches wrong offsets after a VXLAN header. libpcap supports the word from 1.11 on, but
 // Debian's is older, so the packets that match are listed here. The inner frame is TCP from
 // 10.0.0.2, port 1234, to 192.168.1.1, port 22, between the addresses that end in 8 and 9.
 func TestVXLAN(t *testing.T) {

@@ -9,14 +9,14 @@ import (
 )
 
 // bufferAccess loads from a copy of the packet's beginning, for tracing programs: the verifier does
-// not let them look into the packet itself.
+// not let them read the packet itself.
 type bufferAccess struct{ size uint32 }
 
 // TranslateBuffer is Translate for a body that gets a copy of the packet's beginning:
 //
 //	__noinline int filter(struct { __u8 bytes[size]; } *head, __u32 wire_len, __u32 length)
 //
-// length is how many of the bytes belong to the packet. A load beyond them is "no match";
+// length is the number of bytes that belong to the packet. A load beyond them is "no match";
 // filter.Reach returns how many bytes a program may load.
 func TranslateBuffer(prog []bpf.RawInstruction, size int) (asm.Instructions, error) {
 	if size < 1 || size > math.MaxInt16 {

@@ -59,7 +59,7 @@ func bufferStub(buffer *ebpf.Map) *ebpf.ProgramSpec {
 			asm.Mov.Reg(asm.R8, asm.R0),
 			asm.JLE.Imm(asm.R7, bufferSize, "fits"),
 			asm.Mov.Imm(asm.R7, bufferSize),
-			// Not JEq with 0: Linux 6.1's verifier learns nothing about the least value from that.
+			// Not JEq with 0: Linux 6.1's verifier does not raise the value's minimum after that.
 			asm.JLT.Imm(asm.R7, 1, "out").WithSymbol("fits"),
 			asm.Mov.Reg(asm.R1, asm.R6),
 			asm.Mov.Imm(asm.R2, 0),

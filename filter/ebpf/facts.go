@@ -8,7 +8,7 @@ import (
 	"github.com/xdpcap/xdpcap/filter/internal/cbpf"
 )
 
-// facts are what is known at a classic instruction.
+// facts are the results of the analysis for a classic instruction.
 type facts struct {
 	reached bool
 	// need is the length of the shortest packet that can still match from here. A shorter packet is
@@ -31,7 +31,7 @@ const (
 	ancillaryLast  = 0xfffff040 // SKF_AD_OFF + SKF_AD_MAX
 )
 
-// beyond tells whether a load cannot succeed, because it asks for bytes that no program can reach.
+// beyond reports whether a load cannot succeed, because it reads bytes that no program can reach.
 func (t *translator) beyond(ins bpf.RawInstruction) bool {
 	constant, indexed := cbpf.PacketLoad(ins)
 	return (constant || indexed) && ins.K > t.packet.limit()-uint32(cbpf.LoadSize(ins))

@@ -11,9 +11,10 @@ import (
 )
 
 // Inline is Replace for a function whose result the program only compares with 0. It jumps to insns
-// and back instead of calling them, which saves several nanoseconds per packet. That works if the
-// program calls the function once and insns use no stack and call nothing; otherwise Inline does
-// what Replace does. Inlining removes the function, and a constant result other than 0 becomes 1.
+// and back instead of calling them, which saves several nanoseconds per packet. That requires that
+// the program calls the function once, and that insns use no stack and call no function; otherwise
+// Inline is the same as Replace. Inlining removes the function, and a constant result other than 0
+// becomes 1.
 func Inline(spec *ebpf.ProgramSpec, symbol string, insns asm.Instructions) error {
 	calls := callsOf(spec.Instructions, symbol)
 	if len(calls) != 1 || len(insns) == 0 || !needNoFrame(insns) {
@@ -69,7 +70,7 @@ func removeFunction(spec *ebpf.ProgramSpec, symbol string) (asm.Instructions, er
 	return slices.Concat(spec.Instructions[:first], spec.Instructions[functionEnd(spec.Instructions, first):]), nil
 }
 
-// needNoFrame tells whether insns can run inside any function: they use no stack, overwrite only
+// needNoFrame reports whether insns can run inside any function: they use no stack, overwrite only
 // the registers that a call overwrites, and refer to no symbol.
 func needNoFrame(insns asm.Instructions) bool {
 	return !slices.ContainsFunc(insns, func(ins asm.Instruction) bool {
@@ -77,12 +78,12 @@ func needNoFrame(insns asm.Instructions) bool {
 	})
 }
 
-// isConstant tells whether an instruction sets the result to a constant.
+// isConstant reports whether an instruction sets the result to a constant.
 func isConstant(ins asm.Instruction) bool {
 	return ins.OpCode == asm.Mov.Imm32(regA, 0).OpCode && ins.Dst == regA
 }
 
-// rawSize is the size of instructions in units of eight bytes, in which jumps count.
+// rawSize returns the size of instructions in units of eight bytes, the unit of jump offsets.
 func rawSize(insns asm.Instructions) (n int) {
 	for _, ins := range insns {
 		n += int(ins.Size() / asm.InstructionSize)

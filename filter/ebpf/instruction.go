@@ -118,7 +118,7 @@ func (t *translator) branch(i int, ins bpf.RawInstruction) {
 	}
 }
 
-// loadSize is how many bytes an instruction loads from the packet.
+// loadSize returns the number of bytes that an instruction loads from the packet.
 func loadSize(ins bpf.RawInstruction) asm.Size {
 	switch cbpf.LoadSize(ins) {
 	case 1:

@@ -26,8 +26,8 @@ func function(name string, params ...btf.FuncParam) *btf.Func {
 	return &btf.Func{Name: name, Linkage: btf.GlobalFunc, Type: &btf.FuncProto{Return: integer, Params: params}}
 }
 
-// stub is a program as clang makes it: xdp calls the global function filter(ctx, wire_len), and
-// returns what that returns.
+// stub is a program as compiled by clang: xdp calls the global function filter(ctx, wire_len), and
+// returns its result.
 func stub() *ebpf.ProgramSpec {
 	main := function("xdp", btf.FuncParam{Name: "ctx", Type: context})
 	filter := function("filter", btf.FuncParam{Name: "ctx", Type: context}, btf.FuncParam{Name: "len", Type: unsigned})
@@ -86,7 +86,7 @@ func compareKernel(tb testing.TB, what string, prog []bpf.RawInstruction, pkts [
 	tb.Helper()
 	same := func(got, want uint32) bool { return got == want }
 	alike := func(got, want uint32) bool { return (got == 0) == (want == 0) }
-	if !testnet.Emulated() { // what a function is to the verifier depends on no kernel
+	if !testnet.Emulated() { // the verifier treats functions alike on all kernels
 		compareLoaded(tb, what, loadFilter(tb, prog, Replace), prog, pkts, same)
 	}
 	compareLoaded(tb, what+" on a copy", loadBuffer(tb, prog), prog, pkts, alike)

@@ -61,7 +61,7 @@ func TestReplace(t *testing.T) {
 		t.Fatal(err)
 	}
 	spec := threeFunctions()
-	for range 2 { // the second time replaces what the first put there
+	for range 2 { // the second time replaces the instructions of the first
 		if err := Replace(spec, "filter", body); err != nil {
 			t.Fatal(err)
 		}
@@ -115,7 +115,8 @@ func TestInline(t *testing.T) {
 	}
 }
 
-// A function that cannot be inlined is called, and one that cannot be called is an error.
+// A function that cannot be inlined is called; if it cannot be called either, Inline returns an
+// error.
 func TestInlineCalls(t *testing.T) {
 	t.Parallel()
 	body, err := Translate([]bpf.RawInstruction{{Op: cbpf.LdLen}, {Op: cbpf.RetA}})

@@ -51,7 +51,7 @@ func Translate(prog []bpf.RawInstruction) (asm.Instructions, error) {
 	return translate(prog, directAccess{})
 }
 
-// translate runs the passes. packet says where the packet's bytes come from.
+// translate runs the passes. packet emits the loads of the packet's bytes.
 func translate(prog []bpf.RawInstruction, packet packet) (asm.Instructions, error) {
 	if err := filter.Check(prog); err != nil {
 		return nil, fmt.Errorf("translate filter: %w", err)
@@ -90,20 +90,20 @@ type jump struct {
 	to   int // classic instruction, or reject
 }
 
-// reject stands for the code that ends the program with "no match".
+// reject is the target of jumps to the code that ends the program with "no match".
 const reject = -1
 
 // packet emits the loads of packet bytes. load and loadX get size bytes in host order into a
 // register, or jump to reject.
 type packet interface {
-	// begin emits the code that the loads rely on. The arguments are in R1 to R3. R2, the length of
-	// the packet, must keep its value.
+	// begin emits the setup for the loads. The arguments are in R1 to R3. R2, the length of the
+	// packet, must keep its value.
 	begin(t *translator)
-	// load reads at a constant offset. guard is the packet length to check first; 0 if none.
+	// load reads at a constant offset. guard is the packet length to check first; 0 = no check.
 	load(t *translator, to asm.Register, offset uint32, size asm.Size, guard uint32)
 	// loadX reads at offset + X into A.
 	loadX(t *translator, offset uint32, size asm.Size)
-	// limit is how many bytes of a packet can be read.
+	// limit is the number of a packet's bytes that can be read.
 	limit() uint32
 }
 
@@ -116,23 +116,23 @@ func (t *translator) jumpTo(to int, ins asm.Instruction) {
 	t.emit(ins)
 }
 
-// jumpK is a jump that compares a register with a constant.
+// jumpK returns a jump that compares a register with a constant.
 func jumpK(op asm.JumpOp, class asm.Class, r asm.Register, k uint32) asm.Instruction {
 	return asm.Instruction{OpCode: asm.OpCode(class).SetJumpOp(op).SetSource(asm.ImmSource), Dst: r, Constant: int64(int32(k))}
 }
 
-// jumpX is a jump that compares two registers.
+// jumpX returns a jump that compares two registers.
 func jumpX(op asm.JumpOp, class asm.Class, r, x asm.Register) asm.Instruction {
 	return asm.Instruction{OpCode: asm.OpCode(class).SetJumpOp(op).SetSource(asm.RegSource), Dst: r, Src: x}
 }
 
-// always64 is a jump that is always taken.
+// always64 returns a jump that is always taken.
 func always64(offset int16) asm.Instruction {
 	return asm.Instruction{OpCode: asm.OpCode(asm.JumpClass).SetJumpOp(asm.Ja), Offset: offset}
 }
 
 // begin emits the start of the program. It zeroes A, X and the scratch words that are read, because
-// the verifier refuses to read what was not written.
+// the verifier refuses to read uninitialized registers and stack.
 func (t *translator) begin() {
 	t.packet.begin(t)
 	t.emit(asm.Mov.Imm32(regA, 0), asm.Mov.Imm32(regX, 0))
@@ -146,10 +146,10 @@ func (t *translator) begin() {
 	}
 }
 
-// scratch is the offset on the stack of a word of M[].
+// scratch returns the offset on the stack of a word of M[].
 func scratch(slot uint32) int16 { return -4 * (int16(slot) + 1) }
 
-// end emits the target of the jumps to reject. Without such jumps it emits nothing, because the
+// end emits the target of the jumps to reject. Without such jumps it emits no code, because the
 // verifier refuses unreachable code.
 func (t *translator) end() {
 	for _, j := range t.jumps {

@@ -122,8 +122,8 @@ func TestRandomPrograms(t *testing.T) {
 	}
 }
 
-// TestLargePacket reads around the end of the packet, of the buffer of its copy, of the offsets
-// that an instruction can hold, and of what the verifier allows.
+// TestLargePacket reads around four bounds: the end of the packet, the end of its copy in the
+// buffer, the largest offset in an instruction, and the largest offset that the verifier allows.
 func TestLargePacket(t *testing.T) {
 	t.Parallel()
 	testnet.RequireRoot(t)

@@ -1,5 +1,5 @@
-// Package agent is an sFlow agent: an output that sends what a session captures to an sFlow
-// collector, with the counters of interfaces.
+// Package agent is an sFlow agent: an output that sends a session's packets to an sFlow collector,
+// with the counters of interfaces.
 package agent
 
 import (
@@ -16,57 +16,58 @@ import (
 	"github.com/xdpcap/xdpcap/internal/sflow"
 )
 
-// DefaultHeader is how many bytes of a packet are sent by default. It is sFlow's own default.
+// DefaultHeader is the number of bytes of a packet that are sent by default. It is sFlow's own
+// default.
 const DefaultHeader = 128
 
-// holdTime is how long a sample waits for others. Flush is called at least four times a second, so
-// a sample is sent within a second.
+// holdTime is the time for which a sample waits for others. Flush is called at least four times a
+// second, so a sample is sent within a second.
 const holdTime = 250 * time.Millisecond
 
-// Options say what to send and where.
+// Options are the options of an Agent.
 type Options struct {
 	Collector string        // HOST:PORT of UDP
 	Address   netip.Addr    // the agent's; not valid = the source address of datagrams to the collector
 	SubAgent  uint32        // 0 = the index of the session's first interface
 	Header    int           // at most this many bytes of each packet; 0 = DefaultHeader
-	Interval  time.Duration // how often counters of the interfaces are sent; 0 = never
+	Interval  time.Duration // between samples of an interface's counters; 0 = no samples
 
-	// Notice, if not nil, is called once when datagrams no longer arrive. It is called by the
-	// goroutine of the Agent's methods, and must return without waiting for anything.
+	// Notice, if not nil, is called once when datagrams no longer arrive. The goroutine of the
+	// Agent's methods calls it, so it must return without waiting.
 	Notice func(error)
 }
 
 // An Agent is an Output that sends packets to a collector. It never waits for the network: packets
-// that its socket does not take count as not taken. An absent collector is not an error.
+// that its socket refuses count as not taken. An absent collector is not an error.
 //
-// A packet has one flow sample: if several hooks of an interface see it, such as entry and exit,
+// A packet has one flow sample: if it passes several hooks of an interface, such as entry and exit,
 // only the first one makes a sample. All exits make notifications of discarded packets. A packet
-// that the stack throws away has a notification alone.
+// that the stack drops makes only a notification.
 //
 // An Agent belongs to one goroutine, except Counts, Size and Accounts.
 type Agent struct {
 	options   Options
 	collector *collector
 	counts    counts
-	told      bool   // a Notice said that datagrams do not arrive
-	passed    uint64 // packets that were skipped because they are not Ethernet frames
+	noticed   bool   // Notice was called for datagrams that do not arrive
+	skipped   uint64 // packets that were skipped because they are not Ethernet frames
 
-	description capture.Description
-	causeNames  func(source uint16, f *capture.Facts) (reason, location string) // the description's
-	list        *capture.SourceList
-	sources     []source         // of the list
-	earlier     capture.Accounts // what the index of a source had counted before it came
-	sampled     map[direction]bool
-	known       map[int]*dataSource // by index
-	immediate   bool                // Options.Immediate of the session
-	started     time.Time
-	accounts    func() (capture.Accounts, error)
-	looked      time.Time // when the accounts were last read
+	description  capture.Description
+	causeNames   func(source uint16, f *capture.Facts) (reason, location string) // the description's
+	list         *capture.SourceList
+	sources      []source         // of the list
+	earlier      capture.Accounts // counts of an earlier source with the same index
+	sampled      map[direction]bool
+	known        map[int]*dataSource // by index
+	immediate    bool                // Options.Immediate of the session
+	started      time.Time
+	accounts     func() (capture.Accounts, error)
+	accountsRead time.Time // when the accounts were last read
 
 	mu    sync.Mutex       // guards taken
-	taken capture.Accounts // Captured and Bytes in datagrams that the socket took, NotTaken in others
+	taken capture.Accounts // NotTaken: in refused datagrams; Captured and Bytes: in others
 
-	// Some collectors, such as sfacctd 1.7 and Wireshark 4.0, do not know samples of discarded
+	// Some collectors, such as sfacctd 1.7 and Wireshark 4.0, cannot decode samples of discarded
 	// packets, and ignore everything after them. So these have datagrams of their own.
 	common   *line
 	special  *datagram
@@ -74,13 +75,13 @@ type Agent struct {
 
 	polled chan []*sflow.InterfaceCounters
 
-	interfaces atomic.Pointer[speeds] // whose counters are polled
+	interfaces atomic.Pointer[speeds] // the interfaces whose counters are polled
 	numbers    map[uint32]uint32      // of counter samples, by the interface's index
 	stop       context.CancelFunc     // ends the goroutines; nil before Begin
 	running    sync.WaitGroup
 }
 
-// Open finds the collector. The caller must call Close unless the Agent has ended.
+// Open looks up the collector's address. The caller must call Close unless the Agent has ended.
 func Open(o Options) (*Agent, error) {
 	o.Header = cmp.Or(o.Header, DefaultHeader)
 	c, err := openCollector(o.Collector)
@@ -93,7 +94,7 @@ func Open(o Options) (*Agent, error) {
 	return &Agent{options: o, collector: c}, nil
 }
 
-// Begin starts the goroutines that look for the collector's address and read counters.
+// Begin starts the goroutines that look up the collector's address again and read counters.
 func (a *Agent) Begin(d capture.Description) error {
 	a.description, a.sampled, a.known = d, make(map[direction]bool), make(map[int]*dataSource)
 	a.causeNames = a.description.CauseNames
@@ -101,7 +102,7 @@ func (a *Agent) Begin(d capture.Description) error {
 	for i := range d.Sources {
 		a.add(i)
 	}
-	a.poll()
+	a.setPolled()
 	a.immediate = d.Options.Immediate
 	a.accounts, a.started = d.Accounts, time.Now()
 	a.common, a.special = newLine(), newDatagram()
@@ -112,7 +113,7 @@ func (a *Agent) Begin(d capture.Description) error {
 
 	var ctx context.Context
 	ctx, a.stop = context.WithCancel(context.Background())
-	a.running.Go(func() { a.collector.follow(ctx) })
+	a.running.Go(func() { a.collector.watchAddress(ctx) })
 	if a.options.Interval > 0 && d.IsLive() { // interfaces in capture files are not this machine's
 		a.running.Go(func() { poll(ctx, a.options.Interval, a.interfaces.Load, a.polled) })
 	}
@@ -120,9 +121,9 @@ func (a *Agent) Begin(d capture.Description) error {
 }
 
 // Write adds packets to datagrams, and sends full datagrams when enough others wait after them. It
-// keeps no references to the packets and allocates nothing.
+// keeps no references to the packets and allocates no memory.
 func (a *Agent) Write(packets []capture.Packet) error {
-	a.meet()
+	a.addSources()
 	for i := range packets {
 		a.sample(&packets[i])
 	}
@@ -135,7 +136,7 @@ func (a *Agent) Write(packets []capture.Packet) error {
 // Flush sends datagrams whose first sample has waited for holdTime, adds counters that were read,
 // and switches to a new address of the collector.
 func (a *Agent) Flush() error {
-	a.collector.turn()
+	a.collector.switchAddress()
 	select {
 	case read := <-a.polled:
 		a.addCounters(read)
@@ -149,7 +150,7 @@ func (a *Agent) Flush() error {
 	return nil
 }
 
-// sendBegunBefore sends datagrams that were begun before a time.
+// sendBegunBefore sends the datagrams that were begun before a time.
 func (a *Agent) sendBegunBefore(then time.Time) {
 	for d := a.common.oldest(); d.samples > 0 && !d.begun.After(then); d = a.common.oldest() {
 		a.sendOldest()
@@ -159,19 +160,19 @@ func (a *Agent) sendBegunBefore(then time.Time) {
 	}
 }
 
-// End sends what is left. In its account, packets in datagrams that the socket did not take are
-// lost.
+// End sends the remaining datagrams. In its account, packets in datagrams that the socket refused
+// are lost.
 func (a *Agent) End(final capture.Accounts) (capture.Accounts, error) {
-	a.accounts, a.looked = func() (capture.Accounts, error) { return final, nil }, time.Time{}
+	a.accounts, a.accountsRead = func() (capture.Accounts, error) { return final, nil }, time.Time{}
 	a.sendBegunBefore(time.Now())
-	if a.passed > 0 && a.options.Notice != nil {
-		a.options.Notice(fmt.Errorf("sflow://%s: sFlow samples need Ethernet frames: skipped %d packets that are not", a.options.Collector, a.passed))
+	if a.skipped > 0 && a.options.Notice != nil {
+		a.options.Notice(fmt.Errorf("sflow://%s: sFlow samples need Ethernet frames: skipped %d packets that are not", a.options.Collector, a.skipped))
 	}
 	return final.Delivered(a.taken), a.Close()
 }
 
 // Accounts returns the Agent's accounts so far; session reads those of the session. Packets in
-// datagrams that were not sent yet are counted only in Seen. Any goroutine may call it.
+// datagrams that were not sent yet are counted only in Seen. It is safe for concurrent use.
 func (a *Agent) Accounts(session func() (capture.Accounts, error)) (capture.Accounts, error) {
 	a.mu.Lock()
 	taken := slices.Clone(a.taken)
@@ -196,11 +197,11 @@ func (a *Agent) Close() error {
 func (a *Agent) sample(p *capture.Packet) {
 	s := &a.sources[p.Source]
 	if !s.IsEthernet() {
-		a.passOver(p)
+		a.countSkipped(p)
 		return
 	}
 	packet := s.packet(p, a.options.Header, a.collector.longest)
-	in := a.common.open() // the datagram with which the packet is taken
+	in := a.common.open() // the datagram whose sending accounts for the packet
 	if s.flows {
 		in = a.commonFor(len(packet.Data) + sflow.MaxFlow)
 		in.addFlow(int(p.Source), s.flow(p, packet), p.Weight)
@@ -220,13 +221,13 @@ func (a *Agent) sample(p *capture.Packet) {
 	h.packets++
 	h.bytes += len(p.Data)
 	if in.samples == 0 { // this packet has no sample
-		a.take(in)
+		a.countTaken(in)
 	}
 }
 
-// passOver counts a packet that is not an Ethernet frame, because samples can have only these.
-func (a *Agent) passOver(p *capture.Packet) {
-	a.passed++
+// countSkipped counts a packet that is not an Ethernet frame, because samples can have only these.
+func (a *Agent) countSkipped(p *capture.Packet) {
+	a.skipped++
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.taken.At(int(p.Source)).NotTaken++
@@ -241,7 +242,8 @@ func (a *Agent) addCounters(read []*sflow.InterfaceCounters) {
 	}
 }
 
-// commonFor returns the datagram at the end of the line once that has room for this many bytes.
+// commonFor returns the datagram at the end of the line, after making room in it for this many
+// bytes.
 func (a *Agent) commonFor(bytes int) *datagram {
 	if d := a.common.open(); d.samples > 0 && len(d.bytes)+bytes > a.collector.longest {
 		if a.common.isFull() {
@@ -252,7 +254,8 @@ func (a *Agent) commonFor(bytes int) *datagram {
 	return a.ready(a.common.open())
 }
 
-// specialFor returns the datagram for samples that not all collectors know, once it has room.
+// specialFor returns the datagram for samples that not all collectors can decode, after making room
+// in it.
 func (a *Agent) specialFor(bytes int) *datagram {
 	if d := a.special; d.samples > 0 && len(d.bytes)+bytes > a.collector.longest {
 		a.sendSpecial()
@@ -297,19 +300,19 @@ func (a *Agent) send(d *datagram) {
 	if err == nil {
 		a.counts.datagrams.Add(1)
 		a.counts.bytes.Add(uint64(len(d.bytes)))
-		a.take(d)
+		a.countTaken(d)
 	} else {
 		a.counts.refused.Add(1)
-		a.refuse(d)
+		a.countRefused(d)
 	}
-	if (err != nil || bounced > 0) && !a.told && a.options.Notice != nil {
-		a.told = true
+	if (err != nil || bounced > 0) && !a.noticed && a.options.Notice != nil {
+		a.noticed = true
 		a.options.Notice(fmt.Errorf("sflow://%s: datagrams do not arrive: %w; the capture continues", a.options.Collector, cmp.Or(err, errBounced)))
 	}
 }
 
-// take counts the packets of a datagram as taken.
-func (a *Agent) take(d *datagram) {
+// countTaken counts the packets of a datagram as taken.
+func (a *Agent) countTaken(d *datagram) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	for i := range d.held {
@@ -320,9 +323,9 @@ func (a *Agent) take(d *datagram) {
 	}
 }
 
-// refuse counts the packets of a datagram as lost samples, and its notifications as not made. weigh
-// has already counted the other packets that these notifications represent.
-func (a *Agent) refuse(d *datagram) {
+// countRefused counts the packets of a datagram as lost samples, and its notifications as not made.
+// weigh has already counted the other packets that these notifications represent.
+func (a *Agent) countRefused(d *datagram) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	for i := range d.held {

@@ -84,13 +84,13 @@ func packetFrom(source, size int, facts capture.Facts) []capture.Packet {
 	return []capture.Packet{{Facts: &facts, Source: uint16(source), Data: make([]byte, size)}}
 }
 
-// deliver writes a packet, and sends what waits.
+// deliver writes a packet, and sends the waiting datagrams.
 func (a *Agent) deliver(packet []capture.Packet) {
 	a.Write(packet)
 	a.sendBegunBefore(time.Now())
 }
 
-// stall makes the socket take nothing until accept is called.
+// stall makes the socket refuse datagrams until accept is called.
 func (a *Agent) stall() (accept func()) {
 	write := a.collector.write
 	a.collector.write = func(uintptr) bool {
@@ -100,9 +100,9 @@ func (a *Agent) stall() (accept func()) {
 	return func() { a.collector.write = write }
 }
 
-// A packet makes a flow sample where its source is to be sampled, and a notification where it was
-// discarded, in datagrams that are no longer than they may be, however long the packet is. Packets
-// that make none are taken, too.
+// A packet makes a flow sample if its source is to be sampled, and a notification if it was
+// discarded, in datagrams of at most the allowed length, however long the packet is. Packets
+// without a sample count as taken, too.
 func TestSamples(t *testing.T) {
 	t.Parallel()
 	conn := listen(t)
@@ -138,7 +138,7 @@ func TestSamples(t *testing.T) {
 }
 
 // Both directions of an interface are one data source: its samples are numbered together, and the
-// pool is that of both. What was sent has an interface where it goes, and none where it came in.
+// pool is that of both. A sent packet has an output interface, and no input interface.
 func TestDirections(t *testing.T) {
 	t.Parallel()
 	conn := listen(t)
@@ -157,7 +157,7 @@ func TestDirections(t *testing.T) {
 	}
 }
 
-// A flow sample says where a packet goes, as far as that is known.
+// A flow sample has the packet's output interface, if it is known.
 func TestOutput(t *testing.T) {
 	t.Parallel()
 	d := description()
@@ -226,7 +226,8 @@ func TestFlush(t *testing.T) {
 	}
 }
 
-// What the socket does not take is lost, and counted as refused and in the drops of later samples.
+// Datagrams that the socket refuses are lost, and counted as refused and in the drops of later
+// samples.
 func TestNotTaken(t *testing.T) {
 	t.Parallel()
 	var notices []error
@@ -276,7 +277,7 @@ func TestDiscardsNotTaken(t *testing.T) {
 func TestBounced(t *testing.T) {
 	t.Parallel()
 	// The agent sends from 127.0.0.1, whose port may be this one. On the same address it would then
-	// be the collector itself, and nothing would be refused.
+	// be the collector itself, and no datagram would be refused.
 	gone, err := net.ListenUDP("udp4", &net.UDPAddr{IP: net.IPv4(127, 0, 0, 2)})
 	must(t, err)
 	gone.Close()
@@ -301,7 +302,7 @@ func waitForError(t *testing.T, c *collector) {
 	c.raw.Control(func(fd uintptr) {
 		polled[0].Fd = int32(fd)
 		for err := error(unix.EINTR); errors.Is(err, unix.EINTR); {
-			_, err = unix.Poll(polled, 60_000) // ms; errors need not be asked for
+			_, err = unix.Poll(polled, 60_000) // ms; poll always reports errors
 		}
 	})
 	if polled[0].Revents&unix.POLLERR == 0 {
@@ -309,8 +310,8 @@ func waitForError(t *testing.T, c *collector) {
 	}
 }
 
-// A discarded packet's notification says how many there are not, because one in 10 is drawn, and
-// because some of these were lost. What still waits at the end is sent.
+// A discarded packet's notification counts the missing notifications: one in 10 is drawn, and some
+// of these were lost. The waiting samples are sent at the end.
 func TestUnnoticed(t *testing.T) {
 	t.Parallel()
 	conn := listen(t)
@@ -334,9 +335,9 @@ func TestUnnoticed(t *testing.T) {
 	}
 }
 
-// A packet that the stack throws away has a notification with the kernel's reason, and no flow
-// sample: those are of the packets that the interface receives. The notifications tell of the
-// packets that were not drawn.
+// A packet that the stack drops has a notification with the kernel's reason, and no flow sample:
+// flow samples are of packets that the interface receives. The notifications count the packets that
+// were not drawn.
 func TestStackDrops(t *testing.T) {
 	t.Parallel()
 	conn := listen(t)
@@ -395,7 +396,7 @@ func TestTurn(t *testing.T) {
 	receive(t, second)
 }
 
-// The agent's address is that towards the collector, or what was asked for.
+// The agent's address is its address towards the collector, or the option's.
 func TestAddress(t *testing.T) {
 	t.Parallel()
 	collector := listen(t).LocalAddr().String()
@@ -431,7 +432,7 @@ func TestIPv6(t *testing.T) {
 	}
 }
 
-// The counters of an interface are sent, and those of one that does not exist are not.
+// The counters of an interface are sent, and an interface that does not exist is skipped.
 func TestCounters(t *testing.T) {
 	t.Parallel()
 	conn := listen(t)
@@ -472,7 +473,7 @@ func TestNoAllocations(t *testing.T) {
 	}
 }
 
-// With --drops, what an XDP program drops has a notification alone, too.
+// With --drops, a packet that an XDP program drops has only a notification, too.
 func TestDropsOfProgram(t *testing.T) {
 	t.Parallel()
 	d := description()

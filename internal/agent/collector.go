@@ -15,9 +15,9 @@ import (
 
 const (
 	// maxDatagram is the largest datagram in bytes: sFlow's specification proposes this size, and
-	// every collector has room for it. minDatagram is a size that any path takes in one piece.
+	// every collector has room for it. minDatagram is a size that no path fragments.
 	maxDatagram, minDatagram = 1400, 512
-	ipv4Headers, ipv6Headers = 20 + 8, 40 + 8 // with UDP's
+	ipv4Headers, ipv6Headers = 20 + 8, 40 + 8 // with UDP's header
 
 	// A collector's address is looked up again after a minute, or when a datagram was refused, but
 	// at most once per second.
@@ -26,11 +26,11 @@ const (
 	lookUpLimit    = 10 * time.Second
 )
 
-// errBounced says that a datagram was refused by ICMP.
+// errBounced is the error for a datagram that the collector's host refused by ICMP.
 var errBounced = errors.New("the collector's host refuses them: no process listens on that port")
 
-// A collector is where datagrams go. Its socket is connected, so that the kernel reports datagrams
-// that were refused.
+// A collector is the destination of datagrams. Its socket is connected, so that the kernel reports
+// datagrams that were refused.
 type collector struct {
 	address string // HOST:PORT
 	longest int    // the largest datagram in bytes
@@ -71,7 +71,7 @@ func (c *collector) dial(ctx context.Context) (*net.UDPConn, error) {
 	return conn.(*net.UDPConn), nil
 }
 
-// use switches to another socket.
+// use replaces the socket.
 func (c *collector) use(conn *net.UDPConn) error {
 	raw, err := conn.SyscallConn()
 	if err != nil {
@@ -82,7 +82,7 @@ func (c *collector) use(conn *net.UDPConn) error {
 	return nil
 }
 
-// local is the source address of datagrams.
+// local returns the source address of datagrams.
 func (c *collector) local() netip.Addr { return address(c.conn.LocalAddr()).Addr() }
 
 func address(a net.Addr) netip.AddrPort {
@@ -90,7 +90,7 @@ func address(a net.Addr) netip.AddrPort {
 	return netip.AddrPortFrom(p.Addr().Unmap().WithZone(""), p.Port())
 }
 
-// measure asks the kernel for the largest datagram on the path.
+// measure reads the path's MTU from the kernel, and computes the largest datagram from it.
 func (c *collector) measure() {
 	level, option, headers := unix.IPPROTO_IP, unix.IP_MTU, ipv4Headers
 	if c.local().Is6() {
@@ -129,8 +129,8 @@ func (c *collector) send(b []byte) (bounced uint64, err error) {
 	return bounced, os.NewSyscallError("sendto", c.err)
 }
 
-// turn switches to the address that follow has found, if there is a new one.
-func (c *collector) turn() {
+// switchAddress switches to the new address of watchAddress, if there is one.
+func (c *collector) switchAddress() {
 	select {
 	case conn := <-c.next:
 		before := c.conn
@@ -141,8 +141,8 @@ func (c *collector) turn() {
 	}
 }
 
-// follow looks up the collector's address repeatedly until ctx is done.
-func (c *collector) follow(ctx context.Context) {
+// watchAddress looks up the collector's address repeatedly until ctx is done.
+func (c *collector) watchAddress(ctx context.Context) {
 	local, remote := address(c.conn.LocalAddr()).Addr(), address(c.conn.RemoteAddr())
 	for {
 		select {
@@ -151,8 +151,8 @@ func (c *collector) follow(ctx context.Context) {
 		case <-time.After(lookUpInterval):
 		case <-c.refused:
 		}
-		looking, cancel := context.WithTimeout(ctx, lookUpLimit)
-		conn, err := c.dial(looking)
+		limited, cancel := context.WithTimeout(ctx, lookUpLimit)
+		conn, err := c.dial(limited)
 		cancel()
 		if err == nil {
 			newLocal, newRemote := address(conn.LocalAddr()).Addr(), address(conn.RemoteAddr())
@@ -175,7 +175,7 @@ func (c *collector) follow(ctx context.Context) {
 	}
 }
 
-// close closes the sockets, after follow has returned.
+// close closes the sockets, after watchAddress has returned.
 func (c *collector) close() error {
 	select {
 	case conn := <-c.next:

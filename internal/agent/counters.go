@@ -11,7 +11,7 @@ import (
 )
 
 // poll reads the counters of the interfaces, at once and then at each interval, until ctx is done.
-// A reading that was not received from out is replaced by the next.
+// A new reading replaces one that was not received from out yet.
 func poll(ctx context.Context, interval time.Duration, interfaces func() *speeds, out chan []*sflow.InterfaceCounters) {
 	ticker := time.NewTicker(interval)
 	defer ticker.Stop()
@@ -35,14 +35,14 @@ func poll(ctx context.Context, interval time.Duration, interfaces func() *speeds
 	}
 }
 
-// speeds are those of interfaces in bit/s, by their indices; 0 = unknown.
+// speeds are the speeds of interfaces in bit/s, by their indices; 0 = unknown.
 type speeds map[int]uint64
 
 // IANA's numbers for the types of interfaces.
 const ifTypeEthernet, ifTypeLoopback = 6, 24
 
 // readInterface reads an interface's counters. It returns nil if the interface does not exist, or
-// no longer. A hook map is not an interface.
+// no longer exists. A hook map is not an interface.
 func readInterface(index int, speed uint64) *sflow.InterfaceCounters {
 	link, err := netlink.LinkByIndex(index)
 	if err != nil || link.Attrs().Statistics == nil {

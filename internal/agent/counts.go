@@ -2,19 +2,19 @@ package agent
 
 import "sync/atomic"
 
-// Counts count what an Agent has sent so far.
+// Counts are an Agent's sums since its start.
 type Counts struct {
-	Datagrams                 uint64 // datagrams that the socket has taken
+	Datagrams                 uint64 // datagrams that the socket accepted
 	Flows, Discards, Counters uint64 // samples in all datagrams
-	Refused                   uint64 // datagrams that the socket did not take, or that the collector's host refused
+	Refused                   uint64 // datagrams that the socket or the collector's host refused
 }
 
-// counts are Counts that any goroutine may read.
+// counts are the same, for concurrent use.
 type counts struct {
 	datagrams, flows, discards, counters, refused, bytes atomic.Uint64
 }
 
-// Counts returns what was sent so far. Any goroutine may call it.
+// Counts returns the sums so far. It is safe for concurrent use.
 func (a *Agent) Counts() Counts {
 	c := &a.counts
 	return Counts{
@@ -24,5 +24,5 @@ func (a *Agent) Counts() Counts {
 	}
 }
 
-// Size is how many bytes the socket has taken. Any goroutine may call it.
+// Size returns the number of bytes that the socket accepted. It is safe for concurrent use.
 func (a *Agent) Size() int64 { return int64(a.counts.bytes.Load()) }

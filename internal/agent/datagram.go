@@ -15,14 +15,14 @@ type datagram struct {
 	held    []held // indexed by source
 }
 
-// A mark says where a sample begins whose rate or drops are written when the datagram is sent.
+// A mark is the position of a sample whose rate or drops are written when the datagram is sent.
 type mark struct {
 	at, source int
 	discard    bool
 	weight     uint32 // the packet's weight
 }
 
-// held says how much a datagram has of a source.
+// held counts a source's packets in a datagram.
 type held struct {
 	packets, bytes int
 	samples        int // flow samples or, for a source without these, discarded packets
@@ -32,7 +32,7 @@ func newDatagram() *datagram {
 	return &datagram{bytes: make([]byte, 0, maxDatagram), marks: make([]mark, 0, 16)}
 }
 
-// of returns what the datagram has of a source.
+// of returns the counts of a source in the datagram.
 func (d *datagram) of(source int) *held {
 	for len(d.held) <= source {
 		d.held = append(d.held, held{})
@@ -72,8 +72,8 @@ func (d *datagram) addCounters(number uint32, c *sflow.InterfaceCounters) {
 	d.samples++
 }
 
-// lineLength is the most datagrams that wait in a line. Sent at once, at the end, they fit into a
-// collector's receive buffer of Linux's default size.
+// lineLength is the maximum number of datagrams in a line. Sent at once, at the end, they fit into
+// a collector's receive buffer of Linux's default size.
 const lineLength = 64
 
 // A line is a queue of datagrams that wait to be sent, so that losses are spread over many samples.
@@ -91,10 +91,10 @@ func newLine() *line {
 	return l
 }
 
-// open is the last datagram.
+// open returns the last datagram.
 func (l *line) open() *datagram { return l.datagrams[l.next%lineLength] }
 
-// oldest is the first datagram, which may be the open one.
+// oldest returns the first datagram, which may be the open one.
 func (l *line) oldest() *datagram { return l.datagrams[l.first%lineLength] }
 
 func (l *line) isFull() bool { return l.next-l.first == lineLength-1 }

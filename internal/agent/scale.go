@@ -6,15 +6,15 @@ import (
 	"github.com/xdpcap/xdpcap/capture"
 )
 
-// A scale computes how many packets the samples of a source represent. Collectors multiply by the
-// sampling rate in each sample, so the sum of these rates must be the number of packets that could
-// have been sampled, the pool. While the kernel delivers all packets that it draws, each represents
-// as many as the options say. If some are lost, or --max-rate skips some, the next samples
-// represent these, too.
+// A scale computes the number of packets that the samples of a source represent. Collectors
+// multiply by the sampling rate in each sample, so the sum of these rates must be the number of
+// packets that could have been sampled, the pool. While the kernel delivers all packets that it
+// draws, each represents the number given by the options. If some are lost, or --max-rate skips
+// some, the next samples represent these, too.
 type scale struct {
 	nominal uint64 // packets that a packet drawn by the kernel represents
 	limited bool   // the options skip packets at no fixed rate
-	weighed bool   // each packet says how many it represents, without those of other flows
+	weighed bool   // each packet has its own weight, which does not count packets of skipped flows
 	flows   uint64 // one of this many flows is kept
 
 	pool, lost uint64 // in the last account
@@ -30,7 +30,7 @@ func newScale(o *capture.Options) scale {
 	return s
 }
 
-// rateOf returns the rate of a packet. shared is the rate from share for all packets that are sent
+// rateOf returns the rate of a packet. shared is the result of share for all packets that are sent
 // with it.
 func (s *scale) rateOf(weight uint32, shared uint64) uint64 {
 	if !s.weighed {
@@ -39,8 +39,8 @@ func (s *scale) rateOf(weight uint32, shared uint64) uint64 {
 	return min(shared-min(shared, s.nominal)+uint64(max(weight, 1))*s.flows, math.MaxUint32)
 }
 
-// look takes the source's current account.
-func (s *scale) look(a capture.Account) {
+// update sets the source's current account.
+func (s *scale) update(a capture.Account) {
 	s.pool, s.lost = a.Matched(), a.Lost
 	s.owed = s.nominal * a.Lost
 	if s.weighed {
@@ -52,9 +52,9 @@ func (s *scale) look(a capture.Account) {
 	}
 }
 
-// share returns the rate of samples (1 or more) that are sent together. What is owed is divided
-// among all waiting samples, including these, so that a short loss does not make a few packets
-// count for very many.
+// share returns the rate of samples (1 or more) that are sent together. It divides the packets that
+// are owed among all waiting samples, including these, so that a short loss does not make a few
+// packets count for very many.
 func (s *scale) share(samples, waiting uint64) (rate uint64) {
 	more := float64(s.owed-min(s.owed, s.paid)) / float64(waiting)
 	if samples == waiting { // the last ones represent the whole rest

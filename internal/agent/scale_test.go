@@ -31,7 +31,7 @@ func TestShare(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			s := newScale(&tt.options)
-			s.look(tt.account)
+			s.update(tt.account)
 			if got := s.share(tt.samples, tt.waiting); got != tt.want {
 				t.Errorf("the rate is %d, want %d", got, tt.want)
 			}
@@ -39,13 +39,13 @@ func TestShare(t *testing.T) {
 	}
 }
 
-// Where packets have weights, each has a rate of its own, and what the lost ones stood for is
-// shared by the others.
+// If packets have weights, each has a rate of its own, and the others share the weights of lost
+// ones.
 func TestRateOf(t *testing.T) {
 	t.Parallel()
 	for _, o := range []capture.Options{{Adaptive: true, SampleFlows: 2, MaxRate: 5}, {SampleVerdicts: map[capture.Verdict]uint32{capture.Drop: 1}, SampleFlows: 2}} {
 		s := newScale(&o)
-		s.look(capture.Account{Seen: 1e6, Lost: 3, Missed: 300})
+		s.update(capture.Account{Seen: 1e6, Lost: 3, Missed: 300})
 		if got := s.rateOf(50, s.share(10, 100)); got != 2*50+6 {
 			t.Errorf("rate %d, want twice the weight and a part of the 600 that are missed", got)
 		}
@@ -59,8 +59,8 @@ func TestRateOf(t *testing.T) {
 	}
 }
 
-// However packets are lost and whenever the account is read, the sum of the rates is in the end
-// what it should be, and never much more.
+// However packets are lost and whenever the account is read, the sum of the rates ends at the right
+// value, and is never much more.
 func TestSharesAddUp(t *testing.T) {
 	t.Parallel()
 	for range 200 {
@@ -75,14 +75,14 @@ func TestSharesAddUp(t *testing.T) {
 				a.Lost += rand.Uint64N(10_000)
 			}
 			if rand.IntN(3) == 0 {
-				s.look(a)
+				s.update(a)
 			}
 			sum, sent = sum+n*s.share(n, n+rand.Uint64N(2)*rand.Uint64N(400)), sent+n
 			if limit := uint64(o.Sample)*(sent+a.Lost) + 6; sum > limit {
 				t.Fatalf("the rates' sum is %d, where %d were sent and %d lost of one in %d", sum, sent, a.Lost, o.Sample)
 			}
 		}
-		s.look(a)
+		s.update(a)
 		sum, sent = sum+n*s.share(n, n), sent+n
 		if want := uint64(o.Sample) * (sent + a.Lost); sum < want || sum > want+6 { // the last that were rounded up were at most 7
 			t.Errorf("the rates' sum is %d, want %d", sum, want)

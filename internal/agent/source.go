@@ -12,16 +12,16 @@ import (
 // it.
 const checkSequence = 4
 
-// A source is a source of the session, with what its samples need.
+// A source is a source of the session, with the state of its samples.
 type source struct {
 	*capture.Source
 	data            *dataSource
-	flows, discards bool // which samples its packets make
+	flows, discards bool // the kinds of samples that its packets make
 
 	scale   scale
 	waiting uint64 // samples that count for the source's scale and were not sent yet
 	rate    uint64 // rate of the last samples that were sent
-	refused uint64 // its packets in datagrams that the socket did not take
+	refused uint64 // its packets in datagrams that the socket refused
 
 	unnoticed uint64 // discarded packets without a notification, because of sampling or refused datagrams
 }
@@ -31,7 +31,7 @@ type dataSource struct {
 	id                        sflow.Source
 	flowNumber, discardNumber uint32                       // sequence numbers of its samples
 	pool, drops               uint64                       // pool and drops of its flow samples
-	earlier                   struct{ pool, drops uint64 } // of sources of the interface that the agent has forgotten
+	earlier                   struct{ pool, drops uint64 } // of sources that were forgotten
 }
 
 // A direction is a direction of an interface's packets.
@@ -41,21 +41,21 @@ type direction struct {
 	sent    capture.Direction
 }
 
-// meet adds sources that have come.
-func (a *Agent) meet() {
+// addSources adds the session's new sources.
+func (a *Agent) addSources() {
 	come := a.list.Look()
 	for _, i := range come {
 		a.add(i)
 	}
 	if len(come) > 0 {
-		a.poll()
+		a.setPolled()
 	}
 }
 
-// Forget returns whether nothing of a source whose interface has gone waits to be sent. It
-// implements [capture.Forgetter].
+// Forget returns false while a datagram that is not sent yet holds a packet of the source, whose
+// interface has gone. It implements [capture.Forgetter].
 func (a *Agent) Forget(source int) bool {
-	a.meet()
+	a.addSources()
 	for _, d := range append(a.common.datagrams[:], a.special) {
 		if *d.of(source) != (held{}) {
 			return false
@@ -65,14 +65,15 @@ func (a *Agent) Forget(source int) bool {
 	if err != nil {
 		return false
 	}
-	a.leave(source, now.Of(source))
+	a.forget(source, now.Of(source))
 	return true
 }
 
-// leave takes the final account of a source, whose index another one may get.
-func (a *Agent) leave(i int, final capture.Account) {
+// forget adds the final account of a source to its interface's sums, and clears the source, because
+// another source may get its index.
+func (a *Agent) forget(i int, final capture.Account) {
 	s := &a.sources[i]
-	s.scale.look(final.Minus(a.earlier.Of(i)))
+	s.scale.update(final.Minus(a.earlier.Of(i)))
 	*a.earlier.At(i) = final
 	if s.flows {
 		s.data.earlier.pool += s.scale.pool
@@ -88,8 +89,8 @@ func (a *Agent) leave(i int, final capture.Account) {
 }
 
 // add adds a source. Only the first source of each direction of an interface makes flow samples,
-// because a packet must have only one. Sources of packets that get lost make none: a flow sample is
-// of a packet that an interface receives or sends.
+// because a packet must have only one. Sources of lost packets make no flow samples: a flow sample
+// is of a packet that an interface receives or sends.
 func (a *Agent) add(i int) {
 	s := *a.list.Of(i)
 	if a.known[s.Index] == nil {
@@ -103,7 +104,7 @@ func (a *Agent) add(i int) {
 		discards: s.HasVerdict() || s.Hook == capture.UnknownHook,
 		scale:    newScale(&a.description.Options),
 	}
-	if !a.description.IsLive() { // each packet says how many it represents
+	if !a.description.IsLive() { // each packet has its own weight
 		own.scale.weighed = true
 	}
 	own.rate = own.scale.nominal
@@ -114,8 +115,8 @@ func (a *Agent) add(i int) {
 	a.sampled[at] = a.sampled[at] || own.flows
 }
 
-// poll makes the counters of all interfaces be read.
-func (a *Agent) poll() {
+// setPolled makes poll read the counters of the interfaces of all current sources.
+func (a *Agent) setPolled() {
 	all := make(speeds)
 	for i := range a.sources {
 		all[a.sources[i].Index] = a.sources[i].Speed
@@ -126,7 +127,7 @@ func (a *Agent) poll() {
 // maxHeader is the largest length of a datagram's header.
 const maxHeader = 40
 
-// packet returns what samples contain of a packet: at most this many bytes, and no more than fit
+// packet returns the part of a packet for a sample: at most this many bytes, and no more than fit
 // into a datagram.
 func (s *source) packet(p *capture.Packet, most, longest int) sflow.Packet {
 	most = min(most, longest-maxHeader-sflow.MaxDiscard, len(p.Data))
@@ -135,7 +136,7 @@ func (s *source) packet(p *capture.Packet, most, longest int) sflow.Packet {
 	return out
 }
 
-// tag finds the control information of the outer VLAN tag.
+// tag returns the control information of the outer VLAN tag.
 func tag(data []byte) (control uint16, found bool) {
 	const ethernet = 14
 	if len(data) < ethernet+2 {
@@ -159,7 +160,8 @@ func (s *source) flow(p *capture.Packet, packet sflow.Packet) sflow.Flow {
 	}
 }
 
-// input is where packets come from. It is not known for packets that the stack sends.
+// input returns the interface that received a packet. It is unknown for packets that the stack
+// sends.
 func (s *source) input(p *capture.Packet) sflow.Interface {
 	if d, _ := s.DirectionOf(p); d == capture.Out {
 		return sflow.Interface{}
@@ -167,7 +169,7 @@ func (s *source) input(p *capture.Packet) sflow.Interface {
 	return sflow.Interface{Value: uint32(s.Index)}
 }
 
-// output is where a packet goes, as far as its verdict tells.
+// output returns the interface that sends a packet, as far as it follows from the verdict.
 func (s *source) output(p *capture.Packet) sflow.Interface {
 	if d, _ := s.DirectionOf(p); d == capture.Out {
 		return sflow.Interface{Value: uint32(s.Index)}
@@ -181,8 +183,8 @@ func (s *source) output(p *capture.Packet) sflow.Interface {
 		return sflow.Interface{Format: sflow.IsDiscard, Value: uint32(sflow.ReasonXDP)}
 	case capture.Tx, capture.Redirect:
 		switch {
-		case s.File != "" && verdict == capture.Redirect: // of which a file has a name
-		case p.To.IsElsewhere(): // here, its index is another interface's
+		case s.File != "" && verdict == capture.Redirect: // files record its name alone
+		case p.To.IsElsewhere(): // in this namespace, its index is another interface's
 		case s.File == "" && p.To.Index() > 0:
 			return sflow.Interface{Value: uint32(p.To.Index())}
 		case verdict == capture.Tx:
@@ -192,7 +194,7 @@ func (s *source) output(p *capture.Packet) sflow.Interface {
 	return sflow.Interface{}
 }
 
-// isDiscarded tells whether a packet was discarded, by the kernel or by an XDP program.
+// isDiscarded reports whether a packet was discarded, by the kernel or by an XDP program.
 func (s *source) isDiscarded(p *capture.Packet) bool {
 	if s.Hook.Loses() {
 		return true
@@ -201,7 +203,7 @@ func (s *source) isDiscarded(p *capture.Packet) bool {
 	return s.discards && known && (v == capture.Drop || v == capture.Aborted)
 }
 
-// discard is the notification of a packet that was discarded. names are CauseNames of the session.
+// discard returns the notification of a discarded packet. names are CauseNames of the session.
 func (s *source) discard(p *capture.Packet, packet sflow.Packet, names func(source uint16, f *capture.Facts) (reason, location string)) sflow.Discard {
 	s.data.discardNumber++
 	d := sflow.Discard{
@@ -221,25 +223,25 @@ func (s *source) discard(p *capture.Packet, packet sflow.Packet, names func(sour
 	return d
 }
 
-// lookInterval is the shortest time between readings of the accounts, because each needs a system
-// call per source.
-const lookInterval = 20 * time.Millisecond
+// accountsInterval is the shortest time between readings of the accounts, because each needs a
+// system call per source.
+const accountsInterval = 20 * time.Millisecond
 
-// look reads the accounts, at most once per lookInterval.
-func (a *Agent) look() {
+// readAccounts reads the accounts, at most once per accountsInterval.
+func (a *Agent) readAccounts() {
 	now := time.Now()
-	if a.accounts == nil || now.Sub(a.looked) < lookInterval {
+	if a.accounts == nil || now.Sub(a.accountsRead) < accountsInterval {
 		return
 	}
 	accounts, err := a.accounts()
 	if err != nil {
 		return
 	}
-	a.looked = now
+	a.accountsRead = now
 	for i := range a.sources {
 		s := &a.sources[i]
 		if i < len(accounts) {
-			s.scale.look(accounts[i].Minus(a.earlier.Of(i)))
+			s.scale.update(accounts[i].Minus(a.earlier.Of(i)))
 		}
 		s.data.pool, s.data.drops = s.data.earlier.pool, s.data.earlier.drops
 	}
@@ -251,9 +253,9 @@ func (a *Agent) look() {
 	}
 }
 
-// weigh writes into the samples of a datagram how many packets they represent.
+// weigh writes the number of packets that each sample of a datagram represents into the sample.
 func (a *Agent) weigh(d *datagram) {
-	a.look()
+	a.readAccounts()
 	for i := range a.sources {
 		s, n := &a.sources[i], uint64(d.of(i).samples)
 		if n > 0 && s.flows == (d != a.special) {

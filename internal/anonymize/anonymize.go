@@ -1,14 +1,14 @@
-// Package anonymize makes packets that may be shown to others: with other addresses, and without
-// what was said. An [Input] does so between any input and its outputs, which therefore never see a
-// packet as it was.
+// Package anonymize makes copies of packets that can be published: with other addresses, and
+// without payload. An [Input] does so between any input and its outputs, which therefore never
+// receive an original packet.
 //
-// Headers that are understood are kept, with their addresses mapped by a [Mapper] and their
-// checksums as right as they were: Ethernet, VLAN tags, MPLS, PPPoE, Linux's cooked headers, ARP,
-// IPv4, IPv6 with its options and fragments, TCP, UDP, ICMP, ICMPv6 with neighbour discovery, IGMP,
-// GRE, VXLAN, Geneve, IP in IP, and the packets that ICMP errors quote; of SCTP the common header,
-// of ESP the first 8 bytes. Everything after the last of them is cut, and so is what follows the IP
-// header of a fragment that is not the first. Options that may have an address are overwritten by
-// zeros. The length on the wire stays.
+// Headers that this package can parse are kept, with their addresses mapped by a [Mapper] and their
+// checksums as right or wrong as they were: Ethernet, VLAN tags, MPLS, PPPoE, Linux's cooked
+// headers, ARP, IPv4, IPv6 with its options and fragments, TCP, UDP, ICMP, ICMPv6 with neighbour
+// discovery, IGMP, GRE, VXLAN, Geneve, IP in IP, and the packets that ICMP errors quote; of SCTP
+// the common header, of ESP the first 8 bytes. Everything after the last of them is cut, and so is
+// everything after the IP header of a fragment that is not the first. Options that may contain an
+// address are overwritten with zeros. The length on the wire stays.
 package anonymize
 
 import (
@@ -27,7 +27,7 @@ type Input struct {
 	mapper      *Mapper
 	rewriter    *Rewriter
 	sources     *capture.SourceList
-	packets     []packet // memory for those that Read has returned
+	packets     []packet // memory for the packets of one Read, reused by the next
 }
 
 // A packet is the memory of an anonymized packet.
@@ -37,7 +37,7 @@ type packet struct {
 	data   [MaxHeaders]byte
 }
 
-// NewInput wraps an input. The mapping is that of the key.
+// NewInput wraps an input. The key determines the mapping.
 func NewInput(from capture.Input, key *Key) *Input {
 	mapper := NewMapper(key)
 	in := &Input{Input: from, mapper: mapper, rewriter: NewRewriter(mapper)}
@@ -45,11 +45,11 @@ func NewInput(from capture.Input, key *Key) *Input {
 	return in
 }
 
-// Unwrap returns the input whose packets these are.
+// Unwrap returns the wrapped input.
 func (in *Input) Unwrap() capture.Input { return in.Input }
 
-// Description describes the input without addresses: they are mapped, or what may have one is
-// omitted.
+// Description returns the input's description with its addresses mapped. Texts that may contain an
+// address are omitted.
 func (in *Input) Description() capture.Description { return in.description }
 
 func (in *Input) describe(key *Key) {
@@ -74,7 +74,7 @@ func (in *Input) describe(key *Key) {
 	in.description = d
 }
 
-// withoutAddresses returns copies of sources that have come after so many others.
+// withoutAddresses returns anonymized copies of the sources from index `come` on.
 func (in *Input) withoutAddresses(come int, sources []capture.Source) []capture.Source {
 	all := make([]capture.Source, len(sources))
 	for i, s := range sources {
@@ -98,8 +98,8 @@ func (in *Input) rewriteMAC(mac []byte) {
 	}
 }
 
-// withoutAddress returns a name, or another one in place of a name that has an address in it: that
-// of a card (enx001122334455), or of a remote interface.
+// withoutAddress returns a name, or `instead` if the name contains an address, like that of a card
+// (enx001122334455) or of a remote interface.
 func withoutAddress(name, instead string) string {
 	const ofMAC, ofIPv4, ofIPv6 = 12, 3, 2 // hexadecimal digits in a row, dots, colons
 	digits, dots, separators := 0, 0, 0
@@ -124,7 +124,7 @@ func withoutAddress(name, instead string) string {
 	return name
 }
 
-// Read implements [capture.Input]. The packets have memory of their own.
+// Read implements [capture.Input]. The packets are copies in the Input's own memory.
 func (in *Input) Read(packets []capture.Packet, idle func()) (int, error) {
 	n, err := in.Input.Read(packets, idle)
 	in.sources.Look()
@@ -137,15 +137,15 @@ func (in *Input) Read(packets []capture.Packet, idle func()) (int, error) {
 	return n, err
 }
 
-// rewrite makes p the anonymized packet, in this memory.
+// rewrite replaces p by the anonymized packet, whose memory is `to`.
 func (in *Input) rewrite(p *capture.Packet, to *packet) {
 	kept := in.rewriter.Rewrite(&to.data, link.Of(in.sources.Of(int(p.Source)).LinkType()), p.Data, int(p.WireLen))
 	to.facts = *p.Facts
-	to.facts.Hash, to.facts.HashKind = 0, capture.NoHash // it is one of the addresses
+	to.facts.Hash, to.facts.HashKind = 0, capture.NoHash // the hash is computed from the addresses
 	p.Facts, p.Data = &to.facts, to.data[:kept:kept]
 	if p.Stored != nil {
 		to.stored = *p.Stored
-		to.stored.Block = nil // it has the packet as it was
+		to.stored.Block = nil // it contains the original packet
 		p.Stored = &to.stored
 	}
 }

@@ -49,7 +49,7 @@ func newGiven(frames ...[]byte) *given {
 	return g
 }
 
-// What an input says has no address, its packets keep their facts but the hash, and the originals
+// The description has no address, the packets keep their facts except the hash, and the originals
 // are not changed.
 func TestInput(t *testing.T) {
 	t.Parallel()
@@ -112,7 +112,7 @@ func TestInputAllocatesNothing(t *testing.T) {
 	}
 }
 
-// BenchmarkInput is what a packet of TCP costs, with addresses that are remembered or not.
+// BenchmarkInput measures a TCP packet, with addresses that are in the cache or not.
 func BenchmarkInput(b *testing.B) {
 	for _, version := range []string{"IPv4", "IPv6"} {
 		for _, remembered := range []bool{true, false} {

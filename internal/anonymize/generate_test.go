@@ -79,7 +79,7 @@ func (g *generator) ethernet() stack {
 	return append(s, rest...)
 }
 
-// network is what follows an Ethernet header.
+// network generates the payload of an Ethernet header.
 func (g *generator) network() (layers.EthernetType, stack) {
 	switch g.rng.IntN(10) {
 	case 0:
@@ -147,7 +147,7 @@ func (g *generator) ipv6() stack {
 	return append(stack{ip}, rest...)
 }
 
-// transport is what follows an IP header.
+// transport generates the payload of an IP header.
 func (g *generator) transport(ip gopacket.NetworkLayer) (layers.IPProtocol, stack) {
 	g.depth++
 	tunnels := g.depth < 4
@@ -180,7 +180,7 @@ func (g *generator) transport(ip gopacket.NetworkLayer) (layers.IPProtocol, stac
 	}
 	tcp := &layers.TCP{SrcPort: 80, DstPort: 40000, Seq: 5, ACK: true, Window: 9}
 	tcp.SetNetworkLayerForChecksum(ip)
-	if g.one(2) { // as load balancers tell the client, and MPTCP another address
+	if g.one(2) { // as load balancers send to the client, and MPTCP for another address
 		tcp.Options = []layers.TCPOption{
 			{OptionType: layers.TCPOptionKindMSS, OptionLength: 4, OptionData: []byte{5, 180}},
 			{OptionType: 254, OptionLength: 8, OptionData: append([]byte{0, 80}, g.ip4()...)},

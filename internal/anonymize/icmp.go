@@ -27,7 +27,7 @@ func (r *Rewriter) igmp(at, end int) int {
 		return at
 	}
 	switch r.old[at] {
-	case 0x11, 0x12, 0x16, 0x17: // queries, reports and leaving: a group
+	case 0x11, 0x12, 0x16, 0x17: // queries, reports and leaves: one group
 		r.address(at+4, 4)
 		return at + head
 	case 0x22: // the number of groups
@@ -44,13 +44,13 @@ func (r *Rewriter) icmpv6(at, end int, ip layer) int {
 	hasOptions := false
 	switch r.old[at] {
 	case 1, 2, 3, 4, 128, 129, 143: // errors, echo, and the number of groups
-	case 130, 131, 132: // queries, reports and leaving: a group
+	case 130, 131, 132: // queries, reports and leaves: one group
 		head, addresses = 24, 1
-	case 133: // who asks for routers
+	case 133: // router solicitation
 		hasOptions = true
-	case 134: // a router
+	case 134: // router advertisement
 		head, hasOptions = 16, true
-	case 135, 136: // who asks for neighbours, and a neighbour
+	case 135, 136: // neighbour solicitation and advertisement
 		head, addresses, hasOptions = 24, 1, true
 	case 137: // redirect
 		head, addresses, hasOptions = 40, 2, true
@@ -72,7 +72,7 @@ func (r *Rewriter) icmpv6(at, end int, ip layer) int {
 	return at + head
 }
 
-// neighbourOptions rewrites the options of neighbour discovery up to one that is not understood.
+// neighbourOptions rewrites the options of neighbour discovery up to the first unknown one.
 func (r *Rewriter) neighbourOptions(at, end int) int {
 	const sourceLink, targetLink, prefix, redirected, mtu = 1, 2, 3, 4, 5
 	for end-at >= 8 {

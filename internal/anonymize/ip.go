@@ -2,7 +2,7 @@ package anonymize
 
 import "encoding/binary"
 
-// A layer is the place of IP's payload: what its protocol's checksum needs.
+// A layer locates the inputs for the checksum of IP's payload.
 type layer struct {
 	addresses, size int // of source and destination together
 	length          int // of the payload, by the IP header
@@ -36,11 +36,12 @@ func (r *Rewriter) ipv4(at, end int) int {
 	return r.transport(at+head, end, r.old[at+9], layer{at + 12, 8, total - head})
 }
 
-// isPlainIPv4 tells whether an option of IPv4 has no address.
+// isPlainIPv4 reports whether an option of IPv4 contains no address.
 func isPlainIPv4(kind byte) bool { return kind == 148 } // router alert
 
-// options overwrites the values of a header's options by zeros, except those that have no address.
-// Options of TCP and of IPv4 look alike: 0 is their end, and 1 has no length.
+// options overwrites the values of a header's options with zeros, except those of the kinds that
+// isPlain reports free of addresses. It serves TCP and IPv4, whose options have the same format:
+// kind 0 ends the list, and kind 1 has no length.
 func (r *Rewriter) options(at, end int, isPlain func(kind byte) bool) {
 	for at < end {
 		kind := r.old[at]
@@ -96,8 +97,8 @@ func (r *Rewriter) ipv6(at, end int) int {
 	}
 }
 
-// optionsOfIPv6 overwrites padding by zeros. It returns false if the options do not end before
-// `limit`, or if there is one that may have an address.
+// optionsOfIPv6 overwrites padding with zeros. It returns false if the options do not end before
+// `limit`, or if one of them may contain an address.
 func (r *Rewriter) optionsOfIPv6(at, end, limit int) bool {
 	if end > limit {
 		return false
@@ -152,7 +153,7 @@ func (r *Rewriter) transport(at, end int, protocol byte, ip layer) int {
 	return at
 }
 
-// fixed keeps a header that has no address, if it is whole.
+// fixed keeps a header without addresses, if it is whole.
 func (r *Rewriter) fixed(at, end, size int) int {
 	if end-at < size {
 		return at
@@ -161,7 +162,7 @@ func (r *Rewriter) fixed(at, end, size int) int {
 }
 
 func (r *Rewriter) tcp(at, end int, ip layer) int {
-	const beginning, size = 8, 20 // an ICMP error may quote the beginning alone: ports and number
+	const beginning, size = 8, 20 // an ICMP error may quote only the beginning: ports and sequence number
 	if end-at < size {
 		return r.fixed(at, end, beginning)
 	}
@@ -176,8 +177,8 @@ func (r *Rewriter) tcp(at, end int, ip layer) int {
 	return kept
 }
 
-// isPlainTCP tells whether an option of TCP has no address: segment size, window scale, selective
-// acknowledgements, time stamps.
+// isPlainTCP reports whether an option of TCP contains no address: segment size, window scale,
+// selective acknowledgements, time stamps.
 func isPlainTCP(kind byte) bool { return kind >= 2 && kind <= 5 || kind == 8 }
 
 func (r *Rewriter) udp(at, end int, ip layer) int {
@@ -188,7 +189,7 @@ func (r *Rewriter) udp(at, end int, ip layer) int {
 		return at
 	}
 	switch at += size; r.u16(at - 6) {
-	case 4789, 8472: // 8472 is what Linux had before there was a number
+	case 4789, 8472: // 8472 is Linux's port from before IANA assigned 4789
 		return r.vxlan(at, end)
 	case 6081:
 		return r.geneve(at, end)

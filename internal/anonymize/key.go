@@ -7,15 +7,15 @@ import (
 	"strings"
 )
 
-// keySize is the size of a key in bytes: 16 for AES-128, and 16 from which the padding comes.
+// keySize is the size of a key in bytes: 16 for AES-128, and 16 from which the padding is derived.
 const keySize = 32
 
-// A Key is the secret that decides which address becomes which. The same key maps the same address
-// to the same one in every file. Who has the key can undo the mapping.
+// A Key is the secret that determines the mapping of addresses. The same key maps an address to the
+// same address in every file. Anyone with the key can undo the mapping.
 type Key [keySize]byte
 
-// ParseKey returns the key that is in a file's bytes: 32 bytes, or 64 hexadecimal digits that may
-// be followed by a newline. The error has none of them.
+// ParseKey returns the key in a file's bytes: 32 bytes, or 64 hexadecimal digits with an optional
+// newline at the end. The error contains no byte of the key.
 func ParseKey(text []byte) (*Key, error) {
 	key := new(Key)
 	if len(text) == keySize {
@@ -29,7 +29,7 @@ func ParseKey(text []byte) (*Key, error) {
 	return key, nil
 }
 
-// Fingerprint tells two keys apart, and tells nothing of them: 16 hexadecimal digits of a hash.
+// Fingerprint identifies a key without revealing it: 16 hexadecimal digits of a hash.
 func (k *Key) Fingerprint() string {
 	sum := sha256.Sum256(append([]byte("xdpcap --anonymize: fingerprint of a key\x00"), k[:]...))
 	return hex.EncodeToString(sum[:8])

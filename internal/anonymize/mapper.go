@@ -6,40 +6,41 @@ import (
 	"encoding/binary"
 )
 
-// A Mapper maps addresses to others by Crypto-PAn, the algorithm of J. Xu, J. Fan, M. Ammar and
-// S. Moon, "Prefix-Preserving IP Address Anonymization" (ICNP 2002): two addresses that have their
-// first n bits in common are mapped to two that have exactly n bits in common. A bit of an address
-// is flipped or not by one bit of AES, which gets the bits before it. No address is an exception:
-// 0.0.0.0 and multicast addresses are mapped, too. So other programs map addresses to the same ones
-// with the same key.
+// A Mapper maps addresses to others by Crypto-PAn, the algorithm of J. Xu, J. Fan, M. Ammar and S.
+// Moon, "Prefix-Preserving IP Address Anonymization" (ICNP 2002): two addresses that have exactly
+// their first n bits in common are mapped to two addresses that have exactly n bits in common. A
+// bit of an address is flipped or not by one bit of AES, whose input has the bits before it. No
+// address is an exception: 0.0.0.0 and multicast addresses are mapped, too. So other
+// implementations map addresses to the same ones with the same key.
 //
-// Where a bit of the address is that of the padding, AES gets the same block for the next bit: so
-// the algorithm was published. One of about 15,000 IPv4 addresses is therefore mapped to itself,
-// which nobody can see who does not have the key.
+// Where a bit of the address equals that of the padding, AES gets the same block for the next bit:
+// the published algorithm does this. Therefore one of about 15,000 IPv4 addresses is mapped to
+// itself; a reader without the key cannot see which.
 //
-// MAC addresses are mapped in the same way, with another padding, in which the bit's number makes
-// each block another one. Their two bits that say whether they are multicast, and locally
-// administered, stay, and so do broadcast and zero. A Mapper belongs to one goroutine, and
-// allocates nothing per address.
+// MAC addresses are mapped in the same way, with another padding, to which the number of the bit is
+// added so that each block is different. The multicast bit and the locally administered bit are
+// kept, and so are the broadcast address and zero. A Mapper belongs to one goroutine, and allocates
+// no memory per address.
 type Mapper struct {
 	block   cipher.Block
-	ip, mac [aes.BlockSize]byte // what AES gets in place of the bits that do not count yet
+	ip, mac [aes.BlockSize]byte // input of AES, before bits of the address replace bits of it
 
 	in, out [aes.BlockSize]byte
 	recent  [1 << recentBits]mapping
 }
 
-// recentBits is the logarithm of how many mapped addresses are remembered. One that is remembered
-// costs a look-up in place of an AES block for each of its bits.
+// recentBits is the logarithm of the number of mapped addresses in the cache. A cached address
+// costs a look-up instead of an AES block for each of its bits.
 const recentBits = 12
 
-// A mapping is an address and what it was mapped to. Its size is 0 where there is none.
+// A mapping is an address and its mapped address. Its size is 0 while the cache entry is empty.
 type mapping struct {
 	from, to [16]byte
 	size     int
 }
 
-// NewMapper returns a Mapper by a key: AES-128 by its first half, and the padding from the other.
+// NewMapper returns a Mapper for a key: AES-128 with its first half, and the padding from the
+// other.
 func NewMapper(key *Key) *Mapper {
 	block, err := aes.NewCipher(key[:16])
 	if err != nil {
@@ -54,12 +55,12 @@ func NewMapper(key *Key) *Mapper {
 // Address maps an address in place: 4 bytes for IPv4, 16 for IPv6, 6 for a MAC address.
 func (m *Mapper) Address(a []byte) {
 	const macSize = 6
-	if len(a) == macSize && isEverybody(a) {
+	if len(a) == macSize && isReserved(a) {
 		return
 	}
 	var from [16]byte
 	copy(from[:], a)
-	r := &m.recent[place(&from, len(a))]
+	r := &m.recent[slot(&from, len(a))]
 	if r.size == len(a) && r.from == from {
 		copy(a, r.to[:])
 		return
@@ -67,8 +68,8 @@ func (m *Mapper) Address(a []byte) {
 	if len(a) != macSize {
 		m.flip(a, &m.ip, false)
 	} else {
-		// To go on until the address is none of the two that stay keeps the mapping one to one.
-		for m.flip(a, &m.mac, true); isEverybody(a); {
+		// Repeating until the address is not a reserved one keeps the mapping one to one.
+		for m.flip(a, &m.mac, true); isReserved(a); {
 			m.flip(a, &m.mac, true)
 		}
 	}
@@ -76,7 +77,7 @@ func (m *Mapper) Address(a []byte) {
 	copy(r.to[:], a)
 }
 
-// flip maps an address.
+// flip maps an address in place, without the cache.
 func (m *Mapper) flip(a []byte, padding *[aes.BlockSize]byte, isMAC bool) {
 	const kind = 0x03 // in the first byte: the bits that stay
 	m.in = *padding
@@ -99,14 +100,14 @@ func (m *Mapper) flip(a []byte, padding *[aes.BlockSize]byte, isMAC bool) {
 	}
 }
 
-// isEverybody tells whether a MAC address is nobody's: that of broadcast, or zero.
-func isEverybody(mac []byte) bool {
+// isReserved reports whether a MAC address is broadcast or zero, which belong to no interface.
+func isReserved(mac []byte) bool {
 	first, second := binary.BigEndian.Uint16(mac), binary.BigEndian.Uint32(mac[2:])
 	return first == 0 && second == 0 || first == 0xffff && second == 0xffffffff
 }
 
-// place is where an address is remembered.
-func place(a *[16]byte, size int) int {
+// slot returns an address's index in the cache.
+func slot(a *[16]byte, size int) int {
 	const odd = 0x9e3779b97f4a7c15 // 2^64 divided by the golden ratio
 	h := (binary.LittleEndian.Uint64(a[:8]) + uint64(size)) * odd
 	h = (h ^ h>>32 ^ binary.LittleEndian.Uint64(a[8:])) * odd

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// The vectors that other implementations publish: those of the algorithm's authors for IPv4, with
+// The published vectors of other implementations: those of the algorithm's authors for IPv4, with
 // the key of their example, and those of the Python package yacryptopan.
 func TestCryptoPAn(t *testing.T) {
 	t.Parallel()
@@ -81,7 +81,7 @@ func TestPrefixesArePreserved(t *testing.T) {
 		}
 	}
 	zero, one := make([]byte, 4), []byte{0, 0, 0, 1}
-	fresh := NewMapper(key) // which remembers nothing, and not that zero is mapped to itself
+	fresh := NewMapper(key) // its cache is empty, and has no mapping of zero to itself
 	fresh.Address(zero)
 	fresh.Address(one)
 	if n := inCommon(zero, one); n != 31 || bytes.Equal(zero, make([]byte, 4)) {

@@ -6,17 +6,17 @@ import (
 	"github.com/xdpcap/xdpcap/internal/link"
 )
 
-// MaxHeaders is how many bytes of a packet are kept at most.
+// MaxHeaders is the maximum number of bytes kept of a packet.
 const MaxHeaders = 1024
 
-// A Rewriter makes anonymized copies of packets. It belongs to one goroutine, and allocates nothing
-// per packet.
+// A Rewriter makes anonymized copies of packets. It belongs to one goroutine, and allocates no
+// memory per packet.
 type Rewriter struct {
 	m *Mapper
 
 	packet   []byte // as it was captured
-	wire     int    // its bytes before truncation
-	old, new []byte // its first bytes, as they were and as they become
+	wire     int    // its length in bytes before truncation
+	old, new []byte // its first bytes, before and after rewriting
 	sums     [maxSums]checksum
 	count    int // of sums
 }
@@ -24,10 +24,10 @@ type Rewriter struct {
 // NewRewriter returns a Rewriter that maps addresses by m.
 func NewRewriter(m *Mapper) *Rewriter { return &Rewriter{m: m} }
 
-// Rewrite copies the headers of a packet that it understands, with other addresses, and returns how
-// many bytes they have; nothing after them is copied. wireLen is the packet's length before
+// Rewrite copies the headers of a packet that it can parse, with other addresses, and returns their
+// length in bytes; the bytes after them are not copied. wireLen is the packet's length before
 // truncation. Checksums that were right stay right for the whole packet with the new addresses, and
-// wrong ones stay wrong. It may use all of `to` as memory.
+// wrong ones stay wrong. Rewrite may use all of `to` as memory.
 func (r *Rewriter) Rewrite(to *[MaxHeaders]byte, typ link.Type, packet []byte, wireLen int) int {
 	n := copy(to[:], packet)
 	r.packet, r.wire, r.old, r.new, r.count = packet, wireLen, packet[:n], to[:n], 0
@@ -40,9 +40,9 @@ func (r *Rewriter) Rewrite(to *[MaxHeaders]byte, typ link.Type, packet []byte, w
 	return kept
 }
 
-// link rewrites a packet from its first header on. It and the functions below get where a header
-// begins and where what contains it ends, at the latest. They return where what is kept ends: where
-// the header begins, if it is not whole or not understood.
+// link rewrites a packet from its first header on. link and the functions below get two offsets:
+// where a header begins, and the upper bound of its end. They return the offset at which the kept
+// bytes end: the beginning of the header if it is not whole or has an unknown form.
 func (r *Rewriter) link(typ link.Type, end int) int {
 	etherType, at, ok := typ.Header(r.old)
 	if !ok {
@@ -59,7 +59,8 @@ func (r *Rewriter) link(typ link.Type, end int) int {
 	return r.payload(at, end, etherType)
 }
 
-// cookedAddress maps the address in a cooked header, of which only MAC addresses are understood.
+// cookedAddress maps the address in a cooked header. It overwrites addresses other than MAC
+// addresses with zeros.
 func (r *Rewriter) cookedAddress(at, size int) {
 	const room = 8
 	if size != 6 {
@@ -80,7 +81,7 @@ func (r *Rewriter) ethernet(at, end int) int {
 	return r.payload(at+size, end, r.u16(at+12))
 }
 
-// payload rewrites what follows a header with an EtherType.
+// payload rewrites the bytes after a header with an EtherType.
 func (r *Rewriter) payload(at, end int, etherType uint16) int {
 	switch etherType {
 	case 0x8100, 0x88a8, 0x9100, 0x9200:
@@ -118,9 +119,9 @@ func (r *Rewriter) arp(at, end int) int {
 	return at + size
 }
 
-// mpls rewrites labels and the IP packet after them. No label says what follows, so the first bytes
-// of an Ethernet frame may look like an IP header. Therefore an IPv4 header must have a right
-// checksum here, and an IPv6 header the right length.
+// mpls rewrites labels and the IP packet after them. No label gives the type of the payload, so the
+// first bytes of an Ethernet frame may look like an IP header. Therefore an IPv4 header must have a
+// right checksum here, and an IPv6 header the right length.
 func (r *Rewriter) mpls(at, end int) int {
 	for isLast := false; !isLast; at += 4 {
 		if end-at < 4 {

@@ -15,8 +15,8 @@ import (
 	"github.com/xdpcap/xdpcap/internal/link"
 )
 
-// Packets of all kinds: no address is left, what is kept has the same headers, and checksums are as
-// right or wrong as they were, with the bytes after it that were cut.
+// Packets of all kinds: no address is left, the kept bytes have the same headers, and checksums
+// stay as right or wrong as they were, computed with the cut bytes after them.
 func TestPacketsOfAllKinds(t *testing.T) {
 	t.Parallel()
 	seen := make(map[string]int)
@@ -60,7 +60,7 @@ func checkGenerated(t *testing.T, seed uint64, seen map[string]int) {
 			continue
 		}
 		// Rewritten bytes may look like this address by chance. Under another key they look
-		// different, but what is not rewritten is left under any key.
+		// different, but bytes that are not rewritten are left under any key.
 		other := NewMapper(randomKey(rng))
 		var again [MaxHeaders]byte
 		if n := NewRewriter(other).Rewrite(&again, link.Ethernet, frame, len(frame)); isLeft(other, again[:n], a) {
@@ -75,18 +75,18 @@ func checkGenerated(t *testing.T, seed uint64, seen map[string]int) {
 	checkSame(t, seed, before, after, seen)
 }
 
-// isLeft tells whether an address that m must change is left in what is kept of a frame.
+// isLeft reports whether an address that m must change is left in the kept bytes of a frame.
 func isLeft(m *Mapper, kept, a []byte) bool { return bytes.Contains(kept, a) && !isFixed(m, a) }
 
-// isFixed tells whether an address is one of the few of IPv4 that are mapped to themselves.
+// isFixed reports whether an address is one of the few of IPv4 that are mapped to themselves.
 func isFixed(m *Mapper, a []byte) bool {
 	to := bytes.Clone(a)
 	m.Address(to)
 	return len(a) == 4 && bytes.Equal(to, a)
 }
 
-// checkSame compares the layers of two packets, and whether their checksums are right; those of
-// packets that they quote, too.
+// checkSame compares the layers of two packets and of packets that they quote, and whether their
+// checksums are right.
 func checkSame(t *testing.T, seed uint64, before, after gopacket.Packet, seen map[string]int) {
 	t.Helper()
 	if diff := cmp.Diff(kinds(before), kinds(after)); diff != "" {
@@ -121,7 +121,7 @@ func checkSame(t *testing.T, seed uint64, before, after gopacket.Packet, seen ma
 	}
 }
 
-// checksums says of each layer that has one whether it is right.
+// checksums returns, for each layer with a checksum, whether it is right.
 func checksums(p gopacket.Packet) (all []string) {
 	var ip gopacket.NetworkLayer
 	for _, l := range p.Layers() {
@@ -141,7 +141,8 @@ func checksums(p gopacket.Packet) (all []string) {
 	return all
 }
 
-// FuzzBytes rewrites any bytes: it never panics, nothing becomes longer, and again is the same.
+// FuzzBytes rewrites any bytes: no panic, no packet becomes longer, and the result is the same
+// again.
 func FuzzBytes(f *testing.F) {
 	for seed := range uint64(40) {
 		frame, _ := (&generator{rng: rand.New(rand.NewPCG(seed, 1))}).frame()
@@ -167,7 +168,7 @@ func FuzzBytes(f *testing.F) {
 	})
 }
 
-// What is kept of packets that other kinds of headers begin, and of those with unusual headers.
+// The kept bytes of packets with other first headers, and of packets with unusual headers.
 func TestKept(t *testing.T) {
 	t.Parallel()
 	rng := rand.New(rand.NewPCG(7, 7))
@@ -216,8 +217,8 @@ func TestKept(t *testing.T) {
 	}
 }
 
-// A UDP checksum of 0 stays, because it says that there is none. One that the card is to complete
-// becomes that of the new pseudo-header.
+// A UDP checksum of 0 stays, because it means that there is none. A checksum that the card is to
+// complete becomes that of the new pseudo-header.
 func TestIncompleteChecksums(t *testing.T) {
 	t.Parallel()
 	rng := rand.New(rand.NewPCG(9, 9))

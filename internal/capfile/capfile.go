@@ -3,8 +3,8 @@
 // gzip or zstd. The format is detected from a file's first bytes, not from its name.
 //
 // A [File] returns one block after the other. A [Merge] orders the packets of several files by
-// time. Both read incrementally. The memory they need depends neither on the length of the files
-// nor on the lengths that a damaged file claims.
+// time. Both read incrementally. Their memory depends neither on the length of the files nor on the
+// lengths that a damaged file claims.
 package capfile
 
 import (
@@ -21,13 +21,13 @@ import (
 // Kinds of errors of a file, for errors.Is. Everything before the position of the error has been
 // returned.
 var (
-	ErrCut     = errors.New("the file ends within a block") // as after a capture that was killed
+	ErrCut     = errors.New("the file ends within a block") // for example, the capture was killed
 	ErrDamaged = errors.New("the file is damaged")
 	ErrUnknown = errors.New("not a capture file")
-	ErrMemory  = errors.New("decompression takes too much memory") // all files together
+	ErrMemory  = errors.New("decompression takes too much memory") // of all files together
 )
 
-// A Kind says what a Block is.
+// A Kind is the kind of a Block.
 type Kind int
 
 const (
@@ -39,7 +39,7 @@ const (
 )
 
 // A Block is the next block of a file. Kind, File and Raw are always set, the other fields only for
-// the kinds that they name.
+// the kinds in their comments.
 type Block struct {
 	Kind Kind
 	File *File
@@ -50,7 +50,7 @@ type Block struct {
 	Time       int64             // of a Packet: Packet.Time as a signed number, for times before 1970
 	Untimed    bool              // a packet without a time, for which Time is 0
 	Statistics pcapng.Statistics // times are in ns since the Unix epoch
-	Known      pcapng.Counters   // which counters Statistics has
+	Known      pcapng.Counters   // the counters that Statistics has
 
 	order int64
 }
@@ -60,16 +60,16 @@ type Interface struct {
 	File     *File
 	Index    int    // within its section
 	Number   int    // among all interfaces of a Merge, from 0 on
-	Name     string // truncated to 256 bytes; "" = the file does not say
-	About    string // its description, truncated to 1024 bytes; "" = the file has none
+	Name     string // truncated to 256 bytes; "" = not in the file
+	About    string // its description, truncated to 1024 bytes; "" = not in the file
 	LinkType uint16
 	SnapLen  uint32     // 0 = no limit
-	Netmask  net.IPMask // of IPv4; nil = the file does not say
+	Netmask  net.IPMask // of IPv4; nil = not in the file
 	clock    pcapng.Clock
 }
 
-// Order is the time by which packets are merged: Time or, for a packet without one, the previous
-// packet's.
+// Order returns the time by which packets are merged: Time or, for a packet without one, the
+// previous packet's.
 func (b *Block) Order() int64 { return b.order }
 
 // Stamp converts a time in ns since the Unix epoch to the units of the interface.
@@ -90,7 +90,7 @@ type File struct {
 	Index  int // among the files of a Merge
 
 	in     *window
-	decode io.Closer // the decompressor; nil = none
+	decode io.Closer // the decompressor; nil = the file is not compressed
 	next   func() error
 	ready  func() bool // the next block is in memory
 	block  Block
@@ -104,10 +104,10 @@ type File struct {
 	classic    classic
 }
 
-// Options say how to read. The zero value is ready to use.
+// Options are the options of New. The zero value is ready to use.
 type Options struct {
 	// BeforeRead, if not nil, is called before each read of the input, which may block. The input
-	// may then return 0 bytes and no error now and then while it waits. An error of BeforeRead ends
+	// may then sometimes return 0 bytes and no error while it waits. An error of BeforeRead ends
 	// the reading.
 	BeforeRead func() error
 
@@ -125,7 +125,7 @@ func New(in io.Reader, name string, o Options) (*File, error) {
 	magic, err := f.in.peek(4)
 	switch {
 	case len(magic) < 4 && (len(magic) > 0 || !errors.Is(err, io.EOF)):
-		err = f.ends(err, len(magic))
+		err = f.endError(err, len(magic))
 	case pcapng.IsSection(magic):
 		err = f.openPCAPNG()
 	case f.classic.recognise(magic):
@@ -141,7 +141,7 @@ func New(in io.Reader, name string, o Options) (*File, error) {
 }
 
 // Recognise returns New's error for a file that begins neither as a capture file nor as a
-// compressed one. It looks at the first four bytes alone.
+// compressed one. It uses only the first four bytes.
 func Recognise(start []byte, name string) error {
 	start = start[:min(len(start), 4)]
 	partial := len(start) > 0 && len(start) < 4
@@ -151,7 +151,7 @@ func Recognise(start []byte, name string) error {
 	return unknown(start, name)
 }
 
-// unknown is the error for a file that begins with these bytes.
+// unknown returns the error for a file that begins with these bytes.
 func unknown(start []byte, name string) error {
 	switch {
 	case len(start) == 0:
@@ -170,10 +170,10 @@ func (f *File) Close() {
 	}
 }
 
-// Packets is how many packets were returned.
+// Packets returns the number of packets returned so far.
 func (f *File) Packets() uint64 { return f.packets }
 
-// FirstSection is the first section header of a pcapng file.
+// FirstSection returns the first section header of a pcapng file.
 func (f *File) FirstSection() pcapng.Block { return f.first }
 
 // Next returns the next block, which is valid until the call after it. The error is io.EOF at the
@@ -185,12 +185,12 @@ func (f *File) Next() (*Block, error) {
 	return &f.block, nil
 }
 
-// IsReady tells whether Next can return without reading the input, and without moving the data of
+// IsReady reports whether Next can return without reading the input, and without moving the data of
 // earlier blocks.
 func (f *File) IsReady() bool { return f.ready() }
 
-// ends returns the error for an input that has only this many bytes of a block.
-func (f *File) ends(err error, have int) error {
+// endError returns the error for an input that ends, or fails, after this many bytes of a block.
+func (f *File) endError(err error, have int) error {
 	switch {
 	case errors.Is(err, io.EOF) && have == 0:
 		return io.EOF

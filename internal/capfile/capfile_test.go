@@ -76,7 +76,7 @@ func packed(t *testing.T, data []byte, by string) []byte {
 	return b.Bytes()
 }
 
-// read returns what a file has: a word for each block.
+// read returns the blocks of a file: a word for each.
 func read(t testing.TB, next func() (*Block, error)) (words []string, err error) {
 	t.Helper()
 	for {
@@ -149,7 +149,8 @@ func TestFormats(t *testing.T) {
 	}
 }
 
-// Recognise has New's error for what is no capture file, as far as four bytes tell.
+// Recognise returns New's error for a file that is no capture file, as far as four bytes determine
+// that.
 func TestRecognise(t *testing.T) {
 	t.Parallel()
 	for _, text := range []string{"", "{", `{"time"`, "no capture file", "\x50\x2a\x4d", "\x1f\x8c\x08\x00", "\x0a\x0d\x0d\x0b"} {
@@ -176,11 +177,11 @@ func version543(b []byte) []byte {
 	return b
 }
 
-// withTotal adds what Ixia's header has besides.
+// withTotal adds the field that Ixia's header has in addition.
 func withTotal(b []byte) []byte { return slices.Insert(b, classicFileHeader, 1, 2, 3, 4) }
 
-// What follows the compressed data of a gzip file is no part that was cut off: all packets are
-// there, and the error says what it is.
+// Bytes after the compressed data of a gzip file are not reported as a truncated member: all
+// packets are returned, and the error shows the bytes.
 func TestGzipGarbage(t *testing.T) {
 	t.Parallel()
 	file := packed(t, pcapngFile("a", 0, 1), "gzip")
@@ -225,7 +226,7 @@ func TestCut(t *testing.T) {
 			t.Errorf("%d places between blocks", whole)
 		}
 	}
-	// What is compressed can be cut where no block ends.
+	// Compressed data can be truncated within any block.
 	for _, by := range []string{"gzip", "zstd"} {
 		data := packed(t, pcapngFile("a", 0, 1, 2), by)
 		f, err := New(bytes.NewReader(data[:len(data)-5]), "file", Options{})
@@ -238,8 +239,8 @@ func TestCut(t *testing.T) {
 	}
 }
 
-// What a file claims costs no memory that the file does not have. Runs alone, because memory is
-// counted for the whole process.
+// A length that a file claims needs no memory if the file does not have these bytes. Runs alone,
+// because memory is counted for the whole process.
 func TestClaims(t *testing.T) {
 	section := pcapng.AppendSection(nil, &pcapng.Section{})
 	le := binary.LittleEndian
@@ -277,7 +278,8 @@ func TestClaims(t *testing.T) {
 	}
 }
 
-// Packets come by time, those of one time in the order of the files, and a file's own order stays.
+// Packets are ordered by time, equal times by the order of the files, and the order within a file
+// stays.
 func TestMerge(t *testing.T) {
 	t.Parallel()
 	files := []*File{
@@ -307,7 +309,7 @@ func TestMergeDamaged(t *testing.T) {
 	}
 }
 
-// To merge allocates nothing per packet. Allocations are counted for the whole process, so this
+// Merging allocates no memory per packet. Allocations are counted for the whole process, so this
 // runs alone.
 func TestMergeAllocates(t *testing.T) {
 	seconds := make([]int, 500)

@@ -13,7 +13,7 @@ import (
 	"github.com/xdpcap/xdpcap/internal/errkind"
 )
 
-// decompress puts a decompressor between the input and the window, if the input is compressed.
+// decompress inserts a decompressor between the input and the window, if the input is compressed.
 func (f *File) decompress(memory *Memory) (err error) {
 	magic, _ := f.in.peek(4)
 	var out io.Reader
@@ -37,7 +37,7 @@ func (f *File) decompress(memory *Memory) (err error) {
 	}
 	switch {
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
-		return f.ends(err, len(magic))
+		return f.endError(err, len(magic))
 	case err != nil:
 		return fmt.Errorf("decompress %s: %w", f.Name, err)
 	}
@@ -49,7 +49,7 @@ var gzipMagic = []byte{0x1f, 0x8b}
 
 func isGzip(start []byte) bool { return bytes.HasPrefix(start, gzipMagic) }
 
-// isZstd tells whether four bytes begin a frame of zstd, or one that it skips.
+// isZstd reports whether four bytes begin a frame of zstd, or a skippable one.
 func isZstd(start []byte) bool {
 	return bytes.Equal(start, []byte{0x28, 0xb5, 0x2f, 0xfd}) || len(start) == 4 && start[0]&0xf0 == 0x50 && bytes.Equal(start[1:], []byte{0x2a, 0x4d, 0x18})
 }
@@ -60,15 +60,15 @@ type gzipMembers struct {
 	in *bufio.Reader
 }
 
-// Read finds the end of the members itself, because package gzip takes bytes after the last one for
-// a member that was cut off.
+// Read finds the end of the members itself, because package gzip reports trailing bytes as a
+// truncated member.
 func (m *gzipMembers) Read(b []byte) (int, error) {
 	for {
 		m.Multistream(false)
 		n, err := m.Reader.Read(b)
 		if n > 0 || !errors.Is(err, io.EOF) {
 			if n > 0 && errors.Is(err, io.EOF) {
-				err = nil // the next call finds what follows
+				err = nil // the next call finds the next member or the end
 			}
 			return n, err
 		}
@@ -85,7 +85,7 @@ func (m *gzipMembers) Read(b []byte) (int, error) {
 	}
 }
 
-// cutOff makes the end of an input one in the middle of something.
+// cutOff turns the end of an input into an unexpected one.
 func cutOff(err error) error {
 	if errors.Is(err, io.EOF) {
 		return io.ErrUnexpectedEOF

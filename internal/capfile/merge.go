@@ -9,16 +9,17 @@ import (
 // A Merge returns the blocks of several files. Its next packet is the earliest of each file's next
 // packets; if times are equal, the file that was named first comes first. Packets that are out of
 // order within a file stay so. Other blocks keep their position between the packets of their file,
-// and those before a file's first packet come at the beginning. A Merge belongs to one goroutine.
+// and the blocks before a file's first packet come at the beginning. A Merge belongs to one
+// goroutine.
 type Merge struct {
-	fresh      []*File // files whose first packet has not been reached
+	fresh      []*File // files whose first packet was not reached yet
 	heads      heads   // files whose next block is a packet
-	taken      bool    // the packet of heads[0] has been returned
+	returned   bool    // the packet of heads[0] has been returned
 	interfaces int
 	errs       []error
 }
 
-// NewMerge returns a Merge of these files. It sets their Place, and the Number of their interfaces.
+// NewMerge returns a Merge of these files. It sets their Index, and the Number of their interfaces.
 func NewMerge(files []*File) *Merge {
 	for i, f := range files {
 		f.Index = i
@@ -39,7 +40,7 @@ func (m *Merge) Next() (*Block, error) {
 		}
 		m.fresh = m.fresh[1:]
 	}
-	if m.taken {
+	if m.returned {
 		switch b := m.advance(m.heads[0]); {
 		case b == nil:
 			heap.Pop(&m.heads)
@@ -50,7 +51,7 @@ func (m *Merge) Next() (*Block, error) {
 		default:
 			return b, nil
 		}
-		m.taken = false
+		m.returned = false
 	}
 	if len(m.heads) == 0 {
 		if len(m.errs) > 0 {
@@ -58,14 +59,14 @@ func (m *Merge) Next() (*Block, error) {
 		}
 		return nil, io.EOF
 	}
-	m.taken = true
+	m.returned = true
 	return &m.heads[0].block, nil
 }
 
-// IsReady tells whether Next can return without reading, and without moving the data of earlier
+// IsReady reports whether Next can return without reading, and without moving the data of earlier
 // packets.
 func (m *Merge) IsReady() bool {
-	return len(m.fresh) == 0 && (!m.taken || m.heads[0].IsReady())
+	return len(m.fresh) == 0 && (!m.returned || m.heads[0].IsReady())
 }
 
 // advance returns the next block of a file, or nil at its end.

@@ -13,7 +13,7 @@ type classic struct {
 	resolution byte // decimals of a second: 6 or 9
 	header     int  // bytes before each packet
 	swapped    bool // the writer may have exchanged both lengths
-	totals     bool // the header is followed by how many bytes the packets take
+	totals     bool // the header is followed by the total size of the packets in bytes
 }
 
 // The classic format has these versions: with microseconds, with nanoseconds, with longer packet
@@ -26,7 +26,7 @@ const (
 	magicIxiaCard = 0x1c0001ac
 )
 
-// recognise tells whether a file that begins with these four bytes is a pcap file.
+// recognise reports whether a file that begins with these four bytes is a pcap file.
 func (c *classic) recognise(b []byte) bool {
 	if len(b) < 4 {
 		return false
@@ -56,7 +56,7 @@ const classicFileHeader = 24
 func (f *File) openPCAP() error {
 	head, err := f.in.peek(classicFileHeader)
 	if err != nil {
-		return f.ends(err, len(head))
+		return f.endError(err, len(head))
 	}
 	c := &f.classic
 	major, minor := c.order.Uint16(head[4:]), c.order.Uint16(head[6:])
@@ -74,7 +74,7 @@ func (f *File) openPCAP() error {
 	if c.totals {
 		total, err := f.in.peek(4)
 		if err != nil {
-			return f.ends(err, max(len(total), 1))
+			return f.endError(err, max(len(total), 1))
 		}
 		f.in.skip(4)
 	}
@@ -87,8 +87,8 @@ func (f *File) openPCAP() error {
 	return nil
 }
 
-// lowHalf returns the two of four bytes that have the lower half of their number. The upper half is
-// the length of the frame check sequence.
+// lowHalf returns the lower two of the four bytes of a number. The upper half is the length of the
+// frame check sequence.
 func lowHalf(order binary.ByteOrder, b []byte) []byte {
 	if order == binary.BigEndian {
 		return b[2:4]
@@ -113,7 +113,7 @@ func (f *File) nextPCAP() error {
 	c := &f.classic
 	head, err := f.in.peek(c.header)
 	if err != nil {
-		return f.ends(err, len(head))
+		return f.endError(err, len(head))
 	}
 	seconds, fraction := c.order.Uint32(head), c.order.Uint32(head[4:])
 	kept, length := c.order.Uint32(head[8:]), c.order.Uint32(head[12:])
@@ -125,7 +125,7 @@ func (f *File) nextPCAP() error {
 	}
 	raw, err := f.in.peek(c.header + int(kept))
 	if err != nil {
-		return f.ends(err, max(len(raw), 1))
+		return f.endError(err, max(len(raw), 1))
 	}
 	scale := int64(1)
 	if c.resolution == 6 {

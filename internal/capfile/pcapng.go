@@ -10,7 +10,7 @@ import (
 )
 
 const (
-	maxInterfaces = 1 << 16 // in a file: a block of 20 bytes takes a hundred in memory
+	maxInterfaces = 1 << 16 // in a file: a block of 20 bytes needs a hundred in memory
 	maxName       = 256     // bytes of an interface's name
 	maxAbout      = 1 << 10 // bytes of its description
 )
@@ -33,7 +33,7 @@ func (f *File) openPCAPNG() error {
 func (f *File) peekBlock() (raw []byte, big bool, err error) {
 	head, err := f.in.peek(pcapng.HeaderSize)
 	if err != nil {
-		return nil, false, f.ends(err, len(head))
+		return nil, false, f.endError(err, len(head))
 	}
 	n, big, err := pcapng.BlockLength(head, f.big)
 	if err != nil {
@@ -41,7 +41,7 @@ func (f *File) peekBlock() (raw []byte, big bool, err error) {
 	}
 	raw, err = f.in.peek(n)
 	if err != nil {
-		return nil, false, f.ends(err, max(len(raw), 1))
+		return nil, false, f.endError(err, max(len(raw), 1))
 	}
 	return raw, big, nil
 }
@@ -71,7 +71,7 @@ func (f *File) nextPCAPNG() error {
 	return nil
 }
 
-// interpret sets the kind of a pcapng block, and parses what the kind has.
+// interpret sets the kind of a pcapng block, and parses the fields of that kind.
 func (f *File) interpret(b *Block) error {
 	b.Interface = nil
 	switch b.Raw.Type {
@@ -114,7 +114,7 @@ func (f *File) describe(b *Block) error {
 }
 
 // beginning returns a copy of the first bytes of a text. A slice of it would keep all of the text
-// in memory, which a file of a few bytes, decompressed, may have 64 KiB of for each interface.
+// in memory; a compressed file of a few bytes may contain 64 KiB for each interface.
 func beginning(text string, bytes int) string { return strings.Clone(text[:min(len(text), bytes)]) }
 
 var errNoInterface = errors.New("a packet refers to an interface that is not described before it")

@@ -61,16 +61,16 @@ func (w *window) fill(want int) {
 	w.err = err
 }
 
-// has tells whether peek can return n bytes without reading the input.
+// has reports whether peek can return n bytes without reading the input.
 func (w *window) has(n int) bool { return w.to-w.from >= n }
 
-// skip advances by n bytes, which were peeked at.
+// skip advances by n bytes, which peek has returned.
 func (w *window) skip(n int) {
 	w.from += n
 	w.offset += int64(n)
 }
 
-// Read lets a decompressor read from the window.
+// Read reads from the window, for a decompressor.
 func (w *window) Read(b []byte) (int, error) {
 	if w.from == w.to && w.err == nil {
 		w.fill(1)

@@ -10,21 +10,20 @@ import (
 )
 
 const (
-	// maxZstdWindow is the most memory in bytes that a zstd frame may ask for. It is the default
-	// limit of zstd(1).
+	// maxZstdWindow is the maximum memory in bytes of a zstd frame. It is the default limit of
+	// zstd(1).
 	maxZstdWindow = 128 << 20
 
-	// maxZstdWindows is the most that the frames of all files with one Memory may ask for. However
-	// little memory is available, they may ask for minZstdWindows: one frame of zstd -19 needs
-	// that.
+	// maxZstdWindows is the maximum memory of the frames of all files with one Memory. However
+	// little memory is available, they may use minZstdWindows: one frame of zstd -19 needs that.
 	maxZstdWindows = 1 << 30
 	minZstdWindows = 8 << 20
 )
 
-// Memory limits what decompression takes for files that are open at the same time. A compressed
-// file of a few bytes may ask for 128 MiB, and a hundred of them for all memory of the machine.
-// Files with one Memory together get at most 1 GiB. The zero value is ready to use, by any
-// goroutine.
+// Memory limits the memory for decompressing files that are open at the same time. A compressed
+// file of a few bytes may request 128 MiB, and a hundred of them all memory of the machine. Files
+// with one Memory together get at most 1 GiB. The zero value is ready to use, and safe for
+// concurrent use.
 type Memory struct {
 	limit int64 // bytes; 0 = maxZstdWindows
 	used  atomic.Int64
@@ -36,11 +35,11 @@ func NewMemory(available uint64) *Memory {
 	return &Memory{limit: int64(max(min(available/4, maxZstdWindows), minZstdWindows))}
 }
 
-// most is the limit in bytes.
+// most returns the limit in bytes.
 func (m *Memory) most() int64 { return cmp.Or(m.limit, maxZstdWindows) }
 
-// take reserves this many bytes. It returns false if that would exceed the limit.
-func (m *Memory) take(bytes int64) bool {
+// reserve reserves this many bytes. It returns false if that would exceed the limit.
+func (m *Memory) reserve(bytes int64) bool {
 	if m.used.Add(bytes) <= m.most() {
 		return true
 	}
@@ -48,8 +47,8 @@ func (m *Memory) take(bytes int64) bool {
 	return false
 }
 
-// A zstdFrames passes the bytes of a window to the decoder, and reserves the memory that each frame
-// asks for before the decoder sees the frame. The decoder keeps the memory of its largest frame.
+// A zstdFrames passes the bytes of a window to the decoder, and reserves the memory for each frame
+// before the decoder gets the frame. The decoder keeps the memory of its largest frame.
 type zstdFrames struct {
 	in     *window
 	name   string
@@ -59,7 +58,7 @@ type zstdFrames struct {
 	left     int64 // bytes of the input up to the next header
 	inFrame  bool  // the next header is a block's; otherwise a frame's
 	checksum bool  // the frame ends with a checksum
-	opaque   bool  // the rest is not valid zstd, and the decoder will find out
+	opaque   bool  // the rest is not valid zstd, and the decoder will report it
 }
 
 func (z *zstdFrames) Read(b []byte) (int, error) {
@@ -117,7 +116,7 @@ func (z *zstdFrames) header() error {
 		return nil
 	}
 	if more := int64(size) - z.held; more > 0 {
-		if !z.memory.take(more) {
+		if !z.memory.reserve(more) {
 			return errkind.Errorf(ErrMemory, "decompress %s: its window of %d bytes and those of the other files together exceed %d bytes",
 				z.name, size, z.memory.most())
 		}

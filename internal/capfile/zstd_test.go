@@ -12,14 +12,14 @@ import (
 	"github.com/klauspost/compress/zstd"
 )
 
-// asking returns a zstd file that asks for a window of 1 << log bytes, in a few bytes.
-func asking(log int, data []byte) []byte {
+// withWindow returns a zstd file of a few bytes that requests a window of 1 << log bytes.
+func withWindow(log int, data []byte) []byte {
 	b := []byte{0x28, 0xb5, 0x2f, 0xfd, 0, byte(log-10) << 3}
 	header := uint32(len(data))<<3 | 1 // the last block, raw
 	return append(append(b, byte(header), byte(header>>8), byte(header>>16)), data...)
 }
 
-// whole returns a frame that asks for memory for its whole contents, which are cut off.
+// whole returns a frame that requests memory for its whole contents, which are truncated.
 func whole(size uint32, data []byte) []byte {
 	b := binary.LittleEndian.AppendUint32([]byte{0x28, 0xb5, 0x2f, 0xfd, 0xa0}, size)
 	header := uint32(len(data))<<3 | 1
@@ -31,7 +31,7 @@ func whole(size uint32, data []byte) []byte {
 func TestZstdMemory(t *testing.T) {
 	t.Parallel()
 	const log = 27
-	data := asking(log, pcapngFile("a", 0, 1))
+	data := withWindow(log, pcapngFile("a", 0, 1))
 	var memory Memory
 	var files []*File
 	for range maxZstdWindows >> log {
@@ -45,8 +45,8 @@ func TestZstdMemory(t *testing.T) {
 	if _, err := New(bytes.NewReader(data), "file", Options{Memory: &memory}); !errors.Is(err, ErrMemory) {
 		t.Errorf("a file too many: %v", err)
 	}
-	// It is the frame that counts, also one that stands behind another.
-	later, err := New(bytes.NewReader(append(asking(10, pcapngFile("a", 0)), data...)), "file", Options{Memory: &memory})
+	// Every frame counts, also after another one.
+	later, err := New(bytes.NewReader(append(withWindow(10, pcapngFile("a", 0)), data...)), "file", Options{Memory: &memory})
 	if err == nil {
 		defer later.Close()
 		_, err = read(t, later.Next)
@@ -78,11 +78,11 @@ func TestZstdMemoryAvailable(t *testing.T) {
 	t.Parallel()
 	for available, want := range map[uint64]int64{0: 8 << 20, 100 << 20: 25 << 20, 64 << 30: 1 << 30, math.MaxUint64: 1 << 30} {
 		m := NewMemory(available)
-		if !m.take(want) || m.take(1) {
+		if !m.reserve(want) || m.reserve(1) {
 			t.Errorf("of %d bytes %d are taken, want %d", available, m.used.Load(), want)
 		}
 	}
-	if m := new(Memory); !m.take(1<<30) || m.take(1) {
+	if m := new(Memory); !m.reserve(1<<30) || m.reserve(1) {
 		t.Error("the zero value has another limit than a GiB")
 	}
 }
@@ -113,7 +113,7 @@ func TestZstdFrames(t *testing.T) {
 			}
 			skipped := binary.LittleEndian.AppendUint32([]byte{0x50, 0x2a, 0x4d, 0x18}, 1000)
 			skipped = append(skipped, make([]byte, 1000)...)
-			for _, last := range [][]byte{asking(22, []byte("end")), whole(1<<22, []byte("end"))} {
+			for _, last := range [][]byte{withWindow(22, []byte("end")), whole(1<<22, []byte("end"))} {
 				all := bytes.Join([][]byte{b.Bytes(), skipped, b.Bytes(), last}, nil)
 				z := &zstdFrames{in: &window{in: bytes.NewReader(all)}, name: name, memory: new(Memory)}
 				got, err := io.ReadAll(z)

@@ -26,17 +26,18 @@ type Card struct {
 // A Comparison is two clocks read at the same moment, in ns.
 type Comparison struct {
 	Card, Monotonic int64
-	Within          time.Duration // how long it took; the error is at most half of that
+	Within          time.Duration // duration of the readings; the error is at most half of that
 }
 
-// A relation is how the clocks relate to each other since the last comparison.
+// A relation is the difference between the clocks, and between their rates, since the last
+// comparison.
 type relation struct {
 	Comparison
 	rate float64 // ns of CLOCK_MONOTONIC for each ns of the card, less 1
 }
 
-// maxDrift is more than the rates of healthy cards differ from the system clock's. If two
-// comparisons show more, somebody has set one of the clocks between them.
+// maxDrift is the upper bound of the difference between the rates of a healthy card and the system
+// clock. If two comparisons show more, one of the clocks was set between them.
 const maxDrift = 500e-6
 
 // OpenCard opens the clock with this number, and compares it once. Opening needs permission to read

@@ -56,8 +56,8 @@ func TestCard(t *testing.T) {
 	}
 }
 
-// Any clock can be compared by reading it between two readings of the system's. CLOCK_REALTIME is
-// one whose difference is known.
+// Any clock can be compared by reading it between two readings of the system's. The difference of
+// CLOCK_REALTIME is known.
 func TestCompareBracketed(t *testing.T) {
 	t.Parallel()
 	// withMonotonic refuses a comparison of a second ago. On a busy machine the test may have no
@@ -73,7 +73,7 @@ func TestCompareBracketed(t *testing.T) {
 			t.Fatal(err)
 		}
 		converted = bracketed
-		converted.Monotonic = bracketed.Card // as the kernel tells it
+		converted.Monotonic = bracketed.Card // as the kernel reports it
 		converted, failed = withMonotonic(converted)
 		if time.Since(began) < time.Second {
 			if failed != nil {

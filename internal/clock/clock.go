@@ -1,4 +1,5 @@
-// Package clock reads the clocks of BPF programs and of people, and the difference between them.
+// Package clock reads the clocks of BPF programs and the wall clock, and measures the difference
+// between them.
 //
 // Here CLOCK_MONOTONIC is always the machine's own, as bpf_ktime_get_ns reads it. In a time
 // namespace the system call returns another clock.

@@ -18,9 +18,9 @@ const (
 	initialNamespace = "time:[4026531834]"
 )
 
-// namespaceShift is how many nanoseconds CLOCK_MONOTONIC of this process's time namespace is ahead
-// of the machine's. It is read once, because a process with several threads, like every Go program,
-// cannot change its time namespace.
+// namespaceShift is the lead in nanoseconds of CLOCK_MONOTONIC in this process's time namespace
+// over the machine's. It is read once, because a process with several threads, like every Go
+// program, cannot change its time namespace.
 var namespaceShift = sync.OnceValues(readNamespaceShift)
 
 func readNamespaceShift() (int64, error) {

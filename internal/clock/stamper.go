@@ -7,7 +7,7 @@ import (
 )
 
 // A Stamper turns the CLOCK_MONOTONIC stamps of packets into CLOCK_REALTIME ones. These never
-// decrease, except where the wall clock was set back. It is for one goroutine.
+// decrease, except when the wall clock is set back. It is for one goroutine.
 type Stamper struct {
 	Wall
 	last int64 // the latest stamp given out

@@ -2,7 +2,7 @@ package clock
 
 import "testing"
 
-// What is converted is the time of the wall clock.
+// The results are times of the wall clock.
 func TestStamper(t *testing.T) {
 	t.Parallel()
 	c, err := NewStamper()

@@ -7,7 +7,7 @@ import (
 )
 
 const (
-	// readings is how many measurements Offset takes.
+	// readings is the number of measurements of Offset.
 	readings = 8
 	// A measurement with a larger difference than this is repeated with more care.
 	suspicious = int64(50 * time.Microsecond)
@@ -17,7 +17,7 @@ const (
 )
 
 // A Wall converts times of the machine's CLOCK_MONOTONIC to CLOCK_REALTIME. The two clocks run at
-// the same rate. Their difference changes when somebody sets the wall clock, or when the machine is
+// the same rate. Their difference changes when the wall clock is set, or when the machine is
 // suspended, because CLOCK_MONOTONIC stops then. It is for one goroutine.
 type Wall struct {
 	Offset int64 // ns to add to CLOCK_MONOTONIC for CLOCK_REALTIME

@@ -11,7 +11,7 @@ import (
 	"github.com/gopacket/gopacket/layers"
 )
 
-// applicationPackets are those of DHCP, NTP and HTTP.
+// applicationPackets are packets of DHCP, NTP and HTTP.
 func applicationPackets(t testing.TB) (packets []packet) {
 	t.Helper()
 	udp := func(name string, from, to layers.UDPPort, payload []byte) {
@@ -145,7 +145,7 @@ func applicationPackets(t testing.TB) (packets []packet) {
 			packets = append(packets, packet{name: fmt.Sprintf("%q", request), data: frame(t, true, 0x0800, i4, &h, gopacket.Payload(request))})
 		}
 	}
-	for _, port := range []layers.TCPPort{80, 8080, 81} { // HTTP, whatever the other port is
+	for _, port := range []layers.TCPPort{80, 8080, 81} { // HTTP, with any other port
 		h, i4 := layers.TCP{SrcPort: 53, DstPort: port, Seq: 1, Ack: 2, PSH: true, ACK: true, Window: 500}, ip4(6)
 		h.SetNetworkLayerForChecksum(i4)
 		packets = append(packets, packet{name: fmt.Sprint("53 to ", port), data: frame(t, true, 0x0800, i4, &h, gopacket.Payload("GET / HTTP/1.1\r\n"))})

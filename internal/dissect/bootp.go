@@ -4,7 +4,7 @@ import "bytes"
 
 var bootpOperations = map[uint8]string{1: "Request", 2: "Reply"}
 
-// bootpHeader is how many bytes come before the options.
+// bootpHeader is the number of bytes before the options.
 const bootpHeader = 236
 
 // bootp appends a message of BOOTP (RFC 951) or DHCP (RFC 2131) of length bytes.
@@ -20,7 +20,7 @@ func (d *Dissector) bootp(b []byte, length int) {
 	if d.o.Verbose == 0 || d.ended {
 		return
 	}
-	d.u16(b, 8) // tcpdump wants the header up to the seconds
+	d.u16(b, 8) // tcpdump requires the header up to the seconds
 	if hardware != 1 {
 		d.addf(", htype %d", hardware)
 	}
@@ -63,10 +63,11 @@ func (d *Dissector) bootp(b []byte, length int) {
 	}
 }
 
-// bootpCMU appends what Carnegie Mellon University's clients had before options were standardized.
+// bootpCMU appends the fields of Carnegie Mellon University's clients from before options were
+// standardized.
 func (d *Dissector) bootpCMU(b []byte) {
 	d.add(" vend-cmu")
-	d.u32(b, 0) // tcpdump wants all of the flags
+	d.u32(b, 0) // tcpdump requires all of the flags
 	flags, mask := d.u8(b, 0), "SM*"
 	if flags&1 != 0 {
 		mask = "SM"
@@ -78,7 +79,7 @@ func (d *Dissector) bootpCMU(b []byte) {
 		at := 4 + 4*i
 		switch i {
 		case 0:
-			at = 8 // the gateway stands after the mask
+			at = 8 // the gateway comes after the mask
 		case 1:
 			at = 4
 		}

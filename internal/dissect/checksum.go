@@ -22,8 +22,8 @@ func sum(b []byte, start uint64) uint64 {
 	return total + carry
 }
 
-// checksum is the Internet checksum of b plus an earlier sum. It is 0 over bytes that include their
-// correct checksum.
+// checksum returns the Internet checksum of b plus an earlier sum. It is 0 over bytes that include
+// their correct checksum.
 func checksum(b []byte, start uint64) uint16 {
 	total := sum(b, start)
 	for total > 0xffff {
@@ -32,14 +32,15 @@ func checksum(b []byte, start uint64) uint16 {
 	return ^uint16(total)
 }
 
-// rightSum is the correct checksum, computed from the one in the packet and from the sum that
+// rightSum returns the correct checksum, computed from the one in the packet and from the sum that
 // includes it.
 func rightSum(was, computed uint16) uint16 {
 	total := uint32(was) + uint32(computed)
 	return uint16(total>>16 + total)
 }
 
-// pseudoHeader is the sum of the IP header fields that the checksum of an upper protocol covers.
+// pseudoHeader returns the sum of the IP header fields that the checksum of an upper protocol
+// covers.
 func (n *network) pseudoHeader(length int, proto uint8) uint64 {
 	total := sum(n.src, uint64(length)+uint64(proto))
 	return sum(n.finalDst, total)

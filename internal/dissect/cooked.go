@@ -17,14 +17,14 @@ type cookedHeader struct {
 	second bool
 	typ    layers.EthernetType
 	kind   string
-	mac    []byte // nil = there is none of 6 bytes
+	mac    []byte // nil = it does not have 6 bytes
 	index  uint32 // of the interface, in the second version
 	length int    // of the packet with the header
 }
 
 // cooked appends a packet of length bytes that begins with a cooked header, and returns the size of
-// its headers. The file does not have the interface's name, so its index stands for that.
-// tcpdump shows the name of this machine's interface with that index, which may be the wrong one.
+// its headers. The file does not have the interface's name, so the line has its index. tcpdump
+// shows the name of this machine's interface with that index, which may be the wrong one.
 func (d *Dissector) cooked(b []byte, length int, version link.Type) (header int) {
 	h := cookedHeader{second: version == link.Cooked2, length: length}
 	d.proto = "sll"
@@ -82,7 +82,7 @@ func (d *Dissector) cookedHeader(h *cookedHeader) {
 // Types in a cooked header that are not EtherTypes.
 const cooked8023, cookedLLC = 1, 4
 
-// cookedPayload appends what follows the header, and returns the size of the headers in it.
+// cookedPayload appends the payload after the header, and returns the size of the headers in it.
 func (d *Dissector) cookedPayload(h *cookedHeader, b []byte, length int) (header int) {
 	typ := h.typ
 	for typ == layers.EthernetTypeDot1Q && !d.ended {
@@ -114,7 +114,7 @@ func (d *Dissector) cookedPayload(h *cookedHeader, b []byte, length int) (header
 		return header + d.llc(b, length, nil, nil)
 	case typ <= maxEthernetLength:
 		d.unknown(b)
-	case d.payload(typ, b, length), elsewhereDecoded[typ]:
+	case d.payload(typ, b, length), undecoded[typ]:
 	default:
 		if !d.o.LinkLevel {
 			d.cookedHeader(h)

@@ -11,7 +11,7 @@ import (
 	"github.com/xdpcap/xdpcap/internal/link"
 )
 
-// A line that ends before what the packet's whole line has says so: with a mark, or in words.
+// A line that ends earlier than the whole packet's line has a mark, or words for that.
 func TestCutLinesSaySo(t *testing.T) {
 	t.Parallel()
 	sums := regexp.MustCompile(`\[udp sum ok\] |\[icmp6 sum ok\] |, cksum 0x[0-9a-f]{4} \(correct\)| bad igmp cksum 0!| \(wrong icmp cksum [^!]*!\)`)
@@ -48,7 +48,7 @@ func TestCutLinesSaySo(t *testing.T) {
 // hexRow is how bytes in hexadecimal begin, whose end needs no mark.
 var hexRow = regexp.MustCompile(`^[\t\n ]+0x[0-9a-f]{4}: `)
 
-// A list that ends before the packet does says so, too. tcpdump ends these without a word.
+// A list that ends before the packet does has a mark, too. tcpdump ends these without a mark.
 func TestListsSaySo(t *testing.T) {
 	t.Parallel()
 	solicitation := append(append([]byte{135, 0, 0, 0, 0, 0, 0, 0}, ip6A...), 200, 1, 1, 2, 3, 4, 5, 6)

@@ -1,6 +1,6 @@
 package dissect
 
-// A dhcpForm is how the value of a DHCP option is shown.
+// A dhcpForm is the format of the value of a DHCP option.
 type dhcpForm int
 
 const (
@@ -14,7 +14,7 @@ const (
 	dhcpText
 )
 
-// A dhcpKind is what tcpdump calls a kind of option (RFC 2132 and later ones), and how it shows it.
+// A dhcpKind is tcpdump's name of a kind of option (RFC 2132 and later ones), and its format.
 type dhcpKind struct {
 	name string
 	form dhcpForm
@@ -48,7 +48,8 @@ var dhcpKinds = map[uint8]dhcpKind{
 	255: {name: "END"},
 }
 
-// dhcpKindOf returns the kind of an option. One without a name is shown by its size in bytes.
+// dhcpKindOf returns the kind of an option. The format of an option without a name depends on its
+// size in bytes.
 func dhcpKindOf(kind uint8, size int) dhcpKind {
 	if known, ok := dhcpKinds[kind]; ok {
 		return known
@@ -77,7 +78,7 @@ var (
 func (d *Dissector) dhcpOptions(b []byte, length int) {
 	cut := len(b) < length
 	const pad, end = 0, 255
-	all := d.o.Verbose > 2 // also show those that say nothing
+	all := d.o.Verbose > 2 // also show padding and the end
 	for len(b) > 0 && !d.ended {
 		kind := b[0]
 		b = b[1:]
@@ -123,7 +124,7 @@ func (d *Dissector) dhcpOptions(b []byte, length int) {
 	}
 }
 
-// dhcpOption appends the value of an option, and returns how many of its bytes that shows.
+// dhcpOption appends the value of an option, and returns the number of its bytes that it has shown.
 func (d *Dissector) dhcpOption(kind uint8, form dhcpForm, b []byte) int {
 	atLeast := func(n int) bool {
 		if len(b) < n {
@@ -185,7 +186,7 @@ func (d *Dissector) inQuotes(b []byte) {
 	d.add("\"")
 }
 
-// dhcpList appends values of one form, and returns how many bytes they have.
+// dhcpList appends values of one form, and returns their size in bytes.
 func (d *Dissector) dhcpList(form dhcpForm, b []byte) (used int) {
 	size, separator := 1, ","
 	switch form {
@@ -237,7 +238,7 @@ func (d *Dissector) dhcpClient(hardware uint8, b []byte) {
 	}
 }
 
-// dhcpName appends a client's domain name, with what the server is to do about it (RFC 4702).
+// dhcpName appends a client's domain name, with the updates that the server is to make (RFC 4702).
 func (d *Dissector) dhcpName(b []byte) {
 	if b[0] != 0 {
 		d.addf("[%s] ", bitNames(uint32(b[0]), fqdnFlags, "", ""))
@@ -268,7 +269,8 @@ func (d *Dissector) dhcpClasses(b []byte) {
 	}
 }
 
-// dhcpAgent appends what a relay has added (RFC 3046), and returns how many bytes that shows.
+// dhcpAgent appends the data that a relay has added (RFC 3046), and returns the number of bytes
+// shown.
 func (d *Dissector) dhcpAgent(b []byte) int {
 	at := 0
 	for at+2 <= len(b) && !d.ended {
@@ -293,7 +295,8 @@ func (d *Dissector) dhcpAgent(b []byte) int {
 	return at
 }
 
-// dhcpRoutes appends routes (RFC 3442): of each network only the bytes that its prefix reaches.
+// dhcpRoutes appends routes (RFC 3442). They contain only the bytes of a network that its prefix
+// covers.
 func (d *Dissector) dhcpRoutes(b []byte) {
 	for separator := ""; len(b) > 0 && !d.ended; separator = "," {
 		d.add(separator)

@@ -1,10 +1,10 @@
-// Package dissect writes a packet as the line that tcpdump -nS prints for it, so that people and
-// scripts that know tcpdump find what they look for. Sequence numbers are absolute, as with -S:
-// relative ones need the state of every flow, and a sample of packets rarely has a flow's SYN.
+// Package dissect formats a packet as the line that tcpdump -nS prints for it, so that people and
+// scripts used to tcpdump find the same fields. Sequence numbers are absolute, as with -S: relative
+// ones need the state of every flow, and a sample of packets rarely has a flow's SYN.
 //
-// Each header is decoded when the line reaches it; what is not printed is not decoded. gopacket
-// decodes the headers that it can decode one by one and at a bounded cost. Others are read field by
-// field, up to the end of the bytes: DNS, options of IPv6, and type-length-value lists.
+// Each header is decoded when the line reaches it; fields that are not printed are not decoded.
+// gopacket decodes the headers that it can decode one by one and at a bounded cost. Others are read
+// field by field, up to the end of the bytes: DNS, options of IPv6, and type-length-value lists.
 //
 // For protocols that tcpdump decodes and this package does not, a line has the headers before them.
 // It never contradicts tcpdump's line.
@@ -19,16 +19,16 @@ import (
 	"github.com/xdpcap/xdpcap/internal/link"
 )
 
-// Options say what to print of a packet. The zero value is what tcpdump prints without flags.
+// Options select the fields to print. The zero value prints the same as tcpdump without flags.
 type Options struct {
 	Verbose   int        // -v: 1 to 3
 	Quiet     bool       // -q: less about protocols
 	LinkLevel bool       // -e: the Ethernet header
 	Number    bool       // -#: the number of the line's packet, from 1 on
-	Lengths   bool       // --lengths: how many bytes were kept, and how many there were
+	Lengths   bool       // --lengths: the captured and the original length in bytes
 	Time      TimeFormat // -t
 
-	Nanoseconds bool // --nano: times have nanoseconds, and not microseconds
+	Nanoseconds bool // --nano: times have nanoseconds instead of microseconds
 	Unverified  bool // -K: checksums are not verified
 
 	Dump          Dump // -x, -X, -A: the bytes of the packet
@@ -41,7 +41,7 @@ type Packet struct {
 	Untimed bool   // it has no time
 	Data    []byte // from the header of its link type on; only read, and not kept
 	WireLen int    // bytes before the packet was cut to Data
-	Origin  []byte // printed after the time, followed by a space; nothing if empty
+	Origin  []byte // printed after the time, followed by a space; not printed if empty
 
 	Link     link.Type
 	LinkName string // name of a link.Unknown, whose headers are not decoded
@@ -54,10 +54,10 @@ type Dissector struct {
 	count  uint64 // packets so far
 
 	line         []byte // the caller's bytes, then the packet's line so far
-	start        int    // index in line where the headers begin, plus bytes that maxText does not count
-	ended        bool   // nothing is added to the line any more
+	start        int    // index of the headers in line, plus bytes that maxText does not count
+	ended        bool   // no more text is added to the line
 	unknownShown int    // bytes of unknown formats in the line
-	proto        string // the protocol named in a truncation mark
+	proto        string // the protocol in a truncation mark
 	net          network
 
 	// gopacket decodes into these. Each holds one header of its kind, until the next one is

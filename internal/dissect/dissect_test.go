@@ -15,8 +15,8 @@ import (
 	"github.com/xdpcap/xdpcap/internal/link"
 )
 
-// TestLines has packets whose lines are not those of tcpdump, because it shows more or less of
-// their protocol.
+// TestLines has packets whose lines differ from tcpdump's, because it shows more or less of their
+// protocol.
 func TestLines(t *testing.T) {
 	t.Parallel()
 	udp := frame(t, true, 0x0800, ip4(17), badUDP(8))
@@ -108,8 +108,8 @@ func costlyPackets(t testing.TB) []packet {
 	}
 }
 
-// TestCostly bounds what any packet costs in text and in memory; BenchmarkCostly shows the time.
-// It runs alone, because AllocsPerRun counts the allocations of the whole process.
+// TestCostly bounds the text and the memory of any packet; BenchmarkCostly shows the time. It runs
+// alone, because AllocsPerRun counts the allocations of the whole process.
 func TestCostly(t *testing.T) {
 	for _, o := range []Options{{}, {Verbose: 1}, {Verbose: 3, LinkLevel: true}} {
 		for _, p := range costlyPackets(t) {
@@ -125,12 +125,12 @@ func TestCostly(t *testing.T) {
 	}
 }
 
-// maxLine is how long lines are at most: the text, one value that goes beyond it, and the bytes of
-// what has no format.
+// maxLine is the maximum length of lines: the text, one value that exceeds it, and the bytes of
+// unknown formats.
 const maxLine = 2*maxText + 2*maxUnknown + maxUnknown/16*70 + 512
 
-// longJumbogram is an IPv6 jumbogram whose extension headers leave four bytes of what its option
-// says, and in these an authentication header of twelve.
+// longJumbogram is an IPv6 jumbogram whose extension headers leave four bytes of the length in its
+// option, and in these an authentication header of twelve.
 func longJumbogram() []byte {
 	b := append(make([]byte, 12), 0x86, 0xdd, 0x60, 0, 0, 0, 0, 0, 0, 64)
 	b = append(b, make([]byte, 32)...)
@@ -148,7 +148,7 @@ func longJumbogram() []byte {
 	return append(b, 58, 1, 0, 0, 1, 2, 3, 4, 5, 6, 7, 8, 128, 0, 0, 0, 0, 0, 0, 0)
 }
 
-// Headers that are longer than the packet says end its line, and nothing after them is read.
+// Headers that exceed the packet's length end its line, and no byte after them is read.
 func TestLongJumbogram(t *testing.T) {
 	t.Parallel()
 	data := longJumbogram()

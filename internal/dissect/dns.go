@@ -20,11 +20,11 @@ var (
 type message struct {
 	b         []byte
 	at        int // of the next byte to read
-	labels    int // that were skipped
+	labels    int // number of skipped ones
 	multicast bool
 }
 
-// dnsStream appends a message of length bytes in a TCP segment, where its length comes first.
+// dnsStream appends a message of length bytes in a TCP segment, which begins with its length.
 func (d *Dissector) dnsStream(b []byte, length int) {
 	d.proto = "domain"
 	if length < 2 {

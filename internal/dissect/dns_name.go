@@ -2,7 +2,8 @@ package dissect
 
 import "encoding/hex"
 
-// maxSkipped is the most labels of a message that are skipped: more than any answer has.
+// maxSkipped is the maximum number of labels of a message that are skipped: more than any answer
+// has.
 const maxSkipped = 2000
 
 // skipName skips a name. It returns false if the name does not end in the bytes.
@@ -32,7 +33,7 @@ func (m *message) skipName() bool {
 	return false
 }
 
-// bitLabel is the size in bytes of a label with the given number of bits.
+// bitLabel returns the size in bytes of a label with the given number of bits.
 func bitLabel(bits byte) int {
 	if bits == 0 {
 		return 32
@@ -40,8 +41,8 @@ func bitLabel(bits byte) int {
 	return (int(bits) + 7) / 8
 }
 
-// name appends the name at an offset of the message and returns the offset after it. It returns
-// false if the name does not end in the bytes or is invalid.
+// domainName appends the name at an offset of the message and returns the offset after it. It
+// returns false if the name does not end in the bytes or is invalid.
 func (d *Dissector) domainName(m *message, at int) (end int, ok bool) {
 	b, lowest, letters := m.b, at, 0
 	for jumped := false; !d.ended; {

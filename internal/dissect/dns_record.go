@@ -151,7 +151,7 @@ func (d *Dissector) signature(m *message, at int) bool {
 	return true
 }
 
-// relativeTime is a number of seconds in the form 1w2d3h4m5s.
+// relativeTime formats a number of seconds as 1w2d3h4m5s.
 func relativeTime(seconds uint32) string {
 	if seconds == 0 {
 		return "0s"

@@ -1,6 +1,6 @@
 package dissect
 
-// Dump is how the bytes of a packet are shown below its line.
+// Dump is the format of the bytes of a packet below its line.
 type Dump int
 
 const (
@@ -12,7 +12,7 @@ const (
 
 const hexDigits = "0123456789abcdef"
 
-// graphic is the byte if it is a printable ASCII character, and a dot otherwise.
+// graphic returns the byte if it is a printable ASCII character, and a dot otherwise.
 func graphic(c byte) byte {
 	if c > ' ' && c < 0x7f {
 		return c

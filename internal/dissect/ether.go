@@ -67,11 +67,11 @@ func (d *Dissector) ether(b []byte, length int) (header int) {
 		d.addf("%s > %s, ", src, dst)
 		d.etherType(typ)
 		d.addf(", length %d", frame)
-		if !elsewhereDecoded[typ] {
+		if !undecoded[typ] {
 			d.add(": ")
 		}
 	}
-	if !elsewhereDecoded[typ] {
+	if !undecoded[typ] {
 		d.unknown(b)
 	}
 	return header
@@ -99,8 +99,7 @@ func (d *Dissector) frameLength(length int, shown bool) {
 	}
 }
 
-// payload appends the content that an EtherType announces. It returns false if that has no format
-// here.
+// payload appends the payload of an EtherType. It returns false if it cannot decode that type.
 func (d *Dissector) payload(t layers.EthernetType, b []byte, length int) bool {
 	switch t {
 	case layers.EthernetTypeIPv4:
@@ -180,7 +179,7 @@ var llcNames = map[uint8]string{0x00: "Null", 0xfe: "OSI", 0x02: "802.1B I", 0x0
 	0xf0: "NetBeui", 0xff: "Global"}
 
 // llc appends a frame with a length instead of an EtherType, and returns the size of its headers.
-// The addresses are nil if there are none.
+// The addresses may be nil.
 func (d *Dissector) llc(b []byte, length int, src, dst net.HardwareAddr) (header int) {
 	d.proto = "llc"
 	if len(b) < 3 {
@@ -263,7 +262,7 @@ func (d *Dissector) llc(b []byte, length int, src, dst net.HardwareAddr) (header
 	default:
 		d.addf("Information, send seq %d, rcv seq %d, Flags [%s], length %d", control>>1&0x7f, control>>9&0x7f, poll(0x100), length)
 	}
-	if !llcElsewhere[dsap] || dsap != ssap {
+	if !llcUndecoded[dsap] || dsap != ssap {
 		d.unknown(b)
 	}
 	return header
@@ -271,8 +270,8 @@ func (d *Dissector) llc(b []byte, length int, src, dst net.HardwareAddr) (header
 
 var llcCommands = map[int]string{0x03: "ui", 0xe3: "test", 0xaf: "xid", 0x63: "ua", 0x43: "disc", 0x0f: "dm", 0x6f: "sabme", 0x87: "frmr"}
 
-// llcElsewhere has the access points of protocols that tcpdump decodes, and dissect does not.
-var llcElsewhere = map[uint8]bool{0xfe: true, 0xe0: true, 0xf0: true}
+// llcUndecoded has the access points of protocols that tcpdump decodes, and dissect does not.
+var llcUndecoded = map[uint8]bool{0xfe: true, 0xe0: true, 0xf0: true}
 
 // ciscoNames are the protocols with Cisco's numbers.
 var ciscoNames = map[uint16]string{0x2000: "CDP", 0x2003: "VTP", 0x2004: "DTP", 0x0111: "UDLD", 0x010b: "PVST", 0x010c: "VLAN Bridge"}
@@ -307,7 +306,7 @@ func (d *Dissector) snap(b []byte, length int, src, dst net.HardwareAddr) bool {
 		d.stp(b, length)
 		return true
 	}
-	elsewhere := oui == 0xc && name != "Unknown" && typ != 0x010c || oui == 0 && elsewhereDecoded[layers.EthernetType(typ)]
+	elsewhere := oui == 0xc && name != "Unknown" && typ != 0x010c || oui == 0 && undecoded[layers.EthernetType(typ)]
 	if !d.o.LinkLevel {
 		if src != nil {
 			d.addf("%s > %s ", src, dst)

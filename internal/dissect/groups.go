@@ -6,8 +6,8 @@ import "net/netip"
 var groupChanges = map[uint8]string{1: "is_in", 2: "is_ex", 3: "to_in", 4: "to_ex", 5: "allow", 6: "block"}
 
 // groupRecords appends the records of a report about multicast groups: IGMPv3 (RFC 3376) and MLDv2
-// (RFC 3810) differ in the size of addresses, 4 or 16 bytes. unknown formats a kind of record that
-// has no name.
+// (RFC 3810) differ in the size of addresses, 4 or 16 bytes. unknown formats a kind of record
+// without a name.
 func (d *Dissector) groupRecords(b []byte, length, size int, unknown string) {
 	groups := int(d.u16(b, 6))
 	d.addf(", %d group record(s)", groups)
@@ -47,7 +47,7 @@ func (d *Dissector) groupSources(b []byte, at, n, size int) {
 	d.add(" }")
 }
 
-// ipAddr is an address of 4 or 16 bytes.
+// ipAddr returns an address of 4 or 16 bytes.
 func (d *Dissector) ipAddr(b []byte, at, size int) netip.Addr {
 	if size == 4 {
 		return d.ip4Addr(b, at)

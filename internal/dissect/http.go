@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// httpMethods are those that tcpdump knows, in any case of letters.
+// httpMethods are the methods that tcpdump recognizes, in any case of letters.
 var httpMethods = words(`GET PUT COPY HEAD LOCK MOVE POLL POST BCOPY BMOVE MKCOL TRACE LABEL MERGE DELETE SEARCH UNLOCK
 	REPORT UPDATE NOTIFY BDELETE CONNECT OPTIONS CHECKIN PROPFIND CHECKOUT CCM_POST SUBSCRIBE PROPPATCH BPROPFIND BPROPPATCH
 	UNCHECKOUT MKACTIVITY MKWORKSPACE UNSUBSCRIBE RPC_CONNECT VERSION-CONTROL BASELINE-CONTROL`)
@@ -52,11 +52,11 @@ func (d *Dissector) http(b []byte, length int) {
 	}
 }
 
-// maxToken is the longest word that tcpdump looks at.
+// maxToken is the length of the longest word that tcpdump accepts.
 const maxToken = 127
 
-// httpToken returns the first word of b, and what comes after the word and its space. The word is
-// empty if there is none. It is not whole if it may go on in bytes that were cut off.
+// httpToken returns the first word of b, and the bytes after the word and its space. The word is
+// empty if b does not begin with one. It is not whole if it may continue in truncated bytes.
 func httpToken(b []byte, cut bool) (word string, rest []byte, whole bool) {
 	for n, c := range b {
 		if c >= 0x80 || c == ' ' || c >= '\t' && c <= '\r' {
@@ -87,7 +87,7 @@ func (d *Dissector) textLine(before string, b []byte, length int) int {
 			return 0
 		}
 	}
-	if len(b) == length { // the line goes on in another packet
+	if len(b) == length { // the line continues in another packet
 		d.add(before + string(b))
 	}
 	d.truncated()

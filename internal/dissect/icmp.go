@@ -89,7 +89,7 @@ func (d *Dissector) icmpQuoted(b []byte) {
 	d.ipv4(limit(b, total), total)
 }
 
-// icmpUnreachable tells what cannot be reached, from the quoted packet.
+// icmpUnreachable returns the text for the unreachable destination, from the quoted packet.
 func (d *Dissector) icmpUnreachable(b []byte, code uint8) string {
 	dst := d.ip4Addr(b, 24)
 	switch code {
@@ -140,13 +140,13 @@ func (d *Dissector) icmpRouters(b []byte) string {
 	return text
 }
 
-// timeOfDay is a number of milliseconds since midnight.
+// timeOfDay formats a number of milliseconds since midnight.
 func timeOfDay(ms uint32) string {
 	s := ms / 1000
 	return fmt.Sprintf("%02d:%02d:%02d.%03d", s/3600, s/60%60, s%60, ms%1000)
 }
 
-// icmpExtensions appends what may follow the quoted packet (RFC 4884).
+// icmpExtensions appends the extensions that may follow the quoted packet (RFC 4884).
 func (d *Dissector) icmpExtensions(b []byte, length int) {
 	const header = 136
 	n := length - header

@@ -161,7 +161,7 @@ func (d *Dissector) icmp6Unreachable(code uint8, b []byte, length int) bool {
 	return true
 }
 
-// quotedPort finds the destination port in a packet that an error quotes.
+// quotedPort returns the destination port in a packet that an error quotes.
 func quotedPort(b []byte) (proto string, port uint16, ok bool) {
 	if len(b) < 40 {
 		return "", 0, false
@@ -241,7 +241,7 @@ func routerPreference(flags uint8) string {
 	return [4]string{"medium", "high", "rsv", "low"}[flags>>3&3]
 }
 
-// lifetime is a number of seconds, of which the largest means forever.
+// lifetime formats a number of seconds, of which the largest means forever.
 func lifetime(seconds uint32) string {
 	if seconds == 0xffffffff {
 		return "infinity"

@@ -52,7 +52,7 @@ func (d *Dissector) ports(proto layers.IPProtocol, src, dst uint16) {
 	d.add(": ")
 }
 
-// hasPorts tells whether the addresses are shown together with the ports, directly after the IP
+// hasPorts reports whether the addresses are shown together with the ports, directly after the IP
 // header.
 func hasPorts(proto layers.IPProtocol) bool {
 	return proto == layers.IPProtocolTCP || proto == layers.IPProtocolUDP || proto == layers.IPProtocolSCTP || proto == 33
@@ -63,12 +63,12 @@ var protocolNames = map[layers.IPProtocol]string{0: "Options", 1: "ICMP", 2: "IG
 	58: "ICMPv6", 62: "Mobile IP (old)", 88: "EIGRP", 89: "OSPF", 103: "PIM", 108: "Compressed IP", 112: "VRRP",
 	113: "PGM", 132: "SCTP", 135: "Mobility", 143: "Ethernet"}
 
-// above appends what follows the IP headers.
-func (d *Dissector) above(proto layers.IPProtocol, b []byte, length int) {
+// ipPayload appends the payload of IP.
+func (d *Dissector) ipPayload(proto layers.IPProtocol, b []byte, length int) {
 	if d.ended {
 		return
 	}
-	if length < 0 { // the headers before it say that they are longer than the packet
+	if length < 0 { // the headers before it claim to be longer than the packet
 		d.truncated()
 		return
 	}

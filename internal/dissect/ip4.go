@@ -59,10 +59,10 @@ func (d *Dissector) ipv4(b []byte, length int) {
 		d.truncated()
 		return
 	}
-	d.above(d.net.proto, b[size:], total-size)
+	d.ipPayload(d.net.proto, b[size:], total-size)
 }
 
-// ip4Header appends what -v shows of the header, which ends its line.
+// ip4Header appends the fields of the header that -v shows, and the end of its line.
 func (d *Dissector) ip4Header(b []byte, size int) {
 	tos, fragment, was := b[1], d.u16(b, 6), d.u16(b, 10)
 	d.addf("(tos 0x%x%s", tos, [4]string{"", ",ECT(1)", ",ECT(0)", ",CE"}[tos&3])
@@ -95,7 +95,8 @@ func (d *Dissector) ip4Header(b []byte, size int) {
 var ip4OptionNames = map[uint8]string{0: "EOL", 1: "NOP", 68: "timestamp", 130: "security", 7: "RR", 137: "SSRR", 131: "LSRR",
 	148: "RA", 82: "traceroute"}
 
-// ip4Options appends the options of length bytes. It returns false if bytes of one are missing.
+// ip4Options appends the options of length bytes. It returns false if bytes of an option are
+// missing.
 func (d *Dissector) ip4Options(b []byte, length int) bool {
 	for separator := ""; length > 0 && !d.ended; separator = "," {
 		code := d.u8(b, 0)
@@ -201,7 +202,7 @@ func (d *Dissector) ip4Timestamps(option []byte) {
 	}
 }
 
-// finalDestination is the end of a source route, or the header's destination.
+// finalDestination returns the end of a source route, or the header's destination.
 func finalDestination(header, dst []byte) []byte {
 	for b := skip(header, 20); len(b) > 0 && b[0] != 0; {
 		n := 1

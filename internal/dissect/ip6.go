@@ -48,12 +48,12 @@ type extensions struct {
 	header       []byte // from the IPv6 header on
 	payload      int    // the length after that header, or 0
 	next         layers.IPProtocol
-	any, options bool // whether an extension header, and hop-by-hop options, came before
+	any, options bool // an extension header, or hop-by-hop options, came before
 	jumbo        bool // the length was in an option
 }
 
-// ip6Extensions appends extension headers, and what follows them in rest bytes. The whole packet
-// has length bytes.
+// ip6Extensions appends extension headers, and their payload in rest bytes. The whole packet has
+// length bytes.
 func (d *Dissector) ip6Extensions(e extensions, b []byte, length, rest int) {
 	for !d.ended {
 		size := 0
@@ -126,7 +126,7 @@ func (d *Dissector) ip6Extensions(e extensions, b []byte, length, rest int) {
 				}
 				b, rest = b[:0], 0
 			}
-			d.above(e.next, b, rest)
+			d.ipPayload(e.next, b, rest)
 			return
 		}
 		if size <= 0 || d.ended {

@@ -26,7 +26,7 @@ func (d *Dissector) ah(b []byte, length int) {
 	}
 	d.add("): ")
 	if next := layers.IPProtocol(d.u8(b, 0)); !d.ended {
-		d.above(next, skip(b, size), length-size)
+		d.ipPayload(next, skip(b, size), length-size)
 	}
 }
 

@@ -17,8 +17,8 @@ var (
 		7: "E.163", 8: "E.164", 9: "F.69", 10: "X.121", 11: "Novell IPX", 12: "Appletalk", 13: "Decnet IV"}
 )
 
-// lldp appends an announcement: the name of the system and, with -v, everything else in it except
-// for organisation-specific parts.
+// lldp appends an announcement: the name of the system and, with -v, all other parts except
+// organisation-specific ones.
 func (d *Dissector) lldp(b []byte, length int) {
 	d.proto = "lldp"
 	d.addf("LLDP, length %d", length)
@@ -59,7 +59,7 @@ func (d *Dissector) lldp(b []byte, length int) {
 	}
 }
 
-// lldpValue appends a value with -v. It tells whether the value has a known format and the right
+// lldpValue appends a value with -v. It reports whether the value has a known format and the right
 // length.
 func (d *Dissector) lldpValue(kind int, b []byte) (known, whole bool) {
 	switch kind {
@@ -133,7 +133,7 @@ func (d *Dissector) lldpName(kind int, b []byte) (known, whole bool) {
 	return true, true
 }
 
-// networkAddress is an address after its family number.
+// networkAddress formats an address after its family number.
 func (d *Dissector) networkAddress(b []byte) (text string, ok bool) {
 	if len(b) < 1 {
 		return "", false

@@ -46,7 +46,7 @@ func (d *Dissector) mpls(b []byte, length int) {
 	case length < 1:
 		return
 	default:
-		// No field tells what follows. The first byte of an IP header is its version and size.
+		// The payload has no type field. The first byte of an IP header is its version and size.
 		switch first := d.u8(b, 0); {
 		case first >= 0x45 && first <= 0x4f:
 			version = 4

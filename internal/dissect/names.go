@@ -16,9 +16,9 @@ var etherNames = map[uint16]string{
 	0xd28b: "Arista Vendor Specific Protocol",
 }
 
-// elsewhereDecoded has the EtherTypes of protocols that tcpdump decodes and dissect does not.
-// tcpdump shows no bytes of their frames, so dissect shows none either.
-var elsewhereDecoded = map[layers.EthernetType]bool{
+// undecoded has the EtherTypes of protocols that tcpdump decodes and dissect does not. tcpdump does
+// not show the bytes of their frames, so dissect does not either.
+var undecoded = map[layers.EthernetType]bool{
 	0x0707: true, 0x1111: true, 0x6003: true, 0x809b: true, 0x80f3: true, 0x8137: true, 0x8808: true, 0x880b: true,
 	0x886f: true, 0x8870: true, 0x888e: true, 0x8899: true, 0x88a2: true, 0x88ca: true, 0x88e5: true, 0x88f7: true,
 	0x8902: true, 0x8947: true, 0x894f: true, 0xabcd: true, 0xd28b: true, 0xfefe: true,

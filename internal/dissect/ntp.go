@@ -73,7 +73,7 @@ func (d *Dissector) ntp(b []byte, length int) {
 	}
 }
 
-// ntpControl appends a message that asks for or sets something (RFC 9327).
+// ntpControl appends a control message, a query or a setting (RFC 9327).
 func (d *Dissector) ntpControl(b []byte, length int) {
 	first := d.u8(b, 1)
 	either := func(bit uint8, set, clear string) string {
@@ -123,10 +123,10 @@ func ntpStratum(n uint8) string {
 	return "reserved"
 }
 
-// ntpFraction is the fraction of a time in nanoseconds.
+// ntpFraction returns the fraction of a time in nanoseconds.
 func ntpFraction(t uint64) uint32 { return uint32(float64(uint32(t)) / (1 << 32) * 1e9) }
 
-// ntpShort is a time of 32 bits.
+// ntpShort formats a time of 32 bits.
 func (d *Dissector) ntpShort(b []byte, at int) string {
 	return fmt.Sprintf("%d.%06d", d.u16(b, at), int(float64(d.u16(b, at+2))/65536*1e6))
 }

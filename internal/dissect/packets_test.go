@@ -49,7 +49,7 @@ type packet struct {
 	link link.Type
 }
 
-// plainPackets are those whose lines must be tcpdump's own.
+// plainPackets are packets whose lines must be tcpdump's own.
 func plainPackets(t testing.TB) []packet {
 	t.Helper()
 	var packets []packet
@@ -202,7 +202,7 @@ func badUDP(n int) gopacket.Payload {
 	return append(gopacket.Payload{0x9c, 0x40, 0xc3, 0x51, 0, byte(8 + n), 0xb, 0xad}, make([]byte, n)...)
 }
 
-// cookedPackets are those of tcpdump -i any. No interface has their index.
+// cookedPackets are packets of tcpdump -i any. No interface has their index.
 func cookedPackets(t testing.TB, version link.Type) (packets []packet) {
 	t.Helper()
 	ip := frame(t, true, 0x0800, ip4(17), badUDP(5))[14:]
@@ -237,7 +237,7 @@ func cookedPackets(t testing.TB, version link.Type) (packets []packet) {
 	return packets
 }
 
-// loopbackPackets are those of BSD's loopback.
+// loopbackPackets are packets of BSD's loopback.
 func loopbackPackets(t testing.TB) (packets []packet) {
 	t.Helper()
 	ip, ip6 := frame(t, true, 0x0800, ip4(17), badUDP(5))[14:], frame(t, true, 0x86dd, ip6(17), badUDP(0))[14:]

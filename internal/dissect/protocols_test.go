@@ -8,8 +8,8 @@ import (
 	"github.com/gopacket/gopacket/layers"
 )
 
-// protocolPackets are of protocols that are not plain IP: tags, tunnels, what switches say to each
-// other, what is above UDP, and headers that are wrong.
+// protocolPackets are of protocols that are not plain IP: tags, tunnels, protocols between
+// switches, protocols above UDP, and invalid headers.
 func protocolPackets(t testing.TB) []packet {
 	t.Helper()
 	var packets []packet

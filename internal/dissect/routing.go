@@ -1,6 +1,6 @@
 package dissect
 
-// Routing protocols, as far as a line without -v shows them.
+// Routing protocols, with the fields of a line without -v.
 
 var pimNames = map[uint8]string{0: "Hello", 1: "Register", 2: "Register Stop", 3: "Join / Prune", 4: "Bootstrap", 5: "Assert",
 	6: "Graft", 7: "Graft Acknowledgement", 8: "Candidate RP Advertisement", 9: "Prune Refresh", 10: "DF Election", 11: "ECMP Redirect"}

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// TimeFormat is how a line shows the packet's time: by the number of -t flags, as in tcpdump.
+// TimeFormat is the format of a line's time: by the number of -t flags, as in tcpdump.
 type TimeFormat int
 
 const (
@@ -20,7 +20,7 @@ const (
 // stamps appends the times of consecutive packets.
 type stamps struct {
 	format    TimeFormat
-	unit      time.Duration // to which times are cut
+	unit      time.Duration // to which times are truncated
 	layout    string        // of package time
 	reference time.Time     // the time that differences count from
 }
@@ -42,7 +42,7 @@ func newStamps(o *Options) stamps {
 	return s
 }
 
-// append appends t and a space. Where a packet has no time, dashes stand for the digits.
+// append appends t and a space. For a packet without a time it appends dashes instead of digits.
 func (s *stamps) append(b []byte, t time.Time, known bool) []byte {
 	if !known {
 		return s.appendNone(b)
@@ -59,7 +59,7 @@ func (s *stamps) append(b []byte, t time.Time, known bool) []byte {
 		if s.reference.IsZero() {
 			s.reference = t
 		}
-		// Each time is cut to its unit, as when it is shown alone.
+		// Each time is truncated to its unit, as when it is shown alone.
 		since, sign := t.Truncate(s.unit).Sub(s.reference.Truncate(s.unit)), byte(' ')
 		if since < 0 {
 			since, sign = -since, '-'

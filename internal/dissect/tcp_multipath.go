@@ -5,7 +5,7 @@ import "encoding/hex"
 var multipathNames = [...]string{"capable", "join", "dss", "add-addr", "rem-addr", "prio", "fail", "fast-close", "unknown"}
 
 // multipath appends an option of MPTCP (RFC 8684), whose value b has size bytes. It returns false
-// if the option is wrong.
+// if the option is invalid.
 func (d *Dissector) multipath(b []byte, size int, flags byte) bool {
 	d.proto = "mptcp"
 	if size < 1 {

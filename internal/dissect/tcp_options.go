@@ -46,7 +46,7 @@ func (d *Dissector) tcpOptions(b []byte, length int, flags byte) bool {
 }
 
 // tcpOption appends the value of an option, which has size bytes of b. left is the number of bytes
-// until the options end. It returns the size of the value, or -1 if it is wrong.
+// until the options end. It returns the size of the value, or -1 if it is invalid.
 func (d *Dissector) tcpOption(kind uint8, b []byte, size, left int, flags byte) (used int) {
 	need := func(n int) bool { return n <= left && (d.has(b, n) || true) }
 	switch kind {

@@ -17,13 +17,13 @@ import (
 	"github.com/xdpcap/xdpcap/internal/link"
 )
 
-// tcpdump returns what tcpdump prints for each packet, of which at most snaplen bytes were kept.
+// tcpdump returns tcpdump's line for each packet, of which at most snaplen bytes were kept.
 func tcpdump(t *testing.T, packets []packet, snaplen int, args ...string) []string {
 	t.Helper()
 	return split(tcpdumpText(t, packets, snaplen, args...))
 }
 
-// tcpdumpText returns what tcpdump prints. Without tcpdump the test is skipped, on CI it fails.
+// tcpdumpText returns tcpdump's output. Without tcpdump the test is skipped, on CI it fails.
 func tcpdumpText(t *testing.T, packets []packet, snaplen int, args ...string) string {
 	t.Helper()
 	path, err := exec.LookPath("tcpdump")
@@ -99,10 +99,10 @@ func text(packets []packet, snaplen int, o Options) string {
 	return noName.ReplaceAllString(string(out), "${1}?     ")
 }
 
-// noName finds the index that stands for the name of an interface, where tcpdump knows none.
+// noName finds the index that tcpdump prints for an interface without a name.
 var noName = regexp.MustCompile(`(?m)^((?: *\d+  )?(?:[-: .\d]* )?)if\d+ `)
 
-// tcpdumpFlags are flags of tcpdump and what they are here.
+// tcpdumpFlags are flags of tcpdump and their equivalents here.
 var tcpdumpFlags = map[string]Options{
 	"-n": {}, "-q": {Quiet: true}, "-e": {LinkLevel: true}, "-eq": {LinkLevel: true, Quiet: true},
 	"-v": {Verbose: 1}, "-Kvv": {Verbose: 2, Unverified: true}, "-vv": {Verbose: 2}, "-vvv": {Verbose: 3},
@@ -113,8 +113,8 @@ var tcpdumpFlags = map[string]Options{
 	"-X": {Dump: HexASCIIDump}, "-XX": {Dump: HexASCIIDump, DumpLinkLevel: true},
 }
 
-// The lines of all packets are tcpdump's own, with every flag. Those of packets that a snaplen has
-// cut are tcpdump's, or stop before what tcpdump still shows, with a mark.
+// The lines of all packets are tcpdump's own, with every flag. The lines of packets that were
+// truncated to a snaplen are tcpdump's, or stop earlier with a mark.
 func TestTcpdump(t *testing.T) {
 	t.Parallel()
 	textPacket := packet{name: "text", data: frame(t, true, 0x0800, ip4(17), badUDP(0)[:8],
@@ -158,7 +158,7 @@ func TestTcpdump(t *testing.T) {
 	}
 }
 
-// compareLines compares lines with tcpdump's, of which those of a packet that is cut may have less.
+// compareLines compares lines with tcpdump's. The line of a truncated packet may end earlier.
 func compareLines(t *testing.T, packets []packet, snaplen int, flag string, o Options) {
 	t.Helper()
 	want, got := tcpdump(t, packets, snaplen, flag), lines(packets, snaplen, o)

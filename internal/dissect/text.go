@@ -8,9 +8,9 @@ import (
 	"strconv"
 )
 
-// maxText is the largest size in bytes of a packet's headers as text; with -v it is twice that.
-// Somebody can craft packets in which every byte is a header, and such a line, whose end nobody
-// reads, would cost as much time as hundreds of others.
+// maxText is the maximum size in bytes of a packet's headers as text; with -v it is twice that. A
+// packet can be crafted in which every byte is a header; its line would cost as much time as
+// hundreds of others, and be too long to be useful.
 const maxText = 2 << 10
 
 // add appends text, unless the line has ended.
@@ -47,7 +47,7 @@ func (d *Dissector) address(s string, a netip.Addr) {
 	d.checkSize()
 }
 
-// spend counts work that prints nothing as if it had printed n bytes.
+// spend counts work that prints no text as if it had printed n bytes.
 func (d *Dissector) spend(n int) {
 	if !d.ended {
 		d.start -= n
@@ -72,17 +72,16 @@ func (d *Dissector) name(s string) {
 	}
 }
 
-// truncated ends the line with the mark of the protocol whose bytes are missing, such as [
-// tcp].
+// truncated ends the line with the mark of the protocol whose bytes are missing, such as [|tcp].
 func (d *Dissector) truncated() {
 	d.addf(" [|%s]", d.proto)
 	d.ended = true
 }
 
-// invalid reports that the protocol does not allow the header before.
+// invalid appends that the protocol does not allow the header before.
 func (d *Dissector) invalid() { d.add(" (invalid)") }
 
-// has tells whether the first n bytes of b were captured. If not, it ends the line.
+// has reports whether the first n bytes of b were captured. If not, it ends the line.
 func (d *Dissector) has(b []byte, n int) bool {
 	if n > len(b) || n < 0 {
 		d.truncated()
@@ -92,7 +91,7 @@ func (d *Dissector) has(b []byte, n int) bool {
 }
 
 // u8, u16, u24, u32 and u64 read a number. If it was not captured they return 0 and end the line,
-// so that nothing that the caller appends afterwards is shown.
+// so that later text of the caller is not shown.
 func (d *Dissector) u8(b []byte, at int) uint8 {
 	if at >= len(b) {
 		d.truncated()
@@ -139,7 +138,7 @@ func skip(b []byte, n int) []byte { return b[min(n, len(b)):] }
 // limit returns the first n bytes of b.
 func limit(b []byte, n int) []byte { return b[:min(max(n, 0), len(b))] }
 
-// lookUp returns the name of a value. If it has none, it formats the value with the format unknown.
+// lookUp returns the name of a value, or formats a value without a name with the format unknown.
 func lookUp[K comparable](names map[K]string, value K, unknown string) string {
 	if name, ok := names[value]; ok {
 		return name
@@ -158,7 +157,7 @@ type bit struct {
 	name string
 }
 
-// bitNames names the bits of a number, or says that there are none.
+// bitNames returns the names of the bits of a number, or `none` if no bit is set.
 func bitNames(value uint32, names []bit, separator, none string) string {
 	var s string
 	for _, b := range names {
@@ -175,7 +174,7 @@ func bitNames(value uint32, names []bit, separator, none string) string {
 	return s
 }
 
-// quoted appends bytes of a packet as characters in a form that is no terminal control: ^A for the
+// quoted appends bytes of a packet as characters in a form without control characters: ^A for the
 // byte 1, M-a for bytes above 127.
 func (d *Dissector) quoted(b []byte) {
 	if d.ended {
@@ -206,11 +205,12 @@ func (d *Dissector) text(b []byte) {
 	d.quoted(b)
 }
 
-// maxUnknown is how many bytes of unknown formats a line shows if the user did not ask for bytes.
+// maxUnknown is the maximum number of bytes of unknown formats in a line unless an option requests
+// the bytes.
 const maxUnknown = 2 << 10
 
 // unknown appends bytes of an unknown format, as tcpdump does, unless -x or -X show them, or -q
-// asks for less.
+// omits them.
 func (d *Dissector) unknown(b []byte) {
 	if d.showsUnknown() {
 		d.hexLines(b)
@@ -228,7 +228,7 @@ func (d *Dissector) hexData(b []byte, length int, indent string) {
 	d.hexRows(limit(b, length), false, indent)
 }
 
-// hexRows appends bytes until the line has maxUnknown of them. Dots stand for the others.
+// hexRows appends bytes until the line has maxUnknown of them. Dots replace the others.
 func (d *Dissector) hexRows(b []byte, ascii bool, indent string) {
 	if d.ended {
 		return

@@ -63,8 +63,8 @@ func (d *Dissector) udpDatagram(b []byte, length int) {
 	}
 }
 
-// udpChecksum appends whether the checksum is right. With -v, IPv4's is not shown, because it is
-// optional.
+// udpChecksum appends whether the checksum is right. With a single -v it omits IPv4's, because that
+// is optional.
 func (d *Dissector) udpChecksum(b []byte, length int) {
 	if d.net.fragment || d.net.version == 4 && d.o.Verbose < 2 {
 		return

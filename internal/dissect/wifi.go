@@ -10,9 +10,8 @@ var (
 		13: "Acknowledgment", 14: "CF-End", 15: "CF-End+CF-Ack"}
 )
 
-// wifi appends an IEEE 802.11 frame: what it is, its addresses and its length, or the data of a
-// frame that is not encrypted. It returns the size of the headers. tcpdump prints more of these
-// frames.
+// wifi appends an IEEE 802.11 frame: its kind, its addresses and its length, or the data of a frame
+// that is not encrypted. It returns the size of the headers. tcpdump prints more of these frames.
 func (d *Dissector) wifi(b []byte, length int, typ link.Type) (header int) {
 	d.proto = "802.11"
 	f, ok := typ.Frame(b)

@@ -10,7 +10,7 @@ import (
 	"github.com/xdpcap/xdpcap/internal/link"
 )
 
-// The line of an 802.11 frame has what it is, its addresses and its length, or the packet in a data
+// The line of an 802.11 frame has its kind, its addresses and its length, or the packet in a data
 // frame that is not encrypted.
 func TestWiFi(t *testing.T) {
 	t.Parallel()
@@ -54,8 +54,8 @@ func TestWiFi(t *testing.T) {
 	}
 }
 
-// Radiotap's flags say that the header of the frame is padded. They may come after further words
-// about what is present, and after a time.
+// A flag of Radiotap means that the header of the frame is padded. The flags may come after further
+// words of the present mask, and after a time.
 func TestRadiotapPadding(t *testing.T) {
 	t.Parallel()
 	ip := append([]byte{0xaa, 0xaa, 3, 0, 0, 0, 8, 0}, frame(t, true, 0x0800, ip4(17), badUDP(5))[14:47]...)

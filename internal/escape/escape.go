@@ -1,5 +1,5 @@
-// Package escape makes texts safe to print: what a terminal or a shell would take for something
-// else is escaped.
+// Package escape makes texts safe to print: it escapes the characters to which a terminal or a
+// shell gives a special meaning.
 package escape
 
 import (
@@ -13,9 +13,9 @@ import (
 	"unicode/utf8"
 )
 
-// Text is s with everything escaped, as in a Go string, that a terminal would not print as it
-// stands. The names of interfaces and files may have control characters, which would change what
-// else the terminal shows.
+// Text returns s with every character that a terminal would not print literally escaped, as in a Go
+// string. The names of interfaces and files may have control characters, which would change the
+// rest of the terminal's output.
 func Text(s string) string {
 	var b strings.Builder
 	for len(s) > 0 {
@@ -33,8 +33,9 @@ func Text(s string) string {
 	return b.String()
 }
 
-// JSON is marshalled JSON with everything escaped that JSON leaves as it is and a terminal would
-// not print: DEL, and what Text escapes outside of ASCII. The values are the same.
+// JSON escapes marshalled JSON further: DEL, and the characters outside of ASCII that Text escapes.
+// encoding/json leaves them as they are, but a terminal would not print them. The values are the
+// same.
 func JSON(b []byte) []byte {
 	at := slices.IndexFunc(b, func(c byte) bool { return c >= 0x7f })
 	if at < 0 {
@@ -57,11 +58,11 @@ func JSON(b []byte) []byte {
 	return escaped
 }
 
-// NewJSONEncoder is json.NewEncoder, with each value as JSON returns it.
+// NewJSONEncoder is like json.NewEncoder, but escapes each value by JSON.
 func NewJSONEncoder(w io.Writer) *json.Encoder { return json.NewEncoder(jsonWriter{w}) }
 
-// A jsonWriter writes what json.Encoder hands it, which is a whole value by each call, so that no
-// character is in two calls.
+// A jsonWriter escapes the output of a json.Encoder, which writes each value by a single call, so
+// that no character is split between two calls.
 type jsonWriter struct{ io.Writer }
 
 func (w jsonWriter) Write(b []byte) (int, error) {
@@ -71,7 +72,7 @@ func (w jsonWriter) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// ShellWord is an argument as a shell reads it.
+// ShellWord quotes an argument for a shell.
 func ShellWord(s string) string {
 	const plain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789%+,-./:=@_"
 	switch {
@@ -83,7 +84,7 @@ func ShellWord(s string) string {
 	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
 }
 
-// CommandLine is the command as a shell reads it.
+// CommandLine joins a command's arguments, quoted for a shell.
 func CommandLine(args []string) string {
 	words := make([]string, len(args))
 	for i, arg := range args {

@@ -8,7 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// What a terminal would not print as it stands is escaped, and nothing else.
+// Characters that a terminal would not print literally are escaped, and no others.
 func TestText(t *testing.T) {
 	t.Parallel()
 	for in, want := range map[string]string{
@@ -25,7 +25,7 @@ func TestText(t *testing.T) {
 	}
 }
 
-// JSON has nothing that a terminal would not print as it stands, and means the same.
+// JSON has no character that a terminal would not print literally, and has the same values.
 func TestJSON(t *testing.T) {
 	t.Parallel()
 	for in, want := range map[string]string{

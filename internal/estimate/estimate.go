@@ -1,6 +1,6 @@
 // Package estimate computes, from packets that were drawn at random, how many packets there were in
-// total, how many bytes they had, and the bounds of these numbers. docs/internals/sampling.md says
-// why the formulas hold.
+// total, how many bytes they had, and the bounds of these numbers. docs/internals/sampling.md
+// derives the formulas.
 package estimate
 
 import "math"

@@ -84,7 +84,7 @@ func (d *design) traffic(random *rand.Rand, packets int, share float64, bursts b
 }
 
 // capture draws from a sequence as bpf/sampler.c does, exactly one packet of each group, but a
-// group that is larger than the rate asks for ends early. It adds the flow's packets and bytes.
+// group that is larger than the rate requires ends early. It adds the flow's packets and bytes.
 func capture(random *rand.Rand, all []packet, kept *[2]Sum) {
 	for at := 0; at < len(all); {
 		size := all[at].rate
@@ -162,7 +162,7 @@ func simulate(t *testing.T, name string, random *rand.Rand, d *design, sequences
 	}
 }
 
-// Where every packet was kept there is nothing to estimate.
+// If every packet was kept, the sum is exact.
 func TestWhole(t *testing.T) {
 	t.Parallel()
 	var s Sum

@@ -1,9 +1,9 @@
-// Package follow joins the records of one packet: as it was seen at several places of a host, such
-// as the entry and the exit of an XDP program, and where another interface sends it.
+// Package follow joins the records of one packet at several places of a host, such as the entry and
+// the exit of an XDP program, and the interface that sends the packet.
 //
-// Records are joined by the packet id, where the hook gives one, and else by what the path does not
-// change: addresses and ports, IPv4's id, TCP's sequence numbers, and what else follows IP's
-// headers. A record that fits several packets is joined to none.
+// Records are joined by the packet id if the hook gives one, and else by the parts of the packet
+// that the path does not change: addresses and ports, IPv4's id, TCP's sequence numbers, and the
+// rest of the bytes after IP's headers. A record that fits several packets is joined to none.
 package follow
 
 import (
@@ -16,35 +16,36 @@ const (
 	// Window is the time in which the records of a packet are joined, from its first one on.
 	Window = time.Second
 
-	// MaxRecords is how many records a Table has at most, and MaxText how many bytes of text they
-	// have, but for the last one. When more come within the Window, the oldest packets leave early.
+	// MaxRecords is the maximum number of records in a Table, and MaxText the maximum number of
+	// bytes of their texts, except for the last one. Beyond that, the oldest packets are evicted
+	// before their Window has passed.
 	MaxRecords = 1 << 17
 	MaxText    = 128 << 20
 )
 
-// A Table has the packets to which records may still be joined. Its memory does not depend on how
-// many records it gets. It belongs to one goroutine.
+// A Table has the packets to which records may still be joined. Its memory does not depend on the
+// number of records that are added. It belongs to one goroutine.
 type Table struct {
-	leave  func(*Way)
+	done   func(*Way)
 	keys   keyMaker
 	places places
 	index  index
 
 	oldest, newest *Way    // in the order of their first records
 	records, text  int     // of all ways; text is in bytes
-	last           *Record // whose text is not in there yet
+	last           *Record // its text is not in `text` yet
 	now            int64
 	early          uint64
 }
 
-// New returns an empty table. It calls leave with each way to which no record can be joined any
-// more, in the order of their first records. The table does not use the way after that.
-func New(leave func(*Way)) *Table {
-	return &Table{leave: leave, index: newIndex(), places: newPlaces()}
+// New returns an empty table. It calls done with each way to which no more records can be joined,
+// in the order of their first records. The table does not use the way after that.
+func New(done func(*Way)) *Table {
+	return &Table{done: done, index: newIndex(), places: newPlaces()}
 }
 
-// Early is how many packets have left before their Window had passed, to make room. A record that
-// came after that was not joined to them.
+// Early returns the number of packets that were evicted before their Window had passed. Later
+// records of these packets were not joined to them.
 func (t *Table) Early() uint64 { return t.early }
 
 // Add adds the record of a packet from a source, and returns it. The caller sets the texts of the
@@ -54,14 +55,14 @@ func (t *Table) Add(s *packet.Source, p *packet.Packet) *Record {
 	if !p.HasTime() {
 		r.Time = t.now
 	}
-	t.weigh()
+	t.addText()
 	if r.Time < t.now-int64(Window) { // the clock was set back
 		t.Close()
 		t.now = r.Time
 	}
 	t.now = max(t.now, r.Time)
-	for t.oldest != nil && (t.over(t.oldest) || t.full()) {
-		t.release()
+	for t.oldest != nil && (t.expired(t.oldest) || t.full()) {
+		t.evict()
 	}
 	t.last = r
 	r.id, r.content = t.keys.id(s, p), t.keys.content(s, p)
@@ -70,35 +71,35 @@ func (t *Table) Add(s *packet.Source, p *packet.Packet) *Record {
 	return r
 }
 
-// weigh adds the text that the caller has given to the last record.
-func (t *Table) weigh() {
+// addText adds the size of the last record's text, which the caller has set meanwhile.
+func (t *Table) addText() {
 	if t.last != nil {
 		t.text += t.last.ways * len(t.last.Text)
 		t.last = nil
 	}
 }
 
-// full tells whether there is no room for another record.
+// full reports whether there is no room for another record.
 func (t *Table) full() bool { return t.records >= MaxRecords || t.text > MaxText }
 
-// Close lets all packets leave.
+// Close evicts all packets.
 func (t *Table) Close() {
-	t.weigh()
+	t.addText()
 	for t.oldest != nil {
-		t.release()
+		t.evict()
 	}
 }
 
-// over tells whether a way's window has passed.
-func (t *Table) over(w *Way) bool { return t.now-w.Records[0].Time > int64(Window) }
+// expired reports whether a way's window has passed.
+func (t *Table) expired(w *Way) bool { return t.now-w.Records[0].Time > int64(Window) }
 
-// release lets the oldest way leave.
-func (t *Table) release() {
+// evict removes the oldest way, and calls done with it.
+func (t *Table) evict() {
 	w := t.oldest
 	if t.oldest = w.next; t.oldest == nil {
 		t.newest = nil
 	}
-	if t.full() && !t.over(w) {
+	if t.full() && !t.expired(w) {
 		t.early++
 	}
 	t.records -= len(w.Records)
@@ -107,11 +108,11 @@ func (t *Table) release() {
 	}
 	w.Unclear = t.index.unclear(w)
 	t.index.remove(w)
-	t.leave(w)
+	t.done(w)
 }
 
-// join adds a record to the way or ways that it fits. It begins a new one if there is none, or if
-// it may be a record of several.
+// join adds a record to the way or ways that it fits. It begins a new way if there is no such way,
+// or if there are several and it is unclear which.
 func (t *Table) join(r *Record) {
 	found := t.index.find(&r.id, r)
 	if len(found) == 0 {
@@ -148,7 +149,7 @@ func (t *Table) join(r *Record) {
 	}
 }
 
-// begin begins a way with a record that fits none, or that may be one of several.
+// begin begins a way with a record that fits no way, or for which it is unclear which way it fits.
 func (t *Table) begin(r *Record, fits int) {
 	r.First, r.ways = true, 1
 	w := &Way{Records: []*Record{r}, Fits: fits}
@@ -160,7 +161,7 @@ func (t *Table) begin(r *Record, fits int) {
 	t.newest = w
 	t.records++
 	t.index.add(w, &r.id)
-	if fits == 0 { // else what fits this record would fit one packet more than there are
+	if fits == 0 { // otherwise a record that fits this one would fit one packet more than there are
 		t.index.add(w, &r.content)
 	}
 }

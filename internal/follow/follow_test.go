@@ -49,8 +49,8 @@ func (s *seen) add(t *Table) *Record {
 }
 
 // follow returns the ways of packets: the letters of their places. After ~ is the number of packets
-// that the first record fits, after ? are the places where others were seen that it fits, and + is
-// a larger packet that holds it, - a part of it.
+// that the first record fits, after ? are the places of unclear records that fit it, + is a larger
+// packet that holds it, and - a part of it.
 func followed(all ...seen) string {
 	var ways []string
 	table := New(func(w *Way) {
@@ -82,7 +82,7 @@ func followed(all ...seen) string {
 	return strings.Join(ways, " ")
 }
 
-// at returns what was seen of packets, at these places in this order.
+// at returns records of packets, at these places in this order.
 func at(places string, packets ...testPacket) (all []seen) {
 	for i, p := range packets {
 		all = append(all, seen{place: places[i%len(places)], after: time.Duration(i) * time.Microsecond, testPacket: p})
@@ -90,7 +90,7 @@ func at(places string, packets ...testPacket) (all []seen) {
 	return all
 }
 
-// Records are joined by what the path does not change, and by nothing else.
+// Records are joined by the parts of a packet that the path does not change, and only by these.
 func TestKeys(t *testing.T) {
 	t.Parallel()
 	tcp := testPacket{ipID: 5, seq: 100, flags: 16, data: "hello"}
@@ -172,7 +172,7 @@ func TestKeys(t *testing.T) {
 	}
 }
 
-// What was cut, or is not IP, is joined only if enough is left.
+// Truncated packets, and packets that are not IP, are joined only if enough of them is left.
 func TestKeysOfCutPackets(t *testing.T) {
 	t.Parallel()
 	long := testPacket{protocol: 17, ipID: 5, data: strings.Repeat("0123456789", 10)}
@@ -284,8 +284,8 @@ func TestSegments(t *testing.T) {
 	}
 }
 
-// A packet has one record at a place, ids tell entry from exit of a program, and what fits several
-// is joined to none.
+// A packet has one record at a place, ids distinguish entry and exit of a program, and a record
+// that fits several packets is joined to none.
 func TestWays(t *testing.T) {
 	t.Parallel()
 	p := testPacket{v6: true, protocol: 17, data: "the same"}
@@ -345,16 +345,16 @@ func TestLeave(t *testing.T) {
 func (t *Table) size() int {
 	n := t.records
 	for _, b := range t.index.buckets {
-		n += len(b.ways) + len(b.vague) + len(b.regions)
+		n += len(b.ways) + len(b.unclear) + len(b.regions)
 	}
 	for _, all := range t.index.regions {
 		n += len(all)
 	}
-	return n + len(t.index.buckets) + len(t.index.taken)
+	return n + len(t.index.buckets) + len(t.index.occupied)
 }
 
-// A million records take no more memory than those of a window, or than a table has room for, and
-// their time does not depend on how many look alike.
+// A million records need no more memory than those of a window, or than MaxRecords, and their time
+// does not depend on how many have the same key.
 func TestMillionRecords(t *testing.T) {
 	t.Parallel()
 	frames := func(kind string, i int) (p testPacket) {
@@ -450,7 +450,7 @@ func TestTextIsBounded(t *testing.T) {
 	}
 }
 
-// A packet at very many interfaces, as no honest file has it, does not take long.
+// A packet at very many interfaces, which only a crafted file has, does not take long.
 func TestManyPlaces(t *testing.T) {
 	t.Parallel()
 	longest, sources := 0, make([]packet.Source, 1<<16)
@@ -467,7 +467,7 @@ func TestManyPlaces(t *testing.T) {
 	}
 }
 
-// Any packets of any files do no harm.
+// Any packets of any files are joined without a panic.
 func FuzzTable(f *testing.F) {
 	f.Add(slices.Concat(testPacket{data: "x"}.frame(), testPacket{v6: true, isPiece: true}.frame()), uint8(60))
 	f.Fuzz(func(t *testing.T, data []byte, step uint8) {

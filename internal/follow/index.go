@@ -2,34 +2,34 @@ package follow
 
 import "slices"
 
-// An index finds the ways that a record fits. A way is in a bucket for each of its keys. No step
-// takes longer because there are many ways with the same key.
+// An index finds the ways that a record fits. A way is in a bucket for each of its keys. The time
+// of a step does not grow with the number of ways that have the same key.
 type index struct {
-	buckets map[key]*bucket
-	regions map[region][]*bucket
-	taken   map[spot]int // how many ways of the spot's bucket take it
-	found   []found      // memory for find
+	buckets  map[key]*bucket
+	regions  map[region][]*bucket
+	occupied map[spot]int // the number of ways in the spot's bucket that occupy it
+	found    []found      // memory for find
 }
 
 // A bucket has the ways with one key.
 type bucket struct {
 	key     key
-	ways    []*Way // in the order in which they came; nil = it has left
-	first   int    // index of the first that has not left
+	ways    []*Way // in the order in which they were added; nil = removed
+	first   int    // index of the first that was not removed
 	live    int
-	vague   []*Record // those that fit several ways: the last one of each place
-	regions []region  // in which it is found; nil = one of them is full
+	unclear []*Record // records that fit several ways: the last one of each place
+	regions []region  // the regions that list it; nil = one of them was full
 }
 
-// A spot is a place at which a way of a bucket has a record. A large packet may have several at one
-// place, of its parts: start tells them apart.
+// A spot is a place at which a way of a bucket has a record. At one place a large packet may have
+// records of several parts: start distinguishes them.
 type spot struct {
 	bucket *bucket
 	place  uint32
 	start  uint32
 }
 
-// A region is a part of a flow's sequence numbers, by which buckets with TCP data are found.
+// A region is a part of a flow's sequence numbers. It lists the buckets with TCP data in it.
 type region struct {
 	flow   uint64
 	number uint16
@@ -38,24 +38,24 @@ type region struct {
 const (
 	regionBits = 16 // of a sequence number, within a region
 
-	// maxBuckets bounds how long it takes to look through a region. Further segments in it are
-	// found only by records with exactly the same data.
+	// maxBuckets bounds the time for searching a region. Further segments in it are found only by
+	// records with exactly the same data.
 	maxBuckets = 1024
 
-	maxVague = 16 // places of a bucket with records that fit several ways
+	maxUnclear = 16 // places of a bucket with records that fit several ways
 )
 
-// found are ways that a record fits: those of a bucket that do not have the record's spot.
+// found are ways that a record fits: the ways of a bucket that do not have the record's spot.
 type found struct {
 	bucket *bucket
 	ways   int
 }
 
 func newIndex() index {
-	return index{buckets: make(map[key]*bucket), regions: make(map[region][]*bucket), taken: make(map[spot]int)}
+	return index{buckets: make(map[key]*bucket), regions: make(map[region][]*bucket), occupied: make(map[spot]int)}
 }
 
-// spot is where a record is, for the ways of a bucket.
+// spot returns a record's spot for the ways of a bucket.
 func (b *bucket) spot(r *Record) spot {
 	switch {
 	case b.key.kind == byID:
@@ -66,7 +66,8 @@ func (b *bucket) spot(r *Record) spot {
 	return spot{b, r.program, b.key.start}
 }
 
-// find returns the ways that a record fits by a key of it, until the next call.
+// find returns the ways that a record fits by one of its keys. The result is valid until the next
+// call.
 func (x *index) find(k *key, r *Record) []found {
 	x.found = x.found[:0]
 	switch k.kind {
@@ -75,7 +76,7 @@ func (x *index) find(k *key, r *Record) []found {
 		first, last := k.regions()
 		for n := first; ; n++ {
 			for _, b := range x.regions[region{k.flow, n}] {
-				// A bucket is in all regions that it reaches into, and is looked at once.
+				// A bucket may be listed by several of the regions, and is checked once.
 				if from, _ := b.key.regions(); (from == n || n == first) && (k.holds(&b.key) || b.key.holds(k)) {
 					x.check(b, r)
 				}
@@ -95,20 +96,20 @@ func (x *index) find(k *key, r *Record) []found {
 	return x.found
 }
 
-// regions are the first and the last region that data reach into.
+// regions returns the first and the last region that the data overlap.
 func (k *key) regions() (first, last uint16) {
 	return uint16(k.start >> regionBits), uint16((k.end - 1) >> regionBits)
 }
 
-// check notes the ways of a bucket that do not have the record's spot.
+// check adds a bucket to the found ones if some of its ways do not have the record's spot.
 func (x *index) check(b *bucket, r *Record) {
-	if n := b.live - x.taken[b.spot(r)]; n > 0 {
+	if n := b.live - x.occupied[b.spot(r)]; n > 0 {
 		x.found = append(x.found, found{b, n})
 	}
 }
 
-// areParts tells whether a record belongs to all ways that it fits: it fits one, or each of them is
-// another part of its data.
+// areParts reports whether a record belongs to all ways that it fits: either it fits one way, or
+// each of the ways is another part of its data.
 func areParts(all []found) bool {
 	for _, f := range all {
 		if f.ways > 1 {
@@ -128,7 +129,7 @@ func areParts(all []found) bool {
 }
 
 // way returns the newest way of a bucket that has no record at this record's spot. It returns nil
-// if there is none: the record has just joined the last one, which another of its keys has found.
+// if all have: the record has just joined the last one, which was found by another of its keys.
 func (x *index) way(b *bucket, r *Record) *Way {
 	s := b.spot(r)
 	for _, w := range slices.Backward(b.ways[b.first:]) {
@@ -156,11 +157,12 @@ func (x *index) add(w *Way, k *key) {
 	b.ways, b.live = append(b.ways, w), b.live+1
 	w.buckets = append(w.buckets, b)
 	for _, r := range w.Records {
-		x.take(w, b.spot(r))
+		x.occupy(w, b.spot(r))
 	}
 }
 
-// addRegions makes a bucket with TCP data be found by what holds it, or is a part of it.
+// addRegions adds a bucket with TCP data to its regions, so that larger and smaller records find
+// it.
 func (x *index) addRegions(b *bucket) {
 	if b.key.kind != bySequence {
 		return
@@ -186,23 +188,23 @@ func (x *index) addRegions(b *bucket) {
 func (x *index) extend(w *Way, r *Record) {
 	w.Records = append(w.Records, r)
 	for _, b := range w.buckets {
-		x.take(w, b.spot(r))
+		x.occupy(w, b.spot(r))
 	}
 }
 
-// take notes that a way has a spot.
-func (x *index) take(w *Way, s spot) {
+// occupy records that a way has a spot.
+func (x *index) occupy(w *Way, s spot) {
 	if !slices.Contains(w.spots, s) {
 		w.spots = append(w.spots, s)
-		x.taken[s]++
+		x.occupied[s]++
 	}
 }
 
-// remove takes a way out of all buckets.
+// remove removes a way from all buckets.
 func (x *index) remove(w *Way) {
 	for _, s := range w.spots {
-		if x.taken[s]--; x.taken[s] == 0 {
-			delete(x.taken, s)
+		if x.occupied[s]--; x.occupied[s] == 0 {
+			delete(x.occupied, s)
 		}
 	}
 	for _, b := range w.buckets {
@@ -222,7 +224,7 @@ func (x *index) remove(w *Way) {
 	w.buckets, w.spots = nil, nil
 }
 
-// remove takes a way out of the bucket. It is mostly the first.
+// remove removes a way from the bucket. The way is mostly the first.
 func (b *bucket) remove(w *Way) {
 	b.ways[b.first+slices.Index(b.ways[b.first:], w)] = nil
 	b.live--
@@ -235,24 +237,24 @@ func (b *bucket) remove(w *Way) {
 	}
 }
 
-// addUnclear notes a record that fits several ways.
+// addUnclear adds a record that fits several ways.
 func (b *bucket) addUnclear(r *Record) {
 	s := b.spot(r)
-	for i, other := range b.vague {
+	for i, other := range b.unclear {
 		if b.spot(other) == s {
-			b.vague[i] = r
+			b.unclear[i] = r
 			return
 		}
 	}
-	if len(b.vague) < maxVague {
-		b.vague = append(b.vague, r)
+	if len(b.unclear) < maxUnclear {
+		b.unclear = append(b.unclear, r)
 	}
 }
 
-// unclear returns the records that fit a way and others, at places where it has none.
+// unclear returns the records that fit a way and others, at places where the way has no record.
 func (x *index) unclear(w *Way) (all []*Record) {
 	for _, b := range w.buckets {
-		for _, r := range b.vague {
+		for _, r := range b.unclear {
 			if r.Time >= w.Records[0].Time && !slices.Contains(w.spots, b.spot(r)) && !slices.Contains(all, r) {
 				all = append(all, r)
 			}

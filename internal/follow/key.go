@@ -9,31 +9,32 @@ import (
 	"github.com/xdpcap/xdpcap/internal/link"
 )
 
-// A key is what records of one packet have in common. Two records with the same key are of one
-// packet, or of packets that look alike.
+// A key is the common part of the records of one packet. Two records with the same key are of one
+// packet, or of packets that cannot be told apart.
 type key struct {
 	kind kind
-	ipID uint16 // of IPv4's header; 0 = none
+	ipID uint16 // of IPv4's header; 0 = it has no id
 
 	// A TCP segment with data has the numbers from start to the one before end; SYN and FIN count.
 	start, end uint32
 
-	flow    uint64 // a hash of addresses, protocol and ports; byID: of the file, interface and program
-	content uint64 // a hash of what follows IP's headers, without its checksum; byID: the id
+	flow    uint64 // hash of addresses, protocol and ports; byID: of file, interface and program
+	content uint64 // a hash of the bytes after IP's headers, without their checksum; byID: the id
 }
 
-// A kind says by what records are joined.
+// A kind is the way in which records are joined.
 type kind uint8
 
 const (
 	byNothing  kind = iota // the record is joined to no other
 	byID                   // the packet id, at entry and exit of a program
-	byContent              // what the path does not change
+	byContent              // the parts of the packet that the path does not change
 	bySequence             // the same, of TCP data: a larger packet holds several smaller ones
 )
 
-// holds tells whether a packet of data has all of another one's, as when GRO has merged it. The id
-// of a merged packet is that of its first part. Those of the others are the same, or count up.
+// holds reports whether a packet of data has all the data of another one, for example because GRO
+// has merged it. The id of a merged packet is that of its first part. The ids of the other parts
+// are the same, or count up.
 func (k *key) holds(part *key) bool {
 	offset, length := part.start-k.start, part.end-part.start
 	return k.kind == bySequence && part.kind == bySequence && k.flow == part.flow &&
@@ -42,19 +43,19 @@ func (k *key) holds(part *key) bool {
 
 // A keyMaker makes the keys of records. It belongs to one goroutine.
 type keyMaker struct {
-	hash maphash.Hash // its seed is drawn, so that no file can choose packets with the same hash
+	hash maphash.Hash // with a random seed, so that no file can be made of collisions
 	h    headers.Headers
 }
 
 const (
 	maxSequence = 1 << 20 // bytes of the largest TCP segment with data; BIG TCP's are half of that
 
-	// frameHeader is the most bytes that the headers before IP's may have when the beginning of a
-	// packet is compared: Ethernet's, and two tags.
+	// frameHeader is the maximum number of bytes before IP's header when the beginning of a packet
+	// is compared: Ethernet's header, and two tags.
 	frameHeader = 22
 )
 
-// id is the key of a packet id. Only tracers give a packet the same id at two hooks.
+// id returns the key of a packet id. Only tracers give a packet the same id at two hooks.
 func (m *keyMaker) id(s *packet.Source, p *packet.Packet) (k key) {
 	id, known := s.IDOf(p)
 	if !known || !s.Hook.Traces() {
@@ -68,8 +69,8 @@ func (m *keyMaker) id(s *packet.Source, p *packet.Packet) (k key) {
 	return key{kind: byID, flow: m.hash.Sum64(), content: id}
 }
 
-// content is the key of what a packet has in it. A packet that is not IP has none, and one that
-// was cut too short for it.
+// content returns the key of a packet's content. For a packet that is not IP, or that was truncated
+// too early, it returns the zero key.
 func (m *keyMaker) content(s *packet.Source, p *packet.Packet) (k key) {
 	h := &m.h
 	if !headers.ParseLink(link.ToDecode(s.LinkType()), p.Data, h) || h.Family == 0 {
@@ -106,7 +107,8 @@ func (m *keyMaker) content(s *packet.Source, p *packet.Packet) (k key) {
 	return k
 }
 
-// tcp completes the key of a TCP segment. An empty one is known by its header alone.
+// tcp completes the key of a TCP segment. The key of an empty segment is computed from its header
+// alone.
 func (m *keyMaker) tcp(k key, segment []byte, length int) key {
 	if len(segment) < 20 {
 		return key{}
@@ -136,7 +138,8 @@ func (m *keyMaker) tcp(k key, segment []byte, length int) key {
 	return k
 }
 
-// ipLength is how many bytes the IP packet had. A header has no number for more than 64 KiB.
+// ipLength returns the length of the IP packet in bytes, before truncation. A packet of more than
+// 64 KiB has no length in its header.
 func ipLength(h *headers.Headers, p *packet.Packet) int {
 	n, fixed := int(binary.BigEndian.Uint16(h.IP[2:])), 0
 	if h.Family == 6 {
@@ -148,11 +151,11 @@ func ipLength(h *headers.Headers, p *packet.Packet) int {
 	return n + fixed
 }
 
-// comparable returns how many of an IP packet's bytes are in every record of it, so that records of
-// different places can be compared. The padding of a frame does not count. Where the snapshot
-// length cuts the packet, a record with more VLAN tags has fewer bytes of IP: frameHeader allows
-// for that. A record that is shorter than the snapshot length was cut after its headers, like every
-// other record of the packet.
+// comparable returns the number of an IP packet's bytes that every record of it has, so that
+// records of different places can be compared. The padding of a frame does not count. If the
+// snapshot length truncates the packet, a record with more VLAN tags has fewer bytes of IP:
+// frameHeader allows for that. A record that is shorter than the snapshot length was cut after its
+// headers, like every other record of the packet.
 func comparable(s *packet.Source, p *packet.Packet, length int) int {
 	if s.SnapLen > 0 {
 		length = min(length, int(s.SnapLen)-frameHeader)
@@ -163,7 +166,7 @@ func comparable(s *packet.Source, p *packet.Packet, length int) int {
 	return length
 }
 
-// flow is the hash of addresses, protocol and ports.
+// flow returns the hash of addresses, protocol and ports.
 func (m *keyMaker) flow(h *headers.Headers) uint64 {
 	source, destination := h.Source.As16(), h.Destination.As16()
 	from, to := h.Ports()
@@ -180,8 +183,8 @@ func (m *keyMaker) number(n uint64) {
 	m.hash.Write(b[:])
 }
 
-// withoutChecksum adds bytes after IP's headers to the hash, but not a checksum that a card or the
-// stack may still have to compute.
+// withoutChecksum adds the bytes after IP's headers to the hash, except a checksum that a card or
+// the stack may still have to compute.
 func (m *keyMaker) withoutChecksum(h *headers.Headers, b []byte) {
 	at := 0
 	switch h.Protocol {

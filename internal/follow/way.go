@@ -6,51 +6,51 @@ import (
 	"github.com/xdpcap/xdpcap/capture/packet"
 )
 
-// A Way is a packet with its records, in the order in which they came.
+// A Way is a packet with its records, in the order in which they were added.
 type Way struct {
 	Records []*Record
 
-	// Fits is how many packets its first record fits, if that was joined to none of them because
-	// they are several; else 0.
+	// Fits is the number of packets that its first record fits if these are several: the record is
+	// then joined to no packet. Otherwise it is 0.
 	Fits int
 
-	// Unclear are records that fit this packet and others, at places where it has none of its own:
-	// the last one of each place.
+	// Unclear are records that fit this packet and others, at places where this packet has no
+	// record: the last record of each place.
 	Unclear []*Record
 
-	buckets []*bucket // in which it is found
-	spots   []spot    // that it takes in them
-	next    *Way      // whose first record came next
+	buckets []*bucket // the buckets that contain it
+	spots   []spot    // the spots that it occupies in them
+	next    *Way      // the way whose first record was added next
 }
 
-// maxRecords is how many records of a packet are joined at most.
+// maxRecords is the maximum number of records that are joined to one packet.
 const maxRecords = 64
 
-// A Record is a packet at one place. Several ways have it if it holds the data of several smaller
-// packets.
+// A Record is a packet at one place. It belongs to several ways if it holds the data of several
+// smaller packets.
 type Record struct {
 	Time    int64  // its stamp, in ns since the Unix epoch
 	WireLen uint32 // bytes before the packet was cut
 	First   bool   // it begins a way
 
-	// What the caller says of it, and of its place.
+	// The texts of the caller for the record and its place.
 	Text  []byte
 	Place string
 
-	ways int // that have it
+	ways int // the number of ways that have it
 
 	id, content key
 	at, program uint32 // its place by hook; the same, but one for entry and exit of a program with ids
 }
 
-// Holds tells whether a record has the data of another one and more, as a packet that GRO has
+// Holds reports whether a record has the data of another one and more, as a packet that GRO has
 // merged has that of each of its segments.
 func (r *Record) Holds(part *Record) bool {
 	return r.content != part.content && r.content.holds(&part.content)
 }
 
-// A placeName is what makes places differ. The same name in another file is another place, because
-// that may be another host's.
+// A placeName identifies a place. The same name in another file is another place, because the file
+// may be from another host.
 type placeName struct {
 	file, name, program string
 	hook                packet.Hook
@@ -59,7 +59,7 @@ type placeName struct {
 // anyHook is for a program's entry and exit together.
 const anyHook = packet.Hook(-1)
 
-// places numbers places. They are as many as the sources.
+// places numbers places. Their number is bounded by the number of sources.
 type places struct {
 	numbers map[placeName]uint32
 	sources []sourcePlace // by index of the source

@@ -8,8 +8,8 @@ import (
 
 // AppendCommunityID appends the hash of the packet's conversation that Zeek, Suricata and Wireshark
 // write; it is the same for both directions. It is version 1 of
-// github.com/corelight/community-id-spec with the seed 0. It appends nothing if the hash cannot be
-// known: for packets that are not IP, for fragments, and if the ports are truncated.
+// github.com/corelight/community-id-spec with the seed 0. It returns dst unchanged if the hash
+// cannot be computed: for packets that are not IP, for fragments, and if the ports are truncated.
 func (h *Headers) AppendCommunityID(dst []byte) []byte {
 	if h.Family == 0 || h.Fragment {
 		return dst
@@ -58,7 +58,7 @@ func (h *Headers) AppendCommunityID(dst []byte) []byte {
 }
 
 // icmpAnswers and icmp6Answers map a message type to the type of its answer, or of the message that
-// it answers, plus 1, so that 0 means that there is none.
+// it answers, plus 1, so that 0 means that it has no answer.
 var (
 	icmpAnswers  = pairs(0, 8, 9, 10, 13, 14, 15, 16, 17, 18)
 	icmp6Answers = pairs(128, 129, 130, 131, 133, 134, 135, 136, 139, 140, 144, 145)
@@ -71,8 +71,8 @@ func pairs(types ...int) (answers [256]uint16) {
 	return answers
 }
 
-// messagePorts replace the ports in the hash: the types of a message and its answer. For a message
-// without an answer they are its type and code, and the direction counts.
+// messagePorts returns the replacement for ports in the hash: the types of a message and its
+// answer. For a message without an answer they are its type and code, and the direction counts.
 func (h *Headers) messagePorts(answers *[256]uint16) (ports [4]byte, oneWay bool) {
 	if len(h.Rest) < 2 {
 		return ports, true

@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// The hashes are those that the specification of the community ID publishes for these flows, with
-// the seed 0: baseline/baseline_deflt.json in github.com/corelight/community-id-spec.
+// The hashes are published by the specification of the community ID for these flows, with the seed
+// 0: baseline/baseline_deflt.json in github.com/corelight/community-id-spec.
 func TestCommunityID(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
@@ -59,7 +59,7 @@ func TestCommunityID(t *testing.T) {
 	}
 }
 
-// Whatever bytes there are, and wherever they end, nothing is read behind them.
+// For any bytes, truncated anywhere, no byte behind them is read.
 func FuzzParse(f *testing.F) {
 	f.Add(make([]byte, 60))
 	f.Fuzz(func(t *testing.T, frame []byte) {

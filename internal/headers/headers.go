@@ -1,5 +1,5 @@
-// Package headers finds what identifies a packet's conversation in its headers, mostly those of an
-// Ethernet frame: VLANs, addresses, protocol and ports. It also names protocols and EtherTypes.
+// Package headers parses the headers that identify a packet's conversation, mostly in an Ethernet
+// frame: VLANs, addresses, protocol and ports. It also names protocols and EtherTypes.
 package headers
 
 import (
@@ -20,14 +20,14 @@ const (
 	UDPLite = 136
 )
 
-// maxVLANs is how many VLAN tags are remembered.
+// maxVLANs is the number of VLAN tags that are kept.
 const maxVLANs = 8
 
 // Headers are the fields of a frame's headers, as far as its bytes go.
 type Headers struct {
 	Tags      int              // number of VLAN tags; at most 8 are used
 	VLANs     [maxVLANs]uint16 // their ids, the outermost first
-	EtherType uint16           // after the tags; 0 = there is a length instead
+	EtherType uint16           // after the tags; 0 = the frame has a length instead
 
 	// Family is 4 or 6 if there is a whole IP header. IPv6's protocol is the one after the
 	// extension headers.
@@ -35,13 +35,14 @@ type Headers struct {
 	Protocol            uint8
 	Source, Destination netip.Addr
 
-	// Fragment means that this is part of a packet. It then has no Rest, not even in the first
-	// fragment, so that all fragments look alike.
+	// Fragment means that the packet is an IP fragment. It then has no Rest, not even in the first
+	// fragment, so that all fragments are treated alike.
 	Fragment bool
-	Rest     []byte // the protocol's header and what follows; its memory is the frame's
+	Rest     []byte // the protocol's header and all bytes after it; its memory is the frame's
 
-	// IP begins with the IP header, and Piece, for a fragment, with what follows IP's headers: for
-	// IPv6 with the fragment header. Their memory is the frame's. nil = there is none.
+	// IP begins with the IP header, and Piece, for a fragment, with the first byte after IP's
+	// headers: for IPv6 with the fragment header. Their memory is the frame's. nil = there is no
+	// such header.
 	IP, Piece []byte
 }
 
@@ -91,7 +92,7 @@ func (h *Headers) ipv4(b []byte) {
 	}
 	h.Family, h.Protocol, h.IP = 4, b[9], b
 	h.Source, h.Destination = netip.AddrFrom4([4]byte(b[12:16])), netip.AddrFrom4([4]byte(b[16:20]))
-	if binary.BigEndian.Uint16(b[6:])&0x3fff != 0 { // more fragments follow, or this is not the first
+	if binary.BigEndian.Uint16(b[6:])&0x3fff != 0 { // more follow, or not the first
 		h.Fragment, h.Piece = true, b[min(len(b), int(b[0]&0xf)*4):]
 		return
 	}
@@ -131,7 +132,7 @@ func (h *Headers) ipv6(b []byte) {
 	}
 }
 
-// Ports are those of TCP, UDP, SCTP and the like; 0 if there are none.
+// Ports returns the ports of TCP, UDP, SCTP and the like; 0 = the packet has no ports.
 func (h *Headers) Ports() (source, destination uint16) {
 	switch h.Protocol {
 	case TCP, UDP, DCCP, SCTP, UDPLite:
@@ -142,7 +143,8 @@ func (h *Headers) Ports() (source, destination uint16) {
 	return 0, 0
 }
 
-// TCPFlags are the flags of a TCP header: FIN is 1, CWR 128. ok is false if there is none.
+// TCPFlags returns the flags of a TCP header: FIN is 1, CWR 128. ok is false if there is no TCP
+// header.
 func (h *Headers) TCPFlags() (flags uint8, ok bool) {
 	if h.Protocol != TCP || len(h.Rest) < 14 {
 		return 0, false

@@ -5,7 +5,7 @@ import (
 	"strconv"
 )
 
-// ProtocolName is the name of an IP protocol in lower case, or its number if it has no name.
+// ProtocolName returns the name of an IP protocol in lower case, or its number if it has no name.
 func ProtocolName(number uint8) string { return protocolNames[number] }
 
 // AppendEtherType appends the name of an EtherType in lower case, or its number in hexadecimal if
@@ -21,7 +21,7 @@ func AppendEtherType(b []byte, number uint16) []byte {
 	return strconv.AppendUint(b, uint64(number), 16)
 }
 
-// HasEtherTypeName tells whether an EtherType has a name.
+// HasEtherTypeName reports whether an EtherType has a name.
 func HasEtherTypeName(number uint16) bool {
 	_, ok := etherTypes[int(number)]
 	return ok

@@ -17,10 +17,10 @@ type Encoder struct {
 	d       *capture.Description
 	sources *capture.SourceList
 	own     []sourceKeys // by source
-	longest int          // the most bytes of a source's keys
+	longest int          // maximum length in bytes of a source's keys
 
-	more    func(line []byte, p *capture.Packet) []byte // nil = none
-	next    []byte                                      // what more has appended for the next packet
+	more    func(line []byte, p *capture.Packet) []byte // nil = no further keys
+	next    []byte                                      // the result of more for the next packet
 	hasNext bool
 
 	second int64  // seconds since the epoch to which date belongs
@@ -29,23 +29,23 @@ type Encoder struct {
 	to       string // the last packet's outlet, which mostly repeats
 	quotedTo []byte // the key and that value as JSON
 
-	reason, location string // the same for why and where the last packet was thrown away
+	reason, location string // the same for the last packet's drop
 	quotedCause      []byte
 
 	h headers.Headers
 }
 
-// sourceKeys are the keys that all packets of a source have in common, as JSON: those before the
-// direction and the hook, which may differ in a capture file, and those after them.
+// sourceKeys are the keys that all packets of a source have in common, as JSON: the keys before
+// direction and hook, which may differ in a capture file, and the keys after them.
 type sourceKeys struct {
 	before, after []byte
 	link          link.Type // for link.Unknown lines have only the lengths of packets
 }
 
-// maxKeys bounds the bytes of a line besides those of sourceKeys and of more.
+// maxKeys is the maximum length in bytes of a line besides sourceKeys and the keys of more.
 const maxKeys = 1536
 
-// NewEncoder returns an encoder for the packets of what d describes. more, if not nil, appends
+// NewEncoder returns an encoder for the packets of the sources in d. more, if not nil, appends
 // other keys to a packet's line, each as `,"key":value`. It is called once for each packet.
 func NewEncoder(d *capture.Description, more func(line []byte, p *capture.Packet) []byte) *Encoder {
 	e := &Encoder{d: d, sources: capture.NewSourceList(d), more: more, second: -1}
@@ -55,7 +55,7 @@ func NewEncoder(d *capture.Description, more func(line []byte, p *capture.Packet
 	return e
 }
 
-// Look adds the sources that there are by now. Call it before packets are appended.
+// Look adds new sources. Call it before appending packets.
 func (e *Encoder) Look() {
 	for _, source := range e.sources.Look() {
 		e.add(source)
@@ -78,7 +78,7 @@ func (e *Encoder) add(source int) {
 	e.longest = max(e.longest, len(keys.before)+len(keys.after))
 }
 
-// appendText appends a key and a text, unless that is empty. Bytes that are not UTF-8 become
+// appendText appends a key and a text, unless the text is empty. Bytes that are not UTF-8 become
 // U+FFFD.
 func appendText(b []byte, key, text string) []byte {
 	if text == "" {
@@ -111,7 +111,7 @@ func (e *Encoder) cause(reason, location string) []byte {
 	return e.quotedCause
 }
 
-// Room is an upper bound of the length of the next packet's line, in bytes.
+// Room returns an upper bound of the length of the next packet's line, in bytes.
 func (e *Encoder) Room(p *capture.Packet) int {
 	if e.more != nil && !e.hasNext {
 		e.next, e.hasNext = e.more(e.next[:0], p), true
@@ -119,7 +119,7 @@ func (e *Encoder) Room(p *capture.Packet) int {
 	return e.longest + maxKeys + len(e.next)
 }
 
-// Append appends a packet's line and a newline. It allocates nothing if dst has Room.
+// Append appends a packet's line and a newline. It allocates no memory if dst has Room.
 func (e *Encoder) Append(b []byte, p *capture.Packet) []byte {
 	e.Room(p)
 	s, keys := e.sources.Of(int(p.Source)), &e.own[p.Source]
@@ -183,8 +183,8 @@ func (e *Encoder) Append(b []byte, p *capture.Packet) []byte {
 	return append(b, '}', '\n')
 }
 
-// hookOf is the hook of a packet, also where a capture file does not name it: receive queues are
-// known only at these hooks.
+// hookOf returns the hook of a packet. If a capture file does not name it, it follows from the
+// receive queue, which is known only at two hooks.
 func hookOf(s *capture.Source, hasQueue, hasVerdict bool) capture.Hook {
 	switch {
 	case s.Hook != capture.UnknownHook || !hasQueue:
@@ -260,7 +260,7 @@ func (e *Encoder) appendHeaders(b []byte, typ link.Type, frame []byte) []byte {
 // timeLayout is RFC 3339 up to the fraction of the second.
 const timeLayout = `{"time":"2006-01-02T15:04:05.`
 
-// appendTime begins a line with the time. Many packets come in a second, so it caches the text
+// appendTime begins a line with the time. Many packets arrive in a second, so it caches the text
 // before the fraction.
 func (e *Encoder) appendTime(b []byte, ns int64) []byte {
 	second, fraction := ns/1e9, ns%1e9

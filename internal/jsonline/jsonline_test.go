@@ -77,8 +77,8 @@ func TestLines(t *testing.T) {
 	}
 }
 
-// What an encoder keeps from the line before, the second and the outlet, is not in the next line
-// where that has another one. Each flag of TCP has its name.
+// The second and the outlet that an encoder caches do not appear in the next line if it has other
+// ones. Each flag of TCP has its name.
 func TestLinesFollow(t *testing.T) {
 	t.Parallel()
 	var packets []capture.Packet

@@ -1,5 +1,5 @@
-// Package lines prints a packet as a line, with where it comes from, wherever that is: a session or
-// files.
+// Package lines prints a packet as a line, with its source, for the packets of sessions and of
+// files alike.
 package lines
 
 import (
@@ -16,30 +16,30 @@ import (
 	"github.com/xdpcap/xdpcap/internal/pcapng"
 )
 
-// Format is how the lines of packets look.
+// Format is the format of packets' lines.
 type Format struct {
 	dissect.Options
 	Color bool // colour verdicts
 }
 
-// packetLines turns packets of some sources into lines, wherever packets and sources come from.
+// packetLines formats the packets of some sources as lines.
 type packetLines struct {
 	sources   *capture.SourceList
 	labels    []string // of the sources
-	several   bool     // there are different ones
+	several   bool     // the labels differ
 	file      string   // of the first source of a file
-	files     bool     // there are several, which the labels name
+	files     bool     // there are several files, which the labels name
 	format    Format
 	dissector *dissect.Dissector
 	origin    []byte // of the last packet
 
-	outletName func(capture.Outlet) string // nil = no packet has one
+	outletName func(capture.Outlet) string // nil = no packet has an outlet
 	causeNames func(source uint16, f *capture.Facts) (reason, location string)
 }
 
 func newPacketLines(d *capture.Description, f Format) *packetLines {
 	l := &packetLines{sources: capture.NewSourceList(d), format: f, dissector: dissect.New(f.Options), outletName: d.OutletName, causeNames: d.CauseNames}
-	l.several = d.IsLive() && d.More != nil // others may come
+	l.several = d.IsLive() && d.More != nil // sources may be added
 	for i := range d.Sources {
 		l.add(i)
 	}
@@ -54,7 +54,7 @@ func (l *packetLines) add(source int) {
 		l.labels = append(l.labels, "")
 	}
 	if !l.files && s.File != l.file {
-		l.files = true // those that were known get new ones
+		l.files = true // earlier sources get new labels
 		for i := range source {
 			l.labels[i] = l.label(l.sources.Of(i))
 		}
@@ -67,21 +67,21 @@ func (l *packetLines) label(s *capture.Source) string {
 	label := Label(s)
 	if l.files && s.Name != "" {
 		label = s.File + ":" + label
-	} else if l.files { // the label has the last part of the file's path
+	} else if l.files { // the label begins with the last part of the file's path
 		label = s.File + strings.TrimPrefix(label, filepath.Base(s.File))
 	}
 	return escape.Text(label)
 }
 
-// look adds the sources that there are by now. It is called before packets are appended.
-func (l *packetLines) look() {
+// addSources adds new sources. It is called before packets are appended.
+func (l *packetLines) addSources() {
 	for _, source := range l.sources.Look() {
 		l.add(source)
 	}
 }
 
-// Label names a source as lines do: eth0, eth0@egress, eth0:program@exit, or the hook map's
-// path. The pod of an interface follows: veth0(default/web).
+// Label returns the name of a source in lines: eth0, eth0@egress, eth0:program@exit, or the hook
+// map's path. The pod of an interface follows: veth0(default/web).
 func Label(s *capture.Source) string {
 	label := s.Label()
 	if s.Hook.Traces() {
@@ -93,7 +93,7 @@ func Label(s *capture.Source) string {
 	return label
 }
 
-// Append appends a packet's line to dst, with the newline at its end.
+// append appends a packet's line to dst, with the newline at its end.
 func (l *packetLines) append(dst []byte, p *capture.Packet) []byte {
 	l.origin = l.appendOrigin(l.origin[:0], p)
 	return l.appendPlain(dst, p, l.origin)
@@ -109,11 +109,10 @@ func (l *packetLines) appendPlain(dst []byte, p *capture.Packet, origin []byte) 
 	return l.dissector.AppendLine(dst, line)
 }
 
-// appendOrigin says where a packet comes from: its source and verdict, and why it was dropped, or
-// why and where it was thrown away. It omits what is the same for all packets. With -v it says what
-// else is known: where the verdict sends the packet, receive queue, packet id, what was lost before
-// the packet, how many packets it stands for, how large the segments are that it is to be cut into,
-// and how long the traced program ran.
+// appendOrigin appends a packet's source and verdict, and the reason and location of a drop. It
+// omits facts that are the same for all packets. With -v it appends all other facts: outlet,
+// receive queue, packet id, hash, packets lost before this one, weight, GSO size, and the run time
+// of the traced program.
 func (l *packetLines) appendOrigin(b []byte, p *capture.Packet) []byte {
 	s := l.sources.Of(int(p.Source))
 	verdict, decided := s.VerdictOf(p)

@@ -10,7 +10,7 @@ import (
 	"github.com/xdpcap/xdpcap/internal/dissect"
 )
 
-// A line says where its packet comes from, if that is not evident, and with -v what else is known.
+// A line has its packet's source, if the packets have several, and with -v all other facts.
 func TestPacketOrigin(t *testing.T) {
 	t.Parallel()
 	eth0, eth1 := capture.Source{Name: "eth0"}, capture.Source{Name: "eth\x1b1"}

@@ -9,7 +9,7 @@ import (
 	"github.com/xdpcap/xdpcap/internal/escape"
 )
 
-// Objects makes what a line of read --json has besides the keys of --format json.
+// Objects appends the keys that lines of read --json have in addition to those of --format json.
 type Objects struct {
 	lines *packetLines
 	files bool // name the file of each packet
@@ -17,7 +17,7 @@ type Objects struct {
 	text  []byte
 }
 
-// NewObjects returns what adds keys to the lines about an input's packets.
+// NewObjects returns the Objects for an input's packets.
 func NewObjects(in capture.Input, f Format, files bool) *Objects {
 	f.Number, f.Time = false, dissect.NoTime
 	d := in.Description()
@@ -26,7 +26,7 @@ func NewObjects(in capture.Input, f Format, files bool) *Objects {
 
 // Append appends number, file, link_type, comments and line.
 func (o *Objects) Append(b []byte, p *capture.Packet) []byte {
-	o.lines.look()
+	o.lines.addSources()
 	o.n++
 	s := o.lines.sources.Of(int(p.Source))
 	b = strconv.AppendUint(append(b, `,"number":`...), o.n, 10)
@@ -43,7 +43,7 @@ func (o *Objects) Append(b []byte, p *capture.Packet) []byte {
 	return appendJSON(append(b, `,"line":`...), string(bytes.TrimSpace(o.text)))
 }
 
-// appendJSON appends a text or texts, in which what is no UTF-8 becomes U+FFFD.
+// appendJSON appends a text or texts as JSON. Bytes that are not UTF-8 become U+FFFD.
 func appendJSON(b []byte, v any) []byte {
 	var text bytes.Buffer
 	encoder := escape.NewJSONEncoder(&text)

@@ -13,7 +13,7 @@ import (
 type Printer struct {
 	out     io.Writer
 	name    string       // of out, for errors
-	check   func() error // finds out that nobody reads the lines any more
+	check   func() error // returns an error if the reader has gone away
 	format  Format
 	packets *packetLines  // nil until Begin
 	lines   []byte        // collected, and not printed yet
@@ -21,31 +21,31 @@ type Printer struct {
 	err     error
 
 	mu    sync.Mutex
-	taken capture.Accounts // Captured and Bytes: what was printed
+	taken capture.Accounts // Captured and Bytes of printed packets
 }
 
-// printedLine is where a packet's line ends, and what the packet adds to the accounts.
+// printedLine is the end of a packet's line, and the packet's share of the accounts.
 type printedLine struct {
 	end, bytes, source int
 }
 
-const printSize = 64 << 10 // bytes of lines that are collected at most
+const printSize = 64 << 10 // the maximum size in bytes of collected lines
 
-// NewPrinter collects lines for out, which errors name, until Flush is called or there are many.
-// Flush also calls check.
+// NewPrinter collects lines for out until Flush is called or they reach printSize. name is out's
+// name in errors. Flush also calls check.
 func NewPrinter(out io.Writer, name string, check func() error, f Format) *Printer {
 	return &Printer{out: out, name: name, check: check, format: f}
 }
 
-// Begin is capture.Output's.
+// Begin implements capture.Output.
 func (p *Printer) Begin(d capture.Description) error {
 	p.packets = newPacketLines(&d, p.format)
 	return nil
 }
 
-// Write is capture.Output's. It prints when many lines are collected.
+// Write implements capture.Output. It prints the collected lines when they reach printSize.
 func (p *Printer) Write(packets []capture.Packet) error {
-	p.packets.look()
+	p.packets.addSources()
 	for i := range packets {
 		packet := &packets[i]
 		p.lines = p.packets.append(p.lines, packet)
@@ -59,7 +59,8 @@ func (p *Printer) Write(packets []capture.Packet) error {
 	return nil
 }
 
-// Flush prints the lines. After an error, which every later call returns, nothing is printed.
+// Flush prints the lines. After an error, it prints no more lines, and every later call returns the
+// error.
 func (p *Printer) Flush() error {
 	if err := p.print(); err != nil {
 		return err
@@ -68,14 +69,14 @@ func (p *Printer) Flush() error {
 	return p.err
 }
 
-// fail notes an error of the output.
+// fail records an error of the output.
 func (p *Printer) fail(err error) {
 	if err != nil {
 		p.err = outfile.WriteError(p.name, err)
 	}
 }
 
-// print hands the lines to the output, and counts the packets of those that it took.
+// print writes the lines to the output, and counts the packets of lines that were written.
 func (p *Printer) print() error {
 	if p.err != nil || len(p.lines) == 0 {
 		return p.err
@@ -106,7 +107,7 @@ func (p *Printer) End(final capture.Accounts) (capture.Accounts, error) {
 }
 
 // Accounts returns the accounts so far; session reads those of the session. Packets whose lines
-// were printed are Captured. Any goroutine may call it.
+// were printed are Captured. It is safe for concurrent use.
 func (p *Printer) Accounts(session func() (capture.Accounts, error)) (capture.Accounts, error) {
 	p.mu.Lock()
 	taken := slices.Clone(p.taken)

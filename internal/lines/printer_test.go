@@ -42,8 +42,8 @@ var errGone = errors.New("gone")
 
 func (l leaving) Write(b []byte) (int, error) { return min(len(b), int(l)), errGone }
 
-// The error of a closed pipe reaches the caller, who ends the capture. Packets whose lines were not
-// printed, or only in part, are lost.
+// The error of a closed pipe reaches the caller, which ends the capture. Packets whose lines were
+// not printed, or only in part, are lost.
 func TestPrinterError(t *testing.T) {
 	t.Parallel()
 	line := len("15:04:05.000000  [|ether]\n")

@@ -1,5 +1,5 @@
-// Package link knows the link types of capture files whose packets carry IP: where the first header
-// has the type of the next one, and how long it is.
+// Package link has the link types of capture files whose packets carry IP: the position of the next
+// header's type in the first header, and the first header's length.
 package link
 
 import (
@@ -7,7 +7,7 @@ import (
 	"slices"
 )
 
-// A Type is the kind of header that a packet begins with.
+// A Type is the kind of the first header of packets.
 type Type int
 
 const (
@@ -18,13 +18,13 @@ const (
 	Loopback      // NULL and LOOP, of BSD's loopback: an address family
 	Unknown
 
-	// Those that follow are decoded, and filters do not know them.
+	// The following types are decoded, but filters do not support them.
 
 	WiFi     // an IEEE 802.11 frame
 	Radiotap // one after a header about how it was received
 )
 
-// ToDecode is Of, and also has the types that filters do not know.
+// ToDecode is like Of, but includes the types that filters do not support.
 func ToDecode(number uint16) Type {
 	switch number {
 	case 105:
@@ -35,7 +35,7 @@ func ToDecode(number uint16) Type {
 	return Of(number)
 }
 
-// Of returns the type for a LINKTYPE_ number of capture files, among those that filters know.
+// Of returns the type for a LINKTYPE_ number of capture files, if filters support it; else Unknown.
 func Of(number uint16) Type {
 	switch number {
 	case 1:
@@ -52,16 +52,16 @@ func Of(number uint16) Type {
 	return Unknown
 }
 
-// Numbers is a LINKTYPE_ number of each type that filters know.
+// Numbers is a LINKTYPE_ number of each type that filters support.
 var Numbers = [...]uint16{Ethernet: 1, Cooked: 113, Cooked2: 276, Raw: 101, Loopback: 108}
 
 // Names are the names of the types in messages.
 var Names = [...]string{Ethernet: "Ethernet", Cooked: "Linux cooked v1", Cooked2: "Linux cooked v2", Raw: "raw IP",
 	Loopback: "BSD loopback"}
 
-// Header returns the EtherType of what follows the packet's first header (for raw IP, that of the
-// IP version), and the first header's size. It returns false if the packet ends before, or if
-// what follows has no EtherType.
+// Header returns the EtherType of the header after the packet's first header (for raw IP, that of
+// the IP version), and the first header's size. It returns false if the packet ends before, or if
+// the next header has no EtherType.
 func (t Type) Header(packet []byte) (etherType uint16, size int, ok bool) {
 	at := 0
 	switch t {
@@ -98,7 +98,7 @@ func (t Type) Header(packet []byte) (etherType uint16, size int, ok bool) {
 
 const familySize = 4 // bytes of Loopback's header
 
-// An AddressFamily is what Loopback's header has, by BSD's numbers.
+// An AddressFamily is the value of Loopback's header, by BSD's numbers.
 type AddressFamily uint32
 
 // Families are the numbers of each version of IP, by its EtherType: NetBSD and OpenBSD have 24 for
@@ -107,7 +107,7 @@ var Families = map[uint16][]AddressFamily{0x0800: {2}, 0x86dd: {24, 28, 30}}
 
 // Family reads Loopback's header in either byte order, since families are small numbers. NULL has
 // the order of the host that captured and LOOP that of the network, but a program that copies NULL
-// into a file of the other order leaves it as it is. Family is 0 if the packet ends before.
+// into a file of the other order does not swap it. Family returns 0 if the packet ends before.
 func Family(packet []byte) AddressFamily {
 	if len(packet) < familySize {
 		return 0
@@ -129,7 +129,8 @@ func (f AddressFamily) EtherType() (etherType uint16, ok bool) {
 	return 0, false
 }
 
-// Addresses returns the MAC addresses of a packet; nil = it has none, or ends before.
+// Addresses returns the MAC addresses of a packet; nil = its type has no MAC addresses, or it ends
+// before them.
 func (t Type) Addresses(packet []byte) (destination, source []byte) {
 	switch t {
 	case Ethernet:
@@ -144,7 +145,7 @@ func (t Type) Addresses(packet []byte) (destination, source []byte) {
 	return nil, nil
 }
 
-// Sent tells whether this host has sent a packet, where a cooked header says so.
+// Sent reports whether this host has sent a packet, if a cooked header contains that.
 func (t Type) Sent(packet []byte) (sent, known bool) {
 	kind := uint16(0)
 	switch {
@@ -159,7 +160,7 @@ func (t Type) Sent(packet []byte) (sent, known bool) {
 	return kind == outgoing, kind <= outgoing
 }
 
-// Index is the index of the interface in the header of Cooked2, on the host that captured the
+// Index returns the index of the interface in the header of Cooked2, on the host that captured the
 // packet. It returns false for other types, and if the packet ends before.
 func (t Type) Index(packet []byte) (index uint32, ok bool) {
 	if t != Cooked2 || len(packet) < 8 {

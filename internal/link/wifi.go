@@ -7,7 +7,7 @@ type Frame struct {
 	Kind, Subtype       uint8 // of frame control; kind 0 is management, 1 control, 2 data
 	Protected           bool  // the data are encrypted
 	Destination, Source []byte
-	Data                []byte // what follows the header of a data frame that has data
+	Data                []byte // the bytes after the header of a data frame that has data
 	Size                int    // bytes before Data or, without data, of the header before the frame
 }
 

@@ -6,26 +6,26 @@ import (
 	"slices"
 )
 
-// GenericHook is the function in which the kernel throws a packet away that an XDP program in
-// generic mode did not pass.
+// GenericHook is the function in which the kernel drops a packet that an XDP program in generic
+// mode did not pass.
 const GenericHook = "do_xdp_generic"
 
-// GenericTx is the function in which the kernel throws a packet away that it could not send in
-// generic mode. Where the compiler has made its last call a jump, the kernel names the function
-// that called it: [GenericHook] for the verdict tx, and another one for a redirect.
+// GenericTx is the function in which the kernel drops a packet that it could not send in generic
+// mode. If the compiler has turned its last call into a jump, the kernel reports the function that
+// called it: [GenericHook] for the verdict tx, and another one for a redirect.
 const GenericTx = "generic_xdp_tx"
 
-// atHook are the functions that throw a packet's buffer away after an XDP program, or a failed
-// redirect, has ended the packet: that is counted at the hook.
+// atHook are the functions that free a packet's buffer after an XDP program, or a failed redirect,
+// has ended the packet: that loss is counted at the hook.
 var atHook = []string{GenericHook, "netif_receive_generic_xdp", "veth_xdp_rcv_skb", "veth_xdp_rcv_one", "veth_poll", "veth_xdp_rcv"}
 
-// IsAtHook tells whether a packet that was thrown away for a reason in a function had already been
+// IsAtHook reports whether a packet that was dropped for a reason in a function had already been
 // lost at the XDP hook.
 func IsAtHook(reason, function string) bool {
 	return (reason == "XDP" || reason == "NOT_SPECIFIED") && slices.Contains(atHook, function)
 }
 
-// A harmless cause is one that the kernel reports like a loss, though nobody misses the packet.
+// A harmless cause is reported like a loss by the kernel, although no receiver lacks the packet.
 type harmless struct {
 	reason   string
 	function string // "" = any
@@ -35,34 +35,35 @@ type harmless struct {
 var harmlessCauses = []harmless{
 	{"OTHERHOST", ""},                     // for another host: promiscuous mode, or a switch that floods
 	{"NOT_SPECIFIED", "skb_release_data"}, // 6.1: the fragments of a datagram that was delivered
-	{"NOT_SPECIFIED", "ip6_mc_input"},     // multicast that nobody here has joined
+	{"NOT_SPECIFIED", "ip6_mc_input"},     // multicast whose group no process here has joined
 	{"PACKET_SOCK_ERROR", ""},             // the copy for a packet socket that is full: a capture's
 	{"NOT_SPECIFIED", "packet_rcv"},       // the same before Linux 6.11
 	{"NOT_SPECIFIED", "tpacket_rcv"},
-	{"QUEUE_PURGE", ""},                  // of a queue that is no more, such as that of a closed socket
+	{"QUEUE_PURGE", ""},                  // of a removed queue, such as a closed socket's
 	{"NOT_SPECIFIED", "skb_queue_purge"}, // the same on 6.1
 }
 
-// IsHarmless tells whether nobody misses packets that were thrown away for a reason in a function.
+// IsHarmless reports whether no receiver lacks the packets that the kernel drops for a reason in a
+// function.
 func IsHarmless(reason, function string) bool {
 	return slices.ContainsFunc(harmlessCauses, func(h harmless) bool {
 		return h.reason == reason && (h.function == "" || h.function == function)
 	})
 }
 
-// A NoLoss says which packets are no losses of the stack: those that are thrown away for a reason
-// between two addresses, the second of which is the first one after them. Its memory layout is that
-// of struct no_loss in bpf/include/no_loss.h.
+// A NoLoss describes packets that are no losses of the stack: packets that are dropped for a reason
+// at an address from From up to, but not including, To. Its memory layout is that of struct no_loss
+// in bpf/include/no_loss.h.
 type NoLoss struct {
 	From, To uint64
 	Reason   Reason
 	_        uint32
 }
 
-// MaxNoLosses is how many of them a program has room for.
+// MaxNoLosses is the maximum number of NoLosses in a program.
 const MaxNoLosses = 48
 
-// Constants are the values of the constants in bpf/include/no_loss.h, by their names: NoLosses.
+// Constants returns the values of the constants in bpf/include/no_loss.h, by their names: NoLosses.
 func Constants(names Reasons, symbols *Symbols) (map[string]any, error) {
 	causes, err := NoLosses(names, symbols)
 	if err != nil {
@@ -75,9 +76,9 @@ func Constants(names Reasons, symbols *Symbols) (map[string]any, error) {
 	return map[string]any{"no_losses": list, "no_loss_count": uint32(len(causes))}, nil
 }
 
-// NoLosses are all causes for which IsHarmless or IsAtHook is true, in the numbers of the running
-// kernel. Where the kernel hides the addresses of functions, only those are known that do not
-// depend on the function.
+// NoLosses returns all causes for which IsHarmless or IsAtHook is true, with the numbers of the
+// running kernel. If the kernel hides the addresses of functions, they include only causes that do
+// not depend on the function.
 func NoLosses(names Reasons, symbols *Symbols) (all []NoLoss, err error) {
 	causes := slices.Clone(harmlessCauses)
 	for _, function := range atHook {

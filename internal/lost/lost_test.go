@@ -32,7 +32,7 @@ ffffffffc0000200 t after	[ipv6]
 ffffffff81000180 t veth_poll	[veth]
 `
 
-// Addresses have the name of the function that they are in, without what the compiler appends.
+// Addresses have the name of the function that contains them, without the compiler's suffix.
 func TestSymbols(t *testing.T) {
 	t.Parallel()
 	s := symbolsOf(functions)
@@ -45,8 +45,8 @@ func TestSymbols(t *testing.T) {
 	}
 }
 
-// What is no loss by its function is so within that function's addresses, in all of its parts;
-// other causes are so anywhere.
+// A cause that depends on a function is harmless only within that function's addresses, in all of
+// its parts; other causes are harmless at any address.
 func TestNoLosses(t *testing.T) {
 	t.Parallel()
 	names := Reasons{2: "NOT_SPECIFIED", 5: "OTHERHOST", 6: "NO_SOCKET", 7: "XDP", 7<<16 + 1: "OTHERHOST"}
@@ -67,7 +67,7 @@ func TestNoLosses(t *testing.T) {
 	}
 }
 
-// A reason is found by its name, and the nearest one is named where there is none.
+// A reason is found by its name; if there is none of that name, the error names the nearest one.
 func TestParseReason(t *testing.T) {
 	t.Parallel()
 	names := Reasons{0: "SKB_NOT_DROPPED_YET", 2: "NOT_SPECIFIED", 3: "NO_SOCKET", 9: "TCP_CSUM", 3<<16 + 1: "TCP_CSUM"}

@@ -1,5 +1,5 @@
-// Package lost knows what the kernel tells of the packets that it throws away: the names of its
-// reasons and functions, and which of them are losses.
+// Package lost has the kernel's names for the packets that it drops: the names of its reasons and
+// functions, and which of them mean a loss.
 package lost
 
 import (
@@ -13,11 +13,11 @@ import (
 	"github.com/xdpcap/xdpcap/internal/spelling"
 )
 
-// A Reason is a number of the kernel's enum skb_drop_reason. The upper 16 bits name the subsystem
+// A Reason is a number of the kernel's enum skb_drop_reason. The upper 16 bits are the subsystem
 // that declares it, 0 for the core. The numbers differ between kernels; the names hardly do.
 type Reason uint32
 
-// subsystem is the number of what declares the reason.
+// subsystem returns the number of the subsystem that declares the reason.
 func (r Reason) subsystem() uint32 { return uint32(r) >> 16 }
 
 // Reasons are the names of the running kernel's reasons.
@@ -28,20 +28,21 @@ const (
 	subsystemPrefix = "SKB_DROP_REASON_SUBSYS_"
 )
 
-// A vocabulary is the enum in which a subsystem declares its reasons, and the module that has it.
+// A vocabulary is the enum in which a subsystem declares its reasons, and the module that contains
+// it.
 type vocabulary struct {
 	subsystem, module, enum, prefix string
 }
 
-// vocabularies are those of include/net/dropreason.h in Linux 6.4 to 6.18.
+// vocabularies are the enums of include/net/dropreason.h in Linux 6.4 to 6.18.
 var vocabularies = []vocabulary{
 	{"MAC80211_UNUSABLE", "mac80211", "mac80211_drop_reason", "RX_DROP_U_"},
 	{"MAC80211_MONITOR", "mac80211", "mac80211_drop_reason", "RX_DROP_M_"},
 	{"OPENVSWITCH", "openvswitch", "ovs_drop_reason", "OVS_DROP_"},
 }
 
-// KernelReasons reads the names from the kernel's BTF and that of its modules. A kernel before 5.17
-// has none.
+// KernelReasons reads the names from the kernel's BTF and that of its modules. Kernels before 5.17
+// do not have reasons.
 func KernelReasons(types *btf.Cache) (Reasons, error) {
 	spec, err := types.Kernel()
 	if err != nil {
@@ -60,7 +61,7 @@ func KernelReasons(types *btf.Cache) (Reasons, error) {
 	for _, v := range vocabularies {
 		module, err := types.Module(v.module)
 		if err != nil {
-			continue // it is not loaded, so it drops nothing
+			continue // it is not loaded, so it drops no packets
 		}
 		for _, s := range subsystems.Values {
 			if s.Name == subsystemPrefix+v.subsystem {
@@ -98,8 +99,8 @@ func (n Reasons) addOf(spec *btf.Spec, v vocabulary, subsystem uint32) {
 	}
 }
 
-// Name returns a reason as the kernel declares it, without the common prefix: NO_SOCKET. Reasons
-// that have no name are numbers with their subsystem's.
+// Name returns the kernel's name of a reason, without the common prefix: NO_SOCKET. A reason
+// without a name becomes its number and its subsystem's.
 func (n Reasons) Name(r Reason) string {
 	if name, ok := n[r]; ok {
 		return name
@@ -110,7 +111,7 @@ func (n Reasons) Name(r Reason) string {
 	return fmt.Sprintf("reason %d", uint32(r))
 }
 
-// Names returns the names, in alphabetical order, without those of modules' subsystems.
+// Names returns the names of the core's reasons in alphabetical order, without those of subsystems.
 func (n Reasons) Names() (names []string) {
 	for r, name := range n {
 		if r.subsystem() == 0 && r != 0 {
@@ -121,7 +122,7 @@ func (n Reasons) Names() (names []string) {
 	return names
 }
 
-// ParseAll finds the reasons of several names.
+// ParseAll returns the reasons of several names.
 func (n Reasons) ParseAll(names []string) (all []Reason, err error) {
 	for _, name := range names {
 		numbers, err := n.Parse(name)
@@ -133,8 +134,8 @@ func (n Reasons) ParseAll(names []string) (all []Reason, err error) {
 	return all, nil
 }
 
-// Parse finds a reason by its name, with or without the kernel's prefix, in lower or upper case.
-// Subsystems may have reasons of the same name.
+// Parse returns the reasons of a name, with or without the kernel's prefix, in lower or upper case.
+// These can be several, because subsystems may have reasons of the same name.
 func (n Reasons) Parse(name string) (all []Reason, err error) {
 	wanted := strings.TrimPrefix(strings.ToUpper(strings.TrimSpace(name)), reasonPrefix)
 	nearest, least := "", len(wanted)

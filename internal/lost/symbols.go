@@ -14,17 +14,17 @@ import (
 	"sync"
 )
 
-// Symbols finds the kernel's functions by address. The kernel shows addresses to whoever had
-// CAP_SYSLOG when the file was opened. Concurrent calls are allowed.
+// Symbols finds the kernel's functions by address. The kernel shows addresses if the process had
+// CAP_SYSLOG when it opened the file. Symbols is safe for concurrent use.
 type Symbols struct {
 	mu    sync.Mutex
 	file  io.ReadSeekCloser
 	known map[uint64]string
 }
 
-// OpenSymbols opens the kernel's list of functions. They are read when a name is asked for. Where
-// the list is closed to this process, as in a unit with ProtectKernelTunables=, no function has a
-// name, as where the kernel hides the addresses.
+// OpenSymbols opens the kernel's list of functions, which is read when a name is looked up. If this
+// process may not open the list, as in a unit with ProtectKernelTunables=, no function has a name,
+// as if the kernel hid the addresses.
 func OpenSymbols() (*Symbols, error) {
 	s := &Symbols{file: closedList{}, known: make(map[uint64]string)}
 	switch f, err := os.Open("/proc/kallsyms"); {
@@ -36,14 +36,14 @@ func OpenSymbols() (*Symbols, error) {
 	return s, nil
 }
 
-// A closedList is a list of functions that shows none.
+// A closedList is an empty list of functions.
 type closedList struct{}
 
 func (closedList) Read([]byte) (int, error)       { return 0, io.EOF }
 func (closedList) Seek(int64, int) (int64, error) { return 0, nil }
 func (closedList) Close() error                   { return nil }
 
-// SymbolsHidden tells whether the kernel shows this process all functions at address 0.
+// SymbolsHidden reports whether the kernel shows this process all functions at address 0.
 func SymbolsHidden() bool {
 	f, err := os.Open("/proc/kallsyms")
 	if err != nil {
@@ -63,9 +63,9 @@ func SymbolsHidden() bool {
 // Close closes the list.
 func (s *Symbols) Close() error { return s.file.Close() }
 
-// Find returns the name of the function at each address, without what the compiler appends to the
-// name of a copy, as in tcp_rcv.isra.0. An address without a name is omitted. Where the kernel
-// hides addresses, all are.
+// Find returns the name of the function at each address, without the suffix that the compiler
+// appends to the name of a copy, as in tcp_rcv.isra.0. Addresses without a name are omitted. If the
+// kernel hides addresses, all are.
 func (s *Symbols) Find(addresses []uint64) (map[uint64]string, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -89,8 +89,8 @@ func (s *Symbols) Find(addresses []uint64) (map[uint64]string, error) {
 	return names, nil
 }
 
-// read looks for the last function at or before each address. The list is ordered within the
-// kernel and within each module only.
+// read finds the last function at or before each address. The list is ordered only within the
+// kernel and within each module.
 func (s *Symbols) read(addresses []uint64) error {
 	slices.Sort(addresses)
 	addresses = slices.Compact(addresses)
@@ -117,12 +117,12 @@ func (s *Symbols) Name(address uint64) string {
 	return fmt.Sprintf("%#x", address)
 }
 
-// A Range is the addresses of a function; To is the first one after them.
+// A Range is the addresses of a function; To is the first address after them.
 type Range struct{ From, To uint64 }
 
 // ranges adds the addresses of the functions that are the map's keys. The compiler may have split a
 // function into several, or copied it, and then each part has its own range. A function that the
-// kernel does not have, or whose address it hides, has none.
+// kernel does not have, or whose address it hides, gets no range.
 func (s *Symbols) ranges(functions map[string][]Range) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -148,7 +148,7 @@ func (s *Symbols) ranges(functions map[string][]Range) error {
 	return nil
 }
 
-// each calls a function for all functions whose addresses are shown.
+// each calls a function for all functions whose addresses are visible.
 func (s *Symbols) each(do func(address uint64, name []byte)) error {
 	if _, err := s.file.Seek(0, io.SeekStart); err != nil {
 		return err

@@ -8,15 +8,15 @@ import (
 	"github.com/cilium/ebpf/btf"
 )
 
-// Words has the names of reasons and of functions, for packets that come one after the other. The
-// name of a function is looked up when Learn first gets an address in it.
+// Words has the names of reasons and of functions, for a stream of packets. The name of a function
+// is looked up when Learn first gets an address in it.
 type Words struct {
 	Reasons Reasons
 	Symbols *Symbols
 	// The map is never changed, only replaced by a larger one, because Function reads it
 	// concurrently.
 	known atomic.Pointer[map[uint64]string]
-	last  uint64 // the last address learned
+	last  uint64 // the address of the last call of Learn
 }
 
 // OpenWords reads the kernel's reasons, and opens its list of functions.
@@ -31,11 +31,12 @@ func OpenWords(types *btf.Cache) (w *Words, err error) {
 	return w, nil
 }
 
-// longestName bounds the name of a function in bytes: it must have room in a comment.
+// longestName is the maximum length in bytes of the name of a function, which must fit into a
+// comment.
 const longestName = 128
 
-// Learn looks up the function at an address, unless it did so before. It belongs to one goroutine,
-// and costs next to nothing where the address is that of the call before.
+// Learn looks up the function at an address, unless an earlier call did. It belongs to one
+// goroutine. A call with the same address as the call before costs only a comparison.
 func (w *Words) Learn(address uint64) {
 	if address == w.last {
 		return
@@ -54,9 +55,9 @@ func (w *Words) Learn(address uint64) {
 	w.known.Store(&larger)
 }
 
-// Function returns the name of the function at an address that was learned; of another address, and
-// where the kernel hides names, the address in hexadecimal. Any goroutine may call it, even after
-// Close.
+// Function returns the name of the function at an address that Learn has looked up. For another
+// address, or if the kernel hides names, it returns the address in hexadecimal. It is safe for
+// concurrent use, even after Close.
 func (w *Words) Function(address uint64) string {
 	if known := w.known.Load(); known != nil {
 		if name, ok := (*known)[address]; ok {

@@ -13,7 +13,7 @@ import (
 
 // A cgroup is a control group that this process is in: its own, or an ancestor of that.
 type cgroup struct {
-	name      string // its path, as /proc/self/cgroup has it
+	name      string // its path in /proc/self/cgroup
 	version   int    // of the interface: 1 or 2
 	directory string
 	files     map[string]*os.File // by name, once it is open
@@ -24,8 +24,8 @@ type cgroup struct {
 // it. All files are below root, which is "/" except in tests.
 //
 // A process started by `ip netns exec` has a /sys without cgroups. The process that called ip still
-// has them, and root may look there: so the mounts of this process are tried first, then those of
-// its ancestors.
+// has them, and root may read them there: so the mounts of this process are tried first, then those
+// of its ancestors.
 func findCgroups(root, controller string) (all []cgroup) {
 	names := memberships(root, controller)
 	for pid := "self"; pid != "" && pid != "0" && len(names) > 0; pid = field(path.Join(root, "proc", pid, "status"), "PPid") {
@@ -51,8 +51,8 @@ func findCgroups(root, controller string) (all []cgroup) {
 	return all
 }
 
-// open opens the files that exist. They are read repeatedly, even after the process has given up
-// the privileges, or the view of the file system, with which it opened them.
+// open opens the files that exist. They are read repeatedly, even after the process has dropped the
+// privileges, or the view of the file system, with which it opened them.
 func (c *cgroup) open(names []string) {
 	c.files = make(map[string]*os.File)
 	for _, name := range names {
@@ -68,8 +68,8 @@ func (c *cgroup) close() {
 	}
 }
 
-// boundedCgroups opens files of the cgroups of this process that have a limit, and omits those that
-// it may not read.
+// boundedCgroups opens files of the cgroups of this process that have a limit, and omits cgroups
+// that it may not read.
 func boundedCgroups(root, controller string, limit func(*cgroup) (uint64, bool), files ...string) (bounded []cgroup) {
 	for _, c := range findCgroups(root, controller) {
 		c.open(files)
@@ -83,7 +83,7 @@ func boundedCgroups(root, controller string, limit func(*cgroup) (uint64, bool),
 }
 
 // memberships returns, by version, the path of this process's cgroup that has a controller. Version
-// 2 always has one; its files tell whether it has the controller.
+// 2 always has a path; whether that cgroup has the controller follows from its files.
 func memberships(root, controller string) map[int]string {
 	paths := make(map[int]string)
 	for _, line := range lines(path.Join(root, "/proc/self/cgroup")) {
@@ -99,7 +99,7 @@ func memberships(root, controller string) map[int]string {
 	return paths
 }
 
-// A cgroupMount is where a hierarchy of cgroups, or a part of it, is in the file system.
+// A cgroupMount is the mount of a hierarchy of cgroups, or of a part of it.
 type cgroupMount struct {
 	version  int
 	root, at string // the cgroup's path, and its directory
@@ -137,7 +137,7 @@ func unescape(s string) string {
 //
 // In a cgroup namespace all paths are relative to the cgroup in which this process was when the
 // namespace was made. After `unshare -C` alone, the mounts are still the host's: the root of such a
-// mount is /.. for each level above that cgroup. The kernel does not tell the names of these
+// mount is /.. for each level above that cgroup. The kernel does not report the names of these
 // levels, so find searches for the cgroup.
 func (m *cgroupMount) find(name, directory string) (below string, ok bool) {
 	root := m.root
@@ -151,11 +151,11 @@ func (m *cgroupMount) find(name, directory string) (below string, ok bool) {
 	return search(directory, levels, name)
 }
 
-// isAbove tells whether a path begins outside of the namespace's root.
+// isAbove reports whether a path begins outside of the namespace's root.
 func isAbove(name string) bool { return name == "/.." || strings.HasPrefix(name, "/../") }
 
-// search looks for this process's cgroup, which is the given number of levels below a directory
-// plus a path.
+// search finds this process's cgroup, which is the given number of levels below a directory plus a
+// path.
 func search(directory string, levels int, name string) (below string, ok bool) {
 	if levels == 0 {
 		processes := lines(path.Join(directory, name, "cgroup.procs"))
@@ -205,7 +205,7 @@ func (c *cgroup) read(file string) string {
 	return string(text)
 }
 
-// value reads a file with one number. It returns false if there is none, as for "max".
+// value reads a file with one number. It returns false if the file has another text, such as "max".
 func (c *cgroup) value(file string) (n uint64, ok bool) {
 	n, err := strconv.ParseUint(strings.TrimSpace(c.read(file)), 10, 64)
 	return n, err == nil

@@ -1,5 +1,5 @@
-// Package machine describes this machine and its kernel for file headers and reports, how much
-// memory, tasks and CPUs it has, and in which words people read such amounts.
+// Package machine describes this machine and its kernel for file headers and reports, reports its
+// memory, tasks and CPUs, and formats such amounts for people.
 package machine
 
 import (
@@ -14,7 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// CPU is the CPU's model as /proc/cpuinfo has it, or else the machine's architecture.
+// CPU returns the CPU's model from /proc/cpuinfo, or else the machine's architecture.
 func CPU() string {
 	if model := field("/proc/cpuinfo", "model name"); model != "" {
 		return model
@@ -43,7 +43,7 @@ func fieldOf(f io.Reader, key string) string {
 	return ""
 }
 
-// Kernel is what `uname -srm` prints: system, release and architecture.
+// Kernel returns the output of `uname -srm`: system, release and architecture.
 func Kernel() string {
 	system, release, architecture := uname()
 	return system + " " + release + " " + architecture
@@ -57,7 +57,7 @@ func uname() (system, release, architecture string) {
 	return unix.ByteSliceToString(u.Sysname[:]), unix.ByteSliceToString(u.Release[:]), unix.ByteSliceToString(u.Machine[:])
 }
 
-// CPUs is how many CPUs are online.
+// CPUs returns the number of CPUs that are online.
 func CPUs() int {
 	if online := OnlineCPUs(); online != nil {
 		return len(online)
@@ -66,14 +66,14 @@ func CPUs() int {
 }
 
 // OnlineCPUs returns the numbers of the CPUs that are online, in ascending order; nil if the kernel
-// does not tell. In a container it may list only the CPUs that the container may use.
+// does not list them. In a container it may list only the CPUs that the container may use.
 func OnlineCPUs() []int {
 	list, _ := os.ReadFile("/sys/devices/system/cpu/online")
 	return parseCPUs(strings.TrimSpace(string(list)))
 }
 
-// OnlinePeriod is a number for the time during which a CPU stays online: it changes when the CPU
-// was offline in between. It is 0 if the CPU is offline, or if the kernel does not show its
+// OnlinePeriod returns a number for the time during which a CPU stays online: it changes when the
+// CPU was offline in between. It is 0 if the CPU is offline, or if the kernel does not show its
 // topology.
 func OnlinePeriod(cpu int) uint64 {
 	// The kernel removes the directory with the CPU, and makes a new one. In a container, another
@@ -88,7 +88,7 @@ func OnlinePeriod(cpu int) uint64 {
 }
 
 // PresentCPUs returns the numbers of the CPUs that exist, online or not, in ascending order; nil if
-// the kernel does not tell.
+// the kernel does not list them.
 func PresentCPUs() []int {
 	list, _ := os.ReadFile("/sys/devices/system/cpu/present")
 	return parseCPUs(strings.TrimSpace(string(list)))

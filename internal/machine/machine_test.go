@@ -20,7 +20,7 @@ func TestCPUs(t *testing.T) {
 	}
 }
 
-// The period of a CPU that stays online is one number, and a CPU that is not there has none.
+// The period of a CPU that stays online is one number, and that of an absent CPU is 0.
 func TestOnlinePeriod(t *testing.T) {
 	t.Parallel()
 	first := OnlinePeriod(0)

@@ -12,13 +12,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Memory is how much memory this process can still get, and which limit decides that.
+// Memory is the amount of memory that this process can still get, and the limit that determines it.
 type Memory struct {
 	Bytes uint64
-	bound string // in words; "" = the machine's memory
+	bound string // the limit as text; "" = the machine's memory
 }
 
-// String is the number with its unit, followed by the limit unless that is the machine's memory.
+// String returns the number with its unit, followed by the limit unless that is the machine's
+// memory.
 func (m Memory) String() string {
 	text := fmt.Sprintf("%d MiB", m.Bytes>>20)
 	if m.bound != "" {
@@ -27,15 +28,15 @@ func (m Memory) String() string {
 	return text
 }
 
-// IsMachines tells whether only the machine's memory is the limit.
+// IsMachines reports whether only the machine's memory is the limit.
 func (m Memory) IsMachines() bool { return m.bound == "" }
 
-// AvailableMemory is how much memory this process can get without swapping: the least of what is
-// left on this machine, in each of its cgroups and of its address space. If the kernel does not
-// tell, it is more than any machine has. The call takes about 0.1 ms.
+// AvailableMemory returns how much memory this process can get without swapping: the minimum of the
+// memory left on this machine, in each of its cgroups and of its address space. If the kernel does
+// not report these, it is more than any machine has. The call takes about 0.1 ms.
 func AvailableMemory() Memory { return least(MachineMemory(), memoryCgroups()) }
 
-// least returns the smaller of what the machine and the cgroups leave.
+// least returns the minimum of the memory left on the machine and in the cgroups.
 func least(machine Memory, cgroups []cgroup) Memory {
 	least := machine
 	for _, c := range cgroups {
@@ -49,7 +50,7 @@ func least(machine Memory, cgroups []cgroup) Memory {
 // MachineMemory is AvailableMemory for memory that the kernel charges to no cgroup: perf's rings.
 func MachineMemory() Memory {
 	least := Memory{Bytes: math.MaxUint64}
-	kib, _, _ := strings.Cut(fieldOf(opened(memoryOfMachine), "MemAvailable"), " ")
+	kib, _, _ := strings.Cut(fieldOf(readerOf(memoryOfMachine), "MemAvailable"), " ")
 	if n, err := strconv.ParseUint(kib, 10, 50); err == nil {
 		least.Bytes = n << 10
 	}
@@ -69,12 +70,12 @@ var memoryFiles = []string{
 	"memory.limit_in_bytes", "memory.usage_in_bytes", "memory.max", "memory.high", "memory.current", "memory.stat",
 }
 
-// memoryLimit is how many bytes the processes of a cgroup and of those below it may use. Version 2
-// only slows them down above memory.high, but so much that a capture stops.
+// memoryLimit returns the number of bytes that the processes of a cgroup and of its descendants may
+// use. Above memory.high, version 2 only slows them down, but so much that a capture stops.
 func (c *cgroup) memoryLimit() (uint64, bool) {
 	if c.version == 1 {
 		n, ok := c.value("memory.limit_in_bytes")
-		return n, ok && n < 1<<60 // more than any machine has is how the kernel says that there is none
+		return n, ok && n < 1<<60 // "no limit" is a larger number than that
 	}
 	most, bounded := c.value("memory.max")
 	high, held := c.value("memory.high")
@@ -87,8 +88,8 @@ func (c *cgroup) memoryLimit() (uint64, bool) {
 	return most, bounded
 }
 
-// memory is what a cgroup has left. The kernel reclaims file pages that were not used for long,
-// unless they must be written first.
+// memory returns the memory that is left in a cgroup. File pages that were not used for long count
+// as free, unless they must be written first, because the kernel reclaims them.
 func (c *cgroup) memory() (Memory, bool) {
 	limit, bounded := c.memoryLimit()
 	used, prefix, dirty := "memory.current", "", "file_"
@@ -105,11 +106,11 @@ func (c *cgroup) memory() (Memory, bool) {
 }
 
 // runtimeSpace is the address space that is left to Go, which reserves it in pieces of 64 MiB and
-// ends the process if it gets none.
+// ends the process if that fails.
 const runtimeSpace = 128 << 20
 
 // These files stay open after the first read, like those of cgroups, because a process that has
-// given up its rights can open no files.
+// dropped its privileges can open no files.
 var (
 	memoryOfMachine = sync.OnceValue(func() *os.File { return open("/proc/meminfo") })
 	memoryOfProcess = sync.OnceValue(func() *os.File { return open("/proc/self/statm") })
@@ -121,21 +122,21 @@ func open(path string) *os.File {
 	return f
 }
 
-// opened reads a file from its beginning. A file that could not be opened reads as empty.
-func opened(file func() *os.File) io.Reader {
+// readerOf reads a file from its beginning. A file that could not be opened reads as empty.
+func readerOf(file func() *os.File) io.Reader {
 	if f := file(); f != nil {
 		return io.NewSectionReader(f, 0, math.MaxInt64)
 	}
 	return strings.NewReader("")
 }
 
-// addressSpace returns what is left of a limited address space.
+// addressSpace returns the rest of a limited address space.
 func addressSpace() (Memory, bool) {
 	limit, bound := AddressSpaceLimit()
 	if bound == "" {
 		return Memory{}, false
 	}
-	text, _ := io.ReadAll(opened(memoryOfProcess))
+	text, _ := io.ReadAll(readerOf(memoryOfProcess))
 	pages, _, _ := strings.Cut(string(text), " ")
 	size, err := strconv.ParseUint(pages, 10, 50)
 	if err != nil {
@@ -145,8 +146,8 @@ func addressSpace() (Memory, bool) {
 	return Memory{left, "of " + bound}, true
 }
 
-// AddressSpaceLimit returns how many bytes this process may map, also in words. They are empty if
-// ulimit -v is not set.
+// AddressSpaceLimit returns the number of bytes that this process may map, also as text. The text
+// is empty if ulimit -v is not set.
 func AddressSpaceLimit() (bytes uint64, text string) {
 	var limit unix.Rlimit
 	if err := unix.Getrlimit(unix.RLIMIT_AS, &limit); err != nil || limit.Cur == unix.RLIM_INFINITY {
@@ -155,5 +156,5 @@ func AddressSpaceLimit() (bytes uint64, text string) {
 	return limit.Cur, fmt.Sprintf("%d MiB of address space (ulimit -v)", limit.Cur>>20)
 }
 
-// minus is a - b, or 0 if that is less.
+// minus returns a - b, or 0 if b is larger.
 func minus(a, b uint64) uint64 { return a - min(a, b) }

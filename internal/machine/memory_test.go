@@ -31,7 +31,7 @@ func TestAvailableMemory(t *testing.T) {
 	}
 }
 
-// What a cgroup of either version and its ancestors leave, wherever their files are.
+// The memory left in a cgroup of either version and its ancestors, wherever their files are.
 func TestCgroupMemory(t *testing.T) {
 	t.Parallel()
 	const mib = 1 << 20
@@ -54,7 +54,7 @@ func TestCgroupMemory(t *testing.T) {
 		mount1 = "35 31 0:32 %s %s rw,relatime - cgroup cgroup rw,cpuset,memory\n"
 		mount2 = "38 31 0:37 %s %s rw,nosuid shared:4 - cgroup2 cgroup2 rw,nsdelegate\n"
 		others = "23 1 0:20 / / rw - ext4 /dev/vda1 rw\n31 23 0:28 / /sys/fs/cgroup ro - tmpfs tmpfs ro,mode=755\n32 31 0:29 / /sys/fs/cgroup/cpu rw - cgroup cgroup rw,cpu\n"
-		none   = 0x7ffffffffffff000 // what version 1 has in place of a limit
+		none   = 0x7ffffffffffff000 // version 1's value for no limit
 	)
 	for _, test := range []struct {
 		name    string

@@ -6,14 +6,14 @@ import (
 	"strconv"
 )
 
-// Tasks is how many threads this process can have, including those that it has, and which limit
-// decides that.
+// Tasks is the number of threads that this process can have, including its present ones, and the
+// limit that determines it.
 type Tasks struct {
 	Number uint64
 	bound  string
 }
 
-// String is the number, followed by the cgroup's name and limit if a cgroup decides.
+// String returns the number, followed by the cgroup's name and limit if a cgroup determines it.
 func (t Tasks) String() string {
 	if t.bound == "" {
 		return strconv.FormatUint(t.Number, 10)
@@ -21,17 +21,17 @@ func (t Tasks) String() string {
 	return fmt.Sprintf("%d, %s", t.Number, t.bound)
 }
 
-// AvailableTasks is how many threads the cgroups of this process allow it; they count processes and
-// threads alike. Without a limit it is more than any process has.
+// AvailableTasks returns the number of threads that the cgroups of this process allow it; they
+// count processes and threads alike. Without a limit it is more than any process has.
 func AvailableTasks() Tasks { return availableTasks("/") }
 
 func availableTasks(root string) Tasks {
-	return agreed(func() Tasks { return lookForTasks(root) })
+	return stable(func() Tasks { return readTasks(root) })
 }
 
-// agreed reads the numbers until two readings agree, at most twenty times. They come from several
+// stable reads the numbers until two readings agree, at most twenty times. They come from several
 // files: if Go starts a thread between two of them, one reading is wrong by one.
-func agreed(read func() Tasks) (now Tasks) {
+func stable(read func() Tasks) (now Tasks) {
 	before := read()
 	for range 19 {
 		if now = read(); now == before {
@@ -42,7 +42,7 @@ func agreed(read func() Tasks) (now Tasks) {
 	return now
 }
 
-func lookForTasks(root string) Tasks {
+func readTasks(root string) Tasks {
 	least := Tasks{Number: math.MaxUint64}
 	for _, c := range boundedCgroups(root, "pids", (*cgroup).taskLimit, "pids.max", "pids.current") {
 		limit, _ := c.taskLimit()
@@ -63,5 +63,5 @@ func lookForTasks(root string) Tasks {
 	return least
 }
 
-// taskLimit is how many processes and threads a cgroup and those below it may have.
+// taskLimit returns the number of processes and threads that a cgroup and its descendants may have.
 func (c *cgroup) taskLimit() (uint64, bool) { return c.value("pids.max") }

@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// A cgroup's limit counts processes and threads, and those that this process has already are its
-// own.
+// A cgroup's limit counts processes and threads, and the threads of this process are available to
+// it.
 func TestAvailableTasks(t *testing.T) {
 	t.Parallel()
 	const mount = "38 31 0:37 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n"
@@ -55,7 +55,7 @@ func TestTasksAgreed(t *testing.T) {
 		{[]uint64{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22}, 20},
 	} {
 		left := test.numbers
-		got := agreed(func() Tasks {
+		got := stable(func() Tasks {
 			n := left[0]
 			if len(left) > 1 {
 				left = left[1:]

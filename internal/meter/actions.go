@@ -133,9 +133,7 @@ func (a *Actions) attach(spec *ebpf.CollectionSpec, ifi xdp.Interface, o Actions
 	if err != nil {
 		return support.ExplainLoad("load the counting program", err)
 	}
-	if a.attachment, err = attach(ifi, prog, o.Mode); err != nil {
-		prog.Close()
-	}
+	a.attachment, err = attachXDP(ifi, prog, o.Mode)
 	return err
 }
 

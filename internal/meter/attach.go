@@ -3,66 +3,51 @@ package meter
 import (
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/cilium/ebpf"
-	"github.com/cilium/ebpf/link"
 	"golang.org/x/sys/unix"
 
+	"github.com/xdpcap/xdpcap/internal/attach"
 	"github.com/xdpcap/xdpcap/internal/errkind"
 	"github.com/xdpcap/xdpcap/internal/support"
+	"github.com/xdpcap/xdpcap/internal/tc"
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
-// An attachment is our programs at an interface: either one at its XDP hook, or some that trace the
-// program there.
+// An attachment is our programs at an interface: one of ours that counts there, some that trace the
+// program there, or some that the caller attaches.
 type attachment struct {
-	followed
-	mode   xdp.Mode // the mode that our own program runs in
-	began  time.Time
-	counts []counting
+	ifi     xdp.Interface      // as it was before we attached
+	at      *attach.Attachment // nil: the caller attaches the programs
+	traced  *followed          // nil: none is traced by us
+	program xdp.Program        // where the caller attaches the programs: the one that it traces
+	way     string             // how a program of ours is attached, for String
+	began   time.Time
 
 	constants []*ebpf.Map // of programs that the caller attaches
 }
 
-// A counting program is one of ours that is attached.
-type counting struct {
-	prog *ebpf.Program
-	link link.Link // kept, because the garbage collector closes links that are not
-}
-
-func (c counting) close() error { return errors.Join(c.link.Close(), c.prog.Close()) }
-
-func closeAll(counts []counting) error {
-	var errs []error
-	for _, c := range counts {
-		errs = append(errs, c.close())
-	}
-	return errors.Join(errs...)
-}
-
-// attach runs prog on the interface.
-func attach(ifi xdp.Interface, prog *ebpf.Program, mode xdp.Mode) (*attachment, error) {
-	own, err := xdp.Identify(prog)
+// attachXDP runs prog at the XDP hook of the interface. It closes prog: the kernel keeps it.
+func attachXDP(ifi xdp.Interface, prog *ebpf.Program, mode xdp.Mode) (*attachment, error) {
+	defer prog.Close()
+	at, err := attach.XDP(ifi, prog, mode)
 	if err != nil {
-		return nil, fmt.Errorf("ask for the counting program's id: %w", err)
-	}
-	h := &attachment{}
-	if h.followed, err = newFollowed(ifi, "", own, nil); err != nil {
-		return nil, err
-	}
-	l, got, err := xdp.Attach(prog, ifi, mode)
-	if err != nil {
-		h.watch.Close()
 		return nil, err
 	}
 	// Some drivers stop and start their queues to take a program, and let no packet in before that
 	// ends.
-	h.began = time.Now()
-	h.mode, h.runs = got, own.ID
-	h.counts = []counting{{prog, l}}
-	return h, nil
+	return &attachment{ifi: ifi, at: at, began: time.Now(), way: fmt.Sprintf("XDP %v", at.Mode)}, nil
+}
+
+// attachEgress runs prog for what the interface sends. It closes prog: the kernel keeps it.
+func attachEgress(ifi xdp.Interface, prog *ebpf.Program) (*attachment, error) {
+	defer prog.Close()
+	at, err := attach.TC(ifi, prog, tc.Egress)
+	if err != nil {
+		return nil, err
+	}
+	return &attachment{ifi: ifi, at: at, began: time.Now(), way: "sent, " + at.How}, nil
 }
 
 // tracers are programs of ours that trace an XDP program, and how they are loaded.
@@ -81,42 +66,41 @@ func trace(ifi xdp.Interface, selector string, t tracers) (*attachment, error) {
 	if err != nil {
 		return nil, err
 	}
-	h := &attachment{}
-	if h.followed, err = newFollowed(ifi, selector, program, func(ifi xdp.Interface, to xdp.Program) error { return h.move(t, ifi, to) }); err != nil {
+	h := &attachment{ifi: ifi}
+	move := func(ifi xdp.Interface, to xdp.Program) error {
+		at, err := t.attach(to, ifi)
+		if reason := (*xdp.TracingError)(nil); errors.As(err, &reason) {
+			return errkind.Errorf(t.refused, "%s: %w", h.ifi.Name, err)
+		}
+		if err != nil {
+			return err
+		}
+		before := h.at
+		h.at = at
+		return before.Close() // a nil Attachment may be closed
+	}
+	if h.traced, err = newFollowed(ifi, selector, program, move); err != nil {
 		return nil, err
 	}
-	if err := h.move(t, ifi, program); err != nil {
-		h.watch.Close()
+	if err := move(ifi, program); err != nil {
+		h.traced.watch.Close()
 		return nil, err
 	}
+	h.began = time.Now()
 	return h, nil
 }
 
-// move traces another program instead of the current one. After an error it still traces the
-// current one.
-func (h *attachment) move(t tracers, ifi xdp.Interface, to xdp.Program) error {
-	counts, err := t.attach(to, ifi)
-	if reason := (*xdp.TracingError)(nil); errors.As(err, &reason) {
-		return errkind.Errorf(t.refused, "%s: %w", h.ifi.Name, err)
-	}
-	if err != nil {
-		return err
-	}
-	if h.began.IsZero() {
-		h.began = time.Now()
-	}
-	before := h.counts
-	h.counts = counts
-	return closeAll(before)
-}
-
 // attach attaches all tracers to a program, or none.
-func (t *tracers) attach(to xdp.Program, ifi xdp.Interface) (counts []counting, err error) {
+func (t *tracers) attach(to xdp.Program, ifi xdp.Interface) (*attach.Attachment, error) {
 	target, err := xdp.OpenTarget(to.ID)
 	if err != nil {
 		return nil, err
 	}
 	defer target.Prog.Close() // the loaded tracers keep their target alive
+	return t.attachTo(target, ifi)
+}
+
+func (t *tracers) attachTo(target xdp.Target, ifi xdp.Interface) (*attach.Attachment, error) {
 	if err := RestrictTo(ifi, t.spec); err != nil {
 		return nil, err
 	}
@@ -125,27 +109,17 @@ func (t *tracers) attach(to xdp.Program, ifi xdp.Interface) (counts []counting, 
 			return nil, err
 		}
 	}
+	var programs []*ebpf.Program
 	for _, name := range t.names {
-		c, err := t.attachOne(name, target)
+		t.spec.Programs[name].AttachTarget, t.spec.Programs[name].AttachTo = target.Prog, target.Function
+		p, err := t.load(name)
 		if err != nil {
-			closeAll(counts)
-			return nil, err
+			return nil, support.ExplainTracer(err, target.Program)
 		}
-		counts = append(counts, c)
+		defer p.Close() // the kernel keeps it
+		programs = append(programs, p)
 	}
-	return counts, nil
-}
-
-func (t *tracers) attachOne(name string, target xdp.Target) (c counting, err error) {
-	t.spec.Programs[name].AttachTarget, t.spec.Programs[name].AttachTo = target.Prog, target.Function
-	if c.prog, err = t.load(name); err != nil {
-		return c, support.ExplainTracer(err, target.Program)
-	}
-	if c.link, err = xdp.AttachTracer(c.prog); err != nil {
-		c.prog.Close()
-		return c, support.ExplainTracer(err, target.Program)
-	}
-	return c, nil
+	return attach.Trace(ifi, target, programs...)
 }
 
 // RestrictTo lets the tracing programs of spec, which include bpf/include/traced.h, look at the
@@ -155,42 +129,82 @@ func RestrictTo(ifi xdp.Interface, spec *ebpf.CollectionSpec) error {
 	if err != nil {
 		return err
 	}
-	for name, value := range constants {
-		if err := spec.Variables[name].Set(value); err != nil {
-			return fmt.Errorf("set %s: %w", name, err)
-		}
-	}
-	return nil
+	return attach.Set(spec, constants)
 }
+
+// Interface returns the interface as it was at Open.
+func (h *attachment) Interface() xdp.Interface { return h.ifi }
 
 // Began returns when counting began, by the clocks of time.Now.
 func (h *attachment) Began() time.Time { return h.began }
 
-// String tells where and how it counts: "eth0, XDP native", or "eth0, tracing lb (id 7)".
-func (h *attachment) String() string {
-	if h.isEmbedded() {
-		return h.ifi.Name
+// Program returns the program that is counted now: the traced one, or our own at the XDP hook.
+func (h *attachment) Program() xdp.Program {
+	switch {
+	case h.traced != nil:
+		return h.traced.Program()
+	case h.at != nil:
+		return h.at.Own
 	}
-	if h.isOwn() {
-		return fmt.Sprintf("%s, XDP %v", h.ifi.Name, h.mode)
-	}
-	return fmt.Sprintf("%s, tracing %v", h.ifi.Name, h.Program())
+	return h.program
 }
 
-// Capabilities are those of what is followed, and CAP_NET_ADMIN if closing has to switch on what
-// attaching has switched off.
-func (h *attachment) Capabilities() []int {
-	needs := h.followed.Capabilities()
-	if slices.ContainsFunc(h.counts, func(c counting) bool { return xdp.SwitchedOff(c.link) != nil }) {
-		needs = append(needs, unix.CAP_NET_ADMIN)
+// isOwn tells whether the program that counts is, or is within, one of ours that traces no other.
+func (h *attachment) isOwn() bool {
+	return h.traced == nil && (h.at != nil || h.program == xdp.Program{})
+}
+
+// Follow looks whether our programs still count the packets of the interface. If another program
+// has replaced the traced one, Follow counts that one from now on: see followed.Follow, of which
+// this has the contract. The error is final if a program of ours counts.
+func (h *attachment) Follow() (notice string, err error) {
+	switch {
+	case h.traced != nil:
+		return h.traced.Follow()
+	case h.at == nil:
+		return "", nil
 	}
-	return needs
+	err = h.at.Check()
+	switch {
+	case errors.Is(err, xdp.ErrGone):
+		return "", gone(h.ifi)
+	case err != nil && h.at.How == "":
+		return "", fmt.Errorf("somebody has detached %v from %s: start again", h.at.Own, h.ifi.Name)
+	case err != nil:
+		return "", fmt.Errorf("%w: start again", err)
+	}
+	return "", nil
+}
+
+// Capabilities returns the capabilities, by number (capabilities(7)), that Follow and Close need
+// after Open: to find another program by its id and to trace it, and CAP_NET_ADMIN where detaching
+// needs it.
+func (h *attachment) Capabilities() []int {
+	switch {
+	case !h.isOwn():
+		return []int{unix.CAP_BPF, unix.CAP_PERFMON, unix.CAP_SYS_ADMIN}
+	case h.at != nil && h.at.NeedsNetAdmin:
+		return []int{unix.CAP_NET_ADMIN}
+	}
+	return nil
+}
+
+// String tells where and how it counts: "eth0, XDP native", "eth0, sent, tcx", or "eth0, tracing lb
+// (id 7)".
+func (h *attachment) String() string {
+	switch {
+	case h.traced != nil:
+		return fmt.Sprintf("%s, tracing %v", h.ifi.Name, h.Program())
+	case h.at != nil:
+		return h.ifi.Name + ", " + h.way
+	}
+	return h.ifi.Name
 }
 
 func (h *attachment) close() error {
-	errs := []error{closeAll(h.counts)}
-	if !h.isEmbedded() {
-		h.watch.Close()
+	errs := []error{h.at.Close()}
+	if h.traced != nil {
+		h.traced.watch.Close()
 	}
 	for _, m := range h.constants {
 		errs = append(errs, m.Close())

@@ -2,7 +2,6 @@ package meter
 
 import (
 	"fmt"
-	"sync"
 	"time"
 
 	"github.com/cilium/ebpf"
@@ -26,8 +25,9 @@ func embed(iface string, program xdp.Program) (*attachment, error) {
 		return nil, err
 	}
 	return &attachment{
-		followed: followed{ifi: ifi, mu: new(sync.Mutex), program: program},
-		began:    time.Now(),
+		ifi:     ifi,
+		program: program,
+		began:   time.Now(),
 	}, nil
 }
 
@@ -96,7 +96,7 @@ func EmbedProtocols(o ProtocolsOptions, of xdp.Program) (p *Protocols, program, 
 		names = o.tracers()
 	}
 	p = newProtocols(o, spec)
-	p.attached = at
+	p.attachment = at
 	defer func() {
 		if err != nil {
 			p.Close()

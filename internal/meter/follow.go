@@ -6,36 +6,34 @@ import (
 	"slices"
 	"sync"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/xdpcap/xdpcap/internal/errkind"
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
-// A followed program is the one whose packets are counted. Follow replaces it when the interface
-// runs another one.
+// A followed program is one of others whose packets are counted, or which is measured. Follow
+// replaces it when the interface runs another one.
 type followed struct {
-	ifi      xdp.Interface  // as it was before we attached
-	selector string         // which of several programs is counted: see xdp.OneProgram
-	watch    *xdp.HookWatch // nil: the caller attaches the programs
+	ifi      xdp.Interface // as it was before we attached
+	selector string        // which of several programs is counted: see xdp.OneProgram
+	watch    *xdp.HookWatch
 
 	// move starts counting another program instead of the current one, on the interface as it is
-	// now; nil = the program is ours.
+	// now. After an error it still counts the current one.
 	move func(ifi xdp.Interface, to xdp.Program) error
 
-	mu      *sync.Mutex // guards program, which Follow may change
+	mu      sync.Mutex // guards program, which Follow may change
 	program xdp.Program
 	runs    uint32 // id of the program at the hook, which may be a dispatcher of `program`; 0 = none
 	here    bool   // `program` was one of those that run for the interface
 }
 
-func newFollowed(ifi xdp.Interface, selector string, program xdp.Program, move func(xdp.Interface, xdp.Program) error) (f followed, err error) {
-	f = followed{ifi: ifi, selector: selector, move: move, mu: new(sync.Mutex), program: program}
+func newFollowed(ifi xdp.Interface, selector string, program xdp.Program, move func(xdp.Interface, xdp.Program) error) (f *followed, err error) {
+	f = &followed{ifi: ifi, selector: selector, move: move, program: program}
 	if len(ifi.Programs) > 0 {
 		f.runs = ifi.Programs[0].ID
 	}
 	if f.here, err = runsOn(ifi, program); err != nil {
-		return f, err
+		return nil, err
 	}
 	f.watch, err = xdp.WatchHook(ifi.Index)
 	return f, err
@@ -46,16 +44,6 @@ func runsOn(ifi xdp.Interface, p xdp.Program) (bool, error) {
 	running, err := xdp.Running(ifi)
 	is := func(r xdp.Program) bool { return r.ID == p.ID }
 	return slices.ContainsFunc(ifi.Programs, is) || slices.ContainsFunc(running, is), err
-}
-
-func (f *followed) isEmbedded() bool { return f.watch == nil }
-
-// isOwn tells whether the program at the hook is ours, or calls ours.
-func (f *followed) isOwn() bool {
-	if f.isEmbedded() {
-		return f.program.ID == 0
-	}
-	return f.move == nil
 }
 
 // Interface returns the interface as it was at Open.
@@ -75,15 +63,9 @@ func (f *followed) Program() xdp.Program {
 // continue once it finds a program that it can count. Any other error is final. Either way the
 // counters keep what was counted.
 func (f *followed) Follow() (notice string, err error) {
-	if f.isEmbedded() {
-		return "", nil
-	}
 	now, err := look(f.watch, f.ifi)
 	if err != nil || now.Program == f.runs {
 		return "", err
-	}
-	if f.isOwn() {
-		return "", fmt.Errorf("somebody has detached %v from %s: start again", f.program, f.ifi.Name)
 	}
 	notice, err = f.follow(now.Of(f.ifi))
 	if err != nil {
@@ -109,16 +91,6 @@ func look(w *xdp.HookWatch, ifi xdp.Interface) (xdp.HookState, error) {
 
 func gone(ifi xdp.Interface) error {
 	return errkind.Errorf(xdp.ErrGone, "%s was deleted or moved to another network namespace: start again when it is back", ifi.Name)
-}
-
-// Capabilities returns the capabilities, by number (capabilities(7)), that Follow and Close need
-// after Open: to find another program by its id, and to trace it. None are needed if the program is
-// ours.
-func (f *followed) Capabilities() []int {
-	if f.isOwn() {
-		return nil
-	}
-	return []int{unix.CAP_BPF, unix.CAP_PERFMON, unix.CAP_SYS_ADMIN}
 }
 
 func (f *followed) follow(ifi xdp.Interface) (notice string, err error) {

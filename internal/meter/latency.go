@@ -73,17 +73,23 @@ func (l *Latency) trace(ifi xdp.Interface, program string) error {
 	if err != nil {
 		return err
 	}
-	maps, err := l.probeMaps(spec)
+	t, err := l.tracers(spec)
 	if err != nil {
 		return err
 	}
-	l.attachment, err = trace(ifi, program, tracers{
+	l.attachment, err = trace(ifi, program, t)
+	return err
+}
+
+// tracers are both probes. It creates their maps.
+func (l *Latency) tracers(spec *ebpf.CollectionSpec) (tracers, error) {
+	maps, err := l.probeMaps(spec)
+	return tracers{
 		spec:    spec,
 		names:   probeNames,
 		load:    func(name string) (*ebpf.Program, error) { return loadProgram(spec, name, maps) },
 		refused: ErrNotMeasurable,
-	})
-	return err
+	}, err
 }
 
 // probeNames are the probes in the order of attaching and detaching: exit first. Attached first, it
@@ -175,9 +181,7 @@ func (l *Latency) attach(ifi xdp.Interface, o BuiltinOptions) error {
 			return err
 		}
 	}
-	if l.attachment, err = attach(ifi, prog, o.Mode); err != nil {
-		prog.Close()
-	}
+	l.attachment, err = attachXDP(ifi, prog, o.Mode)
 	return err
 }
 

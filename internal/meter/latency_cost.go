@@ -8,6 +8,7 @@ import (
 
 	"github.com/cilium/ebpf"
 
+	"github.com/xdpcap/xdpcap/internal/attach"
 	"github.com/xdpcap/xdpcap/internal/support"
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
@@ -28,8 +29,8 @@ const (
 // touching any traffic. It takes about 50 ms.
 func MeasureProbeCost() (cost ProbeCost, err error) {
 	l := &Latency{}
-	var probes []counting
-	defer func() { err = errors.Join(err, closeAll(probes), l.Close()) }()
+	var probes *attach.Attachment
+	defer func() { err = errors.Join(err, probes.Close(), l.Close()) }()
 	spec, err := loadLatency()
 	if err != nil {
 		return cost, err
@@ -58,31 +59,14 @@ func MeasureProbeCost() (cost ProbeCost, err error) {
 	return ProbeCost{Added: probed - bare, Floor: total.Quantile(0.5)}, nil
 }
 
-// probe attaches both probes to a program that is on no interface. After an error, probes holds
-// those that are attached.
-func (l *Latency) probe(spec *ebpf.CollectionSpec, target *ebpf.Program) (probes []counting, err error) {
-	maps, err := l.probeMaps(spec)
+// probe attaches both probes to a program that is on no interface.
+func (l *Latency) probe(spec *ebpf.CollectionSpec, target *ebpf.Program) (*attach.Attachment, error) {
+	t, err := l.tracers(spec)
 	if err != nil {
 		return nil, err
 	}
 	const loopback = 1 // BPF_PROG_RUN makes packets that came in on this interface
-	if err := RestrictTo(xdp.Interface{Index: loopback}, spec); err != nil {
-		return nil, err
-	}
-	for _, name := range probeNames {
-		spec.Programs[name].AttachTarget = target
-		spec.Programs[name].AttachTo = latencyProgDoNothing
-		prog, err := loadProgram(spec, name, maps)
-		if err != nil {
-			return probes, fmt.Errorf("load %s for an empty program: %w", name, err)
-		}
-		l, err := xdp.AttachTracer(prog)
-		if err != nil {
-			return probes, errors.Join(fmt.Errorf("attach %s to an empty program: %w", name, err), prog.Close())
-		}
-		probes = append(probes, counting{prog, l})
-	}
-	return probes, nil
+	return t.attachTo(xdp.Target{Program: xdp.Program{Name: latencyProgDoNothing}, Prog: target, Function: latencyProgDoNothing}, xdp.Interface{Index: loopback})
 }
 
 // medianRun returns the median run time of a program.

@@ -4,23 +4,12 @@ import (
 	"testing"
 
 	"github.com/cilium/ebpf"
-	"github.com/cilium/ebpf/link"
 
+	"github.com/xdpcap/xdpcap/internal/attach"
 	"github.com/xdpcap/xdpcap/internal/testnet"
 	"github.com/xdpcap/xdpcap/internal/thread"
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
-
-// A watchedLink calls a function after it has been closed.
-type watchedLink struct {
-	link.Link
-	closed func()
-}
-
-func (l watchedLink) Close() error {
-	defer l.closed()
-	return l.Link.Close()
-}
 
 // The tracers of a program are detached one after the other. Between, a packet that was inside
 // leaves and another one goes through. The kernel omits the exit of the first, so neither is
@@ -49,9 +38,8 @@ func TestTracersLeave(t *testing.T) {
 			must(t, err)
 			l := &Latency{}
 			t.Cleanup(func() { l.Close() })
-			maps, err := l.probeMaps(spec)
+			of, err := l.tracers(spec)
 			must(t, err)
-			of := tracers{spec: spec, names: probeNames, load: func(name string) (*ebpf.Program, error) { return loadProgram(spec, name, maps) }}
 			return of, func() (uint64, error) {
 				c, err := l.Read()
 				total := c.Total()
@@ -67,8 +55,14 @@ func TestTracersLeave(t *testing.T) {
 			must(t, err)
 			of, counted := test.tracers(t)
 			const loopback = 1 // BPF_PROG_RUN makes packets that came in on this interface
-			counts, err := of.attach(traced, xdp.Interface{Index: loopback})
-			must(t, err)
+			var attached []*attach.Attachment
+			for _, name := range of.names {
+				one := of
+				one.names = []string{name}
+				a, err := one.attach(traced, xdp.Interface{Index: loopback})
+				must(t, err)
+				attached = append(attached, a)
+			}
 			run := func() error {
 				return thread.Quiet(1, func() error {
 					_, err := target.Program().Run(&ebpf.RunOptions{Data: testnet.UDPFrame(100, 0), Repeat: 1})
@@ -81,20 +75,17 @@ func TestTracersLeave(t *testing.T) {
 				inside, err := target.HasPacket()
 				return inside || err != nil
 			})
-			counts[0].link = watchedLink{counts[0].link, func() {
-				if err := target.OpenGate(); err != nil {
-					t.Error(err)
-				}
-				if err := <-first; err != nil {
-					t.Error(err)
-				}
-				if err := run(); err != nil {
-					t.Error(err)
-				}
-			}}
-			if err := closeAll(counts); err != nil {
+			must(t, attached[0].Close())
+			if err := target.OpenGate(); err != nil {
 				t.Error(err)
 			}
+			if err := <-first; err != nil {
+				t.Error(err)
+			}
+			if err := run(); err != nil {
+				t.Error(err)
+			}
+			must(t, attached[1].Close())
 			if n, err := counted(); n != 0 || err != nil {
 				t.Errorf("%d packets are counted, %v", n, err)
 			}

@@ -76,7 +76,7 @@ type ProtocolsOptions struct {
 // Protocols counts packets per protocol. Its methods may be called concurrently, except Close,
 // which is called once, after all others.
 type Protocols struct {
-	attached
+	*attachment
 	protocolMaps
 	sizes    bool
 	verdicts []xdp.Verdict
@@ -101,7 +101,7 @@ func OpenProtocols(o ProtocolsOptions) (*Protocols, error) {
 		return nil, err
 	}
 	p := newProtocols(o, spec)
-	if p.attached, err = p.attach(ifi, spec, o); err != nil {
+	if p.attachment, err = p.attach(ifi, spec, o); err != nil {
 		return nil, errors.Join(err, p.protocolMaps.close())
 	}
 	return p, nil
@@ -114,17 +114,7 @@ func newProtocols(o ProtocolsOptions, spec *ebpf.CollectionSpec) *Protocols {
 	return p
 }
 
-// attached is where a meter's programs run: an attachment, or an egress.
-type attached interface {
-	Interface() xdp.Interface
-	Began() time.Time
-	Follow() (notice string, err error)
-	Capabilities() []int
-	String() string
-	close() error
-}
-
-func (p *Protocols) attach(ifi xdp.Interface, spec *ebpf.CollectionSpec, o ProtocolsOptions) (attached, error) {
+func (p *Protocols) attach(ifi xdp.Interface, spec *ebpf.CollectionSpec, o ProtocolsOptions) (*attachment, error) {
 	traced := !o.Sent && (len(ifi.Programs) > 0 || o.Program != "")
 	if !traced && len(o.Verdicts) > 0 {
 		return nil, errkind.Errorf(ErrNoVerdict, "%s runs no XDP program, so its packets have no verdict", ifi.Name)
@@ -141,16 +131,10 @@ func (p *Protocols) attach(ifi xdp.Interface, spec *ebpf.CollectionSpec, o Proto
 	if err != nil {
 		return nil, support.ExplainLoad("load the counting program", err)
 	}
-	var at attached
 	if o.Sent {
-		at, err = attachEgress(ifi, prog)
-	} else {
-		at, err = attach(ifi, prog, o.Mode)
+		return attachEgress(ifi, prog)
 	}
-	if err != nil {
-		prog.Close()
-	}
-	return at, err
+	return attachXDP(ifi, prog, o.Mode)
 }
 
 // program is the name of our own program that counts.
@@ -294,23 +278,22 @@ func (p *Protocols) Follow() (notice string, err error) {
 	if err != nil {
 		return "", fmt.Errorf("make room for EtherTypes on %s: %w", p.Interface().Name, err)
 	}
-	return p.attached.Follow()
+	return p.attachment.Follow()
 }
 
 // Traced returns the program that is traced now; nil if a program of ours counts.
 func (p *Protocols) Traced() *xdp.Program {
-	a, ok := p.attached.(*attachment)
-	if !ok || a.isOwn() {
+	if p.isOwn() {
 		return nil
 	}
-	traced := a.Program()
+	traced := p.Program()
 	return &traced
 }
 
 // String tells where and how it counts: "eth0, XDP native, ultra", or "eth0, tracing lb (id 7),
 // ultra, drop, tcp port 443".
 func (p *Protocols) String() string {
-	text := fmt.Sprintf("%v, %v", p.attached, p.variant)
+	text := fmt.Sprintf("%v, %v", p.attachment, p.variant)
 	for _, v := range p.verdicts {
 		text += ", " + v.SlotName()
 	}
@@ -321,4 +304,4 @@ func (p *Protocols) String() string {
 }
 
 // Close detaches the program and releases the counters.
-func (p *Protocols) Close() error { return errors.Join(p.attached.close(), p.protocolMaps.close()) }
+func (p *Protocols) Close() error { return errors.Join(p.attachment.close(), p.protocolMaps.close()) }

@@ -20,7 +20,7 @@ import (
 // open, the kernel counts the runs of all BPF programs on the machine, which costs each run about
 // 20 ns.
 type Runtime struct {
-	followed
+	*followed
 	stats io.Closer // closing it switches off the kernel's counters
 	began time.Time
 

@@ -266,7 +266,8 @@ func TestGone(t *testing.T) {
 	if notice, err := a.Follow(); notice != "" || err != nil {
 		t.Errorf("nothing has changed: %q, %v", notice, err)
 	}
-	a.attachment.counts[0].link.Close()
+	own := testnet.LinksOf(t, a.Program().ID)[0]
+	must(t, errors.Join(own.Detach(), own.Close()))
 	if notice, err := a.Follow(); notice != "" || err == nil || errors.Is(err, ErrNotCounting) {
 		t.Errorf("the program has gone: %q, %v", notice, err)
 	}

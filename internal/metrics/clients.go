@@ -12,13 +12,12 @@ import (
 	"github.com/xdpcap/xdpcap/internal/peer"
 )
 
-// connections bounds the file descriptors that HTTP uses. When there are too many, or too many of
-// one peer, it closes the one of these on which nothing has happened for longest: a scrape takes
-// milliseconds.
+// connections bounds the file descriptors that HTTP uses. If there are too many, or too many of one
+// peer, it closes the least recently active one of these: a scrape takes milliseconds.
 type connections struct {
-	users *peer.Finder // nil = not known
+	users *peer.Finder // nil = unknown
 	mu    sync.Mutex
-	all   []connection // in the order in which something has happened on them
+	all   []connection // least recently active first
 }
 
 type connection struct {
@@ -26,12 +25,12 @@ type connection struct {
 	from string // the peer's name
 }
 
-// So many connections there may be, and so many of them from one peer, so that one client does not
-// keep others from scraping.
+// The maximum number of connections, and of those from one peer, so that one client does not keep
+// others from scraping.
 const maxConnections, maxConnectionsOfOne = 16, 4
 
-// note is for http.Server.ConnState.
-func (c *connections) note(conn net.Conn, state http.ConnState) {
+// update records a change of a connection's state, for http.Server.ConnState.
+func (c *connections) update(conn net.Conn, state http.ConnState) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	one := connection{Conn: conn}
@@ -66,8 +65,8 @@ func (c *connections) close(index int) {
 }
 
 // checkHost refuses requests over loopback that name another host than this one. A page in a
-// browser of this machine can make such requests to its own name, once that leads to 127.0.0.1, and
-// could read the answers (DNS rebinding).
+// browser of this machine can make such requests to its own name, once that resolves to 127.0.0.1,
+// and could read the answers (DNS rebinding).
 func checkHost(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		at, ok := r.Context().Value(http.LocalAddrContextKey).(*net.TCPAddr)
@@ -79,8 +78,8 @@ func checkHost(next http.Handler) http.Handler {
 	})
 }
 
-// isThisHost tells whether the host of a request, with a port or without, is one that no other host
-// can have for a name. A browser always names one.
+// isThisHost reports whether the host of a request, with a port or without, is a name that no other
+// host can have. A browser always sends one.
 func isThisHost(host string) bool {
 	if name, _, err := net.SplitHostPort(host); err == nil {
 		host = name

@@ -15,8 +15,7 @@ import (
 	"github.com/xdpcap/xdpcap/internal/testnet"
 )
 
-// exporter is one that answers scrapes on loopback, and takes addresses for peers: a test has one
-// user.
+// exporter answers scrapes on loopback, and uses addresses as peers: a test has one user.
 func exporter(t *testing.T) *Exporter {
 	t.Helper()
 	e, err := Listen("127.0.0.1:0")
@@ -57,7 +56,7 @@ func TestHost(t *testing.T) {
 	}
 }
 
-// One client that opens ever more connections does not close those of another one.
+// One client that opens ever more connections does not close those of another client.
 func TestConnectionsOfOne(t *testing.T) {
 	t.Parallel()
 	e := exporter(t)

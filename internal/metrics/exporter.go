@@ -16,7 +16,8 @@ import (
 	"github.com/xdpcap/xdpcap/internal/peer"
 )
 
-// An Exporter serves the metrics of a command over HTTP. A nil one does nothing.
+// An Exporter serves the metrics of a command over HTTP. Serve and Close may be called on a nil
+// Exporter, which serves no metrics.
 type Exporter struct {
 	listener net.Listener
 	clients  connections
@@ -24,7 +25,7 @@ type Exporter struct {
 	finished chan struct{} // closed when the server has ended
 }
 
-// Listen listens on an address, HOST:PORT. It returns nil where that is empty.
+// Listen listens on an address, HOST:PORT. It returns nil if that is empty.
 func Listen(address string) (*Exporter, error) {
 	if address == "" {
 		return nil, nil
@@ -37,7 +38,7 @@ func Listen(address string) (*Exporter, error) {
 		return nil, fmt.Errorf("%w; give the address of this machine and a port that is free, like 127.0.0.1:9432", err)
 	}
 	e := &Exporter{listener: l}
-	e.clients.users, _ = peer.New(l) // where the kernel does not tell users, addresses are peers
+	e.clients.users, _ = peer.New(l) // if the kernel does not report users, addresses are peers
 	return e, nil
 }
 
@@ -54,9 +55,9 @@ func (e *Exporter) Serve(g prometheus.Gatherer) {
 		ReadTimeout:       5 * time.Second,
 		WriteTimeout:      10 * time.Second,
 		IdleTimeout:       time.Minute,
-		ConnState:         e.clients.note,
+		ConnState:         e.clients.update,
 		MaxHeaderBytes:    16 << 10,
-		ErrorLog:          log.New(io.Discard, "", 0), // it would say what a stranger sent
+		ErrorLog:          log.New(io.Discard, "", 0), // its messages contain text from any client
 	}
 	e.finished = make(chan struct{})
 	go func() {
@@ -65,10 +66,10 @@ func (e *Exporter) Serve(g prometheus.Gatherer) {
 	}()
 }
 
-// Address is where it listens, as HOST:PORT.
+// Address returns the address on which it listens, as HOST:PORT.
 func (e *Exporter) Address() string { return e.listener.Addr().String() }
 
-// String says where the metrics are.
+// String returns a text for users with the URL of the metrics.
 func (e *Exporter) String() string {
 	text := fmt.Sprintf("metrics at http://%v/metrics", e.listener.Addr())
 	if a, ok := e.listener.Addr().(*net.TCPAddr); ok && a.IP.IsUnspecified() {
@@ -77,8 +78,8 @@ func (e *Exporter) String() string {
 	return text
 }
 
-// Close gives a scrape a second to end, and returns when no goroutine is left. Further calls do
-// nothing.
+// Close gives a scrape one second to end, and returns when all goroutines have ended. It may be
+// called again.
 func (e *Exporter) Close() {
 	if e == nil {
 		return

@@ -10,22 +10,23 @@ import (
 	"github.com/xdpcap/xdpcap/internal/meter"
 )
 
-// The classic buckets of exported histograms are powers of two from 32 ns to 17 ms. There are few
-// of them, because each bucket of each verdict is a series that Prometheus has to store.
+// The classic buckets of exported histograms are powers of two from 32 ns to 17 ms. They are few,
+// because each bucket of each verdict is a series that Prometheus has to store.
 const firstBucketBits, lastBucketBits = 5, 24
 
-// nativeSchema is that of the native buckets: each ends at 2^(1/8) times the one before, 9 % more.
+// nativeSchema is the schema of the native buckets: the bound of each is 2^(1/8) times that of the
+// one before, 9 % more.
 const nativeSchema = 3
 
 // A histogram has classic buckets and the native ones of Prometheus, which are finer. Prometheus
-// stores all native ones as one series. It takes them where it asks by protobuf, as it does once
-// native histograms are switched on; a scrape as text has the classic ones alone.
+// stores all native ones as one series. It receives them only if it scrapes by protobuf, as it does
+// once native histograms are switched on; a scrape as text has only the classic ones.
 type histogram struct {
-	prometheus.Metric // the classic one
+	prometheus.Metric // with the classic buckets
 	native            prometheus.Metric
 }
 
-// Write is prometheus.Metric's.
+// Write implements prometheus.Metric.
 func (h histogram) Write(out *dto.Metric) error {
 	var fine dto.Metric
 	if err := h.native.Write(&fine); err != nil {
@@ -51,8 +52,8 @@ func newHistogram(d *prometheus.Desc, h *meter.Histogram, labels []string) (prom
 	if err != nil {
 		return nil, err
 	}
-	// Without a threshold Prometheus would take a histogram without runs for a classic one, and
-	// with it all that have the same name.
+	// Without a threshold Prometheus would treat a histogram without runs as a classic one, and
+	// with it all histograms of the same name.
 	zero, fine := nativeBuckets(h)
 	native, err := prometheus.NewConstNativeHistogram(d, h.Count, h.Sum.Seconds(), fine, nil, zero, nativeSchema,
 		prometheus.DefNativeHistogramZeroThreshold, time.Time{}, labels...)
@@ -60,7 +61,7 @@ func newHistogram(d *prometheus.Desc, h *meter.Histogram, labels []string) (prom
 }
 
 // nativeBuckets sorts the buckets of a histogram into native ones, by the number of each: bucket i
-// is for times up to 2^(i/8) seconds. Its bounds are none of ours, so that a time within 1.6 % of a
+// is for times up to 2^(i/8) seconds. Its bounds differ from ours, so a time within 1.6 % of a
 // bound may be in the bucket beside it. zero counts times of 0 ns.
 func nativeBuckets(h *meter.Histogram) (zero uint64, native map[int]int64) {
 	native = make(map[int]int64)

@@ -75,8 +75,8 @@ func TestNativeHistogram(t *testing.T) {
 	}
 }
 
-// Prometheus gets native buckets where it asks by protobuf, and classic ones in text. An empty
-// histogram is told, too.
+// Prometheus receives native buckets if it scrapes by protobuf, and classic ones as text. An empty
+// histogram is exported, too.
 func TestHistogramFormats(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {

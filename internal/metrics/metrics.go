@@ -1,4 +1,4 @@
-// Package metrics serves what a command counts to Prometheus.
+// Package metrics serves a command's counters to Prometheus.
 package metrics
 
 import (
@@ -14,9 +14,9 @@ import (
 	"github.com/xdpcap/xdpcap/internal/meter"
 )
 
-// A Set is what a command exports to Prometheus. S is a snapshot of its counters.
+// A Set has the metrics that a command exports to Prometheus. S is a snapshot of its counters.
 type Set[S any] struct {
-	Labels map[string]string // with their values; all metrics have those that are not ""
+	Labels map[string]string // of all metrics, with their values; "" = no such label
 	All    []Metric[S]
 }
 
@@ -25,10 +25,9 @@ func (s *Set[S]) Count(name, help string, labels []string, values func(snapshot 
 	s.All = append(s.All, Metric[S]{Name: name, Help: help, Labels: labels, Values: values})
 }
 
-// A Metric is one name, and how its values are found in a snapshot: by values, which makes it a
-// counter unless it is a gauge, or by times, which makes it a histogram of seconds. Each function
-// calls send once for every combination of labels that there is, with the values of the labels in
-// their order.
+// A Metric is one name, and a function that reads its values from a snapshot: Values for a counter
+// or, with Gauge, a gauge, and Times for a histogram of seconds. The function calls send once for
+// every existing combination of labels, with the values of the labels in the order of Labels.
 type Metric[S any] struct {
 	Name, Help string
 	Labels     []string
@@ -44,24 +43,25 @@ type (
 	SendTimes func(h *meter.Histogram, labels ...string)
 )
 
-// scrapeAge is how old the reading may be that a scrape is answered from, so that many scrapes do
-// not cost more than ten readings per second.
+// scrapeAge is the maximum age of the snapshot that answers a scrape, so that many scrapes do not
+// cost more than ten readings per second.
 const scrapeAge = 100 * time.Millisecond
 
-// A Collector hands a command's metrics to Prometheus.
+// A Collector collects a command's metrics for Prometheus.
 type Collector[S any] struct {
 	read    func() (S, error)
 	metrics []Metric[S]
 	descs   []*prometheus.Desc // one for each metric
 
-	mu       sync.Mutex // held while reading: scrapes that come meanwhile share what is read
-	ended    bool       // nothing is read any more
+	mu       sync.Mutex // held while reading, so that concurrent scrapes share one reading
+	ended    bool       // no more snapshots are read
 	readAt   time.Time
 	snapshot S
 	err      error
 }
 
-// NewRegistry has the metrics of several collectors, whose constant labels differ.
+// NewRegistry returns a registry of the metrics of several collectors, whose constant labels
+// differ.
 func NewRegistry(collectors ...prometheus.Collector) *prometheus.Registry {
 	r := prometheus.NewPedanticRegistry()
 	r.MustRegister(collectors...)
@@ -84,14 +84,15 @@ func NewCollector[S any](read func() (S, error), m Set[S]) *Collector[S] {
 	return c
 }
 
-// Describe is prometheus.Collector's.
+// Describe implements prometheus.Collector.
 func (c *Collector[S]) Describe(ch chan<- *prometheus.Desc) {
 	for _, d := range c.descs {
 		ch <- d
 	}
 }
 
-// Collect is prometheus.Collector's. It reads a snapshot, unless the last one is not old yet.
+// Collect implements prometheus.Collector. It reads a new snapshot if the last one is older than
+// scrapeAge.
 func (c *Collector[S]) Collect(ch chan<- prometheus.Metric) {
 	snapshot, err := c.recent()
 	if errors.Is(err, os.ErrClosed) {
@@ -123,14 +124,15 @@ func (c *Collector[S]) Collect(ch chan<- prometheus.Metric) {
 	}
 }
 
-// End returns when nothing is read any more. A scrape that is under way leaves the metrics out.
+// End waits for a reading in progress and prevents further ones. A scrape in progress may omit the
+// metrics.
 func (c *Collector[S]) End() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.ended = true
 }
 
-// recent returns a snapshot that is not older than scrapeAge, or os.ErrClosed after end.
+// recent returns a snapshot that is not older than scrapeAge, or os.ErrClosed after End.
 func (c *Collector[S]) recent() (S, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -145,8 +147,8 @@ func (c *Collector[S]) recent() (S, error) {
 	return c.snapshot, c.err
 }
 
-// labelValue makes a label of what may not be UTF-8, which Prometheus refuses: the name of an
-// interface can have any bytes. Two names are never the same label.
+// labelValue makes a label of a text that may not be UTF-8, which Prometheus refuses: the name of
+// an interface can have any bytes. Two different texts never result in the same label.
 func labelValue(s string) string { return escape.Text(strings.ReplaceAll(s, `\`, `\\`)) }
 
 func labelValues(values []string) []string {

@@ -22,8 +22,8 @@ func WriteError(name string, err error) error {
 	return fmt.Errorf("write packets to %s: %w", name, cause(err))
 }
 
-// IsFull tells whether an error means that the disk is full, or that the user's quota or the limit
-// of a file's size is reached.
+// IsFull reports whether an error means that the disk is full, or that the user's quota or the
+// limit of a file's size is reached.
 func IsFull(err error) bool {
 	return errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT) || errors.Is(err, unix.EFBIG)
 }
@@ -36,14 +36,14 @@ func cause(err error) error {
 	return err
 }
 
-// explainOpen says why a file cannot be opened, and what to do.
+// explainOpen adds the reason why a file cannot be opened, and a remedy.
 func explainOpen(path string, err error) error {
 	if errors.Is(err, unix.EACCES) && isProtected(path) {
 		return fmt.Errorf("%w: it belongs to another user, in a directory where everybody can create files, "+
 			"and the kernel protects such files (sysctl fs.protected_regular, fs.protected_fifos): choose another file", err)
 	}
 	if errors.Is(err, unix.ELOOP) {
-		return err // it names the link
+		return err // its text names the link
 	}
 	if IsFull(err) {
 		return fmt.Errorf("%w: make room there, or choose another directory", err)
@@ -60,7 +60,7 @@ func explainOpen(path string, err error) error {
 	return fmt.Errorf("%w: choose a file that this user can write", err)
 }
 
-// isProtected tells whether fs.protected_regular or fs.protected_fifos applies to the file: its
+// isProtected reports whether fs.protected_regular or fs.protected_fifos applies to the file: its
 // directory is sticky and writable by others, and the file belongs neither to this user nor to the
 // directory's owner.
 func isProtected(path string) bool {
@@ -75,18 +75,18 @@ func isProtected(path string) bool {
 		file.Uid != dir.Uid && int(file.Uid) != userID()
 }
 
-// userID is the user whose rights the kernel checks when this thread opens a file. Where a seccomp
-// filter refuses setfsuid, no thread can have changed it.
+// userID returns the user whose rights the kernel checks when this thread opens a file. If a
+// seccomp filter refuses setfsuid, no thread can have changed it.
 func userID() int {
-	id, err := unix.SetfsuidRetUid(-1) // -1 is not an id, so nothing changes
+	id, err := unix.SetfsuidRetUid(-1) // -1 is not an id, so no id changes
 	if err != nil {
 		return unix.Geteuid()
 	}
 	return id
 }
 
-// danglingLink tells whether the path is a symbolic link to a file that does not exist, and returns
-// that file.
+// danglingLink reports whether the path is a symbolic link to a file that does not exist, and
+// returns that file.
 func danglingLink(path string) (target string, dangles bool) {
 	target, err := os.Readlink(path)
 	if err != nil {

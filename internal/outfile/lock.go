@@ -12,27 +12,26 @@ import (
 
 // lock locks the file for this process. It returns an error if another process has locked it, or
 // writes to rival, because one of the two files will replace the other. On a file system without
-// locks it does nothing.
+// locks it returns nil.
 //
-// The lock is one for writing, which only a process can have that may write to the file. With a
-// lock for reading, or with flock(2), a user who may only read the file could keep others from
-// writing to it. Where somebody has such a lock for reading the file has none for writing, and
-// Check finds out if two processes write to it.
+// It is a write lock, which requires write access to the file. With a read lock, or with flock(2),
+// a user who may only read the file could keep others from writing to it. If another process holds
+// a read lock, this file cannot be locked; Check then detects a second process that writes to it.
 func (f *File) lock(rival string) error {
 	err := control(f.File, func(fd int) error { return setLock(fd, unix.F_WRLCK) })
 	if held, _ := isLocked(f.File); err != nil && held {
 		return fmt.Errorf("lock %s: another program is writing to it: choose another file", f.name)
 	}
 	// The second process finds the lock of the first, because both lock their own file before they
-	// look.
-	if inUse, _ := lookForLock(rival, f.mayRival); inUse {
+	// check the other's.
+	if inUse, _ := isWritten(rival, f.mayRival); inUse {
 		return fmt.Errorf("lock %s: another program is writing to %s: choose another file", f.name, rival)
 	}
 	return nil
 }
 
-// mayRival tells whether a file of this owner may be one that a capture like this one writes.
-// Others may put a file with a lock at the path in a directory where everybody can create files.
+// mayRival reports whether a capture like this one may write a file of this owner. Other users may
+// put a file with a lock at the path, in a directory in which all users can create files.
 func (f *File) mayRival(owner uint32) bool {
 	info, err := f.Stat()
 	return err != nil || slices.Contains([]uint32{0, uint32(userID()), info.Sys().(*syscall.Stat_t).Uid}, owner)
@@ -51,22 +50,23 @@ func setLock(fd int, kind int16) error {
 	return unix.FcntlFlock(uintptr(fd), unix.F_OFD_SETLK, wholeFile(kind))
 }
 
-// isLocked tells whether somebody else has a lock for writing on an open file.
+// isLocked reports whether another holder has a lock for writing on an open file.
 func isLocked(f *os.File) (held bool, err error) {
-	lock := wholeFile(unix.F_RDLCK) // which locks for reading do not keep from being had
+	lock := wholeFile(unix.F_RDLCK) // compatible with read locks
 	err = control(f, func(fd int) error { return unix.FcntlFlock(uintptr(fd), unix.F_OFD_GETLK, lock) })
 	return err == nil && lock.Type != unix.F_UNLCK, err
 }
 
-// IsFree tells whether no File, in this process or another one, writes to the regular file at a
-// path. It follows no symbolic link. If it cannot find out, it returns an error.
+// IsFree reports whether no File, in this process or another one, writes to the regular file at a
+// path. It does not follow a symbolic link. If it cannot determine that, it returns an error.
 func IsFree(path string) (bool, error) {
-	inUse, err := lookForLock(path, func(uint32) bool { return true })
+	inUse, err := isWritten(path, func(uint32) bool { return true })
 	return !inUse && err == nil, err
 }
 
-// lookForLock tells whether somebody holds the lock of a regular file whose owner counts.
-func lookForLock(path string, counts func(owner uint32) bool) (held bool, err error) {
+// isWritten reports whether the lock of a regular file is held. Files whose owner does not count
+// are skipped.
+func isWritten(path string, counts func(owner uint32) bool) (held bool, err error) {
 	f, err := openRegular(path)
 	if err != nil {
 		return false, err
@@ -76,6 +76,6 @@ func lookForLock(path string, counts func(owner uint32) bool) (held bool, err er
 	if err != nil || !counts(info.Sys().(*syscall.Stat_t).Uid) {
 		return false, err
 	}
-	held, _ = isLocked(f) // a file system without locks has none that is held
+	held, _ = isLocked(f) // on a file system without locks no lock is held
 	return held, nil
 }

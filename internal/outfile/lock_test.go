@@ -10,7 +10,7 @@ import (
 	"github.com/xdpcap/xdpcap/internal/testnet"
 )
 
-// Whoever may only read a file, or put another one beside it, keeps nobody from writing to it.
+// A user who may only read a file, or put another one beside it, cannot prevent writing to it.
 func TestStrangersLocks(t *testing.T) {
 	t.Parallel()
 	testnet.RequireRoot(t)
@@ -42,7 +42,7 @@ func TestStrangersLocks(t *testing.T) {
 			t.Errorf("%s: %v", test.name, err)
 		}
 		if err != nil {
-			says(t, err, "another program is writing to")
+			checkError(t, err, "another program is writing to")
 			continue
 		}
 		f.Close()

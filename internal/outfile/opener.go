@@ -12,8 +12,8 @@ import (
 // An Opener opens files for a process of root that will have fewer rights when it writes to them.
 // The zero value opens any file, with all rights.
 type Opener struct {
-	// As calls a function with the rights that the process will have; nil = it keeps all rights,
-	// and Open accepts any file that no link of others leads to.
+	// As calls a function with the rights that the process will have; nil = the process keeps all
+	// rights, and Open accepts any file to which no link of another user leads.
 	As func(do func() error) error
 
 	// Who names the user with these rights in errors.
@@ -26,16 +26,16 @@ type Opener struct {
 	// process has no rights that others could exploit.
 	Checks bool
 
-	// Stays says that the process was not asked to become another user. A file that is opened with
-	// all rights may then also belong to the owner of its directory.
+	// Stays means that no option requested a change of the user. A file that is opened with all
+	// rights may then also belong to the owner of its directory.
 	Stays bool
 }
 
 // Open calls a function that opens a file, with the rights that the process will have, so that a
-// link can lead only to files that this user may open. For root that is no limit, so only root's
-// own links are followed. If the kernel refuses to open the file, Open tries all rights, but then
-// follows no other links either, and accepts only a file that is new, root's or that user's. The
-// process can then write this file and nothing else in its directory.
+// link can lead only to files that this user may open. For root that is no limit, so Open then
+// follows only root's own links. If the kernel refuses to open the file, Open tries again with all
+// rights, but then follows only root's links, and accepts only a file that is new, root's or that
+// user's. With this file open the process can write to it, but to no other file in the directory.
 func (o *Opener) Open(path string, open func(Trust) error) error {
 	if o.trusts(path) {
 		return open(Trust{})
@@ -54,7 +54,7 @@ func (o *Opener) Open(path string, open func(Trust) error) error {
 	return fmt.Errorf("as %s: %w", o.Who, err)
 }
 
-// OpenDirect calls a function that opens a file with all rights, and follows root's links alone. It
+// OpenDirect calls a function that opens a file with all rights, and follows only root's links. It
 // needs no As.
 func (o *Opener) OpenDirect(path string, open func(Trust) error) error {
 	if o.trusts(path) {
@@ -63,7 +63,7 @@ func (o *Opener) OpenDirect(path string, open func(Trust) error) error {
 	return open(Trust{Owners: o.owners(path, o.Stays && o.User == 0), NoLinks: true})
 }
 
-// Trust says which files are accepted at a path that is opened with the rights that the process
+// Trust returns the conditions for a file at a path that is opened with the rights that the process
 // will have.
 func (o *Opener) Trust(path string) Trust {
 	if o.trusts(path) {
@@ -72,14 +72,15 @@ func (o *Opener) Trust(path string) Trust {
 	return Trust{Owners: o.owners(path, true), NoLinks: o.User == 0}
 }
 
-// trusts tells whether any file is accepted at a path. An inherited descriptor is always accepted.
+// trusts reports whether any file is accepted at a path. An inherited descriptor is always
+// accepted.
 func (o *Opener) trusts(path string) bool {
 	return !o.Checks || path == "-" || isDescriptor(path)
 }
 
-// owners are the users who may own an existing file, because nobody else should be able to read
-// what is written to it: root, the user that the process becomes, and, if ofDirectory, the
-// directory's owner, who can put any file there.
+// owners are the users who may own an existing file, because the owner can read the packets in it:
+// root, the user that the process becomes, and, if ofDirectory, the directory's owner, who can put
+// any file there.
 func (o *Opener) owners(path string, ofDirectory bool) []int {
 	owners := []int{0}
 	if o.User != 0 {

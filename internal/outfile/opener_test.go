@@ -13,7 +13,7 @@ import (
 	"github.com/xdpcap/xdpcap/internal/testnet"
 )
 
-// errAsUser is the error of what is opened with fewer rights.
+// errAsUser is the error of opening with fewer rights.
 var errAsUser = &fs.PathError{Op: "open", Path: "it", Err: syscall.EACCES}
 
 // An Opener opens each file with the rights that are to count, and trusts no more than they need.
@@ -25,7 +25,7 @@ func TestOpener(t *testing.T) {
 	const (
 		may = iota // the kernel lets the user open the file
 		mayNot
-		unknown // nothing says what the user may
+		unknown // the user's rights are unknown
 	)
 	path := filepath.Join(dir, "file")
 	for name, test := range map[string]struct {

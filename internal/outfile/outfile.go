@@ -1,5 +1,5 @@
-// Package outfile opens the files that packets are written to, and detects when somebody removes,
-// replaces or truncates them, or when the reader of a pipe goes away.
+// Package outfile opens the files for packets, and detects when a file is removed, replaced or
+// truncated by another program, or when the reader of a pipe goes away.
 package outfile
 
 import (
@@ -19,26 +19,26 @@ import (
 // ErrSpoiled is the kind of error after which the written packets cannot be read from any file.
 var ErrSpoiled = errors.New("the file is gone or no longer whole")
 
-// ErrNameTaken is the kind of error that a file exists where none may exist.
+// ErrNameTaken is the kind of error for a file that already exists although Options.New is set.
 var ErrNameTaken = errors.New("the name is taken")
 
-// ErrNoReader is the kind of error that nobody has opened a FIFO for reading.
+// ErrNoReader is the kind of error for a FIFO that no process has open for reading.
 var ErrNoReader = errors.New("nobody reads from the FIFO")
 
 // A File is appended to. It belongs to one goroutine.
 type File struct {
 	*os.File
-	name    string      // for errors
-	path    string      // where Open found or created it; "" = the caller opened the file
-	final   string      // the path that Publish gives it; "" = it already has its path
-	place   string      // the kernel's path of it; "" = unknown
-	mode    os.FileMode // its type
-	made    bool        // Open created it
-	begun   bool
-	options Options
+	name       string      // for errors
+	path       string      // where Open found or created the file; "" = the caller opened it
+	final      string      // the path after Publish; "" = it already has its path
+	kernelPath string      // its path by the kernel; "" = unknown
+	mode       os.FileMode // its type
+	made       bool        // Open created it
+	begun      bool
+	options    Options
 }
 
-// Options say how Open opens a file.
+// Options are the options of Open.
 type Options struct {
 	// Atomic gives the file its path only when Publish is called. Until then the path also ends in
 	// ".partial".
@@ -48,7 +48,7 @@ type Options struct {
 	New bool
 	// Regular rejects files that are not regular.
 	Regular bool
-	// Trust says which files may be written to.
+	// Trust restricts the files that may be opened.
 	Trust Trust
 }
 
@@ -74,7 +74,7 @@ func Open(path string, o Options) (*File, error) {
 		return nil, errors.Join(err, f.Close())
 	}
 	opened.path, opened.final, opened.made, opened.options = path, final, made, o
-	opened.place = opened.placeNow()
+	opened.kernelPath = opened.currentPath()
 	if opened.mode&(os.ModeDevice|os.ModeCharDevice) != 0 {
 		control(f, func(fd int) error { return unix.SetNonblock(fd, false) }) // a device may be slow
 	}
@@ -90,7 +90,7 @@ func Open(path string, o Options) (*File, error) {
 	return opened, nil
 }
 
-// open opens a file, and tells whether it has created it.
+// open opens a file, and reports whether it has created it.
 func open(path string, o Options) (f *os.File, made bool, err error) {
 	const flags = os.O_WRONLY | os.O_APPEND | os.O_CREATE | unix.O_NONBLOCK // O_NONBLOCK does not wait for a FIFO's reader
 	f, err = o.Trust.open(path, flags|os.O_EXCL)
@@ -122,8 +122,8 @@ func open(path string, o Options) (f *os.File, made bool, err error) {
 	return f, false, nil
 }
 
-// Opened returns a File for one that the caller opened, such as standard output. It is not locked,
-// emptied or closed, and Check does not check it unless it is a pipe.
+// Opened returns a File for a file that the caller opened, such as standard output. It is not
+// locked, emptied or closed, and Check does not check it unless it is a pipe.
 func Opened(f *os.File, name string) (*File, error) { return newFile(f, name) }
 
 func newFile(f *os.File, name string) (*File, error) {
@@ -134,10 +134,11 @@ func newFile(f *os.File, name string) (*File, error) {
 	return &File{File: f, name: name, mode: info.Mode().Type()}, nil
 }
 
-// IsNew tells whether Open created the file.
+// IsNew reports whether Open created the file.
 func (f *File) IsNew() bool { return f.made }
 
-// isOurs tells whether this is a regular file that only this File writes to.
+// isOurs reports whether this is a regular file that Open opened, so that only this File writes to
+// it.
 func (f *File) isOurs() bool { return f.path != "" && f.mode.IsRegular() }
 
 // Give changes the user and group of a file that Open created, unless it is already that user's.
@@ -152,7 +153,7 @@ func (f *File) Give(uid, gid int) error {
 	return nil
 }
 
-// Begin empties a regular file, and widens a pipe.
+// Begin truncates a regular file to 0 bytes, and enlarges the buffer of a pipe.
 func (f *File) Begin() error {
 	if f.mode&os.ModeNamedPipe != 0 {
 		widen(f.File)
@@ -166,8 +167,9 @@ func (f *File) Begin() error {
 	return f.Check(0)
 }
 
-// Check returns an error if the reader of a pipe has gone away, if a regular file is no longer the
-// one at its path, or if its size is not what this process has written.
+// Check returns an error if the reader of a pipe has gone away, if the path of a regular file now
+// leads to another file, or if its size differs from `size`, the bytes that this process has
+// written.
 func (f *File) Check(size int64) error {
 	if f.mode&os.ModeNamedPipe != 0 && ReaderGone(f.File) {
 		return WriteError(f.name, unix.EPIPE)
@@ -196,7 +198,7 @@ func (f *File) Check(size int64) error {
 	at, err := os.Stat(f.path)
 	moved := errors.Is(err, os.ErrNotExist) || err == nil && !os.SameFile(now, at)
 	if errors.Is(err, unix.EACCES) { // this user may not search the directory any more
-		moved = f.placeNow() != f.place
+		moved = f.currentPath() != f.kernelPath
 	}
 	if moved {
 		// If it has no name left now, it was removed after `now` was read, and not renamed.
@@ -209,23 +211,23 @@ func (f *File) Check(size int64) error {
 	return nil // also if the path cannot be looked up now
 }
 
-// placeNow asks the kernel for the path that the file has now.
-func (f *File) placeNow() (place string) {
+// currentPath returns the current path of the file by the kernel; "" = unknown.
+func (f *File) currentPath() (path string) {
 	control(f.File, func(fd int) (err error) {
-		place, err = os.Readlink(fmt.Sprintf("/proc/self/fd/%d", fd))
+		path, err = os.Readlink(fmt.Sprintf("/proc/self/fd/%d", fd))
 		return err
 	})
-	return place
+	return path
 }
 
-// isRemoved tells whether a file has no name left, by which its packets could be read.
+// isRemoved reports whether a file has no name left by which its packets could be read.
 func isRemoved(info os.FileInfo) bool { return info.Sys().(*syscall.Stat_t).Nlink == 0 }
 
 func (f *File) removed() error {
 	return errkind.Errorf(ErrSpoiled, "%s was removed or replaced while packets were written to it: they are lost", f.name)
 }
 
-// IsRegular tells whether it is a regular file rather than a pipe, terminal or device.
+// IsRegular reports whether it is a regular file rather than a pipe, terminal or device.
 func (f *File) IsRegular() bool { return f.mode.IsRegular() }
 
 // Finish waits until a regular file is on disk, and checks it a last time.
@@ -248,10 +250,10 @@ func (f *File) Store() error {
 	return nil
 }
 
-// Free is how many bytes this user can still write to the file's disk.
+// Free returns the number of bytes that this user can still write to the file's disk.
 func (f *File) Free() (int64, error) { return free(f.File, f.name) }
 
-// free is how many bytes this user can still write to an open file's disk.
+// free returns the number of bytes that this user can still write to an open file's disk.
 func free(f *os.File, name string) (int64, error) {
 	s, err := statfs(f)
 	if err != nil {
@@ -260,14 +262,14 @@ func free(f *os.File, name string) (int64, error) {
 	return freeBytes(s), nil
 }
 
-// IsFull tells whether the disk has less than so many bytes free for anybody.
+// IsFull reports whether the disk has less than so many bytes free, including root's reserve.
 func (f *File) IsFull(bytes int64) bool {
 	s, err := statfs(f.File)
 	return err == nil && s.Blocks > 0 && int64(s.Bfree)*cmp.Or(s.Frsize, s.Bsize) < bytes
 }
 
-// ShowsLate tells whether the file's disk shows only later what is no longer free because it was
-// written: such file systems write in large transactions.
+// ShowsLate reports whether the file system subtracts written bytes from its free space only later:
+// such file systems write in large transactions.
 func (f *File) ShowsLate() bool { return showsLate(f.File) }
 
 func showsLate(f *os.File) bool {
@@ -281,8 +283,8 @@ func statfs(f *os.File) (*unix.Statfs_t, error) {
 	return s, control(f, func(fd int) error { return unix.Fstatfs(fd, s) })
 }
 
-// FreeAt is how many bytes this user can write to the disk of the file at a path, which need not
-// exist.
+// FreeAt returns the number of bytes that this user can write to the disk of the file at a path,
+// which need not exist.
 func FreeAt(path string) (int64, error) {
 	var s unix.Statfs_t
 	err := unix.Statfs(path, &s)
@@ -295,24 +297,24 @@ func FreeAt(path string) (int64, error) {
 	return freeBytes(&s), nil
 }
 
-// Room is how many bytes the file takes on its disk; 0 if that cannot be found out.
+// Room returns the number of bytes that the file occupies on its disk; 0 = it cannot be determined.
 func (f *File) Room() int64 { return room(f.File) }
 
-// room is how many bytes an open file takes on its disk.
+// room returns the number of bytes that an open file occupies on its disk.
 func room(f *os.File) int64 {
 	info, err := f.Stat()
 	if err != nil {
 		return 0
 	}
-	return info.Sys().(*syscall.Stat_t).Blocks * 512 // the unit of st_blocks, whatever the disk's blocks are
+	return info.Sys().(*syscall.Stat_t).Blocks * 512 // st_blocks has this unit on every disk
 }
 
-// freeBytes is how much room a file system has left for users. It counts in fragments, which FUSE
-// may give another size than that of its blocks.
+// freeBytes returns the bytes that a file system has left for users. It counts in fragments, whose
+// size on FUSE may differ from that of blocks.
 func freeBytes(s *unix.Statfs_t) int64 { return int64(s.Bavail) * cmp.Or(s.Frsize, s.Bsize) }
 
 // Abandon makes Close remove a file that Open created, as if it was never begun. Call it only if
-// nothing was written to the file.
+// the file is still empty.
 func (f *File) Abandon() { f.begun = false }
 
 // Close closes a file of Open. If Open created it and it was never begun, it is removed.

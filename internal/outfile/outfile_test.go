@@ -40,8 +40,8 @@ func content(t *testing.T, path string) string {
 	return string(b)
 }
 
-// says checks that an error has these words in it.
-func says(t *testing.T, err error, words ...string) {
+// checkError checks that an error contains these words.
+func checkError(t *testing.T, err error, words ...string) {
 	t.Helper()
 	for _, w := range words {
 		if err == nil || !strings.Contains(err.Error(), w) {
@@ -82,7 +82,7 @@ func TestBegin(t *testing.T) {
 	}
 }
 
-// A second Open of the same file is refused, under whatever name, and leaves the file alone.
+// A second Open of the same file is refused, under any name, and does not change the file.
 func TestLock(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "out")
@@ -93,7 +93,7 @@ func TestLock(t *testing.T) {
 	must(t, os.Link(path, link))
 	for _, name := range []string{path, link} {
 		_, err := Open(name, Options{})
-		says(t, err, "lock "+name+": another program is writing to it")
+		checkError(t, err, "lock "+name+": another program is writing to it")
 	}
 	if got := content(t, path); got != "first" {
 		t.Errorf("the file is %q now", got)
@@ -106,7 +106,7 @@ func TestLock(t *testing.T) {
 	mustOpen(t, path, Options{})
 }
 
-// Check finds what others do to the file.
+// Check detects changes of the file by others.
 func TestCheck(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
@@ -145,14 +145,14 @@ func TestCheck(t *testing.T) {
 				t.Error(err)
 			}
 			must(t, test.do(path))
-			// What is written afterwards does not make the file whole again.
+			// Bytes that are written afterwards do not make the file whole again.
 			f.Write([]byte("more"))
 			for _, err := range []error{f.Check(11), f.Finish(11)} {
 				switch {
 				case test.want == "" && err != nil:
 					t.Error(err)
 				case test.want != "":
-					says(t, err, path, test.want)
+					checkError(t, err, path, test.want)
 				}
 				if errors.Is(err, ErrSpoiled) != test.spoiled {
 					t.Errorf("the kind of %v", err)
@@ -162,8 +162,8 @@ func TestCheck(t *testing.T) {
 	}
 }
 
-// A file that is removed while it is checked is never said to be renamed, because nobody would find
-// its packets.
+// A file that is removed during a check is never reported as renamed, because its packets could not
+// be found.
 func TestCheckMeanwhileRemoved(t *testing.T) {
 	t.Parallel()
 	for range 300 {
@@ -197,14 +197,14 @@ func TestCloseRemovesOwnFileOnly(t *testing.T) {
 	}
 }
 
-// A symbolic link to nothing is named as such, and nothing is made at its other end.
+// A dangling symbolic link is named as such, and no file is made at its target.
 func TestDanglingLink(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	target, link := filepath.Join(dir, "target"), filepath.Join(dir, "link")
 	must(t, os.Symlink(target, link))
 	_, err := Open(link, Options{})
-	says(t, err, link+": it is a symbolic link to "+target+", which does not exist")
+	checkError(t, err, link+": it is a symbolic link to "+target+", which does not exist")
 	if _, err := os.Stat(target); err == nil {
 		t.Error("the target was made")
 	}
@@ -215,8 +215,8 @@ func TestDanglingLink(t *testing.T) {
 	}
 }
 
-// Other people's files and pipes in a directory like /tmp are refused as the kernel's protection
-// asks for. Serial: it may change that protection in a machine of its own.
+// Other users' files and pipes in a directory like /tmp are refused as the kernel's protection
+// requires. Serial: it may change that protection in a machine of its own.
 func TestSticky(t *testing.T) {
 	testnet.RequireRoot(t)
 	dir := t.TempDir()
@@ -251,13 +251,13 @@ func TestSticky(t *testing.T) {
 				f.Close()
 				return
 			}
-			says(t, err, "permission denied: it belongs to another user", "fs."+sysctl)
+			checkError(t, err, "permission denied: it belongs to another user", "fs."+sysctl)
 		})
 	}
 }
 
-// What is to be written on a disk that fails shows in Finish only. Serial: it starts programs,
-// which have for a moment the descriptors that other tests close, such as the reader's of TestPipe.
+// A failing disk shows only in Finish. Serial: it starts programs, which have for a moment the
+// descriptors that other tests close, such as the reader's of TestPipe.
 func TestFinishDiskFails(t *testing.T) {
 	path := filepath.Join(testnet.MustFailingDisk(t), "out")
 	f := mustOpen(t, path, Options{})
@@ -267,11 +267,11 @@ func TestFinishDiskFails(t *testing.T) {
 	if n, err := f.Write(make([]byte, size)); n != size || err != nil {
 		t.Fatalf("wrote %d: %v", n, err)
 	}
-	says(t, f.Finish(size), "sync "+path+" to disk: ", "packets may be missing")
+	checkError(t, f.Finish(size), "sync "+path+" to disk: ", "packets may be missing")
 }
 
-// A pipe's reader that goes away is noticed also when nothing is written. What is not a regular
-// file is neither locked nor emptied.
+// A pipe's reader that goes away is detected also while no packets are written. Files that are not
+// regular are neither locked nor truncated.
 func TestPipe(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "pipe")
@@ -290,7 +290,7 @@ func TestPipe(t *testing.T) {
 		if !errors.Is(err, unix.EPIPE) {
 			t.Errorf("the error is %v", err)
 		}
-		says(t, err, path+": its reader has gone away")
+		checkError(t, err, path+": its reader has gone away")
 	}
 	null := mustOpen(t, os.DevNull, Options{})
 	if err := errors.Join(null.Begin(), null.Finish(5)); err != nil {
@@ -322,7 +322,7 @@ func TestOpened(t *testing.T) {
 	}
 }
 
-// Where no file can be made, the error says what helps: room, or another directory.
+// If no file can be made, the error has the remedy: room, or another directory.
 func TestNoRoomToOpen(t *testing.T) {
 	t.Parallel()
 	testnet.RequireRoot(t)
@@ -343,7 +343,7 @@ func TestNoRoomToOpen(t *testing.T) {
 			must(t, unix.Mount("none", dir, "", unix.MS_REMOUNT|unix.MS_RDONLY, test.options))
 		}
 		_, err := Open(dir+"/second", Options{})
-		says(t, err, "open "+dir+"/second"+test.want)
+		checkError(t, err, "open "+dir+"/second"+test.want)
 	}
 }
 

@@ -6,11 +6,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ReaderGone tells whether f is the writing end of a pipe without a reader. It does not wait.
+// ReaderGone reports whether f is the writing end of a pipe without a reader. It does not wait.
 func ReaderGone(f *os.File) bool {
 	gone := false
 	control(f, func(fd int) error {
-		// poll reports POLLERR without being asked for it.
+		// poll reports POLLERR even if it is not among the requested events.
 		fds := []unix.PollFd{{Fd: int32(fd)}}
 		n, err := unix.Poll(fds, 0)
 		gone = n == 1 && fds[0].Revents&(unix.POLLERR|unix.POLLHUP) != 0
@@ -22,8 +22,8 @@ func ReaderGone(f *os.File) bool {
 // pipeSize is the largest pipe that an unprivileged user may have by default.
 const pipeSize = 1 << 20
 
-// widen makes a pipe hold more than the initial 64 KiB, so that writer and reader have to wait for
-// each other less often. If the kernel refuses, the pipe keeps its size.
+// widen enlarges a pipe's buffer beyond the initial 64 KiB, so that writer and reader wait for each
+// other less often. If the kernel refuses, the pipe keeps its size.
 func widen(f *os.File) {
 	control(f, func(fd int) error {
 		size, err := unix.FcntlInt(uintptr(fd), unix.F_GETPIPE_SZ, 0)

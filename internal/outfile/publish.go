@@ -14,8 +14,8 @@ import (
 // Partial is appended to the path of a file that gets its final path when it is finished.
 const Partial = ".partial"
 
-// Publish gives a file of Options.Atomic its path. It replaces an existing file unless New forbids
-// that. It returns when the directory is on disk. For other files it does nothing.
+// Publish gives a file with Options.Atomic its final path. It replaces an existing file unless New
+// forbids that. It returns when the directory is synced to disk. Other files are not changed.
 func (f *File) Publish() error {
 	if f.final == "" {
 		return nil
@@ -27,7 +27,7 @@ func (f *File) Publish() error {
 		return fmt.Errorf("rename %s to %s: %w: the packets are in %s", f.path, f.final, err, f.path)
 	}
 	f.path, f.final = f.final, ""
-	f.place = f.placeNow()
+	f.kernelPath = f.currentPath()
 	if err := f.storeDirectory(); err != nil {
 		return fmt.Errorf("sync the directory of %s to disk: %w: the file may be lost if the machine stops", f.path, cause(err))
 	}
@@ -47,7 +47,7 @@ func (f *File) rename() error {
 }
 
 // storeDirectory waits until the file's name is on disk. A directory that this user may not read
-// cannot be opened for that, so it then waits for the whole file system.
+// cannot be opened for that, so storeDirectory then waits for the whole file system.
 func (f *File) storeDirectory() error {
 	dir, err := os.Open(filepath.Dir(f.path))
 	if errors.Is(err, unix.EACCES) {

@@ -9,8 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Of two files, of which one will replace the other, whoever comes second is refused, and leaves
-// nothing behind.
+// Of two files, of which one will replace the other, the second is refused, and removed.
 func TestRivals(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct{ first, second Options }{
@@ -22,7 +21,7 @@ func TestRivals(t *testing.T) {
 		first := mustOpen(t, path, test.first)
 		first.Begin()
 		_, err := Open(path, test.second)
-		says(t, err, "another program is writing to")
+		checkError(t, err, "another program is writing to")
 		if all, _ := filepath.Glob(path + "*"); len(all) != 1 {
 			t.Errorf("first %+v, second %+v: files %v", test.first, test.second, all)
 		}
@@ -33,14 +32,14 @@ func TestRivals(t *testing.T) {
 	}
 }
 
-// With New nothing that is there is written over, also not what came while the file was written.
+// With New no existing file is replaced, not even a file that was made while this one was written.
 func TestNew(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "out")
 	for _, there := range []string{path, path + Partial} {
 		mustWrite(t, there, "earlier")
 		_, err := Open(path, Options{New: true, Atomic: true})
-		if says(t, err, "open "+there+": a file of this name already exists"); !errors.Is(err, ErrNameTaken) {
+		if checkError(t, err, "open "+there+": a file of this name already exists"); !errors.Is(err, ErrNameTaken) {
 			t.Errorf("no ErrNameTaken: %v", err)
 		}
 		if got := content(t, there); got != "earlier" {
@@ -51,20 +50,20 @@ func TestNew(t *testing.T) {
 	f := mustOpen(t, path, Options{New: true, Atomic: true})
 	f.Begin()
 	mustWrite(t, path, "meanwhile")
-	says(t, f.rename(), "file exists")
-	says(t, f.Publish(), "a file of this name already exists")
+	checkError(t, f.rename(), "file exists")
+	checkError(t, f.Publish(), "a file of this name already exists")
 	if got := content(t, path); got != "meanwhile" {
 		t.Errorf("the file has %q", got)
 	}
 }
 
-// Where there must be a regular file, a FIFO that nobody reads from is refused and not waited for.
+// If the file must be regular, a FIFO without a reader is refused without waiting.
 func TestRegular(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "out")
 	must(t, unix.Mkfifo(path, 0o600))
 	_, err := Open(path, Options{Regular: true})
-	says(t, err, "open "+path+": it is not a regular file")
+	checkError(t, err, "open "+path+": it is not a regular file")
 	if _, err := Open(path, Options{}); !errors.Is(err, ErrNoReader) {
 		t.Errorf("no ErrNoReader: %v", err)
 	}
@@ -72,5 +71,5 @@ func TestRegular(t *testing.T) {
 	must(t, err)
 	defer reader.Close()
 	_, err = Open(path, Options{Regular: true})
-	says(t, err, "open "+path+": it is not a regular file")
+	checkError(t, err, "open "+path+": it is not a regular file")
 }

@@ -9,8 +9,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A Removal is a regular file that is to be removed. It is open, so that it can be seen when nobody
-// else has it open any more.
+// A Removal is a regular file that is to be removed. It is open, so that Frees can detect whether
+// another process has it open, too.
 type Removal struct {
 	*os.File
 }
@@ -22,29 +22,30 @@ func OpenRemoval(path string) (*Removal, error) {
 	if err != nil {
 		return nil, err
 	}
-	if held, _ := isLocked(f); held { // a file system without locks has none that is held
+	if held, _ := isLocked(f); held { // on a file system without locks no lock is held
 		return nil, f.Close()
 	}
 	return &Removal{f}, nil
 }
 
-// Room is how many bytes the file takes on its disk; 0 if that cannot be found out.
+// Room returns the number of bytes that the file occupies on its disk; 0 = it cannot be determined.
 func (r *Removal) Room() int64 { return room(r.File) }
 
-// Free is how many bytes this user can still write to the file's disk.
+// Free returns the number of bytes that this user can still write to the file's disk.
 func (r *Removal) Free() (int64, error) { return free(r.File, r.Name()) }
 
-// ShowsLate is that of File.
+// ShowsLate is like File.ShowsLate.
 func (r *Removal) ShowsLate() bool { return showsLate(r.File) }
 
-// maxExec is how long Frees waits for processes that start.
+// maxExec is the maximum time for which Frees waits for processes that start.
 const maxExec = 100 * time.Millisecond
 
-// Frees tells whether the file's room becomes free once the file is closed here, given that this
+// Frees reports whether the file's room becomes free once the file is closed here, given that this
 // many of its names stay. It does not if another program has it open, or if it has more names than
-// that. If the file system does not tell who has a file open, nobody is assumed to. A process that
-// starts, such as a command of -z, holds this process's open files until its exec. No other process
-// opens a finished file for writing, so Frees waits while the file is open for writing.
+// that. If the file system cannot report who has a file open, Frees assumes that no other process
+// has. A process that starts, such as a command of -z, holds this process's open files until its
+// exec. No other process opens a finished file for writing, so Frees waits while the file is open
+// for writing.
 func (r *Removal) Frees(names uint64) bool {
 	info, err := r.Stat()
 	if err != nil || uint64(info.Sys().(*syscall.Stat_t).Nlink) > names {
@@ -56,8 +57,8 @@ func (r *Removal) Frees(names uint64) bool {
 	return r.mayLease(unix.F_WRLCK)
 }
 
-// mayLease tells whether nobody else has the file open, for a lease of the kind F_WRLCK, or open
-// for writing, for F_RDLCK.
+// mayLease reports whether no other process has the file open, for a lease of the kind F_WRLCK, or
+// open for writing, for F_RDLCK.
 func (r *Removal) mayLease(kind int) bool {
 	isOpen := false
 	control(r.File, func(fd int) error {
@@ -82,6 +83,6 @@ func openRegular(path string) (*os.File, error) {
 	return os.OpenFile(path, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
 }
 
-// SyncDisk waits until all files of the file's disk are on it. On btrfs, removed files free their
-// room only then.
+// SyncDisk waits until all files of the file's disk are synced to it. On btrfs, removed files free
+// their room only then.
 func (f *File) SyncDisk() error { return control(f.File, unix.Syncfs) }

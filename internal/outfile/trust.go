@@ -16,25 +16,25 @@ import (
 // ErrUntrusted is the kind of error for a file that the kernel would open but a Trust rejects.
 var ErrUntrusted = errors.New("the file is not trusted")
 
-// A Trust says which files a process may write to if it has more rights than the user for whom it
-// writes. The zero value trusts all files.
+// A Trust is the set of files to which a process may write if it has more rights than the user for
+// whom it writes. The zero value trusts all files.
 type Trust struct {
-	// Owners are the ids of users who may own an existing regular file or FIFO; nil = anybody.
+	// Owners are the ids of users who may own an existing regular file or FIFO; nil = all users.
 	Owners []int
 
 	// NoLinks rejects a path with a symbolic link in it that is not root's, and a regular file with
-	// several hard links, so that nobody but root can substitute another file.
+	// several hard links, so that only root can substitute another file.
 	NoLinks bool
 }
 
 // open opens a file, or creates it with permissions for its owner only. With unix.O_NONBLOCK among
-// the flags, a write to a FIFO that nobody reads can be abandoned.
+// the flags, a write that waits for a FIFO's reader can be cancelled.
 func (t *Trust) open(path string, flags int) (*os.File, error) {
 	if !t.NoLinks {
 		return os.OpenFile(path, flags, 0o600)
 	}
 	for at, tries := path, 0; ; tries++ {
-		if isDescriptor(at) { // where a link of root has led
+		if isDescriptor(at) { // the target of root's link
 			return os.OpenFile(at, flags, 0o600)
 		}
 		fd, err := openWithoutLinks(at, flags)
@@ -50,7 +50,7 @@ func (t *Trust) open(path string, flags int) (*os.File, error) {
 	}
 }
 
-// maxLinks is how many symbolic links the kernel follows in one path.
+// maxLinks is the maximum number of symbolic links that the kernel follows in one path.
 const maxLinks = 40
 
 // openWithoutLinks opens a path that has no symbolic link in it. Otherwise the error is ELOOP.
@@ -66,7 +66,7 @@ func openWithoutLinks(path string, flags int) (fd int, err error) {
 	}
 }
 
-// followLink replaces the first symbolic link of a path by what it leads to.
+// followLink replaces the first symbolic link of a path by its target.
 func followLink(path string) (string, error) {
 	for end := 1; end <= len(path); end++ {
 		if end < len(path) && path[end] != '/' || path[end-1] == '/' {
@@ -83,12 +83,13 @@ func followLink(path string) (string, error) {
 		}
 		return target + path[end:], nil
 	}
-	return path, nil // somebody has removed the link meanwhile
+	return path, nil // the link was removed meanwhile
 }
 
-// readLink reads the symbolic link at a path; "" = there is none. It is an error of the kind ELOOP
-// if somebody other than root may have put the link there: it belongs to another user, or has a
-// second name, in a directory of root. Links of procfs lead to other places than they say.
+// readLink reads the symbolic link at a path; "" = there is none. It returns an error of the kind
+// ELOOP if another user than root may have put the link there: it belongs to another user, or has a
+// second name and so may be a hard link to one in a directory of root. It also rejects links of
+// procfs, whose text is not the file to which they lead.
 func readLink(path string) (target string, err error) {
 	fd, err := openWithoutLinks(path, unix.O_PATH|unix.O_NOFOLLOW)
 	if err != nil {
@@ -115,14 +116,14 @@ func readLink(path string) (target string, err error) {
 	return string(text[:n]), nil
 }
 
-// IsOthers tells whether the file at a path belongs to another user: neither to an owner, nor to
-// root, nor to this process's user. It does not follow a symbolic link there.
+// IsOthers reports whether the file at a path belongs neither to one of the owners, nor to root,
+// nor to this process's user. It does not follow a symbolic link there.
 func IsOthers(path string, owners []int) bool {
 	var at unix.Stat_t
 	return unix.Lstat(path, &at) == nil && at.Uid != 0 && int(at.Uid) != userID() && !slices.Contains(owners, int(at.Uid))
 }
 
-// isDescriptor tells whether a path names a descriptor of this process.
+// isDescriptor reports whether a path names a descriptor of this process.
 func isDescriptor(path string) bool {
 	return slices.ContainsFunc([]string{"/dev/fd/", "/dev/std", "/proc/self/fd/"}, func(directory string) bool {
 		return strings.HasPrefix(path, directory)
@@ -162,7 +163,7 @@ func (t *Trust) check(f *os.File) error {
 	return nil
 }
 
-// checkDevice rejects a device that a link of somebody other than root has led to, such as the
+// checkDevice rejects a device that was reached by a link of another user than root, such as the
 // terminal, which this process may always open.
 func (t *Trust) checkDevice(f *os.File, is os.FileInfo) error {
 	if t.Owners == nil || t.NoLinks {

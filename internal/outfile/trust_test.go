@@ -12,8 +12,8 @@ import (
 	"github.com/xdpcap/xdpcap/internal/testnet"
 )
 
-// A Trust without links opens what is at the path itself, makes what is not there, and goes by no
-// link that is not root's, wherever in the path it stands.
+// A Trust without links opens or makes the file at the path itself, and follows no link that is not
+// root's, at any position of the path.
 func TestTrustNoLinks(t *testing.T) {
 	t.Parallel()
 	testnet.RequireRoot(t)
@@ -21,7 +21,7 @@ func TestTrustNoLinks(t *testing.T) {
 	file, second := filepath.Join(dir, "file"), filepath.Join(dir, "second")
 	mustWrite(t, file, "text")
 	mustWrite(t, second, "text")
-	const roots = "" // what is said of a path with root's own links
+	const roots = "" // the error for a path with root's own links
 	link := func(target, name string, owner int) error {
 		path := filepath.Join(dir, name)
 		return errors.Join(os.Symlink(target, path), os.Lchown(path, owner, owner))
@@ -50,7 +50,7 @@ func TestTrustNoLinks(t *testing.T) {
 	} {
 		f, err := Open(filepath.Join(dir, name), Options{Trust: Trust{NoLinks: true}})
 		if want != "" {
-			says(t, err, "open "+filepath.Join(dir, name)+": ", want)
+			checkError(t, err, "open "+filepath.Join(dir, name)+": ", want)
 			if got := errors.Is(err, ErrUntrusted); got != (name == "second") {
 				t.Errorf("%s: it is of the kind ErrUntrusted: %v", name, got)
 			}
@@ -85,7 +85,7 @@ func TestTrustOwners(t *testing.T) {
 	mustWrite(t, path, "text")
 	must(t, os.Chown(path, 1234, 1234))
 	_, err := Open(path, Options{Trust: Trust{Owners: []int{0, 1235}}})
-	says(t, err, "it belongs to another user, with id 1234")
+	checkError(t, err, "it belongs to another user, with id 1234")
 	if !errors.Is(err, ErrUntrusted) {
 		t.Errorf("the error %v is of another kind", err)
 	}
@@ -96,10 +96,10 @@ func TestTrustOwners(t *testing.T) {
 	}
 	must(t, os.Lchown(device, 1234, 1234))
 	_, err = Open(device, Options{Trust: Trust{Owners: []int{1234}}})
-	says(t, err, device+" is a symbolic link that may not be root's own")
+	checkError(t, err, device+" is a symbolic link that may not be root's own")
 }
 
-// To try a directory leaves nothing there, also where it fails.
+// TryDirectory leaves no file there, even if it fails.
 func TestTryDirectory(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -112,15 +112,15 @@ func TestTryDirectory(t *testing.T) {
 	}
 	if os.Geteuid() == 0 {
 		must(t, os.Lchown(link, 1234, 1234))
-		says(t, TryDirectory(link, Trust{NoLinks: true}), "create files in "+link+": "+link+" is a symbolic link")
+		checkError(t, TryDirectory(link, Trust{NoLinks: true}), "create files in "+link+": "+link+" is a symbolic link")
 	}
 	if left, _ := os.ReadDir(dir); len(left) > 0 {
 		t.Errorf("it has left %v", left)
 	}
-	says(t, TryDirectory(dir+"/missing", Trust{}), "create files in "+dir+"/missing: no such file or directory")
+	checkError(t, TryDirectory(dir+"/missing", Trust{}), "create files in "+dir+"/missing: no such file or directory")
 }
 
-// To try a file changes neither it nor what is in its place.
+// TryFile changes neither the file nor another one at its path.
 func TestTryFile(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -133,7 +133,7 @@ func TestTryFile(t *testing.T) {
 				t.Errorf("%s, %+v: %v", path, o, err)
 			}
 		}
-		says(t, TryFile(empty, o), "it is not a regular file")
+		checkError(t, TryFile(empty, o), "it is not a regular file")
 		o.New = true
 		if err := TryFile(file, o); !errors.Is(err, ErrNameTaken) {
 			t.Errorf("a name that is taken, %+v: %v", o, err)

@@ -9,7 +9,8 @@ import (
 )
 
 // TryDirectory checks whether files can be created, renamed and removed in a directory, by doing so
-// with a temporary file. A Trust without links rejects a path that leads there by one.
+// with a temporary file. With Trust.NoLinks it rejects a path with a symbolic link that is not
+// root's.
 func TryDirectory(directory string, t Trust) error {
 	at, err := t.open(directory, unix.O_PATH|unix.O_DIRECTORY)
 	if err != nil {

@@ -126,7 +126,7 @@ func appendString(b []byte, code uint16, s string) []byte {
 	return pad(append(b, s...), len(s))
 }
 
-// The first octet of an if_filter says what follows.
+// The first octet of an if_filter is the type of the filter.
 const (
 	filterExpression = 0 // for pcap-filter(7)
 	filterProgram    = 1 // classic BPF

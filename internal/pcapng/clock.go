@@ -32,7 +32,7 @@ func NewClock(resolution byte, offset int64) Clock {
 	return c
 }
 
-// pow10 is 10 to the power of n, which is at most 19.
+// pow10 returns 10 to the power of n, which is at most 19.
 func pow10(n int) uint64 {
 	p := uint64(1)
 	for range n {
@@ -41,7 +41,7 @@ func pow10(n int) uint64 {
 	return p
 }
 
-// Time is a stamp in nanoseconds since the Unix epoch, rounded down.
+// Time returns the time of a stamp in nanoseconds since the Unix epoch, rounded down.
 func (c Clock) Time(stamp uint64) int64 {
 	hi, lo := bits.Mul64(stamp, c.times)
 	switch {
@@ -57,10 +57,10 @@ func (c Clock) Time(stamp uint64) int64 {
 	if c.offset == 0 {
 		return ns
 	}
-	return c.moved(ns)
+	return c.addOffset(ns)
 }
 
-// Stamp is the reverse of Time, to the precision of nanoseconds. It is 0 for times before the
+// Stamp is the reverse of Time, to the precision of nanoseconds. It returns 0 for times before the
 // clock's first.
 func (c Clock) Stamp(ns int64) uint64 {
 	ns -= c.offset * 1e9
@@ -75,8 +75,8 @@ func (c Clock) Stamp(ns int64) uint64 {
 	return uint64(ns) / c.times * c.divide
 }
 
-// moved adds the offset.
-func (c Clock) moved(ns int64) int64 {
+// addOffset adds the offset.
+func (c Clock) addOffset(ns int64) int64 {
 	const most = math.MaxInt64 / 1_000_000_000
 	switch {
 	case c.offset > most:

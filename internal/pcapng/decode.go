@@ -8,11 +8,11 @@ import (
 	"slices"
 )
 
-// HeaderSize is how many bytes of a block BlockLength needs.
+// HeaderSize is the number of bytes of a block that BlockLength needs.
 const HeaderSize = 12
 
-// MaxBlock is the longest block that is read, in bytes: libpcap's limit, which keeps a damaged
-// length from asking for any amount of memory. Wireshark takes blocks of up to 134,348,832 bytes.
+// MaxBlock is the longest block that is read, in bytes: libpcap's limit, which bounds the memory
+// for a block with a damaged length. Wireshark accepts blocks of up to 134,348,832 bytes.
 const MaxBlock = 16 << 20
 
 // Ethernet is the LINKTYPE_ of Ethernet frames.
@@ -24,7 +24,7 @@ const (
 	TypeInterface  = blockInterface
 	TypeStatistics = blockStatistics
 	TypePacket     = blockPacket
-	TypeOldPacket  = 2 // obsolete, but there are files with it
+	TypeOldPacket  = 2 // obsolete, but still found in files
 	TypeSimple     = 3 // a packet without a time
 	typeNames      = 4
 	typeJournal    = 9
@@ -33,8 +33,8 @@ const (
 	typeCustomKeep = 0x40000bad
 )
 
-// IsLasting tells whether a block says something about packets that come after it, anywhere in the
-// section: names of addresses, or secrets for decryption.
+// IsLasting reports whether a block applies to packets that come after it, anywhere in the section:
+// names of addresses, or secrets for decryption.
 func (b Block) IsLasting() bool { return b.Type == typeNames || b.Type == typeSecrets }
 
 // A Block is one block as it is in a file.
@@ -44,12 +44,13 @@ type Block struct {
 	Raw  []byte // all of it, from its type to the second length
 }
 
-// IsSection tells whether a file or block that begins with b is a pcapng section.
+// IsSection reports whether a file or block that begins with b is a pcapng section.
 func IsSection(b []byte) bool { return len(b) >= 4 && le.Uint32(b) == blockSection }
 
 // BlockLength returns the length in bytes of the block that begins with the HeaderSize bytes in b,
-// and whether its numbers are big-endian. A section header says that itself; for other blocks the
-// caller passes the byte order of their section. An error says what is wrong with the header.
+// and whether its numbers are big-endian. A section header contains its byte order; for other
+// blocks the caller passes the byte order of their section. It returns an error if the header is
+// invalid.
 func BlockLength(b []byte, big bool) (length int, isBig bool, err error) {
 	if IsSection(b) {
 		switch {
@@ -87,7 +88,7 @@ func ParseBlock(raw []byte, big bool) (Block, error) {
 	return b, nil
 }
 
-// fixedSize is the smallest size of the body of a type of block, in bytes.
+// fixedSize returns the smallest size of the body of a type of block, in bytes.
 func fixedSize(blockType uint32) int {
 	switch blockType {
 	case blockPacket, TypeOldPacket:
@@ -163,7 +164,8 @@ func (o *options) next() (code uint16, value []byte, ok bool) {
 	return code, value, true
 }
 
-// optionsAt is the offset in Raw at which the options of a block begin; len(Raw) if it has none.
+// optionsAt returns the offset in Raw at which the options of a block begin; len(Raw) = it has no
+// options.
 func (b *Block) optionsAt() int {
 	switch b.Type {
 	case blockSection:
@@ -187,7 +189,7 @@ func (b *Block) optionsAt() int {
 // padded rounds a length up to a multiple of 4. It does not overflow.
 func padded(n uint32) int { return int((uint64(n) + 3) &^ 3) }
 
-// namesEnd is the offset at which the records of a name resolution block end.
+// namesEnd returns the offset at which the records of a name resolution block end.
 func (b *Block) namesEnd() int {
 	at := 8
 	for at+4 <= len(b.Raw)-4 {
@@ -269,7 +271,7 @@ func isPrefix(mask net.IPMask) bool {
 	return ones > 0
 }
 
-// Counters says which of a Statistics' counters a block has.
+// Counters is the set of a Statistics' counters that a block has.
 type Counters uint8
 
 // The counters of Statistics.

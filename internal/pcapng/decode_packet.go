@@ -6,8 +6,8 @@ var errShort = errors.New("a packet is longer than its block")
 
 // ParsePacket reads a packet of any of the three types of blocks. Data is a part of the block's
 // Raw. Time is in units of the interface's Clock. If an option occurs several times, the last one
-// counts. Of the comments p gets only the Remarks, and the first of each kind. snapLen is that of
-// the section's first interface: a Simple Packet Block is truncated to it.
+// takes precedence. Of the comments p gets only the Remarks, and the first of each kind. snapLen is
+// that of the section's first interface: a Simple Packet Block is truncated to it.
 func ParsePacket(b Block, snapLen uint32, p *Packet) error {
 	*p = Packet{}
 	if b.Type == blockPacket && !b.Big {
@@ -24,7 +24,7 @@ func ParsePacket(b Block, snapLen uint32, p *Packet) error {
 		at, n = 12, int(kept)
 	case TypeOldPacket:
 		p.Interface = uint32(b.u16(8))
-		if drops := b.u16(10); drops != 0xffff { // 0xffff = not known
+		if drops := b.u16(10); drops != 0xffff { // 0xffff = unknown
 			p.Dropped = uint64(drops)
 		}
 		p.Time, p.WireLen, at, n = b.time(12), b.u32(24), 28, int(b.u32(20))

@@ -29,7 +29,7 @@ func blocksOf(t testing.TB, file []byte) (blocks []Block) {
 	return blocks
 }
 
-// What the encoder writes, the decoder reads.
+// The decoder reads all fields that the encoder writes.
 func TestDecode(t *testing.T) {
 	t.Parallel()
 	blocks := blocksOf(t, sampleFile())
@@ -67,7 +67,7 @@ func TestDecode(t *testing.T) {
 func bigEndian(t testing.TB, file []byte) (big []byte) {
 	for _, b := range blocksOf(t, file) {
 		raw := bytes.Clone(b.Raw)
-		turner{raw}.block(b)
+		swapper{raw}.block(b)
 		big = append(big, raw...)
 	}
 	return big
@@ -162,7 +162,7 @@ func TestClock(t *testing.T) {
 	}
 }
 
-// A merged section has the comments of all, and what the others say differently.
+// A merged section has the comments of all sections, and the options in which the others differ.
 func TestMergedSection(t *testing.T) {
 	t.Parallel()
 	one := blocksOf(t, AppendSection(nil, &Section{Hardware: "a", OS: "b", Application: "c", Comment: "first"}))[0]
@@ -176,8 +176,8 @@ func TestMergedSection(t *testing.T) {
 	}
 }
 
-// The fast way of reading options finds what the way for any options finds, also where they are
-// short, come again, or have lengths of their own.
+// The fast path for options has the same results as the path for any options, even if options are
+// truncated, repeated, or have unusual lengths.
 func TestParseKnown(t *testing.T) {
 	t.Parallel()
 	random := rand.New(rand.NewPCG(3, 4))
@@ -203,7 +203,7 @@ func TestParseKnown(t *testing.T) {
 	}
 }
 
-// Statistics have the counters that are known, and all where nothing is said.
+// Statistics have the counters in Known, and all counters if Known is 0.
 func TestKnownStatistics(t *testing.T) {
 	t.Parallel()
 	for _, known := range []Counters{HasReceived, HasDropped | HasDelivered, HasAccepted | HasOSDropped} {

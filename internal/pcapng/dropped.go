@@ -6,10 +6,10 @@ func PacketInterface(block []byte) uint32 { return le.Uint32(block[8:]) }
 // SetPacketInterface changes the Interface of a block made by AppendPacket.
 func SetPacketInterface(block []byte, number uint32) { le.PutUint32(block[8:], number) }
 
-// PacketSize returns how many bytes of its packet a block made by AppendPacket has.
+// PacketSize returns the number of the packet's bytes in a block made by AppendPacket.
 func PacketSize(block []byte) int { return int(le.Uint32(block[20:])) }
 
-// PacketData returns the bytes of the packet that a block made by AppendPacket has.
+// PacketData returns the packet's bytes in a block made by AppendPacket.
 func PacketData(block []byte) []byte { return block[28:][:PacketSize(block)] }
 
 // PacketWireLen returns the WireLen of a block made by AppendPacket.

@@ -5,7 +5,8 @@ import (
 	"testing"
 )
 
-// A block with more losses before it is the one that AppendPacket makes of the packet with them.
+// A block with more losses before it equals the block of AppendPacket for the packet with these
+// losses.
 func TestAppendDropped(t *testing.T) {
 	t.Parallel()
 	for size := range 9 {

@@ -13,5 +13,5 @@ const (
 	Unicast     = 1 << 2 // to the interface's own address
 	Multicast   = 2 << 2
 	Broadcast   = 3 << 2
-	Promiscuous = 4 << 2 // to another station: seen only because the interface accepts everything
+	Promiscuous = 4 << 2 // to another station: received only in promiscuous mode
 )

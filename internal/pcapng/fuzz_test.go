@@ -10,8 +10,8 @@ import (
 	"github.com/gopacket/gopacket/pcapgo"
 )
 
-// FuzzPacket writes a packet of any fields and data between two others, and reads it with gopacket:
-// what comes out is what went in, and the packet after it is found.
+// FuzzPacket writes a packet of any fields and data between two others, and reads it with gopacket,
+// which returns the same fields and finds the packet after it.
 func FuzzPacket(f *testing.F) {
 	f.Add(uint64(sampleTime), uint64(1), uint64(2), uint32(3), uint32(4), uint32(5), uint32(6), uint8(7), []byte("hello"))
 	f.Add(uint64(0), uint64(0), uint64(0), uint32(0), uint32(0), uint32(0), uint32(0), uint8(0), []byte{})
@@ -45,8 +45,8 @@ func FuzzPacket(f *testing.F) {
 	})
 }
 
-// readable is p as a reader sees it: without the fields that are not written, and with only those
-// bits of the flags that gopacket knows.
+// readable returns p as a reader sees it: without fields that are not written, and with only the
+// bits of the flags that gopacket supports.
 func readable(p Packet) Packet {
 	p.Fields &= HasQueue | HasID | HasVerdict | HasHash
 	if p.Fields&HasQueue == 0 {

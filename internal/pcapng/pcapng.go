@@ -3,8 +3,8 @@
 // Every function appends one whole block to a byte slice and returns the longer slice, as the
 // built-in append does. They allocate only to grow that slice, keep no reference to their arguments
 // and have no state, so they may be called concurrently on different slices. Blocks are
-// little-endian. Every time is in nanoseconds since the Unix epoch, and every interface says so in
-// its if_tsresol.
+// little-endian. Every time is in nanoseconds since the Unix epoch, which the if_tsresol of every
+// interface declares.
 //
 // A file is a Section, then an Interface for each number used after it, then Names, then Packets,
 // then Statistics.
@@ -19,9 +19,9 @@ import (
 	"strings"
 )
 
-// Section is a Section Header Block: who wrote the file, and on what. An empty string is omitted.
-// In this block as in the others, strings are UTF-8. A string of more than 65535 bytes is truncated
-// between characters, and bytes that are not UTF-8 become U+FFFD.
+// Section is a Section Header Block: the program that wrote the file, and its machine. An empty
+// string is omitted. In this block as in the others, strings are UTF-8. A string of more than 65535
+// bytes is truncated between characters, and bytes that are not UTF-8 become U+FFFD.
 type Section struct {
 	Hardware    string // shb_hardware: the machine
 	OS          string // shb_os
@@ -30,7 +30,7 @@ type Section struct {
 }
 
 // AppendSection appends s as a Section Header Block. Its section length is "unknown", because
-// packets are written as they come.
+// packets are written as they arrive.
 func AppendSection(b []byte, s *Section) []byte {
 	start := len(b)
 	b = appendHeader(b, blockSection)
@@ -56,7 +56,7 @@ type Interface struct {
 	OS          string           // if_os
 	Comment     string           // opt_comment
 	MAC         net.HardwareAddr // if_MACaddr; omitted unless it has 6 bytes
-	Netmask     net.IPMask       // of the first if_IPv4addr, which is only read; nil = none
+	Netmask     net.IPMask       // of the first if_IPv4addr, only read; nil = unknown
 	Speed       uint64           // if_speed in bit/s; 0 = unknown
 	LinkType    uint16           // LINKTYPE_ number; 1 = Ethernet
 	SnapLen     uint32           // bytes kept of a packet; 0 = no limit
@@ -100,8 +100,8 @@ func AppendInterface(b []byte, i *Interface) []byte {
 
 // Name is an entry of a Name Resolution Block: the name that readers show for an address.
 type Name struct {
-	Address netip.Addr // one that is not valid is omitted
-	Name    string     // what follows a zero byte is omitted
+	Address netip.Addr // an invalid address is omitted
+	Name    string     // it ends before the first zero byte
 }
 
 // AppendNames appends a Name Resolution Block, unless there are no names.
@@ -131,7 +131,7 @@ func AppendNames(b []byte, names []Name) []byte {
 	return finish(b, start, len(b))
 }
 
-// Fields says which of a Packet's optional fields are known. It is for fields in which 0 has a
+// Fields is the set of a Packet's optional fields that are known. It is for fields in which 0 has a
 // meaning.
 type Fields uint8
 
@@ -160,9 +160,9 @@ type Packet struct {
 	Remarks            // opt_comment, too: one for each remark
 }
 
-// maxPacketOverhead is the most bytes that a Packet takes besides its data and its comments, which
-// are rare: 28 bytes of head, 3 of padding, 68 of options, opt_endofopt and the second length. pad
-// writes one more byte for a moment; it fits into the space of what follows.
+// maxPacketOverhead is the maximum size in bytes of a Packet besides its data and its comments,
+// which are rare: 28 bytes of head, 3 of padding, 68 of options, opt_endofopt and the second
+// length. pad briefly writes one more byte, which the next option or length overwrites.
 const maxPacketOverhead = 28 + 3 + 68 + 4 + 4
 
 // AppendPacket appends p as an Enhanced Packet Block. It is called for every packet, so it grows
@@ -200,8 +200,8 @@ func AppendPacket(b []byte, p *Packet) []byte {
 		b = appendOption32(b, epbQueue, p.Queue)
 	}
 	if p.Fields&HasVerdict != 0 {
-		// The octet for XDP, then the action as 64 bits, then 3 bytes of padding. Wireshark gives
-		// up on any other length.
+		// The octet for XDP, then the action as 64 bits, then 3 bytes of padding. Wireshark rejects
+		// any other length.
 		b = le.AppendUint64(b, epbVerdict|9<<16|verdictXDP<<32|uint64(p.Verdict)<<40)
 		b = le.AppendUint64(b, uint64(p.Verdict)>>24)
 	}
@@ -209,7 +209,7 @@ func AppendPacket(b []byte, p *Packet) []byte {
 }
 
 // Statistics is an Interface Statistics Block. The counters are cumulative from Start. All that are
-// Known are written, even those that are 0.
+// Known are written, even if they are 0.
 type Statistics struct {
 	Interface uint32 // position of the interface in the section
 	Time      uint64 // when the counters were read, ns since the Unix epoch
@@ -219,7 +219,7 @@ type Statistics struct {
 	Accepted  uint64 // isb_filteraccept: packets the filter matched
 	Dropped   uint64 // isb_ifdrop: packets lost for lack of room; readers show this number
 	OSDropped uint64 // isb_osdrop: part of Dropped: packets lost on the way to this program
-	Delivered uint64 // isb_usrdeliv: packets this program got
+	Delivered uint64 // packets that this program received
 
 	Known    Counters // the counters that are written; 0 = all
 	Comments []string // an opt_comment for each; empty ones are omitted

@@ -162,8 +162,8 @@ func TestGolden(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			// What is in the slice already must stay, and the padding must not be old bytes beyond
-			// its end.
+			// The bytes in the slice must stay, and the padding must not be old bytes beyond its
+			// end.
 			dirty := []byte(strings.Repeat("x", 4096))
 			got := tt.append(dirty[:3])
 			if diff := cmp.Diff("xxx"+string(unhex(t, tt.want)), string(got)); diff != "" {
@@ -248,7 +248,7 @@ func TestAllocs(t *testing.T) {
 			t.Errorf("%s: %v allocations", name, n)
 		}
 	}
-	// Without room: one growth, because AppendPacket knows how much it needs.
+	// Without room: one growth, because AppendPacket computes its size first.
 	if n := testing.AllocsPerRun(100, func() { AppendPacket(nil, p) }); n > 1 {
 		t.Errorf("packet into an empty slice: %v allocations", n)
 	}

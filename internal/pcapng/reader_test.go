@@ -153,8 +153,8 @@ func TestOldGopacket(t *testing.T) {
 	}
 }
 
-// tool runs a program on the sample file, given as stdin, and returns what it writes to stdout. A
-// warning on stderr is logged. Without the program the test is skipped, on CI it fails.
+// tool runs a program on the sample file, given as stdin, and returns its stdout. A warning on
+// stderr is logged. Without the program the test is skipped, on CI it fails.
 func tool(t *testing.T, name string, args ...string) string {
 	t.Helper()
 	if _, err := exec.LookPath(name); err != nil {
@@ -199,7 +199,7 @@ func TestTshark(t *testing.T) {
 	}
 }
 
-// TestTsharkBlocks looks at what tshark shows of the blocks themselves: the options that no packet
+// TestTsharkBlocks compares tshark's view of the blocks themselves: the options that no packet
 // field has.
 func TestTsharkBlocks(t *testing.T) {
 	t.Parallel()
@@ -208,7 +208,7 @@ func TestTsharkBlocks(t *testing.T) {
 		"Interface Name = eth0@fentry", "Interface Description = an interface", "MAC Address = 02:00:00:00:00:01",
 		"Option: Speed = 10000000000", "Hardware = veth", "Filter", "udp port 5000",
 		"Number of Received Packets = 11", "Number of Dropped Packets = 8", "Number of Accepted Packets = 10",
-		"Hash Algorithm: Unknown (5)", "Hash Data: 44332211", // 4.0 does not know Toeplitz by name
+		"Hash Algorithm: Unknown (5)", "Hash Data: 44332211", // 4.0 has no name for Toeplitz
 		"Number of Packets Dropped by OS = 7", "Number of Packets Delivered to the User = 2",
 	} {
 		if !strings.Contains(got, want) {
@@ -222,7 +222,7 @@ func TestTsharkBlocks(t *testing.T) {
 
 func TestCapinfos(t *testing.T) {
 	t.Parallel()
-	// capinfos wants a file: it seeks.
+	// capinfos needs a file: it seeks.
 	file := filepath.Join(t.TempDir(), "sample.pcapng")
 	if err := os.WriteFile(file, sampleFile(sampleNames...), 0o600); err != nil {
 		t.Fatal(err)

@@ -9,15 +9,15 @@ import (
 // Remarks are facts about a packet for which the format has no option. They are written as
 // comments, in words that readers show and that ParsePacket parses.
 type Remarks struct {
-	SetBack time.Duration // by how much the wall clock was set back before the packet; 0 = omitted
-	Weight  uint32        // how many packets this one represents; 0 = unknown; 0 and 1 are omitted
+	SetBack time.Duration // of the wall clock, before the packet; 0 = omitted
+	Weight  uint32        // packets that this one represents; 0 = unknown; 0 and 1 are omitted
 	Outlet  []byte        // interface through which Verdict, tx or redirect, sends it; nil = omitted
-	GSOSize uint32        // the most bytes of data in a segment; 0 = omitted
-	RunTime uint32        // how long the program that decided about it ran, in ns; 0 = omitted
+	GSOSize uint32        // maximum bytes of data in a segment; 0 = omitted
+	RunTime uint32        // run time in ns of the program that decided about it; 0 = omitted
 
-	// Reason is why the network stack threw the packet away, and Location the kernel's function
-	// that did so, at most maxCause bytes long; a nil Reason = omitted. Without a Location, Reason
-	// is why the program that decided about the packet dropped it.
+	// Reason is the network stack's reason for dropping the packet, and Location the kernel's
+	// function that did so, at most maxCause bytes long; a nil Reason = omitted. Without a
+	// Location, Reason is that of the program that dropped the packet.
 	Reason, Location []byte
 }
 
@@ -31,7 +31,7 @@ const (
 	reasonWord              = "the program's reason: "
 )
 
-// maxCause bounds what parse takes for a reason or a location, in bytes.
+// maxCause is the maximum length in bytes that parse accepts for a reason or a location.
 const maxCause = 160
 
 // outletWords come before an outlet. The index is the verdict; "" = a verdict without an outlet.
@@ -76,7 +76,7 @@ func (r *Remarks) append(b []byte, verdict uint32) []byte {
 	return b
 }
 
-// isEmpty tells whether there is no remark, which is so for most packets.
+// isEmpty reports whether there is no remark, which is so for most packets.
 func (r *Remarks) isEmpty() bool {
 	return r.SetBack == 0 && r.Weight <= 1 && r.Outlet == nil && r.GSOSize|r.RunTime == 0 && r.Reason == nil
 }
@@ -126,7 +126,7 @@ func (r *Remarks) parse(comment []byte) (verdict uint32) {
 	return 0
 }
 
-// isName tells whether a text can be a reason or a location.
+// isName reports whether a text can be a reason or a location.
 func isName(text []byte) bool {
 	for _, c := range text {
 		if (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') && (c < '0' || c > '9') && !bytes.Contains([]byte("_.$ "), []byte{c}) {
@@ -136,7 +136,7 @@ func isName(text []byte) bool {
 	return len(text) > 0 && len(text) <= maxCause
 }
 
-// parseUint reads a 32-bit number; 0 if there is none.
+// parseUint parses a 32-bit number; 0 = invalid.
 func parseUint(digits []byte) uint32 {
 	n := uint64(0)
 	for _, d := range digits {

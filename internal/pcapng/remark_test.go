@@ -8,8 +8,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// What is told of a packet in comments is read again, in the words that files have had since 0.1.
-// An outlet is that of the packet's own verdict.
+// Remarks in comments are read again, in the words of files since 0.1. An outlet belongs to the
+// packet's own verdict.
 func TestRemarks(t *testing.T) {
 	t.Parallel()
 	added := []string{ // each time by a person after the capture

@@ -1,7 +1,7 @@
 package pcapng
 
-// A Template has what the packets of one interface share, so that most of their blocks are a few
-// stores to fixed offsets.
+// A Template has the common values of the packets of one interface, so that most of their blocks
+// are a few stores to fixed offsets.
 type Template struct {
 	number    uint64 // number of the interface
 	direction uint32
@@ -11,8 +11,8 @@ type Template struct {
 }
 
 // NewTemplate returns a template for packets that have an id and, optionally, a queue, or a queue
-// and a verdict. direction is Inbound or Outbound. mac is the address of the interface; nil = not
-// known.
+// and a verdict. direction is Inbound or Outbound. mac is the address of the interface; nil =
+// unknown.
 func NewTemplate(number uint32, hasQueue, hasVerdict bool, direction uint32, mac []byte) *Template {
 	t := &Template{number: uint64(number), fields: HasID, options: withID, direction: direction, mac: noMAC}
 	switch {
@@ -27,13 +27,13 @@ func NewTemplate(number uint32, hasQueue, hasVerdict bool, direction uint32, mac
 	return t
 }
 
-// address is the MAC address in the first 6 of 8 bytes.
+// address returns the MAC address in the first 6 of 8 bytes.
 func address(b []byte) uint64 { return le.Uint64(b) & broadcast }
 
 const (
 	broadcast = 1<<48 - 1
 	group     = 1       // in the first octet: a multicast address
-	noMAC     = 1 << 48 // larger than any address: the address is not known
+	noMAC     = 1 << 48 // larger than any address: the address is unknown
 )
 
 // flags returns the epb_flags of a packet to an address. A sent packet to a single station is
@@ -72,7 +72,7 @@ const (
 // Append appends the block of a packet that has no other fields, as most packets. The block equals
 // that of AppendPacket with the same values and the template's. Values that the template's Fields
 // do not have are omitted. It is called for every packet, so it is fast for short ones: it writes
-// everything to fixed offsets and calls no function. For that it copies copySize bytes, if data has
+// all values to fixed offsets and calls no function. For that it copies copySize bytes, if data has
 // that capacity, and overwrites the excess with the options.
 func (t *Template) Append(b, data []byte, time, id uint64, wireLen, queue, verdict uint32) []byte {
 	start, n := len(b), len(data)

@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// A template makes the same block as AppendPacket, whatever is copied besides the packet, and
-// leaves alone what is before the block.
+// A template makes the same block as AppendPacket, whatever bytes it copies after the packet, and
+// does not change the bytes before the block.
 func TestTemplate(t *testing.T) {
 	t.Parallel()
 	mac := []byte{2, 0, 0, 0, 0, 1}
@@ -54,7 +54,7 @@ func TestTemplate(t *testing.T) {
 	}
 }
 
-// A packet's flags come from its destination. What is sent to one station is unicast; without an
+// A packet's flags depend on its destination. A packet sent to one station is unicast; without an
 // address of the interface a received packet for one station has no such flag.
 func TestTemplateFlags(t *testing.T) {
 	t.Parallel()

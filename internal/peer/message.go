@@ -9,8 +9,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The layout of the messages by linux/inet_diag.h, after the netlink header. Numbers are the
-// machine's, but for ports and addresses.
+// The layout of the messages by linux/inet_diag.h, after the netlink header. Numbers are in the
+// machine's byte order, except ports and addresses.
 const (
 	requestSize = 56 // struct inet_diag_req_v2
 	requestID   = 8  // its struct inet_diag_sockid
@@ -30,15 +30,15 @@ const (
 
 var native = binary.NativeEndian
 
-// A socket is what the kernel says of one.
+// A socket is the kernel's information about a socket.
 type socket struct {
 	state      uint8
 	uid, inode uint32 // inode is 0 when no process has it open
 }
 
-// find looks up the socket with these ends. The error is ENOENT where there is none. It is not
-// netlink.SocketGet, which lists sockets: the kernel then compares their ports and no addresses,
-// and the ports may be those of another user's connection.
+// find looks up the socket with these ends. If there is no such socket, the error is ENOENT.
+// netlink.SocketGet is not suitable: it lists sockets, for which the kernel compares only the
+// ports, and these may be the ports of another user's connection.
 func (f *Finder) find(near, far netip.AddrPort) (*socket, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -54,14 +54,14 @@ func (f *Finder) find(near, far netip.AddrPort) (*socket, error) {
 			continue
 		case err != nil:
 			return nil, err
-		case n < unix.NLMSG_HDRLEN || native.Uint32(buf[8:]) != f.sequence: // the answer to one that was given up
+		case n < unix.NLMSG_HDRLEN || native.Uint32(buf[8:]) != f.sequence: // the answer to an earlier request that timed out
 			continue
 		}
 		return answer(native.Uint16(buf[4:]), buf[unix.NLMSG_HDRLEN:n], near.Port())
 	}
 }
 
-// request is the message that asks for a socket of TCP.
+// request returns a request for a TCP socket.
 func request(sequence uint32, near, far netip.AddrPort) []byte {
 	b := make([]byte, unix.NLMSG_HDRLEN+requestSize)
 	native.PutUint32(b, uint32(len(b)))
@@ -85,7 +85,7 @@ func request(sequence uint32, near, far netip.AddrPort) []byte {
 	return b
 }
 
-// answer reads the kernel's answer about the socket with this port.
+// answer parses the kernel's answer about the socket with this port.
 func answer(kind uint16, body []byte, port uint16) (*socket, error) {
 	switch {
 	case kind == unix.NLMSG_ERROR && len(body) >= 4:

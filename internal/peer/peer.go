@@ -1,5 +1,5 @@
-// Package peer tells who is at the other end of a connection: from which network it comes and, over
-// loopback, which user of this machine it is.
+// Package peer identifies the other end of a connection: its network and, over loopback, the user
+// of this machine.
 package peer
 
 import (
@@ -7,8 +7,8 @@ import (
 	"net/netip"
 )
 
-// Network is the prefix for which an address counts: with IPv6 every host has a network of 64 bits.
-// It is invalid for other addresses than those of TCP.
+// Network returns the prefix that represents an address: for IPv6 its /64, which one host can have
+// to itself, and for IPv4 the address alone. It is invalid if a is not a TCP address.
 func Network(a net.Addr) netip.Prefix {
 	tcp, ok := a.(*net.TCPAddr)
 	if !ok {

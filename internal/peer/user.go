@@ -11,26 +11,26 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A Finder asks the kernel by netlink (sock_diag(7)). It opens its socket before the process gives
-// up its privileges, and needs none itself. It finds sockets of the network namespace in which it
-// was made. Any goroutine may use it.
+// A Finder looks up the owners of TCP sockets in the kernel, by netlink (sock_diag(7)). It opens
+// its socket before the process drops its privileges; look-ups need no privileges. It finds sockets
+// of the network namespace in which it was made. It is safe for concurrent use.
 type Finder struct {
 	mu       sync.Mutex
 	socket   int
 	sequence uint32
 }
 
-// New returns a Finder. The error says that this kernel does not tell whose sockets are whose. l is
-// any socket that listens by TCP in the same network namespace, on which the kernel is tried.
+// New returns a Finder. It returns an error if this kernel does not report the owners of sockets. l
+// is any TCP listener in the same network namespace, which New looks up as a trial.
 func New(l net.Listener) (*Finder, error) {
 	socket, err := unix.Socket(unix.AF_NETLINK, unix.SOCK_RAW|unix.SOCK_CLOEXEC, unix.NETLINK_INET_DIAG)
 	if err != nil {
 		return nil, fmt.Errorf("open a netlink socket: %w", err)
 	}
 	f := &Finder{socket: socket}
-	// The kernel answers at once; a message that is lost must not make it wait for ever.
-	patience := unix.NsecToTimeval(int64(time.Second))
-	err = unix.SetsockoptTimeval(socket, unix.SOL_SOCKET, unix.SO_RCVTIMEO, &patience)
+	// The kernel replies at once. The time limit ends the wait if the message was lost.
+	timeout := unix.NsecToTimeval(int64(time.Second))
+	err = unix.SetsockoptTimeval(socket, unix.SOL_SOCKET, unix.SO_RCVTIMEO, &timeout)
 	if own := addressOf(l.Addr()); err == nil && own.IsValid() {
 		_, err = f.find(own, netip.AddrPortFrom(unspecified(own.Addr()), 0))
 	}
@@ -41,8 +41,7 @@ func New(l net.Listener) (*Finder, error) {
 	return f, nil
 }
 
-// Close releases the socket, after which nobody is found. It does nothing with a nil Finder, and
-// may be called again.
+// Close releases the socket; later look-ups fail. It may be called again, and on a nil Finder.
 func (f *Finder) Close() error {
 	if f == nil {
 		return nil
@@ -57,11 +56,11 @@ func (f *Finder) Close() error {
 	return unix.Close(socket)
 }
 
-// ErrUnknown is the kind of error that nobody has the other end of a connection open.
+// ErrUnknown is the kind of error for a connection whose other end no process has open.
 var ErrUnknown = errors.New("no process has the socket at the other end open")
 
-// User returns the id of the user who has opened the other end of a connection. Both ends must be
-// in the Finder's network namespace.
+// User returns the id of the user who owns the other end of a connection. Both ends must be in the
+// Finder's network namespace.
 func (f *Finder) User(conn net.Conn) (uid int, err error) {
 	near, far := addressOf(conn.LocalAddr()), addressOf(conn.RemoteAddr())
 	if !near.IsValid() || !far.IsValid() {
@@ -73,17 +72,17 @@ func (f *Finder) User(conn net.Conn) (uid int, err error) {
 		return 0, ErrUnknown
 	case err != nil:
 		return 0, fmt.Errorf("ask the kernel whose socket %v is: %w", far, err)
-	// Of a socket that its process has closed, the kernel may say that it is root's. A listener is
-	// what it answers with where there is no connection.
+	// The kernel may report a socket that its process has closed as root's. If the connection does
+	// not exist, the kernel returns a listener on the port.
 	case s.inode == 0 || s.state == tcpListen:
 		return 0, ErrUnknown
 	}
 	return int(s.uid), nil
 }
 
-// Name is the same for all connections of one peer. Over loopback, where every user may use any
-// address, a peer is a user, as far as that is known; elsewhere it is a network. It is "" for
-// sockets in the file system. A nil Finder knows no users.
+// Name returns the same text for all connections of one peer. Over loopback, where every user may
+// use any address, a peer is a user if the Finder can determine it; otherwise it is a network. Name
+// returns "" for sockets in the file system. A nil Finder identifies no users.
 func (f *Finder) Name(conn net.Conn) string {
 	network := Network(conn.RemoteAddr())
 	if !network.IsValid() {
@@ -97,7 +96,7 @@ func (f *Finder) Name(conn net.Conn) string {
 	return network.String()
 }
 
-// addressOf is the address of one end of a TCP connection, that of an IPv4 connection as IPv4.
+// addressOf returns the address of one end of a TCP connection, for an IPv4 connection as IPv4.
 func addressOf(a net.Addr) netip.AddrPort {
 	tcp, ok := a.(*net.TCPAddr)
 	if !ok {

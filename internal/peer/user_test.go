@@ -27,7 +27,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// mustListen returns a listener, and a Finder for those who connect to it.
+// mustListen returns a listener, and a Finder for its clients.
 func mustListen(t *testing.T, address string) (net.Listener, *peer.Finder) {
 	t.Helper()
 	l, err := net.Listen("tcp", address)
@@ -43,9 +43,8 @@ func mustListen(t *testing.T, address string) (net.Listener, *peer.Finder) {
 	return l, f
 }
 
-// The user of a client is found by IPv4 and IPv6, also where one side has an IPv6 socket for IPv4.
-// Nobody is found where the client has closed its end, of which the kernel may say that it is
-// root's.
+// The user of a client is found by IPv4 and IPv6, also if one side has an IPv6 socket for IPv4. No
+// user is found if the client has closed its end, which the kernel may report as root's.
 func TestUser(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct{ listen, connect string }{

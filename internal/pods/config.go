@@ -16,7 +16,7 @@ import (
 // is mostly the environment and the mounts.
 const maxConfig = 8 << 20
 
-// A config is what is read of a container's OCI configuration.
+// A config has the fields of a container's OCI configuration that this package uses.
 type config struct {
 	Annotations map[string]string `json:"annotations"`
 	Linux       struct {
@@ -27,7 +27,7 @@ type config struct {
 	} `json:"linux"`
 }
 
-// A sandbox is what holds the namespaces of a pod while its containers come and go.
+// A sandbox holds the namespaces of a pod while its containers start and stop.
 type sandbox struct {
 	Pod
 	ended bool // its network namespace is gone
@@ -43,7 +43,7 @@ var containerd = runtime{"containerd", func(c *config) (sandbox, bool) {
 	return sandbox{Pod: Pod{Namespace: c.Annotations[prefix+"sandbox-namespace"], Name: c.Annotations[prefix+"sandbox-name"]}}, true
 }}
 
-// crio is CRI-O. The same directory has podman's containers, which have no such annotations.
+// crio is CRI-O. The same directory contains podman's containers, which have no such annotations.
 var crio = runtime{"CRI-O", func(c *config) (sandbox, bool) {
 	const prefix = "io.kubernetes.cri-o."
 	if c.Annotations[prefix+"ContainerType"] != "sandbox" {
@@ -52,7 +52,7 @@ var crio = runtime{"CRI-O", func(c *config) (sandbox, bool) {
 	return sandbox{Pod: Pod{Namespace: c.Annotations[prefix+"Namespace"], Name: c.Annotations[prefix+"KubeName"]}}, true
 }}
 
-// netns returns the path of the container's network namespace; "" = it has the host's.
+// netns returns the path of the container's network namespace; "" = it uses the host's.
 func (c *config) netns() (string, error) {
 	for _, n := range c.Linux.Namespaces {
 		switch {
@@ -66,8 +66,8 @@ func (c *config) netns() (string, error) {
 	return "", nil
 }
 
-// reachable is the path itself, or the same below /run where there is no /var/run: both are the
-// same directory on hosts, but an image need not have the link.
+// reachable returns the path, or the same path below /run if there is no /var/run: both are the
+// same directory on hosts, but a container image need not have the link.
 func reachable(path string) string {
 	rest, ok := strings.CutPrefix(path, "/var/run/")
 	if !ok {
@@ -79,9 +79,9 @@ func reachable(path string) string {
 	return "/run/" + rest
 }
 
-// read reads the configuration of a container. isPod says whether it is a pod's sandbox.
+// read reads the configuration of a container. isPod is true for a pod's sandbox.
 func (p *place) read(path string) (s sandbox, isPod bool, err error) {
-	// Neither a fifo nor a device makes it wait.
+	// With O_NONBLOCK, opening a FIFO or a device does not wait.
 	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK|unix.O_NOFOLLOW, 0)
 	if err != nil {
 		return s, false, err
@@ -108,7 +108,7 @@ func (p *place) read(path string) (s sandbox, isPod bool, err error) {
 	return s, isPod, nil
 }
 
-// parse reads an OCI configuration.
+// parse parses an OCI configuration.
 func (r *runtime) parse(text []byte) (s sandbox, isPod bool, err error) {
 	var c config
 	if err := json.Unmarshal(text, &c); err != nil {
@@ -124,14 +124,15 @@ func (r *runtime) parse(text []byte) (s sandbox, isPod bool, err error) {
 	return s, err == nil, err
 }
 
-// The most bytes in the names of namespaces (RFC 1123's labels) and of pods (its subdomains).
+// The maximum length in bytes of the name of a namespace (a label of RFC 1123) and of a pod (a
+// subdomain of RFC 1123).
 const (
 	maxNamespace = 63
 	maxName      = 253
 )
 
-// isName tells whether a name has only what Kubernetes allows: lower-case letters, digits, dashes
-// and dots.
+// isName reports whether a name consists of characters that Kubernetes allows: lower-case letters,
+// digits, dashes and dots.
 func isName(s string, most int) bool {
 	if s == "" || len(s) > most {
 		return false

@@ -9,11 +9,11 @@ import (
 	"github.com/xdpcap/xdpcap/internal/spelling"
 )
 
-// ErrHostNetwork is the kind of error that a pod has no network namespace of its own.
+// ErrHostNetwork is the kind of error for a pod without a network namespace of its own.
 var ErrHostNetwork = errors.New("it uses the network of its host")
 
-// Find looks up the pod of this name, namespace/name, on this host. The network namespace of the
-// pod that it returns exists. The error for a name that no pod has lists names that are similar.
+// Find looks up the pod of this name, namespace/name, on this host. It returns only a pod whose
+// network namespace exists. If no pod has the name, the error lists similar names.
 func Find(name string) (Pod, error) { return find("/", name) }
 
 // find is Find for a host whose files are below root.
@@ -41,10 +41,10 @@ func find(root, name string) (Pod, error) {
 	return Pod{}, err
 }
 
-// maxHints is how many pods a hint names.
+// maxHints is the maximum number of pods in a hint.
 const maxHints = 5
 
-// hint names the pods that somebody may have meant, or if there are none the first of all.
+// hint suggests the pods with a similar name or, if no name is similar, the first of all pods.
 func hint(all []Pod, name string) string {
 	var near []string
 	for _, p := range all {
@@ -64,7 +64,7 @@ func hint(all []Pod, name string) string {
 	return ": did you mean " + some(near, " or ") + "?"
 }
 
-// some joins the first names, and says how many more there are.
+// some joins the first names, and adds the number of the others.
 func some(names []string, by string) string {
 	text := strings.Join(names[:min(len(names), maxHints)], by)
 	if more := len(names) - maxHints; more > 0 {
@@ -73,8 +73,9 @@ func some(names []string, by string) string {
 	return text
 }
 
-// isNear tells whether somebody may have meant a pod by a name. The namespace may be another one.
-// The name may be that of its deployment, with which the pod's begins, or have a mistyped letter.
+// isNear reports whether a name is probably a mistyped or shortened name of the pod. The namespace
+// may be another one. The name may be that of the pod's deployment, with which the pod's name
+// begins, or have a mistyped letter.
 func isNear(p Pod, name string) bool {
 	namespace, pod, ok := strings.Cut(name, "/")
 	if !ok {

@@ -8,7 +8,7 @@ import (
 	"github.com/xdpcap/xdpcap/internal/pods/podstest"
 )
 
-// The error for a name that no pod has suggests those that may be meant.
+// The error for a name that no pod has suggests similar names.
 func TestFindErrors(t *testing.T) {
 	t.Parallel()
 	root := bothRuntimes(t)

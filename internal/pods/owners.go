@@ -10,9 +10,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Owners say which pod an interface and an address belong to, as of the moment of Look.
+// Owners map interfaces and addresses to pods, as of the moment of Look.
 type Owners struct {
-	own    *Pod         // whose network namespace Look was called in; nil = no pod's
+	own    *Pod         // the pod in whose network namespace Look was called; nil = it is no pod's
 	byLink map[int]*Pod // by the indices of interfaces of that namespace
 	named  []Address
 }
@@ -28,9 +28,9 @@ type Address struct {
 // has not.
 //
 // An interface belongs to a pod if it is in the pod's network namespace, or if it is one end of a
-// pair and the other end is there. The kernel tells the ids of the namespaces at the other ends
-// without any privilege, and addresses in them only with CAP_NET_ADMIN. Addresses of a pod without
-// such a pair, as with ipvlan, macvlan and SR-IOV, are not known outside of the pod.
+// pair whose other end is there. The kernel reports the ids of the namespaces at the other ends
+// without any privilege, but addresses in them only with CAP_NET_ADMIN. Addresses of a pod without
+// such a pair, as with ipvlan, macvlan and SR-IOV, cannot be found from outside of the pod.
 func Look(all []Pod, home *os.File) (*Owners, error) {
 	o := &Owners{byLink: make(map[int]*Pod)}
 	here, err := openView(nil)
@@ -55,7 +55,7 @@ func Look(all []Pod, home *os.File) (*Owners, error) {
 	found := make(map[netip.Addr][]*Pod)
 	var errs []error
 	for i := range all {
-		addresses, err := o.look(&all[i], links, here, outside)
+		addresses, err := o.addPod(&all[i], links, here, outside)
 		errs = append(errs, err)
 		for _, a := range addresses {
 			found[a] = append(found[a], &all[i])
@@ -65,8 +65,9 @@ func Look(all []Pod, home *os.File) (*Owners, error) {
 	return o, errors.Join(errs...)
 }
 
-// look finds out what belongs to a pod, and returns its addresses. One that has ended has nothing.
-func (o *Owners) look(p *Pod, links map[int]int, here, outside *view) ([]netip.Addr, error) {
+// addPod records the interfaces of a pod, and returns its addresses. A pod that has ended has
+// neither.
+func (o *Owners) addPod(p *Pod, links map[int]int, here, outside *view) ([]netip.Addr, error) {
 	if p.Netns == "" || p.check() != nil {
 		return nil, nil
 	}
@@ -107,7 +108,7 @@ func (o *Owners) look(p *Pod, links map[int]int, here, outside *view) ([]netip.A
 	return addresses, err
 }
 
-// isOwn tells whether a network namespace is that of this thread.
+// isOwn reports whether a network namespace is that of this thread.
 func isOwn(ns *os.File) (bool, error) {
 	const path = "/proc/thread-self/ns/net"
 	var a, b unix.Stat_t
@@ -120,8 +121,8 @@ func isOwn(ns *os.File) (bool, error) {
 	return a.Dev == b.Dev && a.Ino == b.Ino, nil
 }
 
-// name notes the addresses that belong to one pod, in the order of the pods. Where several pods
-// have the same, in networks that do not see each other, a name would be wrong for one of them.
+// name records the addresses that belong to exactly one pod, in the order of the pods. If several
+// pods have the same address, in separate networks, a name would be wrong for all but one of them.
 func (o *Owners) name(all []Pod, found map[netip.Addr][]*Pod) {
 	byPod := make(map[*Pod][]netip.Addr)
 	for a, pods := range found {
@@ -131,14 +132,14 @@ func (o *Owners) name(all []Pod, found map[netip.Addr][]*Pod) {
 	}
 	for i := range all {
 		its := byPod[&all[i]]
-		slices.SortFunc(its, netip.Addr.Compare) // those of IPv4 come first
+		slices.SortFunc(its, netip.Addr.Compare) // IPv4 comes first
 		for _, a := range its {
 			o.named = append(o.named, Address{a, &all[i]})
 		}
 	}
 }
 
-// Of returns the pod that an interface of the network namespace of Look belongs to; nil = none.
+// Of returns the pod of an interface of the network namespace of Look; nil = it belongs to no pod.
 func (o *Owners) Of(index int) *Pod {
 	switch {
 	case o == nil:
@@ -149,8 +150,8 @@ func (o *Owners) Of(index int) *Pod {
 	return o.byLink[index]
 }
 
-// Addresses returns the addresses of all pods that are known: at most one of IPv4 and one of IPv6
-// of each, the oldest, and no link-local one.
+// Addresses returns the addresses that Look found: for each pod at most one of IPv4 and one of
+// IPv6, the oldest, and no link-local one.
 func (o *Owners) Addresses() []Address {
 	if o == nil {
 		return nil

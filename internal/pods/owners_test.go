@@ -21,7 +21,7 @@ func addAddress(t *testing.T, ns *testnet.Namespace, name, address string) {
 		if err != nil {
 			return err
 		}
-		// A test's namespace has no IPv6 unless it asks for it.
+		// A test's namespace has no IPv6 unless the test enables it.
 		if err := os.WriteFile("/proc/sys/net/ipv6/conf/"+name+"/disable_ipv6", []byte("0"), 0); err != nil {
 			return err
 		}
@@ -143,7 +143,7 @@ func TestLook(t *testing.T) {
 	}
 }
 
-// Without pods nothing is known, and nothing is asked.
+// Without pods there are no owners, and no request is sent.
 func TestNoOwners(t *testing.T) {
 	t.Parallel()
 	var none *pods.Owners

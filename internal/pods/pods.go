@@ -1,10 +1,11 @@
 // Package pods finds the Kubernetes pods of this host: their names, their network namespaces, their
-// addresses, and which interfaces belong to them.
+// addresses, and their interfaces.
 //
-// It reads what the container runtime keeps on disk while a pod runs, because that needs no right
+// It reads the files that the container runtime keeps while a pod runs, because that needs no right
 // beyond reading files: the OCI configuration of each pod's sandbox, which containerd and CRI-O
-// annotate with the pod's name. It asks neither the API server, which may be what is being
-// debugged, nor the runtime's socket, for which a client of gRPC would be larger than all the rest.
+// annotate with the pod's name. It does not use the API server, because that may be the server
+// being debugged, nor the runtime's socket, because a gRPC client would be larger than the rest of
+// this program.
 //
 // All functions may be called concurrently.
 package pods
@@ -27,15 +28,15 @@ import (
 type Pod struct {
 	Namespace, Name string
 
-	// Netns is the path of the pod's network namespace; "" = the pod uses that of its host.
+	// Netns is the path of the pod's network namespace; "" = the pod uses its host's.
 	Netns string
 }
 
 // String is the pod's name as users of kubectl write it: namespace/name.
 func (p Pod) String() string { return p.Namespace + "/" + p.Name }
 
-// ErrNoRuntime is the kind of error that no container runtime keeps pods on this host, as far as
-// this process sees.
+// ErrNoRuntime is the kind of error for a host without a directory of a container runtime that this
+// process can find.
 var ErrNoRuntime = errors.New("no container runtime")
 
 // A runtime is a container runtime of Kubernetes.
@@ -51,7 +52,7 @@ type place struct {
 	file      string // the OCI configuration, below a container's directory
 }
 
-// places are where distributions of Kubernetes have their runtimes keep what they run.
+// places are the directories of the runtimes in distributions of Kubernetes.
 var places = []place{
 	{&containerd, "/run/containerd/io.containerd.runtime.v2.task/k8s.io", "config.json"},
 	{&containerd, "/run/k3s/containerd/io.containerd.runtime.v2.task/k8s.io", "config.json"}, // also RKE2
@@ -60,12 +61,12 @@ var places = []place{
 	{&crio, "/run/containers/storage/overlay-containers", "userdata/config.json"},
 }
 
-// maxContainers limits how many containers of one runtime are looked at. A kubelet starts 110 pods
-// unless it is told otherwise.
+// maxContainers is the maximum number of containers that are read of one runtime. By default a
+// kubelet runs at most 110 pods.
 const maxContainers = 16 << 10
 
-// Read lists the pods of this host, by namespace and name. Where some could not be read, it returns
-// the others and an error. An error of the kind ErrNoRuntime says where it has looked.
+// Read lists the pods of this host, by namespace and name. If some could not be read, it returns
+// the others and an error. An error of the kind ErrNoRuntime lists the paths that it has tried.
 func Read() ([]Pod, error) { return read("/") }
 
 // read is Read for a host whose files are below root.
@@ -116,7 +117,7 @@ func list(directory string) ([]string, error) {
 	return names, err
 }
 
-// explain adds who may read what a runtime keeps.
+// explain adds that only root may read the runtime's files.
 func explain(err error) error {
 	if errors.Is(err, fs.ErrPermission) {
 		return fmt.Errorf("%w: only root may read it", err)
@@ -124,7 +125,7 @@ func explain(err error) error {
 	return err
 }
 
-// firstOf is the first error, with the number of the others.
+// firstOf returns the first error, with the number of the others.
 func firstOf(errs []error) error {
 	switch len(errs) {
 	case 0:
@@ -135,9 +136,9 @@ func firstOf(errs []error) error {
 	return fmt.Errorf("%w, and %d errors like it", errs[0], len(errs)-1)
 }
 
-// distinct returns the pods of sandboxes, each once. A pod that was started again has an old
-// sandbox until that is removed. So one whose namespace is there comes before others, and a newer
-// one before an older one.
+// distinct returns the pods of sandboxes, each once. A restarted pod has an old sandbox until the
+// runtime removes it. So a sandbox whose namespace still exists comes before the others, and a
+// newer one before an older one.
 func distinct(all []sandbox) (pods []Pod) {
 	slices.SortStableFunc(all, func(a, b sandbox) int {
 		switch {
@@ -160,8 +161,8 @@ func distinct(all []sandbox) (pods []Pod) {
 	return pods
 }
 
-// check returns an error unless the path of the pod's network namespace leads to a namespace. The
-// path of one that is gone may still be there, as an empty file.
+// check returns an error unless the path of the pod's network namespace leads to a namespace. After
+// the namespace is gone, its path may still exist as an empty file.
 func (p *Pod) check() error {
 	var s unix.Statfs_t
 	err := unix.Statfs(p.Netns, &s)

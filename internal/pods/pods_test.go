@@ -56,7 +56,7 @@ func TestRead(t *testing.T) {
 	}
 }
 
-// Without a runtime the error says which directories were looked for.
+// Without a runtime the error lists the directories that were tried.
 func TestReadNoRuntime(t *testing.T) {
 	t.Parallel()
 	root := t.TempDir()
@@ -130,7 +130,7 @@ func TestReadDamaged(t *testing.T) {
 	}
 }
 
-// What is not a file, or does not exist yet, is passed over, and the error says how many there are.
+// A path that is not a file, or does not exist yet, is skipped, and the error has their number.
 func TestReadOddFiles(t *testing.T) {
 	t.Parallel()
 	root := bothRuntimes(t)
@@ -145,7 +145,7 @@ func TestReadOddFiles(t *testing.T) {
 	}
 }
 
-// A user who may not read what a runtime keeps gets an error that says so.
+// A user who may not read the runtime's files gets an error with that reason.
 func TestReadPermission(t *testing.T) {
 	t.Parallel()
 	testnet.RequireRoot(t)

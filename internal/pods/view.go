@@ -12,17 +12,18 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Ids of network namespaces, besides those that the kernel gives, from 0 on.
+// Ids of network namespaces, besides those of the kernel, which count from 0.
 const (
-	noID   = -1 // the namespace has none
-	itself = -2 // the view's own
+	noID   = -1 // the namespace has no id here
+	itself = -2 // the view's own namespace
 )
 
-// A view is what one network namespace sees of the others. It belongs to one goroutine.
+// A view is a netlink socket in one network namespace, which looks up other namespaces by their
+// ids. It belongs to one goroutine.
 type view struct{ socket *nl.NetlinkSocket }
 
-// openView opens the view of a network namespace; nil = that of the calling thread. For another one
-// it needs CAP_SYS_ADMIN.
+// openView opens the view of a network namespace; nil = that of the calling thread. Any other one
+// needs CAP_SYS_ADMIN.
 func openView(ns *os.File) (*view, error) {
 	at := netns.None()
 	if ns != nil {
@@ -32,7 +33,7 @@ func openView(ns *os.File) (*view, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open a netlink socket: %w", err)
 	}
-	// Otherwise the kernel does not look at the namespace that is asked for.
+	// Without strict checks the kernel ignores the requested namespace.
 	if err := unix.SetsockoptInt(s.GetFd(), unix.SOL_NETLINK, unix.NETLINK_GET_STRICT_CHK, 1); err != nil {
 		s.Close()
 		return nil, fmt.Errorf("let netlink check what it is asked: %w", err)
@@ -42,9 +43,9 @@ func openView(ns *os.File) (*view, error) {
 
 func (v *view) close() { v.socket.Close() }
 
-// ask sends a request and returns the answers. Where interfaces changed meanwhile, an answer may be
-// missing.
-func (v *view) ask(kind, flags int, answer uint16, data ...nl.NetlinkRequestData) ([][]byte, error) {
+// request sends a request and returns the answers. An answer may be missing if interfaces changed
+// meanwhile.
+func (v *view) request(kind, flags int, answer uint16, data ...nl.NetlinkRequestData) ([][]byte, error) {
 	request := nl.NewNetlinkRequest(kind, flags)
 	request.Sockets = map[int]*nl.SocketHandle{unix.NETLINK_ROUTE: {Seq: request.Seq, Socket: v.socket}}
 	for _, d := range data {
@@ -57,10 +58,10 @@ func (v *view) ask(kind, flags int, answer uint16, data ...nl.NetlinkRequestData
 	return answers, err
 }
 
-// links returns the id of the network namespace at the other end of each interface that is one end
-// of a pair, by its index. Asking makes the kernel give that namespace an id.
+// links returns, by the index of each interface that is one end of a pair, the id of the network
+// namespace at the other end. The request makes the kernel give that namespace an id.
 func (v *view) links() (map[int]int, error) {
-	answers, err := v.ask(unix.RTM_GETLINK, unix.NLM_F_DUMP, unix.RTM_NEWLINK, nl.NewIfInfomsg(unix.AF_UNSPEC))
+	answers, err := v.request(unix.RTM_GETLINK, unix.NLM_F_DUMP, unix.RTM_NEWLINK, nl.NewIfInfomsg(unix.AF_UNSPEC))
 	if err != nil {
 		return nil, fmt.Errorf("list the network interfaces: %w", err)
 	}
@@ -77,9 +78,9 @@ func (v *view) links() (map[int]int, error) {
 	return links, nil
 }
 
-// id returns the id that the view's namespace has for another one, or noID.
+// id returns the id of another namespace in the view's namespace, or noID.
 func (v *view) id(ns *os.File) (int, error) {
-	answers, err := v.ask(unix.RTM_GETNSID, 0, unix.RTM_NEWNSID, nl.NewRtGenMsg(), nl.NewRtAttr(netlink.NETNSA_FD, nl.Uint32Attr(uint32(ns.Fd()))))
+	answers, err := v.request(unix.RTM_GETNSID, 0, unix.RTM_NEWNSID, nl.NewRtGenMsg(), nl.NewRtAttr(netlink.NETNSA_FD, nl.Uint32Attr(uint32(ns.Fd()))))
 	if err != nil {
 		return noID, fmt.Errorf("ask for the id of the network namespace %s: %w", ns.Name(), err)
 	}
@@ -94,9 +95,10 @@ func (v *view) id(ns *os.File) (int, error) {
 }
 
 // addresses returns the addresses of the pod in the namespace with this id: at most one of IPv4 and
-// one of IPv6, as Kubernetes gives them, without those that are only valid on a link or within the
-// namespace. They are the oldest, because a pod that may change its interfaces can add any number,
-// of other hosts, too, and each would get the pod's name.
+// one of IPv6, which is as many as Kubernetes assigns, without addresses that are valid only on a
+// link or within the namespace. It chooses the oldest ones: a pod with the right to change its
+// interfaces can add any number of addresses, even those of other hosts, and each would get the
+// pod's name.
 func (v *view) addresses(id int) ([]netip.Addr, error) {
 	var all []netip.Addr
 	for _, family := range []int{unix.AF_INET, unix.AF_INET6} {
@@ -104,7 +106,7 @@ func (v *view) addresses(id int) ([]netip.Addr, error) {
 		if id != itself {
 			data = append(data, nl.NewRtAttr(unix.IFA_TARGET_NETNSID, nl.Uint32Attr(uint32(id))))
 		}
-		answers, err := v.ask(unix.RTM_GETADDR, unix.NLM_F_DUMP, unix.RTM_NEWADDR, data...)
+		answers, err := v.request(unix.RTM_GETADDR, unix.NLM_F_DUMP, unix.RTM_NEWADDR, data...)
 		if err != nil {
 			return nil, fmt.Errorf("list the addresses of a pod: %w", err)
 		}
@@ -125,8 +127,9 @@ func (v *view) addresses(id int) ([]netip.Addr, error) {
 	return all, nil
 }
 
-// address reads the address in an answer to RTM_GETADDR: the local one, where a link has two ends.
-// made is when it was made, in hundredths of a second since the machine began.
+// address parses an answer to RTM_GETADDR. It returns the local address if the link has two ends.
+// made is the time at which the address was added, in hundredths of a second since the machine
+// booted.
 func address(m []byte) (a netip.Addr, made uint32) {
 	for kind, value := range attributes(m, nl.NewIfAddrmsg(unix.AF_UNSPEC).Len()) {
 		switch {
@@ -141,7 +144,7 @@ func address(m []byte) (a netip.Addr, made uint32) {
 	return a, made
 }
 
-// attributes are those after the head of a message.
+// attributes iterates over the attributes after the head of a message.
 func attributes(m []byte, head int) func(yield func(kind int, value []byte) bool) {
 	return func(yield func(int, []byte) bool) {
 		if len(m) < head {

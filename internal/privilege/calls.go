@@ -18,7 +18,7 @@ type Work int
 
 const (
 	Files     Work = iota // opens, makes, renames and removes files
-	BPF                   // looks at maps, programs and links, and asks netlink about interfaces
+	BPF                   // reads maps, programs and links, and looks up interfaces by netlink
 	Tracing               // opens perf events
 	Accepting             // accepts connections on sockets that already listen
 	Streams               // makes connections by TCP
@@ -56,10 +56,10 @@ var runtimeCalls = []string{
 	"getrandom", "prctl", "arch_prctl", "set_robust_list", "get_robust_list", "set_tid_address", "rseq", "exit", "exit_group", "capget",
 }
 
-// limitedCalls are calls that every Go program makes, too, and what their arguments must be. They
-// make threads but no processes, map no memory from which code could be executed, change and signal
-// no other process, and type nothing into the terminal. A filter cannot see the flags of clone3,
-// and callers of clone3 fall back to clone if it is missing.
+// limitedCalls are further calls that every Go program makes, with conditions on their arguments:
+// they make threads but no processes, map no memory from which code could be executed, do not
+// change or signal other processes, and put no input into the terminal's queue. A filter cannot
+// read the flags of clone3, and callers of clone3 fall back to clone if it is missing.
 func limitedCalls() []seccomp.NameWithConditions {
 	self := uint64(os.Getpid())
 	return []seccomp.NameWithConditions{
@@ -88,11 +88,11 @@ const (
 // A socketKind is a socket that a Work makes.
 type socketKind struct{ family, without, protocol uint64 }
 
-// The kernel is asked about interfaces, and for the counts of what it dropped; claims are how
-// captures share an interface (internal/tc). Landlock limits the ports of TCP, but not those of
-// MPTCP or SCTP.
+// Netlink sockets look up interfaces, and read the kernel's drop counters; claims are how captures
+// share an interface (internal/tc). Landlock limits the ports of TCP, but not those of MPTCP or
+// SCTP.
 var (
-	asking    = socketKind{unix.AF_NETLINK, anyType, unix.NETLINK_ROUTE}
+	routing   = socketKind{unix.AF_NETLINK, anyType, unix.NETLINK_ROUTE}
 	generic   = socketKind{unix.AF_NETLINK, anyType, unix.NETLINK_GENERIC}
 	ofSockets = socketKind{unix.AF_NETLINK, anyType, unix.NETLINK_SOCK_DIAG}
 	claims    = socketKind{unix.AF_NETLINK, anyType, unix.NETLINK_USERSOCK}
@@ -100,13 +100,13 @@ var (
 	datagrams = []socketKind{{unix.AF_INET, noDgram, 0}, {unix.AF_INET, noDgram, unix.IPPROTO_UDP}, {unix.AF_INET6, noDgram, 0}, {unix.AF_INET6, noDgram, unix.IPPROTO_UDP}}
 
 	sockets = map[Work][]socketKind{
-		BPF:       {asking, generic, ofSockets, claims},
-		Streams:   append(streams, asking),
-		Datagrams: append(datagrams, asking),
+		BPF:       {routing, generic, ofSockets, claims},
+		Streams:   append(streams, routing),
+		Datagrams: append(datagrams, routing),
 	}
 )
 
-// errNoSeccomp is the kind of error if system calls cannot be filtered here.
+// errNoSeccomp is the kind of error for a machine on which system calls cannot be filtered.
 var errNoSeccomp = errors.New("this kernel or container has no filters of system calls")
 
 // filter restricts all threads, for good, to the system calls of the work. Any other call fails
@@ -129,11 +129,11 @@ func filter(work []Work, strict bool) error {
 	return nil
 }
 
-// filters counts those that this process has loaded.
+// filters counts the filters that this process has loaded.
 var filters atomic.Int32
 
-// Filters is how many filters of system calls this process has loaded. They permit all that it
-// does, so none of them is why the kernel refuses something.
+// Filters returns the number of system call filters that this process has loaded. They permit
+// everything that it does, so an error of the kernel cannot come from one of them.
 func Filters() int { return int(filters.Load()) }
 
 // policyOf returns the filter of this process for an architecture; "" = this one. It skips calls
@@ -154,7 +154,7 @@ func policyOf(work []Work, architecture string) (*seccomp.Policy, error) {
 	slices.Sort(allowed)
 	allowed = slices.DeleteFunc(slices.Compact(allowed), func(name string) bool { _, known := info.SyscallNames[name]; return !known })
 	if slices.Contains(work, Files) {
-		// Sets nothing, and returns the user whose rights count when a file is opened.
+		// Returns the user whose rights apply when a file is opened; -1 changes no id.
 		limited = append(limited, limit("setfsuid", argument(0, seccomp.Equal, ^uint64(0))))
 	}
 	missing := seccomp.ActionErrno | seccomp.Action(unix.ENOSYS)
@@ -164,17 +164,17 @@ func policyOf(work []Work, architecture string) (*seccomp.Policy, error) {
 	}}, nil
 }
 
-// limit is a call whose arguments must have these values.
+// limit permits a call if its arguments fulfil the conditions.
 func limit(name string, conditions ...seccomp.Condition) seccomp.NameWithConditions {
 	return seccomp.NameWithConditions{Name: name, Conditions: conditions}
 }
 
-// argument is the condition of an argument, counted from 0.
+// argument is a condition on an argument, counted from 0.
 func argument(number uint32, operation seccomp.Operation, value uint64) seccomp.Condition {
 	return seccomp.Condition{Argument: number, Operation: operation, Value: value}
 }
 
-// noneOf are the conditions that the second argument is none of these requests. The kernel ignores
+// noneOf returns conditions that exclude these requests as the second argument. The kernel ignores
 // its upper half, so that must be zero.
 func noneOf(requests ...uint64) []seccomp.Condition {
 	all := []seccomp.Condition{argument(1, seccomp.LessOrEqual, math.MaxUint32)}

@@ -13,8 +13,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The table of system calls is one for each architecture that there are packages for, has no name
-// that none of them knows, and names nothing twice.
+// The table of system calls is one for each architecture of the packages, every name exists on at
+// least one of them, and no name occurs twice.
 func TestCalls(t *testing.T) {
 	t.Parallel()
 	works := []Work{Files, BPF, Tracing, Accepting, Streams, Datagrams}

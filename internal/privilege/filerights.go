@@ -9,10 +9,10 @@ import (
 // fileRights are the capabilities by which a process opens files that its user may not open.
 var fileRights = []cap.Value{cap.DAC_OVERRIDE, cap.DAC_READ_SEARCH, cap.FOWNER}
 
-// SetFileRightsAside makes this process open files with no more rights than its caller has, if it
-// has more by the capabilities of its binary: otherwise the caller could name any file of root, and
-// be shown it. [WithFileRights] uses those capabilities. It is called once, before anything that
-// the caller names is looked at.
+// SetFileRightsAside makes this process open files with only its caller's rights, if it has more by
+// the capabilities of its binary: otherwise the caller could name any file of root and read it.
+// [WithFileRights] uses those capabilities. SetFileRightsAside is called once, before the process
+// accesses any path from the caller.
 func SetFileRightsAside() error {
 	if !SecureExecution() {
 		return nil
@@ -31,7 +31,8 @@ func SetFileRightsAside() error {
 
 // WithFileRights calls do with the capabilities that SetFileRightsAside has set aside. It is for
 // files whose paths the caller does not choose. do runs on a thread of its own, and must start no
-// goroutine that opens files. The error is do's, unless the kernel refuses to change the thread.
+// goroutine that opens files. WithFileRights returns do's error, or an error if the kernel refuses
+// to change the thread's capabilities.
 func WithFileRights(do func() error) error {
 	if !SecureExecution() {
 		return do()

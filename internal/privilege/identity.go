@@ -9,20 +9,20 @@ import (
 
 // As calls do with the file system rights that this process will have in the sandbox: with the
 // sandbox's user and groups, and without capabilities. So do can open, make or remove exactly the
-// files that the process can later, and a symbolic link is followed with these rights only. Files
-// that do makes belong to that user. The rest of the process keeps its identity. Landlock's rules
-// do not apply yet.
+// files that the process can later, and the kernel follows a symbolic link with these rights only.
+// Files that do makes belong to that user. The rest of the process keeps its identity. Landlock's
+// rules do not apply yet.
 //
-// do runs on a thread of its own, and must start no goroutine that opens files. The error is do's,
-// unless the kernel refuses to give the thread that identity.
+// do runs on a thread of its own, and must start no goroutine that opens files. As returns do's
+// error, or an error if the kernel refuses to give the thread that identity.
 func (s *Sandbox) As(do func() error) error { return onThread(s.assume, do) }
 
-// onThread calls do on a thread of its own, which `change` changes before that. restore undoes
-// that, and is called even after an error of change.
+// onThread calls change and then do on a thread of its own. restore undoes the change; it is called
+// even after an error of change.
 func onThread(change func() (restore func() error, err error), do func() error) error {
 	failed := make(chan error, 1)
 	go func() {
-		runtime.LockOSThread() // and it ends with the goroutine if it cannot be put back
+		runtime.LockOSThread() // and it ends with the goroutine if it cannot be restored
 		restore, err := change()
 		if err == nil {
 			err = do()
@@ -37,10 +37,10 @@ func onThread(change func() (restore func() error, err error), do func() error) 
 	return <-failed
 }
 
-// capabilities are those of a thread.
+// capabilities are the capability sets of a thread.
 type capabilities [2]unix.CapUserData
 
-// ownCapabilities returns those of this thread.
+// ownCapabilities returns the capabilities of this thread.
 func ownCapabilities() (*capabilities, error) {
 	own, header := new(capabilities), capabilityHeader()
 	if err := unix.Capget(&header, &own[0]); err != nil {
@@ -49,7 +49,7 @@ func ownCapabilities() (*capabilities, error) {
 	return own, nil
 }
 
-// set gives them to this thread.
+// set gives the capabilities to this thread.
 func (c *capabilities) set() error {
 	header := capabilityHeader()
 	return unix.Capset(&header, &c[0])
@@ -59,8 +59,8 @@ func capabilityHeader() unix.CapUserHeader {
 	return unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
 }
 
-// assume gives this thread the identity. restore gives back the old one; call it even after an
-// error.
+// assume gives this thread the identity of the sandbox. restore restores the old one; call it even
+// after an error.
 func (s *Sandbox) assume() (restore func() error, err error) {
 	own, err := ownCapabilities()
 	if err != nil {
@@ -117,8 +117,8 @@ func setFilesystemID(set func(id int) (previous int, err error), id int) error {
 	return nil
 }
 
-// MayWrite asks the kernel whether the process may make files in a directory once it is in the
-// sandbox. It makes none: the directory may still be full.
+// MayWrite reports whether the process may make files in a directory once it is in the sandbox. It
+// only checks permissions and makes no file, because the disk may still be full.
 func (s *Sandbox) MayWrite(directory string) bool {
 	return s.As(func() error {
 		return unix.Faccessat(unix.AT_FDCWD, directory, unix.W_OK|unix.X_OK, unix.AT_EACCESS)

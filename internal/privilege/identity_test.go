@@ -14,9 +14,9 @@ import (
 	"github.com/xdpcap/xdpcap/internal/testnet"
 )
 
-// What a process may write in its sandbox is what the kernel lets it write there, and to ask
-// changes nothing. Root without capabilities is a user like others. Serial: it compares what all
-// threads of the process are.
+// MayWrite agrees with the kernel's decision in the sandbox, and changes no state. Root without
+// capabilities is a user like others. Serial: it compares the identities of all threads of the
+// process.
 func TestMayWrite(t *testing.T) {
 	testnet.RequireRoot(t)
 	somebody := &User{Name: "somebody", UID: 1234, GID: 1235, Groups: []int{1236}}
@@ -52,7 +52,7 @@ func TestMayWrite(t *testing.T) {
 			if got := who.box.MayWrite(dir); got != who.want {
 				t.Errorf("%s, %+v: %v, want %v", test.name, who.box, got, who.want)
 			}
-			// The kernel's answer is what happens.
+			// The answer agrees with a real attempt.
 			made := who.box.As(func() error { return os.WriteFile(dir+"/file", nil, 0o600) }) == nil
 			if made != who.want {
 				t.Errorf("%s, %+v: a file was made: %v, want %v", test.name, who.box, made, who.want)

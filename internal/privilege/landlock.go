@@ -8,22 +8,22 @@ import (
 	ll "github.com/landlock-lsm/go-landlock/landlock/syscall"
 )
 
-// What Landlock restricts. A kernel whose Landlock lacks some of these restricts the rest: Linux
-// 6.1 lacks truncate(2) and networks, and 6.6 lacks scopes.
+// The rights that Landlock restricts. On a kernel whose Landlock lacks some of them, only the rest
+// is restricted: Linux 6.1 lacks truncate(2) and networks, and 6.6 lacks scopes.
 const (
 	writing landlock.AccessFSSet = ll.AccessFSWriteFile | ll.AccessFSTruncate | ll.AccessFSRefer |
 		ll.AccessFSRemoveDir | ll.AccessFSRemoveFile | ll.AccessFSMakeChar | ll.AccessFSMakeDir | ll.AccessFSMakeReg |
 		ll.AccessFSMakeSock | ll.AccessFSMakeFifo | ll.AccessFSMakeBlock | ll.AccessFSMakeSym
 	filing landlock.AccessFSSet = ll.AccessFSReadFile | ll.AccessFSReadDir | ll.AccessFSWriteFile | ll.AccessFSTruncate |
-		ll.AccessFSMakeReg | ll.AccessFSRemoveFile // what a series of files takes
+		ll.AccessFSMakeReg | ll.AccessFSRemoveFile // rights for a series of files
 	reading landlock.AccessFSSet = ll.AccessFSReadFile | ll.AccessFSReadDir | ll.AccessFSExecute
 
 	networks landlock.AccessNetSet = ll.AccessNetBindTCP | ll.AccessNetConnectTCP
 	scopes   landlock.ScopedSet    = ll.ScopeAbstractUnixSocket | ll.ScopeSignal
 )
 
-// LandlockABI is the version of the kernel's Landlock interface; 0 = none, or it is switched off.
-// It is asked once, because a process cannot ask inside its sandbox.
+// LandlockABI is the version of the kernel's Landlock interface; 0 = there is no Landlock, or it is
+// switched off. It is read only once, because a process inside its sandbox cannot read it.
 var LandlockABI = sync.OnceValue(func() int {
 	version, err := ll.LandlockGetABIVersion()
 	if err != nil {

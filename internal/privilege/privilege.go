@@ -1,4 +1,4 @@
-// Package privilege takes from this process, for good, the privileges that it no longer needs:
+// Package privilege drops, for good, the privileges that this process no longer needs:
 // capabilities, its user, and the right to open files, connect, and start programs.
 package privilege
 
@@ -11,57 +11,59 @@ import (
 	"kernel.org/pub/linux/libs/security/libcap/cap"
 )
 
-// A Sandbox is what a process keeps.
+// A Sandbox lists the rights that a process keeps.
 type Sandbox struct {
 	// User is the user that the process becomes; nil = it keeps its user.
 	User *User
 
-	// Writable are files, and directories with all below them, that may still be opened for reading
-	// and writing. In the directories files may also be made, renamed and removed. Programs that
-	// are started may make anything there. Files that are already open are not affected.
+	// Writable are files, and directories with all files below them, that the process may still
+	// open for reading and writing. In the directories it may also make, rename and remove files;
+	// with Programs it may make files of any type there. Files that are already open are not
+	// affected.
 	Writable []string
 
-	// Removable are directories in which, and below which, files may be removed, but not made or
-	// opened.
+	// Removable are directories in which, and below which, the process may remove files, but not
+	// make or open them.
 	Removable []string
 
-	// Readable are directories, with all below them, that may also be read. One that does not exist
-	// is skipped.
+	// Readable are directories, with all files below them, that the process may also read. A
+	// directory that does not exist is skipped.
 	Readable []string
 
-	// Connect are the TCP ports that connections may be made to. No other connection can be made,
-	// and no port bound; open sockets are not affected and keep listening.
+	// Connect are the TCP ports to which the process may connect. It can make no other connection
+	// and bind no port; open sockets are not affected and keep listening.
 	Connect []uint16
 
-	// Programs means that the process starts other programs. It is not known what they read,
-	// execute, connect to or signal, so none of that is restricted; writing still is.
+	// Programs means that the process starts other programs. Their needs cannot be predicted, so
+	// the sandbox does not restrict reading, executing, connecting and signalling; it still
+	// restricts writing.
 	Programs bool
 
-	// Work is what the process still has to do. System calls that it does not need fail with EPERM,
-	// unless the process starts programs, which would inherit the filter.
+	// Work are the remaining tasks of the process. System calls that they do not need fail with
+	// EPERM, unless the process starts programs, which would inherit the filter.
 	Work []Work
 
-	// Strict makes such a call end the process instead. It is for tests, which find missing calls
-	// by it.
+	// Strict makes such a call end the process instead. Tests use it to find missing calls.
 	Strict bool
 
 	// Keep are capabilities, by number (capabilities(7)), that the process keeps if it has them,
-	// even when it becomes another user. Programs that it executes get none of them.
+	// even when it becomes another user. Programs that it executes do not inherit them.
 	Keep []int
 
-	// Unfiltered is set by Enter if system calls are not filtered, and tells why.
+	// Unfiltered is the reason why system calls are not filtered; nil = they are. Enter sets it.
 	Unfiltered error
 }
 
 // errPrograms is the reason why a process that starts other programs has no filter.
 var errPrograms = errors.New("the programs that it starts would have the same filter")
 
-// Enter restricts all threads of the process, and what it starts from now on, to the sandbox. What
-// this kernel's Landlock lacks is not restricted: see [LandlockABI]. After an error some
-// restrictions may already hold. It is called once, and not concurrently.
+// Enter restricts all threads of the process, and the programs that it starts from now on, to the
+// sandbox. Rights that this kernel's Landlock does not support stay unrestricted: see
+// [LandlockABI]. After an error some restrictions may already apply. Enter is called once, and not
+// concurrently.
 func (s *Sandbox) Enter() error {
 	// Executing a program with more privileges, such as a set-user-ID program of root, then gives
-	// this process no more. Landlock needs that in an unprivileged process.
+	// this process no more. Landlock requires this of an unprivileged process.
 	if _, err := cap.Prctlw(unix.PR_SET_NO_NEW_PRIVS, 1); err != nil {
 		return fmt.Errorf("forbid new privileges: %w", err)
 	}
@@ -94,7 +96,7 @@ func (s *Sandbox) Enter() error {
 }
 
 // dropBounding empties the set that limits the capabilities of executed programs, if this process
-// may.
+// has the right to.
 func dropBounding() error {
 	if !holds(cap.SETPCAP) {
 		return nil
@@ -106,14 +108,14 @@ func dropBounding() error {
 	return cap.DropBound(all...)
 }
 
-// holds tells whether this process has a capability.
+// holds reports whether this process has a capability.
 func holds(c cap.Value) bool {
 	has, err := cap.GetProc().GetFlag(cap.Effective, c)
 	return err == nil && has
 }
 
-// dropCapabilities keeps only some of the permitted and effective capabilities, and none of the
-// inheritable and ambient ones.
+// dropCapabilities drops all capabilities except those to keep, which stay permitted and effective.
+// No capability stays inheritable or ambient.
 func dropCapabilities(keep []int) error {
 	own, left := cap.GetProc(), cap.NewSet()
 	for _, number := range keep {

@@ -50,7 +50,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// A trial is a sandbox, and the place where the process in it tries what it may do.
+// A trial is a sandbox, and the place where the process in it tries its rights.
 type trial struct {
 	Sandbox
 	Place    string // has the directories inside and outside
@@ -58,9 +58,9 @@ type trial struct {
 	Abstract string // the name of an abstract socket, where somebody listens
 }
 
-// A finding is what a process in a sandbox found.
+// A finding is the result of a process in a sandbox.
 type finding struct {
-	Threads []string // what is the same in all of them, each line once
+	Threads []string // the identities of all threads, each line once
 	Allowed []string // which of the attempts succeeded
 }
 
@@ -146,7 +146,7 @@ func makeSocket(family, kind int) error {
 	return unix.Close(fd)
 }
 
-// listenTCP takes a port by TCP alone. Go's own way is by MPTCP, which Landlock does not know.
+// listenTCP binds a port by plain TCP. Go uses MPTCP by default, which Landlock does not support.
 func listenTCP() error {
 	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, unix.IPPROTO_TCP)
 	if err != nil {
@@ -191,7 +191,7 @@ func holdThreads() (release func()) {
 	return func() { close(hold) }
 }
 
-// threads has what /proc says of the threads' identities, each line that differs once.
+// threads returns the threads' identities from /proc, each distinct line once.
 func threads() (lines []string, err error) {
 	files, _ := filepath.Glob("/proc/self/task/*/status")
 	if len(files) < 5 {
@@ -216,7 +216,7 @@ func threadIdentity(status string) ([]string, error) {
 	return identityLines(string(text)), err
 }
 
-// identityLines are the lines of a /proc/PID/status that tell who it is and what it may do.
+// identityLines returns the lines of a /proc/PID/status with its identity and rights.
 func identityLines(status string) (lines []string) {
 	for line := range strings.Lines(status) {
 		name, _, _ := strings.Cut(line, ":")
@@ -246,8 +246,8 @@ func place(t *testing.T, uid int) string {
 
 const nobody = 65534
 
-// All threads lose everything but what the sandbox has, and so do the processes that are started
-// in it.
+// All threads lose every right that the sandbox does not have, and so do the processes that they
+// start.
 func TestEnter(t *testing.T) {
 	t.Parallel()
 	testnet.RequireRoot(t)
@@ -266,8 +266,8 @@ func TestEnter(t *testing.T) {
 	}
 	within := []string{"write inside", "rename inside", "empty inside", "remove inside",
 		"read inside", "read what is readable", "connect to a port of the sandbox", "signal itself"}
-	// What a process with programs may do besides, and one in a kernel whose Landlock does not know
-	// it: 6.1 knows no networks.
+	// The further rights of a process with programs, and of a process in a kernel whose Landlock
+	// does not support them: 6.1 has no networks.
 	networks := []string{"listen", "connect to another port"}
 	programs := slices.Concat([]string{"read outside", "list a directory outside", "child inside", "write the null device",
 		"change a mode inside", "change a mode outside", "change an owner", "change times", "truncate by name", "link inside", "make a directory inside",

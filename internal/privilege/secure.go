@@ -6,8 +6,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// SecureExecution tells whether the kernel has given this process more rights than its parent has,
-// by capabilities or a set-user-ID bit of its file: AT_SECURE of getauxval(3).
+// SecureExecution reports whether the kernel has given this process more rights than its parent
+// has, by capabilities or a set-user-ID bit of its file: AT_SECURE of getauxval(3).
 var SecureExecution = sync.OnceValue(func() bool {
 	const secure = 23 // AT_SECURE
 	vector, err := unix.Auxv()

@@ -31,14 +31,15 @@ func LookUp(name string) (*User, error) {
 	return newUser(found)
 }
 
-// Caller is the user who has started this process as root with sudo, run0, doas or pkexec; nil =
-// nobody did, or that user is root, or this process cannot become that user.
+// Caller returns the user who started this process as root with sudo, run0, doas or pkexec. It
+// returns nil if the process was started in another way, if that user is root, or if this process
+// cannot become that user.
 func Caller() *User {
 	if !mayBecome() {
 		return nil
 	}
 	// run0 sets sudo's variables, too. If several are set, as when root calls sudo in a shell of
-	// doas, the one that does not name root counts.
+	// doas, the variable that does not name root takes precedence.
 	gid, _ := id(os.Getenv("SUDO_GID"))
 	for _, uid := range []string{"SUDO_UID", "PKEXEC_UID"} {
 		if uid, ok := id(os.Getenv(uid)); ok && uid != 0 {
@@ -52,8 +53,8 @@ func Caller() *User {
 	return nil
 }
 
-// Owner is the user that owns a directory; nil = that is root, or this process cannot become that
-// user.
+// Owner returns the user that owns a directory; nil = the owner is root, or this process cannot
+// become that user.
 func Owner(directory string) *User {
 	var dir unix.Stat_t
 	if !mayBecome() || unix.Stat(directory, &dir) != nil || dir.Uid == 0 {
@@ -65,8 +66,8 @@ func Owner(directory string) *User {
 // unprivileged is the user that the packages make for captures.
 const unprivileged = "xdpcap"
 
-// Unprivileged is the user that a process of root becomes when nothing needs root's id any more:
-// xdpcap where there is such a user, otherwise nobody. It gets no group but its own. nil = this
+// Unprivileged returns the user that a process of root becomes as soon as no task needs root's id
+// any more: xdpcap if there is such a user, otherwise nobody. Its only group is its own. nil = this
 // process cannot become that user, as in a user namespace that does not have it.
 func Unprivileged() *User {
 	if !mayBecome() {
@@ -83,12 +84,12 @@ func Unprivileged() *User {
 	return u
 }
 
-// mayBecome tells whether this process is root's and can become another user.
+// mayBecome reports whether this process is root's and can become another user.
 func mayBecome() bool {
 	return os.Geteuid() == 0 && os.Getuid() == 0 && holds(cap.SETUID) && holds(cap.SETGID)
 }
 
-// id reads the number of a user or group.
+// id parses the number of a user or group.
 func id(text string) (int, bool) {
 	n, err := strconv.ParseUint(text, 10, 31)
 	return int(n), err == nil
@@ -97,8 +98,9 @@ func id(text string) (int, bool) {
 // nobodyID and nogroup are the kernel's default numbers for an unknown user and group.
 const nobodyID, nogroup = 65534, 65534
 
-// byID finds a user by number. This process may not see the list of users, for example one outside
-// of its container. Then the user gets its own number as its group; if that is root's, nogroup.
+// byID finds a user by number. If this process cannot read the list of users, for example because
+// the list is outside of its container, the user gets its own number as its group; if that is
+// root's, nogroup.
 func byID(uid, gid int) *User {
 	if found, err := user.LookupId(strconv.Itoa(uid)); err == nil {
 		if u, err := newUser(found); err == nil {

@@ -82,8 +82,8 @@ const inNamespace = "PRIVILEGE_TEST_NAMESPACE"
 // is that of the user that root becomes.
 const withUsers = "PRIVILEGE_TEST_USERS"
 
-// Root becomes xdpcap, or nobody where there is no such user, with no group of root's, and stays
-// root where the kernel knows nobody else.
+// Root becomes xdpcap, or nobody if there is no such user, with no group of root's, and stays root
+// if the namespace has no other user.
 func TestUnprivileged(t *testing.T) {
 	t.Parallel()
 	testnet.RequireRoot(t)

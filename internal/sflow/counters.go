@@ -2,7 +2,7 @@ package sflow
 
 import "math"
 
-// Unknown is the value of a counter that the agent does not know.
+// Unknown is the value of an unknown counter.
 const Unknown = math.MaxUint32
 
 // CountersLength is the length of a counter sample, in bytes.

@@ -1,6 +1,6 @@
 package sflow
 
-// A Packet is what samples contain of a packet.
+// A Packet is the part of a packet that samples contain.
 type Packet struct {
 	Data        []byte // its first bytes, from the Ethernet header on, copied
 	FrameLength uint32 // bytes on the wire, with the frame check sequence
@@ -9,10 +9,10 @@ type Packet struct {
 	Tag         uint16 // the control information of the outer VLAN tag
 }
 
-// headerEthernet says that a packet begins with an Ethernet header.
+// headerEthernet is the protocol of a packet that begins with an Ethernet header.
 const headerEthernet = 1
 
-// appendPacket appends the records about a packet, and returns how many there are.
+// appendPacket appends the records about a packet, and returns their number.
 func appendPacket(b []byte, p *Packet) ([]byte, uint32) {
 	start := len(b)
 	b = appendRecord(b, recordRawPacket)
@@ -23,17 +23,18 @@ func appendPacket(b []byte, p *Packet) ([]byte, uint32) {
 	if !p.Tagged {
 		return b, 1
 	}
-	// The packet was seen as it came in. The agent does not know how it goes out, so it says
-	// unchanged.
+	// The packet was captured on its way in. Its tag on the way out is unknown, so the record
+	// repeats the same one.
 	id, priority := uint32(p.Tag&0xfff), uint32(p.Tag>>13)
 	start = len(b)
 	b = appendRecord(b, recordSwitch)
 	return finish(appendAll(b, id, priority, id, priority), start), 2
 }
 
-// An Interface is where a packet came in or went out. The zero value means not known.
+// An Interface is the interface on which a packet came in or went out. The zero value means
+// unknown.
 type Interface struct {
-	Format uint32 // what Value is: IsIndex or IsDiscard
+	Format uint32 // the type of Value: IsIndex or IsDiscard
 	Value  uint32
 }
 
@@ -43,8 +44,8 @@ const (
 	IsDiscard = 1 // a Reason: the packet was discarded
 )
 
-// A Sampling says how a source samples. Pool and Drops count the source's packets since the agent
-// started, modulo 2^32.
+// A Sampling describes the sampling of a source. Pool and Drops count the source's packets since
+// the agent started, modulo 2^32.
 type Sampling struct {
 	Rate  uint32 // packets that one sample represents
 	Pool  uint32 // packets that could have been sampled
@@ -97,7 +98,7 @@ type Discard struct {
 	Input    uint32 // index of the interface the packet came in on; 0 = unknown
 	Reason   Reason
 	Packet   Packet
-	Function string // what discarded the packet; truncated to 64 bytes
+	Function string // the function or program that discarded the packet; truncated to 64 bytes
 	Linux    string // the kernel's name for the reason; truncated to 64 bytes
 }
 

@@ -10,8 +10,8 @@ import (
 	"github.com/gopacket/gopacket/layers"
 )
 
-// FuzzDatagram puts two flow samples with any fields and data and the counters of an interface into
-// a datagram, and lets gopacket read it: what comes out is what went in.
+// FuzzDatagram encodes two flow samples with any fields and data and the counters of an interface
+// into a datagram, and decodes it with gopacket, which returns the same values.
 func FuzzDatagram(f *testing.F) {
 	f.Add([]byte{192, 0, 2, 1}, uint32(1), uint32(2), uint32(3), uint32(4), uint16(5), true, []byte("a packet of its own"))
 	f.Add(make([]byte, 16), uint32(1<<31), uint32(1<<31), uint32(1<<31), uint32(1<<31), uint16(0xffff), false, []byte{})
@@ -85,8 +85,8 @@ func read(t *testing.T, s *layers.SFlowFlowSample) Flow {
 	return f
 }
 
-// FuzzDiscard appends a notification with any names and data, and then counters: what stands
-// between the lengths is what they say, to the last byte.
+// FuzzDiscard appends a notification with any names and data, and then counters: every length
+// covers exactly its bytes.
 func FuzzDiscard(f *testing.F) {
 	f.Add("guard", "XDP_DROP", true, []byte("a packet"))
 	f.Add("", "\xff\xfe", false, []byte{})

@@ -2,7 +2,7 @@ package sflow
 
 import "strings"
 
-// A Reason says why a packet was discarded.
+// A Reason is the reason for which a packet was discarded.
 type Reason uint32
 
 // Reasons from sFlow.org's list.
@@ -11,12 +11,12 @@ const (
 	ReasonXDP     Reason = 367 // by an XDP program
 )
 
-// A linuxReason is why the Linux kernel throws packets away. Some reasons mean different things in
-// different functions; function "" is all others.
+// A linuxReason is the Linux kernel's reason for dropping a packet. Some reasons have another
+// meaning in some functions; function "" is all other functions.
 type linuxReason struct{ name, function string }
 
-// equivalents are the kernel's reasons for which sFlow.org's list has one, with its number and its
-// name there. A kernel's reason that means more than any of the list's is in none of them.
+// equivalents map the kernel's reasons to the numbers and names of sFlow.org's list. A kernel's
+// reason that is wider than each of the list's has no row.
 var equivalents = []struct {
 	reason Reason
 	name   string
@@ -90,7 +90,7 @@ var equivalents = []struct {
 	{371, "socket_filter", "SOCKET_FILTER"},
 }
 
-// ttlExceeded is what IP_INHDR means in the functions that forward packets.
+// ttlExceeded is the meaning of IP_INHDR in the functions that forward packets.
 const ttlExceeded Reason = 257
 
 var reasons = func() map[linuxReason]Reason {
@@ -106,8 +106,8 @@ var reasons = func() map[linuxReason]Reason {
 	return all
 }()
 
-// ReasonOf returns the reason of sFlow.org's list for one of the Linux kernel's, such as NO_SOCKET,
-// in one of its functions, or ReasonUnknown if the list has none.
+// ReasonOf returns the reason of sFlow.org's list for a reason of the Linux kernel, such as
+// NO_SOCKET, in one of its functions, or ReasonUnknown if the list has no equivalent.
 func ReasonOf(linux, function string) Reason {
 	if r, ok := reasons[linuxReason{linux, function}]; ok {
 		return r

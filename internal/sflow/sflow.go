@@ -3,10 +3,10 @@
 //
 // Every function appends to a byte slice and returns the longer slice, as the built-in append does.
 // They allocate only to grow that slice, keep no reference to their arguments and have no state, so
-// they may be called concurrently on different slices. Numbers are big-endian, and everything is
+// they may be called concurrently on different slices. Numbers are big-endian, and all fields are
 // padded to a multiple of 4 bytes, as in XDR (RFC 4506).
 //
-// A datagram is a Header, then as many samples as it says. All samples are of the expanded kind,
+// A datagram is a Header, then Header.Samples samples. All samples are of the expanded kind,
 // because only that kind has all 32 bits of an interface's index.
 package sflow
 
@@ -43,13 +43,13 @@ const (
 
 var be = binary.BigEndian
 
-// A Header is what a datagram begins with.
+// A Header is the beginning of a datagram.
 type Header struct {
 	Agent    netip.Addr // the host that the samples are from; IPv4 in IPv6 is written as IPv4
 	SubAgent uint32     // the part of the agent; each part numbers its own datagrams
 	Sequence uint32     // number among the datagrams of this part; a gap means lost ones
 	Uptime   uint32     // milliseconds since the agent started
-	Samples  uint32     // that follow
+	Samples  uint32     // the number of samples that follow
 }
 
 // AppendHeader appends h: 28 bytes, or 40 if the agent's address is IPv6. An invalid address is

@@ -139,7 +139,7 @@ func TestLongNames(t *testing.T) {
 	}
 }
 
-// What is written later stands where it belongs, and nothing else has changed.
+// Values that are written later are at the right offset, and no other byte has changed.
 func TestSet(t *testing.T) {
 	t.Parallel()
 	other := flow
@@ -159,7 +159,7 @@ func TestSet(t *testing.T) {
 	}
 }
 
-// Nothing is longer than it may be, and the bounds are tight.
+// No sample exceeds its maximum length, and the bounds are tight.
 func TestLengths(t *testing.T) {
 	t.Parallel()
 	long := strings.Repeat("x", 100)

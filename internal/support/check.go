@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// An Answer tells whether something works here. The zero value means that it is not known.
+// An Answer is the result of a check: whether a feature works here. The zero value means unknown.
 type Answer int
 
 const (
@@ -19,7 +19,7 @@ const (
 
 var answerNames = [...]string{"unknown", "no", "yes"}
 
-// String is the answer's name, or its number if it has none.
+// String returns the answer's name, or the number of an undefined answer.
 func (a Answer) String() string {
 	if a < 0 || int(a) >= len(answerNames) {
 		return strconv.Itoa(int(a))
@@ -34,10 +34,10 @@ func (a Answer) MarshalText() ([]byte, error) { return []byte(a.String()), nil }
 type Check struct {
 	Key    string `json:"-"`
 	Answer Answer `json:"answer"`
-	Reason string `json:"reason,omitempty"` // why not, or a note on a yes; else ""
-	Remedy string `json:"remedy,omitempty"` // against a no; "" = nothing, or what Kind says
+	Reason string `json:"reason,omitempty"` // the cause of a no, or a note on a yes; else ""
+	Remedy string `json:"remedy,omitempty"` // of a no; "" = unknown, or it depends on Kind
 
-	// Kind is for callers that have their own remedy, such as other options. nil = none.
+	// Kind is for callers that have their own remedy, such as other options. nil = no such kind.
 	Kind error `json:"-"`
 }
 
@@ -96,8 +96,8 @@ func (cs Checks) MarshalJSON() ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-// all says yes if all needs do. Otherwise it is like the first need that says no, or like the first
-// unknown one if none says no.
+// all returns Yes if all needs are Yes. Otherwise it returns the first need that is No, or else the
+// first that is Unknown.
 func all(key string, needs ...Check) Check {
 	for _, answer := range []Answer{No, Unknown} {
 		for _, n := range needs {

@@ -10,8 +10,8 @@ import (
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
-// checkEgress checks whether programs can see what an interface sends. The reason of a yes is the
-// kind of attachment.
+// checkEgress checks whether programs can see the packets that an interface sends. The reason of a
+// yes is the kind of attachment.
 func checkEgress() Check {
 	const key = "egress"
 	missing := missingCapabilities(heldOrNone())
@@ -25,12 +25,12 @@ func checkEgress() Check {
 		License:      "Dual BSD/GPL",
 	})
 	if err != nil {
-		return judgeLoad(key, "programs at egress", err, "CONFIG_NET_CLS_ACT=y", missing)
+		return loadCheck(key, "programs at egress", err, "CONFIG_NET_CLS_ACT=y", missing)
 	}
 	defer prog.Close()
 	kind, err := tc.Find(prog)
 	switch {
-	case errors.Is(err, tc.ErrNoEgress):
+	case errors.Is(err, tc.ErrNoKind):
 		return no(key, err.Error(), "it takes Linux 6.6 or newer, or the modules sch_ingress and cls_bpf")
 	case err != nil:
 		return unknown(key, err.Error())
@@ -46,8 +46,8 @@ func qdisc(ifi xdp.Interface) Check {
 	return yes("")
 }
 
-// egress checks whether programs can see what this interface sends, or any interface if none was
-// given.
+// egress checks whether programs can see the packets that this interface sends; without an
+// interface, whether they can on any.
 func (r *Report) egress() Check {
 	c := r.Kernel.Checks.Get("egress")
 	if c.Answer == Yes && c.Reason == "by "+tc.Clsact.String() && r.Interface != nil && r.Interface.qdisc.Answer == No {

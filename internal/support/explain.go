@@ -15,20 +15,20 @@ import (
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
-// oldestKernel is Linux 6.1, the oldest that is supported.
+// oldestKernel is Linux 6.1, the oldest supported kernel.
 const oldestKernel = 6<<16 | 1<<8
 
 // errENOTSUPP is the kernel's internal ENOTSUPP. The bpf system call returns it if a kernel has no
 // trampolines.
 const errENOTSUPP = unix.Errno(524)
 
-// ExplainLoad explains an error of loading a program or creating a map. The text begins with what
-// was tried. The capabilities must have been checked before, so that EPERM has another cause than
-// the one that the library suggests.
+// ExplainLoad explains an error of loading a program or creating a map. The text begins with
+// `tried`. The capabilities must have been checked before, so that EPERM has another cause than the
+// library suggests.
 func ExplainLoad(tried string, err error) error {
 	switch {
 	case errors.Is(err, unix.EPERM):
-		refused := refuser()
+		refused := possibleRefusal()
 		return fmt.Errorf("%s: %w %s: %s", tried, unix.EPERM, refused.why, refused.remedy("bpf"))
 	case errors.Is(err, unix.ENOMEM):
 		return fmt.Errorf("%s: %w: %s", tried, unix.ENOMEM, addressSpace())
@@ -46,14 +46,14 @@ const (
 	turnJITOn = "sysctl net.core.bpf_jit_enable=1"
 )
 
-// isLogged tells whether the verifier's log contains the words.
+// isLogged reports whether the verifier's log contains the words.
 func isLogged(err error, words string) bool {
 	var verifier *ebpf.VerifierError
 	return errors.As(err, &verifier) && strings.Contains(strings.Join(verifier.Log, "\n"), words)
 }
 
 // ExplainBTF explains an error of reading the kernel's description of its types (BTF). The text
-// begins with what was tried.
+// begins with `tried`.
 func ExplainBTF(tried string, err error) error {
 	if missing := CheckBTF(); missing != nil {
 		err = missing
@@ -65,13 +65,13 @@ func ExplainBTF(tried string, err error) error {
 // its functions by name.
 func CheckBTF() error {
 	if !exists(kernelBTF) {
-		return fmt.Errorf("there is no %s: %s", kernelBTF, takeBTF)
+		return fmt.Errorf("there is no %s: %s", kernelBTF, remedyBTF)
 	}
 	return nil
 }
 
 // ExplainPromiscuous explains an error of setting an interface to promiscuous mode. The text begins
-// with what was tried.
+// with `tried`.
 func ExplainPromiscuous(tried string, err error) error {
 	if errors.Is(err, unix.EPERM) {
 		return fmt.Errorf("%s: missing privileges: CAP_NET_RAW; run it as root (sudo), or give the binary cap_net_raw, too", tried)
@@ -80,7 +80,7 @@ func ExplainPromiscuous(tried string, err error) error {
 }
 
 // ExplainTracer explains an error of loading a fentry or fexit program for a target, or of
-// attaching it: the kernel only gives a number. The error that it returns wraps an
+// attaching it, for which the kernel only returns a number. The returned error wraps an
 // *xdp.TracingError.
 func ExplainTracer(err error, target xdp.Program) error {
 	explained := explainTracing(err)
@@ -90,8 +90,8 @@ func ExplainTracer(err error, target xdp.Program) error {
 	return fmt.Errorf("trace XDP program %v: %w", target, explained)
 }
 
-// isSampler tells whether a capture at the XDP hook uses this program name. The second name is for
-// the program that is bound to its device.
+// isSampler reports whether a capture at the XDP hook uses this program name. The second name is
+// for the program that is bound to its device.
 func isSampler(name string) bool { return name == "sample_xdp" || name == "sample_card" }
 
 // explainTracing returns nil or an *xdp.TracingError.
@@ -110,7 +110,7 @@ type circumstances struct {
 }
 
 func findCircumstances() circumstances {
-	return circumstances{missing: missingForTracing(), noBTF: !exists(kernelBTF), refused: refuser()}
+	return circumstances{missing: missingForTracing(), noBTF: !exists(kernelBTF), refused: possibleRefusal()}
 }
 
 func (c circumstances) explainTracing(err error) *xdp.TracingError {
@@ -122,7 +122,7 @@ func (c circumstances) explainTracing(err error) *xdp.TracingError {
 		e.Remedy = "run it as root (sudo)"
 	case c.noBTF:
 		e.Reason = "this kernel has no BTF (" + kernelBTF + ")"
-		e.Remedy = takeBTF
+		e.Remedy = remedyBTF
 	case errors.Is(err, unix.EPERM):
 		e.Reason = "this kernel refuses fentry and fexit programs (" + unix.EPERM.Error() + ") " + c.refused.why
 		e.Remedy, e.Kind = c.refused.remedy("bpf"), ErrTracingRefused
@@ -147,10 +147,10 @@ func (c circumstances) explainTracing(err error) *xdp.TracingError {
 // A refusal is a possible cause of EPERM although the capabilities are held.
 type refusal struct {
 	why   string // completes the sentence "the kernel refuses it"
-	allow string // what to do about it; "" = use another kernel
+	allow string // the remedy; "" = use another kernel
 }
 
-// remedy tells what to do if a system call was refused.
+// remedy returns the remedy for a refused system call.
 func (r refusal) remedy(call string) string {
 	if r.allow == "" {
 		return "use another kernel"
@@ -158,7 +158,7 @@ func (r refusal) remedy(call string) string {
 	return strings.ReplaceAll(r.allow, "CALL", call)
 }
 
-func refuser() refusal {
+func possibleRefusal() refusal {
 	switch {
 	case inUserNamespace():
 		return refusal{"because capabilities of a user namespace (a container's root) do not count",
@@ -183,13 +183,13 @@ func lockedDown() bool {
 	return err == nil && !strings.Contains(string(mode), "[none]")
 }
 
-// seccompFilter tells whether somebody else restricts the system calls of this process.
+// seccompFilter reports whether a filter that is not this process's own restricts its system calls.
 func seccompFilter() bool {
 	status, err := os.ReadFile("/proc/self/status")
 	return err == nil && filtersIn(string(status)) > privilege.Filters()
 }
 
-// filtersIn is how many filters of system calls a process has, by its /proc/PID/status.
+// filtersIn returns the number of system call filters of a process, from its /proc/PID/status.
 func filtersIn(status string) (n int) {
 	_, after, _ := strings.Cut(status, "\nSeccomp_filters:")
 	line, _, _ := strings.Cut(after, "\n")

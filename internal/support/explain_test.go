@@ -15,7 +15,7 @@ import (
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
-// The same number has different causes, and the first one that explains it is named.
+// The same number has different causes, and the error names the first one that explains it.
 func TestExplainTracing(t *testing.T) {
 	t.Parallel()
 	jitOff := &ebpf.VerifierError{Cause: unix.EINVAL, Log: []string{"Can trace only JITed BPF progs"}}
@@ -82,7 +82,7 @@ func TestExplainTracer(t *testing.T) {
 func TestExplainLoad(t *testing.T) {
 	t.Parallel()
 	guess := fmt.Errorf("%w (MEMLOCK may be too low)", unix.EPERM)
-	refused := refuser()
+	refused := possibleRefusal()
 	for _, test := range []struct{ name, got, want string }{
 		{"forbidden", ExplainLoad("load it", guess).Error(),
 			"load it: operation not permitted " + refused.why + ": " + refused.remedy("bpf")},
@@ -100,12 +100,12 @@ func TestExplainLoad(t *testing.T) {
 	}
 }
 
-// A filter of system calls that this process has loaded itself refuses nothing that it does. The
-// process in which this is tried tells by its exit status.
+// A filter of system calls that this process has loaded itself refuses none of its calls. The
+// process in which this is tried reports by its exit status.
 func TestOwnFilter(t *testing.T) {
 	t.Parallel()
 	const inChild = "SUPPORT_TEST_OWN_FILTER"
-	before := refuser().why
+	before := possibleRefusal().why
 	if os.Getenv(inChild) != "" {
 		box := privilege.Sandbox{Work: []privilege.Work{privilege.BPF}, Readable: []string{"/proc", "/sys"}}
 		if err := box.Enter(); err != nil {
@@ -114,7 +114,7 @@ func TestOwnFilter(t *testing.T) {
 		if box.Unfiltered != nil {
 			t.Skip(box.Unfiltered)
 		}
-		if after := refuser().why; after != before {
+		if after := possibleRefusal().why; after != before {
 			t.Errorf("the kernel refuses %q, and before the process had a filter %q", after, before)
 		}
 		return

@@ -9,20 +9,20 @@ import (
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
-// The keys of [Report.Features]: what xdpcap can do.
+// The keys of [Report.Features]: the features of xdpcap.
 const (
 	FeatureNative  = "capture_native"         // by a program of its own, in the driver
 	FeatureGeneric = "capture_generic"        // by a program of its own, in the kernel's stack
 	FeatureBeside  = "capture_beside_program" // by tracing a running program
 	FeatureHook    = "hook"                   // by programs in a hook map
-	FeatureSent    = "capture_sent"           // what an interface sends, at its egress
+	FeatureSent    = "capture_sent"           // packets that an interface sends, at its egress
 	FeatureFilter  = "filter"                 // filters that run in the kernel
 	FeatureFlows   = "sample_flows"           // choosing packets by their flow
 	FeatureMeters  = "stats_count"            // counting: of a running program, else by one of its own
 	FeatureLatency = "latency"                // measuring: of a running program, else of one of its own
 	FeatureMonitor = "monitor"                // counting at the kernel's XDP tracepoints
-	FeaturePerf    = TransportPrefix + "perf" // packets come by perf's rings
-	FeatureRing    = TransportPrefix + "ring" // packets come by shared memory
+	FeaturePerf    = TransportPrefix + "perf" // packets arrive in perf's rings
+	FeatureRing    = TransportPrefix + "ring" // packets arrive in shared memory
 )
 
 // TransportPrefix begins the keys of transports. The transport's name follows.
@@ -33,7 +33,7 @@ func (r *Report) features(l limits) Checks {
 	rights := r.rights()
 	perf := l.perf(all(FeaturePerf, rights, k.Get("perf_event_array"), k.Get("perf_event")))
 	ring := all(FeatureRing, rights, k.Get("shared_rings"))
-	rings := perf // a capture takes the other ones where there are none of these
+	rings := perf // if these rings are not available, a capture uses the other ones
 	if perf.Answer != Yes && ring.Answer == Yes {
 		rings = ring
 	}
@@ -60,15 +60,16 @@ func (r *Report) features(l limits) Checks {
 	}
 }
 
-// Tracing checks whether the interface's XDP program can be traced, or any if it runs none.
+// Tracing checks whether the interface's XDP program can be traced; without a program, whether any
+// can.
 func (r *Report) Tracing() Check {
 	k := r.Kernel.Checks
 	return all("", r.rights(), k.Get("btf"), k.Get("jit"), k.Get("fentry"), k.Get("fexit"), k.Get("trampolines"),
 		r.openPrograms(), r.target())
 }
 
-// sent checks whether packets that the interface sends can be captured. The reason of a yes says
-// how.
+// sent checks whether packets that the interface sends can be captured. The reason of a yes is the
+// kind of attachment.
 func (r *Report) sent(rings Check) Check {
 	egress := r.egress()
 	c := all(FeatureSent, r.rights(), egress, rings, r.port())
@@ -103,7 +104,7 @@ func (r *Report) latency(traced Check) Check {
 
 func (r *Report) rights() Check {
 	if len(r.Privileges.Missing) > 0 {
-		return no("", "missing "+strings.Join(r.Privileges.Missing, ", "), grant())
+		return no("", "missing "+strings.Join(r.Privileges.Missing, ", "), privilegeRemedy())
 	}
 	return yes("")
 }
@@ -153,7 +154,7 @@ func (r *Report) port() Check {
 }
 
 // native checks whether a program of ours would run in native mode. It is unknown if the MTU is
-// larger than one buffer and the driver does not report that XDP gets packets of several: some
+// larger than one buffer and the driver does not report XDP for packets of several buffers: some
 // drivers accept our program all the same.
 func (r *Report) native() Check {
 	c := r.Interface
@@ -166,7 +167,7 @@ func (r *Report) native() Check {
 	return c.Native
 }
 
-// perf adds to a check of perf's rings how much memory this user may lock.
+// perf adds the limit of locked memory to a check of perf's rings.
 func (l limits) perf(c Check) Check {
 	switch size := l.largest(); {
 	case c.Answer != Yes:

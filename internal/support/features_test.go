@@ -53,7 +53,7 @@ func TestFeatures(t *testing.T) {
 	smaller := Check{Answer: Yes, Reason: "with rings of 4096 KiB for each CPU, since this user may lock no more than 32768 KiB"}
 	down := no("", "eth0 is down", "ip link set dev eth0 up")
 	hidden := no("", "the kernel shows programs of others to CAP_SYS_ADMIN only", "run it as root (sudo), or add cap_sys_admin to the binary")
-	missing := no("", "missing CAP_BPF", grant())
+	missing := no("", "missing CAP_BPF", privilegeRemedy())
 	large := Check{Answer: Unknown, Reason: "too large", Remedy: "smaller", Kind: ErrLargeMTU}
 	const mean = "the mean alone, from the kernel's counters: "
 	type answers map[string]Check
@@ -151,7 +151,7 @@ func TestFeatures(t *testing.T) {
 	}
 }
 
-// The keys that the kernel's report has are those that features ask for.
+// The features use exactly the keys of the kernel's report.
 func TestKernelKeys(t *testing.T) {
 	t.Parallel()
 	k, err := probeKernel()

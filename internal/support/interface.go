@@ -8,11 +8,11 @@ import (
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
-// An Interface is what a network interface and its driver offer for XDP.
+// An Interface describes the XDP features of a network interface and its driver.
 type Interface struct {
 	Index   int              `json:"-"`
 	Name    string           `json:"name"`
-	Driver  string           `json:"driver"` // "" = none
+	Driver  string           `json:"driver"` // "" = without a driver
 	Type    string           `json:"type"`   // link-layer type: "ether", ...
 	Up      bool             `json:"up"`
 	MTU     int              `json:"mtu"`       // bytes
@@ -23,8 +23,8 @@ type Interface struct {
 	VLAN    *bool            `json:"rx_vlan_offload"` // nil = unknown
 	Filter  *bool            `json:"rx_vlan_filter"`  // nil = unknown
 	Kfuncs  []string         `json:"metadata_kfuncs"` // nil = unknown
-	Clock   *string          `json:"ptp_clock"`       // nil = none
-	Program *AttachedProgram `json:"program"`         // nil = none
+	Clock   *string          `json:"ptp_clock"`       // nil = no clock
+	Program *AttachedProgram `json:"program"`         // nil = no program
 
 	qdisc Check // see Report.egress
 }
@@ -32,13 +32,13 @@ type Interface struct {
 // An AttachedProgram is the XDP program of an interface.
 type AttachedProgram struct {
 	ID        uint32 `json:"id"`
-	Name      string `json:"name"` // "" = the kernel does not tell this user
+	Name      string `json:"name"` // "" = the kernel does not show it to this user
 	Mode      string `json:"mode"` // native, generic or offload
 	Traceable Check  `json:"traceable"`
 }
 
 func probeInterface(ifi xdp.Interface) *Interface {
-	told := askNetdev(ifi.Index)
+	reported := readFeatures(ifi.Index)
 	c := &Interface{
 		Index:  ifi.Index,
 		Name:   ifi.Name,
@@ -47,9 +47,9 @@ func probeInterface(ifi xdp.Interface) *Interface {
 		Up:     ifi.Up,
 		MTU:    ifi.MTU,
 		Queues: ifi.ActiveQueues(),
-		Native: nativeXDP(ifi, told),
-		Frags:  fragments(ifi, told),
-		Kfuncs: told.kfuncs(),
+		Native: nativeXDP(ifi, reported),
+		Frags:  fragments(ifi, reported),
+		Kfuncs: reported.kfuncs(),
 	}
 	c.LRO, c.VLAN = ifi.Offloads()
 	c.Filter = ifi.FiltersVLANs()
@@ -76,31 +76,32 @@ func traceable(p xdp.Program, mode xdp.Mode) Check {
 	return tracingCheck(key, TryProgram(p.ID))
 }
 
-const tellsSince = "the kernel tells since 6.3"
+const reportedSince = "the kernel tells since 6.3"
 
-// nativeXDP asks the driver. It does not try to attach, because many drivers reset their queues for
-// that.
-func nativeXDP(ifi xdp.Interface, told netdevFeatures) Check {
+// nativeXDP reads the features that the driver reports. It does not try to attach, because many
+// drivers reset their queues for that.
+func nativeXDP(ifi xdp.Interface, reported netdevFeatures) Check {
 	const key = "native_xdp"
 	switch {
 	case len(ifi.Programs) > 0 && ifi.Mode == xdp.Native:
 		return Check{Key: key, Answer: Yes, Reason: "a program runs in native mode now"}
-	case told.xdp == nil:
-		return unknown(key, tellsSince+"; a capture takes it if the driver has it")
-	case *told.xdp&netdevXDPActBasic != 0:
-		return Check{Key: key, Answer: Yes, Reason: "the driver reports it" + disturbance(ifi.Driver)}
+	case reported.xdp == nil:
+		return unknown(key, reportedSince+"; a capture takes it if the driver has it")
+	case *reported.xdp&netdevXDPActBasic != 0:
+		return Check{Key: key, Answer: Yes, Reason: "the driver reports it" + attachWarning(ifi.Driver)}
 	case ifi.Driver == "veth":
 		return no(key, "the peer has more tx queues than this has rx queues, or it has no peer", "ethtool -L "+escape.ShellWord(ifi.Name)+" rx N")
 	}
 	return no(key, "the driver reports none", "generic mode works with every driver, at a lower rate")
 }
 
-// quiet are drivers without a card, which do not reset anything when a program is attached.
-var quiet = []string{"veth", "tun", "netkit", "virtio_net", "xen-netfront"}
+// withoutReset are drivers without a card: attaching a program resets no queues.
+var withoutReset = []string{"veth", "tun", "netkit", "virtio_net", "xen-netfront"}
 
-// disturbance tells what attaching a program may do to the traffic of a driver.
-func disturbance(driver string) string {
-	if slices.Contains(quiet, driver) {
+// attachWarning returns a warning of the effects that attaching a program may have on a driver's
+// traffic.
+func attachWarning(driver string) string {
+	if slices.Contains(withoutReset, driver) {
 		return ""
 	}
 	return "; to attach a program may reset the card's queues, and let the link go down for a second"
@@ -111,17 +112,17 @@ func disturbance(driver string) string {
 const oneBuffer = 3000
 
 // fragments checks whether packets larger than one buffer reach XDP programs.
-func fragments(ifi xdp.Interface, told netdevFeatures) Check {
+func fragments(ifi xdp.Interface, reported netdevFeatures) Check {
 	const key = "xdp_frags"
 	large := no(key, fmt.Sprintf("the driver may refuse native mode with an MTU of %d", ifi.MTU), "ip link set dev "+escape.ShellWord(ifi.Name)+" mtu 1500")
 	large.Kind = ErrLargeMTU
 	switch {
-	case told.xdp == nil && ifi.MTU > oneBuffer:
-		large.Answer, large.Reason = Unknown, tellsSince+"; "+large.Reason
+	case reported.xdp == nil && ifi.MTU > oneBuffer:
+		large.Answer, large.Reason = Unknown, reportedSince+"; "+large.Reason
 		return large
-	case told.xdp == nil:
-		return unknown(key, tellsSince)
-	case *told.xdp&netdevXDPActRxSG != 0:
+	case reported.xdp == nil:
+		return unknown(key, reportedSince)
+	case *reported.xdp&netdevXDPActRxSG != 0:
 		return Check{Key: key, Answer: Yes, Reason: "packets in several buffers reach XDP"}
 	case ifi.MTU > oneBuffer:
 		return large

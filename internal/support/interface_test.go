@@ -6,31 +6,31 @@ import (
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
-func told(bits uint64) netdevFeatures { return netdevFeatures{xdp: &bits} }
+func reported(bits uint64) netdevFeatures { return netdevFeatures{xdp: &bits} }
 
 func TestNativeXDP(t *testing.T) {
 	t.Parallel()
 	const key = "native_xdp"
 	runs := []xdp.Program{{ID: 7}}
 	for _, test := range []struct {
-		name string
-		ifi  xdp.Interface
-		told netdevFeatures
-		want Check
+		name     string
+		ifi      xdp.Interface
+		reported netdevFeatures
+		want     Check
 	}{
 		{"runs", xdp.Interface{Programs: runs, Mode: xdp.Native}, netdevFeatures{},
 			Check{Key: key, Answer: Yes, Reason: "a program runs in native mode now"}},
-		{"runs in another mode", xdp.Interface{Programs: runs, Mode: xdp.Generic}, told(0),
+		{"runs in another mode", xdp.Interface{Programs: runs, Mode: xdp.Generic}, reported(0),
 			no(key, "the driver reports none", "generic mode works with every driver, at a lower rate")},
 		{"an old kernel", xdp.Interface{}, netdevFeatures{},
 			unknown(key, "the kernel tells since 6.3; a capture takes it if the driver has it")},
-		{"reported", xdp.Interface{Driver: "veth"}, told(netdevXDPActBasic), Check{Key: key, Answer: Yes, Reason: "the driver reports it"}},
-		{"of a card", xdp.Interface{Driver: "ice"}, told(netdevXDPActBasic), Check{Key: key, Answer: Yes,
+		{"reported", xdp.Interface{Driver: "veth"}, reported(netdevXDPActBasic), Check{Key: key, Answer: Yes, Reason: "the driver reports it"}},
+		{"of a card", xdp.Interface{Driver: "ice"}, reported(netdevXDPActBasic), Check{Key: key, Answer: Yes,
 			Reason: "the driver reports it; to attach a program may reset the card's queues, and let the link go down for a second"}},
-		{"veth", xdp.Interface{Name: "veth0", Driver: "veth"}, told(netdevXDPActRxSG),
+		{"veth", xdp.Interface{Name: "veth0", Driver: "veth"}, reported(netdevXDPActRxSG),
 			no(key, "the peer has more tx queues than this has rx queues, or it has no peer", "ethtool -L veth0 rx N")},
 	} {
-		expect(t, test.name, test.want, nativeXDP(test.ifi, test.told))
+		expect(t, test.name, test.want, nativeXDP(test.ifi, test.reported))
 	}
 }
 
@@ -38,20 +38,20 @@ func TestFragments(t *testing.T) {
 	t.Parallel()
 	const key = "xdp_frags"
 	for _, test := range []struct {
-		name string
-		mtu  int
-		told netdevFeatures
-		want Check
+		name     string
+		mtu      int
+		reported netdevFeatures
+		want     Check
 	}{
 		{"an old kernel", 3000, netdevFeatures{}, unknown(key, "the kernel tells since 6.3")},
 		{"an old kernel, and needed", 9000, netdevFeatures{}, Check{key, Unknown,
 			"the kernel tells since 6.3; the driver may refuse native mode with an MTU of 9000", "ip link set dev eth0 mtu 1500", ErrLargeMTU}},
-		{"reported", 9000, told(netdevXDPActRxSG), Check{Key: key, Answer: Yes, Reason: "packets in several buffers reach XDP"}},
-		{"needed", 3001, told(netdevXDPActBasic), Check{key, No, "the driver may refuse native mode with an MTU of 3001",
+		{"reported", 9000, reported(netdevXDPActRxSG), Check{Key: key, Answer: Yes, Reason: "packets in several buffers reach XDP"}},
+		{"needed", 3001, reported(netdevXDPActBasic), Check{key, No, "the driver may refuse native mode with an MTU of 3001",
 			"ip link set dev eth0 mtu 1500", ErrLargeMTU}},
-		{"not needed", 3000, told(netdevXDPActBasic), no(key, "not needed with this MTU", "")},
+		{"not needed", 3000, reported(netdevXDPActBasic), no(key, "not needed with this MTU", "")},
 	} {
-		expect(t, test.name, test.want, fragments(xdp.Interface{Name: "eth0", MTU: test.mtu}, test.told))
+		expect(t, test.name, test.want, fragments(xdp.Interface{Name: "eth0", MTU: test.mtu}, test.reported))
 	}
 }
 

@@ -16,10 +16,10 @@ import (
 
 const (
 	kernelBTF = "/sys/kernel/btf/vmlinux"
-	takeBTF   = "use a kernel with CONFIG_DEBUG_INFO_BTF=y"
+	remedyBTF = "use a kernel with CONFIG_DEBUG_INFO_BTF=y"
 )
 
-// A Kernel is what the running kernel can do. Each check is a trial.
+// A Kernel describes the features of the running kernel. Each check is a trial.
 type Kernel struct {
 	Release string `json:"release"`
 	Machine string `json:"machine"`
@@ -113,13 +113,13 @@ func trySharedRings() error {
 
 func checkBTF() Check {
 	if !exists(kernelBTF) {
-		return no("btf", "there is no "+kernelBTF, takeBTF)
+		return no("btf", "there is no "+kernelBTF, remedyBTF)
 	}
 	return yes("btf")
 }
 
-// checkJIT finds out whether the kernel compiled a loaded program. If the kernel does not show
-// that, it reads the setting, which only root may do.
+// checkJIT checks whether the kernel compiled a loaded program. If the kernel does not show that,
+// it reads the setting, which only root may do.
 func checkJIT(target *ebpf.Program) Check {
 	answer := Unknown
 	if target != nil {
@@ -145,7 +145,7 @@ func checkJIT(target *ebpf.Program) Check {
 	return yes("jit")
 }
 
-// jited tells whether a program is compiled. It is Unknown if the kernel does not show the
+// jited reports whether a program is compiled. It returns Unknown if the kernel does not show the
 // program's code to this process.
 func jited(info *ebpf.ProgramInfo) Answer {
 	size, err := info.JitedSize()
@@ -158,21 +158,21 @@ func jited(info *ebpf.ProgramInfo) Answer {
 	return Unknown
 }
 
-// checkLoad turns the result of loading something into a check.
+// checkLoad turns the result of loading a program or map into a check.
 func checkLoad(key, what string, err error, needs string) Check {
-	return judgeLoad(key, what, err, needs, missingCapabilities(heldOrNone()))
+	return loadCheck(key, what, err, needs, missingCapabilities(heldOrNone()))
 }
 
-// judgeLoad is checkLoad for a process that lacks the capabilities in missing. Without them, a
-// refusal does not tell what the kernel can do.
-func judgeLoad(key, what string, err error, needs string, missing []string) Check {
+// loadCheck is checkLoad for a process that lacks the capabilities in missing. Without them, a
+// refusal does not mean that the kernel lacks the feature.
+func loadCheck(key, what string, err error, needs string, missing []string) Check {
 	switch {
 	case err == nil:
 		return yes(key)
 	case len(missing) > 0 && (errors.Is(err, unix.EPERM) || errors.Is(err, unix.EACCES)):
 		return notTried(key, missing)
 	case errors.Is(err, unix.EPERM):
-		refused := refuser()
+		refused := possibleRefusal()
 		return no(key, "this kernel refuses "+what+" ("+unix.EPERM.Error()+") "+refused.why, refused.remedy("bpf"))
 	case errors.Is(err, ebpf.ErrNotSupported), errors.Is(err, unix.EINVAL), errors.Is(err, unix.E2BIG),
 		errors.Is(err, btf.ErrNotFound):
@@ -185,8 +185,7 @@ func notTried(key string, missing []string) Check {
 	return unknown(key, "not tried: missing "+strings.Join(missing, ", "))
 }
 
-// checkHelpers says yes with the names of all helpers, or returns the check of the first missing
-// one.
+// checkHelpers returns Yes with the names of all helpers, or the check of the first missing one.
 func checkHelpers(key string, helpers []helper, have func(asm.BuiltinFunc) error) Check {
 	var names []string
 	for _, h := range helpers {
@@ -216,8 +215,8 @@ func loadTracepoint(ins asm.Instruction) error {
 }
 
 // haveTracingHelper loads a tracing program that calls the helper without arguments. The verifier
-// refuses that, and its message tells whether the helper is unknown or only the arguments are
-// missing. The package cilium/ebpf/features does not try this type of program.
+// refuses that; from its message haveTracingHelper derives whether the helper is unknown or only
+// the arguments are missing. The package cilium/ebpf/features does not try this type of program.
 func haveTracingHelper(fn asm.BuiltinFunc) error {
 	err := loadTracepoint(fn.Call())
 	var verifier *ebpf.VerifierError
@@ -230,7 +229,7 @@ func haveTracingHelper(fn asm.BuiltinFunc) error {
 			return ebpf.ErrNotSupported
 		}
 	}
-	if errors.Is(err, unix.EACCES) { // the arguments are missing: the helper is known
+	if errors.Is(err, unix.EACCES) { // the arguments are missing: the kernel has the helper
 		return nil
 	}
 	return err

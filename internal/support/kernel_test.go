@@ -11,7 +11,7 @@ import (
 
 func TestJudgeLoad(t *testing.T) {
 	t.Parallel()
-	refused := refuser()
+	refused := possibleRefusal()
 	const key, what, needs = "lru_hash", "maps that forget (LRU)", "Linux 4.10 or newer"
 	few := []string{"CAP_BPF", "CAP_PERFMON"}
 	absent := no(key, "this kernel has no maps that forget (LRU)", "it takes Linux 4.10 or newer")
@@ -33,7 +33,7 @@ func TestJudgeLoad(t *testing.T) {
 		{"a longer attribute than the kernel's", unix.E2BIG, nil, absent},
 		{"another error", errors.New("it broke"), nil, no(key, "maps that forget (LRU): it broke", "it takes Linux 4.10 or newer")},
 	} {
-		expect(t, test.name, test.want, judgeLoad(key, what, test.err, needs, test.missing))
+		expect(t, test.name, test.want, loadCheck(key, what, test.err, needs, test.missing))
 	}
 }
 

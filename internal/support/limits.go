@@ -12,14 +12,14 @@ import (
 	"github.com/xdpcap/xdpcap/internal/machine"
 )
 
-// bpfFS is where the BPF file system is mounted by convention.
+// bpfFS is the conventional mount point of the BPF file system.
 const bpfFS = "/sys/fs/bpf"
 
 // limits are the other conditions for features, besides the kernel's abilities and the
 // capabilities.
 type limits struct {
 	ring     int    // bytes of a capture's ring for each CPU
-	least    int    // bytes of the smallest ring that it takes instead
+	least    int    // bytes of the smallest ring with which the capture works
 	cpus     int    // CPUs that have a ring each
 	lockable uint64 // bytes that perf lets this user lock in memory, on all CPUs
 	bpfFS    bool   // a BPF file system is mounted, in which maps can be pinned
@@ -44,7 +44,7 @@ func findLimits(ring int) limits {
 	return l
 }
 
-// callsKernel tells whether captures call the kernel function bpf_cast_to_kern_ctx of Linux 6.2.
+// callsKernel reports whether captures call the kernel function bpf_cast_to_kern_ctx of Linux 6.2.
 // Without it they use another way.
 func callsKernel() bool {
 	version, err := features.LinuxVersionCode()
@@ -62,13 +62,14 @@ func (l limits) largest() int {
 	return 0
 }
 
-// fit tells whether a ring for each CPU, with its meta page, fits into the limit for locked memory.
+// fit reports whether a ring for each CPU, with its meta page, fits into the limit for locked
+// memory.
 func (l limits) fit() bool {
 	return uint64(l.ring+os.Getpagesize())*uint64(l.cpus) <= l.lockable
 }
 
-// perfLock is how many bytes per CPU perf lets every user lock in addition to the user's limit; 0
-// if that cannot be read.
+// perfLock returns the bytes per CPU that perf lets every user lock in addition to the user's
+// limit; 0 if that cannot be read.
 func perfLock() uint64 {
 	kib, err := strconv.ParseUint(sysctl("kernel.perf_event_mlock_kb"), 10, 64)
 	if err != nil {
@@ -77,8 +78,9 @@ func perfLock() uint64 {
 	return kib << 10
 }
 
-// hasBPFFS tells whether a BPF file system is in a list of mounts, /proc/PID/mountinfo in proc(5).
-// A mount's type comes after a field that is a hyphen, because the number of fields before varies.
+// hasBPFFS reports whether a BPF file system is in a list of mounts, /proc/PID/mountinfo in
+// proc(5). A mount's type comes after a field that is a hyphen, because the number of fields before
+// varies.
 func hasBPFFS(mounts string) bool {
 	for line := range strings.Lines(mounts) {
 		if _, source, _ := strings.Cut(line, " - "); strings.HasPrefix(source, "bpf ") {

@@ -30,14 +30,14 @@ const (
 // metadataNames are the names of the bits of netdevAttrXDPRxMetadata.
 var metadataNames = []string{MetadataTimestamp, MetadataHash, MetadataVLAN}
 
-// netdevFeatures are the bits that a driver reports. nil = the kernel is too old to tell.
+// netdevFeatures are the bits that a driver reports. nil = the kernel is too old to report them.
 type netdevFeatures struct {
 	xdp      *uint64
 	metadata *uint64
 }
 
-// askNetdev asks the kernel for the features of an interface's driver.
-func askNetdev(ifindex int) (f netdevFeatures) {
+// readFeatures reads the features of an interface's driver from the kernel.
+func readFeatures(ifindex int) (f netdevFeatures) {
 	answers, err := AskNetdev(netdevCmdDevGet, 0, nl.NewRtAttr(netdevAttrIfindex, nl.Uint32Attr(uint32(ifindex))))
 	if err != nil {
 		return f
@@ -60,8 +60,8 @@ func askNetdev(ifindex int) (f netdevFeatures) {
 }
 
 // AskNetdev sends a command of the netlink family "netdev", include/uapi/linux/netdev.h, with flags
-// of netlink(7). It returns the attributes of each answer. The error is a unix.Errno where the
-// kernel refuses: ENOENT without the family (before 6.3), EOPNOTSUPP without the command.
+// of netlink(7). It returns the attributes of each answer. If the kernel refuses, the error is a
+// unix.Errno: ENOENT without the family (before 6.3), EOPNOTSUPP without the command.
 func AskNetdev(command byte, flags int, attrs ...*nl.RtAttr) (answers [][]syscall.NetlinkRouteAttr, err error) {
 	family, err := netlink.GenlFamilyGet("netdev")
 	if err != nil {
@@ -69,8 +69,8 @@ func AskNetdev(command byte, flags int, attrs ...*nl.RtAttr) (answers [][]syscal
 	}
 	req := nl.NewNetlinkRequest(int(family.ID), flags)
 	// The header is a struct genlmsghdr. nl.Genlmsg cannot be used: it is two bytes too short, so
-	// that the reserved field would be sent from the memory after it, and this family refuses
-	// anything but zeros there.
+	// the reserved field would be sent from the memory after it, and this family refuses any value
+	// but zero there.
 	data := []byte{command, 1, 0, 0}
 	for _, a := range attrs {
 		data = append(data, a.Serialize()...)
@@ -93,11 +93,11 @@ func AskNetdev(command byte, flags int, attrs ...*nl.RtAttr) (answers [][]syscal
 	return answers, nil
 }
 
-// Metadata are the names of the metadata that the interface's driver gives to XDP programs bound to
-// it; nil = not known. Only Linux 6.7 and later tell.
-func Metadata(ifindex int) []string { return askNetdev(ifindex).kfuncs() }
+// Metadata returns the names of the metadata that the interface's driver gives to XDP programs
+// bound to it; nil = unknown. Linux reports them since 6.7.
+func Metadata(ifindex int) []string { return readFeatures(ifindex).kfuncs() }
 
-// kfuncs are the names of the metadata that XDP programs can get from the driver with kernel
+// kfuncs returns the names of the metadata that XDP programs can get from the driver with kernel
 // functions (kfuncs).
 func (f netdevFeatures) kfuncs() []string {
 	if f.metadata == nil {

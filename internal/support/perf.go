@@ -80,14 +80,14 @@ func explainEvent(err error) error {
 // perfCircumstances distinguish the reasons why the kernel may refuse a perf event.
 type perfCircumstances struct {
 	held     uint64  // capabilities
-	paranoid string  // kernel.perf_event_paranoid; "" = not known
-	refused  refusal // possible cause if nothing is missing
+	paranoid string  // "" = unknown
+	refused  refusal // possible cause if no capability is missing
 }
 
 const perfParanoid = "kernel.perf_event_paranoid"
 
 func findPerfCircumstances() perfCircumstances {
-	return perfCircumstances{held: heldOrNone(), paranoid: sysctl(perfParanoid), refused: refuser()}
+	return perfCircumstances{held: heldOrNone(), paranoid: sysctl(perfParanoid), refused: possibleRefusal()}
 }
 
 // explainEvent returns "" for an error that needs no explanation. Debian's kernels have the value
@@ -120,7 +120,7 @@ func explainMapping(err error) error {
 	return err
 }
 
-// addressSpace tells the possible cause of an ENOMEM.
+// addressSpace returns the possible cause of an ENOMEM.
 func addressSpace() string {
 	if _, limit := machine.AddressSpaceLimit(); limit != "" {
 		return "this process may have no more than " + limit
@@ -128,7 +128,7 @@ func addressSpace() string {
 	return "the machine, or the control group of this process, has no more memory"
 }
 
-// errno is the kernel's error in err, without a library's text around it.
+// errno returns the kernel's error in err, without a library's text around it.
 func errno(err error) error {
 	if number := unix.Errno(0); errors.As(err, &number) {
 		return number
@@ -138,11 +138,11 @@ func errno(err error) error {
 
 // probePerf opens a perf event as a capture does, with the smallest ring.
 func probePerf() Check {
-	return judgePerf("perf_event", tryPerfRing(os.Getpagesize()), findPerfCircumstances())
+	return perfCheck("perf_event", tryPerfRing(os.Getpagesize()), findPerfCircumstances())
 }
 
-// judgePerf turns the result of OpenPerfRing into a check.
-func judgePerf(key string, err error, c perfCircumstances) Check {
+// perfCheck turns the result of OpenPerfRing into a check.
+func perfCheck(key string, err error, c perfCircumstances) Check {
 	if err == nil {
 		return yes(key)
 	}

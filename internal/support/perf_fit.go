@@ -9,10 +9,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// FitPerfRings returns how large perf's ring of each CPU can be, in bytes: size, halved as often as
-// needed, but not less than least. It fails if this process cannot have such rings at all; the
-// error tells why. A process without the capabilities gets size, because CheckProcess reports what
-// it lacks.
+// FitPerfRings returns the largest possible size in bytes of perf's ring of each CPU: size, halved
+// as often as needed, but not less than least. It returns an error with the reason if this process
+// cannot have such rings at all. For a process without the capabilities it returns size, because
+// CheckProcess reports the missing ones.
 func FitPerfRings(size, least int) (int, error) {
 	if len(missingCapabilities(heldOrNone())) > 0 {
 		return size, nil
@@ -26,7 +26,7 @@ func FitPerfRings(size, least int) (int, error) {
 	if l.lockable == math.MaxUint64 {
 		return size, nil
 	}
-	// The user's other processes share the limit, and the kernel does not show what they have
+	// The user's other processes share the limit, and the kernel does not show how much they have
 	// locked.
 	for l.ring = l.largest(); l.ring > 0; l.ring = l.largest() {
 		if !errors.Is(l.tryRings(l.ring), ErrLockedMemory) {

@@ -43,6 +43,6 @@ func TestJudgePerf(t *testing.T) {
 		if err != nil && err != locked {
 			err = fmt.Errorf("open it: %w", err)
 		}
-		expect(t, test.name, test.want, judgePerf(key, err, test.given))
+		expect(t, test.name, test.want, perfCheck(key, err, test.given))
 	}
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/xdpcap/xdpcap/internal/privilege"
 )
 
-// capabilities are those that xdpcap uses, in the order of display.
+// capabilities lists the capabilities that xdpcap uses, in the order of display.
 var capabilities = []struct {
 	name string
 	bit  int
@@ -26,8 +26,8 @@ var capabilities = []struct {
 	{"CAP_SYSLOG", unix.CAP_SYSLOG},
 }
 
-// grant says how this user gets missing capabilities.
-func grant() string {
+// privilegeRemedy returns the remedy for missing capabilities.
+func privilegeRemedy() string {
 	if os.Geteuid() == 0 {
 		return "root lacks them here, as in a container: add them to it by --cap-add, " +
 			"or in a pod by securityContext.capabilities"
@@ -48,10 +48,10 @@ func checkPrivileges() error {
 	if len(missing) == 0 {
 		return nil
 	}
-	return errkind.Errorf(ErrPrivileges, "missing privileges: %s; %s", strings.Join(missing, ", "), grant())
+	return errkind.Errorf(ErrPrivileges, "missing privileges: %s; %s", strings.Join(missing, ", "), privilegeRemedy())
 }
 
-// heldCapabilities is the effective set of this process: bit n is capability number n.
+// heldCapabilities returns the effective set of this process: bit n is capability number n.
 func heldCapabilities() (uint64, error) {
 	hdr := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
 	var data [2]unix.CapUserData
@@ -61,7 +61,7 @@ func heldCapabilities() (uint64, error) {
 	return uint64(data[1].Effective)<<32 | uint64(data[0].Effective), nil
 }
 
-// heldOrNone is heldCapabilities, or the empty set if the kernel does not tell.
+// heldOrNone is heldCapabilities, or the empty set if the kernel does not report it.
 func heldOrNone() uint64 {
 	held, err := heldCapabilities()
 	if err != nil {
@@ -100,21 +100,21 @@ func missingForTracing() []string {
 	return missing
 }
 
-// Privileges are what this process may do.
+// Privileges are the capabilities and limits of this process.
 type Privileges struct {
-	Held    []string `json:"held"`    // those of the capabilities that xdpcap uses
-	Missing []string `json:"missing"` // those that every capture needs
+	Held    []string `json:"held"`    // of the capabilities that xdpcap uses
+	Missing []string `json:"missing"` // of the capabilities that every capture needs
 
-	// Memlock is how many bytes the user may lock in memory; nil = no limit. Perf rings count,
-	// except with CAP_IPC_LOCK.
+	// Memlock is the number of bytes that the user may lock in memory; nil = no limit. Perf rings
+	// count, except with CAP_IPC_LOCK.
 	Memlock *uint64 `json:"memlock_bytes"`
 
-	// Paranoid is kernel.perf_event_paranoid, which decides who may open perf events; nil = not
-	// known.
+	// Paranoid is kernel.perf_event_paranoid, which restricts the opening of perf events; nil =
+	// unknown.
 	Paranoid *int `json:"perf_event_paranoid"`
 
-	// Landlock is the version of the kernel's Landlock; 0 = none. A capture uses it to give up the
-	// right to write other files.
+	// Landlock is the version of the kernel's Landlock; 0 = not supported. A capture uses it to
+	// drop the right to write other files.
 	Landlock int `json:"landlock_abi"`
 
 	// UserNamespace means that the capabilities belong to a user namespace (for example a

@@ -1,31 +1,32 @@
-// Package support finds out what this kernel, this network driver and this user allow, and explains
-// refusals.
+// Package support checks which features this kernel, this network driver and this user allow, and
+// explains refusals.
 package support
 
 import "github.com/xdpcap/xdpcap/internal/xdp"
 
-// A Report is what kernel, driver and user allow: see [Probe].
+// A Report lists the features that kernel, driver and user allow: see [Probe].
 type Report struct {
-	// CanCapture tells whether a capture would work: on the given interface if there is one,
-	// possibly by tracing the program that runs there.
+	// CanCapture means that a capture would work: on the given interface if there is one, possibly
+	// by tracing the program that runs there.
 	CanCapture bool       `json:"can_capture"`
 	Kernel     Kernel     `json:"kernel"`
 	Privileges Privileges `json:"privileges"`
-	Interface  *Interface `json:"interface"` // nil = none was asked for
+	Interface  *Interface `json:"interface"` // nil = no interface was given
 	Features   Checks     `json:"features"`  // of xdpcap; the keys are the Feature constants
 }
 
-// ProbeOptions say what to look at.
+// ProbeOptions are the options of Probe.
 type ProbeOptions struct {
 	Interface string // "" = only kernel and user
-	Ring      int    // bytes that a capture wants to lock in memory per CPU
+	Ring      int    // bytes per CPU that a capture locks in memory by default
 	LeastRing int    // bytes per CPU that are enough
 }
 
-// Probe finds out what works here with trials that disturb nobody: it loads programs, but attaches
-// none to an interface, and attaches tracers only to a program of its own. It leaves nothing
-// behind. It also works without privileges: what it cannot try is Unknown. The process must not
-// change its capabilities while Probe runs or between two runs, because results are cached.
+// Probe finds the features that work here, with trials that do not disturb traffic or other
+// programs: it loads programs, but does not attach them to interfaces, and attaches tracers only to
+// a program of its own. It removes everything that it created. It also works without privileges:
+// features that it cannot try are Unknown. The process must not change its capabilities while Probe
+// runs or between two runs, because results are cached.
 func Probe(o ProbeOptions) (*Report, error) {
 	if err := checkFileSystems(); err != nil {
 		return nil, err
@@ -51,12 +52,12 @@ func Probe(o ProbeOptions) (*Report, error) {
 	return r, nil
 }
 
-// decide derives from the checks which features work.
+// decide derives the features from the checks.
 func (r *Report) decide(l limits) {
 	r.Features = r.features(l)
 	yes := func(key string) bool { return r.Features.Get(key).Answer == Yes }
 	r.CanCapture = yes(FeatureNative) || yes(FeatureGeneric) || yes(FeatureBeside) && r.occupied()
 }
 
-// occupied tells whether the interface runs an XDP program.
+// occupied reports whether the interface runs an XDP program.
 func (r *Report) occupied() bool { return r.Interface != nil && r.Interface.Program != nil }

@@ -9,9 +9,10 @@ import (
 	"github.com/xdpcap/xdpcap/internal/machine"
 )
 
-// CheckProcess returns nil, or an error that tells what this process lacks to load, attach and read
-// XDP programs: capabilities, a file system, or open files. Other problems only show when it tries.
-// Everything that attaches programs calls it first.
+// CheckProcess returns nil, or an error that names the requirement for loading, attaching and
+// reading XDP programs that this process does not fulfil: capabilities, a file system, or open
+// files. Other problems only show when a program is loaded. All code that attaches programs calls
+// it first.
 func CheckProcess() error {
 	if err := checkPrivileges(); err != nil {
 		return err
@@ -22,7 +23,7 @@ func CheckProcess() error {
 	return checkOpenFiles()
 }
 
-// checkFileSystems looks for the files that every load of a program needs.
+// checkFileSystems checks for the files that every load of a program needs.
 func checkFileSystems() error {
 	for _, fs := range []struct{ file, mount string }{
 		{"/proc/self/mountinfo", "mount -t proc proc /proc"},
@@ -35,8 +36,8 @@ func checkFileSystems() error {
 	return nil
 }
 
-// openFiles is how many files a capture on two CPUs briefly has open while it loads programs. Each
-// further CPU adds one.
+// openFiles is the number of files that a capture on two CPUs briefly has open while it loads
+// programs. Each further CPU adds one.
 const openFiles = 30
 
 // checkOpenFiles tries to open that many files. It does not wait for a load to fail, because the

@@ -43,9 +43,9 @@ func probeTracing(target *ebpf.Program) Checks {
 	return checks
 }
 
-// TryProgram finds out whether an XDP program of another process can be traced. The error is an
-// *xdp.TracingError, or an xdp.ErrNoSuchProgram. It loads tracers but attaches none, so that the
-// program is not touched.
+// TryProgram checks whether an XDP program of another process can be traced. The error is an
+// *xdp.TracingError, or an xdp.ErrNoSuchProgram. It loads tracers but does not attach them, so the
+// program stays unchanged.
 func TryProgram(id uint32) error {
 	target, err := xdp.OpenTarget(id)
 	if err != nil {
@@ -73,7 +73,7 @@ func tracingCheck(key string, err error) Check {
 	return Check{Key: key, Answer: No, Reason: e.Reason, Remedy: e.Remedy, Kind: e.Kind}
 }
 
-// loadTarget loads an XDP program with BTF that passes every packet. Nothing runs it.
+// loadTarget loads an XDP program with BTF that passes every packet. It is not attached.
 func loadTarget(flags uint32) (*ebpf.Program, error) {
 	main := &btf.Func{
 		Name:    trialName,
@@ -95,7 +95,7 @@ func loadTarget(flags uint32) (*ebpf.Program, error) {
 	})
 }
 
-// loadTracer loads a fentry or fexit program that does nothing.
+// loadTracer loads an empty fentry or fexit program.
 func loadTracer(target *ebpf.Program, function string, at ebpf.AttachType) (*ebpf.Program, error) {
 	prog, err := ebpf.NewProgram(&ebpf.ProgramSpec{
 		Name:         trialName,
@@ -120,8 +120,8 @@ func tryLoad(target *ebpf.Program, function string, at ebpf.AttachType) error {
 	return prog.Close()
 }
 
-// tryAttach attaches each kind of tracer for a moment, because the kernel builds a trampoline only
-// then.
+// tryAttach attaches each kind of tracer and detaches it again, because the kernel builds a
+// trampoline only then.
 func tryAttach(target *ebpf.Program, function string) error {
 	for _, at := range tracers {
 		prog, err := loadTracer(target, function, at)

@@ -11,7 +11,7 @@ import (
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
-// The report's answer about fentry agrees with what happens when such a program is loaded.
+// The report's answer about fentry agrees with the result of loading such a program.
 func TestTracingAgrees(t *testing.T) {
 	t.Parallel()
 	testnet.RequireRoot(t)

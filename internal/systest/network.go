@@ -103,7 +103,7 @@ func TagSent(t *testing.T, pair *testnet.Pair, id int) (name string) {
 			return err
 		}
 		defer prog.Close()
-		a, err := tc.AttachEgress(prog, ifi)
+		a, err := tc.Attach(prog, ifi, tc.Egress)
 		if err == nil {
 			t.Cleanup(func() { a.Close() })
 		}

@@ -29,19 +29,7 @@ func LinkAt(t *testing.T, pair *testnet.Pair) link.Link {
 	if err != nil || len(ifi.Programs) != 1 {
 		t.Fatalf("%s runs %v, %v", pair.RxName, ifi.Programs, err)
 	}
-	var found link.Link
-	testnet.WaitFor(t, "the link that holds "+ifi.Programs[0].String(), func() bool {
-		links := new(link.Iterator) // ends early at a link that another process is making or taking down
-		defer links.Close()
-		for links.Next() {
-			if info, err := links.Link.Info(); err == nil && info.XDP() != nil && uint32(info.Program) == ifi.Programs[0].ID {
-				found = links.Take()
-				return true
-			}
-		}
-		return false
-	})
-	return found
+	return testnet.LinksOf(t, ifi.Programs[0].ID)[0]
 }
 
 // DetachLink detaches the XDP program of an interface, as somebody else may do.

@@ -21,8 +21,8 @@ const (
 	filterName      = "xdpcap"
 	filterNameOwner = "xdpcap:clsact"
 
-	stubName    = "xdpcap_egress"
-	unspecified = -1 // TC_ACT_UNSPEC: the next filter decides
+	stubName    = "xdpcap_" // and the direction
+	unspecified = -1        // TC_ACT_UNSPEC: the next filter decides
 
 	firstHandle = 0x78646301 // the bytes of "xdc", and 1
 	lastHandle  = 0x786463ff
@@ -38,6 +38,7 @@ const (
 type clsactFilter struct {
 	netlink *netlink.Handle
 	ifindex int
+	at      Direction
 	stub    *xdp.Stub
 
 	priority uint16
@@ -49,8 +50,8 @@ type clsactFilter struct {
 	owner    bool   // an xdpcap made the qdisc
 }
 
-func attachClsact(prog *ebpf.Program, ifindex int) (*clsactFilter, error) {
-	stub, err := xdp.NewStub(prog, ebpf.ProgramSpec{Name: stubName, Type: ebpf.SchedCLS, License: "Dual BSD/GPL"}, unspecified)
+func attachClsact(prog *ebpf.Program, ifindex int, at Direction) (*clsactFilter, error) {
+	stub, err := xdp.NewStub(prog, ebpf.ProgramSpec{Name: stubName + at.String(), Type: ebpf.SchedCLS, License: "Dual BSD/GPL"}, unspecified)
 	if err != nil {
 		return nil, err
 	}
@@ -58,7 +59,7 @@ func attachClsact(prog *ebpf.Program, ifindex int) (*clsactFilter, error) {
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("ask for the program's id: %w", err), stub.Close())
 	}
-	c := &clsactFilter{ifindex: ifindex, stub: stub, id: int(own.ID)}
+	c := &clsactFilter{ifindex: ifindex, at: at, stub: stub, id: int(own.ID)}
 	if c.netlink, err = netlink.NewHandle(unix.NETLINK_ROUTE); err != nil {
 		return nil, errors.Join(fmt.Errorf("open a netlink socket: %w", err), stub.Close())
 	}
@@ -87,7 +88,7 @@ func (c *clsactFilter) attach() (err error) {
 	if err := c.claimHandle(); err != nil {
 		return err
 	}
-	others, err := c.filters(netlink.HANDLE_MIN_EGRESS)
+	others, err := c.filters(c.at)
 	if err != nil {
 		return err
 	}
@@ -138,27 +139,29 @@ func hasClsact(h *netlink.Handle, ifindex int) (bool, error) {
 // removeLeftovers removes the filters of killed captures, and learns from all filters of xdpcap
 // whether an xdpcap made the qdisc.
 func (c *clsactFilter) removeLeftovers() error {
-	there, err := c.filters(netlink.HANDLE_MIN_EGRESS)
-	if err != nil {
-		return err
-	}
-	for _, f := range there {
-		ours, ok := f.(*netlink.BpfFilter)
-		if !ok || !isOurs(ours) {
-			continue
-		}
-		c.owner = c.owner || ours.Name == filterNameOwner
-		claim, err := claimHandle(c.ifindex, ours.Handle)
+	for side := range Direction(len(directions)) {
+		there, err := c.filters(side)
 		if err != nil {
 			return err
 		}
-		if claim == nil { // its capture is running
-			continue
-		}
-		err = c.netlink.FilterDel(ours)
-		claim.release()
-		if err != nil {
-			return explainRefusal("remove the filter of a capture that was killed", err)
+		for _, f := range there {
+			ours, ok := f.(*netlink.BpfFilter)
+			if !ok || !isOurs(ours) {
+				continue
+			}
+			c.owner = c.owner || ours.Name == filterNameOwner
+			claim, err := claimHandle(c.ifindex, side, ours.Handle)
+			if err != nil {
+				return err
+			}
+			if claim == nil { // its capture is running
+				continue
+			}
+			err = c.netlink.FilterDel(ours)
+			claim.release()
+			if err != nil {
+				return explainRefusal("remove the filter of a capture that was killed", err)
+			}
 		}
 	}
 	return nil
@@ -167,13 +170,13 @@ func (c *clsactFilter) removeLeftovers() error {
 // claimHandle takes the first free handle, or a random one.
 func (c *clsactFilter) claimHandle() (err error) {
 	for c.handle = firstHandle; c.handle <= lastHandle; c.handle++ {
-		if c.claim, err = claimHandle(c.ifindex, c.handle); err != nil || c.claim != nil {
+		if c.claim, err = claimHandle(c.ifindex, c.at, c.handle); err != nil || c.claim != nil {
 			return err
 		}
 	}
 	for range 100 {
 		c.handle = randomHandle | rand.Uint32()&randomMask
-		if c.claim, err = claimHandle(c.ifindex, c.handle); err != nil || c.claim != nil {
+		if c.claim, err = claimHandle(c.ifindex, c.at, c.handle); err != nil || c.claim != nil {
 			return err
 		}
 	}
@@ -207,7 +210,7 @@ func choosePriority(others []netlink.Filter) (priority uint16, before int) {
 func (c *clsactFilter) behind() int { return c.before }
 
 func (c *clsactFilter) check() error {
-	there, err := c.filters(netlink.HANDLE_MIN_EGRESS)
+	there, err := c.filters(c.at)
 	if err != nil || slices.ContainsFunc(there, c.is) {
 		return nil // an error of the query says nothing about the filter
 	}
@@ -230,21 +233,21 @@ func (c *clsactFilter) detach() error {
 }
 
 func (c *clsactFilter) remove() error {
-	there, err := c.filters(netlink.HANDLE_MIN_EGRESS)
+	there, err := c.filters(c.at)
 	if err != nil {
 		return err
 	}
 	if slices.ContainsFunc(there, c.is) {
 		if err := c.netlink.FilterDel(c.filter(-1)); err != nil {
-			return fmt.Errorf("%w: it stays until the next capture there, or: tc filter del dev IFACE egress pref %d handle %#x bpf",
-				explainRefusal("remove the filter", err), c.priority, c.handle)
+			return fmt.Errorf("%w: it stays until the next capture there, or: tc filter del dev IFACE %v pref %d handle %#x bpf",
+				explainRefusal("remove the filter", err), c.at, c.priority, c.handle)
 		}
 	}
 	if !c.owner {
 		return nil
 	}
-	for _, parent := range []uint32{netlink.HANDLE_MIN_EGRESS, netlink.HANDLE_MIN_INGRESS} {
-		if there, err = c.filters(parent); err != nil || len(there) > 0 {
+	for side := range Direction(len(directions)) {
+		if there, err = c.filters(side); err != nil || len(there) > 0 {
 			return err
 		}
 	}
@@ -259,9 +262,9 @@ func (c *clsactFilter) remove() error {
 }
 
 // filters lists the filters on one side; none if the qdisc or the interface is gone.
-func (c *clsactFilter) filters(parent uint32) ([]netlink.Filter, error) {
+func (c *clsactFilter) filters(side Direction) ([]netlink.Filter, error) {
 	there, err := xdp.Dump(func() ([]netlink.Filter, error) {
-		return c.netlink.FilterList(device(c.ifindex), parent)
+		return c.netlink.FilterList(device(c.ifindex), directions[side].parent)
 	})
 	if err != nil {
 		return nil, fmt.Errorf("list the filters: %w", err)
@@ -282,7 +285,7 @@ func (c *clsactFilter) filter(fd int) *netlink.BpfFilter {
 	return &netlink.BpfFilter{
 		FilterAttrs: netlink.FilterAttrs{
 			LinkIndex: c.ifindex,
-			Parent:    netlink.HANDLE_MIN_EGRESS,
+			Parent:    directions[c.at].parent,
 			Priority:  c.priority,
 			Handle:    c.handle,
 			Protocol:  unix.ETH_P_ALL,

@@ -12,10 +12,10 @@ import (
 func TestExplainRefusal(t *testing.T) {
 	t.Parallel()
 	err := explainRefusal("make the qdisc clsact", unix.ENOENT)
-	if !errors.Is(err, ErrNoEgress) || !errors.Is(err, unix.ENOENT) || !strings.HasSuffix(err.Error(), ": modprobe -a sch_ingress cls_bpf") {
+	if !errors.Is(err, ErrNoKind) || !errors.Is(err, unix.ENOENT) || !strings.HasSuffix(err.Error(), ": modprobe -a sch_ingress cls_bpf") {
 		t.Errorf("%v", err)
 	}
-	if err := explainRefusal("make the qdisc clsact", unix.EPERM); errors.Is(err, ErrNoEgress) || !strings.Contains(err.Error(), "CAP_NET_ADMIN") {
+	if err := explainRefusal("make the qdisc clsact", unix.EPERM); errors.Is(err, ErrNoKind) || !strings.Contains(err.Error(), "CAP_NET_ADMIN") {
 		t.Errorf("%v", err)
 	}
 }

@@ -10,7 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Captures at the egress of one interface may be in different containers that share only its
+// Captures at one interface may be in different containers that share only its
 // network namespace. So their locks are port numbers of netlink's user sockets: these belong to the
 // namespace, and the kernel frees them when the process dies. Any process in the namespace can take
 // these numbers, but can only achieve that a leftover filter stays. Unix sockets would do as well,
@@ -19,13 +19,17 @@ import (
 // A claim is a capture's exclusive use of a handle for its filter.
 type claim struct{ fd int }
 
-// claimHandle returns nil if another capture has the handle.
-func claimHandle(ifindex int, handle uint32) (*claim, error) {
+// claimHandle returns nil if another capture has the handle on this side of the interface.
+func claimHandle(ifindex int, at Direction, handle uint32) (*claim, error) {
 	fd, err := newSocket()
 	if err != nil {
 		return nil, err
 	}
-	err = bind(fd, fmt.Sprintf("%d/%x", ifindex, handle))
+	name := fmt.Sprintf("%d/%x", ifindex, handle)
+	if at == Ingress {
+		name += "/" + at.String()
+	}
+	err = bind(fd, name)
 	if err == nil {
 		return &claim{fd}, nil
 	}

@@ -15,11 +15,11 @@ import (
 	"github.com/xdpcap/xdpcap/internal/errkind"
 )
 
-// Find returns the kind that AttachEgress uses on this kernel. It attaches nothing. The error is an
-// ErrNoEgress if there is no kind. prog is a program of the type SchedCLS; Find tries it at an
+// Find returns the kind that Attach uses on this kernel. It attaches nothing. The error is an
+// ErrNoKind if there is no kind. prog is a program of the type SchedCLS; Find tries it at an
 // interface that does not exist.
 func Find(prog *ebpf.Program) (Kind, error) {
-	_, err := attachTCX(prog, math.MaxInt32)
+	_, err := attachTCX(prog, math.MaxInt32, Egress)
 	switch {
 	case errors.Is(err, unix.ENODEV):
 		return TCX, nil
@@ -32,7 +32,7 @@ func Find(prog *ebpf.Program) (Kind, error) {
 	}
 	for _, name := range []string{"sch_ingress", "cls_bpf"} {
 		if !hasModule("/", release, name) {
-			return 0, errkind.Errorf(ErrNoEgress, "this kernel has neither tcx nor the module %s", name)
+			return 0, errkind.Errorf(ErrNoKind, "this kernel has neither tcx nor the module %s", name)
 		}
 	}
 	return Clsact, nil

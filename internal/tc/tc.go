@@ -1,7 +1,7 @@
-// Package tc runs a program of ours for the packets that an interface sends: at its egress, by tcx
-// (Linux 6.6 and later) or by a filter of the clsact qdisc. It changes nobody's verdict: the
-// program returns -1, which is TCX_NEXT for tcx and TC_ACT_UNSPEC for clsact, so that the next
-// program decides.
+// Package tc runs a program of ours for the packets that an interface receives or sends: at its
+// ingress or egress, by tcx (Linux 6.6 and later) or by a filter of the clsact qdisc. It changes
+// nobody's verdict: the program returns -1, which is TCX_NEXT for tcx and TC_ACT_UNSPEC for clsact,
+// so that the next program decides.
 //
 // All functions work in the network namespace of the calling thread. Methods keep using that
 // namespace on any thread.
@@ -12,13 +12,14 @@ import (
 	"fmt"
 
 	"github.com/cilium/ebpf"
+	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 
 	"github.com/xdpcap/xdpcap/internal/errkind"
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
-// A Kind is the way in which a program is attached at egress.
+// A Kind is the way in which a program is attached.
 type Kind int
 
 const (
@@ -33,15 +34,35 @@ func (k Kind) String() string { return kindNames[k] }
 // NeedsNetAdmin tells whether the process that detaches needs CAP_NET_ADMIN.
 func (k Kind) NeedsNetAdmin() bool { return k == Clsact }
 
-// ErrNoEgress is the kind of error if this kernel lets no program see what an interface sends.
-var ErrNoEgress = errors.New("no program can be attached at the egress of the interface")
+// A Direction is on which side of an interface a program is attached.
+type Direction int
 
-// An Attachment is a program at the egress of an interface. Check may be called concurrently. Close
-// is called once, after all other calls.
+const (
+	Egress  Direction = iota // what the stack sends
+	Ingress                  // what it receives, after XDP
+)
+
+// directions has what each Direction is for tcx and clsact.
+var directions = [...]struct {
+	name   string
+	tcx    ebpf.AttachType
+	parent uint32 // of filters
+}{
+	Egress:  {"egress", ebpf.AttachTCXEgress, netlink.HANDLE_MIN_EGRESS},
+	Ingress: {"ingress", ebpf.AttachTCXIngress, netlink.HANDLE_MIN_INGRESS},
+}
+
+func (d Direction) String() string { return directions[d].name }
+
+// ErrNoKind is the kind of error if this kernel has neither tcx nor clsact.
+var ErrNoKind = errors.New("no program can be attached at ingress or egress of an interface")
+
+// An Attachment is a program at the ingress or egress of an interface. Check may be called
+// concurrently. Close is called once, after all other calls.
 type Attachment struct {
 	kind  Kind
-	ifi   xdp.Interface
-	watch *xdp.HookWatch
+	name  string // of the interface
+	at    Direction
 	place place
 }
 
@@ -55,36 +76,32 @@ type place interface {
 	detach() error
 }
 
-// AttachEgress runs prog, of the type SchedCLS, for every packet that the interface sends, until
-// the Attachment is closed. It uses tcx if the kernel has it, and clsact otherwise. The program is
-// the first to see a packet, except after filters of clsact that have the first priority and are
-// not BPF programs for all protocols: see String. After an error nothing stays attached. The error
-// is an ErrNoEgress if the kernel has neither. It needs CAP_NET_ADMIN.
+// Attach runs prog, of the type SchedCLS, for every packet that the interface receives or sends,
+// until the Attachment is closed. It uses tcx if the kernel has it, and clsact otherwise. The
+// program is the first to see a packet, except after filters of clsact that have the first priority
+// and are not BPF programs for all protocols: see String. After an error nothing stays attached.
+// The error is an ErrNoKind if the kernel has neither. It needs CAP_NET_ADMIN.
 //
 // If a process with a clsact filter is killed, the filter no longer calls the program. The next
 // process that attaches one to the same interface, in the same network namespace, removes it.
-func AttachEgress(prog *ebpf.Program, ifi xdp.Interface) (*Attachment, error) {
-	a, err := attachAs(TCX, prog, ifi)
+func Attach(prog *ebpf.Program, ifi xdp.Interface, at Direction) (*Attachment, error) {
+	a, err := attachAs(TCX, prog, ifi, at)
 	if errors.Is(err, ebpf.ErrNotSupported) {
-		a, err = attachAs(Clsact, prog, ifi)
+		a, err = attachAs(Clsact, prog, ifi, at)
 	}
 	return a, err
 }
 
-func attachAs(kind Kind, prog *ebpf.Program, ifi xdp.Interface) (*Attachment, error) {
-	a := &Attachment{kind: kind, ifi: ifi}
+func attachAs(kind Kind, prog *ebpf.Program, ifi xdp.Interface, at Direction) (*Attachment, error) {
+	a := &Attachment{kind: kind, name: ifi.Name, at: at}
 	var err error
-	if a.watch, err = xdp.WatchHook(ifi.Index); err != nil {
-		return nil, err
-	}
 	if kind == TCX {
-		a.place, err = attachTCX(prog, ifi.Index)
+		a.place, err = attachTCX(prog, ifi.Index, at)
 	} else {
-		a.place, err = attachClsact(prog, ifi.Index)
+		a.place, err = attachClsact(prog, ifi.Index, at)
 	}
 	if err != nil {
-		a.watch.Close()
-		return nil, fmt.Errorf("attach a program at the egress of %s by %v: %w", ifi.Name, kind, err)
+		return nil, fmt.Errorf("attach a program at the %v of %s by %v: %w", at, ifi.Name, kind, err)
 	}
 	return a, nil
 }
@@ -105,23 +122,19 @@ func (a *Attachment) String() string {
 	}
 }
 
-// Check returns nil, or why the program no longer sees what the interface sends. The error is an
-// xdp.ErrGone if the interface has left the namespace. It needs no privilege.
+// Check returns nil, or why the program no longer runs where it was attached. It needs no
+// privilege.
 func (a *Attachment) Check() error {
-	if err := a.watch.CheckExists(); err != nil {
-		return err
-	}
 	if err := a.place.check(); err != nil {
-		return fmt.Errorf("at the egress of %s: %w", a.ifi.Name, err)
+		return fmt.Errorf("at the %v of %s: %w", a.at, a.name, err)
 	}
 	return nil
 }
 
 // Close detaches the program. With clsact it needs CAP_NET_ADMIN: see [Kind.NeedsNetAdmin].
 func (a *Attachment) Close() error {
-	a.watch.Close()
 	if err := a.place.detach(); err != nil {
-		return fmt.Errorf("detach the program from the egress of %s: %w", a.ifi.Name, err)
+		return fmt.Errorf("detach the program from the %v of %s: %w", a.at, a.name, err)
 	}
 	return nil
 }
@@ -132,7 +145,7 @@ func explainRefusal(tried string, err error) error {
 	case errors.Is(err, unix.EPERM):
 		return fmt.Errorf("%s: %w: missing privileges: CAP_NET_ADMIN; run it as root (sudo)", tried, unix.EPERM)
 	case errors.Is(err, unix.ENOENT), errors.Is(err, unix.EOPNOTSUPP):
-		return errkind.Errorf(ErrNoEgress, "%s: %w: this kernel has neither tcx, which came with Linux 6.6, nor the modules for clsact: "+
+		return errkind.Errorf(ErrNoKind, "%s: %w: this kernel has neither tcx, which came with Linux 6.6, nor the modules for clsact: "+
 			"modprobe -a sch_ingress cls_bpf", tried, err)
 	}
 	return fmt.Errorf("%s: %w", tried, err)

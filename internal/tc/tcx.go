@@ -13,15 +13,15 @@ import (
 
 // A tcxLink is a program in the list that the kernel runs for each packet. Only the link keeps it
 // there, so it goes with the process.
-type tcxLink struct{ link link.Link }
+type tcxLink struct{ link xdp.Link }
 
 // attachTCX puts the program before all others there. A program that comes later may ask to be put
 // before it.
-func attachTCX(prog *ebpf.Program, ifindex int) (*tcxLink, error) {
+func attachTCX(prog *ebpf.Program, ifindex int, at Direction) (*tcxLink, error) {
 	l, err := link.AttachTCX(link.TCXOptions{
 		Interface: ifindex,
 		Program:   prog,
-		Attach:    ebpf.AttachTCXEgress,
+		Attach:    directions[at].tcx,
 		Anchor:    link.Head(),
 	})
 	if errors.Is(err, unix.ERANGE) {
@@ -30,7 +30,7 @@ func attachTCX(prog *ebpf.Program, ifindex int) (*tcxLink, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &tcxLink{l}, nil
+	return &tcxLink{xdp.Link{Link: l}}, nil
 }
 
 func (t *tcxLink) behind() int { return 0 }
@@ -46,4 +46,4 @@ func (t *tcxLink) check() error {
 	return nil
 }
 
-func (t *tcxLink) detach() error { return xdp.Detach(t.link) }
+func (t *tcxLink) detach() error { return t.link.Close() }

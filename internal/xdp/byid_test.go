@@ -16,7 +16,7 @@ import (
 func TestLinksBeingMade(t *testing.T) {
 	t.Parallel()
 	pair := testnet.MustPair(t, testnet.PairOptions{})
-	prog := loadNamed(t, "passing")
+	prog := testnet.MustPassing(t, "passing")
 	done := make(chan error)
 	go func() {
 		done <- pair.Rx.Do(func() error {

@@ -9,13 +9,8 @@ func (h *HookMap) Map() *ebpf.Map { return h.m }
 
 var EachLink = eachLink
 
-// NoteFeatures is what Attach does before it attaches, with other features than those that it
-// switches off.
-var NoteFeatures = noteJoining
-
-func (j *Joining) Lost() *Joining { return j.lost() }
-
-func (j *Joining) Restore() error { return j.restore() }
+// NoteFeatures is NoteJoining with other features than those that attaching switches off.
+var NoteFeatures = noteFeatures
 
 // SetFeature switches a feature of an interface on or off, and Features returns those that are on.
 func SetFeature(name, feature string, on bool) error {

@@ -246,9 +246,9 @@ func (s *Slot) Check() error {
 
 // Close empties the slot, unless another process has emptied or filled it meanwhile. A second call
 // does nothing, except after an error: then it tries again, because the program is called until the
-// slot is empty.
+// slot is empty. A nil Slot may be closed.
 func (s *Slot) Close() error {
-	if s.id == 0 {
+	if s == nil || s.id == 0 {
 		return nil
 	}
 	id, err := s.h.lookup(s.verdict)

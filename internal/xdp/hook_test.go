@@ -14,11 +14,6 @@ import (
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
-func loadNamed(t *testing.T, name string) *ebpf.Program {
-	t.Helper()
-	return returning(t, ebpf.ProgramSpec{Name: name, Type: ebpf.XDP}, int32(xdp.Pass))
-}
-
 func newMap(t *testing.T, spec ebpf.MapSpec) *ebpf.Map {
 	t.Helper()
 	testnet.RequireRoot(t)
@@ -71,7 +66,7 @@ func TestHookMapLock(t *testing.T) {
 			m := newProgramArray(t, 5)
 			path := pinned(t, m)
 			if test.inSlot != "" {
-				must(t, m.Put(uint32(xdp.Tx), loadNamed(t, test.inSlot)))
+				must(t, m.Put(uint32(xdp.Tx), testnet.MustPassing(t, test.inSlot)))
 			}
 			if test.locked {
 				openHookMap(t, path).Lock("ours")
@@ -95,7 +90,7 @@ func TestHookMapsInOneDirectory(t *testing.T) {
 		if err := openHookMap(t, path+[]string{"", "2"}[i]).Lock("ours"); err != nil {
 			t.Errorf("map %d: %v", i, err)
 		}
-		must(t, m.Put(uint32(xdp.Tx), loadNamed(t, "ours")))
+		must(t, m.Put(uint32(xdp.Tx), testnet.MustPassing(t, "ours")))
 	}
 	dir, err := os.Open(filepath.Dir(path))
 	must(t, err)
@@ -107,7 +102,7 @@ func TestHookMapsInOneDirectory(t *testing.T) {
 
 func TestOpenHookMapErrors(t *testing.T) {
 	t.Parallel()
-	program := pinned(t, loadNamed(t, "program"))
+	program := pinned(t, testnet.MustPassing(t, "program"))
 	file := filepath.Join(t.TempDir(), "file")
 	must(t, os.WriteFile(file, nil, 0o600))
 	for path, want := range map[string]string{
@@ -131,7 +126,7 @@ func TestHookMapSlot(t *testing.T) {
 	m := newProgramArray(t, 5)
 	h := openHookMap(t, pinned(t, m))
 	put := func(v xdp.Verdict) *xdp.Slot {
-		slot, err := h.Put(v, loadNamed(t, "ours"))
+		slot, err := h.Put(v, testnet.MustPassing(t, "ours"))
 		must(t, err)
 		if err := slot.Check(); err != nil {
 			t.Errorf("at first: %v", err)
@@ -140,7 +135,7 @@ func TestHookMapSlot(t *testing.T) {
 	}
 	kept, emptied, taken := put(xdp.Drop), put(xdp.Pass), put(xdp.Tx)
 	must(t, m.Delete(uint32(xdp.Pass)))
-	must(t, m.Put(uint32(xdp.Tx), loadNamed(t, "theirs")))
+	must(t, m.Put(uint32(xdp.Tx), testnet.MustPassing(t, "theirs")))
 	if err := emptied.Check(); err == nil || err.Error() != "slot pass was emptied" {
 		t.Errorf("an emptied slot: %v", err)
 	}

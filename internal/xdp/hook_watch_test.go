@@ -8,6 +8,7 @@ import (
 	"github.com/cilium/ebpf/link"
 	"github.com/vishvananda/netlink"
 
+	"github.com/xdpcap/xdpcap/internal/testnet"
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
@@ -15,10 +16,10 @@ import (
 // thread in another namespace. It says so when the interface is deleted.
 func TestHookWatch(t *testing.T) {
 	t.Parallel()
-	first, second := loadNamed(t, "first"), loadNamed(t, "second")
+	first, second := testnet.MustPassing(t, "first"), testnet.MustPassing(t, "second")
 	var watch *xdp.HookWatch
 	var l link.Link
-	inNamespace(t, 1, func(ifi xdp.Interface) (err error) {
+	testnet.WithVeth(t, 1, func(ifi xdp.Interface) (err error) {
 		if watch, err = xdp.WatchHook(ifi.Index); err != nil {
 			return err
 		}
@@ -39,7 +40,7 @@ func TestHookWatch(t *testing.T) {
 			<-done
 		}
 		expect("at first", "veth0", 0)
-		if l, _, err = xdp.Attach(first, ifi, xdp.Native); err != nil {
+		if l, err = link.AttachXDP(link.XDPOptions{Program: first, Interface: ifi.Index, Flags: link.XDPDriverMode}); err != nil {
 			return err
 		}
 		expect("attached", "veth0", mustIdentify(t, first))
@@ -50,7 +51,7 @@ func TestHookWatch(t *testing.T) {
 		// Before 6.2, only an interface that is down can be renamed.
 		must(t, errors.Join(netlink.LinkSetDown(veth), netlink.LinkSetName(veth, "renamed0")))
 		expect("renamed", "renamed0", mustIdentify(t, second))
-		must(t, l.Close())
+		must(t, xdp.Link{Link: l}.Close())
 		expect("detached", "renamed0", 0)
 		return netlink.LinkDel(veth)
 	})

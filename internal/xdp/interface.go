@@ -1,6 +1,6 @@
 // Package xdp looks up network interfaces from the point of view of XDP: what they are, and which
-// programs they run. It attaches our programs to them without disturbing existing ones. Package
-// support explains what the kernel allows, and why it refuses something.
+// programs they run. Package attach attaches ours. Package support explains what the kernel allows,
+// and why it refuses something.
 //
 // All functions work in the network namespace of the calling thread and may be called concurrently.
 package xdp

@@ -3,7 +3,6 @@ package xdp
 import (
 	"errors"
 	"fmt"
-	"io"
 	"slices"
 	"strings"
 	"unsafe"
@@ -121,9 +120,12 @@ type joiningDevice struct {
 	features []string
 }
 
-// noteJoining notes which of some features are on at an interface and at those below it, before a
-// program is attached. The kernel switches LRO off there, too, as at the card of a VLAN.
-func noteJoining(ifi Interface, features ...string) *Joining {
+// NoteJoining notes what joins packets at an interface and at those below it, before a program is
+// attached. The kernel switches LRO off there, too, as at the card of a VLAN.
+func NoteJoining(ifi Interface) *Joining { return noteFeatures(ifi, joining...) }
+
+// noteFeatures notes which of some features are on.
+func noteFeatures(ifi Interface, features ...string) *Joining {
 	socket, err := openEthtool(ifi.Name)
 	if err != nil {
 		return nil
@@ -148,8 +150,8 @@ func noteJoining(ifi Interface, features ...string) *Joining {
 	return j
 }
 
-// lost forgets what is still on. It returns nil if that is all.
-func (j *Joining) lost() *Joining {
+// Lost forgets what is still on. It returns nil if that is all.
+func (j *Joining) Lost() *Joining {
 	if j == nil {
 		return nil
 	}
@@ -173,9 +175,9 @@ func (j *Joining) lost() *Joining {
 	return j
 }
 
-// restore switches on again what was switched off. It needs CAP_NET_ADMIN. An interface that is
-// gone needs nothing.
-func (j *Joining) restore() error {
+// Close switches on again what was switched off; nil = nothing was. It needs CAP_NET_ADMIN. An
+// interface that is gone needs nothing.
+func (j *Joining) Close() error {
 	if j == nil {
 		return nil
 	}
@@ -190,13 +192,6 @@ func (j *Joining) restore() error {
 		}
 	}
 	return errors.Join(errs...)
-}
-
-// SwitchedOff returns what attaching a program with a link of Attach has switched off; nil =
-// nothing. Closing the link switches it on again.
-func SwitchedOff(l io.Closer) *Joining {
-	a, _ := l.(attached)
-	return a.joining
 }
 
 // String says what was switched off: "rx-lro of eth0".

@@ -7,6 +7,7 @@ import (
 
 	"github.com/vishvananda/netlink"
 
+	"github.com/xdpcap/xdpcap/internal/attach"
 	"github.com/xdpcap/xdpcap/internal/testnet"
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
@@ -15,7 +16,7 @@ import (
 // else.
 func TestJoining(t *testing.T) {
 	t.Parallel()
-	inNamespace(t, 1, func(ifi xdp.Interface) error {
+	testnet.WithVeth(t, 1, func(ifi xdp.Interface) error {
 		attrs := netlink.NewLinkAttrs()
 		attrs.Name = "br0"
 		bridge := &netlink.Bridge{LinkAttrs: attrs}
@@ -43,7 +44,7 @@ func TestJoining(t *testing.T) {
 		if lost == nil || lost.String() != first+" of br0, "+second+" of veth0" {
 			t.Fatalf("%v was switched off", lost)
 		}
-		must(t, lost.Restore())
+		must(t, lost.Close())
 		for _, test := range []struct {
 			name, feature string
 			want          bool
@@ -57,7 +58,7 @@ func TestJoining(t *testing.T) {
 		must(t, xdp.SetFeature("br0", first, false))
 		lost = before.Lost()
 		must(t, netlink.LinkDel(bridge))
-		return lost.Restore()
+		return lost.Close()
 	})
 }
 
@@ -77,15 +78,15 @@ func TestAttachRestoresLRO(t *testing.T) {
 	card := all[i]
 	for _, mode := range []xdp.Mode{xdp.Generic, xdp.Native} {
 		must(t, xdp.SetFeature(card.Name, lro, true))
-		l, _, err := xdp.Attach(loadNamed(t, "passing"), card, mode)
+		a, err := attach.XDP(card, testnet.MustPassing(t, "passing"), mode)
 		if errors.Is(err, xdp.ErrNoNative) {
 			continue // vmxnet3 has XDP since Linux 6.6
 		}
 		must(t, err)
-		if off := xdp.SwitchedOff(l); off == nil || off.String() != lro+" of "+card.Name || xdp.Features(card.Name)[lro] {
+		if off := a.SwitchedOff; off == nil || off.String() != lro+" of "+card.Name || xdp.Features(card.Name)[lro] {
 			t.Errorf("%v: switched off: %v, LRO is %v", mode, off, xdp.Features(card.Name)[lro])
 		}
-		must(t, l.Close())
+		must(t, a.Close())
 		if !xdp.Features(card.Name)[lro] {
 			t.Errorf("%v: LRO stays off", mode)
 		}

@@ -179,7 +179,7 @@ func TestUse(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
-			inNamespace(t, 1, func(ifi xdp.Interface) error {
+			testnet.WithVeth(t, 1, func(ifi xdp.Interface) error {
 				veth0, err := netlink.LinkByName(ifi.Name)
 				must(t, err)
 				other, err := testnet.NewNamespace()

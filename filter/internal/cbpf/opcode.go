@@ -1,4 +1,4 @@
-// Package cbpf defines classic BPF for all stages: the opcodes, and what each of them does.
+// Package cbpf defines classic BPF for all stages: the opcodes and their semantics.
 package cbpf
 
 // Classic BPF opcodes, as in Linux's uapi/linux/bpf_common.h and filter.h: first the fields that
@@ -95,7 +95,7 @@ const (
 	RetA = ClassRET | RvalA
 )
 
-// ScratchWords is how many words M[] has.
+// ScratchWords is the number of words in M[].
 const ScratchWords = 16
 
 // MaxInstructions is the kernel's limit on a classic program, BPF_MAXINSNS.

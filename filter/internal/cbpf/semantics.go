@@ -2,7 +2,7 @@ package cbpf
 
 import "golang.org/x/net/bpf"
 
-// Known tells whether the kernel's bpf_check_classic takes an opcode.
+// Known reports whether the kernel's bpf_check_classic accepts an opcode.
 func Known(op uint16) bool { return knownOpcodes[op] }
 
 var knownOpcodes = func() map[uint16]bool {
@@ -23,7 +23,7 @@ var knownOpcodes = func() map[uint16]bool {
 	return m
 }()
 
-// PacketLoad tells whether an instruction reads the packet at a constant offset, or at an offset
+// PacketLoad reports whether an instruction reads the packet at a constant offset, or at an offset
 // plus X.
 func PacketLoad(ins bpf.RawInstruction) (constant, indexed bool) {
 	class, mode := ins.Op&ClassMask, ins.Op&ModeMask
@@ -31,7 +31,7 @@ func PacketLoad(ins bpf.RawInstruction) (constant, indexed bool) {
 	return constant, class == ClassLD && mode == ModeIND
 }
 
-// LoadSize is how many bytes an instruction loads from the packet: 1, 2 or 4.
+// LoadSize returns the number of bytes that an instruction loads from the packet: 1, 2 or 4.
 func LoadSize(ins bpf.RawInstruction) int {
 	switch ins.Op & SizeMask {
 	case SizeB:
@@ -73,7 +73,7 @@ func Calculate(code int, a, b uint32) (result uint32, ok bool) {
 	return a % b, true
 }
 
-// Jumps tells whether a conditional jump is taken when A is a and the operand is b.
+// Jumps reports whether a conditional jump is taken when A is a and the operand is b.
 func Jumps(code int, a, b uint32) bool {
 	switch code & OpMask {
 	case OpJeq:

@@ -74,8 +74,8 @@ func (g *generator) result(stmts ...*graph.Stmt) *calculation {
 	return v
 }
 
-// constant calculates a number that depends on no packet. It refuses a division by 0, and a shift
-// by more bits than there are.
+// constant calculates a number that does not depend on the packet. It refuses a division by 0, and
+// a shift by 32 bits or more.
 func constant(a syntax.Arith) (k uint32, ok bool) {
 	switch a := a.(type) {
 	case *syntax.Constant:

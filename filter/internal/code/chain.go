@@ -9,14 +9,15 @@ import (
 	"github.com/xdpcap/xdpcap/filter/internal/wire"
 )
 
-// maxChain is how many headers a protocol may be behind. libpcap makes a loop without a limit,
-// which the kernel refuses; RFC 8200 knows six extension headers, one of them twice.
+// maxChain is the maximum number of headers before the protocol. libpcap makes a loop without a
+// limit, which the kernel refuses; RFC 8200 defines six extension headers, one of which may occur
+// twice.
 const maxChain = 8
 
 // protochain tests for a protocol behind any extension headers of IPv6, or behind authentication
 // headers.
 func (g *generator) protochain(t syntax.Token, v uint32, in syntax.Proto) *graph.Block {
-	most(t, "protocol number", v, 0xff)
+	checkMax(t, "protocol number", v, 0xff)
 	if in == syntax.ProtoNone {
 		ip := g.protochain(t, v, syntax.ProtoIP)
 		return graph.Or(ip, g.protochain(t, v, syntax.ProtoIP6))
@@ -35,14 +36,15 @@ func (g *generator) protochain(t syntax.Token, v uint32, in syntax.Proto) *graph
 }
 
 // chain is the search for a protocol. next is the scratch word with the protocol of the next
-// header, and at has the variable part of where that begins.
+// header, and at has the variable part of that header's position.
 type chain struct {
 	g        *generator
 	wanted   uint32
 	next, at int
 }
 
-// find tests the next header, and those behind it if it is one of the headers that can be skipped.
+// find tests the next header and, if it is one of the headers that can be skipped, the headers
+// after it.
 func (c *chain) find(skipped int, skip []uint32) *graph.Block {
 	found := c.is(c.wanted)
 	if skipped == maxChain {
@@ -59,7 +61,7 @@ func (c *chain) is(header uint32) *graph.Block {
 	return graph.New(cbpf.Jeq, header, graph.Op(cbpf.LdMem, uint32(c.next)))
 }
 
-// skip goes behind a header: its first byte is the next one's protocol, and its second one its
+// skip moves past a header: its first byte is the next one's protocol, and its second one its
 // length without the first 8 bytes, in units of 8 bytes; of an authentication header in units of 4.
 func (c *chain) skip(header uint32) *graph.Block {
 	start := c.g.payload.constant + c.g.nl

@@ -26,8 +26,8 @@ func (g *generator) encap(s *syntax.Special) *graph.Block {
 	}
 }
 
-// limit refuses a number that is too large for its header field.
-func limit(s *syntax.Special, most uint32) {
+// checkArgument refuses a number that is too large for its header field.
+func checkArgument(s *syntax.Special, most uint32) {
 	if s.Arg > most {
 		s.ArgAt.Fail("", "%s number is more than %d", s.At.Text, most)
 	}
@@ -38,10 +38,10 @@ func (g *generator) vlan(s *syntax.Special) *graph.Block {
 	if g.labels > 0 {
 		s.At.Fail("", "there are no VLAN tags after an MPLS label")
 	}
-	g.wantEthernet(s.At)
+	g.requireEthernet(s.At)
 	b := g.vlanType()
 	if s.Has {
-		limit(s, 0xfff)
+		checkArgument(s, 0xfff)
 		b = graph.And(b, g.masked(field{fromNetwork, 0}, cbpf.SizeH, s.Arg, 0xfff))
 	}
 	g.payload.constant += 4
@@ -65,11 +65,11 @@ func (g *generator) mpls(s *syntax.Special) *graph.Block {
 	case g.link == linkPPP:
 		b = g.linkIs(s.At, wire.PPPMPLS)
 	default:
-		g.wantEthernet(s.At)
+		g.requireEthernet(s.At)
 		b = g.linkIs(s.At, wire.EtherMPLS)
 	}
 	if s.Has {
-		limit(s, 0xfffff)
+		checkArgument(s, 0xfffff)
 		b = graph.And(b, g.masked(field{fromNetwork, 0}, cbpf.SizeW, s.Arg<<12, 0xfffff000))
 	}
 	g.nl += 4
@@ -81,7 +81,7 @@ func (g *generator) mpls(s *syntax.Special) *graph.Block {
 func (g *generator) pppoes(s *syntax.Special) *graph.Block {
 	b := g.linkIs(s.At, wire.EtherPPPoES)
 	if s.Has {
-		limit(s, 0xffff)
+		checkArgument(s, 0xffff)
 		b = graph.And(b, g.masked(field{fromNetwork, 0}, cbpf.SizeW, s.Arg, 0xffff))
 	}
 	g.link, g.mayLackEthernet = linkPPP, false

@@ -9,8 +9,8 @@ import (
 )
 
 // ethernet guards a test of MAC addresses after a Geneve header, because that header may carry
-// something other than Ethernet. In that case geneve has stored the same offset for link header and
-// payload.
+// another protocol than Ethernet. In that case geneve has stored the same offset for link header
+// and payload.
 func (g *generator) ethernet(b *graph.Block) *graph.Block {
 	if !g.mayLackEthernet {
 		return b
@@ -35,8 +35,8 @@ func (g *generator) mac(mac []byte, d syntax.Direction) *graph.Block {
 	return graph.Or(src, dst)
 }
 
-// wantEthernet refuses a test that needs an Ethernet header.
-func (g *generator) wantEthernet(t syntax.Token) {
+// requireEthernet refuses a test that needs an Ethernet header.
+func (g *generator) requireEthernet(t syntax.Token) {
 	switch g.link {
 	case linkEthernet:
 	case linkCooked, linkCooked2, linkRaw, linkLoopback:
@@ -46,11 +46,11 @@ func (g *generator) wantEthernet(t syntax.Token) {
 	}
 }
 
-// broadcast tests for packets to everybody.
+// broadcast tests for packets to the broadcast address.
 func (g *generator) broadcast(s *syntax.Special) *graph.Block {
 	switch s.Proto {
 	case syntax.ProtoNone, syntax.ProtoLink:
-		g.wantEthernet(s.At)
+		g.requireEthernet(s.At)
 		return g.ethernet(g.mac([]byte{0xff, 0xff, 0xff, 0xff, 0xff, 0xff}, syntax.DirDst))
 	case syntax.ProtoIP:
 		if !g.hasMask {
@@ -70,7 +70,7 @@ func (g *generator) broadcast(s *syntax.Special) *graph.Block {
 func (g *generator) multicast(s *syntax.Special) *graph.Block {
 	switch s.Proto {
 	case syntax.ProtoNone, syntax.ProtoLink:
-		g.wantEthernet(s.At)
+		g.requireEthernet(s.At)
 		return g.ethernet(graph.New(cbpf.Jset, 1, g.load(field{fromLink, 0}, cbpf.SizeB)...))
 	case syntax.ProtoIP:
 		ip := g.linkIs(s.At, wire.EtherIP)

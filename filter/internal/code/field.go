@@ -11,7 +11,7 @@ type from int
 const (
 	fromLink      from = iota // start of the link header
 	fromType                  // its type field
-	fromLLC                   // what follows the type: an LLC header, where the type is a length
+	fromLLC                   // after the type: an LLC header if the type is a length
 	fromNetwork               // network header
 	fromNoSNAP                // network header after LLC without SNAP
 	fromPrevLabel             // the previous MPLS label
@@ -25,7 +25,7 @@ type field struct {
 	offset uint32
 }
 
-// load is the code that loads a field into A.
+// load returns the code that loads a field into A.
 func (g *generator) load(f field, size int) []*graph.Stmt {
 	switch f.from {
 	case fromLink:
@@ -47,7 +47,7 @@ func (g *generator) load(f field, size int) []*graph.Stmt {
 	}
 }
 
-// loadAt is the code that loads k bytes after an offset.
+// loadAt returns the code that loads k bytes after an offset.
 func (g *generator) loadAt(o *offset, k uint32, size int) []*graph.Stmt {
 	if s := g.base(o); s != nil {
 		return append(s, graph.Op(cbpf.LdInd|size, o.constant+k))
@@ -55,7 +55,7 @@ func (g *generator) loadAt(o *offset, k uint32, size int) []*graph.Stmt {
 	return []*graph.Stmt{graph.Op(cbpf.LdAbs|size, o.constant+k)}
 }
 
-// base is the code that loads the variable part of an offset into X; nil if it has none.
+// base returns the code that loads the variable part of an offset into X; nil = it is constant.
 func (g *generator) base(o *offset) []*graph.Stmt {
 	if !o.variable {
 		return nil
@@ -63,8 +63,8 @@ func (g *generator) base(o *offset) []*graph.Stmt {
 	return []*graph.Stmt{graph.Op(cbpf.LdxMem, uint32(o.slot))}
 }
 
-// ipv4Length is the code that computes, in X, the length of the IPv4 header plus the variable part
-// of the header's own offset.
+// ipv4Length returns the code that computes, in X, the length of the IPv4 header plus the variable
+// part of the header's own offset.
 func (g *generator) ipv4Length() []*graph.Stmt {
 	k := g.payload.constant + g.nl
 	s := g.base(&g.payload)

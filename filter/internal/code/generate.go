@@ -18,8 +18,8 @@ import (
 
 // Options are the part of filter.Options that this stage needs.
 type Options struct {
-	SnapLen   uint32 // what a matching program returns
-	Netmask   []byte // 4 bytes, or none
+	SnapLen   uint32 // the return value for a match
+	Netmask   []byte // 4 bytes, or nil
 	Outbound  bool   // compile for sent packets
 	VLANAware bool
 	Link      link.Type
@@ -33,19 +33,19 @@ type generator struct {
 	hasMask  bool
 
 	link     linkType
-	outer    link.Type // what the packet begins with
+	outer    link.Type // the link type of the packet's first header
 	linkhdr  offset    // start of the link header
 	linktype offset    // its type field
-	payload  offset    // what follows it
+	payload  offset    // the first byte after it
 	nl       uint32    // bytes from payload to the network header
 	nosnap   uint32    // the same without a SNAP header
 	labels   int       // MPLS labels passed
 
-	// mayLackEthernet tells that a Geneve header comes just before: its payload may not be
+	// mayLackEthernet means that a Geneve header comes just before: its payload may not be
 	// Ethernet.
 	mayLackEthernet bool
 
-	used, touched [cbpf.ScratchWords]bool // scratch words that are in use, and that ever were
+	used, touched [cbpf.ScratchWords]bool // in use now; ever used
 	begin         []*graph.Stmt           // statements for the start of the program
 }
 
@@ -116,9 +116,9 @@ func Generate(root syntax.Expr, o Options) (first *graph.Block) {
 	return first
 }
 
-// generateTagged compiles the expression three times, for frames with no, one and two VLAN tags,
-// and tests the frame's types to choose one. The three must not simply be joined by "or": a tagged
-// frame that is read as if it had no tag is "not tcp", whatever it carries.
+// generateTagged compiles the expression three times, for frames with 0, 1 and 2 VLAN tags, and
+// tests the frame's types to choose one. Joining the three by "or" would be wrong: a tagged frame
+// that is read as if it had no tag is "not tcp", whatever it carries.
 func generateTagged(root syntax.Expr, o Options) (b *graph.Block, begin []*graph.Stmt) {
 	for depth := range uint32(3) {
 		g := newGenerator(o, 4*depth)
@@ -135,7 +135,7 @@ func generateTagged(root syntax.Expr, o Options) (b *graph.Block, begin []*graph
 	return b, begin
 }
 
-// mentionsVLAN tells whether the expression itself says where it wants VLAN tags.
+// mentionsVLAN reports whether the expression itself tests for VLAN tags.
 func mentionsVLAN(n syntax.Expr) bool {
 	switch n := n.(type) {
 	case *syntax.Logical:
@@ -195,7 +195,7 @@ func (g *generator) special(s *syntax.Special) *graph.Block {
 	}
 }
 
-// direction tests for sent packets, or for all others. A cooked header tells the direction.
+// direction tests for sent packets, or for all others. A cooked header contains the direction.
 func (g *generator) direction(outbound bool) *graph.Block {
 	const sent = 4
 	var b *graph.Block
@@ -213,7 +213,7 @@ func (g *generator) direction(outbound bool) *graph.Block {
 	return b
 }
 
-// ifindex tests for the index of an interface, which one kind of header has.
+// ifindex tests for the index of an interface, which only the header of LINUX_SLL2 contains.
 func (g *generator) ifindex(s *syntax.Special) *graph.Block {
 	if g.outer != link.Cooked2 {
 		s.At.FailAs(fault.ErrInterface, "remove it", "the interface is chosen outside the filter")
@@ -233,7 +233,7 @@ func always(v bool, stmts ...*graph.Stmt) *graph.Block {
 // byteTest is "byte offset op value", which means "ether[offset] op value". With & and | the result
 // must not be 0.
 func (g *generator) byteTest(s *syntax.Special) *graph.Block {
-	most(s.At, "byte value", s.Value, 0xff)
+	checkMax(s.At, "byte value", s.Value, 0xff)
 	operator := func(op uint32) syntax.Token { return syntax.Token{Kind: syntax.KindSymbol, Num: op} }
 	var x syntax.Arith = &syntax.Load{At: s.At, Proto: syntax.ProtoLink, Offset: &syntax.Constant{Value: s.Arg}, Bytes: 1}
 	value := &syntax.Constant{Value: s.Value}
@@ -256,5 +256,5 @@ func (g *generator) slot(t syntax.Token) int {
 	return 0
 }
 
-// free gives a scratch word back.
+// free releases a scratch word.
 func (g *generator) free(slot int) { g.used[slot] = false }

@@ -23,7 +23,7 @@ func (g *generator) primitive(p *syntax.Primitive) *graph.Block {
 	}
 	switch {
 	case p.At.Kind == syntax.KindEther:
-		g.wantEthernet(p.At)
+		g.requireEthernet(p.At)
 		return g.ethernet(g.mac(p.Ether[:], p.Qual.Dir))
 	case len(p.Hosts) > 0:
 		var b *graph.Block
@@ -100,7 +100,7 @@ func (g *generator) ipv6Host(t syntax.Token, a netip.Addr, prefix int, d syntax.
 	})
 }
 
-// directed combines the tests of source and destination as a direction says.
+// directed combines the tests of source and destination for a direction.
 func directed(d syntax.Direction, test func(source bool) *graph.Block) *graph.Block {
 	switch d {
 	case syntax.DirSrc:

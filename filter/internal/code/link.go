@@ -81,8 +81,8 @@ func (g *generator) versionIs(typ uint32) *graph.Block {
 	return always(false)
 }
 
-// familyIs tests for the address family of a version of IP, in either byte order. BSD's loopback
-// has no other types that tests know.
+// familyIs tests for the address family of a version of IP, in either byte order. Tests support no
+// other types of BSD's loopback.
 func (g *generator) familyIs(typ uint32) *graph.Block {
 	var b *graph.Block
 	for _, family := range link.Families[uint16(typ)] {
@@ -96,7 +96,7 @@ func (g *generator) familyIs(typ uint32) *graph.Block {
 }
 
 // labelIs tests for a version of IP after the bottom MPLS label. Labels have no type field, so the
-// test looks at the first four bits after the label.
+// test uses the first four bits after the label.
 func (g *generator) labelIs(t syntax.Token, typ uint32) *graph.Block {
 	version := uint32(0x40)
 	switch typ {

@@ -17,7 +17,7 @@ var llcTypes = map[string]struct{ value, mask uint32 }{
 
 // llc tests for an 802.2 header and its kind of frame.
 func (g *generator) llc(s *syntax.Special) *graph.Block {
-	g.wantEthernet(s.At)
+	g.requireEthernet(s.At)
 	b := graph.Not(g.compare(field{fromType, 0}, cbpf.SizeH, cbpf.OpJgt, wire.MaxLength))
 	b = graph.And(b, graph.Not(g.equal(field{fromLLC, 0}, cbpf.SizeH, 0xffff)))
 	if s.Name == "" {

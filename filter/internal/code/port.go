@@ -46,7 +46,7 @@ func (g *generator) portsOf(p *syntax.Primitive, typ, transport uint32) *graph.B
 	}))
 }
 
-// firstFragment tests that an IPv4 packet is unfragmented or a first fragment: only those have a
+// firstFragment tests that an IPv4 packet is unfragmented or a first fragment: only these have a
 // transport header.
 func (g *generator) firstFragment() *graph.Block {
 	return graph.Not(g.compare(field{fromNetwork, 6}, cbpf.SizeH, cbpf.OpJset, 0x1fff))

@@ -23,7 +23,7 @@ var above = map[syntax.Proto]struct {
 	syntax.ProtoESIS: {wire.ISOESIS, syntax.ProtoISO}, syntax.ProtoISIS: {wire.ISOISIS, syntax.ProtoISO}, syntax.ProtoCLNP: {wire.ISOCLNP, syntax.ProtoISO},
 }
 
-// isisTypes are the packet types that a word stands for, in libpcap's order.
+// isisTypes are the packet types of a word, in libpcap's order.
 var isisTypes = map[syntax.Proto][]uint32{
 	syntax.ProtoL1: {wire.ISISL1PSNP, wire.ISISL1CSNP, wire.ISISL1LSP, wire.ISISL1IIH, wire.ISISPTPIIH}, syntax.ProtoL2: {wire.ISISL2PSNP, wire.ISISL2CSNP, wire.ISISL2LSP, wire.ISISL2IIH, wire.ISISPTPIIH},
 	syntax.ProtoIIH: {wire.ISISPTPIIH, wire.ISISL1IIH, wire.ISISL2IIH}, syntax.ProtoLSP: {wire.ISISL1LSP, wire.ISISL2LSP},
@@ -49,14 +49,14 @@ func (g *generator) protocol(t syntax.Token, p syntax.Proto) *graph.Block {
 	return b
 }
 
-// most refuses a number that is too large for its field. Such a test would never match.
-func most(t syntax.Token, what string, v, limit uint32) {
+// checkMax refuses a number that is too large for its field. Such a test would never match.
+func checkMax(t syntax.Token, what string, v, limit uint32) {
 	if v > limit {
 		t.Fail("", "%s %d is more than %d", what, v, limit)
 	}
 }
 
-// accessPoint refuses a number above 255, where the access points of 802.2 end. Such a number is a
+// accessPoint refuses a number above 255, the largest access point of 802.2. Such a number is a
 // frame's length, not an EtherType.
 func accessPoint(t syntax.Token, v uint32) {
 	if v > 0xff {
@@ -71,17 +71,17 @@ func (g *generator) proto(t syntax.Token, v uint32, in syntax.Proto) *graph.Bloc
 		ip := g.proto(t, v, syntax.ProtoIP)
 		return graph.Or(ip, g.proto(t, v, syntax.ProtoIP6))
 	case syntax.ProtoLink:
-		most(t, "EtherType", v, 0xffff)
+		checkMax(t, "EtherType", v, 0xffff)
 		if g.link == linkEthernet && g.labels == 0 && v <= wire.MaxLength {
 			accessPoint(t, v)
 		}
 		return g.linkIs(t, v)
 	case syntax.ProtoIP:
-		most(t, "protocol number", v, 0xff)
+		checkMax(t, "protocol number", v, 0xff)
 		link := g.linkIs(t, wire.EtherIP)
 		return graph.And(link, g.equal(field{fromNetwork, 9}, cbpf.SizeB, v))
 	case syntax.ProtoIP6:
-		most(t, "protocol number", v, 0xff)
+		checkMax(t, "protocol number", v, 0xff)
 		// The protocol follows directly, or after a fragment header. Like libpcap, this does not
 		// skip other extension headers.
 		link := g.linkIs(t, wire.EtherIP6)
@@ -89,11 +89,11 @@ func (g *generator) proto(t syntax.Token, v uint32, in syntax.Proto) *graph.Bloc
 		inner := graph.And(fragment, g.equal(field{fromNetwork, 40}, cbpf.SizeB, v))
 		return graph.And(link, graph.Or(g.equal(field{fromNetwork, 6}, cbpf.SizeB, v), inner))
 	case syntax.ProtoISO:
-		most(t, "ISO protocol number", v, 0xff)
+		checkMax(t, "ISO protocol number", v, 0xff)
 		link := g.linkIs(t, wire.SAPISO)
 		return graph.And(link, g.equal(field{fromNoSNAP, 0}, cbpf.SizeB, v))
 	default: // syntax.ProtoISIS: package names refuses all others
-		most(t, "IS-IS packet type", v, 0x1f)
+		checkMax(t, "IS-IS packet type", v, 0x1f)
 		isis := g.proto(t, wire.ISOISIS, syntax.ProtoISO)
 		return graph.And(isis, g.equal(field{fromNoSNAP, 4}, cbpf.SizeB, v))
 	}

@@ -19,8 +19,8 @@ var (
 	vxlan  = tunnel{port: wire.VXLANPort, flags: 0x08, mask: 0xff}
 )
 
-// absent is where a tunnel's header begins that a packet does not have: later tests of what it
-// carries find no bytes there.
+// absent is the position of the header of a tunnel that a packet does not have: later tests inside
+// the tunnel find no bytes there.
 const absent = 1 << 31
 
 // tunnelSlot reserves a scratch word for a position, which is absent unless a test stores one. No
@@ -37,7 +37,7 @@ func (g *generator) tunnelSlot(t syntax.Token) int {
 	return 0
 }
 
-// into tests for a tunnel over IPv4 and IPv6, and returns where its header begins.
+// into tests for a tunnel over IPv4 and IPv6, and returns the position of its header.
 func (g *generator) into(u tunnel, s *syntax.Special) (*graph.Block, offset) {
 	at := offset{constant: g.payload.constant + g.nl + 8, variable: true, slot: g.tunnelSlot(s.At)}
 	v4 := g.carries(u, s, wire.EtherIP, fromIPv4Body)
@@ -53,7 +53,7 @@ func (g *generator) carries(u tunnel, s *syntax.Special, typ uint32, body from) 
 		Meaning: syntax.Meaning{Transport: syntax.ProtoUDP, Ports: [2]uint32{u.port, u.port}}}, typ)
 	b = graph.And(b, g.masked(field{body, 8}, cbpf.SizeB, u.flags, u.mask))
 	if s.Has {
-		limit(s, 0xffffff)
+		checkArgument(s, 0xffffff)
 		b = graph.And(b, g.masked(field{body, 12}, cbpf.SizeW, s.Arg<<8, 0xffffff00))
 	}
 	return b

@@ -15,12 +15,12 @@ var (
 	ErrNothing     = errors.New("the filter matches no packet")
 )
 
-// Fault says which word of an expression is to blame, and for what.
+// Fault is a fault in an expression: the faulty word, the reason, and a correction.
 type Fault struct {
 	Pos     int    // byte offset of Word in the expression
-	Word    string // empty at the end of the expression, and where no single word is to blame
-	Message string // what is wrong
-	Hint    string // what to do about it; may be empty
+	Word    string // empty at the end of the expression, and if no single word is faulty
+	Message string // the reason
+	Hint    string // the correction; may be empty
 	Kind    error  // one of the kinds above; nil for most faults
 }
 

@@ -14,7 +14,7 @@ func NewGrammar(seed uint64) Grammar { return Grammar{rand.New(rand.NewPCG(seed,
 
 func (g Grammar) pick(words ...string) string { return words[g.IntN(len(words))] }
 
-// maybe is s about once in n times, and empty otherwise.
+// maybe returns s about once in n times, and "" otherwise.
 func (g Grammar) maybe(n int, s string) string {
 	if g.IntN(n) == 0 {
 		return s
@@ -37,8 +37,8 @@ func (g Grammar) Expression(depth int) string {
 	return strings.Join(parts, " ")
 }
 
-// Contradiction is an expression that asks for the same few hosts, ports and protocols again and
-// again, so that most of its tests are decided by others before them.
+// Contradiction returns an expression that tests the same few hosts, ports and protocols
+// repeatedly, so that earlier tests decide most of its tests.
 func (g Grammar) Contradiction(depth int) string {
 	if depth == 0 || g.IntN(4) == 0 {
 		return g.maybe(3, "not ") + g.pick("host 10.0.0.1", "host 1.2.3.4", "src host 1.2.3.4", "dst host 10.0.0.1", "host 192.168.1.1", "ip",
@@ -59,7 +59,7 @@ func (g Grammar) operand(depth int) string {
 	return g.term()
 }
 
-// bare is an identifier that inherits the qualifiers of the term before it.
+// bare returns an identifier that inherits the qualifiers of the term before it.
 func (g Grammar) bare() string {
 	return g.pick("80", "443", "1.2.3.4", "10.0.0.1", "fe80::1", "http", `\tcp`, "6", "(22 or 53)", "not 22",
 		"(1.2.3.4 or 10.0.0.1)", "02:00:00:00:00:01", "1000-2000")

@@ -8,29 +8,29 @@ import (
 	"github.com/xdpcap/xdpcap/internal/link"
 )
 
-// A Meaning is what an expression means: a walk over its tree decides about a packet. It makes no
-// code, and shares nothing with the packages that do but the tree: programs are compared with it.
+// A Meaning interprets an expression by a walk over its tree. It generates no code, and shares only
+// the tree with the packages that do, because their programs are compared with it.
 //
-// Tests run from left to right. "and" and "or" leave out the right side if the left one decides. A
-// test of bytes that the packet does not have ends the walk, and so does a division by 0: the
-// packet does not match, not even under "not".
+// Tests run from left to right. "and" and "or" skip the right side if the left one decides. A test
+// of bytes that the packet does not have ends the walk, and so does a division by 0: the packet
+// does not match, not even under "not".
 type Meaning struct {
 	Link      link.Type
-	Netmask   []byte // 4 bytes, or none
+	Netmask   []byte // 4 bytes, or nil
 	Outbound  bool
 	VLANAware bool
 
 	tree syntax.Expr
 }
 
-// Parse reads the expression. The compiler must have taken it before.
+// Parse parses the expression, which the compiler must have accepted before.
 func (m Meaning) Parse(text string) *Meaning {
 	m.tree = syntax.Parse(text)
 	names.Resolve(m.tree, Resolver{})
 	return &m
 }
 
-// Matches tells whether a packet matches, whose length on the wire was wireLen.
+// Matches reports whether a packet matches, whose length on the wire was wireLen.
 func (m *Meaning) Matches(pkt []byte, wireLen uint32) (matches bool) {
 	w := &walk{Meaning: m, pkt: pkt, wireLen: wireLen}
 	defer func() {
@@ -70,10 +70,10 @@ func isTag(etherType uint32) bool {
 // nowhere is a position behind the end of all packets.
 const nowhere = 1 << 31
 
-// endOfPacket is thrown by a test that the packet cannot answer.
+// endOfPacket is the panic of a test whose bytes the packet does not have.
 const endOfPacket = "the packet ends before"
 
-// A walk decides about one packet.
+// A walk interprets the expression for one packet.
 type walk struct {
 	*Meaning
 	pkt     []byte
@@ -81,15 +81,14 @@ type walk struct {
 	place   place
 }
 
-// A place is where the next test of the text looks. vlan, mpls, pppoes, vxlan and geneve move it
-// for all tests after them, whether they matched or not: it depends on the text alone. Only where
-// the frame in a tunnel begins depends on the packet: in one without the tunnel, where no bytes
-// are.
+// A place is the position of the next test of the text. vlan, mpls, pppoes, vxlan and geneve move
+// it for all tests after them, whether they matched or not: it depends on the text alone. Only the
+// position of the frame in a tunnel depends on the packet: without the tunnel it is nowhere.
 type place struct {
 	kind              string // of the header before: ethernet, ppp, cooked, cooked2, raw, loopback
-	header, typ, body uint64 // where that header, its type and what follows begin
+	header, typ, body uint64 // the position of that header, of its type and of its payload
 	labels            int    // MPLS labels passed; body is behind them
-	noEthernet        bool   // Geneve carries something else: then header and body are the same
+	noEthernet        bool   // Geneve carries another protocol: then header and body are the same
 	withoutSNAP       uint64 // from body to the header after 802.2
 }
 
@@ -108,7 +107,7 @@ func outermost(l link.Type, shift uint32) place {
 	return place{kind: "ethernet", typ: 12 + s, body: 14 + s, withoutSNAP: 3}
 }
 
-// number is the number of size bytes at a position of the packet.
+// number returns the number of size bytes at a position of the packet.
 func (w *walk) number(at uint64, size int) uint32 {
 	if at+uint64(size) > uint64(len(w.pkt)) {
 		panic(endOfPacket)
@@ -118,12 +117,12 @@ func (w *walk) number(at uint64, size int) uint32 {
 	return binary.BigEndian.Uint32(v[:])
 }
 
-// link is a number in the header before; net is one behind it and its labels.
+// link returns a number in the header before; net one behind it and its labels.
 func (w *walk) link(offset uint64, size int) uint32 { return w.number(w.place.header+offset, size) }
 func (w *walk) net(offset uint64, size int) uint32  { return w.number(w.place.body+offset, size) }
 func (w *walk) typeField() uint32                   { return w.number(w.place.typ, 2) }
 
-// ipv4Body is where the header behind an IPv4 header begins.
+// ipv4Body returns the position of the header behind an IPv4 header.
 func (w *walk) ipv4Body() uint64 { return w.place.body + uint64(w.net(0, 1)&0xf*4) }
 
 // expr walks a part of the tree. If live is false, its result does not count and only its moves do.
@@ -180,7 +179,7 @@ func (w *walk) encap(s *syntax.Special, live bool) (found bool) {
 	case syntax.EncapVXLAN:
 		var at uint64
 		if at, found = w.tunnel(4789, 0xff, 8, s, live); !found {
-			at = nowhere + p.body%nowhere + 8 // also in a tunnel that is nowhere itself
+			at = nowhere + p.body%nowhere + 8 // also in a tunnel that is itself nowhere
 		}
 		*p = place{kind: "ethernet", header: at + 8, typ: at + 20, body: at + 22, withoutSNAP: 3}
 	default:
@@ -199,7 +198,7 @@ func (w *walk) encap(s *syntax.Special, live bool) (found bool) {
 }
 
 // tunnel tests for a header over UDP, by the port, the bits of its first byte, and its 24-bit
-// number. It returns where that header begins.
+// number. It returns the position of that header.
 func (w *walk) tunnel(port, mask, value uint32, s *syntax.Special, live bool) (at uint64, found bool) {
 	if !live {
 		return 0, false

@@ -35,7 +35,7 @@ func (w *walk) primitive(p *syntax.Primitive) bool {
 	return w.ipv4(p.Addr, p.Netmask, p.Qual)
 }
 
-// directed is a test of the source, the destination, either or both.
+// directed tests the source, the destination, either or both.
 func directed(d syntax.Direction, test func(source bool) bool) bool {
 	switch d {
 	case syntax.DirSrc:

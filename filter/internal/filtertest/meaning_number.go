@@ -8,7 +8,7 @@ import (
 	"github.com/xdpcap/xdpcap/internal/link"
 )
 
-// relation compares two calculations. The headers that they read must be there.
+// relation compares two calculations. The headers that they read must be present.
 func (w *walk) relation(r *syntax.Relation) bool {
 	if !w.present(r.X) || !w.present(r.Y) {
 		return false
@@ -31,7 +31,7 @@ func (w *walk) relation(r *syntax.Relation) bool {
 	}
 }
 
-// present tells whether the packet has the headers that a calculation reads.
+// present reports whether the packet has the headers that a calculation reads.
 func (w *walk) present(a syntax.Arith) bool {
 	switch a := a.(type) {
 	case *syntax.Minus:
@@ -53,7 +53,7 @@ func (w *walk) present(a syntax.Arith) bool {
 	return true
 }
 
-// calculate is the value of a calculation whose headers are there.
+// calculate returns the value of a calculation whose headers are present.
 func (w *walk) calculate(a syntax.Arith) uint32 {
 	switch a := a.(type) {
 	case *syntax.Constant:
@@ -155,7 +155,7 @@ func (w *walk) special(s *syntax.Special) bool {
 	return w.llc(strings.ToLower(s.Name))
 }
 
-// llc tells whether a frame has an 802.2 header, of a type: IEEE 802.2, 5.3 and 5.4.
+// llc reports whether a frame has an 802.2 header, of a type: IEEE 802.2, 5.3 and 5.4.
 func (w *walk) llc(name string) bool {
 	header := w.place.body - 4*uint64(w.place.labels)
 	if w.typeField() > 1500 || w.number(header, 2) == 0xffff {

@@ -130,7 +130,7 @@ func (w *walk) chain(v, etherType uint32) bool {
 	return protocol == v
 }
 
-// linkIs tests for what follows the header before: an EtherType, or an access point of 802.2.
+// linkIs tests for the payload of the header before: an EtherType, or an access point of 802.2.
 func (w *walk) linkIs(v uint32) bool {
 	p := w.place
 	switch {

@@ -1,5 +1,5 @@
 // Package filtertest is shared by the tests of the compiler's stages and of its translator:
-// expressions, packets, and an interpreter of classic programs that the results are compared with.
+// expressions, packets, and an interpreter of expressions as the reference for the results.
 package filtertest
 
 import (
@@ -15,7 +15,7 @@ import (
 // Frame puts headers and payload together.
 func Frame(parts ...[]byte) []byte { return slices.Concat(parts...) }
 
-// BE is a number in network byte order.
+// BE returns a number in network byte order.
 func BE(v uint16) []byte { return binary.BigEndian.AppendUint16(nil, v) }
 
 func unhex(s string) []byte {
@@ -26,15 +26,15 @@ func unhex(s string) []byte {
 	return b
 }
 
-// Eth is the two addresses of an Ethernet header. A type or a tag has to follow.
+// Eth returns the two addresses of an Ethernet header. A type or a tag must follow.
 func Eth(dst, src byte) []byte { return []byte{2, 0, 0, 0, 0, dst, 2, 0, 0, 0, 0, src} }
 
 var broadcastEth = unhex("ffffffffffff020000000001")
 
-// VLANTag is a VLAN tag with its type.
+// VLANTag returns a VLAN tag with its type.
 func VLANTag(tpid, tci uint16) []byte { return append(BE(tpid), BE(tci)...) }
 
-// IPv4Header is an IPv4 header with a fragment field, some bytes of options, and the payload.
+// IPv4Header returns an IPv4 header with a fragment field, some bytes of options, and the payload.
 func IPv4Header(proto byte, src, dst string, frag uint16, options int, payload []byte) []byte {
 	h := []byte{byte(0x45 + options/4), 0}
 	h = append(h, BE(uint16(20+options+len(payload)))...)
@@ -49,7 +49,7 @@ func IPv4Header(proto byte, src, dst string, frag uint16, options int, payload [
 	return append(h, payload...)
 }
 
-// IPv6Header is an IPv6 header with its payload.
+// IPv6Header returns an IPv6 header with its payload.
 func IPv6Header(next byte, src, dst string, payload []byte) []byte {
 	h := append([]byte{0x60, 0, 0, 0}, BE(uint16(len(payload)))...)
 	h = append(h, next, 64)
@@ -58,7 +58,8 @@ func IPv6Header(next byte, src, dst string, payload []byte) []byte {
 	return append(h, payload...)
 }
 
-// PortHeader is the start of a TCP, UDP or SCTP header. flags is at the position of TCP's flags.
+// PortHeader returns the start of a TCP, UDP or SCTP header. flags is at the position of TCP's
+// flags.
 func PortHeader(src, dst uint16, flags byte) []byte {
 	return slices.Concat(BE(src), BE(dst), []byte{0, 0, 0, 1, 0, 0, 0, 2, 0x50, flags, 4, 0, 0, 0, 0, 0}, []byte("payload!"))
 }
@@ -146,7 +147,7 @@ func networkLayers() map[string]struct {
 	}
 }
 
-// Packets are frames of all kinds, without VLAN tags and with them, in a fixed order.
+// Packets returns frames of all kinds, without VLAN tags and with them, in a fixed order.
 func Packets() [][]byte {
 	layers := networkLayers()
 	var names []string
@@ -165,7 +166,8 @@ func Packets() [][]byte {
 	return append(out, Frame(Eth(1, 1), VLANTag(wire.EtherQinQ, 5), BE(wire.EtherARP), layers["arp"].data), make([]byte, 60), nil)
 }
 
-// PacketsOf are what Packets has without VLAN tags, behind the first header of a link type.
+// PacketsOf returns the frames of Packets without VLAN tags, behind the first header of a link
+// type.
 func PacketsOf(l link.Type) [][]byte {
 	if l == link.Ethernet {
 		return Packets()
@@ -201,7 +203,7 @@ func PacketsOf(l link.Type) [][]byte {
 	return append(out, nil)
 }
 
-// Truncations are the frames, and the frames cut at every step-th length.
+// Truncations returns the frames, and the frames cut at every step-th length.
 func Truncations(frames [][]byte, step int) [][]byte {
 	var out [][]byte
 	for i, f := range frames {

@@ -39,18 +39,18 @@ func layout(first *Block) []*Block {
 	return order
 }
 
-// maxSkip is how many instructions a conditional jump can skip.
+// maxSkip is the maximum number of instructions that a conditional jump can skip.
 const maxSkip = 255
 
-// program is the code from its end: a block is added after everything that it jumps to, so that its
-// jumps are known.
+// program is the code from its end: a block is added after all its jump targets, so that the
+// offsets of its jumps are known.
 type program struct {
 	code   []bpf.RawInstruction // the last instruction first
-	start  map[*Block]int       // where the first instruction of a block is in code
-	relays map[*Block]int       // where the last added unconditional jump to a block is
+	start  map[*Block]int       // index in code of a block's first instruction
+	relays map[*Block]int       // index of the last added unconditional jump to a block
 }
 
-// skip is how many instructions are between the next one that is added and one in code.
+// skip returns the number of instructions between the next one that is added and one in code.
 func (p *program) skip(at int) int { return len(p.code) - at - 1 }
 
 // add adds a block before the others.
@@ -67,8 +67,8 @@ func (p *program) add(b *Block) {
 	p.start[b] = len(p.code) - 1
 }
 
-// target is where the next block jumps to for a block: its start, or an unconditional jump to it if
-// that is too far. One such jump serves all blocks that reach it.
+// target returns the index to which the next block jumps for a block: its start, or an
+// unconditional jump to it if that is too far. One such jump serves all blocks that reach it.
 func (p *program) target(b *Block) int {
 	const reach = maxSkip - 1 // the block's other exit may add an unconditional jump after this one
 	at := p.start[b]

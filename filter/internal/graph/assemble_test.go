@@ -6,8 +6,8 @@ import (
 	"github.com/xdpcap/xdpcap/filter/internal/cbpf"
 )
 
-// Jumps lead where they should if their targets are within what a classic jump skips, beyond it,
-// and if the relay for one exit puts the other beyond it.
+// Jumps lead to the right block if their targets are within the reach of a classic jump, beyond it,
+// and if the relay for one exit moves the other beyond it.
 func TestFarExits(t *testing.T) {
 	t.Parallel()
 	for instructions := 240; instructions < 280; instructions++ {

@@ -24,12 +24,13 @@ const (
 type Block struct {
 	Stmts []*Stmt
 	Last  Stmt      // the jump or return
-	Exits [2]*Block // where the jump goes; nil after a return
+	Exits [2]*Block // the targets of the jump; nil after a return
 
-	// While an expression is built, its last block stands for all of it, and first is where it
-	// begins. The exits that leave the expression have no target yet. Those taken when it is true
-	// form a chain through the exits themselves, starting at the last block; those taken when it is
-	// false form another. inverted tells which exit of a block is in which chain.
+	// While an expression is built, its last block represents all of it, and first is its first
+	// block. The exits that leave the expression have no target yet. The exits that are taken when
+	// it is true form a chain through the exits themselves, starting at the last block; the exits
+	// that are taken when it is false form another. inverted selects which exit of a block is in
+	// which chain.
 	first    *Block
 	inverted bool // OnFalse is the exit that makes the expression true
 }
@@ -49,7 +50,7 @@ func Close(b, yes, no *Block) *Block {
 	return b.first
 }
 
-// open is the exit that continues the chain of those taken when the expression is true.
+// open returns the exit that continues the chain for a true expression.
 func (b *Block) open() **Block {
 	if b.inverted {
 		return &b.Exits[OnFalse]

@@ -10,7 +10,7 @@ import (
 	"github.com/xdpcap/xdpcap/filter/internal/wire"
 )
 
-// resolveName looks a name up. The qualifiers tell what kind of name it is.
+// resolveName looks a name up. The kind of name follows from the qualifiers.
 func (p identifier) resolveName() {
 	name := strings.TrimPrefix(p.At.Text, `\`)
 	switch p.Qual.Type {
@@ -102,7 +102,7 @@ func (p identifier) resolvePortrange(name string) {
 	p.setPorts(v1, v2, t2)
 }
 
-// rangeEnd is the number or name of a port at either end of a range.
+// rangeEnd resolves the number or name of a port at either end of a range.
 func (p identifier) rangeEnd(name string) (uint32, syntax.Proto) {
 	if name == "" || strings.Trim(name, "0123456789") != "" {
 		return p.lookupPort(name)
@@ -133,12 +133,12 @@ func (p identifier) setPorts(lo, hi uint32, found syntax.Proto) {
 	p.Ports, p.Transport = [2]uint32{min(lo, hi), max(lo, hi)}, q
 }
 
-// linkProtocols are the names that libpcap knows after "ether proto".
+// linkProtocols are the names that libpcap accepts after "ether proto".
 var linkProtocols = map[string]uint32{"aarp": wire.EtherAARP, "arp": wire.EtherARP, "atalk": wire.EtherATALK, "decnet": wire.EtherDECNET,
 	"ip": wire.EtherIP, "ip6": wire.EtherIP6, "lat": wire.EtherLAT, "lldp": wire.EtherLLDP, "loopback": wire.EtherLoopback, "mopdl": wire.EtherMOPDL, "moprc": wire.EtherMOPRC,
 	"rarp": wire.EtherRARP, "sca": wire.EtherSCA, "slow": wire.EtherSlow, "iso": wire.SAPISO, "stp": wire.SAPSTP, "ipx": wire.SAPIPX, "netbeui": wire.SAPNETBEUI}
 
-// isoProtocols are the names that libpcap knows after "iso proto".
+// isoProtocols are the names that libpcap accepts after "iso proto".
 var isoProtocols = map[string]uint32{"esis": wire.ISOESIS, "isis": wire.ISOISIS, "clnp": wire.ISOCLNP}
 
 // lookupProto finds a protocol's number in the protocol that the qualifier names.
@@ -164,8 +164,8 @@ func (p identifier) lookupProto(name string) uint32 {
 	return v
 }
 
-// checkProto refuses the word proto after a protocol that carries no other, and protochain after
-// one that has no chain of headers.
+// checkProto refuses the word proto after a protocol that carries no other, and protochain after a
+// protocol without a chain of headers.
 func (p identifier) checkProto() {
 	switch p.Qual.Proto {
 	case syntax.ProtoNone, syntax.ProtoIP, syntax.ProtoIP6:

@@ -39,7 +39,7 @@ type identifier struct {
 	resolver Resolver
 }
 
-// resolve chooses by the identifier's form, which the scanner has found.
+// resolve dispatches on the identifier's form, which the scanner has determined.
 func (p identifier) resolve() {
 	switch {
 	case p.At.Kind == syntax.KindArcnet:
@@ -152,7 +152,7 @@ func (p identifier) resolveNumber() {
 		p.checkProto()
 	default:
 		p.Addr, p.Netmask = v<<(32-n), ^uint32(0)<<(32-n)
-		// A network that is one number stands for an address that ends with zeros: 10 is 10.0.0.0.
+		// A network that is one number is an address that ends with zeros: 10 is 10.0.0.0.
 		for !dotted && p.Qual.Type == syntax.AddrNet && p.Addr != 0 && p.Addr>>24 == 0 {
 			p.Addr, p.Netmask = p.Addr<<8, p.Netmask<<8
 		}
@@ -160,7 +160,7 @@ func (p identifier) resolveNumber() {
 	}
 }
 
-// ipv4 reads one to four decimal numbers with dots between, and returns how many bits they have. A
+// ipv4 reads one to four decimal numbers with dots between, and returns their number of bits. A
 // leading zero does not make a number octal.
 func ipv4(t syntax.Token) (v uint32, bits int) {
 	for part := range strings.SplitSeq(t.Text, ".") {
@@ -184,13 +184,13 @@ func decnetAddress(t syntax.Token) uint32 {
 	return uint32(area<<10 | node)
 }
 
-// isIPv4Proto tells whether the headers of a protocol have addresses of four bytes.
+// isIPv4Proto reports whether the headers of a protocol have addresses of four bytes.
 func isIPv4Proto(q syntax.Proto) bool {
 	return q == syntax.ProtoIP || q == syntax.ProtoARP || q == syntax.ProtoRARP
 }
 
-// checkHostProto refuses a protocol whose headers do not have such addresses. ok tells whether they
-// do, and what names the address.
+// checkHostProto refuses the protocol unless ok, which means that its headers have such addresses.
+// `what` names the address.
 func (p identifier) checkHostProto(ok bool, what string) {
 	if !ok && p.Qual.Proto != syntax.ProtoNone {
 		p.At.Fail("", "the protocol before it does not carry %s", what)

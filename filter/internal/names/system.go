@@ -55,7 +55,7 @@ func (System) Protocol(name string) (uint32, error) {
 	return uint32(v), err
 }
 
-// number reads a number that stands in a file.
+// number parses a number from a file.
 func number(path, text string, bits int) (uint64, error) {
 	v, err := strconv.ParseUint(text, 0, bits)
 	if err != nil {

@@ -7,11 +7,12 @@ import (
 )
 
 // group puts tests of one value together, so that one load serves them all: in "host a or host b or
-// host c" first those of the source and then those of the destination.
+// host c" first the tests of the source and then the tests of the destination.
 //
-// A chain is a row of tests that all leave it by one exit for the same node: those of an "or" where
-// they are true, those of an "and" where they are false. Their order does not change the result, as
-// long as the packet has the bytes of all of them, and none uses what another has written.
+// A chain is a row of tests that all leave it by one exit for the same node: the true exit for the
+// tests of an "or", the false exit for the tests of an "and". Their order does not change the
+// result, as long as the packet has the bytes of all of them, and none uses an atom that another
+// has written.
 func (o *optimiser) group() {
 	for _, n := range o.order {
 		for exit := range n.edges {
@@ -22,7 +23,7 @@ func (o *optimiser) group() {
 	}
 }
 
-// follows tells whether a node is in a chain behind another one.
+// follows reports whether a node is in a chain behind another one.
 func follows(n *node, exit int) bool {
 	if len(n.in) != 1 {
 		return false

@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// merge replaces equal nodes by one. It begins at the end, so that it sees every node after its
+// merge replaces equal nodes by one. It begins at the end, so that it visits every node after its
 // successors, and one pass merges whole equal tails.
 func (o *optimiser) merge() {
 	o.findOrder()
@@ -24,7 +24,7 @@ func (o *optimiser) merge() {
 	}
 }
 
-// signature is the same for two nodes that do the same and continue at the same nodes.
+// signature is the same for two nodes with the same instructions and the same successors.
 func (n *node) signature() string {
 	var key []byte
 	add := func(v uint32) { key = binary.LittleEndian.AppendUint32(key, v) }

@@ -8,23 +8,23 @@ import (
 	"github.com/xdpcap/xdpcap/filter/internal/graph"
 )
 
-// node is a block and what is known about it. While the passes run, edges hold the jump's targets;
-// finish writes them back to the block's Exits.
+// node is a block with the results of the analysis. While the passes run, edges hold the jump's
+// targets; finish writes them back to the block's Exits.
 type node struct {
 	*graph.Block
-	edges [2]edge // [graph.OnTrue], [graph.OnFalse]; to is nil after a return
-	in    []*edge // edges that lead here
-	over  *edge   // the last edge that every path to this node takes; nil if there is none
-	mark  int     // optimiser.mark of the walk that saw the node last
-	index int     // in optimiser.order
+	edges     [2]edge // [graph.OnTrue], [graph.OnFalse]; to is nil after a return
+	in        []*edge // edges that lead here
+	dominator *edge   // the last edge that dominates this node, or nil
+	mark      int     // optimiser.mark of the last walk that visited the node
+	index     int     // in optimiser.order
 
-	before, after state  // what is known when the node begins, and when it jumps
-	test          test   // what its jump compares
+	before, after state  // the state when the node begins, and when it jumps
+	test          test   // the comparison of its jump
 	loads         []load // of its statements
 	mayDivide     bool   // by 0, perhaps
 
-	// Sets of atoms: those that it and what follows needs, those that what follows needs, those
-	// that it writes, and those that it reads and does not write before.
+	// Sets of atoms: needed by it or its successors, needed by its successors, written by it, and
+	// read by it before it writes them.
 	use, out, written, read uint32
 
 	same *node // an equal node that stays in place of this one
@@ -32,26 +32,26 @@ type node struct {
 
 func (n *node) to(exit int) *node { return n.edges[exit].to }
 
-// returns tells whether the node ends the filter.
+// returns reports whether the node ends the filter.
 func (n *node) returns() bool { return n.Last.Code&cbpf.ClassMask == cbpf.ClassRET }
 
-// rejects tells whether the node is where packets end that do not match.
+// rejects reports whether the node ends the filter with no match.
 func (n *node) rejects() bool { return n.Last.Code == cbpf.RetK && n.Last.K == 0 }
 
 // edge is one exit of a node.
 type edge struct {
 	from, to *node
 	exit     int
-	depth    int // how many edges every path to this one takes
+	depth    int // the number of edges that dominate this one
 }
 
-// up is the last edge before e that every path to e takes.
-func (e *edge) up() *edge { return e.from.over }
+// up returns the last edge before e that dominates e.
+func (e *edge) up() *edge { return e.from.dominator }
 
-// optimiser holds the graph, and what is known about all of it.
+// optimiser holds the graph, and the results of the analysis for all of it.
 type optimiser struct {
 	entry   *node   // leads to the first node by both of its edges
-	order   []*node // the nodes that can be reached, each before those that it leads to
+	order   []*node // the reachable nodes, each before its successors
 	mark    int     // of the current walk
 	values  values
 	changed bool // in this round
@@ -105,7 +105,7 @@ func (o *optimiser) finish() *graph.Block {
 	return o.entry.to(graph.OnTrue).Block
 }
 
-// findOrder finds the nodes that can be reached, and the edges that lead to each.
+// findOrder finds the reachable nodes, and the edges that lead to each.
 func (o *optimiser) findOrder() {
 	o.mark++
 	o.order = o.order[:0]
@@ -132,27 +132,27 @@ func (o *optimiser) findOrder() {
 	}
 }
 
-// findDominators finds the last edge that every path to a node takes.
+// findDominators finds the last edge that dominates each node: every path to the node takes it.
 func (o *optimiser) findDominators() {
 	for _, n := range o.order {
-		n.over = nil
-		if !n.returns() { // nobody asks what returns know, and many edges lead to them
+		n.dominator = nil
+		if !n.returns() { // the state at a return is never used, and many edges lead to it
 			for i, e := range n.in {
-				if n.over = common(n.over, e); i == 0 {
-					n.over = e
+				if n.dominator = common(n.dominator, e); i == 0 {
+					n.dominator = e
 				}
 			}
 		}
 		for exit := range n.edges {
 			n.edges[exit].depth = 1
-			if n.over != nil {
-				n.edges[exit].depth = n.over.depth + 1
+			if n.dominator != nil {
+				n.edges[exit].depth = n.dominator.depth + 1
 			}
 		}
 	}
 }
 
-// common is the last edge that every path to a and every path to b takes, a and b among them.
+// common returns the last edge that dominates both a and b, a and b among them.
 func common(a, b *edge) *edge {
 	for a != b {
 		switch {

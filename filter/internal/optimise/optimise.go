@@ -2,15 +2,15 @@
 // shorter. It removes tests whose results are known, and calculations that are repeated, constant
 // or not needed.
 //
-// The result is the same for every packet, cut at any length. That is what makes it different from
-// libpcap's optimizer: a load ends the filter where the packet ends before its bytes, so a load is
-// only removed where another one has shown that the packet has these bytes, or where
-// both ways end with no match.
+// The result is the same for every packet, truncated at any length; libpcap's optimizer does not
+// guarantee that. A load ends the filter if the packet ends before its bytes, so a load is only
+// removed if another one has shown that the packet has these bytes, or if both ways end with no
+// match.
 //
-// optimise.go has the rounds. Three files find out what is known: node.go (order and dominators),
-// value.go (which values are equal, and which bytes the packet has) and uses.go (which values are
-// needed). The others rewrite: shorten.go (jumps), group.go (the order of tests), simplify.go
-// (statements) and merge.go (equal nodes).
+// optimise.go has the rounds. Three files analyse: node.go (order and dominators), value.go (which
+// values are equal, and which bytes the packet has) and uses.go (which values are needed). The
+// others rewrite: shorten.go (jumps), group.go (the order of tests), simplify.go (statements) and
+// merge.go (equal nodes).
 package optimise
 
 import "github.com/xdpcap/xdpcap/filter/internal/graph"
@@ -27,7 +27,7 @@ func Graph(first *graph.Block) *graph.Block {
 	return o.finish()
 }
 
-// repeat runs passes until they change nothing.
+// repeat runs passes until the graph stays the same.
 func (o *optimiser) repeat(passes ...func()) {
 	for o.changed = true; o.changed; {
 		o.changed = false
@@ -38,7 +38,7 @@ func (o *optimiser) repeat(passes ...func()) {
 	}
 }
 
-// analyse finds what is known about each node that can be reached.
+// analyse computes the states of each reachable node.
 func (o *optimiser) analyse() {
 	o.findOrder()
 	o.findDominators()

@@ -6,11 +6,11 @@ import (
 )
 
 // shorten makes edges skip nodes whose tests have a known result for the packets that take the
-// edge. An exit that packets never take leads where the other one does: what is known of its
-// packets is a contradiction, by which it could be moved for ever.
+// edge. An exit that is never taken gets the target of the other one: the state on it is a
+// contradiction, which could move it endlessly.
 //
-// What is known was found in the graph as it was before. It stays true while edges move: a packet
-// takes the same path as before without some of the nodes, and what those do is not needed.
+// The states were computed in the graph as it was before. They stay valid while edges move: a
+// packet takes the same path as before without some of the nodes, whose results are not needed.
 func (o *optimiser) shorten() {
 	for _, n := range o.order {
 		taken, always := o.values.rangeOf(n.test.a).decides(n.test, &o.values)
@@ -33,7 +33,7 @@ func (o *optimiser) shorten() {
 	}
 }
 
-// skips tells whether packets of an edge may go on at node next without node n before it.
+// skips reports whether packets of an edge may continue at node next without node n before it.
 func (o *optimiser) skips(e *edge, n, next *node) bool {
 	at := e.from.after
 	for a := range atoms {
@@ -41,7 +41,7 @@ func (o *optimiser) skips(e *edge, n, next *node) bool {
 			return false
 		}
 	}
-	if next.rejects() { // that is where packets end that are too short for n's loads, too
+	if next.rejects() { // packets that are too short for n's loads end there, too
 		return true
 	}
 	for _, l := range n.loads {
@@ -52,7 +52,7 @@ func (o *optimiser) skips(e *edge, n, next *node) bool {
 	return !n.mayDivide
 }
 
-// decided tells by which exit the packets of an edge leave a node.
+// decided returns the exit by which the packets of an edge leave a node, if it is the same for all.
 func (o *optimiser) decided(e *edge, n *node) (exit int, ok bool) {
 	if n.to(graph.OnTrue) == n.to(graph.OnFalse) {
 		return graph.OnTrue, true
@@ -65,19 +65,19 @@ func (o *optimiser) decided(e *edge, n *node) (exit int, ok bool) {
 			return e.exit, true
 		}
 		if before.a == t.a {
-			known.learn(before, e.exit == graph.OnTrue, &o.values)
+			known.narrow(before, e.exit == graph.OnTrue, &o.values)
 		}
 	}
 	return known.decides(t, &o.values)
 }
 
-// test is a comparison: the jump's operation, what A holds, and the operand.
+// test is a comparison: the jump's operation, the value of A, and the operand.
 type test struct {
 	jump       int
 	a, operand value
 }
 
-// interval is what is known about a value: it is one of these numbers.
+// interval is the range of a value: it is at least `least` and at most `most`.
 type interval struct{ least, most uint32 }
 
 func (v *values) rangeOf(n value) interval {
@@ -87,8 +87,8 @@ func (v *values) rangeOf(n value) interval {
 	return interval{0, v.about[n].most}
 }
 
-// learn makes the interval smaller by the result of a test.
-func (i *interval) learn(t test, result bool, v *values) {
+// narrow makes the interval smaller by the result of a test.
+func (i *interval) narrow(t test, result bool, v *values) {
 	k, ok := v.isConstant(t.operand)
 	switch {
 	case !ok:
@@ -105,7 +105,7 @@ func (i *interval) learn(t test, result bool, v *values) {
 	}
 }
 
-// decides returns the exit of a test, if all numbers of the interval have the same.
+// decides returns the exit of a test, if it is the same for all numbers of the interval.
 func (i interval) decides(t test, v *values) (exit int, ok bool) {
 	k, constant := v.isConstant(t.operand)
 	if !constant {

@@ -7,8 +7,9 @@ import (
 	"github.com/xdpcap/xdpcap/filter/internal/graph"
 )
 
-// simplify rewrites what the nodes compute. A value may be needed longer when a later statement
-// with the same value is gone, so the uses are found again before anything unused is removed.
+// simplify rewrites the statements of the nodes. A value may be needed longer when a later
+// statement with the same value is gone, so the uses are found again before unused statements are
+// removed.
 func (o *optimiser) simplify() {
 	for _, n := range o.order {
 		o.simplifyStatements(n)
@@ -23,7 +24,7 @@ func (o *optimiser) simplify() {
 	}
 }
 
-// simplifyStatements removes the statements that change nothing, and replaces those whose result or
+// simplifyStatements removes statements without effect, and replaces statements whose result or
 // operand is a constant.
 func (o *optimiser) simplifyStatements(n *node) {
 	at := n.before.clone()
@@ -39,7 +40,7 @@ func (o *optimiser) simplifyStatements(n *node) {
 	})
 }
 
-// simplifyStatement replaces a statement by a simpler one. x is what X held before it.
+// simplifyStatement replaces a statement by a simpler one. x is the value of X before it.
 func (o *optimiser) simplifyStatement(s *graph.Stmt, e effect, x value, after [atoms]value) {
 	simpler := *s
 	class := s.Code & cbpf.ClassMask
@@ -94,8 +95,8 @@ func (o *optimiser) simplifyJump(n *node) {
 	}
 }
 
-// simplifyAddress makes the constant of "add #c; tax; ld [x + k]" a part of the load, which adds
-// without a limit to 32 bits: the sum must not need that limit.
+// simplifyAddress makes the constant of "add #c; tax; ld [x + k]" a part of the load. The load's
+// sum is not limited to 32 bits, so the sum must not need that limit.
 func (o *optimiser) simplifyAddress(n *node) {
 	at := n.before.clone()
 	for i, add := range n.Stmts {
@@ -119,7 +120,7 @@ func (o *optimiser) simplifyAddress(n *node) {
 	}
 }
 
-// removeUnused removes statements whose results nobody reads, unless they may end the filter.
+// removeUnused removes statements whose results are never read, unless they may end the filter.
 func (o *optimiser) removeUnused(n *node) {
 	at := n.before.clone()
 	mayEnd := make([]bool, len(n.Stmts))

@@ -7,14 +7,14 @@ import (
 	"github.com/xdpcap/xdpcap/filter/internal/graph"
 )
 
-// An atom is something that an instruction can read or write: M[0..15], A and X.
+// An atom is a location that an instruction can read or write: M[0..15], A and X.
 const (
 	atomA = cbpf.ScratchWords
 	atomX = cbpf.ScratchWords + 1
-	atoms = cbpf.ScratchWords + 2 // how many there are
+	atoms = cbpf.ScratchWords + 2 // the number of atoms
 )
 
-// findUses finds, for every node, the atoms that it and what follows it need.
+// findUses finds, for every node, the atoms that it and its successors need.
 func (o *optimiser) findUses() {
 	for _, n := range slices.Backward(o.order) {
 		n.out = 0
@@ -36,7 +36,7 @@ func (o *optimiser) findUses() {
 	}
 }
 
-// jumpUses are the atoms that are needed after the node's statements.
+// jumpUses returns the atoms that are needed after the node's statements.
 func (n *node) jumpUses() uint32 {
 	if n.to(graph.OnTrue) == n.to(graph.OnFalse) { // a return's are both nil
 		return n.out
@@ -44,7 +44,7 @@ func (n *node) jumpUses() uint32 {
 	return n.out | uses(&n.Last)
 }
 
-// uses are the atoms that an instruction reads.
+// uses returns the atoms that an instruction reads.
 func uses(s *graph.Stmt) uint32 {
 	switch s.Code & cbpf.ClassMask {
 	case cbpf.ClassRET:
@@ -73,7 +73,7 @@ func uses(s *graph.Stmt) uint32 {
 	return 1 << atomA
 }
 
-// writes is the atom that a statement changes.
+// writes returns the atom that a statement changes.
 func writes(s *graph.Stmt) int {
 	switch s.Code & cbpf.ClassMask {
 	case cbpf.ClassLDX:

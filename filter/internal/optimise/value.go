@@ -8,18 +8,18 @@ import (
 	"github.com/xdpcap/xdpcap/filter/internal/graph"
 )
 
-// A value is a number for what an atom holds. Equal numbers mean equal contents, for every packet;
-// different numbers mean nothing.
+// A value is a number for the content of an atom. Equal numbers mean equal contents, for every
+// packet; different numbers may also mean equal contents.
 type value int
 
-// values gives the numbers.
+// values assigns the numbers.
 type values struct {
 	numbers map[expression]value
 	about   []aboutValue
 }
 
-// expression is how a value came to be: by an opcode from other values or constants, from the
-// packet, or where paths with different values meet.
+// expression is the origin of a value: an opcode with other values or constants, the packet, or a
+// node at which paths with different values meet.
 type expression struct {
 	code int
 	x, y value
@@ -31,10 +31,10 @@ const (
 	codeConstant
 )
 
-// aboutValue is what is known about a value.
+// aboutValue has the known bounds of a value.
 type aboutValue struct {
-	most     uint32 // it is at most this
-	constant bool   // it is always that
+	most     uint32 // upper bound
+	constant bool   // it always equals most
 }
 
 func (v *values) reset() {
@@ -60,7 +60,7 @@ func (v *values) isConstant(n value) (k uint32, ok bool) {
 	return v.about[n].most, v.about[n].constant
 }
 
-// calculation is the value of an opcode that calculates with a and b.
+// calculation returns the value of an opcode that calculates with a and b.
 func (v *values) calculation(code int, a, b value) value {
 	code &= cbpf.OpMask
 	x, y := v.about[a], v.about[b]
@@ -106,7 +106,7 @@ func (v *values) calculation(code int, a, b value) value {
 	return v.of(expression{code: cbpf.ClassALU | code, x: a, y: b}, most)
 }
 
-// commutes tells whether the operands may change places.
+// commutes reports whether the operands may change places.
 func commutes(code int) bool {
 	switch code {
 	case cbpf.OpAdd, cbpf.OpMul, cbpf.OpAnd, cbpf.OpOr, cbpf.OpXor:
@@ -122,7 +122,7 @@ type load struct {
 	size uint64
 }
 
-// load is the value of a load, and which bytes it needs. x is what X holds.
+// load returns the value of a load, and the bytes that it needs. x is the value of X.
 func (v *values) load(s *graph.Stmt, x value) (value, load) {
 	l := load{base: v.constant(0), k: uint64(s.K), size: 4}
 	switch s.Code & cbpf.SizeMask {
@@ -146,7 +146,7 @@ func (v *values) load(s *graph.Stmt, x value) (value, load) {
 	return v.of(expression{code: code | cbpf.ModeABS, x: l.base, k: l.k}, most), l
 }
 
-// state is what is known at a point of the program.
+// state is the result of the analysis at a point of the program.
 type state struct {
 	held  [atoms]value
 	reach reach
@@ -154,11 +154,11 @@ type state struct {
 
 func (s state) clone() state { return state{s.held, maps.Clone(s.reach)} }
 
-// reach is how many bytes the packet has at least, from each base that was loaded from. The first
-// one is the start of the packet.
+// reach is the known minimum of the packet's length, from each base that was loaded from. The first
+// base is the start of the packet.
 type reach map[value]uint64
 
-// covers tells whether the packet has the bytes of a load.
+// covers reports whether the packet has the bytes of a load.
 func (r reach) covers(l load, v *values) bool {
 	end := l.k + l.size
 	return end <= r[l.base] || end+uint64(v.about[l.base].most) <= r[v.constant(0)]
@@ -171,7 +171,7 @@ func (r reach) extend(l load, v *values) {
 	r[start] = max(r[start], l.k+l.size) // a base is not negative
 }
 
-// meet is what both know.
+// meet keeps only what holds in both: the smaller length from each base.
 func (r reach) meet(s reach) {
 	for base := range r {
 		if r[base] = min(r[base], s[base]); r[base] == 0 {
@@ -180,7 +180,7 @@ func (r reach) meet(s reach) {
 	}
 }
 
-// findValues finds what is known before and after each node.
+// findValues computes the states before and after each node.
 func (o *optimiser) findValues() {
 	o.values.reset()
 	for _, n := range o.order {
@@ -202,7 +202,7 @@ func (o *optimiser) findValues() {
 	}
 }
 
-// meeting is what all edges to a node know.
+// meeting returns the state that holds on all edges to a node.
 func (o *optimiser) meeting(n *node) state {
 	if len(n.in) == 0 {
 		s := state{reach: reach{}}
@@ -223,18 +223,18 @@ func (o *optimiser) meeting(n *node) state {
 	return s
 }
 
-// effect is what a statement does.
+// effect is the effect of a statement.
 type effect struct {
 	result  value
-	load    load // size is 0 if it is none
+	load    load // size is 0 if the statement is no load
 	short   bool // the packet may not have the bytes of the load
 	divides bool // perhaps by 0
 }
 
-// mayEnd tells whether the statement ends the filter for some packets.
+// mayEnd reports whether the statement ends the filter for some packets.
 func (e effect) mayEnd() bool { return e.short || e.divides }
 
-// run changes a state as a statement does.
+// run applies a statement to a state.
 func (o *optimiser) run(s *graph.Stmt, at *state) (e effect) {
 	v := &o.values
 	a, x := at.held[atomA], at.held[atomX]

@@ -12,12 +12,12 @@ var precedence = map[uint32]int{'|': 1, '&': 2, SymLSH: 3, SymRSH: 3, '+': 4, '-
 // unaryMinus is the precedence of a minus sign in front of a number.
 const unaryMinus = 6
 
-// compares tells whether a token compares two numbers.
+// compares reports whether a token compares two numbers.
 func compares(t Token) bool {
 	return t.Is('>') || t.Is('<') || t.Is('=') || t.Is(SymGE) || t.Is(SymLE) || t.Is(SymNE)
 }
 
-// operator tells whether the next token is an operator between numbers.
+// operator reports whether the next token is an operator between numbers.
 func (p *parser) operator() bool {
 	_, ok := precedence[p.peek().Num]
 	return ok && p.peek().Kind == KindSymbol
@@ -39,8 +39,8 @@ func (p *parser) calculation(at place, first Arith) element {
 	return element{expr: &Relation{At: op, X: x, Y: y}, qual: undefined}
 }
 
-// operate reads operators and their right operands, as long as they bind tighter than left, which
-// is the precedence of the operator before x; 0 if there is none.
+// operate reads operators and their right operands, as long as they bind tighter than left, the
+// precedence of the operator before x; 0 = x is the first operand.
 func (p *parser) operate(x Arith, left int) Arith {
 	defer p.enter()()
 	for p.operator() {
@@ -66,7 +66,7 @@ func (p *parser) operand() Arith {
 		return &Minus{p.operate(p.operand(), unaryMinus)}
 	case t.Is('('):
 		x := p.operate(p.operand(), 0)
-		p.want(')')
+		p.expect(')')
 		return x
 	case t.Kind == KindProtocol && p.peek().Is('['):
 		p.next()
@@ -78,7 +78,7 @@ func (p *parser) operand() Arith {
 			}
 			l.Bytes = l.Size.Num
 		}
-		p.want(']')
+		p.expect(']')
 		return l
 	default:
 		p.unexpected(t)
@@ -117,7 +117,7 @@ func (p *parser) special() Expr {
 	return s
 }
 
-// plainNumber reads a number that stands alone.
+// plainNumber reads a number without parentheses.
 func (p *parser) plainNumber() uint32 {
 	t := p.next()
 	if t.Kind != KindNumber {
@@ -134,6 +134,6 @@ func (p *parser) nestedNumber() uint32 {
 	}
 	p.next()
 	v := p.nestedNumber()
-	p.want(')')
+	p.expect(')')
 	return v
 }

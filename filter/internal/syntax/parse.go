@@ -1,7 +1,7 @@
 package syntax
 
 // place is the set of elements allowed at a point of the expression. It is a set because a
-// parenthesis has several meanings, and only its content tells which one is meant.
+// parenthesis has several meanings, and only its content decides which one is meant.
 type place uint8
 
 const (
@@ -11,13 +11,13 @@ const (
 	numberOK                   // a number, perhaps in parentheses
 )
 
-// found says what an element turned out to be.
+// found is the kind of an element, known after it was parsed.
 type found uint8
 
 const (
 	foundTerm found = iota
 	foundID
-	foundNumber // nothing but a number: an identifier or the start of a calculation
+	foundNumber // only a number: an identifier or the start of a calculation
 	foundArith  // a calculation without a comparison
 )
 
@@ -27,7 +27,7 @@ type element struct {
 	expr  Expr      // of foundTerm and foundID
 	arith Arith     // of foundArith
 	num   Token     // of foundNumber
-	qual  Qualifier // what the next identifier inherits
+	qual  Qualifier // the qualifiers that the next identifier inherits
 }
 
 // parser is the state of a recursive descent. toks ends with a token of KindEnd.
@@ -37,7 +37,7 @@ type parser struct {
 	depth int
 }
 
-// maxDepth bounds the parser's recursion. libpcap's parser gives up at a similar depth.
+// maxDepth bounds the parser's recursion. libpcap's parser fails at a similar depth.
 const maxDepth = 2000
 
 // enter counts one level of recursion. The function that it returns leaves the level again.
@@ -71,11 +71,11 @@ func (p *parser) next() Token {
 	return t
 }
 
-// after is the token after the next one.
+// after returns the token after the next one.
 func (p *parser) after() Token { return p.toks[min(p.pos+1, len(p.toks)-1)] }
 
-// want reads the operator c.
-func (p *parser) want(c uint32) {
+// expect reads the operator c.
+func (p *parser) expect(c uint32) {
 	if t := p.next(); !t.Is(c) {
 		p.unexpected(t)
 	}
@@ -144,8 +144,8 @@ func (p *parser) negate(at place, q Qualifier) element {
 	return element{found: e.found, expr: n, qual: e.qual}
 }
 
-// parenthesis reads what is in parentheses: tests as in "(tcp or udp)", identifiers as in "(80 or
-// 443)", or a number as in "(80)" and "(len + 3)".
+// parenthesis reads the content of parentheses: tests as in "(tcp or udp)", identifiers as in "(80
+// or 443)", or a number as in "(80)" and "(len + 3)".
 func (p *parser) parenthesis(at place, q Qualifier) element {
 	open := p.next()
 	inner := numberOK
@@ -262,7 +262,7 @@ func (p *parser) identifier(q Qualifier) Expr {
 	return p.identify(id)
 }
 
-// identify checks that qualifiers tell what an identifier names.
+// identify checks that the qualifiers determine the kind of an identifier.
 func (p *parser) identify(id *Primitive) Expr {
 	if id.Qual.Type == AddrUndefined {
 		failDisplayFilter(id.At)
@@ -271,8 +271,8 @@ func (p *parser) identify(id *Primitive) Expr {
 	return id
 }
 
-// displayFields are fields of Wireshark's display filters that are not host names, and what is
-// written for them.
+// displayFields are fields of Wireshark's display filters that are not host names, and their
+// equivalents in this language.
 var displayFields = map[string]string{
 	"ip.addr": "host 192.0.2.1", "ip.src": "src host 192.0.2.1", "ip.dst": "dst host 192.0.2.1", "ipv6.addr": "host 2001:db8::1",
 	"tcp.port": "tcp port 443", "tcp.srcport": "tcp src port 443", "tcp.dstport": "tcp dst port 443",
@@ -288,7 +288,7 @@ func failDisplayFilter(t Token) {
 	}
 }
 
-// unexpected fails because of a word that cannot stand where it does.
+// unexpected fails because of a word that is not allowed at its position.
 func (p *parser) unexpected(t Token) {
 	hint := ""
 	switch {

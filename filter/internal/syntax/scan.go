@@ -66,7 +66,7 @@ func ipv6Shape(n string) string {
 	return strings.Join(alts, "|")
 }
 
-// operators are those of two characters.
+// operators are the operators of two characters.
 var operators = []struct {
 	text string
 	tok  Token
@@ -93,7 +93,7 @@ func scan(text string) []Token {
 	}
 }
 
-// scanWord reads the word at the start of rest, which stands at pos in the expression.
+// scanWord reads the word at the start of rest, which is at pos in the expression.
 func scanWord(rest string, pos int) Token {
 	t := Token{Pos: pos}
 	if strings.IndexByte("()!=<>&|+-*/%^[]", rest[0]) >= 0 {
@@ -158,8 +158,8 @@ func classify(t Token) Token {
 	return t
 }
 
-// scanNumber reads a decimal number, a hexadecimal one that starts with 0x, or an octal one that
-// starts with 0.
+// scanNumber reads a decimal number, a hexadecimal number that starts with 0x, or an octal number
+// that starts with 0.
 func scanNumber(t Token) uint32 {
 	digits, base := t.Text, uint64(10)
 	switch {

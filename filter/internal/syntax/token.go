@@ -39,7 +39,7 @@ const (
 	KindEncap                 // vlan, mpls, pppoed, pppoes, geneve, vxlan; Num is an Encap
 	KindLLC                   // llc
 	KindIfindex               // ifindex
-	KindRefused               // libpcap knows it, this compiler refuses it; see refusals
+	KindRefused               // a word of libpcap that this compiler refuses; see refusals
 )
 
 // Operators of two characters; the others are their own character.
@@ -51,7 +51,7 @@ const (
 	SymRSH
 )
 
-// Token is a word of the expression and where it stands.
+// Token is a word of the expression and its position.
 type Token struct {
 	Kind Kind
 	Pos  int // byte offset in the expression
@@ -59,7 +59,7 @@ type Token struct {
 	Num  uint32 // its meaning depends on Kind
 }
 
-// Is tells whether t is the operator c.
+// Is reports whether t is the operator c.
 func (t Token) Is(c uint32) bool { return t.Kind == KindSymbol && t.Num == c }
 
 // Fail ends the current stage because of the word t: see package fault.
@@ -70,7 +70,7 @@ func (t Token) FailAs(kind error, hint, format string, args ...any) {
 	fault.Fault{Pos: t.Pos, Word: t.Text, Message: fmt.Sprintf(format, args...), Hint: hint, Kind: kind}.Throw()
 }
 
-// Proto is a protocol qualifier. The zero value is "none given".
+// Proto is a protocol qualifier. The zero value means that the identifier has no such qualifier.
 type Proto uint32
 
 // Protocols.
@@ -128,7 +128,7 @@ const (
 	DirAnd // src and dst
 )
 
-// AddrType says what an identifier names.
+// AddrType is the kind of an identifier.
 type AddrType uint32
 
 // Types of addresses.
@@ -141,10 +141,10 @@ const (
 	AddrGateway
 	AddrProto
 	AddrProtochain
-	AddrUndefined // nothing to inherit
+	AddrUndefined // there is no type to inherit
 )
 
-// Encap is a header that moves everything after it.
+// Encap is a header that moves the tests after it.
 type Encap uint32
 
 // Encapsulations.

@@ -14,14 +14,14 @@ type Logical struct {
 // Negation is "not x".
 type Negation struct{ X Expr }
 
-// Qualifier says how to read an identifier: "tcp src port".
+// Qualifier is the context of an identifier: "tcp src port".
 type Qualifier struct {
 	Proto Proto
 	Dir   Direction
 	Type  AddrType
 }
 
-// undefined is what an identifier inherits from a term without qualifiers.
+// undefined is inherited by an identifier after a term without qualifiers.
 var undefined = Qualifier{Type: AddrUndefined}
 
 // Primitive is a qualified identifier: "tcp src port 80". The parser fills in all but Meaning.
@@ -30,17 +30,17 @@ type Primitive struct {
 	Qual  Qualifier
 	Slash bool   // "/" and Bits follow the identifier
 	Bits  uint32 // prefix length
-	Mask  Token  // what follows the word mask; of KindEnd if there is none
+	Mask  Token  // the mask after the word mask; of KindEnd if there is no such word
 
 	Meaning
 }
 
-// Meaning is what an identifier stands for, in numbers. Package names fills in the fields that the
-// qualifiers ask for.
+// Meaning is the value of an identifier, in numbers. Package names fills in the fields that the
+// qualifiers need.
 type Meaning struct {
 	Hosts         []netip.Addr // addresses of a host name, or one IPv6 address
 	Addr, Netmask uint32       // IPv4 address and mask, or DECnet address
-	Prefix        int          // bits of the IPv6 addresses that count
+	Prefix        int          // significant bits of the IPv6 addresses
 	Ether         [6]byte
 	Ports         [2]uint32 // first and last
 	Transport     Proto     // of the ports; ProtoNone: TCP, UDP and SCTP
@@ -68,13 +68,13 @@ type Special struct {
 	Op    uint32 // of byte
 	Value uint32 // of byte
 	Name  string // of llc
-	ArgAt Token  // where Arg or Name stands
+	ArgAt Token  // position of Arg or Name
 }
 
 // Arith is a number: *Constant, *Length, *Load, *Minus or *Operation.
 type Arith any
 
-// Constant is a number that stands in the expression.
+// Constant is a number in the expression.
 type Constant struct{ Value uint32 }
 
 // Length is the length of the packet.
@@ -86,7 +86,7 @@ type Load struct {
 	Proto  Proto
 	Offset Arith
 	Size   Token
-	Bytes  uint32 // the size; 1 if none is given
+	Bytes  uint32 // the size; the default is 1
 }
 
 // Minus is "-x".

@@ -57,10 +57,10 @@ var constants = map[string]uint32{
 	"icmp6-multicastrouterterm": 153,
 }
 
-// noWiFi is why words about 802.11 do not work, neither in a capture nor for a file.
+// noWiFi is the reason why words about 802.11 do not work, neither in a capture nor for a file.
 const noWiFi = "filters do not know 802.11"
 
-// refusals tell why a word of pcap-filter does not work here.
+// refusals are the reasons why words of pcap-filter do not work here.
 var refusals = func() map[string]string {
 	m := make(map[string]string)
 	for reason, words := range map[string][]string{
@@ -80,7 +80,7 @@ var refusals = func() map[string]string {
 	return m
 }()
 
-// IsKeyword tells whether a word is an operator, a qualifier or a protocol.
+// IsKeyword reports whether a word is an operator, a qualifier or a protocol.
 func IsKeyword(word string) bool {
 	_, operator := keywords[word]
 	_, protocol := protocols[word]

@@ -1,5 +1,5 @@
-// Package podstest writes what container runtimes keep on disk about pods, for tests: the
-// directories, files and annotations of containerd 1.6 to 2.1 and of CRI-O, without what no reader
+// Package podstest writes the files of container runtimes about pods, for tests: the directories,
+// files and annotations of containerd 1.6 to 2.1 and of CRI-O, except for parts that no reader
 // needs.
 package podstest
 
@@ -15,15 +15,15 @@ import (
 // A Pod is a pod as a runtime describes it.
 type Pod struct {
 	Namespace, Name string
-	ID              string   // of its sandbox; "" = one made of the name
-	Netns           string   // path of its network namespace; "" = its host's
+	ID              string   // of its sandbox; "" = an id computed from the name
+	Netns           string   // path of its network namespace; "" = it uses its host's
 	Containers      []string // their names
 }
 
 // String is the pod's name: namespace/name.
 func (p *Pod) String() string { return p.Namespace + "/" + p.Name }
 
-// id is the id of a container, or of the sandbox for "".
+// id returns the id of a container, or of the sandbox for "".
 func (p *Pod) id(of string) string {
 	if of == "" && p.ID != "" {
 		return p.ID

@@ -16,8 +16,9 @@ var quick = []row{
 	{pkg: "internal/meter", tests: `TestActions TestReasons TestProtocols TestBuiltin TestLatencyTraced TestExceptions`},
 	{pkg: "internal/drops", tests: `TestLab`},
 	{pkg: "filter/ebpf", tests: `TestInlineCalls TestReplace`},
-	{pkg: "internal/xdp", tests: `TestAttachAuto TestHookMapSlot`},
-	{pkg: "internal/tc", tests: `TestAttachEgress TestKilled`},
+	{pkg: "internal/attach", tests: `TestAttachAuto`},
+	{pkg: "internal/xdp", tests: `TestHookMapSlot`},
+	{pkg: "internal/tc", tests: `TestAttachEgress TestIngress TestKilled`},
 
 	// Captures and tracing.
 	{pkg: "internal/systest/commandline", tests: `TestGenericMode`},
@@ -97,8 +98,9 @@ var more = []row{
 		TestStackFirstNamespace TestStackForgets TestVisibleHere`},
 	{pkg: "internal/drops", only: "6.12", tests: `TestLossOfGenericTx TestQueuesOfCard`},
 
-	{pkg: "internal/xdp", tests: `TestEthernetInterface TestRefusedByDriver TestRefusedAsUnsupported TestAttachBusy
-		TestCloseBesideCopy TestLinksBeingMade TestQueuesOfAnotherNamespace TestHookMapLock
+	{pkg: "internal/attach", tests: `TestRefusedByDriver TestRefusedAsUnsupported TestAttachBusy
+		TestCloseBesideCopy TestCheck`},
+	{pkg: "internal/xdp", tests: `TestEthernetInterface TestLinksBeingMade TestQueuesOfAnotherNamespace TestHookMapLock
 		TestHookWatch TestKernelTypes TestExplainHidden TestAlone TestReasonMap
 		TestReasonMapElsewhere TestStub TestTargetArgument TestUse TestHeights
 		TestJoining TestAttachRestoresLRO`},

@@ -1,4 +1,4 @@
-package xdp
+package attach
 
 import (
 	"errors"
@@ -10,6 +10,8 @@ import (
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/link"
 	"golang.org/x/sys/unix"
+
+	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
 //go:generate go tool bpf2go -target bpfel refusals ../../bpf/refusals.c
@@ -58,17 +60,16 @@ func openListener() (*listener, error) {
 		return nil, err
 	}
 	file := namespace.Sys().(*syscall.Stat_t)
-	for name, value := range map[string]any{
+	err = Set(spec, map[string]any{
 		refusalsVarNamespaceDevice: file.Dev,
 		refusalsVarNamespaceInode:  file.Ino,
 		refusalsVarThread:          uint32(unix.Gettid()),
-	} {
-		if err := spec.Variables[name].Set(value); err != nil {
-			return nil, fmt.Errorf("set %s: %w", name, err)
-		}
+	})
+	if err != nil {
+		return nil, err
 	}
 	l := &listener{}
-	if err := spec.LoadAndAssign(&l.objects, &ebpf.CollectionOptions{Cache: KernelTypes()}); err != nil {
+	if err := spec.LoadAndAssign(&l.objects, &ebpf.CollectionOptions{Cache: xdp.KernelTypes()}); err != nil {
 		return nil, err
 	}
 	l.link, err = link.AttachRawTracepoint(link.RawTracepointOptions{

@@ -1,4 +1,4 @@
-package xdp_test
+package attach_test
 
 import (
 	"errors"
@@ -6,10 +6,14 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/asm"
 	"github.com/cilium/ebpf/link"
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 
+	"github.com/xdpcap/xdpcap/internal/attach"
+	"github.com/xdpcap/xdpcap/internal/tc"
 	"github.com/xdpcap/xdpcap/internal/testnet"
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
@@ -22,58 +26,6 @@ func must(tb testing.TB, err error) {
 	}
 }
 
-// inNamespace makes a veth pair in a namespace of its own, and runs f there with one end that has
-// one receive queue.
-func inNamespace(t *testing.T, peerQueues int, f func(ifi xdp.Interface) error) {
-	t.Helper()
-	testnet.RequireRoot(t)
-	ns, err := testnet.NewNamespace()
-	must(t, err)
-	t.Cleanup(func() { ns.Close() })
-	must(t, ns.Do(func() error {
-		a := netlink.NewLinkAttrs()
-		a.Name, a.NumRxQueues, a.NumTxQueues = "veth0", 1, 1
-		must(t, netlink.LinkAdd(&netlink.Veth{LinkAttrs: a, PeerName: "peer0", PeerNumTxQueues: uint32(peerQueues), PeerNumRxQueues: 1}))
-		for _, name := range []string{"veth0", "peer0"} {
-			l, err := netlink.LinkByName(name)
-			if err == nil {
-				err = netlink.LinkSetUp(l)
-			}
-			must(t, err)
-		}
-		ifi, err := xdp.EthernetInterface("veth0")
-		must(t, err)
-		return f(ifi)
-	}))
-}
-
-func TestEthernetInterface(t *testing.T) {
-	t.Parallel()
-	inNamespace(t, 1, func(ifi xdp.Interface) error {
-		l, err := netlink.LinkByName(ifi.Name)
-		if err == nil {
-			err = netlink.LinkSetDown(l)
-		}
-		if err == nil {
-			err = netlink.LinkAdd(&netlink.Tuntap{LinkAttrs: netlink.LinkAttrs{Name: "tun0"}, Mode: netlink.TUNTAP_MODE_TUN})
-		}
-		must(t, err)
-		for name, want := range map[string]string{
-			"veth0": "veth0 is down: ip link set dev veth0 up",
-			"tun0": `tun0 is not an Ethernet interface (its link type is "none"): ` +
-				"packets without an Ethernet header are not understood",
-			// More may follow: the kernel makes tunnels in new namespaces where it has the modules.
-			"nosuch": `interface "nosuch" does not exist; there are: lo, `,
-			"any":    "interface any: interfaces must be named here; there are: lo, ",
-		} {
-			if _, err := xdp.EthernetInterface(name); err == nil || !strings.HasPrefix(err.Error(), want) {
-				t.Errorf("%s: %v, want %s", name, err, want)
-			}
-		}
-		return nil
-	})
-}
-
 // The error of a driver that refuses native mode has the driver's own words where the kernel tells
 // them. Generic mode is not taken instead, and nothing stays attached.
 func TestRefusedByDriver(t *testing.T) {
@@ -82,7 +34,7 @@ func TestRefusedByDriver(t *testing.T) {
 	if testnet.TellsRefusals() {
 		words = ": veth: XDP expects number of rx queues not less than peer tx queues"
 	}
-	inNamespace(t, 4, func(ifi xdp.Interface) error {
+	testnet.WithVeth(t, 4, func(ifi xdp.Interface) error {
 		return expectRefusal(t, ifi, "attach an XDP program to veth0 in native mode: driver veth: no space left on device"+words)
 	})
 }
@@ -90,7 +42,7 @@ func TestRefusedByDriver(t *testing.T) {
 // A driver with native XDP may answer that an operation is not supported, like one without.
 func TestRefusedAsUnsupported(t *testing.T) {
 	t.Parallel()
-	inNamespace(t, 1, func(xdp.Interface) error {
+	testnet.WithVeth(t, 1, func(xdp.Interface) error {
 		bond := netlink.NewLinkBond(netlink.LinkAttrs{Name: "bond0"})
 		bond.Mode = netlink.BOND_MODE_BROADCAST // in this mode the bond takes no XDP program
 		err := netlink.LinkAdd(bond)
@@ -109,12 +61,12 @@ func TestRefusedAsUnsupported(t *testing.T) {
 
 func expectRefusal(t *testing.T, ifi xdp.Interface, want string) error {
 	t.Helper()
-	prog := loadNamed(t, "refused")
+	prog := testnet.MustPassing(t, "refused")
 	for _, mode := range []xdp.Mode{xdp.Auto, xdp.Native} {
-		l, got, err := xdp.Attach(prog, ifi, mode)
+		a, err := attach.XDP(ifi, prog, mode)
 		if err == nil {
-			l.Close()
-			return fmt.Errorf("mode %v: it was attached in mode %v", mode, got)
+			a.Close()
+			return fmt.Errorf("mode %v: it was attached in mode %v", mode, a.Mode)
 		}
 		if !errors.Is(err, xdp.ErrNoNative) {
 			t.Errorf("mode %v: %v is not of the kind %v", mode, err, xdp.ErrNoNative)
@@ -129,19 +81,19 @@ func expectRefusal(t *testing.T, ifi xdp.Interface, want string) error {
 // Only a driver without native XDP is given generic mode without having been asked.
 func TestAttachAuto(t *testing.T) {
 	t.Parallel()
-	prog := loadNamed(t, "auto")
-	inNamespace(t, 1, func(veth xdp.Interface) error {
+	prog := testnet.MustPassing(t, "auto")
+	testnet.WithVeth(t, 1, func(veth xdp.Interface) error {
 		bridge := &netlink.Bridge{LinkAttrs: netlink.LinkAttrs{Name: "bridge0"}}
 		must(t, errors.Join(netlink.LinkAdd(bridge), netlink.LinkSetUp(bridge)))
 		for name, want := range map[string]xdp.Mode{"veth0": xdp.Native, "bridge0": xdp.Generic} {
 			ifi, err := xdp.EthernetInterface(name)
 			must(t, err)
-			l, got, err := xdp.Attach(prog, ifi, xdp.Auto)
+			a, err := attach.XDP(ifi, prog, xdp.Auto)
 			must(t, err)
-			if got != want {
-				t.Errorf("%s: mode %v, want %v", name, got, want)
+			if a.Mode != want {
+				t.Errorf("%s: mode %v, want %v", name, a.Mode, want)
 			}
-			must(t, l.Close())
+			must(t, a.Close())
 		}
 		return nil
 	})
@@ -159,23 +111,23 @@ func nothingAttached(t *testing.T, ifi xdp.Interface) error {
 // An interface that runs a program is left alone, and the error names that program.
 func TestAttachBusy(t *testing.T) {
 	t.Parallel()
-	first, other := loadNamed(t, "first"), loadNamed(t, "other")
-	inNamespace(t, 1, func(ifi xdp.Interface) error {
+	first, other := testnet.MustPassing(t, "first"), testnet.MustPassing(t, "other")
+	testnet.WithVeth(t, 1, func(ifi xdp.Interface) error {
 		for _, mode := range []xdp.Mode{xdp.Native, xdp.Generic} {
-			l, got, err := xdp.Attach(first, ifi, mode)
+			a, err := attach.XDP(ifi, first, mode)
 			must(t, err)
-			if got != mode {
-				t.Errorf("it runs in mode %v, want %v", got, mode)
+			if a.Mode != mode {
+				t.Errorf("it runs in mode %v, want %v", a.Mode, mode)
 			}
 			for _, second := range []xdp.Mode{xdp.Auto, mode} {
-				_, _, err = xdp.Attach(other, ifi, second)
+				_, err = attach.XDP(ifi, other, second)
 				if !errors.Is(err, xdp.ErrBusy) {
 					t.Errorf("mode %v beside %v: %v is not of the kind %v", second, mode, err, xdp.ErrBusy)
 				} else if !strings.Contains(err.Error(), "veth0 already runs an XDP program, first (id ") {
 					t.Errorf("mode %v beside %v: %v", second, mode, err)
 				}
 			}
-			must(t, l.Close())
+			must(t, a.Close())
 		}
 		return nothingAttached(t, ifi)
 	})
@@ -185,15 +137,57 @@ func TestAttachBusy(t *testing.T) {
 // a child has before it executes another program.
 func TestCloseBesideCopy(t *testing.T) {
 	t.Parallel()
-	inNamespace(t, 1, func(ifi xdp.Interface) error {
-		l, _, err := xdp.Attach(loadNamed(t, "passing"), ifi, xdp.Native)
+	testnet.WithVeth(t, 1, func(ifi xdp.Interface) error {
+		a, err := attach.XDP(ifi, testnet.MustPassing(t, "passing"), xdp.Native)
 		must(t, err)
-		info, err := l.Info()
+		info, err := a.Link().Info()
 		must(t, err)
 		held, err := link.NewFromID(info.ID)
 		must(t, err)
 		defer held.Close()
-		must(t, l.Close())
+		must(t, a.Close())
 		return nothingAttached(t, ifi)
+	})
+}
+
+// Check tells whose program has left, and that an interface has gone, wherever a program is
+// attached.
+func TestCheck(t *testing.T) {
+	t.Parallel()
+	received := testnet.MustPassing(t, "received")
+	sent, err := ebpf.NewProgram(&ebpf.ProgramSpec{
+		Name: "sent", Type: ebpf.SchedCLS, License: "Dual BSD/GPL",
+		Instructions: asm.Instructions{asm.Mov.Imm(asm.R0, -1), asm.Return()},
+	})
+	must(t, err)
+	defer sent.Close()
+	testnet.WithVeth(t, 1, func(ifi xdp.Interface) error {
+		a, err := attach.XDP(ifi, received, xdp.Native)
+		must(t, err)
+		must(t, a.Check())
+		must(t, a.Link().Detach())
+		want := fmt.Sprintf("XDP program %v has left veth0, which runs none now", a.Own)
+		if err := a.Check(); err == nil || err.Error() != want {
+			t.Errorf("detached: %v, want %s", err, want)
+		}
+		must(t, a.Link().Close())
+		all := make([]*attach.Attachment, 3)
+		all[0], err = attach.XDP(ifi, received, xdp.Generic)
+		must(t, err)
+		for i, at := range []tc.Direction{tc.Egress, tc.Ingress} {
+			all[i+1], err = attach.TC(ifi, sent, at)
+			must(t, err)
+		}
+		for _, a := range all {
+			must(t, a.Check())
+		}
+		must(t, netlink.LinkDel(&netlink.Veth{LinkAttrs: netlink.LinkAttrs{Name: ifi.Name}}))
+		for i, a := range all {
+			if err := a.Check(); !errors.Is(err, xdp.ErrGone) {
+				t.Errorf("attachment %d: %v, want an ErrGone", i, err)
+			}
+			a.Close() // an XDP link has gone with its interface, which is an error
+		}
+		return nil
 	})
 }

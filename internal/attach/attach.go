@@ -1,0 +1,121 @@
+// Package attach lets programs of ours see the packets of an interface: at its XDP hook, where it
+// receives and sends, as tracers of an XDP program of others, and within the kernel. It never
+// replaces or changes what others have attached.
+//
+// All functions work in the network namespace of the calling thread. Methods keep using that
+// namespace on any thread.
+package attach
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/link"
+
+	"github.com/xdpcap/xdpcap/internal/support"
+	"github.com/xdpcap/xdpcap/internal/tc"
+	"github.com/xdpcap/xdpcap/internal/xdp"
+)
+
+// An Attachment is programs of ours that see packets of an interface until it is closed, or until
+// the process ends. Its caller may close the programs themselves at any time. Check may be called
+// concurrently, Close only after all other calls.
+type Attachment struct {
+	Own           xdp.Program  // the program, or the first of them
+	Mode          xdp.Mode     // at the XDP hook: where the kernel runs it
+	How           string       // by what it is attached at ingress or egress: see tc.Attachment.String
+	SwitchedOff   *xdp.Joining // what attaching has switched off until Close; nil = nothing
+	NeedsNetAdmin bool         // Close needs CAP_NET_ADMIN
+
+	watch *xdp.HookWatch // nil = closed
+	links []io.Closer    // in the order in which they are closed
+	check func() error
+}
+
+// open returns what add has attached for the packets of an interface. After an error nothing stays
+// attached.
+func open(ifi xdp.Interface, first *ebpf.Program, add func(*Attachment) error) (a *Attachment, err error) {
+	a = new(Attachment)
+	if a.Own, err = xdp.Identify(first); err != nil {
+		return nil, fmt.Errorf("ask for a program's id: %w", err)
+	}
+	if a.watch, err = xdp.WatchHook(ifi.Index); err != nil {
+		return nil, err
+	}
+	a.check = a.watch.CheckExists
+	if err := add(a); err != nil {
+		return nil, errors.Join(err, a.Close())
+	}
+	return a, nil
+}
+
+// Check returns nil, or why the programs no longer see the interface's packets: an xdp.ErrGone if
+// it has left the namespace, an xdp.ErrHidden if this process may not see whether they do. An error
+// of the query itself is no reason.
+func (a *Attachment) Check() error { return a.check() }
+
+// Close detaches the programs in the order in which they were given. A second call does nothing,
+// and neither does one of a nil Attachment.
+func (a *Attachment) Close() error {
+	if a == nil || a.watch == nil {
+		return nil
+	}
+	var errs []error
+	for _, l := range a.links {
+		errs = append(errs, l.Close())
+	}
+	a.watch.Close()
+	a.watch = nil
+	return errors.Join(errs...)
+}
+
+// Trace runs tracers of a program of others, which are loaded for it, until the Attachment is
+// closed. They are attached and detached in the order in which they are given. If the target was
+// found at the interface, Check tells when it has left.
+func Trace(ifi xdp.Interface, target xdp.Target, tracers ...*ebpf.Program) (*Attachment, error) {
+	return open(ifi, tracers[0], func(a *Attachment) error {
+		if target.At != (xdp.Program{}) {
+			a.check = func() error { return a.watch.CheckRuns(target.At, target.Program) }
+		}
+		for _, p := range tracers {
+			l, err := xdp.AttachTracer(p)
+			if err != nil {
+				return support.ExplainTracer(err, target.Program)
+			}
+			a.links = append(a.links, l)
+		}
+		return nil
+	})
+}
+
+// Kernel runs programs at the tracepoint or the functions of the kernel that they are loaded for.
+// They choose the interface's packets by themselves, so Check only tells whether that exists. tried
+// begins the text of an error.
+func Kernel(ifi xdp.Interface, tried string, programs ...*ebpf.Program) (*Attachment, error) {
+	return open(ifi, programs[0], func(a *Attachment) error {
+		for _, p := range programs {
+			l, err := link.AttachTracing(link.TracingOptions{Program: p})
+			if err != nil {
+				return support.ExplainLoad(tried, err)
+			}
+			a.links = append(a.links, l)
+		}
+		return nil
+	})
+}
+
+// TC runs a program of the type SchedCLS for what the interface receives or sends: see tc.Attach.
+func TC(ifi xdp.Interface, prog *ebpf.Program, at tc.Direction) (*Attachment, error) {
+	return open(ifi, prog, func(a *Attachment) error {
+		t, err := tc.Attach(prog, ifi, at)
+		if err != nil {
+			return err
+		}
+		a.links, a.How, a.NeedsNetAdmin = []io.Closer{t}, t.String(), t.Kind().NeedsNetAdmin()
+		a.check = func() error { return cmp.Or(a.watch.CheckExists(), t.Check()) }
+		return nil
+	})
+}

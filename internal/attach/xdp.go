@@ -1,0 +1,112 @@
+package attach
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/link"
+	"golang.org/x/sys/unix"
+
+	"github.com/xdpcap/xdpcap/internal/errkind"
+	"github.com/xdpcap/xdpcap/internal/xdp"
+)
+
+// XDP runs prog at the XDP hook of the interface until the Attachment is closed. It never replaces
+// a program: if the interface already runs one, the error is an xdp.ErrBusy that names it. In mode
+// Auto the kernel chooses native mode, or generic mode if the driver has no native XDP at all. If
+// the driver has native XDP but refuses this program, because of the MTU for example, the error is
+// an xdp.ErrNoNative: generic mode is much slower, so the user must ask for it.
+func XDP(ifi xdp.Interface, prog *ebpf.Program, mode xdp.Mode) (*Attachment, error) {
+	return open(ifi, prog, func(a *Attachment) error {
+		a.Mode = mode
+		a.check = func() error { return a.watch.CheckRuns(a.Own, a.Own) }
+		attach := func() (link.Link, error) {
+			return link.AttachXDP(link.XDPOptions{Program: prog, Interface: ifi.Index, Flags: attachFlags[mode]})
+		}
+		before := xdp.NoteJoining(ifi)
+		l, err := attach()
+		if err != nil && !isBusy(err) {
+			l, err = attachOnceMore(err, attach)
+		}
+		if err == nil {
+			a.links = append(a.links, xdp.Link{Link: l})
+		}
+		a.SwitchedOff = before.Lost()
+		a.links = append(a.links, a.SwitchedOff) // closing it switches that on again
+		a.NeedsNetAdmin = a.SwitchedOff != nil
+		if err != nil {
+			return explainAttach(ifi, mode, err)
+		}
+		if mode != xdp.Auto {
+			return nil
+		}
+		now, err := a.watch.Look()
+		if err != nil {
+			return fmt.Errorf("ask in which mode %s runs an XDP program: %w", ifi.Name, err)
+		}
+		a.Mode = now.Mode
+		return nil
+	})
+}
+
+// attachFlags are the flags for each mode. Without flags, the kernel chooses native mode for a
+// driver that has native XDP, even if that refuses the program, and generic mode for all other
+// drivers.
+var attachFlags = map[xdp.Mode]link.XDPAttachFlags{
+	xdp.Auto:    0,
+	xdp.Native:  link.XDPDriverMode,
+	xdp.Generic: link.XDPGenericMode,
+}
+
+// explainAttach explains why a program could not be attached.
+func explainAttach(ifi xdp.Interface, mode xdp.Mode, err error) error {
+	if isBusy(err) {
+		return busy(ifi)
+	}
+	return refused(ifi, mode, err)
+}
+
+func isBusy(err error) bool { return errors.Is(err, unix.EBUSY) || errors.Is(err, unix.EEXIST) }
+
+// busy returns an xdp.ErrBusy that names the program in the way. It was attached after the
+// interface was looked up: a caller that saw one there would not have called XDP.
+func busy(ifi xdp.Interface) error {
+	now, err := xdp.InterfaceByName(ifi.Name)
+	if err == nil && len(now.Programs) == 0 {
+		upper, ok, err := now.Obstructed(func(xdp.Program) bool { return false })
+		switch {
+		case ok:
+			return Below(ifi, upper)
+		case err != nil:
+			return errkind.Errorf(xdp.ErrBusy, "%s, or an interface above it, already runs an XDP program: %w: try again", ifi.Name, err)
+		}
+	}
+	if err != nil || len(now.Programs) == 0 {
+		return errkind.Errorf(xdp.ErrBusy, "%s already runs an XDP program, or did a moment ago: try again", ifi.Name)
+	}
+	return errkind.Errorf(xdp.ErrBusy, "%s already runs an XDP program, %v, attached just now: try again",
+		ifi.Name, now.Programs[0])
+}
+
+// Below returns the xdp.ErrBelow of an interface below another one that runs an XDP program.
+func Below(ifi, upper xdp.Interface) error {
+	return errkind.Errorf(xdp.ErrBelow, "%s is below %s, which runs XDP program %v: the kernel attaches no program below another one", ifi.Name, upper.Name, upper.Programs[0])
+}
+
+// refused explains why an interface did not take a program. The kinds differ because generic mode
+// does not help if the interface is gone or the kernel permits nothing.
+func refused(ifi xdp.Interface, mode xdp.Mode, err error) error {
+	if mode == xdp.Generic {
+		return fmt.Errorf("attach an XDP program to %s in generic mode: %w", ifi.Name, err)
+	}
+	kind := xdp.ErrNoNative
+	if errors.Is(err, unix.ENODEV) || errors.Is(err, unix.EPERM) {
+		kind = xdp.ErrNotAttachable
+	}
+	driver := "it has no driver"
+	if ifi.Driver != "" {
+		driver = "driver " + ifi.Driver
+	}
+	return errkind.Errorf(kind, "attach an XDP program to %s in native mode: %s: %w", ifi.Name, driver, err)
+}
