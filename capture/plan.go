@@ -7,6 +7,7 @@ import (
 
 	"github.com/xdpcap/xdpcap/internal/attach"
 	"github.com/xdpcap/xdpcap/internal/errkind"
+	"github.com/xdpcap/xdpcap/internal/support"
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
@@ -100,6 +101,9 @@ func (o *Options) hooksAt(p point) (hooks []hook, err error) {
 }
 
 func (o *Options) receivingHooks(p point) ([]hook, error) {
+	if o.isPastXDP(p) {
+		return []hook{newIngressHook(p, o)}, nil
+	}
 	q, err := o.question(p)
 	switch {
 	case err != nil:
@@ -110,6 +114,18 @@ func (o *Options) receivingHooks(p point) ([]hook, error) {
 		return []hook{newTailCallHook(p, o)}, nil
 	}
 	return []hook{newXDPHook(p, o, q)}, nil
+}
+
+// isPastXDP tells whether packets are captured at tc ingress at a point.
+func (o *Options) isPastXDP(p point) bool {
+	switch o.At {
+	case AtXDP:
+		return false
+	case AtIngress:
+		return true
+	}
+	isCard := p.ifi.IsHardware() && support.NativeXDP(p.ifi).Answer != support.No
+	return !isCard && !o.needsXDP() && !o.isTraced(p)
 }
 
 // isTraced tells whether a running program is traced at a point.
