@@ -2,14 +2,14 @@ package file
 
 import "github.com/xdpcap/xdpcap/capture"
 
-// lately returns a file's accounts while the session runs: the session's counters minus before,
-// what earlier statistics reported. taken has the packets in all files so far. Packets that are in
-// a ring and not yet in a file count as seen only later.
-func lately(d *capture.Description, before, taken capture.Accounts) capture.Accounts {
+// accountsSoFar returns a file's accounts while the session runs: the session's counters minus
+// before, the sum of earlier statistics. taken has the packets in all files so far. A packet that
+// is still in a ring counts as seen only when a file has it.
+func accountsSoFar(d *capture.Description, before, taken capture.Accounts) capture.Accounts {
 	own := taken.Plus(make(capture.Accounts, len(before)))
-	for i, told := range before {
-		own[i].Captured -= told.Captured
-		own[i].Bytes -= told.Bytes
+	for i, earlier := range before {
+		own[i].Captured -= earlier.Captured
+		own[i].Bytes -= earlier.Bytes
 	}
 	for i := range own {
 		own[i].Seen = own[i].Captured
@@ -19,15 +19,16 @@ func lately(d *capture.Description, before, taken capture.Accounts) capture.Acco
 	}
 	now, err := d.Accounts()
 	if err != nil {
-		return own // the next file's accounts include it
+		return own // the next file's accounts include the difference
 	}
 	for i := range now {
-		a, told := own.At(i), before.Of(i)
-		// Invalid is left out: at the end an invalid record may count for another source. Packets
-		// that are not taken are lost at the end, too, but for sources that have gone.
-		a.FilteredOut = now[i].FilteredOut - told.FilteredOut
-		a.NotSampled = now[i].NotSampled - told.NotSampled
-		a.Lost = now[i].Dropped() - told.Dropped()
+		a, earlier := own.At(i), before.Of(i)
+		// Invalid is left out, because the end of the session may assign an invalid record to
+		// another source. Packets that are not taken also count as lost at the end, except those of
+		// sources that have gone.
+		a.FilteredOut = now[i].FilteredOut - earlier.FilteredOut
+		a.NotSampled = now[i].NotSampled - earlier.NotSampled
+		a.Lost = now[i].Dropped() - earlier.Dropped()
 		a.Seen = a.FilteredOut + a.NotSampled + a.Lost + a.Captured
 	}
 	return own
@@ -46,12 +47,12 @@ func refuse(as, taken capture.Accounts) capture.Accounts {
 }
 
 // passedOver returns the accounts of an output that took only some of the packets that the session
-// captured, because it was asked not to take more. The others count as not sampled, but for those
-// that the statistics of sources that have gone already count as lost.
-func passedOver(as, taken, told capture.Accounts) capture.Accounts {
+// captured, because a limit was reached. The other packets count as not sampled, unless the
+// statistics of a source that has gone already count them as lost.
+func passedOver(as, taken, reported capture.Accounts) capture.Accounts {
 	own := as.Delivered(taken)
 	for i := range own {
-		refused := own[i].NotTaken - as[i].NotTaken - told.Of(i).NotTaken
+		refused := own[i].NotTaken - as[i].NotTaken - reported.Of(i).NotTaken
 		own[i].NotSampled += refused
 		own[i].Lost -= refused
 		own[i].NotTaken -= refused

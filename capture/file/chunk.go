@@ -12,7 +12,7 @@ import (
 )
 
 // A chunk is memory for blocks and for the ends of the blocks in the file. The goroutine that
-// encodes appends to its batch, even while what it has published earlier is being written.
+// encodes appends to its batch, even while the published blocks are being written.
 type chunk struct {
 	batch
 	published batch
@@ -46,25 +46,25 @@ func (c *chunk) reset(start int64) {
 	c.published, c.written, c.start = batch{}, batch{}, start
 }
 
-// hasRoom tells whether one more packet fits, with a block of at most this many bytes. A chunk
+// hasRoom reports whether one more packet fits, with a block of at most this many bytes. A chunk
 // without packets takes a block of any size: append then moves blocks to larger memory.
 func (c *chunk) hasRoom(bytes int) bool {
 	return cap(c.blocks)-len(c.blocks) >= bytes && len(c.packets) < cap(c.packets) || len(c.packets) == 0
 }
 
-// noteEnd notes where the packet's block ends, which was just added.
+// noteEnd records the end of the last block, which is the packet's.
 func (c *chunk) noteEnd(p *capture.Packet) {
 	c.packets = append(c.packets, capture.BlockEnd{
 		End: c.end(), Time: p.Time, Bytes: uint32(len(p.Data)), Source: uint32(p.Source),
 	})
 }
 
-// noteBlock notes where a block ends that is not a packet and was just added.
+// noteBlock records the end of the last block, which is not a packet.
 func (c *chunk) noteBlock(kind uint32) {
 	c.packets = append(c.packets, capture.BlockEnd{End: c.end(), Time: math.MinInt64, Source: kind})
 }
 
-// noteInterface notes where the description of a source's interface ends, which was just added.
+// noteInterface records the end of the last block, which describes the source's interface.
 func (c *chunk) noteInterface(source int) {
 	c.packets = append(c.packets, capture.BlockEnd{End: c.end(), Time: math.MinInt64, Source: headMore, Bytes: uint32(source)})
 }
@@ -72,5 +72,5 @@ func (c *chunk) noteInterface(source int) {
 // end is the position in the file at which the last block ends.
 func (c *chunk) end() int64 { return c.start + int64(len(c.blocks)) }
 
-// isWritten tells whether all blocks were written. The caller holds the queue's mu.
+// isWritten reports whether all blocks were written. The caller holds the queue's mu.
 func (c *chunk) isWritten() bool { return len(c.written.blocks) == len(c.blocks) }

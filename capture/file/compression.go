@@ -11,8 +11,8 @@ const (
 	Zstd                      // RFC 8878, in frames of at most some 256 KiB of blocks
 )
 
-// frames collects blocks and compresses them into frames. Each frame can be read without what comes
-// after it. One frames serves one file after the other.
+// frames collects blocks and compresses them into frames. A frame can be read without the frames
+// after it. One value serves one file after the other.
 type frames struct {
 	packer
 	blocks  []byte
@@ -31,16 +31,16 @@ func newFrames(c Compression) *frames {
 	return nil
 }
 
-// add collects blocks and their packets.
+// add collects blocks and the ends of their packets.
 func (f *frames) add(blocks []byte, packets []capture.BlockEnd) {
 	f.blocks = append(f.blocks, blocks...)
 	f.packets = append(f.packets, packets...)
 }
 
-// isFull tells whether enough was collected for a frame.
+// isFull reports whether the collected blocks fill a frame.
 func (f *frames) isFull() bool { return len(f.blocks) >= frameSize }
 
-// seal compresses what was collected and returns the frame and its packets. Both are valid until
+// seal compresses the collected blocks and returns the frame and its packets. Both are valid until
 // the next call.
 func (f *frames) seal() (packed []byte, packets []capture.BlockEnd) {
 	f.packed = f.pack(f.packed[:0], f.blocks)

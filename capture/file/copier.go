@@ -18,11 +18,11 @@ type Block struct{ block *capfile.Block }
 // Len is how many bytes a Copier appends for the block at most.
 func (b Block) Len() int { return len(b.block.Raw.Raw) + capture.MaxOverhead }
 
-// A BlockKind says what a Copier has appended for a Block.
+// A BlockKind is the kind of block that a Copier has appended for a Block.
 type BlockKind int
 
 const (
-	NoBlock        BlockKind = iota // nothing
+	NoBlock        BlockKind = iota // no block
 	SectionBlock                    // begins the header that every file has from here on
 	InterfaceBlock                  // continues that header
 	LastingBlock                    // continues it, too: names of addresses, or secrets for decryption
@@ -32,17 +32,16 @@ const (
 // A Copier makes pcapng of the packets of an [Input], as a [capture.Encoder] does, but copies their
 // blocks with every option in them, even unknown ones. The blocks of a single pcapng file stay
 // unchanged. Several files, and pcap files, become one little-endian section in which interfaces
-// have new numbers. Where the packets were anonymized it copies nothing, but makes blocks of what
-// is known: packets, interfaces and the numbers of their statistics. A Copier belongs to one
-// goroutine.
+// have new numbers. If the packets were anonymized it copies no block: it encodes new blocks for
+// packets, interfaces and the numbers of their statistics. A Copier belongs to one goroutine.
 type Copier struct {
 	in          *Input
 	application string
 	plain       bool // there is a single file, and it is pcapng
 	unlimited   bool // see capture.Files
 
-	encoder *capture.Encoder                // of packets that were anonymized; nil = they are as in the files
-	more    func(from int) []capture.Source // their sources
+	encoder *capture.Encoder                // for anonymized packets; nil = packets are as in the files
+	more    func(from int) []capture.Source // returns the sources of encoder's packets, from an index
 
 	sections map[*capfile.File]int
 	leftOut  map[uint32]uint64 // number of omitted blocks, by type
@@ -68,13 +67,14 @@ func NewCopier(d *capture.Description, application string) *Copier {
 	return e
 }
 
-// OnBlocks makes the input call take with the blocks that are not packets. The goroutine of Write
-// calls it, with each block between the same packets as in its file.
+// OnBlocks makes the input call take with each block that is not a packet, between the same packets
+// as in its file. The goroutine of Write calls take.
 func (e *Copier) OnBlocks(take func(Block)) {
 	e.in.onBlocks(func(b *capfile.Block) { take(Block{b}) })
 }
 
-// Header appends what a file begins with. A single pcapng file has its own header: its first block.
+// Header appends a file's header. For a single pcapng file it appends no bytes, because the header
+// is that file's first block.
 func (e *Copier) Header(b []byte) []byte {
 	switch {
 	case e.plain:
@@ -100,7 +100,7 @@ func (in *Input) AppendHeader(b []byte, application string) []byte {
 	return pcapng.AppendMergedSection(b, names, sections)
 }
 
-// stored is what the input keeps of a packet.
+// stored returns the input's own data of a packet.
 func stored(p *capture.Packet) *storedPacket { return p.Stored.Block.(*storedPacket) }
 
 // Len is how many bytes Append appends at most.
@@ -133,7 +133,7 @@ func (e *Copier) Append(b []byte, p *capture.Packet) []byte {
 func (e *Copier) copy(b []byte, raw pcapng.Block, from *capfile.Interface) ([]byte, bool) {
 	start := len(b)
 	if e.unlimited && raw.Type == pcapng.TypeSimple {
-		return b, false // the number of its bytes is in the snapshot length
+		return b, false // its length follows from the snapshot length
 	}
 	b, _ = pcapng.AppendCopy(b, raw)
 	if pcapng.Renumber(b[start:], uint32(from.Number)) {
@@ -156,7 +156,7 @@ func (e *Copier) encode(b []byte, p *capture.Packet) []byte {
 	return pcapng.AppendPacket(b, &block)
 }
 
-// AppendBlock appends a block that is not a packet, and returns what it has appended.
+// AppendBlock appends a block that is not a packet, and returns its kind.
 func (e *Copier) AppendBlock(to []byte, from Block) ([]byte, BlockKind) {
 	b, kind, start := from.block, OtherBlock, len(to)
 	switch {
@@ -188,8 +188,8 @@ func (e *Copier) AppendBlock(to []byte, from Block) ([]byte, BlockKind) {
 	return to, kind
 }
 
-// describe makes a block of what is known about an interface whose packets were anonymized, and
-// omits all others.
+// describe encodes new blocks for the interfaces of anonymized packets and the numbers of their
+// statistics, and omits all other blocks.
 func (e *Copier) describe(to []byte, b *capfile.Block, kind BlockKind) ([]byte, BlockKind) {
 	switch {
 	case b.Kind == capfile.Section:
@@ -235,7 +235,7 @@ func (e *Copier) snapLen(of uint32) uint32 {
 	return of
 }
 
-// Omitted says what a merged or anonymized file cannot have, as notices.
+// Omitted returns a notice for each kind of content that a merged or anonymized file cannot have.
 func (e *Copier) Omitted() (all []error) {
 	if e.encoder != nil {
 		all = append(all, errors.New("omitted the comments of the files that were read, and all options that may have an address"))

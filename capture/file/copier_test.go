@@ -7,7 +7,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// What could not be copied is told in one order.
+// Notices of blocks that were not copied have a fixed order.
 func TestCopyNotices(t *testing.T) {
 	t.Parallel()
 	e := &Copier{leftOut: make(map[uint32]uint64)}

@@ -12,21 +12,21 @@ import (
 // once the current file has all their packets.
 type departures struct {
 	mu      sync.Mutex
-	leaving map[int]*departure // by source: what Forget was asked for, and has not returned true for
+	leaving map[int]*departure // by source: passed to Forget, which has not yet returned true for it
 
 	// These belong to the goroutine that writes.
-	gone map[int]bool // sources whose statistics were written, and that have no successor yet
-	told []told       // the statistics in the current file
+	gone    map[int]bool // sources whose statistics were written, and that have no successor yet
+	reports []report     // the statistics in the current file
 }
 
 // A departure is a source whose interface has gone.
 type departure struct {
-	after  int64 // the position in the queue after its last packet
-	isTold bool
+	after      int64 // the position in the queue after its last packet
+	isReported bool
 }
 
-// A told is a block of statistics in the current file.
-type told struct {
+// A report is a block of statistics in the current file.
+type report struct {
 	source int
 	own    capture.Account
 	end    int64 // offset in the file after the block and those written with it
@@ -47,25 +47,24 @@ func (f *File) Forget(source int) bool {
 	l, ok := d.leaving[source]
 	if !ok {
 		if e, ok := f.writer.enc.(pcapngEncoder); ok {
-			e.look(f.writer.queue.open) // its interface is described, even without packets
+			e.describeAdded(f.writer.queue.open) // describes its interface even if it had no packets
 		}
 		d.leaving[source] = &departure{after: f.writer.queue.open.end()}
 		f.writer.queue.wake()
 		return false
 	}
-	if l.isTold {
+	if l.isReported {
 		delete(d.leaving, source)
 	}
-	return l.isTold
+	return l.isReported
 }
 
-// due returns the sources that have gone and all of whose packets are in front of a position in the
-// queue.
+// due returns the sources that have gone and have no packets after a position in the queue.
 func (d *departures) due(written int64) (sources []int) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for source, l := range d.leaving {
-		if !l.isTold && l.after <= written {
+		if !l.isReported && l.after <= written {
 			sources = append(sources, source)
 		}
 	}
@@ -73,19 +72,19 @@ func (d *departures) due(written int64) (sources []int) {
 	return sources
 }
 
-// end notes that the statistics of sources were written.
+// end records that the statistics of these sources were written.
 func (d *departures) end(sources []int) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for _, source := range sources {
-		d.gone[source], d.leaving[source].isTold = true, true
+		d.gone[source], d.leaving[source].isReported = true, true
 	}
 }
 
-// tellDepartures writes the statistics of sources that have gone. Where they have no room, the end
-// of the file makes some.
-func (f *File) tellDepartures() error {
-	d, s := &f.departures, &f.present.stream
+// reportDepartures writes the statistics of sources that have gone. If there is no room for them,
+// they are written at the end of the file.
+func (f *File) reportDepartures() error {
+	d, s := &f.departures, &f.current.stream
 	due := d.due(f.written)
 	if len(due) == 0 {
 		return nil
@@ -93,9 +92,9 @@ func (f *File) tellDepartures() error {
 	if err := s.seal(); err != nil {
 		return err
 	}
-	own, err := f.ofDeparted()
+	own, err := f.accountsOfGone()
 	if err != nil {
-		return nil // the end of the session meets the same error
+		return nil // the end of the session returns the same error
 	}
 	blocks := f.statisticsOf(own, func(source int) bool { return slices.Contains(due, source) })
 	before := s.size.Load()
@@ -104,16 +103,17 @@ func (f *File) tellDepartures() error {
 	}
 	for _, source := range due {
 		own := own.Of(source)
-		f.told.At(source).Add(own)
-		d.told = append(d.told, told{source, own, s.size.Load()})
+		f.reported.At(source).Add(own)
+		d.reports = append(d.reports, report{source, own, s.size.Load()})
 	}
 	d.end(due)
 	return nil
 }
 
-// ofDeparted returns the current accounts; those of sources whose interfaces have gone are final.
-// Invalid is left out, because the end of the session may assign invalid records to other sources.
-func (f *File) ofDeparted() (capture.Accounts, error) {
+// accountsOfGone returns the current accounts, which are final for sources whose interfaces have
+// gone. Invalid is left out, because the end of the session may assign invalid records to other
+// sources.
+func (f *File) accountsOfGone() (capture.Accounts, error) {
 	if f.description.Accounts == nil {
 		return nil, nil
 	}
@@ -121,7 +121,7 @@ func (f *File) ofDeparted() (capture.Accounts, error) {
 	if err != nil {
 		return nil, err
 	}
-	own := now.Delivered(f.taken.Plus(f.present.stream.taken)).Minus(f.told)
+	own := now.Delivered(f.taken.Plus(f.current.stream.taken)).Minus(f.reported)
 	for i := range own {
 		own[i].Seen -= own[i].Invalid
 		own[i].Invalid = 0
@@ -129,33 +129,34 @@ func (f *File) ofDeparted() (capture.Accounts, error) {
 	return own, nil
 }
 
-// ofDescribed empties the accounts of sources that the current file does not describe, and of those
-// whose statistics it already has: their indexes may count packets of their successors.
-func (f *File) ofDescribed(own capture.Accounts) capture.Accounts {
+// onlyDescribed empties the accounts of sources that the current file does not describe, and of
+// sources whose statistics it already has, because these indexes may count packets of the sources'
+// successors.
+func (f *File) onlyDescribed(own capture.Accounts) capture.Accounts {
 	for source := range f.departures.gone {
 		*own.At(source) = capture.Account{}
 	}
-	return f.present.stream.described(own)
+	return f.current.stream.described(own)
 }
 
-// takeBackTold undoes the bookkeeping of statistics behind the first size bytes of the current
-// file: they were cut off with the packets there.
-func (f *File) takeBackTold(size int64) {
+// undoReports undoes the bookkeeping of statistics after the first size bytes of the current file,
+// because they were truncated together with the packets there.
+func (f *File) undoReports(size int64) {
 	d := &f.departures
-	for n := len(d.told) - 1; n >= 0 && d.told[n].end > size; n-- {
-		f.told.At(d.told[n].source).Subtract(d.told[n].own)
-		delete(d.gone, d.told[n].source)
-		d.told = d.told[:n]
+	for n := len(d.reports) - 1; n >= 0 && d.reports[n].end > size; n-- {
+		f.reported.At(d.reports[n].source).Subtract(d.reports[n].own)
+		delete(d.gone, d.reports[n].source)
+		d.reports = d.reports[:n]
 	}
 }
 
-// splitHeader keeps the parts of the first file's header, for those of the later ones.
+// splitHeader splits the first file's header into the parts from which later headers are made.
 func (f *File) splitHeader() {
 	f.head, f.described = nil, nil
 	for rest := f.header; len(rest) > 0; {
 		size, _, err := pcapng.BlockLength(rest, false)
 		if err != nil {
-			f.head = slices.Concat(f.head, rest) // of another format
+			f.head = slices.Concat(f.head, rest) // not pcapng
 			return
 		}
 		block, err := pcapng.ParseBlock(rest[:size], false)
@@ -168,7 +169,7 @@ func (f *File) splitHeader() {
 	}
 }
 
-// describe notes the description of a source's interface, for the header of the next file.
+// describe keeps the description of a source's interface for the header of the next file.
 func (f *File) describe(source int, block []byte) {
 	delete(f.departures.gone, source)
 	if f.rotation.isSingle() {
@@ -178,8 +179,8 @@ func (f *File) describe(source int, block []byte) {
 	f.described = append(f.described, description{source, slices.Clone(block)})
 }
 
-// nextHeader returns what a later file begins with, and the sources whose interfaces it describes,
-// in their order: those that have not gone.
+// nextHeader returns the header of a later file and the sources whose interfaces it describes, in
+// that order. It leaves out the sources that have gone.
 func (f *File) nextHeader() (header []byte, sources []int) {
 	header, sources = slices.Clone(f.head), []int{}
 	f.described = slices.DeleteFunc(f.described, func(d description) bool { return f.departures.gone[d.source] })

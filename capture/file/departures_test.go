@@ -18,7 +18,7 @@ import (
 	"github.com/xdpcap/xdpcap/internal/testnet"
 )
 
-// A narrow file is on a disk that has room for so many more bytes.
+// A narrow file is on a disk that has room for this many more bytes.
 type narrow struct {
 	*outfile.File
 	room, size int64
@@ -39,11 +39,11 @@ func (n *narrow) Truncate(size int64) error {
 	return n.File.Truncate(size)
 }
 
-// tendNow makes the goroutine that writes look what has gone.
+// tendNow makes the goroutine that writes check for sources that have gone.
 func tendNow(t *testing.T, f *File) {
 	t.Helper()
 	q := f.writer.queue
-	for range 2 { // the second begins when the first has ended
+	for range 2 { // the second call begins when the first has ended
 		q.wake()
 		testnet.WaitFor(t, "the look at what has gone", func() bool {
 			q.mu.Lock()
@@ -53,7 +53,7 @@ func tendNow(t *testing.T, f *File) {
 	}
 }
 
-// The statistics of an interface that has gone are in the file, however little room there is for
+// The statistics of an interface that has gone are in the file, even if there is little room for
 // them when it goes and at the end.
 func TestDepartures(t *testing.T) {
 	t.Parallel()
@@ -64,14 +64,14 @@ func TestDepartures(t *testing.T) {
 		path := filepath.Join(t.TempDir(), "out.pcapng")
 		f := mustSeries(t, Rotation{Path: func(Place) string { return path }, MaxBytes: limit})
 		if room > 0 {
-			f.present.stream.out = &narrow{File: f.present.file, room: room}
+			f.current.stream.out = &narrow{File: f.current.file, room: room}
 		}
 		final := capture.Accounts{{Seen: 1, Captured: 1}, {Seen: 1, Captured: 1}}
 		d := describeTwo()
 		d.Accounts = func() (capture.Accounts, error) { return final, nil }
 		must(t, f.Begin(d))
 		mustWrite(t, f, packetFrom(0, 600), packetFrom(1, 600))
-		testnet.WaitFor(t, "the packets", func() bool { return f.present.stream.takenNow().Total().Captured == 2 })
+		testnet.WaitFor(t, "the packets", func() bool { return f.current.stream.takenNow().Total().Captured == 2 })
 		before = f.Size()
 		f.Forget(1)
 		tendNow(t, f)
@@ -91,7 +91,7 @@ func TestDepartures(t *testing.T) {
 	run("no room at the end", 0, before+of1+20)
 }
 
-// Of interfaces that have gone nothing takes room but what is written of them.
+// Interfaces that have gone take no room except for their blocks in the file.
 func TestDeparturesLimit(t *testing.T) {
 	t.Parallel()
 	const interfaces = 60 // which would reserve nearly the whole limit
@@ -123,8 +123,8 @@ func TestDeparturesLimit(t *testing.T) {
 	}
 }
 
-// A file that begins after an interface has gone does not describe it, and its packets have the
-// numbers that others have there.
+// A file that begins after an interface has gone does not describe it, and packets have the
+// interfaces' numbers in that file.
 func TestDeparturesInHeader(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -157,7 +157,7 @@ func TestDeparturesInHeader(t *testing.T) {
 	}
 }
 
-// However long the descriptions of interfaces are that come during a capture, it goes on.
+// A capture goes on even if the descriptions of added interfaces are long.
 func TestLongDescriptions(t *testing.T) {
 	t.Parallel()
 	const interfaces = 400

@@ -9,12 +9,12 @@ import (
 	"github.com/xdpcap/xdpcap/capture"
 )
 
-// What a Writer or File of pcapng is given directly is in the file as if it came by Write. Other
-// formats take nothing directly.
+// Packets that a Writer or File of pcapng encodes directly are in the file as if passed to Write.
+// Other formats encode no packets directly.
 func TestWriteDirect(t *testing.T) {
 	t.Parallel()
 	var packets []capture.Packet
-	for i := range 5000 { // of which a chunk cannot hold all
+	for i := range 5000 { // more than fit into a chunk
 		packets = append(packets, *testPacket(i))
 	}
 	for _, o := range []Options{{}, {Immediate: true}, {Format: PCAP}, {Format: JSON}} {
@@ -58,7 +58,7 @@ func TestWriteDirect(t *testing.T) {
 	}
 }
 
-// The fast way is open to both, and the rate of an adaptive session follows both.
+// Both support direct writing and the adaptive rate.
 var (
 	_ capture.DirectOutput = (*Writer)(nil)
 	_ capture.DirectOutput = (*File)(nil)

@@ -6,7 +6,7 @@ import (
 	"github.com/xdpcap/xdpcap/capture"
 )
 
-// AddFormat adds a format until the end of a test. Its files are text, and have this header alone.
+// AddFormat adds a format until the end of a test. Its files are text, and have only this header.
 func AddFormat(t *testing.T, name, about, suffix, header string) Format {
 	t.Helper()
 	before := formatKinds

@@ -10,8 +10,8 @@ import (
 	"github.com/xdpcap/xdpcap/internal/testfile"
 )
 
-// factsOf are facts of which each field has another value. The second packet differs from the first
-// in each of them.
+// factsOf returns facts in which each field has another value. The second packet differs from the
+// first in each field.
 func factsOf(second bool) (f capture.Facts) {
 	testfile.Number(&f, second)
 	f.Verdict, f.HashKind = capture.Tx, capture.ToeplitzHash
@@ -21,7 +21,7 @@ func factsOf(second bool) (f capture.Facts) {
 	return f
 }
 
-// A field of Facts that is added stands in lines of JSON, too.
+// Lines of JSON have each field of Facts, also fields that are added later.
 func TestFactsInLines(t *testing.T) {
 	t.Parallel()
 	line := func(f capture.Facts) string {
@@ -46,7 +46,7 @@ func TestFactsInLines(t *testing.T) {
 		}
 		one := first
 		if field.Name == "Time" {
-			one.CardTime = 0 // or it would stand in the place of Time
+			one.CardTime = 0 // otherwise it would replace Time
 		}
 		other := one
 		reflect.ValueOf(&other).Elem().Field(i).Set(reflect.ValueOf(second).Field(i))

@@ -13,10 +13,10 @@ import (
 )
 
 // A File is an Output that writes a capture file, as a [Writer] does, or a series of them with
-// OpenSeries. It also watches the file: an error ends the session soon after the file was removed,
-// renamed, replaced, or changed by another program, or after the reader of a pipe has gone away. If
-// the file is gone or can no longer be read, all its packets count as lost. A File belongs to one
-// goroutine; any goroutine may call Size, Kept and Accounts.
+// OpenSeries. It also checks the file twice a second: an error ends the session soon after the file
+// was removed, renamed, replaced, or changed by another program, or after a pipe's reader has
+// closed it. If the file is gone or can no longer be read, all its packets count as lost. A File
+// belongs to one goroutine; any goroutine may call Size, Kept and Accounts.
 //
 // Each file of a series can be read by itself: it has the header and the statistics of its own
 // packets. Captured in the account that End returns is the sum over all files. The goroutine that
@@ -29,28 +29,28 @@ type File struct {
 
 	// These belong to the goroutine that writes, from Begin until the queue has ended.
 	description capture.Description
-	header      []byte        // that a file begins with, or the first one of a live capture
-	head        []byte        // that the later ones of a live capture begin with
-	described   []description // the interfaces of a live capture, in the order in which they came
+	header      []byte        // a file's header; in a live capture, the first file's
+	head        []byte        // of later files of a live capture, without interfaces
+	described   []description // the interfaces of a live capture, in order of appearance
 	before      []byte        // blocks before the first packet, until there is a file for them
 	place       Place
-	passed      error            // the notice that names are passed over; nil = none was
+	passed      error            // the notice that names are passed over; nil before it
 	written     int64            // the position in the queue up to which blocks were written
-	told        capture.Accounts // the sum of the statistics in earlier files
+	reported    capture.Accounts // the sum of the statistics in earlier files
 	departures  departures
-	err         error // nothing is written after it; of the kind ErrEnough if a limit was reached
+	err         error // the first error, which ends writing; of the kind ErrEnough if a limit was reached
 	timer       *time.Timer
-	settled     time.Time // what Description.Settled returned at the last call of tend
+	settled     time.Time // the result of Description.Settled at the last call of tend
 	finisher    *finisher
 
 	mu      sync.Mutex
 	keeper  *Keeper // does not change after Begin
-	shared  bool    // the keeper is that of all files of a recorder
-	present *part   // the current file; nil when there are enough
+	shared  bool    // several Files use the keeper, and their owner closes it
+	current *part   // the current file; nil before the first and after the last
 	closed  bool
 	size    int64            // bytes in earlier files
-	taken   capture.Accounts // Captured and Bytes: what reached earlier files
-	own     capture.Accounts // what End returned
+	taken   capture.Accounts // Captured and Bytes of the packets in earlier files
+	own     capture.Accounts // the result of End
 }
 
 // Open opens the file at a path, or creates it with permissions for its owner only. A regular
@@ -74,7 +74,7 @@ func OpenSeries(r Rotation, o Options) (*File, error) {
 	if err != nil {
 		return nil, err
 	}
-	f.present = p
+	f.current = p
 	return f, nil
 }
 
@@ -89,13 +89,13 @@ func New(f *os.File, o Options) (*File, error) {
 		return nil, err
 	}
 	made := &File{writer: NewWriter(nil, o)}
-	made.present = made.newPart(o.Name, o.Name, opened)
+	made.current = made.newPart(o.Name, o.Name, opened)
 	return made, nil
 }
 
 // Begin empties the file and encodes its header.
 func (f *File) Begin(d capture.Description) error {
-	p := f.present
+	p := f.current
 	if p != nil {
 		if f.rotation.Keep == 0 {
 			if err := f.rotation.checkFree(p.path, p.file.Free); err != nil {
@@ -117,7 +117,7 @@ func (f *File) Begin(d capture.Description) error {
 	if d.IsLive() && d.More != nil {
 		f.splitHeader()
 	}
-	f.told = make(capture.Accounts, len(d.Sources))
+	f.reported = make(capture.Accounts, len(d.Sources))
 	f.mu.Lock()
 	f.taken = make(capture.Accounts, len(d.Sources))
 	f.mu.Unlock()
@@ -140,7 +140,7 @@ func (f *File) Begin(d capture.Description) error {
 // Write adds packets, as Writer.Write does.
 func (f *File) Write(packets []capture.Packet) error { return f.writer.Write(packets) }
 
-// Flush starts to write what was added, as Writer.Flush does. Twice a second it also makes the
+// Flush starts to write the added packets, as Writer.Flush does. Twice a second it also makes the
 // goroutine that writes check the file.
 func (f *File) Flush() error { return f.writer.Flush() }
 
@@ -157,29 +157,29 @@ func (f *File) End(final capture.Accounts) (own capture.Accounts, err error) {
 	}
 	f.writer.endQueue()
 	f.stopTimer()
-	if f.place.Period.IsZero() && f.present == nil && f.err == nil { // no packet has come
+	if f.place.Period.IsZero() && f.current == nil && f.err == nil { // there was no packet
 		f.err = f.open(f.rotation.first(time.Now().Round(0)))
 	}
-	if f.present != nil && f.err == nil {
+	if f.current != nil && f.err == nil {
 		// MaxBytes or MinFree may refuse the last frame. Its packets then count as not sampled.
-		if err := f.present.stream.flush(); errors.Is(err, capture.ErrEnough) {
+		if err := f.current.stream.flush(); errors.Is(err, capture.ErrEnough) {
 			f.err = err
 		}
 	}
 	account := final.Delivered
 	err = f.err
 	if errors.Is(err, capture.ErrEnough) {
-		account, err = func(taken capture.Accounts) capture.Accounts { return passedOver(final, taken, f.told) }, nil
+		account, err = func(taken capture.Accounts) capture.Accounts { return passedOver(final, taken, f.reported) }, nil
 	}
-	if p := f.present; p != nil {
+	if p := f.current; p != nil {
 		p.last = true
-		ended := f.complete(func(taken capture.Accounts) capture.Accounts { return account(f.taken.Plus(taken)).Minus(f.told) }, p.stream.forceEnd)
+		ended := f.endFile(func(taken capture.Accounts) capture.Accounts { return account(f.taken.Plus(taken)).Minus(f.reported) }, p.stream.forceEnd)
 		if err == nil && !errors.Is(ended, capture.ErrEnough) {
 			err = ended
 		}
 		f.finisher.end()
 		if p.err != nil {
-			err = p.err // which came first
+			err = p.err // it is the earlier error
 		}
 	}
 	f.finisher.end()
@@ -192,19 +192,19 @@ func (f *File) End(final capture.Accounts) (own capture.Accounts, err error) {
 }
 
 // Give changes the user and group, by id, of a file that Open or OpenSeries created. A file that
-// existed before stays as it is. Later files of a series belong to whoever this process runs as
-// when it creates them.
+// existed before stays as it is. Later files of a series belong to the user and group that this
+// process has when it creates them.
 func (f *File) Give(uid, gid int) error {
-	if f.present == nil {
+	if f.current == nil {
 		return nil
 	}
-	return f.present.file.Give(uid, gid)
+	return f.current.file.Give(uid, gid)
 }
 
-// IsNew tells whether Open or OpenSeries created the file, or will create it.
-func (f *File) IsNew() bool { return f.present == nil || f.present.file.IsNew() }
+// IsNew reports whether Open or OpenSeries created the file, or will create it.
+func (f *File) IsNew() bool { return f.current == nil || f.current.file.IsNew() }
 
-// Backlog says how many bytes wait to be written, as Writer.Backlog does.
+// Backlog returns how many bytes wait to be written, as Writer.Backlog does.
 func (f *File) Backlog() (added, written, limit int64) { return f.writer.Backlog() }
 
 // WriteDirect takes packets directly from the rings, as Writer.WriteDirect does.
@@ -212,9 +212,8 @@ func (f *File) WriteDirect(take func(*capture.Encoder, *capture.Batch) int) erro
 	return f.writer.WriteDirect(take)
 }
 
-// Keeper returns what makes the file keep within the limits of its Rotation: Keep, Left, MaxBytes
-// and MinFree. Call it before Begin. notice is called once, for the first file that cannot be
-// removed.
+// Keeper returns the Keeper that enforces Keep, Left, MaxBytes and MinFree of the Rotation. Call it
+// before Begin. notice is called once, for the first file that cannot be removed.
 func (f *File) Keeper(notice func(error)) *Keeper {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -225,15 +224,15 @@ func (f *File) Keeper(notice func(error)) *Keeper {
 }
 
 // KeepBy makes the limits of another File's Rotation apply to the files of both together. Call it
-// before Begin, with what the other's Keeper returned. Whoever shares a Keeper closes it.
+// before Begin, with the other File's Keeper. The caller must close a shared Keeper.
 func (f *File) KeepBy(k *Keeper) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.keeper, f.shared = k, true
 }
 
-// Enough returns, after End, the error of the kind [ErrEnough] that says which limit of the
-// Rotation was reached; nil = none.
+// Enough returns, after End, an error of the kind [ErrEnough] with the limit of the Rotation that
+// was reached; nil if no limit was.
 func (f *File) Enough() error {
 	if errors.Is(f.err, capture.ErrEnough) {
 		return f.err
@@ -241,20 +240,20 @@ func (f *File) Enough() error {
 	return nil
 }
 
-// Size is how many bytes were written to the file, or to all files of the series, also to those
-// that are no longer there.
+// Size returns how many bytes were written to the file, or to all files of the series, including
+// removed ones.
 func (f *File) Size() int64 {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.present == nil {
+	if f.current == nil {
 		return f.size
 	}
-	return f.size + f.present.stream.size.Load()
+	return f.size + f.current.stream.size.Load()
 }
 
-// Kept is how many bytes the files have that are there: without those that the series has removed
-// or overwritten, and with those that its Keeper has taken over. Where several Files share a Keeper
-// it counts the files of all. It is 0 before Begin.
+// Kept returns how many bytes the existing files have. Files that the series has removed or
+// overwritten do not count; files of an earlier run that its Keeper has taken over do. If several
+// Files share a Keeper, Kept counts the files of all. It is 0 before Begin.
 func (f *File) Kept() int64 {
 	f.mu.Lock()
 	k := f.keeper
@@ -265,9 +264,9 @@ func (f *File) Kept() int64 {
 	return k.bytes()
 }
 
-// Accounts returns the File's accounts so far; session reads those of the session. Packets that
-// have reached a file are Captured; those that wait for it are counted only in Seen. After End it
-// returns what End returned. Any goroutine may call it.
+// Accounts returns the File's accounts so far; session returns the session's accounts. Packets in a
+// file are Captured; packets that wait to be written count only in Seen. After End it returns the
+// accounts that End returned. Any goroutine may call it.
 func (f *File) Accounts(session func() (capture.Accounts, error)) (capture.Accounts, error) {
 	own, taken := f.takenNow()
 	if own != nil {
@@ -280,13 +279,14 @@ func (f *File) Accounts(session func() (capture.Accounts, error)) (capture.Accou
 	return own.SoFar(taken), nil
 }
 
-// takenNow returns what has reached the files so far; nil before Begin. own is what End returned.
+// takenNow returns the accounts of the packets in the files so far; nil before Begin. own is the
+// result of End; nil before End.
 func (f *File) takenNow() (own, taken capture.Accounts) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	taken = slices.Clone(f.taken)
-	if taken != nil && f.present != nil {
-		taken = taken.Plus(f.present.stream.takenNow())
+	if taken != nil && f.current != nil {
+		taken = taken.Plus(f.current.stream.takenNow())
 	}
 	return slices.Clone(f.own), taken
 }
@@ -296,12 +296,12 @@ func (f *File) takenNow() (own, taken capture.Accounts) {
 func (f *File) Close() (err error) {
 	f.mu.Lock()
 	f.closed = true
-	if f.present != nil {
-		err = f.present.file.Close()
+	if f.current != nil {
+		err = f.current.file.Close()
 	}
 	f.mu.Unlock()
 	if f.begun {
-		f.writer.queue.end() // with the file closed, this does not wait for it
+		f.writer.queue.end() // returns at once, because the file is closed
 		f.stopTimer()
 		f.finisher.end()
 		if !f.shared {

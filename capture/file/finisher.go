@@ -7,17 +7,17 @@ import (
 	"github.com/xdpcap/xdpcap/internal/outfile"
 )
 
-// maxUnfinished is how many files may wait to be finished. When there are more, the disk is too
-// slow, and rotation waits for it.
+// maxUnfinished is how many files may wait to be finished. If the disk is too slow for that,
+// rotation waits.
 const maxUnfinished = 8
 
-// A finisher syncs complete files to disk, one after the other, on its own goroutine, because that
-// may take seconds.
+// A finisher syncs complete files to disk, one after the other, on its own goroutine, because a
+// sync may take seconds.
 type finisher struct {
 	rotation *Rotation
 	keeper   *Keeper
 	parts    chan *part
-	syncs    chan *outfile.File // whose disk is to be synced
+	syncs    chan *outfile.File // files whose disks must be synced
 	ended    chan struct{}
 	once     sync.Once
 
@@ -75,19 +75,19 @@ func (f *finisher) finish(p *part) {
 	f.keeper.finish(p, info)
 }
 
-// sync syncs a file's disk if that makes it show more room as free.
+// sync requests a sync of a file's disk if that makes the file system report more free bytes.
 func (f *finisher) sync(file *outfile.File) {
 	if f.keeper.needsSync() {
 		select {
 		case f.syncs <- file:
-		default: // one is waiting
+		default: // a request is already waiting
 		}
 	}
 }
 
 // add queues a complete file.
 func (f *finisher) add(p *part) {
-	f.keeper.complete(p)
+	f.keeper.queue(p)
 	f.parts <- p
 }
 

@@ -14,17 +14,17 @@ type Format int
 const (
 	PCAPNG Format = iota // draft-ietf-opsawg-pcapng: packets with interfaces, queues, ids, losses and the account
 	PCAP                 // the classic format: only packets, with nanoseconds unless Options.Microseconds
-	JSON                 // a line for each packet, with its decoded headers instead of its bytes
+	JSON                 // one line per packet, with its decoded headers instead of its bytes
 )
 
-// A formatKind has the properties of a Format. Each format's own file declares one, and other code
-// asks it instead of comparing formats.
+// A formatKind has the properties of a Format. Each format's own file declares one. Other code
+// reads these properties and never compares formats.
 type formatKind struct {
-	name       string   // by which users ask for it
-	about      string   // what a file of it has, for users, in a few words; "" = nothing to say
-	suffixes   []string // of the names of its files
-	isText     bool     // it has a line of text for each packet, which may be printed
-	hasWeights bool     // it tells how many packets each one stands for
+	name       string   // the users' name for it
+	about      string   // content of its files, for users, in a few words; "" = not described
+	suffixes   []string // of file names
+	isText     bool     // one line of text per packet, which may be printed
+	hasWeights bool     // it can store how many packets each packet represents
 	open       func(*capture.Description, *Options) encoder
 }
 
@@ -33,7 +33,7 @@ var formatKinds = []*formatKind{PCAPNG: &asPCAPNG, PCAP: &asPCAP, JSON: &asJSON}
 
 func (f Format) isKnown() bool { return f >= 0 && int(f) < len(formatKinds) }
 
-// kind is that of PCAPNG where the format is unknown.
+// kind returns the format's properties, or those of PCAPNG if the format is unknown.
 func (f Format) kind() *formatKind {
 	if !f.isKnown() {
 		return &asPCAPNG
@@ -48,18 +48,18 @@ func (f Format) String() string {
 	return f.kind().name
 }
 
-// About says what a file of the format has, in a few words; "" = nothing to say.
+// About returns a few words about the content of a file of the format; "" = not described.
 func (f Format) About() string { return f.kind().about }
 
-// Suffixes are those of names of such files, in lower case: ".json", ".jsonl".
+// Suffixes returns the file name suffixes of the format, in lower case: ".json", ".jsonl".
 func (f Format) Suffixes() []string { return slices.Clone(f.kind().suffixes) }
 
-// IsText tells whether a file of the format has a line of text for each packet, which may be
+// IsText reports whether a file of the format has one line of text per packet, which may be
 // printed.
 func (f Format) IsText() bool { return f.kind().isText }
 
-// HasWeights tells whether a file of the format can say for each packet how many it stands for,
-// where packets were sampled at different rates.
+// HasWeights reports whether a file of the format can store how many packets each packet
+// represents, for captures whose sampling rate changes.
 func (f Format) HasWeights() bool { return f.kind().hasWeights }
 
 // Formats returns all formats.
@@ -70,7 +70,7 @@ func Formats() (all []Format) {
 	return all
 }
 
-// ParseFormat reads a format's name: "pcapng", "pcap" or "json".
+// ParseFormat parses a format's name: "pcapng", "pcap" or "json".
 func ParseFormat(s string) (Format, error) {
 	var names []string
 	for _, f := range Formats() {

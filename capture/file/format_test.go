@@ -16,9 +16,10 @@ import (
 	"github.com/xdpcap/xdpcap/internal/cli/config"
 )
 
-// What is known of formats stands once, in their formatKinds: a format that is added is written and
+// The properties of formats are only in their formatKinds: a format that is added is written and
 // found by its name, and it is in the help, the completion, the settings and the errors of both
-// commands that write files. Serial: it changes the formats and the environment of the process.
+// commands that write files. Serial, because it changes the formats and the environment of the
+// process.
 func TestAddedFormat(t *testing.T) {
 	t.Setenv(config.FileVariable, os.DevNull)
 	added := file.AddFormat(t, "fake", "a header alone", ".fake", "head\n")
@@ -76,7 +77,7 @@ func TestAddedFormat(t *testing.T) {
 	}
 }
 
-// outputOf returns what a command line prints.
+// outputOf returns the output of a command line.
 func outputOf(t *testing.T, args ...string) string {
 	t.Helper()
 	var out bytes.Buffer

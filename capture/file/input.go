@@ -18,13 +18,13 @@ import (
 
 // An Input is a capture.Input of capture files. It merges the packets of several files by time: the
 // next packet is the earliest of each file's next packets, so packets that are out of order within
-// a file stay so. Its sources are the interfaces of the files. At Begin only those are known that
-// the files have described by then: see Description.More.
+// a file stay so. Its sources are the interfaces of the files. At Begin it has only the interfaces
+// that the files have described by then: see Description.More.
 //
-// A truncated or damaged file is read up to the damage, and the others to their end; then Read
-// returns the errors of all. The memory used depends neither on the length of the files nor on the
-// lengths that a damaged file claims, and nothing is allocated per packet. All methods but Stop and
-// Accounts belong to one goroutine.
+// A truncated or damaged file is read up to the damage, and the other files to their end; then Read
+// returns all errors. The memory used depends neither on the length of the files nor on the lengths
+// in a damaged file, and Read allocates no memory per packet. All methods but Stop and Accounts
+// belong to one goroutine.
 type Input struct {
 	options InputOptions
 	files   []*capfile.File
@@ -35,20 +35,20 @@ type Input struct {
 
 	sources    []capture.Source
 	indexes    map[interfaceName]int
-	statistics map[int]saidStatistics
-	outlets    learnedNames[capture.Outlet]
-	reasons    learnedNames[capture.Reason]
-	locations  learnedNames[capture.Location]
-	takers     []func(*capfile.Block)
+	statistics map[int]storedStatistics
+	outlets    nameTable[capture.Outlet]
+	reasons    nameTable[capture.Reason]
+	locations  nameTable[capture.Location]
+	handlers   []func(*capfile.Block)
 
 	packets [groupSize]storedPacket
-	pending *capfile.Block // a block other than a packet, after the packets that Read has returned
+	pending *capfile.Block // a block other than a packet, to be handled before the next packet
 	counts  capture.Accounts
 	changed []int // sources whose latest counts are not published yet
 	skipped uint64
 	taken   uint64
 	idle    func()
-	err     error // what Read returns from now on
+	err     error // the error that Read returns from now on
 
 	stopping sync.Once
 	stopped  chan struct{}
@@ -58,13 +58,13 @@ type Input struct {
 	published capture.Accounts
 }
 
-// A storedPacket is what a file says about a packet besides its bytes.
+// A storedPacket has a file's data about a packet besides its bytes.
 type storedPacket struct {
 	capture.Facts
 	capture.Stored
 	raw   pcapng.Block // as in the file; Raw is nil for a pcap file
 	from  *capfile.Interface
-	order int64 // the packet's time or, if it has none, the previous packet's
+	order int64 // the packet's time or, without one, the previous packet's
 	known pcapng.Fields
 }
 
@@ -84,7 +84,7 @@ func NewInput(files []InputFile, o InputOptions) (*Input, error) {
 	in := &Input{
 		options: o, started: time.Now(), stopped: make(chan struct{}),
 		memory:  capfile.NewMemory(o.Memory),
-		indexes: make(map[interfaceName]int), statistics: make(map[int]saidStatistics),
+		indexes: make(map[interfaceName]int), statistics: make(map[int]storedStatistics),
 	}
 	for _, file := range files {
 		options := capfile.Options{Memory: in.memory}
@@ -155,9 +155,9 @@ func (in *Input) Read(packets []capture.Packet, idle func()) (n int, err error) 
 	packets = packets[:min(len(packets), len(in.packets))]
 	for n < len(packets) && in.err == nil {
 		if in.pending != nil {
-			in.take(in.pending)
+			in.handle(in.pending)
 			in.pending = nil
-			continue // take may have set err
+			continue // handle may have set err
 		}
 		if n > 0 && !in.merge.IsReady() {
 			break
@@ -170,11 +170,11 @@ func (in *Input) Read(packets []capture.Packet, idle func()) (n int, err error) 
 			if in.packet(&packets[n], &in.packets[n], b) {
 				n++
 			}
-		case n > 0: // it comes after these packets
+		case n > 0: // it is after these packets
 			in.pending = b
 			return in.publish(n), nil
 		default:
-			in.take(b)
+			in.handle(b)
 		}
 	}
 	in.publish(n)
@@ -190,7 +190,7 @@ func (in *Input) next() (*capfile.Block, error) {
 	}
 	b, err := in.merge.Next()
 	if err != nil && (in.ended.Load() || errors.Is(err, context.Canceled)) {
-		err = io.EOF // the reading was stopped: Stop was called, or a file's context was canceled
+		err = io.EOF // Stop was called, or a file's context was canceled
 	}
 	return b, err
 }
@@ -214,10 +214,10 @@ func (in *Input) packet(p *capture.Packet, f *storedPacket, b *capfile.Block) bo
 		f.Hash, f.HashKind = b.Packet.Hash, capture.ToeplitzHash
 	}
 	if b.Packet.Outlet != nil {
-		f.To = in.outlets.learn(b.Packet.Outlet)
+		f.To = in.outlets.number(b.Packet.Outlet)
 	}
 	if b.Packet.Reason != nil {
-		f.Reason, f.Location = in.reasons.learn(b.Packet.Reason), in.locations.learn(b.Packet.Location)
+		f.Reason, f.Location = in.reasons.number(b.Packet.Reason), in.locations.number(b.Packet.Location)
 	}
 	p.Facts, p.Data, p.Source, p.Stored = &f.Facts, b.Packet.Data, uint16(source), &f.Stored
 	a := &in.counts[source]
@@ -237,7 +237,7 @@ func (in *Input) packet(p *capture.Packet, f *storedPacket, b *capfile.Block) bo
 	return true
 }
 
-// skips tells whether a packet that matches is one of the first, which are skipped.
+// skips counts a matching packet, and reports whether it is one of the first Skip.
 func (in *Input) skips() bool {
 	if in.skipped == in.options.Skip {
 		return false
@@ -246,8 +246,8 @@ func (in *Input) skips() bool {
 	return true
 }
 
-// take handles a block that is not a packet.
-func (in *Input) take(b *capfile.Block) {
+// handle updates the sources and statistics by a block that is not a packet, and passes it on.
+func (in *Input) handle(b *capfile.Block) {
 	switch b.Kind {
 	case capfile.Section:
 		if in.options.Section != nil {
@@ -261,11 +261,11 @@ func (in *Input) take(b *capfile.Block) {
 		in.describe(b.Interface)
 	case capfile.Statistics:
 		if b.Interface != nil {
-			in.statistics[b.Interface.Number] = saidStatistics{b.Statistics, b.Known}
+			in.statistics[b.Interface.Number] = storedStatistics{b.Statistics, b.Known}
 		}
 	}
-	for _, take := range in.takers {
-		take(b)
+	for _, handle := range in.handlers {
+		handle(b)
 	}
 }
 
@@ -273,12 +273,12 @@ var errTooManyInterfaces = errors.New("the files have more than 65536 interfaces
 
 // onBlocks registers a function for blocks that are not packets. The goroutine of Read calls it at
 // their position among the packets.
-func (in *Input) onBlocks(take func(*capfile.Block)) { in.takers = append(in.takers, take) }
+func (in *Input) onBlocks(handle func(*capfile.Block)) { in.handlers = append(in.handlers, handle) }
 
 // IsUnlimited implements [capture.Files].
 func (in *Input) IsUnlimited() bool { return len(in.files) != 1 || in.files[0].Format == capfile.PCAP }
 
-// change notes that the counts of a source must be published.
+// change records that the counts of a source must be published.
 func (in *Input) change(source int) {
 	if len(in.changed) == maxChanged {
 		in.publish(0)
@@ -289,8 +289,8 @@ func (in *Input) change(source int) {
 // maxChanged is how many changes may wait to be published while no packet matches.
 const maxChanged = 1024
 
-// publish copies changed counts to where Accounts reads them, and returns n. A file may have very
-// many interfaces, so it does not copy all counts.
+// publish copies the changed counts to `published`, which Accounts reads, and returns n. It does
+// not copy all counts, because a file may have very many interfaces.
 func (in *Input) publish(n int) int {
 	in.mu.Lock()
 	defer in.mu.Unlock()

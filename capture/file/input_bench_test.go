@@ -9,7 +9,7 @@ import (
 	"github.com/xdpcap/xdpcap/internal/pcapng"
 )
 
-// BenchmarkInput reads what the encoder writes of packets from the exit of a program.
+// BenchmarkInput reads packets of a program's exit, as the encoder writes them.
 func BenchmarkInput(b *testing.B) {
 	for _, size := range []int{64, 1500} {
 		file := pcapng.AppendSection(nil, &pcapng.Section{})

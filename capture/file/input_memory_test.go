@@ -11,7 +11,7 @@ import (
 	"github.com/xdpcap/xdpcap/internal/pcapng"
 )
 
-// madeBlocks are a file that is made while it is read: a section, and then so many blocks.
+// madeBlocks is a file that is generated while it is read: a section, and then this many blocks.
 type madeBlocks struct {
 	next  int
 	count int
@@ -36,8 +36,9 @@ func (b *madeBlocks) Read(to []byte) (n int, err error) {
 	return n, nil
 }
 
-// What an input remembers of a file's blocks has a bound for each, however long their texts are:
-// compressed, 64 KiB of text are 64 bytes of a file. Serial: it measures the memory of the process.
+// An input's memory for each block of a file has an upper bound, even if the block has long texts:
+// compressed, 64 KiB of text are 64 bytes of a file. Serial, because it measures the memory of the
+// process.
 func TestInputMemory(t *testing.T) {
 	const perBlock, more = 2 << 10, 16 << 20 // bytes
 	const count = 1024
@@ -84,7 +85,7 @@ func TestInputMemory(t *testing.T) {
 	}
 }
 
-// heapInUse is how many bytes of Go's memory are in use.
+// heapInUse returns how many bytes of Go's heap are in use.
 func heapInUse() int64 {
 	var m runtime.MemStats
 	runtime.GC()

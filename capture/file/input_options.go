@@ -12,30 +12,30 @@ type InputFile struct {
 	Name string // for errors, and for interfaces without a name
 	In   io.Reader
 
-	// Waits says that In may wait for more bytes, like a pipe or a connection. To keep the outputs
-	// from waiting with it, its Read may return 0 bytes and no error a few times a second. The
-	// error context.Canceled ends the reading, as Stop does.
+	// Waits is whether In may wait for more bytes, like a pipe or a connection. Its Read should
+	// then return 0 bytes and no error a few times a second, so that outputs are flushed meanwhile.
+	// The error context.Canceled ends the reading, as Stop does.
 	Waits bool
 }
 
-// InputOptions say how to read capture files. The zero value of each field is its default.
+// InputOptions configure an Input. The zero value of each field is its default.
 type InputOptions struct {
 	// Match selects packets: if it returns false, the packet is FilteredOut; nil = all match. It is
 	// called by the goroutine of Read.
 	Match func(*capture.Source, *capture.Packet) bool
-	Skip  uint64 // the first packets that match are FilteredOut, too: so many
+	Skip  uint64 // this many of the first matching packets are FilteredOut, too
 	Count uint64 // end after this many packets; 0 = no limit
 
 	// Section, if not nil, is called with the comments of each pcapng section when it begins. It is
 	// called by the goroutine of Read.
 	Section func(comments []string)
 
-	// Memory is how many bytes of memory are available. A process in a sandbox can no longer find
-	// that out, so it sets this first. Decompression takes at most a quarter of it, and at most 1
-	// GiB. 0 = NewInput asks the kernel.
+	// Memory is how many bytes of memory are available; 0 = NewInput reads it from the kernel. A
+	// process sets it if its sandbox will block that. Decompression takes at most a quarter of it,
+	// and at most 1 GiB.
 	Memory uint64
 
-	// Notice, if not nil, is called with problems that do not end the reading, as
-	// capture.Options.Notice is.
+	// Notice, if not nil, is called with problems that do not end the reading, like
+	// capture.Options.Notice.
 	Notice func(error)
 }

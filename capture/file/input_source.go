@@ -24,7 +24,7 @@ func (in *Input) describe(i *capfile.Interface) {
 	in.sources, in.counts = append(in.sources, s), append(in.counts, capture.Account{})
 }
 
-// directionIn is the flag for the direction that a packet's own header has, or 0.
+// directionIn returns the flag for the direction in a packet's own header, or 0.
 func directionIn(s *capture.Source, packet []byte) uint32 {
 	switch sent, known := link.Of(s.LinkType()).Sent(packet); {
 	case !known:
@@ -42,46 +42,46 @@ type interfaceName struct {
 	name string
 }
 
-// learnedNames numbers the outlets, reasons or locations in capture files, which have names but no
+// A nameTable numbers the outlets, reasons or locations in capture files, which have names but no
 // numbers.
-type learnedNames[N ~uint32 | ~uint64] struct {
+type nameTable[N ~uint32 | ~uint64] struct {
 	names []string
 	known map[string]N
 	first N // one less than the number of the first name
 }
 
-// maxLearned limits how many names are remembered: a file may have any number.
-const maxLearned = 4 * groupSize
+// maxNames limits how many names a nameTable keeps, because a file may have any number.
+const maxNames = 4 * groupSize
 
-// shrink forgets the names if they are too many. The caller calls it when no packet refers to them.
-// Their numbers are not used again, because an output may remember a number's name.
-func (l *learnedNames[N]) shrink() {
-	if len(l.names) > maxLearned {
-		l.first += N(len(l.names))
-		l.names, l.known = nil, nil
+// shrink drops the names if there are too many. Call it when no packet refers to them. Their
+// numbers are not used again, because an output may keep a number's name.
+func (t *nameTable[N]) shrink() {
+	if len(t.names) > maxNames {
+		t.first += N(len(t.names))
+		t.names, t.known = nil, nil
 	}
 }
 
-// learn returns the number of a name, and adds it if it is new. No name, nil, is 0.
-func (l *learnedNames[N]) learn(name []byte) N {
+// number returns the number of a name, and adds the name if it is new. nil, no name, is 0.
+func (t *nameTable[N]) number(name []byte) N {
 	if name == nil {
 		return 0
 	}
-	if n := l.known[string(name)]; n != 0 {
+	if n := t.known[string(name)]; n != 0 {
 		return n
 	}
-	if l.known == nil {
-		l.known = make(map[string]N)
+	if t.known == nil {
+		t.known = make(map[string]N)
 	}
-	l.names = append(l.names, string(name))
-	n := l.first + N(len(l.names))
-	l.known[l.names[len(l.names)-1]] = n
+	t.names = append(t.names, string(name))
+	n := t.first + N(len(t.names))
+	t.known[t.names[len(t.names)-1]] = n
 	return n
 }
 
-func (l *learnedNames[N]) name(n N) string {
-	if i := int(n) - int(l.first); i > 0 && i <= len(l.names) {
-		return l.names[i-1]
+func (t *nameTable[N]) name(n N) string {
+	if i := int(n) - int(t.first); i > 0 && i <= len(t.names) {
+		return t.names[i-1]
 	}
 	return ""
 }

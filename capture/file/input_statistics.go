@@ -13,22 +13,23 @@ type InterfaceStatistics struct {
 }
 
 // Statistics returns the latest statistics that the files have of a source, an index into Sources.
+// ok is false if they have none.
 func (in *Input) Statistics(source int) (s InterfaceStatistics, ok bool) {
-	said, ok := in.statistics[source]
+	stored, ok := in.statistics[source]
 	if ok {
-		s = said.numbers()
+		s = stored.numbers()
 	}
 	return s, ok
 }
 
-// saidStatistics are the statistics in a block.
-type saidStatistics struct {
+// storedStatistics are the statistics in a block.
+type storedStatistics struct {
 	pcapng.Statistics
 	known pcapng.Counters
 }
 
 // numbers returns the statistics that the block has.
-func (b *saidStatistics) numbers() (s InterfaceStatistics) {
+func (b *storedStatistics) numbers() (s InterfaceStatistics) {
 	for _, n := range []struct {
 		to    **uint64
 		has   pcapng.Counters

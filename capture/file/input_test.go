@@ -16,9 +16,8 @@ import (
 	"github.com/xdpcap/xdpcap/internal/testfile"
 )
 
-// Packets stay as they are until the next Read, also where the windows of files have to be read on
-// meanwhile, and come in the order of their times. Nothing is allocated for them; to count that the
-// test is serial.
+// Packets stay valid until the next Read, also if the windows of files advance meanwhile, and are
+// in the order of their times. Read allocates no memory for them; the test is serial to count that.
 func TestInputPackets(t *testing.T) {
 	const each = 3000
 	in := inputOf(t, InputOptions{}, testfile.Numbered(each, 0, 2, "a", "b"), testfile.Numbered(each, 1, 2, "c"))
@@ -52,7 +51,7 @@ func TestInputPackets(t *testing.T) {
 	}
 }
 
-// grown is an output that notes the sources, as they are when their first packets come.
+// grown is an output that records the sources when their first packets arrive.
 type grown struct {
 	outputs
 	more   func(int) []capture.Source
@@ -92,8 +91,8 @@ func (g *grown) Write(packets []capture.Packet) error {
 	return nil
 }
 
-// Sources are added as files describe them, and the account of each adds up, with a filter and a
-// number of packets that are asked for.
+// Sources are added when files describe them, and the account of each adds up, also with a filter
+// and a limit of packets.
 func TestInputAccounts(t *testing.T) {
 	t.Parallel()
 	o := InputOptions{Match: func(s *capture.Source, p *capture.Packet) bool { return p.ID%2 == 0 && s.IsEthernet() }, Count: 6}
@@ -117,8 +116,8 @@ func TestInputAccounts(t *testing.T) {
 	}
 }
 
-// endless is an input that returns a file, then nothing and no error until it has done so twice,
-// and then what a function returns.
+// endless is a reader that returns a file, then twice no bytes and no error, and then the result of
+// a function.
 type endless struct {
 	file  io.Reader
 	empty int
@@ -135,9 +134,9 @@ func (e *endless) Read(b []byte) (int, error) {
 	return 0, nil
 }
 
-// While a file has nothing yet, outputs are flushed again and again. A context that is done ends an
-// input and calls Stop, in any order: either way the end was asked for. What was read of a file
-// that is cut off is handed over before the error.
+// While a file has no more bytes yet, outputs are flushed repeatedly. A done context ends an input
+// and calls Stop, in any order, and both are a requested end. The packets of a truncated file are
+// passed on before the error.
 func TestInputWaits(t *testing.T) {
 	t.Parallel()
 	file := testfile.Numbered(3, 0, 1, "eth0")
@@ -176,7 +175,7 @@ func (f *flushCount) Flush() error {
 }
 
 // A file with more interfaces than a capture can have ends the reading with an error, also if a
-// packet of the last interface follows its description at once.
+// packet of the last interface is directly after its description.
 func TestInputTooManyInterfaces(t *testing.T) {
 	t.Parallel()
 	link := &pcapng.Interface{LinkType: pcapng.Ethernet}
@@ -198,14 +197,14 @@ func TestInputTooManyInterfaces(t *testing.T) {
 	}
 }
 
-// An outlet in a file keeps its name, also for an output that remembers it: the number of a name
-// that was forgotten is never another one's.
+// An outlet in a file keeps its name, also for an output that keeps the name by its number, because
+// the number of a dropped name is never used again.
 func TestInputOutlets(t *testing.T) {
 	t.Parallel()
 	b := pcapng.AppendSection(nil, &pcapng.Section{})
 	b = pcapng.AppendInterface(b, &pcapng.Interface{Name: "eth0", LinkType: pcapng.Ethernet})
 	var want []string
-	for i := range 6 * maxLearned {
+	for i := range 6 * maxNames {
 		name := "first"
 		if i > 0 && i%2 == 0 {
 			name = fmt.Sprint("if", i)
@@ -235,7 +234,7 @@ func TestInputOutlets(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
 	}
-	if n := len(in.outlets.names); n > maxLearned+groupSize {
+	if n := len(in.outlets.names); n > maxNames+groupSize {
 		t.Errorf("%d names are remembered", n)
 	}
 }

@@ -22,7 +22,7 @@ import (
 	"github.com/xdpcap/xdpcap/internal/testfile"
 )
 
-// inputOf is an input of these files.
+// inputOf returns an input of these files.
 func inputOf(t testing.TB, o InputOptions, files ...[]byte) *Input {
 	t.Helper()
 	var all []InputFile
@@ -35,7 +35,7 @@ func inputOf(t testing.TB, o InputOptions, files ...[]byte) *Input {
 	return in
 }
 
-// readFiles is what a test compares of packets: their interfaces, times and first bytes.
+// readFiles returns the interfaces, times and first bytes of the packets, for comparison.
 func readFiles(t *testing.T, files ...[]byte) (packets []string) {
 	t.Helper()
 	in := inputOf(t, InputOptions{}, files...)
@@ -52,9 +52,9 @@ func readFiles(t *testing.T, files ...[]byte) (packets []string) {
 	}
 }
 
-// Every format, compressed or not, takes the packets of files, into one file or into several, which
-// end by size, by number or by the time of their packets. Each can be read by itself, and together
-// they have all packets.
+// Packets of capture files can be written in every format, compressed or not, into one file or into
+// several that end by size, by number or by the time of their packets. Each file can be read by
+// itself, and together they have all packets.
 func TestInputFormats(t *testing.T) {
 	t.Parallel()
 	const packets, step = 900, 10_000_000 // 9 seconds of packets
@@ -100,7 +100,7 @@ func TestInputFormats(t *testing.T) {
 						return
 					}
 					all := want
-					if format == PCAP { // which knows no interfaces
+					if format == PCAP { // which has no interfaces
 						all = nil
 						for _, text := range want {
 							all = append(all, text[1:])
@@ -118,7 +118,7 @@ func TestInputFormats(t *testing.T) {
 	}
 }
 
-// checkPeriod looks whether the packets of a file are those of its period.
+// checkPeriod checks that all packets of a file are in its period.
 func checkPeriod(t *testing.T, r *Rotation, began string, packets []string) {
 	t.Helper()
 	if r.Period == 0 {
@@ -133,8 +133,8 @@ func checkPeriod(t *testing.T, r *Rotation, began string, packets []string) {
 	}
 }
 
-// Of one pcapng file without a filter every byte is copied up to where it is damaged, but for the
-// lengths of sections: of those in testdata, also where some of their bytes have changed.
+// Copying one pcapng file without a filter copies every byte up to the damage, except the lengths
+// of sections. The files are those in testdata, also with some of their bytes changed.
 func TestInputCopies(t *testing.T) {
 	t.Parallel()
 	files := [][]byte{testfile.Numbered(100, 0, 1, "a", "b"), slices.Concat(testfile.Numbered(9, 0, 1, "a"), testfile.Numbered(9, 5, 1, ""))}
@@ -190,7 +190,7 @@ func TestInputCopies(t *testing.T) {
 	}
 }
 
-// openly is a file whose sections do not tell their lengths.
+// openly returns a file whose sections have no lengths.
 func openly(file []byte) []byte {
 	file = slices.Clone(file)
 	for at, big := 0, false; at+pcapng.HeaderSize <= len(file); {
@@ -206,7 +206,7 @@ func openly(file []byte) []byte {
 	return file
 }
 
-// An output that fails ends the reading, and the packets that it has not taken are its losses.
+// An output that fails ends the reading, and counts the packets that it did not write as lost.
 func TestInputOutputFails(t *testing.T) {
 	t.Parallel()
 	in := inputOf(t, InputOptions{}, testfile.Numbered(1000, 0, 1, "eth0"))

@@ -16,7 +16,7 @@ var asJSON = formatKind{
 	},
 }
 
-// jsonEncoder encodes one line of JSON for each packet, and nothing else.
+// jsonEncoder encodes one line of JSON per packet, without header or trailer.
 type jsonEncoder struct{ lines *jsonline.Encoder }
 
 func (jsonEncoder) header(b []byte) []byte { return b }

@@ -18,7 +18,7 @@ import (
 type Keeper struct {
 	limits Rotation // Keep, MaxBytes, MinFree and Atomic
 	notice func(error)
-	free   func(onDisk) (int64, error) // onDisk.Free, but in tests
+	free   func(onDisk) (int64, error) // onDisk.Free; tests replace it
 
 	mu       sync.Mutex
 	finished sync.Cond        // a file was finished
@@ -26,21 +26,21 @@ type Keeper struct {
 	own      []ringFile       // finished files of a ring, the oldest first; empty without a ring
 	sizes    map[string]int64 // bytes in finished files by path, without a ring; at most maxSizes
 	size     int64            // bytes in finished files that were neither removed nor overwritten
-	space    space            // what is free on the disk; unused without MinFree
+	space    space            // free bytes of the disk; unused without MinFree
 	syncing  bool             // needsSync has returned true, and syncDisk has not ended
-	exceeded bool             // a notice said that a file of the ring could not be removed
-	omitted  bool             // a notice said that packets are not taken
+	exceeded bool             // gave the notice that a file of the ring could not be removed
+	omitted  bool             // gave the notice that packets are not taken
 }
 
-// onDisk is an open file that tells how much is free on its disk.
+// onDisk is an open file with a way to read how much is free on its disk.
 type onDisk interface {
 	Free() (int64, error)
 	ShowsLate() bool
 }
 
-// maxSizes limits the memory for paths. It is more than a day has seconds, because names with a
-// time of the day come again after a day. Of a series with more paths, some files that it
-// overwrites stay in the sum.
+// maxSizes limits the memory for paths. It is more than the seconds of a day, because names with a
+// time of day repeat after a day. If a series has more paths, some files that it overwrites stay in
+// the sum.
 const maxSizes = 100_000
 
 // A ringFile is a finished file of a ring of files.
@@ -49,9 +49,9 @@ type ringFile struct {
 	info os.FileInfo
 }
 
-// newKeeper returns a keeper. For a ring it takes over the files of an earlier run (Rotation.Left)
-// that are regular and that nobody writes to, and removes the oldest if there are too many. notice
-// is called once, for the first file that cannot be removed.
+// newKeeper returns a keeper. A ring takes over each file of an earlier run (Rotation.Left) that is
+// regular and that no process writes to, and removes the oldest if there are too many. notice is
+// called once, for the first file that cannot be removed.
 func newKeeper(r *Rotation, notice func(error)) *Keeper {
 	k := &Keeper{limits: *r, notice: notice, free: onDisk.Free, sizes: make(map[string]int64)}
 	k.finished.L = &k.mu
@@ -64,7 +64,7 @@ func newKeeper(r *Rotation, notice func(error)) *Keeper {
 			continue
 		}
 		if free, err := outfile.IsFree(path); !free {
-			k.exceed(err)
+			k.noticeStays(err)
 			continue
 		}
 		k.own = append(k.own, ringFile{path, info})
@@ -86,14 +86,14 @@ func (k *Keeper) begin(p *part) {
 	k.parts = append(k.parts, p)
 }
 
-// complete marks a file as only waiting to be finished.
-func (k *Keeper) complete(p *part) {
+// queue marks a file as waiting to be finished.
+func (k *Keeper) queue(p *part) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	p.complete = true
+	p.isComplete = true
 }
 
-// finish moves a file to the finished ones. If info is nil, the file does not become one of the
+// finish moves a file to the finished files. If info is nil, the file does not become one of the
 // ring's.
 func (k *Keeper) finish(p *part, info os.FileInfo) {
 	k.mu.Lock()
@@ -113,13 +113,13 @@ func (k *Keeper) finish(p *part, info os.FileInfo) {
 	k.finished.Broadcast()
 }
 
-// isWaiting tells whether files that match wait to be finished. The caller holds mu.
+// isWaiting reports whether files that match wait to be finished. The caller holds mu.
 func (k *Keeper) isWaiting(matches func(*part) bool) bool {
-	return slices.ContainsFunc(k.parts, func(p *part) bool { return p.complete && matches(p) })
+	return slices.ContainsFunc(k.parts, func(p *part) bool { return p.isComplete && matches(p) })
 }
 
 // release waits until no file of this path waits to be finished, because the caller will overwrite
-// it. It tells whether the path was one of the ring's files.
+// it. It reports whether the path was one of the ring's files.
 func (k *Keeper) release(path string) (was bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -133,7 +133,7 @@ func (k *Keeper) release(path string) (was bool) {
 			continue
 		}
 		was = true
-		if k.limits.Atomic { // it would be replaced only when the new file is finished
+		if k.limits.Atomic { // otherwise it would stay until the new file is finished
 			k.remove(i, nil)
 		} else {
 			k.drop(i)
@@ -142,7 +142,7 @@ func (k *Keeper) release(path string) (was bool) {
 	return was
 }
 
-// hasOlder tells whether there are files, besides the one being written, that can be removed.
+// hasOlder reports whether there are files, besides the one being written, that can be removed.
 func (k *Keeper) hasOlder() bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -157,10 +157,10 @@ func (k *Keeper) drop(i int) ringFile {
 	return dropped
 }
 
-// remove removes a finished file if it is still the same file and nobody writes to it. file is
-// the open file, or nil. A caller that has opened it must pass it on: if it were closed and opened
-// again, a process that starts in between, such as a command of -z, would hold the first one until
-// its exec, and look like a reader. The caller holds mu.
+// remove removes a finished file if it is still the same file and no process writes to it. file is
+// the open file, or nil. A caller that has opened it must pass it on. If it closed the file and
+// remove opened it again, a process that starts in between, such as a command of -z, would have the
+// first descriptor open until its exec, and count as a reader. The caller holds mu.
 func (k *Keeper) remove(i int, file *outfile.Removal) {
 	leaving := k.drop(i)
 	if at, err := os.Lstat(leaving.path); err != nil || !os.SameFile(at, leaving.info) {
@@ -172,27 +172,27 @@ func (k *Keeper) remove(i int, file *outfile.Removal) {
 	var err error
 	if file == nil {
 		if file, err = outfile.OpenRemoval(leaving.path); file == nil {
-			k.exceed(err)
+			k.noticeStays(err)
 			return
 		}
 	}
 	isFreed, room := file.Frees(1) || !k.space.watches(), file.Room()
-	unlooked := k.look(file)
+	freeErr := k.readFree(file)
 	err = os.Remove(leaving.path)
-	k.exceed(err)
+	k.noticeStays(err)
 	if err != nil || isFreed || k.limits.MinFree == 0 {
 		file.Close()
 		file = nil
 	}
-	if err == nil && unlooked == nil && k.limits.MinFree > 0 {
+	if err == nil && freeErr == nil && k.limits.MinFree > 0 {
 		k.space.add(file, room, time.Now())
 	}
 }
 
-// exceed gives a notice, once, why a file of the ring was not removed. It does nothing if err is
-// nil or the file no longer exists. A file may stay, for example, if it belongs to another user in
-// a directory like /tmp.
-func (k *Keeper) exceed(err error) {
+// noticeStays gives a notice, once, that a file of the ring was not removed because of err. It
+// ignores nil, and files that no longer exist. A file may stay, for example, if it belongs to
+// another user in a directory like /tmp.
+func (k *Keeper) noticeStays(err error) {
 	if err == nil || errors.Is(err, fs.ErrNotExist) || k.exceeded {
 		return
 	}
@@ -216,8 +216,8 @@ func (k *Keeper) sum() int64 {
 	return n
 }
 
-// Close stops watching removed files that other programs have open. File calls it for a Keeper that
-// is not shared.
+// Close closes the removed files that the Keeper holds open because other programs have them open.
+// File calls it for a Keeper that is not shared.
 func (k *Keeper) Close() {
 	k.mu.Lock()
 	defer k.mu.Unlock()

@@ -24,20 +24,19 @@ const (
 // blockRoom is reserved for the last blocks of the current file and of the next one.
 const blockRoom = 8 << 10
 
-// grant returns how many of these bytes may be written to the current file, and an error if the
-// session ends because that is not all. A ring of files has no such error.
+// grant returns how many of these bytes may be written to the current file. If not all may, it also
+// returns the error that ends the session, except for a ring of files.
 func (f *File) grant(bytes int64) (int64, error) {
-	granted, err := f.keeper.claim(f.present, bytes, f.reserve())
-	f.finisher.sync(f.present.file)
+	granted, err := f.keeper.claim(f.current, bytes, f.reserve())
+	f.finisher.sync(f.current.file)
 	return granted, err
 }
 
-// isSpent tells whether a ring of files begins the next file before the current one reaches its
-// limits, because the current one takes nothing more, or because it has more than half of the room
-// that there is: only a file that is finished can be removed to make room. bytes are to be written
-// next.
+// isSpent reports whether a ring of files begins the next file before the current one reaches its
+// limits. It does if the current file takes no more packets, or has more than half of all the room,
+// because only a finished file can be removed to make room. bytes are to be written next.
 func (f *File) isSpent(bytes int64) bool {
-	r, s := &f.rotation, &f.present.stream
+	r, s := &f.rotation, &f.current.stream
 	if r.Keep == 0 || r.isSingle() || s.grant == nil {
 		return false
 	}
@@ -46,7 +45,7 @@ func (f *File) isSpent(bytes int64) bool {
 	if !s.full && (!hasPackets || f.keeper.hasOlder()) {
 		return false
 	}
-	room := f.keeper.left(f.present) - f.reserve()
+	room := f.keeper.left(f.current) - f.reserve()
 	if s.full {
 		return hasPackets || room >= bytes
 	}
@@ -56,8 +55,8 @@ func (f *File) isSpent(bytes int64) bool {
 	return room < size
 }
 
-// CheckFree returns an error of the kind [ErrDiskLow] if the disk already has less than MinFree
-// bytes free and an earlier run has left no file that could be removed: nothing would be captured.
+// CheckFree returns an error of the kind [ErrDiskLow] if the session could capture no packet: the
+// disk already has less than MinFree bytes free, and no earlier run has left a file to remove.
 func (r *Rotation) CheckFree() error {
 	if r.Stamped {
 		return nil
@@ -77,7 +76,7 @@ func (r *Rotation) checkFree(path string, free func() (int64, error)) error {
 	return err
 }
 
-// tooFull says that a disk has too little free.
+// tooFull returns the error that a disk has too little free.
 func tooFull(path string, free, least int64) error {
 	return errkind.Errorf(ErrDiskLow, "the disk of %s has only %s free, and %s must stay free", path, machine.Amount(free), machine.Amount(least))
 }
@@ -88,7 +87,7 @@ func (f *File) reserve() int64 {
 	if f.writer.options.Comments != nil {
 		each += commentRoom
 	}
-	s, sources := &f.present.stream, max(len(f.description.Sources), len(f.present.stream.taken))
+	s, sources := &f.current.stream, max(len(f.description.Sources), len(f.current.stream.taken))
 	if s.numbers != nil {
 		sources = 0
 		for source, number := range s.numbers {
@@ -101,15 +100,15 @@ func (f *File) reserve() int64 {
 }
 
 // grantNext returns an error if there is no room for the header and statistics of the next file
-// besides the statistics of the current one. A ring never ends for want of room: when more packets
-// come, it removes its oldest file, which may be the current one.
+// besides the statistics of the current one. A ring does not end for lack of room: for the next
+// packets it removes its oldest file, which may be the current one.
 func (f *File) grantNext() error {
 	if f.rotation.Keep > 0 {
 		return nil
 	}
 	bytes := f.headerSize() + f.reserve()
-	if f.present.file.IsFull(bytes + blockRoom) {
-		return outfile.WriteError(f.present.stream.name, unix.ENOSPC)
+	if f.current.file.IsFull(bytes + blockRoom) {
+		return outfile.WriteError(f.current.stream.name, unix.ENOSPC)
 	}
 	if f.rotation.MinFree > 0 {
 		bytes += blockRoom
@@ -118,7 +117,7 @@ func (f *File) grantNext() error {
 	return full
 }
 
-// headerSize is how many bytes the header of the next file has at most.
+// headerSize returns an upper bound for the bytes of the next file's header.
 func (f *File) headerSize() int64 {
 	if f.head == nil {
 		return int64(len(f.header))
@@ -130,7 +129,7 @@ func (f *File) headerSize() int64 {
 	return int64(bytes)
 }
 
-// allWritten returns the error of a series that has as many files as Rotation.Files allows.
+// allWritten returns the error that ends a series after Rotation.Files files.
 func (f *File) allWritten() error {
 	switch r := &f.rotation; {
 	case r.Files == 1 && r.Size > 0:
@@ -142,9 +141,9 @@ func (f *File) allWritten() error {
 	}
 }
 
-// claim returns how many of these bytes may be written to a file, so that others stay reserved. If
-// that is not all, it first removes the oldest files of a ring, and otherwise returns an error that
-// says why.
+// claim returns how many of these bytes may be written to a file while the reserved bytes stay
+// free. If not all may, a ring first removes its oldest files; without a ring, claim returns an
+// error with the reason.
 func (k *Keeper) claim(p *part, bytes, reserved int64) (int64, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -162,13 +161,13 @@ func (k *Keeper) claim(p *part, bytes, reserved int64) (int64, error) {
 		case k.removeOldest(errors.Is(why, ErrDiskLow), room+held < wanted):
 			continue
 		}
-		k.omit(why, held)
+		k.noticeOmits(why, held)
 		return max(room-reserved, 0), nil
 	}
 }
 
-// omit gives a notice, once, that a ring takes no packets, and why.
-func (k *Keeper) omit(why error, held int64) {
+// noticeOmits gives a notice, once, that a ring takes no packets, and why.
+func (k *Keeper) noticeOmits(why error, held int64) {
 	if k.omitted {
 		return
 	}
@@ -180,11 +179,11 @@ func (k *Keeper) omit(why error, held int64) {
 	case errors.Is(why, ErrDiskLow):
 		remedy = "free some of it"
 	}
-	// Not %w: what helps against these errors elsewhere is a ring.
+	// Not %w: the command line advises a ring against these errors, and this is one.
 	k.notice(fmt.Errorf("the ring of files takes no packets until there is room: %v: %s", why, remedy))
 }
 
-// left is how many bytes the file that is being written may grow by without removing others.
+// left returns by how many bytes the current file may grow without removing others.
 func (k *Keeper) left(p *part) int64 {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -192,8 +191,8 @@ func (k *Keeper) left(p *part) int64 {
 	return room
 }
 
-// room returns how many bytes the file that is being written may grow by, and why not more. held is
-// how many more there will be when other programs have closed removed files. The caller holds mu.
+// room returns by how many bytes the current file may grow, and why not by more. held is how many
+// more bytes it may grow after other programs have closed removed files. The caller holds mu.
 func (k *Keeper) room(p *part) (room, held int64, why, err error) {
 	room = math.MaxInt64
 	if most := k.limits.MaxBytes; most > 0 {
@@ -201,7 +200,7 @@ func (k *Keeper) room(p *part) (room, held int64, why, err error) {
 		why = errEnough("all files together have reached their limit of %s", machine.Amount(most))
 	}
 	if least := k.limits.MinFree; least > 0 {
-		if err := k.look(p.file); err != nil {
+		if err := k.readFree(p.file); err != nil {
 			return 0, 0, nil, err
 		}
 		free, closing := k.space.free()
@@ -212,30 +211,31 @@ func (k *Keeper) room(p *part) (room, held int64, why, err error) {
 	return room, held, why, nil
 }
 
-// look reads how much is free on a file's disk, if that is limited. The caller holds mu.
-func (k *Keeper) look(file onDisk) error {
+// readFree reads how much is free on a file's disk, if MinFree limits that. The caller holds mu.
+func (k *Keeper) readFree(file onDisk) error {
 	if k.limits.MinFree == 0 {
 		return nil
 	}
 	free, err := k.free(file)
 	if err == nil {
 		k.space.isLate = file.ShowsLate()
-		k.space.update(free+k.ahead(), time.Now())
+		k.space.update(free+k.preallocated(), time.Now())
 	}
 	return err
 }
 
-// ahead is how many bytes the disk has reserved for files that are not closed beyond their sizes:
-// XFS does so, as much again as a file has. Files grow into them, and closing gives back the rest.
-// The caller holds mu.
-func (k *Keeper) ahead() (bytes int64) {
+// preallocated returns how many bytes the disk has reserved beyond the sizes of open files. XFS
+// reserves up to the size of the file once more. Files grow into these bytes, and a close frees the
+// rest. The caller holds mu.
+func (k *Keeper) preallocated() (bytes int64) {
 	for _, p := range k.parts {
 		bytes += max(p.file.Room()-blockRoom-p.stream.size.Load(), 0)
 	}
 	return bytes
 }
 
-// needsSync tells whether the caller must call syncDisk, with which the disk shows more as free.
+// needsSync reports whether the caller must call syncDisk, so that the file system reports more
+// free bytes. It returns true once until syncDisk has ended.
 func (k *Keeper) needsSync() bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -256,15 +256,15 @@ func (k *Keeper) syncDisk(file *outfile.File) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.syncing = false
-	if err == nil && k.look(file) == nil {
+	if err == nil && k.readFree(file) == nil {
 		k.space.endSync(began, time.Now())
 	}
 }
 
-// removeOldest removes the oldest file, and tells whether it did. With toFree it removes the oldest
-// whose room becomes free: a program that reads the files one after the other often has the oldest
-// open. Only if there is none it removes one that stays in use, and only if it must. The caller
-// holds mu.
+// removeOldest removes the oldest file, and reports whether it did. With toFree it skips files that
+// another program has open, because removing these frees no room: a program that reads the files
+// one after the other often has the oldest open. If all are open, it removes the oldest only with
+// must. The caller holds mu.
 func (k *Keeper) removeOldest(toFree, must bool) bool {
 	oldest, file := k.firstOwn(toFree)
 	for oldest < 0 && k.isWaiting(func(*part) bool { return true }) {
@@ -278,8 +278,8 @@ func (k *Keeper) removeOldest(toFree, must bool) bool {
 	return true
 }
 
-// firstOwn returns the index of the oldest finished file or, with toFree, of the oldest whose room
-// becomes free, and that file; -1 = none. The caller holds mu.
+// firstOwn returns the index of the oldest finished file or, with toFree, of the oldest that no
+// other program has open, and that file; -1 if there is no such file. The caller holds mu.
 func (k *Keeper) firstOwn(toFree bool) (int, *outfile.Removal) {
 	for i, r := range k.own {
 		if !toFree {
@@ -296,11 +296,11 @@ func (k *Keeper) firstOwn(toFree bool) (int, *outfile.Removal) {
 	return -1, nil
 }
 
-// empty counts the room of a file that the caller empties.
+// empty adds the room of a file that the caller is about to empty to the free room.
 func (k *Keeper) empty(file *outfile.File) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if k.limits.MinFree > 0 && k.look(file) == nil {
+	if k.limits.MinFree > 0 && k.readFree(file) == nil {
 		k.space.add(nil, file.Room(), time.Now())
 	}
 }

@@ -25,7 +25,7 @@ func FormatByName(path string) (Format, Compression) {
 	return f, c
 }
 
-// HasFormatName tells whether a file's name has a format suffix that FormatByName knows.
+// HasFormatName reports whether a file's name has the suffix of a format.
 func HasFormatName(path string) bool {
 	_, format, _ := SplitName(path)
 	return format != ""

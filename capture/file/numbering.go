@@ -5,17 +5,17 @@ import (
 	"github.com/xdpcap/xdpcap/internal/pcapng"
 )
 
-// A numbering has the numbers of interfaces in a file of a live capture to which interfaces come.
-// The first file has those that the blocks come with. A later one describes fewer interfaces, and
-// has numbers of its own.
+// A numbering has the numbers of interfaces in a file of a live capture to which interfaces may be
+// added. The first file uses the numbers in the encoded blocks. A later file describes fewer
+// interfaces, and has its own numbers.
 type numbering struct {
-	numbers    []uint32 // by source: one more than the number of its interface in the file; nil = no interface comes
-	interfaces uint32   // how many the file describes
-	renumbers  bool     // blocks come with other numbers
+	numbers    []uint32 // by source: one more than the number of its interface in the file; nil = no interfaces are added
+	interfaces uint32   // how many interfaces the file describes
+	renumbers  bool     // packets must be given the numbers of this file
 }
 
-// newNumbering returns the numbers in a file whose header describes these sources; nil = no others
-// come.
+// newNumbering returns the numbers in a file whose header describes these sources; nil = no
+// interfaces are added.
 func newNumbering(described []int) (n numbering) {
 	if described != nil {
 		n.numbers = []uint32{}
@@ -27,7 +27,7 @@ func newNumbering(described []int) (n numbering) {
 }
 
 // firstInterfaces returns the sources in the header of the first file, in the order of their
-// interfaces' numbers. It is nil where no interfaces come during the capture.
+// interfaces' numbers. It is nil if no interfaces are added during the capture.
 func firstInterfaces(d *capture.Description) []int {
 	if !d.IsLive() || d.More == nil {
 		return nil
@@ -50,7 +50,8 @@ func (n *numbering) add(source int) (before uint32) {
 	return before
 }
 
-// undescribe takes back the numbers of interfaces whose blocks were removed from the file's end.
+// undescribe restores the numbers that interfaces had before the given blocks, which were removed
+// from the file's end.
 func (n *numbering) undescribe(blocks []capture.BlockEnd) {
 	for i := len(blocks) - 1; i >= 0 && n.numbers != nil; i-- {
 		if b := &blocks[i]; b.Source == headMore {
@@ -60,7 +61,8 @@ func (n *numbering) undescribe(blocks []capture.BlockEnd) {
 	}
 }
 
-// number gives interfaces that are described their numbers, and writes these into packets.
+// number assigns numbers to the interfaces that these blocks describe, and writes numbers into
+// packets if the file has its own.
 func (n *numbering) number(blocks []byte, packets []capture.BlockEnd) {
 	first := packetsBegin(blocks, packets)
 	begins := first
@@ -76,7 +78,8 @@ func (n *numbering) number(blocks []byte, packets []capture.BlockEnd) {
 	}
 }
 
-// interfaceOf returns the number of the source's interface in the file, if that has one.
+// interfaceOf returns the number of the source's interface in the file; ok is false if the file
+// does not describe it.
 func (n *numbering) interfaceOf(source int) (number uint32, ok bool) {
 	switch {
 	case n.numbers == nil:
@@ -87,7 +90,7 @@ func (n *numbering) interfaceOf(source int) (number uint32, ok bool) {
 	return n.numbers[source] - 1, true
 }
 
-// described returns the accounts of the sources that the file describes; those of others are empty.
+// described empties the accounts of sources that the file does not describe, and returns own.
 func (n *numbering) described(own capture.Accounts) capture.Accounts {
 	for i := range own {
 		if _, ok := n.interfaceOf(i); !ok {

@@ -67,8 +67,8 @@ type zstdPacker struct {
 func newZstdPacker() packer {
 	p := new(zstdPacker)
 	// With a concurrency of 1 there are no goroutines other than the caller's. There is no
-	// checksum, because end does not know what is in the file. The options are valid, so there is
-	// no error.
+	// checksum, because end does not have the file's content. The options are valid, so there is no
+	// error.
 	p.w, _ = zstd.NewWriter(&p.out, zstd.WithEncoderConcurrency(1), zstd.WithEncoderLevel(zstd.SpeedFastest),
 		zstd.WithWindowSize(windowSize), zstd.WithLowerEncoderMem(true), zstd.WithEncoderCRC(false))
 	return p
@@ -87,8 +87,8 @@ func (p *zstdPacker) pack(dst, blocks []byte) []byte {
 	return append(dst, p.out.Bytes()...)
 }
 
-// end appends raw blocks of section 3.1.1.2 of RFC 8878. The header of the last one says that it is
-// the last, and only that one may have 0 bytes.
+// end appends raw blocks of section 3.1.1.2 of RFC 8878. The header of the last block has the bit
+// Last_Block, and only that block may have 0 bytes.
 func (p *zstdPacker) end(dst, blocks []byte) []byte {
 	const most, last = 128 << 10, 1
 	if !p.begun {

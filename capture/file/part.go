@@ -12,14 +12,14 @@ import (
 // A part is one file of a File. It belongs to the goroutine that writes until it is complete, and
 // then to the finisher.
 type part struct {
-	file     *outfile.File
-	stream   stream
-	path     string // its final path
-	packets  uint64 // packets given to the stream
-	last     bool   // the session's last file: it must stay at its path until it is on disk
-	err      error  // what check found wrong with the file
-	refused  bool   // finish found that packets may be missing in the file
-	complete bool   // it waits to be finished; guarded by the keeper's mu
+	file       *outfile.File
+	stream     stream
+	path       string // its final path
+	packets    uint64 // packets given to the stream
+	last       bool   // the session's last file: it must stay at its path until it is on disk
+	err        error  // the first problem that check found
+	refused    bool   // finish found that packets may be missing in the file
+	isComplete bool   // it waits to be finished; guarded by the keeper's mu
 }
 
 // newPart returns a part. Errors name the file by name.
@@ -51,10 +51,10 @@ func (f *File) openPart(path string, own bool) (*part, error) {
 	return f.newPart(path, name, opened), nil
 }
 
-// openAt opens the file at a place. If another user's file has its name, and pass is set, the file
-// gets the next name that no other user has: that user could end the capture otherwise, and the
-// file in the way is not the capture's to remove. own tells whether the ring has a file of a path,
-// which may be overwritten.
+// openAt opens the file at a place. If another user's file has its name and pass is set, the file
+// gets the next name that no other user's file has. Otherwise that user could end the capture,
+// which must not remove the other file. own reports whether a path is a file of the ring, which may
+// be overwritten.
 func (f *File) openAt(place Place, pass bool, own func(path string) bool) (*part, error) {
 	r := &f.rotation
 	first := r.Path(place)
@@ -74,7 +74,8 @@ func (f *File) openAt(place Place, pass bool, own func(path string) bool) (*part
 	}
 }
 
-// passOver gives a notice, once, that names are passed over. Before Begin it waits until then.
+// passOver gives a notice, once, that names are passed over. Before Begin, the notice is delayed
+// until then.
 func (f *File) passOver(path string) {
 	if f.passed != nil {
 		return
@@ -97,8 +98,8 @@ func (o *Options) refuses(file *outfile.File) error {
 	return o.Refuse(info)
 }
 
-// check returns what is wrong with the file, once and for all. If the file can no longer be read,
-// nothing more is written to it.
+// check returns the first problem that it ever found with the file. After an ErrSpoiled, the stream
+// writes no more blocks.
 func (p *part) check() error {
 	if p.err == nil {
 		p.err = p.file.Check(p.stream.size.Load())
@@ -109,7 +110,7 @@ func (p *part) check() error {
 	return p.err
 }
 
-// isSpoiled tells whether nobody can read the file.
+// isSpoiled reports whether the file can no longer be read.
 func (p *part) isSpoiled() bool { return errors.Is(p.err, outfile.ErrSpoiled) }
 
 // write adds packets.
@@ -122,8 +123,8 @@ func (p *part) write(blocks []byte, packets []capture.BlockEnd) error {
 	return p.stream.write(blocks, packets)
 }
 
-// bytes is the length of the file up to a block that ends at this position in the queue. With
-// compression, it is what was written so far.
+// bytes returns the length of the file up to a block that ends at this position in the queue. With
+// compression, it returns the bytes written so far.
 func (p *part) bytes(position int64) int64 {
 	if p.stream.frames != nil {
 		return p.stream.size.Load()
@@ -131,10 +132,10 @@ func (p *part) bytes(position int64) int64 {
 	return position - p.stream.start
 }
 
-// finish syncs a complete file to disk and then, with Atomic, gives it its final name. If that
-// fails, the file does not get its name and its packets do not count as captured. A whole file that
-// somebody else has renamed keeps its packets in the account. If there was no room even for the
-// header, no file stays.
+// finish syncs a complete file to disk and then, with Atomic, renames it to its final name. If that
+// fails, the file keeps its partial name and its packets do not count as captured. A whole file
+// that another program has renamed keeps its packets in the account. If there was no room even for
+// the header, the file is removed.
 func (p *part) finish() error {
 	if p.stream.err != nil && p.stream.size.Load() == 0 {
 		p.refused = true

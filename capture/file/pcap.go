@@ -21,7 +21,8 @@ type pcapEncoder struct {
 	unit    pcap.Unit
 	sources []capture.Source
 
-	// The first packet of a capture file says the link type, so the header is written with it.
+	// The link type is that of a capture file's first packet, so the header is written with that
+	// packet.
 	late     bool
 	begun    bool
 	linkType uint16
@@ -80,7 +81,7 @@ func (e *pcapEncoder) check(c *chunk, p *capture.Packet) error {
 		pcapng.LinkTypeName(e.linkType), pcapng.LinkTypeName(linkType))
 }
 
-// finish begins a file that got no packet.
+// finish writes the header of a file without packets.
 func (e *pcapEncoder) finish(c *chunk) {
 	if !e.late || e.begun {
 		return

@@ -9,7 +9,8 @@ var asPCAPNG = formatKind{
 	open:       openPCAPNG,
 }
 
-// openPCAPNG returns the encoder for a session, or the one that copies the blocks of capture files.
+// openPCAPNG returns an encoder for a session, or a copyEncoder if the packets are from capture
+// files.
 func openPCAPNG(d *capture.Description, o *Options) encoder {
 	if copier := NewCopier(d, o.Application); copier != nil {
 		return &copyEncoder{copier}
@@ -26,10 +27,10 @@ func newPCAPNGEncoder(d *capture.Description, o *Options) pcapngEncoder {
 
 func (e pcapngEncoder) header(b []byte) []byte { return e.Header(b) }
 
-func (e pcapngEncoder) finish(c *chunk) { e.look(c) }
+func (e pcapngEncoder) finish(c *chunk) { e.describeAdded(c) }
 
-// look describes the sources that have come.
-func (e pcapngEncoder) look(c *chunk) {
+// describeAdded describes the sources that were added since the last call.
+func (e pcapngEncoder) describeAdded(c *chunk) {
 	for _, source := range e.Coming() {
 		c.blocks = e.Describe(c.blocks, e.Source(source))
 		c.noteInterface(source)
@@ -37,7 +38,7 @@ func (e pcapngEncoder) look(c *chunk) {
 }
 
 func (e pcapngEncoder) packets(c *chunk, packets []capture.Packet) (n int, err error) {
-	e.look(c)
+	e.describeAdded(c)
 	for ; n < len(packets) && c.hasRoom(len(packets[n].Data)+capture.MaxOverhead); n++ {
 		p := &packets[n]
 		c.blocks = e.Append(c.blocks, p)

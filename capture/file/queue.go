@@ -15,20 +15,20 @@ import (
 )
 
 const (
-	// maxQueue is the most memory that a queue takes, in bytes. Disks often stall for about a
+	// maxQueue is the upper bound for a queue's memory, in bytes. Disks often stall for about a
 	// second; this lasts longer than that at 1,500,000 packets per second of 64 bytes, or 300,000
 	// of 1500 bytes.
 	maxQueue = 1 << 30
-	// fileQueue is the same for packets from capture files, which wait in the file and are never
-	// lost. It is enough to read and write at the same time.
+	// fileQueue is the same bound for packets from capture files, which stay in the file and are
+	// never lost. It is enough to read and write at the same time.
 	fileQueue = 16 << 20
 	// chunkSize is how many bytes of memory are allocated and freed at a time, and about how many
 	// are written at a time.
 	chunkSize = 256 << 10
-	// chunkPackets is the most packets that a chunk holds: about as many as fit when they have 64
-	// bytes.
+	// chunkPackets is the upper bound for the packets in a chunk: about as many as fit at 64 bytes
+	// each.
 	chunkPackets = 2048
-	// minChunks is how many chunks a queue may have however little memory there is. It does not
+	// minChunks is how many chunks a queue may have even if there is little memory. It does not
 	// free them.
 	minChunks = 8
 	// tendInterval is how often a queue checks the file and frees unneeded memory.
@@ -38,19 +38,19 @@ const (
 // A queue passes blocks from the goroutine that encodes them to its own goroutine, which writes
 // them to a blockWriter. A file that stalls therefore delays the encoder only when the queue is
 // full. The queue's memory grows while blocks wait, and is freed when it is no longer needed. The
-// methods belong to the goroutine that encodes, except wake and backlog. The queue's own goroutine
-// has run, what run calls, and the blockWriter until end returns.
+// methods belong to the goroutine that encodes, except wake and backlog. Until end returns, run,
+// the methods that it calls and the blockWriter belong to the queue's own goroutine.
 type queue struct {
 	out       blockWriter
-	bound     int           // most bytes that it takes, if there is enough memory
+	bound     int           // upper bound in bytes, if there is enough memory
 	available func() uint64 // bytes of available memory, without the queue's own
 	allocate  func() (*chunk, error)
 
-	open   *chunk      // the chunk being filled; nil after end
-	looked time.Time   // when limit was computed
-	asked  time.Time   // when run was last asked to tend
-	failed atomic.Bool // whether failure returns an error
-	ended  chan struct{}
+	open    *chunk      // the chunk being filled; nil after end
+	limitAt time.Time   // when limit was last computed
+	dueAt   time.Time   // when tendIfDue last called wake
+	failed  atomic.Bool // whether failure returns an error
+	ended   chan struct{}
 
 	mu     sync.Mutex
 	work   sync.Cond // run may have something to do
@@ -65,9 +65,9 @@ type queue struct {
 }
 
 // A blockWriter is what a queue writes to: a stream, or a File, which has a series of streams.
-// After an error it writes nothing more.
+// After an error it writes no more blocks.
 type blockWriter interface {
-	// write writes blocks. packets says where each of them ends; blocks has no others.
+	// write writes blocks. packets has the end of each of them.
 	write(blocks []byte, packets []capture.BlockEnd) error
 	// tend checks the file. It is called about twice a second, and after wake. idle means that no
 	// blocks wait.
@@ -78,7 +78,7 @@ type blockWriter interface {
 // encodes calls available while the queue grows.
 func newQueue(out blockWriter, bound int, available func() uint64) (*queue, error) {
 	q := &queue{out: out, bound: bound, available: available, allocate: newChunk, ended: make(chan struct{})}
-	q.look()
+	q.updateLimit()
 	q.work.L, q.room.L = &q.mu, &q.mu
 	first, err := newChunk()
 	if err != nil {
@@ -90,32 +90,32 @@ func newQueue(out blockWriter, bound int, available func() uint64) (*queue, erro
 	return q, nil
 }
 
-// queueLimit is how many chunks a queue may have: at most bound bytes and, like the rings, at most
-// a quarter of the sum of what it has and what is available.
+// queueLimit returns how many chunks a queue may have: at most bound bytes and, like the rings, at
+// most a quarter of its own and the available memory together.
 func queueLimit(bound int, has, available uint64) int {
 	available = min(available, math.MaxUint64-has)
 	return max(int(min(uint64(bound), (has+available)/4)/chunkSize), minChunks)
 }
 
-// lookInterval is how long a growing queue trusts the last reading of the available memory: other
-// queues and processes grow at the same time.
-const lookInterval = 10 * time.Millisecond
+// limitInterval is how long a growing queue uses the last reading of the available memory. It is
+// short because other queues and processes grow at the same time.
+const limitInterval = 10 * time.Millisecond
 
-// look computes how many chunks the queue may have, unless that was done within lookInterval.
-func (q *queue) look() {
+// updateLimit computes how many chunks the queue may have, at most once per limitInterval.
+func (q *queue) updateLimit() {
 	now := time.Now()
-	if now.Sub(q.looked) < lookInterval {
+	if now.Sub(q.limitAt) < limitInterval {
 		return
 	}
-	q.looked = now
+	q.limitAt = now
 	available := q.available()
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.limit = queueLimit(q.bound, uint64(len(q.used)+len(q.free))*chunkSize, available)
 }
 
-// most is how many bytes may wait, by the last look.
-func (q *queue) most() int {
+// limitBytes returns how many bytes may wait, as last computed.
+func (q *queue) limitBytes() int {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	return q.limit * chunkSize
@@ -127,7 +127,7 @@ func (q *queue) next() error {
 	if err := q.failure(); err != nil {
 		return err
 	}
-	q.hand()
+	q.flush()
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	for q.err == nil && !q.openNext() {
@@ -136,9 +136,8 @@ func (q *queue) next() error {
 	return q.err
 }
 
-// hand publishes everything that was added, so that it is written. It returns the blockWriter's
-// error.
-func (q *queue) hand() error {
+// flush publishes all added blocks, so that they are written. It returns the blockWriter's error.
+func (q *queue) flush() error {
 	q.mu.Lock()
 	published := q.publish()
 	err := q.err
@@ -152,13 +151,13 @@ func (q *queue) hand() error {
 	return err
 }
 
-// ask makes run tend if tendInterval has passed. Call it a few times in each tendInterval.
-func (q *queue) ask() {
+// tendIfDue makes run tend if tendInterval has passed. Call it a few times in each tendInterval.
+func (q *queue) tendIfDue() {
 	now := time.Now()
-	if now.Sub(q.asked) < tendInterval {
+	if now.Sub(q.dueAt) < tendInterval {
 		return
 	}
-	q.asked = now
+	q.dueAt = now
 	q.wake()
 }
 
@@ -170,7 +169,7 @@ func (q *queue) wake() {
 	q.work.Signal()
 }
 
-// end waits until the blockWriter has written everything or failed, and returns its error. It may
+// end waits until the blockWriter has written all blocks or failed, and returns its error. It may
 // be called again.
 func (q *queue) end() error {
 	if q.open != nil {
@@ -211,8 +210,8 @@ func (q *queue) failure() error {
 	return q.err
 }
 
-// publish makes what was added to the open chunk visible to run, and returns false if nothing was
-// added. The caller holds mu.
+// publish makes the blocks that were added to the open chunk visible to run. It returns false if
+// there are no new ones. The caller holds mu.
 func (q *queue) publish() bool {
 	if q.open == nil || len(q.open.blocks) == len(q.open.published.blocks) {
 		return false
@@ -222,19 +221,19 @@ func (q *queue) publish() bool {
 	return true
 }
 
-// openNext opens an empty chunk, and returns false if there is none. Everything in the previous
-// chunk must have been published. The caller holds mu.
+// openNext opens an empty chunk. It returns false if no chunk is free and the queue cannot grow.
+// All blocks in the previous chunk must have been published. The caller holds mu.
 func (q *queue) openNext() bool {
 	end := q.open.end()
 	if len(q.free) == 0 && !q.open.isWritten() {
 		q.mu.Unlock()
 		c := q.grow()
 		q.mu.Lock()
-		if c != nil { // otherwise the existing chunks must do
+		if c != nil { // otherwise the queue goes on with its chunks
 			q.free = append(q.free, c)
 		}
 	}
-	if q.open.isWritten() { // perhaps only now: then run no longer signals room
+	if q.open.isWritten() { // perhaps while mu was released, so run will not signal room
 		q.open.reset(end)
 		return true
 	}
@@ -250,10 +249,10 @@ func (q *queue) openNext() bool {
 	return true
 }
 
-// grow returns a new chunk, or nil if the queue may have no more. It is called when no chunk is
-// free.
+// grow returns a new chunk, or nil if the queue may have no more or there is no memory. It is
+// called when no chunk is free.
 func (q *queue) grow() *chunk {
-	q.look()
+	q.updateLimit()
 	q.mu.Lock()
 	full := len(q.used) >= q.limit
 	q.mu.Unlock()
@@ -292,7 +291,8 @@ func (q *queue) run() {
 	}
 }
 
-// write writes what is published of a chunk. The caller holds mu, which write releases meanwhile.
+// write writes the published blocks of a chunk. The caller holds mu, which write releases
+// meanwhile.
 func (q *queue) write(c *chunk) {
 	before, now := c.written, c.published
 	q.mu.Unlock()
@@ -321,7 +321,7 @@ func (q *queue) tend() {
 	q.fail(err)
 }
 
-// fail notes an error of the blockWriter. The caller holds mu.
+// fail keeps the first error of the blockWriter. The caller holds mu.
 func (q *queue) fail(err error) {
 	if err != nil && q.err == nil {
 		q.err = err

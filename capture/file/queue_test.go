@@ -17,7 +17,7 @@ import (
 	"github.com/xdpcap/xdpcap/internal/testnet"
 )
 
-// A stalling output takes nothing until goOn is called.
+// A stalling output blocks in Write until goOn is called.
 type stalling struct {
 	bytes.Buffer
 	stalled chan struct{} // closed by goOn
@@ -86,7 +86,7 @@ func TestQueueStall(t *testing.T) {
 	}
 }
 
-// With enough memory, a queue takes what comes in a second that the output stalls, at the rates
+// With enough memory, a queue holds the packets of one second while the output stalls, at the rates
 // that the capture is made for.
 func TestQueueSecond(t *testing.T) {
 	t.Parallel()
@@ -104,7 +104,7 @@ func TestQueueSecond(t *testing.T) {
 	}
 }
 
-// Packets of capture files wait there, and not in memory, unless a file grows meanwhile.
+// Packets of capture files wait in the file instead of in memory, unless the file grows meanwhile.
 func TestQueueOfFiles(t *testing.T) {
 	t.Parallel()
 	for waits, want := range map[bool]int{false: fileQueue, true: maxQueue} {
@@ -140,16 +140,16 @@ func checkOrder(t *testing.T, format Format, file []byte) {
 	}
 }
 
-// A full queue makes Write wait, and loses nothing. An error of the output ends the waiting.
+// A full queue makes Write wait and loses no packets. An error of the output ends the wait.
 func TestQueueFull(t *testing.T) {
 	t.Parallel()
 	for _, broken := range []error{nil, errNoRoom} {
 		out := newStalling()
 		out.err = broken
 		w := testWriter(out, Options{})
-		w.queue.available = func() uint64 { return 0 } // so that it has the least number of chunks
+		w.queue.available = func() uint64 { return 0 } // so that it has the minimum number of chunks
 		w.queue.limit = minChunks
-		w.queue.available = func() uint64 { return 0 } // else the queue may grow after lookInterval
+		w.queue.available = func() uint64 { return 0 } // otherwise the queue may grow after limitInterval
 		const packets = 3 * minChunks * chunkSize / 1500
 		written := make(chan error, 1)
 		go func() {
@@ -179,8 +179,8 @@ func TestQueueFull(t *testing.T) {
 	}
 }
 
-// A queue that gets no memory goes on with the chunk that it has, also if everything was written
-// while it asked for memory.
+// A queue that gets no memory goes on with its chunk, also if all blocks were written during the
+// allocation.
 func TestQueueWithoutMemory(t *testing.T) {
 	t.Parallel()
 	out := newStalling()
@@ -204,7 +204,7 @@ func TestQueueWithoutMemory(t *testing.T) {
 	}
 }
 
-// A block that is larger than a chunk is written as any other.
+// A block that is larger than a chunk is written like any other.
 func TestQueueLargeBlock(t *testing.T) {
 	t.Parallel()
 	var out bytes.Buffer
@@ -230,7 +230,7 @@ func TestFileCloseStalled(t *testing.T) {
 	o, err := Open(path, Options{})
 	must(t, err)
 	must(t, o.Begin(describeTwo()))
-	for i := range 5000 { // more than the pipe takes
+	for i := range 5000 { // more than fit into the pipe
 		must(t, o.Write([]capture.Packet{*largePacket(i)}))
 	}
 	must(t, o.Flush())
@@ -250,7 +250,7 @@ func TestFileCloseStalled(t *testing.T) {
 	}
 }
 
-// A queue may have a quarter of what it has and what is available together.
+// A queue may have a quarter of its own and the available memory together.
 func TestQueueLimit(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
@@ -271,8 +271,8 @@ func TestQueueLimit(t *testing.T) {
 	}
 }
 
-// Queues that grow at the same time share what there is, and leave some of it: each looks while it
-// grows at what the others have left.
+// Queues that grow at the same time share the available memory and leave some of it, because each
+// reads the available memory again while it grows.
 func TestQueuesShareMemory(t *testing.T) {
 	t.Parallel()
 	const all = 64 << 20
@@ -289,14 +289,14 @@ func TestQueuesShareMemory(t *testing.T) {
 		must(t, err)
 		defer q.end()
 		q.open.blocks = append(q.open.blocks, 0) // it waits to be written, so that no chunk becomes free
-		q.hand()
+		q.flush()
 		queues = append(queues, q)
 	}
 	defer close(stalled)
 	for grown := true; grown; {
 		grown = false
 		for _, q := range queues {
-			q.looked = time.Time{} // long ago
+			q.limitAt = time.Time{} // long ago
 			if c := q.grow(); c != nil {
 				q.mu.Lock()
 				q.used = append(q.used, c)
@@ -305,7 +305,7 @@ func TestQueuesShareMemory(t *testing.T) {
 			}
 		}
 	}
-	// Each may have a quarter of what it has and what is left, so 6 of them have 2/3.
+	// Each may have a quarter of its own and the remaining memory, so 6 queues have 2/3.
 	if sum := has(); sum < all*5/8 || sum > all*3/4 {
 		t.Errorf("%d queues have %d bytes of %d", len(queues), sum, all)
 	}
@@ -316,7 +316,7 @@ func TestQueuesShareMemory(t *testing.T) {
 	}
 }
 
-// A stalledWriter writes nothing until its channel is closed.
+// A stalledWriter blocks until its channel is closed.
 type stalledWriter struct{ goOn chan struct{} }
 
 func (w stalledWriter) write([]byte, []capture.BlockEnd) error { <-w.goOn; return nil }

@@ -8,8 +8,8 @@ import (
 	"github.com/xdpcap/xdpcap/capture"
 )
 
-// minRecent is the minimum number of packets at the end of a file that are remembered. They take
-// more room than the accounts of all sources of a session, and than a few blocks of a disk.
+// minRecent is the minimum number of packets at the end of a file that are kept. They take more
+// room than the accounts of all sources of a session, and than a few blocks of a disk.
 const minRecent = 256
 
 // recent are the last packets of a file, in order.
@@ -21,8 +21,8 @@ type recent struct {
 // Values of BlockEnd.Source for blocks that are not packets.
 const (
 	headBlock   = math.MaxUint32 - iota // begins the header of the files that follow
-	headMore                            // continues that header: live, it describes the interface of the source that Bytes says
-	otherBlock                          // any other
+	headMore                            // continues that header; in a live capture it describes the interface of the source with the index in Bytes
+	otherBlock                          // any other block
 	packetLimit                         // sources of packets are below this
 )
 
@@ -32,7 +32,7 @@ func isPacket(b *capture.BlockEnd) bool { return b.Source < packetLimit }
 // drops the first ones. Packets that end at the same position are in one frame, and are dropped
 // together.
 func (r *recent) add(packets []capture.BlockEnd, start int64) {
-	if n := firstOfLast(packets); n > 0 { // these are enough without the earlier ones
+	if n := firstOfLast(packets); n > 0 { // these are enough, so drop all earlier packets
 		r.before = packets[n-1].End - start
 		r.packets = r.packets[:0]
 		packets = packets[n:]
@@ -61,7 +61,7 @@ func firstOfLast(packets []capture.BlockEnd) int {
 }
 
 // last returns the fewest packets at the end of a file of this size that take up at least this much
-// room, or all that are remembered, and the size of the file without them.
+// room, or all in r, and the size of the file without them.
 func (r *recent) last(size, room int64) (without int64, packets []capture.BlockEnd) {
 	n := len(r.packets)
 	for without = size; n > 0 && size-without < room; n-- {
@@ -78,7 +78,7 @@ func (r *recent) forget(packets int) {
 	r.packets = r.packets[:len(r.packets)-packets]
 }
 
-// firstStamp returns the stamp of the first packet; without one, the time now.
+// firstStamp returns the time stamp of the first packet; without a packet, the time now.
 func firstStamp(packets []capture.BlockEnd) time.Time {
 	if i := slices.IndexFunc(packets, func(b capture.BlockEnd) bool { return isPacket(&b) }); i >= 0 {
 		return time.Unix(0, packets[i].Time)

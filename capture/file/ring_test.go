@@ -19,7 +19,7 @@ import (
 	"github.com/xdpcap/xdpcap/internal/testnet"
 )
 
-// A ringTest is a ring of files in a directory, with what it has written.
+// A ringTest is a ring of files in a directory, with the counts of written packets.
 type ringTest struct {
 	*File
 	t       *testing.T
@@ -28,13 +28,13 @@ type ringTest struct {
 
 	mu       sync.Mutex
 	finished []string
-	least    int64 // that all files together had whenever one was finished, once half of the packets were written
+	least    int64 // the fewest bytes of all files together whenever one was finished, once half of the packets were written
 	notices  []string
 }
 
 const ringPacket = 60_000 // bytes of each packet
 
-// newRing begins a ring of files of some 1 MB, of which less than these bytes are to stay.
+// newRing begins a ring of files of some 1 MB, of which fewer than these bytes may stay.
 func newRing(t *testing.T, dir string, budget int64, finished func(path string)) *ringTest {
 	t.Helper()
 	free, err := outfile.FreeAt(dir)
@@ -70,7 +70,7 @@ func (r *ringTest) begin() {
 	must(r.t, r.Begin(d))
 }
 
-// write writes so many bytes, and waits until the ring has dealt with them.
+// write writes this many bytes, and waits until the ring has processed them.
 func (r *ringTest) write(bytes int64) {
 	r.t.Helper()
 	p := testPacket(0)
@@ -90,7 +90,7 @@ func (r *ringTest) write(bytes int64) {
 	})
 }
 
-// end ends the ring, whose account must be that of the packets which its files had.
+// end ends the ring, and checks that its account counts exactly the packets in its files.
 func (r *ringTest) end() capture.Account {
 	r.t.Helper()
 	own, err := r.End(r.session)
@@ -103,7 +103,7 @@ func (r *ringTest) end() capture.Account {
 	return own.Total()
 }
 
-// checkLeast checks that the ring never had less than these bytes once its room was full.
+// checkLeast checks that the ring never had fewer than these bytes once its room was full.
 func (r *ringTest) checkLeast(want int64) {
 	r.t.Helper()
 	r.mu.Lock()
@@ -113,8 +113,8 @@ func (r *ringTest) checkLeast(want int64) {
 	}
 }
 
-// On each file system, while other processes begin, a ring with MinFree goes on, and removes no
-// more than the shortfall, also where removed files free their room late.
+// On each file system, while other processes start, a ring with MinFree goes on and removes no more
+// than the shortfall, also if the file system frees removed files late.
 func TestRingOnDisks(t *testing.T) {
 	t.Parallel()
 	for _, kind := range testnet.DiskKinds {
@@ -147,7 +147,7 @@ func TestRingOnDisks(t *testing.T) {
 	}
 }
 
-// beginProcesses begins one process after the other, as -z does, until end is called.
+// beginProcesses starts one process after the other, as -z does, until end is called.
 func beginProcesses(t *testing.T) (end func()) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -166,9 +166,9 @@ func beginProcesses(t *testing.T) (end func()) {
 	}
 }
 
-// A reader that has one file open, such as an uploader, costs no packets: other files are removed.
-// Where a reader keeps each file open, removing them frees nothing. Then the ring keeps them but
-// for the shortfall, packets are not taken until the reader closes them, and then it goes on.
+// A reader that has one file open, such as an uploader, costs no packets, because other files are
+// removed. If a reader has all files open, removing them frees no room. Then the ring removes files
+// only for the shortfall, and packets are not taken until the reader closes them.
 func TestRingWithReaders(t *testing.T) {
 	t.Parallel()
 	for _, kind := range []string{"tmpfs", "ext4", "overlay"} {
@@ -215,14 +215,14 @@ func TestRingWithReaders(t *testing.T) {
 	}
 }
 
-// waitClosed waits until nobody has removed files open. A process that another test begins has the
-// files that this one closes open until its exec.
+// waitClosed waits until no process has removed files open. A process that another test starts
+// inherits this test's files, and has them open until its exec.
 func (r *ringTest) waitClosed() {
 	r.t.Helper()
 	testnet.WaitFor(r.t, "removed files to be closed", func() bool {
 		r.keeper.mu.Lock()
 		defer r.keeper.mu.Unlock()
-		must(r.t, r.keeper.look(r.present.file))
+		must(r.t, r.keeper.readFree(r.current.file))
 		_, held := r.keeper.space.free()
 		return held == 0
 	})
@@ -236,8 +236,8 @@ func (r *ringTest) checkStays(want int64) {
 	}
 }
 
-// A ring keeps its files on a disk that shows what was removed, or all changes, only after it was
-// asked 30 times, as XFS and btrfs do.
+// A ring keeps its files on a disk that reports removed bytes, or all changes, only at the 30th
+// query. XFS and btrfs report them late, too.
 func TestRingLateSpace(t *testing.T) {
 	t.Parallel()
 	const late = 30
@@ -290,8 +290,8 @@ func TestRingSmallLimit(t *testing.T) {
 	}
 }
 
-// A ring that began to write a file under its temporary name and was killed goes on with that name,
-// whatever else it must not overwrite.
+// A ring that was killed while it wrote a file under its temporary name goes on with that name,
+// even with NoOverwrite.
 func TestRingAdoptsPartial(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

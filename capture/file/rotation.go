@@ -7,12 +7,12 @@ import (
 	"github.com/xdpcap/xdpcap/internal/outfile"
 )
 
-// A Rotation makes a File a series of files: it says when one file ends and the next begins, how
-// they are named, and when there are enough. A limit of 0 is no limit.
+// A Rotation makes a File a series of files. It has the limits at which one file ends and the next
+// begins, the files' names, and the limits at which the series ends. A limit of 0 is no limit.
 type Rotation struct {
-	// Path returns the path of a file. If it is the path of an earlier file, that one is
-	// overwritten. If another user's file has it, it is called again with the next Place of which
-	// nothing but InPeriod and Passed differs, for a later file or one of a ring.
+	// Path returns the path of a file. If it is the path of an earlier file, that file is
+	// overwritten. If another user's file has the path, and the new file is not the first or is one
+	// of a ring, Path is called again with InPeriod and Passed increased by 1.
 	Path func(Place) string
 
 	Size    int64  // when a file has more bytes than this, the next packet begins a new file
@@ -30,11 +30,11 @@ type Rotation struct {
 	Stamped, FromFirst bool
 
 	Files int // the session ends when this many files are finished
-	Keep  int // a ring of files: all finished files but the last Keep-1 are removed
+	Keep  int // a ring of files: only the last Keep-1 finished files are kept
 
 	// Left are files that an earlier run of the same ring of files has left, the oldest first. At
-	// Begin it takes over those that are regular files, not another user's, and that nobody writes
-	// to: they count in Keep and MaxBytes, and are removed or overwritten like its own.
+	// Begin the ring takes over each that is a regular file, not another user's, and not open for
+	// writing. These files count in Keep and MaxBytes, and are removed or overwritten like its own.
 	Left []string
 
 	// NoOverwrite makes it an error of the kind [ErrNameTaken] if a regular file with a file's name
@@ -42,11 +42,11 @@ type Rotation struct {
 	NoOverwrite bool
 
 	// MaxBytes limits the bytes of all files together, and MinFree is how many bytes stay free on
-	// their disk. A write that would violate MaxBytes ends the session; one that would violate
-	// MinFree ends it with an error of the kind [ErrDiskLow]. In a ring of files neither ends it:
-	// the oldest files are removed, as many as are needed. Files that other programs have open
-	// come last, because the disk does not get their room back. If no file is left to remove,
-	// packets are not taken until there is room.
+	// their disk. A write that would violate MaxBytes ends the session; a write that would violate
+	// MinFree ends it with an error of the kind [ErrDiskLow]. A ring of files instead removes as
+	// many of its oldest files as needed. It removes files that other programs have open last,
+	// because the disk does not get their room back. If no file is left to remove, packets are not
+	// taken until there is room.
 	MaxBytes, MinFree int64
 
 	// Atomic gives a file the name of Path only when it is finished. Until then its name also ends
@@ -54,7 +54,7 @@ type Rotation struct {
 	Atomic bool
 
 	// Finished, if not nil, is called with the path of each finished file, in order, from one
-	// goroutine. While it does not return, rotation may have to wait.
+	// goroutine. Rotation may wait for it to return.
 	Finished func(path string)
 }
 
@@ -67,17 +67,17 @@ type Place struct {
 	Began    time.Time // when the file began, by the wall clock
 }
 
-// hasLeft tells whether an earlier run has left a file of a path, finished or not.
+// hasLeft reports whether an earlier run has left a file of a path, finished or not.
 func (r *Rotation) hasLeft(path string) bool {
 	return slices.ContainsFunc(r.Left, func(left string) bool { return isFileOf(path, left) })
 }
 
-// isFileOf tells whether a name is that of the file that has this path, or will have it when it is
+// isFileOf reports whether a name is the path of a file or its temporary name until the file is
 // finished.
 func isFileOf(path, name string) bool { return name == path || name == path+outfile.Partial }
 
-// fileSize is the size at which a file ends; 0 = none. Where a ring of files has no room for two
-// files of Size, each has half of its room, because only finished files can be removed.
+// fileSize returns the size at which a file ends; 0 = no limit. If a ring of files has no room for
+// two files of Size, each has half of its room, because only finished files can be removed.
 func (r *Rotation) fileSize() int64 {
 	if half := r.MaxBytes / 2; r.Keep > 0 && half > 0 && (r.Size == 0 || half < r.Size) {
 		return half
@@ -85,7 +85,7 @@ func (r *Rotation) fileSize() int64 {
 	return r.Size
 }
 
-// isSingle tells whether there is never a second file.
+// isSingle reports whether there is never a second file.
 func (r *Rotation) isSingle() bool { return r.Size == 0 && r.Packets == 0 && r.Period == 0 }
 
 // first returns the place of the first file.
@@ -118,7 +118,7 @@ func (r *Rotation) next(p Place, at time.Time) Place {
 	case r.Period > 0 && !at.Before(r.until(p)):
 		next.InPeriod = 0
 		next.Period = r.until(p)
-		if !at.Before(next.Period.Add(r.Period)) { // nothing was written for more than a period
+		if !at.Before(next.Period.Add(r.Period)) { // no file was written for more than a period
 			next.Period = at
 			if !r.Origin.IsZero() {
 				next.Period = r.period(at)
@@ -132,7 +132,7 @@ func (r *Rotation) next(p Place, at time.Time) Place {
 }
 
 // setBack returns the current file's place after the wall clock was set back to before its period:
-// the period now starts at now or, with Origin, is the one that contains now.
+// the period then starts at now or, with Origin, is the period that contains now.
 func (r *Rotation) setBack(p Place, now time.Time) Place {
 	p.Period = now
 	if !r.Origin.IsZero() {

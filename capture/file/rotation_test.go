@@ -91,7 +91,7 @@ func rawFile(t *testing.T, path string) []byte {
 	return raw
 }
 
-// readBack returns what a file has in it, without compression.
+// readBack returns the uncompressed content of a file.
 func readBack(t *testing.T, path string, c Compression) []byte {
 	t.Helper()
 	raw := rawFile(t, path)
@@ -142,10 +142,10 @@ func writeSeries(t *testing.T, r Rotation, name string, packets int) (paths []st
 	must(t, err)
 	defer f.Close()
 	d := describeTwo()
-	// No period is ever settled, so that the stamps alone end files, however slowly packets come.
+	// No period is ever settled, so that only time stamps end files, even if packets arrive slowly.
 	d.Settled = func() time.Time { return time.Time{} }
 	session := make(capture.Accounts, 2)
-	d.Accounts = func() (capture.Accounts, error) { // in this one every other packet was lost in a ring
+	d.Accounts = func() (capture.Accounts, error) { // one packet was lost in a ring per finished file
 		mu.Lock()
 		defer mu.Unlock()
 		return capture.Accounts{{Lost: uint64(len(paths)), FilteredOut: 5}, {}}, nil
@@ -187,7 +187,7 @@ func writeSeries(t *testing.T, r Rotation, name string, packets int) (paths []st
 	return paths, own, err
 }
 
-// sizeOf returns the bytes of those files that exist, of each path once.
+// sizeOf returns the bytes of the existing files; each path counts once.
 func sizeOf(paths []string) (bytes int64) {
 	for _, path := range slices.Compact(slices.Sorted(slices.Values(paths))) {
 		if info, err := os.Stat(path); err == nil {
@@ -197,7 +197,7 @@ func sizeOf(paths []string) (bytes int64) {
 	return bytes
 }
 
-// Whatever ends a file, each packet is in one of them, in order.
+// Each packet is in exactly one file, in order, for every limit that ends files.
 func TestSeries(t *testing.T) {
 	t.Parallel()
 	const packets = 5000
@@ -256,7 +256,7 @@ func TestSeries(t *testing.T) {
 	}
 }
 
-// A series that is asked to end refuses packets that are then not sampled, instead of lost.
+// Packets that a series does not take after its limit count as not sampled instead of lost.
 func TestSeriesEnough(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
@@ -286,8 +286,8 @@ func TestSeriesEnough(t *testing.T) {
 	}
 }
 
-// Packets that a limit refuses are counted as not sampled. With compression that also holds for
-// packets that are kept for the last frame, and are refused only when the session ends.
+// Packets that a limit refuses count as not sampled. With compression, packets kept for the last
+// frame do, too, although they are refused only when the session ends.
 func TestSeriesEnoughAtEnd(t *testing.T) {
 	t.Parallel()
 	const packets = 1050
@@ -366,7 +366,7 @@ func TestSeriesOverwritten(t *testing.T) {
 	}
 }
 
-// A ring keeps so many files, and removes none that it has not made.
+// A ring keeps Keep files, and removes no file that it has not created.
 func TestSeriesRing(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -392,8 +392,7 @@ func TestSeriesRing(t *testing.T) {
 	}
 }
 
-// A ring takes over what an earlier run has left, as long as it is a regular file that nobody
-// writes to.
+// A ring takes over the files of an earlier run that are regular and that no process writes to.
 func TestSeriesAdopts(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -457,7 +456,8 @@ func TestSeriesAdopts(t *testing.T) {
 	}
 }
 
-// A file that a ring cannot remove, or of which it cannot be seen whether it may, is told of once.
+// A ring gives one notice for the first file that it cannot remove, or for which it cannot find out
+// whether it may.
 func TestSeriesCannotRemove(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct{ name, said string }{{"removed", ": remove "}, {"opened", ": open "}} {
@@ -494,15 +494,15 @@ func TestSeriesCannotRemove(t *testing.T) {
 	}
 }
 
-// mustAsNobody calls do on a thread that opens files as a user who may make some in a directory,
-// and who may not read those of others.
+// mustAsNobody calls do on a thread that opens files as the user nobody, who may create files in a
+// directory and may not read other users' files.
 func mustAsNobody(t *testing.T, dir string, do func()) {
 	t.Helper()
 	const nobody = 65534
 	must(t, errors.Join(os.Chmod(filepath.Dir(dir), 0o755), os.Chmod(dir, 0o777|os.ModeSticky)))
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
-	unix.SetfsuidRetUid(nobody) // which also takes the capabilities about files
+	unix.SetfsuidRetUid(nobody) // which also drops the capabilities for files
 	defer unix.SetfsuidRetUid(0)
 	do()
 }
@@ -523,7 +523,7 @@ func smallDisk(t *testing.T) string {
 	return dir
 }
 
-// Where a file has no room for its header, none stays that nobody could read.
+// If there is no room for a file's header, no unreadable file stays.
 func TestSeriesNoRoomToBegin(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{"out.pcapng", "out.pcapng.zst"} {
@@ -546,8 +546,8 @@ func TestSeriesNoRoomToBegin(t *testing.T) {
 	}
 }
 
-// A directory that has gone, or a name that is taken by something else, ends the session with an
-// error, and what the files before have is theirs.
+// A removed directory, or a name that a directory already has, ends the session with an error. The
+// earlier files keep their packets.
 func TestSeriesNextFails(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -564,14 +564,14 @@ func TestSeriesNextFails(t *testing.T) {
 	}
 }
 
-// A file that its disk did not keep has neither its name, nor is it told of, nor are its packets
-// captured.
+// A file that could not be synced does not get its name, Finished is not called for it, and its
+// packets are not captured.
 func TestSeriesDiskFails(t *testing.T) {
 	t.Parallel()
 	dir := testnet.MustFailingDisk(t)
 	path := func(p Place) string { return filepath.Join(dir, fmt.Sprintf("%d.pcapng", p.Number)) }
-	var told []string
-	f := mustSeries(t, Rotation{Packets: 50, Atomic: true, Path: path, Finished: func(path string) { told = append(told, path) }})
+	var finished []string
+	f := mustSeries(t, Rotation{Packets: 50, Atomic: true, Path: path, Finished: func(path string) { finished = append(finished, path) }})
 	must(t, f.Begin(describeTwo()))
 	const packets = 100
 	session := make(capture.Accounts, 2)
@@ -579,7 +579,7 @@ func TestSeriesDiskFails(t *testing.T) {
 	p.Data = make([]byte, 60_000)
 	p.WireLen = uint32(len(p.Data))
 	for range packets {
-		f.Write([]capture.Packet{*p}) // what is wrong is also returned by End
+		f.Write([]capture.Packet{*p}) // End returns the error, too
 		session[p.Source].Seen++
 		session[p.Source].Captured++
 		session[p.Source].Bytes += uint64(len(p.Data))
@@ -589,28 +589,28 @@ func TestSeriesDiskFails(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 	published := uint64(0)
-	for _, path := range told {
+	for _, path := range finished {
 		published += packetsIn(t, path)
 	}
 	a := own.Total()
 	if a.Captured != published || a.NotTaken != packets-published || a.Lost != a.NotTaken || published == packets || a.Bytes != a.Captured*60_000 {
-		t.Errorf("%d packets in the files %v, account %+v", published, told, a)
+		t.Errorf("%d packets in the files %v, account %+v", published, finished, a)
 	}
-	if first := path(Place{}); slices.Contains(told, first) {
-		t.Errorf("files %v", told)
+	if first := path(Place{}); slices.Contains(finished, first) {
+		t.Errorf("files %v", finished)
 	} else if _, err := os.Stat(first); err == nil {
 		t.Errorf("%s has its name", first)
 	}
 }
 
-// Files that are complete are finished while packets go on, and not all at once.
+// Complete files are finished one by one while more packets are written.
 func TestSeriesAtomicNames(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	path := func(p Place) string { return filepath.Join(dir, fmt.Sprintf("%d.pcapng", p.Number)) }
 	f := mustSeries(t, Rotation{Packets: 10, Atomic: true, Path: path})
 	must(t, f.Begin(describeTwo()))
-	defer f.End(make(capture.Accounts, 2)) // which waits for the goroutine that writes
+	defer f.End(make(capture.Accounts, 2)) // waits for the goroutine that writes
 	for i := range 15 {
 		mustWrite(t, f, testPacket(i))
 	}
@@ -619,8 +619,8 @@ func TestSeriesAtomicNames(t *testing.T) {
 	})
 }
 
-// A period does not end before all packets that were stamped in it have been handed over, however
-// long that takes.
+// A period does not end before all packets with a time stamp in it were passed to Write, even if
+// that takes long.
 func TestPeriodWaits(t *testing.T) {
 	t.Parallel()
 	const period = 300 * time.Millisecond
@@ -652,8 +652,8 @@ func TestPeriodWaits(t *testing.T) {
 	}
 }
 
-// Where the disk is full, the statistics of all files together have every loss that the account
-// has, also where it becomes full at the end of a file that is not the last.
+// If the disk is full, the statistics of all files together have every loss in the account, also if
+// the disk becomes full at the end of a file that is not the last.
 func TestSeriesFullTellsLoss(t *testing.T) {
 	t.Parallel()
 	begun, step := 0, 2
@@ -663,8 +663,8 @@ func TestSeriesFullTellsLoss(t *testing.T) {
 	for _, name := range []string{"out.pcapng", "out.pcapng.zst", "out.pcapng.gz"} {
 		for i := 4; i < 44; i += step {
 			room, most := i<<10, []uint64{150, 1500}[i/2%2] // packets in a file; 1500 are one frame
-			// A disk of its own: one that has been emptied is not empty at once where a process
-			// that another test starts has a removed file open.
+			// Each case has its own disk. A disk whose files were removed is not empty yet if a
+			// process that another test starts has a removed file open.
 			dir := smallDisk(t)
 			path := func(p Place) string { return filepath.Join(dir, fmt.Sprint(p.Number, "-", name)) }
 			must(t, os.WriteFile(filepath.Join(dir, "filler"), make([]byte, 1<<20-room), 0o600))
@@ -672,18 +672,18 @@ func TestSeriesFullTellsLoss(t *testing.T) {
 			if !errors.Is(err, unix.ENOSPC) {
 				t.Fatal(err)
 			}
-			told := uint64(0)
+			reported := uint64(0)
 			for _, path := range paths {
 				_, compression := FormatByName(path)
 				r, _ := mustRead(t, path, readBack(t, path, compression))
 				for i := range r.NInterfaces() {
 					ifi, err := r.Interface(i)
 					must(t, err)
-					told += ifi.Statistics.PacketsDropped
+					reported += ifi.Statistics.PacketsDropped
 				}
 			}
-			if lost := own.Total().Lost; told != lost {
-				t.Errorf("%s of %d packets: %d packets are lost, and the statistics of %d files have %d", name, most, lost, len(paths), told)
+			if lost := own.Total().Lost; reported != lost {
+				t.Errorf("%s of %d packets: %d packets are lost, and the statistics of %d files have %d", name, most, lost, len(paths), reported)
 			}
 			if len(paths) > 1 {
 				begun++
@@ -695,8 +695,8 @@ func TestSeriesFullTellsLoss(t *testing.T) {
 	}
 }
 
-// A period that is over when the file begins ends as any other: the goroutine that writes sets its
-// timer. make test-race finds another one that does.
+// A period that is already over when the file begins ends like any other, because the goroutine
+// that writes sets its timer. make test-race fails if another goroutine sets it.
 func TestPeriodOverAtBegin(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

@@ -11,14 +11,14 @@ import (
 	"github.com/xdpcap/xdpcap/capture"
 )
 
-// settleInterval is how soon it is looked again whether all packets of a period have come.
+// settleInterval is the retry interval while packets of a period that has ended may still arrive.
 const settleInterval = 50 * time.Millisecond
 
-// write writes blocks to the current file and to those that follow. The queue calls it.
+// write writes blocks to the current file and to the files after it. The queue calls it.
 func (f *File) write(blocks []byte, packets []capture.BlockEnd) error {
 	for f.err == nil && len(packets) > 0 {
-		if f.present == nil {
-			blocks, packets, f.err = f.await(blocks, packets)
+		if f.current == nil {
+			blocks, packets, f.err = f.openFirst(blocks, packets)
 			continue
 		}
 		n, at := f.fitting(blocks, packets)
@@ -32,24 +32,24 @@ func (f *File) write(blocks []byte, packets []capture.BlockEnd) error {
 		first := packetsBegin(blocks, packets)
 		f.written = packets[n-1].End
 		bytes := f.written - first
-		f.err = f.present.write(blocks[:bytes], packets[:n])
+		f.err = f.current.write(blocks[:bytes], packets[:n])
 		if f.err == nil {
 			f.err = f.keepHeader(blocks[:bytes], packets[:n])
 		}
 		blocks, packets = blocks[bytes:], packets[n:]
-		if f.err == nil && f.isFull(f.written, f.present.packets) && f.rotation.Files == f.place.Number+1 {
+		if f.err == nil && f.isFull(f.written, f.current.packets) && f.rotation.Files == f.place.Number+1 {
 			f.err = f.rotate(time.Now().Round(0))
 		}
 	}
-	if f.err == nil && f.present != nil {
-		f.err = f.tellDepartures()
+	if f.err == nil && f.current != nil {
+		f.err = f.reportDepartures()
 	}
 	return f.err
 }
 
-// await opens the first file when the first packet has come. Blocks before that packet are kept for
-// the beginning of the file. It returns the blocks and packets that remain to be written.
-func (f *File) await(blocks []byte, packets []capture.BlockEnd) ([]byte, []capture.BlockEnd, error) {
+// openFirst opens the first file if there is a packet. Blocks before that packet are kept for the
+// beginning of the file. It returns the blocks and packets that remain to be written.
+func (f *File) openFirst(blocks []byte, packets []capture.BlockEnd) ([]byte, []capture.BlockEnd, error) {
 	first := packetsBegin(blocks, packets)
 	for i := range packets {
 		if !isPacket(&packets[i]) {
@@ -78,10 +78,11 @@ func (f *File) await(blocks []byte, packets []capture.BlockEnd) ([]byte, []captu
 }
 
 // maxKept is how many bytes of blocks from capture files are kept to be repeated at the beginning
-// of later files. Of a live capture the interfaces are described that have not gone.
+// of later files. It does not limit a live capture, which keeps only the descriptions of current
+// interfaces.
 const maxKept = 16 << 20
 
-// keepHeader keeps those of the blocks with which later files of the series begin.
+// keepHeader keeps the blocks with which later files of the series begin.
 func (f *File) keepHeader(blocks []byte, packets []capture.BlockEnd) error {
 	isLive := f.description.IsLive()
 	if f.description.More == nil || f.rotation.isSingle() && !isLive {
@@ -100,7 +101,7 @@ func (f *File) keepHeader(blocks []byte, packets []capture.BlockEnd) error {
 			f.describe(int(p.Bytes), block)
 		case p.Source == headMore:
 			f.header = append(f.header, block...)
-		case !isPacket(p) && f.present == nil:
+		case !isPacket(p) && f.current == nil:
 			f.before = append(f.before, block...)
 		}
 	}
@@ -110,7 +111,7 @@ func (f *File) keepHeader(blocks []byte, packets []capture.BlockEnd) error {
 	return nil
 }
 
-// packetsBegin is the position in the queue at which the blocks of these packets begin.
+// packetsBegin returns the position in the queue at which the blocks of these packets begin.
 func packetsBegin(blocks []byte, packets []capture.BlockEnd) int64 {
 	if len(packets) == 0 {
 		return 0
@@ -118,10 +119,10 @@ func packetsBegin(blocks []byte, packets []capture.BlockEnd) int64 {
 	return packets[len(packets)-1].End - int64(len(blocks))
 }
 
-// fitting returns how many of the packets belong in the current file. If none does, a new file
-// begins at the time at.
+// fitting returns how many of the packets belong in the current file. If n is 0, a new file begins
+// at the time at.
 func (f *File) fitting(blocks []byte, packets []capture.BlockEnd) (n int, at time.Time) {
-	r, p := &f.rotation, f.present
+	r, p := &f.rotation, f.current
 	if r.isSingle() {
 		return len(packets), at
 	}
@@ -142,11 +143,11 @@ func (f *File) fitting(blocks []byte, packets []capture.BlockEnd) (n int, at tim
 	return len(packets), at
 }
 
-// isFull tells whether the current file has reached its limit of bytes or packets. It has this many
-// packets up to a position in the queue, unless some were omitted.
+// isFull reports whether the current file has reached its limit of bytes or packets, if it has this
+// many packets up to a position in the queue. A file that omits packets never has.
 func (f *File) isFull(position int64, packets uint64) bool {
 	r, size := &f.rotation, f.rotation.fileSize()
-	return packets > 0 && !f.present.stream.full && (size > 0 && f.present.bytes(position) > size || r.Packets > 0 && packets >= r.Packets)
+	return packets > 0 && !f.current.stream.full && (size > 0 && f.current.bytes(position) > size || r.Packets > 0 && packets >= r.Packets)
 }
 
 // tend checks the current file, and begins the next one when it is due. The queue calls it.
@@ -157,16 +158,16 @@ func (f *File) tend(idle bool) error {
 	if f.err != nil {
 		return f.err
 	}
-	if f.present == nil {
-		return nil // the first packet has not come
+	if f.current == nil {
+		return nil // there was no packet yet
 	}
-	// If the file was renamed, it still gets everything that is in the queue.
-	err := f.present.stream.tend(idle)
+	// If the file was renamed, the blocks in the queue are still written to it.
+	err := f.current.stream.tend(idle)
 	if err == nil {
-		err = f.tellDepartures()
+		err = f.reportDepartures()
 	}
 	if err != nil {
-		f.err = f.present.stream.err
+		f.err = f.current.stream.err
 		return err
 	}
 	if !idle || f.rotation.Period == 0 || f.rotation.Stamped {
@@ -200,14 +201,14 @@ func (f *File) tend(idle bool) error {
 func (f *File) rotate(at time.Time) error {
 	next := f.rotation.next(f.place, at)
 	last := f.rotation.Files > 0 && next.Number >= f.rotation.Files
-	err := f.present.stream.flush() // the last frame takes room, too
+	err := f.current.stream.flush() // the last frame takes room, too
 	if err == nil && !last {
 		err = f.grantNext()
 	}
 	if err != nil {
 		return err
 	}
-	if err := f.complete(f.lately, f.present.stream.end); err != nil {
+	if err := f.endFile(f.accountsSoFar, f.current.stream.end); err != nil {
 		return err
 	}
 	if last {
@@ -230,7 +231,7 @@ func (f *File) open(place Place) error {
 		f.mu.Unlock()
 		return errors.Join(os.ErrClosed, p.file.Close())
 	}
-	f.present = p
+	f.current = p
 	f.mu.Unlock()
 	f.keeper.empty(p.file)
 	if err := p.file.Begin(); err != nil {
@@ -244,7 +245,7 @@ func (f *File) open(place Place) error {
 // start begins to write packets to a file.
 func (f *File) start(p *part) {
 	f.keeper.begin(p)
-	f.departures.told = nil
+	f.departures.reports = nil
 	header, described, renumbers := f.header, firstInterfaces(&f.description), false
 	if f.place.Number > 0 && f.description.IsLive() && f.description.More != nil {
 		header, described = f.nextHeader()
@@ -252,7 +253,7 @@ func (f *File) start(p *part) {
 	}
 	p.stream.begin(header, f.written, len(f.description.Sources), described)
 	p.stream.renumbers = renumbers
-	p.stream.tellAt(f.writer.options.StatisticsInterval, func() []byte { return f.statistics(f.ofDescribed(f.lately(p.stream.taken))) })
+	p.stream.reportEvery(f.writer.options.StatisticsInterval, func() []byte { return f.statistics(f.onlyDescribed(f.accountsSoFar(p.stream.taken))) })
 	if f.rotation.MaxBytes > 0 || f.rotation.MinFree > 0 {
 		p.stream.grant = f.grant
 	}
@@ -273,40 +274,40 @@ func (f *File) stopTimer() {
 	}
 }
 
-// complete ends the current file by a method of its stream, and queues it for the finisher. account
-// turns what the file took into its accounts. After an error a file that is not the last stays
-// open.
-func (f *File) complete(account func(taken capture.Accounts) capture.Accounts, end func(trailer func() []byte) error) error {
-	p := f.present
+// endFile ends the current file with end, a method of its stream, and queues it for the finisher.
+// account computes the file's accounts from the packets that it took. After an error a file stays
+// open, unless it is the last.
+func (f *File) endFile(account func(taken capture.Accounts) capture.Accounts, end func(trailer func() []byte) error) error {
+	p := f.current
 	if err := p.check(); p.isSpoiled() {
 		f.mu.Lock()
-		f.present = nil
+		f.current = nil
 		f.mu.Unlock()
 		p.stream.taken = make(capture.Accounts, len(p.stream.taken))
-		f.takeBackTold(-1)
+		f.undoReports(-1)
 		f.keeper.finish(p, nil)
 		return errors.Join(err, p.file.Close())
 	}
 	var own capture.Accounts
-	due := f.departures.due(f.written) // those whose statistics had no room
+	due := f.departures.due(f.written) // sources whose statistics had no room
 	err := end(func() []byte {
-		f.takeBackTold(p.stream.size.Load())
+		f.undoReports(p.stream.size.Load())
 		own = account(p.stream.taken)
-		if departed, err := f.ofDeparted(); err == nil && !p.last {
+		if departed, err := f.accountsOfGone(); err == nil && !p.last {
 			for _, source := range due {
 				*own.At(source) = departed.Of(source)
 			}
 		}
-		own = f.ofDescribed(own)
+		own = f.onlyDescribed(own)
 		return f.statistics(own)
 	})
 	if err != nil && !p.last {
 		return err
 	}
 	f.departures.end(due)
-	f.told = f.told.Plus(own)
+	f.reported = f.reported.Plus(own)
 	f.mu.Lock()
-	f.present = nil
+	f.current = nil
 	f.taken = f.taken.Plus(p.stream.taken)
 	f.size += p.stream.size.Load()
 	f.mu.Unlock()
@@ -324,18 +325,18 @@ func (f *File) statistics(own capture.Accounts) []byte {
 
 // statisticsOf returns the statistics of some sources in the current file.
 func (f *File) statisticsOf(own capture.Accounts, has func(source int) bool) []byte {
-	s := &statistics{Accounts: own, start: f.place.Began, number: f.place.Number, interfaceOf: f.present.stream.interfaceOf}
+	s := &statistics{Accounts: own, start: f.place.Began, number: f.place.Number, interfaceOf: f.current.stream.interfaceOf}
 	s.omit = func(source int) bool { return !has(source) }
 	if f.place.Number == 0 {
 		s.start = f.description.Started
 	}
 	if !f.rotation.isSingle() {
-		s.session, s.since = f.told.Plus(own), f.description.Started
+		s.session, s.since = f.reported.Plus(own), f.description.Started
 	}
 	return f.writer.enc.trailer(nil, s)
 }
 
-// lately returns the current file's accounts while the session runs.
-func (f *File) lately(taken capture.Accounts) capture.Accounts {
-	return lately(&f.description, f.told, f.taken.Plus(taken))
+// accountsSoFar returns the current file's accounts while the session runs.
+func (f *File) accountsSoFar(taken capture.Accounts) capture.Accounts {
+	return accountsSoFar(&f.description, f.reported, f.taken.Plus(taken))
 }

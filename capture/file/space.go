@@ -8,15 +8,16 @@ import (
 )
 
 // A space counts the free bytes of a disk on which a ring of files removes its oldest files. File
-// systems show changes late: XFS shows the room of a removed file up to a second later, and btrfs
-// shows removed and written bytes up to half a minute later. Until then the space counts these
-// bytes itself. The room of a removed file that another program still has open is counted apart.
+// systems report changes late: XFS reports the room of a removed file up to a second later, and
+// btrfs reports removed and written bytes up to half a minute later. Until then the space adds
+// these bytes itself. The room of a removed file that another program still has open is counted
+// apart.
 type space struct {
-	shown   int64      // what the file system last showed as free
-	removed []*removed // whose room was not shown as free yet, the oldest first
+	shown   int64      // free bytes that the file system last reported
+	removed []*removed // whose room is not yet reported as free, the oldest first
 
-	isLate  bool  // the file system also shows late what was written
-	written int64 // bytes that were not shown as written yet, if isLate
+	isLate  bool  // the file system also reports written bytes late
+	written int64 // bytes that are not yet reported as written, if isLate
 
 	sinceSync int64 // bytes that were written since the last sync began
 }
@@ -24,10 +25,10 @@ type space struct {
 // A removed is a file that was removed or emptied.
 type removed struct {
 	file  *outfile.Removal // open as long as another program has it open; nil = its room becomes free
-	bytes int64            // that were not shown as free yet
+	bytes int64            // not yet reported as free
 	since time.Time        // when its room began to become free
 
-	// synced is when the first sync of the disk ended that began after that; zero = none has.
+	// synced is when the first sync of the disk that began after since has ended; zero before that.
 	synced time.Time
 }
 
@@ -35,10 +36,10 @@ const (
 	// freesLate is how long after a sync of the disk a file system still frees removed files,
 	// unless it isLate.
 	freesLate = 5 * time.Second
-	// trifle is what may be missing where a file's room is shown as free, because others write to
-	// the disk at the same time.
-	trifle = 64 << 10
-	// maxHeld is how many removed files are watched until other programs close them.
+	// tolerance is how many bytes of a file may be missing when its room is reported as free,
+	// because other programs write to the disk at the same time.
+	tolerance = 64 << 10
+	// maxHeld is how many removed files are held open until other programs close them.
 	maxHeld = 64
 )
 
@@ -55,7 +56,7 @@ func (s *space) write(bytes int64) {
 	}
 }
 
-// update takes what the file system shows as free now.
+// update processes the free bytes that the file system reports now.
 func (s *space) update(shown int64, now time.Time) {
 	freed := max(shown-s.shown, 0)
 	s.written -= min(max(s.shown-shown, 0), s.written)
@@ -72,12 +73,12 @@ func (s *space) update(shown int64, now time.Time) {
 		freed -= seen
 		r.bytes -= seen
 		isLost := !r.synced.IsZero() && (s.isLate || now.Sub(r.synced) > freesLate)
-		return r.bytes == 0 || seen > 0 && r.bytes < trifle || isLost
+		return r.bytes == 0 || seen > 0 && r.bytes < tolerance || isLost
 	})
 }
 
-// free is how many bytes may be written, by the last update; held is how many more there will be
-// when other programs have closed removed files.
+// free returns how many bytes may be written, by the last update. held is how many more may be
+// written after other programs have closed removed files.
 func (s *space) free() (free, held int64) {
 	free = s.shown - s.written
 	for _, r := range s.removed {
@@ -90,12 +91,12 @@ func (s *space) free() (free, held int64) {
 	return free, held
 }
 
-// needsSync tells whether a sync of the disk would make it show more as free.
+// needsSync reports whether a sync of the disk would make the file system report more free bytes.
 func (s *space) needsSync() bool {
 	return slices.ContainsFunc(s.removed, func(r *removed) bool { return r.file == nil && r.synced.IsZero() })
 }
 
-// endSync says that a sync has ended now which began at a time. Call update before it.
+// endSync records that a sync which began at a time has ended now. Call update before it.
 func (s *space) endSync(began, now time.Time) {
 	for _, r := range s.removed {
 		if r.file == nil && r.synced.IsZero() && r.since.Before(began) {
@@ -105,10 +106,10 @@ func (s *space) endSync(began, now time.Time) {
 	s.written = min(s.written, s.sinceSync)
 }
 
-// watches tells whether one more removed file can be watched until it is closed.
+// watches reports whether one more removed file can be held open until other programs close it.
 func (s *space) watches() bool { return len(s.removed) < maxHeld }
 
-// close stops watching removed files.
+// close closes the removed files that are held open.
 func (s *space) close() {
 	for _, r := range s.removed {
 		if r.file != nil {

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// A busy disk frees removed files late, and its sync takes long: their room counts as free until
-// some time after that.
+// A busy disk frees removed files late, and its sync takes long. The room of removed files counts
+// as free until some time after the sync.
 func TestSpaceFreesLate(t *testing.T) {
 	t.Parallel()
 	var s space

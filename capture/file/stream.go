@@ -25,28 +25,28 @@ type stream struct {
 	torn   bool         // the file ends with a partial block that could not be removed
 	recent recent
 	mu     sync.Mutex       // guards taken
-	taken  capture.Accounts // Captured and Bytes: what reached the file
-	err    error            // the file's error; nothing is written after it
+	taken  capture.Accounts // Captured and Bytes of the packets in the file
+	err    error            // the file's first error, which ends writing
 
 	numbering
 
-	// tell returns the statistics so far. They are written once per interval; 0 = never.
-	tell     func() []byte
-	interval time.Duration
-	told     time.Time // when they were last written
+	// current returns the statistics so far. They are written once per interval; 0 = never.
+	current    func() []byte
+	interval   time.Duration
+	reportedAt time.Time // when they were last written
 
-	// check, if not nil, returns what is wrong with the file besides errors of Write.
+	// check, if not nil, returns an error for problems of the file that Write does not report.
 	check func() error
 	// grant, if not nil, returns how many of these bytes may be written now, and an error if that
-	// ends the session. Without an error the other bytes are omitted, and so is all that follows,
-	// which may be packets of a source whose description was omitted.
+	// ends the session. Without an error the other bytes are omitted, and so are all later blocks,
+	// because they may be packets of a source whose description was omitted.
 	grant func(bytes int64) (int64, error)
-	full  bool // something was omitted
+	full  bool // blocks were omitted
 }
 
 // begin starts the stream of a new file. first is the position in the queue of the first block
 // after the header. described are the sources whose interfaces the header of a live capture
-// describes, in that order; others are described as they come. nil = none comes.
+// describes, in that order; later blocks may describe more. nil = no interfaces are added.
 func (s *stream) begin(header []byte, first int64, sources int, described []int) {
 	s.begins = header
 	s.start = first - int64(len(header))
@@ -62,17 +62,18 @@ func (s *stream) begin(header []byte, first int64, sources int, described []int)
 	}
 }
 
-// takenNow returns what has reached the file so far; nil before begin. Any goroutine may call it.
+// takenNow returns the accounts of the packets in the file so far; nil before begin. Any goroutine
+// may call it.
 func (s *stream) takenNow() capture.Accounts {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.Clone(s.taken)
 }
 
-// tellAt makes the stream also write the statistics that tell returns, once per interval; 0 =
-// never.
-func (s *stream) tellAt(interval time.Duration, tell func() []byte) {
-	s.interval, s.tell, s.told = interval, tell, time.Now()
+// reportEvery makes the stream also write the statistics that current returns, once per interval; 0
+// = never.
+func (s *stream) reportEvery(interval time.Duration, current func() []byte) {
+	s.interval, s.current, s.reportedAt = interval, current, time.Now()
 }
 
 // write adds blocks, and counts the packets that the file took. If the file took only part of a
@@ -98,8 +99,8 @@ func (s *stream) write(blocks []byte, packets []capture.BlockEnd) error {
 	return nil
 }
 
-// writeHeader writes the header. With compression it is a frame of its own, because nothing can be
-// read without it.
+// writeHeader writes the header. With compression it is a frame of its own, because a reader needs
+// it before all other blocks.
 func (s *stream) writeHeader() {
 	header := s.begins
 	s.begins = nil
@@ -180,7 +181,8 @@ func count(taken *capture.Accounts, packets []capture.BlockEnd) {
 	}
 }
 
-// granted omits the blocks that may not be written. The error says why, if it ends the session.
+// granted omits the blocks that may not be written. An error is the reason for which the session
+// ends.
 func (s *stream) granted(blocks []byte, packets []capture.BlockEnd) ([]byte, []capture.BlockEnd, error) {
 	if s.grant == nil || len(packets) == 0 {
 		return blocks, packets, nil
@@ -201,7 +203,8 @@ func (s *stream) granted(blocks []byte, packets []capture.BlockEnd) ([]byte, []c
 	return blocks[:packets[n-1].End-s.start-start], packets[:n], ended
 }
 
-// tend writes what is kept and the statistics if they are due, and checks the file.
+// tend writes the blocks kept for a frame, writes the statistics if they are due, and checks the
+// file.
 func (s *stream) tend(bool) error {
 	if s.begins != nil {
 		s.writeHeader()
@@ -209,9 +212,9 @@ func (s *stream) tend(bool) error {
 	if err := s.seal(); err != nil {
 		return err
 	}
-	if s.interval > 0 && time.Since(s.told) >= s.interval {
-		s.told = time.Now()
-		if err := s.insert(s.tell()); err != nil {
+	if s.interval > 0 && time.Since(s.reportedAt) >= s.interval {
+		s.reportedAt = time.Now()
+		if err := s.insert(s.current()); err != nil {
 			return err
 		}
 	}
@@ -224,7 +227,7 @@ func (s *stream) tend(bool) error {
 // insert adds blocks that do not come from the queue, unless grant leaves no room for them.
 func (s *stream) insert(blocks []byte) error {
 	if len(blocks) == 0 {
-		return nil // the format has none
+		return nil // the format has no statistics
 	}
 	if s.grant != nil {
 		if room, _ := s.grant(int64(len(blocks))); s.full || room < int64(len(blocks)) {
@@ -235,7 +238,7 @@ func (s *stream) insert(blocks []byte) error {
 		s.frames.add(blocks, nil)
 		blocks, _ = s.frames.seal()
 	}
-	s.start -= int64(len(blocks)) // later blocks of the queue are after them
+	s.start -= int64(len(blocks)) // because later blocks of the queue are after them
 	return s.put(blocks, nil)
 }
 
@@ -258,7 +261,7 @@ func (s *stream) end(trailer func() []byte) error {
 	return nil
 }
 
-// last returns what the file ends with.
+// last returns the last bytes of the file: the trailer, as a frame with compression.
 func (s *stream) last(trailer func() []byte) []byte {
 	if s.frames != nil {
 		return s.frames.end(nil, trailer())
@@ -268,7 +271,7 @@ func (s *stream) last(trailer func() []byte) []byte {
 
 // forceEnd adds the trailer, even after an error if the file still takes it. If the disk is full,
 // packets at the end of the file are removed to make room, and trailer is called again, because
-// s.taken has changed. It returns the first error.
+// s.taken has changed. forceEnd returns the first error.
 func (s *stream) forceEnd(trailer func() []byte) error {
 	err := s.flush()
 	s.grant = nil
@@ -290,7 +293,7 @@ func (s *stream) forceEnd(trailer func() []byte) error {
 	return err
 }
 
-// cut truncates the file to size bytes, and tells whether it could.
+// cut truncates the file to size bytes. It returns false if that is not possible.
 func (s *stream) cut(size int64) bool {
 	excess := s.size.Load() - size
 	if excess == 0 {
@@ -312,7 +315,7 @@ func (s *stream) cut(size int64) bool {
 }
 
 // takeBack removes packets from the end of the file until room bytes are free, and no longer counts
-// them as taken. It returns false if nothing could be removed.
+// them as taken. It returns false if no packet could be removed.
 func (s *stream) takeBack(room int64) bool {
 	end := s.size.Load()
 	size, last := s.recent.last(end, room)

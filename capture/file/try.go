@@ -33,7 +33,7 @@ func TrySeries(r Rotation, o Options) error {
 			return err
 		}
 	}
-	var others error // the last of the names that others have
+	var others error // the error for the last name that another user's file has
 	usable := false
 	for path := first; ; path = r.Path(place) {
 		own := r.hasLeft(path)
@@ -59,12 +59,13 @@ func TrySeries(r Rotation, o Options) error {
 	}
 }
 
-// hasOthers tells whether another user's file has a path, or its name until it is finished.
+// hasOthers reports whether another user's file has a path, or the path's temporary name with
+// Atomic.
 func (o *Options) hasOthers(r *Rotation, path string) bool {
 	return outfile.IsOthers(path, o.Owners) || r.Atomic && outfile.IsOthers(path+outfile.Partial, o.Owners)
 }
 
-// withoutOthers returns those of some paths that are not of another user's files.
+// withoutOthers returns the paths without those of another user's files.
 func (o *Options) withoutOthers(paths []string) []string {
 	return slices.DeleteFunc(slices.Clone(paths), func(path string) bool { return outfile.IsOthers(path, o.Owners) })
 }

@@ -1,7 +1,7 @@
 // Package file writes the packets of a capture into files: pcapng, pcap or JSON, compressed or not,
 // into one file or a series of them that ends by size, time or number. A [File] is an Output of
-// package capture that looks after its files; a [Writer] writes into anything. An [Input] reads
-// capture files again.
+// package capture that also names, checks and removes files; a [Writer] writes to any io.Writer. An
+// [Input] reads capture files.
 package file
 
 import (
@@ -15,11 +15,11 @@ import (
 	"github.com/xdpcap/xdpcap/internal/machine"
 )
 
-// Options say how to write. The zero value of each field is its default.
+// Options configure a File or Writer. The zero value of each field is its default.
 type Options struct {
 	Format      Format // PCAPNG
 	Compression Compression
-	Name        string // the file's name in errors; "" = none
+	Name        string // the file's name in errors; may be ""
 	Application string // name and version of the program that writes, for the file's header
 	CommandLine string // for the comment in the file's header
 
@@ -46,10 +46,10 @@ type Options struct {
 	// Refuse, if not nil, may return an error to reject an opened file before it is changed.
 	Refuse func(os.FileInfo) error
 
-	// Owners are the ids of users who may own an existing regular file or FIFO that Open opens;
-	// nil = anybody. NoLinks rejects a path with a symbolic link in it that is not root's, and a
-	// regular file with several hard links. Both protect a process that writes where users with
-	// fewer rights can create files.
+	// Owners are the ids of users who may own an existing regular file or FIFO that Open opens; nil
+	// = any user. NoLinks rejects a path with a symbolic link in it that is not root's, and a
+	// regular file with several hard links. Both protect a process that writes to directories where
+	// users with fewer rights can create files.
 	Owners  []int
 	NoLinks bool
 }
@@ -72,10 +72,10 @@ type Writer struct {
 	name    string    // the file's name in errors
 	notice  func(error)
 	live    bool          // the packets are captured live
-	direct  capture.Batch // what WriteDirect hands over
+	direct  capture.Batch // reused by WriteDirect
 }
 
-// An encoder makes the blocks of one file format: that of the formatKind which opens it.
+// An encoder encodes the blocks of the formatKind that opened it.
 type encoder interface {
 	header(b []byte) []byte
 	// packets adds packets to a chunk while there is room, and returns how many. An error means
@@ -84,8 +84,8 @@ type encoder interface {
 	trailer(b []byte, s *statistics) []byte
 }
 
-// A lateEncoder is an encoder that adds something after the last packet. The last chunk has room
-// for it.
+// A lateEncoder is an encoder that may append blocks after the last packet. The last chunk has room
+// for them.
 type lateEncoder interface{ finish(c *chunk) }
 
 // statistics are written at the end of a file.
@@ -95,12 +95,12 @@ type statistics struct {
 	session          capture.Accounts // of the packets in all files of the session so far; nil = no comment
 	since            time.Time        // when counting for session began
 	number           int              // index of this file, from 0
-	omit             func(int) bool   // sources whose statistics are not written; nil = none
+	omit             func(int) bool   // if not nil, whether to leave out a source's statistics
 	interfaceOf      func(int) (number uint32, ok bool)
 }
 
-// comment returns a function that says which file of several the numbers of a source belong to; nil
-// if there is a single file.
+// comment returns a function that returns the comment for a source's statistics: the number of the
+// file, and the accounts of all files. It returns nil if there is a single file.
 func (s *statistics) comment() func(source int) string {
 	if s.session == nil {
 		return nil
@@ -123,14 +123,14 @@ func (w *Writer) Begin(d capture.Description) error {
 	w.enc = w.options.Format.kind().open(&d, &w.options)
 	w.live = d.IsLive()
 	w.stream.begin(w.enc.header(nil), 0, len(d.Sources), firstInterfaces(&d))
-	w.stream.tellAt(w.options.StatisticsInterval, func() []byte {
-		return w.trailer(w.stream.described(lately(&d, nil, w.stream.taken)))
+	w.stream.reportEvery(w.options.StatisticsInterval, func() []byte {
+		return w.trailer(w.stream.described(accountsSoFar(&d, nil, w.stream.taken)))
 	})
 	return w.beginQueue(&w.stream, w.options.Name, &d)
 }
 
-// beginQueue starts the queue that writes blocks to out. If something other than the machine's
-// memory, such as a cgroup, limits how much may wait, a notice says so.
+// beginQueue starts the queue that writes blocks to out. It gives a notice if a limit below the
+// machine's memory, such as a cgroup's, reduces how much may wait.
 func (w *Writer) beginQueue(out blockWriter, name string, d *capture.Description) (err error) {
 	wanted := maxQueue
 	if d.Stopped != nil {
@@ -140,7 +140,7 @@ func (w *Writer) beginQueue(out blockWriter, name string, d *capture.Description
 	if w.queue, err = newQueue(out, wanted, func() uint64 { return machine.AvailableMemory().Bytes }); err != nil {
 		return err
 	}
-	if most := w.queue.most(); most < wanted && !available.IsMachines() {
+	if most := w.queue.limitBytes(); most < wanted && !available.IsMachines() {
 		d.Notice(fmt.Errorf("at most %d MiB of packets may wait for %s, a quarter of the available memory, which is %v",
 			most>>20, cmp.Or(name, "the output"), available))
 	}
@@ -150,8 +150,8 @@ func (w *Writer) beginQueue(out blockWriter, name string, d *capture.Description
 	return nil
 }
 
-// block adds a block of a capture file that is not a packet. The next Write returns an error that
-// occurs.
+// block adds a block of a capture file that is not a packet. If that fails, the next Write returns
+// the error.
 func (w *Writer) block(e *copyEncoder, b Block) {
 	for w.queue.failure() == nil && !e.block(w.queue.open, b) {
 		if w.queue.next() != nil {
@@ -160,7 +160,7 @@ func (w *Writer) block(e *copyEncoder, b Block) {
 	}
 }
 
-// endQueue waits until everything that was added is written, and gives notices of what the encoder
+// endQueue waits until all added packets are written, and gives notices of blocks that the encoder
 // has omitted. It returns the file's error.
 func (w *Writer) endQueue() error {
 	if e, ok := w.enc.(lateEncoder); ok && w.queue.failure() == nil {
@@ -175,7 +175,7 @@ func (w *Writer) endQueue() error {
 	return err
 }
 
-// Write adds packets. It keeps no references to them and allocates nothing. Once writing to the
+// Write adds packets. It keeps no references to them and allocates no memory. Once writing to the
 // file has failed, every call returns that error.
 func (w *Writer) Write(packets []capture.Packet) error {
 	if err := w.queue.failure(); err != nil {
@@ -194,30 +194,30 @@ func (w *Writer) Write(packets []capture.Packet) error {
 		}
 	}
 	if w.options.Immediate {
-		return w.queue.hand()
+		return w.queue.flush()
 	}
 	return nil
 }
 
-// Flush starts to write what was added, and does not wait for it. It returns an error if writing to
-// the file has failed.
+// Flush starts to write the added packets, and does not wait for it. It returns an error if writing
+// to the file has failed.
 func (w *Writer) Flush() error {
 	if err := w.queue.failure(); err != nil {
 		return err
 	}
 	if e, ok := w.enc.(pcapngEncoder); ok {
-		e.look(w.queue.open)
+		e.describeAdded(w.queue.open)
 	}
-	w.queue.ask()
-	return w.queue.hand()
+	w.queue.tendIfDue()
+	return w.queue.flush()
 }
 
 // Backlog returns how many bytes were added so far, how many of them were written, and how many may
 // wait. Any goroutine may call it between Begin and End.
 func (w *Writer) Backlog() (added, written, limit int64) { return w.queue.backlog() }
 
-// WriteDirect takes packets directly from the rings, if it writes pcapng: as many as fit into the
-// open chunk.
+// WriteDirect encodes packets directly from the rings: as many as fit into the open chunk. If the
+// format is not pcapng, it does not call take.
 func (w *Writer) WriteDirect(take func(*capture.Encoder, *capture.Batch) int) error {
 	e, ok := w.enc.(pcapngEncoder)
 	if !ok {
@@ -231,7 +231,7 @@ func (w *Writer) WriteDirect(take func(*capture.Encoder, *capture.Batch) int) er
 	n := take(e.Encoder, &w.direct)
 	c.blocks, c.packets = w.direct.Blocks, w.direct.Ends
 	if n > 0 && w.options.Immediate {
-		return w.queue.hand()
+		return w.queue.flush()
 	}
 	return nil
 }
@@ -239,8 +239,8 @@ func (w *Writer) WriteDirect(take func(*capture.Encoder, *capture.Batch) int) er
 // Size is how many bytes were written to the file.
 func (w *Writer) Size() int64 { return w.stream.size.Load() }
 
-// End waits until everything that was added is written, and adds the final accounts, even after an
-// error if that is still possible. It returns the accounts of the file, and the first error.
+// End waits until all added packets are written, and adds the final accounts, even after an error
+// if that is still possible. It returns the accounts of the file, and the first error.
 func (w *Writer) End(final capture.Accounts) (capture.Accounts, error) {
 	if w.queue == nil {
 		return final.Delivered(make(capture.Accounts, len(final))), nil

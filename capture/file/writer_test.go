@@ -49,7 +49,7 @@ func testWriter(out io.Writer, o Options) *Writer {
 	return w
 }
 
-// A limited output takes so many bytes and then has no room.
+// A limited output accepts this many bytes and then has no room.
 type limited struct {
 	bytes.Buffer
 	room int
@@ -84,7 +84,7 @@ func mustWrite(t *testing.T, f *File, packets ...*capture.Packet) {
 	must(t, f.Flush())
 }
 
-// mustRead reads a pcapng file to its end, and returns how many packets each interface has.
+// mustRead reads a pcapng file to its end, and returns the number of packets of each interface.
 func mustRead(t *testing.T, name string, file []byte) (r *pcapgo.NgReader, packets map[int]uint64) {
 	t.Helper()
 	r, err := pcapgo.NewNgReader(bytes.NewReader(file), pcapgo.DefaultNgReaderOptions)
@@ -111,7 +111,7 @@ func testPacket(i int) *capture.Packet {
 	return &capture.Packet{Source: uint16(i % 2), Facts: &capture.Facts{WireLen: uint32(len(data)), Time: int64(i)}, Data: data}
 }
 
-// Wherever the output ends, the account says exactly how many packets are whole in it.
+// The account has exactly the number of whole packets in the output, at any length of the output.
 func TestWriterAccount(t *testing.T) {
 	t.Parallel()
 	for _, format := range []Format{PCAPNG, PCAP, JSON} {
@@ -189,8 +189,8 @@ func forPackets(format Format, file []byte, do func(ns int64)) error {
 	return err
 }
 
-// A disk is a file on a file system that has room for so many more blocks. Blocks that the file
-// gives back are taken by somebody else where that one is greedy.
+// A disk is a file on a file system that has room for this many more blocks. If it is greedy,
+// another program immediately uses the blocks that the file frees.
 type disk struct {
 	bytes.Buffer
 	blocks int
@@ -221,11 +221,11 @@ func (d *disk) Truncate(size int64) error {
 	return nil
 }
 
-// Wherever a disk ends, the file ends with its statistics, and the packets that were taken back for
-// them are lost in the account.
+// The file ends with its statistics at any size of the disk, and the account counts the packets
+// that were removed for them as lost.
 func TestWriterMakesRoom(t *testing.T) {
 	t.Parallel()
-	const packets = 3000 // more than a Writer remembers
+	const packets = 3000 // more than a Writer keeps in `recent`
 	step := 1
 	if testnet.Emulated() {
 		step = 50
@@ -274,7 +274,7 @@ func checkStatistics(t *testing.T, name string, file []byte, own capture.Account
 	}
 }
 
-// Where not even the header has room, nothing stands behind it, and the file is empty.
+// If there is no room for the header, the file stays empty.
 func TestWriterNoRoomForHeader(t *testing.T) {
 	t.Parallel()
 	out := &disk{}
@@ -289,7 +289,7 @@ func TestWriterNoRoomForHeader(t *testing.T) {
 	}
 }
 
-// The statistics blocks say what the account says.
+// The statistics blocks have the numbers of the account.
 func TestWriterStatistics(t *testing.T) {
 	t.Parallel()
 	var out bytes.Buffer
@@ -356,7 +356,7 @@ func groupOf(data []byte) (packets []capture.Packet) {
 	return packets
 }
 
-// Serial, as everything that counts allocations must be.
+// Serial, because it counts allocations.
 func TestNoAllocations(t *testing.T) {
 	for _, format := range []Format{PCAPNG, PCAP, JSON} {
 		packets := groupOf(segment())
@@ -402,14 +402,14 @@ func benchFormat(b *testing.B, out io.Writer, format Format, packets []capture.P
 	w.queue.end()
 }
 
-// segment is a TCP segment, of which a line says all that there is to say.
+// segment is a TCP segment with all fields that a line can have.
 func segment() []byte {
 	frame := testnet.UDPFrame(64, 0)
 	frame[23], frame[47] = 6, 0x12
 	return frame
 }
 
-// eachLine writes each line by itself.
+// eachLine writes each line with a call of its own.
 type eachLine struct{ io.Writer }
 
 func (w eachLine) Write(b []byte) (n int, err error) {

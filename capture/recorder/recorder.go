@@ -14,46 +14,45 @@ import (
 	"github.com/xdpcap/xdpcap/internal/machine"
 )
 
-// MinSize is the least memory that a [Recorder] takes, in bytes: a few of the longest packets.
+// MinSize is the minimum memory of a [Recorder], in bytes: a few of the longest packets.
 const MinSize = 1 << 20
 
-// Options say what a [Recorder] keeps and when it writes.
+// Options configure a [Recorder].
 type Options struct {
 	Size     int           // bytes of memory for packets, MinSize or more; each packet takes 104 more than its own bytes
-	Ahead    time.Duration // how long before its trigger a recording begins at most; 0 = as the memory allows
+	Ahead    time.Duration // upper bound for the time of a recording before its trigger; 0 = as much as is in memory
 	Post     time.Duration // how long a recording continues after its trigger
 	Triggers []Trigger
-	AtEnd    bool // at the end, also write what is in memory
+	AtEnd    bool // at the end, also write the packets in memory
 
 	// Interval is the minimum time between two packets that start recordings, by their stamps.
 	// Triggers that fire earlier are only counted. Recorder.Trigger and AtEnd ignore it.
 	Interval time.Duration
 
 	// Open opens the file for the next recording, and returns its name for Done. It is not called
-	// by the goroutine of the Recorder's methods, but by one goroutine at a time. The first file's
+	// by the goroutine of the Recorder's methods, and by one goroutine at a time. The first file's
 	// Rotation.Keep, Left, MaxBytes and MinFree apply to the files of all recordings together.
 	// Without Keep, the session ends before MaxBytes or MinFree is exceeded, as with a File.
 	Open func() (opened *file.File, name string, err error)
 
 	// Done, if not nil, is called with each recording when its file is complete. A goroutine of the
-	// recorder calls it; it must return without waiting for anything.
+	// recorder calls it, so it must not block.
 	Done func(Recording)
 }
 
 // A Recorder is an Output that keeps the latest packets in memory, and writes them to a file when a
 // packet fires one of the triggers or when Trigger is called. The recording continues for the time
-// Post. A trigger that comes during that time is counted and gets no file of its own. A packet is
-// written at most once: the next recording begins after the last packet of the previous one, if
-// that is still in memory.
+// Post. A trigger that fires during that time is counted and gets no file of its own. A packet is
+// written at most once: the next recording begins with the first packet in memory after the
+// previous recording.
 //
 // Packets that are overwritten in memory, or are still there at the end, count as NotSampled and
 // NotRecorded in the recorder's account. A file's statistics are about the packets in it.
 //
 // Another goroutine writes the files, one after the other, while the previous one is synced to
-// disk. A recording that has to wait for several earlier ones loses its oldest packets if their
-// memory is needed. If new packets come faster than the current file takes them, Write waits for
-// it. While files are written, the queues of up to two files take memory besides that for packets:
-// see [file.Writer].
+// disk. A recording that waits for several earlier ones loses its oldest packets if their memory is
+// needed. If packets arrive faster than the current file can be written, Write waits. While files
+// are written, the queues of up to two files need memory in addition to Size: see [file.Writer].
 //
 // A Recorder belongs to one goroutine, except Trigger and Overwritten.
 type Recorder struct {
@@ -62,22 +61,22 @@ type Recorder struct {
 	ring        *packetRing
 
 	list    *capture.SourceList
-	sources atomic.Pointer[[]capture.Source] // those of the list; never changed, only replaced
+	sources atomic.Pointer[[]capture.Source] // the sources in list; replaced instead of changed
 	leaving map[int]uint64                   // by source that has gone: the position in the ring after its last packet
 
-	asked    atomic.Pointer[Recording] // set by Trigger
-	present  *recording                // the recording that still gets packets; nil = none
-	deadline int64                     // when present ends, in nanoseconds since the epoch
-	queued   []*recording              // recordings that write has not begun
-	last     time.Time                 // when the present or last recording was fired
-	short    bool                      // it was told that the memory does not hold the time Ahead
+	requested atomic.Pointer[Recording] // set by Trigger
+	current   *recording                // the recording that still gets packets, or nil
+	deadline  int64                     // when current ends, in nanoseconds since the epoch
+	queued    []*recording              // recordings that wait for write
+	last      time.Time                 // when the current or last recording was fired
+	short     bool                      // gave the notice that the memory does not hold the time Ahead
 
 	recordings, passedOver atomic.Uint64
 
 	next        chan *recording
 	free        atomic.Bool  // write waits for the next recording
-	owns        atomic.Bool  // write is taking packets out of the ring
-	unfinished  atomic.Int32 // recordings that were handed to write, and whose files are not complete
+	owns        atomic.Bool  // write removes packets from the ring
+	unfinished  atomic.Int32 // recordings that were passed to write and whose files are not complete
 	waiting     atomic.Bool  // Write waits for room in the ring
 	wake, roomy chan struct{}
 	ended       chan struct{}
@@ -110,25 +109,25 @@ func New(o Options) (*Recorder, error) {
 	return r, nil
 }
 
-// Recordings returns the number of recordings, including the present one, and the number of
-// triggers that started none because a recording was under way or Interval had not passed. Any
-// goroutine may call it.
+// Recordings returns the number of recordings, including the current one, and the number of
+// triggers that were only counted, because a recording was under way or Interval had not passed.
+// Any goroutine may call it.
 func (r *Recorder) Recordings() (recordings, passedOver uint64) {
 	return r.recordings.Load(), r.passedOver.Load()
 }
 
 func (r *Recorder) Begin(d capture.Description) error {
 	r.description, r.notice = d, d.Notice
-	r.description.Options.Notice = nil // or each file would repeat the same notices
+	r.description.Options.Notice = nil // otherwise each file would repeat the notices
 	r.list, r.leaving = capture.NewSourceList(&d), make(map[int]uint64)
-	r.meet()
+	r.updateSources()
 	r.ended = make(chan struct{})
 	go r.write()
 	return nil
 }
 
-// meet takes over the sources of the list.
-func (r *Recorder) meet() {
+// updateSources publishes the sources of list and extends overwritten.
+func (r *Recorder) updateSources() {
 	all := slices.Clone(r.list.All())
 	r.sources.Store(&all)
 	counts := make([]atomic.Uint64, len(all))
@@ -153,14 +152,15 @@ func (r *Recorder) Forget(source int) bool {
 	return true
 }
 
-// Write stores packets in memory, and drops the oldest ones to make room. It allocates nothing.
+// Write stores packets in memory, and drops the oldest packets to make room. It allocates no
+// memory.
 func (r *Recorder) Write(packets []capture.Packet) error {
 	if len(r.list.Look()) > 0 {
-		r.meet()
+		r.updateSources()
 	}
 	for i := range packets {
 		r.keep(&packets[i])
-		if err := r.look(); err != nil {
+		if err := r.advance(); err != nil {
 			return err
 		}
 	}
@@ -178,22 +178,22 @@ func (r *Recorder) Overwritten() (packets []uint64) {
 	return packets
 }
 
-// keep adds a packet to the ring. It ends the present recording before a packet that is past the
+// keep adds a packet to the ring. It ends the current recording before a packet that is past the
 // deadline, and begins a recording after a packet that fires a trigger.
 func (r *Recorder) keep(p *capture.Packet) {
-	if r.present != nil {
+	if r.current != nil {
 		r.deadline -= int64(p.ClockSetBack)
 		if p.Time > r.deadline {
 			r.finish()
 		}
 	}
-	r.forget(p.Time)
+	r.dropOld(p.Time)
 	bytes := room(len(p.Data))
 	for !r.ring.hasRoom(bytes) {
 		if r.owns.Load() {
 			r.waitForRoom(bytes)
 		} else {
-			r.tellShort(p.Time)
+			r.noticeShort(p.Time)
 			r.overwrite()
 		}
 	}
@@ -205,16 +205,16 @@ func (r *Recorder) keep(p *capture.Packet) {
 	}
 }
 
-// overwrite forgets the oldest packet.
+// overwrite drops the oldest packet and counts it as overwritten.
 func (r *Recorder) overwrite() {
 	(*r.overwritten.Load())[r.ring.firstSource()].Add(1)
 	r.ring.drop()
 }
 
-// forget forgets the packets that are too old for a recording whose trigger has this stamp, unless
-// another recording may have to write them.
-func (r *Recorder) forget(trigger int64) {
-	if r.options.Ahead == 0 || r.present != nil || len(r.queued) > 0 {
+// dropOld drops the packets that are too old for a recording whose trigger has this time stamp,
+// unless another recording may have to write them.
+func (r *Recorder) dropOld(trigger int64) {
+	if r.options.Ahead == 0 || r.current != nil || len(r.queued) > 0 {
 		return
 	}
 	oldest := trigger - int64(r.options.Ahead)
@@ -223,8 +223,8 @@ func (r *Recorder) forget(trigger int64) {
 	}
 }
 
-// tellShort tells, once, that the memory does not hold the packets of the time Ahead.
-func (r *Recorder) tellShort(now int64) {
+// noticeShort gives a notice, once, that the memory does not hold the packets of the time Ahead.
+func (r *Recorder) noticeShort(now int64) {
 	if r.options.Ahead == 0 || r.short {
 		return
 	}
@@ -233,12 +233,12 @@ func (r *Recorder) tellShort(now int64) {
 		time.Duration(now-r.ring.firstTime()).Round(time.Millisecond), r.options.Ahead))
 }
 
-// Flush begins and ends recordings on time while no packets come.
+// Flush begins and ends recordings on time while no packets arrive.
 func (r *Recorder) Flush() error {
-	if r.present != nil && r.settled().UnixNano() > r.deadline {
+	if r.current != nil && r.settled().UnixNano() > r.deadline {
 		r.finish()
 	}
-	return r.look()
+	return r.advance()
 }
 
 // settled returns the time up to which all packets are in the ring.
@@ -249,13 +249,13 @@ func (r *Recorder) settled() time.Time {
 	return r.description.Settled()
 }
 
-// look begins a recording if Trigger was called, hands the next queued one to write, and returns
-// the first error of a file.
-func (r *Recorder) look() error {
-	if r.asked.Load() != nil {
-		asked := *r.asked.Swap(nil)
-		r.forget(asked.Time.UnixNano())
-		r.fire(asked)
+// advance begins a recording if Trigger was called, passes the next queued recording to write, and
+// returns the first error of a file.
+func (r *Recorder) advance() error {
+	if r.requested.Load() != nil {
+		requested := *r.requested.Swap(nil)
+		r.dropOld(requested.Time.UnixNano())
+		r.fire(requested)
 	}
 	if len(r.queued) > 0 && r.free.Load() {
 		r.free.Store(false)
@@ -270,8 +270,8 @@ func (r *Recorder) look() error {
 	return nil
 }
 
-// waitForRoom waits until write has made room for this many bytes, or no longer takes packets from
-// the ring.
+// waitForRoom waits until write has made room for this many bytes, or no longer removes packets
+// from the ring.
 func (r *Recorder) waitForRoom(bytes uint64) {
 	r.waiting.Store(true)
 	defer r.waiting.Store(false)
@@ -293,10 +293,10 @@ func signal(c chan struct{}) {
 func (r *Recorder) End(final capture.Accounts) (capture.Accounts, error) {
 	if r.options.AtEnd {
 		now := time.Now()
-		r.forget(now.UnixNano())
+		r.dropOld(now.UnixNano())
 		r.fire(Recording{Trigger: "the end of the capture", Time: now})
 	}
-	if r.present != nil {
+	if r.current != nil {
 		r.finish()
 	}
 	for _, next := range r.queued {
@@ -315,8 +315,8 @@ func (r *Recorder) End(final capture.Accounts) (capture.Accounts, error) {
 // Close releases the memory of a recorder that was not begun, or has ended.
 func (r *Recorder) Close() { r.ring.close() }
 
-// accounts returns the accounts of the recorder. Its files took some of the packets that the
-// session captured, refused others, and were never given the rest.
+// accounts returns the accounts of the recorder: its files have some of the packets that the
+// session captured, did not take some others, and were never given the rest.
 func (r *Recorder) accounts(final capture.Accounts) capture.Accounts {
 	own := make(capture.Accounts, len(final))
 	for i, a := range final {
@@ -325,8 +325,8 @@ func (r *Recorder) accounts(final capture.Accounts) capture.Accounts {
 	return own
 }
 
-// AccountOf returns the recorder's account of a source for which Forget has just returned true:
-// a is that of the session.
+// AccountOf returns the recorder's account of a source for which Forget has just returned true. a
+// is the session's account of it.
 func (r *Recorder) AccountOf(source int, a capture.Account) capture.Account {
 	taken, refused := r.taken.Of(source), r.refused.Of(source).NotTaken
 	left := a.Captured - taken.Captured - refused

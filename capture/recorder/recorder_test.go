@@ -30,9 +30,9 @@ type recorderTest struct {
 	mu       sync.Mutex
 	done     []Recording
 	opened   int
-	hold     chan struct{} // what Open waits for; nil = nothing
+	hold     chan struct{} // if not nil, Open waits until it is closed
 	rotation file.Rotation // of each file
-	packets  uint64        // that were written
+	packets  uint64        // written so far
 	dataSize int
 }
 
@@ -66,7 +66,7 @@ func newRecorderTest(t *testing.T, o Options) *recorderTest {
 	return r
 }
 
-// waitFor waits until so many files are complete and the recorder is ready for the next one.
+// waitFor waits until this many files are complete and the recorder is ready for the next one.
 func (r *recorderTest) waitFor(files int) {
 	r.t.Helper()
 	testnet.WaitFor(r.t, "the file to be complete", func() bool {
@@ -101,7 +101,7 @@ func (r *recorderTest) flush(times int) {
 	}
 }
 
-// end ends the recorder, whose account must say that so many packets were written.
+// end ends the recorder, and checks that its account has this many written packets.
 func (r *recorderTest) end(written uint64) {
 	r.t.Helper()
 	a := capture.Account{Seen: r.packets + 5, Lost: 5, Captured: r.packets, Bytes: r.packets * testPackets}
@@ -116,8 +116,8 @@ func (r *recorderTest) end(written uint64) {
 	}
 }
 
-// numbers are the numbers of the packets in a file, and the comment of its header. Its statistics
-// are about these packets.
+// numbers returns the numbers of the packets in a file and the comment of its header, and checks
+// that its statistics count these packets.
 func (r *recorderTest) numbers(n int) (numbers []uint64, comment string) {
 	r.t.Helper()
 	numbers, reader := r.read(n)
@@ -177,8 +177,9 @@ func firesAt(numbers ...uint64) Trigger {
 	}}
 }
 
-// A file has as many packets up to the one that has fired the trigger as fit into the memory, and
-// those of the time after it. What does not follow is in no file; what comes twice is in one.
+// A file has the packets up to the one that fired the trigger, as many as fit into the memory, and
+// the packets of the time Post after it. Later packets are in no file; packets of two triggers are
+// in one file.
 func TestRecorder(t *testing.T) {
 	t.Parallel()
 	const size = 1 << 20
@@ -205,7 +206,7 @@ func TestRecorder(t *testing.T) {
 	}
 }
 
-// What is overwritten before it was written is counted at once.
+// Packets that are overwritten before they were written are counted at once.
 func TestRecorderOverwritten(t *testing.T) {
 	t.Parallel()
 	r := newRecorderTest(t, Options{Size: MinSize})
@@ -220,8 +221,8 @@ func TestRecorderOverwritten(t *testing.T) {
 	r.end(0)
 }
 
-// What Trigger asks for is written also while no packets come, and what is in memory at the end
-// where that is asked for. Without a trigger nothing is written.
+// Trigger writes a file also while no packets arrive, and AtEnd writes the packets in memory at the
+// end. Without a trigger no file is written.
 func TestRecorderAsked(t *testing.T) {
 	t.Parallel()
 	for _, atEnd := range []bool{false, true} {
@@ -229,7 +230,7 @@ func TestRecorderAsked(t *testing.T) {
 		for asked := 1; asked <= 3; asked++ {
 			r.write(1000)
 			r.Trigger("SIGUSR2")
-			testnet.WaitFor(t, "the recording to begin", func() bool { r.Flush(); return r.present == nil && len(r.queued) == 0 })
+			testnet.WaitFor(t, "the recording to begin", func() bool { r.Flush(); return r.current == nil && len(r.queued) == 0 })
 			testnet.WaitFor(t, "the recording to end", func() bool { r.Flush(); r.mu.Lock(); defer r.mu.Unlock(); return len(r.done) == asked })
 			r.checkFile(asked, uint64(asked-1)*1000, uint64(asked)*1000, "SIGUSR2, at ")
 		}
@@ -251,8 +252,8 @@ func TestRecorderAsked(t *testing.T) {
 	}
 }
 
-// While a file is not opened, nothing that is to be written is overwritten: Write waits. Recordings
-// that come meanwhile wait, too.
+// While Open has not returned, Write waits instead of overwriting packets of the recording. Further
+// recordings wait, too.
 func TestRecorderSlowFile(t *testing.T) {
 	t.Parallel()
 	r := newRecorderTest(t, Options{Size: MinSize, Post: time.Hour, Triggers: []Trigger{firesAt(9000)}})
@@ -273,7 +274,7 @@ func TestRecorderSlowFile(t *testing.T) {
 	r.checkFile(1, 9001-kept, 50_000, "at [9000], at ")
 }
 
-// Triggers that come too soon after the one before make no file, and are counted.
+// Triggers within Interval after the previous one make no file, and are counted.
 func TestRecorderInterval(t *testing.T) {
 	t.Parallel()
 	r := newRecorderTest(t, Options{Size: MinSize, Interval: 50 * time.Microsecond, Triggers: []Trigger{firesAt(10, 20, 61, 100, 111, 112)}})
@@ -286,8 +287,8 @@ func TestRecorderInterval(t *testing.T) {
 	}
 }
 
-// The files of all recordings together keep within the limits: the oldest is removed or, where none
-// may be, the session ends, and what comes then is not recorded instead of lost.
+// The files of all recordings together stay within the limits: the oldest is removed or, without
+// Keep, the session ends and later packets count as not recorded instead of lost.
 func TestRecorderLimits(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
@@ -308,7 +309,7 @@ func TestRecorderLimits(t *testing.T) {
 				r.mu.Lock()
 				complete := len(r.done) == n+1 && r.free.Load()
 				r.mu.Unlock()
-				failed = r.Flush() // which fails from before the file is complete
+				failed = r.Flush() // which may fail before the file is complete
 				return failed != nil || complete
 			})
 			if failed != nil {
@@ -400,8 +401,7 @@ func TestRecorderError(t *testing.T) {
 	}
 }
 
-// To keep a packet allocates nothing, with and without a recording. Serial, as everything that
-// counts allocations must be.
+// Write allocates no memory, with and without a recording. Serial, because it counts allocations.
 func TestRecorderNoAllocations(t *testing.T) {
 	r := newRecorderTest(t, Options{Size: MinSize, Post: time.Hour, Triggers: []Trigger{firesAt(1 << 40)}})
 	p := []capture.Packet{{Facts: &capture.Facts{}, Data: make([]byte, testPackets)}}
@@ -432,19 +432,19 @@ func BenchmarkRecorder(b *testing.B) {
 	}
 }
 
-// With Ahead a recording begins no longer before its trigger than that, whoever triggers it. Where
-// the memory is too small for it, that is told once.
+// With Ahead a recording begins at most that long before its trigger, for every kind of trigger. If
+// the memory is too small for it, there is one notice.
 func TestRecorderAhead(t *testing.T) {
 	t.Parallel()
 	r := newRecorderTest(t, Options{Size: MinSize, Ahead: 100 * time.Microsecond, Triggers: []Trigger{firesAt(3000)}})
 	var notices []error
 	r.notice = func(err error) { notices = append(notices, err) }
 	r.write(3001)
-	r.flush(2) // which ends the recording, and hands it over
+	r.flush(2) // ends the recording and passes it to write
 	r.waitFor(1)
 	r.checkFile(1, 2900, 3001, "at [3000]")
 	r.write(200)
-	r.asked.Store(&Recording{Trigger: "a signal", Time: time.Unix(0, 3250*1000)}) // as Trigger does with the time of now
+	r.requested.Store(&Recording{Trigger: "a signal", Time: time.Unix(0, 3250*1000)}) // as Trigger does with the current time
 	r.flush(2)
 	r.waitFor(2)
 	r.checkFile(2, 3150, 3201, "a signal")
@@ -462,12 +462,12 @@ func TestRecorderAhead(t *testing.T) {
 	}
 }
 
-// The statistics in a recording are about its packets, also of an interface that has gone before.
+// The statistics in a recording count its packets, also if their interface has gone.
 func TestRecorderGone(t *testing.T) {
 	t.Parallel()
 	r := newRecorderTest(t, Options{Size: MinSize, Post: time.Hour})
 	*r.list = *capture.NewSourceList(&capture.Description{Sources: []capture.Source{{Name: "eth0"}, {Name: "gone0"}}})
-	r.meet()
+	r.updateSources()
 	final := capture.Accounts{{Seen: 1, Captured: 1}, {Seen: 7, FilteredOut: 7}}
 	r.description.Accounts = func() (capture.Accounts, error) { return final, nil }
 	if !r.Forget(1) {
@@ -489,15 +489,15 @@ func TestRecorderGone(t *testing.T) {
 	}
 }
 
-// A ring of recordings never ends the recorder: where too little is free at a trigger, the oldest
-// are removed, and where that is not enough, the packets are not taken. Without Keep the recorder
-// ends with an error, and keeps its files.
+// A ring of recordings never ends the recorder: if too little is free at a trigger, the oldest
+// files are removed, and if that is not enough, the packets are not taken. Without Keep the
+// recorder ends with an error, and keeps its files.
 func TestRecorderDiskLow(t *testing.T) {
 	t.Parallel()
 	for _, keep := range []int{5, 0} {
 		t.Run(fmt.Sprint("keep ", keep), func(t *testing.T) {
 			t.Parallel()
-			const each, room = 1000, 600 << 10 // packets of a recording, and bytes that recordings may take
+			const each, room = 1000, 600 << 10 // packets of a recording, and upper bound for the bytes of recordings
 			r := newRecorderTest(t, Options{Size: MinSize})
 			r.dir = testnet.MustDisk(t, "tmpfs")
 			free, err := outfile.FreeAt(r.dir)

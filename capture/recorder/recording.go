@@ -24,7 +24,7 @@ type Recording struct {
 // A recording is a part of the ring to be written.
 type recording struct {
 	Recording
-	end     atomic.Uint64 // the position in the ring where it ends; notYet = not known
+	end     atomic.Uint64 // the position in the ring where it ends, or notYet
 	further atomic.Uint64
 }
 
@@ -50,10 +50,10 @@ func (r *Recorder) write() {
 	}
 }
 
-// A written is a recording that was given to its file.
+// A written is a recording whose packets were all passed to its file.
 type written struct {
 	*recording
-	file  *file.File       // nil if it could not be opened
+	file  *file.File       // nil if Open failed
 	given capture.Accounts // the accounts of its packets
 	err   error
 }
@@ -69,7 +69,7 @@ func (r *Recorder) writeOne(next *recording) written {
 		}
 		w.file.KeepBy(r.keeper)
 		d := r.description
-		d.Sources = *r.sources.Load() // none gets the index of another one meanwhile
+		d.Sources = *r.sources.Load() // an index keeps its source until the file is complete
 		if d.More != nil {
 			d.More = func(come int) []capture.Source { return capture.SourcesSince(*r.sources.Load(), come) }
 		}
@@ -110,13 +110,13 @@ func (r *Recorder) complete(w written) {
 		if w.err == nil {
 			w.err = w.file.Enough()
 		}
-		w.file.Close() // needed if it was not begun
+		w.file.Close() // for a file whose Begin failed
 	}
 	for i, a := range own {
 		taken := r.taken.At(i)
 		taken.Captured += a.Captured
 		taken.Bytes += a.Bytes
-		r.refused.At(i).NotTaken += a.NotTaken // the other packets were skipped, because a limit was reached
+		r.refused.At(i).NotTaken += a.NotTaken // without packets that a limit refused
 	}
 	if w.err != nil {
 		r.failure.CompareAndSwap(nil, &w.err)
@@ -137,7 +137,7 @@ func (r *Recorder) hasMore(w *written) bool {
 		end := w.end.Load() // read before head: finish sets end to head
 		tail := r.ring.tail.Load()
 		switch {
-		case tail >= end: // Write may have overwritten all of it
+		case tail >= end: // Write may have overwritten all its packets
 			return false
 		case tail < r.ring.head.Load():
 			return true

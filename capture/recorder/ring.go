@@ -37,7 +37,7 @@ func (r *packetRing) close() {
 	r.mem = nil
 }
 
-// A header is what the ring has of a packet before its bytes.
+// A header is stored in the ring before a packet's bytes.
 type header struct {
 	length uint32 // of the bytes that follow
 	source uint16
@@ -46,11 +46,11 @@ type header struct {
 
 const headerSize = int(unsafe.Sizeof(header{}))
 
-// room is how much of the ring a packet of this many bytes takes: its header and its bytes, rounded
-// up to a multiple of 8.
+// room returns how many bytes of the ring a packet of this many bytes needs: its header and its
+// bytes, rounded up to a multiple of 8.
 func room(bytes int) uint64 { return uint64(headerSize) + uint64(bytes+7)&^7 }
 
-// hasRoom tells whether this many bytes are free.
+// hasRoom reports whether this many bytes are free.
 func (r *packetRing) hasRoom(bytes uint64) bool {
 	return r.head.Load()+bytes-r.tail.Load() <= uint64(len(r.mem))
 }
@@ -104,10 +104,10 @@ func (r *packetRing) first(p *capture.Packet, w *wrapped) {
 	r.read(at, p.Data)
 }
 
-// firstSource is the source of the oldest packet. The ring must not be empty.
+// firstSource returns the source of the oldest packet. The ring must not be empty.
 func (r *packetRing) firstSource() int { return int(r.header(r.tailAt).source) }
 
-// firstTime is the stamp of the oldest packet, which must be there.
+// firstTime returns the time stamp of the oldest packet. The ring must not be empty.
 func (r *packetRing) firstTime() int64 {
 	if r.tailAt+headerSize <= len(r.mem) {
 		return r.header(r.tailAt).facts.Time
@@ -126,7 +126,7 @@ func (r *packetRing) drop() {
 	r.tail.Store(r.tail.Load() + bytes)
 }
 
-// after is the offset this many bytes after another one.
+// after returns the offset this many bytes after another offset, which may wrap.
 func (r *packetRing) after(at, bytes int) int {
 	if at += bytes; at >= len(r.mem) {
 		at -= len(r.mem)

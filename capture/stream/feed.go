@@ -17,44 +17,44 @@ import (
 const (
 	// feedBatch is about how many bytes are sent to a client at once.
 	feedBatch = 64 << 10
-	// encodeBatch is the most bytes of blocks that are added to the log at once, unless one block
-	// is longer.
+	// encodeBatch is the upper bound for the bytes of blocks that are added to the log at once,
+	// unless one block is longer.
 	encodeBatch = 256 << 10
 )
 
-// A feed sends pcapng or pcap to any number of clients, to each from the moment it joins. It does
-// not wait for slow clients: a client that falls behind by more than the log's length loses the
-// oldest blocks, and a stream of pcapng has the count. Its methods begin, write, flush and end
-// belong to the session's goroutine, and serve to one goroutine for each client.
+// A feed sends pcapng or pcap to any number of clients, to each from the moment it joins. In a live
+// session it does not wait for slow clients: a client that falls behind by more than the log's
+// length loses the oldest blocks, and a stream of pcapng has the count. Its methods begin, write,
+// flush and end belong to the session's goroutine, and serve to one goroutine for each client.
 type feed struct {
 	options     Options
 	patience    time.Duration // how long the end waits for clients
 	description capture.Description
 	enc         *capture.Encoder
-	sources     *capture.SourceList // of capture files
+	sources     *capture.SourceList // only for capture files
 	header      []byte
 	blocks      []byte // reused by encode
-	ends        []sent // of the blocks
-	untold      int    // bytes added to the log since the clients were last woken
+	ends        []sent // the packets in blocks
+	unflushed   int    // bytes added to the log since flush last woke the clients
 
-	some  atomic.Bool   // there are clients; without any, nothing is encoded
-	took  chan struct{} // a client has come, gone, or taken something
-	ended chan struct{}
-	final capture.Accounts // of the session; set before ended is closed
+	some       atomic.Bool   // there are clients; otherwise no packet is encoded
+	progressed chan struct{} // a client has joined, left, or read from the log
+	ended      chan struct{}
+	final      capture.Accounts // of the session; set before ended is closed
 
 	mu      sync.Mutex
 	log     *feedLog // nil before begin
 	clients map[*feedClient]struct{}
 	joined  bool             // a client has joined
-	endsAt  time.Time        // how long the end waits for clients; zero before the end
-	taken   capture.Accounts // Captured and Bytes: what arrived at the clients that have left
+	endsAt  time.Time        // deadline of the end for clients; zero before the end
+	taken   capture.Accounts // Captured and Bytes that arrived at clients that have left
 	size    int64            // bytes that arrived at them
-	left    int64            // bytes of blocks that they took from the log
-	lost    uint64           // packets that they lost, including losses that no block told them
+	left    int64            // bytes of blocks that they read from the log
+	lost    uint64           // packets that they lost, including losses that no block reported
 }
 
 func newFeed(o Options, patience time.Duration) *feed {
-	return &feed{options: o, patience: patience, ended: make(chan struct{}), took: make(chan struct{}, 1), clients: make(map[*feedClient]struct{})}
+	return &feed{options: o, patience: patience, ended: make(chan struct{}), progressed: make(chan struct{}, 1), clients: make(map[*feedClient]struct{})}
 }
 
 func (f *feed) begin(d capture.Description) error {
@@ -80,7 +80,7 @@ func (f *feed) begin(d capture.Description) error {
 	return nil
 }
 
-// check refuses a source whose packets a stream of pcap cannot have beside those of others.
+// check returns an error for a source whose packets a stream of pcap cannot have.
 func (f *feed) check(s *capture.Source) error {
 	if f.options.PCAP && !s.IsEthernet() {
 		return fmt.Errorf("a stream of pcap has packets of one link type, %s, and those of %s have %s: send pcapng",
@@ -89,7 +89,7 @@ func (f *feed) check(s *capture.Source) error {
 	return nil
 }
 
-// write adds packets to the log. It allocates nothing for a packet.
+// write adds packets to the log. It allocates no memory per packet.
 func (f *feed) write(packets []capture.Packet) error {
 	if f.description.More != nil {
 		if err := f.describe(); err != nil {
@@ -99,21 +99,22 @@ func (f *feed) write(packets []capture.Packet) error {
 	}
 	for f.some.Load() && len(packets) > 0 {
 		n := f.encode(packets)
-		// Twice, because the rest of the memory may be too short for a block and then stays unused.
+		// Twice the length, because the end of the memory may be too short for a block and then
+		// stays unused.
 		f.await(max(f.log.size()-2*len(f.blocks), 0))
 		f.log.add(f.blocks, f.ends)
-		f.untold += len(f.blocks)
+		f.unflushed += len(f.blocks)
 		packets = packets[n:]
 	}
 	f.log.skip(packets)
-	if f.untold >= feedBatch || f.options.Immediate {
+	if f.unflushed >= feedBatch || f.options.Immediate {
 		f.flush()
 	}
 	return nil
 }
 
-// encode makes blocks of the first packets, at most encodeBatch bytes or one longer block, and
-// returns of how many packets.
+// encode encodes the first packets, into at most encodeBatch bytes or one longer block, and returns
+// how many.
 func (f *feed) encode(packets []capture.Packet) (n int) {
 	f.blocks, f.ends = f.blocks[:0], f.ends[:0]
 	for ; n < len(packets); n++ {
@@ -121,16 +122,17 @@ func (f *feed) encode(packets []capture.Packet) (n int) {
 		before := len(f.blocks)
 		f.blocks = f.enc.Append(f.blocks, p)
 		if n > 0 && len(f.blocks) > encodeBatch {
-			f.blocks = f.blocks[:before] // its block is made again for the next batch
+			f.blocks = f.blocks[:before] // encoded again in the next batch
 			break
 		}
-		pcapng.SetPacketInterface(f.blocks[before:], uint32(p.Source)) // each client has numbers of its own
+		pcapng.SetPacketInterface(f.blocks[before:], uint32(p.Source)) // replaced by each client's own number
 		f.ends = append(f.ends, sent{end: int64(len(f.blocks)), source: uint32(p.Source), bytes: uint32(len(p.Data))})
 	}
 	return n
 }
 
-// describe adds the sources that were found in capture files, or have come, since the last call.
+// describe adds the sources that were found in capture files, or were added to a live capture,
+// since the last call.
 func (f *feed) describe() error {
 	found, of := f.enc.Coming(), f.enc.Source
 	if !f.description.IsLive() {
@@ -145,8 +147,8 @@ func (f *feed) describe() error {
 	return nil
 }
 
-// forget returns whether all clients have got all packets of a source whose interface has gone. If
-// so, its statistics follow.
+// forget reports whether all clients have received or lost all packets of a source whose interface
+// has gone. If so, it sends the source's statistics.
 func (f *feed) forget(source int) bool {
 	f.describe()
 	now, err := f.description.Accounts()
@@ -155,7 +157,7 @@ func (f *feed) forget(source int) bool {
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.log.mu.Lock() // so that no client takes
+	f.log.mu.Lock() // so that no client reads
 	defer f.log.mu.Unlock()
 	for c := range f.clients {
 		if _, open := c.progress(f.log); source < len(open) && open[source] > 0 {
@@ -163,15 +165,15 @@ func (f *feed) forget(source int) bool {
 		}
 	}
 	for c := range f.clients {
-		f.tellDeparture(c, source, now)
+		f.reportDeparture(c, source, now)
 		signal(c.wake)
 	}
 	return true
 }
 
-// await waits until a client has joined and no client has more than `most` bytes left to take. It
-// does so only for complete capture files, whose packets need not be lost. It returns early when
-// the reading is stopped.
+// await waits until a client has joined and no client has more than `most` bytes left to read. It
+// waits only for complete capture files, whose packets need not be lost. It returns early when the
+// reading is stopped.
 func (f *feed) await(most int) {
 	if f.description.Stopped == nil {
 		return
@@ -179,18 +181,19 @@ func (f *feed) await(most int) {
 	for !f.isTaken(most) {
 		f.flush()
 		select {
-		case <-f.took:
+		case <-f.progressed:
 		case <-f.description.Stopped:
 			return
 		}
 	}
 }
 
-// isTaken tells whether a client has joined and no client has more than `most` bytes left to take.
+// isTaken reports whether a client has joined and no client has more than `most` bytes left to
+// read.
 func (f *feed) isTaken(most int) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.log.mu.Lock() // so that no client takes
+	f.log.mu.Lock() // so that no client reads
 	defer f.log.mu.Unlock()
 	for c := range f.clients {
 		if f.log.head-c.at > uint64(most) {
@@ -200,18 +203,18 @@ func (f *feed) isTaken(most int) bool {
 	return f.joined
 }
 
-// flushAll flushes, and then waits like await until the clients have taken everything.
+// flushAll flushes, and then waits like await until the clients have read all blocks.
 func (f *feed) flushAll() {
 	f.flush()
 	f.await(0)
 }
 
-// flush wakes the clients if blocks were added since it last did.
+// flush wakes the clients if blocks were added since the last call.
 func (f *feed) flush() {
-	if f.untold == 0 {
+	if f.unflushed == 0 {
 		return
 	}
-	f.untold = 0
+	f.unflushed = 0
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for c := range f.clients {
@@ -223,7 +226,7 @@ func (f *feed) flush() {
 func (f *feed) end(final capture.Accounts) {
 	f.final = final
 	if f.description.More != nil && f.description.IsLive() {
-		f.describe() // the statistics are about those without packets, too
+		f.describe() // also sources without packets, which have statistics
 	}
 	f.mu.Lock()
 	f.endsAt = time.Now().Add(f.patience)
@@ -248,25 +251,25 @@ func (f *feed) join(conn *feedConn) *feedClient {
 	f.clients[c] = struct{}{}
 	f.some.Store(true)
 	f.joined = true
-	signal(f.took)
+	signal(f.progressed)
 	c.feedCursor = f.log.join()
 	return c
 }
 
-// leave removes a client and counts what has arrived at it. What has not arrived is lost if the
-// client was closed because it took nothing or because of the end. If the client itself went away,
-// it is not.
+// leave removes a client and counts the packets that have arrived at it. If the feed closed the
+// connection because the client stopped reading or the session ended, the other packets count as
+// lost. If the client closed the connection, they do not.
 func (f *feed) leave(c *feedClient, err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	delete(f.clients, c)
 	f.some.Store(len(f.clients) > 0)
-	signal(f.took)
+	signal(f.progressed)
 	f.log.mu.Lock()
 	arrived, open := c.progress(f.log)
 	f.log.mu.Unlock()
 	f.taken = f.taken.Plus(arrived)
-	f.size, f.left = f.size+c.size, f.left+c.took
+	f.size, f.left = f.size+c.size, f.left+c.bytes
 	f.lost += f.log.lostBy(c.feedCursor)
 	if err == nil || errors.Is(err, os.ErrDeadlineExceeded) {
 		for _, n := range open {
@@ -287,15 +290,15 @@ func (f *feed) clientsNow() (clients int, lost uint64) {
 }
 
 // takenNow returns by source how many packets and bytes have arrived so far. NotTaken counts
-// packets that were written and will never arrive. The rest is on its way. A feed that has not
-// begun returns nil. Any goroutine may call it.
+// packets that were written and will never arrive. All other packets may still arrive. A feed that
+// has not begun returns nil. Any goroutine may call it.
 func (f *feed) takenNow() capture.Accounts {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.log == nil {
 		return nil
 	}
-	f.log.mu.Lock() // so that nothing is written and no client takes
+	f.log.mu.Lock() // so that no packets are added and no client reads
 	defer f.log.mu.Unlock()
 	missed := f.log.written()
 	taken := f.taken.Plus(make(capture.Accounts, len(missed)))
@@ -312,22 +315,22 @@ func (f *feed) takenNow() capture.Accounts {
 	return taken
 }
 
-// backlog returns how many bytes of blocks the clients have taken from the log, how many with those
-// that wait for the slowest one, and how many may wait.
+// backlog returns how many bytes of blocks the clients have read from the log (taken), taken plus
+// the bytes that wait for the slowest client (added), and how many bytes may wait (limit).
 func (f *feed) backlog() (added, taken, limit int64) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.log.mu.Lock() // so that no client takes
+	f.log.mu.Lock() // so that no client reads
 	defer f.log.mu.Unlock()
 	taken, waits := f.left, uint64(0)
 	for c := range f.clients {
-		taken += c.took
+		taken += c.bytes
 		waits = max(waits, f.log.head-max(c.at, f.log.tail))
 	}
 	return taken + int64(waits), taken, int64(f.log.size())
 }
 
-// sizeNow is how many bytes have arrived at all clients together.
+// sizeNow returns how many bytes have arrived at all clients together.
 func (f *feed) sizeNow() int64 {
 	f.mu.Lock()
 	defer f.mu.Unlock()

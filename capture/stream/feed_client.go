@@ -12,32 +12,32 @@ import (
 	"github.com/xdpcap/xdpcap/capture"
 )
 
-// feedPatience is how long a client may take for a batch before it is dropped.
+// feedPatience is the timeout for sending a batch to a client, after which the client is dropped.
 const feedPatience = time.Minute
 
-// A feedClient is one connection of a feed. It belongs to its goroutine; any goroutine may ask what
-// has arrived.
+// A feedClient is one connection of a feed. It belongs to its goroutine; any goroutine may call
+// settle and progress.
 type feedClient struct {
 	*feedCursor
 	conn  *feedConn
 	wake  chan struct{}
 	joins time.Time
-	began capture.Accounts // the session's accounts at that time
+	began capture.Accounts // the session's accounts when it joined
 
 	mu      sync.Mutex
-	flight  []sent           // packets on their way, in their order
-	arrived capture.Accounts // Captured and Bytes: of those that have arrived
+	flight  []sent           // packets sent but not yet acknowledged, in order
+	arrived capture.Accounts // Captured and Bytes of the packets that have arrived
 	size    int64            // bytes that have arrived
 }
 
-// sent says at which byte of a connection, or of some blocks, a packet's block ends, and what the
-// packet adds to the accounts.
+// sent has the offset, in a connection or in some blocks, at which a packet's block ends, and the
+// packet's contribution to the accounts.
 type sent struct {
 	end           int64
 	source, bytes uint32
 }
 
-// notSent is the end of a packet whose last byte the connection has not taken yet.
+// notSent is the end of a packet whose last byte was not yet written to the connection.
 const notSent = math.MaxInt64
 
 func newFeedClient(conn *feedConn, sources int) *feedClient {
@@ -45,7 +45,7 @@ func newFeedClient(conn *feedConn, sources int) *feedClient {
 }
 
 // serve sends packets to a client that has joined, until the feed ends or the client goes away.
-// Then it lets the client leave. It does not close the connection.
+// Then it calls leave. It does not close the connection.
 func (f *feed) serve(c *feedClient) (err error) {
 	defer func() { f.leave(c, err) }()
 	c.conn.listen()
@@ -55,8 +55,8 @@ func (f *feed) serve(c *feedClient) (err error) {
 	buf := make([]byte, 0, feedBatch)
 	ended := false
 	for {
-		buf = f.log.take(c.feedCursor, buf[:0], feedBatch)
-		signal(f.took)
+		buf = f.log.read(c.feedCursor, buf[:0], feedBatch)
+		signal(f.progressed)
 		if len(buf) > 0 {
 			if err := f.send(c, buf, c.batch); err != nil {
 				return err
@@ -77,39 +77,39 @@ func (f *feed) serve(c *feedClient) (err error) {
 		case <-f.ended:
 			ended = true
 		case <-c.conn.gone:
-			if !errors.Is(c.conn.why, io.EOF) {
-				return c.conn.why
+			if !errors.Is(c.conn.readErr, io.EOF) {
+				return c.conn.readErr
 			}
 			return net.ErrClosed
 		}
 	}
 }
 
-// trailer is what a client's stream ends with.
+// trailer returns the last blocks of a client's stream.
 func (f *feed) trailer(c *feedClient) []byte {
 	if f.options.PCAP {
 		return nil
 	}
 	b := f.log.describeRest(c.feedCursor, nil)
 	for source, own := range f.statistics(c, f.final) {
-		if own == (capture.Account{}) && c.told.Of(source) != own {
-			continue // the source has gone, and the client was told
+		if own == (capture.Account{}) && c.reported.Of(source) != own {
+			continue // the source has gone, and the client has its statistics
 		}
 		b = f.enc.AppendStatistics(b, source, c.numbers[source], own, c.joins, nil)
 	}
 	return b
 }
 
-// tellDeparture gives a client the statistics of a source that has gone. The caller holds the log's
-// mu. now are the session's accounts.
-func (f *feed) tellDeparture(c *feedClient, source int, now capture.Accounts) {
+// reportDeparture queues the statistics of a source that has gone for a client. The caller holds
+// the log's mu. now are the session's accounts.
+func (f *feed) reportDeparture(c *feedClient, source int, now capture.Accounts) {
 	if f.options.PCAP {
 		return
 	}
 	own := f.statistics(c, now).Of(source)
 	c.departed = f.log.appendInterfaces(c.feedCursor, c.departed)
 	c.departed = f.enc.AppendStatistics(c.departed, source, c.numbers[source], own, c.joins, nil)
-	c.told.At(source).Add(own)
+	c.reported.At(source).Add(own)
 }
 
 // send writes bytes that contain these packets, within feedPatience or, at the end, until endsAt.
@@ -117,14 +117,14 @@ func (f *feed) send(c *feedClient, b []byte, packets []sent) error {
 	f.bound(c, time.Now().Add(feedPatience))
 	err := c.send(b, packets)
 	if err == nil {
-		// TLS answers a peer by itself, which may be long after the last packet. If a deadline that
-		// has passed failed the answer, nothing more could be sent.
+		// TLS may answer the peer long after the last packet, for example with a KeyUpdate. If that
+		// answer failed because of an old deadline, the connection could not be used any more.
 		f.bound(c, time.Time{})
 	}
 	return err
 }
 
-// bound sets the deadline of what is written to a client; at the end it is endsAt instead.
+// bound sets the deadline for writes to a client; after the end it is endsAt instead.
 func (f *feed) bound(c *feedClient, by time.Time) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -134,9 +134,9 @@ func (f *feed) bound(c *feedClient, by time.Time) {
 	c.conn.SetWriteDeadline(by)
 }
 
-// send writes, and remembers which packets are on their way until they have arrived. Without TLS a
-// packet has arrived with the last byte of its block. With TLS packets arrive by the batch, because
-// nobody can read part of a TLS record, and the ends of the records are not known here.
+// send writes, and keeps the packets in flight until they have arrived. Without TLS a packet has
+// arrived with the last byte of its block. With TLS packets arrive by the batch, because a peer
+// cannot read part of a TLS record, and the ends of the records are not visible here.
 func (c *feedClient) send(b []byte, packets []sent) error {
 	start := c.conn.taken()
 	c.mu.Lock()
@@ -159,8 +159,8 @@ func (c *feedClient) send(b []byte, packets []sent) error {
 	return err
 }
 
-// settle counts the packets that have arrived by now, and returns how many bytes have arrived. Any
-// goroutine may call it until the connection is closed.
+// settle counts the packets that have arrived since the last call, and returns how many bytes have
+// arrived in total. Any goroutine may call it until the connection is closed.
 func (c *feedClient) settle() (bytes int64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -181,9 +181,9 @@ func (c *feedClient) settleLocked() (bytes int64) {
 	return c.size
 }
 
-// progress returns, by source, what has arrived by now, and how many packets may still arrive
-// because they are on their way or in the log. Both are taken at one moment, so that no packet is
-// missing from both. The caller holds the log's mu.
+// progress returns, by source, the accounts of the packets that have arrived, and how many packets
+// may still arrive because they are in flight or in the log. Both are read at one moment, so that
+// no packet is missing from both. The caller holds the log's mu.
 func (c *feedClient) progress(l *feedLog) (arrived capture.Accounts, open []uint64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -196,10 +196,10 @@ func (c *feedClient) progress(l *feedLog) (arrived capture.Accounts, open []uint
 	return slices.Clone(c.arrived), open
 }
 
-// statistics returns the accounts that end a client's stream: what the session has counted since
-// the client joined, with the client's own losses, and without what it was told of sources that
-// have gone. The client also sees packets that were in a ring when it joined, so Seen is computed
-// as the sum of the rest.
+// statistics returns the accounts that end a client's stream: the session's counts since the client
+// joined, with the client's own losses, and without statistics that the client already has of
+// sources that have gone. The client also gets packets that were in a ring when it joined, so Seen
+// is computed as the sum of the other counters.
 func (f *feed) statistics(c *feedClient, session capture.Accounts) capture.Accounts {
 	own := session
 	if c.began != nil {
@@ -214,5 +214,5 @@ func (f *feed) statistics(c *feedClient, session capture.Accounts) capture.Accou
 		a.Lost += a.NotTaken
 		a.Seen = a.Explained() + uint64(a.Unexplained)
 	}
-	return own.Minus(c.told)
+	return own.Minus(c.reported)
 }

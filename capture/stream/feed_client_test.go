@@ -18,10 +18,10 @@ import (
 	"github.com/xdpcap/xdpcap/internal/testnet"
 )
 
-// A lateConn is a socket whose write deadlines pass when the test says so.
+// A lateConn is a socket whose write deadlines pass when the test calls pass.
 type lateConn struct {
 	net.Conn
-	bound  time.Time // zero = none
+	bound  time.Time // zero = no deadline
 	writes atomic.Int64
 }
 
@@ -35,15 +35,15 @@ func (c *lateConn) Write(b []byte) (int, error) {
 	return c.Conn.Write(b)
 }
 
-// pass lets the deadline pass, if there is one.
+// pass makes the deadline pass, if there is one.
 func (c *lateConn) pass() {
 	if !c.bound.IsZero() {
 		c.Conn.SetWriteDeadline(time.Unix(1, 0))
 	}
 }
 
-// A client may ask for new TLS keys long after the last packet, and gets the next one all the same.
-// The deadline of the end stays.
+// A client may request new TLS keys long after the last packet, and still gets the next packet. The
+// deadline of the end stays.
 func TestFeedClientKeyUpdate(t *testing.T) {
 	t.Parallel()
 	feedTest(t)
@@ -92,9 +92,9 @@ func TestFeedClientKeyUpdate(t *testing.T) {
 	}
 }
 
-// keyUpdate makes a client's first record of TLS 1.3 after the handshake, by AES-128-GCM: a
-// KeyUpdate that asks the peer for one, too (RFC 8446, sections 4.6.3, 5.2 and 7.3). log is what
-// a KeyLogWriter got.
+// keyUpdate returns a client's first record of TLS 1.3 after the handshake, with AES-128-GCM: a
+// KeyUpdate that requests one from the peer, too (RFC 8446, sections 4.6.3, 5.2 and 7.3). log is
+// the output of a KeyLogWriter.
 func keyUpdate(t *testing.T, log string) []byte {
 	t.Helper()
 	_, line, _ := strings.Cut(log, "CLIENT_TRAFFIC_SECRET_0 ")

@@ -14,27 +14,27 @@ import (
 )
 
 const (
-	// discardSize is how many bytes from the peer are read and discarded at once, and discardPause
-	// is the pause before the next read, so that a peer that sends all the time costs little.
+	// discardSize is how many bytes from the peer are read and discarded at once. discardPause is
+	// the pause before the next read, so that a peer that sends continuously costs little.
 	discardSize  = 16 << 10
 	discardPause = 10 * time.Millisecond
-	// finishPause is how often finish checks whether everything has arrived at a peer that has
-	// already closed its side.
+	// finishPause is the interval at which finish checks whether all bytes have arrived at a peer
+	// that has already closed its side.
 	finishPause = 10 * time.Millisecond
 )
 
-// A feedConn is a connection of a feed. What the peer sends is read and discarded while the
-// connection lasts: if bytes were unread at close(2), the kernel would send a reset and drop what
-// it still had to send. The caller must call listen and close.
+// A feedConn is a connection of a feed. Bytes from the peer are read and discarded while the
+// connection lasts: if bytes were unread at close(2), the kernel would send a reset and drop its
+// unsent bytes. The caller must call listen and close.
 type feedConn struct {
 	net.Conn              // with TLS if requested
 	socket   *countedConn // beneath TLS
 	before   uint64       // bytes that TCP counted as acknowledged before our first byte
 
-	ending chan struct{} // closed at the end, when what the peer sends is read without pauses
-	deaf   chan struct{} // closed when nothing more is read from the peer
-	why    error         // io.EOF if the peer has closed its side; set before deaf is closed
-	gone   chan struct{} // closed after deaf, when nothing can be sent any more
+	ending    chan struct{} // closed at the end, when bytes from the peer are read without pauses
+	readEnded chan struct{} // closed when reading from the peer has ended
+	readErr   error         // io.EOF if the peer has closed its side; set before readEnded is closed
+	gone      chan struct{} // closed after readEnded, when sending is no longer possible
 }
 
 // A countedConn counts the bytes that its socket has accepted.
@@ -49,9 +49,9 @@ func (c *countedConn) Write(b []byte) (int, error) {
 	return n, err
 }
 
-// newFeedConn wraps a socket. Nothing may have been written to it yet.
+// newFeedConn wraps a socket to which no bytes were written yet.
 func newFeedConn(socket net.Conn) *feedConn {
-	c := &feedConn{socket: &countedConn{Conn: socket}, ending: make(chan struct{}), deaf: make(chan struct{}), gone: make(chan struct{})}
+	c := &feedConn{socket: &countedConn{Conn: socket}, ending: make(chan struct{}), readEnded: make(chan struct{}), gone: make(chan struct{})}
 	c.Conn = c.socket
 	if info := c.info(); info != nil {
 		c.before = info.Bytes_acked
@@ -59,33 +59,34 @@ func newFeedConn(socket net.Conn) *feedConn {
 	return c
 }
 
-// isSecure tells whether there is TLS.
+// isSecure reports whether the connection uses TLS.
 func (c *feedConn) isSecure() bool { return c.Conn != c.socket }
 
-// secure does the handshake; after it, everything goes through TLS.
+// secure does the TLS handshake; later reads and writes use TLS.
 func (c *feedConn) secure(ctx context.Context, through *tls.Conn) error {
 	c.Conn = through
 	return through.HandshakeContext(ctx)
 }
 
-// listen starts to read what the peer sends. A peer that has closed only its side still receives,
-// so its connection is watched until it is reset or closed.
+// listen starts to read and discard bytes from the peer. A peer that has closed only its side still
+// receives, so its connection is polled until it is reset or closed.
 func (c *feedConn) listen() {
 	go func() {
 		defer close(c.gone)
 		c.discard()
-		close(c.deaf)
-		if errors.Is(c.why, io.EOF) {
+		close(c.readEnded)
+		if errors.Is(c.readErr, io.EOF) {
 			c.awaitHangup()
 		}
 	}()
 }
 
-// discard reads what the peer sends until it has closed its side or the connection has failed.
+// discard reads bytes from the peer until the peer has closed its side or the connection has
+// failed.
 func (c *feedConn) discard() {
 	buf := make([]byte, discardSize)
 	for {
-		if _, c.why = c.Read(buf); c.why != nil {
+		if _, c.readErr = c.Read(buf); c.readErr != nil {
 			return
 		}
 		select {
@@ -95,9 +96,9 @@ func (c *feedConn) discard() {
 	}
 }
 
-// awaitHangup waits until the kernel says that nothing can be sent any more: after a reset, after
-// a local peer has closed its socket, or after both sides are closed. It returns early when the
-// socket's deadline passes or the socket is closed.
+// awaitHangup waits until the kernel reports POLLERR or POLLHUP: after a reset, after a local peer
+// has closed its socket, or after both sides are closed. It returns early when the socket's
+// deadline passes or the socket is closed.
 func (c *feedConn) awaitHangup() {
 	socket, ok := c.socket.Conn.(syscall.Conn)
 	if !ok {
@@ -114,14 +115,14 @@ func (c *feedConn) awaitHangup() {
 	})
 }
 
-// taken is how many bytes the kernel has accepted for sending, including TLS's own.
+// taken returns how many bytes the kernel has accepted for sending, including those that TLS adds.
 func (c *feedConn) taken() int64 { return c.socket.taken.Load() }
 
-// arrived is how many of these bytes the peer's kernel has acknowledged. The number is known even
-// after a reset, which drops the rest. Any goroutine may call it until close.
+// arrived returns how many of these bytes the peer's kernel has acknowledged. The number is correct
+// even after a reset, which drops the other bytes. Any goroutine may call it until close.
 func (c *feedConn) arrived() int64 {
 	if _, ok := c.socket.Conn.(*net.TCPConn); !ok {
-		return c.taken() // a local socket hands bytes to the other end's queue at once
+		return c.taken() // a local socket adds bytes to the other end's queue at once
 	}
 	info := c.info()
 	if info == nil {
@@ -130,7 +131,7 @@ func (c *feedConn) arrived() int64 {
 	return int64(info.Bytes_acked - c.before) // the FIN counts as one more byte
 }
 
-// info is what the kernel knows about a TCP connection; nil = nothing.
+// info returns the kernel's TCP_INFO of the connection; nil if it is not TCP or was closed.
 func (c *feedConn) info() (info *unix.TCPInfo) {
 	if tcp, ok := c.socket.Conn.(*net.TCPConn); ok {
 		if raw, err := tcp.SyscallConn(); err == nil {
@@ -144,12 +145,11 @@ func (c *feedConn) info() (info *unix.TCPInfo) {
 	return info
 }
 
-// finish tells the peer that nothing more comes, and waits until the peer has closed its side, too,
-// or until the deadline. If the peer closed its side earlier, finish waits until everything has
-// arrived.
+// finish closes our side, and waits until the peer has closed its side, too, or until the deadline.
+// If the peer closed its side earlier, finish waits until all bytes have arrived.
 func (c *feedConn) finish(deadline time.Time) error {
 	close(c.ending)
-	// CloseWrite of TLS sets its own deadline, so this one is enforced by a timer.
+	// CloseWrite of TLS sets its own deadline, so a timer enforces this one.
 	defer time.AfterFunc(time.Until(deadline), func() { c.socket.SetDeadline(time.Unix(1, 0)) }).Stop()
 	if through, ok := c.Conn.(*tls.Conn); ok {
 		through.CloseWrite()
@@ -159,9 +159,9 @@ func (c *feedConn) finish(deadline time.Time) error {
 		return nil
 	}
 	half.CloseWrite()
-	<-c.deaf
-	if !errors.Is(c.why, io.EOF) {
-		return c.why
+	<-c.readEnded
+	if !errors.Is(c.readErr, io.EOF) {
+		return c.readErr
 	}
 	for c.arrived() < c.taken() && !c.isReset() && time.Now().Before(deadline) {
 		time.Sleep(finishPause)
@@ -169,14 +169,14 @@ func (c *feedConn) finish(deadline time.Time) error {
 	return nil
 }
 
-// isReset tells whether nothing more arrives on a TCP connection.
+// isReset reports whether a TCP connection is closed, so that no more bytes arrive.
 func (c *feedConn) isReset() bool {
 	info := c.info()
 	return info == nil || info.State == unix.BPF_TCP_CLOSE
 }
 
-// close closes the connection. If bytes have not arrived, it resets the connection: they count as
-// not taken, so they must not arrive later and make the stream look complete.
+// close closes the connection. If bytes have not arrived, it resets the connection: their packets
+// count as not taken, so they must not arrive later.
 func (c *feedConn) close() {
 	if tcp, ok := c.socket.Conn.(*net.TCPConn); ok && c.arrived() < c.taken() {
 		tcp.SetLinger(0)

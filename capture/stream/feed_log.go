@@ -11,16 +11,17 @@ import (
 )
 
 const (
-	// maxLog is the most bytes of blocks that wait for the clients of a feed, all clients together.
+	// maxLog is the upper bound for the bytes of blocks that wait for the clients of a feed, all
+	// clients together.
 	maxLog = 16 << 20
-	// minLog is the smallest log: it holds a few of the longest blocks of a live capture.
+	// minLog is the minimum size of a log: it holds a few of the longest blocks of a live capture.
 	minLog = 1 << 20
-	// minFilesLog is the smallest log for capture files: it holds one of their longest blocks,
-	// because none of their packets need be lost.
+	// minFilesLog is the minimum size of a log for capture files: it holds one of their longest
+	// blocks, because their packets must not be lost.
 	minFilesLog = pcapng.MaxBlock + capture.MaxOverhead
 )
 
-// logSize is the size of the log when this many bytes of memory are available.
+// logSize returns the size of the log when this many bytes of memory are available.
 func logSize(available uint64, isLive bool) int {
 	least := uint64(minLog)
 	if !isLive {
@@ -29,22 +30,23 @@ func logSize(available uint64, isLive bool) int {
 	return int(max(min(available/8, maxLog), least))
 }
 
-// A feedLog keeps the latest blocks of a feed, each in one contiguous piece. New blocks overwrite
-// the oldest ones, whether clients have taken them or not, so that adding never waits. Of a block
-// that is longer than the log only the header is kept, so that each client counts it as lost in its
-// place. Blocks name their source by its index. One goroutine adds; each client takes at its own
-// feedCursor, and gets blocks with the numbers that interfaces have in its stream.
+// A feedLog keeps the latest blocks of a feed, each in contiguous memory. New blocks overwrite the
+// oldest ones, even if clients have not read them, so that add never waits. If a block is longer
+// than the log, the log keeps only its header, so that each client counts the packet as lost at
+// that position. Blocks in the log have the index of their source as interface number. One
+// goroutine adds; each client reads at its own feedCursor, and gets blocks with the interface
+// numbers of its stream.
 type feedLog struct {
 	mu         sync.RWMutex
 	mem        []byte
 	head, tail uint64   // positions after the last block and of the first one; they only grow
 	added      []uint64 // blocks before head, by source
 	gone       []uint64 // blocks before tail, by source
-	skipped    []uint64 // packets that came while there was no client, by source
+	skipped    []uint64 // packets while there was no client, by source
 	first      int      // sources that the stream's header describes
 	interfaces []feedInterface
-	described  int  // how many interfaces were ever described
-	asPCAP     bool // take returns packets of pcap, and no descriptions
+	described  int  // number of the last description
+	asPCAP     bool // read returns packets of pcap, and no descriptions
 }
 
 // A feedInterface is the description of a source that the stream's header lacks.
@@ -62,8 +64,8 @@ func newFeedLog(size, sources int) *feedLog {
 // size is how many bytes of blocks fit.
 func (l *feedLog) size() int { return len(l.mem) }
 
-// describe adds a source whose description the stream's header lacks, in place of the one that had
-// its index.
+// describe adds a source whose description the stream's header lacks. It replaces an earlier source
+// of the same index.
 func (l *feedLog) describe(source int, block []byte) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -75,7 +77,7 @@ func (l *feedLog) describe(source int, block []byte) {
 	}
 }
 
-// skip counts packets that come while there is no client.
+// skip counts packets while there is no client.
 func (l *feedLog) skip(packets []capture.Packet) {
 	if len(packets) == 0 {
 		return
@@ -87,7 +89,7 @@ func (l *feedLog) skip(packets []capture.Packet) {
 	}
 }
 
-// written returns how many packets have come, by source. The caller holds mu.
+// written returns how many packets were added or skipped, by source. The caller holds mu.
 func (l *feedLog) written() []uint64 {
 	all := slices.Clone(l.added)
 	for i, n := range l.skipped {
@@ -116,21 +118,21 @@ func (l *feedLog) add(blocks []byte, packets []sent) {
 	}
 }
 
-// makeRoom moves head to where n contiguous bytes are free, and drops the oldest blocks for that.
+// makeRoom evicts the oldest blocks until n contiguous bytes are free, and moves head to them.
 func (l *feedLog) makeRoom(n int) {
 	size := uint64(len(l.mem))
 	if rest := size - l.head%size; rest < uint64(n) {
-		l.forget(l.head + rest)
+		l.evict(l.head + rest)
 		if rest >= pcapng.HeaderSize {
 			binary.LittleEndian.PutUint32(l.mem[l.head%size+4:], 0) // length 0: no block here
 		}
 		l.head += rest
 	}
-	l.forget(l.head + uint64(n))
+	l.evict(l.head + uint64(n))
 }
 
-// forget drops the blocks that a head at this position would overwrite.
-func (l *feedLog) forget(head uint64) {
+// evict drops the blocks that a head at this position would overwrite.
+func (l *feedLog) evict(head uint64) {
 	for head-l.tail > uint64(len(l.mem)) {
 		block, next := l.block(l.tail)
 		if block != nil {
@@ -140,8 +142,8 @@ func (l *feedLog) forget(head uint64) {
 	}
 }
 
-// block returns the block at a position before head, and the position after it. The block is nil
-// where the rest of the memory was too short for one.
+// block returns the block at a position before head, and the position after it. The block is nil at
+// the end of the memory, if that was too short for the next block.
 func (l *feedLog) block(at uint64) (block []byte, next uint64) {
 	size := uint64(len(l.mem))
 	b := l.mem[at%size:]
@@ -156,18 +158,18 @@ func (l *feedLog) block(at uint64) (block []byte, next uint64) {
 // A feedCursor is a client's position in a log. It belongs to the client's goroutine.
 type feedCursor struct {
 	at      uint64
-	took    int64            // bytes of blocks that take has returned
+	bytes   int64            // bytes of blocks that read has returned
 	passed  []uint64         // blocks before at, by source
-	pending []uint64         // packets overwritten before the client took them, not yet reported by a block
+	pending []uint64         // packets overwritten before the client read them, not yet reported in a block
 	lost    capture.Accounts // Lost: all overwritten packets, reported or not
-	given   capture.Accounts // Captured and Bytes: what take has returned
-	batch   []sent           // the packets that the last take returned; their ends are relative to its start
+	given   capture.Accounts // Captured and Bytes of the packets that read has returned
+	batch   []sent           // the packets that the last read returned; their ends are relative to its start
 
-	described int              // how many of the log's interfaces the client knows
+	described int              // number of the last description in the client's stream
 	numbers   []uint32         // by source: the number of its interface in the client's stream
 	streamed  uint32           // how many interfaces the stream has
-	departed  []byte           // statistics of sources that have gone, for the next take
-	told      capture.Accounts // what these have
+	departed  []byte           // statistics of sources that have gone, for the next read
+	reported  capture.Accounts // sum of these statistics
 }
 
 // grow makes room for sources that were added since the client joined.
@@ -192,10 +194,11 @@ func (l *feedLog) join() *feedCursor {
 	return c
 }
 
-// lostBy returns how many packets were overwritten before a client took them, even if its goroutine
-// has not noticed yet because it waits for the client. Any goroutine may call it.
+// lostBy returns how many packets were overwritten before a client read them. It includes packets
+// that the client's goroutine has not counted yet, because it waits in a write. Any goroutine may
+// call it.
 func (l *feedLog) lostBy(c *feedCursor) uint64 {
-	l.mu.Lock() // so that no client takes
+	l.mu.Lock() // so that no client reads
 	defer l.mu.Unlock()
 	c.grow(len(l.added))
 	lost := c.lost.Total().Lost
@@ -207,23 +210,24 @@ func (l *feedLog) lostBy(c *feedCursor) uint64 {
 	return lost
 }
 
-// waiting returns how many packets of one source are in the log that the client has not taken yet.
-// The caller holds mu.
+// waiting returns how many packets of one source in the log the client has not read yet. The caller
+// holds mu.
 func (l *feedLog) waiting(c *feedCursor, source int) uint64 {
 	c.grow(len(l.added))
 	return l.added[source] - max(c.passed[source], l.gone[source])
 }
 
-// describeRest appends the interfaces that the client does not know yet.
+// describeRest appends the interfaces that the client's stream does not have yet.
 func (l *feedLog) describeRest(c *feedCursor, dst []byte) []byte {
 	l.mu.RLock()
 	defer l.mu.RUnlock()
 	return l.appendInterfaces(c, dst)
 }
 
-// take appends the next whole blocks to dst, as many as fit into limit bytes, and at least one if
-// there is any. The first block of a source after a loss says how many packets the client lost.
-func (l *feedLog) take(c *feedCursor, dst []byte, limit int) []byte {
+// read appends the next whole blocks to dst: as many as fit into limit bytes, and at least one if
+// there is any. The first block of a source after a loss has the number of packets that the client
+// lost.
+func (l *feedLog) read(c *feedCursor, dst []byte, limit int) []byte {
 	l.mu.RLock()
 	defer l.mu.RUnlock()
 	c.batch = c.batch[:0]
@@ -245,7 +249,7 @@ func (l *feedLog) take(c *feedCursor, dst []byte, limit int) []byte {
 			continue
 		}
 		i := pcapng.PacketInterface(block)
-		if len(block) == pcapng.HeaderSize { // it was longer than the log
+		if len(block) == pcapng.HeaderSize { // the block was longer than the log
 			c.passed[i]++
 			c.pending[i]++
 			c.lost[i].Lost++
@@ -256,7 +260,7 @@ func (l *feedLog) take(c *feedCursor, dst []byte, limit int) []byte {
 			break
 		}
 		dst = l.appendBlock(c, dst, block, i)
-		c.took += int64(len(block))
+		c.bytes += int64(len(block))
 		p := sent{end: int64(len(dst)), source: i, bytes: uint32(pcapng.PacketSize(block))}
 		c.batch = append(c.batch, p)
 		c.passed[i]++
@@ -267,7 +271,7 @@ func (l *feedLog) take(c *feedCursor, dst []byte, limit int) []byte {
 	return dst
 }
 
-// appendBlock appends what the client gets of a block, whose packet is of source i.
+// appendBlock appends the block of a packet of source i in the client's format and numbering.
 func (l *feedLog) appendBlock(c *feedCursor, dst, block []byte, i uint32) []byte {
 	more := c.pending[i]
 	c.pending[i] = 0
@@ -285,7 +289,7 @@ func (l *feedLog) appendBlock(c *feedCursor, dst, block []byte, i uint32) []byte
 	return dst
 }
 
-// appendInterfaces appends the interfaces that the client does not know yet.
+// appendInterfaces is describeRest for a caller that holds mu.
 func (l *feedLog) appendInterfaces(c *feedCursor, dst []byte) []byte {
 	if c.described == l.described {
 		return dst

@@ -12,8 +12,8 @@ import (
 	"github.com/xdpcap/xdpcap/internal/pcapng"
 )
 
-// Whatever sizes blocks have and however slow clients are, each of them gets whole blocks in their
-// order, and the drop counts say exactly what is missing.
+// With blocks of random sizes and clients of random speed, each client gets whole blocks in order,
+// and the drop counts are exactly the missing packets.
 func TestFeedLog(t *testing.T) {
 	t.Parallel()
 	feedTest(t)
@@ -28,9 +28,9 @@ func TestFeedLog(t *testing.T) {
 	}
 	var readers []*reader
 	var written [sources]uint64
-	take := func(r *reader, limit int) int {
+	read := func(r *reader, limit int) int {
 		before := r.given.Total().Captured
-		b := l.take(r.feedCursor, nil, limit)
+		b := l.read(r.feedCursor, nil, limit)
 		for n := 0; n < len(b); {
 			size, _, err := pcapng.BlockLength(b[n:], false)
 			must(t, err)
@@ -65,12 +65,12 @@ func TestFeedLog(t *testing.T) {
 		l.add(block, []sent{{end: int64(len(block)), source: uint32(source)}})
 		for i, r := range readers {
 			if random.Intn(1+i*i) == 0 {
-				take(r, random.Intn(2000))
+				read(r, random.Intn(2000))
 			}
 		}
 	}
 	for i, r := range readers {
-		for take(r, 1000) > 0 {
+		for read(r, 1000) > 0 {
 		}
 		for s := range sources {
 			if total := r.got[s] + r.lost[s].Lost; total != written[s]-r.joined[s] || r.dropped[s]+r.pending[s] != r.lost[s].Lost {
@@ -84,8 +84,8 @@ func TestFeedLog(t *testing.T) {
 	}
 }
 
-// A block that is longer than the log is lost to each client in its place, and the blocks around it
-// are not.
+// Each client loses a block that is longer than the log at its position, but not the blocks around
+// it.
 func TestFeedLogLongBlock(t *testing.T) {
 	t.Parallel()
 	feedTest(t)
@@ -97,12 +97,12 @@ func TestFeedLogLongBlock(t *testing.T) {
 			l.add(block, []sent{{end: int64(len(block)), source: source}})
 		}
 		bare := len(pcapng.AppendPacket(nil, &pcapng.Packet{Fields: pcapng.HasID}))
-		for round := range uint64(200) { // so that all of this lies everywhere in the log
+		for round := range uint64(200) { // so that the blocks are at all offsets of the log
 			add(3*round, 0, 60)
 			add(3*round+1, 1, 4096-bare+longer)
 			add(3*round+2, 0, int(round))
 			before := takes.given.Total().Captured
-			b := l.take(takes, nil, 1<<20)
+			b := l.read(takes, nil, 1<<20)
 			if n := takes.given.Total().Captured - before; n != 2 || !bytes.Equal(pcapng.PacketData(b)[:60], make([]byte, 60)) {
 				t.Fatalf("%d longer, round %d: %d packets", longer, round, n)
 			}
@@ -110,21 +110,21 @@ func TestFeedLogLongBlock(t *testing.T) {
 				t.Fatalf("%d longer, round %d: %+v lost, %d wait", longer, round, takes.lost, waiting)
 			}
 		}
-		l.take(joins, nil, 1<<20)
+		l.read(joins, nil, 1<<20)
 		got, lost := joins.given, joins.lost
 		if got[0].Captured+lost[0].Lost != 400 || got[0].Captured == 0 || got[1].Captured != 0 || lost[1].Lost != 200 || l.lostBy(joins) != lost.Total().Lost {
 			t.Errorf("%d longer: who is late got %+v and lost %+v", longer, got, lost)
 		}
 		add(600, 1, 60)
 		var next pcapng.Packet
-		if block, err := pcapng.ParseBlock(l.take(takes, nil, 1<<20), false); err != nil || pcapng.ParsePacket(block, 0, &next) != nil || next.Dropped != 200 {
+		if block, err := pcapng.ParseBlock(l.read(takes, nil, 1<<20), false); err != nil || pcapng.ParsePacket(block, 0, &next) != nil || next.Dropped != 200 {
 			t.Errorf("%d longer: the next packet is %+v, %v", longer, next, err)
 		}
 	}
 }
 
-// What waits for a client may still arrive, also of a source that was described after the client
-// had joined.
+// Packets that wait for a client may still arrive, also from a source that was described after the
+// client joined.
 func TestFeedClientLateSources(t *testing.T) {
 	t.Parallel()
 	feedTest(t)
@@ -147,7 +147,7 @@ func TestFeedClientLateSources(t *testing.T) {
 	}
 }
 
-// A client that is too slow loses whole packets, so that its stream can be read on.
+// A client that is too slow loses whole packets, so that its stream stays readable.
 func TestFeedLogPCAP(t *testing.T) {
 	t.Parallel()
 	feedTest(t)
@@ -160,7 +160,7 @@ func TestFeedLogPCAP(t *testing.T) {
 		packet = pcapng.AppendPacket(packet[:0], &pcapng.Packet{Time: i * 1000, WireLen: 100, Data: data})
 		l.add(packet, []sent{{end: int64(len(packet)), bytes: 8}})
 	}
-	got := l.take(c, nil, 1<<20)
+	got := l.read(c, nil, 1<<20)
 	const size = 16 + 8
 	if n := uint64(len(got) / size); n == 0 || n == 200 || len(got)%size != 0 || c.lost.Total().Lost != 200-n {
 		t.Fatalf("%d bytes, %+v", len(got), c.lost)

@@ -30,7 +30,7 @@ func must(t testing.TB, err error) {
 	}
 }
 
-// feedTest skips a test of what is the same on every kernel.
+// feedTest skips a test that does not depend on the kernel.
 func feedTest(t *testing.T) {
 	t.Helper()
 }
@@ -46,7 +46,7 @@ func describeTwo() capture.Description {
 	}
 }
 
-// A testServer is a Server on a loopback port, and what was sent through it.
+// A testServer is a Server on a loopback port, with the packets sent through it.
 type testServer struct {
 	*Server
 	address string
@@ -66,8 +66,8 @@ func listen(t *testing.T) net.Listener {
 	return l
 }
 
-// withCertificate is a configuration of TLS for the side that is connected to, and anyCertificate
-// one for the other side.
+// withCertificate is a TLS configuration for the listening side, and anyCertificate one for the
+// connecting side.
 func withCertificate() *tls.Config {
 	web := httptest.NewTLSServer(nil)
 	defer web.Close()
@@ -76,8 +76,8 @@ func withCertificate() *tls.Config {
 
 var anyCertificate = &tls.Config{InsecureSkipVerify: true, MinVersion: tls.VersionTLS13}
 
-// anybody is a peer of whom any number is admitted.
-func anybody(net.Conn) (string, bool) { return "", true }
+// anyPeer is an Options.Peer without a limit per peer.
+func anyPeer(net.Conn) (string, bool) { return "", true }
 
 // newTestServer begins a server. A TLS handshake may take `patience`; 0 = no TLS.
 func newTestServer(t *testing.T, logSize int, patience time.Duration) *testServer {
@@ -87,7 +87,7 @@ func newTestServer(t *testing.T, logSize int, patience time.Duration) *testServe
 	if patience > 0 {
 		config = withCertificate()
 	}
-	s := &testServer{Server: NewServer(l, config, Options{Peer: anybody}), address: l.Addr().String(), sent: make(capture.Accounts, 2)}
+	s := &testServer{Server: NewServer(l, config, Options{Peer: anyPeer}), address: l.Addr().String(), sent: make(capture.Accounts, 2)}
 	s.patience = patience
 	d := describeTwo()
 	d.Accounts = func() (capture.Accounts, error) {
@@ -123,16 +123,16 @@ func (s *testServer) send(t *testing.T) {
 	s.written.Store(s.next)
 }
 
-// A feedReader reads a stream as a foreign reader does.
+// A feedReader reads a stream with gopacket, a third-party reader.
 type feedReader struct {
 	conn         net.Conn
 	got, dropped atomic.Uint64 // packets; dropped is the sum of the drop counts, at the end
-	hold         chan struct{} // nothing is read until it is closed
+	hold         chan struct{} // the reader waits until it is closed
 	statistics   [2]pcapgo.NgInterfaceStatistics
 	ended        chan error
 }
 
-// connect opens a connection with so large a buffer for what is not read; 0 = as the system has it.
+// connect opens a connection with a receive buffer of this size; 0 = the system's default.
 func connect(t *testing.T, address string, buffer int) net.Conn {
 	t.Helper()
 	d := net.Dialer{Control: func(_, _ string, c syscall.RawConn) error {
@@ -208,7 +208,7 @@ func (r *feedReader) read() error {
 	return nil
 }
 
-// waitFor waits for a client that is to get further, and looks more often than testnet.WaitFor.
+// waitFor waits for a condition, and checks it more often than testnet.WaitFor.
 func waitFor(t *testing.T, done func() bool) {
 	t.Helper()
 	for deadline := time.Now().Add(30 * time.Second); !done(); time.Sleep(100 * time.Microsecond) {
@@ -218,10 +218,10 @@ func waitFor(t *testing.T, done func() bool) {
 	}
 }
 
-// expire ends the time that the client of this connection has for a batch, and waits until the feed
-// has given it up. It does so again and again, because a batch that begins in between has a time of
-// its own. It starts when the client's kernel is full and no bytes are on their way, because those
-// would arrive uncounted.
+// expire makes the timeout of this connection's batch pass, and waits until the feed has dropped
+// the client. It repeats that, because a batch that begins in between has its own timeout. It
+// starts when the client's receive buffer is full and no bytes are in flight, because these would
+// arrive uncounted.
 func (f *feed) expire(t *testing.T, peer net.Conn) {
 	t.Helper()
 	testnet.WaitFor(t, "a client to be given up", func() bool {
@@ -239,8 +239,8 @@ func (f *feed) expire(t *testing.T, peer net.Conn) {
 	})
 }
 
-// standing returns how many clients have lost packets so far, and how many packets are on their way
-// to clients.
+// standing returns how many clients have lost packets so far, and how many packets are in flight to
+// clients.
 func (s *testServer) standing() (losing int, open uint64) {
 	s.feed.mu.Lock()
 	defer s.feed.mu.Unlock()
@@ -248,7 +248,7 @@ func (s *testServer) standing() (losing int, open uint64) {
 		if s.feed.log.lostBy(c.feedCursor) > 0 {
 			losing++
 		}
-		s.feed.log.mu.Lock() // nobody takes
+		s.feed.log.mu.Lock() // so that no client reads
 		_, own := c.progress(s.feed.log)
 		s.feed.log.mu.Unlock()
 		for _, n := range own {
@@ -258,8 +258,8 @@ func (s *testServer) standing() (losing int, open uint64) {
 	return losing, open
 }
 
-// Of 50 clients ten read nothing while packets come. The others get every packet; these ten are
-// told what they lost, in their drop counts and statistics.
+// Of 50 clients ten do not read while packets arrive. The other clients get every packet; these ten
+// get the number of lost packets, in drop counts and statistics.
 func TestServerStalls(t *testing.T) {
 	t.Parallel()
 	feedTest(t)
@@ -277,7 +277,7 @@ func TestServerStalls(t *testing.T) {
 	for _, r := range fast {
 		close(r.hold)
 	}
-	// The feed gives up a client that takes nothing for a minute, so this ends as early as it can.
+	// The feed drops a client that reads no bytes for a minute, so this ends as early as possible.
 	const total, ahead = 30_000, 400 // packets; the log has room for some 1000
 	for losing := 0; s.next < total && losing < len(slow); {
 		s.send(t)
@@ -288,7 +288,7 @@ func TestServerStalls(t *testing.T) {
 			losing, _ = s.standing()
 		}
 	}
-	// What they have lost so far counts already, while nothing can be written to them.
+	// Their losses count immediately, although the feed cannot write to them.
 	standing := s.Account()
 	if standing.Connected != 50 || standing.Lost == 0 {
 		t.Errorf("while ten clients stand still: %+v", standing)
@@ -296,7 +296,7 @@ func TestServerStalls(t *testing.T) {
 	for _, r := range slow {
 		close(r.hold)
 	}
-	// All of it has arrived before the end, so that nothing but statistics are sent then.
+	// All packets have arrived before the end, so that only statistics are sent then.
 	must(t, s.Flush())
 	testnet.WaitFor(t, "all clients to get the rest", func() bool {
 		_, open := s.standing()

@@ -19,11 +19,11 @@ import (
 	"github.com/xdpcap/xdpcap/internal/testnet"
 )
 
-// inLog is several times as many packets of testfile.Numbered as a log has room for.
+// inLog is several times the number of packets of testfile.Numbered that fit into a log.
 const inLog = 60_000
 
-// Files wait for the clients of a Server: who comes late and reads slowly has all packets, and the
-// interfaces that were described before he came.
+// Complete files wait for the clients of a Server: a client that connects late and reads slowly
+// gets all packets, and the interfaces that were described before it connected.
 func TestFileInputServed(t *testing.T) {
 	t.Parallel()
 	next := uint64(0)
@@ -36,7 +36,7 @@ func TestFileInputServed(t *testing.T) {
 	}), stored)
 }
 
-// A packet of a file may be as long as a block can be, and then it arrives, too.
+// A packet of a file arrives even if its block has the maximum length.
 func TestFileInputServedLong(t *testing.T) {
 	t.Parallel()
 	lengths := []int{600, pcapng.MaxBlock, 601, 602, 603, pcapng.MaxBlock - 1, 604, pcapng.MaxBlock, 605}
@@ -49,7 +49,7 @@ func TestFileInputServedLong(t *testing.T) {
 		*in = pcap.AppendPacket(*in, pcap.Microseconds, int64(i)*1000, uint32(n), bytes.Repeat([]byte{byte(i)}, n))
 	}
 	next := 0
-	// The stream is of pcap, because their blocks of pcapng are longer than a reader takes.
+	// The stream is pcap, because pcapng blocks of these packets are longer than a reader accepts.
 	serveFiles(t, Options{PCAP: true}, len(lengths), readPackets(t, func(p *capture.Packet, _ string) {
 		if n := lengths[next]; len(p.Data) != n || bytes.Count(p.Data, []byte{byte(next)}) != n {
 			t.Fatalf("packet %d has %d bytes, want %d", next, len(p.Data), n)
@@ -58,8 +58,7 @@ func TestFileInputServedLong(t *testing.T) {
 	}), stored...)
 }
 
-// A client of a stream of pcap gets a header and packets, and nothing else, also from several
-// interfaces.
+// A client of a pcap stream gets only a header and packets, also from several interfaces.
 func TestServerPCAP(t *testing.T) {
 	t.Parallel()
 	feedTest(t)
@@ -88,12 +87,12 @@ func TestServerPCAP(t *testing.T) {
 	}, stored)
 }
 
-// serveFiles serves files to one client, which calls read, and is to get so many packets.
+// serveFiles serves files to one client, which calls read and must get this many packets.
 func serveFiles(t *testing.T, o Options, packets int, read func(net.Conn) int, stored ...[]byte) {
 	t.Helper()
 	l := listen(t)
 	server := NewServer(l, nil, o)
-	server.feed.patience = testnet.Patience // a busy machine takes longer to read the rest
+	server.feed.patience = testnet.Patience // a busy machine needs longer to read the remaining packets
 	var files []file.InputFile
 	for _, b := range stored {
 		files = append(files, file.InputFile{Name: "file", In: bytes.NewReader(b)})
@@ -142,7 +141,7 @@ func readPackets(t *testing.T, got func(p *capture.Packet, source string)) func(
 	}
 }
 
-// Packets of another link type are refused, when the session begins or when they come.
+// Packets of another link type are rejected, at Begin or when they are read.
 func TestPCAPLinkType(t *testing.T) {
 	t.Parallel()
 	feedTest(t)

@@ -19,25 +19,26 @@ const (
 	// senderPatience is how long the end of a session waits for a Sender's peer.
 	senderPatience = 10 * time.Second
 	// A Sender waits for firstRedial before it reconnects, and then twice as long each time, up to
-	// lastRedial. After a connection that lasted for lastRedial it starts at firstRedial again.
+	// lastRedial. After a connection that lasted at least lastRedial it starts at firstRedial
+	// again.
 	firstRedial, lastRedial = time.Second, time.Minute
-	// dialPatience is how long an attempt may take, including the TLS handshake.
+	// dialPatience is the timeout of an attempt, including the TLS handshake.
 	dialPatience = 5 * time.Second
 )
 
 // A Sender is an Output that connects to a peer that reads pcapng, and reconnects when the
-// connection ends: after one second at first, up to once a minute while connections do not last.
-// Each connection carries its own stream, with a header and the packets from then on. Packets that
-// come while there is no connection, or that the peer is too slow for, count as not taken; the
-// session never waits for the peer. A packet counts as captured when the peer's kernel has
-// acknowledged it, and as not taken if its connection ends before that. What the peer sends is
+// connection ends: after one second at first, and down to once a minute while connections do not
+// last. Each connection has its own stream, with a header and the packets from then on. A live
+// session never waits for the peer: packets while there is no connection, or that the peer is too
+// slow to read, count as not taken. A packet counts as captured when the peer's kernel has
+// acknowledged it, and as not taken if its connection ends before that. Bytes from the peer are
 // discarded.
 type Sender struct {
 	feed    *feed
 	address string
-	tls     *tls.Config // nil = none
+	tls     *tls.Config // nil = no TLS
 	notice  func(error)
-	conn    *feedConn // the first one, until Begin
+	conn    *feedConn // the first connection, until Begin
 	stop    context.CancelFunc
 	sending sync.WaitGroup
 	begun   bool
@@ -46,11 +47,11 @@ type Sender struct {
 	state senderState // without notTaken, which the feed counts
 }
 
-// NewSender connects to an address (host and port) at once, so that a mistake is an error before
-// anything is captured. With a TLS configuration it uses TLS, and the peer's certificate must be
-// for that host unless the configuration has another ServerName. notice is called when connections
-// end and begin and when packets are not taken: the first time at once, later with counts. It must
-// not wait, and is called by another goroutine.
+// NewSender connects to an address (host and port) at once, so that a wrong address is an error
+// before the capture begins. With a TLS configuration it uses TLS, and the peer's certificate must
+// be for that host unless the configuration has another ServerName. notice is called when
+// connections end and begin and when packets are not taken: the first time at once, later with
+// counts. It is called by another goroutine, and must not wait.
 func NewSender(address string, config *tls.Config, notice func(error), o Options) (*Sender, error) {
 	s := &Sender{feed: newFeed(o, senderPatience), address: address, tls: config, notice: notice}
 	if config != nil && config.ServerName == "" {
@@ -97,7 +98,7 @@ func (s *Sender) Begin(d capture.Description) error {
 	s.stop = cancel
 	first := s.feed.join(s.conn) // from the next packet on
 	s.sending.Go(func() { s.send(ctx, first) })
-	s.sending.Go(s.tell)
+	s.sending.Go(s.notify)
 	return nil
 }
 
@@ -169,15 +170,16 @@ func (s *Sender) Write(packets []capture.Packet) error {
 	return s.feed.write(packets)
 }
 
-// Flush starts sending the packets that were not sent yet.
+// Flush starts to send the added packets. With complete capture files it waits until all packets
+// were read from the log.
 func (s *Sender) Flush() error {
 	s.feed.flushAll()
 	return nil
 }
 
-// End sends the rest, closes the stream, and waits at most ten seconds until the peer has
-// everything and has closed the connection. Packets that have not arrived by then count as not
-// taken, and the connection is reset.
+// End sends the remaining packets, ends the stream, and waits at most ten seconds until all bytes
+// have arrived and the peer has closed the connection. Packets that have not arrived by then count
+// as not taken, and the connection is reset.
 func (s *Sender) End(final capture.Accounts) (capture.Accounts, error) {
 	if !s.begun {
 		return final.Delivered(make(capture.Accounts, len(final))), s.Close()
@@ -196,16 +198,17 @@ func (s *Sender) Close() error {
 	return s.conn.socket.Close()
 }
 
-// Backlog returns how many bytes were added to the log so far, how many of them the connections
-// have taken, and how many may wait. What comes while there is no connection is not added.
+// Backlog returns how many bytes were added to the log so far, how many of them were read for the
+// connections, and how many may wait. Packets while there is no connection are not added.
 func (s *Sender) Backlog() (added, written, limit int64) { return s.feed.backlog() }
 
-// Size is how many bytes have arrived at the peer. Any goroutine may call it.
+// Size returns how many bytes have arrived at the peer. Any goroutine may call it.
 func (s *Sender) Size() int64 { return s.feed.sizeNow() }
 
-// Accounts returns the Sender's accounts so far; session reads those of the session. Packets that
-// have arrived are Captured, those that never will are NotTaken, and those on their way are counted
-// only in Seen, like those in the rings. No number ever falls. Any goroutine may call it.
+// Accounts returns the Sender's accounts so far; session returns the session's accounts. Packets
+// that have arrived are Captured, packets that will never arrive are NotTaken, and packets in
+// flight count only in Seen, like packets in the rings. No counter ever decreases. Any goroutine
+// may call it.
 func (s *Sender) Accounts(session func() (capture.Accounts, error)) (capture.Accounts, error) {
 	taken := s.feed.takenNow()
 	own, err := session()

@@ -16,7 +16,8 @@ import (
 	"github.com/xdpcap/xdpcap/internal/testnet"
 )
 
-// A testSender is a Sender that has begun, the listener that it connects to, and what was sent.
+// A testSender is a Sender that has begun, the listener that it connects to, and the number of sent
+// packets.
 type testSender struct {
 	*Sender
 	listener *net.TCPListener
@@ -59,7 +60,7 @@ func newTestSender(t *testing.T, secure bool) (*testSender, *net.TCPConn, net.Co
 	return s, first.socket, first.conn
 }
 
-// accept returns the next connection, and what goes through it.
+// accept returns the next connection, as a socket and as a stream, with TLS if configured.
 func (s *testSender) accept(t *testing.T) (*net.TCPConn, net.Conn) {
 	socket, err := s.listener.AcceptTCP()
 	if err != nil {
@@ -77,7 +78,7 @@ func (s *testSender) accept(t *testing.T) (*net.TCPConn, net.Conn) {
 	return socket, conn
 }
 
-// send sends so many packets.
+// send sends this many packets.
 func (s *testSender) send(t *testing.T, packets int) {
 	t.Helper()
 	for range packets {
@@ -91,9 +92,9 @@ func (s *testSender) send(t *testing.T, packets int) {
 	must(t, s.Flush())
 }
 
-// stand sends until the kernels of both sides are full and nothing is under way, and returns how
-// many bytes have arrived at a peer that does not read. Meanwhile it fills half of the log at most,
-// so that no packet is overwritten there.
+// stand sends until the socket buffers of both sides are full and no bytes are in flight, and
+// returns how many bytes have arrived at a peer that does not read. It fills at most half of the
+// log, so that no packet is overwritten there.
 func (s *testSender) stand(t *testing.T, peer *net.TCPConn) (received uint64) {
 	t.Helper()
 	hasRoom := true
@@ -147,7 +148,7 @@ func (s *testSender) finish(t *testing.T) capture.Account {
 }
 
 // checkArrived compares the account with how many bytes arrived at a peer. Without TLS every packet
-// counts whose block is there; with TLS those of whole batches.
+// whose block arrived counts; with TLS only packets of whole batches do.
 func (s *testSender) checkArrived(t *testing.T, a capture.Account, received uint64) {
 	t.Helper()
 	most := (received - uint64(len(s.feed.header))) / uint64(s.block)
@@ -160,8 +161,8 @@ func (s *testSender) checkArrived(t *testing.T, a capture.Account, received uint
 	}
 }
 
-// Whatever the other end of a Sender does, the account has as captured what its kernel has got, and
-// not what was lost in the one here.
+// The account counts as captured exactly the packets that the peer's kernel received, not those
+// lost in the local kernel, whatever the peer does.
 func TestSenderAccount(t *testing.T) {
 	t.Parallel()
 	feedTest(t)
@@ -211,10 +212,10 @@ func TestSenderAccount(t *testing.T) {
 			"does not take a batch in time": func(t *testing.T, s *testSender, socket *net.TCPConn, conn net.Conn) {
 				received := s.stand(t, socket)
 				testnet.WaitFor(t, "the connection to end", func() bool {
-					s.send(t, 500) // so that it writes: the kernel here may still have room
+					s.send(t, 500) // so that it writes, because the local send buffer may still have room
 					s.feed.mu.Lock()
 					for c := range s.feed.clients {
-						c.conn.SetWriteDeadline(time.Now()) // until it is in a write, which sets its own first
+						c.conn.SetWriteDeadline(time.Now()) // until it is in a write, which first sets its own deadline
 					}
 					s.feed.mu.Unlock()
 					s.mu.Lock()
@@ -235,14 +236,14 @@ func TestSenderAccount(t *testing.T) {
 	}
 }
 
-// finishReading ends a sender, while its last reader gets so many packets of all that are captured.
+// finishReading ends a sender, whose last reader must get this many of the captured packets.
 func finishReading(t *testing.T, s *testSender, conn net.Conn, packets, captured uint64) {
 	t.Helper()
-	s.feed.patience = testnet.Patience // a busy machine takes longer to read all of it
+	s.feed.patience = testnet.Patience // a busy machine needs longer to read all packets
 	r := &feedReader{conn: conn}
 	done := make(chan error, 1)
 	go func() {
-		time.Sleep(100 * time.Millisecond) // what it is sent meanwhile stays with the kernels
+		time.Sleep(100 * time.Millisecond) // bytes sent meanwhile stay in the socket buffers
 		err := r.read()
 		conn.Close()
 		done <- err
@@ -270,8 +271,8 @@ func checkNotice(t *testing.T, s *testSender, words string) {
 	}
 }
 
-// While a session runs, the account of a Sender says what was lost: no number ever falls, and a
-// notice says it.
+// While a session runs, the account of a Sender includes lost packets: no counter ever decreases,
+// and a notice reports the loss.
 func TestSenderLive(t *testing.T) {
 	t.Parallel()
 	s, peer, _ := newTestSender(t, false)
@@ -290,15 +291,15 @@ func TestSenderLive(t *testing.T) {
 	if n := before.NotTaken; n > 0 {
 		t.Errorf("%d packets are not taken while all that have not arrived wait in the log", n)
 	}
-	if notice := newSenderTeller("").look(time.Now(), s.stateNow()); notice != nil || len(s.notices) > 0 {
+	if notice := newSenderNotices("").next(time.Now(), s.stateNow()); notice != nil || len(s.notices) > 0 {
 		t.Errorf("%d notices while nothing is lost; the next one is %v", len(s.notices), notice)
 	}
 	for look().NotTaken < 10_000 {
 		s.send(t, 1000)
 	}
 	checkNotice(t, s, "the peer reads too slowly; ")
-	// The sender needs s.mu to note that the connection has ended, and reconnects only after that.
-	// The test holds it, so that the sender does not reconnect yet.
+	// The sender needs s.mu to record that the connection has ended, and reconnects only after
+	// that. The test holds s.mu, so that the sender does not reconnect yet.
 	s.mu.Lock()
 	peer.SetLinger(0)
 	peer.Close()
@@ -324,14 +325,14 @@ func TestSenderLive(t *testing.T) {
 	finishReading(t, s, next, 10, gone.Captured+10)
 }
 
-// Notices of a connection that never lasts, and of a reader that is always too slow, become rare.
+// Notices of a connection that never lasts, or of a reader that is always too slow, become rare.
 func TestSenderTeller(t *testing.T) {
 	t.Parallel()
 	feedTest(t)
 	began := time.Unix(1e9, 0)
 	for _, test := range []struct {
 		name string
-		at   func(s *senderState, since time.Duration) // what has happened then
+		at   func(s *senderState, since time.Duration) // sets the state at that time
 		want []string
 
 		least, most int // notices in a day
@@ -359,13 +360,13 @@ func TestSenderTeller(t *testing.T) {
 		}, 24, 24},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			teller, state := newSenderTeller("tcp://there"), senderState{connected: true}
+			notices, state := newSenderNotices("tcp://there"), senderState{connected: true}
 			var got []string
-			for since := time.Duration(0); since <= 24*time.Hour; since += tellInterval {
+			for since := time.Duration(0); since <= 24*time.Hour; since += noticeInterval {
 				if since > 0 {
 					test.at(&state, since)
 				}
-				if notice := teller.look(began.Add(since), state); notice != nil {
+				if notice := notices.next(began.Add(since), state); notice != nil {
 					got = append(got, notice.Error())
 				}
 			}
@@ -381,7 +382,7 @@ func TestSenderTeller(t *testing.T) {
 	}
 }
 
-// A Sender that cannot connect, or whose connections do not last, tries more and more rarely.
+// A Sender that cannot connect, or whose connections do not last, retries at growing intervals.
 func TestSenderBacksOff(t *testing.T) {
 	t.Parallel()
 	feedTest(t)
@@ -402,8 +403,8 @@ func TestSenderBacksOff(t *testing.T) {
 	}
 }
 
-// With TLS, packets of a batch that was not taken as a whole have not arrived: nobody can read a
-// part of a record.
+// With TLS, packets of a batch that was only partly sent have not arrived, because a peer cannot
+// read part of a record.
 func TestFeedClientPartOfBatch(t *testing.T) {
 	t.Parallel()
 	feedTest(t)
@@ -428,14 +429,14 @@ func TestFeedClientPartOfBatch(t *testing.T) {
 	}
 }
 
-// If nobody listens at the address, NewSender says so, and what to do, before anything is captured.
+// If no process listens at the address, the error of NewSender has that cause and the remedy.
 func TestSenderRefused(t *testing.T) {
 	t.Parallel()
 	feedTest(t)
 	socket, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
 	must(t, err)
 	defer unix.Close(socket)
-	if err := unix.Bind(socket, &unix.SockaddrInet4{Addr: [4]byte{127, 0, 0, 1}}); err != nil { // so that nobody else has the port
+	if err := unix.Bind(socket, &unix.SockaddrInet4{Addr: [4]byte{127, 0, 0, 1}}); err != nil { // so that no other process has the port
 		t.Fatal(err)
 	}
 	bound, err := unix.Getsockname(socket)

@@ -20,26 +20,26 @@ const MaxClients = 64
 const serverPatience = 2 * time.Second
 
 // A Server is an Output that sends each client of a listener its own pcapng stream: a header, the
-// packets from then on, and at the end the statistics of what this client got. A client that does
-// not keep up loses packets, and its stream has their count; it delays neither the session nor
-// other clients. A client that takes nothing for a minute is dropped. Memory does not depend on
-// what clients do: 16 MiB for all of them, and for each of at most MaxClients 64 KiB or one packet,
-// plus a tenth of what the kernel holds for it. One peer has at most MaxClientsOfOne of them. What
-// clients send is discarded. A Server's account counts every packet that the session captured as
-// captured.
+// packets from then on, and at the end statistics of the packets that this client got. A client
+// that does not keep up loses packets, and its stream has their count; it delays neither a live
+// session nor other clients. A client that reads no bytes for a minute is dropped. The memory has
+// an upper bound: 16 MiB for all clients, and for each of at most MaxClients 64 KiB or one packet,
+// plus a tenth of the bytes in the kernel's send buffer. One peer has at most MaxClientsOfOne
+// clients. Bytes from clients are discarded. A Server's account counts every packet that the
+// session captured as captured.
 type Server struct {
-	feed     *feed
-	listener net.Listener
-	tls      *tls.Config // nil = none
-	accepts  sync.WaitGroup
-	serves   sync.WaitGroup
-	begun    bool
-	patience time.Duration // how long a client's TLS handshake may take
-	shaking  handshakes
-	peer     func(net.Conn) (string, bool) // Options.Peer
-	places   admissions
-	admits   context.Context // done at Close
-	close    context.CancelFunc
+	feed       *feed
+	listener   net.Listener
+	tls        *tls.Config // nil = no TLS
+	accepts    sync.WaitGroup
+	serves     sync.WaitGroup
+	begun      bool
+	patience   time.Duration // timeout of a client's TLS handshake
+	handshakes handshakes
+	peer       func(net.Conn) (string, bool) // Options.Peer
+	places     admissions
+	admits     context.Context // done at Close
+	close      context.CancelFunc
 
 	clients atomic.Uint64
 	refused atomic.Uint64
@@ -77,7 +77,7 @@ func (s *Server) accept() {
 			time.Sleep(50 * time.Millisecond)
 			continue
 		}
-		if tcp, ok := socket.(*net.TCPConn); ok { // to notice a client that has vanished
+		if tcp, ok := socket.(*net.TCPConn); ok { // to detect a client that has vanished
 			tcp.SetKeepAliveConfig(net.KeepAliveConfig{Enable: true, Idle: 10 * time.Second, Interval: 5 * time.Second, Count: 3})
 		}
 		conn := newFeedConn(socket)
@@ -90,10 +90,10 @@ func (s *Server) accept() {
 			s.admit(conn, peer)
 			continue
 		}
-		one := s.shaking.begin(socket)
+		one := s.handshakes.begin(socket)
 		s.serves.Go(func() {
-			err := s.shake(conn)
-			s.shaking.end(one)
+			err := s.handshake(conn)
+			s.handshakes.end(one)
 			if err != nil {
 				s.refuse(conn)
 				return
@@ -103,8 +103,8 @@ func (s *Server) accept() {
 	}
 }
 
-// shake does the TLS handshake with a client.
-func (s *Server) shake(conn *feedConn) error {
+// handshake does the TLS handshake with a client.
+func (s *Server) handshake(conn *feedConn) error {
 	ctx, cancel := context.WithTimeout(s.admits, s.patience)
 	defer cancel()
 	return conn.secure(ctx, tls.Server(conn.socket, s.tls))
@@ -112,15 +112,15 @@ func (s *Server) shake(conn *feedConn) error {
 
 // admit serves a client on its own goroutine, unless there are too many.
 func (s *Server) admit(conn *feedConn, peer string) {
-	if !s.places.take(peer) {
+	if !s.places.acquire(peer) {
 		s.refuse(conn)
 		return
 	}
 	s.clients.Add(1)
 	s.serves.Go(func() {
-		defer s.places.give(peer)
+		defer s.places.release(peer)
 		defer conn.close()
-		s.feed.serve(s.feed.join(conn)) // a client that goes away is no error
+		s.feed.serve(s.feed.join(conn)) // a client that disconnects is no error
 	})
 }
 
@@ -135,14 +135,16 @@ func (s *Server) Write(packets []capture.Packet) error {
 	return s.feed.write(packets)
 }
 
-// Flush starts sending the packets that the clients were not sent yet.
+// Flush starts to send the added packets. With complete capture files it waits until the clients
+// have read them from the log.
 func (s *Server) Flush() error {
 	s.feed.flushAll()
 	return nil
 }
 
-// End accepts no more clients, and gives the connected ones two seconds to take the rest and to
-// close their connections. A connection on which not everything has arrived by then is reset.
+// End accepts no more clients, and waits at most two seconds until the connected clients have
+// received all packets and closed their connections. A connection on which bytes have not arrived
+// by then is reset.
 func (s *Server) End(final capture.Accounts) (capture.Accounts, error) {
 	if !s.begun {
 		return final, s.Close()
@@ -164,25 +166,24 @@ func (s *Server) Close() error {
 	return nil
 }
 
-// Size is how many bytes have arrived at all clients together. Any goroutine may call it.
+// Size returns how many bytes have arrived at all clients together. Any goroutine may call it.
 func (s *Server) Size() int64 { return s.feed.sizeNow() }
 
-// Accounts returns the Server's accounts so far. They are the session's, which session reads: what
-// clients lose is not in them, but in Account.
+// Accounts returns the Server's accounts so far, which are the session's: it returns the result of
+// session. Packets that clients lose are in Account.
 func (s *Server) Accounts(session func() (capture.Accounts, error)) (capture.Accounts, error) {
 	return session()
 }
 
-// A ServerAccount counts what happened to the clients of a Server.
+// A ServerAccount counts a Server's clients and their losses.
 type ServerAccount struct {
 	Connected int    // clients now
 	Clients   uint64 // connections admitted so far
-	Refused   uint64 // connections not admitted: of too many, by Options.Peer, or since the TLS handshake failed
-	Lost      uint64 // packets that clients were too slow for, all together; not those left when a client goes away
+	Refused   uint64 // connections not admitted: too many, refused by Options.Peer, or failed TLS handshake
+	Lost      uint64 // packets lost by all clients that were too slow; without packets left when a client disconnects
 }
 
-// Account counts what has happened to the clients so far; it is complete after End. Any goroutine
-// may call it.
+// Account returns the counts so far; they are final after End. Any goroutine may call it.
 func (s *Server) Account() ServerAccount {
 	a := ServerAccount{Clients: s.clients.Load(), Refused: s.refused.Load()}
 	a.Connected, a.Lost = s.feed.clientsNow()

@@ -11,16 +11,15 @@ import (
 )
 
 const (
-	// handshakePatience is how long a client's TLS handshake may take.
+	// handshakePatience is the timeout of a client's TLS handshake.
 	handshakePatience = 5 * time.Second
 	// At most maxHandshakes are under way at once, and maxHandshakesOfOne of them from one address.
 	maxHandshakes, maxHandshakesOfOne = 64, 8
 )
 
-// handshakes are the connections whose TLS handshake is under way. They are bounded and counted
-// apart from the clients, so that strangers cannot use up MaxClients. When there are too many, the
-// oldest one is closed, preferably one of the same address: a legitimate handshake takes only some
-// milliseconds.
+// handshakes are the connections whose TLS handshake is under way. They have their own limits, so
+// that handshakes that never end cannot use up MaxClients. When there are too many, the oldest one
+// is closed, preferably of the same address: a legitimate handshake takes only some milliseconds.
 type handshakes struct {
 	mu  sync.Mutex
 	all []*handshaking // the oldest first
@@ -32,8 +31,8 @@ type handshaking struct {
 	ended chan struct{}
 }
 
-// begin adds a connection. If that closes another one, it waits for that one's goroutine, which
-// ends at once.
+// begin adds a connection. If that closes another connection, begin waits for that connection's
+// goroutine, which ends at once.
 func (h *handshakes) begin(conn net.Conn) *handshaking {
 	one := &handshaking{conn, peer.Network(conn.RemoteAddr()), make(chan struct{})}
 	if closed := h.add(one); closed != nil {
@@ -42,7 +41,7 @@ func (h *handshakes) begin(conn net.Conn) *handshaking {
 	return one
 }
 
-// add adds a connection, and returns the one that it has closed, or nil.
+// add adds a connection, and returns the connection that it has closed, or nil.
 func (h *handshakes) add(one *handshaking) (closed *handshaking) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -71,7 +70,7 @@ func (h *handshakes) remove(one *handshaking) {
 	h.all = slices.DeleteFunc(h.all, func(other *handshaking) bool { return other == one })
 }
 
-// end forgets a connection.
+// end removes a connection.
 func (h *handshakes) end(one *handshaking) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

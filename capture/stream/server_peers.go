@@ -7,19 +7,19 @@ import (
 	"github.com/xdpcap/xdpcap/internal/peer"
 )
 
-// MaxClientsOfOne is how many clients of one peer a [Server] serves at once, so that no peer by
-// itself takes the places of all others.
+// MaxClientsOfOne is how many clients of one peer a [Server] serves at once, so that one peer
+// cannot use up MaxClients.
 const MaxClientsOfOne = MaxClients / 4
 
-// admissions are the places that clients have taken, by their peers. The zero value has none.
+// admissions counts the admitted clients by peer. The zero value is ready to use.
 type admissions struct {
 	mu   sync.Mutex
 	of   map[string]int
 	have int
 }
 
-// take takes a place, if there is one for this peer.
-func (a *admissions) take(peer string) bool {
+// acquire admits a client of this peer, or returns false if there are too many.
+func (a *admissions) acquire(peer string) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.have == MaxClients || peer != "" && a.of[peer] == MaxClientsOfOne {
@@ -33,8 +33,8 @@ func (a *admissions) take(peer string) bool {
 	return true
 }
 
-// give gives a place back.
-func (a *admissions) give(peer string) {
+// release removes a client of this peer.
+func (a *admissions) release(peer string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.have--
@@ -43,8 +43,8 @@ func (a *admissions) give(peer string) {
 	}
 }
 
-// addressOf is the peer of a connection where Options.Peer is nil: a network address; "" for a
-// socket in the file system.
+// addressOf is the default of Options.Peer. It returns the network address of a connection's peer;
+// "" for a socket in the file system.
 func addressOf(conn net.Conn) (name string, admit bool) {
 	if p := peer.Network(conn.RemoteAddr()); p.IsValid() {
 		return p.String(), true

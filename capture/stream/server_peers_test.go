@@ -9,8 +9,8 @@ import (
 	"github.com/xdpcap/xdpcap/internal/testnet"
 )
 
-// No peer takes all places: by default an address is one, or what Options.Peer names. Who is not
-// admitted by that takes none.
+// No peer can use up MaxClients. A peer is an address by default, or a name from Options.Peer.
+// Peers that Options.Peer refuses do not count.
 func TestServerPeers(t *testing.T) {
 	t.Parallel()
 	feedTest(t)
@@ -49,22 +49,22 @@ func TestServerPeers(t *testing.T) {
 	}
 }
 
-// A place that a client gives back is free for others of its peer.
+// After a client has left, another client of its peer is admitted.
 func TestAdmissions(t *testing.T) {
 	t.Parallel()
 	var a admissions
 	for i := range 2 * MaxClientsOfOne {
-		if got := a.take("a"); got != (i < MaxClientsOfOne) {
+		if got := a.acquire("a"); got != (i < MaxClientsOfOne) {
 			t.Fatalf("place %d: %v", i, got)
 		}
 	}
 	for i := range MaxClients {
-		if got := a.take(""); got != (i < MaxClients-MaxClientsOfOne) {
+		if got := a.acquire(""); got != (i < MaxClients-MaxClientsOfOne) {
 			t.Fatalf("place %d of the others: %v", i, got)
 		}
 	}
-	a.give("a")
-	if !a.take("a") || a.take("b") || a.have != MaxClients {
+	a.release("a")
+	if !a.acquire("a") || a.acquire("b") || a.have != MaxClients {
 		t.Errorf("%+v", a.of)
 	}
 }

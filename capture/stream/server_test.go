@@ -18,7 +18,7 @@ import (
 	"github.com/xdpcap/xdpcap/internal/testnet"
 )
 
-// heap is how many bytes of Go's memory are in use.
+// heap returns how many bytes of Go's heap are in use.
 func heap() int64 {
 	var m runtime.MemStats
 	runtime.GC()
@@ -26,8 +26,8 @@ func heap() int64 {
 	return int64(m.HeapAlloc)
 }
 
-// checkMemory compares the memory with what it was before there were clients. Besides what they may
-// take, the test itself keeps what its client that reads has got.
+// checkMemory compares the memory with that before there were clients. Besides the clients' memory,
+// the test itself keeps the packets of the client that reads.
 func (s *testServer) checkMemory(t *testing.T, before int64) {
 	t.Helper()
 	limit := MaxClients*(feedBatch+16<<10) + 3*s.Size()
@@ -36,9 +36,9 @@ func (s *testServer) checkMemory(t *testing.T, before int64) {
 	}
 }
 
-// Clients that connect thousands of times, send garbage, send nothing more, or never read neither
-// hold up the session nor make it grow, and one that behaves gets every packet. Serial: it measures
-// the memory and the goroutines of the process.
+// Clients that connect thousands of times, send garbage, close their sending side, or never read do
+// not delay the session or use more memory, and a normal client gets every packet. Serial, because
+// it measures the memory and the goroutines of the process.
 func TestServerHostile(t *testing.T) {
 	feedTest(t)
 	s := newTestServer(t, 1<<20, 0)
@@ -71,7 +71,7 @@ func TestServerHostile(t *testing.T) {
 			s.send(t)
 			waitFor(t, func() bool { return good.got.Load()+1500 > s.next })
 		}
-		if n := runtime.NumGoroutine(); n > before+2*MaxClients+10 { // of each client one reads what it sends
+		if n := runtime.NumGoroutine(); n > before+2*MaxClients+10 { // for each client one goroutine sends and one reads
 			t.Fatalf("%d goroutines, %d before", n, before)
 		}
 	}
@@ -79,12 +79,12 @@ func TestServerHostile(t *testing.T) {
 	if a := s.Account(); a.Refused == 0 || a.Clients+a.Refused > uint64(connections)+1 {
 		t.Errorf("%+v", a)
 	}
-	waitFor(t, func() bool { return good.got.Load() == s.next }) // at the end it has two seconds
+	waitFor(t, func() bool { return good.got.Load() == s.next }) // at the end the client has only two seconds
 	s.checkEnd(t)
 	good.checkAll(t, s.next)
 }
 
-// checkEnd ends the session, which does not wait for clients that take nothing.
+// checkEnd ends the session, which does not wait for clients that do not read.
 func (s *testServer) checkEnd(t *testing.T) {
 	t.Helper()
 	began := time.Now()
@@ -96,7 +96,7 @@ func (s *testServer) checkEnd(t *testing.T) {
 	}
 }
 
-// checkAll checks that a client has got so many packets by the end of its stream.
+// checkAll checks that a client has this many packets at the end of its stream.
 func (r *feedReader) checkAll(t *testing.T, packets uint64) {
 	t.Helper()
 	if err := <-r.ended; err != nil || r.got.Load() != packets {
@@ -104,8 +104,8 @@ func (r *feedReader) checkAll(t *testing.T, packets uint64) {
 	}
 }
 
-// A client that goes while nothing comes is noticed, and then nothing is encoded any more. One that
-// only sends nothing more stays.
+// The server detects a client that disconnects while there are no packets, and then encodes no more
+// packets. A client that only closes its sending side stays.
 func TestServerClientGoes(t *testing.T) {
 	t.Parallel()
 	feedTest(t)
@@ -124,7 +124,7 @@ func TestServerClientGoes(t *testing.T) {
 		a := s.feed.takenNow().Total()
 		return a.Captured+a.NotTaken == s.next
 	})
-	stays.Close() // resets the connection, since the client has read nothing
+	stays.Close() // resets the connection, because the client has unread bytes
 	testnet.WaitFor(t, "the other client to leave", func() bool { return s.Account().Connected == 0 })
 	before := s.feed.log.head
 	s.send(t)
@@ -136,12 +136,12 @@ func TestServerClientGoes(t *testing.T) {
 	}
 }
 
-// Connections whose TLS handshake does not end are closed when there are too many. They take no
-// client's place: who was there before gets every packet, and who comes meanwhile, too. Serial: it
-// measures the memory and the goroutines of the process.
+// Connections whose TLS handshake does not end are closed when there are too many. They do not
+// count as clients: earlier and later clients get every packet. Serial, because it measures the
+// memory and the goroutines of the process.
 func TestServerHostileTLS(t *testing.T) {
 	feedTest(t)
-	s := newTestServer(t, 1<<20, time.Hour) // TestServerHandshakeTimeout is about a shorter time
+	s := newTestServer(t, 1<<20, time.Hour) // TestServerHandshakeTimeout tests the timeout
 	dial := func() *feedReader {
 		r := readFeed(tls.Client(connect(t, s.address, 0), anyCertificate))
 		close(r.hold)
@@ -152,7 +152,7 @@ func TestServerHostileTLS(t *testing.T) {
 	before, memory := runtime.NumGoroutine(), heap()
 	hello := clientHello(t)
 	refused := uint64(0)
-	// Handshakes that never end are given up when later ones need their place.
+	// Handshakes that never end are closed to make room for later ones.
 	for _, sent := range [][]byte{[]byte("GET / HTTP/1.1\r\n\r\n"), bytes.Repeat([]byte{22, 3, 1, 0x40, 0}, 10_000), hello, hello[:len(hello)/2], hello[:1], nil} {
 		for range 4 * MaxClients {
 			conn := connect(t, s.address, 0)
@@ -162,13 +162,13 @@ func TestServerHostileTLS(t *testing.T) {
 				s.send(t)
 				waitFor(t, func() bool { return good.got.Load()+1500 > s.next })
 			}
-			if n := runtime.NumGoroutine(); n > before+2*maxHandshakesOfOne+10 { // a context's end is one, too
+			if n := runtime.NumGoroutine(); n > before+2*maxHandshakesOfOne+10 { // a context has a goroutine, too
 				t.Fatalf("%d goroutines, %d before", n, before)
 			}
 		}
 	}
 	testnet.WaitFor(t, "the connections to be closed", func() bool {
-		return s.Account().Refused == refused-maxHandshakesOfOne && s.shaking.count() == maxHandshakesOfOne
+		return s.Account().Refused == refused-maxHandshakesOfOne && s.handshakes.count() == maxHandshakesOfOne
 	})
 	s.checkMemory(t, memory)
 	if a := s.Account(); a.Clients != 1 || a.Connected != 1 || a.Lost != 0 {
@@ -179,8 +179,8 @@ func TestServerHostileTLS(t *testing.T) {
 	from := s.next
 	s.send(t)
 
-	// At the end neither a handshake is waited for nor who takes nothing, not even the word of TLS
-	// that this is the end.
+	// End waits neither for handshakes nor for clients that do not read, not even to send TLS's
+	// close_notify.
 	standing := tls.Client(connect(t, s.address, 64<<10), anyCertificate)
 	must(t, standing.Handshake())
 	testnet.WaitFor(t, "the third client to join", func() bool { return s.Account().Connected == 3 })
@@ -189,16 +189,16 @@ func TestServerHostileTLS(t *testing.T) {
 		waitFor(t, func() bool { return good.got.Load()+1500 > s.next && late.got.Load()+from+1500 > s.next })
 	}
 	connect(t, s.address, 0)
-	testnet.WaitFor(t, "a handshake", func() bool { return s.shaking.count() > 0 })
-	// At the end they have two seconds.
+	testnet.WaitFor(t, "a handshake", func() bool { return s.handshakes.count() > 0 })
+	// At the end clients have only two seconds.
 	waitFor(t, func() bool { return good.got.Load() == s.next && late.got.Load()+from == s.next })
 	s.checkEnd(t)
 	good.checkAll(t, s.next)
 	late.checkAll(t, s.next-from)
 }
 
-// A client that has sent something gets everything all the same, however late it reads. One that
-// has not read by the end has lost what its kernel did not get.
+// A client that has sent bytes still gets all packets, even if it reads late. A client that has not
+// read by the end loses the packets that its kernel did not receive.
 func TestServerTail(t *testing.T) {
 	t.Parallel()
 	s := newTestServer(t, 8<<20, 0)
@@ -212,10 +212,10 @@ func TestServerTail(t *testing.T) {
 	for s.next < 20_000 {
 		s.send(t)
 	}
-	time.AfterFunc(100*time.Millisecond, func() { // what it is sent meanwhile stays with the kernels
+	time.AfterFunc(100*time.Millisecond, func() { // bytes sent meanwhile stay in the socket buffers
 		close(late.hold)
 	})
-	s.feed.patience = testnet.Patience // a busy machine takes longer to read all of it
+	s.feed.patience = testnet.Patience // a busy machine needs longer to read all packets
 	ended := make(chan error, 1)
 	go func() {
 		_, err := s.End(s.sent)
@@ -264,13 +264,13 @@ func TestServerHandshakeTimeout(t *testing.T) {
 		t.Fatal(err)
 	}
 	testnet.WaitFor(t, "the client to be refused", func() bool { return s.Account().Refused == 1 })
-	if a := s.Account(); a.Clients != 0 || s.shaking.count() != 0 {
-		t.Errorf("%+v, %d handshakes", a, s.shaking.count())
+	if a := s.Account(); a.Clients != 0 || s.handshakes.count() != 0 {
+		t.Errorf("%+v, %d handshakes", a, s.handshakes.count())
 	}
 }
 
-// Strangers who begin TLS handshakes and never end them keep nobody out, and are bounded, also one
-// address by itself.
+// Handshakes that never end have an upper bound, in total and per address, and do not keep other
+// clients out.
 func TestServerHandshakes(t *testing.T) {
 	t.Parallel()
 	feedTest(t)
@@ -291,13 +291,13 @@ func TestServerHandshakes(t *testing.T) {
 		return s.Account().Refused == 6*maxHandshakes-maxHandshakes
 	})
 	own := 0
-	s.shaking.mu.Lock()
-	for _, one := range s.shaking.all {
+	s.handshakes.mu.Lock()
+	for _, one := range s.handshakes.all {
 		if one.from.Addr() == netip.MustParseAddr("127.0.0.2") {
 			own++
 		}
 	}
-	s.shaking.mu.Unlock()
+	s.handshakes.mu.Unlock()
 	if own == 0 || own > maxHandshakesOfOne {
 		t.Errorf("one address has %d handshakes", own)
 	}
@@ -306,12 +306,12 @@ func TestServerHandshakes(t *testing.T) {
 		must(t, conn.Handshake())
 	}
 	testnet.WaitFor(t, "as many clients as there are places", func() bool { return s.Account().Connected == MaxClients })
-	if n := s.shaking.count(); n == 0 || n > maxHandshakes {
+	if n := s.handshakes.count(); n == 0 || n > maxHandshakes {
 		t.Errorf("%d handshakes", n)
 	}
 }
 
-// clientHello is what a client of TLS sends first.
+// clientHello is the first message of a TLS client.
 func clientHello(t *testing.T) []byte {
 	t.Helper()
 	here, there := net.Pipe()

@@ -1,15 +1,15 @@
 // Package stream sends the packets of a capture over TCP, as pcapng or pcap that other programs
 // read while it lasts. A [Server] serves clients that connect to it; a [Sender] connects to a peer.
-// Both are Outputs of package capture, and neither makes a live session wait for whoever reads
-// slowly.
+// Both are Outputs of package capture. A slow reader never makes a live session wait.
 package stream
 
 import "net"
 
-// Options say how to send. The zero value of each field is its default.
+// Options configure a Server or Sender. The zero value of each field is its default.
 type Options struct {
-	// PCAP sends classic pcap with microseconds in place of pcapng, for programs that read no
-	// other. It has only Ethernet packets: no losses, and nothing of the next three fields.
+	// PCAP sends classic pcap with microseconds instead of pcapng, for programs that cannot read
+	// pcapng. Such a stream has only Ethernet packets, without counts of lost packets; the next
+	// three fields are ignored.
 	PCAP bool
 
 	Application string // name and version of the program that sends, for the stream's header
@@ -20,10 +20,10 @@ type Options struct {
 	// End returns.
 	Comments func(source int) []string
 
-	// Peer, if not nil, names who a connection of a Server is from, and tells whether to admit it.
-	// It is called before TLS, and must not wait for the peer. Of one name the Server admits at
-	// most MaxClientsOfOne clients, and any number of "". nil = all are admitted, and the name is
-	// the network address: with IPv6, the first 64 bits of it.
+	// Peer, if not nil, returns a name for the peer of a Server's connection, and whether to admit
+	// it. It is called before TLS, and must not wait for the peer. The Server admits at most
+	// MaxClientsOfOne clients of one name, and any number with the name "". nil = all are admitted,
+	// and the name is the network address: with IPv6, its first 64 bits.
 	Peer func(net.Conn) (name string, admit bool)
 
 	// Immediate makes each call of Write reach the clients at once. Otherwise packets are buffered

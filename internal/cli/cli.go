@@ -8,7 +8,6 @@ import (
 	"runtime"
 
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 
 	"github.com/xdpcap/xdpcap/filter"
 	"github.com/xdpcap/xdpcap/internal/cli/bench"
@@ -78,7 +77,7 @@ var machineFiles = config.Files{Machine: "/etc/xdpcap.conf"}
 
 // newRoot returns the capture as NewRoot does, for a process, with settings from these files.
 func newRoot(p *frame.Process, files config.Files) *cobra.Command {
-	set := &config.Settings{Process: p, Files: files, NewRoot: func() *cobra.Command { return newRoot(p, files) }}
+	set := &config.Settings{Process: p, Files: files}
 	var o capture.Options
 	cmd := capture.New(p, &o)
 	cmd.Version = frame.Version()
@@ -88,20 +87,19 @@ func newRoot(p *frame.Process, files config.Files) *cobra.Command {
 	cmd.SilenceUsage = true
 	cmd.AddCommand(stats.New(p), count.New(p), bench.New(p), monitor.New(p), latency.New(p), drops.New(p), read.New(p), interfaces.New(p), probe.New(p))
 	for _, c := range append(cmd.Commands(), cmd) {
-		frame.AddGroup(c.Flags(), "Where", frame.NetnsFlag)
+		frame.AddFlags(c, "Where", frame.NetnsFlag())
 		if i := c.Flags().Lookup("interface"); i != nil && !i.Hidden || c.Name() == "interfaces" {
 			without := ""
 			if c == cmd {
 				without = "; without -i all its interfaces are captured"
 			}
-			frame.AddGroup(c.Flags(), "Where", func(f *pflag.FlagSet) { frame.PodFlag(f, without) })
-			c.RegisterFlagCompletionFunc("pod", p.CompletePod)
+			frame.AddFlags(c, "Where", p.PodFlag(without))
 		}
 		c.PreRunE = func(c *cobra.Command, _ []string) error {
 			if c == cmd && o.Reads() {
 				return nil // the command read applies the settings
 			}
-			err := set.Apply(c, o.Hears)
+			err := set.Apply(c, o.PassesOver())
 			if err == nil {
 				err = p.EnterNetns(c.Flags())
 			}

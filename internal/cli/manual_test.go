@@ -62,8 +62,8 @@ func TestManual(t *testing.T) {
 				t.Error(warnings)
 			}
 			cmd.LocalFlags().VisitAll(func(f *pflag.Flag) {
-				isPeer := func(p peers.Entry) bool { return f.Name == p.Name || f.Name == p.Letter }
-				if f.Hidden && (cmd.HasParent() || !slices.ContainsFunc(peers.All(), isPeer)) {
+				isPeer := func(p frame.Flag) bool { return f.Name == p.Name }
+				if f.Hidden && (cmd.HasParent() || !slices.ContainsFunc(append(peers.All(true), peers.All(false)...), isPeer)) {
 					return // of extcap, for Wireshark alone, or one that only read refuses
 				}
 				name := " --" + f.Name

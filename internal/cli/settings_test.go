@@ -6,13 +6,14 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
-	"github.com/xdpcap/xdpcap/internal/cli/capture"
 	"github.com/xdpcap/xdpcap/internal/cli/config"
 	"github.com/xdpcap/xdpcap/internal/cli/counters"
 	"github.com/xdpcap/xdpcap/internal/cli/frame"
@@ -101,7 +102,7 @@ func TestSettings(t *testing.T) {
 		{"/opt/tcpdump/xdpcap", "", "", nil, "-i none0", map[string]string{"direction": "in", "format": ""}},
 	} {
 		t.Run(test.name+" "+test.args, func(t *testing.T) {
-			set := config.Settings{Files: setSettings(t, test.machine, test.user), NewRoot: NewRoot}
+			set := config.Settings{Files: setSettings(t, test.machine, test.user)}
 			set.Files.Unset = calledAs(test.name)
 			for name, value := range test.env {
 				t.Setenv(name, value)
@@ -109,7 +110,7 @@ func TestSettings(t *testing.T) {
 			root := NewRoot()
 			got := make(map[string]string)
 			root.PersistentPreRunE = func(cmd *cobra.Command, _ []string) error {
-				if err := set.Apply(cmd, new(capture.Options).Hears); err != nil {
+				if err := set.Apply(cmd, 0); err != nil {
 					got["error"] = err.Error()
 				}
 				for name := range test.want {
@@ -179,6 +180,50 @@ func TestConfig(t *testing.T) {
 	t.Setenv(config.FileVariable, "/nosuch")
 	if _, err := run(files); err == nil || err.Error() != "settings: open /nosuch: no such file or directory" {
 		t.Errorf("XDPCAP_CONFIG with a file that is not there: %v", err)
+	}
+}
+
+// The rows say which flags are dangerous in other hands, and the help of config names the powerful
+// ones.
+func TestExceptionsFromSettings(t *testing.T) {
+	t.Parallel()
+	var powerful, letOut []string
+	help := helpOf(t, "config", "--help")
+	for name, settings := range config.Settable(NewRoot()) {
+		if settings&frame.Powerful != 0 {
+			powerful = append(powerful, name)
+			if !strings.Contains(help, "--"+name) {
+				t.Errorf("the help of config does not name --%s", name)
+			}
+		}
+		if settings&frame.LetsOut != 0 {
+			letOut = append(letOut, name)
+		}
+	}
+	slices.Sort(powerful)
+	slices.Sort(letOut)
+	if diff := cmp.Diff([]string{"netns", "no-sandbox", "pod", "postrotate-command", "relinquish-privileges"}, powerful); diff != "" {
+		t.Errorf("only a file in /etc sets these: %s", diff)
+	}
+	if diff := cmp.Diff([]string{"json", "listen", "serve", "write"}, letOut); diff != "" {
+		t.Errorf("the environment of somebody else does not set these: %s", diff)
+	}
+}
+
+// Every flag takes its default again after a setting that is not for its command.
+func TestForget(t *testing.T) {
+	t.Parallel()
+	root := NewRoot()
+	for _, c := range append(root.Commands(), root) {
+		c.Flags().VisitAll(func(f *pflag.Flag) {
+			for _, value := range []string{"x", "7", "7M", "true", "false", "exit", "out", "generic", "headers", "auto", "nano", "7s", "255.0.0.0"} {
+				if f.Annotations[frame.GroupKey] != nil && c.Flags().Set(f.Name, value) == nil && f.Value.String() != f.DefValue {
+					if frame.Forget(f); f.Changed || f.Value.String() != f.DefValue {
+						t.Errorf("%s --%s %s: it is %s, the default is %s", c.Name(), f.Name, value, f.Value, f.DefValue)
+					}
+				}
+			}
+		})
 	}
 }
 

@@ -12,15 +12,15 @@ import (
 	"github.com/xdpcap/xdpcap/internal/testnet"
 )
 
-// Cgroup bounds the processes in it. Its directory is removed with the test, after its processes
+// Cgroup limits the processes in it. Its directory is removed with the test, after its processes
 // have ended.
 type Cgroup struct {
 	Directory string
 	version   int
 }
 
-// NewCgroup makes a cgroup with a controller, in version 1 of cgroups if the machine has the
-// controller there.
+// NewCgroup creates a cgroup with a controller, in cgroup v1 if the machine has the controller
+// there.
 func NewCgroup(t *testing.T, controller string) Cgroup {
 	t.Helper()
 	testnet.RequireRoot(t)
@@ -53,7 +53,7 @@ func (c Cgroup) Set(t *testing.T, file string, n uint64) {
 	}
 }
 
-// MemoryCgroup makes a cgroup with so many bytes of memory.
+// MemoryCgroup creates a cgroup with this many bytes of memory.
 func MemoryCgroup(t *testing.T, bytes uint64) Cgroup {
 	t.Helper()
 	c := NewCgroup(t, "memory")
@@ -65,8 +65,9 @@ func MemoryCgroup(t *testing.T, bytes uint64) Cgroup {
 	return c
 }
 
-// MostTaken is how many bytes the cgroup has had at most, 0 where the kernel does not say.
-func (c Cgroup) MostTaken() uint64 {
+// PeakMemory returns the maximum memory that the cgroup has used, in bytes; 0 if the kernel does
+// not report it.
+func (c Cgroup) PeakMemory() uint64 {
 	file := "memory.peak"
 	if c.version == 1 {
 		file = "memory.max_usage_in_bytes"

@@ -15,7 +15,7 @@ import (
 	"github.com/xdpcap/xdpcap/internal/testnet"
 )
 
-// MetricsURL is the address at which a process says that it serves its metrics.
+// MetricsURL returns the address at which a process reports that it serves its metrics.
 func MetricsURL(t *testing.T, p *Process) string {
 	t.Helper()
 	found := regexp.MustCompile(`metrics at (http://\S+)`).FindStringSubmatch(p.Said())
@@ -43,7 +43,7 @@ func Counting(t *testing.T, pair *testnet.Pair, args ...string) (p *Process, out
 	}
 }
 
-// LastObject decodes each line, refuses unknown keys, and returns the last object.
+// LastObject decodes each line, rejects unknown keys, and returns the last object.
 func LastObject[T any](t *testing.T, output string) (last T) {
 	t.Helper()
 	all := Objects[T](t, output)
@@ -53,7 +53,7 @@ func LastObject[T any](t *testing.T, output string) (last T) {
 	return all[len(all)-1]
 }
 
-// Scrape asks from inside the namespace, on a connection that is dialled there.
+// Scrape reads the metrics from inside the namespace, over a connection that is dialled there.
 func Scrape(t *testing.T, pair *testnet.Pair, url string) (text string) {
 	t.Helper()
 	host, _, _ := strings.Cut(strings.TrimPrefix(url, "http://"), "/")
@@ -78,7 +78,7 @@ func Scrape(t *testing.T, pair *testnet.Pair, url string) (text string) {
 	return string(body)
 }
 
-// A pipe takes a process's output.
+// A pipe buffers a process's output.
 type Pipe struct {
 	In   *os.File
 	file string

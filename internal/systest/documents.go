@@ -12,20 +12,19 @@ import (
 	"github.com/xdpcap/xdpcap/internal/testnet"
 )
 
-// Pages are the texts for users: README.md, and what lies in docs/.
+// Pages returns the pages for users: README.md and the files in docs/.
 func Pages(t *testing.T) []string {
 	t.Helper()
 	return append([]string{"README.md"}, texts(t, "docs")...)
 }
 
-// Internals are the texts for those who change the code: DESIGN.md, and what lies in
-// docs/internals.
+// Internals returns the pages for developers: DESIGN.md and the files in docs/internals.
 func Internals(t *testing.T) []string {
 	t.Helper()
 	return append([]string{"DESIGN.md"}, texts(t, "docs/internals")...)
 }
 
-// texts returns the names of the texts in a directory of the project.
+// texts returns the names of the pages in a directory of the project.
 func texts(t *testing.T, dir string) (names []string) {
 	t.Helper()
 	if testnet.Emulated() {
@@ -51,11 +50,11 @@ func Headings(page string) (anchors []string) {
 	return anchors
 }
 
-// LinkTarget finds what a Markdown link leads to, also where its text goes over two lines.
+// LinkTarget matches the target of a Markdown link, also if the link's text spans two lines.
 var LinkTarget = regexp.MustCompile(`\]\(([^)\s]+)\)`)
 
-// DeadLinks looks at the links of a page below root, and returns those that lead to no file, or to
-// no heading of it.
+// DeadLinks checks the links of a page below root, and returns those whose file or heading does not
+// exist.
 func DeadLinks(t *testing.T, root, page string) (dead []string) {
 	t.Helper()
 	read := func(path string) string {
@@ -81,7 +80,7 @@ func DeadLinks(t *testing.T, root, page string) (dead []string) {
 	return dead
 }
 
-// MakeTarget runs a target of the Makefile, which takes the binary that has been built.
+// MakeTarget runs a target of the Makefile with the binary that was built.
 func MakeTarget(t *testing.T, target string, variables ...string) {
 	t.Helper()
 	cmd := exec.Command("make", append([]string{"-C", "../../..", "-o", "build", target}, variables...)...)
@@ -90,7 +89,7 @@ func MakeTarget(t *testing.T, target string, variables ...string) {
 	}
 }
 
-// NeedBinary skips a test where make has not built the binary that it installs.
+// NeedBinary skips a test if make has not built the binary that the test installs.
 func NeedBinary(t *testing.T) {
 	t.Helper()
 	if os.Getenv("XDPCAP") == "" {

@@ -8,9 +8,9 @@ import (
 	"github.com/xdpcap/xdpcap/internal/testnet"
 )
 
-// CheckRefused starts xdpcap with command lines that it refuses, each in one line with the given
-// words, in the receiving namespace of a pair. Dots between words stand for others. Nothing may
-// stay attached there.
+// CheckRefused starts xdpcap with command lines that it must refuse, in the receiving namespace of
+// a pair. Each error must be one line with the given words; a dot between words matches any words.
+// No program may stay attached.
 func CheckRefused(t *testing.T, pair *testnet.Pair, all map[string]string) {
 	t.Helper()
 	t.Run("refused", func(t *testing.T) {
@@ -25,7 +25,7 @@ func CheckRefused(t *testing.T, pair *testnet.Pair, all map[string]string) {
 	CheckDetached(t, pair)
 }
 
-// Objects decodes the lines of a text that are JSON, and refuses unknown keys.
+// Objects decodes the lines of a text that are JSON, and rejects unknown keys.
 func Objects[T any](t *testing.T, text string) (all []T) {
 	t.Helper()
 	d := json.NewDecoder(strings.NewReader(text))
@@ -39,7 +39,7 @@ func Objects[T any](t *testing.T, text string) (all []T) {
 	return all
 }
 
-// WaitSaid waits until a process has said these words on stderr.
+// WaitSaid waits until a process has printed these words on stderr.
 func WaitSaid(t *testing.T, p *Process, words string) {
 	t.Helper()
 	testnet.WaitFor(t, "the words "+words, func() bool { return strings.Contains(p.Said(), words) })
@@ -52,7 +52,7 @@ func WaitMetric(t *testing.T, pair *testnet.Pair, p *Process, words string) {
 	testnet.WaitFor(t, words, func() bool { return strings.Contains("\n"+Scrape(t, pair, url), "\n"+words) })
 }
 
-// SendNumbered sends frames of a size one after the other, each when the one before has arrived.
+// SendNumbered sends frames of a size one after the other, each after the previous one has arrived.
 func SendNumbered(t *testing.T, pair *testnet.Pair, frames uint64, size int) {
 	t.Helper()
 	for seq := range frames {
@@ -60,7 +60,7 @@ func SendNumbered(t *testing.T, pair *testnet.Pair, frames uint64, size int) {
 	}
 }
 
-// PacketsIn decodes the lines of JSON that a capture or read has written of packets.
+// PacketsIn decodes lines of JSON with packets, as a capture or read prints them.
 func PacketsIn(t *testing.T, text string) (all []PacketKeys) {
 	t.Helper()
 	for d := json.NewDecoder(strings.NewReader(text)); d.More(); {

@@ -71,14 +71,14 @@ func ReadFile(t *testing.T, path string) ([]Record, *pcapgo.NgReader) {
 	}
 }
 
-// RingFor is a size for -B with which one ring holds all frames, even if a busy machine keeps the
-// reader from its CPU for long.
+// RingFor returns a size for -B with which one ring holds all frames, even if a busy machine does
+// not run the reader for long.
 func RingFor(frames uint64, size int) string {
-	const head = 104 // perf's and ours, with padding
+	const head = 104 // of perf and of the record, with padding
 	return strconv.FormatUint(max(128, frames*uint64(size+head)>>10+1), 10)
 }
 
-// CheckDetached looks for what a capture must never leave behind.
+// CheckDetached fails if a capture has left programs or other objects behind.
 func CheckDetached(t *testing.T, pair *testnet.Pair) {
 	t.Helper()
 	if prog := Attached(t, pair); prog != "" {
@@ -86,8 +86,8 @@ func CheckDetached(t *testing.T, pair *testnet.Pair) {
 	}
 }
 
-// Trickle sends frames, ten thousand a second at most, until the returned function is called. A
-// capture that a busy machine leaves without a CPU for a second or two loses none of them.
+// Trickle sends frames, at most ten thousand per second, until the returned function is called. A
+// capture that a busy machine does not run for a second or two still loses no frames.
 func Trickle(t *testing.T, pair *testnet.Pair) (stop func()) {
 	t.Helper()
 	sender := testnet.MustSender(t, pair)
@@ -117,7 +117,7 @@ func Trickle(t *testing.T, pair *testnet.Pair) (stop func()) {
 	return stop
 }
 
-// FileSize is how many bytes a file has, 0 where there is none.
+// FileSize returns how many bytes a file has; 0 without a file.
 func FileSize(path string) int64 {
 	info, err := os.Stat(path)
 	if err != nil {
@@ -126,7 +126,7 @@ func FileSize(path string) int64 {
 	return info.Size()
 }
 
-// InRx does something to the receiving interface.
+// InRx calls a function in the namespace of the receiving interface.
 func InRx(t *testing.T, pair *testnet.Pair, do func(netlink.Link) error) {
 	t.Helper()
 	err := pair.Rx.Do(func() error {
@@ -141,7 +141,7 @@ func InRx(t *testing.T, pair *testnet.Pair, do func(netlink.Link) error) {
 	}
 }
 
-// WaitReleased waits until the kernel has neither a program nor its maps any more.
+// WaitReleased waits until the kernel has released a program and its maps.
 func WaitReleased(t *testing.T, program ebpf.ProgramID, maps []ebpf.MapID) {
 	t.Helper()
 	testnet.WaitFor(t, "the kernel to remove program and maps", func() bool {
@@ -175,7 +175,7 @@ func MapsOf(id ebpf.ProgramID) ([]ebpf.MapID, error) {
 	return maps, nil
 }
 
-// A jsonLine has the keys of a packet's line that tshark knows as well.
+// A jsonLine has the keys of a packet's line that tshark also prints.
 type JsonLine struct {
 	Time            string
 	Interface       string
@@ -202,7 +202,7 @@ func (l JsonLine) String() string {
 // LineTime is the time of lineWithAllKeys, in nanoseconds since the Unix epoch.
 const LineTime = 1_795_470_000_123_456_789
 
-// LineWithAllKeys is the line of a TCP segment of 300 bytes about which everything is known.
+// LineWithAllKeys is the line of a TCP segment of 300 bytes with every key.
 func LineWithAllKeys() []byte {
 	frame := append([]byte{}, testnet.UDPFrame(80, 0)...)
 	frame[23] = 6 // TCP
@@ -220,7 +220,7 @@ func LineWithAllKeys() []byte {
 	}})
 }
 
-// WaitForFile waits until a recorder has said that it has written a file, and returns what it said.
+// WaitForFile waits until a recorder has reported a written file, and returns that message.
 func WaitForFile(t *testing.T, p *Process, path string) (said string) {
 	t.Helper()
 	testnet.WaitFor(t, path, func() bool {
@@ -231,7 +231,8 @@ func WaitForFile(t *testing.T, p *Process, path string) (said string) {
 	return said
 }
 
-// Unpack decompresses a file, if it is compressed. It returns the error with which that ends.
+// Unpack decompresses a file, if it is compressed. It returns the error that ended the
+// decompression.
 func Unpack(t *testing.T, out *bytes.Buffer, raw []byte) (err error) {
 	t.Helper()
 	var in io.Reader = bytes.NewReader(raw)

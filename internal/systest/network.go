@@ -40,7 +40,7 @@ func SendBack(t *testing.T, pair *testnet.Pair, frames ...[]byte) {
 	SendOn(t, pair, pair.RxName, frames...)
 }
 
-// SendOn sends them on an interface of that side.
+// SendOn sends frames on an interface of that side.
 func SendOn(t *testing.T, pair *testnet.Pair, ifname string, frames ...[]byte) {
 	t.Helper()
 	s, err := testnet.NewSender(pair.Rx, ifname)
@@ -55,7 +55,7 @@ func SendOn(t *testing.T, pair *testnet.Pair, ifname string, frames ...[]byte) {
 	}
 }
 
-// SentBy is how many packets the pair's receiving interface has sent.
+// SentBy returns how many packets the pair's receiving interface has sent.
 func SentBy(t *testing.T, pair *testnet.Pair) (n uint64) {
 	t.Helper()
 	err := pair.Rx.Do(func() error {
@@ -71,9 +71,10 @@ func SentBy(t *testing.T, pair *testnet.Pair) (n uint64) {
 	return n
 }
 
-// TagSent lets what the receiving side sends next have a VLAN tag beside it, as a card that inserts
-// tags gets it: by a VLAN interface or, where the kernel has none, by a program at egress before
-// those that are there. It returns the interface to send on.
+// TagSent gives frames that the receiving side sends from now on a VLAN tag in the packet's
+// metadata, as for a card that inserts tags. It uses a VLAN interface or, if the kernel cannot
+// create one, a program at egress before all other programs there. It returns the interface to send
+// on.
 func TagSent(t *testing.T, pair *testnet.Pair, id int) (name string) {
 	t.Helper()
 	err := pair.Rx.Do(func() error {
@@ -115,7 +116,7 @@ func TagSent(t *testing.T, pair *testnet.Pair, id int) (name string) {
 	return name
 }
 
-// EgressOf lists what is attached at the egress of the pair's receiving interface.
+// EgressOf lists the programs at the egress of the pair's receiving interface.
 func EgressOf(t *testing.T, pair *testnet.Pair) (list []string) {
 	t.Helper()
 	err := pair.Rx.Do(func() error {
@@ -158,8 +159,8 @@ func AddLink(t *testing.T, pair *testnet.Pair, l netlink.Link) {
 	}
 }
 
-// AddPair adds a veth pair with both ends in the receiving namespace; the peer sends on as many
-// queues.
+// AddPair adds a veth pair with both ends in the receiving namespace; the peer has the same number
+// of send queues.
 func AddPair(t *testing.T, pair *testnet.Pair, name string, rxQueues, peerTxQueues int) {
 	t.Helper()
 	a := Attrs(name)
@@ -182,7 +183,7 @@ func AddPair(t *testing.T, pair *testnet.Pair, name string, rxQueues, peerTxQueu
 	}
 }
 
-// Sleeper starts a process in a namespace, which does nothing until the test ends, and returns its
+// Sleeper starts an idle process in a namespace, which lives until the test ends, and returns its
 // id.
 func Sleeper(t *testing.T, ns *testnet.Namespace) int {
 	t.Helper()
@@ -203,7 +204,7 @@ func Sleeper(t *testing.T, ns *testnet.Namespace) int {
 	return cmd.Process.Pid
 }
 
-// RunInside runs a command in a namespace and returns all that it prints.
+// RunInside runs a command in a namespace and returns its output.
 func RunInside(t *testing.T, ns *testnet.Namespace, cmd *exec.Cmd) string {
 	t.Helper()
 	var out bytes.Buffer
@@ -215,7 +216,7 @@ func RunInside(t *testing.T, ns *testnet.Namespace, cmd *exec.Cmd) string {
 	return out.String()
 }
 
-// CountsOf asks for the counts until as many packets were seen, and returns them.
+// CountsOf reads the counts until this many packets were seen, and returns them.
 func CountsOf(t *testing.T, p *Process, seen uint64) (s Summary) {
 	t.Helper()
 	testnet.WaitFor(t, "packets to be seen", func() bool {
@@ -233,8 +234,8 @@ func CountsOf(t *testing.T, p *Process, seen uint64) (s Summary) {
 	return s
 }
 
-// SendClosed sends a packet to each of these UDP ports, where nobody listens, and waits until the
-// stack has thrown them away.
+// SendClosed sends a packet to each of these UDP ports, on which no process listens, and waits
+// until the stack has dropped them.
 func SendClosed(t *testing.T, pair *testnet.Pair, ports ...uint16) {
 	t.Helper()
 	sender := testnet.MustSender(t, pair)

@@ -1,5 +1,5 @@
-// Package systest has what the system tests share. They start the binary, in network namespaces of
-// their own, and lie in a package for each theme below this directory.
+// Package systest has the shared helpers of the system tests. These tests start the binary in
+// network namespaces of their own, and are in one package per theme below this directory.
 package systest
 
 import (
@@ -25,10 +25,11 @@ import (
 	"github.com/xdpcap/xdpcap/internal/testnet"
 )
 
-// xdpcapVariable names the binary that make has built. Without it, Main builds one.
+// xdpcapVariable is the environment variable with the path of the binary that make has built.
+// Without it, Main builds one.
 const xdpcapVariable = "XDPCAP"
 
-// XdpcapPath is what the tests run as xdpcap. Tests start processes of it, so that they see exit
+// XdpcapPath is the binary that the tests run as xdpcap. Tests start it as a process, to check exit
 // status and streams.
 var XdpcapPath = os.Getenv(xdpcapVariable)
 
@@ -38,11 +39,11 @@ func Main(m *testing.M) {
 		fmt.Fprintln(os.Stderr, "enter the surroundings:", enterSurroundings())
 		os.Exit(2)
 	}
-	os.Setenv(SettingsFileVariable, os.DevNull) // not the files of this machine
-	os.Setenv(StrictCalls, "kill")              // the process was killed by a system call that the table does not have
-	// nohup ignores SIGHUP, a shell without job control SIGINT and SIGQUIT in the background, and
-	// what is started inherits that. A signal that is caught here is the default again in the
-	// processes that the tests start.
+	os.Setenv(SettingsFileVariable, os.DevNull) // ignore the settings files of this machine
+	os.Setenv(StrictCalls, "kill")              // a system call that the seccomp table does not have kills the process
+	// nohup ignores SIGHUP, and a shell without job control ignores SIGINT and SIGQUIT in the
+	// background; child processes inherit that. A signal that is caught here has its default action
+	// again in the processes that the tests start.
 	for _, sig := range []os.Signal{unix.SIGHUP, unix.SIGINT, unix.SIGQUIT} {
 		if signal.Ignored(sig) {
 			signal.Notify(make(chan os.Signal, 1), sig)
@@ -63,7 +64,7 @@ func runTests(m *testing.M) int {
 	return m.Run()
 }
 
-// buildXdpcap builds the binary for tests that go test runs without make.
+// buildXdpcap builds the binary if go test runs without make.
 func buildXdpcap() (remove func(), err error) {
 	dir, err := os.MkdirTemp("", "xdpcap")
 	if err != nil {
@@ -86,13 +87,13 @@ func buildXdpcap() (remove func(), err error) {
 type Process struct {
 	T      *testing.T
 	Cmd    *exec.Cmd
-	Ready  chan struct{} // closed when it says that it listens
+	Ready  chan struct{} // closed when it has printed that it listens
 	Done   chan struct{} // closed when it has ended
 	mu     sync.Mutex
 	stderr bytes.Buffer
 }
 
-// Command is xdpcap with these arguments, not started.
+// Command returns a command for xdpcap with these arguments, not started.
 func Command(args ...string) *exec.Cmd {
 	cmd := exec.Command(XdpcapPath, args...)
 	cmd.Env = os.Environ()
@@ -105,7 +106,7 @@ func Start(t *testing.T, ns *testnet.Namespace, stdout *os.File, args ...string)
 	return StartCommand(t, ns, stdout, Command(args...))
 }
 
-// StartCommand is start for a command that somebody has prepared.
+// StartCommand is Start for a prepared command.
 func StartCommand(t *testing.T, ns *testnet.Namespace, stdout *os.File, cmd *exec.Cmd) *Process {
 	t.Helper()
 	p := &Process{T: t, Cmd: cmd, Ready: make(chan struct{}), Done: make(chan struct{})}
@@ -116,7 +117,7 @@ func StartCommand(t *testing.T, ns *testnet.Namespace, stdout *os.File, cmd *exe
 	if err != nil {
 		t.Fatal(err)
 	}
-	// --json alone would take stderr for itself, where the tests wait for "listening on". It gets
+	// --json alone would use stderr, where the tests wait for "listening on". So --json gets
 	// another descriptor of the same pipe.
 	if i := slices.Index(p.Cmd.Args, "--json"); i > 0 && !slices.ContainsFunc(p.Cmd.Args, isCounter) {
 		p.Cmd.Args[i] = "--json=/dev/fd/3"
@@ -133,7 +134,7 @@ func StartCommand(t *testing.T, ns *testnet.Namespace, stdout *os.File, cmd *exe
 	return p
 }
 
-// isCounter tells whether a word is a command whose --json takes no file.
+// isCounter reports whether a word is a command whose --json has no file argument.
 func isCounter(word string) bool {
 	return slices.Contains([]string{"stats", "count", "monitor", "drops", "latency", "bench", "probe"}, word)
 }
@@ -168,14 +169,14 @@ func Listening(t *testing.T, ns *testnet.Namespace, stdout *os.File, args ...str
 	return Start(t, ns, stdout, args...).Listening()
 }
 
-// Listening waits until it captures.
+// Listening waits until the capture has started.
 func (p *Process) Listening() *Process {
 	p.T.Helper()
 	select {
 	case <-p.Ready:
 	case <-p.Done:
 		select {
-		case <-p.Ready: // it ended before anybody looked
+		case <-p.Ready: // it ended before it was ready
 		default:
 			p.T.Fatalf("xdpcap %v ended: %s", p.Cmd.Args[1:], p.Said())
 		}
@@ -185,7 +186,7 @@ func (p *Process) Listening() *Process {
 	return p
 }
 
-// Wait returns the exit status and what was on stderr.
+// Wait returns the exit status and the text on stderr.
 func (p *Process) Wait() (int, string) {
 	p.T.Helper()
 	select {
@@ -198,7 +199,7 @@ func (p *Process) Wait() (int, string) {
 	return p.Cmd.ProcessState.ExitCode(), p.Said()
 }
 
-// Interrupt ends it as Ctrl-C does, and expects the exit status 0.
+// Interrupt ends it like Ctrl-C, and expects exit status 0.
 func (p *Process) Interrupt() string {
 	p.T.Helper()
 	p.Cmd.Process.Signal(os.Interrupt)
@@ -209,7 +210,7 @@ func (p *Process) Interrupt() string {
 	return stderr
 }
 
-// Account finds the --json summary in stderr and checks that it adds up.
+// Account returns the --json summary in stderr and checks that it adds up.
 func Account(t *testing.T, stderr string) Summary {
 	t.Helper()
 	all := Summaries(t, stderr)
@@ -233,7 +234,7 @@ func Account(t *testing.T, stderr string) Summary {
 	return s
 }
 
-// Summaries are all the objects of --json in a text.
+// Summaries returns all objects of --json in a text.
 func Summaries(t *testing.T, text string) (all []Summary) {
 	t.Helper()
 	for line := range strings.Lines(text) {
@@ -251,7 +252,7 @@ func Summaries(t *testing.T, text string) (all []Summary) {
 	return all
 }
 
-// output runs a tool on a file and returns what it prints.
+// output runs a tool on a file and returns its output.
 func OutputOf(t *testing.T, tool string, args ...string) string {
 	t.Helper()
 	testnet.Require(t, tool)
@@ -265,7 +266,7 @@ func OutputOf(t *testing.T, tool string, args ...string) string {
 	return string(out)
 }
 
-// Attached names the XDP programs on the pair's receiving interface.
+// Attached returns the names of the XDP programs on the pair's receiving interface.
 func Attached(t *testing.T, pair *testnet.Pair) string {
 	t.Helper()
 	var out bytes.Buffer
@@ -295,7 +296,7 @@ func StopProcess(t *testing.T, p *Process) {
 	}
 }
 
-// TryStopProcess does the same, and is false if the process has ended by itself.
+// TryStopProcess is StopProcess, but returns false if the process has already ended.
 func TryStopProcess(t *testing.T, p *Process) (stopped bool) {
 	t.Helper()
 	p.Cmd.Process.Signal(syscall.SIGSTOP)
@@ -307,7 +308,7 @@ func TryStopProcess(t *testing.T, p *Process) (stopped bool) {
 	return stopped
 }
 
-// ContinueProcess lets a stopped process go on.
+// ContinueProcess continues a stopped process.
 func ContinueProcess(t *testing.T, p *Process) {
 	t.Helper()
 	if err := p.Cmd.Process.Signal(syscall.SIGCONT); err != nil {
@@ -315,5 +316,5 @@ func ContinueProcess(t *testing.T, p *Process) {
 	}
 }
 
-// Htons is a number in the order of bytes of the network.
+// Htons returns a number in network byte order.
 func Htons(v uint16) uint16 { return v<<8 | v>>8 }

@@ -32,7 +32,7 @@ func LinkAt(t *testing.T, pair *testnet.Pair) link.Link {
 	return testnet.LinksOf(t, ifi.Programs[0].ID)[0]
 }
 
-// DetachLink detaches the XDP program of an interface, as somebody else may do.
+// DetachLink detaches the XDP program of an interface, as another process might.
 func DetachLink(t *testing.T, pair *testnet.Pair) {
 	t.Helper()
 	l := LinkAt(t, pair)
@@ -48,7 +48,7 @@ func LoadDropping(t *testing.T) *ebpf.Program {
 	prog, err := ebpf.NewProgram(&ebpf.ProgramSpec{
 		Name:         "another",
 		Type:         ebpf.XDP,
-		AttachType:   ebpf.AttachXDP,           // this and the flags are those of
+		AttachType:   ebpf.AttachXDP,           // this and the flags must match
 		Flags:        unix.BPF_F_XDP_HAS_FRAGS, // the program that it replaces
 		Instructions: asm.Instructions{asm.Mov.Imm(asm.R0, int32(xdp.Drop)), asm.Return()},
 	})
@@ -59,7 +59,7 @@ func LoadDropping(t *testing.T) *ebpf.Program {
 	return prog
 }
 
-// CheckBlind expects that the process ends with one line that has all of the words.
+// CheckBlind expects that the process ends with one line that has all these words.
 func CheckBlind(t *testing.T, p *Process, want ...string) {
 	t.Helper()
 	status, stderr := p.Wait()
@@ -79,13 +79,13 @@ func CheckBlind(t *testing.T, p *Process, want ...string) {
 	t.Errorf("%q does not say %q", stderr, want[0])
 }
 
-// PinHook pins a hook map where a user would find it.
+// PinHook pins a hook map at a user's path.
 func PinHook(t *testing.T, hook *ebpf.Map) string {
 	t.Helper()
 	return PinHookFor(t, hook, 0)
 }
 
-// PinHookFor is pinHook where the pin belongs to a user.
+// PinHookFor is PinHook for a pin that belongs to a user.
 func PinHookFor(t *testing.T, hook *ebpf.Map, uid int) string {
 	t.Helper()
 	dir := DirectoryFor(t, uid)
@@ -129,11 +129,11 @@ func ProgramID(t *testing.T, target *testnet.Target) string {
 	return fmt.Sprint(id)
 }
 
-// Traced is a packet in a file, with what pcapng says of it.
+// Traced is a packet in a file, with its pcapng options.
 type Traced struct {
 	Data    []byte
 	Id      uint64
-	Verdict int64 // -1 = none
+	Verdict int64 // -1 = no verdict
 	Hook    string
 
 	Comments []string
@@ -165,7 +165,7 @@ func ReadTraced(t *testing.T, path string) []Traced {
 	}
 }
 
-// Answers has the ports of a round of frames, and what the target answers to each.
+// Answers has the ports of a round of frames, and the target's verdict for each.
 var Answers = []struct {
 	Port    uint16
 	Verdict int64
@@ -180,8 +180,8 @@ func SendRound(t *testing.T, pair *testnet.Pair) (frames [][]byte) {
 	return frames
 }
 
-// mixedFlow is one flow, whose packets the targets pass and drop, and none of the two alone:
-// fragments, which are one flow whatever follows their IP header.
+// mixedFlow is one flow, of which each target passes some packets and drops others: fragments,
+// which are one flow whatever is after their IP header.
 func mixedFlow(passed, dropped int) (frames [][]byte) {
 	for i := range passed + dropped {
 		port := uint16(53)
@@ -195,8 +195,8 @@ func mixedFlow(passed, dropped int) (frames [][]byte) {
 	return frames
 }
 
-// CheckVerdictThenSampling captures the packets that a target drops, while it passes most of them.
-// where are the flags that name the target.
+// CheckVerdictThenSampling captures the packets that a target drops, while it passes most packets.
+// where has the flags that name the target.
 func CheckVerdictThenSampling(t *testing.T, pair *testnet.Pair, where ...string) {
 	t.Helper()
 	const passed, dropped = 20, 5

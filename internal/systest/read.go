@@ -18,7 +18,7 @@ import (
 	"github.com/xdpcap/xdpcap/internal/testnet"
 )
 
-// NewKey makes the file of a key.
+// NewKey creates a key file.
 func NewKey(t *testing.T) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "key")
@@ -40,7 +40,7 @@ type followedRecord struct {
 	After int64 `json:"after_ns"`
 }
 
-// Places are those of the packet, with its verdicts.
+// Places returns the places of the packet, with its verdicts.
 func (k FollowKeys) Places() string {
 	var all []string
 	for _, r := range k.Records {
@@ -49,7 +49,7 @@ func (k FollowKeys) Places() string {
 	return strings.Join(all, ", ")
 }
 
-// StatsOf is what read --stats --json says of a file.
+// StatsOf returns the output of read --stats --json for a file.
 func StatsOf(t *testing.T, file string) (r ReadReport) {
 	t.Helper()
 	if err := json.Unmarshal([]byte(MustRead(t, "--stats", "--json", file)), &r); err != nil {
@@ -58,8 +58,8 @@ func StatsOf(t *testing.T, file string) (r ReadReport) {
 	return r
 }
 
-// CheckEstimate fails if an estimate is five standard deviations away from the truth. The bounds
-// are two away.
+// CheckEstimate fails if an estimate is more than five standard deviations from the true value. The
+// bounds are two standard deviations from the estimate.
 func CheckEstimate(t *testing.T, what string, truth, estimate, low, high uint64) {
 	t.Helper()
 	if off := math.Abs(float64(estimate) - float64(truth)); off > 5./4*float64(high-low) {
@@ -67,7 +67,7 @@ func CheckEstimate(t *testing.T, what string, truth, estimate, low, high uint64)
 	}
 }
 
-// RunRead runs xdpcap read, and returns what it prints and its exit status.
+// RunRead runs xdpcap read, and returns its output and exit status.
 func RunRead(t *testing.T, stdin io.Reader, args ...string) (stdout, stderr string, status int) {
 	t.Helper()
 	var out, errs bytes.Buffer
@@ -81,7 +81,7 @@ func RunRead(t *testing.T, stdin io.Reader, args ...string) (stdout, stderr stri
 	return out.String(), errs.String(), cmd.ProcessState.ExitCode()
 }
 
-// MustRead is what read prints, without an error or a word on stderr.
+// MustRead returns the output of read, and fails on an error or any text on stderr.
 func MustRead(t *testing.T, args ...string) string {
 	t.Helper()
 	stdout, stderr, status := RunRead(t, nil, args...)
@@ -91,15 +91,14 @@ func MustRead(t *testing.T, args ...string) string {
 	return stdout
 }
 
-// A writtenFile is a file as the capture writes it, with the lines that the capture prints
-// meanwhile.
+// A writtenFile is a file of a capture, with the lines that the capture prints.
 type writtenFile struct {
 	Path    string
 	Packets []capture.Packet
 	sources []capture.Source
 }
 
-// WriteSample writes packets of the suite, as from the entry and the exit of a program.
+// WriteSample writes the packets of the test suite, as from the entry and the exit of a program.
 func WriteSample(t *testing.T, sources ...capture.Source) writtenFile {
 	t.Helper()
 	w := writtenFile{Path: TempFile(t), sources: sources}

@@ -13,7 +13,7 @@ import (
 	"github.com/xdpcap/xdpcap/internal/cli/stats"
 )
 
-// What --json prints.
+// The output of --json.
 type (
 	AccountKeys   = capture.AccountKeys
 	Summary       = capture.Summary
@@ -33,7 +33,7 @@ type (
 	FlowKeys      = readstats.FlowKeys
 )
 
-// Words and limits of the command line that tests name.
+// Messages and limits of the command line that tests name.
 const (
 	SettingsFileVariable = "XDPCAP_CONFIG"
 	StrictCalls          = "XDPCAP_TEST_CALLS"

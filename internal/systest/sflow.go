@@ -16,8 +16,8 @@ import (
 	"github.com/xdpcap/xdpcap/internal/testnet"
 )
 
-// An sflowListener is a collector that keeps every datagram. They wait in its socket until read is
-// called, so that it has all that was sent before.
+// An sflowListener is a collector that keeps every datagram. Datagrams wait in its socket until
+// Read is called, so Read returns all datagrams sent before.
 type SflowListener struct {
 	Address   string // 127.0.0.1:PORT
 	conn      *net.UDPConn
@@ -25,7 +25,7 @@ type SflowListener struct {
 	datagrams [][]byte
 }
 
-// ListenSFlow is a collector on a namespace's loopback.
+// ListenSFlow starts a collector on a namespace's loopback.
 func ListenSFlow(t *testing.T, ns *testnet.Namespace) *SflowListener {
 	t.Helper()
 	l := new(SflowListener)
@@ -51,7 +51,7 @@ func ListenSFlow(t *testing.T, ns *testnet.Namespace) *SflowListener {
 // Read decodes the datagrams so far.
 func (l *SflowListener) Read(t *testing.T) (all []SflowDatagram) {
 	t.Helper()
-	testnet.WaitHandled(t) // what was sent has reached the socket then
+	testnet.WaitHandled(t) // all sent datagrams are then in the socket
 	var err error
 	l.raw.Control(func(fd uintptr) {
 		for {
@@ -71,7 +71,7 @@ func (l *SflowListener) Read(t *testing.T) (all []SflowDatagram) {
 	return all
 }
 
-// Wait waits until so many samples of a kind have come, and returns them.
+// Wait waits until this many samples of a kind have arrived, and returns them.
 func (l *SflowListener) Wait(t *testing.T, kind uint32, n int) (samples []SflowSample) {
 	t.Helper()
 	testnet.WaitFor(t, "samples", func() bool {
@@ -84,7 +84,7 @@ func (l *SflowListener) Wait(t *testing.T, kind uint32, n int) (samples []SflowS
 // The kinds of samples.
 const FlowSample, CounterSample, DiscardedSample = 3, 4, 5
 
-// SamplesOf are the samples of a kind, in their order.
+// SamplesOf returns the samples of a kind, in order.
 func SamplesOf(all []SflowDatagram, kind uint32) (samples []SflowSample) {
 	for _, d := range all {
 		for _, s := range d.Samples {
@@ -97,7 +97,7 @@ func SamplesOf(all []SflowDatagram, kind uint32) (samples []SflowSample) {
 }
 
 // An sflowDatagram has the fields of a datagram that tests check. It is decoded by the
-// specification, without the package that has made it.
+// specification, without the package that encodes it.
 type SflowDatagram struct {
 	Agent                      netip.Addr
 	SubAgent, Sequence, Length uint32
@@ -117,7 +117,7 @@ type SflowSample struct {
 	Counters              map[uint32]int
 }
 
-// An xdrReader takes numbers off a datagram.
+// An xdrReader decodes numbers of a datagram.
 type xdrReader struct {
 	t *testing.T
 	b []byte
@@ -135,7 +135,7 @@ func (r *xdrReader) bytes(n uint32) []byte {
 	return b
 }
 
-// part is what has its length before it.
+// part returns a part that begins with its length.
 func (r *xdrReader) part() *xdrReader { return &xdrReader{r.t, r.bytes(r.number())} }
 
 func decodeSFlow(t *testing.T, b []byte) (d SflowDatagram) {
@@ -189,7 +189,7 @@ func decodeSample(kind uint32, r *xdrReader) SflowSample {
 	return s
 }
 
-// Fields are those of a sample that a collector decodes.
+// Fields are the fields of a sample that a collector decodes.
 func (s *SflowSample) Fields(agent string, subAgent uint32) string {
 	text := fmt.Sprintf("%s,%d type %d sequence %d source %d:%d", agent, subAgent, s.Kind, s.Sequence, s.SourceType, s.SourceIndex)
 	if s.Kind == CounterSample {
@@ -199,7 +199,7 @@ func (s *SflowSample) Fields(agent string, subAgent uint32) string {
 		text, s.Rate, s.Drops, s.Input, s.OutputFormat, s.Output, s.Reason, s.FrameLength, s.Stripped, s.Vlan, s.Priority, s.Header)
 }
 
-// InterfaceIndex is that of the pair's receiving interface.
+// InterfaceIndex returns the index of the pair's receiving interface.
 func InterfaceIndex(t *testing.T, pair *testnet.Pair) (index uint32) {
 	t.Helper()
 	err := pair.Rx.Do(func() error {
@@ -230,7 +230,7 @@ func CheckDiscards(t *testing.T, discards []SflowSample, frames [][]byte, index 
 	}
 }
 
-// CheckOutputs checks where the flow samples of a round say that packets went.
+// CheckOutputs checks the output interfaces in the flow samples of a round.
 func CheckOutputs(t *testing.T, flows []SflowSample, known bool, index uint32) {
 	t.Helper()
 	for i, want := range []string{"1 367", "1 367", fmt.Sprint(0, index), "0 0", "0 0", "0 0"} {

@@ -21,7 +21,7 @@ import (
 	"github.com/xdpcap/xdpcap/internal/testnet"
 )
 
-// RunIn runs a command in a namespace, and returns what it printed.
+// RunIn runs a command in a namespace, and returns its output.
 func RunIn(t *testing.T, ns *testnet.Namespace, cmd *exec.Cmd) (string, error) {
 	t.Helper()
 	var stdout, stderr strings.Builder
@@ -35,7 +35,7 @@ func RunIn(t *testing.T, ns *testnet.Namespace, cmd *exec.Cmd) (string, error) {
 	return stdout.String(), nil
 }
 
-// Served is where a capture with --serve waits for clients.
+// Served returns the address at which a capture with --serve waits for clients.
 func Served(t *testing.T, p *Process) string {
 	t.Helper()
 	m := regexp.MustCompile(`clients of tcp://([^\s,]+)`).FindStringSubmatch(p.Said())
@@ -45,8 +45,8 @@ func Served(t *testing.T, p *Process) string {
 	return m[1]
 }
 
-// Join connects a client to a capture with --serve, and returns what it reads first. From then on
-// the client gets every packet.
+// Join connects a client to a capture with --serve, and returns the first bytes that it reads. From
+// then on the client gets every packet.
 func Join(t *testing.T, pair *testnet.Pair, p *Process) (client net.Conn, first []byte) {
 	t.Helper()
 	if err := pair.Rx.Do(func() (err error) { client, err = net.Dial("tcp", Served(t, p)); return err }); err != nil {
@@ -60,7 +60,8 @@ func Join(t *testing.T, pair *testnet.Pair, p *Process) (client net.Conn, first 
 	return client, first
 }
 
-// MakeCertificates writes an authority, and certificates of both sides, by it and by themselves.
+// MakeCertificates writes an authority, and certificates of both sides: signed by it, and
+// self-signed.
 func MakeCertificates(t *testing.T, dir string) {
 	t.Helper()
 	write := func(name, kind string, der []byte) {

@@ -23,7 +23,7 @@ import (
 	"github.com/xdpcap/xdpcap/internal/testnet"
 )
 
-// Volume is a user without a name, as the owner of a container's volume has none there.
+// Volume is a user id without a name, like the owner of a container's volume.
 const Volume = 4_000_000
 
 // Probe runs the command in the receiving namespace.
@@ -55,7 +55,7 @@ type ProbeJSON struct {
 
 const Nobody = 65534 // in Debian's /etc/passwd
 
-// DirectoryFor makes a directory that belongs to a user, where that user can get to it.
+// DirectoryFor creates a directory that belongs to a user, at a path that this user can reach.
 func DirectoryFor(t *testing.T, uid int) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "sandbox")
@@ -89,16 +89,16 @@ func Contents(t *testing.T, file string) string {
 	return string(text)
 }
 
-// As runs a binary as the user somebody, who is of these groups besides a group of his own.
+// As runs a binary as the user somebody, who is in these groups and in a group of his own.
 func As(t *testing.T, binary string, groups []uint32, args ...string) *exec.Cmd {
 	cmd := Command(args...)
 	cmd.Path, cmd.Dir = binary, "/"
-	cmd.Env = slices.DeleteFunc(cmd.Env, func(v string) bool { return strings.HasPrefix(v, SettingsFileVariable+"=") }) // it would say that it does not obey
+	cmd.Env = slices.DeleteFunc(cmd.Env, func(v string) bool { return strings.HasPrefix(v, SettingsFileVariable+"=") }) // otherwise xdpcap prints that it ignores the variable
 	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uint32(Somebody(t)), Gid: uint32(Somebody(t)), Groups: groups}}
 	return cmd
 }
 
-// Statistics returns what a file says of its first interface.
+// Statistics returns the statistics in a file of its first interface.
 func Statistics(t *testing.T, r *pcapgo.NgReader) pcapgo.NgInterfaceStatistics {
 	t.Helper()
 	ifi, err := r.Interface(0)
@@ -108,30 +108,31 @@ func Statistics(t *testing.T, r *pcapgo.NgReader) pcapgo.NgInterfaceStatistics {
 	return ifi.Statistics
 }
 
-// inSurroundings is set where the test binary has to enter surroundings before it becomes xdpcap.
+// inSurroundings is set if the test binary must enter surroundings before it becomes xdpcap.
 const inSurroundings = "XDPCAP_TEST_SURROUNDINGS"
 
-// Surroundings are what a process of xdpcap finds different from the tests themselves.
+// Surroundings are the differences between the environment of an xdpcap process and that of the
+// tests.
 type Surroundings struct {
-	// Ahead is by how many seconds the monotonic clock of its time namespace is ahead; 0 = no
+	// Ahead is by how many seconds the monotonic clock of its time namespace is ahead; 0 = no time
 	// namespace of its own.
 	Ahead int
-	// Hidden are directories in which it finds nothing.
+	// Hidden are directories that are empty for the process.
 	Hidden []string
-	// Run is the directory that it finds at /run; "" = the machine's.
+	// Run is the directory that the process has at /run; "" = the machine's.
 	Run string
-	// Refused are system calls that a seccomp filter answers with EPERM.
+	// Refused are system calls that fail with EPERM by a seccomp filter.
 	Refused []uint32
 	// Limits are its resource limits, by their numbers.
 	Limits map[int]uint64
-	// Cgroup is the directory of the cgroup that it enters; "" = it stays in that of the tests.
+	// Cgroup is the directory of the cgroup that it enters; "" = the tests' cgroup.
 	Cgroup string
-	// Capabilities are what it may do, as a user that is not root; nil = it is root.
+	// Capabilities are the process's capabilities as a user that is not root; nil = it is root.
 	Capabilities []uintptr
 }
 
-// Somebody is the user of a test's processes that are not root's. No other test has the same one,
-// because what perf lets a user lock in memory is for all processes of that user together.
+// Somebody returns the user of a test's unprivileged processes. Each test has another one, because
+// perf's limit for locked memory is per user.
 func Somebody(t *testing.T) int {
 	users.Lock()
 	defer users.Unlock()
@@ -146,7 +147,7 @@ var users = struct {
 	of map[string]int // by the names of tests
 }{of: make(map[string]int)}
 
-// Command is xdpcap in these surroundings, not started.
+// Command returns a command for xdpcap in these surroundings, not started.
 func (s Surroundings) Command(t *testing.T, args ...string) *exec.Cmd {
 	t.Helper()
 	text, err := json.Marshal(s)
@@ -167,8 +168,8 @@ func (s Surroundings) Command(t *testing.T, args ...string) *exec.Cmd {
 	return cmd
 }
 
-// OpenForAll makes a command run the first of the files. The command gets them as open files, 3 and
-// what follows, because they are in directories that only root may enter.
+// OpenForAll makes a command run the first of the files. The command gets them as open files, from
+// descriptor 3, because they are in directories that only root may enter.
 func OpenForAll(t *testing.T, cmd *exec.Cmd, files ...string) {
 	t.Helper()
 	for _, name := range files {
@@ -183,7 +184,7 @@ func OpenForAll(t *testing.T, cmd *exec.Cmd, files ...string) {
 	cmd.Dir = "/"
 }
 
-// enterSurroundings enters the surroundings that the environment tells, and becomes xdpcap there.
+// enterSurroundings enters the surroundings in the environment, and becomes xdpcap there.
 func enterSurroundings() error {
 	runtime.LockOSThread()
 	var s Surroundings
@@ -250,7 +251,7 @@ func remount(s *Surroundings) error {
 	return nil
 }
 
-// refuse installs a seccomp filter that answers these system calls with EPERM.
+// refuse installs a seccomp filter that makes these system calls fail with EPERM.
 func refuse(calls []uint32) error {
 	if calls == nil {
 		return nil
@@ -273,8 +274,8 @@ func refuse(calls []uint32) error {
 	return unix.Prctl(unix.PR_SET_SECCOMP, unix.SECCOMP_MODE_FILTER, uintptr(unsafe.Pointer(&filter)), 0, 0)
 }
 
-// OneLine ends the test unless xdpcap said one line and failed. The line must contain every one of
-// the words.
+// OneLine ends the test unless xdpcap printed one line and failed. The line must contain all the
+// words.
 func OneLine(t *testing.T, status int, stderr string, words ...string) {
 	t.Helper()
 	if status != 1 || strings.Count(stderr, "\n") != 1 || !strings.HasPrefix(stderr, "xdpcap: ") {

@@ -7,25 +7,26 @@ import (
 	"time"
 )
 
-// An Occupation is what the goroutine of a session is doing.
+// An Occupation is an activity of the goroutine of a session.
 type Occupation int
 
 const (
-	Reading Occupation = iota // takes records out of the rings
-	Waiting                   // sleeps until there are some
-	Writing                   // hands packets to the outputs, or to the loop over Packets
+	Reading Occupation = iota // reads records from the rings
+	Waiting                   // sleeps until there are records
+	Writing                   // passes packets to the outputs, or to the loop over Packets
 	occupations
 )
 
-// longest is longer than the goroutine ever sleeps or reads.
+// longest is an upper bound for one sleep or one read of the goroutine.
 const longest = 100 * time.Millisecond
 
-// Times are how long each Occupation took.
+// Times has the duration of each Occupation.
 type Times [occupations]time.Duration
 
 // Laps measures how the goroutine of a session divides its time among the Occupations. It is
 // switched on only briefly, because reading the clock takes longer than reading a packet. The
-// goroutine calls Lap, and any goroutine may call the other methods. The zero value is ready.
+// goroutine calls Lap, and any goroutine may call the other methods. The zero value is ready to
+// use.
 type Laps struct {
 	on    atomic.Bool
 	mu    sync.Mutex
@@ -56,11 +57,11 @@ func (l *Laps) Begin() {
 	l.on.Store(true)
 }
 
-// IsOn tells whether Begin was called, and End not yet.
+// IsOn reports whether Laps measures: Begin was called, and End was not.
 func (l *Laps) IsOn() bool { return l.on.Load() }
 
-// End returns what was measured since Begin. If the current occupation already lasts longer than
-// the reader ever sleeps or reads, it must be Writing: an output, or the caller, does not return.
+// End returns the times since Begin. If the current occupation already lasts longer than `longest`,
+// it must be Writing: an output, or the caller's loop, blocks.
 func (l *Laps) End() Times {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -7,7 +7,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// Laps count between Begin and End, and there what has not ended is Writing.
+// Laps measure between Begin and End. A long occupation that has not ended by then counts as
+// Writing.
 func TestLaps(t *testing.T) {
 	t.Parallel()
 	var l Laps
@@ -23,7 +24,7 @@ func TestLaps(t *testing.T) {
 	l.last = l.last.Add(-time.Hour)
 	got := l.End()
 	for o, d := range got {
-		got[o] = d.Round(time.Hour) // on a busy machine the test itself takes some time
+		got[o] = d.Round(time.Hour) // the test itself takes time on a busy machine
 	}
 	want := Times{Waiting: 100 * time.Hour, Reading: 10 * time.Hour, Writing: time.Hour}
 	if diff := cmp.Diff(want, got); diff != "" {

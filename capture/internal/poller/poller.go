@@ -1,4 +1,4 @@
-// Package poller lets a goroutine sleep until a ring asks to be read.
+// Package poller makes a goroutine sleep until a ring is readable.
 package poller
 
 import (
@@ -9,8 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A Poller sleeps until there is something to read. Its methods belong to one goroutine, except
-// Wake.
+// A Poller sleeps until a descriptor is readable. Its methods belong to one goroutine, except Wake.
 type Poller struct {
 	epoll int
 	event int // an eventfd that Wake writes to
@@ -41,7 +40,7 @@ func (p *Poller) Add(fd int) error {
 	if fd < 0 {
 		return nil
 	}
-	// Edge-triggered, because nobody reads the eventfd: one call of Wake ends one Wait.
+	// Edge-triggered, because the eventfd is never read: one call of Wake ends one Wait.
 	event := unix.EpollEvent{Events: unix.EPOLLIN | unix.EPOLLET, Fd: int32(fd)}
 	if err := unix.EpollCtl(p.epoll, unix.EPOLL_CTL_ADD, fd, &event); err != nil {
 		return fmt.Errorf("add a ring to the epoll instance: %w", err)
@@ -49,8 +48,8 @@ func (p *Poller) Add(fd int) error {
 	return nil
 }
 
-// Wait sleeps until a ring asks to be read, Wake was called, or the timeout has passed. A signal,
-// such as those by which Go's scheduler interrupts a thread, does not end it.
+// Wait sleeps until a ring is readable, Wake was called, or the timeout has passed. A signal, such
+// as SIGURG of Go's scheduler, does not end it.
 func (p *Poller) Wait(timeout time.Duration) error {
 	var events [8]unix.EpollEvent
 	for end := time.Now().Add(timeout); ; timeout = max(0, time.Until(end)) {

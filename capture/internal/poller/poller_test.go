@@ -9,8 +9,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// What can be read ends a Wait, and so does Wake, also when it comes before. Each of them ends one
-// Wait only.
+// A readable descriptor ends a Wait, and so does Wake, also if called before Wait. Each event ends
+// only one Wait.
 func TestPoller(t *testing.T) {
 	t.Parallel()
 	p, err := New()

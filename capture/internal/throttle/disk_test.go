@@ -8,27 +8,27 @@ import (
 	"github.com/xdpcap/xdpcap/internal/estimate"
 )
 
-// mostQueued is how many bytes an output holds in its queue in these tests, as a File does.
+// mostQueued is how many bytes an output's queue holds in these tests, as in a File.
 const mostQueued = 1 << 30
 
 // ringSize is how many bytes the ring holds, as by default.
 const ringSize = 8 << 20
 
-// A simulation is an adaptive session with one output, by a clock of its own. Its reader takes a
-// microsecond for each packet.
+// A simulation is an adaptive session with one output and a simulated clock. Its reader needs a
+// microsecond per packet.
 type simulation struct {
 	disk    func(now time.Duration) float64 // bytes per second that are written at a time
-	packets float64                         // that come in a second
+	packets float64                         // arriving per second
 	size    float64                         // bytes of a packet in the file
 	limit   float64                         // bytes that may wait in the queue
-	draw    func(packets float64) float64   // how many of the packets that come are kept
+	draw    func(packets float64) float64   // how many of the arriving packets are kept
 
 	now      time.Duration
 	throttle *Throttle
 
 	pool, kept, taken, lost float64
 	ring, added, written    float64 // bytes
-	writing, done           float64 // bytes of the write that is under way, and those that the disk has
+	writing, done           float64 // bytes of the write that is under way, and how many of them are done
 	rested                  time.Duration
 }
 
@@ -37,7 +37,7 @@ const simulationStep = 10 * time.Millisecond
 func newSimulation(limit int64, packets float64, disk func(time.Duration) float64) *simulation {
 	s := &simulation{disk: disk, packets: packets, size: 540, limit: float64(limit), throttle: New(Options{})}
 	s.draw = func(packets float64) float64 { return packets / float64(s.throttle.Rate()) }
-	s.throttle.history = history{newWorkload(s.counters())} // which has the time of this clock
+	s.throttle.history = history{newWorkload(s.counters())} // with the time of the simulated clock
 	return s
 }
 
@@ -53,7 +53,7 @@ func (s *simulation) counters() *Counters {
 	}
 }
 
-// step lets time pass. Every tenth time the throttle looks.
+// step advances the clock. Every tenth step calls Follow.
 func (s *simulation) step() {
 	s.now += simulationStep
 	come := s.packets * simulationStep.Seconds()
@@ -63,7 +63,7 @@ func (s *simulation) step() {
 
 	moved := min(s.ring, s.limit-(s.added-s.written))
 	s.ring, s.added, s.taken = s.ring-moved, s.added+moved, s.taken+moved/s.size
-	if s.ring == 0 { // else it waits for room in the queue
+	if s.ring == 0 { // otherwise it waits for room in the queue
 		s.rested += simulationStep - min(time.Duration(moved/s.size)*time.Microsecond, simulationStep)
 	}
 	s.write(s.disk(s.now) * simulationStep.Seconds())
@@ -72,7 +72,7 @@ func (s *simulation) step() {
 	}
 }
 
-// write writes so many bytes at most. What a write has done is known when it returns.
+// write writes at most this many bytes. Bytes count as written when a whole write has returned.
 func (s *simulation) write(most float64) {
 	for most > 0 && s.added > s.written {
 		if s.writing == 0 {
@@ -92,7 +92,7 @@ func steady(rate float64) func(time.Duration) float64 {
 	return func(time.Duration) float64 { return rate }
 }
 
-// pausing is a disk that writes nothing for some time, over and over.
+// pausing is a disk that stalls repeatedly.
 func pausing(rate float64, stall, every time.Duration) func(time.Duration) float64 {
 	return func(now time.Duration) float64 {
 		if now%every >= every-stall {
@@ -102,8 +102,8 @@ func pausing(rate float64, stall, every time.Duration) func(time.Duration) float
 	}
 }
 
-// Whatever a disk does, the rate is within a factor of 4 of the one at which disk and reader would
-// just keep up, and nothing is lost, once it has had six seconds.
+// After six seconds, with any of these disks, the rate is within a factor of 4 of the highest rate
+// at which disk and reader keep up, and no packets are lost.
 func TestThrottleDisks(t *testing.T) {
 	t.Parallel()
 	const second = time.Second
@@ -145,8 +145,8 @@ func TestThrottleDisks(t *testing.T) {
 }
 
 // One stall of a second that the queue can hold changes the rate by a factor of 2 at most. Three
-// seconds after a stall of any length the rate is what it was before. Where more comes than can be
-// kept the rate varies, and it is compared with its most in the ten seconds before.
+// seconds after a stall of any length the rate is the same as before. If not all packets can be
+// kept, the rate varies, and is compared with its maximum in the ten seconds before.
 func TestThrottleStall(t *testing.T) {
 	t.Parallel()
 	const second = time.Second
@@ -155,7 +155,7 @@ func TestThrottleStall(t *testing.T) {
 		packets, speed float64
 		begin, stall   time.Duration
 		limit          int64
-		most           uint32 // the rate may grow so many times
+		most           uint32 // upper bound for the growth of oneIn
 	}{
 		{"0.3 s", 150_000, 100 * megabyte, 10 * second, 3 * second / 10, mostQueued, 1},
 		{"1 s", 150_000, 100 * megabyte, 10 * second, second, mostQueued, 1},
@@ -197,8 +197,8 @@ func TestThrottleStall(t *testing.T) {
 	}
 }
 
-// Through stalls of a disk, the true number of packets of a flow is within the bounds of what is
-// estimated from those that were drawn.
+// Across stalls of a disk, the true number of packets of a flow is within the bounds of the
+// estimate from the drawn packets.
 func TestThrottleBounds(t *testing.T) {
 	t.Parallel()
 	const share = 5 // each fifth packet is of the flow
@@ -219,7 +219,7 @@ func TestThrottleBounds(t *testing.T) {
 		var drawn estimate.Sum
 		var weight, left, keptAt uint32
 		came, ours := 0, 0
-		s.draw = func(packets float64) (kept float64) { // as is_drawn_adaptively in bpf/sampler.c
+		s.draw = func(packets float64) (kept float64) { // like is_drawn_adaptively in bpf/sampler.c
 			for range int(packets) {
 				if came++; came%share == 0 {
 					ours++

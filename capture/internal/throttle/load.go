@@ -7,18 +7,19 @@ import (
 
 const (
 	// busyTarget is the share of time in which the reader of an adaptive session may be busy. The
-	// rest is a reserve for bursts, and for other work of the machine.
+	// rest is a reserve for bursts and for other work of the machine.
 	busyTarget = 0.75
 	// averageTime is the time over which the bytes that an output writes are averaged. A stall of
 	// one second lowers the average by a third.
 	averageTime = 3 * time.Second
-	// A queue should have room for what comes within this time, even if nothing is written.
+	// A queue should have room for the bytes that are added within this time, even if none are
+	// written.
 	fullTime = time.Second
 	// A queue fills up when its output stalls or is too slow. Only if the queue has stayed full for
 	// this time is the output too slow.
 	stallTime = 3 * time.Second / 2
-	// An output or a reader that has done nothing for this time stalls, and its past work does not
-	// tell how fast it is.
+	// An output or a reader without progress for this time stalls, and its past work does not show
+	// how fast it is.
 	silentTime = time.Second
 	// writeSize is about how many bytes an output writes at a time.
 	writeSize = 256 << 10
@@ -26,7 +27,7 @@ const (
 	trendTime = time.Second / 2
 )
 
-// A workload is what a session has done up to a time or, as a difference, between two times.
+// A workload has the counters of a session at a time or, as a difference, between two times.
 type workload struct {
 	at      time.Time
 	elapsed time.Duration // the time between the two; only in a difference
@@ -45,12 +46,12 @@ func newWorkload(c *Counters) workload {
 	return w
 }
 
-// queueWork is what an output's queue has handled, in bytes.
+// queueWork has the counters of an output's queue, in bytes.
 type queueWork struct{ added, written, waiting, limit int64 }
 
 // autoQueue is how many bytes may wait in a queue before the rate falls. During a stall more may
-// wait. The limit exists because everything that waits is written before the session ends, and this
-// much already takes a slow disk a minute or two.
+// wait. The limit exists because all waiting bytes are written before the session ends, and a slow
+// disk needs a minute or two for this many.
 const autoQueue = 256 << 20
 
 func newQueueWork(q Queue) queueWork {
@@ -82,18 +83,19 @@ func (w *workload) queue(i int) queueWork {
 	return w.queues[i]
 }
 
-// busy is how long the reader was awake.
+// busy returns how long the reader was awake.
 func (w *workload) busy() time.Duration { return max(w.elapsed-w.rested, 0) }
 
-// speed is how many packets the reader took per second while it was awake.
+// speed returns how many packets the reader read per second while it was awake.
 func (w *workload) speed() float64 {
 	return float64(w.taken) / max(w.busy(), time.Microsecond).Seconds()
 }
 
-// A history has the workloads of the last looks, the oldest first. It covers at most averageTime.
+// A history has the workloads of the last readings, the oldest first. It covers at most
+// averageTime.
 type history []workload
 
-// add adds a look, and drops those that are no longer needed.
+// add adds a reading, and drops old ones that are no longer needed.
 func (h *history) add(now workload) {
 	all := append(*h, now)
 	for len(all) > 2 && now.at.Sub(all[1].at) >= averageTime {
@@ -102,8 +104,8 @@ func (h *history) add(now workload) {
 	*h = all
 }
 
-// ago returns the last look that was at least this long before the latest one, and true; if there
-// is none, the oldest look and false.
+// ago returns the last reading at least this long before the latest one, and true; without such a
+// reading, the oldest one and false.
 func (h history) ago(d time.Duration) (*workload, bool) {
 	now := &h[len(h)-1]
 	for i := len(h) - 2; i >= 0; i-- {
@@ -114,8 +116,8 @@ func (h history) ago(d time.Duration) (*workload, bool) {
 	return &h[0], false
 }
 
-// strain returns how overloaded the session is. It has kept one packet of oneIn since the look
-// before the latest one. There must be at least two looks.
+// strain returns how overloaded the session is. It has kept one packet of oneIn since the reading
+// before the latest one. There must be at least two readings.
 func (h history) strain(o Options, oneIn uint32) (s strain) {
 	now := &h[len(h)-1]
 	tick := now.since(&h[len(h)-2])
@@ -130,7 +132,7 @@ func (h history) strain(o Options, oneIn uint32) (s strain) {
 		s.raise(strain{lasting: load, calm: load})
 	}
 	sizes := now.since(&h[0])
-	if sizes.taken < 100 { // too few packets for a mean size: take all packets so far
+	if sizes.taken < 100 { // too few packets for a mean size: use all packets so far
 		sizes = now
 	}
 	for i := range now.queues {
@@ -139,9 +141,9 @@ func (h history) strain(o Options, oneIn uint32) (s strain) {
 	return s
 }
 
-// ofReader is the strain on the reader and the rings, from a tick in which this many packets per
-// second were kept. A reader that never sleeps, which may also wait for an output without a queue,
-// is judged by its speed while it was awake.
+// ofReader returns the strain on the reader and the rings, from a tick in which this many packets
+// per second were kept. For a reader that never sleeps, it uses the reader's speed while awake,
+// because such a reader may also wait for an output without a queue.
 func (h history) ofReader(tick *workload, rate float64) strain {
 	load := tick.busy().Seconds() / tick.elapsed.Seconds() / busyTarget
 	isBusy := load > 1
@@ -160,8 +162,8 @@ func (h history) ofReader(tick *workload, rate float64) strain {
 	return strain{lasting: load, calm: load}
 }
 
-// ofQueue is the strain on an output's queue, to which `in` bytes per second are added. The rate
-// may rise while the queue is less than a sixteenth full and does not grow.
+// ofQueue returns the strain on an output's queue, to which `in` bytes per second are added. The
+// rate may rise while the queue is less than a sixteenth full and does not grow.
 func (h history) ofQueue(i int, in float64) (s strain) {
 	average := h[len(h)-1].since(&h[0])
 	q := average.queues[i]
@@ -188,7 +190,7 @@ func (h history) ofQueue(i int, in float64) (s strain) {
 	return s
 }
 
-// hasWaited tells whether at least 1/parts of a queue was in use at all looks of the last d.
+// hasWaited reports whether at least 1/parts of a queue was in use at all readings of the last d.
 func (h history) hasWaited(i int, parts int64, d time.Duration) bool {
 	now := &h[len(h)-1]
 	for k := len(h) - 1; k >= 0; k-- {
@@ -202,7 +204,7 @@ func (h history) hasWaited(i int, parts int64, d time.Duration) bool {
 	return false
 }
 
-// isSilent tells whether an output has written nothing for silentTime.
+// isSilent reports whether an output has written no bytes for silentTime.
 func (h history) isSilent(i int) bool {
 	before, ok := h.ago(silentTime)
 	return ok && h[len(h)-1].queue(i).written == before.queue(i).written

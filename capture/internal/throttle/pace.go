@@ -3,21 +3,21 @@ package throttle
 import "math"
 
 const (
-	// calmTicks is how many looks in a row must find room before more packets are kept.
+	// calmTicks is how many readings in a row must show room before more packets are kept.
 	calmTicks = 5
 	// maxOneIn is the largest oneIn of an adaptive session.
 	maxOneIn = 1 << 24
 )
 
-// A strain is the load on what limits a session. For each number, 1 is the intended load, and 2
-// means that the session should keep half as many packets.
+// A strain is the load on the bottleneck of a session. For each number, 1 is the intended load, and
+// 2 means that the session should keep half as many packets.
 type strain struct {
 	lasting float64 // on a part that stays overloaded while this many packets are kept
 	passing float64 // on a queue that must not fill up until its stalled output writes again
 	calm    float64 // decides how many more packets to keep if neither of the others is above 1
 }
 
-// raise raises each number to at least that of another strain.
+// raise sets each number to the maximum of both strains.
 func (s *strain) raise(by strain) {
 	s.lasting, s.passing, s.calm = max(s.lasting, by.lasting), max(s.passing, by.passing), max(s.calm, by.calm)
 }
@@ -26,18 +26,19 @@ func (s *strain) raise(by strain) {
 type pace struct {
 	oneIn  uint32
 	worked uint32  // the last rate that was enough, unless an output stalled
-	calm   int     // looks in a row that found room
+	calm   int     // readings in a row that showed room
 	most   float64 // the largest calm strain at these
 }
 
 func newPace() pace { return pace{oneIn: 1, worked: 1} }
 
-// follow changes the rate after a look. It lowers the rate at once and as far as needed if the
+// update changes the rate after a reading. It lowers the rate at once and as far as needed if the
 // strain is too high. A rate that was lowered only for a stall is restored in one step, as soon as
-// the earlier rate would do. Otherwise it raises the rate slowly, to a strain of 0.9 and at most to
-// twice as many packets at a time, because only then is it known what they cost.
-func (p *pace) follow(s strain) {
-	back := float64(p.oneIn) / float64(p.worked) // how many times more packets the rate from before the stall keeps
+// the strain allows it. Otherwise it raises the rate slowly, to a strain of 0.9 and at most to
+// twice as many packets at a time, because the cost of more packets is measured only while they are
+// kept.
+func (p *pace) update(s strain) {
+	back := float64(p.oneIn) / float64(p.worked) // factor by which the rate from before the stall keeps more packets
 	switch now := max(s.lasting, s.passing); {
 	case now > 1:
 		p.oneIn = uint32(min(math.Ceil(float64(p.oneIn)*min(now, 16)), maxOneIn))

@@ -5,21 +5,21 @@ import (
 	"time"
 )
 
-// A Rest measures how long a goroutine has slept. Any goroutine may ask for the total.
+// A Rest measures how long a goroutine has slept. Any goroutine may call Total.
 type Rest struct {
 	mu    sync.Mutex // so that a sleep that ends during a call of Total is counted exactly once
 	slept time.Duration
 	since time.Time // when the current sleep began; zero = awake
 }
 
-// Begin notes that the goroutine goes to sleep.
+// Begin records that the goroutine is about to sleep.
 func (r *Rest) Begin() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.since = time.Now()
 }
 
-// End notes that it is awake again.
+// End records that it is awake again.
 func (r *Rest) End() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -27,7 +27,7 @@ func (r *Rest) End() {
 	r.since = time.Time{}
 }
 
-// Total is how long it has slept. It includes the current sleep, and never decreases.
+// Total returns how long it has slept. It includes the current sleep, and never decreases.
 func (r *Rest) Total() time.Duration {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -4,27 +4,27 @@ package throttle
 
 import "time"
 
-// Interval is how often a Throttle expects to be told the counters.
+// Interval is the interval at which to call Throttle.Follow.
 const Interval = 100 * time.Millisecond
 
-// Options say what a Throttle takes into account besides the load.
+// Options configure a Throttle.
 type Options struct {
-	MaxRate uint64 // packets per second to keep at most; 0 = no limit
-	Skips   bool   // packets of the pool are also skipped at no fixed rate
+	MaxRate uint64 // upper bound for kept packets per second; 0 = no limit
+	Skips   bool   // packets of the pool are also skipped for other reasons than the rate
 }
 
-// Counters are what a session has counted since it began.
+// Counters are the counters of a session since it began.
 type Counters struct {
 	At     time.Time     // when they were read
 	Pool   uint64        // packets that passed the filter, from which samples are drawn
 	Kept   uint64        // packets drawn from the pool
 	Lost   uint64        // part of Kept: packets that found no room in a ring
-	Taken  uint64        // packets that the reader has handed over
-	Rested time.Duration // how long the reader has slept
+	Taken  uint64        // packets that the reader has passed on
+	Rested time.Duration // total sleep of the reader
 	Queues []Queue       // of the outputs; new ones may only be added at the end
 }
 
-// A Queue is what the queue of an output has handled.
+// A Queue has the counters of an output's queue.
 type Queue struct {
 	Added, Written int64 // bytes so far
 	Limit          int64 // bytes that may wait
@@ -44,14 +44,14 @@ func New(o Options) *Throttle {
 	return t
 }
 
-// Rate is the present rate: one packet of this many is kept.
+// Rate returns the current rate: one packet of this many is kept.
 func (t *Throttle) Rate() uint32 { return t.pace.oneIn }
 
-// Follow adapts the rate to the work that was done since the last calls and to the work that waits.
-// It returns whether the rate has changed.
+// Follow adapts the rate to the work done since the last calls and to the waiting work. It reports
+// whether the rate has changed.
 func (t *Throttle) Follow(c *Counters) (changed bool) {
 	before := t.pace.oneIn
 	t.history.add(newWorkload(c))
-	t.pace.follow(t.history.strain(t.options, before))
+	t.pace.update(t.history.strain(t.options, before))
 	return t.pace.oneIn != before
 }

@@ -6,16 +6,15 @@ import (
 	"time"
 )
 
-// Each thing that can limit an adaptive session raises the strain, and none of them does where
-// there is room.
+// Each bottleneck of an adaptive session raises the strain, and does not if there is room.
 func TestStrain(t *testing.T) {
 	t.Parallel()
 	const queue = 256 << 20
 	for _, test := range []struct {
 		name    string
-		change  func(w *workload) // of the last look of three seconds
+		change  func(w *workload) // of the last reading in three seconds
 		maxRate uint64
-		waiting int64 // in the queue, at all looks but the last
+		waiting int64 // in the queue, at all readings but the last
 		want    strain
 	}{
 		{"idle", nil, 0, 0, load(0.13)},
@@ -52,30 +51,30 @@ func TestStrain(t *testing.T) {
 	}
 }
 
-// load is a strain that lasts.
+// load is a lasting strain.
 func load(x float64) strain { return strain{lasting: x, calm: x} }
 
-// The rate settles within a second where the load is what packets make of it, stays there, and goes
-// back to every packet when there is room.
+// The rate settles within a second if the load is proportional to the packets, stays there, and
+// goes back to every packet when there is room.
 func TestPace(t *testing.T) {
 	t.Parallel()
 	for _, every := range []float64{0.5, 1.1, 3, 50, 7000} { // load with every packet
 		p := newPace()
 		for range 10 {
-			p.follow(load(every / float64(p.oneIn)))
+			p.update(load(every / float64(p.oneIn)))
 		}
 		settled := p.oneIn
 		if load := every / float64(settled); load > 1 || load < 0.4 && settled > 1 {
 			t.Errorf("load %.1f: one of %d makes it %.2f", every, settled, load)
 		}
 		for range 100 {
-			p.follow(load(every / float64(p.oneIn)))
+			p.update(load(every / float64(p.oneIn)))
 			if load := every / float64(p.oneIn); load > 1 {
 				t.Fatalf("load %.1f: one of %d was enough, and then one of %d makes it %.2f", every, settled, p.oneIn, load)
 			}
 		}
 		for n := 0; p.oneIn > 1; n++ {
-			p.follow(load(0.5 / float64(p.oneIn)))
+			p.update(load(0.5 / float64(p.oneIn)))
 			if n == 100 {
 				t.Fatalf("load 0.5: one of %d is kept, after 10 s", p.oneIn)
 			}
@@ -83,7 +82,7 @@ func TestPace(t *testing.T) {
 	}
 }
 
-// A rest counts the sleep that lasts, and its total never decreases, whoever asks when.
+// A Rest counts the current sleep, and its total never decreases at concurrent calls.
 func TestRest(t *testing.T) {
 	t.Parallel()
 	r := new(Rest)

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 	"golang.org/x/sys/unix"
 
 	"github.com/xdpcap/xdpcap/internal/cli/frame"
@@ -55,21 +54,15 @@ func New(p *frame.Process) *cobra.Command {
 		Args:    frame.NoArguments,
 		RunE:    func(cmd *cobra.Command, _ []string) error { return runBench(cmd.OutOrStdout(), &o) },
 	}
-	frame.AddGroup(cmd.Flags(), "What", o.whatFlags)
-	frame.AddGroup(cmd.Flags(), "When", func(f *pflag.FlagSet) {
-		frame.DurationVar(f, &o.duration, "duration", 2*time.Second, "measure for about this `time`, in CPU time")
-	})
-	frame.AddGroup(cmd.Flags(), "Output", func(f *pflag.FlagSet) {
-		f.BoolVar(&o.json, "json", false, "print the report as JSON: one object")
-	})
-	cmd.RegisterFlagCompletionFunc("program", p.CompleteProgram)
+	frame.AddFlags(cmd, "What", []frame.Flag{
+		{Name: "program", Value: &o.program, Complete: p.CompleteProgram, Help: "measure this loaded XDP program, `NAME` or id"},
+		{Name: "packets", Value: &o.packets,
+			Help: fmt.Sprintf("run it on the first %d packets of this `file`, pcapng or pcap, or either compressed; - is standard input", meter.MaxBenchPackets)},
+		{Name: "yes", Value: &o.yes, Help: "allow the program to run, which changes its maps"},
+	}...)
+	frame.AddFlags(cmd, "When", frame.Flag{Name: "duration", Value: &o.duration, Default: "2s", Help: "measure for about this `time`, in CPU time"})
+	frame.AddFlags(cmd, "Output", frame.Flag{Name: "json", Value: &o.json, Help: "print the report as JSON: one object"})
 	return cmd
-}
-
-func (o *Options) whatFlags(f *pflag.FlagSet) {
-	f.StringVar(&o.program, "program", "", "measure this loaded XDP program, `NAME` or id")
-	f.StringVar(&o.packets, "packets", "", fmt.Sprintf("run it on the first %d packets of this `file`, pcapng or pcap, or either compressed; - is standard input", meter.MaxBenchPackets))
-	f.BoolVar(&o.yes, "yes", false, "allow the program to run, which changes its maps")
 }
 
 func runBench(out io.Writer, o *Options) error {

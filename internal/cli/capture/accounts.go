@@ -38,7 +38,7 @@ func (r *captureRun) writeAccounts(all []capture.Accounts) {
 // = sampling passed over some.
 func (r *captureRun) afterEnd(a *capture.Account) string {
 	o := r.o
-	samples := o.sampleFlows > 1 || o.first > 0 || o.maxRate > 0 || o.sample.oneIn > 1 || o.sample.verdicts != nil ||
+	samples := o.session.SampleFlows > 1 || o.session.First > 0 || o.session.MaxRate > 0 || o.sample.oneIn > 1 || o.sample.verdicts != nil ||
 		o.sample.auto || o.recorder.size.Bytes > 0
 	switch {
 	case samples || a.NotSampled == 0:

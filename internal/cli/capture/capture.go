@@ -4,68 +4,13 @@ package capture
 import (
 	"errors"
 	"fmt"
-	"time"
 
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 
-	"github.com/xdpcap/xdpcap/capture"
-	"github.com/xdpcap/xdpcap/internal/cli/extcap"
-	"github.com/xdpcap/xdpcap/internal/cli/filters"
 	"github.com/xdpcap/xdpcap/internal/cli/frame"
 	"github.com/xdpcap/xdpcap/internal/cli/interfaces"
 	"github.com/xdpcap/xdpcap/internal/cli/outputs"
-	"github.com/xdpcap/xdpcap/internal/cli/peers"
-	"github.com/xdpcap/xdpcap/internal/xdp"
 )
-
-// Options are the flags of the default command.
-type Options struct {
-	outputs.Options
-	interfaces []string // names and patterns
-	except     []string // patterns of those to omit
-	read       []string // files to read instead of capturing
-
-	filter filters.Options
-
-	snapLen   snapshotLength
-	buffer    frame.Size
-	sink, yes bool
-
-	promiscuous, notPromiscuous bool
-
-	hookNames, programs, verdictNames []string
-	filterAt, hookMap, directionName  string
-	slowerThan                        time.Duration
-	reasonMap                         string
-
-	sample         sampling
-	sampleFlows    uint32
-	first, maxRate uint64
-	skip           uint64 // with -r
-
-	mode, transportName string
-
-	drops stackDropOptions
-
-	direction capture.Direction
-	xdpMode   capture.Mode
-	transport capture.Transport
-	hooks     []capture.Hook
-	verdicts  []capture.Verdict
-
-	list     bool
-	json     jsonFlag
-	listen   string // address of the metrics, "" = none
-	account  bool   // keep the account alone
-	lines    bool   // print packets as lines of JSON
-	printing outputs.PrintOptions
-	extcap   extcap.Options
-	recorder recorderOptions
-	card     cardOptions
-
-	companions companionOptions
-}
 
 const captureHelp = `xdpcap captures packets at the XDP hook: as they come from the network driver, before the
 kernel's stack, its firewall and tcpdump see them. It copies packets and lets them pass. A host's
@@ -149,7 +94,7 @@ func New(p *frame.Process, o *Options) *cobra.Command {
 			if o.list {
 				return interfaces.Print(p, cmd.OutOrStdout(), o.json.given)
 			}
-			if o.card.listStamps {
+			if o.listStamps {
 				return printStampTypes(cmd.OutOrStdout(), o.interfaces)
 			}
 			if o.read != nil {
@@ -165,33 +110,15 @@ func New(p *frame.Process, o *Options) *cobra.Command {
 			return o.printFilter(cmd.OutOrStdout())
 		},
 	}
-	f := cmd.Flags()
-	f.SetNormalizeFunc(otherNames)
-	frame.AddGroup(f, "Where", o.whereFlags)
-	frame.AddGroup(f, "Which packets", o.packetFlags)
-	frame.AddGroup(f, "How much", o.amountFlags)
-	frame.AddGroup(f, "Counters beside the packets", o.companions.flags)
-	frame.AddGroup(f, "Output", o.outputFlags)
-	frame.AddGroup(f, "Long captures", o.Rotate.Flags)
-	frame.AddGroup(f, "Flight recorder", o.recorder.flags)
-	frame.AddGroup(f, "Live streams", o.Live.Flags)
-	frame.AddGroup(f, "Lines", o.printing.Flags)
-	frame.AddGroup(f, "Privileges", o.Sandbox.Flags)
-	peers.AddToCapture(f)
-	o.extcap.Flags(f)
-
-	frame.CompleteWords(cmd)
-	cmd.RegisterFlagCompletionFunc("interface", o.completeInterface)
-	o.drops.complete(cmd)
-	cmd.RegisterFlagCompletionFunc("program", p.CompleteProgram)
+	o.addFlags(cmd)
 	return cmd
 }
 
 // Reads tells whether the capture reads files instead, which the command read does.
 func (o *Options) Reads() bool { return o.read != nil }
 
-// Hears tells whether settings in files and in the environment apply to a flag.
-func (o *Options) Hears(f *pflag.Flag) bool { return o.extcap.Hears(f) }
+// PassesOver says which flags take no settings in files and in the environment, too.
+func (o *Options) PassesOver() frame.Settings { return o.extcap.PassesOver() }
 
 // answerWireshark answers one call of Wireshark. A capture for it has the filter that Wireshark
 // has, or else the one that the settings name.
@@ -205,65 +132,6 @@ func (o *Options) answerWireshark(cmd *cobra.Command) error {
 	})
 }
 
-func (o *Options) whereFlags(f *pflag.FlagSet) {
-	f.StringArrayVarP(&o.interfaces, "interface", "i", nil, "capture on this `interface`; repeat it for several. any captures on all that are up, 'veth*' on those whose names match, both also on those that come up later. A packet that passes two of them is captured at each")
-	f.StringSliceVar(&o.except, "except", nil, "with -i any or a pattern, omit these `interfaces`: names or patterns, such as lo,docker*")
-	f.StringVarP(&o.directionName, "direction", "Q", "in", "take what the interface receives (`in`), what it sends (out), or both (inout)")
-	frame.TakesWords(f, "direction", "in", "out", "inout")
-	f.StringSliceVar(&o.programs, "program", nil, "where several programs run, trace this one: `NAME`, id or all; also the id of one in a devmap or cpumap")
-	f.StringSliceVar(&o.hookNames, "rx-capture", nil, "where an XDP program runs, take packets as they enter it (`entry`, the default), as they leave it (exit), or both (entry,exit)")
-	frame.TakesList(f, "rx-capture", "entry", "exit")
-	frame.NameVar(f, &o.hookMap, "hook", "", "instead of -i: capture from the XDP program that calls the hook map pinned at this `path`")
-	frame.ModeVar(f, &o.mode)
-	f.BoolVarP(&o.promiscuous, "promiscuous-mode", "P", false, "also let in packets for other MAC addresses, as --sink does by default")
-	f.BoolVarP(&o.notPromiscuous, "no-promiscuous-mode", "p", false, "no promiscuous mode, even with --sink")
-	f.BoolVar(&o.sink, "sink", false, "drop every packet after sampling: for interfaces that receive only copies (SPAN, TAP)")
-	f.BoolVar(&o.yes, "yes", false, "allow --sink even if it cuts off this machine")
-	f.StringArrayVarP(&o.read, "read-file", "r", nil, "read this `file` instead of capturing, like xdpcap read")
-	f.BoolVarP(&o.list, "list-interfaces", "D", false, "list the interfaces, like xdpcap interfaces")
-}
-
-func (o *Options) packetFlags(f *pflag.FlagSet) {
-	f.StringSliceVar(&o.verdictNames, "verdict", nil, "keep only packets to which the XDP program gives these `verdicts`: drop,aborted,tx,redirect,pass, or numbers")
-	frame.TakesList(f, "verdict", xdp.VerdictNames()...)
-	frame.DurationVar(f, &o.slowerThan, "slower-than", 0, "keep only packets for which the XDP program ran at least this `time`: 5us")
-	frame.ReasonMapVar(f, &o.reasonMap)
-	o.drops.flags(f)
-	f.StringVar(&o.filterAt, "filter-at", "entry", "filter packets as they enter the XDP program (`entry`), or as they leave it (exit)")
-	frame.TakesWords(f, "filter-at", "entry", "exit")
-	o.filter.Flags(f)
-	o.card.vlanFlag(f)
-}
-
-func (o *Options) amountFlags(f *pflag.FlagSet) {
-	o.buffer = frame.Size{Unit: 1 << 10}
-	f.VarP(&o.snapLen, "snapshot-length", "s", "keep this many `bytes` of each packet; headers keeps its headers without payload, headers+64 also 64 bytes of payload; 0 keeps as many as possible: "+longestPackets())
-	frame.TakesWords(f, "snapshot-length", headersWord)
-	f.Uint64VarP(&o.Count, "packet-count", "c", 0, "end after this many `packets`")
-	f.Uint64Var(&o.skip, "skip", 0, "with -r, omit this many `packets` first, of those that match")
-	frame.DurationVar(f, &o.Duration, "duration", 0, "end after this `time`: 10s or just 10, 5m, 1h")
-	f.Uint32Var(&o.sampleFlows, "sample-flows", 1, "keep all packets of one flow in `N`")
-	f.Uint64Var(&o.first, "first", 0, "keep the first `N` packets of each flow")
-	o.sample = sampling{oneIn: 1}
-	f.Var(&o.sample, "sample", "keep one packet of every `N`, chosen at random in the kernel; drop=1,pass=1000 gives each verdict its own N; auto raises N only as far as it must to lose none")
-	f.Uint64Var(&o.maxRate, "max-rate", 0, "keep at most this many `packets` per second")
-	f.StringVar(&o.transportName, "transport", "", "take packets from the kernel by the transport of this `name`: "+aboutTransports())
-	frame.TakesWords(f, "transport", transportNames()...)
-	f.VarP(&o.buffer, "buffer-size", "B", "size of each CPU's ring buffer, in `KiB` or with a suffix: 8M (default 8M)")
-}
-
-func (o *Options) outputFlags(f *pflag.FlagSet) {
-	o.FileFlags(f)
-	o.card.stampFlags(f)
-	f.BoolVarP(&o.Unbuffer, "packet-buffered", "U", false, "hand over each packet at once; costs CPU time")
-	f.BoolVar(&o.account, "account", false, "only count what becomes of packets: neither print nor write them")
-	f.BoolVar(&o.Unnamed, "no-command-line", false, "omit the command line from files and streams, which otherwise have it in their first comment")
-	o.SFlow.Flags(f)
-	frame.ListenVar(f, &o.listen)
-	f.Var(&o.json, "json", "print the report as JSON: one object with the closing counts, to stderr or --json=`file`")
-	f.Lookup("json").NoOptDefVal = onStderr
-}
-
 // readFilter finds the filter, and refuses words that were not meant as a filter.
 func (o *Options) readFilter(root *cobra.Command) error {
 	if err := o.filter.Read(o.Process.Signalled()); err != nil {
@@ -271,18 +139,4 @@ func (o *Options) readFilter(root *cobra.Command) error {
 	}
 	o.filter.Warn(root.ErrOrStderr())
 	return frame.CheckCommand(root, o.filter.Words, o.filter.Text)
-}
-
-// otherNames also finds flags by names that the help does not list: xdpdump's, and those that
-// people type.
-func otherNames(_ *pflag.FlagSet, name string) pflag.NormalizedName {
-	switch name {
-	case "promiscuous":
-		name = "promiscuous-mode"
-	case "program-names":
-		name = "program"
-	case "snaplen":
-		name = "snapshot-length"
-	}
-	return pflag.NormalizedName(name)
 }

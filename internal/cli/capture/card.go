@@ -6,48 +6,26 @@ import (
 	"io"
 	"strings"
 
-	"github.com/spf13/pflag"
-
 	"github.com/xdpcap/xdpcap/capture"
 	"github.com/xdpcap/xdpcap/internal/cli/frame"
 	"github.com/xdpcap/xdpcap/internal/escape"
 )
 
-// cardOptions are the flags for what network cards know about packets.
-type cardOptions struct {
-	stampName   string
-	listStamps  bool
-	vlanRestore bool
-
-	stamp   capture.Stamp
-	restore capture.VLANRestore
-}
-
-func (o *cardOptions) stampFlags(f *pflag.FlagSet) {
-	f.StringVarP(&o.stampName, "time-stamp-type", "j", "host", "give packets time stamps of this `type`: host, host_lowprec (the host's, read once for all packets that come together, which is faster), adapter (the card's, converted to the system's clock) or adapter_unsynced (the card's, unchanged)")
-	frame.TakesWords(f, "time-stamp-type", capture.HostStamp.String(), capture.HostLowprecStamp.String(), capture.AdapterStamp.String(),
-		capture.AdapterUnsyncedStamp.String())
-	f.BoolVarP(&o.listStamps, "list-time-stamp-types", "J", false, "list the types that -j can have on -i")
-}
-
-func (o *cardOptions) vlanFlag(f *pflag.FlagSet) {
-	f.BoolVar(&o.vlanRestore, "vlan-restore", true, "put back the VLAN tags that the card takes off packets, where its driver reports them")
-}
-
-func (o *cardOptions) check(given func(flag string) bool) (err error) {
-	if o.stamp, err = capture.ParseStamp(o.stampName); err != nil {
+// checkCard reads the flags for what network cards know about packets.
+func (o *Options) checkCard(given func(flag string) bool) (err error) {
+	if o.session.Stamp, err = capture.ParseStamp(o.stampName); err != nil {
 		return fmt.Errorf("-j: %w", err)
 	}
-	if o.stamp.IsCards() {
+	if o.session.Stamp.IsCards() {
 		if err := frame.ForOwnRights("-j " + o.stampName); err != nil {
 			return err
 		}
 	}
 	switch {
 	case !o.vlanRestore:
-		o.restore = capture.VLANRestoreOff
+		o.session.VLANRestore = capture.VLANRestoreOff
 	case given("vlan-restore"):
-		o.restore = capture.VLANRestoreOn
+		o.session.VLANRestore = capture.VLANRestoreOn
 	}
 	return nil
 }

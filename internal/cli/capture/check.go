@@ -29,25 +29,25 @@ func (o *Options) check(flags *pflag.FlagSet) (err error) {
 	if err := frame.CheckInterfaces(o.interfaces); err != nil {
 		return err
 	}
-	if len(o.interfaces) == 0 && o.hookMap == "" && given("pod") {
+	if len(o.interfaces) == 0 && o.session.HookMap == "" && given("pod") {
 		if o.interfaces, err = podInterfaces(); err != nil {
 			return err
 		}
 	}
 	switch {
-	case len(o.interfaces) == 0 && o.hookMap == "":
+	case len(o.interfaces) == 0 && o.session.HookMap == "":
 		return withoutInterface(o.filter.Words, o.Process.ListInterfaces())
-	case len(o.interfaces) > 0 && o.hookMap != "":
+	case len(o.interfaces) > 0 && o.session.HookMap != "":
 		return errors.New("-i and --hook: a hook map is captured alone")
 	case o.buffer.Bytes != 0 && (o.buffer.Bytes < capture.MinBuffer || o.buffer.Bytes > capture.MaxBuffer):
 		return fmt.Errorf("-B: %d bytes for each CPU: must be %d KiB to %d MiB, such as -B 8M", o.buffer.Bytes, capture.MinBuffer>>10, capture.MaxBuffer>>20)
 	case o.Count == 0 && given("packet-count"):
 		return errors.New("-c 0: must be at least 1")
-	case o.sampleFlows == 0:
+	case o.session.SampleFlows == 0:
 		return errors.New("--sample-flows 0: must be at least 1, which is every flow")
-	case o.first == 0 && given("first"):
+	case o.session.First == 0 && given("first"):
 		return errors.New("--first 0: must be at least 1")
-	case o.maxRate == 0 && given("max-rate"):
+	case o.session.MaxRate == 0 && given("max-rate"):
 		return errors.New("--max-rate 0: must be at least 1")
 	case o.promiscuous && o.notPromiscuous:
 		return errors.New("-P and -p: choose one")
@@ -58,49 +58,12 @@ func (o *Options) check(flags *pflag.FlagSet) (err error) {
 	case o.json.descriptor() == unix.Stdout && (o.Print || o.WritesStdout() || len(o.Writes) == 0 && o.Live.Serve == "" && !o.account):
 		return fmt.Errorf("--json=%s and the packets both need standard output: write one of them to a file", o.json.file)
 	}
-	if err := o.checkSampling(given); err != nil {
-		return err
-	}
-	if err := o.checkRecorder(given); err != nil {
-		return err
-	}
-	if err := o.checkSFlow(given); err != nil {
-		return err
-	}
-	if err := o.card.check(given); err != nil {
-		return err
-	}
-	if err := o.checkCompanions(); err != nil {
-		return err
-	}
-	if o.xdpMode, err = capture.ParseMode(o.mode); err != nil {
-		return fmt.Errorf("--xdp-mode: %w", err)
-	}
-	if err := o.checkDirection(); err != nil {
-		return err
-	}
-	if err := o.checkStackDrops(given); err != nil {
-		return err
-	}
-	if err := o.checkPatterns(given); err != nil {
-		return err
-	}
-	if err := o.checkHooks(given); err != nil {
-		return err
-	}
-	for _, name := range o.verdictNames {
-		v, err := capture.ParseVerdict(name)
-		if err != nil {
-			return fmt.Errorf("--verdict: %w", err)
-		}
-		o.verdicts = append(o.verdicts, v)
-	}
-	if o.filterAt != "entry" && o.filterAt != "exit" {
-		return fmt.Errorf("--filter-at %s: must be entry or exit", o.filterAt)
-	}
-	if given("transport") {
-		if o.transport, err = capture.ParseTransport(o.transportName); err != nil {
-			return fmt.Errorf("--transport: %w", err)
+	for _, check := range []func(given func(flag string) bool) error{
+		o.checkSampling, o.checkRecorder, o.checkSFlow, o.checkCard, o.checkCompanions, o.checkDirection,
+		o.checkStackDrops, o.checkPatterns, o.checkHooks, o.checkWords,
+	} {
+		if err := check(given); err != nil {
+			return err
 		}
 	}
 	if !given("ring") { // the files of a recorder are no series
@@ -112,11 +75,34 @@ func (o *Options) check(flags *pflag.FlagSet) (err error) {
 	return err
 }
 
+// checkWords reads the flags that take certain words.
+func (o *Options) checkWords(given func(flag string) bool) (err error) {
+	if o.session.Mode, err = capture.ParseMode(o.mode); err != nil {
+		return fmt.Errorf("--xdp-mode: %w", err)
+	}
+	for _, name := range o.verdictNames {
+		v, err := capture.ParseVerdict(name)
+		if err != nil {
+			return fmt.Errorf("--verdict: %w", err)
+		}
+		o.session.Verdicts = append(o.session.Verdicts, v)
+	}
+	if o.filterAt != "entry" && o.filterAt != "exit" {
+		return fmt.Errorf("--filter-at %s: must be entry or exit", o.filterAt)
+	}
+	if given("transport") {
+		if o.session.Transport, err = capture.ParseTransport(o.transportName); err != nil {
+			return fmt.Errorf("--transport: %w", err)
+		}
+	}
+	return nil
+}
+
 // checkHooks reads --rx-capture, and refuses what is not known at these hooks.
 func (o *Options) checkHooks(given func(flag string) bool) error {
 	// Only an exit has a verdict, a reason and a run time, or a packet as it leaves the program.
-	if (given("verdict") || given("slower-than") || given("reason-map") && !o.drops.on || o.sample.verdicts != nil || o.filterAt == "exit" || o.recorder.atExit != needNothing) &&
-		!given("rx-capture") && o.hookMap == "" {
+	if (given("verdict") || given("slower-than") || given("reason-map") && !o.session.StackDrops || o.sample.verdicts != nil || o.filterAt == "exit" || o.recorder.atExit != needNothing) &&
+		!given("rx-capture") && o.session.HookMap == "" {
 		o.hookNames = []string{"exit"}
 	}
 	for _, name := range o.hookNames {
@@ -124,22 +110,22 @@ func (o *Options) checkHooks(given func(flag string) bool) error {
 		if err != nil {
 			return fmt.Errorf("--rx-capture: %w", err)
 		}
-		if !slices.Contains(o.hooks, h) {
-			o.hooks = append(o.hooks, h)
+		if !slices.Contains(o.session.Hooks, h) {
+			o.session.Hooks = append(o.session.Hooks, h)
 		}
 	}
-	slices.Sort(o.hooks) // the order in which a packet passes them
-	exits := slices.Contains(o.hooks, capture.Exit)
+	slices.Sort(o.session.Hooks) // the order in which a packet passes them
+	exits := slices.Contains(o.session.Hooks, capture.Exit)
 	switch {
-	case o.slowerThan > capture.MaxRunTime:
-		return fmt.Errorf("--slower-than %v: must be at most %v: give it a unit, as in 5us", o.slowerThan, capture.MaxRunTime)
+	case o.session.SlowerThan > capture.MaxRunTime:
+		return fmt.Errorf("--slower-than %v: must be at most %v: give it a unit, as in 5us", o.session.SlowerThan, capture.MaxRunTime)
 	case given("slower-than") && !exits:
 		return errors.New("--slower-than: only packets that leave a program have a run time: add --rx-capture exit")
-	case given("reason-map") && !exits && !o.drops.on:
+	case given("reason-map") && !exits && !o.session.StackDrops:
 		return errors.New("--reason-map: only packets that leave a program have its reason: add --rx-capture exit")
-	case o.recorder.atExit == needRunTime && o.hookMap != "":
+	case o.recorder.atExit == needRunTime && o.session.HookMap != "":
 		return errors.New("--trigger slower and --hook: " + noRunTime)
-	case o.recorder.atExit != needNothing && o.hookMap == "" && !exits:
+	case o.recorder.atExit != needNothing && o.session.HookMap == "" && !exits:
 		return fmt.Errorf("--trigger: only packets that leave a program have a %v: add --rx-capture exit", o.recorder.atExit)
 	}
 	return nil

@@ -6,8 +6,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/spf13/pflag"
-
 	"github.com/xdpcap/xdpcap/internal/cli/count"
 	"github.com/xdpcap/xdpcap/internal/cli/frame"
 )
@@ -19,17 +17,19 @@ type companionOptions struct {
 	protocols      count.Options // sizes and flows
 }
 
-func (o *companionOptions) flags(f *pflag.FlagSet) {
-	f.BoolVar(&o.stats, "stats", false, "count packets and bytes per verdict of the XDP program that runs there, like xdpcap stats")
-	f.Var(&o.count, "count", "count packets and bytes per protocol, like xdpcap count")
-	f.Lookup("count").NoOptDefVal = "true"
-	f.BoolVar(&o.protocols.Sizes, "sizes", false, "also count packets by size; implies --count")
-	f.IntVar(&o.protocols.Flows, "flows", 0, "also show the `N` flows with most bytes; implies --count")
-	f.BoolVar(&o.latency, "latency", false, "measure how long the XDP program that runs there takes, per verdict, like xdpcap latency")
+func (o *companionOptions) flags() []frame.Flag {
+	return []frame.Flag{
+		{Name: "stats", Value: &o.stats, Help: "count packets and bytes per verdict of the XDP program that runs there, like xdpcap stats"},
+		{Name: "count", Value: &o.count, Bare: "true", Help: "count packets and bytes per protocol, like xdpcap count"},
+		{Name: "sizes", Value: &o.protocols.Sizes, Help: "also count packets by size; implies --count"},
+		{Name: "flows", Value: &o.protocols.Flows, Help: "also show the `N` flows with most bytes; implies --count"},
+		{Name: "latency", Value: &o.latency,
+			Help: "measure how long the XDP program that runs there takes, per verdict, like xdpcap latency"},
+	}
 }
 
 // counting are the flags of companionOptions.
-var counting = []string{"stats", "count", "sizes", "flows", "latency"}
+var counting = frame.NamesOf(new(companionOptions).flags())
 
 // counts says whether protocols are counted.
 func (o *companionOptions) counts() bool {
@@ -47,7 +47,7 @@ func (o *companionOptions) flagOfTraced() string {
 func (o *companionOptions) isNone() bool { return !o.counts() && !o.stats && !o.latency }
 
 // checkCompanions finds mistakes in the flags.
-func (c *Options) checkCompanions() error {
+func (c *Options) checkCompanions(func(flag string) bool) error {
 	o := &c.companions
 	if o.protocols.Flows < 0 {
 		return fmt.Errorf("--flows %d: must be 0 or more", o.protocols.Flows)

@@ -9,11 +9,11 @@ import (
 )
 
 // checkDirection reads -Q, and refuses what sent packets do not have.
-func (o *Options) checkDirection() (err error) {
-	if o.direction, err = capture.ParseDirection(strings.ToLower(o.directionName)); err != nil {
+func (o *Options) checkDirection(func(flag string) bool) (err error) {
+	if o.session.Direction, err = capture.ParseDirection(strings.ToLower(o.directionName)); err != nil {
 		return fmt.Errorf("-Q: %w", err)
 	}
-	if o.direction != capture.Out {
+	if o.session.Direction != capture.Out {
 		return nil
 	}
 	if o.sample.verdicts != nil {

@@ -28,6 +28,7 @@ const onStderr = frame.StderrFile
 
 func (f *jsonFlag) String() string { return f.file }
 func (f *jsonFlag) Type() string   { return "file" }
+func (f *jsonFlag) Forget()        { *f = jsonFlag{} }
 
 func (f *jsonFlag) Set(file string) error {
 	if file == "" {

@@ -24,28 +24,14 @@ func (r *captureRun) openOutputs(ctx context.Context) error {
 	if r.text != r.o.Process.Stderr {
 		output = nil // stderr has only JSON objects and errors
 	}
-	if err := r.WatchFiles(output); err != nil {
-		return err
-	}
-	if err := r.o.Adopt(); err != nil {
-		r.notices.add(err)
-	}
-	for i := range r.o.Targets {
-		t := &r.o.Targets[i]
-		if r.o.recorder.size.Bytes > 0 && t.IsFile() {
-			if err := r.openRecorder(); err != nil {
-				return err
-			}
-			r.Outputs = append(r.Outputs, outputs.Named{Live: recorderOutput{r.recorder}, Name: t.Name})
-			continue
+	return r.Open(ctx, output, func(t *outputs.Target) (bool, error) {
+		if r.o.recorder.size.Bytes == 0 || !t.IsFile() {
+			return false, nil
 		}
-		d, err := r.OpenTarget(ctx, t)
-		if err != nil {
-			return err
-		}
-		r.Add(t.Name, d)
-	}
-	return r.OpenServer()
+		err := r.openRecorder()
+		r.Outputs = append(r.Outputs, outputs.Named{Live: recorderOutput{r.recorder}, Name: t.Name})
+		return true, err
+	})
 }
 
 // closeOutputs releases what End has not released, or what was never begun.

@@ -51,10 +51,10 @@ func (o *Options) checkPatterns(given func(flag string) bool) error {
 	if !o.follows() {
 		return nil
 	}
-	if given("except") && len(o.except) == 0 {
+	if given("except") && len(o.session.Except) == 0 {
 		return errors.New("--except: must not be empty")
 	}
-	for _, pattern := range o.except {
+	for _, pattern := range o.session.Except {
 		if err := checkPattern(pattern); err != nil {
 			return fmt.Errorf("--except %q: %w", pattern, err)
 		}
@@ -68,13 +68,13 @@ func (o *Options) checkPatterns(given func(flag string) bool) error {
 		return fmt.Errorf("%s and -i %s: %s: name the interfaces, each with its own -i", flag, o.pattern(), why)
 	}
 	switch {
-	case o.sink:
+	case o.session.Sink:
 		return refuse("--sink", "it would cut off interfaces that nobody has named")
-	case o.drops.on:
+	case o.session.StackDrops:
 		return fmt.Errorf("%w, or count what is lost at all of them: xdpcap drops",
 			refuse("--drops", "its programs look for lost packets of one interface that is named"))
-	case o.card.stamp.IsCards():
-		return refuse("-j "+o.card.stampName, "cards have clocks of their own")
+	case o.session.Stamp.IsCards():
+		return refuse("-j "+o.stampName, "cards have clocks of their own")
 	}
 	return nil
 }

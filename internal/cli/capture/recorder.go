@@ -11,7 +11,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/spf13/pflag"
 	"golang.org/x/sys/unix"
 
 	"github.com/xdpcap/xdpcap/capture"
@@ -38,12 +37,16 @@ type recorderOptions struct {
 	atEnd       bool
 }
 
-func (o *recorderOptions) flags(f *pflag.FlagSet) {
+func (o *recorderOptions) flags() []frame.Flag {
 	o.size = frame.Size{Unit: 1}
-	f.Var((*ringFlag)(o), "ring", "keep the last packets in memory of this `size` (256M), those of the last seconds (10s), or both (10s,1G); write them to -w at a --trigger, or on SIGUSR2")
-	f.StringArrayVar(&o.words, "trigger", nil, "make --ring write when this happens: aborted or another verdict, slower:5us (the XDP program ran at least so long), lost, reason:NO_SOCKET with --drops, any of them as drop>1000/s, end, or a packet that matches a `filter`; repeat --trigger for several")
-	frame.DurationVar(f, &o.interval, "trigger-interval", time.Second, "after a trigger, only count further triggers for this `time`")
-	frame.DurationVar(f, &o.post, "post", 0, "also write the packets that come within this `time` after a trigger")
+	return []frame.Flag{
+		{Name: "ring", Value: (*ringFlag)(o),
+			Help: "keep the last packets in memory of this `size` (256M), those of the last seconds (10s), or both (10s,1G); write them to -w at a --trigger, or on SIGUSR2"},
+		{Name: "trigger", Value: &o.words,
+			Help: "make --ring write when this happens: aborted or another verdict, slower:5us (the XDP program ran at least so long), lost, reason:NO_SOCKET with --drops, any of them as drop>1000/s, end, or a packet that matches a `filter`; repeat --trigger for several"},
+		{Name: "trigger-interval", Value: &o.interval, Default: "1s", Help: "after a trigger, only count further triggers for this `time`"},
+		{Name: "post", Value: &o.post, Help: "also write the packets that come within this `time` after a trigger"},
+	}
 }
 
 // A ringFlag is the value of --ring: a size, or a time, or both with a comma between them.
@@ -74,6 +77,7 @@ func (o *ringFlag) Set(text string) error {
 
 func (o *ringFlag) String() string { return o.size.String() }
 func (o *ringFlag) Type() string   { return "size" }
+func (o *ringFlag) Forget()        { o.size.Bytes, o.ahead = 0, 0 }
 
 // checkRecorder finds mistakes in the flags. given says which flags were set.
 func (c *Options) checkRecorder(given func(flag string) bool) error {

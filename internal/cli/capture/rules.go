@@ -51,7 +51,7 @@ var rules = []rule{
 		"--drops and --%s: this flag is for packets at the interface, not for those that the stack throws away: omit it, or --drops"},
 
 	// A hook map has received packets alone, as its owner hands them over.
-	{[]string{"direction"}, func(o *Options) bool { return o.hookMap != "" && !strings.EqualFold(o.directionName, "in") },
+	{[]string{"direction"}, func(o *Options) bool { return o.session.HookMap != "" && !strings.EqualFold(o.directionName, "in") },
 		"-Q and --hook: a hook map has only received packets: omit -Q"},
 	{[]string{"slower-than"}, hasHookMap, "--slower-than and --hook: " + noRunTime},
 	{[]string{"reason-map"}, hasHookMap, "--reason-map and --hook: a hook map has no reasons: trace the program that calls it, with -i"},
@@ -89,9 +89,9 @@ var receiving = append(capture.FlagsWithout(capture.SentOnly), "stats", "latency
 
 func not(is func(*Options) bool) func(*Options) bool { return func(o *Options) bool { return !is(o) } }
 
-func throwsAway(o *Options) bool { return o.drops.on }
+func throwsAway(o *Options) bool { return o.session.StackDrops }
 
-func hasHookMap(o *Options) bool { return o.hookMap != "" }
+func hasHookMap(o *Options) bool { return o.session.HookMap != "" }
 
 const noRunTime = "a hook map has no run times: trace the program that calls it, with -i"
 

@@ -94,7 +94,7 @@ func (r *captureRun) run(cmd *cobra.Command) (err error) {
 		return err
 	}
 	g := frame.Guard{Interfaces: r.o.interfaces, Yes: r.o.yes}
-	if r.o.sink {
+	if r.o.session.Sink {
 		g.Flag = "--sink"
 	}
 	ctx, err := r.o.Process.Begin(g)
@@ -126,7 +126,7 @@ func (r *captureRun) run(cmd *cobra.Command) (err error) {
 	if r.recorder != nil {
 		defer r.triggerBySignal()()
 	}
-	options := r.o.session()
+	options := r.o.sessionOptions()
 	options.Forgotten = r.forget
 	options.Notice = func(err error) {
 		if !errors.Is(err, outputs.ErrReaderGone) {

@@ -37,6 +37,9 @@ func (s *snapshotLength) Set(text string) error {
 	return nil
 }
 
+// Forget undoes Set.
+func (s *snapshotLength) Forget() { *s = snapshotLength{} }
+
 func (s *snapshotLength) String() string {
 	switch {
 	case s.headers && s.payload > 0:

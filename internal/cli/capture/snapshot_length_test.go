@@ -27,7 +27,7 @@ func TestSnapshotLength(t *testing.T) {
 		if err := o.snapLen.Set(test.text); err != nil {
 			t.Errorf("%s: %v", test.text, err)
 		}
-		s := o.session()
+		s := o.sessionOptions()
 		if o.snapLen.String() != test.shown || s.SnapLen != test.snapLen || s.Payload != test.payload || s.HeadersOnly != test.headers {
 			t.Errorf("%s: %s, %d, %d, %v", test.text, &o.snapLen, s.SnapLen, s.Payload, s.HeadersOnly)
 		}

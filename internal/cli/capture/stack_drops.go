@@ -5,43 +5,30 @@ import (
 	"fmt"
 
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 
 	"github.com/xdpcap/xdpcap/capture"
 	"github.com/xdpcap/xdpcap/internal/cli/frame"
 )
 
-// stackDropOptions are the flags for packets that the network stack throws away.
-type stackDropOptions struct {
-	on      bool
-	reasons []string
-}
-
-func (o *stackDropOptions) flags(f *pflag.FlagSet) {
-	f.BoolVar(&o.on, "drops", false, "instead of what the interface receives: take the packets that the network stack throws away later, with the kernel's reason and function")
-	f.StringSliceVar(&o.reasons, "reason", nil, "with --drops: keep only packets that are thrown away for these `reasons`: NO_SOCKET,SOCKET_RCVBUFF")
-}
-
-func (o *stackDropOptions) complete(cmd *cobra.Command) {
-	cmd.RegisterFlagCompletionFunc("reason", func(cmd *cobra.Command, args []string, word string) ([]string, cobra.ShellCompDirective) {
-		names, err := capture.Reasons()
-		if err != nil {
-			return nil, cobra.ShellCompDirectiveNoFileComp
-		}
-		return frame.CompleteList(names...)(cmd, args, word)
-	})
+// completeReason offers the reasons of this kernel.
+func completeReason(cmd *cobra.Command, args []string, word string) ([]string, cobra.ShellCompDirective) {
+	names, err := capture.Reasons()
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	return frame.CompleteList(names...)(cmd, args, word)
 }
 
 // checkStackDrops refuses flags that do not go with --drops.
 func (o *Options) checkStackDrops(given func(flag string) bool) error {
-	if !o.drops.on {
+	if !o.session.StackDrops {
 		if o.recorder.needsReason {
 			return errors.New("--trigger reason is about packets that the stack throws away: add --drops")
 		}
 		return nil
 	}
 	switch {
-	case given("reason") && len(o.drops.reasons) == 0:
+	case given("reason") && len(o.session.Reasons) == 0:
 		return errors.New("--reason: the list is empty")
 	case given("reason") && given("reason-map"):
 		return errors.New("--reason and --reason-map: --reason keeps no packet that an XDP program drops: omit one of them")
@@ -49,8 +36,8 @@ func (o *Options) checkStackDrops(given func(flag string) bool) error {
 		return fmt.Errorf("--drops and --sample %s: packets that the stack throws away have no verdict", &o.sample)
 	case o.recorder.atExit != needNothing:
 		return fmt.Errorf("--drops and --trigger: packets that the stack throws away have no %v", o.recorder.atExit)
-	case o.card.stamp.IsCards():
-		return fmt.Errorf("--drops and -j %v: the stack does not know the card's stamps", o.card.stamp)
+	case o.session.Stamp.IsCards():
+		return fmt.Errorf("--drops and -j %v: the stack does not know the card's stamps", o.session.Stamp)
 	}
 	return nil
 }

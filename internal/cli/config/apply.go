@@ -11,18 +11,18 @@ import (
 	"github.com/xdpcap/xdpcap/internal/cli/frame"
 )
 
-// Settable returns the names of the flags that can be set: those of all commands, but no other
-// tool's.
-func Settable(root *cobra.Command) (names []string) {
+// Settable returns the flags that can be set: those of all commands, but no other tool's. The
+// exceptions of several commands hold together.
+func Settable(root *cobra.Command) map[string]frame.Settings {
+	flags := make(map[string]frame.Settings)
 	for _, c := range commandsOf(root) {
 		c.Flags().VisitAll(func(f *pflag.Flag) {
-			if settable(f) && !slices.Contains(names, f.Name) {
-				names = append(names, f.Name)
+			if settable(f) {
+				flags[f.Name] |= frame.SettingsOf(f)
 			}
 		})
 	}
-	slices.Sort(names)
-	return names
+	return flags
 }
 
 // commandsOf returns the capture, which is the command without a name, and then all others.
@@ -31,46 +31,43 @@ func commandsOf(root *cobra.Command) []*cobra.Command {
 }
 
 func settable(f *pflag.Flag) bool {
-	return f != nil && f.Annotations[frame.GroupKey] != nil && f.Annotations[frame.TypedKey] == nil
+	return f != nil && f.Annotations[frame.GroupKey] != nil && frame.SettingsOf(f)&frame.Typed == 0
 }
 
 // Apply sets the flags of a command that its command line has not, nor anything that takes their
-// place. hears says for which flags the command takes settings.
-func (s *Settings) Apply(cmd *cobra.Command, hears func(*pflag.Flag) bool) error {
+// place. It passes over flags with one of these exceptions.
+func (s *Settings) Apply(cmd *cobra.Command, over frame.Settings) error {
 	all, notices, err := s.Files.Read(Settable(cmd.Root()))
 	if err != nil {
 		return err
 	}
-	s.tellUntrusted(cmd, notices)
-	given := make(map[string]bool)
-	cmd.Flags().Visit(func(f *pflag.Flag) { given[f.Name] = true })
-	for _, pair := range [][2]string{{"interface", "hook"}, {"netns", "pod"}, {"promiscuous-mode", "no-promiscuous-mode"}, {"expression-file", "filter-file"}} {
-		either := given[pair[0]] || given[pair[1]] || pair[1] == "filter-file" && cmd.Flags().NArg() > 0
-		given[pair[0]], given[pair[1]] = either, either
+	if over&frame.Wiresharks == 0 { // Wireshark shows what is on stderr as an error
+		s.tellUntrusted(cmd, notices)
 	}
+	given, typed := make(map[string]bool), func(name string) bool {
+		return cmd.Flags().Changed(name) || name == frame.FilterWords && cmd.Flags().NArg() > 0
+	}
+	cmd.Flags().VisitAll(func(f *pflag.Flag) { given[f.Name] = f.Changed || slices.ContainsFunc(frame.RivalsOf(f), typed) })
 	for _, values := range byFlag(all) {
 		flag := cmd.Flags().Lookup(values[0].Flag)
-		if !settable(flag) || given[flag.Name] || !hears(flag) {
+		if !settable(flag) || given[flag.Name] || frame.SettingsOf(flag)&over != 0 {
 			continue
 		}
-		switch a := s.fitOf(values); {
-		case slices.Contains(a.takers, cmd.Name()):
-			if err := values.apply(cmd); err != nil {
-				return err
-			}
+		a := values.apply(cmd.Root())
+		switch refusal := a.refusals[cmd.Name()]; {
 		case len(a.takers) == 0:
-			return a.refusals[cmd.Name()]
+			return refusal
+		case refusal != nil:
+			frame.Forget(flag)
 		}
 	}
 	return nil
 }
 
-// tellUntrusted prints the notices, unless stderr has objects alone, or is shown by Wireshark.
+// tellUntrusted prints the notices, unless stderr has objects alone.
 func (s *Settings) tellUntrusted(cmd *cobra.Command, notices []string) {
-	for _, flag := range []string{"json", "extcap-interfaces", "extcap-config", "extcap-dlts", "capture"} {
-		if f := cmd.Flags().Lookup(flag); f != nil && f.Changed && (flag != "json" || f.Value.String() == frame.StderrFile) {
-			return
-		}
+	if f := cmd.Flags().Lookup("json"); f != nil && f.Changed && f.Value.String() == frame.StderrFile {
+		return
 	}
 	for _, notice := range notices {
 		frame.Say(s.Process.Stderr, "%s", notice)
@@ -101,23 +98,22 @@ type fit struct {
 	first    error            // one of refusals
 }
 
-// fitOf tries the values with all commands. It makes new commands for that, which never run,
-// because a flag that refuses its second value already has its first.
+// apply sets the flags of all commands to the values, although only one command runs, to find out
+// which commands take them. A flag that refuses its second value may already have its first.
 //
 // Some values fit flags of several kinds: 1 is a number, and means true for a flag without a value;
 // two lines are a list, and a flag with one value would take the second. So if the kinds differ, a
 // flag without a value takes only true and false, and only a list takes several values.
-func (s *Settings) fitOf(values flagSettings) fit {
+func (values flagSettings) apply(root *cobra.Command) fit {
 	a := fit{refusals: make(map[string]error)}
 	name, last := values[0].Flag, values[len(values)-1]
-	commands := commandsOf(s.NewRoot())
-	commands = slices.DeleteFunc(commands, func(c *cobra.Command) bool { return !settable(c.Flags().Lookup(name)) })
+	commands := slices.DeleteFunc(commandsOf(root), func(c *cobra.Command) bool { return !settable(c.Flags().Lookup(name)) })
 	kind := func(c *cobra.Command) flagKind { return kindOf(c.Flags().Lookup(name)) }
 	slices.SortStableFunc(commands, func(a, b *cobra.Command) int { return cmp.Compare(kind(b), kind(a)) }) // lists first
 	differ, several := kind(commands[0]) != kind(commands[len(commands)-1]), false
 	for _, c := range commands {
 		flag := c.Flags().Lookup(name)
-		err := values.apply(c)
+		err := values.applyTo(c)
 		switch {
 		case err != nil:
 		case kind(c) == severalValues:
@@ -156,8 +152,8 @@ func kindOf(f *pflag.Flag) flagKind {
 	return oneValue
 }
 
-// apply sets the flag of a command to the values.
-func (values flagSettings) apply(c *cobra.Command) error {
+// applyTo sets the flag of a command to the values.
+func (values flagSettings) applyTo(c *cobra.Command) error {
 	f := c.Flags().Lookup(values[0].Flag)
 	for _, s := range values {
 		value := s.Value

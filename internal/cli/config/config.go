@@ -5,7 +5,6 @@ package config
 
 import (
 	"fmt"
-	"io"
 	"slices"
 	"strings"
 	"text/tabwriter"
@@ -41,7 +40,6 @@ and in a file in /etc. A binary that has capabilities which its caller lacks rea
 type Settings struct {
 	Process *frame.Process
 	Files   Files
-	NewRoot func() *cobra.Command // makes all commands anew, to try values with
 }
 
 // New returns the command.
@@ -58,13 +56,14 @@ func (s *Settings) New() *cobra.Command {
 				return err
 			}
 			s.tellUntrusted(cmd, notices)
-			return s.write(cmd.OutOrStdout(), all)
+			return s.write(cmd, all)
 		},
 	}
 }
 
 // write prints the settings as a table.
-func (s *Settings) write(out io.Writer, all []Setting) error {
+func (s *Settings) write(cmd *cobra.Command, all []Setting) error {
+	out := cmd.OutOrStdout()
 	if len(all) == 0 {
 		_, err := fmt.Fprintf(out, "nothing is set by %s* or in %s\n", Prefix, strings.Join(s.Files.Paths(), " or "))
 		return frame.ExplainPrint(err)
@@ -73,7 +72,7 @@ func (s *Settings) write(out io.Writer, all []Setting) error {
 	t := tabwriter.NewWriter(out, 0, 8, 2, ' ', 0)
 	fmt.Fprintln(t, "FLAG\tVALUE\tFROM\tCOMMANDS")
 	for _, values := range byFlag(all) {
-		a := s.fitOf(values)
+		a := values.apply(cmd.Root())
 		if len(a.takers) == 0 {
 			return a.first
 		}

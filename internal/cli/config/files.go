@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -13,6 +14,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/xdpcap/xdpcap/internal/cli/frame"
 	"github.com/xdpcap/xdpcap/internal/privilege"
 )
 
@@ -53,7 +55,7 @@ func (f Files) Paths() []string {
 // Read merges the settings: the environment overrides the user's file, and that the machine's. A
 // list has an element for each of its lines in a file. flags are the flags of all commands. The
 // notices name the settings that are ignored.
-func (f Files) Read(flags []string) (all []Setting, notices []string, err error) {
+func (f Files) Read(flags map[string]frame.Settings) (all []Setting, notices []string, err error) {
 	replace := func(by []Setting) {
 		all = slices.DeleteFunc(all, func(s Setting) bool {
 			return slices.ContainsFunc(by, func(b Setting) bool { return b.Flag == s.Flag })
@@ -79,13 +81,13 @@ func (f Files) Read(flags []string) (all []Setting, notices []string, err error)
 	if name := FileVariable; os.Getenv(name) != "" && privilege.SecureExecution() {
 		notices = append(notices, notObeyed(name))
 	}
-	for _, flag := range flags {
+	for _, flag := range slices.Sorted(maps.Keys(flags)) {
 		value, variable := os.Getenv(variableOf(flag)), variableOf(flag)
 		switch {
 		case value == "":
 		case privilege.SecureExecution():
 			notices = append(notices, notObeyed(variable))
-		case isPowerful(flag), isOfCaller(flag):
+		case flags[flag]&frame.Powerful != 0, flags[flag]&frame.LetsOut != 0 && privilege.Caller() != nil:
 			return nil, notices, powerfulError(flag, variable)
 		default:
 			replace([]Setting{{Flag: flag, Value: value, From: variable}})
@@ -157,7 +159,7 @@ func noFlag(from, name string) error {
 
 // read reads lines of the form "flag = value". Empty lines, and those that begin with
 // #, are comments.
-func (f Files) read(path string, flags []string) (all []Setting, err error) {
+func (f Files) read(path string, flags map[string]frame.Settings) (all []Setting, err error) {
 	text, err := readText(path)
 	if err != nil {
 		return nil, err
@@ -172,12 +174,13 @@ func (f Files) read(path string, flags []string) (all []Setting, err error) {
 		from := fmt.Sprintf("%s:%d", path, number)
 		name, value, ok := strings.Cut(line, "=")
 		name, value = strings.TrimSpace(name), strings.TrimSpace(value)
+		settings, known := flags[name]
 		switch {
 		case !ok:
 			return nil, fmt.Errorf("%s: %q has no =: a line is FLAG = VALUE", from, line)
-		case !slices.Contains(flags, name):
+		case !known:
 			return nil, noFlag(from, name)
-		case isPowerful(name) && !f.isOfMachine(path):
+		case settings&frame.Powerful != 0 && !f.isOfMachine(path):
 			return nil, powerfulError(name, from)
 		}
 		all = append(all, Setting{Flag: name, Value: value, From: from})

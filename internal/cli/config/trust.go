@@ -6,11 +6,8 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"syscall"
-
-	"github.com/xdpcap/xdpcap/internal/privilege"
 )
 
 // errNotTrusted is the kind of error that somebody else could write to a file of settings.
@@ -31,18 +28,6 @@ func checkTrust(path string, info fs.FileInfo) error {
 	}
 	return nil
 }
-
-// powerful are flags with which whoever sets them has the privileges of whoever starts xdpcap: they
-// start a program, keep privileges, or say with which rights and where it works.
-var powerful = []string{"no-sandbox", "postrotate-command", "relinquish-privileges", "netns", "pod"}
-
-// outputs are flags by which packets get out. Where root was started by somebody else with sudo or
-// the like, the environment may be that user's.
-var outputs = []string{"write", "json", "serve", "listen"}
-
-func isOfCaller(flag string) bool { return slices.Contains(outputs, flag) && privilege.Caller() != nil }
-
-func isPowerful(flag string) bool { return slices.Contains(powerful, flag) }
 
 func powerfulError(flag, from string) error {
 	return fmt.Errorf("%s: --%s can be set on the command line and in a file in /etc alone", from, flag)

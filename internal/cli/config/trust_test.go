@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/xdpcap/xdpcap/internal/cli/frame"
 	"github.com/xdpcap/xdpcap/internal/testnet"
 )
 
@@ -66,7 +67,10 @@ func TestTrust(t *testing.T) {
 			if test.variable != "" {
 				t.Setenv(test.variable, "1")
 			}
-			all, notices, err := files.Read([]string{"snapshot-length", "no-sandbox", "postrotate-command", "netns", "pod", "relinquish-privileges", "write", "serve"})
+			all, notices, err := files.Read(map[string]frame.Settings{
+				"snapshot-length": 0, "no-sandbox": frame.Powerful, "postrotate-command": frame.Powerful, "netns": frame.Powerful, "pod": frame.Powerful,
+				"relinquish-privileges": frame.Powerful, "write": frame.LetsOut, "serve": frame.LetsOut,
+			})
 			got := ""
 			for _, s := range all {
 				if s.Flag == "snapshot-length" {

@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 
 	"github.com/xdpcap/xdpcap/capture"
 	"github.com/xdpcap/xdpcap/internal/cli/counters"
@@ -73,25 +72,28 @@ func New(p *frame.Process) *cobra.Command {
 			o.filter.Words = args
 			return o.run(cmd)
 		},
-	}, counters.Group{Title: "Where", Define: o.whereFlags}, counters.Group{Title: "What", Define: o.whatFlags})
+	}, counters.Group{Title: "Where", Flags: o.whereFlags()}, counters.Group{Title: "What", Flags: o.whatFlags()})
 }
 
-func (o *Options) whereFlags(f *pflag.FlagSet) {
-	o.InterfaceFlag(f, "count on this `interface` (default with --listen: on all)")
-	f.StringVarP(&o.directions, "direction", "Q", "in", "take what the interface receives (`in`), what it sends (out), or both (inout)")
-	frame.TakesWords(f, "direction", "in", "out", "inout")
-	o.ProgramFlag(f)
-	frame.ModeVar(f, &o.mode)
+func (o *Options) whereFlags() []frame.Flag {
+	return []frame.Flag{
+		o.InterfaceFlag("count on this `interface` (default with --listen: on all)"),
+		{Name: "direction", Letter: "Q", Value: &o.directions, Default: "in", Words: []string{"in", "out", "inout"},
+			Help: "take what the interface receives (`in`), what it sends (out), or both (inout)"},
+		o.ProgramFlag(),
+		frame.ModeFlag(&o.mode),
+	}
 }
 
-func (o *Options) whatFlags(f *pflag.FlagSet) {
-	f.BoolVar(&o.Sizes, "sizes", false, "also count packets by size")
-	f.IntVar(&o.Flows, "flows", 0, "also show the `N` flows with most bytes; by verdict if a program is traced")
-	f.StringSliceVar(&o.verdictNames, "verdict", nil, "count only packets with these `verdicts` of the traced program: drop,aborted,...")
-	frame.TakesList(f, "verdict", countVerdicts()...)
-	o.filter.Flags(f)
-	f.StringVar(&o.variant, "variant", "percpu", "count by the variant of this `name`: percpu, ultra or naive; all give the same numbers")
-	frame.TakesWords(f, "variant", "ultra", "percpu", "naive")
+func (o *Options) whatFlags() []frame.Flag {
+	flags := append([]frame.Flag{
+		{Name: "sizes", Value: &o.Sizes, Help: "also count packets by size"},
+		{Name: "flows", Value: &o.Flows, Help: "also show the `N` flows with most bytes; by verdict if a program is traced"},
+		{Name: "verdict", Value: (*frame.List)(&o.verdictNames), Words: countVerdicts(), List: true,
+			Help: "count only packets with these `verdicts` of the traced program: drop,aborted,..."},
+	}, o.filter.Flags()...)
+	return append(flags, frame.Flag{Name: "variant", Value: &o.variant, Default: "percpu", Words: []string{"ultra", "percpu", "naive"},
+		Help: "count by the variant of this `name`: percpu, ultra or naive; all give the same numbers"})
 }
 
 func (o *Options) run(cmd *cobra.Command) error {

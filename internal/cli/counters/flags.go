@@ -3,6 +3,7 @@ package counters
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/spf13/pflag"
@@ -28,7 +29,7 @@ type Options struct {
 	listen     string // address of the metrics, "" = none
 	PerCPU     bool
 	quiet      bool
-	Verbose    int
+	Verbose    frame.Count
 	keep       bool // --no-sandbox
 }
 
@@ -39,30 +40,37 @@ const minInterval = 10 * time.Millisecond
 // events in place of counters.
 var CountingFlags = []string{"interval", "count", "per-cpu", "listen", "quiet"}
 
-func (o *Options) timeFlags(f *pflag.FlagSet) {
-	frame.DurationVar(f, &o.interval, "interval", time.Second, "print once per `time`: 200ms, 1s or just 1, 1m")
-	f.Uint64VarP(&o.count, "count", "c", 0, "end after this many `intervals`; 0: at Ctrl-C")
-	frame.DurationVar(f, &o.Duration, "duration", 0, "end after this `time`: 10s or just 10, 5m, 1h")
-}
-
-func (o *Options) outputFlags(f *pflag.FlagSet) {
-	f.BoolVar(&o.JSON, "json", false, "print the report as JSON: one object per interval and line")
-	frame.ListenVar(f, &o.listen)
-	if !o.NoPerCPU {
-		f.BoolVar(&o.PerCPU, "per-cpu", false, "count each CPU by itself")
+func (o *Options) timeFlags() []frame.Flag {
+	return []frame.Flag{
+		{Name: "interval", Value: &o.interval, Default: "1s", Help: "print once per `time`: 200ms, 1s or just 1, 1m"},
+		{Name: "count", Letter: "c", Value: &o.count, Help: "end after this many `intervals`; 0: at Ctrl-C"},
+		{Name: "duration", Value: &o.Duration, Help: "end after this `time`: 10s or just 10, 5m, 1h"},
 	}
-	f.BoolVarP(&o.quiet, "quiet", "q", false, "print only the totals, at the end")
-	f.CountVarP(&o.Verbose, "verbose", "v", "print more about errors")
 }
 
-// InterfaceFlag defines the flag for the interfaces that a command counts on.
-func (o *Options) InterfaceFlag(f *pflag.FlagSet, usage string) {
-	f.StringArrayVarP(&o.Interfaces, "interface", "i", nil, usage+"; repeat it for several")
+func (o *Options) outputFlags() []frame.Flag {
+	flags := []frame.Flag{
+		{Name: "json", Value: &o.JSON, Help: "print the report as JSON: one object per interval and line"},
+		frame.ListenFlag(&o.listen),
+		{Name: "per-cpu", Value: &o.PerCPU, Help: "count each CPU by itself"},
+		{Name: "quiet", Letter: "q", Value: &o.quiet, Help: "print only the totals, at the end"},
+		{Name: "verbose", Letter: "v", Value: &o.Verbose, Help: "print more about errors"},
+	}
+	if o.NoPerCPU {
+		flags = slices.Delete(flags, 2, 3)
+	}
+	return flags
 }
 
-// ProgramFlag defines --program for a command that traces one.
-func (o *Options) ProgramFlag(f *pflag.FlagSet) {
-	f.StringVar(&o.Program, "program", "", "where several programs run, trace this one: `NAME` or id; also the id of one in a devmap or cpumap")
+// InterfaceFlag is the flag for the interfaces that a command counts on.
+func (o *Options) InterfaceFlag(usage string) frame.Flag {
+	return frame.Flag{Name: "interface", Letter: "i", Value: &o.Interfaces, Help: usage + "; repeat it for several"}
+}
+
+// ProgramFlag is --program of a command that traces one.
+func (o *Options) ProgramFlag() frame.Flag {
+	return frame.Flag{Name: "program", Value: &o.Program,
+		Help: "where several programs run, trace this one: `NAME` or id; also the id of one in a devmap or cpumap"}
 }
 
 func (o *Options) check() error {

@@ -5,7 +5,6 @@ import (
 	"fmt"
 
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 
 	"github.com/xdpcap/xdpcap/internal/cli/counters"
 	"github.com/xdpcap/xdpcap/internal/cli/frame"
@@ -53,13 +52,15 @@ func New(p *frame.Process) *cobra.Command {
 		Example: dropsExamples,
 		Args:    frame.NoFilter("see the lost packets that match with xdpcap -i NAME --drops"),
 		RunE:    func(*cobra.Command, []string) error { return run(&o) },
-	}, counters.Group{Title: "What", Define: o.whatFlags})
+	}, counters.Group{Title: "What", Flags: o.whatFlags()})
 }
 
-func (o *Options) whatFlags(f *pflag.FlagSet) {
-	o.InterfaceFlag(f, "only packets of this `interface`")
-	f.IntVar(&o.flows, "flows", 0, "also show the `N` flows with most losses of each stage, by reason")
-	f.BoolVar(&o.harmless, "harmless", false, "also show packets that the kernel throws away and nobody misses")
+func (o *Options) whatFlags() []frame.Flag {
+	return []frame.Flag{
+		o.InterfaceFlag("only packets of this `interface`"),
+		{Name: "flows", Value: &o.flows, Help: "also show the `N` flows with most losses of each stage, by reason"},
+		{Name: "harmless", Value: &o.harmless, Help: "also show packets that the kernel throws away and nobody misses"},
+	}
 }
 
 func run(o *Options) error {

@@ -31,7 +31,9 @@ type Options struct {
 	filters []string // from Wireshark's field for the capture filter, and from the interface's settings
 	reload  string   // the setting whose values Wireshark asks for again
 
-	version    bool
+	settings []setting // in the order in which Wireshark shows them
+
+	version    string // of Wireshark; nothing depends on it
 	controlIn  string // for a toolbar, which xdpcap does not have
 	controlOut string
 }
@@ -40,61 +42,47 @@ type Options struct {
 // dumpcap's.
 const prefix = "xdpcap-"
 
-// Flags defines the flags.
-func (o *Options) Flags(f *pflag.FlagSet) {
-	own := pflag.NewFlagSet("extcap", pflag.ContinueOnError)
-	own.BoolVar(&o.interfaces, "extcap-interfaces", false, "list the interfaces for Wireshark")
-	own.BoolVar(&o.dlts, "extcap-dlts", false, "list an interface's link types for Wireshark")
-	own.BoolVar(&o.config, "extcap-config", false, "list what can be set at an interface for Wireshark")
-	own.StringVar(&o.reload, "extcap-reload-option", "", "list the values of this `setting` alone")
-	own.StringVar(&o.ifname, "extcap-interface", "", "the `interface` that Wireshark asks about")
-	own.StringArrayVar(&o.filters, "extcap-capture-filter", nil,
-		"a `filter` for this interface: a packet must match it and Wireshark's capture filter")
-	own.BoolVar(&o.Captures, "capture", false, "capture for Wireshark")
-	frame.NameVar(own, &o.Fifo, "fifo", "", "write packets to this `fifo`")
-	own.StringVar(&o.controlIn, "extcap-control-in", "", "read a toolbar's commands from this `fifo`")
-	own.StringVar(&o.controlOut, "extcap-control-out", "", "write a toolbar's state to this `fifo`")
-	own.Var((*callerVersion)(&o.version), "extcap-version", "the `version` of Wireshark that asks")
-	own.Lookup("extcap-version").NoOptDefVal = "unknown"
-	own.VisitAll(func(flag *pflag.Flag) {
-		flag.Hidden = true
-		f.AddFlag(flag)
-	})
+// Flags are their rows.
+func (o *Options) Flags() []frame.Flag {
+	flags := []frame.Flag{
+		{Name: "extcap-interfaces", Value: &o.interfaces, Help: "list the interfaces for Wireshark"},
+		{Name: "extcap-dlts", Value: &o.dlts, Help: "list an interface's link types for Wireshark"},
+		{Name: "extcap-config", Value: &o.config, Help: "list what can be set at an interface for Wireshark"},
+		{Name: "extcap-reload-option", Value: &o.reload, Help: "list the values of this `setting` alone"},
+		{Name: "extcap-interface", Value: &o.ifname, Help: "the `interface` that Wireshark asks about"},
+		{Name: "extcap-capture-filter", Value: &o.filters, Help: "a `filter` for this interface: a packet must match it and Wireshark's capture filter",
+			Dialog: frame.Dialog{Place: 5, Group: "Which packets", Label: "Filter", Empty: "every packet"}},
+		{Name: "capture", Value: &o.Captures, Help: "capture for Wireshark"},
+		{Name: "fifo", Value: (*frame.Name)(&o.Fifo), Help: "write packets to this `fifo`"},
+		{Name: "extcap-control-in", Value: &o.controlIn, Help: "read a toolbar's commands from this `fifo`"},
+		{Name: "extcap-control-out", Value: &o.controlOut, Help: "write a toolbar's state to this `fifo`"},
+		{Name: "extcap-version", Value: &o.version, Bare: "unknown", Help: "the `version` of Wireshark that asks"},
+	}
+	for i := range flags {
+		flags[i].Hidden = true
+	}
+	return flags
 }
-
-// A callerVersion is true once Wireshark has given its version. Nothing depends on the version
-// itself.
-type callerVersion bool
-
-func (v *callerVersion) Set(string) error { *v = true; return nil }
-func (v *callerVersion) String() string   { return "" }
-func (v *callerVersion) Type() string     { return "version" }
 
 // Asked says whether Wireshark is the caller.
 func (o *Options) Asked() bool {
-	return o.interfaces || o.dlts || o.config || o.Captures || o.version || o.ifname != "" || len(o.filters) > 0
+	return o.interfaces || o.dlts || o.config || o.Captures || o.version != "" || o.ifname != "" || len(o.filters) > 0
 }
 
-// Hears says whether the capture takes settings for a flag. Under Wireshark, settings about files,
-// streams and printing do not apply, because Wireshark names the interface, reads one fifo and ends
-// the capture. Settings that choose packets do apply.
-func (o *Options) Hears(f *pflag.Flag) bool {
-	if !o.Asked() {
-		return true
+// PassesOver says which flags take no settings in this call, too. Under Wireshark, settings about
+// files, streams and printing do not apply, because Wireshark names the interface, reads one fifo
+// and ends the capture. Settings that choose packets do apply.
+func (o *Options) PassesOver() frame.Settings {
+	if o.Asked() {
+		return frame.Wiresharks
 	}
-	switch f.Annotations[frame.GroupKey][0] {
-	case "Long captures", "Flight recorder", "Live streams":
-		return false
-	case "Output":
-		return slices.Contains([]string{"packet-buffered", "time-stamp-type", "no-command-line", "anonymize"}, f.Name)
-	}
-	return f.Name != "interface" && f.Name != "hook"
+	return 0
 }
 
 // Answer answers one call of Wireshark on out. flags are the capture's. capture runs the capture of
 // an interface, with the filter that Wireshark has, or without one if that is "".
 func (o *Options) Answer(out io.Writer, flags *pflag.FlagSet, capture func(ifname, filter string) error) error {
-	if o.ifname == "" && (o.interfaces || o.version) {
+	if o.ifname == "" && (o.interfaces || o.version != "") {
 		return o.listInterfaces(out)
 	}
 	if o.ifname == "" {

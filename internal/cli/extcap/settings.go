@@ -1,8 +1,10 @@
 package extcap
 
 import (
+	"cmp"
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -15,74 +17,24 @@ import (
 // A setting is a flag of the capture that can be set at an interface in Wireshark. Group and
 // tooltip are the flag's own.
 type setting struct {
-	flag, display string
-	kind          string // in Wireshark's words
-	values        func(flag *pflag.Flag, ifname string) ([]value, error)
-	attributes    string
+	frame.Flag
+	group string
 }
 
-// A value is a value that a setting can have. The first one is the default. The word "" means that
-// the flag is omitted.
-type value struct{ word, display string }
-
-// settings are in the order in which Wireshark shows them.
-var settings = []setting{
-	{flag: "rx-capture", display: "Where an XDP program runs", kind: "selector", values: oneOf(
-		value{"", "packets that enter it"},
-		value{"exit", "packets that leave it, with their verdict"},
-		value{"entry,exit", "both"})},
-	{flag: "program", display: "Program", kind: "selector", values: runningPrograms, attributes: "{reload=true}{placeholder=Look again}"},
-	{flag: "xdp-mode", display: "XDP mode", kind: "selector", values: oneOf(
-		value{"", "native, or generic where the driver has none"},
-		value{"native", "native"},
-		value{"generic", "generic"})},
-	{flag: "promiscuous-mode", display: "Promiscuous mode", kind: "boolflag"},
-	{flag: "direction", display: "Direction", kind: "selector", values: oneOf(
-		value{"", "received packets"},
-		value{"out", "sent packets"},
-		value{"inout", "both"})},
-
-	{flag: "extcap-capture-filter", display: "Filter", kind: "string", attributes: "{placeholder=every packet}"},
-	{flag: "vlan-aware", display: "Filter also after VLAN tags", kind: "boolflag"},
-	{flag: "filter-at", display: "The filter sees packets", kind: "selector", values: oneOf(
-		value{"", "as they enter the program"},
-		value{"exit", "as they leave the program"})},
-	{flag: "verdict", display: "Only these verdicts", kind: "multicheck", values: words},
-
-	{flag: "snapshot-length", display: "Bytes of each packet", kind: "string", attributes: "{placeholder=as many as possible}"},
-	{flag: "sample", display: "One packet of every", kind: "string", attributes: "{placeholder=1}"},
-	{flag: "sample-flows", display: "One flow of every", kind: "unsigned"},
-	{flag: "first", display: "First packets of each flow", kind: "unsigned"},
-	{flag: "max-rate", display: "Packets per second, at most", kind: "unsigned"},
-	{flag: "transport", display: "Transport", kind: "selector", values: defaultOrWords},
-	{flag: "buffer-size", display: "Ring of each CPU", kind: "string", attributes: "{placeholder=8M}"},
-}
-
-// filterGroup is the group for the filter, because its flag is in no group of the help.
-const filterGroup = "Which packets"
-
-func oneOf(values ...value) func(*pflag.Flag, string) ([]value, error) {
-	return func(*pflag.Flag, string) ([]value, error) { return values, nil }
-}
-
-// words are those that the flag takes.
-func words(flag *pflag.Flag, _ string) (values []value, _ error) {
-	for _, word := range frame.WordsOf(flag) {
-		values = append(values, value{word, word})
+// Show lets users set those flags of a group that have a dialog.
+func (o *Options) Show(group string, flags []frame.Flag) {
+	for _, f := range flags {
+		if f.Dialog.Label != "" {
+			o.settings = append(o.settings, setting{f, cmp.Or(f.Dialog.Group, group)})
+		}
 	}
-	return values, nil
+	slices.SortFunc(o.settings, func(a, b setting) int { return cmp.Compare(a.Dialog.Place, b.Dialog.Place) })
 }
 
-// defaultOrWords are the same, after what comes without the flag.
-func defaultOrWords(flag *pflag.Flag, ifname string) ([]value, error) {
-	values, err := words(flag, ifname)
-	return append([]value{{"", "the default"}}, values...), err
-}
-
-// runningPrograms are the programs that can be traced at an interface. A program that shares its
+// RunningPrograms are the programs that can be traced at an interface. A program that shares its
 // name with another is chosen by its id.
-func runningPrograms(_ *pflag.Flag, ifname string) ([]value, error) {
-	values := []value{{"", "the one that runs there"}, {"all", "all that a dispatcher calls"}}
+func RunningPrograms(ifname string) ([]frame.Choice, error) {
+	values := []frame.Choice{{Word: "", Label: "the one that runs there"}, {Word: "all", Label: "all that a dispatcher calls"}}
 	ifi, err := xdp.InterfaceByName(ifname)
 	if err != nil {
 		return nil, err
@@ -92,7 +44,7 @@ func runningPrograms(_ *pflag.Flag, ifname string) ([]value, error) {
 		return nil, err
 	}
 	for _, p := range running {
-		values = append(values, value{strconv.FormatUint(uint64(p.ID), 10), p.String()})
+		values = append(values, frame.Choice{Word: strconv.FormatUint(uint64(p.ID), 10), Label: p.String()})
 	}
 	return values, nil
 }
@@ -100,40 +52,61 @@ func runningPrograms(_ *pflag.Flag, ifname string) ([]value, error) {
 // listSettings prints the settings of an interface, or the values of one setting that Wireshark
 // wants to read again.
 func (o *Options) listSettings(out io.Writer, flags *pflag.FlagSet, ifname string) error {
-	for number, s := range settings {
+	for number, s := range o.settings {
+		kind, more := s.widget()
 		if o.reload == "" {
-			s.print(out, number, flags.Lookup(s.flag))
-		} else if strings.TrimLeft(o.reload, "-") != s.flag {
+			_, tooltip := pflag.UnquoteUsage(flags.Lookup(s.Name))
+			fmt.Fprintf(out, "arg {number=%d}{call=--%s}{display=%s}{tooltip=%s}{type=%s}{group=%s}%s\n",
+				number, s.Name, s.Dialog.Label, text(tooltip), kind, s.group, more)
+		} else if strings.TrimLeft(o.reload, "-") != s.Name {
 			continue
 		}
-		if err := s.printValues(out, number, flags.Lookup(s.flag), ifname); err != nil {
+		values, err := s.values(ifname)
+		if err != nil {
 			return err
+		}
+		for i, v := range values {
+			isDefault := i == 0 && kind == selector
+			fmt.Fprintf(out, "value {arg=%d}{value=%s}{display=%s}{default=%t}\n", number, v.Word, text(v.Label), isDefault)
 		}
 	}
 	return nil
 }
 
-func (s *setting) print(out io.Writer, number int, flag *pflag.Flag) {
-	_, tooltip := pflag.UnquoteUsage(flag)
-	group := filterGroup
-	if titles := flag.Annotations[frame.GroupKey]; titles != nil {
-		group = titles[0]
+const selector = "selector"
+
+// widget is what Wireshark shows for the flag, in its words, with further attributes.
+func (s *setting) widget() (kind, more string) {
+	switch s.Value.(type) {
+	case *bool:
+		return "boolflag", ""
+	case *uint32, *uint64:
+		return "unsigned", ""
 	}
-	fmt.Fprintf(out, "arg {number=%d}{call=--%s}{display=%s}{tooltip=%s}{type=%s}{group=%s}%s\n",
-		number, s.flag, s.display, text(tooltip), s.kind, group, s.attributes)
+	switch {
+	case s.Dialog.Look != nil:
+		return selector, "{reload=true}{placeholder=Look again}"
+	case s.Dialog.Empty != "":
+		return "string", "{placeholder=" + s.Dialog.Empty + "}"
+	case s.List && s.Dialog.Choices == nil:
+		return "multicheck", ""
+	}
+	return selector, ""
 }
 
-func (s *setting) printValues(out io.Writer, number int, flag *pflag.Flag, ifname string) error {
-	if s.values == nil {
-		return nil
+// values are what users choose from: the choices, or the words that the flag takes. Of several
+// words any number may be chosen; else the first value is that without the flag.
+func (s *setting) values(ifname string) (values []frame.Choice, err error) {
+	switch kind, _ := s.widget(); {
+	case s.Dialog.Look != nil:
+		return s.Dialog.Look(ifname)
+	case s.Dialog.Choices != nil || s.Dialog.Empty != "":
+		return s.Dialog.Choices, nil
+	case kind == selector:
+		values = []frame.Choice{{Word: "", Label: "the default"}}
 	}
-	values, err := s.values(flag, ifname)
-	if err != nil {
-		return err
+	for _, word := range s.Words {
+		values = append(values, frame.Choice{Word: word, Label: word})
 	}
-	for i, v := range values {
-		isDefault := i == 0 && s.kind == "selector"
-		fmt.Fprintf(out, "value {arg=%d}{value=%s}{display=%s}{default=%t}\n", number, v.word, text(v.display), isDefault)
-	}
-	return nil
+	return values, nil
 }

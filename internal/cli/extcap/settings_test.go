@@ -2,32 +2,30 @@ package extcap
 
 import (
 	"bytes"
-	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/spf13/pflag"
+	"github.com/spf13/cobra"
 
 	"github.com/xdpcap/xdpcap/internal/cli/frame"
 )
 
-// A setting is a row of the table: Wireshark shows the group, the help and the words of its flag.
-// It runs alone, because it replaces the table.
+// Wireshark shows the group, the help and the words of a flag that has a dialog.
 func TestAddedSetting(t *testing.T) {
-	before := settings
-	defer func() { settings = before }()
-	settings = append(slices.Clone(before[:0]),
-		setting{flag: "speed", display: "How fast", kind: "selector", values: defaultOrWords},
-		setting{flag: "colour", display: "Colours", kind: "multicheck", values: words})
-	flags := pflag.NewFlagSet("", pflag.ContinueOnError)
-	frame.AddGroup(flags, "Pace", func(f *pflag.FlagSet) {
-		f.String("speed", "", "go at this `speed`")
-		frame.TakesWords(f, "speed", "slow", "fast")
-		f.StringSlice("colour", nil, "these `colours`")
-		frame.TakesList(f, "colour", "red", "blue")
-	})
+	t.Parallel()
+	var o Options
+	cmd := new(cobra.Command)
+	flags := []frame.Flag{
+		{Name: "colour", Value: new(frame.List), Words: []string{"red", "blue"}, List: true, Help: "these `colours`",
+			Dialog: frame.Dialog{Place: 1, Label: "Colours"}},
+		{Name: "speed", Value: new(string), Words: []string{"slow", "fast"}, Help: "go at this `speed`",
+			Dialog: frame.Dialog{Place: 0, Label: "How fast"}},
+		{Name: "silent", Value: new(bool), Help: "be silent"},
+	}
+	frame.AddFlags(cmd, "Pace", flags...)
+	o.Show("Pace", flags)
 	var out bytes.Buffer
-	if err := new(Options).listSettings(&out, flags, "lo"); err != nil {
+	if err := o.listSettings(&out, cmd.Flags(), "lo"); err != nil {
 		t.Fatal(err)
 	}
 	want := `arg {number=0}{call=--speed}{display=How fast}{tooltip=go at this speed}{type=selector}{group=Pace}

@@ -11,7 +11,6 @@ import (
 	"net"
 	"strings"
 
-	"github.com/spf13/pflag"
 	"golang.org/x/net/bpf"
 
 	"github.com/xdpcap/xdpcap/capture"
@@ -30,7 +29,7 @@ type Options struct {
 	Netmask     net.IPMask // for "ip broadcast" in files; nil = not known
 	OneNetmask  bool       // also for interfaces whose netmask a file says
 
-	Dump        int // number of -d
+	Dump        frame.Count // of -d
 	ebpf        bool
 	unoptimised bool
 
@@ -38,14 +37,20 @@ type Options struct {
 	Program []bpf.RawInstruction // of --filter-file
 }
 
-// Flags defines them.
-func (o *Options) Flags(f *pflag.FlagSet) {
-	frame.NameVar(f, &o.File, "expression-file", "F", "read the filter expression from this `file`, with # comments; - is standard input")
-	frame.NameVar(f, &o.ProgramFile, "filter-file", "", "filter with the classic BPF program in this `file`, as tcpdump -ddd prints it")
-	f.BoolVar(&o.VLANAware, "vlan-aware", false, "let the filter also match after one or two VLAN tags")
-	f.CountVarP(&o.Dump, "dump-code", "d", "print the compiled filter and end; -dd as C, -ddd as numbers")
-	f.BoolVar(&o.ebpf, "ebpf", false, "with -d, print the eBPF that the filter becomes")
-	f.BoolVarP(&o.unoptimised, "no-optimize", "O", false, "with -d, print the filter before the optimiser made it shorter; it chooses the same packets")
+// Flags are their rows.
+func (o *Options) Flags() []frame.Flag {
+	return []frame.Flag{
+		{Name: "expression-file", Letter: "F", Value: (*frame.Name)(&o.File), Rivals: []string{"filter-file", frame.FilterWords},
+			Help: "read the filter expression from this `file`, with # comments; - is standard input"},
+		{Name: "filter-file", Value: (*frame.Name)(&o.ProgramFile), Rivals: []string{"expression-file", frame.FilterWords},
+			Help: "filter with the classic BPF program in this `file`, as tcpdump -ddd prints it"},
+		{Name: "vlan-aware", Value: &o.VLANAware, Help: "let the filter also match after one or two VLAN tags",
+			Dialog: frame.Dialog{Place: 6, Label: "Filter also after VLAN tags"}},
+		{Name: "dump-code", Letter: "d", Value: &o.Dump, Help: "print the compiled filter and end; -dd as C, -ddd as numbers"},
+		{Name: "ebpf", Value: &o.ebpf, Help: "with -d, print the eBPF that the filter becomes"},
+		{Name: "no-optimize", Letter: "O", Value: &o.unoptimised,
+			Help: "with -d, print the filter before the optimiser made it shorter; it chooses the same packets"},
+	}
 }
 
 // Read finds the expression or program in arguments and files. The end of the context ends the

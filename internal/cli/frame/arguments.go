@@ -40,10 +40,7 @@ func FilterArguments(cmd *cobra.Command, args []string) error {
 		return nil
 	}
 	ifi, err := xdp.InterfaceByName(args[0])
-	if err != nil {
-		return nil
-	}
-	if _, err := filter.CompileRaw(strings.Join(args, " "), filter.Options{Netmask: []byte{0, 0, 0, 0}}); err == nil {
+	if err != nil || isExpression(strings.Join(args, " ")) {
 		return nil
 	}
 	return fmt.Errorf("%s: %q is no filter: an interface is given as -i %s; see %[1]s --help", cmd.CommandPath(), args[0], ifi.Name)
@@ -51,10 +48,13 @@ func FilterArguments(cmd *cobra.Command, args []string) error {
 
 // isFilter says whether words are a filter, and not an interface.
 func isFilter(words []string) bool {
-	if _, err := xdp.InterfaceByName(words[0]); err == nil {
-		return false
-	}
-	_, err := filter.CompileRaw(strings.Join(words, " "), filter.Options{Netmask: []byte{0, 0, 0, 0}})
+	_, err := xdp.InterfaceByName(words[0])
+	return err != nil && isExpression(strings.Join(words, " "))
+}
+
+// isExpression says whether a text can be compiled as a filter.
+func isExpression(text string) bool {
+	_, err := filter.CompileRaw(text, filter.Options{Netmask: []byte{0, 0, 0, 0}})
 	return err == nil
 }
 
@@ -66,10 +66,7 @@ func CheckCommand(root *cobra.Command, args []string, text string) error {
 	}
 	meant := MeantBy(root, args[0])
 	ifi, notFound := xdp.InterfaceByName(args[0])
-	if meant == "" && notFound != nil {
-		return nil
-	}
-	if _, err := filter.CompileRaw(text, filter.Options{Netmask: []byte{0, 0, 0, 0}}); err == nil {
+	if meant == "" && notFound != nil || isExpression(text) {
 		return nil
 	}
 	if notFound == nil {

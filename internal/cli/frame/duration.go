@@ -5,19 +5,11 @@ import (
 	"errors"
 	"strings"
 	"time"
-
-	"github.com/spf13/pflag"
 )
 
 // A Duration is the value of a flag that takes a time: a number of seconds, or numbers with Go's
-// units.
+// units. A default of 0 is not shown in the help.
 type Duration time.Duration
-
-// DurationVar defines a flag that takes a time. A default of 0 is not shown in the help.
-func DurationVar(f *pflag.FlagSet, d *time.Duration, name string, value time.Duration, usage string) {
-	*d = value
-	f.Var((*Duration)(d), name, usage)
-}
 
 // Set, String and Type are pflag.Value's.
 func (d *Duration) Set(text string) error {
@@ -41,7 +33,7 @@ func (d *Duration) String() string {
 
 func (d *Duration) Type() string { return "time" }
 
-func (d *Duration) forget() { *d = 0 }
+func (d *Duration) Forget() { *d = 0 }
 
 // ForDuration returns a context that ends after a time; 0 is no limit.
 func ForDuration(ctx context.Context, d time.Duration) (context.Context, context.CancelFunc) {

@@ -12,7 +12,7 @@ func TestDurations(t *testing.T) {
 	t.Parallel()
 	var got time.Duration
 	f := pflag.NewFlagSet("", pflag.ContinueOnError)
-	DurationVar(f, &got, "interval", time.Second, "")
+	Define(f, Flag{Name: "interval", Value: &got, Default: "1s"})
 	for text, want := range map[string]time.Duration{
 		"10": 10 * time.Second, "0.5": 500 * time.Millisecond, "1": time.Second, "200ms": 200 * time.Millisecond, "1h30m": 90 * time.Minute,
 	} {

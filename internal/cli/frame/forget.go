@@ -15,23 +15,26 @@ func ForgetSettings(all *pflag.FlagSet, names ...string) {
 		if f == nil || f.Annotations[SettingKey] == nil {
 			continue
 		}
-		delete(f.Annotations, SettingKey)
-		f.Changed = false
-		if err := forget(f); err != nil {
-			panic(fmt.Sprintf("--%s does not take its own default: %v", name, err)) // TestForgetSettings finds this
-		}
+		Forget(f)
 	}
 }
 
-func forget(f *pflag.Flag) error {
-	switch v := f.Value.(type) {
-	case pflag.SliceValue:
-		return v.Replace(nil)
-	case interface{ forget() }: // its Set refuses the empty text of a value that nobody has set
-		if f.DefValue == "" {
-			v.forget()
-			return nil
-		}
+// Forget undoes what has set a flag: it gives it its default.
+func Forget(f *pflag.Flag) {
+	delete(f.Annotations, SettingKey)
+	f.Changed = false
+	var err error
+	list, isList := f.Value.(pflag.SliceValue)
+	unset, ok := f.Value.(interface{ Forget() }) // its Set refuses the empty text of a value that nobody has set
+	switch {
+	case isList:
+		err = list.Replace(nil)
+	case ok && f.DefValue == "":
+		unset.Forget()
+	default:
+		err = f.Value.Set(f.DefValue)
 	}
-	return f.Value.Set(f.DefValue)
+	if err != nil {
+		panic(fmt.Sprintf("--%s does not take its own default: %v", f.Name, err)) // TestForget finds this
+	}
 }

@@ -22,6 +22,8 @@ func (i *OneInterface) String() string { return string(*i) }
 
 func (i *OneInterface) Type() string { return "interface" }
 
+func (i *OneInterface) Forget() { *i = "" }
+
 // CheckInterfaces refuses several interfaces with commas between them.
 func CheckInterfaces(names []string) error {
 	for _, name := range names {

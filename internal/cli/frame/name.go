@@ -3,25 +3,18 @@ package frame
 import (
 	"errors"
 	"strings"
-
-	"github.com/spf13/pflag"
 )
 
-// A name is the value of a flag that takes a file or an address. It cannot be empty, because a
+// A Name is the value of a flag that takes a file or an address. It cannot be empty, because a
 // script with an empty variable does not mean that the flag was omitted.
-type name string
-
-// NameVar defines a flag that takes a name, after a letter unless that is "".
-func NameVar(f *pflag.FlagSet, n *string, flag, letter, usage string) {
-	f.VarP((*name)(n), flag, letter, usage)
-}
+type Name string
 
 // A NameList is the values of a flag that takes a name and may be repeated.
 type NameList []string
 
 // Set, String and Type are pflag.Value's.
 func (n *NameList) Set(text string) error {
-	var one name
+	var one Name
 	if err := one.Set(text); err != nil {
 		return err
 	}
@@ -39,21 +32,16 @@ func (n *NameList) Replace(texts []string) error { *n = texts; return nil }
 func (n *NameList) GetSlice() []string           { return *n }
 
 // Set, String and Type are pflag.Value's.
-func (n *name) Set(text string) error {
+func (n *Name) Set(text string) error {
 	if text == "" {
 		return errors.New("must not be empty")
 	}
-	*n = name(text)
+	*n = Name(text)
 	return nil
 }
 
-func (n *name) String() string { return string(*n) }
+func (n *Name) String() string { return string(*n) }
 
-func (n *name) Type() string { return "name" }
+func (n *Name) Type() string { return "name" }
 
-func (n *name) forget() { *n = "" }
-
-// ReasonMapVar defines --reason-map for a command that reads why the traced program drops packets.
-func ReasonMapVar(f *pflag.FlagSet, m *string) {
-	NameVar(f, m, "reason-map", "", "read why the XDP program that runs there drops a packet from this `map`: its name, its id, or the path where it is pinned")
-}
+func (n *Name) Forget() { *n = "" }

@@ -17,10 +17,10 @@ import (
 	"github.com/xdpcap/xdpcap/internal/privilege"
 )
 
-// NetnsFlag defines the flag for the network namespace that a command works in.
-func NetnsFlag(f *pflag.FlagSet) {
-	NameVar(f, new(string), "netns", "",
-		"work in this network `namespace`: a name from ip netns, a process id, or a path; needs CAP_SYS_ADMIN")
+// NetnsFlag is the network namespace that a command works in.
+func NetnsFlag() Flag {
+	return Flag{Name: "netns", Value: new(Name), Settings: Powerful, Rivals: []string{"pod"},
+		Help: "work in this network `namespace`: a name from ip netns, a process id, or a path; needs CAP_SYS_ADMIN"}
 }
 
 // EnterNetns makes the whole process work in the network namespace of --netns or --pod, if one is

@@ -6,7 +6,6 @@ import (
 	"strconv"
 
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 	"github.com/vishvananda/netns"
 	"golang.org/x/sys/unix"
 
@@ -14,11 +13,10 @@ import (
 	"github.com/xdpcap/xdpcap/internal/privilege"
 )
 
-// PodFlag defines the flag for the pod that a command works in. without says what the command does
-// without -i.
-func PodFlag(f *pflag.FlagSet, without string) {
-	NameVar(f, new(string), "pod", "",
-		"work in the network namespace of this Kubernetes `pod` of this host: NAMESPACE/NAME"+without+"; needs CAP_SYS_ADMIN")
+// PodFlag is the pod that a command works in. without says what the command does without -i.
+func (p *Process) PodFlag(without string) Flag {
+	return Flag{Name: "pod", Value: new(Name), Complete: p.completePod, Settings: Powerful, Rivals: []string{"netns"},
+		Help: "work in the network namespace of this Kubernetes `pod` of this host: NAMESPACE/NAME" + without + "; needs CAP_SYS_ADMIN"}
 }
 
 // openPod finds the network namespace of a pod.
@@ -43,8 +41,8 @@ func readPods() (all []pods.Pod, err error) {
 	return all, err
 }
 
-// CompletePod offers the pods of this host that have a network namespace of their own.
-func (p *Process) CompletePod(*cobra.Command, []string, string) (names []string, _ cobra.ShellCompDirective) {
+// completePod offers the pods of this host that have a network namespace of their own.
+func (p *Process) completePod(*cobra.Command, []string, string) (names []string, _ cobra.ShellCompDirective) {
 	all, _ := readPods()
 	for _, pod := range all {
 		if pod.Netns != "" {

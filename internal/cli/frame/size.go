@@ -48,4 +48,4 @@ func (s *Size) String() string {
 
 func (s *Size) Type() string { return "size" }
 
-func (s *Size) forget() { s.Bytes = 0 }
+func (s *Size) Forget() { s.Bytes = 0 }

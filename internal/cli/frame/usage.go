@@ -12,29 +12,6 @@ import (
 // A Note is what the help of the capture and manual pages say besides flags.
 type Note struct{ Title, Text string }
 
-// TypedKey annotates a flag that only the command line can set, because a setting of that name is
-// meant for another command.
-const TypedKey = "typed"
-
-// SettingKey annotates a flag that was set in a file, in the environment or by the program's name,
-// and not on the command line.
-const SettingKey = "setting"
-
-// GroupKey is the annotation that names a flag's group.
-const GroupKey = "group"
-
-// AddGroup adds flags to those of a command, below a title in its help. Groups and flags are shown
-// in the order in which they are added.
-func AddGroup(all *pflag.FlagSet, title string, define func(f *pflag.FlagSet)) {
-	f := pflag.NewFlagSet(title, pflag.ContinueOnError)
-	f.SortFlags, all.SortFlags = false, false
-	define(f)
-	f.VisitAll(func(flag *pflag.Flag) {
-		annotate(flag, GroupKey, title)
-		all.AddFlag(flag)
-	})
-}
-
 // A flagGroup are the flags that the help shows below a title.
 type flagGroup struct {
 	Title string

@@ -11,7 +11,6 @@ import (
 	"text/tabwriter"
 
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 
 	"github.com/xdpcap/xdpcap/internal/cli/frame"
 	"github.com/xdpcap/xdpcap/internal/escape"
@@ -31,9 +30,7 @@ func New(p *frame.Process) *cobra.Command {
 			return Print(p, cmd.OutOrStdout(), asJSON)
 		},
 	}
-	frame.AddGroup(cmd.Flags(), "Output", func(f *pflag.FlagSet) {
-		f.BoolVar(&asJSON, "json", false, "print the report as JSON: one array")
-	})
+	frame.AddFlags(cmd, "Output", frame.Flag{Name: "json", Value: &asJSON, Help: "print the report as JSON: one array"})
 	return cmd
 }
 

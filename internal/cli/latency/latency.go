@@ -6,7 +6,6 @@ import (
 	"fmt"
 
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 
 	"github.com/xdpcap/xdpcap/internal/cli/counters"
 	"github.com/xdpcap/xdpcap/internal/cli/frame"
@@ -55,23 +54,24 @@ func New(p *frame.Process) *cobra.Command {
 		Example: latencyExamples,
 		Args:    frame.NoArguments,
 		RunE:    func(*cobra.Command, []string) error { return runLatency(&o) },
-	}, counters.Group{Title: "Where", Define: o.whereFlags}, counters.Group{Title: "How it measures", Define: o.methodFlags})
+	}, counters.Group{Title: "Where", Flags: o.whereFlags()}, counters.Group{Title: "How it measures", Flags: o.methodFlags()})
 }
 
-func (o *Options) whereFlags(f *pflag.FlagSet) {
-	o.InterfaceFlag(f, "measure on this `interface` (default with --listen: on all)")
-	o.ProgramFlag(f)
+func (o *Options) whereFlags() []frame.Flag {
+	return []frame.Flag{o.InterfaceFlag("measure on this `interface` (default with --listen: on all)"), o.ProgramFlag()}
 }
 
-func (o *Options) methodFlags(f *pflag.FlagSet) {
-	f.BoolVar(&o.kernelStats, "kernel-stats", false, "show the mean from the kernel's counters, which are switched on meanwhile")
-	f.BoolVar(&o.builtin, "builtin", false, "attach a program that measures itself")
-	frame.ModeVar(f, &o.mode)
-	mode := f.Lookup("xdp-mode")
-	mode.Usage = "with --builtin, " + mode.Usage
-	f.Float64Var(&o.drop, "drop", 0, "with --builtin, drop this many `percent` of the packets, at random")
-	f.BoolVar(&o.yes, "yes", false, "allow --drop even if it disturbs this machine")
-	f.BoolVar(&o.events, "events", false, "with --builtin, print each measurement as a line instead of tables")
+func (o *Options) methodFlags() []frame.Flag {
+	mode := frame.ModeFlag(&o.mode)
+	mode.Help = "with --builtin, " + mode.Help
+	return []frame.Flag{
+		{Name: "kernel-stats", Value: &o.kernelStats, Help: "show the mean from the kernel's counters, which are switched on meanwhile"},
+		{Name: "builtin", Value: &o.builtin, Help: "attach a program that measures itself"},
+		mode,
+		{Name: "drop", Value: &o.drop, Help: "with --builtin, drop this many `percent` of the packets, at random"},
+		{Name: "yes", Value: &o.yes, Help: "allow --drop even if it disturbs this machine"},
+		{Name: "events", Value: &o.events, Help: "with --builtin, print each measurement as a line instead of tables"},
+	}
 }
 
 // ofBuiltin are flags that have no effect without --builtin.

@@ -45,12 +45,8 @@ func New(notes Notes) *cobra.Command {
 			return frame.ExplainPrint(err)
 		},
 	}
-	frame.AddGroup(cmd.Flags(), "Output", func(f *pflag.FlagSet) {
-		frame.NameVar(f, &dir, "dir", "", "write all pages below this `directory`")
-	})
-	cmd.RegisterFlagCompletionFunc("dir", func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
-		return nil, cobra.ShellCompDirectiveFilterDirs
-	})
+	frame.AddFlags(cmd, "Output", frame.Flag{Name: "dir", Value: (*frame.Name)(&dir), Help: "write all pages below this `directory`"})
+	cmd.MarkFlagDirname("dir")
 	return cmd
 }
 
@@ -171,13 +167,10 @@ func writePeerFlags(r *roff) {
 	r.line("These are known, so that habits and scripts find what they need. Where the tools differ, a letter has tcpdump's meaning.")
 	for _, accepted := range []bool{true, false} {
 		r.macro("SS", map[bool]string{true: "Accepted, because they change nothing", false: "Refused, and what to do instead"}[accepted])
-		for _, p := range peers.All() {
-			if p.Accepted != accepted {
-				continue
-			}
+		for _, f := range peers.All(accepted) {
 			r.macro("TP")
-			r.flag(p.Letter, p.Name, p.Value, false)
-			r.line(p.Says)
+			r.flag(f.Letter, f.Name, f.Value.(pflag.Value).Type(), false)
+			r.line(f.Help)
 		}
 	}
 }

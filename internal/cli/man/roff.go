@@ -36,7 +36,7 @@ func (r *roff) flag(letter, name, value string, optional bool) {
 	if letter != "" {
 		forms = append(forms, `\fB`+escaped.Replace("-"+letter)+`\fR`)
 	}
-	if name != "" {
+	if name != letter {
 		forms = append(forms, `\fB`+escaped.Replace("--"+name)+`\fR`)
 	}
 	text := strings.Join(forms, ", ")

@@ -6,7 +6,6 @@ import (
 	"strconv"
 
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 
 	"github.com/xdpcap/xdpcap/internal/cli/counters"
 	"github.com/xdpcap/xdpcap/internal/cli/frame"
@@ -56,17 +55,18 @@ func New(p *frame.Process) *cobra.Command {
 			}
 			return runMonitor(&o)
 		},
-	}, counters.Group{Title: "Which events", Define: o.eventFlags})
+	}, counters.Group{Title: "Which events", Flags: o.eventFlags()})
 	o.Flags.Lookup("verbose").Usage = "name the tracepoints that are not counted, and why; print more about errors"
 	return cmd
 }
 
-func (o *Options) eventFlags(f *pflag.FlagSet) {
-	o.InterfaceFlag(f, "only events of this `interface`")
-	f.StringVar(&o.Program, "program", "", "only events of this XDP program, by `name or id`")
-	f.BoolVar(&o.redirects, "redirects", false, "also count successful redirects; this costs time for every packet")
-	f.Var(&o.record, "record", "print single events, one per line; with a number, end after `N` of them")
-	f.Lookup("record").NoOptDefVal = noLimit
+func (o *Options) eventFlags() []frame.Flag {
+	return []frame.Flag{
+		o.InterfaceFlag("only events of this `interface`"),
+		{Name: "program", Value: &o.Program, Help: "only events of this XDP program, by `name or id`"},
+		{Name: "redirects", Value: &o.redirects, Help: "also count successful redirects; this costs time for every packet"},
+		{Name: "record", Value: &o.record, Bare: noLimit, Help: "print single events, one per line; with a number, end after `N` of them"},
+	}
 }
 
 func runMonitor(o *Options) error {

@@ -184,12 +184,7 @@ func (o *Options) Files() (names []string) {
 
 // WritesStdout says whether a -w is standard output.
 func (o *Options) WritesStdout() bool {
-	for i := range o.Targets {
-		if o.Targets[i].IsStdout() {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(o.Targets, func(t Target) bool { return t.IsStdout() })
 }
 
 // SizeOf is the number of bytes that all destinations together have taken.

@@ -14,8 +14,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/spf13/pflag"
-
 	"github.com/xdpcap/xdpcap/capture/file"
 	"github.com/xdpcap/xdpcap/internal/cli/frame"
 	"github.com/xdpcap/xdpcap/internal/cli/sandbox"
@@ -47,13 +45,16 @@ type Options struct {
 	anonymize anonymizeOptions
 }
 
-// FileFlags defines the flags about files.
-func (o *Options) FileFlags(f *pflag.FlagSet) {
-	f.VarP(&o.Writes, "write", "w", "write packets to this `file` instead of printing them; - is standard output, sflow://HOST a collector of sFlow samples, tcp://HOST:PORT a program that reads pcapng, or with --format pcap the classic format; repeat -w for several")
-	f.StringVar(&o.Format, "format", "", formatUsage())
-	frame.TakesWords(f, "format", formatNames()...)
-	f.BoolVar(&o.Print, "print", false, "also print packets while writing a file")
-	frame.NameVar(f, &o.anonymize.file, "anonymize", "", "replace the addresses in all packets that are written, printed or sent, by the 32 random bytes in this `file`, and cut what follows the headers: for files that may be shared")
+// FileFlags are the flags about files.
+func (o *Options) FileFlags() []frame.Flag {
+	return []frame.Flag{
+		{Name: "write", Letter: "w", Value: &o.Writes, Settings: frame.LetsOut | frame.Wiresharks,
+			Help: "write packets to this `file` instead of printing them; - is standard output, sflow://HOST a collector of sFlow samples, tcp://HOST:PORT a program that reads pcapng, or with --format pcap the classic format; repeat -w for several"},
+		{Name: "format", Value: &o.Format, Words: formatNames(), Settings: frame.Wiresharks, Help: formatUsage()},
+		{Name: "print", Value: &o.Print, Settings: frame.Wiresharks, Help: "also print packets while writing a file"},
+		{Name: "anonymize", Value: (*frame.Name)(&o.anonymize.file),
+			Help: "replace the addresses in all packets that are written, printed or sent, by the 32 random bytes in this `file`, and cut what follows the headers: for files that may be shared"},
+	}
 }
 
 // LaterFile is a file beside which further ones are created once packets come: those of a series.
@@ -107,8 +108,33 @@ type Destinations struct {
 	taken    progress  // so far
 }
 
-// OpenTarget opens what a -w names.
-func (d *Destinations) OpenTarget(ctx context.Context, t *Target) (destination, error) {
+// Open opens the outputs that the flags name, except those that opens has opened or omits. output
+// gets what the commands of -z print; nil = nobody.
+func (d *Destinations) Open(ctx context.Context, output *os.File, opens func(*Target) (bool, error)) error {
+	if err := d.watchFiles(output); err != nil {
+		return err
+	}
+	if err := d.Flags.Adopt(); err != nil {
+		d.Notice(err)
+	}
+	for i := range d.Flags.Targets {
+		t := &d.Flags.Targets[i]
+		done, err := opens(t)
+		if !done && err == nil {
+			var opened destination
+			if opened, err = d.openTarget(ctx, t); err == nil {
+				d.Add(t.Name, opened)
+			}
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return d.listen()
+}
+
+// openTarget opens what a -w names.
+func (d *Destinations) openTarget(ctx context.Context, t *Target) (destination, error) {
 	if t.URL == nil {
 		return d.openFile(ctx, t)
 	}
@@ -119,8 +145,8 @@ func (d *Destinations) OpenTarget(ctx context.Context, t *Target) (destination, 
 	return opened, nil
 }
 
-// OpenServer listens where --serve says.
-func (d *Destinations) OpenServer() error {
+// listen listens where --serve says.
+func (d *Destinations) listen() error {
 	live := &d.Flags.Live
 	if live.Serve == "" {
 		return nil
@@ -164,9 +190,9 @@ func (d *Destinations) Close() error {
 	return errors.Join(errs...)
 }
 
-// WatchFiles prepares what -z and --print-files do with finished files. The output of the commands
+// watchFiles prepares what -z and --print-files do with finished files. The output of the commands
 // goes to a file; nil = nowhere.
-func (d *Destinations) WatchFiles(output *os.File) (err error) {
+func (d *Destinations) watchFiles(output *os.File) (err error) {
 	series, rotate := d.Flags.Series, &d.Flags.Rotate
 	if series == nil {
 		return nil

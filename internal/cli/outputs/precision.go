@@ -3,8 +3,6 @@ package outputs
 import (
 	"strings"
 
-	"github.com/spf13/pflag"
-
 	"github.com/xdpcap/xdpcap/internal/cli/frame"
 )
 
@@ -17,14 +15,14 @@ const (
 	nano  precision = "nano"
 )
 
-// flags defines tcpdump's flags for it, of which the last one counts.
-func (p *precision) flags(f *pflag.FlagSet) {
-	f.Var(&precisionFlag{p, ""}, "time-stamp-precision", "print, and write to pcap files, time stamps with microseconds (`micro`) or nanoseconds (nano); without this, lines have microseconds, and files nanoseconds")
-	frame.TakesWords(f, "time-stamp-precision", string(micro), string(nano))
+// flags are tcpdump's flags for it, of which the last one counts.
+func (p *precision) flags() []frame.Flag {
+	flags := []frame.Flag{{Name: "time-stamp-precision", Value: &precisionFlag{p, ""}, Words: []string{string(micro), string(nano)},
+		Help: "print, and write to pcap files, time stamps with microseconds (`micro`) or nanoseconds (nano); without this, lines have microseconds, and files nanoseconds"}}
 	for _, own := range []precision{micro, nano} {
-		f.Var(&precisionFlag{p, own}, string(own), "short for --time-stamp-precision="+string(own))
-		f.Lookup(string(own)).NoOptDefVal = "true"
+		flags = append(flags, frame.Flag{Name: string(own), Value: &precisionFlag{p, own}, Bare: "true", Help: "short for --time-stamp-precision=" + string(own)})
 	}
+	return flags
 }
 
 // A precisionFlag is a flag that sets a precision: its own, or the one that is its value.
@@ -55,6 +53,9 @@ func (f *precisionFlag) String() string {
 	}
 	return string(*f.of)
 }
+
+// Forget undoes Set.
+func (f *precisionFlag) Forget() { *f.of = "" }
 
 // Type is that of a flag without a value, for the help, if the flag has a precision of its own.
 func (f *precisionFlag) Type() string {

@@ -4,43 +4,45 @@ import (
 	"cmp"
 	"os"
 
-	"github.com/spf13/pflag"
 	"golang.org/x/term"
 
+	"github.com/xdpcap/xdpcap/internal/cli/frame"
 	"github.com/xdpcap/xdpcap/internal/dissect"
 	"github.com/xdpcap/xdpcap/internal/lines"
 )
 
 // PrintOptions are the flags that say how packets are printed. They mean what tcpdump's mean.
 type PrintOptions struct {
-	Verbose, hex, hexASCII, ascii, time int // how often the flag was given
+	Verbose, hex, hexASCII, ascii, time frame.Count // how often the flag was given
 
 	Quiet, linkLevel, number, lengths, unverified bool
 
 	precision precision
 }
 
-// Flags defines them.
-func (o *PrintOptions) Flags(f *pflag.FlagSet) {
-	f.CountVarP(&o.Verbose, "verbose", "v", "print more of each packet, and more about errors; -vv, -vvv: still more")
-	f.BoolVarP(&o.Quiet, "quiet", "q", false, "print shorter lines, and no live count")
-	f.BoolVarP(&o.linkLevel, "link-level", "e", false, "print the Ethernet header and its tags")
-	f.CountVarP(&o.hex, "hex", "x", "also print the packet's bytes; -xx includes the Ethernet header")
-	f.CountVarP(&o.hexASCII, "hex-ascii", "X", "also print its bytes and characters; -XX includes the Ethernet header")
-	f.CountVarP(&o.ascii, "ascii", "A", "also print its characters; -AA includes the Ethernet header")
-	f.CountVarP(&o.time, "time-format", "t",
-		"print no time; -tt: in seconds since 1970; -ttt: since the line before; -tttt: with the date; -ttttt: since the first line")
-	f.BoolVarP(&o.number, "number", "#", false, "print the packet's number")
-	f.BoolVar(&o.lengths, "lengths", false, "print how many bytes were kept of the packet, and how many it had")
-	f.BoolVarP(&o.unverified, "dont-verify-checksums", "K", false, "with -v, do not verify checksums")
-	o.precision.flags(f)
-	f.BoolP("no-names", "n", false, "print addresses as numbers, which xdpcap always does")
+// Flags are their rows.
+func (o *PrintOptions) Flags() []frame.Flag {
+	flags := []frame.Flag{
+		{Name: "verbose", Letter: "v", Value: &o.Verbose, Help: "print more of each packet, and more about errors; -vv, -vvv: still more"},
+		{Name: "quiet", Letter: "q", Value: &o.Quiet, Help: "print shorter lines, and no live count"},
+		{Name: "link-level", Letter: "e", Value: &o.linkLevel, Help: "print the Ethernet header and its tags"},
+		{Name: "hex", Letter: "x", Value: &o.hex, Help: "also print the packet's bytes; -xx includes the Ethernet header"},
+		{Name: "hex-ascii", Letter: "X", Value: &o.hexASCII, Help: "also print its bytes and characters; -XX includes the Ethernet header"},
+		{Name: "ascii", Letter: "A", Value: &o.ascii, Help: "also print its characters; -AA includes the Ethernet header"},
+		{Name: "time-format", Letter: "t", Value: &o.time,
+			Help: "print no time; -tt: in seconds since 1970; -ttt: since the line before; -tttt: with the date; -ttttt: since the first line"},
+		{Name: "number", Letter: "#", Value: &o.number, Help: "print the packet's number"},
+		{Name: "lengths", Value: &o.lengths, Help: "print how many bytes were kept of the packet, and how many it had"},
+		{Name: "dont-verify-checksums", Letter: "K", Value: &o.unverified, Help: "with -v, do not verify checksums"},
+	}
+	flags = append(flags, o.precision.flags()...)
+	return append(flags, frame.Flag{Name: "no-names", Letter: "n", Value: new(bool), Help: "print addresses as numbers, which xdpcap always does"})
 }
 
 // Format returns the format of lines. As in tcpdump, -X overrides -x, and -x overrides -A.
 func (o *PrintOptions) Format(color bool) lines.Format {
 	f := lines.Format{Color: color, Options: dissect.Options{
-		Verbose:   o.Verbose,
+		Verbose:   int(o.Verbose),
 		Quiet:     o.Quiet,
 		LinkLevel: o.linkLevel,
 		Number:    o.number,
@@ -48,7 +50,7 @@ func (o *PrintOptions) Format(color bool) lines.Format {
 
 		Nanoseconds: o.precision == nano,
 		Unverified:  o.unverified,
-		Time:        dissect.TimeFormat(min(o.time, int(dissect.SinceFirst))),
+		Time:        dissect.TimeFormat(min(int(o.time), int(dissect.SinceFirst))),
 	}}
 	switch {
 	case o.hexASCII > 0:

@@ -5,11 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
-	"strings"
+	"slices"
 	"time"
-
-	"github.com/ncruces/go-strftime"
-	"github.com/spf13/pflag"
 
 	"github.com/xdpcap/xdpcap/capture/file"
 	"github.com/xdpcap/xdpcap/internal/cli/frame"
@@ -34,36 +31,44 @@ type rotationOptions struct {
 	firstNumber int // how many numbers a ring skips, because earlier runs have used them
 }
 
-// Flags defines them.
-func (o *rotationOptions) Flags(f *pflag.FlagSet) {
+// Flags are their rows.
+func (o *rotationOptions) Flags() []frame.Flag {
 	o.size = frame.Size{Unit: 1e6}
 	o.maxBytes, o.minFree = frame.Size{Unit: 1}, frame.Size{Unit: 1}
-	f.VarP(&o.size, "file-size", "C", "begin the next file (FILE1, FILE2, ...) at this `size`: a number of million bytes, or 100M for 100 MiB")
-	f.VarP((*frame.Duration)(&o.Every), "rotate-seconds", "G", "begin the next file after this `time`; the name of -w must have a time, as for strftime(3): %F_%T.pcapng")
-	f.Uint64VarP(&o.files, "file-count", "W", 0, "with -C, overwrite the oldest of `N` files; with --ring, remove the oldest; with -G, end after N files")
-	f.StringArrayVarP(&o.begins, "ring-buffer", "b", nil, "as in dumpcap, begin the next file (FILE_00001_TIME) after `key:value`: filesize:kB, duration:s, interval:s or packets:N; files:N keeps the last N files")
-	f.StringArrayVarP(&o.ends, "autostop", "a", nil, "as in dumpcap, end after `key:value`: duration:s, filesize:kB, files:N or packets:N")
-	f.Var(&o.maxBytes, "max-bytes", "let all files together take at most this `size`; then end, or in a ring of -W or -b files remove the oldest")
-	f.Var(&o.minFree, "min-free", "leave this `size` free on the disk; then end with an error, or in a ring of files remove the oldest")
-	f.BoolVar(&o.atomic, "atomic", false, "call a file FILE.partial until it is finished")
-	f.BoolVar(&o.noOverwrite, "no-overwrite", false, "do not overwrite files that are there already, except those of the same ring")
-	frame.NameVar(f, &o.command, "postrotate-command", "z", "run this `command` with the name of each finished file, without a shell: -z gzip")
-	f.BoolVar(&o.PrintFiles, "print-files", false, "print the name of each finished file to standard output")
+	return []frame.Flag{
+		{Name: "file-size", Letter: "C", Value: &o.size,
+			Help: "begin the next file (FILE1, FILE2, ...) at this `size`: a number of million bytes, or 100M for 100 MiB"},
+		{Name: "rotate-seconds", Letter: "G", Value: &o.Every,
+			Help: "begin the next file after this `time`; the name of -w must have a time, as for strftime(3): %F_%T.pcapng"},
+		{Name: "file-count", Letter: "W", Value: &o.files,
+			Help: "with -C, overwrite the oldest of `N` files; with --ring, remove the oldest; with -G, end after N files"},
+		{Name: "ring-buffer", Letter: "b", Value: &o.begins,
+			Help: "as in dumpcap, begin the next file (FILE_00001_TIME) after `key:value`: filesize:kB, duration:s, interval:s or packets:N; files:N keeps the last N files"},
+		{Name: "autostop", Letter: "a", Value: &o.ends,
+			Help: "as in dumpcap, end after `key:value`: duration:s, filesize:kB, files:N or packets:N"},
+		{Name: "max-bytes", Value: &o.maxBytes,
+			Help: "let all files together take at most this `size`; then end, or in a ring of -W or -b files remove the oldest"},
+		{Name: "min-free", Value: &o.minFree, Help: "leave this `size` free on the disk; then end with an error, or in a ring of files remove the oldest"},
+		{Name: "atomic", Value: &o.atomic, Help: "call a file FILE.partial until it is finished"},
+		{Name: "no-overwrite", Value: &o.noOverwrite, Help: "do not overwrite files that are there already, except those of the same ring"},
+		{Name: "postrotate-command", Letter: "z", Value: (*frame.Name)(&o.command), Settings: frame.Powerful,
+			Help: "run this `command` with the name of each finished file, without a shell: -z gzip"},
+		{Name: "print-files", Value: &o.PrintFiles, Help: "print the name of each finished file to standard output"},
+	}
 }
 
 // rotationFlags are the flags that by themselves ask for several files. -a does so only with some
-// values.
-var rotationFlags = []struct{ name, shown string }{
-	{"file-size", "-C"}, {"rotate-seconds", "-G"}, {"file-count", "-W"}, {"ring-buffer", "-b"}, {"max-bytes", "--max-bytes"},
-	{"min-free", "--min-free"}, {"atomic", "--atomic"}, {"postrotate-command", "-z"}, {"print-files", "--print-files"},
+// values, and --no-overwrite never.
+func rotationFlags() []frame.Flag {
+	return slices.DeleteFunc(new(rotationOptions).Flags(), func(f frame.Flag) bool { return f.Name == "autostop" || f.Name == "no-overwrite" })
 }
 
 // givenRotation returns the first of these flags that was given, as messages name it, or "". given
 // says which flags were set.
 func givenRotation(given func(flag string) bool) string {
-	for _, flag := range rotationFlags {
-		if given(flag.name) {
-			return flag.shown
+	for _, flag := range rotationFlags() {
+		if given(flag.Name) {
+			return flag.String()
 		}
 	}
 	return ""
@@ -74,13 +79,13 @@ func givenRotation(given func(flag string) bool) string {
 // recordings.
 func (o *Options) IdleRotation(recorder bool) (names []string) {
 	r := &o.Rotate
-	for _, flag := range rotationFlags {
-		idle := len(o.Files()) == 0 || flag.name == "file-count" && r.size.Bytes == 0 && r.Every == 0
+	for _, flag := range rotationFlags() {
+		idle := len(o.Files()) == 0 || flag.Name == "file-count" && r.size.Bytes == 0 && r.Every == 0
 		if recorder {
-			idle = !limitsRecordings[flag.name]
+			idle = !limitsRecordings[flag.Name]
 		}
 		if idle {
-			names = append(names, flag.name)
+			names = append(names, flag.Name)
 		}
 	}
 	return names
@@ -181,107 +186,6 @@ func (r *rotationOptions) checkFileCount(given func(flag string) bool) error {
 		return fmt.Errorf("-W %d: must be at most a million", r.files)
 	}
 	return nil
-}
-
-// Name sets the names of the files, and with tcpdump's flags their number.
-func (o *Options) name(rotation *file.Rotation) {
-	r := &o.Rotate
-	switch {
-	case len(r.begins) > 0:
-		rotation.Path = r.dumpcapName(o.Write)
-		return
-	case r.Every > 0:
-		rotation.Origin = time.Now().Truncate(time.Second)
-		if rotation.Files == 0 && r.size.Bytes == 0 {
-			rotation.Files = int(r.files)
-		}
-	case r.size.Bytes > 0:
-		rotation.Keep = int(r.files)
-	}
-	rotation.Path = r.tcpdumpName(o.Write)
-}
-
-// tcpdumpName returns tcpdump's names: with -G a time, and with -C a number from 0 on, with as many
-// digits as -W needs. Without -W the number 0 is omitted. A number comes before .gz or .zst, as
-// with tcpdump -z gzip.
-func (r *rotationOptions) tcpdumpName(path string) func(file.Place) string {
-	digits := r.digits()
-	return func(p file.Place) string {
-		name := path
-		if r.Every > 0 {
-			name = strftime.Format(path, p.Period.Local())
-		}
-		n := r.firstNumber + p.InPeriod
-		if r.files > 0 {
-			n %= int(r.files)
-		}
-		if r.size.Bytes == 0 || n == 0 && digits == 0 {
-			return name
-		}
-		stem, format, compression := file.SplitName(name)
-		return fmt.Sprintf("%s%s%0*d%s", stem, format, digits, n, compression)
-	}
-}
-
-// FirstName is how the first file is called that begins now.
-func (r *rotationOptions) FirstName(path string) string {
-	return r.tcpdumpName(path)(file.Place{Period: time.Now()})
-}
-
-// sameNames is the error of a name that files of -G have in common.
-func (r *rotationOptions) sameNames(path string) error {
-	if hasTime(path) {
-		return fmt.Errorf("-G %v: -w %s can name two files in a row alike, and the second would overwrite the first: "+
-			"say %%F_%%T in the name, or -b duration:%.0f instead of -G, which numbers the files", r.Every, path, r.Every.Seconds())
-	}
-	stem, format, compression := file.SplitName(path)
-	return fmt.Errorf("-G %v: -w %s has no time in it, so each file would overwrite the one before: "+
-		"say -w %s, or -b duration:%.0f instead of -G, which numbers the files",
-		r.Every, path, escape.ShellWord(stem+"_%F_%T"+format+compression), r.Every.Seconds())
-}
-
-// hasTime says whether the name of a file changes with the time.
-func hasTime(path string) bool {
-	one := time.Date(2001, 2, 3, 4, 5, 6, 0, time.UTC)
-	other := time.Date(2012, 11, 30, 17, 48, 59, 0, time.UTC)
-	return strftime.Format(path, one) != strftime.Format(path, other)
-}
-
-// changesEach says whether each file has another name than the one before, whenever the first file
-// begins. It compares two files that begin on 1 January 2001, a Monday, at midnight and one period
-// later. A minute, an hour, a day, a week, a month and a year begin at that midnight. So if the
-// finest of these in the name is longer than a period, the second file begins within it, too.
-func changesEach(path string, period time.Duration) bool {
-	midnight := time.Date(2001, 1, 1, 0, 0, 0, 0, time.UTC)
-	return strftime.Format(path, midnight) != strftime.Format(path, midnight.Add(period))
-}
-
-// digits is the number of digits in tcpdump's numbers; 0 = as many as they need.
-func (r *rotationOptions) digits() (digits int) {
-	for n := int(r.files) - 1; n > 0; n /= 10 {
-		digits++
-	}
-	return digits
-}
-
-// Lasting is a path in the directory that contains all files of this name. The names of directories
-// may also have a time in them.
-func (r *rotationOptions) Lasting(path string) string {
-	if r.Every == 0 {
-		return path
-	}
-	for dir := filepath.Dir(path); strings.Contains(dir, "%"); dir = filepath.Dir(dir) {
-		path = dir
-	}
-	return path
-}
-
-// dumpcapName returns dumpcap's names: a number from 1 on and a time before the suffix.
-func (r *rotationOptions) dumpcapName(path string) func(file.Place) string {
-	stem, format, compression := file.SplitName(path)
-	return func(p file.Place) string {
-		return fmt.Sprintf("%s_%05d_%s%s%s", stem, r.firstNumber+p.Number+p.Passed+1, p.Began.Local().Format("20060102150405"), format, compression)
-	}
 }
 
 // autostop reads -a.

@@ -9,8 +9,6 @@ import (
 	"net"
 	"net/url"
 
-	"github.com/spf13/pflag"
-
 	"github.com/xdpcap/xdpcap/capture/file"
 	"github.com/xdpcap/xdpcap/capture/stream"
 	"github.com/xdpcap/xdpcap/internal/cli/frame"
@@ -24,10 +22,11 @@ type liveOptions struct {
 	TLS    TLSOptions
 }
 
-// Flags defines them.
-func (o *liveOptions) Flags(f *pflag.FlagSet) {
-	frame.NameVar(f, &o.Serve, "serve", "", "send packets to every client that connects to this `address`: unix:PATH is a socket for its owner alone, :PORT is for root and you on this machine, such as wireshark -i TCP@127.0.0.1:PORT, and HOST:PORT, without TLS, for whoever can reach it; --format pcap is for those that read no pcapng")
-	o.TLS.flags(f)
+// Flags are their rows.
+func (o *liveOptions) Flags() []frame.Flag {
+	return append([]frame.Flag{{Name: "serve", Value: (*frame.Name)(&o.Serve), Settings: frame.LetsOut,
+		Help: "send packets to every client that connects to this `address`: unix:PATH is a socket for its owner alone, :PORT is for root and you on this machine, such as wireshark -i TCP@127.0.0.1:PORT, and HOST:PORT, without TLS, for whoever can reach it; --format pcap is for those that read no pcapng"}},
+		o.TLS.flags()...)
 }
 
 // IsLocal says whether clients connect to a socket in the file system.

@@ -9,8 +9,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/spf13/pflag"
-
 	"github.com/xdpcap/xdpcap/internal/agent"
 	"github.com/xdpcap/xdpcap/internal/cli/frame"
 	"github.com/xdpcap/xdpcap/internal/sflow"
@@ -18,9 +16,6 @@ import (
 
 // SFlowScheme is the scheme of a -w that sends to an sFlow collector.
 const SFlowScheme = "sflow"
-
-// defaultCounterInterval is sFlow's default.
-const defaultCounterInterval = 20 * time.Second
 
 // sflowOptions are the flags about sFlow.
 type sflowOptions struct {
@@ -32,15 +27,19 @@ type sflowOptions struct {
 	Header   int // bytes of a packet; 0 = the agent chooses
 }
 
-// Flags defines those of the capture.
-func (o *sflowOptions) Flags(f *pflag.FlagSet) {
-	frame.DurationVar(f, &o.CounterInterval, "counter-interval", defaultCounterInterval, "at this `interval`, send the counters of interfaces to sFlow collectors, and write those of --stats, --count and the like into files")
-	o.AgentFlag(f)
+// Flags are those of the capture.
+func (o *sflowOptions) Flags() []frame.Flag {
+	return []frame.Flag{
+		{Name: "counter-interval", Value: &o.CounterInterval, Default: "20s", Settings: frame.Wiresharks, // sFlow's default
+			Help: "at this `interval`, send the counters of interfaces to sFlow collectors, and write those of --stats, --count and the like into files"},
+		o.AgentFlag(),
+	}
 }
 
-// AgentFlag defines the one that read has, too.
-func (o *sflowOptions) AgentFlag(f *pflag.FlagSet) {
-	f.StringVar(&o.agent, "sflow-agent", "", "the agent `address` by which sFlow collectors know this host, and after a comma the sub-agent id of this xdpcap (default: the address from which it sends, and the first interface's index)")
+// AgentFlag is the one that read has, too.
+func (o *sflowOptions) AgentFlag() frame.Flag {
+	return frame.Flag{Name: "sflow-agent", Value: &o.agent, Settings: frame.Wiresharks,
+		Help: "the agent `address` by which sFlow collectors know this host, and after a comma the sub-agent id of this xdpcap (default: the address from which it sends, and the first interface's index)"}
 }
 
 // ReadAgent reads the value of --sflow-agent.

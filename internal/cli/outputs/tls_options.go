@@ -7,18 +7,19 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/spf13/pflag"
-
 	"github.com/xdpcap/xdpcap/internal/cli/frame"
 )
 
 // TLSOptions are the flags of TLS, for --serve and tcp:// alike.
 type TLSOptions struct{ cert, key, ca string }
 
-func (o *TLSOptions) flags(f *pflag.FlagSet) {
-	frame.NameVar(f, &o.cert, "tls-cert", "", "use TLS for --serve and tcp://, with the certificates of this side in a PEM `file`")
-	frame.NameVar(f, &o.key, "tls-key", "", "the key of the first certificate in --tls-cert, a PEM `file`")
-	frame.NameVar(f, &o.ca, "tls-ca", "", "the authorities that must have signed the other side's certificate, a PEM `file`; --serve then accepts no client without a certificate")
+func (o *TLSOptions) flags() []frame.Flag {
+	return []frame.Flag{
+		{Name: "tls-cert", Value: (*frame.Name)(&o.cert), Help: "use TLS for --serve and tcp://, with the certificates of this side in a PEM `file`"},
+		{Name: "tls-key", Value: (*frame.Name)(&o.key), Help: "the key of the first certificate in --tls-cert, a PEM `file`"},
+		{Name: "tls-ca", Value: (*frame.Name)(&o.ca),
+			Help: "the authorities that must have signed the other side's certificate, a PEM `file`; --serve then accepts no client without a certificate"},
+	}
 }
 
 // Asked says whether a flag asks for TLS.

@@ -2,6 +2,7 @@
 package peers
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 
@@ -17,7 +18,7 @@ import (
 type Flag struct {
 	letter, name string   // either may be ""
 	value        string   // name of its value in the manual; "" = it has none
-	takes        []string // the values of a flag that is accepted; empty = any, nil = it has none
+	takes        []string // the values of a flag that is accepted; empty = any, nil = it needs none
 
 	accepted string // why it changes nothing; "" = the flag is refused
 	instead  string // what to do if the flag, or a value that is not in takes, is refused
@@ -81,10 +82,9 @@ var inRead = []Flag{
 const fromFiles = "packets come from files: omit it"
 
 // AddToCapture adds the flags that the capture accepts or refuses, hidden from the help.
-func AddToCapture(f *pflag.FlagSet) { add(f, slices.Clone(both)) }
+func AddToCapture(f *pflag.FlagSet) { frame.Define(f, rows(slices.Clone(both))...) }
 
-// AddToRead adds those of read. No setting applies to them, because one of that name is meant for
-// captures.
+// AddToRead adds those of read.
 func AddToRead(f *pflag.FlagSet) {
 	all := slices.Concat(both, inRead)
 	for i := range all {
@@ -92,23 +92,25 @@ func AddToRead(f *pflag.FlagSet) {
 			p.accepted, p.takes, p.instead = "", nil, p.reading
 		}
 	}
-	add(f, all)
+	frame.Define(f, rows(all)...)
 }
 
-func add(f *pflag.FlagSet, flags []Flag) {
+// All are the flags of the capture that it accepts, or else those that it refuses, for the manual:
+// one without a long name has its letter for that.
+func All(accepted bool) []frame.Flag {
+	return rows(slices.DeleteFunc(slices.Clone(both), func(p Flag) bool { return (p.accepted != "") != accepted }))
+}
+
+func rows(flags []Flag) (all []frame.Flag) {
 	for i := range flags {
 		p := &flags[i]
-		name := p.name
-		if name == "" {
-			name = p.letter // package pflag requires a name
+		row := frame.Flag{Name: cmp.Or(p.name, p.letter), Letter: p.letter, Value: p, Help: p.says(), Hidden: true} // package pflag requires a name
+		if p.takes == nil {
+			row.Bare = "true"
 		}
-		flag := f.VarPF(p, name, p.letter, p.says())
-		flag.Hidden = true
-		flag.Annotations = map[string][]string{frame.TypedKey: {"true"}}
-		if !p.needsValue() {
-			flag.NoOptDefVal = "true"
-		}
+		all = append(all, row)
 	}
+	return all
 }
 
 // Refused returns what to do instead of a flag that is refused whatever its value is; "" for every
@@ -125,9 +127,6 @@ func IsAccepted(f *pflag.Flag) bool {
 	p, ok := f.Value.(*Flag)
 	return ok && p.accepted != ""
 }
-
-// needsValue says whether the flag must have a value. A flag that is always refused needs none.
-func (p *Flag) needsValue() bool { return p.takes != nil }
 
 // shortName is the flag's name in the help.
 func (p *Flag) shortName() string {
@@ -170,22 +169,4 @@ func Note() frame.Note {
 	}
 	return frame.Note{Title: "Flags of tcpdump, dumpcap and xdpdump", Text: strings.Join(accepted, " ") +
 		" are accepted, since they change nothing here. All others are refused, with a hint on what to do instead."}
-}
-
-// An Entry is a flag of the capture as the manual has it.
-type Entry struct {
-	Letter, Name string // one of them may be ""
-	Value        string // what stands after it; "" = nothing
-	Accepted     bool   // because it changes nothing; otherwise it is refused
-	Says         string // why, or what to do instead
-}
-
-// All are the flags of the capture.
-func All() (all []Entry) {
-	for _, p := range both {
-		all = append(all, Entry{
-			Letter: p.letter, Name: p.name, Value: p.value, Accepted: p.accepted != "", Says: p.says(),
-		})
-	}
-	return all
 }

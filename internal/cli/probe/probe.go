@@ -9,7 +9,6 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 
 	"github.com/xdpcap/xdpcap/capture"
 	"github.com/xdpcap/xdpcap/internal/cli/frame"
@@ -77,13 +76,9 @@ func New(p *frame.Process) *cobra.Command {
 			return captureError(told)
 		},
 	}
-	frame.AddGroup(cmd.Flags(), "Where", func(f *pflag.FlagSet) {
-		f.VarP((*frame.OneInterface)(&name), "interface", "i", "also look at this `interface`")
-	})
-	frame.AddGroup(cmd.Flags(), "Output", func(f *pflag.FlagSet) {
-		f.BoolVar(&asJSON, "json", false, "print the report as JSON: one object")
-	})
-	cmd.RegisterFlagCompletionFunc("interface", p.CompleteInterface)
+	frame.AddFlags(cmd, "Where", frame.Flag{Name: "interface", Letter: "i", Value: (*frame.OneInterface)(&name), Complete: p.CompleteInterface,
+		Help: "also look at this `interface`"})
+	frame.AddFlags(cmd, "Output", frame.Flag{Name: "json", Value: &asJSON, Help: "print the report as JSON: one object"})
 	return cmd
 }
 

@@ -7,7 +7,6 @@ import (
 	"net"
 
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 
 	"github.com/xdpcap/xdpcap/capture/file"
 	"github.com/xdpcap/xdpcap/internal/cli/filters"
@@ -24,6 +23,7 @@ type Options struct {
 	stats    bool
 	follow   bool
 	skip     uint64
+	period   period
 	printing outputs.PrintOptions
 
 	files []string
@@ -61,6 +61,8 @@ and not joined. A packet whose addresses NAT or a tunnel changes is seen as two.
 const readExamples = `  xdpcap read out.pcapng                        print it
   xdpcap read eth0.pcapng eth1.pcap.zst 'tcp port 443 and not host 192.0.2.1'
                                                 two files by time, what matches
+  xdpcap read --from 14:05 --to 14:06 out.pcapng
+                                                one minute of it
   xdpcap read -c 100 -w first.pcapng out.pcapng the first 100 packets, with all that is known
   xdpcap read --anonymize key -w ticket.pcapng out.pcapng
                                                 without addresses and payloads, to be shared
@@ -110,44 +112,39 @@ func New(p *frame.Process) *cobra.Command {
 			return o.run(cmd)
 		},
 	}
-	f := cmd.Flags()
-	frame.AddGroup(f, "Which packets", func(f *pflag.FlagSet) {
-		o.filter.Flags(f)
-		o.filter.Netmask = net.IPMask{0, 0, 0, 0} // tcpdump's for files
-		f.IPMaskVar(&o.filter.Netmask, "netmask", o.filter.Netmask, "the `netmask` of the network that the packets come from, for the filter ip broadcast: 255.255.255.0; without it, what a pcapng file says of each interface")
-		f.Uint64VarP(&o.Count, "packet-count", "c", 0, "end after this many `packets`")
-		f.Uint64Var(&o.skip, "skip", 0, "omit this many `packets` first, of those that match")
-	})
-	frame.AddGroup(f, "Output", func(f *pflag.FlagSet) {
-		o.FileFlags(f)
-		f.Lookup("format").Usage = outputs.PrintedFormatUsage()
-		f.BoolVar(&o.json, "json", false, "with --stats, print the report as JSON: one object; with --follow, an object for each packet; without, as --format json, with each packet's printed line")
-		f.BoolVar(&o.stats, "stats", false, "print statistics instead of packets: interfaces, verdicts, flows, and what the files say is missing")
-		f.BoolVar(&o.follow, "follow", false, "print each packet once, with the places where it was seen and the times between")
-		o.SFlow.AgentFlag(f)
-	})
-	frame.AddGroup(f, "Long captures", o.Rotate.Flags)
-	frame.AddGroup(f, "Live streams", o.Live.Flags)
-	frame.AddGroup(f, "Lines", o.printing.Flags)
-	frame.AddGroup(f, "Privileges", o.Sandbox.Flags)
-	peers.AddToRead(f)
-	// Settings for what a capture counts, prints and writes do not apply to read, which reads what
-	// a capture has written: --stats is another flag there, and with --print read would refuse
-	// --stats.
-	f.VisitAll(func(flag *pflag.Flag) {
-		if flag.Hidden {
-			return
-		}
-		switch flag.Annotations[frame.GroupKey][0] {
-		case "Output", "Long captures":
-			flag.Annotations[frame.TypedKey] = []string{"true"}
-		}
-	})
-	for _, name := range []string{"packet-count", "skip", "serve"} {
-		f.Lookup(name).Annotations[frame.TypedKey] = []string{"true"}
-	}
-	frame.CompleteWords(cmd)
+	o.addFlags(cmd)
 	return cmd
+}
+
+// addFlags adds all flags. Settings for what a capture counts, prints and writes do not apply to
+// read, which reads what a capture has written: --stats is another flag there, and with --print
+// read would refuse --stats.
+func (o *Options) addFlags(cmd *cobra.Command) {
+	o.filter.Netmask = net.IPMask{0, 0, 0, 0} // tcpdump's for files
+	frame.AddFlags(cmd, "Which packets", append(o.filter.Flags(), []frame.Flag{
+		{Name: "netmask", Value: &o.filter.Netmask,
+			Help: "the `netmask` of the network that the packets come from, for the filter ip broadcast: 255.255.255.0; without it, what a pcapng file says of each interface"},
+		{Name: "packet-count", Letter: "c", Value: &o.Count, Settings: frame.Typed, Help: "end after this many `packets`"},
+		{Name: "skip", Value: &o.skip, Settings: frame.Typed, Help: "omit this many `packets` first, of those that match"},
+		{Name: "from", Value: &o.period.from,
+			Help: "omit packets before this `time`: 2026-07-01 14:05:00.5 in local time, 2026-07-01T14:05:00Z, or 14:05 on the day of the first packet; -10m is ten minutes ago"},
+		{Name: "to", Value: &o.period.to, Help: "omit packets from this `time` on, which is given as that of --from"},
+	}...)...)
+	files := o.FileFlags()
+	files[1].Help = outputs.PrintedFormatUsage()
+	frame.AddFlags(cmd, "Output", frame.Except(frame.Typed, append(files, []frame.Flag{
+		{Name: "json", Value: &o.json, Help: "with --stats, print the report as JSON: one object; with --follow, an object for each packet; without, as --format json, with each packet's printed line"},
+		{Name: "stats", Value: &o.stats, Help: "print statistics instead of packets: interfaces, verdicts, flows, and what the files say is missing"},
+		{Name: "follow", Value: &o.follow, Help: "print each packet once, with the places where it was seen and the times between"},
+		o.SFlow.AgentFlag(),
+	}...))...)
+	frame.AddFlags(cmd, "Long captures", frame.Except(frame.Typed, o.Rotate.Flags())...)
+	live := o.Live.Flags()
+	live[0].Settings |= frame.Typed // --serve
+	frame.AddFlags(cmd, "Live streams", live...)
+	frame.AddFlags(cmd, "Lines", o.printing.Flags()...)
+	frame.AddFlags(cmd, "Privileges", o.Sandbox.Flags()...)
+	peers.AddToRead(cmd.Flags())
 }
 
 // check finds mistakes in the flags before a file is opened.
@@ -157,6 +154,8 @@ func (o *Options) check(given func(flag string) bool) (err error) {
 		return errors.New("which file? xdpcap read FILE; - is standard input")
 	case o.Count == 0 && given("packet-count"):
 		return errors.New("-c 0: must be at least 1")
+	case o.period.check() != nil:
+		return o.period.check()
 	case o.Print && o.stats:
 		return errors.New("--stats is printed instead of packets: omit --print")
 	case o.Anonymizes() && (o.stats || o.follow):

@@ -88,14 +88,11 @@ func unlessEnded(ctx context.Context, err error) error {
 
 // options are the options for reading.
 func (r *readRun) options() file.InputOptions {
-	o := file.InputOptions{Skip: r.o.skip, Count: r.o.packetsRead(), Memory: r.memory, Notice: func(err error) {
+	o := file.InputOptions{Skip: r.o.skip, Count: r.o.packetsRead(), Memory: r.memory, Match: r.matches, Notice: func(err error) {
 		if !errors.Is(err, outputs.ErrReaderGone) {
 			r.noticed = append(r.noticed, err.Error())
 		}
 	}}
-	if r.match != nil {
-		o.Match = r.matches
-	}
 	if r.o.stats {
 		r.stats = statistics.New(r.o.Process.Stdout, r.o.json)
 		o.Section = r.stats.Section
@@ -103,8 +100,14 @@ func (r *readRun) options() file.InputOptions {
 	return o
 }
 
-// matches says whether the filter takes a packet.
+// matches says whether a packet is in the period, and the filter takes it.
 func (r *readRun) matches(s *capture.Source, p *capture.Packet) bool {
+	if !r.o.period.has(p.Time) {
+		return false
+	}
+	if r.match == nil {
+		return true
+	}
 	match, err := r.match.Of(s.LinkType(), s.Netmask)
 	if err != nil {
 		r.passed[s.LinkType()]++
@@ -129,24 +132,9 @@ func (r *readRun) writer(t *outputs.Target) file.Options {
 
 // openOutputs opens the outputs. Nothing is written before the first packet.
 func (r *readRun) openOutputs(ctx context.Context) error {
-	if err := r.WatchFiles(r.o.Process.Stderr.File()); err != nil {
-		return err
-	}
-	if err := r.o.Adopt(); err != nil {
-		r.tell(err)
-	}
-	for i := range r.o.Targets {
-		t := &r.o.Targets[i]
-		if t.IsStdout() && r.o.lines {
-			continue // it is printed
-		}
-		d, err := r.OpenTarget(ctx, t)
-		if err != nil {
-			return err
-		}
-		r.Add(t.Name, d)
-	}
-	return r.OpenServer()
+	return r.Open(ctx, r.o.Process.Stderr.File(), func(t *outputs.Target) (bool, error) {
+		return t.IsStdout() && r.o.lines, nil // it is printed
+	})
 }
 
 // enterSandbox gives up privileges before anything is read, because a file may be made to attack

@@ -12,7 +12,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/spf13/pflag"
 	"golang.org/x/sys/unix"
 
 	"github.com/xdpcap/xdpcap/internal/cli/frame"
@@ -31,10 +30,13 @@ type Options struct {
 	attaches bool // the capture keeps what it takes to attach
 }
 
-// Flags defines them.
-func (o *Options) Flags(f *pflag.FlagSet) {
-	frame.NameVar(f, &o.user, "relinquish-privileges", "Z", "become this `user` once everything is open, and give the files to them (default: the caller, under sudo, doas and the like; otherwise root becomes xdpcap or nobody, who gets no files, unless it makes more of them later)")
-	frame.NoSandboxVar(f, &o.off)
+// Flags are their rows.
+func (o *Options) Flags() []frame.Flag {
+	return []frame.Flag{
+		{Name: "relinquish-privileges", Letter: "Z", Value: (*frame.Name)(&o.user), Settings: frame.Powerful,
+			Help: "become this `user` once everything is open, and give the files to them (default: the caller, under sudo, doas and the like; otherwise root becomes xdpcap or nobody, who gets no files, unless it makes more of them later)"},
+		frame.NoSandboxFlag(&o.off),
+	}
 }
 
 // Plan decides, before anything is opened, what the process keeps and which user it becomes. files

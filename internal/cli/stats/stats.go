@@ -8,7 +8,6 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 
 	"github.com/xdpcap/xdpcap/capture"
 	"github.com/xdpcap/xdpcap/internal/cli/counters"
@@ -51,25 +50,28 @@ func New(p *frame.Process) *cobra.Command {
 		Example: statsExamples,
 		Args:    frame.NoArguments,
 		RunE:    func(*cobra.Command, []string) error { return runStats(&o) },
-	}, counters.Group{Title: "Where", Define: o.whereFlags}, counters.Group{Title: "What", Define: o.whatFlags})
+	}, counters.Group{Title: "Where", Flags: o.whereFlags()}, counters.Group{Title: "What", Flags: o.whatFlags()})
 }
 
-func (o *Options) whereFlags(f *pflag.FlagSet) {
-	o.InterfaceFlag(f, "count on this `interface` (default with --listen: on all)")
-	o.ProgramFlag(f)
-	f.StringVar(&o.action, "action", "pass", "where no program runs, give packets this `verdict`: pass, drop or abort")
-	frame.TakesWords(f, "action", "pass", "drop", "abort")
-	f.BoolVar(&o.yes, "yes", false, "allow --action even if it cuts off this machine")
-	frame.ModeVar(f, &o.mode)
-	f.VarP(verdictDirection{}, "direction", "Q", "what is received, `in`")
-	f.Lookup("direction").Hidden = true // it changes nothing
+func (o *Options) whereFlags() []frame.Flag {
+	return []frame.Flag{
+		o.InterfaceFlag("count on this `interface` (default with --listen: on all)"),
+		o.ProgramFlag(),
+		{Name: "action", Value: &o.action, Default: "pass", Words: []string{"pass", "drop", "abort"},
+			Help: "where no program runs, give packets this `verdict`: pass, drop or abort"},
+		{Name: "yes", Value: &o.yes, Help: "allow --action even if it cuts off this machine"},
+		frame.ModeFlag(&o.mode),
+		{Name: "direction", Letter: "Q", Value: verdictDirection{}, Help: "what is received, `in`", Hidden: true}, // it changes nothing
+	}
 }
 
-func (o *Options) whatFlags(f *pflag.FlagSet) {
-	f.BoolVar(&o.perQueue, "per-queue", false, "count each receive queue by itself")
-	frame.NameVar(f, &o.by, "by", "", "count by `verdict` alone (the default), or what is dropped also by the reason that the program gives (reason)")
-	frame.TakesWords(f, "by", "verdict", "reason")
-	frame.ReasonMapVar(f, &o.reasonMap)
+func (o *Options) whatFlags() []frame.Flag {
+	return []frame.Flag{
+		{Name: "per-queue", Value: &o.perQueue, Help: "count each receive queue by itself"},
+		{Name: "by", Value: (*frame.Name)(&o.by), Words: []string{"verdict", "reason"},
+			Help: "count by `verdict` alone (the default), or what is dropped also by the reason that the program gives (reason)"},
+		frame.ReasonMapFlag(&o.reasonMap),
+	}
 }
 
 // checkReasons finds mistakes in the flags about reasons. --by verdict leaves --reason-map without

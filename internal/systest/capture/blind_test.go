@@ -23,7 +23,7 @@ func updateLink(t *testing.T, pair *testnet.Pair) {
 	}
 }
 
-// replaceProgram takes the program off and attaches another one.
+// replaceProgram detaches the program and attaches another one.
 func replaceProgram(t *testing.T, pair *testnet.Pair) {
 	t.Helper()
 	systest.DetachLink(t, pair)
@@ -40,8 +40,8 @@ func replaceProgram(t *testing.T, pair *testnet.Pair) {
 	}
 }
 
-// A capture whose own program was taken off its interface ends with an error that says so, and with
-// all packets that came before. One that is ended before it has noticed looks once more.
+// A capture whose own program was detached from its interface ends with an error that reports it,
+// and with all packets before. A capture that is ended earlier checks once more at its end.
 func TestOwnProgramLeaves(t *testing.T) {
 	t.Parallel()
 	for i, test := range []struct {
@@ -75,8 +75,8 @@ func TestOwnProgramLeaves(t *testing.T) {
 	}
 }
 
-// If some of the interfaces are blind, the capture goes on, says so at once, and ends with an
-// error, even if packets keep coming on the others.
+// If some of the interfaces are blind, the capture goes on, reports it at once, and ends with an
+// error, even if packets keep arriving on the others.
 func TestSomeInterfacesLeave(t *testing.T) {
 	t.Parallel()
 	pair := testnet.MustPair(t, testnet.PairOptions{})
@@ -107,7 +107,7 @@ func TestSomeInterfacesLeave(t *testing.T) {
 	}
 }
 
-// So does a capture whose traced program no longer runs on the interface.
+// The same applies to a capture whose traced program no longer runs on the interface.
 func TestTracedProgramLeaves(t *testing.T) {
 	t.Parallel()
 	testnet.RequireFentry(t)
@@ -139,7 +139,7 @@ func TestTracedProgramLeaves(t *testing.T) {
 }
 
 // A component is captured as long as it runs, even behind another dispatcher, if the capture keeps
-// the capability that it needs to look there.
+// the capability that it needs to find it there.
 func TestDispatcherChanges(t *testing.T) {
 	t.Parallel()
 	testnet.RequireFentry(t)
@@ -160,7 +160,7 @@ func TestDispatcherChanges(t *testing.T) {
 	}
 }
 
-// Without that capability the capture ends when the dispatcher is replaced, and says why.
+// Without that capability the capture ends with a reason when the dispatcher is replaced.
 func TestDispatcherHidden(t *testing.T) {
 	t.Parallel()
 	testnet.RequireFentry(t)
@@ -179,7 +179,7 @@ func TestDispatcherHidden(t *testing.T) {
 	}
 }
 
-// A hook map whose slot somebody else fills is blind for one verdict.
+// A hook map whose slot another process fills is blind for one verdict.
 func TestHookMapSlotTaken(t *testing.T) {
 	t.Parallel()
 	pair := testnet.MustPair(t, testnet.PairOptions{})
@@ -193,7 +193,7 @@ func TestHookMapSlotTaken(t *testing.T) {
 }
 
 // A hook map is also blind if no program calls it any more, because its owner has ended. Only a
-// process with CAP_SYS_ADMIN can see that.
+// process with CAP_SYS_ADMIN can detect that.
 func TestHookMapOwnerLeaves(t *testing.T) {
 	t.Parallel()
 	pair := testnet.MustPair(t, testnet.PairOptions{})

@@ -20,7 +20,7 @@ import (
 	"github.com/xdpcap/xdpcap/internal/testnet"
 )
 
-// recordsOf returns the packets up to the first error: the end, or a block that is not whole yet.
+// recordsOf returns the packets up to the first error: the end, or an incomplete block.
 func recordsOf(r gopacket.PacketDataSource) (records []systest.Record) {
 	for {
 		data, ci, err := r.ReadPacketData()
@@ -31,7 +31,7 @@ func recordsOf(r gopacket.PacketDataSource) (records []systest.Record) {
 	}
 }
 
-// sent is what the generator sends as frame number seq: it leaves the UDP checksum out.
+// sent returns the generator's frame number seq, without a UDP checksum.
 func sent(size int, seq uint64) []byte {
 	frame := testnet.UDPFrame(size, seq)
 	frame[40], frame[41] = 0, 0
@@ -39,7 +39,8 @@ func sent(size int, seq uint64) []byte {
 }
 
 // Every frame is in the file, byte for byte, in order, and every reader agrees. For every value of
-// --transport the messages, the object of --json and the file name the transport that was used.
+// --transport the messages, the object of --json and the file have the name of the transport that
+// was used.
 func TestFileIsComplete(t *testing.T) {
 	t.Parallel()
 	const all = 10_000
@@ -87,7 +88,7 @@ func TestFileIsComplete(t *testing.T) {
 	}
 }
 
-// checkInOrder compares packets with the frames of their numbers, which rise. On a busy machine
+// checkInOrder compares packets with the frames of their numbers, which increase. On a busy machine
 // some numbers may be missing, because the receiver's queue was full.
 func checkInOrder(t *testing.T, packets [][]byte, frame func(seq uint64) []byte) {
 	t.Helper()
@@ -118,8 +119,9 @@ func readable(t *testing.T, file string, frames int) {
 	}
 }
 
-// Frames that two CPUs receive at the same time are sorted by their stamps, and those of each CPU
-// keep their order. If a busy machine lets the CPUs take turns, the test tries again.
+// Frames that two CPUs receive at the same time are sorted by their time stamps, and frames of one
+// CPU keep their order. If the two CPUs did not receive at the same time on a busy machine, the
+// test tries again.
 func TestTwoCPUs(t *testing.T) {
 	t.Parallel()
 	const tries = 10
@@ -174,7 +176,7 @@ func captureTwoCPUs(t *testing.T) (switches int) {
 	return switches
 }
 
-// sendFromTwoCPUs sends frames from both at once; the second CPU's numbers begin at second.
+// sendFromTwoCPUs sends frames from both CPUs at once; the second CPU's numbers begin at second.
 func sendFromTwoCPUs(t *testing.T, pair *testnet.Pair, frames, second uint64) {
 	t.Helper()
 	done := make(chan error, 2)
@@ -198,7 +200,7 @@ func sendFromTwoCPUs(t *testing.T, pair *testnet.Pair, frames, second uint64) {
 }
 
 // A capture into a pipe ends when tcpdump has read enough. A packet reaches tcpdump even if no
-// other packet follows.
+// other packet comes after it.
 func TestPipe(t *testing.T) {
 	t.Parallel()
 	testnet.Require(t, "tcpdump")
@@ -234,7 +236,7 @@ func TestPipe(t *testing.T) {
 	if err := tcpdump.Wait(); err != nil {
 		t.Error(err)
 	}
-	// Nothing more is sent, so xdpcap must notice without writing.
+	// No more packets are sent, so xdpcap must detect the closed pipe without a write.
 	status, stderr := p.Wait()
 	if status != 1 || !strings.Contains(stderr, "xdpcap: standard output: its reader has gone away\n") {
 		t.Errorf("exit status %d: %s", status, stderr)
@@ -244,22 +246,22 @@ func TestPipe(t *testing.T) {
 	}
 }
 
-// When packets come faster than the reader can follow, what is missing is counted exactly, and all
-// counts of it agree.
+// If packets arrive faster than they are read, the number of missing packets is exact, and the same
+// in all counts.
 func TestOverload(t *testing.T) {
 	t.Parallel()
 	pair := testnet.MustPair(t, testnet.PairOptions{})
 	file := systest.TempFile(t)
-	// xdpcap is stopped while packets come, so that it cannot follow on any machine.
+	// xdpcap is stopped while packets arrive, so that it cannot read them on any machine.
 	p := systest.Listening(t, pair.Rx, nil, "-i", pair.RxName, "-w", file, "-B", "128k", "--json")
 	systest.StopProcess(t, p)
 	_, tooMany := testnet.Generate(t, pair, testnet.GeneratorOptions{Frame: testnet.UDPFrame(512, 0), Count: testnet.Volume(100_000)})
 	systest.ContinueProcess(t, p)
-	// The contents of the rings have reached the file before more is sent, and a ring has room for
-	// twice as many as follow: none of these is lost, however late xdpcap reads.
+	// The contents of the rings have reached the file before more packets are sent, and a ring has
+	// room for twice as many. None of these is lost, even if xdpcap reads late.
 	testnet.WaitFor(t, "the rings to be read", func() bool { return systest.FileSize(file) > 100<<10 })
-	// On a busy machine several CPUs receive and lose packets. Each says how many with the next one
-	// that it receives, so each must receive some afterwards.
+	// On a busy machine several CPUs receive and lose packets. Each CPU reports its losses with its
+	// next packet, so each must receive some afterwards.
 	var few uint64
 	for cpu := range runtime.NumCPU() {
 		_, n := testnet.Generate(t, pair, testnet.GeneratorOptions{
@@ -286,9 +288,9 @@ func TestOverload(t *testing.T) {
 		t.Errorf("%d packets, statistics %+v, summary %+v", len(records), ifi.Statistics, s)
 	}
 	if testnet.Emulated() {
-		return // the rest is about the file
+		return // the rest of the test is for the file
 	}
-	// gopacket does not read all of the statistics, and tshark shows them on request.
+	// gopacket does not read all statistics; tshark prints them.
 	blocks := systest.OutputOf(t, "tshark", "-r", file, "-V", "-X", "read_format:MIME Files Format")
 	for name, want := range map[string]uint64{
 		"Received Packets": s.Seen, "Accepted Packets": s.Seen, "Packets Dropped by OS": s.Lost, "Packets Delivered to the User": s.Captured,
@@ -297,7 +299,7 @@ func TestOverload(t *testing.T) {
 			t.Errorf("the statistics block does not say %q", line)
 		}
 	}
-	// The packets after the gap say how many are missing before them.
+	// The packets after the gap have the number of packets missing before them.
 	var dropped uint64
 	for _, f := range strings.Fields(systest.OutputOf(t, "tshark", "-r", file, "-T", "fields", "-e", "frame.drop_count")) {
 		n, err := strconv.ParseUint(f, 10, 64)
@@ -311,8 +313,8 @@ func TestOverload(t *testing.T) {
 	}
 }
 
-// A frame of 9000 bytes is kept whole, or cut. A snapshot length above the most that can be kept,
-// as tcpdump's users type it, means the most, and one line says so.
+// A frame of 9000 bytes is kept whole, or truncated. A snapshot length above the maximum, as
+// tcpdump's users type it, means the maximum, and one line reports that.
 func TestJumbo(t *testing.T) {
 	t.Parallel()
 	pair := testnet.MustPair(t, testnet.PairOptions{MTU: 9000})
@@ -340,8 +342,8 @@ func TestJumbo(t *testing.T) {
 	}
 }
 
-// The stamp of a frame is between the wall clock's readings before and after it was sent, give or
-// take a millisecond.
+// The time stamp of a frame is between the wall clock's readings before and after it was sent, with
+// a tolerance of a millisecond.
 func TestStamps(t *testing.T) {
 	t.Parallel()
 	pair := testnet.MustPair(t, testnet.PairOptions{})
@@ -352,7 +354,7 @@ func TestStamps(t *testing.T) {
 	for i := range frames {
 		frame := testnet.UDPFrame(64, 0)
 		binary.BigEndian.PutUint64(frame[testnet.SequenceOffset:], uint64(time.Now().UnixNano()))
-		testnet.Send(t, pair, frame) // until it has arrived
+		testnet.Send(t, pair, frame) // returns when it has arrived
 		after[i] = time.Now()
 	}
 	p.Interrupt()
@@ -375,7 +377,7 @@ func TestTwoInterfaces(t *testing.T) {
 	two := testnet.MustPair(t, testnet.PairOptions{Rx: one.Rx, RxName: "rx1", TxName: "tx1"})
 	file := systest.TempFile(t)
 	p := systest.Listening(t, one.Rx, nil, "-i", one.RxName, "-i", two.RxName, "-w", file, "--json")
-	var want [2]uint64 // what arrives
+	var want [2]uint64 // packets that arrive
 	_, want[0] = testnet.Generate(t, one, testnet.GeneratorOptions{Frame: testnet.UDPFrame(64, 0), Count: 300})
 	_, want[1] = testnet.Generate(t, two, testnet.GeneratorOptions{Frame: testnet.UDPFrame(64, 0), Count: 200})
 	s := systest.Account(t, p.Interrupt())
@@ -395,10 +397,10 @@ func TestTwoInterfaces(t *testing.T) {
 			t.Errorf("interface %d: %+v, %v", i, ifi, err)
 		}
 	}
-	systest.OutputOf(t, "tcpdump", "-nr", file) // refuses interfaces that differ
+	systest.OutputOf(t, "tcpdump", "-nr", file) // fails if the interfaces differ
 }
 
-// A classic file has packets alone, with nanoseconds or, with --micro, with microseconds.
+// A classic file has only packets, with nanoseconds or, with --micro, with microseconds.
 func TestClassicFormat(t *testing.T) {
 	t.Parallel()
 	for flag, unit := range map[string]string{"--nano": "nanosecond", "--micro": "microsecond", "--time-stamp-type=host": "nanosecond"} {
@@ -421,7 +423,7 @@ func TestClassicFormat(t *testing.T) {
 	}
 }
 
-// --sink drops what it captures. TestStackBesideCapture has that everything passes without it.
+// --sink drops the captured packets. TestStackBesideCapture tests that all pass without it.
 func TestSink(t *testing.T) {
 	t.Parallel()
 	pair := testnet.MustPair(t, testnet.PairOptions{})
@@ -436,8 +438,8 @@ func TestSink(t *testing.T) {
 	}
 }
 
-// listenIP counts the IPv4 packets that reach the stack of the receiving side, as tcpdump would see
-// them. The returned function ends that.
+// listenIP counts the IPv4 packets that reach the stack of the receiving side, as tcpdump would
+// capture them. The returned function ends that.
 func listenIP(t *testing.T, pair *testnet.Pair) func() int64 {
 	t.Helper()
 	var fd int
@@ -452,7 +454,7 @@ func listenIP(t *testing.T, pair *testnet.Pair) func() int64 {
 		t.Fatal(err)
 	}
 	return func() (n int64) {
-		testnet.WaitHandled(t) // the driver has counted packets before the stack gets them
+		testnet.WaitHandled(t) // the driver counts packets before the stack gets them
 		defer unix.Close(fd)
 		buf := make([]byte, 2048)
 		for {

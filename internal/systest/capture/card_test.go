@@ -11,25 +11,25 @@ import (
 	"github.com/xdpcap/xdpcap/internal/testnet"
 )
 
-// tellsCard says whether veth gives XDP programs what a card would know, on this kernel.
-func tellsCard(t *testing.T, pair *testnet.Pair) (tells bool) {
+// hasCardMetadata reports whether veth provides the card's metadata to XDP programs on this kernel.
+func hasCardMetadata(t *testing.T, pair *testnet.Pair) (has bool) {
 	t.Helper()
 	pair.Rx.Do(func() error {
-		tells = len(support.Metadata(pair.RxIndex)) == 3
+		has = len(support.Metadata(pair.RxIndex)) == 3
 		return nil
 	})
-	return tells
+	return has
 }
 
-// If a card cannot do something, one line says so: an error for stamps that were asked for, a
-// notice for VLAN tags, and nothing if nobody asked.
+// If a card lacks a feature, one line reports it: an error for requested stamps, a notice for VLAN
+// tags, and no line if the feature was not requested.
 func TestCardRefusals(t *testing.T) {
 	t.Parallel()
 	pair := testnet.MustPair(t, testnet.PairOptions{})
-	tells := tellsCard(t, pair)
+	has := hasCardMetadata(t, pair)
 	stamps := func(kind, why string) string { return "xdpcap: time stamps of the type " + kind + ": " + why }
 	adapter := "driver veth of rx0 has no PTP clock to compare with the system's; -j adapter_unsynced "
-	if !tells {
+	if !has {
 		adapter = "this kernel does not say what the driver of rx0 gives XDP programs: Linux 6.7 does"
 	}
 	systest.CheckRefused(t, pair, map[string]string{
@@ -41,7 +41,7 @@ func TestCardRefusals(t *testing.T) {
 	for _, test := range []struct {
 		args string
 		want bool // a notice
-	}{{"", false}, {"--vlan-restore", !tells}, {"--vlan-restore --xdp-mode generic", true}, {"--vlan-restore=false", false}} {
+	}{{"", false}, {"--vlan-restore", !has}, {"--vlan-restore --xdp-mode generic", true}, {"--vlan-restore=false", false}} {
 		said := systest.Listening(t, pair.Rx, nil, append(strings.Fields(test.args), "-i", "rx0", "--account")...).Interrupt()
 		if got := strings.Count(said, "xdpcap: VLAN tags that the card of rx0 has stripped are not put back: "); got > 1 || (got == 1) != test.want {
 			t.Errorf("%q: %s", test.args, said)
@@ -49,12 +49,12 @@ func TestCardRefusals(t *testing.T) {
 	}
 }
 
-// -J lists what the interface can have, as tcpdump does.
+// -J lists the time stamps that the interface supports, like tcpdump.
 func TestListStampTypes(t *testing.T) {
 	t.Parallel()
 	pair := testnet.MustPair(t, testnet.PairOptions{})
 	want := "Time stamp types for rx0 (use option -j to set):\n  host (Host)\n  host_lowprec (Host, low precision)\n"
-	if tellsCard(t, pair) {
+	if hasCardMetadata(t, pair) {
 		want += "  adapter_unsynced (Adapter, not synced with system time)\n"
 	}
 	if out := systest.RunInside(t, pair.Rx, systest.Command("-J", "-i", "rx0")); out != want {
@@ -62,13 +62,13 @@ func TestListStampTypes(t *testing.T) {
 	}
 }
 
-// A packet whose tag is beside it has the tag and its hash in the line and in the file. Packets
-// without the card's stamp are counted.
+// A packet whose VLAN tag is in its metadata has the tag and its hash in the line and in the file.
+// Packets without the card's stamp are counted.
 func TestCardPackets(t *testing.T) {
 	t.Parallel()
 	pair := testnet.MustPair(t, testnet.PairOptions{})
-	if !tellsCard(t, pair) {
-		t.Skip("this kernel's veth tells XDP programs nothing")
+	if !hasCardMetadata(t, pair) {
+		t.Skip("this kernel's veth gives XDP programs no metadata")
 	}
 	testnet.MustTagBeside(t, pair, 0x88a8, 0x2007)
 	for i, transport := range []string{"perf", "ring"} {
@@ -142,7 +142,7 @@ func TestNetworkCard(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			// -c ends it. The driver finishes what it has received before it takes a program off.
+			// -c ends it. The driver processes its received packets before it detaches a program.
 			status, stderr := p.Wait()
 			if status != 0 || !strings.Contains(stderr, test.mode) {
 				t.Fatalf("exit status %d: %s", status, stderr)

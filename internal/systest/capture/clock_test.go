@@ -14,7 +14,7 @@ import (
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
-// tolerance is by how much a stamp may be wrong in a test that compares it with the time in another
+// tolerance is the allowed error of a stamp in a test that compares it with the time in another
 // process.
 const tolerance = 20 * time.Millisecond
 
@@ -26,13 +26,13 @@ func checkTime(t *testing.T, what string, at, from, to time.Time) {
 	}
 }
 
-// In a time namespace stamps are true, --max-rate keeps packets, and packets do not wait for the
-// end, although the monotonic clock there is not that of the BPF programs.
+// In a time namespace stamps are correct, --max-rate keeps packets, and packets do not wait for the
+// end, although the monotonic clock there differs from that of BPF programs.
 func TestTimeNamespace(t *testing.T) {
 	t.Parallel()
 	pair := testnet.MustPair(t, testnet.PairOptions{})
 	const packets = 10
-	send := func() { // until all have come, because a busy kernel handles them later
+	send := func() { // until all have arrived, because a busy kernel processes them later
 		systest.SendNumbered(t, pair, packets, 64)
 	}
 	for _, ahead := range []int{3600, -300} {
@@ -85,7 +85,7 @@ func TestTimeNamespace(t *testing.T) {
 	})
 }
 
-// setClock sets the wall clock forward, or back.
+// setClock sets the wall clock forward or back.
 func setClock(t *testing.T, by time.Duration) {
 	t.Helper()
 	ts := unix.NsecToTimespec(time.Now().Add(by).UnixNano())
@@ -94,9 +94,8 @@ func setClock(t *testing.T, by time.Duration) {
 	}
 }
 
-// After the wall clock was set, the next packet has the true time. A clock that was set back is
+// After the wall clock was set, the next packet has the correct time. A clock that was set back is
 // reported on stderr, and in the file at that packet.
-// Not parallel: the clock is that of all tests.
 func TestClockIsSet(t *testing.T) {
 	if !testnet.Emulated() {
 		t.Skip("it would set this machine's clock")
@@ -105,13 +104,13 @@ func TestClockIsSet(t *testing.T) {
 	file := systest.TempFile(t)
 	p := systest.Listening(t, pair.Rx, nil, "-i", pair.RxName, "-w", file)
 	var from, to []time.Time
-	// send waits until the packet is written, because one that is in the ring when the clock is set
+	// send waits until the packet is written, because a packet in the ring when the clock is set
 	// may get the new time.
 	testnet.WaitFor(t, "the header", func() bool { return systest.FileSize(file) > 0 })
 	send := func() {
 		size := systest.FileSize(file)
 		from = append(from, time.Now())
-		testnet.Send(t, pair, testnet.UDPFrame(64, uint64(len(from)))) // until it has come
+		testnet.Send(t, pair, testnet.UDPFrame(64, uint64(len(from)))) // until it has arrived
 		to = append(to, time.Now())
 		testnet.WaitFor(t, "the packet to be written", func() bool { return systest.FileSize(file) > size })
 	}
@@ -140,9 +139,9 @@ func TestClockIsSet(t *testing.T) {
 	}
 }
 
-// With -j host_lowprec the clock is read once for each poll, even for a user with only the
-// capabilities of a capture. If the kernel does not report when a poll ends, or has no types to
-// find that, stamps are those of ticks, and a notice says so. The file says which stamps it has.
+// With -j host_lowprec the clock is read once per poll, even for a user with only the capabilities
+// of a capture. If the kernel does not report the end of a poll, or has no BTF to find it, stamps
+// have the resolution of ticks, and a notice reports that. The file has the kind of its stamps.
 func TestLowprec(t *testing.T) {
 	t.Parallel()
 	pair := testnet.MustPair(t, testnet.PairOptions{})
@@ -154,7 +153,7 @@ func TestLowprec(t *testing.T) {
 		given     systest.Surroundings
 		transport string
 		comment   string
-		notice    string // "" = there is none
+		notice    string // "" = no notice
 	}{
 		{"root", systest.Surroundings{}, "ring", polls, ""},
 		{"a user", systest.Surroundings{Capabilities: three}, "ring", polls, ""},

@@ -20,11 +20,11 @@ import (
 	"github.com/xdpcap/xdpcap/internal/testnet"
 )
 
-// CompanionKeys are what --json prints of counters.
+// CompanionKeys is the output of --json about counters.
 type CompanionKeys = capture.CompanionKeys
 
-// fileStatistics returns what the statistics of a file say, in their order, each with the counters
-// in its comments.
+// fileStatistics returns the statistics of a file, in order, each with the counters in its
+// comments.
 func fileStatistics(t *testing.T, path string) (all []pcapng.Statistics, counted []CompanionKeys) {
 	t.Helper()
 	file := systest.ReadBytes(t, path)
@@ -34,7 +34,7 @@ func fileStatistics(t *testing.T, path string) (all []pcapng.Statistics, counted
 			t.Fatal(err)
 		}
 		if n > len(file) {
-			break // a file that was cut off
+			break // a truncated file
 		}
 		block := pcapng.Block{Raw: file[:n], Type: uint32(file[0])}
 		file = file[n:]
@@ -56,7 +56,8 @@ func fileStatistics(t *testing.T, path string) (all []pcapng.Statistics, counted
 	return all, counted
 }
 
-// packetsOf are the packets that each kind of counters has seen, of all interfaces and directions.
+// packetsOf returns how many packets each kind of counter has seen, of all interfaces and
+// directions.
 func packetsOf(k CompanionKeys) (stats, count, latency uint64) {
 	for _, r := range k.Stats {
 		stats += r.Total.Packets
@@ -70,8 +71,8 @@ func packetsOf(k CompanionKeys) (stats, count, latency uint64) {
 	return stats, count, latency
 }
 
-// A stream sends numbered frames, one after the other, until it is stopped. It leaves none out: it
-// waits while a busy kernel has many of them in the receiver's queue, which has room for 256.
+// A stream sends numbered frames, one after the other, until it is stopped. It omits none: it waits
+// while a busy kernel has many of them in the receiver's queue, which has room for 256.
 type stream struct {
 	stop, stopped chan struct{}
 	begun         chan struct{} // closed when some were sent
@@ -90,7 +91,7 @@ func startStream(t *testing.T, pair *testnet.Pair) *stream {
 		defer close(s.stopped)
 		for seq := uint64(0); ; seq++ {
 			if seq > 0 && seq%100 == 0 {
-				// What is in the queue when a capture ends never arrives, so the wait is limited.
+				// Frames in the queue when a capture ends never arrive, so the wait is limited.
 				for limit := time.Now().Add(time.Second); arrived() < before+100 && time.Now().Before(limit); {
 					time.Sleep(time.Millisecond)
 				}
@@ -108,7 +109,7 @@ func startStream(t *testing.T, pair *testnet.Pair) *stream {
 			if seq == 10 {
 				close(s.begun)
 			}
-			time.Sleep(time.Duration(float64(time.Second) / testnet.Rate(10_000))) // leaves the capture time
+			time.Sleep(time.Duration(float64(time.Second) / testnet.Rate(10_000))) // the capture needs time
 		}
 	}()
 	<-s.begun
@@ -120,8 +121,8 @@ func (s *stream) end() {
 	<-s.stopped
 }
 
-// numbersOf returns the first and the last number of the frames in a file, and checks that none is
-// missing.
+// numbersOf returns the first and the last number of the frames in a file, and checks that all
+// between are there.
 func numbersOf(t *testing.T, packets [][]byte) (first, last uint64) {
 	t.Helper()
 	for i, data := range packets {
@@ -185,7 +186,7 @@ func TestCompanionsAgree(t *testing.T) {
 			if r.Sizes[1].Packets != n || len(r.Flows) != 1 || r.Flows[0].Packets != n {
 				t.Errorf("sizes %+v, flows %+v", r.Sizes, r.Flows)
 			}
-			// The statistics at an interval add up, too, and never fall.
+			// The statistics at an interval add up, too, and never decrease.
 			for i, st := range statistics {
 				_, now, _ := packetsOf(counted[i])
 				if st.Received != st.Delivered+st.Dropped || now < st.Delivered || i > 0 && st.Delivered < statistics[i-1].Delivered {
@@ -199,8 +200,8 @@ func TestCompanionsAgree(t *testing.T) {
 	}
 }
 
-// Packets that are filtered out, not sampled, or that come after -c was reached are counted as
-// well, in the metrics and with --account, which prints and writes nothing else.
+// Packets that are filtered out, not sampled, or after the limit of -c are counted, too, in the
+// metrics and with --account, which writes no other output.
 func TestCompanionsSeeAll(t *testing.T) {
 	t.Parallel()
 	const frames = 60
@@ -208,8 +209,8 @@ func TestCompanionsSeeAll(t *testing.T) {
 		args     []string
 		captured uint64
 		sent     uint64 // counted at egress
-		bytes    uint64 // captured of what is received; 0 = any number
-		within   uint64 // each CPU draws from its own packets, so its last group may have one more or less
+		bytes    uint64 // captured of the received packets; 0 = any number
+		within   uint64 // each CPU draws from its own packets, so its last group may have one more or one fewer
 	}{
 		{args: []string{"--sample", "3"}, captured: frames / 3, within: uint64(runtime.NumCPU()) - 1},
 		{args: []string{"tcp"}},
@@ -247,7 +248,7 @@ func TestCompanionsSeeAll(t *testing.T) {
 	}
 }
 
-// SIGUSR1 and the end show tables, of each interface.
+// SIGUSR1 and the end of the capture print tables for each interface.
 func TestCompanionTables(t *testing.T) {
 	t.Parallel()
 	pair := testnet.MustPair(t, testnet.PairOptions{})
@@ -326,7 +327,7 @@ func TestCompanionsOfTraced(t *testing.T) {
 			systest.AttachTarget(t, pair, testnet.Rewriting)
 			frames := startStream(t, pair)
 			file := systest.TempFile(t)
-			flows := fmt.Sprint(i) // where they are asked for, all protocols are counted at the exit
+			flows := fmt.Sprint(i) // with flow counters, all protocols are counted at the exit
 			p := systest.Listening(t, pair.Rx, nil, "-i", "rx0", "-w", file, "--json", "--rx-capture", at, "--stats", "--count", "--latency", "--flows", flows, "--listen", "127.0.0.1:0")
 			testnet.WaitFor(t, "packets in the file", func() bool { return systest.FileSize(file) > 8_000 })
 			metrics := systest.Scrape(t, pair, systest.MetricsURL(t, p))
@@ -372,7 +373,7 @@ func TestCompanionsOfTraced(t *testing.T) {
 	}
 }
 
-// Counters are those of one program.
+// The counters are those of one program.
 func TestCompanionsOfOneProgram(t *testing.T) {
 	t.Parallel()
 	testnet.RequireFentry(t)
@@ -384,12 +385,13 @@ func TestCompanionsOfOneProgram(t *testing.T) {
 	}
 }
 
-// A capture counts what it has seen, however it ends, and in however many files its packets are.
+// A capture's counters have all packets it has seen, for every way to end it and any number of
+// files.
 func TestCompanionsAtEnd(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		args []string
-		ends bool // by itself
+		ends bool // whether it ends by itself
 	}{
 		{[]string{"-c", "50"}, true},
 		{[]string{"--duration", "300ms"}, true},
@@ -402,7 +404,7 @@ func TestCompanionsAtEnd(t *testing.T) {
 			defer frames.end()
 			var dir string
 			var s systest.Summary
-			testnet.WaitFor(t, "a capture that sees packets", func() bool { // on a busy machine none may come in 300 ms
+			testnet.WaitFor(t, "a capture that sees packets", func() bool { // on a busy machine no packet may arrive in 300 ms
 				dir = t.TempDir()
 				p := systest.Listening(t, pair.Rx, nil, append([]string{"-i", "rx0", "-w", dir + "/out.pcapng", "--json", "--count"}, c.args...)...)
 				if !c.ends {

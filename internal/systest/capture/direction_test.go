@@ -27,7 +27,7 @@ import (
 )
 
 // startTcpdump runs tcpdump on the pair's receiving interface until the returned function is
-// called, which sends one packet more and returns what tcpdump has captured.
+// called, which sends one more packet and returns the packets that tcpdump has captured.
 func startTcpdump(t *testing.T, pair *testnet.Pair) (end func() []systest.Record) {
 	t.Helper()
 	testnet.Require(t, "tcpdump")
@@ -48,8 +48,8 @@ func startTcpdump(t *testing.T, pair *testnet.Pair) (end func() []systest.Record
 		}
 	}
 	return func() []systest.Record {
-		// An interrupt makes tcpdump forget what it has not read yet. Nobody answers the last
-		// packet, which has one of the EtherTypes for experiments.
+		// An interrupt makes tcpdump discard packets that it has not read yet. The last packet gets
+		// no answer; it has one of the EtherTypes for experiments.
 		last := slices.Concat(testnet.RxEndpoint.MAC, testnet.TxEndpoint.MAC, []byte{0x88, 0xb5}, make([]byte, 46))
 		testnet.Send(t, pair, last)
 		testnet.WaitFor(t, "tcpdump to have the last packet", func() bool {
@@ -65,8 +65,8 @@ func startTcpdump(t *testing.T, pair *testnet.Pair) (end func() []systest.Record
 	}
 }
 
-// converse makes a TCP connection through the pair. The receiving side sends much at once, which
-// it hands to the interface before it is cut into segments. All packets have come when it returns.
+// converse opens a TCP connection through the pair. The receiving side sends large packets, which
+// reach the interface before they are segmented. All packets have arrived when it returns.
 func converse(t *testing.T, pair *testnet.Pair) {
 	t.Helper()
 	address := &net.TCPAddr{IP: testnet.TxEndpoint.IPv4, Port: 9000}
@@ -120,7 +120,7 @@ func converse(t *testing.T, pair *testnet.Pair) {
 	})
 }
 
-// answer sends back the first segments that it receives, and reads the rest.
+// answer sends back the first segments that it receives, and reads the other ones.
 func answer(listener *net.TCPListener) error {
 	c, err := listener.AcceptTCP()
 	if err != nil {
@@ -139,17 +139,17 @@ func answer(listener *net.TCPListener) error {
 	return err
 }
 
-// isSent says whether a frame is from the receiving side of a pair.
+// isSent reports whether a frame is from the receiving side of a pair.
 func isSent(frame []byte) bool { return bytes.Equal(frame[6:12], testnet.RxEndpoint.MAC) }
 
 // A conversation is captured by several xdpcap at once. One of them may be at the XDP hook.
 type conversation []*directed
 
-// A directed capture is one of some directions.
+// A directed capture captures some directions.
 type directed struct {
 	args    string
-	tcp     bool // it keeps TCP alone
-	sampled bool // it keeps some of that
+	tcp     bool // with a filter for TCP
+	sampled bool // with sampling
 	snapLen int  // 0 = whole packets
 	perFile int  // packets in each file; 0 = one file
 
@@ -157,7 +157,7 @@ type directed struct {
 	p   *systest.Process
 }
 
-// A connection is captured as tcpdump sees it at the same interface: the same packets of both
+// A connection is captured like by tcpdump at the same interface: the same packets of both
 // directions, byte for byte, in the order of their stamps, also in many files, and the account of
 // each direction has exactly its packets.
 func TestDirections(t *testing.T) {
@@ -181,8 +181,8 @@ func TestDirections(t *testing.T) {
 func (c conversation) run(t *testing.T) {
 	t.Parallel()
 	pair := testnet.MustPair(t, testnet.PairOptions{Addresses: true})
-	// The sending side knows the other one's address. Else it would ask for that again five seconds
-	// after the conversation, when tcpdump may have ended.
+	// The sending side has the other side's address in its neighbour table. Otherwise it would send
+	// a request five seconds after the conversation, when tcpdump may have ended.
 	testnet.MustKnow(t, pair.Tx, pair.TxIndex, testnet.RxEndpoint)
 	for _, d := range c {
 		d.dir = t.TempDir()
@@ -191,7 +191,7 @@ func (c conversation) run(t *testing.T) {
 	}
 	tcpdump := startTcpdump(t, pair)
 	converse(t, pair)
-	var sent [2][][]byte // by tcpdump: received, sent
+	var sent [2][][]byte // tcpdump's packets: received, sent
 	for _, r := range tcpdump() {
 		sent[directionOf(r)] = append(sent[directionOf(r)], r.Data)
 	}
@@ -203,7 +203,7 @@ func (c conversation) run(t *testing.T) {
 	}
 }
 
-// check compares the capture with what tcpdump has of each direction.
+// check compares the capture with tcpdump's packets of each direction.
 func (d *directed) check(t *testing.T, said systest.Summary, all [2][][]byte) {
 	t.Helper()
 	var got [2][][]byte
@@ -268,7 +268,7 @@ func (d *directed) check(t *testing.T, said systest.Summary, all [2][][]byte) {
 	}
 }
 
-// With -v a packet that is yet to be cut into segments has their size.
+// With -v a packet that is segmented later has its segment size.
 func TestSegmentSize(t *testing.T) {
 	t.Parallel()
 	pair := testnet.MustPair(t, testnet.PairOptions{Addresses: true})
@@ -314,16 +314,16 @@ func compareSorted(t *testing.T, name string, want, got [][]byte) {
 	}
 }
 
-// A sentCapture is a capture of what an interface sends.
+// A sentCapture is a capture of the packets that an interface sends.
 type sentCapture struct {
 	args     string
 	captured int
-	length   int // of each packet; 0 = its own
+	length   int // bytes of each packet; 0 = its own length
 	p        *systest.Process
 	file     string
 }
 
-// captureSent lets the captures run while something is sent.
+// captureSent runs the captures while packets are sent.
 func captureSent(t *testing.T, pair *testnet.Pair, captures []*sentCapture, send func()) {
 	t.Helper()
 	for i, c := range captures {
@@ -335,11 +335,11 @@ func captureSent(t *testing.T, pair *testnet.Pair, captures []*sentCapture, send
 	send()
 }
 
-// check compares the packets in the file with those that were sent, if all were captured.
+// check compares the packets in the file with the sent packets, if all were captured.
 func (c *sentCapture) check(t *testing.T, frames ...[]byte) {
 	t.Helper()
 	if c.p == nil {
-		return // other kernels have it
+		return // other kernels test it
 	}
 	s := systest.Account(t, c.p.Interrupt())
 	if s.Seen != uint64(len(frames)) || s.Captured != uint64(c.captured) {
@@ -368,8 +368,8 @@ func (c *sentCapture) check(t *testing.T, frames ...[]byte) {
 	}
 }
 
-// Frames of any kind and length are captured as they are sent, by both transports, and chosen by
-// filter, direction, sampling and snapshot length. They arrive all the same.
+// Frames of any kind and length are captured as they are sent, by both transports, and selected by
+// filter, direction, sampling and snapshot length. They arrive unchanged.
 func TestSent(t *testing.T) {
 	t.Parallel()
 	pair := testnet.MustPair(t, testnet.PairOptions{MTU: 9000})
@@ -402,7 +402,8 @@ func TestSent(t *testing.T) {
 	}
 }
 
-// A VLAN tag beside the packet is put back where it is on the wire, in the file and for the filter.
+// A VLAN tag in the packet's metadata is inserted at its position on the wire, in the file and for
+// the filter.
 func TestSentTag(t *testing.T) {
 	t.Parallel()
 	pair := testnet.MustPair(t, testnet.PairOptions{})
@@ -425,7 +426,7 @@ func TestSentTag(t *testing.T) {
 }
 
 // If the filter can match in only one direction, the other has an account, and no packet in the
-// file. What is sent is an interface of its own there, whose packets are outbound.
+// file. Sent packets have an interface of their own in the file, and are outbound.
 func TestDirectionFilter(t *testing.T) {
 	t.Parallel()
 	for i, test := range []struct {
@@ -455,7 +456,7 @@ func TestDirectionFilter(t *testing.T) {
 				t.Errorf("%+v", s.Interfaces)
 			}
 			if testnet.Emulated() {
-				return // what reads the file is the same on every kernel
+				return // reading the file does not depend on the kernel
 			}
 			_, reader := systest.ReadFile(t, file)
 			if ifi, err := reader.Interface(1); err != nil || ifi.Name != "rx0@egress" || ifi.Description != "egress" {
@@ -470,7 +471,7 @@ func TestDirectionFilter(t *testing.T) {
 }
 
 // If an XDP program runs, it is traced for received packets, beside the capture at egress. Flags
-// that choose by verdict do not apply to sent packets, which have none.
+// that select by verdict do not apply to sent packets, which have no verdict.
 func TestDirectionsBesideProgram(t *testing.T) {
 	t.Parallel()
 	testnet.RequireFentry(t)
@@ -493,7 +494,7 @@ func TestDirectionsBesideProgram(t *testing.T) {
 	}
 }
 
-// inbound and outbound match the directions that a file records and that a trigger sees.
+// inbound and outbound match the directions that a file records and that a trigger gets.
 func TestDirectionOfFiles(t *testing.T) {
 	t.Parallel()
 	file := systest.WriteSample(t, capture.Source{Name: "eth0"}, capture.Source{Name: "eth0", Hook: capture.Egress})
@@ -511,8 +512,8 @@ func TestDirectionOfFiles(t *testing.T) {
 	}
 }
 
-// A killed capture leaves nothing at egress if the kernel has tcx. Else it leaves a filter that the
-// next capture removes.
+// A killed capture leaves no program at egress if the kernel has tcx. Otherwise it leaves a filter
+// that the next capture removes.
 func TestKilledAtEgress(t *testing.T) {
 	t.Parallel()
 	pair := testnet.MustPair(t, testnet.PairOptions{})
@@ -524,7 +525,7 @@ func TestKilledAtEgress(t *testing.T) {
 	killed.Cmd.Process.Kill()
 	<-killed.Done
 	if strings.HasPrefix(before[0], "tcx") {
-		// The kernel releases the process's programs only after its parent knows that it has ended.
+		// The kernel releases the process's programs only after its parent was notified of its end.
 		testnet.WaitFor(t, "the program to go", func() bool { return len(systest.EgressOf(t, pair)) == 0 })
 	}
 	p := systest.Listening(t, pair.Rx, nil, "-i", pair.RxName, "-Q", "out", "-w", os.DevNull, "--json")
@@ -538,11 +539,12 @@ func TestKilledAtEgress(t *testing.T) {
 	}
 }
 
-// detachEgress takes the capture's program off as somebody else would. It is the only one there.
+// detachEgress detaches the capture's program, which is the only one there, as another process
+// might.
 func detachEgress(t *testing.T, pair *testnet.Pair) {
 	t.Helper()
 	err := pair.Rx.Do(func() error {
-		// Others have interfaces of the same index, in other namespaces.
+		// Interfaces in other namespaces may have the same index.
 		attached, err := link.QueryPrograms(link.QueryOptions{Target: pair.RxIndex, Attach: ebpf.AttachTCXEgress})
 		if err != nil || len(attached.Programs) == 0 { // before Linux 6.6
 			return netlink.QdiscDel(&netlink.GenericQdisc{
@@ -566,8 +568,8 @@ func detachEgress(t *testing.T, pair *testnet.Pair) {
 	}
 }
 
-// A capture says so if its program at egress was detached. It goes on as long as it sees received
-// packets.
+// A capture reports it if its program at egress was detached. It goes on as long as it captures
+// received packets.
 func TestEgressLeaves(t *testing.T) {
 	t.Parallel()
 	pair := testnet.MustPair(t, testnet.PairOptions{})
@@ -586,7 +588,7 @@ func TestEgressLeaves(t *testing.T) {
 	systest.CheckBlind(t, p, "interface rx0 was deleted")
 }
 
-// -d prints the filter as it is for the direction. One that no packet can pass is refused.
+// -d prints the filter for the direction. A filter that no packet can pass is refused.
 func TestDirectionFlags(t *testing.T) {
 	t.Parallel()
 	dump := func(args string) string {

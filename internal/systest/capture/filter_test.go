@@ -30,7 +30,7 @@ func TestFilterSelectsWhatTcpdumpDoes(t *testing.T) {
 		"vlan and icmp", "icmp[icmptype] == icmp-echo or icmp6[icmp6type] == icmp6-echo",
 	} {
 		if testnet.Emulated() && i%3 != 0 || !testnet.Shared(i/3) {
-			continue // a second each there; package filter/ebpf has more for other kernels' verifiers
+			continue // a second each there; package filter/ebpf tests more on other kernels' verifiers
 		}
 		t.Run(expr, func(t *testing.T) {
 			t.Parallel()
@@ -82,7 +82,7 @@ func readPcap(t *testing.T, path string) []systest.Record {
 	return recordsOf(r)
 }
 
-// --vlan-aware matches after the tag, as tcpdump on a socket does.
+// --vlan-aware matches after the tag, like tcpdump on a socket.
 func TestVLANAware(t *testing.T) {
 	t.Parallel()
 	pair := testnet.MustPair(t, testnet.PairOptions{})
@@ -128,7 +128,7 @@ func TestFilterFiles(t *testing.T) {
 	}
 }
 
-// -d and its like need neither privileges nor an interface, and print what tcpdump prints.
+// -d and its variants need neither privileges nor an interface, and print the same as tcpdump.
 func TestDump(t *testing.T) {
 	t.Parallel()
 	for _, d := range []string{"-d", "-dd", "-ddd"} {
@@ -185,9 +185,9 @@ func TestAccountOfEverything(t *testing.T) {
 	pair := testnet.MustPair(t, testnet.PairOptions{})
 	p := systest.Listening(t, pair.Rx, nil, "-i", pair.RxName, "-w", os.DevNull, "--json", "--sample-flows", "2", "--first", "100",
 		"--sample", "2", "--max-rate", "100000", "-B", "128k", "-c", "1000", "udp[14:2] & 1 == 0")
-	// The small rings lose most while the capture waits for a CPU, so packets of other flows are
-	// sent until it has ended. testnet.Generate cannot be used: after the end, nothing counts what
-	// arrives.
+	// The small rings lose most packets while the capture waits for a CPU, so packets of other
+	// flows are sent until it has ended. testnet.Generate cannot be used, because after the end no
+	// program counts arriving packets.
 	g, frame, sent := testnet.MustGenerator(t, pair), testnet.UDPFrame(100, 0), uint64(0)
 	testnet.WaitFor(t, "1000 captured packets", func() bool {
 		r, err := g.Run(t.Context(), testnet.GeneratorOptions{Frame: frame, Count: 300_000, Flows: 1000})

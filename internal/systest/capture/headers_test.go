@@ -16,8 +16,8 @@ import (
 )
 
 // With -s headers+4 no output has more than 4 bytes of any packet's payload: files, lines of JSON,
-// streams and samples of sFlow. The length on the wire stays, the account adds up, and the file
-// says what was done, also the one that read makes of it.
+// streams and samples of sFlow. The length on the wire stays, the account adds up, and the file has
+// a note of the truncation, also a file that read writes from it.
 func TestHeadersOutputs(t *testing.T) {
 	t.Parallel()
 	for _, transport := range []string{"perf", "ring"} {

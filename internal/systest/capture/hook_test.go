@@ -34,7 +34,7 @@ func checkSlots(t *testing.T, hook *ebpf.Map, want int) {
 }
 
 // Each packet of a program with a hook map is captured with its verdict, which does not change,
-// whether or not the program takes packets in several buffers. Afterwards the slots are empty.
+// whether or not the program supports packets in several buffers. Afterwards the slots are empty.
 func TestHookMap(t *testing.T) {
 	t.Parallel()
 	for _, kind := range []testnet.TargetKind{testnet.Hooked, testnet.HookedFrags} {
@@ -50,7 +50,7 @@ func TestHookMap(t *testing.T) {
 
 			frames := systest.SendRound(t, pair)
 			s := systest.Account(t, p.Interrupt())
-			// Of six packets one has a verdict without a slot.
+			// One of six packets has a verdict without a slot.
 			if s.Seen != 5 || s.Captured != 5 || s.Interfaces[0].Interface != hook {
 				t.Errorf("summary %+v", s)
 			}
@@ -61,7 +61,7 @@ func TestHookMap(t *testing.T) {
 			if diff := cmp.Diff([]int64{1, 0, 3, 2, 2}, got); diff != "" {
 				t.Error(diff)
 			}
-			// Each line begins with where its packet comes from and what became of it.
+			// Each line begins with the packet's hook and verdict.
 			var verdicts []string
 			for _, m := range regexp.MustCompile(regexp.QuoteMeta(hook)+`\[(\w+)\] \(queue 0, id `).FindAllStringSubmatch(printed.Read(t), -1) {
 				verdicts = append(verdicts, m[1])
@@ -80,8 +80,8 @@ func TestHookMap(t *testing.T) {
 	}
 }
 
-// The programs that a killed xdpcap left in the slots sample nothing, keep no memory, and are
-// replaced. Programs of others stay.
+// The programs that a killed xdpcap left in the slots sample no packets, use no memory for rings,
+// and are replaced. Programs of other tools stay.
 func TestHookMapInUse(t *testing.T) {
 	t.Parallel()
 	pair := testnet.MustPair(t, testnet.PairOptions{})
@@ -117,7 +117,7 @@ func TestHookMapInUse(t *testing.T) {
 	checkSlots(t, target.Hook(), 1)
 }
 
-// At a hook map, too, the verdict comes before sampling.
+// At a hook map, too, the verdict is matched before sampling.
 func TestHookMapVerdictThenSampling(t *testing.T) {
 	t.Parallel()
 	pair := testnet.MustPair(t, testnet.PairOptions{})
@@ -125,8 +125,8 @@ func TestHookMapVerdictThenSampling(t *testing.T) {
 	systest.CheckVerdictThenSampling(t, pair, "--hook", systest.PinHook(t, target.Hook()))
 }
 
-// The owner of a hook map may be any XDP program, and the map may be one of the convention without
-// a slot for redirect.
+// The owner of a hook map may be any XDP program, and the map may be a map of the convention
+// without a slot for redirect.
 func TestHookMapOwners(t *testing.T) {
 	t.Parallel()
 	pair := testnet.MustPair(t, testnet.PairOptions{})
@@ -149,7 +149,7 @@ func TestHookMapOwners(t *testing.T) {
 			p := systest.Listening(t, pair.Rx, nil, "--hook", hook, "-w", os.DevNull, "--json")
 			checkSlots(t, m, int(min(test.slots, 5)))
 			var calls uint64
-			if test.attachType == ebpf.AttachNone || test.attachType == ebpf.AttachXDP { // others run in their maps alone
+			if test.attachType == ebpf.AttachNone || test.attachType == ebpf.AttachXDP { // others run only in their maps
 				calls = 1
 				if verdict, err := owner.Run(&ebpf.RunOptions{Data: testnet.UDPFrame(64, 0)}); err != nil || verdict != uint32(xdp.Tx) {
 					t.Errorf("the owner's verdict is %d, %v", verdict, err)
@@ -194,7 +194,7 @@ func newHookOwner(t *testing.T, spec *ebpf.ProgramSpec, slots uint32) (*ebpf.Map
 	return m, owner
 }
 
-// The lock of a hook map holds in every network namespace, and for this map only.
+// The lock of a hook map is held in every network namespace, and only for this map.
 func TestHookMapElsewhere(t *testing.T) {
 	t.Parallel()
 	pair := testnet.MustPair(t, testnet.PairOptions{})

@@ -13,7 +13,7 @@ import (
 const cpu1 = "/sys/devices/system/cpu/cpu1/online"
 
 // Packets on a CPU that comes online during a capture are captured by the transport ring, and by
-// perf where the capture has kept its privileges. Otherwise they are lost, and a notice says so.
+// perf if the capture has kept its privileges. Otherwise they are lost, and a notice reports that.
 // Not parallel: other tests would lose packets with the CPU.
 func TestCPUComesOnline(t *testing.T) {
 	if !testnet.Emulated() {
@@ -65,14 +65,14 @@ func testCPUComesOnline(t *testing.T, lost bool, args ...string) {
 		}
 		return false
 	})
-	// Packets that came before the CPU had a ring are lost, and counted.
+	// Packets before the CPU had a ring are lost, and counted.
 	if s := systest.Account(t, p.Interrupt()); s.Captured < 2 || s.Invalid != 0 {
 		t.Errorf("summary %+v", s)
 	}
 }
 
-// sendOnCPU1 sends a frame on that CPU, and waits until it has arrived: a busy kernel receives it
-// later.
+// sendOnCPU1 sends a frame on that CPU, and waits until it has arrived, because a busy kernel
+// receives it later.
 func sendOnCPU1(t *testing.T, pair *testnet.Pair, sender *testnet.Sender, number uint64) {
 	t.Helper()
 	before := testnet.MustStats(t, pair)
@@ -82,11 +82,11 @@ func sendOnCPU1(t *testing.T, pair *testnet.Pair, sender *testnet.Sender, number
 	testnet.WaitArrived(t, pair, before, 1)
 }
 
-// If a CPU goes and comes back between two checks of the rings, which are a second apart, all of
-// its packets are in the account. The transport ring captures them, as its memory stays. For perf
-// the kernel has taken the event away with the CPU: packets are lost until it has another one, and
-// no notice takes the size of the rings for the cause.
-// Not parallel: other tests would lose packets with the CPU.
+// If a CPU goes offline and comes back between two checks of the rings, which are a second apart,
+// all of its packets are in the account. The transport ring captures them, because its memory
+// stays. For perf, the kernel has removed the event with the CPU: packets are lost until there is
+// another event, and no notice names the size of the rings as the cause. Not parallel: other tests
+// would lose packets with the CPU.
 func TestCPUGoesAndComesBack(t *testing.T) {
 	if !testnet.Emulated() {
 		t.Skip("a CPU that goes offline is gone for the whole machine: only where that is emulated")

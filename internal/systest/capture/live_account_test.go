@@ -16,9 +16,9 @@ import (
 	"github.com/xdpcap/xdpcap/internal/testnet"
 )
 
-// While a capture runs, SIGUSR1 and /metrics count as captured what has arrived at each output.
-// That is everything for a file. For a pipe or a stream that nobody reads, it is what the kernel
-// holds. The account counts all other packets as pending, so it adds up.
+// While a capture runs, SIGUSR1 and /metrics count packets as captured when they have arrived at
+// the output. A file has all of them. A pipe or stream that is not read has those in the kernel's
+// buffers. The account counts all other packets as pending, so it adds up.
 func TestLiveAccounts(t *testing.T) {
 	t.Parallel()
 	for _, order := range []string{"file pipe stream", "stream file pipe", "pipe stream file"} {
@@ -45,7 +45,7 @@ func TestLiveAccounts(t *testing.T) {
 			defer conn.Close()
 
 			const size = 1400
-			_, frames := testnet.Generate(t, pair, testnet.GeneratorOptions{Frame: testnet.UDPFrame(size, 0), Count: 1500, Rate: 4000}) // more than a pipe holds
+			_, frames := testnet.Generate(t, pair, testnet.GeneratorOptions{Frame: testnet.UDPFrame(size, 0), Count: 1500, Rate: 4000}) // more than fit into a pipe
 			live := func() (s systest.Summary, of func(kind string) systest.OutputSummary) {
 				t.Helper()
 				s = systest.CountsOf(t, p, 0)
@@ -81,7 +81,7 @@ func TestLiveAccounts(t *testing.T) {
 				return err == nil && held() > holds/10*9
 			})
 			s, of := live()
-			full := held() // until now it may still have been filled
+			full := held() // until now it may still have grown
 			if got := of("pipe"); got.Captured > uint64(full/size) || got.Captured == 0 || got.NotTaken != 0 || got.Bytes != got.Captured*size {
 				t.Errorf("the pipe holds %d bytes, %+v", full, got)
 			}
@@ -140,7 +140,7 @@ func TestLiveAccounts(t *testing.T) {
 	}
 }
 
-// listenSmall listens for connections whose kernel takes a few packets only.
+// listenSmall listens for connections with a receive buffer for a few packets.
 func listenSmall(t *testing.T, ns *testnet.Namespace) *net.TCPListener {
 	t.Helper()
 	small := net.ListenConfig{Control: func(_, _ string, c syscall.RawConn) (err error) {

@@ -15,13 +15,13 @@ import (
 
 var lossLine = regexp.MustCompile(`(?m)^xdpcap: rx0: \d+ of \d+ packets lost within .*$`)
 
-// The first loss is said while the capture runs, once, and is among the notices of --json.
+// The first loss is reported while the capture runs, once, and is among the notices of --json.
 func TestLossIsSaid(t *testing.T) {
 	t.Parallel()
 	pair := testnet.MustPair(t, testnet.PairOptions{})
 
-	// A process that was stopped for a moment takes its time to read what came meanwhile, and no
-	// more is lost then.
+	// A process that was stopped for a moment needs time to read the packets in the rings; after
+	// that, no more packets are lost.
 	p := systest.Listening(t, pair.Rx, nil, "-i", pair.RxName, "-w", os.DevNull, "-B", "256k", "--json")
 	systest.StopProcess(t, p)
 	testnet.Generate(t, pair, testnet.GeneratorOptions{Frame: testnet.UDPFrame(1000, 0), Count: 1000})
@@ -36,11 +36,11 @@ func TestLossIsSaid(t *testing.T) {
 		t.Errorf("notices: %s", diff)
 	}
 
-	// Standard output takes fewer lines than the generator sends packets.
+	// Standard output accepts fewer lines than the generator sends packets.
 	lines, hurry := slowReader(t)
 	p = systest.Listening(t, pair.Rx, lines, "-i", pair.RxName, "-v")
 	begun := time.Now()
-	// The cause is measured after the first loss, and until then packets must come.
+	// The cause is measured after the first loss, and until then packets must arrive.
 	stop := flood(t, testnet.MustGenerator(t, pair), testnet.GeneratorOptions{Frame: testnet.UDPFrame(1000, 0), Rate: 200_000})
 	said = waitForLoss(t, p)
 	stop()
@@ -80,7 +80,7 @@ func slowReader(t *testing.T) (w *os.File, hurry func()) {
 	return w, func() { close(hurried) }
 }
 
-// waitForLoss returns the line that says that packets are lost.
+// waitForLoss returns the line that reports lost packets.
 func waitForLoss(t *testing.T, p *systest.Process) (line string) {
 	t.Helper()
 	testnet.WaitFor(t, "a loss to be said", func() bool {

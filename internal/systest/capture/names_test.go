@@ -16,8 +16,8 @@ import (
 	"github.com/xdpcap/xdpcap/internal/testnet"
 )
 
-// Control characters in a name from outside never reach the terminal: they would change what else
-// it shows.
+// Control characters in a name from outside never reach the terminal, because they would change its
+// other output.
 func TestNamesAreEscaped(t *testing.T) {
 	t.Parallel()
 	const name, escaped = "\x1b[31mred0", `\x1b[31mred0`
@@ -51,7 +51,7 @@ func TestNamesAreEscaped(t *testing.T) {
 	}
 }
 
-// An interface is also found by its alternative names, and goes by its own name from there on.
+// An interface is also found by its alternative names, and then has its own name in all output.
 func TestAlternativeNames(t *testing.T) {
 	t.Parallel()
 	const short, long = "other0", "a-name-of-more-than-sixteen-characters"
@@ -79,7 +79,7 @@ func TestAlternativeNames(t *testing.T) {
 	})
 }
 
-// named gives the namespace of a process a name, as ip netns attach does, until the test ends.
+// named names the namespace of a process, like ip netns attach, until the test ends.
 func named(t *testing.T, pid int) string {
 	t.Helper()
 	path := filepath.Join("/run/netns", fmt.Sprintf("xdpcap-test-%d", os.Getpid()))
@@ -99,7 +99,8 @@ func named(t *testing.T, pid int) string {
 }
 
 // With --netns a command works in another network namespace than its caller, by name, process id or
-// path. Its file is the caller's. It keeps no namespace open, which would stay as long.
+// path. Its file is in the caller's directory. It keeps no namespace open, because the namespace
+// would then stay as long.
 func TestNetns(t *testing.T) {
 	t.Parallel()
 	pair := testnet.MustPair(t, testnet.PairOptions{RxName: "inside0"})

@@ -18,7 +18,7 @@ import (
 	"github.com/xdpcap/xdpcap/internal/testnet"
 )
 
-// hasProgram tells whether an XDP program is attached to an interface.
+// hasProgram reports whether an XDP program is attached to an interface.
 func hasProgram(t *testing.T, ns *testnet.Namespace, name string) (has bool) {
 	t.Helper()
 	err := ns.Do(func() error {
@@ -38,7 +38,7 @@ func blocksOf(t *testing.T, path string) string {
 	return blocksIn(systest.ReadBytes(t, path))
 }
 
-// blocksIn names the blocks of pcapng, with the interface of each.
+// blocksIn returns the names of the blocks of pcapng, with the interface of each.
 func blocksIn(data []byte) string {
 	var blocks []string
 	names := map[uint32]string{0x0a0d0d0a: "section", 1: "interface", 5: "statistics", 6: "packet"}
@@ -56,9 +56,9 @@ func blocksIn(data []byte) string {
 	return strings.Join(blocks, " ")
 }
 
-// -i any captures on the interfaces that are there and on those that come. Each has its account,
-// its lines and its part of the file, and what one of them has got is in the file as soon as it has
-// gone.
+// -i any captures on the existing interfaces and on those that appear later. Each has its account,
+// its lines and its part of the file. When an interface has gone, its packets and statistics are in
+// the file at once.
 func TestAny(t *testing.T) {
 	t.Parallel()
 	pair := testnet.MustPair(t, testnet.PairOptions{})
@@ -108,7 +108,7 @@ func TestAny(t *testing.T) {
 	}
 }
 
-// Where many interfaces come and go nothing is lost that the kernel has handed over, nothing stays
+// If many interfaces come and go, no packet that the kernel has passed on is lost, no program stays
 // attached, and the capture's memory does not grow with them.
 func TestManyInterfaces(t *testing.T) {
 	t.Parallel()
@@ -182,9 +182,9 @@ func TestPatternsTraced(t *testing.T) {
 	}
 }
 
-// A port that comes to a bridge is captured, although the bridge was captured before: the kernel
-// attaches no program below another one. One that is there at the beginning comes before its
-// bridge, although it has a greater index.
+// A port that is added to a bridge is captured, although the bridge was captured before: the kernel
+// attaches no program below another one. A port that is there at the beginning is attached before
+// its bridge, although it has a greater index.
 func TestPatternsBelow(t *testing.T) {
 	t.Parallel()
 	pair := testnet.MustPair(t, testnet.PairOptions{Addresses: true})
@@ -238,8 +238,8 @@ func TestAnyAbove(t *testing.T) {
 			p := systest.Listening(t, pair.Rx, nil, "-i", "any", "--except", "lo", "-w", file, "--json", "-U", "--vlan-aware", "udp port 4789")
 			frame := u.Frame(testnet.TxToRx().UDP(1000, 4789, make([]byte, 64)))
 			const packets = 5
-			// Where a bridge has VLANs, three interfaces see each frame, so that the number of
-			// packets in the file does not tell whether the last frame has arrived.
+			// If a bridge has VLANs, three interfaces see each frame, so the number of packets in
+			// the file does not show whether the last frame has arrived.
 			sender := testnet.MustSender(t, pair)
 			for range packets {
 				if err := sender.Send(frame); err != nil {
@@ -262,8 +262,8 @@ func TestAnyAbove(t *testing.T) {
 	}
 }
 
-// Files of a series describe the interfaces that have come before them. Lines, metrics, streams and
-// a collector of sFlow get the packets of those that come, too.
+// Files of a series describe the interfaces that appeared before them. Lines, metrics, streams and
+// a collector of sFlow get the packets of later interfaces, too.
 func TestPatternsOutputs(t *testing.T) {
 	t.Parallel()
 	pair := testnet.MustPair(t, testnet.PairOptions{})
@@ -282,7 +282,7 @@ func TestPatternsOutputs(t *testing.T) {
 			}
 		}
 	}
-	await("section interface") // of rx0; that of rx1 comes with its first packet
+	await("section interface") // of rx0; that of rx1 is written with its first packet
 	late := testnet.MustPair(t, testnet.PairOptions{Rx: pair.Rx, RxName: "rx1"})
 	systest.WaitSaid(t, p, "rx1 has come")
 	const packets = 5
@@ -321,7 +321,7 @@ func TestPatternsOutputs(t *testing.T) {
 	}
 }
 
-// The recorder keeps and writes the packets of an interface that comes.
+// The recorder keeps and writes the packets of an interface that appears later.
 func TestPatternsRecorder(t *testing.T) {
 	t.Parallel()
 	pair := testnet.MustPair(t, testnet.PairOptions{})

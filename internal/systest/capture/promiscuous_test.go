@@ -20,8 +20,8 @@ func promiscuity(t *testing.T, pair *testnet.Pair) (n int) {
 	return n
 }
 
-// Promiscuous mode is on where it was asked for, and with --sink unless it was refused. The kernel
-// ends it with the process, also after kill -9.
+// Promiscuous mode is on if requested, and with --sink unless it was refused. The kernel ends it
+// with the process, also after kill -9.
 func TestPromiscuous(t *testing.T) {
 	t.Parallel()
 	pair := testnet.MustPair(t, testnet.PairOptions{})
@@ -59,8 +59,8 @@ func TestPromiscuous(t *testing.T) {
 	testnet.WaitFor(t, "the kernel to end promiscuous mode", func() bool { return promiscuity(t, pair) == 0 })
 }
 
-// Without CAP_NET_RAW -P is an error and nothing stays attached. --sink goes on, and says once what
-// is missing.
+// Without CAP_NET_RAW -P is an error and no program stays attached. --sink goes on, and reports the
+// missing capability once.
 func TestPromiscuousForbidden(t *testing.T) {
 	t.Parallel()
 	pair := testnet.MustPair(t, testnet.PairOptions{})

@@ -7,7 +7,7 @@ import (
 	"github.com/xdpcap/xdpcap/internal/testnet"
 )
 
-// What makes no sense together is refused in one line, which says what to do.
+// Contradicting flags are refused in one line, which has the remedy.
 func TestRefused(t *testing.T) {
 	t.Parallel()
 	pair := testnet.MustPair(t, testnet.PairOptions{})
@@ -28,7 +28,7 @@ func TestRefused(t *testing.T) {
 		"--hook /sys/fs/bpf/x --count": "omit it, or count beside the capture: xdpcap count -i NAME",
 		"-i rx0 --counter-interval 1s": "--counter-interval: nothing is sent to an sFlow collector, or counted for a file: add -w sflow://HOST, or --count",
 
-		// What is for named interfaces alone.
+		// Flags that need named interfaces.
 		"-i any --sink":               "xdpcap: --sink and -i any: ",
 		"-i lo -i veth* --drops":      "xdpcap: --drops and -i veth*: ",
 		"-i any -j adapter":           "xdpcap: -j adapter and -i any: ",
@@ -44,7 +44,7 @@ func TestRefused(t *testing.T) {
 		"-i *[a":                      `xdpcap: -i "*[a": a [ or a \ in it is not complete`,
 		"-i rx* --verdict drop":       "xdpcap: none of 2 interfaces can be captured: rx",
 
-		// What is for received packets alone.
+		// Flags for received packets only.
 		"-i lo -Q both":                                    `-Q: direction "both": must be in, out or inout`,
 		"-i lo -Q out --sink":                              "-Q out and --sink: this flag is for received packets",
 		"-i lo -Q out --verdict drop":                      "-Q out and --verdict",

@@ -12,7 +12,7 @@ import (
 	"github.com/xdpcap/xdpcap/internal/testnet"
 )
 
-// weightsIn are the weights of the packets in a file, in their order, as read prints them.
+// weightsIn returns the weights of the packets in a file, in order, as read prints them.
 func weightsIn(t *testing.T, file string) (weights []uint32) {
 	t.Helper()
 	for _, k := range systest.PacketsIn(t, systest.MustRead(t, "--json", file)) {
@@ -21,9 +21,9 @@ func weightsIn(t *testing.T, file string) (weights []uint32) {
 	return weights
 }
 
-// While more packets come than an output takes, an adaptive capture keeps some of them, and loses
-// hardly any once its rate has adapted. When fewer come, it keeps every packet again. The weights
-// say how many packets each one stands for.
+// While packets arrive faster than an output accepts them, an adaptive capture keeps some of them,
+// and loses hardly any once its rate has adapted. When fewer arrive, it keeps every packet again.
+// Each weight is the number of packets that a packet represents.
 func TestSampleAuto(t *testing.T) {
 	t.Parallel()
 	for _, transport := range []string{"perf", "ring"} {
@@ -35,7 +35,8 @@ func TestSampleAuto(t *testing.T) {
 			p := systest.Listening(t, pair.Rx, lines, "-i", pair.RxName, "-w", file, "--print", "--sample", "auto", "--json", "--transport", transport)
 			g := testnet.MustGenerator(t, pair)
 			stop := flood(t, g, testnet.GeneratorOptions{Frame: testnet.UDPFrame(100, 0), Rate: 200_000})
-			// On a busy machine the capture may be without a CPU for longer than its rings last.
+			// On a busy machine the capture may be without a CPU for longer than its rings can hold
+			// packets.
 			later := systest.CountsOf(t, p, 400_000)
 			testnet.WaitFor(t, "hardly any packets to be lost", func() bool {
 				before := later
@@ -76,7 +77,7 @@ func TestSampleAuto(t *testing.T) {
 	}
 }
 
-// --sample auto lowers the rate for a slow output of any kind. Without that, packets pile up in
+// --sample auto lowers the rate for a slow output of any kind. Without it, packets accumulate in
 // memory, or the output does not take them.
 func TestSampleAutoFollows(t *testing.T) {
 	t.Parallel()
@@ -96,7 +97,7 @@ func TestSampleAutoFollows(t *testing.T) {
 			}()
 			p := systest.Listening(t, pair.Rx, out, append(strings.Fields(strings.ReplaceAll(test.flags, "ADDRESS", l.Addr().String())),
 				"-i", pair.RxName, "--sample", "auto", "--json", "-B", "32M")...)
-			const rate = 12_000 // twice what the reader takes, and little for the CPU, which the rate follows, too
+			const rate = 12_000 // twice the rate of the reader, and little for the CPU, which also affects the rate
 			stop := flood(t, testnet.MustGenerator(t, pair), testnet.GeneratorOptions{Frame: testnet.UDPFrame(1000, 0), Rate: rate})
 			later := systest.CountsOf(t, p, rate)
 			testnet.WaitFor(t, "the rate to follow the output", func() bool {
@@ -105,7 +106,7 @@ func TestSampleAutoFollows(t *testing.T) {
 				lost, passed := later.Lost-before.Lost, later.NotSampled-before.NotSampled
 				return passed > rate/6 && lost*50 <= passed
 			})
-			if test.name != "stream" && later.Lost > 0 { // a stream loses what its log has no room for, and never stalls the rings
+			if test.name != "stream" && later.Lost > 0 { // a stream loses packets that its log has no room for, and never stalls the rings
 				t.Errorf("%d packets were lost before the rate followed", later.Lost)
 			}
 			stop()
@@ -125,8 +126,8 @@ func TestSampleAutoMaxRate(t *testing.T) {
 	p := systest.Listening(t, pair.Rx, nil, "-i", pair.RxName, "-w", file, "-w", "sflow://"+l.Address, "--sample", "auto", "--max-rate", "2000", "--json", "-B", "32M")
 	const rate = 50_000
 	stop := flood(t, testnet.MustGenerator(t, pair), testnet.GeneratorOptions{Frame: testnet.UDPFrame(64, 0), Rate: rate})
-	// It aims at a part of the packets that come. A second is the time of that many packets: on a
-	// busy machine they come late, and then faster.
+	// It aims at a part of the arriving packets. A second is the time of that many packets, because
+	// on a busy machine they arrive late, and then faster.
 	later := systest.CountsOf(t, p, 1)
 	testnet.WaitFor(t, "the rate that was asked for", func() bool {
 		before := later

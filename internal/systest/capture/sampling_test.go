@@ -15,7 +15,7 @@ import (
 	"github.com/xdpcap/xdpcap/internal/testnet"
 )
 
-// --sample-flows N keeps whole flows only, about one in N of them.
+// --sample-flows N keeps only whole flows, about one in N of them.
 func TestSampleFlows(t *testing.T) {
 	t.Parallel()
 	pair := testnet.MustPair(t, testnet.PairOptions{})
@@ -32,7 +32,7 @@ func TestSampleFlows(t *testing.T) {
 	for _, rec := range records {
 		seen[string(rec.Data[34:36])]++ // the source port
 	}
-	// On a busy machine the receiver's queue is full for some packets, which XDP never sees.
+	// On a busy machine the receiver's queue is full for some packets, which never reach XDP.
 	var incomplete uint64
 	for port, n := range seen {
 		if n > packets {
@@ -51,15 +51,15 @@ func TestSampleFlows(t *testing.T) {
 	}
 }
 
-// Far more packets arrive than --max-rate allows. The rate of those that are kept is within 5 % of
-// it, and all are accounted for.
+// Far more packets arrive than --max-rate allows. The rate of the kept packets is within 5 % of it,
+// and all packets are accounted for.
 func TestMaxRate(t *testing.T) {
 	t.Parallel()
 	pair := testnet.MustPair(t, testnet.PairOptions{})
 	file := systest.TempFile(t)
 	p := systest.Listening(t, pair.Rx, nil, "-i", pair.RxName, "-w", file, "--max-rate", "1000", "--json")
 	stop := flood(t, testnet.MustGenerator(t, pair), testnet.GeneratorOptions{Frame: testnet.UDPFrame(64, 0), Rate: 1e6})
-	const second = 100_000 // about so many bytes of the file
+	const second = 100_000 // about this many bytes of the file
 	next := int64(5 * second)
 	testnet.WaitFor(t, "two seconds at the rate", func() bool {
 		if systest.FileSize(file) < next {
@@ -89,11 +89,11 @@ type indexedRecord struct {
 	index int
 }
 
-// steady returns two packets, from 200 ms on, that came about a millisecond after the packet before
-// them. At 1000 packets per second this means that the token bucket was empty. Between the two
-// packets the rate is exact, even if a busy machine paused and then a burst of saved-up packets was
-// kept. The bucket saves up one second: the two packets are the first and the last of the longest
-// time without such a pause.
+// steady returns two packets, from 200 ms on, that arrived about a millisecond after the packet
+// before them. At 1000 packets per second this means that the token bucket was empty. Between the
+// two packets the rate is exact, even if a busy machine paused and then a burst of saved-up packets
+// was kept. The bucket saves up one second: the two packets are the first and the last of the
+// longest time without such a pause.
 func steady(records []systest.Record) (first, last indexedRecord) {
 	begin := records[0].CI.Timestamp.Add(200 * time.Millisecond)
 	since := 0 // the first packet after a long pause
@@ -116,7 +116,7 @@ func steady(records []systest.Record) (first, last indexedRecord) {
 	return first, last
 }
 
-// --first keeps the first packets of each flow. Of a flow that comes to two interfaces each keeps
+// --first keeps the first packets of each flow. For a flow on two interfaces each interface keeps
 // them, and no two packets of a file have the same id.
 func TestFirst(t *testing.T) {
 	t.Parallel()
@@ -146,8 +146,8 @@ func TestFirst(t *testing.T) {
 	}
 }
 
-// Each verdict has a rate of its own, and each packet says how many it stands for. Packets with a
-// verdict that is not named are all kept.
+// Each verdict has a rate of its own, and each packet has the number of packets it represents.
+// Packets with another verdict are all kept.
 func TestSampleVerdicts(t *testing.T) {
 	t.Parallel()
 	for i, transport := range []string{"perf", "ring"} {
@@ -202,14 +202,14 @@ func testSampleVerdicts(t *testing.T, pair *testnet.Pair, args ...string) {
 		oneIn := int(weights[verdict])
 		more := 0
 		if oneIn > 1 {
-			more = runtime.NumCPU() // each CPU has groups of its own
+			more = runtime.NumCPU() // each CPU has its own groups
 		}
 		if got := kept[verdict]; got < n/oneIn-more || got > n/oneIn+more {
 			t.Errorf("%d of %d packets with the verdict %s are kept, want one of %d", got, n, verdict, oneIn)
 		}
 	}
 	if testnet.Emulated() {
-		return // what reads the file is the same on every kernel
+		return // reading the file does not depend on the kernel
 	}
 	r := systest.StatsOf(t, file)
 	for verdict, n := range sent {

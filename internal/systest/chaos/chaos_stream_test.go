@@ -21,8 +21,8 @@ import (
 	"github.com/xdpcap/xdpcap/internal/testnet"
 )
 
-// TestChaosStreams is TestChaos with a capture that sends its packets to a reader, to which things
-// happen as well. Only packets that have reached the reader's kernel count as captured.
+// TestChaosStreams is TestChaos with a capture that sends its packets to a reader, whose side is
+// disturbed as well. Only packets that have reached the reader's kernel count as captured.
 func TestChaosStreams(t *testing.T) {
 	t.Parallel()
 	runChaos(t, chaosStreams)
@@ -60,7 +60,7 @@ var chaosStreams = []chaosEnding{
 }
 
 // hurried ends a capture, and from then on its slow reader reads at full speed: the capture waits
-// ten seconds for it, and on a busy machine a slow reader needs longer for all that was sent.
+// ten seconds for it, and on a busy machine a slow reader needs longer for all sent packets.
 func hurried(end func(c *chaos)) func(c *chaos) {
 	return func(c *chaos) {
 		end(c)
@@ -68,7 +68,7 @@ func hurried(end func(c *chaos)) func(c *chaos) {
 	}
 }
 
-// crashReader lets the reader crash, and waits until the capture has said so.
+// crashReader makes the reader crash, and waits until the capture has reported it.
 func (c *chaos) crashReader() {
 	c.t.Helper()
 	c.reader.crash()
@@ -78,23 +78,23 @@ func (c *chaos) crashReader() {
 
 // A streamReader is the other end of -w tcp://, with the packets that have arrived there.
 type streamReader struct {
-	sends, halfCloses, slow bool // what it does
+	sends, halfCloses, slow bool // its behaviour
 
 	t        *testing.T
 	listener *net.TCPListener
 	secure   *tls.Config // nil = no TLS
 	flags    []string    // of the capture
 
-	stops    atomic.Bool // it reads nothing more
-	hurries  atomic.Bool // it is slow no longer
-	crashes  atomic.Bool // it is to crash
+	stops    atomic.Bool // it stops reading
+	hurries  atomic.Bool // it reads at full speed from now on
+	crashes  atomic.Bool // it must crash
 	crashed  chan struct{}
 	serving  sync.WaitGroup
 	arrived  atomic.Uint64 // packets
-	complete atomic.Bool   // the last stream has ended as it should
+	complete atomic.Bool   // the last stream has ended regularly
 }
 
-// listenForStream begins a reader like this one.
+// listenForStream starts a reader with this behaviour.
 func (c *chaos) listenForStream(like *streamReader) *streamReader {
 	c.t.Helper()
 	r := &streamReader{sends: like.sends, halfCloses: like.halfCloses, slow: like.slow, t: c.t, crashed: make(chan struct{})}
@@ -170,7 +170,7 @@ func (r *streamReader) serve(socket *net.TCPConn) {
 			time.Sleep(time.Millisecond)
 			continue
 		}
-		socket.SetReadDeadline(time.Now().Add(10 * time.Millisecond)) // then it checks what to do
+		socket.SetReadDeadline(time.Now().Add(10 * time.Millisecond)) // to check regularly what to do
 		n, err := conn.Read(buf)
 		blocks.add(r.t, buf[:n])
 		if r.slow && !r.hurries.Load() {
@@ -183,8 +183,8 @@ func (r *streamReader) serve(socket *net.TCPConn) {
 	}
 }
 
-// last returns everything that has arrived and was not read, lets the kernel acknowledge it, and
-// ensures that nothing arrives afterwards.
+// last returns all bytes that have arrived and were not read, lets the kernel acknowledge them, and
+// ensures that no bytes arrive afterwards.
 func (r *streamReader) last(socket *net.TCPConn, conn net.Conn) (all []byte) {
 	raw, err := socket.SyscallConn()
 	if err != nil {
@@ -203,7 +203,7 @@ func (r *streamReader) last(socket *net.TCPConn, conn net.Conn) (all []byte) {
 	for {
 		left := 0
 		raw.Control(func(fd uintptr) { left, err = unix.IoctlGetInt(int(fd), unix.TIOCINQ) })
-		socket.SetReadDeadline(time.Now().Add(10 * time.Millisecond)) // TLS may have more than the socket
+		socket.SetReadDeadline(time.Now().Add(10 * time.Millisecond)) // TLS may have buffered more than the socket
 		n, failed := conn.Read(buf)
 		all = append(all, buf[:n]...)
 		if err != nil || failed != nil && (left == 0 || !errors.Is(failed, os.ErrDeadlineExceeded)) {
@@ -212,7 +212,7 @@ func (r *streamReader) last(socket *net.TCPConn, conn net.Conn) (all []byte) {
 	}
 }
 
-// crash lets the reader's connection be reset.
+// crash resets the reader's connection.
 func (r *streamReader) crash() {
 	r.t.Helper()
 	r.crashes.Store(true)
@@ -224,7 +224,7 @@ func (r *streamReader) crash() {
 	r.stops.Store(false)
 }
 
-// check compares what has arrived with the account.
+// check compares the arrived packets with the account.
 func (r *streamReader) check(s systest.Summary) {
 	r.t.Helper()
 	r.listener.Close()
@@ -249,7 +249,7 @@ func (r *streamReader) check(s systest.Summary) {
 	}
 }
 
-// streamBlocks counts the packets of a stream that comes piece by piece.
+// streamBlocks counts the packets of a stream that arrives in pieces.
 type streamBlocks struct {
 	rest    []byte
 	packets uint64

@@ -21,19 +21,19 @@ import (
 	"github.com/xdpcap/xdpcap/internal/testnet"
 )
 
-// chaosSeed repeats the rounds of a failed run. The log of that run names its seed.
+// chaosSeed repeats the rounds of a failed run. The log of that run has its seed.
 const chaosSeed = "XDPCAP_CHAOS_SEED"
 
-// TestChaos runs one short capture after the other. While packets arrive, things happen to its
-// interface, its process and its file; then one more thing ends it. However that goes, the account
-// equals what the interface's driver has counted, the file holds the packets of the account,
-// nothing stays attached, and the exit status says whether the end was asked for.
+// TestChaos runs one short capture after the other. While packets arrive, it disturbs the capture's
+// interface, process and file; then one event ends the capture. In every case the account equals
+// the driver's counter, the file has the packets of the account, no program stays attached, and the
+// exit status is 0 only for a requested end.
 func TestChaos(t *testing.T) {
 	t.Parallel()
 	runChaos(t, chaosEndings)
 }
 
-// runChaos runs every one of these endings once, and again in another order while there is time.
+// runChaos runs each of these endings once, and again in another order until the time is over.
 func runChaos(t *testing.T, endings []chaosEnding) {
 	t.Helper()
 	seed := uint64(time.Now().UnixNano())
@@ -57,15 +57,15 @@ func runChaos(t *testing.T, endings []chaosEnding) {
 	t.Logf("%d captures", rounds)
 }
 
-// A chaosEnding is one way in which a capture ends, at a time when no packets arrive: while a
-// program is being detached, the driver counts packets that the program does not see.
+// A chaosEnding is one way in which a capture ends, while no packets arrive: while a program is
+// being detached, the driver counts packets that the program does not get.
 type chaosEnding struct {
 	name   string
-	args   []string // if there are any, nothing happens to the capture before its end
-	memory uint64   // bytes that its cgroup may have, and then a FIFO is in the place of its file; 0 = no cgroup
+	args   []string // with arguments, the capture is not disturbed before its end
+	memory uint64   // limit of its cgroup in bytes, and then its file is a FIFO; 0 = no cgroup
 	end    func(c *chaos)
-	status int           // the exit status; -1 = killed, so that there is no account
-	stream *streamReader // whom packets are sent to; nil = they are written to a file
+	status int           // the exit status; -1 = killed, so there is no account
+	stream *streamReader // the reader of its packets; nil = they are written to a file
 }
 
 var chaosEndings = []chaosEnding{
@@ -87,7 +87,7 @@ var chaosEndings = []chaosEnding{
 	{name: "file truncated", end: held(func(c *chaos) { c.must(os.Truncate(c.file, 10)) }), status: 1},
 }
 
-// These things happen to a capture, and it goes on.
+// A capture goes on after each of these disturbances.
 var disturbances = []struct {
 	name string
 	do   func(c *chaos)
@@ -105,7 +105,7 @@ var disturbances = []struct {
 	}},
 	{"second capture into the same file", func(c *chaos) {
 		if c.reader != nil {
-			return // there is none
+			return // no file
 		}
 		other := systest.Start(c.t, c.pair.Rx, nil, "-i", "lo", "-w", c.file)
 		if status, stderr := other.Wait(); status != 1 {
@@ -115,7 +115,7 @@ var disturbances = []struct {
 	{"second capture on the same interface", secondCapture},
 }
 
-// A chaos is one capture, and what it captures from.
+// A chaos is one capture and its environment.
 type chaos struct {
 	t       *testing.T
 	random  *rand.Rand
@@ -123,14 +123,14 @@ type chaos struct {
 	sender  *testnet.Sender
 	witness int // a packet socket on the receiving side
 	file    string
-	fifo    *os.File       // where the file is one
-	group   systest.Cgroup // where the memory is little
-	reader  *streamReader  // of a stream in place of the file; nil = none
+	fifo    *os.File       // if the file is a FIFO
+	group   systest.Cgroup // for endings with little memory
+	reader  *streamReader  // of a stream instead of the file; nil = no stream
 	capture *systest.Process
 
 	sending sync.Mutex
 	sent    uint64 // frames so far
-	counted uint64 // by the driver, when nothing was under way for the last time
+	counted uint64 // by the driver, when last no packets were in flight
 }
 
 func chaosRound(t *testing.T, random *rand.Rand, e chaosEnding) {
@@ -153,7 +153,7 @@ func chaosRound(t *testing.T, random *rand.Rand, e chaosEnding) {
 	args := append(append([]string{"-i", c.pair.RxName, "--json=" + summary, "-w"}, write...), e.args...)
 	if e.args == nil {
 		for _, some := range [][]string{{"-s", "96"}, {"-U"}, {"-B", "256k"}, {"--sample", "3"}, {"--max-rate", "1000"}, {"--transport", "ring"}, {"udp"}} {
-			// At a limited rate too few packets may come to fill the last page of a disk.
+			// At a limited rate too few packets may arrive to fill the last page of a disk.
 			if random.IntN(4) == 0 && !(e.name == "disk full" && some[0] == "--max-rate") {
 				args = append(args, some...)
 			}
@@ -182,7 +182,7 @@ func chaosRound(t *testing.T, random *rand.Rand, e chaosEnding) {
 	}
 }
 
-// disturb sends packets, and lets a few things happen meanwhile.
+// disturb sends packets, and causes a few disturbances meanwhile.
 func (c *chaos) disturb() {
 	stop := c.send()
 	defer stop()
@@ -213,7 +213,7 @@ func (c *chaos) send() (stop func()) {
 	}
 }
 
-// burst sends so many frames. Some of them fail while a link is down.
+// burst sends this many frames. Some of them fail while a link is down.
 func (c *chaos) burst(frames int) {
 	c.sending.Lock()
 	defer c.sending.Unlock()
@@ -237,8 +237,8 @@ func (c *chaos) openWitness() {
 	c.must(unix.SetsockoptTimeval(c.witness, unix.SOL_SOCKET, unix.SO_RCVTIMEO, &unix.Timeval{Usec: 100_000}))
 }
 
-// settle waits until everything that was sent has passed the XDP hook: a frame that is sent last,
-// on an interface with one queue, has reached the stack.
+// settle waits until all sent frames have passed the XDP hook: a last frame, on an interface with
+// one queue, has reached the stack.
 func (c *chaos) settle() {
 	c.t.Helper()
 	marker := make([]byte, 60)
@@ -248,7 +248,7 @@ func (c *chaos) settle() {
 	testnet.WaitFor(c.t, "the last frame", func() bool {
 		c.sent++
 		binary.BigEndian.PutUint64(marker[14:], c.sent)
-		if c.sender.Send(marker) != nil { // the first one after the link was down
+		if c.sender.Send(marker) != nil { // the first frame after the link was down
 			return false
 		}
 		for {
@@ -285,7 +285,7 @@ func (c *chaos) checkAccount(path string) {
 		c.reader.check(s)
 		return
 	}
-	if _, err := os.Stat(c.file); err == nil && s.Captured > 0 { // else the file is gone or spoiled
+	if _, err := os.Stat(c.file); err == nil && s.Captured > 0 { // otherwise the file is gone or spoiled
 		c.checkFile(s)
 	}
 }
@@ -321,8 +321,9 @@ func (c *chaos) inTx(do func(netlink.Link) error) {
 	}))
 }
 
-// whileDown does something while the interface is down. Nothing is under way when it goes down and
-// when it comes up, because the driver counts packets for a moment without running the program.
+// whileDown calls a function while the interface is down. No packets are in flight when it goes
+// down and when it comes up, because the driver counts packets for a moment without running the
+// program.
 func (c *chaos) whileDown(do func()) {
 	c.t.Helper()
 	c.sending.Lock()
@@ -333,7 +334,7 @@ func (c *chaos) whileDown(do func()) {
 	systest.InRx(c.t, c.pair, netlink.LinkSetUp)
 }
 
-// signals ends a capture by these signals, one right after the other.
+// signals ends a capture by these signals, one directly after the other.
 func signals(signals ...syscall.Signal) func(c *chaos) {
 	return func(c *chaos) {
 		for _, s := range signals {
@@ -342,12 +343,12 @@ func signals(signals ...syscall.Signal) func(c *chaos) {
 	}
 }
 
-// held stops the process, does something, fills its ring, and lets the process go on. No packet
-// arrives any more when the process ends because of that.
+// held stops the process, calls a function, fills its ring, and continues the process. No more
+// packets arrive when the process ends because of the function.
 func held(do func(c *chaos)) func(c *chaos) {
 	return func(c *chaos) {
 		if !systest.TryStopProcess(c.t, c.capture) {
-			return // on a busy machine its time was over before
+			return // on a busy machine its time had already passed
 		}
 		do(c)
 		c.burst(300)
@@ -356,7 +357,7 @@ func held(do func(c *chaos)) func(c *chaos) {
 	}
 }
 
-// smallDisk makes a file system that fillDisk can fill.
+// smallDisk creates a file system that fillDisk can fill.
 func smallDisk(t *testing.T) string {
 	dir := systest.DirectoryFor(t, 0)
 	testnet.MustMount(t, "tmpfs", dir, 0, "size=64m,mode=755")
@@ -377,14 +378,14 @@ func fillDisk(c *chaos) {
 	}
 }
 
-// replaceFile puts another file in the place of the capture's, as an editor or a log rotator does.
+// replaceFile replaces the capture's file by another one, as an editor or a log rotator does.
 func replaceFile(c *chaos) {
 	c.must(os.Rename(c.file, c.file+".old"))
 	c.must(os.WriteFile(c.file, nil, 0o600))
 	c.file += ".old"
 }
 
-// rename gives the interface another name. Linux before 6.2 does that only while it is down.
+// rename renames the interface. Linux before 6.2 allows that only while it is down.
 func rename(c *chaos) {
 	name := fmt.Sprintf("rx%d", c.random.IntN(1000)+1)
 	c.whileDown(func() {
@@ -393,7 +394,8 @@ func rename(c *chaos) {
 	})
 }
 
-// secondCapture is refused if the kernel cannot trace. Else it sees the same packets as the first.
+// secondCapture is refused if the kernel cannot trace. Otherwise it captures the same packets as
+// the first.
 func secondCapture(c *chaos) {
 	other := systest.Start(c.t, c.pair.Rx, nil, "-i", c.pair.RxName, "-w", os.DevNull)
 	want := 1
@@ -411,7 +413,7 @@ func secondCapture(c *chaos) {
 // littleMemory is enough for a capture, and for some packets.
 const littleMemory = 40 << 20
 
-// openFIFO makes the file a FIFO, which nobody reads yet.
+// openFIFO makes the file a FIFO without a reader.
 func (c *chaos) openFIFO() {
 	c.must(unix.Mkfifo(c.file, 0o600))
 	var err error
@@ -420,7 +422,7 @@ func (c *chaos) openFIFO() {
 	c.t.Cleanup(func() { c.fifo.Close() })
 }
 
-// stalledReader sends more than there is memory for, ends the capture, and only then reads.
+// stalledReader sends more packets than fit into memory, ends the capture, and only then reads.
 func stalledReader(c *chaos) {
 	const size = 1400
 	for range 2 * littleMemory / size {
@@ -431,7 +433,7 @@ func stalledReader(c *chaos) {
 		c.sent++
 	}
 	c.settle()
-	if most := c.group.MostTaken(); most > littleMemory*9/10 {
+	if most := c.group.PeakMemory(); most > littleMemory*9/10 {
 		c.t.Errorf("it took %d bytes of %d", most, littleMemory)
 	}
 	signals([]syscall.Signal{syscall.SIGINT, syscall.SIGTERM}[c.random.IntN(2)])(c)

@@ -15,13 +15,13 @@ import (
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
-// An errorTest is a command line, and what it says.
+// An errorTest is a command line and its error.
 type errorTest struct {
 	args string
 	want []string
 }
 
-// Each mistake is one clear line and exit status 1. Nothing is attached, and no file is created.
+// Each mistake is one clear line and exit status 1. No program is attached, and no file is created.
 func TestErrors(t *testing.T) {
 	t.Parallel()
 	pair := testnet.MustPair(t, testnet.PairOptions{Addresses: true})
@@ -57,7 +57,7 @@ func TestErrors(t *testing.T) {
 		{"-i rx0 -w " + dir, []string{"-w: open", "is a directory: name a file in it"}},
 		{"-i rx0 --sink", []string{"rx0 has the IP address ", "--yes"}},
 	}
-	flags := []errorTest{ // which do not depend on the kernel
+	flags := []errorTest{ // errors that do not depend on the kernel
 		{"-i rx0 --verdict lost", []string{`--verdict: verdict "lost": must be aborted, drop, pass, tx, redirect, or a number`}},
 		{"-i rx0 --rx-capture inside", []string{`--rx-capture: hook "inside": must be entry or exit`}},
 		{"-i rx0 --rx-capture entry --verdict drop", []string{"verdicts are known only at a program's exit"}},
@@ -120,8 +120,8 @@ func TestErrors(t *testing.T) {
 	}
 }
 
-// A program without BTF cannot be traced, and a kernel without trampolines traces none: one line
-// says which it is.
+// A program without BTF cannot be traced, and a kernel without trampolines cannot trace any
+// program: one line names the cause.
 func TestTracingRefused(t *testing.T) {
 	t.Parallel()
 	pair := testnet.MustPair(t, testnet.PairOptions{})
@@ -159,7 +159,7 @@ func TestTracingRefused(t *testing.T) {
 	testnet.WaitFor(t, "the target to count on", func() bool { return systest.Verdicts(t, target)[xdp.Pass] == 1 })
 }
 
-// An interface whose driver has no native XDP is captured in generic mode, and stderr says so.
+// An interface whose driver has no native XDP is captured in generic mode, and stderr reports it.
 func TestGenericFallback(t *testing.T) {
 	t.Parallel()
 	pair := testnet.MustPair(t, testnet.PairOptions{})
@@ -190,7 +190,7 @@ func TestGenericFallback(t *testing.T) {
 	}
 }
 
-// Generic mode on request sees the same packets.
+// Generic mode on request captures the same packets.
 func TestGenericMode(t *testing.T) {
 	t.Parallel()
 	pair := testnet.MustPair(t, testnet.PairOptions{GRO: true})
@@ -220,7 +220,7 @@ func TestMissingPrivileges(t *testing.T) {
 	file := filepath.Join(dir, "out.pcapng")
 	cmd := systest.Command("-i", pair.RxName, "-w", file)
 	systest.OpenForAll(t, cmd, systest.XdpcapPath)
-	cmd.Env = append(cmd.Env, "HOME=/root") // as sudo may leave it; its settings are closed to this user
+	cmd.Env = append(cmd.Env, "HOME=/root") // as sudo may leave it; this user cannot read root's settings
 	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: systest.Nobody, Gid: systest.Nobody}}
 	status, stderr := systest.StartCommand(t, pair.Rx, nil, cmd).Wait()
 	if status != 1 || !strings.Contains(stderr, "missing privileges: CAP_BPF, CAP_NET_ADMIN, CAP_PERFMON; run it as root (sudo)") {
@@ -231,9 +231,9 @@ func TestMissingPrivileges(t *testing.T) {
 	}
 }
 
-// Since Linux 6.2 the sampling program calls a function of the kernel, which takes the kernel's
-// JIT: a capture without that says how to turn it on, and so does probe.
-// Not parallel: the setting is that of all tests.
+// Since Linux 6.2 the sampling program calls a kernel function, which needs the kernel's JIT:
+// without the JIT, the errors of a capture and of probe name the setting. Not parallel: the setting
+// applies to all tests.
 func TestWithoutJIT(t *testing.T) {
 	if !testnet.Emulated() {
 		t.Skip("the setting is the whole machine's: only where that is emulated")

@@ -80,8 +80,7 @@ func TestExtcapAnswers(t *testing.T) {
 	}
 }
 
-// Wireshark reads from standard output whether a filter is correct, but only if the exit status is
-// 0.
+// Wireshark reads from standard output whether a filter is valid, but only if the exit status is 0.
 func TestExtcapFilter(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct{ filter, want string }{
@@ -145,8 +144,8 @@ func (f fifo) open() *os.File {
 	return r
 }
 
-// waitForReader waits until somebody reads from the fifo. The reader sees no end of it before what
-// is returned is closed.
+// waitForReader waits until a process reads from the FIFO. The reader gets no end of file before
+// the returned file is closed.
 func (f fifo) waitForReader() *os.File {
 	f.t.Helper()
 	var w *os.File
@@ -160,7 +159,7 @@ func (f fifo) waitForReader() *os.File {
 	return w
 }
 
-// readUntil reads from the fifo until a piece has come, and returns all.
+// readUntil reads from the FIFO until a text has arrived, and returns all bytes.
 func readUntil(t *testing.T, r *os.File, piece []byte) []byte {
 	t.Helper()
 	r.SetReadDeadline(time.Now().Add(testnet.Patience))
@@ -174,13 +173,13 @@ func readUntil(t *testing.T, r *os.File, piece []byte) []byte {
 	return all
 }
 
-// waitAttached waits until a capture that says nothing has begun.
+// waitAttached waits until a capture without messages has begun.
 func waitAttached(t *testing.T, pair *testnet.Pair) {
 	t.Helper()
 	testnet.WaitFor(t, "the program to be attached", func() bool { return systest.Attached(t, pair) != "" })
 }
 
-// checkEnd expects an end without an error, with nothing on stderr and nothing left attached.
+// checkEnd expects an end without an error, with no text on stderr and no program left attached.
 func checkEnd(t *testing.T, pair *testnet.Pair, p *systest.Process) {
 	t.Helper()
 	if status, stderr := p.Wait(); status != 0 || stderr != "" {
@@ -203,8 +202,8 @@ func TestExtcapEnds(t *testing.T) {
 	checkEnd(t, pair, p)
 }
 
-// Settings about files, streams and interfaces do not apply to Wireshark's captures, because
-// Wireshark names the interface and the output. Settings that choose packets apply to all.
+// Settings for files, streams and interfaces do not apply to Wireshark's captures, because
+// Wireshark names the interface and the output. Settings that select packets apply to all.
 func TestExtcapSettings(t *testing.T) {
 	t.Parallel()
 	pair := testnet.MustPair(t, testnet.PairOptions{})
@@ -262,8 +261,8 @@ type wireshark struct {
 	home string
 }
 
-// newWireshark makes a user's home directory with a link to xdpcap in both directories in which
-// Wireshark looks for extcaps: 4.0 looks in .config, newer versions look in .local/lib.
+// newWireshark creates a user's home directory with a link to xdpcap in both directories that
+// Wireshark searches for extcaps: .config for 4.0, and .local/lib for newer versions.
 func newWireshark(t *testing.T) wireshark {
 	t.Helper()
 	testnet.Require(t, "tshark")
@@ -287,9 +286,9 @@ func (w wireshark) tshark(args ...string) *exec.Cmd {
 	return cmd
 }
 
-// tshark lists the interfaces, and captures there exactly what is sent. The settings that Wireshark
-// keeps for an interface reach the capture: here the snapshot length, and a filter, which counts
-// besides Wireshark's own.
+// tshark lists the interfaces, and captures exactly the sent packets. The settings that Wireshark
+// keeps for an interface reach the capture: here the snapshot length, and a filter in addition to
+// Wireshark's own.
 func TestTsharkCaptures(t *testing.T) {
 	t.Parallel()
 	pair := testnet.MustPair(t, testnet.PairOptions{})
@@ -308,7 +307,7 @@ func TestTsharkCaptures(t *testing.T) {
 		t.Fatal(err)
 	}
 	waitAttached(t, pair)
-	for i := range uint64(frames) { // tshark waits for every one of them
+	for i := range uint64(frames) { // tshark waits for all of them
 		testnet.Send(t, pair, testnet.UDPFrame(100, i), testnet.TxToRx().ARPRequest(), testnet.UDPFrame(200, i))
 	}
 	if err := cmd.Wait(); err != nil {
@@ -329,13 +328,13 @@ func TestTsharkCaptures(t *testing.T) {
 	testnet.WaitFor(t, "the program to be detached", func() bool { return systest.Attached(t, pair) == "" })
 }
 
-// Where xdpcap lacks privileges, tshark shows the message that says what to do.
+// Without privileges, tshark prints xdpcap's message with the remedy.
 func TestTsharkPrivileges(t *testing.T) {
 	t.Parallel()
 	pair := testnet.MustPair(t, testnet.PairOptions{})
 	w := newWireshark(t)
 	const nobody = 65534
-	binary := filepath.Join(w.home, "xdpcap") // the tests' own is where others cannot look
+	binary := filepath.Join(w.home, "xdpcap") // the tests' own binary is in a directory that others cannot read
 	if out, err := exec.Command("cp", systest.XdpcapPath, binary).CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
@@ -370,8 +369,8 @@ func TestTsharkPrivileges(t *testing.T) {
 	}
 }
 
-// Verdicts reach tshark as they are, through dumpcap and the fifo. Not all build machines trace
-// programs, and in the emulated ones tshark cannot start an extcap, so the test starts both.
+// Verdicts reach tshark unchanged, through dumpcap and the FIFO. Not all build machines can trace
+// programs, and in emulated machines tshark cannot start an extcap, so the test starts both.
 func TestExtcapVerdicts(t *testing.T) {
 	t.Parallel()
 	testnet.RequireFentry(t)
@@ -396,7 +395,7 @@ func TestExtcapVerdicts(t *testing.T) {
 	p := systest.Start(t, pair.Rx, nil, "--capture", "--extcap-interface", "xdpcap-traced1", "--fifo", f.path,
 		"--extcap-capture-filter", "udp", "--rx-capture", "exit")
 	limit := time.After(testnet.Patience)
-	for ended := false; !ended; { // nothing tells from outside that a program is traced
+	for ended := false; !ended; { // a traced program cannot be detected from outside
 		systest.SendRound(t, pair)
 		select {
 		case err := <-done:
@@ -424,7 +423,7 @@ func TestExtcapVerdicts(t *testing.T) {
 	}
 }
 
-// The profile in contrib/ shows what XDP knows of a packet, in columns.
+// The profile in contrib/ shows the XDP data of a packet in columns.
 func TestWiresharkProfile(t *testing.T) {
 	t.Parallel()
 	w := newWireshark(t)

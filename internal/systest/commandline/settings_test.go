@@ -8,15 +8,15 @@ import (
 	"github.com/xdpcap/xdpcap/internal/testnet"
 )
 
-// A process takes its flags from the environment. A setting that has no effect on a command line
-// was meant for others, and is forgotten. The same flag is refused when it is typed.
+// A process reads its flags from the environment. A setting without effect on a command line was
+// meant for other command lines, and is ignored. The same flag is refused when it is typed.
 func TestSettingsOfProcess(t *testing.T) {
 	t.Parallel()
 	pair := testnet.MustPair(t, testnet.PairOptions{})
 	const works = `interface "none0" does not exist`
 	for _, test := range []struct {
 		settings string // variables without their prefix
-		name     string // by which the program is called
+		name     string // the program's name
 		args     string
 		want     string
 	}{

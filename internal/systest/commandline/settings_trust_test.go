@@ -16,7 +16,8 @@ import (
 	"github.com/xdpcap/xdpcap/internal/testnet"
 )
 
-// withFileCapabilities copies xdpcap to where everybody can execute it, with capabilities.
+// withFileCapabilities copies xdpcap to a directory where every user can execute it, with
+// capabilities.
 func withFileCapabilities(t *testing.T, capabilities ...int) string {
 	t.Helper()
 	dir := systest.DirectoryFor(t, 0)
@@ -44,8 +45,8 @@ func withFileCapabilities(t *testing.T, capabilities ...int) string {
 	return path
 }
 
-// asSomebody runs a file with capabilities as a user that has none, in a network namespace of its
-// own, and not for long: what should have been refused would work on.
+// asSomebody runs a file with capabilities as a user without any, in a network namespace of its
+// own, and with a time limit, because a command that should have been refused might not end.
 func asSomebody(t *testing.T, path string, env []string, args ...string) (out string, status int) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), testnet.Patience)
@@ -58,7 +59,7 @@ func asSomebody(t *testing.T, path string, env []string, args ...string) (out st
 	return out, cmd.ProcessState.ExitCode()
 }
 
-// A binary with capabilities ignores the environment of a caller who has none.
+// A binary with capabilities ignores the environment of a caller without them.
 func TestSettingsOfCapableBinary(t *testing.T) {
 	t.Parallel()
 	testnet.RequireRoot(t)
@@ -78,7 +79,8 @@ func TestSettingsOfCapableBinary(t *testing.T) {
 	}
 }
 
-// A user whose only rights are those of the binary can look at packets, and change nothing.
+// A user whose only rights are those of the binary can read packets, and change nothing on the
+// system.
 func TestCapableBinaryRefuses(t *testing.T) {
 	t.Parallel()
 	testnet.RequireRoot(t)

@@ -11,9 +11,8 @@ import (
 	"github.com/xdpcap/xdpcap/internal/testnet"
 )
 
-// A command that a message says to run does what it says when it is pasted into a shell, also where
-// an interface has a name that a shell would take for commands: any container with CAP_NET_ADMIN
-// may choose one.
+// A command in a message works as described when it is pasted into a shell, even if an interface
+// has a name that a shell would parse as commands: any container with CAP_NET_ADMIN may choose one.
 func TestShellWords(t *testing.T) {
 	t.Parallel()
 	const name = "a;reboot"

@@ -15,13 +15,13 @@ import (
 	"github.com/xdpcap/xdpcap/internal/testnet"
 )
 
-// A terminal is a pseudoterminal, and what has been written to it.
+// A terminal is a pseudoterminal and the text written to it.
 type terminal struct {
-	keys *os.File // what is typed
-	side *os.File // that of the processes
+	keys *os.File // keyboard input
+	side *os.File // the side of the processes
 	mu   sync.Mutex
 	text strings.Builder
-	done chan struct{} // closed when no process has it any more
+	done chan struct{} // closed when no process has the terminal open any more
 }
 
 func newTerminal(t *testing.T) *terminal {
@@ -50,7 +50,7 @@ func newTerminal(t *testing.T) *terminal {
 			term.mu.Lock()
 			term.text.Write(b[:n])
 			term.mu.Unlock()
-			if err != nil { // EIO: nobody has it open
+			if err != nil { // EIO: no process has it open
 				return
 			}
 		}
@@ -88,7 +88,7 @@ func (term *terminal) run(t *testing.T, ns *testnet.Namespace, script string, ar
 }
 
 // A capture with a file keeps a line of counts on its terminal, and count a table. A job in the
-// background leaves the terminal to the shell, and only says when it begins and ends.
+// background leaves the terminal to the shell, and prints only at its start and end.
 func TestTerminalInBackground(t *testing.T) {
 	t.Parallel()
 	pair := testnet.MustPair(t, testnet.PairOptions{})

@@ -13,7 +13,7 @@ import (
 	"github.com/xdpcap/xdpcap/internal/testnet"
 )
 
-// What a shell shows of flags and commands has no marks of the help in it.
+// Shell completions of flags and commands contain no markup of the help.
 func TestCompletionDescriptions(t *testing.T) {
 	t.Parallel()
 	for _, args := range [][]string{{"__complete", "--"}, {"__complete", "count", "--"}, {"__complete", "read", "--"}, {"__complete", ""}} {
@@ -24,8 +24,8 @@ func TestCompletionDescriptions(t *testing.T) {
 	}
 }
 
-// An interface whose name a shell would take for a command is not offered: a container chooses the
-// names of its interfaces.
+// An interface whose name a shell would parse as a command is not offered, because a container
+// chooses the names of its interfaces.
 func TestCompletionIsTypable(t *testing.T) {
 	t.Parallel()
 	pair := testnet.MustPair(t, testnet.PairOptions{RxName: "`id`a"})

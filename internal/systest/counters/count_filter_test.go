@@ -13,8 +13,8 @@ import (
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
-// count takes the filters that a capture takes, and counts what matches: of its own program's
-// packets, of those of a program that is traced, and of those that are sent.
+// count accepts the filters of a capture, and counts matching packets: of its own program, of a
+// traced program, and of sent packets.
 func TestCountFilter(t *testing.T) {
 	t.Parallel()
 	expression := filepath.Join(t.TempDir(), "expression")
@@ -22,7 +22,7 @@ func TestCountFilter(t *testing.T) {
 		t.Fatal(err)
 	}
 	program := filepath.Join(t.TempDir(), "program")
-	if err := os.WriteFile(program, []byte("1\n6 0 0 0\n"), 0o644); err != nil { // takes no packet
+	if err := os.WriteFile(program, []byte("1\n6 0 0 0\n"), 0o644); err != nil { // matches no packet
 		t.Fatal(err)
 	}
 	for variant, traced := range []bool{false, true} {
@@ -67,7 +67,7 @@ func TestCountFilter(t *testing.T) {
 	}
 }
 
-// -d prints what a capture prints, without privileges, and what is wrong with a filter is said as
+// -d prints the same as for a capture, without privileges, and errors in a filter are the same as
 // there.
 func TestCountFilterErrors(t *testing.T) {
 	t.Parallel()

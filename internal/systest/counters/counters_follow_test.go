@@ -16,9 +16,9 @@ import (
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
-// A program that takes the place of the traced one is counted from then on, and the counters go on.
-// When none runs any more, a command ends with everything that it counted, however long its
-// interval is, and one that exports its counters waits for the next program.
+// A program that replaces the traced one is counted from then on, and the counters go on. If no
+// program runs any more, a command ends with all its counts, even within a long interval, and a
+// command that exports its counters waits for the next program.
 func TestCountersFollow(t *testing.T) {
 	t.Parallel()
 	testnet.RequireFentry(t)
@@ -84,7 +84,7 @@ func TestCountersFollow(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	systest.WaitSaid(t, p, "has no BTF") // and so it cannot be traced
+	systest.WaitSaid(t, p, "has no BTF") // and so cannot be traced
 	at.Close()
 	third := systest.AttachTarget(t, pair, testnet.Rewriting)
 	systest.WaitSaid(t, p, fmt.Sprintf("(id %s) instead of ", systest.ProgramID(t, third)))
@@ -95,8 +95,8 @@ func TestCountersFollow(t *testing.T) {
 	p.Interrupt()
 }
 
-// Counting goes on for a program behind a dispatcher when the dispatcher is replaced and the
-// program runs behind the new one.
+// Counting goes on for a program behind a dispatcher if the dispatcher is replaced and the program
+// runs behind the new one.
 func TestCountersDispatcherChanges(t *testing.T) {
 	t.Parallel()
 	testnet.RequireFentry(t)
@@ -139,8 +139,8 @@ func TestCountersDispatcherChanges(t *testing.T) {
 	}
 }
 
-// Where a libxdp dispatcher runs, --program chooses one of its programs to count. Without it the
-// dispatcher is counted, because its verdict decides about the packet. Counters that trace the
+// If a libxdp dispatcher runs, --program selects one of its programs to count. Without it the
+// dispatcher is counted, because its verdict applies to the packet. Counters that trace the
 // dispatcher are not listed among its programs.
 func TestCounterPrograms(t *testing.T) {
 	t.Parallel()
@@ -207,9 +207,8 @@ func TestCounterPrograms(t *testing.T) {
 	}
 }
 
-// Flows are counted by the verdict that the traced program gives their packets, as they came in:
-// the program inserts a tag into those that it passes. --verdict counts only packets with these
-// verdicts.
+// Flows are counted by the traced program's verdict, with the packets as they arrived: the program
+// inserts a tag into packets that it passes. --verdict counts only packets with these verdicts.
 func TestFlowVerdicts(t *testing.T) {
 	t.Parallel()
 	testnet.RequireFentry(t)
@@ -247,7 +246,7 @@ func TestFlowVerdicts(t *testing.T) {
 	}
 }
 
-// A command that exports and names no interface counts on all, also on those that come later.
+// A command that exports and names no interface counts on all, also on later ones.
 func TestAllInterfaces(t *testing.T) {
 	t.Parallel()
 	pair := testnet.MustPair(t, testnet.PairOptions{})

@@ -19,9 +19,9 @@ import (
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
-// stats prints exactly what has arrived, and a scrape has the same and takes nothing away from it.
-// The rates add up to the packets: no interval is missed or counted twice. SIGINT ends it with the
-// totals, and nothing stays attached.
+// stats prints exactly the packets that arrived, and a scrape has the same and does not reset it.
+// The rates add up to the packets: no interval is missing or counted twice. SIGINT ends it with the
+// totals, and no program stays attached.
 func TestStatsExact(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct{ action, verdict, args string }{
@@ -41,8 +41,8 @@ func TestStatsExact(t *testing.T) {
 					systest.WaitMetric(t, pair, p, fmt.Sprintf("xdpcap_verdict_bytes_total{interface=\"rx0\",verdict=%q} %s\n", verdict, strconv.FormatFloat(float64(100*arrived), 'g', -1, 64)))
 				}
 			}
-			// On a busy machine all packets may come in one interval; those without packets count
-			// as well.
+			// On a busy machine all packets may arrive in one interval; intervals without packets
+			// count as well.
 			testnet.WaitFor(t, "a few intervals", func() bool { return strings.Count(output(), "\n") >= 5 })
 			p.Interrupt()
 			r := systest.LastObject[systest.StatsReport](t, output())
@@ -104,8 +104,8 @@ func TestCountExact(t *testing.T) {
 	}
 }
 
-// What an interface receives and what it sends are counted by themselves, in tables, objects and
-// metrics alike, and nothing stays attached.
+// Received and sent packets of an interface are counted separately, in tables, objects and metrics
+// alike, and no program stays attached.
 func TestCountDirections(t *testing.T) {
 	t.Parallel()
 	pair := testnet.MustPair(t, testnet.PairOptions{})
@@ -124,7 +124,8 @@ func TestCountDirections(t *testing.T) {
 	}
 	systest.CheckDetached(t, pair)
 
-	// A tag beside a packet is a part of it. When the interface goes away, the counts are printed.
+	// A VLAN tag in the packet's metadata is a part of the packet. When the interface is removed,
+	// the counts are printed.
 	p, output = systest.Counting(t, pair, "count", "-i", "rx0", "-Q", "out", "--interval", "1h")
 	systest.SendOn(t, pair, systest.TagSent(t, pair, 5), testnet.TxToRx().Reverse().UDP(1000, 53, make([]byte, 22)))
 	systest.InRx(t, pair, netlink.LinkDel)
@@ -139,8 +140,8 @@ func TestCountDirections(t *testing.T) {
 	}
 }
 
-// Several processes each count every packet, on somebody's program and on one that the first of
-// them attached.
+// Several processes each count every packet, on a foreign program and on a program that the first
+// of them attached.
 func TestStatsSideBySide(t *testing.T) {
 	t.Parallel()
 	testnet.RequireFentry(t)
@@ -166,8 +167,8 @@ func TestStatsSideBySide(t *testing.T) {
 			run("stats")
 			run("count")
 			frames := testnet.Volume(200_000) // the tests of internal/meter send a million
-			// Tracers can be too slow for the receive ring. No program sees a frame that finds no
-			// room there.
+			// Tracers can be too slow for the receive ring. A frame without room there reaches no
+			// program.
 			_, arrived := testnet.Generate(t, pair, testnet.GeneratorOptions{Frame: testnet.UDPFrame(100, 0), Count: frames})
 			for i := len(processes) - 1; i >= 0; i-- { // the traced program is detached last
 				processes[i].Interrupt()
@@ -184,8 +185,7 @@ func TestStatsSideBySide(t *testing.T) {
 	}
 }
 
-// Connections that somebody opens and leaves idle take few file descriptors, and no scrape waits
-// for them.
+// Idle connections use few file descriptors, and no scrape waits for them.
 func TestIdleConnections(t *testing.T) {
 	t.Parallel()
 	pair := testnet.MustPair(t, testnet.PairOptions{})
@@ -227,7 +227,7 @@ func TestIdleConnections(t *testing.T) {
 	p.Interrupt()
 }
 
-// Several interfaces are counted at once, each by itself.
+// Several interfaces are counted at once, each separately.
 func TestSeveralInterfaces(t *testing.T) {
 	t.Parallel()
 	pair := testnet.MustPair(t, testnet.PairOptions{})
@@ -276,8 +276,8 @@ func TestStatsCount(t *testing.T) {
 	}
 }
 
-// An interface that is renamed is counted on. When it leaves, every command says so long before the
-// interval is over, and shows what it counted until then.
+// An interface that is renamed is still counted. When it is removed, every command reports it long
+// before the interval is over, with the counts until then.
 func TestCountersInterfaceGone(t *testing.T) {
 	t.Parallel()
 	pair := testnet.MustPair(t, testnet.PairOptions{})
@@ -297,7 +297,7 @@ func TestCountersInterfaceGone(t *testing.T) {
 		processes[name], outputs[name] = systest.Counting(t, pair, args...)
 	}
 	frames := testnet.Volume(90_000)
-	// Before 6.2, only an interface that is down can be renamed.
+	// before 6.2, only an interface that is down can be renamed
 	systest.InRx(t, pair, netlink.LinkSetDown)
 	systest.InRx(t, pair, func(l netlink.Link) error { return netlink.LinkSetName(l, "renamed0") })
 	pair.RxName = "renamed0"

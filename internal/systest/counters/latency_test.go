@@ -11,14 +11,14 @@ import (
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
-// send sends frames that the receiver's program has seen when it returns.
+// send sends frames, and returns when the receiver's program has run for them.
 func send(t *testing.T, pair *testnet.Pair, frames uint64) (seen uint64) {
 	t.Helper()
 	_, seen = testnet.Generate(t, pair, testnet.GeneratorOptions{Frame: testnet.UDPFrame(testnet.MinFrame, 0), Count: frames, CPU: -1})
 	return seen
 }
 
-// xdpcap's own program measures each packet and drops the share that it was told.
+// xdpcap's own program measures each packet and drops the requested share.
 func TestLatencyBuiltin(t *testing.T) {
 	t.Parallel()
 	pair := testnet.MustPair(t, testnet.PairOptions{})
@@ -94,8 +94,7 @@ func TestLatencyKernelStats(t *testing.T) {
 	}
 }
 
-// Somebody else's program is measured where the kernel allows that. Where it does not, the error
-// names what works instead.
+// A foreign program is measured if the kernel allows it. Otherwise the error names an alternative.
 func TestLatencyTrace(t *testing.T) {
 	t.Parallel()
 	pair := testnet.MustPair(t, testnet.PairOptions{})

@@ -19,7 +19,7 @@ import (
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
-// The real command counts what happens on its interface, and SIGINT prints the totals.
+// The real command counts the events on its interface, and SIGINT prints the totals.
 func TestMonitor(t *testing.T) {
 	t.Parallel()
 	pair := testnet.MustPair(t, testnet.PairOptions{})
@@ -47,7 +47,7 @@ func TestMonitor(t *testing.T) {
 	}
 }
 
-// --record prints so many events and ends by itself, or without a number goes on until it is
+// --record prints this many events and ends by itself, or without a number goes on until it is
 // stopped.
 func TestMonitorRecord(t *testing.T) {
 	t.Parallel()
@@ -57,7 +57,7 @@ func TestMonitorRecord(t *testing.T) {
 	text := systest.Listening(t, pair.Rx, lines.In, "monitor", "-i", pair.RxName, "--record", "3")
 	asJSON := systest.Listening(t, pair.Rx, objects.In, "monitor", "-i", pair.RxName, "--record", "3", "--json")
 	more := systest.Listening(t, pair.Rx, none.In, "monitor", "--record", "-i", pair.RxName)
-	systest.StopProcess(t, more) // what it has not printed when it is interrupted comes, too
+	systest.StopProcess(t, more) // it also prints events that it had not printed when it was interrupted
 	systest.SendNumbered(t, pair, 5, 100)
 	more.Cmd.Process.Signal(os.Interrupt)
 	systest.ContinueProcess(t, more)
@@ -92,8 +92,8 @@ func TestMonitorRecord(t *testing.T) {
 	}
 }
 
-// When a program replaces one with the same name, its events are counted from then on. A program
-// that was chosen by its id has no successor.
+// When a program replaces another of the same name, its events are counted from then on. A program
+// that was selected by its id has no successor.
 func TestMonitorFollows(t *testing.T) {
 	t.Parallel()
 	pair := testnet.MustPair(t, testnet.PairOptions{})

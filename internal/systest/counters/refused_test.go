@@ -11,7 +11,7 @@ import (
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
-// Each mistake is one clear line and exit status 1, and nothing is attached.
+// Each mistake is one clear line and exit status 1, and no program is attached.
 func TestCountersRefused(t *testing.T) {
 	t.Parallel()
 	pair := testnet.MustPair(t, testnet.PairOptions{Addresses: true})

@@ -22,7 +22,7 @@ import (
 )
 
 // The list in docs/internals/command-line.md has every flag of every command, and no other. Flags
-// that are only known from other tools are hidden.
+// that exist only for users of other tools are hidden.
 func TestDocumentedFlags(t *testing.T) {
 	t.Parallel()
 	root := cli.NewRoot()
@@ -50,12 +50,13 @@ func TestDocumentedFlags(t *testing.T) {
 	}
 }
 
-// flagsOfOthers are those of skopeo, kubectl, ksniff and the like, by the pages that name them.
+// flagsOfOthers are flags of skopeo, kubectl, ksniff and others, by the pages that name them.
 var flagsOfOthers = map[string][]string{
 	"docs/kubernetes.md": {"all", "custom", "for", "from", "image", "image-pull-policy", "profile", "security-opt", "target", "tcpdump-image", "timeout"},
 }
 
-// The documents name no flag that no command has. One with an underscore is another program's.
+// The documents name no flag that no command has. A flag with an underscore belongs to another
+// program.
 func TestNamedFlagsExist(t *testing.T) {
 	t.Parallel()
 	root := cli.NewRoot()
@@ -73,11 +74,10 @@ func TestNamedFlagsExist(t *testing.T) {
 	}
 }
 
-// reports are the objects of counter commands, which an object of the capture may have in it.
+// reports are the objects of counter commands, which an object of the capture may contain.
 var reports = []reflect.Type{reflect.TypeFor[systest.StatsReport](), reflect.TypeFor[systest.CountReport](), reflect.TypeFor[systest.LatencyReport]()}
 
-// keysOf lists the keys of the JSON objects that values of the types become, each once, without
-// those of reports in them.
+// keysOf lists the keys of the types' JSON objects, each once, without the keys inside reports.
 func keysOf(types ...reflect.Type) (keys []string) {
 	seen := make(map[reflect.Type]bool)
 	var walk func(reflect.Type)
@@ -116,7 +116,7 @@ func keysOf(types ...reflect.Type) (keys []string) {
 	return keys
 }
 
-// Every key of every command's --json stands in docs/json.md, and every key there is one.
+// docs/json.md has exactly the keys of every command's --json.
 func TestDocumentedKeys(t *testing.T) {
 	t.Parallel()
 	common := keysOf(reflect.TypeFor[counters.IntervalKeys]())
@@ -154,7 +154,7 @@ func TestDocumentedKeys(t *testing.T) {
 	}
 }
 
-// Every key of a line stands in docs/json.md, in the list and in the table.
+// docs/json.md has every key of a line, in the list and in the table.
 func TestDocumentedLineKeys(t *testing.T) {
 	t.Parallel()
 	line := systest.LineWithAllKeys()

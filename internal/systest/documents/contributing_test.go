@@ -13,8 +13,8 @@ import (
 	"github.com/xdpcap/xdpcap/internal/systest"
 )
 
-// The table of CONTRIBUTING.md leads to what is there: each file and directory, at least two where
-// NAME stands for several, and each word in a file of its row. A word that begins with make is a
+// The table of CONTRIBUTING.md is correct: each file and directory exists, at least two if NAME
+// stands for several, and each word is in a file of its row. A word that begins with make is a
 // target of make.
 func TestContributing(t *testing.T) {
 	t.Parallel()
@@ -45,7 +45,7 @@ func TestContributing(t *testing.T) {
 				}
 			}
 			for _, file := range files {
-				content, _ := os.ReadFile(file) // a directory has none
+				content, _ := os.ReadFile(file) // a directory has no content
 				text += string(content)
 			}
 		}
@@ -56,7 +56,7 @@ func TestContributing(t *testing.T) {
 				if !regexp.MustCompile(`(?m)^` + target + `:`).MatchString(makefile) {
 					t.Errorf("%s: make has no target %s", row[1], target)
 				}
-			case strings.HasPrefix(word, "Test"): // TestNamedSourcesExist looks for it
+			case strings.HasPrefix(word, "Test"): // TestNamedSourcesExist checks it
 			case !regexp.MustCompile(`\b` + regexp.QuoteMeta(word) + `\b`).MatchString(text):
 				t.Errorf("%s: none of its files has %s", row[1], word)
 			}
@@ -64,7 +64,7 @@ func TestContributing(t *testing.T) {
 	}
 }
 
-// Every test and every source file that CONTRIBUTING.md, DESIGN.md and its pages name is there.
+// Every test and every source file that CONTRIBUTING.md, DESIGN.md and its pages name exists.
 func TestNamedSourcesExist(t *testing.T) {
 	t.Parallel()
 	texts := append(systest.Internals(t), "CONTRIBUTING.md")
@@ -104,7 +104,7 @@ func testsOf(t *testing.T) map[string]bool {
 	return tests
 }
 
-// sourcesOf returns the paths of all files of the project, a line for each.
+// sourcesOf returns the paths of all files of the project, one per line.
 func sourcesOf(t *testing.T) string {
 	t.Helper()
 	var paths strings.Builder
@@ -113,7 +113,7 @@ func sourcesOf(t *testing.T) string {
 			return filepath.SkipDir
 		}
 		if errors.Is(err, os.ErrNotExist) {
-			return nil // what another test has made and removed
+			return nil // a file that another test has created and removed
 		}
 		if err == nil {
 			paths.WriteString(path + "\n")

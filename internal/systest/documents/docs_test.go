@@ -14,8 +14,8 @@ import (
 	"github.com/xdpcap/xdpcap/internal/testdoc"
 )
 
-// code are the parts of a page in which a command line or a flag stands: indented lines that run
-// xdpcap, with those that continue them, and what is between backticks.
+// code matches the parts of a page with a command line or a flag: indented lines that run xdpcap
+// with their continuation lines, and text between backticks.
 func code(page string) (parts []string) {
 	var text strings.Builder
 	goesOn := false
@@ -37,8 +37,8 @@ func code(page string) (parts []string) {
 	return parts
 }
 
-// Every flag of every command stands in a page, as it is typed. A letter alone counts only where
-// xdpcap has it, since other programs' command lines have letters, too.
+// Every flag of every command is in a page, as it is typed. A letter alone counts only in text
+// about xdpcap, because other programs' command lines have letters, too.
 func TestDocsNameEveryFlag(t *testing.T) {
 	t.Parallel()
 	named := make(map[string]bool)
@@ -62,7 +62,7 @@ func TestDocsNameEveryFlag(t *testing.T) {
 	}
 }
 
-// Every link of a text leads to a file of the project, and to a heading that is there.
+// Every link of a page leads to an existing file of the project, and to an existing heading.
 func TestDocsLinks(t *testing.T) {
 	t.Parallel()
 	links := 0
@@ -78,8 +78,8 @@ func TestDocsLinks(t *testing.T) {
 	}
 }
 
-// docs/README.md, which GitHub shows for the directory, leads to every page for users, and
-// DESIGN.md to every page about the inside.
+// docs/README.md, which GitHub displays for the directory, links every page for users, and
+// DESIGN.md links every page for developers.
 func TestDocsListEveryPage(t *testing.T) {
 	t.Parallel()
 	for list, pages := range map[string][]string{"docs/README.md": systest.Pages(t), "DESIGN.md": systest.Internals(t)} {
@@ -93,7 +93,8 @@ func TestDocsListEveryPage(t *testing.T) {
 	}
 }
 
-// The page says how to verify a release, and that no release is signed, as long as no key can sign.
+// The page has the steps to verify a release, or the sentence that no release is signed, as long as
+// no key can sign.
 func TestDocsReleaseSigners(t *testing.T) {
 	t.Parallel()
 	keys := regexp.MustCompile(`(?m)^[^#\n]`).MatchString(testdoc.Read(t, "packaging/release-signers"))

@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// A program of another module that imports the packages does not get what only the command needs:
-// neither compiled into it, nor in its go.mod or go.sum.
+// A program of another module that imports the packages does not get the dependencies of the
+// command alone: neither compiled into it, nor in its go.mod or go.sum.
 func TestLibraryNeeds(t *testing.T) {
 	t.Parallel()
 	root, err := filepath.Abs("../../..")
@@ -31,7 +31,7 @@ func TestLibraryNeeds(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	// The modules are mostly here already, since this one needs them.
+	// most modules are in the cache already, because this one needs them
 	run := exec.Command("go", "list", "-mod=mod", "-deps", "-f", "{{with .Module}}{{.Path}}{{end}}", ".")
 	run.Dir = dir
 	run.Env = append(os.Environ(), "GOSUMDB=off", "GOFLAGS=", "GOWORK=off")

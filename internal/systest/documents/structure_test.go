@@ -18,15 +18,15 @@ import (
 	"github.com/xdpcap/xdpcap/internal/testdoc"
 )
 
-// A part is a package of the project: the files that it has without tests and generated ones, with
-// their numbers of lines, and which other packages they import.
+// A part is a package of the project: its files without tests and generated ones, with their
+// numbers of lines, and the packages that they import.
 type part struct {
 	files   map[string]int
 	imports []string
 	streams []string // files that name a standard stream of the process
 }
 
-// parts reads the packages of the module, by their directories.
+// parts reads the packages of the module, by directory.
 func parts(t *testing.T) map[string]*part {
 	t.Helper()
 	const module = "github.com/xdpcap/xdpcap/"
@@ -72,9 +72,9 @@ func parts(t *testing.T) map[string]*part {
 	return all
 }
 
-// The packages that the command line is made of import those that DESIGN.md says, and nothing but
-// cmd/xdpcap imports the command line. Commands are handed what they print to: only the command
-// line itself names the standard streams.
+// The packages of the command line import exactly the packages in DESIGN.md, and only cmd/xdpcap
+// imports the command line. Commands get their streams as arguments: only the command line itself
+// names the standard streams.
 func TestImports(t *testing.T) {
 	t.Parallel()
 	all := parts(t)

@@ -11,13 +11,13 @@ import (
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
-// drops tells the packets that the XDP program drops from those that the stack throws away, in its
-// sandbox as well, and attaches nothing to the interface.
+// drops separates packets that the XDP program drops from those that the stack drops, in its
+// sandbox as well, and attaches no program to the interface.
 func TestDrops(t *testing.T) {
 	t.Parallel()
 	pair := testnet.MustPair(t, testnet.PairOptions{Addresses: true})
-	// The receiving side answers with ICMP errors, and does not ask for the address of the other
-	// one: XDP would drop the reply, too.
+	// The receiving side answers with ICMP errors, and does not send an ARP request for the other
+	// side's address, because XDP would drop the reply, too.
 	testnet.MustKnow(t, pair.Rx, pair.RxIndex, testnet.TxEndpoint)
 	p, output := systest.Counting(t, pair, "drops", "-i", "rx0", "--interval", "100ms", "--flows", "1", "--json")
 	closed := testnet.TxToRx().UDP(1000, 9, make([]byte, 100))
@@ -36,7 +36,7 @@ func TestDrops(t *testing.T) {
 	p.Interrupt()
 	r := systest.LastObject[systest.DropsReport](t, output())
 	found := make(map[string]uint64)
-	strange := uint64(0) // in sockets of other tests that were closed: of these the kernel knows no namespace
+	strange := uint64(0) // drops in closed sockets of other tests, for which the kernel has no namespace
 	for _, l := range r.Losses {
 		if l.Where == "udp_destruct_common" {
 			strange += l.Packets

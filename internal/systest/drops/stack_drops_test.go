@@ -16,8 +16,8 @@ import (
 	"github.com/xdpcap/xdpcap/internal/testnet"
 )
 
-// Packets that the stack throws away have their reason and their function in lines, in JSON, in the
-// file and in what is read of it, also in the sandbox.
+// Packets that the stack drops have their reason and function in lines, in JSON, in the file and in
+// the output of read, also in the sandbox.
 func TestStackDrops(t *testing.T) {
 	t.Parallel()
 	pair := testnet.MustPair(t, testnet.PairOptions{Addresses: true})
@@ -71,8 +71,8 @@ func TestStackDrops(t *testing.T) {
 	}
 }
 
-// What the interface's XDP program drops is printed and counted beside what the stack throws away,
-// each with its own label.
+// Packets that the interface's XDP program drops are printed and counted beside those that the
+// stack drops, each with its own label.
 func TestStackDropsTraced(t *testing.T) {
 	t.Parallel()
 	testnet.RequireFentry(t)
@@ -93,14 +93,14 @@ func TestStackDropsTraced(t *testing.T) {
 	}
 }
 
-// The flight recorder keeps why a packet was thrown away.
+// The flight recorder keeps the reason for which a packet was dropped.
 func TestStackDropsRecorded(t *testing.T) {
 	t.Parallel()
 	pair := testnet.MustPair(t, testnet.PairOptions{Addresses: true})
 	for _, test := range []struct {
 		trigger string
 		want    int  // packets for NO_SOCKET in the file
-		isRate  bool // more are sent until two come within a second, and the file may have more
+		isRate  bool // more packets are sent until two arrive within a second, so the file may have more
 	}{
 		{"udp port 10", 2, false},
 		{"reason:NO_SOCKET", 1, false},
@@ -126,8 +126,8 @@ func TestStackDropsRecorded(t *testing.T) {
 	}
 }
 
-// A collector of sFlow gets each packet that the stack throws away, with the reason of sFlow's list
-// that is the kernel's, and the kernel's own words. It gets the same from the file.
+// A collector of sFlow gets each packet that the stack drops, with the equivalent reason of sFlow's
+// list and the kernel's own name for it. It gets the same from the file.
 func TestStackDropsSFlow(t *testing.T) {
 	t.Parallel()
 	pair := testnet.MustPair(t, testnet.PairOptions{Addresses: true})
@@ -173,7 +173,7 @@ func TestStackDropsSFlow(t *testing.T) {
 			}
 			want.Kind, want.Sequence, want.Counters = systest.DiscardedSample, uint32(i+1), map[uint32]int{}
 			want.Header, want.FrameLength, want.Stripped = frames[i][:128], uint32(len(frames[i])+4), 4
-			if want.SourceIndex = index; name == "read" { // which does not know this machine's interfaces
+			if want.SourceIndex = index; name == "read" { // which has no interfaces of this machine
 				want.SourceIndex = discards[i].SourceIndex
 			}
 			if want.Texts == "" { // which depends on the kernel
@@ -186,7 +186,7 @@ func TestStackDropsSFlow(t *testing.T) {
 	}
 }
 
-// lastHop makes a frame of IPv4 with a TTL of 64 one that must not be forwarded.
+// lastHop turns an IPv4 frame with a TTL of 64 into one that must not be forwarded.
 func lastHop(frame []byte) []byte {
 	const ttl, sum = 14 + 8, 14 + 10
 	less := frame[ttl] - 1
@@ -196,8 +196,8 @@ func lastHop(frame []byte) []byte {
 	return frame
 }
 
-// Flags that make no sense together are refused in one line, and so is a reason that the kernel
-// does not have, and a user without the capabilities.
+// Contradicting flags are refused in one line, as is a reason that the kernel does not have, and a
+// user without the capabilities.
 func TestStackDropsMistakes(t *testing.T) {
 	t.Parallel()
 	pair := testnet.MustPair(t, testnet.PairOptions{})

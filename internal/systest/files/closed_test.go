@@ -14,7 +14,7 @@ import (
 	"github.com/xdpcap/xdpcap/internal/testnet"
 )
 
-// closed is a command that is started with some descriptors closed, as a shell writes that.
+// closed is a command that is started with some descriptors closed, in a shell's notation.
 func closed(which string, args ...string) *exec.Cmd {
 	own := systest.Command(args...)
 	cmd := exec.Command("sh", append([]string{"-c", `exec "$0" "$@" ` + which, own.Path}, args...)...)
@@ -22,8 +22,8 @@ func closed(which string, args ...string) *exec.Cmd {
 	return cmd
 }
 
-// Neither packets nor results go to a standard output that is closed. They do go to /dev/null if
-// that was opened on purpose.
+// Neither packets nor results are written to a closed standard output. They are written to
+// /dev/null if that was opened on purpose.
 func TestStdoutClosed(t *testing.T) {
 	t.Parallel()
 	pair := testnet.MustPair(t, testnet.PairOptions{})
@@ -55,7 +55,7 @@ func TestStdoutClosed(t *testing.T) {
 		{"stats" + counting, ">/dev/null", ""},
 		{"count --listen 127.0.0.1:0" + counting, ">&-", ""},
 		{capture + " -w " + os.DevNull, ">&-", ""},
-		{"read " + file, "1<>/dev/null", ""}, // a program that looks whether the file can be read
+		{"read " + file, "1<>/dev/null", ""}, // opened read and write, as a program does to test that it can be read
 	} {
 		status, stderr := systest.StartCommand(t, pair.Rx, nil, closed(test.which, strings.Fields(test.args)...)).Wait()
 		if said := test.said != ""; (status == 1) != said || status > 1 || said && !strings.Contains(stderr, test.said) {
@@ -64,8 +64,8 @@ func TestStdoutClosed(t *testing.T) {
 	}
 }
 
-// No file that a capture opens gets the number of a closed standard stream, so that no message is
-// written into it.
+// A file that a capture opens never gets the number of a closed standard stream, so that no message
+// is written into it.
 func TestStreamsClosed(t *testing.T) {
 	t.Parallel()
 	pair := testnet.MustPair(t, testnet.PairOptions{})
@@ -86,7 +86,7 @@ func TestStreamsClosed(t *testing.T) {
 	}
 }
 
-// unreadable runs xdpcap with a stderr that takes nothing: a pipe that is full.
+// unreadable runs xdpcap with a stderr that blocks: a pipe that is full.
 func unreadable(t *testing.T, pair *testnet.Pair, args string) *systest.Process {
 	t.Helper()
 	r, w, err := os.Pipe()
@@ -114,8 +114,8 @@ func unreadable(t *testing.T, pair *testnet.Pair, args string) *systest.Process 
 	return p
 }
 
-// If nobody reads stderr, a capture still captures, finishes its file and ends. Nor do the other
-// commands, or an error, wait for a reader.
+// If stderr is not read, a capture still captures, finishes its file and ends. The other commands,
+// and errors, do not wait for a reader either.
 func TestUnreadStderr(t *testing.T) {
 	t.Parallel()
 	pair := testnet.MustPair(t, testnet.PairOptions{})

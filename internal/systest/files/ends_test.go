@@ -17,12 +17,12 @@ import (
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
-// A capture ends by each signal, also if it comes twice at once as timeout(1) sends it, after its
-// number of packets and at its time, while packets come. Account, file and statistics agree.
+// A capture ends by each signal, also if it arrives twice at once as from timeout(1), after its
+// number of packets and at its time, while packets arrive. Account, file and statistics agree.
 func TestEnds(t *testing.T) {
 	t.Parallel()
-	// Under nohup the test ignores SIGHUP, and xdpcap would inherit that. It does not inherit that
-	// a signal is caught.
+	// Under nohup the test ignores SIGHUP, and xdpcap would inherit that. It does not inherit a
+	// caught signal.
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGHUP)
 	for _, test := range []struct {
 		args    string
@@ -38,7 +38,7 @@ func TestEnds(t *testing.T) {
 			t.Parallel()
 			pair := testnet.MustPair(t, testnet.PairOptions{})
 			generate(t, pair, 100_000)
-			testnet.WaitFor(t, "a capture that sees packets", func() bool { // on a busy machine none may come in 300 ms
+			testnet.WaitFor(t, "a capture that sees packets", func() bool { // on a busy machine no packet may arrive in 300 ms
 				file := systest.TempFile(t)
 				args := append(strings.Fields(test.args), "-i", pair.RxName, "-w", file, "--json")
 				p := systest.Listening(t, pair.Rx, nil, args...)
@@ -82,7 +82,7 @@ func TestClosingLines(t *testing.T) {
 }
 
 // A capture goes on after its interface was down. It ends when the interface is deleted, with every
-// packet that came before.
+// packet before that.
 func TestInterfaceDeleted(t *testing.T) {
 	t.Parallel()
 	pair := testnet.MustPair(t, testnet.PairOptions{})
@@ -107,8 +107,8 @@ func TestInterfaceDeleted(t *testing.T) {
 	}
 }
 
-// Packets reach the file while the capture runs, even if no more follow. After SIGKILL they are in
-// it, nothing is attached, and the kernel has neither the program nor its maps any more.
+// Packets reach the file while the capture runs, even if there are no more packets. After SIGKILL
+// they are in it, no program is attached, and the kernel has released the program and its maps.
 func TestKilled(t *testing.T) {
 	t.Parallel()
 	for _, transport := range []string{"perf", "ring"} {
@@ -161,7 +161,7 @@ func packetBlocks(t *testing.T, file string) (n int) {
 	for len(data) >= head {
 		length := int(binary.LittleEndian.Uint32(data[4:]))
 		if length < head || length > len(data) {
-			return n // the block is not whole yet
+			return n // the block is incomplete
 		}
 		if binary.LittleEndian.Uint32(data) == enhancedPacket {
 			n++

@@ -15,7 +15,7 @@ import (
 	"github.com/xdpcap/xdpcap/internal/testnet"
 )
 
-// mustFifo makes a FIFO at whose other end is nobody.
+// mustFifo makes a FIFO without a process at its other end.
 func mustFifo(t *testing.T, name string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), name)
@@ -25,7 +25,7 @@ func mustFifo(t *testing.T, name string) string {
 	return path
 }
 
-// holds tells whether a process has a file open.
+// holds reports whether a process has a file open.
 func holds(p *systest.Process, path string) bool {
 	fds, _ := filepath.Glob(fmt.Sprintf("/proc/%d/fd/*", p.Cmd.Process.Pid))
 	return slices.ContainsFunc(fds, func(fd string) bool {
@@ -34,14 +34,14 @@ func holds(p *systest.Process, path string) bool {
 	})
 }
 
-// Whatever waits for the other end of a FIFO is ended by the first signal.
+// The first signal ends every command that waits for the other end of a FIFO.
 func TestFifoWithoutPeer(t *testing.T) {
 	t.Parallel()
 	pair := testnet.MustPair(t, testnet.PairOptions{})
 	for _, test := range []struct {
 		name   string
 		args   func(fifo, other string) []string
-		opens  bool // the other file, before it comes to the FIFO
+		opens  bool // it opens the other file before the FIFO
 		status int
 		said   string
 	}{
@@ -87,14 +87,14 @@ func TestFifoWithoutPeer(t *testing.T) {
 	}
 }
 
-// A copy that a signal ends before any input is a whole file without packets, as a capture is.
+// A copy that a signal ends before any input is a whole file without packets, like a capture.
 func TestReadEndedBeforeInput(t *testing.T) {
 	t.Parallel()
 	ns := testnet.MustPair(t, testnet.PairOptions{}).Rx
 	for _, name := range []string{"out.pcapng", "out.pcap", "out.json", "out.pcapng.gz", "out.pcap.zst"} {
 		fifo, out := mustFifo(t, "fifo"), filepath.Join(t.TempDir(), name)
 		p := systest.Start(t, ns, nil, "read", "-w", out, fifo)
-		// The file is made before the process becomes another one, which reads nothing yet.
+		// The file is created before the process becomes another user, which reads no input yet.
 		testnet.WaitFor(t, "read to wait for input", func() bool { return holds(p, out) && holds(p, fifo) })
 		p.Interrupt()
 		if strings.HasSuffix(name, ".json") {
@@ -109,8 +109,8 @@ func TestReadEndedBeforeInput(t *testing.T) {
 	}
 }
 
-// The end of a capture says how many commands go on and how many were never run, and a second
-// signal does not prevent the account.
+// The end of a capture reports how many commands still run and how many were never started, and a
+// second signal does not prevent the account.
 func TestCommandHangs(t *testing.T) {
 	t.Parallel()
 	pair := testnet.MustPair(t, testnet.PairOptions{})
@@ -124,7 +124,7 @@ func TestCommandHangs(t *testing.T) {
 		_, arrived = testnet.Generate(t, pair, testnet.GeneratorOptions{Frame: testnet.UDPFrame(1000, 0), Count: 1000})
 		p.Cmd.Process.Signal(os.Interrupt)
 		testnet.WaitFor(t, "the waiting", func() bool { return strings.Contains(p.Said(), "to end, for a minute at most") })
-		testnet.WaitFor(t, "the end", func() bool { // of the second in which a signal counts as the first
+		testnet.WaitFor(t, "the end", func() bool { // the end of the second in which a signal counts as the first
 			p.Cmd.Process.Signal(os.Interrupt)
 			select {
 			case <-p.Done:
@@ -142,7 +142,8 @@ func TestCommandHangs(t *testing.T) {
 	}
 }
 
-// If nobody reads the names of files, or they cannot be written, notices say so, and nothing waits.
+// If the names of files are not read, or cannot be written, notices report it, and the capture does
+// not wait.
 func TestPrintFilesUnread(t *testing.T) {
 	t.Parallel()
 	pair := testnet.MustPair(t, testnet.PairOptions{})

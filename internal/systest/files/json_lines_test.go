@@ -17,8 +17,8 @@ import (
 	"github.com/xdpcap/xdpcap/internal/testnet"
 )
 
-// A line of JSON says the same about a packet as tshark does about the file beside it, including
-// the community id.
+// A line of JSON has the same data about a packet as tshark prints from the file beside it,
+// including the community id.
 func TestJSONLines(t *testing.T) {
 	t.Parallel()
 	pair := testnet.MustPair(t, testnet.PairOptions{})

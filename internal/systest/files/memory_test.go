@@ -20,9 +20,9 @@ import (
 	"github.com/xdpcap/xdpcap/internal/thread"
 )
 
-// A capture in a cgroup with little memory says in how much of it packets may wait. It goes on
-// while the readers of its files stall and more bytes arrive than the cgroup may have, and its
-// account is exact.
+// A capture in a cgroup with little memory reports the limit for waiting packets. It goes on while
+// the readers of its files stall and more bytes arrive than the cgroup may have, and its account is
+// exact.
 func TestMemoryCgroup(t *testing.T) {
 	t.Parallel()
 	testnet.RequireLiveFrames(t)
@@ -38,17 +38,17 @@ func TestMemoryCgroup(t *testing.T) {
 		{128, 1, "-B 32M", nil},
 	} {
 		if testnet.Emulated() && (test.mib > 64 || test.outputs > 1) {
-			continue // the machine itself has only 1 GiB, and makes few packets a second
+			continue // the machine has only 1 GiB, and sends few packets per second
 		}
 		if testing.Short() && test.outputs > 1 {
-			continue // over a million packets are sent for all of them
+			continue // each case sends over a million packets
 		}
 		t.Run(fmt.Sprintf("%d MiB, %d outputs %s", test.mib, test.outputs, test.flags), func(t *testing.T) {
 			t.Parallel()
 			c := systest.MemoryCgroup(t, test.mib<<20)
 			s := startStalled(t, c, test.outputs, strings.Fields(test.flags)...)
 			s.receive(test.mib << 20 * 5 / 4)
-			if most := c.MostTaken(); most > test.mib<<20*9/10 {
+			if most := c.PeakMemory(); most > test.mib<<20*9/10 {
 				t.Errorf("it took %d bytes", most)
 			}
 			all, said := s.end()
@@ -65,7 +65,7 @@ func TestMemoryCgroup(t *testing.T) {
 	}
 }
 
-// Memory that the cgroup does not have is refused before anything is attached.
+// More memory than the cgroup has is refused before a program is attached.
 func TestMemoryCgroupRefuses(t *testing.T) {
 	t.Parallel()
 	c := systest.MemoryCgroup(t, 64<<20)
@@ -87,7 +87,7 @@ func TestMemoryCgroupRefuses(t *testing.T) {
 }
 
 // A file of a few bytes that needs a window of 128 MiB is refused if the cgroup has less memory.
-// With a small window it is read in the memory that there is.
+// With a small window it is read in the available memory.
 func TestReadInCgroup(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
@@ -108,14 +108,14 @@ func TestReadInCgroup(t *testing.T) {
 		if got := cmd.ProcessState.ExitCode(); got != test.status || !strings.Contains(string(out), test.want) {
 			t.Errorf("%d: exit status %d: %s", test.log, got, out)
 		}
-		if most := c.MostTaken(); most > 60<<20 {
+		if most := c.PeakMemory(); most > 60<<20 {
 			t.Errorf("%d: it has taken %d of 64 MiB", test.log, most>>20)
 		}
 	}
 }
 
-// packedZeros is a pcapng file without packets and with 160 MiB in blocks of local use, packed into
-// some kilobytes with a window of 1 << log bytes.
+// packedZeros is a pcapng file without packets and with 160 MiB in blocks of local use, compressed
+// to some kilobytes with a window of 1 << log bytes.
 func packedZeros(log int) []byte {
 	const piece, pieces = 128 << 10, 120
 	raw := func(b, data []byte) []byte {
@@ -141,8 +141,7 @@ func packedZeros(log int) []byte {
 	return append(b, 1, 0, 0)
 }
 
-// A capture with the smallest number of threads that it asks for goes on while each of its files
-// stalls.
+// A capture with the minimum number of threads goes on while each of its files stalls.
 func TestFewThreads(t *testing.T) {
 	t.Parallel()
 	testnet.RequireLiveFrames(t)
@@ -154,7 +153,7 @@ func TestFewThreads(t *testing.T) {
 	s.end()
 }
 
-// A stalledCapture writes to FIFOs that nobody reads before its end.
+// A stalledCapture writes to FIFOs that are not read before its end.
 type stalledCapture struct {
 	t       *testing.T
 	pair    *testnet.Pair
@@ -188,7 +187,7 @@ func startStalled(t *testing.T, c systest.Cgroup, outputs int, flags ...string) 
 	return s
 }
 
-// receive sends packets until the capture has seen so many bytes.
+// receive sends packets until the capture has captured this many bytes.
 func (s *stalledCapture) receive(bytes uint64) {
 	s.t.Helper()
 	const size = 1400
@@ -205,7 +204,7 @@ func (s *stalledCapture) receive(bytes uint64) {
 	}
 }
 
-// counted is how many packets the driver has handed to the XDP program.
+// counted returns how many packets the driver has passed to the XDP program.
 func (s *stalledCapture) counted() uint64 {
 	s.t.Helper()
 	n, err := s.pair.XDPPackets()
@@ -215,8 +214,8 @@ func (s *stalledCapture) counted() uint64 {
 	return n
 }
 
-// end ends the capture while the FIFOs are read, compares its account with the driver's and with
-// what came out of them, and returns the account and what the capture has said.
+// end ends the capture while the FIFOs are read, compares its account with the driver's counter and
+// with the packets from the FIFOs, and returns the account and the capture's messages.
 func (s *stalledCapture) end() (all systest.Summary, said string) {
 	s.t.Helper()
 	s.capture.Cmd.Process.Signal(os.Interrupt)

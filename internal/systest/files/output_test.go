@@ -36,7 +36,7 @@ func TestReaderGoesAway(t *testing.T) {
 		if _, err := io.ReadFull(r, make([]byte, 100)); err != nil {
 			t.Fatal(err)
 		}
-		systest.StopProcess(t, p) // so that packets wait when it notices, even if no more come
+		systest.StopProcess(t, p) // so that packets wait when it detects the closed pipe, even if no more arrive
 		before := testnet.MustStats(t, pair)
 		if err := sender.Send(testnet.UDPFrame(64, 0)); err != nil {
 			t.Fatal(err)
@@ -57,7 +57,7 @@ func TestReaderGoesAway(t *testing.T) {
 	}
 }
 
-// numberBefore returns the number that stands before these words.
+// numberBefore returns the number before these words.
 func numberBefore(t *testing.T, text, words string) uint64 {
 	t.Helper()
 	before, _, found := strings.Cut(text, " "+words)
@@ -68,8 +68,8 @@ func numberBefore(t *testing.T, text, words string) uint64 {
 	return n
 }
 
-// A capture notices that its reader has gone away even if no packets come. For one of lines that is
-// no error.
+// A capture detects that its reader has closed the pipe even if no packets arrive. For lines that
+// is no error.
 func TestReaderGoesAwayIdle(t *testing.T) {
 	t.Parallel()
 	pair := testnet.MustPair(t, testnet.PairOptions{})
@@ -100,7 +100,7 @@ func TestReaderGoesAwayIdle(t *testing.T) {
 	}
 }
 
-// If no packet reaches the disk, or none can be printed, the account counts all of them as lost.
+// If no packet reaches the disk, or can be printed, the account counts all of them as lost.
 func TestDiskFull(t *testing.T) {
 	t.Parallel()
 	pair := testnet.MustPair(t, testnet.PairOptions{})
@@ -117,7 +117,7 @@ func TestDiskFull(t *testing.T) {
 		{"/dev/full", []string{"-w", "/dev/full"}},
 		{"standard output", nil},
 	} {
-		// On a busy machine a capture may end before the first packet comes.
+		// On a busy machine a capture may end before the first packet arrives.
 		testnet.WaitFor(t, "a capture that has seen packets", func() bool {
 			p := systest.Start(t, pair.Rx, full, append(test.args, "-i", pair.RxName, "--json")...)
 			status, stderr := p.Wait()
@@ -136,8 +136,8 @@ func TestDiskFull(t *testing.T) {
 	}
 }
 
-// A file that cannot grow any more holds whole packets, as many as its account says, and ends with
-// its statistics.
+// A file that cannot grow any more has whole packets, as many as its account has, and ends with its
+// statistics.
 func TestDiskFillsUp(t *testing.T) {
 	t.Parallel()
 	pair := testnet.MustPair(t, testnet.PairOptions{})
@@ -147,7 +147,7 @@ func TestDiskFillsUp(t *testing.T) {
 	}
 	defer syscall.Unmount(dir, syscall.MNT_DETACH)
 	stop := systest.Trickle(t, pair)
-	snapLens, limits := []string{"157", "100", "199", "200"}, uint64(300) // they end elsewhere in a block
+	snapLens, limits := []string{"157", "100", "199", "200"}, uint64(300) // they end at another position in a block
 	if testnet.Emulated() {
 		snapLens, limits = snapLens[:2], 100 // three seconds each there
 	}
@@ -189,7 +189,7 @@ func TestDiskFillsUp(t *testing.T) {
 	systest.CheckDetached(t, pair)
 }
 
-// checkCutShort checks that file and summary say the same.
+// checkCutShort checks that file and summary agree.
 func checkCutShort(t *testing.T, file, stderr string) {
 	t.Helper()
 	s := systest.Account(t, stderr)
@@ -203,12 +203,12 @@ func checkCutShort(t *testing.T, file, stderr string) {
 }
 
 // An output that stalls loses no packets: they leave their ring, and wait in memory. Afterwards the
-// memory is given back.
+// memory is freed.
 func TestOutputStalls(t *testing.T) {
 	t.Parallel()
 	pair := testnet.MustPair(t, testnet.PairOptions{})
-	// The ring has room for what is sent at a time, however long a busy machine leaves xdpcap
-	// waiting, and not for what is sent while nobody reads.
+	// The ring has room for one burst, even if a busy machine does not run xdpcap for long, but not
+	// for all packets while the output is not read.
 	const frames, times, rate, ring = 8_000, 3, 20_000.0, "32M"
 	r, w, err := os.Pipe()
 	if err != nil {
@@ -257,7 +257,7 @@ func TestOutputStalls(t *testing.T) {
 	}
 }
 
-// memory is how many bytes of its own a process has in memory.
+// memory returns how many bytes of a process's own memory are resident.
 func memory(t *testing.T, p *systest.Process) int64 {
 	t.Helper()
 	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.Cmd.Process.Pid))
@@ -273,8 +273,8 @@ func memory(t *testing.T, p *systest.Process) int64 {
 	return n << 10
 }
 
-// If others remove, rename or change the file, the capture ends with an error, whether packets come
-// or not.
+// If another program removes, renames or changes the file, the capture ends with an error, whether
+// packets arrive or not.
 func TestFileTampered(t *testing.T) {
 	t.Parallel()
 	pair := testnet.MustPair(t, testnet.PairOptions{})
@@ -283,7 +283,7 @@ func TestFileTampered(t *testing.T) {
 		name   string
 		tamper func(file string) error
 		want   string
-		kept   string // where the packets are afterwards: what the file's name got; "-" = nowhere
+		kept   string // the path of the packets afterwards: what the file was renamed to; "-" = lost
 	}{
 		{"truncated", func(file string) error { return os.Truncate(file, 0) }, "was changed by another program", "-"},
 		{"removed", os.Remove, "was removed or replaced", "-"},
@@ -309,7 +309,7 @@ func TestFileTampered(t *testing.T) {
 			if status != 1 || !strings.Contains(stderr, "xdpcap: "+file+" ") || !strings.Contains(stderr, test.want) {
 				t.Errorf("exit status %d: %s", status, stderr)
 			}
-			stop() // the next files are tampered with while nothing comes
+			stop() // the next files are changed while no packets arrive
 			coming = false
 			s := systest.Account(t, stderr)
 			if test.kept == "-" {
@@ -327,8 +327,8 @@ func TestFileTampered(t *testing.T) {
 	}
 }
 
-// Several -w get the same packets, and a second capture into one of them is refused. A packet that
-// one of them does not take is missing only there.
+// Several -w get the same packets, and a second capture into one of the files is refused. A packet
+// that one output does not take is missing only there.
 func TestSeveralFiles(t *testing.T) {
 	t.Parallel()
 	pair := testnet.MustPair(t, testnet.PairOptions{})

@@ -11,7 +11,7 @@ import (
 	"github.com/xdpcap/xdpcap/internal/testnet"
 )
 
-// A reader of lines that ends, as head does, ends the capture without an error, and without a loss.
+// A reader of lines that ends, like head, ends the capture without an error, and without a loss.
 func TestReaderEnds(t *testing.T) {
 	t.Parallel()
 	pair := testnet.MustPair(t, testnet.PairOptions{})
@@ -61,15 +61,16 @@ func TestPrinted(t *testing.T) {
 	}
 }
 
-// What comes after -c or -a packets was reached is not sampled, and the text says which. A file
-// that ends a capture by its size is named as what it is.
+// Packets after the limit of -c or -a are not sampled, and the text names the limit. A file that
+// ends a capture by its size is named as the reason.
 func TestAfterCount(t *testing.T) {
 	t.Parallel()
 	pair := testnet.MustPair(t, testnet.PairOptions{GRO: true}) // the capture detaches while frames come
 	const frames uint64 = 100
 	for flags, ended := range map[string]string{"-c 1": "-c", "-a packets:1": "-a packets:1", "-c 9 -a packets:1": "-a packets:1",
 		"-c 1 -a packets:9": "-c", "-c 1 --max-rate 1000000": ""} {
-		// All packets wait in the ring until there are enough to wake the reader, or it looks.
+		// All packets wait in the ring until there are enough to wake the reader, or until its next
+		// poll.
 		_, stderr := printedBy(t, pair, frames, strings.Fields(flags)...)
 		after := strings.Contains(stderr, " packets not sampled came after "+ended+" was reached\n") ||
 			strings.Contains(stderr, " the 1 packet not sampled came after "+ended+" was reached\n")
@@ -82,8 +83,8 @@ func TestAfterCount(t *testing.T) {
 	}
 }
 
-// printedBy returns what a capture of so many frames prints on standard output and stderr, until it
-// ends by itself.
+// printedBy returns the text of a capture of this many frames on standard output and stderr, until
+// it ends by itself.
 func printedBy(t *testing.T, pair *testnet.Pair, frames uint64, args ...string) (out, stderr string) {
 	t.Helper()
 	r, w, err := os.Pipe()
@@ -102,8 +103,8 @@ func printedBy(t *testing.T, pair *testnet.Pair, frames uint64, args ...string) 
 	return string(text), stderr
 }
 
-// While nobody reads what is printed, packets that wait for the reader are not captured yet. Only
-// those count whose lines the pipe has taken.
+// While standard output is not read, waiting packets are not captured yet. Only packets whose lines
+// are in the pipe count.
 func TestPrintedAccount(t *testing.T) {
 	t.Parallel()
 	for _, flags := range []string{"-n", "--format json"} {
@@ -115,7 +116,7 @@ func TestPrintedAccount(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer r.Close()
-			const most, shortest = 1 << 20, 60 // bytes that the pipe holds, and of a line
+			const most, shortest = 1 << 20, 60 // bytes in the pipe, and of a line
 			const frames = 2 * most / shortest
 			p := systest.Listening(t, pair.Rx, w, append(strings.Fields(flags), "-i", pair.RxName, "--json", "-B", systest.RingFor(frames, 64))...)
 			w.Close()

@@ -16,8 +16,8 @@ import (
 	"github.com/xdpcap/xdpcap/internal/testnet"
 )
 
-// recordedNumbers are the numbers of the frames in a file of a recorder, which must follow each
-// other, and the time of each.
+// recordedNumbers returns the numbers of the frames in a recorder's file, which must be
+// consecutive, and the time of each.
 func recordedNumbers(t *testing.T, path string) (numbers []uint64, times []time.Time) {
 	t.Helper()
 	records, _ := systest.ReadFile(t, path)
@@ -75,7 +75,8 @@ func TestRecorderAtRate(t *testing.T) {
 }
 
 // Each SIGUSR2 makes a file of the packets since the last one; without a signal there is no file.
-// Files of an earlier recorder stay. At the end the rest is written only with --trigger end.
+// Files of an earlier recorder stay. At the end the remaining packets are written only with
+// --trigger end.
 func TestRecorderSIGUSR2(t *testing.T) {
 	t.Parallel()
 	pair := testnet.MustPair(t, testnet.PairOptions{})
@@ -129,8 +130,8 @@ func TestRecorderSIGUSR2(t *testing.T) {
 	}
 }
 
-// Packets that fire a trigger again and again make no more files than the interval and the limits
-// let them make, and few notices. A recorder that begins again goes on with the files that it left.
+// Packets that fire a trigger repeatedly make no more files than the interval and the limits allow,
+// and few notices. A recorder that is started again goes on with its earlier files.
 func TestRecorderBounded(t *testing.T) {
 	t.Parallel()
 	pair := testnet.MustPair(t, testnet.PairOptions{})
@@ -140,7 +141,7 @@ func TestRecorderBounded(t *testing.T) {
 		t.Fatal(err)
 	}
 	const frames, rate, most = 3000, 2000, 3
-	const alikeNotices = 10 // that are told in full
+	const alikeNotices = 10 // that are printed in full
 	for range 2 {
 		p := systest.Listening(t, pair.Rx, nil, "-i", pair.RxName, "-w", filepath.Join(dir, "out.pcapng"), "--ring", "1M", "--trigger", "udp",
 			"--trigger-interval", "100ms", "-W", fmt.Sprint(most), "--json")
@@ -189,7 +190,7 @@ func TestRecorderTriggers(t *testing.T) {
 	record("aborted", 4, func(*systest.Process) { testnet.Send(t, pair, pass, drop, pass, abort) })
 	record("drop > 3/s", 5, func(*systest.Process) {
 		testnet.Send(t, pair, abort)
-		testnet.Generate(t, pair, testnet.GeneratorOptions{Frame: drop, Raw: true, Count: 4}) // at once
+		testnet.Generate(t, pair, testnet.GeneratorOptions{Frame: drop, Raw: true, Count: 4}) // all at once
 	})
 	record("lost", 0, func(p *systest.Process) {
 		systest.StopProcess(t, p)
@@ -202,7 +203,7 @@ func TestRecorderTriggers(t *testing.T) {
 	})
 }
 
-// Flags that make no sense together are refused in one line.
+// Contradicting flags are refused in one line.
 func TestRecorderMistakes(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct{ args, want string }{

@@ -14,7 +14,7 @@ import (
 	"github.com/xdpcap/xdpcap/internal/testnet"
 )
 
-// A ring of files goes round many times while commands are started for its files: a child that has
+// A ring of files is rotated many times while commands are started for its files: a child that has
 // not executed its program yet has copies of the descriptors, and with them of the locks.
 func TestRotationLocks(t *testing.T) {
 	t.Parallel()
@@ -33,7 +33,8 @@ func TestRotationLocks(t *testing.T) {
 			testnet.MustMount(t, "tmpfs", dir, 0, "size=64M")
 			p := systest.Listening(t, pair.Rx, nil, append(strings.Fields(test.flags), "-i", pair.RxName,
 				"-w", filepath.Join(dir, "out.pcapng"), "--json")...)
-			// It does not wait for packets to arrive: a capture that has ended receives none.
+			// It does not wait for packets to arrive, because a capture that has ended receives
+			// none.
 			if _, err := testnet.MustGenerator(t, pair).Run(t.Context(), testnet.GeneratorOptions{
 				Frame: testnet.UDPFrame(test.size, 0), Count: 30_000, Rate: float64(test.rate),
 			}); err != nil {
@@ -46,15 +47,15 @@ func TestRotationLocks(t *testing.T) {
 	}
 }
 
-// A ring that begins again goes on with the files that its earlier run has left, and removes only
-// the oldest of them. Files with other names stay.
+// A ring that is started again goes on with the files of its earlier run, and removes only the
+// oldest of them. Files with other names stay.
 func TestRingBeginsAgain(t *testing.T) {
 	t.Parallel()
-	const frames, most = 1200, 4 // five files, so that tcpdump's names have come round to the first
+	const frames, most = 1200, 4 // five files, so that tcpdump's names have started again
 	for _, test := range []struct {
 		flags  string
 		others []string
-		bytes  int64 // that the files may have together
+		bytes  int64 // limit for the bytes of all files
 	}{
 		{"-C 100k -W 4", []string{"out.pcapng4", "out.pcapng01", "other"}, 1e6},
 		{"-C 100k -W 4 --atomic --no-overwrite", []string{"out.pcapng9", "out.pcapng0.old"}, 1e6},
@@ -70,14 +71,14 @@ func TestRingBeginsAgain(t *testing.T) {
 			p := systest.Listening(t, pair.Rx, nil, args...)
 			testnet.Generate(t, pair, testnet.GeneratorOptions{Frame: testnet.UDPFrame(300, 0), Count: frames})
 			systest.Account(t, p.Interrupt())
-			before := names(readSeries(t, dir)) // with packets, in their order
+			before := names(readSeries(t, dir)) // with packets, in order
 			for _, name := range test.others {
 				if err := os.WriteFile(filepath.Join(dir, name), []byte("somebody else's"), 0o600); err != nil {
 					t.Fatal(err)
 				}
 			}
 			highest := slices.Max(before) // of dumpcap's names
-			for range 2 {                 // these receive nothing
+			for range 2 {                 // these receive no packets
 				p = systest.Listening(t, pair.Rx, nil, args...)
 				systest.Account(t, p.Interrupt())
 				for _, name := range test.others {
@@ -114,7 +115,7 @@ func TestRingBeginsAgain(t *testing.T) {
 	}
 }
 
-// hasPackets tells whether there is a file with packets.
+// hasPackets reports whether there is a file with packets.
 func hasPackets(t *testing.T, path string) bool {
 	t.Helper()
 	if _, err := os.Stat(path); err != nil {
@@ -142,8 +143,8 @@ func TestNoOverwrite(t *testing.T) {
 	systest.Account(t, systest.Listening(t, pair.Rx, nil, "-i", pair.RxName, "-w", os.DevNull, "--no-overwrite", "--json").Interrupt())
 }
 
-// What is in the way of a later file of a series ends the capture, and stays. The files before it
-// have the packets of the account, which is in a file of its own.
+// A foreign file with the name of a later file of a series ends the capture, and stays. The earlier
+// files have the packets of the account, which is in a file of its own.
 func TestSeriesBlocked(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
@@ -163,7 +164,7 @@ func TestSeriesBlocked(t *testing.T) {
 			out, counts := filepath.Join(dir, "out"), filepath.Join(dir, "counts")
 			args := append(strings.Fields(test.flags), "-i", pair.RxName, "-w", out, "-C", "100k", "--json="+counts)
 			p := systest.Listening(t, pair.Rx, nil, args...)
-			if err := test.block(out + "1"); err != nil { // one that is there at the start is found then
+			if err := test.block(out + "1"); err != nil { // a file that exists at the start is found then
 				t.Fatal(err)
 			}
 			g := testnet.GeneratorOptions{Frame: testnet.UDPFrame(1000, 0), Count: 500}
@@ -186,8 +187,9 @@ func TestSeriesBlocked(t *testing.T) {
 	}
 }
 
-// What another user puts at the names of a series, before it begins or while it goes on, does not
-// end it: it takes the next names, says so once, and leaves that user's files alone.
+// Files of another user with the names of a series, created before it begins or while it goes on,
+// do not end it: the series uses the next names, reports it once, and does not change that user's
+// files.
 func TestSeriesPassesOver(t *testing.T) {
 	t.Parallel()
 	const somebody = 4_000_000
@@ -200,10 +202,10 @@ func TestSeriesPassesOver(t *testing.T) {
 	for _, test := range []struct {
 		name, flags string
 		way         string
-		before      bool // the name is taken before the capture begins
+		before      bool // the name exists before the capture begins
 		sticky      bool
 		others      []string
-		want        []string // names that the series has besides
+		want        []string // further names of the series
 	}{
 		{"ring", "-C 100k -W 4", "file", false, true, []string{"out2"}, []string{"out0", "out1", "out3"}},
 		{"ring, at the start", "-C 100k -W 4", "file", true, true, []string{"out0", "out2"}, []string{"out1", "out3"}},
@@ -244,7 +246,7 @@ func TestSeriesPassesOver(t *testing.T) {
 			if s := systest.Account(t, said); s.Captured != 500 || s.NotTaken != 0 {
 				t.Errorf("summary %+v", s)
 			}
-			if n := strings.Count(said, "the series passes over the names that others have taken"); n != 2 { // a line, and one of --json
+			if n := strings.Count(said, "the series passes over the names that others have taken"); n != 2 { // one line, and one in --json
 				t.Errorf("%d notices: %s", n, said)
 			}
 			for _, name := range test.others {
@@ -262,13 +264,13 @@ func TestSeriesPassesOver(t *testing.T) {
 	}
 }
 
-// A reader that keeps each file of a ring open costs packets, which the account has, and neither
-// the files nor the room that is to stay free.
+// A reader that keeps each file of a ring open costs packets, which the account has, but neither
+// files nor the free room.
 func TestRingReader(t *testing.T) {
 	t.Parallel()
 	pair := testnet.MustPair(t, testnet.PairOptions{})
 	const minFree, frames = 2 << 20, 6000
-	const nextFile = 8 << 10 // which waits for room
+	const nextFile = 8 << 10 // waits for room
 	dir := t.TempDir()
 	testnet.MustMount(t, "tmpfs", dir, 0, "size=6M")
 	open := make(map[string]*os.File)
@@ -276,7 +278,7 @@ func TestRingReader(t *testing.T) {
 		paths, _ := filepath.Glob(filepath.Join(dir, "*"))
 		for _, path := range paths {
 			if open[path] == nil {
-				open[path], _ = os.Open(path) // it may have gone
+				open[path], _ = os.Open(path) // may already be removed
 			}
 		}
 	}

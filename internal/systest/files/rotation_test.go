@@ -23,17 +23,17 @@ import (
 	"github.com/xdpcap/xdpcap/internal/testnet"
 )
 
-// A seriesFile is what a file of a series has in it.
+// A seriesFile is the content of a file of a series.
 type seriesFile struct {
 	name       string
 	size       int64
 	numbers    []uint64 // of the frames
 	stamps     []time.Time
 	statistics pcapgo.NgInterfaceStatistics // zero in a pcap file
-	cut        error                        // where the file ends in the middle of something
+	cut        error                        // the error of a truncated file
 }
 
-// readSeries reads all files of a directory, in the order of what is in them.
+// readSeries reads all files of a directory, in the order of their packets.
 func readSeries(t *testing.T, dir string) (files []seriesFile) {
 	t.Helper()
 	entries, err := os.ReadDir(dir)
@@ -95,7 +95,7 @@ func readSeriesFile(t *testing.T, path string) seriesFile {
 
 // checkSeries is checkOrder, and checks that the files end with the last frame that the summary
 // counts as captured, and that the statistics of all files add up to the summary. first is above 0
-// where the oldest files were removed.
+// if the oldest files were removed.
 func checkSeries(t *testing.T, files []seriesFile, first uint64, s systest.Summary) {
 	t.Helper()
 	next := checkOrder(t, files, first)
@@ -141,7 +141,7 @@ func names(files []seriesFile) (names []string) {
 	return names
 }
 
-// checkOpens lets Wireshark's tools open all files.
+// checkOpens checks that Wireshark's tools open all files.
 func checkOpens(t *testing.T, dir string, files []string) {
 	t.Helper()
 	testnet.Require(t, "capinfos")
@@ -152,7 +152,7 @@ func checkOpens(t *testing.T, dir string, files []string) {
 	}
 }
 
-// trialSeconds is how long a trial of files by time lasts. XDPCAP_SECONDS=60 makes it longer.
+// trialSeconds is the duration of a test of files by time. XDPCAP_SECONDS=60 makes it longer.
 func trialSeconds() int {
 	n, err := strconv.Atoi(os.Getenv("XDPCAP_SECONDS"))
 	if err != nil {
@@ -161,14 +161,14 @@ func trialSeconds() int {
 	return n
 }
 
-// Files by size, by time and by both have the names and the number that tcpdump's manual says, each
-// of the frames is in one of them, and each can be read by itself.
+// Files by size, by time and by both have the names and the number in tcpdump's manual, each frame
+// is in exactly one of them, and each can be read by itself.
 func TestRotation(t *testing.T) {
 	t.Parallel()
 	const size, rate = 1000, 4000
 	for _, test := range []struct {
 		flags, file string
-		seconds     bool // the capture goes on for trialSeconds
+		seconds     bool // the capture lasts trialSeconds
 		check       func(t *testing.T, files []seriesFile)
 	}{
 		{flags: "-C 1", file: "out.pcapng", check: numbered("out.pcapng", 0, 0)},
@@ -225,8 +225,8 @@ func TestRotation(t *testing.T) {
 	}
 }
 
-// numbered checks tcpdump's names with -C: a number with so many digits behind the name, which
-// begins again at a limit, and sizes.
+// numbered checks tcpdump's names with -C: a number with this many digits after the name, which
+// starts again at a limit, and sizes.
 func numbered(name string, digits, limit int) func(*testing.T, []seriesFile) {
 	return func(t *testing.T, files []seriesFile) {
 		t.Helper()
@@ -244,8 +244,8 @@ func numbered(name string, digits, limit int) func(*testing.T, []seriesFile) {
 			if f.name != want {
 				t.Errorf("the file from frame %d on is called %s, want %s", f.numbers[0], f.name, want)
 			}
-			// As with tcpdump, the packet that goes beyond the limit is the last of its file. The
-			// statistics come behind it.
+			// As with tcpdump, the packet that exceeds the limit is the last of its file. The
+			// statistics are after it.
 			if last := f.numbers[len(f.numbers)-1] == uint64(total-1); !last && (f.size <= 1e6 || f.size > 1e6+2500) {
 				t.Errorf("%s has %d bytes", f.name, f.size)
 			}
@@ -281,8 +281,8 @@ func dumpcapNames(t *testing.T, files []seriesFile) {
 }
 
 // bySecond checks that there is a file for each second that has packets, with the packets of that
-// second, or several with numbers of so many digits behind the name; -1 = no numbers. On a busy
-// machine a second may have none, because the generator has to wait.
+// second, or several with numbers of this many digits after the name; -1 = no numbers. On a busy
+// machine a second may have no packets, because the generator has to wait.
 func bySecond(suffix string, digits int) func(*testing.T, []seriesFile) {
 	return func(t *testing.T, files []seriesFile) {
 		t.Helper()
@@ -314,14 +314,14 @@ func bySecond(suffix string, digits int) func(*testing.T, []seriesFile) {
 	}
 }
 
-// secondOf is the number at the beginning of a name.
+// secondOf returns the number at the beginning of a name.
 func secondOf(name string) int64 {
 	stem, _, _ := strings.Cut(name, ".")
 	n, _ := strconv.ParseInt(stem, 10, 64)
 	return n
 }
 
-// checkStamps checks that all packets of a file are of the second that it is called by.
+// checkStamps checks that all packets of a file are of the second in its name.
 func checkStamps(t *testing.T, f seriesFile) {
 	t.Helper()
 	for i, at := range f.stamps {
@@ -337,11 +337,12 @@ func checkStamps(t *testing.T, f seriesFile) {
 func TestRotationIdle(t *testing.T) {
 	t.Parallel()
 	pair := testnet.MustPair(t, testnet.PairOptions{})
-	// On a busy machine the capture may be without a CPU for so long that it is late.
+	// On a busy machine the capture may be late, because it does not run for long.
 	testnet.WaitFor(t, "files that begin in time", func() bool { return idleInTime(t, pair) })
 }
 
-// idleInTime makes files without packets, and tells whether each began within a second of its time.
+// idleInTime makes files without packets, and reports whether each began within a second of its
+// time.
 func idleInTime(t *testing.T, pair *testnet.Pair) (inTime bool) {
 	t.Helper()
 	dir := t.TempDir()
@@ -349,7 +350,7 @@ func idleInTime(t *testing.T, pair *testnet.Pair) (inTime bool) {
 	status, stderr := p.Wait()
 	systest.Account(t, stderr)
 	files := readSeries(t, dir)
-	// The kernel takes the time of a new file from the last tick of its clock, which may be in the
+	// The kernel uses the last tick of its clock for the time of a new file, which may be in the
 	// second before.
 	var tick unix.Timespec
 	if err := unix.ClockGetres(unix.CLOCK_REALTIME_COARSE, &tick); err != nil {
@@ -376,15 +377,15 @@ func idleInTime(t *testing.T, pair *testnet.Pair) (inTime bool) {
 	return true
 }
 
-// A command gets the name of each finished file, and the capture does not wait for it, whatever it
-// does.
+// A command gets the name of each finished file, and the capture does not wait for it, even if it
+// does not end.
 func TestPostrotateCommand(t *testing.T) {
 	t.Parallel()
 	pair := testnet.MustPair(t, testnet.PairOptions{})
 	dir := t.TempDir()
 	script := filepath.Join(t.TempDir(), "script")
 	text := "#!/bin/sh\ngrep -q 'SigIgn:.*[02468ace]...$' /proc/self/status || echo ignores signals\n" +
-		"for i in $(seq 200); do [ $(nice) = 19 ] && break; sleep 0.1; done\nmv \"$1\" \"$1.nice$(nice)\"\n" // it gets its priority once it runs
+		"for i in $(seq 200); do [ $(nice) = 19 ] && break; sleep 0.1; done\nmv \"$1\" \"$1.nice$(nice)\"\n" // its priority is set after it has started
 	if err := os.WriteFile(script, []byte(text), 0o700); err != nil {
 		t.Fatal(err)
 	}
@@ -401,7 +402,8 @@ func TestPostrotateCommand(t *testing.T) {
 			t.Errorf("the command has not got %s, or not with the lowest priority", f.name)
 		}
 	}
-	// A command that fails says so once; one that is not there is refused before anything begins.
+	// A command that fails is reported once; a command that does not exist is refused before the
+	// capture begins.
 	p = systest.Listening(t, pair.Rx, nil, "-i", pair.RxName, "-C", "1", "-z", "false", "-w", filepath.Join(dir, "out.pcapng"), "--json")
 	testnet.Generate(t, pair, testnet.GeneratorOptions{Frame: testnet.UDPFrame(1000, 0), Count: 3000})
 	if stderr := p.Interrupt(); !strings.Contains(stderr, "exit status 1") || !strings.Contains(stderr, "-z false: failed for 4 of 4 files") {
@@ -481,8 +483,8 @@ func TestRotationDiskFull(t *testing.T) {
 	}
 }
 
-// sendIncompressible sends numbered frames of which gzip and zstd make nothing shorter, and waits
-// until the kernel has handled them. No more are on their way than the receiver's queue holds.
+// sendIncompressible sends numbered frames that gzip and zstd cannot shorten, and waits until the
+// kernel has handled them. No more frames are in flight than fit into the receiver's queue.
 func sendIncompressible(t *testing.T, pair *testnet.Pair, size int, count uint64) {
 	t.Helper()
 	sender := testnet.MustSender(t, pair)
@@ -502,7 +504,7 @@ func sendIncompressible(t *testing.T, pair *testnet.Pair, size int, count uint64
 	testnet.WaitHandled(t)
 }
 
-// Every finished file of a capture that was killed opens, and at most the last one is cut off.
+// Every finished file of a capture that was killed opens, and at most the last one is truncated.
 // XDPCAP_KILLS=50 kills more often.
 func TestRotationKilled(t *testing.T) {
 	t.Parallel()
@@ -522,7 +524,7 @@ func TestRotationKilled(t *testing.T) {
 			all, _ := os.ReadDir(dir)
 			return len(all) > 3
 		})
-		time.Sleep(time.Duration(i*17%100) * time.Millisecond) // so that it is hit elsewhere
+		time.Sleep(time.Duration(i*17%100) * time.Millisecond) // so that it is killed at another moment
 		p.Cmd.Process.Kill()
 		<-p.Done
 		stop()
@@ -564,7 +566,7 @@ func TestRotationFlat(t *testing.T) {
 	g := testnet.MustGenerator(t, pair)
 	var descriptors, threads [2]int
 	var used [2]int64
-	// During the first 400 files memory grows to what a busy machine needs. After 400 more it has
+	// During the first 400 files memory grows to the needs of a busy machine. After 400 more it has
 	// not grown.
 	for i := range 2 {
 		if _, err := g.Run(t.Context(), testnet.GeneratorOptions{Frame: testnet.UDPFrame(1000, 0), Count: 8000, Rate: 10_000}); err != nil {
@@ -575,7 +577,7 @@ func TestRotationFlat(t *testing.T) {
 			all, _ := filepath.Glob(filepath.Join(dir, last+"*"))
 			return len(all) == 1 && count("fd") > 0 && len(all) > 0
 		})
-		if i > 0 { // a queue that a slow disk has made longer gives its memory back a second later
+		if i > 0 { // a queue that a slow disk has made longer frees its memory a second later
 			testnet.WaitFor(t, "the memory to be what it was", func() bool { return memory(t, p) <= used[0]+8<<20 })
 		}
 		descriptors[i], threads[i], used[i] = count("fd"), count("task"), memory(t, p)

@@ -16,8 +16,8 @@ import (
 	"github.com/xdpcap/xdpcap/internal/testnet"
 )
 
-// unread runs a capture whose file is a pipe that the returned reader has not read. It hangs in a
-// write, with packets in its queue.
+// unread runs a capture whose file is a pipe that is not read; it returns the pipe. The capture
+// blocks in a write, with packets in its queue.
 func unread(t *testing.T, pair *testnet.Pair) (*systest.Process, *os.File) {
 	t.Helper()
 	r, w, err := os.Pipe()
@@ -38,8 +38,9 @@ func signalDetached(t *testing.T, pair *testnet.Pair, p *systest.Process, sig sy
 	testnet.WaitFor(t, "the capture to detach", func() bool { return systest.Attached(t, pair) == "" })
 }
 
-// spared returns a process that has got signals and has ended, but was not killed by them. A signal
-// rightly kills a process that gets no CPU for a second after it, so spared tries three times.
+// spared returns a process that has received signals and has ended, but was not killed by them. A
+// signal rightly kills a process that gets no CPU for a second after it, so spared tries three
+// times.
 func spared(try func() *systest.Process) (p *systest.Process) {
 	for range 3 {
 		p = try()
@@ -51,8 +52,8 @@ func spared(try func() *systest.Process) (p *systest.Process) {
 	return p
 }
 
-// However many signals come, an ending that goes on writing takes its time: timeout(1) sends two,
-// and so does a terminal that is closed.
+// Several signals do not shorten an ending that goes on writing: timeout(1) sends two, and so does
+// a terminal that is closed.
 func TestSignalsSpareWriting(t *testing.T) {
 	t.Parallel()
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGHUP) // as in TestEnds
@@ -89,7 +90,7 @@ func TestSignalsSpareWriting(t *testing.T) {
 	}
 }
 
-// Signals that go on end a capture that hangs.
+// Repeated signals end a capture that hangs.
 func TestSignalsEndHanging(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct{ sent, died syscall.Signal }{
@@ -100,8 +101,8 @@ func TestSignalsEndHanging(t *testing.T) {
 			pair := testnet.MustPair(t, testnet.PairOptions{})
 			p, _ := unread(t, pair)
 			signalDetached(t, pair, p, test.sent)
-			// The kernel makes one of signals that come before the process gets its turn, so more
-			// than the two that are still needed are sent.
+			// The kernel merges signals that arrive before the process runs, so more than the two
+			// that are still needed are sent.
 			testnet.WaitFor(t, "the process to die", func() bool {
 				p.Cmd.Process.Signal(test.sent)
 				select {
@@ -140,8 +141,8 @@ func generate(t *testing.T, pair *testnet.Pair, rate float64) {
 	})
 }
 
-// A signal that comes while a capture begins ends it as a later one does. Where it does not begin,
-// since the file with its filter cannot be read to the end, the signal ends the wait for that.
+// A signal while a capture begins ends it like a later one. If it waits for the end of its filter
+// file, the signal ends that wait.
 func TestSignalAtStart(t *testing.T) {
 	t.Parallel()
 	pair := testnet.MustPair(t, testnet.PairOptions{})
@@ -183,7 +184,7 @@ func TestSignalAtStart(t *testing.T) {
 	}
 }
 
-// Every command ends by itself after a burst of signals, and says what it has seen.
+// Every command ends by itself after a burst of signals, and prints its counts.
 func TestSignalBurst(t *testing.T) {
 	t.Parallel()
 	for args, want := range map[string]string{
@@ -201,7 +202,7 @@ func TestSignalBurst(t *testing.T) {
 			p, output := systest.Counting(t, testnet.MustPair(t, testnet.PairOptions{}), strings.Fields(args)...)
 			for range 2 {
 				p.Cmd.Process.Signal(syscall.SIGTERM)
-				time.Sleep(2 * time.Millisecond) // a burst, of which the kernel does not make one
+				time.Sleep(2 * time.Millisecond) // a burst of signals that the kernel does not merge into one
 			}
 			if status, stderr := p.Wait(); status != 0 || !strings.Contains(output()+stderr, want) {
 				t.Errorf("%v: %s%s", p.Cmd.ProcessState, output(), stderr)

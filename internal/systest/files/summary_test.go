@@ -18,7 +18,7 @@ import (
 	"github.com/xdpcap/xdpcap/internal/testnet"
 )
 
-// Without a file the objects are all that stderr gets, and each source has its own account.
+// Without a file, stderr gets only the objects, and each source has its own account.
 func TestJSONOnStderr(t *testing.T) {
 	t.Parallel()
 	pair := testnet.MustPair(t, testnet.PairOptions{})
@@ -44,7 +44,7 @@ func TestJSONOnStderr(t *testing.T) {
 	}
 }
 
-// The object of --json says why a capture did not begin, on stderr and in a file.
+// The object of --json has the reason why a capture did not begin, on stderr and in a file.
 func TestJSONFailedStart(t *testing.T) {
 	t.Parallel()
 	pair := testnet.MustPair(t, testnet.PairOptions{})
@@ -73,13 +73,13 @@ func TestJSONFailedStart(t *testing.T) {
 	}
 }
 
-// --json writes to a descriptor directly, behind what its file has. The commands of -z do not get
-// it, because its reader may wait for its end.
+// --json appends to a descriptor's file directly. The commands of -z do not get the descriptor,
+// because its reader may wait for its end.
 func TestJSONDescriptor(t *testing.T) {
 	t.Parallel()
 	pair := testnet.MustPair(t, testnet.PairOptions{})
 	script, out := filepath.Join(t.TempDir(), "descriptors"), systest.TempFile(t)
-	said := out + ".descriptors" // where the sandbox lets files be made
+	said := out + ".descriptors" // in a directory where the sandbox allows new files
 	if err := os.WriteFile(script, []byte("#!/bin/sh\nls -l /proc/$$/fd/ >"+said+"\n"), 0o700); err != nil {
 		t.Fatal(err)
 	}
@@ -114,7 +114,7 @@ func TestJSONMistakes(t *testing.T) {
 		{"--json /tmp/counts", "/tmp/counts is no filter: to write the counts to a file say --json=/tmp/counts"},
 		{"--json counts.json tcp", "to write the counts to a file say --json=counts.json"},
 	} {
-		out := systest.NewPipe(t) // for /dev/fd/1: what is printed there is not looked at
+		out := systest.NewPipe(t) // for /dev/fd/1, whose text is not checked
 		cmd := systest.Command(append([]string{"-i", "rx0"}, strings.Fields(test.args)...)...)
 		var stderr bytes.Buffer
 		cmd.Stdout, cmd.Stderr = out.In, &stderr

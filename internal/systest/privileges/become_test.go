@@ -14,10 +14,10 @@ import (
 	"github.com/xdpcap/xdpcap/internal/testnet"
 )
 
-// anybody stands for the user that root becomes where nobody has asked for one.
+// anybody stands for the user that root becomes without -Z and sudo.
 const anybody = -2
 
-// idOf is the number of a user.
+// idOf returns the id of a user.
 func idOf(uid int) int {
 	if uid != anybody {
 		return uid
@@ -37,9 +37,9 @@ func isUser(t *testing.T, p *systest.Process, uid int) {
 	}
 }
 
-// Root becomes another user, who gets the files that were made: that of -Z, or the one who called
-// sudo, if that user may write where the file is. Otherwise it becomes one with fewer rights, and
-// the files stay root's.
+// Root becomes another user, who owns the created files: the user of -Z, or the caller of sudo if
+// that user may write in the directory. Otherwise it becomes a user with fewer rights, and the
+// files stay root's.
 func TestBecomeUser(t *testing.T) {
 	t.Parallel()
 	sudo := []string{"SUDO_UID=" + strconv.Itoa(systest.Nobody), "SUDO_GID=" + strconv.Itoa(systest.Nobody)}
@@ -49,7 +49,7 @@ func TestBecomeUser(t *testing.T) {
 		args  []string
 		owner int // of the directory
 		want  int // the user
-		files int // whose the files are
+		files int // owner of the files
 	}{
 		{"root", nil, nil, 0, anybody, 0},
 		{"sudo", sudo, nil, systest.Nobody, systest.Nobody, systest.Nobody},

@@ -29,14 +29,14 @@ import (
 	"github.com/xdpcap/xdpcap/internal/testnet"
 )
 
-// tryInside is set for a test binary that runs as xdpcap and tries what its sandbox permits. The
-// test asks it over descriptor 3, when it has done its first work.
+// tryInside is set for a test binary that runs as xdpcap and tries actions inside its sandbox. The
+// test sends a question over descriptor 3, after the process's first work.
 const tryInside = "XDPCAP_TEST_INSIDE"
 
-// An insideQuestion is what is tried, and where.
+// An insideQuestion has the arguments of the attempts.
 type insideQuestion struct {
 	Dir, Elsewhere string // the directory of the output, and another one; both belong to the process's user
-	Port           int    // of TCP, on which somebody listens at 127.0.0.1
+	Port           int    // of TCP, with a listener at 127.0.0.1
 	Other          int    // another process of the same user
 }
 
@@ -86,7 +86,8 @@ var attempts = map[string]func(q insideQuestion) error{
 	"make a raw socket":  func(insideQuestion) error { return makeSocket(unix.AF_PACKET, unix.SOCK_DGRAM) },
 
 	"type into the terminal": func(insideQuestion) error {
-		// The question is not a terminal, which the kernel finds out if it is asked at all.
+		// The question is not a terminal, which the kernel can only find out if the call is
+		// allowed.
 		text := byte('x')
 		if _, _, err := unix.Syscall(unix.SYS_IOCTL, 3, unix.TIOCSTI, uintptr(unsafe.Pointer(&text))); err != unix.ENOTTY {
 			return err
@@ -154,8 +155,8 @@ func writeTo(file string) error {
 	return f.Close()
 }
 
-// mayConnect tries a connection by TCP. Landlock refuses the port before anybody is asked, so a
-// refusal of the other side is a success.
+// mayConnect tries to connect by TCP. Landlock refuses the port before a packet is sent, so a
+// refused connection counts as allowed.
 func mayConnect(host string, port int) error {
 	conn, err := net.Dial("tcp", net.JoinHostPort(host, strconv.Itoa(port)))
 	if err == nil {
@@ -175,7 +176,7 @@ func makeSocket(family, kind int) error {
 	return unix.Close(fd)
 }
 
-// answerInside tries everything when it is asked, and answers with what was allowed.
+// answerInside tries all actions when a question arrives, and answers with the allowed ones.
 func answerInside() {
 	asked := os.NewFile(3, "asked")
 	var q insideQuestion
@@ -191,13 +192,14 @@ func answerInside() {
 	json.NewEncoder(asked).Encode(allowed)
 }
 
-// An inside is a connection to the inside of a process.
+// An inside is a connection to a process in its sandbox.
 type inside struct {
 	conn *os.File
 	q    insideQuestion
 }
 
-// openInside lets a command of the test binary be asked. Its output is in inside.q.Dir.
+// openInside starts a command of the test binary that answers questions. Its output is in
+// inside.q.Dir.
 func openInside(t *testing.T, cmd *exec.Cmd, q insideQuestion) inside {
 	t.Helper()
 	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
@@ -207,12 +209,12 @@ func openInside(t *testing.T, cmd *exec.Cmd, q insideQuestion) inside {
 	own, theirs := os.NewFile(uintptr(pair[0]), "inside"), os.NewFile(uintptr(pair[1]), "inside")
 	t.Cleanup(func() { own.Close(); theirs.Close() })
 	cmd.Path, cmd.ExtraFiles = os.Args[0], []*os.File{theirs}
-	cmd.Env = append(cmd.Env, tryInside+"=1", systest.StrictCalls+"=") // attempts fail
+	cmd.Env = append(cmd.Env, tryInside+"=1", systest.StrictCalls+"=") // with attempts that fail
 	return inside{own, q}
 }
 
-// allowed are the attempts that succeed. Directories, files and the other process are of the same
-// user as the process: what is refused is not refused by their owner and mode.
+// allowed returns the attempts that succeed. Directories, files and the other process belong to the
+// process's user, so that owner and mode refuse no attempt.
 func (i inside) allowed(t *testing.T, p *systest.Process) (names []string) {
 	t.Helper()
 	is, uid := rights(t, p, "Uid"), 0
@@ -260,7 +262,7 @@ func startOther(t *testing.T, uid int) (pid int) {
 	return cmd.Process.Pid
 }
 
-// placesToTry are the directories where attempts are made.
+// placesToTry returns the directories of the attempts.
 func placesToTry(t *testing.T) (q insideQuestion) {
 	t.Helper()
 	q.Dir, q.Elsewhere = systest.DirectoryFor(t, 0), systest.DirectoryFor(t, 0)
@@ -274,29 +276,29 @@ func placesToTry(t *testing.T) (q insideQuestion) {
 	return q
 }
 
-// args are the arguments in a text, with DIR, PORT and IFACE replaced.
+// args returns the arguments in a text, with DIR, PORT and IFACE replaced.
 func (q *insideQuestion) args(text, iface string) []string {
 	return strings.Fields(strings.NewReplacer("DIR", q.Dir, "PORT", strconv.Itoa(q.Port), "IFACE", iface).Replace(text))
 }
 
-// fileAttempts are those on files of a directory in which more files will be made, and whose
-// process is still root's, because such a directory is.
+// fileAttempts are attempts on files of a directory in which more files will be created, and whose
+// process is still root's, because the directory is.
 var fileAttempts = []string{"make a file", "write to a file", "rename a file", "remove a file", "read a file", "list a directory", "be root"}
 
-// everything are the attempts of a process that starts other programs.
+// everything is the attempts of a process that starts other programs.
 var everything = []string{"read settings", "look into /run", "read a file elsewhere", "start a program", "connect", "connect to another host",
 	"connect elsewhere", "ask a name server", "send by UDP", "listen", "signal another process", "limit another process",
 	"make a Unix socket", "use a keyring", "use io_uring", "make a directory", "change a mode", "change an owner",
 	"change the times", "truncate a file", "link a file", "type into the terminal",
 	"execute memory that it has written", "map memory to execute", "become root"}
 
-// lookingUp are the attempts that the look-up of a host's name takes.
+// lookingUp is the attempts that the look-up of a host's name needs.
 var lookingUp = append(ports("ask a name server"), "send by UDP", "read settings")
 
-// attaching are the attempts of a process that attaches to interfaces that come later.
+// attaching is the attempts of a process that attaches to later interfaces.
 var attaching = append(modules(), "load a program")
 
-// ports are attempts to connect, or all of them where the kernel's Landlock knows no ports.
+// ports is attempts to connect, or all of them if the kernel's Landlock has no rules for ports.
 func ports(known ...string) []string {
 	if privilege.LandlockABI() < 4 {
 		return []string{"connect", "connect to another host", "connect elsewhere", "ask a name server"}
@@ -304,7 +306,7 @@ func ports(known ...string) []string {
 	return known
 }
 
-// modules is the attempt to look at the kernel's modules, where there are any.
+// modules is the attempt to list the kernel's modules, if there are any.
 func modules() []string {
 	if _, err := os.Stat("/lib/modules"); err != nil {
 		return nil
@@ -313,7 +315,7 @@ func modules() []string {
 }
 
 // An insideLine is a command line, in which DIR, PORT and IFACE are replaced, and the attempts that
-// succeed inside of its process.
+// succeed inside its process.
 type insideLine struct {
 	args string
 	want []string
@@ -350,8 +352,8 @@ var insideLines = []insideLine{
 	{"drops -i IFACE", attaching},
 }
 
-// An attacker who takes over a capture or a counter command can do what it still needs to do, and
-// nothing else.
+// An attacker who takes over a capture or a counter command can only do what the command itself
+// still needs.
 func TestInside(t *testing.T) {
 	t.Parallel()
 	if privilege.LandlockABI() == 0 {
@@ -380,7 +382,7 @@ func TestInside(t *testing.T) {
 	}
 }
 
-// listenForever is a port of this network namespace where somebody listens until the test ends.
+// listenForever returns a port of this network namespace with a listener until the test ends.
 func listenForever(t *testing.T) int {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -392,8 +394,8 @@ func listenForever(t *testing.T) int {
 	return l.Addr().(*net.TCPAddr).Port
 }
 
-// filtered says whether system calls are filtered in every thread of a process. That is the last
-// step of giving up rights.
+// filtered reports whether system calls are filtered in every thread of a process. That is the last
+// step of dropping rights.
 func filtered(pid int) bool {
 	files, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/status", pid))
 	for _, file := range files {
@@ -414,7 +416,7 @@ var insideReadLines = []insideLine{
 	{"read - -w tcp://127.0.0.1:PORT", ports("connect", "connect to another host")},
 }
 
-// read gives up everything before it looks at the first byte of a file. It keeps only its output.
+// read drops all rights before it reads the first byte of a file. It keeps only its output.
 func TestInsideRead(t *testing.T) {
 	t.Parallel()
 	if privilege.LandlockABI() == 0 {
@@ -437,7 +439,7 @@ func TestInsideRead(t *testing.T) {
 				t.Fatal(err)
 			}
 			p := &systest.Process{T: t, Cmd: cmd}
-			// Not one byte has been written to its input.
+			// No byte has been written to its input.
 			testnet.WaitFor(t, "all threads to be in the sandbox", func() bool { return filtered(cmd.Process.Pid) })
 			checkPowerless(t, p)
 			got, want := in.allowed(t, p), slices.Sorted(slices.Values(test.want))
@@ -459,7 +461,8 @@ func TestInsideRead(t *testing.T) {
 	}
 }
 
-// Each command has a command line above, but for those that give up nothing, as SECURITY.md says.
+// Each command has a command line above, except commands that drop no rights, which SECURITY.md
+// lists.
 func TestInsideHasCommands(t *testing.T) {
 	t.Parallel()
 	const without = "bench completion config filter help interfaces man probe"
@@ -472,8 +475,8 @@ func TestInsideHasCommands(t *testing.T) {
 	}
 }
 
-// The names of tcp:// are looked up and TLS is agreed on with all rights: what comes first on the
-// connection, comes from a process that is not in the sandbox yet.
+// The names of tcp:// are resolved and TLS is negotiated with all rights: the first bytes on the
+// connection come from a process that is not in the sandbox yet.
 func TestBeforeSandbox(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

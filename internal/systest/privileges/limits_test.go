@@ -15,11 +15,11 @@ import (
 	"github.com/xdpcap/xdpcap/internal/testnet"
 )
 
-// three are the capabilities with which a capture works.
+// three are the capabilities that a capture needs.
 var three = []uintptr{unix.CAP_BPF, unix.CAP_NET_ADMIN, unix.CAP_PERFMON}
 
-// Each limit of a process is one line that names it and says what to do, and nothing is attached.
-// Not parallel: in emulated machines it changes a setting of all tests.
+// Each limit of a process is one line that names the limit and the remedy, and no program is
+// attached. Not parallel: in emulated machines it changes a setting of all tests.
 func TestLimits(t *testing.T) {
 	pair := testnet.MustPair(t, testnet.PairOptions{})
 	capture := []string{"-i", pair.RxName, "-w", os.DevNull}
@@ -62,13 +62,13 @@ func TestLimits(t *testing.T) {
 		{"no capability for BPF, stats", systest.Surroundings{Capabilities: three[1:]}, []string{"stats", "-i", pair.RxName},
 			[]string{"missing privileges: CAP_BPF;", "setcap"}},
 	} {
-		// Only what perf's rings may lock depends on the kernel.
+		// Only the limit for perf's rings depends on the kernel.
 		if _, ok := test.given.Limits[unix.RLIMIT_MEMLOCK]; !ok && testnet.Emulated() {
 			continue
 		}
 		t.Run(test.name, func(t *testing.T) {
 			cmd := test.given.Command(t, test.args...)
-			cmd.Env = append(cmd.Env, "MALLOC_ARENA_MAX=1") // with cgo, each thread takes 128 MiB otherwise
+			cmd.Env = append(cmd.Env, "MALLOC_ARENA_MAX=1") // with cgo, each thread would reserve 128 MiB
 			status, stderr := systest.StartCommand(t, pair.Rx, nil, cmd).Wait()
 			systest.OneLine(t, status, stderr, test.want...)
 			systest.CheckDetached(t, pair)
@@ -110,8 +110,8 @@ func TestLimits(t *testing.T) {
 	}
 }
 
-// The capabilities that docs/privileges.md lists are those with which a capture and its probe
-// work, whatever perf is refused.
+// A capture and its probe work with the capabilities in docs/privileges.md, for every setting of
+// perf.
 func TestCapabilities(t *testing.T) {
 	t.Parallel()
 	pair := testnet.MustPair(t, testnet.PairOptions{})
@@ -121,7 +121,7 @@ func TestCapabilities(t *testing.T) {
 	const paranoid = "kernel.perf_event_paranoid is 3, which requires CAP_SYS_ADMIN"
 	for i, test := range []struct {
 		name      string
-		paranoid  string // "" = any
+		paranoid  string // "" = any value
 		given     systest.Surroundings
 		args      string
 		transport string // "" = it does not work
@@ -172,7 +172,7 @@ func TestCapabilities(t *testing.T) {
 	}
 }
 
-// probeIn is what probe says of generic captures.
+// probeIn returns probe's result for generic captures.
 func probeIn(t *testing.T, pair *testnet.Pair, s systest.Surroundings) (works bool, reason string) {
 	t.Helper()
 	out, _ := systest.RunIn(t, pair.Rx, s.Command(t, "probe", "--json"))

@@ -9,7 +9,7 @@ import (
 	"github.com/xdpcap/xdpcap/internal/systest"
 )
 
-// The test binary itself runs as xdpcap where a test asks it what its sandbox permits.
+// The test binary itself runs as xdpcap if a test asks for its sandbox.
 func TestMain(m *testing.M) {
 	if os.Getenv(beOther) != "" {
 		io.Copy(io.Discard, os.Stdin)

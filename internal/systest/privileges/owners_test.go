@@ -26,9 +26,9 @@ type ownedPlace struct {
 	name     string
 	uid      int
 	mode     os.FileMode
-	readOnly bool   // its mount is
-	single   [3]int // that write one file
-	series   [3]int // that make several, or rename them
+	readOnly bool   // its mount is read-only
+	single   [3]int // for captures of one file
+	series   [3]int // for captures that create several files, or rename them
 }
 
 const no = refusedAtStart
@@ -56,15 +56,15 @@ func (o *ownedPlace) make(t *testing.T) string {
 	return dir
 }
 
-// ownedWays are the ways in which a capture writes. Each sends packets until there are these files,
-// and takes some words for the file's name and a command.
+// ownedWays are the ways in which a capture writes. Each sends packets until these files exist, and
+// inserts the file's name and a command.
 var ownedWays = []struct {
 	name   string
 	single bool
 	args   string
-	most   int      // packets that are sent, because each third one starts a command; 0 = any number
-	files  []string // that are there before the end
-	done   []string // and then
+	most   int      // sent packets, because each third one starts a command; 0 = any number
+	files  []string // that exist before the end
+	done   []string // that exist after the end
 	signal os.Signal
 }{
 	{name: "one file", single: true, args: "-w DIR/out --json=DIR/counts", files: []string{"out", "counts"}, done: []string{"out", "counts"}},
@@ -75,8 +75,8 @@ var ownedWays = []struct {
 	{name: "--ring", args: "-w DIR/out --ring 1M", signal: unix.SIGUSR2, files: []string{"out-2"}, done: []string{"out-2"}},
 }
 
-// A capture into such a directory creates its second file as the user that it announces. Or it is
-// refused before the first packet, with one line, and leaves no file.
+// A capture into such a directory creates its second file as the user that it announces. Otherwise
+// it is refused before the first packet, with one line, and leaves no file.
 func TestOwners(t *testing.T) {
 	t.Parallel()
 	bin := systest.DirectoryFor(t, 0)
@@ -162,8 +162,8 @@ func TestOwners(t *testing.T) {
 	}
 }
 
-// areThere says whether there is a file for each pattern. A number after a pattern says how many
-// files.
+// areThere reports whether there is a file for each pattern. A number after a pattern is the number
+// of files.
 func areThere(dir string, patterns []string) bool {
 	for i, pattern := range patterns {
 		want := 1
@@ -178,8 +178,8 @@ func areThere(dir string, patterns []string) bool {
 }
 
 // An existing file is emptied only if it belongs to root or the user, or to the owner of its
-// directory and the user may write to it. A link of the user never leads to a file, whatever else
-// is wrong.
+// directory and the user may write to it. A link of the user never leads to a file, in any
+// combination.
 func TestOwnersOfFiles(t *testing.T) {
 	t.Parallel()
 	const old = "what was there"
@@ -205,7 +205,7 @@ func TestOwnersOfFiles(t *testing.T) {
 				return err
 			}
 			if file, _ := os.Lstat(path); file.Mode().IsRegular() {
-				return nil // to change the owner of one name is to change that of the other
+				return nil // both names have the same inode, so a change of owner would change both
 			}
 			return os.Lchown(path, systest.Nobody, systest.Nobody)
 		}
@@ -219,7 +219,7 @@ func TestOwnersOfFiles(t *testing.T) {
 		mode os.FileMode
 		make func(path string) error
 		args string
-		want string // of the line that refuses; "" = it is written to
+		want string // part of the error line; "" = the file is written
 	}{
 		{"root's", systest.Nobody, 0o755, makeFile(0, 0o600), "-Z nobody", ""},
 		{"the user's where only root can go", 0, 0o700, makeFile(systest.Nobody, 0o600), "-Z nobody", ""},
@@ -264,7 +264,7 @@ func TestOwnersOfFiles(t *testing.T) {
 					args = append(args, strings.Fields(test.args)...)
 				}
 				if test.want != "" {
-					args = append(args, "--duration", "1s") // one that begins against the wish of the test
+					args = append(args, "--duration", "1s") // ends a capture that wrongly begins
 				}
 				cmd := systest.Command(args...)
 				if sudo {
@@ -296,14 +296,14 @@ func TestOwnersOfFiles(t *testing.T) {
 	}
 }
 
-// A capture finds at the start that it cannot create a later file, and changes nothing.
+// A capture detects at the start that it cannot create a later file, and changes no file.
 func TestOwnersOfLaterFiles(t *testing.T) {
 	t.Parallel()
 	pair := testnet.MustPair(t, testnet.PairOptions{})
 	for _, test := range []struct {
 		name   string
-		mode   os.FileMode // of the directory, which belongs to the user
-		file   string      // that somebody has in it
+		mode   os.FileMode // of the user's directory
+		file   string      // another user's file in it
 		rights os.FileMode // of the file
 		args   string
 		words  []string

@@ -17,7 +17,8 @@ import (
 	"github.com/xdpcap/xdpcap/internal/testnet"
 )
 
-// rights are what /proc says of the threads of a process, each line that differs once.
+// rights returns the lines of /proc about the rights of a process's threads, each different line
+// once.
 func rights(t *testing.T, p *systest.Process, names ...string) (lines []string) {
 	t.Helper()
 	files, _ := filepath.Glob("/proc/" + strconv.Itoa(p.Cmd.Process.Pid) + "/task/*/status")
@@ -36,7 +37,7 @@ func rights(t *testing.T, p *systest.Process, names ...string) (lines []string) 
 	return slices.Compact(lines)
 }
 
-// checkPowerless expects that no thread of the process may do or get anything.
+// checkPowerless expects that no thread of the process has or can get any capability.
 func checkPowerless(t *testing.T, p *systest.Process) {
 	t.Helper()
 	want := []string{"CapAmb: " + systest.NoCapability, "CapEff: " + systest.NoCapability, "CapInh: " + systest.NoCapability, "CapPrm: " + systest.NoCapability, "NoNewPrivs: 1"}
@@ -45,8 +46,8 @@ func checkPowerless(t *testing.T, p *systest.Process) {
 	}
 }
 
-// A capture of a user with the capabilities that docs/privileges.md lists has none of them while it
-// captures, and ends as any other: with an exact account, a whole file, and nothing attached.
+// A capture of a user with the capabilities in docs/privileges.md has none of them while it
+// captures, and ends like any other: with an exact account, a whole file, and no program attached.
 // Not parallel: in emulated machines it changes a setting of all tests.
 func TestUnprivileged(t *testing.T) {
 	with := func(more ...uintptr) []uintptr { return slices.Concat(three, more) }
@@ -54,7 +55,7 @@ func TestUnprivileged(t *testing.T) {
 		name  string
 		needs []uintptr
 		args  func(*testing.T, *testnet.Pair) []string
-		want  uint64 // packets, of those of sendRound
+		want  uint64 // captured packets of those of sendRound
 	}{
 		{"xdp", with(), func(_ *testing.T, pair *testnet.Pair) []string { return []string{"-i", pair.RxName} }, 6},
 		{"promiscuous", with(unix.CAP_NET_RAW), func(_ *testing.T, pair *testnet.Pair) []string {
@@ -100,8 +101,8 @@ func TestUnprivileged(t *testing.T) {
 	}
 }
 
-// A capture of sent packets also gives up everything, even as another user, except the capability
-// to remove a filter of clsact. Nothing stays attached.
+// A capture of sent packets also drops all rights, even as another user, except the capability to
+// remove a filter of clsact. No program stays attached.
 func TestUnprivilegedEgress(t *testing.T) {
 	t.Parallel()
 	pair := testnet.MustPair(t, testnet.PairOptions{})
@@ -123,8 +124,8 @@ func TestUnprivilegedEgress(t *testing.T) {
 	systest.CheckDetached(t, pair)
 }
 
-// A capture without rights goes on to the next file, and a program that it starts may write where
-// the files are, and nowhere else.
+// A capture without rights goes on to the next file, and a program that it starts may write only to
+// the directory of the files.
 func TestUnprivilegedRotation(t *testing.T) {
 	t.Parallel()
 	if privilege.LandlockABI() == 0 {
@@ -165,7 +166,7 @@ func TestUnprivilegedRotation(t *testing.T) {
 	}
 }
 
-// If something is impossible, one line says so before anything is attached.
+// If a feature is impossible, one line reports it before a program is attached.
 func TestSandboxRefusals(t *testing.T) {
 	t.Parallel()
 	pair := testnet.MustPair(t, testnet.PairOptions{})
@@ -190,7 +191,7 @@ func TestSandboxRefusals(t *testing.T) {
 	}
 }
 
-// A limit that the kernel or a container does not have is told without -v.
+// A protection that the kernel or a container does not support is reported even without -v.
 func TestMissingLimits(t *testing.T) {
 	t.Parallel()
 	if privilege.LandlockABI() == 0 {
@@ -240,9 +241,8 @@ func checkKeeps(t *testing.T, p *systest.Process, capabilities ...int) {
 	}
 }
 
-// Counters keep the capabilities to go on with another program. They keep none if a program of
-// their own counts, or if all events are counted. A capture keeps those to attach to interfaces
-// that come later.
+// Counters keep the capabilities to go on with another program. They keep none if their own program
+// counts, or if all events are counted. A capture keeps those to attach to later interfaces.
 func TestCountersKeep(t *testing.T) {
 	t.Parallel()
 	pair, traced := testnet.MustPair(t, testnet.PairOptions{}), testnet.MustPair(t, testnet.PairOptions{})
@@ -277,7 +277,7 @@ func TestCountersKeep(t *testing.T) {
 	}
 }
 
-// With --no-sandbox captures and counters keep what they have.
+// With --no-sandbox captures and counters keep their capabilities.
 func TestNoSandbox(t *testing.T) {
 	t.Parallel()
 	pair := testnet.MustPair(t, testnet.PairOptions{})
@@ -309,8 +309,8 @@ func TestCountersKeepEgress(t *testing.T) {
 	}
 }
 
-// Counters that trace keep the capabilities to find and trace the next program, even if they count
-// on other interfaces with a program of their own.
+// Counters that trace keep the capabilities to find and trace the next program, even if their own
+// program counts on other interfaces.
 func TestCountersKeepTracing(t *testing.T) {
 	t.Parallel()
 	testnet.RequireFentry(t)

@@ -16,8 +16,8 @@ import (
 	"github.com/xdpcap/xdpcap/internal/testnet"
 )
 
-// A binary with the capabilities that the names of pods take shows its caller no file that the
-// caller may not read, whichever flag names it, and still reads the names of pods.
+// A binary with the capabilities for the names of pods never discloses a file that the caller may
+// not read, with any flag that names a file, and still reads the names of pods.
 func TestSetcapFiles(t *testing.T) {
 	t.Parallel()
 	systest.NeedBinary(t)
@@ -50,7 +50,7 @@ func TestSetcapFiles(t *testing.T) {
 		{"-d --filter-file DIR/program", "permission denied"},
 		{"read DIR/file", "permission denied"},
 		{"-r DIR/file", "permission denied"},
-		{"read /dev/null DIR/file", "DIR/file is neither a file nor a filter"}, // whether it is there
+		{"read /dev/null DIR/file", "DIR/file is neither a file nor a filter"}, // discloses that it exists
 		{"read --anonymize DIR/key /dev/null", "permission denied"},
 		{"read --tls-ca DIR/file tcp://127.0.0.1:1", "permission denied"},
 		{"read -w DIR/new /dev/null", "permission denied"},

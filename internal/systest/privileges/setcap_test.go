@@ -19,7 +19,7 @@ import (
 	"github.com/xdpcap/xdpcap/internal/testnet"
 )
 
-// installFor is make install SETCAP=GROUP below a directory that everybody may enter. It returns
+// installFor runs make install SETCAP=GROUP below a directory that every user may enter. It returns
 // the binary.
 func installFor(t *testing.T, group string) string {
 	t.Helper()
@@ -31,7 +31,8 @@ func installFor(t *testing.T, group string) string {
 	return dest + "/opt/x/bin/xdpcap"
 }
 
-// make install SETCAP=GROUP lets users of the group look at packets, and nobody else execute it.
+// make install SETCAP=GROUP lets users of the group inspect packets; other users cannot execute the
+// binary.
 func TestSetcap(t *testing.T) {
 	t.Parallel()
 	systest.NeedBinary(t)
@@ -100,7 +101,7 @@ func TestSetcap(t *testing.T) {
 		})
 	}
 
-	// With CAP_SYS_ADMIN, too, as --netns and tracing take it.
+	// With CAP_SYS_ADMIN, too, as for --netns and tracing.
 	if out, err := exec.Command("setcap", "cap_bpf,cap_net_admin,cap_perfmon,cap_sys_admin+ep", binary).CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
@@ -121,7 +122,7 @@ func TestSetcap(t *testing.T) {
 	}
 }
 
-// If the group does not exist, an error says so before any file has capabilities.
+// If the group does not exist, an error reports it before any file has capabilities.
 func TestSetcapGroup(t *testing.T) {
 	t.Parallel()
 	systest.NeedBinary(t)

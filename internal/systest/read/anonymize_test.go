@@ -27,8 +27,8 @@ var secretPath = testnet.Path{
 	Dst: testnet.Endpoint{MAC: net.HardwareAddr{0x0e, 0x93, 0xa4, 0xb6, 0xc8, 0xda}, IPv4: net.IP{198, 51, 100, 99}, IPv6: net.ParseIP("2001:db8:93a4:b6c8::dab1")},
 }
 
-// secretFrames are packets that have these addresses in their headers, in what ICMP errors quote,
-// in tunnels and in payloads.
+// secretFrames are packets that have these addresses in their headers, in ICMP errors, in tunnels
+// and in payloads.
 func secretFrames() [][]byte {
 	p := secretPath
 	payload := fmt.Appendf(nil, "from %v to %v, %v", p.Src.IPv4, p.Dst.IPv6, p.Src.MAC)
@@ -58,7 +58,7 @@ func secretFrames() [][]byte {
 	}
 }
 
-// checkNoSecret looks for the addresses in what was written or printed: as bytes, and as text.
+// checkNoSecret searches output for the addresses: as bytes, and as text.
 func checkNoSecret(t *testing.T, where string, data []byte) {
 	t.Helper()
 	lower := bytes.ToLower(data)
@@ -77,7 +77,7 @@ func checkNoSecret(t *testing.T, where string, data []byte) {
 	}
 }
 
-// secretFile is a pcapng file that has the addresses wherever a file can have them.
+// secretFile is a pcapng file with the addresses in every place where a file can have them.
 func secretFile(frames [][]byte) []byte {
 	src := secretPath.Src
 	text := fmt.Sprintf("captured on %v by host %v, %v", src.MAC, src.IPv4, src.IPv6)
@@ -105,7 +105,7 @@ func appendRaw(b []byte, typ uint32, body []byte) []byte {
 	return slices.Concat(b, le(typ), le(n), body, le(n))
 }
 
-// readPackets returns what read --json says of each packet in a file.
+// readPackets returns the output of read --json for each packet in a file.
 func readPackets(t *testing.T, file string, flags ...string) (all []systest.PacketKeys) {
 	t.Helper()
 	for d := json.NewDecoder(strings.NewReader(systest.MustRead(t, append(flags, "--json", file)...))); d.More(); {
@@ -120,7 +120,7 @@ func readPackets(t *testing.T, file string, flags ...string) (all []systest.Pack
 }
 
 // read --anonymize leaves no address in any output, keeps every packet with its facts and the
-// statistics, says what it has done, and maps alike in every run.
+// statistics, reports what was anonymized, and maps equally in every run.
 func TestAnonymizeRead(t *testing.T) {
 	t.Parallel()
 	key, frames := systest.NewKey(t), secretFrames()
@@ -185,7 +185,7 @@ func TestAnonymizeRead(t *testing.T) {
 		t.Errorf("-w tcp://: exit status %d: %s", status, stderr)
 	}
 	checkNoSecret(t, "-w tcp://", <-received)
-	// A filter is about the packets as they were.
+	// A filter matches the original packets.
 	stdout, _, _ := systest.RunRead(t, nil, "--anonymize", key, "-q", in, "src host", secretPath.Src.IPv4.String())
 	if n := strings.Count(stdout, "\n"); n < 8 || n >= len(frames) {
 		t.Errorf("%d packets of the host: %s", n, stdout)
@@ -255,7 +255,7 @@ func TestAnonymizeCapture(t *testing.T) {
 	}
 }
 
-// What would tell addresses in another way is refused, and so is a key that others may read.
+// Flags whose output would disclose addresses are refused, and so is a key that others may read.
 func TestAnonymizeRefuses(t *testing.T) {
 	t.Parallel()
 	key := systest.NewKey(t)

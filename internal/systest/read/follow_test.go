@@ -38,11 +38,11 @@ func followedIn(t *testing.T, args ...string) (all []systest.FollowKeys) {
 	return all
 }
 
-// A router is a host that forwards what comes in at one interface, a, to another one, b.
+// A router is a host that forwards packets from one interface, a, to another one, b.
 type router struct {
 	in, out *testnet.Pair
-	way     testnet.Path // of what it forwards
-	lost    testnet.Path // of what it has no route for
+	way     testnet.Path // of forwarded packets
+	lost    testnet.Path // of packets without a route
 }
 
 func newRouter(t *testing.T) *router {
@@ -73,7 +73,7 @@ func newRouter(t *testing.T) *router {
 	return r
 }
 
-// send sends frames, and waits until so many of them have left the host.
+// send sends frames, and waits until this many of them have left the host.
 func (r *router) send(t *testing.T, forwarded uint64, frames ...[]byte) {
 	t.Helper()
 	before := systest.SentBy(t, r.out)
@@ -81,12 +81,11 @@ func (r *router) send(t *testing.T, forwarded uint64, frames ...[]byte) {
 	testnet.WaitFor(t, "the frames to be forwarded", func() bool { return systest.SentBy(t, r.out) >= before+forwarded })
 }
 
-// ttlOf is the time to live of an IPv4 packet.
+// ttlOf returns the time to live of an IPv4 packet.
 func ttlOf(frame []byte) int { return int(frame[22]) }
 
-// Each packet that a host forwards is followed once, from the interface where it comes in to the
-// one where it goes out, though its TTL has changed. What the host throws away is seen where it
-// came in.
+// Each packet that a host forwards is one path, from its ingress to its egress interface, although
+// its TTL has changed. Packets that the host drops have only their ingress.
 func TestFollowForwarded(t *testing.T) {
 	t.Parallel()
 	r, file := newRouter(t), systest.TempFile(t)
@@ -145,7 +144,7 @@ func TestFollowForwarded(t *testing.T) {
 	if n := len(followedIn(t, file, "tcp")); n != each {
 		t.Errorf("a filter: %d packets", n)
 	}
-	// The packets that the stack threw away are in another file, whose stamps may be a little off.
+	// The packets that the stack dropped are in another file, whose stamps may differ a little.
 	thrown := 0
 	for _, k := range followedIn(t, file, lost, "dst host 203.0.113.1") {
 		hooks := []string{k.Records[0].Hook, k.Records[len(k.Records)-1].Hook}
@@ -156,7 +155,7 @@ func TestFollowForwarded(t *testing.T) {
 	if thrown != each {
 		t.Errorf("%d packets of %d were followed to where the stack threw them away", thrown, each)
 	}
-	// The directions as two files are followed in the same way.
+	// The directions as two files give the same paths.
 	dir := t.TempDir()
 	in, out := filepath.Join(dir, "in.pcapng"), filepath.Join(dir, "out.pcapng")
 	systest.MustRead(t, "-w", in, file, "inbound")
@@ -172,8 +171,8 @@ func TestFollowForwarded(t *testing.T) {
 	}
 }
 
-// Where programs are traced, a packet is followed from the entry of one through its exit, with the
-// verdict, to where the host sends it.
+// If programs are traced, a packet's path goes from the entry of one through its exit, with the
+// verdict, to the interface that sends it.
 func TestFollowTraced(t *testing.T) {
 	t.Parallel()
 	testnet.RequireFentry(t)
@@ -189,7 +188,7 @@ func TestFollowTraced(t *testing.T) {
 	p := systest.Listening(t, r.in.Rx, nil, "-i", "a", "-i", "b", "--rx-capture", "entry,exit", "-Q", "inout", "-w", file)
 	const packets = 10
 	var frames [][]byte
-	for range packets { // which look alike
+	for range packets { // identical packets
 		frames = append(frames, r.way.UDP(1000, 53, []byte("the same")))
 	}
 	for i := range packets {
@@ -200,7 +199,7 @@ func TestFollowTraced(t *testing.T) {
 	found := make(map[string]int)
 	for _, k := range followedIn(t, file) {
 		if k.Fits > 0 || len(k.AmbiguousAt) > 0 {
-			continue // of those that look alike
+			continue // one of the identical packets
 		}
 		found[k.Places()]++
 	}
@@ -209,7 +208,7 @@ func TestFollowTraced(t *testing.T) {
 	}
 }
 
-// What fits several packets is printed as ambiguous, and joined to none.
+// A packet that fits several packets is printed as ambiguous, and joined to none of them.
 func TestFollowAmbiguous(t *testing.T) {
 	t.Parallel()
 	b := pcapng.AppendSection(nil, &pcapng.Section{})

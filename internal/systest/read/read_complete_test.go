@@ -40,7 +40,7 @@ func TestReadLongPackets(t *testing.T) {
 	}
 }
 
-// blocks are the types of a pcapng file's blocks, in their order.
+// blocks returns the types of a pcapng file's blocks, in order.
 func blocks(t *testing.T, path string) (types []uint32) {
 	t.Helper()
 	f, err := capfile.New(strings.NewReader(string(systest.ReadBytes(t, path))), path, capfile.Options{})
@@ -59,8 +59,8 @@ func blocks(t *testing.T, path string) (types []uint32) {
 	}
 }
 
-// Each file of a series has what packets in it need: interfaces, names of addresses, and secrets
-// for decryption, as far as they stand before the packets.
+// Each file of a series has the blocks that its packets need: interfaces, names of addresses, and
+// secrets for decryption, if they are before the packets.
 func TestReadCompleteFiles(t *testing.T) {
 	t.Parallel()
 	const section, described, packet, names, secrets = 0x0a0d0d0a, 1, 6, 4, 10
@@ -118,7 +118,7 @@ func TestReadCompleteFiles(t *testing.T) {
 	}
 }
 
-// Files of -b are named by the times of their packets, the first one, too.
+// Files of -b are named by the times of their packets, including the first one.
 func TestReadNamesByPackets(t *testing.T) {
 	t.Parallel()
 	for _, flag := range []string{"packets:1", "filesize:1"} {

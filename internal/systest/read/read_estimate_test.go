@@ -39,21 +39,22 @@ func writeSampled(t *testing.T, o capture.Options, packets []capture.Packet, sou
 	return writeBytes(t, b.Bytes())
 }
 
-// passedAndDropped are so many packets that were passed with this weight, and three that were
-// dropped, each with these losses before it.
+// passedAndDropped returns this many passed packets with this weight, and three dropped packets,
+// each with these losses before it.
 func passedAndDropped(n int, weight uint32, losses uint64) []capture.Packet {
 	passed := capture.Packet{Facts: &capture.Facts{Verdict: capture.Pass, Weight: weight, Dropped: losses}}
 	dropped := capture.Packet{Facts: &capture.Facts{Verdict: capture.Drop, Weight: 1, Dropped: losses}}
 	return append(slices.Repeat([]capture.Packet{passed}, n), dropped, dropped, dropped)
 }
 
-// A comment with many parts takes time and memory in proportion to its length, not to its square:
-// the report lists as many ways of sampling as a real capture can have, and counts the others.
+// The time and memory for a comment with many parts are proportional to its length, not to its
+// square: the report lists as many ways of sampling as a real capture can have, and counts the
+// others.
 func TestReadSamplingComments(t *testing.T) {
 	t.Parallel()
 	const (
 		ways      = 5000
-		maxPassed = 64 // are told apart
+		maxPassed = 64 // are listed
 	)
 	comment := capture.SamplingComment + "one packet in 2"
 	for i := range ways {
@@ -66,14 +67,14 @@ func TestReadSamplingComments(t *testing.T) {
 	if len(got) != maxPassed+1 || got[0] != "at most 0" {
 		t.Fatalf("%d ways, the first %v", len(got), got[:1])
 	}
-	// The second section repeats the first ones, which are known.
+	// The second section repeats ways that are already listed.
 	if want := fmt.Sprintf("%d further remarks", 2*(told-maxPassed)); !strings.Contains(got[maxPassed], want) {
 		t.Errorf("%q, want %q", got[maxPassed], want)
 	}
 }
 
-// If packets stand for several, totals are estimated by interface, verdict and flow. The report
-// says that sampling without a fixed rate, and lost packets, are not in the estimate.
+// If packets represent several, totals are estimated by interface, verdict and flow. The report
+// states that sampling without a fixed rate, and lost packets, are not in the estimate.
 func TestReadEstimates(t *testing.T) {
 	t.Parallel()
 	byVerdict := capture.Options{SampleVerdicts: map[capture.Verdict]uint32{capture.Pass: 100, capture.Drop: 1}}
@@ -102,8 +103,8 @@ func TestReadEstimates(t *testing.T) {
 		}
 	}
 
-	// In an adaptive capture, a verdict whose packets in the file were all kept may have had others
-	// while not all were kept.
+	// In an adaptive capture, a verdict whose packets in the file all have weight 1 may have had
+	// other packets while not all were kept.
 	file = writeSampled(t, capture.Options{}, passedAndDropped(400, 100, 2), exitSource)
 	r = systest.StatsOf(t, file)
 	if e := r.Verdicts["drop"].Estimate; e.Packets != 3 || e.PacketsLow != 3 || e.PacketsHigh < 300 {
@@ -123,8 +124,8 @@ func TestReadEstimates(t *testing.T) {
 	}
 }
 
-// If each verdict has its own rate, packets without a verdict in the file say nothing about the
-// rate of those with one.
+// If each verdict has its own rate, packets without a verdict in the file do not show the rate of
+// packets with one.
 func TestReadEstimatesUnknownVerdicts(t *testing.T) {
 	t.Parallel()
 	o := capture.Options{SampleVerdicts: map[capture.Verdict]uint32{capture.Pass: 100, capture.Aborted: 1}}
@@ -139,7 +140,7 @@ func TestReadEstimatesUnknownVerdicts(t *testing.T) {
 	}
 }
 
-// The estimates from a sampled file match what was sent, in total and for each flow.
+// The estimates from a sampled file match the sent packets, in total and for each flow.
 func TestEstimateCapture(t *testing.T) {
 	t.Parallel()
 	for _, args := range [][]string{

@@ -16,8 +16,8 @@ import (
 	"github.com/xdpcap/xdpcap/internal/systest"
 )
 
-// The lines of JSON of a file are, to the byte, those that the capture has made beside it, wherever
-// they are written to. With a filter they are fewer.
+// The lines of JSON of a file equal, byte for byte, those that the capture wrote beside it, for
+// every kind of output. With a filter they are fewer.
 func TestReadJSONAsLive(t *testing.T) {
 	t.Parallel()
 	for name, sources := range map[string][]capture.Source{
@@ -61,7 +61,7 @@ func TestReadJSONAsLive(t *testing.T) {
 	}
 }
 
-// For files of other programs a line has only what they contain: no interface for a pcap file, no
+// For files of other programs a line has only the data in them: no interface for a pcap file, no
 // packet ids, and for an unknown link type only the lengths.
 func TestReadJSONOfOthers(t *testing.T) {
 	t.Parallel()
@@ -83,12 +83,12 @@ func TestReadJSONOfOthers(t *testing.T) {
 	}
 }
 
-// A file with more interfaces than are remembered has all of their lines right.
+// A file with more interfaces than the encoder caches has all of their lines right.
 func TestReadJSONSources(t *testing.T) {
 	t.Parallel()
 	b := pcapng.AppendSection(nil, &pcapng.Section{})
 	var want []string
-	const interfaces = 1024 + 10 // more than the encoder remembers
+	const interfaces = 1024 + 10 // more than the encoder caches
 	for i := range interfaces {
 		b = pcapng.AppendInterface(b, &pcapng.Interface{Name: fmt.Sprint("eth", i), LinkType: pcapng.Ethernet})
 	}

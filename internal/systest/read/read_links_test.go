@@ -15,13 +15,13 @@ import (
 	"github.com/xdpcap/xdpcap/internal/testnet"
 )
 
-// pcapOf has one packet, of the given link type.
+// pcapOf returns a file with one packet of the given link type.
 func pcapOf(linkType uint16, packet ...[]byte) []byte {
 	data := slices.Concat(packet...)
 	return pcap.AppendPacket(pcap.AppendHeader(nil, pcap.Nanoseconds, 65535, linkType), pcap.Nanoseconds, 5, uint32(len(data)), data)
 }
 
-// Packets of other link types than Ethernet have in their lines and in JSON what their headers say.
+// Packets of other link types than Ethernet have the data of their headers in lines and in JSON.
 func TestReadLinkHeaders(t *testing.T) {
 	t.Parallel()
 	udp := testnet.UDPFrame(80, 0)
@@ -73,8 +73,8 @@ func TestReadLinkHeaders(t *testing.T) {
 	}
 }
 
-// What has no time gets none: dashes in lines, and null in JSON. Where a format has no room for
-// that, it gets the time of the packet before.
+// A packet without a time has dashes in lines, and null in JSON. In a format that requires a time,
+// it gets the time of the packet before.
 func TestReadUntimed(t *testing.T) {
 	t.Parallel()
 	b := pcapng.AppendSection(nil, &pcapng.Section{})
@@ -114,8 +114,8 @@ func TestReadUntimed(t *testing.T) {
 	}
 }
 
-// ip broadcast uses the netmask of each packet's interface, if the file says it, and no --netmask
-// is given. A word of the filter is looked up before the first packet is read.
+// ip broadcast uses the netmask of each packet's interface, if the file has it and there is no
+// --netmask. A name in the filter is resolved before the first packet is read.
 func TestReadNetmask(t *testing.T) {
 	t.Parallel()
 	b := pcapng.AppendSection(nil, &pcapng.Section{})

@@ -17,7 +17,7 @@ import (
 	"github.com/xdpcap/xdpcap/internal/testnet"
 )
 
-// spreadFile is a file with a packet for each of so many seconds.
+// spreadFile is a file with one packet in each of this many seconds.
 func spreadFile(t *testing.T, seconds int) string {
 	t.Helper()
 	b := pcapng.AppendSection(nil, &pcapng.Section{})
@@ -36,7 +36,7 @@ func TestReadOutputs(t *testing.T) {
 	want := systest.MustRead(t, "-t", in)
 	for _, test := range []struct {
 		line  string
-		files string // that are there afterwards
+		files string // that exist afterwards
 		lines int    // of packets in them
 	}{
 		{"-G 4 -w %s.pcapng", "1700000000.pcapng 1700000004.pcapng 1700000008.pcapng 1700000012.pcapng 1700000016.pcapng", 20},
@@ -88,7 +88,7 @@ func TestReadOutputs(t *testing.T) {
 	}
 }
 
-// Files become samples for a collector of sFlow, with the weights that their packets have.
+// Files become samples for a collector of sFlow, with the weights of their packets.
 func TestReadIntoSFlow(t *testing.T) {
 	t.Parallel()
 	collector, err := net.ListenPacket("udp", "127.0.0.1:0")
@@ -109,7 +109,7 @@ func TestReadIntoSFlow(t *testing.T) {
 	}
 }
 
-// A client of read --serve gets the whole file, however late it connects. Then the process ends.
+// A client of read --serve gets the whole file, even if it connects late. Then the process ends.
 func TestReadServes(t *testing.T) {
 	t.Parallel()
 	file := systest.WriteSample(t, entrySource, exitSource).Path
@@ -130,8 +130,8 @@ func TestReadServes(t *testing.T) {
 	}
 }
 
-// accepts tells whether a process accepts connections at a socket in the file system. The socket is
-// there a moment before that.
+// accepts reports whether a process accepts connections at a socket in the file system. The socket
+// file exists a moment before that.
 func accepts(t *testing.T, socket string) bool {
 	t.Helper()
 	const acceptCon = "00010000" // the flag of sockets that listen
@@ -163,7 +163,8 @@ func receive(t *testing.T) (url string, received chan []byte) {
 	return "tcp://" + l.Addr().String(), received
 }
 
-// A collector gets the packets of several files as one stream, in which is what a merged file has.
+// A collector gets the packets of several files as one stream, with the same content as a merged
+// file.
 func TestReadSends(t *testing.T) {
 	t.Parallel()
 	url, received := receive(t)

@@ -23,8 +23,8 @@ func arps(u pcap.Unit, times ...int64) []byte {
 	return b
 }
 
-// Lines have the nanoseconds that tcpdump prints with the same flags, and pcap files those that it
-// writes. Without a flag lines are tcpdump's, and files keep all that is known.
+// Lines have the same nanoseconds as tcpdump's with the same flags, and pcap files the same as the
+// files it writes. Without a flag, lines are tcpdump's, and files keep the full precision.
 func TestReadPrecision(t *testing.T) {
 	t.Parallel()
 	const start = 1700000000123456789
@@ -60,7 +60,7 @@ func TestReadPrecision(t *testing.T) {
 	}
 }
 
-// --skip omits the first packets of those that match, and counts them as filtered out.
+// --skip omits the first matching packets, and counts them as filtered out.
 func TestReadSkip(t *testing.T) {
 	t.Parallel()
 	in := writeBytes(t, arps(pcap.Nanoseconds, 1e9, 2e9, 3e9, 4e9))

@@ -80,10 +80,10 @@ func TestReadLikeCapture(t *testing.T) {
 	}
 }
 
-// Lines of a file of another program are tcpdump's, and so is what a filter selects.
+// Lines of a file of another program are tcpdump's, and a filter selects the same packets.
 func TestReadLikeTcpdump(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "sample.pcap")
-	// Of HTTP, which carries the pushed segments, tcpdump prints lines that xdpcap does not know.
+	// for HTTP, which is in the pushed segments, tcpdump prints lines that xdpcap does not
 	systest.MustRead(t, "-w", file, systest.WriteSample(t, systest.PlainSource).Path, "not tcp[tcpflags] & tcp-push != 0")
 	if magic := systest.ReadBytes(t, file)[:4]; !bytes.Equal(magic, []byte{0x4d, 0x3c, 0xb2, 0xa1}) {
 		t.Errorf("the file begins with % x: its name says pcap", magic)
@@ -128,14 +128,14 @@ func TestReadFilterFlags(t *testing.T) {
 	}
 }
 
-// Standard input is a file, too, and what has come is printed while more is waited for. A signal
-// ends that silently, even before the format is known.
+// Standard input is a file, too, and available packets are printed while read waits for more. A
+// signal ends that silently, even before the format is detected.
 func TestReadStandardInput(t *testing.T) {
 	t.Parallel()
 	file := systest.WriteSample(t, systest.PlainSource).Path
 	data, whole := systest.ReadBytes(t, file), systest.MustRead(t, file)
 	for _, test := range []struct{ in, printed string }{
-		{string(data[:2]), ""}, // half of what a file begins with
+		{string(data[:2]), ""}, // half of a file's magic number
 		{string(data[:len(data)-300]), whole[:len(whole)/2]},
 	} {
 		var stderr bytes.Buffer
@@ -167,7 +167,7 @@ func TestReadStandardInput(t *testing.T) {
 	}
 }
 
-// A reader that has seen enough is no error of printing, as with `xdpcap read FILE | head`.
+// A reader that closes the pipe is no error of printing, as with `xdpcap read FILE | head`.
 func TestReadIntoHead(t *testing.T) {
 	t.Parallel()
 	file := systest.WriteSample(t, systest.PlainSource).Path
@@ -206,7 +206,7 @@ func TestReadSettings(t *testing.T) {
 	}
 }
 
-// A file that was cut off is read to its last whole block, and a message says so.
+// A truncated file is read to its last whole block, and a message reports the truncation.
 func TestReadCutFile(t *testing.T) {
 	t.Parallel()
 	file := systest.WriteSample(t, systest.PlainSource)
@@ -218,7 +218,7 @@ func TestReadCutFile(t *testing.T) {
 		!strings.HasPrefix(stderr, "xdpcap: "+cut+" is truncated after ") || strings.Count(stderr, "\n") != 1 {
 		t.Errorf("exit status %d: %s%s", status, stdout, stderr)
 	}
-	// What is written of it is a whole file.
+	// The file written from it is whole.
 	out := systest.TempFile(t)
 	if _, _, status := systest.RunRead(t, nil, "-w", out, cut); status != 1 {
 		t.Errorf("exit status %d", status)
@@ -228,7 +228,7 @@ func TestReadCutFile(t *testing.T) {
 	}
 }
 
-// --json has an object per packet with all that is known, also together with --format json.
+// --json has an object per packet with all its data, also together with --format json.
 func TestReadJSON(t *testing.T) {
 	t.Parallel()
 	file := systest.WriteSample(t, entrySource, exitSource)
@@ -304,14 +304,14 @@ func TestReadStats(t *testing.T) {
 			t.Errorf("%d columns: %s", len(line), line)
 		}
 	}
-	// A file without packets, and one that says nothing of losses.
+	// A file without packets, and one without counts of losses.
 	if text := systest.MustRead(t, "--stats", linkFile(t, 1)); !strings.Contains(text, "total") {
 		t.Error(text)
 	}
 }
 
 // Packets of an unknown link type are neither decoded nor filtered. That is an error, so that a
-// script does not take them for packets that do not match.
+// script does not treat them as packets that do not match.
 func TestReadOtherLinkType(t *testing.T) {
 	t.Parallel()
 	file := linkFile(t, 107, make([]byte, 84))
@@ -369,11 +369,11 @@ func TestReadLinkTypes(t *testing.T) {
 		file := linkFile(t, typ, packets...)
 		for _, filter := range []string{"", "udp", "arp", "not udp", "outbound and udp", "udp port 9 or udp port 7"} {
 			words := strings.Fields(filter)
-			if typ == 101 && (filter == "arp" || strings.HasPrefix(filter, "out")) { // tcpdump refuses them
+			if typ == 101 && (filter == "arp" || strings.HasPrefix(filter, "out")) { // tcpdump refuses these
 				continue
 			}
 			want := systest.OutputOf(t, "tcpdump", append([]string{"-nSr", file}, words...)...)
-			want = strings.ReplaceAll(want, "?     Out", "if99  Out") // tcpdump knows no interface of this index
+			want = strings.ReplaceAll(want, "?     Out", "if99  Out") // tcpdump has no interface of this index
 			stdout, stderr, status := systest.RunRead(t, nil, append([]string{file}, words...)...)
 			if stdout != want || stderr != "" || status != 0 {
 				t.Errorf("%d %q: exit status %d: %s%swant %s", typ, filter, status, stderr, stdout, want)
@@ -427,7 +427,7 @@ func TestReadErrors(t *testing.T) {
 	}
 }
 
-// Where several files are read, each line says from which one its packet is.
+// If several files are read, each line has the name of its packet's file.
 func TestReadLabelsOfFiles(t *testing.T) {
 	t.Chdir(t.TempDir())
 	one := pcapng.AppendSection(nil, &pcapng.Section{})
@@ -454,8 +454,8 @@ func TestReadLabelsOfFiles(t *testing.T) {
 	}
 }
 
-// A file that version 0.1.0 has written says as much as it did to that version: weights, outlets, a
-// clock that was set back, and how packets were chosen.
+// A file of version 0.1.0 has the same data for this version: weights, outlets, a clock that was
+// set back, and how packets were selected.
 func TestReadOldFile(t *testing.T) {
 	t.Parallel()
 	const file = "testdata/written-by-0.1.pcapng"
@@ -475,7 +475,7 @@ func TestReadOldFile(t *testing.T) {
 			t.Errorf("%s: %d packets, want %d", verdict, e.Packets, packets)
 		}
 	}
-	// Verdicts have rates of their own: where all packets with one were kept, there were no others.
+	// Verdicts have rates of their own: a verdict whose packets were all kept had no other packets.
 	if e := r.Verdicts["drop"].Estimate; e.PacketsHigh != 1 {
 		t.Errorf("up to %d packets with the verdict drop, want 1", e.PacketsHigh)
 	}

@@ -19,8 +19,8 @@ import (
 	"github.com/xdpcap/xdpcap/internal/systest"
 )
 
-// oddFile is a pcapng file with what xdpcap never writes: custom options, comments, blocks of
-// unknown types, an interface with microseconds and an offset, and the simplest kind of packet.
+// oddFile is a pcapng file with content that xdpcap never writes: custom options, comments, blocks
+// of unknown types, an interface with microseconds and an offset, and the simplest kind of packet.
 func oddFile(order binary.AppendByteOrder, withUnknown bool) []byte {
 	var file []byte
 	block := func(typ uint32, body ...[]byte) {
@@ -66,7 +66,7 @@ func writeBytes(t *testing.T, data []byte) string {
 	return path
 }
 
-// From a single file -w copies every byte, whatever its contents.
+// From a single file -w copies every byte, for any content.
 func TestReadWriteCopies(t *testing.T) {
 	t.Parallel()
 	own := systest.ReadBytes(t, systest.WriteSample(t, entrySource, exitSource).Path)
@@ -89,7 +89,7 @@ func TestReadWriteCopies(t *testing.T) {
 	}
 }
 
-// accountsOf are the lines about the accounts in a file.
+// accountsOf returns the lines about the accounts in a file.
 func accountsOf(t *testing.T, path string) string {
 	t.Helper()
 	lines := strings.SplitAfter(systest.MustRead(t, "--stats", path), "\n")
@@ -100,8 +100,8 @@ func accountsOf(t *testing.T, path string) string {
 	return accounts
 }
 
-// Several files become one in which everything is: times, verdicts, ids, comments, unknown options,
-// names and statistics, whatever byte order they had. tshark agrees.
+// Several files are merged into one with all their content: times, verdicts, ids, comments, unknown
+// options, names and statistics, in either byte order. tshark agrees.
 func TestReadWriteMerges(t *testing.T) {
 	t.Parallel()
 	one := systest.WriteSample(t, entrySource, exitSource).Path
@@ -115,11 +115,11 @@ func TestReadWriteMerges(t *testing.T) {
 			text := systest.OutputOf(t, "tshark", "-n", "-r", file, "-T", "fields", "-E", "occurrence=a", "-e", "frame.time_epoch", "-e", "frame.len",
 				"-e", "frame.cap_len", "-e", "frame.interface_name", "-e", "frame.comment", "-e", "frame.packet_flags", "-e", "frame.drop_count",
 				"-e", "frame.packet_id", "-e", "frame.interface_queue", "-e", "frame.verdict.ebpf_xdp", "-o", "frame.generate_md5_hash:TRUE", "-e", "frame.md5_hash")
-			text = strings.ReplaceAll(text, "\tunknown\t", "\t\t") // what tshark calls an interface of pcapng without a name
+			text = strings.ReplaceAll(text, "\tunknown\t", "\t\t") // tshark's name of a pcapng interface without a name
 			all = append(all, strings.Split(strings.TrimSpace(text), "\n")...)
 		}
 		for i, line := range all {
-			// The copy of a packet without a time has that of the packet before it.
+			// The copy of a packet without a time has the time of the packet before it.
 			if _, rest, _ := strings.Cut(line, "\t"); strings.HasPrefix(rest, "60\t4\t") && !strings.Contains(rest, "one") {
 				all[i] = rest
 			}
@@ -144,7 +144,7 @@ func TestReadWriteMerges(t *testing.T) {
 	}
 	systest.OutputOf(t, "capinfos", out)
 
-	// A block of an unknown type in a big-endian section cannot be merged: a notice says so.
+	// A block of an unknown type in a big-endian section cannot be merged: a notice reports it.
 	unknown := writeBytes(t, oddFile(binary.BigEndian, true))
 	_, stderr, status := systest.RunRead(t, nil, "-w", out, unknown, unknown)
 	if status != 0 || stderr != "xdpcap: omitted 2 blocks of type 18193: xdpcap does not know how to adapt them to a merged file\n" {
@@ -152,8 +152,8 @@ func TestReadWriteMerges(t *testing.T) {
 	}
 }
 
-// Files of captures with different -s become one that tcpdump opens, and a packet block that has
-// its length from -s keeps it.
+// Files of captures with different -s are merged into one that tcpdump opens, and a packet block
+// whose length depends on -s keeps it.
 func TestReadWriteMergesSnapLengths(t *testing.T) {
 	t.Parallel()
 	file := func(snapLen uint32, name string, more ...byte) string {
@@ -205,7 +205,7 @@ func TestReadWritePcap(t *testing.T) {
 	}
 }
 
-// A name that ends in .gz or .zst compresses, and others can read that.
+// A name that ends in .gz or .zst compresses, and other programs can read the file.
 func TestReadWriteCompresses(t *testing.T) {
 	t.Parallel()
 	one := systest.ReadBytes(t, systest.WriteSample(t, exitSource).Path)
@@ -233,7 +233,7 @@ func TestReadWriteCompresses(t *testing.T) {
 	}
 }
 
-// A file that is being read is never overwritten, not even through a link or by a later file of a
+// A file that is being read is never overwritten, even through a link or by a later file of a
 // series.
 func TestReadWriteOverInput(t *testing.T) {
 	t.Parallel()
@@ -254,8 +254,8 @@ func TestReadWriteOverInput(t *testing.T) {
 	}
 }
 
-// An input that is no capture file makes no output, and leaves an old one as it was. If only its
-// decompressed bytes show that, a new output is whole, so that every reader opens it.
+// An input that is not a capture file creates no output, and does not change an old one. If only
+// its decompressed bytes show that, a new output is a whole file, so that every reader opens it.
 func TestReadWriteGarbage(t *testing.T) {
 	t.Parallel()
 	garbage, there, packed := systest.TempFile(t), systest.TempFile(t), systest.TempFile(t)
@@ -303,7 +303,7 @@ func TestReadWriteGarbage(t *testing.T) {
 	}
 }
 
-// read waits for the commands of -z, and says how many failed.
+// read waits for the commands of -z, and reports how many failed.
 func TestReadWritePostrotate(t *testing.T) {
 	t.Parallel()
 	in := writeBytes(t, oddFile(binary.LittleEndian, false))

@@ -14,7 +14,7 @@ import (
 )
 
 // --serve unix:PATH makes a socket for its owner, under the sandbox, too, and removes it at the
-// end. It replaces a leftover socket, and nothing else.
+// end. It replaces only a leftover socket.
 func TestServeLocal(t *testing.T) {
 	t.Parallel()
 	pair := testnet.MustPair(t, testnet.PairOptions{})
@@ -36,7 +36,7 @@ func TestServeLocal(t *testing.T) {
 		return clients != nil && *clients == 2
 	})
 	s := systest.Account(t, p.Interrupt())
-	if len(s.Outputs) != 1 || s.Outputs[0].Clients == nil || *s.Outputs[0].Clients != 2 || s.Lost != 0 { // the other process has looked, too
+	if len(s.Outputs) != 1 || s.Outputs[0].Clients == nil || *s.Outputs[0].Clients != 2 || s.Lost != 0 { // the other process has connected, too
 		t.Errorf("summary %+v", s)
 	}
 	if _, err := os.Lstat(path); !os.IsNotExist(err) {
@@ -65,7 +65,7 @@ func TestServeLocal(t *testing.T) {
 	systest.OneLine(t, status, stderr, "the path of a socket has 1 to 107 bytes")
 }
 
-// abandon leaves a socket on which nobody listens.
+// abandon leaves a socket without a listener.
 func abandon(t *testing.T, path string) {
 	t.Helper()
 	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
@@ -91,7 +91,7 @@ func TestServeLocalUser(t *testing.T) {
 	}
 }
 
-// Messages say what an address means, and that others may connect to it.
+// Messages explain an address, and that others may connect to it.
 func TestServeAddresses(t *testing.T) {
 	t.Parallel()
 	pair := testnet.MustPair(t, testnet.PairOptions{})
@@ -111,8 +111,8 @@ func TestServeAddresses(t *testing.T) {
 	}
 }
 
-// --serve :PORT is for the capture's own users. Others are refused, and a notice says how they are
-// let in.
+// --serve :PORT is for the capture's own users. Other users are refused, and a notice names the
+// remedy.
 func TestServeUsers(t *testing.T) {
 	t.Parallel()
 	pair := testnet.MustPair(t, testnet.PairOptions{})

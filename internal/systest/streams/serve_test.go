@@ -70,7 +70,7 @@ func TestServe(t *testing.T) {
 	}
 }
 
-// Programs that read classic pcap alone get it: tshark, and one as Arkime's reader is, which takes
+// Programs that only read classic pcap get it: tshark, and one like Arkime's reader, which needs
 // stamps of microseconds, whole packets, and a whole header before the first one.
 func TestServePCAP(t *testing.T) {
 	t.Parallel()
@@ -112,7 +112,7 @@ func TestServePCAP(t *testing.T) {
 	}
 }
 
-// With TLS only clients come in that have a certificate of the right authority.
+// With TLS only clients with a certificate of the right authority are admitted.
 func TestServeTLS(t *testing.T) {
 	t.Parallel()
 	pair := testnet.MustPair(t, testnet.PairOptions{})
@@ -127,7 +127,7 @@ func TestServeTLS(t *testing.T) {
 	for _, test := range []struct {
 		name string
 		args []string
-		want string // in the error; "" = none
+		want string // in the error; "" = no error
 	}{
 		{"a client", flags("client"), ""},
 		{"a certificate of its own", flags("stranger"), "tls: "},
@@ -183,7 +183,7 @@ func TestSend(t *testing.T) {
 	}
 }
 
-// A notice says that others can read what is sent to another host without TLS.
+// Without TLS, a notice warns that others can read the packets on their way to another host.
 func TestSendPlain(t *testing.T) {
 	t.Parallel()
 	pair := testnet.MustPair(t, testnet.PairOptions{Addresses: true})

@@ -16,7 +16,7 @@ import (
 	"github.com/xdpcap/xdpcap/internal/testnet"
 )
 
-// A collector that cannot be is an error before anything is attached.
+// An unusable collector is an error before a program is attached.
 func TestSFlowTargets(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct{ target, want string }{
@@ -32,7 +32,7 @@ func TestSFlowTargets(t *testing.T) {
 	}
 }
 
-// Every field of flow samples is what was sent, in datagrams that are full. Another output gets the
+// Every field of flow samples matches the sent packet, in full datagrams. Another output gets the
 // same packets, whole.
 func TestSFlow(t *testing.T) {
 	t.Parallel()
@@ -68,7 +68,7 @@ func TestSFlow(t *testing.T) {
 		t.Errorf("the last sample is of a pool of %d", pool)
 	}
 
-	// The counters of the interface, again and again.
+	// The interface's counters, repeatedly.
 	counters := l.Wait(t, systest.CounterSample, 3)
 	sizes := map[string]bool{}
 	for _, c := range counters {
@@ -104,8 +104,8 @@ func TestSFlow(t *testing.T) {
 }
 
 // A packet that a program drops or aborts is sent as a notification, with the program and the
-// verdict, and the flow sample says so. If entries are captured as well, flow samples are made of
-// those.
+// verdict, and the flow sample has them, too. If entries are captured as well, flow samples are
+// made from the entries.
 func TestSFlowDiscards(t *testing.T) {
 	t.Parallel()
 	testnet.RequireFentry(t)
@@ -138,13 +138,13 @@ func TestSFlowDiscards(t *testing.T) {
 	}
 }
 
-// A collector that is away costs nothing but is counted, and gets what comes after it is back.
+// An unreachable collector costs nothing except a count, and gets the samples after it is back.
 func TestSFlowCollectorAway(t *testing.T) {
 	t.Parallel()
 	pair := testnet.MustPair(t, testnet.PairOptions{})
 	l := systest.ListenSFlow(t, pair.Rx)
-	// Nothing listens on port 9 here, and the kernel never chooses it as the port that xdpcap sends
-	// from: xdpcap would then send to itself.
+	// No process listens on port 9 here, and the kernel never chooses it as the port that xdpcap
+	// sends from; otherwise xdpcap would send to itself.
 	p := systest.Listening(t, pair.Rx, nil, "-i", pair.RxName, "-w", "sflow://127.0.0.1:9", "-w", "sflow://"+l.Address, "--json", "-U")
 	for i := range uint64(20) {
 		testnet.Send(t, pair, testnet.UDPFrame(60, i))
@@ -157,7 +157,7 @@ func TestSFlowCollectorAway(t *testing.T) {
 	}
 }
 
-// Datagrams are no longer than their path takes in one piece.
+// Datagrams are no longer than the path MTU allows without fragmentation.
 func TestSFlowPath(t *testing.T) {
 	t.Parallel()
 	pair := testnet.MustPair(t, testnet.PairOptions{})
@@ -254,13 +254,13 @@ func testSFlowEstimate(t *testing.T, overload bool) {
 	}
 	samples := systest.SamplesOf(all, systest.FlowSample)
 	last := samples[len(samples)-1]
-	effective := mine * mine / squares // so many samples of equal rates say as much
+	effective := mine * mine / squares // this many samples of equal rates are equally exact
 	t.Logf("%d packets, %d samples, %d lost; the rates' sum is %.0f, of a flow %.0f by effectively %.0f samples", arrived, len(samples), s.Lost, sum, mine, effective)
 	if uint64(len(samples)) != s.Captured || uint64(last.Pool) != arrived || uint64(last.Drops) != s.Lost {
 		t.Errorf("%d samples of %d, the last one of a pool of %d with %d drops, where %d of %d were lost",
 			len(samples), s.Captured, last.Pool, last.Drops, s.Lost, arrived)
 	}
-	// One sample of a group is drawn, and the last group of each CPU may not be complete. The last
+	// One sample of a group is drawn, and the last group of each CPU may be incomplete. The last
 	// datagram's rates are rounded up.
 	if limit := float64(rate*128 + 10); math.Abs(sum-float64(arrived)) > limit {
 		t.Errorf("the rates' sum is %.0f for %d packets", sum, arrived)

@@ -21,7 +21,7 @@ import (
 	"github.com/xdpcap/xdpcap/internal/testnet"
 )
 
-// The tables for lines of JSON keep every key, with its value. A newer xdpcap's keys do no harm.
+// The tables for lines of JSON keep every key, with its value. Keys of a newer xdpcap are ignored.
 func TestClickHouseKeys(t *testing.T) {
 	t.Parallel()
 	c := startClickHouse(t, testnet.MustPair(t, testnet.PairOptions{}).Rx)
@@ -56,7 +56,7 @@ func decodeLine(t *testing.T, line []byte) (keys map[string]any) {
 	return keys
 }
 
-// A flowSum is what a million packets have of a flow, as docs/fleet.md asks for it.
+// A flowSum is the sum of a flow in a million packets, as a query of docs/fleet.md returns it.
 type flowSum struct {
 	port           uint16
 	packets, bytes uint64
@@ -91,9 +91,9 @@ func TestClickHouseMillion(t *testing.T) {
 	}
 }
 
-// writeMillion makes a file of that many packets to that many ports, and returns the sums that
-// TestClickHouseMillion asks for, and those of each flow. The packets are of now and a second after
-// it, so that the query for the last five minutes shows them all.
+// writeMillion writes a file of that many packets to that many ports, and returns the sums that
+// TestClickHouseMillion compares, and those of each flow. The packets are from now and the second
+// after, so that the query for the last five minutes includes them all.
 func writeMillion(t *testing.T, name string, packets, ports int) (sums []string, flows []flowSum) {
 	t.Helper()
 	file, err := os.Create(name)
@@ -134,7 +134,7 @@ func writeMillion(t *testing.T, name string, packets, ports int) (sums []string,
 	if err := file.Close(); err != nil {
 		t.Fatal(err)
 	}
-	// A packet without a weight stands for itself, and its line has none.
+	// A packet without a weight represents itself, and its line has no weight.
 	given := weights - uint64((packets+6)/7)
 	for _, sum := range []uint64{uint64(packets), weights, bytes, lengths, captured, given, lost, queues, ids, uint64(packets)} {
 		sums = append(sums, fmt.Sprint(sum))
@@ -145,8 +145,8 @@ func writeMillion(t *testing.T, name string, packets, ports int) (sums []string,
 	return sums, flows
 }
 
-// Rows are visible during the capture. When it has ended, there are as many as its account says.
-// They come through a pipe in small blocks, or in files that are inserted.
+// Rows are visible during the capture. When it has ended, there are as many as in its account. They
+// are inserted from a pipe in small blocks, or from files.
 func TestClickHouseLive(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {

@@ -17,8 +17,8 @@ import (
 
 const fleetPage = "docs/fleet.md"
 
-// A clickHouse is a ClickHouse server of a test's own, with the tables of docs/fleet.md for lines
-// of JSON. The page's commands run beside it, in the same namespace and directory.
+// A clickHouse is a ClickHouse server of one test, with the tables of docs/fleet.md for lines of
+// JSON. The page's commands run beside it, in the same namespace and directory.
 type clickHouse struct {
 	t   *testing.T
 	ns  *testnet.Namespace
@@ -57,7 +57,7 @@ func startClickHouse(t *testing.T, ns *testnet.Namespace) *clickHouse {
 	return c
 }
 
-// ask has clickhouse-client send statements, and returns what it prints: values with tabs between
+// ask runs statements with clickhouse-client, and returns its output: values with tabs between
 // them.
 func (c *clickHouse) ask(sql string) (string, error) {
 	cmd := exec.Command("clickhouse-client", "--multiquery", "--output_format_json_quote_64bit_integers=0")
@@ -69,7 +69,7 @@ func (c *clickHouse) ask(sql string) (string, error) {
 	return strings.TrimSpace(answer), nil
 }
 
-// query is ask for what must succeed.
+// query is ask for statements that must succeed.
 func (c *clickHouse) query(sql string) string {
 	c.t.Helper()
 	answer, err := c.ask(sql)
@@ -88,7 +88,7 @@ func (c *clickHouse) run(cmd *exec.Cmd) {
 	}
 }
 
-// insertScript makes the insert.sh of docs/fleet.md, and returns its path.
+// insertScript writes the insert.sh of docs/fleet.md, and returns its path.
 func (c *clickHouse) insertScript() string {
 	c.t.Helper()
 	testnet.Require(c.t, "curl")
@@ -99,7 +99,7 @@ func (c *clickHouse) insertScript() string {
 	return path
 }
 
-// command is the command of docs/fleet.md that begins with these words. It finds xdpcap by its
+// command returns the command of docs/fleet.md that begins with these words. It finds xdpcap by its
 // name.
 func (c *clickHouse) command(first string) *exec.Cmd {
 	c.t.Helper()
@@ -118,7 +118,7 @@ func (c *clickHouse) command(first string) *exec.Cmd {
 	return cmd
 }
 
-// capture runs a command of docs/fleet.md that captures, and waits until it does.
+// capture runs a command of docs/fleet.md that captures, and waits until it has begun.
 func (c *clickHouse) capture(first string) *systest.Process {
 	c.t.Helper()
 	p := systest.StartCommand(c.t, c.ns, nil, c.command(first))
@@ -126,8 +126,8 @@ func (c *clickHouse) capture(first string) *systest.Process {
 	return p.Listening()
 }
 
-// end ends such a command by Ctrl-C, which all processes of a terminal's foreground get. It returns
-// the account, which is in a file.
+// end ends such a command by Ctrl-C, which all processes in a terminal's foreground receive. It
+// returns the account, which is in a file.
 func (c *clickHouse) end(p *systest.Process) systest.Summary {
 	c.t.Helper()
 	syscall.Kill(-p.Cmd.Process.Pid, syscall.SIGINT)

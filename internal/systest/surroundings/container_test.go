@@ -17,7 +17,7 @@ import (
 	"github.com/xdpcap/xdpcap/internal/testnet"
 )
 
-// A container is how runc runs the image.
+// A container is a configuration with which runc runs the image.
 type container struct {
 	image   *unpackedImage
 	name    string   // of the program; "" = the image's entrypoint
@@ -34,13 +34,14 @@ type mount struct {
 	readOnly   bool
 }
 
-// An unpackedImage is what umoci makes of the image: its files, and the configuration for runc.
+// An unpackedImage is umoci's unpacked form of the image: its files, and the configuration for
+// runc.
 type unpackedImage struct {
 	rootfs string
 	config []byte
 }
 
-// buildImage runs make image, and returns the file that it makes.
+// buildImage runs make image, and returns the file that it writes.
 func buildImage(t *testing.T) string {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "image.tar")
@@ -48,8 +49,8 @@ func buildImage(t *testing.T) string {
 	return file
 }
 
-// unpackImage makes the image for this machine, or for the one that flags of skopeo name, out of
-// the file, by programs of others.
+// unpackImage extracts the image for this machine, or for the one that flags of skopeo name, from
+// the file, with foreign programs.
 func unpackImage(t *testing.T, file string, flags ...string) *unpackedImage {
 	t.Helper()
 	dir := t.TempDir()
@@ -59,8 +60,8 @@ func unpackImage(t *testing.T, file string, flags ...string) *unpackedImage {
 	return &unpackedImage{dir + "/bundle/rootfs", []byte(systest.Contents(t, dir+"/bundle/config.json"))}
 }
 
-// command is runc with the container, not started. It is to be started in a network namespace,
-// which the container then shares, as one with hostNetwork shares the node's.
+// command returns a command for runc with the container, not started. It must be started in a
+// network namespace, which the container then shares, as with hostNetwork.
 func (c *container) command(t *testing.T) *exec.Cmd {
 	t.Helper()
 	var spec map[string]any
@@ -77,8 +78,8 @@ func (c *container) command(t *testing.T) *exec.Cmd {
 	process["terminal"] = false
 	process["env"] = append(process["env"].([]any), systest.StrictCalls+"=kill")
 	// Perf lets all processes of root together, also those of other tests, lock 516 KiB per CPU
-	// beyond this limit. It is chosen so that these make no difference: rings of 1 MiB fit into the
-	// limit alone, and larger ones never fit.
+	// beyond this limit. With this limit these 516 KiB make no difference: rings of 1 MiB fit into
+	// the limit alone, and larger ones never fit.
 	memlock := 1280 << 10 * machine.CPUs()
 	process["rlimits"] = []any{map[string]any{"type": "RLIMIT_MEMLOCK", "hard": memlock, "soft": memlock}}
 	process["noNewPrivileges"] = c.rights.AllowPrivilegeEscalation != nil && !*c.rights.AllowPrivilegeEscalation
@@ -115,7 +116,7 @@ func (c *container) command(t *testing.T) *exec.Cmd {
 	return exec.Command("runc", "--root", bundle+"/state", "run", "--bundle", bundle, name)
 }
 
-// containers is how many have been made.
+// containers counts the created containers.
 var containers atomic.Int64
 
 // start runs the container until it has ended or the test has.
@@ -128,7 +129,7 @@ func (c *container) start(t *testing.T, ns *testnet.Namespace, stdout *os.File) 
 		// A container outlives a runc that is killed. One that runc is about to make cannot be
 		// deleted yet, and holds stderr open until it is.
 		for p.Cmd.Process.Kill(); ; {
-			exec.Command("runc", "--root", state, "delete", "--force", name).Run() // mostly there is none any more
+			exec.Command("runc", "--root", state, "delete", "--force", name).Run() // mostly it no longer exists
 			select {
 			case <-p.Done:
 				return

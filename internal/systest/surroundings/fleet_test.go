@@ -17,8 +17,7 @@ import (
 )
 
 // The commands, tables and queries of docs/fleet.md work, from three hosts to two ClickHouse
-// servers: each sample is a row, and what the rows add up to is what the account of each xdpcap
-// says.
+// servers: each sample is a row, and the rows add up to the account of each xdpcap.
 func TestFleet(t *testing.T) {
 	t.Parallel()
 	testnet.RequireRoot(t)
@@ -35,7 +34,7 @@ func TestFleet(t *testing.T) {
 	if err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
-	// The largest comes first. All packets are as long, with the checksum.
+	// The largest is the first. All packets have the same length, with the checksum.
 	const rate, length = 10, 14 + 20 + 8 + 400 + 4
 	rest := out
 	for _, want := range []struct {
@@ -90,7 +89,7 @@ func numbers(t *testing.T, texts []string) (all []int) {
 	return all
 }
 
-// The servers' configuration that docs/fleet.md shows is the one that the fleet runs with.
+// The servers' configuration in docs/fleet.md is the one that the fleet runs with.
 func TestFleetServers(t *testing.T) {
 	t.Parallel()
 	shown := strings.Fields(testdoc.Block(t, fleetPage, "<remote_servers>"))
@@ -99,7 +98,7 @@ func TestFleetServers(t *testing.T) {
 	}
 }
 
-// The drops that docs/fleet.md asks Prometheus for are those of all interfaces of each host.
+// The drops in the Prometheus query of docs/fleet.md are those of all interfaces of each host.
 func TestFleetDrops(t *testing.T) {
 	t.Parallel()
 	testnet.Require(t, "promtool")

@@ -19,8 +19,8 @@ import (
 	"github.com/xdpcap/xdpcap/internal/testnet"
 )
 
-// The image has its files, for two architectures, as other programs read it, is always the same
-// bytes, and works in a container that may do no more than contrib/kubernetes says.
+// The image has its files, for two architectures, as other programs read it, is reproducible byte
+// for byte, and works in a container with only the rights in contrib/kubernetes.
 func TestImage(t *testing.T) {
 	t.Parallel()
 	systest.NeedBinary(t)
@@ -55,7 +55,7 @@ func TestImage(t *testing.T) {
 	debug := readDebugContainer(t)
 	for _, w := range wrappedLines {
 		if w.name != "tcpdump" {
-			continue // is not in the image, but copied from this machine
+			continue // is copied from this machine, not part of the image
 		}
 		t.Run(w.by, func(t *testing.T) {
 			t.Parallel()
@@ -68,7 +68,7 @@ func TestImage(t *testing.T) {
 	}
 }
 
-// checkARM64 looks at the image for the other architecture.
+// checkARM64 checks the image for the other architecture.
 func checkARM64(t *testing.T, file string) {
 	binary, err := elf.Open(unpackImage(t, file, "--override-arch", "arm64").rootfs + "/usr/bin/xdpcap")
 	if err != nil {
@@ -110,8 +110,8 @@ func checkImageFiles(t *testing.T, image *unpackedImage) {
 	}
 }
 
-// captureInContainer runs what the Job runs, until SIGTERM comes, on a node with a pod. It has the
-// seccomp filter of a runtime that lets bpf pass where there is CAP_BPF.
+// captureInContainer runs the Job's command until SIGTERM, on a node with a pod. It has the seccomp
+// filter of a runtime that allows bpf with CAP_BPF.
 func captureInContainer(t *testing.T, image *unpackedImage) {
 	pair := testnet.MustPair(t, testnet.PairOptions{})
 	node := t.TempDir()
@@ -122,7 +122,7 @@ func captureInContainer(t *testing.T, image *unpackedImage) {
 	c.seccomp = seccompProfile(t, &c.rights, "bpf", "perf_event_open")
 	p := c.start(t, pair.Rx, nil).Listening()
 	var want [][]byte
-	for i := range 100 { // both are fewer than the receiving ring holds
+	for i := range 100 { // both are fewer than fit into the receiving ring
 		frame := testnet.TxToRx().TCP(testnet.Segment{SrcPort: uint16(1000 + i), DstPort: 443})
 		testnet.Send(t, pair, frame, testnet.UDPFrame(64, uint64(i)))
 		want = append(want, frame)
@@ -147,7 +147,7 @@ func captureInContainer(t *testing.T, image *unpackedImage) {
 	systest.CheckDetached(t, pair)
 }
 
-// countInContainer runs what the DaemonSet runs, and asks it as its probe and Prometheus do.
+// countInContainer runs the DaemonSet's command, and queries it like its probe and Prometheus.
 func countInContainer(t *testing.T, image *unpackedImage) {
 	pair := testnet.MustPair(t, testnet.PairOptions{})
 	m := readManifest(t, "daemonset.yaml")
@@ -172,8 +172,8 @@ func countInContainer(t *testing.T, image *unpackedImage) {
 	systest.CheckDetached(t, pair)
 }
 
-// recordInContainer runs what the recorder's DaemonSet runs, until its trigger fires and SIGTERM
-// comes.
+// recordInContainer runs the command of the recorder's DaemonSet, until its trigger fires and
+// SIGTERM arrives.
 func recordInContainer(t *testing.T, image *unpackedImage) {
 	pair := testnet.MustPair(t, testnet.PairOptions{})
 	node := t.TempDir()
@@ -193,7 +193,7 @@ func recordInContainer(t *testing.T, image *unpackedImage) {
 }
 
 // refuseInContainer runs the Job without a capability, and then under the profile of a runtime that
-// refuses bpf. The error says what is missing, and how the runtime is told.
+// refuses bpf. The error names the missing right and the runtime's setting for it.
 func refuseInContainer(t *testing.T, image *unpackedImage) {
 	pair := testnet.MustPair(t, testnet.PairOptions{})
 	c := readManifest(t, "job.yaml").container(t, image, t.TempDir(), pair.RxName)

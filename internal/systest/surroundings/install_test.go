@@ -32,7 +32,7 @@ func filesBelow(t *testing.T, root string) (files []string) {
 	return files
 }
 
-// make install places everything, and make uninstall removes that and nothing else.
+// make install places all files, and make uninstall removes only these.
 func TestInstall(t *testing.T) {
 	t.Parallel()
 	systest.NeedBinary(t)
@@ -88,12 +88,12 @@ func TestInstall(t *testing.T) {
 	}
 }
 
-// systemd understands the unit, and finds little that an attacker could do in it.
+// systemd parses the unit, and finds few rights that an attacker could use in it.
 func TestUnit(t *testing.T) {
 	t.Parallel()
 	systest.NeedBinary(t)
 	testnet.Require(t, "systemd-analyze")
-	// systemd looks for the binary where the unit has it.
+	// systemd checks that the binary exists at the unit's path.
 	stage, prefix := filepath.Join(t.TempDir(), "stage"), t.TempDir()
 	systest.MakeTarget(t, "stage", "PREFIX="+prefix, "STAGE="+stage)
 	instance := filepath.Join(t.TempDir(), "xdpcap@eth0.service")
@@ -122,8 +122,8 @@ func TestUnit(t *testing.T) {
 	if level, err := strconv.ParseFloat(string(found[1]), 64); err != nil || level > 1.5 {
 		t.Errorf("exposed by %s of 10, 1.5 at the most\n%s", found[1], out)
 	}
-	// systemd-analyze does not check these lines, or gives them so little weight that nobody would
-	// notice their absence.
+	// systemd-analyze does not check these lines, or gives them so little weight that their absence
+	// would not change its result.
 	unit := systest.Contents(t, instance)
 	for _, line := range []string{
 		"MemoryMax=25%", "TasksMax=2048", "LimitCORE=0", "LimitMEMLOCK=infinity", "User=xdpcap", "DynamicUser=yes", "Restart=on-failure", "StartLimitIntervalSec=0", "TimeoutStopSec=5min",

@@ -26,22 +26,21 @@ import (
 	"github.com/xdpcap/xdpcap/internal/testnet"
 )
 
-// kubernetesPage has the commands that the tests run.
+// kubernetesPage is the page with the commands that the tests run.
 const kubernetesPage = "docs/kubernetes.md"
 
-// kubernetesTools has what the cluster is made with.
+// kubernetesTools has the programs and scripts that create the cluster.
 const kubernetesTools = "../../../internal/tools/kubernetes/"
 
-// kubernetesPatience is how long one command may take: a pod starts in seconds, and the Job of
-// job.yaml captures for a minute.
+// kubernetesPatience is the timeout of a command: a pod starts in seconds, and the Job of job.yaml
+// captures for a minute.
 const kubernetesPatience = 3 * time.Minute
 
 // A cluster is Kubernetes with one node, node1, in network namespaces of its own. The node's
-// interface control0 leads to the control plane, and nothing but what a test sends comes to its
-// eth0.
+// interface control0 leads to the control plane, and only packets of the test arrive at its eth0.
 type cluster struct {
 	state   string        // the directory with all files of the cluster
-	work    string        // where commands run: contrib is here, and what they write
+	work    string        // working directory of commands, with contrib and their output
 	bin     string        // the programs of Kubernetes
 	eth0    *testnet.Pair // from outside to the node's eth0
 	outside *testnet.Pair // Rx is where the control plane and kubectl run
@@ -129,8 +128,8 @@ func (c *cluster) start(t *testing.T, ns *testnet.Namespace, script string, args
 	return cmd
 }
 
-// removeCgroups removes the cgroups that node.sh has made, of all hierarchies, when no process is
-// in them any more.
+// removeCgroups removes the cgroups that node.sh has created, of all hierarchies, when no process
+// is in them any more.
 func removeCgroups(t *testing.T, name string) {
 	t.Helper()
 	roots, _ := filepath.Glob("/sys/fs/cgroup/*/" + name)
@@ -160,7 +159,7 @@ func (c *cluster) onNode(name string, args ...string) *exec.Cmd {
 	return cmd
 }
 
-// load makes an image known to the node, as docs/kubernetes.md does it without a registry.
+// load imports an image on the node, as in docs/kubernetes.md without a registry.
 func (c *cluster) load(t *testing.T, file string) {
 	t.Helper()
 	testnet.WaitFor(t, "containerd", func() bool {
@@ -174,8 +173,8 @@ func (c *cluster) load(t *testing.T, file string) {
 	}
 }
 
-// busybox makes the image busybox of this machine's program. It stands for the one of the registry,
-// which the cluster does not reach, and is what pods run that only wait.
+// busybox makes the image busybox of this machine's program. It replaces the one of the registry,
+// which the cluster cannot reach. Pods that only wait run it.
 func (c *cluster) busybox(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -200,7 +199,7 @@ func (c *cluster) busybox(t *testing.T) string {
 	return file
 }
 
-// command is a text for bash, not started, as somebody runs it who uses the cluster.
+// command returns a command line for bash as a user of the cluster runs it, not started.
 func (c *cluster) command(ctx context.Context, text string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, "bash", "-c", "set -euo pipefail\n"+text)
 	cmd.Dir = c.work
@@ -211,7 +210,7 @@ func (c *cluster) command(ctx context.Context, text string) *exec.Cmd {
 	return cmd
 }
 
-// try runs such a text, and returns what it prints.
+// try runs such a command line, and returns its output.
 func (c *cluster) try(text string) (string, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), kubernetesPatience)
 	defer cancel()
@@ -228,7 +227,7 @@ func (c *cluster) try(text string) (string, error) {
 	return out.String(), err
 }
 
-// shell is try for what must succeed.
+// shell is try for commands that must succeed.
 func (c *cluster) shell(t *testing.T, text string) string {
 	t.Helper()
 	out, err := c.try(text)
@@ -238,15 +237,15 @@ func (c *cluster) shell(t *testing.T, text string) string {
 	return out
 }
 
-// documented are the commands of docs/kubernetes.md from the one that begins with these words to
-// the end of its block.
+// documented returns the commands of docs/kubernetes.md from the one that begins with these words
+// to the end of its block.
 func documented(t *testing.T, first string) []string {
 	t.Helper()
 	block := strings.ReplaceAll(testdoc.Block(t, kubernetesPage, first), "\\\n", "")
 	return strings.Split(strings.TrimSpace(block), "\n")
 }
 
-// report is what the cluster says about itself, after a failure.
+// report prints the state of the cluster after a failure.
 func (c *cluster) report() string {
 	var text strings.Builder
 	pods, _ := c.try("kubectl get pods -A; kubectl get events -A | tail -n 15")

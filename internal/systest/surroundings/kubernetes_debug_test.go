@@ -17,14 +17,14 @@ import (
 	"github.com/xdpcap/xdpcap/internal/testnet"
 )
 
-// A container that kubectl debug adds captures what its pod receives: as lines in its log, and for
-// a reader elsewhere.
+// A container that kubectl debug adds captures the packets that its pod receives: as lines in its
+// log, and for a reader elsewhere.
 func (c *cluster) testDebugPod(t *testing.T) {
 	pod := c.address(t, "web")
 	commands := documented(t, "kubectl debug web -qc lines")
 	c.shell(t, commands[0])
 	c.untilLogged(t, "web", "lines", "listening on eth0")
-	c.send(t, pod, 9998, 100) // not what its filter asks for
+	c.send(t, pod, 9998, 100) // not matched by its filter
 	c.send(t, pod, 53, 100)
 	log := c.shell(t, commands[1]) // follows the log until the end
 	if n := strings.Count(log, " > "+pod+".53: "); n != 100 || strings.Contains(log, ".9998") {
@@ -42,9 +42,9 @@ func (c *cluster) testDebugNode(t *testing.T) {
 	c.shell(t, "kubectl delete pod "+c.checkServed(t, commands, frame, "", "debugger"))
 }
 
-// checkServed runs the three documented commands with which a file on one's own machine has what a
-// debugging container captures. "" is the pod that the first one makes on the node. It returns the
-// pod's name.
+// checkServed runs the three documented commands after which a local file has the packets that a
+// debugging container captures. "" is the pod that the first command creates on the node. It
+// returns the pod's name.
 func (c *cluster) checkServed(t *testing.T, commands []string, frame []byte, pod, container string) string {
 	t.Helper()
 	c.shell(t, commands[0])
@@ -56,7 +56,7 @@ func (c *cluster) checkServed(t *testing.T, commands []string, frame []byte, pod
 	defer c.keepSending(t, frame)()
 	read, _, _ := strings.Cut(commands[2], " #")
 	c.shell(t, read+" -c 30")
-	const source = 26 // what precedes the address in a frame is changed on the way into a pod
+	const source = 26 // the bytes before the source address are changed on the way into a pod
 	records, _ := systest.ReadFile(t, c.work+"/out.pcapng")
 	for _, r := range records {
 		if !bytes.Equal(r.Data[source:], frame[source:]) {
@@ -113,8 +113,8 @@ func (c *cluster) forward(t *testing.T, command string) {
 	})
 }
 
-// The recorder writes what came before its trigger when that arrives, at SIGUSR2, and when its pod
-// is deleted. The files are fetched as documented.
+// The recorder writes the packets before its trigger when that arrives, at SIGUSR2, and when its
+// pod is deleted. The files are fetched as documented.
 func (c *cluster) testRecorder(t *testing.T) {
 	commands := documented(t, "kubectl apply -f contrib/kubernetes/recorder.yaml")
 	c.shell(t, commands[0]+"\nkubectl -n xdpcap rollout status daemonset/recorder --timeout=2m")
@@ -156,7 +156,7 @@ func (c *cluster) testRecorder(t *testing.T) {
 	}
 }
 
-// fromNode is a command with the image busybox of the node, because no registry has one here.
+// fromNode returns a command with the image busybox of the node, because no registry has one here.
 func fromNode(command string) string {
 	return strings.Replace(command, "--image=busybox", "--image=busybox --image-pull-policy=Never", 1)
 }

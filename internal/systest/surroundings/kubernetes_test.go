@@ -40,14 +40,14 @@ func TestKubernetes(t *testing.T) {
 	t.Run("nothing left", func(t *testing.T) { c.checkNothingAttached(t) })
 }
 
-// to is the way of packets from somewhere to an address of the node or of a pod, through eth0.
+// to returns the path of packets to an address of the node or of a pod, through eth0.
 func (c *cluster) to(address string) testnet.Path {
 	path := testnet.TxToRx()
 	path.Src.IPv4, path.Dst.IPv4 = net.IPv4(198, 51, 100, 7).To4(), net.ParseIP(address).To4()
 	return path
 }
 
-// send sends packets over UDP and returns them. Nobody answers them.
+// send sends packets over UDP and returns them. They get no answer.
 func (c *cluster) send(t *testing.T, address string, port uint16, n int) (frames [][]byte) {
 	t.Helper()
 	for i := range n {
@@ -100,8 +100,8 @@ func label(name string) string {
 	return "xdpcap-" + name
 }
 
-// The DaemonSet becomes ready, counts each packet that comes to the node's interface, tells
-// Prometheus where its pod's annotations say, and ends when it is deleted.
+// The DaemonSet becomes ready, counts each packet that arrives at the node's interface, serves its
+// metrics where its pod's annotations point, and ends when it is deleted.
 func (c *cluster) testDaemonSet(t *testing.T) {
 	c.shell(t, strings.Join(documented(t, "kubectl apply -f contrib/kubernetes/namespace.yaml"), "\n"))
 	const pods = "kubectl -n xdpcap get pods -l app.kubernetes.io/name=xdpcap -o jsonpath="
@@ -120,7 +120,7 @@ func (c *cluster) testDaemonSet(t *testing.T) {
 	c.ended(t, "xdpcap")
 }
 
-// waitFor is testnet.WaitFor for what is asked of several programs.
+// waitFor is testnet.WaitFor for conditions that run several programs.
 func (c *cluster) waitFor(t *testing.T, what string, holds func() bool) {
 	t.Helper()
 	for deadline := time.Now().Add(kubernetesPatience); !holds(); time.Sleep(100 * time.Millisecond) {
@@ -130,13 +130,13 @@ func (c *cluster) waitFor(t *testing.T, what string, holds func() bool) {
 	}
 }
 
-// address is that of a pod.
+// address returns the address of a pod.
 func (c *cluster) address(t *testing.T, pod string) string {
 	t.Helper()
 	return c.shell(t, "kubectl get pod "+pod+" -o jsonpath={.status.podIP}")
 }
 
-// startJob starts the Job of job.yaml and sends what it captures. The returned test waits until it
+// startJob starts the Job of job.yaml and sends packets for it. The returned test waits until it
 // has ended: its log has the account, and its file the packets and the pods' names.
 func (c *cluster) startJob(t *testing.T) func(*testing.T) {
 	t.Helper()
@@ -189,14 +189,14 @@ func checkFrames(t *testing.T, file string, want [][]byte) {
 	}
 }
 
-// capture runs xdpcap on the node until it has captured so many packets that are sent to the port
-// of the pod web-1. It returns the packets' payload, and the name of the file and of its lines.
+// capture runs xdpcap on the node until it has captured this many packets to the port of the pod
+// web-1. It returns the packets' payload, and the names in the file and in its lines.
 func (c *cluster) capture(t *testing.T, n int, args ...string) (file string) {
 	t.Helper()
 	file = filepath.Join(t.TempDir(), "out.pcapng")
 	args = append(args, "-c", fmt.Sprint(n), "--json", "-w", file, "-w", file+".json", "udp port 9999")
 	p := systest.StartCommand(t, c.eth0.Rx, nil, c.onNode(systest.XdpcapPath, args...)).Listening()
-	for _, pod := range []string{"web", "web-1"} { // those of web come first
+	for _, pod := range []string{"web", "web-1"} { // web has the first packets
 		c.send(t, c.address(t, pod), 9999, n)
 	}
 	status, stderr := p.Wait()
@@ -221,7 +221,7 @@ func (c *cluster) capture(t *testing.T, n int, args ...string) (file string) {
 
 func first[A, B any](a A, _ B) A { return a }
 
-// --pod captures what one pod receives, and nothing that is for another one.
+// --pod captures the packets that one pod receives, and no packets of another pod.
 func (c *cluster) testPod(t *testing.T) {
 	file := c.capture(t, 50, "--pod", "default/web-1")
 	out := systest.OutputOf(t, "tshark", "-r", file, "-N", "n", "-T", "fields", "-e", "ip.dst_host", "-e", "frame.interface_name")
@@ -230,7 +230,7 @@ func (c *cluster) testPod(t *testing.T) {
 	}
 }
 
-// interfaces are those of the node, as xdpcap lists them there.
+// interfaces returns the interfaces of the node, as xdpcap lists them there.
 func (c *cluster) interfaces(t *testing.T) (all []systest.InterfaceKeys) {
 	t.Helper()
 	out := systest.RunInside(t, c.eth0.Rx, c.onNode(systest.XdpcapPath, "interfaces", "--json"))
@@ -258,7 +258,7 @@ func (c *cluster) testPodInterface(t *testing.T) {
 	c.capture(t, 20, "-i", name, "-Q", "out")
 }
 
-// checkNothingAttached looks at all interfaces of the node, after the pods are gone.
+// checkNothingAttached checks all interfaces of the node after the pods are gone.
 func (c *cluster) checkNothingAttached(t *testing.T) {
 	t.Helper()
 	c.shell(t, "kubectl delete pod --all --grace-period=1 --timeout=2m")

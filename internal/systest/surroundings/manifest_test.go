@@ -15,7 +15,7 @@ import (
 	"github.com/xdpcap/xdpcap/internal/testnet"
 )
 
-// A manifest is what the tests read of a DaemonSet or a Job.
+// A manifest has the fields of a DaemonSet or a Job that the tests read.
 type manifest struct {
 	Kind string
 	Spec struct{ Template struct{ Spec podSpec } }
@@ -55,7 +55,7 @@ type securityContext struct {
 // manifestDirectory has the manifests.
 const manifestDirectory = "contrib/kubernetes/"
 
-// documentsOf are the YAML documents of a file in manifestDirectory, as JSON.
+// documentsOf returns the YAML documents of a file in manifestDirectory, as JSON.
 func documentsOf(t *testing.T, name string) (documents []json.RawMessage) {
 	t.Helper()
 	testnet.Require(t, "yq")
@@ -86,7 +86,7 @@ func readManifest(t *testing.T, name string) *manifest {
 	return nil
 }
 
-// readDebugContainer reads what debug.yaml has of a container.
+// readDebugContainer reads the container of debug.yaml.
 func readDebugContainer(t *testing.T) (c containerSpec) {
 	t.Helper()
 	if err := json.Unmarshal(documentsOf(t, "debug.yaml")[0], &c); err != nil {
@@ -125,8 +125,8 @@ func (m *manifest) container(t *testing.T, image *unpackedImage, node, nic strin
 	return c
 }
 
-// The manifests give xdpcap the capabilities that it needs and nothing more, limit what it takes,
-// and keep tables out of the nodes' logs.
+// The manifests give xdpcap only the capabilities that it needs, limit its resources, and keep
+// tables out of the nodes' logs.
 func TestManifests(t *testing.T) {
 	t.Parallel()
 	files, err := filepath.Glob("../../../" + manifestDirectory + "*.yaml")

@@ -18,21 +18,22 @@ import (
 	"github.com/xdpcap/xdpcap/internal/testnet"
 )
 
-// A podHost is a host with a pod, default/web-1, and what its container runtime keeps on disk. The
-// pod is the receiving side of a pair, and the host is the sending side.
+// A podHost is a host with a pod, default/web-1, and its container runtime's state on disk. The pod
+// is the receiving side of a pair, and the host is the sending side.
 type podHost struct {
 	pair *testnet.Pair
 	root string // of the files of the runtime
 }
 
-// keep is how a runtime writes a pod.
+// keep writes a pod's state like a runtime.
 type keep func(t testing.TB, root string, p podstest.Pod)
 
 func byContainerd(state string) keep {
 	return func(t testing.TB, root string, p podstest.Pod) { podstest.Containerd(t, root, state, p) }
 }
 
-// newPodHost makes a host whose pods are kept in this way: web-1, and one with the host's network.
+// newPodHost makes a host whose runtime keeps pods in this way: web-1, and one with the host's
+// network.
 func newPodHost(t *testing.T, write keep) *podHost {
 	t.Helper()
 	h := &podHost{root: t.TempDir()}
@@ -42,8 +43,8 @@ func newPodHost(t *testing.T, write keep) *podHost {
 }
 
 // addPod makes a pod with an address at its eth0, and returns its pair with the host. The pair has
-// no ARP: otherwise the pod asks for the host's address to answer what the host sends, and
-// testnet.Send counts what the pod receives then.
+// no ARP: otherwise the pod would send ARP requests before its replies, and testnet.Send would
+// count the answers to them.
 func (h *podHost) addPod(t *testing.T, write keep, name string, address net.IP, opts testnet.PairOptions) *testnet.Pair {
 	t.Helper()
 	opts.RxName = "eth0"
@@ -63,7 +64,7 @@ func (h *podHost) command(t *testing.T, args ...string) *exec.Cmd {
 	return systest.Surroundings{Run: filepath.Join(h.root, "run")}.Command(t, args...)
 }
 
-// run runs xdpcap on the host, and returns all that it prints.
+// run runs xdpcap on the host, and returns its output.
 func (h *podHost) run(t *testing.T, args ...string) string {
 	t.Helper()
 	return systest.RunInside(t, h.pair.Tx, h.command(t, args...))
@@ -85,13 +86,13 @@ func (h *podHost) capture(t *testing.T, args ...string) (systest.Summary, string
 	return s, stderr
 }
 
-// named is the name of the pod's address in a file.
+// named returns the name of the pod's address in a file.
 var namedWeb = append([]byte{192, 0, 2, 2}, "default/web-1\x00"...)
 
-// --pod captures what a pod receives, on its interface, wherever the runtime keeps its state. The
-// summary, the notice, the lines of JSON and the file name the pod, and the file the addresses of
-// all pods of the host, although the pod's network namespace shows nothing of the others. With
-// --anonymize a file names no pod.
+// --pod captures the packets that a pod receives, on its interface, for every runtime's state
+// directory. The summary, the notice, the lines of JSON and the file have the pod's name, and the
+// file has the addresses of all pods of the host, although the pod's network namespace has no data
+// about the others. With --anonymize a file names no pod.
 func TestPod(t *testing.T) {
 	t.Parallel()
 	for name, write := range map[string]keep{
@@ -117,7 +118,7 @@ func TestPod(t *testing.T) {
 			if n := strings.Count(live, `"interface":"eth0","namespace":"default","pod":"web-1","direction":"in"`); n != 3 {
 				t.Errorf("%d lines name the pod: %s", n, live)
 			}
-			if testnet.Emulated() || name != "CRI-O" { // the rest does not depend on kernel and runtime
+			if testnet.Emulated() || name != "CRI-O" { // the other checks do not depend on kernel and runtime
 				return
 			}
 			if diff := cmp.Diff(live, systest.MustRead(t, "--format", "json", file)); diff != "" {
@@ -179,7 +180,7 @@ func TestPodCompletion(t *testing.T) {
 	}
 }
 
-// A mistake in --pod is one line that says what there is, or what to do.
+// A mistake in --pod is one line with the existing pods or the remedy.
 func TestPodErrors(t *testing.T) {
 	t.Parallel()
 	h := newPodHost(t, byContainerd("run/containerd"))

@@ -33,7 +33,7 @@ type prometheusServer struct {
 
 const prometheusAddress = "127.0.0.1:9090"
 
-// startPrometheus scrapes targets, which are given as HOST:PORT.
+// startPrometheus scrapes targets in the form HOST:PORT.
 func startPrometheus(t *testing.T, ns *testnet.Namespace, targets ...string) *prometheusServer {
 	t.Helper()
 	testnet.Require(t, "prometheus")
@@ -76,7 +76,7 @@ func startPrometheus(t *testing.T, ns *testnet.Namespace, targets ...string) *pr
 	return p
 }
 
-// query returns the values of an expression as they are now, by the labels that name the series.
+// query returns the current values of an expression, by the labels that name the series.
 func (p *prometheusServer) query(expr string) map[string]string {
 	p.t.Helper()
 	r, err := p.client.PostForm("http://"+prometheusAddress+"/api/v1/query", url.Values{"query": {expr}})
@@ -111,8 +111,8 @@ func (p *prometheusServer) query(expr string) map[string]string {
 	return values
 }
 
-// A Prometheus that scrapes a capture answers with the numbers of the account, and understands what
-// the dashboard asks.
+// A Prometheus that scrapes a capture returns the numbers of the account, and accepts the
+// dashboard's queries.
 func TestPrometheus(t *testing.T) {
 	t.Parallel()
 	pair := testnet.MustPair(t, testnet.PairOptions{})
@@ -125,8 +125,8 @@ func TestPrometheus(t *testing.T) {
 	for range 7 {
 		testnet.Send(t, pair, path.ARPRequest(), path.UDP(1, 2, make([]byte, 100)), path.UDP(2, 2, make([]byte, 20)))
 	}
-	// All that is looked at comes from one answer: after a scrape that a busy machine did not
-	// answer in time, Prometheus has no numbers until the next one.
+	// All checked values come from one query, because Prometheus has no numbers between a scrape
+	// that a busy machine did not answer in time and the next one.
 	var got map[string]string
 	const fileBytes, startTime = "xdpcap_output_file_bytes", "xdpcap_capture_start_time_seconds"
 	testnet.WaitFor(t, "a scrape after the last packet", func() bool {
@@ -161,14 +161,14 @@ func TestPrometheus(t *testing.T) {
 	}
 }
 
-// checkDashboardQueries lets Prometheus read what the panels ask for.
+// checkDashboardQueries runs the panels' queries in Prometheus.
 func checkDashboardQueries(t *testing.T, db *prometheusServer) {
 	t.Helper()
 	fill := strings.NewReplacer("$instance", ".*", "$interface", ".*", "$__rate_interval", "1m")
 	for _, p := range testdoc.ReadDashboard(t).Panels {
 		for _, target := range p.Targets {
 			ask := func() map[string]string { return db.query(fill.Replace(target.Expr)) }
-			if strings.Contains(target.Expr, "xdpcap_captur") { // a rate is there after two scrapes
+			if strings.Contains(target.Expr, "xdpcap_captur") { // a rate exists after two scrapes
 				testnet.WaitFor(t, "something to show in panel "+p.Title, func() bool { return len(ask()) > 0 })
 			} else {
 				ask()
@@ -177,7 +177,7 @@ func checkDashboardQueries(t *testing.T, db *prometheusServer) {
 	}
 }
 
-// checkMetrics lets promtool read what is exported.
+// checkMetrics checks the exported metrics with promtool.
 func checkMetrics(t *testing.T, text string) {
 	t.Helper()
 	cmd := exec.Command("promtool", "check", "metrics")
@@ -187,7 +187,7 @@ func checkMetrics(t *testing.T, text string) {
 	}
 }
 
-// The alert rules are well formed, and raise the alerts that testdata/alerts.yml says.
+// The alert rules are well formed, and raise the alerts in testdata/alerts.yml.
 func TestAlertRules(t *testing.T) {
 	t.Parallel()
 	testnet.Require(t, "promtool")

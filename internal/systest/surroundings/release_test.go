@@ -15,8 +15,8 @@ import (
 	"github.com/xdpcap/xdpcap/internal/testnet"
 )
 
-// releaseMakefile has the targets that a release makes. They only say that they ran. The one that
-// FAIL names fails; the other variables name the one that changes a file, that commits, and that
+// releaseMakefile has the targets that a release makes. They only print that they ran. The target
+// in FAIL fails; the other variables name the target that changes a file, that commits, and that
 // removes the key.
 const releaseMakefile = `
 lint test test-race test-surroundings apidiff test-kernels image:
@@ -101,7 +101,7 @@ func (r *releaseTree) files() (all []string) {
 	return all
 }
 
-// A release stops at the first step that fails, and leaves nothing that looks like a release.
+// A release stops at the first step that fails, and leaves no files that look like a release.
 func TestReleaseStops(t *testing.T) {
 	t.Parallel()
 	testnet.Require(t, "ssh-keygen")
@@ -113,9 +113,9 @@ func TestReleaseStops(t *testing.T) {
 		change func(*releaseTree)
 		env    string   // a variable
 		key    string   // of the two, or a path
-		want   string   // a part of what it says
-		ran    string   // the targets that it has made
-		stays  []string // what stays
+		want   string   // part of its message
+		ran    string   // the targets that ran
+		stays  []string // files that stay
 	}{
 		{name: "a changed file", change: func(r *releaseTree) { r.write("Makefile", "") }, want: "not committed"},
 		{name: "a new file", change: func(r *releaseTree) { r.write("new", "") }, want: "not committed"},
@@ -171,7 +171,7 @@ func TestReleaseStops(t *testing.T) {
 	}
 }
 
-// A release is signed, and whoever follows docs/install.md sees it when a file is another one.
+// A release is signed, and a user who verifies it by docs/install.md detects a changed file.
 func TestReleaseIsSigned(t *testing.T) {
 	t.Parallel()
 	testnet.Require(t, "ssh-keygen")

@@ -13,9 +13,10 @@ import (
 	"github.com/xdpcap/xdpcap/internal/testnet"
 )
 
-// Other programs decode flow samples, counters and discarded packets as they were sent, and as a
-// collector of this test has them: goflow2, and sfacctd. sfacctd knows no discarded packets, and
-// finds nothing after one in a datagram: it gets all flow samples, since these come in others.
+// Other programs decode flow samples, counters and discarded packets as they were sent, and like a
+// collector of this test: goflow2, and sfacctd. sfacctd does not support discarded packets, and
+// decodes no samples after one in a datagram. It gets all flow samples, because these are in other
+// datagrams.
 func TestSFlowCollectors(t *testing.T) {
 	t.Parallel()
 	pair := testnet.MustPair(t, testnet.PairOptions{})
@@ -27,7 +28,7 @@ func TestSFlowCollectors(t *testing.T) {
 	// collector might get them and the other not.
 	collectors = append(collectors, "-w", "sflow://127.0.0.1:7001", "-w", "sflow://localhost:7002", "--counter-interval", "1h")
 
-	// A program's hook map shows verdicts also where the kernel refuses to trace.
+	// A program's hook map provides verdicts even if the kernel cannot trace.
 	target := systest.AttachTarget(t, pair, testnet.Hooked)
 	p := systest.Listening(t, pair.Rx, nil, append(collectors, "--hook", systest.PinHook(t, target.Hook()), "--sflow-agent", "192.0.2.7,70000")...)
 	frames := systest.SendRound(t, pair)
@@ -44,7 +45,8 @@ func TestSFlowCollectors(t *testing.T) {
 
 	all := l.Read(t)
 	flows, discards := systest.SamplesOf(all, systest.FlowSample), systest.SamplesOf(all, systest.DiscardedSample)
-	// Each CPU draws one of two of its own packets. Of an odd number it may keep the smaller half.
+	// Each CPU draws one of two of its own packets. From an odd number it may keep the smaller
+	// half.
 	if sampled := (40 - runtime.NumCPU()) / 2; len(flows) < len(frames)-1+sampled || len(discards) != 2 {
 		t.Fatalf("%d flow samples and %d discarded packets", len(flows), len(discards))
 	}
@@ -54,8 +56,8 @@ func TestSFlowCollectors(t *testing.T) {
 	t.Run("sfacctd", func(t *testing.T) { sfacctd.check(t, flows) })
 }
 
-// waitForCounters waits until both collectors have the counters of the interface: a capture that
-// ends at once may have sent them to one alone.
+// waitForCounters waits until both collectors have the counters of the interface, because a capture
+// that ends at once may have sent them to only one.
 func waitForCounters(t *testing.T, l *systest.SflowListener, g *goflow2) {
 	t.Helper()
 	testnet.WaitFor(t, "the counters of the interface", func() bool {

@@ -18,11 +18,11 @@ import (
 	"github.com/xdpcap/xdpcap/internal/testnet"
 )
 
-// A goflow2 is that collector, which writes what it decodes as JSON.
+// A goflow2 is the collector of that name, which writes decoded samples as JSON.
 type goflow2 struct{ file string }
 
-// startGoflow2 starts goflow2 as contrib/fleet has it. It is built only where Go's build cache does
-// not have it.
+// startGoflow2 starts goflow2 as in contrib/fleet. It is built only if Go's build cache does not
+// have it.
 func startGoflow2(t *testing.T, pair *testnet.Pair, port uint16) *goflow2 {
 	t.Helper()
 	g := &goflow2{file: filepath.Join(t.TempDir(), "json")}
@@ -37,8 +37,8 @@ func startGoflow2(t *testing.T, pair *testnet.Pair, port uint16) *goflow2 {
 	return g
 }
 
-// check compares the samples that goflow2 has decoded with those that a collector of the test has.
-// Their pools may differ, because each output asks for it by itself.
+// check compares goflow2's samples with those of a collector of the test. Their pools may differ,
+// because each output reads the pool separately.
 func (g *goflow2) check(t *testing.T, all []systest.SflowDatagram) {
 	var want, got []string
 	for _, d := range all {
@@ -89,7 +89,7 @@ type goflow2Sample struct {
 }
 
 // read returns the samples that goflow2 has written so far. Each of its two workers writes a
-// message first and the end of its line afterwards, so one line may hold two messages and the next
+// message first and the end of its line afterwards, so one line may have two messages and the next
 // line none.
 func (g *goflow2) read(t *testing.T) (all []string) {
 	t.Helper()

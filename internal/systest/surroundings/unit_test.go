@@ -18,7 +18,7 @@ import (
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
-// A unitBench is a systemd that runs the unit as it was installed, on the receiving side of a pair.
+// A unitBench is a systemd that runs the installed unit, on the receiving side of a pair.
 type unitBench struct {
 	t    *testing.T
 	pair *testnet.Pair
@@ -65,7 +65,7 @@ func newUnitBench(t *testing.T, settings string) *unitBench {
 		if t.Failed() {
 			t.Log(b.run("ls", "-l", "/var/lib/private/xdpcap"))
 		}
-		cmd.Process.Kill() // and with it all that systemd has started
+		cmd.Process.Kill() // and with it all processes that systemd has started
 		<-ended
 		if t.Failed() {
 			log, _ := os.ReadFile(dir + "/log")
@@ -87,7 +87,7 @@ func newUnitBench(t *testing.T, settings string) *unitBench {
 	return b
 }
 
-// configure gives the unit other settings.
+// configure changes the unit's settings.
 func (b *unitBench) configure(settings string) {
 	b.t.Helper()
 	if err := os.WriteFile(b.conf, []byte(settings), 0o644); err != nil {
@@ -95,12 +95,12 @@ func (b *unitBench) configure(settings string) {
 	}
 }
 
-// show is a property of the unit.
+// show returns a property of the unit.
 func (b *unitBench) show(property string) string {
 	return strings.TrimSpace(b.run("systemctl", "show", "-P", property, b.unit))
 }
 
-// begun waits until the unit has made so many files, and begun each.
+// begun waits until the unit has created this many files, and written each header.
 func (b *unitBench) begun(n int) {
 	b.t.Helper()
 	testnet.WaitFor(b.t, fmt.Sprint("file ", n, " that has begun"), func() bool {
@@ -109,8 +109,8 @@ func (b *unitBench) begun(n int) {
 	})
 }
 
-// ownCgroups makes a cgroup in each of the hierarchies that systemd takes. They are removed with
-// all that systemd has made in them.
+// ownCgroups creates a cgroup in each hierarchy that systemd uses. They are removed with all
+// cgroups that systemd has created in them.
 func ownCgroups(t *testing.T) (all []string) {
 	t.Helper()
 	roots := []string{"/sys/fs/cgroup"}
@@ -146,19 +146,18 @@ func removeCgroup(root string) (err error) {
 	return err
 }
 
-// command returns one that runs beside systemd.
+// command returns a command that runs beside systemd.
 func (b *unitBench) command(args ...string) *exec.Cmd {
 	return exec.Command("nsenter", append([]string{"-t", b.pid, "-a", "-r", "-w"}, args...)...)
 }
 
-// run runs a command beside systemd and returns what it says.
+// run runs a command beside systemd and returns its output.
 func (b *unitBench) run(args ...string) string {
 	out, _ := b.command(args...).CombinedOutput()
 	return string(out)
 }
 
-// user waits for the user xdpcap in a database of users, "files" or "systemd", and returns its
-// number.
+// user waits for the user xdpcap in a database of users, "files" or "systemd", and returns its id.
 func (b *unitBench) user(database string) (uid int) {
 	b.t.Helper()
 	testnet.WaitFor(b.t, "the user xdpcap in "+database, func() bool {
@@ -168,7 +167,7 @@ func (b *unitBench) user(database string) (uid int) {
 	return uid
 }
 
-// systemctl expects that a command succeeds in silence.
+// systemctl expects that a command succeeds without output.
 func (b *unitBench) systemctl(args ...string) {
 	b.t.Helper()
 	if out := b.run(append([]string{"systemctl"}, args...)...); out != "" {
@@ -176,14 +175,14 @@ func (b *unitBench) systemctl(args ...string) {
 	}
 }
 
-// files are what the unit has written, the oldest first.
+// files returns the unit's files, the oldest first.
 func (b *unitBench) files() []string {
 	all, _ := filepath.Glob("/proc/" + b.pid + "/root/var/lib/private/xdpcap/out*.pcapng")
 	return all
 }
 
-// listening waits until the unit captures by another program than the one with this id, and returns
-// the id.
+// listening waits until the unit captures in another process than the one with this id, and returns
+// the new id.
 func (b *unitBench) listening(before uint32) (id uint32) {
 	b.t.Helper()
 	testnet.WaitFor(b.t, b.unit+" to capture", func() bool {
@@ -200,8 +199,8 @@ func (b *unitBench) listening(before uint32) (id uint32) {
 }
 
 // The installed unit captures under a real systemd, as a user of its own without any capability and
-// with its system calls filtered. A restart loses nothing, and after a crash it begins again, and
-// writes over nothing.
+// with its system calls filtered. A restart loses no packets. After a crash it starts again and
+// overwrites no file.
 func TestUnitRuns(t *testing.T) {
 	t.Parallel()
 	systest.NeedBinary(t)
@@ -250,8 +249,8 @@ func TestUnitRuns(t *testing.T) {
 		t.Errorf("%d packets in %q, want %d in 3 files", got, files, 2*packets)
 	}
 
-	// It also begins to capture what the network stack throws away, though systemd closes the
-	// kernel's list of functions to it.
+	// It also begins to capture packets that the network stack drops, although systemd hides the
+	// kernel's list of functions from it.
 	b.configure("write = /var/lib/xdpcap/out-of-stack.pcapng\ndrops = true\n")
 	b.systemctl("start", b.unit)
 	b.begun(4)
@@ -262,7 +261,7 @@ func TestUnitRuns(t *testing.T) {
 }
 
 // The unit continues the ring of one that ran as root, first as a dynamic user. A package that is
-// installed while it runs makes the user xdpcap, who gets all these files at the next start.
+// installed while it runs creates the user xdpcap, who owns all these files after the next start.
 func TestUnitUser(t *testing.T) {
 	t.Parallel()
 	systest.NeedBinary(t)

@@ -15,17 +15,17 @@ import (
 
 // A wrapped is a command line with which another program starts tcpdump.
 type wrapped struct {
-	by   string // that program
-	name string // what it calls tcpdump
-	line string // the arguments; NIC is the interface, and DIR a directory for files
+	by   string // the other program
+	name string // its name for tcpdump
+	line string // the arguments; NIC stands for the interface, and DIR for a directory of files
 	last string // one more argument with spaces, or none, if it is not noFilter
 
 	file    string // in DIR; "" = standard output
 	printed bool   // lines instead of a file
-	packets int    // of 4, which both sides of a pair have sent
+	packets int    // of 4 packets, which both sides of a pair have sent
 }
 
-// noFilter stands for a command line without one more argument.
+// noFilter stands for a command line without an additional argument.
 const noFilter = "-"
 
 // wrappedLines are the command lines in the sources of these programs.
@@ -47,7 +47,7 @@ var wrappedLines = []wrapped{
 		last: "(udp port 53) or (icmp)", file: "capture.pcap0", packets: 4},
 }
 
-// args are the arguments of the command line.
+// args returns the arguments of the command line.
 func (w *wrapped) args(nic, dir string) []string {
 	args := strings.Fields(strings.NewReplacer("NIC", nic, "DIR", dir).Replace(w.line))
 	if w.last != noFilter {
@@ -56,14 +56,14 @@ func (w *wrapped) args(nic, dir string) []string {
 	return args
 }
 
-// A startNamed starts xdpcap by a name in a namespace. files is where DIR is for the tests.
+// A startNamed starts xdpcap by a name in a namespace. files is the path of DIR for the tests.
 type startNamed func(t *testing.T, ns *testnet.Namespace, stdout *os.File, name string, args ...string) (p *systest.Process, files string)
 
-// wrappedInterface is the interface of whose packets check wants to see a capture: NIC is this, or
-// any.
+// wrappedInterface is the interface on which check expects captured packets: NIC is this interface,
+// or any.
 const wrappedInterface = "rx0"
 
-// check runs the command line, and looks at what it has captured when SIGTERM has ended it. nic and
+// check runs the command line, and checks its captured packets after SIGTERM has ended it. nic and
 // dir are NIC and DIR for the process.
 func (w *wrapped) check(t *testing.T, nic, dir string, start startNamed) {
 	t.Helper()
@@ -103,7 +103,7 @@ func (w *wrapped) check(t *testing.T, nic, dir string, start startNamed) {
 	}
 }
 
-// What other programs start as tcpdump works under that name.
+// Command lines with which other programs start tcpdump work under that name.
 func TestWrapped(t *testing.T) {
 	t.Parallel()
 	for i, w := range wrappedLines {
@@ -124,7 +124,7 @@ func TestWrapped(t *testing.T) {
 	}
 }
 
-// Before a capture, Retina asks tcpdump whether the filter is right.
+// Before a capture, Retina checks the filter with tcpdump.
 func TestWrappedFilter(t *testing.T) {
 	t.Parallel()
 	for filter, want := range map[string]bool{"(host 192.0.2.1) and (tcp port 80)": true, "(host 192.0.2.1": false} {

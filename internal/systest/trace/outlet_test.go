@@ -13,7 +13,7 @@ import (
 )
 
 // If the program sends a packet out of one interface, line and file name that interface. If the
-// packet goes elsewhere, or to several, they say nothing.
+// packet goes elsewhere, or to several, they name no interface.
 func TestOutlet(t *testing.T) {
 	t.Parallel()
 	testnet.RequireFentry(t)
@@ -30,7 +30,7 @@ func TestOutlet(t *testing.T) {
 		verdict string
 		to      string
 	}{
-		// The first one comes before any call has said where to, and the last one after such calls.
+		// The first packet is before any redirect call, and the last one after such calls.
 		{testnet.UnsaidPort, "redirect", ""},
 		{testnet.BackPort, "tx", "rx0"},
 		{testnet.IndexPort, "redirect", "out0"},
@@ -76,7 +76,7 @@ func TestOutlet(t *testing.T) {
 	}
 }
 
-// commentsIn returns each packet's comments, but for the one of how long the program ran.
+// commentsIn returns each packet's comments, except the one with the program's run time.
 func commentsIn(t *testing.T, path string) (comments []string) {
 	t.Helper()
 	for i, p := range systest.ReadTraced(t, path) {

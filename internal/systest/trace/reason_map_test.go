@@ -13,8 +13,8 @@ import (
 	"github.com/xdpcap/xdpcap/internal/testnet"
 )
 
-// reasoned has the ports of packets for a Reasoner, with what a line says of each: only what it
-// drops has a reason, also after a packet that had one.
+// reasoned has the ports of packets for a Reasoner, with their reasons in lines: only a dropped
+// packet has a reason, also after a packet that had one.
 var reasoned = []struct {
 	port          uint16
 	verdict, name string
@@ -42,7 +42,7 @@ func sendReasoned(t *testing.T, pair *testnet.Pair) {
 	testnet.Send(t, pair, frames...)
 }
 
-// What a program says of a packet that it drops is in lines, in JSON and in the file, also in the
+// A program's reason for a dropped packet is in lines, in JSON and in the file, also in the
 // sandbox. TestReadJSON and TestReadPrintsAsLive read such a file.
 func TestReasonMap(t *testing.T) {
 	t.Parallel()
@@ -86,8 +86,8 @@ func TestReasonMap(t *testing.T) {
 	}
 }
 
-// stats counts by reason: in the table, in the object and for Prometheus. A pin and an id name the
-// map, too.
+// stats counts by reason: in the table, in the object and for Prometheus. A pin and an id can name
+// the map, too.
 func TestStatsByReason(t *testing.T) {
 	t.Parallel()
 	testnet.RequireFentry(t)
@@ -130,8 +130,8 @@ func TestStatsByReason(t *testing.T) {
 	}
 }
 
-// With --drops, what the program drops has the program's reason, and what the stack throws away the
-// kernel's.
+// With --drops, packets that the program drops have the program's reason, and packets that the
+// stack drops the kernel's.
 func TestReasonMapOfDrops(t *testing.T) {
 	t.Parallel()
 	testnet.RequireFentry(t)
@@ -153,7 +153,7 @@ func TestReasonMapOfDrops(t *testing.T) {
 	}
 }
 
-// A mistake is one line, and nothing stays attached.
+// A mistake is one line, and no program stays attached.
 func TestReasonMapMistakes(t *testing.T) {
 	t.Parallel()
 	testnet.RequireFentry(t)
@@ -171,7 +171,7 @@ func TestReasonMapMistakes(t *testing.T) {
 	}
 }
 
-// Flags that make no sense with --reason-map are refused before anything is attached.
+// Flags that contradict --reason-map are refused before a program is attached.
 func TestReasonMapFlags(t *testing.T) {
 	t.Parallel()
 	pair := testnet.MustPair(t, testnet.PairOptions{})

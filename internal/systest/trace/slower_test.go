@@ -15,7 +15,7 @@ import (
 )
 
 // slowFrames are packets for which a target of the kind Slow runs long, to each port of a round,
-// with packets between them for which it does not.
+// with other packets between them.
 func slowFrames() (frames [][]byte) {
 	for _, a := range systest.Answers {
 		for _, from := range []uint16{1000, testnet.SlowPort, 1000} {
@@ -25,11 +25,11 @@ func slowFrames() (frames [][]byte) {
 	return frames
 }
 
-// A slowPacket is a packet in a file: where it was seen, and how long the target ran for it.
+// A slowPacket is a packet in a file: its hook, and the target's run time for it.
 type slowPacket struct {
 	hook     string // "" = sent
 	from, to uint16
-	ran      uint32 // ns; 0 = the file does not say
+	ran      uint32 // ns; 0 = not in the file
 }
 
 func readSlow(t *testing.T, file string) (all []slowPacket) {
@@ -55,9 +55,9 @@ func readRunTimes(t *testing.T, file string) (all []uint32) {
 	return all
 }
 
-// --slower-than keeps each exit for which the program ran at least so long, and no other. It counts
-// with the filter: sampling is among those that are left. A packet for which the program should run
-// for a moment may take long on a busy machine, and is rightly kept then.
+// --slower-than keeps exactly the exits for which the program ran at least this long. It is a part
+// of the filter: sampling chooses among the remaining packets. A packet for which the program
+// should run for a moment may take long on a busy machine, and is rightly kept then.
 func TestSlowerThan(t *testing.T) {
 	t.Parallel()
 	testnet.RequireFentry(t)
@@ -67,7 +67,7 @@ func TestSlowerThan(t *testing.T) {
 	for i, test := range []struct {
 		args    string
 		want    []uint16 // ports of slow packets that are kept
-		sampled bool     // of these, as many as sampling leaves
+		sampled bool     // sampling keeps some of these
 	}{
 		{"", []uint16{9, 10, 11, 12, 53, 443}, false},
 		{"--rx-capture entry,exit", []uint16{9, 10, 11, 12, 53, 443}, false},
@@ -156,7 +156,7 @@ func TestSlowerThan(t *testing.T) {
 	}
 }
 
-// The recorder writes when the program has run so long for a packet. That packet is the last one.
+// The recorder writes when the program has run this long for a packet. That packet is the last one.
 func TestSlowerTrigger(t *testing.T) {
 	t.Parallel()
 	testnet.RequireFentry(t)

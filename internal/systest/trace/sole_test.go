@@ -12,8 +12,8 @@ import (
 	"github.com/xdpcap/xdpcap/internal/testnet"
 )
 
-// A single program that xdp-loader attaches takes the place of libxdp's dispatcher, which does not
-// run itself. Every command takes that program without being told.
+// A single program that xdp-loader attaches replaces libxdp's dispatcher, which does not run
+// itself. Every command uses that program without a flag.
 func TestDispatcherOfOne(t *testing.T) {
 	t.Parallel()
 	pair := testnet.MustPair(t, testnet.PairOptions{})
@@ -22,8 +22,8 @@ func TestDispatcherOfOne(t *testing.T) {
 	findsSole(t, pair, testnet.SoleComponent)
 }
 
-// What TestDispatcherOfOne finds is also what Debian's own xdp-loader attaches: a program of
-// xdp-filter, which drops every packet.
+// Debian's own xdp-loader attaches a program as TestDispatcherOfOne does: a program of xdp-filter,
+// which drops every packet.
 func TestLoader(t *testing.T) {
 	t.Parallel()
 	testnet.RequireFentry(t)
@@ -44,8 +44,8 @@ func TestLoader(t *testing.T) {
 	findsSole(t, pair, "xdpfilt_dny_all")
 }
 
-// findsSole tests every command where a dispatcher of one program, which drops every packet, is
-// attached to the pair's Rx.
+// findsSole tests every command with a dispatcher of one program, which drops every packet, on the
+// pair's Rx.
 func findsSole(t *testing.T, pair *testnet.Pair, program string) {
 	t.Helper()
 	const frames = 5
@@ -82,7 +82,7 @@ func findsSole(t *testing.T, pair *testnet.Pair, program string) {
 	}
 }
 
-// outputIn is what a command prints in a namespace.
+// outputIn returns the output of a command in a namespace.
 func outputIn(ns *testnet.Namespace, cmd *exec.Cmd) (string, error) {
 	var out bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &out

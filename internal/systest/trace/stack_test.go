@@ -26,8 +26,8 @@ func openStack(t *testing.T, pair *testnet.Pair) *stack {
 		if err != nil {
 			return err
 		}
-		// The kernel takes the outer VLAN tag off before a socket sees the frame, and hands it over
-		// like this.
+		// The kernel removes the outer VLAN tag before a socket gets the frame, and passes it like
+		// this.
 		if err := unix.SetsockoptInt(s.fd, unix.SOL_PACKET, unix.PACKET_AUXDATA, 1); err != nil {
 			return err
 		}
@@ -64,15 +64,15 @@ func (s *stack) read(t *testing.T, last []byte) (frames [][]byte) {
 	}
 }
 
-// struct tpacket_auxdata of linux/if_packet.h: its size, the bit of its status that says that there
-// was a tag, and where that is.
+// struct tpacket_auxdata of linux/if_packet.h: its size, the status bit for a tag, and the offset
+// of the tag.
 const (
 	tpacketAuxdata = 20
 	vlanValid      = 1 << 4
 	vlanTCI        = 16
 )
 
-// withTag is the frame as it was on the wire.
+// withTag returns the frame as it was on the wire.
 func withTag(data, aux []byte) []byte {
 	frame := slices.Clone(data)
 	if aux[0]&vlanValid == 0 {
@@ -103,7 +103,7 @@ func variety() (frames [][]byte) {
 // through sends the frames and returns those that reach the stack.
 func through(t *testing.T, pair *testnet.Pair, s *stack, frames [][]byte) [][]byte {
 	t.Helper()
-	for some := range slices.Chunk(frames, 64) { // well below what the receive queue holds
+	for some := range slices.Chunk(frames, 64) { // fewer than fit into the receive queue
 		testnet.Send(t, pair, some...)
 	}
 	last := fmt.Appendf(nil, "the last one, %v", time.Now())

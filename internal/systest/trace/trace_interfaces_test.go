@@ -13,8 +13,8 @@ import (
 )
 
 // traceAll runs every command that traces the program of an interface, and the monitor. The
-// returned function ends them and returns how many packets each has seen; the monitor sees those
-// that the program aborts.
+// returned function ends them and returns how many packets each has counted; the monitor counts
+// packets that the program aborts.
 func traceAll(t *testing.T, pair *testnet.Pair, name string) func() map[string]uint64 {
 	t.Helper()
 	captured := systest.Listening(t, pair.Rx, nil, "-i", name, "--rx-capture", "entry,exit", "-w", os.DevNull, "--json")
@@ -43,14 +43,14 @@ func abortedIn(r systest.MonitorReport) (packets uint64) {
 	return packets
 }
 
-// seenInRounds is what all see of as many calls of sendRound.
+// seenInRounds returns the counts of all commands after this many calls of sendRound.
 func seenInRounds(n uint64) map[string]uint64 {
 	packets := n * uint64(len(systest.Answers))
 	return map[string]uint64{"capture": packets, "stats": packets, "count": packets, "latency": packets, "monitor": n}
 }
 
-// A program may run for several interfaces, which have the same index where they are in different
-// network namespaces. Only packets that came in on the chosen one are seen.
+// A program may run for several interfaces, which may have the same index in different network
+// namespaces. Only packets that were received on the chosen one are counted.
 func TestTraceOneOfSeveral(t *testing.T) {
 	t.Parallel()
 	testnet.RequireFentry(t)
@@ -77,8 +77,8 @@ func TestTraceOneOfSeveral(t *testing.T) {
 	}
 }
 
-// The program of a bond runs for packets that came in on the devices below, one of which may be a
-// bond itself. All of them are the bond's, and those of an interface that does not belong to the
+// The program of a bond runs for packets received on the devices below, one of which may be a bond
+// itself. All of them are the bond's packets; those of an interface that does not belong to the
 // bond are not.
 func TestTraceBond(t *testing.T) {
 	t.Parallel()
@@ -122,8 +122,8 @@ func TestTraceBond(t *testing.T) {
 	}
 }
 
-// A program in an entry of a devmap or cpumap is traced by its id, on the interface that the
-// packets came from. For a devmap that is not the interface that they are sent to.
+// A program in an entry of a devmap or cpumap is traced by its id, on the interface that received
+// the packets. For a devmap that is not the interface that they are sent to.
 func TestMapPrograms(t *testing.T) {
 	t.Parallel()
 	testnet.RequireFentry(t)

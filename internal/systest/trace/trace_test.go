@@ -14,8 +14,8 @@ import (
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
-// The entry shows the original packet, and the exit the result with its verdict, and both have the
-// same packet id. The target works as it does without a capture.
+// The entry has the original packet, and the exit the result with its verdict, and both have the
+// same packet id. The target works as without a capture.
 func TestEntryAndExit(t *testing.T) {
 	t.Parallel()
 	for _, transport := range []string{"perf", "ring"} {
@@ -77,7 +77,7 @@ func testEntryAndExit(t *testing.T, transport string) {
 	}
 }
 
-// Among many packets, too, each entry has exactly one exit.
+// Each entry among many packets has exactly one exit.
 func TestPairs(t *testing.T) {
 	t.Parallel()
 	testnet.RequireFentry(t)
@@ -109,7 +109,7 @@ func TestPairs(t *testing.T) {
 	}
 }
 
-// The filter looks at the packet that goes in, or with --filter-at exit at the one that comes out.
+// The filter matches the packet at the entry, or with --filter-at exit the packet at the exit.
 // --verdict keeps only packets with these verdicts. The account adds up.
 func TestTraceChoices(t *testing.T) {
 	t.Parallel()
@@ -153,7 +153,7 @@ func TestTraceChoices(t *testing.T) {
 				systest.SendRound(t, pair)
 				took := time.Since(began)
 				s = systest.Account(t, p.Interrupt())
-				return took < time.Second || !strings.Contains(test.args, "--max-rate") // keeps one more each second
+				return took < time.Second || !strings.Contains(test.args, "--max-rate") // keeps one more packet each second
 			})
 			var got []int64
 			for _, packet := range systest.ReadTraced(t, file) {
@@ -170,8 +170,8 @@ func TestTraceChoices(t *testing.T) {
 	}
 }
 
-// If only exits are recorded, sampling chooses among packets with a wanted verdict: other packets
-// do not count for it.
+// If only exits are recorded, sampling chooses among packets with a wanted verdict, and does not
+// count other packets.
 func TestVerdictThenSampling(t *testing.T) {
 	t.Parallel()
 	testnet.RequireFentry(t)
@@ -204,8 +204,8 @@ func TestTraceKilled(t *testing.T) {
 	}
 }
 
-// Behind a dispatcher each program can be chosen, by name or id. Without a choice the error lists
-// them.
+// Behind a dispatcher each program can be selected by name or id. Without a selection the error
+// lists them.
 func TestDispatcher(t *testing.T) {
 	t.Parallel()
 	testnet.RequireFentry(t)
@@ -291,8 +291,8 @@ func TestDispatcherFirst(t *testing.T) {
 	}
 }
 
-// A program that another one has replaced does not run itself. The other one is named, and traced
-// like the program itself would be.
+// A program that another program has replaced does not run itself. The other program is named, and
+// traced in its place.
 func TestReplacedMain(t *testing.T) {
 	t.Parallel()
 	testnet.RequireFentry(t)
@@ -318,9 +318,9 @@ func TestReplacedMain(t *testing.T) {
 	}
 }
 
-// Where a program makes a tail call, its exit is that of the program called. A tracer of the called
-// program alone sees nothing, because the call jumps past the place where tracers attach.
-// docs/tracing.md says so.
+// If a program makes a tail call, its exit is that of the program called. A tracer of only the
+// called program gets no packets, because the call jumps past the place where tracers attach.
+// docs/tracing.md describes it.
 func TestTailCall(t *testing.T) {
 	t.Parallel()
 	testnet.RequireFentry(t)
@@ -339,7 +339,7 @@ func TestTailCall(t *testing.T) {
 		want int
 	}{
 		{[]string{"--rx-capture", "entry,exit"}, 2},
-		{[]string{"--rx-capture", "exit", "--filter-at", "exit", "vlan"}, 1}, // changed by the called one
+		{[]string{"--rx-capture", "exit", "--filter-at", "exit", "vlan"}, 1}, // by the called program
 		{[]string{"--program", systest.ProgramID(t, called)}, 0},
 	} {
 		p := systest.Listening(t, pair.Rx, nil, append(test.args, "-i", pair.RxName, "-w", os.DevNull, "--json")...)

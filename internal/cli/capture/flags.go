@@ -1,0 +1,166 @@
+package capture
+
+import (
+	"github.com/spf13/cobra"
+
+	"github.com/xdpcap/xdpcap/capture"
+	"github.com/xdpcap/xdpcap/internal/cli/extcap"
+	"github.com/xdpcap/xdpcap/internal/cli/filters"
+	"github.com/xdpcap/xdpcap/internal/cli/frame"
+	"github.com/xdpcap/xdpcap/internal/cli/outputs"
+	"github.com/xdpcap/xdpcap/internal/cli/peers"
+	"github.com/xdpcap/xdpcap/internal/xdp"
+)
+
+// Options are the flags of the default command.
+type Options struct {
+	outputs.Options
+	session capture.Options // what the flags say in the session's own terms; sessionOptions has the rest
+
+	interfaces []string // names and patterns
+	read       []string // files to read instead of capturing
+
+	filter filters.Options
+
+	snapLen snapshotLength
+	buffer  frame.Size
+	sample  sampling
+	skip    uint64 // with -r
+	yes     bool
+
+	promiscuous, notPromiscuous bool
+
+	// Words, which check reads.
+	mode, directionName, filterAt, transportName, stampName string
+	hookNames, verdictNames                                 []string
+	vlanRestore                                             bool
+
+	list, listStamps bool
+
+	json     jsonFlag
+	listen   string // address of the metrics, "" = none
+	account  bool   // keep the account alone
+	lines    bool   // print packets as lines of JSON
+	printing outputs.PrintOptions
+	extcap   extcap.Options
+	recorder recorderOptions
+
+	companions companionOptions
+}
+
+// addFlags adds all flags of the capture. A flag is a row here, or in the file of the options that
+// it is of.
+func (o *Options) addFlags(cmd *cobra.Command) {
+	add := func(title string, flags []frame.Flag) {
+		frame.AddFlags(cmd, title, flags...)
+		o.extcap.Show(title, flags)
+	}
+	add("Where", o.whereFlags())
+	add("Which packets", o.packetFlags())
+	add("How much", o.amountFlags())
+	add("Counters beside the packets", o.companions.flags())
+	add("Output", o.outputFlags())
+	add("Long captures", frame.Except(frame.Wiresharks, o.Rotate.Flags()))
+	add("Flight recorder", frame.Except(frame.Wiresharks, o.recorder.flags()))
+	add("Live streams", frame.Except(frame.Wiresharks, o.Live.Flags()))
+	add("Lines", o.printing.Flags())
+	add("Privileges", o.Sandbox.Flags())
+	peers.AddToCapture(cmd.Flags())
+	add("", o.extcap.Flags())
+}
+
+func (o *Options) whereFlags() []frame.Flag {
+	return []frame.Flag{
+		{Name: "interface", Letter: "i", Value: &o.interfaces, Complete: o.completeInterface, Settings: frame.Wiresharks, Rivals: []string{"hook"},
+			Help: "capture on this `interface`; repeat it for several. any captures on all that are up, 'veth*' on those whose names match, both also on those that come up later. A packet that passes two of them is captured at each"},
+		{Name: "except", Value: (*frame.List)(&o.session.Except), Help: "with -i any or a pattern, omit these `interfaces`: names or patterns, such as lo,docker*"},
+		{Name: "direction", Letter: "Q", Value: &o.directionName, Default: "in", Words: []string{"in", "out", "inout"},
+			Help: "take what the interface receives (`in`), what it sends (out), or both (inout)",
+			Dialog: frame.Dialog{Place: 4, Label: "Direction", Choices: []frame.Choice{
+				{Word: "", Label: "received packets"}, {Word: "out", Label: "sent packets"}, {Word: "inout", Label: "both"}}}},
+		{Name: "program", Also: []string{"program-names"}, Value: (*frame.List)(&o.session.Targets), Complete: o.Process.CompleteProgram,
+			Help:   "where several programs run, trace this one: `NAME`, id or all; also the id of one in a devmap or cpumap",
+			Dialog: frame.Dialog{Place: 1, Label: "Program", Look: extcap.RunningPrograms}},
+		{Name: "rx-capture", Value: (*frame.List)(&o.hookNames), Words: []string{"entry", "exit"}, List: true,
+			Help: "where an XDP program runs, take packets as they enter it (`entry`, the default), as they leave it (exit), or both (entry,exit)",
+			Dialog: frame.Dialog{Place: 0, Label: "Where an XDP program runs", Choices: []frame.Choice{
+				{Word: "", Label: "packets that enter it"}, {Word: "exit", Label: "packets that leave it, with their verdict"}, {Word: "entry,exit", Label: "both"}}}},
+		{Name: "hook", Value: (*frame.Name)(&o.session.HookMap), Settings: frame.Wiresharks, Rivals: []string{"interface"},
+			Help: "instead of -i: capture from the XDP program that calls the hook map pinned at this `path`"},
+		frame.ModeFlag(&o.mode),
+		{Name: "promiscuous-mode", Letter: "P", Also: []string{"promiscuous"}, Value: &o.promiscuous, Rivals: []string{"no-promiscuous-mode"},
+			Help:   "also let in packets for other MAC addresses, as --sink does by default",
+			Dialog: frame.Dialog{Place: 3, Label: "Promiscuous mode"}},
+		{Name: "no-promiscuous-mode", Letter: "p", Value: &o.notPromiscuous, Rivals: []string{"promiscuous-mode"}, Help: "no promiscuous mode, even with --sink"},
+		{Name: "sink", Value: &o.session.Sink, Help: "drop every packet after sampling: for interfaces that receive only copies (SPAN, TAP)"},
+		{Name: "yes", Value: &o.yes, Help: "allow --sink even if it cuts off this machine"},
+		{Name: "read-file", Letter: "r", Value: &o.read, Help: "read this `file` instead of capturing, like xdpcap read"},
+		{Name: "list-interfaces", Letter: "D", Value: &o.list, Help: "list the interfaces, like xdpcap interfaces"},
+	}
+}
+
+func (o *Options) packetFlags() []frame.Flag {
+	flags := []frame.Flag{
+		{Name: "verdict", Value: (*frame.List)(&o.verdictNames), Words: xdp.VerdictNames(), List: true,
+			Help:   "keep only packets to which the XDP program gives these `verdicts`: drop,aborted,tx,redirect,pass, or numbers",
+			Dialog: frame.Dialog{Place: 8, Label: "Only these verdicts"}},
+		{Name: "slower-than", Value: &o.session.SlowerThan, Help: "keep only packets for which the XDP program ran at least this `time`: 5us"},
+		frame.ReasonMapFlag(&o.session.ReasonMap),
+		{Name: "drops", Value: &o.session.StackDrops,
+			Help: "instead of what the interface receives: take the packets that the network stack throws away later, with the kernel's reason and function"},
+		{Name: "reason", Value: (*frame.List)(&o.session.Reasons), Complete: completeReason,
+			Help: "with --drops: keep only packets that are thrown away for these `reasons`: NO_SOCKET,SOCKET_RCVBUFF"},
+		{Name: "filter-at", Value: &o.filterAt, Default: "entry", Words: []string{"entry", "exit"},
+			Help: "filter packets as they enter the XDP program (`entry`), or as they leave it (exit)",
+			Dialog: frame.Dialog{Place: 7, Label: "The filter sees packets", Choices: []frame.Choice{
+				{Word: "", Label: "as they enter the program"}, {Word: "exit", Label: "as they leave the program"}}}},
+	}
+	flags = append(flags, o.filter.Flags()...)
+	return append(flags, frame.Flag{Name: "vlan-restore", Value: &o.vlanRestore, Default: "true",
+		Help: "put back the VLAN tags that the card takes off packets, where its driver reports them"})
+}
+
+func (o *Options) amountFlags() []frame.Flag {
+	o.buffer = frame.Size{Unit: 1 << 10}
+	o.sample = sampling{oneIn: 1}
+	return []frame.Flag{
+		{Name: "snapshot-length", Letter: "s", Also: []string{"snaplen"}, Value: &o.snapLen, Words: []string{headersWord},
+			Help:   "keep this many `bytes` of each packet; headers keeps its headers without payload, headers+64 also 64 bytes of payload; 0 keeps as many as possible: " + longestPackets(),
+			Dialog: frame.Dialog{Place: 9, Label: "Bytes of each packet", Empty: "as many as possible"}},
+		{Name: "packet-count", Letter: "c", Value: &o.Count, Help: "end after this many `packets`"},
+		{Name: "skip", Value: &o.skip, Help: "with -r, omit this many `packets` first, of those that match"},
+		{Name: "duration", Value: &o.Duration, Help: "end after this `time`: 10s or just 10, 5m, 1h"},
+		{Name: "sample-flows", Value: &o.session.SampleFlows, Default: "1", Help: "keep all packets of one flow in `N`",
+			Dialog: frame.Dialog{Place: 11, Label: "One flow of every"}},
+		{Name: "first", Value: &o.session.First, Help: "keep the first `N` packets of each flow",
+			Dialog: frame.Dialog{Place: 12, Label: "First packets of each flow"}},
+		{Name: "sample", Value: &o.sample,
+			Help:   "keep one packet of every `N`, chosen at random in the kernel; drop=1,pass=1000 gives each verdict its own N; auto raises N only as far as it must to lose none",
+			Dialog: frame.Dialog{Place: 10, Label: "One packet of every", Empty: "1"}},
+		{Name: "max-rate", Value: &o.session.MaxRate, Help: "keep at most this many `packets` per second",
+			Dialog: frame.Dialog{Place: 13, Label: "Packets per second, at most"}},
+		{Name: "transport", Value: &o.transportName, Words: transportNames(),
+			Help:   "take packets from the kernel by the transport of this `name`: " + aboutTransports(),
+			Dialog: frame.Dialog{Place: 14, Label: "Transport"}},
+		{Name: "buffer-size", Letter: "B", Value: &o.buffer,
+			Help:   "size of each CPU's ring buffer, in `KiB` or with a suffix: 8M (default 8M)",
+			Dialog: frame.Dialog{Place: 15, Label: "Ring of each CPU", Empty: "8M"}},
+	}
+}
+
+func (o *Options) outputFlags() []frame.Flag {
+	flags := append(o.FileFlags(), []frame.Flag{
+		{Name: "time-stamp-type", Letter: "j", Value: &o.stampName, Default: "host",
+			Words: []string{capture.HostStamp.String(), capture.HostLowprecStamp.String(), capture.AdapterStamp.String(), capture.AdapterUnsyncedStamp.String()},
+			Help:  "give packets time stamps of this `type`: host, host_lowprec (the host's, read once for all packets that come together, which is faster), adapter (the card's, converted to the system's clock) or adapter_unsynced (the card's, unchanged)"},
+		{Name: "list-time-stamp-types", Letter: "J", Value: &o.listStamps, Settings: frame.Wiresharks, Help: "list the types that -j can have on -i"},
+		{Name: "packet-buffered", Letter: "U", Value: &o.Unbuffer, Help: "hand over each packet at once; costs CPU time"},
+		{Name: "account", Value: &o.account, Settings: frame.Wiresharks, Help: "only count what becomes of packets: neither print nor write them"},
+		{Name: "no-command-line", Value: &o.Unnamed,
+			Help: "omit the command line from files and streams, which otherwise have it in their first comment"},
+	}...)
+	flags = append(flags, o.SFlow.Flags()...)
+	return append(flags, frame.ListenFlag(&o.listen),
+		frame.Flag{Name: "json", Value: &o.json, Bare: onStderr, Settings: frame.LetsOut | frame.Wiresharks,
+			Help: "print the report as JSON: one object with the closing counts, to stderr or --json=`file`"})
+}

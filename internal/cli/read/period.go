@@ -1,0 +1,79 @@
+package read
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/xdpcap/xdpcap/internal/cli/frame"
+)
+
+// A period is the time in which packets are read: from the first moment on, and before the second.
+type period struct{ from, to moment }
+
+// A moment is the value of --from and --to.
+type moment struct {
+	text  string // as it was given; "" = it was not
+	time  time.Time
+	daily bool // a time of the day on which the first packet came
+}
+
+// momentLayouts are how a moment is written, in local time unless a Z or an offset says otherwise.
+// A fraction may follow the seconds of each.
+var momentLayouts = []string{
+	"15:04", "15:04:05", "2006-01-02",
+	"2006-01-02 15:04", "2006-01-02 15:04:05", "2006-01-02 15:04Z07:00", "2006-01-02 15:04:05Z07:00",
+}
+
+// Set, String and Type are pflag.Value's.
+func (m *moment) Set(text string) error {
+	if ago, ok := strings.CutPrefix(text, "-"); ok {
+		var d time.Duration
+		if (*frame.Duration)(&d).Set(ago) == nil {
+			*m = moment{text: text, time: time.Now().Add(-d)}
+			return nil
+		}
+	}
+	for i, layout := range momentLayouts {
+		if t, err := time.ParseInLocation(layout, strings.Replace(text, "T", " ", 1), time.Local); err == nil {
+			*m = moment{text: text, time: t, daily: i < 2}
+			return nil
+		}
+	}
+	return errors.New("must be a time such as 14:05, 2026-07-01 14:05:00.5, 2026-07-01T14:05:00Z or -10m")
+}
+
+func (m *moment) String() string { return m.text }
+func (m *moment) Type() string   { return "moment" }
+
+// on gives a daily moment the day of another.
+func (m *moment) on(day time.Time) {
+	if m.daily {
+		m.daily = false
+		m.time = time.Date(day.Year(), day.Month(), day.Day(), m.time.Hour(), m.time.Minute(), m.time.Second(), m.time.Nanosecond(), time.Local)
+	}
+}
+
+// check refuses a period without a moment in it.
+func (p *period) check() error {
+	const example = "as in --from 14:05 --to 14:06"
+	switch {
+	case p.from.text == "" || p.to.text == "":
+		return nil
+	case p.from.daily != p.to.daily:
+		return fmt.Errorf("--from %s and --to %s: give both a date or neither, %s", p.from.text, p.to.text, example)
+	case !p.from.time.Before(p.to.time):
+		return fmt.Errorf("--from %s and --to %s: the first must be before the second, %s", p.from.text, p.to.text, example)
+	}
+	return nil
+}
+
+// has tells whether a packet of this time, in nanoseconds since 1970, is in the period. It is
+// called with the first packet first.
+func (p *period) has(nanoseconds int64) bool {
+	at := time.Unix(0, nanoseconds)
+	p.from.on(at)
+	p.to.on(at)
+	return (p.from.text == "" || !at.Before(p.from.time)) && (p.to.text == "" || at.Before(p.to.time))
+}
