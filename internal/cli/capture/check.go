@@ -77,6 +77,9 @@ func (o *Options) check(flags *pflag.FlagSet) (err error) {
 
 // checkWords reads the flags that take certain words.
 func (o *Options) checkWords(given func(flag string) bool) (err error) {
+	if o.session.At, err = capture.ParseAt(o.at); err != nil {
+		return fmt.Errorf("--at: %w", err)
+	}
 	if o.session.Mode, err = capture.ParseMode(o.mode); err != nil {
 		return fmt.Errorf("--xdp-mode: %w", err)
 	}

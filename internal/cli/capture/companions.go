@@ -122,7 +122,7 @@ func (c *companionOf[S]) String() string {
 	if c.source.Hook == capture.Exit {
 		return fmt.Sprintf("%s, XDP program %v", c.source.Name, c.source.Target)
 	}
-	return fmt.Sprintf("%s, %s", c.source.Name, map[capture.Direction]string{capture.In: "received", capture.Out: "sent"}[c.source.Direction()])
+	return fmt.Sprintf("%s, %s", c.source.Name, directionWords[c.source.Direction()])
 }
 
 func (c *companionOf[S]) report(began time.Time) (counters.Report, []byte, error) {
