@@ -146,11 +146,12 @@ generate: ## compile bpf/*.c into the committed Go and object files
 	@$(call need,$(GENERATE_PACKAGES))
 	$(GO) generate ./...
 
-bench: build ## measure against other tools and no capture, in 20 minutes: tables, and the figures in README.md and docs/
+bench: build ## measure against other tools and no capture, in 20 minutes, or with FLAGS=-quick in a few: tables, and the figures in README.md and docs/
 	@$(call need,$(BENCH_PACKAGES))
 	$(GO) build -o bin/bench ./internal/tools/bench
-	$(SUDO) bin/bench -json docs/speed.json $(BIN)
-	bin/bench -from docs/speed.json -svg docs/speed.svg README.md docs/speed.md docs/sizing.md
+	$(SUDO) bin/bench $(FLAGS) -o docs/speed.txt $(BIN)
+	$(GO) tool benchstat docs/speed.txt
+	bin/bench -from docs/speed.txt -svg docs/speed.svg README.md docs/speed.md docs/sizing.md
 
 # With FUZZTIME as a number of inputs (20000x), each target takes a few seconds. If fuzzing ends by time,
 # Go 1.26 sometimes reports the end as a failure: "context deadline exceeded". An input that covers new

@@ -2,9 +2,12 @@
 /*
  * A host's own XDP programs, for tests of the capture beside one. Owner: internal/testnet.
  *
- * The verdict depends on the UDP destination port. rewriting_target_program also changes what it
- * passes: it sets another source MAC address and inserts a VLAN tag. slow_target takes its time for
- * packets from one UDP port.
+ * What a program does with a packet depends on the UDP destination port. rewriting_target_program
+ * also changes what it passes: it sets another source MAC address and inserts a VLAN tag.
+ * slow_target takes its time for packets from one UDP port. reasoning_target says why it drops a
+ * packet, for --reason-map. redirecting_target sends packets on in every way that there is. The
+ * last ones run one after the other on one interface, the way libxdp does it: a dispatcher whose
+ * functions are replaced by the programs.
  */
 #include "../bpf/include/build.h"
 #include <linux/bpf.h>
@@ -205,6 +208,169 @@ int slow_target(struct xdp_md *ctx)
 		bpf_loop(1 << 20, take_time, &until, 0);
 	}
 	return count(judge(ctx));
+}
+
+/* The ports of reasoning_target; internal/testnet/target.go has the same. */
+enum reason_port {
+	BLOCKED_PORT = 1,
+	NO_BACKEND_PORT,
+	SILENT_PORT,
+	NUMBER_PORT = 1000, /* and all above */
+};
+
+/* xdpcap prints these names, because they are the type of the map's value. 0 is no reason. */
+enum drop_reason {
+	REASON_NONE,
+	REASON_BLOCKED,
+	REASON_NO_BACKEND,
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, enum drop_reason);
+} reasons SEC(".maps");
+
+/* The reason is written before every drop, or the packet would get the reason of an earlier one. */
+static __always_inline int drop(int verdict, enum drop_reason why)
+{
+	__u32 zero = 0;
+	enum drop_reason *reason = bpf_map_lookup_elem(&reasons, &zero);
+
+	if (reason)
+		*reason = why;
+	return verdict;
+}
+
+SEC("xdp.frags")
+int reasoning_target(struct xdp_md *ctx)
+{
+	struct udphdr *udp = find_udp(ctx);
+
+	if (!udp)
+		return XDP_PASS;
+	__u16 port = bpf_ntohs(udp->dest);
+
+	switch (port) {
+	case BLOCKED_PORT:
+		return drop(XDP_DROP, REASON_BLOCKED);
+	case NO_BACKEND_PORT:
+		return drop(XDP_ABORTED, REASON_NO_BACKEND);
+	case SILENT_PORT:
+		return drop(XDP_DROP, REASON_NONE);
+	}
+	if (port >= NUMBER_PORT) /* a reason for which the enum has no name */
+		return drop(XDP_DROP, (enum drop_reason)port);
+	return XDP_PASS;
+}
+
+/* The ports of redirecting_target; internal/systest/trace/outlet_test.go has the same. */
+enum redirect_port {
+	BACK_PORT = 1,
+	INDEX_PORT,
+	DEVMAP_PORT,
+	HASH_PORT,
+	NAMESPACE_PORT,
+	BROADCAST_PORT,
+	CPU_PORT,
+	UNSAID_PORT,
+};
+
+/* The second entry is in another network namespace. */
+struct {
+	__uint(type, BPF_MAP_TYPE_DEVMAP);
+	__uint(max_entries, 2);
+	__type(key, __u32);
+	__type(value, __u32);
+} devices SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_DEVMAP_HASH);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, __u32);
+} hashed SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_CPUMAP);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, __u32);
+} cpus SEC(".maps");
+
+volatile const __u32 outlet = 0; /* the index of the interface for INDEX_PORT */
+
+SEC("xdp.frags")
+int redirecting_target(struct xdp_md *ctx)
+{
+	struct udphdr *udp = find_udp(ctx);
+
+	if (!udp)
+		return XDP_PASS;
+	switch (bpf_ntohs(udp->dest)) {
+	case BACK_PORT:
+		return XDP_TX;
+	case INDEX_PORT:
+		return bpf_redirect(outlet, 0);
+	case DEVMAP_PORT:
+		return bpf_redirect_map(&devices, 0, 0);
+	case HASH_PORT:
+		return bpf_redirect_map(&hashed, 0, 0);
+	case NAMESPACE_PORT:
+		return bpf_redirect_map(&devices, 1, 0);
+	case BROADCAST_PORT:
+		return bpf_redirect_map(&devices, 0, BPF_F_BROADCAST);
+	case CPU_PORT:
+		return bpf_redirect_map(&cpus, 0, 0);
+	case UNSAID_PORT:
+		return XDP_REDIRECT;
+	}
+	return XDP_PASS;
+}
+
+#define STUB(name)                                                                                 \
+	__noinline int name(struct xdp_md *ctx)                                                    \
+	{                                                                                          \
+		int verdict = XDP_PASS;                                                            \
+                                                                                                   \
+		asm volatile("" : "+r"(verdict) : "r"(ctx));                                       \
+		return verdict;                                                                    \
+	}
+
+STUB(prog0)
+STUB(prog1)
+STUB(prog2)
+
+SEC("xdp")
+int xdp_dispatcher(struct xdp_md *ctx)
+{
+	int verdict = prog0(ctx);
+
+	if (verdict == XDP_PASS)
+		verdict = prog1(ctx);
+	if (verdict == XDP_PASS)
+		verdict = prog2(ctx);
+	return verdict;
+}
+
+/* The names are longer than the 15 characters that the kernel itself keeps. */
+SEC("freplace/prog0")
+int firewall_component(struct xdp_md *ctx)
+{
+	return XDP_PASS;
+}
+
+SEC("freplace/prog1")
+int load_balancer_component(struct xdp_md *ctx)
+{
+	return XDP_PASS;
+}
+
+SEC("freplace/prog2")
+int statistics_component(struct xdp_md *ctx)
+{
+	return XDP_DROP;
 }
 
 char _license[] SEC("license") = "Dual BSD/GPL";

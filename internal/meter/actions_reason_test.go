@@ -64,7 +64,7 @@ func TestReasons(t *testing.T) {
 	}
 	check()
 
-	second, err := testnet.NewReasoner()
+	second, err := testnet.NewTarget(testnet.Reasoning)
 	must(t, err)
 	defer second.Close()
 	must(t, first.ReplaceBy(second))
@@ -78,9 +78,9 @@ func TestReasons(t *testing.T) {
 	check()
 }
 
-func mustReasoner(t *testing.T, pair *testnet.Pair) *testnet.Reasoner {
+func mustReasoner(t *testing.T, pair *testnet.Pair) *testnet.Target {
 	t.Helper()
-	r, err := testnet.AttachReasoner(pair)
+	r, err := testnet.AttachTarget(pair.Rx, pair.RxName, testnet.Reasoning)
 	must(t, err)
 	t.Cleanup(func() { r.Close() })
 	return r

@@ -59,46 +59,28 @@ func findCards() (cards []xdp.Interface, err error) {
 }
 
 // makeOf moves the cards into namespaces of their own, and sets them up.
-func (p *Pair) makeOf(cards []xdp.Interface, opts PairOptions) (err error) {
-	for i, end := range []struct {
-		ns    **Namespace
-		index *int
-		name  string
-		Endpoint
-	}{{&p.Tx, &p.TxIndex, p.TxName, TxEndpoint}, {&p.Rx, &p.RxIndex, p.RxName, RxEndpoint}} {
-		if *end.ns, err = NewNamespace(); err != nil {
+func (p *Pair) makeOf(cards []xdp.Interface, opts PairOptions) error {
+	for i, e := range p.ends() {
+		if err := p.own(e); err != nil {
 			return err
 		}
-		p.owned = append(p.owned, *end.ns)
 		card := &netlink.Device{LinkAttrs: netlink.LinkAttrs{Index: cards[i].Index}}
-		if err := (*end.ns).MoveHere(card); err != nil {
+		if err := (*e.ns).MoveHere(card); err != nil {
 			return fmt.Errorf("move %s: %w", cards[i].Name, err)
 		}
-		err = (*end.ns).Do(func() error {
+		err := (*e.ns).Do(func() error {
 			moved, err := netlink.LinkByName(cards[i].Name)
 			if err != nil {
 				return err
 			}
-			*end.index = moved.Attrs().Index
-			return errors.Join(netlink.LinkSetName(moved, end.name), netlink.LinkSetHardwareAddr(moved, end.MAC))
+			*e.index = moved.Attrs().Index
+			return errors.Join(netlink.LinkSetName(moved, e.name), netlink.LinkSetHardwareAddr(moved, e.MAC))
 		})
 		if err != nil {
 			return fmt.Errorf("name %s: %w", cards[i].Name, err)
 		}
-		if _, err := setUp(*end.ns, end.name, end.Endpoint, opts); err != nil {
-			return err
-		}
 	}
-	for _, end := range []struct {
-		ns   *Namespace
-		name string
-		Endpoint
-	}{{p.Tx, p.TxName, TxEndpoint}, {p.Rx, p.RxName, RxEndpoint}} {
-		if err := end.ns.Do(func() error { return waitReady(end.name, end.Endpoint, opts) }); err != nil {
-			return err
-		}
-	}
-	return nil
+	return p.setUp(opts)
 }
 
 // giveBack moves a card back into the namespace that it came from.

@@ -3,7 +3,6 @@ package testnet
 import (
 	"errors"
 	"fmt"
-	"net"
 
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/link"
@@ -14,7 +13,7 @@ import (
 // DispatcherComponents are the programs that a Dispatcher calls, in the order in which they run.
 // The last one drops every packet.
 var DispatcherComponents = []string{
-	dispatcherProgFirewallComponent, dispatcherProgLoadBalancerComponent, dispatcherProgStatisticsComponent,
+	targetProgFirewallComponent, targetProgLoadBalancerComponent, targetProgStatisticsComponent,
 }
 
 // A Dispatcher is several XDP programs that run one after the other on one interface, attached as
@@ -26,8 +25,8 @@ type Dispatcher struct {
 	freplaces  []link.Link     // put components into main
 }
 
-// AttachDispatcher attaches testdata/dispatcher.c to an interface of a namespace. Needs root, and a
-// kernel where extension programs load: one that has fentry.
+// AttachDispatcher attaches the dispatcher of testdata/target.c to an interface of a namespace.
+// Needs root, and a kernel where extension programs load: one that has fentry.
 func AttachDispatcher(ns *Namespace, ifname string) (*Dispatcher, error) {
 	d := &Dispatcher{}
 	if err := d.attach(ns, ifname); err != nil {
@@ -37,11 +36,11 @@ func AttachDispatcher(ns *Namespace, ifname string) (*Dispatcher, error) {
 }
 
 func (d *Dispatcher) attach(ns *Namespace, ifname string) error {
-	spec, err := loadDispatcher()
+	spec, err := loadTarget()
 	if err != nil {
 		return err
 	}
-	if d.main, err = ebpf.NewProgram(spec.Programs[dispatcherProgXdpDispatcher]); err != nil {
+	if d.main, err = ebpf.NewProgram(spec.Programs[targetProgXdpDispatcher]); err != nil {
 		return err
 	}
 	for i, name := range DispatcherComponents {
@@ -57,54 +56,8 @@ func (d *Dispatcher) attach(ns *Namespace, ifname string) error {
 	if d.freplaces, err = fill(d.main, d.components); err != nil {
 		return err
 	}
-	return d.attachTo(ns, ifname)
-}
-
-// SoleComponent is the only program of AttachSole. It drops every packet.
-const SoleComponent = dispatcherProgStatisticsComponent
-
-// AttachSole attaches a dispatcher to an interface as libxdp does it for a single program: that
-// replaces the dispatcher's main function.
-func AttachSole(ns *Namespace, ifname string) (*Dispatcher, error) {
-	d := &Dispatcher{}
-	if err := d.attachSole(ns, ifname); err != nil {
-		return nil, errors.Join(fmt.Errorf("attach a dispatcher of one program to %s: %w", ifname, err), d.Close())
-	}
-	return d, nil
-}
-
-func (d *Dispatcher) attachSole(ns *Namespace, ifname string) error {
-	spec, err := loadDispatcher()
-	if err != nil {
-		return err
-	}
-	if d.main, err = ebpf.NewProgram(spec.Programs[dispatcherProgXdpDispatcher]); err != nil {
-		return err
-	}
-	component := spec.Programs[SoleComponent]
-	component.AttachTarget, component.AttachTo = d.main, dispatcherProgXdpDispatcher
-	p, err := ebpf.NewProgram(component)
-	if err != nil {
-		return err
-	}
-	d.components = []*ebpf.Program{p}
-	l, err := link.AttachFreplace(d.main, dispatcherProgXdpDispatcher, p)
-	if err != nil {
-		return err
-	}
-	d.freplaces = []link.Link{l}
-	return d.attachTo(ns, ifname)
-}
-
-func (d *Dispatcher) attachTo(ns *Namespace, ifname string) error {
-	return ns.Do(func() error {
-		netif, err := net.InterfaceByName(ifname)
-		if err != nil {
-			return err
-		}
-		d.link, err = link.AttachXDP(link.XDPOptions{Program: d.main, Interface: netif.Index, Flags: link.XDPDriverMode})
-		return err
-	})
+	d.link, err = attachXDP(ns, ifname, d.main, link.XDPDriverMode)
+	return err
 }
 
 // slot is the name of the function of a dispatcher that a component replaces.
@@ -125,11 +78,11 @@ func fill(main *ebpf.Program, components []*ebpf.Program) (links []link.Link, er
 // Replace exchanges the dispatcher for a new one with the components from `first` on, which are the
 // same programs as before.
 func (d *Dispatcher) Replace(first int) error {
-	spec, err := loadDispatcher()
+	spec, err := loadTarget()
 	if err != nil {
 		return err
 	}
-	main, err := ebpf.NewProgram(spec.Programs[dispatcherProgXdpDispatcher])
+	main, err := ebpf.NewProgram(spec.Programs[targetProgXdpDispatcher])
 	if err != nil {
 		return err
 	}
@@ -166,32 +119,4 @@ func (d *Dispatcher) Close() error {
 	}
 	*d = Dispatcher{}
 	return errors.Join(errs...)
-}
-
-// ReplaceMain makes another program run instead of the target's main function until the target is
-// closed: the first of DispatcherComponents, which passes every packet. It returns that program's
-// id. Needs a kernel where extension programs load.
-func (t *Target) ReplaceMain() (id uint32, err error) {
-	spec, err := loadDispatcher()
-	if err != nil {
-		return 0, err
-	}
-	info, err := t.prog.Info()
-	if err != nil {
-		return 0, err
-	}
-	extension := spec.Programs[DispatcherComponents[0]]
-	extension.AttachTarget, extension.AttachTo = t.prog, info.Name
-	p, err := ebpf.NewProgram(extension)
-	if err != nil {
-		return 0, fmt.Errorf("load a replacement for %s: %w", info.Name, err)
-	}
-	defer p.Close() // the link keeps it
-	l, err := link.AttachFreplace(t.prog, info.Name, p)
-	if err != nil {
-		return 0, fmt.Errorf("replace %s: %w", info.Name, err)
-	}
-	t.links = append(t.links, l)
-	by, err := xdp.Identify(p)
-	return by.ID, err
 }

@@ -3,6 +3,7 @@ package testnet
 import (
 	"context"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -39,60 +40,43 @@ func closeAfter(tb TB, what string, close func() error) {
 	})
 }
 
+// opened closes something at the end of the test, or ends the test if it could not be opened.
+func opened[T io.Closer](tb TB, what string, some T, err error) T {
+	tb.Helper()
+	if err != nil {
+		tb.Fatalf("%v", err)
+	}
+	closeAfter(tb, what, some.Close)
+	return some
+}
+
 // MustPair makes a pair and closes it at the end of the test. Without root it skips the test.
 func MustPair(tb TB, opts PairOptions) *Pair {
 	tb.Helper()
 	RequireRoot(tb)
 	p, err := NewPair(opts)
-	if err != nil {
-		tb.Fatalf("%v", err)
-	}
-	closeAfter(tb, "pair", p.Close)
-	return p
+	return opened(tb, "pair", p, err)
 }
 
 // MustSender opens a sender on the pair's Tx and closes it at the end of the test.
 func MustSender(tb TB, p *Pair) *Sender {
 	tb.Helper()
 	s, err := NewSender(p.Tx, p.TxName)
-	if err != nil {
-		tb.Fatalf("%v", err)
-	}
-	closeAfter(tb, "sender", s.Close)
-	return s
+	return opened(tb, "sender", s, err)
 }
 
 // MustReceiver attaches a receiver to the pair's Rx and detaches it at the end of the test.
 func MustReceiver(tb TB, p *Pair, verdict xdp.Verdict, opts ReceiverOptions) *Receiver {
 	tb.Helper()
 	r, err := AttachReceiver(p.Rx, p.RxName, verdict, opts)
-	if err != nil {
-		tb.Fatalf("%v", err)
-	}
-	closeAfter(tb, "receiver", r.Close)
-	return r
+	return opened(tb, "receiver", r, err)
 }
 
 // MustDispatcher attaches a dispatcher to the pair's Rx and detaches it at the end of the test.
 func MustDispatcher(tb TB, p *Pair) *Dispatcher {
 	tb.Helper()
 	d, err := AttachDispatcher(p.Rx, p.RxName)
-	if err != nil {
-		tb.Fatalf("%v", err)
-	}
-	closeAfter(tb, "dispatcher", d.Close)
-	return d
-}
-
-// MustSole attaches a dispatcher of a single program to the pair's Rx and detaches it at the end of
-// the test.
-func MustSole(tb TB, p *Pair) {
-	tb.Helper()
-	d, err := AttachSole(p.Rx, p.RxName)
-	if err != nil {
-		tb.Fatalf("%v", err)
-	}
-	closeAfter(tb, "dispatcher", d.Close)
+	return opened(tb, "dispatcher", d, err)
 }
 
 // MustGenerator loads a generator and closes it at the end of the test. If the kernel has no live
@@ -101,11 +85,7 @@ func MustGenerator(tb TB, p *Pair) *Generator {
 	tb.Helper()
 	RequireLiveFrames(tb)
 	g, err := NewGenerator(p)
-	if err != nil {
-		tb.Fatalf("%v", err)
-	}
-	closeAfter(tb, "generator", g.Close)
-	return g
+	return opened(tb, "generator", g, err)
 }
 
 // MustStats reads a pair's counters.
@@ -134,11 +114,8 @@ func MustKnow(tb TB, ns *Namespace, index int, other Endpoint) {
 // the kernel drops what they send, and gives no error.
 func WaitUp(tb TB, p *Pair) {
 	tb.Helper()
-	for _, end := range []struct {
-		ns    *Namespace
-		index int
-	}{{p.Tx, p.TxIndex}, {p.Rx, p.RxIndex}} {
-		waitUp(tb, end.ns, func() (netlink.Link, error) { return netlink.LinkByIndex(end.index) })
+	for _, e := range p.ends() {
+		waitUp(tb, *e.ns, func() (netlink.Link, error) { return netlink.LinkByIndex(*e.index) })
 	}
 }
 

@@ -19,24 +19,16 @@ func setGRO(ifname string) error {
 	defer unix.Close(fd)
 
 	value := struct{ cmd, data uint32 }{unix.ETHTOOL_SGRO, 1} // struct ethtool_value
-	if err := askDriver(fd, ifname, unsafe.Pointer(&value)); err != nil {
-		return fmt.Errorf("turn on GRO of %s: %w", ifname, err)
-	}
-	return nil
-}
-
-// askDriver calls an interface's driver with a request of linux/ethtool.h.
-func askDriver(fd int, ifname string, request unsafe.Pointer) error {
-	ifreq := struct { // the part of struct ifreq used, linux/if.h
+	ifreq := struct {                                         // the part of struct ifreq used, linux/if.h
 		name [unix.IFNAMSIZ]byte
 		data unsafe.Pointer
 		_    [16]byte
-	}{data: request}
+	}{data: unsafe.Pointer(&value)}
 	copy(ifreq.name[:unix.IFNAMSIZ-1], ifname)
 	_, _, errno := unix.Syscall(unix.SYS_IOCTL, uintptr(fd), unix.SIOCETHTOOL, uintptr(unsafe.Pointer(&ifreq)))
-	runtime.KeepAlive(request)
+	runtime.KeepAlive(&value)
 	if errno != 0 {
-		return errno
+		return fmt.Errorf("turn on GRO of %s: %w", ifname, errno)
 	}
 	return nil
 }

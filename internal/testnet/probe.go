@@ -55,7 +55,7 @@ func ProbeFentry() (err error) {
 		return err
 	}
 	r := &Receiver{}
-	if err := r.loadCounting(xdp.Pass, ReceiverOptions{}); err != nil {
+	if err := r.loadFrom(xdp.Pass, ReceiverOptions{}); err != nil {
 		return fmt.Errorf("load XDP program: %w", err)
 	}
 	defer func() { err = errors.Join(err, r.Close()) }()

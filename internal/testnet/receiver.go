@@ -4,7 +4,6 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"net"
 	"unsafe"
 
 	"github.com/cilium/ebpf"
@@ -48,7 +47,11 @@ func AttachReceiver(ns *Namespace, ifname string, verdict xdp.Verdict, opts Rece
 	r := &Receiver{}
 	err := r.load(verdict, opts)
 	if err == nil {
-		err = ns.Do(func() error { return r.attach(ifname, opts) })
+		mode := link.XDPDriverMode
+		if opts.Generic {
+			mode = link.XDPGenericMode
+		}
+		r.link, err = attachXDP(ns, ifname, r.prog, mode)
 	}
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("attach receiver to %s: %w", ifname, err), r.Close())
@@ -57,11 +60,8 @@ func AttachReceiver(ns *Namespace, ifname string, verdict xdp.Verdict, opts Rece
 }
 
 func (r *Receiver) load(verdict xdp.Verdict, opts ReceiverOptions) (err error) {
-	switch {
-	case opts.Copy:
-		return r.loadCopying(verdict)
-	case opts.Count || opts.Sequence:
-		return r.loadCounting(verdict, opts)
+	if opts.Copy || opts.Count || opts.Sequence {
+		return r.loadFrom(verdict, opts)
 	}
 	r.prog, err = ebpf.NewProgram(&ebpf.ProgramSpec{
 		Name:         "receiver",
@@ -73,61 +73,30 @@ func (r *Receiver) load(verdict xdp.Verdict, opts ReceiverOptions) (err error) {
 	return err
 }
 
-func (r *Receiver) loadCounting(verdict xdp.Verdict, opts ReceiverOptions) error {
+// loadFrom loads a program of generator.c, and its map.
+func (r *Receiver) loadFrom(verdict xdp.Verdict, opts ReceiverOptions) error {
 	spec, err := loadGenerator()
 	if err != nil {
 		return err
 	}
-	if err := spec.Variables["verdict"].Set(uint32(verdict)); err != nil {
+	if err := errors.Join(spec.Variables["verdict"].Set(uint32(verdict)), spec.Variables["check_seq"].Set(opts.Sequence)); err != nil {
 		return err
 	}
-	if err := spec.Variables["check_seq"].Set(opts.Sequence); err != nil {
+	if opts.Copy {
+		var objs struct {
+			Prog   *ebpf.Program `ebpf:"copy_packet"`
+			Copies *ebpf.Map     `ebpf:"copies"`
+		}
+		err = spec.LoadAndAssign(&objs, nil)
+		r.prog, r.copies = objs.Prog, objs.Copies
 		return err
 	}
 	var objs struct {
 		Prog     *ebpf.Program `ebpf:"count_packets"`
 		Counters *ebpf.Map     `ebpf:"counters"`
 	}
-	if err := spec.LoadAndAssign(&objs, nil); err != nil {
-		return err
-	}
+	err = spec.LoadAndAssign(&objs, nil)
 	r.prog, r.counters = objs.Prog, objs.Counters
-	return nil
-}
-
-func (r *Receiver) loadCopying(verdict xdp.Verdict) error {
-	spec, err := loadGenerator()
-	if err != nil {
-		return err
-	}
-	if err := spec.Variables["verdict"].Set(uint32(verdict)); err != nil {
-		return err
-	}
-	var objs struct {
-		Prog   *ebpf.Program `ebpf:"copy_packet"`
-		Copies *ebpf.Map     `ebpf:"copies"`
-	}
-	if err := spec.LoadAndAssign(&objs, nil); err != nil {
-		return err
-	}
-	r.prog, r.copies = objs.Prog, objs.Copies
-	return nil
-}
-
-func (r *Receiver) attach(ifname string, opts ReceiverOptions) error {
-	netif, err := net.InterfaceByName(ifname)
-	if err != nil {
-		return err
-	}
-	flags := link.XDPDriverMode
-	if opts.Generic {
-		flags = link.XDPGenericMode
-	}
-	r.link, err = link.AttachXDP(link.XDPOptions{
-		Program:   r.prog,
-		Interface: netif.Index,
-		Flags:     flags,
-	})
 	return err
 }
 

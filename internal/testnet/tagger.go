@@ -1,21 +1,19 @@
 package testnet
 
 import (
-	"fmt"
-	"io"
-
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/asm"
 	"github.com/cilium/ebpf/link"
 )
 
-// TaggedHash is the hash that TagBeside gives to packets.
+// TaggedHash is the hash that MustTagBeside gives to packets.
 const TaggedHash = 0xfeedc0de
 
-// TagBeside gives everything that the sending side sends a VLAN tag and a hash beside the packet,
-// until it is closed: a card that removes tags hands packets up in this form. The protocol is
-// 0x8100 or 0x88a8. It needs tcx, Linux 6.6.
-func TagBeside(p *Pair, protocol, tag uint16) (io.Closer, error) {
+// MustTagBeside gives everything that the sending side sends a VLAN tag and a hash beside the
+// packet, until the test ends: a card that removes tags hands packets up in this form. The protocol
+// is 0x8100 or 0x88a8. It needs tcx, Linux 6.6.
+func MustTagBeside(tb TB, p *Pair, protocol, tag uint16) {
+	tb.Helper()
 	prog, err := ebpf.NewProgram(&ebpf.ProgramSpec{
 		Name: "push_tag",
 		Type: ebpf.SchedCLS,
@@ -33,7 +31,7 @@ func TagBeside(p *Pair, protocol, tag uint16) (io.Closer, error) {
 		License: "GPL",
 	})
 	if err != nil {
-		return nil, fmt.Errorf("load a program that tags packets: %w", err)
+		tb.Fatalf("load a program that tags packets: %v", err)
 	}
 	defer prog.Close()
 	var l link.Link
@@ -42,17 +40,7 @@ func TagBeside(p *Pair, protocol, tag uint16) (io.Closer, error) {
 		return err
 	})
 	if err != nil {
-		return nil, fmt.Errorf("attach a program that tags packets to %s: %w", p.TxName, err)
+		tb.Fatalf("attach a program that tags packets to %s: %v", p.TxName, err)
 	}
-	return l, nil
-}
-
-// MustTagBeside is TagBeside until the test ends.
-func MustTagBeside(tb TB, p *Pair, protocol, tag uint16) {
-	tb.Helper()
-	tagger, err := TagBeside(p, protocol, tag)
-	if err != nil {
-		tb.Fatalf("%v", err)
-	}
-	closeAfter(tb, "tagging", tagger.Close)
+	closeAfter(tb, "tagging", l.Close)
 }

@@ -3,13 +3,12 @@ package testnet
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"net"
 	"time"
 
 	"github.com/cilium/ebpf"
-	"github.com/cilium/ebpf/asm"
 	"github.com/cilium/ebpf/link"
-	"golang.org/x/sys/unix"
 
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
@@ -33,6 +32,15 @@ const (
 // verdicts.
 const NoVerdict xdp.Verdict = 77
 
+// UDP destination ports at which a Target of the kind Reasoning drops a packet for a reason. It
+// passes all others.
+const (
+	BlockedPort   = 1    // REASON_BLOCKED
+	NoBackendPort = 2    // REASON_NO_BACKEND, with the verdict XDP_ABORTED
+	SilentPort    = 3    // 0, no reason
+	NumberPort    = 1000 // and all above: the port, for which its enum has no name
+)
+
 // A TargetKind is one of the programs of testdata/target.c.
 type TargetKind string
 
@@ -42,17 +50,21 @@ const (
 	HookedFrags TargetKind = targetProgHookedTargetFrags      // the same, for packets in several buffers
 	Waiting     TargetKind = targetProgWaitingTarget          // keeps packets until OpenGate
 	Slow        TargetKind = targetProgSlowTarget             // takes SlowTime for packets from SlowPort
-	InDevmap    TargetKind = targetProgDevmapTarget           // for AttachInDevmap
-	InCPUMap    TargetKind = targetProgCpumapTarget           // for AttachInCPUMap
+	Reasoning   TargetKind = targetProgReasoningTarget        // writes into a map why it drops a packet
+	InDevmap    TargetKind = targetProgDevmapTarget           // for an entry of a devmap
+	InCPUMap    TargetKind = targetProgCpumapTarget           // for an entry of a cpumap
 )
 
-// A Target is an XDP program that a capture must not disturb. It is attached to Rx in native mode,
-// or in a map behind Rx.
+// A Target is an XDP program that a capture must not disturb. It is attached to Rx in native mode.
 type Target struct {
 	coll  *ebpf.Collection
 	prog  *ebpf.Program
 	links []link.Link
 }
+
+// TargetSpec returns the programs of testdata/target.c, for tests that attach them in a way of
+// their own.
+func TargetSpec() (*ebpf.CollectionSpec, error) { return loadTarget() }
 
 // NewTarget loads a program without attaching it. Needs root.
 func NewTarget(kind TargetKind) (*Target, error) {
@@ -60,11 +72,15 @@ func NewTarget(kind TargetKind) (*Target, error) {
 	if err != nil {
 		return nil, err
 	}
-	for name := range spec.Programs {
-		if name != string(kind) {
-			delete(spec.Programs, name) // a hook map takes only programs of one kind, with frags or without
-		}
+	// A hook map takes only programs of one kind, with frags or without.
+	only := spec.Programs[string(kind)]
+	spec.Programs = map[string]*ebpf.ProgramSpec{string(kind): only}
+	used := make(map[string]bool)
+	for _, ins := range only.Instructions {
+		used[ins.Reference()] = true
 	}
+	maps.DeleteFunc(spec.Maps, func(name string, _ *ebpf.MapSpec) bool { return !used[name] })
+	clear(spec.Variables)
 	coll, err := ebpf.NewCollection(spec)
 	if err != nil {
 		return nil, fmt.Errorf("load %s: %w", kind, err)
@@ -87,80 +103,35 @@ func AttachTarget(ns *Namespace, ifname string, kind TargetKind) (*Target, error
 
 // AttachAlso attaches the program to one more interface.
 func (t *Target) AttachAlso(ns *Namespace, ifname string) error {
-	if err := ns.Do(func() error { return t.link(t.prog, ifname) }); err != nil {
+	l, err := attachXDP(ns, ifname, t.prog, link.XDPDriverMode)
+	if err != nil {
 		return fmt.Errorf("attach the target to %s: %w", ifname, err)
 	}
+	t.links = append(t.links, l)
 	return nil
 }
 
-// link runs inside the namespace.
-func (t *Target) link(prog *ebpf.Program, ifname string) error {
-	netif, err := net.InterfaceByName(ifname)
-	if err != nil {
+// attachXDP attaches a program to an interface of a namespace.
+func attachXDP(ns *Namespace, ifname string, prog *ebpf.Program, mode link.XDPAttachFlags) (l link.Link, err error) {
+	err = ns.Do(func() error {
+		netif, err := net.InterfaceByName(ifname)
+		if err != nil {
+			return err
+		}
+		l, err = link.AttachXDP(link.XDPOptions{Program: prog, Interface: netif.Index, Flags: mode})
 		return err
-	}
-	l, err := link.AttachXDP(link.XDPOptions{Program: prog, Interface: netif.Index, Flags: link.XDPDriverMode})
-	if err == nil {
-		t.links = append(t.links, l)
-	}
-	return err
-}
-
-// AttachInDevmap attaches a program to an interface that redirects every packet to the interface
-// with the index to, in the same namespace. The redirect goes through the entry of a devmap, where
-// t's program runs. The peer of the second interface needs GRO to accept the frames.
-func (t *Target) AttachInDevmap(ns *Namespace, ifname string, to int) error {
-	return t.attachInMap(ns, ifname, ebpf.DevMap, uint32(to))
-}
-
-// AttachInCPUMap attaches a program to an interface that redirects every packet to CPU 0 through
-// the entry of a cpumap, where this program runs.
-func (t *Target) AttachInCPUMap(ns *Namespace, ifname string) error {
-	const queue = 256 // packets
-	return t.attachInMap(ns, ifname, ebpf.CPUMap, queue)
-}
-
-// attachInMap makes a map with one entry, a struct bpf_devmap_val or bpf_cpumap_val of linux/bpf.h.
-// Both have 32 bits, here first, before the program.
-func (t *Target) attachInMap(ns *Namespace, ifname string, kind ebpf.MapType, first uint32) error {
-	err := ns.Do(func() error {
-		m, err := ebpf.NewMap(&ebpf.MapSpec{Type: kind, KeySize: 4, ValueSize: 8, MaxEntries: 1})
-		if err != nil {
-			return err
-		}
-		defer m.Close() // the program keeps it alive
-		if err := m.Put(uint32(0), [2]uint32{first, uint32(t.prog.FD())}); err != nil {
-			return err
-		}
-		redirect, err := ebpf.NewProgram(&ebpf.ProgramSpec{
-			Name:  "redirect",
-			Type:  ebpf.XDP,
-			Flags: unix.BPF_F_XDP_HAS_FRAGS, // like the program in the map
-			Instructions: asm.Instructions{
-				asm.LoadMapPtr(asm.R1, m.FD()),
-				asm.Mov.Imm(asm.R2, 0),
-				asm.Mov.Imm(asm.R3, int32(xdp.Aborted)), // the verdict if there is no entry
-				asm.FnRedirectMap.Call(),
-				asm.Return(),
-			},
-			License: "Dual BSD/GPL",
-		})
-		if err != nil {
-			return err
-		}
-		defer redirect.Close() // the link keeps it alive
-		return t.link(redirect, ifname)
 	})
-	if err != nil {
-		return fmt.Errorf("redirect from %s into a %v: %w", ifname, kind, err)
-	}
-	return nil
+	return l, err
 }
 
-// Program returns the program, and Hook its map with a program for each verdict. Both are valid
-// until Close.
+// Program returns the program, Hook its map with a program for each verdict, and Reasons that of a
+// Reasoning one. All are valid until Close.
 func (t *Target) Program() *ebpf.Program { return t.prog }
 func (t *Target) Hook() *ebpf.Map        { return t.coll.Maps[targetMapHook] }
+func (t *Target) Reasons() *ebpf.Map     { return t.coll.Maps[targetMapReasons] }
+
+// ReplaceBy attaches another one in the place of t, until t is closed.
+func (t *Target) ReplaceBy(other *Target) error { return t.links[0].Update(other.prog) }
 
 // Verdicts returns the packets by verdict. Packets with any other number are at xdp.UnknownVerdict.
 func (t *Target) Verdicts() (counts [xdp.VerdictSlots]uint64, err error) {

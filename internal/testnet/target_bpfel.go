@@ -12,20 +12,39 @@ import (
 	"github.com/cilium/ebpf"
 )
 
+type targetDropReason uint32
+
+const (
+	targetDropReasonREASON_NONE       targetDropReason = 0
+	targetDropReasonREASON_BLOCKED    targetDropReason = 1
+	targetDropReasonREASON_NO_BACKEND targetDropReason = 2
+)
+
 // Names of all BPF objects in the ELF.
 //
 // Used for safe lookups in a Collection or CollectionSpec.
 const (
+	targetMapCpus                    = "cpus"
+	targetMapDevices                 = "devices"
 	targetMapGate                    = "gate"
+	targetMapHashed                  = "hashed"
 	targetMapHook                    = "hook"
+	targetMapReasons                 = "reasons"
 	targetMapVerdicts                = "verdicts"
 	targetProgCpumapTarget           = "cpumap_target"
 	targetProgDevmapTarget           = "devmap_target"
+	targetProgFirewallComponent      = "firewall_component"
 	targetProgHookedTarget           = "hooked_target"
 	targetProgHookedTargetFrags      = "hooked_target_frags"
+	targetProgLoadBalancerComponent  = "load_balancer_component"
+	targetProgReasoningTarget        = "reasoning_target"
+	targetProgRedirectingTarget      = "redirecting_target"
 	targetProgRewritingTargetProgram = "rewriting_target_program"
 	targetProgSlowTarget             = "slow_target"
+	targetProgStatisticsComponent    = "statistics_component"
 	targetProgWaitingTarget          = "waiting_target"
+	targetProgXdpDispatcher          = "xdp_dispatcher"
+	targetVarOutlet                  = "outlet"
 )
 
 // loadTarget returns the embedded CollectionSpec for target.
@@ -72,19 +91,29 @@ type targetSpecs struct {
 type targetProgramSpecs struct {
 	CpumapTarget           *ebpf.ProgramSpec `ebpf:"cpumap_target"`
 	DevmapTarget           *ebpf.ProgramSpec `ebpf:"devmap_target"`
+	FirewallComponent      *ebpf.ProgramSpec `ebpf:"firewall_component"`
 	HookedTarget           *ebpf.ProgramSpec `ebpf:"hooked_target"`
 	HookedTargetFrags      *ebpf.ProgramSpec `ebpf:"hooked_target_frags"`
+	LoadBalancerComponent  *ebpf.ProgramSpec `ebpf:"load_balancer_component"`
+	ReasoningTarget        *ebpf.ProgramSpec `ebpf:"reasoning_target"`
+	RedirectingTarget      *ebpf.ProgramSpec `ebpf:"redirecting_target"`
 	RewritingTargetProgram *ebpf.ProgramSpec `ebpf:"rewriting_target_program"`
 	SlowTarget             *ebpf.ProgramSpec `ebpf:"slow_target"`
+	StatisticsComponent    *ebpf.ProgramSpec `ebpf:"statistics_component"`
 	WaitingTarget          *ebpf.ProgramSpec `ebpf:"waiting_target"`
+	XdpDispatcher          *ebpf.ProgramSpec `ebpf:"xdp_dispatcher"`
 }
 
 // targetMapSpecs contains maps before they are loaded into the kernel.
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type targetMapSpecs struct {
+	Cpus     *ebpf.MapSpec `ebpf:"cpus"`
+	Devices  *ebpf.MapSpec `ebpf:"devices"`
 	Gate     *ebpf.MapSpec `ebpf:"gate"`
+	Hashed   *ebpf.MapSpec `ebpf:"hashed"`
 	Hook     *ebpf.MapSpec `ebpf:"hook"`
+	Reasons  *ebpf.MapSpec `ebpf:"reasons"`
 	Verdicts *ebpf.MapSpec `ebpf:"verdicts"`
 }
 
@@ -92,6 +121,7 @@ type targetMapSpecs struct {
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type targetVariableSpecs struct {
+	Outlet *ebpf.VariableSpec `ebpf:"outlet"`
 }
 
 // targetObjects contains all objects after they have been loaded into the kernel.
@@ -114,15 +144,23 @@ func (o *targetObjects) Close() error {
 //
 // It can be passed to loadTargetObjects or ebpf.CollectionSpec.LoadAndAssign.
 type targetMaps struct {
+	Cpus     *ebpf.Map `ebpf:"cpus"`
+	Devices  *ebpf.Map `ebpf:"devices"`
 	Gate     *ebpf.Map `ebpf:"gate"`
+	Hashed   *ebpf.Map `ebpf:"hashed"`
 	Hook     *ebpf.Map `ebpf:"hook"`
+	Reasons  *ebpf.Map `ebpf:"reasons"`
 	Verdicts *ebpf.Map `ebpf:"verdicts"`
 }
 
 func (m *targetMaps) Close() error {
 	return _TargetClose(
+		m.Cpus,
+		m.Devices,
 		m.Gate,
+		m.Hashed,
 		m.Hook,
+		m.Reasons,
 		m.Verdicts,
 	)
 }
@@ -131,6 +169,7 @@ func (m *targetMaps) Close() error {
 //
 // It can be passed to loadTargetObjects or ebpf.CollectionSpec.LoadAndAssign.
 type targetVariables struct {
+	Outlet *ebpf.Variable `ebpf:"outlet"`
 }
 
 // targetPrograms contains all programs after they have been loaded into the kernel.
@@ -139,22 +178,34 @@ type targetVariables struct {
 type targetPrograms struct {
 	CpumapTarget           *ebpf.Program `ebpf:"cpumap_target"`
 	DevmapTarget           *ebpf.Program `ebpf:"devmap_target"`
+	FirewallComponent      *ebpf.Program `ebpf:"firewall_component"`
 	HookedTarget           *ebpf.Program `ebpf:"hooked_target"`
 	HookedTargetFrags      *ebpf.Program `ebpf:"hooked_target_frags"`
+	LoadBalancerComponent  *ebpf.Program `ebpf:"load_balancer_component"`
+	ReasoningTarget        *ebpf.Program `ebpf:"reasoning_target"`
+	RedirectingTarget      *ebpf.Program `ebpf:"redirecting_target"`
 	RewritingTargetProgram *ebpf.Program `ebpf:"rewriting_target_program"`
 	SlowTarget             *ebpf.Program `ebpf:"slow_target"`
+	StatisticsComponent    *ebpf.Program `ebpf:"statistics_component"`
 	WaitingTarget          *ebpf.Program `ebpf:"waiting_target"`
+	XdpDispatcher          *ebpf.Program `ebpf:"xdp_dispatcher"`
 }
 
 func (p *targetPrograms) Close() error {
 	return _TargetClose(
 		p.CpumapTarget,
 		p.DevmapTarget,
+		p.FirewallComponent,
 		p.HookedTarget,
 		p.HookedTargetFrags,
+		p.LoadBalancerComponent,
+		p.ReasoningTarget,
+		p.RedirectingTarget,
 		p.RewritingTargetProgram,
 		p.SlowTarget,
+		p.StatisticsComponent,
 		p.WaitingTarget,
+		p.XdpDispatcher,
 	)
 }
 

@@ -64,18 +64,13 @@ func NewPair(opts PairOptions) (*Pair, error) {
 }
 
 func (p *Pair) make(opts PairOptions) error {
-	for _, ns := range []**Namespace{&p.Tx, &p.Rx} {
-		if *ns != nil {
-			continue
+	for _, e := range p.ends() {
+		if *e.ns == nil {
+			if err := p.own(e); err != nil {
+				return err
+			}
 		}
-		made, err := NewNamespace()
-		if err != nil {
-			return err
-		}
-		*ns = made
-		p.owned = append(p.owned, made)
 	}
-
 	tx, err := netlink.NewHandleAt(p.Tx.handle, unix.NETLINK_ROUTE)
 	if err != nil {
 		return fmt.Errorf("open netlink: %w", err)
@@ -84,24 +79,46 @@ func (p *Pair) make(opts PairOptions) error {
 	if err := tx.LinkAdd(p.veth(opts)); err != nil {
 		return fmt.Errorf("make veth pair %s, %s: %w", p.TxName, p.RxName, err)
 	}
-	if p.TxIndex, err = setUp(p.Tx, p.TxName, TxEndpoint, opts); err != nil {
+	if err := p.setUp(opts); err != nil {
 		return err
-	}
-	if p.RxIndex, err = setUp(p.Rx, p.RxName, RxEndpoint, opts); err != nil {
-		return err
-	}
-	for _, end := range []struct {
-		ns   *Namespace
-		name string
-		Endpoint
-	}{{p.Tx, p.TxName, TxEndpoint}, {p.Rx, p.RxName, RxEndpoint}} {
-		err := end.ns.Do(func() error { return waitReady(end.name, end.Endpoint, opts) })
-		if err != nil {
-			return err
-		}
 	}
 	if opts.GRO {
 		return p.Rx.Do(func() error { return setGRO(p.RxName) })
+	}
+	return nil
+}
+
+// An end is one side of a pair.
+type end struct {
+	ns    **Namespace
+	name  string
+	index *int
+	Endpoint
+}
+
+func (p *Pair) ends() []end {
+	return []end{{&p.Tx, p.TxName, &p.TxIndex, TxEndpoint}, {&p.Rx, p.RxName, &p.RxIndex, RxEndpoint}}
+}
+
+// own makes a namespace for an end, which is closed with the pair.
+func (p *Pair) own(e end) (err error) {
+	if *e.ns, err = NewNamespace(); err == nil {
+		p.owned = append(p.owned, *e.ns)
+	}
+	return err
+}
+
+// setUp sets both ends up, and waits until they can send.
+func (p *Pair) setUp(opts PairOptions) (err error) {
+	for _, e := range p.ends() {
+		if *e.index, err = setUp(*e.ns, e.name, e.Endpoint, opts); err != nil {
+			return err
+		}
+	}
+	for _, e := range p.ends() {
+		if err := (*e.ns).Do(func() error { return waitReady(e.name, e.Endpoint, opts) }); err != nil {
+			return err
+		}
 	}
 	return nil
 }

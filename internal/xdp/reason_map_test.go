@@ -15,10 +15,10 @@ import (
 )
 
 // newReasoner loads a program that writes its reasons into a map.
-func newReasoner(t *testing.T) (r *testnet.Reasoner, target xdp.Target) {
+func newReasoner(t *testing.T) (r *testnet.Target, target xdp.Target) {
 	t.Helper()
 	testnet.RequireRoot(t)
-	r, err := testnet.NewReasoner()
+	r, err := testnet.NewTarget(testnet.Reasoning)
 	must(t, err)
 	t.Cleanup(func() { r.Close() })
 	own, err := xdp.Identify(r.Program())

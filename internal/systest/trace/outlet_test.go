@@ -1,16 +1,69 @@
 package trace_test
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
 	"testing"
 
+	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/link"
 	"github.com/google/go-cmp/cmp"
+	"github.com/vishvananda/netlink"
 
 	"github.com/xdpcap/xdpcap/internal/systest"
 	"github.com/xdpcap/xdpcap/internal/testnet"
 )
+
+// UDP destination ports that choose how redirecting_target of testdata/target.c sends a packet on.
+const (
+	backPort      = 1 + iota // XDP_TX
+	indexPort                // to an interface, by its index
+	devmapPort               // to that interface, by a devmap
+	hashPort                 // to that interface, by a devmap with hashed keys
+	namespacePort            // by a devmap to an interface of another network namespace
+	broadcastPort            // to all interfaces of a devmap
+	cpuPort                  // to a CPU
+	unsaidPort               // XDP_REDIRECT, without a call that says where to
+)
+
+// attachRedirecting attaches the program to Rx of a pair until the test ends. It redirects to out's
+// Rx, which is in the same namespace, or to elsewhere's Rx, which is in another one.
+func attachRedirecting(t *testing.T, pair, out, elsewhere *testnet.Pair) {
+	t.Helper()
+	spec, err := testnet.TargetSpec()
+	if err == nil {
+		err = spec.Variables["outlet"].Set(uint32(out.RxIndex))
+	}
+	var objs struct {
+		Prog    *ebpf.Program `ebpf:"redirecting_target"`
+		Devices *ebpf.Map     `ebpf:"devices"`
+		Hashed  *ebpf.Map     `ebpf:"hashed"`
+		CPUs    *ebpf.Map     `ebpf:"cpus"`
+	}
+	if err == nil {
+		err = spec.LoadAndAssign(&objs, nil)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	systest.InRx(t, pair, func(netlink.Link) error {
+		l, err := link.AttachXDP(link.XDPOptions{Program: objs.Prog, Interface: pair.RxIndex, Flags: link.XDPDriverMode})
+		if err != nil {
+			return err
+		}
+		t.Cleanup(func() { l.Close() })
+		return errors.Join(
+			objs.Devices.Put(uint32(0), uint32(out.RxIndex)),
+			objs.Hashed.Put(uint32(0), uint32(out.RxIndex)),
+			objs.CPUs.Put(uint32(0), uint32(1))) // packets
+	})
+	err = elsewhere.Rx.Do(func() error { return objs.Devices.Put(uint32(1), uint32(elsewhere.RxIndex)) })
+	if err := errors.Join(err, objs.Prog.Close(), objs.Devices.Close(), objs.Hashed.Close(), objs.CPUs.Close()); err != nil {
+		t.Fatal(err) // the link keeps the program and its maps
+	}
+}
 
 // If the program sends a packet out of one interface, line and file name that interface. If the
 // packet goes elsewhere, or to several, they name no interface.
@@ -20,26 +73,22 @@ func TestOutlet(t *testing.T) {
 	pair := testnet.MustPair(t, testnet.PairOptions{})
 	out := testnet.MustPair(t, testnet.PairOptions{Rx: pair.Rx, RxName: "out0", TxName: "outer0"})
 	elsewhere := testnet.MustPair(t, testnet.PairOptions{})
-	r, err := testnet.AttachRedirector(pair, out, elsewhere)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer r.Close()
+	attachRedirecting(t, pair, out, elsewhere)
 	ways := []struct {
 		port    uint16
 		verdict string
 		to      string
 	}{
 		// The first packet is before any redirect call, and the last one after such calls.
-		{testnet.UnsaidPort, "redirect", ""},
-		{testnet.BackPort, "tx", "rx0"},
-		{testnet.IndexPort, "redirect", "out0"},
-		{testnet.CPUPort, "redirect", ""},
-		{testnet.DevmapPort, "redirect", "out0"},
-		{testnet.BroadcastPort, "redirect", ""},
-		{testnet.HashPort, "redirect", "out0"},
-		{testnet.NamespacePort, "redirect", fmt.Sprintf("interface %d of another network namespace", elsewhere.RxIndex)},
-		{testnet.UnsaidPort, "redirect", ""},
+		{unsaidPort, "redirect", ""},
+		{backPort, "tx", "rx0"},
+		{indexPort, "redirect", "out0"},
+		{cpuPort, "redirect", ""},
+		{devmapPort, "redirect", "out0"},
+		{broadcastPort, "redirect", ""},
+		{hashPort, "redirect", "out0"},
+		{namespacePort, "redirect", fmt.Sprintf("interface %d of another network namespace", elsewhere.RxIndex)},
+		{unsaidPort, "redirect", ""},
 	}
 	lines := systest.NewPipe(t)
 	file := systest.TempFile(t)

@@ -13,24 +13,14 @@ import (
 	"github.com/xdpcap/xdpcap/internal/testnet"
 )
 
-// reasoned has the ports of packets for a Reasoner, with their reasons in lines: only a dropped
-// packet has a reason, also after a packet that had one.
+// reasoned has the ports of packets for a Reasoning target, with their reasons in lines: only a
+// dropped packet has a reason, also after a packet that had one.
 var reasoned = []struct {
 	port          uint16
 	verdict, name string
 }{
 	{53, "pass", ""}, {testnet.BlockedPort, "drop", "REASON_BLOCKED"}, {53, "pass", ""}, {testnet.NoBackendPort, "aborted", "REASON_NO_BACKEND"},
 	{testnet.NumberPort + 7, "drop", "1007"}, {testnet.SilentPort, "drop", ""}, {testnet.BlockedPort, "drop", "REASON_BLOCKED"},
-}
-
-func attachReasoner(t *testing.T, pair *testnet.Pair) *testnet.Reasoner {
-	t.Helper()
-	r, err := testnet.AttachReasoner(pair)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { r.Close() })
-	return r
 }
 
 func sendReasoned(t *testing.T, pair *testnet.Pair) {
@@ -48,7 +38,7 @@ func TestReasonMap(t *testing.T) {
 	t.Parallel()
 	testnet.RequireFentry(t)
 	pair := testnet.MustPair(t, testnet.PairOptions{})
-	attachReasoner(t, pair)
+	systest.AttachTarget(t, pair, testnet.Reasoning)
 	for _, transport := range []string{"perf", "ring"} {
 		t.Run(transport, func(t *testing.T) {
 			dir := t.TempDir()
@@ -92,7 +82,7 @@ func TestStatsByReason(t *testing.T) {
 	t.Parallel()
 	testnet.RequireFentry(t)
 	pair := testnet.MustPair(t, testnet.PairOptions{})
-	r := attachReasoner(t, pair)
+	r := systest.AttachTarget(t, pair, testnet.Reasoning)
 	info, err := r.Reasons().Info()
 	if err != nil {
 		t.Fatal(err)
@@ -136,7 +126,7 @@ func TestReasonMapOfDrops(t *testing.T) {
 	t.Parallel()
 	testnet.RequireFentry(t)
 	pair := testnet.MustPair(t, testnet.PairOptions{Addresses: true})
-	attachReasoner(t, pair)
+	systest.AttachTarget(t, pair, testnet.Reasoning)
 	objects := filepath.Join(t.TempDir(), "out.json")
 	p := systest.Listening(t, pair.Rx, nil, "-i", pair.RxName, "--drops", "--reason-map", "reasons", "-w", objects, "--json", "udp")
 	systest.SendClosed(t, pair, 99, testnet.BlockedPort, 100, testnet.NoBackendPort)
@@ -158,7 +148,7 @@ func TestReasonMapMistakes(t *testing.T) {
 	t.Parallel()
 	testnet.RequireFentry(t)
 	pair := testnet.MustPair(t, testnet.PairOptions{})
-	attachReasoner(t, pair)
+	systest.AttachTarget(t, pair, testnet.Reasoning)
 	for args, want := range map[string]string{
 		"--reason-map nosuch":                               "xdpcap: no BPF map is named nosuch: XDP program reasoning_target (id ",
 		"--reason-map 4000000000":                           "xdpcap: there is no BPF map with the id 4000000000\n",

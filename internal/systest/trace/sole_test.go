@@ -8,8 +8,13 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/link"
+	"github.com/vishvananda/netlink"
+
 	"github.com/xdpcap/xdpcap/internal/systest"
 	"github.com/xdpcap/xdpcap/internal/testnet"
+	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
 // A single program that xdp-loader attaches replaces libxdp's dispatcher, which does not run
@@ -18,8 +23,56 @@ func TestDispatcherOfOne(t *testing.T) {
 	t.Parallel()
 	pair := testnet.MustPair(t, testnet.PairOptions{})
 	testnet.RequireFentry(t)
-	testnet.MustSole(t, pair)
-	findsSole(t, pair, testnet.SoleComponent)
+	spec, err := testnet.TargetSpec()
+	if err != nil {
+		t.Fatal(err)
+	}
+	main, err := ebpf.NewProgram(spec.Programs["xdp_dispatcher"])
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer main.Close()
+	name := testnet.DispatcherComponents[2] // which drops every packet
+	replaceMain(t, main, name)
+	systest.InRx(t, pair, func(l netlink.Link) error {
+		attached, err := link.AttachXDP(link.XDPOptions{Program: main, Interface: l.Attrs().Index, Flags: link.XDPDriverMode})
+		if err == nil {
+			t.Cleanup(func() { attached.Close() })
+		}
+		return err
+	})
+	findsSole(t, pair, name)
+}
+
+// replaceMain makes a component run instead of a program's main function until the test ends, and
+// returns the component's id.
+func replaceMain(t *testing.T, main *ebpf.Program, component string) (id uint32) {
+	t.Helper()
+	spec, err := testnet.TargetSpec()
+	if err != nil {
+		t.Fatal(err)
+	}
+	info, err := main.Info()
+	if err != nil {
+		t.Fatal(err)
+	}
+	extension := spec.Programs[component]
+	extension.AttachTarget, extension.AttachTo = main, info.Name
+	p, err := ebpf.NewProgram(extension)
+	if err != nil {
+		t.Fatalf("load a replacement for %s: %v", info.Name, err)
+	}
+	defer p.Close() // the link keeps it
+	l, err := link.AttachFreplace(main, info.Name, p)
+	if err != nil {
+		t.Fatalf("replace %s: %v", info.Name, err)
+	}
+	t.Cleanup(func() { l.Close() })
+	by, err := xdp.Identify(p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return by.ID
 }
 
 // Debian's own xdp-loader attaches a program as TestDispatcherOfOne does: a program of xdp-filter,

@@ -4,8 +4,12 @@ import (
 	"os"
 	"testing"
 
+	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/asm"
+	"github.com/cilium/ebpf/link"
 	"github.com/google/go-cmp/cmp"
 	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
 
 	"github.com/xdpcap/xdpcap/internal/systest"
 	"github.com/xdpcap/xdpcap/internal/testnet"
@@ -128,15 +132,12 @@ func TestMapPrograms(t *testing.T) {
 	t.Parallel()
 	testnet.RequireFentry(t)
 	for _, test := range []struct {
-		kind   testnet.TargetKind
-		attach func(target *testnet.Target, pair, out *testnet.Pair) error
+		kind  testnet.TargetKind
+		in    ebpf.MapType
+		value func(out *testnet.Pair) uint32 // of the map's entry, before the program
 	}{
-		{testnet.InDevmap, func(target *testnet.Target, pair, out *testnet.Pair) error {
-			return target.AttachInDevmap(pair.Rx, pair.RxName, out.TxIndex)
-		}},
-		{testnet.InCPUMap, func(target *testnet.Target, pair, _ *testnet.Pair) error {
-			return target.AttachInCPUMap(pair.Rx, pair.RxName)
-		}},
+		{testnet.InDevmap, ebpf.DevMap, func(out *testnet.Pair) uint32 { return uint32(out.TxIndex) }},
+		{testnet.InCPUMap, ebpf.CPUMap, func(*testnet.Pair) uint32 { return 256 }}, // packets
 	} {
 		t.Run(string(test.kind), func(t *testing.T) {
 			pair := testnet.MustPair(t, testnet.PairOptions{})
@@ -146,12 +147,49 @@ func TestMapPrograms(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer target.Close()
-			if err := test.attach(target, pair, out); err != nil {
-				t.Fatal(err)
-			}
+			attachInMap(t, pair, target.Program(), test.in, test.value(out))
 			traceMapProgram(t, pair, out, target)
 		})
 	}
+}
+
+// attachInMap attaches a program to a pair's Rx that redirects every packet through the first entry
+// of a map, where prog runs. The entry is a struct bpf_devmap_val or bpf_cpumap_val of linux/bpf.h:
+// 32 bits, and the program.
+func attachInMap(t *testing.T, pair *testnet.Pair, prog *ebpf.Program, kind ebpf.MapType, value uint32) {
+	t.Helper()
+	systest.InRx(t, pair, func(netlink.Link) error {
+		m, err := ebpf.NewMap(&ebpf.MapSpec{Type: kind, KeySize: 4, ValueSize: 8, MaxEntries: 1})
+		if err != nil {
+			return err
+		}
+		defer m.Close() // the program keeps it alive
+		if err := m.Put(uint32(0), [2]uint32{value, uint32(prog.FD())}); err != nil {
+			return err
+		}
+		redirect, err := ebpf.NewProgram(&ebpf.ProgramSpec{
+			Name:  "redirect",
+			Type:  ebpf.XDP,
+			Flags: unix.BPF_F_XDP_HAS_FRAGS, // like the program in the map
+			Instructions: asm.Instructions{
+				asm.LoadMapPtr(asm.R1, m.FD()),
+				asm.Mov.Imm(asm.R2, 0),
+				asm.Mov.Imm(asm.R3, int32(xdp.Aborted)), // the verdict if there is no entry
+				asm.FnRedirectMap.Call(),
+				asm.Return(),
+			},
+			License: "Dual BSD/GPL",
+		})
+		if err != nil {
+			return err
+		}
+		defer redirect.Close() // the link keeps it alive
+		l, err := link.AttachXDP(link.XDPOptions{Program: redirect, Interface: pair.RxIndex, Flags: link.XDPDriverMode})
+		if err == nil {
+			t.Cleanup(func() { l.Close() })
+		}
+		return err
+	})
 }
 
 func traceMapProgram(t *testing.T, pair, out *testnet.Pair, target *testnet.Target) {

@@ -298,10 +298,7 @@ func TestReplacedMain(t *testing.T) {
 	testnet.RequireFentry(t)
 	pair := testnet.MustPair(t, testnet.PairOptions{})
 	target := systest.AttachTarget(t, pair, testnet.Rewriting)
-	id, err := target.ReplaceMain()
-	if err != nil {
-		t.Fatal(err)
-	}
+	id := replaceMain(t, target.Program(), testnet.DispatcherComponents[0])
 	want := fmt.Sprintf("does not run itself: program %s (id %d) has taken its place (freplace): trace that one, with --program and its id",
 		testnet.DispatcherComponents[0], id)
 	status, stderr := systest.Start(t, pair.Rx, nil, "-i", pair.RxName, "-w", os.DevNull).Wait()

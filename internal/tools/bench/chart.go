@@ -2,9 +2,7 @@ package main
 
 import (
 	"fmt"
-	"html/template"
-	"os"
-	"slices"
+	"html"
 	"strings"
 )
 
@@ -17,111 +15,14 @@ const (
 	headHeight  = 52
 )
 
-// chartSizes are the frame sizes, in bytes on the wire, of the chart's columns, if they were
-// measured.
-var chartSizes = []int{64, 512, 1518, 9000}
-
-// A chart has a part for each question that it answers.
-type chart struct {
-	Width, Height int
-	Machine       string
-	Parts         []chartPart
-}
-
-type chartPart struct {
-	Title   string
-	Y       int
-	Columns []chartColumn
-	Labels  []chartLabel
-	Bars    []chartBar
-}
-
-type chartColumn struct {
-	X, Y, Bottom int
-	End          int // where 100 % is
-	Title        string
-}
-
-type chartLabel struct {
-	Y    int
-	Text string
-}
-
-type chartBar struct {
-	X, Y, Width, TextX, TextY int
-	Class, Text               string
-}
+// chartSizes are the frame sizes of the chart's columns.
+var chartSizes = []int{shortSize, middleSize, longSize, jumboSize}
 
 // A chartRow is a bar in each column.
-type chartRow struct {
-	name, class string
-}
-
-// newChart lays the chart out.
-func (r *Report) newChart() chart {
-	without := []chartRow{{passName, "limit"}, {copyDropName, "limit"}}
-	beside := []chartRow{{copyPassName, "limit"}}
-	var sink, own []chartRow
-	for _, transport := range transports {
-		sink = append(sink, chartRow{sinkName(transport), transport})
-		own = append(own, chartRow{ownName(transport), transport})
-	}
-	var rest []chartRow
-	sink = append(sink, chartRow{pollName, ring})
-	for _, name := range otherNames {
-		rest = append(rest, chartRow{name, "other"})
-	}
-	c := chart{Width: labelWidth + len(chartSizes)*columnWidth, Height: 8, Machine: r.Machine.String()}
-	c.add(r, "Captured without loss, of what XDP_DROP takes without a capture",
-		concat(without, sink, own, rest), func(row Row) float64 { return row.OfDrop })
-	c.add(r, "Traffic's rate beside the capture under XDP_PASS, of its rate without",
-		concat(beside, own, rest), func(row Row) float64 { return row.Keeps })
-	c.Height += 24
-	return c
-}
-
-func concat(parts ...[]chartRow) (all []chartRow) {
-	for _, p := range parts {
-		all = append(all, p...)
-	}
-	return all
-}
-
-// add adds a part below the others: for each row, the result of figure for each frame size.
-func (c *chart) add(r *Report, title string, rows []chartRow, figure func(Row) float64) {
-	p := chartPart{Title: title, Y: c.Height + 18}
-	top := c.Height + headHeight
-	bottom := top + len(rows)*rowHeight
-	for i, row := range rows {
-		p.Labels = append(p.Labels, chartLabel{Y: top + i*rowHeight + 13, Text: row.name})
-	}
-	column := 0
-	for _, s := range r.Frames {
-		if !slices.Contains(chartSizes, s.Bytes) {
-			continue
-		}
-		x := labelWidth + column*columnWidth
-		p.Columns = append(p.Columns, chartColumn{
-			X: x, Y: top - 6, Bottom: bottom, End: x + barWidth, Title: fmt.Sprintf("%d bytes", s.Bytes),
-		})
-		for i, row := range rows {
-			value := figure(s.row(row.name))
-			width := int(barWidth*min(value, 1) + 0.5)
-			y := top + i*rowHeight
-			p.Bars = append(p.Bars, chartBar{
-				X: x, Y: y + 3, Width: width, TextX: x + width + 4, TextY: y + 13,
-				Class: row.class, Text: percent(value),
-			})
-		}
-		column++
-	}
-	c.Parts = append(c.Parts, p)
-	c.Height = bottom + 12
-}
+type chartRow struct{ name, class string }
 
 // The colours follow what the reader's browser prefers, light or dark.
-var chartTemplate = template.Must(template.New("chart").Parse(
-	`<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {{.Width}} {{.Height}}" width="{{.Width}}" height="{{.Height}}" role="img">
+const chartHead = `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %[1]d %[2]d" width="%[1]d" height="%[2]d" role="img">
 <title>xdpcap beside other tools: rates without loss, and what the traffic keeps</title>
 <style>
 text { font: 12px system-ui, sans-serif; fill: #24292f }
@@ -134,29 +35,53 @@ text { fill: #e6edf3 } .small { fill: #9198a1 } line { stroke: #3d444d }
 .ring { fill: #4493f8 } .perf { fill: #2a5a9e } .other { fill: #bb8009 } .limit { fill: #656c76 }
 }
 </style>
-{{range .Parts}}<text class="title" x="0" y="{{.Y}}">{{.Title}}</text>
-{{range .Columns}}<text class="small" x="{{.X}}" y="{{.Y}}">{{.Title}}</text>
-<line x1="{{.X}}" y1="{{.Y}}" x2="{{.X}}" y2="{{.Bottom}}"/><line x1="{{.End}}" y1="{{.Y}}" x2="{{.End}}" y2="{{.Bottom}}"/>
-{{end}}{{range .Labels}}<text x="0" y="{{.Y}}">{{.Text}}</text>
-{{end}}{{range .Bars}}<rect class="{{.Class}}" x="{{.X}}" y="{{.Y}}" width="{{.Width}}" height="12"/><text class="small" x="{{.TextX}}" y="{{.TextY}}">{{.Text}}</text>
-{{end}}{{end}}<text class="small" x="0" y="{{.Bottom}}">{{.Machine}}. The right-hand line is 100 %; a dash: no figure, the reason is in the JSON.</text>
-</svg>
-`))
+`
 
-// Bottom is where the last line of text is.
-func (c chart) Bottom() int { return c.Height - 8 }
-
-// chart returns the chart as SVG.
-func (r *Report) chart() (string, error) {
-	var b strings.Builder
-	err := chartTemplate.Execute(&b, r.newChart())
-	return b.String(), err
+// chart returns the chart as SVG. It has a part for each question that it answers.
+func (r *results) chart() string {
+	without := []chartRow{{passName, "limit"}, {copyDropName, "limit"},
+		{sinkName(ring), ring}, {sinkName(perf), perf}, {pollName, ring}}
+	own := []chartRow{{ownName(ring), ring}, {ownName(perf), perf}}
+	for _, name := range otherNames {
+		own = append(own, chartRow{name, "other"})
+	}
+	var parts strings.Builder
+	height := 8
+	r.chartPart(&parts, &height, "Captured without loss, of what XDP_DROP takes without a capture", append(without, own...),
+		func(name string, size int) float64 { return r.figure(lossless(name, size), ofDrop) })
+	r.chartPart(&parts, &height, "Traffic&#39;s rate beside the capture under XDP_PASS, of its rate without",
+		append([]chartRow{{copyPassName, "limit"}}, own...),
+		func(name string, size int) float64 { return r.figure(unpaced(name, size), keeps) })
+	height += 24
+	return fmt.Sprintf(chartHead, labelWidth+len(chartSizes)*columnWidth, height) + parts.String() +
+		fmt.Sprintf(`<text class="small" x="0" y="%d">%s. The right-hand line is 100 %%; a dash: no figure, `+
+			"speed.txt says why.</text>\n</svg>\n", height-8, html.EscapeString(r.machine()))
 }
 
-func (r *Report) writeChart(path string) error {
-	text, err := r.chart()
-	if err != nil {
-		return err
+// chartPart draws a part below the others: for each row, the figure for each frame size.
+func (r *results) chartPart(out *strings.Builder, height *int, title string, rows []chartRow, figure func(name string, size int) float64) {
+	top := *height + headHeight
+	bottom := top + len(rows)*rowHeight
+	fmt.Fprintf(out, "<text class=\"title\" x=\"0\" y=\"%d\">%s</text>\n", *height+18, title)
+	for i, size := range chartSizes {
+		x, y := labelWidth+i*columnWidth, top-6
+		fmt.Fprintf(out, "<text class=\"small\" x=\"%d\" y=\"%d\">%d bytes</text>\n", x, y, wireSize(size))
+		for _, x := range []int{x, x + barWidth} {
+			fmt.Fprintf(out, `<line x1="%[1]d" y1="%[2]d" x2="%[1]d" y2="%[3]d"/>`, x, y, bottom)
+		}
+		fmt.Fprintln(out)
 	}
-	return os.WriteFile(path, []byte(text), 0o644)
+	for i, row := range rows {
+		fmt.Fprintf(out, "<text x=\"0\" y=\"%d\">%s</text>\n", top+i*rowHeight+13, row.name)
+	}
+	for i, size := range chartSizes {
+		for j, row := range rows {
+			x, y := labelWidth+i*columnWidth, top+j*rowHeight
+			part := figure(row.name, size)
+			width := int(barWidth*min(larger(0, part), 1) + 0.5)
+			fmt.Fprintf(out, `<rect class="%s" x="%d" y="%d" width="%d" height="12"/>`, row.class, x, y+3, width)
+			fmt.Fprintf(out, "<text class=\"small\" x=\"%d\" y=\"%d\">%s</text>\n", x+width+4, y+13, percent(part))
+		}
+	}
+	*height = bottom + 12
 }

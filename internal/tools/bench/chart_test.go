@@ -11,10 +11,7 @@ import (
 // The chart is well-formed, and a bar is as long as its figure says.
 func TestChart(t *testing.T) {
 	t.Parallel()
-	text, err := testReport().chart()
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := testResults(t).chart()
 	d := xml.NewDecoder(strings.NewReader(text))
 	for {
 		_, err := d.Token()

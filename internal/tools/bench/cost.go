@@ -8,83 +8,144 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/asm"
+	"golang.org/x/perf/benchfmt"
 	"golang.org/x/sys/unix"
 
 	"github.com/xdpcap/xdpcap/internal/testnet"
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
+// programCost is the name of the benchmark of a configuration; "": no transport.
+func programCost(what, transport string, size int) string {
+	if transport != "" {
+		transport = "transport=" + transport
+	}
+	return named(slices.DeleteFunc([]string{"Program", what, transport, bytesOf(size)}, func(s string) bool { return s == "" })...)
+}
+
+// measurePrograms measures the CPU time of a packet in the programs of each configuration, of the
+// counter commands, and of programs that do the least that a capture can do.
+func (b *bench) measurePrograms(ctx context.Context) (err error) {
+	l, err := newLab(networkOptions{cpus: 1}, b.runs)
+	if err != nil {
+		return fmt.Errorf("network for the costs: %w", err)
+	}
+	defer func() { err = errors.Join(err, l.close()) }()
+	b.measure(ctx, b.runRounds, l.costs(b.programs))
+	return nil
+}
+
+func (l *lab) costs(programs []*program) (all []*row) {
+	add := func(p *program, command, name string, measure func(context.Context) ([]float64, error)) {
+		all = append(all, &row{name: name, command: command, of: p, measure: func(ctx context.Context) (*benchfmt.Result, error) {
+			ns, err := measure(ctx)
+			// Other work on the machine can only make a run longer.
+			return measured(len(ns), of(quartile(ns), nsPacket)), err
+		}})
+	}
+	add(nil, "", programCost(clockName, "", shortSize), l.clockCost)
+	add(nil, "", programCost(countName, "", shortSize), l.countCost)
+	for _, size := range []int{shortSize, smallSize, middleSize, longSize, jumboSize} {
+		add(nil, "", programCost(copyingName, "", size), func(ctx context.Context) ([]float64, error) { return l.copyCost(ctx, size) })
+	}
+	for i := range configs {
+		c := &configs[i]
+		for _, transport := range transports {
+			for _, p := range programs {
+				add(p, "", programCost(c.what, transport, c.size), func(ctx context.Context) ([]float64, error) {
+					return l.captureCost(ctx, p, c, transport)
+				})
+			}
+		}
+	}
+	// Counter commands, with the variant or the addition that is measured.
+	for _, what := range []string{"stats", "count", "count --variant ultra", "count --variant naive", "count --sizes", "count --flows 10"} {
+		for _, p := range programs {
+			args := append(append([]string{p.path}, strings.Fields(what)...), "-i", rxName, "--interval", "1h")
+			if what == "stats" {
+				args = append(args, "--action", "drop", "--yes")
+			}
+			t := tool{args: args, ready: "listening on"}
+			add(p, t.commandLine(), programCost(what, "", shortSize), func(ctx context.Context) ([]float64, error) {
+				return l.counterCost(ctx, t)
+			})
+		}
+	}
+	return all
+}
+
 // captureCost measures xdpcap's own program while xdpcap runs and reads what the program sends.
-func (l *lab) captureCost(ctx context.Context, p *program, c *config, transport string) (result []float64, err error) {
+func (l *lab) captureCost(ctx context.Context, p *program, c *config, transport string) (all []float64, err error) {
 	if c.place == atStack {
 		return l.stackCost(ctx, p, c, transport)
 	}
-	s := &subject{base: l.empty.Program(), frame: testnet.UDPFrame(c.size, 0), repeat: repeatFor(c.size, c)}
-	args := []string{"-i", rxName}
-	verdict := xdp.Drop
+	var opened closers
+	defer func() { err = errors.Join(err, opened.close()) }()
+	s := &subject{base: l.empty.Program(), frame: testnet.UDPFrame(c.size, 0), repeat: repeatFor(c.size, c.kept)}
+	args, verdict := []string{"-i", rxName}, xdp.Pass
+	find := l.attached // the program is known once xdpcap has attached it
 	switch c.place {
 	case atXDP:
-		args = p.runnable() // the program is known once xdpcap has attached it
+		args, verdict = p.runnable(), xdp.Drop
 	case atEgress:
-		empty, err := ebpf.NewProgram(&ebpf.ProgramSpec{Type: ebpf.SchedCLS, License: "Dual BSD/GPL",
+		find = l.attachedAtEgress
+		s.base, err = ebpf.NewProgram(&ebpf.ProgramSpec{Type: ebpf.SchedCLS, License: "Dual BSD/GPL",
 			Instructions: asm.Instructions{asm.Mov.Imm(asm.R0, -1), asm.Return()}})
-		if err != nil {
-			return nil, err
-		}
-		defer empty.Close()
-		s.base, verdict = empty, xdp.Pass
+		opened.later(s.base.Close)
 		args = append(args, "-Q", "out")
 	case atHookMap:
-		hook, remove, err := l.hookTargets(s)
-		if err != nil {
-			return nil, err
-		}
-		defer remove()
-		args, verdict = []string{"--hook", hook}, xdp.Pass
+		find = nil
+		var hook string
+		hook, err = hookTargets(s, &opened)
+		args = []string{"--hook", hook}
 	default:
-		target, err := testnet.AttachTarget(l.pair.Rx, rxName, testnet.HookedFrags)
-		if err != nil {
-			return nil, err
-		}
-		defer target.Close()
-		base, err := testnet.NewTarget(testnet.HookedFrags)
-		if err != nil {
-			return nil, err
-		}
-		defer base.Close()
-		s.prog, s.base, verdict = target.Program(), base.Program(), xdp.Pass
-		s.context = contextOf(s.frame, l.pair.RxIndex)
-		args = append(args, "--rx-capture", "entry")
-		if c.place == atExit {
-			args[len(args)-1] = "exit"
-		}
+		find = nil
+		err = l.tracedTargets(s, &opened)
+		args = append(args, "--rx-capture", map[place]string{atEntry: "entry", atExit: "exit"}[c.place])
 	}
-	t := p.tool(c.what, transport, verdict, append(args, c.args...)...)
-	if t.missing != "" {
-		return nil, errors.New(t.missing)
-	}
-	if s.process, err = startProcess(ctx, l.pair.Rx, &t, toolCPU); err != nil {
+	if err != nil {
 		return nil, err
 	}
-	defer func() {
-		_, endErr := s.process.end()
-		err = errors.Join(err, endErr)
-	}()
-	if s.prog == nil {
-		find := l.attached
-		if c.place == atEgress {
-			find = l.attachedAtEgress
-		}
+	t := p.tool(c.what, transport, verdict, append(args, c.args...)...)
+	if s.process, err = startProcess(ctx, l.pair.Rx, t, toolCPU); err != nil {
+		return nil, err
+	}
+	opened.later(func() error { _, err := s.process.end(); return err })
+	if find != nil {
 		if s.prog, err = find(); err != nil {
 			return nil, err
 		}
-		defer s.prog.Close()
+		opened.later(s.prog.Close)
 	}
 	return l.cost(ctx, s)
+}
+
+// newTarget loads a program with a hook map.
+func newTarget(opened *closers) (*testnet.Target, error) {
+	t, err := testnet.NewTarget(testnet.HookedFrags)
+	if err == nil {
+		opened.later(t.Close)
+	}
+	return t, err
+}
+
+// tracedTargets loads two programs, and attaches the one that is traced.
+func (l *lab) tracedTargets(s *subject, opened *closers) error {
+	traced, err := newTarget(opened)
+	if err != nil {
+		return err
+	}
+	base, err := newTarget(opened)
+	if err != nil {
+		return err
+	}
+	s.prog, s.base, s.context = traced.Program(), base.Program(), contextOf(s.frame, l.pair.RxIndex)
+	return traced.AttachAlso(l.pair.Rx, rxName)
 }
 
 // contextOf returns a struct xdp_md of linux/bpf.h for a frame that came in on an interface.
@@ -95,95 +156,31 @@ func contextOf(frame []byte, ifindex int) []byte {
 }
 
 // hookTargets loads two programs with hook maps; one map is pinned for xdpcap.
-func (l *lab) hookTargets(s *subject) (path string, remove func(), err error) {
-	var undo []func() error
-	remove = func() {
-		for i := len(undo) - 1; i >= 0; i-- {
-			undo[i]()
-		}
+func hookTargets(s *subject, opened *closers) (path string, err error) {
+	hooked, err := newTarget(opened)
+	if err != nil {
+		return "", err
 	}
-	defer func() {
-		if err != nil {
-			remove()
-		}
-	}()
-	var targets [2]*testnet.Target
-	for i := range targets {
-		if targets[i], err = testnet.NewTarget(testnet.HookedFrags); err != nil {
-			return "", remove, err
-		}
-		undo = append(undo, targets[i].Close)
+	base, err := newTarget(opened)
+	if err != nil {
+		return "", err
 	}
+	s.prog, s.base = hooked.Program(), base.Program()
 	dir, err := os.MkdirTemp("", "xdpcap-bench-")
 	if err != nil {
-		return "", remove, err
+		return "", err
 	}
-	undo = append(undo, func() error { return os.Remove(dir) })
+	opened.later(func() error { return os.Remove(dir) })
 	if err := unix.Mount("bpf", dir, "bpf", 0, ""); err != nil {
-		return "", remove, fmt.Errorf("mount a BPF file system: %w", err)
+		return "", fmt.Errorf("mount a BPF file system: %w", err)
 	}
-	undo = append(undo, func() error { return unix.Unmount(dir, unix.MNT_DETACH) })
+	opened.later(func() error { return unix.Unmount(dir, unix.MNT_DETACH) })
 	path = filepath.Join(dir, "hook")
-	s.prog, s.base = targets[0].Program(), targets[1].Program()
-	return path, remove, targets[0].Hook().Pin(path)
-}
-
-// clockCost measures a program that only reads the clock.
-func (l *lab) clockCost(ctx context.Context) ([]float64, error) {
-	return l.instructionsCost(ctx, asm.Instructions{
-		asm.FnKtimeGetNs.Call(),
-		asm.Mov.Imm(asm.R0, int32(xdp.Drop)),
-		asm.Return(),
-	})
-}
-
-// countCost measures a program that only counts packets: the least that a capture does with a
-// packet that it skips.
-func (l *lab) countCost(ctx context.Context) ([]float64, error) {
-	counter, err := ebpf.NewMap(&ebpf.MapSpec{Type: ebpf.PerCPUArray, KeySize: 4, ValueSize: 8, MaxEntries: 1})
-	if err != nil {
-		return nil, err
-	}
-	defer counter.Close()
-	return l.instructionsCost(ctx, asm.Instructions{
-		asm.StoreImm(asm.RFP, -4, 0, asm.Word),
-		asm.Mov.Reg(asm.R2, asm.RFP),
-		asm.Add.Imm(asm.R2, -4),
-		asm.LoadMapPtr(asm.R1, counter.FD()),
-		asm.FnMapLookupElem.Call(),
-		asm.JEq.Imm(asm.R0, 0, "end"),
-		asm.LoadMem(asm.R1, asm.R0, 0, asm.DWord),
-		asm.Add.Imm(asm.R1, 1),
-		asm.StoreMem(asm.R0, 0, asm.R1, asm.DWord),
-		asm.Mov.Imm(asm.R0, int32(xdp.Drop)).WithSymbol("end"),
-		asm.Return(),
-	})
-}
-
-func (l *lab) instructionsCost(ctx context.Context, body asm.Instructions) ([]float64, error) {
-	p, err := ebpf.NewProgram(&ebpf.ProgramSpec{Type: ebpf.XDP, Instructions: body, License: "Dual BSD/GPL"})
-	if err != nil {
-		return nil, err
-	}
-	defer p.Close()
-	return l.cost(ctx, &subject{prog: p, base: l.empty.Program(), frame: testnet.UDPFrame(testnet.MinFrame, 0), repeat: mostRepeat})
-}
-
-// copyCost measures a receiver that copies.
-func (l *lab) copyCost(ctx context.Context, size int) ([]float64, error) {
-	r, err := testnet.AttachReceiver(l.pair.Rx, rxName, xdp.Drop, testnet.ReceiverOptions{Copy: true})
-	if err != nil {
-		return nil, err
-	}
-	defer r.Close()
-	c := config{kept: 1}
-	return l.cost(ctx, &subject{
-		prog: r.Program(), base: l.empty.Program(), frame: testnet.UDPFrame(size, 0), repeat: repeatFor(size, &c),
-	})
+	return path, hooked.Hook().Pin(path)
 }
 
 // counterCost measures the program of one of xdpcap's counter commands.
-func (l *lab) counterCost(ctx context.Context, t *tool) (all []float64, err error) {
+func (l *lab) counterCost(ctx context.Context, t tool) ([]float64, error) {
 	p, err := startProcess(ctx, l.pair.Rx, t, toolCPU)
 	if err != nil {
 		return nil, err
@@ -194,83 +191,160 @@ func (l *lab) counterCost(ctx context.Context, t *tool) (all []float64, err erro
 		return nil, err
 	}
 	defer prog.Close()
-	return l.cost(ctx, &subject{
-		prog: prog, base: l.empty.Program(), frame: testnet.UDPFrame(testnet.MinFrame, 0), repeat: mostRepeat,
-	})
+	return l.programCost(ctx, prog, shortSize, mostRepeat)
 }
 
-// A costing is a configuration whose cost is measured.
-type costing struct {
-	Cost
-	of      *program // nil: not of xdpcap
-	measure func() ([]float64, error)
-	all     []float64
-}
-
-// measureCosts measures the kernel's cost per packet in each configuration, and the rate that the
-// traffic keeps with it.
-func (b *bench) measureCosts(ctx context.Context) (err error) {
-	l, err := newLab(networkOptions{cpus: 1}, b.costRuns)
+// copyCost measures a receiver that copies.
+func (l *lab) copyCost(ctx context.Context, size int) ([]float64, error) {
+	r, err := testnet.AttachReceiver(l.pair.Rx, rxName, xdp.Drop, testnet.ReceiverOptions{Copy: true})
 	if err != nil {
-		return fmt.Errorf("network for the costs: %w", err)
+		return nil, err
 	}
-	defer func() { err = errors.Join(err, l.close()) }()
-
-	all := l.costings(ctx, b.programs)
-	for round := range b.costRounds {
-		for _, c := range all {
-			if c.Missing != "" {
-				continue
-			}
-			progress("costs, round %d of %d: %s, %s", round+1, b.costRounds, c.What, c.Transport)
-			some, err := c.measure()
-			if err != nil {
-				c.Missing = missing(ctx, err)
-			}
-			c.all = append(c.all, some...)
-		}
-	}
-	for _, c := range all {
-		if c.Missing == "" {
-			ns := quantile(c.all, 0.25)
-			c.KernelNs, c.MedianNs = &ns, median(c.all)
-		}
-		b.each(c.of, func(r *Report) { r.Costs = append(r.Costs, c.Cost) })
-	}
-	return b.measureTraffic(ctx, l.network)
+	defer r.Close()
+	return l.programCost(ctx, r.Program(), size, repeatFor(size, 1))
 }
 
-// costings returns everything whose cost is measured.
-func (l *lab) costings(ctx context.Context, programs []*program) (all []*costing) {
-	add := func(p *program, c Cost, measure func() ([]float64, error)) {
-		all = append(all, &costing{of: p, Cost: c, measure: measure})
-	}
-	short := wireSize(testnet.MinFrame)
-	add(nil, Cost{What: clockName, Bytes: short}, func() ([]float64, error) { return l.clockCost(ctx) })
-	add(nil, Cost{What: countName, Bytes: short}, func() ([]float64, error) { return l.countCost(ctx) })
-	for _, size := range []int{testnet.MinFrame, smallSize, middleSize, longSize, jumboSize} {
-		add(nil, Cost{What: copyingName, Bytes: wireSize(size)}, func() ([]float64, error) { return l.copyCost(ctx, size) })
-	}
-	for i := range configs {
-		c := &configs[i]
-		for _, transport := range transports {
-			for _, p := range programs {
-				add(p, Cost{What: c.what, Transport: transport, Bytes: wireSize(c.size)}, func() ([]float64, error) {
-					return l.captureCost(ctx, p, c, transport)
-				})
-			}
-		}
-	}
-	for _, c := range counterConfigs {
-		for _, p := range programs {
-			t := quietTool(append(append([]string{p.path}, strings.Fields(c.what)...), append(c.args, "-i", rxName, "--interval", "1h")...)...)
-			add(p, Cost{What: c.what, Bytes: short, Command: t.commandLine()}, func() ([]float64, error) {
-				return l.counterCost(ctx, &t)
-			})
-		}
-	}
-	return all
+// clockCost measures a program that only reads the clock.
+func (l *lab) clockCost(ctx context.Context) ([]float64, error) {
+	return l.instructionsCost(ctx, asm.FnKtimeGetNs.Call(), asm.Mov.Imm(asm.R0, int32(xdp.Drop)))
 }
 
-// quietTool returns a tool whose own count is not read.
-func quietTool(args ...string) tool { return tool{args: args, ready: "listening on"} }
+// countCost measures a program that only counts packets: the least that a capture does with a
+// packet that it skips.
+func (l *lab) countCost(ctx context.Context) ([]float64, error) {
+	counter, err := ebpf.NewMap(&ebpf.MapSpec{Type: ebpf.PerCPUArray, KeySize: 4, ValueSize: 8, MaxEntries: 1})
+	if err != nil {
+		return nil, err
+	}
+	defer counter.Close()
+	return l.instructionsCost(ctx,
+		asm.StoreImm(asm.RFP, -4, 0, asm.Word),
+		asm.Mov.Reg(asm.R2, asm.RFP),
+		asm.Add.Imm(asm.R2, -4),
+		asm.LoadMapPtr(asm.R1, counter.FD()),
+		asm.FnMapLookupElem.Call(),
+		asm.JEq.Imm(asm.R0, 0, "end"),
+		asm.LoadMem(asm.R1, asm.R0, 0, asm.DWord),
+		asm.Add.Imm(asm.R1, 1),
+		asm.StoreMem(asm.R0, 0, asm.R1, asm.DWord),
+		asm.Mov.Imm(asm.R0, int32(xdp.Drop)).WithSymbol("end"),
+	)
+}
+
+func (l *lab) instructionsCost(ctx context.Context, body ...asm.Instruction) ([]float64, error) {
+	p, err := ebpf.NewProgram(&ebpf.ProgramSpec{Type: ebpf.XDP, Instructions: append(body, asm.Return()), License: "Dual BSD/GPL"})
+	if err != nil {
+		return nil, err
+	}
+	defer p.Close()
+	return l.programCost(ctx, p, shortSize, mostRepeat)
+}
+
+// programCost measures a program that no process reads from.
+func (l *lab) programCost(ctx context.Context, p *ebpf.Program, size, repeat int) ([]float64, error) {
+	return l.cost(ctx, &subject{prog: p, base: l.empty.Program(), frame: testnet.UDPFrame(size, 0), repeat: repeat})
+}
+
+// stackRuns is how often the stack's time is measured without xdpcap, and then as often with it: so
+// few that a machine's speed rarely changes meanwhile, and so many that few starts are needed.
+const stackRuns = 5
+
+// stackCost measures what xdpcap --drops adds to a packet's time in the kernel's stack: for packets
+// that the stack throws away or, if the configuration keeps none, for others. BPF_PROG_RUN cannot
+// run programs at tracepoints. So it runs an XDP program that passes the packets to the stack. When
+// the run ends, the stack is done with them.
+func (l *lab) stackCost(ctx context.Context, p *program, c *config, transport string) (all []float64, err error) {
+	t := p.tool(c.what, transport, xdp.Pass, append([]string{"-i", rxName, "--drops"}, c.args...)...)
+	if !strings.Contains(p.help, "--drops") {
+		t.missing = "this xdpcap has no --drops"
+	}
+	frame, repeat := consumedFrame(), repeatFor(c.size, c.kept)
+	if c.kept > 0 {
+		frame = thrownAwayFrame(c.size)
+	}
+	for len(all) < l.runs {
+		without, err := l.passToStack(frame, repeat, stackRuns)
+		if err != nil {
+			return nil, err
+		}
+		with, n, err := l.besideDrops(ctx, t, frame, repeat)
+		if err != nil {
+			return nil, err
+		}
+		if wanted := uint64(c.kept) * uint64(repeat*stackRuns); n.seen != wanted {
+			return nil, fmt.Errorf("--drops has seen %d packets, not %d", n.seen, wanted)
+		}
+		if n.lost > 0 {
+			all = nil
+			if repeat, err = fewer(repeat); err != nil {
+				return nil, err
+			}
+			continue
+		}
+		for i := range with {
+			all = append(all, with[i]-without[i])
+		}
+	}
+	return all, ctx.Err()
+}
+
+// besideDrops passes packets to the stack while a tool runs, and returns its counts, too.
+func (l *lab) besideDrops(ctx context.Context, t tool, frame []byte, repeat int) (ns []float64, n counts, err error) {
+	process, err := startProcess(ctx, l.pass.pair.Rx, t, toolCPU)
+	if err != nil {
+		return nil, n, err
+	}
+	defer func() {
+		_, endErr := process.end()
+		err = errors.Join(err, endErr)
+	}()
+	for range stackRuns {
+		some, err := l.passToStack(frame, repeat, 1)
+		if err != nil {
+			return nil, n, err
+		}
+		ns = append(ns, some...)
+		if n, err = process.settle(ctx); err != nil {
+			return nil, n, err
+		}
+	}
+	return ns, n, nil
+}
+
+// passToStack passes a frame to the stack so often, several times, and returns the CPU time of a
+// packet in ns each time. The frame comes from an interface that runs a program which passes it.
+func (l *lab) passToStack(frame []byte, repeat, times int) (all []float64, err error) {
+	opts := ebpf.RunOptions{
+		Data:    frame,
+		Context: contextOf(frame, l.pass.pair.RxIndex),
+		Repeat:  uint32(repeat),
+		Flags:   unix.BPF_F_TEST_XDP_LIVE_FRAMES,
+	}
+	for range times {
+		ns, err := timeRun(l.passing.Program(), l.pass.pair.Rx, 0, opts, func() {})
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, ns)
+	}
+	return all, nil
+}
+
+// thrownAwayFor is why the stack throws away a thrownAwayFrame. Where xdpcap is asked for a reason,
+// it does not trace the XDP program that passes the packets, whose time would be measured, too.
+const thrownAwayFor = "IP_CSUM"
+
+// thrownAwayFrame is a frame that the stack throws away early: its IP header's checksum is wrong.
+func thrownAwayFrame(size int) []byte {
+	frame := testnet.UDPFrame(size, 0)
+	frame[14+10] ^= 0xff
+	return frame
+}
+
+// consumedFrame is a frame that the stack ends early, and that is not lost: what ARP tells another
+// host.
+func consumedFrame() []byte {
+	frame := testnet.TxToRx().ARPReply()
+	frame[5] ^= 0xff
+	return frame
+}

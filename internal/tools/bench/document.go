@@ -3,9 +3,10 @@ package main
 import (
 	"fmt"
 	"io"
-	"os"
+	"math"
 	"slices"
 	"strings"
+	"time"
 )
 
 // The blocks that documents can have. The text between the two lines
@@ -14,26 +15,14 @@ import (
 //	<!-- end NAME -->
 //
 // is replaced by what the function prints.
-var blocks = map[string]func(*Report, io.Writer){
-	"summary": (*Report).printSummary,
-	"speed":   (*Report).printSpeed,
-	"sizing":  (*Report).printSizing,
-}
-
-func (r *Report) fillFile(path string) error {
-	text, err := os.ReadFile(path)
-	if err != nil {
-		return err
-	}
-	filled, err := r.fill(string(text))
-	if err != nil {
-		return fmt.Errorf("%s: %w", path, err)
-	}
-	return os.WriteFile(path, []byte(filled), 0o644)
+var blocks = map[string]func(*results, io.Writer){
+	"summary": (*results).printSummary,
+	"speed":   (*results).printSpeed,
+	"sizing":  (*results).printSizing,
 }
 
 // fill returns the text with its blocks replaced. A text without a block is an error.
-func (r *Report) fill(text string) (string, error) {
+func (r *results) fill(text string) (string, error) {
 	found := false
 	for name, print := range blocks {
 		before, rest, ok := strings.Cut(text, "<!-- begin "+name+":")
@@ -56,127 +45,145 @@ func (r *Report) fill(text string) (string, error) {
 	return text, nil
 }
 
+// A table is one of a Markdown document; the first row is the head.
+type table [][]string
+
+func (t *table) row(cells ...string) { *t = append(*t, cells) }
+
+func (t table) print(out io.Writer) {
+	for i, cells := range t {
+		fmt.Fprintln(out, strings.Replace("| "+strings.Join(cells, " | ")+" |", "|  |", "| |", 1))
+		if i == 0 {
+			fmt.Fprintln(out, "|"+strings.Repeat("---|", len(cells)))
+		}
+	}
+}
+
+// entrantNames returns what was measured in traffic, in the order of the tables.
+func entrantNames() []string {
+	all := []string{dropName, passName, copyDropName, copyPassName}
+	for _, t := range (&program{}).tools() {
+		all = append(all, t.name)
+	}
+	return append(all, otherNames...)
+}
+
+// printMachine prints where and when it was measured.
+func (r *results) printMachine(out io.Writer) {
+	day := r.head["date"]
+	if date, err := time.Parse(time.DateOnly, day); err == nil {
+		day = date.Format("2 January 2006")
+	}
+	fmt.Fprintln(out, wrap(fmt.Sprintf("Measured on %s, %s:", r.machine(), day)))
+}
+
 // printSummary prints the block of README.md: the highest rates without loss, and the rate that the
 // traffic keeps beside each tool. It omits the bounds of the machine, which copying alone measures.
-func (r *Report) printSummary(out io.Writer) {
-	short, long, ok := r.shortAndLong(out)
-	if !ok {
-		return
-	}
-	fmt.Fprint(out, "| | 64 bytes: loses nothing up to | traffic keeps | 1518 bytes: loses nothing up to | traffic keeps |\n|---|---|---|---|---|\n")
-	for _, row := range short.Rows {
-		if row.Name == copyDropName || row.Name == copyPassName {
+func (r *results) printSummary(out io.Writer) {
+	r.printMachine(out)
+	t := table{{"", "64 bytes: loses nothing up to", "traffic keeps", "1518 bytes: loses nothing up to", "traffic keeps"}}
+	for _, name := range entrantNames() {
+		if name == copyDropName || name == copyPassName {
 			continue
 		}
-		other := long.row(row.Name)
-		fmt.Fprintf(out, "| %s | %s | %s | %s | %s |\n", row.Name, rateCell(row), percent(row.Keeps), rateCell(other), percent(other.Keeps))
-	}
-}
-
-// shortAndLong prints where and when the figures were measured, and returns the tables of the
-// shortest and the longest usual frames. It returns false if they were not measured.
-func (r *Report) shortAndLong(out io.Writer) (short, long *Sheet, ok bool) {
-	short, long = r.sheet(64), r.sheet(1518)
-	if short == nil || long == nil {
-		fmt.Fprint(out, "Not measured yet.\n")
-		return nil, nil, false
-	}
-	fmt.Fprintf(out, "%s\n\n", wrap(fmt.Sprintf("Measured on %s, %s:", r.Machine, r.Measured.Format("2 January 2006")), 100, ""))
-	return short, long, true
-}
-
-// printSpeed prints the block of docs/speed.md: the shortest and the longest usual frames, and the
-// kernel's cost per packet.
-func (r *Report) printSpeed(out io.Writer) {
-	short, long, ok := r.shortAndLong(out)
-	if !ok {
-		return
-	}
-	fmt.Fprint(out, "| | 64 bytes: loses nothing up to | of XDP_DROP | traffic keeps | reader CPU "+
-		"| 1518 bytes: loses nothing up to | of XDP_DROP | traffic keeps | reader CPU |\n"+
-		"|---|---|---|---|---|---|---|---|---|\n")
-	for _, row := range short.Rows {
-		fmt.Fprintf(out, "| %s |%s |%s |\n", row.Name, speedCells(row), speedCells(long.row(row.Name)))
-	}
-	r.printSpeedFiles(out)
-	r.printSpeedDrains(out)
-	r.printSpeedCosts(out)
-}
-
-// printSpeedCosts prints the kernel's cost per packet, and the rate that traffic keeps without the
-// card's VLAN tags, because the programs run without them in that measurement.
-func (r *Report) printSpeedCosts(out io.Writer) {
-	fmt.Fprint(out, "\nWhat a packet of 64 bytes costs in the kernel, by BPF_PROG_RUN:\n\n| | ring | perf |\n|---|---|---|\n")
-	for _, c := range r.Costs {
-		if c.Transport == ring && c.Bytes == 64 {
-			fmt.Fprintf(out, "| %s | %s | %s |\n", c.What, nanos(c.KernelNs), nanos(r.cost(c.What, perf, c.Bytes).KernelNs))
+		cells := []string{name}
+		for _, size := range []int{shortSize, longSize} {
+			cells = append(cells, mpps(r.rate(name, size)), percent(r.figure(unpaced(name, size), keeps)))
 		}
+		t.row(cells...)
 	}
-	with, without := r.row(64, sinkName(ring)).OfDrop, r.cost(noTagsName, ring, 64).OfDrop
-	if with == 0 || without == 0 {
-		return
-	}
-	text := fmt.Sprintf("These costs are without the card's VLAN tags, because BPF_PROG_RUN runs no program that is bound "+
-		"to its device. Traffic with `--sink` keeps %s of XDP_DROP's rate beside a capture that asks for the tags, "+
-		"as veth lets it by default, and %s with `--vlan-restore=false`.", percent(with), percent(without))
-	fmt.Fprintf(out, "\n%s\n", wrap(text, 100, ""))
+	t.print(out)
 }
 
-// printSpeedFiles prints what is captured of unpaced traffic into files.
-func (r *Report) printSpeedFiles(out io.Writer) {
-	if len(r.Files) == 0 {
-		return
-	}
-	fmt.Fprint(out, "\nInto files, of traffic that is not paced:\n\n|")
-	for _, s := range r.Files {
-		fmt.Fprintf(out, " | %d bytes, %s: captured | CPU", s.Bytes, s.To)
-	}
-	fmt.Fprint(out, " |\n|---|"+strings.Repeat("---|---|", len(r.Files))+"\n")
-	for _, row := range r.Files[0].Rows {
-		fmt.Fprintf(out, "| %s |", row.Name)
-		for _, s := range r.Files {
-			cell := s.row(row.Name)
-			part := noFigure
-			if cell.Captured > 0 {
-				part = captured(cell.Captured) + " of " + mpps(cell.Unpaced)
-			}
-			fmt.Fprintf(out, " %s | %s |", part, micros(cell.ReaderUs))
+// printSpeed prints the block of docs/speed.md: the shortest and the longest usual frames, files,
+// filled rings, and the kernel's cost per packet.
+func (r *results) printSpeed(out io.Writer) {
+	r.printMachine(out)
+	head := []string{"of XDP_DROP", "traffic keeps", "reader CPU"}
+	t := table{slices.Concat([]string{"", "64 bytes: loses nothing up to"}, head, []string{"1518 bytes: loses nothing up to"}, head)}
+	for _, name := range entrantNames() {
+		cells := []string{name}
+		for _, size := range []int{shortSize, longSize} {
+			cells = append(cells, mpps(r.rate(name, size)), percent(r.figure(lossless(name, size), ofDrop)),
+				percent(r.figure(unpaced(name, size), keeps)), micros(r.reader(name, size)))
 		}
-		fmt.Fprintln(out)
+		t.row(cells...)
 	}
+	t.print(out)
+	r.printFiles(out)
+	r.printDrains(out)
+	r.printCosts(out)
 }
 
-// printSpeedDrains prints how fast filled rings are emptied.
-func (r *Report) printSpeedDrains(out io.Writer) {
-	if len(r.Drains) == 0 {
-		return
+// printFiles prints what is captured of unpaced traffic into files.
+func (r *results) printFiles(out io.Writer) {
+	sheets := []sheet{{size: shortSize, to: inMemory}, {size: longSize, to: inMemory}, {size: shortSize, to: onDisk}, {size: longSize, to: onDisk}}
+	t := table{{""}}
+	for _, s := range sheets {
+		t[0] = append(t[0], fmt.Sprintf("%d bytes, %s: captured", wireSize(s.size), s.to), "CPU")
 	}
-	fmt.Fprint(out, "\nOut of filled rings, while nothing else comes (the tool was stopped until they were full):\n\n| | bytes | rings | to | CPU per packet | packets per second |\n|---|---|---|---|---|---|\n")
-	for _, d := range r.Drains {
-		if d.CPUNs > 0 {
-			fmt.Fprintf(out, "| %s | %d | %d | %s | %s | %s |\n", d.name(), d.Bytes, d.Rings, d.To, nanos(&d.CPUNs), mpps(d.Rate))
+	for _, name := range []string{sinkName(ring), ownName(ring), roomName, tcpdumpName, dumpcapName} {
+		cells := []string{name}
+		for _, s := range sheets {
+			at := s.name("Unpaced", name)
+			cells = append(cells, r.capturedOf(at), micros(r.figure(at, nsPacket)))
 		}
+		t.row(cells...)
 	}
+	fmt.Fprint(out, "\nInto files, of traffic that is not paced:\n\n")
+	t.print(out)
 }
 
-// name is what a row is called beside those of other tools.
-func (d Drain) name() string {
+// capturedOf says which part was captured of which rate. It distinguishes all from nearly all.
+func (r *results) capturedOf(name string) string {
+	part := r.figure(name, captured)
 	switch {
-	case d.Command == "", slices.Contains(otherNames, d.What):
-		return d.What
-	case d.What == wholeName:
-		return "xdpcap"
+	case math.IsNaN(part):
+		return noFigure
+	case part == 1:
+		return "all of " + mpps(r.figure(name, pps))
 	}
-	return "xdpcap, " + strings.TrimPrefix(d.What, wholeName+", ")
+	return fmt.Sprintf("%.1f %% of %s", min(100*part, 99.9), mpps(r.figure(name, pps)))
 }
 
-func speedCells(r Row) string {
-	return fmt.Sprintf(" %s | %s | %s | %s", rateCell(r), percent(r.OfDrop), percent(r.Keeps), micros(r.ReaderUs))
+// printDrains prints how fast filled rings are emptied, each beside a thread that only copies.
+func (r *results) printDrains(out io.Writer) {
+	t := table{{"", "bytes", "rings", "to", "CPU per packet", "packets per second"}}
+	for _, d := range drainages {
+		for _, name := range []string{d.what, copyingName} {
+			cpu, rate := r.figure(d.name(name), nsPacket), r.figure(d.name(name), pps)
+			if math.IsNaN(rate) || name == copyingName && d.what != wholeName {
+				continue
+			}
+			switch {
+			case name == wholeName:
+				name = "xdpcap"
+			case name != copyingName && !slices.Contains(otherNames, name):
+				name = "xdpcap, " + strings.TrimPrefix(name, wholeName+", ")
+			}
+			t.row(name, fmt.Sprint(wireSize(d.size)), fmt.Sprint(d.rings), d.to, nanos(cpu), mpps(rate))
+		}
+	}
+	fmt.Fprint(out, "\nOut of filled rings, while nothing else comes (the tool was stopped until they were full):\n\n")
+	t.print(out)
 }
 
-func rateCell(r Row) string {
-	if r.alwaysLost() {
-		return "none"
+// printCosts prints the kernel's cost per packet, and the rate that traffic keeps without the
+// card's VLAN tags, because the programs run without them in that measurement.
+func (r *results) printCosts(out io.Writer) {
+	t := table{{"", ring, perf}}
+	for _, c := range configs {
+		if c.size == shortSize {
+			t.row(c.what, nanos(r.cost(c.what, ring, c.size)), nanos(r.cost(c.what, perf, c.size)))
+		}
 	}
-	return mpps(r.Rate)
+	fmt.Fprint(out, "\nWhat a packet of 64 bytes costs in the kernel, by BPF_PROG_RUN:\n\n")
+	t.print(out)
+	with, without := r.keeps(sinkName(ring)), r.keeps(inTraffic(noTagsName, ring))
+	if math.IsNaN(with + without) {
+		return
+	}
+	fmt.Fprintf(out, "\n%s", wrap(fmt.Sprintf("These costs are without the card's VLAN tags, because BPF_PROG_RUN runs no program that is bound "+
+		"to its device. Traffic with `--sink` keeps %s of XDP_DROP's rate beside a capture that asks for the tags, "+
+		"as veth lets it by default, and %s with `--vlan-restore=false`.", percent(with), percent(without))))
 }

@@ -12,7 +12,7 @@ import (
 func TestFill(t *testing.T) {
 	t.Parallel()
 	const before = "Text.\n\n<!-- begin sizing: by hand -->\nold\n<!-- end sizing -->\nMore text.\n"
-	r := testReport()
+	r := testResults(t)
 	once, err := r.fill(before)
 	if err != nil {
 		t.Fatal(err)
@@ -31,19 +31,15 @@ func TestFill(t *testing.T) {
 	}
 }
 
-// The figures in the documents are those of docs/speed.json: make bench writes them all.
+// The figures in the documents are those of docs/speed.txt: make bench writes them all.
 func TestDocumentsAreCurrent(t *testing.T) {
 	t.Parallel()
 	root := filepath.Join("..", "..", "..")
-	r, err := readReport(filepath.Join(root, "docs", "speed.json"))
+	r, err := readResults(filepath.Join(root, "docs", "speed.txt"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	chart, err := r.chart()
-	if err != nil {
-		t.Fatal(err)
-	}
-	want := map[string]string{"docs/speed.svg": chart}
+	want := map[string]string{"docs/speed.svg": r.chart()}
 	for _, name := range []string{"README.md", "docs/speed.md", "docs/sizing.md"} {
 		text, err := os.ReadFile(filepath.Join(root, name))
 		if err != nil {
@@ -59,7 +55,7 @@ func TestDocumentsAreCurrent(t *testing.T) {
 			t.Fatal(err)
 		}
 		if diff := cmp.Diff(text, string(got)); diff != "" {
-			t.Errorf("%s has other figures than docs/speed.json (-want +got):\n%s", name, diff)
+			t.Errorf("%s has other figures than docs/speed.txt (-want +got):\n%s", name, diff)
 		}
 	}
 }

@@ -4,8 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+
 	"os"
 	"time"
+
+	"golang.org/x/perf/benchfmt"
 
 	"github.com/xdpcap/xdpcap/internal/testnet"
 	"github.com/xdpcap/xdpcap/internal/xdp"
@@ -29,18 +32,22 @@ const (
 )
 
 var drainages = []drainage{
-	{what: wholeName, size: testnet.MinFrame, rings: 1, to: nowhere},
-	{what: wholeName, size: testnet.MinFrame, rings: 2, to: nowhere},
-	{what: wholeName, size: testnet.MinFrame, rings: 1, to: inMemory},
-	{what: wholeName, size: testnet.MinFrame, rings: 2, to: inMemory},
-	{what: bigRings, size: testnet.MinFrame, rings: 1, to: nowhere, buffer: 64 << 20, args: []string{"-B", "64M"}},
-	{what: bigRings, size: testnet.MinFrame, rings: 2, to: nowhere, buffer: 64 << 20, args: []string{"-B", "64M"}},
-	{what: otherFile, size: testnet.MinFrame, rings: 1, to: nowhere, args: []string{"--format", "pcap"}},
+	{what: wholeName, size: shortSize, rings: 1, to: nowhere},
+	{what: wholeName, size: shortSize, rings: 2, to: nowhere},
+	{what: wholeName, size: shortSize, rings: 1, to: inMemory},
+	{what: wholeName, size: shortSize, rings: 2, to: inMemory},
+	{what: bigRings, size: shortSize, rings: 1, to: nowhere, buffer: 64 << 20, args: []string{"-B", "64M"}},
+	{what: bigRings, size: shortSize, rings: 2, to: nowhere, buffer: 64 << 20, args: []string{"-B", "64M"}},
+	{what: otherFile, size: shortSize, rings: 1, to: nowhere, args: []string{"--format", "pcap"}},
 	{what: wholeName, size: smallSize, rings: 2, to: nowhere},
 	{what: wholeName, size: middleSize, rings: 2, to: nowhere},
 	{what: wholeName, size: longSize, rings: 1, to: nowhere},
 	{what: wholeName, size: longSize, rings: 2, to: nowhere},
 	{what: wholeName, size: longSize, rings: 1, to: inMemory},
+	{what: tcpdumpName, size: shortSize, rings: 1, to: nowhere},
+	{what: tcpdumpName, size: shortSize, rings: 1, to: inMemory},
+	{what: dumpcapName, size: shortSize, rings: 1, to: nowhere},
+	{what: dumpcapName, size: shortSize, rings: 1, to: inMemory},
 }
 
 const (
@@ -49,6 +56,11 @@ const (
 	// fewPart divides that down to a few packets, which wake up the process as a full ring does.
 	fewPart = 8
 )
+
+// name is that of the benchmark of something that empties such rings.
+func (d *drainage) name(what string) string {
+	return named("Drain", what, fmt.Sprintf("rings=%d", d.rings), "to="+placed(d.to), bytesOf(d.size))
+}
 
 // ringSize returns the bytes of a ring.
 func (d *drainage) ringSize() int {
@@ -63,12 +75,12 @@ func (d *drainage) perRing() int {
 	return int(filledPart * float64(d.ringSize()) / float64(d.size+recordBytes))
 }
 
-// A draining is a drainage that is measured.
-type draining struct {
-	Drain
-	of      *program // nil: not of xdpcap
-	measure func(*laps) error
-	laps    laps
+// path returns the file to write, which may be in dir.
+func (d *drainage) path(dir string) string {
+	if d.to == nowhere {
+		return nowhere
+	}
+	return dir + "/out"
 }
 
 // A lap is one emptying of the rings.
@@ -85,11 +97,8 @@ type laps struct {
 	few []lap
 }
 
-// figures returns the CPU time per packet (lower quartile and median) and the packets per second.
-func (l *laps) figures() (lower, middle, rate float64) {
-	if len(l.all) == 0 {
-		return 0, 0, 0
-	}
+// figures returns the CPU time per packet, the lower quartile, and the packets per second.
+func (l *laps) figures() (cpu, rate float64) {
 	var many, few []float64 // ns of CPU time
 	each, fewEach := float64(l.all[0].packets), 0.0
 	for _, lap := range l.all {
@@ -98,11 +107,16 @@ func (l *laps) figures() (lower, middle, rate float64) {
 	for _, lap := range l.few {
 		few, fewEach = append(few, float64(lap.cpu)), float64(lap.packets)
 	}
-	cost := func(part float64) float64 {
-		return max(0, quantile(many, part)-quantile(few, part)) / (each - fewEach)
+	cost := func(of func([]float64) float64) float64 {
+		if few == nil {
+			return of(many) / each
+		}
+		return max(0, of(many)-of(few)) / (each - fewEach)
 	}
-	lower, middle = cost(0.25), cost(0.5)
-	wake := max(0, median(few)-fewEach*middle)
+	wake := 0.0
+	if few != nil {
+		wake = max(0, median(few)-fewEach*cost(median))
+	}
 	var rates []float64
 	for _, lap := range l.all {
 		took := lap.took
@@ -114,12 +128,22 @@ func (l *laps) figures() (lower, middle, rate float64) {
 			rates = append(rates, float64(lap.packets)/took.Seconds())
 		}
 	}
-	return lower, middle, median(rates)
+	return cost(quartile), median(rates)
 }
 
-// measureDrains measures how fast packets are taken out of filled rings.
+// line returns the laps as a measurement.
+func (l *laps) line(err error) (*benchfmt.Result, error) {
+	if err != nil {
+		return nil, err
+	}
+	cpu, rate := l.figures()
+	return measured(l.all[0].packets*len(l.all), of(cpu, nsPacket), of(rate, pps)), nil
+}
+
+// measureDrains measures how fast packets are taken out of filled rings, each beside a thread that
+// only copies.
 func (b *bench) measureDrains(ctx context.Context) (err error) {
-	l, err := newLab(networkOptions{cpus: 1}, b.costRuns)
+	l, err := newLab(networkOptions{cpus: 1}, b.runs)
 	if err != nil {
 		return fmt.Errorf("network for filled rings: %w", err)
 	}
@@ -130,136 +154,93 @@ func (b *bench) measureDrains(ctx context.Context) (err error) {
 	}
 	defer os.RemoveAll(dir)
 
-	all := l.drainings(ctx, b.programs, dir)
-	for round := range b.fewRounds {
-		for _, d := range all {
-			if d.Missing != "" {
-				continue
-			}
-			progress("filled rings, round %d of %d: %s, %d bytes, %s", round+1, b.fewRounds, d.What, d.Bytes, d.To)
-			if err := d.measure(&d.laps); err != nil {
-				d.Missing = missing(ctx, err)
-			}
-		}
-	}
-	for _, d := range all {
-		if d.CPUNs, d.MedianNs, d.Rate = d.laps.figures(); d.Rate > 0 {
-			d.Packets = d.laps.all[0].packets
-		}
-		b.each(d.of, func(r *Report) { r.Drains = append(r.Drains, d.Drain) })
-	}
-	return nil
-}
-
-// drainings returns everything that empties rings, each beside a thread that only copies.
-func (l *lab) drainings(ctx context.Context, programs []*program, dir string) (all []*draining) {
-	add := func(p *program, what string, d *drainage, command string, measure func(*laps) error) {
-		all = append(all, &draining{of: p, measure: measure, Drain: Drain{
-			What: what, Bytes: wireSize(d.size), Rings: d.rings, To: d.to, Command: command,
-		}})
-	}
+	var rows []*row
 	for i := range drainages {
 		d := &drainages[i]
-		for _, p := range programs {
-			t := p.tool(d.what, ring, xdp.Drop, append(p.runnable(), d.args...)...)
-			add(p, d.what, d, t.to(shown(d.to)).commandLine(), func(all *laps) error {
-				return l.drain(ctx, t.to(d.path(dir)), d, all)
-			})
+		add := func(p *program, what string, t tool, drain func(context.Context, tool, *drainage) (*laps, error)) {
+			t = t.to(d.path(dir))
+			r := &row{name: d.name(what), of: p, measure: func(ctx context.Context) (*benchfmt.Result, error) {
+				all, err := drain(ctx, t, d)
+				return all.line(err)
+			}}
+			if t.args != nil {
+				r.command = t.commandLine()
+			}
+			rows = append(rows, r)
+		}
+		if other := pick(others(), d.what); other != nil {
+			add(nil, d.what, other[0], l.drainOther)
+			continue
+		}
+		for _, p := range b.programs {
+			add(p, d.what, p.tool(d.what, ring, xdp.Drop, append(p.runnable(), d.args...)...), l.drain)
 		}
 		if d.what == wholeName {
-			add(nil, copyingName, d, "", func(all *laps) error { return l.copyDrain(d, d.path(dir), all) })
+			add(nil, copyingName, tool{}, func(_ context.Context, t tool, d *drainage) (*laps, error) { return copyDrain(d, d.path(dir), l.runs) })
 		}
 	}
-	for _, t := range named(others(), tcpdumpName, dumpcapName) {
-		for _, to := range []string{nowhere, inMemory} {
-			d := &drainage{what: t.name, size: testnet.MinFrame, rings: 1, to: to}
-			add(nil, t.name, d, t.to(shown(to)).commandLine(), func(all *laps) error {
-				return l.drainOther(ctx, t.to(d.path(dir)), d, all)
-			})
-		}
-	}
-	return all
-}
-
-// path returns the file to write, which may be in dir.
-func (d *drainage) path(dir string) string {
-	if d.to == nowhere {
-		return nowhere
-	}
-	return dir + "/out"
+	b.measure(ctx, b.fewRounds, rows)
+	return nil
 }
 
 // drain measures xdpcap. Its own program fills the rings: BPF_PROG_RUN runs it on as many CPUs as
 // there are rings.
-func (l *lab) drain(ctx context.Context, t *tool, d *drainage, all *laps) (err error) {
-	if t.missing != "" {
-		return errors.New(t.missing)
-	}
+func (l *lab) drain(ctx context.Context, t tool, d *drainage) (all *laps, err error) {
 	p, err := startProcess(ctx, l.pair.Rx, t, allCPUs)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	defer func() {
 		_, endErr := p.end()
 		err = errors.Join(err, endErr)
-		if d.to != nowhere {
-			os.Remove(d.path(t.dir()))
-		}
 	}()
 	prog, err := l.attached()
 	if err != nil {
-		return err
+		return nil, err
 	}
 	defer prog.Close()
 
+	all = &laps{}
 	frame, each := testnet.UDPFrame(d.size, 0), d.perRing()
 	few := max(1, each/fewPart)
 	var before counts
 	for range l.runs {
-		for _, n := range []int{few, each} {
+		for _, fill := range []struct {
+			packets int
+			laps    *[]lap
+		}{{few, &all.few}, {each, &all.all}} {
 			looks, err := p.pauseFor(ctx, func() error {
-				_, err := l.runOn(d.rings, prog, frame, n)
+				_, err := l.runOn(d.rings, prog, frame, fill.packets)
 				return err
 			})
 			if err != nil {
-				return err
+				return nil, err
 			}
-			some := lap{packets: d.rings * n, cpu: spent(looks), looks: looks}
-			if n == few {
-				all.few = append(all.few, some)
-			} else {
-				all.all = append(all.all, some)
-			}
+			*fill.laps = append(*fill.laps, lap{packets: d.rings * fill.packets, cpu: spent(looks), looks: looks})
 		}
 		now, err := p.settle(ctx)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		if got, want := now.taken-now.lost-before.taken+before.lost, uint64(d.rings*(few+each)); got != want {
-			return fmt.Errorf("of %d packets in its rings it took %d", want, got)
+			return nil, fmt.Errorf("of %d packets in its rings it took %d", want, got)
 		}
 		before = now
 	}
-	return ctx.Err()
+	return all, ctx.Err()
 }
 
 // drainOther measures another tool, once, because it only reports the number of packets at its end.
 // They come as traffic, more than its ring holds.
-func (l *lab) drainOther(ctx context.Context, t *tool, d *drainage, all *laps) (err error) {
-	if t.missing != "" {
-		return errors.New(t.missing)
+func (l *lab) drainOther(ctx context.Context, t tool, d *drainage) (all *laps, err error) {
+	var opened closers
+	defer func() { err = errors.Join(err, opened.close()) }()
+	if _, err := opened.attach(l.pair, t.verdict); err != nil {
+		return nil, err
 	}
-	v, err := testnet.AttachReceiver(l.pair.Rx, rxName, t.verdict, testnet.ReceiverOptions{})
-	if err != nil {
-		return err
-	}
-	defer v.Close()
 	p, err := startProcess(ctx, l.pair.Rx, t, allCPUs)
 	if err != nil {
-		return err
-	}
-	if d.to != nowhere {
-		defer os.Remove(d.path(t.dir()))
+		return nil, err
 	}
 	looks, err := p.pauseFor(ctx, func() error {
 		_, _, err := l.send(ctx, d.size, 0, burstTime)
@@ -268,11 +249,10 @@ func (l *lab) drainOther(ctx context.Context, t *tool, d *drainage, all *laps) (
 	})
 	captured, endErr := p.end()
 	if err := errors.Join(err, endErr); err != nil {
-		return err
+		return nil, err
 	}
 	if captured == 0 {
-		return errors.New("it took no packets out of its ring")
+		return nil, errors.New("it took no packets out of its ring")
 	}
-	all.all = append(all.all, lap{packets: int(captured), cpu: spent(looks), looks: looks})
-	return nil
+	return &laps{all: []lap{{packets: int(captured), cpu: spent(looks), looks: looks}}}, nil
 }

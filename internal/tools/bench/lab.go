@@ -4,6 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
+	"sync"
+	"sync/atomic"
 
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/link"
@@ -17,56 +20,49 @@ import (
 // A lab is where XDP programs are run by BPF_PROG_RUN, which needs no traffic.
 type lab struct {
 	*network
-	spare *testnet.Pair
-	// empty is attached to the spare pair: the kernel starts an attached program at once, but waits
-	// some milliseconds before it runs another one.
+	// empty is attached to a pair of its own: the kernel starts an attached program at once, but
+	// waits some milliseconds before it runs another one.
 	empty *testnet.Receiver
-	runs  int // how often a program is run in a row
+	runs  int // how often a program is run for a line
 }
 
 func newLab(opts networkOptions, runs int) (l *lab, err error) {
 	l = &lab{runs: runs}
-	defer func() {
-		if err != nil {
-			err = errors.Join(err, l.close())
-		}
-	}()
 	if l.network, err = newNetwork(opts); err != nil {
-		return l, err
+		return nil, err
 	}
-	if l.spare, err = testnet.NewPair(testnet.PairOptions{}); err != nil {
-		return l, err
+	spare, err := testnet.NewPair(testnet.PairOptions{})
+	if err == nil {
+		l.later(spare.Close)
+		l.empty, err = l.attach(spare, xdp.Drop)
 	}
-	l.empty, err = testnet.AttachReceiver(l.spare.Rx, l.spare.RxName, xdp.Drop, testnet.ReceiverOptions{})
-	return l, err
+	if err != nil {
+		return nil, errors.Join(err, l.close())
+	}
+	return l, nil
 }
 
-func (l *lab) close() error {
-	var errs []error
-	if l.empty != nil {
-		errs = append(errs, l.empty.Close())
+// How much a ring holds by default, and which part of it is filled at a time.
+const (
+	ringBytes = 8 << 20
+	ringPart  = 0.4
+	// mostRepeat is the most packets at a time if they do not fill a ring.
+	mostRepeat = 500_000
+	// recordBytes is the most that a record has besides the packet: a packet is padded to 8 bytes.
+	recordBytes = recordExtra + 7
+)
+
+// repeatFor returns how many packets fill a part of a ring, if a part of them goes there.
+func repeatFor(size int, kept float64) int {
+	if kept == 0 {
+		return mostRepeat
 	}
-	if l.spare != nil {
-		errs = append(errs, l.spare.Close())
-	}
-	if l.network != nil {
-		errs = append(errs, l.network.close())
-	}
-	return errors.Join(errs...)
+	return int(min(ringPart*ringBytes/float64(size+recordBytes)/kept, mostRepeat))
 }
 
-// runProgram runs a program on a CPU by BPF_PROG_RUN and returns the thread's CPU time per packet
-// in ns. context is a struct xdp_md or nil; ready is called just before.
-func (l *lab) runProgram(p *ebpf.Program, cpu int, frame, context []byte, repeat int, ready func()) (ns float64, err error) {
-	opts := &ebpf.RunOptions{Data: frame, Repeat: uint32(repeat)}
-	if context != nil {
-		opts.Context = context
-	}
-	return timeRuns(p, cpu, l.pair.Rx, opts, ready)
-}
-
-// timeRuns runs a program in a namespace and returns the thread's CPU time per run in ns.
-func timeRuns(p *ebpf.Program, cpu int, in *testnet.Namespace, opts *ebpf.RunOptions, ready func()) (ns float64, err error) {
+// timeRun runs a program in a namespace on a CPU by BPF_PROG_RUN and returns the thread's CPU time
+// per packet in ns. ready is called just before.
+func timeRun(p *ebpf.Program, in *testnet.Namespace, cpu int, opts ebpf.RunOptions, ready func()) (ns float64, err error) {
 	err = thread.Quiet(cpu, func() error {
 		return in.Do(func() error {
 			ready()
@@ -74,7 +70,7 @@ func timeRuns(p *ebpf.Program, cpu int, in *testnet.Namespace, opts *ebpf.RunOpt
 			if err != nil {
 				return err
 			}
-			if _, err := p.Run(opts); err != nil {
+			if _, err := p.Run(&opts); err != nil {
 				return err
 			}
 			after, err := clock.ThreadTime()
@@ -85,11 +81,33 @@ func timeRuns(p *ebpf.Program, cpu int, in *testnet.Namespace, opts *ebpf.RunOpt
 	return ns, err
 }
 
+// runOn runs a program on CPUs at the same time, and returns the sum of their rates.
+func (l *lab) runOn(cpus int, prog *ebpf.Program, frame []byte, repeat int) (rate float64, err error) {
+	var ready atomic.Int32
+	var all sync.WaitGroup
+	ns, errs := make([]float64, cpus), make([]error, cpus)
+	for cpu := range cpus {
+		all.Go(func() {
+			ns[cpu], errs[cpu] = timeRun(prog, l.pair.Rx, cpu, ebpf.RunOptions{Data: frame, Repeat: uint32(repeat)}, func() {
+				// Quiet's documentation says why this loop must call something.
+				for ready.Add(1); int(ready.Load()) < cpus; {
+					runtime.Gosched()
+				}
+			})
+		})
+	}
+	all.Wait()
+	for _, n := range ns {
+		rate += 1e9 / n
+	}
+	return rate, errors.Join(errs...)
+}
+
 // A subject is a program whose cost is measured.
 type subject struct {
 	prog, base *ebpf.Program // the cost is the difference between prog and base
 	frame      []byte
-	context    []byte
+	context    []byte   // a struct xdp_md, or nil
 	process    *process // whose reader drains the rings, or nil
 	repeat     int      // packets at a time
 }
@@ -98,12 +116,17 @@ type subject struct {
 // packets were lost all the same, it starts over with fewer at a time.
 func (l *lab) cost(ctx context.Context, s *subject) (all []float64, err error) {
 	var lost uint64
+	opts := ebpf.RunOptions{Data: s.frame}
+	if s.context != nil {
+		opts.Context = s.context
+	}
 	for len(all) < l.runs {
-		base, err := l.runProgram(s.base, 0, s.frame, s.context, s.repeat, func() {})
+		opts.Repeat = uint32(s.repeat)
+		base, err := timeRun(s.base, l.pair.Rx, 0, opts, func() {})
 		if err != nil {
 			return nil, err
 		}
-		ns, err := l.runProgram(s.prog, 0, s.frame, s.context, s.repeat, func() {})
+		ns, err := timeRun(s.prog, l.pair.Rx, 0, opts, func() {})
 		if err != nil {
 			return nil, err
 		}
@@ -119,14 +142,21 @@ func (l *lab) cost(ctx context.Context, s *subject) (all []float64, err error) {
 			return nil, errors.New("the program sees no packets by BPF_PROG_RUN")
 		}
 		if c.lost > lost {
-			if lost = c.lost; s.repeat < 100 {
-				return nil, errors.New("its ring is too small to measure it without loss")
+			lost, all = c.lost, nil
+			if s.repeat, err = fewer(s.repeat); err != nil {
+				return nil, err
 			}
-			s.repeat /= 2
-			all = all[:0]
 		}
 	}
 	return all, ctx.Err()
+}
+
+// fewer returns half as many packets, after some were lost.
+func fewer(repeat int) (int, error) {
+	if repeat < 100 {
+		return 0, errors.New("its ring is too small to measure it without loss")
+	}
+	return repeat / 2, nil
 }
 
 // attached returns the XDP program that the interface runs.

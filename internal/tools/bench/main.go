@@ -1,11 +1,12 @@
-// Command bench measures xdpcap beside other tools and beside no capture at all, prints tables of
-// ratios, and makes the chart and the tables of the documentation from the same figures. make bench
+// Command bench measures xdpcap beside other tools and beside no capture at all. Each measurement
+// is a line in Go's benchmark format, which benchstat reads. From a file of these lines it checks
+// what the project promises, and makes the chart and the tables of the documentation. make bench
 // starts it.
 //
-//	bench [-quick] [-against OLD] [-disk DIR] [-json FILE] XDPCAP
+//	bench [-quick] [-against OLD] [-disk DIR] [-o FILE] XDPCAP
 //	                                               measures, and OLD in turn with it
+//	bench -from FILE [-against FILE]               prints the promises, and what they were before
 //	bench -from FILE [-svg FILE] [DOCUMENT...]     draws, and fills in, what was measured
-//	bench -from FILE                               prints it again
 //
 // It needs root and two CPUs that do nothing else. Traffic comes from CPU 0, where the receiving
 // side of the veth pair also runs. The tool under test is kept on CPU 1 and writes to /dev/null,
@@ -13,10 +14,12 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"flag"
 	"fmt"
+	"io"
 	"os"
 	"os/signal"
 	"runtime"
@@ -24,11 +27,10 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
-	"golang.org/x/term"
 )
 
-// timeLimit is when measuring stops: figures that are missing then say so. With -against it is
-// twice that.
+// timeLimit is when measuring stops: rows that are missing then say so. With -against it is twice
+// that.
 const timeLimit = 19 * time.Minute
 
 func main() {
@@ -41,64 +43,84 @@ func main() {
 func command(args []string) error {
 	flags := flag.NewFlagSet("bench", flag.ExitOnError)
 	quick := flags.Bool("quick", false, "measure everything once and shortly, to see that it works")
-	against := flags.String("against", "", "measure this `XDPCAP`, too, in turn with the other")
+	against := flags.String("against", "", "measure this `XDPCAP`, too, in turn with the other, and write it to FILE.before; "+
+		"or with -from, compare with this file")
 	disk := flags.String("disk", "/var/tmp", "write files to this `DIRECTORY`, to measure a disk")
-	json := flags.String("json", "", "write what was measured to this `FILE`")
+	out := flags.String("o", "", "write what was measured to this `FILE`, too")
 	from := flags.String("from", "", "measure nothing, and read what was measured from this `FILE`")
 	svg := flags.String("svg", "", "write the chart to this `FILE`")
 	flags.Parse(args)
 
 	if *from != "" {
-		r, err := readReport(*from)
+		r, err := readResults(*from)
 		if err != nil {
 			return err
 		}
-		if *svg == "" && flags.NArg() == 0 {
-			r.print(os.Stdout)
-			return nil
+		if *svg != "" || flags.NArg() > 0 {
+			return r.publish(*svg, flags.Args())
 		}
-		return r.publish(*svg, flags.Args())
-	}
-	if flags.NArg() != 1 || *svg != "" {
-		return errors.New("usage: bench [-quick] [-against OLD] [-disk DIR] [-json FILE] XDPCAP, " +
-			"or bench -from FILE [-svg FILE] [DOCUMENT...]")
-	}
-	effort := fullEffort
-	if *quick {
-		effort = quickEffort
-	}
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, unix.SIGTERM)
-	defer stop()
-	paths := []string{flags.Arg(0)}
-	if *against != "" {
-		paths = append(paths, *against)
-	}
-	r, err := measure(ctx, paths, *disk, effort)
-	progress("")
-	if err != nil {
-		return err
-	}
-	r.print(os.Stdout)
-	if *json == "" {
+		var before *results
+		if *against != "" {
+			if before, err = readResults(*against); err != nil {
+				return err
+			}
+		}
+		r.printPromises(os.Stdout, before)
 		return nil
 	}
-	return r.write(*json)
+	if flags.NArg() != 1 || *svg != "" {
+		return errors.New("usage: bench [-quick] [-against OLD] [-disk DIR] [-o FILE] XDPCAP, " +
+			"or bench -from FILE [-against FILE] [-svg FILE] [DOCUMENT...]")
+	}
+	b := &bench{effort: fullEffort, disk: *disk}
+	if *quick {
+		b.effort = quickEffort
+	}
+	return b.run(flags.Arg(0), *against, *out)
 }
 
 // publish draws the chart, and fills the tables into documents.
-func (r *Report) publish(svg string, documents []string) error {
+func (r *results) publish(svg string, documents []string) error {
 	if svg != "" {
-		if err := r.writeChart(svg); err != nil {
+		if err := os.WriteFile(svg, []byte(r.chart()), 0o644); err != nil {
 			return err
 		}
 	}
 	for _, d := range documents {
-		if err := r.fillFile(d); err != nil {
+		text, err := os.ReadFile(d)
+		if err != nil {
+			return err
+		}
+		filled, err := r.fill(string(text))
+		if err != nil {
+			return fmt.Errorf("%s: %w", d, err)
+		}
+		if err := os.WriteFile(d, []byte(filled), 0o644); err != nil {
 			return err
 		}
 	}
 	return nil
 }
+
+// An effort says how much is measured.
+type effort struct {
+	// How often everything is measured in turn: rounds at the shortest and the longest usual
+	// frames, fewRounds elsewhere. Each round has bursts of traffic, each next to a burst to
+	// compare with.
+	rounds, fewRounds, bursts int
+
+	// How many times the search for the highest rate without loss halves its interval: with many
+	// rounds, and with few.
+	halvings, fewHalvings int
+
+	// How often an XDP program is run by BPF_PROG_RUN in a round, and in how many rounds.
+	runs, runRounds int
+}
+
+var (
+	fullEffort  = effort{rounds: 6, fewRounds: 3, bursts: 4, halvings: 6, fewHalvings: 4, runs: 15, runRounds: 3}
+	quickEffort = effort{rounds: 1, fewRounds: 1, bursts: 2, halvings: 2, fewHalvings: 2, runs: 5, runRounds: 1}
+)
 
 // A bench is a run of everything.
 type bench struct {
@@ -107,61 +129,57 @@ type bench struct {
 	disk     string     // the directory for files on a disk
 }
 
-// measure measures everything with each xdpcap of paths in turn, and returns the first one's
-// report, which contains that of the second. Figures that cannot be measured are missing in the
-// report, with the reason; the error is for failures that leave nothing to report.
-func measure(ctx context.Context, paths []string, disk string, e effort) (*Report, error) {
+// run measures everything with xdpcap and, if there is one, with an old xdpcap in turn.
+func (b *bench) run(path, old, out string) (err error) {
 	if os.Geteuid() != 0 {
-		return nil, errors.New("needs root, for network namespaces and XDP: use sudo")
+		return errors.New("needs root, for network namespaces and XDP: use sudo")
 	}
 	if runtime.NumCPU() < 2 {
-		return nil, errors.New("needs two CPUs: one sends, one runs the tool")
+		return errors.New("needs two CPUs: one sends, one runs the tool")
 	}
-	b := &bench{effort: e, disk: disk}
-	start := time.Now()
-	for _, path := range paths {
-		p, err := newProgram(path)
-		if err != nil {
-			return nil, err
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, unix.SIGTERM)
+	defer stop()
+	var text, before bytes.Buffer
+	if err := b.add(path, io.MultiWriter(os.Stdout, &text)); err != nil {
+		return err
+	}
+	if old != "" {
+		if err := b.add(old, &before); err != nil {
+			return err
 		}
-		p.report.Measured = start.UTC().Truncate(time.Second)
-		p.report.Machine = describeMachine(append(p.tools(), others()...))
-		b.programs = append(b.programs, p)
 	}
-	timed, cancel := context.WithTimeout(ctx, time.Duration(len(paths))*timeLimit)
+	timed, cancel := context.WithTimeout(ctx, time.Duration(len(b.programs))*timeLimit)
 	defer cancel()
 	for _, part := range []func(context.Context) error{
-		b.measureCosts, b.measureDrains, b.measureStalls, b.measureTwoCPUs, b.measureFiles, b.measureFrames,
+		b.measurePrograms, b.measureDrains, b.measureStalls, b.measureTwoCPUs, b.measureFiles, b.measureFrames,
 	} {
-		err := part(timed)
+		if err := part(timed); err != nil && ctx.Err() == nil {
+			b.each(nil, func(r *results) { r.skip("", err) })
+		}
 		if ctx.Err() != nil {
-			return nil, errors.New("interrupted")
-		}
-		if err != nil {
-			b.each(nil, func(r *Report) { r.Notes = append(r.Notes, missing(timed, err)) })
+			return errors.New("interrupted")
 		}
 	}
-	b.each(nil, func(r *Report) { r.Seconds = time.Since(start).Round(time.Second).Seconds() })
-	r := b.programs[0].report
-	if len(paths) > 1 {
-		r.Before = b.programs[1].report
+	if old == "" {
+		b.programs[0].printPromises(os.Stdout, nil)
+	} else {
+		b.programs[0].printPromises(os.Stdout, &b.programs[1].results)
+		if out != "" {
+			err = os.WriteFile(out+".before", before.Bytes(), 0o644)
+		}
 	}
-	return r, nil
+	if out != "" { // an owner that is not root stays the owner
+		err = errors.Join(err, os.WriteFile(out, text.Bytes(), 0o644))
+	}
+	return err
 }
 
-// each calls f with the report of a program, or with all reports if p is nil: figures without
-// xdpcap are in every report.
-func (b *bench) each(p *program, f func(*Report)) {
+// each calls f with the results of a program, or with those of all programs if p is nil: what is
+// measured without xdpcap is in all of them.
+func (b *bench) each(p *program, f func(*results)) {
 	for _, some := range b.programs {
 		if p == nil || p == some {
-			f(some.report)
+			f(&some.results)
 		}
-	}
-}
-
-// progress shows on a terminal what is being measured, in a line that it overwrites.
-func progress(format string, args ...any) {
-	if term.IsTerminal(int(os.Stderr.Fd())) {
-		fmt.Fprintf(os.Stderr, "\r"+format+"\x1b[K", args...)
 	}
 }

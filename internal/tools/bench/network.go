@@ -6,35 +6,62 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"time"
 
 	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
 
 	"github.com/xdpcap/xdpcap/internal/testnet"
+	"github.com/xdpcap/xdpcap/internal/thread"
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
 const rxName = "rx0"
+
+// Lengths of frames as programs see them, without the checksum: of 64 bytes, the shortest, of 300
+// and 512 bytes, and of 1518 bytes, the longest for an MTU of 1500. jumboSize is that of frames
+// that only a packet socket sends: the kernel's live frames must fit into a page.
+const (
+	shortSize  = testnet.MinFrame
+	smallSize  = 296
+	middleSize = 508
+	longSize   = 1514
+	jumboSize  = 8996
+
+	checksum = 4
+)
+
+// wireSize returns a frame's size on the wire, with its checksum.
+func wireSize(size int) int { return size + checksum }
+
+// closers close what was opened, in the opposite order.
+type closers []func() error
+
+func (c *closers) later(close func() error) { *c = append(*c, close) }
+
+func (c *closers) close() (err error) {
+	for _, close := range slices.Backward(*c) {
+		err = errors.Join(err, close())
+	}
+	return err
+}
 
 // A lane is a pair with senders, and a second pair after it. The receiving side routes the traffic
 // to the second pair, where an XDP program drops it, because most hosts that run XDP programs pass
 // traffic on. A host that discards the packets, because an address or room in a socket is missing,
 // would make XDP_PASS look cheaper than it is.
 type lane struct {
-	pair, onward *testnet.Pair
-	end          *testnet.Receiver // drops the traffic behind the second pair
-	senders      []sender          // one for each CPU that sends, from CPU 0 on
+	closers
+	pair    *testnet.Pair
+	senders []sender // one for each CPU that sends, from CPU 0 on
 }
 
-// A sender sends traffic into a lane's pair, from a CPU of its own.
-type sender interface {
-	// run sends frames until ctx is done, at a rate; 0 is as fast as possible. Result.Sent counts
-	// the frames that the receiving side took.
-	run(ctx context.Context, size int, rate float64) (testnet.Result, error)
-	Close() error
-}
+// A sender sends frames into a lane's pair from a CPU of its own, until ctx is done, at a rate; 0
+// is as fast as possible. Result.Sent counts the frames that the receiving side took.
+type sender func(ctx context.Context, size int, rate float64) (testnet.Result, error)
 
 type networkOptions struct {
 	jumbo bool // MTU 9000, and frames from a packet socket
@@ -57,18 +84,21 @@ func (l *lane) make(opts networkOptions) (err error) {
 	if l.pair, err = testnet.NewPair(p); err != nil {
 		return err
 	}
+	l.later(l.pair.Close)
 	p.Tx, p.TxName, p.RxName = l.pair.Rx, "out0", "far0"
-	if l.onward, err = testnet.NewPair(p); err != nil {
+	onward, err := testnet.NewPair(p)
+	if err != nil {
 		return err
 	}
-	if l.end, err = testnet.AttachReceiver(l.onward.Rx, l.onward.RxName, xdp.Drop, testnet.ReceiverOptions{}); err != nil {
+	l.later(onward.Close)
+	if _, err := l.attach(onward, xdp.Drop); err != nil {
 		return err
 	}
-	if err := l.pair.Rx.Do(l.route); err != nil {
+	if err := l.pair.Rx.Do(func() error { return route(onward.TxIndex) }); err != nil {
 		return fmt.Errorf("make the receiving side a router: %w", err)
 	}
 	for cpu := range opts.cpus {
-		s, err := newSender(l.pair, cpu, opts.jumbo)
+		s, err := l.newSender(cpu, opts.jumbo)
 		if err != nil {
 			return err
 		}
@@ -77,8 +107,17 @@ func (l *lane) make(opts networkOptions) (err error) {
 	return nil
 }
 
-// route runs inside the receiving namespace.
-func (l *lane) route() error {
+// attach attaches a program that returns a verdict, until close.
+func (c *closers) attach(to *testnet.Pair, verdict xdp.Verdict) (*testnet.Receiver, error) {
+	r, err := testnet.AttachReceiver(to.Rx, to.RxName, verdict, testnet.ReceiverOptions{})
+	if err == nil {
+		c.later(r.Close)
+	}
+	return r, err
+}
+
+// route makes the calling thread's namespace send the traffic on to an interface.
+func route(onward int) error {
 	for _, setting := range []string{"ip_forward=1", "conf/all/rp_filter=0", "conf/" + rxName + "/rp_filter=0"} {
 		name, value, _ := strings.Cut(setting, "=")
 		if err := os.WriteFile("/proc/sys/net/ipv4/"+name, []byte(value), 0); err != nil {
@@ -87,7 +126,7 @@ func (l *lane) route() error {
 	}
 	destination := testnet.RxEndpoint.IPv4
 	err := netlink.NeighSet(&netlink.Neigh{
-		LinkIndex:    l.onward.TxIndex,
+		LinkIndex:    onward,
 		State:        netlink.NUD_PERMANENT,
 		IP:           destination,
 		HardwareAddr: testnet.RxEndpoint.MAC,
@@ -96,26 +135,68 @@ func (l *lane) route() error {
 		return err
 	}
 	return netlink.RouteAdd(&netlink.Route{
-		LinkIndex: l.onward.TxIndex,
+		LinkIndex: onward,
 		Dst:       &net.IPNet{IP: destination, Mask: net.CIDRMask(32, 32)},
 		Scope:     netlink.SCOPE_LINK,
 	})
 }
 
-func (l *lane) close() error {
-	var errs []error
-	for _, s := range l.senders {
-		errs = append(errs, s.Close())
-	}
-	if l.end != nil {
-		errs = append(errs, l.end.Close())
-	}
-	for _, p := range []*testnet.Pair{l.onward, l.pair} {
-		if p != nil {
-			errs = append(errs, p.Close())
+// newSender makes a sender of the kernel's live frames or, for long frames, of a packet socket's.
+func (l *lane) newSender(cpu int, jumbo bool) (sender, error) {
+	if jumbo {
+		s, err := testnet.NewSender(l.pair.Tx, l.pair.TxName)
+		if err != nil {
+			return nil, err
 		}
+		l.later(s.Close)
+		return func(ctx context.Context, size int, rate float64) (testnet.Result, error) {
+			return l.sendBySocket(ctx, s, cpu, testnet.UDPFrame(size, 0), rate)
+		}, nil
 	}
-	return errors.Join(errs...)
+	g, err := testnet.NewGenerator(l.pair)
+	if err != nil {
+		return nil, err
+	}
+	l.later(g.Close)
+	return func(ctx context.Context, size int, rate float64) (testnet.Result, error) {
+		return g.Run(ctx, testnet.GeneratorOptions{Frame: testnet.UDPFrame(size, 0), Rate: rate, CPU: cpu})
+	}, nil
+}
+
+// sendBySocket sends frames with one system call each.
+func (l *lane) sendBySocket(ctx context.Context, s *testnet.Sender, cpu int, frame []byte, rate float64) (r testnet.Result, err error) {
+	before, err := l.pair.Stats()
+	if err != nil {
+		return r, err
+	}
+	var sent uint64
+	err = thread.Quiet(cpu, func() (err error) {
+		start := time.Now()
+		for ctx.Err() == nil {
+			// A frame that found no room is not sent again. At rate 0, the rate counts what gets
+			// through.
+			if err := s.Send(frame); err != nil && !errors.Is(err, unix.ENOBUFS) {
+				return err
+			}
+			sent++
+			if rate > 0 {
+				for due := time.Duration(float64(sent) / rate * 1e9); time.Since(start) < due; {
+				}
+			}
+		}
+		r.Elapsed = time.Since(start)
+		return nil
+	})
+	if err != nil {
+		return r, err
+	}
+	// The driver counts a frame once the receiving side has taken it.
+	err = await(context.Background(), "the frames to arrive", func() (bool, error) {
+		now, err := l.pair.Stats()
+		r.Sent = now.Delivered - before.Delivered
+		return r.Sent+now.Dropped-before.Dropped >= sent, err
+	})
+	return r, err
 }
 
 // send sends frames for a time at a rate; 0 is as fast as possible. It returns their number and the
@@ -143,8 +224,8 @@ func (l *lane) sendOnce(ctx context.Context, size int, rate float64, time, least
 	results := make([]testnet.Result, len(l.senders))
 	errs := make([]error, len(l.senders))
 	var all sync.WaitGroup
-	for i, s := range l.senders {
-		all.Go(func() { results[i], errs[i] = s.run(timed, size, rate/float64(len(l.senders))) })
+	for i, send := range l.senders {
+		all.Go(func() { results[i], errs[i] = send(timed, size, rate/float64(len(l.senders))) })
 	}
 	all.Wait()
 	short := false
@@ -172,10 +253,10 @@ func (l *lane) toolCPUs() string {
 // one second to the next, when somebody else uses the other half of a core: only neighbouring
 // bursts are compared.
 type network struct {
+	closers // of all lanes
 	*lane
 	drop, pass *lane
-
-	dropping, passing *testnet.Receiver // the programs of these two
+	passing    *testnet.Receiver // the program of pass
 }
 
 func newNetwork(opts networkOptions) (n *network, err error) {
@@ -189,28 +270,16 @@ func newNetwork(opts networkOptions) (n *network, err error) {
 		if *l, err = newLane(opts); err != nil {
 			return n, err
 		}
+		n.later((*l).close)
 	}
-	if n.dropping, err = testnet.AttachReceiver(n.drop.pair.Rx, rxName, xdp.Drop, testnet.ReceiverOptions{}); err != nil {
+	if _, err = n.attach(n.drop.pair, xdp.Drop); err != nil {
 		return n, err
 	}
-	n.passing, err = testnet.AttachReceiver(n.pass.pair.Rx, rxName, xdp.Pass, testnet.ReceiverOptions{})
+	n.passing, err = n.attach(n.pass.pair, xdp.Pass)
 	return n, err
 }
 
-func (n *network) close() error {
-	var errs []error
-	for _, r := range []*testnet.Receiver{n.dropping, n.passing} {
-		if r != nil {
-			errs = append(errs, r.Close())
-		}
-	}
-	for _, l := range []*lane{n.lane, n.drop, n.pass} {
-		if l != nil {
-			errs = append(errs, l.close())
-		}
-	}
-	return errors.Join(errs...)
-}
+func (n *network) close() error { return n.closers.close() }
 
 // bare returns the lane whose XDP program only returns a verdict.
 func (n *network) bare(verdict xdp.Verdict) *lane {
@@ -218,98 +287,4 @@ func (n *network) bare(verdict xdp.Verdict) *lane {
 		return n.drop
 	}
 	return n.pass
-}
-
-// A load is the traffic of a trial.
-type load struct {
-	size   int
-	rate   float64 // packets per second; 0: as many as it can
-	bursts int
-	time   time.Duration // of each burst
-
-	beside *lane // sends a burst of unpaced traffic before each; nil: none
-}
-
-// A trial is the result of a load.
-type trial struct {
-	rates, beside  []float64 // of the bursts, and of those beside them, packets per second
-	sent, captured uint64
-	lost           uint64        // as xdpcap counts it
-	cpu            time.Duration // of the tool
-}
-
-func (t trial) lossless() bool { return t.captured == t.sent }
-
-// part returns the part of the packets that was captured.
-func (t trial) part() float64 { return float64(t.captured) / float64(max(t.sent, 1)) }
-
-// cpuPerPacket returns the tool's CPU time per captured packet, in microseconds.
-func (t trial) cpuPerPacket() float64 {
-	return t.cpu.Seconds() * 1e6 / float64(max(t.captured, 1))
-}
-
-// run sends the traffic on a lane.
-func (w load) run(ctx context.Context, on *lane) (t trial, err error) {
-	for range w.bursts {
-		if w.beside != nil {
-			_, rate, err := w.beside.send(ctx, w.size, 0, w.time)
-			if err != nil {
-				return t, err
-			}
-			t.beside = append(t.beside, rate)
-		}
-		sent, rate, err := on.send(ctx, w.size, w.rate, w.time)
-		if err != nil {
-			return t, err
-		}
-		t.sent += sent
-		t.rates = append(t.rates, rate)
-	}
-	return t, nil
-}
-
-// withTool runs a tool and sends traffic past it. The tool stays on CPUs that do not send, if there
-// are any.
-func (n *network) withTool(ctx context.Context, t *tool, w load) (tr trial, err error) {
-	if t.onStack {
-		v, err := testnet.AttachReceiver(n.pair.Rx, rxName, t.verdict, testnet.ReceiverOptions{})
-		if err != nil {
-			return trial{}, err
-		}
-		defer v.Close()
-	}
-	p, err := startProcess(ctx, n.pair.Rx, t, n.toolCPUs())
-	if err != nil {
-		return trial{}, err
-	}
-	tr, err = n.sendPast(ctx, p, w)
-	captured, endErr := p.end()
-	if err := errors.Join(err, endErr); err != nil {
-		return trial{}, err
-	}
-	if captured > tr.sent {
-		return trial{}, fmt.Errorf("captured %d packets, but %d were sent", captured, tr.sent)
-	}
-	tr.captured = captured
-	if c, ok := parseCounts(p.said.text()); ok {
-		tr.lost = c.lost
-	}
-	return tr, nil
-}
-
-// sendPast sends while the tool runs. It measures the CPU time from before the first packet until
-// the last one was read, without starting and stopping the tool.
-func (n *network) sendPast(ctx context.Context, p *process, w load) (trial, error) {
-	before, err := p.cpu()
-	if err != nil {
-		return trial{}, err
-	}
-	t, err := w.run(ctx, n.lane)
-	if err != nil {
-		return trial{}, err
-	}
-	time.Sleep(p.tool.handOver)
-	after, err := p.cpu()
-	t.cpu = after - before
-	return t, err
 }

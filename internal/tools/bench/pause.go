@@ -26,7 +26,7 @@ const (
 
 // pauseFor stops the process while f runs, resumes it, and looks at it until it is idle.
 func (p *process) pauseFor(ctx context.Context, f func() error) ([]look, error) {
-	if err := p.pause(); err != nil {
+	if err := p.pause(ctx); err != nil {
 		return nil, err
 	}
 	if err := f(); err != nil {
@@ -69,21 +69,19 @@ func (p *process) pauseFor(ctx context.Context, f func() error) ([]look, error) 
 }
 
 // pause stops the process, so that it reads nothing, and waits until it has stopped.
-func (p *process) pause() error {
+func (p *process) pause(ctx context.Context) error {
 	pid := p.cmd.Process.Pid
 	if err := unix.Kill(pid, unix.SIGSTOP); err != nil {
 		return fmt.Errorf("stop it for a while: %w", err)
 	}
-	for deadline := time.Now().Add(testnet.Patience); ; time.Sleep(time.Millisecond) {
+	return await(ctx, "its stop", func() (bool, error) {
 		var stopped unix.Siginfo
 		err := unix.Waitid(unix.P_PID, pid, &stopped, unix.WSTOPPED|unix.WNOHANG, nil)
-		if err != nil && !errors.Is(err, unix.EINTR) || stopped.Signo != 0 {
-			return err
+		if errors.Is(err, unix.EINTR) {
+			err = nil
 		}
-		if time.Now().After(deadline) {
-			return errors.New("it does not stop")
-		}
-	}
+		return stopped.Signo != 0, err
+	})
 }
 
 // resume lets a paused process continue.

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -28,7 +29,7 @@ const (
 
 // A process is a running tool.
 type process struct {
-	tool  *tool
+	tool  tool
 	cmd   *exec.Cmd
 	said  speech
 	ended chan struct{}
@@ -37,7 +38,10 @@ type process struct {
 
 // startProcess starts a tool and waits until it captures. Its errors do not name the tool, because
 // they are printed with its name.
-func startProcess(ctx context.Context, ns *testnet.Namespace, t *tool, cpus string) (*process, error) {
+func startProcess(ctx context.Context, ns *testnet.Namespace, t tool, cpus string) (*process, error) {
+	if t.missing != "" {
+		return nil, errors.New(t.missing)
+	}
 	p := &process{tool: t, ended: make(chan struct{})}
 	p.said.word, p.said.found = t.ready, make(chan struct{})
 	// taskset becomes the tool, so the process id is the tool's.
@@ -62,11 +66,9 @@ func startProcess(ctx context.Context, ns *testnet.Namespace, t *tool, cpus stri
 	case <-p.ended:
 		return nil, fmt.Errorf("ended at once: %v: %s", p.err, oneLine(p.said.text()))
 	case <-ctx.Done():
-		p.stop()
-		return nil, ctx.Err()
+		return nil, errors.Join(ctx.Err(), p.stop())
 	case <-time.After(testnet.Patience):
-		p.stop()
-		return nil, fmt.Errorf("does not begin: %s", oneLine(p.said.text()))
+		return nil, errors.Join(fmt.Errorf("does not begin: %s", oneLine(p.said.text())), p.stop())
 	}
 }
 
@@ -89,7 +91,7 @@ func (p *process) runs() (bool, error) {
 	}
 	for _, path := range threads {
 		stat, err := os.ReadFile(path)
-		if errors.Is(err, unix.ESRCH) || errors.Is(err, os.ErrNotExist) {
+		if errors.Is(err, unix.ESRCH) || errors.Is(err, fs.ErrNotExist) {
 			continue // it has ended
 		}
 		if err != nil {
@@ -112,39 +114,28 @@ var countsLine = regexp.MustCompile(
 	`xdpcap: (\d+) seen = (\d+) filtered out \+ (\d+) not sampled \+ (\d+) lost \+ (\d+) invalid \+ (\d+) captured`)
 
 // settle waits until xdpcap has read everything that is in its rings.
-func (p *process) settle(ctx context.Context) (counts, error) {
-	for deadline := time.Now().Add(testnet.Patience); ; {
-		c, err := p.ask(ctx)
-		if err != nil || c.seen == c.taken {
-			return c, err
-		}
-		if time.Now().After(deadline) {
-			return c, fmt.Errorf("%d of %d packets are still in the rings", c.seen-c.taken, c.seen)
-		}
-		time.Sleep(2 * time.Millisecond)
-	}
+func (p *process) settle(ctx context.Context) (c counts, err error) {
+	err = await(ctx, "packets that are still in the rings", func() (bool, error) {
+		c, err = p.ask(ctx)
+		return c.seen == c.taken, err
+	})
+	return c, err
 }
 
 // ask makes xdpcap print its counts.
-func (p *process) ask(ctx context.Context) (counts, error) {
+func (p *process) ask(ctx context.Context) (c counts, err error) {
 	before := len(p.said.text())
 	p.cmd.Process.Signal(unix.SIGUSR1)
-	for deadline := time.Now().Add(testnet.Patience); ; time.Sleep(time.Millisecond) {
-		if c, ok := parseCounts(p.said.text()[before:]); ok {
-			return c, nil
-		}
+	err = await(ctx, "an answer to SIGUSR1", func() (ok bool, err error) {
 		select {
 		case <-p.ended:
-			return counts{}, fmt.Errorf("ended: %v: %s", p.err, oneLine(p.said.text()))
+			err = fmt.Errorf("ended: %v: %s", p.err, oneLine(p.said.text()))
 		default:
+			c, ok = parseCounts(p.said.text()[before:])
 		}
-		if err := ctx.Err(); err != nil {
-			return counts{}, err
-		}
-		if time.Now().After(deadline) {
-			return counts{}, errors.New("does not answer SIGUSR1")
-		}
-	}
+		return ok, err
+	})
+	return c, err
 }
 
 func parseCounts(said string) (c counts, ok bool) {
@@ -161,16 +152,18 @@ func parseCounts(said string) (c counts, ok bool) {
 
 // end interrupts the process and returns how many packets it reports as captured.
 func (p *process) end() (captured uint64, err error) {
-	p.stop()
+	if err := p.stop(); err != nil {
+		return 0, err
+	}
 	if p.err != nil {
 		return 0, fmt.Errorf("%w: %s", p.err, oneLine(p.said.text()))
 	}
 	return p.tool.captured(p.said.text())
 }
 
-// stop interrupts the process, and kills it if it has not ended after a while. It may have to wait
-// for a disk.
-func (p *process) stop() {
+// stop interrupts the process, and kills it if it has not ended after a while: it may have to wait
+// for a disk. Its file is removed.
+func (p *process) stop() error {
 	p.cmd.Process.Signal(os.Interrupt) // fails if it has ended
 	p.resume()
 	select {
@@ -179,6 +172,14 @@ func (p *process) stop() {
 		p.cmd.Process.Kill()
 		<-p.ended
 	}
+	if p.tool.file == "" {
+		return nil
+	}
+	err := os.Remove(p.tool.file)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return err
 }
 
 // speech keeps a process's output, and closes found when word has appeared in it.
@@ -208,3 +209,18 @@ func (s *speech) text() string {
 }
 
 func oneLine(s string) string { return strings.Join(strings.Fields(s), " ") }
+
+// await waits until holds returns true, or an error. what completes the sentence "waited for".
+func await(ctx context.Context, what string, holds func() (bool, error)) error {
+	for deadline := time.Now().Add(testnet.Patience); ; time.Sleep(time.Millisecond) {
+		if ok, err := holds(); ok || err != nil {
+			return err
+		}
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		if time.Now().After(deadline) {
+			return fmt.Errorf("waited %v for %s", testnet.Patience, what)
+		}
+	}
+}

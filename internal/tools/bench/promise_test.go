@@ -8,11 +8,10 @@ import (
 // With an earlier report, each promise has two figures.
 func TestPromisesBefore(t *testing.T) {
 	t.Parallel()
-	r := testReport()
-	r.Before = testReport()
-	r.Before.Costs[4].KernelNs = ns(60)
+	before := testResults(t)
+	before.set(programCost(wholeName, ring, shortSize), nsPacket, 60)
 	var b strings.Builder
-	r.printPromises(&b)
+	testResults(t).printPromises(&b, before)
 	if want := "\nok     program: 64 bytes                                 <= 40 ns     40 ns     60 ns     39 ns  clock, copy\n"; !strings.Contains(b.String(), want) {
 		t.Errorf("no line %q in:\n%s", want, b.String())
 	}
@@ -21,7 +20,7 @@ func TestPromisesBefore(t *testing.T) {
 // Without figures no promise is kept, and none is missed.
 func TestPromisesWithoutFigures(t *testing.T) {
 	t.Parallel()
-	for _, p := range (&Report{}).promises() {
+	for _, p := range (&results{}).promises() {
 		if p.verdict() != noFigure {
 			t.Errorf("%s: %s", p.what, p.verdict())
 		}
@@ -31,12 +30,10 @@ func TestPromisesWithoutFigures(t *testing.T) {
 // If packets were lost at every rate, the promise is missed: that is not a missing figure.
 func TestPromiseAlwaysLost(t *testing.T) {
 	t.Parallel()
-	r := testReport()
-	for i := range r.Frames[1].Rows {
-		if row := &r.Frames[1].Rows[i]; row.Name == sinkName(ring) {
-			row.Rate, row.OfDrop, row.Captured = 0, 0, 0.8
-		}
-	}
+	r := testResults(t)
+	r.set(unpaced(sinkName(ring), longSize), captured, 0.8)
+	r.set(lossless(sinkName(ring), longSize), pps, 0)
+	r.set(lossless(sinkName(ring), longSize), ofDrop, 0)
 	for _, p := range r.promises() {
 		if strings.HasPrefix(p.what, "--sink, 1518 bytes") && p.verdict() != "missed" {
 			t.Errorf("%s: %s", p.what, p.verdict())

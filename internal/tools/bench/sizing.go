@@ -8,11 +8,11 @@ import (
 	"unsafe"
 
 	"github.com/xdpcap/xdpcap/capture"
-	"github.com/xdpcap/xdpcap/internal/testnet"
 )
 
-// recordExtra is how many bytes a record has besides the packet: the ring's header and the facts.
-const recordExtra = 8 + int(unsafe.Sizeof(capture.Facts{}))
+// recordExtra is how many bytes a record has besides the packet: the ring's header, and struct
+// facts of bpf/include/record.h, which is the facts and 16 bytes around them.
+const recordExtra = 8 + 16 + int(unsafe.Sizeof(capture.Facts{}))
 
 // Assumptions that were not measured. docs/sizing.md gives the reasons.
 const (
@@ -24,7 +24,6 @@ const (
 	mostRing    = 256   // MiB of a ring: -B takes no more
 	mostMemory  = 120e9 // bytes per second through a socket's memory
 	mostOutput  = 5e9   // bytes per second that the output takes
-	checksum    = 4     // bytes of a frame that programs never see
 	sampledPart = float64(1) / 1000
 )
 
@@ -40,34 +39,42 @@ type needs struct {
 	output      float64 // bytes per second
 }
 
-// A sizing has the measured times that needs are computed from, in ns per packet.
+// A sizing has the measured times that needs are computed from, in ns per packet; NaN if unknown.
 type sizing struct {
 	drop, sink, skip float64
 
 	live   float64 // of the reader, in traffic
-	filled float64 // of the reader from filled rings of two CPUs, 0 if that is unknown
+	filled float64 // of the reader from filled rings of two CPUs
 	reader float64 // filled, because a reader at its limit never waits; else live
 }
 
-// sizing returns the measured times for a frame size, and whether all of them are known.
-func (r *Report) sizing(bytes int) (s sizing, ok bool) {
+// sizing returns the measured times for a frame size.
+func (r *results) sizing(size int) sizing {
 	transport := r.preferred()
-	drop, sink := r.row(bytes, dropName), r.row(bytes, sinkName(transport))
-	skip := r.cost(sampleName, transport, wireSize(testnet.MinFrame)).KernelNs
-	whole := r.cost(wholeName, transport, bytes).KernelNs
-	s = sizing{drop: ratio(1e9, drop.Rate), skip: value(skip), live: 1000 * sink.ReaderUs}
-	if s.live == 0 {
-		s.live = 1000 * r.row(bytes, ownName(transport)).ReaderUs
+	sink, own, whole := sinkName(transport), ownName(transport), r.cost(wholeName, transport, size)
+	s := sizing{
+		drop:   1e9 / r.rate(dropName, size),
+		skip:   r.cost(sampleName, transport, shortSize),
+		live:   known(r.reader(sink, size), r.reader(own, size)),
+		filled: r.drained(wholeName, size, 2, nowhere, nsPacket),
 	}
-	s.filled = r.drain(wholeName, bytes, 2, nowhere).CPUNs
-	if s.reader = s.filled; s.reader == 0 {
-		s.reader = s.live
-	}
+	s.reader = known(s.filled, s.live)
 	// If traffic was lost, its rate does not tell the cost of capturing it.
-	if s.sink = ratio(s.drop, sink.Keeps); sink.Captured < 1 {
-		s.sink = s.drop + value(whole)
+	if s.sink = s.drop / r.figure(unpaced(sink, size), keeps); r.figure(unpaced(sink, size), captured) < 1 {
+		s.sink = s.drop + whole
 	}
-	return s, drop.Rate > 0 && sink.Keeps > 0 && whole != nil && skip != nil && s.reader > 0
+	return s
+}
+
+// complete tells whether all is known that needs are computed from.
+func (s sizing) complete() bool { return !math.IsNaN(s.drop + s.sink + s.skip + s.reader) }
+
+// known returns the first value, or the second if that is unknown.
+func known(a, b float64) float64 {
+	if math.IsNaN(a) {
+		return b
+	}
+	return a
 }
 
 // recordSize returns the bytes of a packet's record in the ring, and blockSize those of its block
@@ -127,18 +134,15 @@ func (n needs) buffer() int {
 const sizingFormat = "    %6s %5s %6s %5s %5s %6s %8s %6s %9s %9s  %s\n"
 
 // printSizing prints the tables of docs/sizing.md.
-func (r *Report) printSizing(out io.Writer) {
-	fmt.Fprintln(out, wrap(fmt.Sprintf("Measured on %s, transport %s; ns per packet:", r.Machine, r.preferred()), 100, ""))
-	fmt.Fprintln(out)
-	fmt.Fprintf(out, "    %6s   %8s %9s   %14s   %10s %12s\n", "frame", "XDP_DROP", "captured", "passed over by", "reader in", "reader from")
-	fmt.Fprintf(out, "    %6s   %8s %9s   %14s   %10s %12s\n", "bytes", "alone", "", "--sample 1000", "traffic", "filled rings")
-	sizes := []int{64, 300, 512, 1518}
-	for _, bytes := range sizes {
-		if s, ok := r.sizing(bytes); ok {
-			fmt.Fprintf(out, "    %6d   %8.0f %9.0f   %14.1f   %10.0f %12s\n", bytes, s.drop, s.sink, s.skip, s.live, known(s.filled))
-		} else {
-			fmt.Fprintf(out, "    %6d   not measured\n", bytes)
-		}
+func (r *results) printSizing(out io.Writer) {
+	fmt.Fprintln(out, wrap(fmt.Sprintf("Measured on %s, transport %s; ns per packet:", r.machine(), r.preferred())))
+	const format = "    %6s   %8s %9s   %14s   %10s %12s\n"
+	fmt.Fprintf(out, format, "frame", "XDP_DROP", "captured", "passed over by", "reader in", "reader from")
+	fmt.Fprintf(out, format, "bytes", "alone", "", "--sample 1000", "traffic", "filled rings")
+	sizes := []int{shortSize, smallSize, middleSize, longSize}
+	for _, size := range sizes {
+		s, ns := r.sizing(size), func(x float64) string { return formatted("%.0f", x) }
+		fmt.Fprintf(out, format, fmt.Sprint(wireSize(size)), ns(s.drop), ns(s.sink), formatted("%.1f", s.skip), ns(s.live), ns(s.filled))
 	}
 	r.printBandwidth(out)
 	r.printRooms(out)
@@ -149,16 +153,16 @@ func (r *Report) printSizing(out io.Writer) {
 		fmt.Fprintf(out, "\n%s:\n\n", kind.title)
 		fmt.Fprintf(out, sizingFormat, "Gbit/s", "frame", "Mpps", "CPUs", "added", "reader", "rings", "-B", "memory", "output", "nearest limit")
 		for _, gbits := range []float64{10, 25, 100} {
-			for _, bytes := range sizes {
-				s, ok := r.sizing(bytes)
-				if !ok {
+			for _, size := range sizes {
+				s, bytes := r.sizing(size), wireSize(size)
+				if !s.complete() {
 					continue
 				}
 				n := s.needs(gbits, bytes, kind.part)
 				what, part := n.first()
 				fmt.Fprintf(out, sizingFormat, fmt.Sprint(gbits), fmt.Sprint(bytes), fmt.Sprintf("%.2f", n.pps/1e6),
 					number(n.cpus), number(n.added), number(n.reader),
-					bytesOf(n.rings), room(n.buffer()), bytesOf(n.memory)+"/s", bytesOf(n.output)+"/s", what+" "+share(part))
+					scaled(n.rings), room(n.buffer()), scaled(n.memory)+"/s", scaled(n.output)+"/s", what+" "+share(part))
 			}
 		}
 	}
@@ -166,34 +170,36 @@ func (r *Report) printSizing(out io.Writer) {
 
 // printBandwidth prints the speed of bytes into and out of a ring: the additional bytes of the
 // longer packet divided by the additional time.
-func (r *Report) printBandwidth(out io.Writer) {
-	const more = 1518 - 64
+func (r *results) printBandwidth(out io.Writer) {
 	transport := r.preferred()
-	short, long := r.cost(wholeName, transport, 64), r.cost(wholeName, transport, 1518)
-	if short.KernelNs == nil || long.KernelNs == nil || *long.KernelNs <= *short.KernelNs {
+	speed := func(time func(name string, size int) float64, name string) float64 {
+		return (longSize - shortSize) / (time(name, longSize) - time(name, shortSize))
+	}
+	in := speed(func(name string, size int) float64 { return r.cost(name, transport, size) }, wholeName)
+	if !(in > 0) {
 		return
 	}
-	text := fmt.Sprintf("A CPU writes %.0f GB/s into its ring", more/(*long.KernelNs-*short.KernelNs))
-	a, b := r.row(64, sinkName(transport)).ReaderUs, r.row(1518, sinkName(transport)).ReaderUs
-	if a > 0 && b > a {
-		text += fmt.Sprintf(", and the reader takes %.1f GB/s out of it and hands them to write(2)", more/(b-a)/1000)
+	text := fmt.Sprintf("A CPU writes %.0f GB/s into its ring", in)
+	if outOf := speed(r.reader, sinkName(transport)); outOf > 0 {
+		text += fmt.Sprintf(", and the reader takes %.1f GB/s out of it and hands them to write(2)", outOf)
 	}
-	fmt.Fprintf(out, "\n%s\n", wrap(text+", by what 1518 bytes take longer than 64.", 100, ""))
+	fmt.Fprint(out, "\n"+wrap(text+", by what 1518 bytes take longer than 64."))
 }
 
 // printRooms prints whether larger rings lose less of long packets at high rates.
-func (r *Report) printRooms(out io.Writer) {
-	const bytes = 1518
+func (r *results) printRooms(out io.Writer) {
 	var found []string
 	isLess := false
 	for _, to := range []string{inMemory, onDisk} {
-		usual, large := r.file(bytes, to, sinkName(ring)), r.file(bytes, to, roomName)
-		if usual.Captured == 0 || large.Captured == 0 {
+		s := sheet{size: longSize, to: to}
+		usual, large := s.name("Unpaced", sinkName(ring)), s.name("Unpaced", roomName)
+		gain := r.figure(large, captured) - r.figure(usual, captured)
+		if math.IsNaN(gain) {
 			continue
 		}
-		found = append(found, fmt.Sprintf("into a file on a %s %s of %s are captured with the rings of 8 MiB, and %s of %s with -B 64M",
-			to, captured(usual.Captured), mpps(usual.Unpaced), captured(large.Captured), mpps(large.Unpaced)))
-		isLess = isLess || large.Captured > usual.Captured+roomGain
+		found = append(found, fmt.Sprintf("into a file on a %s %s are captured with the rings of 8 MiB, and %s with -B 64M",
+			to, r.capturedOf(usual), r.capturedOf(large)))
+		isLess = isLess || gain > roomGain
 	}
 	if found == nil {
 		return
@@ -202,20 +208,11 @@ func (r *Report) printRooms(out io.Writer) {
 	if isLess {
 		advice = "So give long packets at high rates -B 64M."
 	}
-	text := fmt.Sprintf("Of unpaced packets of %d bytes, %s. %s", bytes, strings.Join(found, "; "), advice)
-	fmt.Fprintf(out, "\n%s\n", wrap(text, 100, ""))
+	fmt.Fprint(out, "\n"+wrap(fmt.Sprintf("Of unpaced packets of %d bytes, %s. %s", wireSize(longSize), strings.Join(found, "; "), advice)))
 }
 
 // roomGain is how much more of the packets must be captured for larger rings to be recommended.
 const roomGain = 0.002
-
-// captured prints a part of packets; it distinguishes all from nearly all.
-func captured(part float64) string {
-	if part == 1 {
-		return "all"
-	}
-	return fmt.Sprintf("%.1f %%", min(100*part, 99.9))
-}
 
 // room prints a size of rings in the form of -B, or that no ring is that large.
 func room(mib int) string {
@@ -225,14 +222,6 @@ func room(mib int) string {
 	return fmt.Sprintf("%dM", mib)
 }
 
-// known prints a time in ns; 0 means not known.
-func known(ns float64) string {
-	if ns == 0 {
-		return noFigure
-	}
-	return fmt.Sprintf("%.0f", ns)
-}
-
 func number(x float64) string {
 	if x >= 10 {
 		return fmt.Sprintf("%.0f", x)
@@ -240,7 +229,7 @@ func number(x float64) string {
 	return fmt.Sprintf("%.2f", x)
 }
 
-func bytesOf(x float64) string {
+func scaled(x float64) string {
 	unit := 0
 	for ; x >= 1000 && unit < 3; unit++ {
 		x /= 1000
@@ -253,5 +242,5 @@ func share(part float64) string {
 	if part > 1 {
 		return fmt.Sprintf("%.1f x", part)
 	}
-	return strings.TrimSpace(percent(part))
+	return percent(part)
 }

@@ -60,8 +60,8 @@ func TestRooms(t *testing.T) {
 		{0.9999, "99.9 %", "So larger rings change nothing at such a rate on this machine; they help where the reader is kept away for longer."},
 		{1, "all", "So larger rings change nothing at such a rate on this machine; they help where the reader is kept away for longer."},
 	} {
-		r := testReport()
-		r.Files[1].Rows[0].Captured = test.captured
+		r := testResults(t)
+		r.set(sheet{size: longSize, to: onDisk}.name("Unpaced", sinkName(ring)), captured, test.captured)
 		var b strings.Builder
 		r.printRooms(&b)
 		if got, want := oneLine(b.String()), fmt.Sprintf(all, test.said, test.recommend); got != want {
@@ -69,7 +69,7 @@ func TestRooms(t *testing.T) {
 		}
 	}
 	var b strings.Builder
-	if (&Report{}).printRooms(&b); b.Len() > 0 {
+	if (&results{}).printRooms(&b); b.Len() > 0 {
 		t.Errorf("without figures: %s", b.String())
 	}
 }
@@ -77,13 +77,16 @@ func TestRooms(t *testing.T) {
 // The reader's time is that of filled rings of two CPUs if it was measured.
 func TestSizingReader(t *testing.T) {
 	t.Parallel()
-	r := testReport()
-	if s, ok := r.sizing(64); !ok || s.reader != 24 || s.live != 40 {
-		t.Errorf("%+v, %v", s, ok)
+	r := testResults(t)
+	if s := r.sizing(shortSize); !s.complete() || s.reader != 24 || s.live != 40 {
+		t.Errorf("%+v", s)
 	}
-	r.Drains = nil
-	if s, ok := r.sizing(64); !ok || s.reader != 40 {
-		t.Errorf("%+v, %v", s, ok)
+	delete(r.values, (&drainage{size: shortSize, rings: 2, to: nowhere}).name(wholeName))
+	if s := r.sizing(shortSize); !s.complete() || s.reader != 40 {
+		t.Errorf("%+v", s)
+	}
+	if s := r.sizing(smallSize); s.complete() {
+		t.Errorf("%+v", s)
 	}
 }
 

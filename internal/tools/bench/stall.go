@@ -7,9 +7,9 @@ import (
 	"os"
 	"time"
 
+	"golang.org/x/perf/benchfmt"
 	"golang.org/x/sys/unix"
 
-	"github.com/xdpcap/xdpcap/internal/testnet"
 	"github.com/xdpcap/xdpcap/internal/thread"
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
@@ -30,69 +30,57 @@ const (
 var stalls = []struct {
 	size int
 	rate float64
-}{{testnet.MinFrame, 1_500_000}, {longSize, 300_000}}
+}{{shortSize, 1_500_000}, {longSize, 300_000}}
 
-// measureStalls measures the loss while the output stalls.
+func stall(size int) string { return named("Stall", bytesOf(size)) }
+
+// measureStalls measures the loss of traffic into a pipe whose reader stops for a while.
 func (b *bench) measureStalls(ctx context.Context) (err error) {
 	n, err := newNetwork(networkOptions{cpus: 1})
 	if err != nil {
 		return fmt.Errorf("network for stalls: %w", err)
 	}
 	defer func() { err = errors.Join(err, n.close()) }()
+	var rows []*row
 	for _, s := range stalls {
 		for _, p := range b.programs {
-			t := p.tool("stall", ring, xdp.Drop, "-i", rxName)
-			result := Stall{
-				Bytes: wireSize(s.size), Rate: s.rate, Seconds: stallTime.Seconds(), Command: t.to("-").commandLine(), Missing: t.missing,
-			}
-			for round := range b.fewRounds {
-				if result.Missing != "" {
-					break
-				}
-				progress("stall at %d bytes, round %d of %d", result.Bytes, round+1, b.fewRounds)
-				if err := result.round(ctx, n, t.to("-"), s.size); err != nil {
-					result.Missing = missing(ctx, err)
-				}
-			}
-			p.report.Stalls = append(p.report.Stalls, result)
+			t := p.tool("stall", ring, xdp.Drop, "-i", rxName).to("-")
+			rows = append(rows, &row{name: stall(s.size), command: t.commandLine(), of: p,
+				measure: func(ctx context.Context) (*benchfmt.Result, error) { return n.stall(ctx, t, s.size, s.rate) }})
 		}
 	}
+	b.measure(ctx, b.fewRounds, rows)
 	return nil
 }
 
-// round sends once.
-func (s *Stall) round(ctx context.Context, n *network, t *tool, size int) (err error) {
+// stall sends once.
+func (n *network) stall(ctx context.Context, t tool, size int, wanted float64) (*benchfmt.Result, error) {
 	from, to, err := os.Pipe()
 	if err != nil {
-		return err
+		return nil, err
 	}
 	defer from.Close()
 	t.stdout = to
 	p, err := startProcess(ctx, n.pair.Rx, t, n.toolCPUs())
 	to.Close()
 	if err != nil {
-		return err
+		return nil, err
 	}
 	read := make(chan error, 1)
 	began := time.Now()
 	go func() { read <- thread.Quiet(1, func() error { return readAndStall(from, began) }) }()
-	sent, rate, sendErr := n.send(ctx, size, s.Rate, stallTraffic)
+	sent, rate, sendErr := n.send(ctx, size, wanted, stallTraffic)
 	captured, endErr := p.end()
 	if err := errors.Join(sendErr, endErr, <-read); err != nil {
-		return err
+		return nil, err
 	}
-	if rate < reachedPart*s.Rate {
-		return fmt.Errorf("only %.0f packets per second were sent", rate)
+	if rate < reachedPart*wanted {
+		return nil, fmt.Errorf("only %.0f packets per second were sent", rate)
 	}
 	if captured > sent {
-		return fmt.Errorf("captured %d packets, but %d were sent", captured, sent)
+		return nil, fmt.Errorf("captured %d packets, but %d were sent", captured, sent)
 	}
-	s.Sent += sent
-	s.Lost += sent - captured
-	if s.Reached == 0 || rate < s.Reached {
-		s.Reached = rate
-	}
-	return nil
+	return measured(int(sent), of(rate, pps), of(float64(sent-captured), lost)), nil
 }
 
 // readAndStall reads a pipe to its end, and stops once in between. It does not copy the bytes, so

@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -53,7 +54,7 @@ func TestCopying(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got.sent == 0 || !got.lossless() || got.cpu == 0 || len(got.rates) != 2 || len(got.beside) != 2 {
+	if got.sent == 0 || got.captured != got.sent || got.lost != 0 || got.cpu == 0 || len(got.rates) != 2 || len(got.keeps) != 2 {
 		t.Errorf("%+v", got)
 	}
 }
@@ -72,7 +73,7 @@ func testPauseFor(t *testing.T, beside time.Duration) {
 	// It is busy until there is a file.
 	path := filepath.Join(t.TempDir(), "file")
 	busy := `echo ready; while [ ! -e ` + path + ` ]; do :; done; echo done; exec sleep 1000`
-	p, err := startProcess(t.Context(), pair.Rx, &tool{args: []string{"sh", "-c", busy}, ready: "ready"}, toolCPU)
+	p, err := startProcess(t.Context(), pair.Rx, tool{args: []string{"sh", "-c", busy}, ready: "ready"}, toolCPU)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -170,10 +171,12 @@ func TestCopyDrain(t *testing.T) {
 		{size: longSize, rings: 1, to: inMemory},
 	} {
 		path := d.path(t.TempDir())
-		var all laps
-		err := (&lab{runs: 2}).copyDrain(&d, path, &all)
-		if cpu, _, rate := all.figures(); err != nil || len(all.all) != 2 || cpu <= 0 || rate <= 0 {
-			t.Errorf("%+v: %v ns, %v packets/s, %v", d, cpu, rate, err)
+		all, err := copyDrain(&d, path, 2)
+		if err != nil {
+			t.Fatalf("%+v: %v", d, err)
+		}
+		if cpu, rate := all.figures(); len(all.all) != 2 || cpu <= 0 || rate <= 0 {
+			t.Errorf("%+v: %v ns, %v packets/s", d, cpu, rate)
 		}
 		if _, err := os.Stat(path); path != nowhere && err == nil {
 			t.Errorf("%s was left", path)
@@ -248,10 +251,11 @@ func TestStackCost(t *testing.T) {
 	if path == "" {
 		t.Skip("measures bin/xdpcap: make test builds it")
 	}
-	p, err := newProgram(path)
-	if err != nil {
+	var b bench
+	if err := b.add(path, io.Discard); err != nil {
 		t.Fatal(err)
 	}
+	p := b.programs[0]
 	l := mustLab(t, stackRuns)
 	for _, c := range configs {
 		if c.place != atStack {

@@ -45,17 +45,17 @@ func TestTransportMissing(t *testing.T) {
 	}
 }
 
-// A tool with another file is a copy.
+// A tool with another file is a copy, and its command line has no name of the moment.
 func TestToolTo(t *testing.T) {
 	t.Parallel()
 	with := &program{path: "xdpcap", help: "  --transport name"}
 	own := with.tool("", ring, xdp.Drop, "-i", rxName)
 	other := own.to("/tmp/dir/out")
-	if got, want := other.commandLine(), "xdpcap --transport ring --sink -w /tmp/dir/out -i rx0"; got != want {
+	if got, want := other.commandLine(), "xdpcap --transport ring --sink -w FILE -i rx0"; got != want {
 		t.Errorf("%s, want %s", got, want)
 	}
-	if other.dir() != "/tmp/dir" || own.dir() != "/dev" || !slices.Contains(own.args, nowhere) {
-		t.Errorf("%s, %v", other.dir(), own.args)
+	if other.file != "/tmp/dir/out" || !slices.Contains(other.args, other.file) || own.file != "" || !slices.Contains(own.args, nowhere) {
+		t.Errorf("%+v, %+v", other, own)
 	}
 }
 

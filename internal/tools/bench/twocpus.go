@@ -4,49 +4,50 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"runtime"
-	"sync"
-	"sync/atomic"
 
 	"github.com/cilium/ebpf"
+	"golang.org/x/perf/benchfmt"
 
 	"github.com/xdpcap/xdpcap/internal/testnet"
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
-// measureTwoCPUs compares two CPUs that receive at the same time with one.
+func twoCPUs(transport string) string { return named("TwoCPUs", "transport="+transport) }
+
+// measureTwoCPUs compares two CPUs that receive at the same time with one: by BPF_PROG_RUN, and
+// with traffic from both CPUs, which also run the tool.
 func (b *bench) measureTwoCPUs(ctx context.Context) (err error) {
-	l, err := newLab(networkOptions{cpus: 2}, b.costRuns*b.costRounds)
+	l, err := newLab(networkOptions{cpus: 2}, b.runs)
 	if err != nil {
 		return fmt.Errorf("network for two CPUs: %w", err)
 	}
 	defer func() { err = errors.Join(err, l.close()) }()
-	for _, transport := range transports {
+	own := func(p *program) (all []tool) {
+		for _, transport := range transports {
+			all = append(all, p.tool(sinkName(transport), transport, xdp.Drop, p.runnable()...))
+		}
+		return all
+	}
+	var rows []*row
+	for i, transport := range transports {
 		for _, p := range b.programs {
-			progress("two CPUs, %s", transport)
-			result := TwoCPUs{Transport: transport}
-			t := p.tool("two CPUs", transport, xdp.Drop, p.runnable()...)
-			err := error(nil)
-			if t.missing != "" {
-				err = errors.New(t.missing)
-			} else if err = l.scale(ctx, &t, &result); err == nil {
-				err = b.twoSenders(ctx, l.network, &t, &result)
-			}
-			if err != nil {
-				result.Missing = missing(ctx, err)
-			}
-			p.report.TwoCPUs = append(p.report.TwoCPUs, result)
+			rows = append(rows, &row{name: twoCPUs(transport), of: p, measure: func(ctx context.Context) (*benchfmt.Result, error) {
+				return l.scale(ctx, own(p)[i])
+			}})
 		}
 	}
+	b.measure(ctx, b.runRounds, rows)
+	s := sheet{size: shortSize, cpus: 2, rounds: b.fewRounds, bursts: b.bursts, halvings: b.fewHalvings}
+	b.measureSheet(ctx, l.network, s, append(l.alone()[:1], b.entrants(l.network, nowhere, own, nil)...))
 	return nil
 }
 
 // scale runs programs by BPF_PROG_RUN on one CPU, and on two at the same time. Each CPU has a ring
 // of its own, and both rings are emptied before the next run.
-func (l *lab) scale(ctx context.Context, t *tool, result *TwoCPUs) (err error) {
+func (l *lab) scale(ctx context.Context, t tool) (line *benchfmt.Result, err error) {
 	p, err := startProcess(ctx, l.pair.Rx, t, allCPUs)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	defer func() {
 		_, endErr := p.end()
@@ -54,84 +55,43 @@ func (l *lab) scale(ctx context.Context, t *tool, result *TwoCPUs) (err error) {
 	}()
 	prog, err := l.attached()
 	if err != nil {
-		return err
+		return nil, err
 	}
 	defer prog.Close()
 
-	frame := testnet.UDPFrame(testnet.MinFrame, 0)
-	c := config{kept: 1}
-	repeat := repeatFor(len(frame), &c) * 3 / 2 // long enough that the CPUs run at the same time
-	var oneEmpty, twoEmpty, one, two, scale []float64
-	for range l.runs {
-		var rates [4]float64
-		for i, run := range []struct {
-			prog *ebpf.Program
-			cpus int
-		}{{l.empty.Program(), 1}, {prog, 1}, {l.empty.Program(), 2}, {prog, 2}} {
-			if rates[i], err = l.runOn(run.cpus, run.prog, frame, repeat); err != nil {
-				return err
+	frame := testnet.UDPFrame(shortSize, 0)
+	repeat := repeatFor(len(frame), 1) * 3 / 2 // long enough that the CPUs run at the same time
+	runs := []struct {
+		unit string
+		prog *ebpf.Program
+		cpus int
+		all  []float64
+	}{
+		{unit: "empty-one-pps", prog: l.empty.Program(), cpus: 1}, {unit: "one-pps", prog: prog, cpus: 1},
+		{unit: "empty-two-pps", prog: l.empty.Program(), cpus: 2}, {unit: "two-pps", prog: prog, cpus: 2},
+	}
+	var scales []float64
+	for i := range l.runs {
+		for j := range runs {
+			r := &runs[j]
+			rate, err := l.runOn(r.cpus, r.prog, frame, repeat)
+			if err != nil {
+				return nil, err
 			}
+			r.all = append(r.all, rate)
 			now, err := p.settle(ctx)
 			if err != nil {
-				return err
+				return nil, err
 			}
 			if now.lost > 0 {
-				return errors.New("its rings are too small to measure them without loss")
+				return nil, errors.New("its rings are too small to measure them without loss")
 			}
 		}
-		oneEmpty, one = append(oneEmpty, rates[0]), append(one, rates[1])
-		twoEmpty, two = append(twoEmpty, rates[2]), append(two, rates[3])
-		scale = append(scale, rates[3]/rates[1]/(rates[2]/rates[0]))
+		scales = append(scales, runs[3].all[i]/runs[1].all[i]/(runs[2].all[i]/runs[0].all[i]))
 	}
-	result.OneEmpty, result.One = median(oneEmpty), median(one)
-	result.TwoEmpty, result.Two = median(twoEmpty), median(two)
-	result.Scale = median(scale)
-	return nil
-}
-
-// runOn runs a program on CPUs at the same time, and returns the sum of their rates.
-func (l *lab) runOn(cpus int, prog *ebpf.Program, frame []byte, repeat int) (rate float64, err error) {
-	var ready atomic.Int32
-	var all sync.WaitGroup
-	ns, errs := make([]float64, cpus), make([]error, cpus)
-	for cpu := range cpus {
-		all.Go(func() {
-			ns[cpu], errs[cpu] = l.runProgram(prog, cpu, frame, nil, repeat, func() {
-				// Quiet's documentation says why this loop must call something.
-				for ready.Add(1); int(ready.Load()) < cpus; {
-					runtime.Gosched()
-				}
-			})
-		})
+	values := []benchfmt.Value{of(median(scales), scale)}
+	for _, r := range runs {
+		values = append(values, of(median(r.all), r.unit))
 	}
-	all.Wait()
-	for _, n := range ns {
-		rate += 1e9 / n
-	}
-	return rate, errors.Join(errs...)
-}
-
-// twoSenders sends traffic from both CPUs, on which the tool runs as well.
-func (b *bench) twoSenders(ctx context.Context, n *network, t *tool, result *TwoCPUs) error {
-	var drop, unpaced, captured []float64
-	for range b.fewRounds {
-		tr, err := n.withTool(ctx, t, load{size: testnet.MinFrame, bursts: b.bursts, time: burstTime, beside: n.drop})
-		if err != nil {
-			return err
-		}
-		drop, unpaced, captured = append(drop, tr.beside...), append(unpaced, tr.rates...), append(captured, tr.part())
-	}
-	e := n.toolEntrant(t)
-	e.rates, e.besides, e.parts = unpaced, drop, captured
-	result.Drop = median(drop)
-	e.finish(n, result.Drop)
-	if e.row.Captured < 1 {
-		b.search(ctx, n, e, testnet.MinFrame)
-	}
-	result.Unpaced, result.Keeps, result.Captured = e.row.Unpaced, e.row.Keeps, e.row.Captured
-	result.Rate, result.OfDrop = e.row.Rate, e.row.OfDrop
-	if e.row.Missing != "" {
-		return errors.New(e.row.Missing)
-	}
-	return nil
+	return measured(repeat*l.runs, values...), nil
 }

@@ -38,7 +38,7 @@ func main() {
 		return
 	}
 	var c choice
-	flag.BoolVar(&c.quick, "quick", false, "run only the tests of `make test`")
+	flag.BoolVar(&c.quick, "quick", false, "run only the tests that make test runs")
 	flag.StringVar(&c.run, "run", "", "run only those of the tests that match `REGEXP`")
 	limit := flag.Duration("timeout", kernelLimit, "time for one kernel, boot and tests")
 	flag.Parse()
