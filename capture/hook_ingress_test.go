@@ -28,16 +28,17 @@ func TestRedirectedByTC(t *testing.T) {
 		name    string
 		program func(index int) asm.Instructions
 		atPeer  bool // the packets are received at the other end of the pair
+		counted bool // the interface counts them as received
 	}{
-		{"redirect", func(index int) asm.Instructions { return to(index, 0, asm.FnRedirect) }, true},
-		{"redirect to ingress", func(index int) asm.Instructions { return to(index, ingress, asm.FnRedirect) }, false},
-		{"redirect to the peer", func(index int) asm.Instructions { return to(index, 0, asm.FnRedirectPeer) }, true},
+		{"redirect", func(index int) asm.Instructions { return to(index, 0, asm.FnRedirect) }, true, true},
+		{"redirect to ingress", func(index int) asm.Instructions { return to(index, ingress, asm.FnRedirect) }, false, false},
+		{"redirect to the peer", func(index int) asm.Instructions { return to(index, 0, asm.FnRedirectPeer) }, true, true},
 		{"clone", func(index int) asm.Instructions {
 			return asm.Instructions{
 				asm.Mov.Imm(asm.R2, int32(index)), asm.Mov.Imm(asm.R3, 0), asm.FnCloneRedirect.Call(),
 				asm.Mov.Imm(asm.R0, 2), asm.Return(), // TC_ACT_SHOT
 			}
-		}, true},
+		}, true, true},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
@@ -81,12 +82,17 @@ func TestRedirectedByTC(t *testing.T) {
 			if test.atPeer {
 				ns, name = inside, "inside"
 			}
-			var s *capture.Session
-			capture.Must(t, ns.Do(func() (err error) {
-				s, err = capture.Open(capture.Options{Interfaces: []string{name}, At: capture.AtIngress})
-				return err
-			}))
+			open := func(o capture.Options) (s *capture.Session) {
+				capture.Must(t, ns.Do(func() (err error) { s, err = capture.Open(o); return err }))
+				return s
+			}
+			o := capture.Options{Interfaces: []string{name}, At: capture.AtIngress}
+			s := open(o)
 			defer s.Close()
+			var notices []string
+			o.At, o.Notice = capture.AtXDP, func(err error) { notices = append(notices, err.Error()) }
+			atXDP := open(o)
+			defer atXDP.Close()
 			const n = 20
 			for i := range n {
 				testnet.Send(t, pair, testnet.UDPFrame(100, uint64(i)))
@@ -95,14 +101,21 @@ func TestRedirectedByTC(t *testing.T) {
 				accounts, err := s.Accounts()
 				return err != nil || accounts.Total().Seen >= n
 			})
-			s.Stop()
-			for _, err := range s.Packets(t.Context()) {
-				capture.Must(t, err)
+			for _, s := range []*capture.Session{s, atXDP} {
+				s.Stop()
+				for _, err := range s.Packets(t.Context()) {
+					capture.Must(t, err)
+				}
 			}
 			accounts, err := s.Accounts()
 			capture.Must(t, err)
 			if a := accounts.Total(); a.Seen != n || a.Captured != n {
 				t.Errorf("%s", a.Equation())
+			}
+			accounts, err = atXDP.Accounts()
+			capture.Must(t, err)
+			if seen, by := accounts.Total().Seen, atXDP.PassedBy()[0]; test.counted && seen+by != n || by > 0 != (len(notices) == 1) {
+				t.Errorf("at XDP %d packets are seen and %d passed by: %q", seen, by, notices)
 			}
 		})
 	}

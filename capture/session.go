@@ -29,6 +29,7 @@ type Session struct {
 	ledger  *ledger
 	reader  reader
 	watch   *watch
+	witness *witness
 	laps    laps.Laps
 	loss    *lossWatch
 
@@ -125,6 +126,10 @@ func (s *Session) open(t newTransport) (err error) {
 			return err
 		}
 	}
+	if s.witness, err = newWitness(s.sampler); err != nil {
+		return err
+	}
+	s.witness.look(false)
 	if err := s.startWatch(); err != nil {
 		return err
 	}
@@ -239,6 +244,7 @@ func (s *Session) Stop() {
 	s.stop.Do(func() {
 		s.hooks.mu.Lock()
 		defer s.hooks.mu.Unlock()
+		s.witness.finish()
 		if s.sampler != nil {
 			s.fail(s.sampler.letOut())
 		}
@@ -293,6 +299,7 @@ func (s *Session) Close() error {
 		errs = append(errs, s.poller.Close())
 	}
 	s.comings.close()
+	s.witness.close()
 	s.hooks.all, s.poller, s.watch, s.loss, s.comings, s.reader.err = nil, nil, nil, nil, nil, os.ErrClosed
 	return errors.Join(errs...)
 }
