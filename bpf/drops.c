@@ -26,8 +26,7 @@ struct cause {
 };
 
 struct loss {
-	__u64 buffers; /* struct sk_buff */
-	__u64 packets; /* of buffers that hold several segments, each */
+	__u64 packets; /* a buffer that holds several segments counts as so many */
 	__u64 bytes;
 };
 
@@ -156,7 +155,6 @@ static __always_inline int thrown_away(const struct sk_buff *skb, __u64 location
 		return 0;
 	}
 	packets = segments_of(skb);
-	sum->buffers++;
 	sum->packets += packets;
 	sum->bytes += skb->len;
 	if (with_flows && !is_unclear(&c) && !is_no_loss(location, reason))

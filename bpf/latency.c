@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause)
 /*
- * How long an XDP program runs, per verdict: measured at the entry and exit of another program, or
- * inside xdp_dilih, which drops packets at random. Owner: Latency in the Go package
- * internal/meter.
+ * How long an XDP program runs, per verdict: measured at its entry and exit. Owner: Latency in the
+ * Go package internal/meter.
  */
 #include "include/build.h"
 #include <linux/bpf.h>
@@ -52,36 +51,6 @@ struct {
 	__type(key, __u32);
 	__type(value, __u64);
 } entries SEC(".maps");
-
-/* One run of xdp_dilih. */
-struct measurement {
-	__u64 time_ns; /* CLOCK_MONOTONIC, at the entry */
-	__u64 took_ns;
-	__u32 verdict;
-	__u32 cpu;
-};
-_Static_assert(sizeof(struct measurement) % 8 == 0, "no implicit padding");
-struct measurement *const measurement_type;
-
-struct {
-	__uint(type, BPF_MAP_TYPE_PERF_EVENT_ARRAY);
-	__type(key, __u32);
-	__type(value, __u32);
-} output_map SEC(".maps");
-
-/* Measurements that were not sent because the ring was full. The histograms count them, too. */
-struct {
-	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
-	__uint(max_entries, 1);
-	__type(key, __u32);
-	__type(value, __u64);
-} lost SEC(".maps");
-
-/* xdp_dilih drops a packet if a random 32-bit number is below this; 2^32 drops all of them. */
-volatile const __u64 drop_below = 0;
-
-/* Whether xdp_dilih sends each measurement, which takes longer than everything else it does. */
-volatile const bool sending = false;
 
 static __always_inline __u32 log2_of(__u64 v)
 {
@@ -168,26 +137,6 @@ int BPF_PROG(note_exit, void *packet, int verdict)
 	count(verdict, now - *entry);
 	*entry = 0;
 	return 0;
-}
-
-SEC("xdp.frags")
-int xdp_dilih(struct xdp_md *ctx)
-{
-	struct measurement m = { .time_ns = bpf_ktime_get_ns(), .verdict = XDP_PASS };
-
-	if (drop_below && bpf_get_prandom_u32() < drop_below)
-		m.verdict = XDP_DROP;
-	m.took_ns = bpf_ktime_get_ns() - m.time_ns;
-	m.cpu = bpf_get_smp_processor_id();
-	count(m.verdict, m.took_ns);
-	if (sending && bpf_perf_event_output(ctx, &output_map, BPF_F_CURRENT_CPU, &m, sizeof(m))) {
-		__u32 zero = 0;
-		__u64 *l = bpf_map_lookup_elem(&lost, &zero);
-
-		if (l)
-			++*l;
-	}
-	return m.verdict;
 }
 
 /* MeasureProbeCost runs the probes on this program to measure their cost. */

@@ -23,7 +23,7 @@ func TestClockIsSet(t *testing.T) {
 			var told []string
 			s := openStill(t, Options{Count: 6, Notice: notices(&told)}, listed(r), h)
 			// The session knows the offset of before.
-			w := &s.reader.clock.Wall
+			w := &s.reader.clock.WallClock
 			truth := w.Offset
 			w.Offset -= int64(test.forward)
 			packet := packetOf(60, 1)

@@ -8,9 +8,9 @@ import (
 	"time"
 
 	"github.com/xdpcap/xdpcap/internal/attach"
-	"github.com/xdpcap/xdpcap/internal/clock"
 	"github.com/xdpcap/xdpcap/internal/discovery"
 	"github.com/xdpcap/xdpcap/internal/errkind"
+	"github.com/xdpcap/xdpcap/internal/machine"
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
@@ -289,7 +289,7 @@ func (c *comings) leave(reason func(*coming) error) bool {
 
 // haveLeft notes that no program of an interface runs any more.
 func (c *comings) haveLeft(one *coming) error {
-	now, err := clock.Monotonic()
+	now, err := machine.Monotonic()
 	if err == nil {
 		c.roster().leave(one.sources, now)
 	}

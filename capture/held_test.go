@@ -9,8 +9,8 @@ import (
 	"github.com/cilium/ebpf/btf"
 
 	filterebpf "github.com/xdpcap/xdpcap/filter/ebpf"
+	"github.com/xdpcap/xdpcap/internal/machine"
 	"github.com/xdpcap/xdpcap/internal/testnet"
-	"github.com/xdpcap/xdpcap/internal/thread"
 )
 
 // A heldHook is an XDP program that one packet goes through, and that its filter holds up for
@@ -43,7 +43,7 @@ func (h *heldHook) attach() error {
 	}
 	go func() {
 		defer program.Close()
-		h.ended <- thread.Quiet(1, func() error {
+		h.ended <- machine.Quiet(1, func() error {
 			_, err := program.Run(&ebpf.RunOptions{Data: packetOf(60, 0)})
 			return err
 		})
@@ -88,7 +88,7 @@ func TestHeldUp(t *testing.T) {
 	must(t, err)
 	held := &heldHook{t: t, ended: make(chan error, 1)}
 	var accounts []Accounts
-	err = thread.Quiet(0, func() error {
+	err = machine.Quiet(0, func() error {
 		s, err := open(o, []hook{held}, newPerfTransport)
 		if err != nil {
 			return err

@@ -8,7 +8,7 @@ import (
 
 	"github.com/cilium/ebpf"
 
-	"github.com/xdpcap/xdpcap/capture/internal/laps"
+	"github.com/xdpcap/xdpcap/capture/internal/throttle"
 )
 
 // lossInterval is how often a session checks whether it has begun to lose packets. When it has, it
@@ -80,7 +80,7 @@ func (l *Loss) Error() string {
 type lossWatch struct {
 	sampler    *sampler
 	ledger     *ledger
-	laps       *laps.Laps
+	laps       *throttle.Laps
 	rings      []uint32     // by CPU: its ring at the last reading
 	unheard    []uint64     // by CPU: losses before it had that ring
 	before     lossReading  // the last one without a loss
@@ -90,7 +90,7 @@ type lossWatch struct {
 }
 
 // newLossWatch returns a watch of a session that began at this time. The caller starts run.
-func newLossWatch(k *sampler, ledger *ledger, laps *laps.Laps, started time.Time) *lossWatch {
+func newLossWatch(k *sampler, ledger *ledger, laps *throttle.Laps, started time.Time) *lossWatch {
 	w := &lossWatch{sampler: k, ledger: ledger, laps: laps, rings: k.ringNumbers(), quit: make(chan struct{}), done: make(chan struct{})}
 	w.before.at = started
 	w.unheard = make([]uint64, len(w.rings))
@@ -189,7 +189,7 @@ func (w *lossWatch) look(last bool) bool {
 
 // newLoss compares three readings: the last one without a loss, the first one with a loss, and the
 // one after the laps. began is nil if the session ended before the laps could tell.
-func newLoss(before lossReading, began *lossReading, now lossReading, spent laps.Times) *Loss {
+func newLoss(before lossReading, began *lossReading, now lossReading, spent throttle.Times) *Loss {
 	l := &Loss{
 		Lost:    now.lost,
 		Wanted:  now.wanted - before.wanted,
@@ -201,13 +201,13 @@ func newLoss(before lossReading, began *lossReading, now lossReading, spent laps
 	}
 	l.Rate = max(rate(before, *began), rate(*began, now))
 	lost, wanted := more(began.lost, now.lost), more(began.wanted, now.wanted)
-	idle := spent[laps.Waiting].Seconds() / now.at.Sub(began.at).Seconds()
+	idle := spent[throttle.Waiting].Seconds() / now.at.Sub(began.at).Seconds()
 	room := 1 - float64(lost)/float64(wanted)
 	switch {
 	case lost == 0:
 	case idle > 0.05:
 		l.Cause, l.Idle = SmallRings, idle
-	case spent[laps.Reading] > spent[laps.Writing]:
+	case spent[throttle.Reading] > spent[throttle.Writing]:
 		l.Cause, l.Room = SlowReader, room
 	default:
 		l.Cause, l.Room = SlowOutput, room

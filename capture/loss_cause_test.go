@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/xdpcap/xdpcap/capture/internal/laps"
+	"github.com/xdpcap/xdpcap/capture/internal/throttle"
 )
 
 // The cause of a loss follows from how it went on, and from what the reader did meanwhile.
@@ -22,20 +22,20 @@ func TestLossCause(t *testing.T) {
 		name  string
 		began *lossReading
 		now   lossReading
-		spent laps.Times
+		spent throttle.Times
 		want  Loss
 	}{
-		{"over, at once", &began, over, laps.Times{laps.Reading: half},
+		{"over, at once", &began, over, throttle.Times{throttle.Reading: half},
 			Loss{Lost: 1000, Wanted: 110_000, Rate: 200_000}},
-		{"the CPU that lost most is offline", &began, offline, laps.Times{laps.Reading: half},
+		{"the CPU that lost most is offline", &began, offline, throttle.Times{throttle.Reading: half},
 			Loss{Lost: 10, Wanted: 99_500, Rate: 200_000}},
-		{"goes on, with pauses", &began, on, laps.Times{laps.Reading: half / 2, laps.Writing: half / 4, laps.Waiting: half / 4},
+		{"goes on, with pauses", &began, on, throttle.Times{throttle.Reading: half / 2, throttle.Writing: half / 4, throttle.Waiting: half / 4},
 			Loss{Lost: 151_000, Wanted: 300_000, Rate: 400_000, Cause: SmallRings, Idle: 0.25}},
-		{"goes on, the reader is busy", &began, on, laps.Times{laps.Reading: half * 6 / 10, laps.Writing: half * 4 / 10},
+		{"goes on, the reader is busy", &began, on, throttle.Times{throttle.Reading: half * 6 / 10, throttle.Writing: half * 4 / 10},
 			Loss{Lost: 151_000, Wanted: 300_000, Rate: 400_000, Cause: SlowReader, Room: 0.25}},
-		{"goes on, the output is busy", &began, on, laps.Times{laps.Reading: half * 4 / 10, laps.Writing: half * 6 / 10},
+		{"goes on, the output is busy", &began, on, throttle.Times{throttle.Reading: half * 4 / 10, throttle.Writing: half * 6 / 10},
 			Loss{Lost: 151_000, Wanted: 300_000, Rate: 400_000, Cause: SlowOutput, Room: 0.25}},
-		{"the session has ended", nil, on, laps.Times{},
+		{"the session has ended", nil, on, throttle.Times{},
 			Loss{Lost: 151_000, Wanted: 300_000, Rate: 300_000}},
 	} {
 		t.Run(test.name, func(t *testing.T) {

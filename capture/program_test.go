@@ -12,7 +12,7 @@ import (
 	"github.com/cilium/ebpf/asm"
 	"golang.org/x/sys/unix"
 
-	"github.com/xdpcap/xdpcap/internal/clock"
+	"github.com/xdpcap/xdpcap/internal/machine"
 	"github.com/xdpcap/xdpcap/internal/testnet"
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
@@ -200,12 +200,12 @@ func testProgram(t *testing.T, transport Transport, d Direction) {
 				if limit := int(test.options.SnapLen); limit > 0 {
 					length = min(length, limit)
 				}
-				before, err := clock.Monotonic()
+				before, err := machine.Monotonic()
 				must(t, err)
 				if got := b.run(1, packet, 1); got != test.verdict {
 					t.Errorf("%d bytes: verdict %v, want %v", size, got, test.verdict)
 				}
-				after, _ := clock.Monotonic()
+				after, _ := machine.Monotonic()
 				samples, packets := b.samples()
 				if len(samples) != 1 {
 					t.Fatalf("%d bytes: %d records", size, len(samples))

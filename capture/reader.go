@@ -8,11 +8,10 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/xdpcap/xdpcap/capture/internal/laps"
-	"github.com/xdpcap/xdpcap/capture/internal/poller"
 	"github.com/xdpcap/xdpcap/capture/internal/throttle"
-	"github.com/xdpcap/xdpcap/internal/clock"
+	"github.com/xdpcap/xdpcap/capture/internal/wait"
 	"github.com/xdpcap/xdpcap/internal/lost"
+	"github.com/xdpcap/xdpcap/internal/machine"
 )
 
 const (
@@ -35,9 +34,9 @@ type reader struct {
 	met       int    // how many sources have come that the reader knows, where they come and go
 	cards     []card // by source; nil = no card is asked
 	lost      losses
-	clock     clock.Stamper
+	clock     machine.Stamper
 	ledger    *ledger
-	poller    *poller.Poller
+	poller    *wait.Poller
 	immediate bool           // Options.Immediate
 	snapLen   int            // Options.SnapLen
 	weighted  bool           // Options.hasWeights
@@ -66,7 +65,7 @@ type reader struct {
 	// notice is Options.Notice.
 	notice func(error)
 	// laps measures how the reader's goroutine spends its time.
-	laps *laps.Laps
+	laps *throttle.Laps
 	// idle, if not nil, is called when all available packets have been taken, and after each sleep.
 	idle func()
 
@@ -212,9 +211,9 @@ func (r *reader) round() error {
 	}
 	for waited := r.immediate; !r.complete; {
 		if r.idle != nil {
-			r.laps.Lap(laps.Reading)
+			r.laps.Lap(throttle.Reading)
 			r.idle()
-			r.laps.Lap(laps.Writing)
+			r.laps.Lap(throttle.Writing)
 		}
 		// This is read before the rings, so that gather below finds everything that the programs
 		// sent. A record that comes later is from a program that could not be detached.
@@ -295,8 +294,8 @@ func (r *reader) wait(at, armed alarm, young time.Duration) error {
 	case armed == onRecord:
 		timeout = idleInterval
 	}
-	r.laps.Lap(laps.Reading)
-	defer r.laps.Lap(laps.Waiting)
+	r.laps.Lap(throttle.Reading)
+	defer r.laps.Lap(throttle.Waiting)
 	if r.rest != nil {
 		r.rest.Begin()
 		defer r.rest.End()

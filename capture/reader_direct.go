@@ -1,6 +1,6 @@
 package capture
 
-import "github.com/xdpcap/xdpcap/capture/internal/laps"
+import "github.com/xdpcap/xdpcap/capture/internal/throttle"
 
 // writePlain encodes the oldest packets directly from the shared rings, as many as fit into the
 // batch, and returns how many. It reads each packet once, on the way from the ring to the block;
@@ -8,7 +8,7 @@ import "github.com/xdpcap/xdpcap/capture/internal/laps"
 // and leaves them to reader.take: a ring of another kind, a damaged record, a VLAN tag to put back,
 // a full batch, or a full ledger. Its time counts as Reading, because the output only waits for it.
 func (r *reader) writePlain(e *Encoder, into *Batch) (n int) {
-	r.laps.Lap(laps.Writing)
+	r.laps.Lap(throttle.Writing)
 	m, ledger := &r.merge, r.ledger
 	blocks, ends := into.Blocks, into.Ends
 	for isRare := false; !isRare && m.isReady(); {
@@ -60,7 +60,7 @@ func (r *reader) writePlain(e *Encoder, into *Batch) (n int) {
 	}
 	into.Blocks, into.Ends = blocks, ends
 	r.took(n)
-	r.laps.Lap(laps.Reading)
+	r.laps.Lap(throttle.Reading)
 	return n
 }
 

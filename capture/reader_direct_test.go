@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/xdpcap/xdpcap/capture/internal/laps"
+	"github.com/xdpcap/xdpcap/capture/internal/throttle"
 	"github.com/xdpcap/xdpcap/internal/testnet"
 )
 
@@ -22,7 +22,7 @@ func mixedRings(seed uint64, shared int, limit uint64) *reader {
 		snapLen:  1500,
 		weighted: seed%3 != 0,
 		hasMore:  seed%3 == 0,
-		laps:     new(laps.Laps),
+		laps:     new(throttle.Laps),
 		stop:     func() {},
 	}
 	var puts []func(record, []byte) bool
@@ -149,7 +149,7 @@ func TestDirectIsReading(t *testing.T) {
 	out.WriteDirect(r.writePlain)
 	most := time.Since(began)
 	spent := r.laps.End()
-	if out.direct == 0 || spent[laps.Reading] <= 0 || spent[laps.Reading] > most || spent[laps.Writing] < wrote {
+	if out.direct == 0 || spent[throttle.Reading] <= 0 || spent[throttle.Reading] > most || spent[throttle.Writing] < wrote {
 		t.Errorf("%d packets taken within %v: %v", out.direct, most, spent)
 	}
 }

@@ -5,8 +5,8 @@ import (
 	"math"
 	"testing"
 
-	"github.com/xdpcap/xdpcap/capture/internal/laps"
-	"github.com/xdpcap/xdpcap/internal/clock"
+	"github.com/xdpcap/xdpcap/capture/internal/throttle"
+	"github.com/xdpcap/xdpcap/internal/machine"
 )
 
 // filledRings is a reader of shared rings that are full: a packet in each of them in turn.
@@ -25,7 +25,7 @@ func fillRings(rings, size, packet int) *filledRings {
 		ledger:   newLedger(2, 0),
 		weighted: true,
 		snapLen:  MaxSnapLen,
-		laps:     new(laps.Laps),
+		laps:     new(throttle.Laps),
 	}}
 	var programs []*fakeProgram
 	for range rings {
@@ -58,7 +58,7 @@ func (f *filledRings) Refill() {
 		r.shared.Tail, r.shared.Head = 0, f.head
 		r.limit, r.end, r.tail, r.head = 0, 0, 0, 0
 	}
-	f.clock = clock.Stamper{Wall: f.clock.Wall}
+	f.clock = machine.Stamper{WallClock: f.clock.WallClock}
 	f.merge.gather()
 }
 

@@ -13,9 +13,9 @@ import (
 	"github.com/cilium/ebpf/btf"
 	"github.com/cilium/ebpf/link"
 
-	"github.com/xdpcap/xdpcap/capture/internal/barrier"
+	"github.com/xdpcap/xdpcap/capture/internal/wait"
 	"github.com/xdpcap/xdpcap/internal/attach"
-	"github.com/xdpcap/xdpcap/internal/clock"
+	"github.com/xdpcap/xdpcap/internal/machine"
 	"github.com/xdpcap/xdpcap/internal/support"
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
@@ -27,7 +27,7 @@ type sampler struct {
 	transport transport
 	spec      *ebpf.CollectionSpec
 	maps      map[string]*ebpf.Map // by their names in bpf/sampler.c
-	barrier   barrier.Barrier
+	barrier   wait.Barrier
 	flowSeed  uint64 // random for each session, the same on all its interfaces
 	closes    bool   // there are tracers, which accept no new packets once the map `closed` is set
 	stamping  samplerStamping
@@ -77,7 +77,7 @@ func newSampler(o *Options, r *roster, t transport) (*sampler, error) {
 	if err := k.makeMaps(); err != nil {
 		return nil, errors.Join(err, k.close())
 	}
-	if k.barrier, err = barrier.New(); err != nil {
+	if k.barrier, err = wait.NewBarrier(); err != nil {
 		return nil, errors.Join(err, k.close())
 	}
 	if err := k.chooseStamping(); err != nil {
@@ -110,7 +110,7 @@ func (k *sampler) makeMaps() error {
 	if k.options.bucketRate() == 0 {
 		return nil
 	}
-	now, err := clock.Monotonic()
+	now, err := machine.Monotonic()
 	if err != nil {
 		return err
 	}

@@ -5,8 +5,8 @@ import (
 	"fmt"
 	"testing"
 
-	"github.com/xdpcap/xdpcap/capture/internal/poller"
-	"github.com/xdpcap/xdpcap/internal/clock"
+	"github.com/xdpcap/xdpcap/capture/internal/wait"
+	"github.com/xdpcap/xdpcap/internal/machine"
 )
 
 // A session works with a transport, a hook and an output that only this test has, so a new kind of
@@ -112,7 +112,7 @@ func TestFaultyRing(t *testing.T) {
 func TestRingsLater(t *testing.T) {
 	t.Parallel()
 	packet := packetOf(60, 1)
-	now, err := clock.Monotonic()
+	now, err := machine.Monotonic()
 	must(t, err)
 	later := &listRing{records: [][]byte{rawOf(sampleOf(packet, uint64(now)), packet)}}
 	rings := &listTransport{calls: []listCall{{}, {[]ring{later}, errors.New("no ring for CPU 7")}}}
@@ -133,7 +133,7 @@ func TestRingsGone(t *testing.T) {
 	record := func(ns uint64) []byte { return rawOf(sampleOf(packet, ns), packet) }
 	gone, stays := &listRing{records: [][]byte{record(1), record(2)}}, &listRing{}
 	m := merge{horizon: 10}
-	r := &reader{transport: &listTransport{calls: []listCall{{rings: []ring{gone, stays}}}}, merge: m, poller: new(poller.Poller)}
+	r := &reader{transport: &listTransport{calls: []listCall{{rings: []ring{gone, stays}}}}, merge: m, poller: new(wait.Poller)}
 	must(t, r.addRings())
 	gone.gone = true
 	for _, want := range []int{2, 1, 0} { // records that are left before each look at the rings

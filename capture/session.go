@@ -9,10 +9,9 @@ import (
 	"sync"
 	"time"
 
-	"github.com/xdpcap/xdpcap/capture/internal/laps"
-	"github.com/xdpcap/xdpcap/capture/internal/poller"
 	"github.com/xdpcap/xdpcap/capture/internal/throttle"
-	"github.com/xdpcap/xdpcap/internal/clock"
+	"github.com/xdpcap/xdpcap/capture/internal/wait"
+	"github.com/xdpcap/xdpcap/internal/machine"
 	"github.com/xdpcap/xdpcap/internal/support"
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
@@ -25,12 +24,12 @@ type Session struct {
 	started time.Time
 	sampler *sampler
 	hooks   hooked
-	poller  *poller.Poller
+	poller  *wait.Poller
 	ledger  *ledger
 	reader  reader
 	watch   *watch
 	witness *witness
-	laps    laps.Laps
+	laps    throttle.Laps
 	loss    *lossWatch
 
 	regulator *regulator // nil unless the session is adaptive; it has no loss watch then
@@ -168,10 +167,10 @@ func (s *Session) openReader() (err error) {
 	if s.options.Adaptive {
 		r.rest = new(throttle.Rest)
 	}
-	if r.clock, err = clock.NewStamper(); err != nil {
+	if r.clock, err = machine.NewStamper(); err != nil {
 		return err
 	}
-	if s.poller, err = poller.New(); err != nil {
+	if s.poller, err = wait.NewPoller(); err != nil {
 		return err
 	}
 	r.poller = s.poller

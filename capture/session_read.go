@@ -9,8 +9,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/xdpcap/xdpcap/capture/internal/laps"
-	"github.com/xdpcap/xdpcap/internal/clock"
+	"github.com/xdpcap/xdpcap/capture/internal/throttle"
 	"github.com/xdpcap/xdpcap/internal/lost"
 	"github.com/xdpcap/xdpcap/internal/machine"
 	"golang.org/x/sys/unix"
@@ -25,14 +24,14 @@ func (s *Session) Run(ctx context.Context, outputs ...Output) ([]Accounts, error
 // Read implements [Input]. Packets that are on their way when the session is stopped are returned
 // before io.EOF. It allocates nothing.
 func (s *Session) Read(packets []Packet, idle func()) (int, error) {
-	s.laps.Lap(laps.Writing)
+	s.laps.Lap(throttle.Writing)
 	s.reader.idle = idle
 	n, err := s.reader.read(packets)
 	s.reader.idle = nil
 	if err != nil {
 		return 0, s.ended()
 	}
-	s.laps.Lap(laps.Reading)
+	s.laps.Lap(throttle.Reading)
 	return n, nil
 }
 
@@ -135,7 +134,7 @@ func (s *Session) LocationName(at Location) string {
 // for a source without AdapterStamp.
 func (s *Session) CardClocks() []*CardClock {
 	clocks := make([]*CardClock, s.roster.size())
-	offset, _, err := clock.Offset()
+	offset, _, err := machine.ClockOffset()
 	for i, c := range s.roster.cards() {
 		stamps := c.stamps
 		if err != nil || stamps == nil || stamps.clock == nil {

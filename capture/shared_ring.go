@@ -10,7 +10,7 @@ import (
 	"github.com/cilium/ebpf"
 	"golang.org/x/sys/unix"
 
-	"github.com/xdpcap/xdpcap/internal/clock"
+	"github.com/xdpcap/xdpcap/internal/machine"
 )
 
 // A sharedRing is one CPU's ring: the first `size` bytes of data, a power of two. A record that
@@ -74,7 +74,7 @@ func (r *sharedRing) complete(now int64) int64 {
 // when it sees that the kernel's clock has ticked. This reads the same clock; the program's count
 // of ticks is at most one tick behind it.
 func (r *sharedRing) isCurrent(poll int64) bool {
-	last, err := clock.LastTick()
+	last, err := machine.LastTick()
 	return err == nil && last <= poll+r.tick
 }
 

@@ -8,8 +8,8 @@ import (
 
 	"github.com/cilium/ebpf/link"
 
-	"github.com/xdpcap/xdpcap/internal/clock"
 	"github.com/xdpcap/xdpcap/internal/errkind"
+	"github.com/xdpcap/xdpcap/internal/machine"
 	"github.com/xdpcap/xdpcap/internal/support"
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
@@ -34,9 +34,9 @@ func StampTypes(name string) ([]Stamp, error) {
 type cardStamps struct {
 	kind     Stamp
 	notice   func(error)
-	clock    *clock.Card   // nil without AdapterStamp
-	failed   bool          // a comparison with the system's clock failed, and a notice said so
-	stamping *xdp.Stamping // nil if the card stamped all packets already, or cannot be told to
+	clock    *machine.CardClock // nil without AdapterStamp
+	failed   bool               // a comparison with the system's clock failed, and a notice said so
+	stamping *xdp.Stamping      // nil if the card stamped all packets already, or cannot be told to
 }
 
 // open opens the clock.
@@ -45,7 +45,7 @@ func (c *cardStamps) open(ifi *xdp.Interface) (err error) {
 		return nil
 	}
 	number, _ := ifi.PTPClock()
-	if c.clock, err = clock.OpenCard(number); err != nil {
+	if c.clock, err = machine.OpenCardClock(number); err != nil {
 		return errkind.Errorf(ErrNoClock, "time stamps of the type %v for %s: %w", c.kind, ifi.Name, err)
 	}
 	return nil
@@ -141,7 +141,7 @@ func (k *sampler) chooseStamping() error {
 }
 
 func (k *sampler) chooseLowprec() error {
-	tick, err := clock.Tick()
+	tick, err := machine.ClockTick()
 	if err != nil {
 		return err
 	}
@@ -191,7 +191,7 @@ func (t *ticks) before(until int64) int64 {
 	if t == nil {
 		return until
 	}
-	if tick, err := clock.LastTick(); err == nil && tick <= until {
+	if tick, err := machine.LastTick(); err == nil && tick <= until {
 		t.last = tick
 	}
 	return t.last

@@ -7,7 +7,7 @@ import (
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/asm"
 
-	"github.com/xdpcap/xdpcap/internal/thread"
+	"github.com/xdpcap/xdpcap/internal/machine"
 )
 
 // The host's clock is read for a packet that the card has not stamped. One that the card has
@@ -19,7 +19,7 @@ func TestCardStampsSpareTheClock(t *testing.T) {
 	must(t, p.sampler.chooseStamping())
 	const packets = 10_000
 	program := loadCardStamps(t, p)
-	err := thread.Quiet(0, func() error {
+	err := machine.Quiet(0, func() error {
 		_, err := program.Run(&ebpf.RunOptions{Data: packetOf(64, 0), Repeat: packets})
 		return err
 	})

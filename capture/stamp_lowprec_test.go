@@ -13,9 +13,8 @@ import (
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 
-	"github.com/xdpcap/xdpcap/internal/clock"
+	"github.com/xdpcap/xdpcap/internal/machine"
 	"github.com/xdpcap/xdpcap/internal/testnet"
-	"github.com/xdpcap/xdpcap/internal/thread"
 )
 
 // While a poll shows its stamp the order is final up to that, because more records may get it; not
@@ -48,14 +47,14 @@ func TestSharedRingPoll(t *testing.T) {
 // Stamps of ticks are final up to the last one that was over, at a time that never steps back.
 func TestTicks(t *testing.T) {
 	t.Parallel()
-	now, err := clock.Monotonic()
+	now, err := machine.Monotonic()
 	must(t, err)
 	if got := (*ticks)(nil).before(now); got != now {
 		t.Errorf("without ticks: %d, want %d", got, now)
 	}
 	var k ticks
 	last := k.before(now + int64(time.Hour))
-	tick, err := clock.LastTick()
+	tick, err := machine.LastTick()
 	if err != nil || last == 0 || last > tick {
 		t.Errorf("the tick %d, and %d a moment later; %v", last, tick, err)
 	}
@@ -64,7 +63,7 @@ func TestTicks(t *testing.T) {
 	}
 	m := merge{ticks: &k}
 	until := m.complete(now + int64(time.Hour))
-	if tick, _ := clock.LastTick(); until < last || until > tick {
+	if tick, _ := machine.LastTick(); until < last || until > tick {
 		t.Errorf("a merge is complete until %d, want a tick from %d to %d", until, last, tick)
 	}
 }
@@ -73,10 +72,10 @@ func TestTicks(t *testing.T) {
 // than two ticks.
 func TestLowprecProgram(t *testing.T) {
 	t.Parallel()
-	tick, err := clock.Tick()
+	tick, err := machine.ClockTick()
 	must(t, err)
 	ticked := func() int64 {
-		last, err := clock.LastTick()
+		last, err := machine.LastTick()
 		must(t, err)
 		return last
 	}
@@ -93,14 +92,14 @@ func TestLowprecProgram(t *testing.T) {
 				t.Errorf("the kind of stamps %d, want %d; %v", p.sampler.stamping, stamping, told)
 			}
 			const frames = 10_000
-			before, err := clock.Monotonic()
+			before, err := machine.Monotonic()
 			must(t, err)
-			err = thread.Quiet(0, func() error {
+			err = machine.Quiet(0, func() error {
 				_, err := p.program(0).Run(&ebpf.RunOptions{Data: packetOf(64, 0), Repeat: frames})
 				return err
 			})
 			must(t, err)
-			after, _ := clock.Monotonic()
+			after, _ := machine.Monotonic()
 			samples, _ := p.samples()
 			var stamps []int64
 			for _, s := range samples {
@@ -131,17 +130,17 @@ func TestLowprecPolls(t *testing.T) {
 	pair := testnet.MustPair(t, testnet.PairOptions{})
 	sender := testnet.MustSender(t, pair)
 	s := openLowprec(t, pair.Rx, Options{Interfaces: []string{pair.RxName}, Immediate: true})
-	tick, err := clock.Tick()
+	tick, err := machine.ClockTick()
 	must(t, err)
 	// The clock ticks between the two packets of some tries, and one poll takes both of others.
 	testnet.WaitFor(t, "two packets that came within one tick and have two stamps", func() bool {
-		before, err := clock.Monotonic()
+		before, err := machine.Monotonic()
 		must(t, err)
 		var begun, ended int64
-		err = thread.Quiet(0, func() error {
-			begun, _ = clock.LastTick()
+		err = machine.Quiet(0, func() error {
+			begun, _ = machine.LastTick()
 			err := errors.Join(sender.Send(testnet.UDPFrame(64, 1)), sender.Send(testnet.UDPFrame(64, 2)))
-			ended, _ = clock.LastTick()
+			ended, _ = machine.LastTick()
 			return err
 		})
 		must(t, err)
@@ -154,7 +153,7 @@ func TestLowprecPolls(t *testing.T) {
 				stamps = append(stamps, p.Time-s.reader.clock.Offset)
 			}
 		}
-		after, _ := clock.Monotonic()
+		after, _ := machine.Monotonic()
 		for _, stamp := range stamps {
 			if stamp < before-2*int64(tick) || stamp > after {
 				t.Errorf("the stamp %d of a packet that came between %d and %d", stamp, before, after)
@@ -266,7 +265,7 @@ func floodTaps(t *testing.T) (ns *testnet.Namespace, senders []func(frames uint6
 		must(t, err)
 		t.Cleanup(func() { tap.Fds[0].Close() })
 		senders = append(senders, func(frames uint64) error {
-			return thread.Quiet(cpu, func() error {
+			return machine.Quiet(cpu, func() error {
 				for n := range frames {
 					if _, err := tap.Fds[0].Write(testnet.UDPFrame(64, n)); err != nil {
 						return err

@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/xdpcap/xdpcap/internal/clock"
+	"github.com/xdpcap/xdpcap/internal/machine"
 )
 
 // A stampedHook is a stillHook at a card that stamps packets.
@@ -21,14 +21,14 @@ func (h *stampedHook) card() card { return card{stamps: h.stamps, hashes: Toepli
 const ahead = int64(37 * time.Second)
 
 // fakeCard is a clock that can be compared so many times.
-func fakeCard(t *testing.T, times int) *clock.Card {
+func fakeCard(t *testing.T, times int) *machine.CardClock {
 	t.Helper()
-	c, err := clock.NewCard("/dev/ptp9", func() (clock.Comparison, error) {
+	c, err := machine.NewCardClock("/dev/ptp9", func() (machine.ClockComparison, error) {
 		if times--; times < 0 {
-			return clock.Comparison{}, errors.New("asleep")
+			return machine.ClockComparison{}, errors.New("asleep")
 		}
-		now, err := clock.Monotonic()
-		return clock.Comparison{Card: now + ahead, Monotonic: now, Within: time.Microsecond}, err
+		now, err := machine.Monotonic()
+		return machine.ClockComparison{Card: now + ahead, Monotonic: now, Within: time.Microsecond}, err
 	})
 	must(t, err)
 	return c
@@ -38,7 +38,7 @@ func fakeCard(t *testing.T, times int) *clock.Card {
 // time; 0 = none. The packets' own times are so long after each other.
 func stampedSession(t *testing.T, o Options, apart time.Duration, stamps []time.Duration) (s *Session, first int64) {
 	t.Helper()
-	now, err := clock.Monotonic()
+	now, err := machine.Monotonic()
 	must(t, err)
 	first = now
 	ring := new(listRing)
@@ -121,7 +121,7 @@ func TestCardClocks(t *testing.T) {
 	var told []string
 	s, _ := stampedSession(t, Options{Stamp: AdapterStamp, Notice: notices(&told)}, 0, nil)
 	clocks := s.CardClocks()
-	offset, _, err := clock.Offset()
+	offset, _, err := machine.ClockOffset()
 	must(t, err)
 	if wrong := (clocks[0].Ahead - time.Duration(ahead-offset)).Abs(); clocks[0].Name != "/dev/ptp9" || wrong > time.Millisecond {
 		t.Errorf("%+v", clocks[0])

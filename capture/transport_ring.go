@@ -10,7 +10,6 @@ import (
 	"github.com/cilium/ebpf"
 	"golang.org/x/sys/unix"
 
-	"github.com/xdpcap/xdpcap/internal/clock"
 	"github.com/xdpcap/xdpcap/internal/errkind"
 	"github.com/xdpcap/xdpcap/internal/machine"
 	"github.com/xdpcap/xdpcap/internal/support"
@@ -182,7 +181,7 @@ func (r *ringOptions) trySharedRings() bool {
 
 func (t *ringTransport) open(maps map[string]*ebpf.Map) (err error) {
 	m := maps[samplerMapRings]
-	if t.tick, err = clock.Tick(); err != nil {
+	if t.tick, err = machine.ClockTick(); err != nil {
 		return err
 	}
 	if t.mem, err = unix.Mmap(m.FD(), 0, t.cpus*t.value, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED); err != nil {

@@ -12,8 +12,8 @@ import (
 
 	"github.com/cilium/ebpf/asm"
 
+	"github.com/xdpcap/xdpcap/internal/machine"
 	"github.com/xdpcap/xdpcap/internal/testnet"
-	"github.com/xdpcap/xdpcap/internal/thread"
 )
 
 // A fakeProgram is the other side of a shared ring: it writes records as bpf/sampler.c does.
@@ -190,7 +190,7 @@ func sharedOf(k *sampler, cpu int) *samplerRing {
 // runOn is run on one CPU.
 func (p *programTest) runOn(cpu, source int, packet []byte, n int) {
 	p.t.Helper()
-	err := thread.Quiet(cpu, func() error {
+	err := machine.Quiet(cpu, func() error {
 		p.run(source, packet, n)
 		return nil
 	})

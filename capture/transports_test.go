@@ -14,8 +14,8 @@ import (
 	"time"
 
 	"github.com/xdpcap/xdpcap/capture"
+	"github.com/xdpcap/xdpcap/internal/machine"
 	"github.com/xdpcap/xdpcap/internal/testnet"
-	"github.com/xdpcap/xdpcap/internal/thread"
 )
 
 // How many frames TestTransports sends through each transport, and the seed of a run that failed,
@@ -141,7 +141,7 @@ func (f *flood) run(o capture.Options, frames uint64) {
 	// that there is room.
 	for cpu := range floodCPUs {
 		for i := range f.pairs {
-			must(f.t, thread.Quiet(cpu, func() error { return f.sendOn(i, 1) }))
+			must(f.t, machine.Quiet(cpu, func() error { return f.sendOn(i, 1) }))
 			f.settle()
 		}
 	}
@@ -157,7 +157,7 @@ func (f *flood) send(frames uint64) {
 	f.t.Helper()
 	errs := make(chan error)
 	for i := range f.pairs {
-		go func() { errs <- thread.Quiet(i, func() error { return f.sendOn(i, frames) }) }()
+		go func() { errs <- machine.Quiet(i, func() error { return f.sendOn(i, frames) }) }()
 	}
 	for range f.pairs {
 		if err := <-errs; err != nil {

@@ -6,7 +6,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"github.com/xdpcap/xdpcap/filter/internal/fault"
+	"github.com/xdpcap/xdpcap/filter/internal/syntax"
 )
 
 // Kinds of errors that a caller can fix without changing the expression. errors.Is finds them in an
@@ -14,13 +14,13 @@ import (
 var (
 	// ErrUnsupported is the kind for an expression that this compiler does not support. ParseRaw
 	// can read the program of another compiler instead.
-	ErrUnsupported = fault.ErrUnsupported
+	ErrUnsupported = syntax.ErrUnsupported
 	// ErrInterface is the kind for an expression that chooses an interface, which only the caller
 	// can do.
-	ErrInterface = fault.ErrInterface
+	ErrInterface = syntax.ErrInterface
 	// ErrNothing is the kind for an expression that matches no packet. If it contains inbound or
 	// outbound, it may match packets of the other direction.
-	ErrNothing = fault.ErrNothing
+	ErrNothing = syntax.ErrNothing
 )
 
 // Error is a fault in an expression: the faulty word, the reason, and a correction. Compile returns
@@ -38,7 +38,7 @@ type Error struct {
 func (e *Error) Unwrap() error { return e.Kind }
 
 // newError turns a fault into the error that Compile returns.
-func newError(text string, f *fault.Fault) *Error {
+func newError(text string, f *syntax.Fault) *Error {
 	e := &Error{Text: text, Pos: f.Pos, Word: f.Word, Message: f.Message, Hint: f.Hint, Kind: f.Kind}
 	if e.Word == "" && e.Pos == 0 {
 		e.Word = text

@@ -34,12 +34,10 @@ import (
 
 	"github.com/xdpcap/xdpcap/filter/internal/cbpf"
 	"github.com/xdpcap/xdpcap/filter/internal/code"
-	"github.com/xdpcap/xdpcap/filter/internal/fault"
-	"github.com/xdpcap/xdpcap/filter/internal/graph"
 	"github.com/xdpcap/xdpcap/filter/internal/names"
 	"github.com/xdpcap/xdpcap/filter/internal/optimise"
 	"github.com/xdpcap/xdpcap/filter/internal/syntax"
-	"github.com/xdpcap/xdpcap/internal/link"
+	"github.com/xdpcap/xdpcap/internal/headers"
 )
 
 // DefaultSnapLen is what a matching program returns if Options.SnapLen is 0: tcpdump's default.
@@ -67,7 +65,7 @@ type Options struct {
 // KnowsLinkType reports whether expressions can be compiled for packets of a LINKTYPE_ number:
 // Ethernet (1), LINUX_SLL (113), LINUX_SLL2 (276), IP without a header before it (101, 228, 229 and
 // 12 and 14 of older files), and BSD's loopback (NULL, 0, and LOOP, 108).
-func KnowsLinkType(number uint16) bool { return link.Of(number) != link.Unknown }
+func KnowsLinkType(number uint16) bool { return headers.LinkOf(number) != headers.UnknownLink }
 
 // Compile turns an expression into a classic program. The empty expression matches every packet.
 // For a faulty expression it returns an *Error. Compile may be called concurrently if the Resolver
@@ -87,7 +85,7 @@ func CompileRaw(text string, o Options) (prog []bpf.RawInstruction, err error) {
 	if err := o.setDefaults(); err != nil {
 		return nil, err
 	}
-	if f := fault.Catch(func() { prog = compile(text, o) }); f != nil {
+	if f := syntax.Catch(func() { prog = compile(text, o) }); f != nil {
 		return nil, newError(text, f)
 	}
 	return prog, nil
@@ -120,16 +118,16 @@ func matchesNone() []bpf.RawInstruction { return []bpf.RawInstruction{{Op: cbpf.
 func compile(text string, o Options) []bpf.RawInstruction {
 	tree := syntax.Parse(text)
 	names.Resolve(tree, o.Resolver)
-	first := code.Generate(tree, code.Options{SnapLen: uint32(o.SnapLen), Netmask: o.Netmask, Outbound: o.Outbound, VLANAware: o.VLANAware, Link: link.Of(o.LinkType)})
+	first := code.Generate(tree, code.Options{SnapLen: uint32(o.SnapLen), Netmask: o.Netmask, Outbound: o.Outbound, VLANAware: o.VLANAware, Link: headers.LinkOf(o.LinkType)})
 	if !o.Unoptimised {
 		first = optimise.Graph(first)
 		if first.Last.Code == cbpf.RetK && first.Last.K == 0 {
-			fault.Fault{Message: "expression rejects all packets", Kind: ErrNothing}.Throw()
+			syntax.Fault{Message: "expression rejects all packets", Kind: ErrNothing}.Throw()
 		}
 	}
-	prog := graph.Assemble(first)
+	prog := code.Assemble(first)
 	if len(prog) > MaxInstructions {
-		fault.Raise("join networks instead of hosts, or split the filter",
+		syntax.Raise("join networks instead of hosts, or split the filter",
 			"expression compiles to %d instructions, the kernel takes %d", len(prog), MaxInstructions)
 	}
 	return prog
@@ -144,7 +142,7 @@ func (o *Options) setDefaults() error {
 		o.SnapLen = DefaultSnapLen
 	}
 	if o.LinkType == 0 {
-		o.LinkType = link.Numbers[link.Ethernet]
+		o.LinkType = headers.LinkNumbers[headers.Ethernet]
 	}
 	if !KnowsLinkType(o.LinkType) {
 		return fmt.Errorf("cannot compile filters for packets of link type %d", o.LinkType)

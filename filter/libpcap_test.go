@@ -11,7 +11,7 @@ import (
 
 	"github.com/xdpcap/xdpcap/filter/internal/cbpf"
 	"github.com/xdpcap/xdpcap/filter/internal/filtertest"
-	"github.com/xdpcap/xdpcap/internal/link"
+	"github.com/xdpcap/xdpcap/internal/headers"
 )
 
 // differences are expressions that libpcap takes and Compile refuses, with the reason that Compile
@@ -75,10 +75,10 @@ func TestDifferences(t *testing.T) {
 // sameAsLibpcap compares Compile with libpcap on one expression, without their optimisers: both
 // must refuse it, or make programs that give the same result for every packet. dlt is libpcap's
 // number of the link type. It returns false if libpcap refuses the expression.
-func sameAsLibpcap(tb testing.TB, expr string, l link.Type, dlt int, pkts [][]byte) bool {
+func sameAsLibpcap(tb testing.TB, expr string, l headers.Link, dlt int, pkts [][]byte) bool {
 	tb.Helper()
 	text, wantErr := libpcap(tb, dlt, "-Oddd", expr)
-	got, gotErr := CompileRaw(expr, Options{Netmask: filtertest.AnyMask, Unoptimised: true, LinkType: link.Numbers[l]})
+	got, gotErr := CompileRaw(expr, Options{Netmask: filtertest.AnyMask, Unoptimised: true, LinkType: headers.LinkNumbers[l]})
 	constants := func(err error) bool { // libpcap knows the value of one number only, without its optimiser
 		return err != nil && (strings.Contains(err.Error(), "division by zero") || strings.Contains(err.Error(), "31 bits"))
 	}

@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"github.com/xdpcap/xdpcap/filter/internal/filtertest"
-	"github.com/xdpcap/xdpcap/internal/link"
+	"github.com/xdpcap/xdpcap/internal/headers"
 )
 
 // For packets that begin with a cooked header, with IP or with a header of BSD's loopback,
@@ -24,16 +24,16 @@ func TestLinkTypes(t *testing.T) {
 	ofNetwork := func(p []byte) bool { return len(p) > 0 && p[0] == 0 }
 	ofHost := func(p []byte) bool { return len(p) > 0 && p[0] != 0 }
 	for _, of := range []struct {
-		link link.Type
+		link headers.Link
 		dlt  int
 		omit func([]byte) bool // packets in the byte order that libpcap does not expect
-	}{{link.Cooked, 113, nil}, {link.Cooked2, 276, nil}, {link.Raw, 12, nil}, {link.Loopback, 0, ofNetwork}, {link.Loopback, 108, ofHost}} {
+	}{{headers.Cooked, 113, nil}, {headers.Cooked2, 276, nil}, {headers.Raw, 12, nil}, {headers.Loopback, 0, ofNetwork}, {headers.Loopback, 108, ofHost}} {
 		pkts, accepted := allCuts()[of.link], 0
 		if of.omit != nil {
 			pkts = slices.DeleteFunc(slices.Clone(pkts), of.omit)
 		}
 		for _, expr := range expressions {
-			direction := (of.link == link.Raw || of.link == link.Loopback) && strings.Contains(expr, "bound") // libpcap asks the socket
+			direction := (of.link == headers.Raw || of.link == headers.Loopback) && strings.Contains(expr, "bound") // libpcap asks the socket
 			if !direction && sameAsLibpcap(t, expr, of.link, of.dlt, pkts) {
 				accepted++
 			}

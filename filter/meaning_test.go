@@ -9,13 +9,13 @@ import (
 
 	"github.com/xdpcap/xdpcap/filter/internal/cbpf"
 	"github.com/xdpcap/xdpcap/filter/internal/filtertest"
-	"github.com/xdpcap/xdpcap/internal/link"
+	"github.com/xdpcap/xdpcap/internal/headers"
 )
 
 // compileFor compiles for a test with the expression's meaning.
 func compileFor(expr string, m filtertest.Meaning, unoptimised bool) ([]bpf.RawInstruction, error) {
 	return CompileRaw(expr, Options{Resolver: filtertest.Resolver{}, Netmask: m.Netmask, Outbound: m.Outbound, VLANAware: m.VLANAware,
-		LinkType: link.Numbers[m.Link], Unoptimised: unoptimised})
+		LinkType: headers.LinkNumbers[m.Link], Unoptimised: unoptimised})
 }
 
 // meansSame compares both programs of an expression with its meaning, on packets. It returns false
@@ -44,15 +44,15 @@ func meansSame(tb testing.TB, expr string, m filtertest.Meaning, pkts [][]byte) 
 }
 
 // allCuts are packets of all kinds for each link type, cut at every length.
-var allCuts = sync.OnceValue(func() (cuts [len(link.Numbers)][][]byte) {
+var allCuts = sync.OnceValue(func() (cuts [len(headers.LinkNumbers)][][]byte) {
 	for l := range cuts {
-		cuts[l] = filtertest.Truncations(filtertest.PacketsOf(link.Type(l)), 1)
+		cuts[l] = filtertest.Truncations(filtertest.PacketsOf(headers.Link(l)), 1)
 	}
 	return cuts
 })
 
 // someCuts are one in 16 of allCuts: others for the next seed.
-func someCuts(l link.Type, seed uint64) (some [][]byte) {
+func someCuts(l headers.Link, seed uint64) (some [][]byte) {
 	all := allCuts()[l]
 	for i := seed % 16; i < uint64(len(all)); i += 16 {
 		some = append(some, all[i])
@@ -66,11 +66,11 @@ func TestMeaning(t *testing.T) {
 	t.Parallel()
 	ethernet := filtertest.Meaning{Netmask: filtertest.AnyMask}
 	for _, expr := range filtertest.Corners {
-		meansSame(t, expr, ethernet, allCuts()[link.Ethernet])
+		meansSame(t, expr, ethernet, allCuts()[headers.Ethernet])
 	}
 	for l, cuts := range allCuts() {
 		for _, expr := range filtertest.Protocols {
-			meansSame(t, expr, filtertest.Meaning{Link: link.Type(l)}, cuts)
+			meansSame(t, expr, filtertest.Meaning{Link: headers.Link(l)}, cuts)
 		}
 	}
 	n, accepted := filtertest.Budget(t, 3000), 0
@@ -79,7 +79,7 @@ func TestMeaning(t *testing.T) {
 		m.Netmask = []byte{255, 255, 255, byte(seed)}
 		m.Outbound, m.VLANAware = seed&1 == 1, seed&2 == 2
 		if seed%5 == 4 {
-			m.Link = []link.Type{link.Cooked, link.Cooked2, link.Raw, link.Loopback}[seed/5%4]
+			m.Link = []headers.Link{headers.Cooked, headers.Cooked2, headers.Raw, headers.Loopback}[seed/5%4]
 		}
 		g := filtertest.NewGrammar(seed)
 		expr := g.Expression(2)
@@ -108,7 +108,7 @@ func TestLibpcap(t *testing.T) {
 	t.Parallel()
 	n, accepted := filtertest.Budget(t, 3000), 0
 	for seed := range uint64(n) {
-		if sameAsLibpcap(t, filtertest.NewGrammar(seed).Expression(2), link.Ethernet, ethernet, someCuts(link.Ethernet, seed)) {
+		if sameAsLibpcap(t, filtertest.NewGrammar(seed).Expression(2), headers.Ethernet, ethernet, someCuts(headers.Ethernet, seed)) {
 			accepted++
 		}
 	}
@@ -116,6 +116,6 @@ func TestLibpcap(t *testing.T) {
 		t.Errorf("libpcap accepts only %d of %d: the grammar tests too little", accepted, n)
 	}
 	for _, expr := range filtertest.Corners {
-		sameAsLibpcap(t, expr, link.Ethernet, ethernet, allCuts()[link.Ethernet])
+		sameAsLibpcap(t, expr, headers.Ethernet, ethernet, allCuts()[headers.Ethernet])
 	}
 }

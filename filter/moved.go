@@ -1,7 +1,6 @@
 package filter
 
 import (
-	"github.com/xdpcap/xdpcap/filter/internal/fault"
 	"github.com/xdpcap/xdpcap/filter/internal/syntax"
 )
 
@@ -10,7 +9,7 @@ import (
 // VLAN tag, as in tcpdump, but most users mean untagged IP packets. Moved returns "" if the
 // expression has no such word, or is faulty.
 func Moved(text string) (word string) {
-	fault.Catch(func() { word = moved(syntax.Parse(text)) })
+	syntax.Catch(func() { word = moved(syntax.Parse(text)) })
 	return word
 }
 

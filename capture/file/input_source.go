@@ -3,7 +3,7 @@ package file
 import (
 	"github.com/xdpcap/xdpcap/capture"
 	"github.com/xdpcap/xdpcap/internal/capfile"
-	"github.com/xdpcap/xdpcap/internal/link"
+	"github.com/xdpcap/xdpcap/internal/headers"
 	"github.com/xdpcap/xdpcap/internal/pcapng"
 )
 
@@ -26,7 +26,7 @@ func (in *Input) describe(i *capfile.Interface) {
 
 // directionIn returns the flag for the direction in a packet's own header, or 0.
 func directionIn(s *capture.Source, packet []byte) uint32 {
-	switch sent, known := link.Of(s.LinkType()).Sent(packet); {
+	switch sent, known := headers.LinkOf(s.LinkType()).Sent(packet); {
 	case !known:
 		return 0
 	case sent:

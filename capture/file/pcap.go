@@ -5,7 +5,6 @@ import (
 	"fmt"
 
 	"github.com/xdpcap/xdpcap/capture"
-	"github.com/xdpcap/xdpcap/internal/pcap"
 	"github.com/xdpcap/xdpcap/internal/pcapng"
 )
 
@@ -18,7 +17,7 @@ var asPCAP = formatKind{
 // pcapEncoder encodes classic pcap. The format holds only packets, all of one link type.
 type pcapEncoder struct {
 	d       *capture.Description
-	unit    pcap.Unit
+	unit    pcapng.PcapUnit
 	sources []capture.Source
 
 	// The link type is that of a capture file's first packet, so the header is written with that
@@ -29,9 +28,9 @@ type pcapEncoder struct {
 }
 
 func newPCAPEncoder(d *capture.Description, o *Options) *pcapEncoder {
-	e := &pcapEncoder{d: d, unit: pcap.Nanoseconds, sources: d.Sources, late: d.More != nil && !d.IsLive(), linkType: pcapng.Ethernet}
+	e := &pcapEncoder{d: d, unit: pcapng.PcapNanoseconds, sources: d.Sources, late: d.More != nil && !d.IsLive(), linkType: pcapng.Ethernet}
 	if o.Microseconds {
-		e.unit = pcap.Microseconds
+		e.unit = pcapng.PcapMicroseconds
 	}
 	return e
 }
@@ -49,7 +48,7 @@ func (e *pcapEncoder) begin(b []byte) []byte {
 	for i := range e.sources {
 		snapLen = max(snapLen, cmp.Or(e.sources[i].SnapLen, uint32(e.d.Options.SnapLen)))
 	}
-	return pcap.AppendHeader(b, e.unit, cmp.Or(snapLen, uint32(e.d.Options.SnapLen)), e.linkType)
+	return pcapng.AppendPcapHeader(b, e.unit, cmp.Or(snapLen, uint32(e.d.Options.SnapLen)), e.linkType)
 }
 
 func (e *pcapEncoder) packets(c *chunk, packets []capture.Packet) (n int, err error) {
@@ -60,7 +59,7 @@ func (e *pcapEncoder) packets(c *chunk, packets []capture.Packet) (n int, err er
 				return n, err
 			}
 		}
-		c.blocks = pcap.AppendPacket(c.blocks, e.unit, p.Stamp(), p.WireLen, p.Data)
+		c.blocks = pcapng.AppendPcapPacket(c.blocks, e.unit, p.Stamp(), p.WireLen, p.Data)
 		c.noteEnd(p)
 	}
 	return n, nil

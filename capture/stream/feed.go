@@ -10,7 +10,6 @@ import (
 
 	"github.com/xdpcap/xdpcap/capture"
 	"github.com/xdpcap/xdpcap/internal/machine"
-	"github.com/xdpcap/xdpcap/internal/pcap"
 	"github.com/xdpcap/xdpcap/internal/pcapng"
 )
 
@@ -66,7 +65,7 @@ func (f *feed) begin(d capture.Description) error {
 	})
 	f.header = f.enc.Header(nil)
 	if f.options.PCAP {
-		f.header = pcap.AppendHeader(nil, pcap.Microseconds, uint32(d.Options.SnapLen), pcapng.Ethernet)
+		f.header = pcapng.AppendPcapHeader(nil, pcapng.PcapMicroseconds, uint32(d.Options.SnapLen), pcapng.Ethernet)
 	}
 	f.sources = capture.NewSourceList(&d)
 	f.taken = make(capture.Accounts, len(d.Sources))

@@ -6,7 +6,6 @@ import (
 	"sync"
 
 	"github.com/xdpcap/xdpcap/capture"
-	"github.com/xdpcap/xdpcap/internal/pcap"
 	"github.com/xdpcap/xdpcap/internal/pcapng"
 )
 
@@ -276,7 +275,7 @@ func (l *feedLog) appendBlock(c *feedCursor, dst, block []byte, i uint32) []byte
 	more := c.pending[i]
 	c.pending[i] = 0
 	if l.asPCAP {
-		return pcap.AppendPacket(dst, pcap.Microseconds, int64(pcapng.PacketTime(block)), pcapng.PacketWireLen(block), pcapng.PacketData(block))
+		return pcapng.AppendPcapPacket(dst, pcapng.PcapMicroseconds, int64(pcapng.PacketTime(block)), pcapng.PacketWireLen(block), pcapng.PacketData(block))
 	}
 	dst = l.appendInterfaces(c, dst)
 	start := len(dst)

@@ -13,7 +13,6 @@ import (
 
 	"github.com/xdpcap/xdpcap/capture"
 	"github.com/xdpcap/xdpcap/capture/file"
-	"github.com/xdpcap/xdpcap/internal/pcap"
 	"github.com/xdpcap/xdpcap/internal/pcapng"
 	"github.com/xdpcap/xdpcap/internal/testfile"
 	"github.com/xdpcap/xdpcap/internal/testnet"
@@ -42,11 +41,11 @@ func TestFileInputServedLong(t *testing.T) {
 	lengths := []int{600, pcapng.MaxBlock, 601, 602, 603, pcapng.MaxBlock - 1, 604, pcapng.MaxBlock, 605}
 	stored := make([][]byte, 2) // files, so that short and long packets are read together
 	for i := range stored {
-		stored[i] = pcap.AppendHeader(nil, pcap.Microseconds, 0, pcapng.Ethernet)
+		stored[i] = pcapng.AppendPcapHeader(nil, pcapng.PcapMicroseconds, 0, pcapng.Ethernet)
 	}
 	for i, n := range lengths {
 		in := &stored[i%2]
-		*in = pcap.AppendPacket(*in, pcap.Microseconds, int64(i)*1000, uint32(n), bytes.Repeat([]byte{byte(i)}, n))
+		*in = pcapng.AppendPcapPacket(*in, pcapng.PcapMicroseconds, int64(i)*1000, uint32(n), bytes.Repeat([]byte{byte(i)}, n))
 	}
 	next := 0
 	// The stream is pcap, because pcapng blocks of these packets are longer than a reader accepts.

@@ -12,7 +12,7 @@ import (
 	"github.com/xdpcap/xdpcap/filter"
 	"github.com/xdpcap/xdpcap/filter/internal/cbpf"
 	"github.com/xdpcap/xdpcap/filter/internal/filtertest"
-	"github.com/xdpcap/xdpcap/filter/internal/wire"
+	"github.com/xdpcap/xdpcap/filter/internal/names"
 	"github.com/xdpcap/xdpcap/internal/testnet"
 )
 
@@ -133,7 +133,7 @@ func TestLargePacket(t *testing.T) {
 	}
 	for _, at := range []uint32{2990, 2996, 2997, 3000, bufferSize - 4, bufferSize - 3, bufferSize, 0x7ffe, 0x7fff, 0x8000, 0xfffb, 0xfffc, 0x10000, 0xfffffffe} {
 		for _, mode := range []uint16{cbpf.ModeABS, cbpf.ModeIND} {
-			prog := []bpf.RawInstruction{{Op: cbpf.LdxImm, K: 1}, {Op: cbpf.ClassLD | mode, K: at}, {Op: cbpf.Or, K: 1}, {Op: cbpf.RetA}}
+			prog := []bpf.RawInstruction{{Op: cbpf.LdxImm, K: 1}, {Op: cbpf.ClassLD | mode, K: at}, {Op: cbpf.ClassALU | cbpf.OpOr, K: 1}, {Op: cbpf.RetA}}
 			compareKernel(t, fmt.Sprintf("offset %#x", at), prog, [][]byte{pkt, pkt[:2999]})
 		}
 	}
@@ -163,10 +163,10 @@ func TestManyHosts(t *testing.T) {
 		}
 		pkts := filtertest.Packets()
 		for _, i := range []int{0, 1, 150, 255, 256, 298, 299, 300} {
-			ip := filtertest.IPv4Header(wire.IPUDP, fmt.Sprintf("10.%d.%d.7", i>>8, i&0xff), "1.1.1.1", 0, 0, filtertest.PortHeader(1, 2, 0))
+			ip := filtertest.IPv4Header(names.IPUDP, fmt.Sprintf("10.%d.%d.7", i>>8, i&0xff), "1.1.1.1", 0, 0, filtertest.PortHeader(1, 2, 0))
 			eth := filtertest.Eth(1, 2)
-			pkts = append(pkts, filtertest.Frame(eth, filtertest.BE(wire.EtherIP), ip),
-				filtertest.Frame(eth, filtertest.VLANTag(wire.Ether8021Q, 5), filtertest.BE(wire.EtherIP), ip))
+			pkts = append(pkts, filtertest.Frame(eth, filtertest.BE(names.EtherIP), ip),
+				filtertest.Frame(eth, filtertest.VLANTag(names.Ether8021Q, 5), filtertest.BE(names.EtherIP), ip))
 		}
 		if got := compareKernel(t, fmt.Sprintf("%+v", test), prog, pkts); got != test.want {
 			t.Errorf("%+v: %d packets match", test, got)

@@ -16,7 +16,7 @@ import (
 	"strings"
 
 	"github.com/xdpcap/xdpcap/capture"
-	"github.com/xdpcap/xdpcap/internal/link"
+	"github.com/xdpcap/xdpcap/internal/headers"
 )
 
 // An Input is an input whose packets and descriptions have other addresses. It belongs to the
@@ -139,7 +139,7 @@ func (in *Input) Read(packets []capture.Packet, idle func()) (int, error) {
 
 // rewrite replaces p by the anonymized packet, whose memory is `to`.
 func (in *Input) rewrite(p *capture.Packet, to *packet) {
-	kept := in.rewriter.Rewrite(&to.data, link.Of(in.sources.Of(int(p.Source)).LinkType()), p.Data, int(p.WireLen))
+	kept := in.rewriter.Rewrite(&to.data, headers.LinkOf(in.sources.Of(int(p.Source)).LinkType()), p.Data, int(p.WireLen))
 	to.facts = *p.Facts
 	to.facts.Hash, to.facts.HashKind = 0, capture.NoHash // the hash is computed from the addresses
 	p.Facts, p.Data = &to.facts, to.data[:kept:kept]

@@ -3,7 +3,7 @@ package anonymize
 import (
 	"encoding/binary"
 
-	"github.com/xdpcap/xdpcap/internal/link"
+	"github.com/xdpcap/xdpcap/internal/headers"
 )
 
 // MaxHeaders is the maximum number of bytes kept of a packet.
@@ -28,7 +28,7 @@ func NewRewriter(m *Mapper) *Rewriter { return &Rewriter{m: m} }
 // length in bytes; the bytes after them are not copied. wireLen is the packet's length before
 // truncation. Checksums that were right stay right for the whole packet with the new addresses, and
 // wrong ones stay wrong. Rewrite may use all of `to` as memory.
-func (r *Rewriter) Rewrite(to *[MaxHeaders]byte, typ link.Type, packet []byte, wireLen int) int {
+func (r *Rewriter) Rewrite(to *[MaxHeaders]byte, typ headers.Link, packet []byte, wireLen int) int {
 	n := copy(to[:], packet)
 	r.packet, r.wire, r.old, r.new, r.count = packet, wireLen, packet[:n], to[:n], 0
 	kept := r.link(typ, n)
@@ -43,17 +43,17 @@ func (r *Rewriter) Rewrite(to *[MaxHeaders]byte, typ link.Type, packet []byte, w
 // link rewrites a packet from its first header on. link and the functions below get two offsets:
 // where a header begins, and the upper bound of its end. They return the offset at which the kept
 // bytes end: the beginning of the header if it is not whole or has an unknown form.
-func (r *Rewriter) link(typ link.Type, end int) int {
+func (r *Rewriter) link(typ headers.Link, end int) int {
 	etherType, at, ok := typ.Header(r.old)
 	if !ok {
 		return 0
 	}
 	switch typ {
-	case link.Ethernet:
+	case headers.Ethernet:
 		return r.ethernet(0, end)
-	case link.Cooked:
+	case headers.Cooked:
 		r.cookedAddress(6, int(r.u16(4)))
-	case link.Cooked2:
+	case headers.Cooked2:
 		r.cookedAddress(12, int(r.old[11]))
 	}
 	return r.payload(at, end, etherType)

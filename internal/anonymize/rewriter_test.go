@@ -12,7 +12,7 @@ import (
 	"github.com/gopacket/gopacket"
 	"github.com/gopacket/gopacket/layers"
 
-	"github.com/xdpcap/xdpcap/internal/link"
+	"github.com/xdpcap/xdpcap/internal/headers"
 )
 
 // Packets of all kinds: no address is left, the kept bytes have the same headers, and checksums
@@ -52,7 +52,7 @@ func checkGenerated(t *testing.T, seed uint64, seen map[string]int) {
 	m := NewMapper(randomKey(rng))
 	r := NewRewriter(m)
 	var to [MaxHeaders]byte
-	n := r.Rewrite(&to, link.Ethernet, frame, len(frame))
+	n := r.Rewrite(&to, headers.Ethernet, frame, len(frame))
 	kept := to[:n]
 	before := gopacket.NewPacket(frame, layers.LayerTypeEthernet, gopacket.Default)
 	for _, a := range addresses {
@@ -63,7 +63,7 @@ func checkGenerated(t *testing.T, seed uint64, seen map[string]int) {
 		// different, but bytes that are not rewritten are left under any key.
 		other := NewMapper(randomKey(rng))
 		var again [MaxHeaders]byte
-		if n := NewRewriter(other).Rewrite(&again, link.Ethernet, frame, len(frame)); isLeft(other, again[:n], a) {
+		if n := NewRewriter(other).Rewrite(&again, headers.Ethernet, frame, len(frame)); isLeft(other, again[:n], a) {
 			t.Fatalf("seed %d: % x is left in % x of %v", seed, a, kept, kinds(before))
 		}
 	}
@@ -152,14 +152,14 @@ func FuzzBytes(f *testing.F) {
 	f.Fuzz(func(t *testing.T, packet []byte, typ uint8, wire uint16) {
 		var to, other [MaxHeaders]byte
 		before := bytes.Clone(packet)
-		n := r.Rewrite(&to, link.Type(typ%5), packet, int(wire))
+		n := r.Rewrite(&to, headers.Link(typ%5), packet, int(wire))
 		if n > len(packet) || n > MaxHeaders {
 			t.Fatalf("%d bytes of %d", n, len(packet))
 		}
 		if !bytes.Equal(packet, before) {
 			t.Fatal("the packet itself was changed")
 		}
-		if m := again.Rewrite(&other, link.Type(typ%5), packet, int(wire)); m != n || to != other {
+		if m := again.Rewrite(&other, headers.Link(typ%5), packet, int(wire)); m != n || to != other {
 			t.Fatal("another time it is not the same")
 		}
 		if slices.ContainsFunc(to[n:], func(b byte) bool { return b != 0 }) {
@@ -179,27 +179,27 @@ func TestKept(t *testing.T) {
 	frame := slices.Concat(mac, mac[:5], []byte{9, 8, 0})
 	for _, test := range []struct {
 		name   string
-		typ    link.Type
+		typ    headers.Link
 		packet []byte
 		want   int
 	}{
-		{"raw IP", link.Raw, packet, 28},
-		{"cooked", link.Cooked, slices.Concat([]byte{0, 0, 0, 1, 0, 6}, mac, []byte{0x77, 0x77, 8, 0}, packet), 44},
-		{"cooked, of a tunnel", link.Cooked, slices.Concat([]byte{0, 0, 3, 8, 0, 4}, ip[12:16], make([]byte, 4), []byte{8, 0}, packet), 44},
-		{"cooked v2", link.Cooked2, slices.Concat([]byte{8, 0, 0, 0, 0, 0, 0, 2, 0, 1, 0, 6}, mac, []byte{0x77, 0x77}, packet), 48},
-		{"BSD's loopback", link.Loopback, slices.Concat([]byte{2, 0, 0, 0}, packet), 32},
-		{"BSD's loopback without IP", link.Loopback, slices.Concat([]byte{7, 0, 0, 0}, packet), 0},
-		{"unknown link type", link.Unknown, packet, 0},
-		{"cut within the Ethernet header", link.Ethernet, frame[:13], 0},
-		{"cut within the IP header", link.Ethernet, slices.Concat(frame, ip[:19]), 14},
-		{"cut within the UDP header", link.Ethernet, slices.Concat(frame, ip, udp[:7]), 34},
-		{"802.3", link.Ethernet, slices.Concat(mac, mac, []byte{0, 20}, mac, ip), 14},
-		{"PPPoE", link.Ethernet, slices.Concat(mac, mac, []byte{0x88, 0x64, 0x11, 0, 0, 1, 0, 30, 0, 0x21}, packet), 50},
-		{"MPLS with Ethernet that looks like IPv4", link.Ethernet, slices.Concat(mac, mac, []byte{0x88, 0x47, 0, 0, 0x51, 9, 0x45, 0, 0, 28, 1, 2}, mac, []byte{8, 0}, ip), 18},
-		{"MPLS with Ethernet that looks like IPv6", link.Ethernet, slices.Concat(mac, mac, []byte{0x88, 0x47, 0, 0, 0x51, 9, 0x60}, mac, mac, ip, ip), 18},
-		{"ARP with long addresses", link.Ethernet, slices.Concat(mac, mac, []byte{8, 6, 0, 32, 8, 0, 20, 4, 0, 1}, mac, ip, ip), 22},
-		{"ESP", link.Raw, slices.Concat(ip[:9], []byte{50}, ip[10:], udp, mac), 28},
-		{"GRE of PPTP", link.Raw, slices.Concat(ip[:9], []byte{47}, ip[10:], []byte{0x30, 1, 0x88, 0x0b, 1, 2, 3, 4}), 24},
+		{"raw IP", headers.Raw, packet, 28},
+		{"cooked", headers.Cooked, slices.Concat([]byte{0, 0, 0, 1, 0, 6}, mac, []byte{0x77, 0x77, 8, 0}, packet), 44},
+		{"cooked, of a tunnel", headers.Cooked, slices.Concat([]byte{0, 0, 3, 8, 0, 4}, ip[12:16], make([]byte, 4), []byte{8, 0}, packet), 44},
+		{"cooked v2", headers.Cooked2, slices.Concat([]byte{8, 0, 0, 0, 0, 0, 0, 2, 0, 1, 0, 6}, mac, []byte{0x77, 0x77}, packet), 48},
+		{"BSD's loopback", headers.Loopback, slices.Concat([]byte{2, 0, 0, 0}, packet), 32},
+		{"BSD's loopback without IP", headers.Loopback, slices.Concat([]byte{7, 0, 0, 0}, packet), 0},
+		{"unknown link type", headers.UnknownLink, packet, 0},
+		{"cut within the Ethernet header", headers.Ethernet, frame[:13], 0},
+		{"cut within the IP header", headers.Ethernet, slices.Concat(frame, ip[:19]), 14},
+		{"cut within the UDP header", headers.Ethernet, slices.Concat(frame, ip, udp[:7]), 34},
+		{"802.3", headers.Ethernet, slices.Concat(mac, mac, []byte{0, 20}, mac, ip), 14},
+		{"PPPoE", headers.Ethernet, slices.Concat(mac, mac, []byte{0x88, 0x64, 0x11, 0, 0, 1, 0, 30, 0, 0x21}, packet), 50},
+		{"MPLS with Ethernet that looks like IPv4", headers.Ethernet, slices.Concat(mac, mac, []byte{0x88, 0x47, 0, 0, 0x51, 9, 0x45, 0, 0, 28, 1, 2}, mac, []byte{8, 0}, ip), 18},
+		{"MPLS with Ethernet that looks like IPv6", headers.Ethernet, slices.Concat(mac, mac, []byte{0x88, 0x47, 0, 0, 0x51, 9, 0x60}, mac, mac, ip, ip), 18},
+		{"ARP with long addresses", headers.Ethernet, slices.Concat(mac, mac, []byte{8, 6, 0, 32, 8, 0, 20, 4, 0, 1}, mac, ip, ip), 22},
+		{"ESP", headers.Raw, slices.Concat(ip[:9], []byte{50}, ip[10:], udp, mac), 28},
+		{"GRE of PPTP", headers.Raw, slices.Concat(ip[:9], []byte{47}, ip[10:], []byte{0x30, 1, 0x88, 0x0b, 1, 2, 3, 4}), 24},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			r := NewRewriter(NewMapper(randomKey(rng)))
@@ -240,7 +240,7 @@ func TestIncompleteChecksums(t *testing.T) {
 		} {
 			packet[26], packet[27] = byte(test.sum>>8), byte(test.sum)
 			var to [MaxHeaders]byte
-			NewRewriter(NewMapper(randomKey(rng))).Rewrite(&to, link.Raw, packet, len(packet))
+			NewRewriter(NewMapper(randomKey(rng))).Rewrite(&to, headers.Raw, packet, len(packet))
 			if got, want := uint16(to[26])<<8|uint16(to[27]), test.want(to[:]); got != want {
 				t.Errorf("%s: %04x, want %04x", test.name, got, want)
 			}

@@ -43,11 +43,11 @@ func typesOf[S any](t *testing.T, m metrics.Set[S], types map[string]string) {
 func allMetrics(t *testing.T) map[string]string {
 	t.Helper()
 	types := make(map[string]string)
-	typesOf(t, new(stats.Options).Counters(nil, "rx0").Metrics, types)
-	typesOf(t, (&count.Options{Sizes: true, Flows: 5}).Counters(nil, library.In, "rx0").Metrics, types)
+	typesOf(t, new(stats.Options).Counter(nil, "rx0").Metrics, types)
+	typesOf(t, (&count.Options{Sizes: true, Flows: 5}).Counter(nil, library.In, "rx0").Metrics, types)
 	typesOf(t, new(monitor.Options).Metrics(""), types)
-	typesOf(t, new(drops.Options).Counters(nil, "rx0").Metrics, types)
-	typesOf(t, latency.Traced(nil, "rx0").Metrics, types)
+	typesOf(t, new(drops.Options).Counter(nil, "rx0").Metrics, types)
+	typesOf(t, new(latency.Options).Counter(nil, nil, "rx0").Metrics, types)
 	typesOf(t, latency.RuntimeMetrics("rx0"), types)
 	typesOf(t, capture.Metrics(library.TransportRing, time.Now()), types)
 	return types

@@ -227,7 +227,7 @@ func TestForget(t *testing.T) {
 	}
 }
 
-// If a setting has no effect on monitor or latency, they set its flag back to the default.
+// If a setting has no effect on monitor, it sets its flag back to the default.
 func TestForgetSettingsOfCounters(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
@@ -235,7 +235,6 @@ func TestForgetSettingsOfCounters(t *testing.T) {
 		names   []string
 	}{
 		{"monitor", counters.CountingFlags},
-		{"latency", append([]string{"drop", "events", "xdp-mode"}, counters.CountingFlags...)},
 	} {
 		cmd, _, err := NewRoot().Find([]string{test.command})
 		if err != nil {
@@ -243,7 +242,7 @@ func TestForgetSettingsOfCounters(t *testing.T) {
 		}
 		for _, name := range test.names {
 			f := cmd.Flags().Lookup(name)
-			value := map[string]string{"bool": "true", "time": "7s", "name": "x", "string": "generic", "uint64": "7", "float64": "7"}[f.Value.Type()]
+			value := map[string]string{"bool": "true", "time": "7s", "name": "x", "string": "generic", "uint64": "7"}[f.Value.Type()]
 			if err := cmd.Flags().Set(name, value); err != nil || f.Value.String() == f.DefValue {
 				t.Fatalf("%s --%s: it is %s, %v", test.command, name, f.Value, err)
 			}

@@ -77,16 +77,6 @@ func applicationPackets(t testing.TB) (packets []packet) {
 	} {
 		udp("dhcp "+name, 68, 67, bootp(nil, options...))
 	}
-	cmu := func(flags byte, n int) []byte {
-		b := bootp(func(b []byte) { copy(b[236:], "CMU\x00") }, flags, 0, 0, 0)
-		for i := range n {
-			b = append(b, byte(i))
-		}
-		return b
-	}
-	udp("cmu", 68, 67, cmu(1, 60))
-	udp("cmu with flags", 68, 67, cmu(2, 60))
-	udp("short cmu", 68, 67, cmu(2, 9))
 	udp("other vendor", 68, 67, bootp(func(b []byte) { copy(b[236:], []byte{1, 2, 3, 4}) }))
 	udp("no vendor", 68, 67, bootp(func(b []byte) { copy(b[4:], make([]byte, 4)); copy(b[236:], make([]byte, 4)) }))
 	udp("long sname", 68, 67, bootp(func(b []byte) { copy(b[44:], bytes.Repeat([]byte("s"), 64)) }))

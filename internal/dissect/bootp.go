@@ -56,36 +56,9 @@ func (d *Dissector) bootp(b []byte, length int) {
 	case 0x63825363:
 		d.addf("\n\t  Vendor-rfc1048 Extensions\n\t    Magic Cookie 0x%08x", cookie)
 		d.dhcpOptions(skip(b, bootpHeader+4), length-bootpHeader-4)
-	case 0x434d5500:
-		d.bootpCMU(skip(b, bootpHeader+4))
+	case 0x434d5500: // of Carnegie Mellon University, before options were standardized
 	default:
 		d.addf("\n\t  Vendor-#0x%x", cookie)
-	}
-}
-
-// bootpCMU appends the fields of Carnegie Mellon University's clients from before options were
-// standardized.
-func (d *Dissector) bootpCMU(b []byte) {
-	d.add(" vend-cmu")
-	d.u32(b, 0) // tcpdump requires all of the flags
-	flags, mask := d.u8(b, 0), "SM*"
-	if flags&1 != 0 {
-		mask = "SM"
-	}
-	if flags&^1 != 0 {
-		d.addf(" F:0x%x", flags)
-	}
-	for i, name := range []string{"DG", mask, "NS1", "NS2", "IEN1", "IEN2", "TS1", "TS2"} {
-		at := 4 + 4*i
-		switch i {
-		case 0:
-			at = 8 // the gateway comes after the mask
-		case 1:
-			at = 4
-		}
-		if d.u32(b, at) != 0 {
-			d.addf(" %s:%s", name, d.ip4Addr(b, at))
-		}
 	}
 }
 

@@ -5,7 +5,7 @@ import (
 
 	"github.com/gopacket/gopacket/layers"
 
-	"github.com/xdpcap/xdpcap/internal/link"
+	"github.com/xdpcap/xdpcap/internal/headers"
 )
 
 // directions are the kinds of packets in a cooked header.
@@ -25,8 +25,8 @@ type cookedHeader struct {
 // cooked appends a packet of length bytes that begins with a cooked header, and returns the size of
 // its headers. The file does not have the interface's name, so the line has its index. tcpdump
 // shows the name of this machine's interface with that index, which may be the wrong one.
-func (d *Dissector) cooked(b []byte, length int, version link.Type) (header int) {
-	h := cookedHeader{second: version == link.Cooked2, length: length}
+func (d *Dissector) cooked(b []byte, length int, version headers.Link) (header int) {
+	h := cookedHeader{second: version == headers.Cooked2, length: length}
 	d.proto = "sll"
 	if h.second {
 		d.proto = "sll2"

@@ -8,14 +8,14 @@ import (
 
 	"github.com/gopacket/gopacket"
 
-	"github.com/xdpcap/xdpcap/internal/link"
+	"github.com/xdpcap/xdpcap/internal/headers"
 )
 
 // A line that ends earlier than the whole packet's line has a mark, or words for that.
 func TestCutLinesSaySo(t *testing.T) {
 	t.Parallel()
 	sums := regexp.MustCompile(`\[udp sum ok\] |\[icmp6 sum ok\] |, cksum 0x[0-9a-f]{4} \(correct\)| bad igmp cksum 0!| \(wrong icmp cksum [^!]*!\)`)
-	packets := slices.Concat(plainPackets(t), protocolPackets(t), cookedPackets(t, link.Cooked2), rawPackets(t), loopbackPackets(t))
+	packets := slices.Concat(plainPackets(t), protocolPackets(t), cookedPackets(t, headers.Cooked2), rawPackets(t), loopbackPackets(t))
 	for _, p := range applicationPackets(t) {
 		if !strings.HasPrefix(p.name, "option") && !strings.HasPrefix(p.name, "ntp") {
 			packets = append(packets, p)

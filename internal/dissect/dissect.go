@@ -16,7 +16,7 @@ import (
 
 	"github.com/gopacket/gopacket/layers"
 
-	"github.com/xdpcap/xdpcap/internal/link"
+	"github.com/xdpcap/xdpcap/internal/headers"
 )
 
 // Options select the fields to print. The zero value prints the same as tcpdump without flags.
@@ -43,7 +43,7 @@ type Packet struct {
 	WireLen int    // bytes before the packet was cut to Data
 	Origin  []byte // printed after the time, followed by a space; not printed if empty
 
-	Link     link.Type
+	Link     headers.Link
 	LinkName string // name of a link.Unknown, whose headers are not decoded
 }
 
@@ -90,15 +90,15 @@ func (d *Dissector) AppendLine(dst []byte, p Packet) []byte {
 	d.start, d.ended, d.unknownShown, d.net = len(d.line), false, 0, network{}
 	header, length := 0, max(p.WireLen, len(p.Data))
 	switch p.Link {
-	case link.Ethernet:
+	case headers.Ethernet:
 		header = d.ether(p.Data, length)
-	case link.Cooked, link.Cooked2:
+	case headers.Cooked, headers.Cooked2:
 		header = d.cooked(p.Data, length, p.Link)
-	case link.Raw:
+	case headers.Raw:
 		d.raw(p.Data, length)
-	case link.Loopback:
+	case headers.Loopback:
 		header = d.bsdLoopback(p.Data, length)
-	case link.WiFi, link.Radiotap:
+	case headers.WiFi, headers.Radiotap:
 		header = d.wifi(p.Data, length, p.Link)
 	default:
 		d.addf("%s, length %d: not decoded", p.LinkName, p.WireLen)

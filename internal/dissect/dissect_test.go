@@ -12,7 +12,7 @@ import (
 	"github.com/gopacket/gopacket"
 	"github.com/gopacket/gopacket/layers"
 
-	"github.com/xdpcap/xdpcap/internal/link"
+	"github.com/xdpcap/xdpcap/internal/headers"
 )
 
 // TestLines has packets whose lines differ from tcpdump's, because it shows more or less of their
@@ -173,7 +173,7 @@ func FuzzAppendLine(f *testing.F) {
 	f.Add(frame(f, true, 0x86dd, ip6(58), gopacket.Payload(solicitation)), uint16(0), uint8(1))
 	f.Fuzz(func(t *testing.T, data []byte, cut uint16, flags uint8) {
 		o := Options{Verbose: int(flags & 3), Quiet: flags&4 != 0, LinkLevel: flags&8 != 0}
-		out := New(o).AppendLine(nil, Packet{Time: stamp(0), Data: data, WireLen: len(data) + int(cut), Link: link.Type(flags>>4) % (link.Radiotap + 1)})
+		out := New(o).AppendLine(nil, Packet{Time: stamp(0), Data: data, WireLen: len(data) + int(cut), Link: headers.Link(flags>>4) % (headers.Radiotap + 1)})
 		text, whole := strings.CutSuffix(string(out), "\n")
 		if !whole {
 			t.Fatalf("no newline at the end of %q", text)

@@ -1,7 +1,5 @@
 package dissect
 
-import "encoding/hex"
-
 // maxSkipped is the maximum number of labels of a message that are skipped: more than any answer
 // has.
 const maxSkipped = 2000
@@ -21,24 +19,11 @@ func (m *message) skipName() bool {
 		case 3:
 			m.at++
 			return true
-		case 1:
-			if c != 0x41 || m.at >= len(m.b) {
-				return false
-			}
-			m.at += 1 + bitLabel(m.b[m.at])
 		default:
 			return false
 		}
 	}
 	return false
-}
-
-// bitLabel returns the size in bytes of a label with the given number of bits.
-func bitLabel(bits byte) int {
-	if bits == 0 {
-		return 32
-	}
-	return (int(bits) + 7) / 8
 }
 
 // domainName appends the name at an offset of the message and returns the offset after it. It
@@ -98,19 +83,11 @@ func (d *Dissector) domainName(m *message, at int) (end int, ok bool) {
 			at, lowest = target, target
 			d.spend(8)
 		case 1:
-			if c != 0x41 {
-				d.addf("<ELT %d>", c&0x3f)
-				return 0, false
+			if c == 0x41 { // a bit label, which RFC 6891 has withdrawn
+				d.truncated()
 			}
-			if at >= len(b) || at+1+bitLabel(b[at]) > len(b) {
-				return 0, false
-			}
-			n, size := bitLabel(b[at]), int(b[at])
-			if size == 0 {
-				size = 256
-			}
-			d.addf("\\[x%s/%d].", hex.EncodeToString(b[at+1:at+1+n]), size)
-			at, letters = at+1+n, letters+n+1
+			d.addf("<ELT %d>", c&0x3f)
+			return 0, false
 		default:
 			d.add("<BAD LABEL TYPE>")
 			return 0, false

@@ -3,7 +3,7 @@ package dissect
 import (
 	"github.com/gopacket/gopacket/layers"
 
-	"github.com/xdpcap/xdpcap/internal/link"
+	"github.com/xdpcap/xdpcap/internal/headers"
 )
 
 var families = map[uint32]string{2: "IPv4", 6: "NS", 7: "ISO", 16: "Appletalk", 23: "IPX", 24: "IPv6", 28: "IPv6", 30: "IPv6"}
@@ -16,7 +16,7 @@ func (d *Dissector) bsdLoopback(b []byte, length int) (header int) {
 	if !d.has(b, size) {
 		return len(b)
 	}
-	family := link.Family(b)
+	family := headers.Family(b)
 	b = b[size:]
 	name := func(length int) {
 		if d.o.Quiet {

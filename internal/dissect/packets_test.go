@@ -10,7 +10,7 @@ import (
 	"github.com/gopacket/gopacket"
 	"github.com/gopacket/gopacket/layers"
 
-	"github.com/xdpcap/xdpcap/internal/link"
+	"github.com/xdpcap/xdpcap/internal/headers"
 )
 
 var (
@@ -46,7 +46,7 @@ func ip6(proto layers.IPProtocol) *layers.IPv6 {
 type packet struct {
 	name string
 	data []byte
-	link link.Type
+	link headers.Link
 }
 
 // plainPackets are packets whose lines must be tcpdump's own.
@@ -203,7 +203,7 @@ func badUDP(n int) gopacket.Payload {
 }
 
 // cookedPackets are packets of tcpdump -i any. No interface has their index.
-func cookedPackets(t testing.TB, version link.Type) (packets []packet) {
+func cookedPackets(t testing.TB, version headers.Link) (packets []packet) {
 	t.Helper()
 	ip := frame(t, true, 0x0800, ip4(17), badUDP(5))[14:]
 	rest := func(n int) string { return string(make([]byte, n)) }
@@ -228,7 +228,7 @@ func cookedPackets(t testing.TB, version link.Type) (packets []packet) {
 		mac := append(append([]byte{}, macA...), 0, 0)
 		data := []byte{byte(p.kind >> 8), byte(p.kind), 0, 1, byte(p.halen >> 8), byte(p.halen)}
 		data = append(append(data, mac...), byte(p.typ>>8), byte(p.typ))
-		if version == link.Cooked2 {
+		if version == headers.Cooked2 {
 			data = []byte{byte(p.typ >> 8), byte(p.typ), 0, 0, 0x7f, 0, 0, byte(i), 0, 1, byte(p.kind), byte(p.halen)}
 			data = append(data, mac...)
 		}
@@ -247,7 +247,7 @@ func loopbackPackets(t testing.TB) (packets []packet) {
 			payload = ip6
 		}
 		for _, order := range []binary.AppendByteOrder{binary.LittleEndian, binary.BigEndian} {
-			packets = append(packets, packet{fmt.Sprint("family ", family, order), append(order.AppendUint32(nil, family), payload...), link.Loopback})
+			packets = append(packets, packet{fmt.Sprint("family ", family, order), append(order.AppendUint32(nil, family), payload...), headers.Loopback})
 		}
 	}
 	return packets
@@ -257,8 +257,8 @@ func loopbackPackets(t testing.TB) (packets []packet) {
 func rawPackets(t testing.TB) (packets []packet) {
 	for _, p := range plainPackets(t) {
 		if p.data[12] == 0x08 && p.data[13] == 0 || p.data[12] == 0x86 {
-			packets = append(packets, packet{p.name, p.data[14:], link.Raw})
+			packets = append(packets, packet{p.name, p.data[14:], headers.Raw})
 		}
 	}
-	return append(packets, packet{"unknown version", []byte{0, 1, 2, 3}, link.Raw})
+	return append(packets, packet{"unknown version", []byte{0, 1, 2, 3}, headers.Raw})
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/gopacket/gopacket/layers"
 	"github.com/gopacket/gopacket/pcapgo"
 
-	"github.com/xdpcap/xdpcap/internal/link"
+	"github.com/xdpcap/xdpcap/internal/headers"
 )
 
 // tcpdump returns tcpdump's line for each packet, of which at most snaplen bytes were kept.
@@ -55,9 +55,9 @@ func tcpdumpText(t *testing.T, packets []packet, snaplen int, args ...string) st
 }
 
 // linkNumber is a LINKTYPE_ number for a type.
-func linkNumber(t link.Type) uint16 {
+func linkNumber(t headers.Link) uint16 {
 	for number := range uint16(300) {
-		if link.ToDecode(number) == t {
+		if headers.LinkToDecode(number) == t {
 			return number
 		}
 	}
@@ -127,8 +127,8 @@ func TestTcpdump(t *testing.T) {
 	}{
 		{"Ethernet", append(append(plainPackets(t), protocolPackets(t)...), textPacket), 15, 129, false},
 		{"applications", applicationPackets(t), 42, 119, true},
-		{"cooked", cookedPackets(t, link.Cooked), 1, 64, false},
-		{"cooked, version 2", cookedPackets(t, link.Cooked2), 1, 64, false},
+		{"cooked", cookedPackets(t, headers.Cooked), 1, 64, false},
+		{"cooked, version 2", cookedPackets(t, headers.Cooked2), 1, 64, false},
 		{"raw", rawPackets(t), 1, 64, false},
 		{"loopback", loopbackPackets(t), 1, 64, false},
 	} {

@@ -1,9 +1,9 @@
 package dissect
 
-import "github.com/xdpcap/xdpcap/internal/link"
+import "github.com/xdpcap/xdpcap/internal/headers"
 
 var (
-	wifiKinds    = map[uint8]string{link.Management: "Management", link.Control: "Control", link.DataFrame: "Data"}
+	wifiKinds    = map[uint8]string{headers.WiFiManagement: "Management", headers.WiFiControl: "Control", headers.WiFiData: "Data"}
 	wifiManaging = map[uint8]string{0: "Assoc Request", 1: "Assoc Response", 2: "ReAssoc Request", 3: "ReAssoc Response", 4: "Probe Request",
 		5: "Probe Response", 8: "Beacon", 9: "ATIM", 10: "Disassociation", 11: "Authentication", 12: "DeAuthentication", 13: "Action"}
 	wifiControl = map[uint8]string{8: "BAR", 9: "BA", 10: "Power Save-Poll", 11: "Request-To-Send", 12: "Clear-To-Send",
@@ -12,7 +12,7 @@ var (
 
 // wifi appends an IEEE 802.11 frame: its kind, its addresses and its length, or the data of a frame
 // that is not encrypted. It returns the size of the headers. tcpdump prints more of these frames.
-func (d *Dissector) wifi(b []byte, length int, typ link.Type) (header int) {
+func (d *Dissector) wifi(b []byte, length int, typ headers.Link) (header int) {
 	d.proto = "802.11"
 	f, ok := typ.Frame(b)
 	if !ok {
@@ -28,9 +28,9 @@ func (d *Dissector) wifi(b []byte, length int, typ link.Type) (header int) {
 	}
 	name := wifiKinds[f.Kind]
 	switch f.Kind {
-	case link.Management:
+	case headers.WiFiManagement:
 		name = lookUp(wifiManaging, f.Subtype, "Management")
-	case link.Control:
+	case headers.WiFiControl:
 		name = lookUp(wifiControl, f.Subtype, "Control")
 	}
 	d.addf("802.11 %s", name)
@@ -44,7 +44,7 @@ func (d *Dissector) wifi(b []byte, length int, typ link.Type) (header int) {
 }
 
 // wifiAddresses appends the source, if there is one, and the destination.
-func (d *Dissector) wifiAddresses(f *link.Frame) {
+func (d *Dissector) wifiAddresses(f *headers.WiFiFrame) {
 	if f.Source != nil {
 		d.addf("%s ", d.mac(f.Source, 0))
 	}

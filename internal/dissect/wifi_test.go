@@ -7,7 +7,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/xdpcap/xdpcap/internal/link"
+	"github.com/xdpcap/xdpcap/internal/headers"
 )
 
 // The line of an 802.11 frame has its kind, its addresses and its length, or the packet in a data
@@ -37,11 +37,11 @@ func TestWiFi(t *testing.T) {
 		{"cut", []byte{0x80, 0, 0, 0, 2}, " [|802.11]"},
 		{"several in one", append(append(head(0x88, 2, macB, ap, macA), 0x80, 0), ip...), "802.11 Data, 02:00:00:00:00:01 > 02:00:00:00:00:02, length 67"},
 	} {
-		for typ, before := range map[link.Type][]byte{link.WiFi: nil, link.Radiotap: radiotap} {
+		for typ, before := range map[headers.Link][]byte{headers.WiFi: nil, headers.Radiotap: radiotap} {
 			data := append(slices.Clone(before), test.data...)
 			got := string(New(Options{Time: NoTime}).AppendLine(nil, Packet{Data: data, WireLen: len(data), Link: typ}))
 			want := test.want + "\n"
-			if begin, _, ok := strings.Cut(want, ", length "); ok && typ == link.Radiotap && strings.HasPrefix(want, "802.11") {
+			if begin, _, ok := strings.Cut(want, ", length "); ok && typ == headers.Radiotap && strings.HasPrefix(want, "802.11") {
 				want, got = begin, got[:strings.LastIndex(got, ", length ")] // which has radiotap's bytes, too
 			}
 			if diff := cmp.Diff(want, got); diff != "" {
@@ -66,12 +66,12 @@ func TestRadiotapPadding(t *testing.T) {
 		"more words":  {0, 0, 25, 0, 3, 0, 0, 0x80, 0, 0, 0, 0, 0, 0, 0, 0, 1, 2, 3, 4, 5, 6, 7, 8, 0x20},
 	} {
 		packet := append(header, data...)
-		line := string(New(Options{Time: NoTime}).AppendLine(nil, Packet{Data: packet, WireLen: len(packet), Link: link.Radiotap}))
+		line := string(New(Options{Time: NoTime}).AppendLine(nil, Packet{Data: packet, WireLen: len(packet), Link: headers.Radiotap}))
 		if line != "IP 10.0.0.1.40000 > 10.0.0.2.50001: UDP, length 5\n" {
 			t.Errorf("%s: %s", name, line)
 		}
 		for n := range packet {
-			link.Radiotap.Frame(packet[:n:n])
+			headers.Radiotap.Frame(packet[:n:n])
 		}
 	}
 }

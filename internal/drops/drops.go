@@ -5,7 +5,11 @@
 // often tell one loss twice.
 package drops
 
-import "strings"
+import (
+	"strings"
+
+	"github.com/xdpcap/xdpcap/internal/meter"
+)
 
 // A Stage is a part of a packet's way.
 type Stage string
@@ -49,19 +53,9 @@ type Counts struct {
 	Missed uint64 // losses in neither of them: there were too many causes, or an interrupt came in between
 }
 
-// A Tally is a number of lost packets.
-type Tally struct {
-	Buffers uint64 // what the kernel threw away: a buffer has several packets if they were joined
-	Packets uint64 // segments of buffers that have several, else buffers
-	Bytes   uint64 // of the buffers, without headers that were already removed; 0 = unknown
-}
-
-// Add adds another tally.
-func (t *Tally) Add(o Tally) {
-	t.Buffers += o.Buffers
-	t.Packets += o.Packets
-	t.Bytes += o.Bytes
-}
+// A Tally is a number of lost packets, a segment of a buffer that has several being one, and their
+// bytes without headers that were already removed; 0 = unknown.
+type Tally = meter.Tally
 
 func (c *Counts) add(to map[Loss]Tally, l Loss, more Tally) {
 	more.Add(to[l])

@@ -82,7 +82,7 @@ func (r *reading) addEvents(m *Meter, events meter.EventCounts) {
 			continue
 		}
 		l.Device = m.deviceOf(e)
-		r.add(r.Losses, l, Tally{Buffers: sum.Drops, Packets: sum.Drops})
+		r.add(r.Losses, l, Tally{Packets: sum.Drops})
 	}
 	r.addSockets(m, toSockets)
 }

@@ -39,10 +39,10 @@ func TestFormerEvents(t *testing.T) {
 		},
 	})
 	want := Counts{Missed: 3, Losses: map[Loss]Tally{
-		{Stage: XDP, Reason: "devmap: no error told", Where: "to eth1", Device: "eth0"}:     {2, 2, 0},
-		{Stage: XDP, Reason: "devmap: no error told", Where: "to gone", Device: meter.Gone}: {7, 7, 0},
-		{Stage: XDP, Reason: "redirect: network is down", Device: meter.Gone}:               {8, 8, 0},
-		{Stage: XDP, Reason: "cpumap: dropped on the other CPU"}:                            {10, 10, 0},
+		{Stage: XDP, Reason: "devmap: no error told", Where: "to eth1", Device: "eth0"}:     {Packets: 2},
+		{Stage: XDP, Reason: "devmap: no error told", Where: "to gone", Device: meter.Gone}: {Packets: 7},
+		{Stage: XDP, Reason: "redirect: network is down", Device: meter.Gone}:               {Packets: 8},
+		{Stage: XDP, Reason: "cpumap: dropped on the other CPU"}:                            {Packets: 10},
 	}}
 	if diff := cmp.Diff(want.Losses, got.Losses); diff != "" || got.Missed != want.Missed || got.failures.redirects != 8 {
 		t.Errorf("%d missed, %d redirects failed, losses: %s", got.Missed, got.failures.redirects, diff)
@@ -61,11 +61,11 @@ func TestFullCPUMap(t *testing.T) {
 			events.Cases[meter.Case{Event: meter.RedirectErr, From: "eth0", MapID: 7, MapType: ebpf.CPUMap, Errno: unix.ENOSPC}] =
 				[]meter.EventCount{{Events: 5, Drops: 5}}
 		}
-		want := map[Loss]Tally{{Stage: XDP, Reason: "cpumap: queue of CPU 3 is full", Where: "map 7"}: {5, 5, 0}}
+		want := map[Loss]Tally{{Stage: XDP, Reason: "cpumap: queue of CPU 3 is full", Where: "map 7"}: {Packets: 5}}
 		if generic { // the map of another program, such as one behind a dispatcher
 			events.Cases[meter.Case{Event: meter.RedirectErr, From: "eth0", MapID: 8, MapType: ebpf.CPUMap, Errno: unix.ENOSPC}] =
 				[]meter.EventCount{{Events: 2, Drops: 2}}
-			want[Loss{Stage: XDP, Reason: "redirect: no space left on device", Where: "map 8", Device: "eth0"}] = Tally{2, 2, 0}
+			want[Loss{Stage: XDP, Reason: "redirect: no space left on device", Where: "map 8", Device: "eth0"}] = Tally{Packets: 2}
 		}
 		if diff := cmp.Diff(want, addUp(nil, events).Losses); diff != "" {
 			t.Errorf("in generic mode: %v: %s", generic, diff)
@@ -90,7 +90,7 @@ func TestGenericTx(t *testing.T) {
 	at := func(c Cause) Loss { return Loss{Stage: Stack, Reason: c.Reason, Where: c.Location, Device: "eth0"} }
 	xdpLoss := func(reason string) Loss { return Loss{Stage: XDP, Reason: reason, Device: "eth0"} }
 	drop := Loss{Stage: XDP, Reason: "drop"}
-	tally := func(n uint64) Tally { return Tally{Buffers: n, Packets: n} }
+	tally := func(n uint64) Tally { return Tally{Packets: n} }
 	for _, test := range []struct {
 		name   string
 		causes map[Cause]Tally

@@ -10,9 +10,9 @@ import (
 	"github.com/cilium/ebpf/link"
 	"github.com/vishvananda/netlink"
 
+	"github.com/xdpcap/xdpcap/internal/machine"
 	"github.com/xdpcap/xdpcap/internal/meter"
 	"github.com/xdpcap/xdpcap/internal/testnet"
-	"github.com/xdpcap/xdpcap/internal/thread"
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
@@ -85,7 +85,7 @@ func TestLossOfGenericTx(t *testing.T) {
 			n.RxName = name
 			m := n.openMeter()
 			// All on one CPU: what lets the interface take packets again does not come in between.
-			n.must(thread.Quiet(0, func() error {
+			n.must(machine.Quiet(0, func() error {
 				for range sent {
 					if err := n.sender.Send(testnet.TxToRx().UDP(1000, 9, make([]byte, 100))); err != nil {
 						return err

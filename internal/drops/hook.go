@@ -86,9 +86,8 @@ func (h *hook) read(untraced Tally) (dropped Tally, program string, err error) {
 		return Tally{}, "", err
 	}
 	total := counts.Total()
-	n := total[xdp.Drop]
 	dropped = h.before
-	dropped.Add(Tally{n.Packets, n.Packets, n.Bytes})
+	dropped.Add(total[xdp.Drop])
 	return dropped, h.runs, nil
 }
 

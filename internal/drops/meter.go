@@ -154,15 +154,13 @@ func (m *Meter) dropped(r *reading) Tally {
 		if r.failures.generic == 0 {
 			return r.generic
 		}
-		n := less(r.generic.Packets, r.failures.generic) // and nobody knows how many bytes
-		return Tally{Buffers: n, Packets: n}
+		return Tally{Packets: less(r.generic.Packets, r.failures.generic)} // and nobody knows how many bytes
 	}
 	within := r.failures.aborted
 	if driverKinds[m.iface.Driver].xdpHasErrors {
 		within = r.failures.all()
 	}
-	n := less(r.card.xdpDrops, within)
-	return Tally{Buffers: n, Packets: n}
+	return Tally{Packets: less(r.card.xdpDrops, within)}
 }
 
 // addStack adds the packets that the stack threw away. Those that it threw away for the XDP hook
@@ -197,7 +195,7 @@ func (r *reading) addStack(m *Meter, s stackCounts) {
 
 // addCard adds what the interface and its driver tell of losses elsewhere than at the hook.
 func (r *reading) addCard(kind driverKind) {
-	packets := func(n uint64) Tally { return Tally{Buffers: n, Packets: n} }
+	packets := func(n uint64) Tally { return Tally{Packets: n} }
 	r.add(r.Losses, Loss{Stage: Card, Reason: "rx_missed"}, packets(r.card.noBuffer))
 	for queue, drops := range r.card.queues {
 		at := fmt.Sprintf("queue %d", queue)

@@ -19,7 +19,7 @@ type LossRate struct {
 func LossRates(before, now map[Loss]Tally, took time.Duration) []LossRate {
 	rates := []LossRate{}
 	for l, tally := range now {
-		rates = append(rates, LossRate{l, meter.NewRate(before[l].counted(), tally.counted(), took)})
+		rates = append(rates, LossRate{l, meter.NewRate(before[l], tally, took)})
 	}
 	slices.SortFunc(rates, func(a, b LossRate) int {
 		return cmp.Or(cmp.Compare(slices.Index(stages, a.Stage), slices.Index(stages, b.Stage)), cmp.Compare(b.Packets, a.Packets),
@@ -30,23 +30,20 @@ func LossRates(before, now map[Loss]Tally, took time.Duration) []LossRate {
 
 // TotalRate returns the rate of all losses together.
 func TotalRate(i meter.Interval[Counts]) meter.Rate {
-	var before, now meter.Tally
+	var before, now Tally
 	for l, tally := range i.Now.Losses {
-		before.Add(i.Before.Losses[l].counted())
-		now.Add(tally.counted())
+		before.Add(i.Before.Losses[l])
+		now.Add(tally)
 	}
 	return meter.NewRate(before, now, i.Took)
 }
 
-func stageTotals(c Counts) map[Stage]meter.Tally {
-	totals := make(map[Stage]meter.Tally)
+func stageTotals(c Counts) map[Stage]Tally {
+	totals := make(map[Stage]Tally)
 	for l, tally := range c.Losses {
 		sum := totals[l.Stage]
-		sum.Add(tally.counted())
+		sum.Add(tally)
 		totals[l.Stage] = sum
 	}
 	return totals
 }
-
-// counted is the tally without buffers.
-func (t Tally) counted() meter.Tally { return meter.Tally{Packets: t.Packets, Bytes: t.Bytes} }

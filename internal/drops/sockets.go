@@ -126,15 +126,15 @@ func (c *Counts) addSockets(m *Meter, failed map[Loss]uint64) {
 		dropped := lost.noFrame + lost.unfit
 		for reason, n := range map[string]uint64{noFrame: lost.noFrame, unfit: lost.unfit, noRoom: lost.noRoom} {
 			l.Reason = reason
-			c.add(c.Losses, l, Tally{Buffers: n, Packets: n})
+			c.add(c.Losses, l, Tally{Packets: n})
 		}
 		l.Stage, l.Reason = Egress, badTx
-		c.add(c.Losses, l, Tally{Buffers: lost.badTx, Packets: lost.badTx})
+		c.add(c.Losses, l, Tally{Packets: lost.badTx})
 		take(failed, l.Device, dropped, noFrame, unfit)
 		take(failed, l.Device, lost.noRoom, noRoom)
 	}
 	for l, n := range failed {
-		c.add(c.Losses, l, Tally{Buffers: n, Packets: n})
+		c.add(c.Losses, l, Tally{Packets: n})
 	}
 }
 

@@ -197,7 +197,7 @@ func (s *stackMeter) Read() (stackCounts, error) {
 
 func sumOf(slots []stackLoss) (sum Tally) {
 	for _, t := range slots {
-		sum.Add(Tally{t.Buffers, t.Packets, t.Bytes})
+		sum.Add(Tally{Packets: t.Packets, Bytes: t.Bytes})
 	}
 	return sum
 }
@@ -211,7 +211,7 @@ func (s *stackMeter) forget(now time.Time) error {
 	defer s.mu.Unlock()
 	err := meter.Forget(&s.aging, now, s.coll.Maps[stackMapCauses], ebpf.MustPossibleCPU(),
 		func(c stackCause, slots []stackLoss) (uint64, bool) {
-			return sumOf(slots).Buffers, c.At.Ifindex == 0 || c.At.Ifindex != s.ifindex
+			return sumOf(slots).Packets, c.At.Ifindex == 0 || c.At.Ifindex != s.ifindex
 		},
 		func(c stackCause, slots []stackLoss) {
 			incoming := s.ifindex

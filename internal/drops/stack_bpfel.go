@@ -76,7 +76,6 @@ type stackHeaders struct {
 
 type stackLoss struct {
 	_       structs.HostLayout
-	Buffers uint64
 	Packets uint64
 	Bytes   uint64
 }

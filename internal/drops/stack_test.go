@@ -315,7 +315,7 @@ func TestStackForgets(t *testing.T) {
 		if i < own {
 			c.At.Ifindex = uint32(n.RxIndex)
 		}
-		slots[0] = stackLoss{Buffers: 1, Packets: 2, Bytes: 100}
+		slots[0] = stackLoss{Packets: 2, Bytes: 100}
 		n.must(table.Put(&c, slots))
 	}
 	sum := func() (total Tally, causes int) {
@@ -332,7 +332,7 @@ func TestStackForgets(t *testing.T) {
 		}
 		return total, causes
 	}
-	want := Tally{entries, 2 * entries, 100 * entries}
+	want := Tally{Packets: 2 * entries, Bytes: 100 * entries}
 	start := time.Now()
 	for i, after := range []time.Duration{0, 30 * time.Second, 2 * time.Minute, 4 * time.Minute} {
 		n.must(s.forget(start.Add(after)))

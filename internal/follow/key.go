@@ -6,7 +6,6 @@ import (
 
 	"github.com/xdpcap/xdpcap/capture/packet"
 	"github.com/xdpcap/xdpcap/internal/headers"
-	"github.com/xdpcap/xdpcap/internal/link"
 )
 
 // A key is the common part of the records of one packet. Two records with the same key are of one
@@ -73,7 +72,7 @@ func (m *keyMaker) id(s *packet.Source, p *packet.Packet) (k key) {
 // too early, it returns the zero key.
 func (m *keyMaker) content(s *packet.Source, p *packet.Packet) (k key) {
 	h := &m.h
-	if !headers.ParseLink(link.ToDecode(s.LinkType()), p.Data, h) || h.Family == 0 {
+	if !headers.Parse(headers.LinkToDecode(s.LinkType()), p.Data, h) || h.Family == 0 {
 		return k
 	}
 	body := h.Rest

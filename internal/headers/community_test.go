@@ -64,7 +64,7 @@ func FuzzParse(f *testing.F) {
 	f.Add(make([]byte, 60))
 	f.Fuzz(func(t *testing.T, frame []byte) {
 		var h Headers
-		Parse(frame, &h)
+		Parse(Ethernet, frame, &h)
 		h.Ports()
 		h.TCPFlags()
 		h.AppendCommunityID(nil)

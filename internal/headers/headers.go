@@ -1,12 +1,12 @@
 // Package headers parses the headers that identify a packet's conversation, mostly in an Ethernet
-// frame: VLANs, addresses, protocol and ports. It also names protocols and EtherTypes.
+// frame: VLANs, addresses, protocol and ports. It also names protocols and EtherTypes, and has the
+// link types of capture files whose packets carry IP: the position of the next header's type in the
+// first header, and the first header's length.
 package headers
 
 import (
 	"encoding/binary"
 	"net/netip"
-
-	"github.com/xdpcap/xdpcap/internal/link"
 )
 
 // Protocols of IP that have ports, or a hash of their own.
@@ -46,11 +46,9 @@ type Headers struct {
 	IP, Piece []byte
 }
 
-// Parse reads the headers of an Ethernet frame. It returns false if they end before the EtherType.
-func Parse(frame []byte, h *Headers) bool { return ParseLink(link.Ethernet, frame, h) }
-
-// ParseLink is Parse for a packet of the given link type.
-func ParseLink(typ link.Type, packet []byte, h *Headers) bool {
+// Parse reads the headers of a packet of the given link type. It returns false if they end before
+// the EtherType.
+func Parse(typ Link, packet []byte, h *Headers) bool {
 	*h = Headers{}
 	etherType, size, ok := typ.Header(packet)
 	if !ok {

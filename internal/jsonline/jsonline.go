@@ -9,7 +9,6 @@ import (
 	"github.com/xdpcap/xdpcap/capture"
 	"github.com/xdpcap/xdpcap/internal/escape"
 	"github.com/xdpcap/xdpcap/internal/headers"
-	"github.com/xdpcap/xdpcap/internal/link"
 )
 
 // An Encoder makes the lines of an input's packets. It belongs to one goroutine.
@@ -39,7 +38,7 @@ type Encoder struct {
 // direction and hook, which may differ in a capture file, and the keys after them.
 type sourceKeys struct {
 	before, after []byte
-	link          link.Type // for link.Unknown lines have only the lengths of packets
+	link          headers.Link // for link.Unknown lines have only the lengths of packets
 }
 
 // maxKeys is the maximum length in bytes of a line besides sourceKeys and the keys of more.
@@ -64,7 +63,7 @@ func (e *Encoder) Look() {
 
 func (e *Encoder) add(source int) {
 	s := e.sources.Of(source)
-	keys := sourceKeys{link: link.ToDecode(s.LinkType())}
+	keys := sourceKeys{link: headers.LinkToDecode(s.LinkType())}
 	for _, key := range []struct{ name, value string }{
 		{`,"interface":`, s.Name}, {`,"namespace":`, s.Pod.Namespace}, {`,"pod":`, s.Pod.Name},
 	} {
@@ -175,7 +174,7 @@ func (e *Encoder) Append(b []byte, p *capture.Packet) []byte {
 	if p.ClockSetBack != 0 {
 		b = appendNumber(b, `,"clock_set_back_ns":`, uint64(p.ClockSetBack))
 	}
-	if keys.link != link.Unknown {
+	if keys.link != headers.UnknownLink {
 		b = e.appendHeaders(b, keys.link, p.Data)
 	}
 	b = append(b, e.next...)
@@ -200,7 +199,7 @@ func appendWord(b []byte, key, word string) []byte {
 	return append(append(append(b, key...), word...), '"')
 }
 
-func (e *Encoder) appendHeaders(b []byte, typ link.Type, frame []byte) []byte {
+func (e *Encoder) appendHeaders(b []byte, typ headers.Link, frame []byte) []byte {
 	h := &e.h
 	if index, ok := typ.Index(frame); ok {
 		b = appendNumber(b, `,"ifindex":`, uint64(index))
@@ -212,7 +211,7 @@ func (e *Encoder) appendHeaders(b []byte, typ link.Type, frame []byte) []byte {
 	if destination != nil {
 		b = appendMAC(b, `,"destination_mac":"`, destination)
 	}
-	whole := headers.ParseLink(typ, frame, h)
+	whole := headers.Parse(typ, frame, h)
 	if h.Tags > 0 {
 		b = append(b, `,"vlans":[`...)
 		for i, id := range h.VLANs[:h.Tags] {

@@ -12,7 +12,7 @@ import (
 	"github.com/xdpcap/xdpcap/capture"
 	"github.com/xdpcap/xdpcap/internal/dissect"
 	"github.com/xdpcap/xdpcap/internal/escape"
-	"github.com/xdpcap/xdpcap/internal/link"
+	"github.com/xdpcap/xdpcap/internal/headers"
 	"github.com/xdpcap/xdpcap/internal/pcapng"
 )
 
@@ -103,7 +103,7 @@ func (l *packetLines) append(dst []byte, p *capture.Packet) []byte {
 func (l *packetLines) appendPlain(dst []byte, p *capture.Packet, origin []byte) []byte {
 	line := dissect.Packet{Time: time.Unix(0, p.Stamp()), Untimed: !p.HasTime(), Data: p.Data, WireLen: int(p.WireLen), Origin: origin}
 	typ := l.sources.Of(int(p.Source)).LinkType()
-	if line.Link = link.ToDecode(typ); line.Link == link.Unknown {
+	if line.Link = headers.LinkToDecode(typ); line.Link == headers.UnknownLink {
 		line.LinkName = pcapng.LinkTypeName(typ)
 	}
 	return l.dissector.AppendLine(dst, line)

@@ -1,5 +1,9 @@
 // Package machine describes this machine and its kernel for file headers and reports, reports its
-// memory, tasks and CPUs, and formats such amounts for people.
+// memory, tasks and CPUs, and formats such amounts for people. Quiet runs a function on one CPU.
+//
+// It also reads the clocks of BPF programs and the wall clock, and measures the difference between
+// them. Here CLOCK_MONOTONIC is always the machine's own, as bpf_ktime_get_ns reads it. In a time
+// namespace the system call returns another clock.
 package machine
 
 import (

@@ -4,13 +4,12 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"runtime"
 	"sync/atomic"
 
 	"github.com/cilium/ebpf"
 
+	"github.com/xdpcap/xdpcap/internal/attach"
 	"github.com/xdpcap/xdpcap/internal/errkind"
-	"github.com/xdpcap/xdpcap/internal/support"
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
@@ -54,17 +53,13 @@ type ActionsOptions struct {
 	ReasonMap string
 }
 
-// Actions counts packets per XDP verdict. Its methods may be called concurrently, except Close,
-// which is called once, after all others.
+// Actions counts packets per XDP verdict. Its methods may be called concurrently, except Close.
 type Actions struct {
-	*attachment
-	tallies *ebpf.Map
-	queues  int
-
+	counter
+	queues    int
 	reasonMap string // as in ActionsOptions
-	causes    *ebpf.Map
-	given     *ebpf.Map // the map of reasons; one of ours if none are read
-	// reasons has the names of what is in causes, which Follow may replace; nil = none are read.
+	// reasons has the names of what is in the map of causes, which Follow may replace; nil = none
+	// are read.
 	reasons atomic.Pointer[xdp.ReasonMap]
 }
 
@@ -73,120 +68,81 @@ const maxCauses = 1024
 
 // OpenActions starts counting. After an error nothing is left attached.
 func OpenActions(o ActionsOptions) (*Actions, error) {
-	defer runtime.KeepAlive(xdp.KernelTypes()) // all programs are loaded with the same
-	if err := support.CheckProcess(); err != nil {
-		return nil, err
-	}
-	ifi, err := xdp.EthernetInterface(o.Interface)
+	a, err := newActions(o)
 	if err != nil {
 		return nil, err
 	}
-	a := &Actions{queues: o.Queues, reasonMap: o.ReasonMap}
-	spec, err := a.spec()
-	if err != nil {
-		return nil, err
-	}
-	switch {
-	case o.Program != "" && o.Verdict != xdp.Pass:
-		err = errkind.Errorf(ErrProgramDecides, "program %s decides by itself", o.Program)
-	case len(ifi.Programs) > 0 && o.Verdict != xdp.Pass:
-		err = errkind.Errorf(ErrProgramDecides, "%s already runs XDP program %v, which decides until it is detached",
-			ifi.Name, ifi.Programs[0])
-	case o.ReasonMap != "" && len(ifi.Programs) == 0 && o.Program == "":
-		err = errkind.Errorf(xdp.ErrNoReason, "%s runs no XDP program, and only a program gives reasons", ifi.Name)
-	case len(ifi.Programs) > 0 || o.Program != "" || o.TraceOnly:
-		err = a.trace(spec, ifi, o.Program)
-	default:
-		err = a.attach(spec, ifi, o)
-	}
-	if err != nil {
-		return nil, errors.Join(err, a.closeMaps())
+	if err := a.open(o.Interface, func(ifi xdp.Interface) error { return a.begin(ifi, o) }); err != nil {
+		return nil, errors.Join(err, a.Close())
 	}
 	return a, nil
 }
 
-func (a *Actions) spec() (*ebpf.CollectionSpec, error) {
+func newActions(o ActionsOptions) (*Actions, error) {
 	spec, err := loadActions()
 	if err != nil {
 		return nil, err
 	}
-	if err := spec.Variables[actionsVarQueues].Set(uint32(a.queues)); err != nil {
-		return nil, fmt.Errorf("set %s: %w", actionsVarQueues, err)
+	if err := attach.Set(spec, map[string]any{actionsVarQueues: uint32(o.Queues)}); err != nil {
+		return nil, err
 	}
-	spec.Maps[actionsMapXdpStatsMap].MaxEntries = uint32((a.queues + 1) * xdp.VerdictSlots)
+	spec.Maps[actionsMapXdpStatsMap].MaxEntries = uint32((o.Queues + 1) * xdp.VerdictSlots)
+	a := &Actions{
+		counter: counter{spec: spec, tracers: []string{actionsProgCountExit}, refused: ErrNotCountable},
+		queues:  o.Queues, reasonMap: o.ReasonMap,
+	}
 	if a.reasonMap != "" {
 		spec.Maps[actionsMapCauses].MaxEntries = maxCauses
+		a.prepare, a.ready = a.readReasons, a.makeRests
 	}
-	return spec, nil
+	return a, nil
 }
 
-func (a *Actions) attach(spec *ebpf.CollectionSpec, ifi xdp.Interface, o ActionsOptions) error {
-	name, ok := map[xdp.Verdict]string{
+func (a *Actions) begin(ifi xdp.Interface, o ActionsOptions) error {
+	own, ok := map[xdp.Verdict]string{
 		xdp.Pass:    actionsProgXdpPassFunc,
 		xdp.Drop:    actionsProgXdpDropFunc,
 		xdp.Aborted: actionsProgXdpAbortFunc,
 	}[o.Verdict]
-	if !ok {
+	switch {
+	case o.Program != "" && o.Verdict != xdp.Pass:
+		return errkind.Errorf(ErrProgramDecides, "program %s decides by itself", o.Program)
+	case len(ifi.Programs) > 0 && o.Verdict != xdp.Pass:
+		return errkind.Errorf(ErrProgramDecides, "%s already runs XDP program %v, which decides until it is detached",
+			ifi.Name, ifi.Programs[0])
+	case o.ReasonMap != "" && len(ifi.Programs) == 0 && o.Program == "":
+		return errkind.Errorf(xdp.ErrNoReason, "%s runs no XDP program, and only a program gives reasons", ifi.Name)
+	case len(ifi.Programs) > 0 || o.Program != "" || o.TraceOnly:
+		return a.trace(ifi, o.Program)
+	case !ok:
 		return fmt.Errorf("verdict %v: our own program can only pass, drop or abort", o.Verdict)
 	}
-	prog, err := a.load(spec, name)
-	if err != nil {
-		return support.ExplainLoad("load the counting program", err)
-	}
-	a.attachment, err = attachXDP(ifi, prog, o.Mode)
-	return err
-}
-
-func (a *Actions) trace(spec *ebpf.CollectionSpec, ifi xdp.Interface, selector string) (err error) {
-	t := tracers{
-		spec:    spec,
-		names:   []string{actionsProgCountExit},
-		load:    func(name string) (*ebpf.Program, error) { return a.load(spec, name) },
-		refused: ErrNotCountable,
-	}
-	if a.reasonMap != "" {
-		t.prepare = func(target xdp.Target) error { return a.readReasons(spec, target) }
-	}
-	a.attachment, err = trace(ifi, selector, t)
-	return err
+	return a.attachXDP(ifi, own, o.Mode)
 }
 
 // readReasons lets the next program that is loaded read the reasons of a target.
-func (a *Actions) readReasons(spec *ebpf.CollectionSpec, target xdp.Target) error {
+func (a *Actions) readReasons(target xdp.Target) error {
 	m, err := xdp.OpenReasonMap(a.reasonMap, target)
 	if err != nil {
 		return err
 	}
-	a.given.Close() // Close accepts a nil map
-	a.given, a.reasonMap = m.Map, cmp.Or(m.Name(), a.reasonMap)
+	a.others[actionsMapGivenReasons].Close() // Close accepts a nil map
+	a.others = map[string]*ebpf.Map{actionsMapGivenReasons: m.Map}
+	a.reasonMap = cmp.Or(m.Name(), a.reasonMap)
 	a.reasons.Store(m)
-	m.ReplaceIn(spec.Maps[actionsMapGivenReasons])
-	return spec.Variables[actionsVarReadingReasons].Set(true)
+	m.ReplaceIn(a.spec.Maps[actionsMapGivenReasons])
+	return attach.Set(a.spec, map[string]any{actionsVarReadingReasons: true})
 }
 
-// load loads one program, and creates the maps that it counts in.
-func (a *Actions) load(spec *ebpf.CollectionSpec, name string) (*ebpf.Program, error) {
-	prog, err := loadProgram(spec, name, a.named())
-	if err != nil || a.reasonMap == "" {
-		return prog, err
-	}
-	for _, v := range dropping {
+// makeRests makes room for the reasons that find none.
+func (a *Actions) makeRests() error {
+	for _, v := range []xdp.Verdict{xdp.Aborted, xdp.Drop} {
 		rest := actionsCause{Verdict: uint16(v), IsRest: 1}
-		err := a.causes.Update(rest, make([]actionsTally, ebpf.MustPossibleCPU()), ebpf.UpdateNoExist)
-		if err != nil && !errors.Is(err, ebpf.ErrKeyExist) {
-			prog.Close()
-			return nil, fmt.Errorf("make room for counting reasons: %w", err)
+		if err := a.maps[actionsMapCauses].Put(rest, make([]actionsTally, ebpf.MustPossibleCPU())); err != nil {
+			return fmt.Errorf("make room for counting reasons: %w", err)
 		}
 	}
-	return prog, nil
-}
-
-// dropping are the verdicts for which a program may give a reason.
-var dropping = []xdp.Verdict{xdp.Aborted, xdp.Drop}
-
-// named returns the maps by their names in actions.c.
-func (a *Actions) named() map[string]**ebpf.Map {
-	return map[string]**ebpf.Map{actionsMapXdpStatsMap: &a.tallies, actionsMapCauses: &a.causes, actionsMapGivenReasons: &a.given}
+	return nil
 }
 
 // ActionCounts are the packets per verdict and, with ActionsOptions.ReasonMap, per reason. The zero
@@ -250,7 +206,7 @@ func (a *Actions) Read() (c ActionCounts, err error) {
 	if c.Reasons, err = a.readCauses(); err != nil {
 		return c, fmt.Errorf("read the reasons counted for %s: %w", a.ifi.Name, err)
 	}
-	slots, err := readArray[actionsTally](a.tallies)
+	slots, err := readArray[actionsTally](a.maps[actionsMapXdpStatsMap])
 	if err != nil {
 		return c, fmt.Errorf("read the counters of %s: %w", a.ifi.Name, err)
 	}
@@ -276,7 +232,7 @@ func (a *Actions) readCauses() (map[VerdictReason]Tally, error) {
 	counted := make(map[VerdictReason]Tally)
 	var key actionsCause
 	var perCPU []actionsTally
-	entries := a.causes.Iterate()
+	entries := a.maps[actionsMapCauses].Iterate()
 	for entries.Next(&key, &perCPU) {
 		var sum Tally
 		for _, t := range perCPU {
@@ -296,12 +252,4 @@ func (a *Actions) readCauses() (map[VerdictReason]Tally, error) {
 		counted[r] = sum
 	}
 	return counted, entries.Err()
-}
-
-// Close detaches the program and releases the counters.
-func (a *Actions) Close() error { return errors.Join(a.attachment.close(), a.closeMaps()) }
-
-// closeMaps accepts maps that are nil.
-func (a *Actions) closeMaps() error {
-	return errors.Join(a.tallies.Close(), a.causes.Close(), a.given.Close())
 }

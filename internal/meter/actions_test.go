@@ -14,17 +14,14 @@ import (
 func newActionBench(t *testing.T, queues int, name string) (*Actions, *ebpf.Program) {
 	t.Helper()
 	testnet.RequireRoot(t)
-	a := &Actions{queues: queues}
-	spec, err := a.spec()
+	a, err := newActions(ActionsOptions{Queues: queues})
 	must(t, err)
-	prog, err := a.load(spec, name)
+	t.Cleanup(func() { a.Close() })
+	prog, err := a.load(name)
 	if err != nil {
 		t.Fatalf("%+v", err)
 	}
-	t.Cleanup(func() {
-		prog.Close()
-		a.closeMaps()
-	})
+	t.Cleanup(func() { prog.Close() })
 	return a, prog
 }
 

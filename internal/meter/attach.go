@@ -9,8 +9,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/xdpcap/xdpcap/internal/attach"
-	"github.com/xdpcap/xdpcap/internal/errkind"
-	"github.com/xdpcap/xdpcap/internal/support"
 	"github.com/xdpcap/xdpcap/internal/tc"
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
@@ -48,88 +46,6 @@ func attachEgress(ifi xdp.Interface, prog *ebpf.Program) (*attachment, error) {
 		return nil, err
 	}
 	return &attachment{ifi: ifi, at: at, began: time.Now(), way: "sent, " + at.How}, nil
-}
-
-// tracers are programs of ours that trace an XDP program, and how they are loaded.
-type tracers struct {
-	spec    *ebpf.CollectionSpec
-	names   []string                                 // in the order of attaching, which is also that of detaching
-	prepare func(target xdp.Target) error            // before load, for each program to trace; nil = nothing
-	load    func(name string) (*ebpf.Program, error) // once spec names the program to trace
-	refused error                                    // the kind of error if a program cannot be traced
-}
-
-// trace attaches tracers to the program that xdp.OneProgram selects. They count the packets that
-// came in on ifi.
-func trace(ifi xdp.Interface, selector string, t tracers) (*attachment, error) {
-	program, err := xdp.OneProgram(ifi, selector)
-	if err != nil {
-		return nil, err
-	}
-	h := &attachment{ifi: ifi}
-	move := func(ifi xdp.Interface, to xdp.Program) error {
-		at, err := t.attach(to, ifi)
-		if reason := (*xdp.TracingError)(nil); errors.As(err, &reason) {
-			return errkind.Errorf(t.refused, "%s: %w", h.ifi.Name, err)
-		}
-		if err != nil {
-			return err
-		}
-		before := h.at
-		h.at = at
-		return before.Close() // a nil Attachment may be closed
-	}
-	if h.traced, err = newFollowed(ifi, selector, program, move); err != nil {
-		return nil, err
-	}
-	if err := move(ifi, program); err != nil {
-		h.traced.watch.Close()
-		return nil, err
-	}
-	h.began = time.Now()
-	return h, nil
-}
-
-// attach attaches all tracers to a program, or none.
-func (t *tracers) attach(to xdp.Program, ifi xdp.Interface) (*attach.Attachment, error) {
-	target, err := xdp.OpenTarget(to.ID)
-	if err != nil {
-		return nil, err
-	}
-	defer target.Prog.Close() // the loaded tracers keep their target alive
-	return t.attachTo(target, ifi)
-}
-
-func (t *tracers) attachTo(target xdp.Target, ifi xdp.Interface) (*attach.Attachment, error) {
-	if err := RestrictTo(ifi, t.spec); err != nil {
-		return nil, err
-	}
-	if t.prepare != nil {
-		if err := t.prepare(target); err != nil {
-			return nil, err
-		}
-	}
-	var programs []*ebpf.Program
-	for _, name := range t.names {
-		t.spec.Programs[name].AttachTarget, t.spec.Programs[name].AttachTo = target.Prog, target.Function
-		p, err := t.load(name)
-		if err != nil {
-			return nil, support.ExplainTracer(err, target.Program)
-		}
-		defer p.Close() // the kernel keeps it
-		programs = append(programs, p)
-	}
-	return attach.Trace(ifi, target, programs...)
-}
-
-// RestrictTo lets the tracing programs of spec, which include bpf/include/traced.h, look at the
-// packets of this interface only.
-func RestrictTo(ifi xdp.Interface, spec *ebpf.CollectionSpec) error {
-	constants, err := xdp.Traced(ifi)
-	if err != nil {
-		return err
-	}
-	return attach.Set(spec, constants)
 }
 
 // Interface returns the interface as it was at Open.
@@ -202,6 +118,9 @@ func (h *attachment) String() string {
 }
 
 func (h *attachment) close() error {
+	if h == nil {
+		return nil
+	}
 	errs := []error{h.at.Close()}
 	if h.traced != nil {
 		h.traced.watch.Close()

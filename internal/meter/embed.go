@@ -1,7 +1,9 @@
 package meter
 
 import (
+	"errors"
 	"fmt"
+	"maps"
 	"time"
 
 	"github.com/cilium/ebpf"
@@ -15,37 +17,40 @@ import (
 // programs' instructions refer to the maps that the counters read. Follow does not look at the
 // interface then: the caller knows when its programs are gone.
 
-// embed is the attachment of counters whose programs the caller attaches to an interface.
-func embed(iface string, program xdp.Program) (*attachment, error) {
-	if err := support.CheckProcess(); err != nil {
-		return nil, err
-	}
-	ifi, err := xdp.EthernetInterface(iface)
+// embed returns programs with instructions that refer to the maps, for the caller to attach to an
+// interface. After an error everything is closed.
+func (c *counter) embed(iface string, of xdp.Program, names ...string) (programs []*ebpf.ProgramSpec, err error) {
+	ifi, err := countable(iface)
 	if err != nil {
 		return nil, err
 	}
-	return &attachment{
-		ifi:     ifi,
-		program: program,
-		began:   time.Now(),
-	}, nil
+	c.attachment = &attachment{ifi: ifi, program: of, began: time.Now()}
+	defer func() {
+		if err != nil {
+			c.Close()
+		}
+	}()
+	for _, name := range names {
+		p, err := c.embedded(name)
+		if err != nil {
+			return nil, err
+		}
+		programs = append(programs, p)
+	}
+	return programs, nil
 }
 
-// embedded returns a program of a collection, with instructions that refer to their maps. It
-// creates the maps that are nil, and one for the constants. The caller closes the maps, also after
-// an error.
-func (h *attachment) embedded(spec *ebpf.CollectionSpec, name string, maps map[string]**ebpf.Map) (*ebpf.ProgramSpec, error) {
-	given, err := makeMaps(spec, maps)
+func (c *counter) embedded(name string) (*ebpf.ProgramSpec, error) {
+	err := c.makeMaps()
 	if err != nil {
 		return nil, support.ExplainLoad("prepare the counting program", err)
 	}
-	constants, err := makeConstants(spec)
-	if err != nil {
+	given := maps.Clone(c.maps)
+	if given[rodata], err = makeConstants(c.spec); err != nil {
 		return nil, support.ExplainLoad("prepare the counting program", err)
 	}
-	h.constants = append(h.constants, constants)
-	given[rodata] = constants
-	p := spec.Programs[name].Copy()
+	c.constants = append(c.constants, given[rodata])
+	p := c.spec.Programs[name].Copy()
 	for i := range p.Instructions {
 		ins := &p.Instructions[i]
 		if !ins.IsLoadFromMap() {
@@ -83,83 +88,47 @@ func makeConstants(spec *ebpf.CollectionSpec) (*ebpf.Map, error) {
 // traced: then program is for the entry, and exit, unless it is nil, for the exit. The options
 // Program and Mode are ignored.
 func EmbedProtocols(o ProtocolsOptions, of xdp.Program) (p *Protocols, program, exit *ebpf.ProgramSpec, err error) {
-	at, err := embed(o.Interface, of)
-	if err != nil {
-		return nil, nil, nil, err
-	}
-	spec, err := protocolsSpec(o)
-	if err != nil {
+	if p, err = newProtocols(o); err != nil {
 		return nil, nil, nil, err
 	}
 	names := []string{o.program()}
 	if of.ID != 0 && !o.Sent {
-		names = o.tracers()
+		names = p.tracers
 	}
-	p = newProtocols(o, spec)
-	p.attachment = at
-	defer func() {
-		if err != nil {
-			p.Close()
-		}
-	}()
-	for _, name := range names {
-		counts, err := at.embedded(spec, name, p.named())
-		if err != nil {
-			return nil, nil, nil, err
-		}
-		if counts.AttachType == ebpf.AttachTraceFExit {
-			exit = counts
-		} else {
-			program = counts
-		}
+	programs, err := p.embed(o.Interface, of, names...)
+	if err != nil {
+		return nil, nil, nil, errors.Join(err, p.flows.Close())
 	}
-	return p, program, exit, p.prepare()
+	if len(programs) == 2 {
+		exit = programs[0]
+	}
+	return p, programs[len(programs)-1], exit, nil
 }
 
 // EmbedActions makes counters of verdicts, and the program that counts at the exit of another
 // program.
 func EmbedActions(iface string, of xdp.Program) (*Actions, *ebpf.ProgramSpec, error) {
-	at, err := embed(iface, of)
+	a, err := newActions(ActionsOptions{})
 	if err != nil {
 		return nil, nil, err
 	}
-	a := &Actions{attachment: at}
-	spec, err := a.spec()
+	programs, err := a.embed(iface, of, a.tracers...)
 	if err != nil {
 		return nil, nil, err
 	}
-	program, err := at.embedded(spec, actionsProgCountExit, a.named())
-	if err != nil {
-		a.Close()
-		return nil, nil, err
-	}
-	return a, program, nil
+	return a, programs[0], nil
 }
 
 // EmbedLatency makes histograms of a program's run time, and the programs that measure it. The
 // caller must run entry last at the program's entry and exit first at its exit, so that what else
 // runs there is not measured.
 func EmbedLatency(iface string, of xdp.Program) (l *Latency, entry, exit *ebpf.ProgramSpec, err error) {
-	l = &Latency{}
-	if l.attachment, err = embed(iface, of); err != nil {
+	if l, err = newLatency(); err != nil {
 		return nil, nil, nil, err
 	}
-	defer func() {
-		if err != nil {
-			l.Close()
-		}
-	}()
-	spec, err := loadLatency()
+	programs, err := l.embed(iface, of, l.tracers...)
 	if err != nil {
 		return nil, nil, nil, err
 	}
-	maps, err := l.probeMaps(spec)
-	if err != nil {
-		return nil, nil, nil, err
-	}
-	if entry, err = l.embedded(spec, latencyProgNoteEntry, maps); err != nil {
-		return nil, nil, nil, err
-	}
-	exit, err = l.embedded(spec, latencyProgNoteExit, maps)
-	return l, entry, exit, err
+	return l, programs[1], programs[0], nil
 }

@@ -5,12 +5,8 @@ import "errors"
 // Kinds of errors that a caller can remedy by asking for something else. errors.Is finds the kind;
 // the text of an error does not contain the kind's text.
 var (
-	// ErrNothingToMeasure means that the interface runs no XDP program. OpenBuiltin attaches one.
-	ErrNothingToMeasure = errors.New("the interface runs no XDP program to measure")
-	// ErrOccupied means that the interface already runs an XDP program, and ours needs its place.
-	ErrOccupied = errors.New("the interface has no place for an XDP program of ours")
-	// ErrNotMeasurable means that the program cannot be traced. OpenRuntime and OpenBuiltin measure
-	// without tracing.
+	// ErrNotMeasurable means that the program cannot be traced. OpenRuntime measures without
+	// tracing.
 	ErrNotMeasurable = errors.New("the run time of the program cannot be measured by tracing it")
 	// ErrNotCountable means that the program cannot be traced. Once it is detached, a program of
 	// ours can count.
@@ -23,6 +19,4 @@ var (
 	ErrProgramDecides = errors.New("the running program decides about packets")
 	// ErrNoVerdict means that ProtocolsOptions.Verdicts is set but no program is traced.
 	ErrNoVerdict = errors.New("no program decides about packets")
-	// ErrNotRunnable means that the kernel does not run the program on packets from user space.
-	ErrNotRunnable = errors.New("the kernel does not run the program on packets from user space")
 )

@@ -177,7 +177,7 @@ func TestFlowTraffic(t *testing.T) {
 				s.send(i, 60)
 			}
 			for i := range 2 {
-				bucket := (*protocolsFlowBucket)(unsafe.Pointer(&b.maps.flows.mem[i*bucketSize]))
+				bucket := (*protocolsFlowBucket)(unsafe.Pointer(&b.flows.mem[i*bucketSize]))
 				bucket.Halved -= test.old
 				for k := range bucket.Traffic {
 					bucket.Traffic[k] = uint64(k+1) << 30

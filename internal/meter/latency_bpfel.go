@@ -31,14 +31,6 @@ const (
 	latencyLimitBUCKETS     latencyLimit = 960
 )
 
-type latencyMeasurement struct {
-	_       structs.HostLayout
-	TimeNs  uint64
-	TookNs  uint64
-	Verdict uint32
-	Cpu     uint32
-}
-
 type latencyReplayed struct {
 	_       structs.HostLayout
 	TookNs  uint64
@@ -49,23 +41,17 @@ type latencyReplayed struct {
 //
 // Used for safe lookups in a Collection or CollectionSpec.
 const (
-	latencyMapEntries         = "entries"
-	latencyMapHistograms      = "histograms"
-	latencyMapLost            = "lost"
-	latencyMapOutputMap       = "output_map"
-	latencyProgDoNothing      = "do_nothing"
-	latencyProgNoteEntry      = "note_entry"
-	latencyProgNoteExit       = "note_exit"
-	latencyProgReplay         = "replay"
-	latencyProgXdpDilih       = "xdp_dilih"
-	latencyVarDropBelow       = "drop_below"
-	latencyVarLimitType       = "limit_type"
-	latencyVarMeasurementType = "measurement_type"
-	latencyVarReplayedType    = "replayed_type"
-	latencyVarSending         = "sending"
-	latencyVarTracedIfindex   = "traced_ifindex"
-	latencyVarTracedLower     = "traced_lower"
-	latencyVarTracedNetns     = "traced_netns"
+	latencyMapEntries       = "entries"
+	latencyMapHistograms    = "histograms"
+	latencyProgDoNothing    = "do_nothing"
+	latencyProgNoteEntry    = "note_entry"
+	latencyProgNoteExit     = "note_exit"
+	latencyProgReplay       = "replay"
+	latencyVarLimitType     = "limit_type"
+	latencyVarReplayedType  = "replayed_type"
+	latencyVarTracedIfindex = "traced_ifindex"
+	latencyVarTracedLower   = "traced_lower"
+	latencyVarTracedNetns   = "traced_netns"
 )
 
 // loadLatency returns the embedded CollectionSpec for latency.
@@ -114,7 +100,6 @@ type latencyProgramSpecs struct {
 	NoteEntry *ebpf.ProgramSpec `ebpf:"note_entry"`
 	NoteExit  *ebpf.ProgramSpec `ebpf:"note_exit"`
 	Replay    *ebpf.ProgramSpec `ebpf:"replay"`
-	XdpDilih  *ebpf.ProgramSpec `ebpf:"xdp_dilih"`
 }
 
 // latencyMapSpecs contains maps before they are loaded into the kernel.
@@ -123,22 +108,17 @@ type latencyProgramSpecs struct {
 type latencyMapSpecs struct {
 	Entries    *ebpf.MapSpec `ebpf:"entries"`
 	Histograms *ebpf.MapSpec `ebpf:"histograms"`
-	Lost       *ebpf.MapSpec `ebpf:"lost"`
-	OutputMap  *ebpf.MapSpec `ebpf:"output_map"`
 }
 
 // latencyVariableSpecs contains global variables before they are loaded into the kernel.
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type latencyVariableSpecs struct {
-	DropBelow       *ebpf.VariableSpec `ebpf:"drop_below"`
-	LimitType       *ebpf.VariableSpec `ebpf:"limit_type"`
-	MeasurementType *ebpf.VariableSpec `ebpf:"measurement_type"`
-	ReplayedType    *ebpf.VariableSpec `ebpf:"replayed_type"`
-	Sending         *ebpf.VariableSpec `ebpf:"sending"`
-	TracedIfindex   *ebpf.VariableSpec `ebpf:"traced_ifindex"`
-	TracedLower     *ebpf.VariableSpec `ebpf:"traced_lower"`
-	TracedNetns     *ebpf.VariableSpec `ebpf:"traced_netns"`
+	LimitType     *ebpf.VariableSpec `ebpf:"limit_type"`
+	ReplayedType  *ebpf.VariableSpec `ebpf:"replayed_type"`
+	TracedIfindex *ebpf.VariableSpec `ebpf:"traced_ifindex"`
+	TracedLower   *ebpf.VariableSpec `ebpf:"traced_lower"`
+	TracedNetns   *ebpf.VariableSpec `ebpf:"traced_netns"`
 }
 
 // latencyObjects contains all objects after they have been loaded into the kernel.
@@ -163,16 +143,12 @@ func (o *latencyObjects) Close() error {
 type latencyMaps struct {
 	Entries    *ebpf.Map `ebpf:"entries"`
 	Histograms *ebpf.Map `ebpf:"histograms"`
-	Lost       *ebpf.Map `ebpf:"lost"`
-	OutputMap  *ebpf.Map `ebpf:"output_map"`
 }
 
 func (m *latencyMaps) Close() error {
 	return _LatencyClose(
 		m.Entries,
 		m.Histograms,
-		m.Lost,
-		m.OutputMap,
 	)
 }
 
@@ -180,14 +156,11 @@ func (m *latencyMaps) Close() error {
 //
 // It can be passed to loadLatencyObjects or ebpf.CollectionSpec.LoadAndAssign.
 type latencyVariables struct {
-	DropBelow       *ebpf.Variable `ebpf:"drop_below"`
-	LimitType       *ebpf.Variable `ebpf:"limit_type"`
-	MeasurementType *ebpf.Variable `ebpf:"measurement_type"`
-	ReplayedType    *ebpf.Variable `ebpf:"replayed_type"`
-	Sending         *ebpf.Variable `ebpf:"sending"`
-	TracedIfindex   *ebpf.Variable `ebpf:"traced_ifindex"`
-	TracedLower     *ebpf.Variable `ebpf:"traced_lower"`
-	TracedNetns     *ebpf.Variable `ebpf:"traced_netns"`
+	LimitType     *ebpf.Variable `ebpf:"limit_type"`
+	ReplayedType  *ebpf.Variable `ebpf:"replayed_type"`
+	TracedIfindex *ebpf.Variable `ebpf:"traced_ifindex"`
+	TracedLower   *ebpf.Variable `ebpf:"traced_lower"`
+	TracedNetns   *ebpf.Variable `ebpf:"traced_netns"`
 }
 
 // latencyPrograms contains all programs after they have been loaded into the kernel.
@@ -198,7 +171,6 @@ type latencyPrograms struct {
 	NoteEntry *ebpf.Program `ebpf:"note_entry"`
 	NoteExit  *ebpf.Program `ebpf:"note_exit"`
 	Replay    *ebpf.Program `ebpf:"replay"`
-	XdpDilih  *ebpf.Program `ebpf:"xdp_dilih"`
 }
 
 func (p *latencyPrograms) Close() error {
@@ -207,7 +179,6 @@ func (p *latencyPrograms) Close() error {
 		p.NoteEntry,
 		p.NoteExit,
 		p.Replay,
-		p.XdpDilih,
 	)
 }
 

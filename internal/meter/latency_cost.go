@@ -28,14 +28,13 @@ const (
 // MeasureProbeCost runs the probes of OpenLatency on an empty program, on this CPU, without
 // touching any traffic. It takes about 50 ms.
 func MeasureProbeCost() (cost ProbeCost, err error) {
-	l := &Latency{}
-	var probes *attach.Attachment
-	defer func() { err = errors.Join(err, probes.Close(), l.Close()) }()
-	spec, err := loadLatency()
+	l, err := newLatency()
 	if err != nil {
 		return cost, err
 	}
-	nothing, err := loadProgram(spec, latencyProgDoNothing, nil)
+	var probes *attach.Attachment
+	defer func() { err = errors.Join(err, probes.Close(), l.Close()) }()
+	nothing, err := l.load(latencyProgDoNothing)
 	if err != nil {
 		return cost, support.ExplainLoad("load an empty program", err)
 	}
@@ -44,7 +43,10 @@ func MeasureProbeCost() (cost ProbeCost, err error) {
 	if err != nil {
 		return cost, err
 	}
-	if probes, err = l.probe(spec, nothing); err != nil {
+	const loopback = 1 // BPF_PROG_RUN makes packets that came in on this interface
+	target := xdp.Target{Program: xdp.Program{Name: latencyProgDoNothing}, Prog: nothing, Function: latencyProgDoNothing}
+	probes, err = l.attachTo(target, xdp.Interface{Index: loopback})
+	if err != nil {
 		return cost, err
 	}
 	probed, err := medianRun(nothing)
@@ -57,16 +59,6 @@ func MeasureProbeCost() (cost ProbeCost, err error) {
 	}
 	total := c.Total()
 	return ProbeCost{Added: probed - bare, Floor: total.Quantile(0.5)}, nil
-}
-
-// probe attaches both probes to a program that is on no interface.
-func (l *Latency) probe(spec *ebpf.CollectionSpec, target *ebpf.Program) (*attach.Attachment, error) {
-	t, err := l.tracers(spec)
-	if err != nil {
-		return nil, err
-	}
-	const loopback = 1 // BPF_PROG_RUN makes packets that came in on this interface
-	return t.attachTo(xdp.Target{Program: xdp.Program{Name: latencyProgDoNothing}, Prog: target, Function: latencyProgDoNothing}, xdp.Interface{Index: loopback})
 }
 
 // medianRun returns the median run time of a program.

@@ -23,7 +23,6 @@ const MaxBucket = time.Duration(1) << maxBits
 type LatencyCounts struct {
 	Verdicts [xdp.VerdictSlots]Histogram // by verdict, xdp.UnknownVerdict as the last
 	CPUs     []Histogram                 // by possible CPU, all verdicts together
-	Lost     uint64                      // measurements that never reached BuiltinOptions.Event, because the ring was full
 }
 
 // Total returns the histogram of all verdicts together.
@@ -46,7 +45,6 @@ func (c *LatencyCounts) Since(before *LatencyCounts) (d LatencyCounts) {
 		}
 		d.CPUs = append(d.CPUs, c.CPUs[cpu].Since(&earlier))
 	}
-	d.Lost = c.Lost - min(before.Lost, c.Lost)
 	return d
 }
 

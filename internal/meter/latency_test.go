@@ -3,12 +3,10 @@ package meter
 import (
 	"encoding/binary"
 	"errors"
-	"fmt"
 	"math"
 	"math/rand/v2"
 	"slices"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -46,14 +44,10 @@ func TestBuckets(t *testing.T) {
 func newReplayer(t *testing.T) (l *Latency, replay func(d time.Duration, v uint32) (bucket int)) {
 	t.Helper()
 	testnet.RequireRoot(t)
-	spec, err := loadLatency()
+	l, err := newLatency()
 	must(t, err)
-	l = &Latency{}
 	t.Cleanup(func() { l.Close() })
-	if l.histograms, err = l.newMap(spec, latencyMapHistograms); err != nil {
-		t.Fatal(err)
-	}
-	prog, err := loadProgram(spec, latencyProgReplay, map[string]**ebpf.Map{latencyMapHistograms: &l.histograms})
+	prog, err := l.load(latencyProgReplay)
 	must(t, err)
 	t.Cleanup(func() { prog.Close() })
 	var in [16]byte
@@ -188,57 +182,6 @@ func TestEmptyHistogram(t *testing.T) {
 	}
 }
 
-// Our own program measures each packet once, drops the share that it was told to drop, and each
-// measurement is either given to Event or counted as lost.
-func TestBuiltin(t *testing.T) {
-	t.Parallel()
-	for _, drop := range []float64{0, 0.3, 1} {
-		t.Run(fmt.Sprint(drop), func(t *testing.T) {
-			t.Parallel()
-			n := newNetwork(t)
-			var events, dropped atomic.Uint64
-			var strange atomic.Pointer[Measurement]
-			began := time.Now()
-			l := read(t, n.pair, func() (*Latency, error) {
-				return OpenBuiltin(n.pair.RxName, BuiltinOptions{Drop: drop, Event: func(m Measurement) {
-					events.Add(1)
-					if m.Verdict == xdp.Drop {
-						dropped.Add(1)
-					}
-					if m.Took <= 0 || m.Took > testnet.Patience || m.Time.Sub(began).Abs() > testnet.Patience || (m.Verdict != xdp.Drop && m.Verdict != xdp.Pass) {
-						strange.Store(&m)
-					}
-				}})
-			})
-			_, sent := testnet.Generate(t, n.pair, testnet.GeneratorOptions{Frame: testnet.UDPFrame(testnet.MinFrame, 0), Count: volume(100_000), CPU: -1})
-			c := read(t, n.pair, l.Read)
-			if err := l.Close(); err != nil {
-				t.Error(err)
-			}
-			total, drops, passed := c.Total(), c.Verdict(xdp.Drop).Count, c.Verdict(xdp.Pass).Count
-			if total.Count != sent || drops+passed != sent {
-				t.Errorf("%d runs, %d dropped and %d passed, want %d", total.Count, drops, passed, sent)
-			}
-			sigma := math.Sqrt(float64(sent) * drop * (1 - drop))
-			if math.Abs(float64(drops)-float64(sent)*drop) > 5*sigma {
-				t.Errorf("%d dropped, want %v within %v", drops, float64(sent)*drop, 5*sigma)
-			}
-			if events.Load()+c.Lost != sent || events.Load() == 0 {
-				t.Errorf("%d measurements handed over and %d lost, want %d together", events.Load(), c.Lost, sent)
-			}
-			if c.Lost == 0 && dropped.Load() != drops {
-				t.Errorf("%d dropped, and as measured %d", drops, dropped.Load())
-			}
-			if m := strange.Load(); m != nil {
-				t.Errorf("measured %+v", *m)
-			}
-			if total.Min <= 0 || total.Min > total.Quantile(0.5) || total.Quantile(0.5) > total.Max || total.Sum < total.Min*time.Duration(sent) {
-				t.Errorf("min %v, median %v, max %v, sum %v", total.Min, total.Quantile(0.5), total.Max, total.Sum)
-			}
-		})
-	}
-}
-
 // Runtime reads the counters of the attached program, from the time when Runtime was opened.
 func TestRuntime(t *testing.T) {
 	t.Parallel()
@@ -266,21 +209,16 @@ func TestLatencyErrors(t *testing.T) {
 	for name, open := range map[string]func() error{
 		"rx0 runs no XDP program": func() error { _, err := OpenLatency("rx0", ""); return err },
 		"rx0 runs no XDP":         func() error { _, err := OpenRuntime("rx0"); return err },
-		"is not 0 to 1":           func() error { _, err := OpenBuiltin("rx0", BuiltinOptions{Drop: 1.5}); return err },
 	} {
 		if err := n.pair.Rx.Do(open); err == nil || !strings.Contains(err.Error(), name) {
 			t.Errorf("%v does not say %q", err, name)
 		}
 	}
 	testnet.MustReceiver(t, n.pair, xdp.Pass, testnet.ReceiverOptions{Count: true})
-	err := n.pair.Rx.Do(func() error { _, err := OpenBuiltin("rx0", BuiltinOptions{}); return err })
-	if !errors.Is(err, ErrOccupied) || !strings.HasPrefix(err.Error(), "rx0 runs count_packets (id ") {
-		t.Error(err)
-	}
 	if testnet.ProbeFentry() == nil {
 		return
 	}
-	err = n.pair.Rx.Do(func() error { _, err := OpenLatency("rx0", ""); return err })
+	err := n.pair.Rx.Do(func() error { _, err := OpenLatency("rx0", ""); return err })
 	if !errors.Is(err, ErrNotMeasurable) || !strings.Contains(err.Error(), "operation not permitted") {
 		t.Errorf("error %v, want ErrNotMeasurable with the kernel's reason", err)
 	}
@@ -318,38 +256,5 @@ func TestProbeCost(t *testing.T) {
 	t.Logf("%+v", cost)
 	if cost.Added <= 0 || cost.Floor <= 0 || cost.Floor > cost.Added || cost.Added > time.Millisecond {
 		t.Errorf("cost %+v", cost)
-	}
-}
-
-// Without Event no measurement is sent, and so none is lost.
-func TestBuiltinSendsNothing(t *testing.T) {
-	t.Parallel()
-	n := newNetwork(t)
-	l := openIn(t, n.pair.Rx, func() (*Latency, error) { return OpenBuiltin(n.pair.RxName, BuiltinOptions{}) })
-	testnet.Send(t, n.pair, testnet.UDPFrame(100, 0), testnet.UDPFrame(100, 1))
-	c, err := l.Read()
-	if total := c.Total(); err != nil || total.Count != 2 || c.Lost != 0 || l.ring != nil {
-		t.Errorf("%v, %d runs, %d lost, ring %v", err, total.Count, c.Lost, l.ring)
-	}
-}
-
-// When the measurements can no longer be read, Follow returns the error at once.
-func TestBuiltinRingFails(t *testing.T) {
-	t.Parallel()
-	n := newNetwork(t)
-	l := read(t, n.pair, func() (*Latency, error) {
-		return OpenBuiltin(n.pair.RxName, BuiltinOptions{Event: func(Measurement) {}})
-	})
-	if _, err := l.Follow(); err != nil {
-		t.Error(err)
-	}
-	l.ring.reader.Close()
-	<-l.ring.finished
-	const want = "read the perf rings: "
-	if _, err := l.Follow(); err == nil || !strings.HasPrefix(err.Error(), want) {
-		t.Errorf("%v, want %s", err, want)
-	}
-	if err := l.Close(); err == nil || !strings.Contains(err.Error(), want) {
-		t.Errorf("at the end %v, want %s", err, want)
 	}
 }

@@ -1,13 +1,14 @@
 package meter
 
 import (
+	"slices"
 	"testing"
 
 	"github.com/cilium/ebpf"
 
 	"github.com/xdpcap/xdpcap/internal/attach"
+	"github.com/xdpcap/xdpcap/internal/machine"
 	"github.com/xdpcap/xdpcap/internal/testnet"
-	"github.com/xdpcap/xdpcap/internal/thread"
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
@@ -20,27 +21,22 @@ func TestTracersLeave(t *testing.T) {
 	protocols := ProtocolsOptions{Variant: Ultra, Flows: true}
 	for _, test := range []struct {
 		name    string
-		tracers func(*testing.T) (of tracers, counted func() (uint64, error))
+		tracers func(*testing.T) (of *counter, counted func() (uint64, error))
 	}{
-		{"count", func(t *testing.T) (tracers, func() (uint64, error)) {
-			spec, err := protocolsSpec(protocols)
+		{"count", func(t *testing.T) (*counter, func() (uint64, error)) {
+			p, err := newProtocols(protocols)
 			must(t, err)
-			p := newProtocols(protocols, spec)
-			t.Cleanup(func() { p.protocolMaps.close() })
-			of := tracers{spec: spec, names: protocols.tracers(), load: func(name string) (*ebpf.Program, error) { return p.load(spec, name) }}
-			return of, func() (uint64, error) {
+			t.Cleanup(func() { p.Close() })
+			return &p.counter, func() (uint64, error) {
 				c, err := p.Read()
 				return c.Total().Packets, err
 			}
 		}},
-		{"latency", func(t *testing.T) (tracers, func() (uint64, error)) {
-			spec, err := loadLatency()
+		{"latency", func(t *testing.T) (*counter, func() (uint64, error)) {
+			l, err := newLatency()
 			must(t, err)
-			l := &Latency{}
 			t.Cleanup(func() { l.Close() })
-			of, err := l.tracers(spec)
-			must(t, err)
-			return of, func() (uint64, error) {
+			return &l.counter, func() (uint64, error) {
 				c, err := l.Read()
 				total := c.Total()
 				return total.Count, err
@@ -56,15 +52,14 @@ func TestTracersLeave(t *testing.T) {
 			of, counted := test.tracers(t)
 			const loopback = 1 // BPF_PROG_RUN makes packets that came in on this interface
 			var attached []*attach.Attachment
-			for _, name := range of.names {
-				one := of
-				one.names = []string{name}
-				a, err := one.attach(traced, xdp.Interface{Index: loopback})
+			for _, name := range slices.Clone(of.tracers) {
+				of.tracers = []string{name}
+				a, err := of.attachTracers(traced, xdp.Interface{Index: loopback})
 				must(t, err)
 				attached = append(attached, a)
 			}
 			run := func() error {
-				return thread.Quiet(1, func() error {
+				return machine.Quiet(1, func() error {
 					_, err := target.Program().Run(&ebpf.RunOptions{Data: testnet.UDPFrame(100, 0), Repeat: 1})
 					return err
 				})

@@ -3,7 +3,6 @@ package meter
 import (
 	"errors"
 	"fmt"
-	"runtime"
 	"slices"
 	"sync"
 	"time"
@@ -11,8 +10,8 @@ import (
 	"github.com/cilium/ebpf"
 	"golang.org/x/net/bpf"
 
+	"github.com/xdpcap/xdpcap/internal/attach"
 	"github.com/xdpcap/xdpcap/internal/errkind"
-	"github.com/xdpcap/xdpcap/internal/support"
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
@@ -73,68 +72,50 @@ type ProtocolsOptions struct {
 	etherTypes  uint32 // 0 = as in protocols.c
 }
 
-// Protocols counts packets per protocol. Its methods may be called concurrently, except Close,
-// which is called once, after all others.
+// Protocols counts packets per protocol. Its methods may be called concurrently, except Close.
 type Protocols struct {
-	*attachment
-	protocolMaps
-	sizes    bool
-	verdicts []xdp.Verdict
-	filter   string
+	counter
+	options ProtocolsOptions
+	flows   FlowTable
 
-	mu   sync.Mutex // guards the fields below, and the tables from a look until the removal of entries
+	mu   sync.Mutex // guards the field below, and the tables from a look until the removal of entries
 	rare rareClasses
 }
 
 // OpenProtocols starts counting. After an error nothing is left attached.
 func OpenProtocols(o ProtocolsOptions) (*Protocols, error) {
-	defer runtime.KeepAlive(xdp.KernelTypes()) // all programs are loaded with the same
-	if err := support.CheckProcess(); err != nil {
-		return nil, err
-	}
-	ifi, err := xdp.EthernetInterface(o.Interface)
+	p, err := newProtocols(o)
 	if err != nil {
 		return nil, err
 	}
-	spec, err := protocolsSpec(o)
-	if err != nil {
-		return nil, err
-	}
-	p := newProtocols(o, spec)
-	if p.attachment, err = p.attach(ifi, spec, o); err != nil {
-		return nil, errors.Join(err, p.protocolMaps.close())
+	if err := p.open(o.Interface, p.begin); err != nil {
+		return nil, errors.Join(err, p.Close())
 	}
 	return p, nil
 }
 
-func newProtocols(o ProtocolsOptions, spec *ebpf.CollectionSpec) *Protocols {
-	p := &Protocols{sizes: o.Sizes, verdicts: o.Verdicts, filter: o.FilterText}
-	p.variant = o.Variant
+func newProtocols(o ProtocolsOptions) (*Protocols, error) {
+	spec, err := protocolsSpec(o)
+	if err != nil {
+		return nil, err
+	}
+	p := &Protocols{counter: counter{spec: spec, tracers: o.tracers(), refused: ErrNotCountable}, options: o}
+	p.ready = p.prepareMaps
 	p.rare.aging.Keep = int(spec.Maps[protocolsMapEthertypes].MaxEntries / 2)
-	return p
+	return p, nil
 }
 
-func (p *Protocols) attach(ifi xdp.Interface, spec *ebpf.CollectionSpec, o ProtocolsOptions) (*attachment, error) {
-	traced := !o.Sent && (len(ifi.Programs) > 0 || o.Program != "")
-	if !traced && len(o.Verdicts) > 0 {
-		return nil, errkind.Errorf(ErrNoVerdict, "%s runs no XDP program, so its packets have no verdict", ifi.Name)
+func (p *Protocols) begin(ifi xdp.Interface) error {
+	o := &p.options
+	switch traced := !o.Sent && (len(ifi.Programs) > 0 || o.Program != ""); {
+	case traced:
+		return p.trace(ifi, o.Program)
+	case len(o.Verdicts) > 0:
+		return errkind.Errorf(ErrNoVerdict, "%s runs no XDP program, so its packets have no verdict", ifi.Name)
+	case o.Sent:
+		return p.attachEgress(ifi, o.program())
 	}
-	if traced {
-		return trace(ifi, o.Program, tracers{
-			spec:    spec,
-			names:   o.tracers(),
-			load:    func(name string) (*ebpf.Program, error) { return p.load(spec, name) },
-			refused: ErrNotCountable,
-		})
-	}
-	prog, err := p.load(spec, o.program())
-	if err != nil {
-		return nil, support.ExplainLoad("load the counting program", err)
-	}
-	if o.Sent {
-		return attachEgress(ifi, prog)
-	}
-	return attachXDP(ifi, prog, o.Mode)
+	return p.attachXDP(ifi, o.program(), o.Mode)
 }
 
 // program is the name of our own program that counts.
@@ -147,7 +128,7 @@ func (o *ProtocolsOptions) program() string {
 
 // tracers are the names of our programs that trace another program. If the verdict decides what
 // counts, packets are parsed at the entry and counted at the exit. The exit's comes first, as in
-// probeNames.
+// newLatency.
 func (o *ProtocolsOptions) tracers() []string {
 	if o.Flows || len(o.Verdicts) > 0 {
 		return []string{protocolsProgCountExit, protocolsProgNoteEntry}
@@ -170,14 +151,13 @@ func protocolsSpec(o ProtocolsOptions) (*ebpf.CollectionSpec, error) {
 			return nil, err
 		}
 	}
+	constants := map[string]any{protocolsVarChosen: uint32(o.Variant)}
 	if len(o.Verdicts) > 0 {
 		var bits uint32
 		for _, v := range o.Verdicts {
 			bits |= 1 << v.Slot()
 		}
-		if err := spec.Variables[protocolsVarVerdicts].Set(bits); err != nil {
-			return nil, fmt.Errorf("set %s: %w", protocolsVarVerdicts, err)
-		}
+		constants[protocolsVarVerdicts] = bits
 	}
 	if o.Filter != nil {
 		if err := setFilter(spec, o.Filter); err != nil {
@@ -188,80 +168,29 @@ func protocolsSpec(o ProtocolsOptions) (*ebpf.CollectionSpec, error) {
 		spec.Maps[protocolsMapEthertypes].MaxEntries = o.etherTypes
 		spec.Maps[protocolsMapNaiveTallies].MaxEntries = o.etherTypes
 	}
-	for name, value := range map[string]uint32{protocolsVarExtras: uint32(extras), protocolsVarChosen: uint32(o.Variant)} {
-		if err := spec.Variables[name].Set(value); err != nil {
-			return nil, fmt.Errorf("set %s: %w", name, err)
+	constants[protocolsVarExtras] = uint32(extras)
+	return spec, attach.Set(spec, constants)
+}
+
+// prepareMaps maps the tables of flows into memory if they are asked for, and creates the entry for
+// classes that find the table full. That entry is created first, so that there is room for it.
+func (p *Protocols) prepareMaps() (err error) {
+	if m := p.maps[protocolsMapFlows]; m.MaxEntries() > 1 {
+		if p.flows, err = OpenFlowTable(m); err != nil {
+			return err
 		}
 	}
-	return spec, nil
-}
-
-// protocolMaps are the maps of protocols.c.
-type protocolMaps struct {
-	variant                                                       Variant
-	naive, percpu, ultra, ethertypes, size, flow, passages, heads *ebpf.Map
-	flows                                                         FlowTable
-}
-
-// named are the maps by their names in protocols.c.
-func (m *protocolMaps) named() map[string]**ebpf.Map {
-	return map[string]**ebpf.Map{
-		protocolsMapNaiveTallies:  &m.naive,
-		protocolsMapPercpuTallies: &m.percpu,
-		protocolsMapUltraTallies:  &m.ultra,
-		protocolsMapEthertypes:    &m.ethertypes,
-		protocolsMapSizes:         &m.size,
-		protocolsMapFlows:         &m.flow,
-		protocolsMapPassages:      &m.passages,
-		protocolsMapHeads:         &m.heads,
-	}
-}
-
-// load loads a program, and creates the maps that do not exist yet.
-func (m *protocolMaps) load(spec *ebpf.CollectionSpec, name string) (*ebpf.Program, error) {
-	prog, err := loadProgram(spec, name, m.named())
-	if err != nil {
-		return nil, err
-	}
-	if err := m.prepare(); err != nil {
-		prog.Close()
-		return nil, err
-	}
-	return prog, nil
-}
-
-// prepare maps the tables of flows into memory if they are asked for, and creates the entry for
-// classes that find the table full. That entry is created first, so that there is room for it.
-func (m *protocolMaps) prepare() error {
-	if err := m.mapFlows(); err != nil {
-		return err
-	}
-	if err := m.naive.Put(uint32(protocolsClassNO_ROOM), protocolsTally{}); err != nil {
+	if err := p.maps[protocolsMapNaiveTallies].Put(uint32(protocolsClassNO_ROOM), protocolsTally{}); err != nil {
 		return fmt.Errorf("prepare map %s: %w", protocolsMapNaiveTallies, err)
 	}
 	return nil
-}
-
-func (m *protocolMaps) mapFlows() (err error) {
-	if m.flows.mem == nil && m.flow.MaxEntries() > 1 {
-		m.flows, err = OpenFlowTable(m.flow)
-	}
-	return err
-}
-
-func (m *protocolMaps) close() error {
-	errs := []error{m.flows.Close()}
-	for _, one := range []*ebpf.Map{m.naive, m.percpu, m.ultra, m.ethertypes, m.size, m.flow, m.passages, m.heads} {
-		errs = append(errs, one.Close()) // Close accepts a nil map
-	}
-	return errors.Join(errs...)
 }
 
 // Read returns the counters, cumulative since OpenProtocols.
 func (p *Protocols) Read() (ProtocolCounts, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	c, err := p.read(p.sizes)
+	c, err := p.read(p.options.Sizes)
 	if err != nil {
 		return c, fmt.Errorf("read the counters of %s: %w", p.Interface().Name, err)
 	}
@@ -273,7 +202,7 @@ func (p *Protocols) Read() (ProtocolCounts, error) {
 // Follow does what every meter's Follow does. It also makes room in the table of EtherTypes.
 func (p *Protocols) Follow() (notice string, err error) {
 	p.mu.Lock()
-	err = p.rare.forget(&p.protocolMaps, time.Now())
+	err = p.forget(time.Now())
 	p.mu.Unlock()
 	if err != nil {
 		return "", fmt.Errorf("make room for EtherTypes on %s: %w", p.Interface().Name, err)
@@ -293,15 +222,15 @@ func (p *Protocols) Traced() *xdp.Program {
 // String tells where and how it counts: "eth0, XDP native, ultra", or "eth0, tracing lb (id 7),
 // ultra, drop, tcp port 443".
 func (p *Protocols) String() string {
-	text := fmt.Sprintf("%v, %v", p.attachment, p.variant)
-	for _, v := range p.verdicts {
+	text := fmt.Sprintf("%v, %v", p.attachment, p.options.Variant)
+	for _, v := range p.options.Verdicts {
 		text += ", " + v.SlotName()
 	}
-	if p.filter != "" {
-		text += ", " + p.filter
+	if p.options.FilterText != "" {
+		text += ", " + p.options.FilterText
 	}
 	return text
 }
 
 // Close detaches the program and releases the counters.
-func (p *Protocols) Close() error { return errors.Join(p.attachment.close(), p.protocolMaps.close()) }
+func (p *Protocols) Close() error { return errors.Join(p.counter.Close(), p.flows.Close()) }

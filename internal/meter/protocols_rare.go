@@ -82,10 +82,10 @@ func (r *rareClasses) addTo(classes map[Class][]Tally) {
 // EtherType has a class of its own, its counts are added to that class, and otherwise to noRoom. A
 // packet of such an EtherType that comes at this very moment, as the first in a minute, may not be
 // counted.
-func (r *rareClasses) forget(m *protocolMaps, now time.Time) error {
-	table, slots := m.ethertypes, ebpf.MustPossibleCPU()
-	if m.variant == Naive {
-		table, slots = m.naive, 1
+func (p *Protocols) forget(now time.Time) error {
+	r, table, slots := &p.rare, p.maps[protocolsMapEthertypes], ebpf.MustPossibleCPU()
+	if p.options.Variant == Naive {
+		table, slots = p.maps[protocolsMapNaiveTallies], 1
 	}
 	return Forget(&r.aging, now, table, slots, func(class Class, perCPU []protocolsTally) (uint64, bool) {
 		return sum(perCPU).Packets, class >= EtherType(0)

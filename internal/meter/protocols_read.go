@@ -1,20 +1,18 @@
 package meter
 
 import (
-	"errors"
-
 	"github.com/cilium/ebpf"
 )
 
 // read reads the tables in the reverse of the order in which a packet is counted. A packet that
 // arrives meanwhile may be missing from a table, but only if it is missing from all tables read
 // before it: so flows and sizes never add up to more than the classes.
-func (m *protocolMaps) read(sizes bool) (c ProtocolCounts, err error) {
-	if c.FlowCounts, err = m.flows.Read(); err != nil {
+func (p *Protocols) read(sizes bool) (c ProtocolCounts, err error) {
+	if c.FlowCounts, err = p.flows.Read(); err != nil {
 		return c, err
 	}
 	if sizes {
-		slots, err := readArray[protocolsTally](m.size)
+		slots, err := readArray[protocolsTally](p.maps[protocolsMapSizes])
 		if err != nil {
 			return c, err
 		}
@@ -22,11 +20,11 @@ func (m *protocolMaps) read(sizes bool) (c ProtocolCounts, err error) {
 			c.Sizes[i] = sum(perCPU)
 		}
 	}
-	c.Classes, err = m.classes()
+	c.Classes, err = p.classes()
 	return c, err
 }
 
-func (m *protocolMaps) classes() (map[Class][]Tally, error) {
+func (p *Protocols) classes() (map[Class][]Tally, error) {
 	classes := make(map[Class][]Tally)
 	put := func(class uint32, perCPU []protocolsTally) {
 		if sum(perCPU).Packets == 0 {
@@ -36,11 +34,11 @@ func (m *protocolMaps) classes() (map[Class][]Tally, error) {
 			classes[Class(class)] = append(classes[Class(class)], Tally{t.Packets, t.Bytes})
 		}
 	}
-	if m.variant == Naive {
-		return classes, eachHash(m.naive, 1, put)
+	if p.options.Variant == Naive {
+		return classes, eachHash(p.maps[protocolsMapNaiveTallies], 1, put)
 	}
-	if m.variant == PerCPU {
-		slots, err := readArray[protocolsTally](m.percpu)
+	if p.options.Variant == PerCPU {
+		slots, err := readArray[protocolsTally](p.maps[protocolsMapPercpuTallies])
 		if err != nil {
 			return nil, err
 		}
@@ -49,7 +47,7 @@ func (m *protocolMaps) classes() (map[Class][]Tally, error) {
 		}
 	} else {
 		var perCPU []protocolsSlots
-		if err := m.ultra.Lookup(uint32(0), &perCPU); err != nil {
+		if err := p.maps[protocolsMapUltraTallies].Lookup(uint32(0), &perCPU); err != nil {
 			return nil, err
 		}
 		one := make([]protocolsTally, len(perCPU))
@@ -64,7 +62,7 @@ func (m *protocolMaps) classes() (map[Class][]Tally, error) {
 	if err != nil {
 		return nil, err
 	}
-	return classes, eachHash(m.ethertypes, cpus, put)
+	return classes, eachHash(p.maps[protocolsMapEthertypes], cpus, put)
 }
 
 func sum(perCPU []protocolsTally) (all Tally) {
@@ -72,24 +70,4 @@ func sum(perCPU []protocolsTally) (all Tally) {
 		all.Add(tallyOf(t))
 	}
 	return all
-}
-
-// eachHash calls f for each entry of a hash map with the given slots per value. An entry that is
-// inserted or deleted meanwhile may be missing.
-func eachHash[K, V any](m *ebpf.Map, slots int, f func(K, []V)) error {
-	const chunk = 1024
-	keys, values := make([]K, chunk), make([]V, chunk*slots)
-	var cursor ebpf.MapBatchCursor
-	for {
-		n, err := m.BatchLookup(&cursor, keys, values, nil)
-		if err != nil && !errors.Is(err, ebpf.ErrKeyNotExist) {
-			return err
-		}
-		for i, key := range keys[:n] {
-			f(key, values[i*slots:(i+1)*slots])
-		}
-		if err != nil {
-			return nil
-		}
-	}
 }

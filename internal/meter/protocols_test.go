@@ -14,15 +14,15 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
+	"github.com/xdpcap/xdpcap/internal/machine"
 	"github.com/xdpcap/xdpcap/internal/testnet"
-	"github.com/xdpcap/xdpcap/internal/thread"
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
 // A countBench is a counting program that is not attached to anything.
 type countBench struct {
-	t    *testing.T
-	maps protocolMaps
+	t *testing.T
+	*Protocols
 	prog *ebpf.Program
 
 	verdict xdp.Verdict // of every packet
@@ -31,19 +31,17 @@ type countBench struct {
 func newCountBench(t *testing.T, o ProtocolsOptions) *countBench {
 	t.Helper()
 	testnet.RequireRoot(t)
-	spec, err := protocolsSpec(o)
+	p, err := newProtocols(o)
 	must(t, err)
-	b := &countBench{t: t, maps: protocolMaps{variant: o.Variant}, verdict: xdp.Pass}
+	t.Cleanup(func() { p.Close() })
+	b := &countBench{t: t, Protocols: p, verdict: xdp.Pass}
 	if o.Sent {
 		b.verdict = math.MaxUint32 // -1
 	}
-	if b.prog, err = b.maps.load(spec, o.program()); err != nil {
+	if b.prog, err = p.load(o.program()); err != nil {
 		t.Fatalf("%+v", err)
 	}
-	t.Cleanup(func() {
-		b.prog.Close()
-		b.maps.close()
-	})
+	t.Cleanup(func() { b.prog.Close() })
 	return b
 }
 
@@ -59,7 +57,7 @@ func (b *countBench) run(packet []byte, times int) {
 // ms.
 func runExactly(t *testing.T, prog *ebpf.Program, packet []byte, times int) (verdict xdp.Verdict) {
 	t.Helper()
-	must(t, thread.Quiet(thread.AnyCPU, func() error {
+	must(t, machine.Quiet(machine.AnyCPU, func() error {
 		for range times {
 			got, err := prog.Run(&ebpf.RunOptions{Data: packet, Repeat: 1})
 			if err != nil {
@@ -87,7 +85,7 @@ func isRunnable(packet []byte) bool {
 
 func (b *countBench) counts() ProtocolCounts {
 	b.t.Helper()
-	c, err := b.maps.read(true)
+	c, err := b.read(true)
 	must(b.t, err)
 	return c
 }
@@ -290,17 +288,17 @@ func TestEtherTypesMakeRoom(t *testing.T) {
 			const first, second, third, fourth = 0x9200, 0x9201, 0x9202, 0x9203
 			b := newCountBench(t, ProtocolsOptions{Variant: v, etherTypes: 4}) // naive has one entry for noRoom
 			send := func(etherType uint16, packets int) { b.run(ether(etherType, make([]byte, 46)), packets) }
-			rare := rareClasses{aging: Aging[Class]{Keep: 2}}
+			b.rare.aging.Keep = 2
 			start := time.Now()
 			forget := func(after time.Duration) {
 				t.Helper()
-				must(t, rare.forget(&b.maps, start.Add(after)))
+				must(t, b.forget(start.Add(after)))
 			}
 			check := func(want map[Class]uint64) {
 				t.Helper()
 				got := b.counts()
-				rare.addTo(got.Classes)
-				rare.fold(got.Classes)
+				b.rare.addTo(got.Classes)
+				b.rare.fold(got.Classes)
 				tallies := make(map[string]Tally)
 				for class, n := range want {
 					tallies[class.String()] = Tally{n, 60 * n}
@@ -330,7 +328,7 @@ func TestEtherTypesMakeRoom(t *testing.T) {
 			}
 			c := b.counts()
 			without := c.Class(noRoom).Packets
-			rare.addTo(c.Classes)
+			b.rare.addTo(c.Classes)
 			if total := c.Total().Packets; total != 6+5+2+1+more || without < 2 {
 				t.Errorf("%d packets, %d of them without room", total, without)
 			}

@@ -54,15 +54,12 @@ func (c RuntimeCounts) Mean(before RuntimeCounts) time.Duration {
 
 // OpenRuntime reads the counters of the program that runs on an interface. It needs Linux 5.8.
 func OpenRuntime(iface string) (*Runtime, error) {
-	if err := support.CheckProcess(); err != nil {
-		return nil, err
-	}
-	ifi, err := xdp.EthernetInterface(iface)
+	ifi, err := countable(iface)
 	if err != nil {
 		return nil, err
 	}
 	if len(ifi.Programs) == 0 {
-		return nil, errkind.Errorf(ErrNothingToMeasure, "%s runs no XDP program: attach the one to measure", ifi.Name)
+		return nil, fmt.Errorf("%s runs no XDP program: attach the one to measure", ifi.Name)
 	}
 	r := &Runtime{}
 	if r.stats, err = ebpf.EnableStats(unix.BPF_STATS_RUN_TIME); err != nil {

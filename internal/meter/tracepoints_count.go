@@ -59,19 +59,12 @@ func (c *EventCount) Add(d EventCount) {
 	c.Redirected += d.Redirected
 }
 
-// Sub returns c - before.
-func (c EventCount) Sub(before EventCount) EventCount {
-	return EventCount{
-		Events:     c.Events - before.Events,
-		Packets:    c.Packets - before.Packets,
-		Drops:      c.Drops - before.Drops,
-		Generic:    c.Generic - before.Generic,
-		Foreign:    c.Foreign - before.Foreign,
-		Sched:      c.Sched - before.Sched,
-		Passed:     c.Passed - before.Passed,
-		Dropped:    c.Dropped - before.Dropped,
-		Redirected: c.Redirected - before.Redirected,
+// SumEvents returns the sum over the CPUs.
+func SumEvents(perCPU []EventCount) (sum EventCount) {
+	for _, c := range perCPU {
+		sum.Add(c)
 	}
+	return sum
 }
 
 // EventCounts is the result of Tracepoints.Read, cumulative since Open. The caller owns it.

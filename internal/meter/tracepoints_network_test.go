@@ -12,8 +12,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/vishvananda/netlink"
 
+	"github.com/xdpcap/xdpcap/internal/machine"
 	"github.com/xdpcap/xdpcap/internal/testnet"
-	"github.com/xdpcap/xdpcap/internal/thread"
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
@@ -280,5 +280,5 @@ func redirectThrough(m *ebpf.Map) asm.Instructions {
 // onCPU runs f on one CPU, and ends the test if f fails.
 func onCPU(t *testing.T, cpu int, f func() error) {
 	t.Helper()
-	must(t, thread.Quiet(cpu, f))
+	must(t, machine.Quiet(cpu, f))
 }

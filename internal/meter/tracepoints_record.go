@@ -10,7 +10,7 @@ import (
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/ringbuf"
 
-	"github.com/xdpcap/xdpcap/internal/clock"
+	"github.com/xdpcap/xdpcap/internal/machine"
 	"github.com/xdpcap/xdpcap/internal/support"
 )
 
@@ -30,7 +30,7 @@ type Record struct {
 type recordReader struct {
 	*ringbuf.Reader
 	raw   ringbuf.Record
-	clock clock.Wall
+	clock machine.WallClock
 }
 
 func newRecordReader(ring *ebpf.Map) (*recordReader, error) {
@@ -38,7 +38,7 @@ func newRecordReader(ring *ebpf.Map) (*recordReader, error) {
 	if err != nil {
 		return nil, support.ExplainLoad("open the ring of the xdp tracepoints", err)
 	}
-	wall, err := clock.NewWall()
+	wall, err := machine.NewWallClock()
 	if err != nil {
 		return nil, errors.Join(err, r.Close())
 	}

@@ -25,6 +25,23 @@ func (s *Set[S]) Count(name, help string, labels []string, values func(snapshot 
 	s.All = append(s.All, Metric[S]{Name: name, Help: help, Labels: labels, Values: values})
 }
 
+// Sum adds a counter without labels.
+func (s *Set[S]) Sum(name, help string, value func(snapshot S) float64) {
+	s.Count(name, help, nil, func(snapshot S, send SendValue) { send(value(snapshot)) })
+}
+
+// Tallies adds the counters xdpcap_NAME_packets_total and xdpcap_NAME_bytes_total, of which name is
+// the first. each says what values calls send for: "by protocol".
+func (s *Set[S]) Tallies(name, each string, labels []string, values func(snapshot S, send func(meter.Tally, ...string))) {
+	part := func(of func(meter.Tally) uint64) func(S, SendValue) {
+		return func(snapshot S, send SendValue) {
+			values(snapshot, func(t meter.Tally, labels ...string) { send(float64(of(t)), labels...) })
+		}
+	}
+	s.Count(name, "Packets "+each+".", labels, part(func(t meter.Tally) uint64 { return t.Packets }))
+	s.Count(strings.Replace(name, "_packets_", "_bytes_", 1), "Bytes of packets "+each+".", labels, part(func(t meter.Tally) uint64 { return t.Bytes }))
+}
+
 // A Metric is one name, and a function that reads its values from a snapshot: Values for a counter
 // or, with Gauge, a gauge, and Times for a histogram of seconds. The function calls send once for
 // every existing combination of labels, with the values of the labels in the order of Labels.

@@ -1,4 +1,5 @@
-// Package pcapng encodes the blocks of a pcapng capture file (draft-ietf-opsawg-pcapng).
+// Package pcapng encodes the blocks of a pcapng capture file (draft-ietf-opsawg-pcapng), and the
+// packets of a classic pcap file (pcap.go).
 //
 // Every function appends one whole block to a byte slice and returns the longer slice, as the
 // built-in append does. They allocate only to grow that slice, keep no reference to their arguments

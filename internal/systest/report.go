@@ -26,7 +26,6 @@ type (
 	DropsReport   = drops.Report
 	LatencyReport = latency.Report
 	RuntimeReport = latency.RuntimeReport
-	EventLine     = latency.EventLine
 	ProgramReport = bench.Report
 	ReadReport    = readstats.Report
 	InterfaceKeys = interfaces.Keys

@@ -12,7 +12,7 @@ import (
 	"github.com/cilium/ebpf"
 	"golang.org/x/sys/unix"
 
-	"github.com/xdpcap/xdpcap/internal/thread"
+	"github.com/xdpcap/xdpcap/internal/machine"
 )
 
 // MaxLiveFrame is the size in bytes of the largest frame that a Generator sends. The kernel puts
@@ -205,7 +205,7 @@ func (g *Generator) done() (generatorProgress, error) {
 // namespace, because the kernel looks up the interface index there. It takes no signal but
 // stopSignal, because a signal ends the system call, and starting another one takes time.
 func (g *Generator) runQuietly(ctx context.Context, opts GeneratorOptions) error {
-	return thread.Quiet(opts.CPU, func() error {
+	return machine.Quiet(opts.CPU, func() error {
 		return g.pair.Tx.Do(func() error {
 			defer g.stopWhenDone(ctx)()
 			return g.send(ctx, opts)

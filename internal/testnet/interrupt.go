@@ -7,7 +7,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/xdpcap/xdpcap/internal/thread"
+	"github.com/xdpcap/xdpcap/internal/machine"
 )
 
 // RunInterrupted calls run on CPU 0, again and again, from two threads. One has real-time priority
@@ -25,7 +25,7 @@ func RunInterrupted(times int, run func() error) (calls uint64, err error) {
 		return nil
 	}
 	go func() {
-		result <- thread.Quiet(0, func() error {
+		result <- machine.Quiet(0, func() error {
 			for !done.Load() {
 				if err := count(); err != nil {
 					return err
@@ -36,7 +36,7 @@ func RunInterrupted(times int, run func() error) (calls uint64, err error) {
 	}()
 	go func() {
 		defer done.Store(true)
-		result <- thread.Quiet(0, func() error {
+		result <- machine.Quiet(0, func() error {
 			if err := unix.SchedSetAttr(0, &unix.SchedAttr{Size: unix.SizeofSchedAttr, Policy: unix.SCHED_FIFO, Priority: 50}, 0); err != nil {
 				return err
 			}

@@ -7,7 +7,7 @@ import (
 	"path/filepath"
 	"sync"
 
-	"github.com/xdpcap/xdpcap/internal/thread"
+	"github.com/xdpcap/xdpcap/internal/machine"
 )
 
 // WaitHandled waits until the kernel has handled everything that was sent before, at most Patience.
@@ -22,7 +22,7 @@ func WaitHandled(tb TB) {
 	for cpu, directory := range softirqThreads() {
 		// A thread gets the CPU when an interrupt there has done its work or left it to ksoftirqd.
 		// A CPU that this process may not use gives an error.
-		_ = thread.Quiet(cpu, func() error { return nil })
+		_ = machine.Quiet(cpu, func() error { return nil })
 		WaitFor(tb, "the kernel to handle what was sent", func() bool {
 			stat, err := os.ReadFile(filepath.Join(directory, "stat"))
 			if err != nil {

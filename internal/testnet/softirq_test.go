@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/xdpcap/xdpcap/internal/thread"
+	"github.com/xdpcap/xdpcap/internal/machine"
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
@@ -26,7 +26,7 @@ func TestWaitHandled(t *testing.T) {
 	closeAfter(t, "target", target.Close)
 	s := MustSender(t, p)
 	sent, opened := make(chan error, 1), make(chan error, 1)
-	go func() { sent <- thread.Quiet(1, func() error { return s.Send(UDPFrame(MinFrame, 0)) }) }()
+	go func() { sent <- machine.Quiet(1, func() error { return s.Send(UDPFrame(MinFrame, 0)) }) }()
 	WaitFor(t, "the packet to be inside", func() bool {
 		inside, err := target.HasPacket()
 		return inside || err != nil

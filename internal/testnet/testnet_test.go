@@ -14,7 +14,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/xdpcap/xdpcap/internal/thread"
+	"github.com/xdpcap/xdpcap/internal/machine"
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
@@ -235,7 +235,7 @@ func TestSender(t *testing.T) {
 	}
 	var bytes uint64
 	sizes := []int{MinFrame, 64, 1514, 4096, MaxFrame}
-	err = thread.Quiet(0, func() error { // on one CPU: the receiver counts the gaps of each
+	err = machine.Quiet(0, func() error { // on one CPU: the receiver counts the gaps of each
 		for i, size := range sizes {
 			if err := s.Send(UDPFrame(size, uint64(i))); err != nil {
 				return err

@@ -1,5 +1,5 @@
 // Package throttle finds the rate at which an adaptive session samples: the highest at which its
-// reader, its rings and its outputs keep up.
+// reader, its rings and its outputs keep up. Laps say where the time of its goroutine goes.
 package throttle
 
 import "time"

@@ -50,8 +50,7 @@ const (
 	SrcK    = 0x00
 	SrcX    = 0x08
 
-	RvalMask = 0x18
-	RvalA    = 0x10
+	RvalA = 0x10
 )
 
 // Whole opcodes. LdAbs and LdInd still need a size. Arithmetic and jumps take K as their operand,
@@ -75,9 +74,7 @@ const (
 	AddX = ClassALU | OpAdd | SrcX
 	Sub  = ClassALU | OpSub
 	SubX = ClassALU | OpSub | SrcX
-	Mul  = ClassALU | OpMul
 	And  = ClassALU | OpAnd
-	Or   = ClassALU | OpOr
 	Lsh  = ClassALU | OpLsh
 	Neg  = ClassALU | OpNeg
 

@@ -2,22 +2,21 @@ package code
 
 import (
 	"github.com/xdpcap/xdpcap/filter/internal/cbpf"
-	"github.com/xdpcap/xdpcap/filter/internal/graph"
+	"github.com/xdpcap/xdpcap/filter/internal/names"
 	"github.com/xdpcap/xdpcap/filter/internal/syntax"
-	"github.com/xdpcap/xdpcap/filter/internal/wire"
 )
 
 // calculation is the code of a calculation. It leaves the result in a scratch word.
 type calculation struct {
-	stmts []*graph.Stmt
-	guard *graph.Block // tests that the headers it reads exist; nil if not needed
-	slot  int          // the scratch word
+	stmts []*Stmt
+	guard *Block // tests that the headers it reads exist; nil if not needed
+	slot  int    // the scratch word
 }
 
-func (c *calculation) add(s ...*graph.Stmt) { c.stmts = append(c.stmts, s...) }
+func (c *calculation) add(s ...*Stmt) { c.stmts = append(c.stmts, s...) }
 
 // require adds a test to the guard.
-func (c *calculation) require(b *graph.Block) { c.guard = graph.And(c.guard, b) }
+func (c *calculation) require(b *Block) { c.guard = And(c.guard, b) }
 
 // comparisons are the classic jump for each relation, or for its opposite.
 var comparisons = map[uint32]struct {
@@ -27,40 +26,40 @@ var comparisons = map[uint32]struct {
 	syntax.SymLE: {cbpf.OpJgt, true}, '<': {cbpf.OpJge, true}, syntax.SymNE: {cbpf.OpJeq, true}}
 
 // relation compares two calculations.
-func (g *generator) relation(r *syntax.Relation) *graph.Block {
+func (g *generator) relation(r *syntax.Relation) *Block {
 	x := g.calculate(r.X)
 	y := g.calculate(r.Y)
 	x.add(y.stmts...)
-	x.add(graph.Op(cbpf.LdxMem, uint32(y.slot)), graph.Op(cbpf.LdMem, uint32(x.slot)))
+	x.add(Op(cbpf.LdxMem, uint32(y.slot)), Op(cbpf.LdMem, uint32(x.slot)))
 	compare := comparisons[r.At.Num]
-	var b *graph.Block
+	var b *Block
 	if compare.jump == cbpf.OpJeq {
-		x.add(graph.Op(cbpf.SubX, 0))
-		b = graph.New(cbpf.Jeq, 0, x.stmts...)
+		x.add(Op(cbpf.SubX, 0))
+		b = New(cbpf.Jeq, 0, x.stmts...)
 	} else {
-		b = graph.New(cbpf.ClassJMP|compare.jump|cbpf.SrcX, 0, x.stmts...)
+		b = New(cbpf.ClassJMP|compare.jump|cbpf.SrcX, 0, x.stmts...)
 	}
 	if compare.opposite {
-		graph.Not(b)
+		Not(b)
 	}
 	g.free(x.slot)
 	g.free(y.slot)
-	return graph.And(graph.And(x.guard, y.guard), b)
+	return And(And(x.guard, y.guard), b)
 }
 
 // calculate generates the code of a number.
 func (g *generator) calculate(a syntax.Arith) *calculation {
 	if k, ok := constant(a); ok {
-		return g.result(graph.Op(cbpf.LdImm, k))
+		return g.result(Op(cbpf.LdImm, k))
 	}
 	switch a := a.(type) {
 	case *syntax.Length:
-		return g.result(graph.Op(cbpf.LdLen, 0))
+		return g.result(Op(cbpf.LdLen, 0))
 	case *syntax.Load:
 		return g.indexed(a)
 	case *syntax.Minus:
 		v := g.calculate(a.X)
-		v.add(graph.Op(cbpf.LdMem, uint32(v.slot)), graph.Op(cbpf.Neg, 0), graph.Op(cbpf.St, uint32(v.slot)))
+		v.add(Op(cbpf.LdMem, uint32(v.slot)), Op(cbpf.Neg, 0), Op(cbpf.St, uint32(v.slot)))
 		return v
 	default:
 		return g.operation(a.(*syntax.Operation))
@@ -68,9 +67,9 @@ func (g *generator) calculate(a syntax.Arith) *calculation {
 }
 
 // result stores the number that statements have left in A.
-func (g *generator) result(stmts ...*graph.Stmt) *calculation {
+func (g *generator) result(stmts ...*Stmt) *calculation {
 	v := &calculation{slot: g.slot(syntax.Token{})}
-	v.add(append(stmts, graph.Op(cbpf.St, uint32(v.slot)))...)
+	v.add(append(stmts, Op(cbpf.St, uint32(v.slot)))...)
 	return v
 }
 
@@ -110,11 +109,11 @@ func (g *generator) operation(o *syntax.Operation) *calculation {
 	x := g.calculate(o.X)
 	y := g.calculate(o.Y)
 	x.add(y.stmts...)
-	x.add(graph.Op(cbpf.LdxMem, uint32(y.slot)), graph.Op(cbpf.LdMem, uint32(x.slot)), graph.Op(cbpf.ClassALU|op|cbpf.SrcX, 0))
+	x.add(Op(cbpf.LdxMem, uint32(y.slot)), Op(cbpf.LdMem, uint32(x.slot)), Op(cbpf.ClassALU|op|cbpf.SrcX, 0))
 	g.free(x.slot)
 	g.free(y.slot)
 	x.slot = g.slot(o.At)
-	x.add(graph.Op(cbpf.St, uint32(x.slot)))
+	x.add(Op(cbpf.St, uint32(x.slot)))
 	x.require(y.guard)
 	return x
 }
@@ -148,11 +147,11 @@ func (g *generator) indexed(l *syntax.Load) *calculation {
 		at.require(g.protocol(l.At, l.Proto))
 	case syntax.ProtoSCTP, syntax.ProtoTCP, syntax.ProtoUDP, syntax.ProtoICMP, syntax.ProtoIGMP, syntax.ProtoIGRP, syntax.ProtoPIM, syntax.ProtoVRRP, syntax.ProtoCARP:
 		start = g.ipv4Length()
-		at.require(graph.And(g.protocol(l.At, l.Proto), g.firstFragment()))
-		at.guard = graph.And(g.protocol(l.At, syntax.ProtoIP), at.guard)
+		at.require(And(g.protocol(l.At, l.Proto), g.firstFragment()))
+		at.guard = And(g.protocol(l.At, syntax.ProtoIP), at.guard)
 	case syntax.ProtoICMP6:
 		at.require(g.protocol(l.At, syntax.ProtoIP6))
-		at.require(g.equal(field{fromNetwork, 6}, cbpf.SizeB, wire.IPICMP6))
+		at.require(g.equal(field{fromNetwork, 6}, cbpf.SizeB, names.IPICMP6))
 		base = base.plus(40)
 	default:
 		l.At.Fail("", "this protocol cannot be indexed")
@@ -160,21 +159,21 @@ func (g *generator) indexed(l *syntax.Load) *calculation {
 	at.add(start...) // the variable part of the start, in X
 	switch position := base.constant + k; {
 	case fixed && start == nil:
-		at.add(graph.Op(cbpf.LdAbs|size, position))
+		at.add(Op(cbpf.LdAbs|size, position))
 	case fixed && position < absent:
-		at.add(graph.Op(cbpf.LdInd|size, position))
+		at.add(Op(cbpf.LdInd|size, position))
 	default:
 		if fixed {
-			at.add(graph.Op(cbpf.LdImm, k))
+			at.add(Op(cbpf.LdImm, k))
 		} else {
-			at.add(graph.Op(cbpf.LdMem, uint32(at.slot)))
+			at.add(Op(cbpf.LdMem, uint32(at.slot)))
 		}
 		if start != nil {
-			at.add(graph.Op(cbpf.AddX, 0))
+			at.add(Op(cbpf.AddX, 0))
 		}
-		at.add(graph.Op(cbpf.Add, base.constant), graph.Op(cbpf.Tax, 0), graph.Op(cbpf.LdInd|size, 0))
+		at.add(Op(cbpf.Add, base.constant), Op(cbpf.Tax, 0), Op(cbpf.LdInd|size, 0))
 	}
 	at.slot = g.slot(l.At)
-	at.add(graph.Op(cbpf.St, uint32(at.slot)))
+	at.add(Op(cbpf.St, uint32(at.slot)))
 	return at
 }

@@ -4,9 +4,8 @@ import (
 	"slices"
 
 	"github.com/xdpcap/xdpcap/filter/internal/cbpf"
-	"github.com/xdpcap/xdpcap/filter/internal/graph"
+	"github.com/xdpcap/xdpcap/filter/internal/names"
 	"github.com/xdpcap/xdpcap/filter/internal/syntax"
-	"github.com/xdpcap/xdpcap/filter/internal/wire"
 )
 
 // maxChain is the maximum number of headers before the protocol. libpcap makes a loop without a
@@ -16,23 +15,23 @@ const maxChain = 8
 
 // protochain tests for a protocol behind any extension headers of IPv6, or behind authentication
 // headers.
-func (g *generator) protochain(t syntax.Token, v uint32, in syntax.Proto) *graph.Block {
+func (g *generator) protochain(t syntax.Token, v uint32, in syntax.Proto) *Block {
 	checkMax(t, "protocol number", v, 0xff)
 	if in == syntax.ProtoNone {
 		ip := g.protochain(t, v, syntax.ProtoIP)
-		return graph.Or(ip, g.protochain(t, v, syntax.ProtoIP6))
+		return Or(ip, g.protochain(t, v, syntax.ProtoIP6))
 	}
 	c := chain{g, v, g.slot(t), g.slot(t)}
 	defer g.free(c.next)
 	defer g.free(c.at)
-	etherType, length, protocol, skip := uint32(wire.EtherIP), g.ipv4Length(), uint32(9), []uint32{wire.IPAH}
+	etherType, length, protocol, skip := uint32(names.EtherIP), g.ipv4Length(), uint32(9), []uint32{names.IPAH}
 	if in == syntax.ProtoIP6 {
-		etherType, length, protocol = wire.EtherIP6, g.ipv6Length(), 6
-		skip = append(skip, wire.IPHopByHop, wire.IPRouting, wire.IPFragment, wire.IPDestination)
+		etherType, length, protocol = names.EtherIP6, g.ipv6Length(), 6
+		skip = append(skip, names.IPHopByHop, names.IPRouting, names.IPFragment, names.IPDestination)
 	}
-	begin := slices.Concat(length, []*graph.Stmt{graph.Op(cbpf.Stx, uint32(c.at))},
-		g.load(field{fromNetwork, protocol}, cbpf.SizeB), []*graph.Stmt{graph.Op(cbpf.St, uint32(c.next))})
-	return graph.And(g.linkIs(t, etherType), graph.And(always(true, begin...), c.find(0, skip)))
+	begin := slices.Concat(length, []*Stmt{Op(cbpf.Stx, uint32(c.at))},
+		g.load(field{fromNetwork, protocol}, cbpf.SizeB), []*Stmt{Op(cbpf.St, uint32(c.next))})
+	return And(g.linkIs(t, etherType), And(always(true, begin...), c.find(0, skip)))
 }
 
 // chain is the search for a protocol. next is the scratch word with the protocol of the next
@@ -45,32 +44,32 @@ type chain struct {
 
 // find tests the next header and, if it is one of the headers that can be skipped, the headers
 // after it.
-func (c *chain) find(skipped int, skip []uint32) *graph.Block {
+func (c *chain) find(skipped int, skip []uint32) *Block {
 	found := c.is(c.wanted)
 	if skipped == maxChain {
 		return found
 	}
-	var behind *graph.Block
+	var behind *Block
 	for _, header := range skip {
-		behind = graph.Or(behind, graph.And(c.is(header), c.skip(header)))
+		behind = Or(behind, And(c.is(header), c.skip(header)))
 	}
-	return graph.Or(found, graph.And(behind, c.find(skipped+1, skip)))
+	return Or(found, And(behind, c.find(skipped+1, skip)))
 }
 
-func (c *chain) is(header uint32) *graph.Block {
-	return graph.New(cbpf.Jeq, header, graph.Op(cbpf.LdMem, uint32(c.next)))
+func (c *chain) is(header uint32) *Block {
+	return New(cbpf.Jeq, header, Op(cbpf.LdMem, uint32(c.next)))
 }
 
 // skip moves past a header: its first byte is the next one's protocol, and its second one its
 // length without the first 8 bytes, in units of 8 bytes; of an authentication header in units of 4.
-func (c *chain) skip(header uint32) *graph.Block {
+func (c *chain) skip(header uint32) *Block {
 	start := c.g.payload.constant + c.g.nl
-	length := []*graph.Stmt{graph.Op(cbpf.Add, 1), graph.Op(cbpf.Lsh, 3)}
-	if header == wire.IPAH {
-		length = []*graph.Stmt{graph.Op(cbpf.Add, 2), graph.Op(cbpf.Lsh, 2)}
+	length := []*Stmt{Op(cbpf.Add, 1), Op(cbpf.Lsh, 3)}
+	if header == names.IPAH {
+		length = []*Stmt{Op(cbpf.Add, 2), Op(cbpf.Lsh, 2)}
 	}
-	stmts := []*graph.Stmt{graph.Op(cbpf.LdxMem, uint32(c.at)), graph.Op(cbpf.LdInd|cbpf.SizeB, start), graph.Op(cbpf.St, uint32(c.next)),
-		graph.Op(cbpf.LdInd|cbpf.SizeB, start+1)}
-	stmts = append(append(stmts, length...), graph.Op(cbpf.AddX, 0), graph.Op(cbpf.St, uint32(c.at)))
+	stmts := []*Stmt{Op(cbpf.LdxMem, uint32(c.at)), Op(cbpf.LdInd|cbpf.SizeB, start), Op(cbpf.St, uint32(c.next)),
+		Op(cbpf.LdInd|cbpf.SizeB, start+1)}
+	stmts = append(append(stmts, length...), Op(cbpf.AddX, 0), Op(cbpf.St, uint32(c.at)))
 	return always(true, stmts...)
 }

@@ -2,21 +2,20 @@ package code
 
 import (
 	"github.com/xdpcap/xdpcap/filter/internal/cbpf"
-	"github.com/xdpcap/xdpcap/filter/internal/graph"
+	"github.com/xdpcap/xdpcap/filter/internal/names"
 	"github.com/xdpcap/xdpcap/filter/internal/syntax"
-	"github.com/xdpcap/xdpcap/filter/internal/wire"
 )
 
 // encap tests for a header that carries others. It moves the offsets of all later tests in the text
 // past that header.
-func (g *generator) encap(s *syntax.Special) *graph.Block {
+func (g *generator) encap(s *syntax.Special) *Block {
 	switch syntax.Encap(s.At.Num) {
 	case syntax.EncapVLAN:
 		return g.vlan(s)
 	case syntax.EncapMPLS:
 		return g.mpls(s)
 	case syntax.EncapPPPoED:
-		return g.linkIs(s.At, wire.EtherPPPoED)
+		return g.linkIs(s.At, names.EtherPPPoED)
 	case syntax.EncapPPPoES:
 		return g.pppoes(s)
 	case syntax.EncapVXLAN:
@@ -34,7 +33,7 @@ func checkArgument(s *syntax.Special, most uint32) {
 }
 
 // vlan tests for a VLAN tag.
-func (g *generator) vlan(s *syntax.Special) *graph.Block {
+func (g *generator) vlan(s *syntax.Special) *Block {
 	if g.labels > 0 {
 		s.At.Fail("", "there are no VLAN tags after an MPLS label")
 	}
@@ -42,7 +41,7 @@ func (g *generator) vlan(s *syntax.Special) *graph.Block {
 	b := g.vlanType()
 	if s.Has {
 		checkArgument(s, 0xfff)
-		b = graph.And(b, g.masked(field{fromNetwork, 0}, cbpf.SizeH, s.Arg, 0xfff))
+		b = And(b, g.masked(field{fromNetwork, 0}, cbpf.SizeH, s.Arg, 0xfff))
 	}
 	g.payload.constant += 4
 	g.linktype.constant += 4
@@ -50,27 +49,27 @@ func (g *generator) vlan(s *syntax.Special) *graph.Block {
 }
 
 // vlanType tests for the types of VLAN tags.
-func (g *generator) vlanType() *graph.Block {
-	b := g.linkIs(syntax.Token{}, wire.Ether8021Q)
-	b = graph.Or(b, g.linkIs(syntax.Token{}, wire.Ether8021AD))
-	return graph.Or(b, g.linkIs(syntax.Token{}, wire.EtherQinQ))
+func (g *generator) vlanType() *Block {
+	b := g.linkIs(syntax.Token{}, names.Ether8021Q)
+	b = Or(b, g.linkIs(syntax.Token{}, names.Ether8021AD))
+	return Or(b, g.linkIs(syntax.Token{}, names.EtherQinQ))
 }
 
 // mpls tests for an MPLS label.
-func (g *generator) mpls(s *syntax.Special) *graph.Block {
-	var b *graph.Block
+func (g *generator) mpls(s *syntax.Special) *Block {
+	var b *Block
 	switch {
 	case g.labels > 0: // the label before is not the bottom one
 		b = g.masked(field{fromPrevLabel, 2}, cbpf.SizeB, 0, 1)
 	case g.link == linkPPP:
-		b = g.linkIs(s.At, wire.PPPMPLS)
+		b = g.linkIs(s.At, names.PPPMPLS)
 	default:
 		g.requireEthernet(s.At)
-		b = g.linkIs(s.At, wire.EtherMPLS)
+		b = g.linkIs(s.At, names.EtherMPLS)
 	}
 	if s.Has {
 		checkArgument(s, 0xfffff)
-		b = graph.And(b, g.masked(field{fromNetwork, 0}, cbpf.SizeW, s.Arg<<12, 0xfffff000))
+		b = And(b, g.masked(field{fromNetwork, 0}, cbpf.SizeW, s.Arg<<12, 0xfffff000))
 	}
 	g.nl += 4
 	g.labels++
@@ -78,11 +77,11 @@ func (g *generator) mpls(s *syntax.Special) *graph.Block {
 }
 
 // pppoes tests for a PPPoE session, and moves later tests inside PPP.
-func (g *generator) pppoes(s *syntax.Special) *graph.Block {
-	b := g.linkIs(s.At, wire.EtherPPPoES)
+func (g *generator) pppoes(s *syntax.Special) *Block {
+	b := g.linkIs(s.At, names.EtherPPPoES)
 	if s.Has {
 		checkArgument(s, 0xffff)
-		b = graph.And(b, g.masked(field{fromNetwork, 0}, cbpf.SizeW, s.Arg, 0xffff))
+		b = And(b, g.masked(field{fromNetwork, 0}, cbpf.SizeW, s.Arg, 0xffff))
 	}
 	g.link, g.mayLackEthernet = linkPPP, false
 	g.linkhdr = g.payload

@@ -2,7 +2,6 @@ package code
 
 import (
 	"github.com/xdpcap/xdpcap/filter/internal/cbpf"
-	"github.com/xdpcap/xdpcap/filter/internal/graph"
 )
 
 // from is the position in the packet from which a field's offset counts.
@@ -26,7 +25,7 @@ type field struct {
 }
 
 // load returns the code that loads a field into A.
-func (g *generator) load(f field, size int) []*graph.Stmt {
+func (g *generator) load(f field, size int) []*Stmt {
 	switch f.from {
 	case fromLink:
 		return g.loadAt(&g.linkhdr, f.offset, size)
@@ -43,69 +42,69 @@ func (g *generator) load(f field, size int) []*graph.Stmt {
 	case fromIPv6Body:
 		return g.loadAt(&g.payload, g.nl+40+f.offset, size)
 	default:
-		return append(g.ipv4Length(), graph.Op(cbpf.LdInd|size, g.payload.constant+g.nl+f.offset))
+		return append(g.ipv4Length(), Op(cbpf.LdInd|size, g.payload.constant+g.nl+f.offset))
 	}
 }
 
 // loadAt returns the code that loads k bytes after an offset.
-func (g *generator) loadAt(o *offset, k uint32, size int) []*graph.Stmt {
+func (g *generator) loadAt(o *offset, k uint32, size int) []*Stmt {
 	if s := g.base(o); s != nil {
-		return append(s, graph.Op(cbpf.LdInd|size, o.constant+k))
+		return append(s, Op(cbpf.LdInd|size, o.constant+k))
 	}
-	return []*graph.Stmt{graph.Op(cbpf.LdAbs|size, o.constant+k)}
+	return []*Stmt{Op(cbpf.LdAbs|size, o.constant+k)}
 }
 
 // base returns the code that loads the variable part of an offset into X; nil = it is constant.
-func (g *generator) base(o *offset) []*graph.Stmt {
+func (g *generator) base(o *offset) []*Stmt {
 	if !o.variable {
 		return nil
 	}
-	return []*graph.Stmt{graph.Op(cbpf.LdxMem, uint32(o.slot))}
+	return []*Stmt{Op(cbpf.LdxMem, uint32(o.slot))}
 }
 
 // ipv4Length returns the code that computes, in X, the length of the IPv4 header plus the variable
 // part of the header's own offset.
-func (g *generator) ipv4Length() []*graph.Stmt {
+func (g *generator) ipv4Length() []*Stmt {
 	k := g.payload.constant + g.nl
 	s := g.base(&g.payload)
 	if s == nil {
-		return []*graph.Stmt{graph.Op(cbpf.LdxMsh, k)}
+		return []*Stmt{Op(cbpf.LdxMsh, k)}
 	}
-	return append(s, graph.Op(cbpf.LdInd|cbpf.SizeB, k), graph.Op(cbpf.And, 0xf), graph.Op(cbpf.Lsh, 2),
-		graph.Op(cbpf.AddX, 0), graph.Op(cbpf.Tax, 0))
+	return append(s, Op(cbpf.LdInd|cbpf.SizeB, k), Op(cbpf.And, 0xf), Op(cbpf.Lsh, 2),
+		Op(cbpf.AddX, 0), Op(cbpf.Tax, 0))
 }
 
 // ipv6Length is ipv4Length for an IPv6 header without extensions.
-func (g *generator) ipv6Length() []*graph.Stmt {
-	s := append(g.base(&g.payload), graph.Op(cbpf.LdImm, 40))
+func (g *generator) ipv6Length() []*Stmt {
+	s := append(g.base(&g.payload), Op(cbpf.LdImm, 40))
 	if g.payload.variable {
-		s = append(s, graph.Op(cbpf.AddX, 0))
+		s = append(s, Op(cbpf.AddX, 0))
 	}
-	return append(s, graph.Op(cbpf.Tax, 0))
+	return append(s, Op(cbpf.Tax, 0))
 }
 
 // compare tests a field against a constant.
-func (g *generator) compare(f field, size, jump int, v uint32) *graph.Block {
-	return graph.New(cbpf.ClassJMP|jump, v, g.load(f, size)...)
+func (g *generator) compare(f field, size, jump int, v uint32) *Block {
+	return New(cbpf.ClassJMP|jump, v, g.load(f, size)...)
 }
 
 // equal tests whether a field has a value.
-func (g *generator) equal(f field, size int, v uint32) *graph.Block {
+func (g *generator) equal(f field, size int, v uint32) *Block {
 	return g.compare(f, size, cbpf.OpJeq, v)
 }
 
 // masked tests whether a field has a value in the bits of mask.
-func (g *generator) masked(f field, size int, v, mask uint32) *graph.Block {
+func (g *generator) masked(f field, size int, v, mask uint32) *Block {
 	s := g.load(f, size)
 	if mask != ^uint32(0) {
-		s = append(s, graph.Op(cbpf.And, mask))
+		s = append(s, Op(cbpf.And, mask))
 	}
-	return graph.New(cbpf.Jeq, v, s...)
+	return New(cbpf.Jeq, v, s...)
 }
 
 // bytes tests consecutive bytes, from the last to the first, in pieces of up to four.
-func (g *generator) bytes(f field, v []byte) *graph.Block {
-	var b *graph.Block
+func (g *generator) bytes(f field, v []byte) *Block {
+	var b *Block
 	for len(v) > 0 {
 		n, size := 1, cbpf.SizeB
 		if len(v) >= 4 {
@@ -118,7 +117,7 @@ func (g *generator) bytes(f field, v []byte) *graph.Block {
 		for _, c := range v[at:] {
 			k = k<<8 | uint32(c)
 		}
-		b = graph.And(b, g.equal(field{f.from, f.offset + uint32(at)}, size, k))
+		b = And(b, g.equal(field{f.from, f.offset + uint32(at)}, size, k))
 		v = v[:at]
 	}
 	return b

@@ -2,18 +2,17 @@
 // classic instructions. Tests and loads come in libpcap's order, which users can see: a packet that
 // ends before the bytes of a test does not match, and is not tested further.
 //
-// generate.go walks the tree. The other files hold the tests, by header: link, llc, encap, tunnel,
-// protocol, host, port and calculation. field.go loads the fields that they compare.
+// generate.go walks the tree. graph.go has the graph, and assemble.go makes a program of it. The
+// other files hold the tests, by header: link, llc, encap, tunnel, protocol, host, port and
+// calculation. field.go loads the fields that they compare.
 package code
 
 import (
 	"encoding/binary"
 
 	"github.com/xdpcap/xdpcap/filter/internal/cbpf"
-	"github.com/xdpcap/xdpcap/filter/internal/fault"
-	"github.com/xdpcap/xdpcap/filter/internal/graph"
 	"github.com/xdpcap/xdpcap/filter/internal/syntax"
-	"github.com/xdpcap/xdpcap/internal/link"
+	"github.com/xdpcap/xdpcap/internal/headers"
 )
 
 // Options are the part of filter.Options that this stage needs.
@@ -22,7 +21,7 @@ type Options struct {
 	Netmask   []byte // 4 bytes, or nil
 	Outbound  bool   // compile for sent packets
 	VLANAware bool
-	Link      link.Type
+	Link      headers.Link
 }
 
 // generator turns a tree into blocks. The order of the loads is libpcap's. It matters, because a
@@ -33,20 +32,20 @@ type generator struct {
 	hasMask  bool
 
 	link     linkType
-	outer    link.Type // the link type of the packet's first header
-	linkhdr  offset    // start of the link header
-	linktype offset    // its type field
-	payload  offset    // the first byte after it
-	nl       uint32    // bytes from payload to the network header
-	nosnap   uint32    // the same without a SNAP header
-	labels   int       // MPLS labels passed
+	outer    headers.Link // the link type of the packet's first header
+	linkhdr  offset       // start of the link header
+	linktype offset       // its type field
+	payload  offset       // the first byte after it
+	nl       uint32       // bytes from payload to the network header
+	nosnap   uint32       // the same without a SNAP header
+	labels   int          // MPLS labels passed
 
 	// mayLackEthernet means that a Geneve header comes just before: its payload may not be
 	// Ethernet.
 	mayLackEthernet bool
 
 	used, touched [cbpf.ScratchWords]bool // in use now; ever used
-	begin         []*graph.Stmt           // statements for the start of the program
+	begin         []*Stmt                 // statements for the start of the program
 }
 
 // snapLength is the length of an 802.2 header without SNAP.
@@ -80,13 +79,13 @@ func newGenerator(o Options, shift uint32) *generator {
 	g := &generator{linktype: offset{constant: 12 + shift}, payload: offset{constant: 14 + shift}, nosnap: snapLength, outbound: o.Outbound}
 	g.outer = o.Link
 	switch o.Link {
-	case link.Cooked:
+	case headers.Cooked:
 		g.link, g.linktype, g.payload, g.nosnap = linkCooked, offset{constant: 14}, offset{constant: 16}, 0
-	case link.Cooked2:
+	case headers.Cooked2:
 		g.link, g.linktype, g.payload, g.nosnap = linkCooked2, offset{}, offset{constant: 20}, 0
-	case link.Raw:
+	case headers.Raw:
 		g.link, g.linktype, g.payload, g.nosnap = linkRaw, offset{}, offset{}, 0
-	case link.Loopback:
+	case headers.Loopback:
 		g.link, g.linktype, g.payload, g.nosnap = linkLoopback, offset{}, offset{constant: 4}, 0
 	}
 	if len(o.Netmask) == 4 {
@@ -97,21 +96,21 @@ func newGenerator(o Options, shift uint32) *generator {
 
 // Generate makes the graph of a whole expression and returns its first block. root is nil for the
 // empty expression.
-func Generate(root syntax.Expr, o Options) (first *graph.Block) {
-	accept, reject := graph.New(cbpf.RetK, o.SnapLen), graph.New(cbpf.RetK, 0)
+func Generate(root syntax.Expr, o Options) (first *Block) {
+	accept, reject := New(cbpf.RetK, o.SnapLen), New(cbpf.RetK, 0)
 	if root == nil {
 		return accept
 	}
-	var b *graph.Block
-	var begin []*graph.Stmt
-	if o.VLANAware && o.Link == link.Ethernet && !mentionsVLAN(root) {
+	var b *Block
+	var begin []*Stmt
+	if o.VLANAware && o.Link == headers.Ethernet && !mentionsVLAN(root) {
 		b, begin = generateTagged(root, o)
 	} else {
 		g := newGenerator(o, 0)
 		b = g.expr(root)
 		begin = g.begin
 	}
-	first = graph.Close(b, accept, reject)
+	first = Close(b, accept, reject)
 	first.Stmts = append(begin, first.Stmts...)
 	return first
 }
@@ -119,18 +118,18 @@ func Generate(root syntax.Expr, o Options) (first *graph.Block) {
 // generateTagged compiles the expression three times, for frames with 0, 1 and 2 VLAN tags, and
 // tests the frame's types to choose one. Joining the three by "or" would be wrong: a tagged frame
 // that is read as if it had no tag is "not tcp", whatever it carries.
-func generateTagged(root syntax.Expr, o Options) (b *graph.Block, begin []*graph.Stmt) {
+func generateTagged(root syntax.Expr, o Options) (b *Block, begin []*Stmt) {
 	for depth := range uint32(3) {
 		g := newGenerator(o, 4*depth)
 		here := g.expr(root)
 		begin = append(begin, g.begin...)
 		if depth < 2 {
-			here = graph.And(graph.Not(newGenerator(o, 4*depth).vlanType()), here)
+			here = And(Not(newGenerator(o, 4*depth).vlanType()), here)
 		}
 		for outer := depth; outer > 0; outer-- {
-			here = graph.And(newGenerator(o, 4*(outer-1)).vlanType(), here)
+			here = And(newGenerator(o, 4*(outer-1)).vlanType(), here)
 		}
-		b = graph.Or(b, here)
+		b = Or(b, here)
 	}
 	return b, begin
 }
@@ -149,17 +148,17 @@ func mentionsVLAN(n syntax.Expr) bool {
 }
 
 // expr generates the test of a node of the tree.
-func (g *generator) expr(n syntax.Expr) *graph.Block {
+func (g *generator) expr(n syntax.Expr) *Block {
 	switch n := n.(type) {
 	case *syntax.Logical:
 		x := g.expr(n.X)
 		y := g.expr(n.Y)
 		if n.Or {
-			return graph.Or(x, y)
+			return Or(x, y)
 		}
-		return graph.And(x, y)
+		return And(x, y)
 	case *syntax.Negation:
-		return graph.Not(g.expr(n.X))
+		return Not(g.expr(n.X))
 	case *syntax.Primitive:
 		return g.primitive(n)
 	case *syntax.Protocol:
@@ -172,14 +171,14 @@ func (g *generator) expr(n syntax.Expr) *graph.Block {
 }
 
 // special generates the tests that begin with a keyword.
-func (g *generator) special(s *syntax.Special) *graph.Block {
+func (g *generator) special(s *syntax.Special) *Block {
 	switch s.At.Kind {
 	case syntax.KindDirection:
 		return g.direction(s.At.Num == 1)
 	case syntax.KindLess:
-		return graph.Not(graph.New(cbpf.Jgt, s.Arg, graph.Op(cbpf.LdLen, 0)))
+		return Not(New(cbpf.Jgt, s.Arg, Op(cbpf.LdLen, 0)))
 	case syntax.KindGreater:
-		return graph.New(cbpf.Jge, s.Arg, graph.Op(cbpf.LdLen, 0))
+		return New(cbpf.Jge, s.Arg, Op(cbpf.LdLen, 0))
 	case syntax.KindByte:
 		return g.byteTest(s)
 	case syntax.KindIfindex:
@@ -196,43 +195,43 @@ func (g *generator) special(s *syntax.Special) *graph.Block {
 }
 
 // direction tests for sent packets, or for all others. A cooked header contains the direction.
-func (g *generator) direction(outbound bool) *graph.Block {
+func (g *generator) direction(outbound bool) *Block {
 	const sent = 4
-	var b *graph.Block
+	var b *Block
 	switch g.outer {
-	case link.Cooked:
-		b = graph.New(cbpf.Jeq, sent, graph.Op(cbpf.LdAbs|cbpf.SizeH, 0))
-	case link.Cooked2:
-		b = graph.New(cbpf.Jeq, sent, graph.Op(cbpf.LdAbs|cbpf.SizeB, 10))
+	case headers.Cooked:
+		b = New(cbpf.Jeq, sent, Op(cbpf.LdAbs|cbpf.SizeH, 0))
+	case headers.Cooked2:
+		b = New(cbpf.Jeq, sent, Op(cbpf.LdAbs|cbpf.SizeB, 10))
 	default:
 		return always(g.outbound == outbound)
 	}
 	if !outbound {
-		return graph.Not(b)
+		return Not(b)
 	}
 	return b
 }
 
 // ifindex tests for the index of an interface, which only the header of LINUX_SLL2 contains.
-func (g *generator) ifindex(s *syntax.Special) *graph.Block {
-	if g.outer != link.Cooked2 {
-		s.At.FailAs(fault.ErrInterface, "remove it", "the interface is chosen outside the filter")
+func (g *generator) ifindex(s *syntax.Special) *Block {
+	if g.outer != headers.Cooked2 {
+		s.At.FailAs(syntax.ErrInterface, "remove it", "the interface is chosen outside the filter")
 	}
-	return graph.New(cbpf.Jeq, s.Arg, graph.Op(cbpf.LdAbs|cbpf.SizeW, 4))
+	return New(cbpf.Jeq, s.Arg, Op(cbpf.LdAbs|cbpf.SizeW, 4))
 }
 
 // always runs statements, and is a test whose result is v.
-func always(v bool, stmts ...*graph.Stmt) *graph.Block {
+func always(v bool, stmts ...*Stmt) *Block {
 	k := uint32(0)
 	if !v {
 		k = 1
 	}
-	return graph.New(cbpf.Jeq, 0, append(stmts, graph.Op(cbpf.LdImm, k))...)
+	return New(cbpf.Jeq, 0, append(stmts, Op(cbpf.LdImm, k))...)
 }
 
 // byteTest is "byte offset op value", which means "ether[offset] op value". With & and | the result
 // must not be 0.
-func (g *generator) byteTest(s *syntax.Special) *graph.Block {
+func (g *generator) byteTest(s *syntax.Special) *Block {
 	checkMax(s.At, "byte value", s.Value, 0xff)
 	operator := func(op uint32) syntax.Token { return syntax.Token{Kind: syntax.KindSymbol, Num: op} }
 	var x syntax.Arith = &syntax.Load{At: s.At, Proto: syntax.ProtoLink, Offset: &syntax.Constant{Value: s.Arg}, Bytes: 1}

@@ -4,9 +4,8 @@ import (
 	"strings"
 
 	"github.com/xdpcap/xdpcap/filter/internal/cbpf"
-	"github.com/xdpcap/xdpcap/filter/internal/graph"
+	"github.com/xdpcap/xdpcap/filter/internal/names"
 	"github.com/xdpcap/xdpcap/filter/internal/syntax"
-	"github.com/xdpcap/xdpcap/filter/internal/wire"
 )
 
 // llcTypes are the control fields of 802.2 by name: the value, and the bits that are compared.
@@ -16,21 +15,21 @@ var llcTypes = map[string]struct{ value, mask uint32 }{
 	"frmr": {0x87, 0xef}}
 
 // llc tests for an 802.2 header and its kind of frame.
-func (g *generator) llc(s *syntax.Special) *graph.Block {
+func (g *generator) llc(s *syntax.Special) *Block {
 	g.requireEthernet(s.At)
-	b := graph.Not(g.compare(field{fromType, 0}, cbpf.SizeH, cbpf.OpJgt, wire.MaxLength))
-	b = graph.And(b, graph.Not(g.equal(field{fromLLC, 0}, cbpf.SizeH, 0xffff)))
+	b := Not(g.compare(field{fromType, 0}, cbpf.SizeH, cbpf.OpJgt, names.MaxLength))
+	b = And(b, Not(g.equal(field{fromLLC, 0}, cbpf.SizeH, 0xffff)))
 	if s.Name == "" {
 		return b
 	}
 	control := field{fromLLC, 2}
 	name := strings.ToLower(s.Name)
 	if name == "i" {
-		return graph.And(b, graph.Not(graph.New(cbpf.Jset, 1, g.load(control, cbpf.SizeB)...)))
+		return And(b, Not(New(cbpf.Jset, 1, g.load(control, cbpf.SizeB)...)))
 	}
 	typ, ok := llcTypes[name]
 	if !ok {
 		s.ArgAt.Fail("one of i s u rr rnr rej ui ua disc dm sabme test xid frmr", "unknown type of LLC frame")
 	}
-	return graph.And(b, g.masked(control, cbpf.SizeB, typ.value, typ.mask))
+	return And(b, g.masked(control, cbpf.SizeB, typ.value, typ.mask))
 }

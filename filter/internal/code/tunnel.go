@@ -2,9 +2,8 @@ package code
 
 import (
 	"github.com/xdpcap/xdpcap/filter/internal/cbpf"
-	"github.com/xdpcap/xdpcap/filter/internal/graph"
+	"github.com/xdpcap/xdpcap/filter/internal/names"
 	"github.com/xdpcap/xdpcap/filter/internal/syntax"
-	"github.com/xdpcap/xdpcap/filter/internal/wire"
 )
 
 // A tunnel is a header over UDP that carries frames.
@@ -15,8 +14,8 @@ type tunnel struct {
 
 // Geneve is RFC 8926, VXLAN is RFC 7348.
 var (
-	geneve = tunnel{port: wire.GenevePort, flags: 0, mask: 0xc0}
-	vxlan  = tunnel{port: wire.VXLANPort, flags: 0x08, mask: 0xff}
+	geneve = tunnel{port: names.GenevePort, flags: 0, mask: 0xc0}
+	vxlan  = tunnel{port: names.VXLANPort, flags: 0x08, mask: 0xff}
 )
 
 // absent is the position of the header of a tunnel that a packet does not have: later tests inside
@@ -29,7 +28,7 @@ func (g *generator) tunnelSlot(t syntax.Token) int {
 	for slot := cbpf.ScratchWords - 1; slot >= 0; slot-- {
 		if !g.touched[slot] {
 			g.used[slot], g.touched[slot] = true, true
-			g.begin = append(g.begin, graph.Op(cbpf.LdImm, absent), graph.Op(cbpf.St, uint32(slot)))
+			g.begin = append(g.begin, Op(cbpf.LdImm, absent), Op(cbpf.St, uint32(slot)))
 			return slot
 		}
 	}
@@ -38,23 +37,23 @@ func (g *generator) tunnelSlot(t syntax.Token) int {
 }
 
 // into tests for a tunnel over IPv4 and IPv6, and returns the position of its header.
-func (g *generator) into(u tunnel, s *syntax.Special) (*graph.Block, offset) {
+func (g *generator) into(u tunnel, s *syntax.Special) (*Block, offset) {
 	at := offset{constant: g.payload.constant + g.nl + 8, variable: true, slot: g.tunnelSlot(s.At)}
-	v4 := g.carries(u, s, wire.EtherIP, fromIPv4Body)
-	v4 = graph.And(v4, always(true, append(g.ipv4Length(), graph.Op(cbpf.Stx, uint32(at.slot)))...))
-	v6 := g.carries(u, s, wire.EtherIP6, fromIPv6Body)
-	v6 = graph.And(v6, always(true, append(g.ipv6Length(), graph.Op(cbpf.Stx, uint32(at.slot)))...))
-	return graph.Or(v4, v6), at
+	v4 := g.carries(u, s, names.EtherIP, fromIPv4Body)
+	v4 = And(v4, always(true, append(g.ipv4Length(), Op(cbpf.Stx, uint32(at.slot)))...))
+	v6 := g.carries(u, s, names.EtherIP6, fromIPv6Body)
+	v6 = And(v6, always(true, append(g.ipv6Length(), Op(cbpf.Stx, uint32(at.slot)))...))
+	return Or(v4, v6), at
 }
 
 // carries tests for a tunnel's port, flags and number over one version of IP.
-func (g *generator) carries(u tunnel, s *syntax.Special, typ uint32, body from) *graph.Block {
+func (g *generator) carries(u tunnel, s *syntax.Special, typ uint32, body from) *Block {
 	b := g.ports(&syntax.Primitive{At: s.At, Qual: syntax.Qualifier{Type: syntax.AddrPort, Dir: syntax.DirDst},
 		Meaning: syntax.Meaning{Transport: syntax.ProtoUDP, Ports: [2]uint32{u.port, u.port}}}, typ)
-	b = graph.And(b, g.masked(field{body, 8}, cbpf.SizeB, u.flags, u.mask))
+	b = And(b, g.masked(field{body, 8}, cbpf.SizeB, u.flags, u.mask))
 	if s.Has {
 		checkArgument(s, 0xffffff)
-		b = graph.And(b, g.masked(field{body, 12}, cbpf.SizeW, s.Arg<<8, 0xffffff00))
+		b = And(b, g.masked(field{body, 12}, cbpf.SizeW, s.Arg<<8, 0xffffff00))
 	}
 	return b
 }
@@ -66,7 +65,7 @@ func (g *generator) inside(header, typ, payload offset) {
 }
 
 // vxlan tests for VXLAN, whose header of 8 bytes carries Ethernet.
-func (g *generator) vxlan(s *syntax.Special) *graph.Block {
+func (g *generator) vxlan(s *syntax.Special) *Block {
 	b, at := g.into(vxlan, s)
 	g.inside(at.plus(8), at.plus(8+12), at.plus(8+14))
 	g.mayLackEthernet = false
@@ -76,16 +75,16 @@ func (g *generator) vxlan(s *syntax.Special) *graph.Block {
 // geneve tests for Geneve, whose header has a variable length, and carries Ethernet or another
 // protocol. If it is another one, the Geneve header serves as the link header, because its field
 // for the protocol is the type; the link header and the payload then have the same position.
-func (g *generator) geneve(s *syntax.Special) *graph.Block {
+func (g *generator) geneve(s *syntax.Special) *Block {
 	b, at := g.into(geneve, s)
 	header, typ, payload := offset{variable: true, slot: g.tunnelSlot(s.At)}, offset{variable: true, slot: g.tunnelSlot(s.At)}, offset{variable: true, slot: g.tunnelSlot(s.At)}
-	positions := append(g.base(&at), graph.Op(cbpf.Txa, 0), graph.Op(cbpf.Add, at.constant+2), graph.Op(cbpf.St, uint32(typ.slot)),
-		graph.Op(cbpf.LdInd|cbpf.SizeB, at.constant), graph.Op(cbpf.And, 0x3f), graph.Op(cbpf.Lsh, 2), graph.Op(cbpf.AddX, 0), graph.Op(cbpf.Add, at.constant+8),
-		graph.Op(cbpf.St, uint32(header.slot)), graph.Op(cbpf.St, uint32(payload.slot)), graph.Op(cbpf.LdInd|cbpf.SizeH, at.constant+2))
-	isEthernet := graph.New(cbpf.Jeq, wire.EtherTEB, positions...)
-	ethernet := always(true, graph.Op(cbpf.LdMem, uint32(header.slot)), graph.Op(cbpf.Add, 12), graph.Op(cbpf.St, uint32(typ.slot)),
-		graph.Op(cbpf.Add, 2), graph.Op(cbpf.St, uint32(payload.slot)))
+	positions := append(g.base(&at), Op(cbpf.Txa, 0), Op(cbpf.Add, at.constant+2), Op(cbpf.St, uint32(typ.slot)),
+		Op(cbpf.LdInd|cbpf.SizeB, at.constant), Op(cbpf.And, 0x3f), Op(cbpf.Lsh, 2), Op(cbpf.AddX, 0), Op(cbpf.Add, at.constant+8),
+		Op(cbpf.St, uint32(header.slot)), Op(cbpf.St, uint32(payload.slot)), Op(cbpf.LdInd|cbpf.SizeH, at.constant+2))
+	isEthernet := New(cbpf.Jeq, names.EtherTEB, positions...)
+	ethernet := always(true, Op(cbpf.LdMem, uint32(header.slot)), Op(cbpf.Add, 12), Op(cbpf.St, uint32(typ.slot)),
+		Op(cbpf.Add, 2), Op(cbpf.St, uint32(payload.slot)))
 	g.inside(header, typ, payload)
 	g.mayLackEthernet = true
-	return graph.And(b, graph.Or(graph.And(isEthernet, ethernet), always(true)))
+	return And(b, Or(And(isEthernet, ethernet), always(true)))
 }

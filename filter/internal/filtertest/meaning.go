@@ -5,7 +5,7 @@ import (
 
 	"github.com/xdpcap/xdpcap/filter/internal/names"
 	"github.com/xdpcap/xdpcap/filter/internal/syntax"
-	"github.com/xdpcap/xdpcap/internal/link"
+	"github.com/xdpcap/xdpcap/internal/headers"
 )
 
 // A Meaning interprets an expression by a walk over its tree. It generates no code, and shares only
@@ -15,7 +15,7 @@ import (
 // of bytes that the packet does not have ends the walk, and so does a division by 0: the packet
 // does not match, not even under "not".
 type Meaning struct {
-	Link      link.Type
+	Link      headers.Link
 	Netmask   []byte // 4 bytes, or nil
 	Outbound  bool
 	VLANAware bool
@@ -42,7 +42,7 @@ func (m *Meaning) Matches(pkt []byte, wireLen uint32) (matches bool) {
 		return true
 	}
 	shift := uint32(0)
-	if m.VLANAware && m.Link == link.Ethernet && !namesVLAN(m.tree) {
+	if m.VLANAware && m.Link == headers.Ethernet && !namesVLAN(m.tree) {
 		for shift < 8 && isTag(w.number(uint64(12+shift), 2)) {
 			shift += 4
 		}
@@ -92,15 +92,15 @@ type place struct {
 	withoutSNAP       uint64 // from body to the header after 802.2
 }
 
-func outermost(l link.Type, shift uint32) place {
+func outermost(l headers.Link, shift uint32) place {
 	switch l {
-	case link.Cooked:
+	case headers.Cooked:
 		return place{kind: "cooked", typ: 14, body: 16}
-	case link.Cooked2:
+	case headers.Cooked2:
 		return place{kind: "cooked2", body: 20}
-	case link.Raw:
+	case headers.Raw:
 		return place{kind: "raw"}
-	case link.Loopback:
+	case headers.Loopback:
 		return place{kind: "loopback", body: 4}
 	}
 	s := uint64(shift)

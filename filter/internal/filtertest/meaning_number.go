@@ -5,7 +5,7 @@ import (
 	"strings"
 
 	"github.com/xdpcap/xdpcap/filter/internal/syntax"
-	"github.com/xdpcap/xdpcap/internal/link"
+	"github.com/xdpcap/xdpcap/internal/headers"
 )
 
 // relation compares two calculations. The headers that they read must be present.
@@ -112,9 +112,9 @@ func (w *walk) special(s *syntax.Special) bool {
 	case syntax.KindDirection:
 		outbound := w.Outbound
 		switch w.Link {
-		case link.Cooked:
+		case headers.Cooked:
 			outbound = w.number(0, 2) == 4
-		case link.Cooked2:
+		case headers.Cooked2:
 			outbound = w.number(10, 1) == 4
 		}
 		return outbound == (s.At.Num == 1)

@@ -3,8 +3,8 @@ package filtertest
 import (
 	"slices"
 
+	"github.com/xdpcap/xdpcap/filter/internal/names"
 	"github.com/xdpcap/xdpcap/filter/internal/syntax"
-	"github.com/xdpcap/xdpcap/filter/internal/wire"
 )
 
 // protocol tests for a protocol by its name alone.
@@ -179,7 +179,7 @@ func (w *walk) linkIs(v uint32) bool {
 			return w.typeField() == 0x8137 || w.typeField() == 1 || is8023() && (w.net(0, 1) == 0xe0 || snap(0, 0x8137))
 		}
 		return w.typeField() == 0x8137 || is8023() && (snap(0, 0x8137) || w.net(0, 1) == 0xe0 || w.net(0, 2) == 0xffff)
-	case wire.SAPISO, wire.SAPIP, wire.SAPNETBEUI:
+	case names.SAPISO, names.SAPIP, names.SAPNETBEUI:
 		return is8023() && w.net(0, 2) == v<<8|v
 	}
 	if v <= 1500 {

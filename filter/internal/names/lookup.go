@@ -5,9 +5,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/xdpcap/xdpcap/filter/internal/fault"
 	"github.com/xdpcap/xdpcap/filter/internal/syntax"
-	"github.com/xdpcap/xdpcap/filter/internal/wire"
 )
 
 // resolveName looks a name up. The kind of name follows from the qualifiers.
@@ -40,7 +38,7 @@ func (p identifier) resolveName() {
 func (p identifier) resolveHost(name string) {
 	switch q := p.Qual.Proto; q {
 	case syntax.ProtoLink:
-		p.At.FailAs(fault.ErrUnsupported, "write the MAC address", "names of Ethernet addresses are not looked up")
+		p.At.FailAs(syntax.ErrUnsupported, "write the MAC address", "names of Ethernet addresses are not looked up")
 	case syntax.ProtoDECNET:
 		p.At.Fail("write area.node", "DECnet names are not looked up")
 	case syntax.ProtoNone, syntax.ProtoIP, syntax.ProtoARP, syntax.ProtoRARP, syntax.ProtoIP6:
@@ -134,12 +132,12 @@ func (p identifier) setPorts(lo, hi uint32, found syntax.Proto) {
 }
 
 // linkProtocols are the names that libpcap accepts after "ether proto".
-var linkProtocols = map[string]uint32{"aarp": wire.EtherAARP, "arp": wire.EtherARP, "atalk": wire.EtherATALK, "decnet": wire.EtherDECNET,
-	"ip": wire.EtherIP, "ip6": wire.EtherIP6, "lat": wire.EtherLAT, "lldp": wire.EtherLLDP, "loopback": wire.EtherLoopback, "mopdl": wire.EtherMOPDL, "moprc": wire.EtherMOPRC,
-	"rarp": wire.EtherRARP, "sca": wire.EtherSCA, "slow": wire.EtherSlow, "iso": wire.SAPISO, "stp": wire.SAPSTP, "ipx": wire.SAPIPX, "netbeui": wire.SAPNETBEUI}
+var linkProtocols = map[string]uint32{"aarp": EtherAARP, "arp": EtherARP, "atalk": EtherATALK, "decnet": EtherDECNET,
+	"ip": EtherIP, "ip6": EtherIP6, "lat": EtherLAT, "lldp": EtherLLDP, "loopback": EtherLoopback, "mopdl": EtherMOPDL, "moprc": EtherMOPRC,
+	"rarp": EtherRARP, "sca": EtherSCA, "slow": EtherSlow, "iso": SAPISO, "stp": SAPSTP, "ipx": SAPIPX, "netbeui": SAPNETBEUI}
 
 // isoProtocols are the names that libpcap accepts after "iso proto".
-var isoProtocols = map[string]uint32{"esis": wire.ISOESIS, "isis": wire.ISOISIS, "clnp": wire.ISOCLNP}
+var isoProtocols = map[string]uint32{"esis": ISOESIS, "isis": ISOISIS, "clnp": ISOCLNP}
 
 // lookupProto finds a protocol's number in the protocol that the qualifier names.
 func (p identifier) lookupProto(name string) uint32 {

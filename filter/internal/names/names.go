@@ -1,5 +1,6 @@
 // Package names is the second stage: it fills in the Meaning of every primitive in a tree. It
-// refuses qualifiers that do not fit an identifier.
+// refuses qualifiers that do not fit an identifier. It also has the numbers that headers have for
+// protocols, for the stages after it.
 package names
 
 import (

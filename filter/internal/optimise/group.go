@@ -3,7 +3,7 @@ package optimise
 import (
 	"slices"
 
-	"github.com/xdpcap/xdpcap/filter/internal/graph"
+	"github.com/xdpcap/xdpcap/filter/internal/code"
 )
 
 // group puts tests of one value together, so that one load serves them all: in "host a or host b or
@@ -71,7 +71,7 @@ func (o *optimiser) groupChain(chain []*node, exit int) {
 		}
 	}
 	sorted := slices.SortedStableFunc(slices.Values(chain), func(a, b *node) int { return rank[a.test.a] - rank[b.test.a] })
-	var blocks []*graph.Block
+	var blocks []*code.Block
 	for _, n := range sorted {
 		blocks = append(blocks, n.Block)
 	}

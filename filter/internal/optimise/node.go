@@ -4,15 +4,15 @@ import (
 	"slices"
 
 	"github.com/xdpcap/xdpcap/filter/internal/cbpf"
-	"github.com/xdpcap/xdpcap/filter/internal/fault"
-	"github.com/xdpcap/xdpcap/filter/internal/graph"
+	"github.com/xdpcap/xdpcap/filter/internal/code"
+	"github.com/xdpcap/xdpcap/filter/internal/syntax"
 )
 
 // node is a block with the results of the analysis. While the passes run, edges hold the jump's
 // targets; finish writes them back to the block's Exits.
 type node struct {
-	*graph.Block
-	edges     [2]edge // [graph.OnTrue], [graph.OnFalse]; to is nil after a return
+	*code.Block
+	edges     [2]edge // [code.OnTrue], [code.OnFalse]; to is nil after a return
 	in        []*edge // edges that lead here
 	dominator *edge   // the last edge that dominates this node, or nil
 	mark      int     // optimiser.mark of the last walk that visited the node
@@ -61,30 +61,30 @@ type optimiser struct {
 // would be longer than the kernel's 4096 instructions anyway.
 const maxNodes = 16384
 
-func newOptimiser(first *graph.Block) *optimiser {
-	seen := map[*graph.Block]*node{}
-	var visit func(b *graph.Block) *node
-	visit = func(b *graph.Block) *node {
+func newOptimiser(first *code.Block) *optimiser {
+	seen := map[*code.Block]*node{}
+	var visit func(b *code.Block) *node
+	visit = func(b *code.Block) *node {
 		if b == nil || seen[b] != nil {
 			return seen[b]
 		}
 		n := newNode(b)
 		seen[b] = n
 		if len(seen) > maxNodes {
-			fault.Raise("join networks instead of hosts, or split the filter", "expression has more than %d tests", maxNodes)
+			syntax.Raise("join networks instead of hosts, or split the filter", "expression has more than %d tests", maxNodes)
 		}
 		for exit, to := range b.Exits {
 			n.edges[exit].to = visit(to)
 		}
 		return n
 	}
-	entry := newNode(&graph.Block{Last: graph.Stmt{Code: cbpf.Jeq}})
-	entry.edges[graph.OnTrue].to = visit(first)
-	entry.edges[graph.OnFalse].to = entry.edges[graph.OnTrue].to
+	entry := newNode(&code.Block{Last: code.Stmt{Code: cbpf.Jeq}})
+	entry.edges[code.OnTrue].to = visit(first)
+	entry.edges[code.OnFalse].to = entry.edges[code.OnTrue].to
 	return &optimiser{entry: entry}
 }
 
-func newNode(b *graph.Block) *node {
+func newNode(b *code.Block) *node {
 	n := &node{Block: b}
 	for exit := range n.edges {
 		n.edges[exit].from, n.edges[exit].exit = n, exit
@@ -93,7 +93,7 @@ func newNode(b *graph.Block) *node {
 }
 
 // finish writes the edges back to the blocks, and returns the first block.
-func (o *optimiser) finish() *graph.Block {
+func (o *optimiser) finish() *code.Block {
 	o.findOrder()
 	for _, n := range o.order {
 		for exit := range n.edges {
@@ -102,7 +102,7 @@ func (o *optimiser) finish() *graph.Block {
 			}
 		}
 	}
-	return o.entry.to(graph.OnTrue).Block
+	return o.entry.to(code.OnTrue).Block
 }
 
 // findOrder finds the reachable nodes, and the edges that lead to each.
@@ -116,8 +116,8 @@ func (o *optimiser) findOrder() {
 		}
 		n.mark = o.mark
 		n.in = n.in[:0]
-		visit(n.to(graph.OnFalse))
-		visit(n.to(graph.OnTrue))
+		visit(n.to(code.OnFalse))
+		visit(n.to(code.OnTrue))
 		o.order = append(o.order, n)
 	}
 	visit(o.entry)

@@ -13,12 +13,12 @@
 // merge.go (equal nodes).
 package optimise
 
-import "github.com/xdpcap/xdpcap/filter/internal/graph"
+import "github.com/xdpcap/xdpcap/filter/internal/code"
 
 // Graph rewrites a graph, and returns its new first block.
 //
 // Each rewriting makes the graph smaller or a path shorter, so the rounds come to an end.
-func Graph(first *graph.Block) *graph.Block {
+func Graph(first *code.Block) *code.Block {
 	o := newOptimiser(first)
 	o.repeat(o.shorten)
 	o.analyse()

@@ -2,7 +2,7 @@ package optimise
 
 import (
 	"github.com/xdpcap/xdpcap/filter/internal/cbpf"
-	"github.com/xdpcap/xdpcap/filter/internal/graph"
+	"github.com/xdpcap/xdpcap/filter/internal/code"
 )
 
 // shorten makes edges skip nodes whose tests have a known result for the packets that take the
@@ -54,8 +54,8 @@ func (o *optimiser) skips(e *edge, n, next *node) bool {
 
 // decided returns the exit by which the packets of an edge leave a node, if it is the same for all.
 func (o *optimiser) decided(e *edge, n *node) (exit int, ok bool) {
-	if n.to(graph.OnTrue) == n.to(graph.OnFalse) {
-		return graph.OnTrue, true
+	if n.to(code.OnTrue) == n.to(code.OnFalse) {
+		return code.OnTrue, true
 	}
 	t := n.test
 	known := o.values.rangeOf(t.a)
@@ -65,7 +65,7 @@ func (o *optimiser) decided(e *edge, n *node) (exit int, ok bool) {
 			return e.exit, true
 		}
 		if before.a == t.a {
-			known.narrow(before, e.exit == graph.OnTrue, &o.values)
+			known.narrow(before, e.exit == code.OnTrue, &o.values)
 		}
 	}
 	return known.decides(t, &o.values)
@@ -121,7 +121,7 @@ func (i interval) decides(t test, v *values) (exit int, ok bool) {
 		ok = low == high
 	}
 	if low {
-		return graph.OnTrue, ok
+		return code.OnTrue, ok
 	}
-	return graph.OnFalse, ok
+	return code.OnFalse, ok
 }

@@ -4,7 +4,7 @@ import (
 	"slices"
 
 	"github.com/xdpcap/xdpcap/filter/internal/cbpf"
-	"github.com/xdpcap/xdpcap/filter/internal/graph"
+	"github.com/xdpcap/xdpcap/filter/internal/code"
 )
 
 // simplify rewrites the statements of the nodes. A value may be needed longer when a later
@@ -28,7 +28,7 @@ func (o *optimiser) simplify() {
 // operand is a constant.
 func (o *optimiser) simplifyStatements(n *node) {
 	at := n.before.clone()
-	n.Stmts = slices.DeleteFunc(n.Stmts, func(s *graph.Stmt) bool {
+	n.Stmts = slices.DeleteFunc(n.Stmts, func(s *code.Stmt) bool {
 		was, x := at.held[writes(s)], at.held[atomX]
 		e := o.run(s, &at)
 		if e.result == was && !e.mayEnd() {
@@ -41,7 +41,7 @@ func (o *optimiser) simplifyStatements(n *node) {
 }
 
 // simplifyStatement replaces a statement by a simpler one. x is the value of X before it.
-func (o *optimiser) simplifyStatement(s *graph.Stmt, e effect, x value, after [atoms]value) {
+func (o *optimiser) simplifyStatement(s *code.Stmt, e effect, x value, after [atoms]value) {
 	simpler := *s
 	class := s.Code & cbpf.ClassMask
 	result, constant := o.values.isConstant(e.result)
@@ -49,13 +49,13 @@ func (o *optimiser) simplifyStatement(s *graph.Stmt, e effect, x value, after [a
 	switch {
 	case e.mayEnd() && (class == cbpf.ClassALU || !known), class == cbpf.ClassST, class == cbpf.ClassSTX:
 	case constant && writes(s) == atomX:
-		simpler = graph.Stmt{Code: cbpf.LdxImm, K: result}
+		simpler = code.Stmt{Code: cbpf.LdxImm, K: result}
 	case constant:
-		simpler = graph.Stmt{Code: cbpf.LdImm, K: result}
+		simpler = code.Stmt{Code: cbpf.LdImm, K: result}
 	case s.Code == cbpf.LdxMem && e.result == after[atomA]:
-		simpler = graph.Stmt{Code: cbpf.Tax}
+		simpler = code.Stmt{Code: cbpf.Tax}
 	case s.Code == cbpf.LdMem && e.result == x:
-		simpler = graph.Stmt{Code: cbpf.Txa}
+		simpler = code.Stmt{Code: cbpf.Txa}
 	case class == cbpf.ClassALU && s.Code != cbpf.Neg && s.Code&cbpf.SrcMask == cbpf.SrcX && known:
 		simpler.Code, simpler.K = s.Code&^cbpf.SrcMask, operand
 	case class == cbpf.ClassLD && s.Code&cbpf.ModeMask == cbpf.ModeIND && known && s.K+operand >= s.K:
@@ -70,7 +70,7 @@ func (o *optimiser) simplifyStatement(s *graph.Stmt, e effect, x value, after [a
 func (o *optimiser) simplifyJump(n *node) {
 	jump := n.Last
 	if k, ok := o.values.isConstant(n.after.held[atomX]); ok && jump.Code&cbpf.SrcMask == cbpf.SrcX {
-		jump = graph.Stmt{Code: jump.Code &^ cbpf.SrcMask, K: k}
+		jump = code.Stmt{Code: jump.Code &^ cbpf.SrcMask, K: k}
 	}
 	if at := len(n.Stmts) - 1; at >= 0 && jump.Code == cbpf.Jeq && n.out>>atomA&1 == 0 {
 		last := *n.Stmts[at]
@@ -79,14 +79,14 @@ func (o *optimiser) simplifyJump(n *node) {
 		case last.Code == cbpf.Sub:
 			jump.K += last.K
 		case last.Code == cbpf.SubX && jump.K == 0:
-			jump = graph.Stmt{Code: cbpf.JeqX}
+			jump = code.Stmt{Code: cbpf.JeqX}
 		case last.Code == cbpf.And && jump.K == 0:
-			jump, swap = graph.Stmt{Code: cbpf.Jset, K: last.K}, true
+			jump, swap = code.Stmt{Code: cbpf.Jset, K: last.K}, true
 		default:
 			at++
 		}
 		if swap {
-			n.edges[graph.OnTrue].to, n.edges[graph.OnFalse].to = n.to(graph.OnFalse), n.to(graph.OnTrue)
+			n.edges[code.OnTrue].to, n.edges[code.OnFalse].to = n.to(code.OnFalse), n.to(code.OnTrue)
 		}
 		n.Stmts = n.Stmts[:at]
 	}
@@ -129,7 +129,7 @@ func (o *optimiser) removeUnused(n *node) {
 		mayEnd[i] = e.mayEnd()
 	}
 	needed := n.jumpUses()
-	var kept []*graph.Stmt // the last one first
+	var kept []*code.Stmt // the last one first
 	for i, s := range slices.Backward(n.Stmts) {
 		if needed>>writes(s)&1 == 0 && !mayEnd[i] {
 			o.changed = true

@@ -5,7 +5,7 @@ import (
 	"math"
 
 	"github.com/xdpcap/xdpcap/filter/internal/cbpf"
-	"github.com/xdpcap/xdpcap/filter/internal/graph"
+	"github.com/xdpcap/xdpcap/filter/internal/code"
 )
 
 // A value is a number for the content of an atom. Equal numbers mean equal contents, for every
@@ -123,7 +123,7 @@ type load struct {
 }
 
 // load returns the value of a load, and the bytes that it needs. x is the value of X.
-func (v *values) load(s *graph.Stmt, x value) (value, load) {
+func (v *values) load(s *code.Stmt, x value) (value, load) {
 	l := load{base: v.constant(0), k: uint64(s.K), size: 4}
 	switch s.Code & cbpf.SizeMask {
 	case cbpf.SizeB:
@@ -235,7 +235,7 @@ type effect struct {
 func (e effect) mayEnd() bool { return e.short || e.divides }
 
 // run applies a statement to a state.
-func (o *optimiser) run(s *graph.Stmt, at *state) (e effect) {
+func (o *optimiser) run(s *code.Stmt, at *state) (e effect) {
 	v := &o.values
 	a, x := at.held[atomA], at.held[atomX]
 	operand := x

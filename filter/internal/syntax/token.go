@@ -6,8 +6,6 @@ package syntax
 
 import (
 	"fmt"
-
-	"github.com/xdpcap/xdpcap/filter/internal/fault"
 )
 
 // Kind is the class of a token.
@@ -67,7 +65,7 @@ func (t Token) Fail(hint, format string, args ...any) { t.FailAs(nil, hint, form
 
 // FailAs is Fail for a fault of the given kind.
 func (t Token) FailAs(kind error, hint, format string, args ...any) {
-	fault.Fault{Pos: t.Pos, Word: t.Text, Message: fmt.Sprintf(format, args...), Hint: hint, Kind: kind}.Throw()
+	Fault{Pos: t.Pos, Word: t.Text, Message: fmt.Sprintf(format, args...), Hint: hint, Kind: kind}.Throw()
 }
 
 // Proto is a protocol qualifier. The zero value means that the identifier has no such qualifier.

@@ -11,9 +11,9 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/sys/unix"
 
+	"github.com/xdpcap/xdpcap/internal/bench"
 	"github.com/xdpcap/xdpcap/internal/cli/frame"
 	"github.com/xdpcap/xdpcap/internal/escape"
-	"github.com/xdpcap/xdpcap/internal/meter"
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
@@ -57,7 +57,7 @@ func New(p *frame.Process) *cobra.Command {
 	frame.AddFlags(cmd, "What", []frame.Flag{
 		{Name: "program", Value: &o.program, Complete: p.CompleteProgram, Help: "measure this loaded XDP program, `NAME` or id"},
 		{Name: "packets", Value: &o.packets,
-			Help: fmt.Sprintf("run it on the first %d packets of this `file`, pcapng or pcap, or either compressed; - is standard input", meter.MaxBenchPackets)},
+			Help: fmt.Sprintf("run it on the first %d packets of this `file`, pcapng or pcap, or either compressed; - is standard input", bench.MaxPackets)},
 		{Name: "yes", Value: &o.yes, Help: "allow the program to run, which changes its maps"},
 	}...)
 	frame.AddFlags(cmd, "When", frame.Flag{Name: "duration", Value: &o.duration, Default: "2s", Help: "measure for about this `time`, in CPU time"})
@@ -114,7 +114,7 @@ func (o *Options) measure() (*Report, error) {
 			"whoever reads them counts these packets as real; add --yes to do it anyway", p)
 	}
 	frame.Say(o.process.Stderr, "measuring %v on CPU %d for %v and longer", p, cpu, o.duration)
-	b, err := meter.BenchProgram(ctx, meter.ProgramBenchOptions{Program: p, Packets: packets.Data, CPU: cpu, Duration: o.duration})
+	b, err := bench.Measure(ctx, bench.Options{Program: p, Packets: packets.Data, CPU: cpu, Duration: o.duration})
 	if err != nil {
 		return nil, err
 	}
@@ -136,9 +136,9 @@ func firstCPU() (int, error) {
 
 // readPackets reads the packets of --packets. Without --packets it returns none, and bench makes
 // its own.
-func (o *Options) readPackets() (*meter.BenchPackets, error) {
+func (o *Options) readPackets() (*bench.Packets, error) {
 	if o.packets == "" {
-		return &meter.BenchPackets{}, nil
+		return &bench.Packets{}, nil
 	}
 	f, err := frame.OpenWaiting(o.process.Signalled(), o.packets)
 	if err != nil {
@@ -149,7 +149,7 @@ func (o *Options) readPackets() (*meter.BenchPackets, error) {
 	if name == "-" {
 		name = frame.StdinName
 	}
-	packets, err := meter.ReadBenchPackets(f, name)
+	packets, err := bench.ReadPackets(f, name)
 	if err != nil {
 		return nil, fmt.Errorf("--packets: %w", err)
 	}

@@ -8,9 +8,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/xdpcap/xdpcap/internal/bench"
 	"github.com/xdpcap/xdpcap/internal/cli/counters/countertest"
 	"github.com/xdpcap/xdpcap/internal/cli/frame"
-	"github.com/xdpcap/xdpcap/internal/meter"
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
@@ -29,13 +29,13 @@ func goldenBench(t *testing.T, name string, r *Report) {
 
 func TestBenchProgramTable(t *testing.T) {
 	t.Parallel()
-	b := &meter.ProgramBench{
+	b := &bench.Result{
 		Program: xdp.Program{ID: 7, Name: "lb"},
-		Total:   meter.ProgramCost{Packets: 200, Changed: 150, OnceNs: 123.4, Ns: 12.25, Repeated: 50, Hardware: true, Cycles: 33.3, NativeInstructions: 99},
+		Total:   bench.Cost{Packets: 200, Changed: 150, OnceNs: 123.4, Ns: 12.25, Repeated: 50, Hardware: true, Cycles: 33.3, NativeInstructions: 99},
 	}
-	b.Verdicts[xdp.Tx] = meter.ProgramCost{Packets: 150, Changed: 150, OnceNs: 140}
-	b.Verdicts[xdp.Drop] = meter.ProgramCost{Packets: 50, OnceNs: -0.5, Ns: 12.25, Repeated: 50, Hardware: true, Cycles: 33.3, NativeInstructions: 99}
-	goldenBench(t, "bench-program", newProgramReport(b, &meter.BenchPackets{Cut: 3, Short: 1, Long: 1, More: true}, 1))
+	b.Verdicts[xdp.Tx] = bench.Cost{Packets: 150, Changed: 150, OnceNs: 140}
+	b.Verdicts[xdp.Drop] = bench.Cost{Packets: 50, OnceNs: -0.5, Ns: 12.25, Repeated: 50, Hardware: true, Cycles: 33.3, NativeInstructions: 99}
+	goldenBench(t, "bench-program", newProgramReport(b, &bench.Packets{Cut: 3, Short: 1, Long: 1, More: true}, 1))
 }
 
 // A missing or wrong flag is one clear line.

@@ -5,9 +5,9 @@ import (
 	"io"
 	"strconv"
 
+	"github.com/xdpcap/xdpcap/internal/bench"
 	"github.com/xdpcap/xdpcap/internal/cli/frame"
 	"github.com/xdpcap/xdpcap/internal/escape"
-	"github.com/xdpcap/xdpcap/internal/meter"
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
@@ -32,7 +32,7 @@ type programLine struct {
 	Native  *float64 `json:"adds_native_instructions,omitempty"`
 }
 
-func newProgramReport(b *meter.ProgramBench, packets *meter.BenchPackets, cpu int) *Report {
+func newProgramReport(b *bench.Result, packets *bench.Packets, cpu int) *Report {
 	r := &Report{
 		Program: b.Program.Name, ProgramID: b.Program.ID, CPUs: []int{cpu},
 		Cut: packets.Cut, Left: packets.Short + packets.Long, More: packets.More,
@@ -46,7 +46,7 @@ func newProgramReport(b *meter.ProgramBench, packets *meter.BenchPackets, cpu in
 	return r
 }
 
-func newProgramLine(c *meter.ProgramCost) *programLine {
+func newProgramLine(c *bench.Cost) *programLine {
 	l := &programLine{Packets: c.Packets, Changed: c.Changed, OnceNs: c.OnceNs}
 	if c.Repeated > 0 {
 		l.Ns = &c.Ns

@@ -84,7 +84,7 @@ func (c *companions) joinCount(src capture.Source, with, exit *capture.Companion
 	if last != nil {
 		exit.Last = append(exit.Last, last)
 	}
-	c.all = append(c.all, &companionOf[meter.ProtocolCounts]{src, o.Counters(p, d, src.Name)})
+	c.all = append(c.all, &companionOf[meter.ProtocolCounts]{src, o.Counter(p, d, src.Name)})
 	return nil
 }
 
@@ -98,7 +98,7 @@ func (c *companions) joinTraced(src capture.Source, with, exit *capture.Companio
 			return err
 		}
 		exit.Last = append(exit.Last, counts)
-		c.all = append(c.all, &companionOf[meter.ActionCounts]{src, new(stats.Options).Counters(a, src.Name)})
+		c.all = append(c.all, &companionOf[meter.ActionCounts]{src, new(stats.Options).Counter(a, src.Name)})
 	}
 	if c.options.latency {
 		m, enters, exits, err := meter.EmbedLatency(src.Name, program)
@@ -106,7 +106,7 @@ func (c *companions) joinTraced(src capture.Source, with, exit *capture.Companio
 			return err
 		}
 		with.Last, exit.First = append(with.Last, enters), append(exit.First, exits)
-		c.all = append(c.all, &companionOf[meter.LatencyCounts]{src, latency.Traced(m, src.Name)})
+		c.all = append(c.all, &companionOf[meter.LatencyCounts]{src, new(latency.Options).Counter(m, nil, src.Name)})
 	}
 	return nil
 }
@@ -114,7 +114,7 @@ func (c *companions) joinTraced(src capture.Source, with, exit *capture.Companio
 // A companionOf has counters of one type at a source.
 type companionOf[S any] struct {
 	source capture.Source
-	*counters.Counters[S]
+	*counters.Counter[S]
 }
 
 // String is the title of the counters' table.
@@ -132,17 +132,9 @@ func (c *companionOf[S]) report(began time.Time) (counters.Report, []byte, error
 	}
 	end := time.Now()
 	i := meter.Interval[S]{}.Next(now, end, end.Sub(began)).Whole()
-	shown := counters.Counters[S]{Meter: titled[S]{c.Meter, c.String()}, NewReport: c.NewReport}
-	return c.NewReport(i), shown.Block("total", i), nil
+	r := c.Report(i)
+	return r, counters.Block("total", c.String(), i, r), nil
 }
-
-// A titled meter replaces a meter's title.
-type titled[S any] struct {
-	counters.Meter[S]
-	title string
-}
-
-func (t titled[S]) String() string { return t.title }
 
 func (c *companionOf[S]) collector() prometheus.Collector {
 	return metrics.NewCollector(c.Read, c.Metrics)
@@ -214,7 +206,7 @@ func (c *companions) comments(src capture.Source, all []capture.Source) (comment
 		k.add(r)
 		text, err := json.Marshal(k)
 		if long, ok := r.(*count.Report); ok && len(text) > maxComment {
-			long.Protocols, long.Flows = []meter.ClassRate{}, nil
+			long.Protocols, long.Flows = []count.ClassRate{}, nil
 			text, err = json.Marshal(k)
 		}
 		if err == nil {

@@ -115,7 +115,7 @@ func (o *Options) run(cmd *cobra.Command) error {
 		}
 		options := options
 		options.Sent = d == capture.Out
-		open = append(open, func(iface string) (*counters.Counters[meter.ProtocolCounts], error) {
+		open = append(open, func(iface string) (*counters.Counter[meter.ProtocolCounts], error) {
 			return openCount(o, d, options, iface)
 		})
 	}
@@ -123,7 +123,7 @@ func (o *Options) run(cmd *cobra.Command) error {
 }
 
 // openCount begins to count one direction.
-func openCount(o *Options, d capture.Direction, options meter.ProtocolsOptions, iface string) (*counters.Counters[meter.ProtocolCounts], error) {
+func openCount(o *Options, d capture.Direction, options meter.ProtocolsOptions, iface string) (*counters.Counter[meter.ProtocolCounts], error) {
 	options.Interface = iface
 	received, sent, err := o.filter.Compile(iface, o.direction)
 	if err != nil {
@@ -137,21 +137,17 @@ func openCount(o *Options, d capture.Direction, options meter.ProtocolsOptions, 
 	if err != nil {
 		return nil, err
 	}
-	return o.Counters(p, d, p.Interface().Name), nil
+	return o.Counter(p, d, p.Interface().Name), nil
 }
 
-// Counters are opened counters of one direction of an interface, as the command prints and exports
-// them.
-func (o *Options) Counters(p *meter.Protocols, d capture.Direction, iface string) *counters.Counters[meter.ProtocolCounts] {
+// Counter is a meter of one direction of an interface, as the command prints and exports it.
+func (o *Options) Counter(p *meter.Protocols, d capture.Direction, iface string) *counters.Counter[meter.ProtocolCounts] {
 	return counters.New(p, countMetrics(o, d, iface), func(i interval) *Report { return newCountReport(o, d, iface, p.Traced(), i) })
 }
 
 // protocols returns the flags as options of internal/meter, for any interface.
 func (o *Options) protocols() (p meter.ProtocolsOptions, err error) {
 	var chosen []string
-	if o.Program != "" {
-		chosen = append(chosen, "--program")
-	}
 	if len(o.verdictNames) > 0 {
 		chosen = append(chosen, "--verdict")
 	}
@@ -216,33 +212,22 @@ func countMetrics(o *Options, d capture.Direction, iface string) metrics.Set[met
 	if o.PerCPU {
 		byClass = append(byClass, "cpu")
 	}
-	bySize := []string{"size"}
 	m := metrics.Set[counts]{Labels: map[string]string{
 		"interface": iface, "direction": d.String(), "verdict": strings.Join(o.verdictNames, ","), "filter": o.filter.String(),
 	}}
-	m.Count("xdpcap_protocol_packets_total", "Packets by protocol.", byClass, func(c counts, send metrics.SendValue) {
-		o.eachClass(c, func(t meter.Tally, labels ...string) { send(float64(t.Packets), labels...) })
-	})
-	m.Count("xdpcap_protocol_bytes_total", "Bytes of packets by protocol.", byClass, func(c counts, send metrics.SendValue) {
-		o.eachClass(c, func(t meter.Tally, labels ...string) { send(float64(t.Bytes), labels...) })
-	})
+	m.Tallies("xdpcap_protocol_packets_total", "by protocol", byClass, o.eachClass)
 	if o.Sizes {
-		m.Count("xdpcap_size_packets_total", "Packets by their size in bytes.", bySize, func(c counts, send metrics.SendValue) {
+		m.Tallies("xdpcap_size_packets_total", "by their size in bytes", []string{"size"}, func(c counts, send func(meter.Tally, ...string)) {
 			for i, name := range meter.SizeNames {
-				send(float64(c.Sizes[i].Packets), name)
-			}
-		})
-		m.Count("xdpcap_size_bytes_total", "Bytes of packets by their size in bytes.", bySize, func(c counts, send metrics.SendValue) {
-			for i, name := range meter.SizeNames {
-				send(float64(c.Sizes[i].Bytes), name)
+				send(c.Sizes[i], name)
 			}
 		})
 	}
 	if o.Flows > 0 {
-		m.Count("xdpcap_flow_evictions_total", "Flows that made room for others in the table.", nil,
-			func(c counts, send metrics.SendValue) { send(float64(c.Overflow.Flows)) })
-		m.Count("xdpcap_flow_evicted_bytes_total", "Bytes of packets of flows that made room.", nil,
-			func(c counts, send metrics.SendValue) { send(float64(c.Overflow.Bytes)) })
+		m.Sum("xdpcap_flow_evictions_total", "Flows that made room for others in the table.",
+			func(c counts) float64 { return float64(c.Overflow.Flows) })
+		m.Sum("xdpcap_flow_evicted_bytes_total", "Bytes of packets of flows that made room.",
+			func(c counts) float64 { return float64(c.Overflow.Bytes) })
 		m.All = append(m.All, metrics.Metric[counts]{
 			Name: "xdpcap_flow_missed_bytes", Gauge: true, Help: "The most bytes that a flow without an entry in the table can have had.",
 			Values: func(c counts, send metrics.SendValue) { send(float64(c.Overflow.Most.Bytes)) },
@@ -253,7 +238,7 @@ func countMetrics(o *Options, d capture.Direction, iface string) metrics.Set[met
 
 // eachClass sends the tally of every class with its labels. With --per-cpu it sends one tally for
 // each CPU that has seen such a packet.
-func (o *Options) eachClass(c meter.ProtocolCounts, send func(t meter.Tally, labels ...string)) {
+func (o *Options) eachClass(c meter.ProtocolCounts, send func(meter.Tally, ...string)) {
 	for class, perCPU := range c.Classes {
 		counters.EachCPU(&o.Options, perCPU, c.Class(class), func(t meter.Tally, cpu ...string) {
 			send(t, append([]string{class.Family(), class.Protocol()}, cpu...)...)

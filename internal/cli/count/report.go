@@ -1,8 +1,11 @@
 package count
 
 import (
+	"cmp"
 	"fmt"
 	"io"
+	"maps"
+	"slices"
 	"strconv"
 
 	"github.com/xdpcap/xdpcap/capture"
@@ -23,7 +26,7 @@ type Report struct {
 	ProgramID uint32                 `json:"program_id,omitempty"`
 	Filter    string                 `json:"filter,omitempty"`   // only packets that match it were counted
 	Verdicts  []string               `json:"verdicts,omitempty"` // with --verdict: only packets with these were counted
-	Protocols []meter.ClassRate      `json:"protocols"`          // most bytes first
+	Protocols []ClassRate            `json:"protocols"`          // most bytes first
 	Total     meter.Rate             `json:"total"`
 	CPUs      []countCPU             `json:"cpus,omitempty"`          // with --per-cpu
 	Sizes     []sizeRate             `json:"sizes,omitempty"`         // with --sizes
@@ -36,9 +39,17 @@ type Report struct {
 	shownElsewhere bool // with those of the other direction
 }
 
+// A ClassRate has the packets of one class.
+type ClassRate struct {
+	Family   string `json:"family"`   // see Class.Family
+	Protocol string `json:"protocol"` // see Class.Protocol
+	Number   int    `json:"number"`   // see Class.Number
+	meter.Rate
+}
+
 type countCPU struct {
-	CPU       int               `json:"cpu"`
-	Protocols []meter.ClassRate `json:"protocols"`
+	CPU       int         `json:"cpu"`
+	Protocols []ClassRate `json:"protocols"`
 }
 
 type sizeRate struct {
@@ -52,7 +63,7 @@ func newCountReport(o *Options, d capture.Direction, iface string, traced *xdp.P
 		Interface:    iface,
 		Direction:    d.String(),
 		Filter:       o.filter.String(),
-		Protocols:    meter.ClassRates(i),
+		Protocols:    classRates(i, meter.ProtocolCounts.Class),
 		Total:        meter.NewRate(i.Before.Total(), i.Now.Total(), i.Took),
 	}
 	if traced != nil {
@@ -63,7 +74,7 @@ func newCountReport(o *Options, d capture.Direction, iface string, traced *xdp.P
 	}
 	if o.PerCPU {
 		for cpu := range i.Now.CPUs() {
-			r.CPUs = append(r.CPUs, countCPU{cpu, meter.CPUClassRates(i, cpu)})
+			r.CPUs = append(r.CPUs, countCPU{cpu, cpuClassRates(i, cpu)})
 		}
 	}
 	if o.Sizes {
@@ -77,6 +88,25 @@ func newCountReport(o *Options, d capture.Direction, iface string, traced *xdp.P
 		r.flows, r.intervals = o.Flows, []interval{i}
 	}
 	return r
+}
+
+// classRates returns the rates of all classes that had packets since the counters were opened. The
+// class with the most bytes is first. The list is never nil, which JSON would show as null.
+func classRates(i interval, tally func(meter.ProtocolCounts, meter.Class) meter.Tally) []ClassRate {
+	rates := []ClassRate{}
+	for _, class := range slices.Sorted(maps.Keys(i.Now.Classes)) {
+		r := meter.NewRate(tally(i.Before, class), tally(i.Now, class), i.Took)
+		if r.Packets > 0 {
+			rates = append(rates, ClassRate{class.Family(), class.Protocol(), class.Number(), r})
+		}
+	}
+	slices.SortStableFunc(rates, func(a, b ClassRate) int { return cmp.Compare(b.Bytes, a.Bytes) })
+	return rates
+}
+
+// cpuClassRates is the same of the packets that one CPU counted.
+func cpuClassRates(i interval, cpu int) []ClassRate {
+	return classRates(i, func(c meter.ProtocolCounts, class meter.Class) meter.Tally { return c.CPU(class, cpu) })
 }
 
 // WriteTable prints the report as tables.

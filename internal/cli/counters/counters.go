@@ -16,19 +16,19 @@ import (
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
-// Counters are the attached counters of one command, and how the command shows them. S is a
-// snapshot of them, a type of internal/meter. It is cumulative since the counters were opened, and
+// A Counter is a command's open meter of an interface, with how the command shows it. S is a
+// snapshot of the meter, a type of internal/meter. It is cumulative since the meter was opened, and
 // its zero value means that nothing was counted. All rates come from two snapshots, so that the
 // kernel's counters need not be reset and several readers do not disturb each other.
-type Counters[S any] struct {
+type Counter[S any] struct {
 	Meter[S]
-	NewReport func(meter.Interval[S]) Report
-	Metrics   metrics.Set[S]
+	Report  func(meter.Interval[S]) Report
+	Metrics metrics.Set[S]
 }
 
-// New returns the counters of a meter that is open.
-func New[S any, R Report](m Meter[S], set metrics.Set[S], report func(meter.Interval[S]) R) *Counters[S] {
-	return &Counters[S]{m, func(i meter.Interval[S]) Report { return report(i) }, set}
+// New returns the counter of a meter that is open.
+func New[S any, R Report](m Meter[S], set metrics.Set[S], report func(meter.Interval[S]) R) *Counter[S] {
+	return &Counter[S]{m, func(i meter.Interval[S]) Report { return report(i) }, set}
 }
 
 // A Meter is one of internal/meter's types.
@@ -50,7 +50,7 @@ type Meter[S any] interface {
 }
 
 // An Opener begins to count on an interface, or with "" for all interfaces together.
-type Opener[S any] func(iface string) (*Counters[S], error)
+type Opener[S any] func(iface string) (*Counter[S], error)
 
 // Run runs a counter command, from the check of its privileges to its totals. It calls each
 // Opener for each interface when everything else is ready, so that nothing is attached if something
@@ -137,18 +137,14 @@ func checkDistinct(interfaces []string) error {
 	return nil
 }
 
-// Block is the table of one interval under its title.
-func (c *Counters[S]) Block(when string, i meter.Interval[S]) []byte {
-	return c.block(when, i, c.NewReport(i))
-}
-
-func (c *Counters[S]) block(when string, i meter.Interval[S], r Report) []byte {
+// Block is the table of one interval under its title: when and of what it is.
+func Block[S any](when, of string, i meter.Interval[S], r Report) []byte {
 	var b bytes.Buffer
 	over := fmt.Sprintf("over %.3f s", i.Took.Seconds())
 	if i.Took != i.Elapsed {
 		over = fmt.Sprintf("rates %s, totals over %.3f s", over, i.Elapsed.Seconds())
 	}
-	fmt.Fprintln(&b, frame.Shorten(escape.Text(fmt.Sprintf("%s  %v, %s", when, c, over)), frame.MaxColumns))
+	fmt.Fprintln(&b, frame.Shorten(escape.Text(fmt.Sprintf("%s  %s, %s", when, of, over)), frame.MaxColumns))
 	r.WriteTable(&b)
 	return b.Bytes()
 }

@@ -84,7 +84,7 @@ func (r *counterRun[S]) try(ifi *xdp.Interface) {
 	}
 	delete(refused, ifi.Index)
 	for _, c := range r.counted[known:] {
-		r.tell(fmt.Sprintf("listening on %v", c.Counters))
+		r.tell(fmt.Sprintf("listening on %v", c.Counter))
 	}
 }
 

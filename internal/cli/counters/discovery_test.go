@@ -29,13 +29,13 @@ func TestDiscovery(t *testing.T) {
 		registry := metrics.NewRegistry()
 		meters := make(map[string]*fakeMeter)
 		opened := make(map[string]int)
-		open := func(name string) (*Counters[uint64], error) {
+		open := func(name string) (*Counter[uint64], error) {
 			opened[name]++
 			if name == "bad0" {
 				return nil, errors.New("bad0 has no room")
 			}
 			meters[name] = &fakeMeter{name: name, began: time.Now(), closed: &closed}
-			c := meters[name].counters()
+			c := meters[name].counter()
 			c.Metrics.Labels = map[string]string{"interface": name}
 			return c, nil
 		}

@@ -2,42 +2,39 @@ package counters
 
 import (
 	"context"
-	"errors"
+	"fmt"
 
 	"github.com/xdpcap/xdpcap/internal/cli/frame"
 	"github.com/xdpcap/xdpcap/internal/cli/sandbox"
 )
 
-// RunEvents runs a counter command that prints single events of one meter, in place of counters.
-// print prints them until the context is done, or earlier, and closes the meter.
-func RunEvents[M interface {
-	Capabilities() []int
-	Close() error
-}](o *Options, g frame.Guard, open func(iface string) (M, error), print func(context.Context, M) error) error {
+// CountingFlags are flags of all counter commands that have no effect where a command prints single
+// events in place of counters.
+var CountingFlags = []string{"interval", "count", "per-cpu", "listen", "quiet"}
+
+// BeginEvents begins a command that prints single events in place of counters, and refuses the
+// flags about counters. why names the flag that asks for events: "--record prints single events".
+func (o *Options) BeginEvents(why string) (context.Context, error) {
+	frame.ForgetSettings(o.Flags, CountingFlags...)
+	for _, flag := range CountingFlags {
+		if o.Flags.Changed(flag) {
+			return nil, fmt.Errorf("%s, and --%s is about counters: use one of them", why, flag)
+		}
+	}
 	if err := o.checkPod(); err != nil {
-		return err
+		return nil, err
 	}
 	if err := frame.CheckPrints(); err != nil {
-		return err
+		return nil, err
 	}
-	g.Interfaces = o.Interfaces
-	ctx, err := o.Process.Begin(g)
-	if err != nil {
-		return err
+	return o.Process.Begin(frame.Guard{Interfaces: o.Interfaces})
+}
+
+// EnterEvents gives up what the command no longer needs when the meter of its events is open.
+func (o *Options) EnterEvents(m interface{ Capabilities() []int }) error {
+	err := sandbox.EnterCounters(o.Process, o.keep, false, m.Capabilities())
+	if err == nil {
+		frame.Say(o.Process.Stderr, "listening on %v", m)
 	}
-	iface := ""
-	if len(o.Interfaces) > 0 {
-		iface = o.Interfaces[0]
-	}
-	m, err := open(iface)
-	if err != nil {
-		return err
-	}
-	if err := sandbox.EnterCounters(o.Process, o.keep, false, m.Capabilities()); err != nil {
-		return errors.Join(err, m.Close())
-	}
-	frame.Say(o.Process.Stderr, "listening on %v", m)
-	ctx, cancel := frame.ForDuration(ctx, o.Duration)
-	defer cancel()
-	return print(ctx, m)
+	return err
 }

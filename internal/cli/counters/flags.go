@@ -36,10 +36,6 @@ type Options struct {
 // minInterval bounds the load that reading the counters causes.
 const minInterval = 10 * time.Millisecond
 
-// CountingFlags are flags of all counter commands that have no effect where a command prints single
-// events in place of counters.
-var CountingFlags = []string{"interval", "count", "per-cpu", "listen", "quiet"}
-
 func (o *Options) timeFlags() []frame.Flag {
 	return []frame.Flag{
 		{Name: "interval", Value: &o.interval, Default: "1s", Help: "print once per `time`: 200ms, 1s or just 1, 1m"},
@@ -91,13 +87,15 @@ func (o *Options) check() error {
 
 // CheckInterfaces refuses a command without -i, unless it exports its counters: then it counts on
 // all interfaces. Flags that choose a program, or that drop packets, need a named interface; given
-// has those that were given, such as "--program".
+// has those of the command's own that were given, such as "--action drop".
 func (o *Options) CheckInterfaces(given ...string) error {
 	switch {
 	case len(o.Interfaces) > 0:
 		return frame.CheckInterfaces(o.Interfaces)
 	case o.listen == "":
 		return errors.New("which interface? -i NAME; " + o.Process.ListInterfaces() + " lists them")
+	case o.Program != "":
+		return errors.New("--program needs a named interface: add -i NAME")
 	case len(given) > 0:
 		return fmt.Errorf("%s needs a named interface: add -i NAME", given[0])
 	}
@@ -110,15 +108,4 @@ func (o *Options) checkPod() error {
 		return nil
 	}
 	return errors.New("--pod without -i would count for the whole machine: add -i NAME; " + o.Process.ListInterfaces() + " lists the pod's")
-}
-
-// RefuseCounting refuses the flags about counters where another flag makes the command print single
-// events. why names that flag: "--record prints single events".
-func (o *Options) RefuseCounting(why string) error {
-	for _, flag := range CountingFlags {
-		if o.Flags.Changed(flag) {
-			return fmt.Errorf("%s, and --%s is about counters: use one of them", why, flag)
-		}
-	}
-	return nil
 }

@@ -43,7 +43,7 @@ func (r *counterRun[S]) tell(message string) {
 // counted are the counters of one interface, what was last read from them, and what was printed
 // about them.
 type counted[S any] struct {
-	*Counters[S]
+	*Counter[S]
 	last  meter.Interval[S]
 	said  string
 	ended error // why counting has ended; nil = it goes on
@@ -59,7 +59,7 @@ func (r *counterRun[S]) begin(index int, name string) error {
 	for _, open := range r.open {
 		c, err := open(name)
 		if err == nil {
-			one := &counted[S]{Counters: c, index: index, name: name, collector: metrics.NewCollector(c.Read, c.Metrics)}
+			one := &counted[S]{Counter: c, index: index, name: name, collector: metrics.NewCollector(c.Read, c.Metrics)}
 			if err = r.registry.Register(one.collector); err == nil {
 				opened = append(opened, one)
 				continue
@@ -208,7 +208,7 @@ func (r *counterRun[S]) print() error {
 	}
 	reports := r.reports(func(c *counted[S]) meter.Interval[S] { return c.last })
 	for i, c := range r.counted {
-		block = append(block, c.block(c.last.End.Format("15:04:05.000"), c.last, reports[i])...)
+		block = append(block, Block(c.last.End.Format("15:04:05.000"), c.String(), c.last, reports[i])...)
 		if r.screen == nil {
 			block = append(block, '\n')
 		}
@@ -223,7 +223,7 @@ func (r *counterRun[S]) print() error {
 // reports are those of all counters, each of its interval.
 func (r *counterRun[S]) reports(of func(*counted[S]) meter.Interval[S]) (all []Report) {
 	for _, c := range r.counted {
-		all = append(all, c.NewReport(of(c)))
+		all = append(all, c.Report(of(c)))
 	}
 	return joined(all)
 }
@@ -231,7 +231,7 @@ func (r *counterRun[S]) reports(of func(*counted[S]) meter.Interval[S]) (all []R
 func (r *counterRun[S]) printObjects(of func(*counted[S]) meter.Interval[S]) error {
 	e := escape.NewJSONEncoder(r.out)
 	for _, c := range r.counted {
-		if err := e.Encode(c.NewReport(of(c))); err != nil {
+		if err := e.Encode(c.Report(of(c))); err != nil {
 			return frame.ExplainPrint(err)
 		}
 	}
@@ -253,7 +253,7 @@ func (r *counterRun[S]) printTotals() error {
 		if r.screen != nil || i > 0 {
 			block = append(block, '\n')
 		}
-		block = append(block, c.block("total", c.last.Whole(), reports[i])...)
+		block = append(block, Block("total", c.String(), c.last.Whole(), reports[i])...)
 	}
 	_, err := r.out.Write(block)
 	return frame.ExplainPrint(err)

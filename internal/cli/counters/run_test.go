@@ -59,11 +59,11 @@ func (m *fakeMeter) Follow() (string, error) {
 	return m.follow()
 }
 
-// Counters is the fakeMeter as a command hands it to Run.
-func (m *fakeMeter) counters() *Counters[uint64] {
-	return &Counters[uint64]{
-		Meter:     m,
-		NewReport: func(i meter.Interval[uint64]) Report { return fakeReport{NewIntervalKeys(i), i.Now, i} },
+// counter is the fakeMeter as a command hands it to Run.
+func (m *fakeMeter) counter() *Counter[uint64] {
+	return &Counter[uint64]{
+		Meter:  m,
+		Report: func(i meter.Interval[uint64]) Report { return fakeReport{NewIntervalKeys(i), i.Now, i} },
 		Metrics: metrics.Set[uint64]{All: []metrics.Metric[uint64]{{
 			Name: "xdpcap_fake_total", Help: "Looks, by ten.",
 			Values: func(now uint64, send metrics.SendValue) { send(float64(now)) },
@@ -81,9 +81,9 @@ func (r fakeReport) WriteTable(w io.Writer) {
 	fmt.Fprintln(w, r.Value, r.Value-r.of.Before, meter.PerSecond(r.of.Before, r.Value, r.of.Took))
 }
 
-func newCounted(all ...*Counters[uint64]) (list []*counted[uint64]) {
+func newCounted(all ...*Counter[uint64]) (list []*counted[uint64]) {
 	for _, c := range all {
-		list = append(list, &counted[uint64]{Counters: c})
+		list = append(list, &counted[uint64]{Counter: c})
 	}
 	return list
 }
@@ -93,7 +93,7 @@ func runFake(ctx context.Context, o Options, m *fakeMeter, scr *frame.Screen) (s
 	if m.began.IsZero() {
 		m.began = time.Now()
 	}
-	r := &counterRun[uint64]{o: &o, counted: newCounted(m.counters()), out: &out, messages: &m.messages, screen: scr}
+	r := &counterRun[uint64]{o: &o, counted: newCounted(m.counter()), out: &out, messages: &m.messages, screen: scr}
 	err := r.run(ctx)
 	return out.String(), err
 }
@@ -185,7 +185,7 @@ func TestCountersOneEnds(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var messages, out bytes.Buffer
-		var all []*Counters[uint64]
+		var all []*Counter[uint64]
 		for i := range 3 {
 			m := &fakeMeter{name: fmt.Sprintf("fake%d", i), began: time.Now()}
 			m.follow = func() (string, error) {
@@ -194,7 +194,7 @@ func TestCountersOneEnds(t *testing.T) {
 				}
 				return "", nil
 			}
-			all = append(all, m.counters())
+			all = append(all, m.counter())
 		}
 		r := &counterRun[uint64]{o: &Options{interval: time.Hour}, counted: newCounted(all...), out: &out, messages: &messages}
 		err := r.run(t.Context())
@@ -265,7 +265,7 @@ func TestCountersNotes(t *testing.T) {
 		m := &fakeMeter{began: time.Now()}
 		m.follow = func() (string, error) { return "the program is another one\x1b", nil }
 		s := &frame.Screen{Size: func() (int, int, error) { return 80, 24, nil }}
-		r := &counterRun[uint64]{o: &Options{interval: 2 * time.Second, count: 2}, counted: newCounted(m.counters()),
+		r := &counterRun[uint64]{o: &Options{interval: 2 * time.Second, count: 2}, counted: newCounted(m.counter()),
 			out: &out, messages: &messages, screen: s}
 		r.tell("metrics at nowhere")
 		if err := r.run(t.Context()); err != nil {
@@ -316,8 +316,8 @@ func TestCountersDuration(t *testing.T) {
 // A title is cut, whatever the names in it are.
 func TestTitleWidth(t *testing.T) {
 	t.Parallel()
-	c := (&fakeMeter{name: strings.Repeat("long", 40)}).counters()
-	title, _, _ := strings.Cut(string(c.Block("total", meter.Interval[uint64]{Took: time.Hour})), "\n")
+	c := (&fakeMeter{name: strings.Repeat("long", 40)}).counter()
+	title, _, _ := strings.Cut(string(Block("total", c.String(), meter.Interval[uint64]{Took: time.Hour}, fakeReport{})), "\n")
 	if n := utf8.RuneCountInString(title); n != frame.MaxColumns {
 		t.Errorf("%d columns: %s", n, title)
 	}

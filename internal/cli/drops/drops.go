@@ -67,17 +67,17 @@ func run(o *Options) error {
 	if o.flows < 0 {
 		return fmt.Errorf("--flows %d: must be 0 or more", o.flows)
 	}
-	return counters.Run(&o.Options, frame.Guard{}, func(iface string) (*counters.Counters[drops.Counts], error) {
+	return counters.Run(&o.Options, frame.Guard{}, func(iface string) (*counters.Counter[drops.Counts], error) {
 		m, err := drops.Open(drops.Options{Interface: iface, Flows: o.flows > 0})
 		if err != nil {
 			return nil, err
 		}
-		return o.Counters(m, m.Interface()), nil
+		return o.Counter(m, m.Interface()), nil
 	})
 }
 
-// Counters are how the command shows and exports what a meter counts on an interface, "" for all.
-func (o *Options) Counters(m counters.Meter[drops.Counts], iface string) *counters.Counters[drops.Counts] {
+// Counter is a meter of an interface, "" for all, as the command prints and exports it.
+func (o *Options) Counter(m counters.Meter[drops.Counts], iface string) *counters.Counter[drops.Counts] {
 	return counters.New(m, o.metrics(iface), func(i interval) *Report { return newReport(o, iface, i) })
 }
 
@@ -90,7 +90,7 @@ func (o *Options) metrics(iface string) metrics.Set[drops.Counts] {
 				send(float64(tally.Packets), string(l.Stage), l.Reason, l.Where, l.Device)
 			}
 		})
-	set.Count("xdpcap_drops_missed_total", "Losses that are in no other metric: there were too many different ones.", nil,
-		func(c drops.Counts, send metrics.SendValue) { send(float64(c.Missed)) })
+	set.Sum("xdpcap_drops_missed_total", "Losses that are in no other metric: there were too many different ones.",
+		func(c drops.Counts) float64 { return float64(c.Missed) })
 	return set
 }

@@ -18,14 +18,14 @@ func TestTable(t *testing.T) {
 	long := strings.Repeat("long_", 20)
 	now := drops.Counts{
 		Losses: map[drops.Loss]drops.Tally{
-			{Stage: drops.Stack, Reason: "NO_SOCKET", Where: "__udp4_lib_rcv"}:                   {Buffers: 3, Packets: 5, Bytes: 500},
-			{Stage: drops.Stack, Reason: "IP_RPFILTER", Where: "ip_rcv", Device: "vlan7"}:        {Buffers: 7, Packets: 7, Bytes: 700},
-			{Stage: drops.XDP, Reason: "drop", Where: "lb (id 7)"}:                               {Buffers: 1, Packets: 1},
-			{Stage: drops.Socket, Reason: long, Where: long, Device: "abcdefghijklmno"}:          {Buffers: 1e11, Packets: 1e11},
-			{Stage: drops.Egress, Reason: "redirect: " + long, Where: long, Device: "123456789"}: {Buffers: 1, Packets: 1},
+			{Stage: drops.Stack, Reason: "NO_SOCKET", Where: "__udp4_lib_rcv"}:                   {Packets: 5, Bytes: 500},
+			{Stage: drops.Stack, Reason: "IP_RPFILTER", Where: "ip_rcv", Device: "vlan7"}:        {Packets: 7, Bytes: 700},
+			{Stage: drops.XDP, Reason: "drop", Where: "lb (id 7)"}:                               {Packets: 1},
+			{Stage: drops.Socket, Reason: long, Where: long, Device: "abcdefghijklmno"}:          {Packets: 1e11},
+			{Stage: drops.Egress, Reason: "redirect: " + long, Where: long, Device: "123456789"}: {Packets: 1},
 		},
-		Harmless: map[drops.Loss]drops.Tally{{Stage: drops.Stack, Reason: "OTHERHOST"}: {Buffers: 9, Packets: 9}},
-		Unclear:  map[drops.Loss]drops.Tally{{Stage: drops.Socket, Reason: "SOCKET_RCVBUFF", Device: "?"}: {Buffers: 2, Packets: 2}},
+		Harmless: map[drops.Loss]drops.Tally{{Stage: drops.Stack, Reason: "OTHERHOST"}: {Packets: 9}},
+		Unclear:  map[drops.Loss]drops.Tally{{Stage: drops.Socket, Reason: "SOCKET_RCVBUFF", Device: "?"}: {Packets: 2}},
 		Missed:   4,
 		Softnet:  drops.Softnet{Full: 1e11, Squeezed: 1e11},
 	}

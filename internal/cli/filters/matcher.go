@@ -9,7 +9,7 @@ import (
 	"golang.org/x/net/bpf"
 
 	"github.com/xdpcap/xdpcap/filter"
-	"github.com/xdpcap/xdpcap/internal/link"
+	"github.com/xdpcap/xdpcap/internal/headers"
 	"github.com/xdpcap/xdpcap/internal/pcapng"
 )
 
@@ -35,7 +35,7 @@ func (m *Matcher) Takes(data []byte, wireLen uint32, outbound bool) bool {
 
 // Matchers are those for packets of each link type.
 type Matchers struct {
-	matchers [len(link.Numbers)]one
+	matchers [len(headers.LinkNumbers)]one
 
 	// Those for interfaces whose netmask the file says are compiled for the first packet.
 	text    string
@@ -50,7 +50,7 @@ type one struct {
 
 // A network is what a matcher for an interface of a file depends on.
 type network struct {
-	link    link.Type
+	link    headers.Link
 	netmask [net.IPv4len]byte
 }
 
@@ -60,7 +60,7 @@ func programMatchers(program []bpf.RawInstruction) *Matchers {
 	for typ := range all.matchers {
 		all.matchers[typ].err = errors.New("the program of --filter-file is for Ethernet")
 	}
-	all.matchers[link.Ethernet] = one{Matcher: &Matcher{program, program}}
+	all.matchers[headers.Ethernet] = one{Matcher: &Matcher{program, program}}
 	return all
 }
 
@@ -76,24 +76,24 @@ func newMatchers(text string, o filter.Options, oneNetmask bool) (*Matchers, err
 	}
 	refused := 0
 	for typ := range all.matchers {
-		of := all.compile(link.Type(typ), o.Netmask)
+		of := all.compile(headers.Link(typ), o.Netmask)
 		if of.err != nil {
 			refused++
 		}
-		if errors.Is(of.err, filter.ErrNothing) && link.Type(typ) != link.Ethernet {
+		if errors.Is(of.err, filter.ErrNothing) && headers.Link(typ) != headers.Ethernet {
 			of = one{Matcher: nothing}
 		}
 		all.matchers[typ] = of
 	}
 	if refused == len(all.matchers) {
-		return nil, all.matchers[link.Ethernet].err
+		return nil, all.matchers[headers.Ethernet].err
 	}
 	return all, nil
 }
 
-func (m *Matchers) compile(typ link.Type, netmask net.IPMask) (of one) {
+func (m *Matchers) compile(typ headers.Link, netmask net.IPMask) (of one) {
 	o := m.options
-	o.LinkType, o.Netmask = link.Numbers[typ], netmask
+	o.LinkType, o.Netmask = headers.LinkNumbers[typ], netmask
 	of.Matcher, of.err = NewMatcher(m.text, o)
 	return of
 }
@@ -104,8 +104,8 @@ var nothing = &Matcher{[]bpf.RawInstruction{{Op: 0x6}}, []bpf.RawInstruction{{Op
 // Of is the matcher for packets of a link type, or why there is none. netmask is that of the
 // packet's interface; nil = not known.
 func (m *Matchers) Of(number uint16, netmask net.IPMask) (*Matcher, error) {
-	typ := link.Of(number)
-	if typ == link.Unknown {
+	typ := headers.LinkOf(number)
+	if typ == headers.UnknownLink {
 		return nil, fmt.Errorf("filters do not know %s: choose with tcpdump -r FILE -w - FILTER | xdpcap read -", pcapng.LinkTypeName(number))
 	}
 	of := m.matchers[typ]

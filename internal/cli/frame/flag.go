@@ -154,8 +154,6 @@ func (r *Flag) define(f *pflag.FlagSet) {
 		f.Uint32VarP(v, r.Name, r.Letter, *v, r.Help)
 	case *uint64:
 		f.Uint64VarP(v, r.Name, r.Letter, *v, r.Help)
-	case *float64:
-		f.Float64VarP(v, r.Name, r.Letter, *v, r.Help)
 	case *net.IPMask:
 		f.IPMaskVarP(v, r.Name, r.Letter, *v, r.Help)
 	case *[]string:

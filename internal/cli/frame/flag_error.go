@@ -73,8 +73,6 @@ func expected(e *pflag.InvalidValueError) string {
 			return "is too large a number"
 		}
 		return "must be a whole number"
-	case "float64":
-		return "must be a number"
 	case "bool":
 		return "must be true or false, or be omitted"
 	case "stringSlice":

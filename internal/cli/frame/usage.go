@@ -19,10 +19,13 @@ type flagGroup struct {
 }
 
 // FlagGroups returns the flags that are not hidden, by group. Flags that cobra adds have no group,
-// and come last.
+// and are the last.
 func FlagGroups(all *pflag.FlagSet) (groups []flagGroup) {
-	const other = "Other"
-	add := func(flag *pflag.Flag, title string) {
+	all.VisitAll(func(flag *pflag.Flag) {
+		if flag.Hidden {
+			return
+		}
+		title := slices.Concat(flag.Annotations[GroupKey], []string{"Other"})[0]
 		i := slices.IndexFunc(groups, func(g flagGroup) bool { return g.Title == title })
 		if i < 0 {
 			i = len(groups)
@@ -31,19 +34,7 @@ func FlagGroups(all *pflag.FlagSet) (groups []flagGroup) {
 			groups = append(groups, flagGroup{title, f})
 		}
 		groups[i].Flags.AddFlag(flag)
-	}
-	for _, grouped := range []bool{true, false} {
-		all.VisitAll(func(flag *pflag.Flag) {
-			title, ok := flag.Annotations[GroupKey]
-			switch {
-			case flag.Hidden || ok != grouped:
-			case ok:
-				add(flag, title[0])
-			default:
-				add(flag, other)
-			}
-		})
-	}
+	})
 	return groups
 }
 

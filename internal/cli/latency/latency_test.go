@@ -52,8 +52,6 @@ func fakeLatency(before, now meter.LatencyCounts, cost *meter.ProbeCost) *Report
 // The keys of the objects are those of docs/json.md.
 func TestLatencyReport(t *testing.T) {
 	t.Parallel()
-	lost := observed()
-	lost.Lost = 17
 	perCPU := observed()
 	perCPU.CPUs = make([]meter.Histogram, 4)
 	perCPU.CPUs[1], perCPU.CPUs[3] = *perCPU.Verdict(xdp.Pass), *perCPU.Verdict(xdp.Drop)
@@ -65,7 +63,6 @@ func TestLatencyReport(t *testing.T) {
 		"latency-later":   fakeLatency(observed(), later, nil),
 		"latency":         fakeLatency(meter.LatencyCounts{}, observed(), &meter.ProbeCost{Added: 62, Floor: 24}),
 		"latency-idle":    fakeLatency(meter.LatencyCounts{}, meter.LatencyCounts{}, nil),
-		"latency-lost":    fakeLatency(observed(), lost, nil),
 		"latency-per-cpu": fakeLatency(perCPU, perCPU, nil),
 		"latency-most":    fakeLatency(observed(), manyObserved(), &meter.ProbeCost{Added: 99_999_999, Floor: 99_999_999}),
 	} {
@@ -112,7 +109,6 @@ func TestLatencyMetrics(t *testing.T) {
 	for _, want := range []string{
 		`xdpcap_latency_seconds{interface="eth0",verdict="pass"} 1000 `,
 		` 6.3e-08:0 1.27e-07:1000 `, // all took 90 to 119 ns
-		`xdpcap_latency_lost_total{interface="eth0"} 0`,
 	} {
 		if !strings.Contains(got, want) {
 			t.Errorf("%s\nnot in\n%s", want, got)

@@ -23,8 +23,8 @@ type Report struct {
 	Interface string              `json:"interface"`
 	Program   string              `json:"program"`
 	ProgramID uint32              `json:"program_id"`
-	Method    string              `json:"method"`                    // "fentry-fexit" or "builtin"
-	Added     *time.Duration      `json:"probes_add_ns,omitempty"`   // of fentry-fexit, per packet
+	Method    string              `json:"method"`                    // "fentry-fexit"
+	Added     *time.Duration      `json:"probes_add_ns,omitempty"`   // per packet
 	Floor     *time.Duration      `json:"probes_floor_ns,omitempty"` // measured for a program that does nothing
 	Verdicts  map[string]runTimes `json:"verdicts"`                  // by name; only verdicts that occurred
 	Total     runTimes            `json:"total"`
@@ -32,18 +32,43 @@ type Report struct {
 	Histogram []meter.Range       `json:"histogram"`          // of all verdicts; without empty ranges
 	Lately    []meter.Range       `json:"interval_histogram"` // the same, of the interval alone
 
-	// Lost is how many measurements of builtin did not get through the ring. The counters here
-	// include them.
-	Lost uint64 `json:"lost"`
-
 	total meter.Histogram // of all verdicts
-	first bool            // nothing was counted before the interval, so the interval has everything
+	first bool            // nothing was counted before the interval, which has everything
 }
 
 // runTimes are those since the start, and those of the interval alone.
 type runTimes struct {
-	meter.RunTimes
-	Interval meter.RunTimes `json:"interval"`
+	RunTimes
+	Interval RunTimes `json:"interval"`
+}
+
+// RunTimes summarize a histogram of run times. Times are 0 if there was no run.
+type RunTimes struct {
+	Runs uint64        `json:"runs"`
+	Rate float64       `json:"runs_per_s"` // in the interval
+	Sum  time.Duration `json:"sum_ns"`
+	Mean time.Duration `json:"mean_ns"`
+	Min  time.Duration `json:"min_ns"` // exact, like Max
+	P50  time.Duration `json:"p50_ns"` // P50 to P999 are percentiles, as exact as Histogram.Quantile
+	P90  time.Duration `json:"p90_ns"`
+	P99  time.Duration `json:"p99_ns"`
+	P999 time.Duration `json:"p99_9_ns"` // of 99.9 %
+	Max  time.Duration `json:"max_ns"`
+}
+
+func newRunTimes(h *meter.Histogram, rate float64) RunTimes {
+	return RunTimes{
+		Runs: h.Count,
+		Rate: rate,
+		Sum:  h.Sum,
+		Mean: h.Mean(),
+		Min:  h.Min,
+		P50:  h.Quantile(0.5),
+		P90:  h.Quantile(0.9),
+		P99:  h.Quantile(0.99),
+		P999: h.Quantile(0.999),
+		Max:  h.Max,
+	}
 }
 
 type cpuRunTimes struct {
@@ -51,46 +76,45 @@ type cpuRunTimes struct {
 	runTimes
 }
 
-func newLatencyReport(l *latency, i interval) *Report {
+func newLatencyReport(o *Options, m *meter.Latency, cost *meter.ProbeCost, i interval) *Report {
 	r := &Report{
-		Interface: l.Interface().Name,
-		Program:   l.Program().Name,
-		ProgramID: l.Program().ID,
-		Method:    l.method,
+		Interface: m.Interface().Name,
+		Program:   m.Program().Name,
+		ProgramID: m.Program().ID,
+		Method:    byTrace,
 	}
-	if l.cost != nil {
-		r.Added, r.Floor = &l.cost.Added, &l.cost.Floor
+	if cost != nil {
+		r.Added, r.Floor = &cost.Added, &cost.Floor
 	}
-	r.count(i, l.perCPU)
+	r.count(i, o.PerCPU)
 	return r
 }
 
 // count fills in the interval and what was measured.
 func (r *Report) count(i interval, perCPU bool) {
-	rates := meter.NewLatencyRates(i)
-	since := i.Now.Since(&i.Before)
-	lately := meter.NewLatencyRates(interval{Now: since, Took: i.Took})
-	r.first = i.Before.Total().Count == 0
+	lately := i.Now.Since(&i.Before)
+	times := func(all, lately *meter.Histogram) runTimes {
+		rate := meter.PerSecond(0, lately.Count, i.Took)
+		return runTimes{newRunTimes(all, rate), newRunTimes(lately, rate)}
+	}
+	before, added := i.Before.Total(), lately.Total()
+	r.total, r.first = i.Now.Total(), before.Count == 0
 	r.IntervalKeys = counters.NewIntervalKeys(i)
-	r.Lost = i.Now.Lost
-	r.total = i.Now.Total()
-	r.Total = runTimes{rates.Total, lately.Total}
+	r.Total = times(&r.total, &added)
 	r.Verdicts = make(map[string]runTimes)
-	for v, times := range rates.Verdicts {
-		if times.Runs > 0 {
-			r.Verdicts[counters.VerdictName(v)] = runTimes{times, lately.Verdicts[v]}
+	for v := range i.Now.Verdicts {
+		if h := &i.Now.Verdicts[v]; h.Count > 0 {
+			r.Verdicts[counters.VerdictName(v)] = times(h, &lately.Verdicts[v])
 		}
 	}
 	if perCPU {
-		for cpu, times := range rates.CPUs {
-			if times.Runs > 0 {
-				r.CPUs = append(r.CPUs, cpuRunTimes{cpu, runTimes{times, lately.CPUs[cpu]}})
+		for cpu := range i.Now.CPUs {
+			if h := &i.Now.CPUs[cpu]; h.Count > 0 {
+				r.CPUs = append(r.CPUs, cpuRunTimes{cpu, times(h, &lately.CPUs[cpu])})
 			}
 		}
 	}
-	r.Histogram = nonEmpty(&r.total)
-	added := since.Total()
-	r.Lately = nonEmpty(&added)
+	r.Histogram, r.Lately = nonEmpty(&r.total), nonEmpty(&added)
 }
 
 // nonEmpty returns the ranges of a histogram that have runs. It is never nil, which JSON would
@@ -112,10 +136,10 @@ const jsonSteps = 4
 func (r *Report) WriteTable(w io.Writer) {
 	var t frame.Table
 	t.Add(timesTitles("VERDICT")...)
-	r.addVerdicts(&t, func(rt runTimes) meter.RunTimes { return rt.RunTimes })
+	r.addVerdicts(&t, func(rt runTimes) RunTimes { return rt.RunTimes })
 	if !r.first {
 		t.Add(timesTitles("INTERVAL")...)
-		r.addVerdicts(&t, func(rt runTimes) meter.RunTimes { return rt.Interval })
+		r.addVerdicts(&t, func(rt runTimes) RunTimes { return rt.Interval })
 	}
 	t.Write(w)
 	if r.CPUs != nil {
@@ -130,14 +154,11 @@ func (r *Report) WriteTable(w io.Writer) {
 		fmt.Fprintf(w, "the probes add %s to each packet, and measure %s for a program that does nothing\n",
 			brief(*r.Added), brief(*r.Floor))
 	}
-	if r.Lost > 0 {
-		fmt.Fprintf(w, "%d measurements did not get through the ring; they are counted here\n", r.Lost)
-	}
 	r.draw(w)
 }
 
 // addVerdicts adds a line for each verdict that occurred, and one for all.
-func (r *Report) addVerdicts(t *frame.Table, of func(runTimes) meter.RunTimes) {
+func (r *Report) addVerdicts(t *frame.Table, of func(runTimes) RunTimes) {
 	for v := range (meter.LatencyCounts{}).Verdicts {
 		name := counters.VerdictName(v)
 		if times := of(r.Verdicts[name]); times.Runs > 0 {
@@ -153,7 +174,7 @@ func timesTitles(of string) []string {
 }
 
 // timesCells are a line of a table.
-func timesCells(of string, rt meter.RunTimes) []string {
+func timesCells(of string, rt RunTimes) []string {
 	cells := []string{of, fmt.Sprint(rt.Runs), frame.Scaled(rt.Rate)}
 	for _, d := range []time.Duration{rt.Min, rt.P50, rt.P90, rt.P99, rt.P999, rt.Max, rt.Mean} {
 		cell := "-"

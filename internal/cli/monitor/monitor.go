@@ -70,7 +70,7 @@ func (o *Options) eventFlags() []frame.Flag {
 }
 
 func runMonitor(o *Options) error {
-	return counters.Run(&o.Options, frame.Guard{}, func(iface string) (*counters.Counters[meter.EventCounts], error) {
+	return counters.Run(&o.Options, frame.Guard{}, func(iface string) (*counters.Counter[meter.EventCounts], error) {
 		m, err := openMonitor(o, iface)
 		if err != nil {
 			return nil, err
@@ -144,8 +144,8 @@ func (o *Options) Metrics(iface string) metrics.Set[meter.EventCounts] {
 			send(float64(n.Dropped), xdp.Drop.String())
 			send(float64(n.Redirected), xdp.Redirect.String())
 		}))
-	set.Count("xdpcap_tracepoint_missed_total", "Events that are in no other metric: there were too many different ones.", nil,
-		func(c meter.EventCounts, send metrics.SendValue) { send(float64(c.Missed)) })
+	set.Sum("xdpcap_tracepoint_missed_total", "Events that are in no other metric: there were too many different ones.",
+		func(c meter.EventCounts) float64 { return float64(c.Missed) })
 	return set
 }
 

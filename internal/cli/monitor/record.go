@@ -11,7 +11,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/xdpcap/xdpcap/internal/cli/counters"
 	"github.com/xdpcap/xdpcap/internal/cli/frame"
 	"github.com/xdpcap/xdpcap/internal/escape"
 	"github.com/xdpcap/xdpcap/internal/meter"
@@ -55,31 +54,41 @@ func (r *recordLimit) arguments(cmd *cobra.Command, args []string) error {
 }
 
 // runRecord is monitor --record. It prints single events until there were as many as --record says.
-func runRecord(o *Options) error {
-	frame.ForgetSettings(o.Flags, counters.CountingFlags...)
+func runRecord(o *Options) (err error) {
 	if len(o.Interfaces) > 1 {
 		return errors.New("--record prints the events of one interface or of all: give one -i or none")
 	}
-	if err := o.RefuseCounting("--record prints single events"); err != nil {
+	ctx, err := o.BeginEvents("--record prints single events")
+	if err != nil {
 		return err
 	}
-	open := func(iface string) (*monitor, error) { return openMonitor(o, iface) }
-	return counters.RunEvents(&o.Options, frame.Guard{}, open, func(ctx context.Context, m *monitor) (err error) {
-		defer func() {
-			if closing := m.Close(); err == nil {
-				err = closing
-			}
-		}()
-		defer context.AfterFunc(ctx, func() { m.Stop() })()
-		if err := m.record(o.Process.Stdout.File, o.record.events); err != nil {
-			return err
-		}
-		c, err := m.Read()
-		if err == nil && c.Lost > 0 {
-			frame.Say(o.Process.Stderr, "%d events were lost, because they came too fast to print: restrict them with -i or --program", c.Lost)
-		}
+	iface := "" // all
+	if len(o.Interfaces) > 0 {
+		iface = o.Interfaces[0]
+	}
+	m, err := openMonitor(o, iface)
+	if err != nil {
 		return err
-	})
+	}
+	defer func() {
+		if closing := m.Close(); err == nil {
+			err = closing
+		}
+	}()
+	if err := o.EnterEvents(m); err != nil {
+		return err
+	}
+	ctx, cancel := frame.ForDuration(ctx, o.Duration)
+	defer cancel()
+	defer context.AfterFunc(ctx, func() { m.Stop() })()
+	if err := m.record(o.Process.Stdout.File, o.record.events); err != nil {
+		return err
+	}
+	c, err := m.Read()
+	if err == nil && c.Lost > 0 {
+		frame.Say(o.Process.Stderr, "%d events were lost, because they came too fast to print: restrict them with -i or --program", c.Lost)
+	}
+	return err
 }
 
 // record prints that many events; 0 = no limit. It ends earlier when the tracepoints are stopped.

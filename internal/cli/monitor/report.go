@@ -1,8 +1,11 @@
 package monitor
 
 import (
+	"cmp"
 	"fmt"
 	"io"
+	"maps"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -29,32 +32,92 @@ type Report struct {
 // eventRates are the counters of one case.
 type eventRates struct {
 	EventCase
-	CPU *int `json:"cpu,omitempty"` // with --per-cpu; the object without this key is the sum
-	meter.EventRate
+	CPU              *int `json:"cpu,omitempty"` // with --per-cpu; the object without this key is the sum
+	meter.EventCount      // cumulative
+
+	// How fast the fields of EventCount rose in the interval.
+	EventsPerSecond     float64 `json:"events_per_s"`
+	PacketsPerSecond    float64 `json:"packets_per_s"`
+	DropsPerSecond      float64 `json:"drops_per_s"`
+	SchedPerSecond      float64 `json:"-"`
+	PassedPerSecond     float64 `json:"-"`
+	DroppedPerSecond    float64 `json:"-"`
+	RedirectedPerSecond float64 `json:"-"`
+
+	// PacketsPerEvent is the mean number of packets per event of the interval, lost ones included.
+	// It is 0 where the interval had no event.
+	PacketsPerEvent float64 `json:"-"`
+
+	event meter.Event
 }
 
 func newMonitorReport(m *monitor, i interval) *Report {
-	r := &Report{
+	return &Report{
 		IntervalKeys: counters.NewIntervalKeys(i),
 		Interface:    m.iface,
 		Program:      m.Program().ID,
-		Events:       []eventRates{},
+		Events:       allRates(i, m.o.PerCPU),
 		Missed:       i.Now.Missed,
 		Forgotten:    i.Now.Forgotten(),
 		all:          m.Events(),
 	}
-	for _, e := range meter.EventRates(i, m.o.PerCPU) {
-		r.Events = append(r.Events, newEventRates(e))
+}
+
+// allRates returns the rates of all cases since the counters were opened, ordered by event and then
+// by the fields of Case. With perCPU, the rows of the CPUs that had events come before the sum of
+// each case. The list is never nil, which JSON would show as null.
+func allRates(i interval, perCPU bool) []eventRates {
+	rates := []eventRates{}
+	for _, c := range slices.SortedFunc(maps.Keys(i.Now.Cases), compareCases) {
+		before, now := i.Before.Cases[c], i.Now.Cases[c]
+		for cpu, count := range now {
+			if !perCPU || count.Events == 0 {
+				continue
+			}
+			var was meter.EventCount
+			if cpu < len(before) {
+				was = before[cpu]
+			}
+			rates = append(rates, newEventRates(i, c, &cpu, was, count))
+		}
+		rates = append(rates, newEventRates(i, c, nil, meter.SumEvents(before), meter.SumEvents(now)))
+	}
+	return rates
+}
+
+func newEventRates(i interval, c meter.Case, cpu *int, before, now meter.EventCount) eventRates {
+	perSecond := func(before, now uint64) float64 { return meter.PerSecond(before, now, i.Took) }
+	r := eventRates{
+		EventCase:           newEventCase(c),
+		CPU:                 cpu,
+		EventCount:          now,
+		EventsPerSecond:     perSecond(before.Events, now.Events),
+		PacketsPerSecond:    perSecond(before.Packets, now.Packets),
+		DropsPerSecond:      perSecond(before.Drops, now.Drops),
+		SchedPerSecond:      perSecond(before.Sched, now.Sched),
+		PassedPerSecond:     perSecond(before.Passed, now.Passed),
+		DroppedPerSecond:    perSecond(before.Dropped, now.Dropped),
+		RedirectedPerSecond: perSecond(before.Redirected, now.Redirected),
+		event:               c.Event,
+	}
+	if events := now.Events - before.Events; events > 0 {
+		r.PacketsPerEvent = float64(now.Packets-before.Packets+now.Drops-before.Drops) / float64(events)
 	}
 	return r
 }
 
-func newEventRates(e meter.EventRate) eventRates {
-	r := eventRates{EventCase: newEventCase(e.Case), EventRate: e}
-	if e.CPU != meter.AllCPUs {
-		r.CPU = &e.CPU
-	}
-	return r
+func compareCases(a, b meter.Case) int {
+	return cmp.Or(
+		cmp.Compare(a.Event, b.Event),
+		cmp.Compare(a.MapID, b.MapID),
+		cmp.Compare(a.ToCPU, b.ToCPU),
+		cmp.Compare(a.From, b.From),
+		cmp.Compare(a.To, b.To),
+		cmp.Compare(a.Errno, b.Errno),
+		cmp.Compare(a.Verdict, b.Verdict),
+		cmp.Compare(a.Memory, b.Memory),
+		cmp.Compare(a.Message, b.Message),
+	)
 }
 
 const (
@@ -72,7 +135,7 @@ func (r *Report) WriteTable(w io.Writer) {
 	for _, event := range r.all {
 		idle := true
 		for _, e := range r.Events {
-			if e.Case.Event == event {
+			if e.event == event {
 				idle = false
 				print(eventNames[event].table, e.where(), e.pps(), plain(e.DropsPerSecond), e.extra())
 				if v := e.verdicts(); v != "" {
@@ -128,7 +191,7 @@ func (e *eventRates) where() string {
 
 // pps is the cell for packets per second. For events without packets it is the rate of the events.
 func (e *eventRates) pps() string {
-	switch e.Case.Event {
+	switch e.event {
 	case meter.MemConnect, meter.MemDisconnect, meter.MemReturnFailed, meter.AttachFailed:
 		return plain(e.EventsPerSecond)
 	}
@@ -138,16 +201,16 @@ func (e *eventRates) pps() string {
 // extra is the last column: the words of the case, cut if they are too long, then the numbers.
 func (e *eventRates) extra() string {
 	behind := fmt.Sprintf("[%d]", e.Events)
-	if e.Case.Event == meter.CPUMapKthread {
+	if e.event == meter.CPUMapKthread {
 		behind = "sched/s " + plain(e.SchedPerSecond) + " " + behind
 	}
-	switch e.Case.Event {
+	switch e.event {
 	case meter.DevmapXmit, meter.BulkTx, meter.CPUMapEnqueue, meter.CPUMapKthread:
 		if e.EventsPerSecond > 0 {
 			behind = fmt.Sprintf("bulk-avg %.2f ", e.PacketsPerEvent) + behind
 		}
 	}
-	if words := e.words(e.Case.Event); words != "" {
+	if words := e.words(e.event); words != "" {
 		return frame.Shorten(escape.Text(words), extraColumns-1-len(behind)) + " " + behind
 	}
 	return behind

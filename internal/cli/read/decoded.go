@@ -7,7 +7,7 @@ import (
 
 	"github.com/xdpcap/xdpcap/capture"
 	"github.com/xdpcap/xdpcap/internal/cli/frame"
-	"github.com/xdpcap/xdpcap/internal/link"
+	"github.com/xdpcap/xdpcap/internal/headers"
 	"github.com/xdpcap/xdpcap/internal/pcapng"
 )
 
@@ -29,7 +29,7 @@ func (o *decoded) Begin(d capture.Description) error {
 func (o *decoded) Write(packets []capture.Packet) error {
 	o.sources = append(o.sources, o.more(len(o.sources))...)
 	for i := range packets {
-		if s := &o.sources[packets[i].Source]; link.ToDecode(s.LinkType()) == link.Unknown {
+		if s := &o.sources[packets[i].Source]; headers.LinkToDecode(s.LinkType()) == headers.UnknownLink {
 			o.other[s.LinkType()]++
 		}
 	}

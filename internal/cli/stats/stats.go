@@ -95,7 +95,7 @@ func runStats(o *Options) error {
 	if options.Verdict != xdp.Pass {
 		g.Flag = "--action " + o.action
 	}
-	return counters.Run(&o.Options, g, func(iface string) (*counters.Counters[meter.ActionCounts], error) {
+	return counters.Run(&o.Options, g, func(iface string) (*counters.Counter[meter.ActionCounts], error) {
 		options := options
 		options.Interface = iface
 		if o.perQueue {
@@ -109,12 +109,12 @@ func runStats(o *Options) error {
 		if err != nil {
 			return nil, err
 		}
-		return o.Counters(a, a.Interface().Name), nil
+		return o.Counter(a, a.Interface().Name), nil
 	})
 }
 
-// Counters are opened counters of an interface, as the command prints and exports them.
-func (o *Options) Counters(a *meter.Actions, iface string) *counters.Counters[meter.ActionCounts] {
+// Counter is a meter of an interface, as the command prints and exports it.
+func (o *Options) Counter(a *meter.Actions, iface string) *counters.Counter[meter.ActionCounts] {
 	return counters.New(a, statsMetrics(o, iface), func(i interval) *Report { return newStatsReport(o, iface, i) })
 }
 
@@ -127,9 +127,6 @@ func (o *Options) actions() (a meter.ActionsOptions, err error) {
 	var chosen []string
 	if a.Verdict != xdp.Pass {
 		chosen = append(chosen, "--action "+o.action)
-	}
-	if o.Program != "" {
-		chosen = append(chosen, "--program")
 	}
 	if err := o.checkReasons(); err != nil {
 		return a, err
@@ -169,16 +166,8 @@ func statsMetrics(o *Options, iface string) metrics.Set[meter.ActionCounts] {
 	if o.PerCPU {
 		labels = append(labels, "cpu")
 	}
-	values := func(of func(meter.Tally) uint64) func(meter.ActionCounts, metrics.SendValue) {
-		return func(c meter.ActionCounts, send metrics.SendValue) {
-			o.eachTally(c, func(t meter.Tally, labels ...string) { send(float64(of(t)), labels...) })
-		}
-	}
 	set := metrics.Set[meter.ActionCounts]{Labels: map[string]string{"interface": iface}}
-	set.Count("xdpcap_verdict_packets_total", "Packets by the XDP program's verdict.", labels,
-		values(func(t meter.Tally) uint64 { return t.Packets }))
-	set.Count("xdpcap_verdict_bytes_total", "Bytes of packets by the XDP program's verdict.", labels,
-		values(func(t meter.Tally) uint64 { return t.Bytes }))
+	set.Tallies("xdpcap_verdict_packets_total", "by the XDP program's verdict", labels, o.eachTally)
 	set.Count("xdpcap_reason_packets_total", "Packets that the XDP program dropped, by the reason that it gave.", []string{"verdict", "reason"},
 		func(c meter.ActionCounts, send metrics.SendValue) {
 			for r, t := range c.Reasons {
@@ -190,7 +179,7 @@ func statsMetrics(o *Options, iface string) metrics.Set[meter.ActionCounts] {
 
 // eachTally sends every tally of a snapshot with its labels. It omits queues and CPUs that have
 // seen no packet, because there may be many.
-func (o *Options) eachTally(c meter.ActionCounts, send func(t meter.Tally, labels ...string)) {
+func (o *Options) eachTally(c meter.ActionCounts, send func(meter.Tally, ...string)) {
 	each := func(perCPU []meter.VerdictTallies, sum meter.VerdictTallies, queue ...string) {
 		counters.EachCPU(&o.Options, perCPU, sum, func(tallies meter.VerdictTallies, cpu ...string) {
 			labels := slices.Concat(queue, cpu)

@@ -76,9 +76,6 @@ func TestTimeNamespace(t *testing.T) {
 			t.Errorf("%d events", events)
 		}
 	}
-	t.Run("latency", func(t *testing.T) {
-		times(t, func(p *systest.Process) { p.Interrupt() }, "latency", "-i", pair.RxName, "--builtin", "--events", "--json")
-	})
 	t.Run("monitor", func(t *testing.T) {
 		testnet.MustReceiver(t, pair, xdp.Aborted, testnet.ReceiverOptions{})
 		times(t, func(p *systest.Process) { p.Wait() }, "monitor", "-i", pair.RxName, "--record", fmt.Sprint(packets), "--json")

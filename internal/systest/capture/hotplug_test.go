@@ -5,9 +5,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/xdpcap/xdpcap/internal/machine"
 	"github.com/xdpcap/xdpcap/internal/systest"
 	"github.com/xdpcap/xdpcap/internal/testnet"
-	"github.com/xdpcap/xdpcap/internal/thread"
 )
 
 const cpu1 = "/sys/devices/system/cpu/cpu1/online"
@@ -76,7 +76,7 @@ func testCPUComesOnline(t *testing.T, lost bool, args ...string) {
 func sendOnCPU1(t *testing.T, pair *testnet.Pair, sender *testnet.Sender, number uint64) {
 	t.Helper()
 	before := testnet.MustStats(t, pair)
-	if err := thread.Quiet(1, func() error { return sender.Send(testnet.UDPFrame(64, number)) }); err != nil {
+	if err := machine.Quiet(1, func() error { return sender.Send(testnet.UDPFrame(64, number)) }); err != nil {
 		t.Fatal(err)
 	}
 	testnet.WaitArrived(t, pair, before, 1)

@@ -14,6 +14,7 @@ import (
 
 	"github.com/xdpcap/xdpcap/internal/systest"
 	"github.com/xdpcap/xdpcap/internal/testnet"
+	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
 // Control characters in a name from outside never reach the terminal, because they would change its
@@ -131,11 +132,14 @@ func TestNetns(t *testing.T) {
 		{"interfaces"}, {"-D"}, {"probe", "-i", pair.RxName},
 		{"stats", "-i", pair.RxName, "-c", "1", "--interval", "20ms"},
 		{"count", "-i", pair.RxName, "-c", "1", "--interval", "20ms"},
-		{"latency", "--builtin", "-i", pair.RxName, "-c", "1", "--interval", "20ms"},
 		{"monitor", "-i", pair.RxName, "-c", "1", "--interval", "20ms"},
 		{"drops", "-i", pair.RxName, "-c", "1", "--interval", "20ms"},
 		{"__complete", "-i", ""},
+		{"latency", "--kernel-stats", "-i", pair.RxName, "-c", "1", "--interval", "20ms"},
 	} {
+		if args[0] == "latency" {
+			testnet.MustReceiver(t, pair, xdp.Pass, testnet.ReceiverOptions{})
+		}
 		out := systest.RunInside(t, pair.Tx, systest.Command(append([]string{args[0], "--netns", path}, args[1:]...)...))
 		if !strings.Contains(out, pair.RxName) {
 			t.Errorf("%q does not name %s: %s", args, pair.RxName, out)

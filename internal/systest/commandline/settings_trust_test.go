@@ -89,7 +89,6 @@ func TestCapableBinaryRefuses(t *testing.T) {
 		"--sink":         "-i lo --sink --yes --account",
 		"--action drop":  "stats -i lo --action drop --yes",
 		"--action abort": "stats -i lo --action abort --yes",
-		"--drop 5":       "latency -i lo --builtin --drop 5 --yes",
 		"-j adapter":     "-i lo -j adapter --account",
 	} {
 		out, status := asSomebody(t, path, []string{systest.SettingsFileVariable + "="}, strings.Fields(args)...)

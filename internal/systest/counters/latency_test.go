@@ -1,10 +1,8 @@
 package counters_test
 
 import (
-	"math"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/xdpcap/xdpcap/internal/systest"
 	"github.com/xdpcap/xdpcap/internal/testnet"
@@ -16,60 +14,6 @@ func send(t *testing.T, pair *testnet.Pair, frames uint64) (seen uint64) {
 	t.Helper()
 	_, seen = testnet.Generate(t, pair, testnet.GeneratorOptions{Frame: testnet.UDPFrame(testnet.MinFrame, 0), Count: frames, CPU: -1})
 	return seen
-}
-
-// xdpcap's own program measures each packet and drops the requested share.
-func TestLatencyBuiltin(t *testing.T) {
-	t.Parallel()
-	pair := testnet.MustPair(t, testnet.PairOptions{})
-	out := systest.NewPipe(t)
-	p := systest.Listening(t, pair.Rx, out.In, "latency", "-i", pair.RxName, "--builtin", "--drop", "20", "--json", "--interval", "100ms")
-	sent := send(t, pair, 50_000)
-	stderr := p.Interrupt()
-	if !strings.Contains(stderr, "measuring with the built-in program") || !strings.Contains(stderr, "it drops 20 %") {
-		t.Error(stderr)
-	}
-	last := systest.LastObject[systest.LatencyReport](t, out.Read(t))
-	dropped := last.Verdicts["drop"].Runs
-	if last.Total.Runs != sent || dropped+last.Verdicts["pass"].Runs != sent || last.Method != "builtin" || last.Program != "xdp_dilih" {
-		t.Errorf("of %d %+v", sent, last)
-	}
-	if d := math.Abs(float64(dropped) - 0.2*float64(sent)); d > 5*math.Sqrt(float64(sent)*0.2*0.8) {
-		t.Errorf("%d dropped of %d", dropped, sent)
-	}
-	if name := systest.Attached(t, pair); name != "" {
-		t.Errorf("it left %s attached", name)
-	}
-}
-
-// --events prints a line for each packet, and the table at the end.
-func TestLatencyEvents(t *testing.T) {
-	t.Parallel()
-	pair := testnet.MustPair(t, testnet.PairOptions{})
-	out := systest.NewPipe(t)
-	p := systest.Listening(t, pair.Rx, out.In, "latency", "-i", pair.RxName, "--builtin", "--events", "--json")
-	sent := send(t, pair, 1000)
-	p.Interrupt()
-	lines := systest.Objects[systest.EventLine](t, out.Read(t))
-	for _, l := range lines {
-		if l.Took <= 0 || l.Verdict != "pass" || time.Since(l.Time).Abs() > testnet.Patience {
-			t.Fatalf("%+v", l)
-		}
-	}
-	if uint64(len(lines)) != sent {
-		t.Errorf("%d lines of %d packets", len(lines), sent)
-	}
-
-	out = systest.NewPipe(t)
-	p = systest.Listening(t, pair.Rx, out.In, "latency", "-i", pair.RxName, "--builtin", "--drop", "100", "--events")
-	systest.SendNumbered(t, pair, 3, 100)
-	stderr := p.Interrupt()
-	if text := out.Read(t); strings.Count(text, " drop ") != 3 || strings.Count(text, " ns\n") != 3 {
-		t.Errorf("%q", text)
-	}
-	if !strings.Contains(stderr, "\ndrop        3 ") {
-		t.Error(stderr)
-	}
 }
 
 // --kernel-stats shows exactly as many runs as frames were sent.
@@ -101,7 +45,7 @@ func TestLatencyTrace(t *testing.T) {
 	testnet.MustReceiver(t, pair, xdp.Drop, testnet.ReceiverOptions{Count: true})
 	if testnet.ProbeFentry() != nil {
 		status, stderr := systest.Start(t, pair.Rx, nil, "latency", "-i", pair.RxName).Wait()
-		for _, want := range []string{"count_packets", "operation not permitted", "--kernel-stats", "--builtin"} {
+		for _, want := range []string{"count_packets", "operation not permitted", "--kernel-stats"} {
 			if status != 1 || strings.Count(stderr, "\n") != 1 || !strings.Contains(stderr, want) {
 				t.Errorf("exit status %d: %s", status, stderr)
 			}

@@ -129,7 +129,6 @@ func TestDocumentedKeys(t *testing.T) {
 		"record":     {reflect.TypeFor[systest.RecordLine]()},
 		"drops":      {reflect.TypeFor[systest.DropsReport]()},
 		"latency":    {reflect.TypeFor[systest.LatencyReport](), reflect.TypeFor[systest.RuntimeReport]()},
-		"events":     {reflect.TypeFor[systest.EventLine]()},
 		"bench":      {reflect.TypeFor[systest.ProgramReport]()},
 		"read":       {reflect.TypeFor[systest.PacketKeys]()},
 		"follow":     {reflect.TypeFor[systest.FollowKeys]()},

@@ -45,8 +45,7 @@ func TestStdoutClosed(t *testing.T) {
 		{"monitor" + counting, ">&-", "xdpcap: print results: standard output is closed, or "},
 		{"drops" + counting, ">&-", "xdpcap: print results: standard output is closed, or "},
 		{"monitor --record=1" + counting, ">&-", "xdpcap: print results: standard output is closed, or "},
-		{"latency --builtin" + counting, ">&-", "xdpcap: print results: standard output is closed, or "},
-		{"latency --builtin --events" + counting, ">&-", "xdpcap: print results: standard output is closed, or "},
+		{"latency --kernel-stats" + counting, ">&-", "xdpcap: print results: standard output is closed, or "},
 		{"bench --program none", ">&-", "xdpcap: print results: standard output is closed, or "},
 		{"read -w - " + file, ">&-", "xdpcap: -w -: standard output is closed, or "},
 

@@ -17,7 +17,6 @@ import (
 	"github.com/xdpcap/xdpcap/internal/machine"
 	"github.com/xdpcap/xdpcap/internal/systest"
 	"github.com/xdpcap/xdpcap/internal/testnet"
-	"github.com/xdpcap/xdpcap/internal/thread"
 )
 
 // A capture in a cgroup with little memory reports the limit for waiting packets. It goes on while
@@ -191,7 +190,7 @@ func startStalled(t *testing.T, c systest.Cgroup, outputs int, flags ...string) 
 func (s *stalledCapture) receive(bytes uint64) {
 	s.t.Helper()
 	const size = 1400
-	options := testnet.GeneratorOptions{Frame: testnet.UDPFrame(size, 0), Count: testnet.Volume(20_000), Rate: 150_000, CPU: thread.AnyCPU}
+	options := testnet.GeneratorOptions{Frame: testnet.UDPFrame(size, 0), Count: testnet.Volume(20_000), Rate: 150_000, CPU: machine.AnyCPU}
 	for s.counted() < bytes/size {
 		if _, err := s.sender.Run(context.Background(), options); err != nil {
 			s.t.Fatal(err)

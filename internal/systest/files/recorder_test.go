@@ -53,7 +53,7 @@ func TestRecorderAtRate(t *testing.T) {
 			if s.Seen != frames || s.Lost != 0 || s.Captured != uint64(len(numbers)) || s.NotRecorded != s.NotSampled || len(s.Notices) != 1 {
 				t.Errorf("summary %+v, %d packets in the file", s, len(numbers))
 			}
-			before := min(uint64(ring/(104+104)), fired+1) // with the packet that fired
+			before := min(uint64(ring/(96+104)), fired+1) // with the packet that fired
 			if numbers[0] != fired+1-before {
 				t.Errorf("the file begins with the number %d, want %d", numbers[0], fired+1-before)
 			}

@@ -27,6 +27,7 @@ import (
 	"github.com/xdpcap/xdpcap/internal/privilege"
 	"github.com/xdpcap/xdpcap/internal/systest"
 	"github.com/xdpcap/xdpcap/internal/testnet"
+	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
 // tryInside is set for a test binary that runs as xdpcap and tries actions inside its sandbox. The
@@ -343,8 +344,7 @@ var insideLines = []insideLine{
 	{"stats --listen 127.0.0.1:0", attaching},
 	{"count --flows 5 -i IFACE", nil},
 	{"count --listen 127.0.0.1:0 -i IFACE", nil},
-	{"latency --builtin -i IFACE", nil},
-	{"latency --builtin --events -i IFACE", nil},
+	{"latency --kernel-stats -i IFACE", []string{"load a program"}}, // by CAP_SYS_ADMIN
 	{"monitor", nil},
 	{"monitor --record", nil},
 	{"monitor -i IFACE", []string{"load a program"}}, // by CAP_SYS_ADMIN
@@ -367,6 +367,9 @@ func TestInside(t *testing.T) {
 		t.Run(test.args, func(t *testing.T) {
 			t.Parallel()
 			pair := testnet.MustPair(t, testnet.PairOptions{})
+			if strings.HasPrefix(test.args, "latency") {
+				testnet.MustReceiver(t, pair, xdp.Pass, testnet.ReceiverOptions{})
+			}
 			q := placesToTry(t)
 			pair.Rx.Do(func() error { q.Port = listenForever(t); return nil })
 			cmd := systest.Command(q.args(test.args, pair.RxName)...)

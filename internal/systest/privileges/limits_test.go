@@ -54,8 +54,6 @@ func TestLimits(t *testing.T) {
 			[]string{"operation not permitted", "a seccomp filter may do it", "allow the system call bpf in the filter"}},
 		{"no perf events", systest.Surroundings{Refused: []uint32{unix.SYS_PERF_EVENT_OPEN}}, append(capture, "--transport", "perf"),
 			[]string{"open a perf event on CPU 0: operation not permitted", "allow the system call perf_event_open in the filter", "--transport ring does without"}},
-		{"no perf events, latency", systest.Surroundings{Refused: []uint32{unix.SYS_PERF_EVENT_OPEN}},
-			[]string{"latency", "-i", pair.RxName, "--builtin", "--events"}, []string{"open a perf event", "allow the system call perf_event_open in the filter"}},
 		{"no capability for BPF", systest.Surroundings{Capabilities: three[1:]}, capture, []string{"missing privileges: CAP_BPF;", "setcap"}},
 		{"no capability for networks", systest.Surroundings{Capabilities: []uintptr{unix.CAP_BPF, unix.CAP_PERFMON}}, capture, []string{"missing privileges: CAP_NET_ADMIN;"}},
 		{"no capability for tracing", systest.Surroundings{Capabilities: three[:2]}, capture, []string{"missing privileges: CAP_PERFMON;"}},

@@ -254,8 +254,6 @@ func TestCountersKeep(t *testing.T) {
 	}{
 		{"stats -i " + pair.RxName, pair, nil},
 		{"count --flows 5 -i " + pair.RxName, pair, nil},
-		{"latency --builtin -i " + pair.RxName, pair, nil},
-		{"latency --builtin --events -i " + pair.RxName, pair, nil},
 		{"latency --kernel-stats -i " + traced.RxName, traced, []int{unix.CAP_SYS_ADMIN}},
 		{"monitor", pair, nil},
 		{"monitor --record", pair, nil},

@@ -13,7 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/xdpcap/xdpcap/internal/capfile"
-	"github.com/xdpcap/xdpcap/internal/pcap"
+	"github.com/xdpcap/xdpcap/internal/pcapng"
 	"github.com/xdpcap/xdpcap/internal/systest"
 	"github.com/xdpcap/xdpcap/internal/testfile"
 )
@@ -22,7 +22,7 @@ import (
 // read it to its end.
 func TestReadLongPackets(t *testing.T) {
 	t.Parallel()
-	file := arps(pcap.Microseconds, 1e9, 2e9, 3e9)
+	file := arps(pcapng.PcapMicroseconds, 1e9, 2e9, 3e9)
 	binary.LittleEndian.PutUint32(file[16:], 31) // the snapshot length, and packets have 42 bytes
 	in, key := writeBytes(t, file), writeBytes(t, []byte(strings.Repeat("k", 32)))
 	url, received := receive(t)
@@ -123,7 +123,7 @@ func TestReadNamesByPackets(t *testing.T) {
 	t.Parallel()
 	for _, flag := range []string{"packets:1", "filesize:1"} {
 		dir := t.TempDir()
-		systest.MustRead(t, "-b", flag, "-w", filepath.Join(dir, "out.pcap"), writeBytes(t, arps(pcap.Microseconds, 1e9, 3601e9)))
+		systest.MustRead(t, "-b", flag, "-w", filepath.Join(dir, "out.pcap"), writeBytes(t, arps(pcapng.PcapMicroseconds, 1e9, 3601e9)))
 		made, _ := filepath.Glob(filepath.Join(dir, "*"))
 		for _, path := range made {
 			if !strings.Contains(path, "_1970") {

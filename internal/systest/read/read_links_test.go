@@ -9,7 +9,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/xdpcap/xdpcap/internal/pcap"
 	"github.com/xdpcap/xdpcap/internal/pcapng"
 	"github.com/xdpcap/xdpcap/internal/systest"
 	"github.com/xdpcap/xdpcap/internal/testnet"
@@ -18,7 +17,7 @@ import (
 // pcapOf returns a file with one packet of the given link type.
 func pcapOf(linkType uint16, packet ...[]byte) []byte {
 	data := slices.Concat(packet...)
-	return pcap.AppendPacket(pcap.AppendHeader(nil, pcap.Nanoseconds, 65535, linkType), pcap.Nanoseconds, 5, uint32(len(data)), data)
+	return pcapng.AppendPcapPacket(pcapng.AppendPcapHeader(nil, pcapng.PcapNanoseconds, 65535, linkType), pcapng.PcapNanoseconds, 5, uint32(len(data)), data)
 }
 
 // Packets of other link types than Ethernet have the data of their headers in lines and in JSON.

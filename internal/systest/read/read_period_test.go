@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/xdpcap/xdpcap/internal/pcap"
+	"github.com/xdpcap/xdpcap/internal/pcapng"
 	"github.com/xdpcap/xdpcap/internal/systest"
 )
 
@@ -17,8 +17,8 @@ func TestReadPeriod(t *testing.T) {
 	t.Parallel()
 	start := time.Date(2026, 7, 1, 14, 5, 0, 0, time.UTC)
 	now := time.Now()
-	old := writeBytes(t, arps(pcap.Nanoseconds, start.UnixNano()-1, start.UnixNano(), start.UnixNano()+5e8, start.UnixNano()+60e9))
-	fresh := writeBytes(t, arps(pcap.Nanoseconds, now.Add(-time.Hour).UnixNano(), now.Add(-5*time.Minute).UnixNano()))
+	old := writeBytes(t, arps(pcapng.PcapNanoseconds, start.UnixNano()-1, start.UnixNano(), start.UnixNano()+5e8, start.UnixNano()+60e9))
+	fresh := writeBytes(t, arps(pcapng.PcapNanoseconds, now.Add(-time.Hour).UnixNano(), now.Add(-5*time.Minute).UnixNano()))
 	for _, test := range []struct {
 		file string
 		args []string

@@ -9,15 +9,15 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/xdpcap/xdpcap/internal/pcap"
+	"github.com/xdpcap/xdpcap/internal/pcapng"
 	"github.com/xdpcap/xdpcap/internal/systest"
 )
 
 // arps is a pcap file of ARP requests, at times that differ by nanoseconds.
-func arps(u pcap.Unit, times ...int64) []byte {
-	b := pcap.AppendHeader(nil, u, 65535, 1)
+func arps(u pcapng.PcapUnit, times ...int64) []byte {
+	b := pcapng.AppendPcapHeader(nil, u, 65535, 1)
 	for _, at := range times {
-		b = pcap.AppendPacket(b, u, at, 42, []byte("\xff\xff\xff\xff\xff\xff\x02\x00\x00\x00\x00\x01\x08\x06\x00\x01\x08\x00\x06\x04\x00\x01"+
+		b = pcapng.AppendPcapPacket(b, u, at, 42, []byte("\xff\xff\xff\xff\xff\xff\x02\x00\x00\x00\x00\x01\x08\x06\x00\x01\x08\x00\x06\x04\x00\x01"+
 			"\x02\x00\x00\x00\x00\x01\xc0\x00\x02\x01\x00\x00\x00\x00\x00\x00\xc0\x00\x02\x02"))
 	}
 	return b
@@ -28,7 +28,7 @@ func arps(u pcap.Unit, times ...int64) []byte {
 func TestReadPrecision(t *testing.T) {
 	t.Parallel()
 	const start = 1700000000123456789
-	in := writeBytes(t, arps(pcap.Nanoseconds, start, start+1, start+1999, start-1e9))
+	in := writeBytes(t, arps(pcapng.PcapNanoseconds, start, start+1, start+1999, start-1e9))
 	for _, flags := range []string{"", "--nano", "--micro", "--time-stamp-precision=nano", "--time-stamp-precision=micro", "--nano --micro", "--micro --nano"} {
 		for _, format := range []string{"", "-tt", "-ttt", "-tttt", "-ttttt"} {
 			args := strings.Fields(flags + " " + format)
@@ -63,7 +63,7 @@ func TestReadPrecision(t *testing.T) {
 // --skip omits the first matching packets, and counts them as filtered out.
 func TestReadSkip(t *testing.T) {
 	t.Parallel()
-	in := writeBytes(t, arps(pcap.Nanoseconds, 1e9, 2e9, 3e9, 4e9))
+	in := writeBytes(t, arps(pcapng.PcapNanoseconds, 1e9, 2e9, 3e9, 4e9))
 	for args, want := range map[string]string{"--skip 2": "3 4", "--skip 1 -c 2": "2 3", "--skip 9": "", "--skip 0": "1 2 3 4"} {
 		var got []string
 		for line := range strings.Lines(systest.MustRead(t, append(strings.Fields(args+" -tt"), in, "arp")...)) {

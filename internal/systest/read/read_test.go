@@ -19,7 +19,6 @@ import (
 	"github.com/xdpcap/xdpcap/internal/dissect"
 	"github.com/xdpcap/xdpcap/internal/headers"
 	"github.com/xdpcap/xdpcap/internal/lines"
-	"github.com/xdpcap/xdpcap/internal/link"
 	"github.com/xdpcap/xdpcap/internal/pcapng"
 	"github.com/xdpcap/xdpcap/internal/systest"
 	"github.com/xdpcap/xdpcap/internal/testnet"
@@ -380,7 +379,7 @@ func TestReadLinkTypes(t *testing.T) {
 			}
 		}
 		var h headers.Headers
-		headers.ParseLink(link.Raw, ip, &h)
+		headers.Parse(headers.Raw, ip, &h)
 		source := fmt.Sprintf(`"source":"%s"`, h.Source)
 		if text := systest.MustRead(t, "--format", "json", file, "udp"); !strings.Contains(text, source) || strings.Contains(text, "_mac") {
 			t.Errorf("%d: no %s in %s", typ, source, text)

@@ -7,9 +7,8 @@ import (
 
 	"github.com/cilium/ebpf"
 
-	"github.com/xdpcap/xdpcap/internal/clock"
+	"github.com/xdpcap/xdpcap/internal/machine"
 	"github.com/xdpcap/xdpcap/internal/testnet"
-	"github.com/xdpcap/xdpcap/internal/thread"
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
@@ -50,21 +49,21 @@ func copyDrain(d *drainage, path string, runs int) (all *laps, err error) {
 	block := ebpf.RunOptions{Data: testnet.UDPFrame(blockSize(d.size), 0), Repeat: uint32(d.perRing())}
 	for range runs {
 		for cpu, p := range fillers {
-			err := thread.Quiet(cpu, func() error { _, err := p.Run(&block); return err })
+			err := machine.Quiet(cpu, func() error { _, err := p.Run(&block); return err })
 			if err != nil {
 				return nil, err
 			}
 		}
 		some := lap{packets: d.rings * d.perRing()}
-		err := thread.Quiet(0, func() error {
-			before, err := clock.ThreadTime()
+		err := machine.Quiet(0, func() error {
+			before, err := machine.ThreadTime()
 			if err != nil {
 				return err
 			}
 			if some.took, err = writeCopies(out, rings); err != nil {
 				return err
 			}
-			after, err := clock.ThreadTime()
+			after, err := machine.ThreadTime()
 			some.cpu = after - before
 			return err
 		})

@@ -11,9 +11,8 @@ import (
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/link"
 
-	"github.com/xdpcap/xdpcap/internal/clock"
+	"github.com/xdpcap/xdpcap/internal/machine"
 	"github.com/xdpcap/xdpcap/internal/testnet"
-	"github.com/xdpcap/xdpcap/internal/thread"
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
@@ -63,17 +62,17 @@ func repeatFor(size int, kept float64) int {
 // timeRun runs a program in a namespace on a CPU by BPF_PROG_RUN and returns the thread's CPU time
 // per packet in ns. ready is called just before.
 func timeRun(p *ebpf.Program, in *testnet.Namespace, cpu int, opts ebpf.RunOptions, ready func()) (ns float64, err error) {
-	err = thread.Quiet(cpu, func() error {
+	err = machine.Quiet(cpu, func() error {
 		return in.Do(func() error {
 			ready()
-			before, err := clock.ThreadTime()
+			before, err := machine.ThreadTime()
 			if err != nil {
 				return err
 			}
 			if _, err := p.Run(&opts); err != nil {
 				return err
 			}
-			after, err := clock.ThreadTime()
+			after, err := machine.ThreadTime()
 			ns = float64(after-before) / float64(opts.Repeat)
 			return err
 		})

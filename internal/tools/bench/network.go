@@ -14,8 +14,8 @@ import (
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 
+	"github.com/xdpcap/xdpcap/internal/machine"
 	"github.com/xdpcap/xdpcap/internal/testnet"
-	"github.com/xdpcap/xdpcap/internal/thread"
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
@@ -170,7 +170,7 @@ func (l *lane) sendBySocket(ctx context.Context, s *testnet.Sender, cpu int, fra
 		return r, err
 	}
 	var sent uint64
-	err = thread.Quiet(cpu, func() (err error) {
+	err = machine.Quiet(cpu, func() (err error) {
 		start := time.Now()
 		for ctx.Err() == nil {
 			// A frame that found no room is not sent again. At rate 0, the rate counts what gets

@@ -38,7 +38,7 @@ var better = map[string]string{
 type results struct {
 	head   map[string]string               // about the machine, by the key of its line
 	values map[string]map[string][]float64 // by a benchmark's name and unit
-	out    io.Writer                       // for lines; nil: none
+	out    io.Writer                       // for lines, while they are measured
 }
 
 // A row is something that is measured several times, each time a line.

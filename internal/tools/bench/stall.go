@@ -10,7 +10,7 @@ import (
 	"golang.org/x/perf/benchfmt"
 	"golang.org/x/sys/unix"
 
-	"github.com/xdpcap/xdpcap/internal/thread"
+	"github.com/xdpcap/xdpcap/internal/machine"
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
@@ -68,7 +68,7 @@ func (n *network) stall(ctx context.Context, t tool, size int, wanted float64) (
 	}
 	read := make(chan error, 1)
 	began := time.Now()
-	go func() { read <- thread.Quiet(1, func() error { return readAndStall(from, began) }) }()
+	go func() { read <- machine.Quiet(1, func() error { return readAndStall(from, began) }) }()
 	sent, rate, sendErr := n.send(ctx, size, wanted, stallTraffic)
 	captured, endErr := p.end()
 	if err := errors.Join(sendErr, endErr, <-read); err != nil {

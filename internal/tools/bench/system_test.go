@@ -15,8 +15,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/xdpcap/xdpcap/capture"
+	"github.com/xdpcap/xdpcap/internal/machine"
 	"github.com/xdpcap/xdpcap/internal/testnet"
-	"github.com/xdpcap/xdpcap/internal/thread"
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
@@ -101,7 +101,7 @@ func testPauseFor(t *testing.T, beside time.Duration) {
 		}
 		if beside > 0 {
 			rival.Go(func() {
-				if err := thread.Quiet(1, func() error { return takeCPU(p, before, beside, path) }); err != nil {
+				if err := machine.Quiet(1, func() error { return takeCPU(p, before, beside, path) }); err != nil {
 					t.Error(err)
 				}
 			})

@@ -11,9 +11,8 @@ import (
 
 	"golang.org/x/perf/benchfmt"
 
-	"github.com/xdpcap/xdpcap/internal/clock"
+	"github.com/xdpcap/xdpcap/internal/machine"
 	"github.com/xdpcap/xdpcap/internal/testnet"
-	"github.com/xdpcap/xdpcap/internal/thread"
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
@@ -152,7 +151,7 @@ func (n *network) copying(ctx context.Context, verdict xdp.Verdict, w load) (t t
 	var reader sync.WaitGroup
 	var cpu time.Duration
 	reader.Go(func() {
-		readErr = thread.Quiet(1, func() (err error) {
+		readErr = machine.Quiet(1, func() (err error) {
 			buffer := make([]byte, 256<<10)
 			for !stop.Load() {
 				n, err := copies.Take(buffer)
@@ -163,7 +162,7 @@ func (n *network) copying(ctx context.Context, verdict xdp.Verdict, w load) (t t
 					time.Sleep(time.Millisecond)
 				}
 			}
-			cpu, err = clock.ThreadTime()
+			cpu, err = machine.ThreadTime()
 			return err
 		})
 	})

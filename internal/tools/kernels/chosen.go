@@ -13,7 +13,7 @@ type row struct {
 var quick = []row{
 	// What programs return, record and count, and where they are attached.
 	{pkg: "capture", tests: `TestEveryHook TestProgram TestProgramLost TestInstructions TestTransports TestStackDrops`},
-	{pkg: "internal/meter", tests: `TestActions TestReasons TestProtocols TestBuiltin TestLatencyTraced TestExceptions`},
+	{pkg: "internal/meter", tests: `TestActions TestReasons TestProtocols TestLatencyTraced TestExceptions`},
 	{pkg: "internal/drops", tests: `TestLab`},
 	{pkg: "filter/ebpf", tests: `TestInlineCalls TestReplace`},
 	{pkg: "internal/attach", tests: `TestAttachAuto`},
@@ -80,12 +80,11 @@ var more = []row{
 	{pkg: "filter/ebpf", tests: `FuzzTranslate TestInline TestKernel TestRandomPrograms TestLargePacket TestManyHosts
 		TestLongestProgram`},
 
-	{pkg: "internal/meter", tests: `TestActionQueues TestBenchProgram TestBenchProgramChangesLater
-		TestBenchProgramOwnPackets TestBenchProgramRefused TestProtocolsAgreeWithGopacket
+	{pkg: "internal/meter", tests: `TestActionQueues TestProtocolsAgreeWithGopacket
 		TestFlowBounds TestFlowTraffic TestFlowOverflow TestHotPath TestLongestPath
-		TestBucketsInKernel TestRuntime TestLatencyErrors TestProbeCost TestBuiltinSendsNothing
-		TestTracersLeave TestEtherTypesAreBounded TestEtherTypesMakeRoom TestActionsMillion
+		TestBucketsInKernel TestRuntime TestLatencyErrors TestProbeCost TestTracersLeave TestEtherTypesAreBounded TestEtherTypesMakeRoom TestActionsMillion
 		TestActionsTrace TestProtocolsTrace TestProtocolsMillion TestGone`},
+	{pkg: "internal/bench", tests: `TestMeasure TestMeasureChangesLater TestMeasureOwnPackets TestMeasureRefused`},
 	{pkg: "internal/meter", tests: `TestCPUMap TestCPUMapVerdicts TestCPUMapFull TestMemDisconnect TestRedirectToDownDevice
 		TestRedirectThroughDevmap TestBulkTx TestAttachFailed TestTracepointsRestricted
 		TestTracepointsPerCPU TestAbsence TestKernelTracepoints`},
@@ -143,8 +142,7 @@ var more = []row{
 	{pkg: "internal/systest/trace", only: "6.12", tests: `TestTraceBond TestDispatcherFirst TestDispatcherOfOne TestReasonMapMistakes`},
 
 	// Counters and drops.
-	{pkg: "internal/systest/counters", tests: `TestCountFilter TestFlowVerdicts TestStatsSideBySide TestLatencyBuiltin
-		TestLatencyEvents TestLatencyKernelStats`},
+	{pkg: "internal/systest/counters", tests: `TestCountFilter TestFlowVerdicts TestStatsSideBySide TestLatencyKernelStats`},
 	{pkg: "internal/systest/trace", tests: `TestStatsByReason`},
 	{pkg: "internal/systest/capture", tests: `TestCompanionsAgree TestCompanionsSeeAll TestCompanionsOfTraced
 		TestCompanionsOfOneProgram`},

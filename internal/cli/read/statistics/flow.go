@@ -5,7 +5,6 @@ import (
 
 	"github.com/xdpcap/xdpcap/internal/cli/counters"
 	"github.com/xdpcap/xdpcap/internal/headers"
-	"github.com/xdpcap/xdpcap/internal/link"
 	"github.com/xdpcap/xdpcap/internal/meter"
 )
 
@@ -27,9 +26,9 @@ func newFlowKeys(f meter.Flow) FlowKeys {
 // packetFlow finds the flow of a packet: its IP addresses after any VLAN tags, the protocol after
 // extension headers, and the ports of TCP, UDP, SCTP and the like. Fragments have no ports, so that
 // all of them are in one flow. It returns false if there is no IP header.
-func packetFlow(typ link.Type, packet []byte) (flow meter.Flow, ok bool) {
+func packetFlow(typ headers.Link, packet []byte) (flow meter.Flow, ok bool) {
 	var h headers.Headers
-	if !headers.ParseLink(typ, packet, &h) || h.Family == 0 {
+	if !headers.Parse(typ, packet, &h) || h.Family == 0 {
 		return flow, false
 	}
 	class := meter.IPv4(h.Protocol)

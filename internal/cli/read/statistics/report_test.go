@@ -4,7 +4,7 @@ import (
 	"testing"
 
 	"github.com/xdpcap/xdpcap/capture/file"
-	"github.com/xdpcap/xdpcap/internal/link"
+	"github.com/xdpcap/xdpcap/internal/headers"
 	"github.com/xdpcap/xdpcap/internal/meter"
 	"github.com/xdpcap/xdpcap/internal/testnet"
 )
@@ -37,7 +37,7 @@ func TestPacketFlow(t *testing.T) {
 		{testnet.TxToRx().ARPRequest(), false},
 		{nil, false},
 	} {
-		if flow, ok := packetFlow(link.Ethernet, test.packet); ok != test.want || ok && flow.Class != meter.IPv4(17) {
+		if flow, ok := packetFlow(headers.Ethernet, test.packet); ok != test.want || ok && flow.Class != meter.IPv4(17) {
 			t.Errorf("%x: flow %+v, %v", test.packet, flow, ok)
 		}
 	}

@@ -14,8 +14,8 @@ import (
 	"github.com/xdpcap/xdpcap/internal/cli/frame"
 	"github.com/xdpcap/xdpcap/internal/escape"
 	"github.com/xdpcap/xdpcap/internal/estimate"
+	"github.com/xdpcap/xdpcap/internal/headers"
 	"github.com/xdpcap/xdpcap/internal/lines"
-	"github.com/xdpcap/xdpcap/internal/link"
 	"github.com/xdpcap/xdpcap/internal/meter"
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
@@ -127,7 +127,7 @@ func (s *Statistics) packet(p *capture.Packet) {
 		}
 		s.from, s.to = min(s.from, p.Time), max(s.to, p.Time)
 	}
-	flow, ok := packetFlow(link.ToDecode(source.LinkType()), p.Data)
+	flow, ok := packetFlow(headers.LinkToDecode(source.LinkType()), p.Data)
 	if !ok {
 		return
 	}

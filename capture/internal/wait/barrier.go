@@ -1,0 +1,44 @@
+package wait
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/cilium/ebpf"
+
+	"github.com/xdpcap/xdpcap/internal/support"
+)
+
+// A Barrier waits for programs that are running: a program that was detached may still be handling
+// a packet. The system call that puts a map into an array of maps returns only when every program
+// that ran when it began has ended (Linux 4.18, commit 1ae80cf31938). membarrier(2) also waits, but
+// not on a machine with nohz_full or with a single CPU.
+type Barrier struct {
+	inner, outer *ebpf.Map
+}
+
+// NewBarrier makes the maps of a Barrier.
+func NewBarrier() (b Barrier, err error) {
+	inner := ebpf.MapSpec{Name: "barrier_inner", Type: ebpf.Array, KeySize: 4, ValueSize: 4, MaxEntries: 1}
+	outer := ebpf.MapSpec{Name: "barrier", Type: ebpf.ArrayOfMaps, KeySize: 4, ValueSize: 4, MaxEntries: 1, InnerMap: &inner}
+	for _, m := range []struct {
+		to   **ebpf.Map
+		spec *ebpf.MapSpec
+	}{{&b.inner, &inner}, {&b.outer, &outer}} {
+		if *m.to, err = ebpf.NewMap(m.spec); err != nil {
+			return Barrier{}, errors.Join(support.ExplainLoad("create the map "+m.spec.Name, err), b.Close())
+		}
+	}
+	return b, nil
+}
+
+// Wait returns when every program that ran before the call has ended. That takes 10 to 50 ms.
+func (b Barrier) Wait() error {
+	if err := b.outer.Put(uint32(0), b.inner); err != nil {
+		return fmt.Errorf("wait for the sampling programs to end: %w", err)
+	}
+	return nil
+}
+
+// Close removes the maps.
+func (b Barrier) Close() error { return errors.Join(b.inner.Close(), b.outer.Close()) }

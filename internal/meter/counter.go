@@ -1,0 +1,209 @@
+package meter
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"runtime"
+	"strings"
+	"time"
+
+	"github.com/cilium/ebpf"
+
+	"github.com/xdpcap/xdpcap/internal/attach"
+	"github.com/xdpcap/xdpcap/internal/errkind"
+	"github.com/xdpcap/xdpcap/internal/support"
+	"github.com/xdpcap/xdpcap/internal/xdp"
+)
+
+// A counter is what Actions, Protocols and Latency have in common: the programs of one C file, the
+// maps that these share, and where they run. The programs are loaded one at a time, because each
+// target needs tracers of its own.
+type counter struct {
+	*attachment // nil until something is attached
+	spec        *ebpf.CollectionSpec
+	maps        map[string]*ebpf.Map // by their names in C; created before the first program is loaded
+
+	tracers []string                      // names, in the order of attaching, which is also that of detaching
+	refused error                         // the kind of error if a program cannot be traced
+	prepare func(target xdp.Target) error // before tracers are loaded for it; nil = nothing to do
+	ready   func() error                  // after the maps were created; nil = nothing to do
+	others  map[string]*ebpf.Map          // maps of the target, in place of those of the C file
+}
+
+// countable returns an interface on which this process can count.
+func countable(name string) (xdp.Interface, error) {
+	if err := support.CheckProcess(); err != nil {
+		return xdp.Interface{}, err
+	}
+	return xdp.EthernetInterface(name)
+}
+
+// open begins to count on an interface by trace, attachXDP or attachEgress. The caller closes the
+// counter also after an error.
+func (c *counter) open(iface string, begin func(xdp.Interface) error) error {
+	defer runtime.KeepAlive(xdp.KernelTypes()) // all programs are loaded with the same
+	ifi, err := countable(iface)
+	if err != nil {
+		return err
+	}
+	return begin(ifi)
+}
+
+// trace attaches the tracers to the program that xdp.OneProgram selects. They count the packets
+// that came in on ifi.
+func (c *counter) trace(ifi xdp.Interface, selector string) error {
+	program, err := xdp.OneProgram(ifi, selector)
+	if err != nil {
+		return err
+	}
+	h := &attachment{ifi: ifi}
+	move := func(ifi xdp.Interface, to xdp.Program) error {
+		at, err := c.attachTracers(to, ifi)
+		if reason := (*xdp.TracingError)(nil); errors.As(err, &reason) {
+			return errkind.Errorf(c.refused, "%s: %w", h.ifi.Name, err)
+		}
+		if err != nil {
+			return err
+		}
+		before := h.at
+		h.at = at
+		return before.Close() // a nil Attachment may be closed
+	}
+	if h.traced, err = newFollowed(ifi, selector, program, move); err != nil {
+		return err
+	}
+	if err := move(ifi, program); err != nil {
+		h.traced.watch.Close()
+		return err
+	}
+	h.began = time.Now()
+	c.attachment = h
+	return nil
+}
+
+// attachTracers attaches all tracers to a program, or none.
+func (c *counter) attachTracers(to xdp.Program, ifi xdp.Interface) (*attach.Attachment, error) {
+	target, err := xdp.OpenTarget(to.ID)
+	if err != nil {
+		return nil, err
+	}
+	defer target.Prog.Close() // the loaded tracers keep their target alive
+	return c.attachTo(target, ifi)
+}
+
+func (c *counter) attachTo(target xdp.Target, ifi xdp.Interface) (*attach.Attachment, error) {
+	if err := RestrictTo(ifi, c.spec); err != nil {
+		return nil, err
+	}
+	if c.prepare != nil {
+		if err := c.prepare(target); err != nil {
+			return nil, err
+		}
+	}
+	var programs []*ebpf.Program
+	for _, name := range c.tracers {
+		c.spec.Programs[name].AttachTarget, c.spec.Programs[name].AttachTo = target.Prog, target.Function
+		p, err := c.load(name)
+		if err != nil {
+			return nil, support.ExplainTracer(err, target.Program)
+		}
+		defer p.Close() // the kernel keeps it
+		programs = append(programs, p)
+	}
+	return attach.Trace(ifi, target, programs...)
+}
+
+// RestrictTo lets the tracing programs of spec, which include bpf/include/traced.h, look at the
+// packets of this interface only.
+func RestrictTo(ifi xdp.Interface, spec *ebpf.CollectionSpec) error {
+	constants, err := xdp.Traced(ifi)
+	if err != nil {
+		return err
+	}
+	return attach.Set(spec, constants)
+}
+
+// loadOwn loads a program of ours that is to run on an interface.
+func (c *counter) loadOwn(name string) (*ebpf.Program, error) {
+	prog, err := c.load(name)
+	if err != nil {
+		return nil, support.ExplainLoad("load the counting program", err)
+	}
+	return prog, nil
+}
+
+// attachXDP runs a program of ours at the XDP hook of the interface.
+func (c *counter) attachXDP(ifi xdp.Interface, name string, mode xdp.Mode) error {
+	prog, err := c.loadOwn(name)
+	if err != nil {
+		return err
+	}
+	c.attachment, err = attachXDP(ifi, prog, mode)
+	return err
+}
+
+// attachEgress runs a program of ours for what the interface sends.
+func (c *counter) attachEgress(ifi xdp.Interface, name string) error {
+	prog, err := c.loadOwn(name)
+	if err != nil {
+		return err
+	}
+	c.attachment, err = attachEgress(ifi, prog)
+	return err
+}
+
+// load loads one program, and creates the maps if it is the first. The caller closes the program.
+func (c *counter) load(name string) (*ebpf.Program, error) {
+	if err := c.makeMaps(); err != nil {
+		return nil, err
+	}
+	only := c.spec.Copy()
+	only.Programs = map[string]*ebpf.ProgramSpec{name: only.Programs[name]}
+	if err := xdp.Alone(only.Programs[name]); err != nil {
+		return nil, err
+	}
+	given := maps.Clone(c.maps)
+	maps.Copy(given, c.others)
+	coll, err := ebpf.NewCollectionWithOptions(only, ebpf.CollectionOptions{MapReplacements: given, Cache: xdp.KernelTypes()})
+	if err != nil {
+		return nil, err
+	}
+	prog := coll.DetachProgram(name)
+	coll.Close()
+	return prog, nil
+}
+
+// makeMaps creates the maps unless they exist. Constants, whose maps have a point in their names,
+// are each program's own.
+func (c *counter) makeMaps() error {
+	if c.maps != nil {
+		return nil
+	}
+	c.maps = make(map[string]*ebpf.Map)
+	for name, spec := range c.spec.Maps {
+		if strings.HasPrefix(name, ".") || c.others[name] != nil {
+			continue
+		}
+		m, err := ebpf.NewMap(spec)
+		if err != nil {
+			return fmt.Errorf("create map %s: %w", name, err)
+		}
+		c.maps[name] = m
+	}
+	if c.ready == nil {
+		return nil
+	}
+	return c.ready()
+}
+
+// Close detaches everything and releases the counters. It is called once, after all other methods.
+func (c *counter) Close() error {
+	errs := []error{c.attachment.close()}
+	for _, all := range []map[string]*ebpf.Map{c.maps, c.others} {
+		for _, m := range all {
+			errs = append(errs, m.Close())
+		}
+	}
+	return errors.Join(errs...)
+}
