@@ -270,7 +270,11 @@ func (s *Session) Stop() {
 
 // Accounts returns the current accounts of the sources; after the session has ended, the final
 // ones.
-func (s *Session) Accounts() (Accounts, error) { return s.ledger.accounts(s.sampler.accounts) }
+func (s *Session) Accounts() (Accounts, error) {
+	all, err := s.ledger.accounts(s.sampler.accounts)
+	s.witness.fill(all)
+	return all, err
+}
 
 // Close detaches and releases everything, and may be called again. Packets that are still in the
 // rings are discarded. Run calls Close by itself.

@@ -2,6 +2,7 @@ package capture
 
 import (
 	"errors"
+	"fmt"
 	"sync"
 	"time"
 
@@ -9,8 +10,8 @@ import (
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
-// ErrPassedBy is the kind of the Notice that an interface has counted packets which passed no
-// program of the session.
+// ErrPassedBy is the kind of the Notice that an interface has received packets which did not pass
+// its XDP hook.
 var ErrPassedBy = errors.New("packets did not pass the hook")
 
 // A witness compares the packets that an interface has counted with those that the programs have
@@ -167,25 +168,23 @@ func (w *witness) finish() {
 func passedBy(src *Source, packets uint64) error {
 	switch src.Hook {
 	case Ingress:
-		return errkind.Errorf(ErrPassedBy, "%s has received at least %d packets that did not pass its tc ingress, such as those that XDP drops or redirects", src.Name, packets)
+		return fmt.Errorf("%s has received at least %d packets that did not pass its tc ingress, such as those that XDP drops or redirects", src.Name, packets)
 	case Egress:
-		return errkind.Errorf(ErrPassedBy, "%s has sent at least %d packets that did not pass its egress, such as those of XDP programs and of AF_XDP", src.Name, packets)
+		return fmt.Errorf("%s has sent at least %d packets that did not pass its egress, such as those of XDP programs and of AF_XDP", src.Name, packets)
 	}
 	return errkind.Errorf(ErrPassedBy, "%s has received at least %d packets that did not pass its XDP hook, such as those that tc redirects to it", src.Name, packets)
 }
 
-// PassedBy returns for each source at least how many packets its interface has counted that did not
-// pass the source's hook. They are in no account. Any goroutine may call it.
-func (s *Session) PassedBy() []uint64 {
-	all := make([]uint64, s.roster.size())
-	if w := s.witness; w != nil {
-		w.mu.Lock()
-		defer w.mu.Unlock()
-		for i, p := range w.sources {
-			if i < len(all) {
-				all[i] = p.before + p.by
-			}
+// fill fills in Account.PassedBy of the accounts by source.
+func (w *witness) fill(accounts Accounts) {
+	if w == nil {
+		return
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for i, p := range w.sources {
+		if i < len(accounts) {
+			accounts[i].PassedBy = p.before + p.by
 		}
 	}
-	return all
 }

@@ -75,7 +75,7 @@ func placeOf(src capture.Source) string { return src.Name + " " + src.Direction(
 func (c *companions) joinCount(src capture.Source, with, exit *capture.Companions) error {
 	o, d := &c.options.protocols, src.Direction()
 	p, first, last, err := meter.EmbedProtocols(meter.ProtocolsOptions{
-		Interface: src.Name, Sizes: o.Sizes, Flows: o.Flows > 0, Sent: d == capture.Out,
+		Interface: src.Name, Sizes: o.Sizes, Flows: o.Flows > 0, Sent: d == capture.Out, AtIngress: src.Hook == capture.Ingress,
 	}, xdp.Program(src.Target))
 	if err != nil {
 		return err

@@ -120,6 +120,9 @@ func writeCounts(out io.Writer, a capture.Account) {
 	fmt.Fprintf(out, "%s captured\n%s received by filter\n%s dropped by kernel\n",
 		frame.Packets(a.Captured), frame.Packets(a.Matched()), frame.Packets(a.Dropped()))
 	frame.Say(out, "%s", a.Equation())
+	if a.PassedBy > 0 {
+		frame.Say(out, "at least %d more packets, which the interface has counted, did not pass the hook", a.PassedBy)
+	}
 	if a.NotRecorded > 0 {
 		frame.Say(out, "%d of the packets not sampled were in memory and not recorded", a.NotRecorded)
 	}
