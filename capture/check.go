@@ -71,7 +71,7 @@ type restriction struct {
 var restrictions = []restriction{
 	{"Interfaces", nil, func(o *Options) bool { return len(o.Interfaces) > 0 }, FromHookMap},
 	{"HookMap", []string{"hook"}, func(o *Options) bool { return o.HookMap != "" }, ThrownAway | AnyInterfaces | PastXDP},
-	{"At", []string{"at"}, func(o *Options) bool { return o.At != AtXDP }, FromHookMap | ThrownAway | SentOnly},
+	{"At", []string{"at"}, func(o *Options) bool { return o.At == AtIngress }, FromHookMap | ThrownAway | SentOnly},
 	{"StackDrops", []string{"drops"}, func(o *Options) bool { return o.StackDrops }, AnyInterfaces},
 	{"Direction", []string{"direction"}, func(o *Options) bool { return o.Direction != In }, FromHookMap | ThrownAway},
 	{"Sink", []string{"sink"}, func(o *Options) bool { return o.Sink }, FromHookMap | ThrownAway | SentOnly | AnyInterfaces | PastXDP},

@@ -11,6 +11,39 @@ import (
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
+// At says at which hook received packets are captured.
+type At int
+
+const (
+	// AtXDP captures at XDP, before the kernel has done anything with a packet. Where an XDP program
+	// runs, it is traced.
+	AtXDP At = iota
+	// AtIngress captures at tc ingress, after XDP. It attaches nothing in the driver, so it resets no
+	// card and takes no offload away; and it sees the packets that tc redirects to the interface,
+	// which do not pass XDP. It does not see packets that XDP programs drop or send elsewhere.
+	AtIngress
+	// AtAuto is AtXDP where an option needs XDP, an XDP program runs, or the interface is a card whose
+	// driver has native XDP. Elsewhere it is AtIngress.
+	AtAuto
+)
+
+var atNames = [...]string{"xdp", "tc", "auto"}
+
+func (a At) String() string {
+	if a < 0 || int(a) >= len(atNames) {
+		return fmt.Sprintf("at %d", int(a))
+	}
+	return atNames[a]
+}
+
+// ParseAt reads where to capture: "xdp", "tc" or "auto".
+func ParseAt(s string) (At, error) {
+	if i := slices.Index(atNames[:], s); i >= 0 {
+		return At(i), nil
+	}
+	return 0, fmt.Errorf("place to capture at %q: must be xdp, tc or auto", s)
+}
+
 // A point is an interface to capture on, or a hook map, with the filter for it.
 type point struct {
 	ifi    xdp.Interface // for a hook map it has a name only

@@ -21,6 +21,9 @@ func (o *Options) check(flags *pflag.FlagSet) (err error) {
 	if err := o.ReadTargets(given); err != nil {
 		return err
 	}
+	if given("pod") && !given("at") {
+		o.at = capture.AtAuto.String() // the other end of a pod's veth would lose TSO, and tc may redirect to the pod
+	}
 	if err := o.applyRules(flags); err != nil {
 		return err
 	}

@@ -32,8 +32,8 @@ type Options struct {
 
 	// Words, which check reads.
 	at, mode, directionName, filterAt, transportName, stampName string
-	hookNames, verdictNames                                 []string
-	vlanRestore                                             bool
+	hookNames, verdictNames                                     []string
+	vlanRestore                                                 bool
 
 	list, listStamps bool
 
