@@ -958,8 +958,12 @@ int BPF_PROG(sample_generic, void *dev, void *skb, struct xdp_buff *xdp, void *p
 	return sample_failed(ctx, xdp, error);
 }
 
-/* The queue of a packet is not known at egress, because it is chosen later. */
-static __always_inline void sample_sent(struct __sk_buff *skb, struct account *account)
+/*
+ * What tc sees. The queue of a packet is not known at egress, because it is chosen later. At
+ * ingress the kernel has the queue plus 1, or 0 if the driver does not say it.
+ */
+static __always_inline void sample_skb(struct __sk_buff *skb, struct account *account,
+				       bool received)
 {
 	account->seen++;
 	if (!is_to_be_sent(account, decide(skb, SKB, account, NO_VERDICT)))
@@ -971,11 +975,32 @@ static __always_inline void sample_sent(struct __sk_buff *skb, struct account *a
 		.gso_size = skb->gso_size,
 	};
 
+	if (received) {
+		__u32 recorded = skb->queue_mapping;
+
+		facts.queue = recorded ? recorded - 1 : 0;
+		if (asking_hash) {
+			facts.hash = skb->hash;
+			facts.hash_kind = facts.hash != 0;
+		}
+	}
 	if (skb->vlan_present) {
 		facts.tag_protocol = skb->vlan_proto;
 		facts.tag = skb->vlan_tci;
 	}
 	emit(skb, SKB, account, &facts);
+}
+
+static __always_inline int sample_at_tc(struct __sk_buff *skb, bool received)
+{
+	struct account *account = find_account();
+
+	if (account) {
+		if (accompanied)
+			run_first(skb);
+		sample_skb(skb, account, received);
+	}
+	return TC_ACT_UNSPEC;
 }
 
 /*
@@ -985,14 +1010,17 @@ static __always_inline void sample_sent(struct __sk_buff *skb, struct account *a
 SEC("tc")
 int sample_egress(struct __sk_buff *skb)
 {
-	struct account *account = find_account();
+	return sample_at_tc(skb, false);
+}
 
-	if (account) {
-		if (accompanied)
-			run_first(skb);
-		sample_sent(skb, account);
-	}
-	return TC_ACT_UNSPEC;
+/*
+ * sample_ingress runs after the driver, generic XDP and GRO, and before what else is at tc: the
+ * stack, bridges and OVS get the packet later.
+ */
+SEC("tc")
+int sample_ingress(struct __sk_buff *skb)
+{
+	return sample_at_tc(skb, true);
 }
 
 /* A program that looks for headers reads no more than this. */

@@ -56,6 +56,7 @@ const (
 type Options struct {
 	Interfaces []string // names in the calling thread's network namespace; at least one
 	Mode       Mode     // Auto
+	At         At       // AtXDP
 
 	// Patterns, beside Interfaces or in their place, are patterns of names as path.Match has them:
 	// "veth*", or "*" for all. The session captures on each interface that is up and has such a

@@ -42,6 +42,7 @@ const (
 	ThrownAway                      // Options.StackDrops
 	SentOnly                        // Options.Direction is Out
 	AnyInterfaces                   // Options.Patterns
+	PastXDP                         // Options.At is AtIngress
 )
 
 // scopes has, for each Scope, when it holds, the option that chooses it, and the reason for the
@@ -56,6 +57,7 @@ var scopes = []struct {
 	{ThrownAway, func(o *Options) bool { return o.StackDrops }, "StackDrops", "packets that the stack throws away pass no XDP program, and are those of one interface"},
 	{SentOnly, func(o *Options) bool { return o.Direction == Out }, "Direction Out", "sent packets pass no XDP program"},
 	{AnyInterfaces, func(o *Options) bool { return o.follows() }, "Patterns", "this is for interfaces that are named: list them in Interfaces"},
+	{PastXDP, func(o *Options) bool { return o.At == AtIngress }, "AtIngress", "packets at tc ingress have passed XDP"},
 }
 
 // A restriction says where an option has no meaning.
@@ -68,22 +70,23 @@ type restriction struct {
 
 var restrictions = []restriction{
 	{"Interfaces", nil, func(o *Options) bool { return len(o.Interfaces) > 0 }, FromHookMap},
-	{"HookMap", []string{"hook"}, func(o *Options) bool { return o.HookMap != "" }, ThrownAway | AnyInterfaces},
+	{"HookMap", []string{"hook"}, func(o *Options) bool { return o.HookMap != "" }, ThrownAway | AnyInterfaces | PastXDP},
+	{"At", []string{"at"}, func(o *Options) bool { return o.At == AtIngress }, FromHookMap | ThrownAway | SentOnly},
 	{"StackDrops", []string{"drops"}, func(o *Options) bool { return o.StackDrops }, AnyInterfaces},
 	{"Direction", []string{"direction"}, func(o *Options) bool { return o.Direction != In }, FromHookMap | ThrownAway},
-	{"Sink", []string{"sink"}, func(o *Options) bool { return o.Sink }, FromHookMap | ThrownAway | SentOnly | AnyInterfaces},
-	{"Hooks", []string{"rx-capture"}, func(o *Options) bool { return len(o.Hooks) > 0 }, FromHookMap | ThrownAway | SentOnly},
-	{"Targets", []string{"program"}, func(o *Options) bool { return len(o.Targets) > 0 }, FromHookMap | ThrownAway | SentOnly},
-	{"Verdicts", []string{"verdict"}, func(o *Options) bool { return len(o.Verdicts) > 0 }, ThrownAway | SentOnly},
-	{"SlowerThan", []string{"slower-than"}, func(o *Options) bool { return o.SlowerThan != 0 }, FromHookMap | ThrownAway | SentOnly},
-	{"ReasonMap", []string{"reason-map"}, func(o *Options) bool { return o.ReasonMap != "" }, FromHookMap | SentOnly},
-	{"FilterAtExit", []string{"filter-at"}, func(o *Options) bool { return o.FilterAtExit }, ThrownAway | SentOnly},
-	{"SampleVerdicts", nil, func(o *Options) bool { return o.SampleVerdicts != nil }, ThrownAway | SentOnly},
-	{"Mode", []string{"xdp-mode"}, func(o *Options) bool { return o.Mode != Auto }, FromHookMap | ThrownAway | SentOnly},
+	{"Sink", []string{"sink"}, func(o *Options) bool { return o.Sink }, FromHookMap | ThrownAway | SentOnly | AnyInterfaces | PastXDP},
+	{"Hooks", []string{"rx-capture"}, func(o *Options) bool { return len(o.Hooks) > 0 }, FromHookMap | ThrownAway | SentOnly | PastXDP},
+	{"Targets", []string{"program"}, func(o *Options) bool { return len(o.Targets) > 0 }, FromHookMap | ThrownAway | SentOnly | PastXDP},
+	{"Verdicts", []string{"verdict"}, func(o *Options) bool { return len(o.Verdicts) > 0 }, ThrownAway | SentOnly | PastXDP},
+	{"SlowerThan", []string{"slower-than"}, func(o *Options) bool { return o.SlowerThan != 0 }, FromHookMap | ThrownAway | SentOnly | PastXDP},
+	{"ReasonMap", []string{"reason-map"}, func(o *Options) bool { return o.ReasonMap != "" }, FromHookMap | SentOnly | PastXDP},
+	{"FilterAtExit", []string{"filter-at"}, func(o *Options) bool { return o.FilterAtExit }, ThrownAway | SentOnly | PastXDP},
+	{"SampleVerdicts", nil, func(o *Options) bool { return o.SampleVerdicts != nil }, ThrownAway | SentOnly | PastXDP},
+	{"Mode", []string{"xdp-mode"}, func(o *Options) bool { return o.Mode != Auto }, FromHookMap | ThrownAway | SentOnly | PastXDP},
 	{"Promiscuous", []string{"promiscuous-mode"}, func(o *Options) bool { return o.Promiscuous == PromiscuousOn },
 		FromHookMap | ThrownAway | SentOnly | AnyInterfaces},
 	{"VLANRestore", []string{"vlan-restore"}, func(o *Options) bool { return o.VLANRestore == VLANRestoreOn }, ThrownAway},
-	{"Stamp", nil, func(o *Options) bool { return o.Stamp.IsCards() }, ThrownAway | AnyInterfaces},
+	{"Stamp", nil, func(o *Options) bool { return o.Stamp.IsCards() }, ThrownAway | AnyInterfaces | PastXDP},
 	{"Companions", []string{"stats", "count", "sizes", "flows", "latency"}, func(o *Options) bool { return o.Companions != nil },
 		FromHookMap | ThrownAway | AnyInterfaces},
 }
@@ -98,6 +101,11 @@ func (o *Options) checkScopes() error {
 		}
 	}
 	return nil
+}
+
+// needsXDP tells whether an option has no meaning but at XDP.
+func (o *Options) needsXDP() bool {
+	return slices.ContainsFunc(restrictions, func(r restriction) bool { return r.in&PastXDP != 0 && r.set(o) })
 }
 
 // FlagsWithout returns the flags of the command line for options that have no meaning in a scope.
@@ -116,6 +124,9 @@ func (o *Options) checkPoints() error {
 	}
 	if len(o.Interfaces) == 0 && o.HookMap == "" && !o.follows() {
 		return errors.New("no interface to capture on")
+	}
+	if o.At < AtXDP || o.At > AtAuto {
+		return fmt.Errorf("%v does not exist: must be AtXDP, AtIngress or AtAuto", o.At)
 	}
 	if o.Direction < In || o.Direction > InOut {
 		return fmt.Errorf("%v does not exist: must be In, Out or InOut", o.Direction)

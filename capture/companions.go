@@ -15,7 +15,7 @@ import (
 // a source, even one that is filtered out or not sampled. An interface has room for one XDP program
 // only; companions can count there during a capture. They get the context of their program type,
 // and their return value is ignored. Their type is that of the hook's program: ebpf.XDP at XDP,
-// ebpf.SchedCLS at Egress, ebpf.Tracing at Entry and Exit, with AttachTraceFEntry and
+// ebpf.SchedCLS at Ingress and Egress, ebpf.Tracing at Entry and Exit, with AttachTraceFEntry and
 // AttachTraceFExit.
 //
 // Every instruction that loads from a map must have the map: see asm.Instruction.AssociateMap. The
@@ -26,7 +26,7 @@ type Companions struct {
 	// program, even if its entry was not seen.
 	First []*ebpf.ProgramSpec
 
-	// Last run after the session's own code; XDP and Egress have none. At Exit they run only for
+	// Last run after the session's own code; XDP, Ingress and Egress have none. At Exit they run only for
 	// packets whose entry was seen, which are those that the source's account counts.
 	Last []*ebpf.ProgramSpec
 }

@@ -1,6 +1,7 @@
 package capture
 
 import (
+	"fmt"
 	"time"
 
 	"golang.org/x/net/bpf"
@@ -262,6 +263,9 @@ func (e *Encoder) AppendStatistics(b []byte, source int, number uint32, own Acco
 	}
 	if e.options.Comments != nil && e.d.Anonymized == "" {
 		comments = append(comments, e.options.Comments(source)...)
+	}
+	if own.PassedBy > 0 {
+		comments = append(comments, fmt.Sprintf("at least %d more packets, which the interface has counted, did not pass the hook", own.PassedBy))
 	}
 	now := uint64(time.Now().UnixNano())
 	return pcapng.AppendStatistics(b, &pcapng.Statistics{

@@ -24,6 +24,7 @@ func TestEveryHook(t *testing.T) {
 		{"generic", false, capture.Options{Mode: capture.Generic}, []string{"xdp"}},
 		{"sink", false, capture.Options{Sink: true}, []string{"xdp"}},
 		{"sent", false, capture.Options{Direction: capture.Out}, []string{"egress"}},
+		{"ingress", false, capture.Options{At: capture.AtIngress}, []string{"ingress"}},
 		{"entry", true, capture.Options{Hooks: []capture.Hook{capture.Entry}}, []string{"entry"}},
 		{"exit", true, capture.Options{Hooks: []capture.Hook{capture.Exit}}, []string{"exit"}},
 		{"entry and exit", true, capture.Options{Hooks: []capture.Hook{capture.Entry, capture.Exit}}, []string{"entry", "exit"}},

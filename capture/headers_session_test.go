@@ -19,6 +19,7 @@ func TestHeadersOnly(t *testing.T) {
 	}{
 		{"native", false, capture.Options{Mode: capture.Native, HeadersOnly: true}},
 		{"generic", false, capture.Options{Mode: capture.Generic, HeadersOnly: true, Payload: 50}},
+		{"ingress", false, capture.Options{At: capture.AtIngress, HeadersOnly: true}},
 		{"sent", false, capture.Options{Direction: capture.Out, HeadersOnly: true}},
 		{"sent, some payload", false, capture.Options{Direction: capture.Out, HeadersOnly: true, Payload: 6000}},
 		{"traced", true, capture.Options{Hooks: []capture.Hook{capture.Entry, capture.Exit}, HeadersOnly: true}},

@@ -11,10 +11,30 @@ type tcHook struct {
 	interfaceHook
 	name string // of the program
 	at   tc.Direction
+	own  constants // besides those of all programs
 }
 
 func newEgressHook(p point) *tcHook {
-	return &tcHook{newInterfaceHook(p.ifi, p.sent, Egress), samplerProgSampleEgress, tc.Egress}
+	return &tcHook{newInterfaceHook(p.ifi, p.sent, Egress), samplerProgSampleEgress, tc.Egress, nil}
+}
+
+// newIngressHook returns a hook for what an interface has received, also of what tc has redirected
+// to it. The kernel joins these packets to larger ones before (GRO), and strips VLAN tags, which
+// the program puts into its records.
+func newIngressHook(p point, o *Options) *tcHook {
+	h := &tcHook{newInterfaceHook(p.ifi, p.filter, Ingress), samplerProgSampleIngress, tc.Ingress, nil}
+	if o.Hash {
+		h.own = question{hash: true}.constants()
+	}
+	return h
+}
+
+// card says what the hashes of packets are.
+func (h *tcHook) card() card {
+	if h.own == nil {
+		return card{}
+	}
+	return card{hashes: hashKind(&h.ifi)}
 }
 
 func (h *tcHook) load(k *sampler, first, index uint32) error {
@@ -22,7 +42,7 @@ func (h *tcHook) load(k *sampler, first, index uint32) error {
 	if err != nil {
 		return err
 	}
-	return h.add(k, "load the sampling program", loading{name: h.name, first: first, index: index, with: with})
+	return h.add(k, "load the sampling program", loading{name: h.name, first: first, index: index, with: with, own: h.own})
 }
 
 func (h *tcHook) attach() (err error) {

@@ -7,8 +7,42 @@ import (
 
 	"github.com/xdpcap/xdpcap/internal/attach"
 	"github.com/xdpcap/xdpcap/internal/errkind"
+	"github.com/xdpcap/xdpcap/internal/support"
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
+
+// At says at which hook received packets are captured.
+type At int
+
+const (
+	// AtXDP captures at XDP, before the kernel has done anything with a packet. Where an XDP program
+	// runs, it is traced.
+	AtXDP At = iota
+	// AtIngress captures at tc ingress, after XDP. It attaches nothing in the driver, so it resets no
+	// card and takes no offload away; and it sees the packets that tc redirects to the interface,
+	// which do not pass XDP. It does not see packets that XDP programs drop or send elsewhere.
+	AtIngress
+	// AtAuto is AtXDP where an option needs XDP, an XDP program runs, or the interface is a card whose
+	// driver has native XDP. Elsewhere it is AtIngress.
+	AtAuto
+)
+
+var atNames = [...]string{"xdp", "tc", "auto"}
+
+func (a At) String() string {
+	if a < 0 || int(a) >= len(atNames) {
+		return fmt.Sprintf("at %d", int(a))
+	}
+	return atNames[a]
+}
+
+// ParseAt reads where to capture: "xdp", "tc" or "auto".
+func ParseAt(s string) (At, error) {
+	if i := slices.Index(atNames[:], s); i >= 0 {
+		return At(i), nil
+	}
+	return 0, fmt.Errorf("place to capture at %q: must be xdp, tc or auto", s)
+}
 
 // A point is an interface to capture on, or a hook map, with the filter for it.
 type point struct {
@@ -100,6 +134,9 @@ func (o *Options) hooksAt(p point) (hooks []hook, err error) {
 }
 
 func (o *Options) receivingHooks(p point) ([]hook, error) {
+	if o.isPastXDP(p) {
+		return []hook{newIngressHook(p, o)}, nil
+	}
 	q, err := o.question(p)
 	switch {
 	case err != nil:
@@ -110,6 +147,18 @@ func (o *Options) receivingHooks(p point) ([]hook, error) {
 		return []hook{newTailCallHook(p, o)}, nil
 	}
 	return []hook{newXDPHook(p, o, q)}, nil
+}
+
+// isPastXDP tells whether packets are captured at tc ingress at a point.
+func (o *Options) isPastXDP(p point) bool {
+	switch o.At {
+	case AtXDP:
+		return false
+	case AtIngress:
+		return true
+	}
+	isCard := p.ifi.IsHardware() && support.NativeXDP(p.ifi).Answer != support.No
+	return !isCard && !o.needsXDP() && !o.isTraced(p)
 }
 
 // isTraced tells whether a running program is traced at a point.

@@ -196,6 +196,7 @@ const (
 	samplerProgSampleFentry     = "sample_fentry"
 	samplerProgSampleFexit      = "sample_fexit"
 	samplerProgSampleGeneric    = "sample_generic"
+	samplerProgSampleIngress    = "sample_ingress"
 	samplerProgSampleReceived   = "sample_received"
 	samplerProgSampleRedirect   = "sample_redirect"
 	samplerProgSampleXdp        = "sample_xdp"
@@ -297,6 +298,7 @@ type samplerProgramSpecs struct {
 	SampleFentry    *ebpf.ProgramSpec `ebpf:"sample_fentry"`
 	SampleFexit     *ebpf.ProgramSpec `ebpf:"sample_fexit"`
 	SampleGeneric   *ebpf.ProgramSpec `ebpf:"sample_generic"`
+	SampleIngress   *ebpf.ProgramSpec `ebpf:"sample_ingress"`
 	SampleReceived  *ebpf.ProgramSpec `ebpf:"sample_received"`
 	SampleRedirect  *ebpf.ProgramSpec `ebpf:"sample_redirect"`
 	SampleXdp       *ebpf.ProgramSpec `ebpf:"sample_xdp"`
@@ -488,6 +490,7 @@ type samplerPrograms struct {
 	SampleFentry    *ebpf.Program `ebpf:"sample_fentry"`
 	SampleFexit     *ebpf.Program `ebpf:"sample_fexit"`
 	SampleGeneric   *ebpf.Program `ebpf:"sample_generic"`
+	SampleIngress   *ebpf.Program `ebpf:"sample_ingress"`
 	SampleReceived  *ebpf.Program `ebpf:"sample_received"`
 	SampleRedirect  *ebpf.Program `ebpf:"sample_redirect"`
 	SampleXdp       *ebpf.Program `ebpf:"sample_xdp"`
@@ -502,6 +505,7 @@ func (p *samplerPrograms) Close() error {
 		p.SampleFentry,
 		p.SampleFexit,
 		p.SampleGeneric,
+		p.SampleIngress,
 		p.SampleReceived,
 		p.SampleRedirect,
 		p.SampleXdp,

@@ -28,6 +28,7 @@ type Session struct {
 	ledger  *ledger
 	reader  reader
 	watch   *watch
+	witness *witness
 	laps    throttle.Laps
 	loss    *lossWatch
 
@@ -124,6 +125,10 @@ func (s *Session) open(t newTransport) (err error) {
 			return err
 		}
 	}
+	if s.witness, err = newWitness(s.sampler); err != nil {
+		return err
+	}
+	s.witness.look(false)
 	if err := s.startWatch(); err != nil {
 		return err
 	}
@@ -238,6 +243,7 @@ func (s *Session) Stop() {
 	s.stop.Do(func() {
 		s.hooks.mu.Lock()
 		defer s.hooks.mu.Unlock()
+		s.witness.finish()
 		if s.sampler != nil {
 			s.fail(s.sampler.letOut())
 		}
@@ -264,7 +270,11 @@ func (s *Session) Stop() {
 
 // Accounts returns the current accounts of the sources; after the session has ended, the final
 // ones.
-func (s *Session) Accounts() (Accounts, error) { return s.ledger.accounts(s.sampler.accounts) }
+func (s *Session) Accounts() (Accounts, error) {
+	all, err := s.ledger.accounts(s.sampler.accounts)
+	s.witness.fill(all)
+	return all, err
+}
 
 // Close detaches and releases everything, and may be called again. Packets that are still in the
 // rings are discarded. Run calls Close by itself.
@@ -292,6 +302,7 @@ func (s *Session) Close() error {
 		errs = append(errs, s.poller.Close())
 	}
 	s.comings.close()
+	s.witness.close()
 	s.hooks.all, s.poller, s.watch, s.loss, s.comings, s.reader.err = nil, nil, nil, nil, nil, os.ErrClosed
 	return errors.Join(errs...)
 }

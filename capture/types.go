@@ -29,6 +29,7 @@ const (
 	Entry          = packet.Entry
 	Exit           = packet.Exit
 	TailCall       = packet.TailCall
+	Ingress        = packet.Ingress
 	Egress         = packet.Egress
 	StackDrop      = packet.StackDrop
 	FailedRedirect = packet.FailedRedirect

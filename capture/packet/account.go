@@ -28,6 +28,10 @@ type Account struct {
 	// only where packets have different weights: with Options.SampleVerdicts or Adaptive.
 	Missed uint64 `json:"-"`
 
+	// PassedBy is at least how many packets the interface has counted that did not pass the source's
+	// hook, such as those that tc redirects past XDP. They are in no other number.
+	PassedBy uint64 `json:"passed_by,omitempty"`
+
 	// Unexplained is Seen minus the sum of the other numbers, and may be negative. It is 0 until
 	// the session has ended. After that it is 0 unless something has gone wrong, which is then also
 	// a Notice.
@@ -87,6 +91,7 @@ func (a *Account) add(b Account, sign int64) {
 	a.Bytes += uint64(sign) * b.Bytes
 	a.Unstamped += uint64(sign) * b.Unstamped
 	a.Missed += uint64(sign) * b.Missed
+	a.PassedBy += uint64(sign) * b.PassedBy
 	a.Unexplained += sign * b.Unexplained
 }
 

@@ -24,8 +24,8 @@ func TestAccountsDelivered(t *testing.T) {
 // Every number of an account is added and subtracted.
 func TestAccountArithmetic(t *testing.T) {
 	t.Parallel()
-	ones := Accounts{{1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1}}
-	if diff := cmp.Diff(Accounts{{2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2}}, ones.Plus(ones)); diff != "" {
+	ones := Accounts{{1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1}}
+	if diff := cmp.Diff(Accounts{{2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2}}, ones.Plus(ones)); diff != "" {
 		t.Error(diff)
 	}
 	if diff := cmp.Diff(Accounts{{}}, ones.Minus(ones)); diff != "" {

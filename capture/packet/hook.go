@@ -10,6 +10,7 @@ const (
 	Entry                      // packets as they enter a running XDP program, by fentry
 	Exit                       // packets as they leave it, with its verdict, by fexit
 	TailCall                   // packets that a program passes to its hook map, with the verdict it is about to return
+	Ingress                    // packets that the stack receives, after XDP, at the first place of tc
 	Egress                     // packets that the stack sends, before they reach a queue of the interface
 	StackDrop                  // packets that the network stack throws away, with reason and location
 	FailedRedirect             // packets that the kernel fails to redirect for an XDP program, with the error
@@ -50,6 +51,14 @@ var hookKinds = [...]hookKind{
 		hasVerdict: true,
 		hasQueue:   true,
 		sentence:   func(s *Source) string { return fmt.Sprintf("XDP programs like %s, called through this map", s.Sampler) },
+	},
+	Ingress: {
+		name:     "ingress",
+		hasQueue: true,
+		suffix:   "@ingress",
+		sentence: func(s *Source) string {
+			return fmt.Sprintf("program %s at the ingress of the interface, by %s", s.Sampler, s.Attached)
+		},
 	},
 	Egress: {
 		name:      "egress",

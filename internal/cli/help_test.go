@@ -142,8 +142,8 @@ func TestFlagWords(t *testing.T) {
 		})
 	}
 	slices.Sort(found)
-	want := "--direction --filter-at --format --rx-capture --snapshot-length --time-stamp-precision --time-stamp-type --transport --verdict --xdp-mode " +
-		"count --direction count --variant count --verdict count --xdp-mode read --format read --time-stamp-precision stats --action stats --by stats --xdp-mode"
+	want := "--at --direction --filter-at --format --rx-capture --snapshot-length --time-stamp-precision --time-stamp-type --transport --verdict --xdp-mode " +
+		"count --at count --direction count --variant count --verdict count --xdp-mode read --format read --time-stamp-precision stats --action stats --by stats --xdp-mode"
 	if diff := cmp.Diff(want, strings.Join(found, " ")); diff != "" {
 		t.Errorf("the flags that take certain words: %s", diff)
 	}

@@ -38,14 +38,18 @@ func attachXDP(ifi xdp.Interface, prog *ebpf.Program, mode xdp.Mode) (*attachmen
 	return &attachment{ifi: ifi, at: at, began: time.Now(), way: fmt.Sprintf("XDP %v", at.Mode)}, nil
 }
 
-// attachEgress runs prog for what the interface sends. It closes prog: the kernel keeps it.
-func attachEgress(ifi xdp.Interface, prog *ebpf.Program) (*attachment, error) {
+// attachTC runs prog for what the interface receives or sends. It closes prog: the kernel keeps it.
+func attachTC(ifi xdp.Interface, prog *ebpf.Program, side tc.Direction) (*attachment, error) {
 	defer prog.Close()
-	at, err := attach.TC(ifi, prog, tc.Egress)
+	at, err := attach.TC(ifi, prog, side)
 	if err != nil {
 		return nil, err
 	}
-	return &attachment{ifi: ifi, at: at, began: time.Now(), way: "sent, " + at.How}, nil
+	packets := "sent"
+	if side == tc.Ingress {
+		packets = "received"
+	}
+	return &attachment{ifi: ifi, at: at, began: time.Now(), way: packets + ", " + at.How}, nil
 }
 
 // Interface returns the interface as it was at Open.

@@ -13,6 +13,7 @@ import (
 	"github.com/xdpcap/xdpcap/internal/attach"
 	"github.com/xdpcap/xdpcap/internal/errkind"
 	"github.com/xdpcap/xdpcap/internal/support"
+	"github.com/xdpcap/xdpcap/internal/tc"
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
@@ -39,7 +40,7 @@ func countable(name string) (xdp.Interface, error) {
 	return xdp.EthernetInterface(name)
 }
 
-// open begins to count on an interface by trace, attachXDP or attachEgress. The caller closes the
+// open begins to count on an interface by trace, attachXDP or attachTC. The caller closes the
 // counter also after an error.
 func (c *counter) open(iface string, begin func(xdp.Interface) error) error {
 	defer runtime.KeepAlive(xdp.KernelTypes()) // all programs are loaded with the same
@@ -143,13 +144,13 @@ func (c *counter) attachXDP(ifi xdp.Interface, name string, mode xdp.Mode) error
 	return err
 }
 
-// attachEgress runs a program of ours for what the interface sends.
-func (c *counter) attachEgress(ifi xdp.Interface, name string) error {
+// attachTC runs a program of ours for what the interface receives or sends.
+func (c *counter) attachTC(ifi xdp.Interface, name string, at tc.Direction) error {
 	prog, err := c.loadOwn(name)
 	if err != nil {
 		return err
 	}
-	c.attachment, err = attachEgress(ifi, prog)
+	c.attachment, err = attachTC(ifi, prog, at)
 	return err
 }
 

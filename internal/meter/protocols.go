@@ -12,6 +12,7 @@ import (
 
 	"github.com/xdpcap/xdpcap/internal/attach"
 	"github.com/xdpcap/xdpcap/internal/errkind"
+	"github.com/xdpcap/xdpcap/internal/tc"
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
@@ -57,6 +58,10 @@ type ProtocolsOptions struct {
 	// the network card segments count as one, and the bytes of a VLAN tag that the card inserts
 	// count. Program and Mode are about XDP, and are ignored.
 	Sent bool
+
+	// AtIngress counts what the interface receives at tc ingress, after XDP, where GRO has joined
+	// packets. Program and Mode are ignored.
+	AtIngress bool
 
 	// Verdicts selects the packets to count by their verdict, if a program is traced; nil = all. A
 	// number that is not one of the kernel's verdicts stands for all such numbers.
@@ -107,20 +112,22 @@ func newProtocols(o ProtocolsOptions) (*Protocols, error) {
 
 func (p *Protocols) begin(ifi xdp.Interface) error {
 	o := &p.options
-	switch traced := !o.Sent && (len(ifi.Programs) > 0 || o.Program != ""); {
+	switch traced := !o.Sent && !o.AtIngress && (len(ifi.Programs) > 0 || o.Program != ""); {
 	case traced:
 		return p.trace(ifi, o.Program)
 	case len(o.Verdicts) > 0:
 		return errkind.Errorf(ErrNoVerdict, "%s runs no XDP program, so its packets have no verdict", ifi.Name)
 	case o.Sent:
-		return p.attachEgress(ifi, o.program())
+		return p.attachTC(ifi, o.program(), tc.Egress)
+	case o.AtIngress:
+		return p.attachTC(ifi, o.program(), tc.Ingress)
 	}
 	return p.attachXDP(ifi, o.program(), o.Mode)
 }
 
 // program is the name of our own program that counts.
 func (o *ProtocolsOptions) program() string {
-	if o.Sent {
+	if o.Sent || o.AtIngress {
 		return protocolsProgCountSent
 	}
 	return protocolsProgCountXdp

@@ -80,6 +80,9 @@ const reportedSince = "the kernel tells since 6.3"
 
 // nativeXDP reads the features that the driver reports. It does not try to attach, because many
 // drivers reset their queues for that.
+// NativeXDP checks whether the driver of an interface runs XDP programs.
+func NativeXDP(ifi xdp.Interface) Check { return nativeXDP(ifi, readFeatures(ifi.Index)) }
+
 func nativeXDP(ifi xdp.Interface, reported netdevFeatures) Check {
 	const key = "native_xdp"
 	switch {

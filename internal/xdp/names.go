@@ -31,6 +31,19 @@ func (n *Names) Name(index int) (string, error) {
 	return l.Attrs().Name, nil
 }
 
+// Packets returns how many packets the interface with this index has received and sent, as its
+// driver counts them.
+func (n *Names) Packets(index int) (received, sent uint64, err error) {
+	l, err := linkByIndex(n.socket, index)
+	if err != nil {
+		return 0, 0, fmt.Errorf("read the counters of interface number %d: %w", index, err)
+	}
+	if s := l.Attrs().Statistics; s != nil {
+		received, sent = s.RxPackets, s.TxPackets
+	}
+	return received, sent, nil
+}
+
 // Close releases the socket.
 func (n *Names) Close() { n.socket.Close() }
 

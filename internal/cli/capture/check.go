@@ -21,6 +21,9 @@ func (o *Options) check(flags *pflag.FlagSet) (err error) {
 	if err := o.ReadTargets(given); err != nil {
 		return err
 	}
+	if given("pod") && !given("at") {
+		o.at = capture.AtAuto.String() // the other end of a pod's veth would lose TSO, and tc may redirect to the pod
+	}
 	if err := o.applyRules(flags); err != nil {
 		return err
 	}
@@ -77,6 +80,9 @@ func (o *Options) check(flags *pflag.FlagSet) (err error) {
 
 // checkWords reads the flags that take certain words.
 func (o *Options) checkWords(given func(flag string) bool) (err error) {
+	if o.session.At, err = capture.ParseAt(o.at); err != nil {
+		return fmt.Errorf("--at: %w", err)
+	}
 	if o.session.Mode, err = capture.ParseMode(o.mode); err != nil {
 		return fmt.Errorf("--xdp-mode: %w", err)
 	}

@@ -75,7 +75,7 @@ func placeOf(src capture.Source) string { return src.Name + " " + src.Direction(
 func (c *companions) joinCount(src capture.Source, with, exit *capture.Companions) error {
 	o, d := &c.options.protocols, src.Direction()
 	p, first, last, err := meter.EmbedProtocols(meter.ProtocolsOptions{
-		Interface: src.Name, Sizes: o.Sizes, Flows: o.Flows > 0, Sent: d == capture.Out,
+		Interface: src.Name, Sizes: o.Sizes, Flows: o.Flows > 0, Sent: d == capture.Out, AtIngress: src.Hook == capture.Ingress,
 	}, xdp.Program(src.Target))
 	if err != nil {
 		return err
@@ -122,7 +122,7 @@ func (c *companionOf[S]) String() string {
 	if c.source.Hook == capture.Exit {
 		return fmt.Sprintf("%s, XDP program %v", c.source.Name, c.source.Target)
 	}
-	return fmt.Sprintf("%s, %s", c.source.Name, map[capture.Direction]string{capture.In: "received", capture.Out: "sent"}[c.source.Direction()])
+	return fmt.Sprintf("%s, %s", c.source.Name, directionWords[c.source.Direction()])
 }
 
 func (c *companionOf[S]) report(began time.Time) (counters.Report, []byte, error) {

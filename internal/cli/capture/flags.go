@@ -31,9 +31,9 @@ type Options struct {
 	promiscuous, notPromiscuous bool
 
 	// Words, which check reads.
-	mode, directionName, filterAt, transportName, stampName string
-	hookNames, verdictNames                                 []string
-	vlanRestore                                             bool
+	at, mode, directionName, filterAt, transportName, stampName string
+	hookNames, verdictNames                                     []string
+	vlanRestore                                                 bool
 
 	list, listStamps bool
 
@@ -87,6 +87,8 @@ func (o *Options) whereFlags() []frame.Flag {
 				{Word: "", Label: "packets that enter it"}, {Word: "exit", Label: "packets that leave it, with their verdict"}, {Word: "entry,exit", Label: "both"}}}},
 		{Name: "hook", Value: (*frame.Name)(&o.session.HookMap), Settings: frame.Wiresharks, Rivals: []string{"interface"},
 			Help: "instead of -i: capture from the XDP program that calls the hook map pinned at this `path`"},
+		{Name: "at", Value: &o.at, Default: "xdp", Words: []string{"xdp", "tc", "auto"},
+			Help: "capture received packets at this `hook`: xdp, tc (after XDP; resets no card, and sees what tc redirects), or auto (tc where xdp costs more)"},
 		frame.ModeFlag(&o.mode),
 		{Name: "promiscuous-mode", Letter: "P", Also: []string{"promiscuous"}, Value: &o.promiscuous, Rivals: []string{"no-promiscuous-mode"},
 			Help:   "also let in packets for other MAC addresses, as --sink does by default",

@@ -101,6 +101,7 @@ func Metrics(transport capture.Transport, started time.Time) metrics.Set[capture
 		{"lost_packets", "Packets that found their ring full, or that the output did not take.", func(a capture.Account) uint64 { return a.Lost }},
 		{"not_taken_packets", "Those of the lost packets that the output did not take.", func(a capture.Account) uint64 { return a.NotTaken }},
 		{"invalid_packets", "Packets whose record arrived damaged.", func(a capture.Account) uint64 { return a.Invalid }},
+		{"passed_by_packets", "Packets, at least, that the interface has counted and that did not pass the hook. They are in no other number.", func(a capture.Account) uint64 { return a.PassedBy }},
 		{"captured_packets", "Packets that were captured.", func(a capture.Account) uint64 { return a.Captured }},
 		{"captured_bytes", "Bytes of the captured packets, after -s.", func(a capture.Account) uint64 { return a.Bytes }},
 	} {

@@ -30,12 +30,14 @@ func announce(out io.Writer, sources []capture.Source, o capture.Options, privil
 			frame.Say(out, "%s: XDP program %s stays, and is traced at its %s", src.Name, src.Target, src.Hook)
 		case src.Mode == capture.Generic && o.Mode == capture.Auto:
 			frame.Say(out, "%s has no native XDP: using generic mode, in the kernel's stack", driverOf(src))
+		case src.Hook == capture.XDP && src.Mode == capture.Native && src.Driver == "veth":
+			frame.Say(out, "%s: while XDP runs here, the other end of the veth pair sends without TSO, which slows its TCP: --at tc does not", src.Name)
 		}
 	}
 	if verbose {
 		for _, src := range sources {
 			if src.Attached != "" {
-				frame.Say(out, "%s: sent packets are seen by %s", src.Name, src.Attached)
+				frame.Say(out, "%s: %s packets are seen by %s", src.Name, directionWords[src.Direction()], src.Attached)
 			}
 		}
 		frame.Say(out, "transport %v, %d KiB for each CPU", o.Transport, o.Buffer>>10)
@@ -81,8 +83,16 @@ func labels(sources []capture.Source) string {
 	return someLabels(labels)
 }
 
+// besideXDP has the words for the hooks that are not at XDP.
+var besideXDP = map[capture.Hook]string{
+	capture.Ingress: "tc ingress", capture.Egress: capture.Egress.String(), capture.StackDrop: "what the stack throws away",
+}
+
+// directionWords are the words for packets of a direction.
+var directionWords = map[capture.Direction]string{capture.In: "received", capture.Out: "sent"}
+
 // modes lists the different ways of capturing the sources: XDP native, generic, entry or exit,
-// egress, and what the stack throws away.
+// ingress, egress, and what the stack throws away.
 func modes(sources []capture.Source) string {
 	var all, xdp []string
 	for _, src := range sources {
@@ -90,18 +100,17 @@ func modes(sources []capture.Source) string {
 		if src.Hook != capture.XDP {
 			mode = src.Hook.String()
 		}
-		if src.Hook != capture.Egress && src.Hook != capture.StackDrop && !slices.Contains(xdp, mode) {
+		if besideXDP[src.Hook] == "" && !slices.Contains(xdp, mode) {
 			xdp = append(xdp, mode)
 		}
 	}
 	if xdp != nil {
 		all = append(all, "XDP "+strings.Join(xdp, ","))
 	}
-	if slices.ContainsFunc(sources, func(s capture.Source) bool { return s.Hook == capture.Egress }) {
-		all = append(all, capture.Egress.String())
-	}
-	if slices.ContainsFunc(sources, func(s capture.Source) bool { return s.Hook == capture.StackDrop }) {
-		all = append(all, "what the stack throws away")
+	for _, hook := range []capture.Hook{capture.Ingress, capture.Egress, capture.StackDrop} {
+		if slices.ContainsFunc(sources, func(s capture.Source) bool { return s.Hook == hook }) {
+			all = append(all, besideXDP[hook])
+		}
 	}
 	return strings.Join(all, " and ")
 }
@@ -111,6 +120,9 @@ func writeCounts(out io.Writer, a capture.Account) {
 	fmt.Fprintf(out, "%s captured\n%s received by filter\n%s dropped by kernel\n",
 		frame.Packets(a.Captured), frame.Packets(a.Matched()), frame.Packets(a.Dropped()))
 	frame.Say(out, "%s", a.Equation())
+	if a.PassedBy > 0 {
+		frame.Say(out, "at least %d more packets, which the interface has counted, did not pass the hook", a.PassedBy)
+	}
 	if a.NotRecorded > 0 {
 		frame.Say(out, "%d of the packets not sampled were in memory and not recorded", a.NotRecorded)
 	}

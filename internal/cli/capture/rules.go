@@ -60,6 +60,9 @@ var rules = []rule{
 
 	{withoutHookMap, hasHookMap, "--%s and --hook: a hook map is captured alone, and has what its owner hands over"},
 
+	{pastXDP, func(o *Options) bool { return o.at == capture.AtIngress.String() },
+		"--at tc and --%s: this flag is for packets at XDP, and those at tc have passed it: omit it, or say --at xdp"},
+
 	{receiving, func(o *Options) bool { return strings.EqualFold(o.directionName, "out") },
 		"-Q out and --%s: this flag is for received packets: omit it, or say -Q inout"},
 
@@ -83,6 +86,9 @@ var notWithDrops = capture.FlagsWithout(capture.ThrownAway)
 var withoutHookMap = slices.DeleteFunc(capture.FlagsWithout(capture.FromHookMap), func(flag string) bool {
 	return flag == "direction" || slices.Contains(counting, flag)
 })
+
+// pastXDP are flags about packets at XDP.
+var pastXDP = append(capture.FlagsWithout(capture.PastXDP), "stats", "latency")
 
 // receiving are flags about received packets. Those of the counters count what XDP programs do.
 var receiving = append(capture.FlagsWithout(capture.SentOnly), "stats", "latency")

@@ -79,7 +79,7 @@ func newSourceSummary(src *capture.Source, a capture.Account) SourceSummary {
 	switch src.Hook {
 	case capture.XDP:
 		s.Mode = src.Mode.String()
-	case capture.Egress:
+	case capture.Ingress, capture.Egress:
 		s.Mode = src.Attached
 	}
 	s.Program, s.ProgramID = src.Target.Name, src.Target.ID

@@ -25,7 +25,7 @@ type Options struct {
 	variant    string
 	Sizes      bool
 	Flows      int
-	mode       string
+	at, mode   string
 
 	verdictNames []string
 	verdicts     []xdp.Verdict
@@ -80,6 +80,8 @@ func (o *Options) whereFlags() []frame.Flag {
 		o.InterfaceFlag("count on this `interface` (default with --listen: on all)"),
 		{Name: "direction", Letter: "Q", Value: &o.directions, Default: "in", Words: []string{"in", "out", "inout"},
 			Help: "take what the interface receives (`in`), what it sends (out), or both (inout)"},
+		{Name: "at", Value: &o.at, Default: "xdp", Words: []string{"xdp", "tc"},
+			Help: "count received packets at this `hook`: xdp, or tc (after XDP; resets no card, and sees what tc redirects)"},
 		o.ProgramFlag(),
 		frame.ModeFlag(&o.mode),
 	}
@@ -114,7 +116,7 @@ func (o *Options) run(cmd *cobra.Command) error {
 			continue
 		}
 		options := options
-		options.Sent = d == capture.Out
+		options.Sent, options.AtIngress = d == capture.Out, d == capture.In && o.at == "tc"
 		open = append(open, func(iface string) (*counters.Counter[meter.ProtocolCounts], error) {
 			return openCount(o, d, options, iface)
 		})
@@ -162,6 +164,15 @@ func (o *Options) protocols() (p meter.ProtocolsOptions, err error) {
 	}
 	if o.direction == capture.Out && o.Program != "" {
 		return p, fmt.Errorf("--program %s: XDP programs see only received packets: omit it, or say -Q inout", o.Program)
+	}
+	switch o.at {
+	case "xdp":
+	case "tc":
+		if o.Program != "" || len(o.verdictNames) > 0 {
+			return p, errors.New("--at tc and --program or --verdict: packets at tc have passed XDP: omit --at")
+		}
+	default:
+		return p, fmt.Errorf("--at %s: must be xdp or tc", o.at)
 	}
 	if o.Flows < 0 {
 		return p, fmt.Errorf("--flows %d: must be 0 or more", o.Flows)

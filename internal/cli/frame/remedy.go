@@ -28,6 +28,7 @@ var remedies = []struct {
 	{kind: file.ErrNameTaken, words: "omit --no-overwrite to write over it", join: ", or "},
 	{kind: file.ErrDiskLow, words: "free some of it, lower --min-free, or add -W, with which the oldest files are removed"},
 	{kind: capture.ErrBlind, words: "start again to capture what runs there now"},
+	{kind: capture.ErrPassedBy, words: "--at tc captures them", join: "; "},
 	{kind: meter.ErrNotCounting, words: "start again when it does, or add --listen, with which xdpcap waits for it", join: "; "},
 	{kind: xdp.ErrNoNative, words: "--xdp-mode generic works with every driver, at a lower rate", join: "; "},
 	{kind: xdp.ErrNotAll, words: "name it with -i, and repeat -i for several", join: "; "},

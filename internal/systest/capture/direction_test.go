@@ -170,6 +170,7 @@ func TestDirections(t *testing.T) {
 		},
 		{{args: "-Q inout --transport perf -b packets:7", perFile: 7}},
 		{{args: "-Q in --transport perf -b packets:9", perFile: 9}, {args: "-Q out --sample 3 tcp", tcp: true, sampled: true}},
+		{{args: "-Q inout --at tc --transport ring"}, {args: "-Q in --at auto --transport perf tcp and inbound", tcp: true}},
 		{{args: "-Q inout --transport ring --sample 4 -b packets:3 tcp", tcp: true, sampled: true, perFile: 3}},
 	} {
 		if testnet.Shared(i) {
