@@ -107,7 +107,7 @@ func attachWarning(driver string) string {
 	if slices.Contains(withoutReset, driver) {
 		return ""
 	}
-	return "; to attach a program may reset the card's queues, and let the link go down for a second"
+	return "; to attach a program may reset the card's queues, and let the link go down for a second; --at tc attaches nothing in the driver"
 }
 
 // oneBuffer is an MTU in bytes at which a packet fits into one buffer of every driver. A buffer is

@@ -26,7 +26,7 @@ func TestNativeXDP(t *testing.T) {
 			unknown(key, "the kernel tells since 6.3; a capture takes it if the driver has it")},
 		{"reported", xdp.Interface{Driver: "veth"}, reported(netdevXDPActBasic), Check{Key: key, Answer: Yes, Reason: "the driver reports it"}},
 		{"of a card", xdp.Interface{Driver: "ice"}, reported(netdevXDPActBasic), Check{Key: key, Answer: Yes,
-			Reason: "the driver reports it; to attach a program may reset the card's queues, and let the link go down for a second"}},
+			Reason: "the driver reports it; to attach a program may reset the card's queues, and let the link go down for a second; --at tc attaches nothing in the driver"}},
 		{"veth", xdp.Interface{Name: "veth0", Driver: "veth"}, reported(netdevXDPActRxSG),
 			no(key, "the peer has more tx queues than this has rx queues, or it has no peer", "ethtool -L veth0 rx N")},
 	} {
