@@ -26,8 +26,8 @@ type Companions struct {
 	// program, even if its entry was not seen.
 	First []*ebpf.ProgramSpec
 
-	// Last run after the session's own code; XDP, Ingress and Egress have none. At Exit they run only for
-	// packets whose entry was seen, which are those that the source's account counts.
+	// Last run after the session's own code; XDP, Ingress and Egress have none. At Exit they run
+	// only for packets whose entry was seen, which are those that the source's account counts.
 	Last []*ebpf.ProgramSpec
 }
 

@@ -155,8 +155,8 @@ func TestIngressTag(t *testing.T) {
 	})
 }
 
-// Of all interfaces, AtAuto takes XDP where a program runs, or where an option needs XDP, and tc at a
-// veth.
+// Of all interfaces, AtAuto takes XDP where a program runs, or where an option needs XDP, and tc at
+// a veth.
 func TestAtAuto(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {

@@ -15,15 +15,16 @@ import (
 type At int
 
 const (
-	// AtXDP captures at XDP, before the kernel has done anything with a packet. Where an XDP program
-	// runs, it is traced.
+	// AtXDP captures at XDP, before the kernel has done anything with a packet. Where an XDP
+	// program runs, it is traced.
 	AtXDP At = iota
-	// AtIngress captures at tc ingress, after XDP. It attaches nothing in the driver, so it resets no
-	// card and takes no offload away; and it sees the packets that tc redirects to the interface,
-	// which do not pass XDP. It does not see packets that XDP programs drop or send elsewhere.
+	// AtIngress captures at tc ingress, after XDP. It attaches nothing in the driver, so it resets
+	// no card and takes no offload away; and it sees the packets that tc redirects to the
+	// interface, which do not pass XDP. It does not see packets that XDP programs drop or send
+	// elsewhere.
 	AtIngress
-	// AtAuto is AtXDP where an option needs XDP, an XDP program runs, or the interface is a card whose
-	// driver has native XDP. Elsewhere it is AtIngress.
+	// AtAuto is AtXDP where an option needs XDP, an XDP program runs, or the interface is a card
+	// whose driver has native XDP. Elsewhere it is AtIngress.
 	AtAuto
 )
 

@@ -28,8 +28,8 @@ type Account struct {
 	// only where packets have different weights: with Options.SampleVerdicts or Adaptive.
 	Missed uint64 `json:"-"`
 
-	// PassedBy is at least how many packets the interface has counted that did not pass the source's
-	// hook, such as those that tc redirects past XDP. They are in no other number.
+	// PassedBy is at least how many packets the interface has counted that did not pass the
+	// source's hook, such as those that tc redirects past XDP. They are in no other number.
 	PassedBy uint64 `json:"passed_by,omitempty"`
 
 	// Unexplained is Seen minus the sum of the other numbers, and may be negative. It is 0 until

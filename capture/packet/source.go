@@ -20,9 +20,9 @@ type Source struct {
 	// its own types; nil = its reasons are not read.
 	ReasonText func(Reason) string
 
-	// Attached is, at Ingress and Egress, how the sampling program is attached: "tcx", or "clsact" with the
-	// number of other filters that run before it, if any. NetAdmin says that detaching needs
-	// CAP_NET_ADMIN, as with clsact.
+	// Attached is, at Ingress and Egress, how the sampling program is attached: "tcx", or "clsact"
+	// with the number of other filters that run before it, if any. NetAdmin says that detaching
+	// needs CAP_NET_ADMIN, as with clsact.
 	Attached string
 	NetAdmin bool
 
