@@ -2,15 +2,17 @@ package capture
 
 import "fmt"
 
-// A member is the latest source that has an index of a roster.
+// A member is one entry of a roster: the source that has this index now, or had it last. When its
+// interface has gone, its programs end (leave), then its account becomes final (retire), and when
+// the outputs have forgotten it, its index is vacant.
 type member struct {
 	Source
 	card    card
 	slot    int
 	before  programAccount  // what was counted in the slot before the source came
 	earlier programAccount  // what was counted for the sources that had the index before
-	gone    int64           // when no program of it ran any more, in CLOCK_MONOTONIC ns; 0 = one runs
-	final   *programAccount // what was counted for the index; nil = that may still change, or be read
+	ended   int64           // when its programs had ended, in CLOCK_MONOTONIC ns; 0 = one runs
+	final   *programAccount // what was counted for the index; nil = more may be counted, or records are still unread
 }
 
 // leave notes that no program of some sources runs any more. now is CLOCK_MONOTONIC in ns.
@@ -18,20 +20,21 @@ func (r *roster) leave(sources []int, now int64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, i := range sources {
-		if r.all[i].gone == 0 {
-			r.all[i].gone = now
+		if r.all[i].ended == 0 {
+			r.all[i].ended = now
 		}
 	}
 }
 
-// retire makes the account of a source final, and gives back its slot, if it has gone and the
-// reader has read all that was sent up to then: passed is how far it has read, and counts has what
-// it found. A record that it did not find, as in the ring of a CPU that went offline, is lost.
+// retire makes the account of a source final, and gives back its slot, if its programs
+// have ended and the reader has read all their records. passed is the time up to which it has read
+// all records, in CLOCK_MONOTONIC ns, and counts has its counts. A record that it did not find, as
+// in the ring of a CPU that went offline, is lost.
 func (r *roster) retire(i int, passed int64, counts Account, counted func(slot int) (programAccount, error)) (retired bool, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	m := &r.all[i]
-	if m.gone == 0 || m.final != nil || passed <= m.gone {
+	if m.ended == 0 || m.final != nil || passed <= m.ended {
 		return m.final != nil, nil
 	}
 	a, err := m.counted(counted)
@@ -58,8 +61,8 @@ func (r *roster) gone() (sources []int) {
 	return sources
 }
 
-// departing returns the sources that have gone since the last call, in that order. The outputs must
-// forget them.
+// departing returns the sources whose accounts have become final since the last call, in that
+// order. The outputs must forget them.
 func (r *roster) departing() (sources []int) {
 	if r.leaving.Load() == 0 {
 		return nil

@@ -7,8 +7,8 @@ import "github.com/xdpcap/xdpcap/internal/pcapng"
 type InterfaceStatistics struct {
 	Seen     *uint64 // packets that the interface received
 	Matched  *uint64 // packets that the filter accepted
-	Lost     *uint64 // packets that found no room, or that an output did not take
-	Dropped  *uint64 // part of Lost: packets that found no room
+	Lost     *uint64 // packets that found no room in a ring, or that an output did not take
+	Dropped  *uint64 // part of Lost: packets that found no room in a ring
 	Captured *uint64
 }
 
@@ -28,7 +28,8 @@ type storedStatistics struct {
 	known pcapng.Counters
 }
 
-// numbers returns the statistics that the block has.
+// numbers returns the statistics that the block has. isb_ifdrop counts all losses, and isb_osdrop
+// those of the rings.
 func (b *storedStatistics) numbers() (s InterfaceStatistics) {
 	for _, n := range []struct {
 		to    **uint64

@@ -22,18 +22,18 @@ func TrySeries(r Rotation, o Options) error {
 	place := r.first(now)
 	first := r.Path(place)
 	if at, err := os.Stat(first); err == nil && !at.Mode().IsRegular() && r.isSingle() && !r.Atomic {
-		return nil // it is already open, and no other file is made
+		return nil // a FIFO or a device was opened before, and there is no second file
 	}
 	if err := outfile.TryDirectory(filepath.Dir(first), o.trust()); err != nil {
 		return err
 	}
 	r.Left = o.withoutOthers(r.Left)
-	for _, path := range r.Left { // they are removed
+	for _, path := range r.Left { // the ring will remove these later
 		if err := outfile.TryFile(path, outfile.Options{Atomic: true}); err != nil {
 			return err
 		}
 	}
-	var others error // the error for the last name that another user's file has
+	var others error // the error for the last name of a file of another user
 	usable := false
 	for path := first; ; path = r.Path(place) {
 		own := r.hasLeft(path)
@@ -59,8 +59,8 @@ func TrySeries(r Rotation, o Options) error {
 	}
 }
 
-// hasOthers reports whether another user's file has a path, or the path's temporary name with
-// Atomic.
+// hasOthers reports whether the file at a path, or with Atomic its temporary file, is another
+// user's.
 func (o *Options) hasOthers(r *Rotation, path string) bool {
 	return outfile.IsOthers(path, o.Owners) || r.Atomic && outfile.IsOthers(path+outfile.Partial, o.Owners)
 }

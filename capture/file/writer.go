@@ -54,15 +54,15 @@ type Options struct {
 	NoLinks bool
 }
 
-// A Writer is an Output that writes a capture file. Each call of the file's Write gets whole
-// blocks. If the file can Seek and Truncate, it always ends with a whole block, and gets the final
-// accounts even when its disk is full: packets at its end are removed to make room, and count as
-// lost. A Writer belongs to one goroutine; any goroutine may call Size.
+// A Writer is an Output that writes a capture file. The underlying io.Writer gets whole blocks in
+// each call. If it can Seek and Truncate, the file always ends with a whole block, and has the
+// final accounts even when the disk is full: packets at the end are removed to make room, and count
+// as lost. A Writer belongs to one goroutine; any goroutine may call Size.
 //
 // Begin starts a goroutine that writes to the file; End joins it. While the file stalls, packets
-// wait in memory: up to 1 GiB, or a quarter of the available memory if that is less. The memory is
-// given back within about a second after it was needed, as long as Flush is called. When it is
-// full, Write waits for the file. Packets from complete capture files wait in at most 16 MiB.
+// wait in memory: up to 1 GiB, or a quarter of the available memory if that is less; those of
+// complete capture files in at most 16 MiB. When it is full, Write waits for the file. The memory
+// is freed about a second after it becomes unused, as long as Flush is called.
 type Writer struct {
 	options Options
 	enc     encoder
@@ -130,10 +130,11 @@ func (w *Writer) Begin(d capture.Description) error {
 }
 
 // beginQueue starts the queue that writes blocks to out. It gives a notice if a limit below the
-// machine's memory, such as a cgroup's, reduces how much may wait.
+// machine's memory, such as a cgroup's, reduces how much may wait. Where the blocks of capture
+// files are copied, it also adds those that are not packets.
 func (w *Writer) beginQueue(out blockWriter, name string, d *capture.Description) (err error) {
 	wanted := maxQueue
-	if d.Stopped != nil {
+	if d.Stopped != nil { // the input is complete capture files, which can wait
 		wanted = fileQueue
 	}
 	available := machine.AvailableMemory()
@@ -145,14 +146,14 @@ func (w *Writer) beginQueue(out blockWriter, name string, d *capture.Description
 			most>>20, cmp.Or(name, "the output"), available))
 	}
 	if e, ok := w.enc.(*copyEncoder); ok {
-		e.OnBlocks(func(b Block) { w.block(e, b) })
+		e.OnBlocks(func(b Block) { w.addBlock(e, b) })
 	}
 	return nil
 }
 
-// block adds a block of a capture file that is not a packet. If that fails, the next Write returns
-// the error.
-func (w *Writer) block(e *copyEncoder, b Block) {
+// addBlock adds a block of a capture file that is not a packet. If that fails, the next Write
+// returns the error.
+func (w *Writer) addBlock(e *copyEncoder, b Block) {
 	for w.queue.failure() == nil && !e.block(w.queue.open, b) {
 		if w.queue.next() != nil {
 			return

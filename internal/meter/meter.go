@@ -1,19 +1,20 @@
 // Package meter counts what happens around the XDP hook. Each kind of counters is one type with
 // Open, Read, Follow and Close.
 //
-// All counters are cumulative since Open. They are kept in the kernel, one slot per CPU. Read only
-// reads them, so any number of readers may call it concurrently, even after the counted program is
-// gone, and each computes its own differences. A reading is not one instant: packets that arrive
-// meanwhile may be in one of its numbers and not yet in another. Once traffic has ended, it is
-// exact.
+// All counters are cumulative since Open. They are kept in the kernel, one slot per CPU. Read does
+// not reset them, so any number of readers may call it concurrently, even after the counted program
+// is gone, and each computes its own differences. A reading is not an atomic snapshot: packets that
+// arrive meanwhile may be in one of its numbers and not yet in another. Once traffic has ended, it
+// is exact.
 //
 // If the interface has no XDP program, we attach one of ours, which counts. If it has one, a BPF
 // trampoline (fentry or fexit) traces it and leaves it unmodified. A bpf_link holds either
-// attachment: the kernel detaches when the process ends, however it ends. Packets that an interface
-// sends are counted at its egress: see package tc.
+// attachment: the kernel detaches the program when the process ends, however it ends. Packets that
+// an interface sends are counted at its egress: see package tc.
 package meter
 
-// A Tally is a number of packets, and their bytes in all buffers.
+// A Tally is a number of packets, and their bytes, including the fragments of packets in several
+// buffers.
 type Tally struct {
 	Packets, Bytes uint64
 }

@@ -1,5 +1,6 @@
-// Package throttle finds the rate at which an adaptive session samples: the highest at which its
-// reader, its rings and its outputs keep up. Laps say where the time of its goroutine goes.
+// Package throttle finds out how many packets an adaptive session can keep: one of N, with the
+// smallest N at which its reader, its rings and its outputs keep up. Laps measure how the time of
+// the reader's goroutine divides into reading, writing and waiting.
 package throttle
 
 import "time"
@@ -19,7 +20,7 @@ type Counters struct {
 	Pool   uint64        // packets that passed the filter, from which samples are drawn
 	Kept   uint64        // packets drawn from the pool
 	Lost   uint64        // part of Kept: packets that found no room in a ring
-	Taken  uint64        // packets that the reader has passed on
+	Taken  uint64        // packets that the reader has handed to the outputs
 	Rested time.Duration // total sleep of the reader
 	Queues []Queue       // of the outputs; new ones may only be added at the end
 }
@@ -47,8 +48,8 @@ func New(o Options) *Throttle {
 // Rate returns the current rate: one packet of this many is kept.
 func (t *Throttle) Rate() uint32 { return t.pace.oneIn }
 
-// Follow adapts the rate to the work done since the last calls and to the waiting work. It reports
-// whether the rate has changed.
+// Follow adapts the rate to the load of the last second: the work done, and the work that waits. It
+// reports whether the rate has changed.
 func (t *Throttle) Follow(c *Counters) (changed bool) {
 	before := t.pace.oneIn
 	t.history.add(newWorkload(c))

@@ -9,10 +9,10 @@ import (
 	"github.com/xdpcap/xdpcap/internal/support"
 )
 
-// A Barrier waits for programs that are running: a program that was detached may still be handling
-// a packet. The system call that puts a map into an array of maps returns only when every program
-// that ran when it began has ended (Linux 4.18, commit 1ae80cf31938). membarrier(2) also waits, but
-// not on a machine with nohz_full or with a single CPU.
+// A Barrier waits for an RCU grace period, and so for BPF programs that are running: a program that
+// was detached may still be handling a packet. The system call that puts a map into an array of
+// maps waits for one before it returns (Linux 4.18, commit 1ae80cf31938). membarrier(2) also does,
+// but it fails on a machine with nohz_full, and does not wait on one with a single CPU.
 type Barrier struct {
 	inner, outer *ebpf.Map
 }
@@ -32,10 +32,11 @@ func NewBarrier() (b Barrier, err error) {
 	return b, nil
 }
 
-// Wait returns when every program that ran before the call has ended. That takes 10 to 50 ms.
+// Wait returns when every BPF program that ran before the call has returned. That takes 10 to 50
+// ms.
 func (b Barrier) Wait() error {
 	if err := b.outer.Put(uint32(0), b.inner); err != nil {
-		return fmt.Errorf("wait for the sampling programs to end: %w", err)
+		return fmt.Errorf("wait for running BPF programs: %w", err)
 	}
 	return nil
 }

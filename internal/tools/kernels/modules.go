@@ -9,9 +9,9 @@ import (
 	"strings"
 )
 
-// wanted are the modules of the interfaces that tests make, of the guest's own interfaces, and of
-// egress, where kernels without tcx need them. A module that is built into the kernel needs no
-// loading.
+// wanted are the modules of the interfaces that tests make, of the virtual machine's own
+// interfaces, and, for kernels without tcx, of clsact. A module that is built into the kernel needs
+// no loading.
 var wanted = []string{"veth", "bridge", "bonding", "team", "vrf", "8021q", "macvlan", "tun", "dummy", "ifb", "vmxnet3",
 	"virtio_pci", "virtio_net",
 	"sch_ingress", "sch_tbf", "cls_bpf"}
@@ -19,10 +19,11 @@ var wanted = []string{"veth", "bridge", "bonding", "team", "vrf", "8021q", "macv
 // optional are modules that only some of the kernels have.
 var optional = []string{"xsk_diag"}
 
-// modules returns the paths of the wanted modules, each after its dependencies, which depmod and
-// modprobe of Debian's kmod find. They are in /sbin, which is in root's PATH only.
+// modules returns the paths of the wanted modules, each after its dependencies. depmod and
+// modprobe of Debian's kmod find these; both are called by their full path, because /sbin is in
+// root's PATH only.
 func (k kernel) modules(ctx context.Context) (paths []string, err error) {
-	// Newer kernels have them in usr/lib. Where there is a lib, this fails and changes nothing.
+	// Some packages have modules below usr/lib only: lib leads there, unless there is a lib, too.
 	os.Symlink("usr/lib", filepath.Join(k.root(), "lib"))
 	dirs, _ := filepath.Glob(filepath.Join(k.root(), "lib/modules/*"))
 	if len(dirs) != 1 {
