@@ -104,10 +104,10 @@ func TestPod(t *testing.T) {
 			h.addPod(t, write, "db-0", net.IPv4(192, 0, 2, 7).To4(), testnet.PairOptions{Tx: h.pair.Tx, TxName: "veth3c4d"})
 			file := systest.TempFile(t)
 			s, stderr := h.capture(t, "--pod", "default/web-1", "-w", file, "-w", file+".json")
-			if i := s.Interfaces[0]; i.Interface != "eth0" || i.Namespace != "default" || i.Pod != "web-1" || i.Hook != "xdp" {
+			if i := s.Interfaces[0]; i.Interface != "eth0" || i.Namespace != "default" || i.Pod != "web-1" || i.Hook != "ingress" {
 				t.Errorf("%+v", i)
 			}
-			if !strings.Contains(stderr, "listening on eth0 (pod default/web-1), XDP ") {
+			if !strings.Contains(stderr, "listening on eth0@ingress (pod default/web-1), tc ingress, ") {
 				t.Errorf("it does not say on what it listens: %s", stderr)
 			}
 			data := systest.ReadBytes(t, file)
