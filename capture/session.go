@@ -128,7 +128,7 @@ func (s *Session) open(t newTransport) (err error) {
 	if s.witness, err = newWitness(s.sampler); err != nil {
 		return err
 	}
-	s.witness.look(false)
+	s.witness.look()
 	if err := s.startWatch(); err != nil {
 		return err
 	}

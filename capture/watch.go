@@ -83,7 +83,7 @@ func (s *Session) keepWatch(quit <-chan struct{}) {
 				s.checkHooks()
 			}
 			measureClocks(s.roster.cards(), s.notice)
-			s.witness.look(false)
+			s.witness.look()
 		case <-rested:
 			changed, rested = changes, nil
 		case <-changed:

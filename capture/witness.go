@@ -3,6 +3,7 @@ package capture
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"sync"
 	"time"
 
@@ -18,11 +19,14 @@ var ErrPassedBy = errors.New("packets did not pass the hook")
 // seen there. An account only has the latter, so it adds up even if packets never reach the hook:
 // tc may redirect packets past XDP, and a driver may lose the program.
 //
-// It counts a lower bound. A packet that the interface has counted may still be on its way to the
-// hook, so it is compared with what the programs have seen a second later; and where the kernel has
-// joined packets to larger ones before the hook, each that was seen stands for as many as possible.
+// It counts a lower bound. Between an interface's count of a packet and its way through the hook
+// some time may pass, in either order. So the interface is compared with what the programs have
+// seen a second later, and its first reading comes after theirs: for a card, whose driver may count
+// late, some seconds after. Where the kernel has joined packets to larger ones before the hook, each
+// that was seen stands for as many as possible.
 type witness struct {
-	names   *xdp.Names
+	names   *xdp.Names // nil in tests
+	read    func(index int) (xdp.Counts, error)
 	roster  *roster
 	counted func() ([]programAccount, error)
 	notice  func(error)
@@ -34,12 +38,17 @@ type witness struct {
 // A passing is the comparison for one source. Counts are cumulative.
 type passing struct {
 	came           int
+	late           int    // after how many more readings the comparison begins
 	base, seenBase uint64 // of the interface and of the programs, when the comparison began
-	last           uint64 // of the interface, at the previous reading
-	before         uint64 // packets that had passed by when the interface's counters were last reset
+	last, seen     uint64 // of both, at the previous reading
+	before         uint64 // packets that had passed by before the comparison began
 	by             uint64 // at least so many have passed by since
 	noticed        bool
 }
+
+// lateReadings is how many readings, one a second, a card's driver may need until it has counted
+// the packets from before the session.
+const lateReadings = 3
 
 // mostJoined is how many packets one that was seen may stand for: of GRO, and at egress of GSO. In
 // native mode XDP comes before GRO.
@@ -53,8 +62,8 @@ func mostJoined(src *Source) uint64 {
 	return 64
 }
 
-// isWitnessed tells whether an interface's counters say what should pass a source's hook. A bridge
-// counts packets that its own filters drop before the hook.
+// isWitnessed reports whether all packets that an interface counts should pass a source's hook. A
+// bridge counts packets that its own filters drop before the hook.
 func isWitnessed(src *Source) bool {
 	return src.Index != 0 && src.Driver != "bridge" && (src.Hook == XDP || src.Hook == Entry || src.Hook == Ingress || src.Hook == Egress)
 }
@@ -64,7 +73,9 @@ func newWitness(k *sampler) (*witness, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &witness{names: names, roster: k.roster, counted: k.accounts, notice: k.options.notice, sources: make(map[int]*passing)}, nil
+	return &witness{
+		names: names, read: names.Counts, roster: k.roster, counted: k.accounts, notice: k.options.notice, sources: make(map[int]*passing),
+	}, nil
 }
 
 func (w *witness) close() {
@@ -73,95 +84,124 @@ func (w *witness) close() {
 	}
 }
 
-// look compares what the interfaces had counted at the last call with what the programs have seen
-// by now. isLast says that no packet that they have counted is on its way any more. An error of a
-// reading is no reason to end a session: the next call tries again.
-func (w *witness) look(isLast bool) {
+// look compares the last reading of the interfaces with what the programs have seen by now, and
+// reads the interfaces again. If reading the programs' counters fails, the next call tries again.
+func (w *witness) look() {
 	if w == nil {
 		return
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	sources := w.roster.sources()
-	gone := make(map[int]bool)
-	for _, i := range w.roster.gone() {
-		gone[i] = true
+	if sources, seen := w.seen(); seen != nil {
+		w.compare(sources, seen)
+		w.note(sources, seen, w.readAll(sources))
 	}
-	packets := w.read(sources)
-	accounts, err := w.counted()
-	if err != nil {
+}
+
+// finish compares a last time, before the programs are detached. It waits for a moment without
+// packets, so that all that were counted have passed the hook; on a busy interface the comparison
+// with the reading before has to do.
+func (w *witness) finish() {
+	if w == nil {
 		return
 	}
-	for i := range min(len(sources), len(accounts)) {
-		src, n := &sources[i], packets[i]
-		if !isWitnessed(src) || gone[i] || n == nil {
-			continue
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	sources, before := w.seen()
+	if before == nil {
+		return
+	}
+	for range 3 {
+		packets := w.readAll(sources)
+		time.Sleep(2 * time.Millisecond)
+		if maps.Equal(packets, w.readAll(sources)) {
+			w.note(sources, before, packets)
+			break
 		}
+	}
+	if sources, seen := w.seen(); seen != nil {
+		w.compare(sources, seen)
+	}
+}
+
+// seen returns the sources that are there, by their places, and what the programs have seen of each.
+// seen is nil if that cannot be read.
+func (w *witness) seen() (sources map[int]*Source, seen map[int]uint64) {
+	sources = make(map[int]*Source)
+	for i, src := range w.roster.sources() {
+		if isWitnessed(&src) {
+			sources[i] = &src
+		}
+	}
+	for _, i := range w.roster.gone() {
+		delete(sources, i)
+	}
+	accounts, err := w.counted()
+	if err != nil {
+		return nil, nil
+	}
+	seen = make(map[int]uint64)
+	for i, a := range accounts {
+		seen[i] = a.Seen
+	}
+	return sources, seen
+}
+
+// readAll returns what the interface of each source has counted. A source whose interface cannot be
+// read is left out.
+func (w *witness) readAll(sources map[int]*Source) map[int]xdp.Counts {
+	all := make(map[int]xdp.Counts)
+	for i, src := range sources {
+		if c, err := w.read(src.Index); err == nil {
+			all[i] = c
+		}
+	}
+	return all
+}
+
+// note keeps a reading of the interfaces, and begins the comparison for a source that is new, or
+// whose interface has begun to count anew. seen was read before it.
+func (w *witness) note(sources map[int]*Source, seen map[int]uint64, packets map[int]xdp.Counts) {
+	for i, c := range packets {
+		n := c.Received
+		if sources[i].Direction() == Out {
+			n = c.Sent
+		}
+		came, p := sources[i].Came, w.sources[i]
+		if p == nil {
+			p = &passing{came: -1}
+			w.sources[i] = p
+		}
+		switch {
+		case p.came != came || n < p.last:
+			*p = passing{came: came, seenBase: seen[i], base: n, before: p.before + p.by, noticed: p.noticed && p.came == came}
+			if c.IsHardware {
+				p.late = lateReadings
+			}
+		case p.late > 0:
+			p.late--
+			p.base, p.seenBase = n, p.seen
+		}
+		p.seen = seen[i]
+		p.last = n
+	}
+}
+
+// compare compares the last reading of the interfaces with what the programs have seen since.
+func (w *witness) compare(sources map[int]*Source, seen map[int]uint64) {
+	for i, src := range sources {
 		p := w.sources[i]
 		if p == nil || p.came != src.Came {
-			// What the programs see from now on may have been counted already: the bound is lower.
-			w.sources[i] = &passing{came: src.Came, base: *n, last: *n, seenBase: accounts[i].Seen}
 			continue
 		}
-		if *n < p.last {
-			*p = passing{came: p.came, base: *n, last: *n, seenBase: accounts[i].Seen, before: p.before + p.by, noticed: p.noticed}
-			continue
-		}
-		if isLast {
-			p.last = *n
-		}
-		counted, seen := p.last-p.base, mostJoined(src)*(accounts[i].Seen-p.seenBase)
-		p.last = *n
-		if counted > seen {
-			p.by = max(p.by, counted-seen)
+		if counted, passed := p.last-p.base, mostJoined(src)*(seen[i]-p.seenBase); counted > passed {
+			p.by = max(p.by, counted-passed)
 		}
 		if p.by > 0 && !p.noticed {
 			p.noticed = true
 			w.notice(passedBy(src, p.before+p.by))
 		}
 	}
-}
-
-// read returns how many packets the interface of each source has counted; nil = not known.
-func (w *witness) read(sources []Source) []*uint64 {
-	all := make([]*uint64, len(sources))
-	for i := range sources {
-		if !isWitnessed(&sources[i]) {
-			continue
-		}
-		received, sent, err := w.names.Packets(sources[i].Index)
-		if err != nil {
-			continue
-		}
-		all[i] = &received
-		if sources[i].Direction() == Out {
-			all[i] = &sent
-		}
-	}
-	return all
-}
-
-// finish compares a last time, before the programs are detached. It waits for a moment without
-// packets, so that none is on its way to a hook; on a busy interface the comparison of the last
-// second has to do.
-func (w *witness) finish() {
-	if w == nil {
-		return
-	}
-	for range 3 {
-		sources := w.roster.sources()
-		before := w.read(sources)
-		time.Sleep(2 * time.Millisecond)
-		isQuiet := true
-		for i, n := range w.read(sources) {
-			isQuiet = isQuiet && (n == nil || before[i] != nil && *n == *before[i])
-		}
-		if isQuiet {
-			w.look(true)
-			return
-		}
-	}
-	w.look(false)
 }
 
 // passedBy is the Notice about packets that passed by.

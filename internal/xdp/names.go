@@ -31,17 +31,24 @@ func (n *Names) Name(index int) (string, error) {
 	return l.Attrs().Name, nil
 }
 
-// Packets returns how many packets the interface with this index has received and sent, as its
-// driver counts them.
-func (n *Names) Packets(index int) (received, sent uint64, err error) {
+// Counts are the packets that an interface has received and sent, as its driver counts them.
+type Counts struct {
+	Received, Sent uint64
+	IsHardware     bool // the interface is a card, whose driver may count late
+}
+
+// Counts returns the counts of the interface with this index.
+func (n *Names) Counts(index int) (c Counts, err error) {
 	l, err := linkByIndex(n.socket, index)
 	if err != nil {
-		return 0, 0, fmt.Errorf("read the counters of interface number %d: %w", index, err)
+		return c, fmt.Errorf("read the counters of interface number %d: %w", index, err)
 	}
-	if s := l.Attrs().Statistics; s != nil {
-		received, sent = s.RxPackets, s.TxPackets
+	a := l.Attrs()
+	if s := a.Statistics; s != nil {
+		c.Received, c.Sent = s.RxPackets, s.TxPackets
 	}
-	return received, sent, nil
+	c.IsHardware = a.ParentDev != ""
+	return c, nil
 }
 
 // Close releases the socket.

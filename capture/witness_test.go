@@ -1,0 +1,110 @@
+package capture
+
+import (
+	"testing"
+
+	"github.com/xdpcap/xdpcap/internal/xdp"
+)
+
+// A witnessTest has a witness of one source, and the counters that it reads.
+type witnessTest struct {
+	witness
+	counts  xdp.Counts
+	account programAccount
+	notices int
+}
+
+func newWitnessTest(src Source) *witnessTest {
+	w := &witnessTest{}
+	w.witness = witness{
+		read:    func(int) (xdp.Counts, error) { return w.counts, nil },
+		roster:  &roster{all: []member{{Source: src}}},
+		counted: func() ([]programAccount, error) { return []programAccount{w.account}, nil },
+		notice:  func(error) { w.notices++ },
+		sources: make(map[int]*passing),
+	}
+	return w
+}
+
+// second is a second in which the interface counts packets of which the hook sees some.
+func (w *witnessTest) second(received, seen uint64) {
+	w.counts.Received += received
+	w.account.Seen += seen
+	w.look()
+}
+
+func (w *witnessTest) passedBy() uint64 {
+	accounts := Accounts{{}}
+	w.fill(accounts)
+	return accounts[0].PassedBy
+}
+
+// Packets that the interface has counted pass by if the hook has not seen them a second later.
+func TestWitness(t *testing.T) {
+	t.Parallel()
+	native := Source{Name: "eth0", Hook: XDP, Mode: Native, Index: 2}
+	for _, test := range []struct {
+		name    string
+		source  Source
+		isCard  bool
+		seconds [][2]uint64 // received, seen
+		want    uint64
+	}{
+		{"all are seen", native, false, [][2]uint64{{100, 100}, {100, 100}, {0, 0}}, 0},
+		{"they are seen a moment later", native, false, [][2]uint64{{100, 60}, {100, 100}, {0, 40}, {0, 0}}, 0},
+		{"some pass by", native, false, [][2]uint64{{100, 90}, {0, 0}}, 10},
+		{"they have not had their second yet", native, false, [][2]uint64{{100, 90}}, 0},
+		{"the driver counts late", native, true, [][2]uint64{{500, 0}, {300, 100}, {100, 100}, {100, 100}, {0, 0}}, 0},
+		{"some pass by, and the driver counts late", native, true, [][2]uint64{{500, 0}, {0, 0}, {0, 0}, {100, 10}, {0, 0}}, 90},
+		{"the counters begin anew", native, false, [][2]uint64{{100, 90}, {0, 0}, {^uint64(0) - 99, 0}, {50, 45}, {0, 0}}, 15},
+		{"GRO joins", Source{Name: "eth0", Hook: Ingress, Index: 2}, false, [][2]uint64{{640, 10}, {0, 0}}, 0},
+		{"GRO joins no more than 64", Source{Name: "eth0", Hook: Ingress, Index: 2}, false, [][2]uint64{{650, 10}, {0, 0}}, 10},
+		{"a bridge", Source{Name: "br0", Hook: XDP, Mode: Native, Driver: "bridge", Index: 2}, false, [][2]uint64{{100, 0}, {0, 0}}, 0},
+	} {
+		w := newWitnessTest(test.source)
+		w.counts.IsHardware = test.isCard
+		w.counts.Received, w.account.Seen = 1000, 7
+		w.look()
+		for _, s := range test.seconds {
+			w.second(s[0], s[1])
+		}
+		if got := w.passedBy(); got != test.want || w.notices != int(min(test.want, 1)) {
+			t.Errorf("%s: %d packets have passed by, want %d; %d notices", test.name, got, test.want, w.notices)
+		}
+	}
+}
+
+// An index that is given to another source has the packets of both.
+func TestWitnessOfIndex(t *testing.T) {
+	t.Parallel()
+	w := newWitnessTest(Source{Name: "veth0", Hook: XDP, Mode: Native, Index: 2, Came: 1})
+	w.look()
+	w.second(100, 90)
+	w.second(0, 0)
+	w.roster.all[0].Came = 9
+	w.second(0, 0)
+	w.second(50, 49)
+	w.second(0, 0)
+	if got := w.passedBy(); got != 11 || w.notices != 2 {
+		t.Errorf("%d packets have passed by, want 11; %d notices, want 2", got, w.notices)
+	}
+}
+
+// At the end all packets that were counted are compared, if none comes.
+func TestWitnessFinish(t *testing.T) {
+	t.Parallel()
+	w := newWitnessTest(Source{Name: "veth0", Hook: XDP, Mode: Native, Index: 2})
+	w.look()
+	w.counts.Received, w.account.Seen = 20, 5
+	w.finish()
+	if got := w.passedBy(); got != 15 {
+		t.Errorf("%d packets have passed by, want 15", got)
+	}
+	busy := newWitnessTest(Source{Name: "veth0", Hook: XDP, Mode: Native, Index: 2})
+	busy.read = func(int) (xdp.Counts, error) { busy.counts.Received += 10; return busy.counts, nil }
+	busy.look()
+	busy.finish()
+	if got := busy.passedBy(); got != 0 {
+		t.Errorf("%d packets have passed by while others come", got)
+	}
+}
