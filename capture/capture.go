@@ -263,7 +263,7 @@ const (
 
 var stampNames = [...]string{"host", "host_lowprec", "adapter", "adapter_unsynced"}
 
-// IsCards tells whether the card stamps the packets.
+// IsCards reports whether the card stamps the packets.
 func (s Stamp) IsCards() bool { return s == AdapterStamp || s == AdapterUnsyncedStamp }
 
 func (s Stamp) String() string {
@@ -283,7 +283,7 @@ func ParseStamp(name string) (Stamp, error) {
 	return 0, fmt.Errorf("time stamp type %q: must be host, host_lowprec, adapter or adapter_unsynced", name)
 }
 
-// follows tells whether interfaces come and go during the session.
+// follows reports whether interfaces come and go during the session.
 func (o *Options) follows() bool { return len(o.Patterns) > 0 }
 
 // followed names the interfaces that may come, for messages and files.
@@ -298,7 +298,7 @@ func (o *Options) followed() string {
 	return text
 }
 
-// isFollowed tells whether an interface with this name is to be captured when it comes.
+// isFollowed reports whether an interface with this name is to be captured when it comes.
 func (o *Options) isFollowed(name string) bool {
 	matches := func(pattern string) bool {
 		ok, _ := path.Match(pattern, name)
@@ -315,7 +315,7 @@ func (o *Options) oneIn() uint32 {
 	return o.Sample
 }
 
-// hasWeights tells whether the sampling rate alone says how many packets each captured one
+// hasWeights reports whether the sampling rate alone says how many packets each captured one
 // represents.
 func (o *Options) hasWeights() bool { return o.First == 0 && o.bucketRate() == 0 }
 

@@ -103,7 +103,7 @@ func (o *Options) checkScopes() error {
 	return nil
 }
 
-// needsXDP tells whether an option has no meaning but at XDP.
+// needsXDP reports whether an option has no meaning but at XDP.
 func (o *Options) needsXDP() bool {
 	return slices.ContainsFunc(restrictions, func(r restriction) bool { return r.in&PastXDP != 0 && r.set(o) })
 }
@@ -191,7 +191,7 @@ func (o *Options) checkSampling() error {
 		return nil
 	}
 	for v, n := range o.SampleVerdicts {
-		if v >= Verdict(xdp.UnknownVerdict) || n == 0 {
+		if v >= xdp.UnknownVerdict || n == 0 {
 			return fmt.Errorf("one of %d packets with the verdict %v: the rate must be at least 1, and the verdict one of the kernel's", n, v)
 		}
 	}

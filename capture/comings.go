@@ -108,7 +108,7 @@ func (c *comings) close() error {
 	return c.finder.Close()
 }
 
-// isWanted tells whether an interface is to be captured, and is not yet.
+// isWanted reports whether an interface is to be captured, and is not yet.
 func (c *comings) isWanted(index int, name string) bool {
 	return c.options().isFollowed(name) &&
 		!slices.ContainsFunc(c.all, func(one *coming) bool { return !one.gone && one.ifi.Index == index })
@@ -245,7 +245,7 @@ func (c *comings) load(one *coming) (err error) {
 	return nil
 }
 
-// isOwn tells whether an XDP program is the session's own.
+// isOwn reports whether an XDP program is the session's own.
 func (c *comings) isOwn(p xdp.Program) bool {
 	return c.roster().has(func(src *Source) bool { return src.Hook == XDP && src.Sampler.ID == p.ID })
 }

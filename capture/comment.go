@@ -123,7 +123,7 @@ func (o *Options) sampling() string {
 }
 
 // ParseSampling reads what the comment of a file says about sampling. passedOver are the parts that
-// skip packets without being counted in a weight, in words. byVerdict tells whether each verdict
+// skip packets without being counted in a weight, in words. byVerdict reports whether each verdict
 // had its own rate.
 func ParseSampling(comment string) (passedOver []string, byVerdict bool) {
 	for line := range strings.Lines(comment) {

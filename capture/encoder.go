@@ -190,7 +190,7 @@ func (e *Encoder) append(b []byte, source uint16, f *Facts, data []byte) []byte 
 	return template.AppendPacket(b, e.fill(source, f, data))
 }
 
-// isPlain tells whether a packet has only the facts that most packets have.
+// isPlain reports whether a packet has only the facts that most packets have.
 func isPlain(f *Facts) bool {
 	return f.Dropped|uint64(f.ClockSetBack)|uint64(f.HashKind|HashKind(f.GSOSize|f.RunTime)|HashKind(f.To)|HashKind(f.Reason))|uint64(f.Location) == 0 && f.Weight <= 1
 }

@@ -114,7 +114,7 @@ func identify(p *ebpf.Program) (Program, error) {
 	if err != nil {
 		return Program{}, fmt.Errorf("ask for the sampling program's id: %w", err)
 	}
-	return Program(identity), nil
+	return identity, nil
 }
 
 func closePrograms(programs ...*ebpf.Program) error {

@@ -60,7 +60,7 @@ func newTraceHooks(p point, o *Options) (hooks []hook, err error) {
 
 func (h *traceHook) newSource(ifi xdp.Interface, at Hook) *Source {
 	s := newSource(ifi, at)
-	s.Target = Program(h.target.Program)
+	s.Target = h.target.Program
 	return &s
 }
 
@@ -153,15 +153,15 @@ func (h *traceHook) tracers() []*ebpf.Program {
 }
 
 // attach lets check tell whether the program still runs at the interface. Of a program that was
-// chosen by its id and runs elsewhere, check only tells whether the interface exists: the tracers
-// keep the program alive, and nothing tells whether a map still holds it.
+// chosen by its id and runs elsewhere, check only reports whether the interface exists: the tracers
+// keep the program alive, and nothing reports whether a map still holds it.
 func (h *traceHook) attach() (err error) {
 	h.attached, err = attach.Trace(h.ifi, h.target, h.tracers()...)
 	return err
 }
 
-// runsAtInterface tells whether the program was found at the interface. A program chosen by its id
-// may run elsewhere, such as in a devmap.
+// runsAtInterface reports whether the program was found at the interface. A program chosen by its
+// id may run elsewhere, such as in a devmap.
 func (h *traceHook) runsAtInterface() bool { return h.target.At != (xdp.Program{}) }
 
 func (h *traceHook) close() error { return closePrograms(h.fentry, h.fexit, h.target.Prog) }

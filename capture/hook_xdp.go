@@ -10,7 +10,6 @@ import (
 
 	"github.com/xdpcap/xdpcap/internal/attach"
 	"github.com/xdpcap/xdpcap/internal/support"
-	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
 // An xdpHook is our own program at the XDP hook of an interface where no other runs.
@@ -76,10 +75,10 @@ func (h *xdpHook) load(k *sampler, first, index uint32) (err error) {
 }
 
 func (h *xdpHook) attach() (err error) {
-	if h.attached, err = attach.XDP(h.ifi, h.programs[0], xdp.Mode(h.mode)); err != nil {
+	if h.attached, err = attach.XDP(h.ifi, h.programs[0], h.mode); err != nil {
 		return err
 	}
-	h.source.Mode = Mode(h.attached.Mode)
+	h.source.Mode = h.attached.Mode
 	if off := h.attached.SwitchedOff; off != nil {
 		h.notice(fmt.Errorf("attaching has switched off %v until the capture ends", off))
 	}

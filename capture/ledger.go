@@ -90,7 +90,7 @@ func (l *ledger) change(source int) {
 // unstamped counts a packet that was taken but has no stamp from the card.
 func (l *ledger) unstamped(source int) { l.of(source).Unstamped++ }
 
-// isFull tells whether the limit is reached.
+// isFull reports whether the limit is reached.
 func (l *ledger) isFull() bool { return l.captured == l.limit }
 
 // reject counts a record that failed the check. It counts for the source that the record names, or

@@ -32,7 +32,7 @@ const groupBytes = 2048
 // newCursor returns a cursor before the first record of a ring.
 func newCursor(r ring) *cursor { return &cursor{ring: r} }
 
-// isReady tells whether there is a record whose position in the sequence is final.
+// isReady reports whether there is a record whose position in the sequence is final.
 func (m *merge) isReady() bool { return len(m.order) > 0 && m.order[0].stamp <= m.horizon }
 
 // next fills a slice with the oldest packets whose position in the sequence is final, and returns
@@ -75,7 +75,7 @@ func (m *merge) gather() {
 	}
 }
 
-// refill asks a cursor's ring for new records, and tells whether it has any.
+// refill asks a cursor's ring for new records, and reports whether it has any.
 func (m *merge) refill(c *cursor) bool {
 	c.ring.refill()
 	if !c.ready {

@@ -53,7 +53,7 @@ type Files interface {
 	// AppendHeader appends the pcapng section for packets of all files, which application writes.
 	AppendHeader(b []byte, application string) []byte
 
-	// IsUnlimited tells whether interfaces are written with the snapshot length 0, no limit. That
+	// IsUnlimited reports whether interfaces are written with the snapshot length 0, no limit. That
 	// is so where packets of several files come together: libpcap refuses a file whose interfaces
 	// differ in it, and those of an interface that is described later are not known when the first
 	// is written. It is also so for a pcap file, which may have packets that are longer than its
@@ -203,7 +203,7 @@ type Description struct {
 	Files Files // the capture files that the input reads; nil = packets are captured live
 }
 
-// IsLive tells whether packets are captured live rather than read from capture files.
+// IsLive reports whether packets are captured live rather than read from capture files.
 func (d *Description) IsLive() bool { return d.Files == nil }
 
 // Notice calls Options.Notice, if it is not nil.

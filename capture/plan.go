@@ -150,7 +150,7 @@ func (o *Options) receivingHooks(p point) ([]hook, error) {
 	return []hook{newXDPHook(p, o, q)}, nil
 }
 
-// isPastXDP tells whether packets are captured at tc ingress at a point.
+// isPastXDP reports whether packets are captured at tc ingress at a point.
 func (o *Options) isPastXDP(p point) bool {
 	switch o.At {
 	case AtXDP:
@@ -162,7 +162,7 @@ func (o *Options) isPastXDP(p point) bool {
 	return !isCard && !o.needsXDP() && !o.isTraced(p)
 }
 
-// isTraced tells whether a running program is traced at a point.
+// isTraced reports whether a running program is traced at a point.
 func (o *Options) isTraced(p point) bool {
 	return o.HookMap == "" && (len(p.ifi.Programs) > 0 || len(o.Hooks) > 0 || len(o.Targets) > 0)
 }

@@ -30,7 +30,7 @@ func recordOf(f *Facts) *record {
 	return (*record)(unsafe.Add(unsafe.Pointer(f), -int(unsafe.Offsetof(record{}.Facts))))
 }
 
-// isSent tells whether a program can have sent this record, judging only by itself.
+// isSent reports whether a program can have sent this record, judging only by itself.
 func (r *record) isSent() bool {
 	return r.cookie == uint16(samplerLimitCOOKIE) && r.length <= uint32(MaxSnapLen) && r.length <= r.WireLen
 }
@@ -64,7 +64,7 @@ func decode(p *Packet, raw []byte) {
 	p.Data = raw[recordSize:end]
 }
 
-// isTagBeside tells whether restoreTag will write into the record.
+// isTagBeside reports whether restoreTag will write into the record.
 func (r *record) isTagBeside() bool { return r.tagProtocol != 0 }
 
 // restoreTag puts a VLAN tag that was stripped back after the MAC addresses, and truncates the

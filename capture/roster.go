@@ -96,7 +96,7 @@ func (r *roster) arrays() (slots, hooks int) {
 	return len(r.tenants), len(r.taken)
 }
 
-// has tells whether there is such a source.
+// has reports whether there is such a source.
 func (r *roster) has(is func(*Source) bool) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -296,7 +296,7 @@ func (r *roster) list(m *member) {
 	r.tenants[m.slot].Store(uint64(m.Came)<<32 | uint64(m.Place))
 }
 
-// haveSeen ends hooks, and tells whether their programs have seen packets. before is what was
+// haveSeen ends hooks, and reports whether their programs have seen packets. before is what was
 // counted in their slots before they were attached.
 func (r *roster) haveSeen(hooks []hook, numbers []int, before []programAccount, counted func(slot int) (programAccount, error), ended func([]hook) error) (bool, error) {
 	if err := ended(hooks); err != nil {

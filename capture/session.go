@@ -197,8 +197,9 @@ func (s *Session) Sources() []Source { return s.roster.sources() }
 // Any goroutine may call it.
 func (s *Session) Gone() []int { return s.roster.gone() }
 
-// HasSwitchedOff tells whether attaching has switched off what joins packets at an interface before
-// XDP: LRO or hardware GRO. To switch that on again at the end of the session needs CAP_NET_ADMIN.
+// HasSwitchedOff reports whether attaching has switched off what joins packets at an interface
+// before XDP: LRO or hardware GRO. To switch that on again at the end of the session needs
+// CAP_NET_ADMIN.
 func (s *Session) HasSwitchedOff() bool {
 	s.hooks.mu.Lock()
 	defer s.hooks.mu.Unlock()

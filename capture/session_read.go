@@ -151,7 +151,7 @@ func (s *Session) CardClocks() []*CardClock {
 	return clocks
 }
 
-// SetCards tells whether the session has told a card to stamp packets. Undoing that at the end of
+// SetCards reports whether the session has told a card to stamp packets. Undoing that at the end of
 // the session needs CAP_NET_ADMIN.
 func (s *Session) SetCards() bool {
 	s.hooks.mu.Lock()

@@ -70,15 +70,15 @@ func (r *sharedRing) complete(now int64) int64 {
 	return until
 }
 
-// isCurrent tells whether records may still get the stamp of a poll. The program takes a new stamp
-// when it sees that the kernel's clock has ticked. This reads the same clock; the program's count
-// of ticks is at most one tick behind it.
+// isCurrent reports whether records may still get the stamp of a poll. The program takes a new
+// stamp when it sees that the kernel's clock has ticked. This reads the same clock; the program's
+// count of ticks is at most one tick behind it.
 func (r *sharedRing) isCurrent(poll int64) bool {
 	last, err := machine.LastTick()
 	return err == nil && last <= poll+r.tick
 }
 
-// isSettled tells whether every record that was begun before this call is complete. head is its
+// isSettled reports whether every record that was begun before this call is complete. head is its
 // value before the call.
 func (r *sharedRing) isSettled(head uint64) bool {
 	for range 1000 {

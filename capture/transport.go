@@ -125,7 +125,7 @@ func (t Transport) MaxSnapLen() int { return t.kind().maxSnapLen }
 // TransportDefault if there is none.
 func (t Transport) Lighter() Transport { return t.kind().lighter }
 
-// OpensPerf tells whether the transport opens a perf event for a CPU that comes online. A sandbox
+// OpensPerf reports whether the transport opens a perf event for a CPU that comes online. A sandbox
 // must permit that.
 func (t Transport) OpensPerf() bool { return t.kind().opensPerf }
 
@@ -134,7 +134,7 @@ func (t Transport) OpensPerf() bool { return t.kind().opensPerf }
 // rings and ringOf. After an error only close is called.
 type transport interface {
 	// prepare sets the sizes of the transport's maps, and the constants that tell the programs
-	// about it, before anything is created. fragments tells whether there may be programs that
+	// about it, before anything is created. fragments reports whether there may be programs that
 	// cannot copy all packets by themselves: see Source.InFragments.
 	prepare(spec *ebpf.CollectionSpec, fragments bool) error
 	// open gets the created maps.
@@ -176,7 +176,7 @@ type ring interface {
 	// complete returns the stamp up to which the next refill will find all records. now is the time
 	// of the call; both are in CLOCK_MONOTONIC ns.
 	complete(now int64) int64
-	// isHalfFull tells whether more than half of the ring was in use at the last refill.
+	// isHalfFull reports whether more than half of the ring was in use at the last refill.
 	isHalfFull() bool
 	// refill notices what the kernel has written since the last call.
 	refill()
@@ -200,7 +200,7 @@ type ring interface {
 	// fd is readable when the ring asks to be read. It is -1 if another ring's fd stands for this
 	// one, too, or if there is none.
 	fd() int
-	// isGone tells whether the kernel writes nothing more, because the CPU went offline.
+	// isGone reports whether the kernel writes nothing more, because the CPU went offline.
 	isGone() bool
 	close() error
 }

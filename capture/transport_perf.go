@@ -166,7 +166,7 @@ func (t *perfTransport) rings() (rings []ring, err error) {
 }
 
 // leave gives up the rings of CPUs that were offline since the last call, even if they are online
-// again, and tells whether there are any.
+// again, and reports whether there are any.
 func (t *perfTransport) leave(online []int) (some bool) {
 	for _, cpu := range t.online {
 		r := t.served[cpu]

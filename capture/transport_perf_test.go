@@ -97,8 +97,8 @@ func TestPerfRing(t *testing.T) {
 	}
 }
 
-// checkRing puts records of random lengths into a ring by put, which tells whether there was room,
-// and reads them now and then. between may put something else in after a record.
+// checkRing puts records of random lengths into a ring by put, which reports whether there was
+// room, and reads them now and then. between may put something else in after a record.
 func checkRing(t *testing.T, r ring, put func(record, []byte) bool, between func()) {
 	t.Helper()
 	var want, got [][]byte

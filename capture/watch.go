@@ -145,8 +145,8 @@ func whyBlind(h hook) error {
 	return errkind.Errorf(ErrBlind, "%s is no longer captured: %w", name, err)
 }
 
-// hasGone tells whether an interface has left the namespace. What the kernel says to an attempt to
-// attach to it does not tell.
+// hasGone reports whether an interface has left the namespace. What the kernel says to an attempt
+// to attach to it does not tell.
 func hasGone(index int) bool {
 	w, err := xdp.WatchHook(index)
 	if err != nil {

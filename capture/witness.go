@@ -22,8 +22,8 @@ var ErrPassedBy = errors.New("packets did not pass the hook")
 // It counts a lower bound. Between an interface's count of a packet and its way through the hook
 // some time may pass, in either order. So the interface is compared with what the programs have
 // seen a second later, and its first reading comes after theirs: for a card, whose driver may count
-// late, some seconds after. Where the kernel has joined packets to larger ones before the hook, each
-// that was seen stands for as many as possible.
+// late, some seconds after. Where the kernel has joined packets to larger ones before the hook,
+// each that was seen stands for as many as possible.
 type witness struct {
 	names   *xdp.Names // nil in tests
 	read    func(index int) (xdp.Counts, error)
@@ -124,8 +124,8 @@ func (w *witness) finish() {
 	}
 }
 
-// seen returns the sources that are there, by their places, and what the programs have seen of each.
-// seen is nil if that cannot be read.
+// seen returns the sources that are there, by their places, and what the programs have seen of
+// each. seen is nil if that cannot be read.
 func (w *witness) seen() (sources map[int]*Source, seen map[int]uint64) {
 	sources = make(map[int]*Source)
 	for i, src := range w.roster.sources() {

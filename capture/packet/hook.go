@@ -111,11 +111,11 @@ func (h Hook) String() string {
 	return hookKinds[h].name
 }
 
-// Traces tells whether the hook traces somebody else's program, as Entry and Exit do. That program
-// is the source's Target.
+// Traces reports whether the hook traces somebody else's program, as Entry and Exit do. That
+// program is the source's Target.
 func (h Hook) Traces() bool { return h.kind().traces }
 
-// Loses tells whether the packets of the hook get lost there, as those of StackDrop and
+// Loses reports whether the packets of the hook get lost there, as those of StackDrop and
 // FailedRedirect do.
 func (h Hook) Loses() bool { return h.kind().loses }
 

@@ -134,7 +134,8 @@ type Outlet uint32
 // Index is the interface's index in its network namespace; 0 = not known.
 func (o Outlet) Index() int { return int(o &^ otherNamespace) }
 
-// IsElsewhere tells whether the interface is in another network namespace than the packet's source.
+// IsElsewhere reports whether the interface is in another network namespace than the packet's
+// source.
 func (o Outlet) IsElsewhere() bool { return o&otherNamespace != 0 }
 
 // otherNamespace is TO_OTHER_NETNS of bpf/include/record.h.

@@ -51,20 +51,20 @@ type Source struct {
 	link     uint16     // LinkType, with 0 and Ethernet exchanged
 }
 
-// HasVerdict tells whether the source's packets have a verdict.
+// HasVerdict reports whether the source's packets have a verdict.
 func (s *Source) HasVerdict() bool { return s.Hook.kind().hasVerdict }
 
-// HasDirection tells whether it is known that all of the source's packets were received, or sent.
+// HasDirection reports whether it is known that all of the source's packets were received, or sent.
 func (s *Source) HasDirection() bool { return !s.Hook.kind().anyWay }
 
-// InFragments tells whether packets in fragments may come through perf's rings also where the
+// InFragments reports whether packets in fragments may come through perf's rings also where the
 // transport is TransportRing.
 func (s *Source) InFragments() bool { return s.Hook.kind().inFragments }
 
 // Direction is In or Out: whether the source's packets were received or sent; see HasDirection.
 func (s *Source) Direction() Direction { return s.Hook.kind().direction }
 
-// HasQueue tells whether the queue of the source's packets is known. At egress it is not: the
+// HasQueue reports whether the queue of the source's packets is known. At egress it is not: the
 // kernel chooses the queue of a sent packet later.
 func (s *Source) HasQueue() bool { return s.Hook.kind().hasQueue }
 

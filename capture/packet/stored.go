@@ -64,7 +64,7 @@ func (s *Source) SetLinkType(number uint16) { s.link = number ^ ethernet }
 
 const ethernet = 1 // LINKTYPE_ETHERNET
 
-// IsEthernet tells whether the source's packets are Ethernet frames.
+// IsEthernet reports whether the source's packets are Ethernet frames.
 func (s *Source) IsEthernet() bool { return s.link == 0 }
 
 // VerdictOf returns the verdict of one of the source's packets, if it is known. For a live packet
@@ -103,7 +103,7 @@ func (s *Source) DirectionOf(p *Packet) (d Direction, known bool) {
 	return In, false
 }
 
-// HasTime tells whether the packet has a time: simple packet blocks have none.
+// HasTime reports whether the packet has a time: simple packet blocks have none.
 func (p *Packet) HasTime() bool { return p.Stored == nil || !p.Stored.NoTime }
 
 // Comments returns the packet's comments in a capture file; nil for a live packet.

@@ -92,8 +92,8 @@ func Trace(ifi xdp.Interface, target xdp.Target, tracers ...*ebpf.Program) (*Att
 }
 
 // Kernel runs programs at the tracepoint or the functions of the kernel that they are loaded for.
-// They choose the interface's packets by themselves, so Check only tells whether that exists. tried
-// begins the text of an error.
+// They choose the interface's packets by themselves, so Check only reports whether that exists.
+// tried begins the text of an error.
 func Kernel(ifi xdp.Interface, tried string, programs ...*ebpf.Program) (*Attachment, error) {
 	return open(ifi, programs[0], func(a *Attachment) error {
 		for _, p := range programs {

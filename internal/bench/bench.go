@@ -133,7 +133,7 @@ type hotRun struct {
 	known                    bool // cycles and instructions are
 }
 
-// run runs prog on a packet `times` times, and tells whether it changed the packet.
+// run runs prog on a packet `times` times, and reports whether it changed the packet.
 func (b *measured) run(prog *ebpf.Program, packet []byte, times uint32) (v xdp.Verdict, changed bool, err error) {
 	options := ebpf.RunOptions{Data: packet, DataOut: b.out, Repeat: times}
 	returned, err := prog.Run(&options)

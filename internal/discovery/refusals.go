@@ -44,7 +44,7 @@ func (r Refusals) of(ifi xdp.Interface) (before refusal, stands bool) {
 	return before, before.why != nil && before.state == stateOf(ifi)
 }
 
-// Stand tells whether it is too early to try an interface again.
+// Stand reports whether it is too early to try an interface again.
 func (r Refusals) Stand(ifi xdp.Interface) bool {
 	before, stands := r.of(ifi)
 	return stands && time.Since(before.at) < before.pause
@@ -60,7 +60,7 @@ func (r Refusals) ByDriver(ifi xdp.Interface) error {
 	return before.why
 }
 
-// Add notes why an interface could not be captured, and tells whether that is a new reason.
+// Add notes why an interface could not be captured, and reports whether that is a new reason.
 func (r Refusals) Add(ifi xdp.Interface, why error) (isNew bool) {
 	before, stands := r.of(ifi)
 	now := refusal{state: stateOf(ifi), why: why, pause: longestPause, tried: time.Now(), at: time.Now()}

@@ -151,7 +151,7 @@ func (n *network) forward(buffer uint32) (out *testnet.Pair) {
 	return out
 }
 
-// isStrange tells whether other processes lost these packets. Of some packets the kernel does not
+// isStrange reports whether other processes lost these packets. Of some packets the kernel does not
 // say the namespace, so a test also sees those. They are TCP's, which no test here sends, and what
 // a UDP socket still held when it was closed.
 func isStrange(reason, location string) bool {

@@ -68,7 +68,7 @@ func Forget[K comparable, V any](a *Aging[K], now time.Time, table *ebpf.Map, sl
 	return nil
 }
 
-// isDue tells whether it is time to look at the table.
+// isDue reports whether it is time to look at the table.
 func (a *Aging[K]) isDue(now time.Time) bool { return now.Sub(a.looked) >= agingInterval }
 
 // look takes the counts of all entries and returns the keys to remove: the quiet entries with the

@@ -69,7 +69,7 @@ func (h *attachment) Program() xdp.Program {
 	return h.program
 }
 
-// isOwn tells whether the program that counts is, or is within, one of ours that traces no other.
+// isOwn reports whether the program that counts is, or is within, one of ours that traces no other.
 func (h *attachment) isOwn() bool {
 	return h.traced == nil && (h.at != nil || h.program == xdp.Program{})
 }

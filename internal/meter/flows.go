@@ -154,7 +154,7 @@ func (t *FlowTable) Read() (FlowCounts, error) {
 			}
 			byCPU[cpu][b] = newFlowBucket(&read)
 			o.Flows += read.Evictions
-			o.Tally.Add(Tally(tallyOf(read.Evicted)))
+			o.Tally.Add(tallyOf(read.Evicted))
 			most[b].Add(byCPU[cpu][b].Missed)
 		}
 	}

@@ -39,7 +39,8 @@ func newFollowed(ifi xdp.Interface, selector string, program xdp.Program, move f
 	return f, err
 }
 
-// runsOn tells whether a program runs for the interface: attached to it, or called by a dispatcher.
+// runsOn reports whether a program runs for the interface: attached to it, or called by a
+// dispatcher.
 func runsOn(ifi xdp.Interface, p xdp.Program) (bool, error) {
 	running, err := xdp.Running(ifi)
 	is := func(r xdp.Program) bool { return r.ID == p.ID }

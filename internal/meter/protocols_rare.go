@@ -55,7 +55,7 @@ func (r *rareClasses) fold(classes map[Class][]Tally) {
 	}
 }
 
-// hasClass tells whether an EtherType has a class of its own, which it then keeps.
+// hasClass reports whether an EtherType has a class of its own, which it then keeps.
 func (r *rareClasses) hasClass(etherType Class) bool {
 	_, numbered := r.numbered[etherType]
 	return numbered || headers.HasEtherTypeName(uint16(etherType.Number()))

@@ -70,7 +70,7 @@ func runExactly(t *testing.T, prog *ebpf.Program, packet []byte, times int) (ver
 	return verdict
 }
 
-// isRunnable tells whether BPF_PROG_RUN takes a packet for a program at egress. It refuses empty
+// isRunnable reports whether BPF_PROG_RUN takes a packet for a program at egress. It refuses empty
 // packets, on newer kernels those that end within the IP header, and those that do not fit a page.
 func isRunnable(packet []byte) bool {
 	shortest := 15

@@ -21,7 +21,7 @@ type place struct {
 	runs  bool // it ran the requested program
 }
 
-// look notes which program the interface runs now, and tells whether that has changed.
+// look notes which program the interface runs now, and reports whether that has changed.
 func (p *place) look() (changed bool, err error) {
 	now, err := look(p.watch, p.ifi)
 	if err != nil {

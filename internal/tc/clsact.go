@@ -116,7 +116,7 @@ func (c *clsactFilter) makeQdisc() error {
 	return nil
 }
 
-// hasClsact tells whether an interface has the qdisc. It is an error if another qdisc is in its
+// hasClsact reports whether an interface has the qdisc. It is an error if another qdisc is in its
 // place.
 func hasClsact(h *netlink.Handle, ifindex int) (bool, error) {
 	there, err := h.QdiscList(device(ifindex))

@@ -46,7 +46,7 @@ func kernelRelease() (string, error) {
 	return unix.ByteSliceToString(name.Release[:]), nil
 }
 
-// hasModule tells whether the kernel has a module: loaded, built in, or one that it can load on
+// hasModule reports whether the kernel has a module: loaded, built in, or one that it can load on
 // demand. If the lists of modules cannot be read, it returns true.
 func hasModule(root, release, name string) bool {
 	if _, err := os.Stat(filepath.Join(root, "sys/module", name)); err == nil {

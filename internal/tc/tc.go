@@ -31,7 +31,7 @@ var kindNames = [...]string{TCX: "tcx", Clsact: "clsact"}
 
 func (k Kind) String() string { return kindNames[k] }
 
-// NeedsNetAdmin tells whether the process that detaches needs CAP_NET_ADMIN.
+// NeedsNetAdmin reports whether the process that detaches needs CAP_NET_ADMIN.
 func (k Kind) NeedsNetAdmin() bool { return k == Clsact }
 
 // A Direction is on which side of an interface a program is attached.

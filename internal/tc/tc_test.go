@@ -564,7 +564,7 @@ func TestCloseBesideCopy(t *testing.T) {
 	expectState(t, "closed", p)
 }
 
-// isLoaded tells whether a program of this name is loaded.
+// isLoaded reports whether a program of this name is loaded.
 func isLoaded(t *testing.T, name string) bool {
 	t.Helper()
 	for id := ebpf.ProgramID(0); ; {

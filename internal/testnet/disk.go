@@ -67,7 +67,7 @@ func MustDisk(tb TB, kind string) string {
 	return mustLoop(tb, "size=400m", 384<<20, "mkfs."+kind, "-q") // XFS takes 300 MB at least
 }
 
-// hasFileSystem tells whether the kernel has a kind of file system, built in or as a module.
+// hasFileSystem reports whether the kernel has a kind of file system, built in or as a module.
 func hasFileSystem(kind string) bool {
 	exec.Command("modprobe", kind).Run() // fails where it is built in and modprobe does not know
 	kinds, _ := os.ReadFile("/proc/filesystems")

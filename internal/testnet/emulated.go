@@ -2,18 +2,18 @@ package testnet
 
 import "os"
 
-// Emulated tells whether this is one of the kernels that `make test-kernels` boots. They run on an
-// emulated machine, which is 10 to 30 times slower than a real one, and whose two processors take
-// turns of up to 100 ms. The machine's init sets the variable.
+// Emulated reports whether this is one of the kernels that `make test-kernels` boots. They run on
+// an emulated machine, which is 10 to 30 times slower than a real one, and whose two processors
+// take turns of up to 100 ms. The machine's init sets the variable.
 //
 // Tests that measure time allow more of it there. All tests send at the rate that Rate returns and
 // as many packets as Volume returns: at higher rates the queue of the receiver may be full, which
 // [Pair.Stats] counts.
 func Emulated() bool { return os.Getenv("XDPCAP_EMULATED") != "" }
 
-// Shared tells whether to run case i of a table of cases that give the same result on every kernel
-// and take seconds on an emulated machine. The two kernels that `make test-kernels` always boots
-// share the cases; other machines run all.
+// Shared reports whether to run case i of a table of cases that give the same result on every
+// kernel and take seconds on an emulated machine. The two kernels that `make test-kernels` always
+// boots share the cases; other machines run all.
 func Shared(i int) bool {
 	switch os.Getenv("XDPCAP_EMULATED") {
 	case "6.1":

@@ -10,8 +10,8 @@ import (
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
-// TellsRefusals tells whether this kernel gives a message when it refuses to attach an XDP program.
-// Linux 6.6 and later do.
+// TellsRefusals reports whether this kernel gives a message when it refuses to attach an XDP
+// program. Linux 6.6 and later do.
 func TellsRefusals() bool {
 	kernel, err := kernelTypes.Kernel()
 	if err != nil {

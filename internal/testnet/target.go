@@ -147,7 +147,7 @@ func (t *Target) Verdicts() (counts [xdp.VerdictSlots]uint64, err error) {
 	return counts, nil
 }
 
-// HasPacket tells whether a target of the kind Waiting has begun with a packet.
+// HasPacket reports whether a target of the kind Waiting has begun with a packet.
 func (t *Target) HasPacket() (bool, error) {
 	var begun uint64
 	err := t.coll.Maps[targetMapGate].Lookup(uint32(0), &begun)

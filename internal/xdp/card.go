@@ -11,8 +11,8 @@ import (
 	"github.com/xdpcap/xdpcap/internal/errkind"
 )
 
-// IsHardware tells whether the interface has a device on a bus of the machine or of its hypervisor.
-// What other drivers, such as veth's, report about a packet comes from software.
+// IsHardware reports whether the interface has a device on a bus of the machine or of its
+// hypervisor. What other drivers, such as veth's, report about a packet comes from software.
 func (ifi *Interface) IsHardware() bool { return ifi.Device != "" }
 
 // PTPClock is the number N of the card's clock, /dev/ptpN. ok is false if there is none, or if the
@@ -33,8 +33,8 @@ func (ifi *Interface) PTPClock() (number int, ok bool) {
 // toeplitz is ETH_RSS_HASH_TOP of include/linux/ethtool.h.
 const toeplitz = 1 << 0
 
-// HasToeplitz tells whether the card computes Toeplitz hashes for receive side scaling. It is false
-// if the driver does not tell.
+// HasToeplitz reports whether the card computes Toeplitz hashes for receive side scaling. It is
+// false if the driver does not tell.
 func (ifi *Interface) HasToeplitz() bool {
 	e, err := openEthtool(ifi.Name)
 	if err != nil {

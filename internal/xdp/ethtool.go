@@ -82,7 +82,7 @@ const (
 	flagLRO    = 1 << 15
 )
 
-// offloads tells whether LRO and VLAN tag removal are on.
+// offloads reports whether LRO and VLAN tag removal are on.
 func (e ethtool) offloads() (lro, rxVLAN *bool) {
 	value := struct{ cmd, data uint32 }{cmd: unix.ETHTOOL_GFLAGS}
 	if !e.ask(unsafe.Pointer(&value)) {
@@ -105,8 +105,8 @@ func (e ethtool) rxQueues() int {
 	return int(channels.rxCount + channels.both)
 }
 
-// Offloads tells whether the network card joins packets (LRO) and removes VLAN tags before the XDP
-// hook; nil = the driver does not tell.
+// Offloads reports whether the network card joins packets (LRO) and removes VLAN tags before the
+// XDP hook; nil = the driver does not tell.
 func (ifi *Interface) Offloads() (lro, rxVLAN *bool) {
 	e, err := openEthtool(ifi.Name)
 	if err != nil {

@@ -122,7 +122,7 @@ func (h *HookMap) takeLock() (err error) {
 	return unix.FcntlFlock(uintptr(h.lock), unix.F_OFD_SETLK, lock)
 }
 
-// isShared tells whether another process has the map locked, too: then a write lock is refused.
+// isShared reports whether another process has the map locked, too: then a write lock is refused.
 func (h *HookMap) isShared() (bool, error) {
 	lock, err := h.byteLock(unix.F_WRLCK)
 	if err != nil {

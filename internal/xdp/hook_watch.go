@@ -114,7 +114,7 @@ func onlyGone(err error) error {
 	return nil
 }
 
-// isBehind tells whether p is a component of the attached program; id 0 means no program.
+// isBehind reports whether p is a component of the attached program; id 0 means no program.
 func isBehind(attached uint32, p Program) (bool, error) {
 	if attached == 0 {
 		return false, nil

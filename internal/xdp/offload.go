@@ -91,8 +91,8 @@ func (e ethtool) featureNames() ([]string, error) {
 	return e.names(ethtoolFeatures, count.n)
 }
 
-// FiltersVLANs tells whether the network card drops frames of VLANs that have no interface on this
-// machine, before XDP; nil = the driver does not tell. In promiscuous mode it does not.
+// FiltersVLANs reports whether the network card drops frames of VLANs that have no interface on
+// this machine, before XDP; nil = the driver does not tell. In promiscuous mode it does not.
 func (ifi *Interface) FiltersVLANs() *bool {
 	e, err := openEthtool(ifi.Name)
 	if err != nil {

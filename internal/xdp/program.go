@@ -70,7 +70,7 @@ func eachProgram(f func(Program, *ebpf.ProgramInfo)) error {
 	}
 }
 
-// isLoaded tells whether a program is still loaded, even if this process may not open it.
+// isLoaded reports whether a program is still loaded, even if this process may not open it.
 func isLoaded(p Program) bool {
 	prog, err := OpenProgram(p.ID)
 	prog.Close() // Close accepts a nil program

@@ -91,7 +91,7 @@ var realtime = sync.OnceValues(func() (*realtimeKernel, error) {
 	return k, nil
 })
 
-// isConfigured tells whether the kernel's configuration, if installed, has a line.
+// isConfigured reports whether the kernel's configuration, if installed, has a line.
 func isConfigured(release, line string) bool {
 	for _, path := range []string{"/boot/config-" + release, "/lib/modules/" + release + "/config"} {
 		if text, err := os.ReadFile(path); err == nil {

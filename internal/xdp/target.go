@@ -170,9 +170,9 @@ func mainFunction(info *ebpf.ProgramInfo) (*btf.Func, error) {
 	return nil, btf.ErrNotFound
 }
 
-// takesPacket tells whether the kernel recognizes the function's argument as the context of an XDP
-// program, by the name of its type: then tracers get a struct xdp_buff. Any other argument is just
-// a number to a tracer.
+// takesPacket reports whether the kernel recognizes the function's argument as the context of an
+// XDP program, by the name of its type: then tracers get a struct xdp_buff. Any other argument is
+// just a number to a tracer.
 func takesPacket(f *btf.Func) bool {
 	proto, ok := f.Type.(*btf.FuncProto)
 	if !ok || len(proto.Params) == 0 {
@@ -214,8 +214,8 @@ func replacementOf(t Target, info *ebpf.ProgramInfo) (Program, bool) {
 	return Program{}, false
 }
 
-// takesPlaceOf tells whether a component has replaced the main function of a dispatcher, as far as
-// this process may see it.
+// takesPlaceOf reports whether a component has replaced the main function of a dispatcher, as far
+// as this process may see it.
 func takesPlaceOf(dispatcher, component Program) bool {
 	prog, err := OpenProgram(dispatcher.ID)
 	if err != nil {

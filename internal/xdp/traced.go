@@ -21,8 +21,8 @@ func Traced(ifi Interface) (map[string]any, error) {
 	}, nil
 }
 
-// receivesBelow tells whether the interface's XDP program runs for packets that came in on another
-// device whose master the interface is: the slaves of a bond, and the virtual function that
+// receivesBelow reports whether the interface's XDP program runs for packets that came in on
+// another device whose master the interface is: the slaves of a bond, and the virtual function that
 // Hyper-V's driver uses for a network card. In generic mode the program runs later, when the
 // packets belong to the interface itself.
 func (ifi *Interface) receivesBelow() bool {

@@ -114,7 +114,7 @@ func New(p *frame.Process, o *Options) *cobra.Command {
 	return cmd
 }
 
-// Reads tells whether the capture reads files instead, which the command read does.
+// Reads reports whether the capture reads files instead, which the command read does.
 func (o *Options) Reads() bool { return o.read != nil }
 
 // PassesOver says which flags take no settings in files and in the environment, too.

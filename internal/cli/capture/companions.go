@@ -16,7 +16,6 @@ import (
 	"github.com/xdpcap/xdpcap/internal/cli/stats"
 	"github.com/xdpcap/xdpcap/internal/meter"
 	"github.com/xdpcap/xdpcap/internal/metrics"
-	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
 // companions are the counters of a capture: programs of internal/meter that run within those of the
@@ -76,7 +75,7 @@ func (c *companions) joinCount(src capture.Source, with, exit *capture.Companion
 	o, d := &c.options.protocols, src.Direction()
 	p, first, last, err := meter.EmbedProtocols(meter.ProtocolsOptions{
 		Interface: src.Name, Sizes: o.Sizes, Flows: o.Flows > 0, Sent: d == capture.Out, AtIngress: src.Hook == capture.Ingress,
-	}, xdp.Program(src.Target))
+	}, src.Target)
 	if err != nil {
 		return err
 	}
@@ -90,7 +89,7 @@ func (c *companions) joinCount(src capture.Source, with, exit *capture.Companion
 
 // joinTraced opens the counters that need a traced program. They count at its exit.
 func (c *companions) joinTraced(src capture.Source, with, exit *capture.Companions) error {
-	program := xdp.Program(src.Target)
+	program := src.Target
 	src.Hook = capture.Exit
 	if c.options.stats {
 		a, counts, err := meter.EmbedActions(src.Name, program)

@@ -13,7 +13,7 @@ import (
 // anyInterface is tcpdump's name for all interfaces.
 const anyInterface = "any"
 
-// isPattern tells whether a value of -i stands for all interfaces whose names match it. A name
+// isPattern reports whether a value of -i stands for all interfaces whose names match it. A name
 // itself may have a bracket.
 func isPattern(name string) bool {
 	_, after, _ := strings.Cut(name, "[")
@@ -43,7 +43,7 @@ func (o *Options) pattern() string {
 	return ""
 }
 
-// follows tells whether interfaces come and go during the capture.
+// follows reports whether interfaces come and go during the capture.
 func (o *Options) follows() bool { return o.pattern() != "" }
 
 // checkPatterns finds mistakes in patterns, and refuses them with flags that need named interfaces.

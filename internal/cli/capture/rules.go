@@ -87,11 +87,14 @@ var withoutHookMap = slices.DeleteFunc(capture.FlagsWithout(capture.FromHookMap)
 	return flag == "direction" || slices.Contains(counting, flag)
 })
 
-// pastXDP are flags about packets at XDP.
-var pastXDP = append(capture.FlagsWithout(capture.PastXDP), "stats", "latency")
+// ofPrograms count what XDP programs do.
+var ofPrograms = []string{"stats", "latency"}
 
-// receiving are flags about received packets. Those of the counters count what XDP programs do.
-var receiving = append(capture.FlagsWithout(capture.SentOnly), "stats", "latency")
+// pastXDP are flags about packets at XDP.
+var pastXDP = append(capture.FlagsWithout(capture.PastXDP), ofPrograms...)
+
+// receiving are flags about received packets.
+var receiving = append(capture.FlagsWithout(capture.SentOnly), ofPrograms...)
 
 func not(is func(*Options) bool) func(*Options) bool { return func(o *Options) bool { return !is(o) } }
 
@@ -103,7 +106,7 @@ const noRunTime = "a hook map has no run times: trace the program that calls it,
 
 func sendsSFlow(o *Options) bool { return o.WritesTo(outputs.SFlowScheme) }
 
-// sends tells whether packets are sent by TCP.
+// sends reports whether packets are sent by TCP.
 func (o *Options) sends() bool {
 	return o.Live.Serve != "" && !o.Live.IsLocal() || o.WritesTo("tcp")
 }

@@ -94,8 +94,8 @@ func triggerCount(text string) (count func(*capture.Packet) uint64, need trigger
 	return nil, needNothing, nil
 }
 
-// hasKernelReason tells whether the network stack has thrown a packet away. The reason of a packet
-// that got lost at XDP is a number of another kind.
+// hasKernelReason reports whether the network stack has thrown a packet away. The reason of a
+// packet that got lost at XDP is a number of another kind.
 func hasKernelReason(p *capture.Packet) bool {
 	return p.Location != 0 && p.Verdict != capture.Redirect
 }
@@ -136,7 +136,7 @@ const (
 	windowSlice  = int64(time.Second) / windowSlices
 )
 
-// fires tells whether a packet is the first one with which more than the limit have happened. It
+// fires reports whether a packet is the first one with which more than the limit have happened. It
 // does so again after there were fewer.
 func (w *rateWindow) fires(p *capture.Packet, _ *capture.Source) bool {
 	now := p.Time / windowSlice

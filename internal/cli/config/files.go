@@ -139,7 +139,7 @@ func readText(path string) ([]byte, error) {
 	return text, nil
 }
 
-// isNull tells whether a file is /dev/null, by whichever name.
+// isNull reports whether a file is /dev/null, by whichever name.
 func isNull(info fs.FileInfo) bool {
 	stat, ok := info.Sys().(*syscall.Stat_t)
 	return ok && info.Mode()&fs.ModeCharDevice != 0 && stat.Rdev == unix.Mkdev(1, 3)

@@ -33,7 +33,7 @@ func powerfulError(flag, from string) error {
 	return fmt.Errorf("%s: --%s can be set on the command line and in a file in /etc alone", from, flag)
 }
 
-// isOfMachine tells whether a file is one that only who administers the machine can make.
+// isOfMachine reports whether a file is one that only who administers the machine can make.
 func (f Files) isOfMachine(path string) bool {
 	return path == f.Machine || strings.HasPrefix(filepath.Clean(path), "/etc/")
 }

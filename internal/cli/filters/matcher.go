@@ -24,7 +24,7 @@ func NewMatcher(text string, o filter.Options) (m *Matcher, err error) {
 	return m, err
 }
 
-// Takes tells whether the filter matches a packet that had wireLen bytes.
+// Takes reports whether the filter matches a packet that had wireLen bytes.
 func (m *Matcher) Takes(data []byte, wireLen uint32, outbound bool) bool {
 	program := m.received
 	if outbound {

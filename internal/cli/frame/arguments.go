@@ -100,7 +100,7 @@ func MeantBy(root *cobra.Command, word string) string {
 	return ""
 }
 
-// isSwapped tells whether a word becomes the other one when two of its neighbouring letters are
+// isSwapped reports whether a word becomes the other one when two of its neighbouring letters are
 // swapped.
 func isSwapped(word, other string) bool {
 	for i := 1; i < len(word); i++ {

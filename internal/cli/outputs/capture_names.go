@@ -5,7 +5,7 @@ import "strings"
 // captureSuffixes end the names of capture files, or come before .gz and .zst.
 var captureSuffixes = []string{".pcapng", ".pcap", ".cap", ".ntar", ".dmp"}
 
-// IsCaptureName tells whether an argument ends as the names of capture files do.
+// IsCaptureName reports whether an argument ends as the names of capture files do.
 func IsCaptureName(arg string) bool {
 	if strings.ContainsAny(arg, " \t()") {
 		return false // a filter in one argument

@@ -54,7 +54,7 @@ type Target struct {
 	Compression file.Compression
 }
 
-// HasWeights tells whether the target can say for each packet how many it stands for.
+// HasWeights reports whether the target can say for each packet how many it stands for.
 func (t *Target) HasWeights() bool {
 	return t.URL != nil && t.URL.Scheme == SFlowScheme || t.Format.HasWeights()
 }
@@ -75,7 +75,7 @@ func (t *Target) IsFile() bool { return t.URL == nil && !frame.IsStdout(t.Name) 
 // schemePattern is how a URL begins.
 var schemePattern = regexp.MustCompile(`^([a-z][a-z0-9+.-]*)://`)
 
-// IsURL tells whether a -w names something else than a file.
+// IsURL reports whether a -w names something else than a file.
 func IsURL(text string) bool { return schemePattern.MatchString(text) }
 
 // parseTarget reads the value of a -w.

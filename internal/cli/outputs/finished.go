@@ -126,7 +126,7 @@ func (f *Finished) Run(file string) {
 	})
 }
 
-// HasCommand tells whether a command runs for each file. f may be nil.
+// HasCommand reports whether a command runs for each file. f may be nil.
 func (f *Finished) HasCommand() bool { return f != nil && f.path != "" }
 
 // command runs the command, and gives it the lowest priority once it has started, so that the

@@ -112,7 +112,7 @@ func (l *localListener) removeLeftover(path string) error {
 	return unix.Unlinkat(int(l.dir.Fd()), l.name, 0)
 }
 
-// isOwn tells whether this is the socket that listenLocally has made.
+// isOwn reports whether this is the socket that listenLocally has made.
 func (l *localListener) isOwn(info *unix.Stat_t) bool {
 	return info.Mode&unix.S_IFMT == unix.S_IFSOCK && info.Ino == l.made.Ino && info.Dev == l.made.Dev
 }

@@ -64,7 +64,7 @@ func (o *PrintOptions) Format(color bool) lines.Format {
 	return f
 }
 
-// Microseconds tells whether pcap files are to have microseconds instead of nanoseconds.
+// Microseconds reports whether pcap files are to have microseconds instead of nanoseconds.
 func (o *PrintOptions) Microseconds() bool { return o.precision == micro }
 
 // Colored says whether lines to this file have colours: on a terminal that supports them, unless

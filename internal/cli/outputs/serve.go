@@ -148,7 +148,7 @@ func openSender(t *Target, o *Options, notice func(error)) (destination, error) 
 	return s, nil
 }
 
-// isLoopback tells whether a host is this one for sure.
+// isLoopback reports whether a host is this one for sure.
 func isLoopback(host string) bool {
 	ip := net.ParseIP(host)
 	return host == "localhost" || ip != nil && ip.IsLoopback()

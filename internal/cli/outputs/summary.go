@@ -8,7 +8,8 @@ import (
 	"github.com/xdpcap/xdpcap/internal/escape"
 )
 
-// Summary is what the output has taken by its account; more tells whether it knows more than that.
+// Summary is what the output has taken by its account; more reports whether it knows more than
+// that.
 func (o *Named) Summary(a *capture.Account) (s Summary, more bool) {
 	s = Summary{Output: o.Name, Captured: a.Captured, Bytes: a.Bytes, NotTaken: a.NotTaken}
 	of, more := o.Live.(summarizer)

@@ -122,7 +122,7 @@ func Refused(f *pflag.Flag) string {
 	return ""
 }
 
-// IsAccepted tells whether a flag changes nothing.
+// IsAccepted reports whether a flag changes nothing.
 func IsAccepted(f *pflag.Flag) bool {
 	p, ok := f.Value.(*Flag)
 	return ok && p.accepted != ""

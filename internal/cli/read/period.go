@@ -69,7 +69,7 @@ func (p *period) check() error {
 	return nil
 }
 
-// has tells whether a packet of this time, in nanoseconds since 1970, is in the period. It is
+// has reports whether a packet of this time, in nanoseconds since 1970, is in the period. It is
 // called with the first packet first.
 func (p *period) has(nanoseconds int64) bool {
 	at := time.Unix(0, nanoseconds)

@@ -128,7 +128,7 @@ func unprivileged() *privilege.User {
 	return privilege.Unprivileged()
 }
 
-// hasFUSE tells whether this process has an open file on a file system in user space, such as
+// hasFUSE reports whether this process has an open file on a file system in user space, such as
 // sshfs. The kernel lets nobody else use one than the user who has mounted it, even where the file
 // is open.
 func hasFUSE() bool {

@@ -83,7 +83,7 @@ func (p *process) cpu() (time.Duration, error) {
 	return time.Duration(ts.Nano()), nil
 }
 
-// runs tells whether a thread of the process runs, or would if a CPU were free.
+// runs reports whether a thread of the process runs, or would if a CPU were free.
 func (p *process) runs() (bool, error) {
 	threads, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", p.cmd.Process.Pid))
 	if err != nil {

@@ -30,7 +30,7 @@ type limit struct {
 func most(x float64) limit  { return limit{x, true} }
 func least(x float64) limit { return limit{x, false} }
 
-// kept tells whether a value, before rounding, keeps the limit.
+// kept reports whether a value, before rounding, keeps the limit.
 func (l limit) kept(value float64) bool {
 	if l.most {
 		return value <= l.value
@@ -177,7 +177,7 @@ func larger(a, b float64) float64 {
 	return a
 }
 
-// verdict tells whether the promise is kept. It is "bound" if it is not, and the machine's own
+// verdict reports whether the promise is kept. It is "bound" if it is not, and the machine's own
 // bound does not keep the limit, either.
 func (p promise) verdict() string {
 	switch {

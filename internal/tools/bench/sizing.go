@@ -66,7 +66,7 @@ func (r *results) sizing(size int) sizing {
 	return s
 }
 
-// complete tells whether all is known that needs are computed from.
+// complete reports whether all is known that needs are computed from.
 func (s sizing) complete() bool { return !math.IsNaN(s.drop + s.sink + s.skip + s.reader) }
 
 // known returns the first value, or the second if that is unknown.

@@ -50,7 +50,7 @@ func choose(versions []string) (chosen []kernel, err error) {
 	return chosen, nil
 }
 
-// maySkip tells whether chosen tests may be skipped: where a kernel is tested on request, because
+// maySkip reports whether chosen tests may be skipped: where a kernel is tested on request, because
 // it may lack what they need. Those of arm64 has all, being the 6.12 of another architecture.
 func (k kernel) maySkip() bool { return k.extra && k.arch != arm64 }
 

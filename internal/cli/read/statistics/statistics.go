@@ -117,7 +117,7 @@ func (s *Statistics) packet(p *capture.Packet) {
 		of.lost += p.Dropped
 	}
 	if verdict, known := source.VerdictOf(p); known {
-		v := xdp.Verdict(verdict).Slot()
+		v := verdict.Slot()
 		s.verdicts[v].add(length, weight)
 		s.drawn.verdict(v, weight)
 	}
