@@ -53,6 +53,9 @@ var (
 	// does not notice when the last program that calls a hook map goes away, and it reports a
 	// traced program as gone when its dispatcher is replaced.
 	ErrBlind = errors.New("the hook no longer sees packets")
+	// ErrPassedBy is the kind of the Notice that an interface has received packets which did not
+	// pass its XDP hook: AtIngress captures those that tc redirects.
+	ErrPassedBy = errors.New("packets did not pass the hook")
 	// ErrEnough is what an output returns when it has as many packets as it was asked for. It ends
 	// the session without an error.
 	ErrEnough = errors.New("the output has as much as requested")

@@ -10,12 +10,7 @@ import (
 )
 
 // must ends the test if there is an error.
-func must(tb testing.TB, err error) {
-	tb.Helper()
-	if err != nil {
-		tb.Fatal(err)
-	}
-}
+var must = testnet.Must
 
 // openAt opens a session in a namespace.
 func openAt(t *testing.T, ns *testnet.Namespace, o Options) (s *Session) {

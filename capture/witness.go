@@ -1,7 +1,6 @@
 package capture
 
 import (
-	"errors"
 	"fmt"
 	"maps"
 	"sync"
@@ -10,10 +9,6 @@ import (
 	"github.com/xdpcap/xdpcap/internal/errkind"
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
-
-// ErrPassedBy is the kind of the Notice that an interface has received packets which did not pass
-// its XDP hook.
-var ErrPassedBy = errors.New("packets did not pass the hook")
 
 // A witness compares the packets that an interface has counted with those that the programs have
 // seen there. An account only has the latter, so it adds up even if packets never reach the hook:

@@ -52,22 +52,8 @@ var hookKinds = [...]hookKind{
 		hasQueue:   true,
 		sentence:   func(s *Source) string { return fmt.Sprintf("XDP programs like %s, called through this map", s.Sampler) },
 	},
-	Ingress: {
-		name:     "ingress",
-		hasQueue: true,
-		suffix:   "@ingress",
-		sentence: func(s *Source) string {
-			return fmt.Sprintf("program %s at the ingress of the interface, by %s", s.Sampler, s.Attached)
-		},
-	},
-	Egress: {
-		name:      "egress",
-		direction: Out,
-		suffix:    "@egress",
-		sentence: func(s *Source) string {
-			return fmt.Sprintf("program %s at the egress of the interface, by %s", s.Sampler, s.Attached)
-		},
-	},
+	Ingress: {name: "ingress", hasQueue: true, suffix: "@ingress", sentence: attached},
+	Egress:  {name: "egress", direction: Out, suffix: "@egress", sentence: attached},
 	StackDrop: {
 		name:        "drop",
 		suffix:      "@drop",
@@ -131,6 +117,10 @@ func ParseHook(s string) (Hook, error) {
 
 func tracing(s *Source) string {
 	return fmt.Sprintf("program %s at the %s of XDP program %s", s.Sampler, s.Hook, s.Target)
+}
+
+func attached(s *Source) string {
+	return fmt.Sprintf("program %s at the %s of the interface, by %s", s.Sampler, s.Hook, s.Attached)
 }
 
 // Sentence says what samples the source's packets, for a comment in a file.

@@ -19,12 +19,7 @@ import (
 )
 
 // must ends the test if there is an error.
-func must(tb testing.TB, err error) {
-	tb.Helper()
-	if err != nil {
-		tb.Fatalf("%+v", err)
-	}
-}
+var must = testnet.Must
 
 // The error of a driver that refuses native mode has the driver's own words where the kernel tells
 // them. Generic mode is not taken instead, and nothing stays attached.

@@ -20,12 +20,8 @@ import (
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
-func must(tb testing.TB, err error) {
-	tb.Helper()
-	if err != nil {
-		tb.Fatal(err)
-	}
-}
+// must ends the test if there is an error.
+var must = testnet.Must
 
 // newTarget loads a program of testdata/target.c.
 func newTarget(t *testing.T, kind testnet.TargetKind) (*testnet.Target, xdp.Program) {

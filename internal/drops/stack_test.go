@@ -43,12 +43,7 @@ func newCards(t *testing.T) *network {
 }
 
 // must ends the test if there is an error.
-func must(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
+var must = testnet.Must
 
 func (n *network) must(err error) {
 	n.Helper()

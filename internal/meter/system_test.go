@@ -15,12 +15,7 @@ import (
 )
 
 // must ends the test if there is an error.
-func must(tb testing.TB, err error) {
-	tb.Helper()
-	if err != nil {
-		tb.Fatalf("%+v", err)
-	}
-}
+var must = testnet.Must
 
 // openIn opens something in a namespace, and closes it at the end of the test.
 func openIn[T io.Closer](t *testing.T, ns *testnet.Namespace, open func() (T, error)) (v T) {

@@ -17,13 +17,8 @@ import (
 	"github.com/xdpcap/xdpcap/internal/testnet"
 )
 
-// must ends a test at an error.
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
+// must ends the test if there is an error.
+var must = testnet.Must
 
 // gone is the path of a network namespace that is not there.
 const gone = "/nosuch/netns/cni-1"

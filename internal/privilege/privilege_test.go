@@ -22,13 +22,8 @@ import (
 	"github.com/xdpcap/xdpcap/internal/testnet"
 )
 
-// must ends a test at an error.
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
+// must ends the test if there is an error.
+var must = testnet.Must
 
 // inSandbox has, in the processes that the tests start, the sandbox that they enter, and toWrite,
 // in the processes that those start, a file to write.

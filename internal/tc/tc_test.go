@@ -57,12 +57,7 @@ func newCounter(name string, verdict int32) (counter, error) {
 }
 
 // must ends the test if there is an error.
-func must(tb testing.TB, err error) {
-	tb.Helper()
-	if err != nil {
-		tb.Fatalf("%+v", err)
-	}
-}
+var must = testnet.Must
 
 func mustCounter(t *testing.T, name string, verdict int32) counter {
 	t.Helper()

@@ -19,6 +19,14 @@ import (
 // under load, an emulated machine needs many seconds for what takes milliseconds elsewhere.
 const Patience = time.Minute
 
+// Must ends the test if there is an error.
+func Must(tb TB, err error) {
+	tb.Helper()
+	if err != nil {
+		tb.Fatalf("%+v", err)
+	}
+}
+
 // WaitFor waits until holds returns true, and ends the test if that takes longer than Patience.
 // what completes the sentence "waited for".
 func WaitFor(tb TB, what string, holds func() bool) {

@@ -11,12 +11,7 @@ import (
 )
 
 // must ends the test if there is an error.
-func must(tb testing.TB, err error) {
-	tb.Helper()
-	if err != nil {
-		tb.Fatalf("%+v", err)
-	}
-}
+var must = testnet.Must
 
 func TestEthernetInterface(t *testing.T) {
 	t.Parallel()

@@ -52,7 +52,8 @@ func (o *optimiser) skips(e *edge, n, next *node) bool {
 	return !n.mayDivide
 }
 
-// decided returns the exit by which the packets of an edge leave a node, if it is the same for all.
+// decided returns the exit of a node that all packets of an edge take. It is false if they do not
+// all take the same one, or if that is not known.
 func (o *optimiser) decided(e *edge, n *node) (exit int, ok bool) {
 	if n.to(code.OnTrue) == n.to(code.OnFalse) {
 		return code.OnTrue, true

@@ -88,8 +88,9 @@ func TestFileIsComplete(t *testing.T) {
 	}
 }
 
-// checkInOrder compares packets with the frames of their numbers, which increase. On a busy machine
-// some numbers may be missing, because the receiver's queue was full.
+// checkInOrder compares each packet with the frame that was sent with its number, and checks that
+// the numbers increase. On a busy machine some may be missing, because the receiver's queue was
+// full.
 func checkInOrder(t *testing.T, packets [][]byte, frame func(seq uint64) []byte) {
 	t.Helper()
 	next := uint64(0)

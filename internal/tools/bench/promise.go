@@ -143,10 +143,10 @@ func (r *results) promises() (all []promise) {
 // keeps is what unpaced traffic of the shortest frames keeps of its rate beside a tool.
 func (r *results) keeps(entrant string) float64 { return r.figure(unpaced(entrant, shortSize), keeps) }
 
-// dropTime returns the time of a packet of 64 bytes in traffic under XDP_DROP, in ns, and added the
-// additional time at a tool's highest rate without loss.
+// dropTime returns the time that a packet of 64 bytes takes under XDP_DROP alone, in ns.
 func (r *results) dropTime() float64 { return 1e9 / r.rate(dropName, shortSize) }
 
+// added returns what a tool adds to dropTime at its highest rate without loss, in ns.
 func (r *results) added(entrant string) float64 {
 	return r.dropTime() * (1/r.figure(lossless(entrant, shortSize), ofDrop) - 1)
 }
