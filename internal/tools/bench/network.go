@@ -49,10 +49,10 @@ func (c *closers) close() (err error) {
 	return err
 }
 
-// A lane is a pair with senders, and a second pair after it. The receiving side routes the traffic
-// to the second pair, where an XDP program drops it, because most hosts that run XDP programs pass
-// traffic on. A host that discards the packets, because an address or room in a socket is missing,
-// would make XDP_PASS look cheaper than it is.
+// A lane is a pair with senders, and a second pair after it. Most hosts that run XDP programs pass
+// traffic on, so the receiving side routes it to the second pair, whose XDP program drops it. A
+// host that discards the packets, because an address or room in a socket is missing, would make
+// XDP_PASS look cheaper than it is.
 type lane struct {
 	closers
 	pair    *testnet.Pair
@@ -173,8 +173,8 @@ func (l *lane) sendBySocket(ctx context.Context, s *testnet.Sender, cpu int, fra
 	err = machine.Quiet(cpu, func() (err error) {
 		start := time.Now()
 		for ctx.Err() == nil {
-			// A frame that found no room is not sent again. At rate 0, the rate counts what gets
-			// through.
+			// A frame that found no room is not sent again. At rate 0, which is unlimited, only
+			// delivered frames count.
 			if err := s.Send(frame); err != nil && !errors.Is(err, unix.ENOBUFS) {
 				return err
 			}
@@ -203,23 +203,23 @@ func (l *lane) sendBySocket(ctx context.Context, s *testnet.Sender, cpu int, fra
 // rate that was reached. On a busy machine the senders may start so late that they send for less
 // than half of the time. Then send tries again with twice the time. It fails if even more than a
 // minute was too short, or if ctx is cancelled.
-func (l *lane) send(ctx context.Context, size int, rate float64, time time.Duration) (sent uint64, real float64, err error) {
-	for least := time / 2; ; time *= 2 {
-		some, real, err := l.sendOnce(ctx, size, rate, time, least)
+func (l *lane) send(ctx context.Context, size int, rate float64, duration time.Duration) (sent uint64, reached float64, err error) {
+	for least := duration / 2; ; duration *= 2 {
+		some, reached, err := l.sendOnce(ctx, size, rate, duration, least)
 		sent += some // the tool captures the frames of a run that is too short, too
-		if err != nil || real > 0 {
-			return sent, real, err
+		if err != nil || reached > 0 {
+			return sent, reached, err
 		}
-		if time > testnet.Patience {
-			return sent, 0, fmt.Errorf("no traffic of %v within %v: the machine is too busy", least, time)
+		if duration > testnet.Patience {
+			return sent, 0, fmt.Errorf("no traffic of %v within %v: the machine is too busy", least, duration)
 		}
 	}
 }
 
 // sendOnce sends from all senders at the same time. The time includes what they need to start. The
 // returned rate is 0 if one of them then sent for less than `least`.
-func (l *lane) sendOnce(ctx context.Context, size int, rate float64, time, least time.Duration) (sent uint64, real float64, err error) {
-	timed, cancel := context.WithTimeout(ctx, time)
+func (l *lane) sendOnce(ctx context.Context, size int, rate float64, duration, least time.Duration) (sent uint64, reached float64, err error) {
+	timed, cancel := context.WithTimeout(ctx, duration)
 	defer cancel()
 	results := make([]testnet.Result, len(l.senders))
 	errs := make([]error, len(l.senders))
@@ -231,13 +231,13 @@ func (l *lane) sendOnce(ctx context.Context, size int, rate float64, time, least
 	short := false
 	for _, r := range results {
 		sent += r.Sent
-		real += r.Rate()
+		reached += r.Rate()
 		short = short || r.Elapsed < least
 	}
 	if short {
-		real = 0
+		reached = 0
 	}
-	return sent, real, errors.Join(append(errs, ctx.Err())...)
+	return sent, reached, errors.Join(append(errs, ctx.Err())...)
 }
 
 // toolCPUs returns the CPUs that a tool runs on, in taskset's notation.
