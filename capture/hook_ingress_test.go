@@ -155,21 +155,27 @@ func TestIngressTag(t *testing.T) {
 	})
 }
 
-// Of all interfaces, AtAuto takes XDP where a program runs, or where an option needs XDP, and tc at
-// a veth.
+// Of all interfaces, AtAuto takes XDP where a program runs, an option needs XDP, or no program can
+// be attached at tc, and tc at a veth.
 func TestAtAuto(t *testing.T) {
 	t.Parallel()
+	besideIngress := capture.XDP // the qdisc ingress leaves no room for clsact
+	if hasTCX(t) {
+		besideIngress = capture.Ingress
+	}
 	for _, test := range []struct {
 		name    string
 		options capture.Options
 		traced  bool
+		qdisc   bool // ingress
 		want    capture.Hook
 	}{
-		{"veth", capture.Options{}, false, capture.Ingress},
-		{"an option of XDP", capture.Options{Sink: true}, false, capture.XDP},
-		{"a mode", capture.Options{Mode: capture.Native}, false, capture.XDP},
-		{"a program", capture.Options{}, true, capture.Entry},
-		{"patterns", capture.Options{Patterns: []string{"*"}, Except: []string{"lo"}}, false, capture.Ingress},
+		{"veth", capture.Options{}, false, false, capture.Ingress},
+		{"an option of XDP", capture.Options{Sink: true}, false, false, capture.XDP},
+		{"a mode", capture.Options{Mode: capture.Native}, false, false, capture.XDP},
+		{"a program", capture.Options{}, true, false, capture.Entry},
+		{"another qdisc", capture.Options{}, false, true, besideIngress},
+		{"patterns", capture.Options{Patterns: []string{"*"}, Except: []string{"lo"}}, false, false, capture.Ingress},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
@@ -185,6 +191,10 @@ func TestAtAuto(t *testing.T) {
 				o.Interfaces = []string{pair.RxName}
 			}
 			capture.Must(t, pair.Rx.Do(func() error {
+				if test.qdisc {
+					capture.Must(t, netlink.QdiscAdd(&netlink.Ingress{QdiscAttrs: netlink.QdiscAttrs{
+						LinkIndex: pair.RxIndex, Handle: netlink.MakeHandle(0xffff, 0), Parent: netlink.HANDLE_INGRESS}}))
+				}
 				s, err := capture.Open(o)
 				if err != nil {
 					return err
@@ -195,4 +205,15 @@ func TestAtAuto(t *testing.T) {
 			}))
 		})
 	}
+}
+
+// hasTCX reports whether the kernel attaches programs at tc without a qdisc.
+func hasTCX(t *testing.T) bool {
+	t.Helper()
+	prog, err := ebpf.NewProgram(&ebpf.ProgramSpec{Type: ebpf.SchedCLS, License: "GPL", Instructions: asm.Instructions{asm.Mov.Imm(asm.R0, -1), asm.Return()}})
+	capture.Must(t, err)
+	defer prog.Close()
+	kind, err := tc.Find(prog)
+	capture.Must(t, err)
+	return kind == tc.TCX
 }

@@ -23,8 +23,8 @@ const (
 	// interface, which do not pass XDP. It does not see packets that XDP programs drop or send
 	// elsewhere.
 	AtIngress
-	// AtAuto is AtXDP where an option needs XDP, an XDP program runs, or the interface is a card
-	// whose driver has native XDP. Elsewhere it is AtIngress.
+	// AtAuto is AtXDP where an option needs XDP, an XDP program runs, the interface is a card whose
+	// driver has native XDP, or no program can be attached at tc. Elsewhere it is AtIngress.
 	AtAuto
 )
 
@@ -152,14 +152,11 @@ func (o *Options) receivingHooks(p point) ([]hook, error) {
 
 // isPastXDP reports whether packets are captured at tc ingress at a point.
 func (o *Options) isPastXDP(p point) bool {
-	switch o.At {
-	case AtXDP:
-		return false
-	case AtIngress:
-		return true
+	if o.At != AtAuto {
+		return o.At == AtIngress
 	}
 	isCard := p.ifi.IsHardware() && support.NativeXDP(p.ifi).Answer != support.No
-	return !isCard && !o.needsXDP() && !o.isTraced(p)
+	return !isCard && !o.needsXDP() && !o.isTraced(p) && support.AtTC(p.ifi).Answer != support.No
 }
 
 // isTraced reports whether a running program is traced at a point.

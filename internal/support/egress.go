@@ -2,6 +2,7 @@ package support
 
 import (
 	"errors"
+	"sync"
 
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/asm"
@@ -38,6 +39,24 @@ func checkEgress() Check {
 	return Check{Key: key, Answer: Yes, Reason: "by " + kind.String()}
 }
 
+// egressOnce is what checkEgress finds at first.
+var egressOnce = sync.OnceValue(checkEgress)
+
+// AtTC checks whether programs can see at tc what an interface receives or sends.
+func AtTC(ifi xdp.Interface) Check {
+	return atInterface(egressOnce(), func() Check { return qdisc(ifi) })
+}
+
+// atInterface returns what the kernel's check means for an interface: clsact needs room there.
+func atInterface(kernel Check, qdisc func() Check) Check {
+	if kernel.Answer == Yes && kernel.Reason == "by "+tc.Clsact.String() {
+		if c := qdisc(); c.Answer == No {
+			return c
+		}
+	}
+	return kernel
+}
+
 // qdisc checks whether an interface has room for the qdisc clsact.
 func qdisc(ifi xdp.Interface) Check {
 	if err := tc.CheckQdisc(ifi.Index); err != nil {
@@ -50,8 +69,8 @@ func qdisc(ifi xdp.Interface) Check {
 // interface, whether they can on any.
 func (r *Report) egress() Check {
 	c := r.Kernel.Checks.Get("egress")
-	if c.Answer == Yes && c.Reason == "by "+tc.Clsact.String() && r.Interface != nil && r.Interface.qdisc.Answer == No {
-		return r.Interface.qdisc
+	if r.Interface == nil {
+		return c
 	}
-	return c
+	return atInterface(c, func() Check { return r.Interface.qdisc })
 }

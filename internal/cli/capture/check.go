@@ -21,8 +21,8 @@ func (o *Options) check(flags *pflag.FlagSet) (err error) {
 	if err := o.ReadTargets(given); err != nil {
 		return err
 	}
-	if given("pod") && !given("at") {
-		o.at = capture.AtAuto.String() // the other end of a pod's veth would lose TSO, and tc may redirect to the pod
+	if (given("pod") || o.follows()) && !given("at") && !slices.ContainsFunc(pastXDP, given) {
+		o.at = capture.AtAuto.String() // the other end of a veth would lose TSO, and tc may redirect to a pod
 	}
 	if err := o.applyRules(flags); err != nil {
 		return err

@@ -98,7 +98,7 @@ func (o *Options) completeInterface(cmd *cobra.Command, args []string, typed str
 	return append(names, anyInterface), directive
 }
 
-// printedMost is how many interfaces the first message names.
+// printedMost is how many interfaces a message names.
 const printedMost = 8
 
 // someLabels names the first of many sources, and says how many others there are.

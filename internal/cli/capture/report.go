@@ -1,6 +1,7 @@
 package capture
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -22,6 +23,7 @@ import (
 
 // announce says on stderr that packets are being captured, and how.
 func announce(out io.Writer, sources []capture.Source, o capture.Options, privileges *sandbox.Options, verbose bool) {
+	var withoutTSO []string
 	for _, src := range sources {
 		switch {
 		case src.Hook == capture.TailCall:
@@ -31,8 +33,11 @@ func announce(out io.Writer, sources []capture.Source, o capture.Options, privil
 		case src.Mode == capture.Generic && o.Mode == capture.Auto:
 			frame.Say(out, "%s has no native XDP: using generic mode, in the kernel's stack", driverOf(src))
 		case src.Hook == capture.XDP && src.Mode == capture.Native && src.Driver == "veth":
-			frame.Say(out, "%s: while XDP runs here, the other end of the veth pair sends without TSO, which slows its TCP: --at tc does not", src.Name)
+			withoutTSO = append(withoutTSO, src.Name)
 		}
+	}
+	if withoutTSO != nil {
+		frame.Say(out, "%s: while XDP runs here, the other end of the veth pair sends without TSO, which slows its TCP: --at tc does not", someLabels(withoutTSO))
 	}
 	if verbose {
 		for _, src := range sources {
@@ -43,15 +48,11 @@ func announce(out io.Writer, sources []capture.Source, o capture.Options, privil
 		frame.Say(out, "transport %v, %d KiB for each CPU", o.Transport, o.Buffer>>10)
 		frame.Say(out, "privileges: %v", privileges)
 	}
-	where := labels(sources) + ", " + modes(sources)
-	const later = "interfaces that come later"
-	switch {
-	case len(sources) == 0:
-		where = later
-	case len(o.Patterns) > 0:
-		where += ", and on " + later
+	where := places(sources)
+	if len(o.Patterns) > 0 {
+		where = append(where, "interfaces that come later")
 	}
-	frame.Say(out, "listening on %s, link-type EN10MB (Ethernet), snapshot length %s", where, lengthOf(o))
+	frame.Say(out, "listening on %s, link-type EN10MB (Ethernet), snapshot length %s", strings.Join(where, ", and on "), lengthOf(o))
 }
 
 // lengthOf says how much of each packet is kept.
@@ -71,18 +72,6 @@ func driverOf(src capture.Source) string {
 	return "driver " + src.Driver + " of " + src.Name
 }
 
-func labels(sources []capture.Source) string {
-	var labels []string
-	for _, src := range sources {
-		label := src.Label()
-		if pod := src.Pod.String(); pod != "" {
-			label += " (pod " + pod + ")"
-		}
-		labels = append(labels, label)
-	}
-	return someLabels(labels)
-}
-
 // besideXDP has the words for the hooks that are not at XDP.
 var besideXDP = map[capture.Hook]string{
 	capture.Ingress: "tc ingress", capture.Egress: capture.Egress.String(), capture.StackDrop: "what the stack throws away",
@@ -91,28 +80,33 @@ var besideXDP = map[capture.Hook]string{
 // directionWords are the words for packets of a direction.
 var directionWords = map[capture.Direction]string{capture.In: "received", capture.Out: "sent"}
 
-// modes lists the different ways of capturing the sources: XDP native, generic, entry or exit,
-// ingress, egress, and what the stack throws away.
-func modes(sources []capture.Source) string {
-	var all, xdp []string
+// places lists the sources, those that are captured in one way together: eth0,eth1, XDP native.
+func places(sources []capture.Source) (places []string) {
+	var ways []string
+	labels := make(map[string][]string)
 	for _, src := range sources {
-		mode := src.Mode.String()
-		if src.Hook != capture.XDP {
-			mode = src.Hook.String()
+		label := src.Label()
+		if pod := src.Pod.String(); pod != "" {
+			label += " (pod " + pod + ")"
 		}
-		if besideXDP[src.Hook] == "" && !slices.Contains(xdp, mode) {
-			xdp = append(xdp, mode)
+		way := wayOf(src)
+		if !slices.Contains(ways, way) {
+			ways = append(ways, way)
 		}
+		labels[way] = append(labels[way], label)
 	}
-	if xdp != nil {
-		all = append(all, "XDP "+strings.Join(xdp, ","))
+	for _, way := range ways {
+		places = append(places, someLabels(labels[way])+", "+way)
 	}
-	for _, hook := range []capture.Hook{capture.Ingress, capture.Egress, capture.StackDrop} {
-		if slices.ContainsFunc(sources, func(s capture.Source) bool { return s.Hook == hook }) {
-			all = append(all, besideXDP[hook])
-		}
+	return places
+}
+
+// wayOf says how a source is captured: XDP native, XDP entry, tc ingress.
+func wayOf(src capture.Source) string {
+	if src.Hook == capture.XDP {
+		return "XDP " + src.Mode.String()
 	}
-	return strings.Join(all, " and ")
+	return cmp.Or(besideXDP[src.Hook], "XDP "+src.Hook.String())
 }
 
 // writeCounts prints tcpdump's three lines and the whole account.

@@ -2,6 +2,7 @@ package capture
 
 import (
 	"bytes"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -47,4 +48,42 @@ func TestCountsOfOne(t *testing.T) {
 
 func longestAccount() capture.Account {
 	return capture.Account{Seen: 999_999_999_999, Captured: 999_999_999_999, Lost: 999_999}
+}
+
+// The first message lists interfaces by how they are captured, and names at most eight of a kind. A
+// warning about many interfaces is one line, too.
+func TestPlaces(t *testing.T) {
+	t.Parallel()
+	veths := func(n int, hook capture.Hook) (all []capture.Source) {
+		for i := range n {
+			all = append(all, capture.Source{Name: fmt.Sprintf("veth%d", i+1), Driver: "veth", Hook: hook, Mode: capture.Native})
+		}
+		return all
+	}
+	eth0 := capture.Source{Name: "eth0", Driver: "ice", Hook: capture.XDP, Mode: capture.Native}
+	sent := capture.Source{Name: "eth0", Hook: capture.Egress}
+	pod := capture.Source{Name: "veth9", Hook: capture.Ingress, Pod: capture.Pod{Namespace: "default", Name: "web-1"}}
+	for _, test := range []struct {
+		sources []capture.Source
+		want    string
+	}{
+		{[]capture.Source{eth0, {Name: "eth1", Hook: capture.XDP, Mode: capture.Native}}, "eth0,eth1, XDP native"},
+		{[]capture.Source{eth0, sent}, "eth0, XDP native, and on eth0@egress, egress"},
+		{[]capture.Source{eth0, pod}, "eth0, XDP native, and on veth9@ingress (pod default/web-1), tc ingress"},
+		{append(veths(2, capture.Ingress), eth0), "veth1@ingress,veth2@ingress, tc ingress, and on eth0, XDP native"},
+		{append(veths(30, capture.Ingress), eth0), "veth1@ingress,veth2@ingress,veth3@ingress,veth4@ingress,veth5@ingress,veth6@ingress," +
+			"veth7@ingress,veth8@ingress and 22 others, tc ingress, and on eth0, XDP native"},
+		{veths(30, capture.XDP), "veth1,veth2,veth3,veth4,veth5,veth6,veth7,veth8 and 22 others, XDP native"},
+	} {
+		var out bytes.Buffer
+		announce(&out, test.sources, capture.Options{}, nil, false)
+		want := "xdpcap: listening on " + test.want + ", link-type EN10MB (Ethernet), snapshot length 0 bytes\n"
+		if test.sources[0].Driver == "veth" && test.sources[0].Hook == capture.XDP {
+			want = "xdpcap: " + strings.TrimSuffix(test.want, ", XDP native") +
+				": while XDP runs here, the other end of the veth pair sends without TSO, which slows its TCP: --at tc does not\n" + want
+		}
+		if diff := cmp.Diff(want, out.String()); diff != "" {
+			t.Error(diff)
+		}
+	}
 }

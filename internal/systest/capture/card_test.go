@@ -126,6 +126,7 @@ func TestNetworkCard(t *testing.T) {
 		beside     bool
 	}{
 		{"capture", "native", nil, sent, false},
+		{"by a pattern", "native", []string{"-i", "rx*"}, sent, false}, // a veth would be captured at tc
 		{"sink", "native", []string{"--sink"}, 0, false},
 		{"beside a program", "", []string{"--rx-capture", "exit"}, 0, true},
 	} {

@@ -61,25 +61,43 @@ func blocksIn(data []byte) string {
 // the file at once.
 func TestAny(t *testing.T) {
 	t.Parallel()
+	for _, test := range []struct{ name, at, first, late string }{
+		{"by itself", "", "rx0@ingress, tc ingress", "late0@ingress"}, // both are veths
+		{"at XDP", "--at=xdp", "rx0, XDP native", "XDP native"},
+		{"with a flag of XDP", "--xdp-mode=generic", "rx0, XDP generic", "XDP generic"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			testAny(t, strings.Fields(test.at), test.first, test.late)
+		})
+	}
+}
+
+// testAny tests -i any with flags. first and late are how interfaces are captured.
+func testAny(t *testing.T, flags []string, first, late string) {
+	t.Helper()
 	pair := testnet.MustPair(t, testnet.PairOptions{})
 	file, lines := systest.TempFile(t), filepath.Join(t.TempDir(), "lines.json")
-	p := systest.Listening(t, pair.Rx, nil, "-i", "any", "--except", "lo,docker*", "-w", file, "-w", lines, "--json", "-U", "-s", "60")
-	if !strings.Contains(p.Said(), "listening on rx0, XDP native, and on interfaces that come later") {
+	p := systest.Listening(t, pair.Rx, nil, append(flags, "-i", "any", "--except", "lo,docker*", "-w", file, "-w", lines, "--json", "-U", "-s", "60")...)
+	if !strings.Contains(p.Said(), "listening on "+first+", and on interfaces that come later") {
 		t.Error(p.Said())
+	}
+	if has := hasProgram(t, pair.Rx, "rx0"); has != strings.Contains(first, "XDP") {
+		t.Errorf("an XDP program is attached: %v", has)
 	}
 	send := func(pair *testnet.Pair, packets uint64, blocks string) {
 		t.Helper()
 		systest.SendNumbered(t, pair, packets, 100)
 		testnet.WaitFor(t, blocks, func() bool { return blocksOf(t, file) == blocks })
 	}
-	const first = "section interface packet0 packet0 packet0"
-	send(pair, 3, first)
-	late := testnet.MustPair(t, testnet.PairOptions{Rx: pair.Rx, RxName: "late0"})
-	systest.WaitSaid(t, p, "late0 has come and is captured, too: XDP native")
-	testnet.WaitFor(t, "its description", func() bool { return blocksOf(t, file) == first+" interface" })
-	const both = first + " interface packet1 packet1"
-	send(late, 2, both)
-	systest.InRx(t, late, netlink.LinkDel)
+	const before = "section interface packet0 packet0 packet0"
+	send(pair, 3, before)
+	other := testnet.MustPair(t, testnet.PairOptions{Rx: pair.Rx, RxName: "late0"})
+	systest.WaitSaid(t, p, "late0 has come and is captured, too: "+late)
+	testnet.WaitFor(t, "its description", func() bool { return blocksOf(t, file) == before+" interface" })
+	const both = before + " interface packet1 packet1"
+	send(other, 2, both)
+	systest.InRx(t, other, netlink.LinkDel)
 	testnet.WaitFor(t, "its statistics", func() bool { return blocksOf(t, file) == both+" statistics1" })
 	send(pair, 1, both+" statistics1 packet0")
 	s := systest.Account(t, p.Interrupt())
@@ -100,7 +118,7 @@ func TestAny(t *testing.T) {
 	if packets, _ := systest.ReadFile(t, file); len(packets) != 6 {
 		t.Errorf("%d packets", len(packets))
 	}
-	if out := systest.OutputOf(t, "tshark", "-r", file, "-T", "fields", "-e", "frame.interface_name"); strings.Join(strings.Fields(out), " ") != "rx0 rx0 rx0 late0 late0 rx0" {
+	if out := systest.OutputOf(t, "tshark", "-r", file, "-T", "fields", "-e", "frame.interface_name"); strings.Join(strings.Fields(strings.ReplaceAll(out, "@ingress", "")), " ") != "rx0 rx0 rx0 late0 late0 rx0" {
 		t.Errorf("tshark reads %s", out)
 	}
 	if still := systest.Attached(t, pair); still != "" {
@@ -114,7 +132,7 @@ func TestManyInterfaces(t *testing.T) {
 	t.Parallel()
 	const batches, pairs, packets = 10, 12, 3
 	pair := testnet.MustPair(t, testnet.PairOptions{})
-	p := systest.Listening(t, pair.Rx, nil, "-i", "in*", "-w", "/dev/null", "--json")
+	p := systest.Listening(t, pair.Rx, nil, "-i", "in*", "--at", "xdp", "-w", "/dev/null", "--json")
 	resident := func() int {
 		status := systest.Contents(t, fmt.Sprintf("/proc/%d/status", p.Cmd.Process.Pid))
 		kb, _ := strconv.Atoi(regexp.MustCompile(`VmRSS:\s+(\d+)`).FindStringSubmatch(status)[1])
@@ -169,7 +187,7 @@ func TestPatternsTraced(t *testing.T) {
 	if err := target.Close(); err != nil {
 		t.Fatal(err)
 	}
-	systest.WaitSaid(t, p, "rx0 has come and is captured, too: XDP native")
+	systest.WaitSaid(t, p, "rx0 has come and is captured, too: rx0@ingress")
 	testnet.Send(t, pair, testnet.UDPFrame(100, 1))
 	testnet.WaitFor(t, "the end of the source that has gone", func() bool { return strings.Contains(blocksOf(t, file), "statistics0") })
 	s := systest.Account(t, p.Interrupt())
@@ -177,7 +195,7 @@ func TestPatternsTraced(t *testing.T) {
 	for _, i := range s.Interfaces {
 		got = append(got, fmt.Sprintf("%s %s %d %d %v", i.Interface, i.Hook, i.Seen, i.Captured, i.Gone))
 	}
-	if diff := cmp.Diff([]string{"rx0 entry 1 1 true", "rx0 xdp 1 1 false"}, got); diff != "" {
+	if diff := cmp.Diff([]string{"rx0 entry 1 1 true", "rx0 ingress 1 1 false"}, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 }
@@ -212,8 +230,8 @@ func TestPatternsBelow(t *testing.T) {
 		})
 	}
 	addPort("early0")
-	p := systest.Listening(t, pair.Rx, nil, "-i", "any", "--except", "lo,*-peer", "-w", "/dev/null", "--json")
-	captured("early0", "listening on rx0,early0,br0,", p)
+	p := systest.Listening(t, pair.Rx, nil, "-i", "any", "--except", "lo,*-peer", "--at", "xdp", "-w", "/dev/null", "--json")
+	captured("early0", "listening on rx0,early0, XDP native, and on br0, XDP generic, and on interfaces", p)
 	addPort("late0")
 	captured("late0", "br0 is captured anew, because late0 has come below it", p)
 	systest.WaitSaid(t, p, "br0 has come and is captured, too")
@@ -228,14 +246,14 @@ func TestPatternsBelow(t *testing.T) {
 // A packet that passes a bridge and its port is captured at each.
 func TestAnyAbove(t *testing.T) {
 	t.Parallel()
-	for i := range testnet.Uppers {
-		u := &testnet.Uppers[i]
-		t.Run(u.Name, func(t *testing.T) {
+	for i := range 2 * len(testnet.Uppers) {
+		u, at := &testnet.Uppers[i/2], []string{"xdp", "auto"}[i%2]
+		t.Run(u.Name+", "+at, func(t *testing.T) {
 			t.Parallel()
 			pair := testnet.MustPair(t, testnet.PairOptions{Addresses: true})
 			above := u.MustAdd(t, pair)
 			file := systest.TempFile(t)
-			p := systest.Listening(t, pair.Rx, nil, "-i", "any", "--except", "lo", "-w", file, "--json", "-U", "--vlan-aware", "udp port 4789")
+			p := systest.Listening(t, pair.Rx, nil, "-i", "any", "--except", "lo", "--at", at, "-w", file, "--json", "-U", "--vlan-aware", "udp port 4789")
 			frame := u.Frame(testnet.TxToRx().UDP(1000, 4789, make([]byte, 64)))
 			const packets = 5
 			// If a bridge has VLANs, three interfaces see each frame, so the number of packets in
@@ -296,7 +314,7 @@ func TestPatternsOutputs(t *testing.T) {
 	if diff := cmp.Diff(map[uint32]int{uint32(late.RxIndex): packets}, index); diff != "" {
 		t.Errorf("samples by their interfaces: %s", diff)
 	}
-	systest.WaitMetric(t, pair, p, `xdpcap_captured_packets_total{hook="xdp",interface="rx1",program="",program_id=""} 5`)
+	systest.WaitMetric(t, pair, p, `xdpcap_captured_packets_total{hook="ingress",interface="rx1",program="",program_id=""} 5`)
 	systest.InRx(t, late, netlink.LinkDel)
 	testnet.WaitFor(t, "the end of the series", func() bool {
 		return !strings.Contains(systest.Scrape(t, pair, systest.MetricsURL(t, p)), `interface="rx1"`)
@@ -306,7 +324,7 @@ func TestPatternsOutputs(t *testing.T) {
 		t.Errorf("%+v", s.AccountKeys)
 	}
 	await(all + " statistics1 statistics0")
-	if n := strings.Count(lines.Read(t), " rx1 "); n != packets {
+	if n := strings.Count(lines.Read(t), " rx1@ingress "); n != packets {
 		t.Errorf("%d lines of rx1: %s", n, lines.Read(t))
 	}
 	files, _ := filepath.Glob(strings.TrimSuffix(file, ".pcapng") + "_*")

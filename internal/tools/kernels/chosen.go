@@ -71,7 +71,7 @@ var more = []row{
 	{pkg: "capture", tests: `TestCardStampsSpareTheClock TestClockIsSet TestLowprecProgram TestLowprecPolls
 		TestLowprecOrder`},
 	{pkg: "capture", tests: `TestPatterns TestPatternsBothWays TestPatternsFirst TestPatternsTooLate
-		TestPatternsBelowOthers TestPatternsBelowRefused TestBridgeAndPorts TestSlotReused`},
+		TestPatternsBelowOthers TestPatternsBelowRefused TestBridgeAndPorts TestSlotReused TestAtAuto`},
 	{pkg: "capture", tests: `TestStackDropsOfProgram TestStackDropsOfProgramInterrupted TestStackDropsRedirect
 		TestStackDropsAbove TestStackDropsIPv6 TestStackDropsOfCards TestStackDropsInterrupted
 		TestStackDropsChosen TestStackDropsAfterXDP TestStackDropsFragments
