@@ -179,7 +179,7 @@ func (c *comings) comeBelow(ifi xdp.Interface, refused error) error {
 	}
 	others, ok, err := ifi.Obstructed(c.isOwn)
 	if ok {
-		return attach.Below(ifi, others)
+		return c.options().orPastXDP(ifi, attach.Below(ifi, others))
 	}
 	var above []int
 	if err == nil {

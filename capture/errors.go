@@ -16,6 +16,9 @@ var (
 	ErrBusy = xdp.ErrBusy
 	// ErrNoNative means that the driver does not take the program in native mode: Generic may work.
 	ErrNoNative = xdp.ErrNoNative
+	// ErrNotAtXDP means that no program could be attached at an interface's XDP hook, but that
+	// AtIngress would capture after it. It comes with the kind of the reason, if that has one.
+	ErrNotAtXDP = xdp.ErrNotAtXDP
 	// ErrNoProgram means that an interface runs no XDP program to trace: leave Hooks and Targets
 	// nil.
 	ErrNoProgram = xdp.ErrNoProgram

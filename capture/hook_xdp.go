@@ -19,11 +19,11 @@ type xdpHook struct {
 	verdict Verdict     // what the program returns for every packet
 	asks    question    // what the program asks the card
 	stamps  *cardStamps // nil = packets have only the host's stamps
-	notice  func(error)
+	options *Options
 }
 
 func newXDPHook(p point, o *Options, q question) *xdpHook {
-	h := &xdpHook{interfaceHook: newInterfaceHook(p.ifi, p.filter, XDP), mode: o.Mode, verdict: Pass, asks: q, notice: o.notice}
+	h := &xdpHook{interfaceHook: newInterfaceHook(p.ifi, p.filter, XDP), mode: o.Mode, verdict: Pass, asks: q, options: o}
 	if o.follows() && o.Mode == Auto && p.ifi.Driver == "bonding" {
 		h.mode = Generic // in native mode the program would run in the bond's devices, which have their own
 	}
@@ -76,11 +76,11 @@ func (h *xdpHook) load(k *sampler, first, index uint32) (err error) {
 
 func (h *xdpHook) attach() (err error) {
 	if h.attached, err = attach.XDP(h.ifi, h.programs[0], h.mode); err != nil {
-		return err
+		return h.options.orPastXDP(h.ifi, err)
 	}
 	h.source.Mode = h.attached.Mode
 	if off := h.attached.SwitchedOff; off != nil {
-		h.notice(fmt.Errorf("attaching has switched off %v until the capture ends", off))
+		h.options.notice(fmt.Errorf("attaching has switched off %v until the capture ends", off))
 	}
 	return h.stamps.begin(&h.ifi)
 }

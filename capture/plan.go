@@ -159,6 +159,14 @@ func (o *Options) isPastXDP(p point) bool {
 	return !isCard && !o.needsXDP() && !o.isTraced(p) && support.AtTC(p.ifi).Answer != support.No
 }
 
+// orPastXDP makes an error of attaching at XDP an ErrNotAtXDP if AtIngress is possible there.
+func (o *Options) orPastXDP(ifi xdp.Interface, err error) error {
+	if o.needsXDP() || support.AtTC(ifi).Answer == support.No {
+		return err
+	}
+	return errkind.Errorf(ErrNotAtXDP, "%w", err)
+}
+
 // isTraced reports whether a running program is traced at a point.
 func (o *Options) isTraced(p point) bool {
 	return o.HookMap == "" && (len(p.ifi.Programs) > 0 || len(o.Hooks) > 0 || len(o.Targets) > 0)

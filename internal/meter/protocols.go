@@ -12,6 +12,7 @@ import (
 
 	"github.com/xdpcap/xdpcap/internal/attach"
 	"github.com/xdpcap/xdpcap/internal/errkind"
+	"github.com/xdpcap/xdpcap/internal/support"
 	"github.com/xdpcap/xdpcap/internal/tc"
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
@@ -122,7 +123,11 @@ func (p *Protocols) begin(ifi xdp.Interface) error {
 	case o.AtIngress:
 		return p.attachTC(ifi, o.program(), tc.Ingress)
 	}
-	return p.attachXDP(ifi, o.program(), o.Mode)
+	err := p.attachXDP(ifi, o.program(), o.Mode)
+	if err != nil && o.Mode == xdp.Auto && support.AtTC(ifi).Answer != support.No {
+		return errkind.Errorf(xdp.ErrNotAtXDP, "%w", err)
+	}
+	return err
 }
 
 // program is the name of our own program that counts.

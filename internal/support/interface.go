@@ -1,6 +1,7 @@
 package support
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 
@@ -78,11 +79,14 @@ func traceable(p xdp.Program, mode xdp.Mode) Check {
 
 const reportedSince = "the kernel tells since 6.3"
 
-// nativeXDP reads the features that the driver reports. It does not try to attach, because many
-// drivers reset their queues for that.
+// errNoNative is the kind of a check that finds no native XDP: generic mode and tc work without it.
+var errNoNative = errors.Join(xdp.ErrNoNative, xdp.ErrNotAtXDP)
+
 // NativeXDP checks whether the driver of an interface runs XDP programs.
 func NativeXDP(ifi xdp.Interface) Check { return nativeXDP(ifi, readFeatures(ifi.Index)) }
 
+// nativeXDP reads the features that the driver reports. It does not try to attach, because many
+// drivers reset their queues for that.
 func nativeXDP(ifi xdp.Interface, reported netdevFeatures) Check {
 	const key = "native_xdp"
 	switch {
@@ -93,9 +97,10 @@ func nativeXDP(ifi xdp.Interface, reported netdevFeatures) Check {
 	case *reported.xdp&netdevXDPActBasic != 0:
 		return Check{Key: key, Answer: Yes, Reason: "the driver reports it" + attachWarning(ifi.Driver)}
 	case ifi.Driver == "veth":
-		return no(key, "the peer has more tx queues than this has rx queues, or it has no peer", "ethtool -L "+escape.ShellWord(ifi.Name)+" rx N")
+		return Check{Key: key, Answer: No, Reason: "the peer has more tx queues than this has rx queues, or it has no peer",
+			Remedy: "ethtool -L " + escape.ShellWord(ifi.Name) + " rx N", Kind: errNoNative}
 	}
-	return no(key, "the driver reports none", "generic mode works with every driver, at a lower rate")
+	return Check{Key: key, Answer: No, Reason: "the driver reports none", Kind: errNoNative}
 }
 
 // withoutReset are drivers without a card: attaching a program resets no queues.

@@ -21,14 +21,14 @@ func TestNativeXDP(t *testing.T) {
 		{"runs", xdp.Interface{Programs: runs, Mode: xdp.Native}, netdevFeatures{},
 			Check{Key: key, Answer: Yes, Reason: "a program runs in native mode now"}},
 		{"runs in another mode", xdp.Interface{Programs: runs, Mode: xdp.Generic}, reported(0),
-			no(key, "the driver reports none", "generic mode works with every driver, at a lower rate")},
+			Check{Key: key, Answer: No, Reason: "the driver reports none", Kind: errNoNative}},
 		{"an old kernel", xdp.Interface{}, netdevFeatures{},
 			unknown(key, "the kernel tells since 6.3; a capture takes it if the driver has it")},
 		{"reported", xdp.Interface{Driver: "veth"}, reported(netdevXDPActBasic), Check{Key: key, Answer: Yes, Reason: "the driver reports it"}},
 		{"of a card", xdp.Interface{Driver: "ice"}, reported(netdevXDPActBasic), Check{Key: key, Answer: Yes,
 			Reason: "the driver reports it; to attach a program may reset the card's queues, and let the link go down for a second; --at tc attaches nothing in the driver"}},
 		{"veth", xdp.Interface{Name: "veth0", Driver: "veth"}, reported(netdevXDPActRxSG),
-			no(key, "the peer has more tx queues than this has rx queues, or it has no peer", "ethtool -L veth0 rx N")},
+			Check{Key: key, Answer: No, Reason: "the peer has more tx queues than this has rx queues, or it has no peer", Remedy: "ethtool -L veth0 rx N", Kind: errNoNative}},
 	} {
 		expect(t, test.name, test.want, nativeXDP(test.ifi, test.reported))
 	}

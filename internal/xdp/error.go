@@ -10,6 +10,7 @@ var (
 	ErrNoNative         = errors.New("the driver does not take the XDP program in native mode")
 	ErrBelow            = errors.New("an interface above it runs an XDP program")
 	ErrNotAll           = errors.New("no XDP program runs for all interfaces together")
+	ErrNotAtXDP         = errors.New("no XDP program can be attached, and packets can be seen after XDP")
 	ErrNotAttachable    = errors.New("no XDP program can be attached to the interface")
 	ErrNoProgram        = errors.New("the interface runs no XDP program")
 	ErrSeveralPrograms  = errors.New("the interface runs several XDP programs")

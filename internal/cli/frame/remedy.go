@@ -1,6 +1,7 @@
 package frame
 
 import (
+	"cmp"
 	"errors"
 
 	"golang.org/x/sys/unix"
@@ -17,11 +18,13 @@ import (
 
 // remedies name the flags and commands that help against each kind of error, because the packages
 // that find the errors do not know the command line. The first row that an error matches counts: so
-// a command's own remedy comes before the general one for a kernel that refuses tracing.
+// a command's own remedy comes before the general one for a kernel that refuses tracing. After a
+// row with `more`, the next one that matches is added.
 var remedies = []struct {
 	kind  error
 	words string
 	join  string // text between the error, or a check's own remedy, and the words; "" = ": "
+	more  bool
 }{
 	{kind: unix.EMFILE, words: "raise the limit of open files (ulimit -n 1024)"},
 	{kind: xdp.ErrHidden, words: "start again, and add --no-sandbox to survive the exchange of a dispatcher"},
@@ -30,11 +33,12 @@ var remedies = []struct {
 	{kind: capture.ErrBlind, words: "start again to capture what runs there now"},
 	{kind: capture.ErrPassedBy, words: "--at tc captures them", join: "; "},
 	{kind: meter.ErrNotCounting, words: "start again when it does, or add --listen, with which xdpcap waits for it", join: "; "},
-	{kind: xdp.ErrNoNative, words: "--xdp-mode generic works with every driver, at a lower rate", join: "; "},
+	{kind: xdp.ErrNoNative, words: "--xdp-mode generic works with every driver, at a lower rate", join: "; ", more: true},
 	{kind: xdp.ErrNotAll, words: "name it with -i, and repeat -i for several", join: "; "},
 	{kind: pods.ErrHostNetwork, words: "omit --pod, and name an interface of the host with -i", join: ": "},
 	{kind: pods.ErrNoRuntime, words: "where a runtime keeps them elsewhere, --netns takes the id of one of the pod's processes", join: "; "},
 	{kind: xdp.ErrNotAttachable, words: "see `xdpcap interfaces`", join: "; "},
+	{kind: xdp.ErrNotAtXDP, words: "--at tc needs no XDP", join: "; "},
 	{kind: xdp.ErrNoProgram, words: "omit --rx-capture, --program, --reason-map, and verdicts and run times (--verdict, --slower-than, in --trigger and --sample) to capture at its XDP hook"},
 	{kind: xdp.ErrSeveralPrograms, words: "choose with --program NAME, ID or all"},
 	{kind: xdp.ErrOtherProgram, words: "--program also takes the id of one that runs elsewhere"},
@@ -46,7 +50,7 @@ var remedies = []struct {
 	{kind: support.ErrLockedMemory, words: "grant CAP_IPC_LOCK, raise ulimit -l, or capture with a smaller -B or --transport ring"},
 	{kind: capture.ErrPerfRefused, words: "--transport ring does without perf events", join: "; "},
 	{kind: support.ErrBufferTooLarge, words: "a smaller -B"},
-	{kind: support.ErrLargeMTU, words: "--xdp-mode generic", join: ", or "},
+	{kind: support.ErrLargeMTU, words: "--xdp-mode generic, or --at tc", join: ", or "},
 	{kind: capture.ErrNeedsExit, words: "--rx-capture exit"},
 	{kind: capture.ErrNoClock, words: "-j adapter_unsynced leaves the card's stamps unchanged", join: "; "},
 	{kind: capture.ErrNoStamp, words: "omit -j"},
@@ -59,22 +63,22 @@ var remedies = []struct {
 	{kind: capfile.ErrMemory, words: "read fewer files at a time, or unpack them first with zstd -d"},
 	{kind: filter.ErrUnsupported, words: "compile it elsewhere with tcpdump -ddd and pass the output with --filter-file", join: ", or "},
 	{kind: filter.ErrInterface, words: "choose the interface with -i", join: ", and "},
-	{kind: support.ErrTracingRefused, words: "a capture from --hook works without them", join: "; "},
+	{kind: support.ErrTracingRefused, words: "a capture from --hook or with --at tc works without them", join: "; "},
 }
 
 // WithRemedy adds the words that help against an error to text: the error's own text, or the remedy
 // of a check. The text stays unchanged if nothing on the command line helps.
 func WithRemedy(text string, err error) string {
 	for _, r := range remedies {
-		switch {
-		case !errors.Is(err, r.kind):
+		if !errors.Is(err, r.kind) {
 			continue
-		case text == "":
-			return r.words
-		case r.join == "":
-			return text + ": " + r.words
 		}
-		return text + r.join + r.words
+		if text != "" {
+			text += cmp.Or(r.join, ": ")
+		}
+		if text += r.words; !r.more {
+			return text
+		}
 	}
 	return text
 }

@@ -28,9 +28,12 @@ func TestRemedies(t *testing.T) {
 			"open: eth0 runs a, b: choose with --program NAME, ID or all"},
 		{"with its own join", errkind.Errorf(xdp.ErrNoNative, "native mode: refused"),
 			"native mode: refused; --xdp-mode generic works with every driver, at a lower rate"},
+		{"beside it tc", errkind.Errorf(xdp.ErrNotAtXDP, "open: %w", errkind.Errorf(xdp.ErrNoNative, "native mode: refused")),
+			"open: native mode: refused; --xdp-mode generic works with every driver, at a lower rate; --at tc needs no XDP"},
+		{"only tc", errkind.Errorf(xdp.ErrNotAtXDP, "%w", errkind.Errorf(xdp.ErrBusy, "eth0 is taken")), "eth0 is taken; --at tc needs no XDP"},
 		{"gone", errkind.Errorf(xdp.ErrNotAttachable, "native mode: no such device"), "native mode: no such device; see `xdpcap interfaces`"},
 		{"a refused tracer", fmt.Errorf("trace lb: %w", &xdp.TracingError{Reason: "refused", Remedy: "another kernel", Kind: support.ErrTracingRefused}),
-			"trace lb: refused: another kernel; a capture from --hook works without them"},
+			"trace lb: refused: another kernel; a capture from --hook or with --at tc works without them"},
 		{"a tracer that was to measure", errkind.Errorf(meter.ErrNotMeasurable, "eth0: %w",
 			&xdp.TracingError{Reason: "refused", Remedy: "another kernel", Kind: support.ErrTracingRefused}),
 			"eth0: refused: another kernel; or see the mean run time with --kernel-stats"},
@@ -74,12 +77,12 @@ func TestAddRemedies(t *testing.T) {
 		Features: support.Checks{check("", support.ErrLockedMemory)},
 	}
 	AddRemedies(r)
-	const refused = "use another kernel; a capture from --hook works without them"
+	const refused = "use another kernel; a capture from --hook or with --at tc works without them"
 	want := &support.Report{
 		Kernel: support.Kernel{Checks: support.Checks{check(refused, support.ErrTracingRefused), check("as it is", nil)}},
 		Interface: &support.Interface{
 			Native:  check("capture beside it: --rx-capture entry", support.ErrOccupied),
-			Frags:   check("mtu 1500, or --xdp-mode generic", support.ErrLargeMTU),
+			Frags:   check("mtu 1500, or --xdp-mode generic, or --at tc", support.ErrLargeMTU),
 			Program: &support.AttachedProgram{Traceable: check(refused, support.ErrTracingRefused)},
 		},
 		Features: support.Checks{check("grant CAP_IPC_LOCK, raise ulimit -l, or capture with a smaller -B or --transport ring", support.ErrLockedMemory)},

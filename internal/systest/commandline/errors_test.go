@@ -50,7 +50,7 @@ func TestErrors(t *testing.T) {
 		{"-i rx0 --slower-than 5us", []string{"rx0 runs no XDP program that could be traced", "omit --rx-capture, --program, --reason-map, and verdicts and run times (--verdict, --slower-than, in --trigger and --sample)"}},
 		{"-i rx0 --sample drop=1", []string{"rx0 runs no XDP program that could be traced"}},
 		{"-i rx0 --program 4000000000", []string{"there is no BPF program with id 4000000000", "see xdpcap interfaces"}},
-		{"-i few0", []string{words, "--xdp-mode generic"}},
+		{"-i few0", []string{words, "--xdp-mode generic works with every driver, at a lower rate; --at tc needs no XDP"}},
 		{"-i few0 --xdp-mode native", []string{words, "--xdp-mode generic"}},
 		{"-i rx0 -i rx0", []string{"interface rx0 is given twice"}},
 		{"-i rx0 -w " + dir + "/no/such/dir.pcapng", []string{"-w: open", "no such file or directory: create its directory first"}},
@@ -253,5 +253,49 @@ func TestWithoutJIT(t *testing.T) {
 	out, err := systest.RunIn(t, pair.Rx, systest.Command("probe", "-i", pair.RxName, "--json"))
 	if err == nil || !strings.Contains(out, remedy) {
 		t.Errorf("probe: %v: %s", err, out)
+	}
+}
+
+// If no program can be attached at XDP, the error names --at tc, which then works: beside a program
+// above the interface, and where the driver refuses. It is not named where a flag needs XDP.
+func TestAtTCInstead(t *testing.T) {
+	t.Parallel()
+	pair := testnet.MustPair(t, testnet.PairOptions{})
+	testnet.Uppers[1].MustAdd(t, pair) // br0
+	systest.AddPair(t, pair, "few0", 1, 4)
+	systest.Listening(t, pair.Rx, nil, "-i", "br0", "-w", os.DevNull, "--json")
+	const instead = "; --at tc needs no XDP"
+	for _, test := range []struct{ args, want, ending string }{
+		{"-i rx0", "rx0 is below br0, which runs XDP program sample_xdp (id ", instead},
+		{"-i rx*", "rx0 is below br0, which runs XDP program sample_xdp (id ", ""}, // tc is its default
+		{"-i rx* --at xdp", "rx0 is below br0, which runs XDP program sample_xdp (id ", instead},
+		{"-i rx0 --xdp-mode generic", "rx0 is below br0, which runs XDP program sample_xdp (id ", "no program below another one"},
+		{"-i few0", "few0 in native mode", instead},
+		{"-i few0 --sink --yes", "few0 in native mode", "at a lower rate"},
+		{"count -i few0", "few0 in native mode", instead},
+		{"count -i few0 --xdp-mode native", "few0 in native mode", "at a lower rate"},
+		{"stats -i few0", "few0 in native mode", "at a lower rate"},
+	} {
+		args := strings.Fields(test.args)
+		run := func(args ...string) (int, string) {
+			if args[0] == "-i" {
+				args = append(args, "-w", os.DevNull)
+			}
+			return systest.Start(t, pair.Rx, nil, append(args, "--duration", "10ms")...).Wait()
+		}
+		if test.ending != "" {
+			status, stderr := run(args...)
+			if status != 1 || !strings.Contains(stderr, test.want) || !strings.HasSuffix(stderr, test.ending+"\n") {
+				t.Errorf("%s: status %d: %s", test.args, status, stderr)
+			}
+		}
+		if test.ending == instead {
+			args = append(args, "--at", "tc")
+		}
+		if test.ending == instead || test.ending == "" {
+			if status, stderr := run(args...); status != 0 {
+				t.Errorf("%v: status %d: %s", args, status, stderr)
+			}
+		}
 	}
 }
