@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -65,10 +66,11 @@ func (c *comings) meetFirst() error {
 	for _, ifi := range first {
 		named[ifi.Index] = true
 	}
-	_, found, err := c.finder.Find(func(index int, name string) bool { return !named[index] && c.isWanted(index, name) })
+	_, found, bare, err := c.finder.Find(func(index int, name string) bool { return !named[index] && c.isWanted(index, name) })
 	if err != nil {
 		return err
 	}
+	c.omit(bare)
 	first = append(first, found...)
 	lowestFirst(first, func(ifi xdp.Interface) int { return ifi.Index })
 	var failed []error
@@ -117,11 +119,12 @@ func (c *comings) isWanted(index int, name string) bool {
 // follow begins to capture on interfaces that have come, and ends it for those that have gone. With
 // `all` it also checks the programs of the others.
 func (c *comings) follow(all bool) {
-	there, found, err := c.finder.Find(c.isWanted)
+	there, found, bare, err := c.finder.Find(c.isWanted)
 	if err != nil {
 		c.notice(err)
 		return
 	}
+	c.omit(bare)
 	c.hooks.whileAttached(func() {
 		c.leave(func(one *coming) error {
 			if !all && there[one.ifi.Index] {
@@ -138,6 +141,22 @@ func (c *comings) follow(all bool) {
 		c.hooks.whileAttached(func() { c.comeLate(ifi) })
 	}
 }
+
+// omit gives a notice of interfaces that match and cannot be captured, once of each.
+func (c *comings) omit(bare []xdp.Interface) {
+	var names []string
+	for _, ifi := range bare {
+		if c.refused.Add(ifi, errNoEthernet) {
+			names = append(names, ifi.Name)
+		}
+	}
+	if names != nil {
+		c.notice(fmt.Errorf("not captured: %s: %w", strings.Join(names, ", "), errNoEthernet))
+	}
+}
+
+// errNoEthernet is why packets of a tun or WireGuard, for example, are not captured.
+var errNoEthernet = errors.New("packets without an Ethernet header are not understood")
 
 // comeLate begins to capture on an interface that has come, and tells that. It does nothing if the
 // interface was refused a short time ago. It gives a notice of a new reason why one cannot be

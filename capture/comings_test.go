@@ -267,6 +267,40 @@ func TestPatternsBelowOthers(t *testing.T) {
 	}
 }
 
+// A notice names interfaces that match and have no Ethernet header, such as a tun, once each, and
+// neither those that are down nor those that do not match.
+func TestPatternsWithoutEthernet(t *testing.T) {
+	t.Parallel()
+	ns := newNamespace(t)
+	add := func(name string, up bool) {
+		t.Helper()
+		attrs := netlink.NewLinkAttrs()
+		attrs.Name = name
+		must(t, ns.Do(func() error {
+			tun := &netlink.Tuntap{LinkAttrs: attrs, Mode: netlink.TUNTAP_MODE_TUN}
+			if err := netlink.LinkAdd(tun); err != nil || !up {
+				return err
+			}
+			return netlink.LinkSetUp(tun)
+		}))
+	}
+	for name, up := range map[string]bool{"tun0": true, "tun1": true, "tun2": false, "other0": true} {
+		add(name, up)
+	}
+	testnet.MustPair(t, testnet.PairOptions{Rx: ns, RxName: "veth0"})
+	f := follow(t, ns, capture.Options{Patterns: []string{"tun*", "veth*"}})
+	add("tun3", true)
+	f.said("tun3")
+	f.come("veth1")
+	f.end()
+	const why = ": packets without an Ethernet header are not understood"
+	first, later, _ := strings.Cut(f.text(), "\n")
+	if first != "not captured: tun0, tun1"+why && first != "not captured: tun1, tun0"+why {
+		t.Error(first)
+	}
+	same(t, "not captured: tun3"+why+"\nveth1 has come and is captured, too: XDP native", later)
+}
+
 // addBridge makes a bridge in the namespace.
 func addBridge(t *testing.T, ns *testnet.Namespace) netlink.Link {
 	t.Helper()

@@ -83,21 +83,24 @@ func (d *Discovery) Enter() error {
 	return nil
 }
 
-// Find returns the indices of all interfaces, and those that `wanted` accepts and whose packets can
-// be captured. The caller's thread must be in the namespace.
-func (d *Discovery) Find(wanted func(index int, name string) bool) (all map[int]bool, found []xdp.Interface, err error) {
+// Find returns the indices of all interfaces, and those that `wanted` accepts: first those whose
+// packets can be captured, then those that are up and whose packets have no Ethernet header. The
+// caller's thread must be in the namespace.
+func (d *Discovery) Find(wanted func(index int, name string) bool) (all map[int]bool, found, bare []xdp.Interface, err error) {
 	all = make(map[int]bool)
-	found, err = xdp.Select(func(index int, name string) bool {
+	accepted, err := xdp.Select(func(index int, name string) bool {
 		all[index] = true
 		return wanted(index, name)
 	})
-	possible := found[:0]
-	for _, ifi := range found {
-		if obstacle, _ := ifi.Obstacle(); obstacle == "" {
-			possible = append(possible, ifi)
+	for _, ifi := range accepted {
+		switch obstacle, _ := ifi.Obstacle(); {
+		case obstacle == "":
+			found = append(found, ifi)
+		case ifi.Up:
+			bare = append(bare, ifi)
 		}
 	}
-	return all, possible, err
+	return all, found, bare, err
 }
 
 // Close ends Changed.
