@@ -228,3 +228,35 @@ func TestDumpOffsets(t *testing.T) {
 		}
 	}
 }
+
+// The sum of the pseudo-header alone is a checksum that a card is to finish. Each other wrong one
+// is called as tcpdump calls it.
+func TestUnfinishedChecksum(t *testing.T) {
+	t.Parallel()
+	packet := func(proto, sumAt byte, sum uint16, b ...byte) []byte { // from ::1 to ::2
+		b[sumAt], b[sumAt+1] = byte(sum>>8), byte(sum)
+		head := make([]byte, 54)
+		head[12], head[13], head[14], head[19], head[20], head[21], head[37], head[53] = 0x86, 0xdd, 0x60, byte(len(b)), proto, 64, 1, 2
+		return append(head, b...)
+	}
+	udp := func(sum uint16) []byte { return packet(17, 6, sum, 0, 7, 0, 9, 0, 8, 0, 0) }
+	tcp := func(sum uint16) []byte {
+		return packet(6, 16, sum, append([]byte{0, 7, 0, 9, 0, 0, 0, 0, 0, 0, 0, 0, 0x50, 2}, make([]byte, 6)...)...)
+	}
+	for _, test := range []struct {
+		data []byte
+		want string
+	}{
+		{udp(1 + 2 + 8 + 17), "[unfinished udp cksum 0x001c -> 0xffcb] UDP"},
+		{udp(1 + 2 + 8 + 18), "[bad udp cksum 0x001d -> 0xffcb!] UDP"},
+		{udp(0xffcb), "[udp sum ok] UDP"},
+		{tcp(1 + 2 + 20 + 6), "cksum 0x001d (unfinished -> 0xafd0)"},
+		{tcp(1 + 2 + 20 + 7), "cksum 0x001e (incorrect -> 0xafd0)"},
+		{tcp(0xafd0), "cksum 0xafd0 (correct)"},
+	} {
+		got := New(Options{Verbose: 2}).AppendLine(nil, Packet{Time: stamp(1), Data: test.data, WireLen: len(test.data)})
+		if !strings.Contains(string(got), test.want) {
+			t.Errorf("%s, want %s", got, test.want)
+		}
+	}
+}

@@ -42,10 +42,13 @@ func (d *Dissector) tcpSegment(b []byte, length int) {
 	if d.o.Verbose > 0 && !d.o.Unverified && !d.net.fragment && len(b) >= length {
 		was := d.u16(b, 16)
 		d.addf(", cksum 0x%04x", was)
-		if computed := checksum(b[:length], d.net.pseudoHeader(length, 6)); computed != 0 {
-			d.addf(" (incorrect -> 0x%04x)", rightSum(was, computed))
-		} else {
+		switch computed := checksum(b[:length], d.net.pseudoHeader(length, 6)); {
+		case computed == 0:
 			d.add(" (correct)")
+		case d.net.isUnfinished(was, length, 6):
+			d.addf(" (unfinished -> 0x%04x)", rightSum(was, computed))
+		default:
+			d.addf(" (incorrect -> 0x%04x)", rightSum(was, computed))
 		}
 	}
 	payload := length - size

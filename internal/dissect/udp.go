@@ -77,9 +77,12 @@ func (d *Dissector) udpChecksum(b []byte, length int) {
 	if len(b) < length+8 {
 		return
 	}
-	if computed := checksum(b[:length+8], d.net.pseudoHeader(length+8, 17)); computed != 0 {
-		d.addf("[bad udp cksum 0x%04x -> 0x%04x!] ", was, rightSum(was, computed))
-	} else {
+	switch computed := checksum(b[:length+8], d.net.pseudoHeader(length+8, 17)); {
+	case computed == 0:
 		d.add("[udp sum ok] ")
+	case d.net.isUnfinished(was, length+8, 17):
+		d.addf("[unfinished udp cksum 0x%04x -> 0x%04x] ", was, rightSum(was, computed))
+	default:
+		d.addf("[bad udp cksum 0x%04x -> 0x%04x!] ", was, rightSum(was, computed))
 	}
 }

@@ -23,7 +23,7 @@ import (
 
 // announce says on stderr that packets are being captured, and how.
 func announce(out io.Writer, sources []capture.Source, o capture.Options, privileges *sandbox.Options, verbose bool) {
-	var withoutTSO []string
+	var withoutTSO, withoutTags []string
 	for _, src := range sources {
 		switch {
 		case src.Hook == capture.TailCall:
@@ -35,6 +35,12 @@ func announce(out io.Writer, sources []capture.Source, o capture.Options, privil
 		case src.Hook == capture.XDP && src.Mode == capture.Native && src.Driver == "veth":
 			withoutTSO = append(withoutTSO, src.Name)
 		}
+		if src.Hook == capture.XDP && src.Mode == capture.Generic && src.Driver != "" && o.VLANRestore == capture.VLANRestoreAuto {
+			withoutTags = append(withoutTags, src.Name)
+		}
+	}
+	if withoutTags != nil {
+		frame.Say(out, "%s: generic mode does not give programs a VLAN tag that the card or the stack keeps beside a packet: --at tc puts it back", someLabels(withoutTags))
 	}
 	if withoutTSO != nil {
 		frame.Say(out, "%s: while XDP runs here, the other end of the veth pair sends without TSO, which slows its TCP: --at tc does not", someLabels(withoutTSO))

@@ -114,6 +114,31 @@ func TestCardPackets(t *testing.T) {
 	}
 }
 
+// In generic mode a VLAN tag beside the packet is missing, which is said, and at tc it is put back.
+func TestGenericWithoutTag(t *testing.T) {
+	t.Parallel()
+	pair := testnet.MustPair(t, testnet.PairOptions{})
+	if !hasCardMetadata(t, pair) {
+		t.Skip("this kernel may lack tcx, which MustTagBeside needs")
+	}
+	testnet.MustTagBeside(t, pair, 0x8100, 7)
+	for _, test := range []struct {
+		args         string
+		said, tagged bool
+	}{{"--xdp-mode generic", true, false}, {"--xdp-mode generic --vlan-restore=false", false, false}, {"--at tc", false, true}, {"", false, true}} {
+		printed := systest.NewPipe(t)
+		p := systest.Listening(t, pair.Rx, printed.In, append(strings.Fields(test.args), "-i", "rx0", "-e", "-c", "1")...)
+		testnet.Send(t, pair, testnet.UDPFrame(100, 0))
+		_, said := p.Wait()
+		if got := strings.Contains(said, "xdpcap: rx0: generic mode does not give programs a VLAN tag "); got != test.said {
+			t.Errorf("%s: %s", test.args, said)
+		}
+		if line := printed.Read(t); strings.Contains(line, ": vlan 7, ") != test.tagged || !strings.Contains(line, "UDP") {
+			t.Errorf("%s: %s", test.args, line)
+		}
+	}
+}
+
 // On a network card xdpcap captures in the driver, with and without --sink, and beside a program;
 // and every packet is in the account.
 func TestNetworkCard(t *testing.T) {

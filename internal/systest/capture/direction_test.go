@@ -120,6 +120,48 @@ func converse(t *testing.T, pair *testnet.Pair) {
 	})
 }
 
+// Checksums that a card is to compute are not called incorrect: in packets that are sent, in those
+// that come from the other end of a veth pair, and in those that GRO has joined.
+func TestUnfinishedChecksums(t *testing.T) {
+	t.Parallel()
+	for _, at := range []string{"xdp", "tc"} {
+		t.Run(at, func(t *testing.T) {
+			t.Parallel()
+			pair := testnet.MustPair(t, testnet.PairOptions{Addresses: true})
+			lines := systest.NewPipe(t)
+			p := systest.Listening(t, pair.Rx, lines.In, "-i", pair.RxName, "-Q", "inout", "--at", at, "-vv", "--json")
+			converse(t, pair)
+			err := pair.Tx.Do(func() error {
+				c, err := net.Dial("udp", "192.0.2.2:9")
+				if err != nil {
+					return err
+				}
+				defer c.Close()
+				_, err = c.Write([]byte("unfinished"))
+				return err
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			testnet.WaitFor(t, "the packets", func() bool {
+				return strings.Contains(lines.Read(t), "[unfinished udp cksum 0x")
+			})
+			if s := systest.Account(t, p.Interrupt()); s.Captured != s.Seen {
+				t.Errorf("%+v", s.AccountKeys)
+			}
+			text := lines.Read(t)
+			if strings.Contains(text, "incorrect") || strings.Contains(text, "bad udp") {
+				t.Error(text)
+			}
+			for _, way := range []string{"192.0.2.1.9000 > ", "192.0.2.2."} { // received, sent
+				if !regexp.MustCompile(`(?m)^\s+` + regexp.QuoteMeta(way) + `.* \(unfinished -> 0x`).MatchString(text) {
+					t.Errorf("none of %s is unfinished: %s", way, text)
+				}
+			}
+		})
+	}
+}
+
 // answer sends back the first segments that it receives, and reads the other ones.
 func answer(listener *net.TCPListener) error {
 	c, err := listener.AcceptTCP()
