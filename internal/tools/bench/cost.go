@@ -92,12 +92,16 @@ func (l *lab) captureCost(ctx context.Context, p *program, c *config, transport 
 	switch c.place {
 	case atXDP:
 		args, verdict = p.runnable(), xdp.Drop
-	case atEgress:
-		find = l.attachedAtEgress
+	case atIngress, atEgress:
+		at, flags := ebpf.AttachTCXIngress, []string{"--at", "tc"}
+		if c.place == atEgress {
+			at, flags = ebpf.AttachTCXEgress, []string{"-Q", "out"}
+		}
+		find = func() (*ebpf.Program, error) { return l.attachedToTC(at) }
 		s.base, err = ebpf.NewProgram(&ebpf.ProgramSpec{Type: ebpf.SchedCLS, License: "Dual BSD/GPL",
 			Instructions: asm.Instructions{asm.Mov.Imm(asm.R0, -1), asm.Return()}})
 		opened.later(s.base.Close)
-		args = append(args, "-Q", "out")
+		args = append(args, flags...)
 	case atHookMap:
 		find = nil
 		var hook string
