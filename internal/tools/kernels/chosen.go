@@ -119,14 +119,14 @@ var more = []row{
 		TestCPUGoesAndComesBack TestPromiscuous TestFilterSelectsWhatTcpdumpDoes TestVLANAware
 		TestFirst TestSampleFlows TestSampleVerdicts`},
 	{pkg: "internal/systest/files", tests: `TestInterfaceDeleted TestKilled`},
-	{pkg: "internal/systest/commandline", tests: `TestGenericFallback TestProbe TestTracingRefused`},
+	{pkg: "internal/systest/commandline", tests: `TestGenericFallback TestProbe TestTracingRefused TestAtTCInstead`},
 	{pkg: "internal/systest/trace", tests: `TestStackBesideCapture TestStackBehindTrace`},
 	{pkg: "internal/systest/capture", only: "6.1", tests: `TestClockIsSet TestPromiscuousForbidden TestSomeInterfacesLeave TestDispatcherChanges`},
-	{pkg: "internal/systest/capture", only: "6.12", tests: `TestAccountOfEverything TestMaxRate TestCardPackets`},
+	{pkg: "internal/systest/capture", only: "6.12", tests: `TestAccountOfEverything TestMaxRate TestCardPackets TestGenericWithoutTag`},
 	{pkg: "internal/systest/files", only: "6.12", tests: `TestMemoryCgroup`},
 	{pkg: "internal/systest/commandline", only: "6.12", tests: `TestWithoutJIT TestExtcapVerdicts`},
 	{pkg: "internal/systest/capture", tests: `TestDirections TestSent TestSentTag TestDirectionFilter TestDirectionsBesideProgram
-		TestKilledAtEgress TestEgressLeaves`},
+		TestKilledAtEgress TestEgressLeaves TestUnfinishedChecksums`},
 	{pkg: "internal/systest/capture", tests: `TestAnyAbove TestPatternsTraced TestOwnProgramLeaves
 		TestTracedProgramLeaves TestDispatcherHidden TestHookMapSlotTaken TestHookMapOwnerLeaves
 		TestHookMapErrors TestHookMapInUse TestHookMapVerdictThenSampling TestHookMapOwners
