@@ -273,6 +273,9 @@ func TestAnyAbove(t *testing.T) {
 					t.Errorf("%s: %+v", i.Interface, i.AccountKeys)
 				}
 			}
+			if strings.Contains(p.Said(), "did not pass") {
+				t.Error(p.Said())
+			}
 			if captured[pair.RxName] != packets || captured[above] != packets {
 				t.Errorf("%v, want %d at %s and at %s: %s", captured, packets, pair.RxName, above, p.Said())
 			}
