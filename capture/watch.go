@@ -10,6 +10,7 @@ import (
 
 	"github.com/vishvananda/netns"
 
+	"github.com/xdpcap/xdpcap/internal/attach"
 	"github.com/xdpcap/xdpcap/internal/discovery"
 	"github.com/xdpcap/xdpcap/internal/errkind"
 	"github.com/xdpcap/xdpcap/internal/xdp"
@@ -167,7 +168,7 @@ func (s *Session) attachAgain(lost []lostProgram) {
 				if !ok || own.source.Sampler.ID != l.Sampler.ID {
 					continue
 				}
-				what := fmt.Sprintf("of the last %d packets that %s has received, its XDP hook has seen none, as if the driver had lost the program", l.packets, l.Name)
+				what := attach.Lost(l.Name, l.packets)
 				if err := own.attached.Again(); err != nil {
 					s.notice(fmt.Errorf("%s: attach it again: %w", what, err))
 				} else {

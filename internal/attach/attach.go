@@ -58,9 +58,12 @@ func open(ifi xdp.Interface, first *ebpf.Program, add func(*Attachment) error) (
 // of the query itself is no reason.
 func (a *Attachment) Check() error { return a.check() }
 
-// Again attaches a program at the XDP hook once more, after its driver has lost it: see Sight. Its
-// caller is in the interface's network namespace, has not closed the program, and calls no other
-// method at the same time. No privilege is needed. After an error the program may be detached.
+// Counts returns what the interface has counted.
+func (a *Attachment) Counts() (xdp.Counts, error) { return a.watch.Counts() }
+
+// Again attaches a program at the XDP hook once more, after its driver has lost it: see Sight. It
+// needs no privilege. Its caller is in the interface's network namespace, and calls no other method
+// at the same time. After an error the program may be detached.
 func (a *Attachment) Again() error {
 	if err := a.check(); err != nil {
 		return err

@@ -1,6 +1,10 @@
 package attach
 
-import "github.com/xdpcap/xdpcap/internal/xdp"
+import (
+	"fmt"
+
+	"github.com/xdpcap/xdpcap/internal/xdp"
+)
 
 // A Sight finds out that a driver has lost a program which the kernel still shows as attached in
 // native mode: the card goes on receiving packets, and the program sees none of them. vmxnet3 loses
@@ -65,3 +69,8 @@ func (s *Sight) clear() { s.blind, s.idle, s.Missed = 0, 0, 0 }
 
 // IsDoubtful reports whether the program may soon be lost.
 func (s *Sight) IsDoubtful() bool { return s.sees && s.blind > 0 && s.blind < firstPatience }
+
+// Lost describes the interface of a program that is lost.
+func Lost(name string, missed uint64) string {
+	return fmt.Sprintf("of the last %d packets that %s has received, its XDP hook has seen none, as if the driver had lost the program", missed, name)
+}

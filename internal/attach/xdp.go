@@ -22,6 +22,10 @@ import (
 func XDP(ifi xdp.Interface, prog *ebpf.Program, mode xdp.Mode) (*Attachment, error) {
 	return open(ifi, prog, func(a *Attachment) error {
 		a.Mode = mode
+		prog, err := prog.Clone() // for Again
+		if err != nil {
+			return fmt.Errorf("keep a program open: %w", err)
+		}
 		a.check = func() error { return a.watch.CheckRuns(a.Own, a.Own) }
 		attach := func() (link.Link, error) {
 			return link.AttachXDP(link.XDPOptions{Program: prog, Interface: ifi.Index, Flags: attachFlags[a.Mode]})
@@ -35,7 +39,7 @@ func XDP(ifi xdp.Interface, prog *ebpf.Program, mode xdp.Mode) (*Attachment, err
 			a.links = append(a.links, xdp.Link{Link: l})
 		}
 		a.SwitchedOff = before.Lost()
-		a.links = append(a.links, a.SwitchedOff) // closing it switches that on again
+		a.links = append(a.links, a.SwitchedOff, prog) // closing the first switches that on again
 		a.NeedsNetAdmin = a.SwitchedOff != nil
 		if err != nil {
 			return explainAttach(ifi, mode, err)

@@ -41,8 +41,10 @@ type Counts struct {
 }
 
 // Counts returns the counts of the interface with this index.
-func (n *Names) Counts(index int) (c Counts, err error) {
-	l, err := linkByIndex(n.socket, index)
+func (n *Names) Counts(index int) (Counts, error) { return countsOf(n.socket, index) }
+
+func countsOf(socket *nl.NetlinkSocket, index int) (c Counts, err error) {
+	l, err := linkByIndex(socket, index)
 	if err != nil {
 		return c, fmt.Errorf("read the counters of interface number %d: %w", index, err)
 	}

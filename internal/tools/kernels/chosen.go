@@ -148,7 +148,8 @@ var more = []row{
 	{pkg: "internal/systest/capture", tests: `TestCompanionsAgree TestCompanionsSeeAll TestCompanionsOfTraced
 		TestCompanionsOfOneProgram`},
 	{pkg: "internal/systest/counters", only: "6.1", tests: `TestCountersFollow TestCountersInterfaceGone TestMonitorRecord`},
-	{pkg: "internal/systest/counters", only: "6.12", tests: `TestCountersDispatcherChanges TestMonitorFollows TestSeveralInterfaces`},
+	{pkg: "internal/systest/counters", only: "6.12", tests: `TestCountersDispatcherChanges TestMonitorFollows TestSeveralInterfaces
+		TestDriverLosesCounter`},
 	{pkg: "internal/systest/trace", tests: `TestReasonMapOfDrops`},
 	{pkg: "internal/systest/drops", tests: `TestStackDrops TestStackDropsTraced`},
 
