@@ -59,8 +59,7 @@ func (s *Session) startWatch() error {
 	go func() {
 		defer close(w.done)
 		if err == nil {
-			defer home.Close()
-			err = discovery.Enter(home)
+			err = errors.Join(discovery.Enter(home), home.Close())
 		}
 		if w.isHome = err == nil; s.comings == nil {
 			err = nil // it only attaches lost programs again
