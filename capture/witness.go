@@ -199,7 +199,7 @@ func (w *witness) note(sources map[int]*Source, seen map[int]uint64, packets map
 	return lost
 }
 
-// isOwnOfCard reports whether a source is a program of ours that a card's driver runs, and may lose.
+// isOwnOfCard reports whether a source is a program of ours that a card's driver runs.
 func isOwnOfCard(src *Source, c xdp.Counts) bool {
 	return c.IsHardware && src.Hook == XDP && src.Mode == Native
 }
