@@ -26,7 +26,7 @@ volatile const __u64 namespace_inode = 0;
 volatile const __u32 thread = 0;
 
 SEC("raw_tp/bpf_xdp_link_attach_failed")
-int note_refusal(struct bpf_raw_tracepoint_args *ctx)
+int xdpcap_refused(struct bpf_raw_tracepoint_args *ctx)
 {
 	struct bpf_pidns_info self;
 	__u32 zero = 0;

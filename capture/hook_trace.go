@@ -84,9 +84,9 @@ func (h *traceHook) load(k *sampler, first, index uint32) (err error) {
 		return err
 	}
 	k.closes = true
-	atEntry := loading{name: samplerProgSampleFentry, first: first, index: index, with: entry}
+	atEntry := loading{name: samplerProgXdpcapFentry, first: first, index: index, with: entry}
 	atExit := loading{
-		name: samplerProgSampleFexit, first: first, index: index, with: exit,
+		name: samplerProgXdpcapFexit, first: first, index: index, with: exit,
 		own: constants{samplerVarSendingTx: h.runsAtInterface()},
 	}
 	if h.atExit {

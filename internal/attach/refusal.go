@@ -74,7 +74,7 @@ func openListener() (*listener, error) {
 	}
 	l.link, err = link.AttachRawTracepoint(link.RawTracepointOptions{
 		Name:    "bpf_xdp_link_attach_failed",
-		Program: l.objects.NoteRefusal,
+		Program: l.objects.XdpcapRefused,
 	})
 	if err != nil {
 		l.objects.Close()

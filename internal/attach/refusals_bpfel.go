@@ -17,7 +17,7 @@ import (
 // Used for safe lookups in a Collection or CollectionSpec.
 const (
 	refusalsMapWords           = "words"
-	refusalsProgNoteRefusal    = "note_refusal"
+	refusalsProgXdpcapRefused  = "xdpcap_refused"
 	refusalsVarNamespaceDevice = "namespace_device"
 	refusalsVarNamespaceInode  = "namespace_inode"
 	refusalsVarThread          = "thread"
@@ -65,7 +65,7 @@ type refusalsSpecs struct {
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type refusalsProgramSpecs struct {
-	NoteRefusal *ebpf.ProgramSpec `ebpf:"note_refusal"`
+	XdpcapRefused *ebpf.ProgramSpec `ebpf:"xdpcap_refused"`
 }
 
 // refusalsMapSpecs contains maps before they are loaded into the kernel.
@@ -126,12 +126,12 @@ type refusalsVariables struct {
 //
 // It can be passed to loadRefusalsObjects or ebpf.CollectionSpec.LoadAndAssign.
 type refusalsPrograms struct {
-	NoteRefusal *ebpf.Program `ebpf:"note_refusal"`
+	XdpcapRefused *ebpf.Program `ebpf:"xdpcap_refused"`
 }
 
 func (p *refusalsPrograms) Close() error {
 	return _RefusalsClose(
-		p.NoteRefusal,
+		p.XdpcapRefused,
 	)
 }
 
