@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause)
 /*
  * Counts packets and bytes per verdict. xdpcap_pass, xdpcap_drop and xdpcap_abort are XDP
- * programs that give every packet one verdict; xdpcap_exit counts at the exit of an XDP program that
- * is already running. Owner: Actions in the Go package internal/meter.
+ * programs that give every packet one verdict; xdpcap_exit counts at the exit of an XDP program
+ * that is already running. Owner: Actions in the Go package internal/meter.
  */
 #include "include/build.h"
 #include <linux/bpf.h>

@@ -1094,8 +1094,8 @@ int BPF_PROG(xdpcap_lost_rx, struct sk_buff *skb, void *location, __u32 reason,
 }
 
 /*
- * xdpcap_end_poll runs on each CPU after a NAPI poll of any interface: see poll_time. A poll may have
- * interrupted a record (see is_filling), which may have the current stamp.
+ * xdpcap_end_poll runs on each CPU after a NAPI poll of any interface: see poll_time. A poll may
+ * have interrupted a record (see is_filling), which may have the current stamp.
  */
 SEC("tp_btf/napi_poll")
 int xdpcap_end_poll(void *ctx)

@@ -374,8 +374,8 @@ int BPF_PROG(xdpcap_except, const struct net_device *dev, const struct bpf_prog 
 }
 
 SEC("tp_btf/xdp_devmap_xmit")
-int BPF_PROG(xdpcap_devmap, const struct net_device *from, const struct net_device *to,
-	     int sent, int drops, int err)
+int BPF_PROG(xdpcap_devmap, const struct net_device *from, const struct net_device *to, int sent,
+	     int drops, int err)
 {
 	if (!is_traced(from) && !is_traced(to))
 		return 0;
@@ -404,8 +404,7 @@ int BPF_PROG(xdpcap_bulk_tx, const struct net_device *dev, int sent, int drops, 
 }
 
 SEC("tp_btf/xdp_cpumap_enqueue")
-int BPF_PROG(xdpcap_enqueue, int map_id, unsigned int processed, unsigned int drops,
-	     int to_cpu)
+int BPF_PROG(xdpcap_enqueue, int map_id, unsigned int processed, unsigned int drops, int to_cpu)
 {
 	if (!is_map(map_id))
 		return 0;
@@ -424,8 +423,8 @@ int BPF_PROG(xdpcap_enqueue, int map_id, unsigned int processed, unsigned int dr
 }
 
 SEC("tp_btf/xdp_cpumap_kthread")
-int BPF_PROG(xdpcap_kthread, int map_id, unsigned int processed, unsigned int drops,
-	     int sched, const struct xdp_cpumap_stats *verdicts)
+int BPF_PROG(xdpcap_kthread, int map_id, unsigned int processed, unsigned int drops, int sched,
+	     const struct xdp_cpumap_stats *verdicts)
 {
 	if (!is_map(map_id))
 		return 0;
