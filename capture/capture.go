@@ -67,6 +67,15 @@ type Options struct {
 	// of Open. HookMap, StackDrops, Sink, Promiscuous, Companions, card stamps: Interfaces only.
 	Patterns, Except []string
 
+	// GiveWay lets others attach an XDP program to an interface where the session runs its own. The
+	// kernel refuses their first attempt; then the session detaches its own program, within some 10
+	// ms, and never attaches one there again. Until a program runs that can be traced, it captures
+	// at Ingress. Each change of the hook is a source of its own, as if the interface had come
+	// again, and a Notice with the packets that passed meanwhile. As with Patterns, an interface
+	// that has gone is waited for. It needs the kernel's BTF, and fentry programs to know which
+	// interface is meant if several run programs.
+	GiveWay bool
+
 	// Direction says which packets of the interfaces are captured. Sent packets are captured at
 	// egress, as the stack hands them over: before segmentation and before checksums are filled in.
 	// Packets that an XDP program sends do not pass egress. Sent packets have no verdict and no
@@ -283,8 +292,8 @@ func ParseStamp(name string) (Stamp, error) {
 	return 0, fmt.Errorf("time stamp type %q: must be host, host_lowprec, adapter or adapter_unsynced", name)
 }
 
-// follows reports whether interfaces come and go during the session.
-func (o *Options) follows() bool { return len(o.Patterns) > 0 }
+// follows reports whether interfaces or their hooks come and go during the session.
+func (o *Options) follows() bool { return len(o.Patterns) > 0 || o.GiveWay }
 
 // followed names the interfaces that may come, for messages and files.
 func (o *Options) followed() string {

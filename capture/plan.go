@@ -50,6 +50,8 @@ type point struct {
 	ifi    xdp.Interface // for a hook map it has a name only
 	filter attach.Filter // for what it receives
 	sent   attach.Filter // for what it sends
+
+	yielded bool // the session has detached its own XDP program for those of others
 }
 
 // points looks up the interfaces and compiles the filter for each.
@@ -152,6 +154,9 @@ func (o *Options) receivingHooks(p point) ([]hook, error) {
 
 // isPastXDP reports whether packets are captured at tc ingress at a point.
 func (o *Options) isPastXDP(p point) bool {
+	if p.yielded {
+		return len(p.ifi.Programs) == 0 || whyUntraceable(p.ifi) != nil
+	}
 	switch o.At {
 	case AtXDP:
 		return false

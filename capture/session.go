@@ -129,6 +129,9 @@ func (s *Session) open(t newTransport) (err error) {
 		return err
 	}
 	s.witness.look()
+	if s.comings != nil {
+		s.comings.witness = s.witness
+	}
 	if err := s.startWatch(); err != nil {
 		return err
 	}
