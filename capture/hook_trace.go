@@ -30,7 +30,7 @@ type traceHook struct {
 
 // newTraceHooks finds the programs to trace on an interface.
 func newTraceHooks(p point, o *Options) (hooks []hook, err error) {
-	if o.Sink || o.Mode != Auto {
+	if o.Sink || o.Mode != Auto && !p.yielded {
 		return nil, errkind.Errorf(ErrTraced, "%s is captured by tracing its XDP program: a sink or "+
 			"an XDP mode is not possible", p.ifi.Name)
 	}

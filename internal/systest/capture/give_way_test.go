@@ -40,11 +40,12 @@ func TestGiveWay(t *testing.T) {
 	traced := testnet.ProbeFentry() == nil
 	for _, test := range []struct {
 		name   string
+		mode   string // of the capture
 		attach func(*testing.T, netlink.Link, *ebpf.Program) error
 	}{
-		{"link", attachLink(link.XDPDriverMode)},
-		{"generic", attachLink(link.XDPGenericMode)},
-		{"netlink", attachNetlink},
+		{"link", "native", attachLink(link.XDPDriverMode)},
+		{"other mode", "native", attachLink(link.XDPGenericMode)},
+		{"netlink", "auto", attachNetlink},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
@@ -55,7 +56,7 @@ func TestGiveWay(t *testing.T) {
 			}
 			t.Cleanup(func() { target.Close() })
 			file := systest.TempFile(t)
-			p := systest.Listening(t, pair.Rx, nil, "-i", pair.RxName, "--at", "xdp", "--give-way", "-w", file, "--json", "-U")
+			p := systest.Listening(t, pair.Rx, nil, "-i", pair.RxName, "--at", "xdp", "--xdp-mode", test.mode, "--give-way", "-w", file, "--json", "-U")
 			const numbered = 5
 			systest.SendNumbered(t, pair, numbered, 100)
 
@@ -70,7 +71,7 @@ func TestGiveWay(t *testing.T) {
 				return err == nil
 			})
 			t.Logf("let in after %v, at attempt %d", time.Since(began), tries)
-			systest.WaitSaid(t, p, "rx0 gives way to an XDP program of capture.test")
+			systest.WaitSaid(t, p, "rx0 gives way to an XDP program of ")
 			systest.WaitSaid(t, p, "rx0 is captured again, rx0@ingress, after ")
 			last := "ingress"
 			if traced {
@@ -145,7 +146,7 @@ func TestGiveWayToOthersOnly(t *testing.T) {
 		}
 	}
 	attempt(pair)
-	systest.WaitSaid(t, p, "br0 gives way to an XDP program of capture.test")
+	systest.WaitSaid(t, p, "br0 gives way to an XDP program of ")
 	systest.WaitSaid(t, p, "br0 is captured again, br0@ingress, after ")
 	if n := strings.Count(p.Said(), "gives way"); n != 1 {
 		t.Error(p.Said())
