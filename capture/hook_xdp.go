@@ -24,7 +24,7 @@ type xdpHook struct {
 
 func newXDPHook(p point, o *Options, q question) *xdpHook {
 	h := &xdpHook{interfaceHook: newInterfaceHook(p.ifi, p.filter, XDP), mode: o.Mode, verdict: Pass, asks: q, notice: o.notice}
-	if o.follows() && o.Mode == Auto && p.ifi.Driver == "bonding" {
+	if len(o.Patterns) > 0 && o.Mode == Auto && p.ifi.Driver == "bonding" {
 		h.mode = Generic // in native mode the program would run in the bond's devices, which have their own
 	}
 	if o.Sink {
