@@ -68,12 +68,9 @@ type Options struct {
 	Patterns, Except []string
 
 	// GiveWay lets others attach an XDP program to an interface where the session runs its own. The
-	// kernel refuses their first attempt; then the session detaches its own program, within some 10
-	// ms, and never attaches one there again. Until a program runs that can be traced, it captures
-	// at Ingress. Each change of the hook is a source of its own, as if the interface had come
-	// again, and a Notice with the packets that passed meanwhile. As with Patterns, an interface
-	// that has gone is waited for. It needs the kernel's BTF, and fentry programs to know which
-	// interface is meant if several run programs.
+	// kernel refuses their first attempt; then the session detaches its program, and never attaches
+	// one there again: it captures at Ingress, or traces the program that runs. Each change is a
+	// source of its own, as with Patterns, and a Notice. It waits for interfaces that have gone.
 	GiveWay bool
 
 	// Direction says which packets of the interfaces are captured. Sent packets are captured at
