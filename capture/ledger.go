@@ -9,7 +9,8 @@ import (
 // Invalid are 0, because only the reader can count them.
 type programAccount struct {
 	Account
-	sent uint64 // records that found room in a ring
+	sent   uint64 // records that found room in a ring
+	joined uint64 // packets in the larger ones that were seen, but for one each
 
 	// unread is the part of Lost that was sent before an interface went, and that the reader never
 	// found.

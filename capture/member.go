@@ -94,6 +94,7 @@ func (m *member) counted(read func(slot int) (programAccount, error)) (programAc
 	a.Subtract(m.before.Account)
 	a.Add(m.earlier.Account)
 	a.sent += m.earlier.sent - m.before.sent
+	a.joined += m.earlier.joined - m.before.joined
 	a.unread = m.earlier.unread
 	return a, nil
 }

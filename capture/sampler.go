@@ -297,6 +297,7 @@ func (k *sampler) counted(slot int) (sum programAccount, err error) {
 		sum.Lost += a.Lost
 		sum.Missed += a.Missed
 		sum.sent += a.Sampled
+		sum.joined += a.Joined
 	}
 	return sum, err
 }
