@@ -153,7 +153,8 @@ func (c *comings) move(reason func(*coming) error) {
 }
 
 // arrive ends the time in which a yielded interface was captured at no hook, and counts what passed
-// meanwhile as passed by its new source. It returns the notice of that; nil = it is another arrival.
+// meanwhile as passed by its new source. It returns the notice of that; nil = it is another
+// arrival.
 func (c *comings) arrive(one *coming, ways string) error {
 	if !c.yielded.has(one.ifi.Index) || c.yielded.all[one.ifi.Index].since.IsZero() {
 		return nil
