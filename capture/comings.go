@@ -1,10 +1,10 @@
 package capture
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"sync/atomic"
 	"time"
 
@@ -18,10 +18,11 @@ import (
 // comingPause is the least time between two looks for interfaces that have come.
 const comingPause = 50 * time.Millisecond
 
-// comings are the interfaces that a session with Options.Patterns has found. One goroutine at a
-// time calls the methods.
+// comings are the interfaces that a session with Options.Patterns or GiveWay has found. One
+// goroutine at a time calls the methods.
 type comings struct {
 	sampler *sampler // with the session's options and roster
+	witness *witness // nil until the first interfaces are captured
 	ledger  *ledger
 	passed  *atomic.Int64 // how far the reader has read, in CLOCK_MONOTONIC ns
 	hooks   *hooked       // the session's, of which all are of these interfaces
@@ -29,6 +30,7 @@ type comings struct {
 	finder  *discovery.Discovery
 	all     []*coming
 	refused discovery.Refusals
+	yielded *yielded // nil without Options.GiveWay
 }
 
 // A coming is an interface that was found, with its hooks.
@@ -49,6 +51,11 @@ func (s *Session) meetFirst() (err error) {
 	s.comings = &comings{sampler: s.sampler, ledger: s.ledger, passed: &s.reader.passed, hooks: &s.hooks, refused: make(discovery.Refusals)}
 	if s.comings.finder, err = discovery.Open(); err != nil {
 		return err
+	}
+	if s.options.GiveWay {
+		if s.comings.yielded, err = openYielded(); err != nil {
+			return err
+		}
 	}
 	return s.comings.meetFirst()
 }
@@ -107,6 +114,7 @@ func (c *comings) close() error {
 	if c == nil || c.finder == nil {
 		return nil
 	}
+	c.yielded.close()
 	return c.finder.Close()
 }
 
@@ -142,22 +150,6 @@ func (c *comings) follow(all bool) {
 	}
 }
 
-// omit gives a notice of interfaces that match and cannot be captured, once of each.
-func (c *comings) omit(bare []xdp.Interface) {
-	var names []string
-	for _, ifi := range bare {
-		if c.refused.Add(ifi, errNoEthernet) {
-			names = append(names, ifi.Name)
-		}
-	}
-	if names != nil {
-		c.notice(fmt.Errorf("not captured: %s: %w", strings.Join(names, ", "), errNoEthernet))
-	}
-}
-
-// errNoEthernet is why packets of a tun or WireGuard, for example, are not captured.
-var errNoEthernet = errors.New("packets without an Ethernet header are not understood")
-
 // comeLate begins to capture on an interface that has come, and tells that. It does nothing if the
 // interface was refused a short time ago. It gives a notice of a new reason why one cannot be
 // captured, but says nothing of one that has gone already, because nobody asked for that by name.
@@ -173,7 +165,8 @@ func (c *comings) comeLate(ifi xdp.Interface) {
 	}
 	delete(c.refused, ifi.Index)
 	came := c.all[len(c.all)-1]
-	c.notice(fmt.Errorf("%s has come and is captured, too: %s", ifi.Name, c.roster().ways(came.sources)))
+	ways := c.roster().ways(came.sources)
+	c.notice(cmp.Or(c.arrive(came, ways), fmt.Errorf("%s has come and is captured, too: %s", ifi.Name, ways)))
 }
 
 // come begins to capture on an interface. The kernel attaches no program below an interface that
@@ -221,7 +214,7 @@ func (c *comings) comeBelow(ifi xdp.Interface, refused error) error {
 }
 
 func (c *comings) comeOnce(ifi xdp.Interface) error {
-	p := point{ifi: ifi}
+	p := point{ifi: ifi, yielded: c.yielded.has(ifi.Index)}
 	if err := c.options().compile(&p); err != nil {
 		return err
 	}

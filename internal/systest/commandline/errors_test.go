@@ -141,7 +141,7 @@ func TestTracingRefused(t *testing.T) {
 	first := systest.Listening(t, pair.Rx, nil, "-i", pair.RxName, "-w", os.DevNull)
 	for _, args := range []string{"-i rx0 -w /dev/null", "stats -i rx0"} {
 		status, stderr = systest.Start(t, pair.Rx, nil, strings.Fields(args)...).Wait()
-		if status != 1 || !strings.Contains(stderr, "trace XDP program sample_") || !strings.Contains(stderr, ": this kernel refuses") ||
+		if status != 1 || !strings.Contains(stderr, "trace XDP program xdpcap_") || !strings.Contains(stderr, ": this kernel refuses") ||
 			!strings.Contains(stderr, "despite the capabilities: stop the xdpcap that attached it first, or ") {
 			t.Errorf("%s beside another capture: exit status %d: %s", args, status, stderr)
 		}
@@ -266,10 +266,10 @@ func TestAtTCInstead(t *testing.T) {
 	systest.Listening(t, pair.Rx, nil, "-i", "br0", "-w", os.DevNull, "--json")
 	const instead = "; --at tc needs no XDP"
 	for _, test := range []struct{ args, want, ending string }{
-		{"-i rx0", "rx0 is below br0, which runs XDP program sample_xdp (id ", instead},
-		{"-i rx*", "rx0 is below br0, which runs XDP program sample_xdp (id ", ""}, // tc is its default
-		{"-i rx* --at xdp", "rx0 is below br0, which runs XDP program sample_xdp (id ", instead},
-		{"-i rx0 --xdp-mode generic", "rx0 is below br0, which runs XDP program sample_xdp (id ", "no program below another one"},
+		{"-i rx0", "rx0 is below br0, which runs XDP program xdpcap_xdp (id ", instead},
+		{"-i rx*", "rx0 is below br0, which runs XDP program xdpcap_xdp (id ", ""}, // tc is its default
+		{"-i rx* --at xdp", "rx0 is below br0, which runs XDP program xdpcap_xdp (id ", instead},
+		{"-i rx0 --xdp-mode generic", "rx0 is below br0, which runs XDP program xdpcap_xdp (id ", "no program below another one"},
 		{"-i few0", "few0 in native mode", instead},
 		{"-i few0 --sink --yes", "few0 in native mode", "at a lower rate"},
 		{"count -i few0", "few0 in native mode", instead},
