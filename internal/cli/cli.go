@@ -13,16 +13,12 @@ import (
 	"github.com/xdpcap/xdpcap/internal/cli/bench"
 	"github.com/xdpcap/xdpcap/internal/cli/capture"
 	"github.com/xdpcap/xdpcap/internal/cli/config"
-	"github.com/xdpcap/xdpcap/internal/cli/count"
-	"github.com/xdpcap/xdpcap/internal/cli/drops"
+	"github.com/xdpcap/xdpcap/internal/cli/counters"
 	"github.com/xdpcap/xdpcap/internal/cli/frame"
 	"github.com/xdpcap/xdpcap/internal/cli/interfaces"
-	"github.com/xdpcap/xdpcap/internal/cli/latency"
 	"github.com/xdpcap/xdpcap/internal/cli/man"
-	"github.com/xdpcap/xdpcap/internal/cli/monitor"
 	"github.com/xdpcap/xdpcap/internal/cli/probe"
 	"github.com/xdpcap/xdpcap/internal/cli/read"
-	"github.com/xdpcap/xdpcap/internal/cli/stats"
 	"github.com/xdpcap/xdpcap/internal/privilege"
 )
 
@@ -85,7 +81,7 @@ func newRoot(p *frame.Process, files config.Files) *cobra.Command {
 	frame.SetUsage(cmd, usageNotes())
 	cmd.SilenceErrors = true
 	cmd.SilenceUsage = true
-	cmd.AddCommand(stats.New(p), count.New(p), bench.New(p), monitor.New(p), latency.New(p), drops.New(p), read.New(p), interfaces.New(p), probe.New(p))
+	cmd.AddCommand(counters.NewStats(p), counters.NewCount(p), bench.New(p), counters.NewMonitor(p), counters.NewLatency(p), counters.NewDrops(p), read.New(p), interfaces.New(p), probe.New(p))
 	for _, c := range append(cmd.Commands(), cmd) {
 		frame.AddFlags(c, "Where", frame.NetnsFlag())
 		if i := c.Flags().Lookup("interface"); i != nil && !i.Hidden || c.Name() == "interfaces" {

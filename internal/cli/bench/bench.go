@@ -83,7 +83,7 @@ func runBench(out io.Writer, o *Options) error {
 		return frame.ExplainPrint(escape.NewJSONEncoder(out).Encode(r))
 	}
 	var text bytes.Buffer
-	r.writeTable(&text)
+	r.WriteTable(&text)
 	_, err = out.Write(text.Bytes())
 	return frame.ExplainPrint(err)
 }

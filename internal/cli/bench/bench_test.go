@@ -2,30 +2,16 @@ package bench
 
 import (
 	"bytes"
-	"encoding/json"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/xdpcap/xdpcap/internal/bench"
-	"github.com/xdpcap/xdpcap/internal/cli/counters/countertest"
+	"github.com/xdpcap/xdpcap/internal/cli/clitest"
 	"github.com/xdpcap/xdpcap/internal/cli/frame"
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
-
-// goldenBench compares a table of bench and its object with the golden files.
-func goldenBench(t *testing.T, name string, r *Report) {
-	t.Helper()
-	var out bytes.Buffer
-	r.writeTable(&out)
-	countertest.Golden(t, name+".txt", out.String())
-	text, err := json.MarshalIndent(r, "", " ")
-	if err != nil {
-		t.Fatal(err)
-	}
-	countertest.Golden(t, name+".json", string(text)+"\n")
-}
 
 func TestBenchProgramTable(t *testing.T) {
 	t.Parallel()
@@ -35,7 +21,7 @@ func TestBenchProgramTable(t *testing.T) {
 	}
 	b.Verdicts[xdp.Tx] = bench.Cost{Packets: 150, Changed: 150, OnceNs: 140}
 	b.Verdicts[xdp.Drop] = bench.Cost{Packets: 50, OnceNs: -0.5, Ns: 12.25, Repeated: 50, Hardware: true, Cycles: 33.3, NativeInstructions: 99}
-	goldenBench(t, "bench-program", newProgramReport(b, &bench.Packets{Cut: 3, Short: 1, Long: 1, More: true}, 1))
+	clitest.CheckReport(t, "bench-program", newProgramReport(b, &bench.Packets{Cut: 3, Short: 1, Long: 1, More: true}, 1))
 }
 
 // A missing or wrong flag is one clear line.

@@ -57,7 +57,7 @@ func newProgramLine(c *bench.Cost) *programLine {
 	return l
 }
 
-func (r *Report) writeTable(w io.Writer) {
+func (r *Report) WriteTable(w io.Writer) {
 	p := xdp.Program{ID: r.ProgramID, Name: r.Program}
 	fmt.Fprintln(w, frame.Shorten(escape.Text(fmt.Sprintf("%v on CPU %d, in ns per packet above a program that does nothing", p, r.CPUs[0])), frame.MaxColumns))
 	t := &frame.Table{}

@@ -12,9 +12,9 @@ import (
 // events in place of counters.
 var CountingFlags = []string{"interval", "count", "per-cpu", "listen", "quiet"}
 
-// BeginEvents begins a command that prints single events in place of counters, and refuses the
+// beginEvents begins a command that prints single events in place of counters, and refuses the
 // flags about counters. why names the flag that asks for events: "--record prints single events".
-func (o *Options) BeginEvents(why string) (context.Context, error) {
+func (o *Options) beginEvents(why string) (context.Context, error) {
 	frame.ForgetSettings(o.Flags, CountingFlags...)
 	for _, flag := range CountingFlags {
 		if o.Flags.Changed(flag) {
@@ -30,8 +30,8 @@ func (o *Options) BeginEvents(why string) (context.Context, error) {
 	return o.Process.Begin(frame.Guard{Interfaces: o.Interfaces})
 }
 
-// EnterEvents gives up what the command no longer needs when the meter of its events is open.
-func (o *Options) EnterEvents(m interface{ Capabilities() []int }) error {
+// enterEvents gives up what the command no longer needs when the meter of its events is open.
+func (o *Options) enterEvents(m interface{ Capabilities() []int }) error {
 	err := sandbox.EnterCounters(o.Process, o.keep, false, m.Capabilities())
 	if err == nil {
 		frame.Say(o.Process.Stderr, "listening on %v", m)

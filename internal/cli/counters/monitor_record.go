@@ -1,4 +1,4 @@
-package monitor
+package counters
 
 import (
 	"context"
@@ -54,11 +54,11 @@ func (r *recordLimit) arguments(cmd *cobra.Command, args []string) error {
 }
 
 // runRecord is monitor --record. It prints single events until there were as many as --record says.
-func runRecord(o *Options) (err error) {
+func runRecord(o *MonitorOptions) (err error) {
 	if len(o.Interfaces) > 1 {
 		return errors.New("--record prints the events of one interface or of all: give one -i or none")
 	}
-	ctx, err := o.BeginEvents("--record prints single events")
+	ctx, err := o.beginEvents("--record prints single events")
 	if err != nil {
 		return err
 	}
@@ -75,7 +75,7 @@ func runRecord(o *Options) (err error) {
 			err = closing
 		}
 	}()
-	if err := o.EnterEvents(m); err != nil {
+	if err := o.enterEvents(m); err != nil {
 		return err
 	}
 	ctx, cancel := frame.ForDuration(ctx, o.Duration)

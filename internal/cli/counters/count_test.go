@@ -1,12 +1,11 @@
-package count
+package counters
 
 import (
 	"net/netip"
 	"testing"
 
 	"github.com/xdpcap/xdpcap/capture"
-	"github.com/xdpcap/xdpcap/internal/cli/counters"
-	"github.com/xdpcap/xdpcap/internal/cli/counters/countertest"
+	"github.com/xdpcap/xdpcap/internal/cli/clitest"
 	"github.com/xdpcap/xdpcap/internal/meter"
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
@@ -56,13 +55,13 @@ func protocolCounts(scale uint64) meter.ProtocolCounts {
 
 func widestProtocols() meter.ProtocolCounts {
 	perCPU := make([]meter.Tally, 1000)
-	perCPU[999] = meter.Tally{Packets: countertest.Most, Bytes: countertest.Most}
+	perCPU[999] = meter.Tally{Packets: clitest.Most, Bytes: clitest.Most}
 	c := meter.ProtocolCounts{Classes: map[meter.Class][]meter.Tally{meter.EtherType(0x8863): perCPU}}
-	c.Sizes[5] = meter.Tally{Packets: countertest.Most, Bytes: countertest.Most}
+	c.Sizes[5] = meter.Tally{Packets: clitest.Most, Bytes: clitest.Most}
 	// Nearly a terabit per second.
-	all := meter.Tally{Packets: countertest.Most, Bytes: 2.4e11}
+	all := meter.Tally{Packets: clitest.Most, Bytes: 2.4e11}
 	c.Flows = flowsOf(meter.FlowEntry{Flow: wideFlow, Verdict: xdp.Redirect, Counted: all, Error: all})
-	c.Overflow = meter.FlowOverflow{Flows: 1e9, Tally: meter.Tally{Packets: 1e15, Bytes: countertest.Most}, Most: meter.Tally{Packets: countertest.Most, Bytes: countertest.Most}}
+	c.Overflow = meter.FlowOverflow{Flows: 1e9, Tally: meter.Tally{Packets: 1e15, Bytes: clitest.Most}, Most: meter.Tally{Packets: clitest.Most, Bytes: clitest.Most}}
 	return c
 }
 
@@ -81,21 +80,21 @@ func TestCountTables(t *testing.T) {
 		decided.Flows[0][0].Entries[i].Verdict = xdp.Verdict(i)
 	}
 	traced := &xdp.Program{ID: 7, Name: "firewall"}
-	everything := Options{Sizes: true, Flows: 3, Options: counters.Options{PerCPU: true}}
+	everything := CountOptions{Sizes: true, Flows: 3, Options: Options{PerCPU: true}}
 	for _, test := range []struct {
 		name     string
 		interval meter.Interval[meter.ProtocolCounts]
-		o        Options
+		o        CountOptions
 		traced   *xdp.Program
 	}{
-		{"count", countertest.IntervalOf(before, now), Options{}, nil},
-		{"count-all", countertest.IntervalOf(before, now), everything, nil},
-		{"count-verdicts", countertest.IntervalOf(meter.ProtocolCounts{}, decided), Options{Flows: 3, verdicts: []xdp.Verdict{xdp.Aborted, xdp.Drop, xdp.Pass}}, traced},
-		{"count-nothing", countertest.IntervalOf(meter.ProtocolCounts{}, meter.ProtocolCounts{}), everything, nil},
-		{"count-widest", countertest.IntervalOf(meter.ProtocolCounts{}, widestProtocols()), everything, traced},
+		{"count", clitest.IntervalOf(before, now), CountOptions{}, nil},
+		{"count-all", clitest.IntervalOf(before, now), everything, nil},
+		{"count-verdicts", clitest.IntervalOf(meter.ProtocolCounts{}, decided), CountOptions{Flows: 3, verdicts: []xdp.Verdict{xdp.Aborted, xdp.Drop, xdp.Pass}}, traced},
+		{"count-nothing", clitest.IntervalOf(meter.ProtocolCounts{}, meter.ProtocolCounts{}), everything, nil},
+		{"count-widest", clitest.IntervalOf(meter.ProtocolCounts{}, widestProtocols()), everything, traced},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			countertest.CheckReport(t, test.name, newCountReport(&test.o, capture.In, "rx0", test.traced, test.interval))
+			clitest.CheckReport(t, test.name, newCountReport(&test.o, capture.In, "rx0", test.traced, test.interval))
 		})
 	}
 }
@@ -104,16 +103,16 @@ func TestCountTables(t *testing.T) {
 // The objects have those of their own direction.
 func TestCountConversations(t *testing.T) {
 	t.Parallel()
-	o := Options{Flows: 3}
+	o := CountOptions{Flows: 3}
 	back := protocolCounts(1)
 	answer := flowOf(meter.IPv4(6), "192.0.2.2:443", "192.0.2.1:40001")
 	back.Flows = flowsOf(meter.FlowEntry{Flow: answer, Verdict: meter.NoVerdict, Counted: meter.Tally{Packets: 3000, Bytes: 4_000_000}})
-	in := newCountReport(&o, capture.In, "rx0", nil, countertest.IntervalOf(protocolCounts(10), protocolCounts(30)))
-	out := newCountReport(&o, capture.Out, "rx0", nil, countertest.IntervalOf(meter.ProtocolCounts{}, back))
-	other := newCountReport(&o, capture.Out, "rx1", nil, countertest.IntervalOf(meter.ProtocolCounts{}, back))
-	in.Join([]counters.Report{in, out, other})
-	countertest.CheckReport(t, "count-both-in", in)
-	countertest.CheckReport(t, "count-both-out", out)
+	in := newCountReport(&o, capture.In, "rx0", nil, clitest.IntervalOf(protocolCounts(10), protocolCounts(30)))
+	out := newCountReport(&o, capture.Out, "rx0", nil, clitest.IntervalOf(meter.ProtocolCounts{}, back))
+	other := newCountReport(&o, capture.Out, "rx1", nil, clitest.IntervalOf(meter.ProtocolCounts{}, back))
+	in.Join([]Report{in, out, other})
+	clitest.CheckReport(t, "count-both-in", in)
+	clitest.CheckReport(t, "count-both-out", out)
 	if out.intervals = nil; !out.shownElsewhere || other.shownElsewhere {
 		t.Error("the table of another interface is left out, or that of the sent packets is not")
 	}
@@ -122,7 +121,7 @@ func TestCountConversations(t *testing.T) {
 func TestCountMetrics(t *testing.T) {
 	t.Parallel()
 	for _, perCPU := range []bool{false, true} {
-		o := Options{Sizes: true, Flows: 5, Options: counters.Options{PerCPU: perCPU}}
-		countertest.CheckMetrics(t, protocolCounts(2), countMetrics(&o, capture.In, "rx0"))
+		o := CountOptions{Sizes: true, Flows: 5, Options: Options{PerCPU: perCPU}}
+		clitest.CheckMetrics(t, protocolCounts(2), countMetrics(&o, capture.In, "rx0"))
 	}
 }

@@ -1,20 +1,18 @@
-// Package latency is the command latency: how long an XDP program runs, per verdict.
-package latency
+package counters
 
 import (
 	"errors"
 
 	"github.com/spf13/cobra"
 
-	"github.com/xdpcap/xdpcap/internal/cli/counters"
 	"github.com/xdpcap/xdpcap/internal/cli/frame"
 	"github.com/xdpcap/xdpcap/internal/meter"
 	"github.com/xdpcap/xdpcap/internal/metrics"
 )
 
-// Options are the flags of the command latency.
-type Options struct {
-	counters.Options
+// LatencyOptions are the flags of the command latency: how long an XDP program runs, per verdict.
+type LatencyOptions struct {
+	Options
 	kernelStats bool
 }
 
@@ -33,32 +31,32 @@ const latencyExamples = `  xdpcap latency -i eth0                        the pro
   xdpcap latency -i eth0 --program firewall     behind a libxdp dispatcher, this one
   xdpcap latency -i eth0 --kernel-stats         its mean run time, on every kernel`
 
-// New returns the command.
-func New(p *frame.Process) *cobra.Command {
-	var o Options
-	return counters.NewCommand(p, &o.Options, &cobra.Command{
+// NewLatency returns the command.
+func NewLatency(p *frame.Process) *cobra.Command {
+	var o LatencyOptions
+	return newCommand(p, &o.Options, &cobra.Command{
 		Use:     "latency -i interface [flags]",
 		Short:   "Measure how long the XDP program runs, per verdict",
 		Long:    latencyHelp,
 		Example: latencyExamples,
 		Args:    frame.NoArguments,
 		RunE:    func(*cobra.Command, []string) error { return runLatency(&o) },
-	}, counters.Group{Title: "Where", Flags: o.whereFlags()}, counters.Group{Title: "How it measures", Flags: o.methodFlags()})
+	}, flagGroup{Title: "Where", Flags: o.whereFlags()}, flagGroup{Title: "How it measures", Flags: o.methodFlags()})
 }
 
-func (o *Options) whereFlags() []frame.Flag {
-	return []frame.Flag{o.InterfaceFlag("measure on this `interface` (default with --listen: on all)"), o.ProgramFlag()}
+func (o *LatencyOptions) whereFlags() []frame.Flag {
+	return []frame.Flag{o.interfaceFlag("measure on this `interface` (default with --listen: on all)"), o.programFlag()}
 }
 
-func (o *Options) methodFlags() []frame.Flag {
+func (o *LatencyOptions) methodFlags() []frame.Flag {
 	return []frame.Flag{
 		{Name: "kernel-stats", Value: &o.kernelStats, Help: "show the mean from the kernel's counters, which are switched on meanwhile"},
 	}
 }
 
 // checkLatency finds mistakes in the flags before anything is touched.
-func (o *Options) checkLatency() error {
-	if err := o.CheckInterfaces(); err != nil {
+func (o *LatencyOptions) checkLatency() error {
+	if err := o.checkInterfaces(); err != nil {
 		return err
 	}
 	if o.Program != "" && o.kernelStats {
@@ -70,24 +68,24 @@ func (o *Options) checkLatency() error {
 	return nil
 }
 
-func runLatency(o *Options) error {
+func runLatency(o *LatencyOptions) error {
 	if err := o.checkLatency(); err != nil {
 		return err
 	}
 	if o.kernelStats {
-		return counters.Run(&o.Options, frame.Guard{}, func(iface string) (*counters.Counter[meter.RuntimeCounts], error) {
+		return run(&o.Options, frame.Guard{}, func(iface string) (*Counter[meter.RuntimeCounts], error) {
 			return openRuntime(o, iface)
 		})
 	}
-	return counters.Run(&o.Options, frame.Guard{}, func(iface string) (*counters.Counter[meter.LatencyCounts], error) {
+	return run(&o.Options, frame.Guard{}, func(iface string) (*Counter[meter.LatencyCounts], error) {
 		return openTraced(o, iface)
 	})
 }
 
 // Counter is a meter of an interface, as the command prints and exports it. cost is that of its
 // probes; nil = not measured.
-func (o *Options) Counter(m *meter.Latency, cost *meter.ProbeCost, iface string) *counters.Counter[meter.LatencyCounts] {
-	return counters.New(m, latencyMetrics(iface), func(i interval) *Report { return newLatencyReport(o, m, cost, i) })
+func (o *LatencyOptions) Counter(m *meter.Latency, cost *meter.ProbeCost, iface string) *Counter[meter.LatencyCounts] {
+	return newCounter(m, latencyMetrics(iface), func(i latencyInterval) *LatencyReport { return newLatencyReport(o, m, cost, i) })
 }
 
 // The ways to measure, as JSON names them.
@@ -97,7 +95,7 @@ const (
 )
 
 // openTraced measures at the entry and exit of the attached program.
-func openTraced(o *Options, iface string) (*counters.Counter[meter.LatencyCounts], error) {
+func openTraced(o *LatencyOptions, iface string) (*Counter[meter.LatencyCounts], error) {
 	m, err := meter.OpenLatency(iface, o.Program)
 	if err != nil {
 		return nil, err
@@ -114,14 +112,14 @@ func openTraced(o *Options, iface string) (*counters.Counter[meter.LatencyCounts
 }
 
 // openRuntime reads the kernel's own counters.
-func openRuntime(o *Options, iface string) (*counters.Counter[meter.RuntimeCounts], error) {
+func openRuntime(o *LatencyOptions, iface string) (*Counter[meter.RuntimeCounts], error) {
 	m, err := meter.OpenRuntime(iface)
 	if err != nil {
 		return nil, err
 	}
 	frame.Say(o.Process.Stderr, "measuring by the kernel's run-time counters: the mean of all verdicts, no percentiles")
 	report := func(i meter.Interval[meter.RuntimeCounts]) *RuntimeReport { return newRuntimeReport(m, i) }
-	return counters.New(m, RuntimeMetrics(m.Interface().Name), report), nil
+	return newCounter(m, RuntimeMetrics(m.Interface().Name), report), nil
 }
 
 func latencyMetrics(iface string) metrics.Set[meter.LatencyCounts] {
@@ -130,7 +128,7 @@ func latencyMetrics(iface string) metrics.Set[meter.LatencyCounts] {
 		Name: "xdpcap_latency_seconds", Help: "Run time of the XDP program by its verdict.", Labels: []string{"verdict"},
 		Times: func(c meter.LatencyCounts, send metrics.SendTimes) {
 			for v := range c.Verdicts {
-				send(&c.Verdicts[v], counters.VerdictName(v))
+				send(&c.Verdicts[v], verdictName(v))
 			}
 		},
 	}}

@@ -1,4 +1,4 @@
-package count
+package counters
 
 import (
 	"cmp"
@@ -9,33 +9,32 @@ import (
 	"strconv"
 
 	"github.com/xdpcap/xdpcap/capture"
-	"github.com/xdpcap/xdpcap/internal/cli/counters"
 	"github.com/xdpcap/xdpcap/internal/cli/frame"
 	"github.com/xdpcap/xdpcap/internal/meter"
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
-type interval = meter.Interval[meter.ProtocolCounts]
+type countInterval = meter.Interval[meter.ProtocolCounts]
 
-// Report is what count prints: as a table, or with --json as this object.
-type Report struct {
-	counters.IntervalKeys
-	Interface string                 `json:"interface"`
-	Direction string                 `json:"direction"`         // in or out
-	Program   string                 `json:"program,omitempty"` // where one is traced
-	ProgramID uint32                 `json:"program_id,omitempty"`
-	Filter    string                 `json:"filter,omitempty"`   // only packets that match it were counted
-	Verdicts  []string               `json:"verdicts,omitempty"` // with --verdict: only packets with these were counted
-	Protocols []ClassRate            `json:"protocols"`          // most bytes first
-	Total     meter.Rate             `json:"total"`
-	CPUs      []countCPU             `json:"cpus,omitempty"`          // with --per-cpu
-	Sizes     []sizeRate             `json:"sizes,omitempty"`         // with --sizes
-	Flows     []FlowRate             `json:"flows,omitempty"`         // with --flows: the largest
-	Overflow  *counters.FlowOverflow `json:"flow_overflow,omitempty"` // with --flows
+// CountReport is what count prints: as a table, or with --json as this object.
+type CountReport struct {
+	IntervalKeys
+	Interface string        `json:"interface"`
+	Direction string        `json:"direction"`         // in or out
+	Program   string        `json:"program,omitempty"` // where one is traced
+	ProgramID uint32        `json:"program_id,omitempty"`
+	Filter    string        `json:"filter,omitempty"`   // only packets that match it were counted
+	Verdicts  []string      `json:"verdicts,omitempty"` // with --verdict: only packets with these were counted
+	Protocols []ClassRate   `json:"protocols"`          // most bytes first
+	Total     meter.Rate    `json:"total"`
+	CPUs      []countCPU    `json:"cpus,omitempty"`          // with --per-cpu
+	Sizes     []sizeRate    `json:"sizes,omitempty"`         // with --sizes
+	Flows     []FlowRate    `json:"flows,omitempty"`         // with --flows: the largest
+	Overflow  *FlowOverflow `json:"flow_overflow,omitempty"` // with --flows
 
 	// The rows of the table of flows are conversations.
 	flows          int // of --flows
-	intervals      []interval
+	intervals      []countInterval
 	shownElsewhere bool // with those of the other direction
 }
 
@@ -57,9 +56,9 @@ type sizeRate struct {
 	meter.Rate
 }
 
-func newCountReport(o *Options, d capture.Direction, iface string, traced *xdp.Program, i interval) *Report {
-	r := &Report{
-		IntervalKeys: counters.NewIntervalKeys(i),
+func newCountReport(o *CountOptions, d capture.Direction, iface string, traced *xdp.Program, i countInterval) *CountReport {
+	r := &CountReport{
+		IntervalKeys: newIntervalKeys(i),
 		Interface:    iface,
 		Direction:    d.String(),
 		Filter:       o.filter.String(),
@@ -84,15 +83,15 @@ func newCountReport(o *Options, d capture.Direction, iface string, traced *xdp.P
 	}
 	if o.Flows > 0 {
 		r.Flows = flowRates(meter.TopFlows(i, o.Flows))
-		r.Overflow = counters.NewFlowOverflow(meter.FlowsOf(i))
-		r.flows, r.intervals = o.Flows, []interval{i}
+		r.Overflow = newFlowOverflow(meter.FlowsOf(i))
+		r.flows, r.intervals = o.Flows, []countInterval{i}
 	}
 	return r
 }
 
 // classRates returns the rates of all classes that had packets since the counters were opened. The
 // class with the most bytes is first. The list is never nil, which JSON would show as null.
-func classRates(i interval, tally func(meter.ProtocolCounts, meter.Class) meter.Tally) []ClassRate {
+func classRates(i countInterval, tally func(meter.ProtocolCounts, meter.Class) meter.Tally) []ClassRate {
 	rates := []ClassRate{}
 	for _, class := range slices.Sorted(maps.Keys(i.Now.Classes)) {
 		r := meter.NewRate(tally(i.Before, class), tally(i.Now, class), i.Took)
@@ -105,48 +104,48 @@ func classRates(i interval, tally func(meter.ProtocolCounts, meter.Class) meter.
 }
 
 // cpuClassRates is the same of the packets that one CPU counted.
-func cpuClassRates(i interval, cpu int) []ClassRate {
+func cpuClassRates(i countInterval, cpu int) []ClassRate {
 	return classRates(i, func(c meter.ProtocolCounts, class meter.Class) meter.Tally { return c.CPU(class, cpu) })
 }
 
 // WriteTable prints the report as tables.
-func (r *Report) WriteTable(w io.Writer) {
-	t := counters.NewRateTable("FAMILY", "PROTOCOL")
+func (r *CountReport) WriteTable(w io.Writer) {
+	t := NewRateTable("FAMILY", "PROTOCOL")
 	for _, p := range r.Protocols {
-		t.Add(counters.RateCells(p.Rate, p.Family, p.Protocol)...)
+		t.Add(RateCells(p.Rate, p.Family, p.Protocol)...)
 	}
-	t.Add(counters.RateCells(r.Total, "total", "")...)
+	t.Add(RateCells(r.Total, "total", "")...)
 	t.Write(w)
 	r.cpuTable(w)
 	r.sizeTable(w)
 	r.flowTable(w)
 }
 
-func (r *Report) cpuTable(w io.Writer) {
+func (r *CountReport) cpuTable(w io.Writer) {
 	if r.CPUs == nil {
 		return
 	}
-	t := counters.NewRateTable("CPU", "FAMILY", "PROTOCOL")
+	t := NewRateTable("CPU", "FAMILY", "PROTOCOL")
 	for _, c := range r.CPUs {
 		for _, p := range c.Protocols {
-			t.Add(counters.RateCells(p.Rate, strconv.Itoa(c.CPU), p.Family, p.Protocol)...)
+			t.Add(RateCells(p.Rate, strconv.Itoa(c.CPU), p.Family, p.Protocol)...)
 		}
 	}
 	t.Write(w)
 }
 
-func (r *Report) sizeTable(w io.Writer) {
+func (r *CountReport) sizeTable(w io.Writer) {
 	if r.Sizes == nil {
 		return
 	}
 	t := &frame.Table{}
-	t.Add(append(counters.RateTitles("SIZE"), "SHARE")...)
+	t.Add(append(RateTitles("SIZE"), "SHARE")...)
 	for _, s := range r.Sizes {
 		share := "-"
 		if r.Total.Packets > 0 {
 			share = fmt.Sprintf("%.1f %%", 100*float64(s.Packets)/float64(r.Total.Packets))
 		}
-		t.Add(append(counters.RateCells(s.Rate, s.Size), share)...)
+		t.Add(append(RateCells(s.Rate, s.Size), share)...)
 	}
 	t.Write(w)
 }

@@ -1,20 +1,19 @@
-// Package drops is the command drops: where packets get lost, from the card to the socket.
-package drops
+package counters
 
 import (
 	"fmt"
 
 	"github.com/spf13/cobra"
 
-	"github.com/xdpcap/xdpcap/internal/cli/counters"
 	"github.com/xdpcap/xdpcap/internal/cli/frame"
 	"github.com/xdpcap/xdpcap/internal/drops"
 	"github.com/xdpcap/xdpcap/internal/metrics"
 )
 
-// Options are the flags of the command drops.
-type Options struct {
-	counters.Options
+// DropsOptions are the flags of the command drops: where packets get lost, from the card to the
+// socket.
+type DropsOptions struct {
+	Options
 	harmless bool
 	flows    int
 }
@@ -41,33 +40,33 @@ const dropsExamples = `  xdpcap drops -i eth0                          a table p
   xdpcap drops -i eth0 --harmless               also what the kernel throws away and nobody misses
   xdpcap drops -i eth0 --listen :9432           for Prometheus, too`
 
-// New returns the command.
-func New(p *frame.Process) *cobra.Command {
-	var o Options
+// NewDrops returns the command.
+func NewDrops(p *frame.Process) *cobra.Command {
+	var o DropsOptions
 	o.OfMachine, o.NoPerCPU = true, true
-	return counters.NewCommand(p, &o.Options, &cobra.Command{
+	return newCommand(p, &o.Options, &cobra.Command{
 		Use:     "drops [flags]",
 		Short:   "Count lost packets, from the card to the socket",
 		Long:    dropsHelp,
 		Example: dropsExamples,
 		Args:    frame.NoFilter("see the lost packets that match with xdpcap -i NAME --drops"),
-		RunE:    func(*cobra.Command, []string) error { return run(&o) },
-	}, counters.Group{Title: "What", Flags: o.whatFlags()})
+		RunE:    func(*cobra.Command, []string) error { return runDrops(&o) },
+	}, flagGroup{Title: "What", Flags: o.whatFlags()})
 }
 
-func (o *Options) whatFlags() []frame.Flag {
+func (o *DropsOptions) whatFlags() []frame.Flag {
 	return []frame.Flag{
-		o.InterfaceFlag("only packets of this `interface`"),
+		o.interfaceFlag("only packets of this `interface`"),
 		{Name: "flows", Value: &o.flows, Help: "also show the `N` flows with most losses of each stage, by reason"},
 		{Name: "harmless", Value: &o.harmless, Help: "also show packets that the kernel throws away and nobody misses"},
 	}
 }
 
-func run(o *Options) error {
+func runDrops(o *DropsOptions) error {
 	if o.flows < 0 {
 		return fmt.Errorf("--flows %d: must be 0 or more", o.flows)
 	}
-	return counters.Run(&o.Options, frame.Guard{}, func(iface string) (*counters.Counter[drops.Counts], error) {
+	return run(&o.Options, frame.Guard{}, func(iface string) (*Counter[drops.Counts], error) {
 		m, err := drops.Open(drops.Options{Interface: iface, Flows: o.flows > 0})
 		if err != nil {
 			return nil, err
@@ -77,12 +76,12 @@ func run(o *Options) error {
 }
 
 // Counter is a meter of an interface, "" for all, as the command prints and exports it.
-func (o *Options) Counter(m counters.Meter[drops.Counts], iface string) *counters.Counter[drops.Counts] {
-	return counters.New(m, o.metrics(iface), func(i interval) *Report { return newReport(o, iface, i) })
+func (o *DropsOptions) Counter(m kernelMeter[drops.Counts], iface string) *Counter[drops.Counts] {
+	return newCounter(m, o.metrics(iface), func(i dropsInterval) *DropsReport { return newDropsReport(o, iface, i) })
 }
 
 // metrics omits flows, because Prometheus would keep the labels of every flow for ever.
-func (o *Options) metrics(iface string) metrics.Set[drops.Counts] {
+func (o *DropsOptions) metrics(iface string) metrics.Set[drops.Counts] {
 	set := metrics.Set[drops.Counts]{Labels: map[string]string{"interface": iface}}
 	set.Count("xdpcap_drops_packets_total", "Lost packets, by the stage that lost them and the reason.", []string{"stage", "reason", "where", "device"},
 		func(c drops.Counts, send metrics.SendValue) {

@@ -1,11 +1,10 @@
-package count
+package counters
 
 import (
 	"io"
 	"slices"
 
 	"github.com/xdpcap/xdpcap/capture"
-	"github.com/xdpcap/xdpcap/internal/cli/counters"
 	"github.com/xdpcap/xdpcap/internal/cli/frame"
 	"github.com/xdpcap/xdpcap/internal/meter"
 )
@@ -13,7 +12,7 @@ import (
 // FlowRate has the packets of a flow that got the same verdict. The flow had at least these since
 // the beginning, and at most those of the error in addition.
 type FlowRate struct {
-	counters.Flow
+	Flow
 	Verdict string `json:"verdict,omitempty"` // where a program is traced
 	meter.Rate
 	ErrorPackets uint64 `json:"error_packets"`
@@ -24,7 +23,7 @@ func flowRates(flows []meter.FlowRate) []FlowRate {
 	rates := []FlowRate{}
 	for _, f := range flows {
 		r := FlowRate{
-			Flow:         counters.NewFlow(f.Flow),
+			Flow:         NewFlow(f.Flow),
 			Rate:         f.Rate,
 			ErrorPackets: f.Error.Packets,
 			ErrorBytes:   f.Error.Bytes,
@@ -39,7 +38,7 @@ func flowRates(flows []meter.FlowRate) []FlowRate {
 
 // flowTable has a row for each conversation. There is a column of verdicts if a program is traced,
 // one for the other direction if packets of it are counted, and one for the bounds if they differ.
-func (r *Report) flowTable(w io.Writer) {
+func (r *CountReport) flowTable(w io.Writer) {
 	if r.Overflow == nil {
 		return
 	}
@@ -49,7 +48,7 @@ func (r *Report) flowTable(w io.Writer) {
 	r.Overflow.Write(w)
 }
 
-func (r *Report) conversationTable(w io.Writer) {
+func (r *CountReport) conversationTable(w io.Writer) {
 	top := meter.TopConversations(r.flows, r.intervals...)
 	bounded := slices.ContainsFunc(top, func(c meter.Conversation) bool { return c.Error.Bytes > 0 })
 	answered := slices.ContainsFunc(top, func(c meter.Conversation) bool { return c.Back.Packets > 0 })
@@ -61,7 +60,7 @@ func (r *Report) conversationTable(w io.Writer) {
 		}
 		return shown
 	}
-	t := counters.FlowTable{Left: 2}
+	t := flowTable{Left: 2}
 	if r.Program != "" {
 		t.Left = 3
 	}
@@ -71,7 +70,7 @@ func (r *Report) conversationTable(w io.Writer) {
 		if c.Verdict != meter.NoVerdict {
 			verdict = c.Verdict.SlotName()
 		}
-		f := counters.NewFlow(c.Flow)
+		f := NewFlow(c.Flow)
 		t.Add([]string{f.Protocol}, &f, columns(verdict, frame.Scaled(float64(c.Packets)), frame.Scaled(float64(c.Bytes)),
 			frame.Scaled(float64(c.Bytes)+float64(c.Error.Bytes)), frame.Scaled(c.There.BitsPerSecond), frame.Scaled(c.Back.BitsPerSecond))...)
 	}
@@ -80,9 +79,9 @@ func (r *Report) conversationTable(w io.Writer) {
 
 // Join shows the conversations of both directions of an interface in the table of the received
 // ones.
-func (r *Report) Join(all []counters.Report) {
+func (r *CountReport) Join(all []Report) {
 	for _, one := range all {
-		other, ok := one.(*Report)
+		other, ok := one.(*CountReport)
 		if ok && r.Direction == capture.In.String() && other.Direction == capture.Out.String() && other.Interface == r.Interface {
 			r.intervals = append(r.intervals, other.intervals...)
 			other.shownElsewhere = true

@@ -1,4 +1,4 @@
-package drops
+package counters
 
 import (
 	"fmt"
@@ -6,17 +6,16 @@ import (
 	"maps"
 	"slices"
 
-	"github.com/xdpcap/xdpcap/internal/cli/counters"
 	"github.com/xdpcap/xdpcap/internal/cli/frame"
 	"github.com/xdpcap/xdpcap/internal/drops"
 	"github.com/xdpcap/xdpcap/internal/meter"
 )
 
-type interval = meter.Interval[drops.Counts]
+type dropsInterval = meter.Interval[drops.Counts]
 
-// Report is what drops prints: as a table, or with --json as this object.
-type Report struct {
-	counters.IntervalKeys
+// DropsReport is what drops prints: as a table, or with --json as this object.
+type DropsReport struct {
+	IntervalKeys
 	Interface string           `json:"interface,omitempty"`
 	Losses    []drops.LossRate `json:"losses"`             // by stage, the largest first
 	Total     meter.Rate       `json:"total"`              // of the losses
@@ -27,12 +26,12 @@ type Report struct {
 	Missed    uint64           `json:"missed"`             // losses beyond the largest number of causes
 	Softnet   drops.Softnet    `json:"softnet"`
 
-	Overflow *counters.FlowOverflow `json:"flow_overflow,omitempty"` // with --flows
+	Overflow *FlowOverflow `json:"flow_overflow,omitempty"` // with --flows
 }
 
-func newReport(o *Options, iface string, i interval) *Report {
-	r := &Report{
-		IntervalKeys: counters.NewIntervalKeys(i),
+func newDropsReport(o *DropsOptions, iface string, i dropsInterval) *DropsReport {
+	r := &DropsReport{
+		IntervalKeys: newIntervalKeys(i),
 		Interface:    iface,
 		Losses:       drops.LossRates(i.Before.Losses, i.Now.Losses, i.Took),
 		Unclear:      drops.LossRates(i.Before.Unclear, i.Now.Unclear, i.Took),
@@ -56,7 +55,7 @@ const (
 )
 
 // WriteTable prints the losses, and what to do about them.
-func (r *Report) WriteTable(w io.Writer) {
+func (r *DropsReport) WriteTable(w io.Writer) {
 	var t frame.Table
 	t.Left = 3
 	t.Add("STAGE", "REASON", "WHERE", "DEVICE", "PACKETS", "PACKETS/S")

@@ -1,4 +1,4 @@
-package monitor
+package counters
 
 import (
 	"bytes"
@@ -8,8 +8,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/xdpcap/xdpcap/internal/cli/counters"
-	"github.com/xdpcap/xdpcap/internal/cli/counters/countertest"
+	"github.com/xdpcap/xdpcap/internal/cli/clitest"
 	"github.com/xdpcap/xdpcap/internal/meter"
 	"github.com/xdpcap/xdpcap/internal/metrics"
 	"github.com/xdpcap/xdpcap/internal/xdp"
@@ -44,11 +43,11 @@ func eventCounts(n uint64) meter.EventCounts {
 }
 
 // fakeMonitor shows invented counters, as if everything had happened in two seconds.
-func fakeMonitor(t *testing.T, perCPU bool, before, now meter.EventCounts) *Report {
+func fakeMonitor(t *testing.T, perCPU bool, before, now meter.EventCounts) *MonitorReport {
 	t.Helper()
-	m := &monitor{Tracepoints: new(meter.Tracepoints), o: &Options{Options: counters.Options{PerCPU: perCPU}}}
+	m := &monitor{Tracepoints: new(meter.Tracepoints), o: &MonitorOptions{Options: Options{PerCPU: perCPU}}}
 	m.iface = "eth0"
-	r := newMonitorReport(m, countertest.IntervalOf(before, now))
+	r := newMonitorReport(m, clitest.IntervalOf(before, now))
 	r.all, r.Program = allEvents, 12
 	return r
 }
@@ -56,24 +55,24 @@ func fakeMonitor(t *testing.T, perCPU bool, before, now meter.EventCounts) *Repo
 // The keys of the object are those of docs/json.md.
 func TestMonitorReport(t *testing.T) {
 	t.Parallel()
-	for name, r := range map[string]*Report{
+	for name, r := range map[string]*MonitorReport{
 		"monitor-idle": fakeMonitor(t, false, meter.EventCounts{}, meter.EventCounts{}),
 		"monitor":      fakeMonitor(t, false, eventCounts(400), eventCounts(1000)),
 		"monitor-most": fakeMonitor(t, true, meter.EventCounts{}, eventCounts(999_999_999)),
 	} {
 		var out bytes.Buffer
 		r.WriteTable(&out)
-		countertest.Golden(t, name+".txt", out.String())
+		clitest.Golden(t, name+".txt", out.String())
 	}
-	countertest.CheckReport(t, "monitor-per-cpu", fakeMonitor(t, true, eventCounts(1), eventCounts(3)))
+	clitest.CheckReport(t, "monitor-per-cpu", fakeMonitor(t, true, eventCounts(1), eventCounts(3)))
 }
 
 func TestMonitorMetrics(t *testing.T) {
 	t.Parallel()
 	for _, perCPU := range []bool{false, true} {
-		m := (&Options{Options: counters.Options{PerCPU: perCPU}}).Metrics("eth0")
-		countertest.CheckMetrics(t, eventCounts(2), m)
-		got := countertest.Scraped(t, eventCounts(3), m)
+		m := (&MonitorOptions{Options: Options{PerCPU: perCPU}}).Metrics("eth0")
+		clitest.CheckMetrics(t, eventCounts(2), m)
+		got := clitest.Scraped(t, eventCounts(3), m)
 		want := `xdpcap_tracepoint_drops_total{%sevent="xdp_redirect_err",from="eth0",interface="eth0",map_id="",reason="ENETDOWN",to="",to_cpu=""} 3`
 		cpu := ""
 		if perCPU {
@@ -96,7 +95,7 @@ func TestMetricNames(t *testing.T) {
 		for _, to := range names {
 			c.Cases[meter.Case{Event: meter.DevmapXmit, From: name, To: to}] = []meter.EventCount{{Events: 1}}
 		}
-		r := metrics.NewRegistry(metrics.NewCollector(func() (meter.EventCounts, error) { return c, nil }, new(Options).Metrics(name)))
+		r := metrics.NewRegistry(metrics.NewCollector(func() (meter.EventCounts, error) { return c, nil }, new(MonitorOptions).Metrics(name)))
 		families, err := r.Gather()
 		if err != nil {
 			t.Errorf("%q: %v", name, err)

@@ -1,4 +1,4 @@
-package latency
+package counters
 
 import (
 	"testing"
@@ -11,19 +11,19 @@ import (
 )
 
 // reportOf has what was counted in an interval.
-func reportOf(i interval) (r Report) {
+func reportOf(i latencyInterval) (r LatencyReport) {
 	r.count(i, true)
 	return r
 }
 
-func TestRates(t *testing.T) {
+func TestRunTimes(t *testing.T) {
 	t.Parallel()
 	observe := func(h *meter.Histogram, n int, d time.Duration) {
 		for range n {
 			h.Observe(d)
 		}
 	}
-	i := interval{Took: 2 * time.Second}
+	i := latencyInterval{Took: 2 * time.Second}
 	observe(i.Before.Verdict(xdp.Pass), 4, 10)
 	observe(i.Now.Verdict(xdp.Pass), 10, 10)
 	observe(i.Now.Verdict(xdp.Drop), 90, 20)
@@ -54,7 +54,7 @@ func TestRates(t *testing.T) {
 // Each field has its own percentile, and no two of them are mixed up.
 func TestPercentiles(t *testing.T) {
 	t.Parallel()
-	var i interval
+	var i latencyInterval
 	for d := range time.Duration(10_000) {
 		if d >= 9950 {
 			d = 999_999 // so that the percentile 99.9 is far from 99

@@ -1,5 +1,4 @@
-// Package stats is the command stats: packets and bytes per verdict of an XDP program.
-package stats
+package counters
 
 import (
 	"errors"
@@ -10,16 +9,15 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/xdpcap/xdpcap/capture"
-	"github.com/xdpcap/xdpcap/internal/cli/counters"
 	"github.com/xdpcap/xdpcap/internal/cli/frame"
 	"github.com/xdpcap/xdpcap/internal/meter"
 	"github.com/xdpcap/xdpcap/internal/metrics"
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
-// Options are the flags of the command stats.
-type Options struct {
-	counters.Options
+// StatsOptions are the flags of the command stats: packets and bytes per verdict of an XDP program.
+type StatsOptions struct {
+	Options
 	action    string
 	yes       bool
 	perQueue  bool
@@ -40,23 +38,23 @@ const statsExamples = `  xdpcap stats -i eth0                          a table p
   xdpcap stats -i eth0 --listen :9432           for Prometheus, too
   xdpcap stats -q --listen :9432                for Prometheus alone, on all interfaces`
 
-// New returns the command.
-func New(p *frame.Process) *cobra.Command {
-	var o Options
-	return counters.NewCommand(p, &o.Options, &cobra.Command{
+// NewStats returns the command.
+func NewStats(p *frame.Process) *cobra.Command {
+	var o StatsOptions
+	return newCommand(p, &o.Options, &cobra.Command{
 		Use:     "stats -i interface [flags]",
 		Short:   "Count packets and bytes per XDP verdict",
 		Long:    statsHelp,
 		Example: statsExamples,
 		Args:    frame.NoArguments,
 		RunE:    func(*cobra.Command, []string) error { return runStats(&o) },
-	}, counters.Group{Title: "Where", Flags: o.whereFlags()}, counters.Group{Title: "What", Flags: o.whatFlags()})
+	}, flagGroup{Title: "Where", Flags: o.whereFlags()}, flagGroup{Title: "What", Flags: o.whatFlags()})
 }
 
-func (o *Options) whereFlags() []frame.Flag {
+func (o *StatsOptions) whereFlags() []frame.Flag {
 	return []frame.Flag{
-		o.InterfaceFlag("count on this `interface` (default with --listen: on all)"),
-		o.ProgramFlag(),
+		o.interfaceFlag("count on this `interface` (default with --listen: on all)"),
+		o.programFlag(),
 		{Name: "action", Value: &o.action, Default: "pass", Words: []string{"pass", "drop", "abort"},
 			Help: "where no program runs, give packets this `verdict`: pass, drop or abort"},
 		{Name: "yes", Value: &o.yes, Help: "allow --action even if it cuts off this machine"},
@@ -65,7 +63,7 @@ func (o *Options) whereFlags() []frame.Flag {
 	}
 }
 
-func (o *Options) whatFlags() []frame.Flag {
+func (o *StatsOptions) whatFlags() []frame.Flag {
 	return []frame.Flag{
 		{Name: "per-queue", Value: &o.perQueue, Help: "count each receive queue by itself"},
 		{Name: "by", Value: (*frame.Name)(&o.by), Words: []string{"verdict", "reason"},
@@ -76,7 +74,7 @@ func (o *Options) whatFlags() []frame.Flag {
 
 // checkReasons finds mistakes in the flags about reasons. --by verdict leaves --reason-map without
 // effect, because that may be a setting.
-func (o *Options) checkReasons() error {
+func (o *StatsOptions) checkReasons() error {
 	switch {
 	case o.by != "" && o.by != "verdict" && o.by != "reason":
 		return fmt.Errorf("--by %s: must be verdict or reason", o.by)
@@ -86,7 +84,7 @@ func (o *Options) checkReasons() error {
 	return nil
 }
 
-func runStats(o *Options) error {
+func runStats(o *StatsOptions) error {
 	options, err := o.actions()
 	if err != nil {
 		return err
@@ -95,7 +93,7 @@ func runStats(o *Options) error {
 	if options.Verdict != xdp.Pass {
 		g.Flag = "--action " + o.action
 	}
-	return counters.Run(&o.Options, g, func(iface string) (*counters.Counter[meter.ActionCounts], error) {
+	return run(&o.Options, g, func(iface string) (*Counter[meter.ActionCounts], error) {
 		options := options
 		options.Interface = iface
 		if o.perQueue {
@@ -114,12 +112,12 @@ func runStats(o *Options) error {
 }
 
 // Counter is a meter of an interface, as the command prints and exports it.
-func (o *Options) Counter(a *meter.Actions, iface string) *counters.Counter[meter.ActionCounts] {
-	return counters.New(a, statsMetrics(o, iface), func(i interval) *Report { return newStatsReport(o, iface, i) })
+func (o *StatsOptions) Counter(a *meter.Actions, iface string) *Counter[meter.ActionCounts] {
+	return newCounter(a, statsMetrics(o, iface), func(i statsInterval) *StatsReport { return newStatsReport(o, iface, i) })
 }
 
 // actions returns the flags as options of internal/meter, for any interface.
-func (o *Options) actions() (a meter.ActionsOptions, err error) {
+func (o *StatsOptions) actions() (a meter.ActionsOptions, err error) {
 	a.Program = o.Program
 	if a.Verdict, err = parseAction(o.action); err != nil {
 		return a, err
@@ -135,7 +133,7 @@ func (o *Options) actions() (a meter.ActionsOptions, err error) {
 		a.ReasonMap = o.reasonMap
 		chosen = append(chosen, "--reason-map")
 	}
-	if err := o.CheckInterfaces(chosen...); err != nil {
+	if err := o.checkInterfaces(chosen...); err != nil {
 		return a, err
 	}
 	if a.Mode, err = xdp.ParseMode(o.mode); err != nil {
@@ -158,7 +156,7 @@ func parseAction(name string) (xdp.Verdict, error) {
 }
 
 // statsMetrics have the label verdict, and with --per-queue and --per-cpu also queue and cpu.
-func statsMetrics(o *Options, iface string) metrics.Set[meter.ActionCounts] {
+func statsMetrics(o *StatsOptions, iface string) metrics.Set[meter.ActionCounts] {
 	labels := []string{"verdict"}
 	if o.perQueue {
 		labels = append(labels, "queue")
@@ -179,15 +177,15 @@ func statsMetrics(o *Options, iface string) metrics.Set[meter.ActionCounts] {
 
 // eachTally sends every tally of a snapshot with its labels. It omits queues and CPUs that have
 // seen no packet, because there may be many.
-func (o *Options) eachTally(c meter.ActionCounts, send func(meter.Tally, ...string)) {
+func (o *StatsOptions) eachTally(c meter.ActionCounts, send func(meter.Tally, ...string)) {
 	each := func(perCPU []meter.VerdictTallies, sum meter.VerdictTallies, queue ...string) {
-		counters.EachCPU(&o.Options, perCPU, sum, func(tallies meter.VerdictTallies, cpu ...string) {
+		eachCPU(&o.Options, perCPU, sum, func(tallies meter.VerdictTallies, cpu ...string) {
 			labels := slices.Concat(queue, cpu)
 			if len(labels) > 0 && tallies == (meter.VerdictTallies{}) {
 				return
 			}
 			for i, t := range tallies {
-				send(t, append([]string{counters.VerdictName(i)}, labels...)...)
+				send(t, append([]string{verdictName(i)}, labels...)...)
 			}
 		})
 	}

@@ -1,4 +1,4 @@
-package latency
+package counters
 
 import (
 	"bytes"
@@ -9,7 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/xdpcap/xdpcap/internal/cli/counters/countertest"
+	"github.com/xdpcap/xdpcap/internal/cli/clitest"
 	"github.com/xdpcap/xdpcap/internal/meter"
 	"github.com/xdpcap/xdpcap/internal/metrics"
 	"github.com/xdpcap/xdpcap/internal/xdp"
@@ -40,12 +40,12 @@ func manyObserved() (c meter.LatencyCounts) {
 }
 
 // fakeLatency is a report about the time between two snapshots.
-func fakeLatency(before, now meter.LatencyCounts, cost *meter.ProbeCost) *Report {
-	r := &Report{Interface: "eth0", Program: "lb", ProgramID: 12, Method: byTrace}
+func fakeLatency(before, now meter.LatencyCounts, cost *meter.ProbeCost) *LatencyReport {
+	r := &LatencyReport{Interface: "eth0", Program: "lb", ProgramID: 12, Method: byTrace}
 	if cost != nil {
 		r.Added, r.Floor = &cost.Added, &cost.Floor
 	}
-	r.count(countertest.IntervalOf(before, now), now.CPUs != nil)
+	r.count(clitest.IntervalOf(before, now), now.CPUs != nil)
 	return r
 }
 
@@ -59,7 +59,7 @@ func TestLatencyReport(t *testing.T) {
 	for range 100 {
 		later.Verdict(xdp.Drop).Observe(5 * time.Microsecond)
 	}
-	for name, r := range map[string]*Report{
+	for name, r := range map[string]*LatencyReport{
 		"latency-later":   fakeLatency(observed(), later, nil),
 		"latency":         fakeLatency(meter.LatencyCounts{}, observed(), &meter.ProbeCost{Added: 62, Floor: 24}),
 		"latency-idle":    fakeLatency(meter.LatencyCounts{}, meter.LatencyCounts{}, nil),
@@ -68,18 +68,18 @@ func TestLatencyReport(t *testing.T) {
 	} {
 		var out bytes.Buffer
 		r.WriteTable(&out)
-		countertest.Golden(t, name+".txt", out.String())
+		clitest.Golden(t, name+".txt", out.String())
 	}
 	twice := observed()
 	for v := range twice.Verdicts {
 		again := twice.Verdicts[v]
 		twice.Verdicts[v].Add(&again)
 	}
-	countertest.CheckReport(t, "latency-twice", fakeLatency(observed(), twice, &meter.ProbeCost{Added: 62, Floor: 24}))
-	countertest.CheckReport(t, "latency-kernel-stats", &RuntimeReport{
+	clitest.CheckReport(t, "latency-twice", fakeLatency(observed(), twice, &meter.ProbeCost{Added: 62, Floor: 24}))
+	clitest.CheckReport(t, "latency-kernel-stats", &RuntimeReport{
 		Interface: "eth0", Program: "lb", ProgramID: 12, Method: byKernel, Runs: 3, Sum: 30, Mean: 10,
 	})
-	countertest.CheckReport(t, "latency-kernel-stats-widest", &RuntimeReport{
+	clitest.CheckReport(t, "latency-kernel-stats-widest", &RuntimeReport{
 		Program: strings.Repeat("long", 30), Runs: 999_999_999_999, Rate: 1e9, Mean: 1234, IntervalMean: 1e9,
 	})
 }
@@ -87,7 +87,7 @@ func TestLatencyReport(t *testing.T) {
 // A bar has the right length for all numbers.
 func TestBar(t *testing.T) {
 	t.Parallel()
-	const most = countertest.Most
+	const most = clitest.Most
 	for _, test := range []struct {
 		n, most uint64
 		length  int
@@ -103,9 +103,9 @@ func TestBar(t *testing.T) {
 
 func TestLatencyMetrics(t *testing.T) {
 	t.Parallel()
-	countertest.CheckMetrics(t, observed(), latencyMetrics("eth0"))
-	countertest.CheckMetrics(t, meter.RuntimeCounts{Runs: 3}, RuntimeMetrics("eth0"))
-	got := countertest.Scraped(t, observed(), latencyMetrics("eth0"))
+	clitest.CheckMetrics(t, observed(), latencyMetrics("eth0"))
+	clitest.CheckMetrics(t, meter.RuntimeCounts{Runs: 3}, RuntimeMetrics("eth0"))
+	got := clitest.Scraped(t, observed(), latencyMetrics("eth0"))
 	for _, want := range []string{
 		`xdpcap_latency_seconds{interface="eth0",verdict="pass"} 1000 `,
 		` 6.3e-08:0 1.27e-07:1000 `, // all took 90 to 119 ns
@@ -114,7 +114,7 @@ func TestLatencyMetrics(t *testing.T) {
 			t.Errorf("%s\nnot in\n%s", want, got)
 		}
 	}
-	got = countertest.Scraped(t, meter.RuntimeCounts{Runs: 3, Time: 1500 * time.Millisecond}, RuntimeMetrics("eth0"))
+	got = clitest.Scraped(t, meter.RuntimeCounts{Runs: 3, Time: 1500 * time.Millisecond}, RuntimeMetrics("eth0"))
 	want := "xdpcap_program_run_seconds_total{interface=\"eth0\"} 1.5\nxdpcap_program_runs_total{interface=\"eth0\"} 3\n"
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)

@@ -1,12 +1,13 @@
-// Package countertest is what the tests of counter commands share: golden files of what they print,
-// and what is exported of a snapshot.
-package countertest
+// Package clitest is what the tests of commands share: golden files of what they print, and what is
+// exported of a snapshot.
+package clitest
 
 import (
 	"bytes"
 	"encoding/json"
 	"flag"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -19,7 +20,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	"github.com/prometheus/client_golang/prometheus/testutil/promlint"
 
-	"github.com/xdpcap/xdpcap/internal/cli/counters"
 	"github.com/xdpcap/xdpcap/internal/cli/frame"
 	"github.com/xdpcap/xdpcap/internal/meter"
 	"github.com/xdpcap/xdpcap/internal/metrics"
@@ -56,7 +56,7 @@ func IntervalOf[S any](before, now S) meter.Interval[S] {
 }
 
 // CheckReport compares the table and the object with the Golden files.
-func CheckReport(t *testing.T, name string, r counters.Report) {
+func CheckReport(t *testing.T, name string, r interface{ WriteTable(w io.Writer) }) {
 	t.Helper()
 	var out bytes.Buffer
 	r.WriteTable(&out)

@@ -1,4 +1,4 @@
-package monitor
+package counters
 
 import (
 	"cmp"
@@ -9,17 +9,16 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/xdpcap/xdpcap/internal/cli/counters"
 	"github.com/xdpcap/xdpcap/internal/cli/frame"
 	"github.com/xdpcap/xdpcap/internal/escape"
 	"github.com/xdpcap/xdpcap/internal/meter"
 )
 
-type interval = meter.Interval[meter.EventCounts]
+type monitorInterval = meter.Interval[meter.EventCounts]
 
-// Report is what monitor prints: as a table, or with --json as this object.
-type Report struct {
-	counters.IntervalKeys
+// MonitorReport is what monitor prints: as a table, or with --json as this object.
+type MonitorReport struct {
+	IntervalKeys
 	Interface string       `json:"interface,omitempty"`
 	Program   uint32       `json:"program,omitempty"` // id
 	Events    []eventRates `json:"events"`            // the cases that occurred
@@ -51,9 +50,9 @@ type eventRates struct {
 	event meter.Event
 }
 
-func newMonitorReport(m *monitor, i interval) *Report {
-	return &Report{
-		IntervalKeys: counters.NewIntervalKeys(i),
+func newMonitorReport(m *monitor, i monitorInterval) *MonitorReport {
+	return &MonitorReport{
+		IntervalKeys: newIntervalKeys(i),
 		Interface:    m.iface,
 		Program:      m.Program().ID,
 		Events:       allRates(i, m.o.PerCPU),
@@ -66,7 +65,7 @@ func newMonitorReport(m *monitor, i interval) *Report {
 // allRates returns the rates of all cases since the counters were opened, ordered by event and then
 // by the fields of Case. With perCPU, the rows of the CPUs that had events come before the sum of
 // each case. The list is never nil, which JSON would show as null.
-func allRates(i interval, perCPU bool) []eventRates {
+func allRates(i monitorInterval, perCPU bool) []eventRates {
 	rates := []eventRates{}
 	for _, c := range slices.SortedFunc(maps.Keys(i.Now.Cases), compareCases) {
 		before, now := i.Before.Cases[c], i.Now.Cases[c]
@@ -85,7 +84,7 @@ func allRates(i interval, perCPU bool) []eventRates {
 	return rates
 }
 
-func newEventRates(i interval, c meter.Case, cpu *int, before, now meter.EventCount) eventRates {
+func newEventRates(i monitorInterval, c meter.Case, cpu *int, before, now meter.EventCount) eventRates {
 	perSecond := func(before, now uint64) float64 { return meter.PerSecond(before, now, i.Took) }
 	r := eventRates{
 		EventCase:           newEventCase(c),
@@ -126,7 +125,7 @@ const (
 )
 
 // WriteTable writes a line for each case that occurred, and names the events that did not.
-func (r *Report) WriteTable(w io.Writer) {
+func (r *MonitorReport) WriteTable(w io.Writer) {
 	print := func(cells ...any) {
 		fmt.Fprintln(w, strings.TrimRight(frame.Shorten(fmt.Sprintf(monitorLine, cells...), frame.MaxColumns), " "))
 	}

@@ -1,4 +1,4 @@
-package monitor
+package counters
 
 import (
 	"testing"
@@ -16,7 +16,7 @@ func TestEventRates(t *testing.T) {
 	exception := meter.Case{Event: meter.Exception, From: "eth0", Verdict: xdp.Aborted}
 	bulk := meter.Case{Event: meter.DevmapXmit, From: "eth0", To: "eth1"}
 	idle := meter.Case{Event: meter.MemConnect, From: "eth0"}
-	i := interval{Took: 2 * time.Second}
+	i := monitorInterval{Took: 2 * time.Second}
 	i.Before.Cases = map[meter.Case][]meter.EventCount{
 		exception: {{Events: 2, Drops: 1}, {}},
 		idle:      {{Events: 1}, {}},
@@ -53,7 +53,7 @@ func TestEventRates(t *testing.T) {
 	}{
 		{"sums", allRates(i, false), sums},
 		{"per CPU", allRates(i, true), perCPU},
-		{"nothing counted", allRates(interval{}, true), []eventRates{}},
+		{"nothing counted", allRates(monitorInterval{}, true), []eventRates{}},
 	} {
 		if diff := cmp.Diff(test.want, test.got, cmp.AllowUnexported(eventRates{})); diff != "" {
 			t.Errorf("%s: %s", test.name, diff)

@@ -1,4 +1,4 @@
-package stats
+package counters
 
 import (
 	"cmp"
@@ -8,16 +8,15 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/xdpcap/xdpcap/internal/cli/counters"
 	"github.com/xdpcap/xdpcap/internal/cli/frame"
 	"github.com/xdpcap/xdpcap/internal/meter"
 )
 
-type interval = meter.Interval[meter.ActionCounts]
+type statsInterval = meter.Interval[meter.ActionCounts]
 
-// Report is what stats prints: as a table, or with --json as this object.
-type Report struct {
-	counters.IntervalKeys
+// StatsReport is what stats prints: as a table, or with --json as this object.
+type StatsReport struct {
+	IntervalKeys
 	Interface string `json:"interface"`
 	VerdictRates
 	Reasons []reasonRate `json:"reasons,omitempty"` // with --by reason
@@ -51,8 +50,8 @@ type cpuRates struct {
 	VerdictRates
 }
 
-func newStatsReport(o *Options, iface string, i interval) *Report {
-	r := &Report{IntervalKeys: counters.NewIntervalKeys(i), Interface: iface}
+func newStatsReport(o *StatsOptions, iface string, i statsInterval) *StatsReport {
+	r := &StatsReport{IntervalKeys: newIntervalKeys(i), Interface: iface}
 	r.VerdictRates = newVerdictRates(i.Before.Total(), i.Now.Total(), i.Took)
 	for _, key := range sortedReasons(i.Now.Reasons) {
 		rate := meter.NewRate(i.Before.Reasons[key], i.Now.Reasons[key], i.Took)
@@ -92,7 +91,7 @@ func newVerdictRates(before, now meter.VerdictTallies, took time.Duration) Verdi
 		Total:    meter.NewRate(before.Sum(), now.Sum(), took),
 	}
 	for i := range now {
-		v.Verdicts[counters.VerdictName(i)] = meter.NewRate(before[i], now[i], took)
+		v.Verdicts[verdictName(i)] = meter.NewRate(before[i], now[i], took)
 	}
 	return v
 }
@@ -105,29 +104,29 @@ func queueName(c meter.ActionCounts, queue int) string {
 }
 
 // WriteTable prints the report as tables.
-func (r *Report) WriteTable(w io.Writer) {
-	t := counters.NewRateTable("VERDICT")
+func (r *StatsReport) WriteTable(w io.Writer) {
+	t := NewRateTable("VERDICT")
 	for i := range (meter.VerdictTallies{}) {
-		t.Add(counters.RateCells(r.Verdicts[counters.VerdictName(i)], counters.VerdictName(i))...)
+		t.Add(RateCells(r.Verdicts[verdictName(i)], verdictName(i))...)
 	}
-	t.Add(counters.RateCells(r.Total, "total")...)
+	t.Add(RateCells(r.Total, "total")...)
 	t.Write(w)
 	if r.Reasons != nil {
-		t := counters.NewRateTable("REASON", "VERDICT")
+		t := NewRateTable("REASON", "VERDICT")
 		for _, reason := range r.Reasons {
-			t.Add(counters.RateCells(reason.Rate, reason.Reason, reason.Verdict)...)
+			t.Add(RateCells(reason.Rate, reason.Reason, reason.Verdict)...)
 		}
 		t.Write(w)
 	}
 	if r.Queues != nil {
-		t := counters.NewRateTable("QUEUE", "VERDICT")
+		t := NewRateTable("QUEUE", "VERDICT")
 		for _, q := range r.Queues {
 			q.addTo(t, q.Queue)
 		}
 		t.Write(w)
 	}
 	if r.CPUs != nil {
-		t := counters.NewRateTable("CPU", "VERDICT")
+		t := NewRateTable("CPU", "VERDICT")
 		for _, c := range r.CPUs {
 			c.addTo(t, strconv.Itoa(c.CPU))
 		}
@@ -138,8 +137,8 @@ func (r *Report) WriteTable(w io.Writer) {
 // addTo adds a row for each verdict that occurred.
 func (v VerdictRates) addTo(t *frame.Table, name string) {
 	for i := range (meter.VerdictTallies{}) {
-		if r := v.Verdicts[counters.VerdictName(i)]; r.Packets > 0 {
-			t.Add(counters.RateCells(r, name, counters.VerdictName(i))...)
+		if r := v.Verdicts[verdictName(i)]; r.Packets > 0 {
+			t.Add(RateCells(r, name, verdictName(i))...)
 		}
 	}
 }

@@ -1,12 +1,11 @@
-package stats
+package counters
 
 import (
 	"strconv"
 	"strings"
 	"testing"
 
-	"github.com/xdpcap/xdpcap/internal/cli/counters"
-	"github.com/xdpcap/xdpcap/internal/cli/counters/countertest"
+	"github.com/xdpcap/xdpcap/internal/cli/clitest"
 	"github.com/xdpcap/xdpcap/internal/meter"
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
@@ -43,7 +42,7 @@ func withReasons(c meter.ActionCounts) meter.ActionCounts {
 func widestActions() meter.ActionCounts {
 	c := meter.ActionCounts{Queues: [][]meter.VerdictTallies{make([]meter.VerdictTallies, 100)}}
 	for cpu := range c.Queues[0] {
-		c.Queues[0][cpu][xdp.UnknownVerdict] = meter.Tally{Packets: countertest.Most / 100, Bytes: countertest.Most / 100}
+		c.Queues[0][cpu][xdp.UnknownVerdict] = meter.Tally{Packets: clitest.Most / 100, Bytes: clitest.Most / 100}
 	}
 	return c
 }
@@ -53,17 +52,17 @@ func TestStatsTables(t *testing.T) {
 	for _, test := range []struct {
 		name     string
 		interval meter.Interval[meter.ActionCounts]
-		o        Options
+		o        StatsOptions
 	}{
-		{"stats", countertest.IntervalOf(actionCounts(1000), actionCounts(1_500_000)), Options{}},
-		{"stats-all", countertest.IntervalOf(actionCounts(1), actionCounts(3)), Options{perQueue: true, Options: counters.Options{PerCPU: true}}},
-		{"stats-reasons", countertest.IntervalOf(withReasons(actionCounts(1)), withReasons(actionCounts(3))), Options{}},
-		{"stats-nothing", countertest.IntervalOf(meter.ActionCounts{}, meter.ActionCounts{}), Options{perQueue: true, Options: counters.Options{PerCPU: true}}},
-		{"stats-widest", countertest.IntervalOf(meter.ActionCounts{}, widestActions()), Options{Options: counters.Options{PerCPU: true}}},
+		{"stats", clitest.IntervalOf(actionCounts(1000), actionCounts(1_500_000)), StatsOptions{}},
+		{"stats-all", clitest.IntervalOf(actionCounts(1), actionCounts(3)), StatsOptions{perQueue: true, Options: Options{PerCPU: true}}},
+		{"stats-reasons", clitest.IntervalOf(withReasons(actionCounts(1)), withReasons(actionCounts(3))), StatsOptions{}},
+		{"stats-nothing", clitest.IntervalOf(meter.ActionCounts{}, meter.ActionCounts{}), StatsOptions{perQueue: true, Options: Options{PerCPU: true}}},
+		{"stats-widest", clitest.IntervalOf(meter.ActionCounts{}, widestActions()), StatsOptions{Options: Options{PerCPU: true}}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			r := newStatsReport(&test.o, "rx0", test.interval)
-			countertest.CheckReport(t, test.name, r)
+			clitest.CheckReport(t, test.name, r)
 		})
 	}
 }
@@ -78,13 +77,13 @@ func TestStatsMetrics(t *testing.T) {
 		few.Queues[q] = make([]meter.VerdictTallies, cpus)
 	}
 	few.Queues[1][3][xdp.Drop] = meter.Tally{Packets: 1, Bytes: 64}
-	for _, o := range []Options{
-		{}, {perQueue: true}, {Options: counters.Options{PerCPU: true}}, {perQueue: true, Options: counters.Options{PerCPU: true}},
+	for _, o := range []StatsOptions{
+		{}, {perQueue: true}, {Options: Options{PerCPU: true}}, {perQueue: true, Options: Options{PerCPU: true}},
 	} {
-		countertest.CheckMetrics(t, withReasons(actionCounts(2)), statsMetrics(&o, "rx0"))
+		clitest.CheckMetrics(t, withReasons(actionCounts(2)), statsMetrics(&o, "rx0"))
 		for _, c := range []meter.ActionCounts{few, actionCounts(2)} {
 			drops, series := uint64(0), 0
-			for line := range strings.Lines(countertest.Scraped(t, c, statsMetrics(&o, "rx0"))) {
+			for line := range strings.Lines(clitest.Scraped(t, c, statsMetrics(&o, "rx0"))) {
 				if strings.HasPrefix(line, "xdpcap_verdict_packets_total{") {
 					series++
 				}

@@ -1,4 +1,4 @@
-package latency
+package counters
 
 import (
 	"fmt"
@@ -8,18 +8,17 @@ import (
 	"strings"
 	"time"
 
-	"github.com/xdpcap/xdpcap/internal/cli/counters"
 	"github.com/xdpcap/xdpcap/internal/cli/frame"
 	"github.com/xdpcap/xdpcap/internal/meter"
 )
 
-type interval = meter.Interval[meter.LatencyCounts]
+type latencyInterval = meter.Interval[meter.LatencyCounts]
 
-// Report is what latency prints: as a table, or with --json as this object. Times are in
+// LatencyReport is what latency prints: as a table, or with --json as this object. Times are in
 // nanoseconds, which is how JSON shows a time.Duration, and since the start, but for those of the
 // interval.
-type Report struct {
-	counters.IntervalKeys
+type LatencyReport struct {
+	IntervalKeys
 	Interface string              `json:"interface"`
 	Program   string              `json:"program"`
 	ProgramID uint32              `json:"program_id"`
@@ -76,8 +75,8 @@ type cpuRunTimes struct {
 	runTimes
 }
 
-func newLatencyReport(o *Options, m *meter.Latency, cost *meter.ProbeCost, i interval) *Report {
-	r := &Report{
+func newLatencyReport(o *LatencyOptions, m *meter.Latency, cost *meter.ProbeCost, i latencyInterval) *LatencyReport {
+	r := &LatencyReport{
 		Interface: m.Interface().Name,
 		Program:   m.Program().Name,
 		ProgramID: m.Program().ID,
@@ -91,7 +90,7 @@ func newLatencyReport(o *Options, m *meter.Latency, cost *meter.ProbeCost, i int
 }
 
 // count fills in the interval and what was measured.
-func (r *Report) count(i interval, perCPU bool) {
+func (r *LatencyReport) count(i latencyInterval, perCPU bool) {
 	lately := i.Now.Since(&i.Before)
 	times := func(all, lately *meter.Histogram) runTimes {
 		rate := meter.PerSecond(0, lately.Count, i.Took)
@@ -99,12 +98,12 @@ func (r *Report) count(i interval, perCPU bool) {
 	}
 	before, added := i.Before.Total(), lately.Total()
 	r.total, r.first = i.Now.Total(), before.Count == 0
-	r.IntervalKeys = counters.NewIntervalKeys(i)
+	r.IntervalKeys = newIntervalKeys(i)
 	r.Total = times(&r.total, &added)
 	r.Verdicts = make(map[string]runTimes)
 	for v := range i.Now.Verdicts {
 		if h := &i.Now.Verdicts[v]; h.Count > 0 {
-			r.Verdicts[counters.VerdictName(v)] = times(h, &lately.Verdicts[v])
+			r.Verdicts[verdictName(v)] = times(h, &lately.Verdicts[v])
 		}
 	}
 	if perCPU {
@@ -133,7 +132,7 @@ func nonEmpty(h *meter.Histogram) []meter.Range {
 const jsonSteps = 4
 
 // WriteTable prints the report as tables.
-func (r *Report) WriteTable(w io.Writer) {
+func (r *LatencyReport) WriteTable(w io.Writer) {
 	var t frame.Table
 	t.Add(timesTitles("VERDICT")...)
 	r.addVerdicts(&t, func(rt runTimes) RunTimes { return rt.RunTimes })
@@ -158,9 +157,9 @@ func (r *Report) WriteTable(w io.Writer) {
 }
 
 // addVerdicts adds a line for each verdict that occurred, and one for all.
-func (r *Report) addVerdicts(t *frame.Table, of func(runTimes) RunTimes) {
+func (r *LatencyReport) addVerdicts(t *frame.Table, of func(runTimes) RunTimes) {
 	for v := range (meter.LatencyCounts{}).Verdicts {
-		name := counters.VerdictName(v)
+		name := verdictName(v)
 		if times := of(r.Verdicts[name]); times.Runs > 0 {
 			t.Add(timesCells(name, times)...)
 		}
@@ -192,7 +191,7 @@ const (
 )
 
 // draw draws the histogram.
-func (r *Report) draw(w io.Writer) {
+func (r *LatencyReport) draw(w io.Writer) {
 	if r.total.Count == 0 {
 		return
 	}
@@ -232,7 +231,7 @@ func brief(d time.Duration) string {
 
 // RuntimeReport is what latency --kernel-stats prints: as a table, or with --json as this object.
 type RuntimeReport struct {
-	counters.IntervalKeys
+	IntervalKeys
 	Interface    string        `json:"interface"`
 	Program      string        `json:"program"`
 	ProgramID    uint32        `json:"program_id"`
@@ -246,7 +245,7 @@ type RuntimeReport struct {
 
 func newRuntimeReport(m *meter.Runtime, i meter.Interval[meter.RuntimeCounts]) *RuntimeReport {
 	return &RuntimeReport{
-		IntervalKeys: counters.NewIntervalKeys(i),
+		IntervalKeys: newIntervalKeys(i),
 		Interface:    m.Interface().Name,
 		Program:      m.Program().Name,
 		ProgramID:    m.Program().ID,

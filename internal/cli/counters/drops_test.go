@@ -1,4 +1,4 @@
-package drops
+package counters
 
 import (
 	"net/netip"
@@ -29,9 +29,9 @@ func TestTable(t *testing.T) {
 		Missed:   4,
 		Softnet:  drops.Softnet{Full: 1e11, Squeezed: 1e11},
 	}
-	i := interval{Now: now, Took: time.Second, Elapsed: time.Second}
+	i := dropsInterval{Now: now, Took: time.Second, Elapsed: time.Second}
 	var b strings.Builder
-	newReport(&Options{harmless: true}, "eth0", i).WriteTable(&b)
+	newDropsReport(&DropsOptions{harmless: true}, "eth0", i).WriteTable(&b)
 	for line := range strings.Lines(b.String()) {
 		if len([]rune(line)) > frame.MaxColumns+1 {
 			t.Errorf("%d columns: %s", len([]rune(line))-1, line)
@@ -47,7 +47,7 @@ func TestTable(t *testing.T) {
 		}
 		rest = after
 	}
-	r := newReport(new(Options), "eth0", i)
+	r := newDropsReport(new(DropsOptions), "eth0", i)
 	if r.Total.Packets != 1e11+14 || len(r.Losses) != 5 || r.Harmless != nil || r.Softnet != now.Softnet {
 		t.Errorf("%+v", r)
 	}
@@ -94,7 +94,7 @@ stack  other                                                   10               
 		{"wide", counts(1e15, entry(wide, 1e15-1, 1e15)), ""},
 	} {
 		var b strings.Builder
-		r := newReport(&Options{flows: 2}, "eth0", interval{Now: test.now, Took: time.Second, Elapsed: time.Second})
+		r := newDropsReport(&DropsOptions{flows: 2}, "eth0", dropsInterval{Now: test.now, Took: time.Second, Elapsed: time.Second})
 		r.WriteTable(&b)
 		for line := range strings.Lines(b.String()) {
 			if len([]rune(line)) > frame.MaxColumns+1 {

@@ -1,5 +1,4 @@
-// Package monitor is the command monitor: events of the kernel's xdp tracepoints.
-package monitor
+package counters
 
 import (
 	"fmt"
@@ -7,16 +6,15 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/xdpcap/xdpcap/internal/cli/counters"
 	"github.com/xdpcap/xdpcap/internal/cli/frame"
 	"github.com/xdpcap/xdpcap/internal/meter"
 	"github.com/xdpcap/xdpcap/internal/metrics"
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
-// Options are the flags of the command monitor.
-type Options struct {
-	counters.Options
+// MonitorOptions are the flags of the command monitor: events of the kernel's xdp tracepoints.
+type MonitorOptions struct {
+	Options
 	redirects bool
 	record    recordLimit
 }
@@ -39,11 +37,11 @@ const monitorExamples = `  xdpcap monitor                                all eve
   xdpcap monitor --record 20                    twenty of them
   xdpcap monitor --listen :9432 --json          for Prometheus and a script`
 
-// New returns the command.
-func New(p *frame.Process) *cobra.Command {
-	var o Options
+// NewMonitor returns the command.
+func NewMonitor(p *frame.Process) *cobra.Command {
+	var o MonitorOptions
 	o.OfMachine = true
-	cmd := counters.NewCommand(p, &o.Options, &cobra.Command{
+	cmd := newCommand(p, &o.Options, &cobra.Command{
 		Use:     "monitor [flags]",
 		Short:   "Count the events of the kernel's xdp tracepoints",
 		Long:    monitorHelp,
@@ -55,39 +53,39 @@ func New(p *frame.Process) *cobra.Command {
 			}
 			return runMonitor(&o)
 		},
-	}, counters.Group{Title: "Which events", Flags: o.eventFlags()})
+	}, flagGroup{Title: "Which events", Flags: o.eventFlags()})
 	o.Flags.Lookup("verbose").Usage = "name the tracepoints that are not counted, and why; print more about errors"
 	return cmd
 }
 
-func (o *Options) eventFlags() []frame.Flag {
+func (o *MonitorOptions) eventFlags() []frame.Flag {
 	return []frame.Flag{
-		o.InterfaceFlag("only events of this `interface`"),
+		o.interfaceFlag("only events of this `interface`"),
 		{Name: "program", Value: &o.Program, Help: "only events of this XDP program, by `name or id`"},
 		{Name: "redirects", Value: &o.redirects, Help: "also count successful redirects; this costs time for every packet"},
 		{Name: "record", Value: &o.record, Bare: noLimit, Help: "print single events, one per line; with a number, end after `N` of them"},
 	}
 }
 
-func runMonitor(o *Options) error {
-	return counters.Run(&o.Options, frame.Guard{}, func(iface string) (*counters.Counter[meter.EventCounts], error) {
+func runMonitor(o *MonitorOptions) error {
+	return run(&o.Options, frame.Guard{}, func(iface string) (*Counter[meter.EventCounts], error) {
 		m, err := openMonitor(o, iface)
 		if err != nil {
 			return nil, err
 		}
-		return counters.New(m, o.Metrics(m.iface), func(i interval) *Report { return newMonitorReport(m, i) }), nil
+		return newCounter(m, o.Metrics(m.iface), func(i monitorInterval) *MonitorReport { return newMonitorReport(m, i) }), nil
 	})
 }
 
 // A monitor is a set of open tracepoints, with the interface to which they are restricted.
 type monitor struct {
 	*meter.Tracepoints
-	o     *Options
+	o     *MonitorOptions
 	iface string // "" = all
 }
 
 // openMonitor opens the tracepoints for the events of one interface, or with "" of all.
-func openMonitor(o *Options, iface string) (*monitor, error) {
+func openMonitor(o *MonitorOptions, iface string) (*monitor, error) {
 	m := &monitor{o: o}
 	options := meter.TracepointOptions{Program: o.Program, Redirects: o.redirects, Record: o.record.given}
 	if iface != "" {
@@ -123,7 +121,7 @@ func (m *monitor) String() string {
 
 // Metrics are the exported metrics of the events of an interface; "" = of all. They have the
 // labels that tell the cases of an event apart, as in JSON.
-func (o *Options) Metrics(iface string) metrics.Set[meter.EventCounts] {
+func (o *MonitorOptions) Metrics(iface string) metrics.Set[meter.EventCounts] {
 	byCase := []string{"event", "reason", "from", "to", "map_id", "to_cpu"}
 	byMap, byVerdict := []string{"map_id"}, []string{"verdict", "map_id"}
 	if o.PerCPU {
@@ -150,7 +148,7 @@ func (o *Options) Metrics(iface string) metrics.Set[meter.EventCounts] {
 }
 
 // ofCases sends one value of every case.
-func (o *Options) ofCases(value func(meter.EventCount) uint64) func(meter.EventCounts, metrics.SendValue) {
+func (o *MonitorOptions) ofCases(value func(meter.EventCount) uint64) func(meter.EventCounts, metrics.SendValue) {
 	return func(counts meter.EventCounts, send metrics.SendValue) {
 		o.eachCase(counts, func(c meter.Case, n meter.EventCount, cpu ...string) {
 			send(float64(value(n)), append(caseLabels(c), cpu...)...)
@@ -160,7 +158,7 @@ func (o *Options) ofCases(value func(meter.EventCount) uint64) func(meter.EventC
 
 // ofKthreads sends the values of every cpumap's thread. values omits the labels that all of them
 // have.
-func (o *Options) ofKthreads(values func(meter.EventCount, metrics.SendValue)) func(meter.EventCounts, metrics.SendValue) {
+func (o *MonitorOptions) ofKthreads(values func(meter.EventCount, metrics.SendValue)) func(meter.EventCounts, metrics.SendValue) {
 	return func(counts meter.EventCounts, send metrics.SendValue) {
 		o.eachCase(counts, func(c meter.Case, n meter.EventCount, cpu ...string) {
 			if c.Event != meter.CPUMapKthread {
@@ -175,9 +173,9 @@ func (o *Options) ofKthreads(values func(meter.EventCount, metrics.SendValue)) f
 
 // eachCase calls f with the counters of every case. With --per-cpu it calls f for each CPU that had
 // such an event, with that CPU's counters and number.
-func (o *Options) eachCase(counts meter.EventCounts, f func(c meter.Case, n meter.EventCount, cpu ...string)) {
+func (o *MonitorOptions) eachCase(counts meter.EventCounts, f func(c meter.Case, n meter.EventCount, cpu ...string)) {
 	for c, perCPU := range counts.Cases {
-		counters.EachCPU(&o.Options, perCPU, meter.SumEvents(perCPU), func(n meter.EventCount, cpu ...string) { f(c, n, cpu...) })
+		eachCPU(&o.Options, perCPU, meter.SumEvents(perCPU), func(n meter.EventCount, cpu ...string) { f(c, n, cpu...) })
 	}
 }
 

@@ -1,4 +1,4 @@
-package drops
+package counters
 
 import "strings"
 

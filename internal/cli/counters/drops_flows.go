@@ -1,11 +1,10 @@
-package drops
+package counters
 
 import (
 	"fmt"
 	"io"
 	"slices"
 
-	"github.com/xdpcap/xdpcap/internal/cli/counters"
 	"github.com/xdpcap/xdpcap/internal/cli/frame"
 	"github.com/xdpcap/xdpcap/internal/drops"
 	"github.com/xdpcap/xdpcap/internal/meter"
@@ -16,7 +15,7 @@ import (
 type FlowLoss struct {
 	Stage  drops.Stage `json:"stage"`
 	Reason string      `json:"reason"`
-	counters.Flow
+	Flow
 	meter.Rate
 	ErrorPackets uint64 `json:"error_packets"`
 	ErrorBytes   uint64 `json:"error_bytes"`
@@ -29,13 +28,13 @@ type StageRate struct {
 }
 
 // addFlows adds the n flows with the most losses of each stage.
-func (r *Report) addFlows(i interval, n int) {
+func (r *DropsReport) addFlows(i dropsInterval, n int) {
 	for _, s := range drops.TopFlows(i, n) {
 		for _, f := range s.Top {
 			r.Flows = append(r.Flows, FlowLoss{
 				Stage:        s.Stage,
 				Reason:       f.Reason,
-				Flow:         counters.NewFlow(f.Flow),
+				Flow:         NewFlow(f.Flow),
 				Rate:         f.Rate,
 				ErrorPackets: f.Error.Packets,
 				ErrorBytes:   f.Error.Bytes,
@@ -43,7 +42,7 @@ func (r *Report) addFlows(i interval, n int) {
 		}
 		r.Other = append(r.Other, StageRate{s.Stage, s.Other})
 	}
-	r.Overflow = counters.NewFlowOverflow(meter.Interval[meter.FlowCounts]{
+	r.Overflow = newFlowOverflow(meter.Interval[meter.FlowCounts]{
 		Before: i.Before.Flows.FlowCounts, Now: i.Now.Flows.FlowCounts, Took: i.Took,
 	})
 }
@@ -53,7 +52,7 @@ const flowReasonWidth = 16
 
 // flowTable has a row for each flow, and one for the other losses of each stage: together they are
 // the total. There is a column for the bounds if they differ.
-func (r *Report) flowTable(w io.Writer) {
+func (r *DropsReport) flowTable(w io.Writer) {
 	if r.Overflow == nil {
 		return
 	}
@@ -64,7 +63,7 @@ func (r *Report) flowTable(w io.Writer) {
 		}
 		return []string{reason, packets, most, perSecond}
 	}
-	t := counters.FlowTable{Left: 4}
+	t := flowTable{Left: 4}
 	t.Add([]string{"STAGE", "FLOW"}, nil, numbers("REASON", "PACKETS", "AT MOST", "PACKETS/S")...)
 	flows := r.Flows
 	for _, other := range r.Other {

@@ -1,5 +1,4 @@
-// Package count is the command count: packets and bytes per protocol, size and flow.
-package count
+package counters
 
 import (
 	"errors"
@@ -9,7 +8,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/xdpcap/xdpcap/capture"
-	"github.com/xdpcap/xdpcap/internal/cli/counters"
 	"github.com/xdpcap/xdpcap/internal/cli/filters"
 	"github.com/xdpcap/xdpcap/internal/cli/frame"
 	"github.com/xdpcap/xdpcap/internal/meter"
@@ -17,9 +15,9 @@ import (
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
-// Options are the flags of the command count.
-type Options struct {
-	counters.Options
+// CountOptions are the flags of the command count: packets and bytes per protocol, size and flow.
+type CountOptions struct {
+	Options
 	directions string
 	direction  capture.Direction
 	variant    string
@@ -59,10 +57,10 @@ const countExamples = `  xdpcap count -i eth0                          a table p
   xdpcap count -i eth0 --program balancer       behind a libxdp dispatcher, what reaches this one
   xdpcap count -i eth0 --interval 10s --json    for a script`
 
-// New returns the command.
-func New(p *frame.Process) *cobra.Command {
-	var o Options
-	return counters.NewCommand(p, &o.Options, &cobra.Command{
+// NewCount returns the command.
+func NewCount(p *frame.Process) *cobra.Command {
+	var o CountOptions
+	return newCommand(p, &o.Options, &cobra.Command{
 		Use:     "count -i interface [flags] [filter]",
 		Short:   "Count packets and bytes per protocol, size and flow",
 		Long:    countHelp,
@@ -72,22 +70,22 @@ func New(p *frame.Process) *cobra.Command {
 			o.filter.Words = args
 			return o.run(cmd)
 		},
-	}, counters.Group{Title: "Where", Flags: o.whereFlags()}, counters.Group{Title: "What", Flags: o.whatFlags()})
+	}, flagGroup{Title: "Where", Flags: o.whereFlags()}, flagGroup{Title: "What", Flags: o.whatFlags()})
 }
 
-func (o *Options) whereFlags() []frame.Flag {
+func (o *CountOptions) whereFlags() []frame.Flag {
 	return []frame.Flag{
-		o.InterfaceFlag("count on this `interface` (default with --listen: on all)"),
+		o.interfaceFlag("count on this `interface` (default with --listen: on all)"),
 		{Name: "direction", Letter: "Q", Value: &o.directions, Default: "in", Words: []string{"in", "out", "inout"},
 			Help: "take what the interface receives (`in`), what it sends (out), or both (inout)"},
 		{Name: "at", Value: &o.at, Default: "xdp", Words: []string{"xdp", "tc"},
 			Help: "count received packets at this `hook`: xdp, or tc (after XDP; resets no card, and sees what tc redirects)"},
-		o.ProgramFlag(),
+		o.programFlag(),
 		frame.ModeFlag(&o.mode),
 	}
 }
 
-func (o *Options) whatFlags() []frame.Flag {
+func (o *CountOptions) whatFlags() []frame.Flag {
 	flags := append([]frame.Flag{
 		{Name: "sizes", Value: &o.Sizes, Help: "also count packets by size"},
 		{Name: "flows", Value: &o.Flows, Help: "also show the `N` flows with most bytes; by verdict if a program is traced"},
@@ -98,7 +96,7 @@ func (o *Options) whatFlags() []frame.Flag {
 		Help: "count by the variant of this `name`: percpu, ultra or naive; all give the same numbers"})
 }
 
-func (o *Options) run(cmd *cobra.Command) error {
+func (o *CountOptions) run(cmd *cobra.Command) error {
 	if err := o.filter.Read(o.Process.Signalled()); err != nil {
 		return err
 	}
@@ -110,22 +108,22 @@ func (o *Options) run(cmd *cobra.Command) error {
 	if err != nil {
 		return err
 	}
-	var open []counters.Opener[meter.ProtocolCounts]
+	var open []opener[meter.ProtocolCounts]
 	for _, d := range []capture.Direction{capture.In, capture.Out} {
 		if o.direction != d && o.direction != capture.InOut {
 			continue
 		}
 		options := options
 		options.Sent, options.AtIngress = d == capture.Out, d == capture.In && o.at == "tc"
-		open = append(open, func(iface string) (*counters.Counter[meter.ProtocolCounts], error) {
+		open = append(open, func(iface string) (*Counter[meter.ProtocolCounts], error) {
 			return openCount(o, d, options, iface)
 		})
 	}
-	return counters.Run(&o.Options, frame.Guard{}, open...)
+	return run(&o.Options, frame.Guard{}, open...)
 }
 
 // openCount begins to count one direction.
-func openCount(o *Options, d capture.Direction, options meter.ProtocolsOptions, iface string) (*counters.Counter[meter.ProtocolCounts], error) {
+func openCount(o *CountOptions, d capture.Direction, options meter.ProtocolsOptions, iface string) (*Counter[meter.ProtocolCounts], error) {
 	options.Interface = iface
 	received, sent, err := o.filter.Compile(iface, o.direction)
 	if err != nil {
@@ -143,12 +141,12 @@ func openCount(o *Options, d capture.Direction, options meter.ProtocolsOptions, 
 }
 
 // Counter is a meter of one direction of an interface, as the command prints and exports it.
-func (o *Options) Counter(p *meter.Protocols, d capture.Direction, iface string) *counters.Counter[meter.ProtocolCounts] {
-	return counters.New(p, countMetrics(o, d, iface), func(i interval) *Report { return newCountReport(o, d, iface, p.Traced(), i) })
+func (o *CountOptions) Counter(p *meter.Protocols, d capture.Direction, iface string) *Counter[meter.ProtocolCounts] {
+	return newCounter(p, countMetrics(o, d, iface), func(i countInterval) *CountReport { return newCountReport(o, d, iface, p.Traced(), i) })
 }
 
 // protocols returns the flags as options of internal/meter, for any interface.
-func (o *Options) protocols() (p meter.ProtocolsOptions, err error) {
+func (o *CountOptions) protocols() (p meter.ProtocolsOptions, err error) {
 	var chosen []string
 	if len(o.verdictNames) > 0 {
 		chosen = append(chosen, "--verdict")
@@ -156,7 +154,7 @@ func (o *Options) protocols() (p meter.ProtocolsOptions, err error) {
 	if o.filter.String() != "" {
 		chosen = append(chosen, "a filter")
 	}
-	if err := o.CheckInterfaces(chosen...); err != nil {
+	if err := o.checkInterfaces(chosen...); err != nil {
 		return p, err
 	}
 	if o.direction, err = capture.ParseDirection(strings.ToLower(o.directions)); err != nil {
@@ -198,7 +196,7 @@ func countVerdicts() []string { return append(xdp.VerdictNames(), xdp.UnknownVer
 
 // parseVerdicts reads --verdict. All numbers that are no verdict of the kernel count as one
 // verdict.
-func (o *Options) parseVerdicts() ([]xdp.Verdict, error) {
+func (o *CountOptions) parseVerdicts() ([]xdp.Verdict, error) {
 	if len(o.verdictNames) > 0 && o.direction != capture.In {
 		return nil, errors.New("--verdict: only received packets have a verdict: omit -Q")
 	}
@@ -217,7 +215,7 @@ func (o *Options) parseVerdicts() ([]xdp.Verdict, error) {
 }
 
 // countMetrics omits flows, because Prometheus would keep the labels of every flow for ever.
-func countMetrics(o *Options, d capture.Direction, iface string) metrics.Set[meter.ProtocolCounts] {
+func countMetrics(o *CountOptions, d capture.Direction, iface string) metrics.Set[meter.ProtocolCounts] {
 	type counts = meter.ProtocolCounts
 	byClass := []string{"family", "protocol"}
 	if o.PerCPU {
@@ -249,9 +247,9 @@ func countMetrics(o *Options, d capture.Direction, iface string) metrics.Set[met
 
 // eachClass sends the tally of every class with its labels. With --per-cpu it sends one tally for
 // each CPU that has seen such a packet.
-func (o *Options) eachClass(c meter.ProtocolCounts, send func(meter.Tally, ...string)) {
+func (o *CountOptions) eachClass(c meter.ProtocolCounts, send func(meter.Tally, ...string)) {
 	for class, perCPU := range c.Classes {
-		counters.EachCPU(&o.Options, perCPU, c.Class(class), func(t meter.Tally, cpu ...string) {
+		eachCPU(&o.Options, perCPU, c.Class(class), func(t meter.Tally, cpu ...string) {
 			send(t, append([]string{class.Family(), class.Protocol()}, cpu...)...)
 		})
 	}

@@ -1,4 +1,4 @@
-package count
+package counters
 
 import (
 	"testing"
@@ -14,7 +14,7 @@ import (
 func TestClassRates(t *testing.T) {
 	t.Parallel()
 	tally := func(n uint64) meter.Tally { return meter.Tally{Packets: n, Bytes: 100 * n} }
-	i := interval{Took: 2 * time.Second}
+	i := countInterval{Took: 2 * time.Second}
 	i.Before.Classes = map[meter.Class][]meter.Tally{meter.IPv4(6): {tally(2), tally(0)}}
 	i.Now.Classes = map[meter.Class][]meter.Tally{
 		meter.IPv4(6):  {tally(6), tally(4)},
@@ -38,7 +38,7 @@ func TestClassRates(t *testing.T) {
 		{"CPU 0", cpuClassRates(i, 0), []ClassRate{of(meter.IPv6(17), rate(30, 15)), of(meter.IPv4(6), rate(6, 2))}},
 		{"CPU 1", cpuClassRates(i, 1), []ClassRate{of(meter.IPv4(1), rate(5, 2.5)), of(meter.IPv4(17), rate(5, 2.5)), of(meter.IPv4(6), rate(4, 2))}},
 		{"a CPU that does not exist", cpuClassRates(i, 2), []ClassRate{}},
-		{"nothing counted", classRates(interval{Took: time.Second}, meter.ProtocolCounts.Class), []ClassRate{}},
+		{"nothing counted", classRates(countInterval{Took: time.Second}, meter.ProtocolCounts.Class), []ClassRate{}},
 	} {
 		if diff := cmp.Diff(test.want, test.got); diff != "" {
 			t.Errorf("%s: %s", test.name, diff)
