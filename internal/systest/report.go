@@ -1,12 +1,11 @@
 package systest
 
 import (
-	"github.com/xdpcap/xdpcap/internal/cli/bench"
 	"github.com/xdpcap/xdpcap/internal/cli/capture"
 	"github.com/xdpcap/xdpcap/internal/cli/counters"
-	"github.com/xdpcap/xdpcap/internal/cli/interfaces"
+	"github.com/xdpcap/xdpcap/internal/cli/inspect"
 	"github.com/xdpcap/xdpcap/internal/cli/outputs"
-	readstats "github.com/xdpcap/xdpcap/internal/cli/read/statistics"
+	"github.com/xdpcap/xdpcap/internal/cli/read"
 )
 
 // The output of --json.
@@ -22,10 +21,10 @@ type (
 	DropsReport   = counters.DropsReport
 	LatencyReport = counters.LatencyReport
 	RuntimeReport = counters.RuntimeReport
-	ProgramReport = bench.Report
-	ReadReport    = readstats.Report
-	InterfaceKeys = interfaces.Keys
-	FlowKeys      = readstats.FlowKeys
+	ProgramReport = inspect.BenchReport
+	ReadReport    = read.Report
+	InterfaceKeys = inspect.InterfaceKeys
+	FlowKeys      = read.FlowKeys
 )
 
 // Messages and limits of the command line that tests name.

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/xdpcap/xdpcap/internal/cli/frame"
-	"github.com/xdpcap/xdpcap/internal/cli/sandbox"
 	"github.com/xdpcap/xdpcap/internal/escape"
 	"github.com/xdpcap/xdpcap/internal/meter"
 	"github.com/xdpcap/xdpcap/internal/metrics"
@@ -99,7 +98,7 @@ func run[S any](o *Options, g frame.Guard, open ...opener[S]) (err error) {
 	if len(interfaces) == 0 {
 		needs = discoveryNeeds
 	}
-	if err := sandbox.EnterCounters(o.Process, o.keep, o.listen != "", needs); err != nil {
+	if err := frame.EnterCounters(o.Process, o.keep, o.listen != "", needs); err != nil {
 		return err
 	}
 	exp.Serve(r.registry)

@@ -5,7 +5,6 @@ import (
 	"fmt"
 
 	"github.com/xdpcap/xdpcap/internal/cli/frame"
-	"github.com/xdpcap/xdpcap/internal/cli/sandbox"
 )
 
 // CountingFlags are flags of all counter commands that have no effect where a command prints single
@@ -32,7 +31,7 @@ func (o *Options) beginEvents(why string) (context.Context, error) {
 
 // enterEvents gives up what the command no longer needs when the meter of its events is open.
 func (o *Options) enterEvents(m interface{ Capabilities() []int }) error {
-	err := sandbox.EnterCounters(o.Process, o.keep, false, m.Capabilities())
+	err := frame.EnterCounters(o.Process, o.keep, false, m.Capabilities())
 	if err == nil {
 		frame.Say(o.Process.Stderr, "listening on %v", m)
 	}
