@@ -78,7 +78,8 @@ type Agent struct {
 	running    sync.WaitGroup
 }
 
-// OpenAgent looks up the collector's address. The caller must call Close unless the Agent has ended.
+// OpenAgent looks up the collector's address. The caller must call Close unless the Agent has
+// ended.
 func OpenAgent(o AgentOptions) (*Agent, error) {
 	o.Header = cmp.Or(o.Header, DefaultHeader)
 	c, err := openCollector(o.Collector)

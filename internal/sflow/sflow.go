@@ -2,10 +2,10 @@
 // with the counters of interfaces. Its datagrams are those of sFlow version 5 (sflow.org:
 // sflow_version_5.txt and sflow_drops.txt).
 //
-// Every function that encodes appends to a byte slice and returns the longer slice, as the built-in append
-// does. They allocate only to grow that slice, keep no reference to their arguments and have no state, so
-// they may be called concurrently on different slices. Numbers are big-endian, and all fields are
-// padded to a multiple of 4 bytes, as in XDR (RFC 4506).
+// Every function that encodes appends to a byte slice and returns the longer slice, as the built-in
+// append does. They allocate only to grow that slice, keep no reference to their arguments and have
+// no state, so they may be called concurrently on different slices. Numbers are big-endian, and all
+// fields are padded to a multiple of 4 bytes, as in XDR (RFC 4506).
 //
 // A datagram is a Header, then Header.Samples samples. All samples are of the expanded kind,
 // because only that kind has all 32 bits of an interface's index.

@@ -22,7 +22,8 @@ type peerFlag struct {
 	reading  string // the same in read, which then refuses the flag; "" = as in the capture
 }
 
-// peerFlags are those of the capture and of read. The parser, the help and the manual use this list.
+// peerFlags are those of the capture and of read. The parser, the help and the manual use this
+// list.
 var peerFlags = []peerFlag{
 	{letter: "l", accepted: "lines are printed 50 ms after their packets at the latest, and with -U at once"},
 	{letter: "N", accepted: "addresses are always numbers"},
@@ -92,8 +93,8 @@ func AddPeerFlagsToRead(f *pflag.FlagSet) {
 	Define(f, peerRows(all)...)
 }
 
-// PeerFlags are the flags of the capture that it accepts, or else those that it refuses, for the manual:
-// one without a long name has its letter for that.
+// PeerFlags are the flags of the capture that it accepts, or else those that it refuses, for the
+// manual: one without a long name has its letter for that.
 func PeerFlags(accepted bool) []Flag {
 	return peerRows(slices.DeleteFunc(slices.Clone(peerFlags), func(p peerFlag) bool { return (p.accepted != "") != accepted }))
 }
@@ -110,8 +111,8 @@ func peerRows(flags []peerFlag) (all []Flag) {
 	return all
 }
 
-// InsteadOfPeerFlag returns what to do instead of a flag that is refused whatever its value is; "" for every
-// other flag.
+// InsteadOfPeerFlag returns what to do instead of a flag that is refused whatever its value is; ""
+// for every other flag.
 func InsteadOfPeerFlag(f *pflag.Flag) string {
 	if p, ok := f.Value.(*peerFlag); ok && p.accepted == "" {
 		return p.instead
