@@ -83,10 +83,14 @@ func (o *DropsOptions) Counter(m kernelMeter[drops.Counts], iface string) *Count
 // metrics omits flows, because Prometheus would keep the labels of every flow for ever.
 func (o *DropsOptions) metrics(iface string) metrics.Set[drops.Counts] {
 	set := metrics.Set[drops.Counts]{Labels: map[string]string{"interface": iface}}
-	set.Count("xdpcap_drops_packets_total", "Lost packets, by the stage that lost them and the reason.", []string{"stage", "reason", "where", "device"},
+	set.Count("xdpcap_drops_packets_total", "Lost packets, by the stage that lost them and the reason.", []string{"stage", "reason", "where", "device", "netns"},
 		func(c drops.Counts, send metrics.SendValue) {
 			for l, tally := range c.Losses {
-				send(float64(tally.Packets), string(l.Stage), l.Reason, l.Where, l.Device)
+				netns := ""
+				if l.Netns != 0 {
+					netns = fmt.Sprint(l.Netns)
+				}
+				send(float64(tally.Packets), string(l.Stage), l.Reason, l.Where, l.Device, netns)
 			}
 		})
 	set.Sum("xdpcap_drops_missed_total", "Losses that are in no other metric: there were too many different ones.",

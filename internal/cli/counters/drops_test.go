@@ -24,10 +24,11 @@ func TestTable(t *testing.T) {
 			{Stage: drops.Socket, Reason: long, Where: long, Device: "abcdefghijklmno"}:          {Packets: 1e11},
 			{Stage: drops.Egress, Reason: "redirect: " + long, Where: long, Device: "123456789"}: {Packets: 1},
 		},
-		Harmless: map[drops.Loss]drops.Tally{{Stage: drops.Stack, Reason: "OTHERHOST"}: {Packets: 9}},
-		Unclear:  map[drops.Loss]drops.Tally{{Stage: drops.Socket, Reason: "SOCKET_RCVBUFF", Device: "?"}: {Packets: 2}},
-		Missed:   4,
-		Softnet:  drops.Softnet{Full: 1e11, Squeezed: 1e11},
+		Harmless:   map[drops.Loss]drops.Tally{{Stage: drops.Stack, Reason: "OTHERHOST"}: {Packets: 9}},
+		Duplicates: map[drops.Loss]drops.Tally{{Stage: drops.Socket, Reason: "TCP_OLD_DATA", Device: "veth0", Netns: 4026532501}: {Packets: 3}},
+		Unclear:    map[drops.Loss]drops.Tally{{Stage: drops.Socket, Reason: "SOCKET_RCVBUFF", Device: "?"}: {Packets: 2}},
+		Missed:     4,
+		Softnet:    drops.Softnet{Full: 1e11, Squeezed: 1e11},
 	}
 	i := dropsInterval{Now: now, Took: time.Second, Elapsed: time.Second}
 	var b strings.Builder
@@ -37,7 +38,7 @@ func TestTable(t *testing.T) {
 			t.Errorf("%d columns: %s", len([]rune(line))-1, line)
 		}
 	}
-	order := []string{"STAGE", "XDP", "IP_RPFILTER", "NO_SOCKET", "socket", "egress", "total", "unclear", "harmless", "missed", "IP_RPFILTER: ", "NO_SOCKET: ",
+	order := []string{"STAGE", "XDP", "IP_RPFILTER", "NO_SOCKET", "socket", "egress", "total", "duplicate", "veth0@1", "unclear", "harmless", "missed", "@1 is network namespace 4026532501", "IP_RPFILTER: ", "NO_SOCKET: ",
 		"netdev_max_backlog", "netdev_budget"}
 	rest := b.String()
 	for _, words := range order {
@@ -117,15 +118,33 @@ stack  other                                                   10               
 	}
 }
 
-// Each advice is for a reason that comes before no shorter one, and fits in a line.
+// Each advice is for a reason that comes before no shorter one, and fits in a line. The one for
+// most packets comes first.
 func TestAdvice(t *testing.T) {
 	t.Parallel()
+	cause := func(reason, where string, packets uint64) drops.LossRate {
+		return drops.LossRate{Loss: drops.Loss{Reason: reason, Where: where}, Rate: meter.Rate{Packets: packets}}
+	}
 	for _, a := range advice {
-		if adviceFor(a.reason) != a.text {
-			t.Errorf("%s has the advice of an earlier reason", a.reason)
+		lines := adviceFor([]drops.LossRate{cause(a.reason, a.where, 1)})
+		if len(lines) != 1 || !strings.HasSuffix(lines[0], a.text) {
+			t.Errorf("%s in %q has another advice: %q", a.reason, a.where, lines)
 		}
-		if n := len(a.reason) + len(": ") + len(a.text); n > frame.MaxColumns {
-			t.Errorf("%s: %d columns", a.reason, n)
+		if n := len(lines[0]); n > frame.MaxColumns {
+			t.Errorf("%s: %d columns", lines[0], n)
+		}
+	}
+	got := adviceFor([]drops.LossRate{
+		cause("NO_SOCKET", "tcp_v4_rcv", 1), cause("redirect: no such device", "", 7), cause("NO_SOCKET", "__udp4_lib_rcv", 3), cause("new", "", 9),
+		cause("QDISC_DROP", "", 5),
+	})
+	want := []string{"redirect: xdpcap monitor", "QDISC_: the queue", "NO_SOCKET: nobody"}
+	if len(got) != len(want) {
+		t.Fatalf("%q", got)
+	}
+	for i := range want {
+		if !strings.HasPrefix(got[i], want[i]) {
+			t.Errorf("%q, want %q", got[i], want[i])
 		}
 	}
 }
