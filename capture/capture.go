@@ -29,11 +29,10 @@ import (
 	"strings"
 	"time"
 
+	"github.com/xdpcap/xdpcap/capture/internal/kernel"
 	"github.com/xdpcap/xdpcap/internal/xdp"
 	"golang.org/x/net/bpf"
 )
-
-//go:generate go tool bpf2go -target bpfel -type ring -type account -type passage -type class -type flow -type head_limit -type lost_limit sampler ../bpf/sampler.c
 
 // A Name is the name of an address.
 type Name struct {
@@ -43,7 +42,7 @@ type Name struct {
 
 // MaxSnapLen is the largest snaplen that any transport can carry, in bytes. [Transport.MaxSnapLen]
 // is that of one transport.
-const MaxSnapLen = int(samplerLimitRING_MAX_SAMPLE_SIZE)
+const MaxSnapLen = int(kernel.SamplerLimitRING_MAX_SAMPLE_SIZE)
 
 // Bounds and default of [Options.Buffer], in bytes.
 const (

@@ -7,6 +7,7 @@ import (
 	"path"
 	"slices"
 
+	"github.com/xdpcap/xdpcap/capture/internal/kernel"
 	"github.com/xdpcap/xdpcap/internal/errkind"
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
@@ -16,7 +17,7 @@ import (
 const maxRate = 1e9
 
 // maxVerdicts bounds Options.Verdicts, because each packet's verdict is compared with all of them.
-const maxVerdicts = int(samplerLimitMAX_VERDICTS)
+const maxVerdicts = int(kernel.SamplerLimitMAX_VERDICTS)
 
 // withDefaults checks the options and fills in the defaults.
 func (o Options) withDefaults() (Options, error) {

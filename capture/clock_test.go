@@ -3,6 +3,8 @@ package capture
 import (
 	"testing"
 	"time"
+
+	"github.com/xdpcap/xdpcap/capture/internal/kernel"
 )
 
 // Where the wall clock is set, the packets of before have the time of before, and the next one has
@@ -19,7 +21,7 @@ func TestClockIsSet(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
 			r := new(listRing)
-			h := &stillHook{source: Source{Name: "still"}, account: samplerAccount{Seen: 6, Sampled: 6}}
+			h := &stillHook{source: Source{Name: "still"}, account: kernel.SamplerAccount{Seen: 6, Sampled: 6}}
 			var told []string
 			s := openStill(t, Options{Count: 6, Notice: notices(&told)}, listed(r), h)
 			// The session knows the offset of before.

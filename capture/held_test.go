@@ -8,6 +8,7 @@ import (
 	"github.com/cilium/ebpf/asm"
 	"github.com/cilium/ebpf/btf"
 
+	"github.com/xdpcap/xdpcap/capture/internal/kernel"
 	filterebpf "github.com/xdpcap/xdpcap/filter/ebpf"
 	"github.com/xdpcap/xdpcap/internal/machine"
 	"github.com/xdpcap/xdpcap/internal/testnet"
@@ -25,8 +26,8 @@ type heldHook struct {
 func (h *heldHook) load(k *sampler, first, index uint32) error {
 	h.sampler = k
 	p, err := k.load(loading{
-		name: samplerProgSampleXdp, first: first, index: index,
-		own:    constants{samplerVarVerdict: uint32(Pass), samplerVarFiltering: true},
+		name: kernel.SamplerProgSampleXdp, first: first, index: index,
+		own:    constants{kernel.SamplerVarVerdict: uint32(Pass), kernel.SamplerVarFiltering: true},
 		adjust: func(spec *ebpf.ProgramSpec) { must(h.t, filterebpf.Inline(spec, "filter", slowFilter())) },
 	})
 	if err != nil {

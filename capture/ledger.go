@@ -3,6 +3,8 @@ package capture
 import (
 	"math"
 	"sync"
+
+	"github.com/xdpcap/xdpcap/capture/internal/kernel"
 )
 
 // A programAccount is what the programs in the kernel counted for a source. Its Captured, Bytes and
@@ -203,7 +205,7 @@ type losses struct {
 // both. f.Dropped is still the program's cumulative count. Call it once for each packet, in the
 // order of time.
 func (l *losses) since(slot uint16, f *Facts) uint64 {
-	cpu := int(f.ID >> samplerLimitID_CPU_SHIFT)
+	cpu := int(f.ID >> kernel.SamplerLimitID_CPU_SHIFT)
 	if cpu >= len(l.byCPU) {
 		l.add(cpu)
 	}

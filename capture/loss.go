@@ -8,6 +8,7 @@ import (
 
 	"github.com/cilium/ebpf"
 
+	"github.com/xdpcap/xdpcap/capture/internal/kernel"
 	"github.com/xdpcap/xdpcap/capture/internal/throttle"
 )
 
@@ -236,14 +237,14 @@ type lossReading struct {
 func (w *lossWatch) read() (lossReading, error) {
 	r := lossReading{at: time.Now()}
 	rings := w.sampler.ringNumbers() // before the counters, so that a loss in between counts as before the new ring
-	var cpus []samplerAccount
+	var cpus []kernel.SamplerAccount
 	for i := range w.sampler.roster.usedSlots() {
 		perCPU, err := w.sampler.perCPU(i)
 		if err != nil {
 			return r, err
 		}
 		if cpus == nil {
-			cpus = make([]samplerAccount, len(perCPU))
+			cpus = make([]kernel.SamplerAccount, len(perCPU))
 		}
 		for cpu, a := range perCPU {
 			cpus[cpu].Lost += a.Lost

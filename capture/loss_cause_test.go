@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/xdpcap/xdpcap/capture/internal/kernel"
 	"github.com/xdpcap/xdpcap/capture/internal/throttle"
 )
 
@@ -120,7 +121,7 @@ func (u *heldUp) Write(packets []Packet) error {
 // count sets what the programs have counted.
 func (u *heldUp) count(t *testing.T, lost, sampled uint64) {
 	t.Helper()
-	u.hook.account = samplerAccount{Seen: lost + sampled, Lost: lost, Sampled: sampled}
+	u.hook.account = kernel.SamplerAccount{Seen: lost + sampled, Lost: lost, Sampled: sampled}
 	must(t, u.hook.attach())
 }
 
@@ -173,7 +174,7 @@ func TestLossOfGone(t *testing.T) {
 			s.loss.close()
 			w := newLossWatch(s.sampler, s.ledger, &s.laps, s.started)
 			s.sampler.comeFirst(t, "gone")
-			s.sampler.countFirst(t, samplerAccount{Seen: 10, Lost: 10})
+			s.sampler.countFirst(t, kernel.SamplerAccount{Seen: 10, Lost: 10})
 			w.look(false)
 			s.sampler.goFirst(t)
 			for _, name := range next {

@@ -12,6 +12,7 @@ import (
 	"github.com/cilium/ebpf/asm"
 	"golang.org/x/sys/unix"
 
+	"github.com/xdpcap/xdpcap/capture/internal/kernel"
 	"github.com/xdpcap/xdpcap/internal/machine"
 	"github.com/xdpcap/xdpcap/internal/testnet"
 	"github.com/xdpcap/xdpcap/internal/xdp"
@@ -363,7 +364,7 @@ func TestProgramMaxRate(t *testing.T) {
 	}
 	// The bucket is now as if no packet had come since the machine was started.
 	start = time.Now()
-	must(t, b.sampler.maps[samplerMapBucket].Put(uint32(0), uint64(0)))
+	must(t, b.sampler.maps[kernel.SamplerMapBucket].Put(uint32(0), uint64(0)))
 	b.run(1, packetOf(64, 0), 50) // all sources share the bucket
 	most = 2 + uint64(rate*time.Since(start).Seconds())
 	if a := b.accounts()[1]; a.sent < 2 || a.sent > most || a.NotSampled != 50-a.sent {

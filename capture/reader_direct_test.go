@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/xdpcap/xdpcap/capture/internal/kernel"
 	"github.com/xdpcap/xdpcap/capture/internal/throttle"
 	"github.com/xdpcap/xdpcap/internal/testnet"
 )
@@ -42,7 +43,7 @@ func mixedRings(seed uint64, shared int, limit uint64) *reader {
 		packet := packetOf(1+random.IntN(map[bool]int{true: 1500, false: 100}[random.IntN(10) == 0]), byte(i))
 		f := sampleOf(packet, uint64(1000+i-random.IntN(2)))
 		f.source = uint16(random.IntN(2))
-		f.ID = uint64(cpu)<<samplerLimitID_CPU_SHIFT | uint64(i)
+		f.ID = uint64(cpu)<<kernel.SamplerLimitID_CPU_SHIFT | uint64(i)
 		f.Weight, f.Verdict, f.Queue = uint32(random.IntN(3)), Verdict(random.IntN(5)), uint32(i)
 		if random.IntN(10) == 0 {
 			dropped[cpu][f.source]++

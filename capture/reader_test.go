@@ -5,6 +5,7 @@ import (
 	"math"
 	"testing"
 
+	"github.com/xdpcap/xdpcap/capture/internal/kernel"
 	"github.com/xdpcap/xdpcap/capture/internal/throttle"
 	"github.com/xdpcap/xdpcap/internal/machine"
 )
@@ -37,7 +38,7 @@ func fillRings(rings, size, packet int) *filledRings {
 	data := packetOf(packet, 1)
 	for {
 		s := sampleOf(data, uint64(1000+10*f.Packets))
-		s.ID = uint64(f.Packets%rings)<<samplerLimitID_CPU_SHIFT | uint64(f.Packets)
+		s.ID = uint64(f.Packets%rings)<<kernel.SamplerLimitID_CPU_SHIFT | uint64(f.Packets)
 		if !programs[f.Packets%rings].sample(s, data) {
 			break
 		}

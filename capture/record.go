@@ -3,6 +3,8 @@ package capture
 import (
 	"encoding/binary"
 	"unsafe"
+
+	"github.com/xdpcap/xdpcap/capture/internal/kernel"
 )
 
 // A record is struct facts of bpf/include/record.h, which the sampling program writes before the
@@ -21,7 +23,7 @@ type record struct {
 
 const (
 	recordSize = int(unsafe.Sizeof(record{}))
-	tagSize    = int(samplerHeadLimitTAG_BYTES)
+	tagSize    = int(kernel.SamplerHeadLimitTAG_BYTES)
 	maxPadding = 8 // records are padded to a multiple of eight bytes
 )
 
@@ -32,7 +34,7 @@ func recordOf(f *Facts) *record {
 
 // isSent reports whether a program can have sent this record, judging only by itself.
 func (r *record) isSent() bool {
-	return r.cookie == uint16(samplerLimitCOOKIE) && r.length <= uint32(MaxSnapLen) && r.length <= r.WireLen
+	return r.cookie == uint16(kernel.SamplerLimitCOOKIE) && r.length <= uint32(MaxSnapLen) && r.length <= r.WireLen
 }
 
 // stamp is the stamp of a record; 0 if no program can have sent it.

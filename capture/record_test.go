@@ -11,6 +11,8 @@ import (
 
 	"github.com/cilium/ebpf/btf"
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/xdpcap/xdpcap/capture/internal/kernel"
 )
 
 func rawOf(f record, packet []byte) []byte {
@@ -20,7 +22,7 @@ func rawOf(f record, packet []byte) []byte {
 
 func sampleOf(packet []byte, ns uint64) record {
 	return record{
-		cookie: uint16(samplerLimitCOOKIE),
+		cookie: uint16(kernel.SamplerLimitCOOKIE),
 		length: uint32(len(packet)),
 		Facts:  Facts{WireLen: uint32(len(packet)), Time: int64(ns)},
 	}
@@ -44,7 +46,7 @@ func taggedOf(packet []byte, ns uint64) record {
 // A record is struct facts of the programs: each field has the same name, place and size.
 func TestFactsLayout(t *testing.T) {
 	t.Parallel()
-	spec, err := loadSampler()
+	spec, err := kernel.LoadSampler()
 	must(t, err)
 	var inC *btf.Struct
 	must(t, spec.Types.TypeByName("facts", &inC))
@@ -140,7 +142,7 @@ func TestLosses(t *testing.T) {
 		got = append(got, l.since(1, &Facts{Dropped: lost}))
 	}
 	for _, other := range []record{ // each CPU and slot has its own
-		{source: 0, Facts: Facts{Dropped: 4}}, {source: 1, Facts: Facts{ID: 2 << samplerLimitID_CPU_SHIFT, Dropped: 6}}, {source: 1, Facts: Facts{Dropped: 8}},
+		{source: 0, Facts: Facts{Dropped: 4}}, {source: 1, Facts: Facts{ID: 2 << kernel.SamplerLimitID_CPU_SHIFT, Dropped: 6}}, {source: 1, Facts: Facts{Dropped: 8}},
 	} {
 		got = append(got, l.since(other.source, &other.Facts))
 	}
@@ -163,7 +165,7 @@ func FuzzDecode(f *testing.F) {
 		if !bytes.HasPrefix(raw, again) || len(raw)-len(again) >= maxPadding {
 			t.Errorf("%x was decoded to %x", raw, again)
 		}
-		if r.cookie != uint16(samplerLimitCOOKIE) || int(r.length) != len(p.Data) || p.WireLen < r.length {
+		if r.cookie != uint16(kernel.SamplerLimitCOOKIE) || int(r.length) != len(p.Data) || p.WireLen < r.length {
 			t.Errorf("%+v was accepted", p.Facts)
 		}
 	})

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/xdpcap/xdpcap/capture/internal/kernel"
 	"github.com/xdpcap/xdpcap/internal/testnet"
 )
 
@@ -326,12 +327,12 @@ func (k *sampler) comeFirst(t *testing.T, name string) {
 }
 
 // countFirst sets what the program in slot 0 has counted on the first CPU.
-func (k *sampler) countFirst(t *testing.T, a samplerAccount) {
+func (k *sampler) countFirst(t *testing.T, a kernel.SamplerAccount) {
 	t.Helper()
 	perCPU, err := k.perCPU(0)
 	must(t, err)
 	perCPU[0] = a
-	must(t, k.maps[samplerMapAccounts].Put(uint32(0), perCPU))
+	must(t, k.maps[kernel.SamplerMapAccounts].Put(uint32(0), perCPU))
 }
 
 // goFirst makes the source in slot 0 go.
@@ -358,7 +359,7 @@ func TestSlotReused(t *testing.T) {
 	reader := reader{roster: r, ledger: newLedger(0, 0), lost: losses{slots: maxComing}, follows: true}
 	since := func(cpu, dropped uint64) uint64 {
 		t.Helper()
-		f := Facts{ID: cpu << samplerLimitID_CPU_SHIFT, Dropped: dropped}
+		f := Facts{ID: cpu << kernel.SamplerLimitID_CPU_SHIFT, Dropped: dropped}
 		if _, ok := reader.sourceOf(0); !ok {
 			t.Fatal("nobody has slot 0")
 		}
@@ -368,7 +369,7 @@ func TestSlotReused(t *testing.T) {
 	if lost := since(0, 3); lost != 3 {
 		t.Errorf("%d lost before the first packet, want 3", lost)
 	}
-	k.countFirst(t, samplerAccount{Seen: 12, Lost: 10})
+	k.countFirst(t, kernel.SamplerAccount{Seen: 12, Lost: 10})
 	k.goFirst(t)
 	k.comeFirst(t, "a")
 	for i, want := range []uint64{0, 2} {
@@ -376,8 +377,8 @@ func TestSlotReused(t *testing.T) {
 			t.Errorf("%d lost before packet %d of the next source, want %d", lost, i, want)
 		}
 	}
-	var passages []samplerPassage
-	must(t, k.maps[samplerMapPassages].Lookup(uint32(0), &passages))
+	var passages []kernel.SamplerPassage
+	must(t, k.maps[kernel.SamplerMapPassages].Lookup(uint32(0), &passages))
 	if n := passages[0].Packets; n != 12 {
 		t.Errorf("the ids of a traced program begin after %d, want 12", n)
 	}

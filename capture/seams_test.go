@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"testing"
 
+	"github.com/xdpcap/xdpcap/capture/internal/kernel"
 	"github.com/xdpcap/xdpcap/capture/internal/wait"
 	"github.com/xdpcap/xdpcap/internal/machine"
 )
@@ -23,8 +24,8 @@ func TestSeams(t *testing.T) {
 		{records: [][]byte{recordAt(10, 0), recordAt(40, 1)}},
 		{records: [][]byte{recordAt(20, 0), {1, 2, 3}, recordAt(30, 0)}},
 	}
-	first := &stillHook{source: Source{Name: "first"}, account: samplerAccount{Seen: 10, Lost: 6, Sampled: 4}}
-	second := &stillHook{source: Source{Name: "second"}, account: samplerAccount{Seen: 1, Sampled: 1}}
+	first := &stillHook{source: Source{Name: "first"}, account: kernel.SamplerAccount{Seen: 10, Lost: 6, Sampled: 4}}
+	second := &stillHook{source: Source{Name: "second"}, account: kernel.SamplerAccount{Seen: 1, Sampled: 1}}
 	s := openStill(t, Options{}, listed(rings[0], rings[1]), first, second)
 	s.Stop()
 	out, account := s.run(t)
@@ -84,7 +85,7 @@ func TestFaultyRing(t *testing.T) {
 			var hooks []hook
 			for i, sent := range test.sent {
 				source := Source{Name: fmt.Sprint("source", i)}
-				hooks = append(hooks, &stillHook{source: source, account: samplerAccount{Seen: sent, Sampled: sent}})
+				hooks = append(hooks, &stillHook{source: source, account: kernel.SamplerAccount{Seen: sent, Sampled: sent}})
 			}
 			var told, unexplained []string
 			s := openStill(t, Options{Notice: notices(&told)}, listed(&listRing{records: test.records}), hooks...)
@@ -153,7 +154,7 @@ func TestRingsGone(t *testing.T) {
 // first one, and after it was offline.
 func TestLossWithoutRing(t *testing.T) {
 	t.Parallel()
-	h := &stillHook{account: samplerAccount{Seen: 10, Sampled: 10}}
+	h := &stillHook{account: kernel.SamplerAccount{Seen: 10, Sampled: 10}}
 	transport := &listTransport{number: 1}
 	s := openStill(t, Options{}, transport.make, h)
 	s.loss.close()

@@ -10,6 +10,7 @@ import (
 	"github.com/cilium/ebpf"
 	"golang.org/x/sys/unix"
 
+	"github.com/xdpcap/xdpcap/capture/internal/kernel"
 	"github.com/xdpcap/xdpcap/internal/machine"
 )
 
@@ -17,7 +18,7 @@ import (
 // begins near their end continues after them instead of wrapping around.
 type sharedRing struct {
 	walk
-	shared  *samplerRing
+	shared  *kernel.SamplerRing
 	data    []byte    // the records, and room for the rest of the last one
 	bell    *doorbell // nil if another ring has it
 	touched uint64    // the sum of what was loaded ahead: unused loads would be removed by the compiler
@@ -31,11 +32,11 @@ type sharedRing struct {
 }
 
 func newSharedRing(memory []byte, size int) *sharedRing {
-	shared := (*samplerRing)(unsafe.Pointer(&memory[0]))
+	shared := (*kernel.SamplerRing)(unsafe.Pointer(&memory[0]))
 	return &sharedRing{
 		walk:   walk{size: uint64(size), freed: &shared.Tail},
 		shared: shared,
-		data:   memory[samplerLimitRING_RECORDS_AT:],
+		data:   memory[kernel.SamplerLimitRING_RECORDS_AT:],
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 
 	"github.com/cilium/ebpf/link"
 
+	"github.com/xdpcap/xdpcap/capture/internal/kernel"
 	"github.com/xdpcap/xdpcap/internal/errkind"
 	"github.com/xdpcap/xdpcap/internal/machine"
 	"github.com/xdpcap/xdpcap/internal/support"
@@ -135,7 +136,7 @@ func (k *sampler) chooseStamping() error {
 	case k.options.Stamp == HostLowprecStamp:
 		return k.chooseLowprec()
 	case k.options.Stamp.IsCards() && k.options.Transport.kind().showsPolls && k.followPolls() == nil:
-		k.stamping = samplerStampingEVERY_UNSTAMPED
+		k.stamping = kernel.SamplerStampingEVERY_UNSTAMPED
 	}
 	return nil
 }
@@ -145,7 +146,7 @@ func (k *sampler) chooseLowprec() error {
 	if err != nil {
 		return err
 	}
-	k.stamping = samplerStampingEVERY_TICK
+	k.stamping = kernel.SamplerStampingEVERY_TICK
 	k.worth = fmt.Sprintf("that of the last tick of the kernel's clock, which is every %v", tick)
 	if !k.options.Transport.kind().showsPolls {
 		return nil // perf's rings cannot show the stamp of the current poll
@@ -154,14 +155,14 @@ func (k *sampler) chooseLowprec() error {
 		k.options.notice(fmt.Errorf("time stamps of the type %v have the resolution of the kernel's clock tick, %v, because the end of a poll is not known: %w", HostLowprecStamp, tick, err))
 		return nil
 	}
-	k.stamping = samplerStampingEVERY_POLL
+	k.stamping = kernel.SamplerStampingEVERY_POLL
 	k.worth = fmt.Sprintf("one for all packets of a NAPI poll on a CPU, and outside polls for all of a tick of the kernel's clock, which is every %v", tick)
 	return nil
 }
 
 // followPolls attaches the program that marks in the rings when a NAPI poll ends.
 func (k *sampler) followPolls() error {
-	p, err := k.load(loading{name: samplerProgEndPoll})
+	p, err := k.load(loading{name: kernel.SamplerProgEndPoll})
 	if err == nil {
 		defer p.Close()
 		k.polls, err = link.AttachTracing(link.TracingOptions{Program: p})
@@ -174,7 +175,7 @@ func (k *sampler) followPolls() error {
 
 // ticks returns nil if stamps are not those of clock ticks.
 func (k *sampler) ticks() *ticks {
-	if k.stamping == samplerStampingEVERY_TICK {
+	if k.stamping == kernel.SamplerStampingEVERY_TICK {
 		return new(ticks)
 	}
 	return nil

@@ -13,6 +13,7 @@ import (
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 
+	"github.com/xdpcap/xdpcap/capture/internal/kernel"
 	"github.com/xdpcap/xdpcap/internal/machine"
 	"github.com/xdpcap/xdpcap/internal/testnet"
 )
@@ -79,9 +80,9 @@ func TestLowprecProgram(t *testing.T) {
 		must(t, err)
 		return last
 	}
-	for transport, stamping := range map[Transport]samplerStamping{
-		TransportRing: samplerStampingEVERY_POLL,
-		TransportPerf: samplerStampingEVERY_TICK,
+	for transport, stamping := range map[Transport]kernel.SamplerStamping{
+		TransportRing: kernel.SamplerStampingEVERY_POLL,
+		TransportPerf: kernel.SamplerStampingEVERY_TICK,
 	} {
 		t.Run(transport.String(), func(t *testing.T) {
 			t.Parallel()

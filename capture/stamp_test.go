@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/xdpcap/xdpcap/capture/internal/kernel"
 	"github.com/xdpcap/xdpcap/internal/machine"
 )
 
@@ -60,7 +61,7 @@ func stampedSession(t *testing.T, o Options, apart time.Duration, stamps []time.
 		own = &cardStamps{kind: o.Stamp}
 	}
 	n := uint64(len(stamps))
-	h := &stampedHook{&stillHook{source: Source{Name: "eth9", Asked: []string{"timestamp"}}, account: samplerAccount{Seen: n, Sampled: n}}, own}
+	h := &stampedHook{&stillHook{source: Source{Name: "eth9", Asked: []string{"timestamp"}}, account: kernel.SamplerAccount{Seen: n, Sampled: n}}, own}
 	return openStill(t, o, listed(ring), h), first
 }
 

@@ -12,6 +12,7 @@ import (
 	"github.com/cilium/ebpf"
 	"golang.org/x/sys/unix"
 
+	"github.com/xdpcap/xdpcap/capture/internal/kernel"
 	"github.com/xdpcap/xdpcap/internal/errkind"
 	"github.com/xdpcap/xdpcap/internal/machine"
 	"github.com/xdpcap/xdpcap/internal/support"
@@ -39,7 +40,7 @@ type perfRing struct {
 
 var byPerf = transportKind{
 	name: "perf", about: "default where permitted",
-	maxSnapLen: int(samplerLimitPERF_MAX_SAMPLE_SIZE), maxRing: MaxBuffer,
+	maxSnapLen: int(kernel.SamplerLimitPERF_MAX_SAMPLE_SIZE), maxRing: MaxBuffer,
 	fit: (*ringOptions).fitPerf, memory: perfRings, open: newPerfTransport,
 	lighter: TransportRing, opensPerf: true,
 }
@@ -118,7 +119,7 @@ func (t *perfTransport) resize(size int) {
 func (t *perfTransport) prepare(*ebpf.CollectionSpec, bool) error { return nil }
 
 func (t *perfTransport) open(maps map[string]*ebpf.Map) error {
-	t.events = maps[samplerMapSamples]
+	t.events = maps[kernel.SamplerMapSamples]
 	t.numbers = make([]atomic.Uint32, t.events.MaxEntries())
 	t.periods = make([]atomic.Uint64, t.events.MaxEntries())
 	return nil

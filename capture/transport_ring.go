@@ -10,6 +10,7 @@ import (
 	"github.com/cilium/ebpf"
 	"golang.org/x/sys/unix"
 
+	"github.com/xdpcap/xdpcap/capture/internal/kernel"
 	"github.com/xdpcap/xdpcap/internal/errkind"
 	"github.com/xdpcap/xdpcap/internal/machine"
 	"github.com/xdpcap/xdpcap/internal/support"
@@ -29,8 +30,8 @@ func sharedRings() ringMemory {
 }
 
 // A ringTransport is the transport through memory that the programs share with this process: a map
-// with a value for each CPU, which begins with a samplerRing. On a CPU without a value the program
-// counts packets as lost.
+// with a value for each CPU, which begins with a kernel.SamplerRing. On a CPU without a value the
+// program counts packets as lost.
 type ringTransport struct {
 	size   int // bytes of records in each ring
 	notice func(error)
@@ -74,19 +75,19 @@ func (t *ringTransport) prepare(spec *ebpf.CollectionSpec, fragments bool) error
 	}
 	t.fitFragments()
 	t.fit(t.present())
-	t.describe(spec.Maps[samplerMapRings])
-	spec.Maps[samplerMapDoorbell].MaxEntries = uint32(os.Getpagesize())
-	if err := spec.Variables[samplerVarRingSize].Set(uint64(t.size)); err != nil {
-		return fmt.Errorf("set %s: %w", samplerVarRingSize, err)
+	t.describe(spec.Maps[kernel.SamplerMapRings])
+	spec.Maps[kernel.SamplerMapDoorbell].MaxEntries = uint32(os.Getpagesize())
+	if err := spec.Variables[kernel.SamplerVarRingSize].Set(uint64(t.size)); err != nil {
+		return fmt.Errorf("set %s: %w", kernel.SamplerVarRingSize, err)
 	}
-	if err := spec.Variables[samplerVarStoresInOrder].Set(t.inOrder); err != nil {
-		return fmt.Errorf("set %s: %w", samplerVarStoresInOrder, err)
+	if err := spec.Variables[kernel.SamplerVarStoresInOrder].Set(t.inOrder); err != nil {
+		return fmt.Errorf("set %s: %w", kernel.SamplerVarStoresInOrder, err)
 	}
-	if err := spec.Variables[samplerVarPerfBeside].Set(t.fragments != nil); err != nil {
-		return fmt.Errorf("set %s: %w", samplerVarPerfBeside, err)
+	if err := spec.Variables[kernel.SamplerVarPerfBeside].Set(t.fragments != nil); err != nil {
+		return fmt.Errorf("set %s: %w", kernel.SamplerVarPerfBeside, err)
 	}
-	if err := spec.Variables[samplerVarInterruptible].Set(t.interruptible && t.fragments != nil); err != nil {
-		return fmt.Errorf("set %s: %w", samplerVarInterruptible, err)
+	if err := spec.Variables[kernel.SamplerVarInterruptible].Set(t.interruptible && t.fragments != nil); err != nil {
+		return fmt.Errorf("set %s: %w", kernel.SamplerVarInterruptible, err)
 	}
 	return nil
 }
@@ -112,11 +113,11 @@ func (t *ringTransport) fit(cpus int) { t.cpus, t.value = cpus, sharedMemory(t.s
 // up because CPUs share no page, and has room after the ring's end for the rest of a record that
 // begins before the end.
 func sharedMemory(size int) int {
-	return pages(int(samplerLimitRING_RECORDS_AT) + size + maxRingRecord)
+	return pages(int(kernel.SamplerLimitRING_RECORDS_AT) + size + maxRingRecord)
 }
 
 // maxRingRecord is the length of the longest record.
-const maxRingRecord = (recordSize + int(samplerLimitRING_MAX_SAMPLE_SIZE) + 7) &^ 7
+const maxRingRecord = (recordSize + int(kernel.SamplerLimitRING_MAX_SAMPLE_SIZE) + 7) &^ 7
 
 // presentCPUs is one more than the highest number of a present CPU. It includes offline CPUs,
 // because they may come online.
@@ -141,7 +142,7 @@ func canHaveRings(size int) error {
 	}
 	t := &ringTransport{size: size}
 	t.fit(presentCPUs())
-	m := &ebpf.MapSpec{Name: samplerMapRings, Type: ebpf.Array, KeySize: 4, Flags: unix.BPF_F_MMAPABLE}
+	m := &ebpf.MapSpec{Name: kernel.SamplerMapRings, Type: ebpf.Array, KeySize: 4, Flags: unix.BPF_F_MMAPABLE}
 	t.describe(m)
 	made, err := ebpf.NewMap(m)
 	if err != nil {
@@ -180,14 +181,14 @@ func (r *ringOptions) trySharedRings() bool {
 }
 
 func (t *ringTransport) open(maps map[string]*ebpf.Map) (err error) {
-	m := maps[samplerMapRings]
+	m := maps[kernel.SamplerMapRings]
 	if t.tick, err = machine.ClockTick(); err != nil {
 		return err
 	}
 	if t.mem, err = unix.Mmap(m.FD(), 0, t.cpus*t.value, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED); err != nil {
 		return fmt.Errorf("map the rings of %d CPUs into memory: %w", t.cpus, err)
 	}
-	if t.bell, err = openDoorbell(maps[samplerMapDoorbell]); err != nil {
+	if t.bell, err = openDoorbell(maps[kernel.SamplerMapDoorbell]); err != nil {
 		return err
 	}
 	if t.fragments != nil {

@@ -12,20 +12,21 @@ import (
 
 	"github.com/cilium/ebpf/asm"
 
+	"github.com/xdpcap/xdpcap/capture/internal/kernel"
 	"github.com/xdpcap/xdpcap/internal/machine"
 	"github.com/xdpcap/xdpcap/internal/testnet"
 )
 
 // A fakeProgram is the other side of a shared ring: it writes records as bpf/sampler.c does.
 type fakeProgram struct {
-	shared *samplerRing
+	shared *kernel.SamplerRing
 	data   []byte
 	size   uint64
 }
 
 // newFakeProgram returns a fakeProgram and a cursor on its ring.
 func newFakeProgram(size int) (*fakeProgram, *cursor) {
-	words := make([]uint64, (int(samplerLimitRING_RECORDS_AT)+size+maxRingRecord)/8)
+	words := make([]uint64, (int(kernel.SamplerLimitRING_RECORDS_AT)+size+maxRingRecord)/8)
 	memory := unsafe.Slice((*byte)(unsafe.Pointer(&words[0])), 8*len(words))
 	r := newSharedRing(memory, size)
 	return &fakeProgram{shared: r.shared, data: r.data, size: r.size}, newCursor(r)
@@ -183,8 +184,8 @@ func TestSharedRingComplete(t *testing.T) {
 }
 
 // sharedOf is the shared ring of a CPU.
-func sharedOf(k *sampler, cpu int) *samplerRing {
-	return (*samplerRing)(unsafe.Pointer(&k.transport.(*ringTransport).memory(cpu)[0]))
+func sharedOf(k *sampler, cpu int) *kernel.SamplerRing {
+	return (*kernel.SamplerRing)(unsafe.Pointer(&k.transport.(*ringTransport).memory(cpu)[0]))
 }
 
 // runOn is run on one CPU.
