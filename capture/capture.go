@@ -29,7 +29,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/xdpcap/xdpcap/capture/internal/kernel"
+	"github.com/xdpcap/xdpcap/capture/internal/ring"
 	"github.com/xdpcap/xdpcap/internal/xdp"
 	"golang.org/x/net/bpf"
 )
@@ -42,13 +42,13 @@ type Name struct {
 
 // MaxSnapLen is the largest snaplen that any transport can carry, in bytes. [Transport.MaxSnapLen]
 // is that of one transport.
-const MaxSnapLen = int(kernel.SamplerLimitRING_MAX_SAMPLE_SIZE)
+const MaxSnapLen = ring.MaxSnapLen
 
 // Bounds and default of [Options.Buffer], in bytes.
 const (
-	MinBuffer     = 128 << 10 // always has room for one of the longest records
-	MaxBuffer     = 1 << 30
-	DefaultBuffer = 8 << 20
+	MinBuffer     = ring.MinSize // always has room for one of the longest records
+	MaxBuffer     = ring.MaxSize
+	DefaultBuffer = ring.DefaultSize
 )
 
 // Options say what to capture. The zero value of each field is its default.
@@ -325,6 +325,11 @@ func (o *Options) bucketRate() uint64 {
 		return 0
 	}
 	return o.MaxRate
+}
+
+// rings are the options that the rings depend on.
+func (o *Options) rings() ring.Options {
+	return ring.Options{Transport: o.Transport, Size: o.Buffer, Immediate: o.Immediate, Interruptible: o.StackDrops, Notice: o.notice}
 }
 
 // notice gives a Notice of err unless err is nil.

@@ -9,6 +9,7 @@ import (
 	"github.com/cilium/ebpf/btf"
 
 	"github.com/xdpcap/xdpcap/capture/internal/kernel"
+	"github.com/xdpcap/xdpcap/capture/internal/ring"
 	filterebpf "github.com/xdpcap/xdpcap/filter/ebpf"
 	"github.com/xdpcap/xdpcap/internal/machine"
 	"github.com/xdpcap/xdpcap/internal/testnet"
@@ -90,7 +91,7 @@ func TestHeldUp(t *testing.T) {
 	held := &heldHook{t: t, ended: make(chan error, 1)}
 	var accounts []Accounts
 	err = machine.Quiet(0, func() error {
-		s, err := open(o, []hook{held}, newPerfTransport)
+		s, err := open(o, []hook{held}, ring.New)
 		if err != nil {
 			return err
 		}

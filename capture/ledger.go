@@ -3,8 +3,6 @@ package capture
 import (
 	"math"
 	"sync"
-
-	"github.com/xdpcap/xdpcap/capture/internal/kernel"
 )
 
 // A programAccount is what the programs in the kernel counted for a source. Its Captured, Bytes and
@@ -192,43 +190,4 @@ func (l *ledger) join(programs []programAccount) Accounts {
 		sums[i].Add(l.published.Of(i))
 	}
 	return sums
-}
-
-// losses holds what the last record of each CPU and slot said about lost packets. It is not kept by
-// ring, because a CPU may have several rings, at once or one after the other.
-type losses struct {
-	slots int
-	byCPU [][]uint64
-}
-
-// since returns how many packets of a slot were lost on a packet's CPU since the previous packet of
-// both. f.Dropped is still the program's cumulative count. Call it once for each packet, in the
-// order of time.
-func (l *losses) since(slot uint16, f *Facts) uint64 {
-	cpu := int(f.ID >> kernel.SamplerLimitID_CPU_SHIFT)
-	if cpu >= len(l.byCPU) {
-		l.add(cpu)
-	}
-	last := &l.byCPU[cpu][slot]
-	before := *last
-	*last = max(before, f.Dropped) // less than before only in a damaged record
-	return *last - before
-}
-
-// begin notes what programs that had a slot before its present source have lost on each CPU: those
-// packets are missing before none of this source's.
-func (l *losses) begin(slot int, byCPU []uint64) {
-	for cpu, lost := range byCPU {
-		if lost > 0 {
-			l.add(cpu)
-			l.byCPU[cpu][slot] = lost
-		}
-	}
-}
-
-// add adds a CPU.
-func (l *losses) add(cpu int) {
-	for cpu >= len(l.byCPU) {
-		l.byCPU = append(l.byCPU, make([]uint64, l.slots))
-	}
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/cilium/ebpf"
 
 	"github.com/xdpcap/xdpcap/capture/internal/kernel"
+	"github.com/xdpcap/xdpcap/capture/internal/ring"
 	"github.com/xdpcap/xdpcap/capture/internal/throttle"
 )
 
@@ -63,11 +64,11 @@ func (l *Loss) Error() string {
 	if l.Size > 0 {
 		size = fmt.Sprintf(" of %d bytes on average", l.Size)
 	}
-	cause := fmt.Sprintf("more came at once than a ring of %s holds", kibibytes(l.Buffer))
+	cause := fmt.Sprintf("more came at once than a ring of %s holds", ring.Kibibytes(l.Buffer))
 	switch l.Cause {
 	case SmallRings:
 		cause = fmt.Sprintf("rings of %s fill up again and again, although the reader is idle %.0f %% of the time",
-			kibibytes(l.Buffer), 100*l.Idle)
+			ring.Kibibytes(l.Buffer), 100*l.Idle)
 	case SlowReader:
 		cause = fmt.Sprintf("the reader is always busy, and only %.0f %% of packets find room", 100*l.Room)
 	case SlowOutput:
@@ -98,11 +99,11 @@ func newLossWatch(k *sampler, ledger *ledger, laps *throttle.Laps, started time.
 	return w
 }
 
-// ringNumbers returns which ring each CPU has: see transport.ringOf.
+// ringNumbers returns which ring each CPU has: see ring.Set.RingOf.
 func (k *sampler) ringNumbers() []uint32 {
 	rings := make([]uint32, ebpf.MustPossibleCPU())
 	for cpu := range rings {
-		rings[cpu] = k.transport.ringOf(cpu)
+		rings[cpu] = k.rings.RingOf(cpu)
 	}
 	return rings
 }
@@ -176,13 +177,13 @@ func (w *lossWatch) look(last bool) bool {
 			l.Size = int(total.Bytes / total.Captured)
 		}
 	}
-	rings := k.options.ringOptions()
+	rings := k.options.rings()
 	switch {
 	case l.Size == 0:
 	case l.Cause == Burst:
-		l.Enough = rings.enough(l.Size, now.worst)
+		l.Enough = rings.Enough(l.Size, now.worst)
 	case l.Cause == SmallRings:
-		l.Enough = rings.enough(l.Size, uint64(l.Rate*EnoughTime.Seconds()))
+		l.Enough = rings.Enough(l.Size, uint64(l.Rate*EnoughTime.Seconds()))
 	}
 	k.options.notice(l)
 	return true

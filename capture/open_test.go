@@ -6,6 +6,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/xdpcap/xdpcap/capture/internal/ring"
 	"github.com/xdpcap/xdpcap/internal/testnet"
 )
 
@@ -23,16 +24,16 @@ func openAt(t *testing.T, ns *testnet.Namespace, o Options) (s *Session) {
 	return s
 }
 
-// openStill opens a session of hooks and a transport that only tests have, at no interface.
-func openStill(t *testing.T, o Options, transport newTransport, hooks ...hook) *Session {
+// openStill opens a session of hooks and rings that only tests have, at no interface.
+func openStill(t *testing.T, o Options, rings func(ring.Options) *ring.Set, hooks ...hook) *Session {
 	t.Helper()
-	s, err := tryStill(t, o, transport, hooks...)
+	s, err := tryStill(t, o, rings, hooks...)
 	must(t, err)
 	t.Cleanup(func() { s.Close() })
 	return s
 }
 
-func tryStill(t *testing.T, o Options, transport newTransport, hooks ...hook) (*Session, error) {
+func tryStill(t *testing.T, o Options, rings func(ring.Options) *ring.Set, hooks ...hook) (*Session, error) {
 	t.Helper()
 	testnet.RequireRoot(t)
 	if o.Patterns == nil {
@@ -40,7 +41,7 @@ func tryStill(t *testing.T, o Options, transport newTransport, hooks ...hook) (*
 	}
 	o, err := o.withDefaults()
 	must(t, err)
-	return open(o, hooks, transport)
+	return open(o, hooks, rings)
 }
 
 // run runs a session with one output in memory, and returns that and its account.

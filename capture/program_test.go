@@ -7,12 +7,14 @@ import (
 	"runtime"
 	"testing"
 	"time"
+	"unsafe"
 
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/asm"
 	"golang.org/x/sys/unix"
 
 	"github.com/xdpcap/xdpcap/capture/internal/kernel"
+	"github.com/xdpcap/xdpcap/capture/internal/ring"
 	"github.com/xdpcap/xdpcap/internal/machine"
 	"github.com/xdpcap/xdpcap/internal/testnet"
 	"github.com/xdpcap/xdpcap/internal/xdp"
@@ -23,12 +25,10 @@ type programTest struct {
 	t       *testing.T
 	sampler *sampler
 	hooks   []hook
-	cursors []*cursor
-	late    error // of CPUs that can have no ring
 }
 
-// newProgramTest loads the programs; changes are made to the transport before.
-func newProgramTest(t *testing.T, o Options, changes ...func(transport)) *programTest {
+// newProgramTest loads the programs.
+func newProgramTest(t *testing.T, o Options) *programTest {
 	t.Helper()
 	testnet.RequireRoot(t)
 	o.Interfaces = []string{"lo"}
@@ -43,33 +43,18 @@ func newProgramTest(t *testing.T, o Options, changes ...func(transport)) *progra
 		must(t, err)
 		p.hooks = append(p.hooks, hooks...)
 	}
-	made := o.Transport.kind().open(o.ringOptions())
-	for _, change := range changes {
-		change(made)
-	}
-	if p.sampler, err = newSampler(&o, newRoster(&o, p.hooks), made); err != nil {
+	if p.sampler, err = newSampler(&o, newRoster(&o, p.hooks), ring.New(o.rings())); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(p.close)
 	must(t, p.sampler.loadHooks(p.hooks))
-	rings, err := p.sampler.transport.rings()
-	for _, r := range rings {
-		p.cursors = append(p.cursors, newCursor(r))
-	}
-	if p.late = err; err != nil && changes == nil {
-		t.Fatal(err)
-	}
+	must(t, p.sampler.rings.Refresh())
 	return p
 }
 
 func (p *programTest) close() {
 	for _, err := range []error{closeHooks(p.hooks), p.sampler.close()} {
 		if err != nil {
-			p.t.Error(err)
-		}
-	}
-	for _, c := range p.cursors {
-		if err := c.ring.close(); err != nil {
 			p.t.Error(err)
 		}
 	}
@@ -106,25 +91,55 @@ func (p *programTest) run(source int, packet []byte, n int) (verdict xdp.Verdict
 }
 
 // samples takes everything out of the rings.
-func (p *programTest) samples() (samples []record, packets [][]byte) {
+func (p *programTest) samples() (samples []Packet, packets [][]byte) {
 	p.t.Helper()
-	for _, c := range p.cursors {
-		c.ring.refill()
-		for {
-			r, found := c.advance(len(p.hooks))
-			if found == nothing {
-				break
-			}
-			if found == invalid {
+	rings := p.sampler.rings
+	rings.Gather(math.MaxUint64)
+	group := make([]Packet, ring.GroupSize)
+	for rings.IsReady() {
+		for _, packet := range group[:rings.Next(group)] {
+			if packet.Data == nil || int(packet.Source) >= len(p.hooks) {
 				p.t.Error("an invalid record")
 				continue
 			}
-			samples = append(samples, *recordOf(r.Facts))
-			packets = append(packets, append([]byte(nil), r.Data...))
+			facts := *packet.Facts
+			samples = append(samples, Packet{Facts: &facts, Source: packet.Source})
+			packets = append(packets, bytes.Clone(packet.Data))
 		}
-		c.ring.release()
 	}
+	rings.Release()
 	return samples, packets
+}
+
+// sharedRings are the shared rings of all CPUs.
+func sharedRings(tb testing.TB, k *sampler) (all []*kernel.SamplerRing) {
+	tb.Helper()
+	m := k.maps[kernel.SamplerMapRings]
+	memory, err := unix.Mmap(m.FD(), 0, int(m.MaxEntries()*m.ValueSize()), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
+	must(tb, err)
+	tb.Cleanup(func() { unix.Munmap(memory) })
+	for at := 0; at < len(memory); at += int(m.ValueSize()) {
+		all = append(all, (*kernel.SamplerRing)(unsafe.Pointer(&memory[at])))
+	}
+	return all
+}
+
+func packetOf(n int, seed byte) []byte {
+	b := make([]byte, n)
+	for i := range b {
+		b[i] = seed + byte(i)
+	}
+	return b
+}
+
+// runOn is run on one CPU.
+func (p *programTest) runOn(cpu, source int, packet []byte, n int) {
+	p.t.Helper()
+	err := machine.Quiet(cpu, func() error {
+		p.run(source, packet, n)
+		return nil
+	})
+	must(p.t, err)
 }
 
 func (p *programTest) accounts() []programAccount {
@@ -217,10 +232,10 @@ func testProgram(t *testing.T, transport Transport, d Direction) {
 				}
 				cpu := s.ID >> 52
 				numbers[cpu]++
-				if s.ID&(1<<52-1) != 1<<40|numbers[cpu] || cpu >= uint64(len(b.cursors)) {
+				if s.ID&(1<<52-1) != 1<<40|numbers[cpu] || cpu >= uint64(ebpf.MustPossibleCPU()) {
 					t.Errorf("%d bytes: packet id %x, want packet %d of a CPU at hook 1", size, s.ID, numbers[cpu])
 				}
-				if int(s.WireLen) != size || s.source != 1 || s.Queue != 0 || s.Weight != 1 {
+				if int(s.WireLen) != size || s.Source != 1 || s.Queue != 0 || s.Weight != 1 {
 					t.Errorf("%d bytes: record %+v", size, s)
 				}
 				same(t, packet[:length], packets[0], "%d bytes", size)

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/xdpcap/xdpcap/capture/internal/kernel"
+	"github.com/xdpcap/xdpcap/capture/internal/ring"
 	"github.com/xdpcap/xdpcap/internal/testnet"
 )
 
@@ -353,17 +354,17 @@ func TestSlotReused(t *testing.T) {
 	o, err := Options{Patterns: []string{"*"}}.withDefaults()
 	must(t, err)
 	r := newRoster(&o, nil)
-	k, err := newSampler(&o, r, o.Transport.kind().open(o.ringOptions()))
+	k, err := newSampler(&o, r, ring.New(o.rings()))
 	must(t, err)
 	defer k.close()
-	reader := reader{roster: r, ledger: newLedger(0, 0), lost: losses{slots: maxComing}, follows: true}
+	reader := reader{roster: r, ledger: newLedger(0, 0), lost: ring.Losses{Slots: maxComing}, follows: true}
 	since := func(cpu, dropped uint64) uint64 {
 		t.Helper()
 		f := Facts{ID: cpu << kernel.SamplerLimitID_CPU_SHIFT, Dropped: dropped}
 		if _, ok := reader.sourceOf(0); !ok {
 			t.Fatal("nobody has slot 0")
 		}
-		return reader.lost.since(0, &f)
+		return reader.lost.Since(0, &f)
 	}
 	k.comeFirst(t, "a")
 	if lost := since(0, 3); lost != 3 {

@@ -14,6 +14,7 @@ import (
 	"github.com/cilium/ebpf/link"
 
 	"github.com/xdpcap/xdpcap/capture/internal/kernel"
+	"github.com/xdpcap/xdpcap/capture/internal/ring"
 	"github.com/xdpcap/xdpcap/capture/internal/wait"
 	"github.com/xdpcap/xdpcap/internal/attach"
 	"github.com/xdpcap/xdpcap/internal/machine"
@@ -23,26 +24,26 @@ import (
 
 // A sampler loads the programs of bpf/sampler.c for a session, and holds the maps that they share.
 type sampler struct {
-	options   *Options
-	roster    *roster
-	transport transport
-	spec      *ebpf.CollectionSpec
-	maps      map[string]*ebpf.Map // by their names in bpf/sampler.c
-	barrier   wait.Barrier
-	flowSeed  uint64 // random for each session, the same on all its interfaces
-	closes    bool   // there are tracers, which accept no new packets once the map `closed` is set
-	stamping  kernel.SamplerStamping
-	arrival   uint32    // differs between interfaces that come one after the other
-	worth     string    // what HostLowprecStamp's stamps are, in words; "" = another Stamp
-	polls     link.Link // the program that tells when a NAPI poll ends; nil = none
+	options  *Options
+	roster   *roster
+	rings    *ring.Set
+	spec     *ebpf.CollectionSpec
+	maps     map[string]*ebpf.Map // by their names in bpf/sampler.c
+	barrier  wait.Barrier
+	flowSeed uint64 // random for each session, the same on all its interfaces
+	closes   bool   // there are tracers, which accept no new packets once the map `closed` is set
+	stamping kernel.SamplerStamping
+	arrival  uint32    // differs between interfaces that come one after the other
+	worth    string    // what HostLowprecStamp's stamps are, in words; "" = another Stamp
+	polls    link.Link // the program that tells when a NAPI poll ends; nil = none
 }
 
 // samplerSpec returns the programs and maps of the compiled bpf/sampler.c. A process reads them
 // once, because that takes some 10 ms. Each session changes a copy.
 var samplerSpec = sync.OnceValues(kernel.LoadSampler)
 
-// newSampler creates the maps for a session with these sources. It takes over the transport.
-func newSampler(o *Options, r *roster, t transport) (*sampler, error) {
+// newSampler creates the maps for a session with these sources. It takes over the rings.
+func newSampler(o *Options, r *roster, rings *ring.Set) (*sampler, error) {
 	slots, hooks := r.arrays()
 	if most := int(kernel.SamplerLimitMAX_HOOKS); hooks > most {
 		return nil, fmt.Errorf("capture at %d interfaces and programs: must be at most %d", hooks, most)
@@ -53,12 +54,12 @@ func newSampler(o *Options, r *roster, t transport) (*sampler, error) {
 	}
 	spec = spec.Copy()
 	k := &sampler{
-		options:   o,
-		roster:    r,
-		transport: t,
-		spec:      spec,
-		maps:      make(map[string]*ebpf.Map),
-		flowSeed:  rand.Uint64(),
+		options:  o,
+		roster:   r,
+		rings:    rings,
+		spec:     spec,
+		maps:     make(map[string]*ebpf.Map),
+		flowSeed: rand.Uint64(),
 	}
 	spec.Maps[kernel.SamplerMapAccounts].MaxEntries = uint32(slots)
 	spec.Maps[kernel.SamplerMapPassages].MaxEntries = uint32(hooks)
@@ -72,8 +73,8 @@ func newSampler(o *Options, r *roster, t transport) (*sampler, error) {
 	}
 	// An interface that comes later may run a program, which is then traced.
 	fragments := o.follows() && o.Direction != Out || r.has((*Source).InFragments)
-	if err := t.prepare(spec, fragments); err != nil {
-		return nil, errors.Join(err, t.close())
+	if err := rings.Prepare(spec, fragments); err != nil {
+		return nil, errors.Join(err, rings.Close())
 	}
 	if err := k.makeMaps(); err != nil {
 		return nil, errors.Join(err, k.close())
@@ -102,7 +103,7 @@ func (k *sampler) makeMaps() error {
 	if err := k.openAccounts(); err != nil {
 		return err
 	}
-	if err := k.transport.open(k.maps); err != nil {
+	if err := k.rings.Open(k.maps); err != nil {
 		return err
 	}
 	if err := k.maps[kernel.SamplerMapRates].Put(uint32(0), uint32(1)); err != nil {
@@ -323,10 +324,9 @@ func (k *sampler) letOut() error {
 	return k.barrier.Wait()
 }
 
-// close releases the maps and the transport. The hooks close the programs, and the reader closes
-// the rings.
+// close releases the maps and the rings. The hooks close the programs.
 func (k *sampler) close() error {
-	errs := []error{k.barrier.Close(), k.transport.close()}
+	errs := []error{k.barrier.Close(), k.rings.Close()}
 	if k.polls != nil {
 		errs = append(errs, k.polls.Close())
 	}

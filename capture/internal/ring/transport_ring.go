@@ -1,4 +1,4 @@
-package capture
+package ring
 
 import (
 	"errors"
@@ -19,7 +19,7 @@ import (
 var byRing = transportKind{
 	name: "ring", about: "shared memory, which slows the traffic less",
 	maxSnapLen: MaxSnapLen, maxRing: maxRingSize,
-	fit: (*ringOptions).fitShared, memory: sharedRings, open: newRingTransport,
+	fit: (*Options).fitShared, memory: sharedRings, open: newRingTransport,
 	showsPolls: true,
 }
 
@@ -57,11 +57,11 @@ type ringTransport struct {
 // below 512 MiB, and one more record must fit after the ring's end.
 const maxRingSize = 256 << 20
 
-func newRingTransport(r ringOptions) transport {
-	t := &ringTransport{size: r.size, notice: r.notice, list: machine.OnlineCPUs, present: presentCPUs, interruptible: r.interruptible}
+func newRingTransport(r Options) transport {
+	t := &ringTransport{size: r.Size, notice: r.notice, list: machine.OnlineCPUs, present: presentCPUs, interruptible: r.Interruptible}
 	t.inOrder = runtime.GOARCH == "amd64"
 	// Whether a program is traced is not known yet: prepare drops fragments if none is.
-	r.size = min(r.size, fragmentsBuffer)
+	r.Size = min(r.Size, fragmentsBuffer)
 	t.fragments = newPerfTransport(r).(*perfTransport)
 	return t
 }
@@ -97,7 +97,7 @@ func (t *ringTransport) fitFragments() {
 	if t.fragments == nil {
 		return
 	}
-	fits, err := support.FitPerfRings(t.fragments.size, MinBuffer)
+	fits, err := support.FitPerfRings(t.fragments.size, MinSize)
 	if err != nil {
 		t.notice(fmt.Errorf("perf's rings are not available: %w: packets in several buffers are lost at traced programs, and truncated where the stack throws them away; what interrupts another record is lost", err))
 		t.fragments = nil
@@ -153,26 +153,26 @@ func canHaveRings(size int) error {
 
 func errRingTooLarge(size int) error {
 	return fmt.Errorf("buffer of %s per CPU: the transport %v allows at most %s",
-		kibibytes(size), TransportRing, kibibytes(maxRingSize))
+		Kibibytes(size), TransportRing, Kibibytes(maxRingSize))
 }
 
 // fitShared chooses the size of TransportRing's rings.
-func (r *ringOptions) fitShared() error {
-	if powerOfTwoPages(r.size) > maxRingSize {
-		return errkind.Errorf(ErrBufferTooLarge, "%w", errRingTooLarge(r.size))
+func (r *Options) fitShared() error {
+	if powerOfTwoPages(r.Size) > maxRingSize {
+		return errkind.Errorf(support.ErrBufferTooLarge, "%w", errRingTooLarge(r.Size))
 	}
-	smaller, err := r.fit(sharedRings())
+	smaller, err := r.fitInto(sharedRings())
 	r.notice(smaller)
 	return err
 }
 
 // trySharedRings turns TransportAuto into TransportRing. It returns false if such rings are not
 // possible.
-func (r *ringOptions) trySharedRings() bool {
+func (r *Options) trySharedRings() bool {
 	shared := *r
-	shared.transport = TransportRing
-	smaller, err := shared.fit(sharedRings())
-	if err != nil || canHaveRings(shared.size) != nil {
+	shared.Transport = TransportRing
+	smaller, err := shared.fitInto(sharedRings())
+	if err != nil || canHaveRings(shared.Size) != nil {
 		return false
 	}
 	*r = shared

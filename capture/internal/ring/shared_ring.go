@@ -1,4 +1,4 @@
-package capture
+package ring
 
 import (
 	"errors"
@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/xdpcap/xdpcap/capture/internal/kernel"
+	"github.com/xdpcap/xdpcap/capture/packet"
 	"github.com/xdpcap/xdpcap/internal/machine"
 )
 
@@ -123,8 +124,8 @@ func (r *sharedRing) arm(at alarm) alarm {
 }
 
 // record returns the record that the program has written at a position in the ring.
-func (r *sharedRing) record(at uint64) *record {
-	return (*record)(unsafe.Pointer(&r.data[at&(r.size-1)]))
+func (r *sharedRing) record(at uint64) *Record {
+	return (*Record)(unsafe.Pointer(&r.data[at&(r.size-1)]))
 }
 
 func (r *sharedRing) stamp() (ns uint64, ok bool) {
@@ -134,17 +135,20 @@ func (r *sharedRing) stamp() (ns uint64, ok bool) {
 	return r.record(r.end).stamp(), true
 }
 
-// data returns the bytes of a packet in a shared ring. They follow the record.
-func (r *record) data() []byte {
-	return unsafe.Slice((*byte)(unsafe.Add(unsafe.Pointer(r), recordSize)), max(r.length, shortData))[:r.length]
+// size is how many bytes a record takes in a shared ring.
+func (r *Record) size() uint64 { return (uint64(recordSize) + uint64(r.Length) + 7) &^ 7 }
+
+// Data returns the bytes of a packet in a shared ring. They follow the record.
+func (r *Record) Data() []byte {
+	return unsafe.Slice((*byte)(unsafe.Add(unsafe.Pointer(r), recordSize)), max(r.Length, shortData))[:r.Length]
 }
 
-func (r *sharedRing) next(packets []Packet, until uint64) (n int, stamp uint64, ok bool) {
+func (r *sharedRing) next(packets []packet.Packet, until uint64) (n int, stamp uint64, ok bool) {
 	end, head := r.end, r.head
 	touched := uint64(0)
 	for end != head {
 		rec := r.record(end)
-		isSent, length := rec.isSent(), uint64(rec.length)
+		isSent, length := rec.isSent(), uint64(rec.Length)
 		if stamp = uint64(rec.Time); !isSent {
 			stamp = 0
 		}
@@ -161,14 +165,14 @@ func (r *sharedRing) next(packets []Packet, until uint64) (n int, stamp uint64, 
 		}
 		switch {
 		case size > head-end || length > uint64(MaxSnapLen):
-			*p = Packet{}
+			*p = packet.Packet{}
 			end = head // it is not known where the next record begins
 			continue
 		case isSent:
-			p.Facts, p.Source = &rec.Facts, rec.source
-			p.Data = rec.data()
+			p.Facts, p.Source = &rec.Facts, rec.Source
+			p.Data = rec.Data()
 		default:
-			*p = Packet{Facts: &rec.Facts, Source: rec.source}
+			*p = packet.Packet{Facts: &rec.Facts, Source: rec.Source}
 		}
 		end += size
 	}
