@@ -8,6 +8,7 @@ import (
 
 	"github.com/cilium/ebpf"
 
+	"github.com/xdpcap/xdpcap/capture/internal/account"
 	"github.com/xdpcap/xdpcap/capture/internal/kernel"
 	"github.com/xdpcap/xdpcap/capture/internal/ring"
 	"github.com/xdpcap/xdpcap/capture/internal/throttle"
@@ -81,7 +82,7 @@ func (l *Loss) Error() string {
 // A lossWatch waits on its own goroutine for the first loss of a session, and gives a Notice of it.
 type lossWatch struct {
 	sampler    *sampler
-	ledger     *ledger
+	ledger     *account.Ledger
 	laps       *throttle.Laps
 	rings      []uint32     // by CPU: its ring at the last reading
 	unheard    []uint64     // by CPU: losses before it had that ring
@@ -92,7 +93,7 @@ type lossWatch struct {
 }
 
 // newLossWatch returns a watch of a session that began at this time. The caller starts run.
-func newLossWatch(k *sampler, ledger *ledger, laps *throttle.Laps, started time.Time) *lossWatch {
+func newLossWatch(k *sampler, ledger *account.Ledger, laps *throttle.Laps, started time.Time) *lossWatch {
 	w := &lossWatch{sampler: k, ledger: ledger, laps: laps, rings: k.ringNumbers(), quit: make(chan struct{}), done: make(chan struct{})}
 	w.before.at = started
 	w.unheard = make([]uint64, len(w.rings))
@@ -172,7 +173,7 @@ func (w *lossWatch) look(last bool) bool {
 		}
 	}
 	l.Buffer = k.options.Buffer
-	if accounts, err := w.ledger.accounts(k.accounts); err == nil {
+	if accounts, err := w.ledger.Accounts(k.accounts); err == nil {
 		if total := accounts.Total(); total.Captured > 0 {
 			l.Size = int(total.Bytes / total.Captured)
 		}

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/xdpcap/xdpcap/capture/internal/account"
 	"github.com/xdpcap/xdpcap/capture/internal/ring"
 )
 
@@ -38,6 +39,14 @@ command line: xdpcap -i a -i b`
 	same(t, want, d.comment("xdpcap -i a -i b"))
 }
 
+// The statistics of a file say in a comment where an account does not add up.
+func TestUnexplainedComment(t *testing.T) {
+	t.Parallel()
+	odd := Account{Seen: 5, FilteredOut: 1, Lost: 1, Captured: 1, Unexplained: 2}
+	want := []string{"5 seen = 1 filtered out + 0 not sampled + 1 lost + 0 invalid + 1 captured + 2 unexplained", ""}
+	same(t, want, []string{unexplained(odd), unexplained(Account{Seen: 3, NotSampled: 3})})
+}
+
 // A loop is a reader of a ring in memory, out of which the same packets come again and again.
 type loop struct {
 	reader
@@ -52,7 +61,7 @@ func newLoopOf(packet []byte) *loop {
 	for i := uint64(0); memory.Put(0, ring.NewRecord(packet, i), packet); i++ {
 	}
 	return &loop{
-		reader:  reader{rings: memory.Set, lost: ring.Losses{Slots: 1}, ledger: newLedger(1, 0)},
+		reader:  reader{rings: memory.Set, lost: ring.Losses{Slots: 1}, ledger: account.NewLedger(1, 0)},
 		memory:  memory,
 		packets: make([]Packet, ring.GroupSize),
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/cilium/ebpf/asm"
 	"golang.org/x/sys/unix"
 
+	"github.com/xdpcap/xdpcap/capture/internal/account"
 	"github.com/xdpcap/xdpcap/capture/internal/kernel"
 	"github.com/xdpcap/xdpcap/capture/internal/ring"
 	"github.com/xdpcap/xdpcap/internal/machine"
@@ -142,7 +143,7 @@ func (p *programTest) runOn(cpu, source int, packet []byte, n int) {
 	must(p.t, err)
 }
 
-func (p *programTest) accounts() []programAccount {
+func (p *programTest) accounts() []account.Program {
 	p.t.Helper()
 	accounts, err := p.sampler.accounts()
 	must(p.t, err)
@@ -150,13 +151,13 @@ func (p *programTest) accounts() []programAccount {
 }
 
 // expect compares the accounts of the sources.
-func (p *programTest) expect(want ...programAccount) {
+func (p *programTest) expect(want ...account.Program) {
 	p.t.Helper()
 	same(p.t, want, p.accounts())
 }
 
 // counted is the account of a program that saw packets and sent records of some.
-func counted(a Account, sent uint64) programAccount { return programAccount{Account: a, sent: sent} }
+func counted(a Account, sent uint64) account.Program { return account.Program{Account: a, Sent: sent} }
 
 // eachTransport runs a test for every kind of transport, side by side.
 func eachTransport(t *testing.T, test func(t *testing.T, transport Transport)) {
@@ -240,7 +241,7 @@ func testProgram(t *testing.T, transport Transport, d Direction) {
 				}
 				same(t, packet[:length], packets[0], "%d bytes", size)
 				sent := uint64(n + 1)
-				b.expect(programAccount{}, counted(Account{Seen: sent}, sent))
+				b.expect(account.Program{}, counted(Account{Seen: sent}, sent))
 			}
 		})
 	}
@@ -277,7 +278,7 @@ func TestProgramLost(t *testing.T) {
 		b.run(0, packetOf(64, 0), frames)
 		samples, _ := b.samples()
 		lost := uint64(frames - len(samples))
-		b.expect(counted(Account{Seen: frames, Lost: lost}, uint64(len(samples))), programAccount{})
+		b.expect(counted(Account{Seen: frames, Lost: lost}, uint64(len(samples))), account.Program{})
 		if lost == 0 {
 			t.Error("nothing was lost")
 		}
@@ -300,7 +301,7 @@ func TestProgramSample(t *testing.T) {
 			b.run(0, packetOf(64, 0), frames)
 			samples, _ := b.samples()
 			kept := frames / uint64(n)
-			b.expect(counted(Account{Seen: frames, NotSampled: frames - kept}, kept), programAccount{})
+			b.expect(counted(Account{Seen: frames, NotSampled: frames - kept}, kept), account.Program{})
 			places := make([]float64, n)
 			for i, s := range samples {
 				number := s.ID&(1<<40-1) - 1
@@ -332,12 +333,12 @@ func TestProgramSampleFlows(t *testing.T) {
 	kept := 0
 	const flows = 2000
 	for i := range uint16(flows) {
-		before := b.accounts()[0].sent
+		before := b.accounts()[0].Sent
 		for range 3 {
 			b.run(0, out.UDP(1000+i, 53, nil), 1)
 			b.run(0, out.Reverse().UDP(53, 1000+i, nil), 1)
 		}
-		switch n := b.accounts()[0].sent - before; n {
+		switch n := b.accounts()[0].Sent - before; n {
 		case 0:
 		case 6:
 			kept++
@@ -346,7 +347,7 @@ func TestProgramSampleFlows(t *testing.T) {
 		}
 		b.samples()
 	}
-	if a := b.accounts()[0]; a.Seen != 6*flows || a.Seen != a.sent+a.NotSampled {
+	if a := b.accounts()[0]; a.Seen != 6*flows || a.Seen != a.Sent+a.NotSampled {
 		t.Errorf("the account %+v", a)
 	}
 	if sigma := math.Sqrt(flows * 0.1 * 0.9); math.Abs(float64(kept)-flows*0.1) > 5*sigma {
@@ -374,7 +375,7 @@ func TestProgramMaxRate(t *testing.T) {
 	b.run(0, packetOf(64, 0), 50)
 	// A busy machine may take so long until here that another packet has been paid for.
 	most := 1 + uint64(rate*time.Since(start).Seconds())
-	if a := b.accounts()[0]; a.sent < 1 || a.sent > most || a.NotSampled != 50-a.sent {
+	if a := b.accounts()[0]; a.Sent < 1 || a.Sent > most || a.NotSampled != 50-a.Sent {
 		t.Errorf("at once, when at most %d are paid for: %+v", most, a)
 	}
 	// The bucket is now as if no packet had come since the machine was started.
@@ -382,7 +383,7 @@ func TestProgramMaxRate(t *testing.T) {
 	must(t, b.sampler.maps[kernel.SamplerMapBucket].Put(uint32(0), uint64(0)))
 	b.run(1, packetOf(64, 0), 50) // all sources share the bucket
 	most = 2 + uint64(rate*time.Since(start).Seconds())
-	if a := b.accounts()[1]; a.sent < 2 || a.sent > most || a.NotSampled != 50-a.sent {
+	if a := b.accounts()[1]; a.Sent < 2 || a.Sent > most || a.NotSampled != 50-a.Sent {
 		t.Errorf("after a long time, when at most %d are paid for: %+v", most, a)
 	}
 }
@@ -402,10 +403,10 @@ func TestProgramFilter(t *testing.T) {
 	} {
 		b.run(0, packet, 1)
 	}
-	b.expect(counted(Account{Seen: 6, FilteredOut: 4, NotSampled: 1}, 1), programAccount{})
+	b.expect(counted(Account{Seen: 6, FilteredOut: 4, NotSampled: 1}, 1), account.Program{})
 	b = newProgramTest(t, Options{Filter: "udp dst port 53", VLANAware: true})
 	b.run(0, testnet.VLAN(out.UDP(1002, 53, nil), 5), 1)
-	if a := b.accounts()[0]; a.sent != 1 {
+	if a := b.accounts()[0]; a.Sent != 1 {
 		t.Errorf("VLAN-aware: %+v", a)
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/xdpcap/xdpcap/capture/internal/account"
 	"github.com/xdpcap/xdpcap/capture/internal/ring"
 	"github.com/xdpcap/xdpcap/capture/internal/throttle"
 	"github.com/xdpcap/xdpcap/internal/lost"
@@ -26,7 +27,7 @@ type reader struct {
 	cards     []card // by source; nil = no card is asked
 	lost      ring.Losses
 	clock     machine.Stamper
-	ledger    *ledger
+	ledger    *account.Ledger
 	immediate bool           // Options.Immediate
 	snapLen   int            // Options.SnapLen
 	weighted  bool           // Options.hasWeights
@@ -49,7 +50,7 @@ type reader struct {
 	// complete is set when the merge has everything that the programs sent before that.
 	complete bool
 	// programs reads what the programs counted for each source.
-	programs func() ([]programAccount, error)
+	programs func() ([]account.Program, error)
 	// stop detaches the programs.
 	stop func()
 	// notice is Options.Notice.
@@ -86,11 +87,11 @@ func (r *reader) take(packets []Packet) (n int) {
 		slot := p.Source
 		source, ok := r.sourceOf(int(slot))
 		if !ok || p.Data == nil {
-			ledger.reject(source)
+			ledger.Reject(source)
 			continue
 		}
 		ring.RestoreTag(p, r.snapLen)
-		if !ledger.take(source, len(p.Data)) {
+		if !ledger.Take(source, len(p.Data)) {
 			continue
 		}
 		r.finish(p.Facts, slot, source)
@@ -107,7 +108,7 @@ func (r *reader) take(packets []Packet) (n int) {
 // took counts packets that were handed on, and stops the session at the limit.
 func (r *reader) took(n int) {
 	r.taken.Add(uint64(n))
-	if r.ledger.isFull() {
+	if r.ledger.IsFull() {
 		r.stop()
 	}
 }
@@ -118,7 +119,7 @@ func (r *reader) sourceOf(slot int) (source int, ok bool) {
 	if r.follows {
 		return r.tenantOf(slot)
 	}
-	return slot, slot < len(r.ledger.counts)
+	return slot, slot < len(r.ledger.Counts())
 }
 
 // tenantOf is sourceOf where interfaces come and go.
@@ -135,7 +136,7 @@ func (r *reader) meet() {
 	if come := int(r.roster.come.Load()); come > r.met {
 		r.cards = r.roster.cards()
 		r.roster.lostBefore(r.met, r.lost.Begin)
-		r.ledger.grow(r.roster.size())
+		r.ledger.Grow(r.roster.size())
 		r.met = come
 	}
 }
@@ -160,7 +161,7 @@ func (r *reader) finishMore(f *Facts, slot uint16, source int) {
 		f.Weight = 0
 	}
 	if r.cards != nil && !r.cards[source].finish(f, r.clock.Offset) {
-		r.ledger.unstamped(source)
+		r.ledger.Unstamped(source)
 	}
 	if f.To != 0 {
 		r.outlets.learn(f.To)
@@ -178,7 +179,7 @@ func (r *reader) round() error {
 	if r.follows {
 		r.meet()
 	}
-	r.ledger.publish()
+	r.ledger.Publish()
 	r.rings.Release()
 	r.settle()
 	atRecord := r.immediate
@@ -270,8 +271,8 @@ func (r *reader) end() error {
 	if err != nil {
 		return err
 	}
-	r.ledger.close(programs)
-	for i, a := range r.ledger.final {
+	r.ledger.Close(programs)
+	for i, a := range r.ledger.Final() {
 		if a.Unexplained != 0 {
 			src := r.roster.source(i)
 			r.notice(fmt.Errorf("%s: the account does not add up, which is a bug of xdpcap or of the kernel: %s", src.Label(), a.Equation()))

@@ -20,10 +20,10 @@ func (r *reader) writePlain(e *Encoder, into *Batch) (n int) {
 		for rec := run.Next(); rec != nil; rec = run.Next() {
 			data := rec.Data()
 			source, ok := r.sourceOf(int(rec.Source))
-			if !ok || r.met > e.sources.come || cap(blocks)-len(blocks) < len(data)+MaxOverhead || len(ends) == cap(ends) || ledger.isFull() {
+			if !ok || r.met > e.sources.come || cap(blocks)-len(blocks) < len(data)+MaxOverhead || len(ends) == cap(ends) || ledger.IsFull() {
 				break
 			}
-			ledger.take(source, len(data))
+			ledger.Take(source, len(data))
 			r.finish(&rec.Facts, rec.Source, source)
 			blocks = e.append(blocks, uint16(source), &rec.Facts, data)
 			ends = append(ends, BlockEnd{

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/xdpcap/xdpcap/capture/internal/account"
 	"github.com/xdpcap/xdpcap/capture/internal/kernel"
 	"github.com/xdpcap/xdpcap/capture/internal/ring"
 	"github.com/xdpcap/xdpcap/capture/internal/throttle"
@@ -22,7 +23,7 @@ func mixedRings(seed uint64, shared int, limit uint64) *reader {
 	r := &reader{
 		rings:    memory.Set,
 		lost:     ring.Losses{Slots: 2},
-		ledger:   newLedger(2, limit),
+		ledger:   account.NewLedger(2, limit),
 		snapLen:  1500,
 		weighted: seed%3 != 0,
 		hasMore:  seed%3 == 0,
@@ -114,7 +115,7 @@ func TestDirect(t *testing.T) {
 				out.Write(packets[:r.take(packets)])
 			}
 			taken += out.direct
-			outputs[i], counts[i] = out, r.ledger.counts
+			outputs[i], counts[i] = out, r.ledger.Counts()
 			if r.taken.Load() != counts[i].Total().Captured {
 				t.Errorf("seed %d: %d packets were handed on, of %+v", seed, r.taken.Load(), counts[i])
 			}

@@ -3,6 +3,7 @@ package capture
 import (
 	"testing"
 
+	"github.com/xdpcap/xdpcap/capture/internal/account"
 	"github.com/xdpcap/xdpcap/capture/internal/kernel"
 	"github.com/xdpcap/xdpcap/capture/internal/ring"
 	"github.com/xdpcap/xdpcap/capture/internal/throttle"
@@ -21,7 +22,7 @@ func fillRings(rings, size, packet int) *filledRings {
 	f := &filledRings{memory: memory, reader: reader{
 		rings:    memory.Set,
 		lost:     ring.Losses{Slots: 2},
-		ledger:   newLedger(2, 0),
+		ledger:   account.NewLedger(2, 0),
 		weighted: true,
 		snapLen:  MaxSnapLen,
 		laps:     new(throttle.Laps),

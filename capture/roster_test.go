@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/xdpcap/xdpcap/capture/internal/account"
 	"github.com/xdpcap/xdpcap/capture/internal/kernel"
 	"github.com/xdpcap/xdpcap/capture/internal/ring"
 	"github.com/xdpcap/xdpcap/internal/testnet"
@@ -39,13 +40,13 @@ func (s *seat) attach() error {
 }
 
 // slotCounters are what the programs have counted in each slot.
-type slotCounters map[int]programAccount
+type slotCounters map[int]account.Program
 
-func (c slotCounters) read(slot int) (programAccount, error) { return c[slot], nil }
+func (c slotCounters) read(slot int) (account.Program, error) { return c[slot], nil }
 
 func (c slotCounters) add(slot int, seen, sent uint64) {
 	a := c[slot]
-	a.Seen, a.sent = a.Seen+seen, a.sent+sent
+	a.Seen, a.Sent = a.Seen+seen, a.Sent+sent
 	c[slot] = a
 }
 
@@ -87,7 +88,7 @@ func TestRoster(t *testing.T) {
 		t.Errorf("retired: %v, %v: not all its records were read", retired, err)
 	}
 	for _, i := range sources {
-		if retired, err := r.retire(i, gone+1, Account{Captured: counts[i].sent}, counts.read); !retired || err != nil {
+		if retired, err := r.retire(i, gone+1, Account{Captured: counts[i].Sent}, counts.read); !retired || err != nil {
 			t.Errorf("source %d: retired: %v, %v", i, retired, err)
 		}
 	}
@@ -104,7 +105,7 @@ func TestRoster(t *testing.T) {
 	must(t, err)
 	var got []string
 	for i, a := range all {
-		got = append(got, fmt.Sprintf("%s %d %d", r.source(i).Name, a.Seen, a.sent))
+		got = append(got, fmt.Sprintf("%s %d %d", r.source(i).Name, a.Seen, a.Sent))
 	}
 	same(t, []string{"a 10 7", "a2 5 5", "a3 0 0", "b 3 0", "c 100 100"}, got, "seen and sent")
 	if source, came := r.tenant(0); came != 5 || source != 4 || r.usedSlots() != 5 {
@@ -155,7 +156,7 @@ func TestRosterUnread(t *testing.T) {
 	t.Parallel()
 	r := newRoster(&Options{Patterns: []string{"*"}}, nil)
 	counts := make(slotCounters)
-	l := newLedger(2, 0)
+	l := account.NewLedger(2, 0)
 	var sources []int
 	for i := range 2 {
 		own, err := r.add([]hook{&seat{names: []string{"a"}}}, []int{i}, 1, counts.read, noEnd)
@@ -163,19 +164,19 @@ func TestRosterUnread(t *testing.T) {
 		sources = append(sources, own...)
 		counts.add(i, uint64(7+3*i), uint64(7+3*i))
 		for range 7 {
-			l.take(i, 64)
+			l.Take(i, 64)
 		}
 	}
-	l.reject(0) // it is of source 1, and names the other
-	l.publish()
-	read := func() ([]programAccount, error) { return r.accounts(counts.read) }
+	l.Reject(0) // it is of source 1, and names the other
+	l.Publish()
+	read := func() ([]account.Program, error) { return r.accounts(counts.read) }
 	r.leave(sources, 1)
 	for _, i := range sources {
-		if retired, err := r.retire(i, 2, l.read(i), counts.read); !retired || err != nil {
+		if retired, err := r.retire(i, 2, l.Read(i), counts.read); !retired || err != nil {
 			t.Errorf("source %d: %v, %v", i, retired, err)
 		}
 	}
-	present, err := l.accounts(read)
+	present, err := l.Accounts(read)
 	must(t, err)
 	same(t, Accounts{
 		{Seen: 8, Invalid: 1, Captured: 7, Bytes: 448},
@@ -183,11 +184,11 @@ func TestRosterUnread(t *testing.T) {
 	}, present, "when they have gone")
 	programs, err := read()
 	must(t, err)
-	l.close(programs)
+	l.Close(programs)
 	same(t, Accounts{
 		{Seen: 7, Captured: 7, Bytes: 448},
 		{Seen: 10, Lost: 2, Invalid: 1, Captured: 7, Bytes: 448},
-	}, l.final, "at the end")
+	}, l.Final(), "at the end")
 }
 
 // Where interfaces come and go all day, and some of their records are never found, there is still
@@ -357,7 +358,7 @@ func TestSlotReused(t *testing.T) {
 	k, err := newSampler(&o, r, ring.New(o.rings()))
 	must(t, err)
 	defer k.close()
-	reader := reader{roster: r, ledger: newLedger(0, 0), lost: ring.Losses{Slots: maxComing}, follows: true}
+	reader := reader{roster: r, ledger: account.NewLedger(0, 0), lost: ring.Losses{Slots: maxComing}, follows: true}
 	since := func(cpu, dropped uint64) uint64 {
 		t.Helper()
 		f := Facts{ID: cpu << kernel.SamplerLimitID_CPU_SHIFT, Dropped: dropped}

@@ -13,6 +13,7 @@ import (
 	"github.com/cilium/ebpf/btf"
 	"github.com/cilium/ebpf/link"
 
+	"github.com/xdpcap/xdpcap/capture/internal/account"
 	"github.com/xdpcap/xdpcap/capture/internal/kernel"
 	"github.com/xdpcap/xdpcap/capture/internal/ring"
 	"github.com/xdpcap/xdpcap/capture/internal/wait"
@@ -287,10 +288,10 @@ func verdictList(verdicts []Verdict) (list [maxVerdicts]uint32) {
 }
 
 // accounts reads what the programs counted for each source, summed over the CPUs.
-func (k *sampler) accounts() ([]programAccount, error) { return k.roster.accounts(k.counted) }
+func (k *sampler) accounts() ([]account.Program, error) { return k.roster.accounts(k.counted) }
 
 // counted reads what the programs counted in a slot, summed over the CPUs.
-func (k *sampler) counted(slot int) (sum programAccount, err error) {
+func (k *sampler) counted(slot int) (sum account.Program, err error) {
 	perCPU, err := k.perCPU(slot)
 	for _, a := range perCPU {
 		sum.Seen += a.Seen
@@ -298,7 +299,7 @@ func (k *sampler) counted(slot int) (sum programAccount, err error) {
 		sum.NotSampled += a.NotSampled
 		sum.Lost += a.Lost
 		sum.Missed += a.Missed
-		sum.sent += a.Sampled
+		sum.Sent += a.Sampled
 	}
 	return sum, err
 }

@@ -6,6 +6,7 @@ import (
 	"math"
 	"testing"
 
+	"github.com/xdpcap/xdpcap/capture/internal/account"
 	"github.com/xdpcap/xdpcap/capture/internal/kernel"
 	"github.com/xdpcap/xdpcap/capture/internal/ring"
 	"github.com/xdpcap/xdpcap/internal/machine"
@@ -137,13 +138,13 @@ func TestMergeRejects(t *testing.T) {
 	bad.Source, bad.Cookie = 1, 0
 	memory.Put(0, bad, packet)
 	memory.Put(0, ring.NewRecord(packet, 2), packet)
-	r := &reader{rings: memory.Set, lost: ring.Losses{Slots: 2}, ledger: newLedger(2, 0)}
+	r := &reader{rings: memory.Set, lost: ring.Losses{Slots: 2}, ledger: account.NewLedger(2, 0)}
 	r.rings.Gather(math.MaxUint64)
 	packets := make([]Packet, ring.GroupSize)
 	if n := r.take(packets); n != 1 || packets[0].Time != 2 || r.rings.IsReady() {
 		t.Errorf("%d packets, the first %+v", n, packets[0].Facts)
 	}
-	same(t, Accounts{{Captured: 1, Bytes: 60}, {Invalid: 1}}, r.ledger.counts)
+	same(t, Accounts{{Captured: 1, Bytes: 60}, {Invalid: 1}}, r.ledger.Counts())
 }
 
 // What a CPU without a ring loses says nothing about the size of the rings: before it gets its

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/xdpcap/xdpcap/capture/internal/account"
 	"github.com/xdpcap/xdpcap/capture/internal/kernel"
 	"github.com/xdpcap/xdpcap/capture/internal/ring"
 	"github.com/xdpcap/xdpcap/capture/internal/throttle"
@@ -25,7 +26,7 @@ type Session struct {
 	started time.Time
 	sampler *sampler
 	hooks   hooked
-	ledger  *ledger
+	ledger  *account.Ledger
 	reader  reader
 	watch   *watch
 	witness *witness
@@ -103,7 +104,7 @@ func (s *Session) open(newRings func(ring.Options) *ring.Set) (err error) {
 	if s.sampler, err = newSampler(&s.options, s.roster, newRings(s.options.rings())); err != nil {
 		return err
 	}
-	s.ledger = newLedger(s.roster.size(), s.options.Count)
+	s.ledger = account.NewLedger(s.roster.size(), s.options.Count)
 	if err := s.openReader(); err != nil {
 		return err
 	}
@@ -270,7 +271,7 @@ func (s *Session) Stop() {
 // Accounts returns the current accounts of the sources; after the session has ended, the final
 // ones.
 func (s *Session) Accounts() (Accounts, error) {
-	all, err := s.ledger.accounts(s.sampler.accounts)
+	all, err := s.ledger.Accounts(s.sampler.accounts)
 	s.witness.fill(all)
 	return all, err
 }

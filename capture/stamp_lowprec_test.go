@@ -264,7 +264,7 @@ func checkMerged(t *testing.T, s *Session, frames uint64) {
 	accounts, err := s.sampler.accounts()
 	must(t, err)
 	t.Logf("%d packets with %d stamps on %d CPUs and sources, by XDP %v", taken, stamps, len(next), s.roster.source(0).Mode)
-	if sent := accounts[0].sent + accounts[1].sent; taken != sent || taken != accounts[0].Seen+accounts[1].Seen || taken < frames/10 {
+	if sent := accounts[0].Sent + accounts[1].Sent; taken != sent || taken != accounts[0].Seen+accounts[1].Seen || taken < frames/10 {
 		t.Errorf("of %d packets %d came: %+v", frames, taken, accounts)
 	}
 	// Perf does not show that a record is being written: see complete.

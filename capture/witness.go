@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/xdpcap/xdpcap/capture/internal/account"
 	"github.com/xdpcap/xdpcap/internal/errkind"
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
@@ -23,7 +24,7 @@ type witness struct {
 	names   *xdp.Names // nil in tests
 	read    func(index int) (xdp.Counts, error)
 	roster  *roster
-	counted func() ([]programAccount, error)
+	counted func() ([]account.Program, error)
 	notice  func(error)
 
 	mu      sync.Mutex

@@ -3,6 +3,7 @@ package capture
 import (
 	"testing"
 
+	"github.com/xdpcap/xdpcap/capture/internal/account"
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
@@ -10,7 +11,7 @@ import (
 type witnessTest struct {
 	witness
 	counts  xdp.Counts
-	account programAccount
+	account account.Program
 	notices int
 }
 
@@ -19,7 +20,7 @@ func newWitnessTest(src Source) *witnessTest {
 	w.witness = witness{
 		read:    func(int) (xdp.Counts, error) { return w.counts, nil },
 		roster:  &roster{all: []member{{Source: src}}},
-		counted: func() ([]programAccount, error) { return []programAccount{w.account}, nil },
+		counted: func() ([]account.Program, error) { return []account.Program{w.account}, nil },
 		notice:  func(error) { w.notices++ },
 		sources: make(map[int]*passing),
 	}
