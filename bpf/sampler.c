@@ -47,6 +47,7 @@ struct account {
 	__u64 not_sampled;
 	__u64 lost;
 	__u64 sampled;
+	__u64 joined; /* packets in larger ones that were seen, but for one each */
 	struct group group;
 	__u64 cpu; /* whose account it is: capture writes it here, because to ask for it is a call
 		    */
@@ -959,6 +960,20 @@ int BPF_PROG(sample_generic, void *dev, void *skb, struct xdp_buff *xdp, void *p
 }
 
 /*
+ * How many more packets than one the kernel has joined (GRO), or left to be split (GSO), in what tc
+ * sees. gso_segs is 0 if a virtual machine is the sender; the result then has those of the headers'
+ * length, too.
+ */
+static __always_inline __u32 joined_in(const struct __sk_buff *skb)
+{
+	__u32 size = skb->gso_size;
+
+	if (!size)
+		return 0;
+	return skb->gso_segs ? skb->gso_segs - 1 : skb->len / size;
+}
+
+/*
  * What tc sees. The queue of a packet is not known at egress, because it is chosen later. At
  * ingress the kernel has the queue plus 1, or 0 if the driver does not say it.
  */
@@ -966,6 +981,7 @@ static __always_inline void sample_skb(struct __sk_buff *skb, struct account *ac
 				       bool received)
 {
 	account->seen++;
+	account->joined += joined_in(skb);
 	if (!is_to_be_sent(account, decide(skb, SKB, account, NO_VERDICT)))
 		return;
 	struct facts facts = {

@@ -300,6 +300,7 @@ func (k *sampler) counted(slot int) (sum account.Program, err error) {
 		sum.Lost += a.Lost
 		sum.Missed += a.Missed
 		sum.Sent += a.Sampled
+		sum.Joined += a.Joined
 	}
 	return sum, err
 }

@@ -19,7 +19,8 @@ import (
 // some time may pass, in either order. So the interface is compared with what the programs have
 // seen a second later, and its first reading comes after theirs: for a card, whose driver may count
 // late, some seconds after. Where the kernel has joined packets to larger ones before the hook,
-// each that was seen stands for as many as possible.
+// each that was seen stands for all in it: at tc the program knows how many, elsewhere as many as
+// possible.
 type witness struct {
 	names   *xdp.Names // nil in tests
 	read    func(index int) (xdp.Counts, error)
@@ -46,14 +47,11 @@ type passing struct {
 // the packets from before the session.
 const lateReadings = 3
 
-// mostJoined is how many packets one that was seen may stand for: of GRO, and at egress of GSO. In
-// native mode XDP comes before GRO.
+// mostJoined is how many packets one that was seen may stand for, besides those that its program
+// counts. In native mode XDP comes before GRO.
 func mostJoined(src *Source) uint64 {
-	switch {
-	case src.Hook == XDP && src.Mode == Native:
+	if src.Hook == Ingress || src.Hook == Egress || src.Mode == Native {
 		return 1
-	case src.Hook == Egress:
-		return 1024
 	}
 	return 64
 }
@@ -120,8 +118,8 @@ func (w *witness) finish() {
 	}
 }
 
-// seen returns the sources that are there, by their places, and what the programs have seen of
-// each. seen is nil if that cannot be read.
+// seen returns the sources that are there, by their places, and how many packets, at most, are in
+// those that the programs have seen of each. seen is nil if that cannot be read.
 func (w *witness) seen() (sources map[int]*Source, seen map[int]uint64) {
 	sources = make(map[int]*Source)
 	for i, src := range w.roster.sources() {
@@ -137,8 +135,8 @@ func (w *witness) seen() (sources map[int]*Source, seen map[int]uint64) {
 		return nil, nil
 	}
 	seen = make(map[int]uint64)
-	for i, a := range accounts {
-		seen[i] = a.Seen
+	for i, src := range sources {
+		seen[i] = mostJoined(src)*accounts[i].Seen + accounts[i].Joined
 	}
 	return sources, seen
 }
@@ -190,7 +188,7 @@ func (w *witness) compare(sources map[int]*Source, seen map[int]uint64) {
 		if p == nil || p.came != src.Came {
 			continue
 		}
-		if counted, passed := p.last-p.base, mostJoined(src)*(seen[i]-p.seenBase); counted > passed {
+		if counted, passed := p.last-p.base, seen[i]-p.seenBase; counted > passed {
 			p.by = max(p.by, counted-passed)
 		}
 		if p.by > 0 && !p.noticed {

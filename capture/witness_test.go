@@ -31,6 +31,9 @@ func newWitnessTest(src Source) *witnessTest {
 func (w *witnessTest) second(received, seen uint64) {
 	w.counts.Received += received
 	w.account.Seen += seen
+	if w.roster.all[0].Hook == Ingress {
+		w.account.Joined += seen
+	}
 	w.look()
 }
 
@@ -58,8 +61,9 @@ func TestWitness(t *testing.T) {
 		{"the driver counts late", native, true, [][2]uint64{{500, 0}, {300, 100}, {100, 100}, {100, 100}, {0, 0}}, 0},
 		{"some pass by, and the driver counts late", native, true, [][2]uint64{{500, 0}, {0, 0}, {0, 0}, {100, 10}, {0, 0}}, 90},
 		{"the counters begin anew", native, false, [][2]uint64{{100, 90}, {0, 0}, {^uint64(0) - 99, 0}, {50, 45}, {0, 0}}, 15},
-		{"GRO joins", Source{Name: "eth0", Hook: Ingress, Index: 2}, false, [][2]uint64{{640, 10}, {0, 0}}, 0},
-		{"GRO joins no more than 64", Source{Name: "eth0", Hook: Ingress, Index: 2}, false, [][2]uint64{{650, 10}, {0, 0}}, 10},
+		{"GRO joins before generic XDP", Source{Name: "eth0", Hook: XDP, Mode: Generic, Index: 2}, false, [][2]uint64{{640, 10}, {0, 0}}, 0},
+		{"GRO joins no more than 64", Source{Name: "eth0", Hook: XDP, Mode: Generic, Index: 2}, false, [][2]uint64{{650, 10}, {0, 0}}, 10},
+		{"the program at tc counts what was joined", Source{Name: "eth0", Hook: Ingress, Index: 2}, false, [][2]uint64{{100, 40}, {0, 0}}, 20},
 		{"a bridge", Source{Name: "br0", Hook: XDP, Mode: Native, Driver: "bridge", Index: 2}, false, [][2]uint64{{100, 0}, {0, 0}}, 0},
 	} {
 		w := newWitnessTest(test.source)

@@ -12,7 +12,8 @@ import (
 // Invalid are 0, because only the reader can count them.
 type Program struct {
 	packet.Account
-	Sent uint64 // records that found room in a ring
+	Sent   uint64 // records that found room in a ring
+	Joined uint64 // packets in the larger ones that were seen, but for one each
 
 	// unread is the part of Lost that was sent before an interface went, and that the reader never
 	// found.
@@ -34,6 +35,7 @@ func (p *Program) Continue(before, earlier Program) {
 	p.Subtract(before.Account)
 	p.Add(earlier.Account)
 	p.Sent += earlier.Sent - before.Sent
+	p.Joined += earlier.Joined - before.Joined
 	p.unread = earlier.unread
 }
 

@@ -20,6 +20,7 @@ type SamplerAccount struct {
 	NotSampled  uint64
 	Lost        uint64
 	Sampled     uint64
+	Joined      uint64
 	Group       struct {
 		_      structs.HostLayout
 		Left   uint32

@@ -111,6 +111,7 @@ func (r *results) printSpeed(out io.Writer) {
 	}
 	t.print(out)
 	r.printFiles(out)
+	r.printTCP(out)
 	r.printDrains(out)
 	r.printCosts(out)
 }
@@ -131,6 +132,20 @@ func (r *results) printFiles(out io.Writer) {
 		t.row(cells...)
 	}
 	fmt.Fprint(out, "\nInto files, of traffic that is not paced:\n\n")
+	t.print(out)
+}
+
+// printTCP prints what a TCP connection keeps beside captures at its receiver.
+func (r *results) printTCP(out io.Writer) {
+	if math.IsNaN(r.figure(overTCP(noneName), keeps)) {
+		return
+	}
+	t := table{{"", "TCP transfers", "keeps"}}
+	for _, name := range tcpNames {
+		rate, part := r.figure(overTCP(name), bytesSecond), r.figure(overTCP(name), keeps)
+		t.row(name, formatted("%.1f Gbit/s", rate*8/1e9), percent(part))
+	}
+	fmt.Fprint(out, "\nOf a TCP connection over a veth pair, while a tool captures at its receiver:\n\n")
 	t.print(out)
 }
 
@@ -173,8 +188,12 @@ func (r *results) printDrains(out io.Writer) {
 func (r *results) printCosts(out io.Writer) {
 	t := table{{"", ring, perf}}
 	for _, c := range configs {
-		if c.size == shortSize {
-			t.row(c.what, nanos(r.cost(c.what, ring, c.size)), nanos(r.cost(c.what, perf, c.size)))
+		if c.size == shortSize || c.place == atIngress {
+			name := c.what
+			if c.size != shortSize {
+				name += fmt.Sprintf(", %d bytes", wireSize(c.size))
+			}
+			t.row(name, nanos(r.cost(c.what, ring, c.size)), nanos(r.cost(c.what, perf, c.size)))
 		}
 	}
 	fmt.Fprint(out, "\nWhat a packet of 64 bytes costs in the kernel, by BPF_PROG_RUN:\n\n")

@@ -174,15 +174,15 @@ func (l *lab) attached() (prog *ebpf.Program, err error) {
 	return prog, err
 }
 
-// attachedAtEgress returns the program that sees what the interface sends, by tcx.
-func (l *lab) attachedAtEgress() (prog *ebpf.Program, err error) {
+// attachedToTC returns the program that the interface runs at tcx, in one direction.
+func (l *lab) attachedToTC(at ebpf.AttachType) (prog *ebpf.Program, err error) {
 	err = l.pair.Rx.Do(func() error {
-		found, err := link.QueryPrograms(link.QueryOptions{Target: l.pair.RxIndex, Attach: ebpf.AttachTCXEgress})
+		found, err := link.QueryPrograms(link.QueryOptions{Target: l.pair.RxIndex, Attach: at})
 		if err != nil {
 			return err
 		}
 		if len(found.Programs) == 0 {
-			return fmt.Errorf("%s has no program at its egress", rxName)
+			return fmt.Errorf("%s has no program at %v", rxName, at)
 		}
 		prog, err = xdp.OpenProgram(uint32(found.Programs[0].ID))
 		return err

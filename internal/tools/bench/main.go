@@ -151,7 +151,7 @@ func (b *bench) run(path, old, out string) (err error) {
 	timed, cancel := context.WithTimeout(ctx, time.Duration(len(b.programs))*timeLimit)
 	defer cancel()
 	for _, part := range []func(context.Context) error{
-		b.measurePrograms, b.measureDrains, b.measureStalls, b.measureTwoCPUs, b.measureFiles, b.measureFrames,
+		b.measurePrograms, b.measureDrains, b.measureStalls, b.measureTwoCPUs, b.measureTCP, b.measureFiles, b.measureFrames,
 	} {
 		if err := part(timed); err != nil && ctx.Err() == nil {
 			b.each(nil, func(r *results) { r.skip("", err) })

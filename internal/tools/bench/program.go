@@ -148,6 +148,7 @@ const (
 	atHookMap
 	atEntry
 	atExit
+	atIngress
 	atEgress
 	atStack // what the stack throws away: see stackTime
 )
@@ -158,6 +159,7 @@ const (
 	sampleName  = "--sample 1000"
 	noMatchName = "filter that does not match"
 	noTagsName  = "--vlan-restore=false"
+	ingressName = "--at tc"
 	egressName  = "-Q out: at egress"
 	clockName   = "reading the clock alone"
 	copyingName = "copying alone"
@@ -186,6 +188,8 @@ var configs = []config{
 	{what: "--hook: a program's hook map", size: shortSize, kept: 1, place: atHookMap},
 	{what: "entry of a program (fentry)", size: shortSize, kept: 1, place: atEntry},
 	{what: "exit of a program (fexit)", size: shortSize, kept: 1, place: atExit},
+	{what: ingressName, size: shortSize, kept: 1, place: atIngress},
+	{what: ingressName, size: longSize, kept: 1, place: atIngress},
 	{what: egressName, size: shortSize, kept: 1, place: atEgress},
 	{what: "--count --sizes --flows 10", size: shortSize, kept: 1, args: []string{"--count", "--sizes", "--flows", "10"}},
 	{what: "the same at an exit, --stats --latency", size: shortSize, kept: 1, place: atExit,

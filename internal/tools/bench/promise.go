@@ -92,6 +92,8 @@ func (r *results) promises() (all []promise) {
 		100*r.figure(lossless(copyDropName, longSize), ofDrop), copies)
 	add("--sink, 1518 bytes: rate, of the best other", "%.2f x", least(1), longSink/r.bestOther(longSize))
 
+	add("TCP at tc: rate, of that beside tcpdump", "%.2f x", least(1), r.figure(overTCP(tcName), keeps)/r.figure(overTCP(tcpdumpName), keeps))
+
 	// The process: its CPU time, and how fast it empties rings.
 	for _, c := range []struct {
 		size  int

@@ -19,18 +19,19 @@ import (
 // The units of what is measured. A benchmark's iterations are packets or, of a program's cost,
 // runs.
 const (
-	pps      = "pps"       // packets per second
-	nsPacket = "ns/packet" // CPU time
-	keeps    = "keeps"     // the part of its rate that traffic keeps beside a tool
-	captured = "captured"  // the part of the packets that are wanted
-	lost     = "lost"      // packets
-	ofDrop   = "of-drop"   // a rate, divided by that under XDP_DROP without a capture
-	scale    = "scale"     // two CPUs' rate, divided by twice one's, and that by the same of an empty program
+	pps         = "pps"       // packets per second
+	nsPacket    = "ns/packet" // CPU time
+	keeps       = "keeps"     // the part of its rate that traffic keeps beside a tool
+	captured    = "captured"  // the part of the packets that are wanted
+	lost        = "lost"      // packets
+	ofDrop      = "of-drop"   // a rate, divided by that under XDP_DROP without a capture
+	bytesSecond = "B/s"       // of a TCP connection
+	scale       = "scale"     // two CPUs' rate, divided by twice one's, and that by the same of an empty program
 )
 
 // better says for each unit whether higher values are better, or lower ones.
 var better = map[string]string{
-	pps: "higher", keeps: "higher", captured: "higher", ofDrop: "higher", scale: "higher", nsPacket: "lower", lost: "lower",
+	pps: "higher", bytesSecond: "higher", keeps: "higher", captured: "higher", ofDrop: "higher", scale: "higher", nsPacket: "lower", lost: "lower",
 }
 
 // Results are measurements, each a line in Go's benchmark format. The promises, the chart and the

@@ -273,3 +273,41 @@ func TestStackCost(t *testing.T) {
 		t.Error("an xdpcap without --drops was measured")
 	}
 }
+
+// The kernel's cost of a packet at tc is measured in both directions, and TCP beside xdpcap there.
+func TestAtTC(t *testing.T) {
+	path := os.Getenv("XDPCAP")
+	if path == "" {
+		t.Skip("measures bin/xdpcap: make test builds it")
+	}
+	b := &bench{effort: effort{bursts: 1}}
+	if err := b.add(path, io.Discard); err != nil {
+		t.Fatal(err)
+	}
+	p := b.programs[0]
+	l := mustLab(t, 3)
+	for _, at := range []place{atIngress, atEgress} {
+		all, err := l.captureCost(t.Context(), p, &config{size: shortSize, kept: 1, place: at}, ring)
+		if err != nil || len(all) != 3 || slices.Max(all) <= 0 {
+			t.Errorf("place %d: %v ns, %v", at, all, err)
+		}
+		t.Logf("place %d: %.0f ns", at, all)
+	}
+	var opened closers
+	defer opened.close()
+	pair, err := newTCPPair(&opened)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, tool := range append(p.tcpTools(), pick(others(), tcpdumpName)...) {
+		line, err := b.besideTCP(t.Context(), pair, pair, tool)
+		if err != nil {
+			t.Errorf("%s: %v", tool.name, err)
+			continue
+		}
+		if rate, ok := line.Value(bytesSecond); !ok || rate <= 0 {
+			t.Errorf("%s: %v", tool.name, line.Values)
+		}
+		t.Logf("%s: %v", tool.name, line.Values)
+	}
+}
