@@ -117,7 +117,14 @@ func (a *Actions) begin(ifi xdp.Interface, o ActionsOptions) error {
 	case !ok:
 		return fmt.Errorf("verdict %v: our own program can only pass, drop or abort", o.Verdict)
 	}
-	return a.attachXDP(ifi, own, o.Mode)
+	return a.attachXDP(ifi, own, o.Mode, a.total)
+}
+
+// total returns how many packets were counted.
+func (a *Actions) total() (uint64, error) {
+	c, err := a.Read()
+	sum := c.Total()
+	return sum.Sum().Packets, err
 }
 
 // readReasons lets the next program that is loaded read the reasons of a target.

@@ -122,7 +122,28 @@ func (p *Protocols) begin(ifi xdp.Interface) error {
 	case o.AtIngress:
 		return p.attachTC(ifi, o.program(), tc.Ingress)
 	}
-	return p.attachXDP(ifi, o.program(), o.Mode)
+	seen := p.total
+	if o.Filter != nil {
+		seen = nil // packets that do not match are not counted
+	}
+	return p.attachXDP(ifi, o.program(), o.Mode, seen)
+}
+
+// total returns how many packets were counted.
+func (p *Protocols) total() (n uint64, err error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	classes, err := p.classes()
+	if err != nil {
+		return 0, err
+	}
+	p.rare.addTo(classes)
+	for _, perCPU := range classes {
+		for _, t := range perCPU {
+			n += t.Packets
+		}
+	}
+	return n, nil
 }
 
 // program is the name of our own program that counts.
