@@ -102,7 +102,7 @@ func TestCompanionsRefused(t *testing.T) {
 	} {
 		spec, err := kernel.LoadSampler()
 		must(t, err)
-		if err := c.with.join(spec.Programs[kernel.SamplerProgSampleXdp]); err == nil || !strings.Contains(err.Error(), c.want) {
+		if err := c.with.join(spec.Programs[kernel.SamplerProgXdpcapXdp]); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v, want %s", name, err, c.want)
 		}
 	}

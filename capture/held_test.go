@@ -27,7 +27,7 @@ type heldHook struct {
 func (h *heldHook) load(k *sampler, first, index uint32) error {
 	h.sampler = k
 	p, err := k.load(loading{
-		name: kernel.SamplerProgSampleXdp, first: first, index: index,
+		name: kernel.SamplerProgXdpcapXdp, first: first, index: index,
 		own:    constants{kernel.SamplerVarVerdict: uint32(Pass), kernel.SamplerVarFiltering: true},
 		adjust: func(spec *ebpf.ProgramSpec) { must(h.t, filterebpf.Inline(spec, "filter", slowFilter())) },
 	})

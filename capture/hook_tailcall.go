@@ -72,7 +72,7 @@ func (h *tailCallHook) load(k *sampler, first, index uint32) (err error) {
 // loadSlot loads the program for one verdict, of the current kind.
 func (h *tailCallHook) loadSlot(verdict int) (err error) {
 	h.programs[verdict], err = h.sampler.load(loading{
-		name: kernel.SamplerProgSampleXdp, first: h.first, index: h.index, filter: h.filter,
+		name: kernel.SamplerProgXdpcapXdp, first: h.first, index: h.index, filter: h.filter,
 		own:    constants{kernel.SamplerVarVerdict: uint32(verdict)},
 		adjust: func(spec *ebpf.ProgramSpec) { spec.AttachType, spec.Flags = h.kind.attachType, h.kind.flags() },
 	})
@@ -87,7 +87,7 @@ func (h *tailCallHook) attach() (err error) {
 	if err := h.hookMap.CheckCalled(); err != nil {
 		return fmt.Errorf("hook map %s: %w", h.source.Name, err)
 	}
-	if err := h.hookMap.Lock(kernel.SamplerProgSampleXdp); err != nil {
+	if err := h.hookMap.Lock(kernel.SamplerProgXdpcapXdp); err != nil {
 		return err
 	}
 	if err := h.fillFirst(); err != nil {
@@ -127,7 +127,7 @@ func (h *tailCallHook) fillFirst() error {
 // process.
 func (h *tailCallHook) fill(verdict int) (err error) {
 	h.stubs[verdict], err = xdp.NewStub(h.programs[verdict], ebpf.ProgramSpec{
-		Name: kernel.SamplerProgSampleXdp, Type: ebpf.XDP, License: "Dual BSD/GPL",
+		Name: kernel.SamplerProgXdpcapXdp, Type: ebpf.XDP, License: "Dual BSD/GPL",
 		AttachType: h.kind.attachType, Flags: h.kind.flags(),
 	}, int32(verdict))
 	if err != nil {

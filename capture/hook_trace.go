@@ -31,7 +31,7 @@ type traceHook struct {
 
 // newTraceHooks finds the programs to trace on an interface.
 func newTraceHooks(p point, o *Options) (hooks []hook, err error) {
-	if o.Sink || o.Mode != Auto {
+	if o.Sink || o.Mode != Auto && !p.yielded {
 		return nil, errkind.Errorf(ErrTraced, "%s is captured by tracing its XDP program: a sink or "+
 			"an XDP mode is not possible", p.ifi.Name)
 	}
@@ -85,9 +85,9 @@ func (h *traceHook) load(k *sampler, first, index uint32) (err error) {
 		return err
 	}
 	k.closes = true
-	atEntry := loading{name: kernel.SamplerProgSampleFentry, first: first, index: index, with: entry}
+	atEntry := loading{name: kernel.SamplerProgXdpcapFentry, first: first, index: index, with: entry}
 	atExit := loading{
-		name: kernel.SamplerProgSampleFexit, first: first, index: index, with: exit,
+		name: kernel.SamplerProgXdpcapFexit, first: first, index: index, with: exit,
 		own: constants{kernel.SamplerVarSendingTx: h.runsAtInterface()},
 	}
 	if h.atExit {

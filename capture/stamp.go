@@ -162,7 +162,7 @@ func (k *sampler) chooseLowprec() error {
 
 // followPolls attaches the program that marks in the rings when a NAPI poll ends.
 func (k *sampler) followPolls() error {
-	p, err := k.load(loading{name: kernel.SamplerProgEndPoll})
+	p, err := k.load(loading{name: kernel.SamplerProgXdpcapEndPoll})
 	if err == nil {
 		defer p.Close()
 		k.polls, err = link.AttachTracing(link.TracingOptions{Program: p})

@@ -57,7 +57,7 @@ func loadCardStamps(t *testing.T, p *programTest) *ebpf.Program {
 	t.Helper()
 	own := question{time: true}.constants()
 	own[kernel.SamplerVarSource], own[kernel.SamplerVarHook] = uint32(0), uint32(0)
-	loaded, err := p.sampler.load(loading{name: kernel.SamplerProgSampleCard, own: own, adjust: func(spec *ebpf.ProgramSpec) {
+	loaded, err := p.sampler.load(loading{name: kernel.SamplerProgXdpcapCard, own: own, adjust: func(spec *ebpf.ProgramSpec) {
 		for code, i := spec.Instructions, 0; i < len(code); i++ {
 			asked, asks := strings.CutPrefix(code[i].Reference(), "bpf_xdp_metadata_rx_")
 			if !asks {

@@ -77,8 +77,12 @@ func (s *Session) keepWatch(quit <-chan struct{}) {
 	ticker := time.NewTicker(watchInterval)
 	defer ticker.Stop()
 	var changes <-chan struct{} // nil where no interface comes or goes
+	var refused <-chan attach.Refusal
 	if s.comings != nil {
 		changes = s.comings.finder.Changed
+		if y := s.comings.yielded; y != nil {
+			refused = y.refused
+		}
 	}
 	changed, rested := changes, (<-chan time.Time)(nil)
 	for {
@@ -88,11 +92,14 @@ func (s *Session) keepWatch(quit <-chan struct{}) {
 		case <-ticker.C:
 			if s.comings != nil {
 				s.comings.follow(true)
+				s.comings.traceOthers()
 			} else {
 				s.checkHooks()
 			}
 			measureClocks(s.roster.cards(), s.notice)
 			s.attachAgain(s.witness.look())
+		case r := <-refused:
+			s.comings.giveWay(r)
 		case <-rested:
 			changed, rested = changes, nil
 		case <-changed:

@@ -88,7 +88,7 @@ func newActions(o ActionsOptions) (*Actions, error) {
 	}
 	spec.Maps[actionsMapXdpStatsMap].MaxEntries = uint32((o.Queues + 1) * xdp.VerdictSlots)
 	a := &Actions{
-		counter: counter{spec: spec, tracers: []string{actionsProgCountExit}, refused: ErrNotCountable},
+		counter: counter{spec: spec, tracers: []string{actionsProgXdpcapExit}, refused: ErrNotCountable},
 		queues:  o.Queues, reasonMap: o.ReasonMap,
 	}
 	if a.reasonMap != "" {
@@ -100,9 +100,9 @@ func newActions(o ActionsOptions) (*Actions, error) {
 
 func (a *Actions) begin(ifi xdp.Interface, o ActionsOptions) error {
 	own, ok := map[xdp.Verdict]string{
-		xdp.Pass:    actionsProgXdpPassFunc,
-		xdp.Drop:    actionsProgXdpDropFunc,
-		xdp.Aborted: actionsProgXdpAbortFunc,
+		xdp.Pass:    actionsProgXdpcapPass,
+		xdp.Drop:    actionsProgXdpcapDrop,
+		xdp.Aborted: actionsProgXdpcapAbort,
 	}[o.Verdict]
 	switch {
 	case o.Program != "" && o.Verdict != xdp.Pass:

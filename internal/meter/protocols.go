@@ -149,9 +149,9 @@ func (p *Protocols) total() (n uint64, err error) {
 // program is the name of our own program that counts.
 func (o *ProtocolsOptions) program() string {
 	if o.Sent || o.AtIngress {
-		return protocolsProgCountSent
+		return protocolsProgXdpcapTc
 	}
-	return protocolsProgCountXdp
+	return protocolsProgXdpcapCount
 }
 
 // tracers are the names of our programs that trace another program. If the verdict decides what
@@ -159,9 +159,9 @@ func (o *ProtocolsOptions) program() string {
 // newLatency.
 func (o *ProtocolsOptions) tracers() []string {
 	if o.Flows || len(o.Verdicts) > 0 {
-		return []string{protocolsProgCountExit, protocolsProgNoteEntry}
+		return []string{protocolsProgXdpcapExit, protocolsProgXdpcapFilter}
 	}
-	return []string{protocolsProgCountEntry}
+	return []string{protocolsProgXdpcapEntry}
 }
 
 func protocolsSpec(o ProtocolsOptions) (*ebpf.CollectionSpec, error) {

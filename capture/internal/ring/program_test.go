@@ -54,7 +54,7 @@ func newProgramTest(t *testing.T, o Options, changes ...func(transport)) *progra
 	testnet.Must(t, attach.Set(spec, map[string]any{
 		kernel.SamplerVarSnaplen: uint32(o.Transport.MaxSnapLen()), kernel.SamplerVarVerdict: uint32(xdp.Pass), kernel.SamplerVarOneIn: uint32(1),
 	}))
-	program := spec.Programs[kernel.SamplerProgSampleXdp]
+	program := spec.Programs[kernel.SamplerProgXdpcapXdp]
 	testnet.Must(t, filter.Put(program))
 	spec.Programs = map[string]*ebpf.ProgramSpec{program.Name: program}
 	loaded, err := ebpf.NewCollection(spec)

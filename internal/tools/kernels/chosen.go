@@ -129,7 +129,7 @@ var more = []row{
 	{pkg: "internal/systest/commandline", only: "6.12", tests: `TestWithoutJIT TestExtcapVerdicts`},
 	{pkg: "internal/systest/capture", tests: `TestDirections TestSent TestSentTag TestDirectionFilter TestDirectionsBesideProgram
 		TestKilledAtEgress TestEgressLeaves`},
-	{pkg: "internal/systest/capture", tests: `TestAnyAbove TestPatternsTraced TestOwnProgramLeaves
+	{pkg: "internal/systest/capture", tests: `TestGiveWay TestGiveWayToOthersOnly TestAnyAbove TestPatternsTraced TestOwnProgramLeaves
 		TestTracedProgramLeaves TestDispatcherHidden TestHookMapSlotTaken TestHookMapOwnerLeaves
 		TestHookMapErrors TestHookMapInUse TestHookMapVerdictThenSampling TestHookMapOwners
 		TestHookMapElsewhere`},
