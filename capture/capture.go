@@ -333,11 +333,6 @@ func (o *Options) bucketRate() uint64 {
 	return o.MaxRate
 }
 
-// rings are the options that the rings depend on.
-func (o *Options) rings() ring.Options {
-	return ring.Options{Transport: o.Transport, Size: o.Buffer, Immediate: o.Immediate, Interruptible: o.StackDrops, Notice: o.notice}
-}
-
 // notice gives a Notice of err unless err is nil.
 func (o *Options) notice(err error) {
 	if o.Notice != nil && err != nil {

@@ -25,3 +25,8 @@ func Transports() []Transport { return ring.Transports() }
 
 // ParseTransport reads the name of a transport, or "auto".
 func ParseTransport(s string) (Transport, error) { return ring.ParseTransport(s) }
+
+// rings are the options that the rings depend on.
+func (o *Options) rings() ring.Options {
+	return ring.Options{Transport: o.Transport, Size: o.Buffer, Immediate: o.Immediate, Interruptible: o.StackDrops, Notice: o.notice}
+}
