@@ -16,6 +16,7 @@ import (
 // concurrently, except Close, which is called once, after all others.
 type Meter struct {
 	iface   *xdp.Interface // nil = all
+	netns   uint32         // the inode of the thread's network namespace at Open
 	stack   *stackMeter
 	events  *meter.Tracepoints
 	sockets *sockets
@@ -35,7 +36,11 @@ type Options struct {
 // Open begins to count. It attaches to tracepoints and, where the kernel can trace XDP programs, to
 // the exit of the interface's program; never to an interface.
 func Open(o Options) (*Meter, error) {
-	m := new(Meter)
+	netns, err := xdp.NetnsInode()
+	if err != nil {
+		return nil, err
+	}
+	m := &Meter{netns: netns}
 	if o.Interface != "" {
 		iface, err := xdp.InterfaceByName(o.Interface)
 		if err != nil {
@@ -117,7 +122,7 @@ func (m *Meter) read() (r *reading, err error) {
 	if err != nil {
 		return nil, err
 	}
-	r = &reading{Counts: Counts{Losses: make(map[Loss]Tally), Harmless: make(map[Loss]Tally), Unclear: make(map[Loss]Tally), Flows: stack.Flows, Missed: stack.Missed}}
+	r = &reading{Counts: Counts{Losses: make(map[Loss]Tally), Harmless: make(map[Loss]Tally), Duplicates: make(map[Loss]Tally), Unclear: make(map[Loss]Tally), Flows: stack.Flows, Missed: stack.Missed}}
 	r.addStack(m, stack)
 	r.Softnet = m.softnet.read()
 	// The events come last: where they are subtracted from others, they must not be older.
@@ -168,7 +173,10 @@ func (m *Meter) dropped(r *reading) Tally {
 // no counter for the packets that a program drops, so these are added to r.generic.
 func (r *reading) addStack(m *Meter, s stackCounts) {
 	for cause, tally := range s.Causes {
-		l := Loss{Stage: stageOf(cause.Reason), Reason: cause.Reason, Where: cause.Location, Device: cause.Device}
+		l := Loss{Stage: stageOf(cause.Reason, cause.Kind), Reason: cause.Reason, Where: cause.Location, Device: cause.Device}
+		if m.iface == nil && cause.Namespace != m.netns {
+			l.Netns = cause.Namespace
+		}
 		if m.iface != nil {
 			switch l.Device {
 			case m.iface.Name:
@@ -182,8 +190,10 @@ func (r *reading) addStack(m *Meter, s stackCounts) {
 			if cause.Location == lost.GenericHook && cause.Reason != "XDP" {
 				r.generic.Add(tally)
 			}
-		case lost.IsHarmless(cause.Reason, cause.Location):
+		case lost.IsHarmless(cause.Reason, cause.Location, cause.Kind):
 			r.add(r.Harmless, l, tally)
+		case lost.IsDuplicate(cause.Reason):
+			r.add(r.Duplicates, l, tally)
 		case cause.Unclear:
 			r.add(r.Unclear, l, tally)
 		default:

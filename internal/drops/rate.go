@@ -23,7 +23,7 @@ func LossRates(before, now map[Loss]Tally, took time.Duration) []LossRate {
 	}
 	slices.SortFunc(rates, func(a, b LossRate) int {
 		return cmp.Or(cmp.Compare(slices.Index(stages, a.Stage), slices.Index(stages, b.Stage)), cmp.Compare(b.Packets, a.Packets),
-			cmp.Compare(a.Reason, b.Reason), cmp.Compare(a.Where, b.Where), cmp.Compare(a.Device, b.Device))
+			cmp.Compare(a.Reason, b.Reason), cmp.Compare(a.Where, b.Where), cmp.Compare(a.Device, b.Device), cmp.Compare(a.Netns, b.Netns))
 	})
 	return rates
 }
