@@ -45,12 +45,24 @@ type Counts struct {
 	// packets the kernel has forgotten all but the index of another one, on which they came in.
 	Unclear map[Loss]Tally
 
+	// Listeners has what listening sockets of TCP refused, if one interface is asked about: these
+	// packets may be of any interface of the network namespace. Otherwise they are in Losses.
+	Listeners map[Loss]Tally
+
+	// Check is what differs from the kernel's own counters of the network namespace; nil unless
+	// asked for.
+	Check *Remainder
+
 	Flows FlowCounts // see TopFlows; zero unless asked for
 
 	// Softnet tells of the whole machine, whichever interface is asked about.
 	Softnet Softnet
 
 	Missed uint64 // losses in neither of them: there were too many causes, or an interrupt came in between
+}
+
+func newCounts() Counts {
+	return Counts{Losses: make(map[Loss]Tally), Harmless: make(map[Loss]Tally), Unclear: make(map[Loss]Tally), Listeners: make(map[Loss]Tally)}
 }
 
 // A Tally is a number of lost packets, a segment of a buffer that has several being one, and their

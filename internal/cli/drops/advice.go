@@ -27,6 +27,8 @@ var advice = []struct{ reason, text string }{
 	{"SOCKET_FILTER", "a filter of the socket refused them (ss -b), which may be right"},
 	{"PROTO_MEM", "the protocol's memory is full: net.ipv4.udp_mem or tcp_mem"},
 	{"TCP_LISTEN_OVERFLOW", "connections come faster than accept: net.core.somaxconn, and listen's backlog"},
+	{"TCP_REQ_QUEUE_FULL", "half-open connections: net.ipv4.tcp_max_syn_backlog, tcp_syncookies=1"},
+	{"TCP_LISTEN_DROP", "mostly half-open connections: net.ipv4.tcp_max_syn_backlog, tcp_syncookies=1"},
 	{"TCP_OFO", "segments come out of order faster than memory allows: net.ipv4.tcp_rmem"},
 	{"IP_RPFILTER", "the way back goes through another interface: net.ipv4.conf.*.rp_filter, or the routes"},
 	{"NETFILTER_DROP", "a rule of the firewall: nft list ruleset, iptables -nvL"},

@@ -16,6 +16,7 @@ import (
 type Options struct {
 	counters.Options
 	harmless bool
+	check    bool
 	flows    int
 }
 
@@ -60,6 +61,7 @@ func (o *Options) whatFlags() []frame.Flag {
 		o.InterfaceFlag("only packets of this `interface`"),
 		{Name: "flows", Value: &o.flows, Help: "also show the `N` flows with most losses of each stage, by reason"},
 		{Name: "harmless", Value: &o.harmless, Help: "also show packets that the kernel throws away and nobody misses"},
+		{Name: "check", Value: &o.check, Help: "also compare with the kernel's own counters, and show what differs"},
 	}
 }
 
@@ -68,7 +70,7 @@ func run(o *Options) error {
 		return fmt.Errorf("--flows %d: must be 0 or more", o.flows)
 	}
 	return counters.Run(&o.Options, frame.Guard{}, func(iface string) (*counters.Counter[drops.Counts], error) {
-		m, err := drops.Open(drops.Options{Interface: iface, Flows: o.flows > 0})
+		m, err := drops.Open(drops.Options{Interface: iface, Flows: o.flows > 0, Check: o.check})
 		if err != nil {
 			return nil, err
 		}

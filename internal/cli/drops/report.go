@@ -5,10 +5,12 @@ import (
 	"io"
 	"maps"
 	"slices"
+	"unicode/utf8"
 
 	"github.com/xdpcap/xdpcap/internal/cli/counters"
 	"github.com/xdpcap/xdpcap/internal/cli/frame"
 	"github.com/xdpcap/xdpcap/internal/drops"
+	"github.com/xdpcap/xdpcap/internal/escape"
 	"github.com/xdpcap/xdpcap/internal/meter"
 )
 
@@ -18,16 +20,18 @@ type interval = meter.Interval[drops.Counts]
 type Report struct {
 	counters.IntervalKeys
 	Interface string           `json:"interface,omitempty"`
-	Losses    []drops.LossRate `json:"losses"`             // by stage, the largest first
-	Total     meter.Rate       `json:"total"`              // of the losses
-	Harmless  []drops.LossRate `json:"harmless,omitempty"` // with --harmless
-	Unclear   []drops.LossRate `json:"unclear,omitempty"`  // may be another interface's, and are in no total
-	Flows     []FlowLoss       `json:"flows,omitempty"`    // with --flows: by stage, the largest first
-	Other     []StageRate      `json:"other,omitempty"`    // with --flows: what a stage lost besides
-	Missed    uint64           `json:"missed"`             // losses beyond the largest number of causes
+	Losses    []drops.LossRate `json:"losses"`              // by stage, the largest first
+	Total     meter.Rate       `json:"total"`               // of the losses
+	Harmless  []drops.LossRate `json:"harmless,omitempty"`  // with --harmless
+	Unclear   []drops.LossRate `json:"unclear,omitempty"`   // may be another interface's, and are in no total
+	Flows     []FlowLoss       `json:"flows,omitempty"`     // with --flows: by stage, the largest first
+	Other     []StageRate      `json:"other,omitempty"`     // with --flows: what a stage lost besides
+	Listeners []drops.LossRate `json:"listeners,omitempty"` // with -i: refused by TCP's listeners, of all interfaces, and in no total
+	Missed    uint64           `json:"missed"`              // losses beyond the largest number of causes
 	Softnet   drops.Softnet    `json:"softnet"`
 
-	Overflow *counters.FlowOverflow `json:"flow_overflow,omitempty"` // with --flows
+	Overflow         *counters.FlowOverflow `json:"flow_overflow,omitempty"` // with --flows
+	*drops.Remainder                        // with --check
 }
 
 func newReport(o *Options, iface string, i interval) *Report {
@@ -37,8 +41,10 @@ func newReport(o *Options, iface string, i interval) *Report {
 		Losses:       drops.LossRates(i.Before.Losses, i.Now.Losses, i.Took),
 		Unclear:      drops.LossRates(i.Before.Unclear, i.Now.Unclear, i.Took),
 		Total:        drops.TotalRate(i),
+		Listeners:    drops.LossRates(i.Before.Listeners, i.Now.Listeners, i.Took),
 		Missed:       i.Now.Missed,
 		Softnet:      i.Now.Softnet,
+		Remainder:    i.Now.Check,
 	}
 	if o.harmless {
 		r.Harmless = drops.LossRates(i.Before.Harmless, i.Now.Harmless, i.Took)
@@ -49,7 +55,8 @@ func newReport(o *Options, iface string, i interval) *Report {
 	return r
 }
 
-// The widest cells of the texts: with the numbers, a line has at most 100 columns.
+// The widest cells of the texts: with the numbers, a line has at most 100 columns. WHERE may be wider
+// if the others leave room for it.
 const (
 	reasonWidth = 25
 	whereWidth  = 21
@@ -57,11 +64,39 @@ const (
 
 // WriteTable prints the losses, and what to do about them.
 func (r *Report) WriteTable(w io.Writer) {
-	var t frame.Table
-	t.Left = 3
+	t := r.table(frame.MaxColumns)
+	if tooWide := t.Width() - frame.MaxColumns; tooWide > 0 {
+		t = r.table(max(whereWidth, r.widestWhere()-tooWide))
+	}
+	t.Write(w)
+	r.flowTable(w)
+	reasons := make(map[string]bool)
+	for _, l := range slices.Concat(r.Losses, r.Listeners) {
+		reasons[l.Reason] = true
+	}
+	for _, reason := range slices.Sorted(maps.Keys(reasons)) {
+		if text := adviceFor(reason); text != "" {
+			fmt.Fprintln(w, frame.Shorten(reason+": "+text, frame.MaxColumns))
+		}
+	}
+	if n := r.Softnet.Full; n > 0 {
+		fmt.Fprintf(w, "softnet, all interfaces: queue of a CPU full %d times: net.core.netdev_max_backlog, RPS\n", n)
+	}
+	if n := r.Softnet.Squeezed; n > 0 {
+		fmt.Fprintf(w, "softnet, all interfaces: out of time with packets left %d times: net.core.netdev_budget\n", n)
+	}
+	for _, l := range r.Listeners {
+		fmt.Fprintln(w, frame.Shorten(fmt.Sprintf("listeners, all interfaces: %s %d: %s", l.Reason, l.Packets, escape.Text(l.Where)), frame.MaxColumns))
+	}
+	r.writeRemainder(w)
+}
+
+// table has the losses. WHERE has at most that many columns.
+func (r *Report) table(where int) *frame.Table {
+	t := &frame.Table{Left: 3}
 	t.Add("STAGE", "REASON", "WHERE", "DEVICE", "PACKETS", "PACKETS/S")
 	add := func(stage string, l drops.LossRate) {
-		t.Add(stage, frame.Shorten(l.Reason, reasonWidth), frame.Shorten(l.Where, whereWidth), l.Device,
+		t.Add(stage, frame.Shorten(l.Reason, reasonWidth), frame.Shorten(l.Where, where), l.Device,
 			fmt.Sprint(l.Packets), frame.Scaled(l.PacketsPerSecond))
 	}
 	for _, l := range r.Losses {
@@ -77,21 +112,12 @@ func (r *Report) WriteTable(w io.Writer) {
 	if r.Missed > 0 {
 		t.Add("missed", "too many causes: use -i", "", "", fmt.Sprint(r.Missed))
 	}
-	t.Write(w)
-	r.flowTable(w)
-	reasons := make(map[string]bool)
-	for _, l := range r.Losses {
-		reasons[l.Reason] = true
+	return t
+}
+
+func (r *Report) widestWhere() (columns int) {
+	for _, l := range slices.Concat(r.Losses, r.Unclear, r.Harmless) {
+		columns = max(columns, utf8.RuneCountInString(l.Where))
 	}
-	for _, reason := range slices.Sorted(maps.Keys(reasons)) {
-		if text := adviceFor(reason); text != "" {
-			fmt.Fprintln(w, frame.Shorten(reason+": "+text, frame.MaxColumns))
-		}
-	}
-	if n := r.Softnet.Full; n > 0 {
-		fmt.Fprintf(w, "softnet, all interfaces: queue of a CPU full %d times: net.core.netdev_max_backlog, RPS\n", n)
-	}
-	if n := r.Softnet.Squeezed; n > 0 {
-		fmt.Fprintf(w, "softnet, all interfaces: out of time with packets left %d times: net.core.netdev_budget\n", n)
-	}
+	return min(columns, frame.MaxColumns)
 }
