@@ -76,7 +76,7 @@ var accounts = []account{
 	{
 		counters:  words("TcpExtListenDrops"), // includes the two of a full queue
 		always:    words(acceptQueueFull + "@* " + requestQueueFull + "@* " + notAccepted + "@*"),
-		sometimes: words("NOT_SPECIFIED@tcp_v?_rcv"), // before Linux 6.15
+		sometimes: words("NO_SOCKET@cookie_v?_check NOT_SPECIFIED@tcp_v?_*rcv"),
 	},
 	{counters: words("TcpExtIPReversePathFilter"), always: words("IP_RPFILTER@*")},
 	{
@@ -109,7 +109,7 @@ var accounts = []account{
 		sometimes: words("XFRM_*@* *@xfrm* *@esp* *@ah* *@ip* *@tcp* *@*udp* *@raw*"),
 	},
 	{counters: words("SctpChecksumErrors SctpInPktDiscards"), sometimes: words("*@sctp*")},
-	{counters: words("conntrack drop"), sometimes: words("NETFILTER_DROP@*")},
+	{counters: []string{"conntrack drop"}, sometimes: words("NETFILTER_DROP@*")},
 }
 
 // accountsOfDevice are for each interface. Its drops are compared with all that was lost there,

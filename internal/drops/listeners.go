@@ -28,10 +28,12 @@ const (
 // listenerLosses are the packets that all listeners of a namespace have refused, by the reason.
 type listenerLosses map[string]uint64
 
-// listenerLossesOf reads a namespace's counters. ListenDrops includes the others.
-func listenerLossesOf(rose Counters) listenerLosses {
+// listenerLossesOf returns what the counters of a namespace say, ListenDrops of which includes the
+// others. known of these packets are counted elsewhere.
+func listenerLossesOf(rose Counters, known uint64) listenerLosses {
 	full, requests := rose["TcpExtListenOverflows"], rose["TcpExtTCPReqQFullDrop"]
-	return listenerLosses{acceptQueueFull: full, requestQueueFull: requests, notAccepted: less(rose["TcpExtListenDrops"], full+requests)}
+	rest := less(rose["TcpExtListenDrops"], full+requests)
+	return listenerLosses{acceptQueueFull: less(full, known), requestQueueFull: requests, notAccepted: less(rest, less(known, full))}
 }
 
 // A listener is a listening socket of TCP.
@@ -66,17 +68,23 @@ func openListeners() *listeners {
 	return l
 }
 
-// read returns what was refused since openListeners. The caller owns the result.
-func (l *listeners) read() map[Loss]uint64 {
-	l.mu.Lock()
-	defer l.mu.Unlock()
+// counters returns how the counters rose since openListeners.
+func (l *listeners) counters() Counters {
 	// The kernel counts a packet as dropped after it has counted why: so the drops must be the
 	// older ones of two readings.
 	now, later := make(Counters), make(Counters)
 	l.file.read(now)
 	l.file.read(later)
 	later["TcpExtListenDrops"] = now["TcpExtListenDrops"]
-	lately := listenerLossesOf(later.since(l.first))
+	return later.since(l.first)
+}
+
+// read returns what was refused, by counters. known of these packets are counted elsewhere. No
+// number is ever less than before. The caller owns the result.
+func (l *listeners) read(rose Counters, known uint64) map[Loss]uint64 {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	lately := listenerLossesOf(rose, known)
 	for at, n := range l.sums {
 		lately[at.Reason] = less(lately[at.Reason], n)
 	}
@@ -133,34 +141,36 @@ func (l *listeners) find() map[uint64]listener {
 	return all
 }
 
-// addListeners adds what listeners refused. The last packet of a handshake that finds the queue full
-// is also thrown away, for the kernel's reason or, before Linux 6.15, for none: it counts once.
-func (r *reading) addListeners(m *Meter) {
-	r.listeners = m.listen.read()
-	if m.iface != nil {
-		for l, n := range r.listeners {
-			r.add(r.Listeners, l, Tally{Packets: n})
-		}
-		return
-	}
-	hasReason := slices.Contains(m.stack.reasons.Names(), acceptQueueFull)
-	twice := uint64(0)
-	for c, tally := range r.causes {
-		if c.Namespace != m.netns {
-			continue
-		}
-		if c.Reason == acceptQueueFull || !hasReason && c.Reason == "NOT_SPECIFIED" && matches("tcp_v?_rcv", c.Location) {
-			twice += tally.Packets
+// addListeners adds what listeners refused, by counters that are not younger than the causes. A
+// handshake's last packet is also thrown away like other packets: it counts once.
+func (r *reading) addListeners(m *Meter, counters Counters) {
+	to, known := r.Listeners, uint64(0)
+	if m.iface == nil {
+		to = r.Losses
+		hasReason := slices.Contains(m.stack.reasons.Names(), acceptQueueFull)
+		for c, tally := range r.causes {
+			if isLastOfHandshake(c, hasReason) && (c.Namespace == m.netns || c.Namespace == 0) {
+				known += tally.Packets
+			}
 		}
 	}
-	for _, l := range slices.SortedFunc(maps.Keys(r.listeners), compareCauses) {
-		if l.Reason != requestQueueFull {
-			part := min(twice, r.listeners[l])
-			r.listeners[l] -= part
-			twice -= part
-		}
-		r.add(r.Losses, l, Tally{Packets: r.listeners[l]})
+	r.listeners = m.listen.read(counters, known)
+	for l, n := range r.listeners {
+		r.add(to, l, Tally{Packets: n})
 	}
+}
+
+// isLastOfHandshake reports whether packets were the last of a handshake, for which a listener had
+// no room. Before Linux 6.15 the kernel had no reason for them, unless they had SYN cookies: then
+// they may also be others, and some of the counters' packets are not counted.
+func isLastOfHandshake(c Cause, hasReason bool) bool {
+	switch c.Reason {
+	case acceptQueueFull:
+		return true
+	case "NO_SOCKET":
+		return matches("cookie_v?_check", c.Location)
+	}
+	return !hasReason && c.Reason == "NOT_SPECIFIED" && (matches("tcp_v?_rcv", c.Location) || matches("tcp_v?_do_rcv", c.Location))
 }
 
 func (l *listeners) close() error { return l.file.close() }

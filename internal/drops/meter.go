@@ -113,7 +113,7 @@ type reading struct {
 	causes    map[Cause]Tally // of the stack
 	failures  failures        // at the hook
 	card      cardReading     // zero for all interfaces together
-	listeners map[Loss]uint64 // without those that the stack's tracepoint has
+	listeners map[Loss]uint64 // what TCP's listeners refused, by counters
 	generic   Tally           // thrown away by the hook in generic mode, whatever the reason
 	txApart   bool            // a failed tx in generic mode is not in generic, but a cause of the stack
 }
@@ -146,6 +146,7 @@ func (m *Meter) Read() (Counts, error) {
 }
 
 func (m *Meter) read() (r *reading, err error) {
+	refused := m.listen.counters()
 	stack, err := m.stack.Read()
 	if err != nil {
 		return nil, err
@@ -153,7 +154,7 @@ func (m *Meter) read() (r *reading, err error) {
 	r = &reading{Counts: newCounts(), causes: stack.Causes}
 	r.Flows, r.Missed = stack.Flows, stack.Missed
 	r.addStack(m, stack)
-	r.addListeners(m)
+	r.addListeners(m, refused)
 	r.Softnet = m.softnet.read()
 	// The events come last: where they are subtracted from others, they must not be older.
 	if m.card != nil {
