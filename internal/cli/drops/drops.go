@@ -33,12 +33,16 @@ and GRO count their segments.
 
 --flows shows the flows that lost most packets in the network stack, in sockets and on the way out,
 and in the row other what else each stage lost. The memory for flows has a fixed size, so a flow may
-have to make room: AT MOST is what it can have lost, where that differs.`
+have to make room: AT MOST is what it can have lost, where that differs.
+
+--check compares the losses with the counters of the kernel, of this network namespace: below the
+table are counters that rose and that no row explains, and rows that no counter confirms.`
 
 const dropsExamples = `  xdpcap drops -i eth0                          a table per second; Ctrl-C prints the totals
   xdpcap drops                                  all interfaces of this machine together
   xdpcap drops -i eth0 --duration 10 --json -q  one object about ten seconds, for a script
   xdpcap drops -i eth0 --flows 10               the ten flows with most losses of each stage, too
+  xdpcap drops --check                          also whether the kernel's own counters agree
   xdpcap drops -i eth0 --harmless               also what the kernel throws away and nobody misses
   xdpcap drops -i eth0 --listen :9432           for Prometheus, too`
 
