@@ -66,9 +66,13 @@ var accounts = []account{
 	{counters: words("TcpExtTCPBacklogDrop"), always: words("SOCKET_BACKLOG@*tcp*"), sometimes: words("SOCKET_BACKLOG@*")},
 	{counters: words("TcpExtTCPMinTTLDrop"), always: words("TCP_MINTTL@*")},
 	{counters: words("TcpExtTCPZeroWindowDrop"), always: words("TCP_ZEROWINDOW@*")},
-	{counters: words("TcpExtTCPOFODrop TcpExtTCPRcvQDrop TcpExtOfoPruned TcpExtRcvPruned"), sometimes: words("PROTO_MEM@*tcp* TCP_OFO*@* NOT_SPECIFIED@*tcp*")},
+	{counters: words("TcpExtTCPOFODrop TcpExtTCPRcvQDrop"), sometimes: words("PROTO_MEM@*tcp* NOT_SPECIFIED@*tcp*")},
 	{counters: words("TcpExtPFMemallocDrop"), sometimes: words("PFMEMALLOC@* NOMEM@* NOT_SPECIFIED@*")},
 	{counters: words("TcpExtTSEcrRejected"), sometimes: words("TCP_RFC7323_TSECR@*")},
+	// These count attempts, or segments that came twice.
+	{counters: words("TcpExtOfoPruned TcpExtRcvPruned"), sometimes: words("TCP_OFO*@* PROTO_MEM@*tcp*"), harmless: true},
+	{counters: words("TcpExtPAWSEstab TcpExtPAWSOldAck"), sometimes: words("TCP_RFC7323_PAWS*@*"), harmless: true},
+	{counters: words("TcpExtDelayedACKLost"), sometimes: words("TCP_OLD_DATA@*"), harmless: true},
 	{
 		counters:  words("TcpExtTCPMD5NotFound TcpExtTCPMD5Unexpected TcpExtTCPMD5Failure TcpExtTCPAORequired TcpExtTCPAOBad TcpExtTCPAOKeyNotFound"),
 		sometimes: words("TCP_MD5*@* TCP_AO*@*"),
@@ -84,7 +88,7 @@ var accounts = []account{
 		always:    words("IP_INHDR@ip* IP_CSUM@*"),
 		sometimes: words("IP_INHDR@* NOT_SPECIFIED@ip* UNHANDLED_PROTO@ip* IPV6_*@*"),
 	},
-	{counters: words("IpExtInTruncatedPkts Ip6InTruncatedPkts"), always: words("PKT_TOO_SMALL@ip*")},
+	{counters: words("IpExtInTruncatedPkts Ip6InTruncatedPkts"), always: words("PKT_TOO_SMALL@ip*rcv*")},
 	{counters: words("IpInAddrErrors Ip6InAddrErrors"), always: words("IP_INADDRERRORS@*"), sometimes: words("NOT_SPECIFIED@ip*")},
 	{counters: words("IpExtInNoRoutes Ip6InNoRoutes"), always: words("IP_INNOROUTES@*"), sometimes: words("NOT_SPECIFIED@ip*")},
 	{counters: words("IpInUnknownProtos Ip6InUnknownProtos"), always: words("IP_NOPROTO@*"), sometimes: words("NOT_SPECIFIED@ip*")},
