@@ -35,17 +35,22 @@ const (
 
 var counterFiles = []string{"snmp", "snmp6", fileOfTCP, "xfrm_stat", "sctp/snmp", fileOfConntrack}
 
-// A counterFile has counters of the network namespace in which it was opened. read may be called
-// concurrently.
-type counterFile struct{ io.ReaderAt }
+// A counterFile has counters of the network namespace in which it was opened. Its methods may be
+// called concurrently, except close.
+type counterFile struct {
+	io.ReaderAt
+	first Counters // when it was opened
+}
 
 // openCounterFile opens a file of the calling thread's network namespace. If this kernel does not
 // have it, it has no counters.
 func openCounterFile(name string) counterFile {
-	if f, err := os.Open("/proc/thread-self/net/" + name); err == nil {
-		return counterFile{f}
+	f := counterFile{strings.NewReader(""), make(Counters)}
+	if file, err := os.Open("/proc/thread-self/net/" + name); err == nil {
+		f.ReaderAt = file
 	}
-	return counterFile{strings.NewReader("")}
+	f.read(f.first)
+	return f
 }
 
 // read adds the counters as they are now.
@@ -54,6 +59,13 @@ func (f counterFile) read(all Counters) {
 	if err == nil {
 		parseCounters(string(text), all)
 	}
+}
+
+// rose returns how the counters rose since the file was opened.
+func (f counterFile) rose() Counters {
+	now := make(Counters)
+	f.read(now)
+	return now.since(f.first)
 }
 
 func (f counterFile) close() error {

@@ -58,6 +58,8 @@ type Counts struct {
 	// Softnet tells of the whole machine, whichever interface is asked about.
 	Softnet Softnet
 
+	Conntrack Conntrack
+
 	Missed uint64 // losses in neither of them: there were too many causes, or an interrupt came in between
 }
 

@@ -46,7 +46,6 @@ type listener struct {
 // methods may be called concurrently.
 type listeners struct {
 	file   counterFile
-	first  Counters
 	owners map[uint32]string // of the sockets that listened at the beginning, by their inodes
 
 	mu   sync.Mutex
@@ -57,26 +56,24 @@ type listeners struct {
 // openListeners begins to count. It looks up the processes of the listeners, which takes rights
 // that the command may drop later.
 func openListeners() *listeners {
-	l := &listeners{file: openCounterFile(fileOfTCP), first: make(Counters), sums: make(map[Loss]uint64)}
+	l := &listeners{file: openCounterFile(fileOfTCP), sums: make(map[Loss]uint64)}
 	var inodes []uint32
 	for _, m := range askListeners() {
 		inodes = append(inodes, m.inode)
 	}
 	l.owners = machine.SocketOwners(inodes)
 	l.last = l.find()
-	l.file.read(l.first)
 	return l
 }
 
-// counters returns how the counters rose since openListeners.
+// counters returns how the namespace's counters rose since openListeners.
 func (l *listeners) counters() Counters {
 	// The kernel counts a packet as dropped after it has counted why: so the drops must be the
 	// older ones of two readings.
-	now, later := make(Counters), make(Counters)
-	l.file.read(now)
-	l.file.read(later)
-	later["TcpExtListenDrops"] = now["TcpExtListenDrops"]
-	return later.since(l.first)
+	drops := l.file.rose()["TcpExtListenDrops"]
+	rose := l.file.rose()
+	rose["TcpExtListenDrops"] = drops
+	return rose
 }
 
 // read returns what was refused, by counters. known of these packets are counted elsewhere. No

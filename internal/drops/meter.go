@@ -22,9 +22,10 @@ type Meter struct {
 	sockets *sockets
 	softnet *softnet
 	listen  *listeners
-	card    *card    // nil = all
-	hook    *hook    // nil = all
-	witness *witness // nil unless asked for
+	tracked counterFile // of conntrack
+	card    *card       // nil = all
+	hook    *hook       // nil = all
+	witness *witness    // nil unless asked for
 }
 
 // Options say what to count.
@@ -75,6 +76,7 @@ func (m *Meter) openSources(o Options) (err error) {
 		return err
 	}
 	m.sockets, m.softnet, m.listen = openSockets(m.iface), openSoftnet(), openListeners()
+	m.tracked = openCounterFile(fileOfConntrack)
 	if m.stack, err = openStack(m.iface, o); err != nil || m.iface == nil {
 		return err
 	}
@@ -155,6 +157,7 @@ func (m *Meter) read() (r *reading, err error) {
 	r.Flows, r.Missed = stack.Flows, stack.Missed
 	r.addStack(m, stack)
 	r.addListeners(m, refused)
+	r.addConntrack(m.tracked.rose())
 	r.Softnet = m.softnet.read()
 	// The events come last: where they are subtracted from others, they must not be older.
 	if m.card != nil {
@@ -294,7 +297,7 @@ func (m *Meter) Close() error {
 		m.softnet.close()
 	}
 	if m.listen != nil {
-		errs = append(errs, m.listen.close())
+		errs = append(errs, m.listen.close(), m.tracked.close())
 	}
 	if m.witness != nil {
 		errs = append(errs, m.witness.close())

@@ -29,6 +29,7 @@ type Report struct {
 	Listeners []drops.LossRate `json:"listeners,omitempty"` // with -i: refused by TCP's listeners, of all interfaces, and in no total
 	Missed    uint64           `json:"missed"`              // losses beyond the largest number of causes
 	Softnet   drops.Softnet    `json:"softnet"`
+	Conntrack drops.Conntrack  `json:"conntrack"`
 
 	Overflow         *counters.FlowOverflow `json:"flow_overflow,omitempty"` // with --flows
 	*drops.Remainder                        // with --check
@@ -44,6 +45,7 @@ func newReport(o *Options, iface string, i interval) *Report {
 		Listeners:    drops.LossRates(i.Before.Listeners, i.Now.Listeners, i.Took),
 		Missed:       i.Now.Missed,
 		Softnet:      i.Now.Softnet,
+		Conntrack:    i.Now.Conntrack,
 		Remainder:    i.Now.Check,
 	}
 	if o.harmless {
@@ -70,14 +72,24 @@ func (r *Report) WriteTable(w io.Writer) {
 	}
 	t.Write(w)
 	r.flowTable(w)
-	reasons := make(map[string]bool)
+	reasons := make(map[string]uint64)
 	for _, l := range slices.Concat(r.Losses, r.Listeners) {
-		reasons[l.Reason] = true
+		reasons[l.Reason] += l.Packets
+	}
+	if n := r.Conntrack.Drop; n > 0 && n >= reasons["NETFILTER_DROP"] {
+		delete(reasons, "NETFILTER_DROP") // no rule did that
 	}
 	for _, reason := range slices.Sorted(maps.Keys(reasons)) {
 		if text := adviceFor(reason); text != "" {
 			fmt.Fprintln(w, frame.Shorten(reason+": "+text, frame.MaxColumns))
 		}
+	}
+	if n := r.Conntrack.Drop; n > 0 {
+		why := "the table is full: net.netfilter.nf_conntrack_max"
+		if failed := r.Conntrack.InsertFailed; failed > 0 {
+			why = fmt.Sprintf("no free port for NAT (insert_failed %d): more addresses", failed)
+		}
+		fmt.Fprintf(w, "conntrack, all interfaces: NETFILTER_DROP %d: %s\n", n, why)
 	}
 	if n := r.Softnet.Full; n > 0 {
 		fmt.Fprintf(w, "softnet, all interfaces: queue of a CPU full %d times: net.core.netdev_max_backlog, RPS\n", n)
