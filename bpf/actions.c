@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause)
 /*
- * Counts packets and bytes per verdict. xdp_pass_func, xdp_drop_func and xdp_abort_func are XDP
- * programs that give every packet one verdict; count_exit counts at the exit of an XDP program that
- * is already running. Owner: Actions in the Go package internal/meter.
+ * Counts packets and bytes per verdict. xdpcap_pass, xdpcap_drop and xdpcap_abort are XDP
+ * programs that give every packet one verdict; xdpcap_exit counts at the exit of an XDP program
+ * that is already running. Owner: Actions in the Go package internal/meter.
  */
 #include "include/build.h"
 #include <linux/bpf.h>
@@ -90,19 +90,19 @@ static __always_inline int act(struct xdp_md *ctx, __u32 verdict)
 }
 
 SEC("xdp.frags")
-int xdp_pass_func(struct xdp_md *ctx)
+int xdpcap_pass(struct xdp_md *ctx)
 {
 	return act(ctx, XDP_PASS);
 }
 
 SEC("xdp.frags")
-int xdp_drop_func(struct xdp_md *ctx)
+int xdpcap_drop(struct xdp_md *ctx)
 {
 	return act(ctx, XDP_DROP);
 }
 
 SEC("xdp.frags")
-int xdp_abort_func(struct xdp_md *ctx)
+int xdpcap_abort(struct xdp_md *ctx)
 {
 	return act(ctx, XDP_ABORTED);
 }
@@ -112,7 +112,7 @@ int xdp_abort_func(struct xdp_md *ctx)
  * is the one after the program ran, which may have changed it.
  */
 SEC("fexit/xdp")
-int count_exit(__u64 *args)
+int xdpcap_exit(__u64 *args)
 {
 	struct xdp_buff *xdp = (void *)args[0];
 

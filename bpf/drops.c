@@ -164,13 +164,13 @@ static __always_inline int thrown_away(const struct sk_buff *skb, __u64 location
 
 /* Before Linux 5.17. */
 SEC("tp_btf/kfree_skb")
-int BPF_PROG(count_unexplained, const struct sk_buff *skb, void *location)
+int BPF_PROG(xdpcap_lost_old, const struct sk_buff *skb, void *location)
 {
 	return thrown_away(skb, (__u64)location, 0, NULL);
 }
 
 SEC("tp_btf/kfree_skb")
-int BPF_PROG(count_explained, const struct sk_buff *skb, void *location, __u32 reason)
+int BPF_PROG(xdpcap_lost, const struct sk_buff *skb, void *location, __u32 reason)
 {
 	return thrown_away(skb, (__u64)location, reason, NULL);
 }
@@ -180,7 +180,7 @@ int BPF_PROG(count_explained, const struct sk_buff *skb, void *location, __u32 r
  * a check, and then crash.
  */
 SEC("tp_btf/kfree_skb")
-int BPF_PROG(count_received, const struct sk_buff *skb, void *location, __u32 reason,
+int BPF_PROG(xdpcap_lost_rx, const struct sk_buff *skb, void *location, __u32 reason,
 	     const struct sock *rx_sk)
 {
 	return thrown_away(skb, (__u64)location, reason,

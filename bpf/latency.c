@@ -115,18 +115,18 @@ static __always_inline void count(__u32 returned, __u64 ns)
 }
 
 SEC("fentry/xdp")
-int BPF_PROG(note_entry, struct xdp_buff *xdp)
+int BPF_PROG(xdpcap_entry, struct xdp_buff *xdp)
 {
 	__u32 zero = 0;
 	__u64 *entry = bpf_map_lookup_elem(&entries, &zero);
 
 	if (entry && is_from_traced(xdp))
-		*entry = bpf_ktime_get_ns(); /* last, so that note_entry itself is not measured */
+		*entry = bpf_ktime_get_ns(); /* last, so that xdpcap_entry itself is not measured */
 	return 0;
 }
 
 SEC("fexit/xdp")
-int BPF_PROG(note_exit, void *packet, int verdict)
+int BPF_PROG(xdpcap_exit, void *packet, int verdict)
 {
 	__u64 now = bpf_ktime_get_ns();
 	__u32 zero = 0;
@@ -141,12 +141,12 @@ int BPF_PROG(note_exit, void *packet, int verdict)
 
 /* MeasureProbeCost runs the probes on this program to measure their cost. */
 SEC("xdp")
-int do_nothing(struct xdp_md *ctx)
+int xdpcap_nothing(struct xdp_md *ctx)
 {
 	return XDP_PASS;
 }
 
-/* replay is for tests: it counts a value like a measured one, and returns its bucket. */
+/* xdpcap_replay is for tests: it counts a value like a measured one, and returns its bucket. */
 struct replayed {
 	__u64 took_ns;
 	__u64 verdict;
@@ -154,7 +154,7 @@ struct replayed {
 struct replayed *const replayed_type;
 
 SEC("syscall")
-int replay(struct replayed *r)
+int xdpcap_replay(struct replayed *r)
 {
 	count(r->verdict, r->took_ns);
 	return bucket_of(r->took_ns);

@@ -281,7 +281,7 @@ static __always_inline void count(__u64 class, __u64 bytes)
 }
 
 SEC("xdp.frags")
-int count_xdp(struct xdp_md *ctx)
+int xdpcap_count(struct xdp_md *ctx)
 {
 	__u64 bytes = bpf_xdp_get_buff_len(ctx);
 
@@ -294,7 +294,7 @@ int count_xdp(struct xdp_md *ctx)
 }
 
 SEC("fentry/xdp")
-int count_entry(__u64 *args)
+int xdpcap_entry(__u64 *args)
 {
 	struct xdp_buff *xdp = (void *)args[0];
 	struct packet p = { .context = XDP_BUFF, .ctx = xdp };
@@ -338,7 +338,7 @@ static __always_inline struct passage *find_passage(const struct xdp_buff *xdp)
 }
 
 SEC("fentry/xdp")
-int note_entry(__u64 *args)
+int xdpcap_filter(__u64 *args)
 {
 	struct xdp_buff *xdp = (void *)args[0];
 	struct packet p = { .context = XDP_BUFF, .ctx = xdp };
@@ -363,7 +363,7 @@ int note_entry(__u64 *args)
 
 /* args[0] is the traced program's only argument, args[1] is what it returned. */
 SEC("fexit/xdp")
-int count_exit(__u64 *args)
+int xdpcap_exit(__u64 *args)
 {
 	struct passage *passage = find_passage((void *)args[0]);
 	__u32 verdict = slot_of(args[1]);
@@ -386,11 +386,11 @@ int count_exit(__u64 *args)
 }
 
 /*
- * count_sent counts packets as the stack hands them over: before they are segmented, and including
+ * xdpcap_tc counts packets as the stack hands them over: before they are segmented, and including
  * a VLAN tag that the interface may have to insert.
  */
 SEC("tc")
-int count_sent(struct __sk_buff *skb)
+int xdpcap_tc(struct __sk_buff *skb)
 {
 	__u64 bytes = sent_length(skb);
 

@@ -701,9 +701,9 @@ static __always_inline void sample_packet(struct xdp_md *ctx, struct account *ac
 	emit(ctx, XDP_MD, account, &facts);
 }
 
-/* sample_xdp runs at the hook, or is called by a program that is about to return `verdict`. */
+/* xdpcap_xdp runs at the hook, or is called by a program that is about to return `verdict`. */
 SEC("xdp.frags")
-int sample_xdp(struct xdp_md *ctx)
+int xdpcap_xdp(struct xdp_md *ctx)
 {
 	struct account *account = find_account();
 	__u32 returned = verdict;
@@ -757,9 +757,9 @@ static __always_inline void sample_with_card(struct xdp_md *ctx, struct account 
 	emit(ctx, XDP_MD, account, &facts);
 }
 
-/* sample_card is sample_xdp bound to its device, and asks that device's card. */
+/* xdpcap_card is xdpcap_xdp bound to its device, and asks that device's card. */
 SEC("xdp.frags")
-int sample_card(struct xdp_md *ctx)
+int xdpcap_card(struct xdp_md *ctx)
 {
 	struct account *account = find_account();
 	__u32 returned = verdict;
@@ -858,7 +858,7 @@ static __always_inline bool is_closed(void)
 }
 
 SEC("fentry/xdp")
-int BPF_PROG(sample_fentry, struct xdp_buff *xdp)
+int BPF_PROG(xdpcap_fentry, struct xdp_buff *xdp)
 {
 	struct passage *passage = find_passage(xdp);
 	struct account *account = find_account();
@@ -896,11 +896,11 @@ static __always_inline void sample_exit(struct xdp_buff *xdp, struct passage *pa
 }
 
 /*
- * With companions sample_fexit runs even if exits are not recorded. Then `source` is not the
+ * With companions xdpcap_fexit runs even if exits are not recorded. Then `source` is not the
  * exit's. The first companions run for every exit, so that little time passes before they run.
  */
 SEC("fexit/xdp")
-int BPF_PROG(sample_fexit, struct xdp_buff *xdp, int returned)
+int BPF_PROG(xdpcap_fexit, struct xdp_buff *xdp, int returned)
 {
 	struct passage *passage;
 	struct account *account;
@@ -948,13 +948,13 @@ static __always_inline int sample_failed(void *ctx, struct xdp_buff *xdp, int er
 }
 
 SEC("fexit/xdp_do_redirect")
-int BPF_PROG(sample_redirect, void *dev, struct xdp_buff *xdp, void *prog, int error)
+int BPF_PROG(xdpcap_redirect, void *dev, struct xdp_buff *xdp, void *prog, int error)
 {
 	return sample_failed(ctx, xdp, error);
 }
 
 SEC("fexit/xdp_do_generic_redirect")
-int BPF_PROG(sample_generic, void *dev, void *skb, struct xdp_buff *xdp, void *prog, int error)
+int BPF_PROG(xdpcap_generic, void *dev, void *skb, struct xdp_buff *xdp, void *prog, int error)
 {
 	return sample_failed(ctx, xdp, error);
 }
@@ -1020,21 +1020,21 @@ static __always_inline int sample_at_tc(struct __sk_buff *skb, bool received)
 }
 
 /*
- * sample_egress runs before a packet goes to a queue of the interface. Later steps, ours or
+ * xdpcap_egress runs before a packet goes to a queue of the interface. Later steps, ours or
  * others', decide what happens to the packet.
  */
 SEC("tc")
-int sample_egress(struct __sk_buff *skb)
+int xdpcap_egress(struct __sk_buff *skb)
 {
 	return sample_at_tc(skb, false);
 }
 
 /*
- * sample_ingress runs after the driver, generic XDP and GRO, and before what else is at tc: the
+ * xdpcap_ingress runs after the driver, generic XDP and GRO, and before what else is at tc: the
  * stack, bridges and OVS get the packet later.
  */
 SEC("tc")
-int sample_ingress(struct __sk_buff *skb)
+int xdpcap_ingress(struct __sk_buff *skb)
 {
 	return sample_at_tc(skb, true);
 }
@@ -1092,7 +1092,7 @@ static __always_inline int sample_lost(struct sk_buff *skb, __u64 location, __u3
 
 /* capture loads the one of these two whose arguments the running kernel's tracepoint has. */
 SEC("tp_btf/kfree_skb")
-int BPF_PROG(sample_explained, struct sk_buff *skb, void *location, __u32 reason)
+int BPF_PROG(xdpcap_lost, struct sk_buff *skb, void *location, __u32 reason)
 {
 	return sample_lost(skb, (__u64)location, reason, NULL);
 }
@@ -1102,7 +1102,7 @@ int BPF_PROG(sample_explained, struct sk_buff *skb, void *location, __u32 reason
  * a check, and then crash.
  */
 SEC("tp_btf/kfree_skb")
-int BPF_PROG(sample_received, struct sk_buff *skb, void *location, __u32 reason,
+int BPF_PROG(xdpcap_lost_rx, struct sk_buff *skb, void *location, __u32 reason,
 	     const struct sock *rx_sk)
 {
 	return sample_lost(skb, (__u64)location, reason,
@@ -1110,11 +1110,11 @@ int BPF_PROG(sample_received, struct sk_buff *skb, void *location, __u32 reason,
 }
 
 /*
- * end_poll runs on each CPU after a NAPI poll of any interface: see poll_time. A poll may have
- * interrupted a record (see is_filling), which may have the current stamp.
+ * xdpcap_end_poll runs on each CPU after a NAPI poll of any interface: see poll_time. A poll may
+ * have interrupted a record (see is_filling), which may have the current stamp.
  */
 SEC("tp_btf/napi_poll")
-int end_poll(void *ctx)
+int xdpcap_end_poll(void *ctx)
 {
 	struct ring *ring = find_ring(bpf_get_smp_processor_id());
 	volatile struct ring *shared = ring;

@@ -297,14 +297,14 @@ static __always_inline int redirect(__u32 event, const struct net_device *dev,
 }
 
 SEC("tp_btf/xdp_redirect")
-int BPF_PROG(trace_redirect, const struct net_device *dev, const struct bpf_prog *prog,
+int BPF_PROG(xdpcap_redirect, const struct net_device *dev, const struct bpf_prog *prog,
 	     const void *target, int err, int map_type, __u32 map_id, __u32 index)
 {
 	return redirect(REDIRECT, dev, prog, err, map_type, map_id, index);
 }
 
 SEC("tp_btf/xdp_redirect_err")
-int BPF_PROG(trace_redirect_err, const struct net_device *dev, const struct bpf_prog *prog,
+int BPF_PROG(xdpcap_redirerr, const struct net_device *dev, const struct bpf_prog *prog,
 	     const void *target, int err, int map_type, __u32 map_id, __u32 index)
 {
 	return redirect(REDIRECT_ERR, dev, prog, err, map_type, map_id, index);
@@ -312,14 +312,14 @@ int BPF_PROG(trace_redirect_err, const struct net_device *dev, const struct bpf_
 
 /* Kernels that also have the next two tracepoints report each redirect through one of the four. */
 SEC("tp_btf/xdp_redirect_map")
-int BPF_PROG(trace_redirect_map, const struct net_device *dev, const struct bpf_prog *prog,
+int BPF_PROG(xdpcap_redirmap, const struct net_device *dev, const struct bpf_prog *prog,
 	     const void *target, int err, int map_type, __u32 map_id, __u32 index)
 {
 	return redirect(REDIRECT, dev, prog, err, map_type, map_id, index);
 }
 
 SEC("tp_btf/xdp_redirect_map_err")
-int BPF_PROG(trace_redirect_map_err, const struct net_device *dev, const struct bpf_prog *prog,
+int BPF_PROG(xdpcap_maperr, const struct net_device *dev, const struct bpf_prog *prog,
 	     const void *target, int err, int map_type, __u32 map_id, __u32 index)
 {
 	return redirect(REDIRECT_ERR, dev, prog, err, map_type, map_id, index);
@@ -355,7 +355,7 @@ static __always_inline bool is_foreign(const struct net_device *dev, const struc
 }
 
 SEC("tp_btf/xdp_exception")
-int BPF_PROG(trace_exception, const struct net_device *dev, const struct bpf_prog *prog, __u32 act)
+int BPF_PROG(xdpcap_except, const struct net_device *dev, const struct bpf_prog *prog, __u32 act)
 {
 	if (!is_traced(dev) || !is_program(prog))
 		return 0;
@@ -374,8 +374,8 @@ int BPF_PROG(trace_exception, const struct net_device *dev, const struct bpf_pro
 }
 
 SEC("tp_btf/xdp_devmap_xmit")
-int BPF_PROG(trace_devmap_xmit, const struct net_device *from, const struct net_device *to,
-	     int sent, int drops, int err)
+int BPF_PROG(xdpcap_devmap, const struct net_device *from, const struct net_device *to, int sent,
+	     int drops, int err)
 {
 	if (!is_traced(from) && !is_traced(to))
 		return 0;
@@ -390,7 +390,7 @@ int BPF_PROG(trace_devmap_xmit, const struct net_device *from, const struct net_
 }
 
 SEC("tp_btf/xdp_bulk_tx")
-int BPF_PROG(trace_bulk_tx, const struct net_device *dev, int sent, int drops, int err)
+int BPF_PROG(xdpcap_bulk_tx, const struct net_device *dev, int sent, int drops, int err)
 {
 	if (!is_traced(dev))
 		return 0;
@@ -404,8 +404,7 @@ int BPF_PROG(trace_bulk_tx, const struct net_device *dev, int sent, int drops, i
 }
 
 SEC("tp_btf/xdp_cpumap_enqueue")
-int BPF_PROG(trace_cpumap_enqueue, int map_id, unsigned int processed, unsigned int drops,
-	     int to_cpu)
+int BPF_PROG(xdpcap_enqueue, int map_id, unsigned int processed, unsigned int drops, int to_cpu)
 {
 	if (!is_map(map_id))
 		return 0;
@@ -424,8 +423,8 @@ int BPF_PROG(trace_cpumap_enqueue, int map_id, unsigned int processed, unsigned 
 }
 
 SEC("tp_btf/xdp_cpumap_kthread")
-int BPF_PROG(trace_cpumap_kthread, int map_id, unsigned int processed, unsigned int drops,
-	     int sched, const struct xdp_cpumap_stats *verdicts)
+int BPF_PROG(xdpcap_kthread, int map_id, unsigned int processed, unsigned int drops, int sched,
+	     const struct xdp_cpumap_stats *verdicts)
 {
 	if (!is_map(map_id))
 		return 0;
@@ -458,7 +457,7 @@ static __always_inline void note_memory(__u32 event, const struct xdp_mem_info *
 }
 
 SEC("tp_btf/mem_connect")
-int BPF_PROG(trace_mem_connect, const struct xdp_mem_allocator *allocator,
+int BPF_PROG(xdpcap_connect, const struct xdp_mem_allocator *allocator,
 	     const struct xdp_rxq_info *queue)
 {
 	__u32 id = allocator->mem.id;
@@ -472,7 +471,7 @@ int BPF_PROG(trace_mem_connect, const struct xdp_mem_allocator *allocator,
 }
 
 SEC("tp_btf/mem_disconnect")
-int BPF_PROG(trace_mem_disconnect, const struct xdp_mem_allocator *allocator)
+int BPF_PROG(xdpcap_disconn, const struct xdp_mem_allocator *allocator)
 {
 	__u32 id = allocator->mem.id;
 
@@ -483,7 +482,7 @@ int BPF_PROG(trace_mem_disconnect, const struct xdp_mem_allocator *allocator)
 }
 
 SEC("tp_btf/mem_return_failed")
-int BPF_PROG(trace_mem_return_failed, const struct xdp_mem_info *mem)
+int BPF_PROG(xdpcap_memfail, const struct xdp_mem_info *mem)
 {
 	__u32 id = mem->id;
 
@@ -494,7 +493,7 @@ int BPF_PROG(trace_mem_return_failed, const struct xdp_mem_info *mem)
 }
 
 SEC("tp_btf/bpf_xdp_link_attach_failed")
-int BPF_PROG(trace_attach_failed, const char *message)
+int BPF_PROG(xdpcap_attach, const char *message)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
 	struct key key = { .event = ATTACH_FAILED };

@@ -67,6 +67,12 @@ type Options struct {
 	// of Open. HookMap, StackDrops, Sink, Promiscuous, Companions, card stamps: Interfaces only.
 	Patterns, Except []string
 
+	// GiveWay lets others attach an XDP program to an interface where the session runs its own. The
+	// kernel refuses their first attempt; then the session detaches its program, and never attaches
+	// one there again: it captures at Ingress, or traces the program that runs. Each change is a
+	// source of its own, as with Patterns, and a Notice. It waits for interfaces that have gone.
+	GiveWay bool
+
 	// Direction says which packets of the interfaces are captured. Sent packets are captured at
 	// egress, as the stack hands them over: before segmentation and before checksums are filled in.
 	// Packets that an XDP program sends do not pass egress. Sent packets have no verdict and no
@@ -283,8 +289,8 @@ func ParseStamp(name string) (Stamp, error) {
 	return 0, fmt.Errorf("time stamp type %q: must be host, host_lowprec, adapter or adapter_unsynced", name)
 }
 
-// follows reports whether interfaces come and go during the session.
-func (o *Options) follows() bool { return len(o.Patterns) > 0 }
+// follows reports whether interfaces or their hooks come and go during the session.
+func (o *Options) follows() bool { return len(o.Patterns) > 0 || o.GiveWay }
 
 // followed names the interfaces that may come, for messages and files.
 func (o *Options) followed() string {

@@ -33,7 +33,7 @@ func (q question) names() (names []string) {
 	return names
 }
 
-// constants returns the constants of the program sample_card.
+// constants returns the constants of the program xdpcap_card.
 func (q question) constants() constants {
 	return constants{
 		samplerVarAskingTime: q.time,

@@ -43,6 +43,7 @@ const (
 	SentOnly                        // Options.Direction is Out
 	AnyInterfaces                   // Options.Patterns
 	PastXDP                         // Options.At is AtIngress
+	GivingWay                       // Options.GiveWay
 )
 
 // scopes has, for each Scope, when it holds, the option that chooses it, and the reason for the
@@ -56,8 +57,9 @@ var scopes = []struct {
 	{FromHookMap, func(o *Options) bool { return o.HookMap != "" }, "HookMap", "a hook map is captured alone, and has the received packets that its owner passes to it"},
 	{ThrownAway, func(o *Options) bool { return o.StackDrops }, "StackDrops", "packets that the stack throws away pass no XDP program, and are those of one interface"},
 	{SentOnly, func(o *Options) bool { return o.Direction == Out }, "Direction Out", "sent packets pass no XDP program"},
-	{AnyInterfaces, func(o *Options) bool { return o.follows() }, "Patterns", "this is for interfaces that are named: list them in Interfaces"},
+	{AnyInterfaces, func(o *Options) bool { return len(o.Patterns) > 0 }, "Patterns", "this is for interfaces that are named: list them in Interfaces"},
 	{PastXDP, func(o *Options) bool { return o.At == AtIngress }, "AtIngress", "packets at tc ingress have passed XDP"},
+	{GivingWay, func(o *Options) bool { return o.GiveWay }, "GiveWay", "this keeps a session at one hook"},
 }
 
 // A restriction says where an option has no meaning.
@@ -74,21 +76,25 @@ var restrictions = []restriction{
 	{"At", []string{"at"}, func(o *Options) bool { return o.At == AtIngress }, FromHookMap | ThrownAway | SentOnly},
 	{"StackDrops", []string{"drops"}, func(o *Options) bool { return o.StackDrops }, AnyInterfaces},
 	{"Direction", []string{"direction"}, func(o *Options) bool { return o.Direction != In }, FromHookMap | ThrownAway},
-	{"Sink", []string{"sink"}, func(o *Options) bool { return o.Sink }, FromHookMap | ThrownAway | SentOnly | AnyInterfaces | PastXDP},
-	{"Hooks", []string{"rx-capture"}, func(o *Options) bool { return len(o.Hooks) > 0 }, FromHookMap | ThrownAway | SentOnly | PastXDP},
-	{"Targets", []string{"program"}, func(o *Options) bool { return len(o.Targets) > 0 }, FromHookMap | ThrownAway | SentOnly | PastXDP},
-	{"Verdicts", []string{"verdict"}, func(o *Options) bool { return len(o.Verdicts) > 0 }, ThrownAway | SentOnly | PastXDP},
-	{"SlowerThan", []string{"slower-than"}, func(o *Options) bool { return o.SlowerThan != 0 }, FromHookMap | ThrownAway | SentOnly | PastXDP},
-	{"ReasonMap", []string{"reason-map"}, func(o *Options) bool { return o.ReasonMap != "" }, FromHookMap | SentOnly | PastXDP},
-	{"FilterAtExit", []string{"filter-at"}, func(o *Options) bool { return o.FilterAtExit }, ThrownAway | SentOnly | PastXDP},
-	{"SampleVerdicts", nil, func(o *Options) bool { return o.SampleVerdicts != nil }, ThrownAway | SentOnly | PastXDP},
+	{"Sink", []string{"sink"}, func(o *Options) bool { return o.Sink },
+		FromHookMap | ThrownAway | SentOnly | AnyInterfaces | PastXDP | GivingWay},
+	{"Hooks", []string{"rx-capture"}, func(o *Options) bool { return len(o.Hooks) > 0 },
+		FromHookMap | ThrownAway | SentOnly | PastXDP | GivingWay},
+	{"Targets", []string{"program"}, func(o *Options) bool { return len(o.Targets) > 0 },
+		FromHookMap | ThrownAway | SentOnly | PastXDP | GivingWay},
+	{"Verdicts", []string{"verdict"}, func(o *Options) bool { return len(o.Verdicts) > 0 }, ThrownAway | SentOnly | PastXDP | GivingWay},
+	{"SlowerThan", []string{"slower-than"}, func(o *Options) bool { return o.SlowerThan != 0 }, FromHookMap | ThrownAway | SentOnly | PastXDP | GivingWay},
+	{"ReasonMap", []string{"reason-map"}, func(o *Options) bool { return o.ReasonMap != "" }, FromHookMap | SentOnly | PastXDP | GivingWay},
+	{"FilterAtExit", []string{"filter-at"}, func(o *Options) bool { return o.FilterAtExit }, ThrownAway | SentOnly | PastXDP | GivingWay},
+	{"SampleVerdicts", nil, func(o *Options) bool { return o.SampleVerdicts != nil }, ThrownAway | SentOnly | PastXDP | GivingWay},
 	{"Mode", []string{"xdp-mode"}, func(o *Options) bool { return o.Mode != Auto }, FromHookMap | ThrownAway | SentOnly | PastXDP},
 	{"Promiscuous", []string{"promiscuous-mode"}, func(o *Options) bool { return o.Promiscuous == PromiscuousOn },
-		FromHookMap | ThrownAway | SentOnly | AnyInterfaces},
+		FromHookMap | ThrownAway | SentOnly | AnyInterfaces | GivingWay},
 	{"VLANRestore", []string{"vlan-restore"}, func(o *Options) bool { return o.VLANRestore == VLANRestoreOn }, ThrownAway},
-	{"Stamp", nil, func(o *Options) bool { return o.Stamp.IsCards() }, ThrownAway | AnyInterfaces | PastXDP},
+	{"Stamp", nil, func(o *Options) bool { return o.Stamp.IsCards() }, ThrownAway | AnyInterfaces | PastXDP | GivingWay},
 	{"Companions", []string{"stats", "count", "sizes", "flows", "latency"}, func(o *Options) bool { return o.Companions != nil },
-		FromHookMap | ThrownAway | AnyInterfaces},
+		FromHookMap | ThrownAway | AnyInterfaces | GivingWay},
+	{"GiveWay", []string{"give-way"}, func(o *Options) bool { return o.GiveWay }, FromHookMap | ThrownAway | SentOnly | PastXDP},
 }
 
 // checkScopes rejects options that have no meaning for the packets that are captured.
@@ -103,9 +109,11 @@ func (o *Options) checkScopes() error {
 	return nil
 }
 
-// needsXDP reports whether an option has no meaning but at XDP.
+// needsXDP reports whether an option has no meaning but at XDP. GiveWay is no reason to be there.
 func (o *Options) needsXDP() bool {
-	return slices.ContainsFunc(restrictions, func(r restriction) bool { return r.in&PastXDP != 0 && r.set(o) })
+	return slices.ContainsFunc(restrictions, func(r restriction) bool {
+		return r.in&PastXDP != 0 && r.field != "GiveWay" && r.set(o)
+	})
 }
 
 // FlagsWithout returns the flags of the command line for options that have no meaning in a scope.

@@ -1,6 +1,7 @@
 package capture
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -17,10 +18,11 @@ import (
 // comingPause is the least time between two looks for interfaces that have come.
 const comingPause = 50 * time.Millisecond
 
-// comings are the interfaces that a session with Options.Patterns has found. One goroutine at a
-// time calls the methods.
+// comings are the interfaces that a session with Options.Patterns or GiveWay has found. One
+// goroutine at a time calls the methods.
 type comings struct {
 	sampler *sampler // with the session's options and roster
+	witness *witness // nil until the first interfaces are captured
 	ledger  *ledger
 	passed  *atomic.Int64 // how far the reader has read, in CLOCK_MONOTONIC ns
 	hooks   *hooked       // the session's, of which all are of these interfaces
@@ -28,6 +30,7 @@ type comings struct {
 	finder  *discovery.Discovery
 	all     []*coming
 	refused discovery.Refusals
+	yielded *yielded // nil without Options.GiveWay
 }
 
 // A coming is an interface that was found, with its hooks.
@@ -48,6 +51,11 @@ func (s *Session) meetFirst() (err error) {
 	s.comings = &comings{sampler: s.sampler, ledger: s.ledger, passed: &s.reader.passed, hooks: &s.hooks, refused: make(discovery.Refusals)}
 	if s.comings.finder, err = discovery.Open(); err != nil {
 		return err
+	}
+	if s.options.GiveWay {
+		if s.comings.yielded, err = openYielded(); err != nil {
+			return err
+		}
 	}
 	return s.comings.meetFirst()
 }
@@ -105,6 +113,7 @@ func (c *comings) close() error {
 	if c == nil || c.finder == nil {
 		return nil
 	}
+	c.yielded.close()
 	return c.finder.Close()
 }
 
@@ -154,7 +163,8 @@ func (c *comings) comeLate(ifi xdp.Interface) {
 	}
 	delete(c.refused, ifi.Index)
 	came := c.all[len(c.all)-1]
-	c.notice(fmt.Errorf("%s has come and is captured, too: %s", ifi.Name, c.roster().ways(came.sources)))
+	ways := c.roster().ways(came.sources)
+	c.notice(cmp.Or(c.arrive(came, ways), fmt.Errorf("%s has come and is captured, too: %s", ifi.Name, ways)))
 }
 
 // come begins to capture on an interface. The kernel attaches no program below an interface that
@@ -202,7 +212,7 @@ func (c *comings) comeBelow(ifi xdp.Interface, refused error) error {
 }
 
 func (c *comings) comeOnce(ifi xdp.Interface) error {
-	p := point{ifi: ifi}
+	p := point{ifi: ifi, yielded: c.yielded.has(ifi.Index)}
 	if err := c.options().compile(&p); err != nil {
 		return err
 	}

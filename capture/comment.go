@@ -23,7 +23,7 @@ func (d *Description) comment(commandLine string) string {
 	for _, src := range d.Sources {
 		fmt.Fprintf(&b, "%s: %s\n", src.Label(), src.Sentence())
 	}
-	if d.Options.follows() && d.Anonymized == "" { // names of interfaces may have a MAC address
+	if len(d.Options.Patterns) > 0 && d.Anonymized == "" { // names of interfaces may have a MAC address
 		fmt.Fprintf(&b, "interfaces as they come and go: %s\n", d.Options.followed())
 	}
 	d.commentCards(&b)

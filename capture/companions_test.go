@@ -101,7 +101,7 @@ func TestCompanionsRefused(t *testing.T) {
 	} {
 		spec, err := loadSampler()
 		must(t, err)
-		if err := c.with.join(spec.Programs[samplerProgSampleXdp]); err == nil || !strings.Contains(err.Error(), c.want) {
+		if err := c.with.join(spec.Programs[samplerProgXdpcapXdp]); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v, want %s", name, err, c.want)
 		}
 	}

@@ -25,7 +25,7 @@ type heldHook struct {
 func (h *heldHook) load(k *sampler, first, index uint32) error {
 	h.sampler = k
 	p, err := k.load(loading{
-		name: samplerProgSampleXdp, first: first, index: index,
+		name: samplerProgXdpcapXdp, first: first, index: index,
 		own:    constants{samplerVarVerdict: uint32(Pass), samplerVarFiltering: true},
 		adjust: func(spec *ebpf.ProgramSpec) { must(h.t, filterebpf.Inline(spec, "filter", slowFilter())) },
 	})

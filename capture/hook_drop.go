@@ -103,8 +103,8 @@ func Reasons() ([]string, error) {
 // programsOfDrops has the program that reads each list of arguments which the tracepoint has had
 // since the kernel gives a reason, as support.TracepointArguments writes it.
 var programsOfDrops = map[string]string{
-	"*sk_buff, *void, skb_drop_reason":        samplerProgSampleExplained,
-	"*sk_buff, *void, skb_drop_reason, *sock": samplerProgSampleReceived, // since 6.11
+	"*sk_buff, *void, skb_drop_reason":        samplerProgXdpcapLost,
+	"*sk_buff, *void, skb_drop_reason, *sock": samplerProgXdpcapLostRx, // since 6.11
 }
 
 func (h *dropHook) load(k *sampler, first, index uint32) (err error) {

@@ -20,7 +20,7 @@ func (h *redirectHook) load(k *sampler, first, index uint32) error {
 	if err != nil {
 		return err
 	}
-	for _, name := range []string{samplerProgSampleRedirect, samplerProgSampleGeneric} {
+	for _, name := range []string{samplerProgXdpcapRedirect, samplerProgXdpcapGeneric} {
 		if err := h.add(k, "load the program that sees failed redirects", loading{name: name, first: first, index: index, own: own}); err != nil {
 			return err
 		}

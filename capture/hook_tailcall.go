@@ -71,7 +71,7 @@ func (h *tailCallHook) load(k *sampler, first, index uint32) (err error) {
 // loadSlot loads the program for one verdict, of the current kind.
 func (h *tailCallHook) loadSlot(verdict int) (err error) {
 	h.programs[verdict], err = h.sampler.load(loading{
-		name: samplerProgSampleXdp, first: h.first, index: h.index, filter: h.filter,
+		name: samplerProgXdpcapXdp, first: h.first, index: h.index, filter: h.filter,
 		own:    constants{samplerVarVerdict: uint32(verdict)},
 		adjust: func(spec *ebpf.ProgramSpec) { spec.AttachType, spec.Flags = h.kind.attachType, h.kind.flags() },
 	})
@@ -86,7 +86,7 @@ func (h *tailCallHook) attach() (err error) {
 	if err := h.hookMap.CheckCalled(); err != nil {
 		return fmt.Errorf("hook map %s: %w", h.source.Name, err)
 	}
-	if err := h.hookMap.Lock(samplerProgSampleXdp); err != nil {
+	if err := h.hookMap.Lock(samplerProgXdpcapXdp); err != nil {
 		return err
 	}
 	if err := h.fillFirst(); err != nil {
@@ -126,7 +126,7 @@ func (h *tailCallHook) fillFirst() error {
 // process.
 func (h *tailCallHook) fill(verdict int) (err error) {
 	h.stubs[verdict], err = xdp.NewStub(h.programs[verdict], ebpf.ProgramSpec{
-		Name: samplerProgSampleXdp, Type: ebpf.XDP, License: "Dual BSD/GPL",
+		Name: samplerProgXdpcapXdp, Type: ebpf.XDP, License: "Dual BSD/GPL",
 		AttachType: h.kind.attachType, Flags: h.kind.flags(),
 	}, int32(verdict))
 	if err != nil {

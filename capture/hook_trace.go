@@ -30,7 +30,7 @@ type traceHook struct {
 
 // newTraceHooks finds the programs to trace on an interface.
 func newTraceHooks(p point, o *Options) (hooks []hook, err error) {
-	if o.Sink || o.Mode != Auto {
+	if o.Sink || o.Mode != Auto && !p.yielded {
 		return nil, errkind.Errorf(ErrTraced, "%s is captured by tracing its XDP program: a sink or "+
 			"an XDP mode is not possible", p.ifi.Name)
 	}
@@ -84,9 +84,9 @@ func (h *traceHook) load(k *sampler, first, index uint32) (err error) {
 		return err
 	}
 	k.closes = true
-	atEntry := loading{name: samplerProgSampleFentry, first: first, index: index, with: entry}
+	atEntry := loading{name: samplerProgXdpcapFentry, first: first, index: index, with: entry}
 	atExit := loading{
-		name: samplerProgSampleFexit, first: first, index: index, with: exit,
+		name: samplerProgXdpcapFexit, first: first, index: index, with: exit,
 		own: constants{samplerVarSendingTx: h.runsAtInterface()},
 	}
 	if h.atExit {

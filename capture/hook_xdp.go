@@ -24,7 +24,7 @@ type xdpHook struct {
 
 func newXDPHook(p point, o *Options, q question) *xdpHook {
 	h := &xdpHook{interfaceHook: newInterfaceHook(p.ifi, p.filter, XDP), mode: o.Mode, verdict: Pass, asks: q, notice: o.notice}
-	if o.follows() && o.Mode == Auto && p.ifi.Driver == "bonding" {
+	if len(o.Patterns) > 0 && o.Mode == Auto && p.ifi.Driver == "bonding" {
 		h.mode = Generic // in native mode the program would run in the bond's devices, which have their own
 	}
 	if o.Sink {
@@ -48,11 +48,11 @@ func (h *xdpHook) load(k *sampler, first, index uint32) (err error) {
 	if err != nil {
 		return err
 	}
-	l := loading{name: samplerProgSampleXdp, first: first, index: index, filter: h.filter, with: with, own: constants{samplerVarVerdict: uint32(h.verdict)}}
+	l := loading{name: samplerProgXdpcapXdp, first: first, index: index, filter: h.filter, with: with, own: constants{samplerVarVerdict: uint32(h.verdict)}}
 	var p *ebpf.Program
 	if !h.asks.isNone() {
 		asking := l
-		asking.name, asking.own = samplerProgSampleCard, maps.Clone(l.own)
+		asking.name, asking.own = samplerProgXdpcapCard, maps.Clone(l.own)
 		maps.Copy(asking.own, h.asks.constants())
 		asking.adjust = func(spec *ebpf.ProgramSpec) { bind(spec, h.ifi.Index) }
 		p, err = k.load(asking)

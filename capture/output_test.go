@@ -22,10 +22,10 @@ func TestComment(t *testing.T) {
 	d.Options.Transport = TransportPerf
 	for i := range d.Sources {
 		d.Sources[i].Mode = Native
-		d.Sources[i].Sampler = Program{ID: 7, Name: "sample_xdp"}
+		d.Sources[i].Sampler = Program{ID: 7, Name: "xdpcap_xdp"}
 	}
-	want := `a: XDP program sample_xdp (id 7), native mode
-b: XDP program sample_xdp (id 7), native mode
+	want := `a: XDP program xdpcap_xdp (id 7), native mode
+b: XDP program xdpcap_xdp (id 7), native mode
 sampling: one packet of every 100, at random
 every packet was dropped after sampling
 snapshot length: 131070

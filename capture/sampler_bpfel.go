@@ -190,17 +190,17 @@ const (
 	samplerMapRings             = "rings"
 	samplerMapSamples           = "samples"
 	samplerMapScratches         = "scratches"
-	samplerProgEndPoll          = "end_poll"
-	samplerProgSampleCard       = "sample_card"
-	samplerProgSampleEgress     = "sample_egress"
-	samplerProgSampleExplained  = "sample_explained"
-	samplerProgSampleFentry     = "sample_fentry"
-	samplerProgSampleFexit      = "sample_fexit"
-	samplerProgSampleGeneric    = "sample_generic"
-	samplerProgSampleIngress    = "sample_ingress"
-	samplerProgSampleReceived   = "sample_received"
-	samplerProgSampleRedirect   = "sample_redirect"
-	samplerProgSampleXdp        = "sample_xdp"
+	samplerProgXdpcapCard       = "xdpcap_card"
+	samplerProgXdpcapEgress     = "xdpcap_egress"
+	samplerProgXdpcapEndPoll    = "xdpcap_end_poll"
+	samplerProgXdpcapFentry     = "xdpcap_fentry"
+	samplerProgXdpcapFexit      = "xdpcap_fexit"
+	samplerProgXdpcapGeneric    = "xdpcap_generic"
+	samplerProgXdpcapIngress    = "xdpcap_ingress"
+	samplerProgXdpcapLost       = "xdpcap_lost"
+	samplerProgXdpcapLostRx     = "xdpcap_lost_rx"
+	samplerProgXdpcapRedirect   = "xdpcap_redirect"
+	samplerProgXdpcapXdp        = "xdpcap_xdp"
 	samplerVarAccompanied       = "accompanied"
 	samplerVarArrival           = "arrival"
 	samplerVarAskingHash        = "asking_hash"
@@ -292,17 +292,17 @@ type samplerSpecs struct {
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type samplerProgramSpecs struct {
-	EndPoll         *ebpf.ProgramSpec `ebpf:"end_poll"`
-	SampleCard      *ebpf.ProgramSpec `ebpf:"sample_card"`
-	SampleEgress    *ebpf.ProgramSpec `ebpf:"sample_egress"`
-	SampleExplained *ebpf.ProgramSpec `ebpf:"sample_explained"`
-	SampleFentry    *ebpf.ProgramSpec `ebpf:"sample_fentry"`
-	SampleFexit     *ebpf.ProgramSpec `ebpf:"sample_fexit"`
-	SampleGeneric   *ebpf.ProgramSpec `ebpf:"sample_generic"`
-	SampleIngress   *ebpf.ProgramSpec `ebpf:"sample_ingress"`
-	SampleReceived  *ebpf.ProgramSpec `ebpf:"sample_received"`
-	SampleRedirect  *ebpf.ProgramSpec `ebpf:"sample_redirect"`
-	SampleXdp       *ebpf.ProgramSpec `ebpf:"sample_xdp"`
+	XdpcapCard     *ebpf.ProgramSpec `ebpf:"xdpcap_card"`
+	XdpcapEgress   *ebpf.ProgramSpec `ebpf:"xdpcap_egress"`
+	XdpcapEndPoll  *ebpf.ProgramSpec `ebpf:"xdpcap_end_poll"`
+	XdpcapFentry   *ebpf.ProgramSpec `ebpf:"xdpcap_fentry"`
+	XdpcapFexit    *ebpf.ProgramSpec `ebpf:"xdpcap_fexit"`
+	XdpcapGeneric  *ebpf.ProgramSpec `ebpf:"xdpcap_generic"`
+	XdpcapIngress  *ebpf.ProgramSpec `ebpf:"xdpcap_ingress"`
+	XdpcapLost     *ebpf.ProgramSpec `ebpf:"xdpcap_lost"`
+	XdpcapLostRx   *ebpf.ProgramSpec `ebpf:"xdpcap_lost_rx"`
+	XdpcapRedirect *ebpf.ProgramSpec `ebpf:"xdpcap_redirect"`
+	XdpcapXdp      *ebpf.ProgramSpec `ebpf:"xdpcap_xdp"`
 }
 
 // samplerMapSpecs contains maps before they are loaded into the kernel.
@@ -484,32 +484,32 @@ type samplerVariables struct {
 //
 // It can be passed to loadSamplerObjects or ebpf.CollectionSpec.LoadAndAssign.
 type samplerPrograms struct {
-	EndPoll         *ebpf.Program `ebpf:"end_poll"`
-	SampleCard      *ebpf.Program `ebpf:"sample_card"`
-	SampleEgress    *ebpf.Program `ebpf:"sample_egress"`
-	SampleExplained *ebpf.Program `ebpf:"sample_explained"`
-	SampleFentry    *ebpf.Program `ebpf:"sample_fentry"`
-	SampleFexit     *ebpf.Program `ebpf:"sample_fexit"`
-	SampleGeneric   *ebpf.Program `ebpf:"sample_generic"`
-	SampleIngress   *ebpf.Program `ebpf:"sample_ingress"`
-	SampleReceived  *ebpf.Program `ebpf:"sample_received"`
-	SampleRedirect  *ebpf.Program `ebpf:"sample_redirect"`
-	SampleXdp       *ebpf.Program `ebpf:"sample_xdp"`
+	XdpcapCard     *ebpf.Program `ebpf:"xdpcap_card"`
+	XdpcapEgress   *ebpf.Program `ebpf:"xdpcap_egress"`
+	XdpcapEndPoll  *ebpf.Program `ebpf:"xdpcap_end_poll"`
+	XdpcapFentry   *ebpf.Program `ebpf:"xdpcap_fentry"`
+	XdpcapFexit    *ebpf.Program `ebpf:"xdpcap_fexit"`
+	XdpcapGeneric  *ebpf.Program `ebpf:"xdpcap_generic"`
+	XdpcapIngress  *ebpf.Program `ebpf:"xdpcap_ingress"`
+	XdpcapLost     *ebpf.Program `ebpf:"xdpcap_lost"`
+	XdpcapLostRx   *ebpf.Program `ebpf:"xdpcap_lost_rx"`
+	XdpcapRedirect *ebpf.Program `ebpf:"xdpcap_redirect"`
+	XdpcapXdp      *ebpf.Program `ebpf:"xdpcap_xdp"`
 }
 
 func (p *samplerPrograms) Close() error {
 	return _SamplerClose(
-		p.EndPoll,
-		p.SampleCard,
-		p.SampleEgress,
-		p.SampleExplained,
-		p.SampleFentry,
-		p.SampleFexit,
-		p.SampleGeneric,
-		p.SampleIngress,
-		p.SampleReceived,
-		p.SampleRedirect,
-		p.SampleXdp,
+		p.XdpcapCard,
+		p.XdpcapEgress,
+		p.XdpcapEndPoll,
+		p.XdpcapFentry,
+		p.XdpcapFexit,
+		p.XdpcapGeneric,
+		p.XdpcapIngress,
+		p.XdpcapLost,
+		p.XdpcapLostRx,
+		p.XdpcapRedirect,
+		p.XdpcapXdp,
 	)
 }
 

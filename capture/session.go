@@ -129,6 +129,9 @@ func (s *Session) open(t newTransport) (err error) {
 		return err
 	}
 	s.witness.look()
+	if s.comings != nil {
+		s.comings.witness = s.witness
+	}
 	if err := s.startWatch(); err != nil {
 		return err
 	}
@@ -188,9 +191,9 @@ func (s *Session) openReader() (err error) {
 }
 
 // Sources returns the session's sources: the interfaces in the order of Options.Interfaces, each
-// with its hooks. With Patterns they are in the order in which they came, each after those below
-// it, until [Forgetter] outputs have forgotten more than 256 that have gone: then one that comes
-// has the place of the first of these. Any goroutine may call it.
+// with its hooks. With Patterns or GiveWay they are in the order in which they came, each after
+// those below it, until [Forgetter] outputs have forgotten more than 256 that have gone: then one
+// that comes has the place of the first of these. Any goroutine may call it.
 func (s *Session) Sources() []Source { return s.roster.sources() }
 
 // Gone returns the indexes of the sources whose interfaces have gone and whose accounts are final.

@@ -161,7 +161,7 @@ func (k *sampler) chooseLowprec() error {
 
 // followPolls attaches the program that marks in the rings when a NAPI poll ends.
 func (k *sampler) followPolls() error {
-	p, err := k.load(loading{name: samplerProgEndPoll})
+	p, err := k.load(loading{name: samplerProgXdpcapEndPoll})
 	if err == nil {
 		defer p.Close()
 		k.polls, err = link.AttachTracing(link.TracingOptions{Program: p})

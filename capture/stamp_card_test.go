@@ -56,7 +56,7 @@ func loadCardStamps(t *testing.T, p *programTest) *ebpf.Program {
 	t.Helper()
 	own := question{time: true}.constants()
 	own[samplerVarSource], own[samplerVarHook] = uint32(0), uint32(0)
-	loaded, err := p.sampler.load(loading{name: samplerProgSampleCard, own: own, adjust: func(spec *ebpf.ProgramSpec) {
+	loaded, err := p.sampler.load(loading{name: samplerProgXdpcapCard, own: own, adjust: func(spec *ebpf.ProgramSpec) {
 		for code, i := spec.Instructions, 0; i < len(code); i++ {
 			asked, asks := strings.CutPrefix(code[i].Reference(), "bpf_xdp_metadata_rx_")
 			if !asks {

@@ -2,11 +2,16 @@ package capture
 
 import (
 	"errors"
+	"fmt"
 	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
 
+	"github.com/vishvananda/netns"
+
+	"github.com/xdpcap/xdpcap/internal/attach"
+	"github.com/xdpcap/xdpcap/internal/discovery"
 	"github.com/xdpcap/xdpcap/internal/errkind"
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
@@ -34,6 +39,7 @@ func (h *hooked) whileAttached(do func()) {
 // that its program was detached or that a traced program was replaced, so the watch polls.
 type watch struct {
 	hooks      []hook // those that still see packets
+	isHome     bool   // its goroutine is in the session's network namespace
 	quit, done chan struct{}
 }
 
@@ -48,12 +54,15 @@ func (s *Session) startWatch() error {
 		return errors.Join(blind...)
 	}
 	s.watch = w
+	home, err := netns.Get()
 	entered := make(chan error, 1)
 	go func() {
 		defer close(w.done)
-		var err error
-		if s.comings != nil {
-			err = s.comings.finder.Enter()
+		if err == nil {
+			err = errors.Join(discovery.Enter(home), home.Close())
+		}
+		if w.isHome = err == nil; s.comings == nil {
+			err = nil // it only attaches lost programs again
 		}
 		if entered <- err; err == nil {
 			s.keepWatch(w.quit)
@@ -68,8 +77,12 @@ func (s *Session) keepWatch(quit <-chan struct{}) {
 	ticker := time.NewTicker(watchInterval)
 	defer ticker.Stop()
 	var changes <-chan struct{} // nil where no interface comes or goes
+	var refused <-chan attach.Refusal
 	if s.comings != nil {
 		changes = s.comings.finder.Changed
+		if y := s.comings.yielded; y != nil {
+			refused = y.refused
+		}
 	}
 	changed, rested := changes, (<-chan time.Time)(nil)
 	for {
@@ -79,11 +92,14 @@ func (s *Session) keepWatch(quit <-chan struct{}) {
 		case <-ticker.C:
 			if s.comings != nil {
 				s.comings.follow(true)
+				s.comings.traceOthers()
 			} else {
 				s.checkHooks()
 			}
 			measureClocks(s.roster.cards(), s.notice)
-			s.witness.look()
+			s.attachAgain(s.witness.look())
+		case r := <-refused:
+			s.comings.giveWay(r)
 		case <-rested:
 			changed, rested = changes, nil
 		case <-changed:
@@ -143,6 +159,30 @@ func whyBlind(h hook) error {
 		return errkind.Errorf(ErrInterfaceGone, "interface %s was deleted or moved to another network namespace", name)
 	}
 	return errkind.Errorf(ErrBlind, "%s is no longer captured: %w", name, err)
+}
+
+// attachAgain attaches programs again that their drivers have lost. They and their maps stay the
+// same, so the accounts go on. If that fails, the next check finds the hook blind.
+func (s *Session) attachAgain(lost []lostProgram) {
+	if !s.watch.isHome {
+		return
+	}
+	for _, l := range lost {
+		s.hooks.whileAttached(func() {
+			for _, h := range s.hooks.all {
+				own, ok := h.(*xdpHook)
+				if !ok || own.source.Sampler.ID != l.Sampler.ID {
+					continue
+				}
+				what := attach.Lost(l.Name, l.packets)
+				if err := own.attached.Again(); err != nil {
+					s.notice(fmt.Errorf("%s: attach it again: %w", what, err))
+				} else {
+					s.notice(fmt.Errorf("%s: it is attached again", what))
+				}
+			}
+		})
+	}
 }
 
 // hasGone reports whether an interface has left the namespace. What the kernel says to an attempt

@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/xdpcap/xdpcap/internal/attach"
 	"github.com/xdpcap/xdpcap/internal/errkind"
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
@@ -40,6 +41,14 @@ type passing struct {
 	before         uint64 // packets that had passed by before the comparison began
 	by             uint64 // at least so many have passed by since
 	noticed        bool
+	sight          attach.Sight
+}
+
+// A lostProgram is a source whose driver has lost the program, and at least how many packets have
+// passed by since.
+type lostProgram struct {
+	Source
+	packets uint64
 }
 
 // lateReadings is how many readings, one a second, a card's driver may need until it has counted
@@ -78,17 +87,20 @@ func (w *witness) close() {
 }
 
 // look compares the last reading of the interfaces with what the programs have seen by now, and
-// reads the interfaces again. If reading the programs' counters fails, the next call tries again.
-func (w *witness) look() {
+// reads the interfaces again. It returns the sources whose program is to be attached again. If
+// reading the programs' counters fails, the next call tries again.
+func (w *witness) look() []lostProgram {
 	if w == nil {
-		return
+		return nil
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if sources, seen := w.seen(); seen != nil {
-		w.compare(sources, seen)
-		w.note(sources, seen, w.readAll(sources))
+	sources, seen := w.seen()
+	if seen == nil {
+		return nil
 	}
+	w.compare(sources, seen)
+	return w.note(sources, seen, w.readAll(sources))
 }
 
 // finish compares a last time, before the programs are detached. It waits for a moment without
@@ -152,31 +164,52 @@ func (w *witness) readAll(sources map[int]*Source) map[int]xdp.Counts {
 	return all
 }
 
-// note keeps a reading of the interfaces, and begins the comparison for a source that is new, or
-// whose interface has begun to count anew. seen was read before it.
-func (w *witness) note(sources map[int]*Source, seen map[int]uint64, packets map[int]xdp.Counts) {
+// note keeps a reading of the interfaces, and begins the comparison for a source that is new, whose
+// interface has begun to count anew, or whose program is lost. It returns the latter. seen was read
+// before it.
+func (w *witness) note(sources map[int]*Source, seen map[int]uint64, packets map[int]xdp.Counts) (lost []lostProgram) {
 	for i, c := range packets {
-		n := c.Received
-		if sources[i].Direction() == Out {
+		src, n := sources[i], c.Received
+		if src.Direction() == Out {
 			n = c.Sent
 		}
-		came, p := sources[i].Came, w.sources[i]
+		p := w.sources[i]
 		if p == nil {
 			p = &passing{came: -1}
 			w.sources[i] = p
 		}
+		isNew := p.came != src.Came
+		if isNew {
+			*p = passing{came: src.Came, before: p.before + p.by}
+		}
 		switch {
-		case p.came != came || n < p.last:
-			*p = passing{came: came, seenBase: seen[i], base: n, before: p.before + p.by, noticed: p.noticed && p.came == came}
-			if c.IsHardware {
-				p.late = lateReadings
-			}
+		case isOwnOfCard(src, c) && p.sight.Note(c, seen[i]):
+			p.by = max(p.by, p.sight.Missed)
+			lost = append(lost, lostProgram{*src, p.sight.Missed})
+			p.begin(n, seen[i], c)
+		case isNew || n < p.last:
+			p.begin(n, seen[i], c)
 		case p.late > 0:
 			p.late--
 			p.base, p.seenBase = n, p.seen
 		}
 		p.seen = seen[i]
 		p.last = n
+	}
+	return lost
+}
+
+// isOwnOfCard reports whether a source is a program of ours that a card's driver runs.
+func isOwnOfCard(src *Source, c xdp.Counts) bool {
+	return c.IsHardware && src.Hook == XDP && src.Mode == Native
+}
+
+// begin begins the comparison with a reading of the interface, before which the programs had seen
+// so many packets.
+func (p *passing) begin(n, seen uint64, c xdp.Counts) {
+	p.base, p.seenBase, p.before, p.by = n, seen, p.before+p.by, 0
+	if p.late = 0; c.IsHardware {
+		p.late = lateReadings
 	}
 }
 
@@ -190,7 +223,7 @@ func (w *witness) compare(sources map[int]*Source, seen map[int]uint64) {
 		if counted, passed := p.last-p.base, seen[i]-p.seenBase; counted > passed {
 			p.by = max(p.by, counted-passed)
 		}
-		if p.by > 0 && !p.noticed {
+		if p.by > 0 && !p.noticed && !p.sight.IsDoubtful() {
 			p.noticed = true
 			w.notice(passedBy(src, p.before+p.by))
 		}

@@ -12,6 +12,7 @@ type witnessTest struct {
 	counts  xdp.Counts
 	account programAccount
 	notices int
+	lost    []lostProgram // of the last second
 }
 
 func newWitnessTest(src Source) *witnessTest {
@@ -33,7 +34,7 @@ func (w *witnessTest) second(received, seen uint64) {
 	if w.roster.all[0].Hook == Ingress {
 		w.account.joined += seen
 	}
-	w.look()
+	w.lost = w.look()
 }
 
 func (w *witnessTest) passedBy() uint64 {
@@ -74,6 +75,57 @@ func TestWitness(t *testing.T) {
 		}
 		if got := w.passedBy(); got != test.want || w.notices != int(min(test.want, 1)) {
 			t.Errorf("%s: %d packets have passed by, want %d; %d notices", test.name, got, test.want, w.notices)
+		}
+	}
+}
+
+// If a card's driver has lost the program, it is to be attached again, and the packets since then
+// have passed by. That is no notice of packets that never come to the hook, unless it changes
+// nothing.
+func TestWitnessOfLostProgram(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		name  string
+		after uint64 // of 100 packets, how many the hook sees when it is attached again
+		by    uint64
+		want  int // notices
+	}{{"it helps", 100, 500, 0}, {"it changes nothing", 0, 500 + 1600, 1}} {
+		w := newWitnessTest(Source{Name: "eth0", Hook: XDP, Mode: Native, Index: 2})
+		w.counts.IsHardware = true
+		w.look()
+		for range 5 {
+			w.second(100, 100)
+		}
+		for i := range 5 {
+			if w.second(100, 0); (len(w.lost) == 1) != (i == 4) {
+				t.Errorf("%s: after %d seconds: %+v", test.name, i+1, w.lost)
+			}
+		}
+		if len(w.lost) == 1 && w.lost[0].packets != 500 {
+			t.Errorf("%s: lost %+v", test.name, w.lost)
+		}
+		if w.lost = nil; w.passedBy() != 500 || w.notices != 0 {
+			t.Errorf("%s: %d packets have passed by, want 500; %d notices", test.name, w.passedBy(), w.notices)
+		}
+		for range 20 {
+			if w.second(100, test.after); w.lost != nil {
+				t.Errorf("%s: it is lost again", test.name)
+			}
+		}
+		if w.passedBy() != test.by || w.notices != test.want {
+			t.Errorf("%s: %d packets have passed by, want %d; %d notices, want %d", test.name, w.passedBy(), test.by, w.notices, test.want)
+		}
+	}
+	for _, src := range []Source{
+		{Hook: XDP, Mode: Generic}, {Hook: Entry, Mode: Native}, {Hook: Ingress},
+	} {
+		w := newWitnessTest(src)
+		w.roster.all[0].Index, w.counts.IsHardware = 2, true
+		w.look()
+		for i := range 20 {
+			if w.second(100, 100*uint64(1-i/10)); w.lost != nil {
+				t.Errorf("%v, %v: %+v", src.Hook, src.Mode, w.lost)
+			}
 		}
 	}
 }

@@ -26,8 +26,9 @@ type Source struct {
 	Attached string
 	NetAdmin bool
 
-	// Arrival counts the interfaces that Options.Patterns have found so far. Sources of one
-	// interface with different Arrivals were there one after the other. 0 = without Patterns.
+	// Arrival counts the interfaces that Options.Patterns have found so far, and those whose hook
+	// Options.GiveWay has changed. Sources of one interface with different Arrivals were there one
+	// after the other. 0 = without these options.
 	Arrival uint32
 
 	// Place is the index in Session.Sources, and Came is how many sources had come with it. Both

@@ -33,6 +33,7 @@ type Attachment struct {
 	watch *xdp.HookWatch // nil = closed
 	links []io.Closer    // in the order in which they are closed
 	check func() error
+	again func() error // nil = not at an XDP hook
 }
 
 // open returns what add has attached for the packets of an interface. After an error nothing stays
@@ -56,6 +57,19 @@ func open(ifi xdp.Interface, first *ebpf.Program, add func(*Attachment) error) (
 // it has left the namespace, an xdp.ErrHidden if this process may not see whether they do. An error
 // of the query itself is no reason.
 func (a *Attachment) Check() error { return a.check() }
+
+// Counts returns what the interface has counted.
+func (a *Attachment) Counts() (xdp.Counts, error) { return a.watch.Counts() }
+
+// Again attaches a program at the XDP hook once more, after its driver has lost it: see Sight. It
+// needs no privilege. Its caller is in the interface's network namespace, and calls no other method
+// at the same time. After an error the program may be detached.
+func (a *Attachment) Again() error {
+	if err := a.check(); err != nil {
+		return err
+	}
+	return a.again()
+}
 
 // Close detaches the programs in the order in which they were given. A second call does nothing,
 // and neither does one of a nil Attachment.

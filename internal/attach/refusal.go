@@ -14,7 +14,7 @@ import (
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
-//go:generate go tool bpf2go -target bpfel refusals ../../bpf/refusals.c
+//go:generate go tool bpf2go -target bpfel -type refusal refusals ../../bpf/refusals.c
 
 // attachOnceMore repeats an attempt that the kernel has refused, and records the message with which
 // the kernel or the driver refuses it. It returns the link if the second attempt succeeds.
@@ -45,26 +45,15 @@ func attachOnceMore(refused error, attach func() (link.Link, error)) (link.Link,
 
 // A listener records, by bpf/refusals.c, the messages to the thread that has opened it.
 type listener struct {
-	objects refusalsObjects
-	link    link.Link
+	objects struct {
+		Program *ebpf.Program `ebpf:"xdpcap_refused"`
+		Words   *ebpf.Map     `ebpf:"words"`
+	}
+	link link.Link
 }
 
 func openListener() (*listener, error) {
-	spec, err := loadRefusals()
-	if err != nil {
-		return nil, err
-	}
-	// The thread's id in this process's PID namespace, which may be a container's.
-	namespace, err := os.Stat("/proc/self/ns/pid")
-	if err != nil {
-		return nil, err
-	}
-	file := namespace.Sys().(*syscall.Stat_t)
-	err = Set(spec, map[string]any{
-		refusalsVarNamespaceDevice: file.Dev,
-		refusalsVarNamespaceInode:  file.Ino,
-		refusalsVarThread:          uint32(unix.Gettid()),
-	})
+	spec, err := refusalsHere(refusalsVarThread, unix.Gettid())
 	if err != nil {
 		return nil, err
 	}
@@ -74,10 +63,10 @@ func openListener() (*listener, error) {
 	}
 	l.link, err = link.AttachRawTracepoint(link.RawTracepointOptions{
 		Name:    "bpf_xdp_link_attach_failed",
-		Program: l.objects.NoteRefusal,
+		Program: l.objects.Program,
 	})
 	if err != nil {
-		l.objects.Close()
+		l.closeObjects()
 		return nil, err
 	}
 	return l, nil
@@ -94,5 +83,30 @@ func (l *listener) words() string {
 
 func (l *listener) close() {
 	l.link.Close()
-	l.objects.Close()
+	l.closeObjects()
+}
+
+func (l *listener) closeObjects() {
+	l.objects.Program.Close()
+	l.objects.Words.Close()
+}
+
+// refusalsHere returns the programs of bpf/refusals.c for this process or one of its threads: the
+// variable that says which one, and its id in this process's PID namespace, which may be a
+// container's.
+func refusalsHere(variable string, id int) (*ebpf.CollectionSpec, error) {
+	spec, err := loadRefusals()
+	if err != nil {
+		return nil, err
+	}
+	namespace, err := os.Stat("/proc/self/ns/pid")
+	if err != nil {
+		return nil, err
+	}
+	file := namespace.Sys().(*syscall.Stat_t)
+	return spec, Set(spec, map[string]any{
+		refusalsVarNamespaceDevice: file.Dev,
+		refusalsVarNamespaceInode:  file.Ino,
+		variable:                   uint32(id),
+	})
 }

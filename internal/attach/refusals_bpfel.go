@@ -8,19 +8,41 @@ import (
 	_ "embed"
 	"fmt"
 	"io"
+	"structs"
 
 	"github.com/cilium/ebpf"
 )
+
+type refusalsAttempt struct {
+	_        structs.HostLayout
+	Ifindex  uint32
+	Detaches uint32
+}
+
+type refusalsRefusal struct {
+	_       structs.HostLayout
+	Ifindex uint32
+	Thread  [16]uint8
+}
 
 // Names of all BPF objects in the ELF.
 //
 // Used for safe lookups in a Collection or CollectionSpec.
 const (
+	refusalsMapAttempts        = "attempts"
+	refusalsMapOthers          = "others"
 	refusalsMapWords           = "words"
-	refusalsProgNoteRefusal    = "note_refusal"
+	refusalsProgXdpcapByFd     = "xdpcap_by_fd"
+	refusalsProgXdpcapByLink   = "xdpcap_by_link"
+	refusalsProgXdpcapOthers   = "xdpcap_others"
+	refusalsProgXdpcapRefused  = "xdpcap_refused"
 	refusalsVarNamespaceDevice = "namespace_device"
 	refusalsVarNamespaceInode  = "namespace_inode"
+	refusalsVarProcess         = "process"
 	refusalsVarThread          = "thread"
+	refusalsVarTracedIfindex   = "traced_ifindex"
+	refusalsVarTracedLower     = "traced_lower"
+	refusalsVarTracedNetns     = "traced_netns"
 )
 
 // loadRefusals returns the embedded CollectionSpec for refusals.
@@ -65,14 +87,19 @@ type refusalsSpecs struct {
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type refusalsProgramSpecs struct {
-	NoteRefusal *ebpf.ProgramSpec `ebpf:"note_refusal"`
+	XdpcapByFd    *ebpf.ProgramSpec `ebpf:"xdpcap_by_fd"`
+	XdpcapByLink  *ebpf.ProgramSpec `ebpf:"xdpcap_by_link"`
+	XdpcapOthers  *ebpf.ProgramSpec `ebpf:"xdpcap_others"`
+	XdpcapRefused *ebpf.ProgramSpec `ebpf:"xdpcap_refused"`
 }
 
 // refusalsMapSpecs contains maps before they are loaded into the kernel.
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type refusalsMapSpecs struct {
-	Words *ebpf.MapSpec `ebpf:"words"`
+	Attempts *ebpf.MapSpec `ebpf:"attempts"`
+	Others   *ebpf.MapSpec `ebpf:"others"`
+	Words    *ebpf.MapSpec `ebpf:"words"`
 }
 
 // refusalsVariableSpecs contains global variables before they are loaded into the kernel.
@@ -81,7 +108,11 @@ type refusalsMapSpecs struct {
 type refusalsVariableSpecs struct {
 	NamespaceDevice *ebpf.VariableSpec `ebpf:"namespace_device"`
 	NamespaceInode  *ebpf.VariableSpec `ebpf:"namespace_inode"`
+	Process         *ebpf.VariableSpec `ebpf:"process"`
 	Thread          *ebpf.VariableSpec `ebpf:"thread"`
+	TracedIfindex   *ebpf.VariableSpec `ebpf:"traced_ifindex"`
+	TracedLower     *ebpf.VariableSpec `ebpf:"traced_lower"`
+	TracedNetns     *ebpf.VariableSpec `ebpf:"traced_netns"`
 }
 
 // refusalsObjects contains all objects after they have been loaded into the kernel.
@@ -104,11 +135,15 @@ func (o *refusalsObjects) Close() error {
 //
 // It can be passed to loadRefusalsObjects or ebpf.CollectionSpec.LoadAndAssign.
 type refusalsMaps struct {
-	Words *ebpf.Map `ebpf:"words"`
+	Attempts *ebpf.Map `ebpf:"attempts"`
+	Others   *ebpf.Map `ebpf:"others"`
+	Words    *ebpf.Map `ebpf:"words"`
 }
 
 func (m *refusalsMaps) Close() error {
 	return _RefusalsClose(
+		m.Attempts,
+		m.Others,
 		m.Words,
 	)
 }
@@ -119,19 +154,29 @@ func (m *refusalsMaps) Close() error {
 type refusalsVariables struct {
 	NamespaceDevice *ebpf.Variable `ebpf:"namespace_device"`
 	NamespaceInode  *ebpf.Variable `ebpf:"namespace_inode"`
+	Process         *ebpf.Variable `ebpf:"process"`
 	Thread          *ebpf.Variable `ebpf:"thread"`
+	TracedIfindex   *ebpf.Variable `ebpf:"traced_ifindex"`
+	TracedLower     *ebpf.Variable `ebpf:"traced_lower"`
+	TracedNetns     *ebpf.Variable `ebpf:"traced_netns"`
 }
 
 // refusalsPrograms contains all programs after they have been loaded into the kernel.
 //
 // It can be passed to loadRefusalsObjects or ebpf.CollectionSpec.LoadAndAssign.
 type refusalsPrograms struct {
-	NoteRefusal *ebpf.Program `ebpf:"note_refusal"`
+	XdpcapByFd    *ebpf.Program `ebpf:"xdpcap_by_fd"`
+	XdpcapByLink  *ebpf.Program `ebpf:"xdpcap_by_link"`
+	XdpcapOthers  *ebpf.Program `ebpf:"xdpcap_others"`
+	XdpcapRefused *ebpf.Program `ebpf:"xdpcap_refused"`
 }
 
 func (p *refusalsPrograms) Close() error {
 	return _RefusalsClose(
-		p.NoteRefusal,
+		p.XdpcapByFd,
+		p.XdpcapByLink,
+		p.XdpcapOthers,
+		p.XdpcapRefused,
 	)
 }
 

@@ -3,6 +3,8 @@ package attach
 import (
 	"errors"
 	"fmt"
+	"io"
+	"slices"
 
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/link"
@@ -20,9 +22,13 @@ import (
 func XDP(ifi xdp.Interface, prog *ebpf.Program, mode xdp.Mode) (*Attachment, error) {
 	return open(ifi, prog, func(a *Attachment) error {
 		a.Mode = mode
+		prog, err := prog.Clone() // for Again
+		if err != nil {
+			return fmt.Errorf("keep a program open: %w", err)
+		}
 		a.check = func() error { return a.watch.CheckRuns(a.Own, a.Own) }
 		attach := func() (link.Link, error) {
-			return link.AttachXDP(link.XDPOptions{Program: prog, Interface: ifi.Index, Flags: attachFlags[mode]})
+			return link.AttachXDP(link.XDPOptions{Program: prog, Interface: ifi.Index, Flags: attachFlags[a.Mode]})
 		}
 		before := xdp.NoteJoining(ifi)
 		l, err := attach()
@@ -33,10 +39,23 @@ func XDP(ifi xdp.Interface, prog *ebpf.Program, mode xdp.Mode) (*Attachment, err
 			a.links = append(a.links, xdp.Link{Link: l})
 		}
 		a.SwitchedOff = before.Lost()
-		a.links = append(a.links, a.SwitchedOff) // closing it switches that on again
+		a.links = append(a.links, a.SwitchedOff, prog) // closing the first switches that on again
 		a.NeedsNetAdmin = a.SwitchedOff != nil
 		if err != nil {
 			return explainAttach(ifi, mode, err)
+		}
+		a.again = func() error {
+			err := a.links[0].Close()
+			a.links = a.links[1:]
+			if err != nil {
+				return fmt.Errorf("detach an XDP program from %s: %w", ifi.Name, err)
+			}
+			l, err := attach()
+			if err != nil {
+				return explainAttach(ifi, a.Mode, err)
+			}
+			a.links = slices.Insert(a.links, 0, io.Closer(xdp.Link{Link: l}))
+			return nil
 		}
 		if mode != xdp.Auto {
 			return nil

@@ -145,6 +145,33 @@ func TestCloseBesideCopy(t *testing.T) {
 	})
 }
 
+// The same program is attached again by another link, unless it was detached.
+func TestAgain(t *testing.T) {
+	t.Parallel()
+	prog := testnet.MustPassing(t, "passing")
+	testnet.WithVeth(t, 1, func(ifi xdp.Interface) error {
+		a, err := attach.XDP(ifi, prog, xdp.Auto)
+		must(t, err)
+		before, err := a.Link().Info()
+		must(t, err)
+		must(t, a.Again())
+		after, err := a.Link().Info()
+		must(t, err)
+		if after.ID == before.ID || after.Program != before.Program || a.Check() != nil {
+			t.Errorf("it is attached by %+v, before %+v: %v", after, before, a.Check())
+		}
+		if now, err := xdp.InterfaceByName(ifi.Name); err != nil || now.Mode != xdp.Native {
+			t.Errorf("mode %v, %v", now.Mode, err)
+		}
+		must(t, a.Link().Detach())
+		if err := a.Again(); err == nil {
+			t.Error("it is attached again after it was detached")
+		}
+		must(t, a.Link().Close())
+		return nothingAttached(t, ifi)
+	})
+}
+
 // Check tells whose program has left, and that an interface has gone, wherever a program is
 // attached.
 func TestCheck(t *testing.T) {

@@ -23,7 +23,6 @@ type Discovery struct {
 
 	events *os.File // a netlink socket
 	done   chan struct{}
-	home   netns.NsHandle
 }
 
 // Open begins to watch the interfaces of the calling thread's network namespace.
@@ -36,9 +35,6 @@ func Open() (*Discovery, error) {
 	d.events = os.NewFile(uintptr(socket), "netlink")
 	if err := unix.Bind(socket, &unix.SockaddrNetlink{Family: unix.AF_NETLINK, Groups: unix.RTMGRP_LINK}); err != nil {
 		return nil, errors.Join(fmt.Errorf("watch for interfaces that come: %w", os.NewSyscallError("bind", err)), d.events.Close())
-	}
-	if d.home, err = netns.Get(); err != nil {
-		return nil, errors.Join(fmt.Errorf("open the thread's network namespace: %w", err), d.events.Close())
 	}
 	go d.listen()
 	return d, nil
@@ -65,19 +61,19 @@ func (d *Discovery) Notify() {
 	}
 }
 
-// Enter moves the calling goroutine's thread into the network namespace of Open, and keeps the
-// goroutine on that thread. The thread ends with the goroutine.
-func (d *Discovery) Enter() error {
+// Enter moves the calling goroutine's thread into a network namespace, and keeps the goroutine on
+// that thread. The thread ends with the goroutine.
+func Enter(home netns.NsHandle) error {
 	runtime.LockOSThread()
 	now, err := netns.Get()
 	if err != nil {
 		return fmt.Errorf("open the thread's network namespace: %w", err)
 	}
 	defer now.Close()
-	if now.Equal(d.home) {
+	if now.Equal(home) {
 		return nil
 	}
-	if err := netns.Set(d.home); err != nil {
+	if err := netns.Set(home); err != nil {
 		return fmt.Errorf("enter the network namespace of the session: %w", err)
 	}
 	return nil
@@ -102,7 +98,6 @@ func (d *Discovery) Find(wanted func(index int, name string) bool) (all map[int]
 
 // Close ends Changed.
 func (d *Discovery) Close() error {
-	err := d.events.Close()
-	<-d.done
-	return errors.Join(err, d.home.Close())
+	defer func() { <-d.done }()
+	return d.events.Close()
 }

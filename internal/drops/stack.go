@@ -70,9 +70,9 @@ const keptCauses = 1024
 // programOf has the program that reads each list of arguments which the tracepoint has had, as
 // support.TracepointArguments writes it.
 var programOf = map[string]string{
-	"*sk_buff, *void":                         stackProgCountUnexplained, // before Linux 5.17
-	"*sk_buff, *void, skb_drop_reason":        stackProgCountExplained,
-	"*sk_buff, *void, skb_drop_reason, *sock": stackProgCountReceived, // since 6.11
+	"*sk_buff, *void":                         stackProgXdpcapLostOld, // before Linux 5.17
+	"*sk_buff, *void, skb_drop_reason":        stackProgXdpcapLost,
+	"*sk_buff, *void, skb_drop_reason, *sock": stackProgXdpcapLostRx, // since 6.11
 }
 
 // openStack begins to count on one interface, or on all of the machine if it is nil. To one

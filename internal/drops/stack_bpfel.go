@@ -92,22 +92,22 @@ type stackNoLoss struct {
 //
 // Used for safe lookups in a Collection or CollectionSpec.
 const (
-	stackMapCauses            = "causes"
-	stackMapFlows             = "flows"
-	stackMapHeaders           = "headers"
-	stackMapMissed            = "missed"
-	stackProgCountExplained   = "count_explained"
-	stackProgCountReceived    = "count_received"
-	stackProgCountUnexplained = "count_unexplained"
-	stackVarClassType         = "class_type"
-	stackVarFlowBuckets       = "flow_buckets"
-	stackVarFlowSeeds         = "flow_seeds"
-	stackVarNoLossCount       = "no_loss_count"
-	stackVarNoLosses          = "no_losses"
-	stackVarTracedIfindex     = "traced_ifindex"
-	stackVarTracedLower       = "traced_lower"
-	stackVarTracedNetns       = "traced_netns"
-	stackVarWithFlows         = "with_flows"
+	stackMapCauses         = "causes"
+	stackMapFlows          = "flows"
+	stackMapHeaders        = "headers"
+	stackMapMissed         = "missed"
+	stackProgXdpcapLost    = "xdpcap_lost"
+	stackProgXdpcapLostOld = "xdpcap_lost_old"
+	stackProgXdpcapLostRx  = "xdpcap_lost_rx"
+	stackVarClassType      = "class_type"
+	stackVarFlowBuckets    = "flow_buckets"
+	stackVarFlowSeeds      = "flow_seeds"
+	stackVarNoLossCount    = "no_loss_count"
+	stackVarNoLosses       = "no_losses"
+	stackVarTracedIfindex  = "traced_ifindex"
+	stackVarTracedLower    = "traced_lower"
+	stackVarTracedNetns    = "traced_netns"
+	stackVarWithFlows      = "with_flows"
 )
 
 // loadStack returns the embedded CollectionSpec for stack.
@@ -152,9 +152,9 @@ type stackSpecs struct {
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type stackProgramSpecs struct {
-	CountExplained   *ebpf.ProgramSpec `ebpf:"count_explained"`
-	CountReceived    *ebpf.ProgramSpec `ebpf:"count_received"`
-	CountUnexplained *ebpf.ProgramSpec `ebpf:"count_unexplained"`
+	XdpcapLost    *ebpf.ProgramSpec `ebpf:"xdpcap_lost"`
+	XdpcapLostOld *ebpf.ProgramSpec `ebpf:"xdpcap_lost_old"`
+	XdpcapLostRx  *ebpf.ProgramSpec `ebpf:"xdpcap_lost_rx"`
 }
 
 // stackMapSpecs contains maps before they are loaded into the kernel.
@@ -236,16 +236,16 @@ type stackVariables struct {
 //
 // It can be passed to loadStackObjects or ebpf.CollectionSpec.LoadAndAssign.
 type stackPrograms struct {
-	CountExplained   *ebpf.Program `ebpf:"count_explained"`
-	CountReceived    *ebpf.Program `ebpf:"count_received"`
-	CountUnexplained *ebpf.Program `ebpf:"count_unexplained"`
+	XdpcapLost    *ebpf.Program `ebpf:"xdpcap_lost"`
+	XdpcapLostOld *ebpf.Program `ebpf:"xdpcap_lost_old"`
+	XdpcapLostRx  *ebpf.Program `ebpf:"xdpcap_lost_rx"`
 }
 
 func (p *stackPrograms) Close() error {
 	return _StackClose(
-		p.CountExplained,
-		p.CountReceived,
-		p.CountUnexplained,
+		p.XdpcapLost,
+		p.XdpcapLostOld,
+		p.XdpcapLostRx,
 	)
 }
 

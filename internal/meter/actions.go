@@ -88,7 +88,7 @@ func newActions(o ActionsOptions) (*Actions, error) {
 	}
 	spec.Maps[actionsMapXdpStatsMap].MaxEntries = uint32((o.Queues + 1) * xdp.VerdictSlots)
 	a := &Actions{
-		counter: counter{spec: spec, tracers: []string{actionsProgCountExit}, refused: ErrNotCountable},
+		counter: counter{spec: spec, tracers: []string{actionsProgXdpcapExit}, refused: ErrNotCountable},
 		queues:  o.Queues, reasonMap: o.ReasonMap,
 	}
 	if a.reasonMap != "" {
@@ -100,9 +100,9 @@ func newActions(o ActionsOptions) (*Actions, error) {
 
 func (a *Actions) begin(ifi xdp.Interface, o ActionsOptions) error {
 	own, ok := map[xdp.Verdict]string{
-		xdp.Pass:    actionsProgXdpPassFunc,
-		xdp.Drop:    actionsProgXdpDropFunc,
-		xdp.Aborted: actionsProgXdpAbortFunc,
+		xdp.Pass:    actionsProgXdpcapPass,
+		xdp.Drop:    actionsProgXdpcapDrop,
+		xdp.Aborted: actionsProgXdpcapAbort,
 	}[o.Verdict]
 	switch {
 	case o.Program != "" && o.Verdict != xdp.Pass:
@@ -117,7 +117,14 @@ func (a *Actions) begin(ifi xdp.Interface, o ActionsOptions) error {
 	case !ok:
 		return fmt.Errorf("verdict %v: our own program can only pass, drop or abort", o.Verdict)
 	}
-	return a.attachXDP(ifi, own, o.Mode)
+	return a.attachXDP(ifi, own, o.Mode, a.total)
+}
+
+// total returns how many packets were counted.
+func (a *Actions) total() (uint64, error) {
+	c, err := a.Read()
+	sum := c.Total()
+	return sum.Sum().Packets, err
 }
 
 // readReasons lets the next program that is loaded read the reasons of a target.

@@ -33,10 +33,10 @@ const (
 	actionsMapCauses         = "causes"
 	actionsMapGivenReasons   = "given_reasons"
 	actionsMapXdpStatsMap    = "xdp_stats_map"
-	actionsProgCountExit     = "count_exit"
-	actionsProgXdpAbortFunc  = "xdp_abort_func"
-	actionsProgXdpDropFunc   = "xdp_drop_func"
-	actionsProgXdpPassFunc   = "xdp_pass_func"
+	actionsProgXdpcapAbort   = "xdpcap_abort"
+	actionsProgXdpcapDrop    = "xdpcap_drop"
+	actionsProgXdpcapExit    = "xdpcap_exit"
+	actionsProgXdpcapPass    = "xdpcap_pass"
 	actionsVarQueues         = "queues"
 	actionsVarReadingReasons = "reading_reasons"
 	actionsVarTracedIfindex  = "traced_ifindex"
@@ -87,10 +87,10 @@ type actionsSpecs struct {
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type actionsProgramSpecs struct {
-	CountExit    *ebpf.ProgramSpec `ebpf:"count_exit"`
-	XdpAbortFunc *ebpf.ProgramSpec `ebpf:"xdp_abort_func"`
-	XdpDropFunc  *ebpf.ProgramSpec `ebpf:"xdp_drop_func"`
-	XdpPassFunc  *ebpf.ProgramSpec `ebpf:"xdp_pass_func"`
+	XdpcapAbort *ebpf.ProgramSpec `ebpf:"xdpcap_abort"`
+	XdpcapDrop  *ebpf.ProgramSpec `ebpf:"xdpcap_drop"`
+	XdpcapExit  *ebpf.ProgramSpec `ebpf:"xdpcap_exit"`
+	XdpcapPass  *ebpf.ProgramSpec `ebpf:"xdpcap_pass"`
 }
 
 // actionsMapSpecs contains maps before they are loaded into the kernel.
@@ -163,18 +163,18 @@ type actionsVariables struct {
 //
 // It can be passed to loadActionsObjects or ebpf.CollectionSpec.LoadAndAssign.
 type actionsPrograms struct {
-	CountExit    *ebpf.Program `ebpf:"count_exit"`
-	XdpAbortFunc *ebpf.Program `ebpf:"xdp_abort_func"`
-	XdpDropFunc  *ebpf.Program `ebpf:"xdp_drop_func"`
-	XdpPassFunc  *ebpf.Program `ebpf:"xdp_pass_func"`
+	XdpcapAbort *ebpf.Program `ebpf:"xdpcap_abort"`
+	XdpcapDrop  *ebpf.Program `ebpf:"xdpcap_drop"`
+	XdpcapExit  *ebpf.Program `ebpf:"xdpcap_exit"`
+	XdpcapPass  *ebpf.Program `ebpf:"xdpcap_pass"`
 }
 
 func (p *actionsPrograms) Close() error {
 	return _ActionsClose(
-		p.CountExit,
-		p.XdpAbortFunc,
-		p.XdpDropFunc,
-		p.XdpPassFunc,
+		p.XdpcapAbort,
+		p.XdpcapDrop,
+		p.XdpcapExit,
+		p.XdpcapPass,
 	)
 }
 

@@ -32,9 +32,9 @@ func TestActions(t *testing.T) {
 		program string
 		verdict xdp.Verdict
 	}{
-		{actionsProgXdpPassFunc, xdp.Pass},
-		{actionsProgXdpDropFunc, xdp.Drop},
-		{actionsProgXdpAbortFunc, xdp.Aborted},
+		{actionsProgXdpcapPass, xdp.Pass},
+		{actionsProgXdpcapDrop, xdp.Drop},
+		{actionsProgXdpcapAbort, xdp.Aborted},
 	} {
 		t.Run(test.program, func(t *testing.T) {
 			a, prog := newActionBench(t, 0, test.program)
@@ -58,7 +58,7 @@ func TestActions(t *testing.T) {
 func TestActionQueues(t *testing.T) {
 	t.Parallel()
 	for _, queues := range []int{0, 1, 3} {
-		a, prog := newActionBench(t, queues, actionsProgXdpPassFunc)
+		a, prog := newActionBench(t, queues, actionsProgXdpcapPass)
 		packet := testnet.UDPFrame(60, 0)
 		ctx := make([]byte, 24) // struct xdp_md: data, data_end, data_meta, ingress_ifindex, rx_queue_index, egress
 		binary.LittleEndian.PutUint32(ctx[4:], uint32(len(packet)))

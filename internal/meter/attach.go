@@ -23,6 +23,11 @@ type attachment struct {
 	way     string             // how a program of ours is attached, for String
 	began   time.Time
 
+	// seen returns how many packets our own program has seen; nil = that is not known, so it is
+	// never found lost.
+	seen  func() (uint64, error)
+	sight attach.Sight
+
 	constants []*ebpf.Map // of programs that the caller attaches
 }
 
@@ -76,7 +81,8 @@ func (h *attachment) isOwn() bool {
 
 // Follow looks whether our programs still count the packets of the interface. If another program
 // has replaced the traced one, Follow counts that one from now on: see followed.Follow, of which
-// this has the contract. The error is final if a program of ours counts.
+// this has the contract. If a program of ours counts, it attaches that again when the driver has
+// lost it, and the error is final.
 func (h *attachment) Follow() (notice string, err error) {
 	switch {
 	case h.traced != nil:
@@ -92,8 +98,27 @@ func (h *attachment) Follow() (notice string, err error) {
 		return "", fmt.Errorf("somebody has detached %v from %s: start again", h.at.Own, h.ifi.Name)
 	case err != nil:
 		return "", fmt.Errorf("%w: start again", err)
+	case h.isLost():
+		notice = attach.Lost(h.ifi.Name, h.sight.Missed)
+		if err := h.at.Again(); err != nil {
+			return "", fmt.Errorf("%s: attach it again: %w", notice, err)
+		}
+		return notice + ": it is attached again", nil
 	}
 	return "", nil
+}
+
+// isLost reports whether a card's driver has lost our program.
+func (h *attachment) isLost() bool {
+	if h.seen == nil || h.at.Mode != xdp.Native || !h.ifi.IsHardware() {
+		return false
+	}
+	seen, err := h.seen()
+	if err != nil {
+		return false
+	}
+	counts, err := h.at.Counts()
+	return err == nil && h.sight.Note(counts, seen)
 }
 
 // Capabilities returns the capabilities, by number (capabilities(7)), that Follow and Close need

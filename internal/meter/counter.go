@@ -134,13 +134,16 @@ func (c *counter) loadOwn(name string) (*ebpf.Program, error) {
 	return prog, nil
 }
 
-// attachXDP runs a program of ours at the XDP hook of the interface.
-func (c *counter) attachXDP(ifi xdp.Interface, name string, mode xdp.Mode) error {
+// attachXDP runs a program of ours at the XDP hook of the interface. seen returns how many packets
+// it has seen; nil = that is not known.
+func (c *counter) attachXDP(ifi xdp.Interface, name string, mode xdp.Mode, seen func() (uint64, error)) error {
 	prog, err := c.loadOwn(name)
 	if err != nil {
 		return err
 	}
-	c.attachment, err = attachXDP(ifi, prog, mode)
+	if c.attachment, err = attachXDP(ifi, prog, mode); err == nil {
+		c.seen = seen
+	}
 	return err
 }
 

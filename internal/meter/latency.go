@@ -40,7 +40,7 @@ func newLatency() (*Latency, error) {
 	// The exit's probe is attached first, and counts nothing until the entry's probe is there. It
 	// is also detached first: if the entry's probe went first, a packet inside would leave without
 	// running the exit's probe, and the exit of the next packet would use its note.
-	tracers := []string{latencyProgNoteExit, latencyProgNoteEntry}
+	tracers := []string{latencyProgXdpcapExit, latencyProgXdpcapEntry}
 	return &Latency{counter{spec: spec, tracers: tracers, refused: ErrNotMeasurable}}, err
 }
 

@@ -41,17 +41,17 @@ type latencyReplayed struct {
 //
 // Used for safe lookups in a Collection or CollectionSpec.
 const (
-	latencyMapEntries       = "entries"
-	latencyMapHistograms    = "histograms"
-	latencyProgDoNothing    = "do_nothing"
-	latencyProgNoteEntry    = "note_entry"
-	latencyProgNoteExit     = "note_exit"
-	latencyProgReplay       = "replay"
-	latencyVarLimitType     = "limit_type"
-	latencyVarReplayedType  = "replayed_type"
-	latencyVarTracedIfindex = "traced_ifindex"
-	latencyVarTracedLower   = "traced_lower"
-	latencyVarTracedNetns   = "traced_netns"
+	latencyMapEntries        = "entries"
+	latencyMapHistograms     = "histograms"
+	latencyProgXdpcapEntry   = "xdpcap_entry"
+	latencyProgXdpcapExit    = "xdpcap_exit"
+	latencyProgXdpcapNothing = "xdpcap_nothing"
+	latencyProgXdpcapReplay  = "xdpcap_replay"
+	latencyVarLimitType      = "limit_type"
+	latencyVarReplayedType   = "replayed_type"
+	latencyVarTracedIfindex  = "traced_ifindex"
+	latencyVarTracedLower    = "traced_lower"
+	latencyVarTracedNetns    = "traced_netns"
 )
 
 // loadLatency returns the embedded CollectionSpec for latency.
@@ -96,10 +96,10 @@ type latencySpecs struct {
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type latencyProgramSpecs struct {
-	DoNothing *ebpf.ProgramSpec `ebpf:"do_nothing"`
-	NoteEntry *ebpf.ProgramSpec `ebpf:"note_entry"`
-	NoteExit  *ebpf.ProgramSpec `ebpf:"note_exit"`
-	Replay    *ebpf.ProgramSpec `ebpf:"replay"`
+	XdpcapEntry   *ebpf.ProgramSpec `ebpf:"xdpcap_entry"`
+	XdpcapExit    *ebpf.ProgramSpec `ebpf:"xdpcap_exit"`
+	XdpcapNothing *ebpf.ProgramSpec `ebpf:"xdpcap_nothing"`
+	XdpcapReplay  *ebpf.ProgramSpec `ebpf:"xdpcap_replay"`
 }
 
 // latencyMapSpecs contains maps before they are loaded into the kernel.
@@ -167,18 +167,18 @@ type latencyVariables struct {
 //
 // It can be passed to loadLatencyObjects or ebpf.CollectionSpec.LoadAndAssign.
 type latencyPrograms struct {
-	DoNothing *ebpf.Program `ebpf:"do_nothing"`
-	NoteEntry *ebpf.Program `ebpf:"note_entry"`
-	NoteExit  *ebpf.Program `ebpf:"note_exit"`
-	Replay    *ebpf.Program `ebpf:"replay"`
+	XdpcapEntry   *ebpf.Program `ebpf:"xdpcap_entry"`
+	XdpcapExit    *ebpf.Program `ebpf:"xdpcap_exit"`
+	XdpcapNothing *ebpf.Program `ebpf:"xdpcap_nothing"`
+	XdpcapReplay  *ebpf.Program `ebpf:"xdpcap_replay"`
 }
 
 func (p *latencyPrograms) Close() error {
 	return _LatencyClose(
-		p.DoNothing,
-		p.NoteEntry,
-		p.NoteExit,
-		p.Replay,
+		p.XdpcapEntry,
+		p.XdpcapExit,
+		p.XdpcapNothing,
+		p.XdpcapReplay,
 	)
 }
 

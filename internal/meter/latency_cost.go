@@ -34,7 +34,7 @@ func MeasureProbeCost() (cost ProbeCost, err error) {
 	}
 	var probes *attach.Attachment
 	defer func() { err = errors.Join(err, probes.Close(), l.Close()) }()
-	nothing, err := l.load(latencyProgDoNothing)
+	nothing, err := l.load(latencyProgXdpcapNothing)
 	if err != nil {
 		return cost, support.ExplainLoad("load an empty program", err)
 	}
@@ -44,7 +44,7 @@ func MeasureProbeCost() (cost ProbeCost, err error) {
 		return cost, err
 	}
 	const loopback = 1 // BPF_PROG_RUN makes packets that came in on this interface
-	target := xdp.Target{Program: xdp.Program{Name: latencyProgDoNothing}, Prog: nothing, Function: latencyProgDoNothing}
+	target := xdp.Target{Program: xdp.Program{Name: latencyProgXdpcapNothing}, Prog: nothing, Function: latencyProgXdpcapNothing}
 	probes, err = l.attachTo(target, xdp.Interface{Index: loopback})
 	if err != nil {
 		return cost, err

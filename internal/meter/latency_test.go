@@ -47,7 +47,7 @@ func newReplayer(t *testing.T) (l *Latency, replay func(d time.Duration, v uint3
 	l, err := newLatency()
 	must(t, err)
 	t.Cleanup(func() { l.Close() })
-	prog, err := l.load(latencyProgReplay)
+	prog, err := l.load(latencyProgXdpcapReplay)
 	must(t, err)
 	t.Cleanup(func() { prog.Close() })
 	var in [16]byte

@@ -122,15 +122,36 @@ func (p *Protocols) begin(ifi xdp.Interface) error {
 	case o.AtIngress:
 		return p.attachTC(ifi, o.program(), tc.Ingress)
 	}
-	return p.attachXDP(ifi, o.program(), o.Mode)
+	seen := p.total
+	if o.Filter != nil {
+		seen = nil // packets that do not match are not counted
+	}
+	return p.attachXDP(ifi, o.program(), o.Mode, seen)
+}
+
+// total returns how many packets were counted.
+func (p *Protocols) total() (n uint64, err error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	classes, err := p.classes()
+	if err != nil {
+		return 0, err
+	}
+	p.rare.addTo(classes)
+	for _, perCPU := range classes {
+		for _, t := range perCPU {
+			n += t.Packets
+		}
+	}
+	return n, nil
 }
 
 // program is the name of our own program that counts.
 func (o *ProtocolsOptions) program() string {
 	if o.Sent || o.AtIngress {
-		return protocolsProgCountSent
+		return protocolsProgXdpcapTc
 	}
-	return protocolsProgCountXdp
+	return protocolsProgXdpcapCount
 }
 
 // tracers are the names of our programs that trace another program. If the verdict decides what
@@ -138,9 +159,9 @@ func (o *ProtocolsOptions) program() string {
 // newLatency.
 func (o *ProtocolsOptions) tracers() []string {
 	if o.Flows || len(o.Verdicts) > 0 {
-		return []string{protocolsProgCountExit, protocolsProgNoteEntry}
+		return []string{protocolsProgXdpcapExit, protocolsProgXdpcapFilter}
 	}
-	return []string{protocolsProgCountEntry}
+	return []string{protocolsProgXdpcapEntry}
 }
 
 func protocolsSpec(o ProtocolsOptions) (*ebpf.CollectionSpec, error) {

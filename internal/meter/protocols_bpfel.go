@@ -120,11 +120,11 @@ const (
 	protocolsMapPercpuTallies   = "percpu_tallies"
 	protocolsMapSizes           = "sizes"
 	protocolsMapUltraTallies    = "ultra_tallies"
-	protocolsProgCountEntry     = "count_entry"
-	protocolsProgCountExit      = "count_exit"
-	protocolsProgCountSent      = "count_sent"
-	protocolsProgCountXdp       = "count_xdp"
-	protocolsProgNoteEntry      = "note_entry"
+	protocolsProgXdpcapCount    = "xdpcap_count"
+	protocolsProgXdpcapEntry    = "xdpcap_entry"
+	protocolsProgXdpcapExit     = "xdpcap_exit"
+	protocolsProgXdpcapFilter   = "xdpcap_filter"
+	protocolsProgXdpcapTc       = "xdpcap_tc"
 	protocolsVarChosen          = "chosen"
 	protocolsVarClassType       = "class_type"
 	protocolsVarExtraType       = "extra_type"
@@ -185,11 +185,11 @@ type protocolsSpecs struct {
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type protocolsProgramSpecs struct {
-	CountEntry *ebpf.ProgramSpec `ebpf:"count_entry"`
-	CountExit  *ebpf.ProgramSpec `ebpf:"count_exit"`
-	CountSent  *ebpf.ProgramSpec `ebpf:"count_sent"`
-	CountXdp   *ebpf.ProgramSpec `ebpf:"count_xdp"`
-	NoteEntry  *ebpf.ProgramSpec `ebpf:"note_entry"`
+	XdpcapCount  *ebpf.ProgramSpec `ebpf:"xdpcap_count"`
+	XdpcapEntry  *ebpf.ProgramSpec `ebpf:"xdpcap_entry"`
+	XdpcapExit   *ebpf.ProgramSpec `ebpf:"xdpcap_exit"`
+	XdpcapFilter *ebpf.ProgramSpec `ebpf:"xdpcap_filter"`
+	XdpcapTc     *ebpf.ProgramSpec `ebpf:"xdpcap_tc"`
 }
 
 // protocolsMapSpecs contains maps before they are loaded into the kernel.
@@ -297,20 +297,20 @@ type protocolsVariables struct {
 //
 // It can be passed to loadProtocolsObjects or ebpf.CollectionSpec.LoadAndAssign.
 type protocolsPrograms struct {
-	CountEntry *ebpf.Program `ebpf:"count_entry"`
-	CountExit  *ebpf.Program `ebpf:"count_exit"`
-	CountSent  *ebpf.Program `ebpf:"count_sent"`
-	CountXdp   *ebpf.Program `ebpf:"count_xdp"`
-	NoteEntry  *ebpf.Program `ebpf:"note_entry"`
+	XdpcapCount  *ebpf.Program `ebpf:"xdpcap_count"`
+	XdpcapEntry  *ebpf.Program `ebpf:"xdpcap_entry"`
+	XdpcapExit   *ebpf.Program `ebpf:"xdpcap_exit"`
+	XdpcapFilter *ebpf.Program `ebpf:"xdpcap_filter"`
+	XdpcapTc     *ebpf.Program `ebpf:"xdpcap_tc"`
 }
 
 func (p *protocolsPrograms) Close() error {
 	return _ProtocolsClose(
-		p.CountEntry,
-		p.CountExit,
-		p.CountSent,
-		p.CountXdp,
-		p.NoteEntry,
+		p.XdpcapCount,
+		p.XdpcapEntry,
+		p.XdpcapExit,
+		p.XdpcapFilter,
+		p.XdpcapTc,
 	)
 }
 

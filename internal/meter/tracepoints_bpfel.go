@@ -76,33 +76,33 @@ type tracepointsRecord struct {
 //
 // Used for safe lookups in a Collection or CollectionSpec.
 const (
-	tracepointsMapCounts                = "counts"
-	tracepointsMapInterfaceMemory       = "interface_memory"
-	tracepointsMapLosses                = "losses"
-	tracepointsMapMessages              = "messages"
-	tracepointsMapProgramMaps           = "program_maps"
-	tracepointsMapRecords               = "records"
-	tracepointsProgTraceAttachFailed    = "trace_attach_failed"
-	tracepointsProgTraceBulkTx          = "trace_bulk_tx"
-	tracepointsProgTraceCpumapEnqueue   = "trace_cpumap_enqueue"
-	tracepointsProgTraceCpumapKthread   = "trace_cpumap_kthread"
-	tracepointsProgTraceDevmapXmit      = "trace_devmap_xmit"
-	tracepointsProgTraceException       = "trace_exception"
-	tracepointsProgTraceMemConnect      = "trace_mem_connect"
-	tracepointsProgTraceMemDisconnect   = "trace_mem_disconnect"
-	tracepointsProgTraceMemReturnFailed = "trace_mem_return_failed"
-	tracepointsProgTraceRedirect        = "trace_redirect"
-	tracepointsProgTraceRedirectErr     = "trace_redirect_err"
-	tracepointsProgTraceRedirectMap     = "trace_redirect_map"
-	tracepointsProgTraceRedirectMapErr  = "trace_redirect_map_err"
-	tracepointsVarEventType             = "event_type"
-	tracepointsVarKthreadVerdicts       = "kthread_verdicts"
-	tracepointsVarOnlyProgram           = "only_program"
-	tracepointsVarRecordEvents          = "record_events"
-	tracepointsVarRecordType            = "record_type"
-	tracepointsVarTracedIfindex         = "traced_ifindex"
-	tracepointsVarTracedLower           = "traced_lower"
-	tracepointsVarTracedNetns           = "traced_netns"
+	tracepointsMapCounts          = "counts"
+	tracepointsMapInterfaceMemory = "interface_memory"
+	tracepointsMapLosses          = "losses"
+	tracepointsMapMessages        = "messages"
+	tracepointsMapProgramMaps     = "program_maps"
+	tracepointsMapRecords         = "records"
+	tracepointsProgXdpcapAttach   = "xdpcap_attach"
+	tracepointsProgXdpcapBulkTx   = "xdpcap_bulk_tx"
+	tracepointsProgXdpcapConnect  = "xdpcap_connect"
+	tracepointsProgXdpcapDevmap   = "xdpcap_devmap"
+	tracepointsProgXdpcapDisconn  = "xdpcap_disconn"
+	tracepointsProgXdpcapEnqueue  = "xdpcap_enqueue"
+	tracepointsProgXdpcapExcept   = "xdpcap_except"
+	tracepointsProgXdpcapKthread  = "xdpcap_kthread"
+	tracepointsProgXdpcapMaperr   = "xdpcap_maperr"
+	tracepointsProgXdpcapMemfail  = "xdpcap_memfail"
+	tracepointsProgXdpcapRedirect = "xdpcap_redirect"
+	tracepointsProgXdpcapRedirerr = "xdpcap_redirerr"
+	tracepointsProgXdpcapRedirmap = "xdpcap_redirmap"
+	tracepointsVarEventType       = "event_type"
+	tracepointsVarKthreadVerdicts = "kthread_verdicts"
+	tracepointsVarOnlyProgram     = "only_program"
+	tracepointsVarRecordEvents    = "record_events"
+	tracepointsVarRecordType      = "record_type"
+	tracepointsVarTracedIfindex   = "traced_ifindex"
+	tracepointsVarTracedLower     = "traced_lower"
+	tracepointsVarTracedNetns     = "traced_netns"
 )
 
 // loadTracepoints returns the embedded CollectionSpec for tracepoints.
@@ -147,19 +147,19 @@ type tracepointsSpecs struct {
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type tracepointsProgramSpecs struct {
-	TraceAttachFailed    *ebpf.ProgramSpec `ebpf:"trace_attach_failed"`
-	TraceBulkTx          *ebpf.ProgramSpec `ebpf:"trace_bulk_tx"`
-	TraceCpumapEnqueue   *ebpf.ProgramSpec `ebpf:"trace_cpumap_enqueue"`
-	TraceCpumapKthread   *ebpf.ProgramSpec `ebpf:"trace_cpumap_kthread"`
-	TraceDevmapXmit      *ebpf.ProgramSpec `ebpf:"trace_devmap_xmit"`
-	TraceException       *ebpf.ProgramSpec `ebpf:"trace_exception"`
-	TraceMemConnect      *ebpf.ProgramSpec `ebpf:"trace_mem_connect"`
-	TraceMemDisconnect   *ebpf.ProgramSpec `ebpf:"trace_mem_disconnect"`
-	TraceMemReturnFailed *ebpf.ProgramSpec `ebpf:"trace_mem_return_failed"`
-	TraceRedirect        *ebpf.ProgramSpec `ebpf:"trace_redirect"`
-	TraceRedirectErr     *ebpf.ProgramSpec `ebpf:"trace_redirect_err"`
-	TraceRedirectMap     *ebpf.ProgramSpec `ebpf:"trace_redirect_map"`
-	TraceRedirectMapErr  *ebpf.ProgramSpec `ebpf:"trace_redirect_map_err"`
+	XdpcapAttach   *ebpf.ProgramSpec `ebpf:"xdpcap_attach"`
+	XdpcapBulkTx   *ebpf.ProgramSpec `ebpf:"xdpcap_bulk_tx"`
+	XdpcapConnect  *ebpf.ProgramSpec `ebpf:"xdpcap_connect"`
+	XdpcapDevmap   *ebpf.ProgramSpec `ebpf:"xdpcap_devmap"`
+	XdpcapDisconn  *ebpf.ProgramSpec `ebpf:"xdpcap_disconn"`
+	XdpcapEnqueue  *ebpf.ProgramSpec `ebpf:"xdpcap_enqueue"`
+	XdpcapExcept   *ebpf.ProgramSpec `ebpf:"xdpcap_except"`
+	XdpcapKthread  *ebpf.ProgramSpec `ebpf:"xdpcap_kthread"`
+	XdpcapMaperr   *ebpf.ProgramSpec `ebpf:"xdpcap_maperr"`
+	XdpcapMemfail  *ebpf.ProgramSpec `ebpf:"xdpcap_memfail"`
+	XdpcapRedirect *ebpf.ProgramSpec `ebpf:"xdpcap_redirect"`
+	XdpcapRedirerr *ebpf.ProgramSpec `ebpf:"xdpcap_redirerr"`
+	XdpcapRedirmap *ebpf.ProgramSpec `ebpf:"xdpcap_redirmap"`
 }
 
 // tracepointsMapSpecs contains maps before they are loaded into the kernel.
@@ -245,36 +245,36 @@ type tracepointsVariables struct {
 //
 // It can be passed to loadTracepointsObjects or ebpf.CollectionSpec.LoadAndAssign.
 type tracepointsPrograms struct {
-	TraceAttachFailed    *ebpf.Program `ebpf:"trace_attach_failed"`
-	TraceBulkTx          *ebpf.Program `ebpf:"trace_bulk_tx"`
-	TraceCpumapEnqueue   *ebpf.Program `ebpf:"trace_cpumap_enqueue"`
-	TraceCpumapKthread   *ebpf.Program `ebpf:"trace_cpumap_kthread"`
-	TraceDevmapXmit      *ebpf.Program `ebpf:"trace_devmap_xmit"`
-	TraceException       *ebpf.Program `ebpf:"trace_exception"`
-	TraceMemConnect      *ebpf.Program `ebpf:"trace_mem_connect"`
-	TraceMemDisconnect   *ebpf.Program `ebpf:"trace_mem_disconnect"`
-	TraceMemReturnFailed *ebpf.Program `ebpf:"trace_mem_return_failed"`
-	TraceRedirect        *ebpf.Program `ebpf:"trace_redirect"`
-	TraceRedirectErr     *ebpf.Program `ebpf:"trace_redirect_err"`
-	TraceRedirectMap     *ebpf.Program `ebpf:"trace_redirect_map"`
-	TraceRedirectMapErr  *ebpf.Program `ebpf:"trace_redirect_map_err"`
+	XdpcapAttach   *ebpf.Program `ebpf:"xdpcap_attach"`
+	XdpcapBulkTx   *ebpf.Program `ebpf:"xdpcap_bulk_tx"`
+	XdpcapConnect  *ebpf.Program `ebpf:"xdpcap_connect"`
+	XdpcapDevmap   *ebpf.Program `ebpf:"xdpcap_devmap"`
+	XdpcapDisconn  *ebpf.Program `ebpf:"xdpcap_disconn"`
+	XdpcapEnqueue  *ebpf.Program `ebpf:"xdpcap_enqueue"`
+	XdpcapExcept   *ebpf.Program `ebpf:"xdpcap_except"`
+	XdpcapKthread  *ebpf.Program `ebpf:"xdpcap_kthread"`
+	XdpcapMaperr   *ebpf.Program `ebpf:"xdpcap_maperr"`
+	XdpcapMemfail  *ebpf.Program `ebpf:"xdpcap_memfail"`
+	XdpcapRedirect *ebpf.Program `ebpf:"xdpcap_redirect"`
+	XdpcapRedirerr *ebpf.Program `ebpf:"xdpcap_redirerr"`
+	XdpcapRedirmap *ebpf.Program `ebpf:"xdpcap_redirmap"`
 }
 
 func (p *tracepointsPrograms) Close() error {
 	return _TracepointsClose(
-		p.TraceAttachFailed,
-		p.TraceBulkTx,
-		p.TraceCpumapEnqueue,
-		p.TraceCpumapKthread,
-		p.TraceDevmapXmit,
-		p.TraceException,
-		p.TraceMemConnect,
-		p.TraceMemDisconnect,
-		p.TraceMemReturnFailed,
-		p.TraceRedirect,
-		p.TraceRedirectErr,
-		p.TraceRedirectMap,
-		p.TraceRedirectMapErr,
+		p.XdpcapAttach,
+		p.XdpcapBulkTx,
+		p.XdpcapConnect,
+		p.XdpcapDevmap,
+		p.XdpcapDisconn,
+		p.XdpcapEnqueue,
+		p.XdpcapExcept,
+		p.XdpcapKthread,
+		p.XdpcapMaperr,
+		p.XdpcapMemfail,
+		p.XdpcapRedirect,
+		p.XdpcapRedirerr,
+		p.XdpcapRedirmap,
 	)
 }
 

@@ -34,19 +34,19 @@ const (
 // since 5.6, mem_return_failed since 5.5. Their counters correctly stay zero, and no test can make
 // them count.
 var tracepoints = []tracepoint{
-	{"xdp_redirect", Redirect, tracepointsProgTraceRedirect, []string{redirectArgs}, true},
-	{"xdp_redirect_err", RedirectErr, tracepointsProgTraceRedirectErr, []string{redirectArgs}, true},
-	{"xdp_redirect_map", Redirect, tracepointsProgTraceRedirectMap, []string{redirectArgs}, true},
-	{"xdp_redirect_map_err", RedirectErr, tracepointsProgTraceRedirectMapErr, []string{redirectArgs}, true},
-	{"xdp_exception", Exception, tracepointsProgTraceException, []string{"*net_device, *bpf_prog, uint"}, true},
-	{"xdp_devmap_xmit", DevmapXmit, tracepointsProgTraceDevmapXmit, []string{"*net_device, *net_device, int, int, int"}, false},
-	{"xdp_bulk_tx", BulkTx, tracepointsProgTraceBulkTx, []string{"*net_device, int, int, int"}, false},
-	{"xdp_cpumap_enqueue", CPUMapEnqueue, tracepointsProgTraceCpumapEnqueue, []string{"int, uint, uint, int"}, true},
-	{"xdp_cpumap_kthread", CPUMapKthread, tracepointsProgTraceCpumapKthread, []string{kthreadWithVerdicts, "int, uint, uint, int"}, true},
-	{"mem_connect", MemConnect, tracepointsProgTraceMemConnect, []string{"*xdp_mem_allocator, *xdp_rxq_info"}, false},
-	{"mem_disconnect", MemDisconnect, tracepointsProgTraceMemDisconnect, []string{"*xdp_mem_allocator"}, false},
-	{"mem_return_failed", MemReturnFailed, tracepointsProgTraceMemReturnFailed, []string{"*xdp_mem_info, *page"}, false},
-	{"bpf_xdp_link_attach_failed", AttachFailed, tracepointsProgTraceAttachFailed, []string{"*char"}, false},
+	{"xdp_redirect", Redirect, tracepointsProgXdpcapRedirect, []string{redirectArgs}, true},
+	{"xdp_redirect_err", RedirectErr, tracepointsProgXdpcapRedirerr, []string{redirectArgs}, true},
+	{"xdp_redirect_map", Redirect, tracepointsProgXdpcapRedirmap, []string{redirectArgs}, true},
+	{"xdp_redirect_map_err", RedirectErr, tracepointsProgXdpcapMaperr, []string{redirectArgs}, true},
+	{"xdp_exception", Exception, tracepointsProgXdpcapExcept, []string{"*net_device, *bpf_prog, uint"}, true},
+	{"xdp_devmap_xmit", DevmapXmit, tracepointsProgXdpcapDevmap, []string{"*net_device, *net_device, int, int, int"}, false},
+	{"xdp_bulk_tx", BulkTx, tracepointsProgXdpcapBulkTx, []string{"*net_device, int, int, int"}, false},
+	{"xdp_cpumap_enqueue", CPUMapEnqueue, tracepointsProgXdpcapEnqueue, []string{"int, uint, uint, int"}, true},
+	{"xdp_cpumap_kthread", CPUMapKthread, tracepointsProgXdpcapKthread, []string{kthreadWithVerdicts, "int, uint, uint, int"}, true},
+	{"mem_connect", MemConnect, tracepointsProgXdpcapConnect, []string{"*xdp_mem_allocator, *xdp_rxq_info"}, false},
+	{"mem_disconnect", MemDisconnect, tracepointsProgXdpcapDisconn, []string{"*xdp_mem_allocator"}, false},
+	{"mem_return_failed", MemReturnFailed, tracepointsProgXdpcapMemfail, []string{"*xdp_mem_info, *page"}, false},
+	{"bpf_xdp_link_attach_failed", AttachFailed, tracepointsProgXdpcapAttach, []string{"*char"}, false},
 }
 
 // An Absent tracepoint is not counted.

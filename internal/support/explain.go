@@ -84,15 +84,14 @@ func ExplainPromiscuous(tried string, err error) error {
 // *xdp.TracingError.
 func ExplainTracer(err error, target xdp.Program) error {
 	explained := explainTracing(err)
-	if e := (*xdp.TracingError)(nil); isSampler(target.Name) && errors.As(explained, &e) && e.Kind == ErrTracingRefused {
+	if e := (*xdp.TracingError)(nil); strings.HasPrefix(target.Name, ownPrefix) && errors.As(explained, &e) && e.Kind == ErrTracingRefused {
 		e.Remedy, e.Kind = "stop the xdpcap that attached it first, or "+e.Remedy, ErrAnotherCapture
 	}
 	return fmt.Errorf("trace XDP program %v: %w", target, explained)
 }
 
-// isSampler reports whether a capture at the XDP hook uses this program name. The second name is
-// for the program that is bound to its device.
-func isSampler(name string) bool { return name == "sample_xdp" || name == "sample_card" }
+// ownPrefix begins the names of all programs in bpf/, so that who finds one in the kernel finds us.
+const ownPrefix = "xdpcap_"
 
 // explainTracing returns nil or an *xdp.TracingError.
 func explainTracing(err error) error {

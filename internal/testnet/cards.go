@@ -10,14 +10,16 @@ import (
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
-// cardDriver is the driver of the two cards that the machine of `make test-kernels` has, which are
-// connected to each other.
-const cardDriver = "virtio_net"
-
 // MustCards makes a pair of the emulated machine's network cards, in place of a veth pair, and
 // gives the cards back at the end of the test. On other machines it skips the test. A packet that
 // was sent has not arrived yet, because qemu brings it when the machine waits.
 func MustCards(tb TB, opts PairOptions) *Pair {
+	tb.Helper()
+	return MustCardsOf(tb, "virtio_net", opts)
+}
+
+// MustCardsOf is MustCards for the cards of a driver: virtio_net or vmxnet3.
+func MustCardsOf(tb TB, driver string, opts PairOptions) *Pair {
 	tb.Helper()
 	if !Emulated() {
 		tb.Skipf("needs two network cards that are connected: the machine of make test-kernels has them")
@@ -27,7 +29,7 @@ func MustCards(tb TB, opts PairOptions) *Pair {
 		tb.Fatalf("open own network namespace: %v", err)
 	}
 	closeAfter(tb, "network namespace", home.Close)
-	cards, err := findCards()
+	cards, err := findCards(driver)
 	if err != nil {
 		tb.Fatalf("%v", err)
 	}
@@ -41,19 +43,19 @@ func MustCards(tb TB, opts PairOptions) *Pair {
 	return p
 }
 
-// findCards returns the first two cards of this namespace.
-func findCards() (cards []xdp.Interface, err error) {
+// findCards returns the first two cards of a driver in this namespace.
+func findCards(driver string) (cards []xdp.Interface, err error) {
 	all, err := xdp.Interfaces()
 	if err != nil {
 		return nil, err
 	}
 	for _, ifi := range all {
-		if ifi.Driver == cardDriver {
+		if ifi.Driver == driver {
 			cards = append(cards, ifi)
 		}
 	}
 	if len(cards) < 2 {
-		return nil, fmt.Errorf("%d cards of the driver %s among %+v, want two", len(cards), cardDriver, all)
+		return nil, fmt.Errorf("%d cards of the driver %s among %+v, want two", len(cards), driver, all)
 	}
 	return cards[:2], nil
 }

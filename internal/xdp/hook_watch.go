@@ -64,6 +64,9 @@ func (w *HookWatch) Look() (HookState, error) {
 	return s, nil
 }
 
+// Counts returns what the interface has counted.
+func (w *HookWatch) Counts() (Counts, error) { return countsOf(w.socket, w.index) }
+
 // CheckRuns returns nil as long as a program runs for packets of the interface: attached to it, or
 // as a component of a libxdp dispatcher. `at` is the program that was attached when p was found: p
 // itself, or its dispatcher. The error is an ErrGone if the interface has left the namespace, or an

@@ -31,15 +31,20 @@ func (n *Names) Name(index int) (string, error) {
 	return l.Attrs().Name, nil
 }
 
-// Counts are the packets that an interface has received and sent, as its driver counts them.
+// Counts are the packets that an interface has received and sent, as its driver counts them, and
+// its state.
 type Counts struct {
 	Received, Sent uint64
 	IsHardware     bool // the interface is a card, whose driver may count late
+	MTU            int
+	Up             bool // it is up and has a carrier
 }
 
 // Counts returns the counts of the interface with this index.
-func (n *Names) Counts(index int) (c Counts, err error) {
-	l, err := linkByIndex(n.socket, index)
+func (n *Names) Counts(index int) (Counts, error) { return countsOf(n.socket, index) }
+
+func countsOf(socket *nl.NetlinkSocket, index int) (c Counts, err error) {
+	l, err := linkByIndex(socket, index)
 	if err != nil {
 		return c, fmt.Errorf("read the counters of interface number %d: %w", index, err)
 	}
@@ -47,7 +52,7 @@ func (n *Names) Counts(index int) (c Counts, err error) {
 	if s := a.Statistics; s != nil {
 		c.Received, c.Sent = s.RxPackets, s.TxPackets
 	}
-	c.IsHardware = a.ParentDev != ""
+	c.IsHardware, c.MTU, c.Up = a.ParentDev != "", a.MTU, a.RawFlags&unix.IFF_RUNNING != 0
 	return c, nil
 }
 

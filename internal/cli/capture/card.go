@@ -17,6 +17,9 @@ func (o *Options) checkCard(given func(flag string) bool) (err error) {
 		return fmt.Errorf("-j: %w", err)
 	}
 	if o.session.Stamp.IsCards() {
+		if o.session.GiveWay {
+			return fmt.Errorf("--give-way and -j %s: at tc there are no stamps of the card: omit one of them", o.stampName)
+		}
 		if err := frame.ForOwnRights("-j " + o.stampName); err != nil {
 			return err
 		}

@@ -89,6 +89,8 @@ func (o *Options) whereFlags() []frame.Flag {
 			Help: "instead of -i: capture from the XDP program that calls the hook map pinned at this `path`"},
 		{Name: "at", Value: &o.at, Default: "xdp", Words: []string{"xdp", "tc", "auto"},
 			Help: "capture received packets at this `hook`: xdp, tc (after XDP; resets no card, and sees what tc redirects), or auto (tc where xdp costs more)"},
+		{Name: "give-way", Value: &o.session.GiveWay,
+			Help: "let others attach an XDP program: when the kernel refuses one because of the capture, go on at tc ingress, or trace that program"},
 		frame.ModeFlag(&o.mode),
 		{Name: "promiscuous-mode", Letter: "P", Also: []string{"promiscuous"}, Value: &o.promiscuous, Rivals: []string{"no-promiscuous-mode"},
 			Help:   "also let in packets for other MAC addresses, as --sink does by default",

@@ -63,6 +63,9 @@ var rules = []rule{
 	{pastXDP, func(o *Options) bool { return o.at == capture.AtIngress.String() },
 		"--at tc and --%s: this flag is for packets at XDP, and those at tc have passed it: omit it, or say --at xdp"},
 
+	{givingWay, func(o *Options) bool { return o.session.GiveWay },
+		"--give-way and --%s: this flag keeps a capture at one hook: omit it, or --give-way"},
+
 	{receiving, func(o *Options) bool { return strings.EqualFold(o.directionName, "out") },
 		"-Q out and --%s: this flag is for received packets: omit it, or say -Q inout"},
 
@@ -92,6 +95,9 @@ var ofPrograms = []string{"stats", "latency"}
 
 // pastXDP are flags about packets at XDP.
 var pastXDP = append(capture.FlagsWithout(capture.PastXDP), ofPrograms...)
+
+// givingWay are flags about one hook that stays.
+var givingWay = capture.FlagsWithout(capture.GivingWay)
 
 // receiving are flags about received packets.
 var receiving = append(capture.FlagsWithout(capture.SentOnly), ofPrograms...)

@@ -201,7 +201,7 @@ func (r *captureRun) enterSandbox() error {
 			box.Work = append(box.Work, privilege.Tracing) // the ring of a CPU that comes online
 		}
 	}
-	if r.o.follows() {
+	if r.o.follows() || r.o.session.GiveWay {
 		r.o.Sandbox.KeepAttaching()
 	}
 	return r.o.Sandbox.Enter(r.notices.add, made...)
@@ -241,7 +241,7 @@ func (r *captureRun) takesTurns() bool {
 	if len(r.o.Targets) != 1 || len(r.Outputs) != 1 || r.prints() || r.recorder != nil || r.exporter != nil {
 		return false
 	}
-	if r.Finished.HasCommand() || !r.o.companions.isNone() || r.o.follows() {
+	if r.Finished.HasCommand() || !r.o.companions.isNone() || r.o.follows() || r.o.session.GiveWay {
 		return false
 	}
 	t := &r.o.Targets[0]

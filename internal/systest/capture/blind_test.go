@@ -66,7 +66,7 @@ func TestOwnProgramLeaves(t *testing.T) {
 			if test.ended {
 				p.Cmd.Process.Signal(os.Interrupt)
 			}
-			systest.CheckBlind(t, p, "rx0 is no longer captured: XDP program sample_", "has left rx0, "+test.want,
+			systest.CheckBlind(t, p, "rx0 is no longer captured: XDP program xdpcap_", "has left rx0, "+test.want,
 				": start again to capture what runs there now")
 			if s := systest.Account(t, p.Said()); s.Captured != 1 {
 				t.Errorf("summary %+v", s)

@@ -3,6 +3,7 @@ package capture_test
 import (
 	"os"
 	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -152,6 +153,30 @@ func TestNetworkCard(t *testing.T) {
 			}
 			if got := listener(); got != test.arrive {
 				t.Errorf("%d packets reached the stack, want %d", got, test.arrive)
+			}
+		})
+	}
+}
+
+// If a card's driver loses the program when it sets up its queues again, the capture attaches it
+// again, and its account goes on.
+func TestDriverLosesProgram(t *testing.T) {
+	t.Parallel()
+	for name, way := range systest.Ways {
+		t.Run(name, func(t *testing.T) {
+			const before, after = 400, 50
+			card := systest.MustLosingCard(t)
+			p := systest.Listening(t, card.Rx, nil, "-i", "rx0", "--at", "xdp", "-w", os.DevNull, "-c", strconv.Itoa(after), "--json", "udp dst port 2000")
+			card.Send(t, before, testnet.DropPort)
+			missed := card.Lose(t, p, way)
+			card.Send(t, after, 2000)
+			status, said := p.Wait() // -c ends it
+			if status != 0 || strings.Count(said, "has seen none") != 2 || strings.Contains(said, "that did not pass its XDP hook") {
+				t.Errorf("exit status %d: %s", status, said) // the notice is in the object, too
+			}
+			s := systest.Account(t, said)
+			if s.Captured != after || s.FilteredOut < before || s.PassedBy != missed || uint64(s.Seen)+s.PassedBy > card.Sent {
+				t.Errorf("%d sent, %d missed: %+v", card.Sent, missed, s.AccountKeys)
 			}
 		})
 	}

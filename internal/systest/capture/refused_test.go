@@ -44,6 +44,19 @@ func TestRefused(t *testing.T) {
 		"-i *[a":                      `xdpcap: -i "*[a": a [ or a \ in it is not complete`,
 		"-i rx* --verdict drop":       "xdpcap: none of 2 interfaces can be captured: rx",
 
+		// A capture that gives way has no hook that stays.
+		"-i rx0 --give-way --sink":            "--give-way and --sink: this flag keeps a capture at one hook",
+		"-i rx0 --give-way --verdict drop":    "--give-way and --verdict: this flag",
+		"-i rx0 --give-way --sample drop=1":   "--give-way: verdicts in --sample and --trigger",
+		"-i rx0 --give-way --rx-capture exit": "--give-way and --rx-capture",
+		"-i rx0 --give-way --program x":       "--give-way and --program",
+		"-i rx0 --give-way --count":           "--give-way and --count",
+		"-i rx0 --give-way -j adapter":        "--give-way and -j adapter: at tc there are no stamps",
+		"-i rx0 --give-way --at tc":           "--at tc and --give-way: this flag is for packets at XDP",
+		"-i rx0 --give-way -Q out":            "-Q out and --give-way: this flag is for received packets",
+		"-i rx0 --give-way --drops":           "--drops and --give-way",
+		"--hook /sys/fs/bpf/x --give-way":     "--give-way and --hook",
+
 		// Flags for received packets only.
 		"-i lo -Q both":                                    `-Q: direction "both": must be in, out or inout`,
 		"-i lo -Q out --sink":                              "-Q out and --sink: this flag is for received packets",

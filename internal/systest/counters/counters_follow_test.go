@@ -272,3 +272,25 @@ func TestAllInterfaces(t *testing.T) {
 	}
 	systest.CheckDetached(t, pair)
 }
+
+// If a card's driver loses the program that counts, it is attached again, and its counters go on.
+func TestDriverLosesCounter(t *testing.T) {
+	t.Parallel()
+	for command, total := range map[string]func(output string) uint64{
+		"stats":          func(output string) uint64 { return systest.LastObject[systest.StatsReport](t, output).Total.Packets },
+		"count --at xdp": func(output string) uint64 { return systest.LastObject[systest.CountReport](t, output).Total.Packets },
+	} {
+		t.Run(command, func(t *testing.T) {
+			const before, after = 400, 50
+			card := systest.MustLosingCard(t)
+			p, output := systest.Counting(t, card.Pair, append(strings.Fields(command), "-i", "rx0", "--interval", "1h", "--json")...)
+			card.Send(t, before, testnet.DropPort)
+			missed := card.Lose(t, p, systest.Ways["down and up"])
+			card.Send(t, after, testnet.DropPort)
+			said := p.Interrupt()
+			if n := total(output()); n < before+after || n+missed > card.Sent || strings.Count(said, "has seen none") != 1 {
+				t.Errorf("%d sent, %d missed, %d counted: %s", card.Sent, missed, n, said)
+			}
+		})
+	}
+}

@@ -132,3 +132,31 @@ func TestPackageSizes(t *testing.T) {
 		}
 	}
 }
+
+// A BPF program that the kernel lists shows whose it is, in the 15 bytes that the kernel keeps of a
+// name.
+func TestProgramNames(t *testing.T) {
+	t.Parallel()
+	sources, err := filepath.Glob("../../../bpf/*.c")
+	if err != nil {
+		t.Fatal(err)
+	}
+	program, found := regexp.MustCompile(`\nSEC\("[a-z_.]+(/\w+)?"\)\nint (?:BPF_PROG\()?(\w+)`), 0
+	for _, source := range sources {
+		if filepath.Base(source) == "generator.c" {
+			continue // for tests
+		}
+		text, err := os.ReadFile(source)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range program.FindAllStringSubmatch(string(text), -1) {
+			if found++; !strings.HasPrefix(m[2], "xdpcap_") || len(m[2]) > 15 {
+				t.Errorf("%s: program %s", source, m[2])
+			}
+		}
+	}
+	if found < 40 {
+		t.Errorf("%d programs", found)
+	}
+}

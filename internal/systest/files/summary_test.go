@@ -147,14 +147,14 @@ func TestInterfacesJSON(t *testing.T) {
 		if rx.Name != "rx0" || rx.Driver != "veth" || rx.Type != "ether" || !rx.Up || rx.MAC == "" || rx.MTU != 1500 || rx.RxQueues == 0 {
 			t.Errorf("%v: %+v", args, rx)
 		}
-		if rx.Program == nil || rx.Program.ID == 0 || !strings.HasPrefix(rx.Program.Name, "sample_") || rx.Program.Mode != "native" {
+		if rx.Program == nil || rx.Program.ID == 0 || !strings.HasPrefix(rx.Program.Name, "xdpcap_") || rx.Program.Mode != "native" {
 			t.Errorf("%v: program %+v", args, rx.Program)
 		}
 	}
 
 	systest.RunInside(t, pair.Rx, exec.Command("ip", "link", "set", "lo", "down"))
 	table := systest.RunInside(t, pair.Rx, systest.Command("interfaces"))
-	for _, row := range []string{`(?m)^lo +\S+ +\d+ +down `, `(?m)^rx0 +veth +1500 +up +native +sample_`} {
+	for _, row := range []string{`(?m)^lo +\S+ +\d+ +down `, `(?m)^rx0 +veth +1500 +up +native +xdpcap_`} {
 		if !regexp.MustCompile(row).MatchString(table) {
 			t.Errorf("no row %s:\n%s", row, table)
 		}

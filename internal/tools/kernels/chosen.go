@@ -122,12 +122,13 @@ var more = []row{
 	{pkg: "internal/systest/commandline", tests: `TestGenericFallback TestProbe TestTracingRefused`},
 	{pkg: "internal/systest/trace", tests: `TestStackBesideCapture TestStackBehindTrace`},
 	{pkg: "internal/systest/capture", only: "6.1", tests: `TestClockIsSet TestPromiscuousForbidden TestSomeInterfacesLeave TestDispatcherChanges`},
-	{pkg: "internal/systest/capture", only: "6.12", tests: `TestAccountOfEverything TestMaxRate TestCardPackets`},
+	{pkg: "internal/systest/capture", only: "6.12", tests: `TestAccountOfEverything TestMaxRate TestCardPackets
+		TestDriverLosesProgram`},
 	{pkg: "internal/systest/files", only: "6.12", tests: `TestMemoryCgroup`},
 	{pkg: "internal/systest/commandline", only: "6.12", tests: `TestWithoutJIT TestExtcapVerdicts`},
 	{pkg: "internal/systest/capture", tests: `TestDirections TestSent TestSentTag TestDirectionFilter TestDirectionsBesideProgram
 		TestKilledAtEgress TestEgressLeaves`},
-	{pkg: "internal/systest/capture", tests: `TestAnyAbove TestPatternsTraced TestOwnProgramLeaves
+	{pkg: "internal/systest/capture", tests: `TestGiveWay TestGiveWayToOthersOnly TestAnyAbove TestPatternsTraced TestOwnProgramLeaves
 		TestTracedProgramLeaves TestDispatcherHidden TestHookMapSlotTaken TestHookMapOwnerLeaves
 		TestHookMapErrors TestHookMapInUse TestHookMapVerdictThenSampling TestHookMapOwners
 		TestHookMapElsewhere`},
@@ -147,7 +148,8 @@ var more = []row{
 	{pkg: "internal/systest/capture", tests: `TestCompanionsAgree TestCompanionsSeeAll TestCompanionsOfTraced
 		TestCompanionsOfOneProgram`},
 	{pkg: "internal/systest/counters", only: "6.1", tests: `TestCountersFollow TestCountersInterfaceGone TestMonitorRecord`},
-	{pkg: "internal/systest/counters", only: "6.12", tests: `TestCountersDispatcherChanges TestMonitorFollows TestSeveralInterfaces`},
+	{pkg: "internal/systest/counters", only: "6.12", tests: `TestCountersDispatcherChanges TestMonitorFollows TestSeveralInterfaces
+		TestDriverLosesCounter`},
 	{pkg: "internal/systest/trace", tests: `TestReasonMapOfDrops`},
 	{pkg: "internal/systest/drops", tests: `TestStackDrops TestStackDropsTraced TestDropsCheck`},
 

@@ -24,16 +24,17 @@ const bootLine = "quiet panic=-1 cryptomgr.notests no_timer_check rootfstype=ram
 // The kernel unpacks the initramfs into at most half of the memory, which must have room for all
 // test binaries.
 //
-// The network device is connected to a hub without another port. It is there for its driver, which
-// has page pools and XDP since Linux 6.6. The interfaces that tests make, such as veth, have no
-// page pools that the tracepoints see. Two more devices are connected to each other by a second
-// hub: testnet.MustCards makes a pair of them, for XDP in the driver of a card.
+// Two pairs of network devices are connected by a hub each, for XDP in the driver of a card: see
+// testnet.MustCards. The driver vmxnet3 has page pools and XDP since Linux 6.6. The interfaces that
+// tests make, such as veth, have no page pools that the tracepoints see. Its devices keep no MAC
+// address that is set later.
 func (a *architecture) command(ctx context.Context, image, initramfs, console string) *exec.Cmd {
 	return exec.CommandContext(ctx, a.emulator, slices.Concat(a.processor, []string{
 		"-smp", "2", "-m", "2048",
 		"-nodefaults", "-no-user-config", "-no-reboot", "-display", "none",
 		"-kernel", image, "-initrd", initramfs, "-append", "console=" + a.console + " " + bootLine,
-		"-netdev", "hubport,id=nobody,hubid=0", "-device", "vmxnet3,netdev=nobody,romfile=",
+		"-netdev", "hubport,id=first,hubid=0", "-device", "vmxnet3,netdev=first,mac=02:00:00:00:00:01,romfile=",
+		"-netdev", "hubport,id=second,hubid=0", "-device", "vmxnet3,netdev=second,mac=02:00:00:00:00:02,romfile=",
 		"-netdev", "hubport,id=left,hubid=1", "-device", "virtio-net-pci,netdev=left,romfile=",
 		"-netdev", "hubport,id=right,hubid=1", "-device", "virtio-net-pci,netdev=right,romfile=",
 		"-serial", "file:" + console}, a.report)...)

@@ -1,0 +1,142 @@
+package attach
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+
+	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/link"
+	"github.com/cilium/ebpf/ringbuf"
+	"golang.org/x/sys/unix"
+
+	"github.com/xdpcap/xdpcap/internal/support"
+	"github.com/xdpcap/xdpcap/internal/xdp"
+)
+
+// Refusals reports when the kernel refuses to attach an XDP program of another process because one
+// is attached already, in the network namespace of the thread that opened it. Next belongs to one
+// goroutine; Close ends it.
+type Refusals struct {
+	reader   *ringbuf.Reader
+	links    []link.Link
+	programs []*ebpf.Program
+	ring     *ebpf.Map
+}
+
+// A Refusal is an attempt of another process that was refused.
+type Refusal struct {
+	Thread string // the name of the thread that tried to attach
+	Index  int    // of the interface; 0 = unknown
+}
+
+// OpenRefusals begins to watch. Which interface a refusal is about is only known if the kernel
+// permits fentry programs.
+func OpenRefusals() (*Refusals, error) {
+	const tried = "watch which XDP programs of others the kernel refuses"
+	here, err := xdp.Traced(xdp.Interface{})
+	if err != nil {
+		return nil, err
+	}
+	spec, err := refusalsHere(refusalsVarProcess, os.Getpid())
+	if err == nil {
+		err = Set(spec, map[string]any{refusalsVarTracedNetns: here[refusalsVarTracedNetns]})
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", tried, err)
+	}
+	r := new(Refusals)
+	if err := r.open(spec); err != nil {
+		return nil, errors.Join(support.ExplainLoad(tried, err), r.Close())
+	}
+	return r, nil
+}
+
+func (r *Refusals) open(spec *ebpf.CollectionSpec) error {
+	var others struct {
+		Program  *ebpf.Program `ebpf:"xdpcap_others"`
+		Ring     *ebpf.Map     `ebpf:"others"`
+		Attempts *ebpf.Map     `ebpf:"attempts"`
+	}
+	types := xdp.KernelTypes()
+	if err := spec.LoadAndAssign(&others, &ebpf.CollectionOptions{Cache: types}); err != nil {
+		return err
+	}
+	defer others.Attempts.Close() // the programs keep it
+	r.programs, r.ring = append(r.programs, others.Program), others.Ring
+	var tracers struct {
+		ByLink *ebpf.Program `ebpf:"xdpcap_by_link"`
+		ByFD   *ebpf.Program `ebpf:"xdpcap_by_fd"`
+	}
+	attempts := map[string]*ebpf.Map{refusalsMapAttempts: others.Attempts}
+	if err := spec.LoadAndAssign(&tracers, &ebpf.CollectionOptions{Cache: types, MapReplacements: attempts}); err == nil {
+		r.programs = append(r.programs, tracers.ByLink, tracers.ByFD)
+		r.trace(tracers.ByLink, tracers.ByFD)
+	}
+	l, err := link.AttachRawTracepoint(link.RawTracepointOptions{Name: "netlink_extack", Program: others.Program})
+	if err != nil {
+		return err
+	}
+	r.links = append(r.links, l)
+	r.reader, err = ringbuf.NewReader(r.ring)
+	return err
+}
+
+// trace attaches both tracers, or none: with one of them, an attempt in the other way could be
+// taken for an earlier one.
+func (r *Refusals) trace(tracers ...*ebpf.Program) {
+	for _, p := range tracers {
+		l, err := link.AttachTracing(link.TracingOptions{Program: p})
+		if err != nil {
+			for _, l := range r.links {
+				l.Close()
+			}
+			r.links = nil
+			return
+		}
+		r.links = append(r.links, l)
+	}
+}
+
+// Next waits for the next refusal. The error is os.ErrClosed after Close.
+func (r *Refusals) Next() (Refusal, error) {
+	record, err := r.reader.Read()
+	if err != nil {
+		return Refusal{}, err
+	}
+	var raw refusalsRefusal
+	if _, err := binary.Decode(record.RawSample, binary.NativeEndian, &raw); err != nil {
+		return Refusal{}, err
+	}
+	return Refusal{Thread: unix.ByteSliceToString(raw.Thread[:]), Index: int(raw.Ifindex)}, nil
+}
+
+// Concerns reports whether the program of an interface may have been in the way: at the interface
+// of the attempt, or above it.
+func (r Refusal) Concerns(ifi xdp.Interface) bool {
+	if r.Index == 0 || r.Index == ifi.Index {
+		return true
+	}
+	above, err := (&xdp.Interface{Index: r.Index}).Above()
+	return err == nil && slices.Contains(above, ifi.Index)
+}
+
+// Close ends Next.
+func (r *Refusals) Close() error {
+	var errs []error
+	if r.reader != nil {
+		errs = append(errs, r.reader.Close())
+	}
+	for _, l := range r.links {
+		errs = append(errs, l.Close())
+	}
+	for _, p := range r.programs {
+		errs = append(errs, p.Close())
+	}
+	if r.ring != nil {
+		errs = append(errs, r.ring.Close())
+	}
+	return errors.Join(errs...)
+}
