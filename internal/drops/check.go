@@ -33,9 +33,9 @@ type LossPackets struct {
 	Packets uint64 `json:"packets"`
 }
 
-// A knownLoss is a loss that is compared with counters. It is sure if it happened in the namespace of
-// the counters, and somebody misses the packets. Others may explain why a counter rose, but need no
-// counter themselves.
+// A knownLoss is a loss that is compared with counters. It is sure if it happened in the namespace
+// of the counters, and somebody misses the packets. Others may explain why a counter rose, but need
+// no counter themselves.
 type knownLoss struct {
 	Loss
 	isSure bool

@@ -97,8 +97,8 @@ func (l *listeners) read(rose Counters, known uint64) map[Loss]uint64 {
 }
 
 // attribute returns whose losses these are. The counters say the reason, the drops of each listener
-// how many. If several have dropped packets, for several reasons or at this very moment, their shares
-// are unknown, and a loss has all their names.
+// how many. If several have dropped packets, for several reasons or at this very moment, their
+// shares are unknown, and a loss has all their names.
 func attribute(lately listenerLosses, before, now map[uint64]listener) map[Loss]uint64 {
 	dropped, total, sum := make(map[string]uint64), uint64(0), uint64(0)
 	for cookie, s := range now {

@@ -57,8 +57,8 @@ func newReport(o *Options, iface string, i interval) *Report {
 	return r
 }
 
-// The widest cells of the texts: with the numbers, a line has at most 100 columns. WHERE may be wider
-// if the others leave room for it.
+// The widest cells of the texts: with the numbers, a line has at most 100 columns. WHERE may be
+// wider if the others leave room for it.
 const (
 	reasonWidth = 25
 	whereWidth  = 21
