@@ -29,7 +29,7 @@ var stages = []Stage{Card, XDP, Stack, Socket, Egress}
 type Loss struct {
 	Stage  Stage  `json:"stage"`
 	Reason string `json:"reason"`           // "NO_SOCKET", "drop", "redirect: network is down", "rx_missed"
-	Where  string `json:"where,omitempty"`  // the kernel's function, program, map or interface; "" where nothing is known
+	Where  string `json:"where,omitempty"`  // the kernel's function, program, map, interface or listener; "" where nothing is known
 	Device string `json:"device,omitempty"` // where it is another interface than the one that is asked about; "?" = unknown, "gone" = of former ones
 }
 

@@ -25,6 +25,9 @@ const (
 	notAccepted      = "TCP_LISTEN_DROP" // mostly the same: the last quarter of that queue is for known peers
 )
 
+// maxListeners is how many listeners are told apart. Those of short-lived processes come and go.
+const maxListeners = 256
+
 // listenerLosses are the packets that all listeners of a namespace have refused, by the reason.
 type listenerLosses map[string]uint64
 
@@ -89,6 +92,9 @@ func (l *listeners) read(rose Counters, known uint64) map[Loss]uint64 {
 	if len(lately) > 0 {
 		listening := l.find()
 		for at, n := range attribute(lately, l.last, listening) {
+			if _, ok := l.sums[at]; !ok && len(l.sums) >= maxListeners {
+				at.Where = "other listeners"
+			}
 			l.sums[at] += n
 		}
 		l.last = listening
