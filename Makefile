@@ -127,7 +127,7 @@ lint: ## gofmt, vet, staticcheck, clang-format, and generated code equal to the 
 	$(GO) vet -tags kubernetes ./...
 	$(GO) tool staticcheck -tags kubernetes ./...
 	@$(call forbid,./internal/cli/...,github.com/cilium)
-	@$(call forbid,./internal/pcapng ./internal/sflow,\.)
+	@$(call forbid,./internal/pcapng,\.)
 	@$(call forbid-deps,./filter,github.com/cilium)
 	@$(call forbid-deps,./capture/packet ./internal/capfile,github.com/cilium|netlink)
 	@$(call forbid,./capture/... ./filter/... ./internal/xdp ./internal/tc ./internal/support ./internal/attach,/meter$$|/cmd/|/cli)

@@ -21,7 +21,7 @@
 struct cause {
 	__u64 location; /* the return address within the function that threw the packet away */
 	__u32 reason;	/* enum skb_drop_reason; 0 if the kernel does not say it */
-	__u32 incoming; /* index of the interface that received it; 0 = none, or unknown */
+	__u32 kind;	/* enum lost_kind */
 	struct place at;
 };
 
@@ -87,6 +87,9 @@ static __always_inline bool copy_headers(const struct sk_buff *skb, struct lost 
 	return copy_piece(copy->bytes, (void *)from, p->head_length, HEADER_BYTES - 1);
 }
 
+/* Added to a flow's reason where the packet was SENT. Go has the same. */
+#define SENT_REASON (1u << 31)
+
 /* add_lost_flow is not inlined, so that the verifier checks it only once. */
 __noinline int add_lost_flow(const struct flow *f, __u32 reason, __u64 packets, __u64 bytes)
 {
@@ -120,27 +123,30 @@ static __always_inline void count_lost_flow(const struct sk_buff *skb, __u32 rea
 
 /*
  * is_unclear tells of a packet that may be another interface's: the kernel has forgotten all but
- * the index of the one that it came in on. Go has the same rule for what it counts (isUnclear).
+ * the index of the one that it came in on, which is ours or that of an interface above it. Go has
+ * the same rule for what it counts (isUnclear).
  */
 static __always_inline bool is_unclear(const struct cause *c)
 {
-	return traced_ifindex && !c->at.netns && c->incoming != traced_ifindex;
+	return traced_ifindex && !c->at.netns;
 }
 
 /* thrown_away counts a packet. The namespace is that of `net` where nothing better is known. */
 static __always_inline int thrown_away(const struct sk_buff *skb, __u64 location, __u32 reason,
 				       const struct net *net)
 {
-	struct cause c = { .location = location, .reason = reason, .incoming = skb->skb_iif };
+	struct cause c = { .location = location, .reason = reason };
+	const struct net_device *dev;
 	static const struct loss none;
 	struct loss *sum;
 	__u64 packets;
 
 	if (!skb->len)
 		return 0; /* drivers that are being set up test their own code with an empty one */
-	find_place(skb, net, &c.at);
-	if (!is_ours(skb, &c.at))
+	dev = find_place(skb, net, &c.at);
+	if (!is_ours(skb, &c.at, dev))
 		return 0;
+	c.kind = kind_of(skb, dev);
 	sum = bpf_map_lookup_elem(&causes, &c);
 	if (!sum) {
 		bpf_map_update_elem(&causes, &c, &none, BPF_NOEXIST);
@@ -157,8 +163,8 @@ static __always_inline int thrown_away(const struct sk_buff *skb, __u64 location
 	packets = segments_of(skb);
 	sum->packets += packets;
 	sum->bytes += skb->len;
-	if (with_flows && !is_unclear(&c) && !is_no_loss(location, reason))
-		count_lost_flow(skb, reason, packets);
+	if (with_flows && !is_unclear(&c) && !is_no_loss(location, reason, c.kind))
+		count_lost_flow(skb, c.kind == SENT ? reason | SENT_REASON : reason, packets);
 	return 0;
 }
 

@@ -1052,20 +1052,18 @@ static __always_inline int sample_lost(struct sk_buff *skb, __u64 location, __u3
 	struct place at = {};
 
 	/* Drivers that are being set up test their own code with an empty packet. */
-	if (!account || !lost.scratch || !skb->len || is_no_loss(location, reason))
+	if (!account || !lost.scratch || !skb->len)
 		return 0;
-	find_place(skb, net, &at);
-	/* Where the kernel has forgotten all but the index, another namespace may have it, too. */
-	if (!at.netns && skb->skb_iif != (int)traced_ifindex)
-		return 0;
-	if (!is_ours(skb, &at))
+	const struct net_device *dev = find_place(skb, net, &at);
+
+	if (!is_ours(skb, &at, dev) || is_no_loss(location, reason, kind_of(skb, dev)))
 		return 0;
 	account->seen++;
 	if (!is_reason_wanted(reason)) {
 		account->filtered_out++;
 		return 0;
 	}
-	find_frame(&lost, is_ethernet(skb, &at));
+	find_frame(&lost, is_ethernet(dev));
 	if ((choosing_flows || cutting_payload) && (!filtering || reach < HEADERS_BYTES))
 		copy_lost_head(&lost, HEADERS_BYTES);
 	else if (filtering)

@@ -102,7 +102,7 @@ type samplerNoLoss struct {
 	From   uint64
 	To     uint64
 	Reason uint32
-	Unused uint32
+	Kind   uint32
 }
 
 type samplerPassage struct {
@@ -219,6 +219,7 @@ const (
 	samplerVarHook              = "hook"
 	samplerVarInterruptible     = "interruptible"
 	samplerVarKeepFlowsBelow    = "keep_flows_below"
+	samplerVarLostKindType      = "lost_kind_type"
 	samplerVarLostLimitType     = "lost_limit_type"
 	samplerVarNoLossCount       = "no_loss_count"
 	samplerVarNoLosses          = "no_losses"
@@ -242,6 +243,7 @@ const (
 	samplerVarSource            = "source"
 	samplerVarStamping          = "stamping"
 	samplerVarStoresInOrder     = "stores_in_order"
+	samplerVarTracedAbove       = "traced_above"
 	samplerVarTracedIfindex     = "traced_ifindex"
 	samplerVarTracedLower       = "traced_lower"
 	samplerVarTracedNetns       = "traced_netns"
@@ -345,6 +347,7 @@ type samplerVariableSpecs struct {
 	Hook              *ebpf.VariableSpec `ebpf:"hook"`
 	Interruptible     *ebpf.VariableSpec `ebpf:"interruptible"`
 	KeepFlowsBelow    *ebpf.VariableSpec `ebpf:"keep_flows_below"`
+	LostKindType      *ebpf.VariableSpec `ebpf:"lost_kind_type"`
 	LostLimitType     *ebpf.VariableSpec `ebpf:"lost_limit_type"`
 	NoLossCount       *ebpf.VariableSpec `ebpf:"no_loss_count"`
 	NoLosses          *ebpf.VariableSpec `ebpf:"no_losses"`
@@ -368,6 +371,7 @@ type samplerVariableSpecs struct {
 	Source            *ebpf.VariableSpec `ebpf:"source"`
 	Stamping          *ebpf.VariableSpec `ebpf:"stamping"`
 	StoresInOrder     *ebpf.VariableSpec `ebpf:"stores_in_order"`
+	TracedAbove       *ebpf.VariableSpec `ebpf:"traced_above"`
 	TracedIfindex     *ebpf.VariableSpec `ebpf:"traced_ifindex"`
 	TracedLower       *ebpf.VariableSpec `ebpf:"traced_lower"`
 	TracedNetns       *ebpf.VariableSpec `ebpf:"traced_netns"`
@@ -449,6 +453,7 @@ type samplerVariables struct {
 	Hook              *ebpf.Variable `ebpf:"hook"`
 	Interruptible     *ebpf.Variable `ebpf:"interruptible"`
 	KeepFlowsBelow    *ebpf.Variable `ebpf:"keep_flows_below"`
+	LostKindType      *ebpf.Variable `ebpf:"lost_kind_type"`
 	LostLimitType     *ebpf.Variable `ebpf:"lost_limit_type"`
 	NoLossCount       *ebpf.Variable `ebpf:"no_loss_count"`
 	NoLosses          *ebpf.Variable `ebpf:"no_losses"`
@@ -472,6 +477,7 @@ type samplerVariables struct {
 	Source            *ebpf.Variable `ebpf:"source"`
 	Stamping          *ebpf.Variable `ebpf:"stamping"`
 	StoresInOrder     *ebpf.Variable `ebpf:"stores_in_order"`
+	TracedAbove       *ebpf.Variable `ebpf:"traced_above"`
 	TracedIfindex     *ebpf.Variable `ebpf:"traced_ifindex"`
 	TracedLower       *ebpf.Variable `ebpf:"traced_lower"`
 	TracedNetns       *ebpf.Variable `ebpf:"traced_netns"`

@@ -75,22 +75,21 @@ static __always_inline bool has_tag(const struct sk_buff *skb)
 #define ARPHRD_LOOPBACK 772
 
 /* is_ethernet is also true if the device is unknown: most have Ethernet headers. */
-static __always_inline bool is_ethernet(const struct sk_buff *skb, const struct place *at)
+static __always_inline bool is_ethernet(const struct net_device *dev)
 {
-	if (!at->ifindex)
+	if (!dev)
 		return true;
-	__u16 type = BPF_CORE_READ((const struct net_device___type *)skb->dev, type);
+	__u16 type = BPF_CORE_READ((const struct net_device___type *)dev, type);
 
 	return type == ARPHRD_ETHER || type == ARPHRD_LOOPBACK;
 }
-
-#define NO_HEADER 0xffff /* in sk_buff.mac_header */
 
 /*
  * find_frame finds the Ethernet header. The stack leaves mac_header where a packet came in, and
  * sets it when a packet goes to a queue of a device; a packet that this host made has none until
  * then. Where it is not at least a header's length before skb->data, or at skb->data and that
- * before the network header, it is of another device, or of a tunnel.
+ * before the network header, it is of another device, or of a tunnel. What a bridge floods has
+ * forgotten it, but not that the network header comes a header's length after skb->data.
  */
 static __always_inline void find_frame(struct lost *p, bool is_ethernet)
 {
@@ -98,14 +97,15 @@ static __always_inline void find_frame(struct lost *p, bool is_ethernet)
 	/* The verifier refuses to subtract pointers of the kernel. */
 	/* What a helper reads is a number to it. */
 	__u64 data = (__u64)BPF_CORE_READ(skb, data);
-	__u64 mac = (__u64)BPF_CORE_READ(skb, head) + skb->mac_header;
+	__u64 head = (__u64)BPF_CORE_READ(skb, head);
+	bool is_known = skb->mac_header != NO_HEADER;
+	__u64 mac = is_known ? head + skb->mac_header : data;
 	__u64 before = data - mac;
-	bool is_whole =
-		before ? before >= ETH_HLEN : skb->network_header >= skb->mac_header + ETH_HLEN;
+	bool is_whole = before ? before >= ETH_HLEN : head + skb->network_header >= mac + ETH_HLEN;
 
 	p->is_tagged = has_tag(skb);
 	p->linear = skb->len - skb->data_len;
-	if (is_ethernet && skb->mac_header != NO_HEADER && before <= HEAD_BYTES && is_whole) {
+	if (is_ethernet && before <= HEAD_BYTES && is_whole) {
 		p->from = (void *)mac;
 		p->before = before;
 		p->linear += before;

@@ -31,6 +31,7 @@ struct net_device___lower {
 	char name[NAME_SIZE];
 };
 struct sock_common {
+	unsigned short skc_family;
 	possible_net_t skc_net;
 };
 struct sock {
@@ -39,8 +40,18 @@ struct sock {
 struct dst_entry {
 	struct net_device *dev;
 };
+struct nsproxy {
+	struct net *net_ns;
+};
+struct task_struct___spaces {
+	struct nsproxy *nsproxy;
+};
+struct net_device___address {
+	const unsigned char *dev_addr;
+};
 struct sk_buff {
 	struct net_device *dev;
+	struct sock *sk;
 	unsigned int len, data_len; /* all bytes from `data` on, and those that are in fragments */
 	int skb_iif;
 	unsigned long _skb_refdst;
@@ -50,6 +61,9 @@ struct sk_buff {
 	__be16 protocol;
 	__be16 vlan_proto;
 	__u16 vlan_tci;
+};
+struct sk_buff___typed {
+	__u8 pkt_type : 3;
 };
 struct sk_buff___flagged { /* before Linux 6.2 */
 	__u8 vlan_present : 1;
@@ -116,6 +130,77 @@ static __always_inline bool identify(const struct net_device *dev, struct place 
 	return true;
 }
 
+/* What the packet itself says of its loss, besides the reason and the function. Go has the same. */
+enum lost_kind {
+	TO_GROUP = 1, /* sent to a multicast or broadcast address */
+	TO_US = 2,    /* for this interface's address, but the stack took it for another host's */
+	SENT = 4,     /* of this host, on its way to a device */
+};
+enum lost_kind *const lost_kind_type; /* keeps the type in BTF, for bpf2go */
+
+#define NO_HEADER 0xffff /* in sk_buff.mac_header */
+
+#define PACKET_BROADCAST 1
+#define PACKET_MULTICAST 2
+#define PACKET_OTHERHOST 3
+
+#define ADDRESS_BYTES 6
+
+static __always_inline bool is_for(const struct sk_buff *skb, const struct net_device *dev)
+{
+	const struct net_device___address *addressed = (const void *)dev;
+	__u8 own[ADDRESS_BYTES] = {}, to[ADDRESS_BYTES] = {};
+
+	if (bpf_probe_read_kernel(own, sizeof(own), BPF_CORE_READ(addressed, dev_addr)) ||
+	    bpf_probe_read_kernel(to, sizeof(to), BPF_CORE_READ(skb, head) + skb->mac_header))
+		return false;
+	for (int i = 0; i < ADDRESS_BYTES; i++) {
+		if (own[i] != to[i])
+			return false;
+	}
+	return true;
+}
+
+#define AF_INET	 2
+#define AF_INET6 10
+
+static __always_inline bool is_ip(const struct sock *sk)
+{
+	__u16 family = BPF_CORE_READ(sk, __sk_common.skc_family);
+
+	return family == AF_INET || family == AF_INET6;
+}
+
+/* sk_of returns a number to the verifier, which may be added to without a check. */
+static __always_inline const struct sock *sk_of(const struct sk_buff *skb)
+{
+	return BPF_CORE_READ(skb, sk);
+}
+
+/* was_made_here tells whether a packet is on its way from a socket of this host to a device. */
+static __always_inline bool was_made_here(const struct sk_buff *skb)
+{
+	return !skb->skb_iif && skb->mac_header == NO_HEADER && IS_KERNEL(sk_of(skb));
+}
+
+/*
+ * kind_of returns one of enum lost_kind, or 0. The stack takes a frame for another host's if it
+ * has a VLAN tag and no interface has that VLAN. A packet of this host has no Ethernet header
+ * until it comes to a device's queue. dev is where the packet was lost, NULL if unknown.
+ */
+static __always_inline __u32 kind_of(const struct sk_buff *skb, const struct net_device *dev)
+{
+	__u8 type = BPF_CORE_READ_BITFIELD_PROBED((const struct sk_buff___typed *)skb, pkt_type);
+
+	if (was_made_here(skb))
+		return SENT;
+	if (type == PACKET_BROADCAST || type == PACKET_MULTICAST)
+		return TO_GROUP;
+	if (type == PACKET_OTHERHOST && dev && is_for(skb, dev))
+		return TO_US;
+	return 0;
+}
+
 static __always_inline bool is_interface(const struct net_device *dev)
 {
 	return BPF_CORE_READ(dev, ifindex) == traced_ifindex &&
@@ -169,43 +254,71 @@ __noinline int is_above(__u64 address)
 	return false;
 }
 
+static __always_inline bool came_from_above(__u32 incoming)
+{
+	for (int i = 0; i < MAX_ABOVE; i++) {
+		if (traced_above[i] && traced_above[i] == incoming)
+			return true;
+	}
+	return false;
+}
+
 /*
- * is_ours tells whether a packet belongs to the interface, or may: it came in somewhere, and `at`
- * is unknown. Buffers that neither came in nor are to go out are no packets of the network:
- * messages of netlink, for example.
+ * is_ours tells whether a packet belongs to the interface, or may: `at` is unknown. Buffers that
+ * neither came in nor have a device are no packets of the network, but messages of netlink, for
+ * example; except for those of a socket of IP that has no route. dev is the device of `at`, NULL if
+ * that is unknown.
  */
-static __always_inline bool is_ours(const struct sk_buff *skb, const struct place *at)
+static __always_inline bool is_ours(const struct sk_buff *skb, const struct place *at,
+				    const struct net_device *dev)
 {
 	__u32 incoming = skb->skb_iif;
 
-	if (!incoming && !at->ifindex)
-		return false;
+	if (!incoming && !dev)
+		return !traced_ifindex && was_made_here(skb) && is_ip(sk_of(skb));
 	if (!traced_ifindex)
 		return true;
-	if (at->ifindex == traced_ifindex && at->netns == traced_netns)
+	if (at->netns && at->netns != traced_netns)
+		return dev && is_above((__u64)dev);
+	if (at->ifindex == traced_ifindex || incoming == traced_ifindex)
 		return true;
-	if (incoming == traced_ifindex && at->netns == traced_netns)
-		return true;
-	if (at->ifindex)
-		return is_above((__u64)BPF_CORE_READ(skb, dev));
-	return !at->netns || at->netns == traced_netns;
+	if (dev)
+		return is_above((__u64)dev);
+	return came_from_above(incoming);
 }
 
-/* find_place fills in `at`. The namespace is that of `net` where nothing better is known. */
-static __always_inline void find_place(const struct sk_buff *skb, const struct net *net,
-				       struct place *at)
+/*
+ * find_place fills in `at` and returns its device, or NULL if that is unknown. The namespace is
+ * then that of `net`, of the way that the packet takes, of its socket or, if it came in on our
+ * interface's index, of the process that ends a socket or reads from it.
+ */
+static __always_inline const struct net_device *find_place(const struct sk_buff *skb,
+							   const struct net *net, struct place *at)
 {
-	if (identify(skb->dev, at))
-		return;
+	const struct net_device *dev = BPF_CORE_READ(skb, dev);
+
+	if (identify(dev, at))
+		return dev;
 	if (net) {
 		at->netns = netns_of(net);
-		return;
+		return NULL;
 	}
 	const struct dst_entry *dst = (const void *)(skb->_skb_refdst & ~1UL);
 	const struct net_device *out = dst ? BPF_CORE_READ(dst, dev) : NULL;
 
+	if (out && was_made_here(skb) && identify(out, at))
+		return out;
 	if (out)
 		at->netns = netns_of(BPF_CORE_READ(out, nd_net.net));
+	if (!at->netns && IS_KERNEL(sk_of(skb)))
+		at->netns = netns_of(BPF_CORE_READ(sk_of(skb), __sk_common.skc_net.net));
+	if (!at->netns && traced_ifindex && skb->skb_iif == (int)traced_ifindex) {
+		const struct task_struct___spaces *task = (const void *)bpf_get_current_task();
+
+		if (netns_of(BPF_CORE_READ(task, nsproxy, net_ns)) == traced_netns)
+			at->netns = traced_netns;
+	}
+	return NULL;
 }
 
 static __always_inline __u32 gso_size_of(const struct sk_buff *skb)

@@ -56,6 +56,13 @@ struct xdp_buff {
 volatile const __u32 traced_ifindex = 0;
 volatile const __u32 traced_netns = 0;
 
+/*
+ * Indexes of interfaces above it in this namespace, such as its bridge and its VLANs, for packets
+ * of which the kernel only knows the index where they came in. The rest is 0.
+ */
+#define MAX_ABOVE 16
+volatile const __u32 traced_above[MAX_ABOVE] = {};
+
 /* Whether packets that come in on devices below the interface, such as a bond, are its own. */
 volatile const bool traced_lower = false;
 

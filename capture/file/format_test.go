@@ -13,7 +13,6 @@ import (
 	"github.com/xdpcap/xdpcap/capture"
 	"github.com/xdpcap/xdpcap/capture/file"
 	"github.com/xdpcap/xdpcap/internal/cli"
-	"github.com/xdpcap/xdpcap/internal/cli/config"
 )
 
 // The properties of formats are only in their formatKinds: a format that is added is written and
@@ -21,7 +20,7 @@ import (
 // commands that write files. Serial, because it changes the formats and the environment of the
 // process.
 func TestAddedFormat(t *testing.T) {
-	t.Setenv(config.FileVariable, os.DevNull)
+	t.Setenv(cli.SettingsVariable, os.DevNull)
 	added := file.AddFormat(t, "fake", "a header alone", ".fake", "head\n")
 
 	var out bytes.Buffer
@@ -65,9 +64,9 @@ func TestAddedFormat(t *testing.T) {
 		{"fake", "-w " + path + " --ring 1", "--ring 1: must be at least"},
 		{"fake", "-w " + path + " --sample drop=1", "a fake file cannot record how many packets each one stands for"},
 	} {
-		t.Setenv(config.Prefix+"FORMAT", test.setting)
+		t.Setenv(cli.SettingPrefix+"FORMAT", test.setting)
 		if test.setting == "" {
-			os.Unsetenv(config.Prefix + "FORMAT")
+			os.Unsetenv(cli.SettingPrefix + "FORMAT")
 		}
 		root := cli.NewRoot()
 		root.SetArgs(append([]string{"-i", "none0"}, strings.Fields(test.line)...))

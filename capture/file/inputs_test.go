@@ -138,7 +138,7 @@ func checkPeriod(t *testing.T, r *Rotation, began string, packets []string) {
 func TestInputCopies(t *testing.T) {
 	t.Parallel()
 	files := [][]byte{testfile.Numbered(100, 0, 1, "a", "b"), slices.Concat(testfile.Numbered(9, 0, 1, "a"), testfile.Numbered(9, 5, 1, ""))}
-	for _, pattern := range []string{"../../internal/systest/read/testdata/*.pcapng", "../../internal/capfile/testdata/fuzz/*/*", "../../internal/cli/read/statistics/testdata/fuzz/FuzzReadSinks/*"} {
+	for _, pattern := range []string{"../../internal/systest/read/testdata/*.pcapng", "../../internal/capfile/testdata/fuzz/*/*", "../../internal/cli/read/testdata/fuzz/FuzzReadSinks/*"} {
 		paths, err := filepath.Glob(pattern)
 		if err != nil || len(paths) == 0 {
 			t.Fatalf("%s: %v", pattern, err)

@@ -40,6 +40,7 @@ const (
 	refusalsVarNamespaceInode  = "namespace_inode"
 	refusalsVarProcess         = "process"
 	refusalsVarThread          = "thread"
+	refusalsVarTracedAbove     = "traced_above"
 	refusalsVarTracedIfindex   = "traced_ifindex"
 	refusalsVarTracedLower     = "traced_lower"
 	refusalsVarTracedNetns     = "traced_netns"
@@ -110,6 +111,7 @@ type refusalsVariableSpecs struct {
 	NamespaceInode  *ebpf.VariableSpec `ebpf:"namespace_inode"`
 	Process         *ebpf.VariableSpec `ebpf:"process"`
 	Thread          *ebpf.VariableSpec `ebpf:"thread"`
+	TracedAbove     *ebpf.VariableSpec `ebpf:"traced_above"`
 	TracedIfindex   *ebpf.VariableSpec `ebpf:"traced_ifindex"`
 	TracedLower     *ebpf.VariableSpec `ebpf:"traced_lower"`
 	TracedNetns     *ebpf.VariableSpec `ebpf:"traced_netns"`
@@ -156,6 +158,7 @@ type refusalsVariables struct {
 	NamespaceInode  *ebpf.Variable `ebpf:"namespace_inode"`
 	Process         *ebpf.Variable `ebpf:"process"`
 	Thread          *ebpf.Variable `ebpf:"thread"`
+	TracedAbove     *ebpf.Variable `ebpf:"traced_above"`
 	TracedIfindex   *ebpf.Variable `ebpf:"traced_ifindex"`
 	TracedLower     *ebpf.Variable `ebpf:"traced_lower"`
 	TracedNetns     *ebpf.Variable `ebpf:"traced_netns"`

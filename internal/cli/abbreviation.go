@@ -9,14 +9,13 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"github.com/xdpcap/xdpcap/internal/cli/config"
 	"github.com/xdpcap/xdpcap/internal/cli/frame"
 	"github.com/xdpcap/xdpcap/internal/spelling"
 )
 
 // execute runs a command line. Flags may be abbreviated, as getopt_long(3) and so tcpdump allow:
 // --dur means --duration, because no other flag begins like that.
-func execute(p *frame.Process, files config.Files, args []string) (*cobra.Command, error) {
+func execute(p *frame.Process, files settingsFiles, args []string) (*cobra.Command, error) {
 	for {
 		root := newRoot(p, files)
 		root.SetArgs(args)

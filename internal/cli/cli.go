@@ -10,19 +10,11 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/xdpcap/xdpcap/filter"
-	"github.com/xdpcap/xdpcap/internal/cli/bench"
 	"github.com/xdpcap/xdpcap/internal/cli/capture"
-	"github.com/xdpcap/xdpcap/internal/cli/config"
-	"github.com/xdpcap/xdpcap/internal/cli/count"
-	"github.com/xdpcap/xdpcap/internal/cli/drops"
+	"github.com/xdpcap/xdpcap/internal/cli/counters"
 	"github.com/xdpcap/xdpcap/internal/cli/frame"
-	"github.com/xdpcap/xdpcap/internal/cli/interfaces"
-	"github.com/xdpcap/xdpcap/internal/cli/latency"
-	"github.com/xdpcap/xdpcap/internal/cli/man"
-	"github.com/xdpcap/xdpcap/internal/cli/monitor"
-	"github.com/xdpcap/xdpcap/internal/cli/probe"
+	"github.com/xdpcap/xdpcap/internal/cli/inspect"
 	"github.com/xdpcap/xdpcap/internal/cli/read"
-	"github.com/xdpcap/xdpcap/internal/cli/stats"
 	"github.com/xdpcap/xdpcap/internal/privilege"
 )
 
@@ -73,11 +65,11 @@ func NewRoot() *cobra.Command {
 }
 
 // machineFiles are where settings are, besides those of the user.
-var machineFiles = config.Files{Machine: "/etc/xdpcap.conf"}
+var machineFiles = settingsFiles{Machine: "/etc/xdpcap.conf"}
 
 // newRoot returns the capture as NewRoot does, for a process, with settings from these files.
-func newRoot(p *frame.Process, files config.Files) *cobra.Command {
-	set := &config.Settings{Process: p, Files: files}
+func newRoot(p *frame.Process, files settingsFiles) *cobra.Command {
+	set := &settings{Process: p, Files: files}
 	var o capture.Options
 	cmd := capture.New(p, &o)
 	cmd.Version = frame.Version()
@@ -85,7 +77,7 @@ func newRoot(p *frame.Process, files config.Files) *cobra.Command {
 	frame.SetUsage(cmd, usageNotes())
 	cmd.SilenceErrors = true
 	cmd.SilenceUsage = true
-	cmd.AddCommand(stats.New(p), count.New(p), bench.New(p), monitor.New(p), latency.New(p), drops.New(p), read.New(p), interfaces.New(p), probe.New(p))
+	cmd.AddCommand(counters.NewStats(p), counters.NewCount(p), inspect.NewBench(p), counters.NewMonitor(p), counters.NewLatency(p), counters.NewDrops(p), read.New(p), inspect.NewInterfaces(p), inspect.NewProbe(p))
 	for _, c := range append(cmd.Commands(), cmd) {
 		frame.AddFlags(c, "Where", frame.NetnsFlag())
 		if i := c.Flags().Lookup("interface"); i != nil && !i.Hidden || c.Name() == "interfaces" {
@@ -99,7 +91,7 @@ func newRoot(p *frame.Process, files config.Files) *cobra.Command {
 			if c == cmd && o.Reads() {
 				return nil // the command read applies the settings
 			}
-			err := set.Apply(c, o.PassesOver())
+			err := set.apply(c, o.PassesOver())
 			if err == nil {
 				err = p.EnterNetns(c.Flags())
 			}
@@ -109,7 +101,7 @@ func newRoot(p *frame.Process, files config.Files) *cobra.Command {
 			return err
 		}
 	}
-	cmd.AddCommand(set.New(), man.New(manualNotes()), newFilterHelp())
+	cmd.AddCommand(set.newConfig(), newManual(), newFilterHelp())
 	frame.SetHelp(cmd)
 	cmd.SetHelpCommand(newHelp())
 	frame.MendBashCompletion(cmd)

@@ -7,8 +7,6 @@ import (
 
 	"github.com/xdpcap/xdpcap/internal/cli/capture"
 	"github.com/xdpcap/xdpcap/internal/cli/frame"
-	"github.com/xdpcap/xdpcap/internal/cli/man"
-	"github.com/xdpcap/xdpcap/internal/cli/peers"
 )
 
 // notes are about all commands.
@@ -30,16 +28,11 @@ var notes = []frame.Note{
 // usageNotes are the notes at the end of the capture's help.
 func usageNotes() string {
 	var b strings.Builder
-	for _, n := range append([]frame.Note{peers.Note(), capture.SentNote}, notes...) {
+	for _, n := range append([]frame.Note{frame.PeerFlagsNote(), capture.SentNote}, notes...) {
 		b.WriteString("\n\n" + n.Title + ":\n")
 		b.WriteString(wrapped(n.Text, "  ", frame.UsageWidth))
 	}
 	return b.String()
-}
-
-// manualNotes are what the manual says besides the help of the commands.
-func manualNotes() man.Notes {
-	return man.Notes{All: notes, Capture: []frame.Note{capture.SentNote}}
 }
 
 // wrapped breaks a text into lines of at most width columns, each with an indentation.

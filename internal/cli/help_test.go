@@ -13,7 +13,6 @@ import (
 
 	"github.com/xdpcap/xdpcap/filter"
 	"github.com/xdpcap/xdpcap/internal/cli/frame"
-	"github.com/xdpcap/xdpcap/internal/cli/peers"
 )
 
 // helpOf is what xdpcap prints with these arguments.
@@ -72,7 +71,7 @@ func TestHelp(t *testing.T) {
 			path := strings.Fields(cmd.CommandPath())[1:]
 			whole, brief := helpOf(t, append(path, "--help")...), helpOf(t, append(path, "-h")...)
 			checkWidth(t, whole, frame.UsageWidth)
-			shown, notes, _ := strings.Cut(whole, "\n\n"+peers.Note().Title)
+			shown, notes, _ := strings.Cut(whole, "\n\n"+frame.PeerFlagsNote().Title)
 			if (notes == "") != cmd.HasParent() || !strings.Contains(whole, "\nUsage:\n") {
 				t.Errorf("only the capture's help has what is about all commands:\n%s", whole)
 			}

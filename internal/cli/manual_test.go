@@ -10,7 +10,6 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/xdpcap/xdpcap/internal/cli/frame"
-	"github.com/xdpcap/xdpcap/internal/cli/peers"
 	"github.com/xdpcap/xdpcap/internal/testdoc"
 )
 
@@ -63,7 +62,7 @@ func TestManual(t *testing.T) {
 			}
 			cmd.LocalFlags().VisitAll(func(f *pflag.Flag) {
 				isPeer := func(p frame.Flag) bool { return f.Name == p.Name }
-				if f.Hidden && (cmd.HasParent() || !slices.ContainsFunc(append(peers.All(true), peers.All(false)...), isPeer)) {
+				if f.Hidden && (cmd.HasParent() || !slices.ContainsFunc(append(frame.PeerFlags(true), frame.PeerFlags(false)...), isPeer)) {
 					return // of extcap, for Wireshark alone, or one that only read refuses
 				}
 				name := " --" + f.Name

@@ -9,11 +9,7 @@ import (
 
 	library "github.com/xdpcap/xdpcap/capture"
 	"github.com/xdpcap/xdpcap/internal/cli/capture"
-	"github.com/xdpcap/xdpcap/internal/cli/count"
-	"github.com/xdpcap/xdpcap/internal/cli/drops"
-	"github.com/xdpcap/xdpcap/internal/cli/latency"
-	"github.com/xdpcap/xdpcap/internal/cli/monitor"
-	"github.com/xdpcap/xdpcap/internal/cli/stats"
+	"github.com/xdpcap/xdpcap/internal/cli/counters"
 	"github.com/xdpcap/xdpcap/internal/metrics"
 	"github.com/xdpcap/xdpcap/internal/testdoc"
 )
@@ -43,12 +39,12 @@ func typesOf[S any](t *testing.T, m metrics.Set[S], types map[string]string) {
 func allMetrics(t *testing.T) map[string]string {
 	t.Helper()
 	types := make(map[string]string)
-	typesOf(t, new(stats.Options).Counter(nil, "rx0").Metrics, types)
-	typesOf(t, (&count.Options{Sizes: true, Flows: 5}).Counter(nil, library.In, "rx0").Metrics, types)
-	typesOf(t, new(monitor.Options).Metrics(""), types)
-	typesOf(t, new(drops.Options).Counter(nil, "rx0").Metrics, types)
-	typesOf(t, new(latency.Options).Counter(nil, nil, "rx0").Metrics, types)
-	typesOf(t, latency.RuntimeMetrics("rx0"), types)
+	typesOf(t, new(counters.StatsOptions).Counter(nil, "rx0").Metrics, types)
+	typesOf(t, (&counters.CountOptions{Sizes: true, Flows: 5}).Counter(nil, library.In, "rx0").Metrics, types)
+	typesOf(t, new(counters.MonitorOptions).Metrics(""), types)
+	typesOf(t, new(counters.DropsOptions).Counter(nil, "rx0").Metrics, types)
+	typesOf(t, new(counters.LatencyOptions).Counter(nil, nil, "rx0").Metrics, types)
+	typesOf(t, counters.RuntimeMetrics("rx0"), types)
 	typesOf(t, capture.Metrics(library.TransportRing, time.Now()), types)
 	return types
 }

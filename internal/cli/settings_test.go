@@ -14,14 +14,13 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"github.com/xdpcap/xdpcap/internal/cli/config"
 	"github.com/xdpcap/xdpcap/internal/cli/counters"
 	"github.com/xdpcap/xdpcap/internal/cli/frame"
 	"github.com/xdpcap/xdpcap/internal/testdoc"
 )
 
 // setSettings makes files of settings, for the machine and for the user.
-func setSettings(t *testing.T, machine, user string) config.Files {
+func setSettings(t *testing.T, machine, user string) settingsFiles {
 	t.Helper()
 	dir := t.TempDir()
 	files := map[string]string{filepath.Join(dir, "xdpcap.conf"): machine, filepath.Join(dir, "xdpcap", "config"): user}
@@ -37,8 +36,8 @@ func setSettings(t *testing.T, machine, user string) config.Files {
 		}
 	}
 	t.Setenv("XDG_CONFIG_HOME", dir)
-	t.Setenv(config.FileVariable, "")
-	return config.Files{Machine: filepath.Join(dir, "xdpcap.conf")}
+	t.Setenv(SettingsVariable, "")
+	return settingsFiles{Machine: filepath.Join(dir, "xdpcap.conf")}
 }
 
 // The command line overrides the environment, which overrides the user's file, which overrides the
@@ -102,7 +101,7 @@ func TestSettings(t *testing.T) {
 		{"/opt/tcpdump/xdpcap", "", "", nil, "-i none0", map[string]string{"direction": "in", "format": ""}},
 	} {
 		t.Run(test.name+" "+test.args, func(t *testing.T) {
-			set := config.Settings{Files: setSettings(t, test.machine, test.user)}
+			set := settings{Files: setSettings(t, test.machine, test.user)}
 			set.Files.Unset = calledAs(test.name)
 			for name, value := range test.env {
 				t.Setenv(name, value)
@@ -110,7 +109,7 @@ func TestSettings(t *testing.T) {
 			root := NewRoot()
 			got := make(map[string]string)
 			root.PersistentPreRunE = func(cmd *cobra.Command, _ []string) error {
-				if err := set.Apply(cmd, 0); err != nil {
+				if err := set.apply(cmd, 0); err != nil {
 					got["error"] = err.Error()
 				}
 				for name := range test.want {
@@ -141,7 +140,7 @@ var errDone = errors.New("done")
 
 // config prints the settings with their origins, and finds those that are impossible.
 func TestConfig(t *testing.T) {
-	run := func(files config.Files) (string, error) {
+	run := func(files settingsFiles) (string, error) {
 		var out bytes.Buffer
 		root := newRoot(frame.NewProcess(os.Stdout, os.Stderr), files)
 		root.SetOut(&out)
@@ -177,7 +176,7 @@ func TestConfig(t *testing.T) {
 	if _, err := run(files); err == nil || !strings.HasPrefix(err.Error(), "XDPCAP_INTERVAL: --interval soon: must be a time") {
 		t.Errorf("a value that a command does not take: %v", err)
 	}
-	t.Setenv(config.FileVariable, "/nosuch")
+	t.Setenv(SettingsVariable, "/nosuch")
 	if _, err := run(files); err == nil || err.Error() != "settings: open /nosuch: no such file or directory" {
 		t.Errorf("XDPCAP_CONFIG with a file that is not there: %v", err)
 	}
@@ -189,7 +188,7 @@ func TestExceptionsFromSettings(t *testing.T) {
 	t.Parallel()
 	var powerful, letOut []string
 	help := helpOf(t, "config", "--help")
-	for name, settings := range config.Settable(NewRoot()) {
+	for name, settings := range settableFlags(NewRoot()) {
 		if settings&frame.Powerful != 0 {
 			powerful = append(powerful, name)
 			if !strings.Contains(help, "--"+name) {
@@ -260,12 +259,12 @@ func TestForgetSettingsOfCounters(t *testing.T) {
 func TestExampleSettings(t *testing.T) {
 	text := testdoc.Read(t, "packaging/xdpcap.conf.example")
 	file := filepath.Join(t.TempDir(), "eth0.conf")
-	t.Setenv(config.FileVariable, file)
+	t.Setenv(SettingsVariable, file)
 	for _, text := range []string{text, regexp.MustCompile(`(?m)^#(\w\S+ = )`).ReplaceAllString(text, "$1")} {
 		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if all, _, err := (config.Files{}).Read(config.Settable(NewRoot())); err != nil || len(all) < 4 {
+		if all, _, err := (settingsFiles{}).Read(settableFlags(NewRoot())); err != nil || len(all) < 4 {
 			t.Error(all, err)
 		}
 	}

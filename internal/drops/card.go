@@ -68,8 +68,9 @@ func (c *card) since(now cardState) (r cardReading) {
 	// Several drivers tell one loss in two or three of these, so the largest counts.
 	r.noBuffer = max(rise(before.RxMissedErrors, l.RxMissedErrors), rise(before.RxFifoErrors, l.RxFifoErrors),
 		rise(before.RxOverErrors, l.RxOverErrors))
-	r.corrupt = rise(before.RxCrcErrors, l.RxCrcErrors) + rise(before.RxFrameErrors, l.RxFrameErrors) +
-		rise(before.RxLengthErrors, l.RxLengthErrors)
+	// Some drivers only give the total, and others do not put all of these into it.
+	r.corrupt = max(less(rise(before.RxErrors, l.RxErrors), r.noBuffer),
+		rise(before.RxCrcErrors, l.RxCrcErrors)+rise(before.RxFrameErrors, l.RxFrameErrors)+rise(before.RxLengthErrors, l.RxLengthErrors))
 	r.unsent = max(rise(before.TxErrors, l.TxErrors), rise(before.TxCarrierErrors, l.TxCarrierErrors)+
 		rise(before.TxAbortedErrors, l.TxAbortedErrors)+rise(before.TxFifoErrors, l.TxFifoErrors))
 	for queue, drops := range now.queues {

@@ -10,12 +10,12 @@ import (
 // in the remainder.
 func TestCompare(t *testing.T) {
 	t.Parallel()
-	noSocket := Loss{Stack, "NO_SOCKET", "__udp4_lib_rcv", "eth0"}
-	noSocketTCP := Loss{Stack, "NO_SOCKET", "tcp_v4_rcv", "eth0"}
-	buffer := Loss{Socket, "SOCKET_RCVBUFF", "udp_queue_rcv_one_skb", "eth0"}
-	rule := Loss{Stack, "NETFILTER_DROP", "nf_hook_slow", ""}
-	queue := Loss{Egress, "QDISC_DROP", "__dev_queue_xmit", "eth1"}
-	hidden := Loss{Stack, "NO_SOCKET", "0xffffffff81000000", "eth0"}
+	noSocket := Loss{Stage: Stack, Reason: "NO_SOCKET", Where: "__udp4_lib_rcv", Device: "eth0"}
+	noSocketTCP := Loss{Stage: Stack, Reason: "NO_SOCKET", Where: "tcp_v4_rcv", Device: "eth0"}
+	buffer := Loss{Stage: Socket, Reason: "SOCKET_RCVBUFF", Where: "udp_queue_rcv_one_skb", Device: "eth0"}
+	rule := Loss{Stage: Stack, Reason: "NETFILTER_DROP", Where: "nf_hook_slow", Device: ""}
+	queue := Loss{Stage: Egress, Reason: "QDISC_DROP", Where: "__dev_queue_xmit", Device: "eth1"}
+	hidden := Loss{Stage: Stack, Reason: "NO_SOCKET", Where: "0xffffffff81000000", Device: "eth0"}
 	type losses = map[knownLoss]uint64
 	for name, test := range map[string]struct {
 		least, most Counters // most is the same if it is nil

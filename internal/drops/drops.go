@@ -8,6 +8,7 @@ package drops
 import (
 	"strings"
 
+	"github.com/xdpcap/xdpcap/internal/lost"
 	"github.com/xdpcap/xdpcap/internal/meter"
 )
 
@@ -30,6 +31,7 @@ type Loss struct {
 	Stage  Stage  `json:"stage"`
 	Reason string `json:"reason"`           // "NO_SOCKET", "drop", "redirect: network is down", "rx_missed"
 	Where  string `json:"where,omitempty"`  // the kernel's function, program, map, interface or listener; "" where nothing is known
+	Netns  uint32 `json:"netns,omitempty"`  // of the whole machine: the inode of Device's network namespace, where it is another one than ours
 	Device string `json:"device,omitempty"` // where it is another interface than the one that is asked about; "?" = unknown, "gone" = of former ones
 }
 
@@ -41,8 +43,12 @@ type Counts struct {
 	// for multicast that nobody has joined, packets for other hosts, and the like.
 	Harmless map[Loss]Tally
 
+	// Duplicates has segments of TCP whose data the receiver already had.
+	Duplicates map[Loss]Tally
+
 	// Unclear has losses that may be another interface's than the one that is asked about: of these
-	// packets the kernel has forgotten all but the index of another one, on which they came in.
+	// packets the kernel has forgotten all but the index of the interface on which they came in,
+	// which interfaces of other network namespaces may have, too.
 	Unclear map[Loss]Tally
 
 	// Listeners has what listening sockets of TCP refused, if one interface is asked about: these
@@ -64,7 +70,7 @@ type Counts struct {
 }
 
 func newCounts() Counts {
-	return Counts{Losses: make(map[Loss]Tally), Harmless: make(map[Loss]Tally), Unclear: make(map[Loss]Tally), Listeners: make(map[Loss]Tally)}
+	return Counts{Losses: make(map[Loss]Tally), Harmless: make(map[Loss]Tally), Duplicates: make(map[Loss]Tally), Unclear: make(map[Loss]Tally), Listeners: make(map[Loss]Tally)}
 }
 
 // A Tally is a number of lost packets, a segment of a buffer that has several being one, and their
@@ -78,8 +84,11 @@ func (c *Counts) add(to map[Loss]Tally, l Loss, more Tally) {
 	}
 }
 
-// stageOf tells at which stage the stack lost a packet, by the reason.
-func stageOf(reason string) Stage {
+// stageOf tells at which stage the stack lost a packet, by the reason and the kind.
+func stageOf(reason string, kind lost.Kind) Stage {
+	if kind == lost.Sent {
+		return Egress
+	}
 	for _, s := range stagesOfReasons {
 		if strings.HasPrefix(reason, s.prefix) {
 			return s.stage
@@ -94,5 +103,5 @@ var stagesOfReasons = []struct {
 	stage  Stage
 }{
 	{"SOCKET_", Socket}, {"PROTO_MEM", Socket}, {"TCP_", Socket}, {"UNIX_", Socket},
-	{"QDISC_", Egress}, {"FQ_", Egress}, {"CAKE_", Egress}, {"DUALPI2_", Egress}, {"TC_EGRESS", Egress}, {"BPF_CGROUP_EGRESS", Egress},
+	{"QDISC_", Egress}, {"FQ_", Egress}, {"CAKE_", Egress}, {"DUALPI2_", Egress}, {"TC_EGRESS", Egress}, {"FULL_RING", Egress}, {"BPF_CGROUP_EGRESS", Egress},
 }

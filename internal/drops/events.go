@@ -43,6 +43,9 @@ func (r *reading) addEvents(m *Meter, events meter.EventCounts) {
 			continue
 		}
 		l := Loss{Stage: XDP, Where: mapOf(e)}
+		if l.Where == "" && e.To != "" {
+			l.Where = "to " + e.To
+		}
 		switch e.Event {
 		case meter.RedirectErr:
 			l.Reason = "redirect: " + errorWords(e.Errno)

@@ -20,6 +20,9 @@ type FlowCounts struct {
 	reasons lost.Reasons // the names of what is FlowEntry.Verdict here
 }
 
+// sentReason is added to the reason of a flow's packets if their kind is lost.Sent, as in drops.c.
+const sentReason = 1 << 31
+
 // A FlowLoss has the packets of one direction of a conversation that were lost for a reason. The
 // flow had at least those in Rate, and at most those of Error in addition.
 type FlowLoss struct {
@@ -43,8 +46,12 @@ func TopFlows(i meter.Interval[Counts], n int) (all []StageFlows) {
 	top := make(map[Stage][]FlowLoss)
 	flows := meter.Interval[meter.FlowCounts]{Before: i.Before.Flows.FlowCounts, Now: i.Now.Flows.FlowCounts, Took: i.Took}
 	for _, f := range meter.FlowRates(flows) {
-		reason := reasonName(i.Now.Flows.reasons, lost.Reason(f.Verdict))
-		stage := stageOf(reason)
+		kind := lost.Kind(0)
+		if f.Verdict&sentReason != 0 {
+			kind = lost.Sent
+		}
+		reason := reasonName(i.Now.Flows.reasons, lost.Reason(f.Verdict&^sentReason))
+		stage := stageOf(reason, kind)
 		top[stage] = append(top[stage], FlowLoss{reason, f.Flow, f.Rate, f.Error})
 	}
 	before, now := stageTotals(i.Before), stageTotals(i.Now)

@@ -164,8 +164,9 @@ func (r *reading) addListeners(m *Meter, counters Counters) {
 }
 
 // isLastOfHandshake reports whether packets were the last of a handshake, for which a listener had
-// no room. Before Linux 6.15 the kernel had no reason for them, unless they had SYN cookies: then
-// they may also be others, and some of the counters' packets are not counted.
+// no room, and are losses. Before Linux 6.15 the kernel had no reason for them, so they are not,
+// except those with SYN cookies: before 6.8 these look like others, and some of the counters'
+// packets may not be counted.
 func isLastOfHandshake(c Cause, hasReason bool) bool {
 	switch c.Reason {
 	case acceptQueueFull:
@@ -173,7 +174,7 @@ func isLastOfHandshake(c Cause, hasReason bool) bool {
 	case "NO_SOCKET":
 		return matches("cookie_v?_check", c.Location)
 	}
-	return !hasReason && c.Reason == "NOT_SPECIFIED" && (matches("tcp_v?_rcv", c.Location) || matches("tcp_v?_do_rcv", c.Location))
+	return !hasReason && c.Reason == "NOT_SPECIFIED" && matches("tcp_v?_do_rcv", c.Location)
 }
 
 func (l *listeners) close() error { return l.file.close() }

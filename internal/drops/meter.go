@@ -16,7 +16,7 @@ import (
 // concurrently, except Close, which is called once, after all others.
 type Meter struct {
 	iface   *xdp.Interface // nil = all
-	netns   uint32         // the inode number of the network namespace
+	netns   uint32         // the inode of the thread's network namespace at Open
 	stack   *stackMeter
 	events  *meter.Tracepoints
 	sockets *sockets
@@ -40,7 +40,11 @@ type Options struct {
 // Open begins to count. It attaches to tracepoints and, where the kernel can trace XDP programs, to
 // the exit of the interface's program; never to an interface.
 func Open(o Options) (*Meter, error) {
-	m := new(Meter)
+	netns, err := xdp.NetnsInode()
+	if err != nil {
+		return nil, err
+	}
+	m := &Meter{netns: netns}
 	if o.Interface != "" {
 		iface, err := xdp.InterfaceByName(o.Interface)
 		if err != nil {
@@ -55,11 +59,6 @@ func Open(o Options) (*Meter, error) {
 }
 
 func (m *Meter) open(o Options) (err error) {
-	var netns unix.Stat_t
-	if err := unix.Stat("/proc/thread-self/ns/net", &netns); err != nil {
-		return fmt.Errorf("ask for this thread's network namespace: %w", err)
-	}
-	m.netns = uint32(netns.Ino) // an unsigned int in the kernel, too
 	if o.Check {
 		if m.witness, err = openWitness(); err != nil {
 			return err
@@ -207,7 +206,10 @@ func (m *Meter) dropped(r *reading) Tally {
 // no counter for the packets that a program drops, so these are added to r.generic.
 func (r *reading) addStack(m *Meter, s stackCounts) {
 	for cause, tally := range s.Causes {
-		l := Loss{Stage: stageOf(cause.Reason), Reason: cause.Reason, Where: cause.Location, Device: cause.Device}
+		l := Loss{Stage: stageOf(cause.Reason, cause.Kind), Reason: cause.Reason, Where: cause.Location, Device: cause.Device}
+		if m.iface == nil && cause.Namespace != m.netns {
+			l.Netns = cause.Namespace
+		}
 		if m.iface != nil {
 			switch l.Device {
 			case m.iface.Name:
@@ -221,8 +223,10 @@ func (r *reading) addStack(m *Meter, s stackCounts) {
 			if cause.Location == lost.GenericHook && cause.Reason != "XDP" {
 				r.generic.Add(tally)
 			}
-		case lost.IsHarmless(cause.Reason, cause.Location):
+		case lost.IsHarmless(cause.Reason, cause.Location, cause.Kind):
 			r.add(r.Harmless, l, tally)
+		case lost.IsDuplicate(cause.Reason):
+			r.add(r.Duplicates, l, tally)
 		case cause.Unclear:
 			r.add(r.Unclear, l, tally)
 		default:

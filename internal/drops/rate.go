@@ -28,7 +28,7 @@ func LossRates(before, now map[Loss]Tally, took time.Duration) []LossRate {
 }
 
 func compareCauses(a, b Loss) int {
-	return cmp.Or(cmp.Compare(a.Reason, b.Reason), cmp.Compare(a.Where, b.Where), cmp.Compare(a.Device, b.Device))
+	return cmp.Or(cmp.Compare(a.Reason, b.Reason), cmp.Compare(a.Where, b.Where), cmp.Compare(a.Device, b.Device), cmp.Compare(a.Netns, b.Netns))
 }
 
 // TotalRate returns the rate of all losses together.

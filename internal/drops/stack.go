@@ -34,8 +34,10 @@ type Cause struct {
 	Device    string
 	Namespace uint32
 
+	Kind lost.Kind
+
 	// Unclear packets may be another interface's than the one that is asked about: neither device
-	// nor namespace is known, and they came in through an interface with another index.
+	// nor namespace is known, but only the index of the interface that they came in on.
 	Unclear bool
 }
 
@@ -77,8 +79,7 @@ var programOf = map[string]string{
 
 // openStack begins to count on one interface, or on all of the machine if it is nil. To one
 // interface belong packets that came in through it, that were lost at it, or that were lost at a
-// device above it such as a VLAN, a bond or a bridge; and those whose device is unknown, where
-// their network namespace is this thread's or unknown. It needs CAP_BPF and CAP_PERFMON, a kernel
+// device above it such as a VLAN, a bond or a bridge. It needs CAP_BPF and CAP_PERFMON, a kernel
 // with BTF, and CAP_SYSLOG for the names of functions.
 func openStack(iface *xdp.Interface, o Options) (*stackMeter, error) {
 	if err := support.CheckProcess(); err != nil {
@@ -214,11 +215,10 @@ func (s *stackMeter) forget(now time.Time) error {
 			return sumOf(slots).Packets, c.At.Ifindex == 0 || c.At.Ifindex != s.ifindex
 		},
 		func(c stackCause, slots []stackLoss) {
-			incoming := s.ifindex
-			if s.isUnclear(&c) { // and stays so
-				incoming = 0
+			if s.ifindex == 0 {
+				c.At.Netns = 0
 			}
-			c.Incoming, c.At.Ifindex, c.At.Netns, c.At.Name = incoming, 0, 0, [len(c.At.Name)]int8{}
+			c.At.Ifindex, c.At.Name = 0, [len(c.At.Name)]int8{}
 			for i := range meter.Gone {
 				c.At.Name[i] = int8(meter.Gone[i])
 			}
@@ -234,7 +234,7 @@ func (s *stackMeter) forget(now time.Time) error {
 
 // cause gives a counter's key its names.
 func (s *stackMeter) cause(key *stackCause, names map[uint64]string) Cause {
-	c := Cause{Reason: reasonName(s.reasons, lost.Reason(key.Reason)), Namespace: key.At.Netns, Device: meter.Text(key.At.Name[:])}
+	c := Cause{Reason: reasonName(s.reasons, lost.Reason(key.Reason)), Namespace: key.At.Netns, Device: meter.Text(key.At.Name[:]), Kind: lost.Kind(key.Kind)}
 	c.Unclear = s.isUnclear(key)
 	var ok bool
 	if c.Location, ok = names[key.Location]; !ok {
@@ -245,7 +245,7 @@ func (s *stackMeter) cause(key *stackCause, names map[uint64]string) Cause {
 
 // isUnclear tells of Cause.Unclear. The program counts no flows of these packets.
 func (s *stackMeter) isUnclear(key *stackCause) bool {
-	return s.ifindex != 0 && key.At.Netns == 0 && key.Incoming != s.ifindex
+	return s.ifindex != 0 && key.At.Netns == 0
 }
 
 // reasonName names a reason as Cause does.

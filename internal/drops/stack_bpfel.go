@@ -17,7 +17,7 @@ type stackCause struct {
 	_        structs.HostLayout
 	Location uint64
 	Reason   uint32
-	Incoming uint32
+	Kind     uint32
 	At       struct {
 		_       structs.HostLayout
 		Ifindex uint32
@@ -85,7 +85,7 @@ type stackNoLoss struct {
 	From   uint64
 	To     uint64
 	Reason uint32
-	Unused uint32
+	Kind   uint32
 }
 
 // Names of all BPF objects in the ELF.
@@ -102,8 +102,10 @@ const (
 	stackVarClassType      = "class_type"
 	stackVarFlowBuckets    = "flow_buckets"
 	stackVarFlowSeeds      = "flow_seeds"
+	stackVarLostKindType   = "lost_kind_type"
 	stackVarNoLossCount    = "no_loss_count"
 	stackVarNoLosses       = "no_losses"
+	stackVarTracedAbove    = "traced_above"
 	stackVarTracedIfindex  = "traced_ifindex"
 	stackVarTracedLower    = "traced_lower"
 	stackVarTracedNetns    = "traced_netns"
@@ -174,8 +176,10 @@ type stackVariableSpecs struct {
 	ClassType     *ebpf.VariableSpec `ebpf:"class_type"`
 	FlowBuckets   *ebpf.VariableSpec `ebpf:"flow_buckets"`
 	FlowSeeds     *ebpf.VariableSpec `ebpf:"flow_seeds"`
+	LostKindType  *ebpf.VariableSpec `ebpf:"lost_kind_type"`
 	NoLossCount   *ebpf.VariableSpec `ebpf:"no_loss_count"`
 	NoLosses      *ebpf.VariableSpec `ebpf:"no_losses"`
+	TracedAbove   *ebpf.VariableSpec `ebpf:"traced_above"`
 	TracedIfindex *ebpf.VariableSpec `ebpf:"traced_ifindex"`
 	TracedLower   *ebpf.VariableSpec `ebpf:"traced_lower"`
 	TracedNetns   *ebpf.VariableSpec `ebpf:"traced_netns"`
@@ -224,8 +228,10 @@ type stackVariables struct {
 	ClassType     *ebpf.Variable `ebpf:"class_type"`
 	FlowBuckets   *ebpf.Variable `ebpf:"flow_buckets"`
 	FlowSeeds     *ebpf.Variable `ebpf:"flow_seeds"`
+	LostKindType  *ebpf.Variable `ebpf:"lost_kind_type"`
 	NoLossCount   *ebpf.Variable `ebpf:"no_loss_count"`
 	NoLosses      *ebpf.Variable `ebpf:"no_losses"`
+	TracedAbove   *ebpf.Variable `ebpf:"traced_above"`
 	TracedIfindex *ebpf.Variable `ebpf:"traced_ifindex"`
 	TracedLower   *ebpf.Variable `ebpf:"traced_lower"`
 	TracedNetns   *ebpf.Variable `ebpf:"traced_netns"`

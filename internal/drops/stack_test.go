@@ -305,10 +305,10 @@ func TestStackForgets(t *testing.T) {
 	table := s.coll.Maps[stackMapCauses]
 	slots := make([]stackLoss, ebpf.MustPossibleCPU())
 	for i := range entries {
-		c := stackCause{Location: uint64(i % 3), Reason: 1, Incoming: uint32(i)}
+		c := stackCause{Location: uint64(i % 3), Reason: 1}
 		c.At.Netns, c.At.Ifindex = 1, uint32(1_000_000+i)
 		if i < own {
-			c.At.Ifindex = uint32(n.RxIndex)
+			c.At.Ifindex, c.Location = uint32(n.RxIndex), uint64(10+i)
 		}
 		slots[0] = stackLoss{Packets: 2, Bytes: 100}
 		n.must(table.Put(&c, slots))

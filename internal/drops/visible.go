@@ -100,7 +100,7 @@ func seenBy(names lost.Reasons, hidden bool) (stack, egress support.Check) {
 	}
 	egress = support.Check{Answer: support.No, Reason: "counted with the stack's: the kernel tells queues apart since 5.18"}
 	for _, name := range names {
-		if stageOf(name) == Egress {
+		if stageOf(name, 0) == Egress {
 			return stack, stack
 		}
 	}

@@ -70,9 +70,10 @@ func (w *witness) compare(m *Meter, r *reading, before Counters) (*Remainder, er
 	}
 	for _, netns := range []uint32{m.netns, 0} { // 0 = unknown
 		of := &reading{Counts: newCounts()}
-		of.addStack(new(Meter), stackCounts{Causes: ofNamespace(causes, netns)})
+		of.addStack(&Meter{netns: m.netns}, stackCounts{Causes: ofNamespace(causes, netns)})
 		add(of.Losses, netns != 0)
 		add(of.Harmless, false)
+		add(of.Duplicates, false)
 	}
 	for l, packets := range r.listeners {
 		losses[knownLoss{l, true}] += packets

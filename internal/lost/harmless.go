@@ -25,43 +25,81 @@ func IsAtHook(reason, function string) bool {
 	return (reason == "XDP" || reason == "NOT_SPECIFIED") && slices.Contains(atHook, function)
 }
 
+// A Kind is what a packet itself says of its loss, besides the reason and the function: enum
+// lost_kind in bpf/include/lost.h.
+type Kind uint32
+
+const (
+	ToGroup Kind = 1 // sent to a multicast or broadcast address
+	ToUs    Kind = 2 // for the interface's address, but taken for another host's
+	Sent    Kind = 4 // of this host, on its way to a device
+)
+
 // A harmless cause is reported like a loss by the kernel, although no receiver lacks the packet.
 type harmless struct {
 	reason   string
 	function string // "" = any
+	kind     Kind   // 0 = any, except ToUs
 }
 
 // harmlessCauses were found on Linux 6.1, 6.12 and 6.18.
 var harmlessCauses = []harmless{
-	{"OTHERHOST", ""},                     // for another host: promiscuous mode, or a switch that floods
-	{"NOT_SPECIFIED", "skb_release_data"}, // 6.1: the fragments of a datagram that was delivered
-	{"NOT_SPECIFIED", "ip6_mc_input"},     // multicast whose group no process here has joined
-	{"PACKET_SOCK_ERROR", ""},             // the copy for a packet socket that is full: a capture's
-	{"NOT_SPECIFIED", "packet_rcv"},       // the same before Linux 6.11
-	{"NOT_SPECIFIED", "tpacket_rcv"},
-	{"QUEUE_PURGE", ""},                  // of a removed queue, such as a closed socket's
-	{"NOT_SPECIFIED", "skb_queue_purge"}, // the same on 6.1
+	{"OTHERHOST", "", 0},                     // for another host: promiscuous mode, or a switch that floods
+	{"NOT_SPECIFIED", "skb_release_data", 0}, // 6.1: the fragments of a datagram that was delivered
+	{"NOT_SPECIFIED", "ip6_mc_input", 0},     // multicast whose group no process here has joined
+	{"PACKET_SOCK_ERROR", "", 0},             // the copy for a packet socket that is full: a capture's
+	{"NOT_SPECIFIED", "packet_rcv", 0},       // the same before Linux 6.11
+	{"NOT_SPECIFIED", "tpacket_rcv", 0},
+	{"QUEUE_PURGE", "", 0},                      // of a removed queue, such as a closed socket's
+	{"NOT_SPECIFIED", "skb_queue_purge", 0},     // the same on 6.1
+	{"NOT_SPECIFIED", "udp_destruct_common", 0}, // the same, of UDP
+	{"NOT_SPECIFIED", "skb_rbtree_purge", 0},    // the same, of TCP: its segments out of order
+	{"NOT_SPECIFIED", "tcp_v4_rcv", 0},          // the end of a connection that this host has closed before
+	{"NOT_SPECIFIED", "tcp_v6_rcv", 0},
+	{"NOT_SPECIFIED", "br_forward", 0},             // a bridge's frame for the port that it came from
+	{"NOT_SPECIFIED", "bpf_prog_test_run_skb", 0},  // a program's trial
+	{"NOT_SPECIFIED", "tbf_enqueue", 0},            // the original of packets into which tbf has split it
+	{"NOT_SPECIFIED", "vmxnet3_tq_tx_complete", 0}, // sent: the driver frees it like a lost one
+	{"NO_SOCKET", "ping_rcv", 0},                   // an answer that a raw socket has, which ping reads
+	{"NO_SOCKET", "icmp_rcv", 0},
+
+	// Multicast and broadcast that nobody here listens to.
+	{"UNHANDLED_PROTO", "", ToGroup}, // LLDP, LACP, pause frames
+	{"NOT_SPECIFIED", "stp_pdu_rcv", ToGroup},
+	{"NOT_SPECIFIED", "snap_rcv", ToGroup}, // CDP
+	{"NOT_SPECIFIED", "ip_rcv_finish_core", ToGroup},
+	{"NOT_SPECIFIED", "__udp4_lib_rcv", ToGroup},
+	{"NOT_SPECIFIED", "__udp4_lib_mcast_deliver", ToGroup},
+	{"NOT_SPECIFIED", "__udp6_lib_rcv", ToGroup},
+	{"NOT_SPECIFIED", "__udp6_lib_mcast_deliver", ToGroup},
 }
 
-// IsHarmless reports whether no receiver lacks the packets that the kernel drops for a reason in a
-// function.
-func IsHarmless(reason, function string) bool {
-	return slices.ContainsFunc(harmlessCauses, func(h harmless) bool {
-		return h.reason == reason && (h.function == "" || h.function == function)
+// duplicates are TCP's reasons for packets whose data the socket already has.
+var duplicates = []string{"TCP_OLD_DATA", "TCP_OLD_SEQUENCE", "TCP_OLD_ACK", "TCP_OFOMERGE"}
+
+// IsDuplicate reports whether a packet that was dropped for a reason only had data that its
+// receiver already had: it was sent twice, and may have been lost elsewhere before.
+func IsDuplicate(reason string) bool { return slices.Contains(duplicates, reason) }
+
+// IsHarmless reports whether no receiver lacks the packets of a kind that the kernel drops for a
+// reason in a function.
+func IsHarmless(reason, function string, kind Kind) bool {
+	return kind != ToUs && slices.ContainsFunc(harmlessCauses, func(h harmless) bool {
+		return h.reason == reason && (h.function == "" || h.function == function) && (h.kind == 0 || h.kind == kind)
 	})
 }
 
-// A NoLoss describes packets that are no losses of the stack: packets that are dropped for a reason
-// at an address from From up to, but not including, To. Its memory layout is that of struct no_loss
-// in bpf/include/no_loss.h.
+// A NoLoss describes packets that are no losses of the stack: packets of a kind, 0 for any, that
+// are dropped for a reason at an address from From up to, but not including, To. Its memory layout
+// is that of struct no_loss in bpf/include/no_loss.h.
 type NoLoss struct {
 	From, To uint64
 	Reason   Reason
-	_        uint32
+	Kind     Kind
 }
 
 // MaxNoLosses is the maximum number of NoLosses in a program.
-const MaxNoLosses = 48
+const MaxNoLosses = 80
 
 // Constants returns the values of the constants in bpf/include/no_loss.h, by their names: NoLosses.
 func Constants(names Reasons, symbols *Symbols) (map[string]any, error) {
@@ -76,13 +114,16 @@ func Constants(names Reasons, symbols *Symbols) (map[string]any, error) {
 	return map[string]any{"no_losses": list, "no_loss_count": uint32(len(causes))}, nil
 }
 
-// NoLosses returns all causes for which IsHarmless or IsAtHook is true, with the numbers of the
-// running kernel. If the kernel hides the addresses of functions, they include only causes that do
-// not depend on the function.
+// NoLosses returns all causes for which IsHarmless, IsDuplicate or IsAtHook is true, with the
+// numbers of the running kernel. If the kernel hides the addresses of functions, they include only
+// causes that do not depend on the function.
 func NoLosses(names Reasons, symbols *Symbols) (all []NoLoss, err error) {
 	causes := slices.Clone(harmlessCauses)
 	for _, function := range atHook {
-		causes = append(causes, harmless{"XDP", function}, harmless{"NOT_SPECIFIED", function})
+		causes = append(causes, harmless{reason: "XDP", function: function}, harmless{reason: "NOT_SPECIFIED", function: function})
+	}
+	for _, reason := range duplicates {
+		causes = append(causes, harmless{reason: reason})
 	}
 	functions := make(map[string][]Range)
 	for _, c := range causes {
@@ -99,7 +140,7 @@ func NoLosses(names Reasons, symbols *Symbols) (all []NoLoss, err error) {
 				continue
 			}
 			for _, r := range functions[c.function] {
-				all = append(all, NoLoss{From: r.From, To: r.To, Reason: reason})
+				all = append(all, NoLoss{From: r.From, To: r.To, Reason: reason, Kind: c.kind})
 			}
 		}
 	}

@@ -39,6 +39,7 @@ const (
 	actionsProgXdpcapPass    = "xdpcap_pass"
 	actionsVarQueues         = "queues"
 	actionsVarReadingReasons = "reading_reasons"
+	actionsVarTracedAbove    = "traced_above"
 	actionsVarTracedIfindex  = "traced_ifindex"
 	actionsVarTracedLower    = "traced_lower"
 	actionsVarTracedNetns    = "traced_netns"
@@ -108,6 +109,7 @@ type actionsMapSpecs struct {
 type actionsVariableSpecs struct {
 	Queues         *ebpf.VariableSpec `ebpf:"queues"`
 	ReadingReasons *ebpf.VariableSpec `ebpf:"reading_reasons"`
+	TracedAbove    *ebpf.VariableSpec `ebpf:"traced_above"`
 	TracedIfindex  *ebpf.VariableSpec `ebpf:"traced_ifindex"`
 	TracedLower    *ebpf.VariableSpec `ebpf:"traced_lower"`
 	TracedNetns    *ebpf.VariableSpec `ebpf:"traced_netns"`
@@ -153,6 +155,7 @@ func (m *actionsMaps) Close() error {
 type actionsVariables struct {
 	Queues         *ebpf.Variable `ebpf:"queues"`
 	ReadingReasons *ebpf.Variable `ebpf:"reading_reasons"`
+	TracedAbove    *ebpf.Variable `ebpf:"traced_above"`
 	TracedIfindex  *ebpf.Variable `ebpf:"traced_ifindex"`
 	TracedLower    *ebpf.Variable `ebpf:"traced_lower"`
 	TracedNetns    *ebpf.Variable `ebpf:"traced_netns"`

@@ -49,6 +49,7 @@ const (
 	latencyProgXdpcapReplay  = "xdpcap_replay"
 	latencyVarLimitType      = "limit_type"
 	latencyVarReplayedType   = "replayed_type"
+	latencyVarTracedAbove    = "traced_above"
 	latencyVarTracedIfindex  = "traced_ifindex"
 	latencyVarTracedLower    = "traced_lower"
 	latencyVarTracedNetns    = "traced_netns"
@@ -116,6 +117,7 @@ type latencyMapSpecs struct {
 type latencyVariableSpecs struct {
 	LimitType     *ebpf.VariableSpec `ebpf:"limit_type"`
 	ReplayedType  *ebpf.VariableSpec `ebpf:"replayed_type"`
+	TracedAbove   *ebpf.VariableSpec `ebpf:"traced_above"`
 	TracedIfindex *ebpf.VariableSpec `ebpf:"traced_ifindex"`
 	TracedLower   *ebpf.VariableSpec `ebpf:"traced_lower"`
 	TracedNetns   *ebpf.VariableSpec `ebpf:"traced_netns"`
@@ -158,6 +160,7 @@ func (m *latencyMaps) Close() error {
 type latencyVariables struct {
 	LimitType     *ebpf.Variable `ebpf:"limit_type"`
 	ReplayedType  *ebpf.Variable `ebpf:"replayed_type"`
+	TracedAbove   *ebpf.Variable `ebpf:"traced_above"`
 	TracedIfindex *ebpf.Variable `ebpf:"traced_ifindex"`
 	TracedLower   *ebpf.Variable `ebpf:"traced_lower"`
 	TracedNetns   *ebpf.Variable `ebpf:"traced_netns"`

@@ -136,7 +136,9 @@ const (
 	protocolsVarFlowSeeds       = "flow_seeds"
 	protocolsVarHeadLimitType   = "head_limit_type"
 	protocolsVarLimitType       = "limit_type"
+	protocolsVarLostKindType    = "lost_kind_type"
 	protocolsVarReach           = "reach"
+	protocolsVarTracedAbove     = "traced_above"
 	protocolsVarTracedIfindex   = "traced_ifindex"
 	protocolsVarTracedLower     = "traced_lower"
 	protocolsVarTracedNetns     = "traced_netns"
@@ -221,7 +223,9 @@ type protocolsVariableSpecs struct {
 	FlowSeeds       *ebpf.VariableSpec `ebpf:"flow_seeds"`
 	HeadLimitType   *ebpf.VariableSpec `ebpf:"head_limit_type"`
 	LimitType       *ebpf.VariableSpec `ebpf:"limit_type"`
+	LostKindType    *ebpf.VariableSpec `ebpf:"lost_kind_type"`
 	Reach           *ebpf.VariableSpec `ebpf:"reach"`
+	TracedAbove     *ebpf.VariableSpec `ebpf:"traced_above"`
 	TracedIfindex   *ebpf.VariableSpec `ebpf:"traced_ifindex"`
 	TracedLower     *ebpf.VariableSpec `ebpf:"traced_lower"`
 	TracedNetns     *ebpf.VariableSpec `ebpf:"traced_netns"`
@@ -286,7 +290,9 @@ type protocolsVariables struct {
 	FlowSeeds       *ebpf.Variable `ebpf:"flow_seeds"`
 	HeadLimitType   *ebpf.Variable `ebpf:"head_limit_type"`
 	LimitType       *ebpf.Variable `ebpf:"limit_type"`
+	LostKindType    *ebpf.Variable `ebpf:"lost_kind_type"`
 	Reach           *ebpf.Variable `ebpf:"reach"`
+	TracedAbove     *ebpf.Variable `ebpf:"traced_above"`
 	TracedIfindex   *ebpf.Variable `ebpf:"traced_ifindex"`
 	TracedLower     *ebpf.Variable `ebpf:"traced_lower"`
 	TracedNetns     *ebpf.Variable `ebpf:"traced_netns"`

@@ -100,6 +100,7 @@ const (
 	tracepointsVarOnlyProgram     = "only_program"
 	tracepointsVarRecordEvents    = "record_events"
 	tracepointsVarRecordType      = "record_type"
+	tracepointsVarTracedAbove     = "traced_above"
 	tracepointsVarTracedIfindex   = "traced_ifindex"
 	tracepointsVarTracedLower     = "traced_lower"
 	tracepointsVarTracedNetns     = "traced_netns"
@@ -183,6 +184,7 @@ type tracepointsVariableSpecs struct {
 	OnlyProgram     *ebpf.VariableSpec `ebpf:"only_program"`
 	RecordEvents    *ebpf.VariableSpec `ebpf:"record_events"`
 	RecordType      *ebpf.VariableSpec `ebpf:"record_type"`
+	TracedAbove     *ebpf.VariableSpec `ebpf:"traced_above"`
 	TracedIfindex   *ebpf.VariableSpec `ebpf:"traced_ifindex"`
 	TracedLower     *ebpf.VariableSpec `ebpf:"traced_lower"`
 	TracedNetns     *ebpf.VariableSpec `ebpf:"traced_netns"`
@@ -236,6 +238,7 @@ type tracepointsVariables struct {
 	OnlyProgram     *ebpf.Variable `ebpf:"only_program"`
 	RecordEvents    *ebpf.Variable `ebpf:"record_events"`
 	RecordType      *ebpf.Variable `ebpf:"record_type"`
+	TracedAbove     *ebpf.Variable `ebpf:"traced_above"`
 	TracedIfindex   *ebpf.Variable `ebpf:"traced_ifindex"`
 	TracedLower     *ebpf.Variable `ebpf:"traced_lower"`
 	TracedNetns     *ebpf.Variable `ebpf:"traced_netns"`

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"testing"
 
-	"github.com/xdpcap/xdpcap/internal/pods/podstest"
+	"github.com/xdpcap/xdpcap/internal/testnet"
 )
 
 // The error for a name that no pod has suggests similar names.
@@ -35,7 +35,7 @@ func TestFindErrors(t *testing.T) {
 		t.Error("no pod with its host's network")
 	}
 	for i := range 5 {
-		podstest.CRIO(t, root, podstest.Pod{Namespace: "shop", Name: fmt.Sprint("cart-", i), Netns: gone})
+		testnet.CRIO(t, root, testnet.Pod{Namespace: "shop", Name: fmt.Sprint("cart-", i), Netns: gone})
 	}
 	if _, err := find(root, "x/y"); err == nil || len(err.Error()) > 200 {
 		t.Errorf("%v", err)

@@ -13,7 +13,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"golang.org/x/sys/unix"
 
-	"github.com/xdpcap/xdpcap/internal/pods/podstest"
 	"github.com/xdpcap/xdpcap/internal/testnet"
 )
 
@@ -27,11 +26,11 @@ const gone = "/nosuch/netns/cni-1"
 func bothRuntimes(t *testing.T) (root string) {
 	t.Helper()
 	root = t.TempDir()
-	podstest.Containerd(t, root, "run/containerd", podstest.Pod{Namespace: "default", Name: "web-1", Netns: gone, Containers: []string{"app", "proxy"}})
-	podstest.Containerd(t, root, "run/containerd", podstest.Pod{Namespace: "kube-system", Name: "kube-proxy-x", Containers: []string{"proxy"}})
-	podstest.Containerd(t, root, "run/k3s/containerd", podstest.Pod{Namespace: "default", Name: "db-0", Netns: gone})
-	podstest.CRIO(t, root, podstest.Pod{Namespace: "shop", Name: "web-1", Netns: gone, Containers: []string{"app"}})
-	podstest.CRIO(t, root, podstest.Pod{Namespace: "shop", Name: "agent.node", Containers: []string{"app"}})
+	testnet.Containerd(t, root, "run/containerd", testnet.Pod{Namespace: "default", Name: "web-1", Netns: gone, Containers: []string{"app", "proxy"}})
+	testnet.Containerd(t, root, "run/containerd", testnet.Pod{Namespace: "kube-system", Name: "kube-proxy-x", Containers: []string{"proxy"}})
+	testnet.Containerd(t, root, "run/k3s/containerd", testnet.Pod{Namespace: "default", Name: "db-0", Netns: gone})
+	testnet.CRIO(t, root, testnet.Pod{Namespace: "shop", Name: "web-1", Netns: gone, Containers: []string{"app"}})
+	testnet.CRIO(t, root, testnet.Pod{Namespace: "shop", Name: "agent.node", Containers: []string{"app"}})
 	return root
 }
 
@@ -75,7 +74,7 @@ func TestReadStartedAgain(t *testing.T) {
 	t.Parallel()
 	root := t.TempDir()
 	for i, id := range []string{"b", "c", "a"} {
-		podstest.Containerd(t, root, "run/containerd", podstest.Pod{Namespace: "default", Name: "web", ID: id, Netns: gone + id})
+		testnet.Containerd(t, root, "run/containerd", testnet.Pod{Namespace: "default", Name: "web", ID: id, Netns: gone + id})
 		path := filepath.Join(root, places[0].directory, id, "config.json")
 		made := time.Unix(1_700_000_000+int64(i%2)*60, 0)
 		must(t, os.Chtimes(path, made, made))

@@ -2,14 +2,14 @@ package sflow
 
 import "math"
 
-// Unknown is the value of an unknown counter.
-const Unknown = math.MaxUint32
+// unknown is the value of an unknown counter.
+const unknown = math.MaxUint32
 
-// CountersLength is the length of a counter sample, in bytes.
-const CountersLength = 8 + 12 + 4 + 8 + 88
+// countersLength is the length of a counter sample, in bytes.
+const countersLength = 8 + 12 + 4 + 8 + 88
 
-// AppendCounters appends a counter sample. sequence is its number among those of its source.
-func AppendCounters(b []byte, sequence uint32, source Source, c *InterfaceCounters) []byte {
+// appendCounters appends a counter sample. sequence is its number among those of its source.
+func appendCounters(b []byte, sequence uint32, source Source, c *InterfaceCounters) []byte {
 	start := len(b)
 	b = appendStart(b, sampleCounters, sequence, source)
 	b = be.AppendUint32(b, 1) // record

@@ -67,11 +67,11 @@ const (
 	flowRecordsAt = samplingAt + 12 + 16
 )
 
-// MaxFlow is the largest length of a flow sample without the packet's bytes.
-const MaxFlow = flowRecordsAt + 4 + 8 + 16 + 3 + 24
+// maxFlow is the largest length of a flow sample without the packet's bytes.
+const maxFlow = flowRecordsAt + 4 + 8 + 16 + 3 + 24
 
-// AppendFlow appends f.
-func AppendFlow(b []byte, f *Flow) []byte {
+// appendFlow appends f.
+func appendFlow(b []byte, f *Flow) []byte {
 	start := len(b)
 	b = appendStart(b, sampleFlow, f.Sequence, f.Source)
 	b = appendAll(b, f.Rate, f.Pool, f.Drops)
@@ -82,8 +82,8 @@ func AppendFlow(b []byte, f *Flow) []byte {
 	return finish(b, start)
 }
 
-// SetSampling replaces the Sampling of a flow sample that AppendFlow has appended.
-func SetSampling(flow []byte, s Sampling) {
+// setSampling replaces the Sampling of a flow sample that appendFlow has appended.
+func setSampling(flow []byte, s Sampling) {
 	at := flow[samplingAt:]
 	be.PutUint32(at, s.Rate)
 	be.PutUint32(at[4:], s.Pool)
@@ -105,11 +105,11 @@ type Discard struct {
 // maxName is the largest length of a name in a notification.
 const maxName = 64
 
-// MaxDiscard is the largest length of a notification without the packet's bytes.
-const MaxDiscard = 8 + 12 + 20 + 8 + 16 + 3 + 24 + 2*(8+4+maxName)
+// maxDiscard is the largest length of a notification without the packet's bytes.
+const maxDiscard = 8 + 12 + 20 + 8 + 16 + 3 + 24 + 2*(8+4+maxName)
 
-// AppendDiscard appends d.
-func AppendDiscard(b []byte, d *Discard) []byte {
+// appendDiscard appends d.
+func appendDiscard(b []byte, d *Discard) []byte {
 	start := len(b)
 	b = appendStart(b, sampleDiscarded, d.Sequence, d.Source)
 	b = appendAll(b, d.Drops, d.Input, 0, uint32(d.Reason))
@@ -129,5 +129,5 @@ func AppendDiscard(b []byte, d *Discard) []byte {
 	return finish(b, start)
 }
 
-// SetDrops replaces Drops in a notification that AppendDiscard has appended.
-func SetDrops(discard []byte, drops uint32) { be.PutUint32(discard[samplingAt:], drops) }
+// setDrops replaces Drops in a notification that appendDiscard has appended.
+func setDrops(discard []byte, drops uint32) { be.PutUint32(discard[samplingAt:], drops) }

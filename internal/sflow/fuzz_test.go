@@ -32,10 +32,10 @@ func FuzzDatagram(f *testing.F) {
 			Input: Interface{Value: index}, Output: Interface{Format: rate & 1, Value: ^index},
 			Packet: Packet{Data: data, FrameLength: length, Stripped: 4, Tagged: tagged, Tag: tag},
 		}
-		b := AppendHeader(nil, &Header{Agent: agent, SubAgent: index, Sequence: sequence, Uptime: length, Samples: 3})
-		b = AppendFlow(b, &in)
-		b = AppendCounters(b, sequence, Source{Index: index}, &interfaceCounters)
-		b = AppendFlow(b, &in)
+		b := appendHeader(nil, &Header{Agent: agent, SubAgent: index, Sequence: sequence, Uptime: length, Samples: 3})
+		b = appendFlow(b, &in)
+		b = appendCounters(b, sequence, Source{Index: index}, &interfaceCounters)
+		b = appendFlow(b, &in)
 
 		var out layers.SFlowDatagram
 		if err := out.DecodeFromBytes(b, gopacket.NilDecodeFeedback); err != nil {
@@ -91,11 +91,11 @@ func FuzzDiscard(f *testing.F) {
 	f.Add("guard", "XDP_DROP", true, []byte("a packet"))
 	f.Add("", "\xff\xfe", false, []byte{})
 	f.Fuzz(func(t *testing.T, function, linux string, tagged bool, data []byte) {
-		b := AppendDiscard(nil, &Discard{Packet: Packet{Data: data, Tagged: tagged}, Function: function, Linux: linux})
-		if len(b) > MaxDiscard+len(data) {
+		b := appendDiscard(nil, &Discard{Packet: Packet{Data: data, Tagged: tagged}, Function: function, Linux: linux})
+		if len(b) > maxDiscard+len(data) {
 			t.Errorf("%d bytes for %d of the packet", len(b), len(data))
 		}
-		b = AppendCounters(b, 1, Source{}, &InterfaceCounters{})
+		b = appendCounters(b, 1, Source{}, &InterfaceCounters{})
 		for _, recordsAt := range []int{36, 20} { // of a notification, of counters
 			end := 8 + int(be.Uint32(b[4:]))
 			at := recordsAt + 4

@@ -7,8 +7,8 @@ type Reason uint32
 
 // Reasons from sFlow.org's list.
 const (
-	ReasonUnknown Reason = 256
-	ReasonXDP     Reason = 367 // by an XDP program
+	reasonUnknown Reason = 256
+	reasonXDP     Reason = 367 // by an XDP program
 )
 
 // A linuxReason is the Linux kernel's reason for dropping a packet. Some reasons have another
@@ -83,7 +83,7 @@ var equivalents = []struct {
 	{364, "tap_txfilter", "TAP_TXFILTER"},
 	{365, "tc_ingress", "TC_INGRESS"},
 	{366, "tc_egress", "TC_EGRESS"},
-	{ReasonXDP, "xdp", "XDP"},
+	{reasonXDP, "xdp", "XDP"},
 	{368, "cpu_backlog", "CPU_BACKLOG"},
 	{369, "bpf_cgroup_egress", "BPF_CGROUP_EGRESS"},
 	{370, "xfrm_policy", "XFRM_POLICY"},
@@ -106,14 +106,14 @@ var reasons = func() map[linuxReason]Reason {
 	return all
 }()
 
-// ReasonOf returns the reason of sFlow.org's list for a reason of the Linux kernel, such as
-// NO_SOCKET, in one of its functions, or ReasonUnknown if the list has no equivalent.
-func ReasonOf(linux, function string) Reason {
+// reasonOf returns the reason of sFlow.org's list for a reason of the Linux kernel, such as
+// NO_SOCKET, in one of its functions, or reasonUnknown if the list has no equivalent.
+func reasonOf(linux, function string) Reason {
 	if r, ok := reasons[linuxReason{linux, function}]; ok {
 		return r
 	}
 	if r, ok := reasons[linuxReason{name: linux}]; ok {
 		return r
 	}
-	return ReasonUnknown
+	return reasonUnknown
 }

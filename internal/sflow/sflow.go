@@ -1,10 +1,11 @@
-// Package sflow encodes sFlow version 5 datagrams (sflow.org: sflow_version_5.txt and
-// sflow_drops.txt).
+// Package sflow is an sFlow agent: an output that sends a session's packets to an sFlow collector,
+// with the counters of interfaces. Its datagrams are those of sFlow version 5 (sflow.org:
+// sflow_version_5.txt and sflow_drops.txt).
 //
-// Every function appends to a byte slice and returns the longer slice, as the built-in append does.
-// They allocate only to grow that slice, keep no reference to their arguments and have no state, so
-// they may be called concurrently on different slices. Numbers are big-endian, and all fields are
-// padded to a multiple of 4 bytes, as in XDR (RFC 4506).
+// Every function that encodes appends to a byte slice and returns the longer slice, as the built-in
+// append does. They allocate only to grow that slice, keep no reference to their arguments and have
+// no state, so they may be called concurrently on different slices. Numbers are big-endian, and all
+// fields are padded to a multiple of 4 bytes, as in XDR (RFC 4506).
 //
 // A datagram is a Header, then Header.Samples samples. All samples are of the expanded kind,
 // because only that kind has all 32 bits of an interface's index.
@@ -15,8 +16,8 @@ import (
 	"net/netip"
 )
 
-// Version is the version of the datagrams.
-const Version = 5
+// version is the version of the datagrams.
+const version = 5
 
 // DefaultPort is the UDP port on which a collector listens.
 const DefaultPort = 6343
@@ -52,10 +53,10 @@ type Header struct {
 	Samples  uint32     // the number of samples that follow
 }
 
-// AppendHeader appends h: 28 bytes, or 40 if the agent's address is IPv6. An invalid address is
+// appendHeader appends h: 28 bytes, or 40 if the agent's address is IPv6. An invalid address is
 // written as 0.0.0.0.
-func AppendHeader(b []byte, h *Header) []byte {
-	b = be.AppendUint32(b, Version)
+func appendHeader(b []byte, h *Header) []byte {
+	b = be.AppendUint32(b, version)
 	switch address := h.Agent.Unmap(); {
 	case address.Is6():
 		a := address.As16()

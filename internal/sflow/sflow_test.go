@@ -34,11 +34,11 @@ func unhex(t testing.TB, s string) []byte {
 var (
 	flow = Flow{
 		Sequence: 7, Source: Source{Index: 0x01000002}, Sampling: Sampling{Rate: 1000, Pool: 7000, Drops: 3},
-		Input: Interface{Value: 0x01000002}, Output: Interface{Format: IsDiscard, Value: uint32(ReasonXDP)},
+		Input: Interface{Value: 0x01000002}, Output: Interface{Format: IsDiscard, Value: uint32(reasonXDP)},
 		Packet: Packet{Data: []byte("abcde"), FrameLength: 64, Stripped: 4},
 	}
 	discard = Discard{
-		Sequence: 8, Source: Source{Index: 2}, Drops: 9, Input: 2, Reason: ReasonXDP, Function: "guard", Linux: "XDP_DROP",
+		Sequence: 8, Source: Source{Index: 2}, Drops: 9, Input: 2, Reason: reasonXDP, Function: "guard", Linux: "XDP_DROP",
 		Packet: Packet{Data: []byte("abcd"), FrameLength: 64, Stripped: 4, Tagged: true, Tag: 5<<13 | 0x123},
 	}
 	interfaceCounters = InterfaceCounters{
@@ -56,17 +56,17 @@ func TestGolden(t *testing.T) {
 		want   string
 	}{
 		{"header, IPv4", func(b []byte) []byte {
-			return AppendHeader(b, &Header{Agent: netip.MustParseAddr("192.0.2.1"), SubAgent: 2, Sequence: 3, Uptime: 4, Samples: 5})
+			return appendHeader(b, &Header{Agent: netip.MustParseAddr("192.0.2.1"), SubAgent: 2, Sequence: 3, Uptime: 4, Samples: 5})
 		}, `00000005 00000001 c0000201 00000002 00000003 00000004 00000005`},
 		{"header, IPv4 in IPv6", func(b []byte) []byte {
-			return AppendHeader(b, &Header{Agent: netip.MustParseAddr("::ffff:192.0.2.1")})
+			return appendHeader(b, &Header{Agent: netip.MustParseAddr("::ffff:192.0.2.1")})
 		}, `00000005 00000001 c0000201 00000000 00000000 00000000 00000000`},
 		{"header, IPv6", func(b []byte) []byte {
-			return AppendHeader(b, &Header{Agent: netip.MustParseAddr("2001:db8::1")})
+			return appendHeader(b, &Header{Agent: netip.MustParseAddr("2001:db8::1")})
 		}, `00000005 00000002 20010db8 00000000 00000000 00000001 00000000 00000000 00000000 00000000`},
-		{"header, no address", func(b []byte) []byte { return AppendHeader(b, &Header{}) },
+		{"header, no address", func(b []byte) []byte { return appendHeader(b, &Header{}) },
 			`00000005 00000001 00000000 00000000 00000000 00000000 00000000`},
-		{"flow", func(b []byte) []byte { return AppendFlow(b, &flow) }, `
+		{"flow", func(b []byte) []byte { return appendFlow(b, &flow) }, `
 			00000003 0000004c
 			00000007 00000000 01000002     # sequence, source
 			000003e8 00001b58 00000003     # rate, pool, drops
@@ -75,7 +75,7 @@ func TestGolden(t *testing.T) {
 			00000001                       # records
 			00000001 00000018
 			00000001 00000040 00000004 00000005 61626364 65000000`},
-		{"discard", func(b []byte) []byte { return AppendDiscard(b, &discard) }, `
+		{"discard", func(b []byte) []byte { return appendDiscard(b, &discard) }, `
 			00000005 0000007c
 			00000008 00000000 00000002     # sequence, source
 			00000009 00000002 00000000     # drops, input, output
@@ -88,7 +88,7 @@ func TestGolden(t *testing.T) {
 			00000005 6775617264 000000
 			00000412 0000000c
 			00000008 5844505f44524f50`},
-		{"discard, bare", func(b []byte) []byte { return AppendDiscard(b, &Discard{Reason: ReasonUnknown}) }, `
+		{"discard, bare", func(b []byte) []byte { return appendDiscard(b, &Discard{Reason: reasonUnknown}) }, `
 			00000005 00000038
 			00000000 00000000 00000000
 			00000000 00000000 00000000
@@ -96,7 +96,7 @@ func TestGolden(t *testing.T) {
 			00000001 00000010
 			00000001 00000000 00000000 00000000`},
 		{"interface counters", func(b []byte) []byte {
-			return AppendCounters(b, 1, Source{Index: 2}, &interfaceCounters)
+			return appendCounters(b, 1, Source{Index: 2}, &interfaceCounters)
 		}, `
 			00000004 00000070
 			00000001 00000000 00000002 00000001
@@ -144,17 +144,17 @@ func TestSet(t *testing.T) {
 	t.Parallel()
 	other := flow
 	other.Sampling = Sampling{Rate: 1, Pool: 1<<32 - 1, Drops: 0x12345678}
-	got := AppendFlow(nil, &flow)
-	SetSampling(got, other.Sampling)
-	if diff := cmp.Diff(AppendFlow(nil, &other), got); diff != "" {
+	got := appendFlow(nil, &flow)
+	setSampling(got, other.Sampling)
+	if diff := cmp.Diff(appendFlow(nil, &other), got); diff != "" {
 		t.Error(diff)
 	}
 
 	otherDiscard := discard
 	otherDiscard.Drops = 0x12345678
-	got = AppendDiscard(nil, &discard)
-	SetDrops(got, otherDiscard.Drops)
-	if diff := cmp.Diff(AppendDiscard(nil, &otherDiscard), got); diff != "" {
+	got = appendDiscard(nil, &discard)
+	setDrops(got, otherDiscard.Drops)
+	if diff := cmp.Diff(appendDiscard(nil, &otherDiscard), got); diff != "" {
 		t.Error(diff)
 	}
 }
@@ -168,9 +168,9 @@ func TestLengths(t *testing.T) {
 		name      string
 		got, want int
 	}{
-		{"flow", len(AppendFlow(nil, &Flow{Packet: packet})) - 1, MaxFlow},
-		{"discard", len(AppendDiscard(nil, &Discard{Packet: packet, Function: long, Linux: long})) - 1, MaxDiscard},
-		{"counters", len(AppendCounters(nil, 0, Source{}, &InterfaceCounters{})), CountersLength},
+		{"flow", len(appendFlow(nil, &Flow{Packet: packet})) - 1, maxFlow},
+		{"discard", len(appendDiscard(nil, &Discard{Packet: packet, Function: long, Linux: long})) - 1, maxDiscard},
+		{"counters", len(appendCounters(nil, 0, Source{}, &InterfaceCounters{})), countersLength},
 	}
 	for _, tt := range tests {
 		if tt.got != tt.want {
@@ -183,10 +183,10 @@ func TestLengths(t *testing.T) {
 func TestNoAllocations(t *testing.T) {
 	b, discard := make([]byte, 0, 4096), discard
 	n := testing.AllocsPerRun(100, func() {
-		b = AppendHeader(b[:0], &Header{Agent: netip.AddrFrom4([4]byte{192, 0, 2, 1})})
-		b = AppendFlow(b, &flow)
-		discard.Reason = ReasonOf("NO_SOCKET", "__udp4_lib_rcv")
-		b = AppendDiscard(b, &discard)
+		b = appendHeader(b[:0], &Header{Agent: netip.AddrFrom4([4]byte{192, 0, 2, 1})})
+		b = appendFlow(b, &flow)
+		discard.Reason = reasonOf("NO_SOCKET", "__udp4_lib_rcv")
+		b = appendDiscard(b, &discard)
 	})
 	if n != 0 {
 		t.Errorf("%v allocations", n)
@@ -217,7 +217,7 @@ func TestReasons(t *testing.T) {
 			if !isOld && !slices.Contains(known, linux) {
 				t.Errorf("the kernel has no reason %s", linux)
 			}
-			if got := ReasonOf(linux, "any_function"); got != e.reason {
+			if got := reasonOf(linux, "any_function"); got != e.reason {
 				t.Errorf("%s is %d, want %d", linux, got, e.reason)
 			}
 		}
@@ -236,7 +236,7 @@ func TestReasons(t *testing.T) {
 		{"reason 3 of subsystem 2", "", 256},
 		{"", "", 256},
 	} {
-		if got := ReasonOf(tt.linux, tt.function); got != tt.want {
+		if got := reasonOf(tt.linux, tt.function); got != tt.want {
 			t.Errorf("%s in %s is %d, want %d", tt.linux, tt.function, got, tt.want)
 		}
 	}

@@ -1,16 +1,11 @@
 package systest
 
 import (
-	"github.com/xdpcap/xdpcap/internal/cli/bench"
 	"github.com/xdpcap/xdpcap/internal/cli/capture"
-	"github.com/xdpcap/xdpcap/internal/cli/count"
-	"github.com/xdpcap/xdpcap/internal/cli/drops"
-	"github.com/xdpcap/xdpcap/internal/cli/interfaces"
-	"github.com/xdpcap/xdpcap/internal/cli/latency"
-	"github.com/xdpcap/xdpcap/internal/cli/monitor"
+	"github.com/xdpcap/xdpcap/internal/cli/counters"
+	"github.com/xdpcap/xdpcap/internal/cli/inspect"
 	"github.com/xdpcap/xdpcap/internal/cli/outputs"
-	readstats "github.com/xdpcap/xdpcap/internal/cli/read/statistics"
-	"github.com/xdpcap/xdpcap/internal/cli/stats"
+	"github.com/xdpcap/xdpcap/internal/cli/read"
 )
 
 // The output of --json.
@@ -19,17 +14,17 @@ type (
 	Summary       = capture.Summary
 	SourceSummary = capture.SourceSummary
 	OutputSummary = outputs.Summary
-	StatsReport   = stats.Report
-	CountReport   = count.Report
-	MonitorReport = monitor.Report
-	RecordLine    = monitor.RecordLine
-	DropsReport   = drops.Report
-	LatencyReport = latency.Report
-	RuntimeReport = latency.RuntimeReport
-	ProgramReport = bench.Report
-	ReadReport    = readstats.Report
-	InterfaceKeys = interfaces.Keys
-	FlowKeys      = readstats.FlowKeys
+	StatsReport   = counters.StatsReport
+	CountReport   = counters.CountReport
+	MonitorReport = counters.MonitorReport
+	RecordLine    = counters.RecordLine
+	DropsReport   = counters.DropsReport
+	LatencyReport = counters.LatencyReport
+	RuntimeReport = counters.RuntimeReport
+	ProgramReport = inspect.BenchReport
+	ReadReport    = read.Report
+	InterfaceKeys = inspect.InterfaceKeys
+	FlowKeys      = read.FlowKeys
 )
 
 // Messages and limits of the command line that tests name.

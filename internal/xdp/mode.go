@@ -2,6 +2,7 @@ package xdp
 
 import (
 	"github.com/vishvananda/netlink/nl"
+
 	"github.com/xdpcap/xdpcap/capture/packet"
 )
 

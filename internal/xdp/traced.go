@@ -10,15 +10,34 @@ import (
 // the packets of one interface. The traced program may also run for other interfaces, even in other
 // network namespaces.
 func Traced(ifi Interface) (map[string]any, error) {
-	var netns unix.Stat_t
-	if err := unix.Stat("/proc/thread-self/ns/net", &netns); err != nil {
-		return nil, fmt.Errorf("ask for this thread's network namespace: %w", err)
+	netns, err := NetnsInode()
+	if err != nil {
+		return nil, err
+	}
+	above, err := ifi.Above()
+	if err != nil {
+		return nil, err
+	}
+	var tracedAbove [16]uint32 // MAX_ABOVE; more are not looked for
+	for i, index := range above[:min(len(above), len(tracedAbove))] {
+		tracedAbove[i] = uint32(index)
 	}
 	return map[string]any{
 		"traced_ifindex": uint32(ifi.Index),
-		"traced_netns":   uint32(netns.Ino), // an unsigned int in the kernel, too
+		"traced_netns":   netns,
 		"traced_lower":   ifi.receivesBelow(),
+		"traced_above":   tracedAbove,
 	}, nil
+}
+
+// NetnsInode returns the inode number of the calling thread's network namespace, which is an
+// unsigned int in the kernel.
+func NetnsInode() (uint32, error) {
+	var netns unix.Stat_t
+	if err := unix.Stat("/proc/thread-self/ns/net", &netns); err != nil {
+		return 0, fmt.Errorf("ask for this thread's network namespace: %w", err)
+	}
+	return uint32(netns.Ino), nil
 }
 
 // receivesBelow reports whether the interface's XDP program runs for packets that came in on

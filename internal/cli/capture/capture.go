@@ -8,7 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/xdpcap/xdpcap/internal/cli/frame"
-	"github.com/xdpcap/xdpcap/internal/cli/interfaces"
+	"github.com/xdpcap/xdpcap/internal/cli/inspect"
 	"github.com/xdpcap/xdpcap/internal/cli/outputs"
 )
 
@@ -92,7 +92,7 @@ func New(p *frame.Process, o *Options) *cobra.Command {
 				return errors.New("-D prints to standard output: its --json takes no file")
 			}
 			if o.list {
-				return interfaces.Print(p, cmd.OutOrStdout(), o.json.given)
+				return inspect.PrintInterfaces(p, cmd.OutOrStdout(), o.json.given)
 			}
 			if o.listStamps {
 				return printStampTypes(cmd.OutOrStdout(), o.interfaces)

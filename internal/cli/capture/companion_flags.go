@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/xdpcap/xdpcap/internal/cli/count"
+	"github.com/xdpcap/xdpcap/internal/cli/counters"
 	"github.com/xdpcap/xdpcap/internal/cli/frame"
 )
 
@@ -14,7 +14,7 @@ import (
 type companionOptions struct {
 	stats, latency bool
 	count          countFlag
-	protocols      count.Options // sizes and flows
+	protocols      counters.CountOptions // sizes and flows
 }
 
 func (o *companionOptions) flags() []frame.Flag {

@@ -10,10 +10,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/xdpcap/xdpcap/capture"
-	"github.com/xdpcap/xdpcap/internal/cli/count"
 	"github.com/xdpcap/xdpcap/internal/cli/counters"
-	"github.com/xdpcap/xdpcap/internal/cli/latency"
-	"github.com/xdpcap/xdpcap/internal/cli/stats"
 	"github.com/xdpcap/xdpcap/internal/meter"
 	"github.com/xdpcap/xdpcap/internal/metrics"
 )
@@ -97,7 +94,7 @@ func (c *companions) joinTraced(src capture.Source, with, exit *capture.Companio
 			return err
 		}
 		exit.Last = append(exit.Last, counts)
-		c.all = append(c.all, &companionOf[meter.ActionCounts]{src, new(stats.Options).Counter(a, src.Name)})
+		c.all = append(c.all, &companionOf[meter.ActionCounts]{src, new(counters.StatsOptions).Counter(a, src.Name)})
 	}
 	if c.options.latency {
 		m, enters, exits, err := meter.EmbedLatency(src.Name, program)
@@ -105,7 +102,7 @@ func (c *companions) joinTraced(src capture.Source, with, exit *capture.Companio
 			return err
 		}
 		with.Last, exit.First = append(with.Last, enters), append(exit.First, exits)
-		c.all = append(c.all, &companionOf[meter.LatencyCounts]{src, new(latency.Options).Counter(m, nil, src.Name)})
+		c.all = append(c.all, &companionOf[meter.LatencyCounts]{src, new(counters.LatencyOptions).Counter(m, nil, src.Name)})
 	}
 	return nil
 }
@@ -171,18 +168,18 @@ func (c *companions) reports() (all companionReports, err error) {
 // CompanionKeys are the counters in a capture's object: an object for each interface and direction,
 // with the keys of the command.
 type CompanionKeys struct {
-	Stats   []*stats.Report   `json:"stats,omitempty"`
-	Count   []*count.Report   `json:"count,omitempty"`
-	Latency []*latency.Report `json:"latency,omitempty"`
+	Stats   []*counters.StatsReport   `json:"stats,omitempty"`
+	Count   []*counters.CountReport   `json:"count,omitempty"`
+	Latency []*counters.LatencyReport `json:"latency,omitempty"`
 }
 
 func (k *CompanionKeys) add(r counters.Report) {
 	switch r := r.(type) {
-	case *stats.Report:
+	case *counters.StatsReport:
 		k.Stats = append(k.Stats, r)
-	case *count.Report:
+	case *counters.CountReport:
 		k.Count = append(k.Count, r)
-	case *latency.Report:
+	case *counters.LatencyReport:
 		k.Latency = append(k.Latency, r)
 	}
 }
@@ -204,8 +201,8 @@ func (c *companions) comments(src capture.Source, all []capture.Source) (comment
 		var k CompanionKeys
 		k.add(r)
 		text, err := json.Marshal(k)
-		if long, ok := r.(*count.Report); ok && len(text) > maxComment {
-			long.Protocols, long.Flows = []count.ClassRate{}, nil
+		if long, ok := r.(*counters.CountReport); ok && len(text) > maxComment {
+			long.Protocols, long.Flows = []counters.ClassRate{}, nil
 			text, err = json.Marshal(k)
 		}
 		if err == nil {

@@ -8,7 +8,6 @@ import (
 	"github.com/xdpcap/xdpcap/internal/cli/filters"
 	"github.com/xdpcap/xdpcap/internal/cli/frame"
 	"github.com/xdpcap/xdpcap/internal/cli/outputs"
-	"github.com/xdpcap/xdpcap/internal/cli/peers"
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
@@ -65,7 +64,7 @@ func (o *Options) addFlags(cmd *cobra.Command) {
 	add("Live streams", frame.Except(frame.Wiresharks, o.Live.Flags()))
 	add("Lines", o.printing.Flags())
 	add("Privileges", o.Sandbox.Flags())
-	peers.AddToCapture(cmd.Flags())
+	frame.AddPeerFlagsToCapture(cmd.Flags())
 	add("", o.extcap.Flags())
 }
 

@@ -8,7 +8,7 @@ import (
 
 	"github.com/xdpcap/xdpcap/capture"
 	"github.com/xdpcap/xdpcap/capture/stream"
-	"github.com/xdpcap/xdpcap/internal/cli/counters/countertest"
+	"github.com/xdpcap/xdpcap/internal/cli/clitest"
 	"github.com/xdpcap/xdpcap/internal/cli/outputs"
 )
 
@@ -26,7 +26,7 @@ func TestCaptureMetrics(t *testing.T) {
 	m := Metrics(capture.TransportRing, began)
 	r := captureReading{series: seriesOf(twoSources, nil, capture.Accounts{one, {Seen: 4}}), fileSize: 1234, clients: &stream.ServerAccount{Connected: 2, Clients: 70, Refused: 6, Lost: 99},
 		outputs: []outputs.Summary{{Output: "a", Captured: 10, Bytes: 640, NotTaken: 1}, {Output: "tcp://b:1", Captured: 9, Bytes: 576, NotTaken: 2}}}
-	text := countertest.Scraped(t, r, m)
+	text := clitest.Scraped(t, r, m)
 	for _, want := range []string{
 		`xdpcap_capture_info{transport="ring"} 1`,
 		`xdpcap_capture_start_time_seconds{} 1.7000000005e+09`,
@@ -54,9 +54,9 @@ func TestCaptureMetrics(t *testing.T) {
 			t.Errorf("no %s in\n%s", want, text)
 		}
 	}
-	countertest.CheckMetrics(t, r, m)
+	clitest.CheckMetrics(t, r, m)
 	r.fileSize, r.clients = -1, nil
-	if text := countertest.Scraped(t, r, m); strings.Contains(text, "xdpcap_output_file_bytes") || strings.Contains(text, "xdpcap_clients") {
+	if text := clitest.Scraped(t, r, m); strings.Contains(text, "xdpcap_output_file_bytes") || strings.Contains(text, "xdpcap_clients") {
 		t.Errorf("no file has a size, or no server clients:\n%s", text)
 	}
 }

@@ -13,7 +13,6 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/xdpcap/xdpcap/internal/cli/frame"
-	"github.com/xdpcap/xdpcap/internal/cli/peers"
 	"github.com/xdpcap/xdpcap/internal/cli/read"
 )
 
@@ -162,7 +161,7 @@ func TestEveryFlag(t *testing.T) {
 			args = append([]string{"-i", "none0"}, args...)
 		}
 		err := tryLine(args...)
-		instead := peers.Refused(f)
+		instead := frame.InsteadOfPeerFlag(f)
 		switch {
 		case instead == "":
 			if err != nil {

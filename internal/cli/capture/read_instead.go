@@ -9,7 +9,6 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/xdpcap/xdpcap/internal/cli/frame"
-	"github.com/xdpcap/xdpcap/internal/cli/peers"
 )
 
 // readInstead runs read for a command line of the capture that has -r, as tcpdump's users type it.
@@ -42,10 +41,10 @@ func readLine(read *cobra.Command, given *pflag.FlagSet, files, words []string) 
 	given.Visit(func(f *pflag.Flag) {
 		same := read.Flags().Lookup(f.Name)
 		switch {
-		case f.Name == "read-file" || same != nil && peers.IsAccepted(same):
-		case same != nil && peers.Refused(same) != "":
-			err = fmt.Errorf("%s: %s", frame.FlagName(f), peers.Refused(same))
-		case same == nil && peers.IsAccepted(f):
+		case f.Name == "read-file" || same != nil && frame.IsAcceptedPeerFlag(same):
+		case same != nil && frame.InsteadOfPeerFlag(same) != "":
+			err = fmt.Errorf("%s: %s", frame.FlagName(f), frame.InsteadOfPeerFlag(same))
+		case same == nil && frame.IsAcceptedPeerFlag(f):
 		case same == nil:
 			err = fmt.Errorf("%s does not work with -r: omit it; see xdpcap read --help", frame.FlagName(f))
 		case f.Name == "json" && f.Value.String() != onStderr:

@@ -16,12 +16,11 @@ import (
 	"github.com/xdpcap/xdpcap/internal/cli/counters"
 	"github.com/xdpcap/xdpcap/internal/cli/frame"
 	"github.com/xdpcap/xdpcap/internal/cli/outputs"
-	"github.com/xdpcap/xdpcap/internal/cli/sandbox"
 	"github.com/xdpcap/xdpcap/internal/machine"
 )
 
 // announce says on stderr that packets are being captured, and how.
-func announce(out io.Writer, sources []capture.Source, o capture.Options, privileges *sandbox.Options, verbose bool) {
+func announce(out io.Writer, sources []capture.Source, o capture.Options, privileges *frame.Sandbox, verbose bool) {
 	for _, src := range sources {
 		switch {
 		case src.Hook == capture.TailCall:

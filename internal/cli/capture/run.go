@@ -17,7 +17,6 @@ import (
 	"github.com/xdpcap/xdpcap/filter"
 	"github.com/xdpcap/xdpcap/internal/cli/frame"
 	"github.com/xdpcap/xdpcap/internal/cli/outputs"
-	"github.com/xdpcap/xdpcap/internal/cli/sandbox"
 	"github.com/xdpcap/xdpcap/internal/metrics"
 	"github.com/xdpcap/xdpcap/internal/outfile"
 	"github.com/xdpcap/xdpcap/internal/privilege"
@@ -261,7 +260,7 @@ func (r *captureRun) reporter() *reporter {
 // sandboxNeeds permits what the capture does later: reading the kernel's files, and what its
 // outputs need.
 func (c *Options) sandboxNeeds(box *privilege.Sandbox) {
-	box.Work, box.Readable = []privilege.Work{privilege.BPF}, sandbox.KernelFiles
+	box.Work, box.Readable = []privilege.Work{privilege.BPF}, frame.KernelFiles
 	if c.listen != "" {
 		box.Work = append(box.Work, privilege.Accepting)
 	}

@@ -3,8 +3,8 @@ package capture
 import (
 	"slices"
 
-	"github.com/xdpcap/xdpcap/internal/agent"
 	"github.com/xdpcap/xdpcap/internal/cli/outputs"
+	"github.com/xdpcap/xdpcap/internal/sflow"
 )
 
 // checkSFlow finds mistakes in the flags. given says which flags were set.
@@ -21,11 +21,11 @@ func (c *Options) checkSFlow(given func(flag string) bool) error {
 	}
 	switch {
 	case c.snapLen.headers:
-		o.Header = agent.DefaultHeader + int(c.snapLen.payload)
+		o.Header = sflow.DefaultHeader + int(c.snapLen.payload)
 	case given("snapshot-length"):
 		o.Header = int(c.snapLen.Bytes)
 	case !c.Print && c.Live.Serve == "" && !slices.ContainsFunc(c.Targets, func(t outputs.Target) bool { return !isSFlow(t) }):
-		c.snapLen.Bytes = agent.DefaultHeader
+		c.snapLen.Bytes = sflow.DefaultHeader
 	}
 	return nil
 }

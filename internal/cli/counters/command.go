@@ -6,17 +6,17 @@ import (
 	"github.com/xdpcap/xdpcap/internal/cli/frame"
 )
 
-// A Group has flags that only one counter command has, below a title in its help.
-type Group struct {
+// A flagGroup has flags that only one counter command has, below a title in its help.
+type flagGroup struct {
 	Title string
 	Flags []frame.Flag
 }
 
-// NewCommand completes a counter command, which has its texts and RunE: it adds the command's own
+// newCommand completes a counter command, which has its texts and RunE: it adds the command's own
 // flags, then those that all counter commands have.
-func NewCommand(p *frame.Process, o *Options, cmd *cobra.Command, own ...Group) *cobra.Command {
+func newCommand(p *frame.Process, o *Options, cmd *cobra.Command, own ...flagGroup) *cobra.Command {
 	o.Process, o.Flags = p, cmd.Flags()
-	own = append(own, Group{"When", o.timeFlags()}, Group{"Output", o.outputFlags()}, Group{"Privileges", []frame.Flag{frame.NoSandboxFlag(&o.keep)}})
+	own = append(own, flagGroup{"When", o.timeFlags()}, flagGroup{"Output", o.outputFlags()}, flagGroup{"Privileges", []frame.Flag{frame.NoSandboxFlag(&o.keep)}})
 	for _, g := range own {
 		for i := range g.Flags {
 			switch g.Flags[i].Name {

@@ -1,5 +1,6 @@
-// Package counters is the common part of all commands that count in the kernel: it opens counters,
-// reads them in intervals, prints and exports them, and follows the counted programs.
+// Package counters has the commands that count in the kernel: stats, count, latency, monitor and
+// drops. All of them open counters, read them in intervals, print and export them, and follow the
+// counted programs.
 package counters
 
 import (
@@ -9,7 +10,6 @@ import (
 	"time"
 
 	"github.com/xdpcap/xdpcap/internal/cli/frame"
-	"github.com/xdpcap/xdpcap/internal/cli/sandbox"
 	"github.com/xdpcap/xdpcap/internal/escape"
 	"github.com/xdpcap/xdpcap/internal/meter"
 	"github.com/xdpcap/xdpcap/internal/metrics"
@@ -21,18 +21,18 @@ import (
 // its zero value means that nothing was counted. All rates come from two snapshots, so that the
 // kernel's counters need not be reset and several readers do not disturb each other.
 type Counter[S any] struct {
-	Meter[S]
+	kernelMeter[S]
 	Report  func(meter.Interval[S]) Report
 	Metrics metrics.Set[S]
 }
 
-// New returns the counter of a meter that is open.
-func New[S any, R Report](m Meter[S], set metrics.Set[S], report func(meter.Interval[S]) R) *Counter[S] {
+// newCounter returns the counter of a meter that is open.
+func newCounter[S any, R Report](m kernelMeter[S], set metrics.Set[S], report func(meter.Interval[S]) R) *Counter[S] {
 	return &Counter[S]{m, func(i meter.Interval[S]) Report { return report(i) }, set}
 }
 
-// A Meter is one of internal/meter's types.
-type Meter[S any] interface {
+// A kernelMeter is one of internal/meter's types.
+type kernelMeter[S any] interface {
 	// String is the title of a table: what is counted and how, "rx0, XDP native".
 	String() string
 	// Began returns when counting began.
@@ -49,14 +49,14 @@ type Meter[S any] interface {
 	Close() error
 }
 
-// An Opener begins to count on an interface, or with "" for all interfaces together.
-type Opener[S any] func(iface string) (*Counter[S], error)
+// An opener begins to count on an interface, or with "" for all interfaces together.
+type opener[S any] func(iface string) (*Counter[S], error)
 
-// Run runs a counter command, from the check of its privileges to its totals. It calls each
-// Opener for each interface when everything else is ready, so that nothing is attached if something
+// run runs a counter command, from the check of its privileges to its totals. It calls each
+// opener for each interface when everything else is ready, so that nothing is attached if something
 // else is wrong. If no interface is named, the command counts on all interfaces that exist at any
 // time, unless it counts everything of the machine together.
-func Run[S any](o *Options, g frame.Guard, open ...Opener[S]) (err error) {
+func run[S any](o *Options, g frame.Guard, open ...opener[S]) (err error) {
 	if err := o.check(); err != nil {
 		return err
 	}
@@ -98,7 +98,7 @@ func Run[S any](o *Options, g frame.Guard, open ...Opener[S]) (err error) {
 	if len(interfaces) == 0 {
 		needs = discoveryNeeds
 	}
-	if err := sandbox.EnterCounters(o.Process, o.keep, o.listen != "", needs); err != nil {
+	if err := frame.EnterCounters(o.Process, o.keep, o.listen != "", needs); err != nil {
 		return err
 	}
 	exp.Serve(r.registry)

@@ -42,7 +42,7 @@ func TestDiscovery(t *testing.T) {
 		d := newDiscovered()
 		d.list = func() ([]xdp.Interface, error) { return ifis, nil }
 		r := &counterRun[uint64]{
-			o: &Options{listen: ":1"}, open: []Opener[uint64]{open}, registry: registry, out: io.Discard, messages: &said, discovered: d,
+			o: &Options{listen: ":1"}, open: []opener[uint64]{open}, registry: registry, out: io.Discard, messages: &said, discovered: d,
 		}
 		step := func(now []xdp.Interface, want string) {
 			t.Helper()

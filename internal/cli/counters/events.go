@@ -5,16 +5,15 @@ import (
 	"fmt"
 
 	"github.com/xdpcap/xdpcap/internal/cli/frame"
-	"github.com/xdpcap/xdpcap/internal/cli/sandbox"
 )
 
 // CountingFlags are flags of all counter commands that have no effect where a command prints single
 // events in place of counters.
 var CountingFlags = []string{"interval", "count", "per-cpu", "listen", "quiet"}
 
-// BeginEvents begins a command that prints single events in place of counters, and refuses the
+// beginEvents begins a command that prints single events in place of counters, and refuses the
 // flags about counters. why names the flag that asks for events: "--record prints single events".
-func (o *Options) BeginEvents(why string) (context.Context, error) {
+func (o *Options) beginEvents(why string) (context.Context, error) {
 	frame.ForgetSettings(o.Flags, CountingFlags...)
 	for _, flag := range CountingFlags {
 		if o.Flags.Changed(flag) {
@@ -30,9 +29,9 @@ func (o *Options) BeginEvents(why string) (context.Context, error) {
 	return o.Process.Begin(frame.Guard{Interfaces: o.Interfaces})
 }
 
-// EnterEvents gives up what the command no longer needs when the meter of its events is open.
-func (o *Options) EnterEvents(m interface{ Capabilities() []int }) error {
-	err := sandbox.EnterCounters(o.Process, o.keep, false, m.Capabilities())
+// enterEvents gives up what the command no longer needs when the meter of its events is open.
+func (o *Options) enterEvents(m interface{ Capabilities() []int }) error {
+	err := frame.EnterCounters(o.Process, o.keep, false, m.Capabilities())
 	if err == nil {
 		frame.Say(o.Process.Stderr, "listening on %v", m)
 	}

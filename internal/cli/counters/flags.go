@@ -16,7 +16,7 @@ type Options struct {
 	Process *frame.Process
 	Flags   *pflag.FlagSet // all of the command
 
-	// What a command sets before NewCommand.
+	// What a command sets before newCommand.
 	OfMachine bool // without -i, everything of this machine is counted together
 	NoPerCPU  bool // there is no --per-cpu
 
@@ -58,13 +58,13 @@ func (o *Options) outputFlags() []frame.Flag {
 	return flags
 }
 
-// InterfaceFlag is the flag for the interfaces that a command counts on.
-func (o *Options) InterfaceFlag(usage string) frame.Flag {
+// interfaceFlag is the flag for the interfaces that a command counts on.
+func (o *Options) interfaceFlag(usage string) frame.Flag {
 	return frame.Flag{Name: "interface", Letter: "i", Value: &o.Interfaces, Help: usage + "; repeat it for several"}
 }
 
-// ProgramFlag is --program of a command that traces one.
-func (o *Options) ProgramFlag() frame.Flag {
+// programFlag is --program of a command that traces one.
+func (o *Options) programFlag() frame.Flag {
 	return frame.Flag{Name: "program", Value: &o.Program,
 		Help: "where several programs run, trace this one: `NAME` or id; also the id of one in a devmap or cpumap"}
 }
@@ -85,10 +85,10 @@ func (o *Options) check() error {
 	return frame.CheckPrints()
 }
 
-// CheckInterfaces refuses a command without -i, unless it exports its counters: then it counts on
+// checkInterfaces refuses a command without -i, unless it exports its counters: then it counts on
 // all interfaces. Flags that choose a program, or that drop packets, need a named interface; given
 // has those of the command's own that were given, such as "--action drop".
-func (o *Options) CheckInterfaces(given ...string) error {
+func (o *Options) checkInterfaces(given ...string) error {
 	switch {
 	case len(o.Interfaces) > 0:
 		return frame.CheckInterfaces(o.Interfaces)

@@ -41,8 +41,8 @@ type FlowOverflow struct {
 	MostBytes   uint64 `json:"most_bytes"`
 }
 
-// NewFlowOverflow compares what the tables could not keep before and at the end of an interval.
-func NewFlowOverflow(i meter.Interval[meter.FlowCounts]) *FlowOverflow {
+// newFlowOverflow compares what the tables could not keep before and at the end of an interval.
+func newFlowOverflow(i meter.Interval[meter.FlowCounts]) *FlowOverflow {
 	now := i.Now.Overflow
 	return &FlowOverflow{
 		Flows:       now.Flows,
@@ -60,8 +60,8 @@ func (o *FlowOverflow) Write(w io.Writer) {
 	}
 }
 
-// A FlowTable has flows in its lines. Their addresses are cut where a line has no room for them.
-type FlowTable struct {
+// A flowTable has flows in its lines. Their addresses are cut where a line has no room for them.
+type flowTable struct {
 	Left  int // as in frame.Table
 	lines []flowLine
 }
@@ -73,12 +73,12 @@ type flowLine struct {
 }
 
 // Add adds a line, with nil one that is about no single flow. The first line has the titles.
-func (t *FlowTable) Add(before []string, f *Flow, after ...string) {
+func (t *flowTable) Add(before []string, f *Flow, after ...string) {
 	t.lines = append(t.lines, flowLine{before, f, after})
 }
 
 // Write prints the table.
-func (t *FlowTable) Write(w io.Writer) {
+func (t *flowTable) Write(w io.Writer) {
 	var others frame.Table // all cells but the addresses
 	for _, l := range t.lines {
 		others.Add(slices.Concat(l.before, l.after)...)

@@ -16,13 +16,13 @@ type Report interface {
 	WriteTable(w io.Writer) // whole lines of at most frame.MaxColumns
 }
 
-// A Joiner is a report that shows more if others of the same interval are printed with it.
-type Joiner interface{ Join(all []Report) }
+// A joiner is a report that shows more if others of the same interval are printed with it.
+type joiner interface{ Join(all []Report) }
 
 // joined lets the reports of one interval join each other.
 func joined(all []Report) []Report {
 	for _, one := range all {
-		if j, ok := one.(Joiner); ok {
+		if j, ok := one.(joiner); ok {
 			j.Join(all)
 		}
 	}
@@ -36,8 +36,8 @@ type IntervalKeys struct {
 	Elapsed  float64   `json:"elapsed_s"`  // the time of the cumulative counters, in seconds
 }
 
-// NewIntervalKeys are the keys of an interval.
-func NewIntervalKeys[S any](i meter.Interval[S]) IntervalKeys {
+// newIntervalKeys are the keys of an interval.
+func newIntervalKeys[S any](i meter.Interval[S]) IntervalKeys {
 	return IntervalKeys{Time: i.End.UTC(), Interval: i.Took.Seconds(), Elapsed: i.Elapsed.Seconds()}
 }
 
@@ -60,12 +60,12 @@ func RateCells(r meter.Rate, names ...string) []string {
 		frame.Scaled(r.PacketsPerSecond), frame.Scaled(r.BitsPerSecond))
 }
 
-// VerdictName is how tables, objects and metrics call the verdict of a slot.
-func VerdictName(slot int) string { return xdp.Verdict(slot).SlotName() }
+// verdictName is how tables, objects and metrics call the verdict of a slot.
+func verdictName(slot int) string { return xdp.Verdict(slot).SlotName() }
 
-// EachCPU calls f with the sum of all CPUs, or with --per-cpu with the counters of each CPU that
+// eachCPU calls f with the sum of all CPUs, or with --per-cpu with the counters of each CPU that
 // has counted anything, and its number.
-func EachCPU[T comparable](o *Options, perCPU []T, sum T, f func(counted T, cpu ...string)) {
+func eachCPU[T comparable](o *Options, perCPU []T, sum T, f func(counted T, cpu ...string)) {
 	if !o.PerCPU {
 		f(sum)
 		return

@@ -21,7 +21,7 @@ const LookInterval = time.Second
 // A counterRun prints a report of all counters for each interval.
 type counterRun[S any] struct {
 	o        *Options
-	open     []Opener[S]
+	open     []opener[S]
 	registry *prometheus.Registry
 	counted  []*counted[S]
 	out      io.Writer

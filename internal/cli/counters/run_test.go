@@ -62,8 +62,8 @@ func (m *fakeMeter) Follow() (string, error) {
 // counter is the fakeMeter as a command hands it to Run.
 func (m *fakeMeter) counter() *Counter[uint64] {
 	return &Counter[uint64]{
-		Meter:  m,
-		Report: func(i meter.Interval[uint64]) Report { return fakeReport{NewIntervalKeys(i), i.Now, i} },
+		kernelMeter: m,
+		Report:      func(i meter.Interval[uint64]) Report { return fakeReport{newIntervalKeys(i), i.Now, i} },
 		Metrics: metrics.Set[uint64]{All: []metrics.Metric[uint64]{{
 			Name: "xdpcap_fake_total", Help: "Looks, by ten.",
 			Values: func(now uint64, send metrics.SendValue) { send(float64(now)) },

@@ -11,7 +11,6 @@ import (
 
 	"github.com/xdpcap/xdpcap/capture/file"
 	"github.com/xdpcap/xdpcap/internal/cli/frame"
-	"github.com/xdpcap/xdpcap/internal/cli/sandbox"
 	"github.com/xdpcap/xdpcap/internal/escape"
 	"github.com/xdpcap/xdpcap/internal/outfile"
 	"github.com/xdpcap/xdpcap/internal/support"
@@ -52,7 +51,7 @@ const fifoPatience = 30 * time.Second
 
 // OpenFifo opens the fifo when Wireshark reads from it. It creates no file, and the end of the
 // context ends the wait.
-func (o *Options) OpenFifo(ctx context.Context, w file.Options, by *sandbox.Options) (*file.File, error) {
+func (o *Options) OpenFifo(ctx context.Context, w file.Options, by *frame.Sandbox) (*file.File, error) {
 	path := o.Fifo
 	w.Name = path
 	for deadline := time.Now().Add(fifoPatience); ; {

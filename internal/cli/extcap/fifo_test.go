@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/xdpcap/xdpcap/capture/file"
-	"github.com/xdpcap/xdpcap/internal/cli/sandbox"
+	"github.com/xdpcap/xdpcap/internal/cli/frame"
 )
 
 // The wait for Wireshark to open the fifo ends with the capture, and creates no file.
@@ -24,7 +24,7 @@ func TestExtcapNoReader(t *testing.T) {
 	}
 	ended := make(chan error, 1)
 	go func() {
-		_, err := (&Options{Fifo: path}).OpenFifo(ctx, file.Options{}, new(sandbox.Options))
+		_, err := (&Options{Fifo: path}).OpenFifo(ctx, file.Options{}, new(frame.Sandbox))
 		ended <- err
 	}()
 	select {
@@ -36,7 +36,7 @@ func TestExtcapNoReader(t *testing.T) {
 	if err := <-ended; !errors.Is(err, unix.EPIPE) {
 		t.Errorf("%v", err)
 	}
-	if _, err := (&Options{Fifo: path + "2"}).OpenFifo(t.Context(), file.Options{}, new(sandbox.Options)); !errors.Is(err, os.ErrNotExist) {
+	if _, err := (&Options{Fifo: path + "2"}).OpenFifo(t.Context(), file.Options{}, new(frame.Sandbox)); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("a fifo that is not there: %v", err)
 	}
 }

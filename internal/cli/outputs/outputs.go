@@ -16,7 +16,6 @@ import (
 
 	"github.com/xdpcap/xdpcap/capture/file"
 	"github.com/xdpcap/xdpcap/internal/cli/frame"
-	"github.com/xdpcap/xdpcap/internal/cli/sandbox"
 	"github.com/xdpcap/xdpcap/internal/escape"
 	"github.com/xdpcap/xdpcap/internal/privilege"
 )
@@ -40,7 +39,7 @@ type Options struct {
 	Series  *file.Rotation // nil = one file
 	SFlow   sflowOptions
 	Live    liveOptions
-	Sandbox sandbox.Options
+	Sandbox frame.Sandbox
 
 	anonymize anonymizeOptions
 }
@@ -172,9 +171,9 @@ func (d *Destinations) Add(name string, opened destination) {
 }
 
 // Givers are what is given to whom the process becomes.
-func (d *Destinations) Givers() (all []sandbox.Giver) {
+func (d *Destinations) Givers() (all []frame.Giver) {
 	for _, opened := range d.Opened {
-		if g, ok := opened.(sandbox.Giver); ok {
+		if g, ok := opened.(frame.Giver); ok {
 			all = append(all, g)
 		}
 	}

@@ -9,7 +9,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/xdpcap/xdpcap/internal/agent"
 	"github.com/xdpcap/xdpcap/internal/cli/frame"
 	"github.com/xdpcap/xdpcap/internal/sflow"
 )
@@ -60,7 +59,7 @@ func (o *sflowOptions) ReadAgent() error {
 }
 
 // An sflowOutput is an sFlow agent as an output of the capture.
-type sflowOutput struct{ *agent.Agent }
+type sflowOutput struct{ *sflow.Agent }
 
 // openSFlow finds the collector of a -w sflow://HOST[:PORT].
 func openSFlow(t *Target, o *Options, notice func(error)) (destination, error) {
@@ -68,7 +67,7 @@ func openSFlow(t *Target, o *Options, notice func(error)) (destination, error) {
 	if u.Hostname() == "" || u.User != nil || strings.Trim(u.Path, "/") != "" || u.RawQuery != "" || u.Fragment != "" {
 		return nil, fmt.Errorf("must be sflow://HOST or sflow://HOST:PORT, with [] around an IPv6 address")
 	}
-	a, err := agent.Open(agent.Options{
+	a, err := sflow.OpenAgent(sflow.AgentOptions{
 		Collector: net.JoinHostPort(u.Hostname(), cmp.Or(u.Port(), strconv.Itoa(sflow.DefaultPort))),
 		Address:   o.SFlow.address,
 		SubAgent:  o.SFlow.subAgent,

@@ -12,7 +12,6 @@ import (
 	"github.com/xdpcap/xdpcap/internal/cli/filters"
 	"github.com/xdpcap/xdpcap/internal/cli/frame"
 	"github.com/xdpcap/xdpcap/internal/cli/outputs"
-	"github.com/xdpcap/xdpcap/internal/cli/peers"
 )
 
 // Options are the flags of read.
@@ -144,7 +143,7 @@ func (o *Options) addFlags(cmd *cobra.Command) {
 	frame.AddFlags(cmd, "Live streams", live...)
 	frame.AddFlags(cmd, "Lines", o.printing.Flags()...)
 	frame.AddFlags(cmd, "Privileges", o.Sandbox.Flags()...)
-	peers.AddToRead(cmd.Flags())
+	frame.AddPeerFlagsToRead(cmd.Flags())
 }
 
 // check finds mistakes in the flags before a file is opened.

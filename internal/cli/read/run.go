@@ -16,7 +16,6 @@ import (
 	"github.com/xdpcap/xdpcap/internal/cli/filters"
 	"github.com/xdpcap/xdpcap/internal/cli/frame"
 	"github.com/xdpcap/xdpcap/internal/cli/outputs"
-	"github.com/xdpcap/xdpcap/internal/cli/read/statistics"
 	"github.com/xdpcap/xdpcap/internal/lines"
 	"github.com/xdpcap/xdpcap/internal/machine"
 )
@@ -26,8 +25,8 @@ type readRun struct {
 	o       *Options
 	match   *filters.Matchers // nil = all packets
 	inputs  *readInputs
-	stats   *statistics.Statistics // nil without --stats
-	passed  map[uint16]uint64      // packets to which the filter cannot be applied, by link type
+	stats   *statistics       // nil without --stats
+	passed  map[uint16]uint64 // packets to which the filter cannot be applied, by link type
 	noticed []string
 	telling sync.Mutex
 	memory  uint64   // bytes of memory that were available before the sandbox
@@ -94,7 +93,7 @@ func (r *readRun) options() file.InputOptions {
 		}
 	}}
 	if r.o.stats {
-		r.stats = statistics.New(r.o.Process.Stdout, r.o.json)
+		r.stats = newStatistics(r.o.Process.Stdout, r.o.json)
 		o.Section = r.stats.Section
 	}
 	return o

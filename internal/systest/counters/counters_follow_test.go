@@ -10,7 +10,7 @@ import (
 	"github.com/cilium/ebpf/link"
 	"github.com/vishvananda/netlink"
 
-	"github.com/xdpcap/xdpcap/internal/cli/count"
+	"github.com/xdpcap/xdpcap/internal/cli/counters"
 	"github.com/xdpcap/xdpcap/internal/systest"
 	"github.com/xdpcap/xdpcap/internal/testnet"
 	"github.com/xdpcap/xdpcap/internal/xdp"
@@ -236,7 +236,7 @@ func TestFlowVerdicts(t *testing.T) {
 	} {
 		r := systest.LastObject[systest.CountReport](t, test.output)
 		got := fmt.Sprint(r.Total.Packets, " ", r.Sizes[1].Packets, " ", strings.ToUpper(r.Protocols[0].Protocol))
-		slices.SortFunc(r.Flows, func(a, b count.FlowRate) int { return int(a.DestinationPort) - int(b.DestinationPort) })
+		slices.SortFunc(r.Flows, func(a, b counters.FlowRate) int { return int(a.DestinationPort) - int(b.DestinationPort) })
 		for _, f := range r.Flows {
 			got += fmt.Sprintf(" %d/%s:%d", f.DestinationPort, f.Verdict, f.Packets)
 		}

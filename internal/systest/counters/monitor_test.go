@@ -13,7 +13,7 @@ import (
 	"github.com/cilium/ebpf/link"
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/xdpcap/xdpcap/internal/cli/monitor"
+	"github.com/xdpcap/xdpcap/internal/cli/counters"
 	"github.com/xdpcap/xdpcap/internal/systest"
 	"github.com/xdpcap/xdpcap/internal/testnet"
 	"github.com/xdpcap/xdpcap/internal/xdp"
@@ -85,7 +85,7 @@ func TestMonitorRecord(t *testing.T) {
 			t.Errorf("%+v", l)
 		}
 		l.Time, l.CPU, l.Program, l.Verdict = time.Time{}, 0, 0, nil
-		want := systest.RecordLine{EventCase: monitor.EventCase{Event: "xdp_exception", Reason: "aborted", From: "rx0"}, Drops: 1}
+		want := systest.RecordLine{EventCase: counters.EventCase{Event: "xdp_exception", Reason: "aborted", From: "rx0"}, Drops: 1}
 		if diff := cmp.Diff(want, l, cmp.AllowUnexported(systest.RecordLine{})); diff != "" {
 			t.Error(diff)
 		}

@@ -15,7 +15,7 @@ import (
 
 	"github.com/xdpcap/xdpcap/internal/cli"
 	"github.com/xdpcap/xdpcap/internal/cli/counters"
-	"github.com/xdpcap/xdpcap/internal/cli/probe"
+	"github.com/xdpcap/xdpcap/internal/cli/inspect"
 	"github.com/xdpcap/xdpcap/internal/support"
 	"github.com/xdpcap/xdpcap/internal/systest"
 	"github.com/xdpcap/xdpcap/internal/testdoc"
@@ -134,7 +134,7 @@ func TestDocumentedKeys(t *testing.T) {
 		"follow":     {reflect.TypeFor[systest.FollowKeys]()},
 		"read-stats": {reflect.TypeFor[systest.ReadReport]()},
 		"interfaces": {reflect.TypeFor[systest.InterfaceKeys]()},
-		"probe":      {reflect.TypeFor[probe.Report](), reflect.TypeFor[support.Check]()},
+		"probe":      {reflect.TypeFor[inspect.ProbeReport](), reflect.TypeFor[support.Check]()},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := keysOf(types...)

@@ -10,7 +10,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/xdpcap/xdpcap/internal/pods/podstest"
 	"github.com/xdpcap/xdpcap/internal/systest"
 	"github.com/xdpcap/xdpcap/internal/testfile"
 	"github.com/xdpcap/xdpcap/internal/testnet"
@@ -70,7 +69,7 @@ func TestSetcapFiles(t *testing.T) {
 	}
 
 	root := t.TempDir()
-	podstest.Containerd(t, root, "run/containerd", podstest.Pod{Namespace: "default", Name: "web-1"})
+	testnet.Containerd(t, root, "run/containerd", testnet.Pod{Namespace: "default", Name: "web-1"})
 	if err := os.Chmod(filepath.Join(root, "run/containerd"), 0o700); err != nil {
 		t.Fatal(err)
 	}

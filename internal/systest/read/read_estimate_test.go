@@ -15,7 +15,7 @@ import (
 
 	"github.com/xdpcap/xdpcap/capture"
 	"github.com/xdpcap/xdpcap/capture/file"
-	readstats "github.com/xdpcap/xdpcap/internal/cli/read/statistics"
+	"github.com/xdpcap/xdpcap/internal/cli/read"
 	"github.com/xdpcap/xdpcap/internal/pcapng"
 	"github.com/xdpcap/xdpcap/internal/systest"
 	"github.com/xdpcap/xdpcap/internal/testnet"
@@ -80,10 +80,10 @@ func TestReadEstimates(t *testing.T) {
 	byVerdict := capture.Options{SampleVerdicts: map[capture.Verdict]uint32{capture.Pass: 100, capture.Drop: 1}}
 	file := writeSampled(t, byVerdict, passedAndDropped(400, 100, 0), exitSource)
 	r := systest.StatsOf(t, file)
-	if diff := cmp.Diff(&readstats.EstimateKeys{Packets: 3, PacketsLow: 3, PacketsHigh: 3, Bytes: 300, BytesLow: 300, BytesHigh: 300}, r.Verdicts["drop"].Estimate); diff != "" {
+	if diff := cmp.Diff(&read.EstimateKeys{Packets: 3, PacketsLow: 3, PacketsHigh: 3, Bytes: 300, BytesLow: 300, BytesHigh: 300}, r.Verdicts["drop"].Estimate); diff != "" {
 		t.Errorf("all dropped packets were kept: %s", diff)
 	}
-	for name, got := range map[string]*readstats.EstimateKeys{"total": r.Total.Estimate, "interface": r.Interfaces[0].Estimate, "flow": r.Flows[0].Estimate} {
+	for name, got := range map[string]*read.EstimateKeys{"total": r.Total.Estimate, "interface": r.Interfaces[0].Estimate, "flow": r.Flows[0].Estimate} {
 		if got.Packets != 40_003 || got.Bytes != 4_000_300 || got.PacketsLow > 36_300 || got.PacketsLow < 36_000 || got.PacketsHigh < 44_000 || got.PacketsHigh > 44_300 {
 			t.Errorf("%s: %+v", name, got)
 		}
@@ -134,7 +134,7 @@ func TestReadEstimatesUnknownVerdicts(t *testing.T) {
 		packets = append(packets, capture.Packet{Source: i % 2, Facts: &capture.Facts{Verdict: capture.Aborted, Weight: 1 + 99*uint32(1-i%2)}})
 	}
 	r := systest.StatsOf(t, writeSampled(t, o, packets, entrySource, exitSource))
-	want := &readstats.EstimateKeys{Packets: 3, PacketsLow: 3, PacketsHigh: 3, Bytes: 300, BytesLow: 300, BytesHigh: 300}
+	want := &read.EstimateKeys{Packets: 3, PacketsLow: 3, PacketsHigh: 3, Bytes: 300, BytesLow: 300, BytesHigh: 300}
 	if diff := cmp.Diff(want, r.Verdicts["aborted"].Estimate); diff != "" || r.Total.Packets != 6 {
 		t.Errorf("%+v: %s", r.Total, diff)
 	}

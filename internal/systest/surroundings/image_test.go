@@ -14,7 +14,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/xdpcap/xdpcap/internal/pods/podstest"
 	"github.com/xdpcap/xdpcap/internal/systest"
 	"github.com/xdpcap/xdpcap/internal/testnet"
 )
@@ -117,7 +116,7 @@ func captureInContainer(t *testing.T, image *unpackedImage) {
 	node := t.TempDir()
 	const netns = "/var/run/netns/cni-of-web-1"
 	pair.Tx.MountAt(t, node+netns)
-	podstest.Containerd(t, node, "run/containerd", podstest.Pod{Namespace: "default", Name: "web-1", Netns: netns})
+	testnet.Containerd(t, node, "run/containerd", testnet.Pod{Namespace: "default", Name: "web-1", Netns: netns})
 	c := readManifest(t, "job.yaml").container(t, image, node, pair.RxName)
 	c.seccomp = seccompProfile(t, &c.rights, "bpf", "perf_event_open")
 	p := c.start(t, pair.Rx, nil).Listening()

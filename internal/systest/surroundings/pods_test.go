@@ -13,7 +13,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/vishvananda/netlink"
 
-	"github.com/xdpcap/xdpcap/internal/pods/podstest"
 	"github.com/xdpcap/xdpcap/internal/systest"
 	"github.com/xdpcap/xdpcap/internal/testnet"
 )
@@ -26,10 +25,10 @@ type podHost struct {
 }
 
 // keep writes a pod's state like a runtime.
-type keep func(t testing.TB, root string, p podstest.Pod)
+type keep func(t testing.TB, root string, p testnet.Pod)
 
 func byContainerd(state string) keep {
-	return func(t testing.TB, root string, p podstest.Pod) { podstest.Containerd(t, root, state, p) }
+	return func(t testing.TB, root string, p testnet.Pod) { testnet.Containerd(t, root, state, p) }
 }
 
 // newPodHost makes a host whose runtime keeps pods in this way: web-1, and one with the host's
@@ -38,7 +37,7 @@ func newPodHost(t *testing.T, write keep) *podHost {
 	t.Helper()
 	h := &podHost{root: t.TempDir()}
 	h.pair = h.addPod(t, write, "web-1", testnet.RxEndpoint.IPv4, testnet.PairOptions{TxName: "veth1a2b"})
-	write(t, h.root, podstest.Pod{Namespace: "kube-system", Name: "kube-proxy", Containers: []string{"proxy"}})
+	write(t, h.root, testnet.Pod{Namespace: "kube-system", Name: "kube-proxy", Containers: []string{"proxy"}})
 	return h
 }
 
@@ -54,7 +53,7 @@ func (h *podHost) addPod(t *testing.T, write keep, name string, address net.IP, 
 	})
 	path := "/run/netns/cni-of-" + name
 	pair.Rx.MountAt(t, filepath.Join(h.root, path))
-	write(t, h.root, podstest.Pod{Namespace: "default", Name: name, Netns: path, Containers: []string{"app", "proxy"}})
+	write(t, h.root, testnet.Pod{Namespace: "default", Name: name, Netns: path, Containers: []string{"app", "proxy"}})
 	return pair
 }
 
@@ -96,7 +95,7 @@ var namedWeb = append([]byte{192, 0, 2, 2}, "default/web-1\x00"...)
 func TestPod(t *testing.T) {
 	t.Parallel()
 	for name, write := range map[string]keep{
-		"containerd": byContainerd("run/containerd"), "k3s": byContainerd("run/k3s/containerd"), "CRI-O": podstest.CRIO,
+		"containerd": byContainerd("run/containerd"), "k3s": byContainerd("run/k3s/containerd"), "CRI-O": testnet.CRIO,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -168,7 +167,7 @@ func TestPodOfInterface(t *testing.T) {
 // The shell completes the pods that can be entered, and the interfaces within.
 func TestPodCompletion(t *testing.T) {
 	t.Parallel()
-	h := newPodHost(t, podstest.CRIO)
+	h := newPodHost(t, testnet.CRIO)
 	for want, args := range map[string][]string{
 		"default/web-1\n:4": {"__complete", "--pod", ""},
 		"lo\neth0\nany\n:4": {"__complete", "--pod", "default/web-1", "-i", ""},
@@ -184,7 +183,7 @@ func TestPodCompletion(t *testing.T) {
 func TestPodErrors(t *testing.T) {
 	t.Parallel()
 	h := newPodHost(t, byContainerd("run/containerd"))
-	podstest.Containerd(t, h.root, "run/containerd", podstest.Pod{Namespace: "default", Name: "ended", Netns: "/run/netns/cni-2"})
+	testnet.Containerd(t, h.root, "run/containerd", testnet.Pod{Namespace: "default", Name: "ended", Netns: "/run/netns/cni-2"})
 	if err := os.WriteFile(filepath.Join(h.root, "run/netns/cni-2"), nil, 0o600); err != nil {
 		t.Fatal(err)
 	}

@@ -1,0 +1,189 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/xdpcap/xdpcap/internal/cli/frame"
+	"github.com/xdpcap/xdpcap/internal/privilege"
+)
+
+// A setting is the value of a flag that was not given on the command line.
+type setting struct {
+	Flag, Value string
+	From        string // "/etc/xdpcap.conf:3", or "XDPCAP_INTERFACE"
+}
+
+// settingsFiles are the files that have settings.
+type settingsFiles struct {
+	Machine string    // the path of the file for all users of the machine
+	Unset   []setting // what is set for flags that neither a file nor the environment sets
+}
+
+// SettingPrefix begins the names of environment variables.
+const SettingPrefix = "XDPCAP_"
+
+// SettingsVariable names a file to read instead of the others.
+const SettingsVariable = SettingPrefix + "CONFIG"
+
+// Paths are the files that are read. A later one overrides the earlier ones. A binary with
+// capabilities that its caller does not have reads only the machine's file.
+func (f settingsFiles) Paths() []string {
+	if privilege.SecureExecution() {
+		return []string{f.Machine}
+	}
+	if file := os.Getenv(SettingsVariable); file != "" {
+		return []string{file}
+	}
+	files := []string{f.Machine}
+	if dir, err := os.UserConfigDir(); err == nil { // an error: there is no home
+		files = append(files, filepath.Join(dir, "xdpcap", "config"))
+	}
+	return files
+}
+
+// Read merges the settings: the environment overrides the user's file, and that the machine's. A
+// list has an element for each of its lines in a file. flags are the flags of all commands. The
+// notices name the settings that are ignored.
+func (f settingsFiles) Read(flags map[string]frame.Settings) (all []setting, notices []string, err error) {
+	replace := func(by []setting) {
+		all = slices.DeleteFunc(all, func(s setting) bool {
+			return slices.ContainsFunc(by, func(b setting) bool { return b.Flag == s.Flag })
+		})
+		all = append(all, by...)
+	}
+	all = slices.Clone(f.Unset)
+	for _, file := range f.Paths() {
+		in, err := f.read(file, flags)
+		named := file == os.Getenv(SettingsVariable)
+		switch {
+		// Under sudo, $HOME may be that of another user, whose files are closed to this one.
+		case !named && (errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission)):
+			continue
+		case !named && errors.Is(err, errNotTrusted):
+			notices = append(notices, err.Error())
+			continue
+		case err != nil:
+			return nil, notices, err
+		}
+		replace(in)
+	}
+	if name := SettingsVariable; os.Getenv(name) != "" && privilege.SecureExecution() {
+		notices = append(notices, notObeyed(name))
+	}
+	for _, flag := range slices.Sorted(maps.Keys(flags)) {
+		value, variable := os.Getenv(variableOf(flag)), variableOf(flag)
+		switch {
+		case value == "":
+		case privilege.SecureExecution():
+			notices = append(notices, notObeyed(variable))
+		case flags[flag]&frame.Powerful != 0, flags[flag]&frame.LetsOut != 0 && privilege.Caller() != nil:
+			return nil, notices, powerfulError(flag, variable)
+		default:
+			replace([]setting{{Flag: flag, Value: value, From: variable}})
+		}
+	}
+	return all, notices, nil
+}
+
+// notObeyed says that a binary with capabilities of its own takes nothing from the environment.
+func notObeyed(variable string) string {
+	return variable + " is ignored, because xdpcap has capabilities that its caller lacks: give flags instead"
+}
+
+// variableOf is the environment variable for a flag.
+func variableOf(flag string) string {
+	return SettingPrefix + strings.ToUpper(strings.ReplaceAll(flag, "-", "_"))
+}
+
+// maxSettingsBytes is how many bytes a file of settings may have: far more than all flags take.
+const maxSettingsBytes = 1 << 20
+
+// readText reads a regular file. /dev/null is an empty one; any other device, and a fifo,
+// could go on for ever or never begin.
+func readText(path string) ([]byte, error) {
+	file, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, fmt.Errorf("settings: %w", err)
+	}
+	defer file.Close()
+	info, err := file.Stat()
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("settings: %w", err)
+	case isNull(info):
+		return nil, nil
+	case !info.Mode().IsRegular():
+		return nil, fmt.Errorf("settings: %s is no regular file: write them into one", path)
+	}
+	if err := checkTrust(path, info); err != nil {
+		return nil, err
+	}
+	text, err := io.ReadAll(io.LimitReader(file, maxSettingsBytes+1))
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("settings: %w", err)
+	case len(text) > maxSettingsBytes:
+		return nil, fmt.Errorf("settings: %s has more than %d bytes: it is no file of settings", path, maxSettingsBytes)
+	}
+	return text, nil
+}
+
+// isNull reports whether a file is /dev/null, by whichever name.
+func isNull(info fs.FileInfo) bool {
+	stat, ok := info.Sys().(*syscall.Stat_t)
+	return ok && info.Mode()&fs.ModeCharDevice != 0 && stat.Rdev == unix.Mkdev(1, 3)
+}
+
+// noFlag is the error of a line whose name no flag has. People write --count or c, as they do on
+// the command line: the error then asks for the long name.
+func noFlag(from, name string) error {
+	if long, dashed := strings.CutPrefix(name, "--"); dashed {
+		return fmt.Errorf("%s: %s: write %s, without --", from, name, long)
+	}
+	if strings.HasPrefix(name, "-") || len(name) == 1 {
+		return fmt.Errorf("%s: %s: write the flag's long name, without --", from, name)
+	}
+	return fmt.Errorf("%s: no command has a flag --%s", from, name)
+}
+
+// read reads lines of the form "flag = value". Empty lines, and those that begin with
+// #, are comments.
+func (f settingsFiles) read(path string, flags map[string]frame.Settings) (all []setting, err error) {
+	text, err := readText(path)
+	if err != nil {
+		return nil, err
+	}
+	number := 0
+	for line := range strings.Lines(string(text)) {
+		number++
+		line = strings.TrimSpace(line)
+		if line == "" || line[0] == '#' {
+			continue
+		}
+		from := fmt.Sprintf("%s:%d", path, number)
+		name, value, ok := strings.Cut(line, "=")
+		name, value = strings.TrimSpace(name), strings.TrimSpace(value)
+		settings, known := flags[name]
+		switch {
+		case !ok:
+			return nil, fmt.Errorf("%s: %q has no =: a line is FLAG = VALUE", from, line)
+		case !known:
+			return nil, noFlag(from, name)
+		case settings&frame.Powerful != 0 && !f.isOfMachine(path):
+			return nil, powerfulError(name, from)
+		}
+		all = append(all, setting{Flag: name, Value: value, From: from})
+	}
+	return all, nil
+}

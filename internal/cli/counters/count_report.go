@@ -1,0 +1,151 @@
+package counters
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strconv"
+
+	"github.com/xdpcap/xdpcap/capture"
+	"github.com/xdpcap/xdpcap/internal/cli/frame"
+	"github.com/xdpcap/xdpcap/internal/meter"
+	"github.com/xdpcap/xdpcap/internal/xdp"
+)
+
+type countInterval = meter.Interval[meter.ProtocolCounts]
+
+// CountReport is what count prints: as a table, or with --json as this object.
+type CountReport struct {
+	IntervalKeys
+	Interface string        `json:"interface"`
+	Direction string        `json:"direction"`         // in or out
+	Program   string        `json:"program,omitempty"` // where one is traced
+	ProgramID uint32        `json:"program_id,omitempty"`
+	Filter    string        `json:"filter,omitempty"`   // only packets that match it were counted
+	Verdicts  []string      `json:"verdicts,omitempty"` // with --verdict: only packets with these were counted
+	Protocols []ClassRate   `json:"protocols"`          // most bytes first
+	Total     meter.Rate    `json:"total"`
+	CPUs      []countCPU    `json:"cpus,omitempty"`          // with --per-cpu
+	Sizes     []sizeRate    `json:"sizes,omitempty"`         // with --sizes
+	Flows     []FlowRate    `json:"flows,omitempty"`         // with --flows: the largest
+	Overflow  *FlowOverflow `json:"flow_overflow,omitempty"` // with --flows
+
+	// The rows of the table of flows are conversations.
+	flows          int // of --flows
+	intervals      []countInterval
+	shownElsewhere bool // with those of the other direction
+}
+
+// A ClassRate has the packets of one class.
+type ClassRate struct {
+	Family   string `json:"family"`   // see Class.Family
+	Protocol string `json:"protocol"` // see Class.Protocol
+	Number   int    `json:"number"`   // see Class.Number
+	meter.Rate
+}
+
+type countCPU struct {
+	CPU       int         `json:"cpu"`
+	Protocols []ClassRate `json:"protocols"`
+}
+
+type sizeRate struct {
+	Size string `json:"size"` // bytes, from-to
+	meter.Rate
+}
+
+func newCountReport(o *CountOptions, d capture.Direction, iface string, traced *xdp.Program, i countInterval) *CountReport {
+	r := &CountReport{
+		IntervalKeys: newIntervalKeys(i),
+		Interface:    iface,
+		Direction:    d.String(),
+		Filter:       o.filter.String(),
+		Protocols:    classRates(i, meter.ProtocolCounts.Class),
+		Total:        meter.NewRate(i.Before.Total(), i.Now.Total(), i.Took),
+	}
+	if traced != nil {
+		r.Program, r.ProgramID = traced.Name, traced.ID
+	}
+	for _, v := range o.verdicts {
+		r.Verdicts = append(r.Verdicts, v.SlotName())
+	}
+	if o.PerCPU {
+		for cpu := range i.Now.CPUs() {
+			r.CPUs = append(r.CPUs, countCPU{cpu, cpuClassRates(i, cpu)})
+		}
+	}
+	if o.Sizes {
+		for k, name := range meter.SizeNames {
+			r.Sizes = append(r.Sizes, sizeRate{name, meter.NewRate(i.Before.Sizes[k], i.Now.Sizes[k], i.Took)})
+		}
+	}
+	if o.Flows > 0 {
+		r.Flows = flowRates(meter.TopFlows(i, o.Flows))
+		r.Overflow = newFlowOverflow(meter.FlowsOf(i))
+		r.flows, r.intervals = o.Flows, []countInterval{i}
+	}
+	return r
+}
+
+// classRates returns the rates of all classes that had packets since the counters were opened. The
+// class with the most bytes is first. The list is never nil, which JSON would show as null.
+func classRates(i countInterval, tally func(meter.ProtocolCounts, meter.Class) meter.Tally) []ClassRate {
+	rates := []ClassRate{}
+	for _, class := range slices.Sorted(maps.Keys(i.Now.Classes)) {
+		r := meter.NewRate(tally(i.Before, class), tally(i.Now, class), i.Took)
+		if r.Packets > 0 {
+			rates = append(rates, ClassRate{class.Family(), class.Protocol(), class.Number(), r})
+		}
+	}
+	slices.SortStableFunc(rates, func(a, b ClassRate) int { return cmp.Compare(b.Bytes, a.Bytes) })
+	return rates
+}
+
+// cpuClassRates is the same of the packets that one CPU counted.
+func cpuClassRates(i countInterval, cpu int) []ClassRate {
+	return classRates(i, func(c meter.ProtocolCounts, class meter.Class) meter.Tally { return c.CPU(class, cpu) })
+}
+
+// WriteTable prints the report as tables.
+func (r *CountReport) WriteTable(w io.Writer) {
+	t := NewRateTable("FAMILY", "PROTOCOL")
+	for _, p := range r.Protocols {
+		t.Add(RateCells(p.Rate, p.Family, p.Protocol)...)
+	}
+	t.Add(RateCells(r.Total, "total", "")...)
+	t.Write(w)
+	r.cpuTable(w)
+	r.sizeTable(w)
+	r.flowTable(w)
+}
+
+func (r *CountReport) cpuTable(w io.Writer) {
+	if r.CPUs == nil {
+		return
+	}
+	t := NewRateTable("CPU", "FAMILY", "PROTOCOL")
+	for _, c := range r.CPUs {
+		for _, p := range c.Protocols {
+			t.Add(RateCells(p.Rate, strconv.Itoa(c.CPU), p.Family, p.Protocol)...)
+		}
+	}
+	t.Write(w)
+}
+
+func (r *CountReport) sizeTable(w io.Writer) {
+	if r.Sizes == nil {
+		return
+	}
+	t := &frame.Table{}
+	t.Add(append(RateTitles("SIZE"), "SHARE")...)
+	for _, s := range r.Sizes {
+		share := "-"
+		if r.Total.Packets > 0 {
+			share = fmt.Sprintf("%.1f %%", 100*float64(s.Packets)/float64(r.Total.Packets))
+		}
+		t.Add(append(RateCells(s.Rate, s.Size), share)...)
+	}
+	t.Write(w)
+}

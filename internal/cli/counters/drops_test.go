@@ -1,0 +1,186 @@
+package counters
+
+import (
+	"net/netip"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/xdpcap/xdpcap/internal/cli/frame"
+	"github.com/xdpcap/xdpcap/internal/drops"
+	"github.com/xdpcap/xdpcap/internal/meter"
+)
+
+// The table has the losses by stage, the largest first, their sum and what to do, and never a line
+// that is too long.
+func TestTable(t *testing.T) {
+	t.Parallel()
+	long := strings.Repeat("long_", 20)
+	now := drops.Counts{
+		Losses: map[drops.Loss]drops.Tally{
+			{Stage: drops.Stack, Reason: "NO_SOCKET", Where: "__udp4_lib_rcv"}:                   {Packets: 5, Bytes: 500},
+			{Stage: drops.Stack, Reason: "IP_RPFILTER", Where: "ip_rcv", Device: "vlan7"}:        {Packets: 7, Bytes: 700},
+			{Stage: drops.XDP, Reason: "drop", Where: "lb (id 7)"}:                               {Packets: 1},
+			{Stage: drops.Socket, Reason: long, Where: long, Device: "abcdefghijklmno"}:          {Packets: 1e11},
+			{Stage: drops.Egress, Reason: "redirect: " + long, Where: long, Device: "123456789"}: {Packets: 1},
+		},
+		Harmless:   map[drops.Loss]drops.Tally{{Stage: drops.Stack, Reason: "OTHERHOST"}: {Packets: 9}},
+		Duplicates: map[drops.Loss]drops.Tally{{Stage: drops.Socket, Reason: "TCP_OLD_DATA", Device: "veth0", Netns: 4026532501}: {Packets: 3}},
+		Unclear:    map[drops.Loss]drops.Tally{{Stage: drops.Socket, Reason: "SOCKET_RCVBUFF", Device: "?"}: {Packets: 2}},
+		Listeners: map[drops.Loss]drops.Tally{
+			{Stage: drops.Socket, Reason: "TCP_LISTEN_OVERFLOW", Where: long + " :80, backlog 128"}: {Packets: 36},
+		},
+		Check: &drops.Remainder{
+			Unexplained: []drops.CounterRise{{Counter: long, Packets: 1e11}},
+			Unconfirmed: []drops.LossPackets{{Loss: drops.Loss{Reason: long, Where: long}, Packets: 1e11}},
+			Unchecked: []drops.LossPackets{
+				{Loss: drops.Loss{Reason: long}, Packets: 5}, {Loss: drops.Loss{Reason: "NO_SOCKET", Where: "a"}, Packets: 3},
+				{Loss: drops.Loss{Reason: "NO_SOCKET", Where: "b"}, Packets: 4},
+			},
+		},
+		Missed:  4,
+		Softnet: drops.Softnet{Full: 1e11, Squeezed: 1e11},
+	}
+	i := dropsInterval{Now: now, Took: time.Second, Elapsed: time.Second}
+	var b strings.Builder
+	newDropsReport(&DropsOptions{harmless: true}, "eth0", i).WriteTable(&b)
+	for line := range strings.Lines(b.String()) {
+		if len([]rune(line)) > frame.MaxColumns+1 {
+			t.Errorf("%d columns: %s", len([]rune(line))-1, line)
+		}
+	}
+	order := []string{"STAGE", "XDP", "IP_RPFILTER", "NO_SOCKET", "socket", "egress", "total", "duplicate", "veth0@1", "unclear", "harmless", "missed", "@1 is network namespace 4026532501", "TCP_LISTEN_OVERFLOW: ", "IP_RPFILTER: ", "NO_SOCKET: ",
+		"netdev_max_backlog", "netdev_budget", "listeners, all interfaces: TCP_LISTEN_OVERFLOW 36: long_",
+		"unexplained: long_", "unconfirmed: long_", "without a counter: NO_SOCKET 7\n  long_"}
+	rest := b.String()
+	for _, words := range order {
+		_, after, found := strings.Cut(rest, words)
+		if !found {
+			t.Fatalf("no %q after what comes before it:\n%s", words, b.String())
+		}
+		rest = after
+	}
+	r := newDropsReport(new(DropsOptions), "eth0", i)
+	if r.Total.Packets != 1e11+14 || len(r.Losses) != 5 || r.Harmless != nil || r.Softnet != now.Softnet {
+		t.Errorf("%+v", r)
+	}
+}
+
+// The table of flows has the largest of each stage and the other losses of each stage, so that its
+// packets are the total, and never a line that is too long.
+func TestFlowTable(t *testing.T) {
+	t.Parallel()
+	wide := meter.Flow{
+		Class:       meter.IPv6(58),
+		Source:      netip.MustParseAddrPort("[2001:db8:1111:2222:3333:4444:5555:6666]:65535"),
+		Destination: netip.MustParseAddrPort("[2001:db8:1111:2222:3333:4444:5555:7777]:65535"),
+	}
+	short := meter.Flow{Class: meter.IPv4(17), Source: netip.MustParseAddrPort("192.0.2.1:1000"), Destination: netip.MustParseAddrPort("192.0.2.2:9")}
+	counts := func(packets uint64, e ...meter.FlowEntry) (c drops.Counts) {
+		c.Losses = map[drops.Loss]drops.Tally{
+			{Stage: drops.Stack, Reason: "NOT_SPECIFIED", Where: "ip_rcv"}: {Packets: packets, Bytes: packets},
+			{Stage: drops.XDP, Reason: "drop"}:                             {Packets: 3},
+		}
+		c.Flows.Flows = [][]meter.FlowBucket{{{Entries: e}}}
+		return c
+	}
+	entry := func(f meter.Flow, packets, most uint64) meter.FlowEntry {
+		return meter.FlowEntry{Flow: f, Counted: meter.Tally{Packets: packets, Bytes: packets}, Error: meter.Tally{Packets: most, Bytes: most}}
+	}
+	for _, test := range []struct {
+		name string
+		now  drops.Counts
+		want string // of the table of flows
+	}{
+		{"exact", counts(50, entry(short, 40, 0)), `
+STAGE  FLOW   FROM            TO           REASON         PACKETS  PACKETS/S
+XDP    other                                                    3         3
+stack  udp    192.0.2.1:1000  192.0.2.2:9  NOT_SPECIFIED       40        40
+stack  other                                                   10        10
+`},
+		{"bounded", counts(50, entry(short, 40, 5)), `
+STAGE  FLOW   FROM            TO           REASON         PACKETS  AT MOST  PACKETS/S
+XDP    other                                                    3                  3
+stack  udp    192.0.2.1:1000  192.0.2.2:9  NOT_SPECIFIED       40      45         40
+stack  other                                                   10                 10
+`},
+		{"wide", counts(1e15, entry(wide, 1e15-1, 1e15)), ""},
+	} {
+		var b strings.Builder
+		r := newDropsReport(&DropsOptions{flows: 2}, "eth0", dropsInterval{Now: test.now, Took: time.Second, Elapsed: time.Second})
+		r.WriteTable(&b)
+		for line := range strings.Lines(b.String()) {
+			if len([]rune(line)) > frame.MaxColumns+1 {
+				t.Errorf("%s: %d columns: %s", test.name, len([]rune(line))-1, line)
+			}
+		}
+		if !strings.Contains(b.String(), test.want) {
+			t.Errorf("%s:\n%s\nwant\n%s", test.name, b.String(), test.want)
+		}
+		sum := uint64(0)
+		for _, f := range r.Flows {
+			sum += f.Packets
+		}
+		for _, o := range r.Other {
+			sum += o.Packets
+		}
+		if sum != r.Total.Packets {
+			t.Errorf("%s: %d packets of flows and others, %d in all", test.name, sum, r.Total.Packets)
+		}
+	}
+}
+
+// Each advice is for a reason that comes before no shorter one, and fits in a line. The one for
+// most packets comes first.
+func TestAdvice(t *testing.T) {
+	t.Parallel()
+	cause := func(reason, where string, packets uint64) drops.LossRate {
+		return drops.LossRate{Loss: drops.Loss{Reason: reason, Where: where}, Rate: meter.Rate{Packets: packets}}
+	}
+	for _, a := range advice {
+		lines := adviceFor([]drops.LossRate{cause(a.reason, a.where, 1)})
+		if len(lines) != 1 || !strings.HasSuffix(lines[0], a.text) {
+			t.Errorf("%s in %q has another advice: %q", a.reason, a.where, lines)
+		}
+		if n := len(lines[0]); n > frame.MaxColumns {
+			t.Errorf("%s: %d columns", lines[0], n)
+		}
+	}
+	got := adviceFor([]drops.LossRate{
+		cause("NO_SOCKET", "tcp_v4_rcv", 1), cause("redirect: no such device", "", 7), cause("NO_SOCKET", "__udp4_lib_rcv", 3), cause("new", "", 9),
+		cause("QDISC_DROP", "", 5),
+	})
+	want := []string{"redirect: xdpcap monitor", "QDISC_: the queue", "NO_SOCKET: nobody"}
+	if len(got) != len(want) {
+		t.Fatalf("%q", got)
+	}
+	for i := range want {
+		if !strings.HasPrefix(got[i], want[i]) {
+			t.Errorf("%q, want %q", got[i], want[i])
+		}
+	}
+}
+
+// WHERE is as wide as the other columns allow.
+func TestWideWhere(t *testing.T) {
+	t.Parallel()
+	const where = "a-web-server[1234567] :443, backlog 4096"
+	now := drops.Counts{Losses: map[drops.Loss]drops.Tally{{Stage: drops.Socket, Reason: "TCP_LISTEN_OVERFLOW", Where: where}: {Packets: 36}}}
+	var b strings.Builder
+	newDropsReport(new(DropsOptions), "", dropsInterval{Now: now, Took: time.Second, Elapsed: time.Second}).WriteTable(&b)
+	if !strings.Contains(b.String(), " "+where+" ") {
+		t.Error(b.String())
+	}
+}
+
+// With --check, it is said that the kernel's counters agree; without, nothing is.
+func TestRemainder(t *testing.T) {
+	t.Parallel()
+	for _, check := range []*drops.Remainder{nil, {}} {
+		var b strings.Builder
+		newDropsReport(new(DropsOptions), "", dropsInterval{Now: drops.Counts{Check: check}, Took: time.Second, Elapsed: time.Second}).WriteTable(&b)
+		if agrees := strings.HasSuffix(b.String(), "\nthe kernel's counters agree\n"); agrees != (check != nil) {
+			t.Error(b.String())
+		}
+	}
+}

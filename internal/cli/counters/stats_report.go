@@ -1,0 +1,144 @@
+package counters
+
+import (
+	"cmp"
+	"io"
+	"maps"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/xdpcap/xdpcap/internal/cli/frame"
+	"github.com/xdpcap/xdpcap/internal/meter"
+)
+
+type statsInterval = meter.Interval[meter.ActionCounts]
+
+// StatsReport is what stats prints: as a table, or with --json as this object.
+type StatsReport struct {
+	IntervalKeys
+	Interface string `json:"interface"`
+	VerdictRates
+	Reasons []reasonRate `json:"reasons,omitempty"` // with --by reason
+	Queues  []queueRates `json:"queues,omitempty"`  // with --per-queue
+	CPUs    []cpuRates   `json:"cpus,omitempty"`    // with --per-cpu
+}
+
+// VerdictRates are the rates of each verdict, and of all together.
+type VerdictRates struct {
+	Verdicts map[string]meter.Rate `json:"verdicts"` // by name
+	Total    meter.Rate            `json:"total"`
+}
+
+// A reasonRate is what was dropped for a reason that the program has given.
+type reasonRate struct {
+	Reason  string `json:"reason"` // noReason = it has given none
+	Verdict string `json:"verdict"`
+	meter.Rate
+}
+
+// noReason stands for packets for which the program gave no reason.
+const noReason = "none"
+
+type queueRates struct {
+	Queue string `json:"queue"`
+	VerdictRates
+}
+
+type cpuRates struct {
+	CPU int `json:"cpu"`
+	VerdictRates
+}
+
+func newStatsReport(o *StatsOptions, iface string, i statsInterval) *StatsReport {
+	r := &StatsReport{IntervalKeys: newIntervalKeys(i), Interface: iface}
+	r.VerdictRates = newVerdictRates(i.Before.Total(), i.Now.Total(), i.Took)
+	for _, key := range sortedReasons(i.Now.Reasons) {
+		rate := meter.NewRate(i.Before.Reasons[key], i.Now.Reasons[key], i.Took)
+		r.Reasons = append(r.Reasons, reasonRate{nameOf(key), key.Verdict.SlotName(), rate})
+	}
+	if o.perQueue {
+		for q := range i.Now.Queues {
+			v := newVerdictRates(i.Before.Queue(q), i.Now.Queue(q), i.Took)
+			// The last one is for packets of queues beyond those that the driver named. It is shown
+			// only if there are such packets.
+			if q < len(i.Now.Queues)-1 || v.Total.Packets > 0 {
+				r.Queues = append(r.Queues, queueRates{queueName(i.Now, q), v})
+			}
+		}
+	}
+	if o.PerCPU {
+		for cpu := range i.Now.CPUs() {
+			v := newVerdictRates(i.Before.CPU(cpu), i.Now.CPU(cpu), i.Took)
+			r.CPUs = append(r.CPUs, cpuRates{cpu, v})
+		}
+	}
+	return r
+}
+
+// sortedReasons are the reasons with most packets first.
+func sortedReasons(counted map[meter.VerdictReason]meter.Tally) []meter.VerdictReason {
+	return slices.SortedFunc(maps.Keys(counted), func(a, b meter.VerdictReason) int {
+		return cmp.Or(cmp.Compare(counted[b].Packets, counted[a].Packets), cmp.Compare(a.Reason, b.Reason), cmp.Compare(a.Verdict, b.Verdict))
+	})
+}
+
+func nameOf(r meter.VerdictReason) string { return cmp.Or(r.Reason, noReason) }
+
+func newVerdictRates(before, now meter.VerdictTallies, took time.Duration) VerdictRates {
+	v := VerdictRates{
+		Verdicts: make(map[string]meter.Rate),
+		Total:    meter.NewRate(before.Sum(), now.Sum(), took),
+	}
+	for i := range now {
+		v.Verdicts[verdictName(i)] = meter.NewRate(before[i], now[i], took)
+	}
+	return v
+}
+
+func queueName(c meter.ActionCounts, queue int) string {
+	if queue == len(c.Queues)-1 {
+		return "other"
+	}
+	return strconv.Itoa(queue)
+}
+
+// WriteTable prints the report as tables.
+func (r *StatsReport) WriteTable(w io.Writer) {
+	t := NewRateTable("VERDICT")
+	for i := range (meter.VerdictTallies{}) {
+		t.Add(RateCells(r.Verdicts[verdictName(i)], verdictName(i))...)
+	}
+	t.Add(RateCells(r.Total, "total")...)
+	t.Write(w)
+	if r.Reasons != nil {
+		t := NewRateTable("REASON", "VERDICT")
+		for _, reason := range r.Reasons {
+			t.Add(RateCells(reason.Rate, reason.Reason, reason.Verdict)...)
+		}
+		t.Write(w)
+	}
+	if r.Queues != nil {
+		t := NewRateTable("QUEUE", "VERDICT")
+		for _, q := range r.Queues {
+			q.addTo(t, q.Queue)
+		}
+		t.Write(w)
+	}
+	if r.CPUs != nil {
+		t := NewRateTable("CPU", "VERDICT")
+		for _, c := range r.CPUs {
+			c.addTo(t, strconv.Itoa(c.CPU))
+		}
+		t.Write(w)
+	}
+}
+
+// addTo adds a row for each verdict that occurred.
+func (v VerdictRates) addTo(t *frame.Table, name string) {
+	for i := range (meter.VerdictTallies{}) {
+		if r := v.Verdicts[verdictName(i)]; r.Packets > 0 {
+			t.Add(RateCells(r, name, verdictName(i))...)
+		}
+	}
+}

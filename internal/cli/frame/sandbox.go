@@ -1,0 +1,235 @@
+package frame
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/xdpcap/xdpcap/internal/privilege"
+)
+
+// Sandbox are the flags about what a capture may do once everything is attached and open.
+type Sandbox struct {
+	user string
+	off  bool
+
+	box   *privilege.Sandbox // nil = --no-sandbox
+	owned string             // the directory whose owner the capture becomes; "" = none
+	atEnd []string           // what the capture keeps CAP_NET_ADMIN for
+
+	attaches bool // the capture keeps what it takes to attach
+}
+
+// Flags are their rows.
+func (o *Sandbox) Flags() []Flag {
+	return []Flag{
+		{Name: "relinquish-privileges", Letter: "Z", Value: (*Name)(&o.user), Settings: Powerful,
+			Help: "become this `user` once everything is open, and give the files to them (default: the caller, under sudo, doas and the like; otherwise root becomes xdpcap or nobody, who gets no files, unless it makes more of them later)"},
+		NoSandboxFlag(&o.off),
+	}
+}
+
+// Plan decides, before anything is opened, what the process keeps and which user it becomes. files
+// are the files that it writes ("" = none); they are open before the process gives anything up.
+// later is a file beside which it creates others after that, in the same directory.
+func (o *Sandbox) Plan(later string, files ...string) (err error) {
+	switch {
+	case o.off && o.user != "":
+		return errors.New("-Z and --no-sandbox: choose one")
+	case o.off:
+		return nil
+	}
+	o.box = &privilege.Sandbox{}
+	directory := directoryOf(later)
+	if directory != "" {
+		o.box.Writable = []string{directory}
+	}
+	var all []string
+	for _, file := range append(files, later) {
+		if dir := directoryOf(file); dir != "" {
+			all = append(all, dir)
+		}
+	}
+	o.box.User, err = o.chooseUser(all, directory)
+	return err
+}
+
+// directoryOf returns the directory of a file; "" if it is not a regular file.
+func directoryOf(file string) string {
+	if file == "" || IsStdout(file) {
+		return ""
+	}
+	if info, err := os.Stat(file); err == nil && !info.Mode().IsRegular() {
+		return ""
+	}
+	return filepath.Dir(file)
+}
+
+// KeepNetAdmin keeps the capability that the process needs to do something at its end.
+func (o *Sandbox) KeepNetAdmin(toDo string) {
+	if o.box != nil && !slices.Contains(o.atEnd, toDo) {
+		o.box.Keep, o.atEnd = []int{unix.CAP_NET_ADMIN}, append(o.atEnd, toDo)
+	}
+}
+
+// KeepAttaching keeps the rights that are needed to attach to interfaces that come later. Call it
+// after everything else about the box is decided.
+func (o *Sandbox) KeepAttaching() {
+	if o.box == nil {
+		return
+	}
+	o.attaches = true
+	o.box.Keep = []int{unix.CAP_BPF, unix.CAP_PERFMON, unix.CAP_NET_ADMIN, unix.CAP_SYS_ADMIN}
+	o.box.Readable = slices.Compact(slices.Sorted(slices.Values(slices.Concat(o.box.Readable, tracingFiles))))
+	if !slices.Contains(o.box.Work, privilege.Tracing) {
+		o.box.Work = append(o.box.Work, privilege.Tracing)
+	}
+}
+
+// Box is what the process keeps, to which is added what its outputs need before it is entered; nil
+// where nothing is given up.
+func (o *Sandbox) Box() *privilege.Sandbox { return o.box }
+
+// Enter gives up everything that the plan does not keep. It gives the files in made to the user
+// that the plan names. Without such a user, root becomes one with fewer rights, who gets no files,
+// unless it makes or removes files later, starts programs, or has files of FUSE. Each limit that
+// cannot be had is a notice.
+func (o *Sandbox) Enter(notice func(error), made ...Giver) error {
+	if o.box == nil {
+		return nil
+	}
+	if u := o.box.User; u != nil {
+		for _, file := range made {
+			if err := file.Give(u.UID, u.GID); err != nil {
+				return err
+			}
+		}
+	} else if box := o.box; o.user == "" && len(box.Writable)+len(box.Removable) == 0 && !box.Programs {
+		box.User = unprivileged()
+	}
+	return enterBox(o.box, notice)
+}
+
+// unprivileged is the user that root becomes where nothing needs root's id; nil = it stays root.
+func unprivileged() *privilege.User {
+	if hasFUSE() {
+		return nil
+	}
+	return privilege.Unprivileged()
+}
+
+// hasFUSE reports whether this process has an open file on a file system in user space, such as
+// sshfs. The kernel lets nobody else use one than the user who has mounted it, even where the file
+// is open.
+func hasFUSE() bool {
+	const own = "/proc/self/fd"
+	open, err := os.ReadDir(own)
+	return err == nil && slices.ContainsFunc(open, func(e os.DirEntry) bool {
+		fd, err := strconv.Atoi(e.Name())
+		var s unix.Statfs_t
+		return err == nil && unix.Fstatfs(fd, &s) == nil && s.Type == unix.FUSE_SUPER_MAGIC
+	})
+}
+
+// strictCalls is set to "kill" by tests: then a system call that is missing in the table ends the
+// process. It does not weaken the filter.
+const strictCalls = "XDPCAP_TEST_CALLS"
+
+// enterBox does what is impossible in the sandbox, and then enters it.
+func enterBox(box *privilege.Sandbox, notice func(error)) error {
+	loadTimeZone()
+	box.Strict = os.Getenv(strictCalls) == "kill" && !privilege.SecureExecution()
+	if err := box.Enter(); err != nil {
+		return fmt.Errorf("give up privileges: %w: --no-sandbox keeps them", err)
+	}
+	if privilege.LandlockABI() == 0 {
+		notice(errors.New("not restricted to files and ports: this kernel or container has no Landlock: " +
+			"add landlock to the kernel's parameter lsm=, or allow its system calls"))
+	}
+	if box.Unfiltered != nil && !box.Programs {
+		notice(fmt.Errorf("not restricted to some system calls: %w", box.Unfiltered))
+	}
+	return nil
+}
+
+// loadTimeZone makes Go read the files of the time zone now, because otherwise it reads them when
+// it first needs them.
+func loadTimeZone() { _, _ = time.Now().Zone() }
+
+// KernelFiles are the kernel's own files, which counters, sources and names need.
+var KernelFiles = []string{"/proc", "/sys"}
+
+// String describes what the capture may still do.
+func (o *Sandbox) String() string {
+	if o.box == nil {
+		return "kept as they were"
+	}
+	who := fmt.Sprintf("user id %d", os.Geteuid())
+	if o.box.User != nil {
+		who = o.who()
+	}
+	if o.owned != "" {
+		who += ", who owns " + o.owned
+	}
+	writes, reads := placesOf(o.box.Writable), placesOf(o.box.Readable)
+	switch {
+	case privilege.LandlockABI() == 0:
+		writes, reads = "and for reading anywhere, since this kernel has no Landlock", ""
+	case o.box.Programs:
+		reads = ", for reading anywhere, since -z starts a program"
+	default:
+		reads = ", for reading " + reads
+	}
+	if privilege.LandlockABI() > 0 && len(o.box.Removable) > 0 {
+		writes += ", may remove files " + placesOf(o.box.Removable)
+	}
+	capabilities := "no capabilities"
+	switch {
+	case o.attaches:
+		capabilities = "the capabilities to attach to interfaces that come later"
+	case len(o.atEnd) > 0:
+		capabilities = "CAP_NET_ADMIN alone, to " + strings.Join(o.atEnd, " and to ")
+	}
+	calls := "; system calls are filtered"
+	if o.box.Unfiltered != nil {
+		calls = fmt.Sprintf("; system calls are not filtered: %v", o.box.Unfiltered)
+	}
+	return who + ", " + capabilities + ", may open files for writing " + writes + reads + calls
+}
+
+// placesOf lists the directories in which files may be opened.
+func placesOf(directories []string) string {
+	if len(directories) == 0 {
+		return "nowhere"
+	}
+	return "in " + strings.Join(directories, ", ") + " alone"
+}
+
+// tracingFiles are needed to trace or attach: the kernel's own files, and its modules.
+var tracingFiles = append(slices.Clone(KernelFiles), "/lib/modules", "/usr/lib/modules")
+
+// EnterCounters gives up what counters do not need, unless off is set. needs are the capabilities
+// that they still use later. Notices go to stderr.
+func EnterCounters(p *Process, off, listens bool, needs []int) error {
+	if off {
+		return nil
+	}
+	box := &privilege.Sandbox{User: unprivileged(), Keep: needs, Readable: KernelFiles, Work: []privilege.Work{privilege.BPF}}
+	if slices.Contains(needs, unix.CAP_PERFMON) {
+		box.Readable, box.Work = tracingFiles, append(box.Work, privilege.Tracing)
+	}
+	if listens {
+		box.Work = append(box.Work, privilege.Accepting)
+	}
+	return enterBox(box, func(err error) { Say(p.Stderr, "%v", err) })
+}
+
+// A Giver has files, which are given to the user that the process becomes.
+type Giver interface{ Give(uid, gid int) error }

@@ -1,0 +1,175 @@
+// Package inspect has the commands that show what is there: interfaces, what the kernel, the user
+// and an interface allow (probe), and what a loaded program costs (bench).
+package inspect
+
+import (
+	"fmt"
+	"io"
+	"net/netip"
+	"slices"
+	"strconv"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+
+	"github.com/xdpcap/xdpcap/internal/cli/frame"
+	"github.com/xdpcap/xdpcap/internal/escape"
+	"github.com/xdpcap/xdpcap/internal/pods"
+	"github.com/xdpcap/xdpcap/internal/xdp"
+)
+
+// NewInterfaces makes the command.
+func NewInterfaces(p *frame.Process) *cobra.Command {
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:     "interfaces [--json]",
+		Short:   "List the interfaces with driver, XDP mode and XDP program",
+		Example: "  xdpcap interfaces\n  xdpcap interfaces --json | jq '.[] | select(.program)'",
+		Args:    cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return PrintInterfaces(p, cmd.OutOrStdout(), asJSON)
+		},
+	}
+	frame.AddFlags(cmd, "Output", frame.Flag{Name: "json", Value: &asJSON, Help: "print the report as JSON: one array"})
+	return cmd
+}
+
+// PrintInterfaces prints the interfaces of this network namespace, as a table or as JSON.
+func PrintInterfaces(p *frame.Process, out io.Writer, asJSON bool) error {
+	ifis, err := xdp.Interfaces()
+	if err != nil {
+		return err
+	}
+	addresses, err := xdp.Addresses()
+	if err != nil {
+		return err
+	}
+	owners, _ := p.Pods() // as far as this user may see them
+	if asJSON {
+		return writeInterfacesJSON(out, ifis, addresses, owners)
+	}
+	return writeInterfaces(out, ifis, addresses, owners)
+}
+
+// InterfaceKeys is an interface as interfaces --json prints it.
+type InterfaceKeys struct {
+	Name      string           `json:"name"`
+	Index     int              `json:"index"`
+	Alias     string           `json:"alias,omitempty"`
+	Namespace string           `json:"namespace,omitempty"` // of the Kubernetes pod that it belongs to
+	Pod       string           `json:"pod,omitempty"`
+	Type      string           `json:"type"` // link-layer type: "ether", ...
+	MAC       string           `json:"mac,omitempty"`
+	MTU       int              `json:"mtu"`       // bytes
+	Addresses []string         `json:"addresses"` // "192.0.2.1/24", IPv4 first
+	Up        bool             `json:"up"`
+	State     string           `json:"state"`
+	Driver    string           `json:"driver"`                     // "" = it has none to name
+	Speed     uint64           `json:"speed_bits_per_s,omitempty"` // missing = unknown
+	RxQueues  int              `json:"rx_queues"`
+	Program   *attachedProgram `json:"program"` // null = none
+}
+
+type attachedProgram struct {
+	ID   uint32 `json:"id"`
+	Name string `json:"name"` // "" = the kernel does not tell this user
+	Mode string `json:"mode"`
+	// Runs are the programs that it calls as a dispatcher of libxdp, in order.
+	Runs []component `json:"runs,omitempty"`
+}
+
+type component struct {
+	ID   uint32 `json:"id"`
+	Name string `json:"name"`
+}
+
+// components returns the programs that the attached one calls as a dispatcher of libxdp, as far as
+// this user may see them.
+func components(ifi xdp.Interface) (all []component) {
+	running, err := xdp.Running(ifi)
+	if err != nil || slices.Equal(running, ifi.Programs) {
+		return nil
+	}
+	for _, p := range running {
+		all = append(all, component{p.ID, p.Name})
+	}
+	return all
+}
+
+func writeInterfacesJSON(out io.Writer, ifis []xdp.Interface, addresses map[int][]netip.Prefix, owners *pods.Owners) error {
+	all := []InterfaceKeys{}
+	for _, ifi := range ifis {
+		keys := InterfaceKeys{
+			Name:      ifi.Name,
+			Index:     ifi.Index,
+			Alias:     ifi.Alias,
+			Type:      ifi.Type,
+			MAC:       ifi.MAC.String(),
+			MTU:       ifi.MTU,
+			Addresses: []string{},
+			Up:        ifi.Up,
+			State:     ifi.State,
+			Driver:    ifi.Driver,
+			Speed:     ifi.Speed,
+			RxQueues:  ifi.RxQueues,
+		}
+		if pod := owners.Of(ifi.Index); pod != nil {
+			keys.Namespace, keys.Pod = pod.Namespace, pod.Name
+		}
+		for _, a := range addresses[ifi.Index] {
+			keys.Addresses = append(keys.Addresses, a.String())
+		}
+		if len(ifi.Programs) > 0 {
+			p := ifi.Programs[0]
+			keys.Program = &attachedProgram{ID: p.ID, Name: p.Name, Mode: ifi.Mode.String(), Runs: components(ifi)}
+		}
+		all = append(all, keys)
+	}
+	return frame.ExplainPrint(escape.NewJSONEncoder(out).Encode(all))
+}
+
+// writeInterfaces prints a table. It has a column for pods only where an interface belongs to one.
+// The programs that a dispatcher calls follow below it.
+func writeInterfaces(out io.Writer, ifis []xdp.Interface, addresses map[int][]netip.Prefix, owners *pods.Owners) error {
+	t := tabwriter.NewWriter(out, 0, 8, 2, ' ', 0)
+	podTitle, podOf := "", func(xdp.Interface) string { return "" }
+	if slices.ContainsFunc(ifis, func(ifi xdp.Interface) bool { return owners.Of(ifi.Index) != nil }) {
+		podTitle = "POD\t"
+		podOf = func(ifi xdp.Interface) string {
+			if pod := owners.Of(ifi.Index); pod != nil {
+				return pod.String() + "\t"
+			}
+			return "-\t"
+		}
+	}
+	fmt.Fprintf(t, "NAME\tDRIVER\tMTU\tSTATE\tXDP\tPROGRAM\tID\t%sADDRESSES\n", podTitle)
+	for _, ifi := range ifis {
+		state := ifi.State
+		if !ifi.Up {
+			state = "down"
+		}
+		mode, name, id := "-", "-", "-"
+		if len(ifi.Programs) > 0 {
+			p := ifi.Programs[0]
+			mode, name, id = ifi.Mode.String(), frame.OrDash(p.Name), strconv.FormatUint(uint64(p.ID), 10)
+		}
+		fmt.Fprintf(t, "%s\t%s\t%d\t%s\t%s\t%s\t%s\t%s%s\n", escape.Text(ifi.Name), frame.OrDash(ifi.Driver), ifi.MTU, state, mode, name, id,
+			podOf(ifi), distinct(addresses[ifi.Index]))
+		for _, p := range components(ifi) {
+			fmt.Fprintf(t, "\t\t\t\t\t  %s\t%d\t\n", frame.OrDash(p.Name), p.ID)
+		}
+	}
+	return t.Flush()
+}
+
+// distinct are the addresses that tell an interface from others: not link-local ones.
+func distinct(addresses []netip.Prefix) string {
+	var all []string
+	for _, a := range addresses {
+		if !a.Addr().IsLinkLocalUnicast() {
+			all = append(all, a.String())
+		}
+	}
+	return frame.OrDash(strings.Join(all, " "))
+}
