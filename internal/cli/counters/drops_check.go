@@ -34,9 +34,12 @@ func (r *DropsReport) writeRemainder(w io.Writer) {
 		counts[l.Reason] += l.Packets
 	}
 	text := "without a counter:"
-	for _, reason := range slices.Sorted(maps.Keys(counts)) {
+	for i, reason := range slices.Sorted(maps.Keys(counts)) {
 		more := fmt.Sprintf(" %s %d", reason, counts[reason])
-		if len(text)+len(more) > frame.MaxColumns {
+		if i > 0 {
+			text += ","
+		}
+		if len(text)+len(more) >= frame.MaxColumns {
 			line("%s", text)
 			text = " "
 		}

@@ -51,7 +51,7 @@ func TestTable(t *testing.T) {
 	}
 	order := []string{"STAGE", "XDP", "IP_RPFILTER", "NO_SOCKET", "socket", "egress", "total", "duplicate", "veth0@1", "unclear", "harmless", "missed", "@1 is network namespace 4026532501", "TCP_LISTEN_OVERFLOW: ", "IP_RPFILTER: ", "NO_SOCKET: ",
 		"netdev_max_backlog", "netdev_budget", "listeners, all interfaces: TCP_LISTEN_OVERFLOW 36: long_",
-		"unexplained: long_", "unconfirmed: long_", "without a counter: NO_SOCKET 7\n  long_"}
+		"unexplained: long_", "unconfirmed: long_", "without a counter: NO_SOCKET 7,\n  long_"}
 	rest := b.String()
 	for _, words := range order {
 		_, after, found := strings.Cut(rest, words)
