@@ -5,47 +5,25 @@ import (
 	"testing"
 	"time"
 
+	"github.com/xdpcap/xdpcap/capture/internal/ring"
 	"github.com/xdpcap/xdpcap/internal/testnet"
 )
-
-// An alarmRing is empty at first. It notes which alarms it is asked for.
-type alarmRing struct {
-	listRing
-	asked []alarm
-	later [][]byte // the records that it has from the third look on
-}
-
-func (r *alarmRing) arm(at alarm) alarm {
-	if r.asked = append(r.asked, at); len(r.asked) == 2 {
-		r.records = r.later
-	}
-	return onPart // so that the reader looks again soon
-}
 
 // A wait that brings nothing is followed by one that the next packet ends, and a wait that brings
 // packets by one in which they collect.
 func TestAlarm(t *testing.T) {
 	t.Parallel()
 	packet := packetOf(60, 1)
-	ring := &alarmRing{later: [][]byte{rawOf(sampleOf(packet, 1), packet)}}
-	openStill(t, Options{Count: 1}, listed(ring), hookWithOne()).run(t)
-	want := []alarm{onPart, onRecord, onRecord, onPart}
-	same(t, want, ring.asked)
-}
-
-// A deafRing gets a record at the very moment when it is first asked to tell of one, and does not.
-type deafRing struct {
-	listRing
-	record []byte
-	at     time.Time
-}
-
-func (r *deafRing) arm(at alarm) alarm {
-	if at == onRecord && r.at.IsZero() {
-		r.records, r.at = [][]byte{r.record}, time.Now()
-		return unsure
+	var asked []bool // whether the ring is to wake the reader for a record
+	empty := new(ring.List)
+	empty.Armed = func(record bool) (missed bool) {
+		if asked = append(asked, record); len(asked) == 2 { // there is a record from the third look on
+			empty.Records = [][]byte{ring.NewRecord(packet, 1).Raw(packet)}
+		}
+		return false
 	}
-	return at
+	openStill(t, Options{Count: 1}, ring.NewLists(empty).New, hookWithOne()).run(t)
+	same(t, []bool{false, true, true, false}, asked)
 }
 
 // A record that nothing wakes the reader for, because it came when the ring was asked to tell of
@@ -55,15 +33,22 @@ func TestAlarmUnsure(t *testing.T) {
 	packet := packetOf(60, 1)
 	const tries = 20 // a busy machine may make some of them slow
 	for range tries {
-		ring := &deafRing{record: rawOf(sampleOf(packet, 1), packet)}
-		s := openStill(t, Options{}, listed(ring), hookWithOne())
+		var at time.Time // of the record
+		deaf := new(ring.List)
+		deaf.Armed = func(record bool) (missed bool) {
+			if missed = record && at.IsZero(); missed {
+				deaf.Records, at = [][]byte{ring.NewRecord(packet, 1).Raw(packet)}, time.Now()
+			}
+			return missed
+		}
+		s := openStill(t, Options{}, ring.NewLists(deaf).New, hookWithOne())
 		_, err := s.reader.read(make([]Packet, 1))
 		must(t, err)
-		if time.Since(ring.at) < flushInterval/2 {
+		if time.Since(at) < ring.FlushInterval/2 {
 			return
 		}
 	}
-	t.Errorf("in %d tries it always took %v or more", tries, flushInterval/2)
+	t.Errorf("in %d tries it always took %v or more", tries, ring.FlushInterval/2)
 }
 
 // The first packet after silence wakes the reader, which would look by itself after 250 ms.
@@ -79,9 +64,9 @@ func TestSilence(t *testing.T) {
 			came <- struct{}{}
 		}
 	}()
+	shared := sharedRings(t, s.sampler)
 	isArmed := func() bool {
-		for cpu := range s.sampler.transport.(*ringTransport).cpus {
-			ring := sharedOf(s.sampler, cpu)
+		for _, ring := range shared {
 			if atomic.LoadUint64(&ring.WakeAt) != atomic.LoadUint64(&ring.Head)+1 {
 				return false
 			}
@@ -90,7 +75,7 @@ func TestSilence(t *testing.T) {
 	}
 	const tries = 20
 	for quick := range tries {
-		// The reader has looked twice by then, and sleeps for the rest of idleInterval.
+		// The reader has looked twice by then, and sleeps for the rest of its longest wait.
 		var since time.Time
 		testnet.WaitFor(t, "the reader to sleep until a packet comes", func() bool {
 			if !isArmed() {
@@ -98,16 +83,16 @@ func TestSilence(t *testing.T) {
 			} else if since.IsZero() {
 				since = time.Now()
 			}
-			return !since.IsZero() && time.Since(since) > 10*settleTime
+			return !since.IsZero() && time.Since(since) > 10*ring.SettleTime
 		})
 		before := time.Now()
 		must(t, sender.Send(testnet.UDPFrame(64, uint64(quick))))
 		<-came
-		if time.Since(before) < flushInterval/2 {
+		if time.Since(before) < ring.FlushInterval/2 {
 			break
 		}
 		if quick == tries-1 {
-			t.Errorf("in %d tries it always took %v or more", tries, flushInterval/2)
+			t.Errorf("in %d tries it always took %v or more", tries, ring.FlushInterval/2)
 		}
 	}
 	s.Stop()

@@ -34,7 +34,7 @@ func TestInterrupted(t *testing.T) {
 				})
 				must(t, err)
 				a := p.accounts()[0]
-				if a.Seen != runs || a.FilteredOut+a.NotSampled+a.Lost+a.sent != runs {
+				if a.Seen != runs || a.FilteredOut+a.NotSampled+a.Lost+a.Sent != runs {
 					t.Errorf("of %d packets the account has %+v", runs, a)
 				}
 				samples, _ := p.samples()
@@ -42,10 +42,10 @@ func TestInterrupted(t *testing.T) {
 				for _, s := range samples {
 					ids[s.ID] = true
 				}
-				if uint64(len(samples)) != a.sent || len(ids) != len(samples) {
-					t.Errorf("%d records with %d ids, of %d that were sent", len(samples), len(ids), a.sent)
+				if uint64(len(samples)) != a.Sent || len(ids) != len(samples) {
+					t.Errorf("%d records with %d ids, of %d that were sent", len(samples), len(ids), a.Sent)
 				}
-				if a.Lost > 0 && a.sent < 50_000 {
+				if a.Lost > 0 && a.Sent < 50_000 {
 					t.Errorf("%d were lost, although there was room", a.Lost)
 				}
 			})

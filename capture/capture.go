@@ -29,11 +29,10 @@ import (
 	"strings"
 	"time"
 
+	"github.com/xdpcap/xdpcap/capture/internal/ring"
 	"github.com/xdpcap/xdpcap/internal/xdp"
 	"golang.org/x/net/bpf"
 )
-
-//go:generate go tool bpf2go -target bpfel -type ring -type account -type passage -type class -type flow -type head_limit -type lost_limit sampler ../bpf/sampler.c
 
 // A Name is the name of an address.
 type Name struct {
@@ -43,13 +42,13 @@ type Name struct {
 
 // MaxSnapLen is the largest snaplen that any transport can carry, in bytes. [Transport.MaxSnapLen]
 // is that of one transport.
-const MaxSnapLen = int(samplerLimitRING_MAX_SAMPLE_SIZE)
+const MaxSnapLen = ring.MaxSnapLen
 
 // Bounds and default of [Options.Buffer], in bytes.
 const (
-	MinBuffer     = 128 << 10 // always has room for one of the longest records
-	MaxBuffer     = 1 << 30
-	DefaultBuffer = 8 << 20
+	MinBuffer     = ring.MinSize // always has room for one of the longest records
+	MaxBuffer     = ring.MaxSize
+	DefaultBuffer = ring.DefaultSize
 )
 
 // Options say what to capture. The zero value of each field is its default.

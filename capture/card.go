@@ -10,6 +10,7 @@ import (
 	"github.com/cilium/ebpf"
 	"golang.org/x/sys/unix"
 
+	"github.com/xdpcap/xdpcap/capture/internal/kernel"
 	"github.com/xdpcap/xdpcap/internal/errkind"
 	"github.com/xdpcap/xdpcap/internal/support"
 	"github.com/xdpcap/xdpcap/internal/xdp"
@@ -36,9 +37,9 @@ func (q question) names() (names []string) {
 // constants returns the constants of the program xdpcap_card.
 func (q question) constants() constants {
 	return constants{
-		samplerVarAskingTime: q.time,
-		samplerVarAskingHash: q.hash,
-		samplerVarAskingTag:  q.tag,
+		kernel.SamplerVarAskingTime: q.time,
+		kernel.SamplerVarAskingHash: q.hash,
+		kernel.SamplerVarAskingTag:  q.tag,
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"path"
 	"slices"
 
+	"github.com/xdpcap/xdpcap/capture/internal/kernel"
 	"github.com/xdpcap/xdpcap/internal/errkind"
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
@@ -16,7 +17,7 @@ import (
 const maxRate = 1e9
 
 // maxVerdicts bounds Options.Verdicts, because each packet's verdict is compared with all of them.
-const maxVerdicts = int(samplerLimitMAX_VERDICTS)
+const maxVerdicts = int(kernel.SamplerLimitMAX_VERDICTS)
 
 // withDefaults checks the options and fills in the defaults.
 func (o Options) withDefaults() (Options, error) {
@@ -239,14 +240,8 @@ func (o *Options) checkSnapLen() error {
 
 // checkRings chooses the transport and the size of each CPU's ring.
 func (o *Options) checkRings() error {
-	switch {
-	case !o.Transport.isKnown():
-		return fmt.Errorf("%v: no such transport", o.Transport)
-	case o.Buffer != 0 && (o.Buffer < MinBuffer || o.Buffer > MaxBuffer):
-		return fmt.Errorf("buffer of %d bytes per CPU: must be %d KiB to %d MiB", o.Buffer, MinBuffer>>10, MaxBuffer>>20)
-	}
-	r := o.ringOptions()
-	err := o.Transport.kind().fit(&r)
-	o.Transport, o.Buffer = r.transport, r.size
+	r := o.rings()
+	err := r.Fit()
+	o.Transport, o.Buffer = r.Transport, r.Size
 	return err
 }

@@ -2,75 +2,10 @@ package capture
 
 import (
 	"errors"
-	"os"
 	"strings"
 	"testing"
 	"time"
-
-	"github.com/xdpcap/xdpcap/internal/machine"
 )
-
-// The rings, with what each takes besides its records, take at most a quarter of the available
-// memory. Those that nobody has asked for are made smaller. Those that somebody has are refused.
-func TestFitBuffer(t *testing.T) {
-	t.Parallel()
-	perfPage := os.Getpagesize()
-	for _, test := range []struct {
-		name      string
-		asked     int
-		cpus      int
-		available int
-		want      int
-		notice    string
-		err       string
-	}{
-		{"default", 0, 2, 1 << 30, DefaultBuffer, "", ""},
-		{"rounded", 129 << 10, 2, 1 << 30, 256 << 10, "", ""},
-		{"exactly a quarter", 0, 32, 1<<30 + 4*32*perfPage, DefaultBuffer, "", ""},
-		{"a page too much", 0, 32, 1<<30 + 4*31*perfPage, DefaultBuffer / 2,
-			"rings of 8 MiB for 32 CPUs would take more than a quarter of the available memory, which is 1024 MiB: ring size lowered to 4 MiB", ""},
-		{"default is too much", 0, 256, 4 << 30, 2 << 20,
-			"rings of 8 MiB for 256 CPUs would take more than a quarter of the available memory, which is 4096 MiB: ring size lowered to 2 MiB", ""},
-		{"never below the least", 0, 256, 64 << 20, MinBuffer,
-			"rings of 8 MiB for 256 CPUs would take more than a quarter of the available memory, which is 64 MiB: ring size lowered to 128 KiB", ""},
-		{"asked for too much", 1 << 30, 2, 4 << 30, 0, "",
-			"rings of 1024 MiB for 2 CPUs would take more than a quarter of the available memory, which is 4096 MiB: at most 256 MiB fit"},
-		{"the least is taken", MinBuffer, 1024, 64 << 20, MinBuffer, "", ""},
-	} {
-		t.Run(test.name, func(t *testing.T) {
-			var notice string
-			o := Options{Buffer: test.asked, Notice: func(err error) { notice += err.Error() }}
-			rings := o.ringOptions()
-			smaller, err := rings.fit(ringMemory{cpus: test.cpus, each: perfMemory, available: machine.Memory{Bytes: uint64(test.available)}})
-			o.notice(smaller)
-			if test.err != "" {
-				if !errors.Is(err, ErrBufferTooLarge) || err.Error() != test.err {
-					t.Errorf("the error %v, want %s", err, test.err)
-				}
-				return
-			}
-			must(t, err)
-			if rings.size != test.want {
-				t.Errorf("rings of %d bytes, want %d", rings.size, test.want)
-			}
-			same(t, test.notice, notice, "the notice")
-		})
-	}
-}
-
-// What comes after the records of a shared ring counts, too: as much as a record can have.
-func TestSharedMemory(t *testing.T) {
-	t.Parallel()
-	for _, size := range []int{MinBuffer, DefaultBuffer} {
-		if got, least := sharedMemory(size), size+maxRingRecord; got < least || got%os.Getpagesize() != 0 {
-			t.Errorf("a ring of %d bytes takes %d, want %d or more, in whole pages", size, got, least)
-		}
-	}
-	m := ringMemory{cpus: 2, each: sharedMemory, available: machine.Memory{Bytes: 4 * 2 * DefaultBuffer}}
-	if got := m.affordable(DefaultBuffer); got != DefaultBuffer/2 {
-		t.Errorf("rings of %d bytes fit", got)
-	}
-}
 
 // Run times are measured at exits alone, and no longer than a record has room for.
 func TestSlowerThanOptions(t *testing.T) {

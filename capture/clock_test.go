@@ -3,6 +3,9 @@ package capture
 import (
 	"testing"
 	"time"
+
+	"github.com/xdpcap/xdpcap/capture/internal/kernel"
+	"github.com/xdpcap/xdpcap/capture/internal/ring"
 )
 
 // Where the wall clock is set, the packets of before have the time of before, and the next one has
@@ -18,10 +21,10 @@ func TestClockIsSet(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
-			r := new(listRing)
-			h := &stillHook{source: Source{Name: "still"}, account: samplerAccount{Seen: 6, Sampled: 6}}
+			r := new(ring.List)
+			h := &stillHook{source: Source{Name: "still"}, account: kernel.SamplerAccount{Seen: 6, Sampled: 6}}
 			var told []string
-			s := openStill(t, Options{Count: 6, Notice: notices(&told)}, listed(r), h)
+			s := openStill(t, Options{Count: 6, Notice: notices(&told)}, ring.NewLists(r).New, h)
 			// The session knows the offset of before.
 			w := &s.reader.clock.WallClock
 			truth := w.Offset
@@ -29,9 +32,9 @@ func TestClockIsSet(t *testing.T) {
 			packet := packetOf(60, 1)
 			// Three packets are from before the time at which the offset is read again.
 			for i := range int64(6) {
-				f := sampleOf(packet, uint64(w.Until+i-2))
+				f := ring.NewRecord(packet, uint64(w.Until+i-2))
 				f.ID = uint64(f.Time)
-				r.records = append(r.records, rawOf(f, packet))
+				r.Records = append(r.Records, f.Raw(packet))
 			}
 			out, _ := s.run(t)
 			if len(out.packets) != 6 {

@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/xdpcap/xdpcap/capture/internal/account"
 	"github.com/xdpcap/xdpcap/internal/attach"
 	"github.com/xdpcap/xdpcap/internal/discovery"
 	"github.com/xdpcap/xdpcap/internal/errkind"
@@ -23,7 +24,7 @@ const comingPause = 50 * time.Millisecond
 type comings struct {
 	sampler *sampler // with the session's options and roster
 	witness *witness // nil until the first interfaces are captured
-	ledger  *ledger
+	ledger  *account.Ledger
 	passed  *atomic.Int64 // how far the reader has read, in CLOCK_MONOTONIC ns
 	hooks   *hooked       // the session's, of which all are of these interfaces
 
@@ -315,7 +316,7 @@ func (c *comings) retire() {
 		}
 		done, passed := true, c.passed.Load()
 		for _, i := range one.sources {
-			retired, err := c.roster().retire(i, passed, c.ledger.read(i), c.sampler.counted)
+			retired, err := c.roster().retire(i, passed, c.ledger.Read(i), c.sampler.counted)
 			done = done && retired && err == nil
 		}
 		if !done {

@@ -5,6 +5,8 @@ import (
 	"maps"
 	"slices"
 	"strings"
+
+	"github.com/xdpcap/xdpcap/capture/internal/ring"
 )
 
 // AnonymizedComment begins the line of a file's comment that says how addresses were replaced.
@@ -53,7 +55,7 @@ func (d *Description) comment(commandLine string) string {
 	if d.Options.HeadersOnly {
 		fmt.Fprintf(&b, "packets were cut in the kernel, %d bytes after the end of their headers\n", d.Options.Payload)
 	}
-	fmt.Fprintf(&b, "transport: %v, %s for each CPU", d.Options.Transport, kibibytes(d.Options.Buffer))
+	fmt.Fprintf(&b, "transport: %v, %s for each CPU", d.Options.Transport, ring.Kibibytes(d.Options.Buffer))
 	if commandLine != "" {
 		fmt.Fprintf(&b, "\ncommand line: %s", commandLine)
 	}

@@ -8,6 +8,7 @@ import (
 	"github.com/cilium/ebpf/asm"
 	"github.com/cilium/ebpf/btf"
 
+	"github.com/xdpcap/xdpcap/capture/internal/kernel"
 	"github.com/xdpcap/xdpcap/internal/testnet"
 )
 
@@ -99,9 +100,9 @@ func TestCompanionsRefused(t *testing.T) {
 		}), "instruction 0 has no map for flows"},
 		"no place": {last, "no such function"},
 	} {
-		spec, err := loadSampler()
+		spec, err := kernel.LoadSampler()
 		must(t, err)
-		if err := c.with.join(spec.Programs[samplerProgXdpcapXdp]); err == nil || !strings.Contains(err.Error(), c.want) {
+		if err := c.with.join(spec.Programs[kernel.SamplerProgXdpcapXdp]); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v, want %s", name, err, c.want)
 		}
 	}

@@ -7,6 +7,8 @@ import (
 	"runtime"
 	"sync"
 	"sync/atomic"
+
+	"github.com/xdpcap/xdpcap/capture/internal/account"
 )
 
 // A Day is a session without programs. Interfaces come and go one after the other, a few at a time.
@@ -30,7 +32,7 @@ const AtOnce = 30
 
 // NewDay returns a Day of so many interfaces.
 func NewDay(interfaces int) *Day {
-	s := &Session{options: Options{Patterns: []string{"*"}, SnapLen: 100}, ledger: newLedger(0, 0)}
+	s := &Session{options: Options{Patterns: []string{"*"}, SnapLen: 100}, ledger: account.NewLedger(0, 0)}
 	s.roster = newRoster(&s.options, nil)
 	return &Day{Interfaces: interfaces, Session: s, counts: make(slotCounters)}
 }
@@ -52,8 +54,8 @@ func (d *Day) Read(packets []Packet, idle func()) (int, error) {
 		}
 		d.there = nil
 		programs, err := d.Session.roster.accounts(d.counted)
-		if d.Session.ledger.final == nil && err == nil {
-			d.Session.ledger.close(programs)
+		if d.Session.ledger.Final() == nil && err == nil {
+			d.Session.ledger.Close(programs)
 		}
 		return 0, io.EOF
 	}
@@ -78,14 +80,14 @@ func (d *Day) Read(packets []Packet, idle func()) (int, error) {
 		}
 		d.there = append(d.there, c)
 		d.Largest = max(d.Largest, r.size())
-		l.grow(r.size())
+		l.Grow(r.size())
 		data := make([]byte, 60)
 		binary.BigEndian.PutUint64(data, uint64(d.come))
-		l.take(c.sources[0], len(data))
+		l.Take(c.sources[0], len(data))
 		d.count(c.numbers[0], uint64(d.Filtered(d.come)))
 		packets[n] = Packet{Source: uint16(c.sources[0]), Facts: &Facts{Time: int64(d.come), WireLen: 60}, Data: data}
 		if d.come++; n == len(packets)-1 || d.come == d.Interfaces {
-			l.publish()
+			l.Publish()
 			return n + 1, nil
 		}
 	}
@@ -102,7 +104,7 @@ func (d *Day) count(slot int, filtered uint64) {
 	d.counts[slot] = a
 }
 
-func (d *Day) counted(slot int) (programAccount, error) {
+func (d *Day) counted(slot int) (account.Program, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.counts[slot], nil
@@ -111,16 +113,16 @@ func (d *Day) counted(slot int) (programAccount, error) {
 // leave lets an interface go.
 func (d *Day) leave(c *coming) {
 	r := d.Session.roster
-	d.Session.ledger.publish()
+	d.Session.ledger.Publish()
 	r.leave(c.sources, 1)
-	if retired, err := r.retire(c.sources[0], 2, d.Session.ledger.read(c.sources[0]), d.counted); !retired || err != nil {
+	if retired, err := r.retire(c.sources[0], 2, d.Session.ledger.Read(c.sources[0]), d.counted); !retired || err != nil {
 		panic(fmt.Sprint("it stays: ", err))
 	}
 	r.free(c.numbers)
 }
 
 func (d *Day) Accounts() (Accounts, error) {
-	return d.Session.ledger.accounts(func() ([]programAccount, error) { return d.Session.roster.accounts(d.counted) })
+	return d.Session.ledger.Accounts(func() ([]account.Program, error) { return d.Session.roster.accounts(d.counted) })
 }
 
 func (d *Day) Stop() { d.stopped.Store(true) }

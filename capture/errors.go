@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/xdpcap/xdpcap/capture/internal/ring"
 	"github.com/xdpcap/xdpcap/internal/support"
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
@@ -34,7 +35,7 @@ var (
 	ErrLockedMemory = support.ErrLockedMemory
 	// ErrPerfRefused means that this process may not use perf's rings: TransportRing works without
 	// them.
-	ErrPerfRefused = errors.New("perf's rings are refused")
+	ErrPerfRefused = ring.ErrPerfRefused
 	// ErrBufferTooLarge means that rings of Options.Buffer bytes would take too much of the
 	// available memory, or more than there is: make it smaller, or leave it 0.
 	ErrBufferTooLarge = support.ErrBufferTooLarge

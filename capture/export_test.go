@@ -2,6 +2,7 @@ package capture
 
 import (
 	"sync/atomic"
+	"testing"
 	"time"
 
 	"github.com/xdpcap/xdpcap/internal/xdp"
@@ -26,9 +27,9 @@ func (s *Session) ClockOffset() int64 { return s.reader.clock.Offset }
 
 // SetFilling marks the shared rings of a session, as programs do while they write a record: 1, and
 // 0 afterwards.
-func (s *Session) SetFilling(filling uint64) {
-	for cpu := range s.sampler.transport.(*ringTransport).cpus {
-		atomic.StoreUint64(&sharedOf(s.sampler, cpu).Filling, filling)
+func (s *Session) SetFilling(tb testing.TB, filling uint64) {
+	for _, shared := range sharedRings(tb, s.sampler) {
+		atomic.StoreUint64(&shared.Filling, filling)
 	}
 }
 

@@ -246,7 +246,7 @@ func (h *headersTest) check(name string, frame []byte, end int) {
 // account expects that every frame was sent.
 func (h *headersTest) account() {
 	h.t.Helper()
-	if a := h.accounts()[1]; a.Seen != h.runs || a.sent != h.runs {
+	if a := h.accounts()[1]; a.Seen != h.runs || a.Sent != h.runs {
 		h.t.Errorf("%d frames, %+v", h.runs, a)
 	}
 }

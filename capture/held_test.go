@@ -8,6 +8,8 @@ import (
 	"github.com/cilium/ebpf/asm"
 	"github.com/cilium/ebpf/btf"
 
+	"github.com/xdpcap/xdpcap/capture/internal/kernel"
+	"github.com/xdpcap/xdpcap/capture/internal/ring"
 	filterebpf "github.com/xdpcap/xdpcap/filter/ebpf"
 	"github.com/xdpcap/xdpcap/internal/machine"
 	"github.com/xdpcap/xdpcap/internal/testnet"
@@ -25,8 +27,8 @@ type heldHook struct {
 func (h *heldHook) load(k *sampler, first, index uint32) error {
 	h.sampler = k
 	p, err := k.load(loading{
-		name: samplerProgXdpcapXdp, first: first, index: index,
-		own:    constants{samplerVarVerdict: uint32(Pass), samplerVarFiltering: true},
+		name: kernel.SamplerProgXdpcapXdp, first: first, index: index,
+		own:    constants{kernel.SamplerVarVerdict: uint32(Pass), kernel.SamplerVarFiltering: true},
 		adjust: func(spec *ebpf.ProgramSpec) { must(h.t, filterebpf.Inline(spec, "filter", slowFilter())) },
 	})
 	if err != nil {
@@ -89,7 +91,7 @@ func TestHeldUp(t *testing.T) {
 	held := &heldHook{t: t, ended: make(chan error, 1)}
 	var accounts []Accounts
 	err = machine.Quiet(0, func() error {
-		s, err := open(o, []hook{held}, newPerfTransport)
+		s, err := open(o, []hook{held}, ring.New)
 		if err != nil {
 			return err
 		}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/cilium/ebpf"
 
+	"github.com/xdpcap/xdpcap/capture/internal/kernel"
 	"github.com/xdpcap/xdpcap/internal/attach"
 	"github.com/xdpcap/xdpcap/internal/support"
 	"github.com/xdpcap/xdpcap/internal/xdp"
@@ -142,14 +143,14 @@ func (k *sampler) prepareSlots(number int) error {
 		}
 		k.roster.noteLost(slot, lost)
 	}
-	var perCPU []samplerPassage
-	if err := k.maps[samplerMapPassages].Lookup(uint32(number), &perCPU); err != nil {
+	var perCPU []kernel.SamplerPassage
+	if err := k.maps[kernel.SamplerMapPassages].Lookup(uint32(number), &perCPU); err != nil {
 		return fmt.Errorf("read what the tracers note: %w", err)
 	}
 	for cpu := range perCPU {
 		perCPU[cpu].Decision, perCPU[cpu].Packets = 0, max(perCPU[cpu].Packets, seen[cpu])
 	}
-	if err := k.maps[samplerMapPassages].Put(uint32(number), perCPU); err != nil {
+	if err := k.maps[kernel.SamplerMapPassages].Put(uint32(number), perCPU); err != nil {
 		return fmt.Errorf("clear what the tracers note: %w", err)
 	}
 	return nil

@@ -9,6 +9,7 @@ import (
 
 	"github.com/cilium/ebpf/btf"
 
+	"github.com/xdpcap/xdpcap/capture/internal/kernel"
 	"github.com/xdpcap/xdpcap/internal/attach"
 	"github.com/xdpcap/xdpcap/internal/errkind"
 	"github.com/xdpcap/xdpcap/internal/lost"
@@ -27,7 +28,7 @@ type dropHook struct {
 }
 
 // maxReasons bounds Options.Reasons, because each packet's reason is compared with all of them.
-const maxReasons = int(samplerLostLimitMAX_REASONS)
+const maxReasons = int(kernel.SamplerLostLimitMAX_REASONS)
 
 // newDropHooks returns the hook at an interface for what the stack throws away, and, if an XDP
 // program runs there and can be traced, one for what that drops, and one for what the kernel fails
@@ -103,8 +104,8 @@ func Reasons() ([]string, error) {
 // programsOfDrops has the program that reads each list of arguments which the tracepoint has had
 // since the kernel gives a reason, as support.TracepointArguments writes it.
 var programsOfDrops = map[string]string{
-	"*sk_buff, *void, skb_drop_reason":        samplerProgXdpcapLost,
-	"*sk_buff, *void, skb_drop_reason, *sock": samplerProgXdpcapLostRx, // since 6.11
+	"*sk_buff, *void, skb_drop_reason":        kernel.SamplerProgXdpcapLost,
+	"*sk_buff, *void, skb_drop_reason, *sock": kernel.SamplerProgXdpcapLostRx, // since 6.11
 }
 
 func (h *dropHook) load(k *sampler, first, index uint32) (err error) {
@@ -143,7 +144,7 @@ func (h *dropHook) chosen() (constants, error) {
 	for i, r := range h.reasons {
 		reasons[i] = uint32(r)
 	}
-	all[samplerVarReasons], all[samplerVarReasonCount] = reasons, uint32(len(h.reasons))
+	all[kernel.SamplerVarReasons], all[kernel.SamplerVarReasonCount] = reasons, uint32(len(h.reasons))
 	return all, nil
 }
 

@@ -86,10 +86,10 @@ func TestStackDropsOfProgramInterrupted(t *testing.T) {
 	d.must(err)
 	defer target.Close()
 	d.begin(capture.Options{Transport: capture.TransportRing})
-	d.session.SetFilling(1)
+	d.session.SetFilling(d.T, 1)
 	d.send(testnet.TxToRx(), testnet.DropPort, n)
 	d.await(n, 0)
-	d.session.SetFilling(0)
+	d.session.SetFilling(d.T, 0)
 	if packets, account := d.end(n, 0); len(packets) != n || account.Lost != 0 {
 		t.Errorf("%d packets: %+v", len(packets), account)
 	}

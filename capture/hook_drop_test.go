@@ -237,10 +237,10 @@ func TestStackDropsInterrupted(t *testing.T) {
 	const n = 20
 	d := newDropTest(t)
 	d.begin(capture.Options{Transport: capture.TransportRing})
-	d.session.SetFilling(1)
+	d.session.SetFilling(d.T, 1)
 	want := d.send(testnet.TxToRx(), 9, n)
 	d.await(n, 0)
-	d.session.SetFilling(0)
+	d.session.SetFilling(d.T, 0)
 	want = append(want, d.send(testnet.TxToRx(), 9, n)...)
 	packets, account := d.end(2*n, 0)
 	var got [][]byte

@@ -1,6 +1,7 @@
 package capture
 
 import (
+	"github.com/xdpcap/xdpcap/capture/internal/kernel"
 	"github.com/xdpcap/xdpcap/internal/attach"
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
@@ -20,7 +21,7 @@ func (h *redirectHook) load(k *sampler, first, index uint32) error {
 	if err != nil {
 		return err
 	}
-	for _, name := range []string{samplerProgXdpcapRedirect, samplerProgXdpcapGeneric} {
+	for _, name := range []string{kernel.SamplerProgXdpcapRedirect, kernel.SamplerProgXdpcapGeneric} {
 		if err := h.add(k, "load the program that sees failed redirects", loading{name: name, first: first, index: index, own: own}); err != nil {
 			return err
 		}

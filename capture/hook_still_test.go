@@ -1,12 +1,16 @@
 package capture
 
-import "github.com/cilium/ebpf"
+import (
+	"github.com/cilium/ebpf"
+
+	"github.com/xdpcap/xdpcap/capture/internal/kernel"
+)
 
 // A stillHook samples nothing. It writes into the kernel's counters what a program would have
 // counted.
 type stillHook struct {
 	source  Source
-	account samplerAccount
+	account kernel.SamplerAccount
 	blind   error // what check returns
 	calls   []string
 	counts  *ebpf.Map
@@ -14,20 +18,20 @@ type stillHook struct {
 }
 
 // hookWithOne is a stillHook that one packet came to.
-func hookWithOne() *stillHook { return &stillHook{account: samplerAccount{Seen: 1, Sampled: 1}} }
+func hookWithOne() *stillHook { return &stillHook{account: kernel.SamplerAccount{Seen: 1, Sampled: 1}} }
 
 func (h *stillHook) sources() []Source { return []Source{h.source} }
 
 func (h *stillHook) load(k *sampler, first, _ uint32) error {
 	h.calls = append(h.calls, "load")
-	h.counts, h.index = k.maps[samplerMapAccounts], first
+	h.counts, h.index = k.maps[kernel.SamplerMapAccounts], first
 	return nil
 }
 
 func (h *stillHook) attach() error {
 	h.calls = append(h.calls, "attach")
 	h.source.Sampler = Program{ID: 7, Name: "still"}
-	perCPU := make([]samplerAccount, ebpf.MustPossibleCPU())
+	perCPU := make([]kernel.SamplerAccount, ebpf.MustPossibleCPU())
 	perCPU[0] = h.account
 	return h.counts.Put(h.index, perCPU)
 }

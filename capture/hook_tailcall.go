@@ -7,6 +7,7 @@ import (
 	"github.com/cilium/ebpf"
 	"golang.org/x/sys/unix"
 
+	"github.com/xdpcap/xdpcap/capture/internal/kernel"
 	"github.com/xdpcap/xdpcap/internal/attach"
 	"github.com/xdpcap/xdpcap/internal/support"
 	"github.com/xdpcap/xdpcap/internal/xdp"
@@ -71,8 +72,8 @@ func (h *tailCallHook) load(k *sampler, first, index uint32) (err error) {
 // loadSlot loads the program for one verdict, of the current kind.
 func (h *tailCallHook) loadSlot(verdict int) (err error) {
 	h.programs[verdict], err = h.sampler.load(loading{
-		name: samplerProgXdpcapXdp, first: h.first, index: h.index, filter: h.filter,
-		own:    constants{samplerVarVerdict: uint32(verdict)},
+		name: kernel.SamplerProgXdpcapXdp, first: h.first, index: h.index, filter: h.filter,
+		own:    constants{kernel.SamplerVarVerdict: uint32(verdict)},
 		adjust: func(spec *ebpf.ProgramSpec) { spec.AttachType, spec.Flags = h.kind.attachType, h.kind.flags() },
 	})
 	if err != nil {
@@ -86,7 +87,7 @@ func (h *tailCallHook) attach() (err error) {
 	if err := h.hookMap.CheckCalled(); err != nil {
 		return fmt.Errorf("hook map %s: %w", h.source.Name, err)
 	}
-	if err := h.hookMap.Lock(samplerProgXdpcapXdp); err != nil {
+	if err := h.hookMap.Lock(kernel.SamplerProgXdpcapXdp); err != nil {
 		return err
 	}
 	if err := h.fillFirst(); err != nil {
@@ -126,7 +127,7 @@ func (h *tailCallHook) fillFirst() error {
 // process.
 func (h *tailCallHook) fill(verdict int) (err error) {
 	h.stubs[verdict], err = xdp.NewStub(h.programs[verdict], ebpf.ProgramSpec{
-		Name: samplerProgXdpcapXdp, Type: ebpf.XDP, License: "Dual BSD/GPL",
+		Name: kernel.SamplerProgXdpcapXdp, Type: ebpf.XDP, License: "Dual BSD/GPL",
 		AttachType: h.kind.attachType, Flags: h.kind.flags(),
 	}, int32(verdict))
 	if err != nil {

@@ -1,6 +1,7 @@
 package capture
 
 import (
+	"github.com/xdpcap/xdpcap/capture/internal/kernel"
 	"github.com/xdpcap/xdpcap/internal/attach"
 	"github.com/xdpcap/xdpcap/internal/tc"
 )
@@ -15,14 +16,14 @@ type tcHook struct {
 }
 
 func newEgressHook(p point) *tcHook {
-	return &tcHook{newInterfaceHook(p.ifi, p.sent, Egress), samplerProgXdpcapEgress, tc.Egress, nil}
+	return &tcHook{newInterfaceHook(p.ifi, p.sent, Egress), kernel.SamplerProgXdpcapEgress, tc.Egress, nil}
 }
 
 // newIngressHook returns a hook for what an interface has received, also of what tc has redirected
 // to it. The kernel joins these packets to larger ones before (GRO), and strips VLAN tags, which
 // the program puts into its records.
 func newIngressHook(p point, o *Options) *tcHook {
-	h := &tcHook{newInterfaceHook(p.ifi, p.filter, Ingress), samplerProgXdpcapIngress, tc.Ingress, nil}
+	h := &tcHook{newInterfaceHook(p.ifi, p.filter, Ingress), kernel.SamplerProgXdpcapIngress, tc.Ingress, nil}
 	if o.Hash {
 		h.own = question{hash: true}.constants()
 	}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/cilium/ebpf"
 
+	"github.com/xdpcap/xdpcap/capture/internal/kernel"
 	"github.com/xdpcap/xdpcap/internal/attach"
 	"github.com/xdpcap/xdpcap/internal/errkind"
 	"github.com/xdpcap/xdpcap/internal/support"
@@ -84,10 +85,10 @@ func (h *traceHook) load(k *sampler, first, index uint32) (err error) {
 		return err
 	}
 	k.closes = true
-	atEntry := loading{name: samplerProgXdpcapFentry, first: first, index: index, with: entry}
+	atEntry := loading{name: kernel.SamplerProgXdpcapFentry, first: first, index: index, with: entry}
 	atExit := loading{
-		name: samplerProgXdpcapFexit, first: first, index: index, with: exit,
-		own: constants{samplerVarSendingTx: h.runsAtInterface()},
+		name: kernel.SamplerProgXdpcapFexit, first: first, index: index, with: exit,
+		own: constants{kernel.SamplerVarSendingTx: h.runsAtInterface()},
 	}
 	if h.atExit {
 		atExit.filter = h.filter
@@ -121,8 +122,8 @@ func (h *traceHook) companions(k *sampler, at Hook) (Companions, error) {
 // loadTracer loads a tracer. Its source is nil if its packets are not recorded.
 func (h *traceHook) loadTracer(k *sampler, l loading, of *Source) (*ebpf.Program, error) {
 	own := constants{
-		samplerVarRecordingEntry: h.entry != nil,
-		samplerVarRecordingExit:  h.exit != nil,
+		kernel.SamplerVarRecordingEntry: h.entry != nil,
+		kernel.SamplerVarRecordingExit:  h.exit != nil,
 	}
 	maps.Copy(own, h.traced)
 	maps.Copy(own, l.own)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/cilium/ebpf"
 
+	"github.com/xdpcap/xdpcap/capture/internal/kernel"
 	"github.com/xdpcap/xdpcap/internal/attach"
 	"github.com/xdpcap/xdpcap/internal/support"
 )
@@ -48,11 +49,11 @@ func (h *xdpHook) load(k *sampler, first, index uint32) (err error) {
 	if err != nil {
 		return err
 	}
-	l := loading{name: samplerProgXdpcapXdp, first: first, index: index, filter: h.filter, with: with, own: constants{samplerVarVerdict: uint32(h.verdict)}}
+	l := loading{name: kernel.SamplerProgXdpcapXdp, first: first, index: index, filter: h.filter, with: with, own: constants{kernel.SamplerVarVerdict: uint32(h.verdict)}}
 	var p *ebpf.Program
 	if !h.asks.isNone() {
 		asking := l
-		asking.name, asking.own = samplerProgXdpcapCard, maps.Clone(l.own)
+		asking.name, asking.own = kernel.SamplerProgXdpcapCard, maps.Clone(l.own)
 		maps.Copy(asking.own, h.asks.constants())
 		asking.adjust = func(spec *ebpf.ProgramSpec) { bind(spec, h.ifi.Index) }
 		p, err = k.load(asking)

@@ -14,6 +14,7 @@ import (
 
 	"github.com/cilium/ebpf"
 
+	"github.com/xdpcap/xdpcap/capture/internal/ring"
 	"github.com/xdpcap/xdpcap/internal/machine"
 	"github.com/xdpcap/xdpcap/internal/testnet"
 	"github.com/xdpcap/xdpcap/internal/xdp"
@@ -205,7 +206,7 @@ func withHooks(t *testing.T, pair *testnet.Pair, o Options, do func(hook)) {
 		if err != nil {
 			return err
 		}
-		k, err := newSampler(&o, newRoster(&o, hooks), o.Transport.kind().open(o.ringOptions()))
+		k, err := newSampler(&o, newRoster(&o, hooks), ring.New(o.rings()))
 		if err != nil {
 			return err
 		}

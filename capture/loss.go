@@ -8,6 +8,9 @@ import (
 
 	"github.com/cilium/ebpf"
 
+	"github.com/xdpcap/xdpcap/capture/internal/account"
+	"github.com/xdpcap/xdpcap/capture/internal/kernel"
+	"github.com/xdpcap/xdpcap/capture/internal/ring"
 	"github.com/xdpcap/xdpcap/capture/internal/throttle"
 )
 
@@ -62,11 +65,11 @@ func (l *Loss) Error() string {
 	if l.Size > 0 {
 		size = fmt.Sprintf(" of %d bytes on average", l.Size)
 	}
-	cause := fmt.Sprintf("more came at once than a ring of %s holds", kibibytes(l.Buffer))
+	cause := fmt.Sprintf("more came at once than a ring of %s holds", ring.Kibibytes(l.Buffer))
 	switch l.Cause {
 	case SmallRings:
 		cause = fmt.Sprintf("rings of %s fill up again and again, although the reader is idle %.0f %% of the time",
-			kibibytes(l.Buffer), 100*l.Idle)
+			ring.Kibibytes(l.Buffer), 100*l.Idle)
 	case SlowReader:
 		cause = fmt.Sprintf("the reader is always busy, and only %.0f %% of packets find room", 100*l.Room)
 	case SlowOutput:
@@ -79,7 +82,7 @@ func (l *Loss) Error() string {
 // A lossWatch waits on its own goroutine for the first loss of a session, and gives a Notice of it.
 type lossWatch struct {
 	sampler    *sampler
-	ledger     *ledger
+	ledger     *account.Ledger
 	laps       *throttle.Laps
 	rings      []uint32     // by CPU: its ring at the last reading
 	unheard    []uint64     // by CPU: losses before it had that ring
@@ -90,18 +93,18 @@ type lossWatch struct {
 }
 
 // newLossWatch returns a watch of a session that began at this time. The caller starts run.
-func newLossWatch(k *sampler, ledger *ledger, laps *throttle.Laps, started time.Time) *lossWatch {
+func newLossWatch(k *sampler, ledger *account.Ledger, laps *throttle.Laps, started time.Time) *lossWatch {
 	w := &lossWatch{sampler: k, ledger: ledger, laps: laps, rings: k.ringNumbers(), quit: make(chan struct{}), done: make(chan struct{})}
 	w.before.at = started
 	w.unheard = make([]uint64, len(w.rings))
 	return w
 }
 
-// ringNumbers returns which ring each CPU has: see transport.ringOf.
+// ringNumbers returns which ring each CPU has: see ring.Set.RingOf.
 func (k *sampler) ringNumbers() []uint32 {
 	rings := make([]uint32, ebpf.MustPossibleCPU())
 	for cpu := range rings {
-		rings[cpu] = k.transport.ringOf(cpu)
+		rings[cpu] = k.rings.RingOf(cpu)
 	}
 	return rings
 }
@@ -170,18 +173,18 @@ func (w *lossWatch) look(last bool) bool {
 		}
 	}
 	l.Buffer = k.options.Buffer
-	if accounts, err := w.ledger.accounts(k.accounts); err == nil {
+	if accounts, err := w.ledger.Accounts(k.accounts); err == nil {
 		if total := accounts.Total(); total.Captured > 0 {
 			l.Size = int(total.Bytes / total.Captured)
 		}
 	}
-	rings := k.options.ringOptions()
+	rings := k.options.rings()
 	switch {
 	case l.Size == 0:
 	case l.Cause == Burst:
-		l.Enough = rings.enough(l.Size, now.worst)
+		l.Enough = rings.Enough(l.Size, now.worst)
 	case l.Cause == SmallRings:
-		l.Enough = rings.enough(l.Size, uint64(l.Rate*EnoughTime.Seconds()))
+		l.Enough = rings.Enough(l.Size, uint64(l.Rate*EnoughTime.Seconds()))
 	}
 	k.options.notice(l)
 	return true
@@ -236,14 +239,14 @@ type lossReading struct {
 func (w *lossWatch) read() (lossReading, error) {
 	r := lossReading{at: time.Now()}
 	rings := w.sampler.ringNumbers() // before the counters, so that a loss in between counts as before the new ring
-	var cpus []samplerAccount
+	var cpus []kernel.SamplerAccount
 	for i := range w.sampler.roster.usedSlots() {
 		perCPU, err := w.sampler.perCPU(i)
 		if err != nil {
 			return r, err
 		}
 		if cpus == nil {
-			cpus = make([]samplerAccount, len(perCPU))
+			cpus = make([]kernel.SamplerAccount, len(perCPU))
 		}
 		for cpu, a := range perCPU {
 			cpus[cpu].Lost += a.Lost

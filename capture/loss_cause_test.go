@@ -5,6 +5,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/xdpcap/xdpcap/capture/internal/kernel"
+	"github.com/xdpcap/xdpcap/capture/internal/ring"
 	"github.com/xdpcap/xdpcap/capture/internal/throttle"
 )
 
@@ -45,36 +47,12 @@ func TestLossCause(t *testing.T) {
 	}
 }
 
-// A ring that is enough has room for what was lost besides what it held, and is one that can be
-// had.
-func TestEnough(t *testing.T) {
-	t.Parallel()
-	for _, test := range []struct {
-		transport Transport
-		size      int
-		lost      uint64
-		want      int
-	}{
-		{TransportPerf, 1000, 1, 2 * MinBuffer},
-		{TransportPerf, 64, 712, 2 * MinBuffer},
-		{TransportPerf, 64, 713, 4 * MinBuffer},
-		{TransportPerf, 1000, 1 << 40, 0},
-		{TransportRing, 64, 712, 2 * MinBuffer},
-		{TransportRing, 64, 1 << 22, 0},
-	} {
-		r := ringOptions{size: MinBuffer, transport: test.transport}
-		if got := r.enough(test.size, test.lost); got != test.want {
-			t.Errorf("%v: %d packets of %d bytes more than it holds: %d, want %d", test.transport, test.lost, test.size, got, test.want)
-		}
-	}
-}
-
 // A heldUp session loses packets while its output has the second one in hand.
 type heldUp struct {
 	*Session
 	memory
 	hook          *stillHook
-	ring          *listRing
+	ring          *ring.List
 	told          chan *Loss
 	held, release chan struct{}
 	ended         chan error
@@ -88,12 +66,12 @@ func holdUp(t *testing.T) *heldUp {
 		held: make(chan struct{}), release: make(chan struct{}),
 		ended: make(chan error, 1),
 	}
-	u.ring = &listRing{records: [][]byte{u.record()}}
+	u.ring = &ring.List{Records: [][]byte{u.record()}}
 	u.Session = openStill(t, Options{Buffer: MinBuffer, Notice: func(err error) {
 		var loss *Loss
 		errors.As(err, &loss)
 		u.told <- loss
-	}}, listed(u.ring), u.hook)
+	}}, ring.NewLists(u.ring).New, u.hook)
 	go func() {
 		_, err := u.Run(t.Context(), u)
 		u.ended <- err
@@ -104,12 +82,12 @@ func holdUp(t *testing.T) *heldUp {
 
 func (u *heldUp) record() []byte {
 	packet := packetOf(60, 1)
-	return rawOf(sampleOf(packet, 1), packet)
+	return ring.NewRecord(packet, 1).Raw(packet)
 }
 
 func (u *heldUp) Write(packets []Packet) error {
 	if len(u.packets) == 0 {
-		u.ring.records = [][]byte{u.record()}
+		u.ring.Records = [][]byte{u.record()}
 	} else {
 		close(u.held)
 		<-u.release
@@ -120,7 +98,7 @@ func (u *heldUp) Write(packets []Packet) error {
 // count sets what the programs have counted.
 func (u *heldUp) count(t *testing.T, lost, sampled uint64) {
 	t.Helper()
-	u.hook.account = samplerAccount{Seen: lost + sampled, Lost: lost, Sampled: sampled}
+	u.hook.account = kernel.SamplerAccount{Seen: lost + sampled, Lost: lost, Sampled: sampled}
 	must(t, u.hook.attach())
 }
 
@@ -169,11 +147,11 @@ func TestLossOfGone(t *testing.T) {
 			t.Parallel()
 			var loss *Loss
 			o := Options{Patterns: []string{"absent*"}, Notice: func(err error) { errors.As(err, &loss) }}
-			s := openStill(t, o, (&listTransport{number: 1}).make)
+			s := openStill(t, o, (&ring.Lists{Number: 1}).New)
 			s.loss.close()
 			w := newLossWatch(s.sampler, s.ledger, &s.laps, s.started)
 			s.sampler.comeFirst(t, "gone")
-			s.sampler.countFirst(t, samplerAccount{Seen: 10, Lost: 10})
+			s.sampler.countFirst(t, kernel.SamplerAccount{Seen: 10, Lost: 10})
 			w.look(false)
 			s.sampler.goFirst(t)
 			for _, name := range next {

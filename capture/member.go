@@ -1,6 +1,10 @@
 package capture
 
-import "fmt"
+import (
+	"fmt"
+
+	"github.com/xdpcap/xdpcap/capture/internal/account"
+)
 
 // A member is one entry of a roster: the source that has this index now, or had it last. When its
 // interface has gone, its programs end (leave), then its account becomes final (retire), and when
@@ -9,10 +13,10 @@ type member struct {
 	Source
 	card    card
 	slot    int
-	before  programAccount  // what was counted in the slot before the source came
-	earlier programAccount  // what was counted for the sources that had the index before
-	ended   int64           // when its programs had ended, in CLOCK_MONOTONIC ns; 0 = one runs
-	final   *programAccount // what was counted for the index; nil = more may be counted, or records are still unread
+	before  account.Program  // what was counted in the slot before the source came
+	earlier account.Program  // what was counted for the sources that had the index before
+	ended   int64            // when its programs had ended, in CLOCK_MONOTONIC ns; 0 = one runs
+	final   *account.Program // what was counted for the index; nil = more may be counted, or records are still unread
 }
 
 // leave notes that no program of some sources runs any more. now is CLOCK_MONOTONIC in ns.
@@ -30,7 +34,7 @@ func (r *roster) leave(sources []int, now int64) {
 // have ended and the reader has read all their records. passed is the time up to which it has read
 // all records, in CLOCK_MONOTONIC ns, and counts has its counts. A record that it did not find, as
 // in the ring of a CPU that went offline, is lost.
-func (r *roster) retire(i int, passed int64, counts Account, counted func(slot int) (programAccount, error)) (retired bool, err error) {
+func (r *roster) retire(i int, passed int64, counts Account, counted func(slot int) (account.Program, error)) (retired bool, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	m := &r.all[i]
@@ -41,7 +45,7 @@ func (r *roster) retire(i int, passed int64, counts Account, counted func(slot i
 	if err != nil {
 		return false, err
 	}
-	a.miss(counts)
+	a.Miss(counts)
 	m.final = &a
 	r.tenants[m.slot].Store(0)
 	r.departed = append(r.departed, i)
@@ -83,7 +87,7 @@ func (r *roster) forget(source int) {
 
 // counted returns the account of an index: the sum over all sources that have had it. read returns
 // the counters of a slot, which continue from one source to the next.
-func (m *member) counted(read func(slot int) (programAccount, error)) (programAccount, error) {
+func (m *member) counted(read func(slot int) (account.Program, error)) (account.Program, error) {
 	if m.final != nil {
 		return *m.final, nil
 	}
@@ -91,19 +95,15 @@ func (m *member) counted(read func(slot int) (programAccount, error)) (programAc
 	if err != nil {
 		return a, fmt.Errorf("read the counters of %s: %w", m.Label(), err)
 	}
-	a.Subtract(m.before.Account)
-	a.Add(m.earlier.Account)
-	a.sent += m.earlier.sent - m.before.sent
-	a.joined += m.earlier.joined - m.before.joined
-	a.unread = m.earlier.unread
+	a.Continue(m.before, m.earlier)
 	return a, nil
 }
 
 // accounts returns what the programs have counted for each index.
-func (r *roster) accounts(counted func(slot int) (programAccount, error)) ([]programAccount, error) {
+func (r *roster) accounts(counted func(slot int) (account.Program, error)) ([]account.Program, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	all := make([]programAccount, len(r.all))
+	all := make([]account.Program, len(r.all))
 	for i := range r.all {
 		var err error
 		if all[i], err = r.all[i].counted(counted); err != nil {

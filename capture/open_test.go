@@ -6,6 +6,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/xdpcap/xdpcap/capture/internal/account"
+	"github.com/xdpcap/xdpcap/capture/internal/ring"
 	"github.com/xdpcap/xdpcap/internal/testnet"
 )
 
@@ -23,16 +25,16 @@ func openAt(t *testing.T, ns *testnet.Namespace, o Options) (s *Session) {
 	return s
 }
 
-// openStill opens a session of hooks and a transport that only tests have, at no interface.
-func openStill(t *testing.T, o Options, transport newTransport, hooks ...hook) *Session {
+// openStill opens a session of hooks and rings that only tests have, at no interface.
+func openStill(t *testing.T, o Options, rings func(ring.Options) *ring.Set, hooks ...hook) *Session {
 	t.Helper()
-	s, err := tryStill(t, o, transport, hooks...)
+	s, err := tryStill(t, o, rings, hooks...)
 	must(t, err)
 	t.Cleanup(func() { s.Close() })
 	return s
 }
 
-func tryStill(t *testing.T, o Options, transport newTransport, hooks ...hook) (*Session, error) {
+func tryStill(t *testing.T, o Options, rings func(ring.Options) *ring.Set, hooks ...hook) (*Session, error) {
 	t.Helper()
 	testnet.RequireRoot(t)
 	if o.Patterns == nil {
@@ -40,7 +42,7 @@ func tryStill(t *testing.T, o Options, transport newTransport, hooks ...hook) (*
 	}
 	o, err := o.withDefaults()
 	must(t, err)
-	return open(o, hooks, transport)
+	return open(o, hooks, rings)
 }
 
 // run runs a session with one output in memory, and returns that and its account.
@@ -60,7 +62,7 @@ func notices(into *[]string) func(error) {
 // same fails the test if two values differ. about, if it is given, is a format and its arguments.
 func same(tb testing.TB, want, got any, about ...any) {
 	tb.Helper()
-	if diff := cmp.Diff(want, got, cmp.AllowUnexported(programAccount{})); diff != "" {
+	if diff := cmp.Diff(want, got, cmp.AllowUnexported(account.Program{})); diff != "" {
 		text := ""
 		if len(about) > 0 {
 			text = fmt.Sprintf(about[0].(string), about[1:]...) + " "

@@ -9,6 +9,7 @@ import (
 	"github.com/cilium/ebpf/asm"
 	"github.com/cilium/ebpf/btf"
 
+	"github.com/xdpcap/xdpcap/capture/internal/kernel"
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
@@ -67,20 +68,20 @@ func resolveRedirectInfo(spec *ebpf.CollectionSpec, program string, types *btf.C
 		if ins.Reference() != name {
 			continue
 		}
-		kernel, err := types.Kernel()
+		all, err := types.Kernel()
 		if err != nil {
 			return fmt.Errorf("read the kernel's types: %w", err)
 		}
 		var variable *btf.Var
-		if kernel.TypeByName(name, &variable) != nil {
+		if all.TypeByName(name, &variable) != nil {
 			return nil
 		}
-		id, err := kernel.TypeID(variable)
+		id, err := all.TypeID(variable)
 		if err != nil {
 			return fmt.Errorf("find %s among the kernel's types: %w", name, err)
 		}
 		ins.Src, ins.Constant = pseudoBTFID, int64(id)
-		return spec.Variables[samplerVarRedirectInfoInCpu].Set(true)
+		return spec.Variables[kernel.SamplerVarRedirectInfoInCpu].Set(true)
 	}
 	return nil
 }

@@ -7,6 +7,7 @@ import (
 
 	"golang.org/x/net/bpf"
 
+	"github.com/xdpcap/xdpcap/capture/internal/kernel"
 	"github.com/xdpcap/xdpcap/filter"
 	"github.com/xdpcap/xdpcap/internal/attach"
 	"github.com/xdpcap/xdpcap/internal/errkind"
@@ -88,7 +89,7 @@ func (o *Options) compile(p *point) (err error) {
 	if err != nil {
 		return err
 	}
-	const headBytes = int(samplerHeadLimitHEAD_BYTES)
+	const headBytes = int(kernel.SamplerHeadLimitHEAD_BYTES)
 	if p.filter, err = attach.NewFilter(received, headBytes); err != nil {
 		return err
 	}

@@ -7,11 +7,15 @@ import (
 	"runtime"
 	"testing"
 	"time"
+	"unsafe"
 
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/asm"
 	"golang.org/x/sys/unix"
 
+	"github.com/xdpcap/xdpcap/capture/internal/account"
+	"github.com/xdpcap/xdpcap/capture/internal/kernel"
+	"github.com/xdpcap/xdpcap/capture/internal/ring"
 	"github.com/xdpcap/xdpcap/internal/machine"
 	"github.com/xdpcap/xdpcap/internal/testnet"
 	"github.com/xdpcap/xdpcap/internal/xdp"
@@ -22,12 +26,10 @@ type programTest struct {
 	t       *testing.T
 	sampler *sampler
 	hooks   []hook
-	cursors []*cursor
-	late    error // of CPUs that can have no ring
 }
 
-// newProgramTest loads the programs; changes are made to the transport before.
-func newProgramTest(t *testing.T, o Options, changes ...func(transport)) *programTest {
+// newProgramTest loads the programs.
+func newProgramTest(t *testing.T, o Options) *programTest {
 	t.Helper()
 	testnet.RequireRoot(t)
 	o.Interfaces = []string{"lo"}
@@ -42,33 +44,18 @@ func newProgramTest(t *testing.T, o Options, changes ...func(transport)) *progra
 		must(t, err)
 		p.hooks = append(p.hooks, hooks...)
 	}
-	made := o.Transport.kind().open(o.ringOptions())
-	for _, change := range changes {
-		change(made)
-	}
-	if p.sampler, err = newSampler(&o, newRoster(&o, p.hooks), made); err != nil {
+	if p.sampler, err = newSampler(&o, newRoster(&o, p.hooks), ring.New(o.rings())); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(p.close)
 	must(t, p.sampler.loadHooks(p.hooks))
-	rings, err := p.sampler.transport.rings()
-	for _, r := range rings {
-		p.cursors = append(p.cursors, newCursor(r))
-	}
-	if p.late = err; err != nil && changes == nil {
-		t.Fatal(err)
-	}
+	must(t, p.sampler.rings.Refresh())
 	return p
 }
 
 func (p *programTest) close() {
 	for _, err := range []error{closeHooks(p.hooks), p.sampler.close()} {
 		if err != nil {
-			p.t.Error(err)
-		}
-	}
-	for _, c := range p.cursors {
-		if err := c.ring.close(); err != nil {
 			p.t.Error(err)
 		}
 	}
@@ -105,28 +92,58 @@ func (p *programTest) run(source int, packet []byte, n int) (verdict xdp.Verdict
 }
 
 // samples takes everything out of the rings.
-func (p *programTest) samples() (samples []record, packets [][]byte) {
+func (p *programTest) samples() (samples []Packet, packets [][]byte) {
 	p.t.Helper()
-	for _, c := range p.cursors {
-		c.ring.refill()
-		for {
-			r, found := c.advance(len(p.hooks))
-			if found == nothing {
-				break
-			}
-			if found == invalid {
+	rings := p.sampler.rings
+	rings.Gather(math.MaxUint64)
+	group := make([]Packet, ring.GroupSize)
+	for rings.IsReady() {
+		for _, packet := range group[:rings.Next(group)] {
+			if packet.Data == nil || int(packet.Source) >= len(p.hooks) {
 				p.t.Error("an invalid record")
 				continue
 			}
-			samples = append(samples, *recordOf(r.Facts))
-			packets = append(packets, append([]byte(nil), r.Data...))
+			facts := *packet.Facts
+			samples = append(samples, Packet{Facts: &facts, Source: packet.Source})
+			packets = append(packets, bytes.Clone(packet.Data))
 		}
-		c.ring.release()
 	}
+	rings.Release()
 	return samples, packets
 }
 
-func (p *programTest) accounts() []programAccount {
+// sharedRings are the shared rings of all CPUs.
+func sharedRings(tb testing.TB, k *sampler) (all []*kernel.SamplerRing) {
+	tb.Helper()
+	m := k.maps[kernel.SamplerMapRings]
+	memory, err := unix.Mmap(m.FD(), 0, int(m.MaxEntries()*m.ValueSize()), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
+	must(tb, err)
+	tb.Cleanup(func() { unix.Munmap(memory) })
+	for at := 0; at < len(memory); at += int(m.ValueSize()) {
+		all = append(all, (*kernel.SamplerRing)(unsafe.Pointer(&memory[at])))
+	}
+	return all
+}
+
+func packetOf(n int, seed byte) []byte {
+	b := make([]byte, n)
+	for i := range b {
+		b[i] = seed + byte(i)
+	}
+	return b
+}
+
+// runOn is run on one CPU.
+func (p *programTest) runOn(cpu, source int, packet []byte, n int) {
+	p.t.Helper()
+	err := machine.Quiet(cpu, func() error {
+		p.run(source, packet, n)
+		return nil
+	})
+	must(p.t, err)
+}
+
+func (p *programTest) accounts() []account.Program {
 	p.t.Helper()
 	accounts, err := p.sampler.accounts()
 	must(p.t, err)
@@ -134,13 +151,13 @@ func (p *programTest) accounts() []programAccount {
 }
 
 // expect compares the accounts of the sources.
-func (p *programTest) expect(want ...programAccount) {
+func (p *programTest) expect(want ...account.Program) {
 	p.t.Helper()
 	same(p.t, want, p.accounts())
 }
 
 // counted is the account of a program that saw packets and sent records of some.
-func counted(a Account, sent uint64) programAccount { return programAccount{Account: a, sent: sent} }
+func counted(a Account, sent uint64) account.Program { return account.Program{Account: a, Sent: sent} }
 
 // eachTransport runs a test for every kind of transport, side by side.
 func eachTransport(t *testing.T, test func(t *testing.T, transport Transport)) {
@@ -216,15 +233,15 @@ func testProgram(t *testing.T, transport Transport, d Direction) {
 				}
 				cpu := s.ID >> 52
 				numbers[cpu]++
-				if s.ID&(1<<52-1) != 1<<40|numbers[cpu] || cpu >= uint64(len(b.cursors)) {
+				if s.ID&(1<<52-1) != 1<<40|numbers[cpu] || cpu >= uint64(ebpf.MustPossibleCPU()) {
 					t.Errorf("%d bytes: packet id %x, want packet %d of a CPU at hook 1", size, s.ID, numbers[cpu])
 				}
-				if int(s.WireLen) != size || s.source != 1 || s.Queue != 0 || s.Weight != 1 {
+				if int(s.WireLen) != size || s.Source != 1 || s.Queue != 0 || s.Weight != 1 {
 					t.Errorf("%d bytes: record %+v", size, s)
 				}
 				same(t, packet[:length], packets[0], "%d bytes", size)
 				sent := uint64(n + 1)
-				b.expect(programAccount{}, counted(Account{Seen: sent}, sent))
+				b.expect(account.Program{}, counted(Account{Seen: sent}, sent))
 			}
 		})
 	}
@@ -261,7 +278,7 @@ func TestProgramLost(t *testing.T) {
 		b.run(0, packetOf(64, 0), frames)
 		samples, _ := b.samples()
 		lost := uint64(frames - len(samples))
-		b.expect(counted(Account{Seen: frames, Lost: lost}, uint64(len(samples))), programAccount{})
+		b.expect(counted(Account{Seen: frames, Lost: lost}, uint64(len(samples))), account.Program{})
 		if lost == 0 {
 			t.Error("nothing was lost")
 		}
@@ -284,7 +301,7 @@ func TestProgramSample(t *testing.T) {
 			b.run(0, packetOf(64, 0), frames)
 			samples, _ := b.samples()
 			kept := frames / uint64(n)
-			b.expect(counted(Account{Seen: frames, NotSampled: frames - kept}, kept), programAccount{})
+			b.expect(counted(Account{Seen: frames, NotSampled: frames - kept}, kept), account.Program{})
 			places := make([]float64, n)
 			for i, s := range samples {
 				number := s.ID&(1<<40-1) - 1
@@ -316,12 +333,12 @@ func TestProgramSampleFlows(t *testing.T) {
 	kept := 0
 	const flows = 2000
 	for i := range uint16(flows) {
-		before := b.accounts()[0].sent
+		before := b.accounts()[0].Sent
 		for range 3 {
 			b.run(0, out.UDP(1000+i, 53, nil), 1)
 			b.run(0, out.Reverse().UDP(53, 1000+i, nil), 1)
 		}
-		switch n := b.accounts()[0].sent - before; n {
+		switch n := b.accounts()[0].Sent - before; n {
 		case 0:
 		case 6:
 			kept++
@@ -330,7 +347,7 @@ func TestProgramSampleFlows(t *testing.T) {
 		}
 		b.samples()
 	}
-	if a := b.accounts()[0]; a.Seen != 6*flows || a.Seen != a.sent+a.NotSampled {
+	if a := b.accounts()[0]; a.Seen != 6*flows || a.Seen != a.Sent+a.NotSampled {
 		t.Errorf("the account %+v", a)
 	}
 	if sigma := math.Sqrt(flows * 0.1 * 0.9); math.Abs(float64(kept)-flows*0.1) > 5*sigma {
@@ -358,15 +375,15 @@ func TestProgramMaxRate(t *testing.T) {
 	b.run(0, packetOf(64, 0), 50)
 	// A busy machine may take so long until here that another packet has been paid for.
 	most := 1 + uint64(rate*time.Since(start).Seconds())
-	if a := b.accounts()[0]; a.sent < 1 || a.sent > most || a.NotSampled != 50-a.sent {
+	if a := b.accounts()[0]; a.Sent < 1 || a.Sent > most || a.NotSampled != 50-a.Sent {
 		t.Errorf("at once, when at most %d are paid for: %+v", most, a)
 	}
 	// The bucket is now as if no packet had come since the machine was started.
 	start = time.Now()
-	must(t, b.sampler.maps[samplerMapBucket].Put(uint32(0), uint64(0)))
+	must(t, b.sampler.maps[kernel.SamplerMapBucket].Put(uint32(0), uint64(0)))
 	b.run(1, packetOf(64, 0), 50) // all sources share the bucket
 	most = 2 + uint64(rate*time.Since(start).Seconds())
-	if a := b.accounts()[1]; a.sent < 2 || a.sent > most || a.NotSampled != 50-a.sent {
+	if a := b.accounts()[1]; a.Sent < 2 || a.Sent > most || a.NotSampled != 50-a.Sent {
 		t.Errorf("after a long time, when at most %d are paid for: %+v", most, a)
 	}
 }
@@ -386,10 +403,10 @@ func TestProgramFilter(t *testing.T) {
 	} {
 		b.run(0, packet, 1)
 	}
-	b.expect(counted(Account{Seen: 6, FilteredOut: 4, NotSampled: 1}, 1), programAccount{})
+	b.expect(counted(Account{Seen: 6, FilteredOut: 4, NotSampled: 1}, 1), account.Program{})
 	b = newProgramTest(t, Options{Filter: "udp dst port 53", VLANAware: true})
 	b.run(0, testnet.VLAN(out.UDP(1002, 53, nil), 5), 1)
-	if a := b.accounts()[0]; a.sent != 1 {
+	if a := b.accounts()[0]; a.Sent != 1 {
 		t.Errorf("VLAN-aware: %+v", a)
 	}
 }

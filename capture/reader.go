@@ -1,42 +1,33 @@
 package capture
 
 import (
-	"errors"
 	"fmt"
 	"io"
 	"math"
 	"sync/atomic"
 	"time"
 
+	"github.com/xdpcap/xdpcap/capture/internal/account"
+	"github.com/xdpcap/xdpcap/capture/internal/ring"
 	"github.com/xdpcap/xdpcap/capture/internal/throttle"
-	"github.com/xdpcap/xdpcap/capture/internal/wait"
 	"github.com/xdpcap/xdpcap/internal/lost"
 	"github.com/xdpcap/xdpcap/internal/machine"
 )
 
-const (
-	// How long a packet waits at most in a ring that does not fill up.
-	flushInterval = 50 * time.Millisecond
-	// How long the reader sleeps at most when the next packet will wake it. The outputs need to be
-	// called now and then: see tendInterval.
-	idleInterval = 250 * time.Millisecond
-	// How often the reader looks for CPUs that have come online.
-	ringsInterval = time.Second
-)
+// ringsInterval is how often the reader looks for CPUs that have come online.
+const ringsInterval = time.Second
 
 // A reader takes packets from the rings, in the order of their time stamps, and counts them. It
 // belongs to one goroutine.
 type reader struct {
-	transport transport
-	looked    int64 // when the transport was last asked for rings, in CLOCK_MONOTONIC ns
-	merge     merge
+	rings     *ring.Set
+	looked    int64 // when rings were last looked for, in CLOCK_MONOTONIC ns
 	roster    *roster
 	met       int    // how many sources have come that the reader knows, where they come and go
 	cards     []card // by source; nil = no card is asked
-	lost      losses
+	lost      ring.Losses
 	clock     machine.Stamper
-	ledger    *ledger
-	poller    *wait.Poller
+	ledger    *account.Ledger
 	immediate bool           // Options.Immediate
 	snapLen   int            // Options.SnapLen
 	weighted  bool           // Options.hasWeights
@@ -59,7 +50,7 @@ type reader struct {
 	// complete is set when the merge has everything that the programs sent before that.
 	complete bool
 	// programs reads what the programs counted for each source.
-	programs func() ([]programAccount, error)
+	programs func() ([]account.Program, error)
 	// stop detaches the programs.
 	stop func()
 	// notice is Options.Notice.
@@ -77,7 +68,7 @@ type reader struct {
 // packets, and then io.EOF. It allocates nothing.
 func (r *reader) read(packets []Packet) (int, error) {
 	for r.err == nil {
-		if !r.merge.isReady() {
+		if !r.rings.IsReady() {
 			r.err = r.round()
 		} else if n := r.take(packets); n > 0 {
 			return n, nil
@@ -86,35 +77,21 @@ func (r *reader) read(packets []Packet) (int, error) {
 	return 0, r.err
 }
 
-// addRings adds the rings of CPUs that have come online, and closes those of CPUs that went
-// offline.
-func (r *reader) addRings() error {
-	rings, err := r.transport.rings()
-	err = errors.Join(err, errors.Join(r.merge.drop()...))
-	for _, ring := range rings {
-		r.merge.cursors = append(r.merge.cursors, newCursor(ring))
-		if added := r.poller.Add(ring.fd()); err == nil {
-			err = added
-		}
-	}
-	return err
-}
-
 // take fills the slice with the oldest packets, and returns how many there are. Records that come
 // after the ledger's limit are counted and skipped.
 func (r *reader) take(packets []Packet) (n int) {
-	found := packets[:r.merge.next(packets)]
+	found := packets[:r.rings.Next(packets)]
 	ledger := r.ledger
 	for i := range found {
 		p := &found[i]
 		slot := p.Source
 		source, ok := r.sourceOf(int(slot))
 		if !ok || p.Data == nil {
-			ledger.reject(source)
+			ledger.Reject(source)
 			continue
 		}
-		restoreTag(p, r.snapLen)
-		if !ledger.take(source, len(p.Data)) {
+		ring.RestoreTag(p, r.snapLen)
+		if !ledger.Take(source, len(p.Data)) {
 			continue
 		}
 		r.finish(p.Facts, slot, source)
@@ -131,7 +108,7 @@ func (r *reader) take(packets []Packet) (n int) {
 // took counts packets that were handed on, and stops the session at the limit.
 func (r *reader) took(n int) {
 	r.taken.Add(uint64(n))
-	if r.ledger.isFull() {
+	if r.ledger.IsFull() {
 		r.stop()
 	}
 }
@@ -142,7 +119,7 @@ func (r *reader) sourceOf(slot int) (source int, ok bool) {
 	if r.follows {
 		return r.tenantOf(slot)
 	}
-	return slot, slot < len(r.ledger.counts)
+	return slot, slot < len(r.ledger.Counts())
 }
 
 // tenantOf is sourceOf where interfaces come and go.
@@ -158,8 +135,8 @@ func (r *reader) tenantOf(slot int) (source int, ok bool) {
 func (r *reader) meet() {
 	if come := int(r.roster.come.Load()); come > r.met {
 		r.cards = r.roster.cards()
-		r.roster.lostBefore(r.met, r.lost.begin)
-		r.ledger.grow(r.roster.size())
+		r.roster.lostBefore(r.met, r.lost.Begin)
+		r.ledger.Grow(r.roster.size())
 		r.met = come
 	}
 }
@@ -178,13 +155,13 @@ func (r *reader) finishMore(f *Facts, slot uint16, source int) {
 		f.ClockSetBack, r.clock.SetBack = r.clock.SetBack, 0
 	}
 	if f.Dropped != 0 {
-		f.Dropped = r.lost.since(slot, f)
+		f.Dropped = r.lost.Since(slot, f)
 	}
 	if !r.weighted {
 		f.Weight = 0
 	}
 	if r.cards != nil && !r.cards[source].finish(f, r.clock.Offset) {
-		r.ledger.unstamped(source)
+		r.ledger.Unstamped(source)
 	}
 	if f.To != 0 {
 		r.outlets.learn(f.To)
@@ -195,20 +172,17 @@ func (r *reader) finishMore(f *Facts, slot uint16, source int) {
 }
 
 // round waits until there is a packet whose position in the order is final, or the session has
-// ended. It waits until a ring has filled up to its watermark or flushInterval has passed, because
-// each look at the rings costs as much as many packets. If a whole wait has brought nothing, the
-// first packet ends the next wait, if the rings support that.
+// ended. It waits until a ring has filled up to its watermark or ring.FlushInterval has passed,
+// because each look at the rings costs as much as many packets. If a whole wait has brought
+// nothing, the first packet ends the next wait, if the rings support that.
 func (r *reader) round() error {
 	if r.follows {
 		r.meet()
 	}
-	r.ledger.publish()
-	r.merge.release()
+	r.ledger.Publish()
+	r.rings.Release()
 	r.settle()
-	at := onPart
-	if r.immediate {
-		at = onRecord
-	}
+	atRecord := r.immediate
 	for waited := r.immediate; !r.complete; {
 		if r.idle != nil {
 			r.laps.Lap(throttle.Reading)
@@ -224,36 +198,35 @@ func (r *reader) round() error {
 		}
 		if now-r.looked >= int64(ringsInterval) {
 			r.looked = now
-			if err := r.addRings(); err != nil {
+			if err := r.rings.Refresh(); err != nil {
 				r.notice(fmt.Errorf("packets on a CPU that has come online are lost: %w", err))
 			}
 		}
-		final := r.merge.complete(now)
-		young := min(time.Duration(now-final), settleTime)
-		r.merge.horizon = uint64(final)
+		final := r.rings.Complete(now)
+		horizon := uint64(final)
 		switch {
 		case wasSet: // the clock was set: packets from before that are taken first, and keep the old time
-			r.merge.horizon = uint64(min(final, r.clock.Until))
+			horizon = uint64(min(final, r.clock.Until))
 		case detached:
-			r.complete, r.merge.horizon = true, math.MaxUint64
+			r.complete, horizon = true, math.MaxUint64
 		}
-		r.merge.gather()
-		if waited && len(r.merge.order) == 0 {
-			at = onRecord
+		r.rings.Gather(horizon)
+		if waited && r.rings.IsEmpty() {
+			atRecord = true
 		}
-		armed := r.merge.arm(at)
-		ready := r.merge.isReady()
+		filled := r.rings.Arm(atRecord)
+		ready := r.rings.IsReady()
 		if !ready {
 			r.settle()
 		}
 		switch {
-		case ready && (waited || wasSet || r.complete || armed == never):
+		case ready && (waited || wasSet || r.complete || filled):
 			return nil
 		case wasSet:
 			r.follow(final)
 		case !r.complete:
 			waited = true
-			if err := r.wait(at, armed, young); err != nil {
+			if err := r.wait(); err != nil {
 				return err
 			}
 		}
@@ -263,9 +236,9 @@ func (r *reader) round() error {
 
 // settle publishes that all packets up to the horizon were handed over.
 func (r *reader) settle() {
-	if r.merge.horizon < math.MaxInt64 {
-		r.settled.Store(int64(r.merge.horizon) + r.clock.Offset)
-		r.passed.Store(int64(r.merge.horizon))
+	if horizon := r.rings.Horizon(); horizon < math.MaxInt64 {
+		r.settled.Store(int64(horizon) + r.clock.Offset)
+		r.passed.Store(int64(horizon))
 	}
 }
 
@@ -273,7 +246,7 @@ func (r *reader) settle() {
 // The packets' order is final up to `final`, in CLOCK_MONOTONIC ns.
 func (r *reader) follow(final int64) {
 	if r.clock.Until >= final {
-		time.Sleep(settleTime)
+		time.Sleep(ring.SettleTime)
 		return
 	}
 	if back := r.clock.Follow(); back != nil {
@@ -281,26 +254,15 @@ func (r *reader) follow(final int64) {
 	}
 }
 
-// wait sleeps until a ring asks to be read, a timeout has passed, or the session was stopped. The
-// caller has asked the rings for the alarm `at`, and `armed` is the alarm that they can give. If
-// records wait only until they are older than `young`, it sleeps for no longer than that.
-func (r *reader) wait(at, armed alarm, young time.Duration) error {
-	timeout := flushInterval
-	switch {
-	case armed == never, at == onRecord && len(r.merge.order) > 0:
-		timeout = young
-	case armed == unsure:
-		timeout = settleTime
-	case armed == onRecord:
-		timeout = idleInterval
-	}
+// wait sleeps until a ring asks to be read, a timeout has passed, or the session was stopped.
+func (r *reader) wait() error {
 	r.laps.Lap(throttle.Reading)
 	defer r.laps.Lap(throttle.Waiting)
 	if r.rest != nil {
 		r.rest.Begin()
 		defer r.rest.End()
 	}
-	return r.poller.Wait(timeout)
+	return r.rings.Wait()
 }
 
 // end closes the ledger with a last reading of the programs' counters.
@@ -309,8 +271,8 @@ func (r *reader) end() error {
 	if err != nil {
 		return err
 	}
-	r.ledger.close(programs)
-	for i, a := range r.ledger.final {
+	r.ledger.Close(programs)
+	for i, a := range r.ledger.Final() {
 		if a.Unexplained != 0 {
 			src := r.roster.source(i)
 			r.notice(fmt.Errorf("%s: the account does not add up, which is a bug of xdpcap or of the kernel: %s", src.Label(), a.Equation()))

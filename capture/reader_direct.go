@@ -9,54 +9,30 @@ import "github.com/xdpcap/xdpcap/capture/internal/throttle"
 // a full batch, or a full ledger. Its time counts as Reading, because the output only waits for it.
 func (r *reader) writePlain(e *Encoder, into *Batch) (n int) {
 	r.laps.Lap(throttle.Writing)
-	m, ledger := &r.merge, r.ledger
+	ledger := r.ledger
 	blocks, ends := into.Blocks, into.Ends
-	for isRare := false; !isRare && m.isReady(); {
-		first, until := m.order[0], m.horizon
-		ring, ok := first.ring.(*sharedRing)
+	for taken := -1; taken != n; {
+		run, ok := r.rings.Run()
 		if !ok {
 			break
 		}
-		isAlone := len(m.order) == 1
-		if !isAlone {
-			until = min(until, m.order.second())
-		}
-		end, head := ring.end, ring.head
-		for end != head {
-			rec := ring.record(end)
-			size := (uint64(recordSize) + uint64(rec.length) + 7) &^ 7
-			first.stamp = rec.stamp()
-			source, ok := r.sourceOf(int(rec.source))
-			if !rec.isSent() || size > head-end || rec.isTagBeside() || !ok || r.met > e.sources.come {
-				isRare = true
+		taken = n
+		for rec := run.Next(); rec != nil; rec = run.Next() {
+			data := rec.Data()
+			source, ok := r.sourceOf(int(rec.Source))
+			if !ok || r.met > e.sources.come || cap(blocks)-len(blocks) < len(data)+MaxOverhead || len(ends) == cap(ends) || ledger.IsFull() {
 				break
 			}
-			if first.stamp > until {
-				break
-			}
-			data := rec.data()
-			if cap(blocks)-len(blocks) < len(data)+MaxOverhead || len(ends) == cap(ends) || ledger.isFull() {
-				isRare = true
-				break
-			}
-			ledger.take(source, len(data))
-			r.finish(&rec.Facts, rec.source, source)
+			ledger.Take(source, len(data))
+			r.finish(&rec.Facts, rec.Source, source)
 			blocks = e.append(blocks, uint16(source), &rec.Facts, data)
 			ends = append(ends, BlockEnd{
 				End: into.Start + int64(len(blocks)), Time: rec.Time, Bytes: uint32(len(data)), Source: uint32(source),
 			})
-			end += size
+			run.Take(rec)
 			n++
 		}
-		ring.end = end
-		if ring.end-ring.tail > ring.share() {
-			ring.release()
-		}
-		if first.ready = end != head; !first.ready {
-			m.order.popFirst()
-		} else if !isAlone {
-			m.order.fixFirst()
-		}
+		run.End()
 	}
 	into.Blocks, into.Ends = blocks, ends
 	r.took(n)

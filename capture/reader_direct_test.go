@@ -7,6 +7,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/xdpcap/xdpcap/capture/internal/account"
+	"github.com/xdpcap/xdpcap/capture/internal/kernel"
+	"github.com/xdpcap/xdpcap/capture/internal/ring"
 	"github.com/xdpcap/xdpcap/capture/internal/throttle"
 	"github.com/xdpcap/xdpcap/internal/testnet"
 )
@@ -15,46 +18,38 @@ import (
 // of all lengths, losses, tags beside them, damaged records, and a perf ring besides shared ones.
 func mixedRings(seed uint64, shared int, limit uint64) *reader {
 	random := rand.New(rand.NewPCG(seed, 0))
+	perf := int(1 - seed%2)
+	memory := ring.NewMemory(1<<16, shared, perf)
 	r := &reader{
-		merge:    merge{horizon: math.MaxUint64},
-		lost:     losses{slots: 2},
-		ledger:   newLedger(2, limit),
+		rings:    memory.Set,
+		lost:     ring.Losses{Slots: 2},
+		ledger:   account.NewLedger(2, limit),
 		snapLen:  1500,
 		weighted: seed%3 != 0,
 		hasMore:  seed%3 == 0,
 		laps:     new(throttle.Laps),
 		stop:     func() {},
 	}
-	var puts []func(record, []byte) bool
-	for range shared {
-		k, c := newFakeProgram(1 << 16)
-		puts = append(puts, k.sample)
-		r.merge.cursors = append(r.merge.cursors, c)
-	}
-	if seed%2 == 0 {
-		k, c := newFakePerf(1 << 16)
-		puts = append(puts, k.sample)
-		r.merge.cursors = append(r.merge.cursors, c)
-	}
-	dropped := make([][2]uint64, len(puts))
+	rings := shared + perf
+	dropped := make([][2]uint64, rings)
 	for i := range 1000 {
-		cpu := random.IntN(len(puts))
+		cpu := random.IntN(rings)
 		packet := packetOf(1+random.IntN(map[bool]int{true: 1500, false: 100}[random.IntN(10) == 0]), byte(i))
-		f := sampleOf(packet, uint64(1000+i-random.IntN(2)))
-		f.source = uint16(random.IntN(2))
-		f.ID = uint64(cpu)<<samplerLimitID_CPU_SHIFT | uint64(i)
+		f := ring.NewRecord(packet, uint64(1000+i-random.IntN(2)))
+		f.Source = uint16(random.IntN(2))
+		f.ID = uint64(cpu)<<kernel.SamplerLimitID_CPU_SHIFT | uint64(i)
 		f.Weight, f.Verdict, f.Queue = uint32(random.IntN(3)), Verdict(random.IntN(5)), uint32(i)
 		if random.IntN(10) == 0 {
-			dropped[cpu][f.source]++
+			dropped[cpu][f.Source]++
 		}
-		f.Dropped = dropped[cpu][f.source]
+		f.Dropped = dropped[cpu][f.Source]
 		switch random.IntN(50) {
 		case 0:
-			f.tagProtocol, f.tag = 0x0081, 7
+			f.TagProtocol, f.Tag = 0x0081, 7
 		case 1:
-			f.cookie++
+			f.Cookie++
 		case 2:
-			f.source = 2
+			f.Source = 2
 		case 3:
 			f.WireLen--
 		case 4:
@@ -62,7 +57,7 @@ func mixedRings(seed uint64, shared int, limit uint64) *reader {
 		case 5:
 			f.To = 3
 		}
-		puts[cpu](f, packet)
+		memory.Put(cpu, f, packet)
 	}
 	return r
 }
@@ -110,17 +105,17 @@ func TestDirect(t *testing.T) {
 		var counts [2]Accounts
 		for i := range outputs {
 			r := mixedRings(seed, int(1+seed%4), limit)
-			r.merge.gather()
+			r.rings.Gather(math.MaxUint64)
 			out := newBatchOutput()
-			packets := make([]Packet, groupSize)
-			for r.merge.isReady() {
+			packets := make([]Packet, ring.GroupSize)
+			for r.rings.IsReady() {
 				if i == 0 {
 					out.WriteDirect(r.writePlain)
 				}
 				out.Write(packets[:r.take(packets)])
 			}
 			taken += out.direct
-			outputs[i], counts[i] = out, r.ledger.counts
+			outputs[i], counts[i] = out, r.ledger.Counts()
 			if r.taken.Load() != counts[i].Total().Captured {
 				t.Errorf("seed %d: %d packets were handed on, of %+v", seed, r.taken.Load(), counts[i])
 			}
@@ -142,7 +137,7 @@ func TestDirectIsReading(t *testing.T) {
 	t.Parallel()
 	const wrote = 10 * time.Millisecond
 	r, out := mixedRings(1, 1, 0), newBatchOutput()
-	r.merge.gather()
+	r.rings.Gather(math.MaxUint64)
 	r.laps.Begin()
 	time.Sleep(wrote)
 	began := time.Now()

@@ -7,6 +7,7 @@ import (
 
 	"github.com/cilium/ebpf"
 
+	"github.com/xdpcap/xdpcap/capture/internal/kernel"
 	"github.com/xdpcap/xdpcap/capture/internal/throttle"
 )
 
@@ -84,7 +85,7 @@ func (r *regulator) look() error {
 		return nil
 	}
 	oneIn := r.throttle.Rate()
-	if err := r.sampler.maps[samplerMapRates].Update(uint32(0), oneIn, ebpf.UpdateAny); err != nil {
+	if err := r.sampler.maps[kernel.SamplerMapRates].Update(uint32(0), oneIn, ebpf.UpdateAny); err != nil {
 		return fmt.Errorf("change the sampling rate: %w", err)
 	}
 	if !r.told {

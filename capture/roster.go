@@ -7,6 +7,8 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
+
+	"github.com/xdpcap/xdpcap/capture/internal/account"
 )
 
 // maxComing is how many programs a session can have at a time where interfaces come and go. Each
@@ -250,10 +252,10 @@ func (r *roster) free(numbers []int) {
 // attached: to know that, add calls ended, which detaches it and waits until its program no longer
 // runs. Attaching takes some 10 ms. Meanwhile the reader and others go on, and wait only for the
 // source of a record that is not listed yet. Only one goroutine at a time may call it.
-func (r *roster) add(hooks []hook, numbers []int, arrival uint32, counted func(slot int) (programAccount, error), ended func([]hook) error) (sources []int, err error) {
+func (r *roster) add(hooks []hook, numbers []int, arrival uint32, counted func(slot int) (account.Program, error), ended func([]hook) error) (sources []int, err error) {
 	r.adding.Lock()
 	defer r.adding.Unlock()
-	var before []programAccount
+	var before []account.Program
 	for i, h := range hooks {
 		for j := range h.sources() {
 			a, err := counted(numbers[i]*r.perHook + j)
@@ -298,7 +300,7 @@ func (r *roster) list(m *member) {
 
 // haveSeen ends hooks, and reports whether their programs have seen packets. before is what was
 // counted in their slots before they were attached.
-func (r *roster) haveSeen(hooks []hook, numbers []int, before []programAccount, counted func(slot int) (programAccount, error), ended func([]hook) error) (bool, error) {
+func (r *roster) haveSeen(hooks []hook, numbers []int, before []account.Program, counted func(slot int) (account.Program, error), ended func([]hook) error) (bool, error) {
 	if err := ended(hooks); err != nil {
 		return false, err
 	}

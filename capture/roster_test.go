@@ -8,6 +8,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/xdpcap/xdpcap/capture/internal/account"
+	"github.com/xdpcap/xdpcap/capture/internal/kernel"
+	"github.com/xdpcap/xdpcap/capture/internal/ring"
 	"github.com/xdpcap/xdpcap/internal/testnet"
 )
 
@@ -37,13 +40,13 @@ func (s *seat) attach() error {
 }
 
 // slotCounters are what the programs have counted in each slot.
-type slotCounters map[int]programAccount
+type slotCounters map[int]account.Program
 
-func (c slotCounters) read(slot int) (programAccount, error) { return c[slot], nil }
+func (c slotCounters) read(slot int) (account.Program, error) { return c[slot], nil }
 
 func (c slotCounters) add(slot int, seen, sent uint64) {
 	a := c[slot]
-	a.Seen, a.sent = a.Seen+seen, a.sent+sent
+	a.Seen, a.Sent = a.Seen+seen, a.Sent+sent
 	c[slot] = a
 }
 
@@ -85,7 +88,7 @@ func TestRoster(t *testing.T) {
 		t.Errorf("retired: %v, %v: not all its records were read", retired, err)
 	}
 	for _, i := range sources {
-		if retired, err := r.retire(i, gone+1, Account{Captured: counts[i].sent}, counts.read); !retired || err != nil {
+		if retired, err := r.retire(i, gone+1, Account{Captured: counts[i].Sent}, counts.read); !retired || err != nil {
 			t.Errorf("source %d: retired: %v, %v", i, retired, err)
 		}
 	}
@@ -102,7 +105,7 @@ func TestRoster(t *testing.T) {
 	must(t, err)
 	var got []string
 	for i, a := range all {
-		got = append(got, fmt.Sprintf("%s %d %d", r.source(i).Name, a.Seen, a.sent))
+		got = append(got, fmt.Sprintf("%s %d %d", r.source(i).Name, a.Seen, a.Sent))
 	}
 	same(t, []string{"a 10 7", "a2 5 5", "a3 0 0", "b 3 0", "c 100 100"}, got, "seen and sent")
 	if source, came := r.tenant(0); came != 5 || source != 4 || r.usedSlots() != 5 {
@@ -153,7 +156,7 @@ func TestRosterUnread(t *testing.T) {
 	t.Parallel()
 	r := newRoster(&Options{Patterns: []string{"*"}}, nil)
 	counts := make(slotCounters)
-	l := newLedger(2, 0)
+	l := account.NewLedger(2, 0)
 	var sources []int
 	for i := range 2 {
 		own, err := r.add([]hook{&seat{names: []string{"a"}}}, []int{i}, 1, counts.read, noEnd)
@@ -161,19 +164,19 @@ func TestRosterUnread(t *testing.T) {
 		sources = append(sources, own...)
 		counts.add(i, uint64(7+3*i), uint64(7+3*i))
 		for range 7 {
-			l.take(i, 64)
+			l.Take(i, 64)
 		}
 	}
-	l.reject(0) // it is of source 1, and names the other
-	l.publish()
-	read := func() ([]programAccount, error) { return r.accounts(counts.read) }
+	l.Reject(0) // it is of source 1, and names the other
+	l.Publish()
+	read := func() ([]account.Program, error) { return r.accounts(counts.read) }
 	r.leave(sources, 1)
 	for _, i := range sources {
-		if retired, err := r.retire(i, 2, l.read(i), counts.read); !retired || err != nil {
+		if retired, err := r.retire(i, 2, l.Read(i), counts.read); !retired || err != nil {
 			t.Errorf("source %d: %v, %v", i, retired, err)
 		}
 	}
-	present, err := l.accounts(read)
+	present, err := l.Accounts(read)
 	must(t, err)
 	same(t, Accounts{
 		{Seen: 8, Invalid: 1, Captured: 7, Bytes: 448},
@@ -181,11 +184,11 @@ func TestRosterUnread(t *testing.T) {
 	}, present, "when they have gone")
 	programs, err := read()
 	must(t, err)
-	l.close(programs)
+	l.Close(programs)
 	same(t, Accounts{
 		{Seen: 7, Captured: 7, Bytes: 448},
 		{Seen: 10, Lost: 2, Invalid: 1, Captured: 7, Bytes: 448},
-	}, l.final, "at the end")
+	}, l.Final(), "at the end")
 }
 
 // Where interfaces come and go all day, and some of their records are never found, there is still
@@ -326,12 +329,12 @@ func (k *sampler) comeFirst(t *testing.T, name string) {
 }
 
 // countFirst sets what the program in slot 0 has counted on the first CPU.
-func (k *sampler) countFirst(t *testing.T, a samplerAccount) {
+func (k *sampler) countFirst(t *testing.T, a kernel.SamplerAccount) {
 	t.Helper()
 	perCPU, err := k.perCPU(0)
 	must(t, err)
 	perCPU[0] = a
-	must(t, k.maps[samplerMapAccounts].Put(uint32(0), perCPU))
+	must(t, k.maps[kernel.SamplerMapAccounts].Put(uint32(0), perCPU))
 }
 
 // goFirst makes the source in slot 0 go.
@@ -352,23 +355,23 @@ func TestSlotReused(t *testing.T) {
 	o, err := Options{Patterns: []string{"*"}}.withDefaults()
 	must(t, err)
 	r := newRoster(&o, nil)
-	k, err := newSampler(&o, r, o.Transport.kind().open(o.ringOptions()))
+	k, err := newSampler(&o, r, ring.New(o.rings()))
 	must(t, err)
 	defer k.close()
-	reader := reader{roster: r, ledger: newLedger(0, 0), lost: losses{slots: maxComing}, follows: true}
+	reader := reader{roster: r, ledger: account.NewLedger(0, 0), lost: ring.Losses{Slots: maxComing}, follows: true}
 	since := func(cpu, dropped uint64) uint64 {
 		t.Helper()
-		f := Facts{ID: cpu << samplerLimitID_CPU_SHIFT, Dropped: dropped}
+		f := Facts{ID: cpu << kernel.SamplerLimitID_CPU_SHIFT, Dropped: dropped}
 		if _, ok := reader.sourceOf(0); !ok {
 			t.Fatal("nobody has slot 0")
 		}
-		return reader.lost.since(0, &f)
+		return reader.lost.Since(0, &f)
 	}
 	k.comeFirst(t, "a")
 	if lost := since(0, 3); lost != 3 {
 		t.Errorf("%d lost before the first packet, want 3", lost)
 	}
-	k.countFirst(t, samplerAccount{Seen: 12, Lost: 10})
+	k.countFirst(t, kernel.SamplerAccount{Seen: 12, Lost: 10})
 	k.goFirst(t)
 	k.comeFirst(t, "a")
 	for i, want := range []uint64{0, 2} {
@@ -376,8 +379,8 @@ func TestSlotReused(t *testing.T) {
 			t.Errorf("%d lost before packet %d of the next source, want %d", lost, i, want)
 		}
 	}
-	var passages []samplerPassage
-	must(t, k.maps[samplerMapPassages].Lookup(uint32(0), &passages))
+	var passages []kernel.SamplerPassage
+	must(t, k.maps[kernel.SamplerMapPassages].Lookup(uint32(0), &passages))
 	if n := passages[0].Packets; n != 12 {
 		t.Errorf("the ids of a traced program begin after %d, want 12", n)
 	}

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"io"
 	"slices"
+
+	"github.com/xdpcap/xdpcap/capture/internal/ring"
 )
 
 // A regulated input watches how its outputs keep up, from when they have begun until end returns.
@@ -25,7 +27,7 @@ func Run(ctx context.Context, from Input, outputs ...Output) ([]Accounts, error)
 	description := from.Description()
 	unregulate := func() {}
 	begun, failed := begin(description, outputs)
-	packets := make([]Packet, groupSize)
+	packets := make([]Packet, ring.GroupSize)
 	if failed == nil {
 		if r, ok := innermost(from).(regulated); ok {
 			unregulate = r.regulate(outputs)

@@ -13,6 +13,9 @@ import (
 	"github.com/cilium/ebpf/btf"
 	"github.com/cilium/ebpf/link"
 
+	"github.com/xdpcap/xdpcap/capture/internal/account"
+	"github.com/xdpcap/xdpcap/capture/internal/kernel"
+	"github.com/xdpcap/xdpcap/capture/internal/ring"
 	"github.com/xdpcap/xdpcap/capture/internal/wait"
 	"github.com/xdpcap/xdpcap/internal/attach"
 	"github.com/xdpcap/xdpcap/internal/machine"
@@ -22,28 +25,28 @@ import (
 
 // A sampler loads the programs of bpf/sampler.c for a session, and holds the maps that they share.
 type sampler struct {
-	options   *Options
-	roster    *roster
-	transport transport
-	spec      *ebpf.CollectionSpec
-	maps      map[string]*ebpf.Map // by their names in bpf/sampler.c
-	barrier   wait.Barrier
-	flowSeed  uint64 // random for each session, the same on all its interfaces
-	closes    bool   // there are tracers, which accept no new packets once the map `closed` is set
-	stamping  samplerStamping
-	arrival   uint32    // differs between interfaces that come one after the other
-	worth     string    // what HostLowprecStamp's stamps are, in words; "" = another Stamp
-	polls     link.Link // the program that tells when a NAPI poll ends; nil = none
+	options  *Options
+	roster   *roster
+	rings    *ring.Set
+	spec     *ebpf.CollectionSpec
+	maps     map[string]*ebpf.Map // by their names in bpf/sampler.c
+	barrier  wait.Barrier
+	flowSeed uint64 // random for each session, the same on all its interfaces
+	closes   bool   // there are tracers, which accept no new packets once the map `closed` is set
+	stamping kernel.SamplerStamping
+	arrival  uint32    // differs between interfaces that come one after the other
+	worth    string    // what HostLowprecStamp's stamps are, in words; "" = another Stamp
+	polls    link.Link // the program that tells when a NAPI poll ends; nil = none
 }
 
 // samplerSpec returns the programs and maps of the compiled bpf/sampler.c. A process reads them
 // once, because that takes some 10 ms. Each session changes a copy.
-var samplerSpec = sync.OnceValues(loadSampler)
+var samplerSpec = sync.OnceValues(kernel.LoadSampler)
 
-// newSampler creates the maps for a session with these sources. It takes over the transport.
-func newSampler(o *Options, r *roster, t transport) (*sampler, error) {
+// newSampler creates the maps for a session with these sources. It takes over the rings.
+func newSampler(o *Options, r *roster, rings *ring.Set) (*sampler, error) {
 	slots, hooks := r.arrays()
-	if most := int(samplerLimitMAX_HOOKS); hooks > most {
+	if most := int(kernel.SamplerLimitMAX_HOOKS); hooks > most {
 		return nil, fmt.Errorf("capture at %d interfaces and programs: must be at most %d", hooks, most)
 	}
 	spec, err := samplerSpec()
@@ -52,27 +55,27 @@ func newSampler(o *Options, r *roster, t transport) (*sampler, error) {
 	}
 	spec = spec.Copy()
 	k := &sampler{
-		options:   o,
-		roster:    r,
-		transport: t,
-		spec:      spec,
-		maps:      make(map[string]*ebpf.Map),
-		flowSeed:  rand.Uint64(),
+		options:  o,
+		roster:   r,
+		rings:    rings,
+		spec:     spec,
+		maps:     make(map[string]*ebpf.Map),
+		flowSeed: rand.Uint64(),
 	}
-	spec.Maps[samplerMapAccounts].MaxEntries = uint32(slots)
-	spec.Maps[samplerMapPassages].MaxEntries = uint32(hooks)
+	spec.Maps[kernel.SamplerMapAccounts].MaxEntries = uint32(slots)
+	spec.Maps[kernel.SamplerMapPassages].MaxEntries = uint32(hooks)
 	if o.First == 0 {
-		spec.Maps[samplerMapFlows].MaxEntries = 1 // it is not used, and would be large
+		spec.Maps[kernel.SamplerMapFlows].MaxEntries = 1 // it is not used, and would be large
 	}
 	if r.has(func(s *Source) bool { return s.Hook == StackDrop }) {
-		spec.Maps[samplerMapScratches].MaxEntries = uint32(slots)
+		spec.Maps[kernel.SamplerMapScratches].MaxEntries = uint32(slots)
 	} else {
-		delete(spec.Maps, samplerMapScratches) // it is not used, and would be large
+		delete(spec.Maps, kernel.SamplerMapScratches) // it is not used, and would be large
 	}
 	// An interface that comes later may run a program, which is then traced.
 	fragments := o.follows() && o.Direction != Out || r.has((*Source).InFragments)
-	if err := t.prepare(spec, fragments); err != nil {
-		return nil, errors.Join(err, t.close())
+	if err := rings.Prepare(spec, fragments); err != nil {
+		return nil, errors.Join(err, rings.Close())
 	}
 	if err := k.makeMaps(); err != nil {
 		return nil, errors.Join(err, k.close())
@@ -101,10 +104,10 @@ func (k *sampler) makeMaps() error {
 	if err := k.openAccounts(); err != nil {
 		return err
 	}
-	if err := k.transport.open(k.maps); err != nil {
+	if err := k.rings.Open(k.maps); err != nil {
 		return err
 	}
-	if err := k.maps[samplerMapRates].Put(uint32(0), uint32(1)); err != nil {
+	if err := k.maps[kernel.SamplerMapRates].Put(uint32(0), uint32(1)); err != nil {
 		return fmt.Errorf("set the rate of sampling: %w", err)
 	}
 	if k.options.bucketRate() == 0 {
@@ -116,8 +119,8 @@ func (k *sampler) makeMaps() error {
 	}
 	// The bucket starts with tokens for one packet, because a full bucket would double the rate in
 	// the first second.
-	paid := uint64(now)<<samplerLimitTIME_SHIFT - packetCost(k.options.MaxRate)
-	if err := k.maps[samplerMapBucket].Put(uint32(0), paid); err != nil {
+	paid := uint64(now)<<kernel.SamplerLimitTIME_SHIFT - packetCost(k.options.MaxRate)
+	if err := k.maps[kernel.SamplerMapBucket].Put(uint32(0), paid); err != nil {
 		return fmt.Errorf("fill the token bucket: %w", err)
 	}
 	return nil
@@ -125,14 +128,14 @@ func (k *sampler) makeMaps() error {
 
 // openAccounts writes into each account its CPU and the weight of its packets.
 func (k *sampler) openAccounts() error {
-	perCPU := make([]samplerAccount, ebpf.MustPossibleCPU())
+	perCPU := make([]kernel.SamplerAccount, ebpf.MustPossibleCPU())
 	for cpu := range perCPU {
 		perCPU[cpu].Cpu = uint64(cpu)
 		perCPU[cpu].Weight = uint64(k.options.Sample)
 	}
 	slots, _ := k.roster.arrays()
 	for i := range slots {
-		if err := k.maps[samplerMapAccounts].Put(uint32(i), perCPU); err != nil {
+		if err := k.maps[kernel.SamplerMapAccounts].Put(uint32(i), perCPU); err != nil {
 			return fmt.Errorf("open the account of slot %d: %w", i, err)
 		}
 	}
@@ -145,7 +148,7 @@ func packetCost(rate uint64) uint64 {
 	if rate == 0 {
 		return 0
 	}
-	return uint64(time.Second) << samplerLimitTIME_SHIFT / rate
+	return uint64(time.Second) << kernel.SamplerLimitTIME_SHIFT / rate
 }
 
 // loadHooks loads the programs of all hooks.
@@ -190,9 +193,9 @@ func (k *sampler) load(l loading) (*ebpf.Program, error) {
 	spec := k.spec.Copy()
 	values := k.constants()
 	maps.Copy(values, l.filter.Constants())
-	values[samplerVarSource], values[samplerVarHook] = l.first, l.index
-	values[samplerVarAccompanied] = !l.with.isNone()
-	values[samplerVarReadingReasons] = l.reasons != nil
+	values[kernel.SamplerVarSource], values[kernel.SamplerVarHook] = l.first, l.index
+	values[kernel.SamplerVarAccompanied] = !l.with.isNone()
+	values[kernel.SamplerVarReadingReasons] = l.reasons != nil
 	maps.Copy(values, l.own)
 	if err := attach.Set(spec, values); err != nil {
 		return nil, err
@@ -216,9 +219,9 @@ func (k *sampler) load(l loading) (*ebpf.Program, error) {
 	spec.Programs = map[string]*ebpf.ProgramSpec{name: spec.Programs[name]}
 	opts := ebpf.CollectionOptions{MapReplacements: k.maps, Cache: types}
 	if l.reasons != nil {
-		l.reasons.ReplaceIn(spec.Maps[samplerMapGivenReasons])
+		l.reasons.ReplaceIn(spec.Maps[kernel.SamplerMapGivenReasons])
 		opts.MapReplacements = maps.Clone(k.maps)
-		opts.MapReplacements[samplerMapGivenReasons] = l.reasons.Map
+		opts.MapReplacements[kernel.SamplerMapGivenReasons] = l.reasons.Map
 	}
 	if spec.Programs[name].Type == ebpf.XDP {
 		var err error
@@ -253,22 +256,22 @@ func withoutModules(kernel *btf.Cache) (*btf.Spec, error) {
 func (k *sampler) constants() constants {
 	o := k.options
 	return constants{
-		samplerVarSnaplen:          uint32(o.SnapLen),
-		samplerVarCuttingPayload:   o.HeadersOnly,
-		samplerVarPayloadKept:      uint32(o.Payload),
-		samplerVarStamping:         uint32(k.stamping),
-		samplerVarOneIn:            o.oneIn(),
-		samplerVarDrawingByVerdict: o.SampleVerdicts != nil,
-		samplerVarOneInOf:          o.oneInOf(),
-		samplerVarChoosingFlows:    o.SampleFlows > 1 || o.First > 0,
-		samplerVarKeepFlowsBelow:   keepBelow(o.SampleFlows),
-		samplerVarFlowSeed:         k.flowSeed,
-		samplerVarArrival:          k.arrival,
-		samplerVarFirstPackets:     o.First,
-		samplerVarPacketCost:       packetCost(o.bucketRate()),
-		samplerVarVerdicts:         verdictList(o.Verdicts),
-		samplerVarVerdictCount:     uint32(len(o.Verdicts)),
-		samplerVarSlowerThan:       uint32(o.SlowerThan),
+		kernel.SamplerVarSnaplen:          uint32(o.SnapLen),
+		kernel.SamplerVarCuttingPayload:   o.HeadersOnly,
+		kernel.SamplerVarPayloadKept:      uint32(o.Payload),
+		kernel.SamplerVarStamping:         uint32(k.stamping),
+		kernel.SamplerVarOneIn:            o.oneIn(),
+		kernel.SamplerVarDrawingByVerdict: o.SampleVerdicts != nil,
+		kernel.SamplerVarOneInOf:          o.oneInOf(),
+		kernel.SamplerVarChoosingFlows:    o.SampleFlows > 1 || o.First > 0,
+		kernel.SamplerVarKeepFlowsBelow:   keepBelow(o.SampleFlows),
+		kernel.SamplerVarFlowSeed:         k.flowSeed,
+		kernel.SamplerVarArrival:          k.arrival,
+		kernel.SamplerVarFirstPackets:     o.First,
+		kernel.SamplerVarPacketCost:       packetCost(o.bucketRate()),
+		kernel.SamplerVarVerdicts:         verdictList(o.Verdicts),
+		kernel.SamplerVarVerdictCount:     uint32(len(o.Verdicts)),
+		kernel.SamplerVarSlowerThan:       uint32(o.SlowerThan),
 	}
 }
 
@@ -285,10 +288,10 @@ func verdictList(verdicts []Verdict) (list [maxVerdicts]uint32) {
 }
 
 // accounts reads what the programs counted for each source, summed over the CPUs.
-func (k *sampler) accounts() ([]programAccount, error) { return k.roster.accounts(k.counted) }
+func (k *sampler) accounts() ([]account.Program, error) { return k.roster.accounts(k.counted) }
 
 // counted reads what the programs counted in a slot, summed over the CPUs.
-func (k *sampler) counted(slot int) (sum programAccount, err error) {
+func (k *sampler) counted(slot int) (sum account.Program, err error) {
 	perCPU, err := k.perCPU(slot)
 	for _, a := range perCPU {
 		sum.Seen += a.Seen
@@ -296,15 +299,15 @@ func (k *sampler) counted(slot int) (sum programAccount, err error) {
 		sum.NotSampled += a.NotSampled
 		sum.Lost += a.Lost
 		sum.Missed += a.Missed
-		sum.sent += a.Sampled
-		sum.joined += a.Joined
+		sum.Sent += a.Sampled
+		sum.Joined += a.Joined
 	}
 	return sum, err
 }
 
 // perCPU reads what the programs counted in a slot on each CPU. The numbers never decrease.
-func (k *sampler) perCPU(slot int) (perCPU []samplerAccount, err error) {
-	if err := k.maps[samplerMapAccounts].Lookup(uint32(slot), &perCPU); err != nil {
+func (k *sampler) perCPU(slot int) (perCPU []kernel.SamplerAccount, err error) {
+	if err := k.maps[kernel.SamplerMapAccounts].Lookup(uint32(slot), &perCPU); err != nil {
 		return nil, fmt.Errorf("read the programs' counters: %w", err)
 	}
 	return perCPU, nil
@@ -317,16 +320,15 @@ func (k *sampler) letOut() error {
 	if !k.closes {
 		return nil
 	}
-	if err := k.maps[samplerMapClosed].Put(uint32(0), uint32(1)); err != nil {
+	if err := k.maps[kernel.SamplerMapClosed].Put(uint32(0), uint32(1)); err != nil {
 		return fmt.Errorf("let no more packets into the traced programs: %w", err)
 	}
 	return k.barrier.Wait()
 }
 
-// close releases the maps and the transport. The hooks close the programs, and the reader closes
-// the rings.
+// close releases the maps and the rings. The hooks close the programs.
 func (k *sampler) close() error {
-	errs := []error{k.barrier.Close(), k.transport.close()}
+	errs := []error{k.barrier.Close(), k.rings.Close()}
 	if k.polls != nil {
 		errs = append(errs, k.polls.Close())
 	}

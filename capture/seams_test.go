@@ -3,9 +3,12 @@ package capture
 import (
 	"errors"
 	"fmt"
+	"math"
 	"testing"
 
-	"github.com/xdpcap/xdpcap/capture/internal/wait"
+	"github.com/xdpcap/xdpcap/capture/internal/account"
+	"github.com/xdpcap/xdpcap/capture/internal/kernel"
+	"github.com/xdpcap/xdpcap/capture/internal/ring"
 	"github.com/xdpcap/xdpcap/internal/machine"
 )
 
@@ -15,17 +18,17 @@ func TestSeams(t *testing.T) {
 	t.Parallel()
 	packet := packetOf(60, 1)
 	recordAt := func(ns uint64, source uint16) []byte {
-		s := sampleOf(packet, ns)
-		s.source, s.ID = source, ns
-		return rawOf(s, packet)
+		s := ring.NewRecord(packet, ns)
+		s.Source, s.ID = source, ns
+		return s.Raw(packet)
 	}
-	rings := []*listRing{
-		{records: [][]byte{recordAt(10, 0), recordAt(40, 1)}},
-		{records: [][]byte{recordAt(20, 0), {1, 2, 3}, recordAt(30, 0)}},
+	lists := []*ring.List{
+		{Records: [][]byte{recordAt(10, 0), recordAt(40, 1)}},
+		{Records: [][]byte{recordAt(20, 0), {1, 2, 3}, recordAt(30, 0)}},
 	}
-	first := &stillHook{source: Source{Name: "first"}, account: samplerAccount{Seen: 10, Lost: 6, Sampled: 4}}
-	second := &stillHook{source: Source{Name: "second"}, account: samplerAccount{Seen: 1, Sampled: 1}}
-	s := openStill(t, Options{}, listed(rings[0], rings[1]), first, second)
+	first := &stillHook{source: Source{Name: "first"}, account: kernel.SamplerAccount{Seen: 10, Lost: 6, Sampled: 4}}
+	second := &stillHook{source: Source{Name: "second"}, account: kernel.SamplerAccount{Seen: 1, Sampled: 1}}
+	s := openStill(t, Options{}, ring.NewLists(lists...).New, first, second)
 	s.Stop()
 	out, account := s.run(t)
 	var ids []uint64
@@ -41,8 +44,8 @@ func TestSeams(t *testing.T) {
 	if name := out.description.Sources[1].Sampler.Name; name != "still" {
 		t.Errorf("the description says that %q samples", name)
 	}
-	for i, r := range rings {
-		if !r.closed {
+	for i, r := range lists {
+		if !r.Closed {
 			t.Errorf("ring %d was not closed", i)
 		}
 	}
@@ -53,16 +56,16 @@ func TestSeams(t *testing.T) {
 func TestFaultyRing(t *testing.T) {
 	t.Parallel()
 	packet := packetOf(60, 1)
-	damaged := func(change func(*record)) []byte {
-		s := sampleOf(packet, 10)
+	damaged := func(change func(*ring.Record)) []byte {
+		s := ring.NewRecord(packet, 10)
 		change(&s)
-		return rawOf(s, packet)
+		return s.Raw(packet)
 	}
-	good := damaged(func(*record) {})
-	noSource := damaged(func(s *record) { s.source = 7 })
-	other := damaged(func(s *record) { s.source, s.Dropped = 1, 2 })
-	otherNoCookie := damaged(func(s *record) { s.source, s.cookie = 1, 0 })
-	noCookie := damaged(func(s *record) { s.cookie = 0 })
+	good := damaged(func(*ring.Record) {})
+	noSource := damaged(func(s *ring.Record) { s.Source = 7 })
+	other := damaged(func(s *ring.Record) { s.Source, s.Dropped = 1, 2 })
+	otherNoCookie := damaged(func(s *ring.Record) { s.Source, s.Cookie = 1, 0 })
+	noCookie := damaged(func(s *ring.Record) { s.Cookie = 0 })
 	for _, test := range []struct {
 		name    string
 		sent    [2]uint64 // by the programs
@@ -77,17 +80,17 @@ func TestFaultyRing(t *testing.T) {
 			Accounts{{Seen: 2, Lost: 1, Captured: 1, Bytes: 60}, {Captured: 1, Bytes: 60, Unexplained: -1}}},
 		{"never sent", [2]uint64{1, 0}, [][]byte{good, noCookie},
 			Accounts{{Seen: 1, Invalid: 1, Captured: 1, Bytes: 60, Unexplained: -1}, {}}},
-		{"losses decrease", [2]uint64{1, 2}, [][]byte{good, other, damaged(func(s *record) { s.source, s.Dropped = 1, 1 })},
+		{"losses decrease", [2]uint64{1, 2}, [][]byte{good, other, damaged(func(s *ring.Record) { s.Source, s.Dropped = 1, 1 })},
 			Accounts{{Seen: 1, Captured: 1, Bytes: 60}, {Seen: 2, Captured: 2, Bytes: 120}}},
 	} {
 		t.Run(test.name, func(t *testing.T) { // one after the other, because a session changes records
 			var hooks []hook
 			for i, sent := range test.sent {
 				source := Source{Name: fmt.Sprint("source", i)}
-				hooks = append(hooks, &stillHook{source: source, account: samplerAccount{Seen: sent, Sampled: sent}})
+				hooks = append(hooks, &stillHook{source: source, account: kernel.SamplerAccount{Seen: sent, Sampled: sent}})
 			}
 			var told, unexplained []string
-			s := openStill(t, Options{Notice: notices(&told)}, listed(&listRing{records: test.records}), hooks...)
+			s := openStill(t, Options{Notice: notices(&told)}, ring.NewLists(&ring.List{Records: test.records}).New, hooks...)
 			s.Stop()
 			out, account := s.run(t)
 			same(t, test.want, account)
@@ -114,48 +117,43 @@ func TestRingsLater(t *testing.T) {
 	packet := packetOf(60, 1)
 	now, err := machine.Monotonic()
 	must(t, err)
-	later := &listRing{records: [][]byte{rawOf(sampleOf(packet, uint64(now)), packet)}}
-	rings := &listTransport{calls: []listCall{{}, {[]ring{later}, errors.New("no ring for CPU 7")}}}
+	later := &ring.List{Records: [][]byte{ring.NewRecord(packet, uint64(now)).Raw(packet)}}
+	rings := ring.Lists{Looks: []ring.Look{{}, {Rings: []*ring.List{later}, Err: errors.New("no ring for CPU 7")}}}
 	var told []string
-	s := openStill(t, Options{Count: 1, Notice: notices(&told)}, rings.make, hookWithOne())
+	s := openStill(t, Options{Count: 1, Notice: notices(&told)}, rings.New, hookWithOne())
 	_, account := s.run(t)
-	if want := (Account{Seen: 1, Captured: 1, Bytes: 60}); account[0] != want || !later.closed {
-		t.Errorf("the account %+v, want %+v; the ring was closed: %v", account[0], want, later.closed)
+	if want := (Account{Seen: 1, Captured: 1, Bytes: 60}); account[0] != want || !later.Closed {
+		t.Errorf("the account %+v, want %+v; the ring was closed: %v", account[0], want, later.Closed)
 	}
 	want := []string{"packets on a CPU that has come online are lost: no ring for CPU 7"}
 	same(t, want, told, "notices")
 }
 
-// The ring of a CPU that has gone is read to its end and given back. The others stay.
-func TestRingsGone(t *testing.T) {
+// A damaged record is rejected once, and what follows is not held up.
+func TestMergeRejects(t *testing.T) {
 	t.Parallel()
+	memory := ring.NewMemory(4096, 0, 1)
 	packet := packetOf(60, 1)
-	record := func(ns uint64) []byte { return rawOf(sampleOf(packet, ns), packet) }
-	gone, stays := &listRing{records: [][]byte{record(1), record(2)}}, &listRing{}
-	m := merge{horizon: 10}
-	r := &reader{transport: &listTransport{calls: []listCall{{rings: []ring{gone, stays}}}}, merge: m, poller: new(wait.Poller)}
-	must(t, r.addRings())
-	gone.gone = true
-	for _, want := range []int{2, 1, 0} { // records that are left before each look at the rings
-		must(t, r.addRings())
-		r.merge.gather()
-		if ready := r.merge.isReady(); ready != (want > 0) || gone.closed != (want == 0) {
-			t.Fatalf("%d records are left: ready %v, closed %v", want, ready, gone.closed)
-		}
-		r.merge.next(make([]Packet, 1))
+	bad := ring.NewRecord(packet, 1)
+	bad.Source, bad.Cookie = 1, 0
+	memory.Put(0, bad, packet)
+	memory.Put(0, ring.NewRecord(packet, 2), packet)
+	r := &reader{rings: memory.Set, lost: ring.Losses{Slots: 2}, ledger: account.NewLedger(2, 0)}
+	r.rings.Gather(math.MaxUint64)
+	packets := make([]Packet, ring.GroupSize)
+	if n := r.take(packets); n != 1 || packets[0].Time != 2 || r.rings.IsReady() {
+		t.Errorf("%d packets, the first %+v", n, packets[0].Facts)
 	}
-	if len(r.merge.cursors) != 1 || stays.closed {
-		t.Errorf("%d rings are there, and the one that stays is closed: %v", len(r.merge.cursors), stays.closed)
-	}
+	same(t, Accounts{{Captured: 1, Bytes: 60}, {Invalid: 1}}, r.ledger.Counts())
 }
 
 // What a CPU without a ring loses says nothing about the size of the rings: before it gets its
 // first one, and after it was offline.
 func TestLossWithoutRing(t *testing.T) {
 	t.Parallel()
-	h := &stillHook{account: samplerAccount{Seen: 10, Sampled: 10}}
-	transport := &listTransport{number: 1}
-	s := openStill(t, Options{}, transport.make, h)
+	h := &stillHook{account: kernel.SamplerAccount{Seen: 10, Sampled: 10}}
+	rings := ring.Lists{Number: 1}
+	s := openStill(t, Options{}, rings.New, h)
 	s.loss.close()
 	w := newLossWatch(s.sampler, s.ledger, &s.laps, s.started)
 	for _, step := range []struct {
@@ -168,7 +166,7 @@ func TestLossWithoutRing(t *testing.T) {
 		{2, 1600, 100},
 		{2, 1700, 200},
 	} {
-		transport.number = step.ring
+		rings.Number = step.ring
 		h.account.Lost = step.lost
 		must(t, h.attach())
 		now, err := w.read()
@@ -180,7 +178,7 @@ func TestLossWithoutRing(t *testing.T) {
 	if w.look(false); w.began == nil || !s.laps.IsOn() {
 		t.Error("nothing is measured after a loss")
 	}
-	transport.number = 0
+	rings.Number = 0
 	if w.look(false); w.began != nil || s.laps.IsOn() {
 		t.Error("it is measured why a CPU without a ring loses packets")
 	}

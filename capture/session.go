@@ -9,8 +9,10 @@ import (
 	"sync"
 	"time"
 
+	"github.com/xdpcap/xdpcap/capture/internal/account"
+	"github.com/xdpcap/xdpcap/capture/internal/kernel"
+	"github.com/xdpcap/xdpcap/capture/internal/ring"
 	"github.com/xdpcap/xdpcap/capture/internal/throttle"
-	"github.com/xdpcap/xdpcap/capture/internal/wait"
 	"github.com/xdpcap/xdpcap/internal/machine"
 	"github.com/xdpcap/xdpcap/internal/support"
 	"github.com/xdpcap/xdpcap/internal/xdp"
@@ -24,8 +26,7 @@ type Session struct {
 	started time.Time
 	sampler *sampler
 	hooks   hooked
-	poller  *wait.Poller
-	ledger  *ledger
+	ledger  *account.Ledger
 	reader  reader
 	watch   *watch
 	witness *witness
@@ -77,12 +78,12 @@ func openOnce(o Options) (*Session, error) {
 	if err != nil {
 		return nil, errors.Join(err, closeHooks(hooks))
 	}
-	return open(o, hooks, o.Transport.kind().open)
+	return open(o, hooks, ring.New)
 }
 
-// open makes a session of hooks and a transport. The hooks are closed with the session, or at once
-// after an error.
-func open(o Options, hooks []hook, t newTransport) (*Session, error) {
+// open makes a session of hooks, and of the rings that newRings returns. The hooks are closed with
+// the session, or at once after an error.
+func open(o Options, hooks []hook, newRings func(ring.Options) *ring.Set) (*Session, error) {
 	s := &Session{options: o, hooks: hooked{all: hooks}}
 	if o.Notice != nil {
 		s.options.Notice = func(err error) {
@@ -91,19 +92,19 @@ func open(o Options, hooks []hook, t newTransport) (*Session, error) {
 			o.Notice(err)
 		}
 	}
-	if err := s.open(t); err != nil {
+	if err := s.open(newRings); err != nil {
 		return nil, errors.Join(err, s.Close())
 	}
 	return s, nil
 }
 
-func (s *Session) open(t newTransport) (err error) {
+func (s *Session) open(newRings func(ring.Options) *ring.Set) (err error) {
 	defer runtime.KeepAlive(xdp.KernelTypes()) // all programs are loaded with the same
 	s.roster = newRoster(&s.options, s.hooks.all)
-	if s.sampler, err = newSampler(&s.options, s.roster, t(s.options.ringOptions())); err != nil {
+	if s.sampler, err = newSampler(&s.options, s.roster, newRings(s.options.rings())); err != nil {
 		return err
 	}
-	s.ledger = newLedger(s.roster.size(), s.options.Count)
+	s.ledger = account.NewLedger(s.roster.size(), s.options.Count)
 	if err := s.openReader(); err != nil {
 		return err
 	}
@@ -149,11 +150,10 @@ func (s *Session) openReader() (err error) {
 	r := &s.reader
 	slots, _ := s.roster.arrays()
 	*r = reader{
-		transport: s.sampler.transport,
+		rings:     s.sampler.rings,
 		roster:    s.roster,
 		cards:     s.roster.cards(),
-		merge:     merge{ticks: s.sampler.ticks()},
-		lost:      losses{slots: slots},
+		lost:      ring.Losses{Slots: slots},
 		ledger:    s.ledger,
 		immediate: s.options.Immediate,
 		snapLen:   s.options.SnapLen,
@@ -173,10 +173,6 @@ func (s *Session) openReader() (err error) {
 	if r.clock, err = machine.NewStamper(); err != nil {
 		return err
 	}
-	if s.poller, err = wait.NewPoller(); err != nil {
-		return err
-	}
-	r.poller = s.poller
 	if slices.Contains(s.options.Hooks, Exit) && s.options.follows() || s.roster.has(func(src *Source) bool { return src.Hook == Exit }) {
 		if r.outlets.interfaces, err = xdp.OpenNames(); err != nil {
 			return err
@@ -187,7 +183,10 @@ func (s *Session) openReader() (err error) {
 			r.words = drop.words
 		}
 	}
-	return r.addRings()
+	if s.sampler.stamping == kernel.SamplerStampingEVERY_TICK {
+		r.rings.UseTicks()
+	}
+	return r.rings.Refresh()
 }
 
 // Sources returns the session's sources: the interfaces in the order of Options.Interfaces, each
@@ -266,8 +265,8 @@ func (s *Session) Stop() {
 		if s.regulator != nil {
 			s.regulator.end()
 		}
-		if s.poller != nil {
-			s.poller.Wake()
+		if s.sampler != nil {
+			s.sampler.rings.Wake()
 		}
 	})
 }
@@ -275,7 +274,7 @@ func (s *Session) Stop() {
 // Accounts returns the current accounts of the sources; after the session has ended, the final
 // ones.
 func (s *Session) Accounts() (Accounts, error) {
-	all, err := s.ledger.accounts(s.sampler.accounts)
+	all, err := s.ledger.Accounts(s.sampler.accounts)
 	s.witness.fill(all)
 	return all, err
 }
@@ -284,7 +283,6 @@ func (s *Session) Accounts() (Accounts, error) {
 // rings are discarded. Run calls Close by itself.
 func (s *Session) Close() error {
 	s.Stop()
-	errs := s.reader.merge.close()
 	if s.watch != nil {
 		s.watch.close()
 	}
@@ -298,15 +296,12 @@ func (s *Session) Close() error {
 		names.Close()
 	}
 	s.reader.outlets.interfaces = nil
-	errs = append(errs, closeHooks(s.hooks.all))
+	errs := []error{closeHooks(s.hooks.all)}
 	if s.sampler != nil {
 		errs = append(errs, s.sampler.close())
 	}
-	if s.poller != nil {
-		errs = append(errs, s.poller.Close())
-	}
 	s.comings.close()
 	s.witness.close()
-	s.hooks.all, s.poller, s.watch, s.loss, s.comings, s.reader.err = nil, nil, nil, nil, nil, os.ErrClosed
+	s.hooks.all, s.watch, s.loss, s.comings, s.reader.err = nil, nil, nil, nil, os.ErrClosed
 	return errors.Join(errs...)
 }

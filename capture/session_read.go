@@ -9,6 +9,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/xdpcap/xdpcap/capture/internal/ring"
 	"github.com/xdpcap/xdpcap/capture/internal/throttle"
 	"github.com/xdpcap/xdpcap/internal/lost"
 	"github.com/xdpcap/xdpcap/internal/machine"
@@ -50,7 +51,7 @@ func (s *Session) regulate(outputs []Output) (end func()) {
 func (s *Session) Packets(ctx context.Context) iter.Seq2[*Packet, error] {
 	return func(yield func(*Packet, error) bool) {
 		defer context.AfterFunc(ctx, s.Stop)()
-		packets := make([]Packet, groupSize)
+		packets := make([]Packet, ring.GroupSize)
 		for {
 			n, err := s.Read(packets, nil)
 			if err != nil {

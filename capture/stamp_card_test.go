@@ -7,6 +7,7 @@ import (
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/asm"
 
+	"github.com/xdpcap/xdpcap/capture/internal/kernel"
 	"github.com/xdpcap/xdpcap/internal/machine"
 )
 
@@ -55,8 +56,8 @@ func TestCardStampsSpareTheClock(t *testing.T) {
 func loadCardStamps(t *testing.T, p *programTest) *ebpf.Program {
 	t.Helper()
 	own := question{time: true}.constants()
-	own[samplerVarSource], own[samplerVarHook] = uint32(0), uint32(0)
-	loaded, err := p.sampler.load(loading{name: samplerProgXdpcapCard, own: own, adjust: func(spec *ebpf.ProgramSpec) {
+	own[kernel.SamplerVarSource], own[kernel.SamplerVarHook] = uint32(0), uint32(0)
+	loaded, err := p.sampler.load(loading{name: kernel.SamplerProgXdpcapCard, own: own, adjust: func(spec *ebpf.ProgramSpec) {
 		for code, i := spec.Instructions, 0; i < len(code); i++ {
 			asked, asks := strings.CutPrefix(code[i].Reference(), "bpf_xdp_metadata_rx_")
 			if !asks {

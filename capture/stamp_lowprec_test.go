@@ -7,66 +7,16 @@ import (
 	"math"
 	"slices"
 	"testing"
-	"time"
 
 	"github.com/cilium/ebpf"
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 
+	"github.com/xdpcap/xdpcap/capture/internal/kernel"
+	"github.com/xdpcap/xdpcap/capture/internal/ring"
 	"github.com/xdpcap/xdpcap/internal/machine"
 	"github.com/xdpcap/xdpcap/internal/testnet"
 )
-
-// While a poll shows its stamp the order is final up to that, because more records may get it; not
-// any more when the kernel's clock has ticked since.
-func TestSharedRingPoll(t *testing.T) {
-	t.Parallel()
-	k, c := newFakeProgram(4096)
-	r := c.ring.(*sharedRing)
-	const now, poll = int64(time.Second), int64(999 * time.Millisecond)
-	k.shared.Poll = uint64(poll)
-	for _, test := range []struct {
-		name string
-		tick int64
-		want int64
-	}{
-		{"which can go on", math.MaxInt64 / 2, poll},
-		{"which has no more packets", -poll, now - int64(promptTime)},
-	} {
-		r.tick = test.tick
-		if got := r.complete(now); got != test.want {
-			t.Errorf("a poll %s: complete until %d, want %d", test.name, got, test.want)
-		}
-	}
-	k.shared.Poll, r.tick = uint64(now), math.MaxInt64/2
-	if got, want := r.complete(now), now-int64(promptTime); got != want {
-		t.Errorf("a poll that has just begun: complete until %d, want %d", got, want)
-	}
-}
-
-// Stamps of ticks are final up to the last one that was over, at a time that never steps back.
-func TestTicks(t *testing.T) {
-	t.Parallel()
-	now, err := machine.Monotonic()
-	must(t, err)
-	if got := (*ticks)(nil).before(now); got != now {
-		t.Errorf("without ticks: %d, want %d", got, now)
-	}
-	var k ticks
-	last := k.before(now + int64(time.Hour))
-	tick, err := machine.LastTick()
-	if err != nil || last == 0 || last > tick {
-		t.Errorf("the tick %d, and %d a moment later; %v", last, tick, err)
-	}
-	if got := k.before(1); got != last {
-		t.Errorf("when no tick is known to be over: %d, want %d", got, last)
-	}
-	m := merge{ticks: &k}
-	until := m.complete(now + int64(time.Hour))
-	if tick, _ := machine.LastTick(); until < last || until > tick {
-		t.Errorf("a merge is complete until %d, want a tick from %d to %d", until, last, tick)
-	}
-}
 
 // In a burst on one CPU many packets have the same stamp, by either transport, and each is younger
 // than two ticks.
@@ -79,9 +29,9 @@ func TestLowprecProgram(t *testing.T) {
 		must(t, err)
 		return last
 	}
-	for transport, stamping := range map[Transport]samplerStamping{
-		TransportRing: samplerStampingEVERY_POLL,
-		TransportPerf: samplerStampingEVERY_TICK,
+	for transport, stamping := range map[Transport]kernel.SamplerStamping{
+		TransportRing: kernel.SamplerStampingEVERY_POLL,
+		TransportPerf: kernel.SamplerStampingEVERY_TICK,
 	} {
 		t.Run(transport.String(), func(t *testing.T) {
 			t.Parallel()
@@ -285,16 +235,16 @@ func checkMerged(t *testing.T, s *Session, frames uint64) {
 	var last int64
 	var late, stamps, taken uint64
 	next := make(map[[2]uint64]uint64) // by CPU and source
-	packets := make([]Packet, groupSize)
+	packets := make([]Packet, ring.GroupSize)
 	for {
-		if m := &s.reader.merge; !m.isReady() {
+		if rings := s.reader.rings; !rings.IsReady() {
 			if err := s.reader.round(); err == io.EOF {
 				break
 			} else if err != nil {
 				t.Fatal(err)
 			}
 		} else {
-			for _, p := range packets[:m.next(packets)] {
+			for _, p := range packets[:rings.Next(packets)] {
 				switch {
 				case p.Time < last:
 					late++
@@ -314,7 +264,7 @@ func checkMerged(t *testing.T, s *Session, frames uint64) {
 	accounts, err := s.sampler.accounts()
 	must(t, err)
 	t.Logf("%d packets with %d stamps on %d CPUs and sources, by XDP %v", taken, stamps, len(next), s.roster.source(0).Mode)
-	if sent := accounts[0].sent + accounts[1].sent; taken != sent || taken != accounts[0].Seen+accounts[1].Seen || taken < frames/10 {
+	if sent := accounts[0].Sent + accounts[1].Sent; taken != sent || taken != accounts[0].Seen+accounts[1].Seen || taken < frames/10 {
 		t.Errorf("of %d packets %d came: %+v", frames, taken, accounts)
 	}
 	// Perf does not show that a record is being written: see complete.

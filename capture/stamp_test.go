@@ -6,6 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/xdpcap/xdpcap/capture/internal/kernel"
+	"github.com/xdpcap/xdpcap/capture/internal/ring"
 	"github.com/xdpcap/xdpcap/internal/machine"
 )
 
@@ -41,16 +43,16 @@ func stampedSession(t *testing.T, o Options, apart time.Duration, stamps []time.
 	now, err := machine.Monotonic()
 	must(t, err)
 	first = now
-	ring := new(listRing)
+	list := new(ring.List)
 	packet := packetOf(60, 1)
 	for i, stamp := range stamps {
 		host := first + int64(i)*int64(apart)
-		f := sampleOf(packet, uint64(host))
+		f := ring.NewRecord(packet, uint64(host))
 		f.Hash, f.HashKind = uint32(i), 1
 		if stamp != 0 {
 			f.CardTime = host + ahead + int64(stamp)
 		}
-		ring.records = append(ring.records, rawOf(f, packet))
+		list.Records = append(list.Records, f.Raw(packet))
 	}
 	var own *cardStamps
 	switch o.Stamp {
@@ -60,8 +62,8 @@ func stampedSession(t *testing.T, o Options, apart time.Duration, stamps []time.
 		own = &cardStamps{kind: o.Stamp}
 	}
 	n := uint64(len(stamps))
-	h := &stampedHook{&stillHook{source: Source{Name: "eth9", Asked: []string{"timestamp"}}, account: samplerAccount{Seen: n, Sampled: n}}, own}
-	return openStill(t, o, listed(ring), h), first
+	h := &stampedHook{&stillHook{source: Source{Name: "eth9", Asked: []string{"timestamp"}}, account: kernel.SamplerAccount{Seen: n, Sampled: n}}, own}
+	return openStill(t, o, ring.NewLists(list).New, h), first
 }
 
 // The card's stamps are brought to the wall clock or left as they are. Those that are missing or

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/xdpcap/xdpcap/capture/internal/kernel"
 	"github.com/xdpcap/xdpcap/internal/testnet"
 )
 
@@ -34,8 +35,8 @@ func TestTracedHead(t *testing.T) {
 			s := openAt(t, pair.Rx, Options{Interfaces: []string{pair.RxName}, Filter: test.filter})
 			testnet.Send(t, pair, frame)
 			s.Stop()
-			var heads []samplerHead
-			must(t, s.sampler.maps[samplerMapHeads].Lookup(uint32(0), &heads))
+			var heads []kernel.SamplerHead
+			must(t, s.sampler.maps[kernel.SamplerMapHeads].Lookup(uint32(0), &heads))
 			var copied []byte // by the CPU that the packet came to
 			for _, head := range heads {
 				if b := bytes.TrimRight(head.Bytes[:], "\x00"); len(b) > 0 {
@@ -82,7 +83,7 @@ func TestPacketInsideAtEnd(t *testing.T) {
 	}()
 	var closed uint32
 	testnet.WaitFor(t, "the end of the entries", func() bool {
-		err := s.sampler.maps[samplerMapClosed].Lookup(uint32(0), &closed)
+		err := s.sampler.maps[kernel.SamplerMapClosed].Lookup(uint32(0), &closed)
 		return closed == 1 || err != nil
 	})
 	atLeast := time.Since(inside)

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/xdpcap/xdpcap/capture/internal/ring"
 	"github.com/xdpcap/xdpcap/internal/testnet"
 )
 
@@ -14,29 +15,24 @@ import (
 //
 // It is not parallel, because it changes the list of all kinds.
 func TestTransportKinds(t *testing.T) {
-	last := transportKinds
-	t.Cleanup(func() { transportKinds = last })
-	added, list := Transport(len(transportKinds)), listed()
-	kind := &transportKind{
-		name: "mail", about: "a letter for each packet", maxSnapLen: 1000, maxRing: MinBuffer,
-		fit: func(r *ringOptions) error {
-			r.size = MinBuffer
-			return nil
-		},
-		memory: perfRings, open: list, lighter: TransportPerf,
+	next := Transport(4)
+	if n := len(Transports()); n != 2 || next.String() != "transport 4" {
+		t.Errorf("%d transports, and the next is %v", n, next)
 	}
-	if n := len(Transports()); n != 2 || added.String() != "transport 4" {
-		t.Errorf("%d transports, and the next is %v", n, added)
-	}
-	if err := (&Options{Transport: added}).checkRings(); err == nil || err.Error() != "transport 4: no such transport" {
+	if err := (&Options{Transport: next}).checkRings(); err == nil || err.Error() != "transport 4: no such transport" {
 		t.Error(err)
 	}
-	transportKinds = append(last[:len(last):len(last)], kind)
+	list := ring.NewLists()
+	added, remove := ring.AddKind("mail", "a letter for each packet", 1000, list, func(r *ring.Options) error {
+		r.Size = MinBuffer
+		return nil
+	})
+	t.Cleanup(remove)
 
 	if all := Transports(); !slices.Equal(all, []Transport{TransportPerf, TransportRing, added}) {
 		t.Errorf("the transports are %v", all)
 	}
-	if parsed, err := ParseTransport("mail"); err != nil || parsed != added || parsed.About() != kind.about || parsed.Lighter() != TransportPerf || parsed.OpensPerf() {
+	if parsed, err := ParseTransport("mail"); err != nil || parsed != added || parsed.About() != "a letter for each packet" || parsed.Lighter() != TransportPerf || parsed.OpensPerf() {
 		t.Errorf("mail is parsed as %v, %v: %s", parsed, err, parsed.About())
 	}
 	if _, err := ParseTransport("post"); err == nil || err.Error() != `transport "post": must be perf, ring, mail or auto` {
@@ -51,11 +47,12 @@ func TestTransportKinds(t *testing.T) {
 	if err := o.checkSnapLen(); err != nil || o.SnapLen != 1000 || len(notices) != 1 {
 		t.Errorf("snapshot length %d: %v, notices %v", o.SnapLen, err, notices)
 	}
-	if o.Transport.kind().open(o.ringOptions()) != list(o.ringOptions()) {
+	rings := o.rings()
+	must(t, ring.New(rings).Refresh())
+	if len(list.Looks) != 0 {
 		t.Error("another transport is opened")
 	}
-	rings := o.ringOptions()
-	if size := rings.enough(100, 1); size != 0 {
+	if size := rings.Enough(100, 1); size != 0 {
 		t.Errorf("rings of %d bytes are said to help, and no ring can be larger than %d", size, MinBuffer)
 	}
 
@@ -72,21 +69,17 @@ func TestTransportKinds(t *testing.T) {
 // It is not parallel, because it changes the list of all kinds.
 func TestOpenChoosesRingsAgain(t *testing.T) {
 	testnet.RequireRoot(t)
-	last := transportKinds
-	t.Cleanup(func() { transportKinds = last })
-	fits, refused := 0, 0
-	added := Transport(len(last))
-	transportKinds = append(last[:len(last):len(last)], &transportKind{
-		name: "crowded", maxSnapLen: 1000, maxRing: MinBuffer, memory: perfRings,
-		fit: func(r *ringOptions) error { fits++; r.size = MinBuffer; return nil },
-		open: func(ringOptions) transport {
-			refused--
-			return &listTransport{calls: []listCall{{err: map[bool]error{true: ErrLockedMemory}[refused >= 0]}}, number: 1}
-		},
+	fits := 0
+	list := new(ring.Lists)
+	added, remove := ring.AddKind("crowded", "", 1000, list, func(r *ring.Options) error {
+		fits++
+		r.Size = MinBuffer
+		return nil
 	})
+	t.Cleanup(remove)
 	pair := testnet.MustPair(t, testnet.PairOptions{})
 	for _, test := range []struct{ buffer, refused, fits int }{{0, 0, 1}, {0, 2, 3}, {0, 9, openTries}, {MinBuffer, 1, 1}} {
-		fits, refused = 0, test.refused
+		fits, list.Refused, list.Err = 0, test.refused, ErrLockedMemory
 		err := pair.Rx.Do(func() error {
 			s, err := Open(Options{Interfaces: []string{pair.RxName}, Transport: added, Buffer: test.buffer})
 			if err != nil {

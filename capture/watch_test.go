@@ -4,13 +4,15 @@ import (
 	"errors"
 	"testing"
 	"testing/synctest"
+
+	"github.com/xdpcap/xdpcap/capture/internal/ring"
 )
 
 // A hook that is blind at once is an error of Open, which detaches the others.
 func TestBlindFromTheBeginning(t *testing.T) {
 	t.Parallel()
 	seeing := &stillHook{source: Source{Name: "seeing"}}
-	_, err := tryStill(t, Options{}, listed(), seeing, &stillHook{source: Source{Name: "blind"}, blind: errors.New("its program has gone")})
+	_, err := tryStill(t, Options{}, ring.NewLists().New, seeing, &stillHook{source: Source{Name: "blind"}, blind: errors.New("its program has gone")})
 	if want := "blind is no longer captured: its program has gone"; !errors.Is(err, ErrBlind) || err.Error() != want {
 		t.Errorf("%v, want %s", err, want)
 	}
@@ -22,7 +24,7 @@ func TestBlindFromTheBeginning(t *testing.T) {
 // Close ends the goroutine that checks the hooks.
 func TestWatchIsJoined(t *testing.T) {
 	t.Parallel()
-	s := openStill(t, Options{}, listed(), &stillHook{source: Source{Name: "still"}})
+	s := openStill(t, Options{}, ring.NewLists().New, &stillHook{source: Source{Name: "still"}})
 	w := s.watch
 	must(t, s.Close())
 	select {

@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/xdpcap/xdpcap/capture/internal/account"
 	"github.com/xdpcap/xdpcap/internal/attach"
 	"github.com/xdpcap/xdpcap/internal/errkind"
 	"github.com/xdpcap/xdpcap/internal/xdp"
@@ -25,7 +26,7 @@ type witness struct {
 	names   *xdp.Names // nil in tests
 	read    func(index int) (xdp.Counts, error)
 	roster  *roster
-	counted func() ([]programAccount, error)
+	counted func() ([]account.Program, error)
 	notice  func(error)
 
 	mu      sync.Mutex
@@ -147,7 +148,7 @@ func (w *witness) seen() (sources map[int]*Source, seen map[int]uint64) {
 	}
 	seen = make(map[int]uint64)
 	for i, src := range sources {
-		seen[i] = mostJoined(src)*accounts[i].Seen + accounts[i].joined
+		seen[i] = mostJoined(src)*accounts[i].Seen + accounts[i].Joined
 	}
 	return sources, seen
 }

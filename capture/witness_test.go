@@ -3,6 +3,7 @@ package capture
 import (
 	"testing"
 
+	"github.com/xdpcap/xdpcap/capture/internal/account"
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
@@ -10,7 +11,7 @@ import (
 type witnessTest struct {
 	witness
 	counts  xdp.Counts
-	account programAccount
+	account account.Program
 	notices int
 	lost    []lostProgram // of the last second
 }
@@ -20,7 +21,7 @@ func newWitnessTest(src Source) *witnessTest {
 	w.witness = witness{
 		read:    func(int) (xdp.Counts, error) { return w.counts, nil },
 		roster:  &roster{all: []member{{Source: src}}},
-		counted: func() ([]programAccount, error) { return []programAccount{w.account}, nil },
+		counted: func() ([]account.Program, error) { return []account.Program{w.account}, nil },
 		notice:  func(error) { w.notices++ },
 		sources: make(map[int]*passing),
 	}
@@ -32,7 +33,7 @@ func (w *witnessTest) second(received, seen uint64) {
 	w.counts.Received += received
 	w.account.Seen += seen
 	if w.roster.all[0].Hook == Ingress {
-		w.account.joined += seen
+		w.account.Joined += seen
 	}
 	w.lost = w.look()
 }

@@ -85,8 +85,8 @@ func TestChoice(t *testing.T) {
 		{kernel: "6.12", choice: choice{run: "TestMonitorRecord$"}, err: "no test that chosen.go has for kernel 6.12"}, // only 6.1's
 		{kernel: "6.1", choice: choice{run: "TestMonitorRecord$"}, want: "internal/systest/counters ^(TestMonitorRecord)$"},
 		{kernel: "newest", choice: choice{run: "TestMonitorRecord$"}, want: "internal/systest/counters ^(TestMonitorRecord)$"},
-		{kernel: "arm64", choice: choice{quick: true, run: "SharedRingShort"}, want: "capture ^(TestSharedRingShort)$"},
-		{kernel: "arm64", choice: choice{run: "SharedRing$|Harmless"}, want: "capture ^(TestSharedRing)$ internal/drops ^(TestHarmless)$"}, // once, though it is in two lists
+		{kernel: "arm64", choice: choice{quick: true, run: "SharedRingShort"}, want: "capture/internal/ring ^(TestSharedRingShort)$"},
+		{kernel: "arm64", choice: choice{run: "SharedRing$|Harmless"}, want: "capture/internal/ring ^(TestSharedRing)$ internal/drops ^(TestHarmless)$"}, // once, though it is in two lists
 		{kernel: "6.1", choice: choice{run: "("}, err: "-run: error parsing regexp"},
 	} {
 		kernels, err := choose([]string{test.kernel})

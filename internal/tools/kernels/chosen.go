@@ -40,11 +40,11 @@ var quick = []row{
 // written and read, what the JIT compiles, tracers, the structures that programs and Go share, and
 // the numbers of the system calls that a capture gives up. `.ci/run` runs them, and a release all.
 var quickOnARM64 = []row{
-	{pkg: "capture", tests: `TestTransports TestSharedRing TestSharedRingInvalid TestSharedRingShort
+	{pkg: "capture", tests: `TestTransports TestTracedHead TestProgramHeaders TestProgramLost
+		TestProgramSampleFlows TestProgramMaxRate TestProgramFilter`},
+	{pkg: "capture/internal/ring", tests: `TestSharedRing TestSharedRingInvalid TestSharedRingShort
 		TestSharedRingArm TestSharedRingComplete TestSharedRingPoll TestRingInterrupted
-		TestPerfRing TestPerfRingInvalid TestPerfRingCorruptSize TestPerfRingUnchanged
-		TestTracedHead TestProgramHeaders TestProgramLost TestProgramSampleFlows
-		TestProgramMaxRate TestProgramFilter`},
+		TestPerfRing TestPerfRingInvalid TestPerfRingCorruptSize TestPerfRingUnchanged`},
 	{pkg: "internal/systest/capture", tests: `TestTwoCPUs TestOverload TestStamps`},
 	{pkg: "internal/systest/trace", tests: `TestEntryAndExit TestTailCall`},
 	{pkg: "internal/systest/privileges", tests: `TestUnprivileged`},
@@ -59,10 +59,11 @@ var quickOnARM64 = []row{
 // that are connected, a CPU that goes offline.
 var more = []row{
 	{pkg: "capture", tests: `TestAlarm TestAlarmUnsure TestSilence TestInterrupted TestImmediate TestFilling
-		TestRingAlarm TestRingInterrupted TestRingLateCPU TestRingExchange TestPerfRing
-		TestPerfTransportCPUs TestSharedRing TestTransportAuto TestOpenChoosesRingsAgain
-		TestRingsLater TestRingsGone TestLossWithoutRing TestLossAtEnd TestSecondSession
+		TestOpenChoosesRingsAgain TestRingsLater TestLossWithoutRing TestLossAtEnd TestSecondSession
 		TestBlindFromTheBeginning TestTracersEnd TestTracedHead TestPacketInsideAtEnd`},
+	{pkg: "capture/internal/ring", tests: `TestRingAlarm TestRingInterrupted TestRingLateCPU
+		TestRingExchange TestPerfRing TestPerfTransportCPUs TestSharedRing TestTransportAuto
+		TestRingsGone`},
 	{pkg: "capture", tests: `TestProgramLongest TestProgramSample TestProgramFirst TestProgramMaxRate
 		TestProgramFilter TestProgramHeaders TestProgramHeadersOfAnything TestHeadersOnly
 		TestHeadersCostNothing TestCompanions`},

@@ -1,17 +1,10 @@
-package capture
+package ring
 
-import "slices"
+import (
+	"time"
 
-// A merge orders the records of all rings by their time stamps. It does not depend on the
-// transport: a ring is anything that a cursor can walk along.
-type merge struct {
-	cursors []*cursor
-	order   order  // the cursors whose rings have a record
-	group   uint64 // the number of the current group
-	horizon uint64 // the order is final up to this stamp, in CLOCK_MONOTONIC ns
-	known   int64  // the latest stamp that complete has returned
-	ticks   *ticks // for stamps at ticks of the kernel's clock; nil = exact stamps
-}
+	"github.com/xdpcap/xdpcap/capture/packet"
+)
 
 // A cursor is the reader's position in a ring.
 type cursor struct {
@@ -21,9 +14,9 @@ type cursor struct {
 	group uint64 // the last group with packets of the ring
 }
 
-// groupSize is how many packets are handed on at a time. It is small, so that their facts, and the
+// GroupSize is how many packets are handed on at a time. It is small, so that their facts, and the
 // bytes of short packets, stay in the CPU's fastest cache.
-const groupSize = 32
+const GroupSize = 32
 
 // groupBytes limits roughly how many bytes of a ring a group has, so that all passes over a group
 // find it in that cache.
@@ -32,16 +25,16 @@ const groupBytes = 2048
 // newCursor returns a cursor before the first record of a ring.
 func newCursor(r ring) *cursor { return &cursor{ring: r} }
 
-// isReady reports whether there is a record whose position in the sequence is final.
-func (m *merge) isReady() bool { return len(m.order) > 0 && m.order[0].stamp <= m.horizon }
+// IsReady reports whether there is a record whose position in the sequence is final.
+func (m *Set) IsReady() bool { return len(m.order) > 0 && m.order[0].stamp <= m.horizon }
 
-// next fills a slice with the oldest packets whose position in the sequence is final, and returns
-// how many there are: at least one if isReady. They are as the programs sent them, with
+// Next fills a slice with the oldest packets whose position in the sequence is final, and returns
+// how many there are: at least one if IsReady. They are as the programs sent them, with
 // CLOCK_MONOTONIC stamps, and stay valid until the next call. A damaged record has no position, and
 // comes as soon as the reader finds it.
-func (m *merge) next(packets []Packet) (n int) {
+func (m *Set) Next(packets []packet.Packet) (n int) {
 	m.group++
-	for n < len(packets) && m.isReady() {
+	for n < len(packets) && m.IsReady() {
 		c, until := m.order[0], m.horizon
 		isAlone := len(m.order) == 1
 		if !isAlone {
@@ -68,15 +61,16 @@ func (m *merge) next(packets []Packet) (n int) {
 	return n
 }
 
-// gather asks the rings for new records, and adds cursors that have a record again to the order.
-func (m *merge) gather() {
+// Gather asks the rings for new records. The order is final up to a stamp.
+func (m *Set) Gather(horizon uint64) {
+	m.horizon = horizon
 	for _, c := range m.cursors {
 		m.refill(c)
 	}
 }
 
 // refill asks a cursor's ring for new records, and reports whether it has any.
-func (m *merge) refill(c *cursor) bool {
+func (m *Set) refill(c *cursor) bool {
 	c.ring.refill()
 	if !c.ready {
 		if c.stamp, c.ready = c.ring.stamp(); c.ready {
@@ -86,58 +80,28 @@ func (m *merge) refill(c *cursor) bool {
 	return c.ready
 }
 
-// release gives the memory before the cursors back to the kernel.
-func (m *merge) release() {
+// Release gives the memory before the cursors back to the kernel.
+func (m *Set) Release() {
 	for _, c := range m.cursors {
 		c.ring.release()
 	}
 }
 
-// drop closes the rings of CPUs that went offline, once all their records were returned. It
-// invalidates what next has returned.
-func (m *merge) drop() (errs []error) {
-	m.cursors = slices.DeleteFunc(m.cursors, func(c *cursor) bool {
-		if !c.ring.isGone() || m.refill(c) {
-			return false
-		}
-		errs = append(errs, c.ring.close())
-		return true
-	})
-	return errs
-}
-
-// complete returns the stamp up to which the order will be final after the next gather. now and the
+// Complete returns the stamp up to which the order will be final after the next gather. now and the
 // stamp are in CLOCK_MONOTONIC ns. A ring in which a record is being written holds the other rings
 // back, but not when they fill up: they would lose packets.
-func (m *merge) complete(now int64) int64 {
+func (m *Set) Complete(now int64) int64 {
 	until, isCrowded := now-int64(promptTime), false
 	for _, c := range m.cursors {
 		until = min(until, c.ring.complete(now))
 		isCrowded = isCrowded || c.ring.isHalfFull()
 	}
 	if isCrowded {
-		until = max(until, now-int64(settleTime))
+		until = max(until, now-int64(SettleTime))
 	}
 	m.known = max(m.known, m.ticks.before(until))
+	m.young = min(time.Duration(now-m.known), SettleTime)
 	return m.known
-}
-
-// arm makes every ring wake the reader. It returns the alarm that all of them support.
-func (m *merge) arm(at alarm) alarm {
-	armed := at
-	for _, c := range m.cursors {
-		armed = min(armed, c.ring.arm(at))
-	}
-	return armed
-}
-
-// close closes the rings.
-func (m *merge) close() (errs []error) {
-	for _, c := range m.cursors {
-		errs = append(errs, c.ring.close())
-	}
-	m.cursors, m.order = nil, nil
-	return errs
 }
 
 // An order is a heap of the cursors that have a record, by the record's time stamp: the oldest

@@ -1,30 +1,21 @@
-package capture
+package ring
 
 import (
 	"bytes"
 	"fmt"
 	"math"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
-	"unsafe"
 
 	"github.com/cilium/ebpf/btf"
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/xdpcap/xdpcap/capture/internal/kernel"
+	"github.com/xdpcap/xdpcap/capture/packet"
+	"github.com/xdpcap/xdpcap/internal/testnet"
 )
-
-func rawOf(f record, packet []byte) []byte {
-	head := *(*[recordSize]byte)(unsafe.Pointer(&f))
-	return append(head[:], packet...)
-}
-
-func sampleOf(packet []byte, ns uint64) record {
-	return record{
-		cookie: uint16(samplerLimitCOOKIE),
-		length: uint32(len(packet)),
-		Facts:  Facts{WireLen: uint32(len(packet)), Time: int64(ns)},
-	}
-}
 
 func packetOf(n int, seed byte) []byte {
 	b := make([]byte, n)
@@ -35,26 +26,26 @@ func packetOf(n int, seed byte) []byte {
 }
 
 // taggedOf is sampleOf with an 802.1ad tag beside the packet.
-func taggedOf(packet []byte, ns uint64) record {
-	f := sampleOf(packet, ns)
-	f.GSOSize, f.tagProtocol, f.tag = 1448, 0xa888, 0x2005 // 0x88a8 in network order
+func taggedOf(packet []byte, ns uint64) Record {
+	f := NewRecord(packet, ns)
+	f.GSOSize, f.TagProtocol, f.Tag = 1448, 0xa888, 0x2005 // 0x88a8 in network order
 	return f
 }
 
 // A record is struct facts of the programs: each field has the same name, place and size.
 func TestFactsLayout(t *testing.T) {
 	t.Parallel()
-	spec, err := loadSampler()
-	must(t, err)
+	spec, err := kernel.LoadSampler()
+	testnet.Must(t, err)
 	var inC *btf.Struct
-	must(t, spec.Types.TypeByName("facts", &inC))
+	testnet.Must(t, spec.Types.TypeByName("facts", &inC))
 	var want, got []string
 	for _, m := range inC.Members {
 		size, err := btf.Sizeof(m.Type)
-		must(t, err)
+		testnet.Must(t, err)
 		want = append(want, fmt.Sprintf("%s: %d bytes at %d", strings.ReplaceAll(m.Name, "_", ""), size, m.Offset.Bytes()))
 	}
-	inGo := reflect.TypeFor[record]()
+	inGo := reflect.TypeFor[Record]()
 	add := func(f reflect.StructField, at uintptr) {
 		got = append(got, fmt.Sprintf("%s: %d bytes at %d", strings.ToLower(f.Name), f.Type.Size(), at+f.Offset))
 	}
@@ -80,12 +71,12 @@ func TestRestoreTag(t *testing.T) {
 	tagged = append(tagged, whole[12:]...)
 	for _, snapLen := range []int{1, 11, 12, 13, 14, 16, 17, 59, 60, 63, 64, 65, 1000} {
 		t.Run(fmt.Sprint(snapLen), func(t *testing.T) {
-			packet := whole[:min(snapLen, len(whole))]
-			f := taggedOf(packet, 1)
+			data := whole[:min(snapLen, len(whole))]
+			f := taggedOf(data, 1)
 			f.WireLen = uint32(len(whole))
-			var p Packet
-			decode(&p, rawOf(f, packet))
-			restoreTag(&p, snapLen)
+			var p packet.Packet
+			decode(&p, f.Raw(data))
+			RestoreTag(&p, snapLen)
 			if want := tagged[:min(snapLen, len(tagged))]; !bytes.Equal(p.Data, want) {
 				t.Errorf("%x\nwant %x", p.Data, want)
 			}
@@ -94,9 +85,9 @@ func TestRestoreTag(t *testing.T) {
 			}
 		})
 	}
-	var p Packet
-	decode(&p, rawOf(sampleOf(whole, 1), whole))
-	if restoreTag(&p, 1000); !bytes.Equal(p.Data, whole) || p.WireLen != 60 {
+	var p packet.Packet
+	decode(&p, NewRecord(whole, 1).Raw(whole))
+	if RestoreTag(&p, 1000); !bytes.Equal(p.Data, whole) || p.WireLen != 60 {
 		t.Errorf("without a tag: %x, %d bytes on the wire", p.Data, p.WireLen)
 	}
 }
@@ -105,19 +96,19 @@ func TestRestoreTag(t *testing.T) {
 func TestPerfRingUnchanged(t *testing.T) {
 	t.Parallel()
 	k, c := newFakePerf(1 << 17)
-	packet := packetOf(60, 1)
-	for range groupSize {
-		k.sample(taggedOf(packet, 1), packet)
-		k.sample(sampleOf(packet, 1), packet)
+	data := packetOf(60, 1)
+	for range GroupSize {
+		k.sample(taggedOf(data, 1), data)
+		k.sample(NewRecord(data, 1), data)
 	}
 	before := bytes.Clone(k.data)
 	c.ring.refill()
-	var packets [groupSize]Packet
+	var packets [GroupSize]packet.Packet
 	c.ring.begin()
 	n, _, _ := c.ring.next(packets[:], math.MaxUint64)
 	got := packets[:n]
 	for i := range got {
-		restoreTag(&got[i], 1000)
+		RestoreTag(&got[i], 1000)
 		got[i].ID = uint64(i)
 	}
 	for i := range got {
@@ -134,36 +125,38 @@ func TestPerfRingUnchanged(t *testing.T) {
 // from the most that there were.
 func TestLosses(t *testing.T) {
 	t.Parallel()
-	l := losses{slots: 2}
+	l := Losses{Slots: 2}
 	var got []uint64
 	for _, lost := range []uint64{0, 5, 5, 3, 7} {
-		got = append(got, l.since(1, &Facts{Dropped: lost}))
+		got = append(got, l.Since(1, &packet.Facts{Dropped: lost}))
 	}
-	for _, other := range []record{ // each CPU and slot has its own
-		{source: 0, Facts: Facts{Dropped: 4}}, {source: 1, Facts: Facts{ID: 2 << samplerLimitID_CPU_SHIFT, Dropped: 6}}, {source: 1, Facts: Facts{Dropped: 8}},
+	for _, other := range []Record{ // each CPU and slot has its own
+		{Source: 0, Facts: packet.Facts{Dropped: 4}}, {Source: 1, Facts: packet.Facts{ID: 2 << kernel.SamplerLimitID_CPU_SHIFT, Dropped: 6}}, {Source: 1, Facts: packet.Facts{Dropped: 8}},
 	} {
-		got = append(got, l.since(other.source, &other.Facts))
+		got = append(got, l.Since(other.Source, &other.Facts))
 	}
-	same(t, []uint64{0, 5, 0, 0, 2, 4, 6, 1}, got)
+	if want := []uint64{0, 5, 0, 0, 2, 4, 6, 1}; !slices.Equal(got, want) {
+		t.Errorf("lost %v, want %v", got, want)
+	}
 }
 
 // The decoder takes exactly what the program can have sent.
 func FuzzDecode(f *testing.F) {
-	packet := packetOf(60, 1)
-	f.Add(rawOf(sampleOf(packet, 1), packet))
-	f.Add(rawOf(taggedOf(packet, 1), packet))
+	data := packetOf(60, 1)
+	f.Add(NewRecord(data, 1).Raw(data))
+	f.Add(taggedOf(data, 1).Raw(data))
 	f.Add([]byte{})
 	f.Fuzz(func(t *testing.T, raw []byte) {
-		var p Packet
+		var p packet.Packet
 		if decode(&p, raw); p.Data == nil {
 			return
 		}
 		r := recordOf(p.Facts)
-		again := rawOf(*r, p.Data)
+		again := r.Raw(p.Data)
 		if !bytes.HasPrefix(raw, again) || len(raw)-len(again) >= maxPadding {
 			t.Errorf("%x was decoded to %x", raw, again)
 		}
-		if r.cookie != uint16(samplerLimitCOOKIE) || int(r.length) != len(p.Data) || p.WireLen < r.length {
+		if r.Cookie != uint16(kernel.SamplerLimitCOOKIE) || int(r.Length) != len(p.Data) || p.WireLen < r.Length {
 			t.Errorf("%+v was accepted", p.Facts)
 		}
 	})

@@ -1,4 +1,4 @@
-package capture
+package ring
 
 import (
 	"math"
@@ -6,13 +6,15 @@ import (
 	"slices"
 	"testing"
 	"time"
+
+	"github.com/xdpcap/xdpcap/capture/packet"
 )
 
 // stamps takes all records that are ready, so many at a time at most, and returns their stamps.
-func (m *merge) stamps(most int) (all []uint64) {
-	packets := make([]Packet, most)
-	for m.isReady() {
-		for _, p := range packets[:m.next(packets)] {
+func (m *Set) stamps(most int) (all []uint64) {
+	packets := make([]packet.Packet, most)
+	for m.IsReady() {
+		for _, p := range packets[:m.Next(packets)] {
 			all = append(all, uint64(p.Time))
 		}
 	}
@@ -23,7 +25,7 @@ func (m *merge) stamps(most int) (all []uint64) {
 func TestMerge(t *testing.T) {
 	t.Parallel()
 	random := rand.New(rand.NewPCG(3, 4))
-	m := merge{}
+	m := Set{}
 	var want []uint64
 	for range 33 {
 		k, c := newFakePerf(1 << 16)
@@ -32,15 +34,16 @@ func TestMerge(t *testing.T) {
 			now += uint64(random.IntN(1000))
 			want = append(want, now)
 			packet := packetOf(60, 0)
-			k.sample(sampleOf(packet, now), packet)
+			k.sample(NewRecord(packet, now), packet)
 		}
 		m.cursors = append(m.cursors, c)
 	}
 	slices.Sort(want)
-	m.horizon = math.MaxUint64
-	m.gather()
-	got := m.stamps(groupSize)
-	same(t, want, got)
+	m.Gather(math.MaxUint64)
+	got := m.stamps(GroupSize)
+	if !slices.Equal(got, want) {
+		t.Errorf("%d records went in, %d came out, not in order", len(want), len(got))
+	}
 }
 
 // Only what is older than the horizon is ready, also when a ring that was empty gets older records.
@@ -48,13 +51,13 @@ func TestMergeHorizon(t *testing.T) {
 	t.Parallel()
 	early, onEarly := newFakePerf(4096)
 	late, onLate := newFakePerf(4096)
-	m := merge{cursors: []*cursor{onEarly, onLate}, horizon: 15}
+	m := Set{cursors: []*cursor{onEarly, onLate}, horizon: 15}
 	packet := packetOf(60, 0)
-	put := func(k *fakePerf, ns uint64) { k.sample(sampleOf(packet, ns), packet) }
+	put := func(k *fakePerf, ns uint64) { k.sample(NewRecord(packet, ns), packet) }
 	var got []uint64
 	take := func() {
-		m.gather()
-		got = append(got, m.stamps(groupSize)...)
+		m.Gather(m.horizon)
+		got = append(got, m.stamps(GroupSize)...)
 	}
 	put(late, 20)
 	take()
@@ -63,7 +66,9 @@ func TestMergeHorizon(t *testing.T) {
 	take()
 	m.horizon = 25
 	take()
-	same(t, []uint64{10, 20}, got)
+	if !slices.Equal(got, []uint64{10, 20}) {
+		t.Errorf("the stamps %v", got)
+	}
 }
 
 // While a program is held up between the stamp of a record and its place in a ring, what other CPUs
@@ -86,22 +91,21 @@ func TestMergeHeld(t *testing.T) {
 	} {
 		held, onHeld := newFakeProgram(4096)
 		other, onOther := newFakeProgram(4096)
-		m := merge{cursors: []*cursor{onHeld, onOther}}
+		m := Set{cursors: []*cursor{onHeld, onOther}}
 		var got []uint64
 		look := func(now uint64) {
-			m.horizon = uint64(m.complete(int64(now)))
-			m.gather()
-			got = append(got, m.stamps(groupSize)...)
+			m.Gather(uint64(m.Complete(int64(now))))
+			got = append(got, m.stamps(GroupSize)...)
 		}
 		look(100 * ms)
 		held.shared.Filling = 1
 		late := 100*ms + 1 // its stamp
 		step := (test.until - 100*ms) / uint64(test.other)
 		for now := 100*ms + step; now < test.until; now += step {
-			other.sample(sampleOf(packet, now-uint64(promptTime)), packet)
+			other.sample(NewRecord(packet, now-uint64(promptTime)), packet)
 			look(now)
 		}
-		held.sample(sampleOf(packet, late), packet)
+		held.sample(NewRecord(packet, late), packet)
 		held.shared.Filling = 0
 		look(test.until + ms)
 		if inOrder := slices.IsSorted(got); inOrder != test.want || len(got) < test.other || !slices.Contains(got, late) {
@@ -115,31 +119,13 @@ func TestMergePrompt(t *testing.T) {
 	t.Parallel()
 	_, onShared := newFakeProgram(4096)
 	_, onPerf := newFakePerf(4096)
-	m := merge{cursors: []*cursor{onShared, onPerf}}
+	m := Set{cursors: []*cursor{onShared, onPerf}}
 	const now = int64(time.Second)
-	if got := now - m.complete(now); got != int64(settleTime) {
-		t.Errorf("with a ring of perf's alone %v are waited for, want %v", time.Duration(got), settleTime)
+	if got := now - m.Complete(now); got != int64(SettleTime) {
+		t.Errorf("with a ring of perf's alone %v are waited for, want %v", time.Duration(got), SettleTime)
 	}
 	onPerf.ring.(*perfRing).isShown = true
-	if got := now - m.complete(now); got != int64(promptTime) {
+	if got := now - m.Complete(now); got != int64(promptTime) {
 		t.Errorf("with a ring of perf's that is shown %v are waited for, want %v", time.Duration(got), promptTime)
 	}
-}
-
-// A damaged record is rejected once, and what follows is not held up.
-func TestMergeRejects(t *testing.T) {
-	t.Parallel()
-	k, c := newFakePerf(4096)
-	packet := packetOf(60, 1)
-	bad := sampleOf(packet, 1)
-	bad.source, bad.cookie = 1, 0
-	k.sample(bad, packet)
-	k.sample(sampleOf(packet, 2), packet)
-	r := &reader{merge: merge{cursors: []*cursor{c}, horizon: math.MaxUint64}, lost: losses{slots: 2}, ledger: newLedger(2, 0)}
-	r.merge.gather()
-	packets := make([]Packet, groupSize)
-	if n := r.take(packets); n != 1 || packets[0].Time != 2 || r.merge.isReady() {
-		t.Errorf("%d packets, the first %+v", n, packets[0].Facts)
-	}
-	same(t, Accounts{{Captured: 1, Bytes: 60}, {Invalid: 1}}, r.ledger.counts)
 }

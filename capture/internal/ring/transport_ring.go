@@ -1,4 +1,4 @@
-package capture
+package ring
 
 import (
 	"errors"
@@ -10,6 +10,7 @@ import (
 	"github.com/cilium/ebpf"
 	"golang.org/x/sys/unix"
 
+	"github.com/xdpcap/xdpcap/capture/internal/kernel"
 	"github.com/xdpcap/xdpcap/internal/errkind"
 	"github.com/xdpcap/xdpcap/internal/machine"
 	"github.com/xdpcap/xdpcap/internal/support"
@@ -18,7 +19,7 @@ import (
 var byRing = transportKind{
 	name: "ring", about: "shared memory, which slows the traffic less",
 	maxSnapLen: MaxSnapLen, maxRing: maxRingSize,
-	fit: (*ringOptions).fitShared, memory: sharedRings, open: newRingTransport,
+	fit: (*Options).fitShared, memory: sharedRings, open: newRingTransport,
 	showsPolls: true,
 }
 
@@ -29,8 +30,8 @@ func sharedRings() ringMemory {
 }
 
 // A ringTransport is the transport through memory that the programs share with this process: a map
-// with a value for each CPU, which begins with a samplerRing. On a CPU without a value the program
-// counts packets as lost.
+// with a value for each CPU, which begins with a kernel.SamplerRing. On a CPU without a value the
+// program counts packets as lost.
 type ringTransport struct {
 	size   int // bytes of records in each ring
 	notice func(error)
@@ -56,11 +57,11 @@ type ringTransport struct {
 // below 512 MiB, and one more record must fit after the ring's end.
 const maxRingSize = 256 << 20
 
-func newRingTransport(r ringOptions) transport {
-	t := &ringTransport{size: r.size, notice: r.notice, list: machine.OnlineCPUs, present: presentCPUs, interruptible: r.interruptible}
+func newRingTransport(r Options) transport {
+	t := &ringTransport{size: r.Size, notice: r.notice, list: machine.OnlineCPUs, present: presentCPUs, interruptible: r.Interruptible}
 	t.inOrder = runtime.GOARCH == "amd64"
 	// Whether a program is traced is not known yet: prepare drops fragments if none is.
-	r.size = min(r.size, fragmentsBuffer)
+	r.Size = min(r.Size, fragmentsBuffer)
 	t.fragments = newPerfTransport(r).(*perfTransport)
 	return t
 }
@@ -74,19 +75,19 @@ func (t *ringTransport) prepare(spec *ebpf.CollectionSpec, fragments bool) error
 	}
 	t.fitFragments()
 	t.fit(t.present())
-	t.describe(spec.Maps[samplerMapRings])
-	spec.Maps[samplerMapDoorbell].MaxEntries = uint32(os.Getpagesize())
-	if err := spec.Variables[samplerVarRingSize].Set(uint64(t.size)); err != nil {
-		return fmt.Errorf("set %s: %w", samplerVarRingSize, err)
+	t.describe(spec.Maps[kernel.SamplerMapRings])
+	spec.Maps[kernel.SamplerMapDoorbell].MaxEntries = uint32(os.Getpagesize())
+	if err := spec.Variables[kernel.SamplerVarRingSize].Set(uint64(t.size)); err != nil {
+		return fmt.Errorf("set %s: %w", kernel.SamplerVarRingSize, err)
 	}
-	if err := spec.Variables[samplerVarStoresInOrder].Set(t.inOrder); err != nil {
-		return fmt.Errorf("set %s: %w", samplerVarStoresInOrder, err)
+	if err := spec.Variables[kernel.SamplerVarStoresInOrder].Set(t.inOrder); err != nil {
+		return fmt.Errorf("set %s: %w", kernel.SamplerVarStoresInOrder, err)
 	}
-	if err := spec.Variables[samplerVarPerfBeside].Set(t.fragments != nil); err != nil {
-		return fmt.Errorf("set %s: %w", samplerVarPerfBeside, err)
+	if err := spec.Variables[kernel.SamplerVarPerfBeside].Set(t.fragments != nil); err != nil {
+		return fmt.Errorf("set %s: %w", kernel.SamplerVarPerfBeside, err)
 	}
-	if err := spec.Variables[samplerVarInterruptible].Set(t.interruptible && t.fragments != nil); err != nil {
-		return fmt.Errorf("set %s: %w", samplerVarInterruptible, err)
+	if err := spec.Variables[kernel.SamplerVarInterruptible].Set(t.interruptible && t.fragments != nil); err != nil {
+		return fmt.Errorf("set %s: %w", kernel.SamplerVarInterruptible, err)
 	}
 	return nil
 }
@@ -96,7 +97,7 @@ func (t *ringTransport) fitFragments() {
 	if t.fragments == nil {
 		return
 	}
-	fits, err := support.FitPerfRings(t.fragments.size, MinBuffer)
+	fits, err := support.FitPerfRings(t.fragments.size, MinSize)
 	if err != nil {
 		t.notice(fmt.Errorf("perf's rings are not available: %w: packets in several buffers are lost at traced programs, and truncated where the stack throws them away; what interrupts another record is lost", err))
 		t.fragments = nil
@@ -112,11 +113,11 @@ func (t *ringTransport) fit(cpus int) { t.cpus, t.value = cpus, sharedMemory(t.s
 // up because CPUs share no page, and has room after the ring's end for the rest of a record that
 // begins before the end.
 func sharedMemory(size int) int {
-	return pages(int(samplerLimitRING_RECORDS_AT) + size + maxRingRecord)
+	return pages(int(kernel.SamplerLimitRING_RECORDS_AT) + size + maxRingRecord)
 }
 
 // maxRingRecord is the length of the longest record.
-const maxRingRecord = (recordSize + int(samplerLimitRING_MAX_SAMPLE_SIZE) + 7) &^ 7
+const maxRingRecord = (recordSize + int(kernel.SamplerLimitRING_MAX_SAMPLE_SIZE) + 7) &^ 7
 
 // presentCPUs is one more than the highest number of a present CPU. It includes offline CPUs,
 // because they may come online.
@@ -141,7 +142,7 @@ func canHaveRings(size int) error {
 	}
 	t := &ringTransport{size: size}
 	t.fit(presentCPUs())
-	m := &ebpf.MapSpec{Name: samplerMapRings, Type: ebpf.Array, KeySize: 4, Flags: unix.BPF_F_MMAPABLE}
+	m := &ebpf.MapSpec{Name: kernel.SamplerMapRings, Type: ebpf.Array, KeySize: 4, Flags: unix.BPF_F_MMAPABLE}
 	t.describe(m)
 	made, err := ebpf.NewMap(m)
 	if err != nil {
@@ -152,26 +153,26 @@ func canHaveRings(size int) error {
 
 func errRingTooLarge(size int) error {
 	return fmt.Errorf("buffer of %s per CPU: the transport %v allows at most %s",
-		kibibytes(size), TransportRing, kibibytes(maxRingSize))
+		Kibibytes(size), TransportRing, Kibibytes(maxRingSize))
 }
 
 // fitShared chooses the size of TransportRing's rings.
-func (r *ringOptions) fitShared() error {
-	if powerOfTwoPages(r.size) > maxRingSize {
-		return errkind.Errorf(ErrBufferTooLarge, "%w", errRingTooLarge(r.size))
+func (r *Options) fitShared() error {
+	if powerOfTwoPages(r.Size) > maxRingSize {
+		return errkind.Errorf(support.ErrBufferTooLarge, "%w", errRingTooLarge(r.Size))
 	}
-	smaller, err := r.fit(sharedRings())
+	smaller, err := r.fitInto(sharedRings())
 	r.notice(smaller)
 	return err
 }
 
 // trySharedRings turns TransportAuto into TransportRing. It returns false if such rings are not
 // possible.
-func (r *ringOptions) trySharedRings() bool {
+func (r *Options) trySharedRings() bool {
 	shared := *r
-	shared.transport = TransportRing
-	smaller, err := shared.fit(sharedRings())
-	if err != nil || canHaveRings(shared.size) != nil {
+	shared.Transport = TransportRing
+	smaller, err := shared.fitInto(sharedRings())
+	if err != nil || canHaveRings(shared.Size) != nil {
 		return false
 	}
 	*r = shared
@@ -180,14 +181,14 @@ func (r *ringOptions) trySharedRings() bool {
 }
 
 func (t *ringTransport) open(maps map[string]*ebpf.Map) (err error) {
-	m := maps[samplerMapRings]
+	m := maps[kernel.SamplerMapRings]
 	if t.tick, err = machine.ClockTick(); err != nil {
 		return err
 	}
 	if t.mem, err = unix.Mmap(m.FD(), 0, t.cpus*t.value, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED); err != nil {
 		return fmt.Errorf("map the rings of %d CPUs into memory: %w", t.cpus, err)
 	}
-	if t.bell, err = openDoorbell(maps[samplerMapDoorbell]); err != nil {
+	if t.bell, err = openDoorbell(maps[kernel.SamplerMapDoorbell]); err != nil {
 		return err
 	}
 	if t.fragments != nil {

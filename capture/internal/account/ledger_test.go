@@ -1,39 +1,43 @@
-package capture
+package account
 
 import (
 	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/xdpcap/xdpcap/capture/packet"
+	"github.com/xdpcap/xdpcap/internal/testnet"
 )
 
 // The counts of the programs and of the reader add up to an exact account, whatever became of the
 // records.
 func TestLedger(t *testing.T) {
 	t.Parallel()
-	l := newLedger(2, 3)
+	l := NewLedger(2, 3)
 	for _, bytes := range []int{10, 20} {
-		if !l.take(0, bytes) {
+		if !l.Take(0, bytes) {
 			t.Error("a packet below the limit was refused")
 		}
 	}
-	l.reject(1)
-	l.reject(7) // there is no source 7, so the first one has it
-	if !l.take(1, 30) || !l.isFull() {
+	l.Reject(1)
+	l.Reject(7) // there is no source 7, so the first one has it
+	if !l.Take(1, 30) || !l.IsFull() {
 		t.Error("the third packet did not reach the limit of 3")
 	}
-	if l.take(1, 40) {
+	if l.Take(1, 40) {
 		t.Error("a packet above the limit was taken")
 	}
-	programs := []programAccount{
-		{Account: Account{Seen: 10, FilteredOut: 5, NotSampled: 1, Lost: 1}, sent: 3},
-		{Account: Account{Seen: 5, Lost: 1}, sent: 4}, // one of the 4 records was never found in a ring
+	programs := []Program{
+		{Account: packet.Account{Seen: 10, FilteredOut: 5, NotSampled: 1, Lost: 1}, Sent: 3},
+		{Account: packet.Account{Seen: 5, Lost: 1}, Sent: 4}, // one of the 4 records was never found in a ring
 	}
-	read := func() ([]programAccount, error) { return programs, nil }
-	want := Accounts{
+	read := func() ([]Program, error) { return programs, nil }
+	want := packet.Accounts{
 		{Seen: 10, FilteredOut: 5, NotSampled: 1, Lost: 1},
 		{Seen: 5, Lost: 1},
 	}
 	compare := func(when string) {
 		t.Helper()
-		got, err := l.accounts(read)
+		got, err := l.Accounts(read)
 		if err != nil {
 			t.Error(err)
 		}
@@ -43,11 +47,11 @@ func TestLedger(t *testing.T) {
 	if got := want.Total(); got.Pending() != 7 || got.Equation() != "15 seen = 5 filtered out + 1 not sampled + 2 lost + 0 invalid + 0 captured + 7 pending" {
 		t.Errorf("before anything was published: %s", got.Equation())
 	}
-	l.publish()
+	l.Publish()
 	want[0].Captured, want[0].Bytes, want[0].Invalid = 2, 30, 1
 	want[1].Captured, want[1].Bytes, want[1].Invalid, want[1].NotSampled = 1, 30, 1, 1
 	compare("published")
-	l.close(programs)
+	l.Close(programs)
 	programs[0].Seen = 99 // must not change an account that is final
 	want[1].Lost++
 	compare("closed")
@@ -62,13 +66,13 @@ func TestLedger(t *testing.T) {
 // difference is told, in numbers and in words.
 func TestLedgerUnexplained(t *testing.T) {
 	t.Parallel()
-	l := newLedger(3, 0)
-	l.take(0, 10)
-	l.take(1, 10)
-	l.close([]programAccount{
-		{Account: Account{Seen: 5, FilteredOut: 1, Lost: 1}, sent: 1}, // two packets are in no other number
-		{Account: Account{Seen: 0}, sent: 0},                          // a record that no program has sent
-		{Account: Account{Seen: 3, NotSampled: 3}, sent: 0},
+	l := NewLedger(3, 0)
+	l.Take(0, 10)
+	l.Take(1, 10)
+	l.Close([]Program{
+		{Account: packet.Account{Seen: 5, FilteredOut: 1, Lost: 1}, Sent: 1}, // two packets are in no other number
+		{Account: packet.Account{Seen: 0}, Sent: 0},                          // a record that no program has sent
+		{Account: packet.Account{Seen: 3, NotSampled: 3}, Sent: 0},
 	})
 	want := []string{
 		"5 seen = 1 filtered out + 0 not sampled + 1 lost + 0 invalid + 1 captured + 2 unexplained",
@@ -80,9 +84,6 @@ func TestLedgerUnexplained(t *testing.T) {
 		got = append(got, a.Equation())
 	}
 	same(t, want, got)
-	if got := []string{unexplained(l.final[0]), unexplained(l.final[2])}; got[0] != want[0] || got[1] != "" {
-		t.Errorf("the comments of a file's statistics: %q", got)
-	}
 	if n := l.final.Total().Unexplained; n != 1 {
 		t.Errorf("%d unexplained in all, want 1", n)
 	}
@@ -92,16 +93,24 @@ func TestLedgerUnexplained(t *testing.T) {
 // such an account is below 0, and each packet in it was seen.
 func TestLedgerLive(t *testing.T) {
 	t.Parallel()
-	l := newLedger(1, 0)
-	l.take(0, 10)
-	l.publish()
-	got, err := l.accounts(func() ([]programAccount, error) {
-		return []programAccount{{Account: Account{Seen: 4, FilteredOut: 3, NotSampled: 1, Lost: 1}, sent: 1}}, nil
+	l := NewLedger(1, 0)
+	l.Take(0, 10)
+	l.Publish()
+	got, err := l.Accounts(func() ([]Program, error) {
+		return []Program{{Account: packet.Account{Seen: 4, FilteredOut: 3, NotSampled: 1, Lost: 1}, Sent: 1}}, nil
 	})
-	must(t, err)
-	want := Account{Seen: 6, FilteredOut: 3, NotSampled: 1, Lost: 1, Captured: 1, Bytes: 10}
-	same(t, Accounts{want}, got)
-	if n := (Account{Seen: 4, FilteredOut: 5}).Matched(); n != 0 {
+	testnet.Must(t, err)
+	want := packet.Account{Seen: 6, FilteredOut: 3, NotSampled: 1, Lost: 1, Captured: 1, Bytes: 10}
+	same(t, packet.Accounts{want}, got)
+	if n := (packet.Account{Seen: 4, FilteredOut: 5}).Matched(); n != 0 {
 		t.Errorf("of 4 packets of which 5 were filtered out %d matched", n)
+	}
+}
+
+// same fails the test if two values differ.
+func same(t *testing.T, want, got any, about ...any) {
+	t.Helper()
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("%v: want (-), got (+): %s", about, diff)
 	}
 }

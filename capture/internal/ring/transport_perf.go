@@ -1,4 +1,4 @@
-package capture
+package ring
 
 import (
 	"encoding/binary"
@@ -12,6 +12,8 @@ import (
 	"github.com/cilium/ebpf"
 	"golang.org/x/sys/unix"
 
+	"github.com/xdpcap/xdpcap/capture/internal/kernel"
+	"github.com/xdpcap/xdpcap/capture/packet"
 	"github.com/xdpcap/xdpcap/internal/errkind"
 	"github.com/xdpcap/xdpcap/internal/machine"
 	"github.com/xdpcap/xdpcap/internal/support"
@@ -25,22 +27,22 @@ type perfRing struct {
 	meta    *unix.PerfEventMmapPage // head and tail, shared with the kernel
 	data    []byte                  // its length is a power of two
 	wrap    []byte                  // for a record that wraps around to the beginning of data
-	records [groupSize]record       // of this group, without the packets' bytes
+	records [GroupSize]Record       // of this group, without the packets' bytes
 	used    int                     // how many of records are used
 	own     []byte                  // for records of the group whose bytes will be changed, too
 	gone    bool                    // the CPU went offline, and the kernel has disabled its event
 
-	isAhead   bool   // stamp has found the next record:
-	ahead     Packet // it points into the ring, and is read-only
-	aheadSize uint64 // bytes from end to the end of that record, including skipped ones
+	isAhead   bool          // stamp has found the next record:
+	ahead     packet.Packet // it points into the ring, and is read-only
+	aheadSize uint64        // bytes from end to the end of that record, including skipped ones
 
 	isShown bool // the CPU's shared ring shows when a record is being written here
 }
 
 var byPerf = transportKind{
 	name: "perf", about: "default where permitted",
-	maxSnapLen: int(samplerLimitPERF_MAX_SAMPLE_SIZE), maxRing: MaxBuffer,
-	fit: (*ringOptions).fitPerf, memory: perfRings, open: newPerfTransport,
+	maxSnapLen: int(kernel.SamplerLimitPERF_MAX_SAMPLE_SIZE), maxRing: MaxSize,
+	fit: (*Options).fitPerf, memory: perfRings, open: newPerfTransport,
 	lighter: TransportRing, opensPerf: true,
 }
 
@@ -71,38 +73,38 @@ type perfTransport struct {
 // fitPerf chooses the size of perf's rings, which the memory that this user may lock also limits.
 // The transport becomes TransportPerf. If it was TransportDefault and perf's rings are refused, it
 // becomes TransportRing.
-func (r *ringOptions) fitPerf() error {
-	asked := r.size
-	smaller, err := r.fit(perfRings())
+func (r *Options) fitPerf() error {
+	asked := r.Size
+	smaller, err := r.fitInto(perfRings())
 	if err != nil {
 		return err
 	}
-	fits, err := support.FitPerfRings(r.size, MinBuffer)
-	if err != nil && r.transport == TransportDefault {
+	fits, err := support.FitPerfRings(r.Size, MinSize)
+	if err != nil && r.Transport == TransportDefault {
 		r.notice(fmt.Errorf("perf's rings are not available: %w: using the transport %v", err, TransportRing))
-		r.transport, r.size = TransportRing, asked
+		r.Transport, r.Size = TransportRing, asked
 		return r.fitShared()
 	}
 	r.notice(smaller)
 	switch {
 	case err != nil: // opening the rings, before anything is attached, returns an error that says what to do
-	case fits < r.size && asked != 0:
-		return errkind.Errorf(ErrLockedMemory, "%s: at most %s fit", tooMuchLocked(r.size), kibibytes(fits))
-	case fits < r.size:
-		r.notice(fmt.Errorf("%s: ring size lowered to %s", tooMuchLocked(r.size), kibibytes(fits)))
-		r.size = fits
+	case fits < r.Size && asked != 0:
+		return errkind.Errorf(support.ErrLockedMemory, "%s: at most %s fit", tooMuchLocked(r.Size), Kibibytes(fits))
+	case fits < r.Size:
+		r.notice(fmt.Errorf("%s: ring size lowered to %s", tooMuchLocked(r.Size), Kibibytes(fits)))
+		r.Size = fits
 	}
-	r.transport = TransportPerf
+	r.Transport = TransportPerf
 	return nil
 }
 
 func tooMuchLocked(size int) string {
-	return fmt.Sprintf("rings of %s for %d CPUs exceed the memory that this user may lock", kibibytes(size), machine.CPUs())
+	return fmt.Sprintf("rings of %s for %d CPUs exceed the memory that this user may lock", Kibibytes(size), machine.CPUs())
 }
 
-func newPerfTransport(r ringOptions) transport {
-	t := &perfTransport{immediate: r.immediate, list: machine.OnlineCPUs, period: machine.OnlinePeriod}
-	t.resize(r.size)
+func newPerfTransport(r Options) transport {
+	t := &perfTransport{immediate: r.Immediate, list: machine.OnlineCPUs, period: machine.OnlinePeriod}
+	t.resize(r.Size)
 	return t
 }
 
@@ -118,7 +120,7 @@ func (t *perfTransport) resize(size int) {
 func (t *perfTransport) prepare(*ebpf.CollectionSpec, bool) error { return nil }
 
 func (t *perfTransport) open(maps map[string]*ebpf.Map) error {
-	t.events = maps[samplerMapSamples]
+	t.events = maps[kernel.SamplerMapSamples]
 	t.numbers = make([]atomic.Uint32, t.events.MaxEntries())
 	t.periods = make([]atomic.Uint64, t.events.MaxEntries())
 	return nil
@@ -228,7 +230,7 @@ func (r *perfRing) complete(now int64) int64 {
 	if r.isShown {
 		return now - int64(promptTime)
 	}
-	return now - int64(settleTime)
+	return now - int64(SettleTime)
 }
 
 func (r *perfRing) refill() { r.head = atomic.LoadUint64(&r.meta.Data_head) }
@@ -266,7 +268,7 @@ func (r *perfRing) look() bool {
 	header := binary.LittleEndian.Uint64(r.data[at:])
 	kind, size := uint32(header), header>>48
 	if size < perfHeaderSize || size > left {
-		r.ahead = Packet{}
+		r.ahead = packet.Packet{}
 		r.aheadSize += left // it is not known where the next record begins
 		return true
 	}
@@ -278,7 +280,7 @@ func (r *perfRing) look() bool {
 	if len(raw) >= 4 && uint64(binary.LittleEndian.Uint32(raw)) == uint64(len(raw)-4) {
 		decode(&r.ahead, raw[4:])
 	} else {
-		r.ahead = Packet{}
+		r.ahead = packet.Packet{}
 	}
 	return true
 }
@@ -288,7 +290,7 @@ func (r *perfRing) begin() {
 	r.used, r.own = 0, r.own[:0]
 }
 
-func (r *perfRing) next(packets []Packet, until uint64) (n int, stamp uint64, ok bool) {
+func (r *perfRing) next(packets []packet.Packet, until uint64) (n int, stamp uint64, ok bool) {
 	for {
 		stamp, ok = r.stamp()
 		if !ok || stamp > until || n == len(packets) || r.used == len(r.records) || r.end > r.limit {
@@ -306,7 +308,7 @@ func (r *perfRing) next(packets []Packet, until uint64) (n int, stamp uint64, ok
 // copyTo copies the record of a packet to memory where it may be changed, because the ring is
 // read-only. If the packet's bytes will be changed, too, both are appended to own. If own then
 // moves to larger memory, the earlier copies stay where they were.
-func copyTo(p *Packet, to *record, own []byte) []byte {
+func copyTo(p *packet.Packet, to *Record, own []byte) []byte {
 	if p.Facts == nil {
 		return own
 	}

@@ -1,4 +1,4 @@
-package capture
+package ring
 
 import (
 	"errors"
@@ -10,6 +10,8 @@ import (
 	"github.com/cilium/ebpf"
 	"golang.org/x/sys/unix"
 
+	"github.com/xdpcap/xdpcap/capture/internal/kernel"
+	"github.com/xdpcap/xdpcap/capture/packet"
 	"github.com/xdpcap/xdpcap/internal/machine"
 )
 
@@ -17,7 +19,7 @@ import (
 // begins near their end continues after them instead of wrapping around.
 type sharedRing struct {
 	walk
-	shared  *samplerRing
+	shared  *kernel.SamplerRing
 	data    []byte    // the records, and room for the rest of the last one
 	bell    *doorbell // nil if another ring has it
 	touched uint64    // the sum of what was loaded ahead: unused loads would be removed by the compiler
@@ -31,11 +33,11 @@ type sharedRing struct {
 }
 
 func newSharedRing(memory []byte, size int) *sharedRing {
-	shared := (*samplerRing)(unsafe.Pointer(&memory[0]))
+	shared := (*kernel.SamplerRing)(unsafe.Pointer(&memory[0]))
 	return &sharedRing{
 		walk:   walk{size: uint64(size), freed: &shared.Tail},
 		shared: shared,
-		data:   memory[samplerLimitRING_RECORDS_AT:],
+		data:   memory[kernel.SamplerLimitRING_RECORDS_AT:],
 	}
 }
 
@@ -122,8 +124,8 @@ func (r *sharedRing) arm(at alarm) alarm {
 }
 
 // record returns the record that the program has written at a position in the ring.
-func (r *sharedRing) record(at uint64) *record {
-	return (*record)(unsafe.Pointer(&r.data[at&(r.size-1)]))
+func (r *sharedRing) record(at uint64) *Record {
+	return (*Record)(unsafe.Pointer(&r.data[at&(r.size-1)]))
 }
 
 func (r *sharedRing) stamp() (ns uint64, ok bool) {
@@ -133,17 +135,20 @@ func (r *sharedRing) stamp() (ns uint64, ok bool) {
 	return r.record(r.end).stamp(), true
 }
 
-// data returns the bytes of a packet in a shared ring. They follow the record.
-func (r *record) data() []byte {
-	return unsafe.Slice((*byte)(unsafe.Add(unsafe.Pointer(r), recordSize)), max(r.length, shortData))[:r.length]
+// size is how many bytes a record takes in a shared ring.
+func (r *Record) size() uint64 { return (uint64(recordSize) + uint64(r.Length) + 7) &^ 7 }
+
+// Data returns the bytes of a packet in a shared ring. They follow the record.
+func (r *Record) Data() []byte {
+	return unsafe.Slice((*byte)(unsafe.Add(unsafe.Pointer(r), recordSize)), max(r.Length, shortData))[:r.Length]
 }
 
-func (r *sharedRing) next(packets []Packet, until uint64) (n int, stamp uint64, ok bool) {
+func (r *sharedRing) next(packets []packet.Packet, until uint64) (n int, stamp uint64, ok bool) {
 	end, head := r.end, r.head
 	touched := uint64(0)
 	for end != head {
 		rec := r.record(end)
-		isSent, length := rec.isSent(), uint64(rec.length)
+		isSent, length := rec.isSent(), uint64(rec.Length)
 		if stamp = uint64(rec.Time); !isSent {
 			stamp = 0
 		}
@@ -160,14 +165,14 @@ func (r *sharedRing) next(packets []Packet, until uint64) (n int, stamp uint64, 
 		}
 		switch {
 		case size > head-end || length > uint64(MaxSnapLen):
-			*p = Packet{}
+			*p = packet.Packet{}
 			end = head // it is not known where the next record begins
 			continue
 		case isSent:
-			p.Facts, p.Source = &rec.Facts, rec.source
-			p.Data = rec.data()
+			p.Facts, p.Source = &rec.Facts, rec.Source
+			p.Data = rec.Data()
 		default:
-			*p = Packet{Facts: &rec.Facts, Source: rec.source}
+			*p = packet.Packet{Facts: &rec.Facts, Source: rec.Source}
 		}
 		end += size
 	}

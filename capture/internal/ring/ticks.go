@@ -1,0 +1,20 @@
+package ring
+
+import "github.com/xdpcap/xdpcap/internal/machine"
+
+// ticks tells up to which stamp the order of packets is final if their stamps are clock ticks of
+// the kernel. It is nil for other stamps.
+type ticks struct{ last int64 }
+
+// before returns the last tick at or before a time. All records from before that tick have arrived:
+// later records have the stamp of this tick or of a later one. If the kernel's last tick is later
+// than the time, it returns the same tick as the previous call.
+func (t *ticks) before(until int64) int64 {
+	if t == nil {
+		return until
+	}
+	if tick, err := machine.LastTick(); err == nil && tick <= until {
+		t.last = tick
+	}
+	return t.last
+}
