@@ -30,7 +30,7 @@ var stages = []Stage{Card, XDP, Stack, Socket, Egress}
 type Loss struct {
 	Stage  Stage  `json:"stage"`
 	Reason string `json:"reason"`           // "NO_SOCKET", "drop", "redirect: network is down", "rx_missed"
-	Where  string `json:"where,omitempty"`  // the kernel's function, program, map or interface; "" where nothing is known
+	Where  string `json:"where,omitempty"`  // the kernel's function, program, map, interface or listener; "" where nothing is known
 	Netns  uint32 `json:"netns,omitempty"`  // of the whole machine: the inode of Device's network namespace, where it is another one than ours
 	Device string `json:"device,omitempty"` // where it is another interface than the one that is asked about; "?" = unknown, "gone" = of former ones
 }
@@ -51,12 +51,26 @@ type Counts struct {
 	// which interfaces of other network namespaces may have, too.
 	Unclear map[Loss]Tally
 
+	// Listeners has what listening sockets of TCP refused, if one interface is asked about: these
+	// packets may be of any interface of the network namespace. Otherwise they are in Losses.
+	Listeners map[Loss]Tally
+
+	// Check is what differs from the kernel's own counters of the network namespace; nil unless
+	// asked for.
+	Check *Remainder
+
 	Flows FlowCounts // see TopFlows; zero unless asked for
 
 	// Softnet tells of the whole machine, whichever interface is asked about.
 	Softnet Softnet
 
+	Conntrack Conntrack
+
 	Missed uint64 // losses in neither of them: there were too many causes, or an interrupt came in between
+}
+
+func newCounts() Counts {
+	return Counts{Losses: make(map[Loss]Tally), Harmless: make(map[Loss]Tally), Duplicates: make(map[Loss]Tally), Unclear: make(map[Loss]Tally), Listeners: make(map[Loss]Tally)}
 }
 
 // A Tally is a number of lost packets, a segment of a buffer that has several being one, and their

@@ -21,14 +21,18 @@ type Meter struct {
 	events  *meter.Tracepoints
 	sockets *sockets
 	softnet *softnet
-	card    *card // nil = all
-	hook    *hook // nil = all
+	listen  *listeners
+	tracked counterFile // of conntrack
+	card    *card       // nil = all
+	hook    *hook       // nil = all
+	witness *witness    // nil unless asked for
 }
 
 // Options say what to count.
 type Options struct {
 	Interface string // "" = all of the machine together
 	Flows     bool   // also count flows: TopFlows
+	Check     bool   // also compare with the kernel's own counters: Counts.Check
 
 	flowBuckets int // of each CPU, a power of two, for tests; 0 = as meter.SizeFlows has it
 }
@@ -55,10 +59,23 @@ func Open(o Options) (*Meter, error) {
 }
 
 func (m *Meter) open(o Options) (err error) {
+	if o.Check {
+		if m.witness, err = openWitness(); err != nil {
+			return err
+		}
+	}
+	if err := m.openSources(o); err != nil || m.witness == nil {
+		return err
+	}
+	return m.witness.begin(m)
+}
+
+func (m *Meter) openSources(o Options) (err error) {
 	if m.events, err = meter.OpenTracepoints(meter.TracepointOptions{Interface: m.iface}); err != nil {
 		return err
 	}
-	m.sockets, m.softnet = openSockets(m.iface), openSoftnet()
+	m.sockets, m.softnet, m.listen = openSockets(m.iface), openSoftnet(), openListeners()
+	m.tracked = openCounterFile(fileOfConntrack)
 	if m.stack, err = openStack(m.iface, o); err != nil || m.iface == nil {
 		return err
 	}
@@ -94,14 +111,23 @@ func (m *Meter) Began() time.Time { return m.stack.Began() }
 // A reading has what all sources tell at about one time.
 type reading struct {
 	Counts
-	failures failures    // at the hook
-	card     cardReading // zero for all interfaces together
-	generic  Tally       // thrown away by the hook in generic mode, whatever the reason
-	txApart  bool        // a failed tx in generic mode is not in generic, but a cause of the stack
+	causes    map[Cause]Tally // of the stack
+	failures  failures        // at the hook
+	card      cardReading     // zero for all interfaces together
+	listeners map[Loss]uint64 // what TCP's listeners refused, by counters
+	generic   Tally           // thrown away by the hook in generic mode, whatever the reason
+	txApart   bool            // a failed tx in generic mode is not in generic, but a cause of the stack
 }
 
 // Read reads all counters.
 func (m *Meter) Read() (Counts, error) {
+	var before Counters
+	if m.witness != nil {
+		var err error
+		if before, err = m.witness.read(); err != nil {
+			return Counts{}, err
+		}
+	}
 	r, err := m.read()
 	if err != nil {
 		return Counts{}, err
@@ -114,16 +140,23 @@ func (m *Meter) Read() (Counts, error) {
 		}
 	}
 	r.add(r.Losses, dropped, tally)
-	return r.Counts, nil
+	if m.witness != nil {
+		r.Check, err = m.witness.compare(m, r, before)
+	}
+	return r.Counts, err
 }
 
 func (m *Meter) read() (r *reading, err error) {
+	refused := m.listen.counters()
 	stack, err := m.stack.Read()
 	if err != nil {
 		return nil, err
 	}
-	r = &reading{Counts: Counts{Losses: make(map[Loss]Tally), Harmless: make(map[Loss]Tally), Duplicates: make(map[Loss]Tally), Unclear: make(map[Loss]Tally), Flows: stack.Flows, Missed: stack.Missed}}
+	r = &reading{Counts: newCounts(), causes: stack.Causes}
+	r.Flows, r.Missed = stack.Flows, stack.Missed
 	r.addStack(m, stack)
+	r.addListeners(m, refused)
+	r.addConntrack(m.tracked.rose())
 	r.Softnet = m.softnet.read()
 	// The events come last: where they are subtracted from others, they must not be older.
 	if m.card != nil {
@@ -266,6 +299,12 @@ func (m *Meter) Close() error {
 	}
 	if m.softnet != nil {
 		m.softnet.close()
+	}
+	if m.listen != nil {
+		errs = append(errs, m.listen.close(), m.tracked.close())
+	}
+	if m.witness != nil {
+		errs = append(errs, m.witness.close())
 	}
 	if m.events != nil {
 		errs = append(errs, m.events.Close())

@@ -22,10 +22,13 @@ func LossRates(before, now map[Loss]Tally, took time.Duration) []LossRate {
 		rates = append(rates, LossRate{l, meter.NewRate(before[l], tally, took)})
 	}
 	slices.SortFunc(rates, func(a, b LossRate) int {
-		return cmp.Or(cmp.Compare(slices.Index(stages, a.Stage), slices.Index(stages, b.Stage)), cmp.Compare(b.Packets, a.Packets),
-			cmp.Compare(a.Reason, b.Reason), cmp.Compare(a.Where, b.Where), cmp.Compare(a.Device, b.Device), cmp.Compare(a.Netns, b.Netns))
+		return cmp.Or(cmp.Compare(slices.Index(stages, a.Stage), slices.Index(stages, b.Stage)), cmp.Compare(b.Packets, a.Packets), compareCauses(a.Loss, b.Loss))
 	})
 	return rates
+}
+
+func compareCauses(a, b Loss) int {
+	return cmp.Or(cmp.Compare(a.Reason, b.Reason), cmp.Compare(a.Where, b.Where), cmp.Compare(a.Device, b.Device), cmp.Compare(a.Netns, b.Netns))
 }
 
 // TotalRate returns the rate of all losses together.

@@ -15,6 +15,7 @@ import (
 type DropsOptions struct {
 	Options
 	harmless bool
+	check    bool
 	flows    int
 }
 
@@ -31,12 +32,16 @@ and GRO count their segments.
 
 --flows shows the flows that lost most packets in the network stack, in sockets and on the way out,
 and in the row other what else each stage lost. The memory for flows has a fixed size, so a flow may
-have to make room: AT MOST is what it can have lost, where that differs.`
+have to make room: AT MOST is what it can have lost, where that differs.
+
+--check compares the losses with the counters of the kernel, of this network namespace: below the
+table are counters that rose and that no row explains, and rows that no counter confirms.`
 
 const dropsExamples = `  xdpcap drops -i eth0                          a table per second; Ctrl-C prints the totals
   xdpcap drops                                  all interfaces of this machine together
   xdpcap drops -i eth0 --duration 10 --json -q  one object about ten seconds, for a script
   xdpcap drops -i eth0 --flows 10               the ten flows with most losses of each stage, too
+  xdpcap drops --check                          also whether the kernel's own counters agree
   xdpcap drops -i eth0 --harmless               also what the kernel throws away and nobody misses
   xdpcap drops -i eth0 --listen :9432           for Prometheus, too`
 
@@ -59,6 +64,7 @@ func (o *DropsOptions) whatFlags() []frame.Flag {
 		o.interfaceFlag("only packets of this `interface`"),
 		{Name: "flows", Value: &o.flows, Help: "also show the `N` flows with most losses of each stage, by reason"},
 		{Name: "harmless", Value: &o.harmless, Help: "also show packets that the kernel throws away and nobody misses"},
+		{Name: "check", Value: &o.check, Help: "also compare with the kernel's own counters, and show what differs"},
 	}
 }
 
@@ -67,7 +73,7 @@ func runDrops(o *DropsOptions) error {
 		return fmt.Errorf("--flows %d: must be 0 or more", o.flows)
 	}
 	return run(&o.Options, frame.Guard{}, func(iface string) (*Counter[drops.Counts], error) {
-		m, err := drops.Open(drops.Options{Interface: iface, Flows: o.flows > 0})
+		m, err := drops.Open(drops.Options{Interface: iface, Flows: o.flows > 0, Check: o.check})
 		if err != nil {
 			return nil, err
 		}

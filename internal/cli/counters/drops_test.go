@@ -27,8 +27,19 @@ func TestTable(t *testing.T) {
 		Harmless:   map[drops.Loss]drops.Tally{{Stage: drops.Stack, Reason: "OTHERHOST"}: {Packets: 9}},
 		Duplicates: map[drops.Loss]drops.Tally{{Stage: drops.Socket, Reason: "TCP_OLD_DATA", Device: "veth0", Netns: 4026532501}: {Packets: 3}},
 		Unclear:    map[drops.Loss]drops.Tally{{Stage: drops.Socket, Reason: "SOCKET_RCVBUFF", Device: "?"}: {Packets: 2}},
-		Missed:     4,
-		Softnet:    drops.Softnet{Full: 1e11, Squeezed: 1e11},
+		Listeners: map[drops.Loss]drops.Tally{
+			{Stage: drops.Socket, Reason: "TCP_LISTEN_OVERFLOW", Where: long + " :80, backlog 128"}: {Packets: 36},
+		},
+		Check: &drops.Remainder{
+			Unexplained: []drops.CounterRise{{Counter: long, Packets: 1e11}},
+			Unconfirmed: []drops.LossPackets{{Loss: drops.Loss{Reason: long, Where: long}, Packets: 1e11}},
+			Unchecked: []drops.LossPackets{
+				{Loss: drops.Loss{Reason: long}, Packets: 5}, {Loss: drops.Loss{Reason: "NO_SOCKET", Where: "a"}, Packets: 3},
+				{Loss: drops.Loss{Reason: "NO_SOCKET", Where: "b"}, Packets: 4},
+			},
+		},
+		Missed:  4,
+		Softnet: drops.Softnet{Full: 1e11, Squeezed: 1e11},
 	}
 	i := dropsInterval{Now: now, Took: time.Second, Elapsed: time.Second}
 	var b strings.Builder
@@ -38,8 +49,9 @@ func TestTable(t *testing.T) {
 			t.Errorf("%d columns: %s", len([]rune(line))-1, line)
 		}
 	}
-	order := []string{"STAGE", "XDP", "IP_RPFILTER", "NO_SOCKET", "socket", "egress", "total", "duplicate", "veth0@1", "unclear", "harmless", "missed", "@1 is network namespace 4026532501", "IP_RPFILTER: ", "NO_SOCKET: ",
-		"netdev_max_backlog", "netdev_budget"}
+	order := []string{"STAGE", "XDP", "IP_RPFILTER", "NO_SOCKET", "socket", "egress", "total", "duplicate", "veth0@1", "unclear", "harmless", "missed", "@1 is network namespace 4026532501", "TCP_LISTEN_OVERFLOW: ", "IP_RPFILTER: ", "NO_SOCKET: ",
+		"netdev_max_backlog", "netdev_budget", "listeners, all interfaces: TCP_LISTEN_OVERFLOW 36: long_",
+		"unexplained: long_", "unconfirmed: long_", "without a counter: NO_SOCKET 7,\n  long_"}
 	rest := b.String()
 	for _, words := range order {
 		_, after, found := strings.Cut(rest, words)
@@ -145,6 +157,30 @@ func TestAdvice(t *testing.T) {
 	for i := range want {
 		if !strings.HasPrefix(got[i], want[i]) {
 			t.Errorf("%q, want %q", got[i], want[i])
+		}
+	}
+}
+
+// WHERE is as wide as the other columns allow.
+func TestWideWhere(t *testing.T) {
+	t.Parallel()
+	const where = "a-web-server[1234567] :443, backlog 4096"
+	now := drops.Counts{Losses: map[drops.Loss]drops.Tally{{Stage: drops.Socket, Reason: "TCP_LISTEN_OVERFLOW", Where: where}: {Packets: 36}}}
+	var b strings.Builder
+	newDropsReport(new(DropsOptions), "", dropsInterval{Now: now, Took: time.Second, Elapsed: time.Second}).WriteTable(&b)
+	if !strings.Contains(b.String(), " "+where+" ") {
+		t.Error(b.String())
+	}
+}
+
+// With --check, it is said that the kernel's counters agree; without, nothing is.
+func TestRemainder(t *testing.T) {
+	t.Parallel()
+	for _, check := range []*drops.Remainder{nil, {}} {
+		var b strings.Builder
+		newDropsReport(new(DropsOptions), "", dropsInterval{Now: drops.Counts{Check: check}, Took: time.Second, Elapsed: time.Second}).WriteTable(&b)
+		if agrees := strings.HasSuffix(b.String(), "\nthe kernel's counters agree\n"); agrees != (check != nil) {
+			t.Error(b.String())
 		}
 	}
 }

@@ -95,7 +95,7 @@ var more = []row{
 	{pkg: "internal/drops", tests: `TestLossAbove TestLossWithoutDevice TestLossAtHooks TestRenamed TestFullCPUMap
 		TestGenericTx TestFlowsOfLosses TestFlowsOfNoLosses TestFlowsWithoutRoom TestHarmless
 		TestLabOfCards TestQueues TestSockets TestStackOthers TestFragments
-		TestStackFirstNamespace TestStackForgets TestVisibleHere`},
+		TestStackFirstNamespace TestStackForgets TestVisibleHere TestCheck TestListeners`},
 	{pkg: "internal/drops", only: "6.12", tests: `TestLossOfGenericTx TestQueuesOfCard`},
 
 	{pkg: "internal/attach", tests: `TestRefusedByDriver TestRefusedAsUnsupported TestAttachBusy
@@ -152,7 +152,7 @@ var more = []row{
 	{pkg: "internal/systest/counters", only: "6.12", tests: `TestCountersDispatcherChanges TestMonitorFollows TestSeveralInterfaces
 		TestDriverLosesCounter`},
 	{pkg: "internal/systest/trace", tests: `TestReasonMapOfDrops`},
-	{pkg: "internal/systest/drops", tests: `TestStackDrops TestStackDropsTraced`},
+	{pkg: "internal/systest/drops", tests: `TestStackDrops TestStackDropsTraced TestDropsCheck`},
 
 	// Privileges.
 	{pkg: "internal/systest/privileges", tests: `TestInside TestInsideRead TestCountersKeepEgress TestCapabilities TestLimits`},

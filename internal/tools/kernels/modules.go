@@ -10,11 +10,11 @@ import (
 )
 
 // wanted are the modules of the interfaces that tests make, of the virtual machine's own
-// interfaces, and, for kernels without tcx, of clsact. A module that is built into the kernel needs
-// no loading.
+// interfaces, for kernels without tcx of clsact, and of the state of sockets. A module that is
+// built into the kernel needs no loading.
 var wanted = []string{"veth", "bridge", "bonding", "team", "vrf", "8021q", "macvlan", "tun", "dummy", "ifb", "vmxnet3",
 	"virtio_pci", "virtio_net",
-	"sch_ingress", "sch_tbf", "cls_bpf"}
+	"sch_ingress", "sch_tbf", "cls_bpf", "tcp_diag"}
 
 // optional are modules that only some of the kernels have.
 var optional = []string{"xsk_diag"}

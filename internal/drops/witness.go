@@ -1,0 +1,105 @@
+package drops
+
+import (
+	"errors"
+	"maps"
+)
+
+// A witness compares the losses with the kernel's own counters of the network namespace in which it
+// was opened.
+type witness struct {
+	files []counterFile
+	stack *stackMeter // of all interfaces, if the meter's own is of one
+
+	before, after Counters // when counting began
+}
+
+// openWitness reads the counters before anything is counted.
+func openWitness() (w *witness, err error) {
+	w = new(witness)
+	for _, name := range counterFiles {
+		w.files = append(w.files, openCounterFile(name))
+	}
+	if w.before, err = w.read(); err != nil {
+		return nil, errors.Join(err, w.close())
+	}
+	return w, nil
+}
+
+// begin reads the counters when everything is counted.
+func (w *witness) begin(m *Meter) (err error) {
+	if len(m.stack.reasons) == 0 {
+		return errors.New("this kernel gives no reasons for losses, so they cannot be compared with its counters: it takes Linux 5.17")
+	}
+	if m.iface != nil {
+		if w.stack, err = openStack(nil, Options{}); err != nil {
+			return err
+		}
+	}
+	w.after, err = w.read()
+	return err
+}
+
+func (w *witness) read() (Counters, error) {
+	all := make(Counters)
+	for _, f := range w.files {
+		f.read(all)
+	}
+	return all, all.addDevices()
+}
+
+// compare compares with the losses of a reading. before are the counters as they were then.
+func (w *witness) compare(m *Meter, r *reading, before Counters) (*Remainder, error) {
+	causes := r.causes
+	if w.stack != nil {
+		all, err := w.stack.Read()
+		if err != nil {
+			return nil, err
+		}
+		causes = all.Causes
+	}
+	now, err := w.read()
+	if err != nil {
+		return nil, err
+	}
+	losses := make(map[knownLoss]uint64)
+	add := func(all map[Loss]Tally, isSure bool) {
+		for l, tally := range all {
+			losses[knownLoss{l, isSure}] += tally.Packets
+		}
+	}
+	for _, netns := range []uint32{m.netns, 0} { // 0 = unknown
+		of := &reading{Counts: newCounts()}
+		of.addStack(&Meter{netns: m.netns}, stackCounts{Causes: ofNamespace(causes, netns)})
+		add(of.Losses, netns != 0)
+		add(of.Harmless, false)
+		add(of.Duplicates, false)
+	}
+	for l, packets := range r.listeners {
+		losses[knownLoss{l, true}] += packets
+	}
+	others := maps.Clone(r.Losses)
+	maps.DeleteFunc(others, func(l Loss, _ Tally) bool { // of the stack
+		return l.Stage != Card && l.Stage != XDP && l.Reason != "tx_errors" && l.Reason != badTx
+	})
+	add(others, false)
+	remainder := compare(before.since(w.after), now.since(w.before), losses)
+	return &remainder, nil
+}
+
+func ofNamespace(causes map[Cause]Tally, netns uint32) map[Cause]Tally {
+	causes = maps.Clone(causes)
+	maps.DeleteFunc(causes, func(c Cause, _ Tally) bool { return c.Namespace != netns })
+	return causes
+}
+
+func (w *witness) close() error {
+	var errs []error
+	for _, f := range w.files {
+		errs = append(errs, f.close())
+	}
+	if w.stack != nil {
+		errs = append(errs, w.stack.Close())
+	}
+	return errors.Join(errs...)
+}
