@@ -9,6 +9,7 @@ import (
 
 	"github.com/xdpcap/xdpcap/internal/lost"
 	"github.com/xdpcap/xdpcap/internal/meter"
+	"github.com/xdpcap/xdpcap/internal/support"
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
@@ -40,6 +41,9 @@ type Options struct {
 // Open begins to count. It attaches to tracepoints and, where the kernel can trace XDP programs, to
 // the exit of the interface's program; never to an interface.
 func Open(o Options) (*Meter, error) {
+	if err := support.CheckProcess(); err != nil {
+		return nil, err
+	}
 	netns, err := xdp.NetnsInode()
 	if err != nil {
 		return nil, err

@@ -82,9 +82,6 @@ var programOf = map[string]string{
 // device above it such as a VLAN, a bond or a bridge. It needs CAP_BPF and CAP_PERFMON, a kernel
 // with BTF, and CAP_SYSLOG for the names of functions.
 func openStack(iface *xdp.Interface, o Options) (*stackMeter, error) {
-	if err := support.CheckProcess(); err != nil {
-		return nil, err
-	}
 	s := &stackMeter{aging: meter.Aging[stackCause]{Keep: keptCauses}, former: make(map[stackCause]Tally)}
 	if iface != nil {
 		s.ifindex = uint32(iface.Index)
