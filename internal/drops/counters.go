@@ -7,6 +7,7 @@ import (
 	"os"
 	"strconv"
 	"strings"
+	"sync"
 
 	"github.com/vishvananda/netlink"
 )
@@ -38,16 +39,18 @@ var counterFiles = []string{"snmp", "snmp6", fileOfTCP, "xfrm_stat", "sctp/snmp"
 // A counterFile has counters of the network namespace in which it was opened. Its methods may be
 // called concurrently, except close.
 type counterFile struct {
-	io.ReaderAt
+	file  io.ReaderAt
 	first Counters // when it was opened
+
+	mu *sync.Mutex // one reader at a time: the kernel writes the file anew for another one
 }
 
 // openCounterFile opens a file of the calling thread's network namespace. If this kernel does not
 // have it, it has no counters.
 func openCounterFile(name string) counterFile {
-	f := counterFile{strings.NewReader(""), make(Counters)}
+	f := counterFile{strings.NewReader(""), make(Counters), new(sync.Mutex)}
 	if file, err := os.Open("/proc/thread-self/net/" + name); err == nil {
-		f.ReaderAt = file
+		f.file = file
 	}
 	f.read(f.first)
 	return f
@@ -55,7 +58,9 @@ func openCounterFile(name string) counterFile {
 
 // read adds the counters as they are now.
 func (f counterFile) read(all Counters) {
-	text, err := io.ReadAll(io.NewSectionReader(f, 0, 1<<20))
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	text, err := io.ReadAll(io.NewSectionReader(f.file, 0, 1<<20))
 	if err == nil {
 		parseCounters(string(text), all)
 	}
@@ -69,7 +74,7 @@ func (f counterFile) rose() Counters {
 }
 
 func (f counterFile) close() error {
-	if c, ok := f.ReaderAt.(io.Closer); ok {
+	if c, ok := f.file.(io.Closer); ok {
 		return c.Close()
 	}
 	return nil
@@ -121,7 +126,7 @@ func (c Counters) addDevices() error {
 		return fmt.Errorf("list the interfaces: %w", err)
 	}
 	queues, err := netlink.QdiscList(nil)
-	if err != nil {
+	if err != nil && !errors.Is(err, netlink.ErrDumpInterrupted) {
 		return fmt.Errorf("list the queues of interfaces: %w", err)
 	}
 	names := make(map[int]string)

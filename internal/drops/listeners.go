@@ -2,6 +2,7 @@ package drops
 
 import (
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"maps"
 	"net"
@@ -10,6 +11,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/vishvananda/netlink"
 	"github.com/vishvananda/netlink/nl"
 	"golang.org/x/sys/unix"
 
@@ -91,7 +93,12 @@ func (l *listeners) read(rose Counters, known uint64) map[Loss]uint64 {
 	maps.DeleteFunc(lately, func(_ string, n uint64) bool { return n == 0 })
 	if len(lately) > 0 {
 		listening := l.find()
-		for at, n := range attribute(lately, l.last, listening) {
+		dropped := droppedBy(l.last, listening)
+		if len(dropped) == 0 { // the kernel counts for the listener after it has counted the reason
+			listening = l.find()
+			dropped = droppedBy(l.last, listening)
+		}
+		for at, n := range attribute(lately, dropped) {
 			if _, ok := l.sums[at]; !ok && len(l.sums) >= maxListeners {
 				at.Where = "other listeners"
 			}
@@ -102,16 +109,24 @@ func (l *listeners) read(rose Counters, known uint64) map[Loss]uint64 {
 	return maps.Clone(l.sums)
 }
 
-// attribute returns whose losses these are. The counters say the reason, the drops of each listener
-// how many. If several have dropped packets, for several reasons or at this very moment, their
-// shares are unknown, and a loss has all their names.
-func attribute(lately listenerLosses, before, now map[uint64]listener) map[Loss]uint64 {
-	dropped, total, sum := make(map[string]uint64), uint64(0), uint64(0)
+// droppedBy returns by how much the drops of listeners rose.
+func droppedBy(before, now map[uint64]listener) map[string]uint64 {
+	dropped := make(map[string]uint64)
 	for cookie, s := range now {
 		if n := rise(before[cookie].drops, s.drops); n > 0 {
 			dropped[s.where] += n
-			sum += n
 		}
+	}
+	return dropped
+}
+
+// attribute returns whose losses these are. The counters say the reason, the drops of each listener
+// how many. If several have dropped packets, for several reasons or at this very moment, their
+// shares are unknown, and a loss has all their names.
+func attribute(lately listenerLosses, dropped map[string]uint64) map[Loss]uint64 {
+	total, sum := uint64(0), uint64(0)
+	for _, n := range dropped {
+		sum += n
 	}
 	for _, n := range lately {
 		total += n
@@ -223,7 +238,7 @@ func askListeners() (all []listenerMessage) {
 		binary.NativeEndian.PutUint32(body[4:], 1<<stateListen)
 		req.AddRawData(body)
 		answers, err := req.Execute(unix.NETLINK_INET_DIAG, 0)
-		if err != nil {
+		if err != nil && !errors.Is(err, netlink.ErrDumpInterrupted) {
 			continue
 		}
 		for _, a := range answers {

@@ -63,7 +63,7 @@ func TestDropsCheck(t *testing.T) {
 			}
 			want := fmt.Sprintf("[%d] :%d, backlog 0 %d ", os.Getpid(), port, refused)
 			if !strings.HasPrefix(text, "socket TCP_LISTEN_OVERFLOW ") || !strings.HasSuffix(text, want) {
-				t.Errorf("%q, want %q", text, want)
+				t.Errorf("%q, want %q of %+v", text, want, r)
 			}
 			if !test.all {
 				for _, l := range r.Losses {
