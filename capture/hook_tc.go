@@ -12,7 +12,7 @@ type tcHook struct {
 	interfaceHook
 	name string // of the program
 	at   tc.Direction
-	own  constants // besides those of all programs
+	own  constants // set in this program only; nil unless hashes are asked for
 }
 
 func newEgressHook(p point) *tcHook {
@@ -20,7 +20,7 @@ func newEgressHook(p point) *tcHook {
 }
 
 // newIngressHook returns a hook for what an interface has received, also of what tc has redirected
-// to it. The kernel joins these packets to larger ones before (GRO), and strips VLAN tags, which
+// to it. The kernel has merged these packets into larger ones (GRO), and removed VLAN tags, which
 // the program puts into its records.
 func newIngressHook(p point, o *Options) *tcHook {
 	h := &tcHook{newInterfaceHook(p.ifi, p.filter, Ingress), kernel.SamplerProgXdpcapIngress, tc.Ingress, nil}
@@ -30,7 +30,7 @@ func newIngressHook(p point, o *Options) *tcHook {
 	return h
 }
 
-// card says what the hashes of packets are.
+// card returns the kind of the packets' hashes, if they are asked for.
 func (h *tcHook) card() card {
 	if h.own == nil {
 		return card{}

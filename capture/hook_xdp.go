@@ -13,20 +13,20 @@ import (
 	"github.com/xdpcap/xdpcap/internal/support"
 )
 
-// An xdpHook is our own program at the XDP hook of an interface where no other runs.
+// An xdpHook is our own program at the XDP hook of an interface that has no XDP program yet.
 type xdpHook struct {
 	interfaceHook
 	mode    Mode
 	verdict Verdict     // what the program returns for every packet
 	asks    question    // what the program asks the card
-	stamps  *cardStamps // nil = packets have only the host's stamps
+	stamps  *cardStamps // nil = packets have only the host's stamps; its methods then do nothing
 	options *Options
 }
 
 func newXDPHook(p point, o *Options, q question) *xdpHook {
 	h := &xdpHook{interfaceHook: newInterfaceHook(p.ifi, p.filter, XDP), mode: o.Mode, verdict: Pass, asks: q, options: o}
 	if len(o.Patterns) > 0 && o.Mode == Auto && p.ifi.Driver == "bonding" {
-		h.mode = Generic // in native mode the program would run in the bond's devices, which have their own
+		h.mode = Generic // in native mode the program would run in the bond's devices, which have hooks of their own
 	}
 	if o.Sink {
 		h.verdict = Drop

@@ -79,7 +79,7 @@ func TestOpenChoosesRingsAgain(t *testing.T) {
 	t.Cleanup(remove)
 	pair := testnet.MustPair(t, testnet.PairOptions{})
 	for _, test := range []struct{ buffer, refused, fits int }{{0, 0, 1}, {0, 2, 3}, {0, 9, openTries}, {MinBuffer, 1, 1}} {
-		fits, list.Refused, list.Err = 0, test.refused, ErrLockedMemory
+		fits, list.Refuse, list.Err = 0, test.refused, ErrLockedMemory
 		err := pair.Rx.Do(func() error {
 			s, err := Open(Options{Interfaces: []string{pair.RxName}, Transport: added, Buffer: test.buffer})
 			if err != nil {

@@ -23,9 +23,9 @@ type BlockKind int
 
 const (
 	NoBlock        BlockKind = iota // no block
-	SectionBlock                    // begins the header that every file has from here on
-	InterfaceBlock                  // continues that header
-	LastingBlock                    // continues it, too: names of addresses, or secrets for decryption
+	SectionBlock                    // starts a new header for all output files from here on
+	InterfaceBlock                  // belongs to that header
+	LastingBlock                    // belongs to it, too: names of addresses, or secrets for decryption
 	OtherBlock
 )
 
@@ -38,14 +38,14 @@ type Copier struct {
 	in          *Input
 	application string
 	plain       bool // there is a single file, and it is pcapng
-	unlimited   bool // see capture.Files
+	unlimited   bool // the output declares no snapshot length: see capture.Files
 
 	encoder *capture.Encoder                // for anonymized packets; nil = packets are as in the files
 	more    func(from int) []capture.Source // returns the sources of encoder's packets, from an index
 
-	sections map[*capfile.File]int
-	leftOut  map[uint32]uint64 // number of omitted blocks, by type
-	lost     int               // sections whose comments and options are not in the output
+	sections        map[*capfile.File]int
+	omitted         map[uint32]uint64 // number of omitted blocks, by type
+	omittedSections int               // sections whose comments and options are not in the output
 }
 
 // NewCopier returns a Copier for the input that this describes; nil if it is not an [Input].
@@ -59,7 +59,7 @@ func NewCopier(d *capture.Description, application string) *Copier {
 		in: in, application: application,
 		plain:     len(in.files) == 1 && in.files[0].Format == capfile.PCAPNG && d.Anonymized == "",
 		unlimited: in.IsUnlimited(),
-		sections:  make(map[*capfile.File]int), leftOut: make(map[uint32]uint64),
+		sections:  make(map[*capfile.File]int), omitted: make(map[uint32]uint64),
 	}
 	if d.Anonymized != "" {
 		e.encoder, e.more = capture.NewEncoder(d, capture.EncoderOptions{Application: application}), d.More
@@ -67,8 +67,8 @@ func NewCopier(d *capture.Description, application string) *Copier {
 	return e
 }
 
-// OnBlocks makes the input call take with each block that is not a packet, between the same packets
-// as in its file. The goroutine of Write calls take.
+// OnBlocks makes the input call take with each block that is not a packet, in its place among the
+// packets of its file. take runs in the goroutine that calls Write.
 func (e *Copier) OnBlocks(take func(Block)) {
 	e.in.onBlocks(func(b *capfile.Block) { take(Block{b}) })
 }
@@ -133,7 +133,7 @@ func (e *Copier) Append(b []byte, p *capture.Packet) []byte {
 func (e *Copier) copy(b []byte, raw pcapng.Block, from *capfile.Interface) ([]byte, bool) {
 	start := len(b)
 	if e.unlimited && raw.Type == pcapng.TypeSimple {
-		return b, false // its length follows from the snapshot length
+		return b, false // its packet's length follows from the snapshot length, which is not declared
 	}
 	b, _ = pcapng.AppendCopy(b, raw)
 	if pcapng.Renumber(b[start:], uint32(from.Number)) {
@@ -150,7 +150,7 @@ func (e *Copier) encode(b []byte, p *capture.Packet) []byte {
 		Interface: uint32(p.Source), WireLen: p.WireLen, Time: uint64(f.order), Data: p.Data, Dropped: p.Dropped, ID: p.ID, Queue: p.Queue,
 		Verdict: uint32(p.Verdict), Hash: p.Hash, Flags: f.Flags, Fields: f.known,
 	}
-	if f.raw.Raw != nil {
+	if f.raw.Raw != nil { // in units of the interface; a pcap file's are ns
 		block.Time = f.from.Stamp(f.order)
 	}
 	return pcapng.AppendPacket(b, &block)
@@ -176,11 +176,11 @@ func (e *Copier) AppendBlock(to []byte, from Block) ([]byte, BlockKind) {
 			pcapng.EndOpenly(to[start:])
 		}
 	case b.Kind == capfile.Section:
-		if e.sections[b.File]++; e.sections[b.File] > 1 {
-			e.lost++
+		if e.sections[b.File]++; e.sections[b.File] > 1 { // the first one is in the merged header
+			e.omittedSections++
 		}
 		return to, NoBlock
-	case b.Raw.Raw == nil:
+	case b.Raw.Raw == nil: // an interface of a pcap file, which has no block
 		to = pcapng.AppendInterface(to, &pcapng.Interface{LinkType: b.Interface.LinkType, SnapLen: e.snapLen(b.Interface.SnapLen)})
 	default:
 		return e.merge(to, b, kind)
@@ -192,7 +192,7 @@ func (e *Copier) AppendBlock(to []byte, from Block) ([]byte, BlockKind) {
 // statistics, and omits all other blocks.
 func (e *Copier) describe(to []byte, b *capfile.Block, kind BlockKind) ([]byte, BlockKind) {
 	switch {
-	case b.Kind == capfile.Section:
+	case b.Kind == capfile.Section: // replaced by the header
 	case b.Kind == capfile.Described:
 		src := e.more(b.Interface.Number)[0]
 		return e.encoder.Describe(to, &src), kind
@@ -201,7 +201,7 @@ func (e *Copier) describe(to []byte, b *capfile.Block, kind BlockKind) ([]byte, 
 		s.Interface, s.Known = uint32(b.Interface.Number), b.Known
 		return pcapng.AppendStatistics(to, &s), kind
 	default:
-		e.leftOut[b.Raw.Type]++
+		e.omitted[b.Raw.Type]++
 	}
 	return to, NoBlock
 }
@@ -221,13 +221,13 @@ func (e *Copier) merge(to []byte, b *capfile.Block, kind BlockKind) ([]byte, Blo
 		pcapng.Unlimit(to[start:])
 	}
 	if !copied {
-		e.leftOut[b.Raw.Type]++
+		e.omitted[b.Raw.Type]++
 		return to, NoBlock
 	}
 	return to, kind
 }
 
-// snapLen is the snapshot length to write for that of an interface.
+// snapLen returns the snapshot length to write for an interface whose own is of.
 func (e *Copier) snapLen(of uint32) uint32 {
 	if e.unlimited {
 		return 0
@@ -239,16 +239,16 @@ func (e *Copier) snapLen(of uint32) uint32 {
 func (e *Copier) Omitted() (all []error) {
 	if e.encoder != nil {
 		all = append(all, errors.New("omitted the comments of the files that were read, and all options that may have an address"))
-		for _, typ := range slices.Sorted(maps.Keys(e.leftOut)) {
-			all = append(all, fmt.Errorf("omitted %d blocks of type %d: they may have addresses", e.leftOut[typ], typ))
+		for _, typ := range slices.Sorted(maps.Keys(e.omitted)) {
+			all = append(all, fmt.Errorf("omitted %d blocks of type %d: they may have addresses", e.omitted[typ], typ))
 		}
 		return all
 	}
-	if e.lost > 0 {
-		all = append(all, fmt.Errorf("omitted the headers (hardware, OS, application, comments) of %d more sections: a merged file has one section", e.lost))
+	if e.omittedSections > 0 {
+		all = append(all, fmt.Errorf("omitted the headers (hardware, OS, application, comments) of %d more sections: a merged file has one section", e.omittedSections))
 	}
-	for _, typ := range slices.Sorted(maps.Keys(e.leftOut)) {
-		all = append(all, fmt.Errorf("omitted %d blocks of type %d: xdpcap does not know how to adapt them to a merged file", e.leftOut[typ], typ))
+	for _, typ := range slices.Sorted(maps.Keys(e.omitted)) {
+		all = append(all, fmt.Errorf("omitted %d blocks of type %d: xdpcap does not know how to adapt them to a merged file", e.omitted[typ], typ))
 	}
 	return all
 }

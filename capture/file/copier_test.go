@@ -10,10 +10,10 @@ import (
 // Notices of blocks that were not copied have a fixed order.
 func TestCopyNotices(t *testing.T) {
 	t.Parallel()
-	e := &Copier{leftOut: make(map[uint32]uint64)}
+	e := &Copier{omitted: make(map[uint32]uint64)}
 	var want []string
 	for typ := range uint32(9) {
-		e.leftOut[typ] = 1
+		e.omitted[typ] = 1
 		want = append(want, fmt.Sprintf("omitted 1 blocks of type %d: xdpcap does not know how to adapt them to a merged file", typ))
 	}
 	var got []string

@@ -7,6 +7,7 @@ type copyEncoder struct{ *Copier }
 
 func (e *copyEncoder) header(b []byte) []byte { return e.Header(b) }
 
+// trailer adds nothing: copied files have the statistics of their input.
 func (e *copyEncoder) trailer(b []byte, _ *statistics) []byte { return b }
 
 func (e *copyEncoder) packets(c *chunk, packets []capture.Packet) (n int, err error) {
@@ -17,7 +18,8 @@ func (e *copyEncoder) packets(c *chunk, packets []capture.Packet) (n int, err er
 	return n, nil
 }
 
-// block adds a block that is not a packet. It returns false if the chunk has no room for it.
+// block adds a block that is not a packet. It returns false if the chunk has no room for it; an
+// empty one always has.
 func (e *copyEncoder) block(c *chunk, b Block) bool {
 	if !c.hasRoom(b.Len()) {
 		return false

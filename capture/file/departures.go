@@ -12,10 +12,10 @@ import (
 // once the current file has all their packets.
 type departures struct {
 	mu      sync.Mutex
-	leaving map[int]*departure // by source: passed to Forget, which has not yet returned true for it
+	leaving map[int]*departure // by source: Forget was called for it, and has not yet returned true
 
 	// These belong to the goroutine that writes.
-	gone    map[int]bool // sources whose statistics were written, and that have no successor yet
+	retired map[int]bool // sources whose statistics were written, and whose index has no new source yet
 	reports []report     // the statistics in the current file
 }
 
@@ -72,12 +72,12 @@ func (d *departures) due(written int64) (sources []int) {
 	return sources
 }
 
-// end records that the statistics of these sources were written.
-func (d *departures) end(sources []int) {
+// markReported records that the statistics of these sources were written.
+func (d *departures) markReported(sources []int) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for _, source := range sources {
-		d.gone[source], d.leaving[source].isReported = true, true
+		d.retired[source], d.leaving[source].isReported = true, true
 	}
 }
 
@@ -94,19 +94,22 @@ func (f *File) reportDepartures() error {
 	}
 	own, err := f.accountsOfGone()
 	if err != nil {
-		return nil // the end of the session returns the same error
+		return nil // the file is fine, and the end of the session returns the same error
 	}
 	blocks := f.statisticsOf(own, func(source int) bool { return slices.Contains(due, source) })
 	before := s.size.Load()
-	if err := s.insert(blocks); err != nil || len(blocks) > 0 && s.size.Load() == before {
+	if err := s.insert(blocks); err != nil {
 		return err
 	}
-	for _, source := range due {
-		own := own.Of(source)
-		f.reported.At(source).Add(own)
-		d.reports = append(d.reports, report{source, own, s.size.Load()})
+	if len(blocks) > 0 && s.size.Load() == before {
+		return nil // no room
 	}
-	d.end(due)
+	for _, source := range due {
+		account := own.Of(source)
+		f.reported.At(source).Add(account)
+		d.reports = append(d.reports, report{source, account, s.size.Load()})
+	}
+	d.markReported(due)
 	return nil
 }
 
@@ -130,22 +133,23 @@ func (f *File) accountsOfGone() (capture.Accounts, error) {
 }
 
 // onlyDescribed empties the accounts of sources that the current file does not describe, and of
-// sources whose statistics it already has, because these indexes may count packets of the sources'
-// successors.
+// those whose statistics it already has: a new source may count under the same index before the
+// file describes it.
 func (f *File) onlyDescribed(own capture.Accounts) capture.Accounts {
-	for source := range f.departures.gone {
+	for source := range f.departures.retired {
 		*own.At(source) = capture.Account{}
 	}
 	return f.current.stream.described(own)
 }
 
 // undoReports undoes the bookkeeping of statistics after the first size bytes of the current file,
-// because they were truncated together with the packets there.
+// because they were truncated together with the packets there. They are written at the end of the
+// file, so the sources stay reported.
 func (f *File) undoReports(size int64) {
 	d := &f.departures
 	for n := len(d.reports) - 1; n >= 0 && d.reports[n].end > size; n-- {
 		f.reported.At(d.reports[n].source).Subtract(d.reports[n].own)
-		delete(d.gone, d.reports[n].source)
+		delete(d.retired, d.reports[n].source)
 		d.reports = d.reports[:n]
 	}
 }
@@ -169,9 +173,10 @@ func (f *File) splitHeader() {
 	}
 }
 
-// describe keeps the description of a source's interface for the header of the next file.
+// describe keeps the description of a source's interface, which is new under its index, for the
+// header of the next file.
 func (f *File) describe(source int, block []byte) {
-	delete(f.departures.gone, source)
+	delete(f.departures.retired, source)
 	if f.rotation.isSingle() {
 		return
 	}
@@ -183,7 +188,7 @@ func (f *File) describe(source int, block []byte) {
 // that order. It leaves out the sources that have gone.
 func (f *File) nextHeader() (header []byte, sources []int) {
 	header, sources = slices.Clone(f.head), []int{}
-	f.described = slices.DeleteFunc(f.described, func(d description) bool { return f.departures.gone[d.source] })
+	f.described = slices.DeleteFunc(f.described, func(d description) bool { return f.departures.retired[d.source] })
 	for _, d := range f.described {
 		header, sources = append(header, d.block...), append(sources, d.source)
 	}

@@ -113,7 +113,7 @@ func (f *File) Begin(d capture.Description) error {
 	}
 	w.enc = w.options.Format.kind().open(&d, &w.options)
 	f.description, f.header = d, w.enc.header(nil)
-	f.departures = departures{leaving: make(map[int]*departure), gone: make(map[int]bool)}
+	f.departures = departures{leaving: make(map[int]*departure), retired: make(map[int]bool)}
 	if d.IsLive() && d.More != nil {
 		f.splitHeader()
 	}

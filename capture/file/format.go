@@ -17,8 +17,8 @@ const (
 	JSON                 // one line per packet, with its decoded headers instead of its bytes
 )
 
-// A formatKind has the properties of a Format. Each format's own file declares one. Other code
-// reads these properties and never compares formats.
+// A formatKind has the properties of a Format: pcapng.go, pcap.go and json.go declare one each.
+// Other code reads these properties and never compares formats.
 type formatKind struct {
 	name       string   // the users' name for it
 	about      string   // content of its files, for users, in a few words; "" = not described

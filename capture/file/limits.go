@@ -91,7 +91,7 @@ func (f *File) reserve() int64 {
 	if s.numbers != nil {
 		sources = 0
 		for source, number := range s.numbers {
-			if number > 0 && !f.departures.gone[source] {
+			if number > 0 && !f.departures.retired[source] {
 				sources++
 			}
 		}

@@ -304,7 +304,7 @@ func (f *File) endFile(account func(taken capture.Accounts) capture.Accounts, en
 	if err != nil && !p.last {
 		return err
 	}
-	f.departures.end(due)
+	f.departures.markReported(due)
 	f.reported = f.reported.Plus(own)
 	f.mu.Lock()
 	f.current = nil
@@ -320,7 +320,7 @@ func (f *File) endFile(account func(taken capture.Accounts) capture.Accounts, en
 
 // statistics returns the closing statistics of the current file, whose accounts are own.
 func (f *File) statistics(own capture.Accounts) []byte {
-	return f.statisticsOf(own, func(source int) bool { return !f.departures.gone[source] })
+	return f.statisticsOf(own, func(source int) bool { return !f.departures.retired[source] })
 }
 
 // statisticsOf returns the statistics of some sources in the current file.

@@ -60,9 +60,9 @@ type Options struct {
 // as lost. A Writer belongs to one goroutine; any goroutine may call Size.
 //
 // Begin starts a goroutine that writes to the file; End joins it. While the file stalls, packets
-// wait in memory: up to 1 GiB, or a quarter of the available memory if that is less; those of
-// complete capture files in at most 16 MiB. When it is full, Write waits for the file. The memory
-// is freed about a second after it becomes unused, as long as Flush is called.
+// wait in memory: up to 1 GiB, or a quarter of the available memory if that is less, and at most 16
+// MiB if they are read from complete capture files. When this memory is full, Write waits for the
+// file. It is freed about a second after it becomes unused, as long as Flush is called.
 type Writer struct {
 	options Options
 	enc     encoder
@@ -75,7 +75,7 @@ type Writer struct {
 	direct  capture.Batch // reused by WriteDirect
 }
 
-// An encoder encodes the blocks of the formatKind that opened it.
+// An encoder encodes the blocks of one format. formatKind.open makes it.
 type encoder interface {
 	header(b []byte) []byte
 	// packets adds packets to a chunk while there is room, and returns how many. An error means
@@ -130,8 +130,8 @@ func (w *Writer) Begin(d capture.Description) error {
 }
 
 // beginQueue starts the queue that writes blocks to out. It gives a notice if a limit below the
-// machine's memory, such as a cgroup's, reduces how much may wait. Where the blocks of capture
-// files are copied, it also adds those that are not packets.
+// machine's memory, such as a cgroup's, reduces how much may wait. If the input's blocks are
+// copied, it registers addBlock for those that are not packets.
 func (w *Writer) beginQueue(out blockWriter, name string, d *capture.Description) (err error) {
 	wanted := maxQueue
 	if d.Stopped != nil { // the input is complete capture files, which can wait
@@ -217,8 +217,8 @@ func (w *Writer) Flush() error {
 // wait. Any goroutine may call it between Begin and End.
 func (w *Writer) Backlog() (added, written, limit int64) { return w.queue.backlog() }
 
-// WriteDirect encodes packets directly from the rings: as many as fit into the open chunk. If the
-// format is not pcapng, it does not call take.
+// WriteDirect encodes packets directly from the rings: as many as fit into the open chunk. If none
+// fits, or if the format is not pcapng and take is not called, the caller must Write them.
 func (w *Writer) WriteDirect(take func(*capture.Encoder, *capture.Batch) int) error {
 	e, ok := w.enc.(pcapngEncoder)
 	if !ok {
@@ -243,7 +243,7 @@ func (w *Writer) Size() int64 { return w.stream.size.Load() }
 // End waits until all added packets are written, and adds the final accounts, even after an error
 // if that is still possible. It returns the accounts of the file, and the first error.
 func (w *Writer) End(final capture.Accounts) (capture.Accounts, error) {
-	if w.queue == nil {
+	if w.queue == nil { // Begin was not called, or failed
 		return final.Delivered(make(capture.Accounts, len(final))), nil
 	}
 	err := w.endQueue()

@@ -31,15 +31,16 @@ func (r Record) Raw(data []byte) []byte {
 	return append(head[:], data...)
 }
 
-// Lists is the smallest transport: each look for rings finds other ones.
+// Lists is a transport whose rings are given: the first search for rings finds Looks[0], the next
+// one Looks[1].
 type Lists struct {
-	Looks   []Look
-	Number  uint32 // of each CPU's ring
-	Refused int    // how many calls of Open fail with Err
-	Err     error
+	Looks  []Look
+	Number uint32 // what ringOf returns for every CPU
+	Refuse int    // the next so many calls of Open fail with Err
+	Err    error
 }
 
-// A Look is what one look for rings finds.
+// A Look is what one search for rings finds.
 type Look struct {
 	Rings []*List
 	Err   error
@@ -56,7 +57,7 @@ func (l *Lists) ringOf(int) uint32                        { return l.Number }
 func (l *Lists) close() error                             { return nil }
 
 func (l *Lists) open(map[string]*ebpf.Map) error {
-	if l.Refused--; l.Refused >= 0 {
+	if l.Refuse--; l.Refuse >= 0 {
 		return l.Err
 	}
 	return nil
@@ -99,7 +100,7 @@ func (r *List) stamp() (ns uint64, ok bool) {
 	}
 	var p packet.Packet
 	if decode(&p, r.Records[0]); p.Data == nil {
-		return 0, true
+		return 0, true // an invalid record is due at once
 	}
 	return uint64(p.Time), true
 }
@@ -159,10 +160,9 @@ func (m *Memory) Put(ring int, r Record, data []byte) bool {
 	return m.perf[ring-len(m.programs)].sample(r, data)
 }
 
-// Rewind makes all records that were put available again. The first call comes before any record is
-// read.
+// Rewind makes all records that were put available again. Call it first before any record is read.
 func (m *Memory) Rewind() {
-	for _, k := range m.programs {
+	for _, k := range m.programs { // perf's rings are only read
 		if k.full == nil {
 			k.full = bytes.Clone(k.data)
 		}
@@ -257,12 +257,13 @@ func rawSample(r Record, data []byte) []byte {
 	return append(binary.LittleEndian.AppendUint32(nil, uint32(len(rec))), rec...)
 }
 
-// AddKind adds a kind of transport with rings of MinSize at most, until remove is called.
+// AddKind registers a kind of transport, whose rings have at most MinSize bytes. remove unregisters
+// it.
 func AddKind(name, about string, maxSnapLen int, lists *Lists, fit func(*Options) error) (added Transport, remove func()) {
-	last := transportKinds
-	transportKinds = append(last[:len(last):len(last)], &transportKind{
+	before := transportKinds
+	transportKinds = append(before[:len(before):len(before)], &transportKind{
 		name: name, about: about, maxSnapLen: maxSnapLen, maxRing: MinSize, lighter: TransportPerf,
 		fit: fit, memory: perfRings, open: func(Options) transport { return lists },
 	})
-	return Transport(len(last)), func() { transportKinds = last }
+	return Transport(len(before)), func() { transportKinds = before }
 }

@@ -8,13 +8,15 @@ import (
 	"github.com/xdpcap/xdpcap/filter/internal/syntax"
 )
 
-// llcTypes are the control fields of 802.2 by name: the value, and the bits that are compared.
+// llcTypes are the control fields of 802.2 by name: the value, and the bits that are compared. A
+// frame of type i is one whose lowest bit is 0.
 var llcTypes = map[string]struct{ value, mask uint32 }{
 	"s": {1, 3}, "u": {3, 3}, "rr": {1, 0x0f}, "rnr": {5, 0x0f}, "rej": {9, 0x0f}, "ui": {0x03, 0xef}, "ua": {0x63, 0xef},
 	"disc": {0x43, 0xef}, "dm": {0x0f, 0xef}, "sabme": {0x6f, 0xef}, "test": {0xe3, 0xef}, "xid": {0xaf, 0xef},
 	"frmr": {0x87, 0xef}}
 
-// llc tests for an 802.2 header and its kind of frame.
+// llc tests for an 802.2 header, with a length in place of an EtherType and without Novell's 0xffff
+// after it, and for its kind of frame.
 func (g *generator) llc(s *syntax.Special) *Block {
 	g.requireEthernet(s.At)
 	b := Not(g.compare(field{fromType, 0}, cbpf.SizeH, cbpf.OpJgt, names.MaxLength))
