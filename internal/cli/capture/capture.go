@@ -16,8 +16,9 @@ const captureHelp = `xdpcap captures packets at the XDP hook: as they come from 
 kernel's stack, its firewall and tcpdump see them. It copies packets and lets them pass. A host's
 own XDP programs stay attached and unchanged.
 
-Where no XDP program runs, xdpcap attaches one of its own. Many drivers then reset the queues of the
-card, and some take the link down for a second. --xdp-mode generic attaches nothing in the driver.`
+Where no XDP program runs, xdpcap attaches one of its own. Some drivers then reset the queues of the
+card, or take the link down for a second. --at tc attaches nothing in the driver, and captures after
+XDP; nor does --xdp-mode generic, which is slower.`
 
 // captureBrief is what -h prints, with the names of the formats.
 const captureBrief = `xdpcap captures packets at the XDP hook: as they come from the network driver,
@@ -37,8 +38,8 @@ before the kernel's stack, its firewall and tcpdump see them.
   -w FILE.%s[.gz|.zst]   write a file in the format of its name
   -v -e -x -X -A -t                    how lines look, as in tcpdump
 
-Many drivers reset the card's queues when an XDP program is attached:
---xdp-mode generic attaches nothing in the driver.
+Some drivers reset the card's queues when an XDP program is attached:
+--at tc attaches nothing in the driver.
 
 Commands:
   bench config count drops interfaces latency man monitor probe read stats

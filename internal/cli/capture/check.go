@@ -129,6 +129,8 @@ func (o *Options) checkHooks(given func(flag string) bool) error {
 		return errors.New("--slower-than: only packets that leave a program have a run time: add --rx-capture exit")
 	case given("reason-map") && !exits && !o.session.StackDrops:
 		return errors.New("--reason-map: only packets that leave a program have its reason: add --rx-capture exit")
+	case o.at == capture.AtIngress.String() && len(o.session.Hooks) > 0:
+		return errors.New("--at tc: verdicts and run times in --sample and --trigger are those of an XDP program: omit them, or say --at xdp")
 	case o.session.GiveWay && len(o.session.Hooks) > 0:
 		return errors.New("--give-way: verdicts in --sample and --trigger are those of a program that is traced from the beginning: omit them, or --give-way")
 	case o.recorder.atExit == needRunTime && o.session.HookMap != "":

@@ -42,7 +42,7 @@ func announce(out io.Writer, sources []capture.Source, o capture.Options, privil
 		frame.Say(out, "%s: generic mode does not give programs a VLAN tag that the card or the stack keeps beside a packet: --at tc puts it back", someLabels(withoutTags))
 	}
 	if withoutTSO != nil {
-		frame.Say(out, "%s: while XDP runs here, the other end of the veth pair sends without TSO, which slows its TCP: --at tc does not", someLabels(withoutTSO))
+		frame.Say(out, "%s: while XDP runs here, the other end of the veth pair sends TCP much slower, without TSO: --at tc avoids that", someLabels(withoutTSO))
 	}
 	if verbose {
 		for _, src := range sources {

@@ -80,7 +80,7 @@ func TestPlaces(t *testing.T) {
 		want := "xdpcap: listening on " + test.want + ", link-type EN10MB (Ethernet), snapshot length 0 bytes\n"
 		if test.sources[0].Driver == "veth" && test.sources[0].Hook == capture.XDP {
 			want = "xdpcap: " + strings.TrimSuffix(test.want, ", XDP native") +
-				": while XDP runs here, the other end of the veth pair sends without TSO, which slows its TCP: --at tc does not\n" + want
+				": while XDP runs here, the other end of the veth pair sends TCP much slower, without TSO: --at tc avoids that\n" + want
 		}
 		if diff := cmp.Diff(want, out.String()); diff != "" {
 			t.Error(diff)

@@ -36,13 +36,14 @@ func TestAtTC(t *testing.T) {
 		t.Errorf("%d lines: %s", got, lines)
 	}
 	for args, want := range map[string]string{
-		"--at tc --verdict drop":    "--at tc and --verdict: this flag is for packets at XDP",
-		"--at tc --sink --yes":      "--at tc and --sink",
-		"--at tc --latency":         "--at tc and --latency",
-		"-Q out --at tc":            "-Q out and --at",
-		"--drops --at tc":           "--drops and --at",
-		"--at egress":               `place to capture at "egress": must be xdp, tc or auto`,
-		"count --at tc --program a": "--at tc and --program or --verdict",
+		"--at tc --verdict drop":                          "--at tc and --verdict: this flag is for packets at XDP",
+		"--at tc --sink --yes":                            "--at tc and --sink",
+		"--at tc --ring 8M -w r.pcapng --trigger aborted": "--at tc: verdicts and run times in --sample and --trigger are those of an XDP program",
+		"--at tc --latency":                               "--at tc and --latency",
+		"-Q out --at tc":                                  "-Q out and --at",
+		"--drops --at tc":                                 "--drops and --at",
+		"--at egress":                                     `place to capture at "egress": must be xdp, tc or auto`,
+		"count --at tc --program a":                       "--at tc and --program or --verdict",
 	} {
 		out, err := systest.Command(append(strings.Fields(args), "-i", "lo")...).CombinedOutput()
 		if err == nil || !strings.Contains(string(out), want) {

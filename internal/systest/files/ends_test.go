@@ -73,7 +73,7 @@ func TestClosingLines(t *testing.T) {
 	p.Cmd.Process.Signal(syscall.SIGUSR1)
 	counts := fmt.Sprintf("xdpcap: %d seen = ", n)
 	testnet.WaitFor(t, "the counts", func() bool { return strings.Contains(p.Said(), counts) })
-	begins := "xdpcap: rx0: while XDP runs here, the other end of the veth pair sends without TSO, which slows its TCP: --at tc does not\n" +
+	begins := "xdpcap: rx0: while XDP runs here, the other end of the veth pair sends TCP much slower, without TSO: --at tc avoids that\n" +
 		"xdpcap: listening on rx0, XDP native, link-type EN10MB (Ethernet), snapshot length 65412 bytes\n"
 	ends := fmt.Sprintf("%[1]d packets captured\n%[1]d packets received by filter\n0 packets dropped by kernel\n"+
 		"xdpcap: %[1]d seen = 0 filtered out + 0 not sampled + 0 lost + 0 invalid + %[1]d captured\n", n)
