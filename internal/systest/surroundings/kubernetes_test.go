@@ -221,11 +221,11 @@ func (c *cluster) capture(t *testing.T, n int, args ...string) (file string) {
 
 func first[A, B any](a A, _ B) A { return a }
 
-// --pod captures the packets that one pod receives, and no packets of another pod.
+// --pod captures the packets that one pod receives, and no packets of another pod: at tc ingress.
 func (c *cluster) testPod(t *testing.T) {
 	file := c.capture(t, 50, "--pod", "default/web-1")
 	out := systest.OutputOf(t, "tshark", "-r", file, "-N", "n", "-T", "fields", "-e", "ip.dst_host", "-e", "frame.interface_name")
-	if diff := cmp.Diff(strings.Repeat("default/web-1\teth0\n", 50), out); diff != "" {
+	if diff := cmp.Diff(strings.Repeat("default/web-1\teth0@ingress\n", 50), out); diff != "" {
 		t.Error(diff)
 	}
 }
