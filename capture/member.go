@@ -53,12 +53,13 @@ func (r *roster) retire(i int, passed int64, counts Account, counted func(slot i
 	return true, nil
 }
 
-// gone returns the sources that have gone and whose accounts are final.
-func (r *roster) gone() (sources []int) {
+// gone returns the sources that have gone and whose accounts are final: at the end of the session,
+// all that have gone.
+func (r *roster) gone(isOver bool) (sources []int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for i := range r.all {
-		if r.all[i].final != nil {
+		if r.all[i].final != nil || isOver && r.all[i].ended != 0 {
 			sources = append(sources, i)
 		}
 	}

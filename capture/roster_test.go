@@ -92,7 +92,7 @@ func TestRoster(t *testing.T) {
 			t.Errorf("source %d: retired: %v, %v", i, retired, err)
 		}
 	}
-	same(t, []int{0, 1, 2}, r.gone())
+	same(t, []int{0, 1, 2}, r.gone(false))
 	same(t, []int{0, 1, 2}, r.departing())
 	if again := r.departing(); again != nil {
 		t.Errorf("sources %d have gone again", again)
@@ -290,7 +290,7 @@ func TestRosterWhileAttaching(t *testing.T) {
 		defer close(asked)
 		r.accounts(counts.read)
 		r.sources()
-		r.gone()
+		r.gone(false)
 		r.cards()
 	}()
 	select {

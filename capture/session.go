@@ -197,7 +197,7 @@ func (s *Session) Sources() []Source { return s.roster.sources() }
 
 // Gone returns the indexes of the sources whose interfaces have gone and whose accounts are final.
 // Any goroutine may call it.
-func (s *Session) Gone() []int { return s.roster.gone() }
+func (s *Session) Gone() []int { return s.roster.gone(s.ledger.Final() != nil) }
 
 // HasSwitchedOff reports whether attaching has switched off what joins packets at an interface
 // before XDP: LRO or hardware GRO. To switch that on again at the end of the session needs

@@ -139,7 +139,7 @@ func (w *witness) seen() (sources map[int]*Source, seen map[int]uint64) {
 			sources[i] = &src
 		}
 	}
-	for _, i := range w.roster.gone() {
+	for _, i := range w.roster.gone(false) {
 		delete(sources, i)
 	}
 	accounts, err := w.counted()

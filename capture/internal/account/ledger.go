@@ -123,7 +123,11 @@ func (l *Ledger) Reject(source int) {
 func (l *Ledger) Counts() packet.Accounts { return l.counts }
 
 // Final returns the final accounts; nil until Close.
-func (l *Ledger) Final() packet.Accounts { return l.final }
+func (l *Ledger) Final() packet.Accounts {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.final
+}
 
 // Publish makes the counts visible to Accounts. There may be very many sources, so it copies only
 // what has changed.

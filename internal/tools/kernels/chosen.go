@@ -72,7 +72,7 @@ var more = []row{
 	{pkg: "capture", tests: `TestCardStampsSpareTheClock TestClockIsSet TestLowprecProgram TestLowprecPolls
 		TestLowprecOrder`},
 	{pkg: "capture", tests: `TestPatterns TestPatternsBothWays TestPatternsFirst TestPatternsTooLate
-		TestPatternsBelowOthers TestPatternsBelowRefused TestBridgeAndPorts TestSlotReused TestAtAuto`},
+		TestPatternsBelowOthers TestPastEgress TestPatternsBelowRefused TestBridgeAndPorts TestSlotReused TestAtAuto`},
 	{pkg: "capture", tests: `TestStackDropsOfProgram TestStackDropsOfProgramInterrupted TestStackDropsRedirect
 		TestStackDropsAbove TestStackDropsIPv6 TestStackDropsOfCards TestStackDropsInterrupted
 		TestStackDropsChosen TestStackDropsAfterXDP TestStackDropsFragments
@@ -93,10 +93,10 @@ var more = []row{
 	{pkg: "internal/meter", only: "6.12", tests: `TestCasesMakeRoom TestMemConnect`},
 
 	{pkg: "internal/drops", tests: `TestLossAbove TestLossWithoutDevice TestLossAtHooks TestRenamed TestFullCPUMap
-		TestGenericTx TestFlowsOfLosses TestFlowsOfNoLosses TestFlowsWithoutRoom TestHarmless
+		TestGenericTx TestFlowsOfLosses TestFlowsOfNoLosses TestFlowsWithoutRoom TestHarmless TestUnknownVLAN
 		TestLabOfCards TestQueues TestSockets TestStackOthers TestFragments
 		TestStackFirstNamespace TestStackForgets TestVisibleHere TestCheck TestListeners`},
-	{pkg: "internal/drops", only: "6.12", tests: `TestLossOfGenericTx TestQueuesOfCard`},
+	{pkg: "internal/drops", only: "6.12", tests: `TestFirewallOut TestLossOfGenericTx TestQueuesOfCard`},
 
 	{pkg: "internal/attach", tests: `TestRefusedByDriver TestRefusedAsUnsupported TestAttachBusy
 		TestCloseBesideCopy TestCheck`},
