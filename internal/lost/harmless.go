@@ -56,7 +56,6 @@ var harmlessCauses = []harmless{
 	{"NOT_SPECIFIED", "skb_rbtree_purge", 0},    // the same, of TCP: its segments out of order
 	{"NOT_SPECIFIED", "tcp_v4_rcv", 0},          // the end of a connection that this host has closed before
 	{"NOT_SPECIFIED", "tcp_v6_rcv", 0},
-	{"NOT_SPECIFIED", "br_forward", 0},             // a bridge's frame for the port that it came from
 	{"NOT_SPECIFIED", "bpf_prog_test_run_skb", 0},  // a program's trial
 	{"NOT_SPECIFIED", "tbf_enqueue", 0},            // the original of packets into which tbf has split it
 	{"NOT_SPECIFIED", "vmxnet3_tq_tx_complete", 0}, // sent: the driver frees it like a lost one

@@ -90,7 +90,7 @@ func ExplainTracer(err error, target xdp.Program) error {
 	return fmt.Errorf("trace XDP program %v: %w", target, explained)
 }
 
-// ownPrefix begins the names of all programs in bpf/, so that who finds one in the kernel finds us.
+// ownPrefix begins the names of all programs in bpf/, so that bpftool shows whose they are.
 const ownPrefix = "xdpcap_"
 
 // explainTracing returns nil or an *xdp.TracingError.

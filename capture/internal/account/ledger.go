@@ -20,8 +20,8 @@ type Program struct {
 	unread uint64
 }
 
-// Miss counts as lost what the reader has not found of a source that sends no more: counts are the
-// reader's, which has read everything.
+// Miss counts as lost the records of a source that the reader has not found. The source has ended,
+// and counts are those of the reader after it has read everything.
 func (p *Program) Miss(counts packet.Account) {
 	read := counts.Captured + counts.NotSampled + counts.Invalid
 	unread := max(p.Sent-min(p.Sent, read), p.unread)

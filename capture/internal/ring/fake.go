@@ -210,8 +210,7 @@ func (k *fakeProgram) put(record []byte) bool {
 
 func (k *fakeProgram) sample(r Record, data []byte) bool { return k.put(r.Raw(data)) }
 
-// A fakePerf is the other side of a ring of perf's: it writes records as perf_output_begin and its
-// like do.
+// A fakePerf writes records into a perf ring in the way of the kernel's perf_output_begin.
 type fakePerf struct {
 	meta unix.PerfEventMmapPage
 	data []byte

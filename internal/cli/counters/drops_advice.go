@@ -99,6 +99,8 @@ var advice = []struct{ reason, where, text string }{
 	{"NOT_SPECIFIED", "ip6_pkt_drop", "no route, or one that refuses (blackhole, prohibit): ip -6 route get ADDRESS"},
 	{"NOT_SPECIFIED", "dst_discard", "a route that refuses (blackhole): ip route get ADDRESS"},
 	{"NOT_SPECIFIED", "br_dev_queue_push_xmit", "longer than the MTU of the bridge's port: ip link"},
+	{"NOT_SPECIFIED", "br_nf_dev_queue_xmit", "longer than the MTU of the bridge's port: ip link"},
+	{"NOT_SPECIFIED", "br_handle_frame_finish", "for a host behind the same port, or of a VLAN not allowed there: bridge fdb"},
 	{"NOT_SPECIFIED", "__udp4_lib_rcv", "a policy of IPsec refuses them: ip xfrm policy"},
 	{"NOT_SPECIFIED", "__udp6_lib_rcv", "a policy of IPsec refuses them: ip xfrm policy"},
 	{"NOT_SPECIFIED", "", "the kernel gives no reason: look up the function in its sources"},

@@ -133,8 +133,8 @@ func TestPackageSizes(t *testing.T) {
 	}
 }
 
-// A BPF program that the kernel lists shows whose it is, in the 15 bytes that the kernel keeps of a
-// name.
+// The name of each BPF program begins with xdpcap_, and fits into the 15 bytes that the kernel
+// keeps of it.
 func TestProgramNames(t *testing.T) {
 	t.Parallel()
 	sources, err := filepath.Glob("../../../bpf/*.c")

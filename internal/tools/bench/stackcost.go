@@ -109,8 +109,8 @@ func thrownAwayFrame(size int) []byte {
 	return frame
 }
 
-// consumedFrame is a frame that the stack ends early, and that is not lost: what ARP tells another
-// host.
+// consumedFrame is a frame that the stack consumes early, so it is not lost: an ARP reply that is
+// addressed to another host.
 func consumedFrame() []byte {
 	frame := testnet.TxToRx().ARPReply()
 	frame[5] ^= 0xff
